@@ -197,9 +197,10 @@ static int link_init(okv *handle, const char *uri, const struct okv_options *opt
     if (options->keepalive_ms != OKV_KEEPALIVE_NONE)
         handle->keepalive.period_ns = (uint64_t)options->keepalive_ms * 1000000u;
     int rc = okv_uri_parse(uri, &link->uri, &handle->why);
-    if (rc == 0 && link->uri.any_uid)
+    if (rc == 0 && (link->uri.any_uid || link->uri.mode))
         rc = okv_diag_set(&handle->why, OKV_EURI,
-                          "uids is for the --listen of a server: leave it out of \"%.100s\"", uri);
+                          "%s is for the --listen of a server: leave it out of \"%.100s\"",
+                          link->uri.any_uid ? "uids" : "mode", uri);
     if (rc == 0)
         rc = database_choose(handle, options->database);
     if (rc == 0)

@@ -291,6 +291,30 @@ static int parse_uids(struct part value, struct okv_uri *out, struct okv_diag *d
                         shown(value), value.text);
 }
 
+/* Octal, as that of chmod(1). */
+static int parse_mode(struct part value, struct okv_uri *out, struct okv_diag *diag)
+{
+    unsigned mode = 0;
+    bool is_octal = value.length >= 3 && value.length <= 4;
+
+    if (out->mode)
+        return okv_diag_set(diag, OKV_EURI,
+                            "mode is given twice: write it once, as in " LOCAL_EXAMPLE
+                            "?mode=0660");
+    for (size_t i = 0; i < value.length && is_octal; i++) {
+        is_octal = value.text[i] >= '0' && value.text[i] <= '7';
+        mode = mode * 8 + (unsigned)(value.text[i] - '0');
+    }
+    if (!is_octal || mode == 0 || mode > 0777)
+        return okv_diag_set(
+            diag, OKV_EURI,
+            "\"%.*s\" is not a mode of a socket: write permissions in octal, as in " LOCAL_EXAMPLE
+            "?mode=0660",
+            shown(value), value.text);
+    out->mode = (uint16_t)mode;
+    return 0;
+}
+
 static int parse_option(struct part pair, struct okv_uri *out, struct okv_diag *diag)
 {
     bool is_ofi = out->scheme == OKV_SCHEME_OFI;
@@ -300,10 +324,13 @@ static int parse_option(struct part pair, struct okv_uri *out, struct okv_diag *
         return parse_database(value, out, diag);
     if (out->scheme == OKV_SCHEME_LOCAL && has_key(pair, "uids", &value))
         return parse_uids(value, out, diag);
+    if (out->scheme == OKV_SCHEME_LOCAL && has_key(pair, "mode", &value))
+        return parse_mode(value, out, diag);
     if (out->scheme == OKV_SCHEME_LOCAL)
         return okv_diag_set(diag, OKV_EURI,
                             "\"%.*s\" is not an option of a local URI, which has database, and "
-                            "uids for servers: write for example " LOCAL_EXAMPLE "?database=cache",
+                            "uids and mode for servers: write for example " LOCAL_EXAMPLE
+                            "?database=cache",
                             shown(pair), pair.text);
     if (has_key(pair, "source", &value))
         return parse_source(value, out, diag);

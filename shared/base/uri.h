@@ -4,7 +4,7 @@
  *   rdma://HOST[:PORT][?source=ADDRESS]                      RDMA CM, default port 7471
  *   rdma://discover/NAME[?source=ADDRESS][&group=ADDRESS]    the server that announces NAME
  *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]       libfabric, default port 7471
- *   local:///PATH[?uids=any]                                 a Unix socket on this host
+ *   local:///PATH[?uids=any][&mode=MODE]                     a Unix socket on this host
  *
  * Each may have ?database=NAME or &database=NAME, for clients; without it, the database is called
  * "default".
@@ -12,13 +12,14 @@
  * HOST is a name, an IPv4 address or an IPv6 address in brackets. "*" listens on the only RDMA
  * device of a machine. `source` is the local address of a client. NAME and group are those of
  * docs/discovery.md. `uids=any` is for servers, which without it serve their own user and root
- * alone. `provider` is libfabric's; a server without it takes the best one of the
- * machine, a client that of the server.
+ * alone. MODE, for servers as well, is that of the socket; without it the umask says. `provider` is
+ * libfabric's; a server without it takes the best one of the machine, a client that of the server.
  */
 #ifndef OKV_SHARED_BASE_URI_H
 #define OKV_SHARED_BASE_URI_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "shared/base/diag.h"
 
@@ -38,6 +39,7 @@ struct okv_uri {
     char provider[32];            /* ofi: "" when it is not named */
     char path[104];               /* local: fits sockaddr_un with its NUL */
     bool any_uid;                 /* local: uids=any */
+    uint16_t mode;                /* local: permissions of the socket; 0: as the umask has it */
     char name[OKV_NAME_SIZE];     /* rdma: of the server to look for, or "" */
     char group[OKV_GROUP_SIZE];   /* rdma: where to look; "": the default group */
     char database[OKV_NAME_SIZE]; /* "" when it is not named */

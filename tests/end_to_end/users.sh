@@ -174,8 +174,7 @@ if [ "$(id -u)" -eq 0 ]; then
     says 'uids is for the --listen'
     is 'its server counts it' "0:1" bash -c \
         "'$okv' -s 'local://$clean/root.sock' stat | sed -n 's/^rejected_uid *//p'"
-    start_server "local://$clean/all.sock?uids=any"
-    chmod 777 "$clean/all.sock"
+    start_server "local://$clean/all.sock?uids=any&mode=0777"
     is 'another user of a server that lets all in' '1:' "${run_as[@]}" "$okv" -s "local://$clean/all.sock" get k
     serve "local://$clean/okv.sock"
     chmod 777 "$clean/okv.sock"

@@ -317,7 +317,9 @@ static void arguments_of_open(void **state)
     assert_int_equal(okv_open("http://x", NULL, &handle, why, 4), OKV_EURI);
     assert_int_equal(strlen(why), 3);
     assert_int_equal(okv_open("local:///a?uids=any", NULL, &handle, why, sizeof why), OKV_EURI);
-    assert_non_null(strstr(why, "--listen"));
+    assert_non_null(strstr(why, "uids is for the --listen"));
+    assert_int_equal(okv_open("local:///a?mode=0666", NULL, &handle, why, sizeof why), OKV_EURI);
+    assert_non_null(strstr(why, "mode is for the --listen"));
 }
 
 static void a_fresh_handle_has_no_sentence_and_the_servers_limits(void **state)

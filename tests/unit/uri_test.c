@@ -100,6 +100,11 @@ static void local_uris_carry_a_path(void **state)
     assert_true(uri.any_uid);
     assert_int_equal(okv_uri_parse("local:///a?database=b&uids=any", &uri, NULL), 0);
     assert_true(uri.any_uid);
+    assert_int_equal(uri.mode, 0);
+    assert_int_equal(okv_uri_parse("local:///a?mode=0660&uids=any", &uri, NULL), 0);
+    assert_int_equal(uri.mode, 0660);
+    assert_int_equal(okv_uri_parse("local:///a?mode=777", &uri, NULL), 0);
+    assert_int_equal(uri.mode, 0777);
 }
 
 static void any_uri_may_name_a_database(void **state)
@@ -156,13 +161,22 @@ static void wrong_names_are_explained(void **state)
         {"rdma://discover/a?group=239.1.2.3&group=239.1.2.3", "twice", "?group=239.1.2.3"},
         {"local:///run/okv.sock?source=10.0.0.2", "which has database", "?database=cache"},
         {"local:///run/okv.sock?", "which has database", "?database=cache"},
-        {"local:///run/okv.sock?uids", "which has database, and uids", "?database=cache"},
+        {"local:///run/okv.sock?uids", "which has database, and uids and mode", "?database=cache"},
         {"local:///run/okv.sock?uids=", "uids may be any", "?uids=any"},
         {"local:///run/okv.sock?uids=an", "not \"an\"", "?uids=any"},
         {"local:///run/okv.sock?uids=anyone", "not \"anyone\"", "?uids=any"},
         {"local:///run/okv.sock?uids=ANY", "not \"ANY\"", "?uids=any"},
         {"local:///run/okv.sock?uids=1000", "not \"1000\"", "?uids=any"},
         {"local:///run/okv.sock?uids=any&uids=any", "twice", "?uids=any"},
+        {"local:///run/okv.sock?mode=", "\"\" is not a mode", "?mode=0660"},
+        {"local:///run/okv.sock?mode=66", "\"66\" is not a mode", "?mode=0660"},
+        {"local:///run/okv.sock?mode=0680", "\"0680\" is not a mode", "?mode=0660"},
+        {"local:///run/okv.sock?mode=1777", "\"1777\" is not a mode", "?mode=0660"},
+        {"local:///run/okv.sock?mode=000", "\"000\" is not a mode", "?mode=0660"},
+        {"local:///run/okv.sock?mode=00660", "\"00660\" is not a mode", "?mode=0660"},
+        {"local:///run/okv.sock?mode=rw-", "\"rw-\" is not a mode", "?mode=0660"},
+        {"local:///run/okv.sock?mode=0660&mode=0660", "twice", "?mode=0660"},
+        {"rdma://h?mode=0660", "\"mode=0660\" is not an option of an rdma URI", "?source=10.0.0.2"},
         {"rdma://h?uids=any", "\"uids=any\" is not an option of an rdma URI", "?source=10.0.0.2"},
         {"ofi://h?uids=any", "\"uids=any\" is not an option of an ofi URI", "ofi://10.0.0.1"},
         {"rdma://discover/a?uids=any", "\"uids=any\" is not an option", "?source=10.0.0.2"},

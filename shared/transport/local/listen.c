@@ -208,6 +208,7 @@ static int clear_path(const struct sockaddr_un *address, struct okv_diag *diag)
 static int open_socket(struct okv_local_listener *listener, int *out, struct okv_diag *diag)
 {
     const char *path = listener->uri.path;
+    mode_t mode = listener->uri.mode;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct stat file;
     int sock, status;
@@ -224,7 +225,7 @@ static int open_socket(struct okv_local_listener *listener, int *out, struct okv
         status = path_failed(diag, path, errno);
         goto close_socket;
     }
-    if (lstat(path, &file) || listen(sock, OKV_PENDING_MAX)) {
+    if (lstat(path, &file) || (mode && chmod(path, mode)) || listen(sock, OKV_PENDING_MAX)) {
         status = path_failed(diag, path, errno);
         goto remove_path;
     }
