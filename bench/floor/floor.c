@@ -309,7 +309,8 @@ static int choose_read_bytes(struct floor *floor, const struct okv_info *info)
     return OKV_OK;
 }
 
-/* Allocates the memory of a round; over local:// also the source of copies. */
+/* Allocates the memory of a round; over local:// also the source of copies, where a get reads one
+ * bucket. */
 static int floor_prepare(struct floor *floor)
 {
     const struct options *options = floor->options;
@@ -328,7 +329,7 @@ static int floor_prepare(struct floor *floor)
     rc = floor_gets_init(&floor->gets, floor->handle, options, floor->slice);
     if (rc != OKV_OK)
         return note_failure(floor, rc, okv_why(floor->handle));
-    if (strcmp(info.transport, "local") != 0)
+    if (strcmp(info.transport, "local") != 0 || floor->round->read_bytes != info.bucket_bytes)
         return OKV_OK;
     rc = floor_copy_init(&floor->copy, info.buckets, info.bucket_bytes);
     return rc == OKV_OK ? rc : note_failure(floor, rc, "no memory to copy buckets from");

@@ -46,6 +46,36 @@ static void read_cpu(struct environment *environment)
     environment->cpus = sysconf(_SC_NPROCESSORS_ONLN);
 }
 
+/* proc(5): time of all processors since the start, in ticks. False: it is not there. */
+static bool read_ticks(unsigned long long *busy, unsigned long long *all)
+{
+    unsigned long long user, nice, system, idle, iowait, irq, softirq, steal;
+    FILE *file = fopen("/proc/stat", "r");
+    bool is_there = file && fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &user,
+                                   &nice, &system, &idle, &iowait, &irq, &softirq, &steal) == 8;
+
+    if (file)
+        fclose(file);
+    if (!is_there)
+        return false;
+    *busy = user + nice + system + irq + softirq + steal;
+    *all = *busy + idle + iowait;
+    return true;
+}
+
+static double read_busy_cpus(long cpus)
+{
+    const struct timespec while_watching = {.tv_nsec = 100000000};
+    unsigned long long busy[2], all[2];
+
+    if (!read_ticks(&busy[0], &all[0]))
+        return 0;
+    nanosleep(&while_watching, NULL);
+    if (!read_ticks(&busy[1], &all[1]) || all[1] == all[0])
+        return 0;
+    return (double)cpus * (double)(busy[1] - busy[0]) / (double)(all[1] - all[0]);
+}
+
 /* The command line, quoted for a shell, except for single quotes within an argument. */
 static void join_command(char *out, size_t size, int argc, char **argv)
 {
@@ -75,6 +105,7 @@ void environment_read(struct environment *environment, int argc, char **argv)
         snprintf(environment->machine, sizeof environment->machine, "%s", system.machine);
     }
     read_cpu(environment);
+    environment->busy_cpus = read_busy_cpus(environment->cpus);
     environment->git = OKV_GIT;
     join_command(environment->command, sizeof environment->command, argc, argv);
 }

@@ -256,7 +256,7 @@ def floor_figures: [
 
 def floor_point($figure):
     . as $drawn
-    | rounds([$figure.name]; ": is it a run with --floor?")
+    | rounds([$figure.name]; ": is it a run with --floor, and with values that one READ fetches?")
     | [.[][$figure.name] | if $figure.inverse then 1 / . else . end]
     | { x: ($drawn | value_bytes), y: median, least: min, most: max } | .order = .x;
 

@@ -158,7 +158,8 @@ refusals() {
     refuses 3 "run.json: 'redis' has no latency of put; it has get" cdf --operation put run.json
     refuses 3 'load draws one operation' load --operation get,put run.json
     refuses 3 "floor.json: 'okv' has no operations_per_second in round 1: is it a run with --floor?" load floor.json
-    refuses 3 "run.json: 'okv' has no get_over_read in round 1" floor run.json
+    refuses 3 "run.json: 'okv' has no get_over_read in round 1: is it a run with --floor, and with values that one READ fetches?" \
+        floor run.json
     refuses 3 "floor.json: 'okv' has no series.0.second in round 1" time floor.json
     variant run.json 'del(.targets[0].rounds[1].latency.get.histogram)' bare.json
     refuses 3 "bare.json: 'okv' has no latency.get.histogram.0.1 in round 2" cdf bare.json
