@@ -83,6 +83,8 @@ static void write_batches(const struct writer *writer, struct okv_wal *wal)
 
     if (wal->sync_within_ns != OKV_WAL_NEVER)
         write_figure(writer, "sync_within_ms", wal->sync_within_ns / 1000000u);
+    write_figure(writer, "log_failed", atomic_load(&wal->failure) != 0);
+    write_figure(writer, "disk_full", atomic_load(&wal->room.is_full));
     write_figure(writer, "unsynced_bytes", okv_wal_unsynced(wal));
     write_figure(writer, "log_bytes", atomic_load(&wal->length));
     write_figure(writer, "value_file_bytes", atomic_load(&wal->values.bytes));

@@ -20,7 +20,7 @@ esac
 . "$(dirname "${BASH_SOURCE[0]}")/support/system.sh"
 
 [ "$(id -u)" -eq 0 ] || skip "a system of its own takes root"
-needs dpkg-buildpackage dh lintian mmdebstrap curl
+needs dpkg-buildpackage dh lintian mmdebstrap curl jq prometheus promtool
 git -C "$root" rev-parse --git-dir >/dev/null 2>&1 || skip "the packages are made of what git knows of the tree"
 
 system=$scratch/system
@@ -66,6 +66,30 @@ inside okv -s local:///run/okv/okv.sock put key value || fail "a put failed"
 inside env OKV_SERVER=local:///run/okv/okv.sock python3 -c 'import okv; assert okv.Client().get("key") == b"value"' ||
     fail "a get of Python failed"
 curl -sf "http://127.0.0.1:$port/metrics" | grep -q '^okv_items{database="default"} 1$' || fail "its metrics lack the item"
+
+# ---- scrape, with the alerts that docs has ----
+curl -sf "http://127.0.0.1:$port/metrics" >"$scratch/metrics"
+logged promtool check metrics <"$scratch/metrics"
+logged promtool check rules "$root/docs/prometheus/alerts.yml"
+cat >"$scratch/prometheus.yml" <<TEXT
+rule_files: ["$root/docs/prometheus/alerts.yml"]
+scrape_configs:
+  - job_name: okv
+    scrape_interval: 1s
+    static_configs: [{ targets: ["127.0.0.1:$port"] }]
+TEXT
+setpriv --pdeathsig KILL prometheus --config.file "$scratch/prometheus.yml" --storage.tsdb.path "$scratch/tsdb" \
+    --web.listen-address "127.0.0.1:$((port + 1))" >"$scratch/prometheus" 2>&1 &
+prometheus_pid=$! scraped=
+for _ in $(seq 1200); do
+    scraped=$(curl -sf "http://127.0.0.1:$((port + 1))/api/v1/query?query=okv_items" | jq -r '.data.result[0].value[1]' || true)
+    [ "$scraped" != 1 ] || break
+    kill -0 $prometheus_pid 2>/dev/null || break
+    sleep 0.1
+done
+kill $prometheus_pid
+[ "$scraped" = 1 ] || fail "Prometheus saw no item: $scraped"
+
 stop
 
 # ---- remove ----

@@ -46,6 +46,7 @@ form() {
         /^# HELP / { if ($3 in help) wrong("a second HELP of " $3); help[$3]; next }
         /^# TYPE / {
             if ($3 in type) wrong("a second TYPE of " $3)
+            if (!($3 in help)) wrong("no HELP of " $3)
             type[$3] = $4; now = $3
             if (($4 == "counter") != ($3 ~ /_total$/)) wrong($3 " is a " $4)
             next
@@ -75,6 +76,18 @@ expect "sessions" "$(figure okv_sessions_total)" 4
 expect "the version" "$(figure "okv_info{version=\"$("$server" --version | head -n 1 | cut -d ' ' -f 2)\",boot_id=\"$(
     printf %016x "$("$okv" -s "$socket" --database one stat | sed -n 's/^boot_id //p')")\"}")" 1
 expect "a time in seconds" "$(figure 'okv_uptime_seconds{database="one"}' | grep -c '^[0-9]*\.[0-9]*$')" 1
+
+# ---- what docs/prometheus asks for is there ----
+docs=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../docs/prometheus" && pwd)
+request GET /metrics | sed -n 's/^# TYPE \([^ ]*\) .*/\1/p' | sort >"$scratch/there"
+for file in alerts.yml dashboard.json; do
+    grep -oE 'okv_[a-z0-9_]+' "$docs/$file" | sort -u >"$scratch/asked"
+    expect "names of $file that there are not" "$(comm -23 "$scratch/asked" "$scratch/there" | xargs)" ""
+    expect "$file asks for metrics" "$(($(wc -l <"$scratch/asked") > 10))" 1
+done
+expect "queries of the dashboard" \
+    "$(jq '[.panels[].targets[].expr | select(contains("$instance"))] | length > 20' "$docs/dashboard.json")" true
+expect "a log that works" "$(figure 'okv_log_failed{database="one"}')$(figure 'okv_disk_full{database="one"}')" 00
 
 port=$(sed -n 's|.*http://127.0.0.1:\([0-9]*\)/metrics.*|\1|p' "$scratch/log")
 for where in "127.0.0.1:$port" 127.0.0.1 :9469 ::1:9469 9469 127.0.0.1:99999; do

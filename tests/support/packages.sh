@@ -16,7 +16,7 @@ Does nothing, quickly and without network, when everything is there.
   package build Debian packages and try them in a system of their own
   peers   the stores that kv-bench compares okv with, and their client libraries
 
-Servers that come with a package (redis-server, memcached) are stopped and kept from starting by
+Servers that come with a package (redis-server, memcached, prometheus) are stopped and kept from starting by
 themselves when this script installed them: tests and bench/compare start their own. Those that were there
 before are left alone. To have one back: systemctl enable --now NAME.
 TEXT
@@ -35,7 +35,7 @@ packages_of() {
         guest) echo qemu-system-x86 busybox-static kmod cpio iproute2 ibverbs-utils rdmacm-utils \
                     ibverbs-providers perftest python3 xz-utils zstd mount e2fsprogs xfsprogs ;;
         demo)  echo iproute2 kmod ibverbs-utils rdmacm-utils ibverbs-providers ;;
-        package) echo dpkg-dev debhelper dh-python python3 fakeroot lintian mmdebstrap curl ;;
+        package) echo dpkg-dev debhelper dh-python python3 fakeroot lintian mmdebstrap curl jq prometheus ;;
         peers) echo redis-server memcached libhiredis-dev liblmdb-dev ;;
         *)     return 1 ;;
     esac
@@ -78,7 +78,7 @@ stop_services() {
     local package
     for package in "$@"; do
         case $package in
-            redis-server | memcached)
+            redis-server | memcached | prometheus)
                 as_root invoke-rc.d "$package" stop || true
                 as_root update-rc.d "$package" disable || true
                 ;;
