@@ -3,10 +3,12 @@
 import asyncio
 import ctypes
 import datetime
+import gc
 import json
 import logging
 import os
 import pathlib
+import pickle
 import re
 import threading
 import time
@@ -182,6 +184,73 @@ class Sync(unittest.TestCase):
             self.db.pipeline().incr("text").execute()
         self.assertEqual(self.db.get("text"), b"x")
 
+    def test_a_pipeline_that_is_interrupted(self):
+        """Its results are nobody's."""
+        pipeline = self.db.pipeline()
+        for at in range(100):
+            pipeline.put(f"key{at}", "x" * at)
+        poll, polls = self.db._poll, []
+
+        def interrupt():
+            polls.append(poll)
+            if len(polls) == 2:
+                raise KeyboardInterrupt
+            return poll()
+
+        self.db._poll = interrupt
+        with self.assertRaises(KeyboardInterrupt):
+            pipeline.execute()
+        self.assertGreater(len(self.db._running), 0)
+        self.db._poll = poll
+        self.assertEqual(self.db.pipeline().get("key0").get("none").execute(), [b"", None])
+        self.assertEqual(len(self.db._running), 0)
+        self.assertGreater(len(list(self.db.scan())), 0)
+
+    def test_a_scan_that_is_interrupted(self):
+        self.db.put("key", "")
+        real = ctypes.string_at
+        try:
+            ctypes.string_at = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+            with self.assertRaises(KeyboardInterrupt):
+                list(self.db.scan())
+        finally:
+            ctypes.string_at = real
+        self.assertEqual([item.key for item in self.db.scan()], [b"key"])
+
+    def test_exceptions_go_to_other_processes(self):
+        self.db.put("key", "", if_absent=True)
+        with self.assertRaises(okv.Exists) as caught:
+            self.db.put("key", "", if_absent=True)
+        copy = pickle.loads(pickle.dumps(caught.exception))
+        self.assertEqual((type(copy), str(copy), copy.version),
+                         (okv.Exists, str(caught.exception), caught.exception.version))
+
+    def test_a_registration_keeps_its_memory(self):
+        buffer = bytearray(100000)
+        self.db.register(buffer)
+        with self.assertRaises(BufferError):
+            buffer.extend(b"x")
+        self.db.close()
+        gc.collect()
+        buffer.extend(b"x")
+
+    def test_closing_waits_for_other_threads(self):
+        thread = threading.Thread(target=lambda: [self.db.get("none") for _ in range(1000)])
+        excepthook, threading.excepthook = threading.excepthook, lambda _: None
+        thread.start()
+        self.db.close()
+        thread.join()
+        threading.excepthook = excepthook
+
+    def test_wrong_arguments(self):
+        for wrong in 5, None, 1.5:
+            with self.assertRaises(TypeError):
+                self.db.get(wrong)
+        for options in {"timeout": 1e9}, {"depth": 1 << 40}, {"depth": -1}:
+            with self.assertRaises(ValueError):
+                okv.Client(**options)
+        okv.Client(keepalive=0, timeout=60).close()
+
     def test_a_scan_goes_on_beside_other_calls(self):
         for at in range(1000):
             self.db.put(f"key{at}", b"")
@@ -328,6 +397,13 @@ class Async(unittest.IsolatedAsyncioTestCase):
         )
         self.assertIsInstance(outcomes[1], okv.TooLarge)
         self.assertEqual(await self.db.get_many(["async-a", "async-b"]), [b"1", b"2"])
+
+    async def test_one_that_is_cancelled(self):
+        task = asyncio.create_task(self.db.put("async-c", "1"))
+        await asyncio.sleep(0)
+        task.cancel()
+        self.assertIsNone(await self.db.get("none"))
+        self.assertEqual((len(self.db._queue), len(self.db._running)), (0, 0))
 
     async def test_its_end(self):
         gets = [asyncio.create_task(self.db.get("none")) for _ in range(10)]

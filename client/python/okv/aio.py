@@ -21,7 +21,8 @@ class AsyncClient:
     """A handle of libokv that an event loop drives: `async with await AsyncClient.open(uri)`.
 
     Takes what Client takes. Operations of different tasks are under way together, up to `depth`,
-    and those of one turn of the loop go out together. One that is cancelled goes on, unseen.
+    and those of one turn of the loop go out together. One that is cancelled may go on, unseen, and
+    its memory with it: do not change a value, nor use a buffer, before the client is closed.
     """
 
     def __init__(self, client: Client):
@@ -30,11 +31,13 @@ class AsyncClient:
         self._loop = asyncio.get_running_loop()
         self._queue: deque[tuple[Operation[Any], asyncio.Future[Any]]] = deque()
         self._running: dict[int, tuple[Operation[Any], asyncio.Future[Any]]] = {}
+        self._abandoned: list[Operation[Any]] = []  # whose memory the device may still write to
         self._last_tag = 0
         self._results = (Result * _RESULTS)()
         self._turn: Optional[asyncio.Handle] = None  # the next call of _progress()
         self._depth = client.info.depth
-        self._fd = lib.okv_fd(client._usable())
+        client._check_usable()
+        self._fd = lib.okv_fd(client._handle)
         self._loop.add_reader(self._fd, self._progress)
 
     @classmethod
@@ -58,6 +61,7 @@ class AsyncClient:
             self._turn.cancel()
         self._end_all(Disconnected(why="the client was closed"))
         self._client.close()
+        self._abandoned.clear()
 
     @property
     def info(self) -> ConnectionInfo:
@@ -110,7 +114,7 @@ class AsyncClient:
     # ---- the loop ----
 
     async def _run(self, operation: Operation[T]) -> T:
-        self._client._usable()
+        self._client._check_usable()
         future: asyncio.Future[T] = self._loop.create_future()
         self._queue.append((operation, future))
         self._go_on()
@@ -148,6 +152,8 @@ class AsyncClient:
                 self._turn = self._loop.call_later(_RETRY, self._progress)
 
     def _submit(self) -> None:
+        while self._queue and self._queue[0][1].done():  # cancelled
+            self._queue.popleft()
         count = min(len(self._queue), self._depth - len(self._running))
         if count <= 0:
             return
@@ -168,6 +174,7 @@ class AsyncClient:
     def _poll(self) -> int:
         count = lib.okv_poll(self._client._handle, self._results, _RESULTS)
         if count < 0:
+            self._loop.remove_reader(self._fd)  # which stays readable now
             self._end_all(error_of(count, self._client._why()))
             return 0
         for result in self._results[:count]:
@@ -177,13 +184,13 @@ class AsyncClient:
     def _take(self, result: Result) -> None:
         operation, future = self._running.pop(result.tag)
         if result.status == UNKNOWN:
-            self._client._kept.append(operation)
-        if operation.again(result):
-            self._queue.append((operation, future))
-            return
+            self._client._keep(operation)
         try:
+            if operation.again(result):
+                self._queue.append((operation, future))
+                return
             outcome = operation.take(result)
-        except Error as error:
+        except Exception as error:
             _end(future, error)
         else:
             if not future.done():
@@ -192,12 +199,11 @@ class AsyncClient:
     def _end_all(self, error: Error) -> None:
         for _, future in [*self._running.values(), *self._queue]:
             _end(future, error)
-        # The device may write to buffers until the handle is closed.
-        self._client._kept += [operation for operation, _ in self._running.values()]
+        self._abandoned += [operation for operation, _ in self._running.values()]
         self._running.clear()
         self._queue.clear()
 
 
-def _end(future: "asyncio.Future[Any]", error: Error) -> None:
+def _end(future: "asyncio.Future[Any]", error: Exception) -> None:
     if not future.done():
         future.set_exception(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import threading
@@ -53,8 +54,17 @@ class ConnectionInfo(NamedTuple):
     one_sided: bool
 
 
-def _milliseconds(seconds: Optional[float], otherwise: int = 0) -> int:
-    return otherwise if seconds is None else max(1, round(seconds * 1000))
+def _milliseconds(seconds: Optional[float]) -> int:
+    if seconds is None:
+        return 0
+    return _number("a time in ms", max(1, round(seconds * 1000)))
+
+
+def _number(name: str, number: int) -> int:
+    """Of 32 bits: the library says what is out of its range."""
+    if not 0 <= number < 1 << 32:
+        raise ValueError(f"okv: {name} is not 0 to 2^32 - 1: {number}")
+    return number
 
 
 def _options(database: Optional[str], user: Optional[str], key_file: Optional[str],
@@ -62,9 +72,12 @@ def _options(database: Optional[str], user: Optional[str], key_file: Optional[st
              hints: Optional[int], reconnect: str, keepalive: Optional[float]) -> Options:
     options = Options(timeout_ms=_milliseconds(timeout),
                       connect_timeout_ms=_milliseconds(connect_timeout),
-                      depth=depth, credits=credits, keepalive_ms=_milliseconds(keepalive))
+                      depth=_number("depth", depth), credits=_number("credits", credits),
+                      keepalive_ms=_milliseconds(keepalive))
+    if keepalive == 0:
+        options.keepalive_ms = LIMITS["OKV_KEEPALIVE_NONE"]
     if hints is not None:
-        options.hints = hints or LIMITS["OKV_HINTS_NONE"]
+        options.hints = _number("hints", hints) or LIMITS["OKV_HINTS_NONE"]
     if reconnect not in _RECONNECT:
         raise ValueError(f"okv: reconnect is one of {', '.join(_RECONNECT)}")
     options.reconnect = _RECONNECT[reconnect]
@@ -80,7 +93,7 @@ class Client:
 
     `uri` is as in okv.h, or $OKV_SERVER. Times are in seconds: `timeout` is the deadline of each
     operation (5), `connect_timeout` that of opening (3), `keepalive` that in which a dead host is
-    noticed (3). `depth` operations of a pipeline are under way at once (32). `value_size` is the
+    noticed (3); 0: never. `depth` operations of a pipeline are under way at once (32). `value_size` is the
     buffer that a get begins with: a longer value takes a second READ. `reconnect` is "always",
     "if_kept" (fail where the server has lost its items) or "never". After a fork a child opens a
     client of its own.
@@ -96,7 +109,9 @@ class Client:
         self._forks = _forks
         self._lock = threading.Lock()
         self._value_size = value_size
-        self._kept: list[Any] = []  # values that the server may still READ
+        self._kept: list[tuple[int, Any]] = []  # values that the server may still READ, and since
+        self._running: dict[int, Operation[Any]] = {}  # of a pipeline, by tag
+        self._registrations: set[Registration] = set()
         options = _options(database, user, key_file, timeout, connect_timeout, depth, credits,
                            hints, reconnect, keepalive)
         uri = uri or os.environ.get("OKV_SERVER")
@@ -106,15 +121,22 @@ class Client:
         status = lib.okv_open(uri.encode(), byref(options), byref(self._handle), why, _WHY_SIZE)
         if status:
             raise error_of(status, why.value.decode(errors="replace"))
+        self._depth = self.info.depth
 
     # ---- its life ----
 
     def close(self) -> None:
-        """Ends the connection. A client that was closed, or is its parent's, is left alone."""
-        if self._handle and self._forks == _forks:
-            lib.okv_close(byref(self._handle))
-        self._handle = c_void_p()
-        self._kept.clear()
+        """Ends the connection, when no other thread is in a call. A client that was closed, or is
+        its parent's, is left alone."""
+        if self._forks != _forks:
+            return
+        with self._lock:
+            if self._handle:
+                lib.okv_close(byref(self._handle))
+            self._handle = c_void_p()
+            self._kept.clear()
+            self._running.clear()
+            self._registrations.clear()
 
     def __enter__(self) -> "Client":
         return self
@@ -126,12 +148,21 @@ class Client:
         if getattr(self, "_handle", None):
             self.close()
 
-    def _usable(self) -> c_void_p:
-        if not self._handle:
-            raise Disconnected(why="the client is closed")
+    def _check_usable(self) -> None:
         if self._forks != _forks:
             raise Disconnected(why="the client is the parent's: open another one after a fork")
-        return self._handle
+        if not self._handle:
+            raise Disconnected(why="the client is closed")
+
+    @contextlib.contextmanager
+    def _use(self) -> Iterator[c_void_p]:
+        """The handle, for this thread alone."""
+        self._check_usable()  # in a child the lock may be held by a thread that is not there
+        with self._lock:
+            self._check_usable()
+            while self._running:  # of a pipeline that was interrupted: nobody waits for them
+                self._poll()
+            yield self._handle
 
     def _why(self) -> str:
         return lib.okv_why(self._handle).decode(errors="replace")
@@ -142,16 +173,26 @@ class Client:
 
     # ---- one operation ----
 
+    def _keep(self, operation: Operation[Any]) -> None:
+        """After an unknown outcome the server may READ a long value as long as there is the same
+        connection."""
+        counters, info = Counters(), Info()
+        lib.okv_counters_sized(self._handle, byref(counters), ctypes.sizeof(counters))
+        lib.okv_info_sized(self._handle, byref(info), ctypes.sizeof(info))
+        now = counters.reconnects
+        self._kept = [(since, kept) for since, kept in self._kept if since == now]
+        if operation.command.value_length + operation.command.key_length > info.max_message_value:
+            self._kept.append((now, operation.memory))
+
     def _run(self, operation: Operation[T]) -> T:
         result = Result()
-        with self._lock:
-            handle = self._usable()
+        with self._use() as handle:
             lib.okv_call(handle, byref(operation.command), byref(result))
             while operation.again(result):
                 lib.okv_call(handle, byref(operation.command), byref(result))
             why = self._why() if result.status else ""
             if result.status == UNKNOWN:
-                self._kept.append(operation)
+                self._keep(operation)
         return operation.take(result, why)
 
     def get(self, key: Key) -> Optional[bytes]:
@@ -230,8 +271,8 @@ class Client:
             command.buffer_size = size
             at += size
         results = (Result * len(names))()
-        with self._lock:
-            self._check(lib.okv_get_many(self._usable(), commands, results, len(names)))
+        with self._use() as handle:
+            self._check(lib.okv_get_many(handle, commands, results, len(names)))
             why = self._why()
         return [self._value_of(*each, why) for each in zip(names, commands, results)]
 
@@ -251,42 +292,59 @@ class Client:
         """What each operation returned, or its exception."""
         outcomes: list[Any] = [None] * len(batch)
         commands = (Command * len(batch))()
-        for tag, operation in enumerate(batch):
-            operation.command.tag = tag
-            commands[tag] = operation.command
-        results = (Result * 64)()
-        accepted = c_size_t()
-        begun = ended = 0
-        with self._lock:
-            handle = self._usable()
+        for at, operation in enumerate(batch):
+            commands[at] = operation.command
+            commands[at].tag = at
+        with self._use() as handle:
+            begun = ended = 0
             while ended < len(batch):
+                failure = None
                 if begun < len(batch):
-                    status = lib.okv_submit(handle, _from(commands, begun), len(batch) - begun,
-                                            byref(accepted))
-                    begun += accepted.value
-                    if status and not _is_full(status):
-                        outcomes[begun] = error_of(status, self._why())
-                        begun += 1
-                        ended += 1
-                        continue
-                count = lib.okv_poll(handle, results, len(results))
-                if count < 0:
-                    raise error_of(count, self._why())
-                for result in results[:count]:
-                    outcomes[result.tag] = self._outcome(batch[result.tag], result)
-                ended += count
-                if count == 0:
-                    lib.okv_wait(handle, 1)
+                    begun, failure = self._submit(handle, batch, commands, begun)
+                if failure:
+                    outcomes[begun - 1] = failure
+                    ended += 1
+                    continue
+                for tag, outcome in self._poll():
+                    outcomes[tag] = outcome
+                    ended += 1
         return outcomes
+
+    def _submit(self, handle: c_void_p, batch: list[Operation[Any]], commands: Any,
+                begun: int) -> tuple[int, Optional[Error]]:
+        """Submits what there is room for. Returns how many have begun, and why the last of them
+        failed at once."""
+        accepted = c_size_t()
+        end = min(begun + self._depth, len(batch))
+        for tag in range(begun, end):  # before, as an interrupt may come behind the call
+            self._running[tag] = batch[tag]
+        status = lib.okv_submit(handle, _from(commands, begun), end - begun, byref(accepted))
+        begun += accepted.value
+        for tag in range(begun, end):
+            del self._running[tag]
+        if status and not _is_full(status):
+            return begun + 1, error_of(status, self._why())
+        return begun, None
+
+    def _poll(self) -> list[tuple[int, Any]]:
+        """Waits a little for results. Returns tags and outcomes."""
+        results = (Result * 64)()
+        count = lib.okv_poll(self._handle, results, len(results))
+        if count < 0:
+            raise error_of(count, self._why())
+        if count == 0:
+            lib.okv_wait(self._handle, 1)
+        return [(result.tag, self._outcome(self._running.pop(result.tag), result))
+                for result in results[:count]]
 
     def _outcome(self, operation: Operation[Any], result: Result) -> Any:
         if result.status == UNKNOWN:
-            self._kept.append(operation)
+            self._keep(operation)
         if result.status == TOO_SMALL and operation.again(result):
             return operation
         try:
             return operation.take(result)
-        except Error as error:
+        except Exception as error:
             return error
 
     # ---- the whole table ----
@@ -305,24 +363,31 @@ class Client:
 
     def _scan_portion(self, cursor: c_uint64) -> list[Item]:
         items: list[Item] = []
+        failed: list[BaseException] = []
 
         def visit(_user: Any, pointer: Any) -> int:
-            item = pointer.contents
-            items.append(Item(ctypes.string_at(item.key, item.key_length),
-                              ctypes.string_at(item.value, item.value_length), item.version,
-                              ttl_from_ms(item.ttl_ms)))
-            return len(items) >= _PORTION
+            try:
+                item = pointer.contents
+                items.append(Item(ctypes.string_at(item.key, item.key_length),
+                                  ctypes.string_at(item.value, item.value_length), item.version,
+                                  ttl_from_ms(item.ttl_ms)))
+                return len(items) >= _PORTION
+            except BaseException as error:  # an interrupt: ctypes would swallow it
+                failed.append(error)
+                return 1
 
-        with self._lock:
-            status = lib.okv_scan_from(self._usable(), byref(cursor), VISIT(visit), None)
-            if status < 0:
-                self._check(status)
+        with self._use() as handle:
+            status = lib.okv_scan_from(handle, byref(cursor), VISIT(visit), None)
+        if failed:
+            raise failed[0]
+        if status < 0:
+            self._check(status)
         return items
 
     def flush(self) -> None:
         """Removes every item. It takes the right admin."""
-        with self._lock:
-            self._check(lib.okv_flush(self._usable()))
+        with self._use() as handle:
+            self._check(lib.okv_flush(handle))
 
     # ---- what there is to see ----
 
@@ -330,10 +395,10 @@ class Client:
         """The server's statistics."""
         size = _STAT_SIZE
         length = c_size_t()
-        with self._lock:
+        with self._use() as handle:
             while True:
                 text = ctypes.create_string_buffer(size)
-                status = lib.okv_stat(self._usable(), text, size, byref(length))
+                status = lib.okv_stat(handle, text, size, byref(length))
                 if status != TOO_SMALL:
                     break
                 size = length.value + _STAT_SIZE
@@ -345,11 +410,11 @@ class Client:
     def info(self) -> ConnectionInfo:
         """What the client is connected to."""
         info = Info()
-        with self._lock:
-            lib.okv_info_sized(self._usable(), byref(info), ctypes.sizeof(info))
+        with self._use() as handle:
+            lib.okv_info_sized(handle, byref(info), ctypes.sizeof(info))
             fields = {name: getattr(info, name) for name in ConnectionInfo._fields}
-        fields["transport"] = info.transport.decode()
-        fields["path"] = info.path.decode(errors="replace")
+        fields["transport"] = fields["transport"].decode()
+        fields["path"] = fields["path"].decode(errors="replace")
         fields["one_sided"] = bool(info.one_sided)
         return ConnectionInfo(**fields)
 
@@ -357,8 +422,8 @@ class Client:
     def counters(self) -> dict[str, int]:
         """What only the client sees, since it was opened: gets, hits, READs, fallbacks, …"""
         counters = Counters()
-        with self._lock:
-            lib.okv_counters_sized(self._usable(), byref(counters), ctypes.sizeof(counters))
+        with self._use() as handle:
+            lib.okv_counters_sized(handle, byref(counters), ctypes.sizeof(counters))
         return {name: getattr(counters, name) for name in COUNTERS}
 
     # ---- memory ----
@@ -379,22 +444,24 @@ def _is_full(status: int) -> bool:
 
 
 class Registration:
-    """Memory that the device knows, until close() or the end of its client. Nothing reads into it
-    then."""
+    """Memory that the device knows, until close() or the end of its client, which keeps it alive
+    so long. Nothing reads into it when it is closed."""
 
     def __init__(self, client: Client, buffer: Any):
         self._client = client
         self._memory = c_void_p()
         address, length, self._kept = buffer_memory(buffer)
-        with client._lock:
-            client._check(lib.okv_register(client._usable(), address, length, byref(self._memory)))
+        with client._use() as handle:
+            client._check(lib.okv_register(handle, address, length, byref(self._memory)))
+            client._registrations.add(self)
 
     def close(self) -> None:
         client = self._client
-        if self._memory and client._handle and client._forks == _forks:
+        if client._forks == _forks:
             with client._lock:
-                lib.okv_unregister(client._handle, byref(self._memory))
-        self._memory = c_void_p()
+                if self in client._registrations:
+                    lib.okv_unregister(client._handle, byref(self._memory))
+                    client._registrations.remove(self)
         self._kept = None
 
     def __enter__(self) -> "Registration":
@@ -452,7 +519,7 @@ class Pipeline:
                     outcomes[at] = self._client._run(outcome)
                 except Error as error:
                     outcomes[at] = error
-        failed = next((each for each in outcomes if isinstance(each, Error)), None)
+        failed = next((each for each in outcomes if isinstance(each, Exception)), None)
         if raises and failed:
             raise failed
         return outcomes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ._library import CODES, lib
 
 
@@ -10,10 +12,15 @@ class Error(Exception):
 
     def __init__(self, code: int, why: str = "", version: int = 0):
         self.code = code
+        self.why = why
         self.name = lib.okv_errname(code).decode()
         self.version = version
         text = lib.okv_strerror(code).decode()
         super().__init__(f"{self.name}: {text}" + (f" ({why})" if why else ""))
+
+    def __reduce__(self) -> Any:
+        """For other processes."""
+        return type(self), (self.code, self.why, self.version)
 
 
 class NotFound(Error):

@@ -22,7 +22,7 @@ UNKNOWN = CODES["OKV_EUNKNOWN"]
 
 
 class Item(NamedTuple):
-    """An item. `ttl`: seconds that it has to live; None: it does not expire."""
+    """An item. `ttl`: seconds that it has to live; None: it does not expire; NaN: unknown."""
 
     key: bytes
     value: bytes
@@ -42,7 +42,7 @@ def key_bytes(key: Key) -> bytes:
     """Text is UTF-8."""
     if isinstance(key, bytes):
         return key
-    return key.encode() if isinstance(key, str) else bytes(key)
+    return key.encode() if isinstance(key, str) else bytes(memoryview(key))
 
 
 def value_memory(value: Value) -> tuple[Any, int, Any]:
@@ -53,8 +53,8 @@ def value_memory(value: Value) -> tuple[Any, int, Any]:
     if isinstance(value, bytes):
         return value, len(value), value
     view = memoryview(value)
-    if not view.contiguous:
-        raise ValueError("okv: the memory of a value is not contiguous")
+    if not view.c_contiguous:
+        raise ValueError("okv: the memory of a value is not contiguous, in C order")
     if view.readonly or view.nbytes == 0:
         copy = bytes(view)
         return copy, len(copy), copy
@@ -65,8 +65,8 @@ def value_memory(value: Value) -> tuple[Any, int, Any]:
 def buffer_memory(buffer: Any) -> tuple[int, int, Any]:
     """The same of memory that is written to: a bytearray, a numpy array, a writable mmap."""
     view = memoryview(buffer)
-    if view.readonly or not view.contiguous:
-        raise ValueError("okv: the buffer is not writable, or not contiguous")
+    if view.readonly or not view.c_contiguous:
+        raise ValueError("okv: the buffer is not writable, or not contiguous, in C order")
     if view.nbytes == 0:
         return 0, 0, buffer
     memory = (ctypes.c_char * view.nbytes).from_buffer(buffer)
@@ -80,7 +80,10 @@ def ttl_to_ms(ttl: Ttl) -> int:
 
 
 def ttl_from_ms(ttl_ms: int) -> Optional[float]:
-    return None if ttl_ms in (TTL_NONE, 0) else ttl_ms / 1000
+    """None: for ever. NaN: the server did not say."""
+    if ttl_ms == TTL_NONE:
+        return None
+    return ttl_ms / 1000 if ttl_ms else math.nan
 
 
 class Operation(Generic[T]):
