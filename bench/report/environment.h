@@ -12,12 +12,12 @@ struct environment {
     long cpus;
     bool emulated;      /* the processor is software: times mean nothing elsewhere */
     bool is_virtual;    /* under a hypervisor, which may preempt */
-    double busy_cpus;   /* how many other programs kept busy at the start */
+    double busy_cpus;   /* how many were busy before the run */
     const char *git;    /* of the sources, or "" */
     char command[1024]; /* cut when longer */
 };
 
-/* Watches for 0.1 s what others do. */
+/* Watches for 0.1 s how busy the host is. */
 void environment_read(struct environment *environment, int argc, char **argv);
 
 #endif

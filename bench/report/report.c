@@ -9,7 +9,7 @@
 #include "shared/base/size.h"
 
 #define COUNTER(target, name) report_counter(target, offsetof(struct okv_counters, name))
-/* So many that others keep busy are worth a word. */
+/* So many that are busy are worth a word. */
 #define BUSY_CPUS 0.5
 /* Room for a number. */
 #define NUMBER_TEXT 32
@@ -135,8 +135,7 @@ static void print_head(const struct report *report, FILE *out)
             environment->cpus, environment->kernel, environment->machine);
     if (environment->busy_cpus >= BUSY_CPUS)
         fprintf(out,
-                "busy     other programs kept %.1f of %ld CPUs busy at the start: figures are "
-                "worse, and vary\n",
+                "busy     %.1f of %ld CPUs were busy before the run: figures are worse, and vary\n",
                 environment->busy_cpus, environment->cpus);
     print_asked(report->options, out);
     if (!report->options->load_only)
