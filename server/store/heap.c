@@ -288,6 +288,14 @@ static void release(struct okv_heap *heap, uint8_t *memory, size_t size)
     dallocx(memory, flags(heap));
 }
 
+bool okv_heap_frees_later(const struct okv_heap *heap, uint64_t size)
+{
+    uint64_t pinned = atomic_load(&heap->pinned_freed); /* is still in use */
+
+    return okv_heap_has_unwiped(heap) ||
+           (pinned > 0 && pinned + heap->length - heap->floor - okv_heap_used(heap) >= size);
+}
+
 /* At the beginning of freed memory, which is wiped from its end. */
 struct unwiped {
     uint64_t next;

@@ -90,12 +90,9 @@ static inline bool okv_heap_has_unwiped(const struct okv_heap *heap)
     return atomic_load_explicit(&heap->unwiped_count, memory_order_relaxed) > 0;
 }
 
-/* Whether memory that was freed may make room for so many bytes: when it is wiped, or when its pins
- * go. */
-static inline bool okv_heap_frees_later(const struct okv_heap *heap, uint64_t size)
-{
-    return okv_heap_has_unwiped(heap) || atomic_load(&heap->pinned_freed) >= size;
-}
+/* Whether memory that was freed may make room for so many bytes, together with what is free: when
+ * it is wiped, or when its pins go. */
+bool okv_heap_frees_later(const struct okv_heap *heap, uint64_t size);
 
 /* Pins an allocation of at least OKV_HEAP_PINNED_MIN bytes. False: another pin has it. The caller
  * ensures that no thread frees it meanwhile. */

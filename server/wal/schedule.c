@@ -90,7 +90,7 @@ void okv_wal_schedule_begin(struct okv_wal *wal)
         return;
     }
     atomic_fetch_add(&wal->snapshot.failed, 1);
-    atomic_store(&wal->snapshot.ended, wal->segment.number);
+    okv_snapshot_note_end(&wal->snapshot, wal->segment.number);
 }
 
 /* Whether somebody may be about to copy the newest. */

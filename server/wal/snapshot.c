@@ -435,6 +435,14 @@ static int make(struct okv_snapshot *snapshot, uint64_t *bytes)
     return rc;
 }
 
+void okv_snapshot_note_end(struct okv_snapshot *snapshot, uint64_t number)
+{
+    uint64_t before = atomic_load(&snapshot->ended);
+
+    while (before < number && !atomic_compare_exchange_weak(&snapshot->ended, &before, number))
+        continue;
+}
+
 static void end(struct okv_snapshot *snapshot, int rc, uint64_t bytes, uint64_t began_ns)
 {
     pthread_mutex_lock(&snapshot->lock);
@@ -455,7 +463,7 @@ static void end(struct okv_snapshot *snapshot, int rc, uint64_t bytes, uint64_t 
         }
         atomic_store(&snapshot->made, snapshot->header.number);
     }
-    atomic_store(&snapshot->ended, snapshot->header.number);
+    okv_snapshot_note_end(snapshot, snapshot->header.number);
     snapshot->is_active = false;
     pthread_cond_broadcast(&snapshot->changed);
     pthread_mutex_unlock(&snapshot->lock);

@@ -85,6 +85,8 @@ int okv_snapshot_begin(struct okv_snapshot *snapshot, const struct okv_wal_heade
 void okv_snapshot_add(void *snapshot, const struct okv_wal_record *record);
 /* Whether one is being made. Any thread. */
 bool okv_snapshot_is_active(struct okv_snapshot *snapshot);
+/* The one of this number has ended, well or not; of a later one that may be so already. */
+void okv_snapshot_note_end(struct okv_snapshot *snapshot, uint64_t number);
 /* Waits until none is being made. Returns 0, or why the last one failed. Any thread. */
 int okv_snapshot_await(struct okv_snapshot *snapshot);
 

@@ -5,11 +5,11 @@
  *   queued    waits for the thread, which writes one value at a time
  *   writing   the thread reads its bytes
  *   stored    its file is durable, and no record refers to it
- *   kept      a record of the log or of a snapshot does
+ *   kept      a record of the log or of a snapshot does, or that of the next snapshot may
  *   unwanted  the file is to be removed: no record refers to it any more
  *
  * Whoever has a value stored then keeps or drops it. When a snapshot is durable, files of before
- * its moment go, except those that it refers to itself.
+ * its moment go, except those of its items: it refers to them itself, or the next one may.
  */
 #ifndef OKV_SERVER_WAL_VALUES_H
 #define OKV_SERVER_WAL_VALUES_H
@@ -93,10 +93,11 @@ void okv_values_drop(struct okv_values *values, struct okv_value *value,
 
 /* A snapshot begins. The gate is closed. */
 void okv_values_mark(struct okv_values *values);
-/* It is to refer to the file that has this version of an item. False: none has. */
+/* It has this version of an item: the file of that stays, and *out says where. False: none is
+ * there. */
 bool okv_values_find(struct okv_values *values, const void *key, uint32_t key_length,
                      uint64_t version, struct okv_wal_long *out);
-/* It is durable. What was kept when it began and it does not refer to goes. */
+/* It is durable. What was kept when it began, but for what was found for it, goes. */
 void okv_values_sweep(struct okv_values *values);
 
 /* ---- without a server ---- */

@@ -225,7 +225,8 @@ static int open_socket(struct okv_local_listener *listener, int *out, struct okv
         status = path_failed(diag, path, errno);
         goto close_socket;
     }
-    if (lstat(path, &file) || (mode && chmod(path, mode)) || listen(sock, OKV_PENDING_MAX)) {
+    if (lstat(path, &file) || (mode && fchmodat(AT_FDCWD, path, mode, AT_SYMLINK_NOFOLLOW)) ||
+        listen(sock, OKV_PENDING_MAX)) {
         status = path_failed(diag, path, errno);
         goto remove_path;
     }
