@@ -16,12 +16,19 @@ struct del_arguments {
     int count;
     bool if_version;
     uint64_t version;
+    bool is_null; /* stdin is of raw keys, each before a NUL */
 };
 
 static const struct argp_option del_options[] = {
     {"if-version", OPTION_IF_VERSION, "V", 0, "Only if the item has version V", 0},
+    {"null", '0', NULL, 0, "With -, keys are as they are, with a NUL behind each", 0},
     {0},
 };
+
+static bool takes_stdin(const struct del_arguments *arguments)
+{
+    return arguments->count == 1 && strcmp(arguments->keys[0], "-") == 0;
+}
 
 static error_t parse_del(int key, char *text, struct argp_state *state)
 {
@@ -33,6 +40,9 @@ static error_t parse_del(int key, char *text, struct argp_state *state)
         arguments->version = cli_number(state, "--if-version", text, 1, UINT64_MAX);
         arguments->if_version = true;
         return 0;
+    case '0':
+        arguments->is_null = true;
+        return 0;
     case ARGP_KEY_ARGS:
         arguments->keys = state->argv + state->next;
         arguments->count = state->argc - state->next;
@@ -43,6 +53,8 @@ static error_t parse_del(int key, char *text, struct argp_state *state)
     case ARGP_KEY_END:
         if (arguments->if_version && arguments->count > 1)
             argp_error(state, "--if-version is about one item: give one KEY");
+        if (arguments->is_null && !takes_stdin(arguments))
+            argp_error(state, "--null is about keys from stdin: give - for KEY");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -62,19 +74,30 @@ static bool del_one(const struct del_arguments *arguments, const char *key, size
     return !cli_connection_failed(rc);
 }
 
+/* Takes what ends a key of stdin from its end, and escapes out of it. */
+static bool take_key(const struct del_arguments *arguments, char *line, size_t *length)
+{
+    char end = arguments->is_null ? '\0' : '\n';
+
+    *length -= *length > 0 && line[*length - 1] == end;
+    if (arguments->is_null)
+        return true;
+    *length -= *length > 0 && line[*length - 1] == '\r';
+    return tsv_decode(line, length);
+}
+
 static int del_lines(const struct del_arguments *arguments)
 {
-    int status = CLI_DONE;
+    int end = arguments->is_null ? '\0' : '\n', status = CLI_DONE;
     char *line = NULL;
     size_t size = 0;
     bool goes_on = true;
     ssize_t got;
 
-    for (uint64_t number = 1; goes_on && (got = getline(&line, &size, stdin)) >= 0; number++) {
+    for (uint64_t number = 1; goes_on && (got = getdelim(&line, &size, end, stdin)) >= 0;
+         number++) {
         size_t length = (size_t)got;
-        length -= length > 0 && line[length - 1] == '\n';
-        length -= length > 0 && line[length - 1] == '\r';
-        if (tsv_decode(line, &length)) {
+        if (take_key(arguments, line, &length)) {
             goes_on = del_one(arguments, line, length, &status);
         } else {
             cli_fail_escape("del", number);
@@ -95,7 +118,7 @@ static int del_all(const struct del_arguments *arguments)
 {
     int status = CLI_DONE;
 
-    if (arguments->count == 1 && strcmp(arguments->keys[0], "-") == 0)
+    if (takes_stdin(arguments))
         return del_lines(arguments);
     for (int i = 0; i < arguments->count; i++) {
         if (del_one(arguments, arguments->keys[i], strlen(arguments->keys[i]), &status))
@@ -122,7 +145,8 @@ int cli_del(struct cli *cli, int argc, char **argv)
                "Exit status: 3 if a key could not be removed, else 1 if one was not there or had "
                "another version.\n\n"
                "Examples:\n  okv del greeting\n  okv del photo-1 photo-2\n"
-               "  okv scan --prefix tmp: | okv del -\n  okv del lock --if-version 17",
+               "  okv scan --prefix tmp: | okv del -\n  okv scan -0 | grep -z '^tmp' | okv del -0 "
+               "-\n  okv del lock --if-version 17",
         .children = cli_common_options};
     struct del_arguments arguments = {.cli = cli};
 

@@ -30,12 +30,14 @@ struct scan_arguments {
     size_t prefix_length;
     uint64_t left; /* items that may still be shown */
     bool verbose;
+    bool is_null; /* keys as they are, with a NUL behind each */
 };
 
 static const struct argp_option scan_options[] = {
     {"prefix", OPTION_PREFIX, "P", 0, "Only keys that begin with P", 0},
     {"limit", OPTION_LIMIT, "N", 0, "End after N keys", 0},
     {"long", OPTION_LONG, NULL, 0, "Also the value's length, the version and the time to live", 0},
+    {"null", '0', NULL, 0, "Keys as they are, with a NUL behind each", 0},
     {0},
 };
 
@@ -55,6 +57,13 @@ static error_t parse_scan(int key, char *text, struct argp_state *state)
     case OPTION_LONG:
         arguments->verbose = true;
         return 0;
+    case '0':
+        arguments->is_null = true;
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->is_null && arguments->verbose)
+            argp_error(state, "--null and --long exclude each other: --long has lines");
+        return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument '%s': for keys that begin with it give --prefix %s",
                    text, text);
@@ -72,11 +81,14 @@ static int show_key(void *user, const struct okv_item *item)
     if (item->key_length < arguments->prefix_length ||
         memcmp(item->key, arguments->prefix, arguments->prefix_length) != 0)
         return 0;
-    tsv_write_field(stdout, item->key, item->key_length);
+    if (arguments->is_null)
+        fwrite(item->key, 1, item->key_length, stdout);
+    else
+        tsv_write_field(stdout, item->key, item->key_length);
     if (arguments->verbose)
         printf("\t%zu\t%llu\t%s", item->value_length, (unsigned long long)item->version,
                cli_ttl_text(item->ttl_ms, ttl));
-    putchar('\n');
+    putchar(arguments->is_null ? '\0' : '\n');
     return --arguments->left == 0 || ferror(stdout) ? SCAN_STOPPED : 0;
 }
 
@@ -85,14 +97,15 @@ int cli_scan(struct cli *cli, int argc, char **argv)
     static const struct argp parser = {
         .options = scan_options,
         .parser = parse_scan,
-        .doc = "List the keys that are there, one a line, in no order.\v"
-               "The table is read without the server's CPU, and all of it, also with --prefix: "
-               "only --limit ends it early. With --long a line is KEY, the value's length in "
-               "bytes, the item's version and its time to live in milliseconds (or none), with "
-               "tabs between them. Keys are escaped as those of `okv export`.\n\n"
-               "A key that is there all the while is listed exactly once.\n\n"
-               "Examples:\n  okv scan --prefix user: | wc -l\n  okv scan --long | sort -n -k 2 -t "
-               "$'\\t'\n  okv scan --prefix tmp: | okv mget -",
+        .doc =
+            "List the keys that are there, one a line, in no order.\v"
+            "The table is read without the server's CPU, and all of it, also with --prefix: "
+            "only --limit ends it early. With --long a line is KEY, the value's length in "
+            "bytes, the item's version and its time to live in milliseconds (or none), with "
+            "tabs between them. Keys are escaped as those of `okv export`, but for --null.\n\n"
+            "A key that is there all the while is listed exactly once.\n\n"
+            "Examples:\n  okv scan --prefix user: | wc -l\n  okv scan --long | sort -n -k 2 -t "
+            "$'\\t'\n  okv scan --prefix tmp: | okv mget -\n  okv scan -0 | xargs -0 -n 1 okv get",
         .children = cli_common_options};
     struct scan_arguments arguments = {.cli = cli, .prefix = "", .left = UINT64_MAX};
 

@@ -125,7 +125,10 @@ many_items() {
         "$("$okv" scan --prefix item:12 --long | cut -f 1,2,4 | grep "^item:12$tab")" "item:12${tab}8${tab}none"
     expect 0 '' put 'tmp:a b' 1
     expect 0 '' put "tmp:$tab" 2
-    same "scan, then del" "$("$okv" scan --prefix tmp: | "$okv" del - && "$okv" scan --prefix tmp:)" ''
+    "$okv" put $'raw:\\b\nc' raw
+    same "scan -0" "$("$okv" scan -0 --prefix raw: | xargs -0 -n 1 "$okv" get)" raw
+    same "scan -0, then del -0" "$("$okv" scan -0 --prefix raw: | "$okv" del -0 -; "$okv" scan --prefix raw:)" ''
+    same "scan, then del" "$("$okv" scan --prefix tmp: | "$okv" del -; "$okv" scan --prefix tmp:)" ''
     # There is no script(1) in the guest.
     [ -n "${OKV_GUEST_ADDR:-}" ] ||
         same "newlines on a terminal" "$(script -qec "$okv get item:3" /dev/null | wc -l)" 1
