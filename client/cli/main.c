@@ -22,6 +22,7 @@ static const struct command commands[] = {
     {"incr", cli_incr, "KEY [N]", "add N (1) to a number and print the sum"},
     {"append", cli_append, "KEY VALUE|-", "add to the end of a value"},
     {"touch", cli_touch, "KEY TIME|none", "set when an item expires"},
+    {"watch", cli_watch, "KEY [-i TIME] [-n N]", "print an item each time that it changes"},
     {"scan", cli_scan, "[--prefix P]", "list keys, one a line"},
     {"import", cli_import, "[--depth D]", "store the KEY TAB VALUE lines of stdin"},
     {"export", cli_export, "", "write all items as KEY TAB VALUE lines"},

@@ -227,6 +227,28 @@ completion() {
     completes 'okv --ser' --server=
 }
 
+# await_lines FILE N: until it has so many.
+await_lines() {
+    until [ "$(wc -l <"$1")" -ge "$2" ]; do sleep 0.01; done
+}
+
+changes() {
+    local seen=$scratch/watched
+    "$okv" put watched one >/dev/null
+    "$okv" watch watched -n 4 -i 1ms >"$seen" &
+    await_lines "$seen" 1
+    "$okv" put watched $'t\two' >/dev/null
+    await_lines "$seen" 2
+    "$okv" del watched
+    await_lines "$seen" 3
+    "$okv" put watched "$(printf '%5000s' three)" >/dev/null # more than the first buffer has
+    wait $!
+    same "what watch saw" "$(cut -f 2 "$seen" | tr -d ' ' | tr '\n' ,)" 'one,t\two,,three,'
+    same "its versions" "$(awk '{ print ($1 > last) ? "later" : $1; last = $1 }' "$seen" | xargs)" 'later later 0 later'
+    expect 2 '' watch
+    expect 2 '' watch a b
+}
+
 # Beside a client that puts, so that two samples differ.
 live() {
     "$bench" -s "$socket" --mix put=100 --seconds 100 >/dev/null 2>&1 &
@@ -291,6 +313,7 @@ expiring_items
 expect 0 '' scan
 expect 1 '' get item:1
 measurements
+changes
 live
 echo "commands: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]
