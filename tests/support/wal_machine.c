@@ -178,6 +178,9 @@ static int store_value(struct wal_machine *machine, struct okv_store_long_value 
     assert_non_null(*stored);
     while ((rc = okv_values_state(&machine->wal.values, *stored, &value->copy)) == OKV_EAGAIN)
         sched_yield();
+    /* The log fails with it, a moment later. */
+    while (rc && rc != OKV_EDISKFULL && !atomic_load(&machine->wal.failure))
+        sched_yield();
     return rc ? OKV_EUNKNOWN : 0;
 }
 
