@@ -74,7 +74,8 @@ okv() {
 
 serve "${command[@]}"
 okv put key value || fail "a put failed"
-curl -sf "http://127.0.0.1:$port/metrics" | grep -q '^okv_items{database="default"} 1$' || fail "its metrics lack the item"
+curl -sf "http://127.0.0.1:$port/metrics" >"$scratch/metrics"
+grep -q '^okv_items{database="default"} 1$' "$scratch/metrics" || fail "its metrics lack the item"
 curl -sf "http://127.0.0.1:$port/readyz" >/dev/null || fail "it is not ready"
 stop
 serve "${command[@]}"

@@ -65,10 +65,10 @@ inside okv -s local:///run/okv/okv.sock put key value || fail "a put failed"
 [ "$(inside okv -s local:///run/okv/okv.sock get key)" = value ] || fail "a get failed"
 inside env OKV_SERVER=local:///run/okv/okv.sock python3 -c 'import okv; assert okv.Client().get("key") == b"value"' ||
     fail "a get of Python failed"
-curl -sf "http://127.0.0.1:$port/metrics" | grep -q '^okv_items{database="default"} 1$' || fail "its metrics lack the item"
+curl -sf "http://127.0.0.1:$port/metrics" >"$scratch/metrics"
+grep -q '^okv_items{database="default"} 1$' "$scratch/metrics" || fail "its metrics lack the item"
 
 # ---- scrape, with the alerts that docs has ----
-curl -sf "http://127.0.0.1:$port/metrics" >"$scratch/metrics"
 logged promtool check metrics <"$scratch/metrics"
 logged promtool check rules "$root/docs/prometheus/alerts.yml"
 cat >"$scratch/prometheus.yml" <<TEXT
