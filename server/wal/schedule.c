@@ -6,10 +6,8 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-/* A log that is shorter is no reason for a snapshot, nor are fewer bytes of long values in files of
- * their own: reading those at a start is as fast as the disk. */
+/* A log that is shorter is no reason for a snapshot. */
 #define SNAPSHOT_LENGTH_MIN (UINT64_C(64) << 20)
-#define SNAPSHOT_VALUES_MIN (UINT64_C(1) << 30)
 /* For so long a whole one that somebody asked for stays, to be copied. */
 #define WHOLE_STAYS_NS UINT64_C(10000000000)
 
@@ -104,13 +102,11 @@ static bool is_kept(struct okv_snapshot *snapshot)
 
 static bool is_long(const struct okv_wal *wal)
 {
-    uint64_t records = wal->position - wal->snapshot_tried;
-    uint64_t values = atomic_load(&wal->values.logged) - wal->values_tried;
-    bool is_worth_it = records >= SNAPSHOT_LENGTH_MIN || values >= SNAPSHOT_VALUES_MIN;
+    uint64_t length =
+        wal->position - wal->snapshot_tried + atomic_load(&wal->values.logged) - wal->values_tried;
 
-    return wal->snapshot_ratio > 0 && is_worth_it &&
-           (double)(records + values) >
-               wal->snapshot_ratio * (double)okv_heap_used(&wal->store->heap);
+    return wal->snapshot_ratio > 0 && length > SNAPSHOT_LENGTH_MIN &&
+           (double)length > wal->snapshot_ratio * (double)okv_heap_used(&wal->store->heap);
 }
 
 bool okv_wal_schedule_take(struct okv_wal *wal)

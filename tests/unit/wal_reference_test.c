@@ -137,28 +137,6 @@ static void it_refers_to_files(void **state)
     }
 }
 
-/* Fewer are none, however short the data. */
-static void long_values_are_a_reason_from_1_GiB_on(void **state)
-{
-    struct trial *trial = trial_begin(0);
-    struct okv_snapshot *snapshot = &trial->machine.wal.snapshot;
-
-    (void)state;
-    put(trial, 0, 10);
-    atomic_fetch_add(&trial->machine.wal.values.logged, (UINT64_C(1) << 30) - 2 * LENGTH);
-    for (unsigned i = 0; i < 2; i++) {
-        wal_machine_enter(&trial->machine);
-        assert_int_equal(wal_machine_leave(&trial->machine), 0);
-    }
-    assert_int_equal(okv_snapshot_await(snapshot), 0);
-    assert_int_equal(atomic_load(&snapshot->completed), 0);
-    put(trial, 1, 11);
-    while (atomic_load(&snapshot->completed) == 0)
-        okv_wal_wake(&trial->machine.wal);
-    wal_machine_stop(&trial->machine);
-    trial_end(trial);
-}
-
 /* It refers to the value of its moment, which a later one of the key does not take away. */
 static void it_refers_to_values_of_its_moment(void **state)
 {
@@ -536,7 +514,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_refers_to_files),
-        cmocka_unit_test(long_values_are_a_reason_from_1_GiB_on),
         cmocka_unit_test(it_refers_to_values_of_its_moment),
         cmocka_unit_test(a_whole_one_needs_no_other_file),
         cmocka_unit_test(a_whole_one_stays_a_while),
