@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "shared/base/default_uri.h"
 #include "shared/base/duration.h"
@@ -247,6 +248,13 @@ bool cli_connection_failed(int code)
     default:
         return false;
     }
+}
+
+void cli_pause(uint32_t ms)
+{
+    const struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+    nanosleep(&time, NULL);
 }
 
 int cli_output_end(const char *command)

@@ -80,11 +80,15 @@ int cli_worse(int status, int other);
  * alike. */
 bool cli_connection_failed(int code);
 
+/* Sleeps, for commands that look again and again. */
+void cli_pause(uint32_t ms);
 /* Flushes standard output. Returns CLI_DONE, or CLI_FAILED having said why. */
 int cli_output_end(const char *command);
 
-/* Fetches a value, however large, into *value to free(). Returns the code. */
-int cli_fetch(okv *handle, const void *key, size_t key_length, char **value, size_t *length);
+/* Fetches a value, however large, into *value to free(), and its version unless that is NULL.
+ * Returns the code. */
+int cli_fetch(okv *handle, const void *key, size_t key_length, char **value, size_t *length,
+              uint64_t *version);
 
 /* Fetches the statistics, or the answer to a command of okv_admin(), into *text to free(). Returns
  * the code. */

@@ -17,7 +17,8 @@ struct get_arguments {
     bool verbose;
 };
 
-int cli_fetch(okv *handle, const void *key, size_t key_length, char **value, size_t *length)
+int cli_fetch(okv *handle, const void *key, size_t key_length, char **value, size_t *length,
+              uint64_t *version)
 {
     size_t size = GET_BUFFER_BYTES;
 
@@ -25,7 +26,7 @@ int cli_fetch(okv *handle, const void *key, size_t key_length, char **value, siz
         char *buffer = malloc(size);
         if (!buffer)
             return OKV_ENOMEM;
-        int rc = okv_get(handle, key, key_length, buffer, size, length, NULL);
+        int rc = okv_get(handle, key, key_length, buffer, size, length, version);
         if (rc == OKV_OK) {
             *value = buffer;
             return OKV_OK;
@@ -105,7 +106,7 @@ int cli_get(struct cli *cli, int argc, char **argv)
         return status;
 
     size_t key_length = strlen(arguments.key);
-    int rc = cli_fetch(cli->handle, arguments.key, key_length, &value, &length);
+    int rc = cli_fetch(cli->handle, arguments.key, key_length, &value, &length, NULL);
     if (rc != OKV_OK)
         return cli_fail(cli, "get", arguments.key, key_length, rc);
 

@@ -73,7 +73,8 @@ static void show(struct mget *mget, const struct okv_command *command,
     if (rc == OKV_ETOOSMALL && mget->stopped) {
         rc = mget->stopped;
     } else if (rc == OKV_ETOOSMALL) {
-        rc = cli_fetch(mget->cli->handle, item.key, item.key_length, &large, &item.value_length);
+        rc = cli_fetch(mget->cli->handle, item.key, item.key_length, &large, &item.value_length,
+                       NULL);
         item.value = large;
     }
     if (rc == OKV_OK)

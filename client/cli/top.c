@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/cli/cli.h"
 #include "shared/base/clock.h"
@@ -168,13 +167,6 @@ static void print_object(const struct sample *before, const struct sample *now)
            (double)(now->ns - before->ns) / 1e9);
 }
 
-static void pause_for(uint32_t ms)
-{
-    const struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-
-    nanosleep(&time, NULL);
-}
-
 static int show(const struct top_arguments *arguments)
 {
     struct cli *cli = arguments->cli;
@@ -182,7 +174,7 @@ static int show(const struct top_arguments *arguments)
     int rc = take(cli, &before);
 
     for (uint64_t line = 0; rc == OKV_OK && line < arguments->count; line++) {
-        pause_for(arguments->interval_ms);
+        cli_pause(arguments->interval_ms);
         rc = take(cli, &now);
         if (rc != OKV_OK)
             break;

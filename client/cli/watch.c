@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/cli/cli.h"
 #include "client/cli/tsv.h"
@@ -10,7 +9,6 @@
 enum { OPTION_INTERVAL = 'i', OPTION_COUNT = 'n' };
 
 #define INTERVAL_MS 100u
-#define VALUE_BYTES 4096u
 
 struct watch {
     struct cli *cli;
@@ -19,8 +17,6 @@ struct watch {
     uint64_t count;
     bool has_state;   /* some line was printed */
     uint64_t version; /* of the last line; 0: the item was not there */
-    char *value;
-    size_t room;
 };
 
 static const struct argp_option watch_options[] = {
@@ -54,59 +50,36 @@ static error_t parse_watch(int key, char *text, struct argp_state *state)
     }
 }
 
-/* Gets the item into a buffer that grows with its value. */
-static int look(struct watch *watch, struct okv_result *result)
+/* Prints a line if there is news. Returns whether it did. */
+static bool show_change(struct watch *watch, uint64_t version, const char *value, size_t length)
 {
-    struct okv_command get = {.kind = OKV_GET, .key = watch->key, .key_length = strlen(watch->key)};
-    int rc = OKV_ETOOSMALL;
-
-    result->length = VALUE_BYTES;
-    while (rc == OKV_ETOOSMALL) {
-        if (watch->room < result->length) {
-            char *larger = realloc(watch->value, result->length);
-            if (!larger)
-                return OKV_ENOMEM;
-            watch->value = larger;
-            watch->room = result->length;
-        }
-        get.buffer = watch->value;
-        get.buffer_size = watch->room;
-        rc = okv_call(watch->cli->handle, &get, result);
-    }
-    return rc;
-}
-
-/* Whether a line was due. */
-static bool show_change(struct watch *watch, int rc, const struct okv_result *result)
-{
-    uint64_t version = rc == OKV_OK ? result->version : 0;
-
     if (watch->has_state && version == watch->version)
         return false;
     watch->has_state = true;
     watch->version = version;
     printf("%llu\t", (unsigned long long)version);
     if (version)
-        tsv_write_field(stdout, watch->value, result->length);
+        tsv_write_field(stdout, value, length);
     putchar('\n');
     return true;
 }
 
 static int show(struct watch *watch)
 {
-    const struct timespec pause = {watch->interval_ms / 1000,
-                                   (long)(watch->interval_ms % 1000) * 1000000};
-    struct okv_result result;
+    size_t key_length = strlen(watch->key), length = 0;
     uint64_t lines = 0;
 
     for (;;) {
-        int rc = look(watch, &result);
+        char *value = NULL;
+        uint64_t version = 0;
+        int rc = cli_fetch(watch->cli->handle, watch->key, key_length, &value, &length, &version);
         if (rc != OKV_OK && rc != OKV_ENOTFOUND)
-            return cli_fail(watch->cli, "watch", watch->key, strlen(watch->key), rc);
-        lines += show_change(watch, rc, &result);
+            return cli_fail(watch->cli, "watch", watch->key, key_length, rc);
+        lines += show_change(watch, rc == OKV_OK ? version : 0, value, length);
+        free(value);
         if (fflush(stdout) || lines == watch->count)
             return cli_output_end("watch");
-        nanosleep(&pause, NULL);
+        cli_pause(watch->interval_ms);
     }
 }
 
@@ -127,9 +100,6 @@ int cli_watch(struct cli *cli, int argc, char **argv)
     struct watch watch = {.cli = cli, .interval_ms = INTERVAL_MS, .count = UINT64_MAX};
 
     argp_parse(&parser, argc, argv, 0, NULL, &watch);
-    int status = cli_connect(cli, 0);
-    if (status == CLI_DONE)
-        status = show(&watch);
-    free(watch.value);
-    return status;
+    int connected = cli_connect(cli, 0);
+    return connected != CLI_DONE ? connected : show(&watch);
 }

@@ -227,22 +227,23 @@ completion() {
     completes 'okv --ser' --server=
 }
 
-# await_lines FILE N: until it has so many.
+# await_lines FILE N PROCESS: until it has so many, or the process that writes them has ended.
 await_lines() {
-    until [ "$(wc -l <"$1")" -ge "$2" ]; do sleep 0.01; done
+    while [ "$(wc -l <"$1")" -lt "$2" ] && kill -0 "$3" 2>/dev/null; do sleep 0.01; done
 }
 
 changes() {
-    local seen=$scratch/watched
+    local seen=$scratch/watched watcher
     "$okv" put watched one >/dev/null
     "$okv" watch watched -n 4 -i 1ms >"$seen" &
-    await_lines "$seen" 1
+    watcher=$!
+    await_lines "$seen" 1 $watcher
     "$okv" put watched $'t\two' >/dev/null
-    await_lines "$seen" 2
+    await_lines "$seen" 2 $watcher
     "$okv" del watched
-    await_lines "$seen" 3
+    await_lines "$seen" 3 $watcher
     "$okv" put watched "$(printf '%5000s' three)" >/dev/null # more than the first buffer has
-    wait $!
+    wait $watcher
     same "what watch saw" "$(cut -f 2 "$seen" | tr -d ' ' | tr '\n' ,)" 'one,t\two,,three,'
     same "its versions" "$(awk '{ print ($1 > last) ? "later" : $1; last = $1 }' "$seen" | xargs)" 'later later 0 later'
     expect 2 '' watch
