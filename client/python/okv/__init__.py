@@ -12,10 +12,11 @@ pipelines, asyncio, compare-and-swap, and reading into memory of your own.
 
 from ._library import lib as _lib
 from .aio import AsyncClient
-from .client import Client, ConnectionInfo, Pipeline, Registration
+from .client import Client, ConnectionInfo, Registration
 from .errors import (Conflict, Denied, Disconnected, Error, Exists, Full, NotFound, ReadOnly,
                      TimedOut, TooLarge, Unknown)
 from .operations import Head, Item
+from .pipeline import Pipeline
 
 __version__ = _lib.okv_version().decode()
 

@@ -9,9 +9,9 @@ from typing import Any, Iterable, Optional
 
 from . import operations
 from ._library import Command, Result, lib
-from .client import Client, ConnectionInfo, _is_full
+from .client import Client, ConnectionInfo
 from .errors import Disconnected, Error, error_of
-from .operations import UNKNOWN, Head, Item, Key, Operation, T, Ttl, Value
+from .operations import UNKNOWN, Head, Item, Key, Operation, T, Ttl, Value, is_full
 
 _RESULTS = 64  # of one turn of the loop, which has others to serve
 _RETRY = 0.001  # seconds, where operations that timed out keep their slots
@@ -166,7 +166,7 @@ class AsyncClient:
         for _ in range(accepted.value):
             self._last_tag += 1
             self._running[self._last_tag] = self._queue.popleft()
-        if status and not _is_full(status):
+        if status and not is_full(status):
             _, future = self._queue.popleft()
             _end(future, error_of(status, self._client._why()))
             self._go_on()

@@ -10,11 +10,11 @@ from ctypes import byref, c_size_t, c_uint64, c_void_p
 from typing import Any, Iterable, Iterator, NamedTuple, Optional
 
 from . import operations
-from ._library import (CODES, COUNTERS, LIMITS, VISIT, Command, Counters, Info, Options, Result,
-                       lib)
-from .errors import Disconnected, Error, error_of
+from ._library import COUNTERS, LIMITS, VISIT, Command, Counters, Info, Options, Result, lib
+from .errors import Disconnected, error_of
 from .operations import (TOO_SMALL, UNKNOWN, Head, Item, Key, Operation, T, Ttl, Value,
                          buffer_memory, ttl_from_ms)
+from .pipeline import Pipeline
 
 _WHY_SIZE = 1024
 _STAT_SIZE = 16384
@@ -284,47 +284,9 @@ class Client:
             return self._run(operations.Get(key, result.length))
         return operations.Get(key, 0).take(result, why)
 
-    def pipeline(self) -> "Pipeline":
+    def pipeline(self) -> Pipeline:
         """For many operations that are under way together."""
         return Pipeline(self)
-
-    def _run_all(self, batch: list[Operation[Any]]) -> list[Any]:
-        """What each operation returned, or its exception."""
-        outcomes: list[Any] = [None] * len(batch)
-        commands = (Command * len(batch))()
-        for at, operation in enumerate(batch):
-            commands[at] = operation.command
-            commands[at].tag = at
-        with self._use() as handle:
-            begun = ended = 0
-            while ended < len(batch):
-                failure = None
-                if begun < len(batch):
-                    begun, failure = self._submit(handle, batch, commands, begun)
-                if failure:
-                    outcomes[begun - 1] = failure
-                    ended += 1
-                    continue
-                for tag, outcome in self._poll():
-                    outcomes[tag] = outcome
-                    ended += 1
-        return outcomes
-
-    def _submit(self, handle: c_void_p, batch: list[Operation[Any]], commands: Any,
-                begun: int) -> tuple[int, Optional[Error]]:
-        """Submits what there is room for. Returns how many have begun, and why the last of them
-        failed at once."""
-        accepted = c_size_t()
-        end = min(begun + self._depth, len(batch))
-        for tag in range(begun, end):  # before, as an interrupt may come behind the call
-            self._running[tag] = batch[tag]
-        status = lib.okv_submit(handle, _from(commands, begun), end - begun, byref(accepted))
-        begun += accepted.value
-        for tag in range(begun, end):
-            del self._running[tag]
-        if status and not _is_full(status):
-            return begun + 1, error_of(status, self._why())
-        return begun, None
 
     def _poll(self) -> list[tuple[int, Any]]:
         """Waits a little for results. Returns tags and outcomes."""
@@ -433,16 +395,6 @@ class Client:
         return Registration(self, buffer)
 
 
-def _from(commands: Any, index: int) -> Any:
-    return ctypes.cast(ctypes.byref(commands, index * ctypes.sizeof(Command)),
-                       ctypes.POINTER(Command))
-
-
-def _is_full(status: int) -> bool:
-    """Results are to be polled first."""
-    return status == CODES["OKV_EAGAIN"]
-
-
 class Registration:
     """Memory that the device knows, until close() or the end of its client, which keeps it alive
     so long. Nothing reads into it when it is closed."""
@@ -469,57 +421,3 @@ class Registration:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-class Pipeline:
-    """Operations that are run together by execute(). They may take effect in any order: put what
-    depends on another into a later pipeline."""
-
-    def __init__(self, client: Client):
-        self._client = client
-        self._batch: list[Operation[Any]] = []
-
-    def __len__(self) -> int:
-        return len(self._batch)
-
-    def _add(self, operation: Operation[Any]) -> "Pipeline":
-        self._batch.append(operation)
-        return self
-
-    def get(self, key: Key) -> "Pipeline":
-        return self._add(operations.Get(key, self._client._value_size))
-
-    def head(self, key: Key) -> "Pipeline":
-        return self._add(operations.HeadOf(key))
-
-    def put(self, key: Key, value: Value, *, ttl: Optional[Ttl] = None, if_absent: bool = False,
-            if_version: Optional[int] = None) -> "Pipeline":
-        return self._add(operations.Put(key, value, ttl, if_absent, if_version))
-
-    def delete(self, key: Key, *, if_version: Optional[int] = None) -> "Pipeline":
-        return self._add(operations.Delete(key, if_version))
-
-    def incr(self, key: Key, delta: int = 1) -> "Pipeline":
-        return self._add(operations.Incr(key, delta))
-
-    def append(self, key: Key, value: Value) -> "Pipeline":
-        return self._add(operations.Append(key, value))
-
-    def touch(self, key: Key, ttl: Optional[Ttl]) -> "Pipeline":
-        return self._add(operations.Touch(key, ttl))
-
-    def execute(self, *, raises: bool = True) -> list[Any]:
-        """What each operation returned, in their order. The first exception is raised when all have
-        ended; without `raises` it takes the place of what its operation would have returned."""
-        batch, self._batch = self._batch, []
-        outcomes = self._client._run_all(batch)
-        for at, outcome in enumerate(outcomes):
-            if isinstance(outcome, Operation):  # with a buffer that is large enough
-                try:
-                    outcomes[at] = self._client._run(outcome)
-                except Error as error:
-                    outcomes[at] = error
-        failed = next((each for each in outcomes if isinstance(each, Exception)), None)
-        if raises and failed:
-            raise failed
-        return outcomes

@@ -21,6 +21,11 @@ TOO_SMALL = CODES["OKV_ETOOSMALL"]
 UNKNOWN = CODES["OKV_EUNKNOWN"]
 
 
+def is_full(status: int) -> bool:
+    """Of a submission: results are to be polled first."""
+    return status == CODES["OKV_EAGAIN"]
+
+
 class Item(NamedTuple):
     """An item. `ttl`: seconds that it has to live; None: it does not expire; NaN: unknown."""
 
@@ -194,7 +199,17 @@ class Put(Operation[int]):
         return result.version
 
 
-class Delete(Operation[bool]):
+class Change(Operation[bool]):
+    """Of an item that has to be there: whether it was."""
+
+    def succeed(self, result: Result) -> bool:
+        return True
+
+    def fail(self, result: Result, why: str) -> bool:
+        return False if result.status == NOT_FOUND else super().fail(result, why)
+
+
+class Delete(Change):
     kind = KINDS["OKV_DELETE"]
 
     def __init__(self, key: Key, if_version: Optional[int]):
@@ -202,14 +217,6 @@ class Delete(Operation[bool]):
         if if_version is not None:
             self.command.flags = FLAGS["OKV_IF_VERSION"]
             self.command.version = if_version
-
-    def succeed(self, result: Result) -> bool:
-        return True
-
-    def fail(self, result: Result, why: str) -> bool:
-        if result.status != NOT_FOUND:
-            super().fail(result, why)
-        return False
 
 
 class Incr(Operation[int]):
@@ -236,20 +243,12 @@ class Append(Operation[int]):
         return result.length
 
 
-class Touch(Operation[bool]):
+class Touch(Change):
     kind = KINDS["OKV_TOUCH"]
 
     def __init__(self, key: Key, ttl: Optional[Ttl]):
         super().__init__(key)
         self.command.ttl_ms = TTL_NONE if ttl is None else ttl_to_ms(ttl)
-
-    def succeed(self, result: Result) -> bool:
-        return True
-
-    def fail(self, result: Result, why: str) -> bool:
-        if result.status != NOT_FOUND:
-            super().fail(result, why)
-        return False
 
 
 class Ping(Operation[None]):
