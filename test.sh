@@ -11,7 +11,7 @@ Builds okv and runs its tests, on a Debian or Ubuntu machine, as root or with su
 on two cores when the packages are there:
 
   release   gcc, warnings as errors: layers, clang-format and shellcheck over the tree, installation,
-            and, in one QEMU guest with real soft-RoCE, the transport list, operations, hostile verbs,
+            the Python package and, in one QEMU guest with real soft-RoCE, the transport list, operations, hostile verbs,
             restarts, and a test of the battery in short; over libfabric and TCP, the transport list
   asan      AddressSanitizer and UndefinedBehaviorSanitizer: unit tests, end to end over shared
             memory, and the transport list over libfabric

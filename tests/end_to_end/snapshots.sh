@@ -95,10 +95,10 @@ start_server "$socket" --data "$data" --memory 32M
 expect "a long value after a stop" "$(cmp "$scratch/got" "$scratch/long" 2>&1)" ""
 expect "files of long values that the snapshot of a stop refers to" "$(count value)" 1
 made=$("$okv" -s "$socket" admin snapshot)
-expect "files of long values that the next one may refer to" "$(count value)" 1
 cp "$made" "$scratch/whole"
-"$okv" -s "$socket" put long - <"$scratch/long"
+"$okv" -s "$socket" put after a-whole-one
 end_server TERM
+expect "files of long values that a whole snapshot left to the next one" "$(count value)" 1
 cp "$data"/default/snapshot.* "$scratch/referring"
 
 restored=$scratch/restored
