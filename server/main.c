@@ -12,6 +12,7 @@
 #include "server/descriptors.h"
 #include "server/durable.h"
 #include "server/net/acceptor.h"
+#include "server/net/devices.h"
 #include "server/net/listening.h"
 #include "server/offline.h"
 #include "server/processors.h"
@@ -414,6 +415,19 @@ fini_registry:
     return rc;
 }
 
+static int run_with_metrics(struct okv_server *server, const sigset_t *signals,
+                            struct okv_diag *diag)
+{
+    if (okv_descriptors_raise(&server->config, diag))
+        okv_log_say(&server->log, OKV_LOG_WARNING, "server", "%s", diag->text);
+    diag->text[0] = '\0';
+    int rc = okv_metrics_start(&server->metrics, server, server->config.metrics, diag);
+    if (rc == 0)
+        rc = run(server, signals, diag);
+    okv_metrics_stop(&server->metrics);
+    return rc;
+}
+
 static int run_without_serving(const struct okv_config *config)
 {
     bool is_whole = false;
@@ -447,13 +461,9 @@ static int serve_from_beginning_to_end(struct okv_server *server, struct okv_dia
 
     okv_notify_init(&server->notify);
     okv_log_init(&server->log, STDERR_FILENO, server->config.log_format);
-    if (okv_descriptors_raise(&server->config, diag))
-        okv_log_say(&server->log, OKV_LOG_WARNING, "server", "%s", diag->text);
-    diag->text[0] = '\0';
-    int rc = okv_metrics_start(&server->metrics, server, server->config.metrics, diag);
+    int rc = okv_listen_devices(&server->config, "", &server->log, diag);
     if (rc == 0)
-        rc = run(server, &signals, diag);
-    okv_metrics_stop(&server->metrics);
+        rc = run_with_metrics(server, &signals, diag);
     if (rc)
         okv_log_say(&server->log, OKV_LOG_ERROR, "server", "%s",
                     diag->text[0] ? diag->text : okv_error_text(rc));

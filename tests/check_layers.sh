@@ -99,9 +99,10 @@ check_rooms() {
     room shared/format shared/base
     room shared/identity shared/base shared/format/wire.h
     room shared/discovery shared/base shared/format/discovery.h
+    room shared/devices shared/base
     room shared/transport shared/base
     room shared/transport/local shared/base shared/transport/transport.h shared/transport/pending.h
-    room shared/transport/verbs shared/base shared/discovery shared/transport/transport.h
+    room shared/transport/verbs shared/base shared/devices shared/discovery shared/transport/transport.h
     room shared/transport/ofi shared/base shared/transport/transport.h shared/transport/pending.h
 
     # server.h, stats.h, log.h and housekeeping.h are what all of a server's threads share.
@@ -125,6 +126,7 @@ check_rooms() {
 
     # What programs have of shared/: self-contained files that say nothing about the table.
     local helpers=(shared/base/size.h shared/base/duration.h shared/base/clock.h shared/base/default_uri.h)
+    room client/cli/doctor api client/cli shared/devices "${helpers[@]}"
     room client/cli api shared/discovery/discovery.h shared/identity/user_key.h "${helpers[@]}"
     room bench/targets api "${helpers[@]}"
     room bench/load api bench/targets bench/options.h "${helpers[@]}"
@@ -147,9 +149,9 @@ check_verbs() {
         [[ $file == tests/* ]] || files+=("$file")
     done
     # Headers of verbs and of libfabric share the folder rdma/.
-    complain "only shared/transport/verbs/ and shared/discovery/ud.c include headers of verbs" < <(
+    complain "only shared/transport/verbs/, shared/discovery/ud.c and shared/devices/limits.c include verbs" < <(
         search "$include(infiniband|rdma)/" "${files[@]}" | grep -vE "${include}rdma/(fabric|fi_)" |
-            grep -vE '^shared/(transport/verbs/|discovery/ud\.c:)')
+            grep -vE '^shared/(transport/verbs/|discovery/ud\.c:|devices/limits\.c:)')
     complain "only shared/transport/ofi/ includes headers of libfabric" < <(
         search "${include}rdma/(fabric|fi_)" "${files[@]}" | grep -v '^shared/transport/ofi/')
     complain "the public header knows nothing of verbs" \

@@ -212,10 +212,16 @@ static int superblock_unread(const struct link *link, int rc, struct okv_diag *w
                         okv_error_text(rc));
 }
 
+/* The superblock, which fits a packet of any MTU, has been READ before. */
 static int directory_unread(const struct link *link, int rc, struct okv_diag *why)
 {
-    return okv_diag_set(why, rc, "the directory of %s could not be READ: %s", link->uri_text,
-                        okv_error_text(rc));
+    bool is_lost = rc == OKV_ETIMEDOUT || rc == OKV_EDISCONNECTED;
+
+    return okv_diag_set(why, rc, "the directory of %s could not be READ: %s%s", link->uri_text,
+                        okv_error_text(rc),
+                        is_lost ? "; if this stays so, long packets get lost: compare the MTU of "
+                                  "both hosts and of the switches between them"
+                                : "");
 }
 
 static int step_connect(okv *handle, struct okv_diag *why)

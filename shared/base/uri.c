@@ -315,6 +315,61 @@ static int parse_mode(struct part value, struct okv_uri *out, struct okv_diag *d
     return 0;
 }
 
+static int parse_device(struct part value, struct okv_uri *out, struct okv_diag *diag)
+{
+    bool is_valid = value.length > 0 && !out->device[0];
+
+    for (size_t i = 0; i < value.length && is_valid; i++)
+        is_valid =
+            is_letter(value.text[i]) || is_digit(value.text[i]) || strchr(".-_", value.text[i]);
+    if (is_valid && copy_part(value, out->device, sizeof out->device))
+        return 0;
+    return okv_diag_set(
+        diag, OKV_EURI,
+        "\"%.*s\" is not one RDMA device: write a name that 'rdma dev' lists, once, "
+        "as in " RDMA_EXAMPLE "?device=mlx5_0",
+        shown(value), value.text);
+}
+
+/* A port of a device, or an index of its GIDs. */
+static int parse_number(struct part value, const char *what, uint16_t least, uint16_t *out,
+                        struct okv_diag *diag)
+{
+    unsigned number = 0;
+    bool is_number = value.length > 0 && value.length <= 5;
+
+    for (size_t i = 0; i < value.length && is_number; i++) {
+        is_number = is_digit(value.text[i]);
+        number = number * 10 + (unsigned)(value.text[i] - '0');
+    }
+    if (!is_number || number < least || number > UINT16_MAX)
+        return okv_diag_set(
+            diag, OKV_EURI,
+            "\"%.*s\" is not a %s: write a number that 'okv doctor' lists, as in " RDMA_EXAMPLE
+            "?device=mlx5_0&port=1&gid=3",
+            shown(value), value.text, what);
+    *out = (uint16_t)number;
+    return 0;
+}
+
+/* The options of an rdma URI alone. OKV_EAGAIN: it is none of them. */
+static int parse_rdma_option(struct part pair, struct okv_uri *out, struct okv_diag *diag)
+{
+    struct part value;
+
+    if (has_key(pair, "device", &value))
+        return parse_device(value, out, diag);
+    if (has_key(pair, "port", &value))
+        return parse_number(value, "port of a device", 1, &out->port_number, diag);
+    if (has_key(pair, "gid", &value)) {
+        out->has_gid = true;
+        return parse_number(value, "GID index", 0, &out->gid, diag);
+    }
+    if (out->name[0] && has_key(pair, "group", &value))
+        return parse_group(value, out, diag);
+    return OKV_EAGAIN;
+}
+
 static int parse_option(struct part pair, struct okv_uri *out, struct okv_diag *diag)
 {
     bool is_ofi = out->scheme == OKV_SCHEME_OFI;
@@ -336,14 +391,16 @@ static int parse_option(struct part pair, struct okv_uri *out, struct okv_diag *
         return parse_source(value, out, diag);
     if (is_ofi && has_key(pair, "provider", &value))
         return parse_provider(value, out, diag);
-    if (out->name[0] && has_key(pair, "group", &value))
-        return parse_group(value, out, diag);
+    int rc = is_ofi ? OKV_EAGAIN : parse_rdma_option(pair, out, diag);
+    if (rc != OKV_EAGAIN)
+        return rc;
     return okv_diag_set(
         diag, OKV_EURI, "\"%.*s\" is not an option of %s: write for example %s?source=10.0.0.2",
         shown(pair), pair.text,
         is_ofi         ? "an ofi URI, which has provider, source and database"
-        : out->name[0] ? "a " DISCOVER_EXAMPLE ", which has source, group and database"
-                       : "an rdma URI, which has source and database",
+        : out->name[0] ? "a " DISCOVER_EXAMPLE
+                         ", which has source, device, port, gid, group and database"
+                       : "an rdma URI, which has source, device, port, gid and database",
         is_ofi         ? OFI_EXAMPLE
         : out->name[0] ? DISCOVER_EXAMPLE
                        : RDMA_EXAMPLE);
@@ -360,10 +417,17 @@ static int parse_query(struct part query, struct okv_uri *out, struct okv_diag *
         struct part pair = {next, (size_t)((amp ? amp : end) - next)};
 
         int status = parse_option(pair, out, diag);
-        if (status || !amp)
+        if (status)
             return status;
+        if (!amp)
+            break;
         next = amp + 1;
     }
+    if ((out->port_number || out->has_gid) && !out->device[0])
+        return okv_diag_set(diag, OKV_EURI,
+                            "port and gid are of a device: name it, as in " RDMA_EXAMPLE
+                            "?device=mlx5_0&port=1&gid=3");
+    return 0;
 }
 
 /* NAME[?OPTIONS], behind rdma://discover/ */
@@ -403,7 +467,7 @@ static int parse_network(const char *rest, enum okv_scheme scheme, struct okv_ur
                             "write for example %s://10.0.0.1:7471",
                             scheme == OKV_SCHEME_OFI
                                 ? "provider=NAME, ?source=ADDRESS or ?database=NAME"
-                                : "source=ADDRESS or ?database=NAME",
+                                : "source=ADDRESS, ?device=NAME or ?database=NAME",
                             SHOWN_MAX, rest + authority, scheme_name(out));
     return parse_query((struct part){rest + authority + 1, length - authority - 1}, out, diag);
 }

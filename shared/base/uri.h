@@ -1,16 +1,19 @@
 /*
  * The address of a server:
  *
- *   rdma://HOST[:PORT][?source=ADDRESS]                      RDMA CM, default port 7471
- *   rdma://discover/NAME[?source=ADDRESS][&group=ADDRESS]    the server that announces NAME
+ *   rdma://HOST[:PORT][?source=ADDRESS][&DEVICE]             RDMA CM, default port 7471
+ *   rdma://discover/NAME[?source=ADDRESS][&group=ADDRESS][&DEVICE]
+ *                                                            the server that announces NAME
  *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]       libfabric, default port 7471
  *   local:///PATH[?uids=any][&mode=MODE]                     a Unix socket on this host
  *
  * Each may have ?database=NAME or &database=NAME, for clients; without it, the database is called
  * "default".
  *
- * HOST is a name, an IPv4 address or an IPv6 address in brackets. "*" listens on the only RDMA
- * device of a machine. `source` is the local address of a client. NAME and group are those of
+ * HOST is a name, an IPv4 address or an IPv6 address in brackets. "*" listens on every usable RDMA
+ * device of a machine. `source` is the local address of a client. DEVICE is device=NAME, perhaps
+ * with &port=NUMBER and &gid=INDEX: what sysfs calls them, for a client the device to leave by, for
+ * a server the one to listen on (shared/devices/choice.h). NAME and group are those of
  * docs/discovery.md. `uids=any` is for servers, which without it serve their own user and root
  * alone. MODE, for servers as well, is that of the socket; without it the umask says. `provider` is
  * libfabric's; a server without it takes the best one of the machine, a client that of the server.
@@ -28,6 +31,7 @@
 #define OKV_NAME_SIZE 32               /* of a server or a database, with its NUL */
 #define OKV_DATABASE_DEFAULT "default" /* of a client that names none */
 #define OKV_GROUP_SIZE 16              /* an IPv4 address with its NUL */
+#define OKV_DEVICE_SIZE 64             /* of an RDMA device, with its NUL */
 
 enum okv_scheme { OKV_SCHEME_RDMA, OKV_SCHEME_LOCAL, OKV_SCHEME_OFI };
 
@@ -36,6 +40,10 @@ struct okv_uri {
     char host[256];               /* rdma, ofi: without brackets; "" with `name` */
     char port[8];                 /* rdma, ofi: decimal, 1 to 65535; "" with `name` */
     char source[64];              /* rdma, ofi: "" when the route decides */
+    char device[OKV_DEVICE_SIZE]; /* rdma: "" when it is not named */
+    uint16_t port_number;         /* rdma: of the device; 0: any */
+    uint16_t gid;                 /* rdma: index in the port's table, if has_gid */
+    bool has_gid;
     char provider[32];            /* ofi: "" when it is not named */
     char path[104];               /* local: fits sockaddr_un with its NUL */
     bool any_uid;                 /* local: uids=any */

@@ -35,15 +35,17 @@ says() {
 start_server "$socket"
 doctor 0 -s "$socket"
 says '^ok +transports +.*local'
+! grep -q '^ok.*transports.*ofi' "$scratch/out" || says '^ok +libfabric +providers for ofi://, best first: .*(net|tcp)'
 says '^ok +server +connect: [0-9.]+ us$'
 says '^ok +server +.* over local: .*none of its CPU time'
 says '^ok +server +put: [0-9.]+ us$'
 says '^ok +server +get by one-sided READ: [0-9.]+ us$'
+says '^ok +server +put and get of 8 KiB: [0-9.]+ us$'
 says '^ok +server +delete: [0-9.]+ us$'
 says '^0 problems$'
 [ -z "$("$okv" -s "$socket" scan)" ] || wrong "it leaves an item"
 doctor 0 -s "$socket" --json
-[ "$(jq -r '.problems, (.findings | map(select(.what == "server")) | length)' "$scratch/out" | xargs)" = "0 6" ] ||
+[ "$(jq -r '.problems, (.findings | map(select(.what == "server")) | length)' "$scratch/out" | xargs)" = "0 7" ] ||
     wrong "its JSON is another"
 end_server TERM
 doctor 1 -s "$socket"

@@ -1,5 +1,4 @@
 /* What okv doctor says of RDMA devices, from a tree of files that stands for /sys. */
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,49 +6,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <sys/utsname.h>
 
 #include <cmocka.h>
 
 #include "client/cli/doctor/checks.h"
+#include "tests/support/sysfs_tree.h"
 
 #define PORT "/sys/class/infiniband/mlx5_0/ports/1"
-#define LINK_LOCAL "fe80:0000:0000:0000:0202:c9ff:fe00:0001"
-#define MAPPED "0000:0000:0000:0000:0000:ffff:0a00:0001"
 
 struct host {
-    char root[32];
+    struct sysfs_tree tree;
     struct doctor_report report;
 };
 
-/* Writes a file below the root, with the directories above it. */
-static void put(const struct host *host, const char *name, const char *text)
+static void put(const struct host *host, const char *file, const char *line)
 {
-    char path[256];
-
-    snprintf(path, sizeof path, "%s%s", host->root, name);
-    for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
-        *at = '\0';
-        mkdir(path, 0700);
-        *at = '/';
-    }
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fprintf(file, "%s\n", text);
-    fclose(file);
+    sysfs_tree_put(&host->tree, file, line);
 }
 
 static void put_gid(const struct host *host, const char *index, const char *gid, const char *type)
 {
-    char name[128];
-
-    snprintf(name, sizeof name, PORT "/gids/%s", index);
-    put(host, name, gid);
-    snprintf(name, sizeof name, PORT "/gid_attrs/types/%s", index);
-    put(host, name, type);
-    snprintf(name, sizeof name, PORT "/gid_attrs/ndevs/%s", index);
-    put(host, name, "eth1");
+    sysfs_tree_put_gid(&host->tree, "mlx5_0", "1", index, gid, type, "eth1");
 }
 
 /* One port of RoCE that is well. */
@@ -57,27 +35,18 @@ static int host_open(void **state)
 {
     struct host *host = calloc(1, sizeof *host);
 
-    strcpy(host->root, "/tmp/okv-doctor.XXXXXX");
-    assert_non_null(mkdtemp(host->root));
-    put(host, PORT "/state", "4: ACTIVE");
-    put(host, PORT "/link_layer", "Ethernet");
-    put(host, PORT "/rate", "100 Gb/sec (4X EDR)");
-    put_gid(host, "0", LINK_LOCAL, "IB/RoCE v1");
-    put_gid(host, "1", LINK_LOCAL, "RoCE v2");
-    put_gid(host, "2", MAPPED, "IB/RoCE v1");
-    put_gid(host, "3", MAPPED, "RoCE v2");
+    assert_non_null(host);
+    sysfs_tree_create(&host->tree);
+    sysfs_tree_put_port(&host->tree, "mlx5_0", "1");
+    put_gid(host, "0", SYSFS_LINK_LOCAL, "IB/RoCE v1");
+    put_gid(host, "1", SYSFS_LINK_LOCAL, "RoCE v2");
+    put_gid(host, "2", SYSFS_MAPPED, "IB/RoCE v1");
+    put_gid(host, "3", SYSFS_MAPPED, "RoCE v2");
     put(host, "/sys/class/net/eth1/mtu", "9000");
+    put(host, "/dev/infiniband/rdma_cm", "");
     doctor_report_init(&host->report);
     *state = host;
     return 0;
-}
-
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place)
-{
-    (void)status;
-    (void)kind;
-    (void)place;
-    return remove(path);
 }
 
 static int host_close(void **state)
@@ -85,7 +54,7 @@ static int host_close(void **state)
     struct host *host = *state;
 
     doctor_report_fini(&host->report);
-    nftw(host->root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    sysfs_tree_remove(&host->tree);
     free(host);
     return 0;
 }
@@ -111,11 +80,13 @@ static void a_port_that_is_well_has_no_problem(void **state)
 {
     struct host *host = *state;
 
-    doctor_check_devices(&host->report, host->root);
+    doctor_check_devices(&host->report, host->tree.root);
     assert_int_equal(host->report.problems, 0);
     assert_int_equal(count(host, "ok", "4: ACTIVE, Ethernet, 100 Gb/sec"), 1);
-    assert_int_equal(count(host, "ok", "GID 3: " MAPPED ", RoCE v2, rdma://10.0.0.1"), 1);
-    assert_int_equal(count(host, "ok", "not for rdma://"), 3);
+    assert_int_equal(count(host, "ok", "GID 3: 10.0.0.1, RoCE v2, chosen by ?device="), 1);
+    assert_int_equal(count(host, "ok", "never chosen where there is RoCE v2"), 2);
+    assert_int_equal(count(host, "ok", ": fe80::202:c9ff:fe00:1%eth1, "), 2);
+    assert_int_equal(count(host, "ok", "rdma_cm is there"), 1);
     assert_int_equal(count(host, "ok", "MTU of eth1 is 9000: RDMA messages of 4096"), 1);
     assert_int_equal(count(host, "note", ""), 0);
 }
@@ -125,18 +96,48 @@ static void a_port_that_is_down(void **state)
     struct host *host = *state;
 
     put(host, PORT "/state", "1: DOWN");
-    doctor_check_devices(&host->report, host->root);
+    doctor_check_devices(&host->report, host->tree.root);
     assert_int_equal(host->report.problems, 1);
     assert_int_equal(count(host, "problem", "ip link set eth1 up"), 1);
+}
+
+static void a_machine_without_a_connection_manager(void **state)
+{
+    struct host *host = *state;
+    char path[64];
+
+    snprintf(path, sizeof path, "%s/dev/infiniband/rdma_cm", host->tree.root);
+    remove(path);
+    doctor_check_devices(&host->report, host->tree.root);
+    assert_int_equal(host->report.problems, 1);
+    assert_int_equal(count(host, "problem", "modprobe rdma_ucm"), 1);
+}
+
+static void limits_that_rule_a_device_out(void **state)
+{
+    struct host *host = *state;
+    struct okv_device_limits limits = {
+        .firmware = "1.2", .max_region = 1 << 20, .reads_in = 16, .reads_out = 16};
+
+    doctor_add_limits(&host->report, "mlx5_0", &limits);
+    assert_int_equal(host->report.problems, 0);
+    assert_int_equal(count(host, "ok", "regions of 1 MiB"), 1);
+    limits.is_iwarp = true;
+    doctor_add_limits(&host->report, "mlx5_0", &limits);
+    assert_int_equal(count(host, "problem", "no immediate data"), 1);
+    limits.is_iwarp = false;
+    limits.reads_in = 0;
+    doctor_add_limits(&host->report, "mlx5_0", &limits);
+    assert_int_equal(count(host, "problem", "no RDMA READ"), 1);
 }
 
 static void a_device_without_an_address(void **state)
 {
     struct host *host = *state;
 
-    put_gid(host, "2", "0000:0000:0000:0000:0000:0000:0000:0000", "");
-    put_gid(host, "3", "0000:0000:0000:0000:0000:0000:0000:0000", "");
-    doctor_check_devices(&host->report, host->root);
+    put_gid(host, "2", SYSFS_NO_GID, "");
+    put_gid(host, "3", SYSFS_NO_GID, "");
+    doctor_check_devices(&host->report, host->tree.root);
     assert_int_equal(host->report.problems, 1);
     assert_int_equal(count(host, "problem", "ip addr add ADDRESS/24 dev eth1"), 1);
 }
@@ -146,7 +147,7 @@ static void an_mtu_that_makes_messages_short(void **state)
     struct host *host = *state;
 
     put(host, "/sys/class/net/eth1/mtu", "1500");
-    doctor_check_devices(&host->report, host->root);
+    doctor_check_devices(&host->report, host->tree.root);
     assert_int_equal(host->report.problems, 0);
     assert_int_equal(count(host, "note", "messages of 1024 bytes"), 1);
     assert_int_equal(count(host, "note", "ip link set eth1 mtu 4200"), 1);
@@ -157,9 +158,9 @@ static void infiniband_needs_no_ip_address(void **state)
     struct host *host = *state;
 
     put(host, PORT "/link_layer", "InfiniBand");
-    put_gid(host, "2", "0000:0000:0000:0000:0000:0000:0000:0000", "");
-    put_gid(host, "3", "0000:0000:0000:0000:0000:0000:0000:0000", "");
-    doctor_check_devices(&host->report, host->root);
+    put_gid(host, "2", SYSFS_NO_GID, "");
+    put_gid(host, "3", SYSFS_NO_GID, "");
+    doctor_check_devices(&host->report, host->tree.root);
     assert_int_equal(host->report.problems, 0);
 }
 
@@ -167,9 +168,8 @@ static void a_second_device_has_findings_of_its_own(void **state)
 {
     struct host *host = *state;
 
-    put(host, "/sys/class/infiniband/rxe0/ports/1/state", "4: ACTIVE");
-    put(host, "/sys/class/infiniband/rxe0/ports/1/link_layer", "Ethernet");
-    doctor_check_devices(&host->report, host->root);
+    sysfs_tree_put_port(&host->tree, "rxe0", "1");
+    doctor_check_devices(&host->report, host->tree.root);
     assert_int_equal(host->report.problems, 1); /* it has no address */
     assert_int_equal(count(host, "ok", "ACTIVE"), 2);
 }
@@ -177,15 +177,23 @@ static void a_second_device_has_findings_of_its_own(void **state)
 static void without_a_device_soft_roce_is_offered(void **state)
 {
     struct host *host = *state;
-    char empty[64];
+    struct utsname kernel;
+    char empty[64], modules[192];
 
-    snprintf(empty, sizeof empty, "%s/none", host->root);
+    snprintf(empty, sizeof empty, "%s/none", host->tree.root);
+    doctor_check_devices(&host->report, empty);
+    assert_int_equal(count(host, "note", "this kernel has no soft-RoCE"), 1);
+    assert_int_equal(uname(&kernel), 0);
+    snprintf(modules, sizeof modules, "/none/lib/modules/%s/modules.dep", kernel.release);
+    put(host, modules, "kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko.xz: kernel/a.ko");
     doctor_check_devices(&host->report, empty);
     assert_int_equal(count(host, "note", "modprobe rdma_rxe"), 1);
+    assert_int_equal(count(host, "note", "netdev INTERFACE"), 1);
     put(host, "/none/sys/module/rdma_rxe/initstate", "live");
+    put(host, "/none/proc/net/route", "Iface\tDestination\neth7\t00000000");
     doctor_check_devices(&host->report, empty);
     assert_int_equal(count(host, "note", "modprobe rdma_rxe"), 1);
-    assert_int_equal(count(host, "note", "rdma link add rxe0"), 2);
+    assert_int_equal(count(host, "note", "rdma link add rxe0 type rxe netdev eth7"), 1);
     assert_int_equal(host->report.problems, 0);
 }
 
@@ -220,6 +228,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_port_that_is_well_has_no_problem, host_open, host_close),
         cmocka_unit_test_setup_teardown(a_port_that_is_down, host_open, host_close),
+        cmocka_unit_test_setup_teardown(a_machine_without_a_connection_manager, host_open,
+                                        host_close),
+        cmocka_unit_test_setup_teardown(limits_that_rule_a_device_out, host_open, host_close),
         cmocka_unit_test_setup_teardown(a_device_without_an_address, host_open, host_close),
         cmocka_unit_test_setup_teardown(an_mtu_that_makes_messages_short, host_open, host_close),
         cmocka_unit_test_setup_teardown(infiniband_needs_no_ip_address, host_open, host_close),

@@ -4,11 +4,18 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/doctor/report.h"
+#include "shared/devices/limits.h"
 
-/* Limits of this process, huge pages. `root` is in front of /proc and /sys: "" but for tests. */
+/* The transports of this build, the providers of libfabric. */
+void doctor_check_fabrics(struct doctor_report *report);
+/* Limits of this process, huge pages, firewall, KVM. `root` is in front of /proc and /sys: "" but
+ * for tests. */
 void doctor_check_host(struct doctor_report *report, const char *root);
-/* RDMA devices: ports, link layer, GIDs, MTU; or how to get one. */
+/* RDMA devices: limits, ports, link layer, GIDs and which one is chosen, MTU; or how to get one. */
 void doctor_check_devices(struct doctor_report *report, const char *root);
+/* What the device can do. */
+void doctor_add_limits(struct doctor_report *report, const char *device,
+                       const struct okv_device_limits *limits);
 /* Connects to cli->server, and puts, gets and deletes an item of its own there. */
 void doctor_check_server(struct doctor_report *report, struct cli *cli);
 

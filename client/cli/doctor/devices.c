@@ -1,39 +1,33 @@
-#include <arpa/inet.h>
-#include <dirent.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "client/cli/doctor/checks.h"
+#include "shared/base/size.h"
+#include "shared/devices/choice.h"
+#include "shared/devices/limits.h"
 
-#define PATH_SIZE 768
-#define LINE_SIZE 128
-#define CLASS "/sys/class/infiniband"
-/* A GID of an IPv4 address: RFC 4291 section 2.5.5.2. */
-#define MAPPED "0000:0000:0000:0000:0000:ffff:"
-#define NO_GID "0000:0000:0000:0000:0000:0000:0000:0000"
+#define PATH_SIZE 512
+#define LINE_SIZE 192
 /* Of Ethernet, for RDMA messages of 4096 bytes and their headers. */
 #define MTU_BEST 4200
 
 /* A port of a device. */
-struct port {
+struct checked_port {
     struct doctor_report *report;
     const char *root;
-    char name[64];       /* DEVICE/PORT */
-    char directory[512]; /* in sysfs */
-    char interface[64];  /* of the first GID that has one; "": none has */
-    bool is_ethernet;
-    unsigned usable; /* GIDs that rdma:// can use */
+    const struct okv_port *port;
+    const char *interface; /* of the first GID that has one */
+    char name[80];         /* DEVICE/PORT */
 };
 
-/* The first line of a file, without its end. */
-static bool read_line(const char *root, const char *directory, const char *file,
-                      char out[LINE_SIZE])
+/* The first line of a file below the root. */
+static bool read_line(const char *root, const char *file, char out[LINE_SIZE])
 {
     char path[PATH_SIZE];
 
-    snprintf(path, sizeof path, "%s%s/%s", root, directory, file);
+    snprintf(path, sizeof path, "%s%s", root, file);
     FILE *stream = fopen(path, "re");
     if (!stream)
         return false;
@@ -44,175 +38,207 @@ static bool read_line(const char *root, const char *directory, const char *file,
     return is_read;
 }
 
-/* "": it is of no IPv4 address. */
-static void address_text(const char *gid, char out[INET_ADDRSTRLEN])
-{
-    unsigned high, low;
-
-    out[0] = '\0';
-    if (strncmp(gid, MAPPED, sizeof MAPPED - 1) != 0 ||
-        sscanf(gid + sizeof MAPPED - 1, "%4x:%4x", &high, &low) != 2)
-        return;
-    const struct in_addr address = {htonl(high << 16 | low)};
-    inet_ntop(AF_INET, &address, out, INET_ADDRSTRLEN);
-}
-
-static void check_gid(struct port *port, const char *index)
-{
-    char file[64], gid[LINE_SIZE], type[LINE_SIZE] = "", address[INET_ADDRSTRLEN];
-    char interface[LINE_SIZE] = "";
-
-    snprintf(file, sizeof file, "gids/%.32s", index);
-    if (!read_line(port->root, port->directory, file, gid) || strcmp(gid, NO_GID) == 0)
-        return;
-    snprintf(file, sizeof file, "gid_attrs/types/%.32s", index);
-    read_line(port->root, port->directory, file, type);
-    snprintf(file, sizeof file, "gid_attrs/ndevs/%.32s", index);
-    read_line(port->root, port->directory, file, interface);
-    address_text(gid, address);
-    if (!port->interface[0])
-        snprintf(port->interface, sizeof port->interface, "%.60s", interface);
-    bool is_usable = !port->is_ethernet || (strstr(type, "v2") && address[0]);
-    port->usable += is_usable;
-    doctor_add(port->report, DOCTOR_OK, port->name, NULL, "GID %s: %s, %s%s%s%s", index, gid, type,
-               address[0] ? ", rdma://" : "", address,
-               is_usable ? "" : ": not for rdma:// with an IPv4 address");
-}
-
-static int compare(const struct dirent **a, const struct dirent **b)
-{
-    return strverscmp((*a)->d_name, (*b)->d_name);
-}
-
-static int is_entry(const struct dirent *entry)
-{
-    return entry->d_name[0] != '.';
-}
-
-/* Calls `each` with the names in a directory of sysfs, in their order. Returns their number. */
-static int each_name(const char *root, const char *directory,
-                     void (*each)(void *user, const char *name), void *user)
+static bool exists(const char *root, const char *file)
 {
     char path[PATH_SIZE];
-    struct dirent **list;
 
-    snprintf(path, sizeof path, "%s%s", root, directory);
-    int count = scandir(path, &list, is_entry, compare);
-    for (int i = 0; i < count; i++) {
-        each(user, list[i]->d_name);
-        free(list[i]);
+    snprintf(path, sizeof path, "%s%s", root, file);
+    return access(path, F_OK) == 0;
+}
+
+/* Why the GID is the one for ?device=, or what else is to be said of it. */
+static const char *gid_remark(const struct okv_port *port, const struct okv_gid *gid)
+{
+    if (gid == okv_port_best_gid(port, AF_UNSPEC))
+        return IN6_IS_ADDR_V4MAPPED(&gid->raw)
+                   ? ", chosen by ?device= and rdma://*: the first with an IPv4 address"
+                   : ", chosen by ?device= and rdma://*: none has an IPv4 address";
+    return port->is_ethernet && !gid->is_v2 ? ", never chosen where there is RoCE v2" : "";
+}
+
+static void check_gids(const struct checked_port *it)
+{
+    char address[OKV_CHOICE_SIZE];
+
+    for (unsigned i = 0; i < it->port->gid_count; i++) {
+        const struct okv_gid *gid = &it->port->gids[i];
+        okv_gid_address(gid, address);
+        doctor_add(it->report, DOCTOR_OK, it->name, NULL, "GID %u: %s, %s%s", gid->index, address,
+                   gid->type, gid_remark(it->port, gid));
     }
-    if (count >= 0)
-        free(list);
-    return count;
 }
 
-static void gid_found(void *user, const char *name)
+static void check_mtu(const struct checked_port *it)
 {
-    check_gid(user, name);
-}
-
-static void check_mtu(const struct port *port)
-{
-    char directory[PATH_SIZE], text[LINE_SIZE], fix[LINE_SIZE];
+    char file[PATH_SIZE], text[LINE_SIZE], fix[LINE_SIZE];
     unsigned mtu;
 
-    snprintf(directory, sizeof directory, "/sys/class/net/%s", port->interface);
-    if (!port->interface[0] || !read_line(port->root, directory, "mtu", text) ||
-        sscanf(text, "%u", &mtu) != 1)
+    snprintf(file, sizeof file, "/sys/class/net/%s/mtu", it->interface);
+    if (!it->port->is_ethernet || !read_line(it->root, file, text) || sscanf(text, "%u", &mtu) != 1)
         return;
+    bool is_small = mtu < MTU_BEST;
     snprintf(fix, sizeof fix, "ip link set %s mtu %d, on all hosts and switches of the way",
-             port->interface, MTU_BEST);
-    doctor_add(port->report, mtu < MTU_BEST ? DOCTOR_NOTE : DOCTOR_OK, port->name,
-               mtu < MTU_BEST ? fix : NULL, "MTU of %s is %u: RDMA messages of %d bytes",
-               port->interface, mtu,
-               mtu >= MTU_BEST ? 4096
-               : mtu >= 2200   ? 2048
-                               : 1024);
+             it->interface, MTU_BEST);
+    doctor_add(it->report, is_small ? DOCTOR_NOTE : DOCTOR_OK, it->name, is_small ? fix : NULL,
+               "MTU of %s is %u: RDMA messages of %d bytes", it->interface, mtu,
+               !is_small     ? 4096
+               : mtu >= 2200 ? 2048
+                             : 1024);
 }
 
-static void check_state(const struct port *port)
+static void check_state(const struct checked_port *it)
 {
-    char state[LINE_SIZE] = "unknown", rate[LINE_SIZE] = "", layer[LINE_SIZE] = "", fix[LINE_SIZE];
+    const struct okv_port *port = it->port;
+    char fix[LINE_SIZE] = "see that a subnet manager runs";
 
-    read_line(port->root, port->directory, "state", state);
-    read_line(port->root, port->directory, "rate", rate);
-    read_line(port->root, port->directory, "link_layer", layer);
-    bool is_active = strstr(state, "ACTIVE") != NULL;
-    snprintf(fix, sizeof fix,
-             port->is_ethernet ? "ip link set %s up, and look at its cable"
-                               : "see that a subnet manager runs%.0s",
-             port->interface[0] ? port->interface : "INTERFACE");
-    doctor_add(port->report, is_active ? DOCTOR_OK : DOCTOR_PROBLEM, port->name,
-               is_active ? NULL : fix, "%s, %s, %s", state, layer, rate);
+    if (port->is_ethernet)
+        snprintf(fix, sizeof fix, "ip link set %s up, and look at its cable",
+                 it->interface[0] ? it->interface : "INTERFACE");
+    doctor_add(it->report, port->is_active ? DOCTOR_OK : DOCTOR_PROBLEM, it->name,
+               port->is_active ? NULL : fix, "%s, %s, %s", port->state, port->layer, port->rate);
 }
 
-static void check_addresses(const struct port *port)
+static void check_addresses(const struct checked_port *it)
 {
     char fix[LINE_SIZE];
 
-    if (port->usable > 0)
+    if (!it->port->is_ethernet || !it->port->is_active ||
+        okv_port_best_gid(it->port, AF_INET) != NULL)
         return;
     snprintf(fix, sizeof fix, "ip addr add ADDRESS/24 dev %s",
-             port->interface[0] ? port->interface : "INTERFACE");
-    doctor_add(port->report, DOCTOR_PROBLEM, port->name, fix,
-               "no GID of RoCE v2 with an IPv4 address: rdma:// has no address of this device");
+             it->interface[0] ? it->interface : "INTERFACE");
+    doctor_add(it->report, DOCTOR_PROBLEM, it->name, fix,
+               "no GID with an IPv4 address: rdma:// has no IPv4 address of this device");
 }
 
-struct device {
-    struct doctor_report *report;
-    const char *root;
-    const char *name;
-};
-
-static void port_found(void *user, const char *name)
+static void check_port(struct doctor_report *report, const char *root, const struct okv_port *port)
 {
-    const struct device *device = user;
-    struct port port = {.report = device->report, .root = device->root};
-    char layer[LINE_SIZE] = "", gids[PATH_SIZE];
+    struct checked_port it = {.report = report, .root = root, .port = port, .interface = ""};
 
-    snprintf(port.name, sizeof port.name, "%.48s/%.12s", device->name, name);
-    snprintf(port.directory, sizeof port.directory, CLASS "/%.64s/ports/%.12s", device->name, name);
-    read_line(port.root, port.directory, "link_layer", layer);
-    port.is_ethernet = strcmp(layer, "Ethernet") == 0;
-    snprintf(gids, sizeof gids, "%s/gids", port.directory);
-    each_name(port.root, gids, gid_found, &port);
-    check_state(&port);
-    check_addresses(&port);
-    if (port.is_ethernet)
-        check_mtu(&port);
+    snprintf(it.name, sizeof it.name, "%s/%u", port->device, port->number);
+    for (unsigned i = port->gid_count; i-- > 0;)
+        if (port->gids[i].interface[0])
+            it.interface = port->gids[i].interface;
+    check_gids(&it);
+    check_state(&it);
+    check_addresses(&it);
+    check_mtu(&it);
 }
 
-static void device_found(void *user, const char *name)
+void doctor_add_limits(struct doctor_report *report, const char *device,
+                       const struct okv_device_limits *limits)
 {
-    struct device device = *(const struct device *)user;
-    char ports[PATH_SIZE];
+    char size[32] = "any size";
 
-    device.name = name;
-    snprintf(ports, sizeof ports, CLASS "/%.64s/ports", name);
-    if (each_name(device.root, ports, port_found, &device) <= 0)
-        doctor_add(device.report, DOCTOR_PROBLEM, name, "load its driver again", "it has no port");
+    if (limits->max_region < UINT64_C(1) << 60)
+        okv_size_format(limits->max_region, size, sizeof size);
+    if (limits->is_iwarp || !limits->reads_in || !limits->reads_out)
+        doctor_add(report, DOCTOR_PROBLEM, device, "use an InfiniBand or RoCE device",
+                   limits->is_iwarp ? "iWARP has no immediate data, which okv needs"
+                                    : "it has no RDMA READ, which okv needs");
+    doctor_add(report, DOCTOR_OK, device, NULL,
+               "%u queue pairs, %u requests each of %u pieces, %u completions a queue; regions of "
+               "%s; READs under way: %u as a client, %u as a server; firmware %s",
+               limits->max_connections, limits->max_work, limits->max_sge, limits->max_completions,
+               size, limits->reads_out, limits->reads_in,
+               limits->firmware[0] ? limits->firmware : "unknown");
 }
 
-/* A module that is loaded has a directory. */
-static bool is_loaded(const char *root, const char *module)
+/* A tree for tests has no devices that could be opened. */
+static void check_limits(struct doctor_report *report, const char *device)
 {
-    char path[PATH_SIZE];
+    struct okv_device_limits limits;
+    struct okv_diag diag = {""};
 
-    snprintf(path, sizeof path, "%s/sys/module/%s", root, module);
-    return access(path, F_OK) == 0;
+    if (okv_device_limits_read(device, &limits, &diag) == 0)
+        doctor_add_limits(report, device, &limits);
+    else
+        doctor_add(report, DOCTOR_PROBLEM, device,
+                   "install its driver (Debian: ibverbs-providers); allow this user to read and "
+                   "write /dev/infiniband/*",
+                   "%s", diag.text);
+}
+
+static void check_connection_manager(struct doctor_report *report, const char *root)
+{
+    bool is_there = exists(root, "/dev/infiniband/rdma_cm");
+
+    doctor_add(report, is_there ? DOCTOR_OK : DOCTOR_PROBLEM, "RDMA CM",
+               is_there ? NULL : "modprobe rdma_ucm",
+               is_there ? "/dev/infiniband/rdma_cm is there"
+                        : "no /dev/infiniband/rdma_cm: rdma:// cannot connect or listen");
+}
+
+/* The first network device that soft-RoCE could be on; "INTERFACE": none was found. */
+static void name_interface(const char *root, char *out, size_t size)
+{
+    char line[LINE_SIZE], path[PATH_SIZE];
+
+    snprintf(out, size, "INTERFACE");
+    snprintf(path, sizeof path, "%s/proc/net/route", root);
+    FILE *routes = fopen(path, "re");
+    if (!routes)
+        return;
+    /* The first line names the columns, the next ones routes, each with its interface. */
+    if (fgets(line, sizeof line, routes) && fgets(line, sizeof line, routes))
+        snprintf(out, size, "%.*s", (int)strcspn(line, " \t\n"), line);
+    fclose(routes);
+}
+
+/* True when the module is in the kernel or beside it. */
+static bool has_soft_roce(const char *root)
+{
+    char line[LINE_SIZE], path[PATH_SIZE];
+    struct utsname name;
+    bool is_found = exists(root, "/sys/module/rdma_rxe");
+
+    if (is_found || uname(&name))
+        return is_found;
+    snprintf(path, sizeof path, "%s/lib/modules/%s/modules.dep", root, name.release);
+    FILE *modules = fopen(path, "re");
+    if (!modules)
+        return false;
+    while (!is_found && fgets(line, sizeof line, modules))
+        is_found = strstr(line, "/rdma_rxe.ko") != NULL;
+    fclose(modules);
+    return is_found;
+}
+
+static void offer_soft_roce(struct doctor_report *report, const char *root)
+{
+    char interface[LINE_SIZE], fix[LINE_SIZE * 2];
+
+    if (!has_soft_roce(root)) {
+        doctor_add(report, DOCTOR_NOTE, "RDMA devices",
+                   "use ofi:// or local://, or a kernel with the module rdma_rxe",
+                   "there are none, and this kernel has no soft-RoCE: rdma:// cannot be used here");
+        return;
+    }
+    name_interface(root, interface, sizeof interface);
+    snprintf(fix, sizeof fix, "%srdma link add rxe0 type rxe netdev %s, for soft-RoCE",
+             exists(root, "/sys/module/rdma_rxe") ? "" : "modprobe rdma_rxe && ", interface);
+    doctor_add(report, DOCTOR_NOTE, "RDMA devices", fix,
+               "there are none: rdma:// cannot be used here; ofi:// and local:// can");
 }
 
 void doctor_check_devices(struct doctor_report *report, const char *root)
 {
-    struct device device = {.report = report, .root = root};
+    struct okv_ports ports;
 
-    if (each_name(root, CLASS, device_found, &device) > 0)
+    if (okv_ports_read(root, &ports, NULL)) {
+        doctor_add(report, DOCTOR_PROBLEM, "RDMA devices", NULL, "no memory to list them");
         return;
-    doctor_add(
-        report, DOCTOR_NOTE, "RDMA devices",
-        is_loaded(root, "rdma_rxe")
-            ? "rdma link add rxe0 type rxe netdev INTERFACE"
-            : "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev INTERFACE, for soft-RoCE",
-        "there are none: rdma:// cannot be used here; ofi:// and local:// can");
+    }
+    if (ports.count == 0)
+        offer_soft_roce(report, root);
+    else
+        check_connection_manager(report, root);
+    for (unsigned i = 0; i < ports.count; i++) {
+        const char *device = ports.list[i].device;
+        bool is_next = i > 0 && strcmp(ports.list[i - 1].device, device) == 0;
+        if (!is_next && root[0] == '\0')
+            check_limits(report, device);
+        check_port(report, root, &ports.list[i]);
+    }
+    okv_ports_fini(&ports);
 }

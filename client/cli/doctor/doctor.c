@@ -39,8 +39,8 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
         .options = doctor_options,
         .parser = parse_doctor,
         .doc =
-            "Look at the limits and RDMA devices of this host, and with -s at a server: connect, "
-            "put, get and delete an item, with the time of each.\v"
+            "Look at the limits, RDMA devices and fabrics of this host, and with -s at a server: "
+            "connect, put, get and delete an item, with the time of each.\v"
             "Each finding is ok, a note or a problem, with what to do about it. Exit status: 0 "
             "without problems, 1 with some, 3 if it could not look.\n\n"
             "Examples:\n  okv doctor\n  okv doctor -s rdma://10.0.0.1 --json",
@@ -50,7 +50,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
 
     argp_parse(&parser, argc, argv, 0, NULL, &arguments);
     doctor_report_init(&report);
-    doctor_add(&report, DOCTOR_OK, "transports", NULL, "%s", okv_transports());
+    doctor_check_fabrics(&report);
     doctor_check_host(&report, "");
     doctor_check_devices(&report, "");
     if (cli->server_named)

@@ -72,9 +72,41 @@ static void check_huge_pages(struct doctor_report *report, const char *root)
                unused);
 }
 
+/* Who sees its rules is root, so this is a hint. */
+static void check_firewall(struct doctor_report *report, const char *root)
+{
+    char path[PATH_SIZE];
+
+    snprintf(path, sizeof path, "%s/sys/module/nf_tables", root);
+    bool has_one = access(path, F_OK) == 0;
+    if (!has_one) {
+        snprintf(path, sizeof path, "%s/sys/module/ip_tables", root);
+        has_one = access(path, F_OK) == 0;
+    }
+    if (has_one)
+        doctor_add(report, DOCTOR_OK, "firewall", NULL,
+                   "this kernel has one: RoCE needs UDP port 4791, ofi:// over TCP all TCP ports "
+                   "between clients and server, --metrics its own");
+}
+
+/* For tests over real soft-RoCE on machines whose kernel has none. */
+static void check_kvm(struct doctor_report *report, const char *root)
+{
+    char path[PATH_SIZE];
+
+    snprintf(path, sizeof path, "%s/dev/kvm", root);
+    bool is_usable = access(path, R_OK | W_OK) == 0;
+    doctor_add(report, DOCTOR_OK, "KVM", NULL,
+               is_usable ? "usable: a guest with soft-RoCE (tests/guest) runs at full speed"
+                         : "not usable: a guest with soft-RoCE (tests/guest) is emulated, and its "
+                           "times mean nothing");
+}
+
 void doctor_check_host(struct doctor_report *report, const char *root)
 {
     check_memlock(report);
     check_files(report);
     check_huge_pages(report, root);
+    check_firewall(report, root);
+    check_kvm(report, root);
 }

@@ -9,6 +9,8 @@
 
 #define WHAT "server"
 #define VALUE "okv doctor"
+/* Longer than a message over any MTU, and shorter than what a rendezvous read takes. */
+#define LONG_VALUE_SIZE 8192
 /* The item is gone soon if deleting it fails. */
 #define TTL_MS 60000
 
@@ -35,6 +37,26 @@ static void describe(struct doctor_report *report, const struct cli *cli)
     doctor_add(report, DOCTOR_OK, WHAT, NULL, "%s over %s%s%s; %s", cli->server, info.transport,
                info.path[0] ? ": " : "", info.path,
                info.one_sided ? "gets take none of its CPU time" : "its process serves READs");
+}
+
+/* Whether messages of full length arrive, of which a ping and a short value are none. */
+static bool put_long(struct doctor_report *report, const struct cli *cli, const char *key)
+{
+    const struct okv_put_options options = {.flags = OKV_WITH_TTL, .ttl_ms = TTL_MS};
+    static const char value[LONG_VALUE_SIZE];
+    char back[LONG_VALUE_SIZE];
+    size_t length = 0;
+    uint64_t begin = okv_clock_ns();
+    int rc = okv_put_with(cli->handle, key, strlen(key), value, sizeof value, &options, NULL);
+
+    if (rc == OKV_OK)
+        rc = okv_get(cli->handle, key, strlen(key), back, sizeof back, &length, NULL);
+    if (note(report, cli, "put and get of 8 KiB", rc, begin))
+        return true;
+    doctor_add(report, DOCTOR_PROBLEM, WHAT,
+               "compare 'okv doctor' on both hosts, and the MTU of the switches between them",
+               "short messages arrive and long ones do not: the MTU is not the same all the way");
+    return false;
 }
 
 static bool get_back(struct doctor_report *report, const struct cli *cli, const char *key)
@@ -72,7 +94,7 @@ static void exercise(struct doctor_report *report, const struct cli *cli)
     int rc = okv_put_with(cli->handle, key, strlen(key), VALUE, sizeof VALUE - 1, &options, NULL);
     if (!note(report, cli, "put", rc, begin))
         return;
-    if (get_back(report, cli, key)) {
+    if (get_back(report, cli, key) && put_long(report, cli, key)) {
         begin = okv_clock_ns();
         note(report, cli, "delete", okv_delete(cli->handle, key, strlen(key)), begin);
     }

@@ -127,6 +127,27 @@ static int open_domain(struct ofi_fabric *fabric, struct okv_diag *diag)
                         okv_ofi_fabric_name(fabric), fi_strerror(-rc));
 }
 
+__attribute__((visibility("default"))) void okv_ofi_providers(char *out, size_t size)
+{
+    const char *last = "";
+    size_t used = 0;
+
+    snprintf(out, size, "none");
+    for (size_t i = 0; i < RANKS && used < size; i++) {
+        struct fi_info *info = NULL, *hints = make_hints(ranking[i].full, true);
+        bool is_here = hints && fi_getinfo(OFI_API, NULL, NULL, 0, hints, &info) == 0;
+        if (info)
+            fi_freeinfo(info);
+        if (hints)
+            fi_freeinfo(hints);
+        if (!is_here || strcmp(last, ranking[i].name) == 0)
+            continue;
+        last = ranking[i].name;
+        int length = snprintf(out + used, size - used, "%s%s", used ? ", " : "", last);
+        used += length > 0 ? (size_t)length : 0;
+    }
+}
+
 /* True for the provider that the name means, or with "" for any. */
 static bool is_named(const struct provider *provider, const char *name)
 {

@@ -44,6 +44,9 @@ extern const struct okv_transport_ops okv_transport_ofi;
  * no deadline of a connect should have to cover: the verbs provider of 1.17 reads all symbols of
  * the kernel. */
 void okv_ofi_prepare(void);
+/* For okv doctor, which looks it up by its name: what of the ranking is here, at any address, best
+ * first: "verbs, net, tcp", or "none". */
+void okv_ofi_providers(char *out, size_t size);
 
 #define OFI_API FI_VERSION(1, 17)
 #define OFI_MAX_READS 64                /* READs that a client may post at once */

@@ -2,11 +2,13 @@
  * descriptor stays the same until the end. */
 #include <errno.h>
 #include <netdb.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "shared/devices/choice.h"
 #include "shared/transport/verbs/verbs.h"
 
 /* The connection manager itself would try for a minute and a half to reach a host that never
@@ -14,16 +16,49 @@
 #define CONNECT_LIMIT_NS UINT64_C(4500000000)
 #define ATTEMPTS 3 /* to one address */
 
+/* To the connection manager a device is the source address of one of its GIDs. */
+static int choose_source(struct okv_uri *uri, int family, struct okv_diag *diag)
+{
+    struct okv_ports ports;
+    char address[OKV_CHOICE_SIZE];
+
+    if (!uri->device[0])
+        return 0;
+    int rc = okv_ports_read("", &ports, diag);
+    if (rc)
+        return rc;
+    rc = okv_device_choose(&ports, uri, family, uri->source, address, diag);
+    if (rc == 0)
+        snprintf(uri->source, sizeof uri->source, "%s", address);
+    okv_ports_fini(&ports);
+    return rc;
+}
+
+/* Servers are looked for over IPv4. */
+static int find_server(struct verbs_connecting *c, struct okv_diag *diag)
+{
+    int rc = choose_source(&c->uri, AF_INET, diag);
+    return rc ? rc : okv_verbs_discover(&c->uri, c->deadline_ns, diag);
+}
+
 static int resolve_host(struct verbs_connecting *c, struct okv_diag *diag)
 {
-    int rc = c->uri.name[0] ? okv_verbs_discover(&c->uri, c->deadline_ns, diag) : 0;
+    int rc = c->uri.name[0] ? find_server(c, diag) : 0;
     if (rc)
         return rc;
     rc = okv_resolve(c->uri.host, c->uri.port, 0, &c->addresses, diag);
-    if (rc == 0 && c->uri.source[0])
-        rc = okv_resolve(c->uri.source, NULL, AI_NUMERICHOST, &c->source, diag);
+    if (rc)
+        return rc;
     c->address = c->addresses;
     c->attempts = 1;
+    /* The first address of which the device has the kind. */
+    rc = choose_source(&c->uri, c->address->ai_family, diag);
+    while (rc == OKV_EADDRESS && c->address->ai_next) {
+        c->address = c->address->ai_next;
+        rc = choose_source(&c->uri, c->address->ai_family, diag);
+    }
+    if (rc == 0 && c->uri.source[0])
+        rc = okv_resolve(c->uri.source, NULL, AI_NUMERICHOST, &c->source, diag);
     return rc;
 }
 

@@ -1,0 +1,108 @@
+#include "server/net/devices.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "shared/base/error.h"
+#include "shared/devices/choice.h"
+#include "shared/devices/ports.h"
+
+/* The listeners so far. */
+struct expansion {
+    const struct okv_ports *ports;
+    struct okv_log *log;
+    struct okv_diag *diag;
+    struct okv_uri list[OKV_LISTENERS_MAX];
+    unsigned count;
+};
+
+/* AF_UNSPEC for "*"; -1 for a host that is one address or a name. */
+static int wildcard_family(const char *host)
+{
+    if (strcmp(host, "*") == 0)
+        return AF_UNSPEC;
+    if (strcmp(host, "0.0.0.0") == 0)
+        return AF_INET;
+    return strcmp(host, "::") == 0 ? AF_INET6 : -1;
+}
+
+/* Adds `uri`, at `host` unless that is NULL. */
+static int add(struct expansion *to, const struct okv_uri *uri, const char *host)
+{
+    if (to->count == OKV_LISTENERS_MAX)
+        return okv_diag_set(to->diag, OKV_EADDRESS,
+                            "%s stands for more than %d listeners with the others: name the "
+                            "addresses that clients use",
+                            uri->host, OKV_LISTENERS_MAX);
+    struct okv_uri *added = &to->list[to->count++];
+    *added = *uri;
+    if (host)
+        snprintf(added->host, sizeof added->host, "%s", host);
+    return 0;
+}
+
+static int add_named_device(struct expansion *to, const struct okv_uri *uri, int family)
+{
+    char address[OKV_CHOICE_SIZE];
+    bool is_any = family >= 0;
+    int rc = okv_device_choose(to->ports, uri, is_any ? family : AF_UNSPEC, is_any ? "" : uri->host,
+                               address, to->diag);
+    return rc ? rc : add(to, uri, address);
+}
+
+static int add_usable_ports(struct expansion *to, const struct okv_uri *uri, int family)
+{
+    const unsigned before = to->count;
+    char address[OKV_CHOICE_SIZE];
+
+    for (unsigned i = 0; i < to->ports->count; i++) {
+        const struct okv_port *port = &to->ports->list[i];
+        const struct okv_gid *gid = okv_port_best_gid(port, family);
+        if (!gid) {
+            const char *flaw = okv_port_flaw(port);
+            okv_log_say(to->log, OKV_LOG_NOTICE, "listener", "not on %s port %u, which %s",
+                        port->device, port->number, flaw ? flaw : "has no such address");
+            continue;
+        }
+        okv_gid_address(gid, address);
+        int rc = add(to, uri, address);
+        if (rc)
+            return rc;
+    }
+    if (to->count > before)
+        return 0;
+    return okv_diag_set(to->diag, OKV_EADDRESS,
+                        "no port of the RDMA devices here is usable for %s: see above and 'okv "
+                        "doctor'",
+                        uri->host);
+}
+
+static int expand(struct expansion *to, const struct okv_uri *uri)
+{
+    int family = wildcard_family(uri->host);
+
+    if (uri->scheme == OKV_SCHEME_RDMA && uri->device[0])
+        return add_named_device(to, uri, family);
+    if (uri->scheme == OKV_SCHEME_RDMA && family >= 0 && to->ports->count > 1)
+        return add_usable_ports(to, uri, family);
+    return add(to, uri, NULL);
+}
+
+int okv_listen_devices(struct okv_config *config, const char *root, struct okv_log *log,
+                       struct okv_diag *diag)
+{
+    struct okv_ports ports;
+    struct expansion to = {.ports = &ports, .log = log, .diag = diag};
+    int rc = okv_ports_read(root, &ports, diag);
+
+    if (rc)
+        return rc;
+    for (unsigned i = 0; rc == 0 && i < config->listen_count; i++)
+        rc = expand(&to, &config->listen[i]);
+    okv_ports_fini(&ports);
+    if (rc)
+        return rc;
+    memcpy(config->listen, to.list, sizeof config->listen);
+    config->listen_count = to.count;
+    return 0;
+}
