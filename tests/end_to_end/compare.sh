@@ -57,7 +57,8 @@ run() {
 
 check_leftovers() {
     local directory
-    [ -z "$(pgrep -s $session)" ] || wrong "processes are left: $(pgrep -a -s $session)"
+    # A dead one has ended, whenever init takes note of it.
+    [ -z "$(pgrep -s $session -r R,S,D,T)" ] || wrong "processes are left: $(pgrep -a -s $session -r R,S,D,T)"
     [ -z "$(ls -A "$TMPDIR")" ] || wrong "files are left: $(ls "$TMPDIR")"
     directory=$(sed -n 's/^lmdb .* in \(\/.*\)/\1/p' "$scratch/out")
     [ -z "$directory" ] || [ ! -e "$directory" ] || wrong "$directory is left"

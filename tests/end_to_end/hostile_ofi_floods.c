@@ -286,26 +286,42 @@ static pid_t start_attacker(const char *how, int *said)
     return pid;
 }
 
-/* Kills an attacker after so many rounds of its attack, in the midst of another one. */
-static void kill_attacker(struct scene *scene, const char *how, unsigned rounds)
+#define ATTACKERS 5
+
+/* Kills an attacker after so many rounds of its attack, in the midst of another one. False: it
+ * crashed before. libfabric 1.17 sometimes does in the process whose connection is cut. */
+static bool kill_attacker_once(struct scene *scene, const char *how, unsigned rounds)
 {
+    unsigned made = 0;
     char word;
     int said;
     pid_t pid = start_attacker(how, &said);
 
     print_message("%s\n", how);
 
-    for (unsigned i = 0; i < rounds; i++) {
+    while (made < rounds) {
         struct pollfd pollfd = {.fd = said, .events = POLLIN};
-        if (poll(&pollfd, 1, PACE_GUARD_MS) <= 0 || read(said, &word, 1) != 1)
+        if (poll(&pollfd, 1, PACE_GUARD_MS) <= 0)
             fail_msg("the attacker \"%s\" does not attack", how);
+        if (read(said, &word, 1) != 1)
+            break;
         bystander_check(&scene->bystander);
+        made++;
     }
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     close(said);
     scene_await_sessions(scene, 0);
     scene_expect_items(scene, how);
+    return made == rounds;
+}
+
+static void kill_attacker(struct scene *scene, const char *how, unsigned rounds)
+{
+    for (unsigned i = 0; i < ATTACKERS; i++)
+        if (kill_attacker_once(scene, how, rounds))
+            return;
+    fail_msg("%d attackers \"%s\" have crashed", ATTACKERS, how);
 }
 
 /* Over verbs rxm of libfabric 1.17 serves atomics in the server's process, and finds the connection
