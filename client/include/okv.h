@@ -1,9 +1,9 @@
 /*
  * okv: a key-value store whose reads never touch the server's CPU.
  *
- * A handle is a connection to one server. It reconnects by itself. A get is a one-sided read of the
- * server's table, which the client verifies. A put or delete is a message that the server applies
- * and answers.
+ * A handle, which okv_open() makes, is a connection to one server. It reconnects by itself. A get
+ * is a one-sided read of the server's table, which the client verifies. A put or delete is a
+ * message that the server applies and answers.
  *
  * Threads. A handle belongs to one thread at a time; use one handle per thread. The library starts
  * no threads, installs no signal handlers, never prints and never exits.
@@ -35,12 +35,12 @@
  * restart, too, and applies none twice. Else it ends with OKV_EUNKNOWN. A server without --data is
  * empty after a restart: OKV_RECONNECT_IF_KEPT refuses it (okv_info.boot_id).
  *
- * Failure of a handle. A handle is of no use any more when the server breaks the protocol or
- * speaks another version, or cannot serve this client at all: every later call returns the reason
+ * Failure of a handle. A handle is of no use any more when the server breaks the protocol or speaks
+ * another version, or cannot serve this client at all: every later call returns the reason
  * (OKV_EPROTO, OKV_EVERSION or OKV_EUNSUPPORTED) and okv_why() has the sentence. So it is with
  * OKV_RECONNECT_NEVER when the connection ends (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_ETIMEDOUT,
- * OKV_EIO), and with OKV_RECONNECT_IF_KEPT when the server has lost the items (OKV_ELOST). Below,
- * this is "the handle's failure". Close such a handle.
+ * OKV_EIO), and with OKV_RECONNECT_IF_KEPT when the server has lost the items (OKV_ELOST). Lists of
+ * errors call this "the handle's failure". Close such a handle.
  *
  * Growth. A program works with any library of the same soname, older or newer than its okv.h.
  * okv_options, okv_put_options and okv_command keep their size: a new field takes the place of a
@@ -66,7 +66,7 @@ extern "C" {
 /* ---- result codes ------------------------------------------------------- */
 
 enum {
-    OKV_OK = 0,
+    OKV_OK = 0,              /* success */
     OKV_ENOTFOUND = -1,      /* the key is not in the table */
     OKV_EINVAL = -2,         /* an argument is outside its documented range */
     OKV_EKEYSIZE = -3,       /* the key is not 1 to 1024 bytes long */
@@ -92,57 +92,52 @@ enum {
     OKV_ECREDIT = -23,       /* used between server and transport; no call returns it */
     OKV_ECONFLICT = -24,     /* the item has another version than the one required */
     OKV_EEXISTS = -25,       /* the key is in the table already */
-    OKV_ENUMBER = -26,       /* incr: the value is not a decimal integer of 64 bits */
-    OKV_ERENDEZVOUS = -27,   /* the server could not read the value from our memory */
-    OKV_EOVERFLOW = -28,     /* incr: the result does not fit a signed 64-bit integer */
-    OKV_ETTL = -29,          /* a time to live is 1 ms to OKV_TTL_MAX_MS */
+    OKV_ENUMBER = -26,       /* okv_incr(): the value is not a decimal integer of 64 bits */
+    OKV_ERENDEZVOUS = -27,   /* the server could not read the value from this process */
+    OKV_EOVERFLOW = -28,     /* okv_incr(): the result does not fit a signed 64-bit integer */
+    OKV_ETTL = -29,          /* the time to live is not 1 ms to OKV_TTL_MAX_MS */
     OKV_EDENIED = -30,       /* the user may not do this, or one side does not know the other */
     OKV_EBUCKETFULL = -31,   /* the key's bucket has no room for the item; other keys have */
     OKV_EREADONLY = -32,     /* the database takes no writes: its log failed */
     OKV_ELOST = -33,         /* the server restarted without the items that it had */
-    OKV_EDISKFULL = -34      /* the same until its disk has space; nothing was changed */
+    OKV_EDISKFULL = -34      /* the database takes no writes until its disk has space */
 };
 
-/* One sentence for a code; static, never NULL. Any thread. */
+/* Returns one sentence for a code; static, never NULL. Any thread. */
 OKV_API const char *okv_strerror(int code);
-/* The code's name, "OKV_ENOTFOUND"; static, never NULL. Any thread. */
+/* Returns the code's name, "OKV_ENOTFOUND"; static, never NULL. Any thread. */
 OKV_API const char *okv_errname(int code);
-/* Version of the library, "0.2.0"; static. Any thread. */
+
+/* Returns the version of the library, "0.2.0"; static. Any thread. */
 OKV_API const char *okv_version(void);
-/* The schemes of URIs that it can open here, "rdma, ofi, local"; static. Loads libfabric, which
- * some have, as okv_open() does for ofi://. Any thread. */
+/* Returns the schemes of URIs that it can open here, "rdma, ofi, local"; static. Loads libfabric,
+ * which some have, as okv_open() does for ofi://. Any thread. */
 OKV_API const char *okv_transports(void);
 
 /* ---- opening and closing ------------------------------------------------ */
 
 typedef struct okv okv;
 
-/* Largest key, bytes. The largest value is the server's: okv_info.max_value. */
-#define OKV_KEY_MAX_BYTES 1024
 /* Largest okv_options.depth. */
 #define OKV_DEPTH_MAX_OPERATIONS 1024
-/* Longest time to live, ms: some 34 years. */
-#define OKV_TTL_MAX_MS (INT64_C(1) << 40)
-/* okv_touch: the item is to live until it is deleted. */
-#define OKV_TTL_NONE INT64_MAX
 
-/* How a handle is to behave. Zero in any field means the default. */
+/* How a handle is to behave. Zero in a field means its default, here in parentheses. */
 struct okv_options {
-    uint32_t connect_timeout_ms; /* okv_open gives up after this; 3000 */
+    uint32_t connect_timeout_ms; /* okv_open() gives up after this (3000) */
     uint32_t timeout_ms;         /* deadline of each operation, waiting for a connection
-                                    included; 5000 */
-    uint32_t depth;              /* operations in flight at once, 1 to 1024; 32 */
+                                    included (5000) */
+    uint32_t depth;              /* operations in flight at once, 1 to 1024 (32) */
     uint32_t credits;            /* requests to have outstanding, 1 to 1024; the server may grant
-                                    fewer; 16 */
+                                    fewer (16) */
     uint32_t hints;              /* large items whose place to remember, up to 2^20; rounded up to
-                                    a power of two, at least 8; 17 bytes each; 8192 */
+                                    a power of two, at least 8; 17 bytes each (8192) */
     uint32_t reconnect;          /* 0: connects again when the connection is lost */
     uint32_t keepalive_ms;       /* a dead server host or network is detected within this time, 200
-                                    to 600000; 3000 */
+                                    to 600000 (3000) */
     uint32_t reserved[9];        /* zero */
-    char database[32];           /* for a URI that names none; "": "default" */
-    const char *user;            /* who asks, for a server with users; it takes a key_file */
-    const char *key_file;        /* of `user`; read again when the server refuses its key */
+    char database[32];           /* for a URI that names none ("default") */
+    const char *user;            /* who asks, for a server with users; it takes a key_file (NULL) */
+    const char *key_file;        /* of `user`; read again when the server refuses its key (NULL) */
     uint64_t reserved2[2];       /* zero */
 };
 /* okv_options.hints: remember none. */
@@ -157,48 +152,50 @@ struct okv_options {
 
 /*
  * Connects to the server at `uri`:
- *   rdma://HOST[:PORT][?source=ADDRESS]                 an RDMA device
- *   rdma://discover/NAME[?group=GROUP][&source=ADDRESS] the server that announces this name
- *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]  a fabric of libfabric, TCP among them
- *   local:///PATH                                       shared memory with a server on this host
+ *   rdma://HOST[:PORT][?source=ADDRESS]                  an RDMA device
+ *   rdma://discover/NAME[?group=GROUP][&source=ADDRESS]  the server that announces this name
+ *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]   a fabric of libfabric, TCP among them
+ *   local:///PATH                                        shared memory with a server on this host
  * Each may have ?database=NAME, too. The default PORT is 7471. What the URI names is used, or it
- * fails: no transport replaces another.
+ * fails: no transport replaces another. okv-uri(7) has the details.
  *
  * `options` may be NULL. On success *out is the handle, which keeps up to four registered buffers
  * for long values. On failure *out is NULL and, when `why` is not NULL, a sentence with cause and
- * fix is written there (cut to why_size bytes).
+ * fix is written there (cut to `why_size` bytes). The library keeps copies of `uri`, `options` and
+ * the strings in them.
+ *
  * Blocks up to connect_timeout_ms, and at most about 4.5 s for rdma. Looking up a host's name takes
  * what the system's resolver takes besides. A search for NAME takes up to 1 s of that time, and
- * besides up to 1 s for each RDMA interface that cannot join the group.
- * Errors: OKV_EINVAL (out or uri NULL, an option out of range), OKV_EURI, OKV_EADDRESS,
- * OKV_ENODEVICE, OKV_EREFUSED (nobody listens, the server is full or has no such database),
- * OKV_EDENIED (user and key do not fit, or have no right in the database; the server has no proof;
- * over local:// it does not serve this uid), OKV_ETIMEDOUT, OKV_EVERSION, OKV_ESHUTDOWN,
- * OKV_EUNSUPPORTED (iWARP, a missing feature), OKV_EPERM (socket permission, locked-memory limit),
- * OKV_EDISCONNECTED (lost while opening), OKV_EPROTO, OKV_EIO, OKV_ENOMEM.
+ * besides up to 1 s for each RDMA interface that cannot join the group. Errors: OKV_EINVAL (`out`
+ * or `uri` NULL, an option out of range, a key file that is not there or has no key), OKV_EURI,
+ * OKV_EADDRESS, OKV_ENODEVICE, OKV_EREFUSED (nobody listens, the server is full or has no such
+ * database), OKV_EDENIED (user and key do not fit, or have no right in the database; the server has
+ * no proof; over local:// it does not serve this uid), OKV_ETIMEDOUT, OKV_EVERSION, OKV_ESHUTDOWN,
+ * OKV_EUNSUPPORTED (an iWARP device, or a missing feature of device or server), OKV_EPERM
+ * (permissions of the socket, the limit on locked memory, a key file that others may read or
+ * change), OKV_EDISCONNECTED (the connection was lost while opening), OKV_EPROTO, OKV_EIO,
+ * OKV_ENOMEM.
  */
 OKV_API int okv_open(const char *uri, const struct okv_options *options, okv **out, char *why,
                      size_t why_size);
 
-/*
- * Ends the connection, frees the handle and sets *handle to NULL; accepts NULL
- * and a pointer to NULL. Operations still in flight are dropped without a
- * result: writes among them may or may not happen. Sends the server a goodbye, and waits up to
- * 20 ms until its device has it; the server's process takes no part.
- */
+/* Ends the connection, frees the handle and what it has registered, and sets *handle to NULL;
+ * accepts NULL and a pointer to NULL. Operations still in flight are dropped without a result:
+ * writes among them may or may not happen, and their memory is the caller's again. Sends the server
+ * a goodbye, and waits up to 20 ms until its device has it; the server's process takes no part. */
 OKV_API void okv_close(okv **handle);
 
 /*
- * A sentence about the handle; "" when there is nothing to say. The text is the handle's: it
- * changes as that does, and is valid until okv_close.
+ * Returns a sentence about the handle; "" when there is nothing to say. The text is the handle's:
+ * it changes as that does, and is valid until okv_close().
  *
  * After a call that was refused for its arguments, with OKV_EINVAL, OKV_EKEYSIZE, OKV_EVALUESIZE or
  * OKV_ETTL, it names the argument and what is wrong with it:
  *   okv_put_with: flags: OKV_IF_ABSENT and OKV_IF_VERSION exclude each other
  *   okv_submit: commands[3].key_length: 0 is not 1 to 1024
  * After okv_get_many() it is about the first command that has such a code in its result. The next
- * call takes this sentence away, but for those that only look: okv_info, okv_counters, okv_pending,
- * okv_fd.
+ * call takes this sentence away, but for those that only look: okv_info(), okv_counters(),
+ * okv_pending(), okv_fd().
  *
  * Otherwise: why the handle is not connected, and what the last attempt to connect met; or why it
  * became unusable. "" while it is connected.
@@ -207,24 +204,24 @@ OKV_API const char *okv_why(const okv *handle);
 
 /* What the handle is connected to. */
 struct okv_info {
-    const char *transport; /* "rdma", "ofi" or "local"; valid until okv_close */
+    const char *transport; /* "rdma", "ofi" or "local"; valid until okv_close() */
     const char *path;    /* for people: device, port, GID, MTU, provider, or the socket; as above */
     uint64_t boot_id;    /* of this start of the server: another one has another table */
     uint64_t session_id; /* the server's name for this connection */
-    uint64_t region_bytes;
-    uint64_t buckets;      /* of the index, as far as this handle has seen */
-    uint32_t bucket_bytes; /* what one READ of a get fetches */
-    uint32_t max_value;    /* bytes */
-    uint32_t credits;      /* requests that may be outstanding at once */
-    uint32_t depth;        /* operations that may be in flight at once */
-    /* bytes of the longest append or ping; the server READs the value of a longer put */
-    uint32_t max_message_value;
-    /* 1: gets go on while the server is stopped; 0: its process serves them, as over TCP */
-    uint32_t one_sided;
+    uint64_t region_bytes;      /* of the database, with index and items */
+    uint64_t buckets;           /* of the index, as far as this handle has seen */
+    uint32_t bucket_bytes;      /* what one READ of a get fetches */
+    uint32_t max_value;         /* bytes */
+    uint32_t credits;           /* requests that may be outstanding at once */
+    uint32_t depth;             /* operations that may be in flight at once */
+    uint32_t max_message_value; /* bytes of the longest append or ping; the server READs the value
+                                   of a longer put */
+    uint32_t one_sided; /* 1: gets go on while the server is stopped; 0: its process serves them, as
+                           over TCP */
 };
 
-/* Of the present connection, or the last one. Fills in `size` bytes of *out, as far as it knows
- * them; zero beyond. */
+/* okv_info() tells of the present connection, or the last one. okv_info_sized() fills in `size`
+ * bytes of *out, as far as it knows them; zero beyond. */
 OKV_API void okv_info_sized(const okv *handle, struct okv_info *out, size_t size);
 static inline void okv_info(const okv *handle, struct okv_info *out)
 {
@@ -234,21 +231,14 @@ static inline void okv_info(const okv *handle, struct okv_info *out)
 /* ---- synchronous calls -------------------------------------------------- */
 
 /*
- * Common to these: they block until the answer or for timeout_ms. Keys are 1 to
- * OKV_KEY_MAX_BYTES bytes of anything. They may be mixed with asynchronous
- * operations on the handle, whose results stay for okv_poll(). Operations of one
- * handle that are in flight together may take effect in any order.
+ * Synchronous calls. They block until the answer or for timeout_ms. Keys are 1 to OKV_KEY_MAX_BYTES
+ * bytes of anything. An operation that timed out keeps its slot until the device or the server has
+ * let go of it. Calls may be mixed with asynchronous operations on the handle, whose results stay
+ * for okv_poll(). Operations of one handle that are in flight together may take effect in any
+ * order.
  *
  * Versions. Every change of an item gives it a new version, which never comes again for that key
  * while the server lives. Versions of a key only rise.
- *
- * Errors of all: OKV_EINVAL (NULL where memory is needed), OKV_EKEYSIZE, OKV_ETIMEDOUT (also when
- * there was no connection in time, or no operation slot: those that timed out keep theirs until the
- * device or the server has let go of them), the handle's failure. Errors of all writes:
- * OKV_EUNKNOWN when the request was sent and no answer came, or the server that it was sent to is
- * no more; OKV_ECORRUPT when the server found the item's bucket damaged, OKV_EDENIED when the user
- * may not write, OKV_EREADONLY or OKV_EDISKFULL when the server's disk takes none, OKV_EUNSUPPORTED
- * when it does not know the operation: nothing was changed then.
  *
  * Memory after a time-out. Key, value and buffer are the caller's again when the call returned or
  * the result was polled, but for two things that cannot be called back. After OKV_ETIMEDOUT of a
@@ -257,47 +247,59 @@ static inline void okv_info(const okv *handle, struct okv_info *out)
  * and store what is there by then. Both end with okv_close(), or when the handle has another
  * connection (okv_counters.reconnects), not with the handle's failure alone; until then leave the
  * memory mapped, and registered if it was.
+ *
+ * Errors of all calls: OKV_EINVAL (NULL where memory is needed), OKV_ETIMEDOUT (no answer,
+ * connection or operation slot in time; nothing was changed), the handle's failure. Errors of all
+ * writes: those of all calls, OKV_EKEYSIZE, OKV_EUNKNOWN (the write may have happened: it was sent
+ * and no answer came, or the server that it was sent to is no more), OKV_ECORRUPT (the server found
+ * the item's bucket damaged), OKV_EDENIED (the user may not write), OKV_EREADONLY, OKV_EDISKFULL,
+ * OKV_EUNSUPPORTED (the server does not know the operation).
  */
+
+/* Largest key, bytes. The largest value is the server's: okv_info.max_value. */
+#define OKV_KEY_MAX_BYTES 1024
 
 /*
  * Reads the value of a key into buffer[0..size). On OKV_OK *length is the value's size and *version
  * (may be NULL) its version. On OKV_ETOOSMALL *length is the size needed. `buffer` may be NULL when
- * size is 0. What the buffer holds after an error is undefined. One RDMA READ when the item is
- * stored inline; two when it is in an extent, at the same time when this handle has read the item
- * before. okv_register() tells when the value comes straight into the buffer; else it is copied.
- * Further errors: OKV_ENOTFOUND, OKV_ETOOSMALL, OKV_ECORRUPT, OKV_EUNSUPPORTED (the server was
- * asked and does not answer gets), OKV_ENOMEM, OKV_EPERM (locked-memory limit) or OKV_EIO when a
- * buffer for a long value could not be registered, OKV_EPROTO when the table makes no sense at this
- * key; the handle stays usable, unless okv_why() has a sentence.
+ * `size` is 0. What the buffer holds after an error is undefined.
+ *
+ * One RDMA READ when the item is stored inline; two when it is in an extent, at the same time when
+ * this handle has read the item before. okv_register() tells when the value comes straight into the
+ * buffer; else it is copied. Errors: those of all calls, OKV_EKEYSIZE, OKV_ENOTFOUND,
+ * OKV_ETOOSMALL, OKV_ECORRUPT, OKV_EUNSUPPORTED (the server was asked and does not answer gets),
+ * OKV_EPROTO (the table makes no sense at this key; the handle stays usable, unless okv_why() has a
+ * sentence), OKV_ENOMEM, OKV_EPERM (the limit on locked memory is below the buffer of a long
+ * value), OKV_EIO (that buffer cannot be registered).
  */
 OKV_API int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
                     size_t *length, uint64_t *version);
 
 /* What is known of an item without its value. */
 struct okv_item_info {
-    size_t length; /* of the value, bytes */
-    uint64_t version;
+    size_t length;        /* of the value, bytes */
+    uint64_t version;     /* not 0 */
     int64_t ttl_ms;       /* how long it will live, or somewhat more, as in struct okv_result;
                              OKV_TTL_NONE: until it is deleted; 0: unknown */
     uint64_t reserved[3]; /* zero */
 };
 
-/*
- * Looks an item up without fetching its value: is it there, and in which version? `info` may be
- * NULL. Further errors: OKV_ENOTFOUND, OKV_ECORRUPT; OKV_EUNSUPPORTED, OKV_EPROTO as for okv_get.
- */
+/* Looks an item up without fetching its value: is it there, and in which version? `info` may be
+ * NULL. Errors: those of all calls, OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECORRUPT, OKV_EUNSUPPORTED
+ * (the server was asked and does not answer gets), OKV_EPROTO (as for okv_get()). */
 OKV_API int okv_head(okv *handle, const void *key, size_t key_length, struct okv_item_info *info);
 
-/*
- * Stores a value of 0 to okv_info.max_value bytes under a key, replacing what was there; the item
+/* Stores a value of 0 to okv_info.max_value bytes under a key, replacing what was there; the item
  * does not expire. On OKV_OK *version (may be NULL) is the item's new version. A value too long for
  * a message is READ by the server out of `value`, or out of a copy when `value` cannot be
- * registered, as in a mapping without PROT_WRITE. Further errors: OKV_EVALUESIZE, OKV_EFULL,
- * OKV_EBUCKETFULL, OKV_ERENDEZVOUS, OKV_EPERM (locked-memory limit), OKV_ENOMEM, OKV_EIO (neither
- * can be registered).
- */
+ * registered, as in a mapping without PROT_WRITE. Errors: those of all writes, OKV_EVALUESIZE,
+ * OKV_EFULL, OKV_EBUCKETFULL, OKV_ERENDEZVOUS, OKV_EPERM (the limit on locked memory is in the
+ * way), OKV_ENOMEM, OKV_EIO (neither value nor copy can be registered). */
 OKV_API int okv_put(okv *handle, const void *key, size_t key_length, const void *value,
                     size_t value_length, uint64_t *version);
+
+/* Longest time to live, ms: some 34 years. */
+#define OKV_TTL_MAX_MS (INT64_C(1) << 40)
 
 enum {
     OKV_IF_ABSENT = 1,  /* put: only if the key is not there; else OKV_EEXISTS */
@@ -317,69 +319,68 @@ struct okv_put_options {
     uint64_t reserved2[5]; /* zero */
 };
 
-/* okv_put on conditions and with a time to live. On OKV_ECONFLICT and OKV_EEXISTS
- * *version is the version that is there. Further errors: those of okv_put, OKV_EEXISTS,
- * OKV_ECONFLICT, OKV_ENOTFOUND, OKV_ETTL, OKV_EINVAL (flags, options NULL). */
+/* Stores a value as okv_put(), on conditions and with a time to live. On OKV_ECONFLICT and
+ * OKV_EEXISTS *version is the version that is there. Errors: those of okv_put(), OKV_EINVAL (NULL
+ * where memory is needed, options that contradict each other or that are unknown), OKV_EEXISTS,
+ * OKV_ECONFLICT, OKV_ENOTFOUND (with OKV_IF_VERSION: the key is not in the table), OKV_ETTL. */
 OKV_API int okv_put_with(okv *handle, const void *key, size_t key_length, const void *value,
                          size_t value_length, const struct okv_put_options *options,
                          uint64_t *version);
 
-/* Removes a key. Further errors: OKV_ENOTFOUND (it was not there). */
+/* Removes a key. Errors: those of all writes, OKV_ENOTFOUND. */
 OKV_API int okv_delete(okv *handle, const void *key, size_t key_length);
-/* Removes a key if it has this version, which is not 0. Further errors: OKV_ENOTFOUND,
+/* Removes a key if it has this version, which is not 0. Errors: those of okv_delete(),
  * OKV_ECONFLICT. */
 OKV_API int okv_delete_if(okv *handle, const void *key, size_t key_length, uint64_t version);
 
-/*
- * Adds `delta` to the decimal integer in the value (an optional '-' and 1 to 19 digits), or to 0
+/* Adds `delta` to the decimal integer in the value (an optional '-' and 1 to 19 digits), or to 0
  * when the key is not there. *result (may be NULL) is the sum, which is the new value. An expiry
- * stays. Further errors: OKV_ENUMBER, OKV_EOVERFLOW, OKV_EVALUESIZE (the sum has more digits than a
- * value may have bytes), OKV_EFULL, OKV_EBUCKETFULL; the item is then as it was.
- */
+ * stays. After an error but OKV_EUNKNOWN the item is as it was. Errors: those of all writes,
+ * OKV_ENUMBER, OKV_EOVERFLOW, OKV_EVALUESIZE (the sum has more digits than a value may have bytes),
+ * OKV_EFULL, OKV_EBUCKETFULL. */
 OKV_API int okv_incr(okv *handle, const void *key, size_t key_length, int64_t delta,
                      int64_t *result, uint64_t *version);
 
-/*
- * Appends to a value, or stores it when the key is not there. *length (may be NULL) is the whole
+/* Appends to a value, or stores it when the key is not there. *length (may be NULL) is the whole
  * value's length then. What is appended may be as long as okv_info.max_message_value, the whole as
- * okv_info.max_value. An expiry stays. It begins again whenever another write replaced a long value
- * meanwhile. Further errors: OKV_EVALUESIZE (either is too long), OKV_EFULL, OKV_EBUCKETFULL.
- */
+ * okv_info.max_value. An expiry stays. An append begins again whenever another write replaced a
+ * long value meanwhile. Errors: those of all writes, OKV_EVALUESIZE (either is too long),
+ * OKV_EFULL, OKV_EBUCKETFULL. */
 OKV_API int okv_append(okv *handle, const void *key, size_t key_length, const void *value,
                        size_t value_length, size_t *length, uint64_t *version);
 
-/* Lets an item expire ttl_ms from now, or never (OKV_TTL_NONE). Its version
- * changes. Further errors: OKV_ENOTFOUND, OKV_ETTL, OKV_EFULL, OKV_EBUCKETFULL. */
+/* okv_touch: the item is to live until it is deleted. */
+#define OKV_TTL_NONE INT64_MAX
+
+/* Lets an item expire `ttl_ms` from now, or never (OKV_TTL_NONE). Its version changes. Errors:
+ * those of all writes, OKV_ENOTFOUND, OKV_ETTL, OKV_EFULL, OKV_EBUCKETFULL. */
 OKV_API int okv_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms,
                       uint64_t *version);
 
-/*
- * Removes every item that is there when the call begins; those put meanwhile may go
- * too. Blocks as long as it takes, each of its steps for timeout_ms at most.
- * Nothing was removed on OKV_EINVAL (NULL), OKV_ETIMEDOUT, OKV_EUNSUPPORTED, OKV_EDENIED (it takes
- * the right admin) and the handle's failure. Some items may be gone, or all, on OKV_EUNKNOWN (a
- * step had no answer, or one failed after others had been done) and OKV_ECORRUPT (the server found
- * a damaged bucket): call it again, on another handle if this one failed.
- */
+/* Removes every item that is there when the call begins; those put meanwhile may go too. Blocks as
+ * long as it takes, each of its steps for timeout_ms at most. After OKV_EUNKNOWN and OKV_ECORRUPT
+ * some items may be gone, or all: call it again, on another handle if this one failed. After other
+ * errors nothing was removed. Errors: those of all calls, OKV_EUNKNOWN (a step had no answer, or
+ * one failed after others had been done), OKV_ECORRUPT (the server found a damaged bucket),
+ * OKV_EDENIED (it takes the right admin), OKV_EUNSUPPORTED. */
 OKV_API int okv_flush(okv *handle);
 
-/* One request and its answer, through the server's CPU. Further errors: OKV_EUNSUPPORTED. */
+/* Sends one request and waits for its answer, through the server's CPU. Errors: those of all calls,
+ * OKV_EUNSUPPORTED. */
 OKV_API int okv_ping(okv *handle);
 
-/*
- * The server's statistics as text, one "name value" a line, into buffer[0..size) with a NUL.
- * *length is its length without the NUL. Further errors: OKV_EUNSUPPORTED, OKV_ETOOSMALL (*length
- * says what is needed, without the NUL).
- */
+/* Writes the server's statistics as text, one "name value" a line, into buffer[0..size) with a NUL;
+ * okv(1) explains them. *length is its length without the NUL. Errors: those of all calls,
+ * OKV_EUNSUPPORTED, OKV_ETOOSMALL (*length says what is needed, without the NUL). */
 OKV_API int okv_stat(okv *handle, char *buffer, size_t size, size_t *length);
 
 /* An item that a scan shows; the memory is valid during the call of `visit`. */
 struct okv_item {
-    const void *key;
-    size_t key_length;
-    const void *value;
-    size_t value_length;
-    uint64_t version;
+    const void *key;      /* not terminated */
+    size_t key_length;    /* bytes */
+    const void *value;    /* not terminated */
+    size_t value_length;  /* bytes */
+    uint64_t version;     /* not 0 */
     int64_t ttl_ms;       /* as in struct okv_result; OKV_TTL_NONE: it does not expire */
     uint64_t reserved[2]; /* zero */
 };
@@ -389,50 +390,50 @@ struct okv_item {
  * beginning of the scan to its end is visited exactly once, however the table grows or shrinks
  * meanwhile; one that is put or deleted during the scan may be visited or not. Each item is shown
  * as it was at some moment of the scan. `visit` must not use the handle. If it returns a value
- * other than 0, the scan ends and returns that value. Blocks as long as it takes; each READ in it
- * may take timeout_ms, after which it ends with OKV_ETIMEDOUT. OKV_EDISCONNECTED when the
- * connection is lost meanwhile: the next call connects again, for timeout_ms at most
- * (OKV_ETIMEDOUT). OKV_EAGAIN when operations are in flight on the handle. Further errors:
- * OKV_ECORRUPT when a bucket failed its checks for timeout_ms, OKV_EPROTO when the table makes no
- * sense (the handle stays usable, unless okv_why() has a sentence), OKV_ENOMEM, and OKV_EPERM
- * (locked-memory limit) or OKV_EIO when its buffers cannot be registered.
+ * other than 0, the scan ends. Returns OKV_OK, that value, or a code.
+ *
+ * Blocks as long as it takes; each READ in it may take timeout_ms. A scan whose connection is lost
+ * has ended: the next call connects again. Errors: OKV_EINVAL (`visit` NULL), OKV_EAGAIN
+ * (operations are in flight on the handle), OKV_ETIMEDOUT (a READ took timeout_ms, or there was no
+ * connection for as long), OKV_EDISCONNECTED (the connection was lost meanwhile), OKV_ECORRUPT (a
+ * bucket failed its checks for timeout_ms), OKV_EPROTO (the table makes no sense; the handle stays
+ * usable, unless okv_why() has a sentence), OKV_ENOMEM, OKV_EPERM (the limit on locked memory is in
+ * the way), OKV_EIO (its buffers cannot be registered), the handle's failure.
  */
 typedef int okv_visit(void *user, const struct okv_item *item);
 OKV_API int okv_scan(okv *handle, okv_visit *visit, void *user);
-
-/*
- * The same in portions: begin with *cursor 0; a `visit` that returns other than 0 ends the portion,
+/* Scans in portions: begin with *cursor 0; a `visit` that returns other than 0 ends the portion,
  * and the next call goes on from *cursor, where the items that share the last one's bucket may come
  * once more. *cursor is 0 again after the last item. A cursor is good for any handle to the same
- * start of the server: another start has another table (okv_info.boot_id). Further errors:
- * OKV_EINVAL (not a cursor, or one of another boot; one such cursor in 2048 goes undetected).
- */
+ * start of the server: another start has another table (okv_info.boot_id). Errors: those of
+ * okv_scan(), OKV_EINVAL (`visit` or `cursor` NULL, not a cursor, or one of another boot; one such
+ * cursor in 2048 goes undetected). */
 OKV_API int okv_scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user);
 
 /* ---- asynchronous calls ------------------------------------------------- */
 
 enum okv_kind {
-    OKV_GET = 1,
-    OKV_HEAD = 2,
-    OKV_PUT = 3,
-    OKV_DELETE = 4,
-    OKV_INCR = 5,
-    OKV_APPEND = 6,
-    OKV_TOUCH = 7,
-    OKV_PING = 8 /* takes a value of up to okv_info.max_message_value, which the server drops */
+    OKV_GET = 1,    /* as okv_get() */
+    OKV_HEAD = 2,   /* as okv_head() */
+    OKV_PUT = 3,    /* as okv_put_with() */
+    OKV_DELETE = 4, /* as okv_delete() */
+    OKV_INCR = 5,   /* as okv_incr() */
+    OKV_APPEND = 6, /* as okv_append() */
+    OKV_TOUCH = 7,  /* as okv_touch() */
+    OKV_PING = 8 /* may have a value of up to okv_info.max_message_value, which the server drops */
 };
 
 /* One operation; what its kind does not use is zero. */
 struct okv_command {
-    uint32_t kind;  /* enum okv_kind */
-    uint32_t flags; /* put: OKV_IF_ABSENT, OKV_IF_VERSION, OKV_WITH_TTL; delete: OKV_IF_VERSION */
-    uint64_t tag;   /* yours; comes back with the result */
-    const void *key;
-    size_t key_length;
-    const void *value; /* put, append, ping */
-    size_t value_length;
-    void *buffer; /* get */
-    size_t buffer_size;
+    uint32_t kind;   /* enum okv_kind */
+    uint32_t flags;  /* put: OKV_IF_ABSENT, OKV_IF_VERSION, OKV_WITH_TTL; delete: OKV_IF_VERSION */
+    uint64_t tag;    /* yours; comes back with the result */
+    const void *key; /* all but ping */
+    size_t key_length;     /* bytes */
+    const void *value;     /* put, append, ping */
+    size_t value_length;   /* bytes */
+    void *buffer;          /* get */
+    size_t buffer_size;    /* bytes */
     uint64_t version;      /* OKV_IF_VERSION: not 0 */
     int64_t ttl_ms;        /* touch, OKV_WITH_TTL */
     int64_t delta;         /* incr */
@@ -441,20 +442,16 @@ struct okv_command {
     uint64_t reserved2[3]; /* zero */
 };
 
-/*
- * Submits commands in order. okv_poll() returns their results in the order in which they end. The
+/* Submits commands in order. okv_poll() returns their results in the order in which they end. The
  * commands themselves may be reused at once; key, value and buffer stay yours to keep alive and
  * unchanged until the result was polled or the handle closed. All READs go out with one doorbell.
- *
- * Returns OKV_OK when all were accepted, else why commands[*accepted] was not. The first
- * *accepted (may be NULL) have results, the others none.
- * Errors: OKV_EINVAL, OKV_EKEYSIZE, OKV_EVALUESIZE, OKV_ETTL, OKV_EAGAIN (poll
- * first), OKV_ENOMEM, the handle's failure.
- */
+ * Returns OKV_OK when all were accepted, else why commands[*accepted] was not. The first *accepted
+ * (may be NULL) have results, the others none. Errors: OKV_EINVAL (NULL, a field that the kind does
+ * not use is not zero), OKV_EKEYSIZE, OKV_EVALUESIZE, OKV_ETTL, OKV_EAGAIN (as many operations are
+ * in flight as the handle's depth: poll first), OKV_ENOMEM, the handle's failure. */
 OKV_API int okv_submit(okv *handle, const struct okv_command *commands, size_t count,
                        size_t *accepted);
-
-/* Shorthands for one command. */
+/* okv_submit_get() and the others are shorthands for one command. */
 OKV_API int okv_submit_get(okv *handle, const void *key, size_t key_length, void *buffer,
                            size_t size, uint64_t tag);
 OKV_API int okv_submit_put(okv *handle, const void *key, size_t key_length, const void *value,
@@ -464,8 +461,8 @@ OKV_API int okv_submit_ping(okv *handle, uint64_t tag);
 
 /* How an operation ended: `status` is what the synchronous call returns. */
 struct okv_result {
-    uint64_t tag;
-    int status;
+    uint64_t tag;      /* of the command */
+    int status;        /* a code */
     uint32_t reserved; /* zero */
     size_t length;     /* get, head, append: the value's size, also with OKV_ETOOSMALL */
     uint64_t version;  /* of the item, as the synchronous call gives it; else 0 */
@@ -476,57 +473,57 @@ struct okv_result {
     uint64_t reserved2[2]; /* zero */
 };
 
-/* One command and its result, blocking; *result is filled on every return but
- * OKV_EINVAL for NULL. Returns result->status. */
-OKV_API int okv_call(okv *handle, const struct okv_command *command, struct okv_result *result);
-
-/*
- * Many gets (or heads) at once: results[i] is that of commands[i]; tags are not looked at. Any
- * count: the handle's depth of them are in flight at a time, and their READs go out together. A key
- * may come more than once. Blocks until all ended. All deadlines count from the start of the call.
- * A get that has not started by then ends with OKV_ETIMEDOUT: give large batches a longer
- * timeout_ms. Returns OKV_OK when each has a status in its result, else the handle's failure,
- * OKV_EINVAL (another kind of command), or OKV_EAGAIN (operations are in flight on the handle).
- */
-OKV_API int okv_get_many(okv *handle, const struct okv_command *commands,
-                         struct okv_result *results, size_t count);
-
-/*
- * Moves operations on and writes up to `max` results. Returns how many, 0 when
- * none has ended, OKV_EINVAL (NULL, max below 1), or the handle's failure when no
- * result is left: operations that were in flight have theirs delivered first.
- */
+/* Moves operations on and writes up to `max` results, without blocking. Returns how many, 0 when
+ * none has ended, or a code. Errors: OKV_EINVAL (NULL, max below 1), the handle's failure (no
+ * result is left: operations that were in flight have theirs delivered first). */
 OKV_API int okv_poll(okv *handle, struct okv_result *results, int max);
 
-/* Operations submitted whose results were not polled yet. */
+/* Counts operations that were submitted and whose results were not polled yet. */
 OKV_API uint32_t okv_pending(const okv *handle);
 
-/*
- * For event loops: okv_fd() becomes readable when an armed handle has something to do: an event, a
- * deadline, a step of connecting again. Arm, poll once more, then sleep on the descriptor; okv_poll
- * after it woke, which may be for nothing. The descriptor is the same from okv_open() to
- * okv_close(), which closes it. okv_arm errors: OKV_EIO and OKV_ENOMEM (the connection cannot be
- * watched: call okv_poll without sleeping on the descriptor for long), the handle's failure.
- */
+/* okv_fd() is for event loops: it becomes readable when an armed handle has something to do: an
+ * event, a deadline, a step of connecting again. Arm with okv_arm(), poll once more, then sleep on
+ * the descriptor; okv_poll() after it woke, which may be for nothing. The descriptor is the same
+ * from okv_open() to okv_close(), which closes it. Returns: okv_fd() the descriptor, okv_arm()
+ * OKV_OK or a code. Errors: OKV_EIO or OKV_ENOMEM (the connection cannot be watched: call
+ * okv_poll() without sleeping on the descriptor for long), the handle's failure. */
 OKV_API int okv_fd(const okv *handle);
 OKV_API int okv_arm(okv *handle);
 
-/* Blocks until okv_poll has a result or a failure to tell, or for timeout_ms.
- * OKV_OK, OKV_ETIMEDOUT, OKV_EINVAL (NULL, a negative time). */
+/* Blocks until okv_poll() has a result or a failure to tell, or for `timeout_ms`. Errors:
+ * OKV_ETIMEDOUT, OKV_EINVAL (NULL, a negative time). */
 OKV_API int okv_wait(okv *handle, int timeout_ms);
+
+/* Runs one command and waits for its result; *result is filled on every return but OKV_EINVAL for
+ * NULL. Returns result->status. Errors: OKV_EINVAL (NULL, a field that the kind does not use is not
+ * zero), what the synchronous call of this kind returns. */
+OKV_API int okv_call(okv *handle, const struct okv_command *command, struct okv_result *result);
+
+/* Runs many gets (or heads) at once: results[i] is that of commands[i]; tags are not looked at. Any
+ * count: the handle's depth of them are in flight at a time, and their READs go out together. A key
+ * may come more than once. Blocks until all ended. All deadlines count from the start of the call.
+ * A get that has not started by then ends with OKV_ETIMEDOUT: give large batches a longer
+ * timeout_ms. Returns OKV_OK when each has a status in its result. Errors: OKV_EINVAL (NULL,
+ * another kind of command), OKV_EAGAIN (operations are in flight on the handle), the handle's
+ * failure. */
+OKV_API int okv_get_many(okv *handle, const struct okv_command *commands,
+                         struct okv_result *results, size_t count);
 
 /* ---- memory that values are read into directly ---------------------------- */
 
 /*
- * Registers base[0..length) with the device. A get whose buffer lies in it, whole,
- * takes a value from an extent without a copy when the extent is longer than 16 KiB or
- * the entry has the key, as short keys are; values in the bucket, and short ones
- * beside their keys, are copied. The memory stays yours: huge pages are fine, a GPU's are not. Keep
- * it mapped until okv_unregister() or okv_close(), and call these only when no operation uses it. A
- * handle that reconnects registers it again. If that fails, it stays disconnected, okv_why() says
- * so, and it tries again; with memory that was unmapped too early it fails forever. okv_unregister
- * sets *memory to NULL; it accepts NULL and a pointer to NULL. OKV_EINVAL, OKV_EPERM (locked-memory
- * limit), OKV_ENOMEM, OKV_EIO, OKV_EAGAIN (64 are registered already), the handle's failure.
+ * okv_register() registers base[0..length) with the device. A get whose buffer lies in it, whole,
+ * takes a value from an extent without a copy when the extent is longer than 16 KiB or the entry
+ * has the key, as short keys are; values in the bucket, and short ones beside their keys, are
+ * copied. The memory stays yours: huge pages are fine, a GPU's are not. Keep it mapped until
+ * okv_unregister() or okv_close(), and call these only when no operation uses it. Blocks while the
+ * device pins the memory, which takes time for many GB.
+ *
+ * A handle that reconnects registers it again. If that fails, it stays disconnected, okv_why() says
+ * so, and it tries again; with memory that was unmapped too early it fails forever.
+ * okv_unregister() sets *memory to NULL; it accepts NULL and a pointer to NULL. Errors: OKV_EINVAL
+ * (NULL, a length of 0 or beyond the end of memory), OKV_EPERM (the limit on locked memory is in
+ * the way), OKV_ENOMEM, OKV_EIO, OKV_EAGAIN (64 are registered already), the handle's failure.
  */
 typedef struct okv_registration okv_registration;
 OKV_API int okv_register(okv *handle, void *base, size_t length, okv_registration **memory);
@@ -534,7 +531,7 @@ OKV_API void okv_unregister(okv *handle, okv_registration **memory);
 
 /* ---- what only the client can see --------------------------------------- */
 
-/* New ones come at the end: see Growth above. */
+/* Counts of a handle. New ones come at the end. */
 #define OKV_COUNTER_LIST(X)                                                  \
     X(gets, "gets and heads that ended")                                     \
     X(hits, "of these, those that found their key")                          \
@@ -570,25 +567,24 @@ struct okv_counters {
 #undef OKV_COUNTER_FIELD
 };
 
-/* Counts since okv_open returned. Fills in `size` bytes of *out, as far as it knows them; zero
- * beyond. */
+/* okv_counters() tells the counts since okv_open() returned. okv_counters_sized() fills in `size`
+ * bytes of *out, as far as it knows them; zero beyond. */
 OKV_API void okv_counters_sized(const okv *handle, struct okv_counters *out, size_t size);
 static inline void okv_counters(const okv *handle, struct okv_counters *out)
 {
     okv_counters_sized(handle, out, sizeof *out);
 }
 
-/*
- * Measures the floor under a get: `count` raw READs of `length` bytes at random buckets,
- * unchecked, at most `depth` at once, on this handle's own connection; over ofi:// by fi_read()
- * alone, on an endpoint beside it. After each poll one doorbell posts as many as ended. Sets
+/* Measures the floor under a get: `count` raw READs of `length` bytes at random buckets, unchecked,
+ * at most `depth` at once, on this handle's own connection; over ofi:// by fi_read() alone, on an
+ * endpoint beside it. After each poll one doorbell posts as many as ended. Sets
  * latencies_ns[0..count) to the time of each from its post to its completion, *total_ns (may be
- * NULL) to that of all. Blocks until all are done. OKV_ETIMEDOUT: none has ended for timeout_ms.
- * OKV_EDISCONNECTED as for okv_scan(). OKV_EINVAL: length 0 or above bucket_bytes * 64 or above a
- * segment of the index, count or depth 0, depth above the handle's. OKV_EAGAIN: operations are in
- * flight. The handle's failure; OKV_ENOMEM, and OKV_EPERM (locked-memory limit) or OKV_EIO when the
- * buffers cannot be registered; OKV_EPROTO when the directory makes no sense.
- */
+ * NULL) to that of all. Blocks until all are done. Errors: OKV_EINVAL (length 0 or above
+ * bucket_bytes * 64 or above a segment of the index, count or depth 0, depth above the handle's),
+ * OKV_EAGAIN (operations are in flight), OKV_ETIMEDOUT (none has ended for timeout_ms),
+ * OKV_EDISCONNECTED (the connection was lost meanwhile), OKV_ENOMEM, OKV_EPERM (the limit on locked
+ * memory is in the way), OKV_EIO (the buffers cannot be registered), OKV_EPROTO (the directory
+ * makes no sense), the handle's failure. */
 OKV_API int okv_bench_read(okv *handle, uint32_t length, uint32_t count, uint32_t depth,
                            uint64_t *latencies_ns, uint64_t *total_ns);
 

@@ -25,11 +25,10 @@ extern "C" {
  *                    number of that snapshot
  *   snapshot NUMBER  the path of the file on the server, or of a later one that has replaced it;
  *                    nothing as long as it is being made
- * Blocks until the answer or for the handle's timeout_ms. OKV_EINVAL (NULL, a command that the
- * server does not know), OKV_ENOTFOUND (no such session; the snapshot failed), OKV_EDENIED (it
- * takes the right admin), OKV_ETOOSMALL (*length says what is needed, without the NUL),
- * OKV_EUNSUPPORTED (reload: the server has no users; snapshot: the database is in memory only),
- * OKV_ETIMEDOUT, the handle's failure.
+ * Errors: those of all calls, OKV_EINVAL (NULL, a command that the server does not know),
+ * OKV_ENOTFOUND (no such session; the snapshot failed), OKV_EDENIED (it takes the right admin),
+ * OKV_ETOOSMALL (*length says what is needed, without the NUL), OKV_EUNSUPPORTED (reload: the
+ * server has no users; snapshot: the database is in memory only).
  */
 OKV_API int okv_admin(okv *handle, const char *command, char *buffer, size_t size, size_t *length);
 
