@@ -154,8 +154,7 @@ const struct argp_option okv_config_options[] = {
      3},
     {"config", OKV_OPTION_CONFIG, "FILE", 0,
      "Take options from FILE, too: lines NAME = VALUE. The command line goes before the "
-     "environment, where --memory is OKV_MEMORY, and that before FILE. See CONFIGURATION in "
-     "okv-server(1)",
+     "environment, where --memory is OKV_MEMORY, and that before FILE. See okv-server.conf(5)",
      4},
     {"print-config", OKV_OPTION_PRINT_CONFIG, NULL, 0,
      "Do not serve: check all options, and print them as a FILE for --config, with where each is "
