@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# The commands of README.md and docs/*.md do what these pages say.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/end_to_end/documents.sh BUILD_DIR [PAGE]...
+
+Runs the commands of README.md and docs/*.md, or of each PAGE, with the programs of BUILD_DIR, a section in one shell on a
+terminal. Exits 1 when one fails or prints something else than the page says.
+
+  ```sh              is run. Behind a line that starts a server in the background it waits until that is ready
+  ```sh needs=rdma   is run over ofi://, which stands in for a device, where the build has that
+  ```sh needs=ofi    is run where the build has that
+  ```sh needs=WHAT   is left out; tests/check_documents looks at its options
+  ```output          is what the block before it prints
+
+10.0.0.1 is a loopback address of the test's own, files outside of the working directory lie in a directory of the
+test's, and OKV_SERVER names the socket of a server without --listen.
+TEXT
+}
+
+# shellcheck source=tests/support/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+shift
+pages=("$@")
+[ $# -gt 0 ] || pages=("$root"/README.md "$root"/docs/*.md)
+address=127.$((1 + $$ / 65536 % 254)).$(($$ / 256 % 256)).$((1 + $$ % 254))
+over_ofi=1 failures=0 blocks=0
+"$server" --version | grep -q '^transports:.*ofi' || over_ofi=
+mkdir "$scratch/bin"
+ln -s "$okv" "$bench" "$scratch/bin"
+# What it says is none of the output of a block. $! is its process, which ends with the shell of the page.
+cat >"$scratch/bin/okv-server" <<SCRIPT
+#!/bin/sh
+case "\$*" in
+    *--print-config* | *--check* | *--salvage*) exec "$server" "\$@" ;;
+esac
+exec setpriv --pdeathsig KILL "$server" "\$@" >"$scratch/server.\$\$" 2>&1
+SCRIPT
+chmod +x "$scratch/bin/okv-server"
+
+# For the sections' shells.
+cat >"$scratch/functions" <<SCRIPT
+await_server() {
+    until grep -q '^ready ' "$scratch/server.\$1" 2>/dev/null; do
+        sleep 0.05
+        kill -0 "\$1" || { cat "$scratch/server.\$1"; return 1; }
+    done
+}
+SCRIPT
+
+# write_sections PAGE: a script of each section's blocks, LINE.script, where each block tells its line; and
+# LINE.expected for the output of the block of that line. Blocks that are left out have neither.
+write_sections() {
+    awk -v out="$scratch/page/" -v over_ofi="$over_ofi" '
+        function script(line) { print line >(out section ".script") }
+        BEGIN { section = 1 }
+        /^```/ && inside { inside = ""; next }
+        /^```output$/ { inside = "output"; expected = out begun ".expected"; if (runs) printf "" >expected; next }
+        /^```/ {
+            inside = $1 == "```sh" ? "sh" : "other"
+            is_rdma = $2 == "needs=rdma"
+            runs = inside == "sh" && (NF == 1 || ((is_rdma || $2 == "needs=ofi") && over_ofi))
+            begun = FNR
+            if (runs) script("echo @block " FNR)
+            next
+        }
+        /^#/ && !inside { section = FNR }
+        inside == "sh" && runs {
+            if (is_rdma) gsub(/rdma:/, "ofi:")
+            script($0)
+            starts = /okv-server / || continued
+            if (starts && /&( *#.*)?$/) script("await_server $!")
+            continued = starts && /\\$/
+        }
+        inside == "output" && runs { print >expected }' "$1"
+    for script in "$scratch/page/"*.script; do
+        [ ! -e "$script" ] || sed -i -E "s,10\.0\.0\.1\b,$address,g
+            s,(^|[ ='\"]|//)(/(backup|etc|run|srv|tmp|var)/),\1$scratch/page\2,g" "$script"
+    done
+}
+
+# await_end: of the servers of a section, so that the next one finds the addresses free.
+await_end() {
+    local said
+    for said in "$scratch"/server.*; do
+        while grep -q '^State:.[^Z]' "/proc/${said##*.}/status" 2>/dev/null; do sleep 0.05; done
+        rm -f "$said"
+    done
+}
+
+# run_section PAGE SCRIPT
+run_section() {
+    local status=0 at
+    (
+        cd "$scratch/page/here"
+        PATH=$scratch/bin:$PATH OKV_LISTEN=$socket OKV_SERVER=$socket \
+            script -qec "bash -e -c '. $scratch/functions; . $2'" /dev/null </dev/null
+    ) >"$scratch/printed" 2>&1 || status=$?
+    await_end
+    sed -i 's/\r$//' "$scratch/printed"
+    blocks=$((blocks + $(grep -c '^@block ' "$scratch/printed" || true)))
+    cat "$scratch/printed" >>"$scratch/page/printed"
+    [ $status -ne 0 ] || return 0
+    failures=$((failures + 1))
+    at=$(sed -n 's/^@block //p' "$scratch/printed" | tail -n 1)
+    echo "WRONG $1:$at: a command failed with $status; what the section's commands printed:"
+    cat "$scratch/printed"
+}
+
+# run_page PAGE
+run_page() {
+    local name=${1#"$root"/} script expected at
+    rm -rf "$scratch/page"
+    mkdir -p "$scratch/page"/{backup,etc/okv,run/okv,srv,tmp,var/lib,here}
+    write_sections "$1"
+    for script in "$scratch/page/"*.script; do
+        [ ! -e "$script" ] || run_section "$name" "$script"
+    done
+    for expected in "$scratch/page/"*.expected; do
+        [ -e "$expected" ] || continue
+        at=$(basename "$expected" .expected)
+        awk -v at="$at" '/^@block / { is_it = $2 == at; next } is_it' "$scratch/page/printed" >"$scratch/page/block"
+        diff -u --label "$name:$at" --label printed "$expected" "$scratch/page/block" || failures=$((failures + 1))
+    done
+}
+
+for page in "${pages[@]}"; do
+    run_page "$page"
+done
+[ -n "$over_ofi" ] || echo "documents: left out: what needs RDMA or ofi://, as this build has no ofi://"
+echo "documents: $blocks blocks, $failures wrong"
+[ "$blocks" -gt 0 ] && [ $failures -eq 0 ]
