@@ -84,6 +84,10 @@ static const struct description gauges[] = {
     {"snapshot_age_ms", "age of the newest snapshot"},
     {"recovery_ms", "time that the start took to read log and snapshot"},
     {"recovery_items", "items that it found"},
+    {"client_reporting", "clients connected that report"},
+    {"client_gets_timed", "gets whose time clients have reported"},
+    {"client_get_p50_ns", "time of a get at clients, median since the start"},
+    {"client_get_p99_ns", "time of a get at clients, 99th percentile since the start"},
 };
 
 static const char *find(const struct description *descriptions, size_t count, const char *name)
@@ -100,7 +104,7 @@ static unsigned take_unit(char *name)
     static const struct {
         const char *suffix;
         unsigned factor;
-    } units[] = {{"_ms", 1000}, {"_us", 1000000}};
+    } units[] = {{"_ms", 1000}, {"_us", 1000000}, {"_ns", 1000000000}};
     size_t length = strlen(name);
 
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
@@ -165,7 +169,7 @@ static void write_sample(FILE *page, const char *metric, const char *database, u
     if (database)
         fprintf(page, "{database=\"%s\"}", database);
     if (factor > 1)
-        fprintf(page, " %.6f\n", (double)value / factor);
+        fprintf(page, " %.9f\n", (double)value / factor);
     else
         fprintf(page, " %llu\n", (unsigned long long)value);
 }

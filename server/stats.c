@@ -125,6 +125,35 @@ static void write_log(const struct writer *writer, struct okv_durable *durable)
     write_figure(writer, "recovery_items", durable->found.items);
 }
 
+/* What `percent` of the timed gets took at most: the end of a cell, or the beginning of the last
+ * one, which has none. 0: there are none. */
+static uint64_t get_quantile_ns(const struct okv_client_times *times, uint64_t count,
+                                unsigned percent)
+{
+    uint64_t rank = count / 100 * percent + (count % 100 * percent + 99) / 100, below = 0;
+    unsigned cell = 0;
+
+    while (cell < OKV_REPORT_CELLS - 1 && (below += atomic_load(&times->cells[cell])) < rank)
+        cell++;
+    if (count == 0)
+        return 0;
+    return okv_report_cell_end(cell < OKV_REPORT_CELLS - 1 ? cell : cell - 1);
+}
+
+/* Beside the counts that they report. */
+static void write_clients(const struct writer *writer, struct okv_database *database)
+{
+    const struct okv_client_times *times = &database->client_times;
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < OKV_REPORT_CELLS; i++)
+        count += atomic_load(&times->cells[i]);
+    write_figure(writer, "client_reporting", atomic_load(&database->reporting));
+    write_figure(writer, "client_gets_timed", count);
+    write_figure(writer, "client_get_p50_ns", get_quantile_ns(times, count, 50));
+    write_figure(writer, "client_get_p99_ns", get_quantile_ns(times, count, 99));
+}
+
 static void write_server(const struct writer *writer, struct okv_server *server)
 {
     struct okv_stats *stats = &server->stats;
@@ -154,6 +183,7 @@ static void write_database(const struct writer *writer, struct okv_server *serve
 #define OKV_COUNTS_WRITE(name, text) write_figure(writer, #name, atomic_load(&counts->name));
     OKV_COUNTS_LIST(OKV_COUNTS_WRITE)
 #undef OKV_COUNTS_WRITE
+    write_clients(writer, database);
 }
 
 void okv_stats_each(struct okv_server *server, struct okv_database *database,

@@ -7,8 +7,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shared/format/report.h"
+
 struct okv_database;
 struct okv_server;
+
+/* Of a database: what its clients report (shared/format/report.h). */
+#define OKV_COUNTS_CLIENT_LIST(X)                                                     \
+    X(client_reports, "reports of clients")                                           \
+    X(client_gets, "gets that clients report")                                        \
+    X(client_hits, "of these, those that found their key")                            \
+    X(client_misses, "of these, those whose key was not there")                       \
+    X(client_reads, "READs that clients report")                                      \
+    X(client_read_bytes, "bytes of these READs")                                      \
+    X(client_torn_buckets, "bucket images that clients rejected")                     \
+    X(client_torn_extents, "extents that clients rejected")                           \
+    X(client_wrong_depths, "READs of a bucket that had split or merged since")        \
+    X(client_hints_right, "extents that clients read with their bucket, and rightly") \
+    X(client_hints_wrong, "extents that clients read with their bucket for nothing")  \
+    X(client_fallbacks, "gets that clients handed to the server")                     \
+    X(client_timeouts, "operations that passed their deadline at clients")            \
+    X(client_reconnects, "connections that clients made after their first")           \
+    X(client_resent, "writes that clients sent again")
 
 /* Of a database. */
 #define OKV_COUNTS_LIST(X)                                                                     \
@@ -26,7 +46,8 @@ struct okv_server;
     X(rendezvous_bytes, "bytes of values read from a client's memory")                         \
     X(pings, "pings answered")                                                                 \
     X(stats, "requests for these numbers")                                                     \
-    X(denied, "requests refused: the user lacks the right")
+    X(denied, "requests refused: the user lacks the right")                                    \
+    OKV_COUNTS_CLIENT_LIST(X)
 
 /* Of the server. */
 #define OKV_STATS_LIST(X)                                                                      \
@@ -87,6 +108,12 @@ struct okv_counts {
 #define OKV_STATS_FIELD(name, text) atomic_uint_fast64_t name;
     OKV_COUNTS_LIST(OKV_STATS_FIELD)
 #undef OKV_STATS_FIELD
+};
+
+/* Likewise: how many timed gets took how long, as clients report it. */
+struct okv_client_times {
+    atomic_uint_fast64_t get_ns; /* all together */
+    atomic_uint_fast64_t cells[OKV_REPORT_CELLS];
 };
 
 /* Likewise. */

@@ -118,6 +118,7 @@ static void compose_welcome(const struct okv_server *server, const struct okv_se
 {
     const struct okv_store *store = &server->databases[session->database].store;
     const struct okv_welcome welcome = {
+        .features = session->report.is_due ? OKV_FEATURE_REPORTS : 0,
         .rkey = server->listeners[session->listener]->rkeys[session->database],
         .boot_id = store->table.boot_id,
         .region_length = store->length,
@@ -214,6 +215,7 @@ static struct okv_session *make_session(const struct arrival *arrival, uint32_t 
     session->place = arrival->claim.place;
     session->reply_cache = arrival->grant.reply_cache;
     session->worker = arrival->claim.worker;
+    session->report.is_due = arrival->client.features & OKV_FEATURE_REPORTS;
     memcpy(session->peer, arrival->request->peer, sizeof session->peer);
     memcpy(session->user, identity->user, sizeof session->user);
     memcpy(session->fingerprint, identity->fingerprint, sizeof session->fingerprint);

@@ -30,6 +30,7 @@ int okv_handshake_decide(const uint8_t *bytes, size_t length,
     *client = (struct okv_handshake_client){
         .resume = hello.resume,
         .credits = hello.credits < terms->credits ? hello.credits : terms->credits,
+        .features = hello.features & OKV_FEATURES_ALL,
         .database = database_of(terms, hello.database),
         .key_id = hello.key_id,
     };

@@ -24,6 +24,7 @@ struct okv_handshake_client {
     uint8_t nonce[OKV_NONCE_SIZE];
     uint32_t resume;   /* low half of the id of the last session that it knows of; 0: none */
     uint32_t credits;  /* granted */
+    uint32_t features; /* in force */
     unsigned database; /* index, or OKV_HANDSHAKE_NO_DATABASE */
     uint32_t key_id;   /* 0: the hello has no proof */
     uint8_t proof[OKV_PROOF_SIZE];

@@ -146,6 +146,23 @@ static enum disposition execute_request(struct okv_sessions *sessions, struct ok
     return execute(sessions, session, exchange);
 }
 
+static enum disposition take_report(struct okv_sessions *sessions, struct okv_session *session,
+                                    const struct okv_request_message *request)
+{
+    return okv_session_report(sessions, session, request->value, request->value_length) ? MALFORMED
+                                                                                        : ANSWERED;
+}
+
+static enum disposition take_goodbye(struct okv_sessions *sessions, struct okv_session *session,
+                                     const struct okv_request_message *request)
+{
+    if (request->value_length && take_report(sessions, session, request) == MALFORMED)
+        return MALFORMED;
+    session->forget = true;
+    okv_session_end(sessions, session, OKV_SESSION_END_BY_CLIENT);
+    return DROPPED;
+}
+
 static enum disposition decode_and_execute(struct okv_sessions *sessions,
                                            struct okv_session *session,
                                            const struct okv_event *event, struct exchange *exchange)
@@ -154,11 +171,8 @@ static enum disposition decode_and_execute(struct okv_sessions *sessions,
     int rc = okv_request_decode(event->immediate, event->data, event->length, request);
 
     exchange->message = event;
-    if (rc == 0 && request->opcode == OKV_OP_GOODBYE) {
-        session->forget = true;
-        okv_session_end(sessions, session, OKV_SESSION_END_BY_CLIENT);
-        return DROPPED;
-    }
+    if (rc == 0 && request->opcode == OKV_OP_GOODBYE)
+        return take_goodbye(sessions, session, request);
     if (rc && rc != OKV_EUNSUPPORTED)
         return MALFORMED; /* `request` may be empty */
     exchange->out = session->conn->ops->send_buffer(session->conn);
@@ -171,6 +185,8 @@ static enum disposition decode_and_execute(struct okv_sessions *sessions,
         exchange->reply.status = rc;
         return ANSWERED;
     }
+    if (request->opcode == OKV_OP_REPORT)
+        return take_report(sessions, session, request);
     return execute_request(sessions, session, exchange);
 }
 

@@ -21,6 +21,8 @@ void okv_session_opened(struct okv_sessions *sessions, struct okv_conn *conn)
     OKV_STATS_ADD(stats, sessions_total, 1);
     OKV_STATS_ADD(stats, sessions, 1);
     OKV_STATS_ADD(stats, credits_granted, session->request_slots);
+    if (session->report.is_due)
+        atomic_fetch_add(&sessions->server->databases[session->database].reporting, 1);
 }
 
 /* What the log says. NULL: nothing, because the end is orderly. */
@@ -118,7 +120,17 @@ static enum okv_session_end_reason reason_of(const struct okv_session *session, 
     return status == OKV_EDISCONNECTED ? OKV_SESSION_END_LOST : OKV_SESSION_END_FAILED;
 }
 
-/* A GOODBYE counts even if it was still waiting. */
+/* A GOODBYE counts even if it was still waiting, and so does the report in it. */
+static void take_goodbye(struct okv_sessions *sessions, struct okv_session *session,
+                         const struct okv_event *event)
+{
+    struct okv_request_message goodbye;
+
+    session->forget = true;
+    if (okv_request_decode(event->immediate, event->data, event->length, &goodbye) == 0)
+        okv_session_report(sessions, session, goodbye.value, goodbye.value_length);
+}
+
 static void drop_deferred(struct okv_sessions *sessions, struct okv_session *session)
 {
     struct okv_conn *conn = session->conn;
@@ -126,7 +138,7 @@ static void drop_deferred(struct okv_sessions *sessions, struct okv_session *ses
 
     while ((request = okv_session_oldest(session))) {
         if (okv_immediate_opcode(request->immediate) == OKV_OP_GOODBYE)
-            session->forget = true;
+            take_goodbye(sessions, session, request);
         conn->ops->recv_release(conn->endpoint, request);
         okv_session_drop_oldest(session);
         OKV_STATS_SUBTRACT(&sessions->server->stats, requests_waiting, 1);
@@ -155,6 +167,8 @@ void okv_session_free(struct okv_sessions *sessions, struct okv_session *session
     okv_registry_remove(&server->registry, session);
     OKV_STATS_SUBTRACT(&server->stats, sessions, 1);
     OKV_STATS_SUBTRACT(&server->stats, credits_granted, session->request_slots);
+    if (session->report.is_due)
+        atomic_fetch_sub(&server->databases[session->database].reporting, 1);
     bool is_holder = okv_reply_cache_release(&server->databases[session->database].reply_caches,
                                              session->reply_cache, session->id,
                                              okv_server_clock_ms(server), session->forget);

@@ -22,6 +22,7 @@
 #include "server/session/keepalive.h"
 #include "server/session/long_write.h"
 #include "server/session/reply_cache.h"
+#include "server/session/report.h"
 #include "shared/identity/proof.h"
 #include "shared/transport/transport.h"
 
@@ -69,6 +70,7 @@ struct okv_session {
     atomic_uint rights;       /* of enum okv_right; 0: it is to end. The acceptor changes them. */
     atomic_int unwanted;      /* why it is to end: killed or crowded out; 0: it is not */
     atomic_bool is_half_open; /* nothing shows yet that the client got the welcome */
+    struct okv_report_share report;
     atomic_uint_fast64_t requests; /* received; the worker alone writes it */
     struct okv_conn *conn;
     struct okv_reply_cache *reply_cache; /* the client's, with at least as many slots */

@@ -165,7 +165,7 @@ int okv_welcome_decode(const uint8_t *bytes, size_t length, struct okv_welcome *
         !okv_bucket_size_valid(fields.bucket_size) ||
         !okv_range_inside(fields.directory_offset, OKV_DIRECTORY_SIZE, fields.region_length) ||
         fields.bucket_count < 1 || fields.bucket_count > OKV_BUCKETS_MAX ||
-        !okv_segment_buckets_valid(fields.segment_buckets) || fields.features != 0 ||
+        !okv_segment_buckets_valid(fields.segment_buckets) || fields.features & ~OKV_FEATURES_ALL ||
         fields.boot_id == 0 || fields.clock_ms == 0 || okv_le32_get(wire.resumed) > 1 ||
         fields.region_address > UINT64_MAX - fields.region_length || fields.max_key < 1 ||
         fields.max_key > OKV_KEY_MAX || fields.max_value > OKV_VALUE_MAX ||
@@ -305,11 +305,12 @@ static const struct request_shape request_shapes[] = {
     [OKV_OP_DELETE] = {.known = true, .key = true, .flags = OKV_REQUEST_IF_VERSION},
     [OKV_OP_STAT] = {.known = true},
     [OKV_OP_ADMIN] = {.known = true, .value = true},
+    [OKV_OP_REPORT] = {.known = true, .value = true},
     [OKV_OP_APPEND] = {.known = true, .key = true, .value = true},
     [OKV_OP_TOUCH] = {.known = true, .key = true, .ttl = true},
     [OKV_OP_INCR] = {.known = true, .key = true, .argument = true},
     [OKV_OP_FLUSH] = {.known = true, .value = true, .argument = true},
-    [OKV_OP_GOODBYE] = {.known = true},
+    [OKV_OP_GOODBYE] = {.known = true, .value = true},
 };
 
 static const struct request_shape *request_shape(unsigned opcode)

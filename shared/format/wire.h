@@ -57,11 +57,17 @@ struct okv_hello {
     uint32_t resume;    /* low half of the session id of the client's last connection; 0: none */
     uint32_t slot_size; /* largest message the client receives, bytes; a multiple of the unit */
     uint32_t credits;   /* requests it would like to have outstanding */
-    uint32_t features;  /* feature bits the client can use */
+    uint32_t features;  /* of enum okv_feature: those offered; unknown ones are ignored */
     uint32_t database;  /* okv_database_id() of its name */
     uint32_t key_id;    /* of the key that made the proof; 0: there is none */
     uint8_t proof[OKV_PROOF_SIZE];
 };
+
+/* Feature bits of hello and welcome. */
+enum okv_feature {
+    OKV_FEATURE_REPORTS = 1, /* the client sends reports (report.h) */
+};
+#define OKV_FEATURES_ALL 1u
 
 /* The number by which a hello names a database: the low half of its name's hash, and never 0 but
  * for "default". */
@@ -123,7 +129,7 @@ enum okv_right {
 #define OKV_RIGHTS_ALL 7u
 
 struct okv_welcome {
-    uint32_t features;
+    uint32_t features; /* of enum okv_feature: those in force */
     uint32_t rkey;
     uint64_t boot_id;
     uint64_t region_address; /* the remote address of offset 0; 0 when zero-based */
@@ -236,6 +242,7 @@ enum okv_opcode {
     OKV_OP_INCR = 8,
     OKV_OP_FLUSH = 9,
     OKV_OP_ADMIN = 10,
+    OKV_OP_REPORT = 11,
     OKV_OP_GOODBYE = 0x7f, /* either way: the sender ends the connection; has no answer */
 };
 #define OKV_IMMEDIATE_REPLY UINT32_C(0x80000000)

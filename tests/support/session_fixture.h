@@ -23,7 +23,7 @@ struct client {
     struct okv_conn conn;
     struct okv_session *session;
     uint8_t out[FIXTURE_SLOT];
-    uint8_t messages[FIXTURE_MESSAGES][256];
+    uint8_t messages[FIXTURE_MESSAGES][512];
     struct okv_event events[FIXTURE_MESSAGES];
     unsigned count;
     bool no_buffers;

@@ -71,7 +71,7 @@ static void welcome_that_makes_no_sense(void **state)
         FIELD(segment_buckets, OKV_SEGMENT_BUCKETS_MIN + 1),
         FIELD(segment_buckets, 1u << 31),
         FIELD(clock_ms, 0),
-        FIELD(features, 1),
+        FIELD(features, 2),
         FIELD(boot_id, 0),
         FIELD(region_address, UINT64_MAX - STUB_REGION + 1),
         FIELD(max_key, 0),

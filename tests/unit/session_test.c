@@ -237,15 +237,20 @@ static void another_version_is_refused_first(void **state)
     assert_int_equal(client.credits, 77);
 }
 
-static void features_that_are_offered_do_not_matter(void **state)
+static void unknown_features_are_ignored(void **state)
 {
     struct okv_hello hello = HELLO;
+    struct okv_handshake_client client;
+    struct okv_wire_hello wire;
     uint32_t credits;
 
     (void)state;
     hello.features = 63;
     assert_int_equal(decide(&hello, &TERMS, &credits), 0);
     assert_int_equal(credits, 8);
+    okv_hello_encode(&hello, &wire);
+    okv_handshake_decide((const uint8_t *)&wire, sizeof wire, &TERMS, &client);
+    assert_int_equal(client.features, OKV_FEATURES_ALL);
 }
 
 static void a_client_must_accept_the_largest_message(void **state)
@@ -286,7 +291,7 @@ int main(void)
         cmocka_unit_test(a_hello_that_makes_no_sense_is_malformed),
         cmocka_unit_test(padding_is_ignored),
         cmocka_unit_test(another_version_is_refused_first),
-        cmocka_unit_test(features_that_are_offered_do_not_matter),
+        cmocka_unit_test(unknown_features_are_ignored),
         cmocka_unit_test(a_client_must_accept_the_largest_message),
         cmocka_unit_test(a_stopping_server_refuses_clients),
     };

@@ -112,7 +112,7 @@ static void welcome_is_checked(void **state)
     WELCOME_WITH(segment_buckets, 32);
     WELCOME_WITH(segment_buckets, 96);
     WELCOME_WITH(segment_buckets, UINT32_C(1) << 31);
-    WELCOME_WITH(features, 1);
+    WELCOME_WITH(features, 2);
     WELCOME_WITH(boot_id, 0);
     WELCOME_WITH(clock_ms, 0);
     WELCOME_WITH(credits, 0);
@@ -184,6 +184,8 @@ static const struct operation {
     {OKV_OP_INCR, KEY, ARGUMENT, 0},
     {OKV_OP_FLUSH, 0, VALUE | ARGUMENT, 0},
     {OKV_OP_ADMIN, 0, VALUE, 0},
+    {OKV_OP_REPORT, 0, VALUE, 0},
+    {OKV_OP_GOODBYE, 0, VALUE, 0},
 };
 
 /* Whether the document allows a request of these fields and flags. */
@@ -247,8 +249,8 @@ static void operations_have_their_fields_only(void **state)
         }
     }
     /* PING; STAT, GET; PUT alone, IF_ABSENT, IF_VERSION, and the same by rendezvous; DELETE;
-     * APPEND, TOUCH, INCR; FLUSH; ADMIN. */
-    assert_int_equal(accepted, 2 + 2 + (4 + 4 + 8) + (2 + 2 + 4) + 3 + 6 + 4 + 2);
+     * APPEND, TOUCH, INCR; FLUSH; ADMIN, REPORT, GOODBYE. */
+    assert_int_equal(accepted, 2 + 2 + (4 + 4 + 8) + (2 + 2 + 4) + 3 + 6 + 4 + 3 * 2);
 }
 
 static void unknown_operations_can_be_answered(void **state)
@@ -261,7 +263,7 @@ static void unknown_operations_can_be_answered(void **state)
     request.sequence = 0x123456789;
     length = okv_request_encode(&request, bytes);
     for (unsigned opcode = 0; opcode <= 0x7f; opcode++) {
-        if ((opcode >= OKV_OP_PING && opcode <= OKV_OP_ADMIN) || opcode == OKV_OP_GOODBYE)
+        if ((opcode >= OKV_OP_PING && opcode <= OKV_OP_REPORT) || opcode == OKV_OP_GOODBYE)
             continue;
         assert_int_equal(okv_request_decode(okv_immediate(opcode, 7), bytes, length, &back),
                          OKV_EUNSUPPORTED);

@@ -1,0 +1,142 @@
+/* Reports of clients: sums, and what a client that lies can do to them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "tests/support/session_fixture.h"
+
+#define HOUR_NS UINT64_C(3600000000000)
+
+static int setup(void **state)
+{
+    int rc = fixture_setup(state);
+    struct fixture *fixture = *state;
+
+    for (unsigned i = 0; i < 2; i++) {
+        fixture->clients[i].session->report.is_due = true;
+        fixture->clients[i].session->created_ns -= HOUR_NS;
+        fixture->core.database->reporting++;
+    }
+    return rc;
+}
+
+static void arrive(struct fixture *fixture, unsigned number, unsigned opcode, uint64_t sequence,
+                   const struct okv_report *report)
+{
+    struct okv_wire_report wire;
+
+    okv_report_encode(report, &wire);
+    const struct okv_request_message request = {.opcode = opcode,
+                                                .slot = 1,
+                                                .sequence = sequence,
+                                                .value = (const uint8_t *)&wire,
+                                                .value_length = sizeof wire};
+    fixture_arrive_as(fixture, &fixture->clients[number], &request);
+}
+
+static void reports_add_up(void **state)
+{
+    struct fixture *fixture = *state;
+    struct okv_counts *counts = &fixture->core.database->counts;
+    const struct okv_client_times *times = &fixture->core.database->client_times;
+    struct okv_report report = {
+        .gets = 5, .hits = 3, .misses = 2, .reads = 6, .get_ns = 900, .cells = {[2] = 1, [53] = 2}};
+
+    arrive(fixture, 0, OKV_OP_REPORT, 1, &report);
+    arrive(fixture, 1, OKV_OP_REPORT, 1, &report);
+    arrive(fixture, 0, OKV_OP_REPORT, 2, &report);
+    assert_int_equal(fixture->clients[0].posted, 2);
+    assert_int_equal(fixture->clients[0].replies[1].status, OKV_OK);
+    assert_int_equal(fixture->clients[0].replies[1].value_length, 0);
+    assert_int_equal(stat_of(&counts->client_reports), 3);
+    assert_int_equal(stat_of(&counts->client_gets), 15);
+    assert_int_equal(stat_of(&counts->client_hits), 9);
+    assert_int_equal(stat_of(&counts->client_misses), 6);
+    assert_int_equal(stat_of(&counts->client_reads), 18);
+    assert_int_equal(stat_of(&times->get_ns), 2700);
+    assert_int_equal(stat_of(&times->cells[2]), 3);
+    assert_int_equal(stat_of(&times->cells[53]), 6);
+    assert_int_equal(stat_of(&fixture->clients[0].session->report.gets), 10);
+    assert_int_equal(stat_of(&fixture->clients[1].session->report.gets), 5);
+    /* What a session reported stays when it is gone. */
+    arrive(fixture, 1, OKV_OP_GOODBYE, 3, &report);
+    assert_true(fixture->clients[1].closed);
+    okv_session_closed(&fixture->worker.sessions, fixture->clients[1].session, OKV_EDISCONNECTED);
+    assert_int_equal(stat_of(&counts->client_gets), 20);
+    assert_int_equal(stat_of(&fixture->core.server->stats.closed_by_client), 1);
+    assert_int_equal(atomic_load(&fixture->core.database->reporting), 1);
+    fixture_open(fixture, 1, 2, 0);
+}
+
+/* The connection has closed when the turn of the GOODBYE would come. */
+static void a_goodbye_that_waits_counts(void **state)
+{
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+    const struct okv_report report = {.gets = 5};
+
+    client->no_buffers = true;
+    fixture_arrive(fixture, client, OKV_OP_PING, 0, 1);
+    arrive(fixture, 0, OKV_OP_GOODBYE, 2, &report);
+    assert_int_equal(stat_of(&fixture->core.database->counts.client_gets), 0);
+    okv_session_closed(&fixture->worker.sessions, client->session, OKV_EDISCONNECTED);
+    assert_int_equal(stat_of(&fixture->core.database->counts.client_gets), 5);
+    assert_int_equal(stat_of(&fixture->core.server->stats.closed_by_client), 1);
+    fixture_open(fixture, 0, 1, 0);
+}
+
+/* It fills its own share, and the sum of others still grows. */
+static void a_liar_has_a_share(void **state)
+{
+    struct fixture *fixture = *state;
+    struct okv_counts *counts = &fixture->core.database->counts;
+    const struct okv_report lie = {.gets = UINT64_MAX, .hits = UINT64_MAX, .reads = UINT64_MAX},
+                            truth = {.gets = 7, .hits = 7, .reads = 7};
+
+    arrive(fixture, 0, OKV_OP_REPORT, 1, &lie);
+    arrive(fixture, 0, OKV_OP_REPORT, 2, &lie);
+    uint64_t share = stat_of(&fixture->clients[0].session->report.gets);
+    uint64_t age_ns = okv_clock_ns() - fixture->clients[0].session->created_ns;
+    assert_in_range(share, HOUR_NS * 1024, age_ns * 1024);
+    assert_int_equal(stat_of(&counts->client_gets), share);
+    arrive(fixture, 1, OKV_OP_REPORT, 1, &truth);
+    assert_int_equal(stat_of(&counts->client_gets), share + 7);
+    assert_int_equal(stat_of(&fixture->clients[1].session->report.gets), 7);
+    /* Sums stop. */
+    atomic_store(&counts->client_reads, UINT64_MAX - 3);
+    arrive(fixture, 1, OKV_OP_REPORT, 2, &truth);
+    assert_true(stat_of(&counts->client_reads) == UINT64_MAX);
+}
+
+static void what_is_no_report_ends_the_session(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct okv_report wrong = {.gets = 1, .hits = 2}, right = {.gets = 1};
+
+    arrive(fixture, 0, OKV_OP_REPORT, 1, &wrong);
+    assert_true(fixture->clients[0].closed);
+    assert_int_equal(fixture->clients[0].posted, 0);
+    fixture->clients[1].session->report.is_due = false;
+    arrive(fixture, 1, OKV_OP_GOODBYE, 1, &right);
+    assert_int_equal(stat_of(&fixture->core.server->stats.closed_malformed), 2);
+    assert_int_equal(stat_of(&fixture->core.database->counts.client_gets), 0);
+    fixture->clients[1].session->report.is_due = true;
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(reports_add_up),
+        TEST(a_goodbye_that_waits_counts),
+        TEST(a_liar_has_a_share),
+        TEST(what_is_no_report_ends_the_session),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
