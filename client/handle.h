@@ -9,6 +9,7 @@
 #include "client/state/link.h"
 #include "client/state/operation.h"
 #include "client/state/queues.h"
+#include "client/state/reporting.h"
 #include "client/state/table.h"
 #include "shared/base/diag.h"
 #include "shared/format/superblock.h"
@@ -72,6 +73,7 @@ struct okv {
     bool closed;       /* OKV_EVENT_CLOSED of `conn` came */
 
     struct okv_counters counters;
+    struct reporting reporting;
     struct okv_diag why;     /* there is no connection */
     struct okv_diag refused; /* a call was refused for its arguments: client/engine/refusal.h */
     uint64_t refused_at;     /* refusal_moment() then */

@@ -10,6 +10,7 @@
 #include "client/connection/identity.h"
 #include "client/connection/keepalive.h"
 #include "client/connection/reconnect.h"
+#include "client/connection/report.h"
 #include "client/connection/request.h"
 #include "client/engine/event_fd.h"
 #include "client/engine/memory.h"
@@ -29,6 +30,9 @@
 #define DEFAULT_CREDITS 16
 #define DEFAULT_HINTS 8192
 #define DEFAULT_KEEPALIVE_MS 3000
+#define DEFAULT_REPORT_MS 10000
+#define REPORT_MIN_MS 100
+#define REPORT_MAX_MS 600000
 #define HINTS_MAX (1u << 20)
 #define KEEPALIVE_MIN_MS 200
 #define KEEPALIVE_MAX_MS 600000
@@ -80,6 +84,10 @@ static int options_check(const struct okv_options *options, struct okv_diag *why
         return option_wrong(
             why, "keepalive_ms", options->keepalive_ms,
             TEXT(KEEPALIVE_MIN_MS) " to " TEXT(KEEPALIVE_MAX_MS) ", nor OKV_KEEPALIVE_NONE");
+    if (options->report_ms != OKV_REPORT_NONE &&
+        (options->report_ms < REPORT_MIN_MS || options->report_ms > REPORT_MAX_MS))
+        return option_wrong(why, "report_ms", options->report_ms,
+                            TEXT(REPORT_MIN_MS) " to " TEXT(REPORT_MAX_MS) ", nor OKV_REPORT_NONE");
     if (memcmp(options->reserved, none.reserved, sizeof none.reserved) != 0)
         return okv_diag_set(why, OKV_EINVAL, "options->reserved: it is not zero");
     if (memcmp(options->reserved2, none.reserved2, sizeof none.reserved2) != 0)
@@ -105,6 +113,8 @@ static int options_apply(const struct okv_options *given, struct okv_options *ou
         out->hints = DEFAULT_HINTS;
     if (out->keepalive_ms == 0)
         out->keepalive_ms = DEFAULT_KEEPALIVE_MS;
+    if (out->report_ms == 0)
+        out->report_ms = DEFAULT_REPORT_MS;
     return options_check(out, why);
 }
 
@@ -164,6 +174,7 @@ static const struct upcalls upcalls = {
     .read_done = link_read_done,
     .message = request_message,
     .post_request = request_post,
+    .report = report_send,
     .post_reads = lookup_post,
     .operation_read_done = get_read_done,
     .resume_lookup = lookup_resume,
@@ -214,6 +225,9 @@ static int link_init(okv *handle, const char *uri, const struct okv_options *opt
     if (getrandom(link->client_id, sizeof link->client_id, 0) != sizeof link->client_id)
         return okv_diag_set(&handle->why, OKV_EIO, "no random bytes for a client id: %s",
                             strerror(errno));
+    report_init(handle, options->report_ms == OKV_REPORT_NONE
+                            ? 0
+                            : (uint64_t)options->report_ms * 1000000u);
     /* Spreads pauses; no part of the id is to be seen by it. */
     link->random = (okv_clock_ns() ^ (uint64_t)(uintptr_t)handle) | 1;
     return event_fd_create(handle);
@@ -284,6 +298,7 @@ int okv_open(const char *uri, const struct okv_options *given, okv **out, char *
     handle->begun_ns = handle->link.up_since_ns;
     handle->why.text[0] = '\0'; /* an attempt that failed before this one left its sentence */
     handle->counters = (struct okv_counters){0};
+    report_forget(handle);
     *out = handle;
     explain("", OKV_OK, why, why_size);
     return 0;

@@ -100,6 +100,7 @@ int attempt_start(okv *handle, struct okv_diag *why)
     struct okv_hello hello = {
         .slot_size = OKV_SLOT_SIZE_DEFAULT,
         .credits = link->credits,
+        .features = handle->reporting.period_ns ? OKV_FEATURE_REPORTS : 0,
         .resume = (uint32_t)handle->table.session_id,
         .database =
             okv_database_id(link->uri.database[0] ? link->uri.database : OKV_DATABASE_DEFAULT),
@@ -142,7 +143,8 @@ static int read_welcome(okv *handle, const struct okv_answer *answer, struct okv
     if (rc == OKV_EVERSION)
         return okv_diag_set(why, rc, "%s speaks another protocol version than this client",
                             link->uri_text);
-    if (rc || table->credits > link->credits || table->slot_size > OKV_SLOT_SIZE_DEFAULT)
+    bool is_offered = !table->features || handle->reporting.period_ns;
+    if (rc || !is_offered || table->credits > link->credits || table->slot_size > OKV_SLOT_SIZE_DEFAULT)
         return okv_diag_set(why, OKV_EPROTO, "%s sent a welcome that makes no sense",
                             link->uri_text);
     rc = handle->transport->set_remote(handle->conn, table->region_address, table->region_length,

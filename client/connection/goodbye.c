@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include "client/connection/report.h"
 #include "client/engine/progress.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -31,6 +32,7 @@ static int goodbye_post(okv *handle)
 {
     struct request_slots *slots = &handle->request_slots;
     uint8_t *bytes = handle->transport->send_buffer(handle->conn);
+    struct okv_wire_report report;
 
     if (slots->count == 0 || !bytes)
         return OKV_EAGAIN;
@@ -39,6 +41,10 @@ static int goodbye_post(okv *handle)
         .slot = slots->free[slots->count - 1],
         .sequence = handle->next_sequence,
     };
+    if (report_take(handle, &report)) {
+        goodbye.value = (const uint8_t *)&report;
+        goodbye.value_length = sizeof report;
+    }
     uint32_t length = okv_request_encode(&goodbye, bytes);
     int rc = handle->transport->post_send(handle->conn, length,
                                           okv_immediate(goodbye.opcode, goodbye.slot));

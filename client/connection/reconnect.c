@@ -10,6 +10,7 @@
 #include "client/connection/connect.h"
 #include "client/connection/identity.h"
 #include "client/connection/keepalive.h"
+#include "client/connection/report.h"
 #include "client/connection/resend.h"
 #include "client/engine/event_fd.h"
 #include "client/engine/progress.h"
@@ -136,8 +137,10 @@ static void link_up(okv *handle)
     bool resumed = same_database && table->resumed && table->credits == handle->table.credits &&
                    table->slot_size == handle->table.slot_size;
 
-    if (!same_table)
+    if (!same_table) {
         handle->clock = (struct clock_sync){.reading = false};
+        report_forget(handle);
+    }
     handle->table = *table;
     handle->bucket_count = table->bucket_count;
     handle->upcalls->table_learn(handle, same_table);
@@ -151,6 +154,7 @@ static void link_up(okv *handle)
     handle->counters.reconnects++;
     address_keep(handle);
     keepalive_start(handle);
+    report_link_up(handle);
     resend_resume(handle, resumed, same_table);
 }
 

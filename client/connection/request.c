@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/connection/goodbye.h"
+#include "client/connection/report.h"
 #include "client/engine/memory.h"
 #include "client/engine/operation.h"
 #include "client/engine/progress.h"
@@ -295,6 +296,8 @@ void request_message(okv *handle, const struct okv_event *event)
         goodbye_receive(handle);
         return;
     }
+    if (report_reply(handle, &reply))
+        return;
     struct operation *operation = reply_operation(handle, &reply);
     if (!operation) {
         engine_fail(handle, OKV_EPROTO, "the server gave an answer that fits no request");

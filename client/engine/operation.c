@@ -157,8 +157,10 @@ static void blocked_remove(okv *handle, struct operation *operation)
 
 /* ---- ending ---- */
 
-static inline void lookup_count(okv *handle, int status)
+static inline void lookup_count(okv *handle, const struct operation *operation, int status)
 {
+    if (get_is_timed(handle) && operation->delivery != DELIVER_TO_ARRAY)
+        get_time(handle, operation->begun_ns, okv_clock_ns());
     handle->counters.gets++;
     if (status == OKV_OK || status == OKV_ETOOSMALL)
         handle->counters.hits++;
@@ -171,7 +173,7 @@ static void operation_count(okv *handle, const struct operation *operation, int 
     switch (operation->kind) {
     case OPERATION_GET:
     case OPERATION_HEAD:
-        lookup_count(handle, status);
+        lookup_count(handle, operation, status);
         break;
     case OPERATION_PUT:
         handle->counters.puts++;
@@ -200,7 +202,7 @@ static inline void operation_conclude(okv *handle, struct operation *operation, 
     if (operation->blocked)
         blocked_remove(handle, operation);
     if (operation->kind == OPERATION_GET) /* the usual case */
-        lookup_count(handle, status);
+        lookup_count(handle, operation, status);
     else
         operation_count(handle, operation, status);
     handle->active--;

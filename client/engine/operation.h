@@ -3,13 +3,15 @@
 #ifndef OKV_CLIENT_ENGINE_OPERATION_H
 #define OKV_CLIENT_ENGINE_OPERATION_H
 
+#include "client/engine/timed_gets.h"
 #include "client/handle.h"
 
 /* Begins an operation of this kind in a free slot. OKV_EAGAIN: none is free. Also the handle's
  * failure. engine_operation_acquire() waits for one. */
 int operation_acquire(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
                       uint64_t deadline_ns, struct operation **out);
-/* Begins an operation in a slot that the caller has removed from the free ones. Key, buffer and tag
+/* Begins an operation in a slot that the caller has removed from the free ones, in a call that has
+ * run engine_begin(). Key, buffer and tag
  * in it may be left from an earlier get: the caller sets all of them (command_fill_get()). It also
  * counts `pending` when okv_poll() delivers. */
 static inline void operation_begin(okv *handle, struct operation *slot, enum operation_kind kind,
@@ -18,6 +20,7 @@ static inline void operation_begin(okv *handle, struct operation *slot, enum ope
     slot->kind = kind;
     slot->delivery = delivery;
     slot->deadline_ns = deadline_ns;
+    slot->begun_ns = handle->begun_ns;
     slot->number = handle->operations_begun++;
     handle->active++;
     if (deadline_ns < handle->earliest_deadline_ns)

@@ -208,6 +208,7 @@ uint64_t engine_begin(okv *handle)
 
     if (handle->active == 0 && engine_is_stale(handle, now))
         engine_catch_up(handle);
+    engine_report(handle, now);
     handle->begun_ns = now;
     return now;
 }

@@ -2,8 +2,15 @@
 #ifndef OKV_CLIENT_ENGINE_PROGRESS_H
 #define OKV_CLIENT_ENGINE_PROGRESS_H
 
+#include "client/engine/upcalls.h"
 #include "client/handle.h"
 
+/* Sends a report if it is due. Only where events may be handled. */
+static inline void engine_report(okv *handle, uint64_t now)
+{
+    if (now >= handle->reporting.due_ns)
+        handle->upcalls->report(handle, now);
+}
 /* Begins a call that starts operations; fast_get() does without it. Returns the clock. An idle
  * handle that was not polled for a while catches up first: it may learn that its connection has
  * ended. */

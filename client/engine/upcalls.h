@@ -27,6 +27,9 @@ struct upcalls {
     /* Sends the operation's request. OKV_EAGAIN: no request slot or send buffer. */
     int (*post_request)(okv *handle, struct operation *operation);
 
+    /* A report is due. */
+    void (*report)(okv *handle, uint64_t now);
+
     /* ---- get/ ---- */
 
     /* Adds the READs of the operation's step to the batch. OKV_EAGAIN: no room. */

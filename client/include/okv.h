@@ -134,7 +134,9 @@ struct okv_options {
     uint32_t reconnect;          /* 0: connects again when the connection is lost */
     uint32_t keepalive_ms;       /* a dead server host or network is detected within this time, 200
                                     to 600000 (3000) */
-    uint32_t reserved[9];        /* zero */
+    uint32_t report_ms;          /* tells the server this often what it counts, 100 to 600000, and
+                                    once more when it is closed (10000) */
+    uint32_t reserved[8];        /* zero */
     char database[32];           /* for a URI that names none ("default") */
     const char *user;            /* who asks, for a server with users; it takes a key_file (NULL) */
     const char *key_file;        /* of `user`; read again when the server refuses its key (NULL) */
@@ -149,6 +151,8 @@ struct okv_options {
 #define OKV_RECONNECT_IF_KEPT 2
 /* okv_options.keepalive_ms: no heartbeats; only transport and deadlines detect a dead server. */
 #define OKV_KEEPALIVE_NONE UINT32_MAX
+/* okv_options.report_ms: tell the server nothing. */
+#define OKV_REPORT_NONE UINT32_MAX
 
 /*
  * Connects to the server at `uri`:

@@ -112,6 +112,7 @@ struct operation {
     uint16_t request_slot; /* valid if has_request_slot */
     uint16_t reads;        /* under way */
     uint64_t deadline_ns;
+    uint64_t begun_ns;
     uint64_t number; /* order of start, over the life of the handle */
 
     const uint8_t *key;

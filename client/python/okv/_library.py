@@ -36,6 +36,7 @@ LIMITS = {
     "OKV_RECONNECT_NEVER": 1,
     "OKV_RECONNECT_IF_KEPT": 2,
     "OKV_KEEPALIVE_NONE": (1 << 32) - 1,
+    "OKV_REPORT_NONE": (1 << 32) - 1,
 }
 TTL_NONE = LIMITS["OKV_TTL_NONE"]
 
@@ -58,7 +59,8 @@ class Options(ctypes.Structure):
         ("hints", c_uint32),
         ("reconnect", c_uint32),
         ("keepalive_ms", c_uint32),
-        ("reserved", c_uint32 * 9),
+        ("report_ms", c_uint32),
+        ("reserved", c_uint32 * 8),
         ("database", ctypes.c_char * 32),
         ("user", c_char_p),
         ("key_file", c_char_p),

@@ -69,13 +69,16 @@ def _number(name: str, number: int) -> int:
 
 def _options(database: Optional[str], user: Optional[str], key_file: Optional[str],
              timeout: Optional[float], connect_timeout: Optional[float], depth: int, credits: int,
-             hints: Optional[int], reconnect: str, keepalive: Optional[float]) -> Options:
+             hints: Optional[int], reconnect: str, keepalive: Optional[float],
+             report: Optional[float]) -> Options:
     options = Options(timeout_ms=_milliseconds(timeout),
                       connect_timeout_ms=_milliseconds(connect_timeout),
                       depth=_number("depth", depth), credits=_number("credits", credits),
-                      keepalive_ms=_milliseconds(keepalive))
+                      keepalive_ms=_milliseconds(keepalive), report_ms=_milliseconds(report))
     if keepalive == 0:
         options.keepalive_ms = LIMITS["OKV_KEEPALIVE_NONE"]
+    if report == 0:
+        options.report_ms = LIMITS["OKV_REPORT_NONE"]
     if hints is not None:
         options.hints = _number("hints", hints) or LIMITS["OKV_HINTS_NONE"]
     if reconnect not in _RECONNECT:
@@ -93,7 +96,8 @@ class Client:
 
     `uri` is as in okv.h, or $OKV_SERVER. Times are in seconds: `timeout` is the deadline of each
     operation (5), `connect_timeout` that of opening (3), `keepalive` that in which a dead host is
-    noticed (3); 0: never. `depth` operations of a pipeline are under way at once (32). `value_size` is the
+    noticed (3); 0: never. `report` is how often counters are told to the server (10); 0: never.
+    `depth` operations of a pipeline are under way at once (32). `value_size` is the
     buffer that a get begins with: a longer value takes a second READ. `reconnect` is "always",
     "if_kept" (fail where the server has lost its items) or "never". After a fork a child opens a
     client of its own.
@@ -104,7 +108,7 @@ class Client:
                  timeout: Optional[float] = None, connect_timeout: Optional[float] = None,
                  depth: int = 0, credits: int = 0, hints: Optional[int] = None,
                  reconnect: str = "always", keepalive: Optional[float] = None,
-                 value_size: int = 4096):
+                 report: Optional[float] = None, value_size: int = 4096):
         self._handle = c_void_p()
         self._forks = _forks
         self._lock = threading.Lock()
@@ -113,7 +117,7 @@ class Client:
         self._running: dict[int, Operation[Any]] = {}  # of a pipeline, by tag
         self._registrations: set[Registration] = set()
         options = _options(database, user, key_file, timeout, connect_timeout, depth, credits,
-                           hints, reconnect, keepalive)
+                           hints, reconnect, keepalive, report)
         uri = uri or os.environ.get("OKV_SERVER")
         if not uri:
             raise ValueError("okv: which server? Give a URI, or set OKV_SERVER")
