@@ -30,6 +30,7 @@ struct okv_database_config {
     uint64_t sync_within_ns; /* okv_wal_params, with --data */
 };
 
+/* What is atomic may change while the server runs (reload.h). */
 struct okv_config {
     struct okv_uri listen[OKV_LISTENERS_MAX];
     unsigned listen_count;
@@ -40,39 +41,44 @@ struct okv_config {
     unsigned database_count;
     uint32_t credits; /* outstanding requests per client */
     uint32_t workers;
-    cpu_set_t worker_cpus;            /* one for each worker; empty: any */
-    uint32_t max_clients;             /* on all listeners together */
-    uint32_t max_clients_per_user;    /* 0: as max_clients; OKV_CLIENTS_HALF: half of them */
-    uint32_t max_clients_per_address; /* likewise; with users OKV_CLIENTS_HALF: as max_clients */
-    uint32_t max_silent;              /* of one listener, who have not said hello */
-    uint32_t hello_ms;                /* what they may take, over RDMA to confirm a connection; 0:
-                                         as the transport has it */
-    uint32_t keepalive_ms;            /* a dead client is found within this time */
-    uint32_t idle_s;                  /* how long a client may send no request; 0: for ever */
-    uint32_t remember_s;              /* how long a reply cache outlives its session */
-    double snapshot_ratio;            /* okv_wal_start() */
-    uint32_t drain_ms;                /* what clients get to leave at shutdown */
-    uint32_t spin_us;                 /* how long an idle worker polls before it sleeps */
+    cpu_set_t usable_cpus;        /* that the process could use at its start */
+    cpu_set_t worker_cpus;        /* one for each worker; empty: any */
+    _Atomic uint32_t max_clients; /* on all listeners together */
+    /* 0: as max_clients; OKV_CLIENTS_HALF: half of them, per address with users as max_clients */
+    _Atomic uint32_t max_clients_per_user, max_clients_per_address;
+    _Atomic uint32_t max_silent; /* of one listener, who have not said hello */
+    _Atomic uint32_t hello_ms;   /* what they may take, over RDMA to confirm a connection; 0: as
+                                    the transport has it */
+    uint32_t keepalive_ms;       /* a dead client is found within this time */
+    _Atomic uint32_t idle_s;     /* how long a client may send no request; 0: for ever */
+    uint32_t remember_s;         /* how long a reply cache outlives its session */
+    double snapshot_ratio;       /* okv_wal_start() */
+    _Atomic uint32_t drain_ms;   /* what clients get to leave at shutdown */
+    _Atomic uint32_t spin_us;    /* how long an idle worker polls before it sleeps */
     enum okv_region_pages pages;
     bool prefault;
-    bool wipe;                  /* zero what is freed of the regions */
-    char group[OKV_GROUP_SIZE]; /* where to announce; "": nowhere */
-    char name[OKV_NAME_SIZE];   /* of the server */
-    const char *data;           /* directory; NULL: in memory only */
-    const char *restore;        /* a snapshot that the only database begins with; NULL: none */
-    const char *check;          /* directory to verify; NULL: serve */
-    const char *salvage;        /* directory to save from; NULL: serve */
-    const char *to;             /* directory to save to */
-    const char *users;          /* file; NULL: the server serves everybody */
-    enum okv_log_format log_format;
-    const char *metrics;          /* where figures are to be had over HTTP; NULL: nowhere */
-    bool has_to_print;            /* the configuration, and not serve */
-    struct okv_settings settings; /* what was said of it, and where; has the strings above */
+    bool wipe;                      /* zero what is freed of the regions */
+    char group[OKV_GROUP_SIZE];     /* where to announce; "": nowhere */
+    char name[OKV_NAME_SIZE];       /* of the server */
+    const char *data;               /* directory; NULL: in memory only */
+    const char *restore;            /* a snapshot that the only database begins with; NULL: none */
+    const char *check;              /* directory to verify; NULL: serve */
+    const char *salvage;            /* directory to save from; NULL: serve */
+    const char *to;                 /* directory to save to */
+    const char *users;              /* file; NULL: the server serves everybody */
+    enum okv_log_format log_format; /* main's; the log has its own */
+    const char *metrics;            /* where figures are to be had over HTTP; NULL: nowhere */
+    bool has_to_print;              /* the configuration, and not serve */
+    struct okv_settings settings;   /* what was said of it, and where; has the strings above */
 };
 
 /* Fills `config` from the command line, the environment and a file. Or prints what is wrong and how
  * to correct it, and exits with 2. OKV_ENOMEM. */
 int okv_config_parse(int argc, char **argv, struct okv_config *config);
+/* Fills `out` from the same command line and environment, and from the file as it is now.
+ * OKV_EINVAL: out->settings.wrong says what is wrong; OKV_ENOMEM. `out` needs okv_config_fini()
+ * either way. */
+int okv_config_reread(const struct okv_config *config, struct okv_config *out);
 void okv_config_fini(struct okv_config *config);
 
 #endif

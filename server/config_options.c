@@ -2,6 +2,8 @@
 #include "server/config_options.h"
 
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "server/config.h"
 #include "shared/discovery/discovery.h"
@@ -78,7 +80,7 @@ const struct argp_option okv_config_options[] = {
     {"to", OKV_OPTION_TO, "DIR", 0, "Where --salvage writes: not there, or empty", 2},
     {"users", OKV_OPTION_USERS, "FILE", 0,
      "Serve only users that FILE names, each with a key and rights in databases: see USERS in "
-     "okv-server(1). SIGHUP reads it again",
+     "okv-server(1). SIGHUP has it read again",
      2},
     {"log-format", OKV_OPTION_LOG_FORMAT, "FORMAT", 0,
      "Lines on standard error: text, or with time, level and part of the server as logfmt or json "
@@ -154,7 +156,8 @@ const struct argp_option okv_config_options[] = {
      3},
     {"config", OKV_OPTION_CONFIG, "FILE", 0,
      "Take options from FILE, too: lines NAME = VALUE. The command line goes before the "
-     "environment, where --memory is OKV_MEMORY, and that before FILE. See okv-server.conf(5)",
+     "environment, where --memory is OKV_MEMORY, and that before FILE. SIGHUP has it read "
+     "again, for options with [SIGHUP]. See okv-server.conf(5)",
      4},
     {"print-config", OKV_OPTION_PRINT_CONFIG, NULL, 0,
      "Do not serve: check all options, and print them as a FILE for --config, with where each is "
@@ -192,4 +195,34 @@ const struct okv_number_option *okv_number_option_find(int key)
         if (numbers[i].key == key)
             return &numbers[i];
     return NULL;
+}
+
+static const int reloadable[] = {
+    OKV_OPTION_LOG_FORMAT,
+    OKV_OPTION_MAX_CLIENTS,
+    OKV_OPTION_MAX_CLIENTS_PER_USER,
+    OKV_OPTION_MAX_CLIENTS_PER_ADDRESS,
+    OKV_OPTION_MAX_SILENT,
+    OKV_OPTION_HELLO_MS,
+    OKV_OPTION_IDLE_S,
+    OKV_OPTION_DRAIN_MS,
+    OKV_OPTION_SPIN_US,
+};
+
+bool okv_option_is_reloadable(int key)
+{
+    for (size_t i = 0; i < sizeof reloadable / sizeof *reloadable; i++)
+        if (reloadable[i] == key)
+            return true;
+    return false;
+}
+
+char *okv_config_help(int key, const char *text, void *input)
+{
+    char *whole;
+
+    (void)input;
+    if (text && okv_option_is_reloadable(key) && asprintf(&whole, "%s [SIGHUP]", text) > 0)
+        return whole;
+    return (char *)(uintptr_t)text; /* argp takes it as one that need not be freed */
 }

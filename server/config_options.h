@@ -3,6 +3,7 @@
 #define OKV_SERVER_CONFIG_OPTIONS_H
 
 #include <argp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -59,6 +60,12 @@ struct okv_number_option {
 
 /* NULL: the option has no number. */
 const struct okv_number_option *okv_number_option_find(int key);
+
+/* Whether SIGHUP has a change of it take effect (reload.h). Of numbers those are the atomic ones of
+ * struct okv_config. */
+bool okv_option_is_reloadable(int key);
+/* help_filter of argp: says so. */
+char *okv_config_help(int key, const char *text, void *input);
 
 extern const char okv_config_about[];
 extern const struct argp_option okv_config_options[];

@@ -10,7 +10,6 @@
 #include "server/config_options.h"
 #include "shared/base/error.h"
 
-#define MESSAGE_SIZE 1024
 #define VARIABLE_SIZE 64
 #define PREFIX "OKV_"
 
@@ -47,6 +46,11 @@ void okv_settings_fini(struct okv_settings *settings)
 {
     while (settings->count > 0)
         free(settings->list[--settings->count].text);
+}
+
+bool okv_option_may_be_alone(const struct argp_option *option)
+{
+    return !option->arg || option->flags & OPTION_ARG_OPTIONAL;
 }
 
 bool okv_setting_is_overridden(const struct okv_settings *settings,
@@ -86,22 +90,23 @@ void okv_setting_where(const struct okv_settings *settings, const struct okv_set
     }
 }
 
-void okv_config_error(struct argp_state *state, const char *format, ...)
+void okv_config_error(struct okv_settings *settings, const char *format, ...)
 {
-    const struct okv_settings *settings = ((const struct okv_config_input *)state->input)->settings;
     const struct okv_setting *setting = settings->current;
-    char message[MESSAGE_SIZE], where[MESSAGE_SIZE];
+    size_t used = 0, size = sizeof settings->wrong;
     va_list args;
 
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    if (!setting || setting->source == OKV_SOURCE_ARGUMENTS) {
-        argp_error(state, "%s", message);
+    if (settings->wrong[0])
         return;
+    settings->is_of_arguments = !setting || setting->source == OKV_SOURCE_ARGUMENTS;
+    if (!settings->is_of_arguments) {
+        okv_setting_where(settings, setting, settings->wrong, size / 2);
+        used = strlen(settings->wrong);
+        used += (size_t)snprintf(settings->wrong + used, size - used, ": ");
     }
-    okv_setting_where(settings, setting, where, sizeof where);
-    argp_failure(state, OKV_EXIT_USAGE, 0, "%s: %s", where, message);
+    va_start(args, format);
+    vsnprintf(settings->wrong + used, size - used, format, args);
+    va_end(args);
 }
 
 /* ---- a file ---- */

@@ -12,6 +12,7 @@
 #include "shared/base/diag.h"
 
 #define OKV_SETTINGS_MAX 256
+#define OKV_SETTINGS_TEXT 1024
 
 /* Exit statuses of okv-server. */
 #define OKV_EXIT_USAGE 2
@@ -26,16 +27,20 @@ struct okv_setting {
     unsigned line; /* of the file */
 };
 
-/* State of argp_parse(). */
 struct okv_settings {
     struct okv_setting list[OKV_SETTINGS_MAX];
     unsigned count;
     const char *file;                  /* NULL: there is none */
     const struct okv_setting *current; /* that is being applied; NULL: none */
+    char wrong[OKV_SETTINGS_TEXT];     /* the first that is wrong, where, and the fix; "": none */
+    bool is_of_arguments;              /* that is of the command line, or of several settings */
 };
 
 /* The option of this name, of those that a file and the environment may have, or NULL. */
 const struct argp_option *okv_option_find(const char *name);
+
+/* Whether it has no argument or may go without; "no" is its default then. */
+bool okv_option_may_be_alone(const struct argp_option *option);
 
 /* Copies `text`. OKV_EFULL, OKV_ENOMEM. */
 int okv_settings_add(struct okv_settings *settings, const struct argp_option *option,
@@ -53,14 +58,9 @@ bool okv_setting_is_overridden(const struct okv_settings *settings,
 void okv_setting_where(const struct okv_settings *settings, const struct okv_setting *setting,
                        char *out, size_t size);
 
-/* What state->input begins with. */
-struct okv_config_input {
-    struct okv_settings *settings;
-};
-
-/* Ends the program as argp_error() does. Says where the setting is that is being applied, if it is
- * not of the command line. */
-void okv_config_error(struct argp_state *state, const char *format, ...)
+/* Notes what is wrong, and where the setting is that is being applied, unless something is noted
+ * already. Whoever calls goes on with any value. */
+void okv_config_error(struct okv_settings *settings, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -14,6 +14,8 @@
 #define LINE_MAX (6 * OKV_LOG_TEXT_MAX + 128)
 #define TIME_SIZE sizeof "2000-01-01T00:00:00.000Z"
 
+const char *const okv_log_format_names[OKV_LOG_FORMATS] = {"text", "logfmt", "json"};
+
 static bool is_journal(int fd)
 {
     const char *stream = getenv("JOURNAL_STREAM");
@@ -28,6 +30,13 @@ void okv_log_init(struct okv_log *log, int fd, enum okv_log_format format)
 {
     *log = (struct okv_log){.fd = fd, .format = format, .is_journal = is_journal(fd)};
     pthread_mutex_init(&log->lock, NULL);
+}
+
+void okv_log_set_format(struct okv_log *log, enum okv_log_format format)
+{
+    pthread_mutex_lock(&log->lock);
+    log->format = format;
+    pthread_mutex_unlock(&log->lock);
 }
 
 /* ---- one line ---- */

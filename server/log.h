@@ -21,7 +21,10 @@ enum okv_log_format {
     OKV_LOG_TEXT,   /* okv-server: TEXT */
     OKV_LOG_LOGFMT, /* ts=TIME level=LEVEL part=PART msg="TEXT" */
     OKV_LOG_JSON,   /* the same as an object */
+    OKV_LOG_FORMATS,
 };
+/* "text", "logfmt", "json". */
+extern const char *const okv_log_format_names[OKV_LOG_FORMATS];
 
 /* docs/operations.md, "Log", says what belongs where. */
 enum okv_log_level {
@@ -42,6 +45,7 @@ struct okv_log {
 
 /* `fd` stays the caller's. */
 void okv_log_init(struct okv_log *log, int fd, enum okv_log_format format);
+void okv_log_set_format(struct okv_log *log, enum okv_log_format format);
 /* Logs how many lines were left out. */
 void okv_log_fini(struct okv_log *log);
 

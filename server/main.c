@@ -16,6 +16,7 @@
 #include "server/net/listening.h"
 #include "server/offline.h"
 #include "server/processors.h"
+#include "server/reload.h"
 #include "server/store/region.h"
 #include "server/worker.h"
 #include "shared/base/clock.h"
@@ -267,6 +268,7 @@ static bool take_signal(struct okv_acceptor *acceptor, int number)
 
     switch (number) {
     case SIGHUP:
+        okv_reload(server);
         okv_acceptor_reload(acceptor);
         return false;
     case SIGUSR1:

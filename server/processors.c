@@ -21,26 +21,26 @@ static int malformed(const char *text, struct okv_diag *diag)
     return okv_diag_set(diag, OKV_EINVAL, "%s: give processors, such as 2-5,8", text);
 }
 
-static int check_usable(const char *text, const cpu_set_t *asked, struct okv_diag *diag)
+static int check_usable(const char *text, const cpu_set_t *usable, const cpu_set_t *asked,
+                        struct okv_diag *diag)
 {
-    cpu_set_t usable;
-
-    if (sched_getaffinity(0, sizeof usable, &usable))
+    if (CPU_COUNT(usable) == 0)
         return okv_diag_set(diag, OKV_EINVAL, "%s: the system does not tell its processors", text);
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, asked) && !CPU_ISSET(cpu, &usable))
+        if (CPU_ISSET(cpu, asked) && !CPU_ISSET(cpu, usable))
             return okv_diag_set(diag, OKV_EINVAL,
                                 "%s: processor %d is not there, or not for this process (see "
                                 "taskset -p)",
                                 text, cpu);
-    if (CPU_EQUAL(asked, &usable))
+    if (CPU_EQUAL(asked, usable))
         return okv_diag_set(diag, OKV_EINVAL,
                             "%s: these are all processors: leave one to the server's other threads",
                             text);
     return 0;
 }
 
-int okv_processors_parse(const char *text, cpu_set_t *out, struct okv_diag *diag)
+int okv_processors_parse(const char *text, const cpu_set_t *usable, cpu_set_t *out,
+                         struct okv_diag *diag)
 {
     const char *at = text;
 
@@ -56,7 +56,7 @@ int okv_processors_parse(const char *text, cpu_set_t *out, struct okv_diag *diag
         for (long cpu = first; cpu <= last; cpu++)
             CPU_SET((size_t)cpu, out);
     } while (*at++);
-    return check_usable(text, out, diag);
+    return check_usable(text, usable, out, diag);
 }
 
 void okv_processors_avoid(const cpu_set_t *of_workers)

@@ -9,9 +9,10 @@
 
 #include "shared/base/diag.h"
 
-/* Reads a list such as "2-5,8". OKV_EINVAL: it is no such list, names a processor that this process
- * may not use, or leaves none to other threads. */
-int okv_processors_parse(const char *text, cpu_set_t *out, struct okv_diag *diag);
+/* Reads a list such as "2-5,8". OKV_EINVAL: it is no such list, names a processor that is not
+ * usable, or leaves none to other threads. */
+int okv_processors_parse(const char *text, const cpu_set_t *usable, cpu_set_t *out,
+                         struct okv_diag *diag);
 /* Keeps the calling thread and those that it creates from here on off the workers' processors. An
  * empty set is no list. */
 void okv_processors_avoid(const cpu_set_t *of_workers);

@@ -38,7 +38,7 @@ int okv_admission_init(struct okv_admission *admission, const struct okv_admissi
 {
     size_t count = (size_t)limits->clients + 1;
 
-    *admission = (struct okv_admission){.limits = *limits};
+    *admission = (struct okv_admission){.most = limits->clients, .limits = *limits};
     admission->users.entries = calloc(count, sizeof *admission->users.entries);
     admission->addresses.entries = calloc(count, sizeof *admission->addresses.entries);
     admission->places = calloc(count, sizeof *admission->places);
@@ -50,6 +50,14 @@ int okv_admission_init(struct okv_admission *admission, const struct okv_admissi
     for (uint32_t i = 0; i < count; i++)
         admission->places[i].next_free = i + 1;
     return 0;
+}
+
+void okv_admission_set_limits(struct okv_admission *admission,
+                              const struct okv_admission_limits *limits)
+{
+    pthread_mutex_lock(&admission->lock);
+    admission->limits = *limits;
+    pthread_mutex_unlock(&admission->lock);
 }
 
 void okv_admission_fini(struct okv_admission *admission)
@@ -168,9 +176,9 @@ void okv_admission_release(struct okv_admission *admission, uint32_t index)
 bool okv_admission_establish(struct okv_admission *admission, uint32_t index)
 {
     struct okv_admission_place *place = &admission->places[index];
-    uint32_t limit = admission->limits.per_address;
 
     pthread_mutex_lock(&admission->lock);
+    uint32_t limit = admission->limits.per_address;
     bool has_room =
         limit == 0 || established(&admission->addresses.entries[place->address]) < limit;
     if (has_room)

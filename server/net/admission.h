@@ -30,7 +30,7 @@ struct okv_admission_party {
 
 struct okv_admission_parties {
     uint32_t reached;                    /* entries from here on were never used */
-    struct okv_admission_party *entries; /* [limits.clients + 1] */
+    struct okv_admission_party *entries; /* [most + 1] */
 };
 
 struct okv_admission_place {
@@ -41,11 +41,12 @@ struct okv_admission_place {
 
 struct okv_admission {
     pthread_mutex_t lock;
+    uint32_t most; /* clients that there is room for */
     struct okv_admission_limits limits;
     uint32_t clients;
     uint32_t half_open; /* of these */
     struct okv_admission_parties users, addresses;
-    struct okv_admission_place *places; /* [limits.clients + 1] */
+    struct okv_admission_place *places; /* [most + 1] */
     uint32_t free;                      /* the first free one */
 };
 
@@ -62,6 +63,10 @@ struct okv_admission_limits okv_admission_limits_of(const struct okv_config *con
 
 /* OKV_ENOMEM. */
 int okv_admission_init(struct okv_admission *admission, const struct okv_admission_limits *limits);
+/* For clients that come from now on; those who are there stay. limits->clients is no more than
+ * okv_admission_init() had. */
+void okv_admission_set_limits(struct okv_admission *admission,
+                              const struct okv_admission_limits *limits);
 void okv_admission_fini(struct okv_admission *admission);
 
 /* Gives the client a place; *place is what the other calls need. `leaving` is the place of a client

@@ -29,15 +29,15 @@ static void log_waiting(struct okv_server *server, const struct okv_uri *uri)
     okv_log_line(&server->log, OKV_LOG_NOTICE, "listener", okv_clock_ns(), text);
 }
 
-static void set_patience(struct okv_listener *listener, const struct okv_config *config)
+void okv_server_set_patience(struct okv_listener *listener, const struct okv_config *config)
 {
     struct okv_pending *pending = listener->pending;
+    uint64_t hello_ns = config->hello_ms * UINT64_C(1000000);
 
     if (!pending)
         return;
     pending->max = config->max_silent;
-    if (config->hello_ms)
-        pending->silence_ns = config->hello_ms * UINT64_C(1000000);
+    pending->silence_ns = hello_ns ? hello_ns : pending->usual_silence_ns;
 }
 
 int okv_server_listen(struct okv_server *server, const struct okv_transport_ops *ops,
@@ -57,6 +57,6 @@ int okv_server_listen(struct okv_server *server, const struct okv_transport_ops 
         rc = ops->listen(uri, regions, server->database_count, out, diag);
     }
     if (rc == 0)
-        set_patience(*out, &server->config);
+        okv_server_set_patience(*out, &server->config);
     return rc;
 }

@@ -11,5 +11,7 @@
  * s, then returns OKV_EAGAIN. */
 int okv_server_listen(struct okv_server *server, const struct okv_transport_ops *ops,
                       const struct okv_uri *uri, struct okv_listener **out, struct okv_diag *diag);
+/* How many clients may be silent, and for how long: as the options have it now. Main's thread. */
+void okv_server_set_patience(struct okv_listener *listener, const struct okv_config *config);
 
 #endif

@@ -35,8 +35,11 @@ static int watch(const struct okv_pending *pending, int fd, void *source)
 int okv_pending_open(struct okv_pending *pending, int sock, uint64_t silence_ns,
                      void (*drop)(struct okv_pending_client *client), struct okv_diag *diag)
 {
-    *pending = (struct okv_pending){
-        .sock = sock, .max = OKV_PENDING_MAX, .silence_ns = silence_ns, .drop = drop};
+    *pending = (struct okv_pending){.sock = sock,
+                                    .max = OKV_PENDING_MAX,
+                                    .silence_ns = silence_ns,
+                                    .usual_silence_ns = silence_ns,
+                                    .drop = drop};
     pending->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     pending->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     pending->epoll = epoll_create1(EPOLL_CLOEXEC);

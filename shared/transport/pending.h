@@ -3,11 +3,13 @@
  *
  * A slow one holds up nobody: they are watched together and dropped after a while. When there are
  * too many, the oldest from the source with the most of them makes room, so a flood crowds out only
- * itself. For transports whose handshake runs over a socket. One thread, the listener's.
+ * itself. For transports whose handshake runs over a socket. One thread, the listener's,
+ * calls.
  */
 #ifndef OKV_SHARED_TRANSPORT_PENDING_H
 #define OKV_SHARED_TRANSPORT_PENDING_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "shared/base/diag.h"
@@ -24,12 +26,14 @@ struct okv_pending_client {
 };
 
 struct okv_pending {
-    int epoll;           /* readable when okv_pending_wait() has something */
-    int sock;            /* that listens */
-    int timer;           /* expires when the oldest client has taken too long */
-    int spare;           /* closed for a moment to turn a client away when no descriptor is left */
-    unsigned max;        /* how many clients there may be */
-    uint64_t silence_ns; /* until a silent one is dropped */
+    int epoll; /* readable when okv_pending_wait() has something */
+    int sock;  /* that listens */
+    int timer; /* expires when the oldest client has taken too long */
+    int spare; /* closed for a moment to turn a client away when no descriptor is left */
+    /* Any thread may change these two. */
+    atomic_uint max;                                 /* how many clients there may be */
+    _Atomic uint64_t silence_ns;                     /* until a silent one is dropped */
+    uint64_t usual_silence_ns;                       /* the transport's */
     void (*drop)(struct okv_pending_client *client); /* closes its socket and frees it */
     /* Of a transport whose sockets must not be closed by close(2), set after open; else NULL. */
     void (*close_client)(int sock), (*close_listening)(int sock);

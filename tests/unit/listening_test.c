@@ -63,7 +63,7 @@ static int set_up(void **state)
     attempts = free_after = 0;
     failure = 0;
     slept_ns = 0;
-    pending = (struct okv_pending){.max = 1, .silence_ns = 7};
+    pending = (struct okv_pending){.max = 1, .silence_ns = 7, .usual_silence_ns = 7};
     *state = fixture;
     return 0;
 }

@@ -30,7 +30,7 @@ static int set_up(void **state)
 
 static int parse(const char *text, cpu_set_t *set, struct okv_diag *diag)
 {
-    return okv_processors_parse(text, set, diag);
+    return okv_processors_parse(text, &usable, set, diag);
 }
 
 static void a_list_names_processors_and_ranges(void **state)

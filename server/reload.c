@@ -1,0 +1,96 @@
+#include "server/reload.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/config_options.h"
+#include "server/config_print.h"
+#include "server/descriptors.h"
+#include "server/net/listening.h"
+#include "shared/base/error.h"
+
+#define VALUE_SIZE 120
+
+static void log_change(struct okv_server *server, const struct argp_option *option,
+                       const struct okv_config *to)
+{
+    bool is_reloadable = okv_option_is_reloadable(option->key);
+    char before[VALUE_SIZE], now[VALUE_SIZE];
+
+    okv_config_value(&server->config, option, before, sizeof before);
+    okv_config_value(to, option, now, sizeof now);
+    if (strcmp(before, now) != 0)
+        okv_log_say(&server->log, is_reloadable ? OKV_LOG_NOTICE : OKV_LOG_WARNING, "config",
+                    "%s: %s -> %s%s", option->name, *before ? before : "(default)",
+                    *now ? now : "(default)", is_reloadable ? "" : ": restart to apply");
+}
+
+static void log_changes(struct okv_server *server, const struct okv_config *to)
+{
+    for (const struct argp_option *option = okv_config_options; option->name; option++)
+        if (okv_option_find(option->name))
+            log_change(server, option, to);
+}
+
+/* What a start made room for is the limit. */
+static void fit(struct okv_server *server, struct okv_config *to)
+{
+    struct okv_diag diag = {.text = ""};
+    uint32_t most = server->admission.most;
+
+    if (to->max_clients > most) {
+        okv_log_say(&server->log, OKV_LOG_WARNING, "config",
+                    "max-clients %u: the start made room for %u: restart to apply", to->max_clients,
+                    most);
+        to->max_clients = most;
+    }
+    if (okv_descriptors_raise(to, &diag))
+        okv_log_say(&server->log, OKV_LOG_WARNING, "config", "%s", diag.text);
+}
+
+static void copy_reloadable(const struct okv_config *from, struct okv_config *to)
+{
+    for (const struct argp_option *option = okv_config_options; option->name; option++) {
+        const struct okv_number_option *number = okv_number_option_find(option->key);
+        if (!number || !okv_option_is_reloadable(option->key))
+            continue;
+        const char *value = (const char *)from + number->field;
+        char *field = (char *)to + number->field;
+        atomic_store((_Atomic uint32_t *)field, atomic_load((const _Atomic uint32_t *)value));
+    }
+    to->log_format = from->log_format;
+}
+
+static void apply(struct okv_server *server, struct okv_config *to)
+{
+    struct okv_config *config = &server->config;
+
+    fit(server, to);
+    log_changes(server, to);
+    copy_reloadable(to, config);
+    const struct okv_admission_limits limits = okv_admission_limits_of(config);
+    okv_admission_set_limits(&server->admission, &limits);
+    for (unsigned i = 0; i < server->listener_count; i++)
+        okv_server_set_patience(server->listeners[i], config);
+    okv_log_set_format(&server->log, config->log_format);
+    okv_log_say(&server->log, OKV_LOG_NOTICE, "config", "configuration read from %.150s",
+                config->settings.file);
+}
+
+void okv_reload(struct okv_server *server)
+{
+    if (!server->config.settings.file)
+        return;
+    struct okv_config *to = calloc(1, sizeof *to);
+    int rc = to ? okv_config_reread(&server->config, to) : OKV_ENOMEM;
+
+    if (rc == 0)
+        apply(server, to);
+    else
+        okv_log_say(&server->log, OKV_LOG_WARNING, "config",
+                    "configuration stays as it was: %.300s",
+                    rc == OKV_EINVAL ? to->settings.wrong : okv_error_text(rc));
+    if (to)
+        okv_config_fini(to);
+    free(to);
+}

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# SIGHUP: the configuration file is read again.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/end_to_end/reload.sh BUILD_DIR
+
+Changes the configuration file of a running okv-server of BUILD_DIR, rightly and wrongly, and sends SIGHUP. Exits 1 when
+something is wrong.
+TEXT
+}
+
+# shellcheck source=tests/support/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
+
+failures=0 file=$scratch/okv.conf
+manual=$(dirname "${BASH_SOURCE[0]}")/../../docs/man/okv-server.conf.5
+
+wrong() {
+    failures=1
+    echo "WRONG: $*; the log: $(cat "$scratch/log")"
+}
+
+# reload TEXT: the file has TEXT, and the server has read it when this returns. Its lines since then are in `said`.
+reload() {
+    local before tries
+    before=$(wc -l <"$scratch/log")
+    printf '%s\n' "$1" >"$file"
+    kill -HUP "${servers[-1]}"
+    for ((tries = 0; tries < 1200; tries++)); do
+        said=$(tail -n "+$((before + 1))" "$scratch/log")
+        ! grep -q 'configuration \(read\|stays\)' <<<"$said" || return 0
+        sleep 0.05
+    done
+    wrong "SIGHUP with '$1' says nothing"
+}
+
+# says LINE...: these are the lines of the reload, but for the last one.
+says() {
+    local expected
+    expected=$(printf 'okv-server: %s\n' "$@" "configuration read from $file")
+    [ "$said" = "$expected" ] || wrong "says '$said', not '$expected'"
+}
+
+figure() { "$okv" -s "$socket" stat | awk -v name="$1" '$1 == name { print $2 }'; }
+
+printf 'max-clients = 5\ncredits = 8\nhello-ms = 600000\n' >"$file"
+start_server "$socket" --config "$file" --drain-ms 7000
+"$okv" -s "$socket" put key value
+
+reload $'max-clients = 5\ncredits = 8\nhello-ms = 600000'
+[ "$said" = "okv-server: configuration read from $file" ] || wrong "no change says '$said'"
+
+reload $'max-clients = 3\nhello-ms = 200\nmax-silent = 9\nidle-s = 60\nspin-us = 0\nmax-clients-per-address = 1\ncredits = 8'
+says 'max-clients: 5 -> 3' 'max-clients-per-address: (default) -> 1' 'max-silent: 128 -> 9' \
+    'hello-ms: 600000 -> 200' 'idle-s: 0 -> 60' 'spin-us: 50 -> 0'
+[ "$(figure max_clients)" = 3 ] || wrong "--max-clients did not change"
+
+# One client of an address is served, and a second one is not. The one before may not have left yet.
+until
+    "$okv" -s "$socket" watch key >"$scratch/watched" 2>&1 &
+    watcher=$!
+    until grep -q 'value' "$scratch/watched" || ! kill -0 $watcher 2>/dev/null; do sleep 0.05; done
+    kill -0 $watcher 2>/dev/null
+do sleep 0.05; done
+! "$okv" -s "$socket" --timeout 300 put other value 2>"$scratch/refused" || wrong "a second client of the address is served"
+kill $watcher
+wait $watcher 2>/dev/null || true
+
+# Who says nothing is dropped: the start allowed ten minutes.
+timeout 60 python3 - "${socket#local://}" <<'TEXT' || wrong "a silent client stays"
+import socket, sys
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
+    silent.connect(sys.argv[1])
+    silent.recv(1)
+TEXT
+
+# What takes a restart is said each time, and nothing of it happens.
+reload $'max-clients = 4\ncredits = 9\nmemory = 8M\ndatabase = other\nprefault = yes'
+for line in 'prefault: no -> yes: restart to apply' 'credits: 8 -> 9: restart to apply' 'max-clients: 3 -> 4' \
+    'database: (default) -> other: restart to apply'; do
+    grep -qxF "okv-server: $line" <<<"$said" || wrong "'$line' is missing in '$said'"
+done
+! grep -q 'memory' <<<"$said" || wrong "the file's memory does not go before the command line's: '$said'"
+[ "$(figure max_clients)" = 4 ] || wrong "--max-clients did not change beside what cannot"
+reload 'credits = 8'
+grep -qxF 'okv-server: max-clients 1024: the start made room for 5: restart to apply' <<<"$said" ||
+    wrong "more clients than there is room for: '$said'"
+[ "$(figure max_clients)" = 5 ] || wrong "--max-clients is not what there is room for"
+
+# A wrong file changes nothing, says where and what to do, and the server goes on.
+for mistake in 'credits = 0|--credits 0: give a number from 1 to 1024' 'memry = 8M|no line for a file' \
+    'idle-s|not NAME = VALUE' 'workers = 65|--workers 65: give a number' 'log-format = xml|--log-format xml: give text'; do
+    reload $'max-clients = 2\n'"${mistake%%|*}"
+    grep -qF "okv-server: configuration stays as it was: $file:2: ${mistake#*|}" <<<"$said" ||
+        wrong "'${mistake%%|*}' says '$said'"
+    [ "$(wc -l <<<"$said")" -eq 1 ] || wrong "'${mistake%%|*}' says more: '$said'"
+done
+reload $'salvage = x'
+grep -qF "stays as it was: $file:1: no line for a file" <<<"$said" || wrong "--salvage in a file: '$said'"
+[ "$(figure max_clients)" = 5 ] || wrong "a wrong file changed something"
+mv "$file" "$file.away"
+kill -HUP "${servers[-1]}"
+until grep -q 'stays as it was: --config .*: No such file' "$scratch/log"; do sleep 0.05; done
+[ "$("$okv" -s "$socket" get key)" = value ] || wrong "the server does not go on"
+
+# The command line goes before the file.
+reload 'drain-ms = 1'
+! grep -q 'drain-ms' <<<"$said" || wrong "the file goes before the command line: '$said'"
+
+reload 'log-format = logfmt'
+grep -q ' msg="configuration read from ' <<<"$said" || wrong "the format of the log: '$said'"
+end_server TERM
+
+# --print-config, --help and the manual name the same options.
+"$server" --print-config | sed -n '/at SIGHUP/,$ s/^; \([a-z-]*\) =.*/\1/p' | sort >"$scratch/printed"
+"$server" --help | awk '/^      --/ { split(substr($1, 3), name, "=") } /\[SIGHUP\]/ { print name[1] }' |
+    grep -v '^config$' | sort >"$scratch/help"
+sed -n '/^SIGHUP has a change of these take effect:/,/^\.PP/ s/^\.BR* \([^ ]*\).*/\1/p' "$manual" | sed 's/\\//g' | sort >"$scratch/manual"
+[ -s "$scratch/printed" ] || wrong "--print-config names none"
+diff "$scratch/printed" "$scratch/help" || wrong "--help names others"
+diff "$scratch/printed" "$scratch/manual" || wrong "the manual names others"
+exit $failures
