@@ -247,12 +247,16 @@ def load($choice):
              | { text: null, style: "dots", colour, dash: 0, parts: [[.points[].rounds[] | [.x, .p50]]] },
                { text: null, style: "dots", colour, dash: 1, parts: [[.points[].rounds[] | [.x, .p99]]] }))] };
 
-# Ratios of a get and a put to what they cannot be quicker than: 1 is the floor. Not every run has all.
+# Ratios of a get and a put to what they cannot be quicker than: 1 is the floor. Not every run has all: no READ
+# fetches the longest values, no echo carries what does not fit a message, and peers have no floor.
 def floor_figures: [
-    { name: "get_over_read", operation: "get", text: "GET / READ, p50", always: true },
+    { name: "get_over_read", operation: "get", text: "GET / READ, p50" },
     { name: "get_rate_over_read", operation: "get", text: "GET / READ, time of each", inverse: true },
     { name: "get_over_copy", operation: "get", text: "GET / copy and hash, p50" },
-    { name: "put_over_echo", operation: "put", text: "PUT / echo, p50", always: true }];
+    { name: "put_over_echo", operation: "put", text: "PUT / echo, p50" }];
+
+# Of those that are drawn, the ones with this figure.
+def with_figure($figure): map(select(.target.rounds // [] | length > 0 and all(.[]; (.[$figure.name]? // 0) > 0)));
 
 def floor_point($figure):
     . as $drawn
@@ -266,8 +270,8 @@ def floors($choice):
     | if $figures == [] then error("floor draws get and put; there is no figure of \($operations[0])") else . end
     | drawn($choice.targets; false) as $drawn
     | [$figures[] as $figure
-       | select($figure.always or all($drawn[].target.rounds[]?; (.[$figure.name]? // 0) > 0))
-       | $drawn | by_name(floor_point($figure))[] | .operation = $figure.text]
+       | $drawn | with_figure($figure) | by_name(floor_point($figure))[] | .operation = $figure.text]
+    | if . == [] then $drawn[0] | floor_point($figures[0]) else . end # which says what is missing
     | [.[].points[]] as $points
     | { title: "Distance from the floor, by size of values",
         x: ([$points[].x] | doubling_axis("bytes of a value"; size_text)),
@@ -314,8 +318,8 @@ def over_time($choice):
         y: log_axis("latency of all operations (us)"; [$points[][1]] | min; [$points[][1]] | max; microseconds),
         mark: null,
         lines: [to_entries[] | .key as $colour | .value | (
-            { text: "\(.name) p99", style: "beads", $colour, dash: 0, parts: .p99 },
-            { text: "\(.name) p50", style: "beads", $colour, dash: 1, parts: .p50 })] };
+            { text: "\(.name) p50", style: "beads", $colour, dash: 0, parts: .p50 },
+            { text: "\(.name) p99", style: "beads", $colour, dash: 1, parts: .p99 })] };
 
 def picture($kind; $choice):
     . as $files

@@ -88,14 +88,24 @@ points() {
     draws 1 .mark floor floor.json
     variant floor.json '.targets[].rounds[].get_over_copy = 1.5' copy.json
     draws '[[32,1.5,1.5,1.5]]' '.lines[2].parts[0]' floor copy.json
-    draws '["GET / READ, p50","GET / READ, time of each","PUT / echo, p50"]' '[.lines[].text]' floor floor.json copy.json
+    draws '["GET / READ, p50","GET / READ, time of each","GET / copy and hash, p50","PUT / echo, p50"]' '[.lines[].text]' \
+        floor floor.json copy.json
+
+    # A peer has no floor, and no echo is as long as a long value.
+    variant floor.json '.targets += [.targets[0] | .name = "redis" | .rounds[] |= { latency }]' peer.json
+    draws '["GET / READ, p50","GET / READ, time of each","PUT / echo, p50"]' '[.lines[].text]' floor peer.json
+    variant floor.json '.parameters.value_size = 65536 | del(.targets[].rounds[].put_over_echo)' long.json
+    draws '[[32,65536],[32]]' '[.lines[0,2].parts[0] | map(.[0])]' floor floor.json long.json
 
     variant run.json '.parameters.threads = 1 | .parameters.connections = 1' one.json
     draws '[[1,110,100,120],[6,110,100,120]]' '.lines[0].parts[0]' clients run.json one.json
 
     # Broken where a second had no operations, and between rounds.
-    draws '[[[1,40]],[[3,44]],[[4,42]]]' '.lines[0].parts' time --target okv run.json
-    draws '["okv p99","okv p50","redis p99","redis p50"]' '[.lines[].text]' time run.json
+    draws '[[[1,40]],[[3,44]],[[4,42]]]' '.lines[1].parts' time --target okv run.json
+    draws '["okv p50","okv p99","redis p50","redis p99"]' '[.lines[].text]' time run.json
+    # A percentile has the same line in each kind.
+    draws '[[0,0],[0,1],[1,0],[1,1]]' '[.lines[] | [.colour, .dash]]' time run.json
+    draws '[["okv p50",0],["okv p99",1]]' '[.lines[] | select(.text) | [.text, .dash]]' load --target okv run.json
 }
 
 captions() {
@@ -167,6 +177,8 @@ refusals() {
     refuses 3 "bad.json: the run of 'redis' was not good: 3 wrong values" cdf bad.json
     variant run.json '.targets[].rounds = []' loaded.json
     refuses 3 "loaded.json: 'okv' has no rounds" clients loaded.json
+    refuses 3 "long.json: 'okv' has no put_over_echo in round 1" floor --operation put long.json
+    refuses 3 "peer.json: 'redis' has no get_over_read in round 1" floor --target redis peer.json
     variant floor.json '.parameters.value_sizes = "trace"' trace.json
     refuses 3 'trace.json: its values are not of one size but trace' floor trace.json
     refuses 3 'nowhere/x.svg could not be written' -o nowhere/x cdf run.json
