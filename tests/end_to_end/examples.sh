@@ -16,14 +16,14 @@ TEXT
 [ -z "${OKV_GUEST_ADDR:-}" ] || socket=rdma://$OKV_GUEST_ADDR
 failures=0
 
-# expect NAME: runs the example; its output is what standard input has. The examples have the default deadlines:
-# where one took as long, it says nothing and runs again.
+# expect NAME [PROGRAM]: runs the example; its output is what standard input has. The examples have the default
+# deadlines: where one took as long, it says nothing and runs again.
 expect() {
-    local status begun guard=$((SECONDS + 120))
+    local status begun guard=$((SECONDS + 120)) program=${2:-$build/client/examples/example_$1}
     cat >"$scratch/expected"
     while :; do
         status=0 begun=$SECONDS
-        "$build/client/examples/example_$1" "$socket" >"$scratch/out" 2>&1 || status=$?
+        "$program" "$socket" >"$scratch/out" 2>&1 || status=$?
         [ $status -ne 0 ] || ! cmp -s "$scratch/expected" "$scratch/out" || return 0
         if [ $((SECONDS - begun)) -lt 3 ] || [ $SECONDS -ge $guard ]; then break; fi
     done
@@ -61,10 +61,23 @@ messages to the server: 0
 TEXT
 }
 
+# unknowing FOLDER SUFFIX: those that say what to do without an answer. They print the same where answers are lost.
+unknowing() {
+    expect "session_cache$2" "$1/example_session_cache$2" <<'TEXT'
+session of alice
+renewed: it has an hour
+logged out: OKV_ENOTFOUND
+not renewed: OKV_ENOTFOUND
+TEXT
+}
+
 start_server "$socket" --memory 64M
 example_of_hints
 example_of_hints
-examples
-examples
+for _ in 1 2; do
+    examples
+    unknowing "$build/client/examples" ''
+    unknowing "$build/tests" _unanswered
+done
 echo "examples: $failures wrong"
 [ $failures -eq 0 ]
