@@ -171,7 +171,8 @@ check_lengths() {
     local file lines
     for file in "${sources[@]}" "${scripts[@]}"; do
         lines=$(wc -l <"$file")
-        [ "$lines" -le $file_lines_max ] ||
+        # The public header is the manual of the library, too.
+        [ "$lines" -le $file_lines_max ] || [ "$file" = client/include/okv.h ] ||
             complain "a file of $lines lines; the limit is $file_lines_max" <<<"$file:$lines"
     done
     # In this layout only the braces of a function's body stand alone in the first column.

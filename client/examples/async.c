@@ -1,6 +1,6 @@
 /*
- * Asynchronous calls in an event loop: submit as much as the handle takes, sleep on
- * its descriptor, collect what ended.
+ * Asynchronous calls: submit as much as the handle takes, sleep on its descriptor, collect what
+ * ended. A loop with other descriptors is in feature_store.c.
  */
 #include <okv.h>
 #include <poll.h>
@@ -31,7 +31,7 @@ static int collect(okv *db)
         if ((count = okv_poll(db, results, 64)) != 0)
             break;
         struct pollfd fd = {.fd = okv_fd(db), .events = POLLIN};
-        poll(&fd, 1, TIMEOUT_MS); /* other descriptors of the program would be here, too */
+        poll(&fd, 1, TIMEOUT_MS);
     }
     if (count < 0)
         check(db, "poll", count);

@@ -486,11 +486,13 @@ OKV_API int okv_poll(okv *handle, struct okv_result *results, int max);
 OKV_API uint32_t okv_pending(const okv *handle);
 
 /* okv_fd() is for event loops: it becomes readable when an armed handle has something to do: an
- * event, a deadline, a step of connecting again. Arm with okv_arm(), poll once more, then sleep on
- * the descriptor; okv_poll() after it woke, which may be for nothing. The descriptor is the same
- * from okv_open() to okv_close(), which closes it. Returns: okv_fd() the descriptor, okv_arm()
- * OKV_OK or a code. Errors: OKV_EIO or OKV_ENOMEM (the connection cannot be watched: call
- * okv_poll() without sleeping on the descriptor for long), the handle's failure. */
+ * event, a deadline, a step of connecting again; or for nothing. In each turn call okv_poll() once,
+ * then look at the other descriptors. Sleep there only if okv_poll() had no result, nor once more
+ * after okv_arm(). Do not poll until there is none: where operations begin as others end, there
+ * always is one, and the other descriptors starve. The descriptor is the same from okv_open() to
+ * okv_close(), which closes it. Returns: okv_fd() the descriptor, okv_arm() OKV_OK or a code.
+ * Errors: OKV_EIO or OKV_ENOMEM (the connection cannot be watched: call okv_poll() without sleeping
+ * on the descriptor for long), the handle's failure. */
 OKV_API int okv_fd(const okv *handle);
 OKV_API int okv_arm(okv *handle);
 

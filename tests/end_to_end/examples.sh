@@ -59,6 +59,10 @@ TEXT
 100 hits, 100 misses, 0 wrong
 messages to the server: 0
 TEXT
+    expect feature_store <<'TEXT'
+ticks: all, then a signal
+vectors: half there, half absent, 0 failed
+TEXT
 }
 
 # unknowing FOLDER SUFFIX: those that say what to do without an answer. They print the same where answers are lost.
