@@ -73,6 +73,14 @@ renewed: it has an hour
 logged out: OKV_ENOTFOUND
 not renewed: OKV_ENOTFOUND
 TEXT
+    expect "lease$2" "$1/example_lease$2" <<'TEXT'
+b tries: OKV_EEXISTS
+b took over, its token is higher
+a goes on, and sees that its time is over
+a had not looked: fenced
+a renews: it is another's
+two numbers: each once
+TEXT
 }
 
 start_server "$socket" --memory 64M
