@@ -63,6 +63,13 @@ TEXT
 ticks: all, then a signal
 vectors: half there, half absent, 0 failed
 TEXT
+    expect blobs <<'TEXT'
+blob:0: 3145728 bytes, the right ones
+blob:1: 3145728 bytes, the right ones
+blob:2: 3145728 bytes, the right ones
+blob:none: a miss
+values that the server READ: 3
+TEXT
 }
 
 # unknowing FOLDER SUFFIX: those that say what to do without an answer. They print the same where answers are lost.
