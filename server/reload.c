@@ -9,7 +9,8 @@
 #include "server/net/listening.h"
 #include "shared/base/error.h"
 
-#define VALUE_SIZE 120
+#define VALUE_SIZE 8192 /* of all values of an option */
+#define SHOWN_MAX 100
 
 static void log_change(struct okv_server *server, const struct argp_option *option,
                        const struct okv_config *to)
@@ -21,8 +22,8 @@ static void log_change(struct okv_server *server, const struct argp_option *opti
     okv_config_value(to, option, now, sizeof now);
     if (strcmp(before, now) != 0)
         okv_log_say(&server->log, is_reloadable ? OKV_LOG_NOTICE : OKV_LOG_WARNING, "config",
-                    "%s: %s -> %s%s", option->name, *before ? before : "(default)",
-                    *now ? now : "(default)", is_reloadable ? "" : ": restart to apply");
+                    "%s: %.*s -> %.*s%s", option->name, SHOWN_MAX, *before ? before : "(default)",
+                    SHOWN_MAX, *now ? now : "(default)", is_reloadable ? "" : ": restart to apply");
 }
 
 static void log_changes(struct okv_server *server, const struct okv_config *to)
@@ -44,8 +45,17 @@ static void fit(struct okv_server *server, struct okv_config *to)
                     most);
         to->max_clients = most;
     }
-    if (okv_descriptors_raise(to, &diag))
+    /* With the workers and listeners that there are. */
+    struct okv_config *running = malloc(sizeof *running);
+    if (!running)
+        return;
+    *running = server->config;
+    running->max_clients = to->max_clients;
+    running->max_silent = to->max_silent;
+    if (okv_descriptors_raise(running, &diag))
         okv_log_say(&server->log, OKV_LOG_WARNING, "config", "%s", diag.text);
+    to->max_clients = running->max_clients;
+    free(running);
 }
 
 static void copy_reloadable(const struct okv_config *from, struct okv_config *to)

@@ -144,7 +144,8 @@ static int read_welcome(okv *handle, const struct okv_answer *answer, struct okv
         return okv_diag_set(why, rc, "%s speaks another protocol version than this client",
                             link->uri_text);
     bool is_offered = !table->features || handle->reporting.period_ns;
-    if (rc || !is_offered || table->credits > link->credits || table->slot_size > OKV_SLOT_SIZE_DEFAULT)
+    if (rc || !is_offered || table->credits > link->credits ||
+        table->slot_size > OKV_SLOT_SIZE_DEFAULT)
         return okv_diag_set(why, OKV_EPROTO, "%s sent a welcome that makes no sense",
                             link->uri_text);
     rc = handle->transport->set_remote(handle->conn, table->region_address, table->region_length,

@@ -17,7 +17,7 @@ void report_init(okv *handle, uint64_t period_ns)
 
     reporting->period_ns = period_ns;
     reporting->due_ns = UINT64_MAX;
-    reporting->phase =
+    handle->timed_phase =
         period_ns ? handle->link.client_id[0] % TIMED_GETS_ONE_IN : TIMED_GETS_ONE_IN;
 }
 
@@ -39,9 +39,14 @@ void report_link_up(okv *handle)
 {
     struct reporting *reporting = &handle->reporting;
 
+    uint64_t due_ns = handle->link.up_since_ns + reporting->period_ns;
+
     reporting->is_owed = false;
-    reporting->due_ns =
-        is_in_force(handle) ? handle->link.up_since_ns + reporting->period_ns : UINT64_MAX;
+    /* Connections that live shorter than the period put nothing off. */
+    if (!is_in_force(handle))
+        reporting->due_ns = UINT64_MAX;
+    else if (due_ns < reporting->due_ns)
+        reporting->due_ns = due_ns;
 }
 
 bool report_take(okv *handle, struct okv_wire_report *out)

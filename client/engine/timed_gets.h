@@ -13,7 +13,7 @@
 /* Whether it is the next get to end. */
 static inline bool get_is_timed(const okv *handle)
 {
-    return handle->counters.gets % TIMED_GETS_ONE_IN == handle->reporting.phase;
+    return handle->counters.gets % TIMED_GETS_ONE_IN == handle->timed_phase;
 }
 
 static inline void get_time(okv *handle, uint64_t begun_ns, uint64_t now_ns)

@@ -120,6 +120,8 @@ static int take_over(okv *handle, const struct fast_get *get, const struct okv_e
 
     if (rc)
         return rc;
+    /* Before the events: the image alone may end it. */
+    operation->begun_ns = get->begun_ns ? get->begun_ns : now;
     operation->key = get->call->key;
     operation->key_length = (uint32_t)get->call->key_length;
     operation->buffer = get->call->buffer;
@@ -131,7 +133,6 @@ static int take_over(okv *handle, const struct fast_get *get, const struct okv_e
     if (stale)
         engine_catch_up(handle);
     handle->begun_ns = now;
-    operation->begun_ns = get->begun_ns ? get->begun_ns : now;
     return engine_wait_for(handle, operation, result);
 }
 

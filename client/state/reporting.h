@@ -11,7 +11,6 @@
 struct reporting {
     uint64_t period_ns; /* 0: no reports */
     uint64_t due_ns;    /* UINT64_MAX: never on this connection */
-    unsigned phase;     /* of the gets that are timed */
     bool is_owed;       /* the reply to a report: it holds a request slot until then */
     uint16_t request_slot;
     uint64_t sequence;

@@ -26,6 +26,18 @@ static int wildcard_family(const char *host)
     return strcmp(host, "::") == 0 ? AF_INET6 : -1;
 }
 
+/* Two devices of one network device have its address both. */
+static bool is_there(const struct expansion *to, const struct okv_uri *uri, const char *host)
+{
+    for (unsigned i = 0; i < to->count; i++) {
+        const struct okv_uri *there = &to->list[i];
+        if (there->scheme == OKV_SCHEME_RDMA && strcmp(there->host, host) == 0 &&
+            strcmp(there->port, uri->port) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Adds `uri`, at `host` unless that is NULL. */
 static int add(struct expansion *to, const struct okv_uri *uri, const char *host)
 {
@@ -50,6 +62,23 @@ static int add_named_device(struct expansion *to, const struct okv_uri *uri, int
     return rc ? rc : add(to, uri, address);
 }
 
+/* The port's address for a listener, or why it has none. */
+static const char *name_address(const struct expansion *to, const struct okv_port *port,
+                                const struct okv_uri *uri, int family,
+                                char address[OKV_CHOICE_SIZE])
+{
+    const struct okv_gid *gid = okv_port_best_gid(port, family);
+    const char *flaw = okv_port_flaw(port);
+
+    if (!gid)
+        return flaw ? flaw : "has no such address";
+    /* Nearly every port of RoCE has one, whether anybody uses it or not. */
+    if (IN6_IS_ADDR_LINKLOCAL(&gid->raw))
+        return "has link-local addresses only: ?device= may name it";
+    okv_gid_address(gid, address);
+    return is_there(to, uri, address) ? "has the address of another listener" : NULL;
+}
+
 static int add_usable_ports(struct expansion *to, const struct okv_uri *uri, int family)
 {
     const unsigned before = to->count;
@@ -57,15 +86,11 @@ static int add_usable_ports(struct expansion *to, const struct okv_uri *uri, int
 
     for (unsigned i = 0; i < to->ports->count; i++) {
         const struct okv_port *port = &to->ports->list[i];
-        const struct okv_gid *gid = okv_port_best_gid(port, family);
-        if (!gid) {
-            const char *flaw = okv_port_flaw(port);
+        const char *why = name_address(to, port, uri, family, address);
+        int rc = why ? 0 : add(to, uri, address);
+        if (why)
             okv_log_say(to->log, OKV_LOG_NOTICE, "listener", "not on %s port %u, which %s",
-                        port->device, port->number, flaw ? flaw : "has no such address");
-            continue;
-        }
-        okv_gid_address(gid, address);
-        int rc = add(to, uri, address);
+                        port->device, port->number, why);
         if (rc)
             return rc;
     }
@@ -77,13 +102,20 @@ static int add_usable_ports(struct expansion *to, const struct okv_uri *uri, int
                         uri->host);
 }
 
+/* Ports are in the order of their devices. */
+static bool has_several_devices(const struct okv_ports *ports)
+{
+    return ports->count > 1 &&
+           strcmp(ports->list[0].device, ports->list[ports->count - 1].device) != 0;
+}
+
 static int expand(struct expansion *to, const struct okv_uri *uri)
 {
     int family = wildcard_family(uri->host);
 
     if (uri->scheme == OKV_SCHEME_RDMA && uri->device[0])
         return add_named_device(to, uri, family);
-    if (uri->scheme == OKV_SCHEME_RDMA && family >= 0 && to->ports->count > 1)
+    if (uri->scheme == OKV_SCHEME_RDMA && family >= 0 && has_several_devices(to->ports))
         return add_usable_ports(to, uri, family);
     return add(to, uri, NULL);
 }

@@ -262,11 +262,14 @@ bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *sess
         okv_session_end(sessions, session, OKV_SESSION_END_CREDIT);
         return false;
     }
-    session->idle_scans = 0;
     session->keepalive.is_up = true;
-    atomic_store_explicit(&session->requests,
-                          atomic_load_explicit(&session->requests, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
+    /* A client that only gets reports, too, and is as idle as before. */
+    if (okv_immediate_opcode(request->immediate) != OKV_OP_REPORT) {
+        session->idle_scans = 0;
+        atomic_store_explicit(&session->requests,
+                              atomic_load_explicit(&session->requests, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
+    }
     /* Nobody of the database waits, so it takes nobody's turn. */
     if (TAILQ_EMPTY(&sessions->ready[session->database]) && !okv_session_oldest(session) &&
         has_share(sessions, session)) {

@@ -6,6 +6,8 @@
 
 /* A nanosecond of a session's life accounts for this much of each figure: a terabyte a second. */
 #define SHARE_PER_NS 1024u
+/* It accounts for one timed get in so many: a handle times one of 64. */
+#define NS_PER_TIMED_GET 1024u
 
 static uint64_t sum_up_to(uint64_t sum, uint64_t increment, uint64_t most)
 {
@@ -17,6 +19,8 @@ static uint64_t sum_up_to(uint64_t sum, uint64_t increment, uint64_t most)
 /* Other workers add to the same sum. */
 static void add(atomic_uint_fast64_t *sum, uint64_t increment)
 {
+    if (increment == 0)
+        return;
     uint64_t before = atomic_load_explicit(sum, memory_order_relaxed);
 
     while (!atomic_compare_exchange_weak_explicit(sum, &before,
@@ -36,6 +40,22 @@ static void add_share(atomic_uint_fast64_t *share, atomic_uint_fast64_t *sum, ui
     add(sum, after - before);
 }
 
+/* Adds the times of gets, all or none of them. */
+static void add_times(struct okv_report_share *share, struct okv_client_times *times,
+                      const struct okv_report *report, uint64_t age_ns, uint64_t most)
+{
+    uint64_t timed = share->timed;
+
+    for (unsigned i = 0; i < OKV_REPORT_CELLS; i++)
+        timed += report->cells[i];
+    if (timed > age_ns / NS_PER_TIMED_GET)
+        return;
+    share->timed = timed;
+    add_share(&share->get_ns, &times->get_ns, report->get_ns, most);
+    for (unsigned i = 0; i < OKV_REPORT_CELLS; i++)
+        add(&times->cells[i], report->cells[i]);
+}
+
 int okv_session_report(struct okv_sessions *sessions, struct okv_session *session,
                        const uint8_t *bytes, size_t length)
 {
@@ -47,13 +67,12 @@ int okv_session_report(struct okv_sessions *sessions, struct okv_session *sessio
 
     if (rc)
         return rc;
-    uint64_t most = (okv_clock_ns() - session->created_ns) * SHARE_PER_NS;
+    uint64_t age_ns = okv_clock_ns() - session->created_ns;
+    uint64_t most = age_ns > UINT64_MAX / SHARE_PER_NS ? UINT64_MAX : age_ns * SHARE_PER_NS;
 #define ADD(name) add_share(&share->name, &counts->client_##name, report.name, most);
     OKV_REPORT_LIST(ADD)
 #undef ADD
-    add_share(&share->get_ns, &database->client_times.get_ns, report.get_ns, most);
-    for (unsigned i = 0; i < OKV_REPORT_CELLS; i++)
-        add(&database->client_times.cells[i], report.cells[i]);
+    add_times(share, &database->client_times, &report, age_ns, most);
     OKV_STATS_ADD(counts, client_reports, 1);
     return 0;
 }

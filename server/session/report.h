@@ -1,5 +1,5 @@
-/* What clients say of their gets: docs/protocol.md section 2.6. Nobody checks it, so a session has a
- * share of the sums that its age limits. */
+/* What clients say of their gets: docs/protocol.md section 2.6. Nobody checks it, so a session has
+ * a share of the sums that its age limits. */
 #ifndef OKV_SERVER_SESSION_REPORT_H
 #define OKV_SERVER_SESSION_REPORT_H
 
@@ -20,6 +20,7 @@ struct okv_report_share {
     OKV_REPORT_LIST(OKV_REPORT_FIELD)
     OKV_REPORT_FIELD(get_ns)
 #undef OKV_REPORT_FIELD
+    uint64_t timed; /* gets in the histogram; its worker's alone */
 };
 
 /* Adds a report. OKV_EPROTO: it is none, or the client did not offer to report. */

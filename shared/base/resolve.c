@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <resolv.h>
 #include <stdbool.h>
@@ -60,13 +61,26 @@ void okv_host_text(const struct sockaddr *address, char *out, size_t size)
         snprintf(out, size, "?");
 }
 
+/* A link-local address is of no use without its zone. */
+static void add_zone(const struct sockaddr *address, char *host, size_t size)
+{
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)address;
+    char zone[IF_NAMESIZE];
+    size_t length = strlen(host);
+
+    if (address->sa_family == AF_INET6 && in6->sin6_scope_id &&
+        if_indextoname(in6->sin6_scope_id, zone))
+        snprintf(host + length, size - length, "%%%s", zone);
+}
+
 void okv_address_text(const struct sockaddr *address, char *out, size_t size)
 {
     /* The port has the same offset in both families. */
     unsigned port = ntohs(((const struct sockaddr_in *)(const void *)address)->sin_port);
-    char host[INET6_ADDRSTRLEN];
+    char host[INET6_ADDRSTRLEN + IF_NAMESIZE];
 
     okv_host_text(address, host, sizeof host);
+    add_zone(address, host, sizeof host);
     if (host[0] == '?')
         snprintf(out, size, "?");
     else

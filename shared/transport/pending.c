@@ -19,8 +19,9 @@ static void set_timer(const struct okv_pending *pending)
     struct itimerspec when = {0};
 
     if (pending->oldest) {
-        when.it_value.tv_sec = (time_t)(pending->oldest->drop_at_ns / 1000000000u);
-        when.it_value.tv_nsec = (long)(pending->oldest->drop_at_ns % 1000000000u);
+        uint64_t at_ns = pending->oldest->arrived_ns + pending->silence_ns;
+        when.it_value.tv_sec = (time_t)(at_ns / 1000000000u);
+        when.it_value.tv_nsec = (long)(at_ns % 1000000000u);
     }
     timerfd_settime(pending->timer, TFD_TIMER_ABSTIME, &when, NULL);
 }
@@ -131,15 +132,25 @@ static struct okv_pending_client *one_too_many(const struct okv_pending *pending
     return first;
 }
 
+static void drop_overdue(struct okv_pending *pending)
+{
+    uint64_t now = okv_clock_ns();
+
+    while (pending->oldest && now - pending->oldest->arrived_ns >= pending->silence_ns)
+        drop(pending, pending->oldest);
+    set_timer(pending); /* also makes its descriptor unreadable */
+}
+
 int okv_pending_add(struct okv_pending *pending, struct okv_pending_client *client)
 {
     int errnum = watch(pending, client->sock, client);
 
     if (errnum)
         return errnum;
-    if (pending->count >= pending->max)
+    while (pending->count >= pending->max && pending->count > 0)
         drop(pending, one_too_many(pending));
-    client->drop_at_ns = okv_clock_ns() + pending->silence_ns;
+    client->arrived_ns = okv_clock_ns();
+    drop_overdue(pending); /* the time may have become shorter */
     client->ahead = count_from(pending, client->from);
     client->previous = pending->newest;
     client->next = NULL;
@@ -152,15 +163,6 @@ int okv_pending_add(struct okv_pending *pending, struct okv_pending_client *clie
     if (pending->oldest == client)
         set_timer(pending);
     return 0;
-}
-
-static void drop_overdue(struct okv_pending *pending)
-{
-    uint64_t now = okv_clock_ns();
-
-    while (pending->oldest && pending->oldest->drop_at_ns <= now)
-        drop(pending, pending->oldest);
-    set_timer(pending); /* also makes its descriptor unreadable */
 }
 
 int okv_pending_wait(struct okv_pending *pending, struct okv_pending_client **client)

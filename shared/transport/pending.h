@@ -20,7 +20,7 @@
 struct okv_pending_client {
     int sock;
     const char *from; /* the host, or the user of this one, that it belongs to */
-    uint64_t drop_at_ns;
+    uint64_t arrived_ns;
     unsigned ahead; /* older ones from there */
     struct okv_pending_client *previous, *next;
 };

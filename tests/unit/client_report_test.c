@@ -3,10 +3,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "client/engine/timed_gets.h"
+#include "shared/base/clock.h"
 #include "shared/format/report.h"
 #include "tests/support/stub_client.h"
 
@@ -283,6 +285,26 @@ static void some_gets_are_timed(void **state)
     assert_int_equal(sum_of_cells(handle->reporting.cells), 4);
 }
 
+/* The handle last looked at the clock when it was opened. A get that its image decides only off the
+ * fast path is timed from its own begin all the same. */
+static void a_get_that_leaves_the_fast_path_is_timed_from_its_begin(void **state)
+{
+    char key[16], value[8];
+
+    (void)state;
+    stub_key(key, 3, STUB_DEPTH, 0);
+    struct okv_entry entry = stub_inline(key, "value");
+    entry.expiry_ms = UINT64_C(1) << 45;
+    stub_bucket(3, STUB_DEPTH, &entry, 1);
+    open_with(4, 0);
+    while (sum_of_cells(handle->reporting.cells) == 0) {
+        handle->begun_ns = 0;
+        assert_int_equal(okv_get(handle, key, strlen(key), value, sizeof value, NULL, NULL),
+                         OKV_OK);
+    }
+    assert_true(handle->reporting.get_ns < okv_clock_ns() / 2);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
@@ -297,6 +319,7 @@ int main(void)
         TEST(a_report_that_is_lost_holds_no_credit),
         TEST(a_wrong_reply_ends_the_handle),
         TEST(some_gets_are_timed),
+        TEST(a_get_that_leaves_the_fast_path_is_timed_from_its_begin),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -200,8 +200,9 @@ static void everywhere_is_each_usable_port(void **state)
                         "/a\n10.0.0.1\nfd00::7\n");
     assert_string_equal(listeners(tree, (const char *[]){"rdma://0.0.0.0:80", NULL}, 0),
                         "10.0.0.1\n");
-    assert_string_equal(listeners(tree, (const char *[]){"rdma://[::]", NULL}, 0),
-                        "fe80::202:c9ff:fe00:1%eth1\nfd00::7\n");
+    assert_string_equal(listeners(tree, (const char *[]){"rdma://[::]", NULL}, 0), "fd00::7\n");
+    assert_string_equal(listeners(tree, (const char *[]){"rdma://[::]?device=mlx5_0", NULL}, 0),
+                        "fe80::202:c9ff:fe00:1%eth1\n");
     assert_string_equal(listeners(tree, (const char *[]){"rdma://*?device=rxe0", NULL}, 0),
                         "fd00::7\n");
     assert_string_equal(
@@ -222,8 +223,23 @@ static void one_device_has_the_transports_wildcard(void **state)
     sysfs_tree_put_port(tree, "rxe0", "1");
     sysfs_tree_put_gid(tree, "rxe0", "1", "1", SYSFS_MAPPED, "RoCE v2", "eth3");
     assert_string_equal(listeners(tree, (const char *[]){"rdma://*", NULL}, 0), "*\n");
+    sysfs_tree_put_port(tree, "rxe0", "2");
+    assert_string_equal(listeners(tree, (const char *[]){"rdma://*", NULL}, 0), "*\n");
     sysfs_tree_put_port(tree, "rxe1", "1");
     assert_string_equal(listeners(tree, (const char *[]){"rdma://*", NULL}, 0), "10.0.0.1\n");
+}
+
+static void one_address_has_one_listener(void **state)
+{
+    struct sysfs_tree *tree = *state;
+
+    sysfs_tree_put_port(tree, "rxe1", "1");
+    sysfs_tree_put_gid(tree, "rxe1", "1", "1", SYSFS_MAPPED, "RoCE v2", "eth1");
+    assert_string_equal(listeners(tree, (const char *[]){"rdma://*", NULL}, 0),
+                        "10.0.0.1\nfd00::7\n");
+    assert_string_equal(
+        listeners(tree, (const char *[]){"rdma://0.0.0.0", "rdma://0.0.0.0:80", NULL}, 0),
+        "10.0.0.1\n10.0.0.1\n");
 }
 
 static void nothing_usable_is_explained(void **state)
@@ -265,6 +281,7 @@ int main(void)
                                         machine_close),
         cmocka_unit_test_setup_teardown(one_device_has_the_transports_wildcard, machine_open,
                                         machine_close),
+        cmocka_unit_test_setup_teardown(one_address_has_one_listener, machine_open, machine_close),
         cmocka_unit_test_setup_teardown(nothing_usable_is_explained, machine_open, machine_close),
         cmocka_unit_test_setup_teardown(more_listeners_than_there_may_be_are_refused, machine_open,
                                         machine_close),

@@ -74,6 +74,21 @@ static void a_flood_crowds_out_itself(void **state)
     assert_true(is_here(41));
 }
 
+/* Limits that become lower hold for those who are there already. */
+static void lower_limits_hold_at_once(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 20; i++)
+        add("flood");
+    pending.max = 4;
+    add("flood");
+    assert_int_equal(pending.count, 4);
+    pending.silence_ns = 0;
+    unsigned last = add("honest");
+    assert_int_equal(pending.count, 1);
+    assert_true(is_here(last));
+}
+
 static void one_who_comes_amid_a_flood_stays(void **state)
 {
     (void)state;
@@ -138,6 +153,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         PENDING_TEST(a_flood_crowds_out_itself),
+        PENDING_TEST(lower_limits_hold_at_once),
         PENDING_TEST(one_who_comes_amid_a_flood_stays),
         PENDING_TEST(the_larger_of_two_floods_makes_room),
         PENDING_TEST(one_that_was_removed_counts_no_more),

@@ -63,6 +63,8 @@ static void reports_add_up(void **state)
     assert_int_equal(stat_of(&times->cells[53]), 6);
     assert_int_equal(stat_of(&fixture->clients[0].session->report.gets), 10);
     assert_int_equal(stat_of(&fixture->clients[1].session->report.gets), 5);
+    /* They make nobody busy. */
+    assert_int_equal(stat_of(&fixture->clients[0].session->requests), 0);
     /* What a session reported stays when it is gone. */
     arrive(fixture, 1, OKV_OP_GOODBYE, 3, &report);
     assert_true(fixture->clients[1].closed);
@@ -95,7 +97,12 @@ static void a_liar_has_a_share(void **state)
 {
     struct fixture *fixture = *state;
     struct okv_counts *counts = &fixture->core.database->counts;
-    const struct okv_report lie = {.gets = UINT64_MAX, .hits = UINT64_MAX, .reads = UINT64_MAX},
+    const struct okv_client_times *times = &fixture->core.database->client_times;
+    const struct okv_report lie = {.gets = UINT64_MAX,
+                                   .hits = UINT64_MAX,
+                                   .reads = UINT64_MAX,
+                                   .get_ns = 1,
+                                   .cells = {[53] = UINT32_MAX}},
                             truth = {.gets = 7, .hits = 7, .reads = 7};
 
     arrive(fixture, 0, OKV_OP_REPORT, 1, &lie);
@@ -107,6 +114,9 @@ static void a_liar_has_a_share(void **state)
     arrive(fixture, 1, OKV_OP_REPORT, 1, &truth);
     assert_int_equal(stat_of(&counts->client_gets), share + 7);
     assert_int_equal(stat_of(&fixture->clients[1].session->report.gets), 7);
+    /* A timed get takes its time, and so many fit into no hour. */
+    assert_int_equal(stat_of(&times->cells[53]), 0);
+    assert_int_equal(stat_of(&times->get_ns), 0);
     /* Sums stop. */
     atomic_store(&counts->client_reads, UINT64_MAX - 3);
     arrive(fixture, 1, OKV_OP_REPORT, 2, &truth);

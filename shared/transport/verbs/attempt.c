@@ -72,7 +72,9 @@ static int on_address(struct verbs_connecting *c)
 {
     struct verbs_attempt *a = &c->attempt;
     struct ibv_device_attr attr;
-    int rc = okv_verbs_check_device(a->id->verbs, &attr, &c->diag);
+    int rc = okv_verbs_check_named(a->id->verbs, &c->uri, &c->diag);
+    if (rc == 0)
+        rc = okv_verbs_check_device(a->id->verbs, &attr, &c->diag);
     if (rc)
         return rc;
     a->reads_out = verbs_at_most(attr.max_qp_init_rd_atom, VERBS_READ_DEPTH);

@@ -148,10 +148,14 @@ static bool choose_next(struct verbs_connecting *c, int rc)
         c->attempts++;
         return true;
     }
-    /* Only a wrong address or a host that is down leads to the next address. */
-    if ((rc != OKV_EADDRESS && rc != OKV_ETIMEDOUT) || !c->address->ai_next)
+    /* Only a wrong address or a host that is down leads to the next address, of the source's kind.
+     */
+    const struct addrinfo *next = c->address->ai_next;
+    while (next && c->source && next->ai_family != c->source->ai_family)
+        next = next->ai_next;
+    if ((rc != OKV_EADDRESS && rc != OKV_ETIMEDOUT) || !next)
         return false;
-    c->address = c->address->ai_next;
+    c->address = next;
     c->attempts = 1;
     return true;
 }

@@ -116,6 +116,19 @@ int okv_verbs_check_device(struct ibv_context *verbs, struct ibv_device_attr *at
     return 0;
 }
 
+int okv_verbs_check_named(struct ibv_context *verbs, const struct okv_uri *uri,
+                          struct okv_diag *diag)
+{
+    const char *name = ibv_get_device_name(verbs->device);
+
+    if (!uri->device[0] || strcmp(uri->device, name) == 0)
+        return 0;
+    return okv_diag_set(diag, OKV_EADDRESS,
+                        "the connection manager takes %s for the address of %s, which both have: "
+                        "name %s, or give %s an address of its own",
+                        name, uri->device, name, uri->device);
+}
+
 static const char *gid_type_name(uint32_t type)
 {
     switch (type) {

@@ -158,6 +158,8 @@ static int listen_on(struct verbs_listener *l, const struct okv_uri *uri,
     if (rc == 0)
         rc = choose_device(l, diag);
     if (rc == 0)
+        rc = okv_verbs_check_named(l->verbs, uri, diag);
+    if (rc == 0)
         rc = okv_verbs_check_device(l->verbs, &attr, diag);
     for (unsigned i = 0; rc == 0 && i < count; i++)
         rc = share_region(l, &regions[i], diag);

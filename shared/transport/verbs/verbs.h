@@ -292,6 +292,9 @@ int okv_verbs_context(struct ibv_context *managed, struct ibv_context **out, str
 /* Queries the device; refuses one that cannot do what the protocol needs. */
 int okv_verbs_check_device(struct ibv_context *verbs, struct ibv_device_attr *attr,
                            struct okv_diag *diag);
+/* OKV_EADDRESS: it is not the device that `uri` names. */
+int okv_verbs_check_named(struct ibv_context *verbs, const struct okv_uri *uri,
+                          struct okv_diag *diag);
 /* Names all RDMA devices, separated by commas; returns how many there are. */
 int okv_verbs_device_names(char *out, size_t size);
 /* "rxe0 port 1, GID 1 ::ffff:10.9.9.1 (RoCE v2), path MTU 4096, ethernet" */
