@@ -21,7 +21,7 @@ struct okv_database {
     uint64_t session_base;                /* ids of sessions are above it; 0 without a log */
     struct okv_counts counts;
     struct okv_client_times client_times;
-    atomic_uint reporting; /* sessions of clients that report */
+    atomic_uint reporting;         /* sessions of clients that report */
     atomic_uint_fast64_t reserved; /* bytes of extents of long writes under way */
     atomic_bool is_exceeded;       /* besides these, one has more than its share */
     uint32_t id;                   /* okv_database_id() */
