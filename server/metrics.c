@@ -19,6 +19,7 @@
 #define IDLE_S 10u
 #define BACKLOG 8
 #define FIGURES_MAX 160
+#define CLIENT_TIMES "okv_client_get_seconds"
 
 /* ---- names ---- */
 
@@ -47,6 +48,8 @@ static const struct description gauges[] = {
     OKV_STATS_NOW_LIST(DESCRIPTION)
 #undef DESCRIPTION
         {"uptime_ms", "time since the start"},
+    {"pid", "process id"},
+    {"resident_bytes", "memory of the process, regions included as far as they were used"},
     {"workers", "threads that serve requests"},
     {"max_clients", "most clients at once"},
     {"reply_caches", "clients whose last writes are remembered"},
@@ -61,6 +64,7 @@ static const struct description gauges[] = {
     {"overflow_buckets", "pages of buckets beyond the first"},
     {"bucket_bytes", "bytes of a bucket"},
     {"segment_bytes", "bytes of a segment of the index"},
+    {"used_bytes", "bytes of it in use"},
     {"region_bytes", "bytes of the registered memory"},
     {"superblock_bytes", "bytes of the region's head"},
     {"index_bytes", "bytes of the index"},
@@ -138,7 +142,7 @@ static void collect(void *user, const char *name, uint64_t value)
 {
     struct figures *figures = user;
 
-    if (figures->count < FIGURES_MAX && strcmp(name, "boot_id") != 0)
+    if (figures->count < FIGURES_MAX)
         figures->list[figures->count++] = (struct figure){name, value};
 }
 
@@ -223,6 +227,34 @@ static void write_databases(FILE *page, const struct okv_server *server,
         }
 }
 
+/* A power of two of nanoseconds has two cells; one sample is enough for both. */
+static void write_times(FILE *page, const char *database, const struct okv_client_times *times)
+{
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < OKV_REPORT_CELLS; i++) {
+        count += atomic_load(&times->cells[i]);
+        if (i % 2 == 0)
+            fprintf(page, CLIENT_TIMES "_bucket{database=\"%s\",le=\"%.9f\"} %llu\n", database,
+                    (double)okv_report_cell_end(i) / 1e9, (unsigned long long)count);
+    }
+    fprintf(page,
+            CLIENT_TIMES "_bucket{database=\"%s\",le=\"+Inf\"} %llu\n" CLIENT_TIMES
+                         "_sum{database=\"%s\"} %.9f\n" CLIENT_TIMES
+                         "_count{database=\"%s\"} %llu\n",
+            database, (unsigned long long)count, database,
+            (double)atomic_load(&times->get_ns) / 1e9, database, (unsigned long long)count);
+}
+
+static void write_all_times(FILE *page, const struct okv_server *server)
+{
+    fputs("# HELP " CLIENT_TIMES " time of a get at clients, of one in 64\n"
+          "# TYPE " CLIENT_TIMES " histogram\n",
+          page);
+    for (unsigned i = 0; i < server->database_count; i++)
+        write_times(page, server->config.databases[i].name, &server->databases[i].client_times);
+}
+
 /* Returns the page to free(), or NULL without memory. */
 static char *render(struct okv_server *server, size_t *length)
 {
@@ -236,6 +268,7 @@ static char *render(struct okv_server *server, size_t *length)
     for (unsigned i = 0; i < server->database_count; i++)
         okv_stats_each(server, &server->databases[i], collect, &figures[i]);
     write_databases(out, server, figures);
+    write_all_times(out, server);
     if (fclose(out)) {
         free(page);
         page = NULL;

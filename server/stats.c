@@ -1,9 +1,11 @@
 #include "server/stats.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "server/durable.h"
 #include "server/server.h"
@@ -29,6 +31,20 @@ static uint64_t cpu_ms(void)
 
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
     return (uint64_t)used.tv_sec * 1000u + (uint64_t)used.tv_nsec / 1000000u;
+}
+
+/* 0: the system does not say. */
+static uint64_t resident_bytes(void)
+{
+    FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long long pages = 0;
+
+    if (!file)
+        return 0;
+    if (fscanf(file, "%*u %llu", &pages) != 1)
+        pages = 0;
+    fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 static void write_items(const struct writer *writer, struct okv_store *store)
@@ -68,6 +84,7 @@ static void write_region(const struct writer *writer, struct okv_store *store)
     uint64_t reached = okv_heap_reached(&store->heap);
     uint64_t used = okv_heap_used(&store->heap) - slack;
 
+    write_figure(writer, "used_bytes", OKV_HEAP_OFFSET + used);
     write_figure(writer, "region_bytes", store->length);
     write_figure(writer, "superblock_bytes", OKV_HEAP_OFFSET);
     write_figure(writer, "index_bytes", index);
@@ -158,7 +175,9 @@ static void write_server(const struct writer *writer, struct okv_server *server)
 {
     struct okv_stats *stats = &server->stats;
 
+    write_figure(writer, "pid", (uint64_t)getpid());
     write_figure(writer, "cpu_ms", cpu_ms());
+    write_figure(writer, "resident_bytes", resident_bytes());
     write_figure(writer, "workers", server->config.workers);
     write_figure(writer, "max_clients", server->config.max_clients);
 #define OKV_STATS_WRITE(name, text) write_figure(writer, #name, atomic_load(&stats->name));
@@ -172,7 +191,6 @@ static void write_database(const struct writer *writer, struct okv_server *serve
 {
     struct okv_counts *counts = &database->counts;
 
-    write_figure(writer, "boot_id", server->boot_id);
     write_figure(writer, "uptime_ms", okv_server_clock_ms(server) - 1);
     write_figure(writer, "reply_caches", okv_reply_caches_count(&database->reply_caches));
     write_items(writer, &database->store);
@@ -205,12 +223,15 @@ struct lines {
     size_t used; /* bytes so far; those beyond `size` are not written */
 };
 
-static void add_line(void *user, const char *name, uint64_t value)
+__attribute__((format(printf, 2, 3))) static void add_text(struct lines *lines, const char *format,
+                                                           ...)
 {
-    struct lines *lines = user;
-    char line[96];
-    size_t length = (size_t)snprintf(line, sizeof line, "%s %" PRIu64 "\n", name, value);
+    char line[512];
+    va_list arguments;
 
+    va_start(arguments, format);
+    size_t length = (size_t)vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
     if (lines->used < lines->size) {
         size_t room = lines->size - lines->used;
         memcpy(lines->out + lines->used, line, length < room ? length : room);
@@ -218,14 +239,30 @@ static void add_line(void *user, const char *name, uint64_t value)
     lines->used += length;
 }
 
+static void add_line(void *user, const char *name, uint64_t value)
+{
+    add_text(user, "%s %" PRIu64 "\n", name, value);
+}
+
+/* The command-line program takes the first line for the beginning of what is the server's. */
+static void add_server(struct lines *lines, struct okv_server *server)
+{
+    add_text(lines, "version %s\n", OKV_VERSION);
+    for (unsigned i = 0; i < server->listener_count; i++)
+        add_text(lines, "listener_%u %s %s\n", i + 1, server->listeners[i]->where,
+                 server->listeners[i]->how);
+    okv_stats_each(server, NULL, add_line, lines);
+}
+
 size_t okv_stats_render(struct okv_server *server, struct okv_database *database, bool with_server,
                         char *out, size_t size)
 {
     struct lines lines = {.out = out, .size = size};
 
+    add_text(&lines, "boot_id %016" PRIx64 "\n", server->boot_id);
     okv_stats_each(server, database, add_line, &lines);
     if (with_server)
-        okv_stats_each(server, NULL, add_line, &lines);
+        add_server(&lines, server);
     return lines.used;
 }
 
@@ -233,6 +270,6 @@ size_t okv_stats_render_server(struct okv_server *server, char *out, size_t size
 {
     struct lines lines = {.out = out, .size = size};
 
-    okv_stats_each(server, NULL, add_line, &lines);
+    add_server(&lines, server);
     return lines.used;
 }

@@ -134,8 +134,9 @@ struct okv_stats {
  * static. */
 void okv_stats_each(struct okv_server *server, struct okv_database *database,
                     void (*visit)(void *user, const char *name, uint64_t value), void *user);
-/* Writes all numbers of one database, and of the server when `with_server`, without a NUL. Returns
- * the length. If that is more than `size`, the text is incomplete. */
+/* Writes all of one database, and of the server when `with_server`, without a NUL: numbers, boot
+ * id, and what is text, such as the listeners. Returns the length. If that is more than `size`, the
+ * text is incomplete. */
 size_t okv_stats_render(struct okv_server *server, struct okv_database *database, bool with_server,
                         char *out, size_t size);
 /* The same of the server alone. */

@@ -333,6 +333,29 @@ const char *cli_ttl_text(int64_t ttl_ms, char text[CLI_TTL_TEXT])
     return text;
 }
 
+bool cli_uri_names_database(const struct cli *cli, const char *command)
+{
+    if (!strstr(cli->server, "?database=") && !strstr(cli->server, "&database="))
+        return false;
+    fprintf(stderr, "okv: %s: leave the database out of the URI; --database names the one to ask\n",
+            command);
+    return true;
+}
+
+const char *cli_short_number(double number, char text[16])
+{
+    static const char units[] = " kMGTP";
+    size_t unit = 0;
+
+    while (number >= 1000 && units[unit + 1]) {
+        number /= 1000;
+        unit++;
+    }
+    int digits = unit == 0 || number >= 100 ? 0 : number >= 10 ? 1 : 2;
+    snprintf(text, 16, "%.*f%.*s", digits, number, unit > 0, &units[unit]);
+    return text;
+}
+
 static int compare_samples(const void *a, const void *b)
 {
     uint64_t left = *(const uint64_t *)a;

@@ -110,6 +110,12 @@ int64_t cli_ttl(struct argp_state *state, const char *option, const char *text);
 #define CLI_TTL_TEXT 24
 const char *cli_ttl_text(int64_t ttl_ms, char text[CLI_TTL_TEXT]);
 
+/* With three digits, as 12.3M. */
+const char *cli_short_number(double number, char text[16]);
+
+/* Says so if the URI names a database, for a command that goes through all. */
+bool cli_uri_names_database(const struct cli *cli, const char *command);
+
 /* Sorts the samples; cli_percentile() needs them sorted and count above 0. */
 void cli_samples_sort(uint64_t *samples, size_t count);
 uint64_t cli_percentile(const uint64_t *samples, size_t count, double percent);

@@ -68,11 +68,14 @@ int cli_fetch_stat(okv *handle, const char *command, char **text)
     }
 }
 
-/* A statistic as a JSON number where one can hold it exactly, else as a string. */
-static json_t *json_statistic(const char *text)
+/* A statistic as a JSON number where one can hold it exactly, else as a string. An id may have
+ * decimal digits only. */
+static json_t *json_statistic(const char *name, const char *text)
 {
     char *end = NULL;
 
+    if (strcmp(name, "boot_id") == 0 || strcmp(name, "version") == 0)
+        return json_string(text);
     errno = 0;
     long long whole = strtoll(text, &end, 10);
     if (end != text && *end == '\0' && errno == 0)
@@ -94,7 +97,7 @@ static json_t *json_figures(char *text)
         if (!space)
             continue;
         *space = '\0';
-        json_object_set_new(figures, line, json_statistic(space + 1));
+        json_object_set_new(figures, line, json_statistic(line, space + 1));
     }
     return figures;
 }
@@ -184,10 +187,10 @@ static void cut_server(char *text, const char *server)
 static bool is_summable(const char *name)
 {
     static const char *const others[] = {
-        "boot_id",       "uptime_ms",         "extra_reads_per_1000", "bucket_bytes",
-        "segment_bytes", "batch_records_p50", "batch_records_max",    "sync_p50_us",
-        "sync_p99_us",   "sync_max_us",       "snapshot_ms",          "snapshot_age_ms",
-        "recovery_ms"};
+        "uptime_ms",         "extra_reads_per_1000", "bucket_bytes",    "segment_bytes",
+        "batch_records_p50", "batch_records_max",    "sync_p50_us",     "sync_p99_us",
+        "sync_max_us",       "snapshot_ms",          "snapshot_age_ms", "recovery_ms",
+        "client_get_p50_ns", "client_get_p99_ns"};
 
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(name, others[i]) == 0)
@@ -318,11 +321,8 @@ int cli_stat(struct cli *cli, int argc, char **argv)
     struct stat_arguments arguments = {.cli = cli};
 
     argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    if (arguments.all && (strstr(cli->server, "?database=") || strstr(cli->server, "&database="))) {
-        fprintf(stderr, "okv: stat --all: leave the database out of the URI; --database names the "
-                        "one to ask\n");
+    if (arguments.all && cli_uri_names_database(cli, "stat --all"))
         return CLI_USAGE;
-    }
     int status = cli_connect(cli, 0);
     if (status != CLI_DONE)
         return status;

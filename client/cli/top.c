@@ -80,14 +80,19 @@ static error_t parse_top(int key, char *text, struct argp_state *state)
 }
 
 /* 0: the server does not say; a log's figures are there with a log only. */
-static uint64_t figure(const char *text, const char *name)
+static uint64_t number(const char *text, const char *name, int base)
 {
     size_t length = strlen(name);
 
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
         if (strncmp(line, name, length) == 0 && line[length] == ' ')
-            return strtoull(line + length + 1, NULL, 10);
+            return strtoull(line + length + 1, NULL, base);
     return 0;
+}
+
+static uint64_t figure(const char *text, const char *name)
+{
+    return number(text, name, 10);
 }
 
 static int take(struct cli *cli, struct sample *sample)
@@ -97,28 +102,14 @@ static int take(struct cli *cli, struct sample *sample)
 
     if (rc != OKV_OK)
         return rc;
-    *sample = (struct sample){
-        .ns = okv_clock_ns(), .boot_id = figure(text, "boot_id"), .cpu_ms = figure(text, "cpu_ms")};
+    *sample = (struct sample){.ns = okv_clock_ns(),
+                              .boot_id = number(text, "boot_id", 16),
+                              .cpu_ms = figure(text, "cpu_ms")};
     for (size_t i = 0; i < COLUMN_COUNT; i++)
         for (const char *const *name = columns[i].figures; *name; name++)
             sample->values[i] += figure(text, *name);
     free(text);
     return OKV_OK;
-}
-
-/* With three digits, as 12.3M. */
-static const char *short_number(double number, char text[16])
-{
-    static const char units[] = " kMGTP";
-    size_t unit = 0;
-
-    while (number >= 1000 && units[unit + 1]) {
-        number /= 1000;
-        unit++;
-    }
-    int digits = unit == 0 || number >= 100 ? 0 : number >= 10 ? 1 : 2;
-    snprintf(text, 16, "%.*f%.*s", digits, number, unit > 0, &units[unit]);
-    return text;
 }
 
 /* What column i says of the time between two samples. A server that started again counts from 0. */
@@ -153,7 +144,7 @@ static void print_line(const struct sample *before, const struct sample *now)
     char text[16];
 
     for (size_t i = 0; i < COLUMN_COUNT; i++)
-        printf("%8s", short_number(value_of(before, now, i), text));
+        printf("%8s", cli_short_number(value_of(before, now, i), text));
     printf("%8.0f\n", cpu_percent(before, now));
 }
 

@@ -110,7 +110,7 @@ by_udp() {
     same 'their URIs' "$(jq -r 'map(.uris | join(",")) | join(" ")' "$scratch/list")" "$first $second"
     same 'items, roughly' "$(jq '.[0].items' "$scratch/list")" 120
     same 'boot id' "$(jq -r '.[0].boot_id' "$scratch/list")" \
-        "$(printf %016x "$("$okv" -s "$first" stat | sed -n 's/^boot_id //p')")"
+        "$("$okv" -s "$first" stat | sed -n 's/^boot_id //p')"
     same 'version' "okv $(jq -r '.[0].version' "$scratch/list")" "$("$okv" --version | head -n 1)"
     shows "alpha $("$okv" --version | head -n 1 | cut -d ' ' -f 2) boot_id"
     says 1 'no server answered' "$okv" discover --group 239.192.1.1 -t 200ms
