@@ -88,7 +88,7 @@ static bool is_due(uint64_t *at_ns, uint64_t now_ns, uint64_t interval_ns, bool 
  * does one with more events to come: a session's request may be among them. */
 static void scan_sessions(struct okv_worker *worker)
 {
-    uint64_t now_ns = worker->now_ns;
+    uint64_t now_ns = worker->sessions.now_ns;
     bool is_late = false, ignored;
     bool is_scan = is_due(&worker->scan_ns, now_ns, okv_sessions_scan_ns(worker->server), &is_late);
     bool is_tick = is_due(&worker->tick_ns, now_ns, okv_sessions_tick_ns(worker->server), &ignored);
@@ -133,7 +133,7 @@ static unsigned pass(struct okv_worker *worker)
 
     atomic_fetch_add_explicit(&worker->passes, 1, memory_order_relaxed);
     okv_sessions_begin_pass(&worker->sessions);
-    worker->now_ns = okv_clock_ns();
+    worker->sessions.now_ns = okv_clock_ns();
     worker->has_more = false;
     unsigned done = poll_endpoints(worker);
     done += okv_sessions_run_held(&worker->sessions);
@@ -154,7 +154,7 @@ static unsigned pass(struct okv_worker *worker)
     if (done)
         worker->idle_ns = 0;
     else if (!worker->idle_ns)
-        worker->idle_ns = worker->now_ns;
+        worker->idle_ns = worker->sessions.now_ns;
     return done;
 }
 
@@ -242,7 +242,7 @@ static void progress(struct okv_worker *worker, int longest_sleep_ms)
 {
     if (pass(worker) > 0)
         return;
-    if (worker->now_ns - worker->idle_ns < spin_ns(worker))
+    if (worker->sessions.now_ns - worker->idle_ns < spin_ns(worker))
         sched_yield();
     else
         sleep_until_event(worker, longest_sleep_ms);

@@ -15,7 +15,6 @@ struct okv_worker {
         *endpoints[OKV_LISTENERS_MAX]; /* one per listener, used by this worker only */
     struct okv_sessions sessions;
 
-    uint64_t now_ns; /* begin of the current pass */
     /* since when passes have found nothing to do; 0: the last one found something */
     uint64_t idle_ns;
     uint64_t scan_ns;     /* time of the next scan for idle sessions */

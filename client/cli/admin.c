@@ -1,7 +1,4 @@
-/* okv sessions, okv admin: who is connected to the database, and commands to the server. */
-#include <errno.h>
-#include <inttypes.h>
-#include <jansson.h>
+/* okv admin: commands to the server. */
 #include <okv_admin.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,122 +12,11 @@
 #define PAUSE_NS 10000000
 #define RELOAD_LOOKS 1000
 
-enum { OPTION_JSON = 0xd00 };
-
 struct admin_arguments {
     struct cli *cli;
-    bool json;
     const char *words[2];
     unsigned count;
 };
-
-struct session_line {
-    uint64_t id;
-    char user[32], address[64];
-    uint64_t age_ms, requests;
-};
-
-static bool read_line(const char *line, struct session_line *out)
-{
-    return sscanf(line, "%" SCNx64 " %31s %63s %" SCNu64 " %" SCNu64, &out->id, out->user,
-                  out->address, &out->age_ms, &out->requests) == 5;
-}
-
-static int add_json(json_t *list, const struct session_line *line)
-{
-    char id[20];
-
-    snprintf(id, sizeof id, "%016" PRIx64, line->id);
-    return json_array_append_new(
-        list, json_pack("{s:s, s:o, s:s, s:I, s:I}", "session", id, "user",
-                        strcmp(line->user, "-") == 0 ? json_null() : json_string(line->user),
-                        "address", line->address, "age_ms", (json_int_t)line->age_ms, "requests",
-                        (json_int_t)line->requests));
-}
-
-/* Prints the sessions of one answer, or adds them to the list. Returns the last id; 0: none came.
- */
-static uint64_t take_sessions(char *text, json_t *list)
-{
-    struct session_line line = {.id = 0};
-    char *rest = NULL;
-
-    for (char *at = strtok_r(text, "\n", &rest); at; at = strtok_r(NULL, "\n", &rest)) {
-        if (!read_line(at, &line))
-            return 0;
-        if (list)
-            add_json(list, &line);
-        else
-            printf("%016" PRIx64 " %-16s %-28s %10.1f %12" PRIu64 "\n", line.id, line.user,
-                   line.address, (double)line.age_ms / 1e3, line.requests);
-    }
-    return line.id;
-}
-
-static int list_sessions(struct cli *cli, json_t *list)
-{
-    static char answer[ANSWER_MAX];
-    char command[COMMAND_MAX];
-    uint64_t after = 0;
-    size_t length;
-
-    do {
-        snprintf(command, sizeof command, "sessions %" PRIx64, after);
-        int rc = okv_admin(cli->handle, command, answer, sizeof answer, &length);
-        if (rc != OKV_OK)
-            return cli_fail(cli, "sessions", NULL, 0, rc);
-        if (!list && after == 0)
-            printf("%-16s %-16s %-28s %10s %12s\n", "SESSION", "USER", "ADDRESS", "AGE/S",
-                   "REQUESTS");
-        after = take_sessions(answer, list);
-    } while (after);
-    return CLI_DONE;
-}
-
-static error_t parse_sessions(int key, char *text, struct argp_state *state)
-{
-    struct admin_arguments *arguments = state->input;
-
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case OPTION_JSON:
-        arguments->json = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s': sessions takes no arguments", text);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-int cli_sessions(struct cli *cli, int argc, char **argv)
-{
-    static const struct argp_option sessions_options[] = {
-        {"json", OPTION_JSON, NULL, 0, "One JSON array instead of a table", 0},
-        {0},
-    };
-    static const struct argp parser = {
-        .options = sessions_options,
-        .parser = parse_sessions,
-        .doc =
-            "List who is connected to the database: session, user, address, age in seconds, "
-            "requests (gets do not count). Takes the right admin.\v"
-            "Examples:\n  okv sessions\n  okv sessions --json | jq -r '.[].user' | sort | uniq -c",
-        .children = cli_common_options};
-    struct admin_arguments arguments = {.cli = cli};
-
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    int status = cli_connect(cli, 0);
-    if (status != CLI_DONE)
-        return status;
-    json_t *list = arguments.json ? json_array() : NULL;
-    status = list_sessions(cli, list);
-    if (list && status == CLI_DONE && json_dumpf(list, stdout, JSON_INDENT(2)) == 0)
-        putchar('\n');
-    json_decref(list);
-    return status == CLI_DONE ? cli_output_end("sessions") : status;
-}
 
 static int stat_figure(struct cli *cli, const char *name, uint64_t *out)
 {
@@ -232,7 +118,7 @@ static int kill_session(struct cli *cli, const char *id)
     snprintf(command, sizeof command, "kill %.32s", id);
     int rc = okv_admin(cli->handle, command, answer, sizeof answer, &length);
     if (rc == OKV_ENOTFOUND) {
-        fprintf(stderr, "okv: admin kill: the database has no session %s: see okv sessions\n", id);
+        fprintf(stderr, "okv: admin kill: the database has no session %s: see okv clients\n", id);
         return CLI_MISS;
     }
     return rc == OKV_OK ? CLI_DONE : cli_fail(cli, "admin kill", NULL, 0, rc);
@@ -258,7 +144,7 @@ static error_t parse_admin(int key, char *text, struct argp_state *state)
             strspn(words[1], "0123456789abcdef") == strlen(words[1]))
             return 0;
         argp_error(state,
-                   "give `reload', `snapshot', or `kill SESSION' with an id that okv sessions "
+                   "give `reload', `snapshot', or `kill SESSION' with an id that okv clients "
                    "shows");
         return 0;
     default:

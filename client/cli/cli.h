@@ -37,7 +37,8 @@ cli_command cli_flush;                    /* flush.c */
 cli_command cli_stat;                     /* stat.c */
 cli_command cli_top;                      /* top.c */
 cli_command cli_watch;                    /* watch.c */
-cli_command cli_sessions, cli_admin;      /* admin.c */
+cli_command cli_clients;                  /* clients.c */
+cli_command cli_admin;                    /* admin.c */
 cli_command cli_discover;                 /* discover.c */
 cli_command cli_keygen;                   /* keygen.c */
 cli_command cli_ping, cli_probe;          /* timing.c */

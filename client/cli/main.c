@@ -30,7 +30,7 @@ static const struct command commands[] = {
     {"ping", cli_ping, "[-c N]", "time requests through the server's CPU"},
     {"stat", cli_stat, "[--json]", "the server's statistics and this connection"},
     {"top", cli_top, "[-i TIME] [-n N]", "what the server does, a line each second"},
-    {"sessions", cli_sessions, "[--json]", "list who is connected to the database"},
+    {"clients", cli_clients, "[--json]", "list who is connected to the database"},
     {"admin", cli_admin, "WORD", "reload users, make a snapshot, end a session"},
     {"doctor", cli_doctor, "[--json]", "say what of this host and the server does not work"},
     {"discover", cli_discover, "[--json]", "list the servers that announce themselves"},
@@ -168,7 +168,7 @@ static const char *nearest_command(const char *name)
         {"delete", "del"},  {"unlink", "del"},      {"keys", "scan"},     {"ls", "scan"},
         {"list", "scan"},   {"info", "stat"},       {"stats", "stat"},    {"expire", "touch"},
         {"ttl", "touch"},   {"flushall", "flush"},  {"flushdb", "flush"}, {"incrby", "incr"},
-        {"dump", "export"}, {"clients", "sessions"}};
+        {"dump", "export"}, {"sessions", "clients"}};
     size_t least = 3; /* edits that a slip of the fingers makes */
     const char *nearest = NULL;
 

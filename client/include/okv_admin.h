@@ -14,7 +14,10 @@ extern "C" {
  * buffer[0..size) with a NUL. *length is its length without the NUL. The commands, with numbers in
  * hexadecimal:
  *   sessions AFTER   lists the sessions whose id is above AFTER, as many as fit an answer, lowest
- *                    first, a line each: id, user or -, address, age in ms, requests
+ *                    first, a line each: id, user or -, address, age in ms, requests, database, ms
+ *                    since the last request, credits, bytes in and out, 1 if the client reports
+ *                    its gets, else 0, gets and hits that it reported, transport, and to the end
+ *                    of the line how
  *   kill ID          ends a session
  *   databases        lists the names of all databases, one a line
  *   server           figures of the server alone, as lines of okv_stat()

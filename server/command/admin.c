@@ -68,8 +68,8 @@ int okv_admin_run(struct okv_server *server, const struct okv_database *database
     memcpy(command, text, length);
     command[length] = '\0';
     if (sscanf(command, "sessions %" SCNx64 "%n", &id, &end) == 1 && end == (int)length) {
-        *used = (uint32_t)okv_registry_list(&server->registry, index_of(server, database), id, out,
-                                            size);
+        *used = (uint32_t)okv_registry_list(&server->registry, index_of(server, database),
+                                            database->config->name, id, out, size);
         return 0;
     }
     if (sscanf(command, "kill %" SCNx64 "%n", &id, &end) == 1 && end == (int)length)

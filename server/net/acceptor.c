@@ -215,6 +215,8 @@ static struct okv_session *make_session(const struct arrival *arrival, uint32_t 
     session->place = arrival->claim.place;
     session->reply_cache = arrival->grant.reply_cache;
     session->worker = arrival->claim.worker;
+    session->transport = arrival->request->listener->ops->name;
+    session->how = arrival->request->listener->how;
     session->report.is_due = arrival->client.features & OKV_FEATURE_REPORTS;
     memcpy(session->peer, arrival->request->peer, sizeof session->peer);
     memcpy(session->user, identity->user, sizeof session->user);

@@ -263,12 +263,11 @@ bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *sess
         return false;
     }
     session->keepalive.is_up = true;
+    okv_session_add(&session->bytes_in, request->length);
     /* A client that only gets reports, too, and is as idle as before. */
     if (okv_immediate_opcode(request->immediate) != OKV_OP_REPORT) {
-        session->idle_scans = 0;
-        atomic_store_explicit(&session->requests,
-                              atomic_load_explicit(&session->requests, memory_order_relaxed) + 1,
-                              memory_order_relaxed);
+        okv_session_add(&session->requests, 1);
+        atomic_store_explicit(&session->active_ns, sessions->now_ns, memory_order_relaxed);
     }
     /* Nobody of the database waits, so it takes nobody's turn. */
     if (TAILQ_EMPTY(&sessions->ready[session->database]) && !okv_session_oldest(session) &&

@@ -44,9 +44,22 @@ void okv_registry_unwatch(struct okv_registry *registry, struct okv_session *ses
     session->is_watched = false;
 }
 
-static int write_line(const struct okv_session *session, char *out, size_t size)
+static uint64_t now_of(const atomic_uint_fast64_t *figure)
 {
-    uint64_t age_ms = (okv_clock_ns() - session->created_ns) / 1000000;
+    return atomic_load_explicit(figure, memory_order_relaxed);
+}
+
+/* The worker may have written a moment that is later than ours. */
+static uint64_t ms_since(uint64_t ns, uint64_t now_ns)
+{
+    return now_ns > ns ? (now_ns - ns) / 1000000 : 0;
+}
+
+static int write_line(const struct okv_session *session, const char *database, char *out,
+                      size_t size)
+{
+    const struct okv_report_share *report = &session->report;
+    uint64_t now_ns = okv_clock_ns();
     char peer[sizeof session->peer];
 
     /* One word: the address of a local client has spaces. */
@@ -54,13 +67,18 @@ static int write_line(const struct okv_session *session, char *out, size_t size)
     for (char *at = peer; *at; at++)
         if (*at == ' ')
             *at = '_';
-    return snprintf(out, size, "%016" PRIx64 " %s %s %" PRIu64 " %" PRIu64 "\n", session->id,
-                    session->user[0] ? session->user : "-", peer, age_ms,
-                    (uint64_t)atomic_load_explicit(&session->requests, memory_order_relaxed));
+    return snprintf(out, size,
+                    "%016" PRIx64 " %s %s %" PRIu64 " %" PRIu64 " %s %" PRIu64 " %" PRIu32
+                    " %" PRIu64 " %" PRIu64 " %d %" PRIu64 " %" PRIu64 " %s %s\n",
+                    session->id, session->user[0] ? session->user : "-", peer,
+                    ms_since(session->created_ns, now_ns), now_of(&session->requests), database,
+                    ms_since(now_of(&session->active_ns), now_ns), session->request_slots,
+                    now_of(&session->bytes_in), now_of(&session->bytes_out), report->is_due,
+                    now_of(&report->gets), now_of(&report->hits), session->transport, session->how);
 }
 
-size_t okv_registry_list(struct okv_registry *registry, unsigned database, uint64_t after,
-                         char *out, size_t size)
+size_t okv_registry_list(struct okv_registry *registry, unsigned database, const char *name,
+                         uint64_t after, char *out, size_t size)
 {
     const struct okv_session *session;
     size_t used = 0;
@@ -70,7 +88,7 @@ size_t okv_registry_list(struct okv_registry *registry, unsigned database, uint6
     {
         if (session->database != database || session->id <= after)
             continue;
-        size_t length = (size_t)write_line(session, out + used, size - used);
+        size_t length = (size_t)write_line(session, name, out + used, size - used);
         if (length >= size - used)
             break;
         used += length;

@@ -23,10 +23,11 @@ void okv_registry_remove(struct okv_registry *registry, struct okv_session *sess
 /* Takes a session from the list of half-open ones. The caller holds the lock. */
 void okv_registry_unwatch(struct okv_registry *registry, struct okv_session *session);
 
-/* Writes a line for each session of the database whose id is above `after`, in the order of their
- * ids, as many as fit: "id user address age_ms requests". Returns the length. */
-size_t okv_registry_list(struct okv_registry *registry, unsigned database, uint64_t after,
-                         char *out, size_t size);
+/* Writes a line for each session of the database, which is called `name`, whose id is above
+ * `after`, in the order of their ids, as many as fit: docs/protocol.md section 2.5. Returns the
+ * length. */
+size_t okv_registry_list(struct okv_registry *registry, unsigned database, const char *name,
+                         uint64_t after, char *out, size_t size);
 /* Marks a session of the database; *worker is to end it. OKV_ENOTFOUND. */
 int okv_registry_kill(struct okv_registry *registry, unsigned database, uint64_t id,
                       unsigned *worker);

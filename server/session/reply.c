@@ -12,6 +12,7 @@ void okv_session_reply(struct okv_sessions *sessions, struct okv_session *sessio
     uint32_t length = okv_reply_encode(reply, out);
 
     OKV_STATS_ADD(&sessions->server->stats, bytes_out, length);
+    okv_session_add(&session->bytes_out, length);
     okv_session_slot_release(session, reply->slot);
     /* A connection that fails here reports itself by its CLOSED event. */
     conn->ops->post_send(conn, length,

@@ -16,7 +16,10 @@ struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t 
     *session = (struct okv_session){.id = id,
                                     .listener = listener,
                                     .request_slots = request_slots,
+                                    .transport = "-",
+                                    .how = "",
                                     .created_ns = okv_clock_ns()};
+    session->active_ns = session->created_ns;
     session->slots_in_use =
         calloc((request_slots + REQUEST_SLOTS_PER_WORD - 1) / REQUEST_SLOTS_PER_WORD,
                sizeof *session->slots_in_use);

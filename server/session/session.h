@@ -71,7 +71,11 @@ struct okv_session {
     atomic_int unwanted;      /* why it is to end: killed or crowded out; 0: it is not */
     atomic_bool is_half_open; /* nothing shows yet that the client got the welcome */
     struct okv_report_share report;
-    atomic_uint_fast64_t requests; /* received; the worker alone writes it */
+    const char *transport, *how; /* of its listener */
+    /* The worker alone writes these. */
+    atomic_uint_fast64_t requests; /* received */
+    atomic_uint_fast64_t bytes_in, bytes_out;
+    atomic_uint_fast64_t active_ns; /* when the last request came, as of the pass */
     struct okv_conn *conn;
     struct okv_reply_cache *reply_cache; /* the client's, with at least as many slots */
     bool closing;                        /* the worker closed it; later messages are dropped */
@@ -111,6 +115,13 @@ TAILQ_HEAD(okv_session_list, okv_session);
 static inline unsigned okv_session_rights_now(const struct okv_session *session)
 {
     return atomic_load_explicit(&session->rights, memory_order_relaxed);
+}
+
+/* Adds to one of those that the worker alone writes. */
+static inline void okv_session_add(atomic_uint_fast64_t *count, uint64_t n)
+{
+    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
+                          memory_order_relaxed);
 }
 
 /* NULL when there is no memory. */

@@ -28,7 +28,8 @@ struct okv_sessions {
     } long_work[OKV_DATABASES_MAX];
     unsigned run_next, wipe_next; /* the databases whose turns are next: indices */
 
-    uint64_t pass;                      /* number of the worker's current pass */
+    uint64_t now_ns;                    /* begin of the worker's current pass */
+    uint64_t pass;                      /* its number */
     unsigned served[OKV_DATABASES_MAX]; /* in it: requests, as they count for a database's share */
     bool is_held_up; /* in it: a write waits for one of another connection, or for memory */
 };

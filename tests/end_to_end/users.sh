@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Users as an operator sees them: keygen, --user and --key-file, sessions, admin.
+# Users as an operator sees them: keygen, --user and --key-file, clients, admin.
 set -euo pipefail
 
 usage() {
@@ -63,7 +63,7 @@ is 'a reader gets' '0:v' as reader get k
 is 'a reader does not put' '3:' as reader put k w
 says 'may not'
 is 'a reader does not flush' '3:' as reader flush --yes
-is 'a reader does not list sessions' '3:' as reader sessions
+is 'a reader does not list clients' '3:' as reader clients
 is 'a reader does not reload' '3:' as reader admin reload
 is 'an unknown user' '3:' as nobody get k
 says 'knows no such user'
@@ -81,10 +81,10 @@ mkfifo "$scratch/feed"
 as reader mget - <"$scratch/feed" >"$scratch/fed" 2>/dev/null &
 fed=$!
 exec 9>"$scratch/feed"
-until as root sessions | grep -q ' reader '; do sleep 0.1; done
+until as root clients | grep -q ' reader '; do sleep 0.1; done
 is 'the sessions' '0:reader root' bash -c "$(printf '%q ' "$okv" -s "$socket" --user root --key-file "$scratch/root.key" \
-    sessions --json) | jq -r '[.[].user] | sort | join(\" \")'"
-id=$(as root sessions | awk '$2 == "reader" { print $1 }')
+    clients --json) | jq -r '[.[].user] | sort | join(\" \")'"
+id=$(as root clients | awk '$2 == "reader" { print $1 }')
 is 'a reader does not kill' '3:' as reader admin kill "$id"
 is 'a session that is not there' '1:' as root admin kill ffffffff
 is 'a kill' '0:' as root admin kill "$id"

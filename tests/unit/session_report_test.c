@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -138,6 +139,32 @@ static void what_is_no_report_ends_the_session(void **state)
     fixture->clients[1].session->report.is_due = true;
 }
 
+/* As many sessions as fit, and the others in the next answer. */
+static void the_list_of_sessions_has_pages(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct okv_report report = {.gets = 5, .hits = 3};
+    struct okv_registry *registry = &fixture->core.server->registry;
+    char all[1024] = "", page[1024] = "";
+
+    arrive(fixture, 0, OKV_OP_REPORT, 1, &report);
+    size_t length = okv_registry_list(registry, 0, "default", 0, all, sizeof all);
+    assert_int_equal(strlen(all), length);
+    const char *second = strchr(all, '\n') + 1;
+    assert_int_equal(strchr(second, '\n') - all, length - 1);
+    assert_ptr_equal(strstr(all, "0000000000000001 "), all);
+    assert_non_null(strstr(all, " 1 5 3 - \n"));
+    size_t first = (size_t)(second - all);
+    for (size_t size = 0; size <= length; size++) {
+        size_t used = okv_registry_list(registry, 0, "default", 0, page, size);
+        assert_int_equal(used, size > first ? first : 0); /* each needs room for a NUL */
+    }
+    size_t used = okv_registry_list(registry, 0, "default", 1, page, sizeof page);
+    assert_int_equal(used, length - first);
+    assert_int_equal(okv_registry_list(registry, 0, "default", 2, page, sizeof page), 0);
+    assert_int_equal(okv_registry_list(registry, 1, "other", 0, page, sizeof page), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
@@ -146,6 +173,7 @@ int main(void)
         TEST(a_goodbye_that_waits_counts),
         TEST(a_liar_has_a_share),
         TEST(what_is_no_report_ends_the_session),
+        TEST(the_list_of_sessions_has_pages),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

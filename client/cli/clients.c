@@ -1,0 +1,226 @@
+/* okv clients: who is connected, by which way, and what each does. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <okv_admin.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/cli.h"
+
+#define COMMAND_MAX 64
+
+enum { OPTION_JSON = 0xe00, OPTION_ALL };
+
+struct clients_arguments {
+    struct cli *cli;
+    bool json, all;
+};
+
+/* A line of the server's answer (docs/protocol.md section 2.5). */
+struct client_line {
+    uint64_t id;
+    char user[32], address[64], database[32], transport[16];
+    uint64_t age_ms, requests, idle_ms, bytes_in, bytes_out, gets, hits;
+    uint32_t credits;
+    int reports;
+    const char *how;
+};
+
+static bool read_line(const char *line, struct client_line *out)
+{
+    int end = 0;
+    int count = sscanf(line,
+                       "%" SCNx64 " %31s %63s %" SCNu64 " %" SCNu64 " %31s %" SCNu64 " %" SCNu32
+                       " %" SCNu64 " %" SCNu64 " %d %" SCNu64 " %" SCNu64 " %15s %n",
+                       &out->id, out->user, out->address, &out->age_ms, &out->requests,
+                       out->database, &out->idle_ms, &out->credits, &out->bytes_in, &out->bytes_out,
+                       &out->reports, &out->gets, &out->hits, out->transport, &end);
+
+    out->how = line + end;
+    return count == 14 && end > 0;
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return strcmp(text, "-") == 0 ? json_null() : json_string(text);
+}
+
+static json_t *count_or_null(bool is_known, uint64_t count)
+{
+    return is_known ? json_integer((json_int_t)count) : json_null();
+}
+
+static void add_json(json_t *list, const struct client_line *line)
+{
+    char id[20];
+
+    snprintf(id, sizeof id, "%016" PRIx64, line->id);
+    json_array_append_new(
+        list,
+        json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}",
+                  "session", id, "user", text_or_null(line->user), "address", line->address,
+                  "database", line->database, "transport", line->transport, "how", line->how,
+                  "age_ms", (json_int_t)line->age_ms, "idle_ms", (json_int_t)line->idle_ms,
+                  "credits", (json_int_t)line->credits, "requests", (json_int_t)line->requests,
+                  "bytes_in", (json_int_t)line->bytes_in, "bytes_out", (json_int_t)line->bytes_out,
+                  "gets", count_or_null(line->reports, line->gets), "hits",
+                  count_or_null(line->reports, line->hits)));
+}
+
+/* What is shown, and where. */
+struct listing {
+    struct cli *cli;
+    json_t *list; /* NULL: a table */
+    bool has_heading;
+};
+
+static void print_heading(struct listing *listing)
+{
+    if (listing->has_heading)
+        return;
+    listing->has_heading = true;
+    printf("%-16s %-12s %-26s %-12s %8s %8s %7s %8s %6s %6s %6s %6s  %s\n", "SESSION", "USER",
+           "ADDRESS", "DATABASE", "AGE/S", "IDLE/S", "CREDITS", "REQUESTS", "IN", "OUT", "GETS",
+           "HIT/%", "HOW");
+}
+
+/* A client that does not report has a dash for its gets, and one without gets for its hits. */
+static void print_line(const struct client_line *line)
+{
+    char requests[16], in[16], out[16], gets[16] = "-", hits[16] = "-";
+
+    if (line->reports)
+        cli_short_number((double)line->gets, gets);
+    if (line->reports && line->gets)
+        snprintf(hits, sizeof hits, "%.1f", 100.0 * (double)line->hits / (double)line->gets);
+    printf("%016" PRIx64 " %-12s %-26s %-12s %8.1f %8.1f %7" PRIu32
+           " %8s %6s %6s %6s %6s  %s: %s\n",
+           line->id, line->user, line->address, line->database, (double)line->age_ms / 1e3,
+           (double)line->idle_ms / 1e3, line->credits,
+           cli_short_number((double)line->requests, requests),
+           cli_short_number((double)line->bytes_in, in),
+           cli_short_number((double)line->bytes_out, out), gets, hits, line->transport, line->how);
+}
+
+/* Prints the sessions of one answer, or adds them to the list. False: a line is none. */
+static bool take_lines(char *text, struct listing *listing, uint64_t *last)
+{
+    struct client_line line;
+    char *rest = NULL;
+
+    if (!listing->list)
+        print_heading(listing);
+    for (char *at = strtok_r(text, "\n", &rest); at; at = strtok_r(NULL, "\n", &rest)) {
+        if (!read_line(at, &line))
+            return false;
+        if (listing->list)
+            add_json(listing->list, &line);
+        else
+            print_line(&line);
+        *last = line.id;
+    }
+    return true;
+}
+
+/* As many answers as there are sessions for. */
+static int list_database(struct listing *listing)
+{
+    struct cli *cli = listing->cli;
+    char command[COMMAND_MAX];
+    uint64_t last = 0, after;
+
+    do {
+        char *answer = NULL;
+        after = last;
+        snprintf(command, sizeof command, "sessions %" PRIx64, after);
+        int rc = cli_fetch_stat(cli->handle, command, &answer);
+        if (rc != OKV_OK)
+            return cli_fail(cli, "clients", NULL, 0, rc);
+        bool is_read = take_lines(answer, listing, &last);
+        free(answer);
+        if (!is_read) {
+            fprintf(stderr, "okv: clients: the server is older and lists them otherwise: use the "
+                            "okv of its release\n");
+            return CLI_FAILED;
+        }
+    } while (last != after);
+    return CLI_DONE;
+}
+
+/* Connects to each database, so that the server decides whether the user may see it. */
+static int list_databases(struct listing *listing)
+{
+    struct cli *cli = listing->cli;
+    char *names = NULL, *rest = NULL;
+    int status = CLI_DONE;
+    int rc = cli_fetch_stat(cli->handle, "databases", &names);
+
+    if (rc != OKV_OK)
+        return cli_fail(cli, "clients --all", NULL, 0, rc);
+    cli_disconnect(cli);
+    for (char *name = strtok_r(names, "\n", &rest); name; name = strtok_r(NULL, "\n", &rest)) {
+        cli->database = name;
+        int connected = cli_connect(cli, 0);
+        status = cli_worse(status, connected == CLI_DONE ? list_database(listing) : connected);
+        cli_disconnect(cli);
+    }
+    cli->database = NULL;
+    free(names);
+    return status;
+}
+
+static error_t parse_clients(int key, char *text, struct argp_state *state)
+{
+    struct clients_arguments *arguments = state->input;
+
+    cli_parse_child(key, state, arguments->cli);
+    switch (key) {
+    case OPTION_JSON:
+        arguments->json = true;
+        return 0;
+    case OPTION_ALL:
+        arguments->all = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument '%s': clients takes no arguments", text);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option clients_options[] = {
+    {"all", OPTION_ALL, NULL, 0, "Those of every database", 0},
+    {"json", OPTION_JSON, NULL, 0, "One JSON array instead of a table", 0},
+    {0},
+};
+
+int cli_clients(struct cli *cli, int argc, char **argv)
+{
+    static const struct argp parser = {
+        .options = clients_options,
+        .parser = parse_clients,
+        .doc = "List who is connected to the database: session, user, address, seconds since it "
+               "connected and since its last request, credits, requests and their bytes in and "
+               "out, gets and hits that the client has reported (-: it does not report), "
+               "transport and device or socket. Takes the right admin.\v"
+               "Examples:\n  okv clients\n  okv clients --all\n"
+               "  okv clients --json | jq -r '.[].user' | sort | uniq -c",
+        .children = cli_common_options};
+    struct clients_arguments arguments = {.cli = cli};
+
+    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
+    if (arguments.all && cli_uri_names_database(cli, "clients --all"))
+        return CLI_USAGE;
+    int status = cli_connect(cli, 0);
+    if (status != CLI_DONE)
+        return status;
+    struct listing listing = {.cli = cli, .list = arguments.json ? json_array() : NULL};
+    status = arguments.all ? list_databases(&listing) : list_database(&listing);
+    if (listing.list && status != CLI_FAILED &&
+        json_dumpf(listing.list, stdout, JSON_INDENT(2)) == 0)
+        putchar('\n');
+    json_decref(listing.list);
+    return cli_worse(status, cli_output_end("clients"));
+}

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Who is connected, what clients report, and what okv stat says of the server itself.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/end_to_end/clients.sh BUILD_DIR
+
+Runs the okv-server of BUILD_DIR with two databases, and clients. Exits 1 when something is wrong.
+TEXT
+}
+
+# shellcheck source=tests/support/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
+checks=0 failures=0
+
+same() {
+    checks=$((checks + 1))
+    [ "$2" = "$3" ] && return
+    failures=$((failures + 1))
+    echo "WRONG $1: $2, not $3"
+}
+
+# one ARGUMENT...: okv on database one.
+one() { "$okv" -s "$socket" --database one "$@"; }
+# stat_of NAME: a figure of database one.
+stat_of() { one stat | sed -n "s/^$1 //p"; }
+
+# await NAME VALUE: a figure of database one has it. A goodbye may come after the next client.
+await() { until [ "$(stat_of "$1")" = "$2" ]; do sleep 0.05; done; }
+
+# hold: a client of database one that has looked two keys up, one of which is there, and that waits for more.
+hold() {
+    rm -f "$scratch/keys"
+    mkfifo "$scratch/keys"
+    : >"$scratch/found"
+    "$okv" -s "$socket" --database one mget - <"$scratch/keys" >"$scratch/found" 2>/dev/null &
+    holder=$!
+    exec 9>"$scratch/keys"
+    printf 'none\nkey\n' >&9
+    until [ -s "$scratch/found" ]; do sleep 0.05; done
+}
+
+start_server "$socket" --database one:16M --database two:16M
+one put key value
+hold
+
+# ---- the list ----
+list=$(one clients --json)
+same "how many" "$(jq length <<<"$list")" 2
+same "of which database" "$(jq -r '[.[].database] | unique[]' <<<"$list")" one
+same "by which transport" "$(jq -r '[.[].transport] | unique[]' <<<"$list")" local
+same "how" "$(jq -r '[.[].how] | unique[]' <<<"$list")" "shared memory, socket $scratch/okv.sock"
+same "whose" "$(jq -r "[.[].address | startswith(\"pid_${holder}_uid_\")] | any" <<<"$list")" true
+same "users" "$(jq -c '[.[].user] | unique' <<<"$list")" '[null]'
+same "ages" "$(jq '[.[] | .age_ms >= .idle_ms and .credits > 0 and .bytes_in >= 0] | all' <<<"$list")" true
+same "the request of this command" "$(jq '.[1] | .requests == 1 and .bytes_in > 0' <<<"$list")" true
+same "what has not been reported" "$(jq -c '[.[] | [.gets, .hits]] | unique' <<<"$list")" '[[0,0]]'
+same "the lines of the table" "$(one clients | awk 'NR > 1 { print (NF > 13), ($1 ~ /^[0-9a-f]+$/), length($1) }' | sort -u)" "1 1 16"
+same "an id is the same everywhere" "$(one clients | sed -n 2p | cut -d ' ' -f 1)" "$(jq -r '.[0].session' <<<"$list")"
+same "all databases" "$("$okv" -s "$socket" --database two clients --all --json | jq -c '[.[].database]')" '["one","one","two"]'
+status=0
+"$okv" -s "$socket?database=one" clients --all >/dev/null 2>&1 || status=$?
+same "a URI with a database" $status 2
+
+# ---- what clients report: with their goodbye, and never twice ----
+same "clients that report" "$(stat_of client_reporting)" 2
+same "before the holder ends" "$(stat_of client_gets)" 0
+exec 9>&-
+wait $holder || true
+await client_reports 1
+same "gets" "$(stat_of client_gets)" 2
+same "hits and misses" "$(stat_of client_hits) $(stat_of client_misses)" "1 1"
+same "READs" "$(stat_of client_reads)" "$(stat_of client_gets)"
+same "of another database" "$("$okv" -s "$socket" --database two stat | sed -n 's/^client_gets //p')" 0
+same "of all databases" "$("$okv" -s "$socket" --database two stat --all --json | jq .total.client_gets)" 2
+hold
+one admin kill "$(one clients | sed -n 2p | cut -d ' ' -f 1)"
+until [ "$(one clients --json | jq length)" -eq 1 ]; do sleep 0.05; done
+exec 9>&-
+wait $holder || true
+same "after a session that was killed" "$(stat_of client_gets)" 2
+
+# ---- the server itself ----
+stat=$(one stat --json)
+same "the release" "$(jq -r .server.version <<<"$stat")" "$("$server" --version | head -n 1 | cut -d ' ' -f 2)"
+same "the process" "$(jq .server.pid <<<"$stat")" "${servers[-1]}"
+same "the listener" "$(jq -r .server.listener_1 <<<"$stat")" "$socket shared memory, socket $scratch/okv.sock"
+same "the boot id" "$(jq -r .server.boot_id <<<"$stat")" "$(jq -r .connection.boot_id <<<"$stat")"
+same "the memory" "$(jq '.server | .used_bytes == .superblock_bytes + .index_bytes + .overflow_bytes + .extent_bytes and
+    .resident_bytes > 0' <<<"$stat")" true
+
+end_server TERM
+echo "clients: $checks checks, $failures of them wrong"
+[ $failures -eq 0 ]
