@@ -266,6 +266,7 @@ bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *sess
     okv_session_add(&session->bytes_in, request->length);
     /* A client that only gets reports, too, and is as idle as before. */
     if (okv_immediate_opcode(request->immediate) != OKV_OP_REPORT) {
+        session->idle_scans = 0;
         okv_session_add(&session->requests, 1);
         atomic_store_explicit(&session->active_ns, sessions->now_ns, memory_order_relaxed);
     }

@@ -49,8 +49,11 @@ static void welcome_choose(struct hostile *server, const struct okv_connect_para
 {
     struct fuzz_input *input = server->input;
     uint8_t choice = fuzz_u8(input);
+    struct okv_hello hello;
 
+    FUZZ_CHECK(okv_hello_decode(params->hello, params->hello_length, &hello) == 0);
     server->welcome = (struct okv_welcome){
+        .features = hello.features,
         .rkey = 9,
         .boot_id = BOOT + (choice >> 7 ? server->connects : 0),
         .region_length = REGION,

@@ -2,6 +2,7 @@
  * with something made right, so that what is behind them is reached. */
 #include "shared/base/error.h"
 #include "shared/format/bucket.h"
+#include "shared/format/report.h"
 #include "shared/format/wire.h"
 #include "tests/fuzz/fuzz_input.h"
 
@@ -156,6 +157,20 @@ static void check_request(const struct okv_request_message *request, uint32_t im
     free(again);
 }
 
+static void check_report(const uint8_t *bytes, size_t length)
+{
+    struct okv_report report;
+    struct okv_wire_report again;
+    int rc = okv_report_decode(bytes, length, &report);
+
+    FUZZ_CHECK(rc == 0 || rc == OKV_EPROTO);
+    if (rc)
+        return;
+    FUZZ_CHECK(report.hits + report.misses <= report.gets);
+    okv_report_encode(&report, &again);
+    FUZZ_CHECK(memcmp(&again, bytes, sizeof again) == 0);
+}
+
 static void fuzz_request(struct fuzz_input *input, bool repair)
 {
     struct okv_request_message request;
@@ -177,6 +192,8 @@ static void fuzz_request(struct fuzz_input *input, bool repair)
     FUZZ_CHECK(rc == 0 || rc == OKV_EPROTO || rc == OKV_EUNSUPPORTED);
     if (rc == 0)
         check_request(&request, immediate, bytes, length);
+    if (rc == 0 && request.value)
+        check_report(request.value, request.value_length);
     free(bytes);
 }
 

@@ -269,6 +269,23 @@ class Sync(unittest.TestCase):
         self.assertEqual(self.db.stat()["items"], "0")
         self.db.ping()
 
+    def test_reports(self):
+        def reported():
+            return int(self.db.stat()["client_gets"])
+
+        before = reported()
+        with okv.Client(timeout=60, report=0) as silent:
+            for _ in range(1000):
+                silent.get("none")
+        self.assertEqual(reported(), before)
+        with okv.Client(timeout=60, report=0.1) as client:
+            while reported() == before:
+                client.get("none")
+            gets = client.counters["gets"]
+        while reported() < before + gets:  # the goodbye may come after the next request of others
+            time.sleep(0.01)
+        self.assertEqual(reported(), before + gets)
+
     def test_errors(self):
         with self.assertRaises(okv.TooLarge) as caught:
             self.db.get("")

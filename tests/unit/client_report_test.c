@@ -194,6 +194,18 @@ static void nothing_is_told_without_the_feature(void **state)
     }
 }
 
+static void a_feature_that_was_not_offered(void **state)
+{
+    const struct okv_options options = {.credits = 4, .report_ms = OKV_REPORT_NONE};
+    okv *none;
+
+    (void)state;
+    open_with(4, 0);
+    stub_close(&handle);
+    stub.welcome.features = OKV_FEATURE_REPORTS;
+    assert_int_equal(okv_open(STUB_URI, &options, &none, NULL, 0), OKV_EPROTO);
+}
+
 /* The increments go on at the same server. What was counted at another one is not the next one's.
  */
 static void a_new_connection_counts_nothing_twice(void **state)
@@ -316,6 +328,7 @@ int main(void)
         TEST(an_unanswered_report_is_in_nobodys_way),
         TEST(a_goodbye_has_the_last_report),
         TEST(nothing_is_told_without_the_feature),
+        TEST(a_feature_that_was_not_offered),
         TEST(a_new_connection_counts_nothing_twice),
         TEST(a_report_that_is_lost_holds_no_credit),
         TEST(a_wrong_reply_ends_the_handle),
