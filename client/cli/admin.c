@@ -133,7 +133,7 @@ static error_t parse_admin(int key, char *text, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_ARG:
         if (arguments->count == 2)
-            argp_error(state, "unexpected argument '%s'", text);
+            return cli_usage(state, "unexpected argument '%s'", text);
         arguments->words[arguments->count++] = text;
         return 0;
     case ARGP_KEY_END:
@@ -143,10 +143,9 @@ static error_t parse_admin(int key, char *text, struct argp_state *state)
         if (arguments->count == 2 && strcmp(words[0], "kill") == 0 && words[1][0] != '\0' &&
             strspn(words[1], "0123456789abcdef") == strlen(words[1]))
             return 0;
-        argp_error(state,
-                   "give `reload', `snapshot', or `kill SESSION' with an id that okv clients "
+        return cli_usage(
+            state, "give `reload', `snapshot', or `kill SESSION' with an id that okv clients "
                    "shows");
-        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -167,8 +166,7 @@ int cli_admin(struct cli *cli, int argc, char **argv)
         .children = cli_common_options};
     struct admin_arguments arguments = {.cli = cli};
 
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    int status = cli_connect(cli, 0);
+    int status = cli_begin(cli, &parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
     if (arguments.count == 2)

@@ -37,9 +37,8 @@ static error_t parse_del(int key, char *text, struct argp_state *state)
     cli_parse_child(key, state, arguments->cli);
     switch (key) {
     case OPTION_IF_VERSION:
-        arguments->version = cli_number(state, "--if-version", text, 1, UINT64_MAX);
         arguments->if_version = true;
-        return 0;
+        return cli_number(state, "--if-version", text, 1, UINT64_MAX, &arguments->version);
     case '0':
         arguments->is_null = true;
         return 0;
@@ -48,13 +47,12 @@ static error_t parse_del(int key, char *text, struct argp_state *state)
         arguments->count = state->argc - state->next;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "give KEYs, or - to take them from stdin");
-        return 0;
+        return cli_usage(state, "give KEYs, or - to take them from stdin");
     case ARGP_KEY_END:
         if (arguments->if_version && arguments->count > 1)
-            argp_error(state, "--if-version is about one item: give one KEY");
+            return cli_usage(state, "--if-version is about one item: give one KEY");
         if (arguments->is_null && !takes_stdin(arguments))
-            argp_error(state, "--null is about keys from stdin: give - for KEY");
+            return cli_usage(state, "--null is about keys from stdin: give - for KEY");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -150,8 +148,7 @@ int cli_del(struct cli *cli, int argc, char **argv)
         .children = cli_common_options};
     struct del_arguments arguments = {.cli = cli};
 
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    int status = cli_connect(cli, 0);
+    int status = cli_begin(cli, &parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
     return del_all(&arguments);
@@ -207,16 +204,18 @@ static int protect_negative(int argc, char **argv, char **out)
     return count;
 }
 
-/* Parses arguments among which there may be a negative number. */
-static int parse_with_negative(const struct argp *parser, int argc, char **argv, void *input)
+/* As cli_begin(), for arguments among which there may be a negative number. */
+static int begin_with_negative(struct cli *cli, const struct argp *parser, int argc, char **argv,
+                               void *input)
 {
     char **protected = calloc((size_t)argc + 2, sizeof *protected);
 
     if (!protected)
-        return OKV_ENOMEM;
-    argp_parse(parser, protect_negative(argc, argv, protected), protected, 0, NULL, input);
+        return cli_fail(cli, argv[0] + strlen("okv "), NULL, 0, OKV_ENOMEM);
+    int count = protect_negative(argc, argv, protected);
+    int status = cli_begin(cli, parser, count, protected, input);
     free(protected);
-    return OKV_OK;
+    return status;
 }
 
 /* ---- incr --------------------------------------------------------------- */
@@ -237,13 +236,12 @@ static error_t parse_incr(int key, char *text, struct argp_state *state)
         if (state->arg_num == 0)
             arguments->key = text;
         else if (state->arg_num == 1)
-            arguments->delta = cli_signed_number(state, "N", text);
+            return cli_signed_number(state, "N", text, &arguments->delta);
         else
-            argp_error(state, "unexpected argument '%s': give KEY and N", text);
+            return cli_usage(state, "unexpected argument '%s': give KEY and N", text);
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "give a KEY, and N unless it is 1");
-        return 0;
+        return cli_usage(state, "give a KEY, and N unless it is 1");
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -262,14 +260,11 @@ int cli_incr(struct cli *cli, int argc, char **argv)
     struct incr_arguments arguments = {.cli = cli, .delta = 1};
     int64_t result = 0;
 
-    int rc = parse_with_negative(&parser, argc, argv, &arguments);
-    if (rc != OKV_OK)
-        return cli_fail(cli, "incr", NULL, 0, rc);
-    int status = cli_connect(cli, 0);
+    int status = begin_with_negative(cli, &parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
     size_t length = strlen(arguments.key);
-    rc = okv_incr(cli->handle, arguments.key, length, arguments.delta, &result, NULL);
+    int rc = okv_incr(cli->handle, arguments.key, length, arguments.delta, &result, NULL);
     if (rc != OKV_OK)
         return cli_fail(cli, "incr", arguments.key, length, rc);
     printf("%lld\n", (long long)result);
@@ -293,15 +288,16 @@ static error_t parse_touch(int key, char *text, struct argp_state *state)
     case ARGP_KEY_ARG:
         if (state->arg_num == 0)
             arguments->key = text;
-        else if (state->arg_num == 1)
-            arguments->ttl_ms =
-                strcmp(text, "none") == 0 ? OKV_TTL_NONE : cli_ttl(state, "TIME", text);
+        else if (state->arg_num > 1)
+            return cli_usage(state, "unexpected argument '%s': give KEY and TIME", text);
+        else if (strcmp(text, "none") == 0)
+            arguments->ttl_ms = OKV_TTL_NONE;
         else
-            argp_error(state, "unexpected argument '%s': give KEY and TIME", text);
+            return cli_ttl(state, "TIME", text, &arguments->ttl_ms);
         return 0;
     case ARGP_KEY_END:
         if (state->arg_num < 2)
-            argp_error(state, "give KEY and a time such as 60s, or KEY and none");
+            return cli_usage(state, "give KEY and a time such as 60s, or KEY and none");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -321,13 +317,10 @@ int cli_touch(struct cli *cli, int argc, char **argv)
         .children = cli_common_options};
     struct touch_arguments arguments = {.cli = cli};
 
-    int rc = parse_with_negative(&parser, argc, argv, &arguments);
-    if (rc != OKV_OK)
-        return cli_fail(cli, "touch", NULL, 0, rc);
-    int status = cli_connect(cli, 0);
+    int status = begin_with_negative(cli, &parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
     size_t length = strlen(arguments.key);
-    rc = okv_touch(cli->handle, arguments.key, length, arguments.ttl_ms, NULL);
+    int rc = okv_touch(cli->handle, arguments.key, length, arguments.ttl_ms, NULL);
     return rc == OKV_OK ? CLI_DONE : cli_fail(cli, "touch", arguments.key, length, rc);
 }

@@ -3,6 +3,7 @@
 #define OKV_CLIENT_CLI_CLI_H
 
 #include <argp.h>
+#include <errno.h>
 #include <okv.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,8 +11,11 @@
 
 #include "shared/base/default_uri.h"
 
-/* Exit statuses. */
-enum cli_status { CLI_DONE = 0, CLI_MISS = 1, CLI_USAGE = 2, CLI_FAILED = 3 };
+/* Exit statuses; CLI_HELPED, of a command that was asked for --help, ends as CLI_DONE. */
+enum cli_status { CLI_HELPED = -1, CLI_DONE = 0, CLI_MISS = 1, CLI_USAGE = 2, CLI_FAILED = 3 };
+
+/* Depth of the connection that commands of a shell share. */
+#define CLI_SHARED_DEPTH 128
 
 struct cli {
     const char *server;                    /* URI */
@@ -21,11 +25,14 @@ struct cli {
     const char *user, *key_file;           /* NULL: nobody */
     uint32_t timeout_ms;                   /* 0: the library's defaults */
     bool counters;                         /* print them at the end */
+    bool is_own;                           /* not to use the connection of the shell */
+    okv **shared;                          /* the shell's; NULL outside of a shell */
     okv *handle;                           /* NULL until cli_connect() */
+    struct okv_counters before;            /* of `handle`, as the command began */
 };
 
 /* A command: parses its own arguments (argv[0] is "okv NAME"), connects, works.
- * Returns an enum cli_status; on a usage error it exits. */
+ * Returns an enum cli_status. */
 typedef int cli_command(struct cli *cli, int argc, char **argv);
 cli_command cli_put, cli_append;          /* put.c */
 cli_command cli_get, cli_exists;          /* get.c */
@@ -50,15 +57,24 @@ cli_command cli_doctor;                   /* doctor/doctor.c */
 extern const struct argp_child cli_common_options[];
 void cli_parse_child(int key, struct argp_state *state, struct cli *cli);
 
+/* Parses the arguments of a command; flags are those of argp_parse(). Returns CLI_DONE, or the
+ * status to end with, having said why or given help. */
+int cli_parse(const struct argp *parser, unsigned flags, int argc, char **argv, void *input);
+/* The same, and connects with the library's default depth. */
+int cli_begin(struct cli *cli, const struct argp *parser, int argc, char **argv, void *input);
+/* Says what is wrong with the arguments and how it is right. Is what the parser is to return. */
+#define cli_usage(state, ...) (argp_error(state, __VA_ARGS__), EINVAL)
+
 /* Points cli->server to $OKV_SERVER or the well-known local socket, the others to $OKV_DATABASE,
  * $OKV_USER and $OKV_KEY_FILE. */
 void cli_server_default(struct cli *cli);
 
-/* Opens cli->handle; `depth` 0 means the library's default. Returns CLI_DONE, or
- * the exit status to end with, having said why. */
+/* Opens cli->handle, or takes the one of the shell; `depth` 0 means the library's default. Returns
+ * CLI_DONE, or the exit status to end with, having said why. */
 int cli_connect(struct cli *cli, uint32_t depth);
 
-/* Prints the counters if they were asked for and closes the handle, if it is open. */
+/* Prints the counters if they were asked for and closes the handle, if it is open. The shell's
+ * stays open unless the command left something under way on it. */
 void cli_disconnect(struct cli *cli);
 
 /* Says that `command` failed (on `key` unless NULL) with what the handle knows
@@ -95,17 +111,18 @@ int cli_fetch(okv *handle, const void *key, size_t key_length, char **value, siz
  * the code. */
 int cli_fetch_stat(okv *handle, const char *command, char **text);
 
-/* The number in `text`; ends the program with a usage error that names the
- * option unless it is whole and from `low` to `high`. */
-uint64_t cli_number(struct argp_state *state, const char *option, const char *text, uint64_t low,
-                    uint64_t high);
+/* The number in `text`; a usage error that names the option unless it is whole and from `low` to
+ * `high`. Returns what the parser is to return. */
+error_t cli_number(struct argp_state *state, const char *option, const char *text, uint64_t low,
+                   uint64_t high, uint64_t *out);
 
 /* Likewise for a number that may have a sign, of 64 bits. */
-int64_t cli_signed_number(struct argp_state *state, const char *option, const char *text);
+error_t cli_signed_number(struct argp_state *state, const char *option, const char *text,
+                          int64_t *out);
 /* Likewise for a time, in milliseconds. */
-uint32_t cli_timeout(struct argp_state *state, const char *option, const char *text);
+error_t cli_timeout(struct argp_state *state, const char *option, const char *text, uint32_t *out);
 /* Likewise for a time to live, in milliseconds. */
-int64_t cli_ttl(struct argp_state *state, const char *option, const char *text);
+error_t cli_ttl(struct argp_state *state, const char *option, const char *text, int64_t *out);
 
 /* How long an item will live, as text: milliseconds or "none". */
 #define CLI_TTL_TEXT 24

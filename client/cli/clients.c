@@ -183,8 +183,7 @@ static error_t parse_clients(int key, char *text, struct argp_state *state)
         arguments->all = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s': clients takes no arguments", text);
-        return 0;
+        return cli_usage(state, "unexpected argument '%s': clients takes no arguments", text);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -210,10 +209,12 @@ int cli_clients(struct cli *cli, int argc, char **argv)
         .children = cli_common_options};
     struct clients_arguments arguments = {.cli = cli};
 
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
+    int status = cli_parse(&parser, 0, argc, argv, &arguments);
+    if (status != CLI_DONE)
+        return status;
     if (arguments.all && cli_uri_names_database(cli, "clients --all"))
         return CLI_USAGE;
-    int status = cli_connect(cli, 0);
+    status = cli_connect(cli, 0);
     if (status != CLI_DONE)
         return status;
     struct listing listing = {.cli = cli, .list = arguments.json ? json_array() : NULL};

@@ -39,7 +39,7 @@ static error_t parse_discover(int key, char *text, struct argp_state *state)
     switch (key) {
     case OPTION_GROUP:
         if (!okv_group_is_valid(text))
-            argp_error(state, "--group %s: give " OKV_GROUP_RULE, text);
+            return cli_usage(state, "--group %s: give " OKV_GROUP_RULE, text);
         arguments->group = text;
         return 0;
     case OPTION_SOURCE:
@@ -49,8 +49,7 @@ static error_t parse_discover(int key, char *text, struct argp_state *state)
         arguments->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s': discover takes no arguments", text);
-        return 0;
+        return cli_usage(state, "unexpected argument '%s': discover takes no arguments", text);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -162,14 +161,14 @@ int cli_discover(struct cli *cli, int argc, char **argv)
                "  okv -s rdma://discover/cache get key",
         .children = cli_common_options};
     struct discover_arguments arguments = {.cli = cli, .group = "", .source = ""};
-    struct okv_discovery_found *found = malloc(sizeof *found);
-    int status = CLI_FAILED;
 
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    if (found)
-        status = discover(&arguments, found);
-    else
-        fprintf(stderr, "okv: discover: out of memory\n");
+    int status = cli_parse(&parser, 0, argc, argv, &arguments);
+    if (status != CLI_DONE)
+        return status;
+    struct okv_discovery_found *found = malloc(sizeof *found);
+    if (!found)
+        return cli_fail(cli, "discover", NULL, 0, OKV_ENOMEM);
+    status = discover(&arguments, found);
     free(found);
     return status;
 }

@@ -28,14 +28,14 @@ static error_t parse_flush(int key, char *text, struct argp_state *state)
         arguments->yes = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state,
-                   "unexpected argument '%s': flush removes every item; for one give okv del %s",
-                   text, text);
-        return 0;
+        return cli_usage(
+            state, "unexpected argument '%s': flush removes every item; for one give okv del %s",
+            text, text);
     case ARGP_KEY_END:
         if (!arguments->yes && !isatty(STDIN_FILENO))
-            argp_error(state, "this removes every item, and there is no terminal to ask at: give "
-                              "--yes if that is what you want");
+            return cli_usage(state,
+                             "this removes every item, and there is no terminal to ask at: give "
+                             "--yes if that is what you want");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -66,8 +66,7 @@ int cli_flush(struct cli *cli, int argc, char **argv)
         .children = cli_common_options};
     struct flush_arguments arguments = {.cli = cli};
 
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    int status = cli_connect(cli, 0);
+    int status = cli_begin(cli, &parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
     if (!arguments.yes && !confirm(cli)) {

@@ -52,12 +52,11 @@ static error_t parse_one_key(int key, char *text, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num > 0)
-            argp_error(state, "unexpected argument '%s': give one KEY", text);
+            return cli_usage(state, "unexpected argument '%s': give one KEY", text);
         arguments->key = text;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "give a KEY");
-        return 0;
+        return cli_usage(state, "give a KEY");
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -100,8 +99,7 @@ int cli_get(struct cli *cli, int argc, char **argv)
     char *value = NULL;
     size_t length = 0;
 
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    int status = cli_connect(cli, 0);
+    int status = cli_begin(cli, &parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
 
@@ -148,8 +146,7 @@ int cli_exists(struct cli *cli, int argc, char **argv)
     struct okv_item_info info;
     char ttl[CLI_TTL_TEXT];
 
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    int status = cli_connect(cli, 0);
+    int status = cli_begin(cli, &parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
 

@@ -34,7 +34,7 @@ struct import_slot {
 
 struct import {
     struct cli *cli;
-    uint32_t depth;
+    uint64_t depth;
     struct import_slot *slots;
     uint32_t *free_slots; /* a stack of indexes */
     uint32_t free_count;
@@ -62,13 +62,11 @@ static error_t parse_import(int key, char *text, struct argp_state *state)
     cli_parse_child(key, state, import->cli);
     switch (key) {
     case OPTION_DEPTH:
-        import->depth = (uint32_t)cli_number(state, "--depth", text, 1, OKV_DEPTH_MAX_OPERATIONS);
-        return 0;
+        return cli_number(state, "--depth", text, 1, OKV_DEPTH_MAX_OPERATIONS, &import->depth);
     case ARGP_KEY_ARG:
-        argp_error(state,
-                   "unexpected argument '%s': import reads stdin, as in okv import <items.tsv",
-                   text);
-        return 0;
+        return cli_usage(
+            state, "unexpected argument '%s': import reads stdin, as in okv import <items.tsv",
+            text);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -350,12 +348,11 @@ int cli_import(struct cli *cli, int argc, char **argv)
             "  okv -s local:///old.sock export | okv -s local:///new.sock import",
         .children = cli_common_options};
     struct import import = {.cli = cli, .depth = IMPORT_DEPTH, .progress = isatty(STDERR_FILENO)};
-    int status = CLI_FAILED;
-
-    argp_parse(&parser, argc, argv, 0, NULL, &import);
-    int connected = cli_connect(cli, import.depth);
-    if (connected != CLI_DONE)
-        return connected;
+    int status = cli_parse(&parser, 0, argc, argv, &import);
+    if (status == CLI_DONE)
+        status = cli_connect(cli, (uint32_t)import.depth);
+    if (status != CLI_DONE)
+        return status;
 
     struct okv_info info;
     okv_info(cli->handle, &info);

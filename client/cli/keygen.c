@@ -23,7 +23,7 @@ static error_t parse_keygen(int key, char *text, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_ARG:
         if (arguments->file)
-            argp_error(state, "unexpected argument '%s': keygen takes one FILE", text);
+            return cli_usage(state, "unexpected argument '%s': keygen takes one FILE", text);
         arguments->file = text;
         return 0;
     default:
@@ -106,6 +106,6 @@ int cli_keygen(struct cli *cli, int argc, char **argv)
         .children = cli_common_options};
     struct keygen_arguments arguments = {.cli = cli};
 
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    return generate(arguments.file);
+    int status = cli_parse(&parser, 0, argc, argv, &arguments);
+    return status != CLI_DONE ? status : generate(arguments.file);
 }

@@ -52,8 +52,7 @@ static error_t parse_scan(int key, char *text, struct argp_state *state)
         arguments->prefix_length = strlen(text);
         return 0;
     case OPTION_LIMIT:
-        arguments->left = cli_number(state, "--limit", text, 1, UINT64_MAX);
-        return 0;
+        return cli_number(state, "--limit", text, 1, UINT64_MAX, &arguments->left);
     case OPTION_LONG:
         arguments->verbose = true;
         return 0;
@@ -62,12 +61,12 @@ static error_t parse_scan(int key, char *text, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (arguments->is_null && arguments->verbose)
-            argp_error(state, "--null and --long exclude each other: --long has lines");
+            return cli_usage(state, "--null and --long exclude each other: --long has lines");
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s': for keys that begin with it give --prefix %s",
-                   text, text);
-        return 0;
+        return cli_usage(state,
+                         "unexpected argument '%s': for keys that begin with it give --prefix %s",
+                         text, text);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -109,9 +108,8 @@ int cli_scan(struct cli *cli, int argc, char **argv)
         .children = cli_common_options};
     struct scan_arguments arguments = {.cli = cli, .prefix = "", .left = UINT64_MAX};
 
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    int connected = cli_connect(cli, 0);
-    return connected != CLI_DONE ? connected : scan_all(cli, "scan", show_key, &arguments);
+    int status = cli_begin(cli, &parser, argc, argv, &arguments);
+    return status != CLI_DONE ? status : scan_all(cli, "scan", show_key, &arguments);
 }
 
 /* ---- export ------------------------------------------------------------- */
@@ -121,9 +119,8 @@ static error_t parse_export(int key, char *text, struct argp_state *state)
     cli_parse_child(key, state, state->input);
     if (key != ARGP_KEY_ARG)
         return ARGP_ERR_UNKNOWN;
-    argp_error(state, "unexpected argument '%s': export writes stdout, as in okv export >items.tsv",
-               text);
-    return 0;
+    return cli_usage(
+        state, "unexpected argument '%s': export writes stdout, as in okv export >items.tsv", text);
 }
 
 /* When an item expires by the wall clock. What a scan says may be a little more than the longest
@@ -161,7 +158,6 @@ int cli_export(struct cli *cli, int argc, char **argv)
                "Examples:\n  okv export >items.tsv\n  okv export | sort | sha256sum",
         .children = cli_common_options};
 
-    argp_parse(&parser, argc, argv, 0, NULL, cli);
-    int connected = cli_connect(cli, 0);
-    return connected != CLI_DONE ? connected : scan_all(cli, "export", write_item, NULL);
+    int status = cli_begin(cli, &parser, argc, argv, cli);
+    return status != CLI_DONE ? status : scan_all(cli, "export", write_item, NULL);
 }

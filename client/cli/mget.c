@@ -44,8 +44,7 @@ static error_t parse_mget(int key, char *text, struct argp_state *state)
         mget->key_count = (unsigned)(state->argc - state->next);
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "give KEYs, or - to take them from stdin");
-        return 0;
+        return cli_usage(state, "give KEYs, or - to take them from stdin");
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -243,10 +242,11 @@ int cli_mget(struct cli *cli, int argc, char **argv)
         .children = cli_common_options};
     struct mget mget = {.cli = cli};
 
-    argp_parse(&parser, argc, argv, 0, NULL, &mget);
-    int connected = cli_connect(cli, BATCH);
-    if (connected != CLI_DONE)
-        return connected;
+    int status = cli_parse(&parser, 0, argc, argv, &mget);
+    if (status == CLI_DONE)
+        status = cli_connect(cli, BATCH);
+    if (status != CLI_DONE)
+        return status;
     mget.buffers = malloc((size_t)BATCH * BATCH_VALUE_BYTES);
     if (!mget.buffers)
         return cli_fail(cli, "mget", NULL, 0, OKV_ENOMEM);

@@ -88,11 +88,12 @@ static error_t parse_key_and_value(int key, char *text, struct argp_state *state
         else if (state->arg_num == 1)
             arguments->value = text;
         else
-            argp_error(state, "unexpected argument '%s': quote a value that has spaces", text);
+            return cli_usage(state, "unexpected argument '%s': quote a value that has spaces",
+                             text);
         return 0;
     case ARGP_KEY_END:
         if (state->arg_num < 2)
-            argp_error(state, "give KEY and VALUE, or KEY and - for stdin");
+            return cli_usage(state, "give KEY and VALUE, or KEY and - for stdin");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -116,19 +117,17 @@ static error_t parse_put(int key, char *text, struct argp_state *state)
     cli_parse_child(key, state, arguments->cli);
     switch (key) {
     case OPTION_TTL:
-        options->ttl_ms = cli_ttl(state, "--ttl", text);
         options->flags |= OKV_WITH_TTL;
-        return 0;
+        return cli_ttl(state, "--ttl", text, &options->ttl_ms);
     case OPTION_IF_ABSENT:
         options->flags |= OKV_IF_ABSENT;
         return 0;
     case OPTION_IF_VERSION:
-        options->version = cli_number(state, "--if-version", text, 1, UINT64_MAX);
         options->flags |= OKV_IF_VERSION;
-        return 0;
+        return cli_number(state, "--if-version", text, 1, UINT64_MAX, &options->version);
     case ARGP_KEY_END:
         if ((options->flags & OKV_IF_ABSENT) && (options->flags & OKV_IF_VERSION))
-            argp_error(state, "--if-absent and --if-version exclude each other: give one");
+            return cli_usage(state, "--if-absent and --if-version exclude each other: give one");
         return parse_key_and_value(key, text, state);
     default:
         return parse_key_and_value(key, text, state);
@@ -157,8 +156,7 @@ int cli_put(struct cli *cli, int argc, char **argv)
     char *to_free = NULL;
     size_t length = 0;
 
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    int status = cli_connect(cli, 0);
+    int status = cli_begin(cli, &parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
     status = take_value(&arguments, "put", &value, &length, &to_free);
@@ -198,8 +196,7 @@ int cli_append(struct cli *cli, int argc, char **argv)
     char *to_free = NULL;
     size_t length = 0;
 
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    int status = cli_connect(cli, 0);
+    int status = cli_begin(cli, &parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
     status = take_value(&arguments, "append", &value, &length, &to_free);

@@ -38,8 +38,7 @@ static error_t parse_stat(int key, char *text, struct argp_state *state)
         arguments->all = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s': stat takes no arguments", text);
-        return 0;
+        return cli_usage(state, "unexpected argument '%s': stat takes no arguments", text);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -237,6 +236,7 @@ static int stat_database(struct cli *cli, const char *name, const char *server, 
     char *text = NULL;
 
     cli->database = name;
+    cli->is_own = true;
     int status = cli_connect(cli, 0);
     if (status != CLI_DONE)
         return status;
@@ -320,10 +320,12 @@ int cli_stat(struct cli *cli, int argc, char **argv)
         .children = cli_common_options};
     struct stat_arguments arguments = {.cli = cli};
 
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
+    int status = cli_parse(&parser, 0, argc, argv, &arguments);
+    if (status != CLI_DONE)
+        return status;
     if (arguments.all && cli_uri_names_database(cli, "stat --all"))
         return CLI_USAGE;
-    int status = cli_connect(cli, 0);
+    status = cli_connect(cli, 0);
     if (status != CLI_DONE)
         return status;
     status = arguments.all ? stat_all(cli, arguments.json) : stat_connection(cli, arguments.json);

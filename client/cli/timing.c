@@ -17,8 +17,8 @@ enum { OPTION_SIZE = 0x300, OPTION_DEPTH };
 
 struct timing_arguments {
     struct cli *cli;
-    uint32_t count;
-    uint32_t depth;
+    uint64_t count;
+    uint64_t depth;
     uint64_t size; /* 0: the bucket's */
 };
 
@@ -41,11 +41,9 @@ static error_t parse_ping(int key, char *text, struct argp_state *state)
     cli_parse_child(key, state, arguments->cli);
     switch (key) {
     case 'c':
-        arguments->count = (uint32_t)cli_number(state, "--count", text, 1, PING_COUNT_MAX);
-        return 0;
+        return cli_number(state, "--count", text, 1, PING_COUNT_MAX, &arguments->count);
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s': name the server with -s", text);
-        return 0;
+        return cli_usage(state, "unexpected argument '%s': name the server with -s", text);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -79,14 +77,13 @@ int cli_ping(struct cli *cli, int argc, char **argv)
         .children = cli_common_options};
     struct timing_arguments arguments = {.cli = cli, .count = PING_COUNT};
 
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    int connected = cli_connect(cli, 0);
-    if (connected != CLI_DONE)
-        return connected;
+    int status = cli_begin(cli, &parser, argc, argv, &arguments);
+    if (status != CLI_DONE)
+        return status;
     uint64_t *samples = calloc(arguments.count, sizeof *samples);
     if (!samples)
         return cli_fail(cli, "ping", NULL, 0, OKV_ENOMEM);
-    int status = ping_all(cli, arguments.count, samples);
+    status = ping_all(cli, arguments.count, samples);
     free(samples);
     return status;
 }
@@ -108,20 +105,16 @@ static error_t parse_probe(int key, char *text, struct argp_state *state)
     cli_parse_child(key, state, arguments->cli);
     switch (key) {
     case 'n':
-        arguments->count = (uint32_t)cli_number(state, "--count", text, 1, PROBE_COUNT_MAX);
-        return 0;
+        return cli_number(state, "--count", text, 1, PROBE_COUNT_MAX, &arguments->count);
     case OPTION_SIZE:
         if (okv_size_parse(text, &arguments->size) != OKV_OK || arguments->size == 0 ||
             arguments->size > UINT32_MAX)
-            argp_error(state, "--size '%s': give a size such as 512 or 4K", text);
+            return cli_usage(state, "--size '%s': give a size such as 512 or 4K", text);
         return 0;
     case OPTION_DEPTH:
-        arguments->depth =
-            (uint32_t)cli_number(state, "--depth", text, 1, OKV_DEPTH_MAX_OPERATIONS);
-        return 0;
+        return cli_number(state, "--depth", text, 1, OKV_DEPTH_MAX_OPERATIONS, &arguments->depth);
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s': name the server with -s", text);
-        return 0;
+        return cli_usage(state, "unexpected argument '%s': name the server with -s", text);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -142,7 +135,7 @@ static int probe_all(const struct timing_arguments *arguments, uint32_t length, 
     cli_samples_sort(samples, count);
     printf("%u READs of %u bytes, %u at a time: min %.2f us, p50 %.2f us, p99 %.2f us, "
            "max %.2f us\n",
-           count, length, arguments->depth, microseconds(samples[0]),
+           count, length, (uint32_t)arguments->depth, microseconds(samples[0]),
            microseconds(cli_percentile(samples, count, 50)),
            microseconds(cli_percentile(samples, count, 99)), microseconds(samples[count - 1]));
     return cli_output_end("probe");
@@ -162,16 +155,17 @@ int cli_probe(struct cli *cli, int argc, char **argv)
     struct timing_arguments arguments = {.cli = cli, .count = PROBE_COUNT, .depth = 1};
     struct okv_info info;
 
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    int connected = cli_connect(cli, arguments.depth);
-    if (connected != CLI_DONE)
-        return connected;
+    int status = cli_parse(&parser, 0, argc, argv, &arguments);
+    if (status == CLI_DONE)
+        status = cli_connect(cli, (uint32_t)arguments.depth);
+    if (status != CLI_DONE)
+        return status;
     okv_info(cli->handle, &info);
     uint64_t *samples = calloc(arguments.count, sizeof *samples);
     if (!samples)
         return cli_fail(cli, "probe", NULL, 0, OKV_ENOMEM);
     uint32_t length = arguments.size ? (uint32_t)arguments.size : info.bucket_bytes;
-    int status = probe_all(&arguments, length, samples);
+    status = probe_all(&arguments, length, samples);
     free(samples);
     return status;
 }

@@ -63,17 +63,14 @@ static error_t parse_top(int key, char *text, struct argp_state *state)
     cli_parse_child(key, state, arguments->cli);
     switch (key) {
     case OPTION_COUNT:
-        arguments->count = cli_number(state, "--count", text, 1, UINT64_MAX);
-        return 0;
+        return cli_number(state, "--count", text, 1, UINT64_MAX, &arguments->count);
     case OPTION_INTERVAL:
-        arguments->interval_ms = cli_timeout(state, "--interval", text);
-        return 0;
+        return cli_timeout(state, "--interval", text, &arguments->interval_ms);
     case OPTION_JSON:
         arguments->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s': top takes no arguments", text);
-        return 0;
+        return cli_usage(state, "unexpected argument '%s': top takes no arguments", text);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -198,7 +195,6 @@ int cli_top(struct cli *cli, int argc, char **argv)
         .children = cli_common_options};
     struct top_arguments arguments = {.cli = cli, .interval_ms = INTERVAL_MS, .count = UINT64_MAX};
 
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
-    int connected = cli_connect(cli, 0);
-    return connected != CLI_DONE ? connected : show(&arguments);
+    int status = cli_begin(cli, &parser, argc, argv, &arguments);
+    return status != CLI_DONE ? status : show(&arguments);
 }

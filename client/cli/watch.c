@@ -32,19 +32,16 @@ static error_t parse_watch(int key, char *text, struct argp_state *state)
     cli_parse_child(key, state, watch->cli);
     switch (key) {
     case OPTION_COUNT:
-        watch->count = cli_number(state, "--count", text, 1, UINT64_MAX);
-        return 0;
+        return cli_number(state, "--count", text, 1, UINT64_MAX, &watch->count);
     case OPTION_INTERVAL:
-        watch->interval_ms = cli_timeout(state, "--interval", text);
-        return 0;
+        return cli_timeout(state, "--interval", text, &watch->interval_ms);
     case ARGP_KEY_ARG:
         if (watch->key)
-            argp_error(state, "unexpected argument '%s': give one KEY", text);
+            return cli_usage(state, "unexpected argument '%s': give one KEY", text);
         watch->key = text;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "give a KEY");
-        return 0;
+        return cli_usage(state, "give a KEY");
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -99,7 +96,6 @@ int cli_watch(struct cli *cli, int argc, char **argv)
         .children = cli_common_options};
     struct watch watch = {.cli = cli, .interval_ms = INTERVAL_MS, .count = UINT64_MAX};
 
-    argp_parse(&parser, argc, argv, 0, NULL, &watch);
-    int connected = cli_connect(cli, 0);
-    return connected != CLI_DONE ? connected : show(&watch);
+    int status = cli_begin(cli, &parser, argc, argv, &watch);
+    return status != CLI_DONE ? status : show(&watch);
 }

@@ -26,23 +26,6 @@ const char *okv_strerror(int code)
     return code == OKV_ENOTFOUND ? "the key is not there" : "the text of the code";
 }
 
-int okv_open(const char *uri, const struct okv_options *options, okv **out, char *why,
-             size_t why_size)
-{
-    (void)uri, (void)options, (void)out, (void)why, (void)why_size;
-    return OKV_EINVAL;
-}
-
-void okv_close(okv **handle)
-{
-    (void)handle;
-}
-
-void okv_counters_sized(const okv *handle, struct okv_counters *out, size_t size)
-{
-    (void)handle, (void)out, (void)size;
-}
-
 /* ---- */
 
 /* What cli_fail() prints for the code, into `text`; returns its status. */

@@ -26,8 +26,7 @@ static error_t parse_doctor(int key, char *text, struct argp_state *state)
         arguments->as_json = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s': name the server with -s", text);
-        return 0;
+        return cli_usage(state, "unexpected argument '%s': name the server with -s", text);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -48,7 +47,9 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     struct doctor_arguments arguments = {.cli = cli};
     struct doctor_report report;
 
-    argp_parse(&parser, argc, argv, 0, NULL, &arguments);
+    int status = cli_parse(&parser, 0, argc, argv, &arguments);
+    if (status != CLI_DONE)
+        return status;
     doctor_report_init(&report);
     doctor_check_fabrics(&report);
     doctor_check_host(&report, "");
@@ -56,7 +57,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     if (cli->server_named)
         doctor_check_server(&report, cli);
     bool is_printed = doctor_report_print(&report, arguments.as_json, stdout);
-    int status = report.problems > 0 ? CLI_MISS : CLI_DONE;
+    status = report.problems > 0 ? CLI_MISS : CLI_DONE;
     doctor_report_fini(&report);
     if (!is_printed)
         return cli_fail(cli, "doctor", NULL, 0, OKV_ENOMEM);

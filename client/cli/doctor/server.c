@@ -104,6 +104,7 @@ void doctor_check_server(struct doctor_report *report, struct cli *cli)
 {
     uint64_t begin = okv_clock_ns();
 
+    cli->is_own = true;                    /* connecting is a step to be looked at */
     if (cli_connect(cli, 0) != CLI_DONE) { /* which has said why */
         doctor_add(report, DOCTOR_PROBLEM, WHAT, NULL, "%s: no connection: see above", cli->server);
         return;

@@ -1,0 +1,139 @@
+#include "client/cli/commands.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+struct command {
+    const char *name;
+    cli_command *run;
+    const char *arguments;
+    const char *summary;
+};
+
+static const struct command commands[] = {
+    {"put", cli_put, "KEY VALUE|-", "store a value; - takes it from stdin"},
+    {"get", cli_get, "KEY [-o FILE]", "write the value to stdout or FILE"},
+    {"mget", cli_mget, "KEY...|-", "write many items as KEY TAB VALUE lines"},
+    {"exists", cli_exists, "KEY [-v]", "exit 0 if the key is there, else 1"},
+    {"del", cli_del, "KEY...|-", "remove keys"},
+    {"incr", cli_incr, "KEY [N]", "add N (1) to a number and print the sum"},
+    {"append", cli_append, "KEY VALUE|-", "add to the end of a value"},
+    {"touch", cli_touch, "KEY TIME|none", "set when an item expires"},
+    {"watch", cli_watch, "KEY [-i TIME] [-n N]", "print an item each time that it changes"},
+    {"scan", cli_scan, "[--prefix P]", "list keys, one a line"},
+    {"import", cli_import, "[--depth D]", "store the KEY TAB VALUE lines of stdin"},
+    {"export", cli_export, "", "write all items as KEY TAB VALUE lines"},
+    {"flush", cli_flush, "[--yes]", "remove every item"},
+    {"ping", cli_ping, "[-c N]", "time requests through the server's CPU"},
+    {"stat", cli_stat, "[--json]", "the server's statistics and this connection"},
+    {"top", cli_top, "[-i TIME] [-n N]", "what the server does, a line each second"},
+    {"clients", cli_clients, "[--json]", "list who is connected to the database"},
+    {"admin", cli_admin, "WORD", "reload users, make a snapshot, end a session"},
+    {"doctor", cli_doctor, "[--json]", "say what of this host and the server does not work"},
+    {"discover", cli_discover, "[--json]", "list the servers that announce themselves"},
+    {"keygen", cli_keygen, "[FILE]", "make a key for a user of a server"},
+    {"probe", cli_probe, "[-n N] [--size S]", "time raw reads of the table"},
+};
+#define COMMAND_COUNT (sizeof commands / sizeof *commands)
+
+void commands_print(FILE *out)
+{
+    fputs("Commands:\n", out);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        fprintf(out, "  %-8s %-18s %s\n", commands[i].name, commands[i].arguments,
+                commands[i].summary);
+}
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    }
+    return NULL;
+}
+
+/* Bytes that are to be inserted, removed or replaced (Levenshtein). `to` has less than 16. */
+static size_t edits(const char *from, const char *to)
+{
+    size_t length = strlen(to), row[16];
+
+    for (size_t i = 0; i <= length; i++)
+        row[i] = i;
+    for (size_t line = 1; *from; line++, from++) {
+        size_t corner = row[0];
+        row[0] = line;
+        for (size_t i = 1; i <= length; i++) {
+            size_t replaced = corner + (*from != to[i - 1]);
+            size_t other = (row[i] < row[i - 1] ? row[i] : row[i - 1]) + 1;
+            corner = row[i];
+            row[i] = replaced < other ? replaced : other;
+        }
+    }
+    return row[length];
+}
+
+static const char *nearest_command(const char *name)
+{
+    /* What other stores and shells call them. */
+    static const char *const others[][2] = {
+        {"set", "put"},     {"write", "put"},       {"read", "get"},      {"rm", "del"},
+        {"delete", "del"},  {"unlink", "del"},      {"keys", "scan"},     {"ls", "scan"},
+        {"list", "scan"},   {"info", "stat"},       {"stats", "stat"},    {"expire", "touch"},
+        {"ttl", "touch"},   {"flushall", "flush"},  {"flushdb", "flush"}, {"incrby", "incr"},
+        {"dump", "export"}, {"sessions", "clients"}};
+    size_t least = 3; /* edits that a slip of the fingers makes */
+    const char *nearest = NULL;
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcasecmp(name, others[i][0]) == 0)
+            return others[i][1];
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        size_t distance = edits(name, commands[i].name);
+        if (distance < least) {
+            least = distance;
+            nearest = commands[i].name;
+        }
+    }
+    return nearest;
+}
+
+static void say_unknown(const char *name)
+{
+    const char *nearest = nearest_command(name);
+
+    fprintf(stderr, "okv: '%s': no such command", name);
+    if (nearest)
+        fprintf(stderr, ": do you mean `okv %s'?\n", nearest);
+    else
+        fputs(": see `okv --help' for the list\n", stderr);
+}
+
+const char *command_name(size_t index)
+{
+    return index < COMMAND_COUNT ? commands[index].name : NULL;
+}
+
+int command_run(struct cli *cli, int argc, char **argv)
+{
+    static char help[] = "--help";
+    const struct command *command;
+    char name[32];
+
+    if (argc > 1 && strcmp(argv[0], "help") == 0) { /* `help COMMAND' is `COMMAND --help' */
+        argv[0] = argv[1];
+        argv[1] = help;
+    }
+    command = find_command(argv[0]);
+    if (!command) {
+        say_unknown(argv[0]);
+        return CLI_USAGE;
+    }
+    /* argp begins its messages with argv[0]. */
+    snprintf(name, sizeof name, "okv %s", command->name);
+    argv[0] = name;
+    int status = command->run(cli, argc, argv);
+    cli_disconnect(cli);
+    return status == CLI_HELPED ? CLI_DONE : status;
+}

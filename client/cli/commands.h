@@ -1,0 +1,17 @@
+/* The commands of okv(1): their names, and what runs them. */
+#ifndef OKV_CLIENT_CLI_COMMANDS_H
+#define OKV_CLIENT_CLI_COMMANDS_H
+
+#include <stdio.h>
+
+#include "client/cli/cli.h"
+
+/* One line for each command. */
+void commands_print(FILE *out);
+/* NULL: there are no more. */
+const char *command_name(size_t index);
+
+/* Runs the command argv[0], or `help COMMAND', and disconnects. Returns the exit status. */
+int command_run(struct cli *cli, int argc, char **argv);
+
+#endif

@@ -1,0 +1,84 @@
+/* The connection of a command: its own, or the one that the commands of a shell share. */
+#include <stdio.h>
+
+#include "client/cli/cli.h"
+
+static int open_handle(struct cli *cli, uint32_t depth)
+{
+    struct okv_options options = {.connect_timeout_ms = cli->timeout_ms,
+                                  .timeout_ms = cli->timeout_ms,
+                                  .depth = depth,
+                                  .user = cli->user,
+                                  .key_file = cli->key_file};
+    char why[512] = "";
+
+    if (cli->database)
+        snprintf(options.database, sizeof options.database, "%s", cli->database);
+
+    int rc = okv_open(cli->server, &options, &cli->handle, why, sizeof why);
+    if (rc == OKV_OK)
+        return CLI_DONE;
+    fprintf(stderr, "okv: cannot reach %s: %s%s\n", cli->server,
+            why[0] != '\0' ? why : okv_strerror(rc),
+            cli->server_named ? "" : "; for another server give -s URI or set OKV_SERVER");
+    return rc == OKV_EURI || rc == OKV_EINVAL ? CLI_USAGE : CLI_FAILED;
+}
+
+int cli_connect(struct cli *cli, uint32_t depth)
+{
+    bool shares = cli->shared && !cli->is_own && depth <= CLI_SHARED_DEPTH;
+    int status = CLI_DONE;
+
+    cli->handle = shares ? *cli->shared : NULL;
+    if (!cli->handle)
+        status = open_handle(cli, shares ? CLI_SHARED_DEPTH : depth);
+    if (status != CLI_DONE)
+        return status;
+    if (shares)
+        *cli->shared = cli->handle;
+    okv_counters(cli->handle, &cli->before);
+    return CLI_DONE;
+}
+
+int cli_begin(struct cli *cli, const struct argp *parser, int argc, char **argv, void *input)
+{
+    int status = cli_parse(parser, 0, argc, argv, input);
+
+    return status == CLI_DONE ? cli_connect(cli, 0) : status;
+}
+
+static void print_counters(const struct cli *cli)
+{
+    struct okv_counters counters;
+
+    okv_counters(cli->handle, &counters);
+#define PRINT_COUNTER(name, text) \
+    fprintf(stderr, "%s %llu\n", #name, (unsigned long long)(counters.name - cli->before.name));
+    OKV_COUNTER_LIST(PRINT_COUNTER)
+#undef PRINT_COUNTER
+}
+
+/* Whether the next command can use it: it has not failed for good, and nothing is under way. */
+static bool is_usable(okv *handle)
+{
+    struct okv_result result;
+
+    return okv_pending(handle) == 0 && okv_poll(handle, &result, 1) >= 0;
+}
+
+void cli_disconnect(struct cli *cli)
+{
+    bool is_shared = cli->shared && cli->handle == *cli->shared;
+
+    if (!cli->handle)
+        return;
+    if (cli->counters)
+        print_counters(cli);
+    if (is_shared && is_usable(cli->handle)) {
+        cli->handle = NULL;
+        return;
+    }
+    if (is_shared)
+        *cli->shared = NULL;
+    okv_close(&cli->handle);
+}
