@@ -91,7 +91,8 @@ static int make_snapshot(struct cli *cli)
         return cli_fail_with(cli, "admin snapshot", NULL, 0, rc,
                              "the server was started without --data");
     snprintf(command, sizeof command, "snapshot %.16s", answer);
-    for (length = 0; rc == OKV_OK && length == 0;) {
+    cli_interrupt_catch(true);
+    for (length = 0; rc == OKV_OK && length == 0 && !cli_interrupted();) {
         rc = okv_admin(cli->handle, command, answer, sizeof answer, &length);
         if (rc == OKV_OK && length == 0)
             pause_briefly();
@@ -106,6 +107,10 @@ static int make_snapshot(struct cli *cli)
                              "a later one has replaced it already: ask again");
     if (rc != OKV_OK)
         return cli_fail(cli, "admin snapshot", NULL, 0, rc);
+    if (length == 0) {
+        fprintf(stderr, "okv: admin snapshot: interrupted: the server goes on with it\n");
+        return CLI_FAILED;
+    }
     printf("%s\n", answer);
     return cli_output_end("admin snapshot");
 }

@@ -59,17 +59,18 @@ static error_t parse_del(int key, char *text, struct argp_state *state)
     }
 }
 
-/* Whether the next key is to be tried. *status: the worst so far. */
-static bool del_one(const struct del_arguments *arguments, const char *key, size_t length,
-                    int *status)
+/* Whether the next key is to be tried. The key is of this line of stdin; 0: an argument. *status:
+ * the worst so far. */
+static bool del_one(const struct del_arguments *arguments, uint64_t line, const char *key,
+                    size_t length, int *status)
 {
     struct cli *cli = arguments->cli;
     int rc = arguments->if_version ? okv_delete_if(cli->handle, key, length, arguments->version)
                                    : okv_delete(cli->handle, key, length);
 
     if (rc != OKV_OK)
-        *status = cli_worse(*status, cli_fail(cli, "del", key, length, rc));
-    return !cli_connection_failed(rc);
+        *status = cli_worse(*status, cli_fail_line(cli, "del", line, key, length, rc));
+    return !cli_connection_failed(rc) && !cli_interrupted();
 }
 
 /* Takes what ends a key of stdin from its end, and escapes out of it. */
@@ -92,21 +93,23 @@ static int del_lines(const struct del_arguments *arguments)
     bool goes_on = true;
     ssize_t got;
 
+    arguments->cli->took_stdin = true;
     for (uint64_t number = 1; goes_on && (got = getdelim(&line, &size, end, stdin)) >= 0;
          number++) {
         size_t length = (size_t)got;
         if (take_key(arguments, line, &length)) {
-            goes_on = del_one(arguments, line, length, &status);
+            goes_on = del_one(arguments, number, line, length, &status);
         } else {
             cli_fail_escape("del", number);
             status = CLI_FAILED;
         }
     }
     free(line);
-    if (goes_on && ferror(stdin)) {
+    if (goes_on && ferror(stdin) && !cli_interrupted()) {
         perror("okv: del: cannot read stdin");
         status = CLI_FAILED;
-    } else if (!goes_on && !feof(stdin)) {
+    } else if (!feof(stdin)) {
+        status = CLI_FAILED;
         fputs("okv: del: stopped: the keys that follow on standard input were not tried\n", stderr);
     }
     return status;
@@ -116,10 +119,11 @@ static int del_all(const struct del_arguments *arguments)
 {
     int status = CLI_DONE;
 
+    cli_interrupt_catch(true);
     if (takes_stdin(arguments))
         return del_lines(arguments);
     for (int i = 0; i < arguments->count; i++) {
-        if (del_one(arguments, arguments->keys[i], strlen(arguments->keys[i]), &status))
+        if (del_one(arguments, 0, arguments->keys[i], strlen(arguments->keys[i]), &status))
             continue;
         if (i + 1 < arguments->count)
             fprintf(stderr, "okv: del: stopped: %d of %d keys were not tried\n",

@@ -69,6 +69,17 @@ int cli_fail(const struct cli *cli, const char *command, const void *key, size_t
     return cli_fail_with(cli, command, key, key_length, code, cli_advice(code));
 }
 
+int cli_fail_line(const struct cli *cli, const char *command, uint64_t line, const void *key,
+                  size_t key_length, int code)
+{
+    char where[64];
+
+    if (line == 0)
+        return cli_fail(cli, command, key, key_length, code);
+    snprintf(where, sizeof where, "%s: line %llu", command, (unsigned long long)line);
+    return cli_fail(cli, where, key, key_length, code);
+}
+
 /* A condition that was not met is an answer, as a miss is. */
 static bool is_answer(int code)
 {

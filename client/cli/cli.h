@@ -29,6 +29,7 @@ struct cli {
     okv **shared;                          /* the shell's; NULL outside of a shell */
     okv *handle;                           /* NULL until cli_connect() */
     struct okv_counters before;            /* of `handle`, as the command began */
+    bool took_stdin;                       /* all that there was */
 };
 
 /* A command: parses its own arguments (argv[0] is "okv NAME"), connects, works.
@@ -85,6 +86,10 @@ int cli_fail(const struct cli *cli, const char *command, const void *key, size_t
 int cli_fail_with(const struct cli *cli, const char *command, const void *key, size_t key_length,
                   int code, const char *advice);
 
+/* The same of a key from this line of standard input; 0: from the command line. */
+int cli_fail_line(const struct cli *cli, const char *command, uint64_t line, const void *key,
+                  size_t key_length, int code);
+
 /* Says that the key of this line of standard input has an unknown escape. */
 void cli_fail_escape(const char *command, uint64_t line);
 
@@ -97,7 +102,15 @@ int cli_worse(int status, int other);
  * alike. */
 bool cli_connection_failed(int code);
 
-/* Sleeps, for commands that look again and again. */
+/* From here on SIGINT (^C) sets a flag, for a command that ends properly when it sees it. `once`: a
+ * second one ends the process. One that is ignored or caught already stays so. */
+void cli_interrupt_catch(bool once);
+bool cli_interrupted(void);
+void cli_interrupt_clear(void);
+/* Ends the process by SIGINT if there was one. */
+void cli_interrupt_end(void);
+
+/* Sleeps, or less if interrupted, for commands that look again and again. */
 void cli_pause(uint32_t ms);
 /* Flushes standard output. Returns CLI_DONE, or CLI_FAILED having said why. */
 int cli_output_end(const char *command);

@@ -161,6 +161,7 @@ static int list_databases(struct listing *listing)
     cli_disconnect(cli);
     for (char *name = strtok_r(names, "\n", &rest); name; name = strtok_r(NULL, "\n", &rest)) {
         cli->database = name;
+        cli->is_own = true;
         int connected = cli_connect(cli, 0);
         status = cli_worse(status, connected == CLI_DONE ? list_database(listing) : connected);
         cli_disconnect(cli);

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/progress.h"
 #include "client/cli/tsv.h"
 #include "shared/base/clock.h"
 
@@ -15,7 +15,6 @@
 #define BAD_LINES_SHOWN 20
 /* okv_poll() moves deadlines on, so that waiting is cut into pieces. */
 #define WAIT_MS 100
-#define PROGRESS_SECONDS 1
 
 enum { OPTION_DEPTH = 0x400 };
 
@@ -46,8 +45,7 @@ struct import {
     uint64_t bad;
     uint64_t expired; /* lines whose time has passed */
     bool failed;      /* something said why; no more lines are to be read */
-    bool progress;
-    time_t progress_next;
+    struct progress progress;
 };
 
 static const struct argp_option import_options[] = {
@@ -72,27 +70,11 @@ static error_t parse_import(int key, char *text, struct argp_state *state)
     }
 }
 
-static void clear_progress(const struct import *import)
-{
-    if (import->progress)
-        fputs("\r\033[K", stderr);
-}
-
-static void show_progress(struct import *import)
-{
-    time_t now = time(NULL);
-
-    if (!import->progress || now < import->progress_next)
-        return;
-    import->progress_next = now + PROGRESS_SECONDS;
-    fprintf(stderr, "\r%llu items", (unsigned long long)import->imported);
-}
-
 static void report_bad(struct import *import, uint64_t number, const char *what)
 {
     if (import->bad++ >= BAD_LINES_SHOWN)
         return;
-    clear_progress(import);
+    progress_clear(&import->progress);
     fprintf(stderr, "okv: import: line %llu: %s\n", (unsigned long long)number, what);
 }
 
@@ -102,7 +84,7 @@ static void report_fatal(struct import *import, const struct import_slot *slot, 
     if (import->failed)
         return;
     import->failed = true;
-    clear_progress(import);
+    progress_clear(&import->progress);
     fprintf(stderr, "okv: import: stopped at line %llu\n", (unsigned long long)slot->number);
     cli_fail(import->cli, "import", slot->item.key, slot->item.key_length, code);
 }
@@ -137,7 +119,7 @@ static void check_restart(struct import *import)
     if (info.boot_id == import->boot_id || import->failed)
         return;
     import->failed = true;
-    clear_progress(import);
+    progress_clear(&import->progress);
     fprintf(stderr,
             "okv: import: the server was restarted and lost what was imported up to line %llu: "
             "import again from the beginning\n",
@@ -228,31 +210,48 @@ static void submit_again(struct import *import, uint32_t count)
     }
 }
 
+/* Takes what has ended. Returns how many slots are free again, or -1 when the handle failed. */
+static int take_results(struct import *import)
+{
+    struct okv_result results[32];
+    int ended = 0;
+
+    int count = okv_poll(import->cli->handle, results, 32);
+    if (count < 0) {
+        if (!import->failed)
+            cli_fail(import->cli, "import", NULL, 0, count);
+        import->failed = true;
+        return -1;
+    }
+    check_restart(import);
+    for (int i = 0; i < count; i++) {
+        uint32_t waiting = import->again_count;
+        finish_slot(import, (uint32_t)results[i].tag, results[i].status);
+        ended += import->again_count == waiting;
+    }
+    return ended;
+}
+
 /* Waits for at least one put to end, unless the handle fails. */
 static void collect(struct import *import)
 {
-    struct okv_result results[32];
-
     for (;;) {
-        uint32_t ended = 0;
-        int count = okv_poll(import->cli->handle, results, 32);
-        if (count < 0) {
-            if (!import->failed)
-                cli_fail(import->cli, "import", NULL, 0, count);
-            import->failed = true;
+        int ended = take_results(import);
+        if (ended < 0)
             return;
-        }
-        check_restart(import);
-        for (int i = 0; i < count; i++) {
-            uint32_t waiting = import->again_count;
-            finish_slot(import, (uint32_t)results[i].tag, results[i].status);
-            ended += import->again_count == waiting;
-        }
-        submit_again(import, ended);
+        submit_again(import, (uint32_t)ended);
         if (ended > 0 || import->failed)
             return;
         okv_wait(import->cli->handle, WAIT_MS);
     }
+}
+
+/* After a failure, waits for the puts that are under way: they count, and a connection says goodbye
+ * only with a request that it has left. Each ends by its deadline. */
+static void drain(struct import *import)
+{
+    while (okv_pending(import->cli->handle) > 0 && take_results(import) >= 0)
+        okv_wait(import->cli->handle, WAIT_MS);
 }
 
 /* Puts that are under way together may be applied in any order, so a key waits
@@ -286,7 +285,7 @@ static bool import_line(struct import *import)
     errno = 0;
     ssize_t length = getline(&slot->line, &slot->size, stdin);
     if (length < 0) {
-        if (!feof(stdin)) {
+        if (!feof(stdin) && !cli_interrupted()) {
             fprintf(stderr, "okv: import: cannot read stdin: %s\n", strerror(errno));
             import->failed = true;
         }
@@ -306,16 +305,17 @@ static bool import_line(struct import *import)
 
 static int import_all(struct import *import)
 {
-    while (!import->failed && import_line(import)) {
+    while (!import->failed && !cli_interrupted() && import_line(import)) {
         while ((import->free_count == 0 || import->again_count > 0) && !import->failed)
             collect(import);
-        show_progress(import);
+        progress_show(&import->progress, import->imported);
     }
     while ((okv_pending(import->cli->handle) > 0 || import->again_count > 0) && !import->failed)
         collect(import);
+    drain(import);
     check_restart(import);
 
-    clear_progress(import);
+    progress_clear(&import->progress);
     if (import->bad > BAD_LINES_SHOWN)
         fprintf(stderr, "okv: import: and %llu more bad lines\n",
                 (unsigned long long)(import->bad - BAD_LINES_SHOWN));
@@ -326,8 +326,13 @@ static int import_all(struct import *import)
     if (import->bad > 0)
         fprintf(stderr, "okv: import: left out %llu bad lines: correct them and import again\n",
                 (unsigned long long)import->bad);
+    if (cli_interrupted())
+        fprintf(stderr,
+                "okv: import: interrupted after line %llu: the lines that follow were not "
+                "imported\n",
+                (unsigned long long)import->line);
     int status = cli_output_end("import");
-    return import->failed || import->bad > 0 ? CLI_FAILED : status;
+    return import->failed || import->bad > 0 || cli_interrupted() ? CLI_FAILED : status;
 }
 
 int cli_import(struct cli *cli, int argc, char **argv)
@@ -347,7 +352,7 @@ int cli_import(struct cli *cli, int argc, char **argv)
             "Examples:\n  okv import <items.tsv\n"
             "  okv -s local:///old.sock export | okv -s local:///new.sock import",
         .children = cli_common_options};
-    struct import import = {.cli = cli, .depth = IMPORT_DEPTH, .progress = isatty(STDERR_FILENO)};
+    struct import import = {.cli = cli, .depth = IMPORT_DEPTH};
     int status = cli_parse(&parser, 0, argc, argv, &import);
     if (status == CLI_DONE)
         status = cli_connect(cli, (uint32_t)import.depth);
@@ -355,6 +360,9 @@ int cli_import(struct cli *cli, int argc, char **argv)
         return status;
 
     struct okv_info info;
+    cli_interrupt_catch(true);
+    cli->took_stdin = true;
+    progress_init(&import.progress, isatty(STDERR_FILENO));
     okv_info(cli->handle, &info);
     import.boot_id = info.boot_id;
     import.slots = calloc(import.depth, sizeof *import.slots);

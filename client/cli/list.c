@@ -1,8 +1,10 @@
 /* okv scan and export: what goes through the whole table. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/progress.h"
 #include "client/cli/tsv.h"
 #include "shared/base/clock.h"
 
@@ -12,12 +14,13 @@
 /* Scans with `visit` and says how it ended. */
 static int scan_all(struct cli *cli, const char *command, okv_visit *visit, void *user)
 {
+    cli_interrupt_catch(true);
     int rc = okv_scan(cli->handle, visit, user);
     int status = cli_output_end(command);
 
     if (rc != OKV_OK && rc != SCAN_STOPPED)
         status = cli_fail(cli, command, NULL, 0, rc);
-    return status;
+    return cli_interrupted() ? CLI_FAILED : status;
 }
 
 /* ---- scan --------------------------------------------------------------- */
@@ -88,7 +91,7 @@ static int show_key(void *user, const struct okv_item *item)
         printf("\t%zu\t%llu\t%s", item->value_length, (unsigned long long)item->version,
                cli_ttl_text(item->ttl_ms, ttl));
     putchar(arguments->is_null ? '\0' : '\n');
-    return --arguments->left == 0 || ferror(stdout) ? SCAN_STOPPED : 0;
+    return --arguments->left == 0 || ferror(stdout) || cli_interrupted() ? SCAN_STOPPED : 0;
 }
 
 int cli_scan(struct cli *cli, int argc, char **argv)
@@ -114,9 +117,18 @@ int cli_scan(struct cli *cli, int argc, char **argv)
 
 /* ---- export ------------------------------------------------------------- */
 
+struct export
+{
+    struct cli *cli;
+    uint64_t items;
+    struct progress progress;
+};
+
 static error_t parse_export(int key, char *text, struct argp_state *state)
 {
-    cli_parse_child(key, state, state->input);
+    struct export *export = state->input;
+
+    cli_parse_child(key, state, export->cli);
     if (key != ARGP_KEY_ARG)
         return ARGP_ERR_UNKNOWN;
     return cli_usage(
@@ -135,14 +147,31 @@ static int64_t expiry_of(const struct okv_item *item)
 
 static int write_item(void *user, const struct okv_item *item)
 {
+    struct export *export = user;
     struct tsv_item line = {.key = item->key,
                             .key_length = item->key_length,
                             .value = item->value,
                             .value_length = item->value_length,
                             .expires_at_ms = expiry_of(item)};
 
-    (void)user;
-    return tsv_write(stdout, &line) == 0 ? 0 : SCAN_STOPPED;
+    if (tsv_write(stdout, &line))
+        return SCAN_STOPPED;
+    progress_show(&export->progress, ++export->items);
+    return cli_interrupted() ? SCAN_STOPPED : 0;
+}
+
+static int export_all(struct export *export)
+{
+    /* On one terminal the items are progress enough. */
+    progress_init(&export->progress, isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO));
+    int status = scan_all(export->cli, "export", write_item, export);
+    progress_clear(&export->progress);
+    if (status == CLI_DONE)
+        fprintf(stderr, "exported %llu items\n", (unsigned long long)export->items);
+    else
+        fprintf(stderr, "okv: export: ended after %llu items: not all are written\n",
+                (unsigned long long)export->items);
+    return status;
 }
 
 int cli_export(struct cli *cli, int argc, char **argv)
@@ -158,6 +187,8 @@ int cli_export(struct cli *cli, int argc, char **argv)
                "Examples:\n  okv export >items.tsv\n  okv export | sort | sha256sum",
         .children = cli_common_options};
 
-    int status = cli_begin(cli, &parser, argc, argv, cli);
-    return status != CLI_DONE ? status : scan_all(cli, "export", write_item, NULL);
+    struct export export = {.cli = cli};
+
+    int status = cli_begin(cli, &parser, argc, argv, &export);
+    return status != CLI_DONE ? status : export_all(&export);
 }

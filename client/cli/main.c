@@ -95,5 +95,6 @@ int main(int argc, char **argv)
     }
     if (status == CLI_DONE)
         status = command_run(&cli, argc - line.first, argv + line.first);
+    cli_interrupt_end();
     return status == CLI_HELPED ? CLI_DONE : status;
 }

@@ -17,11 +17,13 @@ struct mget {
     struct cli *cli;
     char **keys; /* of the command line */
     unsigned key_count;
+    char end; /* of a key on stdin: a newline or, with --null, a NUL */
 
     struct okv_command commands[BATCH];
     struct okv_result results[BATCH];
-    size_t count;  /* commands of the batch that is being filled */
-    char *buffers; /* BATCH_VALUE_BYTES for each of them */
+    uint64_t lines[BATCH]; /* of stdin; 0: an argument */
+    size_t count;          /* commands of the batch that is being filled */
+    char *buffers;         /* BATCH_VALUE_BYTES for each of them */
 
     char *input; /* what was read of stdin and not yet looked up */
     size_t room;
@@ -32,6 +34,16 @@ struct mget {
     int status;  /* the worst so far */
 };
 
+static const struct argp_option mget_options[] = {
+    {"null", '0', NULL, 0, "With -, keys are as they are, with a NUL behind each", 0},
+    {0},
+};
+
+static bool takes_stdin(const struct mget *mget)
+{
+    return mget->key_count == 1 && strcmp(mget->keys[0], "-") == 0;
+}
+
 static error_t parse_mget(int key, char *text, struct argp_state *state)
 {
     struct mget *mget = state->input;
@@ -39,6 +51,13 @@ static error_t parse_mget(int key, char *text, struct argp_state *state)
     (void)text;
     cli_parse_child(key, state, mget->cli);
     switch (key) {
+    case '0':
+        mget->end = '\0';
+        return 0;
+    case ARGP_KEY_END:
+        if (mget->end == '\0' && !takes_stdin(mget))
+            return cli_usage(state, "--null is about keys from stdin: give - for KEY");
+        return 0;
     case ARGP_KEY_ARGS:
         mget->keys = state->argv + state->next;
         mget->key_count = (unsigned)(state->argc - state->next);
@@ -58,9 +77,10 @@ static void note(struct mget *mget, int status)
 }
 
 /* Writes the line of one key, or says why there is none. */
-static void show(struct mget *mget, const struct okv_command *command,
-                 const struct okv_result *result)
+static void show(struct mget *mget, size_t i)
 {
+    const struct okv_command *command = &mget->commands[i];
+    const struct okv_result *result = &mget->results[i];
     struct tsv_item item = {.key = command->key,
                             .key_length = command->key_length,
                             .value = command->buffer,
@@ -81,7 +101,7 @@ static void show(struct mget *mget, const struct okv_command *command,
     else if (rc == OKV_ENOTFOUND)
         note(mget, CLI_MISS); /* among many keys no news: its line is not there */
     else
-        note(mget, cli_fail(mget->cli, "mget", item.key, item.key_length, rc));
+        note(mget, cli_fail_line(mget->cli, "mget", mget->lines[i], item.key, item.key_length, rc));
     if (cli_connection_failed(rc))
         mget->stopped = rc;
     free(large);
@@ -90,14 +110,14 @@ static void show(struct mget *mget, const struct okv_command *command,
 /* Whether further keys would not fail alike. */
 static bool goes_on(const struct mget *mget)
 {
-    return !mget->stopped && !ferror(stdout);
+    return !mget->stopped && !ferror(stdout) && !cli_interrupted();
 }
 
 /* None of the batch has a result. */
 static void fail_batch(struct mget *mget, int code)
 {
-    note(mget,
-         cli_fail(mget->cli, "mget", mget->commands[0].key, mget->commands[0].key_length, code));
+    note(mget, cli_fail_line(mget->cli, "mget", mget->lines[0], mget->commands[0].key,
+                             mget->commands[0].key_length, code));
     if (mget->count > 1)
         fprintf(stderr, "okv: mget: and the %zu keys after it\n", mget->count - 1);
     mget->stopped = code;
@@ -112,7 +132,7 @@ static void finish_batch(struct mget *mget)
     if (rc != OKV_OK)
         fail_batch(mget, rc);
     for (size_t i = 0; i < mget->count && rc == OKV_OK && !ferror(stdout); i++)
-        show(mget, &mget->commands[i], &mget->results[i]);
+        show(mget, i);
     mget->count = 0;
     note(mget, cli_output_end("mget"));
 }
@@ -122,9 +142,10 @@ static void add(struct mget *mget, const char *key, size_t key_length)
 {
     if (key_length < 1 || key_length > OKV_KEY_MAX_BYTES) {
         finish_batch(mget); /* in the order of the keys */
-        note(mget, cli_fail(mget->cli, "mget", key, key_length, OKV_EKEYSIZE));
+        note(mget, cli_fail_line(mget->cli, "mget", mget->line, key, key_length, OKV_EKEYSIZE));
         return;
     }
+    mget->lines[mget->count] = mget->line;
     mget->commands[mget->count] =
         (struct okv_command){.kind = OKV_GET,
                              .key = key,
@@ -140,9 +161,9 @@ static void add(struct mget *mget, const char *key, size_t key_length)
 static void add_line(struct mget *mget, char *line, size_t length)
 {
     mget->line++;
-    if (length > 0 && line[length - 1] == '\r')
+    if (mget->end == '\n' && length > 0 && line[length - 1] == '\r')
         length--;
-    if (tsv_decode(line, &length)) {
+    if (mget->end == '\0' || tsv_decode(line, &length)) {
         add(mget, line, length);
         return;
     }
@@ -158,7 +179,7 @@ static void take_lines(struct mget *mget)
     char *end = mget->input + mget->used;
     char *newline;
 
-    while (goes_on(mget) && (newline = memchr(line, '\n', (size_t)(end - line)))) {
+    while (goes_on(mget) && (newline = memchr(line, mget->end, (size_t)(end - line)))) {
         add_line(mget, line, (size_t)(newline - line));
         line = newline + 1;
     }
@@ -183,12 +204,13 @@ static bool read_some(struct mget *mget)
     ssize_t got;
     do
         got = read(STDIN_FILENO, mget->input + mget->used, mget->room - mget->used);
-    while (got < 0 && errno == EINTR);
-    if (got < 0) {
+    while (got < 0 && errno == EINTR && !cli_interrupted());
+    if (got < 0 && !cli_interrupted()) {
         fprintf(stderr, "okv: mget: cannot read stdin: %s\n", strerror(errno));
         note(mget, CLI_FAILED);
-        return false;
     }
+    if (got < 0)
+        return false;
     mget->used += (size_t)got;
     mget->input_ended = got == 0;
     return got > 0;
@@ -203,14 +225,17 @@ static void take_last_line(struct mget *mget)
 
 static void show_lines(struct mget *mget)
 {
+    mget->cli->took_stdin = true;
     while (goes_on(mget) && read_some(mget))
         take_lines(mget);
     if (mget->used > 0 && goes_on(mget))
         take_last_line(mget);
     finish_batch(mget);
-    if (mget->used > 0 || (mget->stopped && !mget->input_ended))
+    if (mget->used > 0 || ((mget->stopped || cli_interrupted()) && !mget->input_ended)) {
+        note(mget, CLI_FAILED);
         fputs("okv: mget: stopped: the keys that follow on standard input were not looked up\n",
               stderr);
+    }
     free(mget->input);
 }
 
@@ -229,18 +254,20 @@ static void show_arguments(struct mget *mget)
 int cli_mget(struct cli *cli, int argc, char **argv)
 {
     static const struct argp parser = {
+        .options = mget_options,
         .parser = parse_mget,
         .args_doc = "KEY...\n-",
         .doc = "Write each key that is there, and its value, as a KEY TAB VALUE line.\v"
                "With - the keys come from standard input, one a line and escaped as `okv export` "
-               "and `okv scan` write them, and are answered as they come. Lines are in the order "
+               "and `okv scan` write them, or with --null as they are, and are answered as they "
+               "come. Lines are in the order "
                "of the keys and escaped likewise; a key that is named twice has two.\n\n"
                "All keys are tried, also after one that failed, unless the connection fails: that "
                "some were not looked up is then told.\n\n"
                "Exit status: 3 if a key could not be looked up, else 1 if one was not there.\n\n"
                "Examples:\n  okv mget user:1 user:2\n  cut -f 1 items.tsv | okv mget - >found.tsv",
         .children = cli_common_options};
-    struct mget mget = {.cli = cli};
+    struct mget mget = {.cli = cli, .end = '\n'};
 
     int status = cli_parse(&parser, 0, argc, argv, &mget);
     if (status == CLI_DONE)
@@ -250,7 +277,8 @@ int cli_mget(struct cli *cli, int argc, char **argv)
     mget.buffers = malloc((size_t)BATCH * BATCH_VALUE_BYTES);
     if (!mget.buffers)
         return cli_fail(cli, "mget", NULL, 0, OKV_ENOMEM);
-    if (mget.key_count == 1 && strcmp(mget.keys[0], "-") == 0)
+    cli_interrupt_catch(true);
+    if (takes_stdin(&mget))
         show_lines(&mget);
     else
         show_arguments(&mget);

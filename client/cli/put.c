@@ -67,6 +67,7 @@ static int take_value(const struct put_arguments *arguments, const char *command
         return CLI_DONE;
     }
     okv_info(arguments->cli->handle, &info);
+    arguments->cli->took_stdin = true;
     int error = read_stdin(info.max_value, to_free, length);
     if (error) {
         fprintf(stderr, "okv: %s '%s': cannot read stdin: %s\n", command, arguments->key,

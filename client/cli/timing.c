@@ -12,6 +12,8 @@
 #define PING_LINES_MAX 10
 #define PROBE_COUNT 10000
 #define PROBE_COUNT_MAX 10000000
+/* READs between two looks at whether to end. */
+#define PROBE_SLICE 100000
 
 enum { OPTION_SIZE = 0x300, OPTION_DEPTH };
 
@@ -49,17 +51,22 @@ static error_t parse_ping(int key, char *text, struct argp_state *state)
     }
 }
 
-static int ping_all(struct cli *cli, uint32_t count, uint64_t *samples)
+static int ping_all(struct cli *cli, uint32_t wanted, uint64_t *samples)
 {
-    for (uint32_t i = 0; i < count; i++) {
+    uint32_t count = 0;
+
+    cli_interrupt_catch(true);
+    for (; count < wanted && !cli_interrupted(); count++) {
         uint64_t start = okv_clock_ns();
         int rc = okv_ping(cli->handle);
-        samples[i] = okv_clock_ns() - start;
+        samples[count] = okv_clock_ns() - start;
         if (rc != OKV_OK)
             return cli_fail(cli, "ping", NULL, 0, rc);
-        if (count <= PING_LINES_MAX)
-            printf("ping %u: %.1f us\n", i + 1, microseconds(samples[i]));
+        if (wanted <= PING_LINES_MAX)
+            printf("ping %u: %.1f us\n", count + 1, microseconds(samples[count]));
     }
+    if (count == 0)
+        return CLI_FAILED;
     cli_samples_sort(samples, count);
     printf("%u pings over %s: min %.1f us, median %.1f us, p99 %.1f us, max %.1f us\n", count,
            cli->server, microseconds(samples[0]), microseconds(cli_percentile(samples, count, 50)),
@@ -83,7 +90,7 @@ int cli_ping(struct cli *cli, int argc, char **argv)
     uint64_t *samples = calloc(arguments.count, sizeof *samples);
     if (!samples)
         return cli_fail(cli, "ping", NULL, 0, OKV_ENOMEM);
-    status = ping_all(cli, arguments.count, samples);
+    status = ping_all(cli, (uint32_t)arguments.count, samples);
     free(samples);
     return status;
 }
@@ -123,19 +130,28 @@ static error_t parse_probe(int key, char *text, struct argp_state *state)
 static int probe_all(const struct timing_arguments *arguments, uint32_t length, uint64_t *samples)
 {
     struct cli *cli = arguments->cli;
-    uint32_t count = arguments->count;
+    uint32_t count = 0, depth = (uint32_t)arguments->depth;
+    int rc = OKV_OK;
 
-    int rc = okv_bench_read(cli->handle, length, count, arguments->depth, samples, NULL);
+    cli_interrupt_catch(true);
+    while (rc == OKV_OK && count < arguments->count && !cli_interrupted()) {
+        uint64_t left = arguments->count - count;
+        uint32_t some = left < PROBE_SLICE ? (uint32_t)left : PROBE_SLICE;
+        rc = okv_bench_read(cli->handle, length, some, depth, samples + count, NULL);
+        count += some;
+    }
     if (rc == OKV_EINVAL) {
         fprintf(stderr, "okv: probe: %s: give another --size\n", okv_why(cli->handle));
         return CLI_USAGE;
     }
     if (rc != OKV_OK)
         return cli_fail(cli, "probe", NULL, 0, rc);
+    if (count == 0)
+        return CLI_FAILED;
     cli_samples_sort(samples, count);
     printf("%u READs of %u bytes, %u at a time: min %.2f us, p50 %.2f us, p99 %.2f us, "
            "max %.2f us\n",
-           count, length, (uint32_t)arguments->depth, microseconds(samples[0]),
+           count, length, depth, microseconds(samples[0]),
            microseconds(cli_percentile(samples, count, 50)),
            microseconds(cli_percentile(samples, count, 99)), microseconds(samples[count - 1]));
     return cli_output_end("probe");

@@ -161,8 +161,11 @@ static int show(const struct top_arguments *arguments)
     struct sample before, now;
     int rc = take(cli, &before);
 
+    cli_interrupt_catch(true);
     for (uint64_t line = 0; rc == OKV_OK && line < arguments->count; line++) {
         cli_pause(arguments->interval_ms);
+        if (cli_interrupted())
+            break;
         rc = take(cli, &now);
         if (rc != OKV_OK)
             break;

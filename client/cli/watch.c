@@ -66,6 +66,7 @@ static int show(struct watch *watch)
     size_t key_length = strlen(watch->key), length = 0;
     uint64_t lines = 0;
 
+    cli_interrupt_catch(true);
     for (;;) {
         char *value = NULL;
         uint64_t version = 0;
@@ -77,6 +78,8 @@ static int show(struct watch *watch)
         if (fflush(stdout) || lines == watch->count)
             return cli_output_end("watch");
         cli_pause(watch->interval_ms);
+        if (cli_interrupted())
+            return cli_output_end("watch");
     }
 }
 

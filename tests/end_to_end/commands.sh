@@ -115,6 +115,7 @@ large_values() {
 }
 
 many_items() {
+    local word
     seq 3000 | sed "s/.*/item:&${tab}value &/" >"$scratch/items"
     printf 'odd\\\\key\\n%s\\t\\r\\n\n' "$tab" >>"$scratch/items"
     "$okv" import <"$scratch/items" >/dev/null
@@ -128,6 +129,14 @@ many_items() {
     "$okv" put $'raw:\\b\nc' raw
     same "scan -0" "$("$okv" scan -0 --prefix raw: | xargs -0 -n 1 "$okv" get)" raw
     same "scan -0, then del -0" "$("$okv" scan -0 --prefix raw: | "$okv" del -0 -; "$okv" scan --prefix raw:)" ''
+    same "scan -0, then mget -0" "$("$okv" scan -0 --prefix item:12 | "$okv" mget -0 - | sort | sha256sum)" \
+        "$("$okv" export 2>/dev/null | grep '^item:12' | sort | sha256sum)"
+    for word in mget del; do
+        same "the line of a bad key of $word -" \
+            "$(printf 'nobody\n\nno\\x\n' | "$okv" $word - 2>&1 | grep -oE "$word: line [23]" | xargs)" \
+            "$word: line 2 $word: line 3"
+        same "$word -0 without -" "$("$okv" $word -0 k 2>&1 | grep -c 'give - for KEY')" 1
+    done
     same "scan, then del" "$("$okv" scan --prefix tmp: | "$okv" del -; "$okv" scan --prefix tmp:)" ''
     # There is no script(1) in the guest.
     [ -n "${OKV_GUEST_ADDR:-}" ] ||

@@ -1,0 +1,42 @@
+/* ^C as a request to end a command, which closes its connection then and says how far it came. */
+#include <signal.h>
+
+#include "client/cli/cli.h"
+
+/* Of the process, as signals are. */
+static volatile sig_atomic_t is_interrupted;
+
+static void interrupt(int signal)
+{
+    (void)signal;
+    is_interrupted = 1;
+}
+
+void cli_interrupt_catch(bool once)
+{
+    /* Not restarted: what waits for input or sleeps has to see it. */
+    const struct sigaction action = {.sa_handler = interrupt,
+                                     .sa_flags = once ? (int)SA_RESETHAND : 0};
+    struct sigaction present;
+
+    if (sigaction(SIGINT, NULL, &present) == 0 && present.sa_handler == SIG_DFL)
+        sigaction(SIGINT, &action, NULL);
+}
+
+bool cli_interrupted(void)
+{
+    return is_interrupted;
+}
+
+void cli_interrupt_clear(void)
+{
+    is_interrupted = 0;
+}
+
+void cli_interrupt_end(void)
+{
+    if (!is_interrupted)
+        return;
+    signal(SIGINT, SIG_DFL);
+    raise(SIGINT);
+}

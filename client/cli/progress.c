@@ -1,0 +1,26 @@
+#include "client/cli/progress.h"
+
+#include <stdio.h>
+
+#define PROGRESS_SECONDS 1
+
+void progress_init(struct progress *progress, bool is_shown)
+{
+    *progress = (struct progress){.is_shown = is_shown, .next = time(NULL) + PROGRESS_SECONDS};
+}
+
+void progress_show(struct progress *progress, uint64_t items)
+{
+    time_t now = progress->is_shown ? time(NULL) : 0;
+
+    if (!progress->is_shown || now < progress->next)
+        return;
+    progress->next = now + PROGRESS_SECONDS;
+    fprintf(stderr, "\r%llu items", (unsigned long long)items);
+}
+
+void progress_clear(const struct progress *progress)
+{
+    if (progress->is_shown)
+        fputs("\r\033[K", stderr);
+}

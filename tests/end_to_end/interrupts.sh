@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# What okv(1) says when it is interrupted or its import fails, and that the server then sees a client that left.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/end_to_end/interrupts.sh BUILD_DIR
+
+Interrupts the okv of BUILD_DIR in the middle of what takes long, and has imports fail, over shared memory. Exits 1
+when something is wrong.
+TEXT
+}
+
+# shellcheck source=tests/support/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
+export OKV_SERVER=$socket
+count=20000
+failures=0 checks=0
+mkfifo "$scratch/fifo"
+
+# same WHAT A B: the two are equal.
+same() {
+    checks=$((checks + 1))
+    [ "$2" = "$3" ] && return
+    failures=$((failures + 1))
+    printf 'WRONG %s: %s and not %s\n' "$1" "$2" "$3"
+    tail -n 3 "$scratch/err" | sed 's/^/      | /'
+}
+
+# begin COMMAND...: runs beside the script, which bash keeps SIGINT from.
+begin() {
+    env --default-signal=INT "$okv" -t 120s "$@" 2>"$scratch/err" &
+    command=$!
+}
+
+# ended: sets `status`, 130 after SIGINT.
+ended() {
+    status=0
+    wait "$command" || status=$?
+}
+
+await_items() {
+    until [ "$("$okv" -t 120s stat | sed -n 's/^items //p')" -ge "$1" ]; do sleep 0.01; done
+}
+
+# said TEXT: on standard error.
+said() {
+    same "says '$1'" "$(grep -cE "$1" "$scratch/err")" 1
+}
+
+imports() {
+    begin import <"$scratch/fifo" >"$scratch/out"
+    exec 3>"$scratch/fifo"
+    printf 'a\t1\nb\t2\n' >&3
+    await_items 2
+    kill -INT $command
+    ended
+    exec 3>&-
+    same "status of an interrupted import" $status 130
+    same "what it did" "$(cat "$scratch/out")" 'imported 2 items'
+    said '^okv: import: interrupted after line 2:'
+}
+
+# All of a connection's requests are under way when the server has no room.
+failed_imports() {
+    local status=0
+    seq 200000 | sed "s/.*/&\t$(printf '%500s' '')/" | "$okv" -t 120s import >"$scratch/out" 2>"$scratch/err" || status=$?
+    same "status of an import without room" $status 3
+    said '^okv: import: stopped at line [0-9]+$'
+    same "what it did" "$(sed 's/^imported \([0-9]*\) items$/\1/' "$scratch/out")" \
+        "$("$okv" -t 120s stat | sed -n 's/^items //p')"
+    "$okv" -t 120s flush --yes
+}
+
+# interrupt_listing COMMAND: its output stands still in a full pipe.
+interrupt_listing() {
+    begin "$1" >"$scratch/fifo"
+    exec 3<"$scratch/fifo"
+    head -c 100 <&3 >/dev/null
+    kill -INT $command
+    cat <&3 >/dev/null
+    exec 3<&-
+    ended
+    same "status of an interrupted $1" $status 130
+}
+
+exports() {
+    seq $count | sed 's/.*/&\tvalue &/' | "$okv" -t 120s import >/dev/null
+    same "an export" "$("$okv" -t 120s export 2>&1 >/dev/null)" "exported $count items"
+    interrupt_listing scan
+    interrupt_listing export
+    said '^okv: export: ended after [0-9]+ items: not all are written$'
+}
+
+repeated() {
+    begin watch 1 >"$scratch/out"
+    until [ -s "$scratch/out" ]; do sleep 0.01; done
+    kill -INT $command
+    ended
+    same "status of an interrupted watch" $status 130
+    begin top -i 1ms >"$scratch/out"
+    until [ -s "$scratch/out" ]; do sleep 0.01; done
+    kill -INT $command
+    ended
+    same "status of an interrupted top" $status 130
+}
+
+# Keys that come one after the other.
+lookups() {
+    local word
+    for word in mget del; do
+        begin $word - <"$scratch/fifo" >"$scratch/out"
+        exec 3>"$scratch/fifo"
+        printf '1\n2\n' >&3
+        if [ $word = mget ]; then
+            until [ "$(wc -l <"$scratch/out")" -eq 2 ]; do sleep 0.01; done
+        else
+            until ! "$okv" -t 120s exists 2; do sleep 0.01; done
+        fi
+        kill -INT $command
+        ended
+        exec 3>&-
+        same "status of an interrupted $word -" $status 130
+        said "^okv: $word: stopped: the keys that follow on standard input were not"
+    done
+}
+
+start_server "$socket"
+imports
+failed_imports
+exports
+repeated
+lookups
+same "clients that the server takes for dead" "$(grep -c GOODBYE "$scratch/log")" 0
+echo "interrupts: $checks checks, $failures of them wrong"
+[ $failures -eq 0 ]
