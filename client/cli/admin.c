@@ -148,9 +148,9 @@ static error_t parse_admin(int key, char *text, struct argp_state *state)
         if (arguments->count == 2 && strcmp(words[0], "kill") == 0 && words[1][0] != '\0' &&
             strspn(words[1], "0123456789abcdef") == strlen(words[1]))
             return 0;
-        return cli_usage(
-            state, "give `reload', `snapshot', or `kill SESSION' with an id that okv clients "
-                   "shows");
+        return cli_usage(state,
+                         "give `reload', `snapshot', or `kill SESSION' with an id that okv clients "
+                         "shows");
     default:
         return ARGP_ERR_UNKNOWN;
     }
