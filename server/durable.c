@@ -38,9 +38,16 @@ static int open_directory(struct okv_directory *directory, const char *data, con
 
 const char *okv_durable_remedy(int rc)
 {
-    return rc == OKV_ECORRUPT ? ": nothing was changed; restore it from a copy, or see what "
-                                "okv-server --check and --salvage say"
-                              : "";
+    switch (rc) {
+    case OKV_ECORRUPT:
+        return ": nothing was changed; restore it from a copy, or see what okv-server --check and "
+               "--salvage say";
+    case OKV_EVERSION:
+        return ": nothing was changed; start that okv-server, and move the items by okv export and "
+               "okv import";
+    default:
+        return "";
+    }
 }
 
 int okv_durable_open(const char *data, const char *name, const char *restore,

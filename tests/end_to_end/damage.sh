@@ -112,6 +112,23 @@ expect "an item of the other database" "$("$okv" -s "$two" get other)" 1
 end_server TERM
 offline 0 --check "$scratch/saved"
 
+# of_another_version FILE: a start and a check refuse the directory, and change nothing.
+of_another_version() {
+    flip "$1" 8
+    before=$(sums)
+    offline 3 --listen "$socket" --data "$data" "${databases[@]}"
+    says 'was written by another version of okv-server: nothing was changed; start that okv-server' "another version"
+    offline 3 --check "$data"
+    says 'was written by another version' "another version"
+    expect "files of another version" "$(sums)" "$before"
+    flip "$1" 8
+}
+
+data=$scratch/saved
+for file in "$data"/one/log.0* "$data"/one/snapshot.0*; do
+    of_another_version "$file"
+done
+
 offline 3 --check "$scratch/full"
 says 'there is no database in it' "a directory of something else"
 offline 3 --check "$scratch/none"
