@@ -47,7 +47,7 @@ names() {
     "$okv" stat --json | members "okv stat"
     "$okv" stat --all --json | members "okv stat --all"
     "$okv" top -n 1 -i 1ms --json | members "okv top"
-    "$okv" sessions --json | members "okv sessions"
+    "$okv" clients --json | members "okv clients"
     "$okv" doctor --json | members "okv doctor"
     "$bench" --records 100 --operations 1000 --warmup 0 --rounds 1 --json - 2>/dev/null | members kv-bench
 }
