@@ -64,7 +64,8 @@ until
     until grep -q 'value' "$scratch/watched" || ! kill -0 $watcher 2>/dev/null; do sleep 0.05; done
     kill -0 $watcher 2>/dev/null
 do sleep 0.05; done
-! "$okv" -s "$socket" --timeout 300 put other value 2>"$scratch/refused" || wrong "a second client of the address is served"
+! "$okv" -s "$socket" put other value 2>"$scratch/refused" || wrong "a second client of the address is served"
+grep -q 'address' "$scratch/refused" || wrong "a second client of the address: $(cat "$scratch/refused")"
 kill $watcher
 wait $watcher 2>/dev/null || true
 
