@@ -31,10 +31,19 @@ static const struct command_shape command_shapes[] = {
                     .kind = OPERATION_DELETE,
                     .flags = OKV_IF_VERSION,
                     .key = true},
-    [OKV_INCR] = {.name = "OKV_INCR", .kind = OPERATION_INCR, .key = true, .delta = true},
+    [OKV_INCR] = {.name = "OKV_INCR",
+                  .kind = OPERATION_INCR,
+                  .flags = OKV_WITH_TTL,
+                  .key = true,
+                  .delta = true},
     [OKV_APPEND] = {.name = "OKV_APPEND", .kind = OPERATION_APPEND, .key = true, .value = true},
     [OKV_TOUCH] = {.name = "OKV_TOUCH", .kind = OPERATION_TOUCH, .key = true, .ttl = true},
     [OKV_PING] = {.name = "OKV_PING", .kind = OPERATION_PING, .value = true},
+    [OKV_GET_TOUCH] = {.name = "OKV_GET_TOUCH",
+                       .kind = OPERATION_GET_TOUCH,
+                       .key = true,
+                       .buffer = true,
+                       .ttl = true},
 };
 #define KINDS (sizeof command_shapes / sizeof *command_shapes)
 

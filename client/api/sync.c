@@ -182,19 +182,41 @@ int okv_delete_if(okv *handle, const void *key, size_t key_length, uint64_t vers
     return command_write(handle, &command, NULL, __func__);
 }
 
-int okv_incr(okv *handle, const void *key, size_t key_length, int64_t delta, int64_t *result,
-             uint64_t *version)
+static int command_add(okv *handle, const struct okv_command *command, int64_t *result,
+                       uint64_t *version, const char *call)
 {
-    struct okv_command command = {
-        .kind = OKV_INCR, .key = key, .key_length = key_length, .delta = delta};
     struct okv_result answer;
-    int rc = command_run(handle, &command, &answer, __func__);
+    int rc = command_run(handle, command, &answer, call);
 
     if (rc == OKV_OK && result)
         *result = answer.number;
     if (rc == OKV_OK && version)
         *version = answer.version;
     return rc;
+}
+
+int okv_incr(okv *handle, const void *key, size_t key_length, int64_t delta, int64_t *result,
+             uint64_t *version)
+{
+    struct okv_command command = {
+        .kind = OKV_INCR, .key = key, .key_length = key_length, .delta = delta};
+
+    return command_add(handle, &command, result, version, __func__);
+}
+
+int okv_incr_ttl(okv *handle, const void *key, size_t key_length, int64_t delta, int64_t ttl_ms,
+                 int64_t *result, uint64_t *version)
+{
+    struct okv_command command = {
+        .kind = OKV_INCR,
+        .flags = OKV_WITH_TTL,
+        .key = key,
+        .key_length = key_length,
+        .ttl_ms = ttl_ms,
+        .delta = delta,
+    };
+
+    return command_add(handle, &command, result, version, __func__);
 }
 
 int okv_append(okv *handle, const void *key, size_t key_length, const void *value,
@@ -223,6 +245,29 @@ int okv_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms, u
         .kind = OKV_TOUCH, .key = key, .key_length = key_length, .ttl_ms = ttl_ms};
 
     return command_write(handle, &command, version, __func__);
+}
+
+int okv_get_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms, void *buffer,
+                  size_t size, size_t *length, uint64_t *version)
+{
+    struct okv_command command = {
+        .kind = OKV_GET_TOUCH,
+        .key = key,
+        .key_length = key_length,
+        .buffer = buffer,
+        .buffer_size = size,
+        .ttl_ms = ttl_ms,
+    };
+    struct okv_result result;
+
+    if (!handle || !length)
+        return refuse(handle, OKV_EINVAL, __func__, "length: it is NULL");
+    int rc = command_run(handle, &command, &result, __func__);
+    if (rc == OKV_OK || rc == OKV_ETOOSMALL)
+        *length = result.length;
+    if (rc == OKV_OK && version)
+        *version = result.version;
+    return rc;
 }
 
 int okv_ping(okv *handle)

@@ -16,9 +16,9 @@
 #include "client/engine/upcalls.h"
 #include "shared/base/error.h"
 
-static unsigned request_opcode(enum operation_kind kind)
+static unsigned request_opcode(const struct operation *operation)
 {
-    switch (kind) {
+    switch (operation->kind) {
     case OPERATION_GET:
     case OPERATION_HEAD:
         return OKV_OP_GET;
@@ -27,11 +27,13 @@ static unsigned request_opcode(enum operation_kind kind)
     case OPERATION_DELETE:
         return OKV_OP_DELETE;
     case OPERATION_INCR:
-        return OKV_OP_INCR;
+        return operation->ttl_ms ? OKV_OP_INCR_TTL : OKV_OP_INCR;
     case OPERATION_APPEND:
         return OKV_OP_APPEND;
     case OPERATION_TOUCH:
         return OKV_OP_TOUCH;
+    case OPERATION_GET_TOUCH:
+        return OKV_OP_GET_TOUCH;
     case OPERATION_STAT:
         return OKV_OP_STAT;
     case OPERATION_ADMIN:
@@ -78,7 +80,7 @@ static int value_advertise(okv *handle, struct operation *operation)
 static struct okv_request_message request_message_of(const struct operation *operation)
 {
     struct okv_request_message request = {
-        .opcode = request_opcode(operation->kind),
+        .opcode = request_opcode(operation),
         .slot = operation->request_slot,
         .flags = operation->flags,
         .sequence = operation->sequence,
@@ -153,8 +155,9 @@ void request_start(okv *handle, struct operation *operation)
 
 #define KIND(name) (1u << OPERATION_##name)
 #define KINDS_READ (KIND(GET) | KIND(HEAD))
-#define KINDS_WRITE \
-    (KIND(PUT) | KIND(DELETE) | KIND(APPEND) | KIND(INCR) | KIND(TOUCH) | KIND(FLUSH))
+#define KINDS_WRITE                                                                         \
+    (KIND(PUT) | KIND(DELETE) | KIND(APPEND) | KIND(INCR) | KIND(TOUCH) | KIND(GET_TOUCH) | \
+     KIND(FLUSH))
 
 /* The statuses that a server may give. Others would mislead the caller: OKV_ETIMEDOUT, for example,
  * is a local event. */
@@ -169,7 +172,7 @@ static bool reply_status_is_valid(const struct operation *operation, int status)
     case OKV_EDENIED:
         return true;
     case OKV_ENOTFOUND:
-        return kind & (KINDS_READ | KIND(DELETE) | KIND(TOUCH) | KIND(ADMIN)) ||
+        return kind & (KINDS_READ | KIND(DELETE) | KIND(TOUCH) | KIND(GET_TOUCH) | KIND(ADMIN)) ||
                flags & OKV_REQUEST_IF_VERSION;
     case OKV_EINVAL:
         return kind & KIND(ADMIN);
@@ -179,13 +182,13 @@ static bool reply_status_is_valid(const struct operation *operation, int status)
         return !(kind & (KIND(PING) | KIND(STAT) | KIND(ADMIN)));
     case OKV_EFULL:
     case OKV_EBUCKETFULL:
-        return kind & (KIND(PUT) | KIND(APPEND) | KIND(INCR) | KIND(TOUCH));
+        return kind & (KIND(PUT) | KIND(APPEND) | KIND(INCR) | KIND(TOUCH) | KIND(GET_TOUCH));
     case OKV_EUNKNOWN: /* its batch of the server's log failed */
     case OKV_EREADONLY:
     case OKV_EDISKFULL:
         return kind & KINDS_WRITE;
     case OKV_EVALUESIZE:
-        return kind & (KIND(PUT) | KIND(APPEND) | KIND(INCR));
+        return kind & (KIND(PUT) | KIND(APPEND) | KIND(INCR) | KIND(GET_TOUCH));
     case OKV_EEXISTS:
         return flags & OKV_REQUEST_IF_ABSENT;
     case OKV_ECONFLICT:
@@ -208,6 +211,7 @@ static bool reply_value_is_valid(const okv *handle, const struct operation *oper
     switch (operation->kind) {
     case OPERATION_GET:
     case OPERATION_HEAD:
+    case OPERATION_GET_TOUCH:
         return reply->value_length <= handle->table.max_value;
     case OPERATION_STAT:
     case OPERATION_ADMIN:
@@ -275,8 +279,7 @@ static struct operation *reply_operation(okv *handle, const struct okv_reply_mes
         return NULL;
     struct operation *operation = handle->request_slots.holders[reply->slot];
     if (!operation || operation->step != STEP_REPLY || !operation->posted || operation->resend ||
-        operation->sequence != reply->sequence ||
-        request_opcode(operation->kind) != reply->opcode ||
+        operation->sequence != reply->sequence || request_opcode(operation) != reply->opcode ||
         !reply_status_is_valid(operation, reply->status) ||
         !reply_value_is_valid(handle, operation, reply))
         return NULL;

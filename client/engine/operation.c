@@ -184,6 +184,7 @@ static void operation_count(okv *handle, const struct operation *operation, int 
     case OPERATION_INCR:
     case OPERATION_APPEND:
     case OPERATION_TOUCH:
+    case OPERATION_GET_TOUCH:
         handle->counters.updates++;
         break;
     case OPERATION_PING:
@@ -230,6 +231,7 @@ bool operation_is_write(const struct operation *operation)
     case OPERATION_INCR:
     case OPERATION_APPEND:
     case OPERATION_TOUCH:
+    case OPERATION_GET_TOUCH:
     case OPERATION_FLUSH:
         return true;
     default:

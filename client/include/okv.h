@@ -142,8 +142,7 @@ struct okv_options {
     const char *key_file;        /* of `user`; read again when the server refuses its key (NULL) */
     uint64_t reserved2[2];       /* zero */
 };
-/* okv_options.hints: remember none. */
-#define OKV_HINTS_NONE UINT32_MAX
+#define OKV_HINTS_NONE UINT32_MAX /* okv_options.hints: remember none */
 /* okv_options.reconnect: a handle whose connection is lost is of no use any more. */
 #define OKV_RECONNECT_NEVER 1
 /* It connects again only where the items are still there, as with --data; elsewhere it fails with
@@ -309,9 +308,9 @@ enum {
     OKV_IF_ABSENT = 1,  /* put: only if the key is not there; else OKV_EEXISTS */
     OKV_IF_VERSION = 2, /* put, delete: only if the item has `version`; else OKV_ECONFLICT,
                            or OKV_ENOTFOUND when it is not there */
-    /* Put: the item expires after ttl_ms, on the server's clock, and not before ttl_ms have passed
-     * since the call began. Readers know that clock to about 0.1 s and may see an item that much
-     * after its time: a get may still find what a delete has called OKV_ENOTFOUND. */
+    /* Put, incr of a missing key: the item expires after ttl_ms on the server's clock, and not
+     * before they have passed since the call began. Readers know that clock to about 0.1 s and may
+     * see it that much longer: a get may still find what a delete has called OKV_ENOTFOUND. */
     OKV_WITH_TTL = 4
 };
 
@@ -339,11 +338,14 @@ OKV_API int okv_delete_if(okv *handle, const void *key, size_t key_length, uint6
 
 /* Adds `delta` to the decimal integer in the value (an optional '-' and 1 to 19 digits), or to 0
  * when the key is not there. *result (may be NULL) is the sum, which is the new value. An expiry
- * stays. After an error but OKV_EUNKNOWN the item is as it was. Errors: those of all writes,
- * OKV_ENUMBER, OKV_EOVERFLOW, OKV_EVALUESIZE (the sum has more digits than a value may have bytes),
- * OKV_EFULL, OKV_EBUCKETFULL. */
+ * stays; what okv_incr_ttl() makes of no item expires after ttl_ms, 1 to OKV_TTL_MAX_MS. After an
+ * error but OKV_EUNKNOWN the item is as it was. Errors: those of all writes, OKV_ENUMBER,
+ * OKV_EOVERFLOW, OKV_EVALUESIZE (the sum has more digits than a value may have bytes), OKV_EFULL,
+ * OKV_EBUCKETFULL, OKV_ETTL (okv_incr_ttl(): ttl_ms is out of range). */
 OKV_API int okv_incr(okv *handle, const void *key, size_t key_length, int64_t delta,
                      int64_t *result, uint64_t *version);
+OKV_API int okv_incr_ttl(okv *handle, const void *key, size_t key_length, int64_t delta,
+                         int64_t ttl_ms, int64_t *result, uint64_t *version);
 
 /* Appends to a value, or stores it when the key is not there. *length (may be NULL) is the whole
  * value's length then. What is appended may be as long as okv_info.max_message_value, the whole as
@@ -360,6 +362,14 @@ OKV_API int okv_append(okv *handle, const void *key, size_t key_length, const vo
  * those of all writes, OKV_ENOTFOUND, OKV_ETTL, OKV_EFULL, OKV_EBUCKETFULL. */
 OKV_API int okv_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms,
                       uint64_t *version);
+
+/* Gets a value and sets when its item expires in one request, to the server's CPU: no other write
+ * comes between. On OKV_ETOOSMALL the item was touched. Errors: those of okv_get() and okv_touch(),
+ * OKV_EVALUESIZE (the value does not fit a message, as okv_info.max_message_value does: nothing was
+ * changed), OKV_EUNKNOWN (also when another write changed the item before the request could be sent
+ * again: its value of then is gone). */
+OKV_API int okv_get_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms,
+                          void *buffer, size_t size, size_t *length, uint64_t *version);
 
 /* Removes every item that is there when the call begins; those put meanwhile may go too. Blocks as
  * long as it takes, each of its steps for timeout_ms at most. After OKV_EUNKNOWN and OKV_ECORRUPT
@@ -424,22 +434,24 @@ enum okv_kind {
     OKV_INCR = 5,   /* as okv_incr() */
     OKV_APPEND = 6, /* as okv_append() */
     OKV_TOUCH = 7,  /* as okv_touch() */
-    OKV_PING = 8 /* may have a value of up to okv_info.max_message_value, which the server drops */
+    OKV_PING = 8, /* may have a value of up to okv_info.max_message_value, which the server drops */
+    OKV_GET_TOUCH = 9 /* as okv_get_touch() */
 };
 
 /* One operation; what its kind does not use is zero. */
 struct okv_command {
-    uint32_t kind;   /* enum okv_kind */
-    uint32_t flags;  /* put: OKV_IF_ABSENT, OKV_IF_VERSION, OKV_WITH_TTL; delete: OKV_IF_VERSION */
-    uint64_t tag;    /* yours; comes back with the result */
-    const void *key; /* all but ping */
-    size_t key_length;     /* bytes */
-    const void *value;     /* put, append, ping */
+    uint32_t kind;     /* enum okv_kind */
+    uint32_t flags;    /* put: OKV_IF_ABSENT, OKV_IF_VERSION, OKV_WITH_TTL; delete: OKV_IF_VERSION;
+                          incr: OKV_WITH_TTL */
+    uint64_t tag;      /* yours; comes back with the result */
+    const void *key;   /* all but ping */
+    size_t key_length; /* bytes */
+    const void *value; /* put, append, ping */
     size_t value_length;   /* bytes */
-    void *buffer;          /* get */
+    void *buffer;          /* get, get_touch */
     size_t buffer_size;    /* bytes */
     uint64_t version;      /* OKV_IF_VERSION: not 0 */
-    int64_t ttl_ms;        /* touch, OKV_WITH_TTL */
+    int64_t ttl_ms;        /* touch, get_touch, OKV_WITH_TTL */
     int64_t delta;         /* incr */
     uint32_t timeout_ms;   /* its deadline; 0: the handle's timeout_ms, so the shortest is 1 */
     uint32_t reserved[3];  /* zero */
@@ -468,7 +480,7 @@ struct okv_result {
     uint64_t tag;      /* of the command */
     int status;        /* a code */
     uint32_t reserved; /* zero */
-    size_t length;     /* get, head, append: the value's size, also with OKV_ETOOSMALL */
+    size_t length;     /* of the value: get, head, append, get_touch; also with OKV_ETOOSMALL */
     uint64_t version;  /* of the item, as the synchronous call gives it; else 0 */
     int64_t number;    /* incr: the result */
     int64_t ttl_ms;    /* get, head: what it has to live, never less and up to about 0.1 s more, so

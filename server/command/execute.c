@@ -62,20 +62,72 @@ static void execute_get(const struct okv_executor *executor,
 
 /* Makes a change, and counts it in `made` or as a failed condition. */
 static struct okv_store_outcome
-execute_change(const struct okv_executor *executor, okv_store_change *make,
-               const struct okv_request_message *request, struct okv_store_long_value *long_value,
-               atomic_uint_fast64_t *made, struct okv_reply_message *reply)
+make_change(const struct okv_executor *executor, okv_store_change *make,
+            const struct okv_request_message *request, const struct okv_store_write *write,
+            atomic_uint_fast64_t *made, struct okv_reply_message *reply)
 {
-    const struct okv_store_write write = write_of(request, long_value);
     struct okv_store_outcome outcome = {.version = 0};
 
-    reply->status = make(&executor->database->store, executor->work, &write, &outcome);
+    reply->status = make(&executor->database->store, executor->work, write, &outcome);
     reply->version = outcome.version;
     if (reply->status == OKV_OK)
         atomic_fetch_add_explicit(made, 1, memory_order_relaxed);
     else if (is_failed_condition(request, reply->status))
         OKV_STATS_ADD(&executor->database->counts, conditions_failed, 1);
     return outcome;
+}
+
+static struct okv_store_outcome
+execute_change(const struct okv_executor *executor, okv_store_change *make,
+               const struct okv_request_message *request, struct okv_store_long_value *long_value,
+               atomic_uint_fast64_t *made, struct okv_reply_message *reply)
+{
+    const struct okv_store_write write = write_of(request, long_value);
+
+    return make_change(executor, make, request, &write, made, reply);
+}
+
+static void execute_incr(const struct okv_executor *executor,
+                         const struct okv_request_message *request, struct okv_reply_message *reply,
+                         uint8_t *room)
+{
+    struct okv_store_outcome outcome = execute_change(executor, okv_store_incr, request, NULL,
+                                                      &executor->database->counts.incrs, reply);
+
+    if (reply->status == OKV_OK)
+        reply_number(reply, room, (uint64_t)outcome.number);
+}
+
+static void execute_get_touch(const struct okv_executor *executor,
+                              const struct okv_request_message *request,
+                              struct okv_reply_message *reply, uint8_t *room, uint32_t size)
+{
+    struct okv_store_write write = write_of(request, NULL);
+
+    write.room = room;
+    write.room_size = size;
+    struct okv_store_outcome outcome = make_change(executor, okv_store_touch, request, &write,
+                                                   &executor->database->counts.touches, reply);
+    reply->value = room;
+    reply->value_length = (uint32_t)outcome.length;
+}
+
+void okv_execute_get_again(const struct okv_executor *executor,
+                           const struct okv_request_message *request,
+                           struct okv_reply_message *reply, uint8_t *room, uint32_t size)
+{
+    uint32_t length = 0;
+    uint64_t version = 0;
+    int rc = okv_store_get(&executor->database->store, executor->work, request->key,
+                           request->key_length, room, size, &length, &version);
+
+    if (rc == OKV_OK && version == reply->version) {
+        reply->value = room;
+        reply->value_length = length;
+    } else {
+        reply->status = OKV_EUNKNOWN;
+        reply->version = 0;
+    }
 }
 
 static enum okv_right right_for(unsigned opcode)
@@ -86,6 +138,8 @@ static enum okv_right right_for(unsigned opcode)
     case OKV_OP_APPEND:
     case OKV_OP_TOUCH:
     case OKV_OP_INCR:
+    case OKV_OP_INCR_TTL:
+    case OKV_OP_GET_TOUCH:
         return OKV_RIGHT_WRITE;
     case OKV_OP_FLUSH:
     case OKV_OP_ADMIN:
@@ -194,7 +248,6 @@ int okv_execute(const struct okv_executor *executor, unsigned rights,
                 uint8_t *room, uint32_t size)
 {
     struct okv_counts *counts = &executor->database->counts;
-    struct okv_store_outcome outcome;
 
     if (!okv_execute_may(executor, rights, request->opcode)) {
         reply->status = OKV_EDENIED;
@@ -220,9 +273,11 @@ int okv_execute(const struct okv_executor *executor, unsigned rights,
         execute_append(executor, request, NULL, reply, room);
         return reply->status == OKV_STORE_LONG ? OKV_STORE_LONG : 0;
     case OKV_OP_INCR:
-        outcome = execute_change(executor, okv_store_incr, request, NULL, &counts->incrs, reply);
-        if (reply->status == OKV_OK)
-            reply_number(reply, room, (uint64_t)outcome.number);
+    case OKV_OP_INCR_TTL:
+        execute_incr(executor, request, reply, room);
+        return 0;
+    case OKV_OP_GET_TOUCH:
+        execute_get_touch(executor, request, reply, room, size);
         return 0;
     case OKV_OP_STAT:
         execute_stat(executor, rights, reply, room, size);

@@ -39,6 +39,12 @@ void okv_execute_long(const struct okv_executor *executor, unsigned rights,
                       const struct okv_request_message *request, struct okv_store_long_value *value,
                       struct okv_reply_message *reply, uint8_t *room);
 
+/* The value of the answer to a GET_TOUCH that was applied earlier, as a reply cache has it: the
+ * item's, if it still has reply->version. Else the status becomes OKV_EUNKNOWN. */
+void okv_execute_get_again(const struct okv_executor *executor,
+                           const struct okv_request_message *request,
+                           struct okv_reply_message *reply, uint8_t *room, uint32_t size);
+
 /* False when `rights` lack the one that the operation needs, which is counted. */
 bool okv_execute_may(const struct okv_executor *executor, unsigned rights, unsigned opcode);
 

@@ -37,12 +37,17 @@ static enum disposition begin_append(struct okv_sessions *sessions, struct okv_s
     return LATER;
 }
 
+static uint32_t room_of_reply(const struct okv_sessions *sessions)
+{
+    return sessions->server->limits.slot_size - (uint32_t)OKV_REPLY_HEADER;
+}
+
 static enum disposition execute(struct okv_sessions *sessions, struct okv_session *session,
                                 struct exchange *exchange)
 {
     int rc = okv_execute(&sessions->executors[session->database], okv_session_rights_now(session),
                          &exchange->request, &exchange->reply, exchange->out + OKV_REPLY_HEADER,
-                         sessions->server->limits.slot_size - (uint32_t)OKV_REPLY_HEADER);
+                         room_of_reply(sessions));
 
     if (rc == OKV_STORE_LONG)
         return begin_append(sessions, session, exchange);
@@ -122,6 +127,10 @@ static enum disposition write_once(struct okv_sessions *sessions, struct okv_ses
         return write_new(sessions, session, exchange);
     case OKV_REPLY_CACHE_ANSWER:
         OKV_STATS_ADD(stats, duplicates, 1);
+        if (exchange->reply.opcode == OKV_OP_GET_TOUCH && exchange->reply.status == OKV_OK)
+            okv_execute_get_again(&sessions->executors[session->database], &exchange->request,
+                                  &exchange->reply, exchange->out + OKV_REPLY_HEADER,
+                                  room_of_reply(sessions));
         return ANSWERED;
     case OKV_REPLY_CACHE_WAIT:
         sessions->is_held_up = true;

@@ -1,9 +1,11 @@
 #include "server/session/reply.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/session/lifecycle.h"
 #include "server/wal/wal.h"
+#include "shared/base/error.h"
 
 void okv_session_reply(struct okv_sessions *sessions, struct okv_session *session,
                        const struct okv_reply_message *reply, uint8_t *out)
@@ -27,15 +29,30 @@ static struct okv_held_reply *held_at(struct okv_session *session, uint32_t inde
     return &session->held[(session->held_first + index) % session->request_slots];
 }
 
+/* Without memory the client learns that the write was applied, perhaps. */
+static void copy_value(struct okv_held_reply *held)
+{
+    struct okv_reply_message *reply = &held->reply;
+    void *copy = held->value;
+
+    if (reply->value_length > sizeof held->value)
+        copy = held->long_value = malloc(reply->value_length);
+    if (!copy) {
+        reply->status = OKV_EUNKNOWN;
+        reply->version = reply->value_length = 0;
+    }
+    if (reply->value_length)
+        memcpy(copy, reply->value, reply->value_length);
+    reply->value = copy;
+}
+
 void okv_session_hold_reply(struct okv_sessions *sessions, struct okv_session *session,
                             uint64_t batch, const struct okv_reply_message *reply)
 {
     struct okv_held_reply *held = held_at(session, session->held_count++);
 
     *held = (struct okv_held_reply){.batch = batch, .reply = *reply};
-    if (reply->value_length)
-        memcpy(held->value, reply->value, reply->value_length);
-    held->reply.value = held->value;
+    copy_value(held);
     if (session->is_holding)
         return;
     session->is_holding = true;
@@ -65,6 +82,7 @@ static void note_ended(struct okv_session *session, struct okv_wal *wal)
 
 static void drop_first(struct okv_session *session)
 {
+    free(held_at(session, 0)->long_value);
     session->held_first = (session->held_first + 1) % session->request_slots;
     session->held_count--;
 }

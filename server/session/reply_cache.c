@@ -367,11 +367,18 @@ bool okv_reply_cache_is_write(unsigned opcode)
     case OKV_OP_APPEND:
     case OKV_OP_TOUCH:
     case OKV_OP_INCR:
+    case OKV_OP_INCR_TTL:
+    case OKV_OP_GET_TOUCH:
     case OKV_OP_FLUSH:
         return true;
     default:
         return false;
     }
+}
+
+uint8_t okv_reply_cache_value_length(const struct okv_reply_message *reply)
+{
+    return reply->opcode == OKV_OP_GET_TOUCH ? 0 : (uint8_t)reply->value_length;
 }
 
 static uint64_t sequence_of(const struct request_slot *request_slot)
@@ -440,9 +447,9 @@ void okv_reply_cache_done(struct okv_reply_cache *reply_cache,
     request_slot->version = reply->version;
     request_slot->status = reply->status;
     request_slot->opcode = (uint8_t)reply->opcode;
-    request_slot->value_length = (uint8_t)reply->value_length;
-    if (reply->value_length)
-        memcpy(request_slot->value, reply->value, reply->value_length);
+    request_slot->value_length = okv_reply_cache_value_length(reply);
+    if (request_slot->value_length)
+        memcpy(request_slot->value, reply->value, request_slot->value_length);
     slot_unlock(request_slot);
 }
 

@@ -68,10 +68,10 @@ void okv_reply_cache_log(struct okv_reply_cache *reply_cache, struct okv_wal *wa
         .sequence = reply->sequence,
         .version = reply->version,
         .opcode = (uint8_t)reply->opcode,
-        .value_length = (uint8_t)reply->value_length,
+        .value_length = okv_reply_cache_value_length(reply),
     };
-    if (reply->value_length)
-        memcpy(logged->value, reply->value, reply->value_length);
+    if (logged->value_length)
+        memcpy(logged->value, reply->value, logged->value_length);
     note_session(reply_cache, session_id);
     const struct okv_wal_record client = client_record(reply_cache, value);
     const struct okv_wal_record record = reply_record(reply_cache, reply->slot, session_id, key);

@@ -61,6 +61,9 @@ struct okv_reply_cache {
     struct request_slot request_slots[];
 };
 
+/* How much of its value is kept: all, but nothing of a GET_TOUCH's, which may be long. */
+uint8_t okv_reply_cache_value_length(const struct okv_reply_message *reply);
+
 /* Under reply_caches->lock: makes one that no session holds, of claim->credits slots. OKV_EAGAIN:
  * as many are held as there may be; OKV_ENOMEM. */
 int okv_reply_cache_create(struct okv_reply_caches *reply_caches,

@@ -55,7 +55,8 @@ struct okv_held_reply {
     uint64_t batch;
     struct okv_reply_message reply;
     uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
-    bool is_done; /* the batch has ended; the reply waits for a send buffer */
+    void *long_value; /* one that does not fit there; else NULL */
+    bool is_done;     /* the batch has ended; the reply waits for a send buffer */
 };
 
 struct okv_session {

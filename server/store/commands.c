@@ -222,8 +222,15 @@ static int touch(struct okv_store *store, struct okv_store_work *work,
     if (!target->current)
         return OKV_ENOTFOUND;
     struct okv_entry entry = *target->current;
+    uint32_t length = write->room ? entry.value_length : 0;
+    if (length > write->room_size)
+        return OKV_EVALUESIZE;
+    if (length > 0)
+        memcpy(write->room, entry.value, length);
     entry.expiry_ms = expiry_of(store, write->ttl_ms);
-    return replace(store, work, write, target, &entry, &outcome->version);
+    int rc = replace(store, work, write, target, &entry, &outcome->version);
+    outcome->length = rc ? 0 : length;
+    return rc;
 }
 
 /* An optional '-' and 1 to 19 digits, within 64 bits. */
@@ -260,7 +267,7 @@ static int incr(struct okv_store *store, struct okv_store_work *work,
     if (length > store->max_value)
         return OKV_EVALUESIZE;
     struct okv_entry entry = entry_of_value(write->key, write->key_length, text, length);
-    entry.expiry_ms = current ? current->expiry_ms : 0;
+    entry.expiry_ms = current ? current->expiry_ms : expiry_of(store, write->ttl_ms);
     int rc = replace(store, work, write, target, &entry, &outcome->version);
     outcome->number = rc ? 0 : number;
     return rc;

@@ -16,17 +16,20 @@ struct okv_store_write {
     const void *value; /* put: not with `long_value` */
     uint32_t value_length;
     struct okv_store_long_value *long_value; /* put, append: NULL, or see there */
-    uint64_t ttl_ms; /* put, touch: at least so long after the call began; 0: never expires */
+    uint64_t ttl_ms; /* put, touch, incr of a key that is not there: at least so long after the call
+                        began; 0: never expires */
     bool if_absent;
     bool if_version;
     uint64_t version; /* what if_version requires */
     int64_t delta;    /* incr */
+    void *room;       /* touch: where the value goes, too; or NULL */
+    uint32_t room_size;
 };
 
 struct okv_store_outcome {
     uint64_t version; /* the new one; with OKV_ECONFLICT and OKV_EEXISTS the current one; else 0 */
     int64_t number;   /* incr: the sum */
-    uint64_t length;  /* append: of the whole value */
+    uint64_t length;  /* append: of the whole value; touch with `room`: of the value */
 };
 
 /* Not an error: the change is long (long_value.h). */
@@ -59,8 +62,8 @@ int okv_store_append(struct okv_store *store, struct okv_store_work *work,
  * OKV_EVALUESIZE is about the sum. */
 int okv_store_incr(struct okv_store *store, struct okv_store_work *work,
                    const struct okv_store_write *write, struct okv_store_outcome *outcome);
-/* Sets when the item expires. OKV_ENOTFOUND; OKV_EFULL, OKV_EBUCKETFULL: its entry grew and there
- * is no room. */
+/* Sets when the item expires. OKV_ENOTFOUND; OKV_EVALUESIZE: `room` is too small; OKV_EFULL,
+ * OKV_EBUCKETFULL: its entry grew and there is no room. */
 int okv_store_touch(struct okv_store *store, struct okv_store_work *work,
                     const struct okv_store_write *write, struct okv_store_outcome *outcome);
 /* Removes a key; needs no room. OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECONFLICT, OKV_ECORRUPT. */

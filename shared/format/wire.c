@@ -309,6 +309,8 @@ static const struct request_shape request_shapes[] = {
     [OKV_OP_APPEND] = {.known = true, .key = true, .value = true},
     [OKV_OP_TOUCH] = {.known = true, .key = true, .ttl = true},
     [OKV_OP_INCR] = {.known = true, .key = true, .argument = true},
+    [OKV_OP_INCR_TTL] = {.known = true, .key = true, .argument = true, .ttl = true},
+    [OKV_OP_GET_TOUCH] = {.known = true, .key = true, .ttl = true},
     [OKV_OP_FLUSH] = {.known = true, .value = true, .argument = true},
     [OKV_OP_GOODBYE] = {.known = true, .value = true},
 };

@@ -243,6 +243,8 @@ enum okv_opcode {
     OKV_OP_FLUSH = 9,
     OKV_OP_ADMIN = 10,
     OKV_OP_REPORT = 11,
+    OKV_OP_INCR_TTL = 12, /* INCR; an item that it makes gets a time to live */
+    OKV_OP_GET_TOUCH = 13,
     OKV_OP_GOODBYE = 0x7f, /* either way: the sender ends the connection; has no answer */
 };
 #define OKV_IMMEDIATE_REPLY UINT32_C(0x80000000)
@@ -301,9 +303,10 @@ struct okv_request_message {
     uint16_t slot;
     uint16_t flags;
     uint64_t sequence; /* of this client id, from 1; a resent request keeps it */
-    uint64_t argument; /* IF_VERSION: the version; INCR: what is added, two's complement;
-                          FLUSH: where to continue */
-    uint64_t ttl_ms;   /* PUT, TOUCH: at most OKV_TTL_MAX; 0: the item never expires */
+    uint64_t argument; /* IF_VERSION: the version; INCR, INCR_TTL: what is added, two's
+                          complement; FLUSH: where to continue */
+    uint64_t ttl_ms;   /* PUT, TOUCH, GET_TOUCH, INCR_TTL: at most OKV_TTL_MAX; 0: the item never
+                          expires */
     const uint8_t *key;
     const uint8_t *value; /* NULL with OKV_REQUEST_RENDEZVOUS */
     uint32_t key_length;
@@ -347,7 +350,7 @@ struct okv_reply_message {
 
 /* The values of replies that are numbers. */
 struct okv_wire_number {
-    okv_le64 number; /* INCR: the result, two's complement; APPEND: the value's length */
+    okv_le64 number; /* INCR, INCR_TTL: the result, two's complement; APPEND: the value's length */
 };
 _Static_assert(sizeof(struct okv_wire_number) == 8, "number");
 

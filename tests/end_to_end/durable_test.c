@@ -101,9 +101,17 @@ static void assert_gone(okv *handle, const char *key)
     assert_int_equal(okv_head(handle, key, strlen(key), NULL), OKV_ENOTFOUND);
 }
 
+static void assert_expires(okv *handle, const char *key)
+{
+    struct okv_item_info info;
+
+    assert_int_equal(okv_head(handle, key, strlen(key), &info), OKV_OK);
+    assert_true(info.ttl_ms > 0 && info.ttl_ms != OKV_TTL_NONE);
+}
+
 static void every_kind_of_change_is_there(void **state)
 {
-    enum { LARGE = 3 << 20 };
+    enum { LARGE = 3 << 20, READ = 10000 };
     struct fixture *fixture = *state;
     okv *handle = server_connect(&fixture->server, NULL);
     uint8_t *large = malloc(LARGE + 1), *back = malloc(LARGE + 1);
@@ -121,6 +129,13 @@ static void every_kind_of_change_is_there(void **state)
     assert_int_equal(okv_touch(handle, "short-lived", 11, 1, NULL), OKV_OK);
     put_text(handle, "long-lived", "x");
     assert_int_equal(okv_touch(handle, "long-lived", 10, 3600000, NULL), OKV_OK);
+    assert_int_equal(okv_incr_ttl(handle, "counted", 7, 5, 3600000, NULL, NULL), OKV_OK);
+    assert_int_equal(okv_incr_ttl(handle, "short-counted", 13, 5, 1, NULL, NULL), OKV_OK);
+    /* Of a length that a held reply does not keep itself. */
+    assert_int_equal(okv_put(handle, "read", 4, large, READ, NULL), OKV_OK);
+    assert_int_equal(okv_get_touch(handle, "read", 4, 3600000, back, READ, &size, NULL), OKV_OK);
+    assert_int_equal(size, READ);
+    assert_memory_equal(back, large, READ);
     assert_int_equal(okv_put(handle, "large", 5, large, LARGE, NULL), OKV_OK);
     assert_int_equal(okv_append(handle, "large", 5, large + LARGE, 1, NULL, NULL), OKV_OK);
     okv_close(&handle);
@@ -131,6 +146,11 @@ static void every_kind_of_change_is_there(void **state)
     assert_text(handle, "appended", "abcdef");
     assert_gone(handle, "short-lived");
     assert_text(handle, "long-lived", "x");
+    assert_expires(handle, "long-lived");
+    assert_text(handle, "counted", "5");
+    assert_expires(handle, "counted");
+    assert_gone(handle, "short-counted");
+    assert_expires(handle, "read");
     assert_int_equal(okv_get(handle, "large", 5, back, LARGE + 1, &size, NULL), OKV_OK);
     assert_int_equal(size, LARGE + 1);
     assert_memory_equal(back, large, size);

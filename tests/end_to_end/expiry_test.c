@@ -359,6 +359,73 @@ static void items_of_a_stopped_server_expire(void **state)
     okv_close(&other);
 }
 
+/* A counter has the time to live that it began with, and not that of a later increment. */
+static void a_new_counter_expires(void **state)
+{
+    okv *handle = handle_of(state);
+    struct okv_item_info info;
+    int64_t sum = 0;
+
+    uint64_t begun = okv_clock_ns();
+    assert_int_equal(okv_incr_ttl(handle, "counter", 7, 5, 600000, &sum, NULL), OKV_OK);
+    assert_int_equal(sum, 5);
+    assert_int_equal(okv_incr_ttl(handle, "counter", 7, 2, 1, &sum, NULL), OKV_OK);
+    assert_int_equal(sum, 7);
+    assert_left(handle, "counter", begun, 600000);
+    assert_int_equal(okv_incr(handle, "forever", 7, 1, NULL, NULL), OKV_OK);
+    assert_int_equal(okv_incr_ttl(handle, "forever", 7, 1, 1, NULL, NULL), OKV_OK);
+    assert_int_equal(head(handle, "forever", &info), OKV_OK);
+    assert_true(info.ttl_ms == OKV_TTL_NONE);
+    begun = okv_clock_ns();
+    assert_int_equal(okv_incr_ttl(handle, "brief", 5, 1, 1, NULL, NULL), OKV_OK);
+    await_gone(handle, "brief", begun, 1);
+    assert_int_equal(okv_incr_ttl(handle, "counter", 7, 1, 0, NULL, NULL), OKV_ETTL);
+    assert_int_equal(okv_incr_ttl(handle, "counter", 7, 1, OKV_TTL_NONE, NULL, NULL), OKV_ETTL);
+}
+
+static void a_get_that_touches(void **state)
+{
+    okv *handle = handle_of(state);
+    struct okv_item_info info;
+    struct okv_info connection;
+    static char value[20000], back[sizeof value];
+    uint64_t put = 0, touched = 0;
+    size_t length = 0;
+
+    assert_int_equal(okv_put(handle, "read", 4, "value", 5, &put), OKV_OK);
+    uint64_t begun = okv_clock_ns();
+    assert_int_equal(okv_get_touch(handle, "read", 4, 600000, back, 5, &length, &touched), OKV_OK);
+    assert_int_equal(length, 5);
+    assert_memory_equal(back, "value", 5);
+    assert_true(touched > put);
+    assert_left(handle, "read", begun, 600000);
+    /* A buffer that is too small is no reason to leave the item alone. */
+    assert_int_equal(okv_get_touch(handle, "read", 4, OKV_TTL_NONE, back, 4, &length, NULL),
+                     OKV_ETOOSMALL);
+    assert_int_equal(length, 5);
+    assert_int_equal(head(handle, "read", &info), OKV_OK);
+    assert_true(info.ttl_ms == OKV_TTL_NONE);
+    assert_int_equal(okv_get_touch(handle, "nobody", 6, 1000, back, 5, &length, NULL),
+                     OKV_ENOTFOUND);
+    /* The longest that a message takes, and one that none does. */
+    okv_info(handle, &connection);
+    memset(value, 'v', sizeof value);
+    assert_int_equal(okv_put(handle, "read", 4, value, connection.max_message_value, NULL), OKV_OK);
+    assert_int_equal(okv_get_touch(handle, "read", 4, 600000, back, sizeof back, &length, NULL),
+                     OKV_OK);
+    assert_int_equal(length, connection.max_message_value);
+    assert_memory_equal(back, value, length);
+    assert_int_equal(okv_put(handle, "read", 4, value, sizeof value, &put), OKV_OK);
+    assert_int_equal(okv_get_touch(handle, "read", 4, 600000, back, sizeof back, &length, NULL),
+                     OKV_EVALUESIZE);
+    assert_int_equal(head(handle, "read", &info), OKV_OK);
+    assert_int_equal(info.version, put);
+    assert_true(info.ttl_ms == OKV_TTL_NONE);
+    assert_int_equal(okv_put(handle, "read", 4, "", 0, NULL), OKV_OK);
+    assert_int_equal(okv_get_touch(handle, "read", 4, 600000, NULL, 0, &length, NULL), OKV_OK);
+    assert_int_equal(length, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +435,8 @@ int main(void)
         cmocka_unit_test(bad_times_to_live),
         cmocka_unit_test(a_put_with_a_time_to_live_sets_it),
         cmocka_unit_test(touch),
+        cmocka_unit_test(a_new_counter_expires),
+        cmocka_unit_test(a_get_that_touches),
         cmocka_unit_test(items_of_a_stopped_server_expire),
     };
 

@@ -101,12 +101,16 @@ static void reload(struct fixture *fixture, const char *users, const char *count
 static void expect_changes(okv *handle, int status)
 {
     static uint8_t value[LONG];
+    size_t length;
 
     assert_int_equal(okv_put(handle, "a", 1, "1", 1, NULL), status);
     assert_int_equal(okv_put(handle, "b", 1, value, sizeof value, NULL), status);
     assert_int_equal(okv_incr(handle, "a", 1, 1, NULL, NULL), status);
     assert_int_equal(okv_append(handle, "a", 1, "1", 1, NULL, NULL), status);
+    assert_int_equal(okv_incr_ttl(handle, "a", 1, 1, 1000, NULL, NULL), status);
     assert_int_equal(okv_touch(handle, "a", 1, OKV_TTL_NONE, NULL), status);
+    assert_int_equal(
+        okv_get_touch(handle, "a", 1, OKV_TTL_NONE, value, sizeof value, &length, NULL), status);
     assert_int_equal(okv_delete(handle, "a", 1), status);
 }
 
@@ -136,7 +140,7 @@ static void a_user_may_do_what_its_rights_say(void **state)
     assert_int_equal(okv_stat(alice, text, sizeof text, &length), OKV_OK);
     assert_int_equal(okv_get(alice, "b", 1, text, 0, &length, NULL), OKV_ETOOSMALL);
     assert_int_equal(length, LONG);
-    assert_int_equal(server_stat(alice, "denied"), 8);
+    assert_int_equal(server_stat(alice, "denied"), 10);
     assert_int_equal(server_stat(fixture->admin, "denied"), 0);
     assert_int_equal(okv_stat(alice, text, sizeof text, &length), OKV_OK);
     assert_null(strstr(text, "\nsessions "));

@@ -241,13 +241,14 @@ static void submit_one(struct program *program, uint8_t **memory, uint64_t tag)
     uint8_t choice = fuzz_u8(program->input);
     size_t size = choose_length(program);
 
-    command.kind = 1 + choice % 8;
+    command.kind = 1 + choice % 9;
     command.key = choose_key(program, &command.key_length);
     *memory = calloc(1, size ? size : 1);
     FUZZ_CHECK(*memory);
-    if (command.kind == OKV_GET) {
+    if (command.kind == OKV_GET || command.kind == OKV_GET_TOUCH) {
         command.buffer = *memory;
         command.buffer_size = size;
+        command.ttl_ms = command.kind == OKV_GET ? 0 : 1 + choice;
     } else if (command.kind == OKV_PUT || command.kind == OKV_APPEND) {
         command.value = *memory;
         command.value_length = size;

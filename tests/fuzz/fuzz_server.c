@@ -67,15 +67,16 @@ static void choose_value(struct fuzz_input *input, struct okv_request_message *r
         request->flags = 1 << fuzz_below(input, is_put ? 3 : 2) & (is_put ? 7 : 2);
     if (request->flags & OKV_REQUEST_RENDEZVOUS)
         request->value_length = 1 + fuzz_u16(input) * 2u;
-    if (choice & 64 && (is_put || request->opcode == OKV_OP_TOUCH))
+    if (choice & 64 && (is_put || request->opcode == OKV_OP_TOUCH ||
+                        request->opcode == OKV_OP_GET_TOUCH || request->opcode == OKV_OP_INCR_TTL))
         request->ttl_ms = fuzz_number(input) % OKV_TTL_MAX;
     if (choice & 128 && request->value_length < sizeof numbers &&
         !(request->flags & OKV_REQUEST_RENDEZVOUS))
         request->value = numbers;
     if (request->opcode == OKV_OP_FLUSH && choice & 16)
         request->value_length = fuzz_u8(input) % 12;
-    if (request->opcode == OKV_OP_INCR || request->opcode == OKV_OP_FLUSH ||
-        request->flags & OKV_REQUEST_IF_VERSION)
+    if (request->opcode == OKV_OP_INCR || request->opcode == OKV_OP_INCR_TTL ||
+        request->opcode == OKV_OP_FLUSH || request->flags & OKV_REQUEST_IF_VERSION)
         request->argument = fuzz_number(input);
 }
 

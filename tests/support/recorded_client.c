@@ -147,6 +147,10 @@ static void choose(struct recorded_client *client, struct recorded_slot *slot,
         command->kind = OKV_INCR;
         /* Few deltas: sums of many by unknown ones are hard for the checker. */
         command->delta = random_below(&client->random, 8) ? 1 : -1000;
+        if (random_below(&client->random, 2)) { /* an item that it makes outlives the test */
+            command->flags = OKV_WITH_TTL;
+            command->ttl_ms = OKV_TTL_MAX_MS;
+        }
         slot->record.kind = HISTORY_INCR;
         slot->record.argument = (uint64_t)command->delta;
         break;

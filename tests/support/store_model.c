@@ -250,6 +250,7 @@ static void incr(struct model *model, struct expected *item)
 
     write.delta = (int64_t)store_random_next(&model->random);
     write.delta >>= store_random_below(&model->random, 64);
+    write.ttl_ms = random_ttl(model);
     int wanted = live ? number_of(item, &number) : 0;
     if (!wanted && __builtin_add_overflow(number, write.delta, &number))
         wanted = OKV_EOVERFLOW;
@@ -258,7 +259,9 @@ static void incr(struct model *model, struct expected *item)
         assert_int_equal(outcome.number, number);
     int length = snprintf(text, sizeof text, "%" PRId64, number);
     settle(model, item, rc, wanted, &outcome, (const uint8_t *)text, (uint32_t)length,
-           live ? item->expiry : 0);
+           live           ? item->expiry
+           : write.ttl_ms ? model->clock + write.ttl_ms + 1
+                          : 0);
 }
 
 static void touch(struct model *model, struct expected *item)
@@ -267,9 +270,21 @@ static void touch(struct model *model, struct expected *item)
     struct okv_store_outcome outcome = {.version = 1};
     bool live = is_live(model, item);
 
+    int wanted = live ? 0 : OKV_ENOTFOUND;
+
     write.ttl_ms = random_ttl(model);
+    if (store_random_below(&model->random, 2)) {
+        write.room = model->scratch;
+        write.room_size = store_random_below(&model->random, 2) ? model->region.store.max_value
+                                                                : random_length(model);
+        if (live && write.room_size < item->length)
+            wanted = OKV_EVALUESIZE;
+    }
     int rc = okv_store_touch(&model->region.store, &model->region.work, &write, &outcome);
-    settle(model, item, rc, live ? 0 : OKV_ENOTFOUND, &outcome, item->value, item->length,
+    assert_int_equal(outcome.length, rc == 0 && write.room ? item->length : 0);
+    if (outcome.length)
+        assert_memory_equal(write.room, item->value, item->length);
+    settle(model, item, rc, wanted, &outcome, item->value, item->length,
            write.ttl_ms ? model->clock + write.ttl_ms + 1 : 0);
 }
 

@@ -23,10 +23,12 @@ struct stub_reply stub_reply_to(unsigned n)
 
     switch (request->opcode) {
     case OKV_OP_GET:
+    case OKV_OP_GET_TOUCH:
     case OKV_OP_STAT:
         reply.message.value_length = 6;
         break;
     case OKV_OP_INCR:
+    case OKV_OP_INCR_TTL:
     case OKV_OP_APPEND:
         reply.message.value = number;
         reply.message.value_length = sizeof number;

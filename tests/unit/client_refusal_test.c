@@ -38,7 +38,7 @@ static const struct wrong_command {
     const char *sentence;
 } wrong_commands[] = {
     {{.kind = 0, KEY}, OKV_EINVAL, "kind: 0 is none of enum okv_kind"},
-    {{.kind = 9, KEY}, OKV_EINVAL, "kind: 9 is none of enum okv_kind"},
+    {{.kind = 10, KEY}, OKV_EINVAL, "kind: 10 is none of enum okv_kind"},
     {{.kind = OKV_GET, .key_length = 3}, OKV_EINVAL, "key: it is NULL"},
     {{.kind = OKV_PING, .key = "k"}, OKV_EINVAL, "key: OKV_PING takes none"},
     {{.kind = OKV_PING, .key_length = 1}, OKV_EINVAL, "key_length: OKV_PING takes none"},
@@ -82,6 +82,21 @@ static const struct wrong_command {
      OKV_ETTL,
      "ttl_ms: -5 is not 1 to 1099511627776"},
     {{.kind = OKV_TOUCH, KEY}, OKV_ETTL, "ttl_ms: 0 is not 1 to 1099511627776, nor OKV_TTL_NONE"},
+    {{.kind = OKV_GET_TOUCH, KEY},
+     OKV_ETTL,
+     "ttl_ms: 0 is not 1 to 1099511627776, nor OKV_TTL_NONE"},
+    {{.kind = OKV_GET_TOUCH, KEY, .ttl_ms = 1, .buffer_size = 1},
+     OKV_EINVAL,
+     "buffer: it is NULL, and its size is 1"},
+    {{.kind = OKV_GET_TOUCH, KEY, .flags = OKV_WITH_TTL, .ttl_ms = 1},
+     OKV_EINVAL,
+     "flags: 0x4 is not for OKV_GET_TOUCH"},
+    {{.kind = OKV_INCR, KEY, .ttl_ms = 1},
+     OKV_EINVAL,
+     "ttl_ms: OKV_INCR takes it with OKV_WITH_TTL"},
+    {{.kind = OKV_INCR, KEY, .flags = OKV_WITH_TTL},
+     OKV_ETTL,
+     "ttl_ms: 0 is not 1 to 1099511627776"},
 };
 
 /* The call and the place in it, then what is wrong with the field. */

@@ -197,7 +197,7 @@ static const struct wrong_command {
     int status;
 } wrong_commands[] = {
     {{.kind = 0, KEY}, OKV_EINVAL},
-    {{.kind = 9, KEY}, OKV_EINVAL},
+    {{.kind = 10, KEY}, OKV_EINVAL},
     {{.kind = UINT32_MAX, KEY}, OKV_EINVAL},
     {{.kind = OKV_GET, .key_length = 3}, OKV_EINVAL},
     {{.kind = OKV_GET, .key = "", .key_length = 0}, OKV_EKEYSIZE},
@@ -228,7 +228,7 @@ static const struct wrong_command {
     {{.kind = OKV_DELETE, KEY, .flags = OKV_WITH_TTL, .ttl_ms = 1}, OKV_EINVAL},
     {{.kind = OKV_DELETE, KEY, .flags = OKV_IF_VERSION}, OKV_EINVAL},
     {{.kind = OKV_DELETE, KEY, .value = "v", .value_length = 1}, OKV_EINVAL},
-    {{.kind = OKV_INCR, KEY, .flags = OKV_WITH_TTL, .ttl_ms = 1}, OKV_EINVAL},
+    {{.kind = OKV_INCR, KEY, .ttl_ms = 1}, OKV_EINVAL},
     {{.kind = OKV_INCR, KEY, .value = "1", .value_length = 1}, OKV_EINVAL},
     {{.kind = OKV_APPEND, KEY, .delta = 1}, OKV_EINVAL},
     {{.kind = OKV_APPEND, KEY, .value = "", .value_length = OKV_SLOT_SIZE_DEFAULT - 32 - 1024 + 1},

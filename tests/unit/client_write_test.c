@@ -78,12 +78,41 @@ static void requests_carry_their_arguments(void **state)
     assert_int_equal(okv_touch(handle, "key", 3, OKV_TTL_NONE, NULL), OKV_OK);
     expect_request(OKV_OP_TOUCH, 0, 0, 0, "");
 
+    assert_int_equal(okv_incr_ttl(handle, "key", 3, -5, 60000, &number, &version), OKV_OK);
+    expect_request(OKV_OP_INCR_TTL, 0, (uint64_t)-5, 60000, "");
+
     struct okv_counters counted;
     okv_counters(handle, &counted);
     assert_int_equal(counted.puts, 3);
     assert_int_equal(counted.deletes, 2);
-    assert_int_equal(counted.updates, 4);
-    assert_int_equal(counted.requests, 9);
+    assert_int_equal(counted.updates, 5);
+    assert_int_equal(counted.requests, 10);
+}
+
+static void a_get_that_touches_is_one_request(void **state)
+{
+    struct okv_counters counted;
+    uint64_t version = 0;
+    char value[6];
+
+    (void)state;
+    handle = stub_open(4, 4, LONG_MS);
+    length = 0;
+    assert_int_equal(okv_get_touch(handle, "key", 3, 1234, value, 6, &length, &version), OKV_OK);
+    expect_request(OKV_OP_GET_TOUCH, 0, 0, 1234, "");
+    assert_int_equal(length, 6);
+    assert_memory_equal(value, "answer", 6);
+    assert_int_equal(version, 77);
+    length = 0;
+    assert_int_equal(okv_get_touch(handle, "key", 3, OKV_TTL_NONE, value, 5, &length, NULL),
+                     OKV_ETOOSMALL);
+    expect_request(OKV_OP_GET_TOUCH, 0, 0, 0, "");
+    assert_int_equal(length, 6);
+    assert_int_equal(okv_get_touch(handle, "key", 3, 1, value, 6, NULL, NULL), OKV_EINVAL);
+    okv_counters(handle, &counted);
+    assert_int_equal(counted.updates, 2);
+    assert_int_equal(counted.gets, 0);
+    assert_int_equal(counted.reads, 0);
 }
 
 static void ping_carries_a_value(void **state)
@@ -333,6 +362,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WRITE_TEST(requests_carry_their_arguments),
+        WRITE_TEST(a_get_that_touches_is_one_request),
         WRITE_TEST(ping_carries_a_value),
         WRITE_TEST(conflicting_version_is_returned),
         WRITE_TEST(numbers_of_both_signs),

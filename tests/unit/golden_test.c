@@ -140,6 +140,8 @@ static void reject_bytes(void **state)
 
 #define TEXT(text) (const uint8_t *)(text)
 
+#define KEY .key = TEXT("key"), .key_length = 3
+
 /* One of each operation, and what it is on the wire. */
 static const struct {
     struct okv_request_message request;
@@ -153,7 +155,7 @@ static const struct {
      0x01000000,
      "0200000000000000 0000000000000000 000000000000 0000 05000000 0000 0000"
      "76616c7565"},
-    {{.opcode = OKV_OP_GET, .slot = 0xffff, .sequence = 1, .key = TEXT("key"), .key_length = 3},
+    {{.opcode = OKV_OP_GET, .slot = 0xffff, .sequence = 1, KEY},
      0x0200ffff,
      "0100000000000000 0000000000000000 000000000000 0000 00000000 0300 0000"
      "6b6579"},
@@ -161,8 +163,7 @@ static const struct {
       .sequence = 1,
       .ttl_ms = OKV_TTL_MAX,
       .flags = OKV_REQUEST_IF_ABSENT,
-      .key = TEXT("key"),
-      .key_length = 3,
+      KEY,
       .value = TEXT("value"),
       .value_length = 5},
      0x03000000,
@@ -172,8 +173,7 @@ static const struct {
       .sequence = 1,
       .argument = 0x010203040506,
       .flags = OKV_REQUEST_IF_VERSION | OKV_REQUEST_RENDEZVOUS,
-      .key = TEXT("key"),
-      .key_length = 3,
+      KEY,
       .value_length = 0x4000000,
       .rendezvous_address = 0x7f0000001000,
       .rendezvous_key = 0x0a0b0c0d},
@@ -184,36 +184,22 @@ static const struct {
       .sequence = 1,
       .argument = 0x42,
       .flags = OKV_REQUEST_IF_VERSION,
-      .key = TEXT("key"),
-      .key_length = 3},
+      KEY},
      0x04000000,
      "0100000000000000 4200000000000000 000000000000 0200 00000000 0300 0000"
      "6b6579"},
     {{.opcode = OKV_OP_STAT, .sequence = 1},
      0x05000000,
      "0100000000000000 0000000000000000 000000000000 0000 00000000 0000 0000"},
-    {{.opcode = OKV_OP_APPEND,
-      .sequence = 1,
-      .key = TEXT("key"),
-      .key_length = 3,
-      .value = TEXT("more"),
-      .value_length = 4},
+    {{.opcode = OKV_OP_APPEND, .sequence = 1, KEY, .value = TEXT("more"), .value_length = 4},
      0x06000000,
      "0100000000000000 0000000000000000 000000000000 0000 04000000 0300 0000"
      "6b6579 6d6f7265"},
-    {{.opcode = OKV_OP_TOUCH,
-      .sequence = 1,
-      .ttl_ms = 0x0102030405,
-      .key = TEXT("key"),
-      .key_length = 3},
+    {{.opcode = OKV_OP_TOUCH, .sequence = 1, .ttl_ms = 0x0102030405, KEY},
      0x07000000,
      "0100000000000000 0000000000000000 050403020100 0000 00000000 0300 0000"
      "6b6579"},
-    {{.opcode = OKV_OP_INCR,
-      .sequence = 1,
-      .argument = (uint64_t)-2,
-      .key = TEXT("key"),
-      .key_length = 3},
+    {{.opcode = OKV_OP_INCR, .sequence = 1, .argument = (uint64_t)-2, KEY},
      0x08000000,
      "0100000000000000 feffffffffffffff 000000000000 0000 00000000 0300 0000"
      "6b6579"},
@@ -228,6 +214,18 @@ static const struct {
     {{.opcode = OKV_OP_REPORT, .sequence = 8, .value = TEXT("r"), .value_length = 1},
      0x0b000000,
      "0800000000000000 0000000000000000 000000000000 0000 01000000 0000 0000 72"},
+    {{.opcode = OKV_OP_INCR_TTL,
+      .sequence = 1,
+      .argument = (uint64_t)-2,
+      .ttl_ms = 0x0102030405,
+      KEY},
+     0x0c000000,
+     "0100000000000000 feffffffffffffff 050403020100 0000 00000000 0300 0000"
+     "6b6579"},
+    {{.opcode = OKV_OP_GET_TOUCH, .sequence = 1, .ttl_ms = 0x0102030405, KEY},
+     0x0d000000,
+     "0100000000000000 0000000000000000 050403020100 0000 00000000 0300 0000"
+     "6b6579"},
     {{.opcode = OKV_OP_GOODBYE, .slot = 1, .sequence = 9},
      0x7f000001,
      "0900000000000000 0000000000000000 000000000000 0000 00000000 0000 0000"},

@@ -488,6 +488,8 @@ static void only_writes_are_remembered(void **state)
     assert_true(okv_reply_cache_is_write(OKV_OP_APPEND));
     assert_true(okv_reply_cache_is_write(OKV_OP_TOUCH));
     assert_true(okv_reply_cache_is_write(OKV_OP_INCR));
+    assert_true(okv_reply_cache_is_write(OKV_OP_INCR_TTL));
+    assert_true(okv_reply_cache_is_write(OKV_OP_GET_TOUCH));
     assert_true(okv_reply_cache_is_write(OKV_OP_FLUSH));
     assert_false(okv_reply_cache_is_write(OKV_OP_GET));
     assert_false(okv_reply_cache_is_write(OKV_OP_PING));

@@ -241,6 +241,52 @@ static void a_write_that_is_being_applied_elsewhere_is_waited_for(void **state)
     assert_int_equal(stat_of(&fixture->core.server->stats.duplicates), 1);
 }
 
+static void arrive_on_key(struct fixture *fixture, unsigned opcode, uint16_t slot,
+                          uint64_t sequence, uint64_t ttl_ms)
+{
+    const struct okv_request_message request = {
+        .opcode = opcode,
+        .slot = slot,
+        .sequence = sequence,
+        .ttl_ms = ttl_ms,
+        .key = (const uint8_t *)"k",
+        .key_length = 1,
+    };
+
+    fixture_arrive_as(fixture, &fixture->clients[0], &request);
+}
+
+/* The reply cache has no room for the value: it is read again while the item is the same. */
+static void a_resent_get_that_touches_is_applied_once(void **state)
+{
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+
+    fixture_arrive_append(fixture, client, "k", "value", 0, 1);
+    arrive_on_key(fixture, OKV_OP_GET_TOUCH, 1, 2, 1000);
+    arrive_on_key(fixture, OKV_OP_GET_TOUCH, 1, 2, 1000);
+    assert_int_equal(client->posted, 3);
+    for (unsigned i = 1; i <= 2; i++) {
+        assert_int_equal(client->replies[i].status, OKV_OK);
+        assert_int_equal(client->replies[i].value_length, 5);
+        assert_memory_equal(client->values[i], "value", 5);
+        assert_int_equal(client->replies[i].version, client->replies[1].version);
+    }
+    assert_int_equal(stat_of(&fixture->core.database->counts.touches), 1);
+    fixture_arrive_append(fixture, client, "k", "s", 2, 3);
+    arrive_on_key(fixture, OKV_OP_GET_TOUCH, 1, 2, 1000);
+    assert_int_equal(client->replies[4].status, OKV_EUNKNOWN);
+    assert_int_equal(client->replies[4].value_length, 0);
+    assert_int_equal(client->replies[4].version, 0);
+    assert_int_equal(stat_of(&fixture->core.database->counts.touches), 1);
+    /* A refusal stays one. */
+    arrive_on_key(fixture, OKV_OP_DELETE, 3, 4, 0);
+    arrive_on_key(fixture, OKV_OP_GET_TOUCH, 4, 5, 1000);
+    arrive_on_key(fixture, OKV_OP_GET_TOUCH, 4, 5, 1000);
+    assert_int_equal(client->replies[6].status, OKV_ENOTFOUND);
+    assert_int_equal(client->replies[7].status, OKV_ENOTFOUND);
+}
+
 static void a_replaced_session_applies_nothing(void **state)
 {
     struct fixture *fixture = *state;
@@ -279,6 +325,7 @@ int main(void)
         FIXTURE_TEST(a_rendezvous_of_a_replaced_session_does_nothing),
         FIXTURE_TEST(a_rendezvous_that_ended_is_not_answered_to_a_replaced_session),
         FIXTURE_TEST(a_write_that_is_being_applied_elsewhere_is_waited_for),
+        FIXTURE_TEST(a_resent_get_that_touches_is_applied_once),
         FIXTURE_TEST(a_replaced_session_applies_nothing),
     };
 

@@ -182,6 +182,8 @@ static const struct operation {
     {OKV_OP_APPEND, KEY, VALUE, 0},
     {OKV_OP_TOUCH, KEY, TTL, 0},
     {OKV_OP_INCR, KEY, ARGUMENT, 0},
+    {OKV_OP_INCR_TTL, KEY, ARGUMENT | TTL, 0},
+    {OKV_OP_GET_TOUCH, KEY, TTL, 0},
     {OKV_OP_FLUSH, 0, VALUE | ARGUMENT, 0},
     {OKV_OP_ADMIN, 0, VALUE, 0},
     {OKV_OP_REPORT, 0, VALUE, 0},
@@ -249,8 +251,8 @@ static void operations_have_their_fields_only(void **state)
         }
     }
     /* PING; STAT, GET; PUT alone, IF_ABSENT, IF_VERSION, and the same by rendezvous; DELETE;
-     * APPEND, TOUCH, INCR; FLUSH; ADMIN, REPORT, GOODBYE. */
-    assert_int_equal(accepted, 2 + 2 + (4 + 4 + 8) + (2 + 2 + 4) + 3 + 6 + 4 + 3 * 2);
+     * APPEND, TOUCH, INCR; INCR_TTL, GET_TOUCH; FLUSH; ADMIN, REPORT, GOODBYE. */
+    assert_int_equal(accepted, 2 + 2 + (4 + 4 + 8) + (2 + 2 + 4) + 3 + 6 + (4 + 2) + 4 + 3 * 2);
 }
 
 static void unknown_operations_can_be_answered(void **state)
@@ -263,7 +265,7 @@ static void unknown_operations_can_be_answered(void **state)
     request.sequence = 0x123456789;
     length = okv_request_encode(&request, bytes);
     for (unsigned opcode = 0; opcode <= 0x7f; opcode++) {
-        if ((opcode >= OKV_OP_PING && opcode <= OKV_OP_REPORT) || opcode == OKV_OP_GOODBYE)
+        if ((opcode >= OKV_OP_PING && opcode <= OKV_OP_GET_TOUCH) || opcode == OKV_OP_GOODBYE)
             continue;
         assert_int_equal(okv_request_decode(okv_immediate(opcode, 7), bytes, length, &back),
                          OKV_EUNSUPPORTED);
