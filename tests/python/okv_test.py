@@ -139,6 +139,27 @@ class Sync(unittest.TestCase):
         with self.assertRaises(okv.TooLarge):
             db.put("a", "", ttl=0)
 
+    def test_counters_that_expire(self):
+        self.assertEqual(self.db.incr("n", 5, ttl=100), 5)
+        self.assertEqual(self.db.incr("n", ttl=0.001), 6)
+        self.assertGreater(self.db.head("n").ttl, 10)
+        self.assertEqual(self.db.pipeline().incr("n").incr("m", ttl=100).execute(), [7, 1])
+        self.assertGreater(self.db.head("m").ttl, 10)
+        with self.assertRaises(okv.TooLarge):
+            self.db.incr("n", ttl=0)
+
+    def test_gets_that_touch(self):
+        value = os.urandom(10000)  # longer than the buffer that a get begins with
+        self.db.put("key", value)
+        self.assertEqual(self.db.get_and_touch("key", 100), value)
+        self.assertGreater(self.db.head("key").ttl, 10)
+        self.assertEqual(self.db.pipeline().get_and_touch("key", None).execute(), [value])
+        self.assertIsNone(self.db.head("key").ttl)
+        self.assertIsNone(self.db.get_and_touch("none", 100))
+        self.db.put("key", os.urandom(100000))
+        with self.assertRaises(okv.TooLarge):
+            self.db.get_and_touch("key", 100)
+
     def test_memory_of_ones_own(self):
         value = os.urandom(100000)
         self.db.put("key", value)
@@ -387,6 +408,8 @@ class Async(unittest.IsolatedAsyncioTestCase):
         await db.ping()
 
     async def test_many_at_once(self):
+        self.assertEqual(await self.db.incr("async-m", ttl=100), 1)
+        self.assertEqual(await self.db.get_and_touch("async-m", None), b"1")
         sums = await asyncio.gather(*(self.db.incr("async-n") for _ in range(2000)))
         self.assertEqual(sorted(sums), list(range(1, 2001)))
         values = await self.db.get_many(["async-n", "none"] * 500)

@@ -96,14 +96,17 @@ class AsyncClient:
     async def delete(self, key: Key, *, if_version: Optional[int] = None) -> bool:
         return await self._run(operations.Delete(key, if_version))
 
-    async def incr(self, key: Key, delta: int = 1) -> int:
-        return await self._run(operations.Incr(key, delta))
+    async def incr(self, key: Key, delta: int = 1, *, ttl: Optional[Ttl] = None) -> int:
+        return await self._run(operations.Incr(key, delta, ttl))
 
     async def append(self, key: Key, value: Value) -> int:
         return await self._run(operations.Append(key, value))
 
     async def touch(self, key: Key, ttl: Optional[Ttl]) -> bool:
         return await self._run(operations.Touch(key, ttl))
+
+    async def get_and_touch(self, key: Key, ttl: Optional[Ttl]) -> Optional[bytes]:
+        return await self._run(operations.GetTouch(key, ttl, self._client._value_size))
 
     async def ping(self) -> None:
         await self._run(operations.Ping())

@@ -231,9 +231,10 @@ class Client:
         """Whether the item was there. Raises Conflict with `if_version`."""
         return self._run(operations.Delete(key, if_version))
 
-    def incr(self, key: Key, delta: int = 1) -> int:
-        """Adds to a decimal number, or to 0, and returns the sum."""
-        return self._run(operations.Incr(key, delta))
+    def incr(self, key: Key, delta: int = 1, *, ttl: Optional[Ttl] = None) -> int:
+        """Adds to a decimal number, or to 0, and returns the sum. `ttl`: what an item that was not
+        there has to live."""
+        return self._run(operations.Incr(key, delta, ttl))
 
     def append(self, key: Key, value: Value) -> int:
         """Appends to a value, or stores it, and returns the length of the whole."""
@@ -242,6 +243,12 @@ class Client:
     def touch(self, key: Key, ttl: Optional[Ttl]) -> bool:
         """Gives an item so long to live; None: for ever. Whether it is there."""
         return self._run(operations.Touch(key, ttl))
+
+    def get_and_touch(self, key: Key, ttl: Optional[Ttl]) -> Optional[bytes]:
+        """The value, or None, of an item that has so long to live from now on; None: for ever. One
+        request, for values that fit a message (info.max_message_value), and two where the value is
+        longer than `value_size`."""
+        return self._run(operations.GetTouch(key, ttl, self._value_size))
 
     def ping(self) -> None:
         """One request and its answer."""

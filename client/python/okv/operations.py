@@ -222,11 +222,14 @@ class Delete(Change):
 class Incr(Operation[int]):
     kind = KINDS["OKV_INCR"]
 
-    def __init__(self, key: Key, delta: int):
+    def __init__(self, key: Key, delta: int, ttl: Optional[Ttl]):
         super().__init__(key)
         if not -(1 << 63) <= delta < 1 << 63:
             raise OverflowError("okv: delta is not a signed number of 64 bits")
         self.command.delta = delta
+        if ttl is not None:
+            self.command.flags = FLAGS["OKV_WITH_TTL"]
+            self.command.ttl_ms = ttl_to_ms(ttl)
 
     def succeed(self, result: Result) -> int:
         return result.number
@@ -243,12 +246,24 @@ class Append(Operation[int]):
         return result.length
 
 
+def _new_ttl_ms(ttl: Optional[Ttl]) -> int:
+    return TTL_NONE if ttl is None else ttl_to_ms(ttl)
+
+
 class Touch(Change):
     kind = KINDS["OKV_TOUCH"]
 
     def __init__(self, key: Key, ttl: Optional[Ttl]):
         super().__init__(key)
-        self.command.ttl_ms = TTL_NONE if ttl is None else ttl_to_ms(ttl)
+        self.command.ttl_ms = _new_ttl_ms(ttl)
+
+
+class GetTouch(Get):
+    kind = KINDS["OKV_GET_TOUCH"]
+
+    def __init__(self, key: Key, ttl: Optional[Ttl], size: int):
+        super().__init__(key, size)
+        self.command.ttl_ms = _new_ttl_ms(ttl)
 
 
 class Ping(Operation[None]):

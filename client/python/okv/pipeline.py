@@ -43,14 +43,17 @@ class Pipeline:
     def delete(self, key: Key, *, if_version: Optional[int] = None) -> "Pipeline":
         return self._add(operations.Delete(key, if_version))
 
-    def incr(self, key: Key, delta: int = 1) -> "Pipeline":
-        return self._add(operations.Incr(key, delta))
+    def incr(self, key: Key, delta: int = 1, *, ttl: Optional[Ttl] = None) -> "Pipeline":
+        return self._add(operations.Incr(key, delta, ttl))
 
     def append(self, key: Key, value: Value) -> "Pipeline":
         return self._add(operations.Append(key, value))
 
     def touch(self, key: Key, ttl: Optional[Ttl]) -> "Pipeline":
         return self._add(operations.Touch(key, ttl))
+
+    def get_and_touch(self, key: Key, ttl: Optional[Ttl]) -> "Pipeline":
+        return self._add(operations.GetTouch(key, ttl, self._client._value_size))
 
     def execute(self, *, raises: bool = True) -> list[Any]:
         """What each operation returned, in their order. The first exception is raised when all have
