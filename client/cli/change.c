@@ -165,10 +165,10 @@ static bool is_negative_number(const char *text)
     return text[0] == '-' && text[1] >= '0' && text[1] <= '9';
 }
 
-/* Whether argv[i] is the argument of the common option before it. */
+/* Whether argv[i] is the argument of the option before it. */
 static bool is_option_argument(char **argv, int i)
 {
-    static const char *const options[] = {"-s", "-t", "--server", "--timeout"};
+    static const char *const options[] = {"-s", "-t", "--server", "--timeout", "--ttl"};
 
     for (size_t o = 0; o < sizeof options / sizeof *options; o++)
         if (strcmp(argv[i - 1], options[o]) == 0)
@@ -224,10 +224,19 @@ static int begin_with_negative(struct cli *cli, const struct argp *parser, int a
 
 /* ---- incr --------------------------------------------------------------- */
 
+enum { OPTION_TTL = 256 };
+
 struct incr_arguments {
     struct cli *cli;
     char *key;
     int64_t delta;
+    int64_t ttl_ms; /* 0: a new item stays */
+};
+
+static const struct argp_option incr_options[] = {
+    {"ttl", OPTION_TTL, "TIME", 0,
+     "An item that was not there expires after TIME, as 500ms, 60s, 5m, 2h or 7d", 0},
+    {0},
 };
 
 static error_t parse_incr(int key, char *text, struct argp_state *state)
@@ -236,6 +245,8 @@ static error_t parse_incr(int key, char *text, struct argp_state *state)
 
     cli_parse_child(key, state, arguments->cli);
     switch (key) {
+    case OPTION_TTL:
+        return cli_ttl(state, "--ttl", text, &arguments->ttl_ms);
     case ARGP_KEY_ARG:
         if (state->arg_num == 0)
             arguments->key = text;
@@ -254,12 +265,14 @@ static error_t parse_incr(int key, char *text, struct argp_state *state)
 int cli_incr(struct cli *cli, int argc, char **argv)
 {
     static const struct argp parser = {
+        .options = incr_options,
         .parser = parse_incr,
         .args_doc = "KEY [N]",
         .doc = "Add N (1) to the decimal integer that the value is, and print the sum.\v"
                "N may be negative. A key that is not there counts as 0. The value becomes the sum "
                "in decimal digits; when the item expires stays as it was.\n\n"
-               "Examples:\n  okv incr visits\n  okv incr stock -12",
+               "Examples:\n  okv incr visits\n  okv incr stock -12\n"
+               "  okv incr tries:alice --ttl 60s",
         .children = cli_common_options};
     struct incr_arguments arguments = {.cli = cli, .delta = 1};
     int64_t result = 0;
@@ -268,7 +281,10 @@ int cli_incr(struct cli *cli, int argc, char **argv)
     if (status != CLI_DONE)
         return status;
     size_t length = strlen(arguments.key);
-    int rc = okv_incr(cli->handle, arguments.key, length, arguments.delta, &result, NULL);
+    int rc = arguments.ttl_ms
+                 ? okv_incr_ttl(cli->handle, arguments.key, length, arguments.delta,
+                                arguments.ttl_ms, &result, NULL)
+                 : okv_incr(cli->handle, arguments.key, length, arguments.delta, &result, NULL);
     if (rc != OKV_OK)
         return cli_fail(cli, "incr", arguments.key, length, rc);
     printf("%lld\n", (long long)result);
@@ -294,10 +310,8 @@ static error_t parse_touch(int key, char *text, struct argp_state *state)
             arguments->key = text;
         else if (state->arg_num > 1)
             return cli_usage(state, "unexpected argument '%s': give KEY and TIME", text);
-        else if (strcmp(text, "none") == 0)
-            arguments->ttl_ms = OKV_TTL_NONE;
         else
-            return cli_ttl(state, "TIME", text, &arguments->ttl_ms);
+            return cli_ttl_or_none(state, "TIME", text, &arguments->ttl_ms);
         return 0;
     case ARGP_KEY_END:
         if (state->arg_num < 2)

@@ -136,6 +136,9 @@ error_t cli_signed_number(struct argp_state *state, const char *option, const ch
 error_t cli_timeout(struct argp_state *state, const char *option, const char *text, uint32_t *out);
 /* Likewise for a time to live, in milliseconds. */
 error_t cli_ttl(struct argp_state *state, const char *option, const char *text, int64_t *out);
+/* The same, and OKV_TTL_NONE for "none". */
+error_t cli_ttl_or_none(struct argp_state *state, const char *option, const char *text,
+                        int64_t *out);
 
 /* How long an item will live, as text: milliseconds or "none". */
 #define CLI_TTL_TEXT 24

@@ -17,7 +17,7 @@ static const struct command commands[] = {
     {"mget", cli_mget, "KEY...|-", "write many items as KEY TAB VALUE lines"},
     {"exists", cli_exists, "KEY [-v]", "exit 0 if the key is there, else 1"},
     {"del", cli_del, "KEY...|-", "remove keys"},
-    {"incr", cli_incr, "KEY [N]", "add N (1) to a number and print the sum"},
+    {"incr", cli_incr, "KEY [N] [--ttl T]", "add N (1) to a number and print the sum"},
     {"append", cli_append, "KEY VALUE|-", "add to the end of a value"},
     {"touch", cli_touch, "KEY TIME|none", "set when an item expires"},
     {"watch", cli_watch, "KEY [-i TIME] [-n N]", "print an item each time that it changes"},

@@ -7,6 +7,8 @@
 
 #include "client/cli/cli.h"
 
+enum { OPTION_TOUCH = 256 };
+
 /* A first guess that covers most values; larger ones are fetched a second time. */
 #define GET_BUFFER_BYTES 65536
 
@@ -14,6 +16,7 @@ struct get_arguments {
     struct cli *cli;
     char *key;
     char *file;
+    int64_t touch_ms; /* get: 0: the item expires when it would */
     bool verbose;
 };
 
@@ -38,6 +41,23 @@ int cli_fetch(okv *handle, const void *key, size_t key_length, char **value, siz
     }
 }
 
+/* The same, by okv_get_touch(). */
+static int fetch_and_touch(okv *handle, const struct get_arguments *arguments, char **value,
+                           size_t *length)
+{
+    struct okv_info info;
+
+    okv_info(handle, &info);
+    *value = malloc(info.max_value);
+    if (!*value)
+        return OKV_ENOMEM;
+    int rc = okv_get_touch(handle, arguments->key, strlen(arguments->key), arguments->touch_ms,
+                           *value, info.max_value, length, NULL);
+    if (rc != OKV_OK)
+        free(*value);
+    return rc;
+}
+
 static error_t parse_one_key(int key, char *text, struct argp_state *state)
 {
     struct get_arguments *arguments = state->input;
@@ -47,6 +67,8 @@ static error_t parse_one_key(int key, char *text, struct argp_state *state)
     case 'o':
         arguments->file = text;
         return 0;
+    case OPTION_TOUCH:
+        return cli_ttl_or_none(state, "--touch", text, &arguments->touch_ms);
     case 'v':
         arguments->verbose = true;
         return 0;
@@ -66,6 +88,8 @@ static error_t parse_one_key(int key, char *text, struct argp_state *state)
 
 static const struct argp_option get_options[] = {
     {"output", 'o', "FILE", 0, "Write the value to FILE; it is left alone on a miss", 0},
+    {"touch", OPTION_TOUCH, "TIME", 0,
+     "Let the item expire after TIME, as 60s, or (none) stay; in the same request", 0},
     {0},
 };
 
@@ -93,6 +117,7 @@ int cli_get(struct cli *cli, int argc, char **argv)
                "on a terminal only.\v"
                "Exit status 1 says that the key is not there.\n\n"
                "Examples:\n  okv get greeting\n  okv get photo -o photo.jpg\n"
+               "  okv get session:7 --touch 5m\n"
                "  okv --counters get greeting >/dev/null",
         .children = cli_common_options};
     struct get_arguments arguments = {.cli = cli};
@@ -104,7 +129,12 @@ int cli_get(struct cli *cli, int argc, char **argv)
         return status;
 
     size_t key_length = strlen(arguments.key);
-    int rc = cli_fetch(cli->handle, arguments.key, key_length, &value, &length, NULL);
+    int rc = arguments.touch_ms
+                 ? fetch_and_touch(cli->handle, &arguments, &value, &length)
+                 : cli_fetch(cli->handle, arguments.key, key_length, &value, &length, NULL);
+    if (rc == OKV_EVALUESIZE)
+        fputs("okv: get: --touch is for a value that fits a message: get it, and touch it\n",
+              stderr);
     if (rc != OKV_OK)
         return cli_fail(cli, "get", arguments.key, key_length, rc);
 

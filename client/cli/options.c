@@ -180,7 +180,8 @@ error_t cli_timeout(struct argp_state *state, const char *option, const char *te
     return 0;
 }
 
-error_t cli_ttl(struct argp_state *state, const char *option, const char *text, int64_t *out)
+static error_t read_ttl(struct argp_state *state, const char *option, const char *text,
+                        const char *otherwise, int64_t *out)
 {
     uint64_t ms = 0;
 
@@ -188,9 +189,21 @@ error_t cli_ttl(struct argp_state *state, const char *option, const char *text, 
         return cli_usage(state,
                          "%s '%s': give a time from 1ms to %llud, such as 500ms, 60s, 5m, 2h "
                          "or 7d, or %s",
-                         option, text, (unsigned long long)OKV_TTL_MAX_MS / 86400000,
-                         option[0] == '-' ? "leave it out for an item that stays"
-                                          : "none for an item that stays");
+                         option, text, (unsigned long long)OKV_TTL_MAX_MS / 86400000, otherwise);
     *out = (int64_t)ms;
     return 0;
+}
+
+error_t cli_ttl(struct argp_state *state, const char *option, const char *text, int64_t *out)
+{
+    return read_ttl(state, option, text, "leave it out for an item that stays", out);
+}
+
+error_t cli_ttl_or_none(struct argp_state *state, const char *option, const char *text,
+                        int64_t *out)
+{
+    *out = OKV_TTL_NONE;
+    if (strcmp(text, "none") == 0)
+        return 0;
+    return read_ttl(state, option, text, "none for an item that stays", out);
 }

@@ -77,23 +77,39 @@ ttl none" exists -v greeting
     expect 0 start get fresh
 }
 
+ttl_of() { "$okv" exists -v "$1" | sed -n 's/^ttl //p'; }
+
 numbers() {
     expect 0 1 incr visits
     expect 0 43 incr visits 42
     expect 0 -7 incr visits -50
     expect 0 -8 incr visits -1 -t 30s
     expect 0 -9 -t 30s incr visits -- -1
+    expect 0 -5 incr --ttl 1h tries -5
+    expect 0 -4 incr tries --ttl 1ms
+    same "a counter keeps its time to live" $(($(ttl_of tries) > 3000000)) 1
+    expect 0 '' del tries
     expect 0 -9 get visits
 }
 
 times() {
     local ttl
+    expect 0 '' put session alice
+    expect 0 alice get session --touch 10m
+    same "the time to live after get --touch" $(($(ttl_of session) > 500000)) 1
+    expect 0 alice get --touch none session
+    same "the time to live after get --touch none" "$(ttl_of session)" none
+    expect 1 '' get nobody --touch 10m
+    head -c 100000 /dev/zero | "$okv" put long -
+    expect 3 '' get long --touch 10m
+    same "the time to live after a get --touch that was refused" "$(ttl_of long)" none
+    expect 0 '' del long
     expect 0 '' put session alice --ttl 10m
-    ttl=$("$okv" exists -v session | sed -n 's/^ttl //p')
+    ttl=$(ttl_of session)
     # A client's idea of the server's clock may lag a little.
     same "the time to live is near what was asked for" $((ttl > 500000 && ttl < 610000)) 1
     expect 0 '' touch session none
-    same "the time to live after touch none" "$("$okv" exists -v session | sed -n 's/^ttl //p')" none
+    same "the time to live after touch none" "$(ttl_of session)" none
     expect 0 '' touch session 1ms
     sleep 0.3
     expect 1 '' exists session

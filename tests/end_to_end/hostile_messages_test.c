@@ -334,7 +334,7 @@ static void message_larger_than_a_slot(void **state)
 /* A later version may know more operations: they are answered, not punished. */
 static void operations_that_do_not_exist(void **state)
 {
-    static const unsigned opcodes[] = {0, OKV_OP_REPORT + 1, 64, 126};
+    static const unsigned opcodes[] = {0, OKV_OP_GET_TOUCH + 1, 64, 126};
     static const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = 3};
     struct bystander *bystander = bystander_of(state);
     struct hostile hostile;
