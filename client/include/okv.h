@@ -336,10 +336,10 @@ OKV_API int okv_delete(okv *handle, const void *key, size_t key_length);
  * OKV_ECONFLICT. */
 OKV_API int okv_delete_if(okv *handle, const void *key, size_t key_length, uint64_t version);
 
-/* Adds `delta` to the decimal integer in the value (an optional '-' and 1 to 19 digits), or to 0
- * when the key is not there. *result (may be NULL) is the sum, which is the new value. An expiry
- * stays; what okv_incr_ttl() makes of no item expires after ttl_ms, 1 to OKV_TTL_MAX_MS. After an
- * error but OKV_EUNKNOWN the item is as it was. Errors: those of all writes, OKV_ENUMBER,
+/* okv_incr() adds `delta` to the decimal integer in the value (an optional '-' and 1 to 19 digits),
+ * or to 0 when the key is not there. *result (may be NULL) is the sum, which is the new value. An
+ * expiry stays; what okv_incr_ttl() makes of no item expires after ttl_ms, 1 to OKV_TTL_MAX_MS.
+ * After an error but OKV_EUNKNOWN the item is as it was. Errors: those of all writes, OKV_ENUMBER,
  * OKV_EOVERFLOW, OKV_EVALUESIZE (the sum has more digits than a value may have bytes), OKV_EFULL,
  * OKV_EBUCKETFULL, OKV_ETTL (okv_incr_ttl(): ttl_ms is out of range). */
 OKV_API int okv_incr(okv *handle, const void *key, size_t key_length, int64_t delta,
@@ -364,10 +364,10 @@ OKV_API int okv_touch(okv *handle, const void *key, size_t key_length, int64_t t
                       uint64_t *version);
 
 /* Gets a value and sets when its item expires in one request, to the server's CPU: no other write
- * comes between. On OKV_ETOOSMALL the item was touched. Errors: those of okv_get() and okv_touch(),
- * OKV_EVALUESIZE (the value does not fit a message, as okv_info.max_message_value does: nothing was
- * changed), OKV_EUNKNOWN (also when another write changed the item before the request could be sent
- * again: its value of then is gone). */
+ * comes between. On OKV_ETOOSMALL the item was touched. Errors: those of okv_touch(),
+ * OKV_ETOOSMALL, OKV_EVALUESIZE (the value does not fit a message, as okv_info.max_message_value
+ * does: nothing was changed), OKV_EUNKNOWN (also when another write changed the item before the
+ * request could be sent again: its value of then is gone). */
 OKV_API int okv_get_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms,
                           void *buffer, size_t size, size_t *length, uint64_t *version);
 
