@@ -232,6 +232,8 @@ __attribute__((format(printf, 2, 3))) static void add_text(struct lines *lines, 
     va_start(arguments, format);
     size_t length = (size_t)vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
+    if (length >= sizeof line)
+        length = sizeof line - 1;
     if (lines->used < lines->size) {
         size_t room = lines->size - lines->used;
         memcpy(lines->out + lines->used, line, length < room ? length : room);

@@ -94,8 +94,9 @@ static int del_lines(const struct del_arguments *arguments)
     ssize_t got;
 
     arguments->cli->took_stdin = true;
-    for (uint64_t number = 1; goes_on && (got = getdelim(&line, &size, end, stdin)) >= 0;
-         number++) {
+    /* A signal or an error amid a line leaves a part of it, which is nobody's key. */
+    for (uint64_t number = 1;
+         goes_on && (got = getdelim(&line, &size, end, stdin)) >= 0 && !ferror(stdin); number++) {
         size_t length = (size_t)got;
         if (take_key(arguments, line, &length)) {
             goes_on = del_one(arguments, number, line, length, &status);

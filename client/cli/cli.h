@@ -105,6 +105,8 @@ bool cli_connection_failed(int code);
 /* From here on SIGINT (^C) sets a flag, for a command that ends properly when it sees it. `once`: a
  * second one ends the process. One that is ignored or caught already stays so. */
 void cli_interrupt_catch(bool once);
+/* The same for a command that only writes: once, and no write is cut short. */
+void cli_interrupt_catch_in_output(void);
 bool cli_interrupted(void);
 void cli_interrupt_clear(void);
 /* Ends the process by SIGINT if there was one. */

@@ -112,7 +112,7 @@ static bool take_lines(char *text, struct listing *listing, uint64_t *last)
     if (!listing->list)
         print_heading(listing);
     for (char *at = strtok_r(text, "\n", &rest); at; at = strtok_r(NULL, "\n", &rest)) {
-        if (!read_line(at, &line))
+        if (!read_line(at, &line) || line.id <= *last)
             return false;
         if (listing->list)
             add_json(listing->list, &line);

@@ -13,7 +13,7 @@ struct command {
 
 static const struct command commands[] = {
     {"put", cli_put, "KEY VALUE|-", "store a value; - takes it from stdin"},
-    {"get", cli_get, "KEY [-o FILE]", "write the value to stdout or FILE"},
+    {"get", cli_get, "KEY [-o FILE] [--touch T]", "write the value to stdout or FILE"},
     {"mget", cli_mget, "KEY...|-", "write many items as KEY TAB VALUE lines"},
     {"exists", cli_exists, "KEY [-v]", "exit 0 if the key is there, else 1"},
     {"del", cli_del, "KEY...|-", "remove keys"},

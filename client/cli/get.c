@@ -133,8 +133,8 @@ int cli_get(struct cli *cli, int argc, char **argv)
                  ? fetch_and_touch(cli->handle, &arguments, &value, &length)
                  : cli_fetch(cli->handle, arguments.key, key_length, &value, &length, NULL);
     if (rc == OKV_EVALUESIZE)
-        fputs("okv: get: --touch is for a value that fits a message: get it, and touch it\n",
-              stderr);
+        return cli_fail_with(cli, "get", arguments.key, key_length, rc,
+                             "--touch is for a value that fits a message: get it, and touch it");
     if (rc != OKV_OK)
         return cli_fail(cli, "get", arguments.key, key_length, rc);
 

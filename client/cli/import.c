@@ -284,7 +284,8 @@ static bool import_line(struct import *import)
 
     errno = 0;
     ssize_t length = getline(&slot->line, &slot->size, stdin);
-    if (length < 0) {
+    /* A signal or an error amid a line leaves a part of it. */
+    if (length < 0 || ferror(stdin)) {
         if (!feof(stdin) && !cli_interrupted()) {
             fprintf(stderr, "okv: import: cannot read stdin: %s\n", strerror(errno));
             import->failed = true;

@@ -12,15 +12,25 @@ static void interrupt(int signal)
     is_interrupted = 1;
 }
 
-void cli_interrupt_catch(bool once)
+static void catch_it(int flags)
 {
-    /* Not restarted: what waits for input or sleeps has to see it. */
-    const struct sigaction action = {.sa_handler = interrupt,
-                                     .sa_flags = once ? (int)SA_RESETHAND : 0};
+    const struct sigaction action = {.sa_handler = interrupt, .sa_flags = flags};
     struct sigaction present;
 
     if (sigaction(SIGINT, NULL, &present) == 0 && present.sa_handler == SIG_DFL)
         sigaction(SIGINT, &action, NULL);
+}
+
+/* Not restarted: what waits for input or sleeps has to see it. */
+void cli_interrupt_catch(bool once)
+{
+    catch_it(once ? (int)SA_RESETHAND : 0);
+}
+
+/* Restarted: stdio drops what a write that was interrupted has left. */
+void cli_interrupt_catch_in_output(void)
+{
+    catch_it(SA_RESETHAND | SA_RESTART);
 }
 
 bool cli_interrupted(void)

@@ -14,7 +14,7 @@
 /* Scans with `visit` and says how it ended. */
 static int scan_all(struct cli *cli, const char *command, okv_visit *visit, void *user)
 {
-    cli_interrupt_catch(true);
+    cli_interrupt_catch_in_output();
     int rc = okv_scan(cli->handle, visit, user);
     int status = cli_output_end(command);
 
@@ -82,7 +82,7 @@ static int show_key(void *user, const struct okv_item *item)
 
     if (item->key_length < arguments->prefix_length ||
         memcmp(item->key, arguments->prefix, arguments->prefix_length) != 0)
-        return 0;
+        return cli_interrupted() ? SCAN_STOPPED : 0;
     if (arguments->is_null)
         fwrite(item->key, 1, item->key_length, stdout);
     else

@@ -254,6 +254,8 @@ static const struct operation operations[] = {
     {"APPEND", OPERATION(APPEND), true, true, false, false, 0},
     {"TOUCH", OPERATION(TOUCH), true, false, false, true, 0},
     {"INCR", OPERATION(INCR), true, false, true, false, 0},
+    {"INCR_TTL", OPERATION(INCR_TTL), true, false, true, true, 0},
+    {"GET_TOUCH", OPERATION(GET_TOUCH), true, false, false, true, 0},
     {"FLUSH", OPERATION(FLUSH), false, true, true, false, 0},
     {"ADMIN", OPERATION(ADMIN), false, true, false, false, 0},
 };

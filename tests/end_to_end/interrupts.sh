@@ -27,9 +27,11 @@ same() {
     tail -n 3 "$scratch/err" | sed 's/^/      | /'
 }
 
-# begin COMMAND...: runs beside the script, which bash keeps SIGINT from.
+# begin INPUT OUTPUT COMMAND...: runs beside the script, which bash keeps SIGINT from.
 begin() {
-    env --default-signal=INT "$okv" -t 120s "$@" 2>"$scratch/err" &
+    local input=$1 output=$2
+    shift 2
+    env --default-signal=INT "$okv" -t 120s "$@" <"$input" >"$output" 2>"$scratch/err" &
     command=$!
 }
 
@@ -49,9 +51,10 @@ said() {
 }
 
 imports() {
-    begin import <"$scratch/fifo" >"$scratch/out"
+    begin "$scratch/fifo" "$scratch/out" import
     exec 3>"$scratch/fifo"
-    printf 'a\t1\nb\t2\n' >&3
+    # The last line is not whole: it is no item.
+    printf 'a\t1\nb\t2\nc\t3' >&3
     await_items 2
     kill -INT $command
     ended
@@ -64,6 +67,7 @@ imports() {
 # All of a connection's requests are under way when the server has no room.
 failed_imports() {
     local status=0
+    "$okv" -t 120s flush --yes
     seq 200000 | sed "s/.*/&\t$(printf '%500s' '')/" | "$okv" -t 120s import >"$scratch/out" 2>"$scratch/err" || status=$?
     same "status of an import without room" $status 3
     said '^okv: import: stopped at line [0-9]+$'
@@ -74,14 +78,15 @@ failed_imports() {
 
 # interrupt_listing COMMAND: its output stands still in a full pipe.
 interrupt_listing() {
-    begin "$1" >"$scratch/fifo"
+    begin /dev/null "$scratch/fifo" "$1"
     exec 3<"$scratch/fifo"
-    head -c 100 <&3 >/dev/null
+    head -c 100 <&3 >"$scratch/listed"
     kill -INT $command
-    cat <&3 >/dev/null
+    cat <&3 >>"$scratch/listed"
     exec 3<&-
     ended
     same "status of an interrupted $1" $status 130
+    same "whole lines that an interrupted $1 wrote" "$(tail -c 1 "$scratch/listed" | wc -l)" 1
 }
 
 exports() {
@@ -89,16 +94,18 @@ exports() {
     same "an export" "$("$okv" -t 120s export 2>&1 >/dev/null)" "exported $count items"
     interrupt_listing scan
     interrupt_listing export
-    said '^okv: export: ended after [0-9]+ items: not all are written$'
+    said "^okv: export: ended after $(wc -l <"$scratch/listed") items: not all are written$"
 }
 
 repeated() {
-    begin watch 1 >"$scratch/out"
+    : >"$scratch/out"
+    begin /dev/null "$scratch/out" watch 1
     until [ -s "$scratch/out" ]; do sleep 0.01; done
     kill -INT $command
     ended
     same "status of an interrupted watch" $status 130
-    begin top -i 1ms >"$scratch/out"
+    : >"$scratch/out"
+    begin /dev/null "$scratch/out" top -i 1ms
     until [ -s "$scratch/out" ]; do sleep 0.01; done
     kill -INT $command
     ended
@@ -109,9 +116,10 @@ repeated() {
 lookups() {
     local word
     for word in mget del; do
-        begin $word - <"$scratch/fifo" >"$scratch/out"
+        : >"$scratch/out"
+        begin "$scratch/fifo" "$scratch/out" $word -
         exec 3>"$scratch/fifo"
-        printf '1\n2\n' >&3
+        printf '1\n2\n3' >&3
         if [ $word = mget ]; then
             until [ "$(wc -l <"$scratch/out")" -eq 2 ]; do sleep 0.01; done
         else
@@ -122,6 +130,7 @@ lookups() {
         exec 3>&-
         same "status of an interrupted $word -" $status 130
         said "^okv: $word: stopped: the keys that follow on standard input were not"
+        same "a part of a line is no key of $word" "$("$okv" -t 120s exists 3 && echo there)" there
     done
 }
 

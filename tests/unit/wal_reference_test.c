@@ -482,7 +482,8 @@ static void end_bucket_early(struct trial *trial)
         empty = bucket;
         bucket = record;
         assert_int_equal(okv_wal_record_decode(first, frame.length, &at, &record), 0);
-    } while (!okv_wal_is_change(&record) || empty.kind != OKV_WAL_BUCKET);
+    } while (!okv_wal_is_change(&record) || bucket.kind != OKV_WAL_BUCKET ||
+             empty.kind != OKV_WAL_BUCKET);
     at -= okv_wal_record_size(record.key_length, record.value_length);
     okv_wal_record_encode(&bucket, first + at - 2 * size);
     okv_wal_record_encode(&forgotten, first + at - size);
