@@ -48,7 +48,9 @@ static unsigned operations(void)
 static void open_pairs(struct pair *pairs, unsigned count, const struct server_process *server,
                        uint64_t seed)
 {
-    static const struct okv_options options = {.depth = STORM_DEPTH * 2};
+    /* The reply that is lost is to be that of the write, not of a report before it. */
+    static const struct okv_options options = {.depth = STORM_DEPTH * 2,
+                                               .report_ms = OKV_REPORT_NONE};
     static const struct okv_options once = {.depth = 1};
 
     for (unsigned i = 0; i < count; i++) {
