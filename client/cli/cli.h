@@ -51,6 +51,7 @@ cli_command cli_discover;                 /* discover.c */
 cli_command cli_keygen;                   /* keygen.c */
 cli_command cli_ping, cli_probe;          /* timing.c */
 cli_command cli_doctor;                   /* doctor/doctor.c */
+cli_command cli_shell;                    /* shell.c */
 
 /* The options that every command takes too; input is the struct cli. A command
  * lists this among its argp children and hands the input over with

@@ -34,6 +34,7 @@ static const struct command commands[] = {
     {"discover", cli_discover, "[--json]", "list the servers that announce themselves"},
     {"keygen", cli_keygen, "[FILE]", "make a key for a user of a server"},
     {"probe", cli_probe, "[-n N] [--size S]", "time raw reads of the table"},
+    {"shell", cli_shell, "[-k]", "run many commands on one connection"},
 };
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
@@ -126,7 +127,7 @@ int command_run(struct cli *cli, int argc, char **argv)
         argv[1] = help;
     }
     command = find_command(argv[0]);
-    if (!command) {
+    if (!command || (cli->shared && command->run == cli_shell)) {
         say_unknown(argv[0]);
         return CLI_USAGE;
     }

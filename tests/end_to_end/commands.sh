@@ -248,6 +248,7 @@ completion() {
     completes 'okv pu' put
     completes 'okv -s local:///x --counters sc' scan
     completes 'okv help to' 'touch top'
+    completes 'okv shell --no' --no-history
     completes 'okv put key value --if-' '--if-absent --if-version='
     completes 'okv --ser' --server=
 }

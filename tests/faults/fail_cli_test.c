@@ -61,6 +61,11 @@ static const struct command commands[] = {
     {.arguments = {"ping", "-c", "2"}},
     {.arguments = {"probe", "-n", "2"}},
     {.arguments = {"flush", "--yes"}, .prints = "", .key = "a"},
+    {.arguments = {"shell"},
+     .input = "exists a\nincr n 5\n",
+     .prints = "12\n",
+     .key = "n",
+     .value = "12"},
 };
 
 static char uri[64];

@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# okv shell at work: scripts, and a terminal.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+usage() {
+    cat <<'TEXT'
+usage: tests/end_to_end/shell.sh BUILD_DIR
+
+Gives scripts and a terminal to the okv shell of BUILD_DIR, over shared memory. Exits 1 when something is wrong.
+TEXT
+}
+
+# shellcheck source=tests/support/programs.sh
+. "$here/../support/programs.sh"
+export OKV_SERVER=$socket
+failures=0 checks=0
+
+# same WHAT A B: the two are equal.
+same() {
+    checks=$((checks + 1))
+    [ "$2" = "$3" ] && return
+    failures=$((failures + 1))
+    printf 'WRONG %s: %s and not %s\n' "$1" "$2" "$3"
+    tail -n 3 "$scratch/err" | sed 's/^/      | /'
+}
+
+# script STATUS OUTPUT [OPTION...]: a shell with standard input ends so and prints this.
+script() {
+    local status=0 printed expected=$1 output=$2
+    shift 2
+    printed=$("$okv" -t 120s shell "$@" 2>"$scratch/err") || status=$?
+    same "the status of a script" $status "$expected"
+    same "what a script prints" "$printed" "$output"
+}
+
+# says TEXT: on standard error, once.
+says() {
+    same "says '$1'" "$(grep -c -- "$1" "$scratch/err")" 1
+}
+
+words() {
+    # shellcheck disable=SC1003,SC2016 # as they are
+    script 0 "$(printf '%s\t%s\n' a 'x  y' 'b c' 'd"e' "f'" '\\g' h '' 'two\nlines' 1)" <<'TEXT'
+# a comment
+put a 'x  y'
+
+  put "b c" d\"e
+put 'f'\' '\g'
+put h ""
+put 'two
+lines' 1
+okv mget a 'b c' f\' h "two
+lines"
+TEXT
+    script 2 '' <<<"put a 'open"
+    says 'a quote or a backslash'
+    printf 'put a \0b\n' | script 2 ''
+    says 'NUL'
+}
+
+commands() {
+    script 0 "$(printf '3\n5')" <<<$'incr n 3\nincr n 2'
+    script 1 there <<<$'put k there\nget nobody\nget k\nput k other --if-absent'
+    # Usage errors and help end their command alone.
+    script 2 "$("$okv" put --help)" -k <<<$'put\nput a b c\nincr k x\ndel\nexists --limit 1\nput --help'
+    same "the lines of usage errors" "$(grep -c '^okv [a-z]*: ' "$scratch/err")" 5
+    script 2 "$("$okv" put --help)" <<<$'help put\nput\nget k'
+    says '^okv: shell: stopped at line 2'
+    script 2 '' <<<$'gett k'
+    says 'do you mean .okv get'
+    script 2 '' <<<shell
+    script 3 '' <<<$'incr k\nput k changed'
+    script 0 there <<<$'get k\nexit\nput k changed'
+    same "help" "$("$okv" shell <<<help | sed -n '1p; s/^  put .*/put/p; s/^help .*/help/p' | xargs)" 'Commands: put help'
+}
+
+# What a command reads is the rest of the script.
+input() {
+    script 0 'imported 2 items' <<<$'import\nget k\tv\nflush --yes\tv'
+    script 0 "$(printf 'k\tthere')" <<<$'mget k\nput k -\nflush --yes'
+    same "its value" "$("$okv" get k)" 'flush --yes'
+    script 3 'imported 1 items' -k <<<$'import\nno tab\nz\t1\nflush --yes'
+    same "what it left" "$("$okv" get z)" 1
+    # One that stops leaves lines behind, which are no commands.
+    { echo import; seq 40000 | sed "s/.*/&\t$(printf '%500s' '')/"; echo 'flush --yes'; } >"$scratch/items"
+    "$okv" -t 120s --database other shell -k <"$scratch/items" >"$scratch/out" 2>"$scratch/err" || true
+    says '^okv: import: stopped at line'
+    same "the items that it left" "imported $("$okv" --database other scan | wc -l) items" "$(cat "$scratch/out")"
+    "$okv" --database other flush --yes
+}
+
+# One connection for all, but for a command that wants another.
+connection() {
+    local before after
+    before=$("$okv" stat | sed -n 's/^sessions_total //p')
+    script 0 '' <<<$'put a 1\nput a 2\nput a 3\ntouch a none\ntouch a -t 100s none'
+    after=$("$okv" stat | sed -n 's/^sessions_total //p')
+    same "the connections of a shell" $((after - before)) 3
+    script 0 '' <<<$'get -t 100s a -o /dev/null\nget --counters a -o /dev/null\nget a --counters -o /dev/null'
+    same "the gets that each command counts" "$(grep '^gets ' "$scratch/err" | xargs)" 'gets 1 gets 1'
+    script 0 "$("$okv" --database other scan)" --database other <<<scan
+    script 3 '' --database none <<<scan
+    # Deeper than the connection that all share.
+    script 3 "$(printf 'imported 0 items')" -k <<<$'put a 4\nimport --depth 1000\nno tab'
+}
+
+# until_or_end PROCESS CONDITION...: until it holds, or the process has ended.
+until_or_end() {
+    local process=$1
+    shift
+    until "$@" || ! kill -0 "$process" 2>/dev/null; do sleep 0.01; done
+}
+
+# A server that dies, and another in its place.
+lost() {
+    local shell
+    mkfifo "$scratch/fifo"
+    : >"$scratch/counts"
+    "$okv" -t 5s shell -k <"$scratch/fifo" >"$scratch/counts" 2>"$scratch/err" &
+    shell=$!
+    exec 3>"$scratch/fifo"
+    printf 'incr lost\n' >&3
+    until_or_end $shell test -s "$scratch/counts"
+    end_server KILL
+    printf 'incr lost\n' >&3
+    until_or_end $shell grep -q '^okv: incr .lost.: ' "$scratch/err"
+    start_server "$socket" 3>&-
+    # It connects when it gets to it.
+    while [ "$(wc -l <"$scratch/counts")" -lt 2 ] && kill -0 $shell 2>/dev/null; do
+        printf 'incr lost\n' >&3
+        sleep 0.1
+    done
+    exec 3>&-
+    wait $shell || true
+    same "a shell after its server died" "$(head -n 2 "$scratch/counts" | xargs)" '1 1'
+}
+
+start_server "$socket" --database default:64M --database other:4M
+words
+commands
+input
+connection
+checks=$((checks + 1))
+python3 "$here/shell_terminal.py" "$okv" "$scratch" || failures=$((failures + 1))
+lost
+echo "shell: $checks checks, $failures of them wrong"
+[ $failures -eq 0 ]
