@@ -1,4 +1,4 @@
-/* kv-bench(1): load, warm up, measure, report. */
+/* kv-bench(1): load, warm up, measure, report, clean up. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,6 +150,47 @@ static int measure(struct bench *bench)
          i++)
         status = run_warmup(bench, i);
     return status == STATUS_DONE ? run_rounds(bench) : status;
+}
+
+/* Whether there is a connection left to say anything by. */
+static bool is_connection_lost(int code)
+{
+    return code == OKV_ETIMEDOUT || code == OKV_EUNKNOWN || code == OKV_EDISCONNECTED ||
+           code == OKV_ESHUTDOWN || code == OKV_EPROTO;
+}
+
+/* Deletes what was put to a target. */
+static int run_removal(struct bench *bench, uint32_t target)
+{
+    const struct report_target *from = &bench->report->targets[target];
+    char label[LABEL_TEXT];
+    struct phase phase;
+    int status = STATUS_DONE;
+
+    if (is_connection_lost(from->tally.code)) {
+        fprintf(stderr,
+                "kv-bench: the items are left on %s: `okv flush' removes all that is there\n",
+                bench->options.targets[target].uri);
+        return STATUS_FAILED;
+    }
+    int rc = runner_remove(bench->runners[target], &phase);
+    if (rc != OKV_OK || phase.tally.failed > 0)
+        status =
+            fail_phase(label_of(bench, target, "items are left that could not be deleted", label),
+                       &phase.tally);
+    phase_fini(&phase);
+    return status;
+}
+
+/* After a failure, too: most of them leave a full server. */
+static int remove_items(struct bench *bench, int status)
+{
+    for (uint32_t i = 0; !bench->options.keep && i < bench->options.target_count; i++) {
+        int removed = bench->report->targets[i].loaded ? run_removal(bench, i) : STATUS_DONE;
+        if (status == STATUS_DONE)
+            status = removed;
+    }
+    return status;
 }
 
 /* ---- before and after --------------------------------------------------- */
@@ -320,7 +361,7 @@ static int run(struct bench *bench)
     for (uint32_t i = 0; status == STATUS_DONE && i < bench->options.target_count; i++)
         status = open_target(bench, i);
     if (status == STATUS_DONE)
-        status = publish(bench, measure(bench));
+        status = remove_items(bench, publish(bench, measure(bench)));
     close_targets(bench);
     return status;
 }

@@ -46,6 +46,7 @@ enum option_key {
     OPTION_SEED,
     OPTION_NO_LOAD,
     OPTION_LOAD_ONLY,
+    OPTION_KEEP,
     OPTION_FLOOR,
     OPTION_GET_MANY,
     OPTION_REGISTERED,
@@ -72,7 +73,9 @@ static const struct argp_option bench_options[] = {
      "trace[:MAX], as in Facebook's ETC pool",
      2},
     {"no-load", OPTION_NO_LOAD, NULL, 0, "The items are there from an earlier run", 2},
-    {"load-only", OPTION_LOAD_ONLY, NULL, 0, "Store the items and end", 2},
+    {"load-only", OPTION_LOAD_ONLY, NULL, 0, "Store the items, keep them and end", 2},
+    {"keep", OPTION_KEEP, NULL, 0, "Leave the items there; else those that were stored are deleted",
+     2},
     {NULL, 0, NULL, 0, "What is asked for:", 3},
     {"workload", OPTION_WORKLOAD, "a|b|c|d|f", 0,
      "YCSB's: a 50 % puts, b 5 % puts, c gets alone, d 5 % inserts and the latest the most "
@@ -126,7 +129,8 @@ static const char about[] =
     "Measure an okv server, and what it is compared with, every value checked.\v"
     "Items are stored first, then comes a warm-up, then the rounds. Without --rate each connection "
     "keeps --depth operations in flight, and a latency is from submitting an operation to its "
-    "result. Sizes are binary: 64K is 65536. Numbers of items and operations are decimal: 1M is "
+    "result. At the end the items are deleted, unless --keep, --no-load or --load-only is given. "
+    "Sizes are binary: 64K is 65536. Numbers of items and operations are decimal: 1M is "
     "1000000. With --floor, --operations is the number of gets per round (20000).\n"
     "\n"
     "?source=ADDRESS in an rdma URI is the address of this host to connect from, for a host that "
@@ -186,6 +190,9 @@ static error_t parse_content(int key, char *text, struct argp_state *state)
         return 0;
     case OPTION_LOAD_ONLY:
         options->load_only = true;
+        return 0;
+    case OPTION_KEEP:
+        options->keep = true;
         return 0;
     case OPTION_WORKLOAD:
         if (strcmp(text, "e") == 0)
@@ -386,6 +393,7 @@ static void settle(struct argp_state *state, struct command_line *line)
     settle_workload(line);
     check_together(state, line);
     options->load = !line->no_load;
+    options->keep |= line->no_load || options->load_only; /* another run has use for them */
     if (options->get_many > 0) {
         memset(options->mix, 0, sizeof options->mix);
         options->mix[OPERATION_GET] = 100;

@@ -30,6 +30,7 @@ struct options {
     struct workload_values values;
     bool load;      /* put every record first, once on each server */
     bool load_only; /* only load */
+    bool keep;      /* leave what was put */
 
     /* operations */
     char workload; /* 'a' to 'f', 0: none was named */

@@ -164,7 +164,10 @@ static struct okv_command *gather(struct loop *loop, struct connection *connecti
         command->delta = 1;
         break;
     case OPERATION_DELETE:
-        workload_key_write(slot->record, slot->key, loop->config.key_size);
+        if (slot->is_number)
+            workload_number_key_write(slot->record, slot->key, loop->config.key_size);
+        else
+            workload_key_write(slot->record, slot->key, loop->config.key_size);
         command->kind = OKV_DELETE;
         break;
     default:
@@ -187,6 +190,7 @@ static void begin(struct loop *loop, struct connection *connection, const struct
 
     slot->operation = order->operation;
     slot->record = order->record;
+    slot->is_number = order->is_number;
     slot->start_ns = order->due_ns;
     slot->writes = false;
     gather(loop, connection, index);
@@ -496,6 +500,25 @@ static int run_batches(struct loop *loop)
     return rc;
 }
 
+/* Lets end what a run that failed left under way, whose outcome is told already. */
+static void settle(struct loop *loop)
+{
+    struct okv_result results[RESULTS];
+
+    for (uint32_t i = 0; i < loop->config.target_count; i++) {
+        struct connection *connection = &loop->connections[i];
+        while (connection_pending(loop, connection) > 0) {
+            int count = poll_results(connection, results, RESULTS);
+            if (count < 0)
+                break; /* the run will say it */
+            for (int j = 0; j < count; j++)
+                connection->free_slots[connection->free_count++] = (uint32_t)results[j].tag;
+            if (count == 0)
+                connection->target->ops->wait(connection->target, WAIT_MS);
+        }
+    }
+}
+
 int loop_run(struct loop *loop, const struct loop_run_config *config)
 {
     loop->run = config;
@@ -506,6 +529,7 @@ int loop_run(struct loop *loop, const struct loop_run_config *config)
     loop->held = false;
     loop->over = false;
 
+    settle(loop);
     int rc = config->batches ? run_batches(loop) : run_single(loop);
     if (rc != OKV_OK)
         atomic_store_explicit(loop->config.stop, true, memory_order_relaxed);

@@ -44,6 +44,7 @@ void loop_tally_merge(struct loop_tally *into, const struct loop_tally *from);
 struct loop_order {
     enum operation operation;
     uint64_t record;
+    bool is_number;  /* delete: of the number, not of the record */
     uint64_t due_ns; /* open loop: on okv_clock_ns(); 0: now */
 };
 
@@ -82,8 +83,9 @@ struct loop_run_config {
 
 /*
  * Runs until `next` returns false, the deadline has passed or *stop is set; then waits for the
- * operations under way. With several connections it never sleeps while operations are under way.
- * Adds to the tally. Returns 0, or the code that ended the loop, also in the tally.
+ * operations under way, but not after a failure: those end as the next run begins. With several
+ * connections it never sleeps while operations are under way. Adds to the tally. Returns 0, or the
+ * code that ended the loop, also in the tally.
  */
 int loop_run(struct loop *loop, const struct loop_run_config *config);
 

@@ -10,6 +10,7 @@ struct slot {
     uint64_t record;
     size_t value_length; /* of a put */
     enum operation operation;
+    bool is_number;
     bool writes; /* rmw, cas: in its put */
     char *key;
     char *value; /* of a put, or the buffer of a get */

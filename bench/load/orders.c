@@ -85,6 +85,7 @@ bool orders_next(void *user, struct loop_order *order)
         return false;
     }
     orders->remaining--;
+    order->is_number = false;
     order->operation = choose_operation(orders);
     if (order->operation == OPERATION_INSERT) {
         if (inserts_take(plan->inserts, &order->record))

@@ -27,12 +27,12 @@ struct worker {
     uint32_t target_count;   /* open ones */
     struct loop *loop;
     struct orders orders;
-    uint64_t next_record; /* load: the next record to put, */
+    uint64_t next_record; /* load, removal: the next record, */
     uint64_t end_record;  /* and the end of this thread's share */
     atomic_ulong done;
     /* of the present phase */
     struct loop_run_config run;
-    bool loads;          /* else the mix, */
+    bool has_records;    /* each of its share once; else the mix, */
     uint64_t operations; /* so many */
     double seconds;      /* at most; 0: no limit */
     uint64_t start_ns;
@@ -305,6 +305,26 @@ static bool next_load(void *user, struct loop_order *order)
     return true;
 }
 
+/* How many records there are at most. */
+static uint64_t records_put(struct runner *runner)
+{
+    return atomic_load(&runner->inserts.next);
+}
+
+/* The numbers come behind the records. */
+static bool next_removal(void *user, struct loop_order *order)
+{
+    struct worker *worker = user;
+    uint64_t records = records_put(worker->runner), index = worker->next_record;
+
+    if (index == worker->end_record)
+        return false;
+    worker->next_record++;
+    *order = (struct loop_order){
+        .operation = OPERATION_DELETE, .record = index % records, .is_number = index >= records};
+    return true;
+}
+
 /* Sets the times of a run that begins now. */
 static void begin_run(struct worker *worker)
 {
@@ -328,7 +348,7 @@ static void *worker_main(void *user)
 
     worker->start_ns = okv_clock_ns();
     worker->series.start_ns = worker->start_ns;
-    if (!worker->loads)
+    if (!worker->has_records)
         begin_run(worker);
     loop_run(worker->loop, &worker->run);
     worker->end_ns = okv_clock_ns();
@@ -394,7 +414,7 @@ static void collect_phase(struct runner *runner, struct phase *phase)
         loop_tally_merge(&phase->tally, &worker->tally);
         series_merge(&phase->series, &worker->series);
         phase->client_cpu_ms += worker->cpu_ms;
-        if (!worker->loads)
+        if (!worker->has_records)
             phase->not_begun += orders_left(&worker->orders);
         if (worker->start_ns < start_ns)
             start_ns = worker->start_ns;
@@ -471,19 +491,34 @@ static uint64_t share_start(uint64_t total, uint32_t index, uint32_t workers)
     return total / workers * index + (total % workers < index ? total % workers : index);
 }
 
-int runner_load(struct runner *runner, struct phase *phase)
+/* Orders `next` for each of `count` records, shared among the threads. */
+static int run_records(struct runner *runner, const char *label, uint64_t count, loop_next *next,
+                       struct phase *phase)
 {
-    uint64_t records = runner->options->choice.records;
-
     for (uint32_t i = 0; i < runner->opened; i++) {
         struct worker *worker = &runner->workers[i];
-        worker->loads = true;
-        worker->next_record = share_start(records, i, runner->opened);
-        worker->end_record = share_start(records, i + 1, runner->opened);
-        worker->run = (struct loop_run_config){
-            .next = next_load, .user = worker, .depth = load_depth(runner)};
+        worker->has_records = true;
+        worker->next_record = share_start(count, i, runner->opened);
+        worker->end_record = share_start(count, i + 1, runner->opened);
+        worker->run =
+            (struct loop_run_config){.next = next, .user = worker, .depth = load_depth(runner)};
     }
-    return run_phase(runner, "load", 0, phase);
+    return run_phase(runner, label, 0, phase);
+}
+
+int runner_load(struct runner *runner, struct phase *phase)
+{
+    return run_records(runner, "load", runner->options->choice.records, next_load, phase);
+}
+
+int runner_remove(struct runner *runner, struct phase *phase)
+{
+    uint64_t count = records_put(runner);
+
+    if (runner->options->mix[OPERATION_INCR] > 0)
+        count *= 2;
+    atomic_store(&runner->stop, false); /* a phase before it may have failed */
+    return run_records(runner, "remove", count, next_removal, phase);
 }
 
 int runner_run(struct runner *runner, const char *label, double seconds, uint64_t operations,
@@ -493,7 +528,7 @@ int runner_run(struct runner *runner, const char *label, double seconds, uint64_
 
     for (uint32_t i = 0; i < runner->opened; i++) {
         struct worker *worker = &runner->workers[i];
-        worker->loads = false;
+        worker->has_records = false;
         worker->seconds = seconds;
         worker->operations = operations > 0 ? share_start(operations, i + 1, runner->opened) -
                                                   share_start(operations, i, runner->opened)

@@ -60,7 +60,7 @@ floors() {
     local depth
     start_server "$listen" --memory 64M --spin-us "$1"
     for depth in 1 16; do
-        run "$bench" -s "$OKV_TEST_URI" --records 500 --warmup 0 --floor --operations 300 --rounds 2 --depth $depth
+        run "$bench" -s "$OKV_TEST_URI" --records 500 --warmup 0 --floor --operations 300 --rounds 2 --depth $depth --keep
         holds_a_floor
     done
     run "$bench" -s "$OKV_TEST_URI" --no-load --records 500 --warmup 0 --floor --operations 300 --rounds 1 --get-many 32

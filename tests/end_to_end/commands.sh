@@ -230,6 +230,24 @@ measurements() {
     same "what a READ is compared with" "$(sed -n 's/^ *a raw READ is of \([0-9]*\) bytes.*/\1/p' "$scratch/out")" 3000
 }
 
+# What a run leaves on the server: what was there before.
+removal() {
+    local status=0
+    expect 0 '' flush --yes
+    expect 0 '' put bystander there
+    measure --mix get=30,put=10,insert=20,delete=10,rmw=10,incr=20 --threads 2 --depth 4
+    measure -s one="$socket" -s two="$socket" --mix incr=50,insert=50
+    same "what a run leaves" "$("$okv" scan)" bystander
+    # More than there is room for.
+    "$bench" --records 1M --value-size 3000 >"$scratch/out" 2>&1 || status=$?
+    same "status of a load without room" $status 3
+    same "what it leaves" "$("$okv" scan)" bystander
+    measure --keep
+    same "what a run with --keep leaves" "$("$okv" scan | wc -l)" 501
+    measure --no-load --workload c
+    same "what a run with --no-load leaves" "$("$okv" scan | wc -l)" 501
+}
+
 # completes LINE WORDS: what bash offers for the last word of a line.
 completes() {
     same "completion of '$1'" "$(
@@ -340,6 +358,7 @@ expiring_items
 expect 0 '' scan
 expect 1 '' get item:1
 measurements
+removal
 changes
 live
 echo "commands: $checks checks, $failures of them wrong"

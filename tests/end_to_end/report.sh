@@ -135,6 +135,7 @@ floor() {
 
 a_wrong_value() {
     local status=0
+    run -s one="$socket" --load-only
     "$okv" -s "$socket" put 0000000000000000 'a value that nobody put there!!!'
     "$bench" -s "$socket" --records 500 --no-load --floor --operations 3000 --rounds 1 --json "$json" \
         >"$scratch/out" 2>"$scratch/err" || status=$?
