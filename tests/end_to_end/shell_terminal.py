@@ -117,7 +117,7 @@ def history(okv, state):
 def completion(okv, state):
     shell = Shell(okv, state, "--no-history")
     check(b"first" in shell.type(b"ge\twatched\n"), "completion of a command")
-    check(b"scan  stat  shell  " in shell.type(b"s\t", b"shell  \r\n"), "completion of several")
+    check(b"scan  stat  " in shell.type(b"s\t", b"shell  \r\n"), "completion of several")
     shell.type(b"\x15help exis\t\n", b"Usage: okv exists")
     shell.end(b"exit\n")
 
