@@ -225,9 +225,10 @@ int okv_get_many(okv *handle, const struct okv_command *commands, struct okv_res
     if (!results && count > 0)
         return refuse(handle, OKV_EINVAL, __func__, "results: it is NULL");
     for (size_t i = 0; i < count; i++)
-        if (commands[i].kind != OKV_GET && commands[i].kind != OKV_HEAD)
+        if (commands[i].kind != OKV_GET && commands[i].kind != OKV_HEAD &&
+            commands[i].kind != OKV_GET_RANGE)
             return refuse(handle, OKV_EINVAL, __func__,
-                          "commands[%zu].kind: %u is neither OKV_GET nor OKV_HEAD", i,
+                          "commands[%zu].kind: %u is none of OKV_GET, OKV_HEAD, OKV_GET_RANGE", i,
                           commands[i].kind);
     refusal_clear(handle);
     if (handle->failure)

@@ -16,7 +16,7 @@ struct command_shape {
     const char *name;
     enum operation_kind kind;
     uint32_t flags;
-    bool key, value, buffer, delta, ttl;
+    bool key, value, buffer, delta, ttl, offset;
 };
 
 static const struct command_shape command_shapes[] = {
@@ -44,6 +44,11 @@ static const struct command_shape command_shapes[] = {
                        .key = true,
                        .buffer = true,
                        .ttl = true},
+    [OKV_GET_RANGE] = {.name = "OKV_GET_RANGE",
+                       .kind = OPERATION_GET_RANGE,
+                       .key = true,
+                       .buffer = true,
+                       .offset = true},
 };
 #define KINDS (sizeof command_shapes / sizeof *command_shapes)
 
@@ -113,6 +118,8 @@ static int numbers_check(const struct command_shape *shape, const struct okv_com
 
     if (!shape->delta && command->delta)
         return wrong_without(fault, shape, "delta");
+    if (!shape->offset && command->offset)
+        return wrong_without(fault, shape, "offset");
     if (!shape->ttl && !(command->flags & OKV_WITH_TTL) && command->ttl_ms)
         return okv_diag_set(fault, OKV_EINVAL, "ttl_ms: %s takes %s", shape->name,
                             shape->flags & OKV_WITH_TTL ? "it with OKV_WITH_TTL" : "none");
@@ -217,6 +224,7 @@ static void request_fill(const okv *handle, struct operation *operation,
     operation->value_length = (uint32_t)command->value_length;
     operation->flags = request_flags(command);
     form_choose(handle, operation);
+    operation->offset = command->offset;
     operation->argument = command->kind == OKV_INCR ? (uint64_t)command->delta : command->version;
     operation->ttl_ms = command->ttl_ms == OKV_TTL_NONE ? 0 : (uint64_t)command->ttl_ms;
 }
@@ -239,6 +247,7 @@ static void start(okv *handle, struct operation *operation)
     switch (operation->kind) {
     case OPERATION_GET:
     case OPERATION_HEAD:
+    case OPERATION_GET_RANGE:
         lookup_start(handle, operation);
         break;
     case OPERATION_PUT:

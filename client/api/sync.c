@@ -101,6 +101,27 @@ int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_
     return result.status;
 }
 
+int okv_get_range(okv *handle, const void *key, size_t key_length, uint64_t offset, void *buffer,
+                  size_t size, size_t *length, uint64_t *version)
+{
+    struct okv_command command = {
+        .kind = OKV_GET_RANGE,
+        .key = key,
+        .key_length = key_length,
+        .buffer = buffer,
+        .buffer_size = size,
+        .offset = offset,
+    };
+    struct okv_result result;
+    int rc = command_run(handle, &command, &result, __func__);
+
+    if (rc == OKV_OK && length)
+        *length = result.length;
+    if (rc == OKV_OK && version)
+        *version = result.version;
+    return rc;
+}
+
 int okv_head(okv *handle, const void *key, size_t key_length, struct okv_item_info *info)
 {
     struct okv_command command = {.kind = OKV_HEAD, .key = key, .key_length = key_length};

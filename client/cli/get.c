@@ -6,8 +6,9 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
+#include "shared/base/size.h"
 
-enum { OPTION_TOUCH = 256 };
+enum { OPTION_TOUCH = 256, OPTION_OFFSET, OPTION_LENGTH };
 
 /* A first guess that covers most values; larger ones are fetched a second time. */
 #define GET_BUFFER_BYTES 65536
@@ -17,6 +18,9 @@ struct get_arguments {
     char *key;
     char *file;
     int64_t touch_ms; /* get: 0: the item expires when it would */
+    uint64_t offset;  /* get: of a part */
+    uint64_t length;  /* get: of it; 0: to the end */
+    bool is_part;
     bool verbose;
 };
 
@@ -58,6 +62,43 @@ static int fetch_and_touch(okv *handle, const struct get_arguments *arguments, c
     return rc;
 }
 
+/* A part, by okv_get_range(). */
+static int fetch_part(okv *handle, const struct get_arguments *arguments, char **value,
+                      size_t *length)
+{
+    struct okv_info info;
+    size_t whole = 0;
+
+    okv_info(handle, &info);
+    size_t size = arguments->length && arguments->length < info.max_value ? arguments->length
+                                                                          : info.max_value;
+    *value = malloc(size);
+    if (!*value)
+        return OKV_ENOMEM;
+    int rc = okv_get_range(handle, arguments->key, strlen(arguments->key), arguments->offset,
+                           *value, size, &whole, NULL);
+    if (rc != OKV_OK) {
+        free(*value);
+        return rc;
+    }
+    *length = arguments->offset < whole ? whole - arguments->offset : 0;
+    if (*length > size)
+        *length = size;
+    return OKV_OK;
+}
+
+static error_t parse_part(struct argp_state *state, struct get_arguments *arguments, int key,
+                          const char *text)
+{
+    const char *name = key == OPTION_OFFSET ? "--offset" : "--length";
+    uint64_t *number = key == OPTION_OFFSET ? &arguments->offset : &arguments->length;
+
+    arguments->is_part = true;
+    if (okv_size_parse(text, number) != OKV_OK || (key == OPTION_LENGTH && *number == 0))
+        return cli_usage(state, "%s '%s': give a size such as 512 or 4K", name, text);
+    return 0;
+}
+
 static error_t parse_one_key(int key, char *text, struct argp_state *state)
 {
     struct get_arguments *arguments = state->input;
@@ -69,6 +110,9 @@ static error_t parse_one_key(int key, char *text, struct argp_state *state)
         return 0;
     case OPTION_TOUCH:
         return cli_ttl_or_none(state, "--touch", text, &arguments->touch_ms);
+    case OPTION_OFFSET:
+    case OPTION_LENGTH:
+        return parse_part(state, arguments, key, text);
     case 'v':
         arguments->verbose = true;
         return 0;
@@ -79,6 +123,11 @@ static error_t parse_one_key(int key, char *text, struct argp_state *state)
         return 0;
     case ARGP_KEY_NO_ARGS:
         return cli_usage(state, "give a KEY");
+    case ARGP_KEY_END:
+        if (arguments->touch_ms && arguments->is_part)
+            return cli_usage(state,
+                             "--touch fetches the whole value: leave out --offset and --length");
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -90,8 +139,19 @@ static const struct argp_option get_options[] = {
     {"output", 'o', "FILE", 0, "Write the value to FILE; it is left alone on a miss", 0},
     {"touch", OPTION_TOUCH, "TIME", 0,
      "Let the item expire after TIME, as 60s, or (none) stay; in the same request", 0},
+    {"offset", OPTION_OFFSET, "SIZE", 0, "Begin so far behind the start of the value, as 64K", 0},
+    {"length", OPTION_LENGTH, "SIZE", 0, "Write so many bytes at most; only they are fetched", 0},
     {0},
 };
+
+static int fetch(okv *handle, const struct get_arguments *arguments, char **value, size_t *length)
+{
+    if (arguments->touch_ms)
+        return fetch_and_touch(handle, arguments, value, length);
+    if (arguments->is_part)
+        return fetch_part(handle, arguments, value, length);
+    return cli_fetch(handle, arguments->key, strlen(arguments->key), value, length, NULL);
+}
 
 static int write_file(const char *path, const char *bytes, size_t length)
 {
@@ -118,6 +178,7 @@ int cli_get(struct cli *cli, int argc, char **argv)
                "Exit status 1 says that the key is not there.\n\n"
                "Examples:\n  okv get greeting\n  okv get photo -o photo.jpg\n"
                "  okv get session:7 --touch 5m\n"
+               "  okv get log --offset 1M --length 4K\n"
                "  okv --counters get greeting >/dev/null",
         .children = cli_common_options};
     struct get_arguments arguments = {.cli = cli};
@@ -129,9 +190,7 @@ int cli_get(struct cli *cli, int argc, char **argv)
         return status;
 
     size_t key_length = strlen(arguments.key);
-    int rc = arguments.touch_ms
-                 ? fetch_and_touch(cli->handle, &arguments, &value, &length)
-                 : cli_fetch(cli->handle, arguments.key, key_length, &value, &length, NULL);
+    int rc = fetch(cli->handle, &arguments, &value, &length);
     if (rc == OKV_EVALUESIZE)
         return cli_fail_with(cli, "get", arguments.key, key_length, rc,
                              "--touch is for a value that fits a message: get it, and touch it");

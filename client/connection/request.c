@@ -21,6 +21,7 @@ static unsigned request_opcode(const struct operation *operation)
     switch (operation->kind) {
     case OPERATION_GET:
     case OPERATION_HEAD:
+    case OPERATION_GET_RANGE:
         return OKV_OP_GET;
     case OPERATION_PUT:
         return OKV_OP_PUT;
@@ -154,7 +155,7 @@ void request_start(okv *handle, struct operation *operation)
 /* ---- replies ---- */
 
 #define KIND(name) (1u << OPERATION_##name)
-#define KINDS_READ (KIND(GET) | KIND(HEAD))
+#define KINDS_READ (KIND(GET) | KIND(HEAD) | KIND(GET_RANGE))
 #define KINDS_WRITE                                                                         \
     (KIND(PUT) | KIND(DELETE) | KIND(APPEND) | KIND(INCR) | KIND(TOUCH) | KIND(GET_TOUCH) | \
      KIND(FLUSH))
@@ -211,6 +212,7 @@ static bool reply_value_is_valid(const okv *handle, const struct operation *oper
     switch (operation->kind) {
     case OPERATION_GET:
     case OPERATION_HEAD:
+    case OPERATION_GET_RANGE:
     case OPERATION_GET_TOUCH:
         return reply->value_length <= handle->table.max_value;
     case OPERATION_STAT:
@@ -228,12 +230,18 @@ static bool reply_value_is_valid(const okv *handle, const struct operation *oper
     }
 }
 
-/* Copies the value to the caller's buffer. */
+/* Copies the value to the caller's buffer, or the part that is wanted. */
 static int reply_deliver(struct operation *operation, const struct okv_reply_message *reply)
 {
     operation->result.length = reply->value_length;
     if (operation->kind == OPERATION_HEAD)
         return OKV_OK;
+    if (operation->kind == OPERATION_GET_RANGE) {
+        uint32_t length = operation_part_length(operation, reply->value_length);
+        if (length > 0)
+            memcpy(operation->buffer, reply->value + operation->offset, length);
+        return OKV_OK;
+    }
     if (reply->value_length > operation->buffer_size)
         return OKV_ETOOSMALL;
     if (reply->value_length)
@@ -264,9 +272,7 @@ static int reply_fill(struct operation *operation, const struct okv_reply_messag
 static void reply_apply(okv *handle, struct operation *operation,
                         const struct okv_reply_message *reply)
 {
-    bool is_lookup = operation->kind == OPERATION_GET || operation->kind == OPERATION_HEAD;
-
-    if (is_lookup && reply->status == OKV_ETOOSMALL)
+    if (KINDS_READ & 1u << operation->kind && reply->status == OKV_ETOOSMALL)
         handle->upcalls->resume_lookup(handle, operation);
     else
         operation_end(handle, operation, reply_fill(operation, reply));

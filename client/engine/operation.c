@@ -173,6 +173,7 @@ static void operation_count(okv *handle, const struct operation *operation, int 
     switch (operation->kind) {
     case OPERATION_GET:
     case OPERATION_HEAD:
+    case OPERATION_GET_RANGE:
         lookup_count(handle, operation, status);
         break;
     case OPERATION_PUT:

@@ -43,6 +43,14 @@ static inline void command_fill_get(struct operation *operation, const struct ok
     operation->buffer = command->buffer;
     operation->buffer_size = command->buffer_size;
 }
+/* get_range: bytes of a value of so many that are wanted. */
+static inline uint32_t operation_part_length(const struct operation *operation, uint32_t length)
+{
+    if (operation->offset >= length)
+        return 0;
+    uint32_t left = length - (uint32_t)operation->offset;
+    return operation->buffer_size < left ? (uint32_t)operation->buffer_size : left;
+}
 /* The free entry of the ring of results. */
 static inline struct okv_result *result_next(okv *handle)
 {

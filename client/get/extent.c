@@ -6,13 +6,15 @@
  *   the caller's buffer is registered    the value straight to the caller's
  *   longer otherwise                     to a bounce buffer, then copied to the caller
  *
- * A long extent takes several READs, each of one piece.
+ * A long extent takes several READs, each of one piece. Of a long value of which a part is wanted,
+ * the part is READ as the value would be, and no checksum covers it.
  */
 #include "client/get/extent.h"
 
 #include <string.h>
 
 #include "client/engine/memory.h"
+#include "client/engine/operation.h"
 #include "client/engine/read_batch.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
@@ -35,7 +37,8 @@ static uint32_t key_bytes(const struct okv_entry *reference)
     return reference->key_in_extent ? reference->key_length : 0;
 }
 
-/* The registration of the caller's buffer if the value can be READ straight to it, else NULL. */
+/* The registration of the caller's buffer if the whole value can be READ straight to it, else NULL.
+ */
 static const struct okv_registration *direct_destination(const okv *handle,
                                                          const struct operation *operation,
                                                          const struct okv_entry *reference)
@@ -82,6 +85,32 @@ int extent_begin(okv *handle, struct operation *operation, const struct okv_entr
     return 0;
 }
 
+int extent_begin_part(okv *handle, struct operation *operation, const struct okv_entry *reference)
+{
+    const struct okv_registration *direct =
+        registration_find(handle, operation->buffer, operation->buffer_size);
+    uint32_t length = operation_part_length(operation, reference->value_length);
+    struct extent_read read = {
+        .offset = reference->extent,
+        .length = key_bytes(reference) + length,
+        .head = key_bytes(reference),
+        .skipped = (uint32_t)operation->offset,
+        .to = operation->buffer,
+    };
+
+    if (direct) {
+        read.memory = direct->memory;
+    } else {
+        int rc = bounce_ensure(handle, operation, length);
+        if (rc)
+            return rc;
+        read.to = operation->bounce->base;
+        read.memory = operation->bounce->memory;
+    }
+    operation->extent_read = read;
+    return 0;
+}
+
 void extent_begin_key(struct operation *operation, const struct okv_entry *reference)
 {
     operation->extent_read = (struct extent_read){
@@ -110,7 +139,7 @@ static int post_piece(okv *handle, struct operation *operation)
     if (!piece)
         return OKV_EAGAIN;
     bool in_head = extent->posted < extent->head;
-    piece->offset = extent->offset + extent->posted;
+    piece->offset = extent->offset + extent->posted + (in_head ? 0 : extent->skipped);
     piece->destination =
         in_head ? operation->extent + extent->posted : extent->to + (extent->posted - extent->head);
     piece->memory = in_head ? handle->memory : extent->memory;

@@ -29,14 +29,14 @@ static inline bool command_is_plain_get(const okv *handle, const struct okv_comm
     uint64_t rest = command->flags | (uintptr_t)command->value | command->value_length |
                     command->version | (uint64_t)command->ttl_ms | (uint64_t)command->delta |
                     command->reserved[0] | command->reserved[1] | command->reserved[2] |
-                    command->reserved2[0] | command->reserved2[1] | command->reserved2[2];
+                    command->offset | command->reserved2[0] | command->reserved2[1];
 
     return command->kind == OKV_GET && rest == 0 && command->key &&
            command->key_length - 1 < handle->table.max_key &&
            (command->buffer || command->buffer_size == 0);
 }
 _Static_assert(sizeof((struct okv_command *)0)->reserved == 3 * sizeof(uint32_t) &&
-                   sizeof((struct okv_command *)0)->reserved2 == 3 * sizeof(uint64_t),
+                   sizeof((struct okv_command *)0)->reserved2 == 2 * sizeof(uint64_t),
                "all are zero");
 
 /* Starts a plain get that began at `begun_ns` as an operation, with its READ in the batch. `out` is

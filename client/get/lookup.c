@@ -1,12 +1,13 @@
 /*
- * A one-sided get or head: docs/consistency.md section 3.
+ * A one-sided get, head or get_range: docs/consistency.md section 3.
  *
  *            +------- torn, or in another bucket: again (bounded) ------+
  *            v                                                          |
  *   READ bucket -> whole? its depth? -> entry? -- inline ------------> hit
  *     (and the hinted extent)           |----- none, no chain -------> miss
  *            ^                          |----- chain: READ the next page
- *            |                          +----- reference: READ the extent
+ *            |                          +----- reference: READ the extent, or the key or a part of
+ *            |                                 the value, then the bucket again
  *            +---- extent torn, freed or reused ---------+--- whole, right key -> hit
  *
  * A lookup trusts no bytes before their checksum, and checks every offset against the region before
@@ -65,6 +66,7 @@ static void lookup_init(struct lookup *lookup)
     lookup->redirects = 0;
     lookup->settled = false;
     lookup->asked = false;
+    lookup->unconfirmed = false;
 }
 
 void lookup_start(okv *handle, struct operation *operation)
@@ -112,8 +114,8 @@ static void step_done(okv *handle, struct operation *operation)
     case STEP_EXTENT:
         lookup_extent_done(handle, operation);
         break;
-    case STEP_KEY:
-        lookup_key_done(handle, operation);
+    case STEP_PART:
+        lookup_part_done(handle, operation);
         break;
     case STEP_CONFIRM:
         lookup_confirm_done(handle, operation);

@@ -1,10 +1,10 @@
-/* The general path of a get or head. */
+/* The general path of a get, head or get_range. */
 #ifndef OKV_CLIENT_GET_LOOKUP_H
 #define OKV_CLIENT_GET_LOOKUP_H
 
 #include "client/handle.h"
 
-/* Starts a get or head whose key and buffer are set. */
+/* Starts one whose key, buffer and offset are set. */
 void lookup_start(okv *handle, struct operation *operation);
 /* Starts a get whose READ of the bucket, to its image, was posted and counted in handle->reads
  * before the operation existed. The event is still to be handled. */

@@ -131,14 +131,42 @@ static void redirect(okv *handle, struct operation *operation)
 
 /* ---- search ---- */
 
-void lookup_item_found(okv *handle, struct operation *operation, const struct okv_entry *entry,
-                       const uint8_t *value)
+/* Copies the wanted part of a value to the caller's buffer, unless it was READ there. The whole
+ * value may be in that buffer. */
+static int part_deliver(struct operation *operation, const struct okv_entry *entry,
+                        const uint8_t *part)
+{
+    uint32_t length = operation_part_length(operation, entry->value_length);
+
+    if (length > 0 && part != operation->buffer)
+        memmove(operation->buffer, part, length);
+    operation->result.length = entry->value_length;
+    operation->result.version = entry->version;
+    return OKV_OK;
+}
+
+static int value_deliver(struct operation *operation, const struct okv_entry *entry,
+                         const uint8_t *value)
 {
     struct okv_result *result = &operation->result;
-    bool is_get = operation->kind == OPERATION_GET;
 
-    int status = item_deliver(entry, value, is_get ? operation->buffer : NULL,
-                              is_get ? operation->buffer_size : SIZE_MAX, result);
+    switch (operation->kind) {
+    case OPERATION_GET:
+        return item_deliver(entry, value, operation->buffer, operation->buffer_size, result);
+    case OPERATION_GET_RANGE:
+        if (operation_part_length(operation, entry->value_length) > 0)
+            value += operation->offset;
+        return part_deliver(operation, entry, value);
+    default:
+        return item_deliver(entry, value, NULL, SIZE_MAX, result);
+    }
+}
+
+static void end_found(okv *handle, struct operation *operation, const struct okv_entry *entry,
+                      int status)
+{
+    struct okv_result *result = &operation->result;
+
     if (status == OKV_OK) {
         int64_t ttl_ms = clock_ttl_ms(handle, entry->expiry_ms);
         result->ttl_ms = ttl_ms > 0 ? ttl_ms : 1; /* it expired during the READ of its extent */
@@ -146,35 +174,64 @@ void lookup_item_found(okv *handle, struct operation *operation, const struct ok
     operation_end(handle, operation, status);
 }
 
+void lookup_item_found(okv *handle, struct operation *operation, const struct okv_entry *entry,
+                       const uint8_t *value)
+{
+    end_found(handle, operation, entry, value_deliver(operation, entry, value));
+}
+
 bool lookup_value_is_unwanted(const struct operation *operation, const struct okv_entry *entry)
 {
-    return operation->kind == OPERATION_HEAD || entry->value_length > operation->buffer_size;
+    switch (operation->kind) {
+    case OPERATION_GET:
+        return entry->value_length > operation->buffer_size;
+    case OPERATION_GET_RANGE:
+        return operation_part_length(operation, entry->value_length) == 0;
+    default:
+        return true;
+    }
+}
+
+static bool is_part_wanted(const struct operation *operation, const struct okv_entry *entry)
+{
+    uint32_t length = entry->value_length;
+
+    return operation->kind == OPERATION_GET_RANGE && !operation->lookup.unconfirmed &&
+           operation_part_length(operation, length) < length;
+}
+
+/* Chooses what is READ of the extent. STEP_CONFIRM works for the primary page only: an overflow
+ * page may be freed with its old bytes in it. */
+static int begin_extent(okv *handle, struct operation *operation)
+{
+    const struct okv_entry *reference = &operation->lookup.reference;
+    bool may_confirm =
+        operation->lookup.page == 0 && okv_entry_extent_length(reference) > EXTENT_BUFFER_SIZE;
+
+    operation->step = STEP_PART;
+    if (may_confirm && lookup_value_is_unwanted(operation, reference)) {
+        extent_begin_key(operation, reference);
+        return OKV_OK;
+    }
+    if (may_confirm && is_part_wanted(operation, reference))
+        return extent_begin_part(handle, operation, reference);
+    operation->step = STEP_EXTENT;
+    return extent_begin(handle, operation, reference);
 }
 
 static void read_extent(okv *handle, struct operation *operation)
 {
     const struct okv_entry *reference = &operation->lookup.reference;
-    bool unwanted = lookup_value_is_unwanted(operation, reference);
 
-    if (unwanted && !reference->key_in_extent) {
+    if (!reference->key_in_extent && lookup_value_is_unwanted(operation, reference)) {
         lookup_item_found(handle, operation, reference, NULL);
         return;
     }
-    /* STEP_CONFIRM works for the primary page only: an overflow page may be freed with its old
-     * bytes in it. */
-    if (unwanted && operation->lookup.page == 0 &&
-        okv_entry_extent_length(reference) > EXTENT_BUFFER_SIZE) {
-        operation->step = STEP_KEY;
-        extent_begin_key(operation, reference);
-    } else {
-        operation->step = STEP_EXTENT;
-        int rc = extent_begin(handle, operation, reference);
-        if (rc) {
-            operation_end(handle, operation, rc);
-            return;
-        }
-    }
-    operation_advance(handle, operation);
+    int rc = begin_extent(handle, operation);
+    if (rc)
+        operation_end(handle, operation, rc);
+    else
+        operation_advance(handle, operation);
 }
 
 /* The page in operation->image has no further candidate. */
@@ -322,9 +379,8 @@ bool lookup_image_refers_to(okv *handle, struct operation *operation, const uint
 }
 
 /* Without the rest of the extent its checksum cannot be verified. So the lookup READs the bucket
- * again: if the reference is still there, the extent was live in between and the key bytes are its
- * own. */
-void lookup_key_done(okv *handle, struct operation *operation)
+ * again: docs/consistency.md section 3.5. */
+void lookup_part_done(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
 
@@ -337,31 +393,55 @@ void lookup_key_done(okv *handle, struct operation *operation)
     operation_advance(handle, operation);
 }
 
-/* True when STEP_CONFIRM found the reference unchanged. */
+/* True when STEP_CONFIRM found the reference unchanged. For a part of the value, too, that nothing
+ * was moved: an item that went and came back would have left the place to others in between. The
+ * version of the bucket alone proves nothing: removals may leave it unchanged. */
 static bool is_confirmed(okv *handle, struct operation *operation, const uint8_t *image)
 {
     struct lookup *lookup = &operation->lookup;
     struct okv_entry entry = lookup->reference;
 
-    /* The version of the bucket would prove nothing: removals may leave it unchanged. */
     return lookup_image_refers_to(handle, operation, image, &entry) &&
            entry.checksum == lookup->reference.checksum &&
-           entry.version == lookup->reference.version;
+           entry.version == lookup->reference.version &&
+           (lookup_value_is_unwanted(operation, &entry) ||
+            okv_bucket_version(image) == lookup->image_version);
+}
+
+/* True when the key of the extent, if it has one, is the one that is looked up. */
+static bool is_key_right(const struct operation *operation)
+{
+    const struct okv_entry *reference = &operation->lookup.reference;
+
+    return !reference->key_in_extent ||
+           memcmp(operation->extent, operation->key, operation->key_length) == 0;
+}
+
+/* Ends it with the item whose key or part was READ. */
+static void end_confirmed(okv *handle, struct operation *operation)
+{
+    const struct okv_entry *reference = &operation->lookup.reference;
+
+    if (lookup_value_is_unwanted(operation, reference))
+        lookup_item_found(handle, operation, reference, NULL);
+    else
+        end_found(handle, operation, reference,
+                  part_deliver(operation, reference, operation->extent_read.to));
 }
 
 void lookup_confirm_done(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
     const uint8_t *image = operation->extent + CONFIRM_OFFSET;
-    bool is_key = memcmp(operation->extent, operation->key, operation->key_length) == 0;
     bool whole = lookup_image_is_whole(handle, lookup, image, 0);
 
-    if (whole && is_key && is_confirmed(handle, operation, image)) {
-        lookup_item_found(handle, operation, &lookup->reference, NULL);
+    if (whole && is_key_right(operation) && is_confirmed(handle, operation, image)) {
+        end_confirmed(handle, operation);
     } else if (whole && okv_bucket_version(image) == lookup->image_version) {
         search_image(handle, operation);
     } else {
         handle->counters.torn_buckets += !whole;
+        lookup->unconfirmed = true;
         lookup_read_again(handle, operation, lookup->bucket);
     }
 }

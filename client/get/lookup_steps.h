@@ -42,15 +42,16 @@ void lookup_bucket_done(okv *handle, struct operation *operation);
 void lookup_directory_done(okv *handle, struct operation *operation);
 /* All pieces of the extent have come. */
 void lookup_extent_done(okv *handle, struct operation *operation);
-/* The key at the start of a long extent has come. */
-void lookup_key_done(okv *handle, struct operation *operation);
-/* The bucket has come again, to confirm the key. */
+/* The key at the start of a long extent has come, or a part of the value, or both. */
+void lookup_part_done(okv *handle, struct operation *operation);
+/* The bucket has come again, to confirm them. */
 void lookup_confirm_done(okv *handle, struct operation *operation);
 
 /* Ends the operation with this item. `value`: where it was READ to, or NULL if unwanted. */
 void lookup_item_found(okv *handle, struct operation *operation, const struct okv_entry *entry,
                        const uint8_t *value);
-/* True for a head, and when the value does not fit the caller's buffer. */
+/* True for a head, when the value does not fit the caller's buffer, and for a part with no bytes.
+ */
 bool lookup_value_is_unwanted(const struct operation *operation, const struct okv_entry *entry);
 /* True when an image is complete and belongs to this page of the bucket. */
 bool lookup_image_is_whole(const okv *handle, const struct lookup *lookup, const uint8_t *image,

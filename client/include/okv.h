@@ -278,6 +278,16 @@ static inline void okv_info(const okv *handle, struct okv_info *out)
 OKV_API int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
                     size_t *length, uint64_t *version);
 
+/* Reads a part of a value: its bytes from `offset` on, as many as it has there and as fit into
+ * buffer[0..size). *length (may be NULL) is the size of the whole value: the part has
+ * min(size, *length - offset) bytes, none from the end on. Parts are of one value when their
+ * *version is. A value inline takes one READ; of a long one only the part is READ, between two
+ * READs of its bucket, which show that the item was the same before and after. Errors: those of
+ * all calls, OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECORRUPT, OKV_EUNSUPPORTED, OKV_EPROTO, OKV_ENOMEM,
+ * OKV_EPERM, OKV_EIO (all as for okv_get()). */
+OKV_API int okv_get_range(okv *handle, const void *key, size_t key_length, uint64_t offset,
+                          void *buffer, size_t size, size_t *length, uint64_t *version);
+
 /* What is known of an item without its value. */
 struct okv_item_info {
     size_t length;        /* of the value, bytes */
@@ -435,7 +445,8 @@ enum okv_kind {
     OKV_APPEND = 6, /* as okv_append() */
     OKV_TOUCH = 7,  /* as okv_touch() */
     OKV_PING = 8, /* may have a value of up to okv_info.max_message_value, which the server drops */
-    OKV_GET_TOUCH = 9 /* as okv_get_touch() */
+    OKV_GET_TOUCH = 9, /* as okv_get_touch() */
+    OKV_GET_RANGE = 10 /* as okv_get_range() */
 };
 
 /* One operation; what its kind does not use is zero. */
@@ -448,14 +459,15 @@ struct okv_command {
     size_t key_length; /* bytes */
     const void *value; /* put, append, ping */
     size_t value_length;   /* bytes */
-    void *buffer;          /* get, get_touch */
+    void *buffer;          /* get, get_touch, get_range */
     size_t buffer_size;    /* bytes */
     uint64_t version;      /* OKV_IF_VERSION: not 0 */
     int64_t ttl_ms;        /* touch, get_touch, OKV_WITH_TTL */
     int64_t delta;         /* incr */
     uint32_t timeout_ms;   /* its deadline; 0: the handle's timeout_ms, so the shortest is 1 */
     uint32_t reserved[3];  /* zero */
-    uint64_t reserved2[3]; /* zero */
+    uint64_t offset;       /* get_range: bytes */
+    uint64_t reserved2[2]; /* zero */
 };
 
 /* Submits commands in order. okv_poll() returns their results in the order in which they end. The
@@ -480,12 +492,13 @@ struct okv_result {
     uint64_t tag;      /* of the command */
     int status;        /* a code */
     uint32_t reserved; /* zero */
-    size_t length;     /* of the value: get, head, append, get_touch; also with OKV_ETOOSMALL */
-    uint64_t version;  /* of the item, as the synchronous call gives it; else 0 */
-    int64_t number;    /* incr: the result */
-    int64_t ttl_ms;    /* get, head: what it has to live, never less and up to about 0.1 s more, so
-                          that it may be more than the item was given; or OKV_TTL_NONE; 0 when only
-                          the server could tell (okv_counters.fallbacks) and did not */
+    size_t length;    /* of the value, the whole: get, head, append, get_touch, get_range; also with
+                         OKV_ETOOSMALL */
+    uint64_t version; /* of the item, as the synchronous call gives it; else 0 */
+    int64_t number;   /* incr: the result */
+    int64_t ttl_ms;   /* get, head, get_range: what it has to live, never less and up to about 0.1 s
+                         more, so   that it may be more than the item was given; or OKV_TTL_NONE; 0 when
+                         only   the server could tell (okv_counters.fallbacks) and did not */
     uint64_t reserved2[2]; /* zero */
 };
 
@@ -517,13 +530,13 @@ OKV_API int okv_wait(okv *handle, int timeout_ms);
  * zero), what the synchronous call of this kind returns. */
 OKV_API int okv_call(okv *handle, const struct okv_command *command, struct okv_result *result);
 
-/* Runs many gets (or heads) at once: results[i] is that of commands[i]; tags are not looked at. Any
- * count: the handle's depth of them are in flight at a time, and their READs go out together. A key
- * may come more than once. Blocks until all ended. All deadlines count from the start of the call.
- * A get that has not started by then ends with OKV_ETIMEDOUT: give large batches a longer
- * timeout_ms. Returns OKV_OK when each has a status in its result. Errors: OKV_EINVAL (NULL,
- * another kind of command), OKV_EAGAIN (operations are in flight on the handle), the handle's
- * failure. */
+/* Runs many gets, heads or get_ranges at once: results[i] is that of commands[i]; tags are not
+ * looked at. Any count: the handle's depth of them are in flight at a time, and their READs go out
+ * together. A key may come more than once. Blocks until all ended. All deadlines count from the
+ * start of the call. A get that has not started by then ends with OKV_ETIMEDOUT: give large batches
+ * a longer timeout_ms. Returns OKV_OK when each has a status in its result. Errors: OKV_EINVAL
+ * (NULL, another kind of command), OKV_EAGAIN (operations are in flight on the handle), the
+ * handle's failure. */
 OKV_API int okv_get_many(okv *handle, const struct okv_command *commands,
                          struct okv_result *results, size_t count);
 

@@ -23,6 +23,7 @@
 enum operation_kind {
     OPERATION_GET,
     OPERATION_HEAD,
+    OPERATION_GET_RANGE,
     OPERATION_PUT,
     OPERATION_DELETE,
     OPERATION_INCR,
@@ -42,7 +43,7 @@ enum operation_step {
     STEP_DIRECTORY, /* lookup: READ of the directory entry of the bucket's segment */
     STEP_HINTED,    /* lookup: READs of the bucket and of the hinted extent */
     STEP_EXTENT,    /* lookup: READs of the extent of a reference */
-    STEP_KEY,       /* lookup: READ of the key at the start of a long extent */
+    STEP_PART,      /* lookup: READs of the key or a part of the value of a long extent */
     STEP_CONFIRM,   /* lookup: READ of the bucket again, to confirm the reference */
     STEP_REPLY,     /* a request and its reply */
     STEP_ENDED,     /* the result waits for engine_wait_for() */
@@ -69,7 +70,7 @@ struct bounce {
     struct okv_memory *memory;
 };
 
-/* The progress of a get or head. */
+/* The progress of a get, head or get_range. */
 struct lookup {
     uint64_t hash;
     uint64_t bucket;        /* the one that is READ */
@@ -84,15 +85,17 @@ struct lookup {
     bool asked;         /* the server was asked instead */
     bool image_wanted;  /* the READ of the image is not posted yet */
     bool confirmed;     /* STEP_HINTED: the image contains the hinted reference */
+    bool unconfirmed;   /* STEP_CONFIRM failed once: a range is taken from the whole extent */
     uint32_t position;  /* in the image, behind `reference` */
     struct okv_entry reference;
 };
 
-/* READs of an extent: its first `head` bytes go to the operation's own buffer, the others to
- * `to`. */
+/* READs of an extent: its first `head` bytes go to the operation's own buffer, those behind the
+ * next `skipped` to `to`. */
 struct extent_read {
     uint64_t offset;
-    uint32_t length;
+    uint32_t length; /* bytes that are READ */
+    uint32_t skipped;
     uint32_t posted; /* bytes whose READs are posted */
     uint32_t head;
     uint8_t *to;
@@ -125,6 +128,7 @@ struct operation {
     uint64_t ttl_ms;   /* of the request */
     uint8_t *buffer;   /* get, stat, flush: the caller's memory for a value */
     size_t buffer_size;
+    uint64_t offset;   /* get_range: of the part in the value */
     uint64_t sequence; /* of its request; valid if has_request_slot */
     struct okv_advert *advert;
 

@@ -79,6 +79,17 @@ ttl none" exists -v greeting
 
 ttl_of() { "$okv" exists -v "$1" | sed -n 's/^ttl //p'; }
 
+parts() {
+    seq 100000 | "$okv" put numbers -
+    expect 0 "$(seq 100000 | tail -c +65537 | head -c 4096)" get numbers --offset 64K --length 4K
+    same "the end of a long value" "$("$okv" get numbers --offset 500000)" "$(seq 100000 | tail -c +500001)"
+    expect 0 '' get numbers --offset 1G
+    expect 0 '1' get numbers --length 1
+    expect 1 '' get nobody --length 1
+    expect 2 '' get numbers --length 0
+    expect 0 '' del numbers
+}
+
 numbers() {
     expect 0 1 incr visits
     expect 0 43 incr visits 42
@@ -102,6 +113,7 @@ times() {
     expect 1 '' get nobody --touch 10m
     head -c 100000 /dev/zero | "$okv" put long -
     expect 3 '' get long --touch 10m
+    expect 2 '' get long --touch 10m --offset 1
     same "the time to live after a get --touch that was refused" "$(ttl_of long)" none
     expect 0 '' del long
     expect 0 '' put session alice --ttl 10m
@@ -349,6 +361,7 @@ keys
 help
 [ -n "${OKV_GUEST_ADDR:-}" ] || completion # of the tree
 values
+parts
 numbers
 times
 large_values

@@ -233,10 +233,32 @@ static uint64_t get_overwritten(okv *handle, uint8_t *buffer, uint64_t latest)
     return n;
 }
 
+/* The same with some part of it. */
+static uint64_t get_part_of_overwritten(okv *handle, uint8_t *buffer, uint64_t latest)
+{
+    static uint64_t parts;
+    uint64_t random = certified_mix(parts++), n = latest;
+    size_t offset = 8 + random % OVERWRITTEN_MAX / 8 * 8, size = random % 50000, length;
+    int rc = okv_get_range(handle, "overwritten", 11, offset, buffer, size, &length, NULL);
+
+    if (rc == OKV_ECORRUPT)
+        return 0;
+    assert_int_equal(rc, OKV_OK);
+    while (overwritten_size(n) != length && n < latest + OVERWRITTEN_MAX)
+        n++;
+    size_t there = offset < length ? length - offset : 0;
+    assert_int_equal(overwritten_size(n), length);
+    assert_true(certified_check_part(buffer, size < there ? size : there, offset, length, 0, n));
+    return n;
+}
+
 /* Never a mixed value and never one older than the one before, in plain or registered memory. */
-static void overwritten_while_read(void **state)
+static void race(void **state, uint64_t (*get)(okv *handle, uint8_t *buffer, uint64_t latest),
+                 unsigned torn_wanted)
 {
     static struct overwriter overwriter; /* outlives a test that fails */
+
+    overwriter = (struct overwriter){.fixture = *state};
     okv *handle = handle_of(state);
     uint8_t *memory = malloc(2 * OVERWRITTEN_MAX);
     okv_registration *registration = NULL;
@@ -245,14 +267,13 @@ static void overwritten_while_read(void **state)
     uint64_t latest = 1, begun = okv_clock_ns();
     pthread_t thread;
 
-    overwriter.fixture = *state;
     assert_int_equal(okv_register(handle, memory, OVERWRITTEN_MAX, &registration), OKV_OK);
     put_certified(handle, "overwritten", overwritten_size(1), 1);
     pthread_create(&thread, NULL, overwrite, &overwriter);
-    for (; (counters.torn_extents < TORN_WANTED || changes < CHANGES_WANTED) &&
+    for (; (counters.torn_extents < torn_wanted || changes < CHANGES_WANTED) &&
            okv_clock_ns() - begun < OVERWRITE_MAX_NS;
          gets++) {
-        uint64_t n = get_overwritten(handle, memory + gets % 2 * OVERWRITTEN_MAX, latest);
+        uint64_t n = get(handle, memory + gets % 2 * OVERWRITTEN_MAX, latest);
         changes += n > latest;
         given_up += n == 0;
         latest = n ? n : latest;
@@ -265,10 +286,19 @@ static void overwritten_while_read(void **state)
     assert_int_equal(overwriter.failure, OKV_OK);
     assert_true(changes > 1);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(get_overwritten(handle, memory + i * OVERWRITTEN_MAX, latest),
-                         overwriter.last);
+        assert_int_equal(get(handle, memory + i * OVERWRITTEN_MAX, latest), overwriter.last);
     okv_unregister(handle, &registration);
     free(memory);
+}
+
+static void overwritten_while_read(void **state)
+{
+    race(state, get_overwritten, TORN_WANTED);
+}
+
+static void parts_of_overwritten(void **state)
+{
+    race(state, get_part_of_overwritten, 0);
 }
 
 /* ---- hints -------------------------------------------------------------- */
@@ -531,6 +561,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sizes, setup_large, teardown),
         cmocka_unit_test_setup_teardown(overwritten_while_read, setup_smallest, teardown),
+        cmocka_unit_test_setup_teardown(parts_of_overwritten, setup_smallest, teardown),
         cmocka_unit_test_setup_teardown(hints, setup_small, teardown),
         cmocka_unit_test_setup_teardown(several_at_once, setup_small, teardown),
         cmocka_unit_test_setup_teardown(killed_clients_leave_nothing, setup_small, teardown),

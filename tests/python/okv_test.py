@@ -160,6 +160,25 @@ class Sync(unittest.TestCase):
         with self.assertRaises(okv.TooLarge):
             self.db.get_and_touch("key", 100)
 
+    def test_parts_of_values(self):
+        value = os.urandom(300000)
+        self.db.put("key", value)
+        self.db.put("short", "abcdef")
+        self.assertEqual(self.db.get_range("key", 1000, 200000), value[1000:201000])
+        self.assertEqual(self.db.get_range("key", 299999, 5), value[-1:])
+        self.assertEqual(self.db.get_range("key", 300000, 5), b"")
+        self.assertEqual(self.db.get_range("key", 5, 0), b"")
+        self.assertEqual(self.db.get_range("short", 2, 3), b"cde")
+        self.assertEqual(self.db.get_range("short", (1 << 64) - 1, 3), b"")
+        self.assertIsNone(self.db.get_range("none", 0, 5))
+        buffer = bytearray(1000)
+        self.assertEqual(self.db.get_range_into("key", 7, buffer), 1000)
+        self.assertEqual(buffer, value[7:1007])
+        self.assertEqual(self.db.get_range_into("key", 299000 + 1, buffer), 999)
+        self.assertEqual(self.db.pipeline().get_range("short", 0, 2).execute(), [b"ab"])
+        with self.assertRaises(OverflowError):
+            self.db.get_range("key", -1, 5)
+
     def test_memory_of_ones_own(self):
         value = os.urandom(100000)
         self.db.put("key", value)
@@ -410,6 +429,7 @@ class Async(unittest.IsolatedAsyncioTestCase):
     async def test_many_at_once(self):
         self.assertEqual(await self.db.incr("async-m", ttl=100), 1)
         self.assertEqual(await self.db.get_and_touch("async-m", None), b"1")
+        self.assertEqual(await self.db.get_range("async-m", 0, 9), b"1")
         sums = await asyncio.gather(*(self.db.incr("async-n") for _ in range(2000)))
         self.assertEqual(sorted(sums), list(range(1, 2001)))
         values = await self.db.get_many(["async-n", "none"] * 500)

@@ -35,10 +35,18 @@ bool certified_check(const void *value, size_t size, unsigned key, uint64_t *n)
     if (size < CERTIFIED_SIZE_MIN)
         return false;
     memcpy(n, bytes, sizeof *n);
-    uint64_t seed = seed_of(size, key, *n);
-    for (size_t at = sizeof *n; at < size; at += 8) {
-        uint64_t word = certified_mix(seed + at);
-        if (memcmp(bytes + at, &word, size - at < 8 ? size - at : 8) != 0)
+    return certified_check_part(bytes + sizeof *n, size - sizeof *n, sizeof *n, size, key, *n);
+}
+
+bool certified_check_part(const void *part, size_t length, size_t offset, size_t size, unsigned key,
+                          uint64_t n)
+{
+    uint64_t seed = seed_of(size, key, n);
+    const uint8_t *bytes = part;
+
+    for (size_t at = 0; at < length; at += 8) {
+        uint64_t word = certified_mix(seed + offset + at);
+        if (memcmp(bytes + at, &word, length - at < 8 ? length - at : 8) != 0)
             return false;
     }
     return true;

@@ -20,5 +20,9 @@ void certified_fill(void *value, size_t size, unsigned key, uint64_t n);
 
 /* Whether these are the bytes of some value of this key and size, and of which one. */
 bool certified_check(const void *value, size_t size, unsigned key, uint64_t *n);
+/* Whether the bytes from `offset` on, a multiple of 8 and not 0, of value number `n`, which has
+ * `size` bytes, begin with these. */
+bool certified_check_part(const void *part, size_t length, size_t offset, size_t size, unsigned key,
+                          uint64_t n);
 
 #endif

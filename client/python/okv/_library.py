@@ -24,7 +24,7 @@ CODES = {
 }
 KINDS = {
     "OKV_GET": 1, "OKV_HEAD": 2, "OKV_PUT": 3, "OKV_DELETE": 4, "OKV_INCR": 5, "OKV_APPEND": 6,
-    "OKV_TOUCH": 7, "OKV_PING": 8, "OKV_GET_TOUCH": 9,
+    "OKV_TOUCH": 7, "OKV_PING": 8, "OKV_GET_TOUCH": 9, "OKV_GET_RANGE": 10,
 }
 FLAGS = {"OKV_IF_ABSENT": 1, "OKV_IF_VERSION": 2, "OKV_WITH_TTL": 4}
 LIMITS = {
@@ -105,7 +105,8 @@ class Command(ctypes.Structure):
         ("delta", c_int64),
         ("timeout_ms", c_uint32),
         ("reserved", c_uint32 * 3),
-        ("reserved2", c_uint64 * 3),
+        ("offset", c_uint64),
+        ("reserved2", c_uint64 * 2),
     ]
 
 

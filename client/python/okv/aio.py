@@ -82,6 +82,12 @@ class AsyncClient:
     async def get_into(self, key: Key, buffer: Any) -> Optional[int]:
         return await self._run(operations.GetInto(key, buffer))
 
+    async def get_range(self, key: Key, offset: int, length: int) -> Optional[bytes]:
+        return await self._run(operations.GetRange(key, offset, length))
+
+    async def get_range_into(self, key: Key, offset: int, buffer: Any) -> Optional[int]:
+        return await self._run(operations.GetRangeInto(key, offset, buffer))
+
     async def head(self, key: Key) -> Optional[Head]:
         return await self._run(operations.HeadOf(key))
 

@@ -213,6 +213,16 @@ class Client:
         straight from the device."""
         return self._run(operations.GetInto(key, buffer))
 
+    def get_range(self, key: Key, offset: int, length: int) -> Optional[bytes]:
+        """At most so many bytes of the value, from `offset` on, or None. Only they are fetched of a
+        long value."""
+        return self._run(operations.GetRange(key, offset, length))
+
+    def get_range_into(self, key: Key, offset: int, buffer: Any) -> Optional[int]:
+        """Reads the value from `offset` on into a writable buffer, as much as fits, and returns how
+        many bytes, or None."""
+        return self._run(operations.GetRangeInto(key, offset, buffer))
+
     def head(self, key: Key) -> Optional[Head]:
         """Length, version and time to live, or None."""
         return self._run(operations.HeadOf(key))

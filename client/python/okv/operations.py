@@ -171,6 +171,33 @@ class GetInto(Lookup[int]):
         return result.length
 
 
+class GetRangeInto(GetInto):
+    kind = KINDS["OKV_GET_RANGE"]
+
+    def __init__(self, key: Key, offset: int, buffer: Any):
+        super().__init__(key, buffer)
+        if not 0 <= offset < 1 << 64:
+            raise OverflowError("okv: offset is not a number of 64 bits")
+        self.command.offset = offset
+
+    def succeed(self, result: Result) -> int:
+        """The bytes that are in the buffer now."""
+        there = max(result.length - self.command.offset, 0)
+        return min(there, self.command.buffer_size)
+
+
+class GetRange(Lookup[bytes]):
+    kind = KINDS["OKV_GET_RANGE"]
+
+    def __init__(self, key: Key, offset: int, length: int):
+        super().__init__(key)
+        self.part = GetRangeInto(key, offset, bytearray(length))
+        self.command, self.memory = self.part.command, self.part.memory
+
+    def succeed(self, result: Result) -> bytes:
+        return ctypes.string_at(self.command.buffer, self.part.succeed(result))
+
+
 class HeadOf(Lookup[Head]):
     kind = KINDS["OKV_HEAD"]
 

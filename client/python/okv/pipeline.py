@@ -33,6 +33,9 @@ class Pipeline:
     def get(self, key: Key) -> "Pipeline":
         return self._add(operations.Get(key, self._client._value_size))
 
+    def get_range(self, key: Key, offset: int, length: int) -> "Pipeline":
+        return self._add(operations.GetRange(key, offset, length))
+
     def head(self, key: Key) -> "Pipeline":
         return self._add(operations.HeadOf(key))
 
