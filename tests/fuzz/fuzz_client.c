@@ -119,6 +119,7 @@ static void call_get(struct program *program)
 
 static void call_get_many(struct program *program)
 {
+    static const uint32_t kinds[4] = {OKV_HEAD, OKV_GET, OKV_GET, OKV_GET_RANGE};
     struct okv_command commands[MANY];
     struct okv_result results[MANY];
     uint8_t *buffers[MANY];
@@ -128,12 +129,14 @@ static void call_get_many(struct program *program)
         size_t size = choose_length(program);
         buffers[i] = malloc(size ? size : 1);
         FUZZ_CHECK(buffers[i]);
-        commands[i].kind = fuzz_u8(program->input) & 3 ? OKV_GET : OKV_HEAD;
+        commands[i].kind = kinds[fuzz_u8(program->input) % 4];
         commands[i].key = choose_key(program, &commands[i].key_length);
-        if (commands[i].kind == OKV_GET) {
+        if (commands[i].kind != OKV_HEAD) {
             commands[i].buffer = buffers[i];
             commands[i].buffer_size = size;
         }
+        if (commands[i].kind == OKV_GET_RANGE)
+            commands[i].offset = fuzz_number(program->input) >> fuzz_u8(program->input) % 64;
     }
     int rc = okv_get_many(program->handle, commands, results, MANY);
     check_status(rc);
@@ -241,7 +244,7 @@ static void submit_one(struct program *program, uint8_t **memory, uint64_t tag)
     uint8_t choice = fuzz_u8(program->input);
     size_t size = choose_length(program);
 
-    command.kind = 1 + choice % 9;
+    command.kind = 1 + choice % 10;
     command.key = choose_key(program, &command.key_length);
     *memory = calloc(1, size ? size : 1);
     FUZZ_CHECK(*memory);
@@ -249,6 +252,10 @@ static void submit_one(struct program *program, uint8_t **memory, uint64_t tag)
         command.buffer = *memory;
         command.buffer_size = size;
         command.ttl_ms = command.kind == OKV_GET ? 0 : 1 + choice;
+    } else if (command.kind == OKV_GET_RANGE) {
+        command.buffer = *memory;
+        command.buffer_size = size;
+        command.offset = fuzz_number(program->input);
     } else if (command.kind == OKV_PUT || command.kind == OKV_APPEND) {
         command.value = *memory;
         command.value_length = size;

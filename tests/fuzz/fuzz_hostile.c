@@ -385,10 +385,12 @@ static void choose_value(struct hostile *server, struct okv_reply_message *reply
     reply->value = value;
     switch (reply->opcode) {
     case OKV_OP_GET:
+    case OKV_OP_GET_TOUCH:
     case OKV_OP_STAT:
         reply->value_length = fuzz_u8(input) & 1 ? fuzz_u16(input) % 12000 : fuzz_u8(input);
         break;
     case OKV_OP_INCR:
+    case OKV_OP_INCR_TTL:
     case OKV_OP_APPEND:
         okv_put_u64(value, fuzz_number(input));
         reply->value_length = sizeof(struct okv_wire_number);

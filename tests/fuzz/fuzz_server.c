@@ -100,15 +100,16 @@ static uint64_t choose_sequence(struct fuzz_input *input, uint64_t *sent)
 static uint32_t good_request(struct fixture *fixture, const struct fixture_connection *c,
                              uint16_t request_slot, uint8_t *out, uint32_t *immediate)
 {
-    static const uint8_t opcodes[20] = {OKV_OP_INCR,   OKV_OP_PUT,    OKV_OP_PUT,    OKV_OP_PUT,
-                                        OKV_OP_DELETE, OKV_OP_GET,    OKV_OP_INCR,   OKV_OP_PUT,
-                                        OKV_OP_APPEND, OKV_OP_TOUCH,  OKV_OP_FLUSH,  OKV_OP_STAT,
-                                        OKV_OP_PING,   OKV_OP_APPEND, OKV_OP_DELETE, OKV_OP_GOODBYE,
-                                        OKV_OP_TOUCH,  OKV_OP_INCR,   OKV_OP_PUT,    OKV_OP_PUT};
+    static const uint8_t opcodes[24] = {
+        OKV_OP_INCR,     OKV_OP_PUT,      OKV_OP_PUT,       OKV_OP_PUT,      OKV_OP_DELETE,
+        OKV_OP_GET,      OKV_OP_INCR,     OKV_OP_PUT,       OKV_OP_APPEND,   OKV_OP_TOUCH,
+        OKV_OP_FLUSH,    OKV_OP_STAT,     OKV_OP_PING,      OKV_OP_APPEND,   OKV_OP_DELETE,
+        OKV_OP_GOODBYE,  OKV_OP_TOUCH,    OKV_OP_INCR,      OKV_OP_PUT,      OKV_OP_PUT,
+        OKV_OP_INCR_TTL, OKV_OP_INCR_TTL, OKV_OP_GET_TOUCH, OKV_OP_GET_TOUCH};
     struct fuzz_input *input = fixture->input;
     struct fixture_client *client = &fixture->clients[c->id < FIXTURE_IDS ? c->id : 0];
     uint8_t key[OKV_KEY_MAX], choice = fuzz_u8(input);
-    struct okv_request_message request = {.opcode = opcodes[choice % 20], .slot = request_slot};
+    struct okv_request_message request = {.opcode = opcodes[choice % 24], .slot = request_slot};
     unsigned opcode = request.opcode;
 
     request.sequence = choose_sequence(input, &client->sent[request_slot % FIXTURE_REQUEST_SLOTS]);

@@ -135,14 +135,17 @@ static void one_round(void)
     for (unsigned again = 0; again < 3; again++) {
         for (unsigned i = 0; i < GETS; i++) {
             commands[i] = (struct okv_command){
-                .kind = any_below(4) ? OKV_GET : OKV_HEAD,
+                .kind =
+                    any_below(4) ? OKV_GET + any_below(2) * (OKV_GET_RANGE - OKV_GET) : OKV_HEAD,
                 .key = keys[i],
                 .key_length = strlen(keys[i]),
             };
-            if (commands[i].kind == OKV_GET) {
+            if (commands[i].kind != OKV_HEAD) {
                 commands[i].buffer = got + i * share;
                 commands[i].buffer_size = any_below(4) ? share : any_below(10);
             }
+            if (commands[i].kind == OKV_GET_RANGE)
+                commands[i].offset = any_below(LONGEST);
         }
         assert_int_equal(okv_get_many(handle, commands, gets, GETS), OKV_OK);
         for (unsigned i = 0; i < GETS; i++)
