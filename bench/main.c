@@ -5,12 +5,13 @@
 #include <string.h>
 
 #include "bench/floor/floor.h"
+#include "bench/interrupt.h"
 #include "bench/load/runner.h"
 #include "bench/options.h"
 #include "bench/report/output.h"
 #include "bench/report/report.h"
 
-enum { STATUS_DONE = 0, STATUS_USAGE = 2, STATUS_FAILED = 3 };
+enum { STATUS_DONE = 0, STATUS_USAGE = 2, STATUS_FAILED = 3, STATUS_INTERRUPTED = 4 };
 
 #define LABEL_TEXT 320
 
@@ -19,6 +20,7 @@ struct bench {
     struct options options;
     struct report *report;
     struct runner *runners[OPTIONS_TARGETS_MAX];
+    bool has_others[OPTIONS_TARGETS_MAX]; /* items of another run were there before: all stay */
 };
 
 static int fail(const char *what, const char *why)
@@ -67,6 +69,31 @@ static const char *label_of(const struct bench *bench, uint32_t target, const ch
 
 /* ---- phases ------------------------------------------------------------- */
 
+static int status_now(void)
+{
+    return interrupted() ? STATUS_INTERRUPTED : STATUS_DONE;
+}
+
+/* Looks for the items of another run, which this one is not to delete. */
+static int run_look(struct bench *bench, uint32_t target)
+{
+    bool *has_others = &bench->has_others[target];
+    char label[LABEL_TEXT];
+    struct phase phase;
+    int status = STATUS_DONE;
+
+    label_of(bench, target, "look for items", label);
+    int rc = runner_look(bench->runners[target], has_others, &phase);
+    if (rc != OKV_OK)
+        status = fail_phase(label, &phase.tally);
+    else if (*has_others && !bench->options.keep)
+        fprintf(stderr,
+                "kv-bench: %s has items of another run: they stay, and so do those of this one\n",
+                bench->options.targets[target].uri);
+    phase_fini(&phase);
+    return status;
+}
+
 static int run_load(struct bench *bench, uint32_t target)
 {
     struct report_target *into = &bench->report->targets[target];
@@ -76,7 +103,7 @@ static int run_load(struct bench *bench, uint32_t target)
     into->loaded = true;
     loop_tally_merge(&into->tally, &into->load.tally);
     if (rc == OKV_OK)
-        return STATUS_DONE;
+        return status_now();
     return fail_phase(label_of(bench, target, "load", label), &into->load.tally);
 }
 
@@ -86,13 +113,11 @@ static int run_warmup(struct bench *bench, uint32_t target)
     struct report_target *into = &bench->report->targets[target];
     char label[LABEL_TEXT];
     struct phase phase;
-    int status = STATUS_DONE;
 
     label_of(bench, target, "warm-up", label);
     int rc = runner_run(bench->runners[target], label, bench->options.warmup, 0, &phase);
     loop_tally_merge(&into->tally, &phase.tally);
-    if (rc != OKV_OK)
-        status = fail_phase(label, &phase.tally);
+    int status = rc == OKV_OK ? status_now() : fail_phase(label, &phase.tally);
     phase_fini(&phase);
     return status;
 }
@@ -119,8 +144,9 @@ static int run_round(struct bench *bench, uint32_t target, uint32_t round)
     }
     if (rc != OKV_OK)
         return fail_phase(label, tally);
-    into->rounds++;
-    return STATUS_DONE;
+    if (!interrupted())
+        into->rounds++;
+    return status_now();
 }
 
 /* In reverse order every other round, so that no target always follows the same one. */
@@ -141,6 +167,10 @@ static int measure(struct bench *bench)
     const struct options *options = &bench->options;
     int status = STATUS_DONE;
 
+    /* All of them before any load: two may be one server. */
+    for (uint32_t i = 0; status == STATUS_DONE && options->load && i < options->target_count; i++)
+        if (options->targets[i].load)
+            status = run_look(bench, i);
     for (uint32_t i = 0; status == STATUS_DONE && options->load && i < options->target_count; i++)
         if (options->targets[i].load)
             status = run_load(bench, i);
@@ -152,32 +182,19 @@ static int measure(struct bench *bench)
     return status == STATUS_DONE ? run_rounds(bench) : status;
 }
 
-/* Whether there is a connection left to say anything by. */
-static bool is_connection_lost(int code)
-{
-    return code == OKV_ETIMEDOUT || code == OKV_EUNKNOWN || code == OKV_EDISCONNECTED ||
-           code == OKV_ESHUTDOWN || code == OKV_EPROTO;
-}
-
 /* Deletes what was put to a target. */
 static int run_removal(struct bench *bench, uint32_t target)
 {
-    const struct report_target *from = &bench->report->targets[target];
-    char label[LABEL_TEXT];
+    bool is_okv = strcmp(bench->report->targets[target].info.kind, "okv") == 0;
     struct phase phase;
     int status = STATUS_DONE;
 
-    if (is_connection_lost(from->tally.code)) {
-        fprintf(stderr,
-                "kv-bench: the items are left on %s: `okv flush' removes all that is there\n",
-                bench->options.targets[target].uri);
-        return STATUS_FAILED;
+    if (runner_remove(bench->runners[target], &phase) != OKV_OK) {
+        fprintf(stderr, "kv-bench: items of this run are left on %s: %s%s\n",
+                bench->options.targets[target].uri, phase.tally.why,
+                is_okv ? "; `okv flush' removes all that is there" : "");
+        status = STATUS_FAILED;
     }
-    int rc = runner_remove(bench->runners[target], &phase);
-    if (rc != OKV_OK || phase.tally.failed > 0)
-        status =
-            fail_phase(label_of(bench, target, "items are left that could not be deleted", label),
-                       &phase.tally);
     phase_fini(&phase);
     return status;
 }
@@ -186,7 +203,9 @@ static int run_removal(struct bench *bench, uint32_t target)
 static int remove_items(struct bench *bench, int status)
 {
     for (uint32_t i = 0; !bench->options.keep && i < bench->options.target_count; i++) {
-        int removed = bench->report->targets[i].loaded ? run_removal(bench, i) : STATUS_DONE;
+        int removed = STATUS_DONE;
+        if (bench->report->targets[i].loaded && !bench->has_others[i])
+            removed = run_removal(bench, i);
         if (status == STATUS_DONE)
             status = removed;
     }
@@ -360,8 +379,12 @@ static int run(struct bench *bench)
         status = check_output(bench->options.csv);
     for (uint32_t i = 0; status == STATUS_DONE && i < bench->options.target_count; i++)
         status = open_target(bench, i);
-    if (status == STATUS_DONE)
-        status = remove_items(bench, publish(bench, measure(bench)));
+    if (status == STATUS_DONE) {
+        status = measure(bench);
+        if (status == STATUS_INTERRUPTED && !bench->options.keep)
+            fputs("kv-bench: interrupted: deletes what it stored; once more leaves it\n", stderr);
+        status = remove_items(bench, publish(bench, status));
+    }
     close_targets(bench);
     return status;
 }
@@ -377,7 +400,9 @@ int main(int argc, char **argv)
     environment_read(&bench.report->environment, argc, argv);
     options_parse(&bench.options, argc, argv);
     bench.report->options = &bench.options;
+    interrupt_catch();
     int status = run(&bench);
     free(bench.report);
+    interrupt_end();
     return status;
 }

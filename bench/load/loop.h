@@ -76,6 +76,7 @@ struct loop_run_config {
     void *user;
     uint32_t depth;       /* of each connection, or of a batch: 1 to slot_count */
     bool batches;         /* gets alone, by get_many */
+    bool fails_once;      /* any failure ends it, not only one that later operations share */
     uint64_t deadline_ns; /* no orders after it; 0: none */
     struct loop_tally *tally;
     struct series *series; /* may be NULL */

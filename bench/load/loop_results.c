@@ -123,7 +123,7 @@ int loop_count_result(struct loop *loop, const struct connection *connection,
     } else if (!check_answer(loop, slot, result->status)) {
         loop->tally->failed++;
         loop_note_failure(loop, connection, result->status);
-        return is_final(result->status) ? result->status : OKV_OK;
+        return loop->run->fails_once || is_final(result->status) ? result->status : OKV_OK;
     }
     record_latency(loop, slot);
     return OKV_OK;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/interrupt.h"
 #include "bench/load/orders.h"
 #include "bench/targets/target.h"
 #include "shared/base/clock.h"
@@ -27,7 +28,7 @@ struct worker {
     uint32_t target_count;   /* open ones */
     struct loop *loop;
     struct orders orders;
-    uint64_t next_record; /* load, removal: the next record, */
+    uint64_t next_record; /* look, load, removal: the next record, */
     uint64_t end_record;  /* and the end of this thread's share */
     atomic_ulong done;
     /* of the present phase */
@@ -52,6 +53,7 @@ struct runner {
     struct worker *workers; /* [target->threads] */
     uint32_t opened;        /* workers that have connections and a loop */
     atomic_bool stop;
+    bool is_loaded, is_removing;
     pthread_mutex_t lock; /* over `running` */
     pthread_cond_t ended;
     uint32_t running;
@@ -295,6 +297,16 @@ static double thread_cpu_ms(void)
     return (double)used.tv_sec * 1e3 + (double)used.tv_nsec / 1e6;
 }
 
+static bool next_look(void *user, struct loop_order *order)
+{
+    struct worker *worker = user;
+
+    if (worker->next_record == worker->end_record)
+        return false;
+    *order = (struct loop_order){.operation = OPERATION_GET, .record = worker->next_record++};
+    return true;
+}
+
 static bool next_load(void *user, struct loop_order *order)
 {
     struct worker *worker = user;
@@ -391,6 +403,8 @@ static void wait_workers(struct runner *runner, const char *label)
             until.tv_sec++;
         }
         int rc = pthread_cond_timedwait(&runner->ended, &runner->lock, &until);
+        if (interrupted() && !runner->is_removing)
+            atomic_store_explicit(&runner->stop, true, memory_order_relaxed);
         if (rc == ETIMEDOUT && runner->options->progress)
             show_progress(runner, label, (double)(okv_clock_ns() - start_ns) / 1e9, &shown);
     }
@@ -491,34 +505,67 @@ static uint64_t share_start(uint64_t total, uint32_t index, uint32_t workers)
     return total / workers * index + (total % workers < index ? total % workers : index);
 }
 
-/* Orders `next` for each of `count` records, shared among the threads. */
-static int run_records(struct runner *runner, const char *label, uint64_t count, loop_next *next,
+/* Gives each thread its share of `count` records. */
+static void share_records(struct runner *runner, uint64_t count)
+{
+    for (uint32_t i = 0; i < runner->opened; i++) {
+        runner->workers[i].next_record = share_start(count, i, runner->opened);
+        runner->workers[i].end_record = share_start(count, i + 1, runner->opened);
+    }
+}
+
+/* Orders `next` for each record of the threads' shares. */
+static int run_records(struct runner *runner, const char *label, loop_next *next,
                        struct phase *phase)
 {
     for (uint32_t i = 0; i < runner->opened; i++) {
         struct worker *worker = &runner->workers[i];
         worker->has_records = true;
-        worker->next_record = share_start(count, i, runner->opened);
-        worker->end_record = share_start(count, i + 1, runner->opened);
-        worker->run =
-            (struct loop_run_config){.next = next, .user = worker, .depth = load_depth(runner)};
+        worker->run = (struct loop_run_config){.next = next,
+                                               .user = worker,
+                                               .depth = load_depth(runner),
+                                               .fails_once = runner->is_removing};
     }
     return run_phase(runner, label, 0, phase);
 }
 
+int runner_look(struct runner *runner, bool *is_there, struct phase *phase)
+{
+    share_records(runner, 1);
+    int rc = run_records(runner, "look", next_look, phase);
+    *is_there = rc == OKV_OK && phase->tally.missing == 0;
+    return rc;
+}
+
 int runner_load(struct runner *runner, struct phase *phase)
 {
-    return run_records(runner, "load", runner->options->choice.records, next_load, phase);
+    share_records(runner, runner->options->choice.records);
+    int rc = run_records(runner, "load", next_load, phase);
+    runner->is_loaded = rc == OKV_OK && !interrupted();
+    return rc;
+}
+
+/* Of a load that failed: the records of each thread before the one that would be next. */
+static void share_what_was_loaded(struct runner *runner)
+{
+    for (uint32_t i = 0; i < runner->opened; i++) {
+        struct worker *worker = &runner->workers[i];
+        worker->end_record = worker->next_record;
+        worker->next_record = share_start(runner->options->choice.records, i, runner->opened);
+    }
 }
 
 int runner_remove(struct runner *runner, struct phase *phase)
 {
     uint64_t count = records_put(runner);
 
-    if (runner->options->mix[OPERATION_INCR] > 0)
-        count *= 2;
+    if (!runner->is_loaded)
+        share_what_was_loaded(runner);
+    else
+        share_records(runner, runner->options->mix[OPERATION_INCR] > 0 ? 2 * count : count);
+    runner->is_removing = true;
     atomic_store(&runner->stop, false); /* a phase before it may have failed */
-    return run_records(runner, "remove", count, next_removal, phase);
+    return run_records(runner, "remove", next_removal, phase);
 }
 
 int runner_run(struct runner *runner, const char *label, double seconds, uint64_t operations,

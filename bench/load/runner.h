@@ -51,8 +51,11 @@ int runner_load(struct runner *runner, struct phase *phase);
 int runner_run(struct runner *runner, const char *label, double seconds, uint64_t operations,
                struct phase *phase);
 
-/* Deletes what the load and the runs have put: every record, those that were inserted, and numbers.
- * As runner_load(). */
+/* Looks for the first record: *is_there, when an earlier run left its records. As runner_load(). */
+int runner_look(struct runner *runner, bool *is_there, struct phase *phase);
+
+/* Deletes what the load and the runs have put: every record, those that were inserted, and numbers;
+ * of a load that failed, as far as it came. The first failure ends it. As runner_load(). */
 int runner_remove(struct runner *runner, struct phase *phase);
 
 /* For the floor, which runs in the calling thread: the first thread's loop, its first connection,

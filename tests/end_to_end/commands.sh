@@ -243,6 +243,17 @@ measurements() {
 }
 
 # What a run leaves on the server: what was there before.
+interrupted_bench() {
+    local status=0 bench_pid
+    "$bench" --records 500 --seconds 3600 >"$scratch/out" 2>&1 &
+    bench_pid=$!
+    until [ "$("$okv" stat | sed -n 's/^items //p')" = 501 ]; do sleep 0.1; done
+    kill "$bench_pid"
+    wait "$bench_pid" || status=$?
+    same "status of a run that was ended" $status 143
+    same "what it leaves" "$("$okv" scan)" bystander
+}
+
 removal() {
     local status=0
     expect 0 '' flush --yes
@@ -250,12 +261,21 @@ removal() {
     measure --mix get=30,put=10,insert=20,delete=10,rmw=10,incr=20 --threads 2 --depth 4
     measure -s one="$socket" -s two="$socket" --mix incr=50,insert=50
     same "what a run leaves" "$("$okv" scan)" bystander
-    # More than there is room for.
+    # More than there is room for: it never comes to the last record, which is somebody else's.
+    "$okv" put 00000000000f423f mine
     "$bench" --records 1M --value-size 3000 >"$scratch/out" 2>&1 || status=$?
     same "status of a load without room" $status 3
-    same "what it leaves" "$("$okv" scan)" bystander
+    same "what it leaves" "$("$okv" scan | sort)" '00000000000f423f
+bystander'
+    "$okv" del 00000000000f423f
+    interrupted_bench
     measure --keep
     same "what a run with --keep leaves" "$("$okv" scan | wc -l)" 501
+    measure --workload d
+    same "a run finds what another one left" "$(grep -c 'has items of another run' "$scratch/out")" 1
+    same "it leaves that" "$(($("$okv" scan | wc -l) >= 501))" 1
+    "$okv" scan -0 --prefix 0 | "$okv" del -0 -
+    measure --keep
     measure --no-load --workload c
     same "what a run with --no-load leaves" "$("$okv" scan | wc -l)" 501
 }
