@@ -168,7 +168,7 @@ static void parse_log_format(struct okv_config *config, const char *text,
             config->log_format = (enum okv_log_format)i;
             return;
         }
-    okv_config_error(settings, "--log-format %s: give text, logfmt or json", text);
+    okv_config_error(settings, "--log-format %s: give auto, text, logfmt or json", text);
 }
 
 static void parse_snapshot_ratio(struct okv_config *config, const char *text,

@@ -83,8 +83,8 @@ const struct argp_option okv_config_options[] = {
      "okv-server(1). SIGHUP has it read again",
      2},
     {"log-format", OKV_OPTION_LOG_FORMAT, "FORMAT", 0,
-     "Lines on standard error: text, or with time, level and part of the server as logfmt or json "
-     "(text)",
+     "Lines on standard error: text, or with time, level and part of the server as logfmt or json; "
+     "auto is text for a terminal or the journal, else logfmt (auto)",
      2},
     {"metrics", OKV_OPTION_METRICS, "HOST:PORT", 0,
      "Figures for Prometheus over HTTP, such as 127.0.0.1:9469: /metrics, /healthz and /readyz", 2},

@@ -14,7 +14,7 @@
 #define LINE_MAX (6 * OKV_LOG_TEXT_MAX + 128)
 #define TIME_SIZE sizeof "2000-01-01T00:00:00.000Z"
 
-const char *const okv_log_format_names[OKV_LOG_FORMATS] = {"text", "logfmt", "json"};
+const char *const okv_log_format_names[OKV_LOG_FORMATS] = {"auto", "text", "logfmt", "json"};
 
 static bool is_journal(int fd)
 {
@@ -26,16 +26,24 @@ static bool is_journal(int fd)
            status.st_dev == device && status.st_ino == inode;
 }
 
+static enum okv_log_format choose_format(const struct okv_log *log, enum okv_log_format format)
+{
+    if (format != OKV_LOG_AUTO)
+        return format;
+    return log->is_journal || isatty(log->fd) ? OKV_LOG_TEXT : OKV_LOG_LOGFMT;
+}
+
 void okv_log_init(struct okv_log *log, int fd, enum okv_log_format format)
 {
-    *log = (struct okv_log){.fd = fd, .format = format, .is_journal = is_journal(fd)};
+    *log = (struct okv_log){.fd = fd, .is_journal = is_journal(fd)};
+    log->format = choose_format(log, format);
     pthread_mutex_init(&log->lock, NULL);
 }
 
 void okv_log_set_format(struct okv_log *log, enum okv_log_format format)
 {
     pthread_mutex_lock(&log->lock);
-    log->format = format;
+    log->format = choose_format(log, format);
     pthread_mutex_unlock(&log->lock);
 }
 

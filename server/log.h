@@ -18,12 +18,13 @@
 #define OKV_LOG_TEXT_MAX 400
 
 enum okv_log_format {
+    OKV_LOG_AUTO,   /* text for a terminal or the journal, else logfmt */
     OKV_LOG_TEXT,   /* okv-server: TEXT */
     OKV_LOG_LOGFMT, /* ts=TIME level=LEVEL part=PART msg="TEXT" */
     OKV_LOG_JSON,   /* the same as an object */
     OKV_LOG_FORMATS,
 };
-/* "text", "logfmt", "json". */
+/* "auto", "text", "logfmt", "json". */
 extern const char *const okv_log_format_names[OKV_LOG_FORMATS];
 
 /* docs/operations.md, "Log", says what belongs where. */
@@ -36,7 +37,7 @@ enum okv_log_level {
 struct okv_log {
     pthread_mutex_t lock;
     int fd;
-    enum okv_log_format format;
+    enum okv_log_format format; /* never OKV_LOG_AUTO */
     bool is_journal;    /* that reads levels: sd-daemon(3) */
     uint64_t second_ns; /* begin of the current second */
     unsigned lines;     /* written in this second */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "server/config_print.h"
@@ -21,6 +22,7 @@
 #include "server/worker.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "shared/base/size.h"
 #include "shared/format/wire.h"
 
 static void databases_close(struct okv_server *server)
@@ -268,6 +270,9 @@ static bool take_signal(struct okv_acceptor *acceptor, int number)
 
     switch (number) {
     case SIGHUP:
+        if (!server->config.settings.file && !server->config.users)
+            okv_log_say(&server->log, OKV_LOG_NOTICE, "config",
+                        "SIGHUP: there is nothing to read again without --config or --users");
         okv_reload(server);
         okv_acceptor_reload(acceptor);
         return false;
@@ -417,12 +422,42 @@ fini_registry:
     return rc;
 }
 
+static const char *limit_text(int resource, char text[OKV_SIZE_TEXT])
+{
+    struct rlimit limit;
+
+    if (getrlimit(resource, &limit) || limit.rlim_cur == RLIM_INFINITY)
+        return "unlimited";
+    okv_size_format(limit.rlim_cur, text, OKV_SIZE_TEXT);
+    return text;
+}
+
+static void report_start(struct okv_server *server)
+{
+    const struct okv_config *config = &server->config;
+    char memory_text[OKV_SIZE_TEXT], locked_text[OKV_SIZE_TEXT];
+    struct rlimit files = {0};
+    uint64_t memory = 0;
+
+    for (unsigned i = 0; i < config->database_count; i++)
+        memory += config->databases[i].memory;
+    okv_size_format(memory, memory_text, sizeof memory_text);
+    getrlimit(RLIMIT_NOFILE, &files);
+    okv_log_say(&server->log, OKV_LOG_NOTICE, "server",
+                "version %s, pid %d, memory %s, databases %u, workers %u, max clients %u; limits: "
+                "descriptors %llu, locked memory %s",
+                OKV_VERSION, (int)getpid(), memory_text, config->database_count, config->workers,
+                config->max_clients, (unsigned long long)files.rlim_cur,
+                limit_text(RLIMIT_MEMLOCK, locked_text));
+}
+
 static int run_with_metrics(struct okv_server *server, const sigset_t *signals,
                             struct okv_diag *diag)
 {
     if (okv_descriptors_raise(&server->config, diag))
         okv_log_say(&server->log, OKV_LOG_WARNING, "server", "%s", diag->text);
     diag->text[0] = '\0';
+    report_start(server);
     int rc = okv_metrics_start(&server->metrics, server, server->config.metrics, diag);
     if (rc == 0)
         rc = run(server, signals, diag);

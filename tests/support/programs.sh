@@ -16,6 +16,7 @@ scratch=$(mktemp -d /tmp/okv-test.XXXXXX)
 socket=local://$scratch/okv.sock
 servers=()
 unset OKV_SERVER
+export OKV_LOG_FORMAT=text # also in a file
 
 programs_end() {
     local pid

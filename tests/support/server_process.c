@@ -205,8 +205,8 @@ static void exec_server(const struct server_process *server, const char *const *
     const char *further = getenv("OKV_TEST_SERVER_ARGS");
     const char *sync = getenv("OKV_TEST_SYNC");
     const char *argv[ARGUMENTS_MAX] = {program ? program : OKV_SERVER_BIN, "--listen",
-                                       server->listen, "--open"};
-    int count = 4;
+                                       server->listen, "--open", "--log-format", "text"};
+    int count = 6;
 
     if (server->data[0]) {
         argv[count++] = "--data";

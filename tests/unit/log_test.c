@@ -167,6 +167,9 @@ static void lines_have_fields(void **state)
     log_in(&fixture, OKV_LOG_LOGFMT);
     okv_log_say(&fixture.log, OKV_LOG_ERROR, "database", "a \"quote\", %d\n", 7);
     expect_line(&fixture, "ts=", " level=error part=database msg=\"a \\\"quote\\\", 7\\u000a\"\n");
+    log_in(&fixture, OKV_LOG_AUTO); /* a pipe is no terminal */
+    okv_log_say(&fixture.log, OKV_LOG_NOTICE, "server", "text");
+    expect_line(&fixture, "ts=", " level=notice part=server msg=\"text\"\n");
     log_in(&fixture, OKV_LOG_JSON);
     okv_log_line(&fixture.log, OKV_LOG_WARNING, "users", SECOND, "back\\slash, \xc3\xa4");
     expect_line(&fixture, "{\"ts\": \"",
@@ -205,7 +208,7 @@ static void the_journal_gets_levels(void **state)
     snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)status.st_dev,
              (unsigned long long)status.st_ino);
     setenv("JOURNAL_STREAM", stream, 1);
-    okv_log_init(&fixture.log, fixture.ends[1], OKV_LOG_TEXT);
+    okv_log_init(&fixture.log, fixture.ends[1], OKV_LOG_AUTO);
     okv_log_say(&fixture.log, OKV_LOG_ERROR, "server", "ends");
     assert_int_equal(read_lines(&fixture), 1);
     assert_string_equal(fixture.text, "<3>okv-server: ends\n");
