@@ -71,6 +71,10 @@ int cli_begin(struct cli *cli, const struct argp *parser, int argc, char **argv,
  * $OKV_USER and $OKV_KEY_FILE. */
 void cli_server_default(struct cli *cli);
 
+/* Opens cli->handle, its own. Returns the code, with a sentence in `why`. */
+#define CLI_WHY_TEXT 512
+int cli_open(struct cli *cli, uint32_t depth, char *why, size_t size);
+
 /* Opens cli->handle, or takes the one of the shell; `depth` 0 means the library's default. Returns
  * CLI_DONE, or the exit status to end with, having said why. */
 int cli_connect(struct cli *cli, uint32_t depth);

@@ -3,23 +3,31 @@
 
 #include "client/cli/cli.h"
 
-static int open_handle(struct cli *cli, uint32_t depth)
+int cli_open(struct cli *cli, uint32_t depth, char *why, size_t size)
 {
     struct okv_options options = {.connect_timeout_ms = cli->timeout_ms,
                                   .timeout_ms = cli->timeout_ms,
                                   .depth = depth,
                                   .user = cli->user,
                                   .key_file = cli->key_file};
-    char why[512] = "";
 
+    why[0] = '\0';
     if (cli->database)
         snprintf(options.database, sizeof options.database, "%s", cli->database);
+    int rc = okv_open(cli->server, &options, &cli->handle, why, size);
+    if (rc != OKV_OK && why[0] == '\0')
+        snprintf(why, size, "%s", okv_strerror(rc));
+    return rc;
+}
 
-    int rc = okv_open(cli->server, &options, &cli->handle, why, sizeof why);
+static int open_handle(struct cli *cli, uint32_t depth)
+{
+    char why[CLI_WHY_TEXT];
+    int rc = cli_open(cli, depth, why, sizeof why);
+
     if (rc == OKV_OK)
         return CLI_DONE;
-    fprintf(stderr, "okv: cannot reach %s: %s%s\n", cli->server,
-            why[0] != '\0' ? why : okv_strerror(rc),
+    fprintf(stderr, "okv: cannot reach %s: %s%s\n", cli->server, why,
             cli->server_named ? "" : "; for another server give -s URI or set OKV_SERVER");
     return rc == OKV_EURI || rc == OKV_EINVAL ? CLI_USAGE : CLI_FAILED;
 }

@@ -49,6 +49,16 @@ doctor 0 -s "$socket" --json
     wrong "its JSON is another"
 end_server TERM
 doctor 1 -s "$socket"
-says '^problem +server +.*no connection'
+says '^problem +server +.*no connection: no server listens'
 says '^1 problem$'
+doctor 1 -s "$socket" --json
+jq -e '.findings[] | select(.what == "server") | .text | test("no server listens")' "$scratch/out" >/dev/null ||
+    wrong "its JSON does not say why there is no connection"
+start_server "$socket" --memory 1M
+head -c 200000 /dev/urandom >"$scratch/value"
+for key in a b c d e f; do
+    "$okv" -s "$socket" put $key - <"$scratch/value" 2>"$scratch/err" || break
+done
+doctor 0 -s "$socket"
+says '^note +server +[1-9][0-9]* puts were refused'
 exit $failures

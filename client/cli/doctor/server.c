@@ -1,5 +1,6 @@
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -100,16 +101,38 @@ static void exercise(struct doctor_report *report, const struct cli *cli)
     }
 }
 
+/* A full server serves gets and small puts, so that the steps above go well. */
+static void look_for_room(struct doctor_report *report, const struct cli *cli)
+{
+    static const char name[] = "\nputs_refused ";
+    char *text = NULL;
+
+    if (cli_fetch_stat(cli->handle, NULL, &text) != OKV_OK)
+        return; /* a user without the right to read it */
+    const char *refused = strstr(text, name);
+    unsigned long long count = refused ? strtoull(refused + sizeof name - 1, NULL, 10) : 0;
+    if (count > 0)
+        doctor_add(report, DOCTOR_NOTE, WHAT,
+                   "delete items, or start okv-server with a larger --memory",
+                   "%llu puts were refused since its start: no room, or a value too large", count);
+    free(text);
+}
+
 void doctor_check_server(struct doctor_report *report, struct cli *cli)
 {
     uint64_t begin = okv_clock_ns();
+    char why[CLI_WHY_TEXT];
 
-    cli->is_own = true;                    /* connecting is a step to be looked at */
-    if (cli_connect(cli, 0) != CLI_DONE) { /* which has said why */
-        doctor_add(report, DOCTOR_PROBLEM, WHAT, NULL, "%s: no connection: see above", cli->server);
+    cli->is_own = true; /* connecting is a step to be looked at */
+    int rc = cli_open(cli, 0, why, sizeof why);
+    if (rc != OKV_OK) {
+        doctor_add(report, DOCTOR_PROBLEM, WHAT, cli_advice(rc), "%s: no connection: %s",
+                   cli->server, why);
         return;
     }
+    okv_counters(cli->handle, &cli->before);
     note(report, cli, "connect", OKV_OK, begin);
     describe(report, cli);
     exercise(report, cli);
+    look_for_room(report, cli);
 }
