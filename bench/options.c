@@ -8,6 +8,7 @@
 #include "bench/options_text.h"
 #include "shared/base/default_uri.h"
 #include "shared/base/duration.h"
+#include "shared/base/nearest.h"
 
 #define USAGE_STATUS 2
 #define THREADS_MAX 256
@@ -122,6 +123,7 @@ static const struct argp_option bench_options[] = {
      "PREFIX.TARGET.OPERATION.hgrm",
      5},
     {"progress", OPTION_PROGRESS, NULL, 0, "Show progress even if stderr is no terminal", 5},
+    {NULL, 'h', NULL, OPTION_HIDDEN, NULL, -1},
     {0},
 };
 
@@ -473,6 +475,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case OPTION_PROGRESS:
         options->progress = true;
         return 0;
+    case 'h':
+        argp_state_help(state, state->out_stream, ARGP_HELP_STD_HELP);
+        return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument '%s': kv-bench takes options only", text);
         return 0;
@@ -494,6 +499,7 @@ void options_parse(struct options *options, int argc, char **argv)
 {
     static const struct argp parser = {.options = bench_options, .parser = parse, .doc = about};
     struct command_line line = {.options = options};
+    char hint[OKV_HINT_TEXT];
 
     *options = (struct options){
         .key_size = 16,
@@ -514,5 +520,9 @@ void options_parse(struct options *options, int argc, char **argv)
     };
     argp_err_exit_status = USAGE_STATUS;
     argp_program_version_hook = print_version;
+    if (okv_options_hint(&parser, argc, argv, hint)) {
+        fprintf(stderr, "kv-bench: %s\n", hint);
+        exit(USAGE_STATUS);
+    }
     argp_parse(&parser, argc, argv, 0, NULL, &line);
 }

@@ -446,6 +446,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case OKV_OPTION_PRINT_CONFIG:
         config->has_to_print = true;
         break;
+    case 'h':
+        argp_state_help(state, state->out_stream, ARGP_HELP_STD_HELP);
+        break;
     case ARGP_KEY_END:
         return finish(config, state);
     case ARGP_KEY_ARG:

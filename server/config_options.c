@@ -163,6 +163,7 @@ const struct argp_option okv_config_options[] = {
      "Do not serve: check all options, and print them as a FILE for --config, with where each is "
      "from",
      4},
+    {NULL, 'h', NULL, OPTION_HIDDEN, NULL, -1}, /* the end for who looks for names */
     {0},
 };
 

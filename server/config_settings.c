@@ -9,6 +9,7 @@
 
 #include "server/config_options.h"
 #include "shared/base/error.h"
+#include "shared/base/nearest.h"
 
 #define VARIABLE_SIZE 64
 #define PREFIX "OKV_"
@@ -136,6 +137,18 @@ static int wrong(struct file *file, const char *what, const char *name)
     return 0;
 }
 
+static int wrong_name(struct file *file, const char *name)
+{
+    const struct argp parser = {.options = okv_config_options};
+    const char *nearest = okv_option_nearest(&parser, name);
+
+    if (file->rc == 0 && nearest && okv_option_find(nearest))
+        file->rc = okv_diag_set(file->diag, OKV_EINVAL, "%s:%u: %s: do you mean %s?",
+                                file->settings->file, file->line, name, nearest);
+    return wrong(file,
+                 "no line for a file; okv-server --print-config lists those that are: ", name);
+}
+
 static int take_pair(void *user, const char *section, const char *name, const char *value)
 {
     struct file *file = user;
@@ -145,8 +158,7 @@ static int take_pair(void *user, const char *section, const char *name, const ch
         return wrong(file, "there are no sections here: take out the line in brackets with ",
                      section);
     if (!option)
-        return wrong(file,
-                     "no line for a file; okv-server --print-config lists those that are: ", name);
+        return wrong_name(file, name);
     int rc = okv_settings_add(file->settings, option, value, OKV_SOURCE_FILE, file->line);
     if (rc == OKV_EFULL)
         return wrong(file, "too many lines: ", name);

@@ -38,10 +38,10 @@ struct okv_log {
     pthread_mutex_t lock;
     int fd;
     enum okv_log_format format; /* never OKV_LOG_AUTO */
-    bool is_journal;    /* that reads levels: sd-daemon(3) */
-    uint64_t second_ns; /* begin of the current second */
-    unsigned lines;     /* written in this second */
-    uint64_t left_out;  /* lines left out since the last line */
+    bool is_journal;            /* that reads levels: sd-daemon(3) */
+    uint64_t second_ns;         /* begin of the current second */
+    unsigned lines;             /* written in this second */
+    uint64_t left_out;          /* lines left out since the last line */
 };
 
 /* `fd` stays the caller's. */

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "server/config_options.h"
 #include "server/config_print.h"
 #include "server/descriptors.h"
 #include "server/durable.h"
@@ -22,6 +23,7 @@
 #include "server/worker.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "shared/base/nearest.h"
 #include "shared/base/size.h"
 #include "shared/format/wire.h"
 
@@ -225,8 +227,38 @@ static int workers_start(struct okv_server *server)
     return 0;
 }
 
+static const char *limit_text(int resource, char text[OKV_SIZE_TEXT])
+{
+    struct rlimit limit;
+
+    if (getrlimit(resource, &limit) || limit.rlim_cur == RLIM_INFINITY)
+        return "unlimited";
+    okv_size_format(limit.rlim_cur, text, OKV_SIZE_TEXT);
+    return text;
+}
+
+static void report_start(struct okv_server *server)
+{
+    const struct okv_config *config = &server->config;
+    char memory_text[OKV_SIZE_TEXT], locked_text[OKV_SIZE_TEXT];
+    struct rlimit files = {0};
+    uint64_t memory = 0;
+
+    for (unsigned i = 0; i < config->database_count; i++)
+        memory += config->databases[i].memory;
+    okv_size_format(memory, memory_text, sizeof memory_text);
+    getrlimit(RLIMIT_NOFILE, &files);
+    okv_log_say(&server->log, OKV_LOG_NOTICE, "server",
+                "version %s, pid %d, memory %s, databases %u, workers %u, max clients %u; limits: "
+                "descriptors %llu, locked memory %s",
+                OKV_VERSION, (int)getpid(), memory_text, config->database_count, config->workers,
+                config->max_clients, (unsigned long long)files.rlim_cur,
+                limit_text(RLIMIT_MEMLOCK, locked_text));
+}
+
 static void announce(struct okv_server *server)
 {
+    report_start(server);
     for (unsigned i = 0; i < server->listener_count; i++)
         okv_log_say(&server->log, OKV_LOG_NOTICE, "listener", "%s: %s", server->listeners[i]->where,
                     server->listeners[i]->how);
@@ -422,42 +454,12 @@ fini_registry:
     return rc;
 }
 
-static const char *limit_text(int resource, char text[OKV_SIZE_TEXT])
-{
-    struct rlimit limit;
-
-    if (getrlimit(resource, &limit) || limit.rlim_cur == RLIM_INFINITY)
-        return "unlimited";
-    okv_size_format(limit.rlim_cur, text, OKV_SIZE_TEXT);
-    return text;
-}
-
-static void report_start(struct okv_server *server)
-{
-    const struct okv_config *config = &server->config;
-    char memory_text[OKV_SIZE_TEXT], locked_text[OKV_SIZE_TEXT];
-    struct rlimit files = {0};
-    uint64_t memory = 0;
-
-    for (unsigned i = 0; i < config->database_count; i++)
-        memory += config->databases[i].memory;
-    okv_size_format(memory, memory_text, sizeof memory_text);
-    getrlimit(RLIMIT_NOFILE, &files);
-    okv_log_say(&server->log, OKV_LOG_NOTICE, "server",
-                "version %s, pid %d, memory %s, databases %u, workers %u, max clients %u; limits: "
-                "descriptors %llu, locked memory %s",
-                OKV_VERSION, (int)getpid(), memory_text, config->database_count, config->workers,
-                config->max_clients, (unsigned long long)files.rlim_cur,
-                limit_text(RLIMIT_MEMLOCK, locked_text));
-}
-
 static int run_with_metrics(struct okv_server *server, const sigset_t *signals,
                             struct okv_diag *diag)
 {
     if (okv_descriptors_raise(&server->config, diag))
         okv_log_say(&server->log, OKV_LOG_WARNING, "server", "%s", diag->text);
     diag->text[0] = '\0';
-    report_start(server);
     int rc = okv_metrics_start(&server->metrics, server, server->config.metrics, diag);
     if (rc == 0)
         rc = run(server, signals, diag);
@@ -509,12 +511,25 @@ static int serve_from_beginning_to_end(struct okv_server *server, struct okv_dia
     return rc;
 }
 
+static bool has_slip(int argc, char **argv)
+{
+    const struct argp parser = {.options = okv_config_options};
+    char hint[OKV_HINT_TEXT];
+
+    if (!okv_options_hint(&parser, argc, argv, hint))
+        return false;
+    fprintf(stderr, "okv-server: %s\n", hint);
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     struct okv_diag diag = {.text = ""};
-    struct okv_server *server = calloc(1, sizeof *server);
     int status = OKV_EXIT_CANNOT_SERVE;
 
+    if (has_slip(argc, argv))
+        return OKV_EXIT_USAGE;
+    struct okv_server *server = calloc(1, sizeof *server);
     if (!server)
         return status;
     const struct okv_config *config = &server->config;

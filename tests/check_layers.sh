@@ -125,11 +125,12 @@ check_rooms() {
     room client/examples api
 
     # What programs have of shared/: self-contained files that say nothing about the table.
-    local helpers=(shared/base/size.h shared/base/duration.h shared/base/clock.h shared/base/default_uri.h)
+    local helpers=(shared/base/size.h shared/base/duration.h shared/base/clock.h shared/base/default_uri.h
+        shared/base/nearest.h)
     room client/cli/doctor api client/cli shared/devices "${helpers[@]}"
     room client/cli api shared/discovery/discovery.h shared/identity/user_key.h "${helpers[@]}"
     room bench/targets api "${helpers[@]}"
-    room bench/load api bench/targets bench/options.h "${helpers[@]}"
+    room bench/load api bench/targets bench/options.h bench/interrupt.h "${helpers[@]}"
     # The floor is the copy and the checksum of a bucket, as a get has them.
     room bench/floor api bench/load bench/options.h shared/format/hash.h "${helpers[@]}"
     room bench/report api bench/floor bench/load bench/options.h "${helpers[@]}"

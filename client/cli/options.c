@@ -7,6 +7,7 @@
 #include "client/cli/cli.h"
 #include "shared/base/default_uri.h"
 #include "shared/base/duration.h"
+#include "shared/base/nearest.h"
 
 /* A day: longer waits are a mistake in the number. */
 #define TIMEOUT_MS_MAX 86400000u
@@ -107,6 +108,12 @@ void cli_parse_child(int key, struct argp_state *state, struct cli *cli)
 
 int cli_parse(const struct argp *parser, unsigned flags, int argc, char **argv, void *input)
 {
+    char hint[OKV_HINT_TEXT];
+
+    if (okv_options_hint(parser, argc, argv, hint)) {
+        fprintf(stderr, "%s: %s\n", argv[0], hint);
+        return CLI_USAGE;
+    }
     error_t error =
         argp_parse(parser, argc, argv, flags | ARGP_NO_EXIT | ARGP_NO_HELP, NULL, input);
 

@@ -497,8 +497,8 @@ struct okv_result {
     uint64_t version; /* of the item, as the synchronous call gives it; else 0 */
     int64_t number;   /* incr: the result */
     int64_t ttl_ms;   /* get, head, get_range: what it has to live, never less and up to about 0.1 s
-                         more, so   that it may be more than the item was given; or OKV_TTL_NONE; 0 when
-                         only   the server could tell (okv_counters.fallbacks) and did not */
+                         more, so   that it may be more than the item was given; or OKV_TTL_NONE; 0
+                         when   only   the server could tell (okv_counters.fallbacks) and did not */
     uint64_t reserved2[2]; /* zero */
 };
 

@@ -72,6 +72,10 @@ command_lines() {
     check "an unknown option (okv)" 2 'nonsense' '.' "$okv" --nonsense ping
     check "an unknown option of a command" 2 'nonsense' '.' "$okv" ping --nonsense
     check "an unknown option (bench)" 2 'nonsense' '.' "$bench" --nonsense
+    check "a slip in an option (server)" 2 'memry' 'do you mean --memory' "$server" --memry 5M
+    check "a slip in an option of a command" 2 'tlt' 'do you mean --ttl' "$okv" put key value --tlt=5s
+    check "a slip in an option of all commands" 2 'timeot' 'do you mean --timeout' "$okv" put key value --timeot 5s
+    check "a slip in an option (bench)" 2 'recrods' 'do you mean --records' "$bench" --recrods 5
     check "an unknown command" 2 'frobnicate' 'okv --help' "$okv" -s "$socket" frobnicate
     check "a command of another store" 2 "'keys'" 'okv scan' "$okv" keys
     check "a command with a slip" 2 "'exsits'" 'okv exists' "$okv" -s "$socket" exsits key

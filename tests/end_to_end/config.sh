@@ -71,7 +71,8 @@ diff <(grep -v '^# from' "$scratch/again") <(grep -v '^# from' "$scratch/printed
 refuses "--memory 12Q: give a size" "memory = 12Q"
 refuses "--credits 0: give a number from 1" "credits = 0"
 refuses "--wipe maybe: give yes or no" "wipe = maybe"
-refuses "no line for a file" "memry = 8M"
+refuses "memry: do you mean memory?" "memry = 8M"
+refuses "no line for a file" "print-config = yes"
 refuses "no line for a file" "check = /tmp"
 refuses "not NAME = VALUE" "memory"
 refuses "there are no sections here" $'[server]\nmemory = 8M' 3
@@ -105,5 +106,5 @@ jq -es 'map(select(.level == "warning" and .part == "database" and (.msg | test(
 status=0
 "$build/server/okv-server" --log-format xml --print-config >"$scratch/printed" 2>&1 || status=$?
 [ $status -eq 2 ] || wrong "a format that there is not: exit status $status"
-grep -q 'give text, logfmt or json' "$scratch/printed" || wrong "a format that there is not: $(cat "$scratch/printed")"
+grep -q 'give auto, text, logfmt or json' "$scratch/printed" || wrong "a format that there is not: $(cat "$scratch/printed")"
 exit $failures

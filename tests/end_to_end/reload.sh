@@ -91,8 +91,8 @@ grep -qxF 'okv-server: max-clients 1024: the start made room for 5: restart to a
 [ "$(figure max_clients)" = 5 ] || wrong "--max-clients is not what there is room for"
 
 # A wrong file changes nothing, says where and what to do, and the server goes on.
-for mistake in 'credits = 0|--credits 0: give a number from 1 to 1024' 'memry = 8M|no line for a file' \
-    'idle-s|not NAME = VALUE' 'workers = 65|--workers 65: give a number' 'log-format = xml|--log-format xml: give text'; do
+for mistake in 'credits = 0|--credits 0: give a number from 1 to 1024' 'memry = 8M|memry: do you mean memory?' \
+    'idle-s|not NAME = VALUE' 'workers = 65|--workers 65: give a number'; do
     reload $'max-clients = 2\n'"${mistake%%|*}"
     grep -qF "okv-server: configuration stays as it was: $file:2: ${mistake#*|}" <<<"$said" ||
         wrong "'${mistake%%|*}' says '$said'"
@@ -110,6 +110,13 @@ until grep -q 'stays as it was: --config .*: No such file' "$scratch/log"; do sl
 reload 'drain-ms = 1'
 ! grep -q 'drain-ms' <<<"$said" || wrong "the file goes before the command line: '$said'"
 
+# The log's format, which the environment has had so far.
+end_server TERM
+unset OKV_LOG_FORMAT
+printf 'log-format = text\n' >"$file"
+start_server "$socket" --config "$file"
+reload 'log-format = xml'
+grep -qF "stays as it was: $file:1: --log-format xml: give auto, text" <<<"$said" || wrong "a format that is none: '$said'"
 reload 'log-format = logfmt'
 grep -q ' msg="configuration read from ' <<<"$said" || wrong "the format of the log: '$said'"
 end_server TERM

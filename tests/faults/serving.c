@@ -112,15 +112,26 @@ void __wrap_okv_store_fini(struct okv_store *store)
 static void *run(void *user)
 {
     char keepalive[16];
-    char *argv[] = {"okv-server", "-l",
-                    serving.uri,  "-m",
-                    "4M",         "--spin-us",
-                    "0",          "--max-clients",
-                    "8",          "--max-clients-per-address",
-                    "0",          "--workers",
-                    "2",          "--keepalive-ms",
-                    keepalive,    "--open",
-                    NULL,         NULL};
+    char *argv[] = {"okv-server",
+                    "-l",
+                    serving.uri,
+                    "-m",
+                    "4M",
+                    "--spin-us",
+                    "0",
+                    "--max-clients",
+                    "8",
+                    "--max-clients-per-address",
+                    "0",
+                    "--workers",
+                    "2",
+                    "--keepalive-ms",
+                    keepalive,
+                    "--open",
+                    "--log-format",
+                    "text",
+                    NULL,
+                    NULL};
     size_t count = sizeof argv / sizeof *argv - 2;
 
     (void)user;

@@ -204,8 +204,12 @@ static void exec_server(const struct server_process *server, const char *const *
     const char *program = getenv("OKV_SERVER_BIN");
     const char *further = getenv("OKV_TEST_SERVER_ARGS");
     const char *sync = getenv("OKV_TEST_SYNC");
-    const char *argv[ARGUMENTS_MAX] = {program ? program : OKV_SERVER_BIN, "--listen",
-                                       server->listen, "--open", "--log-format", "text"};
+    const char *argv[ARGUMENTS_MAX] = {program ? program : OKV_SERVER_BIN,
+                                       "--listen",
+                                       server->listen,
+                                       "--open",
+                                       "--log-format",
+                                       "text"};
     int count = 6;
 
     if (server->data[0]) {
