@@ -11,14 +11,14 @@ Builds okv and runs its tests, on a Debian or Ubuntu machine, as root or with su
 on two cores when the packages are there:
 
   release   gcc, warnings as errors: layers, clang-format and shellcheck over the tree, installation,
-            the Python package and, in one QEMU guest with real soft-RoCE, the transport list, operations, hostile verbs,
+            the Python package, the programs' words and, in one QEMU guest with real soft-RoCE, the transport list, operations, hostile verbs,
             restarts, and a test of the battery in short; over libfabric and TCP, the transport list
-  asan      AddressSanitizer and UndefinedBehaviorSanitizer: unit tests, end to end over shared
-            memory, and the transport list over libfabric
+  asan      AddressSanitizer and UndefinedBehaviorSanitizer: unit tests, the library and the server
+            over shared memory, and the transport list over libfabric
   tsan      ThreadSanitizer: the programs with threads
 
   --full    also, in an hour:
-            - all programs in release and under ThreadSanitizer, and those that take long; over
+            - all tests of programs in release and under both, and those that take long; over
               libfabric in release
             - a build with clang, and the one that users install, optimised as a whole
             - fuzz: clang with libFuzzer, a fixed number of random inputs for each target
@@ -77,9 +77,9 @@ short() {
     export OKV_TEST_SEED=${OKV_TEST_SEED:-1}
     step "OKV_TEST_SEED=$OKV_TEST_SEED"
     build release short_release
-    run_tests release -j 2 -L 'tree|guest|ofi' -LE slow
+    run_tests release -j 2 -L 'tree|guest|ofi|script' -LE slow
     build asan short_asan
-    run_tests asan -j 2 -L 'unit|local|ofi' -LE slow
+    run_tests asan -j 2 -L 'unit|local|ofi' -LE 'slow|script'
     build tsan short_tsan
     run_tests tsan -j 2 -L threaded
 }

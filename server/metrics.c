@@ -90,6 +90,7 @@ static const struct description gauges[] = {
     {"recovery_items", "items that it found"},
     {"client_reporting", "clients connected that report"},
     {"client_gets_timed", "gets whose time clients have reported"},
+    {"client_gets_timed_ns", "time that these took together"},
     {"client_get_p50_ns", "time of a get at clients, median since the start"},
     {"client_get_p99_ns", "time of a get at clients, 99th percentile since the start"},
 };

@@ -167,6 +167,7 @@ static void write_clients(const struct writer *writer, struct okv_database *data
         count += atomic_load(&times->cells[i]);
     write_figure(writer, "client_reporting", atomic_load(&database->reporting));
     write_figure(writer, "client_gets_timed", count);
+    write_figure(writer, "client_gets_timed_ns", atomic_load(&times->get_ns));
     write_figure(writer, "client_get_p50_ns", get_quantile_ns(times, count, 50));
     write_figure(writer, "client_get_p99_ns", get_quantile_ns(times, count, 99));
 }

@@ -35,7 +35,8 @@ struct column {
 
 static const struct column columns[] = {
     {"puts", "puts/s", {"puts"}, true},
-    {"gets_by_request", "gets/s", {"gets"}, true},
+    {"gets", "gets/s", {"client_gets"}, true},
+    {"gets_by_request", "byreq/s", {"gets"}, true},
     {"deletes", "dels/s", {"deletes"}, true},
     {"other_writes", "other/s", {"incrs", "appends", "touches"}, true},
     {"refused", "refus/s", {"puts_refused", "conditions_failed", "denied"}, true},
@@ -52,7 +53,7 @@ static const struct column columns[] = {
 /* The statistics of one moment. */
 struct sample {
     uint64_t ns;
-    uint64_t boot_id, cpu_ms;
+    uint64_t boot_id, cpu_ms, gets_timed, get_ns;
     uint64_t values[COLUMN_COUNT];
 };
 
@@ -101,7 +102,9 @@ static int take(struct cli *cli, struct sample *sample)
         return rc;
     *sample = (struct sample){.ns = okv_clock_ns(),
                               .boot_id = number(text, "boot_id", 16),
-                              .cpu_ms = figure(text, "cpu_ms")};
+                              .cpu_ms = figure(text, "cpu_ms"),
+                              .gets_timed = figure(text, "client_gets_timed"),
+                              .get_ns = figure(text, "client_gets_timed_ns")};
     for (size_t i = 0; i < COLUMN_COUNT; i++)
         for (const char *const *name = columns[i].figures; *name; name++)
             sample->values[i] += figure(text, *name);
@@ -129,11 +132,21 @@ static double cpu_percent(const struct sample *before, const struct sample *now)
                : 0;
 }
 
+/* What a get took on average, of those that clients have timed and reported meanwhile. */
+static double get_us(const struct sample *before, const struct sample *now)
+{
+    bool is_same = before->boot_id == now->boot_id;
+    uint64_t timed = now->gets_timed - (is_same ? before->gets_timed : 0);
+    uint64_t ns = now->get_ns - (is_same ? before->get_ns : 0);
+
+    return timed > 0 ? (double)ns / (double)timed / 1000.0 : 0;
+}
+
 static void print_heading(void)
 {
     for (size_t i = 0; i < COLUMN_COUNT; i++)
         printf("%8s", columns[i].heading);
-    printf("%8s\n", "cpu %");
+    printf("%8s%8s\n", "us/get", "cpu %");
 }
 
 static void print_line(const struct sample *before, const struct sample *now)
@@ -142,7 +155,7 @@ static void print_line(const struct sample *before, const struct sample *now)
 
     for (size_t i = 0; i < COLUMN_COUNT; i++)
         printf("%8s", cli_short_number(value_of(before, now, i), text));
-    printf("%8.0f\n", cpu_percent(before, now));
+    printf("%8.1f%8.0f\n", get_us(before, now), cpu_percent(before, now));
 }
 
 static void print_object(const struct sample *before, const struct sample *now)
@@ -151,8 +164,8 @@ static void print_object(const struct sample *before, const struct sample *now)
     for (size_t i = 0; i < COLUMN_COUNT; i++)
         printf("\"%s%s\": %.0f, ", columns[i].name, columns[i].is_rate ? "_per_s" : "",
                value_of(before, now, i));
-    printf("\"cpu_percent\": %.1f, \"seconds\": %.3f}\n", cpu_percent(before, now),
-           (double)(now->ns - before->ns) / 1e9);
+    printf("\"get_us\": %.1f, \"cpu_percent\": %.1f, \"seconds\": %.3f}\n", get_us(before, now),
+           cpu_percent(before, now), (double)(now->ns - before->ns) / 1e9);
 }
 
 static int show(const struct top_arguments *arguments)
@@ -188,8 +201,9 @@ int cli_top(struct cli *cli, int argc, char **argv)
         .options = top_options,
         .parser = parse_top,
         .doc = "Print what the server does, a line each second, until ^C.\v"
-               "A column that ends with /s is of a second; the others are of now. gets/s are those "
-               "that the server answered: it does not see a get that is an RDMA READ of its table. "
+               "A column that ends with /s is of a second; the others are of now. gets/s, and the "
+               "time of one in us/get, are what clients report every now and then; byreq/s are "
+               "gets that the server answered. "
                "refus/s are writes that were refused: no room, a condition, no right. memory is "
                "that of index and values; waiting are requests for their turn. cpu % is of one "
                "processor. A user without the right admin sees the database alone.\n\n"
