@@ -211,6 +211,9 @@ class Sync(unittest.TestCase):
         self.assertEqual({item.key: item.value for item in items},
                          {key.encode(): key[::-1].encode() for key in keys})
         self.assertEqual(len(items), 3000)
+        self.assertEqual(sorted(item.key.decode() for item in self.db.scan("key29")),
+                         sorted(key for key in keys if key.startswith("key29")))
+        self.assertEqual(list(self.db.scan("none")), [])
 
     def test_a_pipeline_has_all_results(self):
         self.db.put("text", "x")

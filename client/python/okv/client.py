@@ -332,29 +332,35 @@ class Client:
 
     # ---- the whole table ----
 
-    def scan(self) -> Iterator[Item]:
-        """All items. One that is there all the time comes exactly once."""
+    def scan(self, prefix: Key = b"") -> Iterator[Item]:
+        """All items whose keys begin with the prefix; all the table is read for them. One that is
+        there all the time comes exactly once."""
+        beginning = operations.key_bytes(prefix)
         cursor = c_uint64()
         before: set[bytes] = set()
         while True:
-            items = self._scan_portion(cursor)
+            items = self._scan_portion(cursor, beginning)
             # Those that share the last one's bucket come again.
             yield from (item for item in items if item.key not in before)
             if cursor.value == 0:
                 return
             before = {item.key for item in items}
 
-    def _scan_portion(self, cursor: c_uint64) -> list[Item]:
+    def _scan_portion(self, cursor: c_uint64, prefix: bytes) -> list[Item]:
         items: list[Item] = []
         failed: list[BaseException] = []
+        visited = 0
 
         def visit(_user: Any, pointer: Any) -> int:
+            nonlocal visited
             try:
+                visited += 1
                 item = pointer.contents
-                items.append(Item(ctypes.string_at(item.key, item.key_length),
-                                  ctypes.string_at(item.value, item.value_length), item.version,
-                                  ttl_from_ms(item.ttl_ms)))
-                return len(items) >= _PORTION
+                key = ctypes.string_at(item.key, item.key_length)
+                if key.startswith(prefix):
+                    items.append(Item(key, ctypes.string_at(item.value, item.value_length),
+                                      item.version, ttl_from_ms(item.ttl_ms)))
+                return visited >= _PORTION
             except BaseException as error:  # an interrupt: ctypes would swallow it
                 failed.append(error)
                 return 1
