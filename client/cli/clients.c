@@ -103,12 +103,21 @@ static void print_line(const struct client_line *line)
            cli_short_number((double)line->bytes_out, out), gets, hits, line->transport, line->how);
 }
 
+/* What others named themselves does nothing to a terminal, and is UTF-8. */
+static void make_printable(char *text)
+{
+    for (; *text; text++)
+        if ((*text < ' ' || *text > '~') && *text != '\n' && *text != '\t')
+            *text = '?';
+}
+
 /* Prints the sessions of one answer, or adds them to the list. False: a line is none. */
 static bool take_lines(char *text, struct listing *listing, uint64_t *last)
 {
     struct client_line line;
     char *rest = NULL;
 
+    make_printable(text);
     if (!listing->list)
         print_heading(listing);
     for (char *at = strtok_r(text, "\n", &rest); at; at = strtok_r(NULL, "\n", &rest)) {
