@@ -376,7 +376,7 @@ OKV_API int okv_touch(okv *handle, const void *key, size_t key_length, int64_t t
 /* Gets a value and sets when its item expires in one request, to the server's CPU: no other write
  * comes between. On OKV_ETOOSMALL the item was touched. Errors: those of okv_touch(),
  * OKV_ETOOSMALL, OKV_EVALUESIZE (the value does not fit a message, as okv_info.max_message_value
- * does: nothing was changed), OKV_EUNKNOWN (also when another write changed the item before the
+ * does: nothing was changed), OKV_EUNKNOWN (also when the item changed or expired before the
  * request could be sent again: its value of then is gone). */
 OKV_API int okv_get_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms,
                           void *buffer, size_t size, size_t *length, uint64_t *version);
