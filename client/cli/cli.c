@@ -35,7 +35,7 @@ const char *cli_advice(int code)
     case OKV_EDISKFULL:
         return "make room on the disk of the server's --data, then repeat the command";
     case OKV_ETIMEDOUT:
-        return "see that the server runs, or give it longer with -t MS";
+        return "see that the server runs, or give it longer with -t TIME";
     case OKV_EUNKNOWN:
         return "look at the key, then repeat the command if it is needed";
     case OKV_EDISCONNECTED:

@@ -138,7 +138,7 @@ static int discover(const struct discover_arguments *arguments, struct okv_disco
     if (status == CLI_DONE && found->count == 0) {
         fprintf(stderr,
                 "okv: discover: no server answered in the group %s: start okv-server with "
-                "--announce, or ask for longer with -t MS\n",
+                "--announce, or ask for longer with -t TIME\n",
                 arguments->group[0] ? arguments->group : OKV_DISCOVERY_GROUP);
         return CLI_MISS;
     }
@@ -157,7 +157,7 @@ int cli_discover(struct cli *cli, int argc, char **argv)
                "\n"
                "Examples:\n"
                "  okv discover\n"
-               "  okv discover --json -t 2000 | jq -r '.[].uris[0]'\n"
+               "  okv discover --json -t 2s | jq -r '.[].uris[0]'\n"
                "  okv -s rdma://discover/cache get key",
         .children = cli_common_options};
     struct discover_arguments arguments = {.cli = cli, .group = "", .source = ""};
