@@ -58,7 +58,7 @@ static int reload_users(struct cli *cli)
 
     if (rc == OKV_OK)
         rc = okv_admin(cli->handle, "reload", answer, sizeof answer, &length);
-    for (unsigned i = 0; i < RELOAD_LOOKS; i++) {
+    for (unsigned i = 0; i < RELOAD_LOOKS && !cli_interrupted(); i++) {
         if (rc == OKV_OK)
             rc = read_counters(cli, &loaded_now, &refused_now);
         if (rc == OKV_EUNSUPPORTED)

@@ -53,6 +53,7 @@ static error_t parse_del(int key, char *text, struct argp_state *state)
             return cli_usage(state, "--if-version is about one item: give one KEY");
         if (arguments->is_null && !takes_stdin(arguments))
             return cli_usage(state, "--null is about keys from stdin: give - for KEY");
+        arguments->cli->took_stdin = takes_stdin(arguments);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -93,7 +94,6 @@ static int del_lines(const struct del_arguments *arguments)
     bool goes_on = true;
     ssize_t got;
 
-    arguments->cli->took_stdin = true;
     /* A signal or an error amid a line leaves a part of it, which is nobody's key. */
     for (uint64_t number = 1;
          goes_on && (got = getdelim(&line, &size, end, stdin)) >= 0 && !ferror(stdin); number++) {
@@ -121,7 +121,7 @@ static int del_all(const struct del_arguments *arguments)
     int status = CLI_DONE;
 
     cli_interrupt_catch(true);
-    if (takes_stdin(arguments))
+    if (arguments->cli->took_stdin)
         return del_lines(arguments);
     for (int i = 0; i < arguments->count; i++) {
         if (del_one(arguments, 0, arguments->keys[i], strlen(arguments->keys[i]), &status))

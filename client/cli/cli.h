@@ -29,7 +29,7 @@ struct cli {
     okv **shared;                          /* the shell's; NULL outside of a shell */
     okv *handle;                           /* NULL until cli_connect() */
     struct okv_counters before;            /* of `handle`, as the command began */
-    bool took_stdin;                       /* all that there was */
+    bool took_stdin;                       /* it was the command's, read or not */
 };
 
 /* A command: parses its own arguments (argv[0] is "okv NAME"), connects, works.
@@ -108,10 +108,12 @@ int cli_worse(int status, int other);
 bool cli_connection_failed(int code);
 
 /* From here on SIGINT (^C) sets a flag, for a command that ends properly when it sees it. `once`: a
- * second one ends the process. One that is ignored or caught already stays so. */
+ * second one ends the process. One that is ignored stays so. */
 void cli_interrupt_catch(bool once);
 /* The same for a command that only writes: once, and no write is cut short. */
 void cli_interrupt_catch_in_output(void);
+/* Back to what SIGINT does by default. */
+void cli_interrupt_release(void);
 bool cli_interrupted(void);
 void cli_interrupt_clear(void);
 /* Ends the process by SIGINT if there was one. */

@@ -45,12 +45,16 @@ static error_t parse_flush(int key, char *text, struct argp_state *state)
 /* Whether whoever sits at the terminal says yes. */
 static bool confirm(const struct cli *cli)
 {
-    char answer[16] = "";
+    char *answer = NULL;
+    size_t size = 0;
 
     fprintf(stderr, "Remove every item of %s? [y/N] ", cli->server);
-    if (!fgets(answer, sizeof answer, stdin))
+    bool answered = getline(&answer, &size, stdin) > 0;
+    bool yes = answered && (answer[0] == 'y' || answer[0] == 'Y');
+    if (!answered)
         putc('\n', stderr);
-    return answer[0] == 'y' || answer[0] == 'Y';
+    free(answer);
+    return yes;
 }
 
 int cli_flush(struct cli *cli, int argc, char **argv)

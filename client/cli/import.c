@@ -355,6 +355,7 @@ int cli_import(struct cli *cli, int argc, char **argv)
         .children = cli_common_options};
     struct import import = {.cli = cli, .depth = IMPORT_DEPTH};
     int status = cli_parse(&parser, 0, argc, argv, &import);
+    cli->took_stdin = status == CLI_DONE;
     if (status == CLI_DONE)
         status = cli_connect(cli, (uint32_t)import.depth);
     if (status != CLI_DONE)
@@ -362,7 +363,6 @@ int cli_import(struct cli *cli, int argc, char **argv)
 
     struct okv_info info;
     cli_interrupt_catch(true);
-    cli->took_stdin = true;
     progress_init(&import.progress, isatty(STDERR_FILENO));
     okv_info(cli->handle, &info);
     import.boot_id = info.boot_id;

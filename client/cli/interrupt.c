@@ -17,7 +17,10 @@ static void catch_it(int flags)
     const struct sigaction action = {.sa_handler = interrupt, .sa_flags = flags};
     struct sigaction present;
 
-    if (sigaction(SIGINT, NULL, &present) == 0 && present.sa_handler == SIG_DFL)
+    if (is_interrupted) /* the next one ends the process */
+        return;
+    if (sigaction(SIGINT, NULL, &present) == 0 &&
+        (present.sa_handler == SIG_DFL || present.sa_handler == interrupt))
         sigaction(SIGINT, &action, NULL);
 }
 
@@ -31,6 +34,14 @@ void cli_interrupt_catch(bool once)
 void cli_interrupt_catch_in_output(void)
 {
     catch_it(SA_RESETHAND | SA_RESTART);
+}
+
+void cli_interrupt_release(void)
+{
+    struct sigaction present;
+
+    if (sigaction(SIGINT, NULL, &present) == 0 && present.sa_handler == interrupt)
+        signal(SIGINT, SIG_DFL);
 }
 
 bool cli_interrupted(void)

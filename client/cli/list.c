@@ -32,6 +32,7 @@ struct scan_arguments {
     const char *prefix;
     size_t prefix_length;
     uint64_t left; /* items that may still be shown */
+    uint64_t shown;
     bool verbose;
     bool is_null; /* keys as they are, with a NUL behind each */
 };
@@ -91,6 +92,7 @@ static int show_key(void *user, const struct okv_item *item)
         printf("\t%zu\t%llu\t%s", item->value_length, (unsigned long long)item->version,
                cli_ttl_text(item->ttl_ms, ttl));
     putchar(arguments->is_null ? '\0' : '\n');
+    arguments->shown++;
     return --arguments->left == 0 || ferror(stdout) || cli_interrupted() ? SCAN_STOPPED : 0;
 }
 
@@ -112,7 +114,13 @@ int cli_scan(struct cli *cli, int argc, char **argv)
     struct scan_arguments arguments = {.cli = cli, .prefix = "", .left = UINT64_MAX};
 
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
-    return status != CLI_DONE ? status : scan_all(cli, "scan", show_key, &arguments);
+    if (status != CLI_DONE)
+        return status;
+    status = scan_all(cli, "scan", show_key, &arguments);
+    if (status != CLI_DONE)
+        fprintf(stderr, "okv: scan: ended after %llu keys: not all are listed\n",
+                (unsigned long long)arguments.shown);
+    return status;
 }
 
 /* ---- export ------------------------------------------------------------- */

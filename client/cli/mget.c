@@ -57,6 +57,7 @@ static error_t parse_mget(int key, char *text, struct argp_state *state)
     case ARGP_KEY_END:
         if (mget->end == '\0' && !takes_stdin(mget))
             return cli_usage(state, "--null is about keys from stdin: give - for KEY");
+        mget->cli->took_stdin = takes_stdin(mget);
         return 0;
     case ARGP_KEY_ARGS:
         mget->keys = state->argv + state->next;
@@ -131,6 +132,7 @@ static void finish_batch(struct mget *mget)
     int rc = okv_get_many(mget->cli->handle, mget->commands, mget->results, mget->count);
     if (rc != OKV_OK)
         fail_batch(mget, rc);
+    cli_interrupt_catch_in_output();
     for (size_t i = 0; i < mget->count && rc == OKV_OK && !ferror(stdout); i++)
         show(mget, i);
     mget->count = 0;
@@ -202,6 +204,7 @@ static bool read_some(struct mget *mget)
         mget->room = room;
     }
     ssize_t got;
+    cli_interrupt_catch(true);
     do
         got = read(STDIN_FILENO, mget->input + mget->used, mget->room - mget->used);
     while (got < 0 && errno == EINTR && !cli_interrupted());
@@ -225,7 +228,6 @@ static void take_last_line(struct mget *mget)
 
 static void show_lines(struct mget *mget)
 {
-    mget->cli->took_stdin = true;
     while (goes_on(mget) && read_some(mget))
         take_lines(mget);
     if (mget->used > 0 && goes_on(mget))
@@ -278,7 +280,7 @@ int cli_mget(struct cli *cli, int argc, char **argv)
     if (!mget.buffers)
         return cli_fail(cli, "mget", NULL, 0, OKV_ENOMEM);
     cli_interrupt_catch(true);
-    if (takes_stdin(&mget))
+    if (cli->took_stdin)
         show_lines(&mget);
     else
         show_arguments(&mget);

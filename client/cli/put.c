@@ -38,12 +38,12 @@ static int read_stdin(size_t limit, char **out, size_t *length)
         }
         size_t got = fread(bytes + used, 1, size - used, stdin);
         used += got;
-        if (used > limit || (got == 0 && feof(stdin)))
-            break;
-        if (ferror(stdin)) {
-            error = errno;
+        if (ferror(stdin) || cli_interrupted()) {
+            error = cli_interrupted() ? EINTR : errno;
             goto free_bytes;
         }
+        if (used > limit || feof(stdin))
+            break;
     }
     *out = bytes;
     *length = used;
@@ -61,17 +61,20 @@ static int take_value(const struct put_arguments *arguments, const char *command
     struct okv_info info;
 
     *to_free = NULL;
-    if (strcmp(arguments->value, "-") != 0) {
+    if (!arguments->cli->took_stdin) {
         *value = arguments->value;
         *length = strlen(arguments->value);
         return CLI_DONE;
     }
     okv_info(arguments->cli->handle, &info);
-    arguments->cli->took_stdin = true;
     int error = read_stdin(info.max_value, to_free, length);
     if (error) {
-        fprintf(stderr, "okv: %s '%s': cannot read stdin: %s\n", command, arguments->key,
-                strerror(error));
+        if (error == EINTR)
+            fprintf(stderr, "okv: %s '%s': interrupted: nothing was changed\n", command,
+                    arguments->key);
+        else
+            fprintf(stderr, "okv: %s '%s': cannot read stdin: %s\n", command, arguments->key,
+                    strerror(error));
         return CLI_FAILED;
     }
     *value = *to_free;
@@ -95,6 +98,7 @@ static error_t parse_key_and_value(int key, char *text, struct argp_state *state
     case ARGP_KEY_END:
         if (state->arg_num < 2)
             return cli_usage(state, "give KEY and VALUE, or KEY and - for stdin");
+        arguments->cli->took_stdin = strcmp(arguments->value, "-") == 0;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

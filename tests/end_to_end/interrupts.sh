@@ -76,9 +76,9 @@ failed_imports() {
     "$okv" -t 120s flush --yes
 }
 
-# interrupt_listing COMMAND: its output stands still in a full pipe.
+# interrupt_listing COMMAND...: its output stands still in a full pipe.
 interrupt_listing() {
-    begin /dev/null "$scratch/fifo" "$1"
+    begin /dev/null "$scratch/fifo" "$@"
     exec 3<"$scratch/fifo"
     head -c 100 <&3 >"$scratch/listed"
     kill -INT $command
@@ -93,6 +93,10 @@ exports() {
     seq $count | sed 's/.*/&\tvalue &/' | "$okv" -t 120s import >/dev/null
     same "an export" "$("$okv" -t 120s export 2>&1 >/dev/null)" "exported $count items"
     interrupt_listing scan
+    said "^okv: scan: ended after $(wc -l <"$scratch/listed") keys: not all are listed$"
+    # shellcheck disable=SC2046 # words
+    interrupt_listing mget $(seq $count)
+    said "^okv: mget: stopped: $((count - $(wc -l <"$scratch/listed"))) of $count keys were not looked up$"
     interrupt_listing export
     said "^okv: export: ended after $(wc -l <"$scratch/listed") items: not all are written$"
 }
