@@ -13,14 +13,14 @@ struct command {
 
 static const struct command commands[] = {
     {"put", cli_put, "KEY VALUE|-", "store a value; - takes it from stdin"},
-    {"get", cli_get, "KEY [-o FILE] [--touch T]", "write the value to stdout or FILE"},
+    {"get", cli_get, "KEY [-o FILE]", "write the value to stdout or FILE"},
     {"mget", cli_mget, "KEY...|-", "write many items as KEY TAB VALUE lines"},
     {"exists", cli_exists, "KEY [-v]", "exit 0 if the key is there, else 1"},
     {"del", cli_del, "KEY...|-", "remove keys"},
     {"incr", cli_incr, "KEY [N] [--ttl T]", "add N (1) to a number and print the sum"},
     {"append", cli_append, "KEY VALUE|-", "add to the end of a value"},
     {"touch", cli_touch, "KEY TIME|none", "set when an item expires"},
-    {"watch", cli_watch, "KEY [-i TIME] [-n N]", "print an item each time that it changes"},
+    {"watch", cli_watch, "KEY [-n N]", "print an item each time that it changes"},
     {"scan", cli_scan, "[--prefix P]", "list keys, one a line"},
     {"import", cli_import, "[--depth D]", "store the KEY TAB VALUE lines of stdin"},
     {"export", cli_export, "", "write all items as KEY TAB VALUE lines"},
@@ -37,6 +37,9 @@ static const struct command commands[] = {
     {"shell", cli_shell, "[-k]", "run many commands on one connection"},
 };
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
+
+static const char *const shell_words[] = {"help", "exit", "quit"};
+#define SHELL_WORD_COUNT (sizeof shell_words / sizeof *shell_words)
 
 void commands_print(FILE *out)
 {
@@ -75,7 +78,7 @@ static size_t edits(const char *from, const char *to)
     return row[length];
 }
 
-static const char *nearest_command(const char *name)
+static const char *nearest_command(const char *name, bool in_shell)
 {
     /* What other stores and shells call them. */
     static const char *const others[][2] = {
@@ -84,51 +87,69 @@ static const char *nearest_command(const char *name)
         {"list", "scan"},   {"info", "stat"},       {"stats", "stat"},    {"expire", "touch"},
         {"ttl", "touch"},   {"flushall", "flush"},  {"flushdb", "flush"}, {"incrby", "incr"},
         {"dump", "export"}, {"sessions", "clients"}};
-    size_t least = 3; /* edits that a slip of the fingers makes */
-    const char *nearest = NULL;
+    /* Edits that a slip of the fingers makes; two make a short name any other. */
+    size_t least = strlen(name) < 5 ? 2 : 3;
+    const char *nearest = NULL, *other;
 
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcasecmp(name, others[i][0]) == 0)
             return others[i][1];
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        size_t distance = edits(name, commands[i].name);
+    for (size_t i = 0; (other = command_name(i)) && (in_shell || i < COMMAND_COUNT); i++) {
+        size_t distance = edits(name, other);
         if (distance < least) {
             least = distance;
-            nearest = commands[i].name;
+            nearest = other;
         }
     }
     return nearest;
 }
 
-static void say_unknown(const char *name)
+static void say_unknown(const char *name, bool in_shell, bool wants_help)
 {
-    const char *nearest = nearest_command(name);
+    const char *nearest = nearest_command(name, in_shell);
 
     fprintf(stderr, "okv: '%s': no such command", name);
     if (nearest)
-        fprintf(stderr, ": do you mean `okv %s'?\n", nearest);
+        fprintf(stderr, ": do you mean `%s%s%s'?\n", in_shell ? "" : "okv ",
+                wants_help ? "help " : "", nearest);
     else
-        fputs(": see `okv --help' for the list\n", stderr);
+        fprintf(stderr, ": see `%s' for the list\n", in_shell ? "help" : "okv --help");
 }
 
 const char *command_name(size_t index)
 {
-    return index < COMMAND_COUNT ? commands[index].name : NULL;
+    if (index < COMMAND_COUNT)
+        return commands[index].name;
+    index -= COMMAND_COUNT;
+    return index < SHELL_WORD_COUNT ? shell_words[index] : NULL;
+}
+
+/* Whether the command, had its arguments been right, would read standard input. */
+static bool may_read(const struct command *command, int argc, char **argv)
+{
+    bool takes_dash = command->run == cli_put || command->run == cli_append ||
+                      command->run == cli_mget || command->run == cli_del;
+
+    for (int i = 1; takes_dash && i < argc; i++)
+        if (strcmp(argv[i], "-") == 0)
+            return true;
+    return command->run == cli_import;
 }
 
 int command_run(struct cli *cli, int argc, char **argv)
 {
     static char help[] = "--help";
     const struct command *command;
+    bool wants_help = argc > 1 && strcmp(argv[0], "help") == 0;
     char name[32];
 
-    if (argc > 1 && strcmp(argv[0], "help") == 0) { /* `help COMMAND' is `COMMAND --help' */
+    if (wants_help) { /* `help COMMAND' is `COMMAND --help' */
         argv[0] = argv[1];
         argv[1] = help;
     }
     command = find_command(argv[0]);
-    if (!command || (cli->shared && command->run == cli_shell)) {
-        say_unknown(argv[0]);
+    if (!command) {
+        say_unknown(argv[0], cli->shared, wants_help);
         return CLI_USAGE;
     }
     /* argp begins its messages with argv[0]. */
@@ -136,5 +157,7 @@ int command_run(struct cli *cli, int argc, char **argv)
     argv[0] = name;
     int status = command->run(cli, argc, argv);
     cli_disconnect(cli);
-    return status == CLI_HELPED ? CLI_DONE : status;
+    if (status == CLI_USAGE && may_read(command, argc, argv))
+        cli->took_stdin = true;
+    return status;
 }

@@ -8,10 +8,13 @@
 
 /* One line for each command. */
 void commands_print(FILE *out);
-/* NULL: there are no more. */
+/* Of the commands, and then the words that a shell has beside them. NULL: there are no more. */
 const char *command_name(size_t index);
 
-/* Runs the command argv[0], or `help COMMAND', and disconnects. Returns the exit status. */
+/* Runs the command argv[0], or `help COMMAND', and disconnects. Returns the exit status, or
+ * CLI_HELPED. */
 int command_run(struct cli *cli, int argc, char **argv);
+/* The same of a command behind options, from argv[1]; the status is that of the program. */
+int command_line_run(struct cli *cli, int argc, char **argv);
 
 #endif

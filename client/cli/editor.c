@@ -26,23 +26,13 @@ struct editor {
 
 /* ---- completion --------------------------------------------------------- */
 
-static const char *shell_word(size_t index)
-{
-    static const char *const words[] = {"help", "exit", NULL};
-    size_t commands = 0;
-
-    while (command_name(commands))
-        commands++;
-    return index < commands ? command_name(index) : words[index - commands];
-}
-
 /* Names that begin with the word: how many, and how many characters they share. */
 static size_t find_names(const char *word, size_t length, const char **name, size_t *shared)
 {
     size_t count = 0;
     const char *other;
 
-    for (size_t i = 0; (other = shell_word(i)); i++) {
+    for (size_t i = 0; (other = command_name(i)); i++) {
         size_t same = 0;
         if (strncmp(word, other, length) != 0)
             continue;
@@ -62,7 +52,7 @@ static void list_names(const char *word, size_t length)
     const char *name;
 
     putchar('\n');
-    for (size_t i = 0; (name = shell_word(i)); i++)
+    for (size_t i = 0; (name = command_name(i)); i++)
         if (strncmp(word, name, length) == 0)
             printf("%s  ", name);
     putchar('\n');

@@ -280,6 +280,10 @@ int cli_shell(struct cli *cli, int argc, char **argv)
     int status = cli_parse(&parser, 0, argc, argv, &shell);
     if (status != CLI_DONE)
         return status;
+    if (cli->shared) {
+        fputs("okv: shell: this is one already: give it a command, or see `help'\n", stderr);
+        return CLI_USAGE;
+    }
     cli->shared = &shell.handle;
     cli->is_own = false;
     status = cli_connect(cli, 0);
