@@ -174,7 +174,7 @@ int cli_get(struct cli *cli, int argc, char **argv)
         .parser = parse_one_key,
         .args_doc = "KEY",
         .doc = "Write the value of a key to standard output: its bytes, and a newline after them "
-               "on a terminal only.\v"
+               "on a terminal and in a shell only.\v"
                "Exit status 1 says that the key is not there.\n\n"
                "Examples:\n  okv get greeting\n  okv get photo -o photo.jpg\n"
                "  okv get session:7 --touch 5m\n"
@@ -201,7 +201,8 @@ int cli_get(struct cli *cli, int argc, char **argv)
         status = write_file(arguments.file, value, length);
     } else {
         fwrite(value, 1, length, stdout);
-        if (isatty(STDOUT_FILENO) && (length == 0 || value[length - 1] != '\n'))
+        bool ends_line = cli->shared || isatty(STDOUT_FILENO);
+        if (ends_line && (length == 0 || value[length - 1] != '\n'))
             putchar('\n');
         status = cli_output_end("get");
     }
