@@ -1,27 +1,32 @@
 #include "client/cli/editor.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <histedit.h>
-#include <limits.h>
+#include <langinfo.h>
 #include <locale.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
+#include "client/cli/past.h"
 
-#define HISTORY_LINES 1000
+/* A signal that came just before a wait does not end it. */
+#define LOOK_MS 1000
 
 struct editor {
     EditLine *line;
     History *history;
     const char *prompt;
     bool goes_on;
-    char file[PATH_MAX]; /* of the history; "": none */
+    bool has_lost; /* the line: bytes that are no characters */
+    char *entry;   /* the line and those that it continues */
+    struct past past;
 };
 
 /* ---- completion --------------------------------------------------------- */
@@ -68,11 +73,13 @@ static unsigned char complete(EditLine *line, int key)
     size_t shared = 0;
 
     (void)key;
-    if (strncmp(word, "help ", 5) == 0)
-        word += 5;
-    if (info->cursor < word || memchr(word, ' ', (size_t)(info->cursor - word)))
-        return CC_ERROR;
     size_t length = (size_t)(info->cursor - word);
+    if (length >= 5 && memcmp(word, "help ", 5) == 0) {
+        word += 5;
+        length -= 5;
+    }
+    if (memchr(word, ' ', length))
+        return CC_ERROR;
     size_t count = find_names(word, length, &name, &shared);
     if (count == 0)
         return CC_ERROR;
@@ -85,60 +92,108 @@ static unsigned char complete(EditLine *line, int key)
     return el_insertstr(line, rest) ? CC_ERROR : CC_REFRESH;
 }
 
-/* ---- history ------------------------------------------------------------ */
+/* ---- keys --------------------------------------------------------------- */
 
-/* Creates the directories of a path, for this user alone. */
-static int make_directories(char *path)
+/* Of the process, as signals are: the one that came last. */
+static volatile sig_atomic_t caught;
+
+static const int signals[] = {SIGHUP, SIGTERM, SIGCONT, SIGWINCH};
+#define SIGNAL_COUNT (sizeof signals / sizeof *signals)
+
+static bool is_end(int signal)
 {
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        int failed = mkdir(path, S_IRWXU) && errno != EEXIST;
-        *slash = '/';
-        if (failed)
-            return -1;
+    return signal == SIGHUP || signal == SIGTERM;
+}
+
+static void catch_signal(int signal)
+{
+    if (!is_end(caught))
+        caught = signal;
+}
+
+/* Catches the signals that concern the terminal, unless they are ignored. */
+static void begin_signals(struct sigaction *before)
+{
+    const struct sigaction action = {.sa_handler = catch_signal};
+
+    caught = 0;
+    for (size_t i = 0; i < SIGNAL_COUNT; i++) {
+        sigaction(signals[i], NULL, &before[i]);
+        if (before[i].sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
     }
-    return 0;
 }
 
-static void name_file(struct editor *editor)
+/* One that ends the process does so now that the terminal is as it was. */
+static void end_signals(const struct sigaction *before)
 {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    int length = 0;
+    int signal = caught;
 
-    if (state && state[0] == '/') /* a relative one is to be ignored */
-        length = snprintf(editor->file, sizeof editor->file, "%s/okv/history", state);
-    else if (home && home[0] == '/')
-        length = snprintf(editor->file, sizeof editor->file, "%s/.local/state/okv/history", home);
-    if (length >= (int)sizeof editor->file)
-        editor->file[0] = '\0';
+    for (size_t i = 0; i < SIGNAL_COUNT; i++)
+        sigaction(signals[i], &before[i], NULL);
+    if (is_end(signal))
+        raise(signal);
 }
 
-static void save_history(struct editor *editor)
+/* The terminal has another size, or was another program's meanwhile. */
+static void adapt(EditLine *line, int signal)
 {
-    HistEvent event;
-    FILE *file = NULL;
-    int fd = -1;
-
-    if (make_directories(editor->file) == 0)
-        fd = open(editor->file, O_WRONLY | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    if (fd >= 0 && ftruncate(fd, 0) == 0)
-        file = fdopen(fd, "w");
-    /* Lines may have values: libedit has the file for its owner alone, also one that was there. */
-    bool failed = !file || history(editor->history, &event, H_SAVE_FP, file) < 0;
-    if (file ? fclose(file) : fd >= 0 && close(fd))
-        failed = true;
-    if (failed)
-        fprintf(stderr, "okv: shell: cannot write '%s': %s: the history is not kept\n",
-                editor->file, strerror(errno));
+    if (signal == SIGCONT) {
+        el_set(line, EL_PREP_TERM, 0);
+        el_set(line, EL_PREP_TERM, 1);
+        el_set(line, EL_REFRESH);
+    }
+    el_resize(line);
 }
 
-static void remember(struct editor *editor, const char *line)
+/* Returns 1; 0 at the end; -1: ^C, a signal that ends the process, or a failure. */
+static int read_byte(EditLine *line, char *byte)
 {
-    HistEvent event;
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
 
-    /* As in other shells: a line that begins with a space is not kept. */
-    if (line[0] != ' ' && line[0] != '\n')
-        history(editor->history, &event, editor->goes_on ? H_APPEND : H_ENTER, line);
+    for (;;) {
+        int signal = caught;
+        if (cli_interrupted() || is_end(signal))
+            return -1;
+        if (signal) {
+            caught = 0;
+            adapt(line, signal);
+        }
+        int ready = poll(&input, 1, LOOK_MS);
+        if (ready == 0 || (ready < 0 && errno == EINTR))
+            continue;
+        ssize_t got = read(STDIN_FILENO, byte, 1);
+        if (got >= 0 || errno != EINTR)
+            return (int)got;
+    }
+}
+
+/* As libedit's own, which drops bytes that are no characters and tells nobody. */
+static int read_character(EditLine *line, wchar_t *character)
+{
+    struct editor *editor = NULL;
+    mbstate_t state = {0};
+    char byte;
+
+    el_get(line, EL_CLIENTDATA, &editor);
+    for (;;) {
+        int got = read_byte(line, &byte);
+        if (got <= 0) {
+            *character = L'\0';
+            return got;
+        }
+        size_t length = mbrtowc(character, &byte, 1, &state);
+        if (length == (size_t)-2)
+            continue;
+        if (length != (size_t)-1)
+            return 1;
+        editor->has_lost = true;
+        state = (mbstate_t){0};
+        if ((unsigned char)byte < 0x80) { /* a key behind a character that was cut */
+            *character = (unsigned char)byte;
+            return 1;
+        }
+    }
 }
 
 /* ---- lines -------------------------------------------------------------- */
@@ -151,6 +206,14 @@ static const char *prompt_of(EditLine *line)
     return editor->goes_on ? "> " : editor->prompt;
 }
 
+static void recall(void *user, const char *entry)
+{
+    struct editor *editor = user;
+    HistEvent event;
+
+    history(editor->history, &event, H_ENTER, entry);
+}
+
 static bool set_up(struct editor *editor)
 {
     HistEvent event;
@@ -159,59 +222,108 @@ static bool set_up(struct editor *editor)
     editor->history = history_init();
     if (!editor->line || !editor->history)
         return false;
-    history(editor->history, &event, H_SETSIZE, HISTORY_LINES);
+    history(editor->history, &event, H_SETSIZE, PAST_ENTRIES);
     history(editor->history, &event, H_SETUNIQUE, 1);
     el_set(editor->line, EL_CLIENTDATA, editor);
     el_set(editor->line, EL_PROMPT, prompt_of);
     el_set(editor->line, EL_EDITOR, "emacs");
     el_set(editor->line, EL_HIST, history, editor->history);
     /* Of wide characters: el_set() leaks its copies of the others. */
+    el_wset(editor->line, EL_GETCFN, read_character);
     el_wset(editor->line, EL_ADDFN, L"okv-complete", L"Complete the name of a command", complete);
     el_set(editor->line, EL_BIND, "^I", "okv-complete", NULL);
     el_set(editor->line, EL_BIND, "^R", "em-inc-search-prev", NULL);
     el_source(editor->line, NULL); /* ~/.editrc */
-    if (editor->file[0])
-        history(editor->history, &event, H_LOAD, editor->file);
     return true;
+}
+
+/* Bytes of a line are characters of the terminal; of one that says nothing, of UTF-8. */
+static void choose_encoding(void)
+{
+    setlocale(LC_CTYPE, "");
+    if (strcmp(nl_langinfo(CODESET), "ANSI_X3.4-1968") == 0)
+        setlocale(LC_CTYPE, "C.UTF-8");
 }
 
 bool editor_create(const char *prompt, bool has_history, struct editor **out)
 {
     struct editor *editor = calloc(1, sizeof *editor);
 
-    setlocale(LC_CTYPE, ""); /* bytes of a line are characters of the terminal */
+    choose_encoding();
     *out = editor;
     if (!editor)
         return false;
     editor->prompt = prompt;
+    if (!set_up(editor))
+        return false;
     if (has_history)
-        name_file(editor);
-    return set_up(editor);
+        past_init(&editor->past, recall, editor);
+    return true;
 }
 
 void editor_destroy(struct editor *editor)
 {
     if (!editor)
         return;
-    if (editor->file[0] && editor->history)
-        save_history(editor);
     if (editor->line)
         el_end(editor->line);
     if (editor->history)
         history_end(editor->history);
+    free(editor->entry);
     free(editor);
 }
 
-const char *editor_read(struct editor *editor, bool goes_on)
+/* Makes the line the entry, or adds it. */
+static void note_line(struct editor *editor, const char *line)
 {
+    char *entry = NULL;
+
+    if (asprintf(&entry, "%s%s", editor->goes_on && editor->entry ? editor->entry : "", line) < 0)
+        entry = NULL;
+    free(editor->entry);
+    editor->entry = entry;
+}
+
+static bool is_whole(const struct editor *editor, const char *line)
+{
+    return !editor->has_lost && line[0] && line[strlen(line) - 1] == '\n';
+}
+
+enum line_read editor_read(struct editor *editor, bool goes_on, const char **line)
+{
+    struct sigaction before[SIGNAL_COUNT];
     int count = 0;
 
     editor->goes_on = goes_on;
-    const char *line = el_gets(editor->line, &count);
-    if (!line || count <= 0) {
+    editor->has_lost = false;
+    cli_interrupt_catch(false);
+    begin_signals(before);
+    *line = el_gets(editor->line, &count);
+    end_signals(before);
+    bool was_interrupted = cli_interrupted();
+    cli_interrupt_clear();
+    if (was_interrupted || !*line || count <= 0) {
         putchar('\n');
-        return NULL;
+        return was_interrupted ? LINE_DROPPED : LINE_NONE;
     }
-    remember(editor, line);
-    return line;
+    if (!is_whole(editor, *line)) {
+        fprintf(stderr,
+                "okv: shell: the line has bytes that are no characters in %s: nothing was done: "
+                "write it in a file, and give okv shell that\n",
+                nl_langinfo(CODESET));
+        return LINE_DROPPED;
+    }
+    note_line(editor, *line);
+    return LINE_READ;
+}
+
+void editor_keep(struct editor *editor)
+{
+    const char *entry = editor->entry;
+
+    /* As in other shells: a command that begins with a space is not kept. */
+    if (!entry || entry[0] == ' ' || entry[0] == '\n')
+        return;
+    recall(editor, entry);
+    past_add(&editor->past, entry);
 }

@@ -6,13 +6,18 @@
 
 struct editor;
 
+/* LINE_DROPPED: it is not to be run, nor what it continues, and further ones come. */
+enum line_read { LINE_NONE, LINE_READ, LINE_DROPPED };
+
 /* The prompt stays the caller's. False: out of memory, or the terminal cannot be used. */
 bool editor_create(const char *prompt, bool has_history, struct editor **out);
-/* Saves the history. Accepts NULL. */
+/* Accepts NULL. */
 void editor_destroy(struct editor *editor);
 
-/* The next line, with its newline, valid until the next call. NULL: the end, or ^C. `goes_on`: it
- * continues the one before. */
-const char *editor_read(struct editor *editor, bool goes_on);
+/* Reads the next line, with its newline, valid until the next call. LINE_DROPPED: ^C, or it has
+ * lost bytes and that was said. `goes_on`: it continues the one before. */
+enum line_read editor_read(struct editor *editor, bool goes_on, const char **line);
+/* Keeps the line and those that it continues in the history. */
+void editor_keep(struct editor *editor);
 
 #endif

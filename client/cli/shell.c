@@ -21,7 +21,8 @@ struct shell {
     struct editor *editor; /* NULL: lines come from a script */
     char *text;            /* the line of the script */
     size_t size;
-    uint64_t line; /* its number */
+    uint64_t line;  /* its number */
+    uint64_t first; /* of the command */
     bool has_ended;
     int status; /* the worst so far */
 };
@@ -54,10 +55,20 @@ static error_t parse_shell(int key, char *text, struct argp_state *state)
 
 /* ---- lines -------------------------------------------------------------- */
 
-static void fail(struct shell *shell, int status, const char *what)
+/* What is wrong with a line of the script, or with the shell. */
+static void fail(struct shell *shell, int status, uint64_t line, const char *what)
 {
-    fprintf(stderr, "okv: shell: %s\n", what);
+    fputs("okv: shell: ", stderr);
+    if (line)
+        fprintf(stderr, "line %llu: ", (unsigned long long)line);
+    fprintf(stderr, "%s\n", what);
     shell->status = cli_worse(shell->status, status);
+}
+
+static void end_after_failure(struct shell *shell, const char *why)
+{
+    fprintf(stderr, "okv: shell: stopped at line %llu%s\n", (unsigned long long)shell->first, why);
+    shell->has_ended = true;
 }
 
 /* Adds a byte to the line. */
@@ -67,7 +78,7 @@ static bool add_byte(struct shell *shell, size_t used, char byte)
         size_t size = shell->size ? 2 * shell->size : 256;
         char *larger = realloc(shell->text, size);
         if (!larger) {
-            fail(shell, CLI_FAILED, "out of memory");
+            fail(shell, CLI_FAILED, 0, "out of memory");
             return false;
         }
         shell->text = larger;
@@ -86,98 +97,152 @@ static int read_byte(struct shell *shell, char *byte)
     do
         got = read(STDIN_FILENO, byte, 1);
     while (got < 0 && errno == EINTR && !cli_interrupted());
-    if (got == 1 && *byte == '\0') {
-        fail(shell, CLI_USAGE, "a line has a NUL: it is no text");
-        return -1;
+    if (got < 0 && !cli_interrupted()) {
+        fprintf(stderr, "okv: shell: cannot read stdin: %s\n", strerror(errno));
+        shell->status = cli_worse(shell->status, CLI_FAILED);
     }
-    if (got < 0 && !cli_interrupted())
-        fail(shell, CLI_FAILED, "cannot read stdin");
     return (int)got;
 }
 
-/* A line of the script; NULL: the end, or a failure. */
-static const char *read_script(struct shell *shell)
+/* A line of the script, with its newline even if that is missing. */
+static enum line_read read_script(struct shell *shell, const char **line)
 {
+    bool has_nul = false;
     size_t used = 0;
     char byte = '\0';
     int got = 1;
 
-    while (byte != '\n' && (got = read_byte(shell, &byte)) > 0)
+    cli_interrupt_catch(true);
+    while (byte != '\n' && (got = read_byte(shell, &byte)) > 0) {
+        has_nul |= byte == '\0';
         if (!add_byte(shell, used++, byte))
-            return NULL;
+            return LINE_NONE;
+    }
+    if (got < 0 || used == 0)
+        return LINE_NONE;
     shell->line++;
-    return got >= 0 && used > 0 && add_byte(shell, used, '\0') ? shell->text : NULL;
+    used -= byte == '\n';
+    used -= used > 0 && shell->text[used - 1] == '\r';
+    if (!add_byte(shell, used, '\n') || !add_byte(shell, used + 1, '\0'))
+        return LINE_NONE;
+    *line = shell->text;
+    if (!has_nul)
+        return LINE_READ;
+    fail(shell, CLI_USAGE, shell->line, "it has a NUL: it is no text");
+    return LINE_DROPPED;
 }
 
-static const char *read_line(struct shell *shell, bool goes_on)
+static enum line_read read_line(struct shell *shell, bool goes_on, const char **line)
 {
-    return shell->editor ? editor_read(shell->editor, goes_on) : read_script(shell);
+    return shell->editor ? editor_read(shell->editor, goes_on, line) : read_script(shell, line);
+}
+
+/* Whether the shell goes on after a line that is no command; `is_open`: it was to end a quote. */
+static bool skip_line(struct shell *shell, bool is_open)
+{
+    if (shell->editor || (shell->keeps_going && !is_open))
+        return true;
+    end_after_failure(shell, is_open ? ": its quote is left open" : "; -k goes on after a failure");
+    return false;
 }
 
 /* Reads a line, and further ones while a quote is open, as words. False: none are left. */
 static bool read_words(struct shell *shell, int *count, const char ***words)
 {
-    const char *line = read_line(shell, false);
+    const char *line = NULL;
     int rest = 0;
 
     tok_reset(shell->words);
     *count = 0;
-    if (line && line[strspn(line, " \t")] == '#')
-        return true;
-    while (line && (rest = tok_str(shell->words, line, count, words)) > 0)
-        line = read_line(shell, true);
-    if (!line && shell->editor && cli_interrupted()) {
-        cli_interrupt_clear();
+    enum line_read outcome = read_line(shell, false, &line);
+    shell->first = shell->line;
+    bool is_comment = outcome == LINE_READ && line[strspn(line, " \t")] == '#';
+    while (!is_comment && outcome == LINE_READ &&
+           (rest = tok_str(shell->words, line, count, words)) > 0)
+        outcome = read_line(shell, true, &line);
+    if (outcome == LINE_DROPPED) {
         *count = 0;
-        return true;
+        return skip_line(shell, rest > 0);
     }
-    if (rest > 0)
-        fail(shell, CLI_USAGE, "a quote or a backslash at the end is left open: close it");
+    if (rest > 0 && !cli_interrupted())
+        fail(shell, CLI_USAGE, shell->first,
+             "a quote or a backslash at the end is left open: close it");
     else if (rest < 0)
-        fail(shell, CLI_FAILED, "out of memory");
-    return line && rest == 0;
+        fail(shell, CLI_FAILED, 0, "out of memory");
+    if (outcome == LINE_READ && rest == 0 && shell->editor)
+        editor_keep(shell->editor);
+    return outcome == LINE_READ && rest == 0;
 }
 
 /* ---- commands ----------------------------------------------------------- */
 
-static void print_help(void)
+static int print_help(void)
 {
     commands_print(stdout);
-    puts("\nhelp COMMAND, or COMMAND --help, explains a command; exit, or ^D, ends the shell; ^C "
-         "ends a command.\n"
-         "Words are quoted as in sh: 'as it is', \"with blanks\", \\ before one character.");
+    puts(
+        "\nhelp COMMAND, or COMMAND --help, explains a command; exit, quit or ^D ends the shell; "
+        "^C ends\na command. Words are quoted as in sh: 'as it is', \"with blanks\", \\ before one "
+        "character.");
+    return cli_output_end("help");
 }
 
-/* Runs a command on the connection that all share. */
-static int run_command(struct shell *shell, int argc, char **argv)
+static bool is_end(const char *word)
 {
+    return strcmp(word, "exit") == 0 || strcmp(word, "quit") == 0;
+}
+
+/* Whether the words ask about the shell itself: help, --help, help exit. */
+static bool ask_for_help(int count, const char **words)
+{
+    bool has_help = false;
+
+    for (int i = 0; i < count; i++) {
+        if (strcmp(words[i], "help") == 0 || strcmp(words[i], "--help") == 0 ||
+            strcmp(words[i], "-h") == 0 || strcmp(words[i], "-?") == 0)
+            has_help = true;
+        else if (!is_end(words[i]))
+            return false;
+    }
+    return has_help;
+}
+
+/* Runs a command, on the connection that all share unless its options name another. */
+static int run_command(struct shell *shell, int count, const char **words)
+{
+    char **argv = calloc((size_t)count + 2, sizeof *argv);
     struct cli cli = *shell->cli;
-
-    cli.counters = false;
-    int status = command_run(&cli, argc, argv);
-    shell->has_ended = cli.took_stdin && !shell->editor; /* the rest of the script was its input */
-    return status;
-}
-
-static int run_words(struct shell *shell, int argc, const char **words)
-{
-    char **argv = calloc((size_t)argc + 1, sizeof *argv);
-    int status = CLI_DONE;
 
     if (!argv) {
         fputs("okv: shell: out of memory\n", stderr);
         return CLI_FAILED;
     }
-    for (int i = 0; i < argc; i++)
-        argv[i] = (char *)words[i];
-    if (strcmp(argv[0], "exit") == 0)
-        shell->has_ended = true;
-    else if (argc == 1 && strcmp(argv[0], "help") == 0)
-        print_help();
+    argv[0] = (char *)"okv";
+    for (int i = 0; i < count; i++)
+        argv[i + 1] = (char *)words[i];
+    cli.counters = false;
+    if (shell->editor)
+        cli_interrupt_catch(true);
     else
-        status = run_command(shell, argc, argv);
+        cli_interrupt_release(); /* those catch it that have something to say */
+    int status = command_line_run(&cli, count + 1, argv);
+    shell->has_ended = cli.took_stdin && !shell->editor; /* the rest of the script was its input */
     free(argv);
     return status;
+}
+
+static int run_words(struct shell *shell, int count, const char **words)
+{
+    if (ask_for_help(count, words))
+        return print_help();
+    if (!is_end(words[0]))
+        return run_command(shell, count, words);
+    if (count > 1) {
+        fprintf(stderr, "okv: %s: unexpected argument '%s': %s stands alone\n", words[0], words[1],
+                words[0]);
+        return CLI_USAGE;
+    }
+    shell->has_ended = true;
+    return CLI_DONE;
 }
 
 /* What a command left behind does not concern the next one. */
@@ -206,11 +271,12 @@ static void run_line(struct shell *shell, int count, const char **words)
     int status = run_words(shell, count, words);
     shell->status = cli_worse(shell->status, status);
     clean_up(shell);
-    if (status < CLI_USAGE || shell->editor || shell->keeps_going || shell->has_ended)
+    if (status < CLI_USAGE || shell->editor || cli_interrupted())
         return;
-    fprintf(stderr, "okv: shell: stopped at line %llu; -k goes on after a failure\n",
-            (unsigned long long)shell->line);
-    shell->has_ended = true;
+    if (shell->has_ended)
+        end_after_failure(shell, ": what follows was for the command to read");
+    else if (!shell->keeps_going)
+        end_after_failure(shell, "; -k goes on after a failure");
 }
 
 /* ---- the shell ---------------------------------------------------------- */
@@ -235,11 +301,9 @@ static int run_all(struct shell *shell)
     shell->words = tok_init(NULL);
     if (!prompt || !shell->words ||
         (is_interactive && !editor_create(prompt, !shell->no_history, &shell->editor))) {
-        fail(shell, CLI_FAILED, "out of memory");
+        fail(shell, CLI_FAILED, 0, "out of memory");
         goto free_all;
     }
-    if (is_interactive)
-        cli_interrupt_catch(false); /* in a script the commands do */
     while (!shell->has_ended && read_words(shell, &count, &words))
         run_line(shell, count, words);
     if (is_interactive)
@@ -261,17 +325,19 @@ int cli_shell(struct cli *cli, int argc, char **argv)
         .parser = parse_shell,
         .doc =
             "Run commands, one a line, on one connection: without connecting anew for each.\v"
-            "The commands are those of okv, with the same words, options and output; help lists "
-            "them. Words are quoted as in sh: single quotes, double quotes, backslash; there are "
+            "The commands are those of okv, with the same words, options and output, but that a "
+            "value of get ends with a newline; help lists them. Words are quoted as in sh: single "
+            "quotes, double quotes, backslash; there are "
             "no variables, pipes and redirections. A line that begins with # is a comment. A "
             "command that names another server, database, user or timeout connects on its own, "
             "as does one with a --depth above 128.\n\n"
-            "On a terminal lines are edited; ^C ends a command, ^D or exit the shell. They are "
-            "kept in $XDG_STATE_HOME/okv/history, else ~/.local/state/okv/history, but those that "
-            "begin with a space.\n\n"
-            "When standard input is no terminal, it is a script. A command that could not be done "
-            "(status 2 or 3) ends it unless -k is given; the exit status is the highest of a "
-            "command. A command that reads standard input takes the rest of the script.\n\n"
+            "On a terminal lines are edited; ^C ends a command, a second one okv; ^D, exit or quit "
+            "end the shell, with status 0. Lines are kept in $XDG_STATE_HOME/okv/history, else "
+            "~/.local/state/okv/history, but for commands that begin with a space.\n\n"
+            "When standard input or output is no terminal, standard input is a script. A command "
+            "that could not be done (status 2 or 3) ends it unless -k is given; the exit status is "
+            "the highest of a command. A command that reads standard input takes the rest of the "
+            "script, and ends it even if it fails.\n\n"
             "Examples:\n  okv shell\n  okv shell <commands\n"
             "  printf '%s\\n' 'incr visits' 'get visits' | okv shell",
         .children = cli_common_options};

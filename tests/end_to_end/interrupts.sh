@@ -138,12 +138,36 @@ lookups() {
     done
 }
 
+# await_sleep: until the command waits for its input.
+await_sleep() {
+    until grep -q ') S ' /proc/$command/stat; do sleep 0.01; done
+}
+
+# What one command does with SIGINT is none of the next one's, and the shell sees it as well.
+scripts() {
+    local word
+    # After one that writes, whose calls go on: those that read.
+    for word in shell 'mget -' import 'del -'; do
+        : >"$scratch/out"
+        begin "$scratch/fifo" "$scratch/out" shell
+        exec 3>"$scratch/fifo"
+        printf 'scan --limit 1\n%s\n' "${word#shell}" >&3
+        until [ -s "$scratch/out" ]; do sleep 0.01; done
+        await_sleep
+        kill -INT $command
+        ended
+        exec 3>&-
+        same "status of an interrupted $word in a script" $status 130
+    done
+}
+
 start_server "$socket"
 imports
 failed_imports
 exports
 repeated
 lookups
+scripts
 same "clients that the server takes for dead" "$(grep -c GOODBYE "$scratch/log")" 0
 echo "interrupts: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]

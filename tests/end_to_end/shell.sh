@@ -54,9 +54,23 @@ okv mget a 'b c' f\' h "two
 lines"
 TEXT
     script 2 '' <<<"put a 'open"
-    says 'a quote or a backslash'
-    printf 'put a \0b\n' | script 2 ''
-    says 'NUL'
+    says '^okv: shell: line 1: a quote or a backslash'
+    # shellcheck disable=SC1003 # as it is
+    script 2 '' < <(printf '%s' 'put a \')
+    says '^okv: shell: line 1: a quote or a backslash'
+    script 2 1 <<<$'put line 1\nget line\nput line \'2\nget line'
+    says '^okv: shell: line 3: a quote or a backslash'
+    # Lines that end as on other systems.
+    script 0 $'1\nx\ny' < <(printf 'put line 1\r\nget line\r\nput line "x\r\ny"\r\nget line')
+    script 2 '' < <(printf 'put line 2\nput line \0b\nput line 3\n')
+    says '^okv: shell: line 2: .*NUL'
+    says '^okv: shell: stopped at line 2; -k'
+    script 2 3 -k < <(printf 'put line \0b\nput line 3\nget line\n')
+    # What may be a value is no command.
+    script 2 '' -k < <(printf 'put line "\n\0\nflush --yes\n')
+    script 0 3 <<<'get line'
+    script 3 '' </
+    says '^okv: shell: cannot read stdin: Is a directory$'
 }
 
 commands() {
@@ -68,10 +82,26 @@ commands() {
     script 2 "$("$okv" put --help)" <<<$'help put\nput\nget k'
     says '^okv: shell: stopped at line 2'
     script 2 '' <<<$'gett k'
-    says 'do you mean .okv get'
+    says "no such command: do you mean .get'"
+    script 2 '' <<<'quot'
+    says "do you mean .quit'"
+    script 2 '' <<<'help gett'
+    says "do you mean .help get'"
+    script 2 '' <<<'help nope'
+    says "see .help' for the list"
     script 2 '' <<<shell
+    says 'this is one already'
+    script 0 "$("$okv" shell --help)" <<<'help shell'
+    script 2 '' <<<'exit 3'
+    says "^okv: exit: unexpected argument '3'"
     script 3 '' <<<$'incr k\nput k changed'
     script 0 there <<<$'get k\nexit\nput k changed'
+    script 0 there <<<$'get k\nokv quit\nput k changed'
+    script 0 "$("$okv" shell <<<$'help\nhelp\nhelp\nhelp')" <<<$'--help\nokv --help\nhelp exit\nquit -h'
+    # Values, each a line; in a file as they are.
+    script 0 "$(printf 'one\ntwo\nthree\n\nt')" \
+        <<<$'put a one\nput b "two\n"\nput c ""\nget a\nget b\nput a three\nget a\nget c\nget b --length 1\nget a -o '"$scratch/value"
+    same "a value in a file" "$(wc -c <"$scratch/value")" 5
     same "help" "$("$okv" shell <<<help | sed -n '1p; s/^  put .*/put/p; s/^help .*/help/p' | xargs)" 'Commands: put help'
 }
 
@@ -82,6 +112,18 @@ input() {
     same "its value" "$("$okv" get k)" 'flush --yes'
     script 3 'imported 1 items' -k <<<$'import\nno tab\nz\t1\nflush --yes'
     same "what it left" "$("$okv" get z)" 1
+    # Also of one that fails before it reads.
+    local line
+    for line in 'import --depth none' 'import surplus' 'put k - --none' 'append -t x k -' 'del - --none' 'mget - -0x'; do
+        script 2 '' -k <<<"$line"$'\nflush\t--yes'
+        says 'stopped at line 1: what follows was for the command'
+    done
+    for line in import 'put k -' 'append k -' 'del -' 'mget -'; do
+        script 3 '' -k <<<"-s local://$scratch/nobody $line"$'\nflush\t--yes'
+    done
+    # A key of this name is none of that.
+    script 0 1 <<<$'put -- - 1\nget -- -'
+    same "what they left" "$("$okv" get z)" 1
     # One that stops leaves lines behind, which are no commands.
     { echo import; seq 40000 | sed "s/.*/&\t$(printf '%500s' '')/"; echo 'flush --yes'; } >"$scratch/items"
     "$okv" -t 120s --database other shell -k <"$scratch/items" >"$scratch/out" 2>"$scratch/err" || true
@@ -99,10 +141,24 @@ connection() {
     same "the connections of a shell" $((after - before)) 3
     script 0 '' <<<$'get -t 100s a -o /dev/null\nget --counters a -o /dev/null\nget a --counters -o /dev/null'
     same "the gets that each command counts" "$(grep '^gets ' "$scratch/err" | xargs)" 'gets 1 gets 1'
+    # Options before the command.
+    script 0 "$("$okv" --database other scan)" <<<$'--database other scan\n-t 100s get a -o /dev/null'
+    script 2 '' <<<'-t 100 get a'
+    script 0 '' <<<$'--counters get a -o /dev/null\nget a -o /dev/null'
+    same "the gets that are counted" "$(grep '^gets ' "$scratch/err")" 'gets 1'
+    script 3 '' <<<"-s local://$scratch/nobody get a"
     script 0 "$("$okv" --database other scan)" --database other <<<scan
     script 3 '' --database none <<<scan
     # Deeper than the connection that all share.
     script 3 "$(printf 'imported 0 items')" -k <<<$'put a 4\nimport --depth 1000\nno tab'
+}
+
+# full COMMAND...: ends with 3 and a sentence when its output has no room.
+full() {
+    local status=0
+    "$@" >/dev/full 2>"$scratch/err" || status=$?
+    same "the status of $* without room" $status 3
+    says 'cannot write the output: No space left'
 }
 
 # until_or_end PROCESS CONDITION...: until it holds, or the process has ended.
@@ -141,8 +197,12 @@ words
 commands
 input
 connection
+full "$okv" put --help
+full "$okv" --help
+full "$okv" shell <<<help
+full "$okv" shell <<<'put --help'
 checks=$((checks + 1))
-python3 "$here/shell_terminal.py" "$okv" "$scratch" || failures=$((failures + 1))
+python3 "$here/shell_terminal.py" "$okv" "$scratch" "${servers[-1]}" || failures=$((failures + 1))
 lost
 echo "shell: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]

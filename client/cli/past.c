@@ -1,0 +1,155 @@
+#include "client/cli/past.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/cli/tsv.h"
+
+/* A file that is longer is cut to PAST_ENTRIES: not at each start. */
+#define ENTRIES_MAX (2 * PAST_ENTRIES)
+
+/* Creates the directories of a path, for this user alone. */
+static int make_directories(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        int failed = mkdir(path, S_IRWXU) && errno != EEXIST;
+        *slash = '/';
+        if (failed)
+            return -1;
+    }
+    return 0;
+}
+
+static int name_file(struct past *past)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    int length = -1;
+
+    if (state && state[0] == '/') /* a relative one is to be ignored */
+        length = snprintf(past->path, sizeof past->path, "%s/okv/history", state);
+    else if (home && home[0] == '/')
+        length = snprintf(past->path, sizeof past->path, "%s/.local/state/okv/history", home);
+    return length < 0 || length >= (int)sizeof past->path ? -1 : 0;
+}
+
+/* Opens it for this user alone, as entries may have values. -1: it is no file that one keeps. */
+static int open_file(const char *path, int flags)
+{
+    int fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    struct stat found;
+
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && fchmod(fd, S_IRUSR | S_IWUSR) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Whether it is a history; writes the head of one that is empty. */
+static bool take_head(FILE *file)
+{
+    char head[sizeof PAST_HEAD];
+
+    if (fgets(head, sizeof head, file))
+        return strcmp(head, PAST_HEAD) == 0;
+    return feof(file) && fputs(PAST_HEAD, file) >= 0 && fflush(file) == 0;
+}
+
+/* Shows the entries behind the head. Returns how many there are. */
+static size_t show_entries(FILE *file, past_visit *visit, void *user)
+{
+    char *line = NULL;
+    size_t size = 0, count = 0;
+    ssize_t got;
+
+    for (; (got = getline(&line, &size, file)) > 0; count++) {
+        size_t length = (size_t)got - 1;
+        if (line[length] != '\n' || !tsv_decode(line, &length))
+            continue;
+        line[length] = '\n';
+        line[length + 1] = '\0';
+        visit(user, line);
+    }
+    free(line);
+    return count;
+}
+
+/* Copies the head and what follows so many entries. */
+static bool copy_rest(FILE *file, size_t left_out, FILE *out)
+{
+    char *line = NULL;
+    size_t size = 0, number = 0;
+    ssize_t got;
+
+    rewind(file);
+    for (; (got = getline(&line, &size, file)) > 0; number++)
+        if (number == 0 || number > left_out)
+            fwrite(line, 1, (size_t)got, out);
+    free(line);
+    return !ferror(file) && !ferror(out);
+}
+
+/* Puts a shorter one in the file's place. When that fails it stays. */
+static void cut_file(const struct past *past, FILE *file, size_t left_out)
+{
+    char path[PATH_MAX + 16];
+
+    snprintf(path, sizeof path, "%s.%ld", past->path, (long)getpid());
+    int fd = open_file(path, O_WRONLY | O_CREAT | O_EXCL);
+    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!out) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    bool done = copy_rest(file, left_out, out);
+    if (fclose(out) || !done || rename(path, past->path))
+        unlink(path);
+}
+
+void past_init(struct past *past, past_visit *visit, void *user)
+{
+    FILE *file = NULL;
+    int fd = -1;
+
+    if (name_file(past) == 0 && make_directories(past->path) == 0)
+        fd = open_file(past->path, O_RDWR | O_APPEND | O_CREAT);
+    if (fd >= 0 && !(file = fdopen(fd, "r+")))
+        close(fd);
+    if (!file || !take_head(file)) {
+        past->path[0] = '\0';
+    } else {
+        size_t count = show_entries(file, visit, user);
+        if (count > ENTRIES_MAX)
+            cut_file(past, file, count - PAST_ENTRIES);
+    }
+    if (file)
+        fclose(file);
+}
+
+void past_add(const struct past *past, const char *entry)
+{
+    char *line = NULL;
+    size_t size = 0;
+    int fd = past->path[0] ? open_file(past->path, O_WRONLY | O_APPEND) : -1;
+    FILE *text = fd < 0 ? NULL : open_memstream(&line, &size);
+
+    if (text) {
+        tsv_write_field(text, entry, strlen(entry) - 1); /* but for its newline */
+        putc('\n', text);
+        /* By one write: another shell may add one, too. A disk that is full keeps none. */
+        ssize_t written = fclose(text) == 0 ? write(fd, line, size) : 0;
+        (void)written;
+        free(line);
+    }
+    if (fd >= 0)
+        close(fd);
+}
