@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "shared/base/nearest.h"
+
 struct command {
     const char *name;
     cli_command *run;
@@ -58,26 +60,6 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-/* Bytes that are to be inserted, removed or replaced (Levenshtein). `to` has less than 16. */
-static size_t edits(const char *from, const char *to)
-{
-    size_t length = strlen(to), row[16];
-
-    for (size_t i = 0; i <= length; i++)
-        row[i] = i;
-    for (size_t line = 1; *from; line++, from++) {
-        size_t corner = row[0];
-        row[0] = line;
-        for (size_t i = 1; i <= length; i++) {
-            size_t replaced = corner + (*from != to[i - 1]);
-            size_t other = (row[i] < row[i - 1] ? row[i] : row[i - 1]) + 1;
-            corner = row[i];
-            row[i] = replaced < other ? replaced : other;
-        }
-    }
-    return row[length];
-}
-
 static const char *nearest_command(const char *name, bool in_shell)
 {
     /* What other stores and shells call them. */
@@ -95,7 +77,7 @@ static const char *nearest_command(const char *name, bool in_shell)
         if (strcasecmp(name, others[i][0]) == 0)
             return others[i][1];
     for (size_t i = 0; (other = command_name(i)) && (in_shell || i < COMMAND_COUNT); i++) {
-        size_t distance = edits(name, other);
+        size_t distance = okv_edits(name, other);
         if (distance < least) {
             least = distance;
             nearest = other;
