@@ -27,9 +27,11 @@ uint64_t okv_config_size(const char *option, const char *text, uint64_t least, u
     if (okv_size_parse(text, &bytes) || bytes < least || bytes > most) {
         okv_size_format(least, low, sizeof low);
         okv_size_format(most, high, sizeof high);
-        okv_config_error(settings,
-                         "--%s %s: give a size from %s to %s, whole and with K, M, G or T", option,
-                         text, low, high);
+        okv_config_error(
+            settings,
+            "--%s %s: give a size from %s to %s: a whole number, then K, M, G or T for powers "
+            "of 1024 (512M, not 512MB or 0.5G)",
+            option, text, low, high);
     }
     return bytes;
 }
