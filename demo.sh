@@ -44,7 +44,7 @@ cpu_ticks() {
 # start_server URI [OPTION...]
 start_server() {
     : >"$work/ready"
-    "$build/server/okv-server" --listen "$1" --open --memory 64M "${@:2}" >"$work/ready" 2>"$work/server.log" &
+    "$build/server/okv-server" --listen "$1" --open --memory 64M --log-format text "${@:2}" >"$work/ready" 2>"$work/server.log" &
     server=$!
     for _ in $(seq 300); do
         grep -q ^ready "$work/ready" && break
