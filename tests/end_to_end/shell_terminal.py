@@ -162,9 +162,8 @@ def signals(okv, state):
     while not shell.is_editing():
         time.sleep(0.01)
     os.kill(shell.pid, signal.SIGTERM)
-    while shell.is_editing():
-        time.sleep(0.01)
     shell.ended(-signal.SIGTERM)
+    check(not shell.is_editing(), "the terminal after SIGTERM")
 
 
 def read(path):
