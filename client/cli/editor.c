@@ -14,7 +14,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/commands.h"
-#include "client/cli/past.h"
+#include "client/cli/history_file.h"
 
 /* A signal that came just before a wait does not end it. */
 #define LOOK_MS 1000
@@ -26,7 +26,7 @@ struct editor {
     bool goes_on;
     bool has_lost; /* the line: bytes that are no characters */
     char *entry;   /* the line and those that it continues */
-    struct past past;
+    struct history_file file;
 };
 
 /* ---- completion --------------------------------------------------------- */
@@ -222,7 +222,7 @@ static bool set_up(struct editor *editor)
     editor->history = history_init();
     if (!editor->line || !editor->history)
         return false;
-    history(editor->history, &event, H_SETSIZE, PAST_ENTRIES);
+    history(editor->history, &event, H_SETSIZE, HISTORY_ENTRIES);
     history(editor->history, &event, H_SETUNIQUE, 1);
     el_set(editor->line, EL_CLIENTDATA, editor);
     el_set(editor->line, EL_PROMPT, prompt_of);
@@ -257,7 +257,7 @@ bool editor_create(const char *prompt, bool has_history, struct editor **out)
     if (!set_up(editor))
         return false;
     if (has_history)
-        past_init(&editor->past, recall, editor);
+        history_file_init(&editor->file, recall, editor);
     return true;
 }
 
@@ -325,5 +325,5 @@ void editor_keep(struct editor *editor)
     if (!entry || entry[0] == ' ' || entry[0] == '\n')
         return;
     recall(editor, entry);
-    past_add(&editor->past, entry);
+    history_file_add(&editor->file, entry);
 }

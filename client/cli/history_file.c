@@ -1,4 +1,4 @@
-#include "client/cli/past.h"
+#include "client/cli/history_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +11,8 @@
 
 #include "client/cli/tsv.h"
 
-/* A file that is longer is cut to PAST_ENTRIES: not at each start. */
-#define ENTRIES_MAX (2 * PAST_ENTRIES)
+/* A file that is longer is cut to HISTORY_ENTRIES: not at each start. */
+#define ENTRIES_MAX (2 * HISTORY_ENTRIES)
 
 /* Creates the directories of a path, for this user alone. */
 static int make_directories(char *path)
@@ -27,16 +27,16 @@ static int make_directories(char *path)
     return 0;
 }
 
-static int name_file(struct past *past)
+static int name_file(struct history_file *history)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     int length = -1;
 
     if (state && state[0] == '/') /* a relative one is to be ignored */
-        length = snprintf(past->path, sizeof past->path, "%s/okv/history", state);
+        length = snprintf(history->path, sizeof history->path, "%s/okv/history", state);
     else if (home && home[0] == '/')
-        length = snprintf(past->path, sizeof past->path, "%s/.local/state/okv/history", home);
-    return length < 0 || length >= (int)sizeof past->path ? -1 : 0;
+        length = snprintf(history->path, sizeof history->path, "%s/.local/state/okv/history", home);
+    return length < 0 || length >= (int)sizeof history->path ? -1 : 0;
 }
 
 /* Opens it for this user alone, as entries may have values. -1: it is no file that one keeps. */
@@ -56,15 +56,15 @@ static int open_file(const char *path, int flags)
 /* Whether it is a history; writes the head of one that is empty. */
 static bool take_head(FILE *file)
 {
-    char head[sizeof PAST_HEAD];
+    char head[sizeof HISTORY_HEAD];
 
     if (fgets(head, sizeof head, file))
-        return strcmp(head, PAST_HEAD) == 0;
-    return feof(file) && fputs(PAST_HEAD, file) >= 0 && fflush(file) == 0;
+        return strcmp(head, HISTORY_HEAD) == 0;
+    return feof(file) && fputs(HISTORY_HEAD, file) >= 0 && fflush(file) == 0;
 }
 
 /* Shows the entries behind the head. Returns how many there are. */
-static size_t show_entries(FILE *file, past_visit *visit, void *user)
+static size_t show_entries(FILE *file, history_visit *visit, void *user)
 {
     char *line = NULL;
     size_t size = 0, count = 0;
@@ -98,11 +98,11 @@ static bool copy_rest(FILE *file, size_t left_out, FILE *out)
 }
 
 /* Puts a shorter one in the file's place. When that fails it stays. */
-static void cut_file(const struct past *past, FILE *file, size_t left_out)
+static void cut_file(const struct history_file *history, FILE *file, size_t left_out)
 {
     char path[PATH_MAX + 16];
 
-    snprintf(path, sizeof path, "%s.%ld", past->path, (long)getpid());
+    snprintf(path, sizeof path, "%s.%ld", history->path, (long)getpid());
     int fd = open_file(path, O_WRONLY | O_CREAT | O_EXCL);
     FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
     if (!out) {
@@ -111,35 +111,35 @@ static void cut_file(const struct past *past, FILE *file, size_t left_out)
         return;
     }
     bool done = copy_rest(file, left_out, out);
-    if (fclose(out) || !done || rename(path, past->path))
+    if (fclose(out) || !done || rename(path, history->path))
         unlink(path);
 }
 
-void past_init(struct past *past, past_visit *visit, void *user)
+void history_file_init(struct history_file *history, history_visit *visit, void *user)
 {
     FILE *file = NULL;
     int fd = -1;
 
-    if (name_file(past) == 0 && make_directories(past->path) == 0)
-        fd = open_file(past->path, O_RDWR | O_APPEND | O_CREAT);
+    if (name_file(history) == 0 && make_directories(history->path) == 0)
+        fd = open_file(history->path, O_RDWR | O_APPEND | O_CREAT);
     if (fd >= 0 && !(file = fdopen(fd, "r+")))
         close(fd);
     if (!file || !take_head(file)) {
-        past->path[0] = '\0';
+        history->path[0] = '\0';
     } else {
         size_t count = show_entries(file, visit, user);
         if (count > ENTRIES_MAX)
-            cut_file(past, file, count - PAST_ENTRIES);
+            cut_file(history, file, count - HISTORY_ENTRIES);
     }
     if (file)
         fclose(file);
 }
 
-void past_add(const struct past *past, const char *entry)
+void history_file_add(const struct history_file *history, const char *entry)
 {
     char *line = NULL;
     size_t size = 0;
-    int fd = past->path[0] ? open_file(past->path, O_WRONLY | O_APPEND) : -1;
+    int fd = history->path[0] ? open_file(history->path, O_WRONLY | O_APPEND) : -1;
     FILE *text = fd < 0 ? NULL : open_memstream(&line, &size);
 
     if (text) {
