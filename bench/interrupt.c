@@ -1,6 +1,7 @@
 #include "bench/interrupt.h"
 
 #include <signal.h>
+#include <stdio.h>
 
 static volatile sig_atomic_t caught;
 
@@ -34,6 +35,7 @@ void interrupt_end(void)
 {
     if (!caught)
         return;
+    fflush(stdout); /* the report of the rounds before */
     signal(caught, SIG_DFL);
     raise(caught);
 }

@@ -91,7 +91,7 @@ static int run_look(struct bench *bench, uint32_t target)
                 "kv-bench: %s has items of another run: they stay, and so do those of this one\n",
                 bench->options.targets[target].uri);
     phase_fini(&phase);
-    return status;
+    return status == STATUS_DONE ? status_now() : status;
 }
 
 static int run_load(struct bench *bench, uint32_t target)

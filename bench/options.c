@@ -520,7 +520,7 @@ void options_parse(struct options *options, int argc, char **argv)
     };
     argp_err_exit_status = USAGE_STATUS;
     argp_program_version_hook = print_version;
-    if (okv_options_hint(&parser, argc, argv, hint)) {
+    if (okv_options_hint(&parser, 0, argc, argv, hint)) {
         fprintf(stderr, "kv-bench: %s\n", hint);
         exit(USAGE_STATUS);
     }

@@ -516,7 +516,7 @@ static bool has_slip(int argc, char **argv)
     const struct argp parser = {.options = okv_config_options};
     char hint[OKV_HINT_TEXT];
 
-    if (!okv_options_hint(&parser, argc, argv, hint))
+    if (!okv_options_hint(&parser, 0, argc, argv, hint))
         return false;
     fprintf(stderr, "okv-server: %s\n", hint);
     return true;

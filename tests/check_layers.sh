@@ -132,7 +132,7 @@ check_rooms() {
     room bench/targets api "${helpers[@]}"
     room bench/load api bench/targets bench/options.h bench/interrupt.h "${helpers[@]}"
     # The floor is the copy and the checksum of a bucket, as a get has them.
-    room bench/floor api bench/load bench/options.h shared/format/hash.h "${helpers[@]}"
+    room bench/floor api bench/load bench/options.h bench/interrupt.h shared/format/hash.h "${helpers[@]}"
     room bench/report api bench/floor bench/load bench/options.h "${helpers[@]}"
     room bench api bench "${helpers[@]}"
 }

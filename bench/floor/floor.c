@@ -8,6 +8,7 @@
 
 #include "bench/floor/floor_copy.h"
 #include "bench/floor/floor_gets.h"
+#include "bench/interrupt.h"
 #include "shared/base/clock.h"
 
 /* Operations of a slice: many times the depth, because its start and end have fewer under way. */
@@ -271,7 +272,7 @@ static int run_round(struct floor *floor, uint32_t number)
 
     for (uint32_t i = number; rc == OKV_OK && done < wanted; i++, done += floor->slice) {
         uint64_t now = okv_clock_ns();
-        if (now >= deadline_ns)
+        if (now >= deadline_ns || interrupted())
             break;
         if (options->progress && now - shown_ns > PROGRESS_NS) {
             fprintf(stderr, "\r\033[Kfloor, round %u: %llu gets", number, (unsigned long long)done);
@@ -279,7 +280,7 @@ static int run_round(struct floor *floor, uint32_t number)
         }
         rc = run_slices(floor, i % 2 == 0, true);
     }
-    if (rc == OKV_OK)
+    if (rc == OKV_OK && !interrupted())
         rc = run_stretch(floor);
     if (options->progress)
         fputs("\r\033[K", stderr);

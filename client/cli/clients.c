@@ -103,7 +103,7 @@ static void print_line(const struct client_line *line)
            cli_short_number((double)line->bytes_out, out), gets, hits, line->transport, line->how);
 }
 
-/* What others named themselves does nothing to a terminal, and is UTF-8. */
+/* What others named themselves does nothing to a terminal; it is ASCII. */
 static void make_printable(char *text)
 {
     for (; *text; text++)

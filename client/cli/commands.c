@@ -132,6 +132,7 @@ int command_run(struct cli *cli, int argc, char **argv)
     command = find_command(argv[0]);
     if (!command) {
         say_unknown(argv[0], cli->shared, wants_help);
+        cli->took_stdin = !wants_help; /* it may have been to */
         return CLI_USAGE;
     }
     /* argp begins its messages with argv[0]. */

@@ -94,8 +94,9 @@ static unsigned char complete(EditLine *line, int key)
 
 /* ---- keys --------------------------------------------------------------- */
 
-/* Of the process, as signals are: the one that came last. */
-static volatile sig_atomic_t caught;
+/* Of the process, as signals are: the last one that concerns the terminal, and one that ends okv.
+ */
+static volatile sig_atomic_t caught, ended_by;
 
 static const int signals[] = {SIGHUP, SIGTERM, SIGCONT, SIGWINCH};
 #define SIGNAL_COUNT (sizeof signals / sizeof *signals)
@@ -107,7 +108,9 @@ static bool is_end(int signal)
 
 static void catch_signal(int signal)
 {
-    if (!is_end(caught))
+    if (is_end(signal))
+        ended_by = signal;
+    else
         caught = signal;
 }
 
@@ -127,12 +130,10 @@ static void begin_signals(struct sigaction *before)
 /* One that ends the process does so now that the terminal is as it was. */
 static void end_signals(const struct sigaction *before)
 {
-    int signal = caught;
-
     for (size_t i = 0; i < SIGNAL_COUNT; i++)
         sigaction(signals[i], &before[i], NULL);
-    if (is_end(signal))
-        raise(signal);
+    if (ended_by)
+        raise(ended_by);
 }
 
 /* The terminal has another size, or was another program's meanwhile. */
@@ -153,7 +154,7 @@ static int read_byte(EditLine *line, char *byte)
 
     for (;;) {
         int signal = caught;
-        if (cli_interrupted() || is_end(signal))
+        if (cli_interrupted() || ended_by)
             return -1;
         if (signal) {
             caught = 0;

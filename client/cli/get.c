@@ -140,7 +140,8 @@ static const struct argp_option get_options[] = {
     {"touch", OPTION_TOUCH, "TIME", 0,
      "Let the item expire after TIME, as 60s, or (none) stay; in the same request", 0},
     {"offset", OPTION_OFFSET, "SIZE", 0, "Begin so far behind the start of the value, as 64K", 0},
-    {"length", OPTION_LENGTH, "SIZE", 0, "Write so many bytes at most; only they are fetched", 0},
+    {"length", OPTION_LENGTH, "SIZE", 0,
+     "Write so many bytes at most; of a long value no more is fetched", 0},
     {0},
 };
 

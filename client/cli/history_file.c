@@ -39,7 +39,7 @@ static int name_file(struct history_file *history)
     return length < 0 || length >= (int)sizeof history->path ? -1 : 0;
 }
 
-/* Opens it for this user alone, as entries may have values. -1: it is no file that one keeps. */
+/* Creates it for this user alone, as entries may have values. -1: it is no file that one keeps. */
 static int open_file(const char *path, int flags)
 {
     int fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, S_IRUSR | S_IWUSR);
@@ -47,7 +47,7 @@ static int open_file(const char *path, int flags)
 
     if (fd < 0)
         return -1;
-    if (fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && fchmod(fd, S_IRUSR | S_IWUSR) == 0)
+    if (fstat(fd, &found) == 0 && S_ISREG(found.st_mode))
         return fd;
     close(fd);
     return -1;
@@ -124,7 +124,7 @@ void history_file_init(struct history_file *history, history_visit *visit, void 
         fd = open_file(history->path, O_RDWR | O_APPEND | O_CREAT);
     if (fd >= 0 && !(file = fdopen(fd, "r+")))
         close(fd);
-    if (!file || !take_head(file)) {
+    if (!file || !take_head(file) || fchmod(fd, S_IRUSR | S_IWUSR)) {
         history->path[0] = '\0';
     } else {
         size_t count = show_entries(file, visit, user);

@@ -110,7 +110,7 @@ int cli_parse(const struct argp *parser, unsigned flags, int argc, char **argv, 
 {
     char hint[OKV_HINT_TEXT];
 
-    if (okv_options_hint(parser, argc, argv, hint)) {
+    if (okv_options_hint(parser, flags, argc, argv, hint)) {
         fprintf(stderr, "%s: %s\n", argv[0], hint);
         return CLI_USAGE;
     }

@@ -206,6 +206,15 @@ static bool ask_for_help(int count, const char **words)
     return has_help;
 }
 
+/* Whether a command that was refused for a slip may have been to read the rest of the script. */
+static bool may_have_read(int count, const char **words)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(words[i], "import") == 0 || strcmp(words[i], "-") == 0)
+            return true;
+    return false;
+}
+
 /* Runs a command, on the connection that all share unless its options name another. */
 static int run_command(struct shell *shell, int count, const char **words)
 {
@@ -225,6 +234,7 @@ static int run_command(struct shell *shell, int count, const char **words)
     else
         cli_interrupt_release(); /* those catch it that have something to say */
     int status = command_line_run(&cli, count + 1, argv);
+    cli.took_stdin |= status == CLI_USAGE && may_have_read(count, words);
     shell->has_ended = cli.took_stdin && !shell->editor; /* the rest of the script was its input */
     free(argv);
     return status;

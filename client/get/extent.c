@@ -7,7 +7,8 @@
  *   longer otherwise                     to a bounce buffer, then copied to the caller
  *
  * A long extent takes several READs, each of one piece. Of a long value of which a part is wanted,
- * the part is READ as the value would be, and no checksum covers it.
+ * the part is READ to the caller's registered buffer, the operation's or a bounce buffer, and no
+ * checksum covers it.
  */
 #include "client/get/extent.h"
 
@@ -16,6 +17,7 @@
 #include "client/engine/memory.h"
 #include "client/engine/operation.h"
 #include "client/engine/read_batch.h"
+#include "client/get/lookup_steps.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 
@@ -45,7 +47,11 @@ static const struct okv_registration *direct_destination(const okv *handle,
 {
     uint64_t length = okv_entry_extent_length(reference);
 
-    if (reference->value_length > operation->buffer_size ||
+    bool is_part =
+        operation->kind == OPERATION_GET_RANGE &&
+        operation_part_length(operation, reference->value_length) < reference->value_length;
+
+    if (is_part || reference->value_length > operation->buffer_size ||
         (reference->key_in_extent && length <= EXTENT_BUFFER_SIZE))
         return NULL;
     return registration_find(handle, operation->buffer, operation->buffer_size);
@@ -95,12 +101,14 @@ int extent_begin_part(okv *handle, struct operation *operation, const struct okv
         .length = key_bytes(reference) + length,
         .head = key_bytes(reference),
         .skipped = (uint32_t)operation->offset,
-        .to = operation->buffer,
+        .to = operation->extent + PART_OFFSET,
+        .memory = handle->memory,
     };
 
     if (direct) {
+        read.to = operation->buffer;
         read.memory = direct->memory;
-    } else {
+    } else if (length > EXTENT_BUFFER_SIZE - PART_OFFSET) {
         int rc = bounce_ensure(handle, operation, length);
         if (rc)
             return rc;

@@ -66,7 +66,7 @@ static void lookup_init(struct lookup *lookup)
     lookup->redirects = 0;
     lookup->settled = false;
     lookup->asked = false;
-    lookup->unconfirmed = false;
+    lookup->unconfirmed = 0;
 }
 
 void lookup_start(okv *handle, struct operation *operation)

@@ -14,6 +14,8 @@
 
 /* Redirects in a row before the directory entry is suspected to be stale. */
 #define REDIRECTS_MAX 3
+/* So often a part is READ; then the whole value, which does not need the bucket to keep still. */
+#define PART_ATTEMPTS 3
 
 /* ---- reading ---- */
 
@@ -131,15 +133,14 @@ static void redirect(okv *handle, struct operation *operation)
 
 /* ---- search ---- */
 
-/* Copies the wanted part of a value to the caller's buffer, unless it was READ there. The whole
- * value may be in that buffer. */
+/* Copies the wanted part of a value to the caller's buffer, unless it was READ there. */
 static int part_deliver(struct operation *operation, const struct okv_entry *entry,
                         const uint8_t *part)
 {
     uint32_t length = operation_part_length(operation, entry->value_length);
 
     if (length > 0 && part != operation->buffer)
-        memmove(operation->buffer, part, length);
+        memcpy(operation->buffer, part, length);
     operation->result.length = entry->value_length;
     operation->result.version = entry->version;
     return OKV_OK;
@@ -196,7 +197,8 @@ static bool is_part_wanted(const struct operation *operation, const struct okv_e
 {
     uint32_t length = entry->value_length;
 
-    return operation->kind == OPERATION_GET_RANGE && !operation->lookup.unconfirmed &&
+    return operation->kind == OPERATION_GET_RANGE &&
+           operation->lookup.unconfirmed < PART_ATTEMPTS &&
            operation_part_length(operation, length) < length;
 }
 
@@ -441,7 +443,7 @@ void lookup_confirm_done(okv *handle, struct operation *operation)
         search_image(handle, operation);
     } else {
         handle->counters.torn_buckets += !whole;
-        lookup->unconfirmed = true;
+        lookup->unconfirmed++;
         lookup_read_again(handle, operation, lookup->bucket);
     }
 }

@@ -11,10 +11,11 @@
 /* The limit after a reply without room for the value. */
 #define LOOKUP_ATTEMPTS_ALL 64
 
-/* STEP_CONFIRM READs the image to this offset of the extent's buffer, behind the key. */
+/* STEP_CONFIRM READs the image to this offset of the extent's buffer, behind the key. A short part
+ * is READ to behind the image. */
 #define CONFIRM_OFFSET 2048u
-_Static_assert(OKV_KEY_MAX <= CONFIRM_OFFSET &&
-                   CONFIRM_OFFSET + OKV_BUCKET_SIZE_MAX <= EXTENT_BUFFER_SIZE,
+#define PART_OFFSET (CONFIRM_OFFSET + OKV_BUCKET_SIZE_MAX)
+_Static_assert(OKV_KEY_MAX <= CONFIRM_OFFSET && PART_OFFSET < EXTENT_BUFFER_SIZE,
                "room for a key and an image");
 
 /* Fills *result with an item and copies its value to `buffer`, unless it was READ there. `value` is

@@ -281,10 +281,11 @@ OKV_API int okv_get(okv *handle, const void *key, size_t key_length, void *buffe
 /* Reads a part of a value: its bytes from `offset` on, as many as it has there and as fit into
  * buffer[0..size). *length (may be NULL) is the size of the whole value: the part has
  * min(size, *length - offset) bytes, none from the end on. Parts are of one value when their
- * *version is. A value inline takes one READ; of a long one only the part is READ, between two
- * READs of its bucket, which show that the item was the same before and after. Errors: those of
- * all calls, OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECORRUPT, OKV_EUNSUPPORTED, OKV_EPROTO, OKV_ENOMEM,
- * OKV_EPERM, OKV_EIO (all as for okv_get()). */
+ * *version is. A value inline takes one READ. Of one above some 16 KiB only the part is READ, and
+ * no checksum covers it: two READs of its bucket around it show that the item was the same before
+ * and after. When the bucket changes again and again, and in an overflow page, the whole value is
+ * READ, as a shorter one is. Errors: those of all calls, OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECORRUPT,
+ * OKV_EUNSUPPORTED, OKV_EPROTO, OKV_ENOMEM, OKV_EPERM, OKV_EIO (all as for okv_get()). */
 OKV_API int okv_get_range(okv *handle, const void *key, size_t key_length, uint64_t offset,
                           void *buffer, size_t size, size_t *length, uint64_t *version);
 
@@ -497,8 +498,8 @@ struct okv_result {
     uint64_t version; /* of the item, as the synchronous call gives it; else 0 */
     int64_t number;   /* incr: the result */
     int64_t ttl_ms;   /* get, head, get_range: what it has to live, never less and up to about 0.1 s
-                         more, so   that it may be more than the item was given; or OKV_TTL_NONE; 0
-                         when   only   the server could tell (okv_counters.fallbacks) and did not */
+                         more, so that it may be more than the item was given; or OKV_TTL_NONE; 0
+                         when only the server could tell (okv_counters.fallbacks) and did not */
     uint64_t reserved2[2]; /* zero */
 };
 

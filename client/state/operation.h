@@ -77,16 +77,16 @@ struct lookup {
     uint64_t page_offset;   /* offset of the page that is READ */
     uint64_t image_version; /* of the primary page; overflow pages must carry it too */
     unsigned page;
-    unsigned attempts;  /* images that led nowhere */
-    unsigned limit;     /* of attempts */
-    unsigned doubts;    /* images of primary pages that failed their checks */
-    unsigned redirects; /* images that named another bucket */
-    bool settled;       /* one image was good: a bad one is likely torn, not misplaced */
-    bool asked;         /* the server was asked instead */
-    bool image_wanted;  /* the READ of the image is not posted yet */
-    bool confirmed;     /* STEP_HINTED: the image contains the hinted reference */
-    bool unconfirmed;   /* STEP_CONFIRM failed once: a range is taken from the whole extent */
-    uint32_t position;  /* in the image, behind `reference` */
+    unsigned attempts;    /* images that led nowhere */
+    unsigned limit;       /* of attempts */
+    unsigned doubts;      /* images of primary pages that failed their checks */
+    unsigned redirects;   /* images that named another bucket */
+    bool settled;         /* one image was good: a bad one is likely torn, not misplaced */
+    bool asked;           /* the server was asked instead */
+    bool image_wanted;    /* the READ of the image is not posted yet */
+    bool confirmed;       /* STEP_HINTED: the image contains the hinted reference */
+    unsigned unconfirmed; /* parts that STEP_CONFIRM did not confirm */
+    uint32_t position;    /* in the image, behind `reference` */
     struct okv_entry reference;
 };
 

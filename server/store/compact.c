@@ -6,7 +6,7 @@
  * (okv_heap_is_before), so that free memory gathers at the end.
  *
  * Extents are immutable, and one bucket refers to each. So a move is an ordinary change of that
- * bucket; no item gets a new version.
+ * bucket, whose version rises, as readers of parts of a value rely on; no item gets a new version.
  */
 #include "server/store/compact.h"
 

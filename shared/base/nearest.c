@@ -30,22 +30,27 @@ size_t okv_edits(const char *from, const char *to)
     return row[length];
 }
 
-/* Options of one parser: whether one begins with `name`, as is enough for getopt_long(3), and the
- * nearest one. */
+/* One word among the options of a parser and its children. */
 struct search {
-    const char *name;
-    bool is_known;
+    const char *name;                /* of a long one, */
+    int letter;                      /* or 0 */
+    const struct argp_option *known; /* that it names, or begins, as is enough for getopt_long(3) */
     const char *nearest;
     size_t least;
 };
 
 static void search_options(struct search *search, const struct argp_option *options)
 {
+    size_t length = strlen(search->name);
+
     for (; options && (options->name || options->key || options->doc); options++) {
-        if (!options->name)
+        if (search->letter && options->key == search->letter)
+            search->known = options;
+        if (!options->name || length == 0)
             continue;
-        if (strncmp(options->name, search->name, strlen(search->name)) == 0)
-            search->is_known = true;
+        if (strncmp(options->name, search->name, length) == 0 &&
+            (!search->known || options->name[length] == '\0'))
+            search->known = options;
         size_t edits = okv_edits(search->name, options->name);
         if (edits < search->least) {
             search->least = edits;
@@ -61,36 +66,56 @@ static void search_parser(struct search *search, const struct argp *parser)
         search_parser(search, child->argp);
 }
 
-static struct search search_for(const struct argp *parser, const char *name)
+const char *okv_option_nearest(const struct argp *parser, const char *name)
 {
     struct search search = {.name = name, .least = OKV_EDITS_MAX + 1};
 
     search_parser(&search, parser);
-    search_options(&search, standard);
-    return search;
-}
-
-const char *okv_option_nearest(const struct argp *parser, const char *name)
-{
-    struct search search = search_for(parser, name);
-
     return search.nearest;
 }
 
-bool okv_options_hint(const struct argp *parser, int argc, char **argv, char text[OKV_HINT_TEXT])
+/* Of a word of a command line: "" for one that is no long option. */
+static void take_name(const char *word, char name[WORD_MAX + 1])
+{
+    size_t length = strcspn(word, "=");
+
+    name[0] = '\0';
+    if (strncmp(word, "--", 2) != 0 || length - 2 > WORD_MAX)
+        return;
+    memcpy(name, word + 2, length - 2);
+    name[length - 2] = '\0';
+}
+
+/* Whether the word behind it is its value. */
+static bool takes_next(const struct argp_option *option, const char *word)
+{
+    bool has_value = word[1] == '-' ? strchr(word, '=') != NULL : word[2] != '\0';
+
+    return option && option->arg && !(option->flags & OPTION_ARG_OPTIONAL) && !has_value;
+}
+
+bool okv_options_hint(const struct argp *parser, unsigned flags, int argc, char **argv,
+                      char text[OKV_HINT_TEXT])
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        char name[WORD_MAX + 1] = "";
-        if (strncmp(argv[i], "--", 2) != 0 || strcspn(argv[i] + 2, "=") > WORD_MAX)
+        char name[WORD_MAX + 1];
+        bool is_option = argv[i][0] == '-' && argv[i][1] != '\0';
+        if (!is_option && flags & ARGP_IN_ORDER)
+            return false; /* the rest is another parser's */
+        if (!is_option)
             continue;
-        memcpy(name, argv[i] + 2, strcspn(argv[i] + 2, "="));
-        struct search search = search_for(parser, name);
-        if (search.is_known)
+        take_name(argv[i], name);
+        struct search search = {.name = name, .least = OKV_EDITS_MAX + 1};
+        search.letter = argv[i][1] == '-' ? 0 : argv[i][1];
+        search_parser(&search, parser);
+        search_options(&search, standard);
+        if (takes_next(search.known, argv[i]))
+            i++;
+        if (search.known || !search.nearest)
             continue;
-        if (search.nearest)
-            snprintf(text, OKV_HINT_TEXT, "--%s: no such option: do you mean --%s?", name,
-                     search.nearest);
-        return search.nearest;
+        snprintf(text, OKV_HINT_TEXT, "--%s: no such option: do you mean --%s?", name,
+                 search.nearest);
+        return true;
     }
     return false;
 }

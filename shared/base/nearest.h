@@ -18,8 +18,9 @@ size_t okv_edits(const char *from, const char *to);
 const char *okv_option_nearest(const struct argp *parser, const char *name);
 
 /* Writes a sentence to `text` when the first long option that the parser will not know is near to
- * one that it does. Returns whether there is one. */
+ * one that it does. `flags` are those of argp_parse(). Returns whether there is one. */
 #define OKV_HINT_TEXT 128
-bool okv_options_hint(const struct argp *parser, int argc, char **argv, char text[OKV_HINT_TEXT]);
+bool okv_options_hint(const struct argp *parser, unsigned flags, int argc, char **argv,
+                      char text[OKV_HINT_TEXT]);
 
 #endif

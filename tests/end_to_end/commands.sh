@@ -83,6 +83,15 @@ ttl none" exists -v greeting
 
 ttl_of() { "$okv" exists -v "$1" | sed -n 's/^ttl //p'; }
 
+# Options may be abbreviated, and a value may look like an option.
+abbreviations() {
+    expect 0 '' put --time 5s short x
+    expect 0 'imported 1 items' import --dep 10 <<<$'short\ty'
+    expect 0 '' scan --prefix --user:
+    expect 0 y get -t 5s short
+    expect 0 '' del short
+}
+
 parts() {
     seq 100000 | "$okv" put numbers -
     expect 0 "$(seq 100000 | tail -c +65537 | head -c 4096)" get numbers --offset 64K --length 4K
@@ -248,13 +257,16 @@ measurements() {
 
 # What a run leaves on the server: what was there before.
 interrupted_bench() {
-    local status=0 bench_pid
-    "$bench" --records 500 --seconds 3600 >"$scratch/out" 2>&1 &
+    local status=0 bench_pid puts
+    puts=$("$okv" stat | sed -n 's/^puts //p')
+    "$bench" --records 500 --warmup 0 --operations 100K --rounds 1000 --json "$scratch/report" >"$scratch/out" 2>/dev/null &
     bench_pid=$!
-    until [ "$("$okv" stat | sed -n 's/^items //p')" -ge 501 ]; do sleep 0.1; done
+    until [ "$("$okv" stat | sed -n 's/^puts //p')" -ge $((puts + 15000)) ] || ! kill -0 "$bench_pid"; do sleep 0.1; done
     kill "$bench_pid"
     wait "$bench_pid" || status=$?
     same "status of a run that was ended" $status 143
+    same "it prints the rounds before" "$(($(wc -l <"$scratch/out") > 0))" 1
+    same "its report has the rounds before" "$(($(jq '.targets[0].rounds | length' "$scratch/report") > 0))" 1
     same "what it leaves" "$("$okv" scan)" bystander
 }
 
@@ -386,6 +398,7 @@ help
 [ -n "${OKV_GUEST_ADDR:-}" ] || completion # of the tree
 values
 parts
+abbreviations
 numbers
 times
 large_values

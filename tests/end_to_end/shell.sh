@@ -114,7 +114,8 @@ input() {
     same "what it left" "$("$okv" get z)" 1
     # Also of one that fails before it reads.
     local line
-    for line in 'import --depth none' 'import surplus' 'put k - --none' 'append -t x k -' 'del - --none' 'mget - -0x'; do
+    for line in 'import --depth none' 'import surplus' 'put k - --none' 'append -t x k -' 'del - --none' 'mget - -0x' '-t 500 import' \
+        'import --tiemout 5s' 'put k - --databse x' imprt; do
         script 2 '' -k <<<"$line"$'\nflush\t--yes'
         says 'stopped at line 1: what follows was for the command'
     done

@@ -214,8 +214,8 @@ class Client:
         return self._run(operations.GetInto(key, buffer))
 
     def get_range(self, key: Key, offset: int, length: int) -> Optional[bytes]:
-        """At most so many bytes of the value, from `offset` on, or None. Only they are fetched of a
-        long value."""
+        """At most so many bytes of the value, from `offset` on, or None. Of a long value as a
+        rule only they are fetched."""
         return self._run(operations.GetRange(key, offset, length))
 
     def get_range_into(self, key: Key, offset: int, buffer: Any) -> Optional[int]:
