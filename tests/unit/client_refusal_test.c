@@ -38,7 +38,7 @@ static const struct wrong_command {
     const char *sentence;
 } wrong_commands[] = {
     {{.kind = 0, KEY}, OKV_EINVAL, "kind: 0 is none of enum okv_kind"},
-    {{.kind = 10, KEY}, OKV_EINVAL, "kind: 10 is none of enum okv_kind"},
+    {{.kind = 11, KEY}, OKV_EINVAL, "kind: 11 is none of enum okv_kind"},
     {{.kind = OKV_GET, .key_length = 3}, OKV_EINVAL, "key: it is NULL"},
     {{.kind = OKV_PING, .key = "k"}, OKV_EINVAL, "key: OKV_PING takes none"},
     {{.kind = OKV_PING, .key_length = 1}, OKV_EINVAL, "key_length: OKV_PING takes none"},

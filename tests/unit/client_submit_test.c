@@ -197,7 +197,7 @@ static const struct wrong_command {
     int status;
 } wrong_commands[] = {
     {{.kind = 0, KEY}, OKV_EINVAL},
-    {{.kind = 10, KEY}, OKV_EINVAL},
+    {{.kind = 11, KEY}, OKV_EINVAL},
     {{.kind = UINT32_MAX, KEY}, OKV_EINVAL},
     {{.kind = OKV_GET, .key_length = 3}, OKV_EINVAL},
     {{.kind = OKV_GET, .key = "", .key_length = 0}, OKV_EKEYSIZE},
