@@ -44,6 +44,20 @@ static int command_write(okv *handle, const struct okv_command *command, uint64_
     return rc;
 }
 
+/* The same for calls that tell the length of a value, too. */
+static int command_measure(okv *handle, const struct okv_command *command, size_t *length,
+                           uint64_t *version, const char *call)
+{
+    struct okv_result result;
+    int rc = command_run(handle, command, &result, call);
+
+    if (length && (rc == OKV_OK || rc == OKV_ETOOSMALL))
+        *length = result.length;
+    if (version && rc == OKV_OK)
+        *version = result.version;
+    return rc;
+}
+
 int okv_call(okv *handle, const struct okv_command *command, struct okv_result *result)
 {
     if (!handle || !command || !result)
@@ -112,14 +126,8 @@ int okv_get_range(okv *handle, const void *key, size_t key_length, uint64_t offs
         .buffer_size = size,
         .offset = offset,
     };
-    struct okv_result result;
-    int rc = command_run(handle, &command, &result, __func__);
 
-    if (rc == OKV_OK && length)
-        *length = result.length;
-    if (rc == OKV_OK && version)
-        *version = result.version;
-    return rc;
+    return command_measure(handle, &command, length, version, __func__);
 }
 
 int okv_head(okv *handle, const void *key, size_t key_length, struct okv_item_info *info)
@@ -250,14 +258,8 @@ int okv_append(okv *handle, const void *key, size_t key_length, const void *valu
         .value = value,
         .value_length = value_length,
     };
-    struct okv_result result;
-    int rc = command_run(handle, &command, &result, __func__);
 
-    if (rc == OKV_OK && length)
-        *length = result.length;
-    if (rc == OKV_OK && version)
-        *version = result.version;
-    return rc;
+    return command_measure(handle, &command, length, version, __func__);
 }
 
 int okv_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms, uint64_t *version)
@@ -279,16 +281,10 @@ int okv_get_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_m
         .buffer_size = size,
         .ttl_ms = ttl_ms,
     };
-    struct okv_result result;
 
     if (!handle || !length)
         return refuse(handle, OKV_EINVAL, __func__, "length: it is NULL");
-    int rc = command_run(handle, &command, &result, __func__);
-    if (rc == OKV_OK || rc == OKV_ETOOSMALL)
-        *length = result.length;
-    if (rc == OKV_OK && version)
-        *version = result.version;
-    return rc;
+    return command_measure(handle, &command, length, version, __func__);
 }
 
 int okv_ping(okv *handle)

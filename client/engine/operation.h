@@ -51,6 +51,12 @@ static inline uint32_t operation_part_length(const struct operation *operation, 
     uint32_t left = length - (uint32_t)operation->offset;
     return operation->buffer_size < left ? (uint32_t)operation->buffer_size : left;
 }
+/* Whether it is for less than a value of so many bytes. */
+static inline bool operation_wants_part(const struct operation *operation, uint32_t length)
+{
+    return operation->kind == OPERATION_GET_RANGE &&
+           operation_part_length(operation, length) < length;
+}
 /* The free entry of the ring of results. */
 static inline struct okv_result *result_next(okv *handle)
 {

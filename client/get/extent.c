@@ -17,7 +17,6 @@
 #include "client/engine/memory.h"
 #include "client/engine/operation.h"
 #include "client/engine/read_batch.h"
-#include "client/get/lookup_steps.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 
@@ -47,23 +46,30 @@ static const struct okv_registration *direct_destination(const okv *handle,
 {
     uint64_t length = okv_entry_extent_length(reference);
 
-    bool is_part =
-        operation->kind == OPERATION_GET_RANGE &&
-        operation_part_length(operation, reference->value_length) < reference->value_length;
-
-    if (is_part || reference->value_length > operation->buffer_size ||
+    if (operation_wants_part(operation, reference->value_length) ||
+        reference->value_length > operation->buffer_size ||
         (reference->key_in_extent && length <= EXTENT_BUFFER_SIZE))
         return NULL;
     return registration_find(handle, operation->buffer, operation->buffer_size);
 }
 
-static int bounce_ensure(okv *handle, struct operation *operation, size_t size)
+/* Has the READs go to a bounce buffer of this size. */
+static int read_to_bounce(okv *handle, struct operation *operation, size_t size,
+                          struct extent_read *read)
 {
-    if (operation->bounce && operation->bounce->size >= size)
-        return 0;
-    if (operation->bounce)
+    int rc = 0;
+
+    if (operation->bounce && operation->bounce->size < size) {
         bounce_release(handle, operation->bounce);
-    return bounce_acquire(handle, size, &operation->bounce);
+        operation->bounce = NULL;
+    }
+    if (!operation->bounce)
+        rc = bounce_acquire(handle, size, &operation->bounce);
+    if (rc)
+        return rc;
+    read->to = operation->bounce->base;
+    read->memory = operation->bounce->memory;
+    return 0;
 }
 
 int extent_begin(okv *handle, struct operation *operation, const struct okv_entry *reference)
@@ -81,11 +87,9 @@ int extent_begin(okv *handle, struct operation *operation, const struct okv_entr
         read.to = operation->buffer;
         read.memory = direct->memory;
     } else if (read.length > EXTENT_BUFFER_SIZE) {
-        int rc = bounce_ensure(handle, operation, read.length);
+        int rc = read_to_bounce(handle, operation, read.length, &read);
         if (rc)
             return rc;
-        read.to = operation->bounce->base;
-        read.memory = operation->bounce->memory;
     }
     operation->extent_read = read;
     return 0;
@@ -109,11 +113,9 @@ int extent_begin_part(okv *handle, struct operation *operation, const struct okv
         read.to = operation->buffer;
         read.memory = direct->memory;
     } else if (length > EXTENT_BUFFER_SIZE - PART_OFFSET) {
-        int rc = bounce_ensure(handle, operation, length);
+        int rc = read_to_bounce(handle, operation, length, &read);
         if (rc)
             return rc;
-        read.to = operation->bounce->base;
-        read.memory = operation->bounce->memory;
     }
     operation->extent_read = read;
     return 0;

@@ -193,15 +193,6 @@ bool lookup_value_is_unwanted(const struct operation *operation, const struct ok
     }
 }
 
-static bool is_part_wanted(const struct operation *operation, const struct okv_entry *entry)
-{
-    uint32_t length = entry->value_length;
-
-    return operation->kind == OPERATION_GET_RANGE &&
-           operation->lookup.unconfirmed < PART_ATTEMPTS &&
-           operation_part_length(operation, length) < length;
-}
-
 /* Chooses what is READ of the extent. STEP_CONFIRM works for the primary page only: an overflow
  * page may be freed with its old bytes in it. */
 static int begin_extent(okv *handle, struct operation *operation)
@@ -215,7 +206,8 @@ static int begin_extent(okv *handle, struct operation *operation)
         extent_begin_key(operation, reference);
         return OKV_OK;
     }
-    if (may_confirm && is_part_wanted(operation, reference))
+    if (may_confirm && operation->lookup.unconfirmed < PART_ATTEMPTS &&
+        operation_wants_part(operation, reference->value_length))
         return extent_begin_part(handle, operation, reference);
     operation->step = STEP_EXTENT;
     return extent_begin(handle, operation, reference);

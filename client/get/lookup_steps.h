@@ -11,13 +11,6 @@
 /* The limit after a reply without room for the value. */
 #define LOOKUP_ATTEMPTS_ALL 64
 
-/* STEP_CONFIRM READs the image to this offset of the extent's buffer, behind the key. A short part
- * is READ to behind the image. */
-#define CONFIRM_OFFSET 2048u
-#define PART_OFFSET (CONFIRM_OFFSET + OKV_BUCKET_SIZE_MAX)
-_Static_assert(OKV_KEY_MAX <= CONFIRM_OFFSET && PART_OFFSET < EXTENT_BUFFER_SIZE,
-               "room for a key and an image");
-
 /* Fills *result with an item and copies its value to `buffer`, unless it was READ there. `value` is
  * NULL for a head. OKV_OK, or OKV_ETOOSMALL with only the length. */
 static inline int item_deliver(const struct okv_entry *entry, const uint8_t *value, uint8_t *buffer,

@@ -17,6 +17,12 @@
 
 /* Each operation's own buffer for an extent; a longer extent goes elsewhere (get/extent.c). */
 #define EXTENT_BUFFER_SIZE 16384u
+/* In it STEP_PART READs the key to the start and a short part behind the image, which STEP_CONFIRM
+ * READs to between them. */
+#define CONFIRM_OFFSET 2048u
+#define PART_OFFSET (CONFIRM_OFFSET + OKV_BUCKET_SIZE_MAX)
+_Static_assert(OKV_KEY_MAX <= CONFIRM_OFFSET && PART_OFFSET < EXTENT_BUFFER_SIZE,
+               "room for a key and an image");
 /* A long extent is READ in pieces of this size. */
 #define EXTENT_PIECE_SIZE (256u << 10)
 
