@@ -53,7 +53,8 @@ struct runner {
     struct worker *workers; /* [target->threads] */
     uint32_t opened;        /* workers that have connections and a loop */
     atomic_bool stop;
-    bool is_loaded, is_removing;
+    bool is_loaded;
+    enum operation each;  /* of a phase that goes over records: get, put or delete */
     pthread_mutex_t lock; /* over `running` */
     pthread_cond_t ended;
     uint32_t running;
@@ -297,34 +298,14 @@ static double thread_cpu_ms(void)
     return (double)used.tv_sec * 1e3 + (double)used.tv_nsec / 1e6;
 }
 
-static bool next_look(void *user, struct loop_order *order)
-{
-    struct worker *worker = user;
-
-    if (worker->next_record == worker->end_record)
-        return false;
-    *order = (struct loop_order){.operation = OPERATION_GET, .record = worker->next_record++};
-    return true;
-}
-
-static bool next_load(void *user, struct loop_order *order)
-{
-    struct worker *worker = user;
-
-    if (worker->next_record == worker->end_record)
-        return false;
-    *order = (struct loop_order){.operation = OPERATION_PUT, .record = worker->next_record++};
-    return true;
-}
-
 /* How many records there are at most. */
 static uint64_t records_put(struct runner *runner)
 {
     return atomic_load(&runner->inserts.next);
 }
 
-/* The numbers come behind the records. */
-static bool next_removal(void *user, struct loop_order *order)
+/* The next record of the thread's share; the numbers come behind the records. */
+static bool next_of_share(void *user, struct loop_order *order)
 {
     struct worker *worker = user;
     uint64_t records = records_put(worker->runner), index = worker->next_record;
@@ -332,8 +313,9 @@ static bool next_removal(void *user, struct loop_order *order)
     if (index == worker->end_record)
         return false;
     worker->next_record++;
-    *order = (struct loop_order){
-        .operation = OPERATION_DELETE, .record = index % records, .is_number = index >= records};
+    *order = (struct loop_order){.operation = worker->runner->each,
+                                 .record = index % records,
+                                 .is_number = index >= records};
     return true;
 }
 
@@ -403,7 +385,7 @@ static void wait_workers(struct runner *runner, const char *label)
             until.tv_sec++;
         }
         int rc = pthread_cond_timedwait(&runner->ended, &runner->lock, &until);
-        if (interrupted() && !runner->is_removing)
+        if (interrupted() && runner->each != OPERATION_DELETE) /* not the removal */
             atomic_store_explicit(&runner->stop, true, memory_order_relaxed);
         if (rc == ETIMEDOUT && runner->options->progress)
             show_progress(runner, label, (double)(okv_clock_ns() - start_ns) / 1e9, &shown);
@@ -514,17 +496,18 @@ static void share_records(struct runner *runner, uint64_t count)
     }
 }
 
-/* Orders `next` for each record of the threads' shares. */
-static int run_records(struct runner *runner, const char *label, loop_next *next,
+/* Orders one operation for each record of the threads' shares. */
+static int run_records(struct runner *runner, const char *label, enum operation each,
                        struct phase *phase)
 {
+    runner->each = each;
     for (uint32_t i = 0; i < runner->opened; i++) {
         struct worker *worker = &runner->workers[i];
         worker->has_records = true;
-        worker->run = (struct loop_run_config){.next = next,
+        worker->run = (struct loop_run_config){.next = next_of_share,
                                                .user = worker,
                                                .depth = load_depth(runner),
-                                               .fails_once = next != next_load};
+                                               .fails_once = each != OPERATION_PUT};
     }
     return run_phase(runner, label, 0, phase);
 }
@@ -532,7 +515,7 @@ static int run_records(struct runner *runner, const char *label, loop_next *next
 int runner_look(struct runner *runner, bool *is_there, struct phase *phase)
 {
     share_records(runner, 1);
-    int rc = run_records(runner, "look", next_look, phase);
+    int rc = run_records(runner, "look", OPERATION_GET, phase);
     *is_there = rc == OKV_OK && phase->tally.key_bytes > 0; /* a get that found it */
     return rc;
 }
@@ -540,7 +523,7 @@ int runner_look(struct runner *runner, bool *is_there, struct phase *phase)
 int runner_load(struct runner *runner, struct phase *phase)
 {
     share_records(runner, runner->options->choice.records);
-    int rc = run_records(runner, "load", next_load, phase);
+    int rc = run_records(runner, "load", OPERATION_PUT, phase);
     runner->is_loaded = rc == OKV_OK && !interrupted();
     return rc;
 }
@@ -563,9 +546,8 @@ int runner_remove(struct runner *runner, struct phase *phase)
         share_what_was_loaded(runner);
     else
         share_records(runner, runner->options->mix[OPERATION_INCR] > 0 ? 2 * count : count);
-    runner->is_removing = true;
     atomic_store(&runner->stop, false); /* a phase before it may have failed */
-    return run_records(runner, "remove", next_removal, phase);
+    return run_records(runner, "remove", OPERATION_DELETE, phase);
 }
 
 int runner_run(struct runner *runner, const char *label, double seconds, uint64_t operations,
