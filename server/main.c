@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "server/config_options.h"
@@ -19,12 +18,12 @@
 #include "server/offline.h"
 #include "server/processors.h"
 #include "server/reload.h"
+#include "server/say.h"
 #include "server/store/region.h"
 #include "server/worker.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/base/nearest.h"
-#include "shared/base/size.h"
 #include "shared/format/wire.h"
 
 static void databases_close(struct okv_server *server)
@@ -71,41 +70,6 @@ static void clock_begin(struct okv_server *server)
         okv_store_set_clock(&server->databases[i].store, clock_ms, true);
 }
 
-static void report_found(struct okv_server *server, const struct okv_database *database)
-{
-    const struct okv_wal_found *found = &database->durable->found;
-
-    okv_log_say(
-        &server->log, found->is_unclean ? OKV_LOG_WARNING : OKV_LOG_NOTICE, "database",
-        "database %s: %llu items: %llu of a snapshot, and %llu records in %llu "
-        "segments, read in %.1f s%s",
-        database->config->name, (unsigned long long)atomic_load(&database->store.totals.items),
-        (unsigned long long)found->snapshot_items, (unsigned long long)found->records,
-        (unsigned long long)found->segments, (double)database->durable->found_ns / 1e9,
-        found->is_unclean ? "; it was not stopped, so changes that were not synced may be lost, "
-                            "and versions are raised"
-        : found->is_cut   ? "; the last batch was not whole and not answered, and is left out"
-                          : "");
-}
-
-static void warn_of_memory_only(struct okv_server *server, const struct okv_database *database)
-{
-    okv_log_say(&server->log, OKV_LOG_WARNING, "database",
-                "database %s: in memory only: its items will be gone when the server ends "
-                "(--data DIR keeps them)",
-                database->config->name);
-}
-
-static void report_lost(struct okv_server *server, struct okv_database *database)
-{
-    unsigned long long items = atomic_load(&database->store.totals.items);
-
-    if (!database->durable && items > 0)
-        okv_log_say(&server->log, OKV_LOG_WARNING, "database",
-                    "database %s: was in memory only; %llu items are gone", database->config->name,
-                    items);
-}
-
 static void wake_workers(void *user)
 {
     struct okv_server *server = user;
@@ -132,9 +96,9 @@ static int logs_start(struct okv_server *server, struct okv_diag *diag)
             return rc;
         }
         if (server->databases[i].durable)
-            report_found(server, &server->databases[i]);
+            okv_say_found(server, &server->databases[i]);
         else
-            warn_of_memory_only(server, &server->databases[i]);
+            okv_say_memory_only(server, &server->databases[i]);
     }
     return 0;
 }
@@ -227,74 +191,6 @@ static int workers_start(struct okv_server *server)
     return 0;
 }
 
-static const char *limit_text(int resource, char text[OKV_SIZE_TEXT])
-{
-    struct rlimit limit;
-
-    if (getrlimit(resource, &limit) || limit.rlim_cur == RLIM_INFINITY)
-        return "unlimited";
-    okv_size_format(limit.rlim_cur, text, OKV_SIZE_TEXT);
-    return text;
-}
-
-static void report_start(struct okv_server *server)
-{
-    const struct okv_config *config = &server->config;
-    char memory_text[OKV_SIZE_TEXT], locked_text[OKV_SIZE_TEXT];
-    struct rlimit files = {0};
-    uint64_t memory = 0;
-
-    for (unsigned i = 0; i < config->database_count; i++)
-        memory += config->databases[i].memory;
-    okv_size_format(memory, memory_text, sizeof memory_text);
-    getrlimit(RLIMIT_NOFILE, &files);
-    okv_log_say(&server->log, OKV_LOG_NOTICE, "server",
-                "version %s, pid %d, memory %s, databases %u, workers %u, max clients %u; limits: "
-                "descriptors %llu, locked memory %s",
-                OKV_VERSION, (int)getpid(), memory_text, config->database_count, config->workers,
-                config->max_clients, (unsigned long long)files.rlim_cur,
-                limit_text(RLIMIT_MEMLOCK, locked_text));
-}
-
-static void announce(struct okv_server *server)
-{
-    report_start(server);
-    for (unsigned i = 0; i < server->listener_count; i++)
-        okv_log_say(&server->log, OKV_LOG_NOTICE, "listener", "%s: %s", server->listeners[i]->where,
-                    server->listeners[i]->how);
-    if (server->config.is_reachable && !server->config.users)
-        okv_log_say(&server->log, OKV_LOG_WARNING, "listener",
-                    "open: whoever reaches it from another host can read, write and flush "
-                    "everything");
-    if (server->config.group[0])
-        okv_log_say(&server->log, OKV_LOG_NOTICE, "discovery", "announced as %s in group %s",
-                    server->config.name, server->config.group);
-    printf("ready");
-    for (unsigned i = 0; i < server->listener_count; i++)
-        printf(" %s", server->listeners[i]->where);
-    printf("\n");
-    fflush(stdout);
-}
-
-/* A line for the server, and one for each database. */
-static void report_status(struct okv_server *server)
-{
-    okv_log_say(&server->log, OKV_LOG_NOTICE, "server",
-                "status: pid %d, up %llu s, %llu clients of %u, %llu requests wait", (int)getpid(),
-                (unsigned long long)(okv_server_clock_ms(server) / 1000),
-                (unsigned long long)atomic_load(&server->stats.sessions),
-                server->config.max_clients,
-                (unsigned long long)atomic_load(&server->stats.requests_waiting));
-    for (unsigned i = 0; i < server->database_count; i++) {
-        const struct okv_database *database = &server->databases[i];
-        okv_log_say(&server->log, OKV_LOG_NOTICE, "database",
-                    "status: database %s: %llu items, %llu of %llu bytes", database->config->name,
-                    (unsigned long long)atomic_load(&database->store.totals.items),
-                    (unsigned long long)okv_heap_used(&database->store.heap),
-                    (unsigned long long)database->region.length);
-    }
-}
-
 /* Does what a signal asks for. True: the server is to end. */
 static bool take_signal(struct okv_acceptor *acceptor, int number)
 {
@@ -309,7 +205,7 @@ static bool take_signal(struct okv_acceptor *acceptor, int number)
         okv_acceptor_reload(acceptor);
         return false;
     case SIGUSR1:
-        report_status(server);
+        okv_say_status(server);
         return false;
     case OKV_SERVER_FAILED_SIGNAL: /* anybody may send it */
         return atomic_load(&server->failure) != 0;
@@ -362,20 +258,6 @@ static int failure_explain(const struct okv_server *server, struct okv_diag *dia
                         okv_error_text(failure));
 }
 
-/* A device may have room for fewer clients than --max-clients. That listener refuses the others. */
-static void warn_of_little_room(struct okv_server *server)
-{
-    for (unsigned i = 0; i < server->listener_count; i++) {
-        uint32_t room = okv_workers_room(server, i);
-        if (room >= server->config.max_clients)
-            continue;
-        okv_log_say(&server->log, OKV_LOG_WARNING, "listener",
-                    "%s: its device has room for %u clients, and --max-clients is %u: "
-                    "takes no more than that; more --workers or fewer --credits make room",
-                    server->listeners[i]->where, room, server->config.max_clients);
-    }
-}
-
 static int serve(struct okv_server *server, const sigset_t *signals, struct okv_diag *diag)
 {
     struct okv_acceptor acceptor;
@@ -392,7 +274,7 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
     if (rc) {
         okv_diag_set(diag, rc, "cannot start the announcer: %s", okv_error_text(rc));
     } else {
-        announce(server);
+        okv_say_ready(server);
         okv_metrics_set_ready(&server->metrics, true);
         okv_notify_send(&server->notify, "READY=1\nSTATUS=serving");
         wait_for_signal(&acceptor, signals);
@@ -431,13 +313,13 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     rc = workers_create(server, diag);
     if (rc)
         goto close_announcer;
-    warn_of_little_room(server);
+    okv_say_little_room(server);
     rc = logs_start(server, diag);
     if (rc == 0) {
         rc = serve(server, signals, diag);
         logs_stop(server, server->database_count);
         for (unsigned i = 0; i < server->database_count; i++)
-            report_lost(server, &server->databases[i]);
+            okv_say_lost(server, &server->databases[i]);
     }
     workers_destroy(server, server->config.workers);
 close_announcer:
