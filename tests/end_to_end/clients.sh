@@ -12,14 +12,6 @@ TEXT
 
 # shellcheck source=tests/support/programs.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
-checks=0 failures=0
-
-same() {
-    checks=$((checks + 1))
-    [ "$2" = "$3" ] && return
-    failures=$((failures + 1))
-    echo "WRONG $1: $2, not $3"
-}
 
 # one ARGUMENT...: okv on database one.
 one() { "$okv" -s "$socket" --database one "$@"; }

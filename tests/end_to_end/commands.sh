@@ -19,7 +19,6 @@ TEXT
 printf '#!/bin/sh\nexec "%s" -t 120s "$@"\n' "$okv" >"$scratch/okv"
 chmod +x "$scratch/okv"
 okv=$scratch/okv
-failures=0 checks=0
 tab=$(printf '\t')
 
 # expect STATUS OUTPUT COMMAND...: okv with this command ends so and prints this.
@@ -33,14 +32,6 @@ expect() {
         printf 'WRONG okv %s: status %s, printed: %s\n' "$*" $status "$printed"
         cat "$scratch/err"
     fi
-}
-
-# same WHAT A B: the two are equal.
-same() {
-    checks=$((checks + 1))
-    [ "$2" = "$3" ] && return
-    failures=$((failures + 1))
-    printf 'WRONG %s: %s and not %s\n' "$1" "$2" "$3"
 }
 
 help() {

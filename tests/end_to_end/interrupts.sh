@@ -15,17 +15,7 @@ TEXT
 . "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
 export OKV_SERVER=$socket
 count=20000
-failures=0 checks=0
 mkfifo "$scratch/fifo"
-
-# same WHAT A B: the two are equal.
-same() {
-    checks=$((checks + 1))
-    [ "$2" = "$3" ] && return
-    failures=$((failures + 1))
-    printf 'WRONG %s: %s and not %s\n' "$1" "$2" "$3"
-    tail -n 3 "$scratch/err" | sed 's/^/      | /'
-}
 
 # begin INPUT OUTPUT COMMAND...: runs beside the script, which bash keeps SIGINT from.
 begin() {

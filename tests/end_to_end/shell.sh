@@ -14,16 +14,6 @@ TEXT
 # shellcheck source=tests/support/programs.sh
 . "$here/../support/programs.sh"
 export OKV_SERVER=$socket
-failures=0 checks=0
-
-# same WHAT A B: the two are equal.
-same() {
-    checks=$((checks + 1))
-    [ "$2" = "$3" ] && return
-    failures=$((failures + 1))
-    printf 'WRONG %s: %s and not %s\n' "$1" "$2" "$3"
-    tail -n 3 "$scratch/err" | sed 's/^/      | /'
-}
 
 # script STATUS OUTPUT [OPTION...]: a shell with standard input ends so and prints this.
 script() {

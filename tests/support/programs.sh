@@ -29,6 +29,17 @@ programs_end() {
 }
 trap programs_end EXIT
 
+# What `same` has counted.
+checks=0 failures=0
+# same WHAT A B: the two are equal. Else it says so, with what was written last to $scratch/err.
+same() {
+    checks=$((checks + 1))
+    [ "$2" = "$3" ] && return
+    failures=$((failures + 1))
+    printf 'WRONG %s: %s and not %s\n' "$1" "$2" "$3"
+    [ ! -e "$scratch/err" ] || tail -n 3 "$scratch/err" | sed 's/^/      | /'
+}
+
 # try_server URI [ARGUMENT...]: a server that is ready; its process is the last of `servers`. False: it is not, and
 # $scratch/log says why. With $OKV_TEST_DATA it has a log of its own, unless the arguments name one, and
 # $OKV_TEST_SYNC says when that syncs.
