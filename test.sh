@@ -11,16 +11,15 @@ Builds okv and runs its tests, on a Debian or Ubuntu machine, as root or with su
 on two cores when the packages are there:
 
   release   gcc, warnings as errors: layers, clang-format and shellcheck over the tree, installation,
-            the Python package, what the programs say and, in one QEMU guest with real soft-RoCE, the transport list,
-            operations, hostile verbs, restarts, and a test of the battery in short; over libfabric and TCP, the
-            transport list
+            the Python package, the scripts that run the programs, the library over libfabric and, in one
+            QEMU guest with real soft-RoCE, the transport list, operations, hostile verbs, restarts, and a
+            test of the battery in short
   asan      AddressSanitizer and UndefinedBehaviorSanitizer: unit tests, the library and the server
             over shared memory, and the transport list over libfabric
   tsan      ThreadSanitizer: the programs with threads
 
   --full    also, in an hour:
-            - all programs in release and under both, and those that take long; over libfabric in
-              release
+            - every test in release, and all but those of the guest under both sanitizers
             - a build with clang, and the one that users install, optimised as a whole
             - fuzz: clang with libFuzzer, a fixed number of random inputs for each target
             - all tests of the guest, with the battery and each call of okv made to fail there

@@ -9,8 +9,8 @@
  *   - An image is built and sealed in private memory, then copied over the old one.
  *   - New extents are written first, then overflow pages, then the primary page.
  *   - Extents never change. Unused extents and pages are freed after the primary page was written:
- *     until then it leads readers to them. So a reader who finds one reference and one version of
- * the bucket before and after has read bytes of that extent alone.
+ *     until then it leads readers to them. So a reader of a part who finds one reference and one
+ *     version of the bucket before and after has read bytes of that extent alone.
  *   - All space is allocated before anything is published. Without space, what was allocated is
  *     freed and the bucket stays as it was.
  */
