@@ -19,7 +19,7 @@ on two cores when the packages are there:
   tsan      ThreadSanitizer: the programs with threads
 
   --full    also, in an hour:
-            - every test in release, and all but those of the guest under both sanitizers
+            - every test in release, and those of programs under both sanitizers
             - a build with clang, and the one that users install, optimised as a whole
             - fuzz: clang with libFuzzer, a fixed number of random inputs for each target
             - all tests of the guest, with the battery and each call of okv made to fail there

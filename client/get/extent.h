@@ -9,8 +9,9 @@
 int extent_begin(okv *handle, struct operation *operation, const struct okv_entry *reference);
 /* Prepares a READ of the key at the start of the extent, into the operation's buffer. */
 void extent_begin_key(struct operation *operation, const struct okv_entry *reference);
-/* Prepares READs of the key, if the extent has it, to the operation's buffer, and of the wanted part
- * of the value to the caller's, the operation's or a bounce buffer. Fails as bounce_acquire(). */
+/* Prepares READs of the key, if the extent has it, to the operation's buffer, and of the wanted
+ * part of the value to the caller's, the operation's or a bounce buffer. Fails as bounce_acquire().
+ */
 int extent_begin_part(okv *handle, struct operation *operation, const struct okv_entry *reference);
 /* Adds READs of the next pieces to the batch. OKV_EAGAIN: no room. */
 int extent_post(okv *handle, struct operation *operation);
