@@ -49,30 +49,44 @@ static bool is_loopback(const char *host)
 static bool is_reachable(const struct okv_uri *uri)
 {
     return uri->scheme == OKV_SCHEME_RDMA ||
-           (uri->scheme == OKV_SCHEME_OFI && !is_loopback(uri->host));
+           (uri->scheme != OKV_SCHEME_LOCAL && uri->host[0] && !is_loopback(uri->host));
+}
+
+/* The place of the next URI in the configuration, among those of its kind; NULL: there are too many.
+ */
+static struct okv_uri *add_listen(struct okv_config *config, const struct okv_uri *uri)
+{
+    bool is_resp = uri->scheme == OKV_SCHEME_RESP;
+
+    if (is_resp && config->resp_count < OKV_RESP_LISTENERS_MAX)
+        return memcpy(&config->resp[config->resp_count++], uri, sizeof *uri);
+    if (!is_resp && config->listen_count < OKV_LISTENERS_MAX)
+        return memcpy(&config->listen[config->listen_count++], uri, sizeof *uri);
+    return NULL;
 }
 
 static void parse_listen(struct parsing *parsing, const char *text, struct okv_settings *settings)
 {
-    struct okv_config *config = parsing->config;
+    struct okv_uri uri;
     struct okv_diag diag;
 
-    if (config->listen_count == OKV_LISTENERS_MAX)
-        okv_config_error(settings, "--listen: at most %d URIs", OKV_LISTENERS_MAX);
-    else if (okv_uri_parse(text, &config->listen[config->listen_count], &diag))
+    if (okv_uri_parse(text, &uri, &diag))
         okv_config_error(settings, "--listen %s: %s", text, diag.text);
-    else if (config->listen[config->listen_count].name[0])
+    else if (uri.name[0])
         okv_config_error(settings,
                          "--listen %s: this is for clients; name an address, and the server with "
                          "--announce --name",
                          text);
-    else if (config->listen[config->listen_count].source[0])
+    else if (uri.source[0])
         okv_config_error(settings, "--listen %s: 'source' is for clients; name the address itself",
                          text);
-    else if (config->listen[config->listen_count].database[0])
+    else if (uri.database[0])
         okv_config_error(settings,
                          "--listen %s: 'database' is for clients; make one with --database", text);
-    else if (is_reachable(&config->listen[config->listen_count++]))
+    else if (!add_listen(parsing->config, &uri))
+        okv_config_error(settings, "--listen: at most %d URIs, and %d of resp://",
+                         OKV_LISTENERS_MAX, OKV_RESP_LISTENERS_MAX);
+    else if (is_reachable(&uri))
         parsing->reachable = text;
 }
 
@@ -381,7 +395,7 @@ static void check(struct parsing *parsing, struct okv_settings *settings)
     okv_config_add_databases(config, &parsing->databases, settings);
     check_sync(parsing, settings);
     check_restore(config, settings);
-    if (config->listen_count == 0)
+    if (config->listen_count + config->resp_count == 0)
         default_listen(config);
 }
 

@@ -12,6 +12,7 @@
 #include "shared/base/uri.h"
 
 #define OKV_LISTENERS_MAX 16
+#define OKV_RESP_LISTENERS_MAX 8
 #define OKV_WORKERS_MAX 64
 #define OKV_CLIENTS_MAX 10000
 #define OKV_CLIENTS_HALF UINT32_MAX
@@ -34,6 +35,8 @@ struct okv_database_config {
 struct okv_config {
     struct okv_uri listen[OKV_LISTENERS_MAX];
     unsigned listen_count;
+    struct okv_uri resp[OKV_RESP_LISTENERS_MAX]; /* those for clients of Redis */
+    unsigned resp_count;
     bool is_reachable;                /* other hosts reach a listener */
     bool is_open;                     /* and whoever does may do everything */
     struct okv_database_config table; /* what --database does not say */

@@ -15,10 +15,11 @@
  * message, of its rings; over ofi:// two connections, with net and tcp. */
 #define OF_LOCAL_CLIENT 4u
 #define OF_OFI_CLIENT 2u
+#define OF_RESP_CLIENT 1u
 
 static unsigned of_client(const struct okv_config *config)
 {
-    unsigned most = 0;
+    unsigned most = config->resp_count ? OF_RESP_CLIENT : 0;
 
     for (unsigned i = 0; i < config->listen_count; i++) {
         enum okv_scheme scheme = config->listen[i].scheme;
@@ -32,7 +33,7 @@ static unsigned of_client(const struct okv_config *config)
 
 static uint64_t without_clients(const struct okv_config *config)
 {
-    uint64_t sum = OF_PROCESS;
+    uint64_t sum = OF_PROCESS + config->resp_count;
 
     for (unsigned i = 0; i < config->listen_count; i++) {
         sum += OF_LISTENER + (uint64_t)config->workers * OF_WORKER;

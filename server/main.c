@@ -147,6 +147,24 @@ static int listeners_open(struct okv_server *server, struct okv_diag *diag)
     return 0;
 }
 
+static int doors_open(struct okv_server *server, struct okv_diag *diag)
+{
+    int rc = listeners_open(server, diag);
+
+    if (rc)
+        return rc;
+    rc = okv_resp_door_open(server, diag);
+    if (rc)
+        listeners_close(server);
+    return rc;
+}
+
+static void doors_close(struct okv_server *server)
+{
+    okv_resp_door_close(&server->resp_door);
+    listeners_close(server);
+}
+
 static void workers_destroy(struct okv_server *server, unsigned count)
 {
     while (count-- > 0)
@@ -304,12 +322,12 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     rc = okv_admission_init(&server->admission, &limits);
     if (rc)
         goto close_authority;
-    rc = listeners_open(server, diag);
+    rc = doors_open(server, diag);
     if (rc)
         goto fini_admission;
     rc = okv_announcer_open(server, diag);
     if (rc)
-        goto close_listeners;
+        goto close_doors;
     rc = workers_create(server, diag);
     if (rc)
         goto close_announcer;
@@ -324,8 +342,8 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     workers_destroy(server, server->config.workers);
 close_announcer:
     okv_announcer_close(&server->announcer);
-close_listeners:
-    listeners_close(server);
+close_doors:
+    doors_close(server);
 fini_admission:
     okv_admission_fini(&server->admission);
 close_authority:

@@ -6,7 +6,7 @@
  *   announcer answers clients that look for servers (net/announcer.c)
  *   workers   drive their endpoints and serve their sessions (worker.c)
  *
- * Folders include each other in one direction: net, session, command, store. All but store also
+ * Folders include each other in one direction: net, session or resp, command, store. All but store also
  * include server.h, stats.h, log.h and housekeeping.h; net includes database.h, too. server.h
  * itself includes the headers of net/ and session/ whose state all threads share.
  */
@@ -23,6 +23,7 @@
 #include "server/metrics.h"
 #include "server/net/admission.h"
 #include "server/net/announcer.h"
+#include "server/resp/door.h"
 #include "server/service/notify.h"
 #include "server/session/registry.h"
 #include "server/stats.h"
@@ -51,6 +52,7 @@ struct okv_server {
 
     unsigned listener_count;
     struct okv_listener *listeners[OKV_LISTENERS_MAX];
+    struct okv_resp_door resp_door;
     struct okv_announcer announcer;
     struct okv_worker *workers;     /* config.workers */
     atomic_bool housekeeper_sleeps; /* the first worker sleeps, perhaps for ever */

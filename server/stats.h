@@ -94,6 +94,10 @@ struct okv_server;
     X(discovery_answers, "discovery queries answered")                                         \
     X(discovery_limited, "discovery queries not answered: too many at once")                   \
     X(discovery_malformed, "datagrams to the discovery group that are no query of okv")        \
+    X(resp_clients_total, "clients of Redis accepted since the start")                         \
+    X(resp_commands, "commands of these")                                                      \
+    X(resp_hits, "of these, gets that found their key")                                        \
+    X(resp_misses, "of these, gets whose key was not there")                                   \
     X(heartbeats, "heartbeats of clients that were silent")                                    \
     X(sleeps, "times a worker went to sleep")
 
@@ -101,7 +105,8 @@ struct okv_server;
 #define OKV_STATS_NOW_LIST(X)                                \
     X(sessions, "clients connected")                         \
     X(credits_granted, "requests they may have outstanding") \
-    X(requests_waiting, "requests that wait to be served")
+    X(requests_waiting, "requests that wait to be served")   \
+    X(resp_clients, "clients of Redis connected")
 
 /* Any thread may add and read. */
 struct okv_counts {

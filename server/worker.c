@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "server/processors.h"
+#include "server/resp/resp.h"
 #include "server/session/dispatch.h"
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
@@ -98,6 +99,8 @@ static void scan_sessions(struct okv_worker *worker)
 
     if (!is_scan && !is_tick && !has_unwanted)
         return;
+    if (is_scan && !is_late && !worker->has_more)
+        okv_resp_scan(&worker->resp, now_ns);
     TAILQ_FOREACH(session, &worker->sessions.all, in_all)
     {
         okv_session_end_unwanted(&worker->sessions, session);
@@ -138,6 +141,7 @@ static unsigned pass(struct okv_worker *worker)
     unsigned done = poll_endpoints(worker);
     done += okv_sessions_run_held(&worker->sessions);
     done += okv_sessions_run_ready(&worker->sessions);
+    done += okv_resp_poll(&worker->resp, &worker->sessions.is_held_up);
     scan_sessions(worker);
     while ((session = TAILQ_FIRST(&worker->sessions.unflushed)))
         okv_sessions_flush(&worker->sessions, session);
@@ -170,7 +174,7 @@ static int sleep_ms(struct okv_worker *worker, int longest)
 {
     if (worker->sessions.is_held_up)
         longest = shorter(longest, HELD_UP_MS);
-    if (!TAILQ_EMPTY(&worker->sessions.all)) {
+    if (!TAILQ_EMPTY(&worker->sessions.all) || !TAILQ_EMPTY(&worker->resp.all)) {
         longest = shorter(longest, okv_clock_ms_until(worker->scan_ns));
         longest = shorter(longest, okv_clock_ms_until(worker->tick_ns));
     }
@@ -205,7 +209,7 @@ static bool has_woken(const struct pollfd *fds, unsigned endpoints)
 
 static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
 {
-    struct pollfd fds[OKV_LISTENERS_MAX + 1];
+    struct pollfd fds[OKV_LISTENERS_MAX + 2];
     unsigned count = worker->server->listener_count;
 
     for (unsigned i = 0; i < count; i++) {
@@ -215,6 +219,7 @@ static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
             okv_server_fail(worker->server, i, rc);
         fds[i] = (struct pollfd){.fd = endpoint->fd, .events = POLLIN};
     }
+    fds[count++] = (struct pollfd){.fd = worker->resp.epoll_fd, .events = POLLIN};
     fds[count] = (struct pollfd){.fd = worker->wake_fd, .events = POLLIN};
     if (pass(worker) > 0)
         return;
@@ -234,7 +239,9 @@ static uint64_t spin_ns(const struct okv_worker *worker)
 {
     uint64_t ns = (uint64_t)worker->server->config.spin_us * 1000u;
 
-    return TAILQ_EMPTY(&worker->sessions.holding) ? ns : SPINS_FOR_BATCH * ns;
+    bool holds = !TAILQ_EMPTY(&worker->sessions.holding) || !TAILQ_EMPTY(&worker->resp.holding);
+
+    return holds ? SPINS_FOR_BATCH * ns : ns;
 }
 
 /* Serves what has come. When nothing has, polls for a while, then sleeps. */
@@ -267,6 +274,7 @@ static void *serve_all(void *user)
     okv_processors_take(&server->config.worker_cpus, (unsigned)(worker - server->workers));
     while (!atomic_load(&server->stopping))
         progress(worker, -1);
+    okv_resp_end_all(&worker->resp);
     const struct okv_shutdown shutdown = shutdown_of(worker);
     worker->end_ns = okv_shutdown_run(&shutdown);
     return NULL;
@@ -329,10 +337,19 @@ int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct
                           "files (ulimit -n)");
         goto fini_sessions;
     }
+    rc = okv_resp_init(&worker->resp, server, (unsigned)(worker - server->workers),
+                       worker->sessions.executors);
+    if (rc) {
+        okv_diag_set(diag, rc, "no descriptor for a worker: raise the limit on open files "
+                               "(ulimit -n)");
+        goto close_wake;
+    }
     rc = create_endpoints(worker, diag);
     if (rc)
-        goto close_wake;
+        goto fini_resp;
     return 0;
+fini_resp:
+    okv_resp_fini(&worker->resp);
 close_wake:
     close(worker->wake_fd);
 fini_sessions:
@@ -347,6 +364,7 @@ void okv_worker_fini(struct okv_worker *worker)
 
     okv_shutdown_end_late(&shutdown, worker->end_ns);
     destroy_endpoints(worker);
+    okv_resp_fini(&worker->resp);
     close(worker->wake_fd);
     okv_sessions_fini(&worker->sessions);
 }

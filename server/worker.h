@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "server/resp/client.h"
 #include "server/server.h"
 #include "server/session/sessions.h"
 
@@ -14,6 +15,7 @@ struct okv_worker {
     struct okv_endpoint
         *endpoints[OKV_LISTENERS_MAX]; /* one per listener, used by this worker only */
     struct okv_sessions sessions;
+    struct okv_resp resp;
 
     /* since when passes have found nothing to do; 0: the last one found something */
     uint64_t idle_ns;

@@ -88,24 +88,16 @@ static inline uint64_t scan_class_end(const struct scan *scan)
     return UINT64_C(1) << scan_width(scan);
 }
 
-static inline uint64_t scan_bits_reversed(uint64_t bits)
-{
-    bits = (bits >> 1 & UINT64_C(0x5555555555555555)) | (bits & UINT64_C(0x5555555555555555)) << 1;
-    bits = (bits >> 2 & UINT64_C(0x3333333333333333)) | (bits & UINT64_C(0x3333333333333333)) << 2;
-    bits = (bits >> 4 & UINT64_C(0x0f0f0f0f0f0f0f0f)) | (bits & UINT64_C(0x0f0f0f0f0f0f0f0f)) << 4;
-    return __builtin_bswap64(bits);
-}
-
 /* The position of a hash within its class. */
 static inline uint64_t scan_position_of(const struct scan *scan, uint64_t hash)
 {
-    return scan_bits_reversed(hash >> scan->level << (64 - scan_width(scan)));
+    return okv_bits_reversed(hash >> scan->level << (64 - scan_width(scan)));
 }
 
 /* A hash at the point of the scan. */
 static inline uint64_t scan_hash(const struct scan *scan)
 {
-    uint64_t further = scan_bits_reversed(scan->position) >> (64 - scan_width(scan));
+    uint64_t further = okv_bits_reversed(scan->position) >> (64 - scan_width(scan));
 
     return further << scan->level | scan->class_index;
 }

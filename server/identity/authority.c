@@ -13,6 +13,7 @@ int okv_authority_init(struct okv_authority *authority, const char *path,
 {
     *authority =
         (struct okv_authority){.path = path, .databases = databases, .database_count = count};
+    pthread_mutex_init(&authority->lock, NULL);
     if (okv_user_key_create(&authority->secret) || okv_user_key_create(&authority->dummy) ||
         okv_used_cookies_init(&authority->used, OKV_USERS_MAX)) {
         okv_authority_fini(authority);
@@ -31,6 +32,7 @@ void okv_authority_fini(struct okv_authority *authority)
     okv_used_cookies_fini(&authority->used);
     okv_user_key_destroy(authority->dummy);
     okv_user_key_destroy(authority->secret);
+    pthread_mutex_destroy(&authority->lock);
     *authority = (struct okv_authority){0};
 }
 
@@ -45,9 +47,31 @@ int okv_authority_reload(struct okv_authority *authority, struct okv_diag *diag)
         return rc;
     okv_used_cookies_renumber(&authority->used, before,
                               okv_users_compare(users, authority->users, before));
-    okv_users_destroy(authority->users);
+    pthread_mutex_lock(&authority->lock);
+    struct okv_users *before_it = authority->users;
     authority->users = users;
+    pthread_mutex_unlock(&authority->lock);
+    okv_users_destroy(before_it);
     return 0;
+}
+
+bool okv_authority_log_in(struct okv_authority *authority, const char *user,
+                          const uint8_t *password, size_t length, struct okv_login_grant *out)
+{
+    pthread_mutex_lock(&authority->lock);
+    bool is_in = okv_users_log_in(authority->users, user, password, length, out);
+    pthread_mutex_unlock(&authority->lock);
+    return is_in;
+}
+
+void okv_authority_rights(struct okv_authority *authority, const char *user,
+                          const uint8_t fingerprint[OKV_FINGERPRINT_SIZE],
+                          uint8_t rights[OKV_DATABASES_MAX])
+{
+    pthread_mutex_lock(&authority->lock);
+    for (unsigned i = 0; i < OKV_DATABASES_MAX; i++)
+        rights[i] = okv_users_rights(authority->users, user, fingerprint, i);
+    pthread_mutex_unlock(&authority->lock);
 }
 
 /* From 1, so that each has one before it. */

@@ -1,12 +1,13 @@
 /*
  * Who a hello comes from. The first hello gets a cookie, for which nothing is kept; the second one
  * has a proof made with it. A cookie is good in the slot of time that it was made in and in the
- * next one, that is for 10 to 20 s, and once. For one thread after okv_authority_init();
- * okv_identity_init() comes before it.
+ * next one, that is for 10 to 20 s, and once. For one thread after okv_authority_init(), but for
+ * the last two calls; okv_identity_init() comes before it.
  */
 #ifndef OKV_SERVER_IDENTITY_AUTHORITY_H
 #define OKV_SERVER_IDENTITY_AUTHORITY_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,7 @@ struct okv_authority {
     const char *path;             /* of the users file; borrowed */
     const char *const *databases; /* names by index; borrowed */
     unsigned database_count;
+    pthread_mutex_t lock;        /* with it `users` changes, and other threads read it */
     struct okv_users *users;     /* until the next reload */
     struct okv_user_key *secret; /* of the cookies */
     struct okv_user_key *dummy;  /* of users that do not exist */
@@ -72,5 +74,13 @@ void okv_authority_challenge(const struct okv_authority *authority,
 enum okv_verdict okv_authority_decide(struct okv_authority *authority,
                                       const struct okv_claimant *claimant, uint64_t now_ns,
                                       struct okv_identity *out, uint8_t cookie[OKV_COOKIE_SIZE]);
+
+/* For clients without hello, who give a user and a password: okv_users_log_in(). Any thread. */
+bool okv_authority_log_in(struct okv_authority *authority, const char *user,
+                          const uint8_t *password, size_t length, struct okv_login_grant *out);
+/* The rights that a user has now with this key, by database. Any thread. */
+void okv_authority_rights(struct okv_authority *authority, const char *user,
+                          const uint8_t fingerprint[OKV_FINGERPRINT_SIZE],
+                          uint8_t rights[OKV_DATABASES_MAX]);
 
 #endif

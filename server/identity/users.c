@@ -76,3 +76,36 @@ uint8_t okv_users_rights(const struct okv_users *users, const char *name,
     }
     return 0;
 }
+
+static bool has_password(const struct okv_user_key *key, const uint8_t *password, size_t length)
+{
+    char text[OKV_PASSWORD_TEXT];
+
+    okv_user_key_password(key, text);
+    bool is_it =
+        length == sizeof text - 1 && sodium_memcmp(text, password, sizeof text - 1) == 0;
+    sodium_memzero(text, sizeof text);
+    return is_it;
+}
+
+bool okv_users_log_in(const struct okv_users *users, const char *name, const uint8_t *password,
+                      size_t length, struct okv_login_grant *out)
+{
+    unsigned tried = 0;
+    bool is_in = false;
+
+    for (unsigned i = 0; i < users->key_count; i++) {
+        const struct okv_user *user = &users->list[users->held[i].user];
+        if (strcmp(user->name, name) != 0)
+            continue;
+        tried++;
+        if (!has_password(&users->keys[i], password, length))
+            continue;
+        is_in = true;
+        memcpy(out->fingerprint, users->held[i].fingerprint, sizeof out->fingerprint);
+        memcpy(out->rights, user->rights, sizeof out->rights);
+    }
+    while (tried++ < OKV_USERS_KEYS && users->key_count > 0)
+        has_password(&users->keys[0], password, length);
+    return is_in;
+}

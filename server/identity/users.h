@@ -54,4 +54,13 @@ const struct okv_user *okv_users_next(const struct okv_users *users, uint32_t ke
 uint8_t okv_users_rights(const struct okv_users *users, const char *name,
                          const uint8_t fingerprint[OKV_FINGERPRINT_SIZE], unsigned database);
 
+/* What a user gets who gave the password of one of its keys. */
+struct okv_login_grant {
+    uint8_t fingerprint[OKV_FINGERPRINT_SIZE]; /* of the key */
+    uint8_t rights[OKV_DATABASES_MAX];
+};
+/* Takes the time of OKV_USERS_KEYS keys, whoever it is. */
+bool okv_users_log_in(const struct okv_users *users, const char *name, const uint8_t *password,
+                      size_t length, struct okv_login_grant *out);
+
 #endif

@@ -402,18 +402,23 @@ static void *accept_all(void *user)
 {
     struct okv_acceptor *acceptor = user;
     struct okv_server *server = acceptor->server;
-    struct pollfd fds[OKV_LISTENERS_MAX + 1];
-    unsigned count = server->listener_count;
+    struct pollfd fds[OKV_LISTENERS_MAX + OKV_RESP_LISTENERS_MAX + 1];
+    unsigned own = server->listener_count, count = own + server->resp_door.count;
 
-    for (unsigned i = 0; i < count; i++)
+    for (unsigned i = 0; i < own; i++)
         fds[i] = (struct pollfd){.fd = server->listeners[i]->fd, .events = POLLIN};
+    for (unsigned i = own; i < count; i++)
+        fds[i] = (struct pollfd){.fd = server->resp_door.listeners[i - own].fd, .events = POLLIN};
     fds[count] = (struct pollfd){.fd = server->acceptor_fd, .events = POLLIN};
     for (;;) {
         poll(fds, count + 1, reload_wait_ms(acceptor));
         if (fds[count].revents && !obey(acceptor))
             return NULL;
         reload_when_due(acceptor);
-        for (unsigned i = 0; i < count; i++) {
+        for (unsigned i = own; i < count; i++)
+            if (fds[i].revents)
+                okv_resp_door_admit(server, i - own);
+        for (unsigned i = 0; i < own; i++) {
             int rc = fds[i].revents ? answer_some(acceptor, i) : 0;
             if (rc < 0) {
                 okv_server_fail(server, i, rc);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/resp/resp.h"
 #include "server/session/registry.h"
 #include "server/worker.h"
 #include "shared/base/error.h"
@@ -83,6 +84,8 @@ static unsigned rights_of(const struct okv_session *session, const void *user)
 /* Ends the sessions that have no rights left. */
 static void apply(struct okv_server *server)
 {
+    for (unsigned i = 0; i < server->config.workers; i++)
+        okv_resp_recheck(&server->workers[i].resp);
     if (!okv_registry_set_rights(&server->registry, rights_of, server->authority.users))
         return;
     for (unsigned i = 0; i < server->config.workers; i++)

@@ -376,6 +376,34 @@ static int append(struct okv_store *store, struct okv_store_work *work,
     return rc;
 }
 
+static int modify(struct okv_store *store, struct okv_store_work *work,
+                  const struct okv_store_write *write, struct target *target,
+                  struct okv_store_outcome *outcome)
+{
+    const struct okv_entry *current = target->current;
+    struct okv_store_now now = {0};
+    struct okv_store_next next = {0};
+    uint64_t ignored;
+
+    if (current)
+        now = (struct okv_store_now){current->value, current->value_length, current->version,
+                                     current->expiry_ms};
+    int rc = write->decide(write->user, current ? &now : NULL, &next);
+    if (rc == OKV_STORE_REMOVE)
+        return current ? replace(store, work, write, target, NULL, &ignored) : OKV_ENOTFOUND;
+    if (rc)
+        return rc;
+    outcome->length = next.value_length;
+    if (next.value_length > store->max_value)
+        return OKV_EVALUESIZE;
+    struct okv_entry entry =
+        current && next.value == now.value
+            ? *current
+            : entry_of_value(write->key, write->key_length, next.value, next.value_length);
+    entry.expiry_ms = next.expiry_ms;
+    return replace(store, work, write, target, &entry, &outcome->version);
+}
+
 /* ---- the calls ---- */
 
 static int make_once(change *make, struct okv_store *store, struct okv_store_work *work,
@@ -398,8 +426,8 @@ static int make_with_room(change *make, struct okv_store *store, struct okv_stor
                           const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
     struct okv_store_effort effort = OKV_STORE_EFFORT;
-    uint64_t size = (uint64_t)write->key_length + write->value_length;
     int rc = make_once(make, store, work, write, outcome);
+    uint64_t size = write->key_length + (write->decide ? outcome->length : write->value_length);
     bool goes_on = true;
 
     while (rc == OKV_EFULL && goes_on) {
@@ -442,6 +470,14 @@ int okv_store_touch(struct okv_store *store, struct okv_store_work *work,
                     const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
     return make_with_room(touch, store, work, write, outcome);
+}
+
+int okv_store_modify(struct okv_store *store, struct okv_store_work *work,
+                     const struct okv_store_write *write, struct okv_store_outcome *outcome)
+{
+    int rc = make_with_room(modify, store, work, write, outcome);
+
+    return rc == OKV_STORE_KEEP ? 0 : rc;
 }
 
 int okv_store_delete(struct okv_store *store, struct okv_store_work *work,

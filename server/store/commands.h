@@ -9,6 +9,29 @@
 
 struct okv_store_long_value;
 
+/* An item, for a caller that looks at it while its bucket is locked. */
+struct okv_store_now {
+    const uint8_t *value;
+    uint32_t value_length;
+    uint64_t version;
+    uint64_t expiry_ms; /* 0: never */
+};
+
+/* What it becomes. A value that is okv_store_now.value stays where it is. */
+struct okv_store_next {
+    const void *value;
+    uint32_t value_length;
+    uint64_t expiry_ms;
+};
+
+/* Decides what becomes of an item, or of the key when `now` is NULL, while its bucket is locked:
+ * sets *next and returns 0, or OKV_STORE_REMOVE, OKV_STORE_KEEP or a negative code. May be called
+ * again for the same change, with another item. */
+typedef int okv_store_decide(void *user, const struct okv_store_now *now,
+                             struct okv_store_next *next);
+#define OKV_STORE_KEEP 3
+#define OKV_STORE_REMOVE 4
+
 /* What to write, and under which condition. */
 struct okv_store_write {
     const void *key;
@@ -24,12 +47,14 @@ struct okv_store_write {
     int64_t delta;    /* incr */
     void *room;       /* touch: where the value goes, too; or NULL */
     uint32_t room_size;
+    okv_store_decide *decide; /* modify */
+    void *user;               /* of decide */
 };
 
 struct okv_store_outcome {
     uint64_t version; /* the new one; with OKV_ECONFLICT and OKV_EEXISTS the current one; else 0 */
     int64_t number;   /* incr: the sum */
-    uint64_t length;  /* append: of the whole value; touch with `room`: of the value */
+    uint64_t length;  /* append, modify: of the whole value; touch with `room`: of the value */
 };
 
 /* Not an error: the change is long (long_value.h). */
@@ -66,6 +91,12 @@ int okv_store_incr(struct okv_store *store, struct okv_store_work *work,
  * OKV_EBUCKETFULL: its entry grew and there is no room. */
 int okv_store_touch(struct okv_store *store, struct okv_store_work *work,
                     const struct okv_store_write *write, struct okv_store_outcome *outcome);
+/* Makes of an item what write->decide() says, at once for all readers and writers. The item that it
+ * sees is the newest one, which in a durable store may wait for the log. Also what decide()
+ * returned, but 0 for OKV_STORE_KEEP, which leaves `outcome` as zeros, and OKV_ENOTFOUND for
+ * OKV_STORE_REMOVE without an item. */
+int okv_store_modify(struct okv_store *store, struct okv_store_work *work,
+                     const struct okv_store_write *write, struct okv_store_outcome *outcome);
 /* Removes a key; needs no room. OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECONFLICT, OKV_ECORRUPT. */
 int okv_store_delete(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome);

@@ -208,9 +208,8 @@ static int find_published(const struct okv_table *table, uint64_t bucket, uint64
     return OKV_ENOTFOUND;
 }
 
-int okv_store_get(struct okv_store *store, struct okv_store_work *work, const void *key,
-                  uint32_t key_length, void *buffer, uint32_t size, uint32_t *length,
-                  uint64_t *version)
+int okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
+                   uint32_t key_length, okv_store_visit *visit, void *user)
 {
     if (key_length == 0 || key_length > OKV_KEY_MAX)
         return OKV_EKEYSIZE;
@@ -222,17 +221,42 @@ int okv_store_get(struct okv_store *store, struct okv_store_work *work, const vo
     int rc = find_published(&store->table, bucket, hash, key, key_length, &entry, &pages);
     if (!rc && okv_entry_is_expired(&entry, atomic_load(&store->clock_ms)))
         rc = OKV_ENOTFOUND;
-    if (rc)
-        goto unlock;
-    *length = entry.value_length;
-    *version = entry.version;
-    if (entry.value_length > size)
-        rc = OKV_ETOOSMALL;
-    else if (entry.value_length)
-        memcpy(buffer, entry.value, entry.value_length);
-unlock:
+    if (!rc) {
+        const struct okv_store_now now = {entry.value, entry.value_length, entry.version,
+                                          entry.expiry_ms};
+        rc = visit(user, &now);
+    }
     okv_store_unlock(store, bucket);
     if (work)
         work->loaded_pages += pages;
     return rc;
+}
+
+struct copy {
+    void *buffer;
+    uint32_t size;
+    uint32_t *length;
+    uint64_t *version;
+};
+
+static int copy_value(void *user, const struct okv_store_now *now)
+{
+    const struct copy *copy = user;
+
+    *copy->length = now->value_length;
+    *copy->version = now->version;
+    if (now->value_length > copy->size)
+        return OKV_ETOOSMALL;
+    if (now->value_length)
+        memcpy(copy->buffer, now->value, now->value_length);
+    return 0;
+}
+
+int okv_store_get(struct okv_store *store, struct okv_store_work *work, const void *key,
+                  uint32_t key_length, void *buffer, uint32_t size, uint32_t *length,
+                  uint64_t *version)
+{
+    struct copy copy = {buffer, size, length, version};
+
+    return okv_store_look(store, work, key, key_length, copy_value, &copy);
 }

@@ -10,6 +10,7 @@
 #define RDMA_PREFIX "rdma://"
 #define OFI_PREFIX "ofi://"
 #define LOCAL_PREFIX "local://"
+#define RESP_PREFIX "resp://"
 #define RDMA_EXAMPLE "rdma://10.0.0.1:7471"
 #define OFI_EXAMPLE "ofi://10.0.0.1:7471"
 #define LOCAL_EXAMPLE "local:///run/okv.sock"
@@ -25,10 +26,12 @@ struct part {
 /* Enough to recognise the input, and short enough to leave room for the advice. */
 #define SHOWN_MAX 80
 
-/* "rdma" or "ofi", for sentences about a URI with a host. */
+/* For sentences about a URI with a host. */
 static const char *scheme_name(const struct okv_uri *uri)
 {
-    return uri->scheme == OKV_SCHEME_OFI ? "ofi" : "rdma";
+    return uri->scheme == OKV_SCHEME_OFI    ? "ofi"
+           : uri->scheme == OKV_SCHEME_RESP ? "resp"
+                                            : "rdma";
 }
 
 static int shown(struct part part)
@@ -192,7 +195,7 @@ static int parse_authority(struct part authority, struct okv_uri *out, struct ok
 
     size_t used = colon ? (size_t)(colon - authority.text) : authority.length;
     if (used == authority.length) {
-        memcpy(out->port, OKV_DEFAULT_PORT, sizeof OKV_DEFAULT_PORT);
+        strcpy(out->port, out->scheme == OKV_SCHEME_RESP ? OKV_RESP_PORT : OKV_DEFAULT_PORT);
         return 0;
     }
     if (*colon != ':')
@@ -375,12 +378,17 @@ static int parse_option(struct part pair, struct okv_uri *out, struct okv_diag *
     bool is_ofi = out->scheme == OKV_SCHEME_OFI;
     struct part value;
 
+    if (out->path[0] && has_key(pair, "mode", &value))
+        return parse_mode(value, out, diag);
+    if (out->scheme == OKV_SCHEME_RESP)
+        return okv_diag_set(diag, OKV_EURI,
+                            "\"%.*s\" is not an option of a resp URI, which has mode, of a Unix "
+                            "socket: write for example resp:///run/okv-resp.sock?mode=0660",
+                            shown(pair), pair.text);
     if (has_key(pair, "database", &value))
         return parse_database(value, out, diag);
     if (out->scheme == OKV_SCHEME_LOCAL && has_key(pair, "uids", &value))
         return parse_uids(value, out, diag);
-    if (out->scheme == OKV_SCHEME_LOCAL && has_key(pair, "mode", &value))
-        return parse_mode(value, out, diag);
     if (out->scheme == OKV_SCHEME_LOCAL)
         return okv_diag_set(diag, OKV_EURI,
                             "\"%.*s\" is not an option of a local URI, which has database, and "
@@ -472,11 +480,13 @@ static int parse_network(const char *rest, enum okv_scheme scheme, struct okv_ur
     return parse_query((struct part){rest + authority + 1, length - authority - 1}, out, diag);
 }
 
-static int parse_local(const char *text, struct okv_uri *out, struct okv_diag *diag)
+/* A URI with a path. */
+static int parse_path(const char *text, enum okv_scheme scheme, struct okv_uri *out,
+                      struct okv_diag *diag)
 {
     struct part path = {text, strcspn(text, "?")};
 
-    out->scheme = OKV_SCHEME_LOCAL;
+    out->scheme = scheme;
     if (path.length == 0)
         return okv_diag_set(diag, OKV_EURI,
                             "the path is missing after " LOCAL_PREFIX
@@ -532,7 +542,11 @@ int okv_uri_parse(const char *text, struct okv_uri *out, struct okv_diag *diag)
     if (strncmp(text, OFI_PREFIX, sizeof OFI_PREFIX - 1) == 0)
         return parse_network(text + sizeof OFI_PREFIX - 1, OKV_SCHEME_OFI, out, diag);
     if (strncmp(text, LOCAL_PREFIX, sizeof LOCAL_PREFIX - 1) == 0)
-        return parse_local(text + sizeof LOCAL_PREFIX - 1, out, diag);
+        return parse_path(text + sizeof LOCAL_PREFIX - 1, OKV_SCHEME_LOCAL, out, diag);
+    if (strncmp(text, RESP_PREFIX "/", sizeof RESP_PREFIX) == 0)
+        return parse_path(text + sizeof RESP_PREFIX - 1, OKV_SCHEME_RESP, out, diag);
+    if (strncmp(text, RESP_PREFIX, sizeof RESP_PREFIX - 1) == 0)
+        return parse_network(text + sizeof RESP_PREFIX - 1, OKV_SCHEME_RESP, out, diag);
     return okv_diag_set(diag, OKV_EURI,
                         "\"%.*s\" does not begin with " RDMA_PREFIX ", " OFI_PREFIX
                         " or " LOCAL_PREFIX ": write for example " RDMA_EXAMPLE

@@ -6,6 +6,8 @@
  *                                                            the server that announces NAME
  *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]       libfabric, default port 7471
  *   local:///PATH[?uids=any][&mode=MODE]                     a Unix socket on this host
+ *   resp://HOST[:PORT], resp:///PATH[?mode=MODE]             for clients of Redis, default port 6379;
+ *                                                            only servers have it
  *
  * Each may have ?database=NAME or &database=NAME, for clients; without it, the database is called
  * "default".
@@ -27,27 +29,28 @@
 #include "shared/base/diag.h"
 
 #define OKV_DEFAULT_PORT "7471"
+#define OKV_RESP_PORT "6379"
 
 #define OKV_NAME_SIZE 32               /* of a server or a database, with its NUL */
 #define OKV_DATABASE_DEFAULT "default" /* of a client that names none */
 #define OKV_GROUP_SIZE 16              /* an IPv4 address with its NUL */
 #define OKV_DEVICE_SIZE 64             /* of an RDMA device, with its NUL */
 
-enum okv_scheme { OKV_SCHEME_RDMA, OKV_SCHEME_LOCAL, OKV_SCHEME_OFI };
+enum okv_scheme { OKV_SCHEME_RDMA, OKV_SCHEME_LOCAL, OKV_SCHEME_OFI, OKV_SCHEME_RESP };
 
 struct okv_uri {
     enum okv_scheme scheme;
-    char host[256];               /* rdma, ofi: without brackets; "" with `name` */
-    char port[8];                 /* rdma, ofi: decimal, 1 to 65535; "" with `name` */
+    char host[256];               /* without brackets; "" with `name` or `path` */
+    char port[8];                 /* decimal, 1 to 65535; "" with `name` or `path` */
     char source[64];              /* rdma, ofi: "" when the route decides */
     char device[OKV_DEVICE_SIZE]; /* rdma: "" when it is not named */
     uint16_t port_number;         /* rdma: of the device; 0: any */
     uint16_t gid;                 /* rdma: index in the port's table, if has_gid */
     bool has_gid;
     char provider[32];            /* ofi: "" when it is not named */
-    char path[104];               /* local: fits sockaddr_un with its NUL */
+    char path[104];               /* local, resp: fits sockaddr_un with its NUL; or "" */
     bool any_uid;                 /* local: uids=any */
-    uint16_t mode;                /* local: permissions of the socket; 0: as the umask has it */
+    uint16_t mode;                /* of a socket: permissions of the socket; 0: as the umask has it */
     char name[OKV_NAME_SIZE];     /* rdma: of the server to look for, or "" */
     char group[OKV_GROUP_SIZE];   /* rdma: where to look; "": the default group */
     char database[OKV_NAME_SIZE]; /* "" when it is not named */

@@ -58,6 +58,15 @@ static inline bool okv_linear_agrees(uint64_t count, uint64_t bucket, unsigned d
     return bucket < count && okv_linear_depth(bucket, count) == depth;
 }
 
+/* Hashes in the order of their reversed bits: those of a bucket are neighbours, at any depth. */
+static inline uint64_t okv_bits_reversed(uint64_t bits)
+{
+    bits = (bits >> 1 & UINT64_C(0x5555555555555555)) | (bits & UINT64_C(0x5555555555555555)) << 1;
+    bits = (bits >> 2 & UINT64_C(0x3333333333333333)) | (bits & UINT64_C(0x3333333333333333)) << 2;
+    bits = (bits >> 4 & UINT64_C(0x0f0f0f0f0f0f0f0f)) | (bits & UINT64_C(0x0f0f0f0f0f0f0f0f)) << 4;
+    return __builtin_bswap64(bits);
+}
+
 /* Corrects a reader's `count` after an image of `bucket` stated `depth` (at most OKV_DEPTH_MAX).
  * The result is from 1 to OKV_BUCKETS_MAX. */
 uint64_t okv_linear_learn(uint64_t count, uint64_t bucket, unsigned depth);

@@ -84,6 +84,20 @@ void okv_user_key_fingerprint(const struct okv_user_key *key, uint8_t out[OKV_FI
     end(&state, out);
 }
 
+void okv_user_key_password(const struct okv_user_key *key, char text[OKV_PASSWORD_TEXT])
+{
+    uint8_t hash[OKV_PROOF_SIZE];
+    hash_state state;
+
+    _Static_assert(OKV_PASSWORD_TEXT == sodium_base64_ENCODED_LEN(
+                                            sizeof hash, sodium_base64_VARIANT_ORIGINAL),
+                   "the text has the hash");
+    begin(&state, key, "okv2 resp");
+    end(&state, hash);
+    sodium_bin2base64(text, OKV_PASSWORD_TEXT, hash, sizeof hash, sodium_base64_VARIANT_ORIGINAL);
+    sodium_memzero(hash, sizeof hash);
+}
+
 void okv_cookie_make(const struct okv_user_key *secret, uint64_t slot, const uint8_t *binding,
                      size_t binding_length, const uint8_t client_id[OKV_CLIENT_ID_SIZE],
                      const uint8_t nonce[OKV_NONCE_SIZE], uint8_t out[OKV_COOKIE_SIZE])

@@ -9,6 +9,7 @@
  *   client proof  "okv2 client"   cookie (16), hello 0..39, binding, user
  *   server proof  "okv2 server"   cookie (16), hello 0..39, binding, user, welcome
  *   fingerprint   "okv2 key id"   nothing
+ *   password      "okv2 resp"     nothing; as base64
  *
  * Any thread. Nothing here fails.
  */
@@ -45,6 +46,11 @@ bool okv_proof_equal(const uint8_t a[OKV_PROOF_SIZE], const uint8_t b[OKV_PROOF_
 
 /* Names a key without telling it. */
 void okv_user_key_fingerprint(const struct okv_user_key *key, uint8_t out[OKV_FINGERPRINT_SIZE]);
+
+#define OKV_PASSWORD_TEXT 25 /* base64 with its NUL */
+/* What a client of Redis gives in the place of a proof. It does not tell the key. The caller wipes
+ * it. */
+void okv_user_key_password(const struct okv_user_key *key, char text[OKV_PASSWORD_TEXT]);
 
 /* The key id of a hello: the first 4 bytes of the key's fingerprint. Never 0, which a hello without
  * proof has. Two keys may have one id. */

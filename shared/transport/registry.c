@@ -9,6 +9,8 @@ const struct okv_transport_ops *okv_transport_for(enum okv_scheme scheme)
         return okv_ofi_module();
     case OKV_SCHEME_LOCAL:
         return &okv_transport_local;
+    case OKV_SCHEME_RESP: /* no transport: server/resp/ */
+        break;
     }
     return NULL;
 }

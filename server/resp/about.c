@@ -1,0 +1,519 @@
+/* Commands about the server: INFO, CONFIG, COMMAND and their like. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "server/resp/commands.h"
+#include "server/resp/items.h"
+#include "server/resp/options.h"
+#include "server/resp/resp.h"
+#include "shared/base/error.h"
+#include "shared/base/size.h"
+
+#define LINE_MAX_TEXT 512
+
+int okv_resp_run_dbsize(struct okv_resp_call *call)
+{
+    okv_resp_integer(&call->reply,
+                     (int64_t)atomic_load(&call->executor->database->store.totals.items));
+    return 0;
+}
+
+int okv_resp_run_time(struct okv_resp_call *call)
+{
+    struct timeval now;
+    char text[24];
+
+    gettimeofday(&now, NULL);
+    okv_resp_array(&call->reply, 2);
+    snprintf(text, sizeof text, "%lld", (long long)now.tv_sec);
+    okv_resp_text(&call->reply, text);
+    snprintf(text, sizeof text, "%lld", (long long)now.tv_usec);
+    okv_resp_text(&call->reply, text);
+    return 0;
+}
+
+int okv_resp_run_role(struct okv_resp_call *call)
+{
+    okv_resp_array(&call->reply, 3);
+    okv_resp_text(&call->reply, "master");
+    okv_resp_integer(&call->reply, 0);
+    okv_resp_array(&call->reply, 0);
+    return 0;
+}
+
+static int unknown_subcommand(struct okv_resp_call *call)
+{
+    const struct okv_resp_arg *what = &call->args[1];
+
+    okv_resp_error(&call->reply,
+                   "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try %s HELP.",
+                   (int)(what->length < 64 ? what->length : 64), (const char *)what->text,
+                   call->command->name);
+    return 0;
+}
+
+/* Nothing is recorded, so nothing is slow. */
+int okv_resp_run_slowlog(struct okv_resp_call *call)
+{
+    if (okv_resp_is(&call->args[1], "GET"))
+        okv_resp_array(&call->reply, 0);
+    else if (okv_resp_is(&call->args[1], "LEN"))
+        okv_resp_integer(&call->reply, 0);
+    else if (okv_resp_is(&call->args[1], "RESET"))
+        okv_resp_simple(&call->reply, "OK");
+    else
+        return unknown_subcommand(call);
+    return 0;
+}
+
+int okv_resp_run_latency(struct okv_resp_call *call)
+{
+    if (okv_resp_is(&call->args[1], "LATEST") || okv_resp_is(&call->args[1], "HISTORY"))
+        okv_resp_array(&call->reply, 0);
+    else if (okv_resp_is(&call->args[1], "RESET"))
+        okv_resp_integer(&call->reply, 0);
+    else
+        return unknown_subcommand(call);
+    return 0;
+}
+
+/* ---- of one item ---- */
+
+struct look {
+    uint32_t value_length;
+    bool is_integer;
+};
+
+static int visit(void *user, const struct okv_store_now *now)
+{
+    struct look *look = user;
+    int64_t ignored;
+
+    look->value_length = now->value_length;
+    look->is_integer = okv_resp_integer_parse(now->value, now->value_length, &ignored);
+    return 0;
+}
+
+/* 1: it is there; 0: it is not; or a negative code. */
+static int look_at(struct okv_resp_call *call, const struct okv_resp_arg *key, struct look *look)
+{
+    int rc = okv_resp_look(call, key, visit, look);
+
+    return rc == 0 ? 1 : rc == OKV_ENOTFOUND || rc == OKV_EKEYSIZE ? 0 : rc;
+}
+
+/* Bytes of flags, lengths and age of an entry. */
+#define ENTRY_HEAD 5
+
+int okv_resp_run_memory(struct okv_resp_call *call)
+{
+    struct look look;
+
+    if (!okv_resp_is(&call->args[1], "USAGE") || call->count < 3)
+        return unknown_subcommand(call);
+    int has = look_at(call, &call->args[2], &look);
+    if (has < 0)
+        return okv_resp_refuse(call, has);
+    if (has)
+        okv_resp_integer(&call->reply, (int64_t)ENTRY_HEAD + call->args[2].length + look.value_length);
+    else
+        okv_resp_null(&call->reply);
+    return 0;
+}
+
+/* Strings of up to this length are "embstr" to Redis. */
+#define EMBEDDED_MAX 44
+
+int okv_resp_run_object(struct okv_resp_call *call)
+{
+    struct look look;
+
+    if (call->count != 3 ||
+        (!okv_resp_is(&call->args[1], "ENCODING") && !okv_resp_is(&call->args[1], "REFCOUNT")))
+        return unknown_subcommand(call);
+    int has = look_at(call, &call->args[2], &look);
+    if (has < 0)
+        return okv_resp_refuse(call, has);
+    if (!has)
+        okv_resp_null(&call->reply);
+    else if (okv_resp_is(&call->args[1], "REFCOUNT"))
+        okv_resp_integer(&call->reply, 1);
+    else
+        okv_resp_text(&call->reply, look.is_integer                      ? "int"
+                                    : look.value_length <= EMBEDDED_MAX ? "embstr"
+                                                                        : "raw");
+    return 0;
+}
+
+/* ---- INFO ---- */
+
+__attribute__((format(printf, 2, 3))) static void add(struct okv_resp_buffer *out,
+                                                      const char *format, ...)
+{
+    char line[LINE_MAX_TEXT];
+    va_list args;
+
+    va_start(args, format);
+    int length = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    okv_resp_buffer_add(out, line,
+                        (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
+}
+
+typedef void section(struct okv_server *server, struct okv_resp_buffer *out);
+
+static void add_server(struct okv_server *server, struct okv_resp_buffer *out)
+{
+    uint64_t uptime_s = okv_server_clock_ms(server) / 1000;
+
+    add(out, "redis_version:%s\r\nokv_version:%s\r\nredis_mode:standalone\r\n",
+        OKV_RESP_REDIS_VERSION, OKV_VERSION);
+    add(out, "process_id:%ld\r\nrun_id:%016" PRIx64 "%016" PRIx64 "00000000\r\n", (long)getpid(),
+        server->boot_id, server->boot_id);
+    add(out, "uptime_in_seconds:%" PRIu64 "\r\nuptime_in_days:%" PRIu64 "\r\n", uptime_s,
+        uptime_s / 86400);
+    add(out, "io_threads_active:%u\r\n", server->config.workers);
+}
+
+static void add_clients(struct okv_server *server, struct okv_resp_buffer *out)
+{
+    add(out, "connected_clients:%" PRIuFAST64 "\r\nmaxclients:%u\r\nblocked_clients:0\r\n",
+        atomic_load(&server->stats.resp_clients), server->config.max_clients);
+    add(out, "okv_sessions:%" PRIuFAST64 "\r\n", atomic_load(&server->stats.sessions));
+}
+
+static void add_memory(struct okv_server *server, struct okv_resp_buffer *out)
+{
+    uint64_t used = 0, all = 0;
+    char used_text[OKV_SIZE_TEXT], all_text[OKV_SIZE_TEXT];
+
+    for (unsigned i = 0; i < server->database_count; i++) {
+        used += okv_heap_used(&server->databases[i].store.heap);
+        all += server->databases[i].region.length;
+    }
+    okv_size_format(used, used_text, sizeof used_text);
+    okv_size_format(all, all_text, sizeof all_text);
+    add(out, "used_memory:%" PRIu64 "\r\nused_memory_human:%s\r\nused_memory_rss:%" PRIu64 "\r\n",
+        used, used_text, all);
+    add(out, "maxmemory:%" PRIu64 "\r\nmaxmemory_human:%s\r\nmaxmemory_policy:noeviction\r\n", all,
+        all_text);
+}
+
+static void add_persistence(struct okv_server *server, struct okv_resp_buffer *out)
+{
+    bool has_log = server->config.data != NULL;
+
+    add(out, "loading:0\r\naof_enabled:%d\r\nrdb_bgsave_in_progress:0\r\n", has_log);
+    add(out, "aof_last_write_status:ok\r\nrdb_last_bgsave_status:ok\r\n");
+}
+
+static void add_stats(struct okv_server *server, struct okv_resp_buffer *out)
+{
+    uint64_t expired = 0;
+
+    for (unsigned i = 0; i < server->database_count; i++)
+        expired += atomic_load(&server->databases[i].store.totals.expired);
+    add(out, "total_connections_received:%" PRIuFAST64 "\r\n",
+        atomic_load(&server->stats.resp_clients_total));
+    add(out, "total_commands_processed:%" PRIuFAST64 "\r\n",
+        atomic_load(&server->stats.resp_commands));
+    add(out, "expired_keys:%" PRIu64 "\r\nevicted_keys:0\r\n", expired);
+    add(out, "keyspace_hits:%" PRIuFAST64 "\r\nkeyspace_misses:%" PRIuFAST64 "\r\n",
+        atomic_load(&server->stats.resp_hits), atomic_load(&server->stats.resp_misses));
+}
+
+static void add_replication(struct okv_server *server, struct okv_resp_buffer *out)
+{
+    (void)server;
+    add(out, "role:master\r\nconnected_slaves:0\r\n");
+}
+
+static void add_cpu(struct okv_server *server, struct okv_resp_buffer *out)
+{
+    struct rusage usage;
+
+    (void)server;
+    getrusage(RUSAGE_SELF, &usage);
+    add(out, "used_cpu_sys:%ld.%06ld\r\nused_cpu_user:%ld.%06ld\r\n", (long)usage.ru_stime.tv_sec,
+        (long)usage.ru_stime.tv_usec, (long)usage.ru_utime.tv_sec, (long)usage.ru_utime.tv_usec);
+}
+
+static void add_keyspace(struct okv_server *server, struct okv_resp_buffer *out)
+{
+    for (unsigned i = 0; i < server->database_count; i++) {
+        const struct okv_store_totals *totals = &server->databases[i].store.totals;
+        if (atomic_load(&totals->items))
+            add(out, "db%u:keys=%" PRIuFAST64 ",expires=%" PRIuFAST64 ",avg_ttl=0\r\n", i,
+                atomic_load(&totals->items), atomic_load(&totals->expiring));
+    }
+}
+
+static const struct {
+    const char *name, *title;
+    section *add;
+} sections[] = {
+    {"server", "Server", add_server},
+    {"clients", "Clients", add_clients},
+    {"memory", "Memory", add_memory},
+    {"persistence", "Persistence", add_persistence},
+    {"stats", "Stats", add_stats},
+    {"replication", "Replication", add_replication},
+    {"cpu", "CPU", add_cpu},
+    {"keyspace", "Keyspace", add_keyspace},
+};
+
+/* Whether INFO is to have this section. */
+static bool is_wanted(const struct okv_resp_call *call, const char *name)
+{
+    for (uint32_t i = 1; i < call->count; i++)
+        if (okv_resp_is(&call->args[i], name) || okv_resp_is(&call->args[i], "all") ||
+            okv_resp_is(&call->args[i], "default") || okv_resp_is(&call->args[i], "everything"))
+            return true;
+    return call->count == 1;
+}
+
+int okv_resp_run_info(struct okv_resp_call *call)
+{
+    struct okv_resp_buffer text = {.used = 0};
+
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        if (!is_wanted(call, sections[i].name))
+            continue;
+        add(&text, "%s# %s\r\n", text.used ? "\r\n" : "", sections[i].title);
+        sections[i].add(call->client->resp->server, &text);
+    }
+    okv_resp_verbatim(&call->reply, text.used ? (const char *)text.bytes : "", text.used);
+    okv_resp_buffer_fini(&text);
+    return 0;
+}
+
+/* ---- CONFIG ---- */
+
+/* What dashboards and clients ask for, as it is here. */
+static void tell_setting(const struct okv_server *server, unsigned index, char *out, size_t size)
+{
+    uint64_t memory = 0;
+
+    switch (index) {
+    case 0:
+        for (unsigned i = 0; i < server->database_count; i++)
+            memory += server->databases[i].region.length;
+        snprintf(out, size, "%" PRIu64, memory);
+        break;
+    case 1:
+        snprintf(out, size, "%u", server->config.max_clients);
+        break;
+    case 2:
+        snprintf(out, size, "%u", server->database_count);
+        break;
+    case 3:
+        snprintf(out, size, "%u", server->config.idle_s);
+        break;
+    case 4:
+        snprintf(out, size, "%s", server->config.data ? "yes" : "no");
+        break;
+    case 5:
+        snprintf(out, size, "%u", OKV_VALUE_MAX);
+        break;
+    case 6:
+        snprintf(out, size, "noeviction");
+        break;
+    default:
+        *out = '\0';
+        break;
+    }
+}
+
+static const char *const settings[] = {"maxmemory",  "maxclients",         "databases",
+                                       "timeout",    "appendonly",         "proto-max-bulk-len",
+                                       "maxmemory-policy", "save"};
+#define SETTING_COUNT (sizeof settings / sizeof *settings)
+
+static bool is_asked_for(const struct okv_resp_call *call, const char *name)
+{
+    for (uint32_t i = 2; i < call->count; i++) {
+        char pattern[64];
+        uint32_t length = call->args[i].length < sizeof pattern ? call->args[i].length : 0;
+        for (uint32_t k = 0; k < length; k++)
+            pattern[k] = (char)tolower(call->args[i].text[k]);
+        if (okv_resp_matches((const uint8_t *)pattern, length, (const uint8_t *)name,
+                             strlen(name)))
+            return true;
+    }
+    return false;
+}
+
+static int config_get(struct okv_resp_call *call)
+{
+    char value[64];
+    size_t count = 0;
+
+    for (size_t i = 0; i < SETTING_COUNT; i++)
+        count += is_asked_for(call, settings[i]);
+    okv_resp_map(&call->reply, count);
+    for (unsigned i = 0; i < SETTING_COUNT; i++) {
+        if (!is_asked_for(call, settings[i]))
+            continue;
+        tell_setting(call->client->resp->server, i, value, sizeof value);
+        okv_resp_text(&call->reply, settings[i]);
+        okv_resp_text(&call->reply, value);
+    }
+    return 0;
+}
+
+/* What runs is set by the options of okv-server; SIGHUP has it read some of them again. */
+static int config_set(struct okv_resp_call *call)
+{
+    const struct okv_resp_arg *name = &call->args[2];
+
+    okv_resp_error(&call->reply,
+                   "ERR CONFIG SET failed (possibly related to argument '%.*s') - set it in the "
+                   "configuration file of okv-server",
+                   (int)(name->length < 64 ? name->length : 64), (const char *)name->text);
+    return 0;
+}
+
+int okv_resp_run_config(struct okv_resp_call *call)
+{
+    if (okv_resp_is(&call->args[1], "GET") && call->count > 2)
+        return config_get(call);
+    if (okv_resp_is(&call->args[1], "SET") && call->count > 3 && call->count % 2 == 0)
+        return config_set(call);
+    return unknown_subcommand(call);
+}
+
+/* ---- COMMAND ---- */
+
+void okv_resp_command_text(const struct okv_resp_command *command, char *out, size_t size)
+{
+    size_t i = 0;
+
+    for (; command->name[i] && i + 1 < size; i++)
+        out[i] = (char)tolower((unsigned char)command->name[i]);
+    out[i] = '\0';
+}
+
+static void tell_command(const struct okv_resp_reply *to, const struct okv_resp_command *command)
+{
+    char name[32];
+    bool is_write = command->flags & OKV_RESP_WRITE, is_read = command->flags & OKV_RESP_READ;
+
+    okv_resp_command_text(command, name, sizeof name);
+    okv_resp_array(to, 6);
+    okv_resp_text(to, name);
+    okv_resp_integer(to, command->arity);
+    okv_resp_set(to, is_write || is_read);
+    if (is_write || is_read)
+        okv_resp_simple(to, is_write ? "write" : "readonly");
+    okv_resp_integer(to, command->first_key);
+    okv_resp_integer(to, command->last_key);
+    okv_resp_integer(to, command->key_step);
+}
+
+static unsigned count_commands(void)
+{
+    unsigned count = 0;
+
+    while (okv_resp_command_at(count))
+        count++;
+    return count;
+}
+
+static int command_all(struct okv_resp_call *call)
+{
+    const struct okv_resp_command *command;
+
+    okv_resp_array(&call->reply, count_commands());
+    for (unsigned i = 0; (command = okv_resp_command_at(i)); i++)
+        tell_command(&call->reply, command);
+    return 0;
+}
+
+static int command_info(struct okv_resp_call *call)
+{
+    if (call->count == 2)
+        return command_all(call);
+    okv_resp_array(&call->reply, call->count - 2);
+    for (uint32_t i = 2; i < call->count; i++) {
+        const struct okv_resp_command *command = okv_resp_command_find(&call->args[i]);
+        if (command)
+            tell_command(&call->reply, command);
+        else
+            okv_resp_null_array(&call->reply);
+    }
+    return 0;
+}
+
+static void tell_docs(const struct okv_resp_reply *to, const struct okv_resp_command *command)
+{
+    char name[32];
+
+    okv_resp_command_text(command, name, sizeof name);
+    okv_resp_text(to, name);
+    okv_resp_map(to, 2);
+    okv_resp_text(to, "summary");
+    okv_resp_text(to, command->summary);
+    okv_resp_text(to, "group");
+    okv_resp_text(to, command->group);
+}
+
+static int command_docs(struct okv_resp_call *call)
+{
+    const struct okv_resp_command *command;
+    unsigned count = 0;
+
+    for (uint32_t i = 2; i < call->count; i++)
+        count += okv_resp_command_find(&call->args[i]) != NULL;
+    okv_resp_map(&call->reply, call->count == 2 ? count_commands() : count);
+    for (unsigned i = 0; call->count == 2 && (command = okv_resp_command_at(i)); i++)
+        tell_docs(&call->reply, command);
+    for (uint32_t i = 2; i < call->count; i++)
+        if ((command = okv_resp_command_find(&call->args[i])))
+            tell_docs(&call->reply, command);
+    return 0;
+}
+
+static int command_getkeys(struct okv_resp_call *call)
+{
+    const struct okv_resp_command *command = okv_resp_command_find(&call->args[2]);
+    int count = (int)call->count - 2;
+
+    if (!command || !command->first_key) {
+        okv_resp_error(&call->reply, command ? "ERR The command has no key arguments"
+                                             : "ERR Invalid command specified");
+        return 0;
+    }
+    if (command->arity > 0 ? count != command->arity : count < -command->arity) {
+        okv_resp_error(&call->reply, "ERR Invalid number of arguments specified for command");
+        return 0;
+    }
+    int last = command->last_key < 0 ? count + command->last_key : command->last_key;
+    okv_resp_array(&call->reply,
+                   (size_t)((last - command->first_key) / command->key_step + 1));
+    for (int i = command->first_key; i <= last; i += command->key_step)
+        okv_resp_bulk(&call->reply, call->args[i + 2].text, call->args[i + 2].length);
+    return 0;
+}
+
+int okv_resp_run_command(struct okv_resp_call *call)
+{
+    if (call->count == 1)
+        return command_all(call);
+    if (okv_resp_is(&call->args[1], "COUNT") && call->count == 2)
+        okv_resp_integer(&call->reply, count_commands());
+    else if (okv_resp_is(&call->args[1], "INFO"))
+        return command_info(call);
+    else if (okv_resp_is(&call->args[1], "DOCS"))
+        return command_docs(call);
+    else if (okv_resp_is(&call->args[1], "GETKEYS") && call->count > 2)
+        return command_getkeys(call);
+    else
+        return unknown_subcommand(call);
+    return 0;
+}

@@ -1,0 +1,48 @@
+#include "server/resp/buffer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST 1024u
+
+void okv_resp_buffer_fini(struct okv_resp_buffer *buffer)
+{
+    free(buffer->bytes);
+    *buffer = (struct okv_resp_buffer){0};
+}
+
+uint8_t *okv_resp_buffer_room(struct okv_resp_buffer *buffer, size_t bytes)
+{
+    size_t wanted = buffer->used + bytes;
+
+    if (wanted > buffer->capacity) {
+        size_t capacity = buffer->capacity + buffer->capacity / 2;
+        capacity = capacity < FIRST ? FIRST : capacity;
+        capacity = capacity < wanted ? wanted : capacity;
+        void *grown = realloc(buffer->bytes, capacity);
+        if (!grown) {
+            buffer->has_failed = true;
+            return NULL;
+        }
+        buffer->bytes = grown;
+        buffer->capacity = capacity;
+    }
+    return buffer->bytes + buffer->used;
+}
+
+void okv_resp_buffer_add(struct okv_resp_buffer *buffer, const void *bytes, size_t length)
+{
+    uint8_t *room = okv_resp_buffer_room(buffer, length);
+
+    if (!room || length == 0)
+        return;
+    memcpy(room, bytes, length);
+    buffer->used += length;
+}
+
+void okv_resp_buffer_drop(struct okv_resp_buffer *buffer, size_t length)
+{
+    buffer->used -= length;
+    if (buffer->used)
+        memmove(buffer->bytes, buffer->bytes + length, buffer->used);
+}

@@ -1,0 +1,22 @@
+/* A buffer of bytes that grows. Starts as zeros. */
+#ifndef OKV_SERVER_RESP_BUFFER_H
+#define OKV_SERVER_RESP_BUFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct okv_resp_buffer {
+    uint8_t *bytes;
+    size_t used, capacity;
+    bool has_failed; /* for want of memory: what was added since is not there */
+};
+
+void okv_resp_buffer_fini(struct okv_resp_buffer *buffer);
+/* Room for so many bytes behind those that are used, or NULL without memory. */
+uint8_t *okv_resp_buffer_room(struct okv_resp_buffer *buffer, size_t bytes);
+void okv_resp_buffer_add(struct okv_resp_buffer *buffer, const void *bytes, size_t length);
+/* Removes the first bytes. */
+void okv_resp_buffer_drop(struct okv_resp_buffer *buffer, size_t length);
+
+#endif

@@ -1,0 +1,167 @@
+#include "server/resp/call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/resp/commands.h"
+#include "server/resp/resp.h"
+#include "server/resp/transaction.h"
+#include "server/wal/wal.h"
+#include "shared/base/error.h"
+
+/* ---- who may ---- */
+
+bool okv_resp_may(const struct okv_resp_client *client, unsigned database, unsigned right)
+{
+    return (client->rights[database] & right) == right;
+}
+
+static bool may_run(const struct okv_resp_call *call)
+{
+    unsigned flags = call->command->flags;
+    unsigned right = (flags & OKV_RESP_READ ? OKV_RIGHT_READ : 0u) |
+                     (flags & OKV_RESP_WRITE ? OKV_RIGHT_WRITE : 0u) |
+                     (flags & OKV_RESP_ADMIN ? OKV_RIGHT_ADMIN : 0u);
+
+    if (!right || okv_resp_may(call->client, call->client->database, right))
+        return true;
+    OKV_STATS_ADD(&call->executor->database->counts, denied, 1);
+    return false;
+}
+
+static void refuse_right(struct okv_resp_call *call)
+{
+    okv_resp_error(&call->reply,
+                   "NOPERM this user has no permissions to run the '%s' command in database %s",
+                   call->command->name, call->executor->database->config->name);
+}
+
+/* ---- what is wrong with it ---- */
+
+static void refuse_unknown(struct okv_resp_call *call)
+{
+    char args[160] = "";
+    size_t used = 0;
+
+    for (uint32_t i = 1; i < call->count && used < 128; i++)
+        used += (size_t)snprintf(args + used, sizeof args - used, "'%.*s' ",
+                                 (int)(call->args[i].length < 32 ? call->args[i].length : 32),
+                                 (const char *)call->args[i].text);
+    okv_resp_error(&call->reply, "ERR unknown command '%.*s', with args beginning with: %s",
+                   (int)(call->args[0].length < 128 ? call->args[0].length : 128),
+                   (const char *)call->args[0].text, args);
+}
+
+static bool has_its_arguments(const struct okv_resp_call *call)
+{
+    int arity = call->command->arity, count = (int)call->count;
+
+    return arity > 0 ? count == arity : count >= -arity;
+}
+
+static void refuse_count(struct okv_resp_call *call)
+{
+    char name[32];
+
+    okv_resp_command_text(call->command, name, sizeof name);
+    okv_resp_error(&call->reply, "ERR wrong number of arguments for '%s' command", name);
+}
+
+/* Replies with an error and returns false if the command may not run at all. */
+static bool check(struct okv_resp_call *call)
+{
+    struct okv_resp_client *client = call->client;
+    bool is_stranger = !client->is_known && !(call->command && call->command->flags & OKV_RESP_STRANGER);
+
+    if (is_stranger)
+        okv_resp_error(&call->reply, "NOAUTH Authentication required.");
+    else if (!call->command)
+        refuse_unknown(call);
+    else if (!has_its_arguments(call))
+        refuse_count(call);
+    else if (okv_resp_transaction_is_open(client) && !may_run(call))
+        refuse_right(call);
+    else if (okv_resp_transaction_is_open(client) && call->command->flags & OKV_RESP_NO_MULTI)
+        okv_resp_error(&call->reply, "ERR %s inside MULTI is not allowed", call->command->name);
+    else
+        return true;
+    okv_resp_transaction_spoil(client);
+    return false;
+}
+
+/* ---- under its locks ---- */
+
+int okv_resp_execute(struct okv_resp_call *call)
+{
+    OKV_STATS_ADD(&call->client->resp->server->stats, resp_commands, 1);
+    if (may_run(call))
+        return call->command->run(call);
+    refuse_right(call);
+    return 0;
+}
+
+static bool needs_gate(const struct okv_resp_call *call)
+{
+    unsigned flags = call->command->flags;
+
+    if (!call->executor->database->wal)
+        return false;
+    return flags & (OKV_RESP_WRITE | OKV_RESP_GATE) ||
+           (flags & OKV_RESP_READ && call->client->batch);
+}
+
+/* A read that follows a write of this client sees what the write made, which is not published yet.
+ * Then its reply waits as that of the write does. */
+static int run_in_gate(struct okv_resp_call *call)
+{
+    struct okv_wal *wal = call->executor->database->wal;
+    size_t before = call->reply.out->used;
+
+    if (!okv_wal_enter(wal))
+        return OKV_EAGAIN;
+    call->is_in_gate = true;
+    int rc = okv_resp_execute(call);
+    uint64_t batch = okv_wal_hold(wal);
+    okv_wal_leave(wal);
+    if (batch)
+        okv_resp_hold(call->client, batch, before);
+    return rc;
+}
+
+static int run(struct okv_resp_call *call)
+{
+    pthread_rwlock_t *running = &call->client->resp->server->resp_door.running;
+    size_t before = call->reply.out->used;
+    int rc;
+
+    if (call->command->flags & OKV_RESP_ALONE)
+        pthread_rwlock_wrlock(running);
+    else
+        pthread_rwlock_rdlock(running);
+    rc = needs_gate(call) ? run_in_gate(call) : okv_resp_execute(call);
+    pthread_rwlock_unlock(running);
+    if (rc)
+        call->reply.out->used = before;
+    return rc;
+}
+
+int okv_resp_call(struct okv_resp_client *client, const struct okv_resp_arg *args, uint32_t count)
+{
+    struct okv_resp_call call = {
+        .client = client,
+        .command = okv_resp_command_find(&args[0]),
+        .args = args,
+        .count = count,
+        .reply = {&client->out, client->protocol},
+        .executor = &client->resp->executors[client->database],
+    };
+
+    if (!check(&call))
+        return 0;
+    atomic_store_explicit(&client->command, call.command->name, memory_order_relaxed);
+    if (okv_resp_transaction_is_open(client) && !(call.command->flags & OKV_RESP_AT_ONCE)) {
+        okv_resp_transaction_queue(&call);
+        return 0;
+    }
+    return run(&call);
+}

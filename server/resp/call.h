@@ -1,0 +1,34 @@
+/* One command of a client: who may give it, under which locks it runs, and what it may wait for. */
+#ifndef OKV_SERVER_RESP_CALL_H
+#define OKV_SERVER_RESP_CALL_H
+
+#include "server/resp/client.h"
+#include "server/resp/reply.h"
+
+struct okv_resp_command;
+
+struct okv_resp_call {
+    struct okv_resp_client *client;
+    const struct okv_resp_command *command;
+    const struct okv_resp_arg *args; /* args[0] is its name */
+    uint32_t count;
+    struct okv_resp_reply reply;
+    const struct okv_executor *executor; /* of the client's database */
+    bool is_in_gate;  /* of the log: changes may be made, and reads see them */
+    bool has_changed; /* something, so that it cannot begin again */
+    bool has_failed;  /* it replied with an error */
+};
+
+/*
+ * Runs a command, or queues it behind MULTI, and adds one reply to client->out. OKV_EAGAIN: nothing
+ * was changed and nothing replied; try again later.
+ */
+int okv_resp_call(struct okv_resp_client *client, const struct okv_resp_arg *args, uint32_t count);
+
+/* Runs a command without looking at MULTI and locks: for EXEC. */
+int okv_resp_execute(struct okv_resp_call *call);
+
+/* Whether the client's user has this right, of enum okv_right, in its database. */
+bool okv_resp_may(const struct okv_resp_client *client, unsigned database, unsigned right);
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * A client that speaks RESP, and what a worker has for all of its own. Only the worker's thread
+ * uses them, except where it says otherwise.
+ *
+ * This folder may use server/identity, server/store, server/wal and shared/, and the headers that
+ * all threads of a server share (server.h).
+ */
+#ifndef OKV_SERVER_RESP_CLIENT_H
+#define OKV_SERVER_RESP_CLIENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "server/command/execute.h"
+#include "server/resp/buffer.h"
+#include "server/resp/parser.h"
+#include "server/server.h"
+
+struct okv_resp;
+struct okv_resp_transaction;
+
+/* Bytes of replies that wait for a client: it gets no more before it reads them. */
+#define OKV_RESP_UNSENT_MAX (1u << 20)
+#define OKV_RESP_NAME_MAX 64u /* bytes of the name that a client gives itself, with its NUL */
+
+struct okv_resp_client {
+    struct okv_resp *resp;
+    uint64_t id;
+    int fd;
+    uint32_t place;    /* of okv_admission_admit() */
+    uint32_t listener; /* index in the door */
+    unsigned protocol; /* 2 or 3 */
+    uint32_t events;   /* that epoll has for it */
+    bool is_ready;     /* it is in the list of those with something to do */
+    bool is_holding;   /* likewise of those whose replies wait for the log */
+    bool is_blocked;   /* its next command waits: for the log, for memory, for a step of a flush */
+    bool has_said_all; /* it closed its side: what it sent is served */
+    bool is_ending;    /* the connection ends when all replies have left */
+    bool has_place;    /* `place` is valid */
+    bool is_known;     /* the server serves everybody, or it said who it is */
+    uint8_t rights[OKV_DATABASES_MAX]; /* of its user, of enum okv_right */
+
+    struct okv_resp_parser parser;
+    struct okv_resp_buffer in, out;
+    size_t at;      /* in `in`: where the next request begins */
+    size_t sent;    /* of `out` */
+    uint64_t batch; /* of the log of its database, that its replies wait for; 0: of none */
+    size_t held;    /* with it, in `out`: where these begin */
+    struct okv_resp_transaction *transaction; /* what MULTI and WATCH began; or NULL */
+    struct okv_resp_flush {                   /* of FLUSHDB and FLUSHALL */
+        uint64_t next, splits; /* of okv_store_flush() */
+        uint64_t batch;        /* of the log, that has the last removals; 0: none */
+        unsigned database;
+        bool is_under_way, is_empty;
+    } flush;
+
+    /* Others read them with the door's lock, and the worker writes them with it. */
+    unsigned database; /* index */
+    char user[OKV_NAME_SIZE];
+    uint8_t fingerprint[OKV_FINGERPRINT_SIZE]; /* of the user's key */
+    char peer[64];    /* its address, for people */
+    char address[64]; /* the same without its port: what limits are for */
+    char name[OKV_RESP_NAME_MAX];
+
+    uint64_t created_ns;
+    atomic_uint_fast64_t active_ns; /* of its last request */
+    atomic_uint_fast64_t requests;
+    const char *_Atomic command; /* its last one; static */
+    atomic_bool is_unwanted;     /* CLIENT KILL: its worker ends it */
+    TAILQ_ENTRY(okv_resp_client) in_all, in_ready, in_holding;
+    TAILQ_ENTRY(okv_resp_client) in_door; /* with the door's lock; before that of an inbox */
+};
+
+TAILQ_HEAD(okv_resp_client_list, okv_resp_client);
+
+/* What a worker has for its clients. */
+struct okv_resp {
+    struct okv_server *server;
+    unsigned worker;                      /* index */
+    const struct okv_executor *executors; /* of its databases */
+    int epoll_fd;
+    pthread_mutex_t lock;              /* of the next */
+    struct okv_resp_client_list inbox; /* whom the acceptor let in */
+    atomic_bool has_inbox;
+    atomic_uint clients;      /* with those of the inbox */
+    atomic_bool has_unwanted; /* one is to end, or users were loaded again */
+    struct okv_resp_client_list all, ready, holding;
+    /* Lent to the client whose turn it is. */
+    struct okv_resp_buffer in, out;
+    struct okv_resp_arg *args;
+    uint32_t arg_capacity;
+};
+
+#endif

@@ -1,0 +1,106 @@
+/* The commands that okv has of Redis': docs/resp.md section 4. */
+#ifndef OKV_SERVER_RESP_COMMANDS_H
+#define OKV_SERVER_RESP_COMMANDS_H
+
+#include "server/resp/call.h"
+
+enum okv_resp_flag {
+    OKV_RESP_READ = 1,       /* looks at items: needs that right */
+    OKV_RESP_WRITE = 2,      /* changes items: needs that right */
+    OKV_RESP_ADMIN = 4,      /* needs that right */
+    OKV_RESP_STRANGER = 8,   /* whoever has not said who it is may give it */
+    OKV_RESP_ALONE = 16,     /* no other RESP client's command runs meanwhile */
+    OKV_RESP_AT_ONCE = 32,   /* MULTI does not queue it */
+    OKV_RESP_NO_MULTI = 64,  /* not within MULTI */
+    OKV_RESP_GATE = 128,     /* runs within the log's gate, as one that changes items does */
+};
+
+/* Returns 0, or OKV_EAGAIN as okv_resp_call(). */
+typedef int okv_resp_function(struct okv_resp_call *call);
+
+struct okv_resp_command {
+    const char *name; /* in capitals */
+    okv_resp_function *run;
+    int arity;      /* with the name; negative: at least so many */
+    unsigned flags; /* of enum okv_resp_flag */
+    int first_key, last_key, key_step; /* as COMMAND has them; 0: no keys */
+    const char *group, *summary;       /* as COMMAND DOCS has them */
+};
+
+/* In any case of letters; NULL. */
+const struct okv_resp_command *okv_resp_command_find(const struct okv_resp_arg *name);
+/* Its name in small letters. */
+void okv_resp_command_text(const struct okv_resp_command *command, char *out, size_t size);
+/* The one at an index; NULL behind the last. */
+const struct okv_resp_command *okv_resp_command_at(unsigned index);
+
+#define OKV_RESP_FUNCTION_LIST(X) \
+    X(append)                     \
+    X(auth)                       \
+    X(client)                     \
+    X(command)                    \
+    X(config)                     \
+    X(copy)                       \
+    X(dbsize)                     \
+    X(decr)                       \
+    X(decrby)                     \
+    X(del)                        \
+    X(discard)                    \
+    X(echo)                       \
+    X(exec)                       \
+    X(exists)                     \
+    X(expire)                     \
+    X(expireat)                   \
+    X(expiretime)                 \
+    X(flushall)                   \
+    X(flushdb)                    \
+    X(get)                        \
+    X(getdel)                     \
+    X(getex)                      \
+    X(getrange)                   \
+    X(getset)                     \
+    X(hello)                      \
+    X(incr)                       \
+    X(incrby)                     \
+    X(incrbyfloat)                \
+    X(info)                       \
+    X(keys)                       \
+    X(latency)                    \
+    X(memory)                     \
+    X(mget)                       \
+    X(mset)                       \
+    X(msetnx)                     \
+    X(multi)                      \
+    X(object)                     \
+    X(persist)                    \
+    X(pexpire)                    \
+    X(pexpireat)                  \
+    X(pexpiretime)                \
+    X(ping)                       \
+    X(psetex)                     \
+    X(pttl)                       \
+    X(quit)                       \
+    X(randomkey)                  \
+    X(rename)                     \
+    X(renamenx)                   \
+    X(reset)                      \
+    X(role)                       \
+    X(scan)                       \
+    X(select)                     \
+    X(set)                        \
+    X(setex)                      \
+    X(setnx)                      \
+    X(setrange)                   \
+    X(slowlog)                    \
+    X(strlen)                     \
+    X(time)                       \
+    X(ttl)                        \
+    X(type)                       \
+    X(unwatch)                    \
+    X(watch)
+
+#define OKV_RESP_DECLARE(name) okv_resp_function okv_resp_run_##name;
+OKV_RESP_FUNCTION_LIST(OKV_RESP_DECLARE)
+#undef OKV_RESP_DECLARE
+
+#endif

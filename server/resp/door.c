@@ -1,0 +1,253 @@
+#include "server/resp/door.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "server/resp/resp.h"
+#include "server/worker.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/base/resolve.h"
+
+#define BACKLOG 511
+/* Clients that are let in before other listeners get their share. */
+#define CLIENTS_PER_PASS 16
+/* The wall's clock was set when it differs by more than this from what it would be. */
+#define WALL_SET_MS 20
+
+/* ---- listening ---- */
+
+static void set_options(int fd)
+{
+    const int one = 1;
+
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one); /* after a restart */
+}
+
+static int listen_at(const struct addrinfo *address, const struct okv_uri *uri, int *out,
+                     struct okv_diag *diag)
+{
+    const int zero = 0;
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return okv_diag_set(diag, OKV_EIO, "no socket for resp://%s: %s", uri->host,
+                            strerror(errno));
+    set_options(fd);
+    if (strcmp(uri->host, "*") == 0)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
+    if (bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) {
+        *out = fd;
+        return 0;
+    }
+    int rc = okv_bind_failed(errno, uri->host, uri->port, diag);
+    close(fd);
+    return rc == OKV_EAGAIN ? OKV_EADDRESS : rc;
+}
+
+static int open_network(const struct okv_uri *uri, struct okv_resp_listener *out,
+                        struct okv_diag *diag)
+{
+    const char *host = strcmp(uri->host, "*") == 0 ? "::" : uri->host;
+    const char *format = strchr(uri->host, ':') ? "resp://[%s]:%s" : "resp://%s:%s";
+    struct addrinfo *addresses;
+    int rc = okv_resolve(host, uri->port, AI_PASSIVE, &addresses, diag);
+
+    if (rc)
+        return rc;
+    rc = listen_at(addresses, uri, &out->fd, diag);
+    freeaddrinfo(addresses);
+    snprintf(out->where, sizeof out->where, format, uri->host, uri->port);
+    return rc;
+}
+
+/* A socket that a killed server left refuses. */
+static bool is_abandoned(const struct sockaddr_un *address)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool refuses = fd >= 0 &&
+                   connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 &&
+                   errno == ECONNREFUSED;
+
+    if (fd >= 0)
+        close(fd);
+    return refuses;
+}
+
+static int open_path(const struct okv_uri *uri, struct okv_resp_listener *out,
+                     struct okv_diag *diag)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return okv_diag_set(diag, OKV_EIO, "no socket for resp://%s: %s", uri->path,
+                            strerror(errno));
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", uri->path);
+    snprintf(out->where, sizeof out->where, "resp://%s", uri->path);
+    int rc = bind(fd, (const struct sockaddr *)&address, sizeof address);
+    if (rc && errno == EADDRINUSE && is_abandoned(&address) && unlink(uri->path) == 0)
+        rc = bind(fd, (const struct sockaddr *)&address, sizeof address);
+    if (rc || (uri->mode && chmod(uri->path, uri->mode)) || listen(fd, BACKLOG)) {
+        rc = okv_diag_set(diag, okv_error_from_errno(errno), "cannot listen on resp://%s: %s%s",
+                          uri->path, strerror(errno),
+                          errno == EADDRINUSE ? ": another server has it" : "");
+        close(fd);
+        return rc;
+    }
+    out->fd = fd;
+    out->path = uri->path;
+    return 0;
+}
+
+int okv_resp_door_open(struct okv_server *server, struct okv_diag *diag)
+{
+    struct okv_resp_door *door = &server->resp_door;
+    pthread_rwlockattr_t attributes;
+
+    pthread_rwlockattr_init(&attributes);
+    /* One that is to be alone would else wait for ever while others come and go. */
+    pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&door->running, &attributes);
+    pthread_rwlockattr_destroy(&attributes);
+    pthread_mutex_init(&door->lock, NULL);
+    TAILQ_INIT(&door->clients);
+    for (unsigned i = 0; i < server->config.resp_count; i++) {
+        const struct okv_uri *uri = &server->config.resp[i];
+        struct okv_resp_listener *listener = &door->listeners[i];
+        int rc = uri->path[0] ? open_path(uri, listener, diag) : open_network(uri, listener, diag);
+        if (rc) {
+            okv_resp_door_close(door);
+            return rc;
+        }
+        door->count++;
+    }
+    return 0;
+}
+
+void okv_resp_door_close(struct okv_resp_door *door)
+{
+    while (door->count > 0) {
+        struct okv_resp_listener *listener = &door->listeners[--door->count];
+        if (listener->path)
+            unlink(listener->path);
+        close(listener->fd);
+    }
+    pthread_mutex_destroy(&door->lock);
+    pthread_rwlock_destroy(&door->running);
+}
+
+/* ---- clients ---- */
+
+/* A dead peer is found as over the other transports. */
+static void watch_peer(const struct okv_server *server, int fd)
+{
+    const int one = 1;
+    unsigned ms = server->config.keepalive_ms;
+    int idle_s = ms < 3000 ? 1 : (int)(ms / 3000), count = 2;
+
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+}
+
+static void name_peer(struct okv_resp_client *client, const struct sockaddr_storage *address,
+                      const struct okv_resp_listener *listener)
+{
+    if (listener->path) {
+        snprintf(client->peer, sizeof client->peer, "%.60s:0", listener->path);
+        snprintf(client->address, sizeof client->address, "unix");
+        return;
+    }
+    okv_address_text((const struct sockaddr *)address, client->peer, sizeof client->peer);
+    okv_host_text((const struct sockaddr *)address, client->address, sizeof client->address);
+}
+
+static struct okv_resp *least_busy(struct okv_server *server)
+{
+    struct okv_resp *least = &server->workers[0].resp;
+
+    for (unsigned i = 1; i < server->config.workers; i++) {
+        struct okv_resp *resp = &server->workers[i].resp;
+        if (atomic_load(&resp->clients) < atomic_load(&least->clients))
+            least = resp;
+    }
+    return least;
+}
+
+/* Returns 0 or a reason to reject. */
+static int let_in(struct okv_server *server, unsigned listener, int fd,
+                  const struct sockaddr_storage *address)
+{
+    struct okv_resp_client *client = calloc(1, sizeof *client);
+
+    if (!client)
+        return OKV_REJECT_RESOURCES;
+    name_peer(client, address, &server->resp_door.listeners[listener]);
+    const struct okv_admission_client who = {.user = "", .address = client->address};
+    int reason = atomic_load(&server->stopping)
+                     ? OKV_REJECT_STOPPING
+                     : okv_admission_admit(&server->admission, &who, NULL, &client->place);
+    if (reason) {
+        free(client);
+        return reason;
+    }
+    client->has_place = true;
+    client->fd = fd;
+    client->id = ++server->resp_door.last_id;
+    if (!server->resp_door.listeners[listener].path)
+        watch_peer(server, fd);
+    okv_resp_adopt(least_busy(server), client);
+    return 0;
+}
+
+static void turn_away(struct okv_server *server, int fd, int reason)
+{
+    static const char text[] = "-ERR max number of clients reached\r\n";
+
+    if (reason == OKV_REJECT_USER || reason == OKV_REJECT_BUSY)
+        OKV_STATS_ADD(&server->stats, rejected_busy, 1);
+    else if (reason == OKV_REJECT_ADDRESS)
+        OKV_STATS_ADD(&server->stats, rejected_address, 1);
+    else
+        OKV_STATS_ADD(&server->stats, rejected_resources, 1);
+    send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(fd);
+}
+
+void okv_resp_door_admit(struct okv_server *server, unsigned listener)
+{
+    for (unsigned i = 0; i < CLIENTS_PER_PASS; i++) {
+        struct sockaddr_storage address;
+        socklen_t length = sizeof address;
+        int fd = accept4(server->resp_door.listeners[listener].fd, (struct sockaddr *)&address,
+                         &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0)
+            return;
+        int reason = let_in(server, listener, fd, &address);
+        if (reason)
+            turn_away(server, fd, reason);
+    }
+}
+
+int64_t okv_resp_door_wall_ms(struct okv_server *server)
+{
+    int64_t before = atomic_load(&server->resp_door.wall_ms);
+    int64_t now = (int64_t)okv_clock_wall_ms() - (int64_t)okv_server_clock_ms(server);
+
+    if (before - now < WALL_SET_MS && now - before < WALL_SET_MS)
+        return before;
+    atomic_store(&server->resp_door.wall_ms, now);
+    return now;
+}

@@ -1,0 +1,177 @@
+/* Commands of keys. Those of two keys run alone, so that no RESP client sees them half done. */
+#include <string.h>
+
+#include "server/resp/commands.h"
+#include "server/resp/items.h"
+#include "server/resp/options.h"
+#include "shared/base/error.h"
+
+/* Calls `of` with each key, and replies with the sum of what it returns. */
+static int sum_of_keys(struct okv_resp_call *call,
+                       int (*of)(struct okv_resp_call *call, const struct okv_resp_arg *key))
+{
+    int64_t sum = 0;
+
+    for (uint32_t i = 1; i < call->count; i++) {
+        int rc = of(call, &call->args[i]);
+        if (rc < 0)
+            return okv_resp_refuse(call, rc);
+        sum += rc;
+    }
+    okv_resp_integer(&call->reply, sum);
+    return 0;
+}
+
+static int remove_key(struct okv_resp_call *call, const struct okv_resp_arg *key)
+{
+    int rc = okv_resp_remove(call, key);
+
+    return rc == 0 ? 1 : rc == OKV_ENOTFOUND ? 0 : rc;
+}
+
+int okv_resp_run_del(struct okv_resp_call *call)
+{
+    return sum_of_keys(call, remove_key);
+}
+
+/* Also TOUCH: a look at an item leaves no trace in okv. */
+int okv_resp_run_exists(struct okv_resp_call *call)
+{
+    return sum_of_keys(call, okv_resp_has);
+}
+
+int okv_resp_run_type(struct okv_resp_call *call)
+{
+    int has = okv_resp_has(call, &call->args[1]);
+
+    if (has < 0)
+        return okv_resp_refuse(call, has);
+    okv_resp_simple(&call->reply, has ? "string" : "none");
+    return 0;
+}
+
+/* ---- RENAME and COPY ---- */
+
+/* A copy of an item. */
+struct taken {
+    struct okv_resp_buffer value;
+    uint64_t expiry_ms, version;
+};
+
+static int take(void *user, const struct okv_store_now *now)
+{
+    struct taken *taken = user;
+
+    taken->value.used = 0;
+    okv_resp_buffer_add(&taken->value, now->value, now->value_length);
+    taken->expiry_ms = now->expiry_ms;
+    taken->version = now->version;
+    return taken->value.has_failed ? OKV_ENOMEM : 0;
+}
+
+struct given {
+    const struct taken *taken;
+    bool if_absent, was_there;
+};
+
+static int give(void *user, const struct okv_store_now *now, struct okv_store_next *next)
+{
+    struct given *given = user;
+    const struct taken *taken = given->taken;
+
+    given->was_there = now != NULL;
+    if (given->if_absent && now)
+        return OKV_STORE_KEEP;
+    *next = (struct okv_store_next){taken->value.used ? taken->value.bytes : (const void *)"",
+                                    (uint32_t)taken->value.used, taken->expiry_ms};
+    return 0;
+}
+
+static int remove_version(void *user, const struct okv_store_now *now,
+                          struct okv_store_next *next)
+{
+    const struct taken *taken = user;
+
+    (void)next;
+    return now && now->version == taken->version ? OKV_STORE_REMOVE : OKV_STORE_KEEP;
+}
+
+/* The new key is there before the old one is gone. If a client of libokv changes the old one
+ * meanwhile, it stays. */
+static int rename_to(struct okv_resp_call *call, struct given *given, struct taken *taken)
+{
+    const struct okv_resp_arg *from = &call->args[1], *to = &call->args[2];
+    int rc = okv_resp_look(call, from, take, taken);
+
+    if (rc)
+        return rc;
+    if (from->length == to->length && memcmp(from->text, to->text, to->length) == 0) {
+        given->was_there = true;
+        return 0;
+    }
+    rc = okv_resp_modify(call, to, give, given, NULL);
+    if (rc || (given->if_absent && given->was_there))
+        return rc;
+    rc = okv_resp_modify(call, from, remove_version, taken, NULL);
+    return rc == OKV_ENOTFOUND ? 0 : rc;
+}
+
+static int rename_item(struct okv_resp_call *call, bool if_absent)
+{
+    struct taken taken = {.version = 0};
+    struct given given = {.taken = &taken, .if_absent = if_absent};
+    int rc = rename_to(call, &given, &taken);
+
+    okv_resp_buffer_fini(&taken.value);
+    if (rc == OKV_ENOTFOUND || (rc == OKV_EKEYSIZE && call->args[1].length == 0)) {
+        okv_resp_error(&call->reply, "ERR no such key");
+        return 0;
+    }
+    if (rc)
+        return okv_resp_refuse(call, rc);
+    if (if_absent)
+        okv_resp_integer(&call->reply, !given.was_there);
+    else
+        okv_resp_simple(&call->reply, "OK");
+    return 0;
+}
+
+int okv_resp_run_rename(struct okv_resp_call *call)
+{
+    return rename_item(call, false);
+}
+
+int okv_resp_run_renamenx(struct okv_resp_call *call)
+{
+    return rename_item(call, true);
+}
+
+int okv_resp_run_copy(struct okv_resp_call *call)
+{
+    const struct okv_resp_arg *from = &call->args[1], *to = &call->args[2];
+    struct taken taken = {.version = 0};
+    struct given given = {.taken = &taken, .if_absent = true};
+
+    for (uint32_t i = 3; i < call->count; i++) {
+        if (okv_resp_is(&call->args[i], "DB")) {
+            okv_resp_error(&call->reply, "ERR COPY to another database is not supported");
+            return 0;
+        }
+        if (!okv_resp_is(&call->args[i], "REPLACE"))
+            return okv_resp_syntax_error(call);
+        given.if_absent = false;
+    }
+    if (from->length == to->length && memcmp(from->text, to->text, to->length) == 0) {
+        okv_resp_error(&call->reply, "ERR source and destination objects are the same");
+        return 0;
+    }
+    int rc = okv_resp_look(call, from, take, &taken);
+    bool is_missing = rc == OKV_ENOTFOUND || rc == OKV_EKEYSIZE;
+    if (rc == 0)
+        rc = okv_resp_modify(call, to, give, &given, NULL);
+    okv_resp_buffer_fini(&taken.value);
+    if (rc && !is_missing)
+        return okv_resp_refuse(call, rc);
+    okv_resp_integer(&call->reply, !is_missing && !(given.if_absent && given.was_there));
+    return 0;
+}

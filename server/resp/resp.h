@@ -1,0 +1,37 @@
+/* The RESP clients of a worker: docs/resp.md. Only the worker's thread calls, but for the last. */
+#ifndef OKV_SERVER_RESP_RESP_H
+#define OKV_SERVER_RESP_RESP_H
+
+#include "server/resp/client.h"
+
+/* Whose commands these are, for clients that ask which Redis this is. */
+#define OKV_RESP_REDIS_VERSION "7.0.15"
+
+/* `executors` are the worker's, one for each database; borrowed. OKV_EIO, OKV_ENOMEM. */
+int okv_resp_init(struct okv_resp *resp, struct okv_server *server, unsigned worker,
+                  const struct okv_executor *executors);
+/* Ends all clients. */
+void okv_resp_fini(struct okv_resp *resp);
+
+/*
+ * Serves what has come. Returns how much it did; 0: nothing. With *is_held_up a command waits for
+ * something that no descriptor tells of. resp->epoll_fd is readable when clients have sent
+ * something.
+ */
+unsigned okv_resp_poll(struct okv_resp *resp, bool *is_held_up);
+/* Ends clients that have sent nothing for --idle-s. Call it now and then. */
+void okv_resp_scan(struct okv_resp *resp, uint64_t now_ns);
+/* The server ends: replies that are due leave, as far as clients take them, and all clients go. */
+void okv_resp_end_all(struct okv_resp *resp);
+
+/* Replies from `from` on wait for a batch of the log. */
+void okv_resp_hold(struct okv_resp_client *client, uint64_t batch, size_t from);
+
+/* The acceptor's thread: hands a client over, whose fd, place, peer and listener are set. */
+void okv_resp_adopt(struct okv_resp *resp, struct okv_resp_client *client);
+/* Has the client's worker end it. Any thread that holds the door's lock. */
+void okv_resp_unwant(struct okv_resp_client *client);
+/* Users were loaded again: has the worker look at the rights of its clients. Any thread. */
+void okv_resp_recheck(struct okv_resp *resp);
+
+#endif

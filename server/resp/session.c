@@ -1,0 +1,329 @@
+/* Commands of a connection: who it is, which database it uses, what it is called. */
+#include <stdio.h>
+#include <string.h>
+
+#include "server/resp/commands.h"
+#include "server/resp/listing.h"
+#include "server/resp/login.h"
+#include "server/resp/options.h"
+#include "server/resp/resp.h"
+#include "server/resp/transaction.h"
+#include "shared/base/error.h"
+
+int okv_resp_run_ping(struct okv_resp_call *call)
+{
+    if (call->count > 2)
+        okv_resp_error(&call->reply, "ERR wrong number of arguments for 'ping' command");
+    else if (call->count == 2)
+        okv_resp_bulk(&call->reply, call->args[1].text, call->args[1].length);
+    else
+        okv_resp_simple(&call->reply, "PONG");
+    return 0;
+}
+
+int okv_resp_run_echo(struct okv_resp_call *call)
+{
+    okv_resp_bulk(&call->reply, call->args[1].text, call->args[1].length);
+    return 0;
+}
+
+int okv_resp_run_quit(struct okv_resp_call *call)
+{
+    call->client->is_ending = true;
+    okv_resp_simple(&call->reply, "OK");
+    return 0;
+}
+
+/* ---- AUTH and HELLO ---- */
+
+#define USER_OF_PASSWORDS "default" /* whom AUTH with a password alone means */
+
+static void set_text(struct okv_resp_client *client, char *to, size_t size,
+                     const struct okv_resp_arg *text)
+{
+    pthread_mutex_lock(&client->resp->server->resp_door.lock);
+    snprintf(to, size, "%.*s", (int)text->length, (const char *)text->text);
+    pthread_mutex_unlock(&client->resp->server->resp_door.lock);
+}
+
+/* Replies with an error unless user and password belong together. */
+static bool log_in(struct okv_resp_call *call, const struct okv_resp_arg *user,
+                   const struct okv_resp_arg *password)
+{
+    struct okv_server *server = call->client->resp->server;
+    struct okv_resp_login login = {0};
+
+    if (!server->config.users && okv_resp_is(user, USER_OF_PASSWORDS))
+        return true;
+    if (server->config.users && user->length < sizeof login.user) {
+        memcpy(login.user, user->text, user->length);
+        login.password = password->text;
+        login.password_length = password->length;
+    }
+    if (!login.user[0] || !okv_resp_log_in(call->client, &login)) {
+        okv_resp_error(&call->reply, "WRONGPASS invalid username-password pair or user is disabled.");
+        return false;
+    }
+    return true;
+}
+
+int okv_resp_run_auth(struct okv_resp_call *call)
+{
+    static const struct okv_resp_arg usual = {(const uint8_t *)USER_OF_PASSWORDS,
+                                              sizeof USER_OF_PASSWORDS - 1};
+    bool has_user = call->count == 3;
+
+    if (call->count > 3)
+        return okv_resp_syntax_error(call);
+    if (!has_user && !call->client->resp->server->config.users)
+        okv_resp_error(&call->reply,
+                       "ERR AUTH <password> called without any password configured for the default "
+                       "user. Are you sure your configuration is correct?");
+    else if (log_in(call, has_user ? &call->args[1] : &usual, &call->args[call->count - 1]))
+        okv_resp_simple(&call->reply, "OK");
+    return 0;
+}
+
+static bool is_name(const struct okv_resp_arg *name)
+{
+    for (uint32_t i = 0; i < name->length; i++)
+        if (name->text[i] < '!' || name->text[i] > '~')
+            return false;
+    return true;
+}
+
+/* Replies with an error if it is no name. */
+static bool set_name(struct okv_resp_call *call, const struct okv_resp_arg *name)
+{
+    if (name->length < OKV_RESP_NAME_MAX && is_name(name)) {
+        set_text(call->client, call->client->name, sizeof call->client->name, name);
+        return true;
+    }
+    if (is_name(name))
+        okv_resp_error(&call->reply, "ERR a client's name has at most %u characters",
+                       OKV_RESP_NAME_MAX - 1);
+    else
+        okv_resp_error(&call->reply, "ERR Client names cannot contain spaces, newlines or special "
+                                     "characters.");
+    return false;
+}
+
+static void welcome(struct okv_resp_call *call)
+{
+    const struct okv_resp_reply *to = &call->reply;
+
+    okv_resp_map(to, 7);
+    okv_resp_text(to, "server");
+    okv_resp_text(to, "redis");
+    okv_resp_text(to, "version");
+    okv_resp_text(to, OKV_RESP_REDIS_VERSION);
+    okv_resp_text(to, "proto");
+    okv_resp_integer(to, call->client->protocol);
+    okv_resp_text(to, "id");
+    okv_resp_integer(to, (int64_t)call->client->id);
+    okv_resp_text(to, "mode");
+    okv_resp_text(to, "standalone");
+    okv_resp_text(to, "role");
+    okv_resp_text(to, "master");
+    okv_resp_text(to, "modules");
+    okv_resp_array(to, 0);
+}
+
+int okv_resp_run_hello(struct okv_resp_call *call)
+{
+    int64_t protocol = call->client->protocol;
+    const struct okv_resp_arg *name = NULL;
+
+    if (call->count > 1 && (!okv_resp_integer_of(&call->args[1], &protocol))) {
+        okv_resp_error(&call->reply, "ERR Protocol version is not an integer or out of range");
+        return 0;
+    }
+    if (protocol < 2 || protocol > 3) {
+        okv_resp_error(&call->reply, "NOPROTO unsupported protocol version");
+        return 0;
+    }
+    for (uint32_t i = 2; i < call->count; i++) {
+        uint32_t left = call->count - i - 1;
+        if (okv_resp_is(&call->args[i], "AUTH") && left >= 2) {
+            if (!log_in(call, &call->args[i + 1], &call->args[i + 2]))
+                return 0;
+            i += 2;
+        } else if (okv_resp_is(&call->args[i], "SETNAME") && left >= 1) {
+            name = &call->args[++i];
+        } else {
+            okv_resp_error(&call->reply, "ERR Syntax error in HELLO option '%.*s'",
+                           (int)(call->args[i].length < 64 ? call->args[i].length : 64),
+                           (const char *)call->args[i].text);
+            return 0;
+        }
+    }
+    if (!call->client->is_known) {
+        okv_resp_error(&call->reply,
+                       "NOAUTH HELLO must be called with the client already authenticated, "
+                       "otherwise the HELLO <proto> AUTH <user> <pass> option can be used to "
+                       "authenticate the client and select the RESP protocol version at the same "
+                       "time");
+        return 0;
+    }
+    if (name && !set_name(call, name))
+        return 0;
+    call->client->protocol = call->reply.protocol = (unsigned)protocol;
+    welcome(call);
+    return 0;
+}
+
+/* ---- SELECT ---- */
+
+/* A database is named, or has the number that it has among the options of the server. */
+static int database_of(const struct okv_resp_call *call, const struct okv_resp_arg *arg)
+{
+    const struct okv_server *server = call->client->resp->server;
+    int64_t number;
+
+    if (okv_resp_integer_of(arg, &number))
+        return number >= 0 && number < server->database_count ? (int)number : -1;
+    for (unsigned i = 0; i < server->database_count; i++) {
+        const char *name = server->databases[i].config->name;
+        if (strlen(name) == arg->length && memcmp(name, arg->text, arg->length) == 0)
+            return (int)i;
+    }
+    return -1;
+}
+
+static void use_database(struct okv_resp_client *client, unsigned database)
+{
+    pthread_mutex_lock(&client->resp->server->resp_door.lock);
+    client->database = database;
+    pthread_mutex_unlock(&client->resp->server->resp_door.lock);
+}
+
+/* Replies that wait for the log of one database have to leave before any of another. */
+int okv_resp_run_select(struct okv_resp_call *call)
+{
+    int database = database_of(call, &call->args[1]);
+
+    if (database < 0) {
+        okv_resp_error(&call->reply, "ERR DB index is out of range");
+        return 0;
+    }
+    if (!okv_resp_may(call->client, (unsigned)database, OKV_RIGHT_READ)) {
+        okv_resp_error(&call->reply, "NOPERM this user has no permissions in this database");
+        return 0;
+    }
+    if (call->client->batch && (unsigned)database != call->client->database)
+        return OKV_EAGAIN;
+    use_database(call->client, (unsigned)database);
+    okv_resp_simple(&call->reply, "OK");
+    return 0;
+}
+
+int okv_resp_run_reset(struct okv_resp_call *call)
+{
+    struct okv_resp_client *client = call->client;
+    const struct okv_resp_arg none = {(const uint8_t *)"", 0};
+
+    if (client->batch && client->database != 0)
+        return OKV_EAGAIN;
+    okv_resp_transaction_drop(client);
+    client->protocol = call->reply.protocol = 2;
+    use_database(client, 0);
+    set_text(client, client->name, sizeof client->name, &none);
+    if (client->resp->server->config.users)
+        okv_resp_log_out(client);
+    okv_resp_simple(&call->reply, "RESET");
+    return 0;
+}
+
+/* ---- CLIENT ---- */
+
+static int client_kill(struct okv_resp_call *call)
+{
+    struct okv_resp_choice choice = {.skips = call->client->id};
+    bool is_old_form = call->count == 3;
+
+    if (!okv_resp_may(call->client, call->client->database, OKV_RIGHT_ADMIN)) {
+        okv_resp_error(&call->reply,
+                       "NOPERM this user has no permissions to run the 'client|kill' command");
+        return 0;
+    }
+    if (is_old_form) {
+        choice.peer = &call->args[2];
+        choice.skips = 0;
+    }
+    for (uint32_t i = 2; i < call->count && !is_old_form; i += 2) {
+        const struct okv_resp_arg *option = &call->args[i], *value = &call->args[i + 1];
+        if (i + 1 == call->count)
+            return okv_resp_syntax_error(call);
+        if (okv_resp_is(option, "ID")) {
+            if (!okv_resp_integer_of(value, &choice.id) || choice.id < 1) {
+                okv_resp_error(&call->reply, "ERR client-id should be greater than 0");
+                return 0;
+            }
+        } else if (okv_resp_is(option, "ADDR")) {
+            choice.peer = value;
+        } else if (okv_resp_is(option, "USER")) {
+            choice.user = value;
+        } else if (okv_resp_is(option, "SKIPME") && okv_resp_is(value, "no")) {
+            choice.skips = 0;
+        } else if (!okv_resp_is(option, "SKIPME") || !okv_resp_is(value, "yes")) {
+            return okv_resp_syntax_error(call);
+        }
+    }
+    unsigned killed = okv_resp_clients_kill(call->client, &choice);
+    if (!is_old_form)
+        okv_resp_integer(&call->reply, killed);
+    else if (killed)
+        okv_resp_simple(&call->reply, "OK");
+    else
+        okv_resp_error(&call->reply, "ERR No such client");
+    return 0;
+}
+
+static int client_list(struct okv_resp_call *call, const struct okv_resp_client *only)
+{
+    struct okv_resp_buffer text = {.used = 0};
+
+    okv_resp_clients_list(call->client, only, &text);
+    okv_resp_verbatim(&call->reply, text.used ? (const char *)text.bytes : "", text.used);
+    okv_resp_buffer_fini(&text);
+    return 0;
+}
+
+static int client_getname(struct okv_resp_call *call)
+{
+    if (call->client->name[0])
+        okv_resp_text(&call->reply, call->client->name);
+    else
+        okv_resp_null(&call->reply);
+    return 0;
+}
+
+int okv_resp_run_client(struct okv_resp_call *call)
+{
+    const struct okv_resp_arg *what = &call->args[1];
+    bool is_done = false;
+
+    if (okv_resp_is(what, "ID") && call->count == 2)
+        okv_resp_integer(&call->reply, (int64_t)call->client->id);
+    else if (okv_resp_is(what, "INFO") && call->count == 2)
+        return client_list(call, call->client);
+    else if (okv_resp_is(what, "LIST"))
+        return client_list(call, NULL);
+    else if (okv_resp_is(what, "GETNAME") && call->count == 2)
+        return client_getname(call);
+    else if (okv_resp_is(what, "KILL") && call->count > 2)
+        return client_kill(call);
+    else if (okv_resp_is(what, "SETNAME") && call->count == 3)
+        is_done = set_name(call, &call->args[2]);
+    else if ((okv_resp_is(what, "SETINFO") && call->count == 4) ||
+             ((okv_resp_is(what, "NO-EVICT") || okv_resp_is(what, "NO-TOUCH")) && call->count == 3))
+        is_done = true; /* there is nothing that it would change */
+    else
+        okv_resp_error(&call->reply,
+                       "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try CLIENT "
+                       "HELP.",
+                       (int)(what->length < 64 ? what->length : 64), (const char *)what->text);
+    if (is_done)
+        okv_resp_simple(&call->reply, "OK");
+    return 0;
+}

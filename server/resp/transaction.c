@@ -1,0 +1,283 @@
+#include "server/resp/transaction.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/resp/commands.h"
+#include "server/resp/items.h"
+#include "shared/base/error.h"
+
+/* Bytes of the commands of one transaction. */
+#define QUEUE_MAX (128u << 20)
+
+struct queued {
+    const struct okv_resp_command *command;
+    uint32_t count;
+    struct okv_resp_arg args[]; /* their texts are behind them */
+};
+
+struct watched {
+    unsigned database;
+    uint64_t version; /* 0: there was no item */
+    uint32_t key_length;
+    uint8_t key[OKV_KEY_MAX];
+};
+
+struct okv_resp_transaction {
+    bool is_open, is_spoiled;
+    struct queued **queue; /* [capacity] */
+    size_t count, capacity, bytes;
+    struct watched **watches; /* [watch_capacity] */
+    size_t watch_count, watch_capacity;
+};
+
+static struct okv_resp_transaction *transaction_of(struct okv_resp_client *client)
+{
+    if (!client->transaction)
+        client->transaction = calloc(1, sizeof *client->transaction);
+    return client->transaction;
+}
+
+bool okv_resp_transaction_is_open(const struct okv_resp_client *client)
+{
+    return client->transaction && client->transaction->is_open;
+}
+
+void okv_resp_transaction_spoil(struct okv_resp_client *client)
+{
+    if (okv_resp_transaction_is_open(client))
+        client->transaction->is_spoiled = true;
+}
+
+static void forget_watches(struct okv_resp_transaction *transaction)
+{
+    while (transaction->watch_count > 0)
+        free(transaction->watches[--transaction->watch_count]);
+}
+
+void okv_resp_transaction_drop(struct okv_resp_client *client)
+{
+    struct okv_resp_transaction *transaction = client->transaction;
+
+    if (!transaction)
+        return;
+    while (transaction->count > 0)
+        free(transaction->queue[--transaction->count]);
+    forget_watches(transaction);
+    free(transaction->queue);
+    free(transaction->watches);
+    free(transaction);
+    client->transaction = NULL;
+}
+
+/* Makes room for one more pointer. */
+static bool make_room(void *list, size_t count, size_t *capacity)
+{
+    void **pointers = list;
+    size_t wanted = *capacity ? 2 * *capacity : 8;
+
+    if (count < *capacity)
+        return true;
+    void *grown = realloc(*pointers, wanted * sizeof(void *));
+    if (!grown)
+        return false;
+    *pointers = grown;
+    *capacity = wanted;
+    return true;
+}
+
+/* ---- the queue ---- */
+
+static struct queued *copy_call(const struct okv_resp_call *call, size_t *bytes)
+{
+    size_t head = sizeof(struct queued) + call->count * sizeof *call->args;
+
+    *bytes = head;
+    for (uint32_t i = 0; i < call->count; i++)
+        *bytes += call->args[i].length;
+    struct queued *queued = malloc(*bytes);
+    if (!queued)
+        return NULL;
+    queued->command = call->command;
+    queued->count = call->count;
+    uint8_t *text = (uint8_t *)queued + head;
+    for (uint32_t i = 0; i < call->count; i++) {
+        queued->args[i] = (struct okv_resp_arg){text, call->args[i].length};
+        memcpy(text, call->args[i].text, call->args[i].length);
+        text += call->args[i].length;
+    }
+    return queued;
+}
+
+void okv_resp_transaction_queue(struct okv_resp_call *call)
+{
+    struct okv_resp_transaction *transaction = call->client->transaction;
+    struct queued *queued = NULL;
+    size_t bytes = 0;
+
+    if (make_room(&transaction->queue, transaction->count, &transaction->capacity))
+        queued = copy_call(call, &bytes);
+    if (!queued || transaction->bytes + bytes > QUEUE_MAX) {
+        free(queued);
+        transaction->is_spoiled = true;
+        okv_resp_error(&call->reply, "ERR a transaction may have 128 MiB, as far as there is memory");
+        return;
+    }
+    transaction->queue[transaction->count++] = queued;
+    transaction->bytes += bytes;
+    okv_resp_simple(&call->reply, "QUEUED");
+}
+
+int okv_resp_run_multi(struct okv_resp_call *call)
+{
+    struct okv_resp_transaction *transaction = transaction_of(call->client);
+
+    if (!transaction) {
+        okv_resp_error(&call->reply, "ERR there is no memory for a transaction");
+    } else if (transaction->is_open) {
+        okv_resp_error(&call->reply, "ERR MULTI calls can not be nested");
+    } else {
+        transaction->is_open = true;
+        okv_resp_simple(&call->reply, "OK");
+    }
+    return 0;
+}
+
+int okv_resp_run_discard(struct okv_resp_call *call)
+{
+    if (!okv_resp_transaction_is_open(call->client)) {
+        okv_resp_error(&call->reply, "ERR DISCARD without MULTI");
+        return 0;
+    }
+    okv_resp_transaction_drop(call->client);
+    okv_resp_simple(&call->reply, "OK");
+    return 0;
+}
+
+/* ---- watched keys ---- */
+
+static int visit_version(void *user, const struct okv_store_now *now)
+{
+    *(uint64_t *)user = now->version;
+    return 0;
+}
+
+/* Versions never repeat, so one says whether anybody changed an item, RESP client or not. */
+static int version_of(struct okv_resp_call *call, const uint8_t *key, uint32_t key_length,
+                      uint64_t *version)
+{
+    const struct okv_resp_arg arg = {key, key_length};
+
+    *version = 0;
+    int rc = okv_resp_look(call, &arg, visit_version, version);
+    return rc == OKV_ENOTFOUND || rc == OKV_EKEYSIZE ? 0 : rc;
+}
+
+static int watch(struct okv_resp_call *call, struct okv_resp_transaction *transaction,
+                 const struct okv_resp_arg *key)
+{
+    if (key->length > OKV_KEY_MAX)
+        return OKV_EKEYSIZE;
+    for (size_t i = 0; i < transaction->watch_count; i++) {
+        const struct watched *watched = transaction->watches[i];
+        if (watched->database == call->client->database && watched->key_length == key->length &&
+            memcmp(watched->key, key->text, key->length) == 0)
+            return 0;
+    }
+    if (!make_room(&transaction->watches, transaction->watch_count, &transaction->watch_capacity))
+        return OKV_ENOMEM;
+    struct watched *watched = malloc(sizeof *watched);
+    if (!watched)
+        return OKV_ENOMEM;
+    *watched =
+        (struct watched){.database = call->client->database, .key_length = key->length};
+    memcpy(watched->key, key->text, key->length);
+    int rc = version_of(call, watched->key, watched->key_length, &watched->version);
+    if (rc)
+        free(watched);
+    else
+        transaction->watches[transaction->watch_count++] = watched;
+    return rc;
+}
+
+int okv_resp_run_watch(struct okv_resp_call *call)
+{
+    struct okv_resp_transaction *transaction = transaction_of(call->client);
+    int rc = transaction ? 0 : OKV_ENOMEM;
+
+    for (uint32_t i = 1; i < call->count && rc == 0; i++)
+        rc = watch(call, transaction, &call->args[i]);
+    if (rc)
+        return okv_resp_refuse(call, rc);
+    okv_resp_simple(&call->reply, "OK");
+    return 0;
+}
+
+int okv_resp_run_unwatch(struct okv_resp_call *call)
+{
+    if (call->client->transaction)
+        forget_watches(call->client->transaction);
+    okv_resp_simple(&call->reply, "OK");
+    return 0;
+}
+
+/* Whether a watched key has changed. 1, 0, or a negative code. */
+static int has_changed(struct okv_resp_call *call, const struct okv_resp_transaction *transaction)
+{
+    const struct okv_executor *own = call->executor;
+    bool is_in_gate = call->is_in_gate;
+    int rc = 0;
+
+    for (size_t i = 0; i < transaction->watch_count && rc == 0; i++) {
+        const struct watched *watched = transaction->watches[i];
+        uint64_t version;
+        call->executor = &call->client->resp->executors[watched->database];
+        call->is_in_gate = is_in_gate && call->executor == own;
+        rc = version_of(call, watched->key, watched->key_length, &version);
+        if (rc == 0)
+            rc = version != watched->version;
+    }
+    call->executor = own;
+    call->is_in_gate = is_in_gate;
+    return rc;
+}
+
+/* ---- EXEC ---- */
+
+/* Each command replies, whatever became of those before it. None of them can wait any more. */
+static void run_queue(struct okv_resp_call *call, const struct okv_resp_transaction *transaction)
+{
+    okv_resp_array(&call->reply, transaction->count);
+    for (size_t i = 0; i < transaction->count; i++) {
+        const struct queued *queued = transaction->queue[i];
+        struct okv_resp_call one = *call;
+        one.command = queued->command;
+        one.args = queued->args;
+        one.count = queued->count;
+        one.has_changed = true;
+        one.reply.protocol = call->client->protocol;
+        okv_resp_execute(&one);
+    }
+}
+
+int okv_resp_run_exec(struct okv_resp_call *call)
+{
+    struct okv_resp_transaction *transaction = call->client->transaction;
+
+    if (!okv_resp_transaction_is_open(call->client)) {
+        okv_resp_error(&call->reply, "ERR EXEC without MULTI");
+        return 0;
+    }
+    int rc = transaction->is_spoiled ? 0 : has_changed(call, transaction);
+    if (transaction->is_spoiled)
+        okv_resp_error(&call->reply,
+                       "EXECABORT Transaction discarded because of previous errors.");
+    else if (rc < 0)
+        okv_resp_refuse(call, rc);
+    else if (rc)
+        okv_resp_null_array(&call->reply);
+    else
+        run_queue(call, transaction);
+    okv_resp_transaction_drop(call->client);
+    return 0;
+}
