@@ -100,31 +100,41 @@ int okv_resp_execute(struct okv_resp_call *call)
     return 0;
 }
 
+/* A read that follows a change of this client sees what the change made, which is not published
+ * yet. Then its reply waits as that of the change does. */
 static bool needs_gate(const struct okv_resp_call *call)
 {
+    const struct okv_resp_client *client = call->client;
     unsigned flags = call->command->flags;
 
-    if (!call->executor->database->wal)
+    if (flags & (OKV_RESP_OWN_GATE | OKV_RESP_ADMIN))
         return false;
     return flags & (OKV_RESP_WRITE | OKV_RESP_GATE) ||
-           (flags & OKV_RESP_READ && call->client->batch);
+           (flags & OKV_RESP_READ && client->batch && client->log == client->database);
 }
 
-/* A read that follows a write of this client sees what the write made, which is not published yet.
- * Then its reply waits as that of the write does. */
-static int run_in_gate(struct okv_resp_call *call)
+int okv_resp_in_gate(struct okv_resp_call *call, unsigned database, int (*run)(struct okv_resp_call *call))
 {
-    struct okv_wal *wal = call->executor->database->wal;
+    struct okv_resp_client *client = call->client;
+    const struct okv_executor *own = call->executor;
+    struct okv_wal *wal = client->resp->executors[database].database->wal;
     size_t before = call->reply.out->used;
 
-    if (!okv_wal_enter(wal))
+    if (client->batch && client->log != database && wal)
         return OKV_EAGAIN;
-    call->is_in_gate = true;
-    int rc = okv_resp_execute(call);
+    if (wal && !okv_wal_enter(wal))
+        return OKV_EAGAIN;
+    call->executor = &client->resp->executors[database];
+    call->is_in_gate = wal != NULL;
+    int rc = run(call);
+    call->executor = own;
+    call->is_in_gate = false;
+    if (!wal)
+        return rc;
     uint64_t batch = okv_wal_hold(wal);
     okv_wal_leave(wal);
     if (batch)
-        okv_resp_hold(call->client, batch, before);
+        okv_resp_hold(client, database, batch, before);
     return rc;
 }
 
@@ -138,7 +148,10 @@ static int run(struct okv_resp_call *call)
         pthread_rwlock_wrlock(running);
     else
         pthread_rwlock_rdlock(running);
-    rc = needs_gate(call) ? run_in_gate(call) : okv_resp_execute(call);
+    if (needs_gate(call))
+        rc = okv_resp_in_gate(call, call->client->database, okv_resp_execute);
+    else
+        rc = okv_resp_execute(call);
     pthread_rwlock_unlock(running);
     if (rc)
         call->reply.out->used = before;

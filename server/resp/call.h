@@ -17,6 +17,7 @@ struct okv_resp_call {
     bool is_in_gate;  /* of the log: changes may be made, and reads see them */
     bool has_changed; /* something, so that it cannot begin again */
     bool has_failed;  /* it replied with an error */
+    void *user;       /* of a part that okv_resp_in_gate() runs */
 };
 
 /*
@@ -27,6 +28,11 @@ int okv_resp_call(struct okv_resp_client *client, const struct okv_resp_arg *arg
 
 /* Runs a command without looking at MULTI and locks: for EXEC. */
 int okv_resp_execute(struct okv_resp_call *call);
+
+/* Runs a part of a command within the gate of a database's log, if it has one, and on that
+ * database. OKV_EAGAIN, or what `run` returns. */
+int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
+                     int (*run)(struct okv_resp_call *call));
 
 /* Whether the client's user has this right, of enum okv_right, in its database. */
 bool okv_resp_may(const struct okv_resp_client *client, unsigned database, unsigned right);

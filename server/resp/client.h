@@ -47,7 +47,8 @@ struct okv_resp_client {
     struct okv_resp_buffer in, out;
     size_t at;      /* in `in`: where the next request begins */
     size_t sent;    /* of `out` */
-    uint64_t batch; /* of the log of its database, that its replies wait for; 0: of none */
+    uint64_t batch; /* of a log, that its replies wait for; 0: of none */
+    unsigned log;   /* with it: index of the database whose log it is */
     size_t held;    /* with it, in `out`: where these begin */
     struct okv_resp_transaction *transaction; /* what MULTI and WATCH began; or NULL */
     struct okv_resp_flush {                   /* of FLUSHDB and FLUSHALL */

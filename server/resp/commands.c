@@ -10,6 +10,7 @@
 #define AT_ONCE OKV_RESP_AT_ONCE
 #define NO_MULTI OKV_RESP_NO_MULTI
 #define GATE OKV_RESP_GATE
+#define OWN_GATE OKV_RESP_OWN_GATE
 
 #define NO_KEYS 0, 0, 0
 #define ONE_KEY 1, 1, 1
@@ -25,7 +26,7 @@ static const struct okv_resp_command commands[] = {
     {"CLIENT", okv_resp_run_client, -2, 0, NO_KEYS, "connection", "Lists, names and ends clients"},
     {"COMMAND", okv_resp_run_command, -1, 0, NO_KEYS, "server", "Lists the commands"},
     {"CONFIG", okv_resp_run_config, -2, ADMIN, NO_KEYS, "server", "Shows settings"},
-    {"COPY", okv_resp_run_copy, -3, WRITE | ALONE, TWO_KEYS, "generic", "Copies a value to a key"},
+    {"COPY", okv_resp_run_copy, -3, WRITE | ALONE | OWN_GATE, TWO_KEYS, "generic", "Copies a value to a key"},
     {"DBSIZE", okv_resp_run_dbsize, 1, READ, NO_KEYS, "server", "Tells how many keys there are"},
     {"DECR", okv_resp_run_decr, 2, WRITE, ONE_KEY, "string", "Subtracts 1 from a number"},
     {"DECRBY", okv_resp_run_decrby, 3, WRITE, ONE_KEY, "string", "Subtracts from a number"},

@@ -12,6 +12,7 @@ enum okv_resp_flag {
     OKV_RESP_ALONE = 16,     /* no other RESP client's command runs meanwhile */
     OKV_RESP_AT_ONCE = 32,   /* MULTI does not queue it */
     OKV_RESP_NO_MULTI = 64,  /* not within MULTI */
+    OKV_RESP_OWN_GATE = 256, /* enters the gates of logs itself */
     OKV_RESP_GATE = 128,     /* runs within the log's gate, as one that changes items does */
 };
 

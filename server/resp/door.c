@@ -20,8 +20,8 @@
 #define BACKLOG 511
 /* Clients that are let in before other listeners get their share. */
 #define CLIENTS_PER_PASS 16
-/* The wall's clock was set when it differs by more than this from what it would be. */
-#define WALL_SET_MS 20
+/* Both clocks are cut to whole milliseconds, so their difference changes by this. */
+#define WALL_CUT_MS 1
 
 /* ---- listening ---- */
 
@@ -246,7 +246,7 @@ int64_t okv_resp_door_wall_ms(struct okv_server *server)
     int64_t before = atomic_load(&server->resp_door.wall_ms);
     int64_t now = (int64_t)okv_clock_wall_ms() - (int64_t)okv_server_clock_ms(server);
 
-    if (before - now < WALL_SET_MS && now - before < WALL_SET_MS)
+    if (now <= before && before - now <= WALL_CUT_MS)
         return before;
     atomic_store(&server->resp_door.wall_ms, now);
     return now;

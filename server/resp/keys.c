@@ -146,32 +146,84 @@ int okv_resp_run_renamenx(struct okv_resp_call *call)
     return rename_item(call, true);
 }
 
-int okv_resp_run_copy(struct okv_resp_call *call)
-{
-    const struct okv_resp_arg *from = &call->args[1], *to = &call->args[2];
-    struct taken taken = {.version = 0};
-    struct given given = {.taken = &taken, .if_absent = true};
+struct copying {
+    struct taken taken;
+    struct given given;
+    const struct okv_resp_arg *to;
+    unsigned database;
+};
 
+/* Returns false when an error was replied. */
+static bool read_copy_options(struct okv_resp_call *call, struct copying *copying)
+{
     for (uint32_t i = 3; i < call->count; i++) {
-        if (okv_resp_is(&call->args[i], "DB")) {
-            okv_resp_error(&call->reply, "ERR COPY to another database is not supported");
-            return 0;
+        if (okv_resp_is(&call->args[i], "REPLACE")) {
+            copying->given.if_absent = false;
+        } else if (okv_resp_is(&call->args[i], "DB") && i + 1 < call->count) {
+            int database = okv_resp_database_of(call, &call->args[++i]);
+            if (database < 0) {
+                okv_resp_error(&call->reply, "ERR value is not an integer or out of range");
+                return false;
+            }
+            copying->database = (unsigned)database;
+        } else {
+            okv_resp_syntax_error(call);
+            return false;
         }
-        if (!okv_resp_is(&call->args[i], "REPLACE"))
-            return okv_resp_syntax_error(call);
-        given.if_absent = false;
     }
-    if (from->length == to->length && memcmp(from->text, to->text, to->length) == 0) {
-        okv_resp_error(&call->reply, "ERR source and destination objects are the same");
+    return true;
+}
+
+static int give_copy(struct okv_resp_call *call)
+{
+    struct copying *copying = call->user;
+    int rc = okv_resp_modify(call, copying->to, give, &copying->given, NULL);
+
+    if (rc)
+        return okv_resp_refuse(call, rc);
+    okv_resp_integer(&call->reply, !(copying->given.if_absent && copying->given.was_there));
+    return 0;
+}
+
+/* The value is taken as it is published: what this client changed and the log does not have yet is
+ * waited for. */
+static int copy_item(struct okv_resp_call *call, struct copying *copying)
+{
+    bool is_own = copying->database == call->client->database;
+
+    if (call->client->batch && !call->is_in_gate)
+        return OKV_EAGAIN;
+    int rc = okv_resp_look(call, &call->args[1], take, &copying->taken);
+    if (rc == OKV_ENOTFOUND || rc == OKV_EKEYSIZE) {
+        okv_resp_integer(&call->reply, 0);
         return 0;
     }
-    int rc = okv_resp_look(call, from, take, &taken);
-    bool is_missing = rc == OKV_ENOTFOUND || rc == OKV_EKEYSIZE;
-    if (rc == 0)
-        rc = okv_resp_modify(call, to, give, &given, NULL);
-    okv_resp_buffer_fini(&taken.value);
-    if (rc && !is_missing)
+    if (rc)
         return okv_resp_refuse(call, rc);
-    okv_resp_integer(&call->reply, !is_missing && !(given.if_absent && given.was_there));
-    return 0;
+    if (call->is_in_gate && is_own)
+        return give_copy(call);
+    return okv_resp_in_gate(call, copying->database, give_copy);
+}
+
+int okv_resp_run_copy(struct okv_resp_call *call)
+{
+    const struct okv_resp_arg *from = &call->args[1];
+    struct copying copying = {.to = &call->args[2], .database = call->client->database};
+
+    copying.given = (struct given){.taken = &copying.taken, .if_absent = true};
+    if (!read_copy_options(call, &copying))
+        return 0;
+    bool is_own = copying.database == call->client->database;
+    if (is_own && from->length == copying.to->length &&
+        memcmp(from->text, copying.to->text, from->length) == 0)
+        okv_resp_error(&call->reply, "ERR source and destination objects are the same");
+    else if (!okv_resp_may(call->client, copying.database, OKV_RIGHT_WRITE))
+        okv_resp_error(&call->reply, "NOPERM this user has no permissions in this database");
+    else if (call->is_in_gate && !is_own)
+        okv_resp_error(&call->reply, "ERR COPY to another database inside MULTI is not allowed");
+    else
+        call->user = &copying;
+    int rc = call->user ? copy_item(call, &copying) : 0;
+    okv_resp_buffer_fini(&copying.taken.value);
+    return rc;
 }

@@ -25,6 +25,10 @@ bool okv_resp_need_time(struct okv_resp_call *call, uint32_t index, enum okv_res
  * is set; 0: it is none; -1: an error was replied. */
 int okv_resp_read_expiry(struct okv_resp_call *call, uint32_t *index, int64_t *wall_ms);
 
+/* A database is named, or has the number that it has among the options of the server. -1: there is
+ * none. */
+int okv_resp_database_of(const struct okv_resp_call *call, const struct okv_resp_arg *arg);
+
 int okv_resp_syntax_error(struct okv_resp_call *call);
 
 /* Whether a pattern with *, ?, [a-z], [^a] and \ matches all of a text. */

@@ -113,11 +113,12 @@ static void unready(struct okv_resp_client *client)
     client->is_ready = false;
 }
 
-void okv_resp_hold(struct okv_resp_client *client, uint64_t batch, size_t from)
+void okv_resp_hold(struct okv_resp_client *client, unsigned database, uint64_t batch, size_t from)
 {
     if (!client->batch)
         client->held = from;
     client->batch = batch;
+    client->log = database;
     if (client->is_holding)
         return;
     client->is_holding = true;
@@ -190,7 +191,7 @@ static bool flush(struct okv_resp_client *client)
         client->sent += (size_t)n;
         OKV_STATS_ADD(&client->resp->server->stats, bytes_out, (uint64_t)n);
     }
-    if (client->sent == out->used)
+    if (client->sent == out->used && !client->batch)
         client->sent = out->used = 0;
     return true;
 }
@@ -249,6 +250,7 @@ static unsigned serve(struct okv_resp_client *client)
             break;
         if (parser->count > 0 && okv_resp_call(client, parser->args, parser->count)) {
             client->is_blocked = true;
+            okv_resp_parser_reset(parser); /* its bytes may move */
             break;
         }
         client->at += parser->position;
@@ -312,7 +314,7 @@ static unsigned run_holding(struct okv_resp *resp)
     int status;
 
     for (client = TAILQ_FIRST(&resp->holding); client; client = next) {
-        struct okv_wal *wal = resp->server->databases[client->database].wal;
+        struct okv_wal *wal = resp->server->databases[client->log].wal;
         next = TAILQ_NEXT(client, in_holding);
         if (!okv_wal_is_done(wal, client->batch, &status))
             continue;

@@ -24,8 +24,8 @@ void okv_resp_scan(struct okv_resp *resp, uint64_t now_ns);
 /* The server ends: replies that are due leave, as far as clients take them, and all clients go. */
 void okv_resp_end_all(struct okv_resp *resp);
 
-/* Replies from `from` on wait for a batch of the log. */
-void okv_resp_hold(struct okv_resp_client *client, uint64_t batch, size_t from);
+/* Replies from `from` on wait for a batch of a database's log. Those of another one do not wait. */
+void okv_resp_hold(struct okv_resp_client *client, unsigned database, uint64_t batch, size_t from);
 
 /* The acceptor's thread: hands a client over, whose fd, place, peer and listener are set. */
 void okv_resp_adopt(struct okv_resp *resp, struct okv_resp_client *client);

@@ -108,6 +108,15 @@ static bool set_name(struct okv_resp_call *call, const struct okv_resp_arg *name
     return false;
 }
 
+static void use_protocol(struct okv_resp_call *call, unsigned protocol)
+{
+    struct okv_resp_door *door = &call->client->resp->server->resp_door;
+
+    pthread_mutex_lock(&door->lock);
+    call->client->protocol = call->reply.protocol = protocol;
+    pthread_mutex_unlock(&door->lock);
+}
+
 static void welcome(struct okv_resp_call *call)
 {
     const struct okv_resp_reply *to = &call->reply;
@@ -167,15 +176,14 @@ int okv_resp_run_hello(struct okv_resp_call *call)
     }
     if (name && !set_name(call, name))
         return 0;
-    call->client->protocol = call->reply.protocol = (unsigned)protocol;
+    use_protocol(call, (unsigned)protocol);
     welcome(call);
     return 0;
 }
 
 /* ---- SELECT ---- */
 
-/* A database is named, or has the number that it has among the options of the server. */
-static int database_of(const struct okv_resp_call *call, const struct okv_resp_arg *arg)
+int okv_resp_database_of(const struct okv_resp_call *call, const struct okv_resp_arg *arg)
 {
     const struct okv_server *server = call->client->resp->server;
     int64_t number;
@@ -197,10 +205,9 @@ static void use_database(struct okv_resp_client *client, unsigned database)
     pthread_mutex_unlock(&client->resp->server->resp_door.lock);
 }
 
-/* Replies that wait for the log of one database have to leave before any of another. */
 int okv_resp_run_select(struct okv_resp_call *call)
 {
-    int database = database_of(call, &call->args[1]);
+    int database = okv_resp_database_of(call, &call->args[1]);
 
     if (database < 0) {
         okv_resp_error(&call->reply, "ERR DB index is out of range");
@@ -210,8 +217,6 @@ int okv_resp_run_select(struct okv_resp_call *call)
         okv_resp_error(&call->reply, "NOPERM this user has no permissions in this database");
         return 0;
     }
-    if (call->client->batch && (unsigned)database != call->client->database)
-        return OKV_EAGAIN;
     use_database(call->client, (unsigned)database);
     okv_resp_simple(&call->reply, "OK");
     return 0;
@@ -222,10 +227,8 @@ int okv_resp_run_reset(struct okv_resp_call *call)
     struct okv_resp_client *client = call->client;
     const struct okv_resp_arg none = {(const uint8_t *)"", 0};
 
-    if (client->batch && client->database != 0)
-        return OKV_EAGAIN;
     okv_resp_transaction_drop(client);
-    client->protocol = call->reply.protocol = 2;
+    use_protocol(call, 2);
     use_database(client, 0);
     set_text(client, client->name, sizeof client->name, &none);
     if (client->resp->server->config.users)

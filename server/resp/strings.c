@@ -39,11 +39,16 @@ static int get(struct okv_resp_call *call, const struct okv_resp_arg *key)
     struct answer answer = answer_of(call);
     int rc = okv_resp_look(call, key, visit_value, &answer);
 
-    OKV_STATS_ADD(&call->executor->database->counts, gets, 1);
-    if (rc == OKV_ENOTFOUND || rc == OKV_EKEYSIZE)
+    struct okv_stats *stats = &call->client->resp->server->stats;
+
+    if (rc == OKV_ENOTFOUND || rc == OKV_EKEYSIZE) {
+        OKV_STATS_ADD(stats, resp_misses, 1);
         okv_resp_null(&call->reply);
-    else if (rc)
+    } else if (rc) {
         return okv_resp_refuse(call, rc);
+    } else {
+        OKV_STATS_ADD(stats, resp_hits, 1);
+    }
     return 0;
 }
 
