@@ -19,7 +19,7 @@ uint8_t *okv_resp_buffer_room(struct okv_resp_buffer *buffer, size_t bytes)
         size_t capacity = buffer->capacity + buffer->capacity / 2;
         capacity = capacity < FIRST ? FIRST : capacity;
         capacity = capacity < wanted ? wanted : capacity;
-        void *grown = realloc(buffer->bytes, capacity);
+        void *grown = wanted > OKV_RESP_BUFFER_MAX ? NULL : realloc(buffer->bytes, capacity);
         if (!grown) {
             buffer->has_failed = true;
             return NULL;

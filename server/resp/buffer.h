@@ -1,10 +1,12 @@
-/* A buffer of bytes that grows. Starts as zeros. */
+/* A buffer of bytes that grows, up to OKV_RESP_BUFFER_MAX. Starts as zeros. */
 #ifndef OKV_SERVER_RESP_BUFFER_H
 #define OKV_SERVER_RESP_BUFFER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#define OKV_RESP_BUFFER_MAX (UINT64_C(512) << 20)
 
 struct okv_resp_buffer {
     uint8_t *bytes;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "server/resp/commands.h"
+#include "server/resp/items.h"
 #include "server/resp/resp.h"
 #include "server/resp/transaction.h"
 #include "server/wal/wal.h"
@@ -131,7 +132,7 @@ int okv_resp_in_gate(struct okv_resp_call *call, unsigned database, int (*run)(s
     call->is_in_gate = false;
     if (!wal)
         return rc;
-    uint64_t batch = okv_wal_hold(wal);
+    uint64_t batch = rc ? 0 : okv_wal_hold(wal);
     okv_wal_leave(wal);
     if (batch)
         okv_resp_hold(client, database, batch, before);
@@ -167,10 +168,13 @@ int okv_resp_call(struct okv_resp_client *client, const struct okv_resp_arg *arg
         .count = count,
         .reply = {&client->out, client->protocol},
         .executor = &client->resp->executors[client->database],
+        .may_have_tail = true,
     };
 
     if (!check(&call))
         return 0;
+    if (client->intake && client->intake->failure)
+        return okv_resp_refuse(&call, client->intake->failure);
     atomic_store_explicit(&client->command, call.command->name, memory_order_relaxed);
     if (okv_resp_transaction_is_open(client) && !(call.command->flags & OKV_RESP_AT_ONCE)) {
         okv_resp_transaction_queue(&call);

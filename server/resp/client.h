@@ -16,6 +16,7 @@
 
 #include "server/command/execute.h"
 #include "server/resp/buffer.h"
+#include "server/resp/long_value.h"
 #include "server/resp/parser.h"
 #include "server/server.h"
 
@@ -37,6 +38,7 @@ struct okv_resp_client {
     bool is_ready;     /* it is in the list of those with something to do */
     bool is_holding;   /* likewise of those whose replies wait for the log */
     bool is_blocked;   /* its next command waits: for the log, for memory, for a step of a flush */
+    bool has_more;     /* requests wait that need no more bytes */
     bool has_said_all; /* it closed its side: what it sent is served */
     bool is_ending;    /* the connection ends when all replies have left */
     bool has_place;    /* `place` is valid */
@@ -50,6 +52,9 @@ struct okv_resp_client {
     uint64_t batch; /* of a log, that its replies wait for; 0: of none */
     unsigned log;   /* with it: index of the database whose log it is */
     size_t held;    /* with it, in `out`: where these begin */
+    struct okv_resp_intake *intake; /* of the request that arrives; or NULL */
+    struct okv_resp_tail tail;      /* behind `out` */
+    uint64_t reserved;              /* bytes, by both */
     struct okv_resp_transaction *transaction; /* what MULTI and WATCH began; or NULL */
     struct okv_resp_flush {                   /* of FLUSHDB and FLUSHALL */
         uint64_t next, splits; /* of okv_store_flush() */
@@ -67,6 +72,7 @@ struct okv_resp_client {
     char name[OKV_RESP_NAME_MAX];
 
     uint64_t created_ns;
+    uint64_t moved_ns; /* when its last byte came or went */
     atomic_uint_fast64_t active_ns; /* of its last request */
     atomic_uint_fast64_t requests;
     const char *_Atomic command; /* its last one; static */
@@ -93,6 +99,7 @@ struct okv_resp {
     struct okv_resp_buffer in, out;
     struct okv_resp_arg *args;
     uint32_t arg_capacity;
+    uint8_t dropped[16 << 10]; /* bytes of values that have no place */
 };
 
 #endif

@@ -12,11 +12,15 @@
 #define GATE OKV_RESP_GATE
 #define OWN_GATE OKV_RESP_OWN_GATE
 
-#define NO_KEYS 0, 0, 0
-#define ONE_KEY 1, 1, 1
-#define TWO_KEYS 1, 2, 1
-#define ALL_KEYS 1, -1, 1
-#define PAIRS 1, -1, 2
+/* First key, last key, step, value. */
+#define NO_KEYS 0, 0, 0, 0
+#define ONE_KEY 1, 1, 1, 0
+#define KEY_VALUE 1, 1, 1, 2
+#define KEY_TIME_VALUE 1, 1, 1, 3
+#define KEY_BEHIND 2, 2, 1, 0
+#define TWO_KEYS 1, 2, 1, 0
+#define ALL_KEYS 1, -1, 1, 0
+#define PAIRS 1, -1, 2, 0
 
 /* In the order of their names. */
 static const struct okv_resp_command commands[] = {
@@ -53,7 +57,7 @@ static const struct okv_resp_command commands[] = {
      "Replies with a value, and sets when it expires"},
     {"GETRANGE", okv_resp_run_getrange, 4, READ, ONE_KEY, "string",
      "Replies with a part of a value"},
-    {"GETSET", okv_resp_run_getset, 3, WRITE, ONE_KEY, "string",
+    {"GETSET", okv_resp_run_getset, 3, WRITE, KEY_VALUE, "string",
      "Sets a value, and replies with the one before"},
     {"HELLO", okv_resp_run_hello, -1, STRANGER | AT_ONCE | NO_MULTI, NO_KEYS, "connection",
      "Chooses the protocol"},
@@ -64,13 +68,13 @@ static const struct okv_resp_command commands[] = {
     {"INFO", okv_resp_run_info, -1, READ, NO_KEYS, "server", "Tells of the server"},
     {"KEYS", okv_resp_run_keys, 2, READ, NO_KEYS, "generic", "Lists the keys of a pattern"},
     {"LATENCY", okv_resp_run_latency, -2, ADMIN, NO_KEYS, "server", "Lists nothing"},
-    {"MEMORY", okv_resp_run_memory, -2, READ, 2, 2, 1, "server", "Tells the bytes of an item"},
+    {"MEMORY", okv_resp_run_memory, -2, READ, KEY_BEHIND, "server", "Tells the bytes of an item"},
     {"MGET", okv_resp_run_mget, -2, READ, ALL_KEYS, "string", "Replies with values"},
     {"MSET", okv_resp_run_mset, -3, WRITE | ALONE, PAIRS, "string", "Sets values"},
     {"MSETNX", okv_resp_run_msetnx, -3, WRITE | ALONE, PAIRS, "string",
      "Sets values if none of the keys exists"},
     {"MULTI", okv_resp_run_multi, 1, AT_ONCE, NO_KEYS, "transactions", "Begins a transaction"},
-    {"OBJECT", okv_resp_run_object, -2, READ, 2, 2, 1, "generic", "Tells how a value is kept"},
+    {"OBJECT", okv_resp_run_object, -2, READ, KEY_BEHIND, "generic", "Tells how a value is kept"},
     {"PERSIST", okv_resp_run_persist, 2, WRITE, ONE_KEY, "generic", "Lets a key live for ever"},
     {"PEXPIRE", okv_resp_run_pexpire, -3, WRITE, ONE_KEY, "generic", "Sets a time to live in ms"},
     {"PEXPIREAT", okv_resp_run_pexpireat, -3, WRITE, ONE_KEY, "generic",
@@ -78,7 +82,7 @@ static const struct okv_resp_command commands[] = {
     {"PEXPIRETIME", okv_resp_run_pexpiretime, 2, READ, ONE_KEY, "generic",
      "Tells when a key expires, in ms"},
     {"PING", okv_resp_run_ping, -1, 0, NO_KEYS, "connection", "Replies"},
-    {"PSETEX", okv_resp_run_psetex, 4, WRITE, ONE_KEY, "string",
+    {"PSETEX", okv_resp_run_psetex, 4, WRITE, KEY_TIME_VALUE, "string",
      "Sets a value with a time to live in ms"},
     {"PTTL", okv_resp_run_pttl, 2, READ, ONE_KEY, "generic", "Tells the time to live in ms"},
     {"QUIT", okv_resp_run_quit, -1, STRANGER | AT_ONCE, NO_KEYS, "connection",
@@ -92,10 +96,10 @@ static const struct okv_resp_command commands[] = {
     {"ROLE", okv_resp_run_role, 1, READ, NO_KEYS, "server", "Tells that there are no replicas"},
     {"SCAN", okv_resp_run_scan, -2, READ, NO_KEYS, "generic", "Lists some keys"},
     {"SELECT", okv_resp_run_select, 2, NO_MULTI, NO_KEYS, "connection", "Chooses a database"},
-    {"SET", okv_resp_run_set, -3, WRITE, ONE_KEY, "string", "Sets a value"},
-    {"SETEX", okv_resp_run_setex, 4, WRITE, ONE_KEY, "string",
+    {"SET", okv_resp_run_set, -3, WRITE, KEY_VALUE, "string", "Sets a value"},
+    {"SETEX", okv_resp_run_setex, 4, WRITE, KEY_TIME_VALUE, "string",
      "Sets a value with a time to live in s"},
-    {"SETNX", okv_resp_run_setnx, 3, WRITE, ONE_KEY, "string",
+    {"SETNX", okv_resp_run_setnx, 3, WRITE, KEY_VALUE, "string",
      "Sets a value if the key does not exist"},
     {"SETRANGE", okv_resp_run_setrange, 4, WRITE, ONE_KEY, "string",
      "Overwrites a part of a value"},

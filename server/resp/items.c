@@ -58,13 +58,17 @@ int okv_resp_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
 {
     struct okv_database *database = call->executor->database;
     struct okv_store_outcome ignored;
-    const struct okv_store_write write = {
-        .key = key->text, .key_length = key->length, .decide = decide, .user = user};
+    const struct okv_store_write write = {.key = key->text,
+                                          .key_length = key->length,
+                                          .long_value = okv_resp_intake_value(call->client),
+                                          .decide = decide,
+                                          .user = user};
 
     outcome = outcome ? outcome : &ignored;
     int rc = okv_store_modify(&database->store, call->executor->work, &write, outcome);
     if (rc == 0 && outcome->version) {
         call->has_changed = true;
+        okv_resp_intake_keep(call->client, key, outcome->version);
         OKV_STATS_ADD(&database->counts, puts, 1);
     }
     return rc;

@@ -33,6 +33,10 @@ struct okv_resp_parser {
     uint32_t wanted; /* of the array; 0: its head is not read */
     uint32_t bulk;   /* bytes of the argument that is read, if has_bulk */
     bool has_bulk;
+    bool leaves_out;        /* the argument that is read is not among the bytes */
+    bool has_left_out;      /* it was, and its end of line follows */
+    uint32_t left_out;      /* index of that argument + 1; 0: there is none */
+    const uint8_t *elsewhere; /* its bytes */
     bool is_stranger;    /* the lower limits hold */
     size_t position;     /* of the next byte to look at; of a complete request its length */
     size_t needed;       /* an incomplete request has at least so many bytes */
@@ -44,6 +48,9 @@ void okv_resp_parser_fini(struct okv_resp_parser *parser);
 /* The next request begins. */
 void okv_resp_parser_reset(struct okv_resp_parser *parser);
 
+/* A complete request is to be looked at again, whose bytes were at `bytes`. */
+void okv_resp_parser_rewind(struct okv_resp_parser *parser, const uint8_t *bytes);
+
 /*
  * Goes on with a request whose first `length` bytes are `bytes`. They may have moved since the last
  * call, and they may change: words of a line lose their quotes. Returns 1 with `count` arguments,
@@ -51,5 +58,13 @@ void okv_resp_parser_reset(struct okv_resp_parser *parser);
  * no request; OKV_ENOMEM.
  */
 int okv_resp_parse(struct okv_resp_parser *parser, uint8_t *bytes, size_t length);
+
+/*
+ * The argument that is read is a long one. Its bytes, of which none has been taken out so far, are
+ * not put before the parser, as if the request had none of them there.
+ */
+void okv_resp_parser_leave_out(struct okv_resp_parser *parser);
+/* They are complete, and here. */
+void okv_resp_parser_left_out(struct okv_resp_parser *parser, const uint8_t *bytes);
 
 #endif

@@ -63,6 +63,11 @@ void okv_resp_bulk(const struct okv_resp_reply *to, const void *bytes, size_t le
     okv_resp_buffer_add(to->out, "\r\n", 2);
 }
 
+void okv_resp_bulk_head(const struct okv_resp_reply *to, size_t length)
+{
+    add_head(to, '$', (int64_t)length);
+}
+
 void okv_resp_text(const struct okv_resp_reply *to, const char *text)
 {
     okv_resp_bulk(to, text, strlen(text));

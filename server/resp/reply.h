@@ -20,6 +20,8 @@ __attribute__((format(printf, 2, 3))) void okv_resp_error(const struct okv_resp_
                                                           const char *format, ...);
 void okv_resp_integer(const struct okv_resp_reply *to, int64_t number);
 void okv_resp_bulk(const struct okv_resp_reply *to, const void *bytes, size_t length);
+/* The same without the bytes, and without the CR LF behind them. */
+void okv_resp_bulk_head(const struct okv_resp_reply *to, size_t length);
 void okv_resp_text(const struct okv_resp_reply *to, const char *text);
 /* Text for people, which RESP3 has a type for. */
 void okv_resp_verbatim(const struct okv_resp_reply *to, const char *text, size_t length);

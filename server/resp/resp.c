@@ -21,6 +21,10 @@
 #define READ_SIZE (64u << 10)
 /* A request that is begun takes its own memory up to this, so that the worker keeps its buffer. */
 #define SMALL_REST 4096u
+/* Bytes of a long value that are sent in a turn. */
+#define TAIL_PER_TURN (256u << 10)
+/* A client that has begun a long value, or has replies to take, and moves no byte for so long. */
+#define STALLED_NS UINT64_C(30000000000)
 /* Larger buffers are not kept for the next client. */
 #define LENT_MAX (1u << 20)
 
@@ -133,12 +137,23 @@ static void unhold(struct okv_resp_client *client)
     client->batch = 0;
 }
 
+/* Whether it takes its replies, so that it can have more. */
+static bool takes_replies(const struct okv_resp_client *client)
+{
+    return client->out.used - client->sent < OKV_RESP_UNSENT_MAX && client->tail.length == 0;
+}
+
+static bool has_replies(const struct okv_resp_client *client)
+{
+    return client->out.used > client->sent || client->tail.length > 0;
+}
+
 /* Has epoll tell of what the client can go on with. */
 static void set_events(struct okv_resp_client *client)
 {
     bool reads = !client->is_blocked && !client->is_ending && !client->has_said_all &&
-                 client->out.used - client->sent < OKV_RESP_UNSENT_MAX;
-    bool writes = client->out.used > client->sent && !client->batch;
+                 takes_replies(client);
+    bool writes = has_replies(client) && !client->batch;
     uint32_t events = (reads ? (uint32_t)EPOLLIN : 0) | (writes ? (uint32_t)EPOLLOUT : 0);
     struct epoll_event event = {.events = events, .data.ptr = client};
 
@@ -162,6 +177,8 @@ static void end(struct okv_resp_client *client)
     unready(client);
     unhold(client);
     close(client->fd);
+    okv_resp_tail_end(client);
+    okv_resp_intake_end(client);
     okv_resp_transaction_drop(client);
     okv_resp_parser_fini(&client->parser);
     okv_resp_buffer_fini(&client->in);
@@ -175,48 +192,119 @@ static void end(struct okv_resp_client *client)
 
 /* ---- a turn ---- */
 
+/* Sends as much as the client takes. Returns how much; -1: the connection has ended. */
+static ssize_t send_some(struct okv_resp_client *client, const uint8_t *bytes, size_t length)
+{
+    size_t sent = 0;
+
+    while (sent < length) {
+        ssize_t n =
+            send(client->fd, bytes + sent, length - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+            return -1;
+        if (n < 0)
+            break;
+        sent += (size_t)n;
+    }
+    client->moved_ns = sent ? okv_clock_ns() : client->moved_ns;
+    OKV_STATS_ADD(&client->resp->server->stats, bytes_out, sent);
+    return (ssize_t)sent;
+}
+
+/* A part of the long value behind the replies. Its end is another reply. */
+static bool flush_tail(struct okv_resp_client *client)
+{
+    struct okv_resp_tail *tail = &client->tail;
+    uint32_t left = tail->length - tail->sent;
+    ssize_t n =
+        send_some(client, tail->bytes + tail->sent, left < TAIL_PER_TURN ? left : TAIL_PER_TURN);
+
+    if (n < 0)
+        return false;
+    tail->sent += (uint32_t)n;
+    if (tail->sent == tail->length) {
+        okv_resp_tail_end(client);
+        okv_resp_buffer_add(&client->out, "\r\n", 2);
+    }
+    return true;
+}
+
 /* Sends what may leave. False: the connection has ended. */
 static bool flush(struct okv_resp_client *client)
 {
     struct okv_resp_buffer *out = &client->out;
     size_t end = client->batch ? client->held : out->used;
+    ssize_t n = send_some(client, out->bytes + client->sent, end - client->sent);
 
-    while (client->sent < end) {
-        ssize_t n = send(client->fd, out->bytes + client->sent, end - client->sent,
-                         MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return errno == EAGAIN || errno == EWOULDBLOCK;
-        client->sent += (size_t)n;
-        OKV_STATS_ADD(&client->resp->server->stats, bytes_out, (uint64_t)n);
-    }
-    if (client->sent == out->used && !client->batch)
-        client->sent = out->used = 0;
-    return true;
+    if (n < 0)
+        return false;
+    client->sent += (size_t)n;
+    if (client->sent < out->used || client->batch)
+        return true;
+    client->sent = out->used = 0;
+    if (client->tail.length == 0)
+        return true;
+    if (!flush_tail(client))
+        return false;
+    return client->tail.length > 0 || flush(client);
 }
 
-/* Reads once. False: the connection has ended. */
-static bool receive(struct okv_resp_client *client)
+/* Reads once, to `to` or, when it is NULL, to the buffer. Returns how much; -1: the connection has
+ * ended. */
+static ssize_t receive_to(struct okv_resp_client *client, uint8_t *to, size_t room)
 {
-    size_t needed = client->at + client->parser.needed;
-    size_t room = READ_SIZE;
-
-    if (needed > client->in.used + room)
-        room = needed - client->in.used; /* a long value in as few reads as may be */
-    uint8_t *to = okv_resp_buffer_room(&client->in, room);
-    if (!to)
-        return false;
     ssize_t n;
+
     do
         n = recv(client->fd, to, room, MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
     if (n < 0)
-        return errno == EAGAIN || errno == EWOULDBLOCK;
-    client->in.used += (size_t)n;
+        return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
     client->has_said_all = n == 0;
+    client->moved_ns = okv_clock_ns();
     OKV_STATS_ADD(&client->resp->server->stats, bytes_in, (uint64_t)n);
-    return true;
+    return n;
+}
+
+/* What has come of a long value leaves the buffer. */
+static void move_to_intake(struct okv_resp_client *client)
+{
+    struct okv_resp_buffer *in = &client->in;
+    size_t first = client->at + client->parser.position, room;
+    uint8_t *to;
+
+    while (in->used > first && (to = okv_resp_intake_room(client, &room))) {
+        size_t length = in->used - first < room ? in->used - first : room;
+        memcpy(to, in->bytes + first, length);
+        okv_resp_intake_add(client, length);
+        in->used -= length;
+        memmove(in->bytes + first, in->bytes + first + length, in->used - first);
+    }
+}
+
+/* False: the connection has ended. */
+static bool receive(struct okv_resp_client *client)
+{
+    size_t needed = client->at + client->parser.needed;
+    size_t room = READ_SIZE;
+    uint8_t *to = okv_resp_intake_room(client, &room);
+    ssize_t n;
+
+    if (to) {
+        n = receive_to(client, to, room < TAIL_PER_TURN ? room : TAIL_PER_TURN);
+        if (n > 0)
+            okv_resp_intake_add(client, (size_t)n);
+        return n >= 0;
+    }
+    if (needed > client->in.used + room)
+        room = needed - client->in.used; /* a long argument in as few reads as may be */
+    to = okv_resp_buffer_room(&client->in, room);
+    n = to ? receive_to(client, to, room) : -1;
+    if (n > 0)
+        client->in.used += (size_t)n;
+    return n >= 0;
 }
 
 /* Who breaks the protocol learns why, and its connection ends. */
@@ -231,41 +319,65 @@ static void refuse(struct okv_resp_client *client, int code)
     client->is_ending = true;
 }
 
+/* Looks at the next request. 1: it can run; 0: it is not there yet, or waits. */
+static int next_request(struct okv_resp_client *client)
+{
+    struct okv_resp_parser *parser = &client->parser;
+    int rc = okv_resp_parse(parser, client->in.bytes + client->at, client->in.used - client->at);
+
+    if (rc == 0 && okv_resp_intake_begin(client)) {
+        client->is_blocked = true;
+        return 0;
+    }
+    if (rc == 0 && client->intake) {
+        move_to_intake(client);
+        rc = okv_resp_parse(parser, client->in.bytes + client->at, client->in.used - client->at);
+    }
+    if (rc < 0)
+        refuse(client, rc);
+    if (rc == 0 && client->has_said_all)
+        client->is_ending = true;
+    if (rc == 1 && !okv_resp_intake_is_ready(client)) {
+        client->is_blocked = true;
+        okv_resp_parser_rewind(parser, client->in.bytes + client->at);
+        rc = 0;
+    }
+    return rc == 1;
+}
+
+/* Whether it has run. Else it begins again later: its bytes may move meanwhile. */
+static bool run_request(struct okv_resp_client *client)
+{
+    struct okv_resp_parser *parser = &client->parser;
+
+    if (parser->count > 0 && okv_resp_call(client, parser->args, parser->count)) {
+        client->is_blocked = true;
+        okv_resp_parser_rewind(parser, client->in.bytes + client->at);
+        return false;
+    }
+    okv_resp_intake_end(client);
+    client->at += parser->position;
+    okv_resp_parser_reset(parser);
+    return true;
+}
+
 /* Runs the requests that have come, as many as a turn has. Returns how many. */
 static unsigned serve(struct okv_resp_client *client)
 {
-    struct okv_resp_parser *parser = &client->parser;
     unsigned count = 0;
 
-    client->is_blocked = false;
-    parser->is_stranger = !client->is_known;
-    while (count < COMMANDS_PER_TURN && !client->is_ending &&
-           client->out.used - client->sent < OKV_RESP_UNSENT_MAX) {
-        int rc = okv_resp_parse(parser, client->in.bytes + client->at,
-                                client->in.used - client->at);
-        if (rc < 0)
-            refuse(client, rc);
-        client->is_ending = client->is_ending || (rc == 0 && client->has_said_all);
-        if (rc != 1)
+    client->is_blocked = client->has_more = false;
+    for (;;) {
+        client->parser.is_stranger = !client->is_known;
+        client->has_more = count == COMMANDS_PER_TURN || !takes_replies(client);
+        if (client->has_more || client->is_ending || !next_request(client) ||
+            !run_request(client))
             break;
-        if (parser->count > 0 && okv_resp_call(client, parser->args, parser->count)) {
-            client->is_blocked = true;
-            okv_resp_parser_reset(parser); /* its bytes may move */
-            break;
-        }
-        client->at += parser->position;
-        okv_resp_parser_reset(parser);
-        parser->is_stranger = !client->is_known;
         count++;
     }
     client->is_ending = client->is_ending || client->out.has_failed;
+    client->has_more = (client->has_more || client->is_blocked) && !client->is_ending;
     return count;
-}
-
-/* Whether requests wait that can be served without more bytes. */
-static bool has_more(const struct okv_resp_client *client, unsigned served)
-{
-    return !client->is_ending && (client->is_blocked || served >= COMMANDS_PER_TURN);
 }
 
 /* Returns how many requests were served; the client may be gone then. */
@@ -275,8 +387,8 @@ static unsigned take_turn(struct okv_resp_client *client, bool reads)
     bool is_there = true;
 
     lend(resp, client);
-    unsigned served = client->in.used > client->at || client->has_said_all ? serve(client) : 0;
-    if (reads && !client->is_ending && !client->has_said_all && !has_more(client, served)) {
+    unsigned served = serve(client);
+    if (reads && !client->is_ending && !client->has_said_all && !client->has_more) {
         is_there = receive(client);
         served += is_there ? serve(client) : 0;
     }
@@ -286,10 +398,10 @@ static unsigned take_turn(struct okv_resp_client *client, bool reads)
     }
     is_there = is_there && flush(client);
     unready(client);
-    if (has_more(client, served))
+    if (client->has_more && takes_replies(client))
         make_ready(client);
     take_back(resp, client);
-    if (!is_there || (client->is_ending && client->out.used == 0))
+    if (!is_there || (client->is_ending && !has_replies(client)))
         end(client);
     else
         set_events(client);
@@ -302,6 +414,7 @@ static void note_failure(struct okv_resp_client *client)
 {
     const struct okv_resp_reply reply = {&client->out, client->protocol};
 
+    okv_resp_tail_end(client);
     client->out.used = client->held;
     okv_resp_error(&reply, "UNKNOWN the log failed, and this command may have been applied");
     client->is_ending = true;
@@ -335,7 +448,7 @@ static void greet(struct okv_resp_client *client)
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = client};
 
     client->events = EPOLLIN;
-    client->created_ns = okv_clock_ns();
+    client->created_ns = client->moved_ns = okv_clock_ns();
     atomic_store(&client->active_ns, client->created_ns);
     TAILQ_INSERT_TAIL(&resp->all, client, in_all);
     pthread_mutex_lock(&resp->server->resp_door.lock);
@@ -418,19 +531,28 @@ unsigned okv_resp_poll(struct okv_resp *resp, bool *is_held_up)
     return done + (n > 0 ? (unsigned)n : 0);
 }
 
+static bool is_past(uint64_t since_ns, uint64_t interval_ns, uint64_t now_ns)
+{
+    return now_ns > since_ns && now_ns - since_ns > interval_ns;
+}
+
 void okv_resp_scan(struct okv_resp *resp, uint64_t now_ns)
 {
     uint64_t idle_ns = resp->server->config.idle_s * UINT64_C(1000000000);
     struct okv_resp_client *client, *next;
 
-    if (idle_ns == 0)
-        return;
     for (client = TAILQ_FIRST(&resp->all); client; client = next) {
         next = TAILQ_NEXT(client, in_all);
-        uint64_t active_ns = atomic_load(&client->active_ns);
-        if (!client->batch && !client->is_blocked && now_ns > active_ns &&
-            now_ns - active_ns > idle_ns)
+        bool is_at_work = client->intake || has_replies(client);
+        if (client->batch || client->is_blocked)
+            continue;
+        if (is_at_work && is_past(client->moved_ns, STALLED_NS, now_ns)) {
+            OKV_STATS_ADD(&resp->server->stats, closed_unresponsive, 1);
             end(client);
+        } else if (idle_ns && is_past(atomic_load(&client->active_ns), idle_ns, now_ns)) {
+            OKV_STATS_ADD(&resp->server->stats, closed_idle, 1);
+            end(client);
+        }
     }
 }
 

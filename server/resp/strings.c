@@ -19,9 +19,27 @@ static struct answer answer_of(struct okv_resp_call *call)
     return (struct answer){call, call->reply.out->used};
 }
 
+/* Replies with the value, from `first` on. Returns 0, or OKV_EAGAIN without a reply. */
+static int answer_part(const struct answer *answer, const struct okv_store_now *now,
+                       uint32_t first, uint32_t length)
+{
+    struct okv_store_now part = *now;
+    int rc;
+
+    answer->call->reply.out->used = answer->before; /* it may be called again */
+    part.value += first;
+    part.value_length = length;
+    if (okv_resp_tail_begin(answer->call, &part, &rc))
+        okv_resp_bulk_head(&answer->call->reply, length);
+    else if (rc == 0)
+        okv_resp_bulk(&answer->call->reply, part.value, length);
+    return rc;
+}
+
+/* Within a change, which may be tried again: the value is copied. */
 static void answer_value(const struct answer *answer, const struct okv_store_now *now)
 {
-    answer->call->reply.out->used = answer->before; /* it may be called again */
+    answer->call->reply.out->used = answer->before;
     if (now)
         okv_resp_bulk(&answer->call->reply, now->value, now->value_length);
     else
@@ -30,16 +48,14 @@ static void answer_value(const struct answer *answer, const struct okv_store_now
 
 static int visit_value(void *user, const struct okv_store_now *now)
 {
-    answer_value(user, now);
-    return 0;
+    return answer_part(user, now, 0, now->value_length);
 }
 
 static int get(struct okv_resp_call *call, const struct okv_resp_arg *key)
 {
+    struct okv_stats *stats = &call->client->resp->server->stats;
     struct answer answer = answer_of(call);
     int rc = okv_resp_look(call, key, visit_value, &answer);
-
-    struct okv_stats *stats = &call->client->resp->server->stats;
 
     if (rc == OKV_ENOTFOUND || rc == OKV_EKEYSIZE) {
         OKV_STATS_ADD(stats, resp_misses, 1);
@@ -61,6 +77,7 @@ int okv_resp_run_mget(struct okv_resp_call *call)
 {
     int rc = 0;
 
+    call->may_have_tail = false;
     okv_resp_array(&call->reply, call->count - 1);
     for (uint32_t i = 1; i < call->count && rc == 0; i++)
         rc = get(call, &call->args[i]);
@@ -100,14 +117,11 @@ static int visit_range(void *user, const struct okv_store_now *now)
     /* As Redis: what begins or ends before the first byte does so at that byte. */
     first = first < 0 ? 0 : first;
     last = last < 0 ? 0 : last >= length ? length - 1 : last;
-    range->answer.call->reply.out->used = range->answer.before;
     if (is_backwards)
         last = first - 1;
     if (first > last || length == 0)
-        okv_resp_bulk(&range->answer.call->reply, "", 0);
-    else
-        okv_resp_bulk(&range->answer.call->reply, now->value + first, (size_t)(last - first + 1));
-    return 0;
+        return answer_part(&range->answer, now, 0, 0);
+    return answer_part(&range->answer, now, (uint32_t)first, (uint32_t)(last - first + 1));
 }
 
 int okv_resp_run_getrange(struct okv_resp_call *call)

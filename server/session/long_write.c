@@ -6,39 +6,12 @@
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 
-/* Extents of long writes under way take at most this part of a database's memory. */
-#define RESERVED_PART 4u
-
 static struct okv_long_write *find(struct okv_session *session, enum okv_long_write_state state)
 {
     for (unsigned i = 0; i < OKV_LONG_WRITES_MAX; i++)
         if (session->long_writes[i].state == state)
             return &session->long_writes[i];
     return NULL;
-}
-
-/* ---- the share of the memory ---- */
-
-/*
- * A session gets as much as it leaves to others. So n sessions that take what they can get leave
- * 1/(n+1) of the part, and whoever comes next has as much as each of them. One write of a database
- * at a time may be of any length: it waits for no more than the one before it.
- */
-static bool reserve(struct okv_long_write *write, struct okv_database *database, uint64_t bytes)
-{
-    struct okv_session *session = write->session;
-    uint64_t part = database->region.length / RESERVED_PART;
-    uint64_t taken = atomic_fetch_add(&database->reserved, bytes);
-    uint64_t left = taken < part ? part - taken : 0;
-
-    if (session->reserved + bytes > left) {
-        atomic_fetch_sub(&database->reserved, bytes);
-        write->exceeds = !atomic_exchange(&database->is_exceeded, true);
-        return write->exceeds;
-    }
-    session->reserved += bytes;
-    write->reserved = bytes;
-    return true;
 }
 
 /* Gives back all but the message. */
@@ -48,12 +21,7 @@ static void release(struct okv_long_write *write, struct okv_database *database)
         okv_values_drop(&database->wal->values, write->stored, &write->value);
     write->stored = NULL;
     okv_store_long_release(&database->store, &write->value);
-    write->session->reserved -= write->reserved;
-    atomic_fetch_sub(&database->reserved, write->reserved);
-    write->reserved = 0;
-    if (write->exceeds)
-        atomic_store(&database->is_exceeded, false);
-    write->exceeds = false;
+    okv_unreserve(database, &write->session->reserved, &write->reservation);
 }
 
 static int reserve_extent(struct okv_long_write *write, const struct okv_executor *executor,
@@ -61,7 +29,8 @@ static int reserve_extent(struct okv_long_write *write, const struct okv_executo
 {
     uint32_t key_length = write->request.key_length;
 
-    if (!reserve(write, executor->database, (uint64_t)key_length + value_length))
+    if (!okv_reserve(executor->database, &write->session->reserved, &write->reservation,
+                     (uint64_t)key_length + value_length))
         return OKV_EAGAIN;
     return okv_store_long_reserve(&executor->database->store, executor->work, &write->value,
                                   key_length, value_length);

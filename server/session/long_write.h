@@ -10,8 +10,8 @@
  * Until the write is applied nothing refers to the extent, so no reader sees what a failed one left
  * in it. The write keeps its message until it ends.
  *
- * Extents of long writes under way take no more than a share of a database's memory. One write at a
- * time may exceed it. Others beyond it wait.
+ * Extents of long writes under way take no more than a share of a database's memory
+ * (server/command/reservation.h).
  */
 #ifndef OKV_SERVER_SESSION_LONG_WRITE_H
 #define OKV_SERVER_SESSION_LONG_WRITE_H
@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "server/command/reservation.h"
 #include "server/session/reply_cache.h"
 #include "server/store/long_value.h"
 #include "shared/format/wire.h"
@@ -46,8 +47,7 @@ struct okv_long_write {
     struct okv_event message;
     struct okv_request_message request; /* in the message */
     struct okv_store_long_value value;
-    uint64_t reserved;        /* bytes, which count towards the share */
-    bool exceeds;             /* it has more than its share, and none of it counts */
+    struct okv_reservation reservation;
     struct okv_value *stored; /* by the log, in a file, until the write is applied; or NULL */
     uint64_t batch;           /* of the log, if it is held */
     struct okv_reply_message reply;

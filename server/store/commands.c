@@ -387,7 +387,7 @@ static int modify(struct okv_store *store, struct okv_store_work *work,
 
     if (current)
         now = (struct okv_store_now){current->value, current->value_length, current->version,
-                                     current->expiry_ms};
+                                     current->expiry_ms, current->extent};
     int rc = write->decide(write->user, current ? &now : NULL, &next);
     if (rc == OKV_STORE_REMOVE)
         return current ? replace(store, work, write, target, NULL, &ignored) : OKV_ENOTFOUND;
@@ -396,12 +396,17 @@ static int modify(struct okv_store *store, struct okv_store_work *work,
     outcome->length = next.value_length;
     if (next.value_length > store->max_value)
         return OKV_EVALUESIZE;
+    bool is_long = write->long_value && next.value == okv_store_long_bytes(store, write->long_value);
     struct okv_entry entry =
-        current && next.value == now.value
+        is_long ? entry_of_long_value(store, write)
+        : current && next.value == now.value
             ? *current
             : entry_of_value(write->key, write->key_length, next.value, next.value_length);
     entry.expiry_ms = next.expiry_ms;
-    return replace(store, work, write, target, &entry, &outcome->version);
+    rc = replace(store, work, write, target, &entry, &outcome->version);
+    if (rc == 0 && is_long)
+        write->long_value->extent = 0;
+    return rc;
 }
 
 /* ---- the calls ---- */

@@ -15,9 +15,11 @@ struct okv_store_now {
     uint32_t value_length;
     uint64_t version;
     uint64_t expiry_ms; /* 0: never */
+    uint64_t extent;    /* offset of the allocation that has the value; 0: its bucket has it */
 };
 
-/* What it becomes. A value that is okv_store_now.value stays where it is. */
+/* What it becomes. A value that is okv_store_now.value, or that of the long value of the change,
+ * stays where it is. */
 struct okv_store_next {
     const void *value;
     uint32_t value_length;
@@ -38,7 +40,7 @@ struct okv_store_write {
     uint32_t key_length;
     const void *value; /* put: not with `long_value` */
     uint32_t value_length;
-    struct okv_store_long_value *long_value; /* put, append: NULL, or see there */
+    struct okv_store_long_value *long_value; /* put, append, modify: NULL, or see there */
     uint64_t ttl_ms; /* put, touch, incr of a key that is not there: at least so long after the call
                         began; 0: never expires */
     bool if_absent;

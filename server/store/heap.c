@@ -217,30 +217,43 @@ uint64_t okv_heap_alloc(struct okv_heap *heap, uint64_t size)
     return (uint64_t)(memory - heap->base);
 }
 
-/* The lock is held. */
-static struct okv_heap_pin *find_pin(const struct okv_heap *heap, uint64_t offset)
+/* The lock is held. A pin of the allocation, or NULL; without `shares` one that is not shared. */
+static struct okv_heap_pin *find_pin(const struct okv_heap *heap, uint64_t offset, bool shares)
 {
     struct okv_heap_pin *pin;
 
     LIST_FOREACH(pin, &heap->pins, in_pins)
     {
-        if (pin->offset == offset)
+        if (pin->offset == offset && (shares || !pin->is_shared))
             break;
     }
     return pin;
 }
 
+static void add_pin(struct okv_heap *heap, struct okv_heap_pin *pin)
+{
+    LIST_INSERT_HEAD(&heap->pins, pin, in_pins);
+    atomic_fetch_add_explicit(&heap->pin_count, 1, memory_order_relaxed);
+}
+
 bool okv_heap_pin(struct okv_heap *heap, uint64_t offset, struct okv_heap_pin *pin)
 {
     pthread_mutex_lock(&heap->lock);
-    bool is_first = !find_pin(heap, offset);
+    bool is_first = !find_pin(heap, offset, false);
     if (is_first) {
         *pin = (struct okv_heap_pin){.offset = offset};
-        LIST_INSERT_HEAD(&heap->pins, pin, in_pins);
-        atomic_fetch_add_explicit(&heap->pin_count, 1, memory_order_relaxed);
+        add_pin(heap, pin);
     }
     pthread_mutex_unlock(&heap->lock);
     return is_first;
+}
+
+void okv_heap_pin_shared(struct okv_heap *heap, uint64_t offset, struct okv_heap_pin *pin)
+{
+    *pin = (struct okv_heap_pin){.offset = offset, .is_shared = true};
+    pthread_mutex_lock(&heap->lock);
+    add_pin(heap, pin);
+    pthread_mutex_unlock(&heap->lock);
 }
 
 void okv_heap_unpin(struct okv_heap *heap, struct okv_heap_pin *pin)
@@ -251,8 +264,11 @@ void okv_heap_unpin(struct okv_heap *heap, struct okv_heap_pin *pin)
     LIST_REMOVE(pin, in_pins);
     atomic_fetch_sub_explicit(&heap->pin_count, 1, memory_order_relaxed);
     bool is_freed = pin->is_freed;
+    struct okv_heap_pin *other = is_freed ? find_pin(heap, pin->offset, true) : NULL;
+    if (other)
+        other->is_freed = true;
     pthread_mutex_unlock(&heap->lock);
-    if (is_freed) {
+    if (is_freed && !other) {
         size_t size = sallocx(heap->base + pin->offset, flags(heap));
         okv_heap_free(heap, pin->offset);
         atomic_fetch_sub(&heap->pinned_freed, size);
@@ -265,7 +281,7 @@ bool okv_heap_is_pinned(struct okv_heap *heap, uint64_t offset)
     if (atomic_load_explicit(&heap->pin_count, memory_order_relaxed) == 0)
         return false;
     pthread_mutex_lock(&heap->lock);
-    bool is_pinned = find_pin(heap, offset) != NULL;
+    bool is_pinned = find_pin(heap, offset, true) != NULL;
     pthread_mutex_unlock(&heap->lock);
     return is_pinned;
 }
@@ -273,7 +289,7 @@ bool okv_heap_is_pinned(struct okv_heap *heap, uint64_t offset)
 static bool leave_to_pin(struct okv_heap *heap, uint64_t offset, size_t size)
 {
     pthread_mutex_lock(&heap->lock);
-    struct okv_heap_pin *pin = find_pin(heap, offset);
+    struct okv_heap_pin *pin = find_pin(heap, offset, true);
     if (pin) {
         pin->is_freed = true;
         atomic_fetch_add(&heap->pinned_freed, size);

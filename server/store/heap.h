@@ -33,7 +33,8 @@
  * caller's memory; zeros pin nothing. */
 struct okv_heap_pin {
     uint64_t offset;
-    bool is_freed; /* it was freed meanwhile */
+    bool is_freed;  /* it was freed meanwhile; of several pins of one allocation one says so */
+    bool is_shared; /* okv_heap_pin_shared() */
     LIST_ENTRY(okv_heap_pin) in_pins;
 };
 
@@ -94,9 +95,11 @@ static inline bool okv_heap_has_unwiped(const struct okv_heap *heap)
  * it is wiped, or when its pins go. */
 bool okv_heap_frees_later(const struct okv_heap *heap, uint64_t size);
 
-/* Pins an allocation of at least OKV_HEAP_PINNED_MIN bytes. False: another pin has it. The caller
- * ensures that no thread frees it meanwhile. */
+/* Pins an allocation of at least OKV_HEAP_PINNED_MIN bytes. False: another pin has it that is not
+ * shared. The caller ensures that no thread frees it meanwhile. */
 bool okv_heap_pin(struct okv_heap *heap, uint64_t offset, struct okv_heap_pin *pin);
+/* The same beside any number of other pins. */
+void okv_heap_pin_shared(struct okv_heap *heap, uint64_t offset, struct okv_heap_pin *pin);
 /* Frees the allocation if it was freed meanwhile. Accepts a pin that pins nothing. */
 void okv_heap_unpin(struct okv_heap *heap, struct okv_heap_pin *pin);
 bool okv_heap_is_pinned(struct okv_heap *heap, uint64_t offset);

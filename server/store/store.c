@@ -223,7 +223,7 @@ int okv_store_look(struct okv_store *store, struct okv_store_work *work, const v
         rc = OKV_ENOTFOUND;
     if (!rc) {
         const struct okv_store_now now = {entry.value, entry.value_length, entry.version,
-                                          entry.expiry_ms};
+                                          entry.expiry_ms, entry.is_reference ? entry.extent : 0};
         rc = visit(user, &now);
     }
     okv_store_unlock(store, bucket);

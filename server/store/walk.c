@@ -16,7 +16,7 @@ static int walk_page(const struct okv_store *store, const uint8_t *image, uint64
         if (entry.is_reference)
             entry.value = extent + (entry.key_in_extent ? entry.key_length : 0);
         const struct okv_store_now now = {entry.value, entry.value_length, entry.version,
-                                          entry.expiry_ms};
+                                          entry.expiry_ms, entry.is_reference ? entry.extent : 0};
         meet(user, entry.key_in_extent ? extent : entry.key, entry.key_length, &now);
     }
     return rc;
