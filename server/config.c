@@ -258,6 +258,15 @@ static error_t parse_server_option(struct okv_config *config, int key, const cha
     case OKV_OPTION_USERS:
         config->users = text;
         break;
+    case OKV_OPTION_TLS_CERT:
+        config->tls_cert = text;
+        break;
+    case OKV_OPTION_TLS_KEY:
+        config->tls_key = text;
+        break;
+    case OKV_OPTION_TLS_CA:
+        config->tls_ca = text;
+        break;
     case OKV_OPTION_METRICS:
         config->metrics = text;
         break;

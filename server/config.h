@@ -69,6 +69,8 @@ struct okv_config {
     const char *salvage;            /* directory to save from; NULL: serve */
     const char *to;                 /* directory to save to */
     const char *users;              /* file; NULL: the server serves everybody */
+    const char *tls_cert, *tls_key; /* files, for resps://; or NULL */
+    const char *tls_ca;             /* file of those who sign certificates of clients; or NULL */
     enum okv_log_format log_format; /* main's; the log has its own */
     const char *metrics;            /* where figures are to be had over HTTP; NULL: nowhere */
     bool has_to_print;              /* the configuration, and not serve */

@@ -19,7 +19,8 @@ const char okv_config_about[] =
     "URI is rdma://ADDRESS[:PORT] for an address of an RDMA device (InfiniBand, RoCE, soft-RoCE), "
     "ofi://ADDRESS[:PORT][?provider=NAME] for another fabric by libfabric, TCP among them, "
     "or local:///PATH for clients of this user and root on this host over shared memory, and "
-    "local:///PATH?uids=any&mode=0666 for those of all users. Prints one line `ready URI...` when "
+    "local:///PATH?uids=any&mode=0666 for those of all users. resp://ADDRESS[:PORT] and "
+    "resp:///PATH serve clients of Redis, resps:// with TLS. Prints one line `ready URI...` when "
     "it serves. "
     "SIGTERM and SIGINT end it; it tells its clients.\n"
     "\n"
@@ -39,7 +40,7 @@ const struct argp_option okv_config_options[] = {
      1},
     {"open", OKV_OPTION_OPEN, NULL, 0,
      "Serve whoever reaches the server. Without it and --users a URI that other hosts reach is "
-     "refused: every rdma://, and ofi:// but for the loopback addresses 127.0.0.0/8 and [::1]",
+     "refused: every rdma://, and ofi:// and resp:// but for the loopback addresses 127.0.0.0/8 and [::1]",
      1},
     {"announce", OKV_OPTION_ANNOUNCE, "GROUP", OPTION_ARG_OPTIONAL,
      "Answer clients that look for servers in the multicast group GROUP (" OKV_DISCOVERY_GROUP
@@ -82,6 +83,11 @@ const struct argp_option okv_config_options[] = {
      "Serve only users that FILE names, each with a key and rights in databases: see USERS in "
      "okv-server(1). SIGHUP has it read again",
      2},
+    {"tls-cert", OKV_OPTION_TLS_CERT, "FILE", 0,
+     "For resps://, the server's certificate as PEM, with those that signed it", 2},
+    {"tls-key", OKV_OPTION_TLS_KEY, "FILE", 0, "The key of --tls-cert, as PEM", 2},
+    {"tls-ca", OKV_OPTION_TLS_CA, "FILE", 0,
+     "Serve over resps:// only clients that show a certificate that one of these signed", 2},
     {"log-format", OKV_OPTION_LOG_FORMAT, "FORMAT", 0,
      "Lines on standard error: text, or with time, level and part of the server as logfmt or json; "
      "auto is text for a terminal or the journal, else logfmt (auto)",

@@ -18,6 +18,7 @@
 #include "server/resp/buffer.h"
 #include "server/resp/long_value.h"
 #include "server/resp/parser.h"
+#include "server/resp/stream.h"
 #include "server/server.h"
 
 struct okv_resp;
@@ -25,21 +26,23 @@ struct okv_resp_transaction;
 
 /* Bytes of replies that wait for a client: it gets no more before it reads them. */
 #define OKV_RESP_UNSENT_MAX (1u << 20)
+/* Bytes of requests that are read meanwhile; and of all that clients have in buffers, above which
+ * no more is read from those who do not take their replies. */
+#define OKV_RESP_UNREAD_MAX (64u << 20)
+#define OKV_RESP_KEPT_MAX (INT64_C(1) << 30)
 #define OKV_RESP_NAME_MAX 64u /* bytes of the name that a client gives itself, with its NUL */
 
 struct okv_resp_client {
     struct okv_resp *resp;
     uint64_t id;
-    int fd;
+    struct okv_resp_stream stream;
     uint32_t place;    /* of okv_admission_admit() */
-    uint32_t listener; /* index in the door */
     unsigned protocol; /* 2 or 3 */
     uint32_t events;   /* that epoll has for it */
     bool is_ready;     /* it is in the list of those with something to do */
     bool is_holding;   /* likewise of those whose replies wait for the log */
     bool is_blocked;   /* its next command waits: for the log, for memory, for a step of a flush */
     bool has_more;     /* requests wait that need no more bytes */
-    bool has_said_all; /* it closed its side: what it sent is served */
     bool is_ending;    /* the connection ends when all replies have left */
     bool has_place;    /* `place` is valid */
     bool is_known;     /* the server serves everybody, or it said who it is */
@@ -49,6 +52,7 @@ struct okv_resp_client {
     struct okv_resp_buffer in, out;
     size_t at;      /* in `in`: where the next request begins */
     size_t sent;    /* of `out` */
+    size_t kept;    /* bytes of both, as the door counts them */
     uint64_t batch; /* of a log, that its replies wait for; 0: of none */
     unsigned log;   /* with it: index of the database whose log it is */
     size_t held;    /* with it, in `out`: where these begin */

@@ -57,7 +57,7 @@ static int open_network(const struct okv_uri *uri, struct okv_resp_listener *out
                         struct okv_diag *diag)
 {
     const char *host = strcmp(uri->host, "*") == 0 ? "::" : uri->host;
-    const char *format = strchr(uri->host, ':') ? "resp://[%s]:%s" : "resp://%s:%s";
+    const char *format = strchr(uri->host, ':') ? "%s://[%s]:%s" : "%s://%s:%s";
     struct addrinfo *addresses;
     int rc = okv_resolve(host, uri->port, AI_PASSIVE, &addresses, diag);
 
@@ -65,7 +65,9 @@ static int open_network(const struct okv_uri *uri, struct okv_resp_listener *out
         return rc;
     rc = listen_at(addresses, uri, &out->fd, diag);
     freeaddrinfo(addresses);
-    snprintf(out->where, sizeof out->where, format, uri->host, uri->port);
+    snprintf(out->where, sizeof out->where, format, uri->tls ? "resps" : "resp", uri->host,
+             uri->port);
+    out->has_tls = uri->tls;
     return rc;
 }
 
@@ -108,6 +110,18 @@ static int open_path(const struct okv_uri *uri, struct okv_resp_listener *out,
     return 0;
 }
 
+static int open_tls(struct okv_server *server, struct okv_diag *diag)
+{
+    const struct okv_config *config = &server->config;
+
+    if (!config->tls_cert || !config->tls_key)
+        return okv_diag_set(diag, OKV_EINVAL,
+                            "resps://: name a certificate and its key with --tls-cert and "
+                            "--tls-key");
+    return okv_resp_tls_create(config->tls_cert, config->tls_key, config->tls_ca,
+                               &server->resp_door.tls, diag);
+}
+
 int okv_resp_door_open(struct okv_server *server, struct okv_diag *diag)
 {
     struct okv_resp_door *door = &server->resp_door;
@@ -123,7 +137,9 @@ int okv_resp_door_open(struct okv_server *server, struct okv_diag *diag)
     for (unsigned i = 0; i < server->config.resp_count; i++) {
         const struct okv_uri *uri = &server->config.resp[i];
         struct okv_resp_listener *listener = &door->listeners[i];
-        int rc = uri->path[0] ? open_path(uri, listener, diag) : open_network(uri, listener, diag);
+        int rc = uri->tls && !door->tls ? open_tls(server, diag) : 0;
+        if (rc == 0)
+            rc = uri->path[0] ? open_path(uri, listener, diag) : open_network(uri, listener, diag);
         if (rc) {
             okv_resp_door_close(door);
             return rc;
@@ -141,6 +157,8 @@ void okv_resp_door_close(struct okv_resp_door *door)
             unlink(listener->path);
         close(listener->fd);
     }
+    okv_resp_tls_destroy(door->tls);
+    door->tls = NULL;
     pthread_mutex_destroy(&door->lock);
     pthread_rwlock_destroy(&door->running);
 }
@@ -190,11 +208,12 @@ static struct okv_resp *least_busy(struct okv_server *server)
 static int let_in(struct okv_server *server, unsigned listener, int fd,
                   const struct sockaddr_storage *address)
 {
+    const struct okv_resp_listener *from = &server->resp_door.listeners[listener];
     struct okv_resp_client *client = calloc(1, sizeof *client);
 
     if (!client)
         return OKV_REJECT_RESOURCES;
-    name_peer(client, address, &server->resp_door.listeners[listener]);
+    name_peer(client, address, from);
     const struct okv_admission_client who = {.user = "", .address = client->address};
     int reason = atomic_load(&server->stopping)
                      ? OKV_REJECT_STOPPING
@@ -203,11 +222,15 @@ static int let_in(struct okv_server *server, unsigned listener, int fd,
         free(client);
         return reason;
     }
-    client->has_place = true;
-    client->fd = fd;
-    client->id = ++server->resp_door.last_id;
-    if (!server->resp_door.listeners[listener].path)
+    if (!from->path)
         watch_peer(server, fd);
+    if (okv_resp_stream_init(&client->stream, fd, from->has_tls ? server->resp_door.tls : NULL)) {
+        okv_admission_release(&server->admission, client->place);
+        free(client);
+        return 0; /* it is closed */
+    }
+    client->has_place = true;
+    client->id = ++server->resp_door.last_id;
     okv_resp_adopt(least_busy(server), client);
     return 0;
 }

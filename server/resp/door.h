@@ -15,15 +15,18 @@
 #include "shared/base/uri.h"
 
 struct okv_resp_client;
+struct okv_resp_tls;
 struct okv_server;
 
 struct okv_resp_listener {
     int fd;
+    bool has_tls;
     char where[160];       /* its URI, with the port that it has */
     const char *path;      /* of a Unix socket, to be removed at the end; borrowed; or NULL */
 };
 
 struct okv_resp_door {
+    struct okv_resp_tls *tls; /* of all that have it */
     unsigned count;
     struct okv_resp_listener listeners[OKV_RESP_LISTENERS_MAX];
     pthread_rwlock_t running;  /* for reading: by each command; for writing: by one that is to be
@@ -31,6 +34,7 @@ struct okv_resp_door {
     pthread_mutex_t lock;      /* of the next, and of what others read of a client */
     TAILQ_HEAD(, okv_resp_client) clients;
     uint64_t last_id;          /* the acceptor's */
+    atomic_int_fast64_t kept;    /* bytes that clients have in buffers */
     atomic_int_fast64_t wall_ms; /* of the wall's clock, at 0 of the server's */
 };
 

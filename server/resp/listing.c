@@ -58,7 +58,7 @@ static void add_line(const struct okv_resp_client *client, uint64_t now_ns,
     int length = snprintf(line, sizeof line,
                           "id=%" PRIu64 " addr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64
                           " flags=N db=%u sub=0 psub=0 cmd=%s user=%s resp=%u\n",
-                          client->id, client->peer, client->fd, client->name,
+                          client->id, client->peer, client->stream.fd, client->name,
                           (now_ns - client->created_ns) / 1000000000u, idle_ns / 1000000000u,
                           client->database, name, client->user[0] ? client->user : "default",
                           client->protocol);

@@ -1,10 +1,8 @@
 #include "server/resp/resp.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "server/resp/call.h"
@@ -64,10 +62,21 @@ static void take_back_buffer(struct okv_resp_buffer *lent, struct okv_resp_buffe
         swap_buffers(lent, to);
 }
 
+/* What is done leaves the buffer when it is the larger part, so that a long pipeline is moved a few
+ * times, and not in each turn. */
+static void drop_done(struct okv_resp_client *client)
+{
+    if (client->at < client->in.used - client->at)
+        return;
+    okv_resp_buffer_drop(&client->in, client->at);
+    client->at = 0;
+}
+
 static void take_back_input(struct okv_resp *resp, struct okv_resp_client *client)
 {
     struct okv_resp_buffer rest = {.used = 0};
 
+    drop_done(client);
     if (client->in.used == 0) {
         take_back_buffer(&client->in, &resp->in);
     } else if (client->in.used <= SMALL_REST && client->in.capacity > SMALL_REST) {
@@ -83,8 +92,6 @@ static void take_back(struct okv_resp *resp, struct okv_resp_client *client)
 {
     struct okv_resp_parser *parser = &client->parser;
 
-    okv_resp_buffer_drop(&client->in, client->at);
-    client->at = 0;
     take_back_input(resp, client);
     if (client->out.used == 0)
         take_back_buffer(&client->out, &resp->out);
@@ -98,6 +105,18 @@ static void take_back(struct okv_resp *resp, struct okv_resp_client *client)
     }
     parser->args = NULL;
     parser->capacity = 0;
+}
+
+/* Counts what the client keeps until its next turn. */
+static void count_kept(struct okv_resp_client *client)
+{
+    atomic_int_fast64_t *all = &client->resp->server->resp_door.kept;
+    size_t kept = client->in.capacity + client->out.capacity;
+
+    if (kept == client->kept)
+        return;
+    atomic_fetch_add(all, (int64_t)kept - (int64_t)client->kept);
+    client->kept = kept;
 }
 
 /* ---- lists ---- */
@@ -148,19 +167,29 @@ static bool has_replies(const struct okv_resp_client *client)
     return client->out.used > client->sent || client->tail.length > 0;
 }
 
+/* Whether more may be read. Many clients send all of a pipeline before they read a reply: what they
+ * send meanwhile has to go somewhere. */
+static bool may_read(const struct okv_resp_client *client)
+{
+    if (client->is_blocked || client->is_ending || client->stream.has_ended)
+        return false;
+    return takes_replies(client) ||
+           (client->in.used - client->at < OKV_RESP_UNREAD_MAX &&
+            atomic_load(&client->resp->server->resp_door.kept) < OKV_RESP_KEPT_MAX);
+}
+
 /* Has epoll tell of what the client can go on with. */
 static void set_events(struct okv_resp_client *client)
 {
-    bool reads = !client->is_blocked && !client->is_ending && !client->has_said_all &&
-                 takes_replies(client);
-    bool writes = has_replies(client) && !client->batch;
+    bool reads = may_read(client);
+    bool writes = (has_replies(client) && !client->batch) || client->stream.writes_to_read;
     uint32_t events = (reads ? (uint32_t)EPOLLIN : 0) | (writes ? (uint32_t)EPOLLOUT : 0);
     struct epoll_event event = {.events = events, .data.ptr = client};
 
     if (events == client->events)
         return;
     client->events = events;
-    epoll_ctl(client->resp->epoll_fd, EPOLL_CTL_MOD, client->fd, &event);
+    epoll_ctl(client->resp->epoll_fd, EPOLL_CTL_MOD, client->stream.fd, &event);
 }
 
 /* ---- the end of a client ---- */
@@ -176,13 +205,14 @@ static void end(struct okv_resp_client *client)
     TAILQ_REMOVE(&resp->all, client, in_all);
     unready(client);
     unhold(client);
-    close(client->fd);
+    okv_resp_stream_fini(&client->stream);
     okv_resp_tail_end(client);
     okv_resp_intake_end(client);
     okv_resp_transaction_drop(client);
     okv_resp_parser_fini(&client->parser);
     okv_resp_buffer_fini(&client->in);
     okv_resp_buffer_fini(&client->out);
+    count_kept(client);
     if (client->has_place)
         okv_admission_release(&server->admission, client->place);
     OKV_STATS_SUBTRACT(&server->stats, resp_clients, 1);
@@ -196,21 +226,14 @@ static void end(struct okv_resp_client *client)
 static ssize_t send_some(struct okv_resp_client *client, const uint8_t *bytes, size_t length)
 {
     size_t sent = 0;
+    ssize_t n = 0;
 
-    while (sent < length) {
-        ssize_t n =
-            send(client->fd, bytes + sent, length - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
-            return -1;
-        if (n < 0)
-            break;
+    while (sent < length &&
+           (n = okv_resp_stream_write(&client->stream, bytes + sent, length - sent)) > 0)
         sent += (size_t)n;
-    }
     client->moved_ns = sent ? okv_clock_ns() : client->moved_ns;
     OKV_STATS_ADD(&client->resp->server->stats, bytes_out, sent);
-    return (ssize_t)sent;
+    return n < 0 ? -1 : (ssize_t)sent;
 }
 
 /* A part of the long value behind the replies. Its end is another reply. */
@@ -251,20 +274,14 @@ static bool flush(struct okv_resp_client *client)
     return client->tail.length > 0 || flush(client);
 }
 
-/* Reads once, to `to` or, when it is NULL, to the buffer. Returns how much; -1: the connection has
- * ended. */
 static ssize_t receive_to(struct okv_resp_client *client, uint8_t *to, size_t room)
 {
-    ssize_t n;
+    ssize_t n = okv_resp_stream_read(&client->stream, to, room);
 
-    do
-        n = recv(client->fd, to, room, MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
-    client->has_said_all = n == 0;
-    client->moved_ns = okv_clock_ns();
-    OKV_STATS_ADD(&client->resp->server->stats, bytes_in, (uint64_t)n);
+    if (n > 0) {
+        client->moved_ns = okv_clock_ns();
+        OKV_STATS_ADD(&client->resp->server->stats, bytes_in, (uint64_t)n);
+    }
     return n;
 }
 
@@ -284,7 +301,7 @@ static void move_to_intake(struct okv_resp_client *client)
     }
 }
 
-/* False: the connection has ended. */
+/* Reads once. False: the connection has ended. */
 static bool receive(struct okv_resp_client *client)
 {
     size_t needed = client->at + client->parser.needed;
@@ -335,7 +352,7 @@ static int next_request(struct okv_resp_client *client)
     }
     if (rc < 0)
         refuse(client, rc);
-    if (rc == 0 && client->has_said_all)
+    if (rc == 0 && client->stream.has_ended)
         client->is_ending = true;
     if (rc == 1 && !okv_resp_intake_is_ready(client)) {
         client->is_blocked = true;
@@ -387,8 +404,9 @@ static unsigned take_turn(struct okv_resp_client *client, bool reads)
     bool is_there = true;
 
     lend(resp, client);
+    reads = reads || client->stream.has_unread || client->stream.writes_to_read;
     unsigned served = serve(client);
-    if (reads && !client->is_ending && !client->has_said_all && !client->has_more) {
+    if (reads && may_read(client) && served < COMMANDS_PER_TURN) {
         is_there = receive(client);
         served += is_there ? serve(client) : 0;
     }
@@ -398,9 +416,11 @@ static unsigned take_turn(struct okv_resp_client *client, bool reads)
     }
     is_there = is_there && flush(client);
     unready(client);
-    if (client->has_more && takes_replies(client))
+    if ((client->has_more && takes_replies(client)) ||
+        (client->stream.has_unread && may_read(client)))
         make_ready(client);
     take_back(resp, client);
+    count_kept(client);
     if (!is_there || (client->is_ending && !has_replies(client)))
         end(client);
     else
@@ -457,7 +477,7 @@ static void greet(struct okv_resp_client *client)
     OKV_STATS_ADD(&resp->server->stats, resp_clients, 1);
     OKV_STATS_ADD(&resp->server->stats, resp_clients_total, 1);
     okv_resp_login_begin(client);
-    if (epoll_ctl(resp->epoll_fd, EPOLL_CTL_ADD, client->fd, &event))
+    if (epoll_ctl(resp->epoll_fd, EPOLL_CTL_ADD, client->stream.fd, &event))
         end(client);
 }
 

@@ -27,7 +27,7 @@ void okv_resp_end_all(struct okv_resp *resp);
 /* Replies from `from` on wait for a batch of a database's log. Those of another one do not wait. */
 void okv_resp_hold(struct okv_resp_client *client, unsigned database, uint64_t batch, size_t from);
 
-/* The acceptor's thread: hands a client over, whose fd, place, peer and listener are set. */
+/* The acceptor's thread: hands a client over, whose stream, place and peer are set. */
 void okv_resp_adopt(struct okv_resp *resp, struct okv_resp_client *client);
 /* Has the client's worker end it. Any thread that holds the door's lock. */
 void okv_resp_unwant(struct okv_resp_client *client);

@@ -11,6 +11,7 @@
 #define OFI_PREFIX "ofi://"
 #define LOCAL_PREFIX "local://"
 #define RESP_PREFIX "resp://"
+#define RESPS_PREFIX "resps://"
 #define RDMA_EXAMPLE "rdma://10.0.0.1:7471"
 #define OFI_EXAMPLE "ofi://10.0.0.1:7471"
 #define LOCAL_EXAMPLE "local:///run/okv.sock"
@@ -545,6 +546,9 @@ int okv_uri_parse(const char *text, struct okv_uri *out, struct okv_diag *diag)
         return parse_path(text + sizeof LOCAL_PREFIX - 1, OKV_SCHEME_LOCAL, out, diag);
     if (strncmp(text, RESP_PREFIX "/", sizeof RESP_PREFIX) == 0)
         return parse_path(text + sizeof RESP_PREFIX - 1, OKV_SCHEME_RESP, out, diag);
+    out->tls = strncmp(text, RESPS_PREFIX, sizeof RESPS_PREFIX - 1) == 0;
+    if (out->tls)
+        return parse_network(text + sizeof RESPS_PREFIX - 1, OKV_SCHEME_RESP, out, diag);
     if (strncmp(text, RESP_PREFIX, sizeof RESP_PREFIX - 1) == 0)
         return parse_network(text + sizeof RESP_PREFIX - 1, OKV_SCHEME_RESP, out, diag);
     return okv_diag_set(diag, OKV_EURI,

@@ -6,8 +6,8 @@
  *                                                            the server that announces NAME
  *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]       libfabric, default port 7471
  *   local:///PATH[?uids=any][&mode=MODE]                     a Unix socket on this host
- *   resp://HOST[:PORT], resp:///PATH[?mode=MODE]             for clients of Redis, default port 6379;
- *                                                            only servers have it
+ *   resp://HOST[:PORT], resp:///PATH[?mode=MODE]             for clients of Redis, default port 6379
+ *   resps://HOST[:PORT]                                      the same with TLS; both of servers only
  *
  * Each may have ?database=NAME or &database=NAME, for clients; without it, the database is called
  * "default".
@@ -49,6 +49,7 @@ struct okv_uri {
     bool has_gid;
     char provider[32];            /* ofi: "" when it is not named */
     char path[104];               /* local, resp: fits sockaddr_un with its NUL; or "" */
+    bool tls;                     /* resp: resps:// */
     bool any_uid;                 /* local: uids=any */
     uint16_t mode;                /* of a socket: permissions of the socket; 0: as the umask has it */
     char name[OKV_NAME_SIZE];     /* rdma: of the server to look for, or "" */
