@@ -53,17 +53,6 @@ static int complete(struct okv_resp_parser *parser, const uint8_t *bytes)
     return 1;
 }
 
-void okv_resp_parser_rewind(struct okv_resp_parser *parser, const uint8_t *bytes)
-{
-    if (!parser->left_out) {
-        okv_resp_parser_reset(parser);
-        return;
-    }
-    for (uint32_t i = 0; i < parser->count; i++)
-        if (i + 1 != parser->left_out)
-            parser->args[i].text = (const uint8_t *)(parser->args[i].text - bytes);
-}
-
 void okv_resp_parser_leave_out(struct okv_resp_parser *parser)
 {
     parser->leaves_out = true;

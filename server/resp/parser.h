@@ -48,9 +48,6 @@ void okv_resp_parser_fini(struct okv_resp_parser *parser);
 /* The next request begins. */
 void okv_resp_parser_reset(struct okv_resp_parser *parser);
 
-/* A complete request is to be looked at again, whose bytes were at `bytes`. */
-void okv_resp_parser_rewind(struct okv_resp_parser *parser, const uint8_t *bytes);
-
 /*
  * Goes on with a request whose first `length` bytes are `bytes`. They may have moved since the last
  * call, and they may change: words of a line lose their quotes. Returns 1 with `count` arguments,

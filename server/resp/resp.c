@@ -356,7 +356,7 @@ static int next_request(struct okv_resp_client *client)
         client->is_ending = true;
     if (rc == 1 && !okv_resp_intake_is_ready(client)) {
         client->is_blocked = true;
-        okv_resp_parser_rewind(parser, client->in.bytes + client->at);
+        okv_resp_parser_keep(parser, client->in.bytes + client->at);
         rc = 0;
     }
     return rc == 1;
@@ -369,7 +369,7 @@ static bool run_request(struct okv_resp_client *client)
 
     if (parser->count > 0 && okv_resp_call(client, parser->args, parser->count)) {
         client->is_blocked = true;
-        okv_resp_parser_rewind(parser, client->in.bytes + client->at);
+        okv_resp_parser_keep(parser, client->in.bytes + client->at);
         return false;
     }
     okv_resp_intake_end(client);
