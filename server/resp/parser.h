@@ -18,7 +18,7 @@
 #define OKV_RESP_BULK_MAX ((64u << 20) + 1024u) /* bytes of an argument: one more than any value */
 /* The same of a client that has not said who it is. */
 #define OKV_RESP_STRANGER_ARGS_MAX 10u
-#define OKV_RESP_STRANGER_BULK_MAX (16u << 10)
+#define OKV_RESP_STRANGER_BULK_MAX (16u << 10) /* also bytes of a line */
 
 struct okv_resp_arg {
     const uint8_t *text;
@@ -33,6 +33,7 @@ struct okv_resp_parser {
     uint32_t wanted; /* of the array; 0: its head is not read */
     uint32_t bulk;   /* bytes of the argument that is read, if has_bulk */
     bool has_bulk;
+    bool is_kept;        /* the complete request is to be given again */
     bool is_stranger;    /* the lower limits hold */
     size_t position;     /* of the next byte to look at; of a complete request its length */
     size_t needed;       /* an incomplete request has at least so many bytes */
@@ -51,5 +52,8 @@ void okv_resp_parser_reset(struct okv_resp_parser *parser);
  * no request; OKV_ENOMEM.
  */
 int okv_resp_parse(struct okv_resp_parser *parser, uint8_t *bytes, size_t length);
+/* Has the next call return the same request, which is complete in `bytes`. A line cannot be parsed
+ * twice. */
+void okv_resp_parser_keep(struct okv_resp_parser *parser, const uint8_t *bytes);
 
 #endif

@@ -250,7 +250,7 @@ static unsigned serve(struct okv_resp_client *client)
             break;
         if (parser->count > 0 && okv_resp_call(client, parser->args, parser->count)) {
             client->is_blocked = true;
-            okv_resp_parser_reset(parser); /* its bytes may move */
+            okv_resp_parser_keep(parser, client->in.bytes + client->at); /* they may move */
             break;
         }
         client->at += parser->position;
