@@ -52,7 +52,8 @@ static bool is_reachable(const struct okv_uri *uri)
            (uri->scheme != OKV_SCHEME_LOCAL && uri->host[0] && !is_loopback(uri->host));
 }
 
-/* The place of the next URI in the configuration, among those of its kind; NULL: there are too many.
+/* The place of the next URI in the configuration, among those of its kind; NULL: there are too
+ * many.
  */
 static struct okv_uri *add_listen(struct okv_config *config, const struct okv_uri *uri)
 {

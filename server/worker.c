@@ -340,8 +340,9 @@ int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct
     rc = okv_resp_init(&worker->resp, server, (unsigned)(worker - server->workers),
                        worker->sessions.executors);
     if (rc) {
-        okv_diag_set(diag, rc, "no descriptor for a worker: raise the limit on open files "
-                               "(ulimit -n)");
+        okv_diag_set(diag, rc,
+                     "no descriptor for a worker: raise the limit on open files "
+                     "(ulimit -n)");
         goto close_wake;
     }
     rc = create_endpoints(worker, diag);

@@ -82,8 +82,7 @@ static bool has_password(const struct okv_user_key *key, const uint8_t *password
     char text[OKV_PASSWORD_TEXT];
 
     okv_user_key_password(key, text);
-    bool is_it =
-        length == sizeof text - 1 && sodium_memcmp(text, password, sizeof text - 1) == 0;
+    bool is_it = length == sizeof text - 1 && sodium_memcmp(text, password, sizeof text - 1) == 0;
     sodium_memzero(text, sizeof text);
     return is_it;
 }

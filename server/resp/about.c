@@ -121,7 +121,8 @@ int okv_resp_run_memory(struct okv_resp_call *call)
     if (has < 0)
         return okv_resp_refuse(call, has);
     if (has)
-        okv_resp_integer(&call->reply, (int64_t)ENTRY_HEAD + call->args[2].length + look.value_length);
+        okv_resp_integer(&call->reply,
+                         (int64_t)ENTRY_HEAD + call->args[2].length + look.value_length);
     else
         okv_resp_null(&call->reply);
     return 0;
@@ -145,7 +146,7 @@ int okv_resp_run_object(struct okv_resp_call *call)
     else if (okv_resp_is(&call->args[1], "REFCOUNT"))
         okv_resp_integer(&call->reply, 1);
     else
-        okv_resp_text(&call->reply, look.is_integer                      ? "int"
+        okv_resp_text(&call->reply, look.is_integer                     ? "int"
                                     : look.value_length <= EMBEDDED_MAX ? "embstr"
                                                                         : "raw");
     return 0;
@@ -162,8 +163,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct okv_resp_buffer *ou
     va_start(args, format);
     int length = vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    okv_resp_buffer_add(out, line,
-                        (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
+    okv_resp_buffer_add(out, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
 }
 
 typedef void section(struct okv_server *server, struct okv_resp_buffer *out);
@@ -258,14 +258,10 @@ static const struct {
     const char *name, *title;
     section *add;
 } sections[] = {
-    {"server", "Server", add_server},
-    {"clients", "Clients", add_clients},
-    {"memory", "Memory", add_memory},
-    {"persistence", "Persistence", add_persistence},
-    {"stats", "Stats", add_stats},
-    {"replication", "Replication", add_replication},
-    {"cpu", "CPU", add_cpu},
-    {"keyspace", "Keyspace", add_keyspace},
+    {"server", "Server", add_server}, {"clients", "Clients", add_clients},
+    {"memory", "Memory", add_memory}, {"persistence", "Persistence", add_persistence},
+    {"stats", "Stats", add_stats},    {"replication", "Replication", add_replication},
+    {"cpu", "CPU", add_cpu},          {"keyspace", "Keyspace", add_keyspace},
 };
 
 /* Whether INFO is to have this section. */
@@ -330,8 +326,8 @@ static void tell_setting(const struct okv_server *server, unsigned index, char *
     }
 }
 
-static const char *const settings[] = {"maxmemory",  "maxclients",         "databases",
-                                       "timeout",    "appendonly",         "proto-max-bulk-len",
+static const char *const settings[] = {"maxmemory",        "maxclients", "databases",
+                                       "timeout",          "appendonly", "proto-max-bulk-len",
                                        "maxmemory-policy", "save"};
 #define SETTING_COUNT (sizeof settings / sizeof *settings)
 
@@ -342,8 +338,7 @@ static bool is_asked_for(const struct okv_resp_call *call, const char *name)
         uint32_t length = call->args[i].length < sizeof pattern ? call->args[i].length : 0;
         for (uint32_t k = 0; k < length; k++)
             pattern[k] = (char)tolower(call->args[i].text[k]);
-        if (okv_resp_matches((const uint8_t *)pattern, length, (const uint8_t *)name,
-                             strlen(name)))
+        if (okv_resp_matches((const uint8_t *)pattern, length, (const uint8_t *)name, strlen(name)))
             return true;
     }
     return false;
@@ -494,8 +489,7 @@ static int command_getkeys(struct okv_resp_call *call)
         return 0;
     }
     int last = command->last_key < 0 ? count + command->last_key : command->last_key;
-    okv_resp_array(&call->reply,
-                   (size_t)((last - command->first_key) / command->key_step + 1));
+    okv_resp_array(&call->reply, (size_t)((last - command->first_key) / command->key_step + 1));
     for (int i = command->first_key; i <= last; i += command->key_step)
         okv_resp_bulk(&call->reply, call->args[i + 2].text, call->args[i + 2].length);
     return 0;

@@ -72,7 +72,8 @@ static void refuse_count(struct okv_resp_call *call)
 static bool check(struct okv_resp_call *call)
 {
     struct okv_resp_client *client = call->client;
-    bool is_stranger = !client->is_known && !(call->command && call->command->flags & OKV_RESP_STRANGER);
+    bool is_stranger =
+        !client->is_known && !(call->command && call->command->flags & OKV_RESP_STRANGER);
 
     if (is_stranger)
         okv_resp_error(&call->reply, "NOAUTH Authentication required.");
@@ -114,7 +115,8 @@ static bool needs_gate(const struct okv_resp_call *call)
            (flags & OKV_RESP_READ && client->batch && client->log == client->database);
 }
 
-int okv_resp_in_gate(struct okv_resp_call *call, unsigned database, int (*run)(struct okv_resp_call *call))
+int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
+                     int (*run)(struct okv_resp_call *call))
 {
     struct okv_resp_client *client = call->client;
     const struct okv_executor *own = call->executor;

@@ -50,19 +50,19 @@ struct okv_resp_client {
 
     struct okv_resp_parser parser;
     struct okv_resp_buffer in, out;
-    size_t at;      /* in `in`: where the next request begins */
-    size_t sent;    /* of `out` */
-    size_t kept;    /* bytes of both, as the door counts them */
-    uint64_t batch; /* of a log, that its replies wait for; 0: of none */
-    unsigned log;   /* with it: index of the database whose log it is */
-    size_t held;    /* with it, in `out`: where these begin */
-    struct okv_resp_intake *intake; /* of the request that arrives; or NULL */
-    struct okv_resp_tail tail;      /* behind `out` */
-    uint64_t reserved;              /* bytes, by both */
+    size_t at;                                /* in `in`: where the next request begins */
+    size_t sent;                              /* of `out` */
+    size_t kept;                              /* bytes of both, as the door counts them */
+    uint64_t batch;                           /* of a log, that its replies wait for; 0: of none */
+    unsigned log;                             /* with it: index of the database whose log it is */
+    size_t held;                              /* with it, in `out`: where these begin */
+    struct okv_resp_intake *intake;           /* of the request that arrives; or NULL */
+    struct okv_resp_tail tail;                /* behind `out` */
+    uint64_t reserved;                        /* bytes, by both */
     struct okv_resp_transaction *transaction; /* what MULTI and WATCH began; or NULL */
     struct okv_resp_flush {                   /* of FLUSHDB and FLUSHALL */
-        uint64_t next, splits; /* of okv_store_flush() */
-        uint64_t batch;        /* of the log, that has the last removals; 0: none */
+        uint64_t next, splits;                /* of okv_store_flush() */
+        uint64_t batch;                       /* of the log, that has the last removals; 0: none */
         unsigned database;
         bool is_under_way, is_empty;
     } flush;
@@ -71,12 +71,12 @@ struct okv_resp_client {
     unsigned database; /* index */
     char user[OKV_NAME_SIZE];
     uint8_t fingerprint[OKV_FINGERPRINT_SIZE]; /* of the user's key */
-    char peer[64];    /* its address, for people */
-    char address[64]; /* the same without its port: what limits are for */
+    char peer[64];                             /* its address, for people */
+    char address[64];                          /* the same without its port: what limits are for */
     char name[OKV_RESP_NAME_MAX];
 
     uint64_t created_ns;
-    uint64_t moved_ns; /* when its last byte came or went */
+    uint64_t moved_ns;              /* when its last byte came or went */
     atomic_uint_fast64_t active_ns; /* of its last request */
     atomic_uint_fast64_t requests;
     const char *_Atomic command; /* its last one; static */

@@ -22,11 +22,11 @@ typedef int okv_resp_function(struct okv_resp_call *call);
 struct okv_resp_command {
     const char *name; /* in capitals */
     okv_resp_function *run;
-    int arity;      /* with the name; negative: at least so many */
-    unsigned flags; /* of enum okv_resp_flag */
+    int arity;                         /* with the name; negative: at least so many */
+    unsigned flags;                    /* of enum okv_resp_flag */
     int first_key, last_key, key_step; /* as COMMAND has them; 0: no keys */
     int value; /* index of the argument that is the item's new value; 0: none is */
-    const char *group, *summary;       /* as COMMAND DOCS has them */
+    const char *group, *summary; /* as COMMAND DOCS has them */
 };
 
 /* In any case of letters; NULL. */

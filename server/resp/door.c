@@ -75,8 +75,7 @@ static int open_network(const struct okv_uri *uri, struct okv_resp_listener *out
 static bool is_abandoned(const struct sockaddr_un *address)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool refuses = fd >= 0 &&
-                   connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 &&
+    bool refuses = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 &&
                    errno == ECONNREFUSED;
 
     if (fd >= 0)

@@ -21,19 +21,19 @@ struct okv_server;
 struct okv_resp_listener {
     int fd;
     bool has_tls;
-    char where[160];       /* its URI, with the port that it has */
-    const char *path;      /* of a Unix socket, to be removed at the end; borrowed; or NULL */
+    char where[160];  /* its URI, with the port that it has */
+    const char *path; /* of a Unix socket, to be removed at the end; borrowed; or NULL */
 };
 
 struct okv_resp_door {
     struct okv_resp_tls *tls; /* of all that have it */
     unsigned count;
     struct okv_resp_listener listeners[OKV_RESP_LISTENERS_MAX];
-    pthread_rwlock_t running;  /* for reading: by each command; for writing: by one that is to be
-                                  alone */
-    pthread_mutex_t lock;      /* of the next, and of what others read of a client */
+    pthread_rwlock_t running; /* for reading: by each command; for writing: by one that is to be
+                                 alone */
+    pthread_mutex_t lock;     /* of the next, and of what others read of a client */
     TAILQ_HEAD(, okv_resp_client) clients;
-    uint64_t last_id;          /* the acceptor's */
+    uint64_t last_id;            /* the acceptor's */
     atomic_int_fast64_t kept;    /* bytes that clients have in buffers */
     atomic_int_fast64_t wall_ms; /* of the wall's clock, at 0 of the server's */
 };
@@ -43,7 +43,8 @@ int okv_resp_door_open(struct okv_server *server, struct okv_diag *diag);
 /* No client is left. */
 void okv_resp_door_close(struct okv_resp_door *door);
 
-/* Lets in some of those who wait at a listener, and hands them to workers. The acceptor's thread. */
+/* Lets in some of those who wait at a listener, and hands them to workers. The acceptor's thread.
+ */
 void okv_resp_door_admit(struct okv_server *server, unsigned listener);
 
 /* The wall's clock at 0 of the server's, in ms: the same from call to call, unless one was set. Any

@@ -60,8 +60,7 @@ static bool read_expire_options(struct okv_resp_call *call, struct expire *expir
         return false;
     }
     if (expire->if_later && expire->if_earlier) {
-        okv_resp_error(&call->reply,
-                       "ERR GT and LT options at the same time are not compatible");
+        okv_resp_error(&call->reply, "ERR GT and LT options at the same time are not compatible");
         return false;
     }
     return true;

@@ -149,8 +149,7 @@ int64_t okv_resp_wall_now(const struct okv_resp_call *call)
 
 uint64_t okv_resp_expiry_of(const struct okv_resp_call *call, int64_t wall_ms)
 {
-    int64_t expiry_ms =
-        wall_ms - okv_resp_door_wall_ms(call->client->resp->server) + CURRENT_MS;
+    int64_t expiry_ms = wall_ms - okv_resp_door_wall_ms(call->client->resp->server) + CURRENT_MS;
 
     return expiry_ms > (int64_t)okv_resp_now_ms(call) + CURRENT_MS ? (uint64_t)expiry_ms : 0;
 }

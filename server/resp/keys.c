@@ -87,8 +87,7 @@ static int give(void *user, const struct okv_store_now *now, struct okv_store_ne
     return 0;
 }
 
-static int remove_version(void *user, const struct okv_store_now *now,
-                          struct okv_store_next *next)
+static int remove_version(void *user, const struct okv_store_now *now, struct okv_store_next *next)
 {
     const struct taken *taken = user;
 

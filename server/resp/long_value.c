@@ -33,8 +33,7 @@ static struct okv_resp_arg early_arg(const struct okv_resp_client *client, uint3
 {
     const struct okv_resp_arg *arg = &client->parser.args[index];
 
-    return (struct okv_resp_arg){client->in.bytes + client->at + (uintptr_t)arg->text,
-                                 arg->length};
+    return (struct okv_resp_arg){client->in.bytes + client->at + (uintptr_t)arg->text, arg->length};
 }
 
 /* Returns 0, OKV_EAGAIN, or why there is no extent. */
@@ -51,8 +50,8 @@ static int reserve(struct okv_resp_client *client, const struct okv_resp_arg *ke
     if (!okv_reserve(executor->database, &client->reserved, &intake->reservation,
                      (uint64_t)key->length + intake->length))
         return OKV_EAGAIN;
-    int rc = okv_store_long_reserve(store, executor->work, &intake->value, key->length,
-                                    intake->length);
+    int rc =
+        okv_store_long_reserve(store, executor->work, &intake->value, key->length, intake->length);
     if (rc)
         return rc;
     const struct okv_store_write write = {.key = key->text, .key_length = key->length};
@@ -107,10 +106,9 @@ void okv_resp_intake_add(struct okv_resp_client *client, size_t length)
                             intake->value.key_length + intake->received - intake->value.done);
     if (intake->received < intake->length)
         return;
-    uint8_t *bytes =
-        intake->failure ? NULL
-                        : okv_store_long_bytes(&executor_of(client)->database->store,
-                                               &intake->value);
+    uint8_t *bytes = intake->failure ? NULL
+                                     : okv_store_long_bytes(&executor_of(client)->database->store,
+                                                            &intake->value);
     okv_resp_parser_left_out(&client->parser, bytes);
 }
 

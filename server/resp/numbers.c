@@ -25,8 +25,7 @@ static int decide_sum(void *user, const struct okv_store_now *now, struct okv_st
     if (__builtin_add_overflow(number, sum->delta, &sum->result))
         return OKV_EOVERFLOW;
     int length = snprintf(sum->text, sizeof sum->text, "%lld", (long long)sum->result);
-    *next =
-        (struct okv_store_next){sum->text, (uint32_t)length, now ? now->expiry_ms : 0};
+    *next = (struct okv_store_next){sum->text, (uint32_t)length, now ? now->expiry_ms : 0};
     return 0;
 }
 

@@ -180,8 +180,7 @@ bool okv_resp_matches(const uint8_t *pattern, size_t pattern_length, const uint8
         if (at < pattern_length && pattern[at] == '*') {
             star = ++at;
             from = i;
-        } else if (at < pattern_length &&
-                   one_matches(pattern, pattern_length, &next, text[i])) {
+        } else if (at < pattern_length && one_matches(pattern, pattern_length, &next, text[i])) {
             at = next;
             i++;
         } else if (star != SIZE_MAX) {

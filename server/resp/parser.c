@@ -19,7 +19,7 @@ void okv_resp_parser_fini(struct okv_resp_parser *parser)
 void okv_resp_parser_reset(struct okv_resp_parser *parser)
 {
     parser->count = parser->wanted = parser->left_out = 0;
-    parser->has_bulk = parser->leaves_out = parser->has_left_out = false;
+    parser->has_bulk = parser->is_kept = parser->leaves_out = parser->has_left_out = false;
     parser->position = parser->needed = 0;
 }
 
@@ -66,6 +66,14 @@ void okv_resp_parser_left_out(struct okv_resp_parser *parser, const uint8_t *byt
     parser->elsewhere = bytes;
 }
 
+/* What is left out is elsewhere, wherever the others are. */
+void okv_resp_parser_keep(struct okv_resp_parser *parser, const uint8_t *bytes)
+{
+    for (uint32_t i = 0; i < parser->count; i++)
+        parser->args[i].text = (const uint8_t *)(parser->args[i].text - bytes);
+    parser->is_kept = true;
+}
+
 /* ---- arrays ---- */
 
 /* Reads the number behind a byte of type, up to CR LF. Returns 1; 0: the line is incomplete;
@@ -75,7 +83,7 @@ static int read_number(struct okv_resp_parser *parser, const uint8_t *bytes, siz
 {
     const uint8_t *text = bytes + parser->position + 1;
     size_t room = length - parser->position - 1;
-    const uint8_t *end = memchr(text, '\r', room);
+    const uint8_t *end = memchr(text, '\r', room > NUMBER_LINE_MAX ? NUMBER_LINE_MAX + 1 : room);
     bool is_negative = room > 0 && *text == '-';
     uint64_t sum = 0;
 
@@ -195,6 +203,11 @@ static size_t unescape(const uint8_t *text, size_t room, uint8_t *out)
     return 1;
 }
 
+static bool is_space(uint8_t c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r') || c == '\0';
+}
+
 /* Reads a word in quotes at *from, which is behind the first quote, to *to. False: it does not end,
  * or something other than a space follows it. */
 static bool read_quoted(const uint8_t *line, size_t end, uint8_t quote, size_t *from, uint8_t **to)
@@ -211,12 +224,7 @@ static bool read_quoted(const uint8_t *line, size_t end, uint8_t quote, size_t *
     if (*from == end)
         return false;
     ++*from;
-    return *from == end || line[*from] == ' ' || line[*from] == '\t';
-}
-
-static bool is_space(uint8_t c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r') || c == '\0';
+    return *from == end || is_space(line[*from]);
 }
 
 /* A word is written where it was read: it never gets longer. */
@@ -251,12 +259,14 @@ static int read_words(struct okv_resp_parser *parser, uint8_t *line, size_t end)
 static int parse_line(struct okv_resp_parser *parser, uint8_t *bytes, size_t length)
 {
     const uint8_t *end = memchr(bytes + parser->position, '\n', length - parser->position);
+    size_t line = end ? (size_t)(end - bytes) : length;
 
+    if (line > (parser->is_stranger ? OKV_RESP_STRANGER_BULK_MAX : OKV_RESP_INLINE_MAX))
+        return refuse(parser, "too big inline request");
     if (!end) {
         parser->position = length;
-        return length > OKV_RESP_INLINE_MAX ? refuse(parser, "too big inline request") : 0;
+        return 0;
     }
-    size_t line = (size_t)(end - bytes);
     parser->position = line + 1;
     if (line > 0 && bytes[line - 1] == '\r')
         line--;
@@ -266,6 +276,10 @@ static int parse_line(struct okv_resp_parser *parser, uint8_t *bytes, size_t len
 
 int okv_resp_parse(struct okv_resp_parser *parser, uint8_t *bytes, size_t length)
 {
+    if (parser->is_kept) {
+        parser->is_kept = false;
+        return complete(parser, bytes);
+    }
     if (length == 0)
         return 0;
     return bytes[0] == '*' ? parse_array(parser, bytes, length) : parse_line(parser, bytes, length);

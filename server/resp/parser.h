@@ -13,12 +13,13 @@
 #include <stdint.h>
 
 #define OKV_RESP_ARGS_MAX (1u << 20)
-#define OKV_RESP_INLINE_MAX (64u << 10)    /* bytes of a line */
-#define OKV_RESP_REQUEST_MAX (128u << 20)  /* bytes of a request */
-#define OKV_RESP_BULK_MAX ((64u << 20) + 1024u) /* bytes of an argument: one more than any value */
+#define OKV_RESP_INLINE_MAX (64u << 10)         /* bytes of a line */
+#define OKV_RESP_REQUEST_MAX (128u << 20)       /* bytes of a request */
+#define OKV_RESP_BULK_MAX ((64u << 20) + 1024u) /* bytes of an argument: one more than any value \
+                                                 */
 /* The same of a client that has not said who it is. */
 #define OKV_RESP_STRANGER_ARGS_MAX 10u
-#define OKV_RESP_STRANGER_BULK_MAX (16u << 10)
+#define OKV_RESP_STRANGER_BULK_MAX (16u << 10) /* also bytes of a line */
 
 struct okv_resp_arg {
     const uint8_t *text;
@@ -33,15 +34,16 @@ struct okv_resp_parser {
     uint32_t wanted; /* of the array; 0: its head is not read */
     uint32_t bulk;   /* bytes of the argument that is read, if has_bulk */
     bool has_bulk;
-    bool leaves_out;        /* the argument that is read is not among the bytes */
-    bool has_left_out;      /* it was, and its end of line follows */
-    uint32_t left_out;      /* index of that argument + 1; 0: there is none */
+    bool leaves_out;          /* the argument that is read is not among the bytes */
+    bool has_left_out;        /* it was, and its end of line follows */
+    uint32_t left_out;        /* index of that argument + 1; 0: there is none */
     const uint8_t *elsewhere; /* its bytes */
-    bool is_stranger;    /* the lower limits hold */
-    size_t position;     /* of the next byte to look at; of a complete request its length */
-    size_t needed;       /* an incomplete request has at least so many bytes */
-    const char *problem; /* with OKV_EPROTO: what Redis calls it; static */
-    char text[40];       /* has one that is not */
+    bool is_kept;             /* the complete request is to be given again */
+    bool is_stranger;         /* the lower limits hold */
+    size_t position;          /* of the next byte to look at; of a complete request its length */
+    size_t needed;            /* an incomplete request has at least so many bytes */
+    const char *problem;      /* with OKV_EPROTO: what Redis calls it; static */
+    char text[40];            /* has one that is not */
 };
 
 void okv_resp_parser_fini(struct okv_resp_parser *parser);
@@ -55,6 +57,9 @@ void okv_resp_parser_reset(struct okv_resp_parser *parser);
  * no request; OKV_ENOMEM.
  */
 int okv_resp_parse(struct okv_resp_parser *parser, uint8_t *bytes, size_t length);
+/* Has the next call return the same request, which is complete in `bytes`. A line cannot be parsed
+ * twice. */
+void okv_resp_parser_keep(struct okv_resp_parser *parser, const uint8_t *bytes);
 
 /*
  * The argument that is read is a long one. Its bytes, of which none has been taken out so far, are

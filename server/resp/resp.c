@@ -387,8 +387,7 @@ static unsigned serve(struct okv_resp_client *client)
     for (;;) {
         client->parser.is_stranger = !client->is_known;
         client->has_more = count == COMMANDS_PER_TURN || !takes_replies(client);
-        if (client->has_more || client->is_ending || !next_request(client) ||
-            !run_request(client))
+        if (client->has_more || client->is_ending || !next_request(client) || !run_request(client))
             break;
         count++;
     }
@@ -545,7 +544,8 @@ unsigned okv_resp_poll(struct okv_resp *resp, bool *is_held_up)
     end_unwanted(resp);
     done += run_holding(resp);
     done += run_ready(resp, is_held_up);
-    int n = atomic_load(&resp->clients) ? epoll_wait(resp->epoll_fd, events, EVENTS_PER_PASS, 0) : 0;
+    int n =
+        atomic_load(&resp->clients) ? epoll_wait(resp->epoll_fd, events, EVENTS_PER_PASS, 0) : 0;
     for (int i = 0; i < n; i++)
         take_turn(events[i].data.ptr, events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR));
     return done + (n > 0 ? (unsigned)n : 0);

@@ -61,7 +61,8 @@ static bool log_in(struct okv_resp_call *call, const struct okv_resp_arg *user,
         login.password_length = password->length;
     }
     if (!login.user[0] || !okv_resp_log_in(call->client, &login)) {
-        okv_resp_error(&call->reply, "WRONGPASS invalid username-password pair or user is disabled.");
+        okv_resp_error(&call->reply,
+                       "WRONGPASS invalid username-password pair or user is disabled.");
         return false;
     }
     return true;

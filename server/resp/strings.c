@@ -20,8 +20,8 @@ static struct answer answer_of(struct okv_resp_call *call)
 }
 
 /* Replies with the value, from `first` on. Returns 0, or OKV_EAGAIN without a reply. */
-static int answer_part(const struct answer *answer, const struct okv_store_now *now,
-                       uint32_t first, uint32_t length)
+static int answer_part(const struct answer *answer, const struct okv_store_now *now, uint32_t first,
+                       uint32_t length)
 {
     struct okv_store_now part = *now;
     int rc;
@@ -195,9 +195,8 @@ static bool read_set_options(struct okv_resp_call *call, struct set *set)
         } else if (okv_resp_is(option, "KEEPTTL") && !has_expiry) {
             set->keeps_expiry = true;
         } else {
-            int is_expiry = has_expiry || set->keeps_expiry
-                                ? 0
-                                : okv_resp_read_expiry(call, &i, &wall_ms);
+            int is_expiry =
+                has_expiry || set->keeps_expiry ? 0 : okv_resp_read_expiry(call, &i, &wall_ms);
             if (is_expiry == 0)
                 okv_resp_syntax_error(call);
             if (is_expiry <= 0)

@@ -120,7 +120,8 @@ void okv_resp_transaction_queue(struct okv_resp_call *call)
     if (!queued || transaction->bytes + bytes > QUEUE_MAX) {
         free(queued);
         transaction->is_spoiled = true;
-        okv_resp_error(&call->reply, "ERR a transaction may have 128 MiB, as far as there is memory");
+        okv_resp_error(&call->reply,
+                       "ERR a transaction may have 128 MiB, as far as there is memory");
         return;
     }
     transaction->queue[transaction->count++] = queued;
@@ -189,8 +190,7 @@ static int watch(struct okv_resp_call *call, struct okv_resp_transaction *transa
     struct watched *watched = malloc(sizeof *watched);
     if (!watched)
         return OKV_ENOMEM;
-    *watched =
-        (struct watched){.database = call->client->database, .key_length = key->length};
+    *watched = (struct watched){.database = call->client->database, .key_length = key->length};
     memcpy(watched->key, key->text, key->length);
     int rc = version_of(call, watched->key, watched->key_length, &watched->version);
     if (rc)
@@ -271,8 +271,7 @@ int okv_resp_run_exec(struct okv_resp_call *call)
     }
     int rc = transaction->is_spoiled ? 0 : has_changed(call, transaction);
     if (transaction->is_spoiled)
-        okv_resp_error(&call->reply,
-                       "EXECABORT Transaction discarded because of previous errors.");
+        okv_resp_error(&call->reply, "EXECABORT Transaction discarded because of previous errors.");
     else if (rc < 0)
         okv_resp_refuse(call, rc);
     else if (rc)

@@ -28,8 +28,8 @@ static void list_key(void *user, const void *key, uint32_t key_length,
 
     (void)now;
     listing->met++;
-    if (listing->pattern && !okv_resp_matches(listing->pattern->text, listing->pattern->length,
-                                              key, key_length))
+    if (listing->pattern &&
+        !okv_resp_matches(listing->pattern->text, listing->pattern->length, key, key_length))
         return;
     okv_resp_bulk(&listing->reply, key, key_length);
     listing->listed++;
@@ -203,8 +203,8 @@ static int flush_step(struct okv_resp_call *call, const struct okv_executor *exe
         return okv_wal_is_done(wal, flush->batch, &status) ? status : OKV_EAGAIN;
     if (wal && !okv_wal_enter(wal))
         return OKV_EAGAIN;
-    int rc = okv_store_flush(&executor->database->store, executor->work, &flush->next,
-                             &flush->splits);
+    int rc =
+        okv_store_flush(&executor->database->store, executor->work, &flush->next, &flush->splits);
     flush->batch = wal ? okv_wal_hold(wal) : 0;
     if (wal)
         okv_wal_leave(wal);

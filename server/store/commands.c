@@ -396,7 +396,8 @@ static int modify(struct okv_store *store, struct okv_store_work *work,
     outcome->length = next.value_length;
     if (next.value_length > store->max_value)
         return OKV_EVALUESIZE;
-    bool is_long = write->long_value && next.value == okv_store_long_bytes(store, write->long_value);
+    bool is_long =
+        write->long_value && next.value == okv_store_long_bytes(store, write->long_value);
     struct okv_entry entry =
         is_long ? entry_of_long_value(store, write)
         : current && next.value == now.value

@@ -30,9 +30,7 @@ struct part {
 /* For sentences about a URI with a host. */
 static const char *scheme_name(const struct okv_uri *uri)
 {
-    return uri->scheme == OKV_SCHEME_OFI    ? "ofi"
-           : uri->scheme == OKV_SCHEME_RESP ? "resp"
-                                            : "rdma";
+    return uri->scheme == OKV_SCHEME_OFI ? "ofi" : uri->scheme == OKV_SCHEME_RESP ? "resp" : "rdma";
 }
 
 static int shown(struct part part)

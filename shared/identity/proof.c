@@ -89,8 +89,8 @@ void okv_user_key_password(const struct okv_user_key *key, char text[OKV_PASSWOR
     uint8_t hash[OKV_PROOF_SIZE];
     hash_state state;
 
-    _Static_assert(OKV_PASSWORD_TEXT == sodium_base64_ENCODED_LEN(
-                                            sizeof hash, sodium_base64_VARIANT_ORIGINAL),
+    _Static_assert(OKV_PASSWORD_TEXT ==
+                       sodium_base64_ENCODED_LEN(sizeof hash, sodium_base64_VARIANT_ORIGINAL),
                    "the text has the hash");
     begin(&state, key, "okv2 resp");
     end(&state, hash);

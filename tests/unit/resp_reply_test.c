@@ -1,0 +1,156 @@
+/* Bytes of replies, of each type in RESP2 and RESP3, and the buffer that they go to. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/resp/reply.h"
+#include "tests/support/sanitized.h"
+
+struct replies {
+    struct okv_resp_buffer out;
+    struct okv_resp_reply to;
+};
+
+static const struct okv_resp_reply *begin(struct replies *replies, unsigned protocol)
+{
+    *replies = (struct replies){.to = {&replies->out, protocol}};
+    return &replies->to;
+}
+
+static void end(struct replies *replies, const char *bytes, size_t length)
+{
+    assert_int_equal(replies->out.used, length);
+    assert_memory_equal(replies->out.bytes, bytes, length);
+    assert_false(replies->out.has_failed);
+    okv_resp_buffer_fini(&replies->out);
+}
+
+/* What `call` of `to` adds in each protocol. */
+#define EXPECT(call, in_2, in_3)              \
+    do {                                      \
+        struct replies replies;               \
+        const struct okv_resp_reply *to;      \
+        to = begin(&replies, 2);              \
+        call;                                 \
+        end(&replies, in_2, sizeof in_2 - 1); \
+        to = begin(&replies, 3);              \
+        call;                                 \
+        end(&replies, in_3, sizeof in_3 - 1); \
+    } while (0)
+#define EXPECT_BOTH(call, bytes) EXPECT(call, bytes, bytes)
+
+static void numbers_are_decimal(void **state)
+{
+    (void)state;
+    EXPECT_BOTH(okv_resp_integer(to, 0), ":0\r\n");
+    EXPECT_BOTH(okv_resp_integer(to, -1), ":-1\r\n");
+    EXPECT_BOTH(okv_resp_integer(to, 1234567890), ":1234567890\r\n");
+    EXPECT_BOTH(okv_resp_integer(to, INT64_MAX), ":9223372036854775807\r\n");
+    EXPECT_BOTH(okv_resp_integer(to, INT64_MIN), ":-9223372036854775808\r\n");
+}
+
+static void strings_have_their_length(void **state)
+{
+    (void)state;
+    EXPECT_BOTH(okv_resp_simple(to, "OK"), "+OK\r\n");
+    EXPECT_BOTH(okv_resp_bulk(to, "", 0), "$0\r\n\r\n");
+    EXPECT_BOTH(okv_resp_bulk(to, "a\r\n\0b", 5), "$5\r\na\r\n\0b\r\n");
+    EXPECT_BOTH(okv_resp_text(to, "ten bytes."), "$10\r\nten bytes.\r\n");
+    EXPECT(okv_resp_verbatim(to, "a\nb", 3), "$3\r\na\nb\r\n", "=7\r\ntxt:a\nb\r\n");
+    EXPECT(okv_resp_verbatim(to, "", 0), "$0\r\n\r\n", "=4\r\ntxt:\r\n");
+}
+
+static void nothing_has_a_type_in_resp3(void **state)
+{
+    (void)state;
+    EXPECT(okv_resp_null(to), "$-1\r\n", "_\r\n");
+    EXPECT(okv_resp_null_array(to), "*-1\r\n", "_\r\n");
+}
+
+static void lists_have_their_count(void **state)
+{
+    (void)state;
+    EXPECT_BOTH(okv_resp_array(to, 0), "*0\r\n");
+    EXPECT_BOTH(okv_resp_array(to, 12), "*12\r\n");
+    EXPECT(okv_resp_set(to, 3), "*3\r\n", "~3\r\n");
+    EXPECT(okv_resp_map(to, 7), "*14\r\n", "%7\r\n");
+    EXPECT(okv_resp_map(to, 0), "*0\r\n", "%0\r\n");
+}
+
+/* An argument in an error must not look like the next reply. */
+static void an_error_is_one_line(void **state)
+{
+    char name[2000];
+
+    (void)state;
+    EXPECT_BOTH(okv_resp_error(to, "ERR no %s", "such key"), "-ERR no such key\r\n");
+    EXPECT_BOTH(okv_resp_error(to, "ERR '%s'", "a\r\n+OK\r\n\n\r"), "-ERR 'a  +OK    '\r\n");
+    memset(name, '\n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    struct replies replies;
+    okv_resp_error(begin(&replies, 3), "ERR %s", name);
+    assert_in_range(replies.out.used, 100, sizeof name);
+    assert_memory_equal(replies.out.bytes, "-ERR  ", 6);
+    for (size_t i = 0; i < replies.out.used - 2; i++)
+        assert_true(replies.out.bytes[i] != '\r' && replies.out.bytes[i] != '\n');
+    assert_memory_equal(replies.out.bytes + replies.out.used - 2, "\r\n", 2);
+    okv_resp_buffer_fini(&replies.out);
+}
+
+/* ---- the buffer ---- */
+
+static void a_buffer_grows_and_keeps_its_bytes(void **state)
+{
+    struct okv_resp_buffer buffer = {.used = 0};
+    uint8_t piece[700];
+
+    (void)state;
+    for (unsigned i = 0; i < 50; i++) {
+        memset(piece, (int)i, sizeof piece);
+        okv_resp_buffer_add(&buffer, piece, sizeof piece);
+    }
+    okv_resp_buffer_drop(&buffer, 10 * sizeof piece + 1);
+    assert_int_equal(buffer.used, 40 * sizeof piece - 1);
+    for (size_t i = 0; i < buffer.used; i++)
+        assert_int_equal(buffer.bytes[i], 10 + (i + 1) / sizeof piece);
+    okv_resp_buffer_drop(&buffer, buffer.used);
+    assert_int_equal(buffer.used, 0);
+    okv_resp_buffer_fini(&buffer);
+    assert_null(buffer.bytes);
+}
+
+static void nothing_is_added_without_memory(void **state)
+{
+    struct okv_resp_buffer buffer = {.used = 0};
+
+    (void)state;
+    if (OKV_SANITIZED)
+        skip(); /* there such an allocation ends the program */
+    okv_resp_buffer_add(&buffer, "ab", 2);
+    assert_null(okv_resp_buffer_room(&buffer, SIZE_MAX / 4));
+    assert_true(buffer.has_failed);
+    assert_int_equal(buffer.used, 2);
+    assert_memory_equal(buffer.bytes, "ab", 2);
+    okv_resp_buffer_fini(&buffer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_are_decimal),
+        cmocka_unit_test(strings_have_their_length),
+        cmocka_unit_test(nothing_has_a_type_in_resp3),
+        cmocka_unit_test(lists_have_their_count),
+        cmocka_unit_test(an_error_is_one_line),
+        cmocka_unit_test(a_buffer_grows_and_keeps_its_bytes),
+        cmocka_unit_test(nothing_is_added_without_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
