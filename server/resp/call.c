@@ -95,7 +95,7 @@ static bool check(struct okv_resp_call *call)
 
 int okv_resp_execute(struct okv_resp_call *call)
 {
-    OKV_STATS_ADD(&call->client->resp->server->stats, resp_commands, 1);
+    call->client->resp->counts.commands++;
     if (may_run(call))
         return call->command->run(call);
     refuse_right(call);
@@ -141,21 +141,30 @@ int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
     return rc;
 }
 
-static int run(struct okv_resp_call *call)
+/* For reading, the worker has the lock for a turn. */
+static int run_alone(struct okv_resp_call *call, okv_resp_function *how)
 {
     pthread_rwlock_t *running = &call->client->resp->server->resp_door.running;
-    size_t before = call->reply.out->used;
-    int rc;
 
-    if (call->command->flags & OKV_RESP_ALONE)
-        pthread_rwlock_wrlock(running);
-    else
-        pthread_rwlock_rdlock(running);
-    if (needs_gate(call))
-        rc = okv_resp_in_gate(call, call->client->database, okv_resp_execute);
-    else
-        rc = okv_resp_execute(call);
     pthread_rwlock_unlock(running);
+    pthread_rwlock_wrlock(running);
+    int rc = how(call);
+    pthread_rwlock_unlock(running);
+    pthread_rwlock_rdlock(running);
+    return rc;
+}
+
+static int run_in_own_gate(struct okv_resp_call *call)
+{
+    return okv_resp_in_gate(call, call->client->database, okv_resp_execute);
+}
+
+static int run(struct okv_resp_call *call)
+{
+    okv_resp_function *how = needs_gate(call) ? run_in_own_gate : okv_resp_execute;
+    size_t before = call->reply.out->used;
+    int rc = call->command->flags & OKV_RESP_ALONE ? run_alone(call, how) : how(call);
+
     if (rc)
         call->reply.out->used = before;
     return rc;

@@ -103,6 +103,9 @@ struct okv_resp {
     struct okv_resp_buffer in, out;
     struct okv_resp_arg *args;
     uint32_t arg_capacity;
+    struct {
+        uint64_t commands, hits, misses;
+    } counts;                  /* of this turn */
     uint8_t dropped[16 << 10]; /* bytes of values that have no place */
 };
 

@@ -29,8 +29,8 @@ struct okv_resp_door {
     struct okv_resp_tls *tls; /* of all that have it */
     unsigned count;
     struct okv_resp_listener listeners[OKV_RESP_LISTENERS_MAX];
-    pthread_rwlock_t running; /* for reading: by each command; for writing: by one that is to be
-                                 alone */
+    pthread_rwlock_t running; /* for reading: by a worker while it runs commands; for writing: by
+                                 a command that is to be alone */
     pthread_mutex_t lock;     /* of the next, and of what others read of a client */
     TAILQ_HEAD(, okv_resp_client) clients;
     uint64_t last_id;            /* the acceptor's */

@@ -13,10 +13,11 @@
 #include <stdint.h>
 
 #define OKV_RESP_ARGS_MAX (1u << 20)
-#define OKV_RESP_INLINE_MAX (64u << 10)         /* bytes of a line */
-#define OKV_RESP_REQUEST_MAX (128u << 20)       /* bytes of a request */
-#define OKV_RESP_BULK_MAX ((64u << 20) + 1024u) /* bytes of an argument: one more than any value \
-                                                 */
+#define OKV_RESP_INLINE_MAX (64u << 10)   /* bytes of a line */
+#define OKV_RESP_REQUEST_MAX (128u << 20) /* bytes of a request */
+#define OKV_RESP_BULK_MAX                                                  \
+    ((64u << 20) + 1024u) /* bytes of an argument: one more than any value \
+                           */
 /* The same of a client that has not said who it is. */
 #define OKV_RESP_STRANGER_ARGS_MAX 10u
 #define OKV_RESP_STRANGER_BULK_MAX (16u << 10) /* also bytes of a line */

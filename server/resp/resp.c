@@ -378,12 +378,24 @@ static bool run_request(struct okv_resp_client *client)
     return true;
 }
 
+static void add_counts(struct okv_resp *resp)
+{
+    struct okv_stats *stats = &resp->server->stats;
+
+    OKV_STATS_ADD(stats, resp_commands, resp->counts.commands);
+    OKV_STATS_ADD(stats, resp_hits, resp->counts.hits);
+    OKV_STATS_ADD(stats, resp_misses, resp->counts.misses);
+    memset(&resp->counts, 0, sizeof resp->counts);
+}
+
 /* Runs the requests that have come, as many as a turn has. Returns how many. */
 static unsigned serve(struct okv_resp_client *client)
 {
+    pthread_rwlock_t *running = &client->resp->server->resp_door.running;
     unsigned count = 0;
 
     client->is_blocked = client->has_more = false;
+    pthread_rwlock_rdlock(running);
     for (;;) {
         client->parser.is_stranger = !client->is_known;
         client->has_more = count == COMMANDS_PER_TURN || !takes_replies(client);
@@ -391,6 +403,8 @@ static unsigned serve(struct okv_resp_client *client)
             break;
         count++;
     }
+    pthread_rwlock_unlock(running);
+    add_counts(client->resp);
     client->is_ending = client->is_ending || client->out.has_failed;
     client->has_more = (client->has_more || client->is_blocked) && !client->is_ending;
     return count;

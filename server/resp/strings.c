@@ -53,17 +53,17 @@ static int visit_value(void *user, const struct okv_store_now *now)
 
 static int get(struct okv_resp_call *call, const struct okv_resp_arg *key)
 {
-    struct okv_stats *stats = &call->client->resp->server->stats;
+    struct okv_resp *resp = call->client->resp;
     struct answer answer = answer_of(call);
     int rc = okv_resp_look(call, key, visit_value, &answer);
 
     if (rc == OKV_ENOTFOUND || rc == OKV_EKEYSIZE) {
-        OKV_STATS_ADD(stats, resp_misses, 1);
+        resp->counts.misses++;
         okv_resp_null(&call->reply);
     } else if (rc) {
         return okv_resp_refuse(call, rc);
     } else {
-        OKV_STATS_ADD(stats, resp_hits, 1);
+        resp->counts.hits++;
     }
     return 0;
 }
