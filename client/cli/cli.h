@@ -38,7 +38,7 @@ typedef int cli_command(struct cli *cli, int argc, char **argv);
 cli_command cli_put, cli_append;          /* put.c */
 cli_command cli_get, cli_exists;          /* get.c */
 cli_command cli_mget;                     /* mget.c */
-cli_command cli_del, cli_incr, cli_touch; /* change.c */
+cli_command cli_del, cli_incr, cli_touch; /* del.c; change.c */
 cli_command cli_scan, cli_export;         /* list.c */
 cli_command cli_import;                   /* import.c */
 cli_command cli_flush;                    /* flush.c */
