@@ -133,6 +133,9 @@ int cli_fetch(okv *handle, const void *key, size_t key_length, char **value, siz
  * the code. */
 int cli_fetch_stat(okv *handle, const char *command, char **text);
 
+/* Lists the keys that begin with `prefix`, as `okv scan` does, for this command. */
+int cli_list_keys(struct cli *cli, const char *command, const char *prefix);
+
 /* The number in `text`; a usage error that names the option unless it is whole and from `low` to
  * `high`. Returns what the parser is to return. */
 error_t cli_number(struct argp_state *state, const char *option, const char *text, uint64_t low,

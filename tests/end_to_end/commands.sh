@@ -183,6 +183,31 @@ many_items() {
         "$("$okv" export | "$okv" import)" "imported $("$okv" scan | wc -l) items"
 }
 
+# More than one portion of a scan, keys of any bytes, and neighbours that stay.
+prefixes() {
+    local key stay
+    expect 0 '' flush --yes
+    seq 1000 | sed "s/.*/gone:&${tab}x/" | "$okv" import >/dev/null
+    printf 'gone:\\t\\n\\\\\0\xff%s\n' "${tab}x" | "$okv" import >/dev/null
+    for key in gone: 'gone:*' $'gone:\t' "gone:$(printf '%1019s' x)"; do "$okv" put "$key" x; done
+    for key in gone Gone: 'gone;' xgone: $'\xffgone:' 'gon'; do "$okv" put "$key" "$key"; done
+    stay=$("$okv" scan | grep -av ^gone: | sort | sha256sum)
+    same "what del --prefix --dry-run lists" "$("$okv" del --prefix gone: --dry-run | sort | sha256sum)" \
+        "$("$okv" scan --prefix gone: | sort | sha256sum)"
+    same "what it leaves" "$("$okv" scan | wc -l)" 1011
+    expect 0 'removed 1005 items' del --prefix gone:
+    same "what del --prefix leaves" "$("$okv" scan | sort | sha256sum)" "$stay"
+    expect 0 'removed 0 items' del --prefix gone:
+    expect 0 'removed 1 items' del --prefix $'\xff'
+    expect 2 '' del --prefix ''
+    expect 2 '' del --prefix go gone
+    expect 2 '' del --prefix go --if-version 1
+    expect 2 '' del --prefix go -0
+    expect 2 '' del --dry-run gone
+    expect 2 '' del
+    same "what they left" "$("$okv" scan | wc -l)" 5
+}
+
 # What expires is written with its time, which an import goes by: not with what it had left.
 expiring_items() {
     local before after line time
@@ -394,6 +419,7 @@ numbers
 times
 large_values
 many_items
+prefixes
 expect 0 '' flush --yes
 expiring_items
 expect 0 '' scan
