@@ -11,9 +11,11 @@ import os
 import pathlib
 import pickle
 import re
+import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 import okv
 from okv import _library
@@ -90,6 +92,40 @@ class Interface(unittest.TestCase):
                 types = [each.annotation for at, each in enumerate(signature.parameters.values())
                          if at > 0 or inspect.ismethod(method)] + [signature.return_annotation]
                 self.assertNotIn(inspect.Signature.empty, types, f"{of.__name__}.{name}")
+
+
+class DefaultServer(unittest.TestCase):
+    """Where a client without a URI looks, as the program okv does."""
+
+    def uri(self, user, runtime, there):
+        environment = {"XDG_RUNTIME_DIR": runtime} if runtime is not None else {}
+        with mock.patch("os.geteuid", return_value=user), \
+                mock.patch("os.path.exists", there.__contains__), \
+                mock.patch.dict(os.environ, environment, clear=True), \
+                mock.patch.object(okv.Client, "_open") as opened:
+            okv.Client()
+        return opened.call_args.args[0]
+
+    def test_of_users(self):
+        self.assertEqual(self.uri(0, "/run/user/0", ()), "local:///run/okv.sock")
+        self.assertEqual(self.uri(7, "/run/user/7", ()), "local:///run/user/7/okv.sock")
+        for runtime in None, "", "relative":
+            self.assertEqual(self.uri(7, runtime, ()), "local:///tmp/okv-7.sock")
+
+    def test_of_a_service(self):
+        service = "/run/okv/okv.sock"
+        for user in 0, 7:
+            self.assertEqual(self.uri(user, None, (service,)), f"local://{service}")
+        self.assertEqual(self.uri(7, None, (service, "/tmp/okv-7.sock")), "local:///tmp/okv-7.sock")
+
+    def test_that_is_there(self):
+        server = os.environ["OKV_SERVER"].replace("local://", "", 1)
+        with tempfile.TemporaryDirectory() as directory:
+            os.symlink(server, f"{directory}/okv.sock")
+            environment = {"XDG_RUNTIME_DIR": directory, "OKV_SERVER": ""}
+            with mock.patch("os.geteuid", return_value=7), mock.patch.dict(os.environ, environment):
+                with okv.Client(timeout=60) as db:
+                    db.ping()
 
 
 class Sync(unittest.TestCase):

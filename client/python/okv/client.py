@@ -26,6 +26,8 @@ _RECONNECT = {
     "never": LIMITS["OKV_RECONNECT_NEVER"],
 }
 
+_SERVICE_SOCKET = "/run/okv/okv.sock"
+
 _forks = 0
 
 
@@ -52,6 +54,20 @@ class ConnectionInfo(NamedTuple):
     depth: int
     max_message_value: int
     one_sided: bool
+
+
+def _default_uri() -> str:
+    """That of the program okv: the user's own socket, or a service's."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.geteuid() == 0:
+        path = "/run/okv.sock"
+    elif runtime.startswith("/"):
+        path = f"{runtime}/okv.sock"
+    else:
+        path = f"/tmp/okv-{os.geteuid()}.sock"
+    if not os.path.exists(path) and os.path.exists(_SERVICE_SOCKET):
+        path = _SERVICE_SOCKET
+    return f"local://{path}"
 
 
 def _milliseconds(seconds: Optional[float]) -> int:
@@ -94,7 +110,8 @@ def _options(database: Optional[str], user: Optional[str], key_file: Optional[st
 class Client:
     """A handle of libokv. Threads may share it, but then wait for each other: give each its own.
 
-    `uri` is as in okv.h, or $OKV_SERVER. Times are in seconds: `timeout` is the deadline of each
+    `uri` is as in okv.h. Without it $OKV_SERVER, else the well-known socket on this host, as the
+    program okv does. Times are in seconds: `timeout` is the deadline of each
     operation (5), `connect_timeout` that of opening (3), `keepalive` that in which a dead host is
     noticed (3); 0: never. `report` is how often counters are told to the server (10); 0: never.
     `depth` operations of a pipeline are under way at once (32). `value_size` is the
@@ -111,10 +128,7 @@ class Client:
                  report: Optional[float] = None, value_size: int = 4096):
         options = _options(database, user, key_file, timeout, connect_timeout, depth, credits,
                            hints, reconnect, keepalive, report)
-        uri = uri or os.environ.get("OKV_SERVER")
-        if not uri:
-            raise ValueError("okv: which server? Give a URI, or set OKV_SERVER")
-        self._open(uri, options, value_size)
+        self._open(uri or os.environ.get("OKV_SERVER") or _default_uri(), options, value_size)
 
     def _open(self, uri: str, options: Options, value_size: int) -> None:
         self._opened = uri, options, value_size
