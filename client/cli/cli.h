@@ -141,6 +141,10 @@ int cli_list_keys(struct cli *cli, const char *command, const char *prefix);
 error_t cli_number(struct argp_state *state, const char *option, const char *text, uint64_t low,
                    uint64_t high, uint64_t *out);
 
+/* Likewise for a size in bytes, as 512 or 4K; `high` UINT64_MAX: any. */
+error_t cli_size(struct argp_state *state, const char *option, const char *text, uint64_t low,
+                 uint64_t high, uint64_t *out);
+
 /* Likewise for a number that may have a sign, of 64 bits. */
 error_t cli_signed_number(struct argp_state *state, const char *option, const char *text,
                           int64_t *out);
