@@ -312,16 +312,18 @@ bystander'
     same "what a run with --no-load leaves" "$("$okv" scan | wc -l)" 501
 }
 
-# completes LINE WORDS: what bash offers for the last word of a line.
+# completes LINE WORDS: what bash offers for the last word of a line, of which it has cut off what is before a = or :.
 completes() {
     same "completion of '$1'" "$(
-        okv() { "$build/client/cli/okv" "$@"; }
+        PATH=$build/client/cli:$build/server:$build/bench:$PATH
         # shellcheck source=client/cli/okv.bash
         . "$(dirname "${BASH_SOURCE[0]}")/../../client/cli/okv.bash"
-        read -ra COMP_WORDS <<<"$1"
+        COMP_LINE=$1 COMP_POINT=${#1}
+        apart=${1//=/ = }
+        read -ra COMP_WORDS <<<"${apart//:/ : }"
         [ "${1% }" = "$1" ] || COMP_WORDS+=('')
         COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
-        _okv
+        _okv "${COMP_WORDS[0]}"
         echo "${COMPREPLY[*]}"
     )" "$2"
 }
@@ -329,10 +331,25 @@ completes() {
 completion() {
     completes 'okv pu' put
     completes 'okv -s local:///x --counters sc' scan
+    completes 'okv --server=local:///x sc' scan
     completes 'okv help to' 'touch top'
     completes 'okv shell --no' --no-history
     completes 'okv put key value --if-' '--if-absent --if-version='
+    completes 'okv del --pre' --prefix=
     completes 'okv --ser' --server=
+    completes 'okv get -s ' 'local:// ofi:// rdma://'
+    completes 'okv-server --wo' '--worker-cpus= --workers='
+    completes 'okv-server --listen=lo' local://
+    completes 'okv-server --listen=' 'local:// ofi:// rdma://'
+    completes 'okv-server -l rd' rdma://
+    completes "okv-server -l local://$scratch/rea" "//$scratch/ready"
+    completes "okv-server --data=$scratch/rea" "$scratch/ready"
+    completes "okv-server --users $scratch/rea" "$scratch/ready"
+    completes 'kv-bench --get-' --get-many=
+    completes 'kv-bench -s lm' 'lmdb+batch:// lmdb+sync:// lmdb://'
+    completes 'kv-bench -s name=redis' redis://
+    completes 'kv-bench --server=name=redis' redis://
+    completes "kv-bench -s lmdb://$scratch/rea" "//$scratch/ready"
 }
 
 # await_lines FILE N PROCESS: until it has so many, or the process that writes them has ended.
