@@ -60,6 +60,11 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
+bool command_exists(const char *name)
+{
+    return find_command(name) != NULL;
+}
+
 static const char *nearest_command(const char *name, bool in_shell)
 {
     /* What other stores and shells call them. */
