@@ -84,6 +84,14 @@ command_lines() {
         check "--memory '$size'" 2 'memory' '[0-9]+ ?[KMG]' \
             "$server" --listen "$socket" "--memory=$size"
     done
+    for size in 512MB 1.5G 4k5; do
+        check "--memory $size" 2 'memory' 'whole number.*\(512M, not 512MB' "$server" --listen "$socket" --memory "$size"
+        check "get --offset $size" 2 "--offset .$size" 'whole number.*\(512M, not 512MB' "$okv" get k --offset "$size"
+        check "get --length $size" 2 "--length .$size" 'whole number.*\(512M, not 512MB' "$okv" get k --length "$size"
+        check "probe --size $size" 2 "--size .$size" 'whole number.*\(512M, not 512MB' "$okv" probe --size "$size"
+        check "--value-size $size" 2 "--value-size .$size" 'whole number.*\(512M, not 512MB' "$bench" --value-size "$size"
+    done
+    check "probe --size 0" 2 "--size" 'from 1 B to 1 GiB' "$okv" probe --size 0
     for size in 9999 0-9999 1- x ''; do
         check "--worker-cpus '$size'" 2 'worker-cpus' 'such as|taskset' "$server" --listen "$socket" "--worker-cpus=$size"
     done

@@ -62,6 +62,8 @@ is 'a user puts' '0:' as root put k v
 is 'a reader gets' '0:v' as reader get k
 is 'a reader does not put' '3:' as reader put k w
 says 'may not'
+is 'a reader does not delete' '3:removed 0 items' as reader del --prefix k
+says 'may not'
 is 'a reader does not flush' '3:' as reader flush --yes
 is 'a reader does not list clients' '3:' as reader clients
 is 'a reader does not reload' '3:' as reader admin reload
