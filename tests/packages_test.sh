@@ -66,10 +66,10 @@ inside install -d -o okv -g okv -m 0755 /run/okv
 port=$((20000 + RANDOM % 10000))
 # shellcheck disable=SC2086 # words of a command
 OKV_METRICS=127.0.0.1:$port serve chroot --userspec=okv:okv "$system" $command
-inside okv -s local:///run/okv/okv.sock put key value || fail "a put of root failed"
+inside okv put key value || fail "a put of root failed"
 inside useradd member && inside useradd stranger
-[ "$(as member okv okv -s local:///run/okv/okv.sock get key)" = value ] || fail "a get of a member of the group okv failed"
-! as stranger stranger okv -s local:///run/okv/okv.sock get key 2>"$scratch/refused" || fail "a stranger is let in"
+[ "$(as member okv okv get key)" = value ] || fail "a get of a member of the group okv failed"
+! as stranger stranger okv get key 2>"$scratch/refused" || fail "a stranger is let in"
 grep -q 'no permission.*mode=0660' "$scratch/refused" || fail "a stranger is told: $(cat "$scratch/refused")"
 as member okv env OKV_SERVER=local:///run/okv/okv.sock python3 -c 'import okv; assert okv.Client().get("key") == b"value"' ||
     fail "a get of Python failed"
