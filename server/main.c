@@ -414,6 +414,7 @@ int main(int argc, char **argv)
     struct okv_server *server = calloc(1, sizeof *server);
     if (!server)
         return status;
+    server->start_ms = okv_clock_boot_ms();
     const struct okv_config *config = &server->config;
     int rc = okv_config_parse(argc, argv, &server->config);
     if (rc == 0 && (config->has_to_print || config->check || config->salvage)) {

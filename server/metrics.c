@@ -47,7 +47,7 @@ static const struct description gauges[] = {
 #define DESCRIPTION(name, text) {#name, text},
     OKV_STATS_NOW_LIST(DESCRIPTION)
 #undef DESCRIPTION
-        {"uptime_ms", "time since the start"},
+        {"uptime_ms", "time since the process began"},
     {"pid", "process id"},
     {"resident_bytes", "memory of the process, regions included as far as they were used"},
     {"workers", "threads that serve requests"},

@@ -101,6 +101,21 @@ expect "queries of the dashboard" \
     "$(jq '[.panels[].targets[].expr | select(contains("$instance"))] | length > 20' "$docs/dashboard.json")" true
 expect "a log that works" "$(figure 'okv_log_failed{database="one"}')$(figure 'okv_disk_full{database="one"}')" 00
 
+# ---- a restart: the clock of items goes on, and the uptime begins again ----
+# since_boot_ms: as the server reads it.
+since_boot_ms() { awk '{ printf "%d", $1 * 1000 }' /proc/uptime; }
+until [ "$(figure 'okv_uptime_seconds{database="one"}' | cut -d . -f 1)" -ge 3 ]; do sleep 0.1; done
+end_server TERM
+begun=$(since_boot_ms)
+start_server "$socket" --metrics 127.0.0.1:0 --data "$scratch/data" --database one:16M --database two:16M
+uptime=$("$okv" -s "$socket" --database one stat | sed -n 's/^uptime_ms //p')
+kill -USR1 "${servers[-1]}"
+until grep -q ' up [0-9]* s, ' "$scratch/log"; do sleep 0.05; done
+up=$(sed -n 's/.* up \([0-9]*\) s, .*/\1/p' "$scratch/log")
+passed=$(($(since_boot_ms) - begun + 20)) # the kernel tells hundredths
+expect "the uptime is that of the process" "$((uptime <= passed && up * 1000 <= passed))" 1
+expect "what was put before" "$(figure 'okv_items{database="one"}')" 3
+
 port=$(sed -n 's|.*http://127.0.0.1:\([0-9]*\)/metrics.*|\1|p' "$scratch/log")
 for where in "127.0.0.1:$port" 127.0.0.1 :9469 ::1:9469 9469 127.0.0.1:99999; do
     checks=$((checks + 1))
