@@ -342,7 +342,7 @@ static int run_with_metrics(struct okv_server *server, const sigset_t *signals,
     if (okv_descriptors_raise(&server->config, diag))
         okv_log_say(&server->log, OKV_LOG_WARNING, "server", "%s", diag->text);
     diag->text[0] = '\0';
-    int rc = okv_metrics_start(&server->metrics, server, server->config.metrics, diag);
+    int rc = okv_metrics_start(&server->metrics, server, diag);
     if (rc == 0)
         rc = run(server, signals, diag);
     okv_metrics_stop(&server->metrics);

@@ -348,33 +348,6 @@ static enum MHD_Result answer(void *user, struct MHD_Connection *connection, con
 
 /* ---- start and stop ---- */
 
-static bool is_port(const char *text)
-{
-    size_t digits = strspn(text, "0123456789");
-
-    return digits >= 1 && digits <= 5 && !text[digits] && strtoul(text, NULL, 10) <= UINT16_MAX;
-}
-
-/* HOST and PORT of "HOST:PORT", in `text`; false: it is something else. */
-static bool take_apart(char *text, char **host, char **port)
-{
-    char *colon = strrchr(text, ':');
-
-    if (!colon || colon == text || !is_port(colon + 1))
-        return false;
-    *colon = '\0';
-    *host = text;
-    *port = colon + 1;
-    size_t length = strlen(text);
-    if (text[0] == '[' && text[length - 1] == ']') {
-        text[length - 1] = '\0';
-        *host = text + 1;
-    } else if (strchr(text, ':')) {
-        return false;
-    }
-    return true;
-}
-
 static int listen_at(const char *host, const char *port, int *out, struct okv_diag *diag)
 {
     struct addrinfo *addresses;
@@ -420,26 +393,21 @@ static struct MHD_Daemon *start_daemon(struct okv_metrics *metrics, int fd)
     return daemon;
 }
 
-int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server, const char *where,
-                      struct okv_diag *diag)
+int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server, struct okv_diag *diag)
 {
-    char text[256], *host, *port;
+    const struct okv_config_address *where = &server->config.metrics;
     int fd = -1;
 
     *metrics = (struct okv_metrics){.server = server, .lock = PTHREAD_MUTEX_INITIALIZER};
-    if (!where)
+    if (!where->host[0])
         return 0;
-    snprintf(text, sizeof text, "%s", where);
-    if (strlen(where) >= sizeof text || !take_apart(text, &host, &port))
-        return okv_diag_set(diag, OKV_EINVAL,
-                            "--metrics %s: give HOST:PORT, such as 127.0.0.1:9469", where);
-    int rc = listen_at(host, port, &fd, diag);
+    int rc = listen_at(where->host, where->port, &fd, diag);
     if (rc)
         return rc;
     metrics->daemon = start_daemon(metrics, fd);
     if (!metrics->daemon) {
         close(fd);
-        return okv_diag_set(diag, OKV_ENOMEM, "--metrics %s: cannot start its thread", where);
+        return okv_diag_set(diag, OKV_ENOMEM, "--metrics: cannot start its thread");
     }
     say_where(&server->log, fd);
     return 0;

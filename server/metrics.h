@@ -21,11 +21,10 @@ struct okv_metrics {
     bool is_ready; /* under the lock */
 };
 
-/* Listens at `where`, "HOST:PORT" or "[HOST]:PORT"; port 0: any that is free. Says on stderr where
- * that is. `where` NULL: does nothing. The figures of databases are read while is_ready only.
- * OKV_EINVAL: it is no such address; OKV_ENOMEM; what okv_resolve() and okv_bind_failed() return.
- */
-int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server, const char *where,
+/* Listens where the configuration says, if it does; port 0: any that is free. Says on stderr where
+ * that is. The figures of databases are read while is_ready only. OKV_ENOMEM; what okv_resolve()
+ * and okv_bind_failed() return. */
+int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server,
                       struct okv_diag *diag);
 /* After this call nobody reads the figures of databases, if `is_ready` is false. */
 void okv_metrics_set_ready(struct okv_metrics *metrics, bool is_ready);
