@@ -179,15 +179,17 @@ static void write_sample(FILE *page, const char *metric, const char *database, u
         fprintf(page, " %llu\n", (unsigned long long)value);
 }
 
-static void write_server(FILE *page, struct okv_server *server)
+static void write_server(FILE *page, struct okv_server *server, bool is_ready)
 {
     struct figures figures = {0};
     char metric[64];
 
     fprintf(page,
             "# HELP okv_info what runs\n# TYPE okv_info gauge\n"
-            "okv_info{version=\"%s\",boot_id=\"%016llx\"} 1\n",
-            OKV_VERSION, (unsigned long long)server->boot_id);
+            "okv_info{version=\"%s\",boot_id=\"%016llx\"} 1\n"
+            "# HELP okv_ready 1: it serves, 0: it reads its log, or ends\n# TYPE okv_ready gauge\n"
+            "okv_ready %d\n",
+            OKV_VERSION, (unsigned long long)server->boot_id, is_ready);
     okv_stats_each(server, NULL, collect, &figures);
     for (size_t i = 0; i < figures.count; i++) {
         unsigned factor = write_head(page, figures.list[i].name, metric);
@@ -256,20 +258,27 @@ static void write_all_times(FILE *page, const struct okv_server *server)
         write_times(page, server->config.databases[i].name, &server->databases[i].client_times);
 }
 
-/* Returns the page to free(), or NULL without memory. */
-static char *render(struct okv_server *server, size_t *length)
+static void write_all_databases(FILE *page, struct okv_server *server, struct figures *figures)
 {
-    struct figures *figures = calloc(server->database_count, sizeof *figures);
+    for (unsigned i = 0; i < server->database_count; i++)
+        okv_stats_each(server, &server->databases[i], collect, &figures[i]);
+    write_databases(page, server, figures);
+    write_all_times(page, server);
+}
+
+/* Returns the page to free(), or NULL without memory. While the server is not ready its databases
+ * are main's alone. */
+static char *render(struct okv_server *server, bool is_ready, size_t *length)
+{
+    struct figures *figures = calloc(OKV_DATABASES_MAX, sizeof *figures);
     char *page = NULL;
     FILE *out = figures ? open_memstream(&page, length) : NULL;
 
     if (!out)
         goto free_figures;
-    write_server(out, server);
-    for (unsigned i = 0; i < server->database_count; i++)
-        okv_stats_each(server, &server->databases[i], collect, &figures[i]);
-    write_databases(out, server, figures);
-    write_all_times(out, server);
+    write_server(out, server, is_ready);
+    if (is_ready)
+        write_all_databases(out, server, figures);
     if (fclose(out)) {
         free(page);
         page = NULL;
@@ -308,11 +317,8 @@ static enum MHD_Result respond_with_figures(struct okv_metrics *metrics,
     size_t length = 0;
 
     pthread_mutex_lock(&metrics->lock);
-    bool is_ready = metrics->is_ready;
-    char *page = is_ready ? render(metrics->server, &length) : NULL;
+    char *page = render(metrics->server, metrics->is_ready, &length);
     pthread_mutex_unlock(&metrics->lock);
-    if (!is_ready)
-        return say(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "starting or ending\n");
     if (!page)
         return MHD_NO;
     return respond(connection, MHD_HTTP_OK, page, length, MHD_RESPMEM_MUST_FREE);

@@ -1,7 +1,8 @@
 /*
  * The server's figures over HTTP, for Prometheus and for whoever restarts servers: /metrics (text
- * format 0.0.4, https://prometheus.io/docs/instrumenting/exposition_formats/), /healthz (200 as
- * long as the process runs) and /readyz (200 while it serves, else 503). On a thread of its own.
+ * format 0.0.4, https://prometheus.io/docs/instrumenting/exposition_formats/; without the databases
+ * while it does not serve), /healthz (200 as long as the process runs) and /readyz (200 while it
+ * serves, else 503). On a thread of its own.
  */
 #ifndef OKV_SERVER_METRICS_H
 #define OKV_SERVER_METRICS_H

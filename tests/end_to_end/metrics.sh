@@ -71,6 +71,7 @@ for key in a b c; do "$okv" -s "$socket" --database one put $key 1; done
 expect "GET /healthz" "$(status GET /healthz)" 200
 expect "GET /readyz" "$(status GET /readyz)" 200
 expect "GET /metrics" "$(status GET /metrics)" 200
+expect "it says so" "$(figure okv_ready)" 1
 expect "GET /" "$(status GET /)" 404
 expect "POST /metrics" "$(status POST /metrics)" 405
 expect "the type" "$(request GET /metrics | grep -c '^Content-Type: text/plain; version=0.0.4')" 1
@@ -121,6 +122,25 @@ code=0
 timeout 60 "$server" --listen "$socket.other" --memory 1M --metrics "127.0.0.1:$port" >/dev/null 2>"$scratch/err" || code=$?
 expect "a port that is taken" "$code $(wc -l <"$scratch/err") $(grep -c 'okv-server: ' "$scratch/err")" '3 1 1'
 
+# ---- a start that reads for long: it can be scraped, and is not ready ----
+cp "$("$okv" -s "$socket" --database one admin snapshot)" "$scratch/snapshot"
+end_server TERM
+mkfifo "$scratch/slow"
+: >"$scratch/ready"
+setpriv --pdeathsig KILL "$server" --listen "$socket" --data "$scratch/other" --database one:16M --restore "$scratch/slow" \
+    --metrics 127.0.0.1:0 >"$scratch/ready" 2>"$scratch/log" &
+servers+=($!)
+until grep -q 'metrics: http' "$scratch/log"; do sleep 0.05; done
+expect "GET /metrics while it reads" "$(status GET /metrics)" 200
+expect "GET /readyz while it reads" "$(status GET /readyz)" 503
+expect "it is not ready" "$(figure okv_ready)" 0
+expect "its boot id" "$(request GET /metrics | grep -c '^okv_info{version="[0-9.]*",boot_id="[0-9a-f]*[1-9a-f][0-9a-f]*"} 1$')" 1
+expect "its workers" "$(figure okv_workers | grep -c '^[1-9]')" 1
+expect "items of which it knows nothing" "$(figure 'okv_items{database="one"}')" ''
+cat "$scratch/snapshot" >"$scratch/slow"
+until [ "$(status GET /readyz)" = 200 ]; do sleep 0.05; done
+expect "it is ready" "$(figure okv_ready)" 1
+expect "items that it has read" "$(figure 'okv_items{database="one"}')" 3
 end_server TERM
 echo "metrics: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]
