@@ -62,14 +62,15 @@ while read -r line; do
     step "$line"
 done < <(sed -e '/^#/d' -e '/^$/d' -e ':a' -e '/\\$/{N; s/\\\n *//; ba' -e '}' "$root/packaging/Containerfile")
 
-# ---- run, twice: the volume has what was put ----
+# ---- run, twice: the volume has what was put, and any user of the host is served ----
+[ "$(chroot "$image" stat -c %u:%g /run/okv /var/lib/okv | xargs)" = "7471:7471 7471:7471" ] || fail "the user has other numbers"
 mount_proc "$image"
 port=$((20000 + RANDOM % 10000))
 arguments=("${arguments[@]/0.0.0.0:9469/127.0.0.1:$port}")
 command=(chroot --userspec="$user:$user" "$image" "${entry[@]}" "${arguments[@]}")
 
 okv() {
-    chroot "$image" okv -s local:///run/okv/okv.sock "$@"
+    chroot --userspec=nobody:nogroup "$image" okv -s local:///run/okv/okv.sock "$@"
 }
 
 serve "${command[@]}"

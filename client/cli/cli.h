@@ -20,6 +20,7 @@ enum cli_status { CLI_HELPED = -1, CLI_DONE = 0, CLI_MISS = 1, CLI_USAGE = 2, CL
 struct cli {
     const char *server;                    /* URI */
     bool server_named;                     /* by -s or OKV_SERVER, not the well-known path */
+    bool server_found;                     /* it was not, but there is such a socket */
     char well_known[OKV_DEFAULT_URI_TEXT]; /* what `server` points to when it was not named */
     const char *database;                  /* NULL: that of the URI, else the default */
     const char *user, *key_file;           /* NULL: nobody */

@@ -141,7 +141,7 @@ void cli_server_default(struct cli *cli)
         cli->server_named = true;
         return;
     }
-    okv_default_uri(cli->well_known, sizeof cli->well_known);
+    cli->server_found = okv_default_uri_find(cli->well_known, sizeof cli->well_known);
     cli->server = cli->well_known;
     cli->server_named = false;
 }

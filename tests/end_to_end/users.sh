@@ -178,6 +178,12 @@ if [ "$(id -u)" -eq 0 ]; then
         "'$okv' -s 'local://$clean/root.sock' stat | sed -n 's/^rejected_uid *//p'"
     start_server "local://$clean/all.sock?uids=any&mode=0777"
     is 'another user of a server that lets all in' '1:' "${run_as[@]}" "$okv" -s "local://$clean/all.sock" get k
+    start_server "local://$clean/group.sock?uids=any&mode=0660"
+    is 'another user, not of the group' '3:' setpriv --reuid nobody --regid nogroup --clear-groups "$okv" \
+        -s "local://$clean/group.sock" get k
+    says "no permission to connect to local://$clean/group.sock: .*group.*mode=0660"
+    is 'another user, of the group' '1:' setpriv --reuid nobody --regid nogroup --groups "$(id -g)" "$okv" \
+        -s "local://$clean/group.sock" get k
     serve "local://$clean/okv.sock"
     chmod 777 "$clean/okv.sock"
     is 'another user that is not root either' '3:' setpriv --reuid daemon --clear-groups "$okv" \
