@@ -28,6 +28,12 @@ git -C "$root" rev-parse --git-dir >/dev/null 2>&1 || skip "an image gets what g
 needs mmdebstrap curl jq
 image='' stages=0
 
+# bare COMMAND...: in the environment that a build of an image has.
+bare() {
+    env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
+        ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} "$@"
+}
+
 # ---- build; image: the directory of the stage ----
 step() {
     local word=${1%% *} rest=${1#* }
@@ -38,7 +44,7 @@ step() {
             image=$scratch/stage$stages
             cp -a "$scratch/base" "$image"
             case $rest in *' AS '*) ln -s "$image" "$scratch/${rest##* }" ;; esac ;;
-        RUN) logged chroot "$image" sh -c "export DEBIAN_FRONTEND=noninteractive; $rest" ;;
+        RUN) logged bare chroot "$image" sh -c "export DEBIAN_FRONTEND=noninteractive; $rest" ;;
         COPY)
             case $rest in
                 '. '*) mkdir -p "$image${rest#* }"
