@@ -347,12 +347,12 @@ static void check_together(struct argp_state *state, const struct command_line *
         argp_error(state, "--json and --csv cannot both be on stdout: give one a FILE");
 }
 
-/* As okv(1): $OKV_SERVER, else the well-known socket. */
+/* As okv(1): $OKV_SERVER, else a well-known socket. */
 static void default_target(struct options *options)
 {
     const char *named = getenv("OKV_SERVER");
 
-    okv_default_uri(options->well_known, sizeof options->well_known);
+    okv_default_uri_find(options->well_known, sizeof options->well_known);
     options->server_named = named && named[0] != '\0';
     options->targets[0].uri = options->server_named ? named : options->well_known;
     options->targets[0].name = options->targets[0].uri;

@@ -74,11 +74,11 @@ double options_read_real(struct argp_state *state, const char *option, const cha
 uint32_t options_read_size(struct argp_state *state, const char *option, const char *text,
                            uint64_t low, uint64_t high)
 {
+    char why[OKV_SIZE_WHY_TEXT];
     uint64_t size = 0;
 
-    if (okv_size_parse(text, &size) != OKV_OK || size < low || size > high)
-        argp_error(state, "%s '%s': give a size from %llu to %llu bytes, such as 512 or 4K", option,
-                   text, (unsigned long long)low, (unsigned long long)high);
+    if (okv_size_read(text, low, high, &size, why))
+        argp_error(state, "%s '%s': %s", option, text, why);
     return (uint32_t)size;
 }
 

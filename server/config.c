@@ -186,6 +186,40 @@ static void parse_log_format(struct okv_config *config, const char *text,
     okv_config_error(settings, "--log-format %s: give auto, text, logfmt or json", text);
 }
 
+static bool is_port(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+
+    return digits >= 1 && digits <= 5 && !text[digits] && strtoul(text, NULL, 10) <= UINT16_MAX;
+}
+
+/* Of "HOST:PORT" or "[HOST]:PORT"; false: it is something else. */
+static bool parse_address(const char *text, struct okv_config_address *out)
+{
+    const char *colon = strrchr(text, ':');
+    size_t length = colon ? (size_t)(colon - text) : 0;
+
+    if (length == 0 || !is_port(colon + 1))
+        return false;
+    if (text[0] == '[' && text[length - 1] == ']') {
+        text++;
+        length -= 2;
+    } else if (memchr(text, ':', length)) {
+        return false;
+    }
+    snprintf(out->port, sizeof out->port, "%s", colon + 1);
+    return (size_t)snprintf(out->host, sizeof out->host, "%.*s", (int)length, text) <
+               sizeof out->host &&
+           length > 0;
+}
+
+static void parse_metrics(struct okv_config *config, const char *text,
+                          struct okv_settings *settings)
+{
+    if (!parse_address(text, &config->metrics))
+        okv_config_error(settings, "--metrics %s: give HOST:PORT, such as 127.0.0.1:9469", text);
+}
+
 static void parse_snapshot_ratio(struct okv_config *config, const char *text,
                                  struct okv_settings *settings)
 {
@@ -269,7 +303,7 @@ static error_t parse_server_option(struct okv_config *config, int key, const cha
         config->tls_ca = text;
         break;
     case OKV_OPTION_METRICS:
-        config->metrics = text;
+        parse_metrics(config, text, settings);
         break;
     case OKV_OPTION_LOG_FORMAT:
         parse_log_format(config, text, settings);

@@ -31,6 +31,11 @@ struct okv_database_config {
     uint64_t sync_within_ns; /* okv_wal_params, with --data */
 };
 
+struct okv_config_address {
+    char host[256]; /* "": none */
+    char port[6];
+};
+
 /* What is atomic may change while the server runs (reload.h). */
 struct okv_config {
     struct okv_uri listen[OKV_LISTENERS_MAX];
@@ -72,9 +77,9 @@ struct okv_config {
     const char *tls_cert, *tls_key; /* files, for resps://; or NULL */
     const char *tls_ca;             /* file of those who sign certificates of clients; or NULL */
     enum okv_log_format log_format; /* main's; the log has its own */
-    const char *metrics;            /* where figures are to be had over HTTP; NULL: nowhere */
-    bool has_to_print;              /* the configuration, and not serve */
-    struct okv_settings settings;   /* what was said of it, and where; has the strings above */
+    struct okv_config_address metrics; /* where figures are to be had over HTTP */
+    bool has_to_print;                 /* the configuration, and not serve */
+    struct okv_settings settings;      /* what was said of it, and where; has the strings above */
 };
 
 /* Fills `config` from the command line, the environment and a file. Or prints what is wrong and how

@@ -21,18 +21,11 @@
 uint64_t okv_config_size(const char *option, const char *text, uint64_t least, uint64_t most,
                          struct okv_settings *settings)
 {
-    char low[32], high[32];
+    char why[OKV_SIZE_WHY_TEXT];
     uint64_t bytes = 0;
 
-    if (okv_size_parse(text, &bytes) || bytes < least || bytes > most) {
-        okv_size_format(least, low, sizeof low);
-        okv_size_format(most, high, sizeof high);
-        okv_config_error(
-            settings,
-            "--%s %s: give a size from %s to %s: a whole number, then K, M, G or T for powers "
-            "of 1024 (512M, not 512MB or 0.5G)",
-            option, text, low, high);
-    }
+    if (okv_size_read(text, least, most, &bytes, why))
+        okv_config_error(settings, "--%s %s: %s", option, text, why);
     return bytes;
 }
 

@@ -29,7 +29,8 @@ const char okv_config_about[] =
     "  okv-server --listen rdma://10.0.0.1:7471 --listen local:///run/okv.sock --open\n"
     "  okv-server --config /etc/okv/okv-server.conf\n"
     "\n"
-    "Exit status: 0 after a signal, 2 for a wrong command line, 3 if it cannot serve, 4 if --check "
+    "Exit status: 0 after a signal, 2 for a wrong option on the command line, in FILE or the "
+    "environment, 3 if it cannot serve, 4 if --check "
     "or "
     "--salvage found damage.";
 

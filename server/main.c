@@ -32,6 +32,14 @@ static void databases_close(struct okv_server *server)
         okv_database_fini(&server->databases[--server->database_count]);
 }
 
+static int boot_id_draw(struct okv_server *server, struct okv_diag *diag)
+{
+    if (getrandom(&server->boot_id, sizeof server->boot_id, 0) != sizeof server->boot_id)
+        return okv_diag_set(diag, OKV_EIO, "no random bytes from the system: %s", strerror(errno));
+    server->boot_id |= 1; /* never 0 */
+    return 0;
+}
+
 static int databases_open(struct okv_server *server, struct okv_diag *diag)
 {
     uint64_t memory = 0;
@@ -40,9 +48,6 @@ static int databases_open(struct okv_server *server, struct okv_diag *diag)
         memory += server->config.databases[i].memory;
     int rc = okv_region_check(memory, diag);
 
-    if (getrandom(&server->boot_id, sizeof server->boot_id, 0) != sizeof server->boot_id)
-        return okv_diag_set(diag, OKV_EIO, "no random bytes from the system: %s", strerror(errno));
-    server->boot_id |= 1; /* never 0 */
     while (rc == 0 && server->database_count < server->config.database_count) {
         unsigned index = server->database_count;
         rc = okv_database_init(&server->databases[index], &server->config, index, server->boot_id,
@@ -360,7 +365,9 @@ static int run_with_metrics(struct okv_server *server, const sigset_t *signals,
     if (okv_descriptors_raise(&server->config, diag))
         okv_log_say(&server->log, OKV_LOG_WARNING, "server", "%s", diag->text);
     diag->text[0] = '\0';
-    int rc = okv_metrics_start(&server->metrics, server, server->config.metrics, diag);
+    int rc = boot_id_draw(server, diag);
+    if (rc == 0)
+        rc = okv_metrics_start(&server->metrics, server, diag);
     if (rc == 0)
         rc = run(server, signals, diag);
     okv_metrics_stop(&server->metrics);
@@ -432,6 +439,7 @@ int main(int argc, char **argv)
     struct okv_server *server = calloc(1, sizeof *server);
     if (!server)
         return status;
+    server->start_ms = okv_clock_boot_ms();
     const struct okv_config *config = &server->config;
     int rc = okv_config_parse(argc, argv, &server->config);
     if (rc == 0 && (config->has_to_print || config->check || config->salvage)) {

@@ -47,7 +47,7 @@ static const struct description gauges[] = {
 #define DESCRIPTION(name, text) {#name, text},
     OKV_STATS_NOW_LIST(DESCRIPTION)
 #undef DESCRIPTION
-        {"uptime_ms", "time since the start"},
+        {"uptime_ms", "time since the process began"},
     {"pid", "process id"},
     {"resident_bytes", "memory of the process, regions included as far as they were used"},
     {"workers", "threads that serve requests"},
@@ -179,15 +179,17 @@ static void write_sample(FILE *page, const char *metric, const char *database, u
         fprintf(page, " %llu\n", (unsigned long long)value);
 }
 
-static void write_server(FILE *page, struct okv_server *server)
+static void write_server(FILE *page, struct okv_server *server, bool is_ready)
 {
     struct figures figures = {0};
     char metric[64];
 
     fprintf(page,
             "# HELP okv_info what runs\n# TYPE okv_info gauge\n"
-            "okv_info{version=\"%s\",boot_id=\"%016llx\"} 1\n",
-            OKV_VERSION, (unsigned long long)server->boot_id);
+            "okv_info{version=\"%s\",boot_id=\"%016llx\"} 1\n"
+            "# HELP okv_ready 1: it serves, 0: it reads its log, or ends\n# TYPE okv_ready gauge\n"
+            "okv_ready %d\n",
+            OKV_VERSION, (unsigned long long)server->boot_id, is_ready);
     okv_stats_each(server, NULL, collect, &figures);
     for (size_t i = 0; i < figures.count; i++) {
         unsigned factor = write_head(page, figures.list[i].name, metric);
@@ -256,20 +258,27 @@ static void write_all_times(FILE *page, const struct okv_server *server)
         write_times(page, server->config.databases[i].name, &server->databases[i].client_times);
 }
 
-/* Returns the page to free(), or NULL without memory. */
-static char *render(struct okv_server *server, size_t *length)
+static void write_all_databases(FILE *page, struct okv_server *server, struct figures *figures)
 {
-    struct figures *figures = calloc(server->database_count, sizeof *figures);
+    for (unsigned i = 0; i < server->database_count; i++)
+        okv_stats_each(server, &server->databases[i], collect, &figures[i]);
+    write_databases(page, server, figures);
+    write_all_times(page, server);
+}
+
+/* Returns the page to free(), or NULL without memory. While the server is not ready its databases
+ * are main's alone. */
+static char *render(struct okv_server *server, bool is_ready, size_t *length)
+{
+    struct figures *figures = calloc(OKV_DATABASES_MAX, sizeof *figures);
     char *page = NULL;
     FILE *out = figures ? open_memstream(&page, length) : NULL;
 
     if (!out)
         goto free_figures;
-    write_server(out, server);
-    for (unsigned i = 0; i < server->database_count; i++)
-        okv_stats_each(server, &server->databases[i], collect, &figures[i]);
-    write_databases(out, server, figures);
-    write_all_times(out, server);
+    write_server(out, server, is_ready);
+    if (is_ready)
+        write_all_databases(out, server, figures);
     if (fclose(out)) {
         free(page);
         page = NULL;
@@ -308,11 +317,8 @@ static enum MHD_Result respond_with_figures(struct okv_metrics *metrics,
     size_t length = 0;
 
     pthread_mutex_lock(&metrics->lock);
-    bool is_ready = metrics->is_ready;
-    char *page = is_ready ? render(metrics->server, &length) : NULL;
+    char *page = render(metrics->server, metrics->is_ready, &length);
     pthread_mutex_unlock(&metrics->lock);
-    if (!is_ready)
-        return say(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "starting or ending\n");
     if (!page)
         return MHD_NO;
     return respond(connection, MHD_HTTP_OK, page, length, MHD_RESPMEM_MUST_FREE);
@@ -347,33 +353,6 @@ static enum MHD_Result answer(void *user, struct MHD_Connection *connection, con
 }
 
 /* ---- start and stop ---- */
-
-static bool is_port(const char *text)
-{
-    size_t digits = strspn(text, "0123456789");
-
-    return digits >= 1 && digits <= 5 && !text[digits] && strtoul(text, NULL, 10) <= UINT16_MAX;
-}
-
-/* HOST and PORT of "HOST:PORT", in `text`; false: it is something else. */
-static bool take_apart(char *text, char **host, char **port)
-{
-    char *colon = strrchr(text, ':');
-
-    if (!colon || colon == text || !is_port(colon + 1))
-        return false;
-    *colon = '\0';
-    *host = text;
-    *port = colon + 1;
-    size_t length = strlen(text);
-    if (text[0] == '[' && text[length - 1] == ']') {
-        text[length - 1] = '\0';
-        *host = text + 1;
-    } else if (strchr(text, ':')) {
-        return false;
-    }
-    return true;
-}
 
 static int listen_at(const char *host, const char *port, int *out, struct okv_diag *diag)
 {
@@ -420,26 +399,21 @@ static struct MHD_Daemon *start_daemon(struct okv_metrics *metrics, int fd)
     return daemon;
 }
 
-int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server, const char *where,
-                      struct okv_diag *diag)
+int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server, struct okv_diag *diag)
 {
-    char text[256], *host, *port;
+    const struct okv_config_address *where = &server->config.metrics;
     int fd = -1;
 
     *metrics = (struct okv_metrics){.server = server, .lock = PTHREAD_MUTEX_INITIALIZER};
-    if (!where)
+    if (!where->host[0])
         return 0;
-    snprintf(text, sizeof text, "%s", where);
-    if (strlen(where) >= sizeof text || !take_apart(text, &host, &port))
-        return okv_diag_set(diag, OKV_EINVAL,
-                            "--metrics %s: give HOST:PORT, such as 127.0.0.1:9469", where);
-    int rc = listen_at(host, port, &fd, diag);
+    int rc = listen_at(where->host, where->port, &fd, diag);
     if (rc)
         return rc;
     metrics->daemon = start_daemon(metrics, fd);
     if (!metrics->daemon) {
         close(fd);
-        return okv_diag_set(diag, OKV_ENOMEM, "--metrics %s: cannot start its thread", where);
+        return okv_diag_set(diag, OKV_ENOMEM, "--metrics: cannot start its thread");
     }
     say_where(&server->log, fd);
     return 0;

@@ -1,7 +1,8 @@
 /*
  * The server's figures over HTTP, for Prometheus and for whoever restarts servers: /metrics (text
- * format 0.0.4, https://prometheus.io/docs/instrumenting/exposition_formats/), /healthz (200 as
- * long as the process runs) and /readyz (200 while it serves, else 503). On a thread of its own.
+ * format 0.0.4, https://prometheus.io/docs/instrumenting/exposition_formats/; without the databases
+ * while it does not serve), /healthz (200 as long as the process runs) and /readyz (200 while it
+ * serves, else 503). On a thread of its own.
  */
 #ifndef OKV_SERVER_METRICS_H
 #define OKV_SERVER_METRICS_H
@@ -21,11 +22,10 @@ struct okv_metrics {
     bool is_ready; /* under the lock */
 };
 
-/* Listens at `where`, "HOST:PORT" or "[HOST]:PORT"; port 0: any that is free. Says on stderr where
- * that is. `where` NULL: does nothing. The figures of databases are read while is_ready only.
- * OKV_EINVAL: it is no such address; OKV_ENOMEM; what okv_resolve() and okv_bind_failed() return.
- */
-int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server, const char *where,
+/* Listens where the configuration says, if it does; port 0: any that is free. Says on stderr where
+ * that is. The figures of databases are read while is_ready only. OKV_ENOMEM; what okv_resolve()
+ * and okv_bind_failed() return. */
+int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server,
                       struct okv_diag *diag);
 /* After this call nobody reads the figures of databases, if `is_ready` is false. */
 void okv_metrics_set_ready(struct okv_metrics *metrics, bool is_ready);

@@ -101,7 +101,7 @@ void okv_say_status(struct okv_server *server)
 {
     okv_log_say(&server->log, OKV_LOG_NOTICE, "server",
                 "status: pid %d, up %llu s, %llu clients of %u, %llu requests wait", (int)getpid(),
-                (unsigned long long)(okv_server_clock_ms(server) / 1000),
+                (unsigned long long)(okv_server_uptime_ms(server) / 1000),
                 (unsigned long long)atomic_load(&server->stats.sessions),
                 server->config.max_clients,
                 (unsigned long long)atomic_load(&server->stats.requests_waiting));

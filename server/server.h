@@ -47,7 +47,8 @@ struct okv_server {
     struct okv_log log;
     struct okv_metrics metrics;
     struct okv_notify notify;
-    uint64_t clock_origin_ms; /* okv_clock_boot_ms() at 0 of the server's clock */
+    uint64_t start_ms;        /* okv_clock_boot_ms() when the process began */
+    uint64_t clock_origin_ms; /* the same at 0 of the server's clock, which goes on over restarts */
     struct okv_message_limits limits;
 
     unsigned listener_count;
@@ -60,6 +61,11 @@ struct okv_server {
     atomic_uint failed_listener;    /* index + 1 of the first whose device failed; 0: none */
     atomic_int failure;             /* why the server ends, or 0; written after failed_listener */
 };
+
+static inline uint64_t okv_server_uptime_ms(const struct okv_server *server)
+{
+    return okv_clock_boot_ms() - server->start_ms;
+}
 
 /* The server's clock, on which items expire: ms, at least 1, never set back. Any thread. */
 static inline uint64_t okv_server_clock_ms(const struct okv_server *server)

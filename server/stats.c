@@ -192,7 +192,7 @@ static void write_database(const struct writer *writer, struct okv_server *serve
 {
     struct okv_counts *counts = &database->counts;
 
-    write_figure(writer, "uptime_ms", okv_server_clock_ms(server) - 1);
+    write_figure(writer, "uptime_ms", okv_server_uptime_ms(server));
     write_figure(writer, "reply_caches", okv_reply_caches_count(&database->reply_caches));
     write_items(writer, &database->store);
     write_index(writer, &database->store);

@@ -28,6 +28,12 @@ git -C "$root" rev-parse --git-dir >/dev/null 2>&1 || skip "an image gets what g
 needs mmdebstrap curl jq
 image='' stages=0
 
+# bare COMMAND...: in the environment that a build of an image has.
+bare() {
+    env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
+        ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} "$@"
+}
+
 # ---- build; image: the directory of the stage ----
 step() {
     local word=${1%% *} rest=${1#* }
@@ -38,7 +44,7 @@ step() {
             image=$scratch/stage$stages
             cp -a "$scratch/base" "$image"
             case $rest in *' AS '*) ln -s "$image" "$scratch/${rest##* }" ;; esac ;;
-        RUN) logged chroot "$image" sh -c "export DEBIAN_FRONTEND=noninteractive; $rest" ;;
+        RUN) logged bare chroot "$image" sh -c "export DEBIAN_FRONTEND=noninteractive; $rest" ;;
         COPY)
             case $rest in
                 '. '*) mkdir -p "$image${rest#* }"
@@ -62,14 +68,15 @@ while read -r line; do
     step "$line"
 done < <(sed -e '/^#/d' -e '/^$/d' -e ':a' -e '/\\$/{N; s/\\\n *//; ba' -e '}' "$root/packaging/Containerfile")
 
-# ---- run, twice: the volume has what was put ----
+# ---- run, twice: the volume has what was put, and any user of the host is served ----
+[ "$(chroot "$image" stat -c %u:%g /run/okv /var/lib/okv | xargs)" = "7471:7471 7471:7471" ] || fail "the user has other numbers"
 mount_proc "$image"
 port=$((20000 + RANDOM % 10000))
 arguments=("${arguments[@]/0.0.0.0:9469/127.0.0.1:$port}")
 command=(chroot --userspec="$user:$user" "$image" "${entry[@]}" "${arguments[@]}")
 
 okv() {
-    chroot "$image" okv -s local:///run/okv/okv.sock "$@"
+    chroot --userspec=nobody:nogroup "$image" okv -s local:///run/okv/okv.sock "$@"
 }
 
 serve "${command[@]}"

@@ -29,6 +29,8 @@ pc=$(find "$prefix" -name okv.pc)
 for program in okv-server okv kv-bench; do
     [ -x "$prefix/bin/$program" ] || fail "bin/$program was not installed"
     [ -s "$prefix/share/man/man1/$program.1" ] || fail "the man page $program(1) was not installed"
+    grep -q "^complete .* $program\b" "$prefix/share/bash-completion/completions/$program" ||
+        fail "the completion of $program was not installed"
 done
 for page in man3/okv.3 man3/okv_open.3 man5/okv-server.conf.5 man7/okv-uri.7; do
     [ -s "$prefix/share/man/$page" ] || fail "the man page $page was not installed"

@@ -84,5 +84,26 @@ while read -r name value; do
         wrong "$page: the default of $name is $value"
 done < <(sed -nE 's/^; ([a-z-]+) = (.+)/\1 \2/p' "$scratch/settings")
 
+# ---- every long option of a program's help ----
+# explained PAGE PROGRAM [COMMAND]
+explained() {
+    local option
+    local -a options
+    tr -d "\\\\" <"$1" >"$scratch/page"
+    mapfile -t options < <("${@:2}" --help | sed -nE 's/^ {2,6}(-., )?(--[a-z-]+).*/\2/p')
+    [ ${#options[@]} -gt 0 ] || wrong "found no options of ${*:2}"
+    for option in "${options[@]}"; do
+        grep -qE -- "$option([^a-z-]|$)" "$scratch/page" || wrong "$1 lacks $option of ${*:2}"
+    done
+}
+explained docs/man/okv-server.1 "$build/server/okv-server"
+explained docs/man/kv-bench.1 "$build/bench/kv-bench"
+explained docs/man/okv.1 "$build/client/cli/okv"
+commands=$("$build/client/cli/okv" --help | sed -n '/^Commands:$/,/^$/s/^  \([a-z]*\) .*/\1/p')
+[ -n "$commands" ] || wrong "found no commands of okv"
+for command in $commands; do
+    explained docs/man/okv.1 "$build/client/cli/okv" "$command"
+done
+
 echo "manual_test: ${#pages[@]} pages, $failures wrong"
 [ $failures -eq 0 ]

@@ -29,6 +29,11 @@ inside() {
     chroot "$system" "$@"
 }
 
+# as USER GROUP COMMAND...
+as() {
+    chroot --userspec="$1:$1" --groups="$2" "$system" "${@:3}"
+}
+
 # ---- build ----
 logged "$root/packaging/build" "$scratch/packages"
 for package in okv-server okv-tools libokv0.2 libokv-dev python3-okv; do
@@ -57,13 +62,16 @@ inside systemd-analyze verify --man=no okv-server.service || fail "systemd does 
 # ---- serve, as the service does, with its file ----
 command=$(sed -n 's/^ExecStart=//p' "$system/lib/systemd/system/okv-server.service")
 mount_proc "$system"
-inside install -d -o okv -g okv /run/okv
+inside install -d -o okv -g okv -m 0755 /run/okv
 port=$((20000 + RANDOM % 10000))
 # shellcheck disable=SC2086 # words of a command
 OKV_METRICS=127.0.0.1:$port serve chroot --userspec=okv:okv "$system" $command
-inside okv -s local:///run/okv/okv.sock put key value || fail "a put failed"
-[ "$(inside okv -s local:///run/okv/okv.sock get key)" = value ] || fail "a get failed"
-inside env OKV_SERVER=local:///run/okv/okv.sock python3 -c 'import okv; assert okv.Client().get("key") == b"value"' ||
+inside okv put key value || fail "a put of root failed"
+inside useradd member && inside useradd stranger
+[ "$(as member okv okv get key)" = value ] || fail "a get of a member of the group okv failed"
+! as stranger stranger okv get key 2>"$scratch/refused" || fail "a stranger is let in"
+grep -q 'no permission.*mode=0660' "$scratch/refused" || fail "a stranger is told: $(cat "$scratch/refused")"
+as member okv env OKV_SERVER=local:///run/okv/okv.sock python3 -c 'import okv; assert okv.Client().get("key") == b"value"' ||
     fail "a get of Python failed"
 curl -sf "http://127.0.0.1:$port/metrics" >"$scratch/metrics"
 grep -q '^okv_items{database="default"} 1$' "$scratch/metrics" || fail "its metrics lack the item"

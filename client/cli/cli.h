@@ -20,6 +20,7 @@ enum cli_status { CLI_HELPED = -1, CLI_DONE = 0, CLI_MISS = 1, CLI_USAGE = 2, CL
 struct cli {
     const char *server;                    /* URI */
     bool server_named;                     /* by -s or OKV_SERVER, not the well-known path */
+    bool server_found;                     /* it was not, but there is such a socket */
     char well_known[OKV_DEFAULT_URI_TEXT]; /* what `server` points to when it was not named */
     const char *database;                  /* NULL: that of the URI, else the default */
     const char *user, *key_file;           /* NULL: nobody */
@@ -38,7 +39,7 @@ typedef int cli_command(struct cli *cli, int argc, char **argv);
 cli_command cli_put, cli_append;          /* put.c */
 cli_command cli_get, cli_exists;          /* get.c */
 cli_command cli_mget;                     /* mget.c */
-cli_command cli_del, cli_incr, cli_touch; /* change.c */
+cli_command cli_del, cli_incr, cli_touch; /* del.c; change.c */
 cli_command cli_scan, cli_export;         /* list.c */
 cli_command cli_import;                   /* import.c */
 cli_command cli_flush;                    /* flush.c */
@@ -133,10 +134,17 @@ int cli_fetch(okv *handle, const void *key, size_t key_length, char **value, siz
  * the code. */
 int cli_fetch_stat(okv *handle, const char *command, char **text);
 
+/* Lists the keys that begin with `prefix`, as `okv scan` does, for this command. */
+int cli_list_keys(struct cli *cli, const char *command, const char *prefix);
+
 /* The number in `text`; a usage error that names the option unless it is whole and from `low` to
  * `high`. Returns what the parser is to return. */
 error_t cli_number(struct argp_state *state, const char *option, const char *text, uint64_t low,
                    uint64_t high, uint64_t *out);
+
+/* Likewise for a size in bytes, as 512 or 4K; `high` UINT64_MAX: any. */
+error_t cli_size(struct argp_state *state, const char *option, const char *text, uint64_t low,
+                 uint64_t high, uint64_t *out);
 
 /* Likewise for a number that may have a sign, of 64 bits. */
 error_t cli_signed_number(struct argp_state *state, const char *option, const char *text,

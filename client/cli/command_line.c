@@ -27,7 +27,8 @@ static const char about[] =
     "A server with users needs --user and --key-file, else $OKV_USER and $OKV_KEY_FILE.\n"
     "\n"
     "Without -s the server is $OKV_SERVER, else the well-known socket on this host: "
-    "/run/okv.sock for root, $XDG_RUNTIME_DIR/okv.sock or /tmp/okv-UID.sock for others.\n"
+    "/run/okv.sock for root, $XDG_RUNTIME_DIR/okv.sock or /tmp/okv-UID.sock for others; where that "
+    "is not there, the one of the packaged service, " OKV_SERVICE_SOCKET ".\n"
     "\n"
     "Exit status: 0 done, 1 the key is not there or a condition was not met, 2 usage, 3 could not "
     "reach the server or finish.";

@@ -18,7 +18,7 @@ static const struct command commands[] = {
     {"get", cli_get, "KEY [-o FILE]", "write the value to stdout or FILE"},
     {"mget", cli_mget, "KEY...|-", "write many items as KEY TAB VALUE lines"},
     {"exists", cli_exists, "KEY [-v]", "exit 0 if the key is there, else 1"},
-    {"del", cli_del, "KEY...|-", "remove keys"},
+    {"del", cli_del, "KEY...|--prefix P", "remove keys; - takes them from stdin"},
     {"incr", cli_incr, "KEY [N] [--ttl T]", "add N (1) to a number and print the sum"},
     {"append", cli_append, "KEY VALUE|-", "add to the end of a value"},
     {"touch", cli_touch, "KEY TIME|none", "set when an item expires"},
@@ -58,6 +58,11 @@ static const struct command *find_command(const char *name)
             return &commands[i];
     }
     return NULL;
+}
+
+bool command_exists(const char *name)
+{
+    return find_command(name) != NULL;
 }
 
 static const char *nearest_command(const char *name, bool in_shell)

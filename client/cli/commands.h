@@ -11,6 +11,8 @@ void commands_print(FILE *out);
 /* Of the commands, and then the words that a shell has beside them. NULL: there are no more. */
 const char *command_name(size_t index);
 
+bool command_exists(const char *name);
+
 /* Runs the command argv[0], or `help COMMAND', and disconnects. Returns the exit status, or
  * CLI_HELPED. */
 int command_run(struct cli *cli, int argc, char **argv);

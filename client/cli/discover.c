@@ -48,6 +48,10 @@ static error_t parse_discover(int key, char *text, struct argp_state *state)
     case OPTION_JSON:
         arguments->json = true;
         return 0;
+    case ARGP_KEY_END:
+        if (arguments->cli->timeout_ms > TIMEOUT_MS_MAX)
+            return cli_usage(state, "--timeout: it asks for at most %ds", TIMEOUT_MS_MAX / 1000);
+        return 0;
     case ARGP_KEY_ARG:
         return cli_usage(state, "unexpected argument '%s': discover takes no arguments", text);
     default:
@@ -116,9 +120,7 @@ static int discover(const struct discover_arguments *arguments, struct okv_disco
         .name = "",
         .source = arguments->source,
         .udp = true,
-        .timeout_ms = timeout_ms == 0               ? TIMEOUT_MS
-                      : timeout_ms < TIMEOUT_MS_MAX ? timeout_ms
-                                                    : TIMEOUT_MS_MAX,
+        .timeout_ms = timeout_ms ? timeout_ms : TIMEOUT_MS,
     };
     struct okv_diag diag = {.text = ""};
     int status = CLI_DONE;
@@ -152,7 +154,7 @@ int cli_discover(struct cli *cli, int argc, char **argv)
         .parser = parse_discover,
         .doc = "List the servers that announce themselves on this host's networks: name, version, "
                "boot id, items, memory used and URIs, one server a line. It asks for 500 ms, or "
-               "for what -t says; other options for a connection have no effect.\v"
+               "for what -t says, up to 60 s; other options for a connection have no effect.\v"
                "Answers are not authenticated: docs/discovery.md.\n"
                "\n"
                "Examples:\n"

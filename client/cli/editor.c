@@ -13,7 +13,7 @@
 #include <wchar.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/commands.h"
+#include "client/cli/complete.h"
 #include "client/cli/history_file.h"
 
 /* A signal that came just before a wait does not end it. */
@@ -28,69 +28,6 @@ struct editor {
     char *entry;   /* the line and those that it continues */
     struct history_file file;
 };
-
-/* ---- completion --------------------------------------------------------- */
-
-/* Names that begin with the word: how many, and how many characters they share. */
-static size_t find_names(const char *word, size_t length, const char **name, size_t *shared)
-{
-    size_t count = 0;
-    const char *other;
-
-    for (size_t i = 0; (other = command_name(i)); i++) {
-        size_t same = 0;
-        if (strncmp(word, other, length) != 0)
-            continue;
-        if (count++ == 0) {
-            *name = other;
-            *shared = strlen(other);
-        }
-        while (same < *shared && other[same] == (*name)[same])
-            same++;
-        *shared = same;
-    }
-    return count;
-}
-
-static void list_names(const char *word, size_t length)
-{
-    const char *name;
-
-    putchar('\n');
-    for (size_t i = 0; (name = command_name(i)); i++)
-        if (strncmp(word, name, length) == 0)
-            printf("%s  ", name);
-    putchar('\n');
-    fflush(stdout);
-}
-
-/* Completes the first word of the line, and the one behind `help`. */
-static unsigned char complete(EditLine *line, int key)
-{
-    const LineInfo *info = el_line(line);
-    const char *word = info->buffer, *name = NULL;
-    char rest[64];
-    size_t shared = 0;
-
-    (void)key;
-    size_t length = (size_t)(info->cursor - word);
-    if (length >= 5 && memcmp(word, "help ", 5) == 0) {
-        word += 5;
-        length -= 5;
-    }
-    if (memchr(word, ' ', length))
-        return CC_ERROR;
-    size_t count = find_names(word, length, &name, &shared);
-    if (count == 0)
-        return CC_ERROR;
-    if (count > 1 && shared == length) {
-        list_names(word, length);
-        return CC_REDISPLAY;
-    }
-    snprintf(rest, sizeof rest, "%.*s%s", (int)(shared - length), name + length,
-             count == 1 ? " " : "");
-    return el_insertstr(line, rest) ? CC_ERROR : CC_REFRESH;
-}
 
 /* ---- keys --------------------------------------------------------------- */
 
@@ -231,7 +168,8 @@ static bool set_up(struct editor *editor)
     el_set(editor->line, EL_HIST, history, editor->history);
     /* Of wide characters: el_set() leaks its copies of the others. */
     el_wset(editor->line, EL_GETCFN, read_character);
-    el_wset(editor->line, EL_ADDFN, L"okv-complete", L"Complete the name of a command", complete);
+    el_wset(editor->line, EL_ADDFN, L"okv-complete", L"Complete a command or an option",
+            complete_line);
     el_set(editor->line, EL_BIND, "^I", "okv-complete", NULL);
     el_set(editor->line, EL_BIND, "^R", "em-inc-search-prev", NULL);
     el_source(editor->line, NULL); /* ~/.editrc */

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
-#include "shared/base/size.h"
 
 enum { OPTION_TOUCH = 256, OPTION_OFFSET, OPTION_LENGTH };
 
@@ -87,18 +86,6 @@ static int fetch_part(okv *handle, const struct get_arguments *arguments, char *
     return OKV_OK;
 }
 
-static error_t parse_part(struct argp_state *state, struct get_arguments *arguments, int key,
-                          const char *text)
-{
-    const char *name = key == OPTION_OFFSET ? "--offset" : "--length";
-    uint64_t *number = key == OPTION_OFFSET ? &arguments->offset : &arguments->length;
-
-    arguments->is_part = true;
-    if (okv_size_parse(text, number) != OKV_OK || (key == OPTION_LENGTH && *number == 0))
-        return cli_usage(state, "%s '%s': give a size such as 512 or 4K", name, text);
-    return 0;
-}
-
 static error_t parse_one_key(int key, char *text, struct argp_state *state)
 {
     struct get_arguments *arguments = state->input;
@@ -111,8 +98,11 @@ static error_t parse_one_key(int key, char *text, struct argp_state *state)
     case OPTION_TOUCH:
         return cli_ttl_or_none(state, "--touch", text, &arguments->touch_ms);
     case OPTION_OFFSET:
+        arguments->is_part = true;
+        return cli_size(state, "--offset", text, 0, UINT64_MAX, &arguments->offset);
     case OPTION_LENGTH:
-        return parse_part(state, arguments, key, text);
+        arguments->is_part = true;
+        return cli_size(state, "--length", text, 1, UINT64_MAX, &arguments->length);
     case 'v':
         arguments->verbose = true;
         return 0;

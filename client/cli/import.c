@@ -110,7 +110,7 @@ static bool is_worth_another(const struct import *import, struct import_slot *sl
     return slot->again;
 }
 
-/* What was imported before is not there any more. */
+/* What was imported before may not be there any more: the server does not tell. */
 static void check_restart(struct import *import)
 {
     struct okv_info info;
@@ -121,8 +121,8 @@ static void check_restart(struct import *import)
     import->failed = true;
     progress_clear(&import->progress);
     fprintf(stderr,
-            "okv: import: the server was restarted and lost what was imported up to line %llu: "
-            "import again from the beginning\n",
+            "okv: import: the server was restarted, by line %llu: without --data it has lost what "
+            "was imported before: import again from the beginning\n",
             (unsigned long long)import->line);
 }
 
@@ -349,7 +349,7 @@ int cli_import(struct cli *cli, int argc, char **argv)
             "out, "
             "and bad ones, which are reported. When a key is there more than once, the last line "
             "wins. A connection that is lost is made again; a server that was restarted meanwhile "
-            "ends the import, as what it had is gone.\n\n"
+            "ends the import, as what it had is gone, unless it has --data.\n\n"
             "Examples:\n  okv import <items.tsv\n"
             "  okv -s local:///old.sock export | okv -s local:///new.sock import",
         .children = cli_common_options};

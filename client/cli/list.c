@@ -96,6 +96,24 @@ static int show_key(void *user, const struct okv_item *item)
     return --arguments->left == 0 || ferror(stdout) || cli_interrupted() ? SCAN_STOPPED : 0;
 }
 
+static int list_keys(struct scan_arguments *arguments, const char *command)
+{
+    int status = scan_all(arguments->cli, command, show_key, arguments);
+
+    if (status != CLI_DONE)
+        fprintf(stderr, "okv: %s: ended after %llu keys: not all are listed\n", command,
+                (unsigned long long)arguments->shown);
+    return status;
+}
+
+int cli_list_keys(struct cli *cli, const char *command, const char *prefix)
+{
+    struct scan_arguments arguments = {
+        .cli = cli, .prefix = prefix, .prefix_length = strlen(prefix), .left = UINT64_MAX};
+
+    return list_keys(&arguments, command);
+}
+
 int cli_scan(struct cli *cli, int argc, char **argv)
 {
     static const struct argp parser = {
@@ -114,13 +132,7 @@ int cli_scan(struct cli *cli, int argc, char **argv)
     struct scan_arguments arguments = {.cli = cli, .prefix = "", .left = UINT64_MAX};
 
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
-    if (status != CLI_DONE)
-        return status;
-    status = scan_all(cli, "scan", show_key, &arguments);
-    if (status != CLI_DONE)
-        fprintf(stderr, "okv: scan: ended after %llu keys: not all are listed\n",
-                (unsigned long long)arguments.shown);
-    return status;
+    return status != CLI_DONE ? status : list_keys(&arguments, "scan");
 }
 
 /* ---- export ------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include "shared/base/default_uri.h"
 #include "shared/base/duration.h"
 #include "shared/base/nearest.h"
+#include "shared/base/size.h"
 
 /* A day: longer waits are a mistake in the number. */
 #define TIMEOUT_MS_MAX 86400000u
@@ -140,7 +141,7 @@ void cli_server_default(struct cli *cli)
         cli->server_named = true;
         return;
     }
-    okv_default_uri(cli->well_known, sizeof cli->well_known);
+    cli->server_found = okv_default_uri_find(cli->well_known, sizeof cli->well_known);
     cli->server = cli->well_known;
     cli->server_named = false;
 }
@@ -157,6 +158,16 @@ error_t cli_number(struct argp_state *state, const char *option, const char *tex
         return cli_usage(state, "%s '%s': give a whole number from %llu to %llu", option, text,
                          (unsigned long long)low, (unsigned long long)high);
     *out = number;
+    return 0;
+}
+
+error_t cli_size(struct argp_state *state, const char *option, const char *text, uint64_t low,
+                 uint64_t high, uint64_t *out)
+{
+    char why[OKV_SIZE_WHY_TEXT];
+
+    if (okv_size_read(text, low, high, out, why))
+        return cli_usage(state, "%s '%s': %s", option, text, why);
     return 0;
 }
 

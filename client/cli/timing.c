@@ -4,7 +4,6 @@
 
 #include "client/cli/cli.h"
 #include "shared/base/clock.h"
-#include "shared/base/size.h"
 
 #define PING_COUNT 5
 #define PING_COUNT_MAX 1000000
@@ -12,6 +11,8 @@
 #define PING_LINES_MAX 10
 #define PROBE_COUNT 10000
 #define PROBE_COUNT_MAX 10000000
+/* The server's buckets set a lower limit. */
+#define PROBE_SIZE_MAX (UINT64_C(1) << 30)
 /* READs between two looks at whether to end. */
 #define PROBE_SLICE 100000
 
@@ -114,10 +115,7 @@ static error_t parse_probe(int key, char *text, struct argp_state *state)
     case 'n':
         return cli_number(state, "--count", text, 1, PROBE_COUNT_MAX, &arguments->count);
     case OPTION_SIZE:
-        if (okv_size_parse(text, &arguments->size) != OKV_OK || arguments->size == 0 ||
-            arguments->size > UINT32_MAX)
-            return cli_usage(state, "--size '%s': give a size such as 512 or 4K", text);
-        return 0;
+        return cli_size(state, "--size", text, 1, PROBE_SIZE_MAX, &arguments->size);
     case OPTION_DEPTH:
         return cli_number(state, "--depth", text, 1, OKV_DEPTH_MAX_OPERATIONS, &arguments->depth);
     case ARGP_KEY_ARG:

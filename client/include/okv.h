@@ -209,7 +209,8 @@ OKV_API const char *okv_why(const okv *handle);
 struct okv_info {
     const char *transport; /* "rdma", "ofi" or "local"; valid until okv_close() */
     const char *path;    /* for people: device, port, GID, MTU, provider, or the socket; as above */
-    uint64_t boot_id;    /* of this start of the server: another one has another table */
+    uint64_t boot_id;    /* of this start of the server: another one has another table, with the
+                            same items if it has --data, and else empty */
     uint64_t session_id; /* the server's name for this connection */
     uint64_t region_bytes;      /* of the database, with index and items */
     uint64_t buckets;           /* of the index, as far as this handle has seen */

@@ -62,21 +62,44 @@ static int add_named_device(struct expansion *to, const struct okv_uri *uri, int
     return rc ? rc : add(to, uri, address);
 }
 
+/* Why the port has no address of the family; NULL: it has one. */
+static const char *lacks(const struct okv_port *port, int family)
+{
+    const char *flaw = okv_port_flaw(port);
+
+    if (okv_port_best_gid(port, family))
+        return NULL;
+    return flaw ? flaw : "has no such address";
+}
+
 /* The port's address for a listener, or why it has none. */
 static const char *name_address(const struct expansion *to, const struct okv_port *port,
                                 const struct okv_uri *uri, int family,
                                 char address[OKV_CHOICE_SIZE])
 {
     const struct okv_gid *gid = okv_port_best_gid(port, family);
-    const char *flaw = okv_port_flaw(port);
 
     if (!gid)
-        return flaw ? flaw : "has no such address";
+        return lacks(port, family);
     /* Nearly every port of RoCE has one, whether anybody uses it or not. */
     if (IN6_IS_ADDR_LINKLOCAL(&gid->raw))
         return "has link-local addresses only: ?device= may name it";
     okv_gid_address(gid, address);
     return is_there(to, uri, address) ? "has the address of another listener" : NULL;
+}
+
+static void say_without(const struct expansion *to, const struct okv_port *port, const char *why)
+{
+    okv_log_say(to->log, OKV_LOG_NOTICE, "listener", "not on %s port %u, which %s", port->device,
+                port->number, why);
+}
+
+static int none_usable(const struct expansion *to, const struct okv_uri *uri)
+{
+    return okv_diag_set(to->diag, OKV_EADDRESS,
+                        "no port of the RDMA devices here is usable for %s: see above and 'okv "
+                        "doctor'",
+                        uri->host);
 }
 
 static int add_usable_ports(struct expansion *to, const struct okv_uri *uri, int family)
@@ -89,17 +112,27 @@ static int add_usable_ports(struct expansion *to, const struct okv_uri *uri, int
         const char *why = name_address(to, port, uri, family, address);
         int rc = why ? 0 : add(to, uri, address);
         if (why)
-            okv_log_say(to->log, OKV_LOG_NOTICE, "listener", "not on %s port %u, which %s",
-                        port->device, port->number, why);
+            say_without(to, port, why);
         if (rc)
             return rc;
     }
-    if (to->count > before)
-        return 0;
-    return okv_diag_set(to->diag, OKV_EADDRESS,
-                        "no port of the RDMA devices here is usable for %s: see above and 'okv "
-                        "doctor'",
-                        uri->host);
+    return to->count > before ? 0 : none_usable(to, uri);
+}
+
+/* All addresses of the only device, also those that are of no GID: InfiniBand's of IPoIB. */
+static int add_only_device(struct expansion *to, const struct okv_uri *uri, int family)
+{
+    unsigned usable = 0;
+
+    for (unsigned i = 0; i < to->ports->count; i++) {
+        const struct okv_port *port = &to->ports->list[i];
+        bool is_infiniband = port->is_active && !port->is_ethernet;
+        const char *why = is_infiniband ? NULL : lacks(port, family);
+        usable += why == NULL;
+        if (why)
+            say_without(to, port, why);
+    }
+    return usable > 0 || to->ports->count == 0 ? add(to, uri, NULL) : none_usable(to, uri);
 }
 
 /* Ports are in the order of their devices. */
@@ -115,9 +148,10 @@ static int expand(struct expansion *to, const struct okv_uri *uri)
 
     if (uri->scheme == OKV_SCHEME_RDMA && uri->device[0])
         return add_named_device(to, uri, family);
-    if (uri->scheme == OKV_SCHEME_RDMA && family >= 0 && has_several_devices(to->ports))
-        return add_usable_ports(to, uri, family);
-    return add(to, uri, NULL);
+    if (uri->scheme != OKV_SCHEME_RDMA || family < 0)
+        return add(to, uri, NULL);
+    return has_several_devices(to->ports) ? add_usable_ports(to, uri, family)
+                                          : add_only_device(to, uri, family);
 }
 
 int okv_listen_devices(struct okv_config *config, const char *root, struct okv_log *log,

@@ -2,10 +2,13 @@
 #ifndef OKV_SHARED_BASE_DEFAULT_URI_H
 #define OKV_SHARED_BASE_DEFAULT_URI_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-/* Room for the URI that okv_default_uri() writes, with its NUL. */
+/* Room for a URI that these functions write, with its NUL. */
 #define OKV_DEFAULT_URI_TEXT 256
+/* Where the service of the package listens. */
+#define OKV_SERVICE_SOCKET "/run/okv/okv.sock"
 
 /*
  * Writes the URI of this user's well-known local socket: /run/okv.sock for root,
@@ -13,5 +16,9 @@
  * `out` when `size` is not 0.
  */
 void okv_default_uri(char *out, size_t size);
+
+/* The same for a client: the service's, when there is only that. Returns whether the socket is
+ * there. */
+bool okv_default_uri_find(char *out, size_t size);
 
 #endif

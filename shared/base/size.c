@@ -64,3 +64,22 @@ void okv_size_format(uint64_t bytes, char *out, size_t size)
     else
         snprintf(out, size, "%llu.%u %ciB", whole, tenths, UNIT_LETTERS[unit - 1]);
 }
+
+int okv_size_read(const char *text, uint64_t low, uint64_t high, uint64_t *bytes,
+                  char why[OKV_SIZE_WHY_TEXT])
+{
+    char least[OKV_SIZE_TEXT], most[OKV_SIZE_TEXT];
+    uint64_t size;
+
+    if (okv_size_parse(text, &size) == OKV_OK && size >= low && size <= high) {
+        *bytes = size;
+        return OKV_OK;
+    }
+    okv_size_format(low, least, sizeof least);
+    okv_size_format(high, most, sizeof most);
+    snprintf(why, OKV_SIZE_WHY_TEXT,
+             "give a size from %s%s%s: a whole number, then K, M, G or T for powers of 1024 "
+             "(512M, not 512MB or 0.5G)",
+             least, high == UINT64_MAX ? "" : " to ", high == UINT64_MAX ? " on" : most);
+    return OKV_EINVAL;
+}

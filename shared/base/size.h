@@ -17,6 +17,16 @@
  */
 int okv_size_parse(const char *text, uint64_t *bytes);
 
+/* Room for the sentence of okv_size_read(), with its NUL. */
+#define OKV_SIZE_WHY_TEXT 192
+
+/*
+ * The same for a size from `low` to `high`. With OKV_EINVAL `why` has what is to be given
+ * instead: the limits (`high` UINT64_MAX is none) and how a size is written.
+ */
+int okv_size_read(const char *text, uint64_t low, uint64_t high, uint64_t *bytes,
+                  char why[OKV_SIZE_WHY_TEXT]);
+
 /*
  * Writes the size in the largest unit that leaves at least 1: "512 B",
  * "256 MiB", "1.5 GiB"; one decimal, cut rather than rounded, and none when the

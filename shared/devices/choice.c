@@ -91,24 +91,34 @@ const char *okv_port_flaw(const struct okv_port *port)
     return NULL;
 }
 
-/* Adds ports and addresses that can be named to a sentence. */
+/* Names what can be named, of many the first. */
 static void name_usable(const struct okv_ports *ports, char *out, size_t size)
 {
-    char address[OKV_CHOICE_SIZE];
+    char address[OKV_CHOICE_SIZE], entry[OKV_CHOICE_SIZE + 128];
+    const size_t room = size - sizeof " and 4294967295 more";
+    unsigned left_out = 0;
     size_t used = 0;
 
     snprintf(out, size, "no port here is usable, 'okv doctor' says why");
-    for (unsigned i = 0; i < ports->count && used < size; i++) {
+    for (unsigned i = 0; i < ports->count; i++) {
         const struct okv_port *port = &ports->list[i];
         const struct okv_gid *gid = okv_port_best_gid(port, AF_UNSPEC);
         if (!gid)
             continue;
         okv_gid_address(gid, address);
-        int length =
-            snprintf(out + used, size - used, "%sdevice=%s&port=%u&gid=%u (%s)",
-                     used ? ", " : "usable are ", port->device, port->number, gid->index, address);
-        used += length > 0 ? (size_t)length : 0;
+        size_t length = (size_t)snprintf(entry, sizeof entry, "%sdevice=%s&port=%u&gid=%u (%s)",
+                                         used ? ", " : "usable are ", port->device, port->number,
+                                         gid->index, address);
+        if (left_out > 0 || used + length > room) {
+            left_out++;
+            continue;
+        }
+        memcpy(out + used, entry, length + 1);
+        used += length;
     }
+    if (left_out > 0)
+        snprintf(out + used, size - used, used ? " and %u more" : "'okv doctor' lists %u usable",
+                 left_out);
 }
 
 /* Why nothing of what was found fits. `port` is the last one that was named, or NULL. */
@@ -116,9 +126,8 @@ static int refuse(const struct okv_ports *ports, const struct okv_uri *uri,
                   const struct okv_port *port, const char *address, struct okv_diag *diag)
 {
     const char *flaw = port ? okv_port_flaw(port) : NULL;
-    char usable[160], why[128], number[16] = "";
+    char text[sizeof((struct okv_diag *)0)->text], why[128], number[16] = "";
 
-    name_usable(ports, usable, sizeof usable);
     if (uri->port_number)
         snprintf(number, sizeof number, " port %u", uri->port_number);
     if (!port)
@@ -131,7 +140,9 @@ static int refuse(const struct okv_ports *ports, const struct okv_uri *uri,
     else
         snprintf(why, sizeof why, "has no GID of %s",
                  address[0] ? address : "the same kind of address");
-    return okv_diag_set(diag, OKV_EADDRESS, "%s%s %s; %s", uri->device, number, why, usable);
+    int used = snprintf(text, sizeof text, "%s%s %s; ", uri->device, number, why);
+    name_usable(ports, text + used, sizeof text - (size_t)used);
+    return okv_diag_set(diag, OKV_EADDRESS, "%s", text);
 }
 
 int okv_device_choose(const struct okv_ports *ports, const struct okv_uri *uri, int family,

@@ -84,6 +84,14 @@ command_lines() {
         check "--memory '$size'" 2 'memory' '[0-9]+ ?[KMG]' \
             "$server" --listen "$socket" "--memory=$size"
     done
+    for size in 512MB 1.5G 4k5; do
+        check "--memory $size" 2 'memory' 'whole number.*\(512M, not 512MB' "$server" --listen "$socket" --memory "$size"
+        check "get --offset $size" 2 "--offset .$size" 'whole number.*\(512M, not 512MB' "$okv" get k --offset "$size"
+        check "get --length $size" 2 "--length .$size" 'whole number.*\(512M, not 512MB' "$okv" get k --length "$size"
+        check "probe --size $size" 2 "--size .$size" 'whole number.*\(512M, not 512MB' "$okv" probe --size "$size"
+        check "--value-size $size" 2 "--value-size .$size" 'whole number.*\(512M, not 512MB' "$bench" --value-size "$size"
+    done
+    check "probe --size 0" 2 "--size" 'from 1 B to 1 GiB' "$okv" probe --size 0
     for size in 9999 0-9999 1- x ''; do
         check "--worker-cpus '$size'" 2 'worker-cpus' 'such as|taskset' "$server" --listen "$socket" "--worker-cpus=$size"
     done
@@ -167,8 +175,8 @@ reachable_listeners() {
 nobody_listens() {
     check "no such socket (okv)" 3 'no server listens' 'okv-server --listen' "$okv" -s "$socket" ping
     check "no such socket (bench)" 3 'no server listens' 'okv-server --listen' "$bench" -s "$socket" --records 10
-    # Root's is not for a test to use; it may be somebody's.
-    if [ ! -e /run/okv.sock ]; then
+    # Root's and the service's are not for a test to use; they may be somebody's.
+    if [ ! -e /run/okv.sock ] && [ ! -e /run/okv/okv.sock ]; then
         check "no server named (okv)" 3 'no server listens' '-s URI or set OKV_SERVER' \
             env "XDG_RUNTIME_DIR=$scratch" "$okv" ping
         check "no server named (bench)" 3 'no server listens' '-s URI or set OKV_SERVER' \

@@ -183,6 +183,31 @@ many_items() {
         "$("$okv" export | "$okv" import)" "imported $("$okv" scan | wc -l) items"
 }
 
+# More than one portion of a scan, keys of any bytes, and neighbours that stay.
+prefixes() {
+    local key stay
+    expect 0 '' flush --yes
+    seq 1000 | sed "s/.*/gone:&${tab}x/" | "$okv" import >/dev/null
+    printf 'gone:\\t\\n\\\\\0\xff%s\n' "${tab}x" | "$okv" import >/dev/null
+    for key in gone: 'gone:*' $'gone:\t' "gone:$(printf '%1019s' x)"; do "$okv" put "$key" x; done
+    for key in gone Gone: 'gone;' xgone: $'\xffgone:' 'gon'; do "$okv" put "$key" "$key"; done
+    stay=$("$okv" scan | grep -av ^gone: | sort | sha256sum)
+    same "what del --prefix --dry-run lists" "$("$okv" del --prefix gone: --dry-run | sort | sha256sum)" \
+        "$("$okv" scan --prefix gone: | sort | sha256sum)"
+    same "what it leaves" "$("$okv" scan | wc -l)" 1011
+    expect 0 'removed 1005 items' del --prefix gone:
+    same "what del --prefix leaves" "$("$okv" scan | sort | sha256sum)" "$stay"
+    expect 0 'removed 0 items' del --prefix gone:
+    expect 0 'removed 1 items' del --prefix $'\xff'
+    expect 2 '' del --prefix ''
+    expect 2 '' del --prefix go gone
+    expect 2 '' del --prefix go --if-version 1
+    expect 2 '' del --prefix go -0
+    expect 2 '' del --dry-run gone
+    expect 2 '' del
+    same "what they left" "$("$okv" scan | wc -l)" 5
+}
+
 # What expires is written with its time, which an import goes by: not with what it had left.
 expiring_items() {
     local before after line time
@@ -287,16 +312,18 @@ bystander'
     same "what a run with --no-load leaves" "$("$okv" scan | wc -l)" 501
 }
 
-# completes LINE WORDS: what bash offers for the last word of a line.
+# completes LINE WORDS: what bash offers for the last word of a line, of which it has cut off what is before a = or :.
 completes() {
     same "completion of '$1'" "$(
-        okv() { "$build/client/cli/okv" "$@"; }
+        PATH=$build/client/cli:$build/server:$build/bench:$PATH
         # shellcheck source=client/cli/okv.bash
         . "$(dirname "${BASH_SOURCE[0]}")/../../client/cli/okv.bash"
-        read -ra COMP_WORDS <<<"$1"
+        COMP_LINE=$1 COMP_POINT=${#1}
+        apart=${1//=/ = }
+        read -ra COMP_WORDS <<<"${apart//:/ : }"
         [ "${1% }" = "$1" ] || COMP_WORDS+=('')
         COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
-        _okv
+        _okv "${COMP_WORDS[0]}"
         echo "${COMPREPLY[*]}"
     )" "$2"
 }
@@ -304,10 +331,25 @@ completes() {
 completion() {
     completes 'okv pu' put
     completes 'okv -s local:///x --counters sc' scan
+    completes 'okv --server=local:///x sc' scan
     completes 'okv help to' 'touch top'
     completes 'okv shell --no' --no-history
     completes 'okv put key value --if-' '--if-absent --if-version='
+    completes 'okv del --pre' --prefix=
     completes 'okv --ser' --server=
+    completes 'okv get -s ' 'local:// ofi:// rdma://'
+    completes 'okv-server --wo' '--worker-cpus= --workers='
+    completes 'okv-server --listen=lo' local://
+    completes 'okv-server --listen=' 'local:// ofi:// rdma://'
+    completes 'okv-server -l rd' rdma://
+    completes "okv-server -l local://$scratch/rea" "//$scratch/ready"
+    completes "okv-server --data=$scratch/rea" "$scratch/ready"
+    completes "okv-server --users $scratch/rea" "$scratch/ready"
+    completes 'kv-bench --get-' --get-many=
+    completes 'kv-bench -s lm' 'lmdb+batch:// lmdb+sync:// lmdb://'
+    completes 'kv-bench -s name=redis' redis://
+    completes 'kv-bench --server=name=redis' redis://
+    completes "kv-bench -s lmdb://$scratch/rea" "//$scratch/ready"
 }
 
 # await_lines FILE N PROCESS: until it has so many, or the process that writes them has ended.
@@ -394,6 +436,7 @@ numbers
 times
 large_values
 many_items
+prefixes
 expect 0 '' flush --yes
 expiring_items
 expect 0 '' scan

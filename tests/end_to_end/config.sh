@@ -71,6 +71,10 @@ diff <(grep -v '^# from' "$scratch/again") <(grep -v '^# from' "$scratch/printed
 refuses "--memory 12Q: give a size" "memory = 12Q"
 refuses "--credits 0: give a number from 1" "credits = 0"
 refuses "--wipe maybe: give yes or no" "wipe = maybe"
+for where in nonsense 127.0.0.1 :9469 ::1:9469 9469 127.0.0.1:99999; do
+    refuses "--metrics $where: give HOST:PORT" "metrics = $where"
+done
+prints "metrics = [::1]:0" --metrics '[::1]:0'
 refuses "memry: do you mean memory?" "memry = 8M"
 refuses "no line for a file" "print-config = yes"
 refuses "no line for a file" "check = /tmp"

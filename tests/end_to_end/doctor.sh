@@ -40,12 +40,13 @@ says '^ok +server +connect: [0-9.]+ us$'
 says '^ok +server +.* over local: .*none of its CPU time'
 says '^ok +server +put: [0-9.]+ us$'
 says '^ok +server +get by one-sided READ: [0-9.]+ us$'
+says '^ok +server +get by request: [0-9.]+ us$'
 says '^ok +server +put and get of 8 KiB: [0-9.]+ us$'
 says '^ok +server +delete: [0-9.]+ us$'
 says '^0 problems$'
 [ -z "$("$okv" -s "$socket" scan)" ] || wrong "it leaves an item"
 doctor 0 -s "$socket" --json
-[ "$(jq -r '.problems, (.findings | map(select(.what == "server")) | length)' "$scratch/out" | xargs)" = "0 7" ] ||
+[ "$(jq -r '.problems, (.findings | map(select(.what == "server")) | length)' "$scratch/out" | xargs)" = "0 8" ] ||
     wrong "its JSON is another"
 end_server TERM
 doctor 1 -s "$socket"
@@ -61,4 +62,33 @@ for key in a b c d e f; do
 done
 doctor 0 -s "$socket"
 says '^note +server +[1-9][0-9]* puts were refused'
+
+# Without a name it looks at a server on the user's own socket, if there is one.
+runtime=$scratch run_as=()
+if [ "$(id -u)" -eq 0 ]; then
+    runtime=/run/okv-test.$$ run_as=(setpriv --reuid nobody --clear-groups)
+    install -d -o nobody "$runtime"
+    trap 'rm -rf "$runtime"; programs_end' EXIT
+fi
+end_server TERM
+doctor_of_user() {
+    "${run_as[@]}" env XDG_RUNTIME_DIR="$runtime" "$okv" doctor >"$scratch/out" 2>"$scratch/err"
+}
+if [ ! -e /run/okv/okv.sock ]; then
+    doctor_of_user || wrong "doctor without a server: exit status $?"
+    ! grep -qE '^[a-z]+ +server ' "$scratch/out" || wrong "doctor without a server looks at one"
+fi
+start_server "local://$runtime/okv.sock?uids=any&mode=0666"
+doctor_of_user || wrong "doctor of the default server: exit status $?"
+says "^ok +server +local://$runtime/okv.sock over local"
+end_server TERM
+
+# What it says of descriptors is what a server has.
+asks=$(sed -nE 's/.* open files +.*: ([0-9]+) for 1024 clients$/\1/p' "$scratch/out")
+: >"$scratch/ready"
+(ulimit -n 1000 && exec "$server" --listen "$socket" --memory 1M --workers 4 >"$scratch/ready" 2>"$scratch/log") &
+servers+=($!)
+until grep -q '^ready' "$scratch/ready"; do sleep 0.05; done
+grep -q "the hard limit on open files is 1000, and 1024 clients may take $asks:" "$scratch/log" ||
+    wrong "it says that a server takes $asks descriptors, and the server: $(cat "$scratch/log")"
 exit $failures

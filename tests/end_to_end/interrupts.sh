@@ -128,6 +128,25 @@ lookups() {
     done
 }
 
+deletes() { "$okv" -t 120s stat | sed -n 's/^deletes //p'; }
+
+# It may end before it is interrupted: then again.
+prefixes() {
+    local before
+    status=0
+    until [ $status -eq 130 ]; do
+        seq $count | sed 's/.*/begins:&\tx/' | "$okv" -t 120s import >/dev/null
+        before=$(deletes)
+        begin /dev/null "$scratch/out" del --prefix begins:
+        until [ "$(deletes)" -gt "$before" ]; do :; done
+        kill -INT $command || true
+        ended
+    done
+    said '^okv: del: stopped: keys that begin so may be left$'
+    same "what it did" "$(cat "$scratch/out")" \
+        "removed $((count - $("$okv" -t 120s scan --prefix begins: | wc -l))) items"
+}
+
 # await_sleep: until the command waits for its input.
 await_sleep() {
     until grep -q ') S ' /proc/$command/stat; do sleep 0.01; done
@@ -157,6 +176,7 @@ failed_imports
 exports
 repeated
 lookups
+prefixes
 scripts
 same "clients that the server takes for dead" "$(grep -c GOODBYE "$scratch/log")" 0
 echo "interrupts: $checks checks, $failures of them wrong"

@@ -6,8 +6,9 @@ usage() {
     cat <<'TEXT'
 usage: tests/end_to_end/python.sh BUILD_DIR
 
-Runs tests/python against the okv-server of BUILD_DIR. Exit status: 0 all is well, 1 something is not, 77 the library
-of BUILD_DIR has sanitizers, which an interpreter without them cannot load.
+Runs tests/python against the okv-server of BUILD_DIR; without numpy (tests/support/packages.sh test) its example is
+left out, or fails when OKV_TEST_REQUIRE_TOOLS is 1. Exit status: 0 all is well, 1 something is not, 77 the library of
+BUILD_DIR has sanitizers, which an interpreter without them cannot load.
 TEXT
 }
 
@@ -21,4 +22,4 @@ fi
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 start_server "$socket"
 OKV_SERVER=$socket OKV_LIBRARY=$build/client/libokv.so PYTHONPATH=$root/client/python PYTHONDONTWRITEBYTECODE=1 \
-    python3 -W error "$root/tests/python/okv_test.py"
+    "$python" -W error "$root/tests/python/okv_test.py"

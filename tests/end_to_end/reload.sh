@@ -92,7 +92,8 @@ grep -qxF 'okv-server: max-clients 1024: the start made room for 5: restart to a
 
 # A wrong file changes nothing, says where and what to do, and the server goes on.
 for mistake in 'credits = 0|--credits 0: give a number from 1 to 1024' 'memry = 8M|memry: do you mean memory?' \
-    'idle-s|not NAME = VALUE' 'workers = 65|--workers 65: give a number'; do
+    'idle-s|not NAME = VALUE' 'metrics = nonsense|--metrics nonsense: give HOST:PORT' \
+    'workers = 65|--workers 65: give a number'; do
     reload $'max-clients = 2\n'"${mistake%%|*}"
     grep -qF "okv-server: configuration stays as it was: $file:2: ${mistake#*|}" <<<"$said" ||
         wrong "'${mistake%%|*}' says '$said'"

@@ -250,6 +250,14 @@ def completion(okv, state):
     # What was there before is no part of the line.
     shell.type(b"\x15help \x15\t", b"help  exit  quit  \r\n")
     shell.type(b"\x15help exis\t\n", b"Usage: okv exists")
+    shell.read(PROMPT)
+    shell.type(b"put x y --if-\t", b"--if-absent  --if-version=  \r\n")
+    shell.type(b"a\t\n", b"bsent \r\n")
+    shell.read(PROMPT)
+    check(b"\r\ny\r\n" in shell.type(b"get x --of\t0 --len\t1\n"), "completion of options")
+    shell.type(b"get x --\t", b"--server=  ")
+    shell.type(b"\x15exit --\tnope\x15nope --\t\x15get x\n", b"\r\ny\r\n")
+    shell.read(PROMPT)
     shell.end(b"exit\n")
 
 

@@ -110,6 +110,25 @@ start_server "$socket" --data "$restored" --memory 32M --restore "$scratch/whole
 expect "a long value after a restore" "$(cmp "$scratch/got" "$scratch/long" 2>&1)" ""
 end_server TERM
 
+# An import over a restart cannot know whether all is there, and does not say that it is lost.
+start_server "$socket" --data "$data" --memory 32M --drain-ms 0
+mkfifo "$scratch/feed"
+"$okv" -s "$socket" import <"$scratch/feed" >"$scratch/out" 2>"$scratch/err" &
+import=$!
+exec 9>"$scratch/feed"
+printf 'imported\tone\n' >&9
+until "$okv" -s "$socket" exists imported; do sleep 0.05; done
+end_server TERM
+start_server "$socket" --data "$data" --memory 32M 9>&-
+printf 'second\ttwo\n' >&9
+exec 9>&-
+status=0
+wait $import || status=$?
+expect "an import over a restart" "$status" 3
+expect "its sentence" "$(grep -c 'was restarted.*without --data it has lost.*again from the beginning' "$scratch/err")" 1
+expect "what was imported before" "$("$okv" -s "$socket" get imported)" one
+end_server TERM
+
 start_server "$socket"
 status=0
 "$okv" -s "$socket" admin snapshot 2>"$scratch/out" || status=$?

@@ -62,6 +62,8 @@ is 'a user puts' '0:' as root put k v
 is 'a reader gets' '0:v' as reader get k
 is 'a reader does not put' '3:' as reader put k w
 says 'may not'
+is 'a reader does not delete' '3:removed 0 items' as reader del --prefix k
+says 'may not'
 is 'a reader does not flush' '3:' as reader flush --yes
 is 'a reader does not list clients' '3:' as reader clients
 is 'a reader does not reload' '3:' as reader admin reload
@@ -176,6 +178,12 @@ if [ "$(id -u)" -eq 0 ]; then
         "'$okv' -s 'local://$clean/root.sock' stat | sed -n 's/^rejected_uid *//p'"
     start_server "local://$clean/all.sock?uids=any&mode=0777"
     is 'another user of a server that lets all in' '1:' "${run_as[@]}" "$okv" -s "local://$clean/all.sock" get k
+    start_server "local://$clean/group.sock?uids=any&mode=0660"
+    is 'another user, not of the group' '3:' setpriv --reuid nobody --regid nogroup --clear-groups "$okv" \
+        -s "local://$clean/group.sock" get k
+    says "no permission to connect to local://$clean/group.sock: .*group.*mode=0660"
+    is 'another user, of the group' '1:' setpriv --reuid nobody --regid nogroup --groups "$(id -g)" "$okv" \
+        -s "local://$clean/group.sock" get k
     serve "local://$clean/okv.sock"
     chmod 777 "$clean/okv.sock"
     is 'another user that is not root either' '3:' setpriv --reuid daemon --clear-groups "$okv" \

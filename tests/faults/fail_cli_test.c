@@ -45,6 +45,7 @@ static const struct command commands[] = {
     {.arguments = {"append", "a", "+"}, .prints = "", .key = "a", .value = "first+"},
     {.arguments = {"touch", "a", "1h"}, .prints = ""},
     {.arguments = {"del", "a", "b"}, .prints = "", .key = "a"},
+    {.arguments = {"del", "--prefix", "a"}, .prints = "removed 1 items\n", .key = "a"},
     {.arguments = {"import"},
      .input = "a\tone\nc\ttwo\n",
      .prints = "imported 2 items\n",

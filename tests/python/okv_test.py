@@ -4,15 +4,18 @@ import asyncio
 import ctypes
 import datetime
 import gc
+import inspect
 import json
 import logging
 import os
 import pathlib
 import pickle
 import re
+import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 import okv
 from okv import _library
@@ -57,6 +60,72 @@ class Declarations(unittest.TestCase):
         self.assertEqual(okv.__version__, self.list["version"])
         text = (ROOT / "client/python/pyproject.toml").read_text()
         self.assertIn(f'version = "{self.list["version"]}"', text)
+
+
+class Interface(unittest.TestCase):
+    def methods(self, of):
+        return {name: method for name, method in inspect.getmembers(of, callable)
+                if not name.startswith("_")}
+
+    def test_all_have_what_a_client_has(self):
+        client = self.methods(okv.Client)
+        for other, lacks, has in ((okv.AsyncClient, {"pipeline"}, {"open"}),
+                                  (okv.Pipeline, None, {"execute"})):
+            methods = self.methods(other)
+            if lacks is not None:
+                self.assertEqual(set(client) - set(methods), lacks)
+            self.assertEqual(set(methods) - set(client), has)
+            for name in set(methods) & set(client):
+                parameters = [list(inspect.signature(each[name]).parameters.values())
+                              for each in (methods, client)]
+                self.assertEqual(*parameters, name)
+
+    def test_all_is_documented(self):
+        for of in map(okv.__dict__.get, okv.__all__):
+            for name, method in {of.__name__: of, **self.methods(of)}.items():
+                self.assertTrue(method.__doc__, f"{of.__name__}: {name}")
+
+    def test_all_has_types(self):
+        for of in okv.Client, okv.AsyncClient, okv.Pipeline, okv.Registration:
+            for name, method in self.methods(of).items():
+                signature = inspect.signature(method)
+                types = [each.annotation for at, each in enumerate(signature.parameters.values())
+                         if at > 0 or inspect.ismethod(method)] + [signature.return_annotation]
+                self.assertNotIn(inspect.Signature.empty, types, f"{of.__name__}.{name}")
+
+
+class DefaultServer(unittest.TestCase):
+    """Where a client without a URI looks, as the program okv does."""
+
+    def uri(self, user, runtime, there):
+        environment = {"XDG_RUNTIME_DIR": runtime} if runtime is not None else {}
+        with mock.patch("os.geteuid", return_value=user), \
+                mock.patch("os.path.exists", there.__contains__), \
+                mock.patch.dict(os.environ, environment, clear=True), \
+                mock.patch.object(okv.Client, "_open") as opened:
+            okv.Client()
+        return opened.call_args.args[0]
+
+    def test_of_users(self):
+        self.assertEqual(self.uri(0, "/run/user/0", ()), "local:///run/okv.sock")
+        self.assertEqual(self.uri(7, "/run/user/7", ()), "local:///run/user/7/okv.sock")
+        for runtime in None, "", "relative":
+            self.assertEqual(self.uri(7, runtime, ()), "local:///tmp/okv-7.sock")
+
+    def test_of_a_service(self):
+        service = "/run/okv/okv.sock"
+        for user in 0, 7:
+            self.assertEqual(self.uri(user, None, (service,)), f"local://{service}")
+        self.assertEqual(self.uri(7, None, (service, "/tmp/okv-7.sock")), "local:///tmp/okv-7.sock")
+
+    def test_that_is_there(self):
+        server = os.environ["OKV_SERVER"].replace("local://", "", 1)
+        with tempfile.TemporaryDirectory() as directory:
+            os.symlink(server, f"{directory}/okv.sock")
+            environment = {"XDG_RUNTIME_DIR": directory, "OKV_SERVER": ""}
+            with mock.patch("os.geteuid", return_value=7), mock.patch.dict(os.environ, environment):
+                with okv.Client(timeout=60) as db:
+                    db.ping()
 
 
 class Sync(unittest.TestCase):
@@ -304,6 +373,24 @@ class Sync(unittest.TestCase):
             self.db.get(item.key)
         self.assertEqual(len(seen), 1000)
 
+    def test_deletes_by_prefix(self):
+        gone = [b"gone:" + each for each in (b"", b"\0", b"\xff\n\t", b"x" * 1019)]
+        gone += [b"gone:%d" % at for at in range(1000)]
+        stays = [b"gone", b"Gone:", b"gone;", b"xgone:", b"\xffgone:"]
+        batch = self.db.pipeline()
+        for key in gone + stays:
+            batch.put(key, key)
+        batch.execute()
+        self.assertEqual(self.db.delete_prefix("gone:"), len(gone))
+        self.assertEqual(sorted(self.db.scan()),
+                         sorted(self.db.get_item(key) for key in stays))
+        self.assertEqual(self.db.delete_prefix("gone:"), 0)
+        self.assertEqual(self.db.delete_prefix(b"\xff"), 1)
+        for empty in "", b"":
+            with self.assertRaises(ValueError):
+                self.db.delete_prefix(empty)
+        self.assertEqual(len(list(self.db.scan())), 4)
+
     def test_what_it_says(self):
         self.db.get("none")
         self.assertEqual((self.db.counters["gets"], self.db.counters["misses"]), (1, 1))
@@ -397,6 +484,8 @@ class Readme(unittest.TestCase):
             try:
                 import numpy
             except ImportError:
+                if os.environ.get("OKV_TEST_REQUIRE_TOOLS") == "1":
+                    self.fail("there is no numpy; run: tests/support/packages.sh test")
                 print("left out: the example with numpy, which is not installed")
                 return
             known["numpy"] = numpy
@@ -467,6 +556,39 @@ class Async(unittest.IsolatedAsyncioTestCase):
         task.cancel()
         self.assertIsNone(await self.db.get("none"))
         self.assertEqual((len(self.db._queue), len(self.db._running)), (0, 0))
+
+    async def test_the_whole_table(self):
+        """Beside operations that are under way."""
+        db = self.db
+        await db.flush()
+        keys = {b"async-%d" % at for at in range(1000)}
+        await asyncio.gather(*(db.put(key, key[::-1]) for key in keys), db.put("other", ""))
+        gets = asyncio.gather(*(db.get(key) for key in keys))
+        items = [item async for item in db.scan("async-")]
+        self.assertEqual({item.key: item.value for item in items}, {key: key[::-1] for key in keys})
+        self.assertEqual(len(items), len(keys))
+        self.assertEqual(len(await gets), len(keys))
+        self.assertEqual((await db.stat())["items"], "1001")
+        self.assertEqual(await db.delete_prefix("async-"), 1000)
+        self.assertEqual([item.key async for item in db.scan()], [b"other"])
+        with self.assertRaises(ValueError):
+            await db.delete_prefix("")
+        await db.flush()
+        self.assertEqual([item async for item in db.scan()], [])
+        while (await db.stat())["sessions"] != "2":  # others may still be on their way out
+            await asyncio.sleep(0.01)
+        db.close()
+        for call in db.flush, db.stat, db.scan().__anext__:
+            with self.assertRaises(okv.Disconnected):
+                await call()
+
+    async def test_memory_of_ones_own(self):
+        value = os.urandom(100000)
+        await self.db.put("async", value)
+        buffer = bytearray(len(value))
+        with self.db.register(buffer):
+            self.assertEqual(await self.db.get_into("async", buffer), len(value))
+        self.assertEqual(buffer, value)
 
     async def test_its_end(self):
         gets = [asyncio.create_task(self.db.get("none")) for _ in range(10)]

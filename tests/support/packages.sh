@@ -9,12 +9,12 @@ usage: tests/support/packages.sh GROUP...
 Installs what is missing of the named groups on a Debian or Ubuntu machine, as root or with sudo.
 Does nothing, quickly and without network, when everything is there.
 
-  build   compile okv
-  test    tests, sanitizers, formatting and shell checks, bench/plot
-  guest   run programs in a QEMU guest with soft-RoCE (tests/guest/run)
-  demo    run the demo on a machine whose own kernel has soft-RoCE
-  package build Debian packages and try them in a system of their own
-  peers   the stores that kv-bench compares okv with, and their client libraries
+  build    compile okv
+  test     tests, sanitizers, formatting and shell checks, bench/plot
+  guest    run programs in a QEMU guest with soft-RoCE (tests/guest/run)
+  demo     run the demo on a machine whose own kernel has soft-RoCE
+  package  build Debian packages and try them in a system of their own
+  peers    the stores that kv-bench and bench/python compare okv with, and their client libraries
 
 Servers that come with a package (redis-server, memcached, prometheus) are stopped and kept from starting by
 themselves when this script installed them: tests and bench/compare start their own. Those that were there
@@ -31,12 +31,13 @@ packages_of() {
     case $1 in
         build) echo cmake ninja-build gcc libc6-dev pkg-config libibverbs-dev librdmacm-dev libfabric-dev libxxhash-dev \
                     libjemalloc-dev libjansson-dev libsodium-dev libinih-dev libmicrohttpd-dev libedit-dev python3 git ;;
-        test)  echo libcmocka-dev g++ clang "$(clang_runtime)" clang-format shellcheck abigail-tools python3 jq gnuplot-nox groff-base ;;
+        test)  echo libcmocka-dev g++ clang "$(clang_runtime)" clang-format shellcheck abigail-tools python3 \
+                    python3-numpy jq gnuplot-nox groff-base ;;
         guest) echo qemu-system-x86 busybox-static kmod cpio iproute2 ibverbs-utils rdmacm-utils \
                     ibverbs-providers perftest python3 xz-utils zstd mount e2fsprogs xfsprogs ;;
         demo)  echo iproute2 kmod ibverbs-utils rdmacm-utils ibverbs-providers ;;
         package) echo dpkg-dev debhelper dh-python python3 fakeroot lintian mmdebstrap curl jq prometheus ;;
-        peers) echo redis-server memcached libhiredis-dev liblmdb-dev ;;
+        peers) echo redis-server memcached libhiredis-dev liblmdb-dev python3 python3-redis ;;
         *)     return 1 ;;
     esac
 }
@@ -96,7 +97,7 @@ main() {
 
     local group package names missing=()
     for group in "$@"; do
-        names=$(packages_of "$group") || fail "there is no group '$group'; the groups are build, test, guest, demo and peers"
+        names=$(packages_of "$group") || fail "there is no group '$group': $0 --help lists them"
         for package in $names; do
             is_installed "$package" || missing+=("$package")
         done

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # For scripts that run the programs of the build that their first argument names: source this, with a
-# function `usage` defined. Sets `build`, an absolute path, `server`, `okv` and `bench`, a directory
+# function `usage` defined. Sets `build`, an absolute path, `server`, `okv`, `bench` and `python`, a directory
 # `scratch`, and `socket`, a URI in it where nobody listens yet. What start_server started ends with the
 # script, also with one that is killed, and the directory goes.
 
@@ -15,6 +15,9 @@ scratch=$(mktemp -d /tmp/okv-test.XXXXXX)
 # shellcheck disable=SC2034 # likewise
 socket=local://$scratch/okv.sock
 servers=()
+# The one that Debian's packages of modules are for, also where another comes first.
+python=/usr/bin/python3
+[ -x $python ] || python=python3
 unset OKV_SERVER
 export OKV_LOG_FORMAT=text # also in a file
 

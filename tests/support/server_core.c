@@ -44,7 +44,8 @@ void server_core_open(struct server_core *core, const struct okv_store_params *p
 {
     core->server = calloc(1, sizeof *core->server);
     assert_non_null(core->server);
-    core->server->clock_origin_ms = okv_clock_boot_ms() - 1;
+    core->server->start_ms = okv_clock_boot_ms();
+    core->server->clock_origin_ms = core->server->start_ms - 1;
     core->server->boot_id = 5;
     okv_log_init(&core->server->log, STDERR_FILENO, OKV_LOG_TEXT);
     okv_registry_init(&core->server->registry);

@@ -126,6 +126,37 @@ static void whole_sizes_are_read_as_written(void **state)
     }
 }
 
+/* Whether the reason that okv_size_read() gives for `text` has `expected`. */
+static void expect_reason(const char *text, uint64_t low, uint64_t high, const char *expected)
+{
+    uint64_t bytes = 12345;
+    char why[OKV_SIZE_WHY_TEXT] = "";
+
+    assert_int_equal(okv_size_read(text, low, high, &bytes, why), OKV_EINVAL);
+    assert_int_equal(bytes, 12345);
+    assert_true(strlen(why) < sizeof why - 1);
+    if (!strstr(why, expected) || !strstr(why, "not 512MB or 0.5G"))
+        fail_msg("'%s': %s", text, why);
+}
+
+static void a_size_that_is_refused_has_a_reason(void **state)
+{
+    char why[OKV_SIZE_WHY_TEXT] = "";
+    uint64_t bytes = 0;
+
+    (void)state;
+    expect_reason("512MB", 1, 4096, "from 1 B to 4 KiB: a whole number");
+    expect_reason("1.5G", 0, UINT64_MAX, "from 0 B on: a whole number");
+    expect_reason("0", 1, UINT64_MAX, "from 1 B on:");
+    expect_reason("4097", 16, 4096, "from 16 B to 4 KiB:");
+    expect_reason("15", 16, UINT64_MAX - 1, "from 16 B to 15.9 EiB:");
+    assert_int_equal(okv_size_read("4K", 4096, 4096, &bytes, why), OKV_OK);
+    assert_int_equal(bytes, 4096);
+    assert_int_equal(okv_size_read("18446744073709551615", 0, UINT64_MAX, &bytes, why), OKV_OK);
+    assert_true(bytes == UINT64_MAX);
+    assert_string_equal(why, "");
+}
+
 /* ---- items as lines ----------------------------------------------------- */
 
 /* A copy on the heap of exactly its size, so that a sanitizer sees what goes
@@ -414,6 +445,7 @@ int main(void)
         cmocka_unit_test(wrong_sizes_are_refused),
         cmocka_unit_test(sizes_are_written_in_their_largest_unit),
         cmocka_unit_test(whole_sizes_are_read_as_written),
+        cmocka_unit_test(a_size_that_is_refused_has_a_reason),
         cmocka_unit_test(times_have_units),
         cmocka_unit_test(lines_are_taken_apart),
         cmocka_unit_test(bad_lines_are_explained),

@@ -143,6 +143,29 @@ static void an_unusable_choice_names_the_usable_ones(void **state)
     }
 }
 
+/* On a host with many. */
+static void the_usable_ones_end_with_a_whole_one(void **state)
+{
+    static const char named[] = "usable are device=mlx5_0&port=1&gid=3 (10.0.0.1), ";
+    const struct sysfs_tree *tree = *state;
+    char device[16];
+    unsigned whole = 0, more = 0;
+
+    for (unsigned i = 0; i < 20; i++) {
+        snprintf(device, sizeof device, "mlx5_%u", i + 10);
+        sysfs_tree_put_port(tree, device, "1");
+        sysfs_tree_put_gid(tree, device, "1", "1", SYSFS_GLOBAL, "RoCE v2", "eth3");
+    }
+    const char *why = chosen(tree, "rdma://h?device=none", AF_INET, OKV_EADDRESS);
+    const char *list = strstr(why, named);
+    assert_non_null(list);
+    for (const char *at = list; (at = strstr(at, "device=")) != NULL; at++)
+        whole++;
+    assert_int_equal(sscanf(strrchr(list, ')'), ") and %u more", &more), 1);
+    assert_true(whole >= 2);
+    assert_int_equal(whole + more, 22);
+}
+
 static void a_port_without_an_address_has_a_flaw(void **state)
 {
     const struct sysfs_tree *tree = *state;
@@ -229,6 +252,26 @@ static void one_device_has_the_transports_wildcard(void **state)
     assert_string_equal(listeners(tree, (const char *[]){"rdma://*", NULL}, 0), "10.0.0.1\n");
 }
 
+static void the_only_device_has_to_be_usable(void **state)
+{
+    const char *const *everywhere = (const char *[]){"rdma://*", NULL};
+    struct sysfs_tree *tree = *state;
+
+    sysfs_tree_remove(tree);
+    sysfs_tree_create(tree);
+    sysfs_tree_put_port(tree, "rxe0", "1");
+    listeners(tree, everywhere, OKV_EADDRESS); /* it has no address */
+    sysfs_tree_put_gid(tree, "rxe0", "1", "1", SYSFS_MAPPED, "RoCE v2", "eth3");
+    sysfs_tree_put(tree, "/sys/class/infiniband/rxe0/ports/1/state", "1: DOWN");
+    listeners(tree, everywhere, OKV_EADDRESS);
+    listeners(tree, (const char *[]){"rdma://10.0.0.1", NULL}, 0); /* may come up */
+    sysfs_tree_put_port(tree, "rxe0", "2");
+    sysfs_tree_put(tree, "/sys/class/infiniband/rxe0/ports/2/link_layer", "InfiniBand");
+    assert_string_equal(listeners(tree, everywhere, 0), "*\n"); /* perhaps of IPoIB */
+    sysfs_tree_put(tree, "/sys/class/infiniband/rxe0/ports/2/state", "1: DOWN");
+    listeners(tree, everywhere, OKV_EADDRESS);
+}
+
 static void one_address_has_one_listener(void **state)
 {
     struct sysfs_tree *tree = *state;
@@ -280,6 +323,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(everywhere_is_each_usable_port, machine_open,
                                         machine_close),
         cmocka_unit_test_setup_teardown(one_device_has_the_transports_wildcard, machine_open,
+                                        machine_close),
+        cmocka_unit_test_setup_teardown(the_only_device_has_to_be_usable, machine_open,
+                                        machine_close),
+        cmocka_unit_test_setup_teardown(the_usable_ones_end_with_a_whole_one, machine_open,
                                         machine_close),
         cmocka_unit_test_setup_teardown(one_address_has_one_listener, machine_open, machine_close),
         cmocka_unit_test_setup_teardown(nothing_usable_is_explained, machine_open, machine_close),

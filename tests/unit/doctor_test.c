@@ -1,4 +1,5 @@
-/* What okv doctor says of RDMA devices, from a tree of files that stands for /sys. */
+/* What okv doctor says of RDMA devices and limits, from a tree of files that stands for /sys and
+ * /proc. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 
 #include <cmocka.h>
@@ -87,7 +89,7 @@ static void a_port_that_is_well_has_no_problem(void **state)
     assert_int_equal(count(host, "ok", "never chosen where there is RoCE v2"), 2);
     assert_int_equal(count(host, "ok", ": fe80::202:c9ff:fe00:1%eth1, "), 2);
     assert_int_equal(count(host, "ok", "rdma_cm is there"), 1);
-    assert_int_equal(count(host, "ok", "MTU of eth1 is 9000: RDMA messages of 4096"), 1);
+    assert_int_equal(count(host, "ok", "MTU of eth1 is 9000: RDMA packets of 4096"), 1);
     assert_int_equal(count(host, "note", ""), 0);
 }
 
@@ -149,8 +151,9 @@ static void an_mtu_that_makes_messages_short(void **state)
     put(host, "/sys/class/net/eth1/mtu", "1500");
     doctor_check_devices(&host->report, host->tree.root);
     assert_int_equal(host->report.problems, 0);
-    assert_int_equal(count(host, "note", "messages of 1024 bytes"), 1);
-    assert_int_equal(count(host, "note", "ip link set eth1 mtu 4200"), 1);
+    assert_int_equal(count(host, "note", "packets of 1024 bytes"), 1);
+    assert_int_equal(
+        count(host, "note", "ip link set eth1 mtu 4200, on all hosts and switches on the path"), 1);
 }
 
 static void infiniband_needs_no_ip_address(void **state)
@@ -197,6 +200,57 @@ static void without_a_device_soft_roce_is_offered(void **state)
     assert_int_equal(host->report.problems, 0);
 }
 
+static rlim_t locked, files;
+
+int __wrap_getrlimit(int resource, struct rlimit *limit);
+int __wrap_getrlimit(int resource, struct rlimit *limit)
+{
+    limit->rlim_cur = limit->rlim_max = resource == RLIMIT_MEMLOCK ? locked : files;
+    return 0;
+}
+
+/* The findings of these limits begin anew. */
+static void limit(struct host *host, rlim_t memory, rlim_t descriptors, const char *server)
+{
+    doctor_report_fini(&host->report);
+    doctor_report_init(&host->report);
+    locked = memory;
+    files = descriptors;
+    doctor_check_host(&host->report, host->tree.root, server);
+}
+
+static void locked_memory_matters_over_rdma(void **state)
+{
+    const char *local = "local:///run/okv.sock", *rdma = "rdma://10.0.0.1";
+    struct host *host = *state;
+
+    put(host, "/proc/self/status", "CapEff:\t00000000a80425fb"); /* root in a container */
+    limit(host, 64 << 10, 65536, local);
+    assert_int_equal(count(host, "note", "limits.conf(5)"), 1);
+    assert_int_equal(host->report.problems, 0);
+    limit(host, 64 << 10, 65536, rdma);
+    assert_int_equal(count(host, "problem", "64 KiB"), 1);
+    limit(host, 8 << 20, 65536, rdma); /* enough for a client of it */
+    assert_int_equal(count(host, "note", "8 MiB"), 1);
+    limit(host, 256 << 20, 65536, rdma);
+    assert_int_equal(count(host, "ok", "256 MiB"), 1);
+    limit(host, RLIM_INFINITY, 65536, rdma);
+    assert_int_equal(count(host, "ok", "no limit"), 1);
+    put(host, "/proc/self/status", "CapEff:\t000001ffffffffff"); /* root */
+    limit(host, 64 << 10, 65536, rdma);
+    assert_int_equal(count(host, "ok", "no limit"), 1);
+}
+
+static void descriptors_for_all_clients(void **state)
+{
+    struct host *host = *state;
+
+    limit(host, RLIM_INFINITY, 4367, "local:///run/okv.sock");
+    assert_int_equal(count(host, "note", "LimitNOFILE="), 1);
+    limit(host, RLIM_INFINITY, 4368, "local:///run/okv.sock");
+    assert_int_equal(count(host, "ok", "4368 for 1024 clients"), 1);
+}
+
 static void a_report_is_text_or_json(void **state)
 {
     struct host *host = *state;
@@ -238,6 +292,8 @@ int main(void)
                                         host_close),
         cmocka_unit_test_setup_teardown(without_a_device_soft_roce_is_offered, host_open,
                                         host_close),
+        cmocka_unit_test_setup_teardown(locked_memory_matters_over_rdma, host_open, host_close),
+        cmocka_unit_test_setup_teardown(descriptors_for_all_clients, host_open, host_close),
         cmocka_unit_test_setup_teardown(a_report_is_text_or_json, host_open, host_close),
     };
 

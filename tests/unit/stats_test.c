@@ -169,6 +169,16 @@ static void the_parts_add_up(void **state)
     assert_int_equal(figure(core, "extent_bytes"), 0);
 }
 
+/* The server's clock begins where that of the log ended. */
+static void the_uptime_is_that_of_the_process(void **state)
+{
+    struct server_core *core = *state;
+
+    core->server->clock_origin_ms -= UINT64_C(1) << 40;
+    core->server->start_ms -= 5000;
+    assert_in_range(figure(core, "uptime_ms"), 5000, (UINT64_C(1) << 40) - 1);
+}
+
 #define STATS_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -178,6 +188,7 @@ int main(void)
         STATS_TEST(the_server_has_numbers_of_its_own),
         STATS_TEST(a_small_buffer_is_reported),
         STATS_TEST(the_parts_add_up),
+        STATS_TEST(the_uptime_is_that_of_the_process),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,8 +9,8 @@
 /* The transports of this build, the providers of libfabric. */
 void doctor_check_fabrics(struct doctor_report *report);
 /* Limits of this process, huge pages, firewall, KVM. `root` is in front of /proc and /sys: "" but
- * for tests. */
-void doctor_check_host(struct doctor_report *report, const char *root);
+ * for tests. `server` is the URI of a server that this host is to use. */
+void doctor_check_host(struct doctor_report *report, const char *root, const char *server);
 /* RDMA devices: limits, ports, link layer, GIDs and which one is chosen, MTU; or how to get one. */
 void doctor_check_devices(struct doctor_report *report, const char *root);
 /* What the device can do. */

@@ -10,7 +10,7 @@
 
 #define PATH_SIZE 512
 #define LINE_SIZE 192
-/* Of Ethernet, for RDMA messages of 4096 bytes and their headers. */
+/* Of Ethernet, for RDMA packets of 4096 bytes and their headers. */
 #define MTU_BEST 4200
 
 /* A port of a device. */
@@ -77,10 +77,10 @@ static void check_mtu(const struct checked_port *it)
     if (!it->port->is_ethernet || !read_line(it->root, file, text) || sscanf(text, "%u", &mtu) != 1)
         return;
     bool is_small = mtu < MTU_BEST;
-    snprintf(fix, sizeof fix, "ip link set %s mtu %d, on all hosts and switches of the way",
+    snprintf(fix, sizeof fix, "ip link set %s mtu %d, on all hosts and switches on the path",
              it->interface, MTU_BEST);
     doctor_add(it->report, is_small ? DOCTOR_NOTE : DOCTOR_OK, it->name, is_small ? fix : NULL,
-               "MTU of %s is %u: RDMA messages of %d bytes", it->interface, mtu,
+               "MTU of %s is %u: RDMA packets of %d bytes", it->interface, mtu,
                !is_small     ? 4096
                : mtu >= 2200 ? 2048
                              : 1024);

@@ -37,12 +37,12 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     static const struct argp parser = {
         .options = doctor_options,
         .parser = parse_doctor,
-        .doc =
-            "Look at the limits, RDMA devices and fabrics of this host, and with -s at a server: "
-            "connect, put, get and delete an item, with the time of each.\v"
-            "Each finding is ok, a note or a problem, with what to do about it. Exit status: 0 "
-            "without problems, 1 with some, 3 if it could not look.\n\n"
-            "Examples:\n  okv doctor\n  okv doctor -s rdma://10.0.0.1 --json",
+        .doc = "Look at the limits, RDMA devices and fabrics of this host, and at a server, of -s, "
+               "$OKV_SERVER or a well-known socket that is there: connect, put, get and delete an "
+               "item, with the time of each.\v"
+               "Each finding is ok, a note or a problem, with what to do about it. Exit status: 0 "
+               "without problems, 1 with some, 3 if it could not look.\n\n"
+               "Examples:\n  okv doctor\n  okv doctor -s rdma://10.0.0.1 --json",
         .children = cli_common_options};
     struct doctor_arguments arguments = {.cli = cli};
     struct doctor_report report;
@@ -52,9 +52,9 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
         return status;
     doctor_report_init(&report);
     doctor_check_fabrics(&report);
-    doctor_check_host(&report, "");
+    doctor_check_host(&report, "", cli->server);
     doctor_check_devices(&report, "");
-    if (cli->server_named)
+    if (cli->server_named || cli->server_found)
         doctor_check_server(&report, cli);
     bool is_printed = doctor_report_print(&report, arguments.as_json, stdout);
     status = report.problems > 0 ? CLI_MISS : CLI_DONE;

@@ -8,27 +8,53 @@
 #include "shared/base/size.h"
 
 #define PATH_SIZE 512
-/* Below it a region of the default size cannot be registered. */
+/* Below it a region of the default size cannot be registered, and not even a client's buffers. */
 #define MEMLOCK_LEAST (UINT64_C(256) << 20)
-/* Connections of a server with the default --max-clients, and files of its own. */
-#define FILES_LEAST 2200u
-#define KEY_LIMIT "locked memory"
+#define MEMLOCK_OF_CLIENT (UINT64_C(2) << 20)
+/* What a server with the default --max-clients on one listener over local:// may take, and four
+ * workers: server/descriptors.c. */
+#define FILES_LEAST 4368u
+#define CAP_IPC_LOCK 14 /* capabilities(7) */
 
-static void check_memlock(struct doctor_report *report)
+/* Whether the limit on locked memory is none for this process. */
+static bool may_lock_all(const char *root)
 {
+    char path[PATH_SIZE], line[128];
+    unsigned long long effective = 0;
+
+    snprintf(path, sizeof path, "%s/proc/self/status", root);
+    FILE *status = fopen(path, "re");
+    if (!status)
+        return false;
+    while (fgets(line, sizeof line, status) && sscanf(line, "CapEff: %llx", &effective) != 1)
+        continue;
+    fclose(status);
+    return effective >> CAP_IPC_LOCK & 1;
+}
+
+static void check_memlock(struct doctor_report *report, const char *root, const char *server)
+{
+    static const char what[] = "locked memory";
+    bool is_over_rdma = strncmp(server, "rdma://", 7) == 0;
     struct rlimit limit;
     char size[32];
 
-    if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY || geteuid() == 0) {
-        doctor_add(report, DOCTOR_OK, KEY_LIMIT, NULL, "no limit");
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+        may_lock_all(root)) {
+        doctor_add(report, DOCTOR_OK, what, NULL, "no limit");
         return;
     }
     okv_size_format(limit.rlim_cur, size, sizeof size);
-    doctor_add(report, limit.rlim_cur < MEMLOCK_LEAST ? DOCTOR_NOTE : DOCTOR_OK, KEY_LIMIT,
-               limit.rlim_cur < MEMLOCK_LEAST
-                   ? "ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit of the server"
-                   : NULL,
-               "%s: over rdma:// all memory of a server must fit", size);
+    enum doctor_level level = limit.rlim_cur >= MEMLOCK_LEAST                      ? DOCTOR_OK
+                              : is_over_rdma && limit.rlim_cur < MEMLOCK_OF_CLIENT ? DOCTOR_PROBLEM
+                                                                                   : DOCTOR_NOTE;
+    doctor_add(report, level, what,
+               level == DOCTOR_OK ? NULL
+                                  : "memlock in limits.conf(5), and log in again; of a service "
+                                    "LimitMEMLOCK=infinity in its unit",
+               "%s: over rdma:// all memory of a server must fit, and 1.3 MiB for each handle of a "
+               "client",
+               size);
 }
 
 static void check_files(struct doctor_report *report)
@@ -39,9 +65,12 @@ static void check_files(struct doctor_report *report)
         return;
     bool is_little = limit.rlim_max < FILES_LEAST;
     doctor_add(report, is_little ? DOCTOR_NOTE : DOCTOR_OK, "open files",
-               is_little ? "ulimit -Hn 65536, or fewer --max-clients" : NULL,
-               "up to %llu: a server takes two for each client over local:// and ofi://",
-               (unsigned long long)limit.rlim_max);
+               is_little ? "a hard nofile in limits.conf(5), and log in again; of a service "
+                           "LimitNOFILE=65536 in its unit; or fewer --max-clients"
+                         : NULL,
+               "up to %llu: a server takes up to four for each client over local://, two over "
+               "ofi://: %u for 1024 clients",
+               (unsigned long long)limit.rlim_max, FILES_LEAST);
 }
 
 static bool read_number(const char *root, const char *path, unsigned long long *out)
@@ -102,9 +131,9 @@ static void check_kvm(struct doctor_report *report, const char *root)
                            "times mean nothing");
 }
 
-void doctor_check_host(struct doctor_report *report, const char *root)
+void doctor_check_host(struct doctor_report *report, const char *root, const char *server)
 {
-    check_memlock(report);
+    check_memlock(report, root, server);
     check_files(report);
     check_huge_pages(report, root);
     check_firewall(report, root);

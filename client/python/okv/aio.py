@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from ctypes import byref, c_size_t
-from typing import Any, Iterable, Optional
+from typing import Any, AsyncIterator, Callable, Iterable, Optional
 
 from . import operations
 from ._library import Command, Result, lib
-from .client import Client, ConnectionInfo
+from .client import Client, ConnectionInfo, Registration, document_as_client
 from .errors import Disconnected, Error, error_of
 from .operations import UNKNOWN, Head, Item, Key, Operation, T, Ttl, Value, is_full
+from .scan import Scan, full_prefix, item_of, key_of
 
 _RESULTS = 64  # of one turn of the loop, which has others to serve
 _RETRY = 0.001  # seconds, where operations that timed out keep their slots
@@ -23,6 +25,8 @@ class AsyncClient:
     Takes what Client takes. Operations of different tasks are under way together, up to `depth`,
     and those of one turn of the loop go out together. One that is cancelled may go on, unseen, and
     its memory with it: do not change a value, nor use a buffer, before the client is closed.
+
+    scan(), flush() and stat() take a second connection, in a thread of the loop's executor.
     """
 
     def __init__(self, client: Client):
@@ -35,6 +39,8 @@ class AsyncClient:
         self._last_tag = 0
         self._results = (Result * _RESULTS)()
         self._turn: Optional[asyncio.Handle] = None  # the next call of _progress()
+        self._beside: Optional[Client] = None
+        self._lock = threading.Lock()  # of _beside
         self._depth = client.info.depth
         client._check_usable()
         self._fd = lib.okv_fd(client._handle)
@@ -62,14 +68,24 @@ class AsyncClient:
         self._end_all(Disconnected(why="the client was closed"))
         self._client.close()
         self._abandoned.clear()
+        with self._lock:
+            if self._beside:
+                self._beside.close()
 
     @property
     def info(self) -> ConnectionInfo:
+        """What the client is connected to."""
         return self._client.info
 
     @property
     def counters(self) -> dict[str, int]:
+        """What only the client sees, since it was opened, without the second connection."""
         return self._client.counters
+
+    def register(self, buffer: Any) -> Registration:
+        """Registers a writable buffer with the device, for get_into(). The loop waits while the
+        device pins the memory."""
+        return self._client.register(buffer)
 
     # ---- operations, as those of Client ----
 
@@ -119,6 +135,38 @@ class AsyncClient:
 
     async def get_many(self, keys: Iterable[Key]) -> list[Optional[bytes]]:
         return await asyncio.gather(*(self.get(key) for key in keys))
+
+    # ---- what libokv has as calls that block ----
+
+    async def scan(self, prefix: Key = b"") -> AsyncIterator[Item]:
+        scan = Scan(prefix, item_of)
+        while not scan.has_ended:
+            for item in await self._run_beside(scan.portion):
+                yield item
+
+    async def delete_prefix(self, prefix: Key) -> int:
+        scan = Scan(full_prefix(prefix), key_of)
+        removed = 0
+        while not scan.has_ended:
+            keys = await self._run_beside(scan.portion)
+            removed += sum(await asyncio.gather(*map(self.delete, keys)))
+        return removed
+
+    async def flush(self) -> None:
+        await self._run_beside(Client.flush)
+
+    async def stat(self) -> dict[str, str]:
+        return await self._run_beside(Client.stat)
+
+    async def _run_beside(self, call: Callable[[Client], T]) -> T:
+        return await self._loop.run_in_executor(None, self._call_beside, call)
+
+    def _call_beside(self, call: Callable[[Client], T]) -> T:
+        """In another thread, of a handle that is not the loop's."""
+        with self._lock:
+            self._client._check_usable()
+            beside = self._beside = self._beside or self._client._another()
+        return call(beside)
 
     # ---- the loop ----
 
@@ -216,3 +264,6 @@ class AsyncClient:
 def _end(future: "asyncio.Future[Any]", error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
+
+
+document_as_client(AsyncClient)

@@ -6,25 +6,27 @@ import contextlib
 import ctypes
 import os
 import threading
-from ctypes import byref, c_size_t, c_uint64, c_void_p
+from ctypes import byref, c_size_t, c_void_p
 from typing import Any, Iterable, Iterator, NamedTuple, Optional
 
 from . import operations
-from ._library import COUNTERS, LIMITS, VISIT, Command, Counters, Info, Options, Result, lib
+from ._library import COUNTERS, LIMITS, Command, Counters, Info, Options, Result, lib
 from .errors import Disconnected, error_of
 from .operations import (TOO_SMALL, UNKNOWN, Head, Item, Key, Operation, T, Ttl, Value,
-                         buffer_memory, ttl_from_ms)
+                         buffer_memory)
 from .pipeline import Pipeline
+from .scan import Scan, full_prefix, item_of, key_of
 
 _WHY_SIZE = 1024
 _STAT_SIZE = 16384
 _TOGETHER = 1024  # gets whose buffers are there at once
-_PORTION = 256  # items of a scan
 _RECONNECT = {
     "always": 0,
     "if_kept": LIMITS["OKV_RECONNECT_IF_KEPT"],
     "never": LIMITS["OKV_RECONNECT_NEVER"],
 }
+
+_SERVICE_SOCKET = "/run/okv/okv.sock"
 
 _forks = 0
 
@@ -52,6 +54,20 @@ class ConnectionInfo(NamedTuple):
     depth: int
     max_message_value: int
     one_sided: bool
+
+
+def _default_uri() -> str:
+    """That of the program okv: the user's own socket, or a service's."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.geteuid() == 0:
+        path = "/run/okv.sock"
+    elif runtime.startswith("/"):
+        path = f"{runtime}/okv.sock"
+    else:
+        path = f"/tmp/okv-{os.geteuid()}.sock"
+    if not os.path.exists(path) and os.path.exists(_SERVICE_SOCKET):
+        path = _SERVICE_SOCKET
+    return f"local://{path}"
 
 
 def _milliseconds(seconds: Optional[float]) -> int:
@@ -94,7 +110,8 @@ def _options(database: Optional[str], user: Optional[str], key_file: Optional[st
 class Client:
     """A handle of libokv. Threads may share it, but then wait for each other: give each its own.
 
-    `uri` is as in okv.h, or $OKV_SERVER. Times are in seconds: `timeout` is the deadline of each
+    `uri` is as in okv.h. Without it $OKV_SERVER, else the well-known socket on this host, as the
+    program okv does. Times are in seconds: `timeout` is the deadline of each
     operation (5), `connect_timeout` that of opening (3), `keepalive` that in which a dead host is
     noticed (3); 0: never. `report` is how often counters are told to the server (10); 0: never.
     `depth` operations of a pipeline are under way at once (32). `value_size` is the
@@ -109,6 +126,12 @@ class Client:
                  depth: int = 0, credits: int = 0, hints: Optional[int] = None,
                  reconnect: str = "always", keepalive: Optional[float] = None,
                  report: Optional[float] = None, value_size: int = 4096):
+        options = _options(database, user, key_file, timeout, connect_timeout, depth, credits,
+                           hints, reconnect, keepalive, report)
+        self._open(uri or os.environ.get("OKV_SERVER") or _default_uri(), options, value_size)
+
+    def _open(self, uri: str, options: Options, value_size: int) -> None:
+        self._opened = uri, options, value_size
         self._handle = c_void_p()
         self._forks = _forks
         self._lock = threading.Lock()
@@ -116,16 +139,17 @@ class Client:
         self._kept: list[tuple[int, Any]] = []  # values that the server may still READ, and since
         self._running: dict[int, Operation[Any]] = {}  # of a pipeline, by tag
         self._registrations: set[Registration] = set()
-        options = _options(database, user, key_file, timeout, connect_timeout, depth, credits,
-                           hints, reconnect, keepalive, report)
-        uri = uri or os.environ.get("OKV_SERVER")
-        if not uri:
-            raise ValueError("okv: which server? Give a URI, or set OKV_SERVER")
         why = ctypes.create_string_buffer(_WHY_SIZE)
         status = lib.okv_open(uri.encode(), byref(options), byref(self._handle), why, _WHY_SIZE)
         if status:
             raise error_of(status, why.value.decode(errors="replace"))
         self._depth = self.info.depth
+
+    def _another(self) -> "Client":
+        """One with a connection of its own, opened as this one."""
+        client = Client.__new__(Client)
+        client._open(*self._opened)
+        return client
 
     # ---- its life ----
 
@@ -335,43 +359,22 @@ class Client:
     def scan(self, prefix: Key = b"") -> Iterator[Item]:
         """All items whose keys begin with the prefix; all the table is read for them. One that is
         there all the time comes exactly once."""
-        beginning = operations.key_bytes(prefix)
-        cursor = c_uint64()
-        before: set[bytes] = set()
-        while True:
-            items = self._scan_portion(cursor, beginning)
-            # Those that share the last one's bucket come again.
-            yield from (item for item in items if item.key not in before)
-            if cursor.value == 0:
-                return
-            before = {item.key for item in items}
+        scan = Scan(prefix, item_of)
+        while not scan.has_ended:
+            yield from scan.portion(self)
 
-    def _scan_portion(self, cursor: c_uint64, prefix: bytes) -> list[Item]:
-        items: list[Item] = []
-        failed: list[BaseException] = []
-        visited = 0
-
-        def visit(_user: Any, pointer: Any) -> int:
-            nonlocal visited
-            try:
-                visited += 1
-                item = pointer.contents
-                key = ctypes.string_at(item.key, item.key_length)
-                if key.startswith(prefix):
-                    items.append(Item(key, ctypes.string_at(item.value, item.value_length),
-                                      item.version, ttl_from_ms(item.ttl_ms)))
-                return visited >= _PORTION
-            except BaseException as error:  # an interrupt: ctypes would swallow it
-                failed.append(error)
-                return 1
-
-        with self._use() as handle:
-            status = lib.okv_scan_from(handle, byref(cursor), VISIT(visit), None)
-        if failed:
-            raise failed[0]
-        if status < 0:
-            self._check(status)
-        return items
+    def delete_prefix(self, prefix: Key) -> int:
+        """Removes the items whose keys begin with the prefix, and returns how many; all the table
+        is read for them. Those that are put meanwhile may stay. An empty prefix is an error: see
+        flush()."""
+        scan = Scan(full_prefix(prefix), key_of)
+        removed = 0
+        while not scan.has_ended:
+            batch = self.pipeline()
+            for key in scan.portion(self):
+                batch.delete(key)
+            removed += sum(batch.execute())
+        return removed
 
     def flush(self) -> None:
         """Removes every item. It takes the right admin."""
@@ -435,6 +438,7 @@ class Registration:
             client._registrations.add(self)
 
     def close(self) -> None:
+        """Gives the memory back, and lets its owner change its size again."""
         client = self._client
         if client._forks == _forks:
             with client._lock:
@@ -448,3 +452,13 @@ class Registration:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def document_as_client(other: type) -> None:
+    """Its methods of the same names do the same."""
+    for name, method in vars(other).items():
+        if not name.startswith("_") and callable(method) and not method.__doc__:
+            method.__doc__ = getattr(Client, name).__doc__
+
+
+document_as_client(Pipeline)
