@@ -133,11 +133,17 @@ static void unhold(struct okv_resp_client *client)
     client->batch = 0;
 }
 
+/* Whether the client may have more replies before it reads those that it has. */
+static bool has_room(const struct okv_resp_client *client)
+{
+    return client->out.used - client->sent < OKV_RESP_UNSENT_MAX;
+}
+
 /* Has epoll tell of what the client can go on with. */
 static void set_events(struct okv_resp_client *client)
 {
     bool reads = !client->is_blocked && !client->is_ending && !client->has_said_all &&
-                 client->out.used - client->sent < OKV_RESP_UNSENT_MAX;
+                 has_room(client);
     bool writes = client->out.used > client->sent && !client->batch;
     uint32_t events = (reads ? (uint32_t)EPOLLIN : 0) | (writes ? (uint32_t)EPOLLOUT : 0);
     struct epoll_event event = {.events = events, .data.ptr = client};
@@ -231,18 +237,18 @@ static void refuse(struct okv_resp_client *client, int code)
     client->is_ending = true;
 }
 
-/* Runs the requests that have come, as many as a turn has. Returns how many. */
+/* Runs the requests that have come, as many as a turn and the room for replies have. Returns how
+ * many. */
 static unsigned serve(struct okv_resp_client *client)
 {
     struct okv_resp_parser *parser = &client->parser;
     unsigned count = 0;
+    int rc = 1;
 
     client->is_blocked = false;
     parser->is_stranger = !client->is_known;
-    while (count < COMMANDS_PER_TURN && !client->is_ending &&
-           client->out.used - client->sent < OKV_RESP_UNSENT_MAX) {
-        int rc = okv_resp_parse(parser, client->in.bytes + client->at,
-                                client->in.used - client->at);
+    while (count < COMMANDS_PER_TURN && !client->is_ending && has_room(client)) {
+        rc = okv_resp_parse(parser, client->in.bytes + client->at, client->in.used - client->at);
         if (rc < 0)
             refuse(client, rc);
         client->is_ending = client->is_ending || (rc == 0 && client->has_said_all);
@@ -259,13 +265,8 @@ static unsigned serve(struct okv_resp_client *client)
         count++;
     }
     client->is_ending = client->is_ending || client->out.has_failed;
+    client->has_more = rc == 1 && (client->in.used > client->at || client->has_said_all);
     return count;
-}
-
-/* Whether requests wait that can be served without more bytes. */
-static bool has_more(const struct okv_resp_client *client, unsigned served)
-{
-    return !client->is_ending && (client->is_blocked || served >= COMMANDS_PER_TURN);
 }
 
 /* Returns how many requests were served; the client may be gone then. */
@@ -276,7 +277,7 @@ static unsigned take_turn(struct okv_resp_client *client, bool reads)
 
     lend(resp, client);
     unsigned served = client->in.used > client->at || client->has_said_all ? serve(client) : 0;
-    if (reads && !client->is_ending && !client->has_said_all && !has_more(client, served)) {
+    if (reads && !client->is_ending && !client->has_said_all && !client->has_more) {
         is_there = receive(client);
         served += is_there ? serve(client) : 0;
     }
@@ -286,7 +287,7 @@ static unsigned take_turn(struct okv_resp_client *client, bool reads)
     }
     is_there = is_there && flush(client);
     unready(client);
-    if (has_more(client, served))
+    if (client->has_more && !client->is_ending && has_room(client))
         make_ready(client);
     take_back(resp, client);
     if (!is_there || (client->is_ending && client->out.used == 0))
