@@ -167,6 +167,8 @@ static int run(struct okv_resp_call *call)
 
     if (rc)
         call->reply.out->used = before;
+    else
+        call->client->flush.is_under_way = false; /* also when it was refused in the middle */
     return rc;
 }
 

@@ -42,7 +42,7 @@ struct okv_resp_client {
     bool is_ready;     /* it is in the list of those with something to do */
     bool is_holding;   /* likewise of those whose replies wait for the log */
     bool is_blocked;   /* its next command waits: for the log, for memory, for a step of a flush */
-    bool has_more;     /* requests wait that need no more bytes */
+    bool has_more;     /* requests have come that wait for a turn, or for room for replies */
     bool is_ending;    /* the connection ends when all replies have left */
     bool has_place;    /* `place` is valid */
     bool is_known;     /* the server serves everybody, or it said who it is */

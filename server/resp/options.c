@@ -98,7 +98,7 @@ bool okv_resp_need_time(struct okv_resp_call *call, uint32_t index, enum okv_res
         return refuse_time(call);
     if (number > OKV_RESP_EXPIRY_MAX)
         return refuse_time(call);
-    *wall_ms = number;
+    *wall_ms = number < 0 ? 0 : number; /* as past, and in range of what is added */
     return true;
 }
 

@@ -388,7 +388,8 @@ static void add_counts(struct okv_resp *resp)
     memset(&resp->counts, 0, sizeof resp->counts);
 }
 
-/* Runs the requests that have come, as many as a turn has. Returns how many. */
+/* Runs the requests that have come, as many as a turn and the room for replies have. Returns how
+ * many. */
 static unsigned serve(struct okv_resp_client *client)
 {
     pthread_rwlock_t *running = &client->resp->server->resp_door.running;
@@ -406,7 +407,8 @@ static unsigned serve(struct okv_resp_client *client)
     pthread_rwlock_unlock(running);
     add_counts(client->resp);
     client->is_ending = client->is_ending || client->out.has_failed;
-    client->has_more = (client->has_more || client->is_blocked) && !client->is_ending;
+    client->has_more = (client->has_more || client->is_blocked) && !client->is_ending &&
+                       (client->in.used > client->at || client->stream.has_ended);
     return count;
 }
 

@@ -406,13 +406,13 @@ static int decide_edit(void *user, const struct okv_store_now *now, struct okv_s
     uint64_t offset = edit->is_append ? before : edit->offset;
     uint64_t end = offset + edit->with->length;
 
-    edit->length = end > before ? end : before;
-    if (edit->length > edit->max_value)
-        return OKV_EVALUESIZE;
     if (edit->with->length == 0 && (now || !edit->is_append)) {
         edit->length = before;
         return OKV_STORE_KEEP;
     }
+    edit->length = end > before ? end : before;
+    if (edit->length > edit->max_value)
+        return OKV_EVALUESIZE;
     edit->made.used = 0;
     uint8_t *bytes = okv_resp_buffer_room(&edit->made, edit->length + 1);
     if (!bytes)

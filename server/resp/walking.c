@@ -125,7 +125,7 @@ int okv_resp_run_scan(struct okv_resp_call *call)
     do
         rc = okv_store_walk(&call->executor->database->store, &position, list_key, listing);
     while (rc == 0 && position && listing->met < (uint64_t)scan.count &&
-           ++passed < 10 * scan.count);
+           ++passed / 10 < scan.count);
     if (rc == 0) {
         if (scan.lists_nothing)
             listing->listed = listing->keys.used = 0;
@@ -237,7 +237,6 @@ static int flush(struct okv_resp_call *call, unsigned first, unsigned last)
     }
     if (rc == OKV_EAGAIN)
         return rc;
-    flush->is_under_way = false;
     if (rc)
         return okv_resp_refuse(call, rc);
     okv_resp_simple(&call->reply, "OK");

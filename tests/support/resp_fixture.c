@@ -1,0 +1,114 @@
+#include "tests/support/resp_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/resp/login.h"
+#include "server/resp/resp.h"
+#include "server/resp/transaction.h"
+#include "shared/base/error.h"
+
+void resp_fixture_open(struct resp_fixture *fixture, const struct okv_store_params *params)
+{
+    memset(fixture, 0, sizeof *fixture);
+    server_core_open(&fixture->core, params);
+    server_core_open_second(&fixture->core, params);
+    struct okv_server *server = fixture->core.server;
+    for (unsigned i = 0; i < server->database_count; i++)
+        fixture->executors[i] =
+            (struct okv_executor){server, &server->databases[i], &fixture->core.works[i]};
+    server->config.workers = 1;
+    server->workers = &fixture->worker;
+    fixture->worker.server = server;
+    fixture->worker.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    assert_int_equal(okv_resp_door_open(server, NULL), 0);
+    assert_int_equal(okv_resp_init(&fixture->worker.resp, server, 0, fixture->executors), 0);
+}
+
+void resp_fixture_close(struct resp_fixture *fixture)
+{
+    okv_resp_fini(&fixture->worker.resp);
+    assert_true(TAILQ_EMPTY(&fixture->core.server->resp_door.clients));
+    okv_resp_door_close(&fixture->core.server->resp_door);
+    close(fixture->worker.wake_fd);
+    server_core_close(&fixture->core);
+}
+
+void resp_fixture_pass(struct resp_fixture *fixture, uint64_t ms)
+{
+    struct okv_server *server = fixture->core.server;
+
+    for (unsigned i = 0; i < server->database_count; i++) {
+        struct okv_store *store = &server->databases[i].store;
+        okv_store_set_clock(store, atomic_load(&store->clock_ms) + ms, true);
+    }
+}
+
+/* ---- without a socket ---- */
+
+struct okv_resp_client *resp_fixture_client(struct resp_fixture *fixture)
+{
+    struct okv_resp_client *client = calloc(1, sizeof *client);
+
+    assert_non_null(client);
+    client->resp = &fixture->worker.resp;
+    client->fd = -1;
+    client->protocol = 2;
+    okv_resp_login_begin(client);
+    return client;
+}
+
+void resp_fixture_end(struct okv_resp_client *client)
+{
+    okv_resp_transaction_drop(client);
+    okv_resp_parser_fini(&client->parser);
+    okv_resp_buffer_fini(&client->in);
+    okv_resp_buffer_fini(&client->out);
+    free(client);
+}
+
+const char *resp_fixture_call(struct okv_resp_client *client, const char *line)
+{
+    struct okv_resp_parser *parser = &client->parser;
+
+    okv_resp_parser_reset(parser);
+    client->in.used = client->out.used = 0;
+    okv_resp_buffer_add(&client->in, line, strlen(line));
+    okv_resp_buffer_add(&client->in, "\n", 1);
+    assert_int_equal(okv_resp_parse(parser, client->in.bytes, client->in.used), 1);
+    int rc = okv_resp_call(client, parser->args, parser->count);
+    okv_resp_buffer_add(&client->out, "", 1);
+    assert_true(rc == 0 || (rc == OKV_EAGAIN && client->out.used == 1));
+    return rc ? NULL : (const char *)client->out.bytes;
+}
+
+/* ---- with one ---- */
+
+int resp_fixture_connect(struct resp_fixture *fixture)
+{
+    struct okv_resp_client *client = calloc(1, sizeof *client);
+    int fds[2];
+
+    assert_non_null(client);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+    client->fd = fds[0];
+    client->id = ++fixture->core.server->resp_door.last_id;
+    okv_resp_adopt(&fixture->worker.resp, client);
+    return fds[1];
+}
+
+bool resp_fixture_poll(struct resp_fixture *fixture)
+{
+    bool is_held_up = false;
+
+    okv_resp_poll(&fixture->worker.resp, &is_held_up);
+    return is_held_up;
+}

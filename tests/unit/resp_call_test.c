@@ -1,0 +1,376 @@
+/* RESP commands without a connection: who may give them, transactions, and options at their ends.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/resp/commands.h"
+#include "tests/support/resp_fixture.h"
+
+/* Many buckets soon, so that FLUSHDB takes many steps. */
+#define MANY 3000u
+
+static const struct okv_store_params params = {
+    .length = 16u << 20, .bucket_size = 256, .extra_reads = 1, .max_value = 100000};
+
+static struct resp_fixture fixture;
+static struct okv_resp_client *one, *other;
+
+static int begin(void **state)
+{
+    (void)state;
+    resp_fixture_open(&fixture, &params);
+    one = resp_fixture_client(&fixture);
+    other = resp_fixture_client(&fixture);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    resp_fixture_end(one);
+    resp_fixture_end(other);
+    resp_fixture_close(&fixture);
+    return 0;
+}
+
+static void expect(struct okv_resp_client *client, const char *line, const char *reply)
+{
+    const char *got = resp_fixture_call(client, line);
+
+    assert_non_null(got);
+    assert_string_equal(got, reply);
+}
+
+static void expect_error(struct okv_resp_client *client, const char *line, const char *begins)
+{
+    const char *got = resp_fixture_call(client, line);
+
+    assert_non_null(got);
+    if (strncmp(got, begins, strlen(begins)) != 0)
+        fail_msg("%s: %s", line, got);
+}
+
+#define OK "+OK\r\n"
+#define QUEUED "+QUEUED\r\n"
+
+/* ---- the table ---- */
+
+static void every_command_is_found_by_its_name(void **state)
+{
+    const struct okv_resp_command *command;
+    unsigned count = 0;
+
+    (void)state;
+    for (; (command = okv_resp_command_at(count)); count++) {
+        char name[32];
+        okv_resp_command_text(command, name, sizeof name);
+        struct okv_resp_arg arg = {(const uint8_t *)name, (uint32_t)strlen(name)};
+        assert_ptr_equal(okv_resp_command_find(&arg), command);
+        arg.length--;
+        assert_ptr_not_equal(okv_resp_command_find(&arg), command);
+        name[arg.length + 1] = 'x';
+        arg.length += 2;
+        assert_null(okv_resp_command_find(&arg));
+    }
+    assert_true(count > 60);
+}
+
+static void the_number_of_arguments_is_checked(void **state)
+{
+    (void)state;
+    expect(one, "get", "-ERR wrong number of arguments for 'get' command\r\n");
+    expect(one, "GET a b", "-ERR wrong number of arguments for 'get' command\r\n");
+    expect(one, "del", "-ERR wrong number of arguments for 'del' command\r\n");
+    expect(one, "mset a b c", "-ERR wrong number of arguments for 'mset' command\r\n");
+    expect(one, "nothing x 'y\\r\\n'",
+           "-ERR unknown command 'nothing', with args beginning with: "
+           "'x' 'y\\r\\n' \r\n");
+    expect(one, "\"no\\r\\n+OK\"",
+           "-ERR unknown command 'no  +OK', with args beginning with: \r\n");
+}
+
+/* ---- rights ---- */
+
+static void rights_are_those_of_the_database(void **state)
+{
+    (void)state;
+    expect(one, "set k 1", OK);
+    one->rights[0] = OKV_RIGHT_READ;
+    expect(one, "get k", "$1\r\n1\r\n");
+    expect(one, "set k 2",
+           "-NOPERM this user has no permissions to run the 'SET' command in database default\r\n");
+    expect_error(one, "incr k", "-NOPERM");
+    expect_error(one, "getdel k", "-NOPERM");
+    expect_error(one, "expire k 1", "-NOPERM");
+    expect_error(one, "mset k 2", "-NOPERM");
+    expect_error(one, "flushdb", "-NOPERM");
+    expect_error(one, "config get *", "-NOPERM");
+    expect_error(one, "client kill id 1", "-NOPERM");
+    one->rights[0] = OKV_RIGHT_WRITE;
+    expect(one, "set k 3", OK);
+    expect_error(one, "get k", "-NOPERM");
+    expect_error(one, "watch k", "-NOPERM");
+    expect_error(one, "scan 0", "-NOPERM");
+    one->rights[0] = 0;
+    expect(one, "ping", "+PONG\r\n");
+    expect_error(one, "del k", "-NOPERM");
+    assert_int_equal(atomic_load(&fixture.core.server->databases[0].counts.denied), 11);
+    expect(other, "get k", "$1\r\n3\r\n");
+}
+
+static void rights_hold_for_each_database(void **state)
+{
+    (void)state;
+    expect(one, "set k v", OK);
+    one->rights[1] = 0;
+    expect_error(one, "select 1", "-NOPERM");
+    expect_error(one, "select second", "-NOPERM");
+    expect_error(one, "copy k k db 1", "-NOPERM");
+    expect_error(one, "flushall", "-NOPERM");
+    expect(one, "get k", "$1\r\nv\r\n");
+    one->rights[1] = OKV_RIGHT_READ;
+    expect(one, "select second", OK);
+    expect_error(one, "set k v", "-NOPERM");
+    expect(one, "select default", OK);
+    expect_error(one, "copy k k db 1", "-NOPERM");
+    expect(one, "select 7", "-ERR DB index is out of range\r\n");
+    expect(one, "select -1", "-ERR DB index is out of range\r\n");
+}
+
+static void rights_are_looked_at_again_by_exec(void **state)
+{
+    (void)state;
+    expect(one, "multi", OK);
+    expect(one, "set k 1", QUEUED);
+    expect(one, "get k", QUEUED);
+    one->rights[0] = OKV_RIGHT_READ;
+    expect(one, "exec",
+           "*2\r\n-NOPERM this user has no permissions to run the 'SET' command in database "
+           "default\r\n$-1\r\n");
+    expect(one, "multi", OK);
+    expect_error(one, "set k 1", "-NOPERM");
+    expect_error(one, "exec", "-EXECABORT");
+}
+
+static void a_stranger_may_say_who_it_is_and_leave(void **state)
+{
+    (void)state;
+    one->is_known = false;
+    expect(one, "get k", "-NOAUTH Authentication required.\r\n");
+    expect(one, "ping", "-NOAUTH Authentication required.\r\n");
+    expect(one, "unknown", "-NOAUTH Authentication required.\r\n");
+    expect_error(one, "hello 3", "-NOAUTH");
+    expect(one, "quit", OK);
+    assert_true(one->is_ending);
+}
+
+/* ---- transactions ---- */
+
+static void a_transaction_runs_at_once(void **state)
+{
+    (void)state;
+    expect(one, "multi", OK);
+    expect(one, "set k 1", QUEUED);
+    expect(one, "incr k", QUEUED);
+    expect(one, "incr k x", "-ERR wrong number of arguments for 'incr' command\r\n");
+    expect(other, "get k", "$-1\r\n");
+    expect_error(one, "exec", "-EXECABORT");
+    expect(other, "get k", "$-1\r\n");
+    expect(one, "multi", OK);
+    expect(one, "set k 1", QUEUED);
+    expect(one, "incr k", QUEUED);
+    expect(one, "append k x", QUEUED);
+    expect(one, "incr k", QUEUED);
+    expect(one, "multi", "-ERR MULTI calls can not be nested\r\n");
+    expect(one, "exec",
+           "*4\r\n+OK\r\n:2\r\n:2\r\n-ERR value is not an integer or out of range\r\n");
+    expect(one, "exec", "-ERR EXEC without MULTI\r\n");
+    expect(one, "discard", "-ERR DISCARD without MULTI\r\n");
+}
+
+static void what_a_transaction_cannot_have_spoils_it(void **state)
+{
+    static const char *const lines[] = {"watch k", "select 1", "flushdb", "hello 3", "nothing"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        expect(one, "multi", OK);
+        expect(one, "set k 1", QUEUED);
+        expect_error(one, lines[i], "-ERR");
+        expect_error(one, "exec", "-EXECABORT");
+    }
+    expect(one, "multi", OK);
+    expect(one, "set k 1", QUEUED);
+    expect(one, "reset", "+RESET\r\n");
+    expect(one, "exec", "-ERR EXEC without MULTI\r\n");
+    expect(one, "get k", "$-1\r\n");
+}
+
+/* Watches `key`, has others do `line` (NULL: nothing), and executes. */
+static void expect_watched(const char *key, const char *line, bool is_changed)
+{
+    char watch[64];
+
+    snprintf(watch, sizeof watch, "watch %s", key);
+    expect(one, watch, OK);
+    if (line)
+        assert_non_null(resp_fixture_call(other, line));
+    expect(one, "multi", OK);
+    expect(one, "ping", QUEUED);
+    expect(one, "exec", is_changed ? "*-1\r\n" : "*1\r\n+PONG\r\n");
+}
+
+static void exec_does_nothing_when_a_watched_key_changed(void **state)
+{
+    (void)state;
+    expect(other, "set k v", OK);
+    expect_watched("k", NULL, false);
+    expect_watched("k", "get k", false);
+    expect_watched("k", "set unwatched v", false);
+    expect_watched("k", "set k v nx", false);
+    expect_watched("k", "set k v", true); /* the same value, another version */
+    expect_watched("k", "expire k 1000", true);
+    expect_watched("k", "del k", true);
+    expect_watched("k", "del k", false);
+    expect_watched("k", "set k v", true); /* it was not there */
+    expect_watched("k k2", "set k2 v", true);
+    expect(one, "watch k", OK);
+    expect(other, "del k", ":1\r\n");
+    expect(other, "set k v", OK); /* back again */
+    expect(one, "multi", OK);
+    expect(one, "exec", "*-1\r\n");
+}
+
+static void watches_end_and_have_a_database(void **state)
+{
+    (void)state;
+    expect(one, "watch k", OK);
+    expect(one, "unwatch", OK);
+    expect(other, "set k v", OK);
+    expect(one, "multi", OK);
+    expect(one, "exec", "*0\r\n");
+    expect(one, "watch k", OK);
+    expect(other, "select 1", OK);
+    expect(other, "set k v", OK);
+    expect(one, "multi", OK);
+    expect(one, "exec", "*0\r\n");
+    expect(one, "select 1", OK);
+    expect(one, "watch k", OK);
+    expect(one, "select 0", OK);
+    expect(other, "set k w", OK);
+    expect(one, "multi", OK);
+    expect(one, "exec", "*-1\r\n");
+    /* One that expires does not stay as it was. */
+    expect(one, "set t v ex 1", OK);
+    expect(one, "watch t", OK);
+    resp_fixture_pass(&fixture, 2000);
+    expect(one, "multi", OK);
+    expect(one, "exec", "*-1\r\n");
+}
+
+/* ---- ends of ranges ---- */
+
+static void lengths_and_counts_have_ends(void **state)
+{
+    (void)state;
+    expect(one, "setrange k 9223372036854775807 ''", ":0\r\n");
+    expect(one, "set k abc", OK);
+    expect(one, "setrange k 9223372036854775807 ''", ":3\r\n");
+    expect_error(one, "setrange k 9223372036854775807 x", "-ERR string exceeds");
+    expect_error(one, "setrange k 100000 x", "-ERR string exceeds");
+    expect(one, "setrange k 99999 x", ":100000\r\n");
+    expect_error(one, "append k x", "-ERR string exceeds");
+    expect(one, "getrange k -9223372036854775808 9223372036854775807 x",
+           "-ERR wrong number of arguments for 'getrange' command\r\n");
+    expect(one, "getrange k 0 2", "$3\r\nabc\r\n");
+    expect(one, "getrange k 9223372036854775807 -9223372036854775808", "$0\r\n\r\n");
+    expect(one, "getrange k -9223372036854775808 0", "$1\r\na\r\n");
+    expect(one, "set n 9223372036854775807", OK);
+    expect(one, "incr n", "-ERR increment or decrement would overflow\r\n");
+    expect(one, "decrby n -9223372036854775808", "-ERR decrement would overflow\r\n");
+    expect_error(one, "scan 0 count 9223372036854775807", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\n");
+    expect(one, "scan 18446744073709551616", "-ERR invalid cursor\r\n");
+}
+
+/* ---- flushing ---- */
+
+static void fill(struct okv_resp_client *client)
+{
+    char line[64];
+
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(line, sizeof line, "set key%u a-value-of-thirty-bytes-or-so", i);
+        assert_non_null(resp_fixture_call(client, line));
+    }
+}
+
+static unsigned calls_until(struct okv_resp_client *client, const char *line, const char *reply)
+{
+    unsigned calls = 1;
+    const char *got;
+
+    while (!(got = resp_fixture_call(client, line)) && calls < MANY)
+        calls++;
+    assert_non_null(got);
+    assert_string_equal(got, reply);
+    return calls;
+}
+
+static void a_flush_empties_its_databases_in_steps(void **state)
+{
+    (void)state;
+    expect(other, "select 1", OK);
+    fill(one);
+    fill(other);
+    assert_true(calls_until(one, "flushdb", OK) > 1);
+    expect(one, "dbsize", ":0\r\n");
+    expect(other, "dbsize", ":3000\r\n");
+    fill(one);
+    assert_true(calls_until(one, "flushall async", OK) > 2);
+    expect(one, "dbsize", ":0\r\n");
+    expect(other, "dbsize", ":0\r\n");
+}
+
+/* The next flush does not go on where one was that had no rights any more. */
+static void a_flush_that_is_refused_is_over(void **state)
+{
+    (void)state;
+    expect(other, "select 1", OK);
+    fill(one);
+    fill(other);
+    while (one->flush.database == 0)
+        assert_null(resp_fixture_call(one, "flushall"));
+    one->rights[1] = OKV_RIGHT_READ;
+    expect_error(one, "flushall", "-NOPERM");
+    expect(one, "set k v", OK);
+    calls_until(one, "flushdb", OK);
+    expect(one, "dbsize", ":0\r\n");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {
+        TEST(every_command_is_found_by_its_name),
+        TEST(the_number_of_arguments_is_checked),
+        TEST(rights_are_those_of_the_database),
+        TEST(rights_hold_for_each_database),
+        TEST(rights_are_looked_at_again_by_exec),
+        TEST(a_stranger_may_say_who_it_is_and_leave),
+        TEST(a_transaction_runs_at_once),
+        TEST(what_a_transaction_cannot_have_spoils_it),
+        TEST(exec_does_nothing_when_a_watched_key_changed),
+        TEST(watches_end_and_have_a_database),
+        TEST(lengths_and_counts_have_ends),
+        TEST(a_flush_empties_its_databases_in_steps),
+        TEST(a_flush_that_is_refused_is_over),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,326 @@
+/* What arguments of RESP commands say: words, numbers, moments, patterns. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/resp/commands.h"
+#include "server/resp/items.h"
+#include "server/resp/options.h"
+#include "tests/support/resp_fixture.h"
+
+static struct okv_resp_arg arg_of(const char *text)
+{
+    return (struct okv_resp_arg){(const uint8_t *)text, (uint32_t)strlen(text)};
+}
+
+static void a_word_is_whole_and_in_any_case(void **state)
+{
+    const struct okv_resp_arg arg = arg_of("kEEpttl");
+
+    (void)state;
+    assert_true(okv_resp_is(&arg, "KEEPTTL"));
+    assert_false(okv_resp_is(&arg, "KEEPTT"));
+    assert_false(okv_resp_is(&arg, "KEEPTTLS"));
+}
+
+/* ---- numbers ---- */
+
+static void expect_integer(const char *text, int64_t expected)
+{
+    const struct okv_resp_arg arg = arg_of(text);
+    int64_t number;
+
+    assert_true(okv_resp_integer_of(&arg, &number));
+    assert_true(number == expected);
+}
+
+static void integers_have_one_form(void **state)
+{
+    static const char *const none[] = {"",
+                                       "-",
+                                       "+1",
+                                       " 1",
+                                       "1 ",
+                                       "01",
+                                       "-01",
+                                       "-0",
+                                       "1.0",
+                                       "1e3",
+                                       "0x1",
+                                       "9223372036854775808",
+                                       "-9223372036854775809",
+                                       "99999999999999999999",
+                                       "18446744073709551617",
+                                       "--1"};
+    const struct okv_resp_arg with_nul = {(const uint8_t *)"1\0", 2};
+    int64_t number;
+
+    (void)state;
+    expect_integer("0", 0);
+    expect_integer("7", 7);
+    expect_integer("-12", -12);
+    expect_integer("9223372036854775807", INT64_MAX);
+    expect_integer("-9223372036854775808", INT64_MIN);
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        const struct okv_resp_arg arg = arg_of(none[i]);
+        assert_false(okv_resp_integer_of(&arg, &number));
+    }
+    assert_false(okv_resp_integer_of(&with_nul, &number));
+}
+
+static bool float_of(const char *text, long double *number)
+{
+    return okv_resp_float_of((const uint8_t *)text, strlen(text), number);
+}
+
+static void floats_are_any_decimal_but_nan(void **state)
+{
+    static const char *const none[] = {"",     " 1",      "1 ",       "1x", "nan",
+                                       "-nan", "1e99999", "-1e99999", "e5", "."};
+    char longest[256];
+    long double number;
+
+    (void)state;
+    assert_true(float_of("3.5", &number) && number == 3.5L);
+    assert_true(float_of("-1e3", &number) && number == -1000);
+    assert_true(float_of("+.25", &number) && number == .25L);
+    assert_true(float_of("inf", &number) && isinf(number));
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        assert_false(float_of(none[i], &number));
+    assert_false(okv_resp_float_of((const uint8_t *)"1\0", 2, &number));
+    memset(longest, '0', sizeof longest);
+    longest[0] = '2';
+    longest[1] = '.';
+    assert_true(okv_resp_float_of((const uint8_t *)longest, sizeof longest - 1, &number));
+    assert_true(number == 2);
+    assert_false(okv_resp_float_of((const uint8_t *)longest, sizeof longest, &number));
+}
+
+/* ---- moments ---- */
+
+struct times {
+    struct resp_fixture fixture;
+    struct okv_resp_client *client;
+};
+
+static void open_times(struct times *times)
+{
+    const struct okv_store_params params = {.length = 1u << 20, .max_value = 1000};
+
+    resp_fixture_open(&times->fixture, &params);
+    times->client = resp_fixture_client(&times->fixture);
+}
+
+static void close_times(struct times *times)
+{
+    resp_fixture_end(times->client);
+    resp_fixture_close(&times->fixture);
+}
+
+/* Reads a time as the second argument of EXPIRE. 0: it is refused with `error`. */
+static bool need_time(struct times *times, const char *text, enum okv_resp_unit unit,
+                      bool is_moment, bool must_be_positive, int64_t *wall_ms, const char *error)
+{
+    const struct okv_resp_arg args[] = {arg_of("expire"), arg_of("k"), arg_of(text)};
+    struct okv_resp_call call = {
+        .client = times->client,
+        .command = okv_resp_command_find(&args[0]),
+        .args = args,
+        .count = 3,
+        .reply = {&times->client->out, 2},
+        .executor = times->fixture.executors,
+    };
+
+    times->client->out.used = 0;
+    bool is_time = okv_resp_need_time(&call, 2, unit, is_moment, must_be_positive, wall_ms);
+    okv_resp_buffer_add(&times->client->out, "", 1);
+    assert_string_equal(times->client->out.bytes, is_time ? "" : error);
+    if (is_time)
+        okv_resp_expiry_of(&call, *wall_ms); /* every moment has one: under UBSan */
+    return is_time;
+}
+
+#define NO_TIME "-ERR invalid expire time in 'expire' command\r\n"
+#define NO_INTEGER "-ERR value is not an integer or out of range\r\n"
+
+static void times_are_in_range_or_refused(void **state)
+{
+    static const struct {
+        const char *text;
+        enum okv_resp_unit unit;
+        bool is_moment, must_be_positive, is_time;
+    } times_of[] = {
+        {"10", OKV_RESP_S, false, true, true},
+        {"0", OKV_RESP_S, false, true, false},
+        {"0", OKV_RESP_S, false, false, true},
+        {"-1", OKV_RESP_MS, true, true, false},
+        {"-9223372036854775808", OKV_RESP_MS, true, false, true},
+        {"-9223372036854775808", OKV_RESP_MS, false, false, true},
+        {"-9223372036854775808", OKV_RESP_S, true, false, false},
+        {"9223372036854775807", OKV_RESP_S, true, false, false},
+        {"9223372036854775807", OKV_RESP_MS, true, false, false},
+        {"9223372036854775807", OKV_RESP_MS, false, false, false},
+        {"9223372036854776", OKV_RESP_S, true, false, false},
+        {"-9223372036854776", OKV_RESP_S, true, false, false},
+        {"140737488355327", OKV_RESP_MS, true, false, true}, /* 2^47 - 1 */
+        {"140737488355328", OKV_RESP_MS, true, false, false},
+        {"140737488355", OKV_RESP_S, true, false, true},
+        {"140737488356", OKV_RESP_S, true, false, false},
+    };
+    struct times times;
+    int64_t wall_ms;
+
+    (void)state;
+    open_times(&times);
+    for (size_t i = 0; i < sizeof times_of / sizeof *times_of; i++)
+        assert_int_equal(need_time(&times, times_of[i].text, times_of[i].unit,
+                                   times_of[i].is_moment, times_of[i].must_be_positive, &wall_ms,
+                                   NO_TIME),
+                         times_of[i].is_time);
+    assert_false(need_time(&times, "x", OKV_RESP_S, false, false, &wall_ms, NO_INTEGER));
+    close_times(&times);
+}
+
+static void times_are_on_the_clock_of_the_wall(void **state)
+{
+    struct times times;
+    int64_t moment, interval, now;
+
+    (void)state;
+    open_times(&times);
+    assert_true(need_time(&times, "1234", OKV_RESP_S, true, true, &moment, NULL));
+    assert_int_equal(moment, 1234000);
+    assert_true(need_time(&times, "0", OKV_RESP_S, false, false, &now, NULL));
+    assert_true(need_time(&times, "5", OKV_RESP_S, false, true, &interval, NULL));
+    assert_true(interval >= now + 5000);
+    close_times(&times);
+}
+
+/* Of long ago, and the last one that there is. */
+static void moments_far_away_expire_or_stay(void **state)
+{
+    struct times times;
+
+    (void)state;
+    open_times(&times);
+    resp_fixture_call(times.client, "set k v");
+    assert_string_equal(resp_fixture_call(times.client, "pexpireat k 140737488355327"), ":1\r\n");
+    assert_string_equal(resp_fixture_call(times.client, "get k"), "$1\r\nv\r\n");
+    assert_string_equal(resp_fixture_call(times.client, "pexpiretime k"), ":140737488355327\r\n");
+    assert_string_equal(resp_fixture_call(times.client, "pexpireat k -9223372036854775808"),
+                        ":1\r\n");
+    assert_string_equal(resp_fixture_call(times.client, "get k"), "$-1\r\n");
+    close_times(&times);
+}
+
+/* ---- patterns ---- */
+
+static bool matches(const char *pattern, const char *text)
+{
+    return okv_resp_matches((const uint8_t *)pattern, strlen(pattern), (const uint8_t *)text,
+                            strlen(text));
+}
+
+/* What * and ? mean, word for word. */
+static bool matches_slowly(const char *pattern, const char *text)
+{
+    if (*pattern == '*')
+        return matches_slowly(pattern + 1, text) || (*text && matches_slowly(pattern, text + 1));
+    if (!*pattern || !*text)
+        return *pattern == *text;
+    return (*pattern == '?' || *pattern == *text) && matches_slowly(pattern + 1, text + 1);
+}
+
+/* Text number `number` of this length and these letters. */
+static void make_text(unsigned number, unsigned length, const char *letters, char *out)
+{
+    unsigned base = (unsigned)strlen(letters);
+
+    for (unsigned i = 0; i < length; i++, number /= base)
+        out[i] = letters[number % base];
+    out[length] = '\0';
+}
+
+static unsigned power(unsigned base, unsigned exponent)
+{
+    return exponent ? base * power(base, exponent - 1) : 1;
+}
+
+static void all_short_patterns_match_what_they_mean(void **state)
+{
+    char pattern[8], text[8];
+
+    (void)state;
+    for (unsigned p = 0; p <= 5; p++)
+        for (unsigned i = 0; i < power(4, p); i++) {
+            make_text(i, p, "ab*?", pattern);
+            for (unsigned t = 0; t <= 4; t++)
+                for (unsigned k = 0; k < power(2, t); k++) {
+                    make_text(k, t, "ab", text);
+                    assert_int_equal(matches(pattern, text), matches_slowly(pattern, text));
+                }
+        }
+}
+
+static void sets_and_escapes_match(void **state)
+{
+    (void)state;
+    assert_true(matches("h[ae]llo", "hello") && !matches("h[ae]llo", "hillo"));
+    assert_true(matches("h[^e]llo", "hallo") && !matches("h[^e]llo", "hello"));
+    assert_true(matches("k[0-9]", "k7") && !matches("k[0-9]", "kx"));
+    assert_true(matches("k[9-0]", "k7")); /* in either order */
+    assert_true(matches("[a\\]b]", "]") && !matches("[a\\]b]", "\\"));
+    assert_true(matches("\\*a", "*a") && !matches("\\*a", "xa"));
+    assert_true(matches("a\\", "a\\"));
+    assert_true(matches("*[ab]*[cd]", "xxaxxd") && !matches("*[ab]*[cd]", "xxdxxa"));
+    /* Sets without an end have one at the end of the pattern. */
+    assert_true(matches("[ab", "b") && !matches("[ab", "c"));
+    assert_false(matches("[", "a"));
+    assert_true(matches("[^", "a"));
+    assert_false(matches("[]", "a"));
+    assert_true(okv_resp_matches((const uint8_t *)"a?c", 3, (const uint8_t *)"a\0c", 3));
+}
+
+/* Whoever tries all ways to divide a text among many stars never ends. */
+static void many_stars_take_no_more_time(void **state)
+{
+    char pattern[2001], text[4001];
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof pattern - 1; i += 2)
+        memcpy(pattern + i, "a*", 2);
+    pattern[sizeof pattern - 2] = 'b';
+    pattern[sizeof pattern - 1] = '\0';
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    assert_false(matches(pattern, text));
+    text[sizeof text - 2] = 'b';
+    assert_true(matches(pattern, text));
+    assert_false(matches("a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*c", text));
+    assert_false(
+        matches("*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[xy]", text));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_word_is_whole_and_in_any_case),
+        cmocka_unit_test(integers_have_one_form),
+        cmocka_unit_test(floats_are_any_decimal_but_nan),
+        cmocka_unit_test(times_are_in_range_or_refused),
+        cmocka_unit_test(times_are_on_the_clock_of_the_wall),
+        cmocka_unit_test(moments_far_away_expire_or_stay),
+        cmocka_unit_test(all_short_patterns_match_what_they_mean),
+        cmocka_unit_test(sets_and_escapes_match),
+        cmocka_unit_test(many_stars_take_no_more_time),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

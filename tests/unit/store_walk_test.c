@@ -1,0 +1,286 @@
+/* okv_store_walk(): every item that stays is met, though buckets split and merge between steps. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/store/walk.h"
+#include "shared/base/error.h"
+#include "tests/support/store_region.h"
+
+#define STAYING 600u /* items that are there from beginning to end */
+#define COMING_MAX 6000u
+
+static const struct okv_store_params params = {.length = 16u << 20, .bucket_size = 256};
+/* Its index cannot grow, so that buckets have overflow pages. */
+static const struct okv_store_params crowded = {
+    .length = 2u << 20, .bucket_size = 256, .index_percent = 1};
+static uint8_t bytes[4000];
+
+struct walk {
+    struct store_region region;
+    uint64_t position, versions[STAYING];
+    unsigned met[STAYING], all, others;
+    unsigned coming; /* items that were added */
+};
+
+/* Some are inline, some in extents, some with their keys there, some empty. */
+static uint32_t length_of(unsigned i)
+{
+    static const uint32_t lengths[] = {20, 0, 1000, 5, 3000};
+
+    return lengths[i % 5];
+}
+
+/* Keys of a quarter are so long that they are in the extent, too. */
+static uint32_t key_of(unsigned i, char key[OKV_KEY_MAX])
+{
+    int length = snprintf(key, OKV_KEY_MAX, "stay%u", i);
+
+    if (i % 4)
+        return (uint32_t)length;
+    memset(key + length, 'k', 300);
+    return (uint32_t)length + 300;
+}
+
+static void meet(void *user, const void *key, uint32_t key_length, const struct okv_store_now *now)
+{
+    struct walk *walk = user;
+    char text[OKV_KEY_MAX + 1], wanted[OKV_KEY_MAX];
+    unsigned i;
+
+    walk->all++;
+    assert_in_range(key_length, 1, OKV_KEY_MAX);
+    memcpy(text, key, key_length);
+    text[key_length] = '\0';
+    if (sscanf(text, "stay%u", &i) != 1) {
+        walk->others++;
+        return;
+    }
+    assert_true(i < STAYING);
+    assert_int_equal(key_of(i, wanted), key_length);
+    assert_memory_equal(key, wanted, key_length);
+    assert_int_equal(now->value_length, length_of(i));
+    assert_memory_equal(now->value, bytes, now->value_length);
+    assert_int_equal(now->version, walk->versions[i]);
+    assert_int_equal(now->expiry_ms, 0);
+    walk->met[i]++;
+}
+
+static void begin(struct walk *walk, const struct okv_store_params *with)
+{
+    char key[OKV_KEY_MAX];
+
+    memset(walk, 0, sizeof *walk);
+    store_region_open(&walk->region, with);
+    for (unsigned i = 0; i < STAYING; i++)
+        assert_int_equal(store_region_put(&walk->region, key, key_of(i, key), bytes, length_of(i),
+                                          &walk->versions[i]),
+                         0);
+}
+
+static void end(struct walk *walk, unsigned most)
+{
+    struct store_audit audit;
+
+    for (unsigned i = 0; i < STAYING; i++)
+        assert_in_range(walk->met[i], 1, most);
+    store_region_audit(&walk->region, NULL, NULL, &audit);
+    store_region_close(&walk->region);
+}
+
+/* Returns whether there is more. */
+static bool step(struct walk *walk)
+{
+    uint64_t before = walk->position;
+
+    assert_int_equal(okv_store_walk(&walk->region.store, &walk->position, meet, walk), 0);
+    assert_true(walk->position == 0 || walk->position > before);
+    return walk->position != 0;
+}
+
+static void add(struct walk *walk)
+{
+    char key[24];
+    int length = snprintf(key, sizeof key, "come%u", walk->coming++);
+
+    assert_int_equal(store_region_put(&walk->region, key, (uint32_t)length, bytes, 40, NULL), 0);
+}
+
+static void take(struct walk *walk)
+{
+    char key[24];
+    int length = snprintf(key, sizeof key, "come%u", --walk->coming);
+
+    assert_int_equal(store_region_delete(&walk->region, key, (uint32_t)length), 0);
+}
+
+static uint64_t splits(struct walk *walk)
+{
+    return atomic_load(&walk->region.store.totals.splits);
+}
+
+static uint64_t merges(struct walk *walk)
+{
+    return atomic_load(&walk->region.store.totals.merges);
+}
+
+/* ---- a quiet table ---- */
+
+static void an_empty_table_has_nothing_and_an_end(void **state)
+{
+    static struct walk walk;
+    unsigned steps = 1;
+
+    (void)state;
+    memset(&walk, 0, sizeof walk);
+    store_region_open(&walk.region, &params);
+    while (step(&walk))
+        steps++;
+    assert_int_equal(walk.all, 0);
+    assert_int_equal(steps, OKV_STORE_BUCKETS_MIN);
+    store_region_close(&walk.region);
+}
+
+static void each_item_is_met_once(void **state)
+{
+    static struct walk walk;
+    struct store_audit audit;
+    unsigned steps = 1;
+
+    (void)state;
+    begin(&walk, &crowded);
+    store_region_audit(&walk.region, NULL, NULL, &audit);
+    assert_true(audit.overflow_pages > 0 && audit.references > 0); /* of all kinds */
+    while (step(&walk))
+        steps++;
+    assert_int_equal(steps, atomic_load(&walk.region.store.bucket_count));
+    assert_int_equal(walk.all, STAYING);
+    end(&walk, 1);
+}
+
+static void any_position_goes_on_to_the_end(void **state)
+{
+    static struct walk walk;
+    struct store_random random;
+
+    (void)state;
+    begin(&walk, &crowded);
+    store_random_init(&random);
+    for (unsigned i = 0; i < 50; i++) {
+        walk.position = i ? store_random_next(&random) : UINT64_MAX;
+        unsigned steps = 1;
+        while (step(&walk))
+            steps++;
+        assert_true(steps <= atomic_load(&walk.region.store.bucket_count));
+    }
+    walk.position = 0;
+    while (step(&walk))
+        ;
+    end(&walk, 51);
+}
+
+static void expired_items_are_not_met(void **state)
+{
+    static struct walk walk;
+    struct okv_store_outcome outcome;
+    const struct okv_store_write write = {
+        .key = "come", .key_length = 4, .value = bytes, .value_length = 9, .ttl_ms = 5};
+
+    (void)state;
+    begin(&walk, &params);
+    assert_int_equal(okv_store_put(&walk.region.store, &walk.region.work, &write, &outcome), 0);
+    while (step(&walk))
+        ;
+    assert_int_equal(walk.others, 1);
+    okv_store_set_clock(&walk.region.store, 100, true);
+    while (step(&walk))
+        ;
+    assert_int_equal(walk.others, 1);
+    end(&walk, 2);
+}
+
+/* ---- while it changes ---- */
+
+static void nothing_is_missed_while_buckets_split(void **state)
+{
+    static struct walk walk;
+
+    (void)state;
+    begin(&walk, &params);
+    uint64_t before = splits(&walk);
+    while (step(&walk))
+        for (unsigned i = 0; i < 10 && walk.coming < COMING_MAX; i++)
+            add(&walk);
+    print_message("%u splits\n", (unsigned)(splits(&walk) - before));
+    assert_true(splits(&walk) - before > 500);
+    end(&walk, 1); /* no bucket gets items of one that was passed */
+}
+
+static void nothing_is_missed_while_buckets_merge(void **state)
+{
+    static struct walk walk;
+
+    (void)state;
+    begin(&walk, &params);
+    while (walk.coming < COMING_MAX)
+        add(&walk);
+    uint64_t before = merges(&walk);
+    while (step(&walk))
+        for (unsigned i = 0; i < 10 && walk.coming > 0; i++)
+            take(&walk);
+    print_message("%u merges\n", (unsigned)(merges(&walk) - before));
+    assert_true(merges(&walk) - before > 500);
+    end(&walk, UINT32_MAX);
+}
+
+/* Now this, now that, at random, and from walk to walk at other places. */
+static void nothing_is_missed_while_both_happen(void **state)
+{
+    static struct walk walk;
+    struct store_random random;
+
+    (void)state;
+    begin(&walk, &params);
+    store_random_init(&random);
+    for (unsigned round = 0; round < 20 / STORE_TEST_SLOWNESS + 1; round++) {
+        bool grows = true;
+        memset(walk.met, 0, sizeof walk.met);
+        while (step(&walk)) {
+            if (store_random_below(&random, 40) == 0)
+                grows = !grows;
+            for (unsigned i = store_random_below(&random, 200); i > 0; i--) {
+                if (grows && walk.coming < COMING_MAX)
+                    add(&walk);
+                else if (!grows && walk.coming > 0)
+                    take(&walk);
+            }
+        }
+        for (unsigned i = 0; i < STAYING; i++)
+            assert_true(walk.met[i] > 0);
+    }
+    print_message("%u splits, %u merges\n", (unsigned)splits(&walk), (unsigned)merges(&walk));
+    assert_true(splits(&walk) > 1000 && merges(&walk) > 1000);
+    end(&walk, UINT32_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_table_has_nothing_and_an_end),
+        cmocka_unit_test(each_item_is_met_once),
+        cmocka_unit_test(any_position_goes_on_to_the_end),
+        cmocka_unit_test(expired_items_are_not_met),
+        cmocka_unit_test(nothing_is_missed_while_buckets_split),
+        cmocka_unit_test(nothing_is_missed_while_buckets_merge),
+        cmocka_unit_test(nothing_is_missed_while_both_happen),
+    };
+
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 11 + 5);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
