@@ -60,7 +60,7 @@ struct okv_resp_client *resp_fixture_client(struct resp_fixture *fixture)
 
     assert_non_null(client);
     client->resp = &fixture->worker.resp;
-    client->fd = -1;
+    client->stream.fd = -1;
     client->protocol = 2;
     okv_resp_login_begin(client);
     return client;
@@ -99,7 +99,7 @@ int resp_fixture_connect(struct resp_fixture *fixture)
 
     assert_non_null(client);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
-    client->fd = fds[0];
+    client->stream.fd = fds[0];
     client->id = ++fixture->core.server->resp_door.last_id;
     okv_resp_adopt(&fixture->worker.resp, client);
     return fds[1];
