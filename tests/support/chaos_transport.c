@@ -415,6 +415,8 @@ const struct okv_transport_ops *__wrap_okv_transport_for(enum okv_scheme scheme)
         return &tables.ofi;
     case OKV_SCHEME_LOCAL:
         return &tables.local;
+    case OKV_SCHEME_RESP: /* no transport */
+        break;
     }
     return NULL;
 }
