@@ -14,10 +14,10 @@ struct okv_resp_call {
     uint32_t count;
     struct okv_resp_reply reply;
     const struct okv_executor *executor; /* of the client's database */
-    bool is_in_gate;  /* of the log: changes may be made, and reads see them */
-    bool has_changed; /* something, so that it cannot begin again */
-    bool has_failed;  /* it replied with an error */
-    void *user;       /* of a part that okv_resp_in_gate() runs */
+    bool is_in_gate;                     /* of the log: changes may be made, and reads see them */
+    bool has_changed;                    /* something, so that it cannot begin again */
+    bool has_failed;                     /* it replied with an error */
+    void *user;                          /* of a part that okv_resp_in_gate() runs */
 };
 
 /*
@@ -33,6 +33,9 @@ int okv_resp_execute(struct okv_resp_call *call);
  * database. OKV_EAGAIN, or what `run` returns. */
 int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
                      int (*run)(struct okv_resp_call *call));
+
+/* Replies that the command has no such subcommand. Returns 0. */
+int okv_resp_refuse_part(struct okv_resp_call *call);
 
 /* Whether the client's user has this right, of enum okv_right, in its database. */
 bool okv_resp_may(const struct okv_resp_client *client, unsigned database, unsigned right);

@@ -22,6 +22,14 @@
 struct okv_resp;
 struct okv_resp_transaction;
 
+/* Which replies a client gets: CLIENT REPLY. */
+enum okv_resp_replies {
+    OKV_RESP_REPLIES_ALL,
+    OKV_RESP_REPLIES_NONE,
+    OKV_RESP_REPLIES_NOT_THIS, /* nor the next */
+    OKV_RESP_REPLIES_NOT_NEXT,
+};
+
 /* Bytes of replies that wait for a client: it gets no more before it reads them. */
 #define OKV_RESP_UNSENT_MAX (1u << 20)
 #define OKV_RESP_NAME_MAX 64u /* bytes of the name that a client gives itself, with its NUL */
@@ -41,19 +49,20 @@ struct okv_resp_client {
     bool is_ending;    /* the connection ends when all replies have left */
     bool has_place;    /* `place` is valid */
     bool is_known;     /* the server serves everybody, or it said who it is */
+    enum okv_resp_replies replies;
     uint8_t rights[OKV_DATABASES_MAX]; /* of its user, of enum okv_right */
 
     struct okv_resp_parser parser;
     struct okv_resp_buffer in, out;
-    size_t at;      /* in `in`: where the next request begins */
-    size_t sent;    /* of `out` */
-    uint64_t batch; /* of a log, that its replies wait for; 0: of none */
-    unsigned log;   /* with it: index of the database whose log it is */
-    size_t held;    /* with it, in `out`: where these begin */
+    size_t at;                                /* in `in`: where the next request begins */
+    size_t sent;                              /* of `out` */
+    uint64_t batch;                           /* of a log, that its replies wait for; 0: of none */
+    unsigned log;                             /* with it: index of the database whose log it is */
+    size_t held;                              /* with it, in `out`: where these begin */
     struct okv_resp_transaction *transaction; /* what MULTI and WATCH began; or NULL */
     struct okv_resp_flush {                   /* of FLUSHDB and FLUSHALL */
-        uint64_t next, splits; /* of okv_store_flush() */
-        uint64_t batch;        /* of the log, that has the last removals; 0: none */
+        uint64_t next, splits;                /* of okv_store_flush() */
+        uint64_t batch;                       /* of the log, that has the last removals; 0: none */
         unsigned database;
         bool is_under_way, is_empty;
     } flush;
@@ -62,15 +71,20 @@ struct okv_resp_client {
     unsigned database; /* index */
     char user[OKV_NAME_SIZE];
     uint8_t fingerprint[OKV_FINGERPRINT_SIZE]; /* of the user's key */
-    char peer[64];    /* its address, for people */
-    char address[64]; /* the same without its port: what limits are for */
+    char peer[64];                             /* its address, for people */
+    char address[64];                          /* the same without its port: what limits are for */
+    char local[64];                            /* the server's end, for people */
     char name[OKV_RESP_NAME_MAX];
 
     uint64_t created_ns;
     atomic_uint_fast64_t active_ns; /* of its last request */
     atomic_uint_fast64_t requests;
     const char *_Atomic command; /* its last one; static */
-    atomic_bool is_unwanted;     /* CLIENT KILL: its worker ends it */
+    /* For CLIENT LIST, as of its last turn: bytes that wait to be served and to be read by it, and
+     * commands behind MULTI (-1: there was none) with their bytes. */
+    atomic_uint_fast64_t unserved, unsent, queued_bytes;
+    atomic_int queued;
+    atomic_bool is_unwanted; /* CLIENT KILL: its worker ends it */
     TAILQ_ENTRY(okv_resp_client) in_all, in_ready, in_holding;
     TAILQ_ENTRY(okv_resp_client) in_door; /* with the door's lock; before that of an inbox */
 };

@@ -30,6 +30,9 @@ int okv_resp_read_expiry(struct okv_resp_call *call, uint32_t *index, int64_t *w
  * none. */
 int okv_resp_database_of(const struct okv_resp_call *call, const struct okv_resp_arg *arg);
 
+/* Names the client. Replies with an error if it is no name. */
+bool okv_resp_set_name(struct okv_resp_call *call, const struct okv_resp_arg *name);
+
 int okv_resp_syntax_error(struct okv_resp_call *call);
 
 /* Whether a pattern with *, ?, [a-z], [^a] and \ matches all of a text. */

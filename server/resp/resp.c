@@ -241,8 +241,8 @@ static unsigned serve(struct okv_resp_client *client)
     parser->is_stranger = !client->is_known;
     while (count < COMMANDS_PER_TURN && !client->is_ending &&
            client->out.used - client->sent < OKV_RESP_UNSENT_MAX) {
-        int rc = okv_resp_parse(parser, client->in.bytes + client->at,
-                                client->in.used - client->at);
+        int rc =
+            okv_resp_parse(parser, client->in.bytes + client->at, client->in.used - client->at);
         if (rc < 0)
             refuse(client, rc);
         client->is_ending = client->is_ending || (rc == 0 && client->has_said_all);
@@ -284,7 +284,9 @@ static unsigned take_turn(struct okv_resp_client *client, bool reads)
         atomic_fetch_add_explicit(&client->requests, served, memory_order_relaxed);
         atomic_store_explicit(&client->active_ns, okv_clock_ns(), memory_order_relaxed);
     }
+    atomic_store_explicit(&client->unserved, client->in.used - client->at, memory_order_relaxed);
     is_there = is_there && flush(client);
+    atomic_store_explicit(&client->unsent, client->out.used - client->sent, memory_order_relaxed);
     unready(client);
     if (has_more(client, served))
         make_ready(client);
@@ -337,6 +339,7 @@ static void greet(struct okv_resp_client *client)
     client->events = EPOLLIN;
     client->created_ns = okv_clock_ns();
     atomic_store(&client->active_ns, client->created_ns);
+    atomic_store(&client->queued, -1);
     TAILQ_INSERT_TAIL(&resp->all, client, in_all);
     pthread_mutex_lock(&resp->server->resp_door.lock);
     TAILQ_INSERT_TAIL(&resp->server->resp_door.clients, client, in_door);
@@ -412,7 +415,8 @@ unsigned okv_resp_poll(struct okv_resp *resp, bool *is_held_up)
     end_unwanted(resp);
     done += run_holding(resp);
     done += run_ready(resp, is_held_up);
-    int n = atomic_load(&resp->clients) ? epoll_wait(resp->epoll_fd, events, EVENTS_PER_PASS, 0) : 0;
+    int n =
+        atomic_load(&resp->clients) ? epoll_wait(resp->epoll_fd, events, EVENTS_PER_PASS, 0) : 0;
     for (int i = 0; i < n; i++)
         take_turn(events[i].data.ptr, events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR));
     return done + (n > 0 ? (unsigned)n : 0);

@@ -49,6 +49,17 @@ void okv_resp_transaction_spoil(struct okv_resp_client *client)
         client->transaction->is_spoiled = true;
 }
 
+static void tell_size(struct okv_resp_client *client)
+{
+    const struct okv_resp_transaction *transaction = client->transaction;
+    bool is_open = okv_resp_transaction_is_open(client);
+
+    atomic_store_explicit(&client->queued, is_open ? (int)transaction->count : -1,
+                          memory_order_relaxed);
+    atomic_store_explicit(&client->queued_bytes, is_open ? transaction->bytes : 0,
+                          memory_order_relaxed);
+}
+
 static void forget_watches(struct okv_resp_transaction *transaction)
 {
     while (transaction->watch_count > 0)
@@ -68,6 +79,7 @@ void okv_resp_transaction_drop(struct okv_resp_client *client)
     free(transaction->watches);
     free(transaction);
     client->transaction = NULL;
+    tell_size(client);
 }
 
 /* Makes room for one more pointer. */
@@ -120,11 +132,13 @@ void okv_resp_transaction_queue(struct okv_resp_call *call)
     if (!queued || transaction->bytes + bytes > QUEUE_MAX) {
         free(queued);
         transaction->is_spoiled = true;
-        okv_resp_error(&call->reply, "ERR a transaction may have 128 MiB, as far as there is memory");
+        okv_resp_error(&call->reply,
+                       "ERR a transaction may have 128 MiB, as far as there is memory");
         return;
     }
     transaction->queue[transaction->count++] = queued;
     transaction->bytes += bytes;
+    tell_size(call->client);
     okv_resp_simple(&call->reply, "QUEUED");
 }
 
@@ -138,6 +152,7 @@ int okv_resp_run_multi(struct okv_resp_call *call)
         okv_resp_error(&call->reply, "ERR MULTI calls can not be nested");
     } else {
         transaction->is_open = true;
+        tell_size(call->client);
         okv_resp_simple(&call->reply, "OK");
     }
     return 0;
@@ -189,8 +204,7 @@ static int watch(struct okv_resp_call *call, struct okv_resp_transaction *transa
     struct watched *watched = malloc(sizeof *watched);
     if (!watched)
         return OKV_ENOMEM;
-    *watched =
-        (struct watched){.database = call->client->database, .key_length = key->length};
+    *watched = (struct watched){.database = call->client->database, .key_length = key->length};
     memcpy(watched->key, key->text, key->length);
     int rc = version_of(call, watched->key, watched->key_length, &watched->version);
     if (rc)
@@ -205,6 +219,10 @@ int okv_resp_run_watch(struct okv_resp_call *call)
     struct okv_resp_transaction *transaction = transaction_of(call->client);
     int rc = transaction ? 0 : OKV_ENOMEM;
 
+    if (okv_resp_transaction_is_open(call->client)) {
+        okv_resp_error(&call->reply, "ERR WATCH inside MULTI is not allowed");
+        return 0;
+    }
     for (uint32_t i = 1; i < call->count && rc == 0; i++)
         rc = watch(call, transaction, &call->args[i]);
     if (rc)
@@ -270,8 +288,7 @@ int okv_resp_run_exec(struct okv_resp_call *call)
     }
     int rc = transaction->is_spoiled ? 0 : has_changed(call, transaction);
     if (transaction->is_spoiled)
-        okv_resp_error(&call->reply,
-                       "EXECABORT Transaction discarded because of previous errors.");
+        okv_resp_error(&call->reply, "EXECABORT Transaction discarded because of previous errors.");
     else if (rc < 0)
         okv_resp_refuse(call, rc);
     else if (rc)
