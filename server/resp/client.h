@@ -67,6 +67,8 @@ struct okv_resp_client {
         bool is_under_way, is_empty;
     } flush;
 
+    uint64_t moved; /* of a MOVE that waits for the log of the other database: the version; or 0 */
+
     /* Others read them with the door's lock, and the worker writes them with it. */
     unsigned database; /* index */
     char user[OKV_NAME_SIZE];

@@ -72,6 +72,7 @@ const struct okv_resp_command *okv_resp_command_at(unsigned index);
     X(flushall)                   \
     X(flushdb)                    \
     X(get)                        \
+    X(getbit)                     \
     X(getdel)                     \
     X(getex)                      \
     X(getrange)                   \
@@ -84,6 +85,7 @@ const struct okv_resp_command *okv_resp_command_at(unsigned index);
     X(keys)                       \
     X(memory_usage)               \
     X(mget)                       \
+    X(move)                       \
     X(mset)                       \
     X(msetnx)                     \
     X(multi)                      \
@@ -106,6 +108,7 @@ const struct okv_resp_command *okv_resp_command_at(unsigned index);
     X(scan)                       \
     X(select)                     \
     X(set)                        \
+    X(setbit)                     \
     X(setex)                      \
     X(setnx)                      \
     X(setrange)                   \
