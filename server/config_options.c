@@ -36,12 +36,14 @@ const char okv_config_about[] =
 
 const struct argp_option okv_config_options[] = {
     {"listen", 'l', "URI", 0,
-     "Where to serve; may be repeated. Default: local:///run/okv.sock as root, else a socket in "
+     "Where to serve; may be repeated; resp://HOST[:PORT] or resp:///PATH for clients of Redis. "
+     "Default: local:///run/okv.sock as root, else a socket in "
      "$XDG_RUNTIME_DIR or /tmp",
      1},
     {"open", OKV_OPTION_OPEN, NULL, 0,
      "Serve whoever reaches the server. Without it and --users a URI that other hosts reach is "
-     "refused: every rdma://, and ofi:// and resp:// but for the loopback addresses 127.0.0.0/8 and [::1]",
+     "refused: every rdma://, and ofi:// and resp:// but for the loopback addresses 127.0.0.0/8 "
+     "and [::1]",
      1},
     {"announce", OKV_OPTION_ANNOUNCE, "GROUP", OPTION_ARG_OPTIONAL,
      "Answer clients that look for servers in the multicast group GROUP (" OKV_DISCOVERY_GROUP

@@ -112,7 +112,8 @@ check_rooms() {
     room server/wal shared server/store
     room server/command shared server/store "${common[@]}"
     room server/session shared server/store server/command server/wal "${common[@]}"
-    room server/net shared server/session server/config.h server/database.h server/worker.h "${common[@]}"
+    room server/resp shared server/store server/wal server/command/execute.h server/config.h server/worker.h "${common[@]}"
+    room server/net shared server/session server/resp server/config.h server/database.h server/worker.h "${common[@]}"
     room server shared server
 
     room client/state api shared
@@ -128,7 +129,7 @@ check_rooms() {
     local helpers=(shared/base/size.h shared/base/duration.h shared/base/clock.h shared/base/default_uri.h
         shared/base/nearest.h)
     room client/cli/doctor api client/cli shared/devices "${helpers[@]}"
-    room client/cli api shared/discovery/discovery.h shared/identity/user_key.h "${helpers[@]}"
+    room client/cli api shared/discovery/discovery.h shared/identity/user_key.h shared/identity/proof.h "${helpers[@]}"
     room bench/targets api "${helpers[@]}"
     room bench/load api bench/targets bench/options.h bench/interrupt.h "${helpers[@]}"
     # The floor is the copy and the checksum of a bucket, as a get has them.

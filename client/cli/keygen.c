@@ -1,4 +1,4 @@
-/* okv keygen: a key for a user, without a server. */
+/* okv keygen: a key for a user, and the password that goes with it, without a server. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -8,11 +8,21 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
+#include "shared/identity/proof.h"
 #include "shared/identity/user_key.h"
+
+enum { OPTION_PASSWORD = 256 };
 
 struct keygen_arguments {
     struct cli *cli;
-    const char *file; /* NULL: standard output */
+    const char *file;     /* NULL: standard output */
+    const char *key_file; /* of --password; or NULL */
+};
+
+static const struct argp_option keygen_options[] = {
+    {"password", OPTION_PASSWORD, "KEYFILE", 0,
+     "Make no key: print the password of the key in KEYFILE, for clients of Redis", 0},
+    {0},
 };
 
 static error_t parse_keygen(int key, char *text, struct argp_state *state)
@@ -21,10 +31,18 @@ static error_t parse_keygen(int key, char *text, struct argp_state *state)
 
     cli_parse_child(key, state, arguments->cli);
     switch (key) {
+    case OPTION_PASSWORD:
+        arguments->key_file = text;
+        return 0;
     case ARGP_KEY_ARG:
         if (arguments->file)
             return cli_usage(state, "unexpected argument '%s': keygen takes one FILE", text);
         arguments->file = text;
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->file && arguments->key_file)
+            return cli_usage(state, "--password prints, and makes no key: leave out '%s'",
+                             arguments->file);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -70,21 +88,48 @@ static int write_file(const char *file, const char *line, size_t length)
     return fail(file, strerror(failed), NULL);
 }
 
+/* Writes a line whose NUL is at its end, and wipes it. */
+static int print(char *line, size_t length)
+{
+    int status = CLI_DONE;
+
+    line[length - 1] = '\n';
+    if (write_all(STDOUT_FILENO, line, length))
+        status = fail("cannot write the output", strerror(errno), NULL);
+    sodium_memzero(line, length);
+    return status;
+}
+
+static int tell_password(const char *key_file)
+{
+    char line[OKV_PASSWORD_TEXT];
+    struct okv_user_key *key = NULL;
+    struct okv_diag diag;
+
+    if (okv_identity_init())
+        return fail("libsodium", "no random numbers", NULL);
+    if (okv_user_key_read(key_file, &key, &diag)) {
+        fprintf(stderr, "okv: keygen: %s\n", diag.text);
+        return CLI_FAILED;
+    }
+    okv_user_key_password(key, line);
+    okv_user_key_destroy(key);
+    return print(line, sizeof line);
+}
+
 static int generate(const char *file)
 {
-    char line[OKV_USER_KEY_TEXT + 1];
+    char line[OKV_USER_KEY_TEXT];
     struct okv_user_key *key = NULL;
-    int status = CLI_DONE;
 
     if (okv_identity_init() || okv_user_key_create(&key))
         return fail("libsodium", "no random numbers or no memory", NULL);
     okv_user_key_text(key, line);
     okv_user_key_destroy(key);
+    if (!file)
+        return print(line, sizeof line);
     line[OKV_USER_KEY_TEXT - 1] = '\n';
-    if (file)
-        status = write_file(file, line, OKV_USER_KEY_TEXT);
-    else if (write_all(STDOUT_FILENO, line, OKV_USER_KEY_TEXT))
-        status = fail("cannot write the output", strerror(errno), NULL);
+    int status = write_file(file, line, OKV_USER_KEY_TEXT);
     sodium_memzero(line, sizeof line);
     return status;
 }
@@ -92,6 +137,7 @@ static int generate(const char *file)
 int cli_keygen(struct cli *cli, int argc, char **argv)
 {
     static const struct argp parser = {
+        .options = keygen_options,
         .parser = parse_keygen,
         .args_doc = "[FILE]",
         .doc = "Make a new random key for a user and print it, or write it to a new FILE that only "
@@ -101,11 +147,14 @@ int cli_keygen(struct cli *cli, int argc, char **argv)
                "\n"
                "Examples:\n"
                "  okv keygen alice.key\n"
+               "  okv keygen --password alice.key\n"
                "  { echo '[alice]'; echo \"key = $(cat alice.key)\"; echo 'default = read, write'; "
                "} >>users",
         .children = cli_common_options};
     struct keygen_arguments arguments = {.cli = cli};
 
     int status = cli_parse(&parser, 0, argc, argv, &arguments);
-    return status != CLI_DONE ? status : generate(arguments.file);
+    if (status != CLI_DONE)
+        return status;
+    return arguments.key_file ? tell_password(arguments.key_file) : generate(arguments.file);
 }

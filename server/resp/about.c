@@ -47,39 +47,23 @@ int okv_resp_run_role(struct okv_resp_call *call)
     return 0;
 }
 
-static int unknown_subcommand(struct okv_resp_call *call)
-{
-    const struct okv_resp_arg *what = &call->args[1];
-
-    okv_resp_error(&call->reply,
-                   "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try %s HELP.",
-                   (int)(what->length < 64 ? what->length : 64), (const char *)what->text,
-                   call->command->name);
-    return 0;
-}
-
 /* Nothing is recorded, so nothing is slow. */
-int okv_resp_run_slowlog(struct okv_resp_call *call)
+int okv_resp_run_empty_list(struct okv_resp_call *call)
 {
-    if (okv_resp_is(&call->args[1], "GET"))
-        okv_resp_array(&call->reply, 0);
-    else if (okv_resp_is(&call->args[1], "LEN"))
-        okv_resp_integer(&call->reply, 0);
-    else if (okv_resp_is(&call->args[1], "RESET"))
-        okv_resp_simple(&call->reply, "OK");
-    else
-        return unknown_subcommand(call);
+    okv_resp_array(&call->reply, 0);
     return 0;
 }
 
-int okv_resp_run_latency(struct okv_resp_call *call)
+int okv_resp_run_zero(struct okv_resp_call *call)
 {
-    if (okv_resp_is(&call->args[1], "LATEST") || okv_resp_is(&call->args[1], "HISTORY"))
-        okv_resp_array(&call->reply, 0);
-    else if (okv_resp_is(&call->args[1], "RESET"))
-        okv_resp_integer(&call->reply, 0);
-    else
-        return unknown_subcommand(call);
+    okv_resp_integer(&call->reply, 0);
+    return 0;
+}
+
+/* What okv has nothing for, and clients expect to succeed. */
+int okv_resp_run_nothing(struct okv_resp_call *call)
+{
+    okv_resp_simple(&call->reply, "OK");
     return 0;
 }
 
@@ -111,13 +95,11 @@ static int look_at(struct okv_resp_call *call, const struct okv_resp_arg *key, s
 /* Bytes of flags, lengths and age of an entry. */
 #define ENTRY_HEAD 5
 
-int okv_resp_run_memory(struct okv_resp_call *call)
+int okv_resp_run_memory_usage(struct okv_resp_call *call)
 {
     struct look look;
-
-    if (!okv_resp_is(&call->args[1], "USAGE") || call->count < 3)
-        return unknown_subcommand(call);
     int has = look_at(call, &call->args[2], &look);
+
     if (has < 0)
         return okv_resp_refuse(call, has);
     if (has)
@@ -131,24 +113,32 @@ int okv_resp_run_memory(struct okv_resp_call *call)
 /* Strings of up to this length are "embstr" to Redis. */
 #define EMBEDDED_MAX 44
 
-int okv_resp_run_object(struct okv_resp_call *call)
+int okv_resp_run_object_encoding(struct okv_resp_call *call)
 {
     struct look look;
-
-    if (call->count != 3 ||
-        (!okv_resp_is(&call->args[1], "ENCODING") && !okv_resp_is(&call->args[1], "REFCOUNT")))
-        return unknown_subcommand(call);
     int has = look_at(call, &call->args[2], &look);
+
     if (has < 0)
         return okv_resp_refuse(call, has);
-    if (!has)
-        okv_resp_null(&call->reply);
-    else if (okv_resp_is(&call->args[1], "REFCOUNT"))
-        okv_resp_integer(&call->reply, 1);
-    else
+    if (has)
         okv_resp_text(&call->reply, look.is_integer                     ? "int"
                                     : look.value_length <= EMBEDDED_MAX ? "embstr"
                                                                         : "raw");
+    else
+        okv_resp_null(&call->reply);
+    return 0;
+}
+
+int okv_resp_run_object_refcount(struct okv_resp_call *call)
+{
+    int has = okv_resp_has(call, &call->args[2]);
+
+    if (has < 0)
+        return okv_resp_refuse(call, has);
+    if (has)
+        okv_resp_integer(&call->reply, 1);
+    else
+        okv_resp_null(&call->reply);
     return 0;
 }
 
@@ -344,7 +334,7 @@ static bool is_asked_for(const struct okv_resp_call *call, const char *name)
     return false;
 }
 
-static int config_get(struct okv_resp_call *call)
+int okv_resp_run_config_get(struct okv_resp_call *call)
 {
     char value[64];
     size_t count = 0;
@@ -363,24 +353,17 @@ static int config_get(struct okv_resp_call *call)
 }
 
 /* What runs is set by the options of okv-server; SIGHUP has it read some of them again. */
-static int config_set(struct okv_resp_call *call)
+int okv_resp_run_config_set(struct okv_resp_call *call)
 {
     const struct okv_resp_arg *name = &call->args[2];
 
+    if (call->count % 2 == 1)
+        return okv_resp_syntax_error(call);
     okv_resp_error(&call->reply,
                    "ERR CONFIG SET failed (possibly related to argument '%.*s') - set it in the "
                    "configuration file of okv-server",
                    (int)(name->length < 64 ? name->length : 64), (const char *)name->text);
     return 0;
-}
-
-int okv_resp_run_config(struct okv_resp_call *call)
-{
-    if (okv_resp_is(&call->args[1], "GET") && call->count > 2)
-        return config_get(call);
-    if (okv_resp_is(&call->args[1], "SET") && call->count > 3 && call->count % 2 == 0)
-        return config_set(call);
-    return unknown_subcommand(call);
 }
 
 /* ---- COMMAND ---- */
@@ -411,37 +394,58 @@ static void tell_command(const struct okv_resp_reply *to, const struct okv_resp_
     okv_resp_integer(to, command->key_step);
 }
 
+/* The next one that is no subcommand. *index starts as 0. NULL behind the last. */
+static const struct okv_resp_command *next_command(unsigned *index)
+{
+    const struct okv_resp_command *command;
+
+    do
+        command = okv_resp_command_at((*index)++);
+    while (command && okv_resp_command_is_part(command));
+    return command;
+}
+
 static unsigned count_commands(void)
 {
-    unsigned count = 0;
+    unsigned index = 0, count = 0;
 
-    while (okv_resp_command_at(count))
+    while (next_command(&index))
         count++;
     return count;
 }
 
-static int command_all(struct okv_resp_call *call)
+int okv_resp_run_command(struct okv_resp_call *call)
 {
     const struct okv_resp_command *command;
+    unsigned index = 0;
 
+    if (call->count > 1)
+        return okv_resp_refuse_part(call);
     okv_resp_array(&call->reply, count_commands());
-    for (unsigned i = 0; (command = okv_resp_command_at(i)); i++)
+    while ((command = next_command(&index)))
         tell_command(&call->reply, command);
     return 0;
 }
 
-static int command_info(struct okv_resp_call *call)
+int okv_resp_run_command_count(struct okv_resp_call *call)
 {
-    if (call->count == 2)
-        return command_all(call);
-    okv_resp_array(&call->reply, call->count - 2);
-    for (uint32_t i = 2; i < call->count; i++) {
-        const struct okv_resp_command *command = okv_resp_command_find(&call->args[i]);
-        if (command)
+    okv_resp_integer(&call->reply, count_commands());
+    return 0;
+}
+
+int okv_resp_run_command_info(struct okv_resp_call *call)
+{
+    const struct okv_resp_command *command;
+    unsigned index = 0;
+
+    okv_resp_array(&call->reply, call->count == 2 ? count_commands() : call->count - 2);
+    while (call->count == 2 && (command = next_command(&index)))
+        tell_command(&call->reply, command);
+    for (uint32_t i = 2; i < call->count; i++)
+        if ((command = okv_resp_command_find(&call->args[i])))
             tell_command(&call->reply, command);
         else
             okv_resp_null_array(&call->reply);
-    }
     return 0;
 }
 
@@ -458,15 +462,15 @@ static void tell_docs(const struct okv_resp_reply *to, const struct okv_resp_com
     okv_resp_text(to, command->group);
 }
 
-static int command_docs(struct okv_resp_call *call)
+int okv_resp_run_command_docs(struct okv_resp_call *call)
 {
     const struct okv_resp_command *command;
-    unsigned count = 0;
+    unsigned index = 0, count = 0;
 
     for (uint32_t i = 2; i < call->count; i++)
         count += okv_resp_command_find(&call->args[i]) != NULL;
     okv_resp_map(&call->reply, call->count == 2 ? count_commands() : count);
-    for (unsigned i = 0; call->count == 2 && (command = okv_resp_command_at(i)); i++)
+    while (call->count == 2 && (command = next_command(&index)))
         tell_docs(&call->reply, command);
     for (uint32_t i = 2; i < call->count; i++)
         if ((command = okv_resp_command_find(&call->args[i])))
@@ -474,9 +478,9 @@ static int command_docs(struct okv_resp_call *call)
     return 0;
 }
 
-static int command_getkeys(struct okv_resp_call *call)
+int okv_resp_run_command_getkeys(struct okv_resp_call *call)
 {
-    const struct okv_resp_command *command = okv_resp_command_find(&call->args[2]);
+    const struct okv_resp_command *command = okv_resp_command_of(&call->args[2], call->count - 2);
     int count = (int)call->count - 2;
 
     if (!command || !command->first_key) {
@@ -492,22 +496,5 @@ static int command_getkeys(struct okv_resp_call *call)
     okv_resp_array(&call->reply, (size_t)((last - command->first_key) / command->key_step + 1));
     for (int i = command->first_key; i <= last; i += command->key_step)
         okv_resp_bulk(&call->reply, call->args[i + 2].text, call->args[i + 2].length);
-    return 0;
-}
-
-int okv_resp_run_command(struct okv_resp_call *call)
-{
-    if (call->count == 1)
-        return command_all(call);
-    if (okv_resp_is(&call->args[1], "COUNT") && call->count == 2)
-        okv_resp_integer(&call->reply, count_commands());
-    else if (okv_resp_is(&call->args[1], "INFO"))
-        return command_info(call);
-    else if (okv_resp_is(&call->args[1], "DOCS"))
-        return command_docs(call);
-    else if (okv_resp_is(&call->args[1], "GETKEYS") && call->count > 2)
-        return command_getkeys(call);
-    else
-        return unknown_subcommand(call);
     return 0;
 }

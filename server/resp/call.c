@@ -32,9 +32,12 @@ static bool may_run(const struct okv_resp_call *call)
 
 static void refuse_right(struct okv_resp_call *call)
 {
+    char name[32];
+
+    okv_resp_command_text(call->command, name, sizeof name);
     okv_resp_error(&call->reply,
                    "NOPERM this user has no permissions to run the '%s' command in database %s",
-                   call->command->name, call->executor->database->config->name);
+                   name, call->executor->database->config->name);
 }
 
 /* ---- what is wrong with it ---- */
@@ -68,6 +71,16 @@ static void refuse_count(struct okv_resp_call *call)
     okv_resp_error(&call->reply, "ERR wrong number of arguments for '%s' command", name);
 }
 
+int okv_resp_refuse_part(struct okv_resp_call *call)
+{
+    const struct okv_resp_arg *part = &call->args[1];
+
+    okv_resp_error(&call->reply, "ERR unknown subcommand '%.*s' of %s",
+                   (int)(part->length < 64 ? part->length : 64), (const char *)part->text,
+                   call->command->name);
+    return 0;
+}
+
 /* Replies with an error and returns false if the command may not run at all. */
 static bool check(struct okv_resp_call *call)
 {
@@ -81,6 +94,8 @@ static bool check(struct okv_resp_call *call)
         refuse_unknown(call);
     else if (!has_its_arguments(call))
         refuse_count(call);
+    else if (!call->command->run)
+        okv_resp_refuse_part(call);
     else if (okv_resp_transaction_is_open(client) && !may_run(call))
         refuse_right(call);
     else if (okv_resp_transaction_is_open(client) && call->command->flags & OKV_RESP_NO_MULTI)
@@ -172,26 +187,45 @@ static int run(struct okv_resp_call *call)
     return rc;
 }
 
+/* Takes back the reply of a client that wants none. */
+static void leave_out(struct okv_resp_client *client, size_t before)
+{
+    if (client->replies == OKV_RESP_REPLIES_ALL)
+        return;
+    client->out.used = before;
+    if (client->replies == OKV_RESP_REPLIES_NOT_THIS)
+        client->replies = OKV_RESP_REPLIES_NOT_NEXT;
+    else if (client->replies == OKV_RESP_REPLIES_NOT_NEXT)
+        client->replies = OKV_RESP_REPLIES_ALL;
+}
+
 int okv_resp_call(struct okv_resp_client *client, const struct okv_resp_arg *args, uint32_t count)
 {
+    size_t before = client->out.used;
+
     struct okv_resp_call call = {
         .client = client,
-        .command = okv_resp_command_find(&args[0]),
+        .command = okv_resp_command_of(args, count),
         .args = args,
         .count = count,
         .reply = {&client->out, client->protocol},
         .executor = &client->resp->executors[client->database],
-        .may_have_tail = true,
+        .may_have_tail = client->replies == OKV_RESP_REPLIES_ALL,
     };
+    int rc = 0;
 
-    if (!check(&call))
-        return 0;
-    if (client->intake && client->intake->failure)
-        return okv_resp_refuse(&call, client->intake->failure);
-    atomic_store_explicit(&client->command, call.command->name, memory_order_relaxed);
-    if (okv_resp_transaction_is_open(client) && !(call.command->flags & OKV_RESP_AT_ONCE)) {
-        okv_resp_transaction_queue(&call);
-        return 0;
+    bool may = check(&call);
+    if (may && client->intake && client->intake->failure) {
+        okv_resp_refuse(&call, client->intake->failure);
+        may = false;
     }
-    return run(&call);
+    if (may)
+        atomic_store_explicit(&client->command, call.command->name, memory_order_relaxed);
+    if (may && okv_resp_transaction_is_open(client) && !(call.command->flags & OKV_RESP_AT_ONCE))
+        okv_resp_transaction_queue(&call);
+    else if (may)
+        rc = run(&call);
+    if (rc == 0)
+        leave_out(client, before);
+    return rc;
 }

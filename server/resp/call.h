@@ -35,6 +35,9 @@ int okv_resp_execute(struct okv_resp_call *call);
 int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
                      int (*run)(struct okv_resp_call *call));
 
+/* Replies that the command has no such subcommand. Returns 0. */
+int okv_resp_refuse_part(struct okv_resp_call *call);
+
 /* Whether the client's user has this right, of enum okv_right, in its database. */
 bool okv_resp_may(const struct okv_resp_client *client, unsigned database, unsigned right);
 

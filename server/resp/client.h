@@ -24,6 +24,14 @@
 struct okv_resp;
 struct okv_resp_transaction;
 
+/* Which replies a client gets: CLIENT REPLY. */
+enum okv_resp_replies {
+    OKV_RESP_REPLIES_ALL,
+    OKV_RESP_REPLIES_NONE,
+    OKV_RESP_REPLIES_NOT_THIS, /* nor the next */
+    OKV_RESP_REPLIES_NOT_NEXT,
+};
+
 /* Bytes of replies that wait for a client: it gets no more before it reads them. */
 #define OKV_RESP_UNSENT_MAX (1u << 20)
 /* Bytes of requests that are read meanwhile; and of all that clients have in buffers, above which
@@ -46,6 +54,7 @@ struct okv_resp_client {
     bool is_ending;    /* the connection ends when all replies have left */
     bool has_place;    /* `place` is valid */
     bool is_known;     /* the server serves everybody, or it said who it is */
+    enum okv_resp_replies replies;
     uint8_t rights[OKV_DATABASES_MAX]; /* of its user, of enum okv_right */
 
     struct okv_resp_parser parser;
@@ -67,12 +76,15 @@ struct okv_resp_client {
         bool is_under_way, is_empty;
     } flush;
 
+    uint64_t moved; /* of a MOVE that waits for the log of the other database: the version; or 0 */
+
     /* Others read them with the door's lock, and the worker writes them with it. */
     unsigned database; /* index */
     char user[OKV_NAME_SIZE];
     uint8_t fingerprint[OKV_FINGERPRINT_SIZE]; /* of the user's key */
     char peer[64];                             /* its address, for people */
     char address[64];                          /* the same without its port: what limits are for */
+    char local[64];                            /* the server's end, for people */
     char name[OKV_RESP_NAME_MAX];
 
     uint64_t created_ns;
@@ -80,7 +92,11 @@ struct okv_resp_client {
     atomic_uint_fast64_t active_ns; /* of its last request */
     atomic_uint_fast64_t requests;
     const char *_Atomic command; /* its last one; static */
-    atomic_bool is_unwanted;     /* CLIENT KILL: its worker ends it */
+    /* For CLIENT LIST, as of its last turn: bytes that wait to be served and to be read by it, and
+     * commands behind MULTI (-1: there was none) with their bytes. */
+    atomic_uint_fast64_t unserved, unsent, queued_bytes;
+    atomic_int queued;
+    atomic_bool is_unwanted; /* CLIENT KILL: its worker ends it */
     TAILQ_ENTRY(okv_resp_client) in_all, in_ready, in_holding;
     TAILQ_ENTRY(okv_resp_client) in_door; /* with the door's lock; before that of an inbox */
 };

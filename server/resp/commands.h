@@ -20,8 +20,8 @@ enum okv_resp_flag {
 typedef int okv_resp_function(struct okv_resp_call *call);
 
 struct okv_resp_command {
-    const char *name; /* in capitals */
-    okv_resp_function *run;
+    const char *name;                  /* in capitals; CLIENT|ID is the command CLIENT ID */
+    okv_resp_function *run;            /* NULL: it has subcommands, and is none without */
     int arity;                         /* with the name; negative: at least so many */
     unsigned flags;                    /* of enum okv_resp_flag */
     int first_key, last_key, key_step; /* as COMMAND has them; 0: no keys */
@@ -29,8 +29,12 @@ struct okv_resp_command {
     const char *group, *summary; /* as COMMAND DOCS has them */
 };
 
+/* That of a request; NULL. With a subcommand that it does not have it is the command itself. */
+const struct okv_resp_command *okv_resp_command_of(const struct okv_resp_arg *args, uint32_t count);
 /* In any case of letters; NULL. */
 const struct okv_resp_command *okv_resp_command_find(const struct okv_resp_arg *name);
+/* Whether it is a subcommand. */
+bool okv_resp_command_is_part(const struct okv_resp_command *command);
 /* Its name in small letters. */
 void okv_resp_command_text(const struct okv_resp_command *command, char *out, size_t size);
 /* The one at an index; NULL behind the last. */
@@ -39,9 +43,20 @@ const struct okv_resp_command *okv_resp_command_at(unsigned index);
 #define OKV_RESP_FUNCTION_LIST(X) \
     X(append)                     \
     X(auth)                       \
-    X(client)                     \
+    X(client_getname)             \
+    X(client_id)                  \
+    X(client_info)                \
+    X(client_kill)                \
+    X(client_list)                \
+    X(client_reply)               \
+    X(client_setname)             \
     X(command)                    \
-    X(config)                     \
+    X(command_count)              \
+    X(command_docs)               \
+    X(command_getkeys)            \
+    X(command_info)               \
+    X(config_get)                 \
+    X(config_set)                 \
     X(copy)                       \
     X(dbsize)                     \
     X(decr)                       \
@@ -49,6 +64,7 @@ const struct okv_resp_command *okv_resp_command_at(unsigned index);
     X(del)                        \
     X(discard)                    \
     X(echo)                       \
+    X(empty_list)                 \
     X(exec)                       \
     X(exists)                     \
     X(expire)                     \
@@ -57,6 +73,7 @@ const struct okv_resp_command *okv_resp_command_at(unsigned index);
     X(flushall)                   \
     X(flushdb)                    \
     X(get)                        \
+    X(getbit)                     \
     X(getdel)                     \
     X(getex)                      \
     X(getrange)                   \
@@ -67,13 +84,15 @@ const struct okv_resp_command *okv_resp_command_at(unsigned index);
     X(incrbyfloat)                \
     X(info)                       \
     X(keys)                       \
-    X(latency)                    \
-    X(memory)                     \
+    X(memory_usage)               \
     X(mget)                       \
+    X(move)                       \
     X(mset)                       \
     X(msetnx)                     \
     X(multi)                      \
-    X(object)                     \
+    X(nothing)                    \
+    X(object_encoding)            \
+    X(object_refcount)            \
     X(persist)                    \
     X(pexpire)                    \
     X(pexpireat)                  \
@@ -90,16 +109,17 @@ const struct okv_resp_command *okv_resp_command_at(unsigned index);
     X(scan)                       \
     X(select)                     \
     X(set)                        \
+    X(setbit)                     \
     X(setex)                      \
     X(setnx)                      \
     X(setrange)                   \
-    X(slowlog)                    \
     X(strlen)                     \
     X(time)                       \
     X(ttl)                        \
     X(type)                       \
     X(unwatch)                    \
-    X(watch)
+    X(watch)                      \
+    X(zero)
 
 #define OKV_RESP_DECLARE(name) okv_resp_function okv_resp_run_##name;
 OKV_RESP_FUNCTION_LIST(OKV_RESP_DECLARE)

@@ -179,15 +179,21 @@ static void watch_peer(const struct okv_server *server, int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
 }
 
-static void name_peer(struct okv_resp_client *client, const struct sockaddr_storage *address,
+static void name_ends(struct okv_resp_client *client, const struct sockaddr_storage *address,
                       const struct okv_resp_listener *listener)
 {
+    struct sockaddr_storage local = {.ss_family = AF_UNSPEC};
+    socklen_t length = sizeof local;
+
     if (listener->path) {
         snprintf(client->peer, sizeof client->peer, "%.60s:0", listener->path);
+        snprintf(client->local, sizeof client->local, "%.60s:0", listener->path);
         snprintf(client->address, sizeof client->address, "unix");
         return;
     }
+    getsockname(client->stream.fd, (struct sockaddr *)&local, &length);
     okv_address_text((const struct sockaddr *)address, client->peer, sizeof client->peer);
+    okv_address_text((const struct sockaddr *)&local, client->local, sizeof client->local);
     okv_host_text((const struct sockaddr *)address, client->address, sizeof client->address);
 }
 
@@ -212,7 +218,8 @@ static int let_in(struct okv_server *server, unsigned listener, int fd,
 
     if (!client)
         return OKV_REJECT_RESOURCES;
-    name_peer(client, address, from);
+    client->stream.fd = fd;
+    name_ends(client, address, from);
     const struct okv_admission_client who = {.user = "", .address = client->address};
     int reason = atomic_load(&server->stopping)
                      ? OKV_REJECT_STOPPING

@@ -2,6 +2,7 @@
 #include "server/resp/commands.h"
 #include "server/resp/items.h"
 #include "server/resp/options.h"
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 
 /* ---- EXPIRE and its like ---- */
@@ -151,7 +152,7 @@ static int tell_expiry(struct okv_resp_call *call, enum okv_resp_unit unit, bool
         okv_resp_integer(&call->reply, NO_EXPIRY);
         return 0;
     }
-    int64_t ms = okv_resp_wall_of(call, expiry_ms) - (is_moment ? 0 : okv_resp_wall_now(call));
+    int64_t ms = okv_resp_wall_of(call, expiry_ms) - (is_moment ? 0 : (int64_t)okv_clock_wall_ms());
     ms = ms < 0 ? 0 : ms;
     okv_resp_integer(&call->reply, unit == OKV_RESP_S ? (ms + 500) / 1000 : ms);
     return 0;

@@ -142,11 +142,6 @@ int64_t okv_resp_wall_of(const struct okv_resp_call *call, uint64_t expiry_ms)
     return okv_resp_door_wall_ms(call->client->resp->server) + (int64_t)expiry_ms - CURRENT_MS;
 }
 
-int64_t okv_resp_wall_now(const struct okv_resp_call *call)
-{
-    return okv_resp_wall_of(call, okv_resp_now_ms(call) + CURRENT_MS);
-}
-
 uint64_t okv_resp_expiry_of(const struct okv_resp_call *call, int64_t wall_ms)
 {
     int64_t expiry_ms = wall_ms - okv_resp_door_wall_ms(call->client->resp->server) + CURRENT_MS;

@@ -29,7 +29,6 @@ uint64_t okv_resp_now_ms(const struct okv_resp_call *call);
  */
 uint64_t okv_resp_expiry_of(const struct okv_resp_call *call, int64_t wall_ms);
 int64_t okv_resp_wall_of(const struct okv_resp_call *call, uint64_t expiry_ms);
-int64_t okv_resp_wall_now(const struct okv_resp_call *call);
 /* The latest moment that an item can expire at. */
 #define OKV_RESP_EXPIRY_MAX ((INT64_C(1) << 47) - 1)
 

@@ -226,3 +226,73 @@ int okv_resp_run_copy(struct okv_resp_call *call)
     okv_resp_buffer_fini(&copying.taken.value);
     return rc;
 }
+
+/* ---- MOVE ---- */
+
+static int remove_moved(struct okv_resp_call *call)
+{
+    struct taken taken = {.version = call->client->moved};
+    int rc = okv_resp_modify(call, &call->args[1], remove_version, &taken, NULL);
+
+    if (rc)
+        return okv_resp_refuse(call, rc);
+    okv_resp_integer(&call->reply, 1);
+    return 0;
+}
+
+static int give_moved(struct okv_resp_call *call)
+{
+    struct copying *copying = call->user;
+    int rc = okv_resp_modify(call, &call->args[1], give, &copying->given, NULL);
+
+    if (rc == 0 && !copying->given.was_there)
+        call->client->moved = copying->taken.version;
+    return rc;
+}
+
+/* The other database has the item before this one loses it, with logs on the disk: a command waits
+ * for one log at a time, so it runs once for each. */
+static int move_item(struct okv_resp_call *call, struct copying *copying)
+{
+    struct okv_resp_client *client = call->client;
+    int rc = 0;
+
+    if (client->batch)
+        return OKV_EAGAIN;
+    if (!client->moved) {
+        rc = okv_resp_look(call, &call->args[1], take, &copying->taken);
+        if (rc == 0)
+            rc = okv_resp_in_gate(call, copying->database, give_moved);
+    }
+    if (rc == 0 && client->moved && client->batch)
+        return OKV_EAGAIN;
+    if (rc == 0 && client->moved)
+        rc = okv_resp_in_gate(call, client->database, remove_moved);
+    else if (rc == 0 || rc == OKV_ENOTFOUND || rc == OKV_EKEYSIZE)
+        okv_resp_integer(&call->reply, 0);
+    else
+        return okv_resp_refuse(call, rc);
+    if (rc == 0)
+        client->moved = 0;
+    return rc == OKV_EAGAIN ? rc : 0;
+}
+
+int okv_resp_run_move(struct okv_resp_call *call)
+{
+    struct copying copying = {.given.if_absent = true};
+    int database = okv_resp_database_of(call, &call->args[2]);
+
+    copying.given.taken = &copying.taken;
+    copying.database = (unsigned)database;
+    if (database < 0)
+        okv_resp_error(&call->reply, "ERR value is not an integer or out of range");
+    else if (copying.database == call->client->database)
+        okv_resp_error(&call->reply, "ERR source and destination objects are the same");
+    else if (!okv_resp_may(call->client, copying.database, OKV_RIGHT_WRITE))
+        okv_resp_error(&call->reply, "NOPERM this user has no permissions in this database");
+    else
+        call->user = &copying;
+    int rc = call->user ? move_item(call, &copying) : 0;
+    okv_resp_buffer_fini(&copying.taken.value);
+    return rc;
+}

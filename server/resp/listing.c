@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/resp/call.h"
@@ -10,7 +11,13 @@
 #include "server/resp/resp.h"
 #include "shared/base/clock.h"
 
-#define LINE_MAX_TEXT 512
+#define LINE_MAX_TEXT 1024 /* more than names, addresses and numbers can have */
+
+/* What CLIENT LIST calls it. */
+static const char *user_of(const struct okv_resp_client *client)
+{
+    return client->user[0] ? client->user : OKV_RESP_USER_DEFAULT;
+}
 
 static bool is_text(const struct okv_resp_arg *arg, const char *text)
 {
@@ -27,8 +34,9 @@ unsigned okv_resp_clients_kill(const struct okv_resp_client *by,
     pthread_mutex_lock(&door->lock);
     TAILQ_FOREACH(client, &door->clients, in_door)
     {
-        if ((choice->id && (uint64_t)choice->id != client->id) || client->id == choice->skips ||
-            !is_text(choice->peer, client->peer) || !is_text(choice->user, client->user))
+        if (choice->is_none || (choice->id && (uint64_t)choice->id != client->id) ||
+            client->id == choice->skips || !is_text(choice->peer, client->peer) ||
+            !is_text(choice->local, client->local) || !is_text(choice->user, user_of(client)))
             continue;
         okv_resp_unwant(client);
         count++;
@@ -46,26 +54,48 @@ static void lower(const char *text, char *out, size_t size)
     out[i] = '\0';
 }
 
-static void add_line(const struct okv_resp_client *client, uint64_t now_ns,
+/* What okv has nothing for is 0. */
+static void add_line(const struct okv_resp_client *client, uint64_t unserved, uint64_t now_ns,
                      struct okv_resp_buffer *out)
 {
     const char *command = atomic_load_explicit(&client->command, memory_order_relaxed);
     uint64_t active_ns = atomic_load_explicit(&client->active_ns, memory_order_relaxed);
+    uint64_t unsent = atomic_load_explicit(&client->unsent, memory_order_relaxed);
+    uint64_t queued_bytes = atomic_load_explicit(&client->queued_bytes, memory_order_relaxed);
+    int queued = atomic_load_explicit(&client->queued, memory_order_relaxed);
     uint64_t idle_ns = now_ns > active_ns ? now_ns - active_ns : 0;
     char line[LINE_MAX_TEXT], name[32];
 
     lower(command ? command : "NULL", name, sizeof name);
-    int length = snprintf(line, sizeof line,
-                          "id=%" PRIu64 " addr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64
-                          " flags=N db=%u sub=0 psub=0 cmd=%s user=%s resp=%u\n",
-                          client->id, client->peer, client->stream.fd, client->name,
-                          (now_ns - client->created_ns) / 1000000000u, idle_ns / 1000000000u,
-                          client->database, name, client->user[0] ? client->user : "default",
-                          client->protocol);
+    int length = snprintf(
+        line, sizeof line,
+        "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64
+        " flags=%s db=%u sub=0 psub=0 ssub=0 multi=%d qbuf=%" PRIu64
+        " qbuf-free=0 argv-mem=0 multi-mem=%" PRIu64 " rbs=0 rbp=0 obl=0 oll=0 omem=%" PRIu64
+        " tot-mem=%" PRIu64 " events=%s cmd=%s user=%s redir=-1 resp=%u\n",
+        client->id, client->peer, client->local, client->stream.fd, client->name,
+        (now_ns - client->created_ns) / 1000000000u, idle_ns / 1000000000u, queued < 0 ? "N" : "x",
+        client->database, queued, unserved, queued_bytes, unsent, unserved + queued_bytes + unsent,
+        unsent ? "rw" : "r", name, user_of(client), client->protocol);
     okv_resp_buffer_add(out, line, (size_t)length);
 }
 
-void okv_resp_clients_list(const struct okv_resp_client *by, const struct okv_resp_client *only,
+int okv_resp_compare_ids(const void *a, const void *b)
+{
+    const int64_t *one = a, *other = b;
+
+    return (*one > *other) - (*one < *other);
+}
+
+static bool is_listed(const struct okv_resp_client *client, const struct okv_resp_selection *which)
+{
+    const int64_t id = (int64_t)client->id;
+
+    return which->count == 0 ||
+           bsearch(&id, which->ids, which->count, sizeof id, okv_resp_compare_ids);
+}
+
+void okv_resp_clients_list(const struct okv_resp_client *by, const struct okv_resp_selection *which,
                            struct okv_resp_buffer *out)
 {
     struct okv_resp_door *door = &by->resp->server->resp_door;
@@ -75,7 +105,12 @@ void okv_resp_clients_list(const struct okv_resp_client *by, const struct okv_re
 
     pthread_mutex_lock(&door->lock);
     TAILQ_FOREACH(client, &door->clients, in_door)
-    if (only ? client == only : sees_all || strcmp(client->user, by->user) == 0)
-        add_line(client, now_ns, out);
+    {
+        uint64_t unserved = client == by
+                                ? by->in.used - by->at
+                                : atomic_load_explicit(&client->unserved, memory_order_relaxed);
+        if (is_listed(client, which) && (sees_all || strcmp(client->user, by->user) == 0))
+            add_line(client, unserved, now_ns, out);
+    }
     pthread_mutex_unlock(&door->lock);
 }

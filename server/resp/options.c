@@ -9,6 +9,7 @@
 
 #include "server/resp/commands.h"
 #include "server/resp/items.h"
+#include "shared/base/clock.h"
 
 /* Characters of a number that Redis takes as a float. */
 #define FLOAT_MAX_TEXT 256
@@ -94,11 +95,10 @@ bool okv_resp_need_time(struct okv_resp_call *call, uint32_t index, enum okv_res
         return refuse_time(call);
     if (unit == OKV_RESP_S && __builtin_mul_overflow(number, 1000, &number))
         return refuse_time(call);
-    if (!is_moment && __builtin_add_overflow(number, okv_resp_wall_now(call), &number))
+    if (!is_moment && __builtin_add_overflow(number, (int64_t)okv_clock_wall_ms(), &number))
         return refuse_time(call);
-    if (number > OKV_RESP_EXPIRY_MAX)
-        return refuse_time(call);
-    *wall_ms = number < 0 ? 0 : number; /* as past, and in range of what is added */
+    /* What is before 1970 is past, too, and sums stay in range. */
+    *wall_ms = number < 0 ? 0 : number > OKV_RESP_EXPIRY_MAX ? OKV_RESP_EXPIRY_MAX : number;
     return true;
 }
 

@@ -16,9 +16,9 @@ bool okv_resp_float_of(const uint8_t *text, size_t length, long double *number);
 bool okv_resp_need_integer(struct okv_resp_call *call, uint32_t index, int64_t *number);
 
 enum okv_resp_unit { OKV_RESP_S, OKV_RESP_MS };
-/* Reads a moment, or an interval from now, to the moment on the wall's clock, in ms. Replies with
- * an error if there is no such moment. With `must_be_positive` also if the number is not above 0.
- */
+/* Reads a moment, or an interval from now, to the moment on the wall's clock, in ms; the latest
+ * that an item can expire at if it is later. Replies with an error if it does not fit 64 bits, and
+ * with `must_be_positive` if the number is not above 0. */
 bool okv_resp_need_time(struct okv_resp_call *call, uint32_t index, enum okv_resp_unit unit,
                         bool is_moment, bool must_be_positive, int64_t *wall_ms);
 
@@ -29,6 +29,9 @@ int okv_resp_read_expiry(struct okv_resp_call *call, uint32_t *index, int64_t *w
 /* A database is named, or has the number that it has among the options of the server. -1: there is
  * none. */
 int okv_resp_database_of(const struct okv_resp_call *call, const struct okv_resp_arg *arg);
+
+/* Names the client. Replies with an error if it is no name. */
+bool okv_resp_set_name(struct okv_resp_call *call, const struct okv_resp_arg *name);
 
 int okv_resp_syntax_error(struct okv_resp_call *call);
 

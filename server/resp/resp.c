@@ -429,7 +429,9 @@ static unsigned take_turn(struct okv_resp_client *client, bool reads)
         atomic_fetch_add_explicit(&client->requests, served, memory_order_relaxed);
         atomic_store_explicit(&client->active_ns, okv_clock_ns(), memory_order_relaxed);
     }
+    atomic_store_explicit(&client->unserved, client->in.used - client->at, memory_order_relaxed);
     is_there = is_there && flush(client);
+    atomic_store_explicit(&client->unsent, client->out.used - client->sent, memory_order_relaxed);
     unready(client);
     if ((client->has_more && takes_replies(client)) ||
         (client->stream.has_unread && may_read(client)))
@@ -485,6 +487,7 @@ static void greet(struct okv_resp_client *client)
     client->events = EPOLLIN;
     client->created_ns = client->moved_ns = okv_clock_ns();
     atomic_store(&client->active_ns, client->created_ns);
+    atomic_store(&client->queued, -1);
     TAILQ_INSERT_TAIL(&resp->all, client, in_all);
     pthread_mutex_lock(&resp->server->resp_door.lock);
     TAILQ_INSERT_TAIL(&resp->server->resp_door.clients, client, in_door);

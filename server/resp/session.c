@@ -36,16 +36,6 @@ int okv_resp_run_quit(struct okv_resp_call *call)
 
 /* ---- AUTH and HELLO ---- */
 
-#define USER_OF_PASSWORDS "default" /* whom AUTH with a password alone means */
-
-static void set_text(struct okv_resp_client *client, char *to, size_t size,
-                     const struct okv_resp_arg *text)
-{
-    pthread_mutex_lock(&client->resp->server->resp_door.lock);
-    snprintf(to, size, "%.*s", (int)text->length, (const char *)text->text);
-    pthread_mutex_unlock(&client->resp->server->resp_door.lock);
-}
-
 /* Replies with an error unless user and password belong together. */
 static bool log_in(struct okv_resp_call *call, const struct okv_resp_arg *user,
                    const struct okv_resp_arg *password)
@@ -53,7 +43,7 @@ static bool log_in(struct okv_resp_call *call, const struct okv_resp_arg *user,
     struct okv_server *server = call->client->resp->server;
     struct okv_resp_login login = {0};
 
-    if (!server->config.users && okv_resp_is(user, USER_OF_PASSWORDS))
+    if (!server->config.users && okv_resp_is(user, OKV_RESP_USER_DEFAULT))
         return true;
     if (server->config.users && user->length < sizeof login.user) {
         memcpy(login.user, user->text, user->length);
@@ -70,8 +60,8 @@ static bool log_in(struct okv_resp_call *call, const struct okv_resp_arg *user,
 
 int okv_resp_run_auth(struct okv_resp_call *call)
 {
-    static const struct okv_resp_arg usual = {(const uint8_t *)USER_OF_PASSWORDS,
-                                              sizeof USER_OF_PASSWORDS - 1};
+    static const struct okv_resp_arg usual = {(const uint8_t *)OKV_RESP_USER_DEFAULT,
+                                              sizeof OKV_RESP_USER_DEFAULT - 1};
     bool has_user = call->count == 3;
 
     if (call->count > 3)
@@ -83,30 +73,6 @@ int okv_resp_run_auth(struct okv_resp_call *call)
     else if (log_in(call, has_user ? &call->args[1] : &usual, &call->args[call->count - 1]))
         okv_resp_simple(&call->reply, "OK");
     return 0;
-}
-
-static bool is_name(const struct okv_resp_arg *name)
-{
-    for (uint32_t i = 0; i < name->length; i++)
-        if (name->text[i] < '!' || name->text[i] > '~')
-            return false;
-    return true;
-}
-
-/* Replies with an error if it is no name. */
-static bool set_name(struct okv_resp_call *call, const struct okv_resp_arg *name)
-{
-    if (name->length < OKV_RESP_NAME_MAX && is_name(name)) {
-        set_text(call->client, call->client->name, sizeof call->client->name, name);
-        return true;
-    }
-    if (is_name(name))
-        okv_resp_error(&call->reply, "ERR a client's name has at most %u characters",
-                       OKV_RESP_NAME_MAX - 1);
-    else
-        okv_resp_error(&call->reply, "ERR Client names cannot contain spaces, newlines or special "
-                                     "characters.");
-    return false;
 }
 
 static void use_protocol(struct okv_resp_call *call, unsigned protocol)
@@ -175,7 +141,7 @@ int okv_resp_run_hello(struct okv_resp_call *call)
                        "time");
         return 0;
     }
-    if (name && !set_name(call, name))
+    if (name && !okv_resp_set_name(call, name))
         return 0;
     use_protocol(call, (unsigned)protocol);
     welcome(call);
@@ -226,108 +192,14 @@ int okv_resp_run_select(struct okv_resp_call *call)
 int okv_resp_run_reset(struct okv_resp_call *call)
 {
     struct okv_resp_client *client = call->client;
-    const struct okv_resp_arg none = {(const uint8_t *)"", 0};
 
     okv_resp_transaction_drop(client);
+    client->replies = OKV_RESP_REPLIES_ALL;
     use_protocol(call, 2);
     use_database(client, 0);
-    set_text(client, client->name, sizeof client->name, &none);
+    okv_resp_name_client(client, "", 0);
     if (client->resp->server->config.users)
         okv_resp_log_out(client);
     okv_resp_simple(&call->reply, "RESET");
-    return 0;
-}
-
-/* ---- CLIENT ---- */
-
-static int client_kill(struct okv_resp_call *call)
-{
-    struct okv_resp_choice choice = {.skips = call->client->id};
-    bool is_old_form = call->count == 3;
-
-    if (!okv_resp_may(call->client, call->client->database, OKV_RIGHT_ADMIN)) {
-        okv_resp_error(&call->reply,
-                       "NOPERM this user has no permissions to run the 'client|kill' command");
-        return 0;
-    }
-    if (is_old_form) {
-        choice.peer = &call->args[2];
-        choice.skips = 0;
-    }
-    for (uint32_t i = 2; i < call->count && !is_old_form; i += 2) {
-        const struct okv_resp_arg *option = &call->args[i], *value = &call->args[i + 1];
-        if (i + 1 == call->count)
-            return okv_resp_syntax_error(call);
-        if (okv_resp_is(option, "ID")) {
-            if (!okv_resp_integer_of(value, &choice.id) || choice.id < 1) {
-                okv_resp_error(&call->reply, "ERR client-id should be greater than 0");
-                return 0;
-            }
-        } else if (okv_resp_is(option, "ADDR")) {
-            choice.peer = value;
-        } else if (okv_resp_is(option, "USER")) {
-            choice.user = value;
-        } else if (okv_resp_is(option, "SKIPME") && okv_resp_is(value, "no")) {
-            choice.skips = 0;
-        } else if (!okv_resp_is(option, "SKIPME") || !okv_resp_is(value, "yes")) {
-            return okv_resp_syntax_error(call);
-        }
-    }
-    unsigned killed = okv_resp_clients_kill(call->client, &choice);
-    if (!is_old_form)
-        okv_resp_integer(&call->reply, killed);
-    else if (killed)
-        okv_resp_simple(&call->reply, "OK");
-    else
-        okv_resp_error(&call->reply, "ERR No such client");
-    return 0;
-}
-
-static int client_list(struct okv_resp_call *call, const struct okv_resp_client *only)
-{
-    struct okv_resp_buffer text = {.used = 0};
-
-    okv_resp_clients_list(call->client, only, &text);
-    okv_resp_verbatim(&call->reply, text.used ? (const char *)text.bytes : "", text.used);
-    okv_resp_buffer_fini(&text);
-    return 0;
-}
-
-static int client_getname(struct okv_resp_call *call)
-{
-    if (call->client->name[0])
-        okv_resp_text(&call->reply, call->client->name);
-    else
-        okv_resp_null(&call->reply);
-    return 0;
-}
-
-int okv_resp_run_client(struct okv_resp_call *call)
-{
-    const struct okv_resp_arg *what = &call->args[1];
-    bool is_done = false;
-
-    if (okv_resp_is(what, "ID") && call->count == 2)
-        okv_resp_integer(&call->reply, (int64_t)call->client->id);
-    else if (okv_resp_is(what, "INFO") && call->count == 2)
-        return client_list(call, call->client);
-    else if (okv_resp_is(what, "LIST"))
-        return client_list(call, NULL);
-    else if (okv_resp_is(what, "GETNAME") && call->count == 2)
-        return client_getname(call);
-    else if (okv_resp_is(what, "KILL") && call->count > 2)
-        return client_kill(call);
-    else if (okv_resp_is(what, "SETNAME") && call->count == 3)
-        is_done = set_name(call, &call->args[2]);
-    else if ((okv_resp_is(what, "SETINFO") && call->count == 4) ||
-             ((okv_resp_is(what, "NO-EVICT") || okv_resp_is(what, "NO-TOUCH")) && call->count == 3))
-        is_done = true; /* there is nothing that it would change */
-    else
-        okv_resp_error(&call->reply,
-                       "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try CLIENT "
-                       "HELP.",
-                       (int)(what->length < 64 ? what->length : 64), (const char *)what->text);
-    if (is_done)
-        okv_resp_simple(&call->reply, "OK");
     return 0;
 }

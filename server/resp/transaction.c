@@ -49,6 +49,17 @@ void okv_resp_transaction_spoil(struct okv_resp_client *client)
         client->transaction->is_spoiled = true;
 }
 
+static void tell_size(struct okv_resp_client *client)
+{
+    const struct okv_resp_transaction *transaction = client->transaction;
+    bool is_open = okv_resp_transaction_is_open(client);
+
+    atomic_store_explicit(&client->queued, is_open ? (int)transaction->count : -1,
+                          memory_order_relaxed);
+    atomic_store_explicit(&client->queued_bytes, is_open ? transaction->bytes : 0,
+                          memory_order_relaxed);
+}
+
 static void forget_watches(struct okv_resp_transaction *transaction)
 {
     while (transaction->watch_count > 0)
@@ -68,6 +79,7 @@ void okv_resp_transaction_drop(struct okv_resp_client *client)
     free(transaction->watches);
     free(transaction);
     client->transaction = NULL;
+    tell_size(client);
 }
 
 /* Makes room for one more pointer. */
@@ -126,6 +138,7 @@ void okv_resp_transaction_queue(struct okv_resp_call *call)
     }
     transaction->queue[transaction->count++] = queued;
     transaction->bytes += bytes;
+    tell_size(call->client);
     okv_resp_simple(&call->reply, "QUEUED");
 }
 
@@ -139,6 +152,7 @@ int okv_resp_run_multi(struct okv_resp_call *call)
         okv_resp_error(&call->reply, "ERR MULTI calls can not be nested");
     } else {
         transaction->is_open = true;
+        tell_size(call->client);
         okv_resp_simple(&call->reply, "OK");
     }
     return 0;
@@ -205,6 +219,10 @@ int okv_resp_run_watch(struct okv_resp_call *call)
     struct okv_resp_transaction *transaction = transaction_of(call->client);
     int rc = transaction ? 0 : OKV_ENOMEM;
 
+    if (okv_resp_transaction_is_open(call->client)) {
+        okv_resp_error(&call->reply, "ERR WATCH inside MULTI is not allowed");
+        return 0;
+    }
     for (uint32_t i = 1; i < call->count && rc == 0; i++)
         rc = watch(call, transaction, &call->args[i]);
     if (rc)

@@ -140,6 +140,10 @@ int okv_resp_run_scan(struct okv_resp_call *call)
 
 /* ---- RANDOMKEY ---- */
 
+/* Of so many keys that follow each other one is picked: the first alone would come as often as the
+ * buckets in front of it are empty. */
+#define CANDIDATES 16u
+
 struct pick {
     uint64_t random;
     uint32_t met;
@@ -147,7 +151,7 @@ struct pick {
     uint8_t key[OKV_KEY_MAX];
 };
 
-/* Each key of a bucket with the same probability. */
+/* Each key that is met with the same probability. */
 static void pick_key(void *user, const void *key, uint32_t key_length,
                      const struct okv_store_now *now)
 {
@@ -161,26 +165,31 @@ static void pick_key(void *user, const void *key, uint32_t key_length,
     pick->random = pick->random * UINT64_C(6364136223846793005) + 1;
 }
 
+/* From any bucket on, once around at most. */
+static int pick_from(struct okv_store *store, uint64_t start, struct pick *pick)
+{
+    uint64_t position = start;
+    unsigned ends = 0;
+    int rc;
+
+    do {
+        rc = okv_store_walk(store, &position, pick_key, pick);
+        ends += position == 0;
+    } while (rc == 0 && pick->met < CANDIDATES && (ends == 0 || (ends == 1 && position < start)));
+    return rc;
+}
+
 int okv_resp_run_randomkey(struct okv_resp_call *call)
 {
     struct okv_store *store = &call->executor->database->store;
     struct pick pick = {.met = 0};
-    uint64_t position = 0;
-    bool has_wrapped = false;
+    uint64_t start = 0;
     int rc = 0;
 
     if (getrandom(&pick.random, sizeof pick.random, 0) == sizeof pick.random)
-        position = pick.random;
-    /* From any bucket on, once around. */
-    while (rc == 0 && pick.met == 0 && !has_wrapped && atomic_load(&store->totals.items) > 0) {
-        rc = okv_store_walk(store, &position, pick_key, &pick);
-        if (position == 0 && pick.met == 0) {
-            has_wrapped = true;
-            do
-                rc = okv_store_walk(store, &position, pick_key, &pick);
-            while (rc == 0 && position && pick.met == 0);
-        }
-    }
+        start = pick.random;
+    if (atomic_load(&store->totals.items) > 0)
+        rc = pick_from(store, start, &pick);
     if (rc)
         return okv_resp_refuse(call, rc);
     if (pick.met)

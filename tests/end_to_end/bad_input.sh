@@ -198,6 +198,9 @@ key_files() {
     ln -s "$scratch/nowhere" "$scratch/link"
     check "a link to no file" 3 'File exists' 'another name|remove' "$okv" keygen "$scratch/link"
     check "a key file without a directory" 3 'No such file' 'directory' "$okv" keygen "$scratch/no/such/key"
+    check "no key for a password" 3 'No such file' 'can read' "$okv" keygen --password "$scratch/no/such/key"
+    chmod 644 "$scratch/there" # as a key file must not be
+    check "a key for a password that others may read" 3 'there' 'chmod' "$okv" keygen --password "$scratch/there"
     check "no room for a key" 3 'No space left' 'output' sh -c "\"$okv\" keygen >/dev/full"
 }
 

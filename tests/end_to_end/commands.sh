@@ -408,6 +408,9 @@ keys() {
     expect 3 '' keygen "$scratch/key"
     same "the key in a file that was there" "$(cat "$scratch/key")" "$one"
     expect 3 '' keygen "$scratch/no/such/key"
+    (umask 077 && echo AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8= >"$scratch/known.key")
+    expect 0 'xUf3HfZmLhB/a6e51deqqQ==' keygen --password "$scratch/known.key"
+    expect 2 '' keygen --password "$scratch/known.key" "$scratch/another.key"
 }
 
 # Two databases: which one a command means.

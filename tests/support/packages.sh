@@ -14,7 +14,8 @@ Does nothing, quickly and without network, when everything is there.
   guest    run programs in a QEMU guest with soft-RoCE (tests/guest/run)
   demo     run the demo on a machine whose own kernel has soft-RoCE
   package  build Debian packages and try them in a system of their own
-  peers    the stores that kv-bench and bench/python compare okv with, and their client libraries
+  peers    the stores that kv-bench and bench/python compare okv with, and their client libraries; clients of Redis,
+           and what runs its test suite
 
 Servers that come with a package (redis-server, memcached, prometheus) are stopped and kept from starting by
 themselves when this script installed them: tests and bench/compare start their own. Those that were there
@@ -37,7 +38,7 @@ packages_of() {
                     ibverbs-providers perftest python3 xz-utils zstd mount e2fsprogs xfsprogs ;;
         demo)  echo iproute2 kmod ibverbs-utils rdmacm-utils ibverbs-providers ;;
         package) echo dpkg-dev debhelper dh-python python3 fakeroot lintian mmdebstrap curl jq prometheus ;;
-        peers) echo redis-server memcached libhiredis-dev liblmdb-dev python3 python3-redis ;;
+        peers) echo redis-server redis-tools memcached libhiredis-dev liblmdb-dev python3 python3-redis tcl8.6 debian-archive-keyring "$(node)" ;;
         *)     return 1 ;;
     esac
 }
@@ -51,6 +52,11 @@ clang_runtime() {
         ubuntu:22.04) echo libclang-common-14-dev ;;
         *)            echo libclang-rt-dev ;;
     esac
+}
+
+# npm of nodejs.org and the like comes in its own nodejs, beside which Debian's npm cannot be installed.
+node() {
+    command -v npm >/dev/null || echo nodejs npm
 }
 
 is_installed() {

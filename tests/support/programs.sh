@@ -69,6 +69,19 @@ start_server() {
     exit 1
 }
 
+# start_resp_server [ARGUMENT...]: one at $socket, and for clients of Redis at `port` of 127.0.0.1, which is free.
+start_resp_server() {
+    for _ in {1..20}; do
+        port=$((20000 + RANDOM % 10000))
+        ! try_server "$socket" --listen "resp://127.0.0.1:$port" "$@" || return 0
+        grep -q 'in use' "$scratch/log" || break
+        unset 'servers[-1]'
+    done
+    echo "the server at port $port did not start:"
+    cat "$scratch/log"
+    exit 1
+}
+
 # end_server SIGNAL: the last of `servers` gets it, and has ended when this returns.
 end_server() {
     kill "-$1" "${servers[-1]}"

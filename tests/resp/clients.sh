@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# Clients of Redis, as applications have them, on a server with users; and both worlds on one database.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/resp/clients.sh BUILD_DIR
+
+Runs redis-cli, redis-benchmark, hiredis, redis-py, ioredis and node-redis against the okv-server of BUILD_DIR. The last
+two are installed by npm to BUILD_DIR/resp-clients the first time. Exit status: 0 all is well, 1 something is not, 77
+a client is not there; the others ran then.
+TEXT
+}
+
+# shellcheck source=tests/support/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+absent=()
+
+# has WHAT COMMAND...: whether the command works; if not, WHAT is left out.
+has() {
+    local what=$1
+    shift
+    "$@" >"$scratch/err" 2>&1 && return
+    echo "clients: without $what: $(tail -n 1 "$scratch/err")"
+    absent+=("$what")
+    return 1
+}
+
+# passes WHAT COMMAND...
+passes() {
+    local what=$1 status=0
+    shift
+    "$@" >"$scratch/err" 2>&1 || status=$?
+    same "$what" "$status" 0
+}
+
+# cli [ARGUMENT...]: redis-cli as the user, in the RESP of $protocol.
+cli() {
+    redis-cli -p "$port" --user app -a "$password" --no-auth-warning "-$protocol" "$@" 2>&1
+}
+
+# Of both protocols.
+commands_of_cli() {
+    same "SET" "$(cli SET "cli:a" 1)" OK
+    same "GET" "$(cli GET cli:a)" 1
+    same "INCR" "$(cli INCR cli:a)" 2
+    same "MGET" "$(cli --json MGET cli:a cli:none)" '["2",null]'
+    same "EXPIRE" "$(cli EXPIRE cli:a 100)" 1
+    same "TTL" "$(($(cli TTL cli:a) > 90))" 1
+    same "SCAN" "$(cli --scan --pattern 'cli:*')" cli:a
+    same "WATCH" "$(printf '%s\n' 'WATCH cli:a' MULTI 'INCR cli:a' 'GET cli:a' EXEC | cli | tr '\n' ' ')" \
+        'OK OK QUEUED QUEUED 3 3 '
+    same "a watched key that changed" "$(printf '%s\n' 'WATCH cli:a' 'SET cli:a 4' MULTI PING EXEC | cli --no-raw |
+        tail -n 1)" '(nil)'
+    same "a binary key" "$(printf '%s\n' 'SET "\x00\xff\r\n" "\x01"' 'GET "\x00\xff\r\n"' | cli --no-raw | tail -n 1)" \
+        '"\x01"'
+    same "a large value" "$(cli -x SET cli:large <"$scratch/large" && cli GET cli:large | head -c 1048576 | md5sum)" \
+        "OK"$'\n'"$(md5sum <"$scratch/large")"
+    cli DEL cli:a cli:large >"$scratch/err"
+}
+
+redis_cli() {
+    has redis-cli command -v redis-cli || return 0
+    same "a stranger" "$(redis-cli -p "$port" GET a 2>&1)" 'NOAUTH Authentication required.'
+    for protocol in 2 3; do commands_of_cli; done
+    for ((i = 0; i < 5000; i++)); do echo "SET piped:$i $i"; done >"$scratch/pipe"
+    passes "redis-cli --pipe" cli --pipe <"$scratch/pipe"
+    same "the keys of a pipe" "$(cli GET piped:4999)" 4999
+    has redis-benchmark command -v redis-benchmark || return 0
+    passes "redis-benchmark" redis-benchmark -p "$port" --user app -a "$password" -n 2000 -c 10 -P 16 -d 100 -r 1000 \
+        -t ping,set,get,incr,mset
+    same "no errors in redis-benchmark" "$(grep -ciE 'error|WARNING' "$scratch/err" || true)" 0
+    both_worlds
+}
+
+as_app() {
+    "$okv" -s "$socket" --user app --key-file "$scratch/app.key" "$@"
+}
+
+ttl_of() {
+    as_app exists -v "$1" | sed -n 's/^ttl //p'
+}
+
+# What one writes the other reads.
+both_worlds() {
+    cli SET from:redis hello PX 600000 >"$scratch/err"
+    same "okv reads what redis-cli wrote" "$(as_app get from:redis)" hello
+    same "and when it expires" "$(($(ttl_of from:redis) > 500000 && $(ttl_of from:redis) <= 600100))" 1
+    cli PERSIST from:redis >"$scratch/err"
+    same "and that it does not any more" "$(ttl_of from:redis)" none
+    as_app put from:okv there --ttl 10m
+    same "redis-cli reads what okv wrote" "$(cli GET from:okv)" there
+    same "and when it expires, too" "$(($(cli PTTL from:okv) > 500000 && $(cli PTTL from:okv) <= 600100))" 1
+    as_app touch from:okv none
+    same "and that it stays" "$(cli TTL from:okv)" -1
+    cli SET both 41 >"$scratch/err"
+    same "okv counts on" "$(as_app incr both)" 42
+    same "redis-cli counts on" "$(cli INCR both)" 43
+    as_app put large - <"$scratch/large"
+    same "a large value of okv" "$(cli GET large | head -c 1048576 | md5sum)" "$(md5sum <"$scratch/large")"
+    same "a change by okv of a watched key" "$(
+        { printf 'WATCH both\nGET both\n'; until grep -q 43 "$scratch/seen" 2>/dev/null; do sleep 0.01; done
+            as_app put both 50; printf 'MULTI\nPING\nEXEC\n'; } | cli --no-raw | tee "$scratch/seen" | tail -n 1)" '(nil)'
+}
+
+hiredis() {
+    has hiredis test -x "$build/tests/hiredis_client" || return 0
+    passes hiredis "$build/tests/hiredis_client" "$port" app "$password"
+}
+
+redis_py() {
+    local python=python3
+    "$python" -c 'import redis' 2>/dev/null || python=/usr/bin/python3 # the one that Debian's package is for
+    has redis-py "$python" -c 'import redis' || return 0
+    passes redis-py "$python" "$here/python_client.py" "$port" app "$password"
+}
+
+node_clients() {
+    has node command -v node || return 0
+    if [ ! -d "$build/resp-clients/node_modules/redis" ]; then
+        has npm npm install --prefix "$build/resp-clients" --no-audit --no-fund ioredis@5 redis@5 || return 0
+    fi
+    export NODE_PATH=$build/resp-clients/node_modules
+    passes ioredis timeout 300 node "$here/node_client.js" ioredis "$port" app "$password" 2
+    for protocol in 2 3; do
+        passes "node-redis, RESP$protocol" timeout 300 node "$here/node_client.js" redis "$port" app "$password" $protocol
+    done
+}
+
+umask 077
+"$okv" keygen "$scratch/app.key"
+password=$("$okv" keygen --password "$scratch/app.key")
+printf '[app]\nkey = %s\ndefault = read, write, admin\n' "$(cat "$scratch/app.key")" >"$scratch/users"
+head -c 786432 /dev/urandom | base64 -w 0 >"$scratch/large" # 1 MiB, which ends with no newline
+start_resp_server --users "$scratch/users" --memory 64M
+redis_cli
+hiredis
+redis_py
+node_clients
+echo "clients: $checks checks, $failures of them wrong"
+[ $failures -eq 0 ]
+[ ${#absent[@]} -eq 0 ] || exit $((${OKV_TEST_REQUIRE_TOOLS:-0} ? 1 : 77))
