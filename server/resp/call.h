@@ -22,8 +22,9 @@ struct okv_resp_call {
 };
 
 /*
- * Runs a command, or queues it behind MULTI, and adds one reply to client->out. OKV_EAGAIN: nothing
- * was changed and nothing replied; try again later.
+ * Runs a command, or queues it behind MULTI, and adds one reply to client->out. The caller has the
+ * door's lock `running` for reading. OKV_EAGAIN: nothing was changed and nothing replied; try again
+ * later.
  */
 int okv_resp_call(struct okv_resp_client *client, const struct okv_resp_arg *args, uint32_t count);
 

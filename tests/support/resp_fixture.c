@@ -84,7 +84,9 @@ const char *resp_fixture_call(struct okv_resp_client *client, const char *line)
     okv_resp_buffer_add(&client->in, line, strlen(line));
     okv_resp_buffer_add(&client->in, "\n", 1);
     assert_int_equal(okv_resp_parse(parser, client->in.bytes, client->in.used), 1);
+    pthread_rwlock_rdlock(&client->resp->server->resp_door.running);
     int rc = okv_resp_call(client, parser->args, parser->count);
+    pthread_rwlock_unlock(&client->resp->server->resp_door.running);
     okv_resp_buffer_add(&client->out, "", 1);
     assert_true(rc == 0 || (rc == OKV_EAGAIN && client->out.used == 1));
     return rc ? NULL : (const char *)client->out.bytes;

@@ -165,14 +165,14 @@ static void times_are_in_range_or_refused(void **state)
         {"-9223372036854775808", OKV_RESP_MS, false, false, true},
         {"-9223372036854775808", OKV_RESP_S, true, false, false},
         {"9223372036854775807", OKV_RESP_S, true, false, false},
-        {"9223372036854775807", OKV_RESP_MS, true, false, false},
+        {"9223372036854775807", OKV_RESP_MS, true, false, true}, /* the latest moment */
         {"9223372036854775807", OKV_RESP_MS, false, false, false},
         {"9223372036854776", OKV_RESP_S, true, false, false},
         {"-9223372036854776", OKV_RESP_S, true, false, false},
         {"140737488355327", OKV_RESP_MS, true, false, true}, /* 2^47 - 1 */
-        {"140737488355328", OKV_RESP_MS, true, false, false},
+        {"140737488355328", OKV_RESP_MS, true, false, true},
         {"140737488355", OKV_RESP_S, true, false, true},
-        {"140737488356", OKV_RESP_S, true, false, false},
+        {"140737488356", OKV_RESP_S, true, false, true},
     };
     struct times times;
     int64_t wall_ms;
