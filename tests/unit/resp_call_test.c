@@ -104,7 +104,7 @@ static void rights_are_those_of_the_database(void **state)
     one->rights[0] = OKV_RIGHT_READ;
     expect(one, "get k", "$1\r\n1\r\n");
     expect(one, "set k 2",
-           "-NOPERM this user has no permissions to run the 'SET' command in database default\r\n");
+           "-NOPERM this user has no permissions to run the 'set' command in database default\r\n");
     expect_error(one, "incr k", "-NOPERM");
     expect_error(one, "getdel k", "-NOPERM");
     expect_error(one, "expire k 1", "-NOPERM");
@@ -151,7 +151,7 @@ static void rights_are_looked_at_again_by_exec(void **state)
     expect(one, "get k", QUEUED);
     one->rights[0] = OKV_RIGHT_READ;
     expect(one, "exec",
-           "*2\r\n-NOPERM this user has no permissions to run the 'SET' command in database "
+           "*2\r\n-NOPERM this user has no permissions to run the 'set' command in database "
            "default\r\n$-1\r\n");
     expect(one, "multi", OK);
     expect_error(one, "set k 1", "-NOPERM");
@@ -196,7 +196,7 @@ static void a_transaction_runs_at_once(void **state)
 
 static void what_a_transaction_cannot_have_spoils_it(void **state)
 {
-    static const char *const lines[] = {"watch k", "select 1", "flushdb", "hello 3", "nothing"};
+    static const char *const lines[] = {"select 1", "flushdb", "hello 3", "nothing"};
 
     (void)state;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {

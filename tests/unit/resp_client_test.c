@@ -47,6 +47,34 @@ static int end(void **state)
     return 0;
 }
 
+/* A network that takes all bytes at once, as they are read at its other end. */
+static struct {
+    bool is_fast;
+    int fd;
+    size_t bytes;
+} network;
+
+ssize_t __real_send(int fd, const void *bytes, size_t length, int flags);
+ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags);
+
+static size_t read_all(int fd)
+{
+    static uint8_t bytes[1u << 16];
+    size_t got = 0;
+    ssize_t n;
+
+    while ((n = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0)
+        got += (size_t)n;
+    return got;
+}
+
+ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags)
+{
+    if (network.is_fast && fd != network.fd)
+        network.bytes += read_all(network.fd);
+    return __real_send(fd, bytes, length, flags);
+}
+
 static void say(int fd, const char *bytes)
 {
     assert_int_equal(send(fd, bytes, strlen(bytes), MSG_NOSIGNAL), strlen(bytes));
@@ -232,6 +260,25 @@ static void long_replies_of_a_pipeline_all_leave(void **state)
     for (unsigned i = 0; i < 3; i++)
         hear_long(fd);
     hear(fd, PONG);
+    leave(fd);
+}
+
+/* Nothing tells of the room that a long reply leaves behind when it goes in one piece. */
+static void replies_that_leave_at_once_make_room(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    const size_t length = LONG + sizeof "$2097152\r\n\r\n" - 1;
+
+    (void)state;
+    put_long();
+    say(fd, "get v\r\nget v\r\nget v\r\nPING\r\n");
+    network.is_fast = true;
+    network.fd = fd;
+    network.bytes = 0;
+    for (unsigned i = 0; i < 100; i++)
+        pass();
+    network.is_fast = false;
+    assert_int_equal(network.bytes + read_all(fd), 3 * length + sizeof PONG - 1);
     leave(fd);
 }
 
@@ -483,6 +530,7 @@ int main(void)
         TEST(a_long_request_comes_as_it_comes),
         TEST(a_client_has_its_turn_only),
         TEST(long_replies_of_a_pipeline_all_leave),
+        TEST(replies_that_leave_at_once_make_room),
         TEST(who_reads_nothing_gets_no_more_than_its_room),
         TEST(who_has_said_all_gets_all_replies),
         TEST(a_request_that_is_none_ends_the_connection),
