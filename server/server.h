@@ -6,8 +6,8 @@
  *   announcer answers clients that look for servers (net/announcer.c)
  *   workers   drive their endpoints and serve their sessions (worker.c)
  *
- * Folders include each other in one direction: net, session or resp, command, store. All but store also
- * include server.h, stats.h, log.h and housekeeping.h; net includes database.h, too. server.h
+ * Folders include each other in one direction: net, session or resp, command, store. All but store
+ * also include server.h, stats.h, log.h and housekeeping.h; net includes database.h, too. server.h
  * itself includes the headers of net/ and session/ whose state all threads share.
  */
 #ifndef OKV_SERVER_SERVER_H

@@ -213,9 +213,9 @@ static int link_init(okv *handle, const char *uri, const struct okv_options *opt
                           "%s is for the --listen of a server: leave it out of \"%.100s\"",
                           link->uri.any_uid ? "uids" : "mode", uri);
     if (rc == 0 && link->uri.scheme == OKV_SCHEME_RESP)
-        rc = okv_diag_set(&handle->why, OKV_EURI,
-                          "%.100s is for clients of Redis: give one of the server's other listeners",
-                          uri);
+        rc = okv_diag_set(
+            &handle->why, OKV_EURI,
+            "%.100s is for clients of Redis: give one of the server's other listeners", uri);
     if (rc == 0)
         rc = database_choose(handle, options->database);
     if (rc == 0)

@@ -8,6 +8,7 @@
 #include "server/resp/call.h"
 #include "server/resp/login.h"
 #include "server/resp/transaction.h"
+#include "server/resp/transfer.h"
 #include "server/wal/wal.h"
 #include "server/worker.h"
 #include "shared/base/error.h"
@@ -15,12 +16,8 @@
 /* Clients whose bytes are read in a pass, and commands of one of them: others wait so long. */
 #define EVENTS_PER_PASS 16
 #define COMMANDS_PER_TURN 64u
-/* Bytes that are read at once. */
-#define READ_SIZE (64u << 10)
 /* A request that is begun takes its own memory up to this, so that the worker keeps its buffer. */
 #define SMALL_REST 4096u
-/* Bytes of a long value that are sent in a turn. */
-#define TAIL_PER_TURN (256u << 10)
 /* A client that has begun a long value, or has replies to take, and moves no byte for so long. */
 #define STALLED_NS UINT64_C(30000000000)
 /* Larger buffers are not kept for the next client. */
@@ -222,108 +219,6 @@ static void end(struct okv_resp_client *client)
 
 /* ---- a turn ---- */
 
-/* Sends as much as the client takes. Returns how much; -1: the connection has ended. */
-static ssize_t send_some(struct okv_resp_client *client, const uint8_t *bytes, size_t length)
-{
-    size_t sent = 0;
-    ssize_t n = 0;
-
-    while (sent < length &&
-           (n = okv_resp_stream_write(&client->stream, bytes + sent, length - sent)) > 0)
-        sent += (size_t)n;
-    client->moved_ns = sent ? okv_clock_ns() : client->moved_ns;
-    OKV_STATS_ADD(&client->resp->server->stats, bytes_out, sent);
-    return n < 0 ? -1 : (ssize_t)sent;
-}
-
-/* A part of the long value behind the replies. Its end is another reply. */
-static bool flush_tail(struct okv_resp_client *client)
-{
-    struct okv_resp_tail *tail = &client->tail;
-    uint32_t left = tail->length - tail->sent;
-    ssize_t n =
-        send_some(client, tail->bytes + tail->sent, left < TAIL_PER_TURN ? left : TAIL_PER_TURN);
-
-    if (n < 0)
-        return false;
-    tail->sent += (uint32_t)n;
-    if (tail->sent == tail->length) {
-        okv_resp_tail_end(client);
-        okv_resp_buffer_add(&client->out, "\r\n", 2);
-    }
-    return true;
-}
-
-/* Sends what may leave. False: the connection has ended. */
-static bool flush(struct okv_resp_client *client)
-{
-    struct okv_resp_buffer *out = &client->out;
-    size_t end = client->batch ? client->held : out->used;
-    ssize_t n = send_some(client, out->bytes + client->sent, end - client->sent);
-
-    if (n < 0)
-        return false;
-    client->sent += (size_t)n;
-    if (client->sent < out->used || client->batch)
-        return true;
-    client->sent = out->used = 0;
-    if (client->tail.length == 0)
-        return true;
-    if (!flush_tail(client))
-        return false;
-    return client->tail.length > 0 || flush(client);
-}
-
-static ssize_t receive_to(struct okv_resp_client *client, uint8_t *to, size_t room)
-{
-    ssize_t n = okv_resp_stream_read(&client->stream, to, room);
-
-    if (n > 0) {
-        client->moved_ns = okv_clock_ns();
-        OKV_STATS_ADD(&client->resp->server->stats, bytes_in, (uint64_t)n);
-    }
-    return n;
-}
-
-/* What has come of a long value leaves the buffer. */
-static void move_to_intake(struct okv_resp_client *client)
-{
-    struct okv_resp_buffer *in = &client->in;
-    size_t first = client->at + client->parser.position, room;
-    uint8_t *to;
-
-    while (in->used > first && (to = okv_resp_intake_room(client, &room))) {
-        size_t length = in->used - first < room ? in->used - first : room;
-        memcpy(to, in->bytes + first, length);
-        okv_resp_intake_add(client, length);
-        in->used -= length;
-        memmove(in->bytes + first, in->bytes + first + length, in->used - first);
-    }
-}
-
-/* Reads once. False: the connection has ended. */
-static bool receive(struct okv_resp_client *client)
-{
-    size_t needed = client->at + client->parser.needed;
-    size_t room = READ_SIZE;
-    uint8_t *to = okv_resp_intake_room(client, &room);
-    ssize_t n;
-
-    if (to) {
-        n = receive_to(client, to, room < TAIL_PER_TURN ? room : TAIL_PER_TURN);
-        if (n > 0)
-            okv_resp_intake_add(client, (size_t)n);
-        return n >= 0;
-    }
-    if (needed > client->in.used + room)
-        room = needed - client->in.used; /* a long argument in as few reads as may be */
-    to = okv_resp_buffer_room(&client->in, room);
-    n = to ? receive_to(client, to, room) : -1;
-    if (n > 0)
-        client->in.used += (size_t)n;
-    return n >= 0;
-}
-
 /* Who breaks the protocol learns why, and its connection ends. */
 static void refuse(struct okv_resp_client *client, int code)
 {
@@ -347,7 +242,7 @@ static int next_request(struct okv_resp_client *client)
         return 0;
     }
     if (rc == 0 && client->intake) {
-        move_to_intake(client);
+        okv_resp_move_to_intake(client);
         rc = okv_resp_parse(parser, client->in.bytes + client->at, client->in.used - client->at);
     }
     if (rc < 0)
@@ -422,7 +317,7 @@ static unsigned take_turn(struct okv_resp_client *client, bool reads)
     reads = reads || client->stream.has_unread || client->stream.writes_to_read;
     unsigned served = serve(client);
     if (reads && may_read(client) && served < COMMANDS_PER_TURN) {
-        is_there = receive(client);
+        is_there = okv_resp_receive(client);
         served += is_there ? serve(client) : 0;
     }
     if (served > 0) {
@@ -430,7 +325,7 @@ static unsigned take_turn(struct okv_resp_client *client, bool reads)
         atomic_store_explicit(&client->active_ns, okv_clock_ns(), memory_order_relaxed);
     }
     atomic_store_explicit(&client->unserved, client->in.used - client->at, memory_order_relaxed);
-    is_there = is_there && flush(client);
+    is_there = is_there && okv_resp_flush(client);
     atomic_store_explicit(&client->unsent, client->out.used - client->sent, memory_order_relaxed);
     unready(client);
     if ((client->has_more && takes_replies(client)) ||
@@ -618,7 +513,7 @@ void okv_resp_end_all(struct okv_resp *resp)
 
     empty_inbox(resp);
     while ((client = TAILQ_FIRST(&resp->all))) {
-        flush(client);
+        okv_resp_flush(client);
         end(client);
     }
 }

@@ -120,7 +120,7 @@ static void rights_are_those_of_the_database(void **state)
     one->rights[0] = 0;
     expect(one, "ping", "+PONG\r\n");
     expect_error(one, "del k", "-NOPERM");
-    assert_int_equal(atomic_load(&fixture.core.server->databases[0].counts.denied), 11);
+    assert_int_equal(atomic_load(&fixture.core.server->databases[0].counts.denied), 12);
     expect(other, "get k", "$1\r\n3\r\n");
 }
 

@@ -1,0 +1,109 @@
+#include "server/resp/transfer.h"
+
+#include <string.h>
+
+#include "shared/base/clock.h"
+
+/* Bytes that are read at once. */
+#define READ_SIZE (64u << 10)
+/* Bytes of a long value that are sent in a turn. */
+#define TAIL_PER_TURN (256u << 10)
+
+/* Sends as much as the client takes. Returns how much; -1: the connection has ended. */
+static ssize_t send_some(struct okv_resp_client *client, const uint8_t *bytes, size_t length)
+{
+    size_t sent = 0;
+    ssize_t n = 0;
+
+    while (sent < length &&
+           (n = okv_resp_stream_write(&client->stream, bytes + sent, length - sent)) > 0)
+        sent += (size_t)n;
+    client->moved_ns = sent ? okv_clock_ns() : client->moved_ns;
+    OKV_STATS_ADD(&client->resp->server->stats, bytes_out, sent);
+    return n < 0 ? -1 : (ssize_t)sent;
+}
+
+/* A part of the long value behind the replies. Its end is another reply. */
+static bool flush_tail(struct okv_resp_client *client)
+{
+    struct okv_resp_tail *tail = &client->tail;
+    uint32_t left = tail->length - tail->sent;
+    ssize_t n =
+        send_some(client, tail->bytes + tail->sent, left < TAIL_PER_TURN ? left : TAIL_PER_TURN);
+
+    if (n < 0)
+        return false;
+    tail->sent += (uint32_t)n;
+    if (tail->sent == tail->length) {
+        okv_resp_tail_end(client);
+        okv_resp_buffer_add(&client->out, "\r\n", 2);
+    }
+    return true;
+}
+
+bool okv_resp_flush(struct okv_resp_client *client)
+{
+    struct okv_resp_buffer *out = &client->out;
+    size_t end = client->batch ? client->held : out->used;
+    ssize_t n = send_some(client, out->bytes + client->sent, end - client->sent);
+
+    if (n < 0)
+        return false;
+    client->sent += (size_t)n;
+    if (client->sent < out->used || client->batch)
+        return true;
+    client->sent = out->used = 0;
+    if (client->tail.length == 0)
+        return true;
+    if (!flush_tail(client))
+        return false;
+    return client->tail.length > 0 || okv_resp_flush(client);
+}
+
+static ssize_t receive_to(struct okv_resp_client *client, uint8_t *to, size_t room)
+{
+    ssize_t n = okv_resp_stream_read(&client->stream, to, room);
+
+    if (n > 0) {
+        client->moved_ns = okv_clock_ns();
+        OKV_STATS_ADD(&client->resp->server->stats, bytes_in, (uint64_t)n);
+    }
+    return n;
+}
+
+void okv_resp_move_to_intake(struct okv_resp_client *client)
+{
+    struct okv_resp_buffer *in = &client->in;
+    size_t first = client->at + client->parser.position, room;
+    uint8_t *to;
+
+    while (in->used > first && (to = okv_resp_intake_room(client, &room))) {
+        size_t length = in->used - first < room ? in->used - first : room;
+        memcpy(to, in->bytes + first, length);
+        okv_resp_intake_add(client, length);
+        in->used -= length;
+        memmove(in->bytes + first, in->bytes + first + length, in->used - first);
+    }
+}
+
+bool okv_resp_receive(struct okv_resp_client *client)
+{
+    size_t needed = client->at + client->parser.needed;
+    size_t room = READ_SIZE;
+    uint8_t *to = okv_resp_intake_room(client, &room);
+    ssize_t n;
+
+    if (to) {
+        n = receive_to(client, to, room < TAIL_PER_TURN ? room : TAIL_PER_TURN);
+        if (n > 0)
+            okv_resp_intake_add(client, (size_t)n);
+        return n >= 0;
+    }
+    if (needed > client->in.used + room)
+        room = needed - client->in.used; /* a long argument in as few reads as may be */
+    to = okv_resp_buffer_room(&client->in, room);
+    n = to ? receive_to(client, to, room) : -1;
+    if (n > 0)
+        client->in.used += (size_t)n;
+    return n >= 0;
+}

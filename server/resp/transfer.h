@@ -1,0 +1,14 @@
+/* Bytes of a client, from its stream and to it. None of these blocks. */
+#ifndef OKV_SERVER_RESP_TRANSFER_H
+#define OKV_SERVER_RESP_TRANSFER_H
+
+#include "server/resp/client.h"
+
+/* Sends what may leave. False: the connection has ended. */
+bool okv_resp_flush(struct okv_resp_client *client);
+/* Reads once. False: the connection has ended. */
+bool okv_resp_receive(struct okv_resp_client *client);
+/* What has come of a long value leaves the buffer. */
+void okv_resp_move_to_intake(struct okv_resp_client *client);
+
+#endif
