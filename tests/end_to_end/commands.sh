@@ -340,7 +340,7 @@ completion() {
     completes 'okv get -s ' 'local:// ofi:// rdma://'
     completes 'okv-server --wo' '--worker-cpus= --workers='
     completes 'okv-server --listen=lo' local://
-    completes 'okv-server --listen=' 'local:// ofi:// rdma://'
+    completes 'okv-server --listen=' 'local:// ofi:// rdma:// resp:// resps://'
     completes 'okv-server -l rd' rdma://
     completes "okv-server -l local://$scratch/rea" "//$scratch/ready"
     completes "okv-server --data=$scratch/rea" "$scratch/ready"
