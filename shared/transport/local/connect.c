@@ -63,10 +63,9 @@ static int connect_failed(struct okv_diag *diag, const char *path, int error)
     case EPERM:
         return okv_diag_set(
             diag, OKV_EPERM,
-            "no permission to connect to local://%s: join the socket's group if that may write to "
-            "it "
-            "(ls -l), or have the server listen with ?uids=any&mode=0660 for the members of its "
-            "group, or &mode=0666 for all users",
+            "no permission to connect to local://%s: join the socket's group if that may write "
+            "(ls -l), or have the server listen with ?uids=any&mode=0660 for members of its group, "
+            "or &mode=0666 for all users",
             path);
     case EPROTOTYPE:
         return okv_diag_set(diag, OKV_EADDRESS,
