@@ -93,7 +93,7 @@ static int open_path(const struct okv_uri *uri, struct okv_resp_listener *out,
         return okv_diag_set(diag, OKV_EIO, "no socket for resp://%s: %s", uri->path,
                             strerror(errno));
     snprintf(address.sun_path, sizeof address.sun_path, "%s", uri->path);
-    snprintf(out->where, sizeof out->where, "resp://%s", uri->path);
+    snprintf(out->where, sizeof out->where, "resp://%s", address.sun_path);
     int rc = bind(fd, (const struct sockaddr *)&address, sizeof address);
     if (rc && errno == EADDRINUSE && is_abandoned(&address) && unlink(uri->path) == 0)
         rc = bind(fd, (const struct sockaddr *)&address, sizeof address);
