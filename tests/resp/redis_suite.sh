@@ -45,6 +45,7 @@ fetch() {
     done >"$kept/sources.list"
     { "${apt[@]}" update && cd "$kept" && "${apt[@]}" source --download-only redis; } >"$scratch/fetch" 2>&1 ||
         cannot "the source package of Redis could not be fetched"
+    rm -rf "$kept/unpacked"
     mkdir "$kept/unpacked"
     tar -xzf "$kept"/redis_*.orig.tar.gz -C "$kept/unpacked" --strip-components 1
     # Each unit begins with this command, which okv does not have.
