@@ -7,7 +7,7 @@ usage() {
     cat <<'TEXT'
 usage: ./test.sh [--full]
 
-Builds okv and runs its tests, on a Debian or Ubuntu machine, as root or with sudo; at most 10 minutes
+Builds okv and runs its tests, on a Debian or Ubuntu machine, as root or with sudo; in 10 to 15 minutes
 on two cores when the packages are there:
 
   release   gcc, warnings as errors: layers, clang-format and shellcheck over the tree, installation,
@@ -18,7 +18,7 @@ on two cores when the packages are there:
             over shared memory, and the transport list over libfabric
   tsan      ThreadSanitizer: the programs with threads
 
-  --full    also, in an hour:
+  --full    also, in an hour and a half:
             - every test in release, and those of programs under both sanitizers
             - a build with clang, and the one that users install, optimised as a whole
             - fuzz: clang with libFuzzer, a fixed number of random inputs for each target
@@ -105,7 +105,7 @@ full() {
 export OKV_TEST_REQUIRE_TOOLS=1
 mkdir -p build/logs
 groups=(build test peers guest)
-[ -z "$full" ] || groups+=(package)
+[ -z "$full" ] || groups+=(package redis)
 step "packages: ${groups[*]}"
 tests/support/packages.sh "${groups[@]}"
 if [ -n "$full" ]; then

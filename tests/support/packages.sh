@@ -14,8 +14,8 @@ Does nothing, quickly and without network, when everything is there.
   guest    run programs in a QEMU guest with soft-RoCE (tests/guest/run)
   demo     run the demo on a machine whose own kernel has soft-RoCE
   package  build Debian packages and try them in a system of their own
-  peers    the stores that kv-bench and bench/python compare okv with, and their client libraries; clients of Redis,
-           and what runs its test suite
+  peers    the stores that kv-bench and bench/python compare okv with, and their client libraries
+  redis    clients of Redis from npm, and what runs the test suite of Redis
 
 Servers that come with a package (redis-server, memcached, prometheus) are stopped and kept from starting by
 themselves when this script installed them: tests and bench/compare start their own. Those that were there
@@ -31,14 +31,15 @@ fail() {
 packages_of() {
     case $1 in
         build) echo cmake ninja-build gcc libc6-dev pkg-config libibverbs-dev librdmacm-dev libfabric-dev libxxhash-dev \
-                    libjemalloc-dev libjansson-dev libsodium-dev libinih-dev libmicrohttpd-dev libedit-dev python3 git ;;
+                    libjemalloc-dev libjansson-dev libsodium-dev libinih-dev libmicrohttpd-dev libedit-dev libssl-dev python3 git ;;
         test)  echo libcmocka-dev g++ clang "$(clang_runtime)" clang-format shellcheck abigail-tools python3 \
                     python3-numpy jq gnuplot-nox groff-base ;;
         guest) echo qemu-system-x86 busybox-static kmod cpio iproute2 ibverbs-utils rdmacm-utils \
                     ibverbs-providers perftest python3 xz-utils zstd mount e2fsprogs xfsprogs ;;
         demo)  echo iproute2 kmod ibverbs-utils rdmacm-utils ibverbs-providers ;;
         package) echo dpkg-dev debhelper dh-python python3 fakeroot lintian mmdebstrap curl jq prometheus ;;
-        peers) echo redis-server redis-tools memcached libhiredis-dev liblmdb-dev python3 python3-redis tcl8.6 debian-archive-keyring "$(node)" ;;
+        peers) echo redis-server redis-tools memcached libhiredis-dev liblmdb-dev python3 python3-redis ;;
+        redis) echo tcl8.6 debian-archive-keyring "$(node)" ;;
         *)     return 1 ;;
     esac
 }
