@@ -452,7 +452,7 @@ static void json_has_all_known_values(void **state)
 static const char *const *processor_times;
 
 FILE *__real_fopen(const char *path, const char *mode);
-FILE *__wrap_fopen(const char *path, const char *mode);
+__attribute__((visibility("default"))) FILE *__wrap_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode)
 {
     if (!processor_times || strcmp(path, "/proc/stat") != 0)
@@ -461,7 +461,8 @@ FILE *__wrap_fopen(const char *path, const char *mode)
     return text ? fmemopen((void *)(uintptr_t)text, strlen(text), "r") : NULL;
 }
 /* Its name with offsets of 64 bits. */
-FILE *__wrap_fopen64(const char *path, const char *mode) __attribute__((alias("__wrap_fopen")));
+__attribute__((visibility("default"), alias("__wrap_fopen"))) FILE *
+__wrap_fopen64(const char *path, const char *mode);
 
 /* As a run of such processors says it. */
 static const char *table_of(struct fixture *fixture, const char *const *times)

@@ -55,7 +55,8 @@ static struct {
 } network;
 
 ssize_t __real_send(int fd, const void *bytes, size_t length, int flags);
-ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags);
+__attribute__((visibility("default"))) ssize_t __wrap_send(int fd, const void *bytes, size_t length,
+                                                           int flags);
 
 static size_t read_all(int fd)
 {
