@@ -210,13 +210,13 @@ int okv_resp_call(struct okv_resp_client *client, const struct okv_resp_arg *arg
         .count = count,
         .reply = {&client->out, client->protocol},
         .executor = &client->resp->executors[client->database],
-        .may_have_tail = client->replies == OKV_RESP_REPLIES_ALL,
+        .may_have_download = client->replies == OKV_RESP_REPLIES_ALL,
     };
     int rc = 0;
 
     bool may = check(&call);
-    if (may && client->intake && client->intake->failure) {
-        okv_resp_refuse(&call, client->intake->failure);
+    if (may && client->upload && client->upload->failure) {
+        okv_resp_refuse(&call, client->upload->failure);
         may = false;
     }
     if (may)

@@ -14,11 +14,11 @@ struct okv_resp_call {
     uint32_t count;
     struct okv_resp_reply reply;
     const struct okv_executor *executor; /* of the client's database */
-    bool may_have_tail; /* its one reply may end with a long value (long_value.h) */
-    bool is_in_gate;    /* of the log: changes may be made, and reads see them */
-    bool has_changed;   /* something, so that it cannot begin again */
-    bool has_failed;    /* it replied with an error */
-    void *user;         /* of a part that okv_resp_in_gate() runs */
+    bool may_have_download; /* its one reply may end with a long value (long_value.h) */
+    bool is_in_gate;        /* of the log: changes may be made, and reads see them */
+    bool has_changed;       /* something, so that it cannot begin again */
+    bool has_failed;        /* it replied with an error */
+    void *user;             /* of a part that okv_resp_in_gate() runs */
 };
 
 /*

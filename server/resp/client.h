@@ -65,8 +65,8 @@ struct okv_resp_client {
     uint64_t batch;                           /* of a log, that its replies wait for; 0: of none */
     unsigned log;                             /* with it: index of the database whose log it is */
     size_t held;                              /* with it, in `out`: where these begin */
-    struct okv_resp_intake *intake;           /* of the request that arrives; or NULL */
-    struct okv_resp_tail tail;                /* behind `out` */
+    struct okv_resp_upload *upload;           /* of the request that arrives; or NULL */
+    struct okv_resp_download download;        /* behind `out` */
     uint64_t reserved;                        /* bytes, by both */
     struct okv_resp_transaction *transaction; /* what MULTI and WATCH began; or NULL */
     struct okv_resp_flush {                   /* of FLUSHDB and FLUSHALL */

@@ -60,7 +60,7 @@ int okv_resp_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
     struct okv_store_outcome ignored;
     const struct okv_store_write write = {.key = key->text,
                                           .key_length = key->length,
-                                          .long_value = okv_resp_intake_value(call->client),
+                                          .long_value = okv_resp_upload_value(call->client),
                                           .decide = decide,
                                           .user = user};
 
@@ -68,7 +68,7 @@ int okv_resp_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
     int rc = okv_store_modify(&database->store, call->executor->work, &write, outcome);
     if (rc == 0 && outcome->version) {
         call->has_changed = true;
-        okv_resp_intake_keep(call->client, key, outcome->version);
+        okv_resp_upload_keep(call->client, key, outcome->version);
         OKV_STATS_ADD(&database->counts, puts, 1);
     }
     return rc;

@@ -2,8 +2,8 @@
  * Long values of RESP clients: they go from the socket to their extent, and from the extent to the
  * socket, without a copy of the whole.
  *
- *   intake   the value of a SET, or the like, while it arrives: the parser leaves it out
- *   tail     the value of a GET, behind the replies before it, while it leaves
+ *   upload     the value of a SET, or the like, while it arrives: the parser leaves it out
+ *   download   the value of a GET, after the replies before it, while it leaves
  *
  * A client has one of each at a time. Both count towards a share of the database's memory
  * (server/command/reservation.h); who finds none left waits.
@@ -28,7 +28,7 @@ struct okv_value;
 
 /* ---- values that arrive ---- */
 
-struct okv_resp_intake {
+struct okv_resp_upload {
     unsigned database; /* index */
     int failure;       /* why it has no extent, and its bytes are dropped; or 0 */
     uint32_t length, received;
@@ -39,24 +39,24 @@ struct okv_resp_intake {
 
 /* Begins one if the client's request has come up to a long value that can be taken in. OKV_EAGAIN:
  * there is no memory for it at the moment. */
-int okv_resp_intake_begin(struct okv_resp_client *client);
+int okv_resp_upload_begin(struct okv_resp_client *client);
 /* Where the next bytes of the value go, at most *room; NULL: none is to be taken in. */
-uint8_t *okv_resp_intake_room(struct okv_resp_client *client, size_t *room);
+uint8_t *okv_resp_upload_room(struct okv_resp_client *client, size_t *room);
 /* So many have come there. */
-void okv_resp_intake_add(struct okv_resp_client *client, size_t length);
+void okv_resp_upload_add(struct okv_resp_client *client, size_t length);
 /* Whether the request can run: the log has the value, if it wants it first. */
-bool okv_resp_intake_is_ready(struct okv_resp_client *client);
+bool okv_resp_upload_is_ready(struct okv_resp_client *client);
 /* The request has run, or never will. */
-void okv_resp_intake_end(struct okv_resp_client *client);
+void okv_resp_upload_end(struct okv_resp_client *client);
 
 /* What okv_resp_modify() writes with: the value that arrived, or NULL. Then what became of it. */
-struct okv_store_long_value *okv_resp_intake_value(struct okv_resp_client *client);
-void okv_resp_intake_keep(struct okv_resp_client *client, const struct okv_resp_arg *key,
+struct okv_store_long_value *okv_resp_upload_value(struct okv_resp_client *client);
+void okv_resp_upload_keep(struct okv_resp_client *client, const struct okv_resp_arg *key,
                           uint64_t version);
 
 /* ---- values that leave ---- */
 
-struct okv_resp_tail {
+struct okv_resp_download {
     const uint8_t *bytes;
     uint32_t length, sent; /* length 0: there is none */
     unsigned database;     /* index */
@@ -66,7 +66,8 @@ struct okv_resp_tail {
 
 /* Has the value, which is locked and long, leave behind the replies; its head is written by the
  * caller. False: it has to be copied, or waited for: *code is OKV_EAGAIN. */
-bool okv_resp_tail_begin(struct okv_resp_call *call, const struct okv_store_now *now, int *code);
-void okv_resp_tail_end(struct okv_resp_client *client);
+bool okv_resp_download_begin(struct okv_resp_call *call, const struct okv_store_now *now,
+                             int *code);
+void okv_resp_download_end(struct okv_resp_client *client);
 
 #endif

@@ -156,12 +156,12 @@ static void unhold(struct okv_resp_client *client)
 /* Whether it takes its replies, so that it can have more. */
 static bool takes_replies(const struct okv_resp_client *client)
 {
-    return client->out.used - client->sent < OKV_RESP_UNSENT_MAX && client->tail.length == 0;
+    return client->out.used - client->sent < OKV_RESP_UNSENT_MAX && client->download.length == 0;
 }
 
 static bool has_replies(const struct okv_resp_client *client)
 {
-    return client->out.used > client->sent || client->tail.length > 0;
+    return client->out.used > client->sent || client->download.length > 0;
 }
 
 /* Whether more may be read. Many clients send all of a pipeline before they read a reply: what they
@@ -203,8 +203,8 @@ static void end(struct okv_resp_client *client)
     unready(client);
     unhold(client);
     okv_resp_stream_fini(&client->stream);
-    okv_resp_tail_end(client);
-    okv_resp_intake_end(client);
+    okv_resp_download_end(client);
+    okv_resp_upload_end(client);
     okv_resp_transaction_drop(client);
     okv_resp_parser_fini(&client->parser);
     okv_resp_buffer_fini(&client->in);
@@ -237,19 +237,19 @@ static int next_request(struct okv_resp_client *client)
     struct okv_resp_parser *parser = &client->parser;
     int rc = okv_resp_parse(parser, client->in.bytes + client->at, client->in.used - client->at);
 
-    if (rc == 0 && okv_resp_intake_begin(client)) {
+    if (rc == 0 && okv_resp_upload_begin(client)) {
         client->is_blocked = true;
         return 0;
     }
-    if (rc == 0 && client->intake) {
-        okv_resp_move_to_intake(client);
+    if (rc == 0 && client->upload) {
+        okv_resp_move_to_upload(client);
         rc = okv_resp_parse(parser, client->in.bytes + client->at, client->in.used - client->at);
     }
     if (rc < 0)
         refuse(client, rc);
     if (rc == 0 && client->stream.has_ended)
         client->is_ending = true;
-    if (rc == 1 && !okv_resp_intake_is_ready(client)) {
+    if (rc == 1 && !okv_resp_upload_is_ready(client)) {
         client->is_blocked = true;
         okv_resp_parser_keep(parser, client->in.bytes + client->at);
         rc = 0;
@@ -267,7 +267,7 @@ static bool run_request(struct okv_resp_client *client)
         okv_resp_parser_keep(parser, client->in.bytes + client->at);
         return false;
     }
-    okv_resp_intake_end(client);
+    okv_resp_upload_end(client);
     client->at += parser->position;
     okv_resp_parser_reset(parser);
     return true;
@@ -346,7 +346,7 @@ static void note_failure(struct okv_resp_client *client)
 {
     const struct okv_resp_reply reply = {&client->out, client->protocol};
 
-    okv_resp_tail_end(client);
+    okv_resp_download_end(client);
     client->out.used = client->held;
     okv_resp_error(&reply, "UNKNOWN the log failed, and this command may have been applied");
     client->is_ending = true;
@@ -477,7 +477,7 @@ void okv_resp_scan(struct okv_resp *resp, uint64_t now_ns)
 
     for (client = TAILQ_FIRST(&resp->all); client; client = next) {
         next = TAILQ_NEXT(client, in_all);
-        bool is_at_work = client->intake || has_replies(client);
+        bool is_at_work = client->upload || has_replies(client);
         if (client->batch || client->is_blocked)
             continue;
         if (is_at_work && is_past(client->moved_ns, STALLED_NS, now_ns)) {

@@ -29,7 +29,7 @@ static int answer_part(const struct answer *answer, const struct okv_store_now *
     answer->call->reply.out->used = answer->before; /* it may be called again */
     part.value += first;
     part.value_length = length;
-    if (okv_resp_tail_begin(answer->call, &part, &rc))
+    if (okv_resp_download_begin(answer->call, &part, &rc))
         okv_resp_bulk_head(&answer->call->reply, length);
     else if (rc == 0)
         okv_resp_bulk(&answer->call->reply, part.value, length);
@@ -77,7 +77,7 @@ int okv_resp_run_mget(struct okv_resp_call *call)
 {
     int rc = 0;
 
-    call->may_have_tail = false;
+    call->may_have_download = false;
     okv_resp_array(&call->reply, call->count - 1);
     for (uint32_t i = 1; i < call->count && rc == 0; i++)
         rc = get(call, &call->args[i]);

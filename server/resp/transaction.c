@@ -273,7 +273,7 @@ static void run_queue(struct okv_resp_call *call, const struct okv_resp_transact
         one.args = queued->args;
         one.count = queued->count;
         one.has_changed = true;
-        one.may_have_tail = false;
+        one.may_have_download = false;
         one.reply.protocol = call->client->protocol;
         okv_resp_execute(&one);
     }

@@ -6,8 +6,8 @@
 
 /* Bytes that are read at once. */
 #define READ_SIZE (64u << 10)
-/* Bytes of a long value that are sent in a turn. */
-#define TAIL_PER_TURN (256u << 10)
+/* Bytes of a long value that are sent or read in a turn. */
+#define BYTES_PER_TURN (256u << 10)
 
 /* Sends as much as the client takes. Returns how much; -1: the connection has ended. */
 static ssize_t send_some(struct okv_resp_client *client, const uint8_t *bytes, size_t length)
@@ -24,18 +24,18 @@ static ssize_t send_some(struct okv_resp_client *client, const uint8_t *bytes, s
 }
 
 /* A part of the long value behind the replies. Its end is another reply. */
-static bool flush_tail(struct okv_resp_client *client)
+static bool flush_download(struct okv_resp_client *client)
 {
-    struct okv_resp_tail *tail = &client->tail;
-    uint32_t left = tail->length - tail->sent;
-    ssize_t n =
-        send_some(client, tail->bytes + tail->sent, left < TAIL_PER_TURN ? left : TAIL_PER_TURN);
+    struct okv_resp_download *download = &client->download;
+    uint32_t left = download->length - download->sent;
+    ssize_t n = send_some(client, download->bytes + download->sent,
+                          left < BYTES_PER_TURN ? left : BYTES_PER_TURN);
 
     if (n < 0)
         return false;
-    tail->sent += (uint32_t)n;
-    if (tail->sent == tail->length) {
-        okv_resp_tail_end(client);
+    download->sent += (uint32_t)n;
+    if (download->sent == download->length) {
+        okv_resp_download_end(client);
         okv_resp_buffer_add(&client->out, "\r\n", 2);
     }
     return true;
@@ -53,11 +53,11 @@ bool okv_resp_flush(struct okv_resp_client *client)
     if (client->sent < out->used || client->batch)
         return true;
     client->sent = out->used = 0;
-    if (client->tail.length == 0)
+    if (client->download.length == 0)
         return true;
-    if (!flush_tail(client))
+    if (!flush_download(client))
         return false;
-    return client->tail.length > 0 || okv_resp_flush(client);
+    return client->download.length > 0 || okv_resp_flush(client);
 }
 
 static ssize_t receive_to(struct okv_resp_client *client, uint8_t *to, size_t room)
@@ -71,16 +71,16 @@ static ssize_t receive_to(struct okv_resp_client *client, uint8_t *to, size_t ro
     return n;
 }
 
-void okv_resp_move_to_intake(struct okv_resp_client *client)
+void okv_resp_move_to_upload(struct okv_resp_client *client)
 {
     struct okv_resp_buffer *in = &client->in;
     size_t first = client->at + client->parser.position, room;
     uint8_t *to;
 
-    while (in->used > first && (to = okv_resp_intake_room(client, &room))) {
+    while (in->used > first && (to = okv_resp_upload_room(client, &room))) {
         size_t length = in->used - first < room ? in->used - first : room;
         memcpy(to, in->bytes + first, length);
-        okv_resp_intake_add(client, length);
+        okv_resp_upload_add(client, length);
         in->used -= length;
         memmove(in->bytes + first, in->bytes + first + length, in->used - first);
     }
@@ -90,13 +90,13 @@ bool okv_resp_receive(struct okv_resp_client *client)
 {
     size_t needed = client->at + client->parser.needed;
     size_t room = READ_SIZE;
-    uint8_t *to = okv_resp_intake_room(client, &room);
+    uint8_t *to = okv_resp_upload_room(client, &room);
     ssize_t n;
 
     if (to) {
-        n = receive_to(client, to, room < TAIL_PER_TURN ? room : TAIL_PER_TURN);
+        n = receive_to(client, to, room < BYTES_PER_TURN ? room : BYTES_PER_TURN);
         if (n > 0)
-            okv_resp_intake_add(client, (size_t)n);
+            okv_resp_upload_add(client, (size_t)n);
         return n >= 0;
     }
     if (needed > client->in.used + room)

@@ -9,6 +9,6 @@ bool okv_resp_flush(struct okv_resp_client *client);
 /* Reads once. False: the connection has ended. */
 bool okv_resp_receive(struct okv_resp_client *client);
 /* What has come of a long value leaves the buffer. */
-void okv_resp_move_to_intake(struct okv_resp_client *client);
+void okv_resp_move_to_upload(struct okv_resp_client *client);
 
 #endif
