@@ -52,18 +52,19 @@ static bool is_reachable(const struct okv_uri *uri)
            (uri->scheme != OKV_SCHEME_LOCAL && uri->host[0] && !is_loopback(uri->host));
 }
 
-/* The place of the next URI in the configuration, among those of its kind; NULL: there are too
- * many.
- */
-static struct okv_uri *add_listen(struct okv_config *config, const struct okv_uri *uri)
+/* Adds a URI to those of its kind. False: there are too many. */
+static bool add_listen(struct okv_config *config, const struct okv_uri *uri)
 {
-    bool is_resp = uri->scheme == OKV_SCHEME_RESP;
-
-    if (is_resp && config->resp_count < OKV_RESP_LISTENERS_MAX)
-        return memcpy(&config->resp[config->resp_count++], uri, sizeof *uri);
-    if (!is_resp && config->listen_count < OKV_LISTENERS_MAX)
-        return memcpy(&config->listen[config->listen_count++], uri, sizeof *uri);
-    return NULL;
+    if (uri->scheme == OKV_SCHEME_RESP) {
+        if (config->resp_count == OKV_RESP_LISTENERS_MAX)
+            return false;
+        config->resp[config->resp_count++] = *uri;
+        return true;
+    }
+    if (config->listen_count == OKV_LISTENERS_MAX)
+        return false;
+    config->listen[config->listen_count++] = *uri;
+    return true;
 }
 
 static void parse_listen(struct parsing *parsing, const char *text, struct okv_settings *settings)

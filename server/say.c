@@ -102,7 +102,8 @@ void okv_say_status(struct okv_server *server)
     okv_log_say(&server->log, OKV_LOG_NOTICE, "server",
                 "status: pid %d, up %llu s, %llu clients of %u, %llu requests wait", (int)getpid(),
                 (unsigned long long)(okv_server_uptime_ms(server) / 1000),
-                (unsigned long long)atomic_load(&server->stats.sessions),
+                (unsigned long long)(atomic_load(&server->stats.sessions) +
+                                     atomic_load(&server->stats.resp_clients)),
                 server->config.max_clients,
                 (unsigned long long)atomic_load(&server->stats.requests_waiting));
     for (unsigned i = 0; i < server->database_count; i++) {

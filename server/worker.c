@@ -323,6 +323,12 @@ uint32_t okv_workers_room(const struct okv_server *server, unsigned listener)
     return room;
 }
 
+static int no_descriptor(struct okv_diag *diag)
+{
+    return okv_diag_set(diag, OKV_EIO,
+                        "no descriptor for a worker: raise the limit on open files (ulimit -n)");
+}
+
 int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct okv_diag *diag)
 {
     *worker = (struct okv_worker){.server = server};
@@ -332,17 +338,13 @@ int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct
         return okv_diag_set(diag, rc, "no memory for a worker");
     worker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (worker->wake_fd < 0) {
-        rc = okv_diag_set(diag, OKV_EIO,
-                          "no descriptor for a worker: raise the limit on open "
-                          "files (ulimit -n)");
+        rc = no_descriptor(diag);
         goto fini_sessions;
     }
     rc = okv_resp_init(&worker->resp, server, (unsigned)(worker - server->workers),
                        worker->sessions.executors);
     if (rc) {
-        okv_diag_set(diag, rc,
-                     "no descriptor for a worker: raise the limit on open files "
-                     "(ulimit -n)");
+        rc = no_descriptor(diag);
         goto close_wake;
     }
     rc = create_endpoints(worker, diag);

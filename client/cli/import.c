@@ -120,10 +120,11 @@ static void check_restart(struct import *import)
         return;
     import->failed = true;
     progress_clear(&import->progress);
-    fprintf(stderr,
-            "okv: import: the server was restarted, by line %llu: without --data it has lost what "
-            "was imported before: import again from the beginning\n",
-            (unsigned long long)import->line);
+    fprintf(
+        stderr,
+        "okv: import: the server was restarted before line %llu: without --data it has lost what "
+        "was imported: import again from the beginning\n",
+        (unsigned long long)import->line);
 }
 
 static void finish_slot(struct import *import, uint32_t index, int code)

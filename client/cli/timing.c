@@ -11,7 +11,7 @@
 #define PING_LINES_MAX 10
 #define PROBE_COUNT 10000
 #define PROBE_COUNT_MAX 10000000
-/* The server's buckets set a lower limit. */
+/* Of an argument. A server allows less: 64 of its buckets. */
 #define PROBE_SIZE_MAX (UINT64_C(1) << 30)
 /* READs between two looks at whether to end. */
 #define PROBE_SLICE 100000

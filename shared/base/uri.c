@@ -468,6 +468,11 @@ static int parse_network(const char *rest, enum okv_scheme scheme, struct okv_ur
     status = parse_authority((struct part){rest, authority}, out, diag);
     if (status || authority == length)
         return status;
+    if (rest[authority] != '?' && scheme == OKV_SCHEME_RESP)
+        return okv_diag_set(diag, OKV_EURI,
+                            "nothing can follow host and port of a resp URI, and this one has "
+                            "\"%.*s\": write for example resp://10.0.0.1:6379",
+                            SHOWN_MAX, rest + authority);
     if (rest[authority] != '?')
         return okv_diag_set(diag, OKV_EURI,
                             "nothing but ?%s can follow host and port, and this URI has \"%.*s\": "
@@ -503,7 +508,7 @@ static int parse_path(const char *text, enum okv_scheme scheme, struct okv_uri *
     if (memchr(text, '#', path.length))
         return okv_diag_set(
             diag, OKV_EURI,
-            "the path of a local URI may not contain #: write for example " LOCAL_EXAMPLE);
+            "the path of a URI may not contain #: write for example " LOCAL_EXAMPLE);
     if (!copy_part(path, out->path, sizeof out->path))
         return okv_diag_set(
             diag, OKV_EURI,
@@ -551,7 +556,7 @@ int okv_uri_parse(const char *text, struct okv_uri *out, struct okv_diag *diag)
         return parse_network(text + sizeof RESP_PREFIX - 1, OKV_SCHEME_RESP, out, diag);
     return okv_diag_set(diag, OKV_EURI,
                         "\"%.*s\" does not begin with " RDMA_PREFIX ", " OFI_PREFIX
-                        " or " LOCAL_PREFIX ": write for example " RDMA_EXAMPLE
-                        " or " LOCAL_EXAMPLE,
+                        " or " LOCAL_PREFIX ", or for clients of Redis " RESP_PREFIX
+                        ": write for example " RDMA_EXAMPLE " or " LOCAL_EXAMPLE,
                         SHOWN_MAX, text);
 }

@@ -6,12 +6,11 @@
  *                                                            the server that announces NAME
  *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]       libfabric, default port 7471
  *   local:///PATH[?uids=any][&mode=MODE]                     a Unix socket on this host
- *   resp://HOST[:PORT], resp:///PATH[?mode=MODE]             for clients of Redis, default port
- * 6379 resps://HOST[:PORT]                                      the same with TLS; both of servers
- * only
+ *   resp://HOST[:PORT], resp:///PATH[?mode=MODE]             for clients of Redis, port 6379
+ *   resps://HOST[:PORT]                                      the same with TLS
  *
- * Each may have ?database=NAME or &database=NAME, for clients; without it, the database is called
- * "default".
+ * Only servers have the last two. Each other one may have ?database=NAME or &database=NAME, for
+ * clients; without it, the database is called "default".
  *
  * HOST is a name, an IPv4 address or an IPv6 address in brackets. "*" listens on every usable RDMA
  * device of a machine. `source` is the local address of a client. DEVICE is device=NAME, perhaps
@@ -48,13 +47,13 @@ struct okv_uri {
     uint16_t port_number;         /* rdma: of the device; 0: any */
     uint16_t gid;                 /* rdma: index in the port's table, if has_gid */
     bool has_gid;
-    char provider[32];          /* ofi: "" when it is not named */
-    char path[104];             /* local, resp: fits sockaddr_un with its NUL; or "" */
-    bool tls;                   /* resp: resps:// */
-    bool any_uid;               /* local: uids=any */
-    uint16_t mode;              /* of a socket: permissions of the socket; 0: as the umask has it */
-    char name[OKV_NAME_SIZE];   /* rdma: of the server to look for, or "" */
-    char group[OKV_GROUP_SIZE]; /* rdma: where to look; "": the default group */
+    char provider[32];            /* ofi: "" when it is not named */
+    char path[104];               /* local, resp: fits sockaddr_un with its NUL; or "" */
+    bool tls;                     /* resp: resps:// */
+    bool any_uid;                 /* local: uids=any */
+    uint16_t mode;                /* permissions of the socket; 0: as the umask has it */
+    char name[OKV_NAME_SIZE];     /* rdma: of the server to look for, or "" */
+    char group[OKV_GROUP_SIZE];   /* rdma: where to look; "": the default group */
     char database[OKV_NAME_SIZE]; /* "" when it is not named */
 };
 

@@ -130,6 +130,7 @@ command_lines() {
     done
     check "uids for another host" 2 'not an option of an ofi URI' 'write' "$server" --listen 'ofi://127.0.0.1?uids=any'
     check "uids (okv)" 2 'uids is for the --listen' 'leave it out' "$okv" -s "$socket?uids=any" ping
+    check "resp (okv)" 2 'is for clients of Redis' 'other listeners' "$okv" -s resp://127.0.0.1 ping
     check "uids (bench)" 2 'uids is for the --listen' 'leave it out' "$bench" -s "$socket?uids=any" --records 10
     reachable_listeners
     check "databases beyond the memory" 3 'in all do not fit' 'choose less' \
@@ -157,7 +158,7 @@ reachable_listeners() {
     local uri fix='--open.*local://.*ofi://127'
     for uri in rdma://10.0.0.1 rdma://127.0.0.1 'rdma://*' rdma://localhost 'rdma://[::1]' ofi://10.0.0.1 ofi://0.0.0.0 \
         'ofi://*' ofi://128.0.0.1 ofi://126.255.255.255 'ofi://[::]' 'ofi://[fd00::1]' 'ofi://[::ffff:10.0.0.1]' \
-        ofi://localhost ofi://127.1 'ofi://10.0.0.1:7471?provider=tcp'; do
+        ofi://localhost ofi://127.1 'ofi://10.0.0.1:7471?provider=tcp' resp://10.0.0.1 'resp://*' resps://10.0.0.1; do
         check "$uri without --open" 2 "--listen .*: other hosts .* read, write and flush" "$fix" \
             "$server" --listen "$uri" --memory 16M
     done
@@ -166,7 +167,8 @@ reachable_listeners() {
     check "several with --open" 2 'one called a' 'another name' \
         "$server" --listen ofi://10.0.0.1 --open --listen rdma://10.0.0.1 --database a --database a
     # Not refused for that, but for what comes after it.
-    for uri in ofi://127.0.0.1 ofi://127.255.255.254 'ofi://[::1]' 'ofi://[::1]:7471' "$socket"; do
+    for uri in ofi://127.0.0.1 ofi://127.255.255.254 'ofi://[::1]' 'ofi://[::1]:7471' resp://127.0.0.1 \
+        resp:///tmp/okv-resp.sock "$socket"; do
         check "$uri without --open" 2 'one called a' 'another name' \
             "$server" --listen "$uri" --listen "$socket" --database a --database a
     done

@@ -86,9 +86,9 @@ end_server TERM
 # What it says of descriptors is what a server has.
 asks=$(sed -nE 's/.* open files +.*: ([0-9]+) for 1024 clients$/\1/p' "$scratch/out")
 : >"$scratch/ready"
-(ulimit -n 1000 && exec "$server" --listen "$socket" --memory 1M --workers 4 >"$scratch/ready" 2>"$scratch/log") &
+(ulimit -n 1000 && exec setpriv --pdeathsig KILL "$server" --listen "$socket" --memory 1M --workers 4 >"$scratch/ready" 2>"$scratch/log") &
 servers+=($!)
-until grep -q '^ready' "$scratch/ready"; do sleep 0.05; done
+until grep -q '^ready' "$scratch/ready" || ! kill -0 "${servers[-1]}"; do sleep 0.05; done
 grep -q "the hard limit on open files is 1000, and 1024 clients may take $asks:" "$scratch/log" ||
     wrong "it says that a server takes $asks descriptors, and the server: $(cat "$scratch/log")"
 exit $failures

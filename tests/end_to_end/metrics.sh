@@ -130,7 +130,7 @@ mkfifo "$scratch/slow"
 setpriv --pdeathsig KILL "$server" --listen "$socket" --data "$scratch/other" --database one:16M --restore "$scratch/slow" \
     --metrics 127.0.0.1:0 >"$scratch/ready" 2>"$scratch/log" &
 servers+=($!)
-until grep -q 'metrics: http' "$scratch/log"; do sleep 0.05; done
+until grep -q 'metrics: http' "$scratch/log" || ! kill -0 "${servers[-1]}"; do sleep 0.05; done
 expect "GET /metrics while it reads" "$(status GET /metrics)" 200
 expect "GET /readyz while it reads" "$(status GET /readyz)" 503
 expect "it is not ready" "$(figure okv_ready)" 0

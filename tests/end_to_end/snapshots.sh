@@ -113,7 +113,7 @@ end_server TERM
 # An import over a restart cannot know whether all is there, and does not say that it is lost.
 start_server "$socket" --data "$data" --memory 32M --drain-ms 0
 mkfifo "$scratch/feed"
-"$okv" -s "$socket" import <"$scratch/feed" >"$scratch/out" 2>"$scratch/err" &
+"$okv" -s "$socket" -t 120s import <"$scratch/feed" >"$scratch/out" 2>"$scratch/err" &
 import=$!
 exec 9>"$scratch/feed"
 printf 'imported\tone\n' >&9

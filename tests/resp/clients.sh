@@ -128,6 +128,22 @@ node_clients() {
     done
 }
 
+# TLS, where the server was built with it.
+tls() {
+    local status=0
+    has openssl command -v openssl || return 0
+    openssl req -x509 -newkey rsa:2048 -nodes -keyout "$scratch/tls.key" -out "$scratch/tls.pem" -days 2 \
+        -subj /CN=localhost 2>/dev/null
+    end_server TERM
+    scheme=resps start_resp_server --tls-cert "$scratch/tls.pem" --tls-key "$scratch/tls.key" --memory 64M
+    secure() { redis-cli --tls --cacert "$scratch/tls.pem" --sni localhost -p "$port" "$@"; }
+    same "SET over TLS" "$(secure -x SET large <"$scratch/large")" OK
+    same "GET over TLS" "$(secure GET large | head -c 1048576 | md5sum)" "$(md5sum <"$scratch/large")"
+    redis-cli -p "$port" PING >/dev/null 2>&1 || status=$?
+    same "PING without TLS fails" "$((status != 0))" 1
+    same "the server goes on" "$(secure PING)" PONG
+}
+
 umask 077
 "$okv" keygen "$scratch/app.key"
 password=$("$okv" keygen --password "$scratch/app.key")
@@ -138,6 +154,7 @@ redis_cli
 hiredis
 redis_py
 node_clients
+tls
 echo "clients: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]
 [ ${#absent[@]} -eq 0 ] || exit $((${OKV_TEST_REQUIRE_TOOLS:-0} ? 1 : 77))

@@ -15,7 +15,7 @@ Does nothing, quickly and without network, when everything is there.
   demo     run the demo on a machine whose own kernel has soft-RoCE
   package  build Debian packages and try them in a system of their own
   peers    the stores that kv-bench and bench/python compare okv with, and their client libraries
-  redis    clients of Redis from npm, and what runs the test suite of Redis
+  redis    clients of Redis from npm, and what runs the test suite of Redis (with peers)
 
 Servers that come with a package (redis-server, memcached, prometheus) are stopped and kept from starting by
 themselves when this script installed them: tests and bench/compare start their own. Those that were there

@@ -69,11 +69,12 @@ start_server() {
     exit 1
 }
 
-# start_resp_server [ARGUMENT...]: one at $socket, and for clients of Redis at `port` of 127.0.0.1, which is free.
+# start_resp_server [ARGUMENT...]: one at $socket, and for clients of Redis at `port` of 127.0.0.1, which is free; with
+# scheme=resps over TLS.
 start_resp_server() {
     for _ in {1..20}; do
         port=$((20000 + RANDOM % 10000))
-        ! try_server "$socket" --listen "resp://127.0.0.1:$port" "$@" || return 0
+        ! try_server "$socket" --listen "${scheme:-resp}://127.0.0.1:$port" "$@" || return 0
         grep -q 'in use' "$scratch/log" || break
         unset 'servers[-1]'
     done

@@ -107,6 +107,29 @@ static void local_uris_carry_a_path(void **state)
     assert_int_equal(uri.mode, 0777);
 }
 
+static void resp_uris_are_of_servers(void **state)
+{
+    struct okv_uri uri;
+
+    (void)state;
+    assert_int_equal(okv_uri_parse("resp://10.0.0.1", &uri, NULL), 0);
+    assert_int_equal(uri.scheme, OKV_SCHEME_RESP);
+    assert_string_equal(uri.host, "10.0.0.1");
+    assert_string_equal(uri.port, "6379");
+    assert_string_equal(uri.path, "");
+    assert_false(uri.tls);
+    assert_int_equal(okv_uri_parse("resps://[::1]:7000", &uri, NULL), 0);
+    assert_int_equal(uri.scheme, OKV_SCHEME_RESP);
+    assert_string_equal(uri.host, "::1");
+    assert_string_equal(uri.port, "7000");
+    assert_true(uri.tls);
+    assert_int_equal(okv_uri_parse("resp:///run/redis.sock?mode=0660", &uri, NULL), 0);
+    assert_string_equal(uri.path, "/run/redis.sock");
+    assert_string_equal(uri.host, "");
+    assert_int_equal(uri.mode, 0660);
+    assert_false(uri.tls);
+}
+
 static void any_uri_may_name_a_database(void **state)
 {
     static const char *const texts[] = {
@@ -229,6 +252,22 @@ static void wrong_devices_are_explained(void **state)
         {"rdma://h?port=1", "are of a device", "?device=mlx5_0"},
         {"rdma://h?gid=0", "are of a device", "?device=mlx5_0"},
         {"ofi://h?device=a", "not an option of an ofi URI", "ofi://10.0.0.1"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_refused(&cases[i]);
+}
+
+static void wrong_resp_uris_are_explained(void **state)
+{
+    static const struct refused cases[] = {
+        {"redis://10.0.0.1", "does not begin with", "resp://"},
+        {"resps:///run/redis.sock", "host is missing", "resp://"},
+        {"resp://h/1", "/1", "resp://10.0.0.1:6379"},
+        {"resp://h?database=a", "not an option", "mode=0660"},
+        {"resp:///a?uids=any", "not an option", "mode=0660"},
+        {"resp:///a#b", "#", "local:///run/okv.sock"},
     };
 
     (void)state;
@@ -369,8 +408,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rdma_uris_are_parsed),
         cmocka_unit_test(local_uris_carry_a_path),
+        cmocka_unit_test(resp_uris_are_of_servers),
         cmocka_unit_test(any_uri_may_name_a_database),
         cmocka_unit_test(wrong_uris_are_explained),
+        cmocka_unit_test(wrong_resp_uris_are_explained),
         cmocka_unit_test(every_part_has_its_length),
         cmocka_unit_test(every_prefix_is_answered),
         cmocka_unit_test(discover_uris_name_a_server),

@@ -1,3 +1,4 @@
+#include <linux/capability.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,13 +9,13 @@
 #include "shared/base/size.h"
 
 #define PATH_SIZE 512
-/* Below it a region of the default size cannot be registered, and not even a client's buffers. */
+/* Below it a server cannot register a region of the default size. */
 #define MEMLOCK_LEAST (UINT64_C(256) << 20)
+/* Below it a client cannot register the buffers of a handle, 1.3 MiB. */
 #define MEMLOCK_OF_CLIENT (UINT64_C(2) << 20)
 /* What a server with the default --max-clients on one listener over local:// may take, and four
  * workers: server/descriptors.c. */
 #define FILES_LEAST 4368u
-#define CAP_IPC_LOCK 14 /* capabilities(7) */
 
 /* Whether the limit on locked memory is none for this process. */
 static bool may_lock_all(const char *root)

@@ -26,7 +26,7 @@ class AsyncClient:
     and those of one turn of the loop go out together. One that is cancelled may go on, unseen, and
     its memory with it: do not change a value, nor use a buffer, before the client is closed.
 
-    scan(), flush() and stat() take a second connection, in a thread of the loop's executor.
+    scan(), flush(), stat() and delete_prefix() take a second connection, in a thread of the loop's executor.
     """
 
     def __init__(self, client: Client):
