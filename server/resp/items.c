@@ -66,7 +66,10 @@ int okv_resp_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
 
     outcome = outcome ? outcome : &ignored;
     int rc = okv_store_modify(&database->store, call->executor->work, &write, outcome);
-    if (rc == 0 && outcome->version) {
+    if (rc == 0 && outcome->is_removed) {
+        call->has_changed = true;
+        OKV_STATS_ADD(&database->counts, deletes, 1);
+    } else if (rc == 0 && outcome->version) {
         call->has_changed = true;
         okv_resp_upload_keep(call->client, key, outcome->version);
         OKV_STATS_ADD(&database->counts, puts, 1);

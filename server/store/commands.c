@@ -389,8 +389,11 @@ static int modify(struct okv_store *store, struct okv_store_work *work,
         now = (struct okv_store_now){current->value, current->value_length, current->version,
                                      current->expiry_ms, current->extent};
     int rc = write->decide(write->user, current ? &now : NULL, &next);
-    if (rc == OKV_STORE_REMOVE)
-        return current ? replace(store, work, write, target, NULL, &ignored) : OKV_ENOTFOUND;
+    if (rc == OKV_STORE_REMOVE) {
+        rc = current ? replace(store, work, write, target, NULL, &ignored) : OKV_ENOTFOUND;
+        outcome->is_removed = rc == 0;
+        return rc;
+    }
     if (rc)
         return rc;
     outcome->length = next.value_length;

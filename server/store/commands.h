@@ -57,6 +57,7 @@ struct okv_store_outcome {
     uint64_t version; /* the new one; with OKV_ECONFLICT and OKV_EEXISTS the current one; else 0 */
     int64_t number;   /* incr: the sum */
     uint64_t length;  /* append, modify: of the whole value; touch with `room`: of the value */
+    bool is_removed;  /* modify: the item is gone */
 };
 
 /* Not an error: the change is long (long_value.h). */
