@@ -94,7 +94,9 @@ static void check_database(const struct okv_database_config *database)
 /* What every part of the server relies on. */
 static void check_config(const struct okv_config *config)
 {
-    FUZZ_CHECK(config->listen_count >= 1 && config->listen_count <= OKV_LISTENERS_MAX);
+    FUZZ_CHECK(config->listen_count + config->resp_count >= 1);
+    FUZZ_CHECK(config->listen_count <= OKV_LISTENERS_MAX);
+    FUZZ_CHECK(config->resp_count <= OKV_RESP_LISTENERS_MAX);
     for (unsigned i = 0; i < config->listen_count; i++)
         FUZZ_CHECK(config->listen[i].scheme != OKV_SCHEME_RDMA || config->is_reachable);
     FUZZ_CHECK(!config->is_reachable || config->is_open || config->users);

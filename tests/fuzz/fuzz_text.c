@@ -16,19 +16,41 @@ static void write_option(char *out, size_t size, const char *key, const char *va
         snprintf(out + length, size - length, "%c%s=%s", strchr(out, '?') ? '&' : '?', key, value);
 }
 
+static void write_number(char *out, size_t size, const char *key, unsigned number)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%u", number);
+    write_option(out, size, key, text);
+}
+
 /* The URI that stands for what was understood. */
 static void write_uri(const struct okv_uri *uri, char *out, size_t size)
 {
-    const char *scheme = uri->scheme == OKV_SCHEME_OFI ? "ofi" : "rdma";
+    static const char *const schemes[] = {
+        [OKV_SCHEME_RDMA] = "rdma",
+        [OKV_SCHEME_LOCAL] = "local",
+        [OKV_SCHEME_OFI] = "ofi",
+        [OKV_SCHEME_RESP] = "resp",
+    };
+    const char *scheme = uri->tls ? "resps" : schemes[uri->scheme];
     bool is_ipv6 = strchr(uri->host, ':') != NULL;
+    char mode[8];
 
-    if (uri->scheme == OKV_SCHEME_LOCAL)
-        snprintf(out, size, "local://%s", uri->path);
+    if (uri->path[0])
+        snprintf(out, size, "%s://%s", scheme, uri->path);
     else if (uri->name[0])
         snprintf(out, size, "rdma://discover/%s", uri->name);
     else
         snprintf(out, size, is_ipv6 ? "%s://[%s]:%s" : "%s://%s:%s", scheme, uri->host, uri->port);
     write_option(out, size, "source", uri->source);
+    write_option(out, size, "device", uri->device);
+    if (uri->port_number)
+        write_number(out, size, "port", uri->port_number);
+    if (uri->has_gid)
+        write_number(out, size, "gid", uri->gid);
+    snprintf(mode, sizeof mode, "%o", uri->mode);
+    write_option(out, size, "mode", uri->mode ? mode : "");
     write_option(out, size, "provider", uri->provider);
     write_option(out, size, "group", uri->group);
     write_option(out, size, "database", uri->database);
@@ -48,6 +70,7 @@ static void fuzz_uri(struct fuzz_input *input)
     if (rc == 0) {
         FUZZ_CHECK(memchr(uri.host, '\0', sizeof uri.host));
         FUZZ_CHECK(memchr(uri.port, '\0', sizeof uri.port));
+        FUZZ_CHECK(memchr(uri.device, '\0', sizeof uri.device));
         FUZZ_CHECK(memchr(uri.source, '\0', sizeof uri.source));
         FUZZ_CHECK(memchr(uri.provider, '\0', sizeof uri.provider));
         FUZZ_CHECK(memchr(uri.path, '\0', sizeof uri.path));
