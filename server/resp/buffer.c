@@ -11,21 +11,30 @@ void okv_resp_buffer_fini(struct okv_resp_buffer *buffer)
     *buffer = (struct okv_resp_buffer){0};
 }
 
+static bool grow(struct okv_resp_buffer *buffer, size_t wanted)
+{
+    size_t capacity = buffer->capacity + buffer->capacity / 2;
+
+    if (wanted > OKV_RESP_BUFFER_MAX)
+        return false;
+    capacity = capacity > OKV_RESP_BUFFER_MAX ? OKV_RESP_BUFFER_MAX : capacity;
+    capacity = capacity < FIRST ? FIRST : capacity;
+    capacity = capacity < wanted ? wanted : capacity;
+    void *grown = realloc(buffer->bytes, capacity);
+    if (!grown)
+        return false;
+    buffer->bytes = grown;
+    buffer->capacity = capacity;
+    return true;
+}
+
 uint8_t *okv_resp_buffer_room(struct okv_resp_buffer *buffer, size_t bytes)
 {
     size_t wanted = buffer->used + bytes;
 
-    if (wanted > buffer->capacity) {
-        size_t capacity = buffer->capacity + buffer->capacity / 2;
-        capacity = capacity < FIRST ? FIRST : capacity;
-        capacity = capacity < wanted ? wanted : capacity;
-        void *grown = wanted > OKV_RESP_BUFFER_MAX ? NULL : realloc(buffer->bytes, capacity);
-        if (!grown) {
-            buffer->has_failed = true;
-            return NULL;
-        }
-        buffer->bytes = grown;
-        buffer->capacity = capacity;
+    if (buffer->has_failed || (wanted > buffer->capacity && !grow(buffer, wanted))) {
+        buffer->has_failed = true;
+        return NULL;
     }
     return buffer->bytes + buffer->used;
 }

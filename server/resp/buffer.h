@@ -11,11 +11,11 @@
 struct okv_resp_buffer {
     uint8_t *bytes;
     size_t used, capacity;
-    bool has_failed; /* for want of memory: what was added since is not there */
+    bool has_failed; /* for want of memory: nothing is added any more */
 };
 
 void okv_resp_buffer_fini(struct okv_resp_buffer *buffer);
-/* Room for so many bytes behind those that are used, or NULL without memory. */
+/* Room for so many bytes behind those that are used; NULL: it has failed. */
 uint8_t *okv_resp_buffer_room(struct okv_resp_buffer *buffer, size_t bytes);
 void okv_resp_buffer_add(struct okv_resp_buffer *buffer, const void *bytes, size_t length);
 /* Removes the first bytes. */

@@ -5,8 +5,9 @@
 
 #include "server/resp/commands.h"
 #include "server/resp/items.h"
-#include "server/resp/resp.h"
+#include "server/resp/options.h"
 #include "server/resp/transaction.h"
+#include "server/resp/turn.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 
@@ -63,12 +64,13 @@ static bool has_its_arguments(const struct okv_resp_call *call)
     return arity > 0 ? count == arity : count >= -arity;
 }
 
-static void refuse_count(struct okv_resp_call *call)
+int okv_resp_refuse_count(struct okv_resp_call *call)
 {
     char name[32];
 
     okv_resp_command_text(call->command, name, sizeof name);
     okv_resp_error(&call->reply, "ERR wrong number of arguments for '%s' command", name);
+    return 0;
 }
 
 int okv_resp_refuse_part(struct okv_resp_call *call)
@@ -81,19 +83,28 @@ int okv_resp_refuse_part(struct okv_resp_call *call)
     return 0;
 }
 
+/* A browser that a web page had send this does not speak RESP: what follows may be commands that
+ * the page chose. Redis ends such connections, too. */
+static bool is_http(const struct okv_resp_arg *name)
+{
+    return okv_resp_is(name, "POST") || okv_resp_is(name, "HOST:");
+}
+
 /* Replies with an error and returns false if the command may not run at all. */
 static bool check(struct okv_resp_call *call)
 {
     struct okv_resp_client *client = call->client;
-    bool is_stranger =
-        !client->is_known && !(call->command && call->command->flags & OKV_RESP_STRANGER);
+    bool is_unauthenticated =
+        !client->is_known && !(call->command && call->command->flags & OKV_RESP_UNAUTHENTICATED);
 
-    if (is_stranger)
+    if (!call->command && is_http(&call->args[0]))
+        client->is_ending = true;
+    else if (is_unauthenticated)
         okv_resp_error(&call->reply, "NOAUTH Authentication required.");
     else if (!call->command)
         refuse_unknown(call);
     else if (!has_its_arguments(call))
-        refuse_count(call);
+        okv_resp_refuse_count(call);
     else if (!call->command->run)
         okv_resp_refuse_part(call);
     else if (okv_resp_transaction_is_open(client) && !may_run(call))
@@ -124,7 +135,7 @@ static bool needs_gate(const struct okv_resp_call *call)
     const struct okv_resp_client *client = call->client;
     unsigned flags = call->command->flags;
 
-    if (flags & (OKV_RESP_OWN_GATE | OKV_RESP_ADMIN))
+    if (flags & (OKV_RESP_OWN_GATE | OKV_RESP_ADMIN | OKV_RESP_WALK))
         return false;
     return flags & (OKV_RESP_WRITE | OKV_RESP_GATE) ||
            (flags & OKV_RESP_READ && client->batch && client->log == client->database);
@@ -137,11 +148,17 @@ int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
     const struct okv_executor *own = call->executor;
     struct okv_wal *wal = client->resp->executors[database].database->wal;
     size_t before = call->reply.out->used;
+    int status;
 
     if (client->batch && client->log != database && wal)
         return OKV_EAGAIN;
     if (wal && !okv_wal_enter(wal))
         return OKV_EAGAIN;
+    /* Replies wait for one batch at a time. Those of one that failed are errors first. */
+    if (wal && okv_wal_is_done(wal, client->batch, &status) && status) {
+        okv_wal_leave(wal);
+        return OKV_EAGAIN;
+    }
     call->executor = &client->resp->executors[database];
     call->is_in_gate = wal != NULL;
     int rc = run(call);
@@ -157,7 +174,7 @@ int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
 }
 
 /* For reading, the worker has the lock for a turn. */
-static int run_alone(struct okv_resp_call *call, okv_resp_function *how)
+static int run_exclusive(struct okv_resp_call *call, okv_resp_function *how)
 {
     pthread_rwlock_t *running = &call->client->resp->server->resp_door.running;
 
@@ -178,12 +195,18 @@ static int run(struct okv_resp_call *call)
 {
     okv_resp_function *how = needs_gate(call) ? run_in_own_gate : okv_resp_execute;
     size_t before = call->reply.out->used;
-    int rc = call->command->flags & OKV_RESP_ALONE ? run_alone(call, how) : how(call);
+    int rc;
 
-    if (rc)
+    if (call->command->flags & OKV_RESP_WALK && call->client->batch)
+        return OKV_EAGAIN; /* its changes are not published yet */
+    rc = call->command->flags & OKV_RESP_EXCLUSIVE ? run_exclusive(call, how) : how(call);
+
+    if (rc) {
         call->reply.out->used = before;
-    else
-        call->client->flush.is_under_way = false; /* also when it was refused in the middle */
+    } else { /* also when it was refused in the middle */
+        call->client->flush.is_under_way = false;
+        call->client->moved = 0;
+    }
     return rc;
 }
 
@@ -214,6 +237,8 @@ int okv_resp_call(struct okv_resp_client *client, const struct okv_resp_arg *arg
     };
     int rc = 0;
 
+    call.is_part = call.command && call.command->flags & OKV_RESP_EXCLUSIVE;
+
     bool may = check(&call);
     if (may && client->upload && client->upload->failure) {
         okv_resp_refuse(&call, client->upload->failure);
@@ -221,7 +246,7 @@ int okv_resp_call(struct okv_resp_client *client, const struct okv_resp_arg *arg
     }
     if (may)
         atomic_store_explicit(&client->command, call.command->name, memory_order_relaxed);
-    if (may && okv_resp_transaction_is_open(client) && !(call.command->flags & OKV_RESP_AT_ONCE))
+    if (may && okv_resp_transaction_is_open(client) && !(call.command->flags & OKV_RESP_UNQUEUED))
         okv_resp_transaction_queue(&call);
     else if (may)
         rc = run(&call);

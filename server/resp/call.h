@@ -16,8 +16,8 @@ struct okv_resp_call {
     const struct okv_executor *executor; /* of the client's database */
     bool may_have_download; /* its one reply may end with a long value (long_value.h) */
     bool is_in_gate;        /* of the log: changes may be made, and reads see them */
+    bool is_part;           /* of several changes; okv_store_write */
     bool has_changed;       /* something, so that it cannot begin again */
-    bool has_failed;        /* it replied with an error */
     void *user;             /* of a part that okv_resp_in_gate() runs */
 };
 
@@ -36,6 +36,8 @@ int okv_resp_execute(struct okv_resp_call *call);
 int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
                      int (*run)(struct okv_resp_call *call));
 
+/* Replies that the number of arguments is wrong. Returns 0. */
+int okv_resp_refuse_count(struct okv_resp_call *call);
 /* Replies that the command has no such subcommand. Returns 0. */
 int okv_resp_refuse_part(struct okv_resp_call *call);
 

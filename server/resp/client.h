@@ -38,6 +38,12 @@ enum okv_resp_replies {
  * no more is read from those who do not take their replies. */
 #define OKV_RESP_UNREAD_MAX (64u << 20)
 #define OKV_RESP_KEPT_MAX (INT64_C(1) << 30)
+/* A request that is begun takes its own memory up to this, so that the worker keeps its buffer. */
+#define OKV_RESP_SMALL_REST 4096u
+/* Who transfers larger ones, or has replies to take, and moves less than this in that time, is
+ * ended. */
+#define OKV_RESP_PROGRESS_MIN (64u << 10)
+#define OKV_RESP_STALLED_NS UINT64_C(30000000000)
 #define OKV_RESP_NAME_MAX 64u /* bytes of the name that a client gives itself, with its NUL */
 
 struct okv_resp_client {
@@ -49,6 +55,7 @@ struct okv_resp_client {
     uint32_t events;   /* that epoll has for it */
     bool is_ready;     /* it is in the list of those with something to do */
     bool is_holding;   /* likewise of those whose replies wait for the log */
+    bool is_deaf;      /* its connection is broken, which epoll is not to tell again */
     bool is_blocked;   /* its next command waits: for the log, for memory, for a step of a flush */
     bool has_more;     /* requests have come that wait for a turn, or for room for replies */
     bool is_ending;    /* the connection ends when all replies have left */
@@ -88,7 +95,8 @@ struct okv_resp_client {
     char name[OKV_RESP_NAME_MAX];
 
     uint64_t created_ns;
-    uint64_t moved_ns;              /* when its last byte came or went */
+    uint64_t moved_ns;              /* when its last byte came or went, or enough of a transfer */
+    size_t moved_bytes;             /* of a transfer, since */
     atomic_uint_fast64_t active_ns; /* of its last request */
     atomic_uint_fast64_t requests;
     const char *_Atomic command; /* its last one; static */

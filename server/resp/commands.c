@@ -7,12 +7,13 @@
 #define READ OKV_RESP_READ
 #define WRITE OKV_RESP_WRITE
 #define ADMIN OKV_RESP_ADMIN
-#define STRANGER OKV_RESP_STRANGER
-#define ALONE OKV_RESP_ALONE
-#define AT_ONCE OKV_RESP_AT_ONCE
+#define UNAUTHENTICATED OKV_RESP_UNAUTHENTICATED
+#define EXCLUSIVE OKV_RESP_EXCLUSIVE
+#define UNQUEUED OKV_RESP_UNQUEUED
 #define NO_MULTI OKV_RESP_NO_MULTI
 #define GATE OKV_RESP_GATE
 #define OWN_GATE OKV_RESP_OWN_GATE
+#define WALK OKV_RESP_WALK
 
 /* First key, last key, step, value. */
 #define NO_KEYS 0, 0, 0, 0
@@ -28,7 +29,7 @@
  */
 static const struct okv_resp_command commands[] = {
     {"APPEND", okv_resp_run_append, 3, WRITE, ONE_KEY, "string", "Appends to a value"},
-    {"AUTH", okv_resp_run_auth, -2, STRANGER | AT_ONCE, NO_KEYS, "connection",
+    {"AUTH", okv_resp_run_auth, -2, UNAUTHENTICATED | UNQUEUED, NO_KEYS, "connection",
      "Says who the client is"},
     {"CLIENT", NULL, -2, 0, NO_KEYS, "connection", "Has to do with clients"},
     {"CLIENT|GETNAME", okv_resp_run_client_getname, 2, 0, NO_KEYS, "connection",
@@ -39,7 +40,8 @@ static const struct okv_resp_command commands[] = {
     {"CLIENT|LIST", okv_resp_run_client_list, -2, 0, NO_KEYS, "connection", "Tells of clients"},
     {"CLIENT|NO-EVICT", okv_resp_run_nothing, 3, 0, NO_KEYS, "connection", "Does nothing"},
     {"CLIENT|NO-TOUCH", okv_resp_run_nothing, 3, 0, NO_KEYS, "connection", "Does nothing"},
-    {"CLIENT|REPLY", okv_resp_run_client_reply, 3, 0, NO_KEYS, "connection", "Leaves replies out"},
+    {"CLIENT|REPLY", okv_resp_run_client_reply, 3, NO_MULTI, NO_KEYS, "connection",
+     "Leaves replies out"},
     {"CLIENT|SETINFO", okv_resp_run_nothing, 4, 0, NO_KEYS, "connection", "Does nothing"},
     {"CLIENT|SETNAME", okv_resp_run_client_setname, 3, 0, NO_KEYS, "connection",
      "Names the client"},
@@ -52,15 +54,17 @@ static const struct okv_resp_command commands[] = {
     {"CONFIG", NULL, -2, 0, NO_KEYS, "server", "Has to do with settings"},
     {"CONFIG|GET", okv_resp_run_config_get, -3, ADMIN, NO_KEYS, "server", "Shows settings"},
     {"CONFIG|SET", okv_resp_run_config_set, -4, ADMIN, NO_KEYS, "server", "Changes nothing"},
-    {"COPY", okv_resp_run_copy, -3, WRITE | ALONE | OWN_GATE, TWO_KEYS, "generic",
+    {"COPY", okv_resp_run_copy, -3, WRITE | EXCLUSIVE | OWN_GATE, TWO_KEYS, "generic",
      "Copies a value to a key"},
-    {"DBSIZE", okv_resp_run_dbsize, 1, READ, NO_KEYS, "server", "Tells how many keys there are"},
+    {"DBSIZE", okv_resp_run_dbsize, 1, READ | WALK, NO_KEYS, "server",
+     "Tells how many keys there are"},
     {"DECR", okv_resp_run_decr, 2, WRITE, ONE_KEY, "string", "Subtracts 1 from a number"},
     {"DECRBY", okv_resp_run_decrby, 3, WRITE, ONE_KEY, "string", "Subtracts from a number"},
     {"DEL", okv_resp_run_del, -2, WRITE, ALL_KEYS, "generic", "Deletes keys"},
-    {"DISCARD", okv_resp_run_discard, 1, AT_ONCE, NO_KEYS, "transactions", "Forgets a transaction"},
+    {"DISCARD", okv_resp_run_discard, 1, UNQUEUED, NO_KEYS, "transactions",
+     "Forgets a transaction"},
     {"ECHO", okv_resp_run_echo, 2, 0, NO_KEYS, "connection", "Replies with its argument"},
-    {"EXEC", okv_resp_run_exec, 1, AT_ONCE | ALONE | GATE, NO_KEYS, "transactions",
+    {"EXEC", okv_resp_run_exec, 1, UNQUEUED | EXCLUSIVE | GATE, NO_KEYS, "transactions",
      "Runs a transaction"},
     {"EXISTS", okv_resp_run_exists, -2, READ, ALL_KEYS, "generic", "Counts the keys that exist"},
     {"EXPIRE", okv_resp_run_expire, -3, WRITE, ONE_KEY, "generic", "Sets a time to live in s"},
@@ -82,14 +86,14 @@ static const struct okv_resp_command commands[] = {
      "Replies with a part of a value"},
     {"GETSET", okv_resp_run_getset, 3, WRITE, KEY_VALUE, "string",
      "Sets a value, and replies with the one before"},
-    {"HELLO", okv_resp_run_hello, -1, STRANGER | AT_ONCE | NO_MULTI, NO_KEYS, "connection",
+    {"HELLO", okv_resp_run_hello, -1, UNAUTHENTICATED | UNQUEUED | NO_MULTI, NO_KEYS, "connection",
      "Chooses the protocol"},
     {"INCR", okv_resp_run_incr, 2, WRITE, ONE_KEY, "string", "Adds 1 to a number"},
     {"INCRBY", okv_resp_run_incrby, 3, WRITE, ONE_KEY, "string", "Adds to a number"},
     {"INCRBYFLOAT", okv_resp_run_incrbyfloat, 3, WRITE, ONE_KEY, "string",
      "Adds to a decimal number"},
     {"INFO", okv_resp_run_info, -1, READ, NO_KEYS, "server", "Tells of the server"},
-    {"KEYS", okv_resp_run_keys, 2, READ, NO_KEYS, "generic", "Lists the keys of a pattern"},
+    {"KEYS", okv_resp_run_keys, 2, READ | WALK, NO_KEYS, "generic", "Lists the keys of a pattern"},
     {"LATENCY", NULL, -2, 0, NO_KEYS, "server", "Has to do with what is slow"},
     {"LATENCY|HISTORY", okv_resp_run_empty_list, 3, ADMIN, NO_KEYS, "server", "Lists nothing"},
     {"LATENCY|LATEST", okv_resp_run_empty_list, 2, ADMIN, NO_KEYS, "server", "Lists nothing"},
@@ -98,12 +102,12 @@ static const struct okv_resp_command commands[] = {
     {"MEMORY|USAGE", okv_resp_run_memory_usage, -3, READ, KEY_BEHIND, "server",
      "Tells the bytes of an item"},
     {"MGET", okv_resp_run_mget, -2, READ, ALL_KEYS, "string", "Replies with values"},
-    {"MOVE", okv_resp_run_move, 3, WRITE | ALONE | OWN_GATE | NO_MULTI, ONE_KEY, "generic",
+    {"MOVE", okv_resp_run_move, 3, WRITE | EXCLUSIVE | OWN_GATE | NO_MULTI, ONE_KEY, "generic",
      "Moves a key to another database"},
-    {"MSET", okv_resp_run_mset, -3, WRITE | ALONE, PAIRS, "string", "Sets values"},
-    {"MSETNX", okv_resp_run_msetnx, -3, WRITE | ALONE, PAIRS, "string",
+    {"MSET", okv_resp_run_mset, -3, WRITE | EXCLUSIVE, PAIRS, "string", "Sets values"},
+    {"MSETNX", okv_resp_run_msetnx, -3, WRITE | EXCLUSIVE, PAIRS, "string",
      "Sets values if none of the keys exists"},
-    {"MULTI", okv_resp_run_multi, 1, AT_ONCE, NO_KEYS, "transactions", "Begins a transaction"},
+    {"MULTI", okv_resp_run_multi, 1, UNQUEUED, NO_KEYS, "transactions", "Begins a transaction"},
     {"OBJECT", NULL, -2, 0, NO_KEYS, "generic", "Has to do with how a value is kept"},
     {"OBJECT|ENCODING", okv_resp_run_object_encoding, 3, READ, KEY_BEHIND, "generic",
      "Tells how Redis would keep a value"},
@@ -119,16 +123,17 @@ static const struct okv_resp_command commands[] = {
     {"PSETEX", okv_resp_run_psetex, 4, WRITE, KEY_TIME_VALUE, "string",
      "Sets a value with a time to live in ms"},
     {"PTTL", okv_resp_run_pttl, 2, READ, ONE_KEY, "generic", "Tells the time to live in ms"},
-    {"QUIT", okv_resp_run_quit, -1, STRANGER | AT_ONCE, NO_KEYS, "connection",
+    {"QUIT", okv_resp_run_quit, -1, UNAUTHENTICATED | UNQUEUED, NO_KEYS, "connection",
      "Ends the connection"},
-    {"RANDOMKEY", okv_resp_run_randomkey, 1, READ, NO_KEYS, "generic", "Replies with some key"},
-    {"RENAME", okv_resp_run_rename, 3, WRITE | ALONE, TWO_KEYS, "generic", "Renames a key"},
-    {"RENAMENX", okv_resp_run_renamenx, 3, WRITE | ALONE, TWO_KEYS, "generic",
+    {"RANDOMKEY", okv_resp_run_randomkey, 1, READ | WALK, NO_KEYS, "generic",
+     "Replies with some key"},
+    {"RENAME", okv_resp_run_rename, 3, WRITE | EXCLUSIVE, TWO_KEYS, "generic", "Renames a key"},
+    {"RENAMENX", okv_resp_run_renamenx, 3, WRITE | EXCLUSIVE, TWO_KEYS, "generic",
      "Renames a key if the new one does not exist"},
-    {"RESET", okv_resp_run_reset, 1, STRANGER | AT_ONCE, NO_KEYS, "connection",
+    {"RESET", okv_resp_run_reset, 1, UNAUTHENTICATED | UNQUEUED, NO_KEYS, "connection",
      "Makes the connection as it began"},
     {"ROLE", okv_resp_run_role, 1, READ, NO_KEYS, "server", "Tells that there are no replicas"},
-    {"SCAN", okv_resp_run_scan, -2, READ, NO_KEYS, "generic", "Lists some keys"},
+    {"SCAN", okv_resp_run_scan, -2, READ | WALK, NO_KEYS, "generic", "Lists some keys"},
     {"SELECT", okv_resp_run_select, 2, NO_MULTI, NO_KEYS, "connection", "Chooses a database"},
     {"SET", okv_resp_run_set, -3, WRITE, KEY_VALUE, "string", "Sets a value"},
     {"SETBIT", okv_resp_run_setbit, 4, WRITE, ONE_KEY, "bitmap", "Sets a bit of a value"},
@@ -150,7 +155,7 @@ static const struct okv_resp_command commands[] = {
     {"TYPE", okv_resp_run_type, 2, READ, ONE_KEY, "generic", "Tells the type of a value"},
     {"UNLINK", okv_resp_run_del, -2, WRITE, ALL_KEYS, "generic", "Deletes keys"},
     {"UNWATCH", okv_resp_run_unwatch, 1, 0, NO_KEYS, "transactions", "Forgets watched keys"},
-    {"WATCH", okv_resp_run_watch, -2, READ | AT_ONCE, ALL_KEYS, "transactions",
+    {"WATCH", okv_resp_run_watch, -2, READ | UNQUEUED, ALL_KEYS, "transactions",
      "Has EXEC do nothing if keys change"},
 };
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)

@@ -5,15 +5,16 @@
 #include "server/resp/call.h"
 
 enum okv_resp_flag {
-    OKV_RESP_READ = 1,       /* looks at items: needs that right */
-    OKV_RESP_WRITE = 2,      /* changes items: needs that right */
-    OKV_RESP_ADMIN = 4,      /* needs that right */
-    OKV_RESP_STRANGER = 8,   /* whoever has not said who it is may give it */
-    OKV_RESP_ALONE = 16,     /* no other RESP client's command runs meanwhile */
-    OKV_RESP_AT_ONCE = 32,   /* MULTI does not queue it */
-    OKV_RESP_NO_MULTI = 64,  /* not within MULTI */
-    OKV_RESP_OWN_GATE = 256, /* enters the gates of logs itself */
-    OKV_RESP_GATE = 128,     /* runs within the log's gate, as one that changes items does */
+    OKV_RESP_READ = 1,            /* looks at items: needs that right */
+    OKV_RESP_WRITE = 2,           /* changes items: needs that right */
+    OKV_RESP_ADMIN = 4,           /* needs that right */
+    OKV_RESP_UNAUTHENTICATED = 8, /* whoever has not said who it is may give it */
+    OKV_RESP_EXCLUSIVE = 16,      /* no other RESP client's command runs meanwhile */
+    OKV_RESP_UNQUEUED = 32,       /* MULTI does not queue it */
+    OKV_RESP_NO_MULTI = 64,       /* not within MULTI */
+    OKV_RESP_GATE = 128,          /* runs within the log's gate, as one that changes items does */
+    OKV_RESP_OWN_GATE = 256,      /* enters the gates of logs itself */
+    OKV_RESP_WALK = 512,          /* looks at the whole table, as it is published */
 };
 
 /* Returns 0, or OKV_EAGAIN as okv_resp_call(). */

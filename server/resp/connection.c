@@ -13,7 +13,7 @@
 int okv_resp_run_ping(struct okv_resp_call *call)
 {
     if (call->count > 2)
-        okv_resp_error(&call->reply, "ERR wrong number of arguments for 'ping' command");
+        okv_resp_refuse_count(call);
     else if (call->count == 2)
         okv_resp_bulk(&call->reply, call->args[1].text, call->args[1].length);
     else
@@ -50,12 +50,13 @@ static bool log_in(struct okv_resp_call *call, const struct okv_resp_arg *user,
         login.password = password->text;
         login.password_length = password->length;
     }
-    if (!login.user[0] || !okv_resp_log_in(call->client, &login)) {
+    int rc = login.user[0] ? okv_resp_log_in(call->client, &login) : OKV_EDENIED;
+    if (rc == OKV_EREFUSED)
+        okv_resp_error(&call->reply, "ERR max number of clients reached");
+    else if (rc)
         okv_resp_error(&call->reply,
                        "WRONGPASS invalid username-password pair or user is disabled.");
-        return false;
-    }
-    return true;
+    return rc == 0;
 }
 
 int okv_resp_run_auth(struct okv_resp_call *call)

@@ -142,7 +142,7 @@ static int tell_expiry(struct okv_resp_call *call, enum okv_resp_unit unit, bool
     uint64_t expiry_ms = 0;
     int rc = okv_resp_look(call, &call->args[1], visit_expiry, &expiry_ms);
 
-    if (rc == OKV_ENOTFOUND || rc == OKV_EKEYSIZE) {
+    if (rc == OKV_ENOTFOUND) {
         okv_resp_integer(&call->reply, NO_KEY);
         return 0;
     }

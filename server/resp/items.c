@@ -5,35 +5,15 @@
 
 /* ---- reading ---- */
 
-struct glance {
-    okv_store_visit *visit;
-    void *user;
-    bool was_there;
-};
-
-static int glance_at(void *user, const struct okv_store_now *now, struct okv_store_next *next)
-{
-    struct glance *glance = user;
-
-    (void)next;
-    glance->was_there = now != NULL;
-    int rc = now ? glance->visit(glance->user, now) : 0;
-    return rc ? rc : OKV_STORE_KEEP;
-}
-
 int okv_resp_look(struct okv_resp_call *call, const struct okv_resp_arg *key,
                   okv_store_visit *visit, void *user)
 {
     struct okv_store *store = &call->executor->database->store;
-    struct glance glance = {.visit = visit, .user = user};
+    int rc = okv_store_look(store, call->executor->work, key->text, key->length, call->is_in_gate,
+                            visit, user);
 
-    if (!call->is_in_gate)
-        return okv_store_look(store, call->executor->work, key->text, key->length, visit, user);
-    const struct okv_store_write write = {
-        .key = key->text, .key_length = key->length, .decide = glance_at, .user = &glance};
-    struct okv_store_outcome outcome;
-    int rc = okv_store_modify(store, call->executor->work, &write, &outcome);
-    return rc || glance.was_there ? rc : OKV_ENOTFOUND;
+    /* Redis has keys of any length. Those that okv cannot have are not there. */
+    return rc == OKV_EKEYSIZE ? OKV_ENOTFOUND : rc;
 }
 
 static int see(void *user, const struct okv_store_now *now)
@@ -47,8 +27,7 @@ int okv_resp_has(struct okv_resp_call *call, const struct okv_resp_arg *key)
 {
     int rc = okv_resp_look(call, key, see, NULL);
 
-    /* Redis has keys of any length. Those that okv cannot have are not there. */
-    return rc == 0 ? 1 : rc == OKV_ENOTFOUND || rc == OKV_EKEYSIZE ? 0 : rc;
+    return rc == 0 ? 1 : rc == OKV_ENOTFOUND ? 0 : rc;
 }
 
 /* ---- changing ---- */
@@ -61,6 +40,7 @@ int okv_resp_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
     const struct okv_store_write write = {.key = key->text,
                                           .key_length = key->length,
                                           .long_value = okv_resp_upload_value(call->client),
+                                          .is_part = call->is_part,
                                           .decide = decide,
                                           .user = user};
 
@@ -80,7 +60,8 @@ int okv_resp_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
 int okv_resp_remove(struct okv_resp_call *call, const struct okv_resp_arg *key)
 {
     struct okv_database *database = call->executor->database;
-    const struct okv_store_write write = {.key = key->text, .key_length = key->length};
+    const struct okv_store_write write = {
+        .key = key->text, .key_length = key->length, .is_part = call->is_part};
     struct okv_store_outcome outcome;
     int rc = okv_store_delete(&database->store, call->executor->work, &write, &outcome);
 
@@ -97,7 +78,6 @@ int okv_resp_refuse(struct okv_resp_call *call, int code)
 
     if (code == OKV_EAGAIN && !call->has_changed)
         return OKV_EAGAIN;
-    call->has_failed = true;
     switch (code) {
     case OKV_EAGAIN:
         okv_resp_error(to, "TRYAGAIN memory is being freed, and a part of this was done already");

@@ -6,7 +6,8 @@
 #include "server/store/commands.h"
 #include "server/store/store.h"
 
-/* Has `visit` look at an item, as okv_store_look(): at the newest one that this client may see. */
+/* Has `visit` look at an item, as okv_store_look(): within the gate of the log at the newest one. A
+ * key that okv cannot have is OKV_ENOTFOUND. */
 int okv_resp_look(struct okv_resp_call *call, const struct okv_resp_arg *key,
                   okv_store_visit *visit, void *user);
 /* okv_store_modify(); counts what was changed. `outcome` may be NULL. */

@@ -24,6 +24,13 @@ static bool is_text(const struct okv_resp_arg *arg, const char *text)
     return !arg || (strlen(text) == arg->length && memcmp(text, arg->text, arg->length) == 0);
 }
 
+/* Who is admin of a database sees those who use it, and everybody those of its own user. */
+static bool may_see(const struct okv_resp_client *by, const struct okv_resp_client *client)
+{
+    return okv_resp_may(by, client->database, OKV_RIGHT_ADMIN) ||
+           strcmp(client->user, by->user) == 0;
+}
+
 unsigned okv_resp_clients_kill(const struct okv_resp_client *by,
                                const struct okv_resp_choice *choice)
 {
@@ -36,7 +43,8 @@ unsigned okv_resp_clients_kill(const struct okv_resp_client *by,
     {
         if (choice->is_none || (choice->id && (uint64_t)choice->id != client->id) ||
             client->id == choice->skips || !is_text(choice->peer, client->peer) ||
-            !is_text(choice->local, client->local) || !is_text(choice->user, user_of(client)))
+            !is_text(choice->local, client->local) || !is_text(choice->user, user_of(client)) ||
+            !may_see(by, client))
             continue;
         okv_resp_unwant(client);
         count++;
@@ -99,7 +107,6 @@ void okv_resp_clients_list(const struct okv_resp_client *by, const struct okv_re
                            struct okv_resp_buffer *out)
 {
     struct okv_resp_door *door = &by->resp->server->resp_door;
-    bool sees_all = okv_resp_may(by, by->database, OKV_RIGHT_ADMIN);
     const struct okv_resp_client *client;
     uint64_t now_ns = okv_clock_ns();
 
@@ -109,7 +116,7 @@ void okv_resp_clients_list(const struct okv_resp_client *by, const struct okv_re
         uint64_t unserved = client == by
                                 ? by->in.used - by->at
                                 : atomic_load_explicit(&client->unserved, memory_order_relaxed);
-        if (is_listed(client, which) && (sees_all || strcmp(client->user, by->user) == 0))
+        if (is_listed(client, which) && may_see(by, client))
             add_line(client, unserved, now_ns, out);
     }
     pthread_mutex_unlock(&door->lock);

@@ -17,7 +17,7 @@ struct okv_resp_choice {
 /* A name, as CLIENT SETNAME; CLIENT GETNAME has nothing for an empty one. */
 void okv_resp_name_client(struct okv_resp_client *client, const void *name, uint32_t length);
 
-/* Has their workers end them. Returns how many there are. */
+/* Has the workers of those that it would list end them. Returns how many there are. */
 unsigned okv_resp_clients_kill(const struct okv_resp_client *by,
                                const struct okv_resp_choice *choice);
 
@@ -30,8 +30,8 @@ struct okv_resp_selection {
     uint32_t count;     /* 0: all */
 };
 
-/* Adds a line, as CLIENT LIST has it, for each of the selected clients. Who has not the right admin
- * sees those of its own user. */
+/* Adds a line, as CLIENT LIST has it, for each of the selected clients that use a database of which
+ * `by` is admin, or have its user. */
 void okv_resp_clients_list(const struct okv_resp_client *by, const struct okv_resp_selection *which,
                            struct okv_resp_buffer *out);
 

@@ -36,7 +36,7 @@ static bool move_in(struct okv_resp_client *client)
     return client->has_place;
 }
 
-bool okv_resp_log_in(struct okv_resp_client *client, const struct okv_resp_login *login)
+int okv_resp_log_in(struct okv_resp_client *client, const struct okv_resp_login *login)
 {
     struct okv_server *server = client->resp->server;
     struct okv_login_grant grant;
@@ -44,23 +44,24 @@ bool okv_resp_log_in(struct okv_resp_client *client, const struct okv_resp_login
     if (!okv_authority_log_in(&server->authority, login->user, login->password,
                               login->password_length, &grant)) {
         OKV_STATS_ADD(&server->stats, rejected_denied, 1);
-        return false;
+        return OKV_EDENIED;
     }
     set_user(client, login->user);
     memcpy(client->fingerprint, grant.fingerprint, sizeof client->fingerprint);
     memcpy(client->rights, grant.rights, sizeof client->rights);
     client->is_known = true;
-    if (!move_in(client)) {
-        OKV_STATS_ADD(&server->stats, rejected_user, 1);
-        client->is_ending = true;
-    }
-    return !client->is_ending;
+    if (move_in(client))
+        return 0;
+    OKV_STATS_ADD(&server->stats, rejected_user, 1);
+    client->is_ending = true;
+    return OKV_EREFUSED;
 }
 
 void okv_resp_log_out(struct okv_resp_client *client)
 {
     set_user(client, "");
     okv_resp_login_begin(client);
+    client->is_ending = client->is_ending || !move_in(client);
 }
 
 bool okv_resp_login_holds(struct okv_resp_client *client)

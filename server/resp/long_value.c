@@ -52,8 +52,10 @@ static int reserve(struct okv_resp_client *client, const struct okv_resp_arg *ke
         return OKV_EAGAIN;
     int rc =
         okv_store_long_reserve(store, executor->work, &upload->value, key->length, upload->length);
-    if (rc)
+    if (rc) {
+        okv_unreserve(executor->database, &client->reserved, &upload->reservation);
         return rc;
+    }
     const struct okv_store_write write = {.key = key->text, .key_length = key->length};
     okv_store_long_begin(store, &upload->value, &write);
     return 0;
@@ -168,22 +170,23 @@ void okv_resp_upload_keep(struct okv_resp_client *client, const struct okv_resp_
 
 /* ---- values that leave ---- */
 
-bool okv_resp_download_begin(struct okv_resp_call *call, const struct okv_store_now *now, int *code)
+bool okv_resp_download_begin(struct okv_resp_call *call, const struct okv_store_now *now,
+                             uint32_t first, uint32_t length, int *code)
 {
     struct okv_resp_client *client = call->client;
     struct okv_resp_download *download = &client->download;
     struct okv_database *database = call->executor->database;
 
     *code = 0;
-    if (!call->may_have_download || !now->extent || now->value_length < OKV_RESP_LONG_MIN)
+    if (!call->may_have_download || !now->extent || length < OKV_RESP_LONG_MIN)
         return false;
     if (!okv_reserve(database, &client->reserved, &download->reservation, now->value_length)) {
         *code = OKV_EAGAIN;
         return false;
     }
     okv_heap_pin_shared(&database->store.heap, now->extent, &download->pin);
-    download->bytes = now->value;
-    download->length = now->value_length;
+    download->bytes = now->value + first;
+    download->length = length;
     download->sent = 0;
     download->database = client->database;
     return true;

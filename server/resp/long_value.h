@@ -64,10 +64,11 @@ struct okv_resp_download {
     struct okv_reservation reservation;
 };
 
-/* Has the value, which is locked and long, leave behind the replies; its head is written by the
- * caller. False: it has to be copied, or waited for: *code is OKV_EAGAIN. */
+/* Has `length` bytes of the value, which is locked, leave behind the replies; their head is written
+ * by the caller. All of the value is kept meanwhile. False: they are to be copied, or waited for:
+ * *code is OKV_EAGAIN. */
 bool okv_resp_download_begin(struct okv_resp_call *call, const struct okv_store_now *now,
-                             int *code);
+                             uint32_t first, uint32_t length, int *code);
 void okv_resp_download_end(struct okv_resp_client *client);
 
 #endif

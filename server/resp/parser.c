@@ -115,7 +115,7 @@ static int read_head(struct okv_resp_parser *parser, const uint8_t *bytes, size_
         return refuse(parser, "too big mbulk count string");
     if (rc < 0 || number > OKV_RESP_ARGS_MAX)
         return refuse(parser, "invalid multibulk length");
-    if (parser->is_stranger && number > OKV_RESP_STRANGER_ARGS_MAX)
+    if (parser->is_unauthenticated && number > OKV_RESP_UNAUTHENTICATED_ARGS_MAX)
         return refuse(parser, "unauthenticated multibulk length");
     if (number <= 0)
         return 1;
@@ -141,7 +141,7 @@ static int read_length(struct okv_resp_parser *parser, const uint8_t *bytes, siz
         return refuse(parser, "too big bulk count string");
     if (rc < 0 || number < 0 || number > OKV_RESP_BULK_MAX)
         return refuse(parser, "invalid bulk length");
-    if (parser->is_stranger && number > OKV_RESP_STRANGER_BULK_MAX)
+    if (parser->is_unauthenticated && number > OKV_RESP_UNAUTHENTICATED_BULK_MAX)
         return refuse(parser, "unauthenticated bulk length");
     if (parser->position + (uint64_t)number + 2 > OKV_RESP_REQUEST_MAX)
         return refuse(parser, "the request has more than 128 MiB");
@@ -261,7 +261,8 @@ static int parse_line(struct okv_resp_parser *parser, uint8_t *bytes, size_t len
     const uint8_t *end = memchr(bytes + parser->position, '\n', length - parser->position);
     size_t line = end ? (size_t)(end - bytes) : length;
 
-    if (line > (parser->is_stranger ? OKV_RESP_STRANGER_BULK_MAX : OKV_RESP_INLINE_MAX))
+    if (line >
+        (parser->is_unauthenticated ? OKV_RESP_UNAUTHENTICATED_BULK_MAX : OKV_RESP_INLINE_MAX))
         return refuse(parser, "too big inline request");
     if (!end) {
         parser->position = length;

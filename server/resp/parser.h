@@ -19,8 +19,8 @@
     ((64u << 20) + 1024u) /* bytes of an argument: one more than any value \
                            */
 /* The same of a client that has not said who it is. */
-#define OKV_RESP_STRANGER_ARGS_MAX 10u
-#define OKV_RESP_STRANGER_BULK_MAX (16u << 10) /* also bytes of a line */
+#define OKV_RESP_UNAUTHENTICATED_ARGS_MAX 10u
+#define OKV_RESP_UNAUTHENTICATED_BULK_MAX (16u << 10) /* also bytes of a line */
 
 struct okv_resp_arg {
     const uint8_t *text;
@@ -40,7 +40,7 @@ struct okv_resp_parser {
     uint32_t left_out;        /* index of that argument + 1; 0: there is none */
     const uint8_t *elsewhere; /* its bytes */
     bool is_kept;             /* the complete request is to be given again */
-    bool is_stranger;         /* the lower limits hold */
+    bool is_unauthenticated;  /* the lower limits hold */
     size_t position;          /* of the next byte to look at; of a complete request its length */
     size_t needed;            /* an incomplete request has at least so many bytes */
     const char *problem;      /* with OKV_EPROTO: what Redis calls it; static */

@@ -1,4 +1,5 @@
-/* The RESP clients of a worker: docs/resp.md. Only the worker's thread calls, but for the last. */
+/* The RESP clients of a worker: docs/resp.md. Only the worker's thread calls, unless it says
+ * otherwise. */
 #ifndef OKV_SERVER_RESP_RESP_H
 #define OKV_SERVER_RESP_RESP_H
 
@@ -23,9 +24,6 @@ unsigned okv_resp_poll(struct okv_resp *resp, bool *is_held_up);
 void okv_resp_scan(struct okv_resp *resp, uint64_t now_ns);
 /* The server ends: replies that are due leave, as far as clients take them, and all clients go. */
 void okv_resp_end_all(struct okv_resp *resp);
-
-/* Replies from `from` on wait for a batch of a database's log. Those of another one do not wait. */
-void okv_resp_hold(struct okv_resp_client *client, unsigned database, uint64_t batch, size_t from);
 
 /* The acceptor's thread: hands a client over, whose stream, place and peer are set. */
 void okv_resp_adopt(struct okv_resp *resp, struct okv_resp_client *client);

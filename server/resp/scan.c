@@ -14,6 +14,11 @@
 
 /* ---- SCAN and KEYS ---- */
 
+/* Bytes of a pattern: keys are compared with it while their bucket is locked. */
+#define PATTERN_MAX 2048u
+/* Keys that one SCAN lists, whatever its COUNT. */
+#define COUNT_MAX 10000
+
 struct listing {
     struct okv_resp_reply reply; /* into a buffer of its own */
     struct okv_resp_buffer keys;
@@ -42,16 +47,27 @@ static void add_listed(struct okv_resp_call *call, struct listing *listing)
     call->reply.out->has_failed = call->reply.out->has_failed || listing->keys.has_failed;
 }
 
+/* Replies with an error if it is longer. */
+static bool need_pattern(struct okv_resp_call *call, const struct okv_resp_arg *pattern)
+{
+    if (pattern->length <= PATTERN_MAX)
+        return true;
+    okv_resp_error(&call->reply, "ERR a pattern has at most %u bytes", PATTERN_MAX);
+    return false;
+}
+
 int okv_resp_run_keys(struct okv_resp_call *call)
 {
     struct listing listing = {.pattern = &call->args[1]};
     uint64_t position = 0;
     int rc;
 
+    if (!need_pattern(call, listing.pattern))
+        return 0;
     listing.reply = (struct okv_resp_reply){&listing.keys, call->reply.protocol};
     do
         rc = okv_store_walk(&call->executor->database->store, &position, list_key, &listing);
-    while (rc == 0 && position);
+    while (rc == 0 && position && !listing.keys.has_failed);
     if (rc == 0)
         add_listed(call, &listing);
     okv_resp_buffer_fini(&listing.keys);
@@ -80,8 +96,11 @@ static bool read_scan_options(struct okv_resp_call *call, struct scan *scan)
                 okv_resp_syntax_error(call);
                 return false;
             }
+            scan->count = scan->count > COUNT_MAX ? COUNT_MAX : scan->count;
         } else if (okv_resp_is(option, "MATCH")) {
             scan->listing.pattern = &call->args[i + 1];
+            if (!need_pattern(call, scan->listing.pattern))
+                return false;
         } else if (okv_resp_is(option, "TYPE")) {
             scan->lists_nothing = !okv_resp_is(&call->args[i + 1], "string");
         } else {
@@ -206,12 +225,17 @@ static int flush_step(struct okv_resp_call *call, const struct okv_executor *exe
 {
     struct okv_resp_flush *flush = &call->client->flush;
     struct okv_wal *wal = executor->database->wal;
-    int status;
+    int status = 0;
 
     if (flush->is_empty)
         return okv_wal_is_done(wal, flush->batch, &status) ? status : OKV_EAGAIN;
     if (wal && !okv_wal_enter(wal))
         return OKV_EAGAIN;
+    /* What the last step removed is there again if its batch failed. */
+    if (wal && okv_wal_is_done(wal, flush->batch, &status) && status) {
+        okv_wal_leave(wal);
+        return status;
+    }
     int rc =
         okv_store_flush(&executor->database->store, executor->work, &flush->next, &flush->splits);
     flush->batch = wal ? okv_wal_hold(wal) : 0;

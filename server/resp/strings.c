@@ -23,16 +23,13 @@ static struct answer answer_of(struct okv_resp_call *call)
 static int answer_part(const struct answer *answer, const struct okv_store_now *now, uint32_t first,
                        uint32_t length)
 {
-    struct okv_store_now part = *now;
     int rc;
 
     answer->call->reply.out->used = answer->before; /* it may be called again */
-    part.value += first;
-    part.value_length = length;
-    if (okv_resp_download_begin(answer->call, &part, &rc))
+    if (okv_resp_download_begin(answer->call, now, first, length, &rc))
         okv_resp_bulk_head(&answer->call->reply, length);
     else if (rc == 0)
-        okv_resp_bulk(&answer->call->reply, part.value, length);
+        okv_resp_bulk(&answer->call->reply, now->value + first, length);
     return rc;
 }
 
@@ -57,7 +54,7 @@ static int get(struct okv_resp_call *call, const struct okv_resp_arg *key)
     struct answer answer = answer_of(call);
     int rc = okv_resp_look(call, key, visit_value, &answer);
 
-    if (rc == OKV_ENOTFOUND || rc == OKV_EKEYSIZE) {
+    if (rc == OKV_ENOTFOUND) {
         resp->counts.misses++;
         okv_resp_null(&call->reply);
     } else if (rc) {
@@ -95,7 +92,7 @@ int okv_resp_run_strlen(struct okv_resp_call *call)
     uint32_t length = 0;
     int rc = okv_resp_look(call, &call->args[1], visit_length, &length);
 
-    if (rc && rc != OKV_ENOTFOUND && rc != OKV_EKEYSIZE)
+    if (rc && rc != OKV_ENOTFOUND)
         return okv_resp_refuse(call, rc);
     okv_resp_integer(&call->reply, length);
     return 0;
@@ -132,7 +129,7 @@ int okv_resp_run_getrange(struct okv_resp_call *call)
         !okv_resp_need_integer(call, 3, &range.last))
         return 0;
     int rc = okv_resp_look(call, &call->args[1], visit_range, &range);
-    if (rc == OKV_ENOTFOUND || rc == OKV_EKEYSIZE)
+    if (rc == OKV_ENOTFOUND)
         okv_resp_bulk(&call->reply, "", 0);
     else if (rc)
         return okv_resp_refuse(call, rc);
@@ -347,20 +344,45 @@ int okv_resp_run_getex(struct okv_resp_call *call)
 
 /* ---- of several keys ---- */
 
+/* What no database could take is found before anything is changed. */
+static int check_pairs(const struct okv_resp_call *call)
+{
+    for (uint32_t i = 1; i < call->count; i += 2) {
+        if (call->args[i].length == 0 || call->args[i].length > OKV_KEY_MAX)
+            return OKV_EKEYSIZE;
+        if (call->args[i + 1].length > call->executor->database->store.max_value)
+            return OKV_EVALUESIZE;
+    }
+    return 0;
+}
+
+static int set_pairs(struct okv_resp_call *call)
+{
+    int rc = check_pairs(call);
+
+    for (uint32_t i = 1; i < call->count && rc == 0; i += 2) {
+        struct set what = {.value = &call->args[i + 1]};
+        rc = set(call, &call->args[i], &what);
+    }
+    return rc;
+}
+
+static bool need_pairs(struct okv_resp_call *call)
+{
+    if (call->count % 2 == 0)
+        okv_resp_refuse_count(call);
+    return call->count % 2;
+}
+
 /* No other RESP client's command runs meanwhile. Clients of libokv may see some of the keys set,
  * and others not yet. */
 int okv_resp_run_mset(struct okv_resp_call *call)
 {
-    if (call->count % 2 == 0) {
-        okv_resp_error(&call->reply, "ERR wrong number of arguments for 'mset' command");
+    if (!need_pairs(call))
         return 0;
-    }
-    for (uint32_t i = 1; i < call->count; i += 2) {
-        struct set what = {.value = &call->args[i + 1]};
-        int rc = set(call, &call->args[i], &what);
-        if (rc)
-            return okv_resp_refuse(call, rc);
-    }
+    int rc = set_pairs(call);
+    if (rc)
+        return okv_resp_refuse(call, rc);
     okv_resp_simple(&call->reply, "OK");
     return 0;
 }
@@ -369,184 +391,13 @@ int okv_resp_run_msetnx(struct okv_resp_call *call)
 {
     int has = 0;
 
-    if (call->count % 2 == 0) {
-        okv_resp_error(&call->reply, "ERR wrong number of arguments for 'msetnx' command");
+    if (!need_pairs(call))
         return 0;
-    }
     for (uint32_t i = 1; i < call->count && has == 0; i += 2)
         has = okv_resp_has(call, &call->args[i]);
-    if (has < 0)
-        return okv_resp_refuse(call, has);
-    for (uint32_t i = 1; i < call->count && !has; i += 2) {
-        struct set what = {.value = &call->args[i + 1]};
-        int rc = set(call, &call->args[i], &what);
-        if (rc)
-            return okv_resp_refuse(call, rc);
-    }
+    int rc = has ? has : set_pairs(call);
+    if (rc < 0)
+        return okv_resp_refuse(call, rc);
     okv_resp_integer(&call->reply, !has);
-    return 0;
-}
-
-/* ---- parts ---- */
-
-/* A change that makes a value of the one that is there, in memory of its own. */
-struct edit {
-    struct okv_resp_buffer made;
-    const struct okv_resp_arg *with;
-    uint64_t offset; /* SETRANGE */
-    bool is_append;
-    uint32_t max_value;
-    uint64_t length; /* of the result */
-};
-
-static int decide_edit(void *user, const struct okv_store_now *now, struct okv_store_next *next)
-{
-    struct edit *edit = user;
-    uint64_t before = now ? now->value_length : 0;
-    uint64_t offset = edit->is_append ? before : edit->offset;
-    uint64_t end = offset + edit->with->length;
-
-    if (edit->with->length == 0 && (now || !edit->is_append)) {
-        edit->length = before;
-        return OKV_STORE_KEEP;
-    }
-    edit->length = end > before ? end : before;
-    if (edit->length > edit->max_value)
-        return OKV_EVALUESIZE;
-    edit->made.used = 0;
-    uint8_t *bytes = okv_resp_buffer_room(&edit->made, edit->length + 1);
-    if (!bytes)
-        return OKV_ENOMEM;
-    if (before)
-        memcpy(bytes, now->value, before);
-    if (offset > before)
-        memset(bytes + before, 0, offset - before);
-    if (edit->with->length)
-        memcpy(bytes + offset, edit->with->text, edit->with->length);
-    *next = (struct okv_store_next){bytes, (uint32_t)edit->length, now ? now->expiry_ms : 0};
-    return 0;
-}
-
-static int run_edit(struct okv_resp_call *call, struct edit *edit)
-{
-    edit->max_value = call->executor->database->store.max_value;
-    int rc = okv_resp_modify(call, &call->args[1], decide_edit, edit, NULL);
-
-    okv_resp_buffer_fini(&edit->made);
-    if (rc)
-        return okv_resp_refuse(call, rc);
-    okv_resp_integer(&call->reply, (int64_t)edit->length);
-    return 0;
-}
-
-int okv_resp_run_append(struct okv_resp_call *call)
-{
-    struct edit edit = {.with = &call->args[2], .is_append = true};
-
-    return run_edit(call, &edit);
-}
-
-int okv_resp_run_setrange(struct okv_resp_call *call)
-{
-    struct edit edit = {.with = &call->args[3]};
-    int64_t offset;
-
-    if (!okv_resp_need_integer(call, 2, &offset))
-        return 0;
-    if (offset < 0) {
-        okv_resp_error(&call->reply, "ERR offset is out of range");
-        return 0;
-    }
-    edit.offset = (uint64_t)offset;
-    if (edit.with->length && edit.offset > OKV_VALUE_MAX)
-        return okv_resp_refuse(call, OKV_EVALUESIZE);
-    return run_edit(call, &edit);
-}
-
-/* ---- bits ---- */
-
-struct bit {
-    struct okv_resp_buffer made;
-    uint64_t offset; /* from the highest bit of the first byte on */
-    bool is_set, was_set;
-};
-
-static bool bit_of(const void *value, uint32_t length, uint64_t offset)
-{
-    return offset / 8 < length && ((const uint8_t *)value)[offset / 8] >> (7 - offset % 8) & 1;
-}
-
-static int visit_bit(void *user, const struct okv_store_now *now)
-{
-    struct bit *bit = user;
-
-    bit->was_set = bit_of(now->value, now->value_length, bit->offset);
-    return 0;
-}
-
-/* Replies with an error if no value of the database has this bit. */
-static bool need_offset(struct okv_resp_call *call, struct bit *bit)
-{
-    uint64_t most = call->executor->database->store.max_value;
-    int64_t offset;
-
-    if (okv_resp_integer_of(&call->args[2], &offset) && offset >= 0 &&
-        (uint64_t)offset / 8 < most) {
-        bit->offset = (uint64_t)offset;
-        return true;
-    }
-    okv_resp_error(&call->reply, "ERR bit offset is not an integer or out of range");
-    return false;
-}
-
-int okv_resp_run_getbit(struct okv_resp_call *call)
-{
-    struct bit bit = {.was_set = false};
-
-    if (!need_offset(call, &bit))
-        return 0;
-    int rc = okv_resp_look(call, &call->args[1], visit_bit, &bit);
-    if (rc && rc != OKV_ENOTFOUND && rc != OKV_EKEYSIZE)
-        return okv_resp_refuse(call, rc);
-    okv_resp_integer(&call->reply, bit.was_set);
-    return 0;
-}
-
-static int decide_bit(void *user, const struct okv_store_now *now, struct okv_store_next *next)
-{
-    struct bit *bit = user;
-    uint32_t before = now ? now->value_length : 0, at = (uint32_t)(bit->offset / 8);
-    uint32_t length = at < before ? before : at + 1;
-    uint8_t mask = (uint8_t)(0x80u >> bit->offset % 8);
-
-    bit->made.used = 0;
-    uint8_t *bytes = okv_resp_buffer_room(&bit->made, length);
-    if (!bytes)
-        return OKV_ENOMEM;
-    memset(bytes, 0, length);
-    if (before)
-        memcpy(bytes, now->value, before);
-    bit->was_set = bytes[at] & mask;
-    bytes[at] = (uint8_t)(bit->is_set ? bytes[at] | mask : bytes[at] & ~mask);
-    *next = (struct okv_store_next){bytes, length, now ? now->expiry_ms : 0};
-    return 0;
-}
-
-int okv_resp_run_setbit(struct okv_resp_call *call)
-{
-    const struct okv_resp_arg *value = &call->args[3];
-    struct bit bit = {.is_set = okv_resp_is(value, "1")};
-
-    if (!need_offset(call, &bit))
-        return 0;
-    if (!bit.is_set && !okv_resp_is(value, "0")) {
-        okv_resp_error(&call->reply, "ERR bit is not an integer or out of range");
-        return 0;
-    }
-    int rc = okv_resp_modify(call, &call->args[1], decide_bit, &bit, NULL);
-    okv_resp_buffer_fini(&bit.made);
-    if (rc)
-        return okv_resp_refuse(call, rc);
-    okv_resp_integer(&call->reply, bit.was_set);
     return 0;
 }

@@ -18,6 +18,16 @@ static const char *why(void)
     return reason ? reason : "it cannot be read";
 }
 
+/* A key with a password would be asked for at the terminal. */
+static int no_password(char *out, int size, int is_new, void *user)
+{
+    (void)out;
+    (void)size;
+    (void)is_new;
+    (void)user;
+    return -1;
+}
+
 static int load(SSL_CTX *context, const char *cert, const char *key, const char *ca,
                 struct okv_diag *diag)
 {
@@ -50,6 +60,8 @@ int okv_resp_tls_create(const char *cert, const char *key, const char *ca,
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for TLS");
     SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
+    SSL_CTX_set_session_id_context(context, (const unsigned char *)"okv", 3);
+    SSL_CTX_set_default_passwd_cb(context, no_password);
     /* What could not be sent is sent later, and may lie elsewhere then. */
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                   SSL_MODE_RELEASE_BUFFERS);
@@ -107,7 +119,7 @@ ssize_t okv_resp_tls_read(struct okv_resp_stream *stream, uint8_t *to, size_t ro
     ERR_clear_error();
     int n = SSL_read(stream->ssl, to, room < INT_MAX ? (int)room : INT_MAX);
 
-    stream->has_unread = n > 0;
+    stream->has_unread = SSL_pending(stream->ssl) > 0;
     stream->writes_to_read = n <= 0 && SSL_want_write(stream->ssl);
     return n > 0 ? n : outcome(stream, n);
 }

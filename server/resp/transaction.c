@@ -9,6 +9,8 @@
 
 /* Bytes of the commands of one transaction. */
 #define QUEUE_MAX (128u << 20)
+/* Keys that a client may watch: EXEC looks at each while no other RESP command runs. */
+#define WATCHES_MAX 4096u
 
 struct queued {
     const struct okv_resp_command *command;
@@ -58,6 +60,13 @@ static void tell_size(struct okv_resp_client *client)
                           memory_order_relaxed);
     atomic_store_explicit(&client->queued_bytes, is_open ? transaction->bytes : 0,
                           memory_order_relaxed);
+}
+
+size_t okv_resp_transaction_bytes(const struct okv_resp_client *client)
+{
+    const struct okv_resp_transaction *transaction = client->transaction;
+
+    return transaction ? transaction->bytes + transaction->watch_count * sizeof(struct watched) : 0;
 }
 
 static void forget_watches(struct okv_resp_transaction *transaction)
@@ -185,7 +194,7 @@ static int version_of(struct okv_resp_call *call, const uint8_t *key, uint32_t k
 
     *version = 0;
     int rc = okv_resp_look(call, &arg, visit_version, version);
-    return rc == OKV_ENOTFOUND || rc == OKV_EKEYSIZE ? 0 : rc;
+    return rc == OKV_ENOTFOUND ? 0 : rc;
 }
 
 static int watch(struct okv_resp_call *call, struct okv_resp_transaction *transaction,
@@ -221,6 +230,10 @@ int okv_resp_run_watch(struct okv_resp_call *call)
 
     if (okv_resp_transaction_is_open(call->client)) {
         okv_resp_error(&call->reply, "ERR WATCH inside MULTI is not allowed");
+        return 0;
+    }
+    if (transaction && transaction->watch_count + call->count - 1 > WATCHES_MAX) {
+        okv_resp_error(&call->reply, "ERR a client may watch %u keys", WATCHES_MAX);
         return 0;
     }
     for (uint32_t i = 1; i < call->count && rc == 0; i++)
@@ -262,21 +275,25 @@ static int has_changed(struct okv_resp_call *call, const struct okv_resp_transac
 
 /* ---- EXEC ---- */
 
-/* Each command replies, whatever became of those before it. None of them can wait any more. */
-static void run_queue(struct okv_resp_call *call, const struct okv_resp_transaction *transaction)
+/* Each command replies, whatever became of those before it. None can wait when one has changed
+ * something. */
+static int run_queue(struct okv_resp_call *call, const struct okv_resp_transaction *transaction)
 {
+    int rc = 0;
+
     okv_resp_array(&call->reply, transaction->count);
-    for (size_t i = 0; i < transaction->count; i++) {
+    for (size_t i = 0; i < transaction->count && rc == 0; i++) {
         const struct queued *queued = transaction->queue[i];
         struct okv_resp_call one = *call;
         one.command = queued->command;
         one.args = queued->args;
         one.count = queued->count;
-        one.has_changed = true;
         one.may_have_download = false;
         one.reply.protocol = call->client->protocol;
-        okv_resp_execute(&one);
+        rc = okv_resp_execute(&one);
+        call->has_changed = one.has_changed;
     }
+    return rc;
 }
 
 int okv_resp_run_exec(struct okv_resp_call *call)
@@ -291,11 +308,13 @@ int okv_resp_run_exec(struct okv_resp_call *call)
     if (transaction->is_spoiled)
         okv_resp_error(&call->reply, "EXECABORT Transaction discarded because of previous errors.");
     else if (rc < 0)
-        okv_resp_refuse(call, rc);
+        rc = okv_resp_refuse(call, rc);
     else if (rc)
         okv_resp_null_array(&call->reply);
     else
-        run_queue(call, transaction);
+        rc = run_queue(call, transaction);
+    if (rc == OKV_EAGAIN)
+        return rc;
     okv_resp_transaction_drop(call->client);
     return 0;
 }

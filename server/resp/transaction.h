@@ -10,6 +10,8 @@ bool okv_resp_transaction_is_open(const struct okv_resp_client *client);
 void okv_resp_transaction_queue(struct okv_resp_call *call);
 /* A command was refused: EXEC runs none, if the transaction is open. */
 void okv_resp_transaction_spoil(struct okv_resp_client *client);
+/* Bytes of its memory. */
+size_t okv_resp_transaction_bytes(const struct okv_resp_client *client);
 /* Forgets commands and watched keys. */
 void okv_resp_transaction_drop(struct okv_resp_client *client);
 

@@ -9,6 +9,28 @@
 /* Bytes of a long value that are sent or read in a turn. */
 #define BYTES_PER_TURN (256u << 10)
 
+bool okv_resp_has_replies(const struct okv_resp_client *client)
+{
+    return client->out.used > client->sent || client->download.length > 0;
+}
+
+bool okv_resp_is_transferring(const struct okv_resp_client *client)
+{
+    bool has_begun = client->in.used > client->at && client->in.capacity > OKV_RESP_SMALL_REST;
+
+    return client->upload || okv_resp_has_replies(client) || has_begun;
+}
+
+/* A trickle does not count, so that it cannot hold memory for long. */
+static void note_moved(struct okv_resp_client *client, size_t bytes)
+{
+    client->moved_bytes += bytes;
+    if (okv_resp_is_transferring(client) && client->moved_bytes < OKV_RESP_PROGRESS_MIN)
+        return;
+    client->moved_bytes = 0;
+    client->moved_ns = okv_clock_ns();
+}
+
 /* Sends as much as the client takes. Returns how much; -1: the connection has ended. */
 static ssize_t send_some(struct okv_resp_client *client, const uint8_t *bytes, size_t length)
 {
@@ -18,7 +40,8 @@ static ssize_t send_some(struct okv_resp_client *client, const uint8_t *bytes, s
     while (sent < length &&
            (n = okv_resp_stream_write(&client->stream, bytes + sent, length - sent)) > 0)
         sent += (size_t)n;
-    client->moved_ns = sent ? okv_clock_ns() : client->moved_ns;
+    if (sent)
+        note_moved(client, sent);
     OKV_STATS_ADD(&client->resp->server->stats, bytes_out, sent);
     return n < 0 ? -1 : (ssize_t)sent;
 }
@@ -41,18 +64,31 @@ static bool flush_download(struct okv_resp_client *client)
     return true;
 }
 
+/* What was sent leaves the buffer when it is the larger part, so that a client that always has
+ * replies to take does not make it grow. */
+static void drop_sent(struct okv_resp_client *client)
+{
+    if (client->sent == 0 || client->sent < client->out.used - client->sent)
+        return;
+    okv_resp_buffer_drop(&client->out, client->sent);
+    client->held -= client->batch ? client->sent : 0;
+    client->sent = 0;
+}
+
 bool okv_resp_flush(struct okv_resp_client *client)
 {
     struct okv_resp_buffer *out = &client->out;
     size_t end = client->batch ? client->held : out->used;
-    ssize_t n = send_some(client, out->bytes + client->sent, end - client->sent);
+    ssize_t n = 0;
 
+    if (end > client->sent)
+        n = send_some(client, out->bytes + client->sent, end - client->sent);
     if (n < 0)
         return false;
     client->sent += (size_t)n;
+    drop_sent(client);
     if (client->sent < out->used || client->batch)
         return true;
-    client->sent = out->used = 0;
     if (client->download.length == 0)
         return true;
     if (!flush_download(client))
@@ -65,7 +101,7 @@ static ssize_t receive_to(struct okv_resp_client *client, uint8_t *to, size_t ro
     ssize_t n = okv_resp_stream_read(&client->stream, to, room);
 
     if (n > 0) {
-        client->moved_ns = okv_clock_ns();
+        note_moved(client, (size_t)n);
         OKV_STATS_ADD(&client->resp->server->stats, bytes_in, (uint64_t)n);
     }
     return n;

@@ -4,6 +4,9 @@
 
 #include "server/resp/client.h"
 
+bool okv_resp_has_replies(const struct okv_resp_client *client);
+/* Whether bytes that are to come or to leave take memory. */
+bool okv_resp_is_transferring(const struct okv_resp_client *client);
 /* Sends what may leave. False: the connection has ended. */
 bool okv_resp_flush(struct okv_resp_client *client);
 /* Reads once. False: the connection has ended. */

@@ -131,7 +131,8 @@ static int replace(struct okv_store *store, struct okv_store_work *work,
                    const struct okv_entry *entry, uint64_t *version)
 {
     const struct okv_store_log *log = store->table.pending ? &store->table.pending->log : NULL;
-    struct okv_store_record record = {.key = write->key, .key_length = write->key_length};
+    struct okv_store_record record = {
+        .key = write->key, .key_length = write->key_length, .is_part = write->is_part};
 
     if (!log)
         return replace_unlogged(store, work, write, target, entry, version);

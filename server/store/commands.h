@@ -49,6 +49,8 @@ struct okv_store_write {
     int64_t delta;    /* incr */
     void *room;       /* touch: where the value goes, too; or NULL */
     uint32_t room_size;
+    bool is_part; /* of several changes that are not to stop in the middle: the log takes it though
+                     its batch is full */
     okv_store_decide *decide; /* modify */
     void *user;               /* of decide */
 };

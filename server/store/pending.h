@@ -29,14 +29,15 @@ struct okv_store_record {
     const void *value; /* NULL: it is gone */
     uint32_t value_length;
     uint64_t expiry_ms;
+    bool is_part;                      /* as in okv_store_write */
     const struct okv_store_copy *copy; /* the log has the value there; NULL: it has not */
 };
 
 /* Where records go. */
 struct okv_store_log {
-    /* Before a change: takes a copy of the record. OKV_EAGAIN: the batch is full, but never for an
-     * item that goes; OKV_EREADONLY: the log failed; OKV_EDISKFULL: its disk has no room, which
-     * stays so until the gate was closed; OKV_ENOMEM. */
+    /* Before a change: takes a copy of the record. OKV_EAGAIN: the batch is full, which one of an
+     * item that goes, or of a part, may exceed by far; OKV_EREADONLY: the log failed;
+     * OKV_EDISKFULL: its disk has no room, which stays so until the gate was closed; OKV_ENOMEM. */
     int (*begin)(void *user, const struct okv_store_record *record);
     /* After begin: the change was made and has this version, or it was not made. */
     void (*end)(void *user, bool was_made, uint64_t version);

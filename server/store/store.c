@@ -5,6 +5,7 @@
 
 #include "server/store/bucket_image.h"
 #include "server/store/locking.h"
+#include "server/store/pending.h"
 #include "server/store/resize.h"
 #include "server/store/status.h"
 #include "shared/base/clock.h"
@@ -177,16 +178,16 @@ uint64_t okv_store_overflow_length(const struct okv_store *store)
 
 /* ---- reading ---- */
 
-/* Finds a key in the published pages. Adds those that it searched to `*pages`. The bucket is
- * locked. */
-static int find_published(const struct okv_table *table, uint64_t bucket, uint64_t hash,
-                          const void *key, uint32_t key_length, struct okv_entry *out,
-                          unsigned *pages)
+/* Finds a key in the published pages, or in the newest ones. Adds those that it searched to
+ * `*pages`. The bucket is locked. */
+static int find(const struct okv_table *table, uint64_t bucket, uint64_t hash, const void *key,
+                uint32_t key_length, bool newest, struct okv_entry *out, unsigned *pages)
 {
     uint64_t offset = okv_table_bucket_offset(table, bucket);
 
-    while (offset) {
-        const uint8_t *image = table->base + offset;
+    for (unsigned page = 0; offset; page++) {
+        const uint8_t *image =
+            newest ? okv_store_current_image(table, bucket, page, offset) : table->base + offset;
         uint32_t position = 0;
         int rc;
         (*pages)++;
@@ -209,7 +210,7 @@ static int find_published(const struct okv_table *table, uint64_t bucket, uint64
 }
 
 int okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
-                   uint32_t key_length, okv_store_visit *visit, void *user)
+                   uint32_t key_length, bool newest, okv_store_visit *visit, void *user)
 {
     if (key_length == 0 || key_length > OKV_KEY_MAX)
         return OKV_EKEYSIZE;
@@ -218,7 +219,7 @@ int okv_store_look(struct okv_store *store, struct okv_store_work *work, const v
     struct okv_entry entry;
     unsigned pages = 0;
     uint64_t bucket = okv_store_lock_hash(store, hash);
-    int rc = find_published(&store->table, bucket, hash, key, key_length, &entry, &pages);
+    int rc = find(&store->table, bucket, hash, key, key_length, newest, &entry, &pages);
     if (!rc && okv_entry_is_expired(&entry, atomic_load(&store->clock_ms)))
         rc = OKV_ENOTFOUND;
     if (!rc) {
@@ -258,5 +259,5 @@ int okv_store_get(struct okv_store *store, struct okv_store_work *work, const vo
 {
     struct copy copy = {buffer, size, length, version};
 
-    return okv_store_look(store, work, key, key_length, copy_value, &copy);
+    return okv_store_look(store, work, key, key_length, false, copy_value, &copy);
 }

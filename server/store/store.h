@@ -65,11 +65,12 @@ int okv_store_get(struct okv_store *store, struct okv_store_work *work, const vo
                   uint32_t key_length, void *buffer, uint32_t size, uint32_t *length,
                   uint64_t *version);
 
-/* Has `visit` look at the item, while its bucket is locked. `work` as above. OKV_EKEYSIZE,
- * OKV_ENOTFOUND, OKV_ECORRUPT, or what `visit` returns. */
+/* Has `visit` look at the item, while its bucket is locked: at the one that readers see, or with
+ * `newest` at what changes made that the log has not published (pending.h). `work` as above.
+ * OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECORRUPT, or what `visit` returns. */
 typedef int okv_store_visit(void *user, const struct okv_store_now *now);
 int okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
-                   uint32_t key_length, okv_store_visit *visit, void *user);
+                   uint32_t key_length, bool newest, okv_store_visit *visit, void *user);
 
 /* Bytes of the heap that segments of the index take, including the one in reserve. */
 uint64_t okv_store_index_length(const struct okv_store *store);

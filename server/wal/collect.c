@@ -36,6 +36,18 @@ static int make_space(struct okv_wal_batch *batch, uint64_t size)
     return 0;
 }
 
+/* A command of many keys may have had a batch grow, and no other needs so much. */
+static void shrink(struct okv_wal_batch *batch)
+{
+    void *smaller =
+        batch->capacity > 2 * OKV_WAL_BATCH_BYTES ? realloc(batch->bytes, CAPACITY) : NULL;
+
+    if (!smaller)
+        return;
+    batch->bytes = smaller;
+    batch->capacity = CAPACITY;
+}
+
 int okv_wal_batch_add(struct okv_wal_batch *batch, const struct okv_wal_record *record)
 {
     uint64_t size = okv_wal_record_size(record->key_length, record->value_length);
@@ -92,16 +104,14 @@ static int begin_record(void *user, const struct okv_store_record *record)
     uint8_t place[OKV_WAL_LONG_SIZE];
     const struct okv_wal_record wire = wire_of(record, place);
     uint64_t size = okv_wal_record_size(wire.key_length, wire.value_length);
-    bool may_wait = record->value != NULL;
+    uint64_t most = record->value && !record->is_part ? OKV_WAL_BATCH_BYTES : OKV_WAL_FRAME_MAX;
 
     if (atomic_load(&wal->failure))
         return OKV_EREADONLY;
     if (atomic_load(&wal->room.is_full))
         return OKV_EDISKFULL;
     pthread_mutex_lock(&wal->lock);
-    int rc = may_wait && batch->records > 0 && batch->used + size > OKV_WAL_BATCH_BYTES
-                 ? OKV_EAGAIN
-                 : make_space(batch, size);
+    int rc = batch->records > 0 && batch->used + size > most ? OKV_EAGAIN : make_space(batch, size);
     if (rc) {
         pthread_mutex_unlock(&wal->lock);
         okv_wal_wake(wal);
@@ -202,6 +212,7 @@ void okv_wal_take(struct okv_wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
     struct okv_wal_batch empty = wal->taken;
+    shrink(&empty);
     wal->taken = wal->collected;
     empty.used = OKV_WAL_FRAME_HEADER;
     empty.records = 0;

@@ -30,7 +30,8 @@
 #include "server/wal/values.h"
 #include "shared/base/diag.h"
 
-/* The records of a batch have at most so many bytes, but for one record. */
+/* The records of a batch have at most so many bytes, but for one record, for those of items that
+ * go, and for those of one command of several keys (okv_store_write.is_part). */
 #define OKV_WAL_BATCH_BYTES (UINT64_C(8) << 20)
 
 /* No sync is due at any time. */

@@ -84,8 +84,9 @@ static void note_request(struct parsed *parsed, const struct okv_resp_parser *pa
     parsed->used += parser->position;
     if (parser->count == 0 || parsed->is_over)
         return;
-    parsed->requests++;
-    parsed->is_over = is_word(&parser->args[0], "QUIT");
+    bool is_http = is_word(&parser->args[0], "POST") || is_word(&parser->args[0], "HOST:");
+    parsed->requests += !is_http; /* which has no reply */
+    parsed->is_over = is_http || is_word(&parser->args[0], "QUIT");
     parsed->may_kill = parsed->may_kill || is_word(&parser->args[0], "CLIENT");
 }
 
@@ -111,9 +112,9 @@ static void parse(struct okv_resp_parser *parser, struct parsed *parsed, const u
 }
 
 static struct parsed parse_in(struct pieces pieces, const uint8_t *bytes, size_t length,
-                              bool is_stranger)
+                              bool is_unauthenticated)
 {
-    struct okv_resp_parser parser = {.is_stranger = is_stranger};
+    struct okv_resp_parser parser = {.is_unauthenticated = is_unauthenticated};
     struct parsed parsed = {.digest = 1};
     size_t given = 0;
 
@@ -137,7 +138,8 @@ struct replies {
 static int64_t read_head(struct replies *replies, uint8_t *type)
 {
     const uint8_t *bytes = replies->bytes.bytes;
-    int64_t number = 0, sign = 1;
+    uint64_t number = 0;
+    bool is_negative = false;
 
     FUZZ_CHECK(replies->at < replies->bytes.used);
     *type = bytes[replies->at++];
@@ -149,13 +151,13 @@ static int64_t read_head(struct replies *replies, uint8_t *type)
             break;
         FUZZ_CHECK(byte != '\n' && (is_line || byte == '-' || (byte >= '0' && byte <= '9')));
         if (!is_line && byte == '-')
-            sign = -1;
+            is_negative = true;
         else if (!is_line)
-            number = (int64_t)((uint64_t)number * 10 + byte - '0');
+            number = number * 10 + byte - '0';
     }
     FUZZ_CHECK(bytes[replies->at + 1] == '\n');
     replies->at += 2;
-    return sign * number;
+    return (int64_t)(is_negative ? 0 - number : number);
 }
 
 static void read_reply(struct replies *replies, unsigned depth)
@@ -303,12 +305,13 @@ static void end(struct server *server)
 }
 
 /* The lower limits end with AUTH, so what a stranger's requests are is not known beforehand. */
-static void check_replies(struct server *server, const struct parsed *parsed, bool is_stranger)
+static void check_replies(struct server *server, const struct parsed *parsed,
+                          bool is_unauthenticated)
 {
     unsigned count = count_replies(&server->replies);
     unsigned due = parsed->requests + (parsed->rc < 0 && !parsed->is_over);
 
-    if (is_stranger)
+    if (is_unauthenticated)
         return;
     FUZZ_CHECK(count <= due);
     FUZZ_CHECK(count == due || parsed->may_kill);
@@ -320,18 +323,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz_input input = {data, size};
     uint8_t choice = fuzz_u8(&input);
     const struct pieces at_once = {0}, pieces = {fuzz_u8(&input) * 2654435761u};
-    bool is_stranger = choice & 0x40;
+    bool is_unauthenticated = choice & 0x40;
     size_t length;
     uint8_t *bytes = fuzz_bytes(&input, SIZE_MAX, &length);
 
-    const struct parsed whole = parse_in(at_once, bytes, length, is_stranger);
-    const struct parsed parts = parse_in(pieces, bytes, length, is_stranger);
+    const struct parsed whole = parse_in(at_once, bytes, length, is_unauthenticated);
+    const struct parsed parts = parse_in(pieces, bytes, length, is_unauthenticated);
     FUZZ_CHECK(whole.digest == parts.digest && whole.requests == parts.requests);
     FUZZ_CHECK(whole.rc == parts.rc && whole.used == parts.used);
     fuzz_time_begin(is_ready, NULL);
     begin(&server, choice);
     send_all(&server, pieces, bytes, length);
-    check_replies(&server, &whole, is_stranger);
+    check_replies(&server, &whole, is_unauthenticated);
     end(&server);
     fuzz_time_end();
     free(bytes);

@@ -1,5 +1,6 @@
 #include "tests/support/resp_fixture.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +16,8 @@
 #include "server/resp/resp.h"
 #include "server/resp/transaction.h"
 #include "shared/base/error.h"
+
+#define PASSES 20000u /* that are enough for anything that no thread does */
 
 void resp_fixture_open(struct resp_fixture *fixture, const struct okv_store_params *params)
 {
@@ -113,4 +116,68 @@ bool resp_fixture_poll(struct resp_fixture *fixture)
 
     okv_resp_poll(&fixture->worker.resp, &is_held_up);
     return is_held_up;
+}
+
+void resp_fixture_say(int fd, const char *bytes)
+{
+    assert_int_equal(send(fd, bytes, strlen(bytes), MSG_NOSIGNAL), strlen(bytes));
+}
+
+void resp_fixture_hear_bytes(struct resp_fixture *fixture, int fd, uint8_t *bytes, size_t length)
+{
+    size_t got = 0;
+
+    for (unsigned passes = 0; got < length; passes++) {
+        assert_true(passes < PASSES);
+        resp_fixture_poll(fixture);
+        ssize_t n = recv(fd, bytes + got, length - got, MSG_DONTWAIT);
+        assert_true(n > 0 || (n < 0 && errno == EAGAIN));
+        got += n > 0 ? (size_t)n : 0;
+    }
+}
+
+void resp_fixture_hear(struct resp_fixture *fixture, int fd, const char *expected)
+{
+    uint8_t bytes[1024];
+
+    assert_true(strlen(expected) <= sizeof bytes);
+    resp_fixture_hear_bytes(fixture, fd, bytes, strlen(expected));
+    assert_memory_equal(bytes, expected, strlen(expected));
+}
+
+void resp_fixture_hear_nothing(struct resp_fixture *fixture, int fd)
+{
+    uint8_t byte;
+
+    for (unsigned i = 0; i < 50; i++)
+        resp_fixture_poll(fixture);
+    assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(errno, EAGAIN);
+}
+
+void resp_fixture_leave(struct resp_fixture *fixture, int fd)
+{
+    struct okv_resp *resp = &fixture->worker.resp;
+    unsigned before = atomic_load(&resp->clients);
+
+    close(fd);
+    for (unsigned i = 0; i < 10; i++)
+        resp_fixture_poll(fixture);
+    assert_int_equal(atomic_load(&resp->clients), before - 1);
+}
+
+void resp_fixture_hear_end(struct resp_fixture *fixture, int fd)
+{
+    uint8_t byte;
+    ssize_t n = -1;
+
+    for (unsigned i = 0; n < 0 && i < 50; i++) {
+        resp_fixture_poll(fixture);
+        n = recv(fd, &byte, 1, MSG_DONTWAIT);
+        assert_true(n == 0 || (n < 0 && (errno == EAGAIN || errno == ECONNRESET)));
+        if (n < 0 && errno == ECONNRESET)
+            break;
+    }
+    assert_true(n == 0 || errno == ECONNRESET);
+    close(fd);
 }

@@ -32,4 +32,15 @@ int resp_fixture_connect(struct resp_fixture *fixture);
 /* A pass of the worker. Returns whether something waits that no descriptor tells of. */
 bool resp_fixture_poll(struct resp_fixture *fixture);
 
+/* ---- what its other end sends and receives, while the worker makes passes ---- */
+
+void resp_fixture_say(int fd, const char *bytes);
+void resp_fixture_hear_bytes(struct resp_fixture *fixture, int fd, uint8_t *bytes, size_t length);
+void resp_fixture_hear(struct resp_fixture *fixture, int fd, const char *expected);
+void resp_fixture_hear_nothing(struct resp_fixture *fixture, int fd);
+/* The server ends the connection. */
+void resp_fixture_hear_end(struct resp_fixture *fixture, int fd);
+/* Closes it; the client is still there. */
+void resp_fixture_leave(struct resp_fixture *fixture, int fd);
+
 #endif

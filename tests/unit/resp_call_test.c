@@ -61,6 +61,20 @@ static void expect_error(struct okv_resp_client *client, const char *line, const
 
 /* ---- the table ---- */
 
+/* As many as a command takes, and one more. */
+#define KEYS_MAX 4096u
+
+/* Gives `begin` with so many keys, and expects an error. */
+static void expect_too_many(struct okv_resp_client *client, const char *begin, unsigned count)
+{
+    static char line[1u << 16];
+    size_t used = (size_t)snprintf(line, sizeof line, "%s", begin);
+
+    for (unsigned i = 0; i < count; i++)
+        used += (size_t)snprintf(line + used, sizeof line - used, " k%u", i);
+    expect_error(client, line, "-ERR");
+}
+
 static void every_command_is_found_by_its_name(void **state)
 {
     const struct okv_resp_command *command;
@@ -196,7 +210,8 @@ static void a_transaction_runs_at_once(void **state)
 
 static void what_a_transaction_cannot_have_spoils_it(void **state)
 {
-    static const char *const lines[] = {"select 1", "flushdb", "hello 3", "nothing"};
+    static const char *const lines[] = {"select 1", "flushdb", "hello 3", "nothing",
+                                        "client reply off"};
 
     (void)state;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
@@ -298,6 +313,41 @@ static void lengths_and_counts_have_ends(void **state)
     expect(one, "scan 18446744073709551616", "-ERR invalid cursor\r\n");
 }
 
+static void patterns_and_watches_have_ends(void **state)
+{
+    static char line[4096];
+
+    (void)state;
+    snprintf(line, sizeof line, "keys %02048d", 0);
+    expect(one, line, "*0\r\n");
+    snprintf(line, sizeof line, "keys %02049d", 0);
+    expect_error(one, line, "-ERR a pattern");
+    snprintf(line, sizeof line, "scan 0 match %02049d", 0);
+    expect_error(one, line, "-ERR a pattern");
+    expect(one, "watch k", OK);
+    expect_too_many(one, "watch", KEYS_MAX);
+    expect_too_many(other, "watch", KEYS_MAX + 1);
+}
+
+/* Nothing is set when one of the pairs cannot be. */
+static void pairs_are_set_together(void **state)
+{
+    static char line[2048];
+
+    (void)state;
+    snprintf(line, sizeof line, "mset a 1 %01025d 2", 0);
+    expect_error(one, line, "-ERR a key has");
+    snprintf(line, sizeof line, "msetnx a 1 %01025d 2", 0);
+    expect_error(one, line, "-ERR a key has");
+    expect_error(one, "msetnx a 1 '' 2", "-ERR a key has");
+    expect(one, "exists a", ":0\r\n");
+    expect(one, "msetnx a 1 b 2 a 3", ":1\r\n");
+    expect(one, "mget a b", "*2\r\n$1\r\n3\r\n$1\r\n2\r\n");
+    expect(one, "msetnx c 1 b 2", ":0\r\n");
+    expect(one, "exists c", ":0\r\n");
+    expect_error(one, "msetnx a", "-ERR wrong number of arguments for 'msetnx' command");
+}
+
 /* ---- flushing ---- */
 
 static void fill(struct okv_resp_client *client)
@@ -368,6 +418,8 @@ int main(void)
         TEST(exec_does_nothing_when_a_watched_key_changed),
         TEST(watches_end_and_have_a_database),
         TEST(lengths_and_counts_have_ends),
+        TEST(patterns_and_watches_have_ends),
+        TEST(pairs_are_set_together),
         TEST(a_flush_empties_its_databases_in_steps),
         TEST(a_flush_that_is_refused_is_over),
     };

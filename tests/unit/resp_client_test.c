@@ -1,10 +1,8 @@
 /*
  * RESP clients on socket pairs: requests in pieces and in pipelines, turns, replies that nobody
- * reads, replies that wait for the log, and how connections end.
+ * reads, and how connections end.
  */
 #include <errno.h>
-#include <poll.h>
-#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,13 +16,10 @@
 #include <cmocka.h>
 
 #include "server/resp/resp.h"
-#include "server/wal/wal.h"
-#include "tests/support/crash_disk.h"
 #include "tests/support/resp_fixture.h"
 
 #define LONG (2u << 20) /* bytes of a value: more than a client may leave unread */
 #define MANY 3000u      /* items in so many buckets that FLUSHDB takes many steps */
-#define PASSES 20000u   /* that are enough for anything that no thread does */
 #define PINGS_MAX 1000u
 #define PONG "+PONG\r\n"
 
@@ -78,7 +73,7 @@ ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags)
 
 static void say(int fd, const char *bytes)
 {
-    assert_int_equal(send(fd, bytes, strlen(bytes), MSG_NOSIGNAL), strlen(bytes));
+    resp_fixture_say(fd, bytes);
 }
 
 static void pass(void)
@@ -86,66 +81,29 @@ static void pass(void)
     resp_fixture_poll(&fixture);
 }
 
-/* Receives so many bytes while the worker makes passes. */
-static void hear_bytes(int fd, uint8_t *bytes, size_t length)
-{
-    size_t got = 0;
-
-    for (unsigned passes = 0; got < length; passes++) {
-        assert_true(passes < PASSES);
-        pass();
-        ssize_t n = recv(fd, bytes + got, length - got, MSG_DONTWAIT);
-        assert_true(n > 0 || (n < 0 && errno == EAGAIN));
-        got += n > 0 ? (size_t)n : 0;
-    }
-}
-
 static void hear(int fd, const char *expected)
 {
-    uint8_t bytes[1024];
-
-    assert_true(strlen(expected) <= sizeof bytes);
-    hear_bytes(fd, bytes, strlen(expected));
-    assert_memory_equal(bytes, expected, strlen(expected));
+    resp_fixture_hear(&fixture, fd, expected);
 }
 
 static void hear_nothing(int fd)
 {
-    uint8_t byte;
-
-    for (unsigned i = 0; i < 50; i++)
-        pass();
-    assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
-    assert_int_equal(errno, EAGAIN);
+    resp_fixture_hear_nothing(&fixture, fd);
 }
 
-/* Closes the end of a client that is still there. */
-static void leave(int fd)
-{
-    struct okv_resp *resp = &fixture.worker.resp;
-    unsigned before = atomic_load(&resp->clients);
-
-    close(fd);
-    for (unsigned i = 0; i < 10; i++)
-        pass();
-    assert_int_equal(atomic_load(&resp->clients), before - 1);
-}
-
-/* The server has ended the connection. */
 static void hear_end(int fd)
 {
-    uint8_t byte;
-    ssize_t n = -1;
+    resp_fixture_hear_end(&fixture, fd);
+}
 
-    for (unsigned i = 0; n < 0 && i < 50; i++) {
-        pass();
-        n = recv(fd, &byte, 1, MSG_DONTWAIT);
-        assert_true(n == 0 || (n < 0 && (errno == EAGAIN || errno == ECONNRESET)));
-        if (n < 0 && errno == ECONNRESET)
-            break;
-    }
-    assert_true(n == 0 || errno == ECONNRESET);
-    close(fd);
+static void hear_bytes(int fd, uint8_t *bytes, size_t length)
+{
+    resp_fixture_hear_bytes(&fixture, fd, bytes, length);
+}
+
+static void leave(int fd)
+{
+    resp_fixture_leave(&fixture, fd);
 }
 
 /* ---- requests ---- */
@@ -358,10 +316,10 @@ static void a_client_that_sends_nothing_ends(void **state)
     hear(fd, PONG);
     okv_resp_scan(resp, UINT64_MAX / 2); /* without --idle-s */
     fixture.core.server->config.idle_s = 5;
-    uint64_t active_ns = atomic_load(&TAILQ_FIRST(&resp->all)->active_ns);
-    okv_resp_scan(resp, active_ns + 5 * second);
+    uint64_t moved_ns = TAILQ_FIRST(&resp->all)->moved_ns;
+    okv_resp_scan(resp, moved_ns + 5 * second);
     assert_int_equal(atomic_load(&resp->clients), 1);
-    okv_resp_scan(resp, active_ns + 5 * second + 1);
+    okv_resp_scan(resp, moved_ns + 5 * second + 1);
     assert_int_equal(atomic_load(&resp->clients), 0);
     hear_end(fd);
 }
@@ -388,141 +346,6 @@ static void a_command_that_waits_is_run_as_it_came(void **state)
     leave(fd);
 }
 
-/* ---- replies that wait for the log ---- */
-
-struct durable {
-    struct crash_disk disk;
-    struct okv_wal wal;
-    sem_t may_sync;
-    atomic_bool is_held;
-};
-
-static void hold_sync(void *user)
-{
-    struct durable *durable = user;
-
-    if (atomic_load(&durable->is_held))
-        sem_wait(&durable->may_sync);
-}
-
-static void notify(void *user)
-{
-    (void)user;
-}
-
-/* The first database has a log. */
-static struct durable *open_durable(void)
-{
-    struct durable *durable = calloc(1, sizeof *durable);
-    struct okv_database *database = fixture.core.server->databases;
-    const struct okv_wal_params wal_params = {.notify = notify};
-    struct okv_wal_found found;
-
-    assert_non_null(durable);
-    sem_init(&durable->may_sync, 0, 0);
-    crash_disk_init(&durable->disk, 1);
-    assert_int_equal(okv_wal_open(&durable->wal, &durable->disk.files, NULL, NULL), 0);
-    assert_int_equal(okv_wal_replay(&durable->wal, &database->store, &found, NULL), 0);
-    assert_int_equal(okv_wal_start(&durable->wal, &wal_params, NULL), 0);
-    durable->disk.user = durable;
-    durable->disk.before_sync = hold_sync;
-    database->wal = &durable->wal;
-    return durable;
-}
-
-static void let_sync(struct durable *durable)
-{
-    atomic_store(&durable->is_held, false);
-    sem_post(&durable->may_sync);
-}
-
-static void close_durable(struct durable *durable)
-{
-    okv_resp_end_all(&fixture.worker.resp);
-    fixture.core.server->databases->wal = NULL;
-    okv_wal_stop(&durable->wal);
-    okv_wal_close(&durable->wal);
-    crash_disk_fini(&durable->disk);
-    sem_destroy(&durable->may_sync);
-    free(durable);
-}
-
-/* Waits for bytes that come when the log's thread has done something. */
-static void await(int fd)
-{
-    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-
-    for (unsigned i = 0; i < 60000; i++) {
-        pass();
-        if (poll(&poll_fd, 1, 1) > 0)
-            return;
-    }
-    fail();
-}
-
-static void a_change_is_answered_when_it_is_in_the_log(void **state)
-{
-    int one = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
-    struct durable *durable = open_durable();
-
-    (void)state;
-    atomic_store(&durable->is_held, true);
-    say(one, "PING\r\nset k v\r\nget k\r\nPING\r\n");
-    hear(one, PONG); /* it came before the change */
-    hear_nothing(one);
-    say(other, "get k\r\n");
-    hear(other, "$-1\r\n"); /* it is not published */
-    let_sync(durable);
-    await(one);
-    hear(one, "+OK\r\n$1\r\nv\r\n+PONG\r\n");
-    say(other, "get k\r\n");
-    hear(other, "$1\r\nv\r\n");
-    close_durable(durable);
-    close(one);
-    close(other);
-}
-
-/* Of another database, too: replies keep their order. */
-static void what_follows_a_change_waits_with_it(void **state)
-{
-    int fd = resp_fixture_connect(&fixture);
-    struct durable *durable = open_durable();
-
-    (void)state;
-    atomic_store(&durable->is_held, true);
-    say(fd, "multi\r\nset k v\r\nget k\r\nexec\r\n");
-    hear(fd, "+OK\r\n+QUEUED\r\n+QUEUED\r\n");
-    say(fd, "select 1\r\nget k\r\n");
-    hear_nothing(fd);
-    let_sync(durable);
-    await(fd);
-    hear(fd, "*2\r\n+OK\r\n$1\r\nv\r\n+OK\r\n$-1\r\n");
-    close_durable(durable);
-    close(fd);
-}
-
-static void a_log_that_fails_leaves_one_error(void **state)
-{
-    int fd = resp_fixture_connect(&fixture);
-    struct durable *durable = open_durable();
-
-    (void)state;
-    atomic_store(&durable->is_held, true);
-    say(fd, "PING\r\nset k v\r\nget k\r\nPING\r\n");
-    hear(fd, PONG);
-    hear_nothing(fd);
-    crash_disk_fail_again(&durable->disk, 1);
-    let_sync(durable);
-    await(fd);
-    hear(fd, "-UNKNOWN the log failed, and this command may have been applied\r\n");
-    hear_end(fd);
-    fd = resp_fixture_connect(&fixture);
-    say(fd, "get k\r\nset k v\r\n");
-    hear(fd, "$-1\r\n-MISCONF");
-    close_durable(durable);
-    close(fd);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -538,9 +361,6 @@ int main(void)
         TEST(a_client_is_killed_by_another),
         TEST(a_client_that_sends_nothing_ends),
         TEST(a_command_that_waits_is_run_as_it_came),
-        TEST(a_change_is_answered_when_it_is_in_the_log),
-        TEST(what_follows_a_change_waits_with_it),
-        TEST(a_log_that_fails_leaves_one_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,9 +67,9 @@ static void feed(struct okv_resp_parser *parser, const struct expected *expected
     free(moved);
 }
 
-static void expect(const struct expected *expected, bool is_stranger)
+static void expect(const struct expected *expected, bool is_unauthenticated)
 {
-    struct okv_resp_parser parser = {.is_stranger = is_stranger};
+    struct okv_resp_parser parser = {.is_unauthenticated = is_unauthenticated};
     char behind[4096];
 
     feed(&parser, expected, expected->length, expected->length, false);
@@ -256,9 +256,9 @@ static void a_request_has_a_limit(void **state)
 }
 
 /* Lines of this many bytes before the end, with and without it, and in pieces. */
-static void expect_line(size_t length, bool is_stranger, int rc)
+static void expect_line(size_t length, bool is_unauthenticated, int rc)
 {
-    struct okv_resp_parser parser = {.is_stranger = is_stranger};
+    struct okv_resp_parser parser = {.is_unauthenticated = is_unauthenticated};
     uint8_t *bytes = malloc(length + 1);
 
     memset(bytes, 'a', length);
@@ -280,8 +280,8 @@ static void a_line_has_a_limit(void **state)
     (void)state;
     expect_line(OKV_RESP_INLINE_MAX, false, 1);
     expect_line(OKV_RESP_INLINE_MAX + 1, false, OKV_EPROTO);
-    expect_line(OKV_RESP_STRANGER_BULK_MAX, true, 1);
-    expect_line(OKV_RESP_STRANGER_BULK_MAX + 1, true, OKV_EPROTO);
+    expect_line(OKV_RESP_UNAUTHENTICATED_BULK_MAX, true, 1);
+    expect_line(OKV_RESP_UNAUTHENTICATED_BULK_MAX + 1, true, OKV_EPROTO);
 }
 
 static void strangers_have_lower_limits(void **state)
@@ -297,7 +297,7 @@ static void strangers_have_lower_limits(void **state)
                                   {"a", "b", "c", "d"},
                                   NULL};
     expect(&most, true);
-    struct okv_resp_parser parser = {.is_stranger = true};
+    struct okv_resp_parser parser = {.is_unauthenticated = true};
     uint8_t longest[] = "*1\r\n$16384\r\n";
     assert_int_equal(okv_resp_parse(&parser, longest, sizeof longest - 1), 0);
     okv_resp_parser_fini(&parser);

@@ -79,7 +79,7 @@ static int modify(struct store_region *region, const char *key, struct decision 
 
 static int look(struct store_region *region, const char *key, struct decision *decision)
 {
-    return okv_store_look(&region->store, &region->work, key, (uint32_t)strlen(key), visit,
+    return okv_store_look(&region->store, &region->work, key, (uint32_t)strlen(key), false, visit,
                           decision);
 }
 

@@ -1,0 +1,349 @@
+/*
+ * RESP clients of a durable database: replies that wait for the log, what follows them in a
+ * pipeline, and logs that fail.
+ */
+#include <poll.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/resp/resp.h"
+#include "server/resp/turn.h"
+#include "server/wal/wal.h"
+#include "tests/support/crash_disk.h"
+#include "tests/support/resp_fixture.h"
+
+#define LONG (2u << 20) /* bytes of the longest value */
+#define PONG "+PONG\r\n"
+
+static const struct okv_store_params params = {
+    .length = 64u << 20, .bucket_size = 256, .extra_reads = 1, .max_value = LONG};
+
+static struct resp_fixture fixture;
+
+static int begin(void **state)
+{
+    (void)state;
+    resp_fixture_open(&fixture, &params);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    resp_fixture_close(&fixture);
+    return 0;
+}
+
+static void say(int fd, const char *bytes)
+{
+    resp_fixture_say(fd, bytes);
+}
+
+static void pass(void)
+{
+    resp_fixture_poll(&fixture);
+}
+
+static void hear(int fd, const char *expected)
+{
+    resp_fixture_hear(&fixture, fd, expected);
+}
+
+static void hear_nothing(int fd)
+{
+    resp_fixture_hear_nothing(&fixture, fd);
+}
+
+static void hear_end(int fd)
+{
+    resp_fixture_hear_end(&fixture, fd);
+}
+
+/* ---- a log ---- */
+
+struct durable {
+    struct crash_disk disk;
+    struct okv_wal wal;
+    sem_t may_sync;
+    atomic_bool is_held;
+};
+
+static void hold_sync(void *user)
+{
+    struct durable *durable = user;
+
+    if (atomic_load(&durable->is_held))
+        sem_wait(&durable->may_sync);
+}
+
+static void notify(void *user)
+{
+    (void)user;
+}
+
+/* The first database has a log. */
+static struct durable *open_durable(void)
+{
+    struct durable *durable = calloc(1, sizeof *durable);
+    struct okv_database *database = fixture.core.server->databases;
+    const struct okv_wal_params wal_params = {.notify = notify};
+    struct okv_wal_found found;
+
+    assert_non_null(durable);
+    sem_init(&durable->may_sync, 0, 0);
+    crash_disk_init(&durable->disk, 1);
+    assert_int_equal(okv_wal_open(&durable->wal, &durable->disk.files, NULL, NULL), 0);
+    assert_int_equal(okv_wal_replay(&durable->wal, &database->store, &found, NULL), 0);
+    assert_int_equal(okv_wal_start(&durable->wal, &wal_params, NULL), 0);
+    durable->disk.user = durable;
+    durable->disk.before_sync = hold_sync;
+    database->wal = &durable->wal;
+    return durable;
+}
+
+static void let_sync(struct durable *durable)
+{
+    atomic_store(&durable->is_held, false);
+    sem_post(&durable->may_sync);
+}
+
+static void close_durable(struct durable *durable)
+{
+    okv_resp_end_all(&fixture.worker.resp);
+    fixture.core.server->databases->wal = NULL;
+    okv_wal_stop(&durable->wal);
+    okv_wal_close(&durable->wal);
+    crash_disk_fini(&durable->disk);
+    sem_destroy(&durable->may_sync);
+    free(durable);
+}
+
+/* Waits for bytes that come when the log's thread has done something. */
+static void await(int fd)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+
+    for (unsigned i = 0; i < 60000; i++) {
+        pass();
+        if (poll(&poll_fd, 1, 1) > 0)
+            return;
+    }
+    fail();
+}
+
+/* ---- tests ---- */
+
+static void a_change_is_answered_when_it_is_in_the_log(void **state)
+{
+    int one = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    (void)state;
+    atomic_store(&durable->is_held, true);
+    say(one, "PING\r\nset k v\r\nget k\r\nPING\r\n");
+    hear(one, PONG); /* it came before the change */
+    hear_nothing(one);
+    say(other, "get k\r\n");
+    hear(other, "$-1\r\n"); /* it is not published */
+    let_sync(durable);
+    await(one);
+    hear(one, "+OK\r\n$1\r\nv\r\n+PONG\r\n");
+    say(other, "get k\r\n");
+    hear(other, "$1\r\nv\r\n");
+    close_durable(durable);
+    close(one);
+    close(other);
+}
+
+/* Of another database, too: replies keep their order. */
+static void what_follows_a_change_waits_with_it(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    (void)state;
+    atomic_store(&durable->is_held, true);
+    say(fd, "multi\r\nset k v\r\nget k\r\nexec\r\n");
+    hear(fd, "+OK\r\n+QUEUED\r\n+QUEUED\r\n");
+    say(fd, "select 1\r\nget k\r\n");
+    hear_nothing(fd);
+    let_sync(durable);
+    await(fd);
+    hear(fd, "*2\r\n+OK\r\n$1\r\nv\r\n+OK\r\n$-1\r\n");
+    close_durable(durable);
+    close(fd);
+}
+
+static void a_log_that_fails_leaves_one_error(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    (void)state;
+    atomic_store(&durable->is_held, true);
+    say(fd, "PING\r\nset k v\r\nget k\r\nPING\r\n");
+    hear(fd, PONG);
+    hear_nothing(fd);
+    crash_disk_fail_again(&durable->disk, 1);
+    let_sync(durable);
+    await(fd);
+    hear(fd, "-UNKNOWN the log failed, and this command may have been applied\r\n");
+    hear_end(fd);
+    fd = resp_fixture_connect(&fixture);
+    say(fd, "get k\r\nset k v\r\n");
+    hear(fd, "$-1\r\n-MISCONF");
+    close_durable(durable);
+    close(fd);
+}
+
+/* A worker may come to a client after its batch failed, and before it looked at those that wait. */
+static void a_change_after_a_failure_does_not_hide_it(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+    int status;
+
+    (void)state;
+    atomic_store(&durable->is_held, true);
+    say(fd, "set k v\r\n");
+    hear_nothing(fd);
+    struct okv_resp_client *client = TAILQ_FIRST(&fixture.worker.resp.all);
+    uint64_t batch = client->batch;
+    crash_disk_fail_again(&durable->disk, 1);
+    let_sync(durable);
+    for (unsigned i = 0; i < 60000 && !okv_wal_is_done(&durable->wal, batch, &status); i++)
+        poll(NULL, 0, 1);
+    say(fd, "set k w\r\n");
+    okv_resp_take_turn(client, true);
+    hear(fd, "-UNKNOWN the log failed, and this command may have been applied\r\n");
+    hear_end(fd);
+    fd = resp_fixture_connect(&fixture);
+    say(fd, "info persistence\r\n");
+    await(fd);
+    char text[512] = "";
+    assert_true(recv(fd, text, sizeof text - 1, 0) > 0);
+    assert_non_null(strstr(text, "aof_last_write_status:err"));
+    close_durable(durable);
+    close(fd);
+}
+
+/* KEYS and its like look at what is published. */
+static void a_walk_sees_what_its_client_changed(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    (void)state;
+    atomic_store(&durable->is_held, true);
+    say(fd, "set k v\r\nkeys *\r\nscan 0\r\nrandomkey\r\ndbsize\r\n");
+    hear_nothing(fd);
+    let_sync(durable);
+    await(fd);
+    hear(fd, "+OK\r\n*1\r\n$1\r\nk\r\n*2\r\n$1\r\n0\r\n*1\r\n$1\r\nk\r\n$1\r\nk\r\n:1\r\n");
+    close_durable(durable);
+    close(fd);
+}
+
+/* Sends all of it while the worker makes passes. */
+static void say_bytes(int fd, const char *bytes, size_t length)
+{
+    for (size_t sent = 0; sent < length; pass()) {
+        ssize_t n = send(fd, bytes + sent, length - sent, MSG_NOSIGNAL);
+        sent += n > 0 ? (size_t)n : 0;
+    }
+}
+
+#define PAIRS 6u
+
+/* "MSET 0 v 1 v ...", with values of LONG bytes. */
+static void say_mset(int fd, char *value)
+{
+    char text[64];
+
+    memset(value, 'v', LONG);
+    snprintf(text, sizeof text, "*%u\r\n$4\r\nMSET\r\n", 1 + 2 * PAIRS);
+    say_bytes(fd, text, strlen(text));
+    for (unsigned i = 0; i < PAIRS; i++) {
+        snprintf(text, sizeof text, "$1\r\n%u\r\n$%u\r\n", i, LONG);
+        say_bytes(fd, text, strlen(text));
+        say_bytes(fd, value, LONG);
+        say_bytes(fd, "\r\n", 2);
+    }
+}
+
+/* More than what ends a batch of single changes. */
+static void many_long_values_are_one_change(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+    char *value = malloc(LONG);
+
+    (void)state;
+    assert_true(PAIRS * LONG > OKV_WAL_BATCH_BYTES);
+    say_mset(fd, value);
+    await(fd);
+    hear(fd, "+OK\r\n");
+    say(fd, "exists 0 1 2 3 4 5\r\n");
+    hear(fd, ":6\r\n");
+    say(fd, "multi\r\ndel 0\r\n");
+    hear(fd, "+OK\r\n+QUEUED\r\n");
+    say_mset(fd, value);
+    await(fd);
+    hear(fd, "+QUEUED\r\n");
+    say(fd, "exec\r\n");
+    await(fd);
+    hear(fd, "*2\r\n:1\r\n+OK\r\n");
+    free(value);
+    close_durable(durable);
+    close(fd);
+}
+
+/* Its connection is broken, and it waits for the log: epoll says so for ever. */
+static void who_left_costs_nothing_while_the_log_is_slow(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+    struct okv_resp *resp = &fixture.worker.resp;
+    bool is_held_up;
+
+    (void)state;
+    atomic_store(&durable->is_held, true);
+    say(fd, "set k v\r\nquit\r\n");
+    hear_nothing(fd);
+    close(fd);
+    pass();
+    assert_int_equal(okv_resp_poll(resp, &is_held_up), 0);
+    let_sync(durable);
+    for (unsigned i = 0; i < 60000 && atomic_load(&resp->clients); i++) {
+        pass();
+        poll(NULL, 0, 1);
+    }
+    assert_int_equal(atomic_load(&resp->clients), 0);
+    close_durable(durable);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {
+        TEST(a_change_is_answered_when_it_is_in_the_log),
+        TEST(what_follows_a_change_waits_with_it),
+        TEST(a_log_that_fails_leaves_one_error),
+        TEST(a_change_after_a_failure_does_not_hide_it),
+        TEST(a_walk_sees_what_its_client_changed),
+        TEST(many_long_values_are_one_change),
+        TEST(who_left_costs_nothing_while_the_log_is_slow),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,329 @@
+/*
+ * What RESP clients cannot take from each other: memory of those that read slowly or not at all,
+ * a worker while a command runs alone on another one, connections of other users.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/resp/resp.h"
+#include "server/resp/transfer.h"
+#include "server/store/store.h"
+#include "shared/base/error.h"
+#include "tests/support/resp_fixture.h"
+
+#define LONG (2u << 20)    /* bytes of a value: more than a client may leave unread */
+#define MEDIUM (40u << 10) /* of one that is copied to the replies */
+#define UNREAD 20u         /* of them that nobody reads */
+#define ROUNDS 500u
+
+static const struct okv_store_params params = {
+    .length = 32u << 20, .bucket_size = 256, .extra_reads = 1, .max_value = LONG};
+
+static struct resp_fixture fixture;
+
+static int begin(void **state)
+{
+    (void)state;
+    resp_fixture_open(&fixture, &params);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    resp_fixture_close(&fixture);
+    return 0;
+}
+
+static void say(int fd, const char *bytes)
+{
+    resp_fixture_say(fd, bytes);
+}
+
+static void hear(int fd, const char *expected)
+{
+    resp_fixture_hear(&fixture, fd, expected);
+}
+
+static void leave(int fd)
+{
+    resp_fixture_leave(&fixture, fd);
+}
+
+static void passes(unsigned count)
+{
+    while (count-- > 0)
+        resp_fixture_poll(&fixture);
+}
+
+static struct okv_resp_client *only_client(void)
+{
+    return TAILQ_FIRST(&fixture.worker.resp.all);
+}
+
+/* ---- buffers ---- */
+
+static void a_buffer_that_failed_takes_nothing(void **state)
+{
+    struct okv_resp_buffer buffer = {.used = 0};
+
+    (void)state;
+    okv_resp_buffer_add(&buffer, "ab", 2);
+    assert_null(okv_resp_buffer_room(&buffer, OKV_RESP_BUFFER_MAX - 1));
+    okv_resp_buffer_add(&buffer, "c", 1);
+    assert_int_equal(buffer.used, 2);
+    assert_true(buffer.has_failed);
+    okv_resp_buffer_fini(&buffer);
+}
+
+/* Replies that have not left, so that the client has a buffer of its own. */
+static int connect_with_replies(void)
+{
+    int fd = resp_fixture_connect(&fixture);
+
+    server_core_put(&fixture.core, "v", 'v', MEDIUM, 0);
+    for (unsigned i = 0; i < UNREAD; i++)
+        say(fd, "get v\r\n");
+    passes(50);
+    assert_true(okv_resp_has_replies(only_client()));
+    return fd;
+}
+
+/* A reply that does not fit ends the connection: the next one would take its place. */
+static void nothing_follows_a_reply_that_failed(void **state)
+{
+    int fd = connect_with_replies();
+
+    (void)state;
+    only_client()->out.has_failed = true;
+    say(fd, "PING\r\nPING\r\n");
+    passes(10);
+    assert_true(only_client()->is_ending);
+    assert_int_equal(atomic_load(&fixture.core.server->stats.resp_commands), UNREAD + 1);
+    leave(fd);
+}
+
+static void who_reads_nothing_gets_no_more_than_its_room(void **state)
+{
+    int fd = connect_with_replies();
+    const uint64_t room = OKV_RESP_UNSENT_MAX / MEDIUM + UNREAD; /* and what the socket takes */
+
+    (void)state;
+    for (unsigned i = 0; i < 2 * room; i++) {
+        say(fd, "get v\r\n");
+        passes(1);
+    }
+    assert_true(atomic_load(&fixture.core.server->stats.resp_commands) < room);
+    leave(fd);
+}
+
+/* There is always a reply that has not left. */
+static void replies_that_left_take_no_memory(void **state)
+{
+    static uint8_t bytes[MEDIUM + sizeof "$40960\r\n\r\n" - 1];
+    int fd = connect_with_replies();
+
+    (void)state;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        say(fd, "get v\r\n");
+        resp_fixture_hear_bytes(&fixture, fd, bytes, sizeof bytes);
+        assert_true(okv_resp_has_replies(only_client()));
+    }
+    assert_true(only_client()->out.capacity < ROUNDS * MEDIUM / 4);
+    leave(fd);
+}
+
+/* ---- transfers ---- */
+
+/* Part of it is read, all of it is kept. */
+static void a_range_counts_with_its_value(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    char reply[16];
+
+    (void)state;
+    server_core_put(&fixture.core, "v", 'v', LONG, 0);
+    say(fd, "getrange v 100 1000099\r\n");
+    passes(10);
+    assert_int_equal(atomic_load(&fixture.core.database->reserved), LONG);
+    snprintf(reply, sizeof reply, "$%u\r\n", 1000000);
+    hear(fd, reply);
+    leave(fd);
+    assert_int_equal(atomic_load(&fixture.core.database->reserved), 0);
+}
+
+/* Takes bytes until there is room for some more of them. Returns how many left then. */
+static size_t take_some(int fd)
+{
+    const struct okv_resp_download *download = &only_client()->download;
+    uint32_t before = download->sent;
+    uint8_t bytes[4096];
+
+    while (download->sent == before) {
+        assert_int_equal(recv(fd, bytes, sizeof bytes, MSG_DONTWAIT), sizeof bytes);
+        assert_true(okv_resp_flush(only_client()));
+    }
+    return download->sent - before;
+}
+
+static void a_trickle_is_no_progress(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct okv_resp *resp = &fixture.worker.resp;
+    size_t left = 0;
+
+    (void)state;
+    server_core_put(&fixture.core, "v", 'v', LONG, 0);
+    say(fd, "get v\r\n");
+    passes(10);
+    only_client()->moved_bytes = 0;
+    while (left < OKV_RESP_PROGRESS_MIN) {
+        only_client()->moved_ns = 1;
+        left += take_some(fd);
+        assert_int_equal(only_client()->moved_ns == 1, left < OKV_RESP_PROGRESS_MIN);
+    }
+    only_client()->moved_ns = 1;
+    okv_resp_scan(resp, 1 + OKV_RESP_STALLED_NS);
+    assert_int_equal(atomic_load(&resp->clients), 1);
+    okv_resp_scan(resp, 2 + OKV_RESP_STALLED_NS);
+    assert_int_equal(atomic_load(&resp->clients), 0);
+    close(fd);
+}
+
+/* With values of LONG bytes, as many as there is room for: "v0" and so on. */
+static void fill(const char *value)
+{
+    struct okv_store_outcome outcome;
+    char key[24];
+    int rc = 0;
+
+    for (unsigned i = 0; rc == 0; i++) {
+        const struct okv_store_write write = {
+            .key = key,
+            .key_length = (uint32_t)snprintf(key, sizeof key, "v%u", i),
+            .value = value,
+            .value_length = LONG,
+        };
+        rc = okv_store_put(&fixture.core.database->store, &fixture.core.works[0], &write, &outcome);
+    }
+    assert_int_equal(rc, OKV_EFULL);
+}
+
+/* Its key is deleted, and another client reads it: its memory comes back when that one is done. */
+static void a_transaction_waits_for_memory(void **state)
+{
+    static uint8_t bytes[LONG + sizeof "$2097152\r\n\r\n" - 1];
+    int slow = resp_fixture_connect(&fixture), fd = resp_fixture_connect(&fixture);
+    char *value = calloc(1, LONG);
+    char head[24];
+
+    (void)state;
+    fill(value);
+    say(slow, "get v0\r\n");
+    passes(10);
+    say(fd, "del v0\r\n");
+    hear(fd, ":1\r\n");
+    say(fd, "multi\r\n");
+    hear(fd, "+OK\r\n");
+    snprintf(head, sizeof head, "$%u\r\n", LONG - 1);
+    say(fd, "*3\r\n$3\r\nset\r\n$4\r\nlast\r\n");
+    say(fd, head);
+    for (size_t sent = 0; sent < LONG - 1; passes(1)) {
+        ssize_t n = send(fd, value + sent, LONG - 1 - sent, MSG_NOSIGNAL);
+        sent += n > 0 ? (size_t)n : 0;
+    }
+    say(fd, "\r\n");
+    hear(fd, "+QUEUED\r\n");
+    say(fd, "exec\r\n");
+    resp_fixture_hear_nothing(&fixture, fd);
+    resp_fixture_hear_bytes(&fixture, slow, bytes, sizeof bytes);
+    hear(fd, "*1\r\n+OK\r\n");
+    free(value);
+    leave(slow);
+    leave(fd);
+}
+
+/* ---- other workers, other users ---- */
+
+static void a_worker_does_not_wait_for_another_one(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    pthread_rwlock_t *running = &fixture.core.server->resp_door.running;
+
+    (void)state;
+    resp_fixture_poll(&fixture);
+    pthread_rwlock_wrlock(running);
+    say(fd, "PING\r\n");
+    resp_fixture_poll(&fixture);
+    assert_true(resp_fixture_poll(&fixture));
+    pthread_rwlock_unlock(running);
+    hear(fd, "+PONG\r\n");
+    leave(fd);
+}
+
+/* An admin of one database has no say in another one. */
+static void clients_of_other_databases_are_spared(void **state)
+{
+    int one = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
+
+    (void)state;
+    say(one, "select 1\r\n");
+    hear(one, "+OK\r\n");
+    struct okv_resp_client *client = only_client();
+    snprintf(client->user, sizeof client->user, "one");
+    say(other, "client kill id 1\r\n");
+    hear(other, ":1\r\n");
+    resp_fixture_hear_end(&fixture, one);
+    one = resp_fixture_connect(&fixture);
+    say(one, "select 1\r\n");
+    hear(one, "+OK\r\n");
+    client = TAILQ_LAST(&fixture.worker.resp.all, okv_resp_client_list);
+    snprintf(client->user, sizeof client->user, "one");
+    only_client()->rights[1] = OKV_RIGHT_READ | OKV_RIGHT_WRITE;
+    say(other, "client kill id 3\r\nclient list id 3\r\n");
+    hear(other, ":0\r\n$0\r\n\r\n");
+    leave(one);
+    leave(other);
+}
+
+/* A page of the web can have a browser send this to any port. */
+static void a_browser_is_not_served(void **state)
+{
+    static const char *const lines[] = {"POST / HTTP/1.1\r\nset k v\r\n", "host: a\r\nset k v\r\n"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        int fd = resp_fixture_connect(&fixture);
+        say(fd, lines[i]);
+        resp_fixture_hear_end(&fixture, fd);
+    }
+    server_core_expect(&fixture.core, "k", 0, 0, 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {
+        TEST(a_buffer_that_failed_takes_nothing),
+        TEST(nothing_follows_a_reply_that_failed),
+        TEST(who_reads_nothing_gets_no_more_than_its_room),
+        TEST(replies_that_left_take_no_memory),
+        TEST(a_range_counts_with_its_value),
+        TEST(a_trickle_is_no_progress),
+        TEST(a_transaction_waits_for_memory),
+        TEST(a_worker_does_not_wait_for_another_one),
+        TEST(clients_of_other_databases_are_spared),
+        TEST(a_browser_is_not_served),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
