@@ -35,7 +35,7 @@ static void refuse_right(struct okv_resp_call *call)
 {
     char name[32];
 
-    okv_resp_command_text(call->command, name, sizeof name);
+    okv_resp_lower(call->command->name, name, sizeof name);
     okv_resp_error(&call->reply,
                    "NOPERM this user has no permissions to run the '%s' command in database %s",
                    name, call->executor->database->config->name);
@@ -68,7 +68,7 @@ int okv_resp_refuse_count(struct okv_resp_call *call)
 {
     char name[32];
 
-    okv_resp_command_text(call->command, name, sizeof name);
+    okv_resp_lower(call->command->name, name, sizeof name);
     okv_resp_error(&call->reply, "ERR wrong number of arguments for '%s' command", name);
     return 0;
 }

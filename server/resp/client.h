@@ -98,8 +98,7 @@ struct okv_resp_client {
     uint64_t moved_ns;              /* when its last byte came or went, or enough of a transfer */
     size_t moved_bytes;             /* of a transfer, since */
     atomic_uint_fast64_t active_ns; /* of its last request */
-    atomic_uint_fast64_t requests;
-    const char *_Atomic command; /* its last one; static */
+    const char *_Atomic command;    /* its last one; static */
     /* For CLIENT LIST, as of its last turn: bytes that wait to be served and to be read by it, and
      * commands behind MULTI (-1: there was none) with their bytes. */
     atomic_uint_fast64_t unserved, unsent, queued_bytes;

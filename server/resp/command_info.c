@@ -1,26 +1,16 @@
 /* COMMAND: what clients ask about commands. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "server/resp/commands.h"
 #include "server/resp/options.h"
 
-void okv_resp_command_text(const struct okv_resp_command *command, char *out, size_t size)
-{
-    size_t i = 0;
-
-    for (; command->name[i] && i + 1 < size; i++)
-        out[i] = (char)tolower((unsigned char)command->name[i]);
-    out[i] = '\0';
-}
-
 static void tell_command(const struct okv_resp_reply *to, const struct okv_resp_command *command)
 {
     char name[32];
     bool is_write = command->flags & OKV_RESP_WRITE, is_read = command->flags & OKV_RESP_READ;
 
-    okv_resp_command_text(command, name, sizeof name);
+    okv_resp_lower(command->name, name, sizeof name);
     okv_resp_array(to, 6);
     okv_resp_text(to, name);
     okv_resp_integer(to, command->arity);
@@ -91,7 +81,7 @@ static void tell_docs(const struct okv_resp_reply *to, const struct okv_resp_com
 {
     char name[32];
 
-    okv_resp_command_text(command, name, sizeof name);
+    okv_resp_lower(command->name, name, sizeof name);
     okv_resp_text(to, name);
     okv_resp_map(to, 2);
     okv_resp_text(to, "summary");

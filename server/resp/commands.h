@@ -36,8 +36,6 @@ const struct okv_resp_command *okv_resp_command_of(const struct okv_resp_arg *ar
 const struct okv_resp_command *okv_resp_command_find(const struct okv_resp_arg *name);
 /* Whether it is a subcommand. */
 bool okv_resp_command_is_part(const struct okv_resp_command *command);
-/* Its name in small letters. */
-void okv_resp_command_text(const struct okv_resp_command *command, char *out, size_t size);
 /* The one at an index; NULL behind the last. */
 const struct okv_resp_command *okv_resp_command_at(unsigned index);
 

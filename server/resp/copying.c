@@ -64,10 +64,10 @@ static int rename_to(struct okv_resp_call *call, struct given *given, struct tak
         given->was_there = true;
         return 0;
     }
-    rc = okv_resp_modify(call, to, give, given, NULL);
+    rc = okv_resp_modify(call, to, give, given);
     if (rc || (given->if_absent && given->was_there))
         return rc;
-    rc = okv_resp_modify(call, from, remove_version, taken, NULL);
+    rc = okv_resp_modify(call, from, remove_version, taken);
     return rc == OKV_ENOTFOUND ? 0 : rc;
 }
 
@@ -132,7 +132,7 @@ static bool read_copy_options(struct okv_resp_call *call, struct copying *copyin
 static int give_copy(struct okv_resp_call *call)
 {
     struct copying *copying = call->user;
-    int rc = okv_resp_modify(call, copying->to, give, &copying->given, NULL);
+    int rc = okv_resp_modify(call, copying->to, give, &copying->given);
 
     if (rc)
         return okv_resp_refuse(call, rc);
@@ -188,7 +188,7 @@ int okv_resp_run_copy(struct okv_resp_call *call)
 static int remove_moved(struct okv_resp_call *call)
 {
     struct taken taken = {.version = call->client->moved};
-    int rc = okv_resp_modify(call, &call->args[1], remove_version, &taken, NULL);
+    int rc = okv_resp_modify(call, &call->args[1], remove_version, &taken);
 
     if (rc)
         return okv_resp_refuse(call, rc);
@@ -199,7 +199,7 @@ static int remove_moved(struct okv_resp_call *call)
 static int give_moved(struct okv_resp_call *call)
 {
     struct copying *copying = call->user;
-    int rc = okv_resp_modify(call, &call->args[1], give, &copying->given, NULL);
+    int rc = okv_resp_modify(call, &call->args[1], give, &copying->given);
 
     if (rc == 0 && !copying->given.was_there)
         call->client->moved = copying->taken.version;

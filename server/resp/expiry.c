@@ -76,7 +76,7 @@ static int expire(struct okv_resp_call *call, enum okv_resp_unit unit, bool is_m
         !read_expire_options(call, &expire))
         return 0;
     expire.expiry_ms = okv_resp_expiry_of(call, wall_ms);
-    int rc = okv_resp_modify(call, &call->args[1], decide_expire, &expire, NULL);
+    int rc = okv_resp_modify(call, &call->args[1], decide_expire, &expire);
     if (rc && rc != OKV_EKEYSIZE)
         return okv_resp_refuse(call, rc);
     okv_resp_integer(&call->reply, rc == 0 && expire.was_set);
@@ -117,7 +117,7 @@ static int decide_persist(void *user, const struct okv_store_now *now, struct ok
 int okv_resp_run_persist(struct okv_resp_call *call)
 {
     bool had_expiry = false;
-    int rc = okv_resp_modify(call, &call->args[1], decide_persist, &had_expiry, NULL);
+    int rc = okv_resp_modify(call, &call->args[1], decide_persist, &had_expiry);
 
     if (rc && rc != OKV_EKEYSIZE)
         return okv_resp_refuse(call, rc);

@@ -33,10 +33,10 @@ int okv_resp_has(struct okv_resp_call *call, const struct okv_resp_arg *key)
 /* ---- changing ---- */
 
 int okv_resp_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
-                    okv_store_decide *decide, void *user, struct okv_store_outcome *outcome)
+                    okv_store_decide *decide, void *user)
 {
     struct okv_database *database = call->executor->database;
-    struct okv_store_outcome ignored;
+    struct okv_store_outcome outcome;
     const struct okv_store_write write = {.key = key->text,
                                           .key_length = key->length,
                                           .long_value = okv_resp_upload_value(call->client),
@@ -44,14 +44,13 @@ int okv_resp_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
                                           .decide = decide,
                                           .user = user};
 
-    outcome = outcome ? outcome : &ignored;
-    int rc = okv_store_modify(&database->store, call->executor->work, &write, outcome);
-    if (rc == 0 && outcome->is_removed) {
+    int rc = okv_store_modify(&database->store, call->executor->work, &write, &outcome);
+    if (rc == 0 && outcome.is_removed) {
         call->has_changed = true;
         OKV_STATS_ADD(&database->counts, deletes, 1);
-    } else if (rc == 0 && outcome->version) {
+    } else if (rc == 0 && outcome.version) {
         call->has_changed = true;
-        okv_resp_upload_keep(call->client, key, outcome->version);
+        okv_resp_upload_keep(call->client, key, outcome.version);
         OKV_STATS_ADD(&database->counts, puts, 1);
     }
     return rc;

@@ -10,9 +10,9 @@
  * key that okv cannot have is OKV_ENOTFOUND. */
 int okv_resp_look(struct okv_resp_call *call, const struct okv_resp_arg *key,
                   okv_store_visit *visit, void *user);
-/* okv_store_modify(); counts what was changed. `outcome` may be NULL. */
+/* okv_store_modify(); counts what was changed. */
 int okv_resp_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
-                    okv_store_decide *decide, void *user, struct okv_store_outcome *outcome);
+                    okv_store_decide *decide, void *user);
 /* Removes an item. 0; OKV_ENOTFOUND; as okv_store_delete(). */
 int okv_resp_remove(struct okv_resp_call *call, const struct okv_resp_arg *key);
 /* Whether the key is there. 1, 0, or a negative code. */

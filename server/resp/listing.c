@@ -1,6 +1,5 @@
 #include "server/resp/listing.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 
 #include "server/resp/call.h"
 #include "server/resp/door.h"
+#include "server/resp/options.h"
 #include "server/resp/resp.h"
 #include "shared/base/clock.h"
 
@@ -53,15 +53,6 @@ unsigned okv_resp_clients_kill(const struct okv_resp_client *by,
     return count;
 }
 
-static void lower(const char *text, char *out, size_t size)
-{
-    size_t i = 0;
-
-    for (; text[i] && i + 1 < size; i++)
-        out[i] = (char)tolower((unsigned char)text[i]);
-    out[i] = '\0';
-}
-
 /* What okv has nothing for is 0. */
 static void add_line(const struct okv_resp_client *client, uint64_t unserved, uint64_t now_ns,
                      struct okv_resp_buffer *out)
@@ -74,7 +65,7 @@ static void add_line(const struct okv_resp_client *client, uint64_t unserved, ui
     uint64_t idle_ns = now_ns > active_ns ? now_ns - active_ns : 0;
     char line[LINE_MAX_TEXT], name[32];
 
-    lower(command ? command : "NULL", name, sizeof name);
+    okv_resp_lower(command ? command : "NULL", name, sizeof name);
     int length = snprintf(
         line, sizeof line,
         "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64

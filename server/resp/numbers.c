@@ -32,7 +32,7 @@ static int decide_sum(void *user, const struct okv_store_now *now, struct okv_st
 static int add(struct okv_resp_call *call, int64_t delta)
 {
     struct sum sum = {.delta = delta};
-    int rc = okv_resp_modify(call, &call->args[1], decide_sum, &sum, NULL);
+    int rc = okv_resp_modify(call, &call->args[1], decide_sum, &sum);
 
     if (rc == OKV_ENUMBER)
         okv_resp_error(&call->reply, "ERR value is not an integer or out of range");
@@ -122,7 +122,7 @@ int okv_resp_run_incrbyfloat(struct okv_resp_call *call)
     int rc = OKV_ENUMBER;
 
     if (okv_resp_float_of(call->args[2].text, call->args[2].length, &sum.delta))
-        rc = okv_resp_modify(call, &call->args[1], decide_float, &sum, NULL);
+        rc = okv_resp_modify(call, &call->args[1], decide_float, &sum);
     if (rc == OKV_ENUMBER)
         okv_resp_error(&call->reply, "ERR value is not a valid float");
     else if (rc == OKV_EOVERFLOW)

@@ -14,6 +14,15 @@
 /* Characters of a number that Redis takes as a float. */
 #define FLOAT_MAX_TEXT 256
 
+void okv_resp_lower(const char *text, char *out, size_t size)
+{
+    size_t i = 0;
+
+    for (; text[i] && i + 1 < size; i++)
+        out[i] = (char)tolower((unsigned char)text[i]);
+    out[i] = '\0';
+}
+
 bool okv_resp_is(const struct okv_resp_arg *arg, const char *word)
 {
     return strlen(word) == arg->length &&
@@ -79,7 +88,7 @@ static bool refuse_time(struct okv_resp_call *call)
 {
     char name[32];
 
-    okv_resp_command_text(call->command, name, sizeof name);
+    okv_resp_lower(call->command->name, name, sizeof name);
     okv_resp_error(&call->reply, "ERR invalid expire time in '%s' command", name);
     return false;
 }

@@ -4,6 +4,8 @@
 
 #include "server/resp/call.h"
 
+/* Writes `text` in small letters, as far as there is room. */
+void okv_resp_lower(const char *text, char *out, size_t size);
 /* In any case of letters. */
 bool okv_resp_is(const struct okv_resp_arg *arg, const char *word);
 /* A decimal integer of 64 bits as Redis writes it: no space, no '+', no zero in front. */

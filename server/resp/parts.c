@@ -49,7 +49,7 @@ static int decide_edit(void *user, const struct okv_store_now *now, struct okv_s
 static int run_edit(struct okv_resp_call *call, struct edit *edit)
 {
     edit->max_value = call->executor->database->store.max_value;
-    int rc = okv_resp_modify(call, &call->args[1], decide_edit, edit, NULL);
+    int rc = okv_resp_modify(call, &call->args[1], decide_edit, edit);
 
     okv_resp_buffer_fini(&edit->made);
     if (rc)
@@ -162,7 +162,7 @@ int okv_resp_run_setbit(struct okv_resp_call *call)
         okv_resp_error(&call->reply, "ERR bit is not an integer or out of range");
         return 0;
     }
-    int rc = okv_resp_modify(call, &call->args[1], decide_bit, &bit, NULL);
+    int rc = okv_resp_modify(call, &call->args[1], decide_bit, &bit);
     okv_resp_buffer_fini(&bit.made);
     if (rc)
         return okv_resp_refuse(call, rc);

@@ -26,12 +26,10 @@ struct listing {
     uint64_t met, listed;
 };
 
-static void list_key(void *user, const void *key, uint32_t key_length,
-                     const struct okv_store_now *now)
+static void list_key(void *user, const void *key, uint32_t key_length)
 {
     struct listing *listing = user;
 
-    (void)now;
     listing->met++;
     if (listing->pattern &&
         !okv_resp_matches(listing->pattern->text, listing->pattern->length, key, key_length))
@@ -171,12 +169,10 @@ struct pick {
 };
 
 /* Each key that is met with the same probability. */
-static void pick_key(void *user, const void *key, uint32_t key_length,
-                     const struct okv_store_now *now)
+static void pick_key(void *user, const void *key, uint32_t key_length)
 {
     struct pick *pick = user;
 
-    (void)now;
     if ((pick->random >> 32) % ++pick->met == 0) {
         memcpy(pick->key, key, key_length);
         pick->length = key_length;

@@ -166,7 +166,7 @@ static int decide_set(void *user, const struct okv_store_now *now, struct okv_st
 
 static int set(struct okv_resp_call *call, const struct okv_resp_arg *key, struct set *what)
 {
-    return okv_resp_modify(call, key, decide_set, what, NULL);
+    return okv_resp_modify(call, key, decide_set, what);
 }
 
 static void set_expiry(struct okv_resp_call *call, struct set *set, int64_t wall_ms)
@@ -282,7 +282,7 @@ static int decide_getdel(void *user, const struct okv_store_now *now, struct okv
 int okv_resp_run_getdel(struct okv_resp_call *call)
 {
     struct answer answer = answer_of(call);
-    int rc = okv_resp_modify(call, &call->args[1], decide_getdel, &answer, NULL);
+    int rc = okv_resp_modify(call, &call->args[1], decide_getdel, &answer);
 
     if (rc == 0)
         return 0;
@@ -331,7 +331,7 @@ int okv_resp_run_getex(struct okv_resp_call *call)
         getex.expiry_ms = okv_resp_expiry_of(call, wall_ms);
         getex.is_past = getex.expiry_ms == 0;
     }
-    int rc = okv_resp_modify(call, &call->args[1], decide_getex, &getex, NULL);
+    int rc = okv_resp_modify(call, &call->args[1], decide_getex, &getex);
     if (rc == 0)
         return 0;
     call->reply.out->used = getex.answer.before;

@@ -13,11 +13,7 @@ static int walk_page(const struct okv_store *store, const uint8_t *image, uint64
         const uint8_t *extent = store->table.base + entry.extent;
         if (okv_entry_is_expired(&entry, clock_ms))
             continue;
-        if (entry.is_reference)
-            entry.value = extent + (entry.key_in_extent ? entry.key_length : 0);
-        const struct okv_store_now now = {entry.value, entry.value_length, entry.version,
-                                          entry.expiry_ms, entry.is_reference ? entry.extent : 0};
-        meet(user, entry.key_in_extent ? extent : entry.key, entry.key_length, &now);
+        meet(user, entry.key_in_extent ? extent : entry.key, entry.key_length);
     }
     return rc;
 }

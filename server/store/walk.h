@@ -2,10 +2,9 @@
 #ifndef OKV_SERVER_STORE_WALK_H
 #define OKV_SERVER_STORE_WALK_H
 
-#include "server/store/commands.h"
+#include "server/store/state.h"
 
-typedef void okv_store_meet(void *user, const void *key, uint32_t key_length,
-                            const struct okv_store_now *now);
+typedef void okv_store_meet(void *user, const void *key, uint32_t key_length);
 
 /*
  * Calls `meet` for each published item of one bucket, which is locked meanwhile; then *position is
