@@ -312,8 +312,9 @@ int cli_stat(struct cli *cli, int argc, char **argv)
         .parser = parse_stat,
         .doc = "Print the server's statistics, then what this connection goes through, one \"name "
                "value\" a line.\v"
-               "The man page okv(1) explains the server's statistics. What this client counts is "
-               "printed by any command with --counters:\n" OKV_COUNTER_LIST(
+               "The man page okv(1) explains the server's statistics, and okv top prints what they "
+               "gain in a second. What this client counts is printed by any command with "
+               "--counters:\n" OKV_COUNTER_LIST(
                    COUNTER_LINE) "\n"
                                  "Examples:\n  okv stat\n  okv stat --json | jq .server.items\n"
                                  "  okv stat --all | grep ' items '",

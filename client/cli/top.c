@@ -40,6 +40,7 @@ static const struct column columns[] = {
     {"deletes", "dels/s", {"deletes"}, true},
     {"other_writes", "other/s", {"incrs", "appends", "touches"}, true},
     {"refused", "refus/s", {"puts_refused", "conditions_failed", "denied"}, true},
+    {"redis_commands", "redis/s", {"resp_commands"}, true},
     {"bytes_in", "in/s", {"bytes_in"}, true},
     {"bytes_out", "out/s", {"bytes_out"}, true},
     {"log_syncs", "syncs/s", {"log_syncs"}, true},
@@ -203,7 +204,7 @@ int cli_top(struct cli *cli, int argc, char **argv)
         .doc = "Print what the server does, a line each second, until ^C.\v"
                "A column that ends with /s is of a second; the others are of now. gets/s, and the "
                "time of one in us/get, are what clients report every now and then; byreq/s are "
-               "gets that the server answered. "
+               "gets that the server answered. redis/s are commands of clients of Redis. "
                "refus/s are writes that were refused: no room, a condition, no right. memory is "
                "that of index and values; waiting are requests for their turn. cpu % is of one "
                "processor. A user without the right admin sees the database alone.\n\n"

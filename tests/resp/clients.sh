@@ -97,6 +97,9 @@ both_worlds() {
     cli SET both 41 >"$scratch/err"
     same "okv counts on" "$(as_app incr both)" 42
     same "redis-cli counts on" "$(cli INCR both)" 43
+    same "the listener in okv stat" "$(as_app stat | sed -n 's/^listener_2 //p')" \
+        "resp://127.0.0.1:$port for clients of Redis"
+    same "clients of Redis in okv top" "$(as_app top --json -n 1 -i 10ms | jq 'has("redis_commands_per_s")')" true
     as_app put large - <"$scratch/large"
     same "a large value of okv" "$(cli GET large | head -c 1048576 | md5sum)" "$(md5sum <"$scratch/large")"
     same "a change by okv of a watched key" "$(
@@ -142,6 +145,19 @@ tls() {
     redis-cli -p "$port" PING >/dev/null 2>&1 || status=$?
     same "PING without TLS fails" "$((status != 0))" 1
     same "the server goes on" "$(secure PING)" PONG
+    end_server TERM
+    client_certificates
+}
+
+# A session is taken up again with its certificate.
+client_certificates() {
+    local shown=(-cert "$scratch/tls.pem" -key "$scratch/tls.key")
+    scheme=resps start_resp_server --tls-cert "$scratch/tls.pem" --tls-key "$scratch/tls.key" \
+        --tls-ca "$scratch/tls.pem" --memory 64M
+    same "SET with a certificate" "$(secure --cert "$scratch/tls.pem" --key "$scratch/tls.key" SET a 1)" OK
+    same "without one" "$(secure GET a 2>/dev/null)" ''
+    same "a session again" "$(openssl s_client -connect "127.0.0.1:$port" -tls1_2 -reconnect "${shown[@]}" </dev/null 2>&1 |
+        grep -c '^Reused')" 5
 }
 
 umask 077
