@@ -131,6 +131,16 @@ node_clients() {
     done
 }
 
+# Many connections with pipelines, each value checked.
+load() {
+    has kv-bench test -x "$build/bench/kv-bench" || return 0
+    end_server TERM
+    start_resp_server --memory 64M --workers 2
+    passes "a load of many connections" "$build/bench/kv-bench" -s "redis://127.0.0.1:$port" --records 5K \
+        --value-size trace:100K --mix get=70,put=20,insert=5,delete=5 --threads 2 --connections 20 --depth 8 \
+        --operations 60K --warmup 0
+}
+
 # TLS, where the server was built with it.
 tls() {
     local status=0
@@ -170,6 +180,7 @@ redis_cli
 hiredis
 redis_py
 node_clients
+load
 tls
 echo "clients: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]
