@@ -17,11 +17,25 @@ static unsigned index_of(const struct okv_server *server, const struct okv_datab
 static int end_session(struct okv_server *server, const struct okv_database *database, uint64_t id)
 {
     unsigned worker;
+
+    if (id & OKV_RESP_ID)
+        return okv_resp_door_kill(&server->resp_door, index_of(server, database), id);
     int rc = okv_registry_kill(&server->registry, index_of(server, database), id, &worker);
 
     if (rc == 0)
         okv_server_end_unwanted(server, worker);
     return rc;
+}
+
+/* Clients of Redis have the highest ids. */
+static size_t list_clients(struct okv_server *server, const struct okv_database *database,
+                           uint64_t after, char *out, size_t size)
+{
+    unsigned index = index_of(server, database);
+    const char *name = database->config->name;
+    size_t used = okv_registry_list(&server->registry, index, name, after, out, size);
+
+    return used ? used : okv_resp_door_list(&server->resp_door, index, name, after, out, size);
 }
 
 /* A slot holds them: there are at most OKV_DATABASES_MAX. */
@@ -68,8 +82,7 @@ int okv_admin_run(struct okv_server *server, const struct okv_database *database
     memcpy(command, text, length);
     command[length] = '\0';
     if (sscanf(command, "sessions %" SCNx64 "%n", &id, &end) == 1 && end == (int)length) {
-        *used = (uint32_t)okv_registry_list(&server->registry, index_of(server, database),
-                                            database->config->name, id, out, size);
+        *used = (uint32_t)list_clients(server, database, id, out, size);
         return 0;
     }
     if (sscanf(command, "kill %" SCNx64 "%n", &id, &end) == 1 && end == (int)length)

@@ -92,13 +92,15 @@ struct okv_resp_client {
     char peer[64];                             /* its address, for people */
     char address[64];                          /* the same without its port: what limits are for */
     char local[64];                            /* the server's end, for people */
+    const struct okv_resp_listener *listener;  /* that let it in */
     char name[OKV_RESP_NAME_MAX];
 
     uint64_t created_ns;
     uint64_t moved_ns;              /* when its last byte came or went, or enough of a transfer */
     size_t moved_bytes;             /* of a transfer, since */
     atomic_uint_fast64_t active_ns; /* of its last request */
-    const char *_Atomic command;    /* its last one; static */
+    atomic_uint_fast64_t requests, bytes_in, bytes_out;
+    const char *_Atomic command; /* its last one; static */
     /* For CLIENT LIST, as of its last turn: bytes that wait to be served and to be read by it, and
      * commands behind MULTI (-1: there was none) with their bytes. */
     atomic_uint_fast64_t unserved, unsent, queued_bytes;

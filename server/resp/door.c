@@ -219,6 +219,7 @@ static int let_in(struct okv_server *server, unsigned listener, int fd,
     if (!client)
         return OKV_REJECT_RESOURCES;
     client->stream.fd = fd;
+    client->listener = from;
     name_ends(client, address, from);
     const struct okv_admission_client who = {.user = "", .address = client->address};
     int reason = atomic_load(&server->stopping)

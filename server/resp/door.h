@@ -32,8 +32,8 @@ struct okv_resp_door {
     pthread_rwlock_t running; /* for reading: by a worker while it runs commands; for writing: by
                                  a command that is to be alone */
     pthread_mutex_t lock;     /* of the next, and of what others read of a client */
-    TAILQ_HEAD(, okv_resp_client) clients;
-    uint64_t last_id;            /* the acceptor's */
+    TAILQ_HEAD(okv_resp_door_clients, okv_resp_client) clients; /* in the order of their ids */
+    uint64_t last_id;                                           /* the acceptor's */
     atomic_int_fast64_t kept;    /* bytes that clients have in buffers */
     atomic_int_fast64_t wall_ms; /* of the wall's clock, at 0 of the server's */
 };
@@ -46,6 +46,13 @@ void okv_resp_door_close(struct okv_resp_door *door);
 /* Lets in some of those who wait at a listener, and hands them to workers. The acceptor's thread.
  */
 void okv_resp_door_admit(struct okv_server *server, unsigned listener);
+
+/* In the id of a client of Redis where it stands beside those of sessions. */
+#define OKV_RESP_ID (UINT64_C(1) << 63)
+/* As okv_registry_list() and okv_registry_kill(). Any thread. */
+size_t okv_resp_door_list(struct okv_resp_door *door, unsigned database, const char *name,
+                          uint64_t after, char *out, size_t size);
+int okv_resp_door_kill(struct okv_resp_door *door, unsigned database, uint64_t id);
 
 /* The wall's clock at 0 of the server's, in ms: the same from call to call, unless one was set. Any
  * thread. */

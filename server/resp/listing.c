@@ -10,6 +10,7 @@
 #include "server/resp/options.h"
 #include "server/resp/resp.h"
 #include "shared/base/clock.h"
+#include "shared/base/error.h"
 
 #define LINE_MAX_TEXT 1024 /* more than names, addresses and numbers can have */
 
@@ -23,6 +24,93 @@ static bool is_text(const struct okv_resp_arg *arg, const char *text)
 {
     return !arg || (strlen(text) == arg->length && memcmp(text, arg->text, arg->length) == 0);
 }
+
+/* Workers meet new clients in any order. */
+void okv_resp_clients_add(struct okv_resp_client *client)
+{
+    struct okv_resp_door *door = &client->resp->server->resp_door;
+    struct okv_resp_client *before;
+
+    pthread_mutex_lock(&door->lock);
+    TAILQ_FOREACH_REVERSE(before, &door->clients, okv_resp_door_clients, in_door)
+    {
+        if (before->id < client->id)
+            break;
+    }
+    if (before)
+        TAILQ_INSERT_AFTER(&door->clients, before, client, in_door);
+    else
+        TAILQ_INSERT_HEAD(&door->clients, client, in_door);
+    pthread_mutex_unlock(&door->lock);
+}
+
+/* ---- for administrators ---- */
+
+static uint64_t now_of(const atomic_uint_fast64_t *count)
+{
+    return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+static uint64_t ms_since(uint64_t since_ns, uint64_t now_ns)
+{
+    return now_ns > since_ns ? (now_ns - since_ns) / 1000000u : 0;
+}
+
+/* docs/protocol.md section 2.5. */
+static int write_line(const struct okv_resp_client *client, const char *database, char *out,
+                      size_t size)
+{
+    const struct okv_resp_listener *listener = client->listener;
+    uint64_t now_ns = okv_clock_ns();
+
+    return snprintf(out, size,
+                    "%016" PRIx64 " %s %s %" PRIu64 " %" PRIu64 " %s %" PRIu64 " 0 %" PRIu64
+                    " %" PRIu64 " 0 0 0 %s %s\n",
+                    OKV_RESP_ID | client->id, client->user[0] ? client->user : "-",
+                    listener && listener->path ? client->address : client->peer,
+                    ms_since(client->created_ns, now_ns), now_of(&client->requests), database,
+                    ms_since(now_of(&client->active_ns), now_ns), now_of(&client->bytes_in),
+                    now_of(&client->bytes_out), listener && listener->has_tls ? "resps" : "resp",
+                    listener ? listener->where : "-");
+}
+
+size_t okv_resp_door_list(struct okv_resp_door *door, unsigned database, const char *name,
+                          uint64_t after, char *out, size_t size)
+{
+    const struct okv_resp_client *client;
+    size_t used = 0;
+
+    pthread_mutex_lock(&door->lock);
+    TAILQ_FOREACH(client, &door->clients, in_door)
+    {
+        if (client->database != database || (OKV_RESP_ID | client->id) <= after)
+            continue;
+        size_t length = (size_t)write_line(client, name, out + used, size - used);
+        if (length >= size - used)
+            break;
+        used += length;
+    }
+    pthread_mutex_unlock(&door->lock);
+    return used;
+}
+
+int okv_resp_door_kill(struct okv_resp_door *door, unsigned database, uint64_t id)
+{
+    struct okv_resp_client *client;
+
+    pthread_mutex_lock(&door->lock);
+    TAILQ_FOREACH(client, &door->clients, in_door)
+    {
+        if (client->database == database && (OKV_RESP_ID | client->id) == id)
+            break;
+    }
+    if (client)
+        okv_resp_unwant(client);
+    pthread_mutex_unlock(&door->lock);
+    return client ? 0 : OKV_ENOTFOUND;
+}
+
+/* ---- for clients ---- */
 
 /* Who is admin of a database sees those who use it, and everybody those of its own user. */
 static bool may_see(const struct okv_resp_client *by, const struct okv_resp_client *client)

@@ -14,6 +14,9 @@ struct okv_resp_choice {
     uint64_t skips;                   /* the id of one that is not meant; 0: none is spared */
 };
 
+/* A worker has it from here on. */
+void okv_resp_clients_add(struct okv_resp_client *client);
+
 /* A name, as CLIENT SETNAME; CLIENT GETNAME has nothing for an empty one. */
 void okv_resp_name_client(struct okv_resp_client *client, const void *name, uint32_t length);
 

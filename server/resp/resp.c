@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "server/resp/listing.h"
 #include "server/resp/login.h"
 #include "server/resp/transfer.h"
 #include "server/resp/turn.h"
@@ -49,9 +50,7 @@ static void greet(struct okv_resp_client *client)
     atomic_store(&client->active_ns, client->created_ns);
     atomic_store(&client->queued, -1);
     TAILQ_INSERT_TAIL(&resp->all, client, in_all);
-    pthread_mutex_lock(&resp->server->resp_door.lock);
-    TAILQ_INSERT_TAIL(&resp->server->resp_door.clients, client, in_door);
-    pthread_mutex_unlock(&resp->server->resp_door.lock);
+    okv_resp_clients_add(client);
     OKV_STATS_ADD(&resp->server->stats, resp_clients, 1);
     OKV_STATS_ADD(&resp->server->stats, resp_clients_total, 1);
     okv_resp_login_begin(client);
@@ -91,8 +90,13 @@ static void end_unwanted(struct okv_resp *resp)
         return;
     for (client = TAILQ_FIRST(&resp->all); client; client = next) {
         next = TAILQ_NEXT(client, in_all);
-        if (atomic_load(&client->is_unwanted) || !okv_resp_login_holds(client))
-            okv_resp_end(client);
+        if (atomic_load(&client->is_unwanted))
+            OKV_STATS_ADD(&resp->server->stats, closed_killed, 1);
+        else if (!okv_resp_login_holds(client))
+            OKV_STATS_ADD(&resp->server->stats, closed_revoked, 1);
+        else
+            continue;
+        okv_resp_end(client);
     }
 }
 

@@ -245,8 +245,10 @@ unsigned okv_resp_take_turn(struct okv_resp_client *client, bool reads)
         is_there = okv_resp_receive(client);
         served += is_there ? serve(client) : 0;
     }
-    if (served > 0)
+    if (served > 0) {
+        OKV_STATS_ADD(client, requests, served);
         atomic_store_explicit(&client->active_ns, okv_clock_ns(), memory_order_relaxed);
+    }
     atomic_store_explicit(&client->unserved, client->in.used - client->at, memory_order_relaxed);
     is_there = is_there && okv_resp_flush(client);
     atomic_store_explicit(&client->unsent, client->out.used - client->sent, memory_order_relaxed);

@@ -82,6 +82,23 @@ ttl_of() {
     as_app exists -v "$1" | sed -n 's/^ttl //p'
 }
 
+# Users of Redis' clients in okv clients.
+users_of_redis() {
+    as_app clients --json | jq -r '.[] | select(.transport == "resp") | .user'
+}
+
+seen_by_okv() {
+    mkfifo "$scratch/hold"
+    cli <"$scratch/hold" >"$scratch/err" &
+    local client=$!
+    exec 9>"$scratch/hold"
+    echo PING >&9
+    until [ -n "$(users_of_redis)" ]; do sleep 0.01; done
+    same "redis-cli in okv clients" "$(users_of_redis)" app
+    exec 9>&-
+    wait $client
+}
+
 # What one writes the other reads.
 both_worlds() {
     cli SET from:redis hello PX 600000 >"$scratch/err"
@@ -97,6 +114,7 @@ both_worlds() {
     cli SET both 41 >"$scratch/err"
     same "okv counts on" "$(as_app incr both)" 42
     same "redis-cli counts on" "$(cli INCR both)" 43
+    seen_by_okv
     same "the listener in okv stat" "$(as_app stat | sed -n 's/^listener_2 //p')" \
         "resp://127.0.0.1:$port for clients of Redis"
     same "clients of Redis in okv top" "$(as_app top --json -n 1 -i 10ms | jq 'has("redis_commands_per_s")')" true

@@ -15,7 +15,9 @@
 
 #include <cmocka.h>
 
+#include "server/command/admin.h"
 #include "server/resp/resp.h"
+#include "shared/base/error.h"
 #include "tests/support/resp_fixture.h"
 
 #define LONG (2u << 20) /* bytes of a value: more than a client may leave unread */
@@ -305,6 +307,62 @@ static void a_client_is_killed_by_another(void **state)
     leave(other);
 }
 
+static void expect_admin(const char *command, int status, const char *answer)
+{
+    struct okv_server *server = fixture.core.server;
+    char text[1024];
+    uint32_t used;
+    int rc = okv_admin_run(server, &server->databases[0], (const uint8_t *)command,
+                           (uint32_t)strlen(command), text, sizeof text - 1, &used);
+
+    assert_int_equal(rc, status);
+    text[used] = '\0';
+    if (strncmp(text, answer, strlen(answer)) != 0)
+        fail_msg("%s: %s", command, text);
+}
+
+/* Behind the sessions of libokv. */
+static void administrators_list_and_end_clients(void **state)
+{
+    int one = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
+
+    (void)state;
+    say(one, "PING\r\nPING\r\n");
+    hear(one, PONG PONG);
+    say(other, "select 1\r\n");
+    hear(other, "+OK\r\n");
+    expect_admin("sessions 0", 0, "8000000000000001 - ");
+    expect_admin("sessions 8000000000000001", 0, "");
+    expect_admin("kill 8000000000000002", OKV_ENOTFOUND, ""); /* of the other database */
+    expect_admin("kill 1", OKV_ENOTFOUND, "");
+    expect_admin("kill 8000000000000001", 0, "");
+    hear_end(one);
+    assert_int_equal(atomic_load(&fixture.core.server->stats.closed_killed), 1);
+    leave(other);
+}
+
+/* Whichever worker meets them first. */
+static void clients_are_in_the_order_of_their_ids(void **state)
+{
+    int fds[3];
+    uint64_t last = 0;
+    struct okv_resp_client *client;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        fds[i] = resp_fixture_connect(&fixture);
+    TAILQ_FIRST(&fixture.worker.resp.inbox)->id = 7;
+    pass();
+    TAILQ_FOREACH(client, &fixture.core.server->resp_door.clients, in_door)
+    {
+        assert_true(client->id > last);
+        last = client->id;
+    }
+    assert_int_equal(last, 7);
+    for (unsigned i = 0; i < 3; i++)
+        leave(fds[i]);
+}
+
 static void a_client_that_sends_nothing_ends(void **state)
 {
     int fd = resp_fixture_connect(&fixture);
@@ -359,6 +417,8 @@ int main(void)
         TEST(who_has_said_all_gets_all_replies),
         TEST(a_request_that_is_none_ends_the_connection),
         TEST(a_client_is_killed_by_another),
+        TEST(administrators_list_and_end_clients),
+        TEST(clients_are_in_the_order_of_their_ids),
         TEST(a_client_that_sends_nothing_ends),
         TEST(a_command_that_waits_is_run_as_it_came),
     };
