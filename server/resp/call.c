@@ -1,5 +1,6 @@
 #include "server/resp/call.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -141,6 +142,43 @@ static bool needs_gate(const struct okv_resp_call *call)
            (flags & OKV_RESP_READ && client->batch && client->log == client->database);
 }
 
+uint64_t okv_resp_log_bytes(const struct okv_resp_arg *args, uint32_t count)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        bytes += okv_wal_record_size(args[i].length, 0);
+    return bytes;
+}
+
+/* Bytes of records of the command, at least, unless it makes values longer. */
+static uint64_t log_bytes(const struct okv_resp_call *call)
+{
+    uint64_t bytes = okv_resp_log_bytes(call->args, call->count);
+
+    return bytes + okv_resp_transaction_log_bytes(call->client);
+}
+
+/* One that changes several items does not stop in the middle because the log is full. */
+static int run_promised(struct okv_resp_call *call, struct okv_wal *wal,
+                        int (*run)(struct okv_resp_call *call))
+{
+    int rc = okv_wal_promise(wal, log_bytes(call));
+
+    if (rc == OKV_EAGAIN)
+        return rc;
+    if (rc) {
+        okv_resp_error(&call->reply, "ERR the log takes at most %" PRIu64 " bytes of one command",
+                       okv_wal_promise_max(wal));
+        if (okv_resp_transaction_is_open(call->client))
+            okv_resp_transaction_drop(call->client);
+        return 0;
+    }
+    rc = run(call);
+    okv_wal_promise_end(wal);
+    return rc;
+}
+
 int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
                      int (*run)(struct okv_resp_call *call))
 {
@@ -161,7 +199,7 @@ int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
     }
     call->executor = &client->resp->executors[database];
     call->is_in_gate = wal != NULL;
-    int rc = run(call);
+    int rc = wal && call->is_part ? run_promised(call, wal, run) : run(call);
     call->executor = own;
     call->is_in_gate = false;
     if (!wal)
@@ -191,21 +229,66 @@ static int run_in_own_gate(struct okv_resp_call *call)
     return okv_resp_in_gate(call, call->client->database, okv_resp_execute);
 }
 
+/* Before it excludes others. */
+static bool has_to_wait(const struct okv_resp_call *call)
+{
+    struct okv_wal *wal = call->executor->database->wal;
+    unsigned flags = call->command->flags;
+
+    if (flags & (OKV_RESP_WALK | OKV_RESP_OWN_GATE) && call->client->batch)
+        return true; /* its changes are not published yet */
+    if (!(flags & OKV_RESP_EXCLUSIVE) || !wal)
+        return false;
+    if (!okv_wal_enter(wal))
+        return true;
+    okv_wal_leave(wal);
+    return false;
+}
+
+/* A batch of the log is published item by item. A read meanwhile might see a part of what a command
+ * changed, and then run in the gate, where nothing is published. */
+static int run_at_a_moment(struct okv_resp_call *call)
+{
+    struct okv_resp *resp = call->client->resp;
+    struct okv_wal *wal = call->executor->database->wal;
+    const struct okv_resp_counts counts = resp->counts;
+    size_t before = call->reply.out->used;
+    uint64_t moment = okv_wal_moment(wal);
+
+    if (moment % 2)
+        return OKV_EAGAIN;
+    int rc = okv_resp_execute(call);
+    if (rc || !(call->command->flags & OKV_RESP_KEYS) || okv_wal_moment(wal) == moment)
+        return rc;
+    call->reply.out->used = before;
+    resp->counts = counts;
+    return run_in_own_gate(call);
+}
+
+static okv_resp_function *way_of(const struct okv_resp_call *call)
+{
+    if (needs_gate(call))
+        return run_in_own_gate;
+    return call->command->flags & OKV_RESP_READ && call->executor->database->wal ? run_at_a_moment
+                                                                                 : okv_resp_execute;
+}
+
 static int run(struct okv_resp_call *call)
 {
-    okv_resp_function *how = needs_gate(call) ? run_in_own_gate : okv_resp_execute;
+    struct okv_resp_client *client = call->client;
+    const struct okv_resp_counts counts = client->resp->counts;
+    okv_resp_function *how = way_of(call);
     size_t before = call->reply.out->used;
-    int rc;
+    int rc = OKV_EAGAIN;
 
-    if (call->command->flags & OKV_RESP_WALK && call->client->batch)
-        return OKV_EAGAIN; /* its changes are not published yet */
-    rc = call->command->flags & OKV_RESP_EXCLUSIVE ? run_exclusive(call, how) : how(call);
-
+    if (!has_to_wait(call))
+        rc = call->command->flags & OKV_RESP_EXCLUSIVE ? run_exclusive(call, how) : how(call);
     if (rc) {
         call->reply.out->used = before;
+        client->resp->counts = counts;
     } else { /* also when it was refused in the middle */
-        call->client->flush.is_under_way = false;
-        call->client->moved = 0;
+        client->flush.is_under_way = false;
+        client->move_version = 0;
     }
     return rc;
 }

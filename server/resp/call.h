@@ -36,6 +36,9 @@ int okv_resp_execute(struct okv_resp_call *call);
 int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
                      int (*run)(struct okv_resp_call *call));
 
+/* Bytes that records of the log have for these arguments, at most. */
+uint64_t okv_resp_log_bytes(const struct okv_resp_arg *args, uint32_t count);
+
 /* Replies that the number of arguments is wrong. Returns 0. */
 int okv_resp_refuse_count(struct okv_resp_call *call);
 /* Replies that the command has no such subcommand. Returns 0. */

@@ -43,7 +43,7 @@ enum okv_resp_replies {
 /* Who transfers larger ones, or has replies to take, and moves less than this in that time, is
  * ended. */
 #define OKV_RESP_PROGRESS_MIN (64u << 10)
-#define OKV_RESP_STALLED_NS UINT64_C(30000000000)
+#define OKV_RESP_STALLED_MS 30000u
 #define OKV_RESP_NAME_MAX 64u /* bytes of the name that a client gives itself, with its NUL */
 
 struct okv_resp_client {
@@ -66,12 +66,12 @@ struct okv_resp_client {
 
     struct okv_resp_parser parser;
     struct okv_resp_buffer in, out;
-    size_t at;                                /* in `in`: where the next request begins */
-    size_t sent;                              /* of `out` */
-    size_t kept;                              /* bytes of both, as the door counts them */
-    uint64_t batch;                           /* of a log, that its replies wait for; 0: of none */
-    unsigned log;                             /* with it: index of the database whose log it is */
-    size_t held;                              /* with it, in `out`: where these begin */
+    size_t at;      /* in `in`: where the next request begins */
+    size_t sent;    /* of `out` */
+    size_t kept;    /* bytes of both, of arguments and the transaction, as the door counts them */
+    uint64_t batch; /* of a log, that its replies wait for; 0: of none */
+    unsigned log;   /* with it: index of the database whose log it is */
+    size_t held;    /* with it, in `out`: where these begin */
     struct okv_resp_upload *upload;           /* of the request that arrives; or NULL */
     struct okv_resp_download download;        /* behind `out` */
     uint64_t reserved;                        /* bytes, by both */
@@ -83,7 +83,7 @@ struct okv_resp_client {
         bool is_under_way, is_empty;
     } flush;
 
-    uint64_t moved; /* of a MOVE that waits for the log of the other database: the version; or 0 */
+    uint64_t move_version; /* of a MOVE that waits for the log of the other database; or 0 */
 
     /* Others read them with the door's lock, and the worker writes them with it. */
     unsigned database; /* index */
@@ -128,9 +128,10 @@ struct okv_resp {
     struct okv_resp_buffer in, out;
     struct okv_resp_arg *args;
     uint32_t arg_capacity;
-    struct {
+    struct okv_resp_counts {
         uint64_t commands, hits, misses;
     } counts;                  /* of this turn */
+    unsigned lock_failures;    /* turns in a row without the lock under which commands run */
     uint8_t dropped[16 << 10]; /* bytes of values that have no place */
 };
 

@@ -14,6 +14,7 @@
 #define GATE OKV_RESP_GATE
 #define OWN_GATE OKV_RESP_OWN_GATE
 #define WALK OKV_RESP_WALK
+#define KEYS OKV_RESP_KEYS
 
 /* First key, last key, step, value. */
 #define NO_KEYS 0, 0, 0, 0
@@ -66,7 +67,8 @@ static const struct okv_resp_command commands[] = {
     {"ECHO", okv_resp_run_echo, 2, 0, NO_KEYS, "connection", "Replies with its argument"},
     {"EXEC", okv_resp_run_exec, 1, UNQUEUED | EXCLUSIVE | GATE, NO_KEYS, "transactions",
      "Runs a transaction"},
-    {"EXISTS", okv_resp_run_exists, -2, READ, ALL_KEYS, "generic", "Counts the keys that exist"},
+    {"EXISTS", okv_resp_run_exists, -2, READ | KEYS, ALL_KEYS, "generic",
+     "Counts the keys that exist"},
     {"EXPIRE", okv_resp_run_expire, -3, WRITE, ONE_KEY, "generic", "Sets a time to live in s"},
     {"EXPIREAT", okv_resp_run_expireat, -3, WRITE, ONE_KEY, "generic",
      "Sets when a key expires, in s"},
@@ -101,7 +103,7 @@ static const struct okv_resp_command commands[] = {
     {"MEMORY", NULL, -2, 0, NO_KEYS, "server", "Has to do with memory"},
     {"MEMORY|USAGE", okv_resp_run_memory_usage, -3, READ, KEY_BEHIND, "server",
      "Tells the bytes of an item"},
-    {"MGET", okv_resp_run_mget, -2, READ, ALL_KEYS, "string", "Replies with values"},
+    {"MGET", okv_resp_run_mget, -2, READ | KEYS, ALL_KEYS, "string", "Replies with values"},
     {"MOVE", okv_resp_run_move, 3, WRITE | EXCLUSIVE | OWN_GATE | NO_MULTI, ONE_KEY, "generic",
      "Moves a key to another database"},
     {"MSET", okv_resp_run_mset, -3, WRITE | EXCLUSIVE, PAIRS, "string", "Sets values"},
@@ -150,7 +152,8 @@ static const struct okv_resp_command commands[] = {
     {"STRLEN", okv_resp_run_strlen, 2, READ, ONE_KEY, "string", "Tells the length of a value"},
     {"SUBSTR", okv_resp_run_getrange, 4, READ, ONE_KEY, "string", "Replies with a part of a value"},
     {"TIME", okv_resp_run_time, 1, 0, NO_KEYS, "server", "Tells the time"},
-    {"TOUCH", okv_resp_run_exists, -2, READ, ALL_KEYS, "generic", "Counts the keys that exist"},
+    {"TOUCH", okv_resp_run_exists, -2, READ | KEYS, ALL_KEYS, "generic",
+     "Counts the keys that exist"},
     {"TTL", okv_resp_run_ttl, 2, READ, ONE_KEY, "generic", "Tells the time to live in s"},
     {"TYPE", okv_resp_run_type, 2, READ, ONE_KEY, "generic", "Tells the type of a value"},
     {"UNLINK", okv_resp_run_del, -2, WRITE, ALL_KEYS, "generic", "Deletes keys"},

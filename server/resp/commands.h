@@ -15,6 +15,7 @@ enum okv_resp_flag {
     OKV_RESP_GATE = 128,          /* runs within the log's gate, as one that changes items does */
     OKV_RESP_OWN_GATE = 256,      /* enters the gates of logs itself */
     OKV_RESP_WALK = 512,          /* looks at the whole table, as it is published */
+    OKV_RESP_KEYS = 1024,         /* looks at several items, which are of one moment */
 };
 
 /* Returns 0, or OKV_EAGAIN as okv_resp_call(). */

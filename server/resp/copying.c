@@ -146,8 +146,6 @@ static int copy_item(struct okv_resp_call *call, struct copying *copying)
 {
     bool is_own = copying->database == call->client->database;
 
-    if (call->client->batch && !call->is_in_gate)
-        return OKV_EAGAIN;
     int rc = okv_resp_look(call, &call->args[1], take, &copying->taken);
     if (rc == OKV_ENOTFOUND) {
         okv_resp_integer(&call->reply, 0);
@@ -187,7 +185,7 @@ int okv_resp_run_copy(struct okv_resp_call *call)
 
 static int remove_moved(struct okv_resp_call *call)
 {
-    struct taken taken = {.version = call->client->moved};
+    struct taken taken = {.version = call->client->move_version};
     int rc = okv_resp_modify(call, &call->args[1], remove_version, &taken);
 
     if (rc)
@@ -202,7 +200,7 @@ static int give_moved(struct okv_resp_call *call)
     int rc = okv_resp_modify(call, &call->args[1], give, &copying->given);
 
     if (rc == 0 && !copying->given.was_there)
-        call->client->moved = copying->taken.version;
+        call->client->move_version = copying->taken.version;
     return rc;
 }
 
@@ -213,16 +211,14 @@ static int move_item(struct okv_resp_call *call, struct copying *copying)
     struct okv_resp_client *client = call->client;
     int rc = 0;
 
-    if (client->batch)
-        return OKV_EAGAIN;
-    if (!client->moved) {
+    if (!client->move_version) {
         rc = okv_resp_look(call, &call->args[1], take, &copying->taken);
         if (rc == 0)
             rc = okv_resp_in_gate(call, copying->database, give_moved);
     }
-    if (rc == 0 && client->moved && client->batch)
+    if (rc == 0 && client->move_version && client->batch)
         return OKV_EAGAIN;
-    if (rc == 0 && client->moved)
+    if (rc == 0 && client->move_version)
         rc = okv_resp_in_gate(call, client->database, remove_moved);
     else if (rc == 0 || rc == OKV_ENOTFOUND)
         okv_resp_integer(&call->reply, 0);

@@ -176,6 +176,8 @@ static void watch_peer(const struct okv_server *server, int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof idle_s);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    /* It also ends who takes no replies for a while, which is allowed. */
+    ms = ms < OKV_RESP_STALLED_MS ? OKV_RESP_STALLED_MS : ms;
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
 }
 

@@ -79,7 +79,7 @@ int okv_resp_refuse(struct okv_resp_call *call, int code)
         return OKV_EAGAIN;
     switch (code) {
     case OKV_EAGAIN:
-        okv_resp_error(to, "TRYAGAIN memory is being freed, and a part of this was done already");
+        okv_resp_error(to, "TRYAGAIN there is no room at the moment, and a part of this was done");
         break;
     case OKV_EKEYSIZE:
         okv_resp_error(to, "ERR a key has 1 to %d bytes", OKV_KEY_MAX);

@@ -90,7 +90,9 @@ void okv_resp_take_back(struct okv_resp *resp, struct okv_resp_client *client)
 void okv_resp_count_kept(struct okv_resp_client *client)
 {
     atomic_int_fast64_t *all = &client->resp->server->resp_door.kept;
-    size_t kept = client->in.capacity + client->out.capacity + okv_resp_transaction_bytes(client);
+    size_t kept = client->in.capacity + client->out.capacity +
+                  client->parser.capacity * sizeof *client->parser.args +
+                  okv_resp_transaction_bytes(client);
 
     if (kept == client->kept)
         return;

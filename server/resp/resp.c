@@ -146,10 +146,10 @@ void okv_resp_scan(struct okv_resp *resp, uint64_t now_ns)
 
     for (client = TAILQ_FIRST(&resp->all); client; client = next) {
         next = TAILQ_NEXT(client, in_all);
-        if (client->batch || client->is_blocked) {
+        if (client->batch || (client->is_blocked && client->is_ready)) {
             client->moved_ns = now_ns; /* it waits for the server */
         } else if (okv_resp_is_transferring(client)) {
-            if (!is_past(client->moved_ns, OKV_RESP_STALLED_NS, now_ns))
+            if (!is_past(client->moved_ns, OKV_RESP_STALLED_MS * UINT64_C(1000000), now_ns))
                 continue;
             OKV_STATS_ADD(&resp->server->stats, closed_unresponsive, 1);
             okv_resp_end(client);

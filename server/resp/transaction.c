@@ -5,10 +5,13 @@
 
 #include "server/resp/commands.h"
 #include "server/resp/items.h"
+#include "server/resp/lending.h"
 #include "shared/base/error.h"
 
 /* Bytes of the commands of one transaction. */
 #define QUEUE_MAX (128u << 20)
+/* Commands that EXEC runs again when one behind them has to wait. */
+#define AGAIN_MAX 64u
 /* Keys that a client may watch: EXEC looks at each while no other RESP command runs. */
 #define WATCHES_MAX 4096u
 
@@ -29,6 +32,7 @@ struct okv_resp_transaction {
     bool is_open, is_spoiled;
     struct queued **queue; /* [capacity] */
     size_t count, capacity, bytes;
+    uint64_t log_bytes;
     struct watched **watches; /* [watch_capacity] */
     size_t watch_count, watch_capacity;
 };
@@ -67,6 +71,11 @@ size_t okv_resp_transaction_bytes(const struct okv_resp_client *client)
     const struct okv_resp_transaction *transaction = client->transaction;
 
     return transaction ? transaction->bytes + transaction->watch_count * sizeof(struct watched) : 0;
+}
+
+uint64_t okv_resp_transaction_log_bytes(const struct okv_resp_client *client)
+{
+    return client->transaction ? client->transaction->log_bytes : 0;
 }
 
 static void forget_watches(struct okv_resp_transaction *transaction)
@@ -138,15 +147,18 @@ void okv_resp_transaction_queue(struct okv_resp_call *call)
 
     if (make_room(&transaction->queue, transaction->count, &transaction->capacity))
         queued = copy_call(call, &bytes);
-    if (!queued || transaction->bytes + bytes > QUEUE_MAX) {
+    if (!queued || transaction->bytes + bytes > QUEUE_MAX ||
+        okv_resp_is_short_of_memory(call->client)) {
         free(queued);
         transaction->is_spoiled = true;
         okv_resp_error(&call->reply,
-                       "ERR a transaction may have 128 MiB, as far as there is memory");
+                       "OOM a transaction may have 128 MiB, as far as there is memory");
         return;
     }
     transaction->queue[transaction->count++] = queued;
     transaction->bytes += bytes;
+    if (call->command->flags & OKV_RESP_WRITE)
+        transaction->log_bytes += okv_resp_log_bytes(call->args, call->count);
     tell_size(call->client);
     okv_resp_simple(&call->reply, "QUEUED");
 }
@@ -246,14 +258,17 @@ int okv_resp_run_watch(struct okv_resp_call *call)
 
 int okv_resp_run_unwatch(struct okv_resp_call *call)
 {
-    if (call->client->transaction)
-        forget_watches(call->client->transaction);
+    struct okv_resp_transaction *transaction = call->client->transaction;
+
+    /* EXEC, in which it may be, forgets them in the end, and may begin again before. */
+    if (transaction && !transaction->is_open)
+        forget_watches(transaction);
     okv_resp_simple(&call->reply, "OK");
     return 0;
 }
 
 /* Whether a watched key has changed. 1, 0, or a negative code. */
-static int has_changed(struct okv_resp_call *call, const struct okv_resp_transaction *transaction)
+static int is_outdated(struct okv_resp_call *call, const struct okv_resp_transaction *transaction)
 {
     const struct okv_executor *own = call->executor;
     bool is_in_gate = call->is_in_gate;
@@ -276,7 +291,7 @@ static int has_changed(struct okv_resp_call *call, const struct okv_resp_transac
 /* ---- EXEC ---- */
 
 /* Each command replies, whatever became of those before it. None can wait when one has changed
- * something. */
+ * something, or when all those before it would run again. */
 static int run_queue(struct okv_resp_call *call, const struct okv_resp_transaction *transaction)
 {
     int rc = 0;
@@ -288,10 +303,11 @@ static int run_queue(struct okv_resp_call *call, const struct okv_resp_transacti
         one.command = queued->command;
         one.args = queued->args;
         one.count = queued->count;
+        one.has_changed = one.has_changed || i >= AGAIN_MAX;
         one.may_have_download = false;
         one.reply.protocol = call->client->protocol;
         rc = okv_resp_execute(&one);
-        call->has_changed = one.has_changed;
+        call->has_changed = call->has_changed || one.has_changed;
     }
     return rc;
 }
@@ -304,7 +320,7 @@ int okv_resp_run_exec(struct okv_resp_call *call)
         okv_resp_error(&call->reply, "ERR EXEC without MULTI");
         return 0;
     }
-    int rc = transaction->is_spoiled ? 0 : has_changed(call, transaction);
+    int rc = transaction->is_spoiled ? 0 : is_outdated(call, transaction);
     if (transaction->is_spoiled)
         okv_resp_error(&call->reply, "EXECABORT Transaction discarded because of previous errors.");
     else if (rc < 0)

@@ -12,6 +12,8 @@ void okv_resp_transaction_queue(struct okv_resp_call *call);
 void okv_resp_transaction_spoil(struct okv_resp_client *client);
 /* Bytes of its memory. */
 size_t okv_resp_transaction_bytes(const struct okv_resp_client *client);
+/* Bytes of records of the log for what it queued. */
+uint64_t okv_resp_transaction_log_bytes(const struct okv_resp_client *client);
 /* Forgets commands and watched keys. */
 void okv_resp_transaction_drop(struct okv_resp_client *client);
 

@@ -102,7 +102,8 @@ static ssize_t receive_to(struct okv_resp_client *client, uint8_t *to, size_t ro
     ssize_t n = okv_resp_stream_read(&client->stream, to, room);
 
     if (n > 0) {
-        note_moved(client, (size_t)n);
+        if (client->upload || !okv_resp_has_replies(client))
+            note_moved(client, (size_t)n); /* requests are no replies taken */
         OKV_STATS_ADD(&client->resp->server->stats, bytes_in, (uint64_t)n);
         OKV_STATS_ADD(client, bytes_in, (uint64_t)n);
     }
@@ -112,16 +113,17 @@ static ssize_t receive_to(struct okv_resp_client *client, uint8_t *to, size_t ro
 void okv_resp_move_to_upload(struct okv_resp_client *client)
 {
     struct okv_resp_buffer *in = &client->in;
-    size_t first = client->at + client->parser.position, room;
+    size_t first = client->at + client->parser.position, from = first, room;
     uint8_t *to;
 
-    while (in->used > first && (to = okv_resp_upload_room(client, &room))) {
-        size_t length = in->used - first < room ? in->used - first : room;
-        memcpy(to, in->bytes + first, length);
+    while (in->used > from && (to = okv_resp_upload_room(client, &room))) {
+        size_t length = in->used - from < room ? in->used - from : room;
+        memcpy(to, in->bytes + from, length);
         okv_resp_upload_add(client, length);
-        in->used -= length;
-        memmove(in->bytes + first, in->bytes + first + length, in->used - first);
+        from += length;
     }
+    memmove(in->bytes + first, in->bytes + from, in->used - from);
+    in->used -= from - first;
 }
 
 bool okv_resp_receive(struct okv_resp_client *client)
@@ -137,8 +139,12 @@ bool okv_resp_receive(struct okv_resp_client *client)
             okv_resp_upload_add(client, (size_t)n);
         return n >= 0;
     }
-    if (needed > client->in.used + room)
-        room = needed - client->in.used; /* a long argument in as few reads as may be */
+    /* A long argument in few reads, but no more memory for it than for what has come. */
+    if (needed > client->in.used + room) {
+        size_t missing = needed - client->in.used;
+        room = client->in.used > room ? client->in.used : room;
+        room = missing < room ? missing : room;
+    }
     to = okv_resp_buffer_room(&client->in, room);
     n = to ? receive_to(client, to, room) : -1;
     if (n > 0)

@@ -13,6 +13,8 @@
 
 /* Commands of a client in a turn: others wait so long. */
 #define COMMANDS_PER_TURN 64u
+/* Turns in a row in which a worker finds that it would wait for another one. */
+#define LOCK_FAILURES_MAX 64u
 
 /* ---- lists ---- */
 
@@ -67,8 +69,10 @@ static bool may_read(const struct okv_resp_client *client)
 {
     if (client->is_blocked || client->is_ending || client->stream.has_ended)
         return false;
-    return takes_replies(client) || (client->in.used - client->at < OKV_RESP_UNREAD_MAX &&
-                                     !okv_resp_is_short_of_memory(client));
+    size_t unread = client->in.used - client->at;
+    if (okv_resp_is_short_of_memory(client))
+        return takes_replies(client) && unread < OKV_RESP_PROGRESS_MIN;
+    return takes_replies(client) || unread < OKV_RESP_UNREAD_MAX;
 }
 
 /* Has epoll tell of what the client can go on with. */
@@ -205,6 +209,22 @@ static bool has_requests(const struct okv_resp_client *client)
     return client->in.used > client->at || client->stream.has_ended;
 }
 
+/* Whether commands may run. A worker does not wait for a command that runs alone on another one,
+ * unless there always is one. */
+static bool lock_running(struct okv_resp *resp)
+{
+    pthread_rwlock_t *running = &resp->server->resp_door.running;
+
+    if (resp->lock_failures < LOCK_FAILURES_MAX && pthread_rwlock_tryrdlock(running)) {
+        resp->lock_failures++;
+        return false;
+    }
+    if (resp->lock_failures == LOCK_FAILURES_MAX)
+        pthread_rwlock_rdlock(running);
+    resp->lock_failures = 0;
+    return true;
+}
+
 /* Runs the requests that have come, as many as a turn and the room for replies have, unless a
  * command runs alone on another worker. Returns how many. */
 static unsigned serve(struct okv_resp_client *client)
@@ -213,8 +233,9 @@ static unsigned serve(struct okv_resp_client *client)
     unsigned count = 0;
 
     client->is_blocked = client->has_more = false;
-    if (pthread_rwlock_tryrdlock(running)) {
-        client->is_blocked = client->has_more = has_requests(client);
+    if (!lock_running(client->resp)) {
+        client->has_more = has_requests(client);
+        client->is_blocked = client->has_more && takes_replies(client);
         return 0;
     }
     for (;;) {

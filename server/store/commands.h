@@ -102,7 +102,8 @@ int okv_store_touch(struct okv_store *store, struct okv_store_work *work,
  * OKV_STORE_REMOVE without an item. */
 int okv_store_modify(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome);
-/* Removes a key; needs no room. OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECONFLICT, OKV_ECORRUPT. */
+/* Removes a key; needs no room. OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECONFLICT, OKV_ECORRUPT; what the
+ * log says (pending.h). */
 int okv_store_delete(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome);
 

@@ -105,17 +105,25 @@ static void drop_batch(struct okv_wal *wal, int error)
     okv_wal_fail(wal, error);
 }
 
+static void publish(struct okv_wal *wal)
+{
+    atomic_fetch_add(&wal->moments, 1);
+    okv_store_pending_publish(wal->store);
+    atomic_fetch_add(&wal->moments, 1);
+}
+
 /* The gate is closed. */
 static void end_batch(struct okv_wal *wal, bool is_snapshot_due)
 {
     okv_wal_take(wal);
     unsigned records = wal->taken.records;
     int rc = log_taken(wal);
+    okv_wal_batch_shrink(&wal->taken);
     okv_snapshot_lock(&wal->snapshot);
     if (rc)
         drop_batch(wal, rc);
     else
-        okv_store_pending_publish(wal->store);
+        publish(wal);
     atomic_store_explicit(&wal->done, wal->batch, memory_order_release);
     wal->batch++;
     okv_store_pending_maintain(wal->store, &wal->work,

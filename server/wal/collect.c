@@ -6,6 +6,8 @@
 #include "shared/base/error.h"
 
 #define CAPACITY (UINT64_C(1) << 16)
+/* Of a batch's room what replies of others may take beside a command of many keys. */
+#define REPLIES_MAX (UINT64_C(1) << 16)
 
 /* ---- one batch ---- */
 
@@ -36,8 +38,7 @@ static int make_space(struct okv_wal_batch *batch, uint64_t size)
     return 0;
 }
 
-/* A command of many keys may have had a batch grow, and no other needs so much. */
-static void shrink(struct okv_wal_batch *batch)
+void okv_wal_batch_shrink(struct okv_wal_batch *batch)
 {
     void *smaller =
         batch->capacity > 2 * OKV_WAL_BATCH_BYTES ? realloc(batch->bytes, CAPACITY) : NULL;
@@ -96,6 +97,45 @@ static struct okv_wal_record wire_of(const struct okv_store_record *record,
     return wire;
 }
 
+uint64_t okv_wal_promise_max(const struct okv_wal *wal)
+{
+    return wal->room.batch - REPLIES_MAX;
+}
+
+/* Removals need no room in the store, so they are not refused while the log has any. */
+static bool has_room(const struct okv_wal *wal, const struct okv_store_record *record,
+                     uint64_t size)
+{
+    const struct okv_wal_batch *batch = &wal->collected;
+    bool is_usual = record->value && !record->is_part;
+    uint64_t most = is_usual ? OKV_WAL_BATCH_BYTES : okv_wal_promise_max(wal);
+
+    return batch->records == 0 || batch->used + batch->promised + size <= most;
+}
+
+int okv_wal_promise(struct okv_wal *wal, uint64_t bytes)
+{
+    uint64_t most = okv_wal_promise_max(wal) - OKV_WAL_FRAME_HEADER;
+    int rc = bytes > most ? OKV_EVALUESIZE : 0;
+
+    pthread_mutex_lock(&wal->lock);
+    if (rc == 0 && wal->collected.used - OKV_WAL_FRAME_HEADER + bytes > most)
+        rc = OKV_EAGAIN;
+    if (rc == 0)
+        wal->collected.promised = bytes;
+    pthread_mutex_unlock(&wal->lock);
+    if (rc == OKV_EAGAIN)
+        okv_wal_wake(wal);
+    return rc;
+}
+
+void okv_wal_promise_end(struct okv_wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    wal->collected.promised = 0;
+    pthread_mutex_unlock(&wal->lock);
+}
+
 /* Keeps the lock until end_record(): the version is not known yet. */
 static int begin_record(void *user, const struct okv_store_record *record)
 {
@@ -104,14 +144,14 @@ static int begin_record(void *user, const struct okv_store_record *record)
     uint8_t place[OKV_WAL_LONG_SIZE];
     const struct okv_wal_record wire = wire_of(record, place);
     uint64_t size = okv_wal_record_size(wire.key_length, wire.value_length);
-    uint64_t most = record->value && !record->is_part ? OKV_WAL_BATCH_BYTES : OKV_WAL_FRAME_MAX;
 
     if (atomic_load(&wal->failure))
         return OKV_EREADONLY;
     if (atomic_load(&wal->room.is_full))
         return OKV_EDISKFULL;
     pthread_mutex_lock(&wal->lock);
-    int rc = batch->records > 0 && batch->used + size > most ? OKV_EAGAIN : make_space(batch, size);
+    wal->is_promised = record->is_part && size <= batch->promised;
+    int rc = wal->is_promised || has_room(wal, record, size) ? make_space(batch, size) : OKV_EAGAIN;
     if (rc) {
         pthread_mutex_unlock(&wal->lock);
         okv_wal_wake(wal);
@@ -147,6 +187,7 @@ static void end_record(void *user, bool was_made, uint64_t version)
     if (was_made) {
         okv_wal_record_set_version(batch->bytes + before, version);
         batch->used += wal->begun;
+        batch->promised -= wal->is_promised ? wal->begun : 0;
         batch->records++;
         note_added(wal, before);
     }
@@ -212,7 +253,6 @@ void okv_wal_take(struct okv_wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
     struct okv_wal_batch empty = wal->taken;
-    shrink(&empty);
     wal->taken = wal->collected;
     empty.used = OKV_WAL_FRAME_HEADER;
     empty.records = 0;

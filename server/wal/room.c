@@ -15,10 +15,10 @@
 void okv_wal_room_init(struct okv_wal_room *room, uint32_t max_value, unsigned batches)
 {
     /* A batch has either so many bytes or one record. The rest is for removals, which do not wait
-     * for the next batch. */
-    uint64_t longest = OKV_WAL_BATCH_BYTES + okv_wal_record_size(OKV_KEY_MAX, max_value);
+     * for the next batch, and for commands of several keys. */
+    uint64_t batch = OKV_WAL_BATCH_BYTES + okv_wal_record_size(OKV_KEY_MAX, max_value);
 
-    *room = (struct okv_wal_room){.longest = batches * longest};
+    *room = (struct okv_wal_room){.batch = batch, .longest = batches * batch};
 }
 
 static bool is_short(int error)
@@ -64,7 +64,7 @@ int okv_wal_room_extend(struct okv_wal_room *room, struct okv_files *files, stru
 int okv_wal_room_begin(struct okv_wal_room *room, struct okv_files *files, struct okv_file *file,
                        uint64_t used, bool may_be_full)
 {
-    struct okv_wal_room fresh = {.longest = room->longest};
+    struct okv_wal_room fresh = {.batch = room->batch, .longest = room->longest};
     int rc = okv_wal_room_extend(&fresh, files, file, used);
 
     if (rc == 0 && fresh.is_full && !may_be_full)

@@ -29,7 +29,8 @@
 #define OKV_WAL_SPARE_MAX (UINT64_C(1) << 30)
 
 struct okv_wal_room {
-    uint64_t longest;  /* bytes that batches may have until the next call */
+    uint64_t batch;    /* bytes that a batch may have */
+    uint64_t longest;  /* likewise all batches until the next call */
     uint64_t reserved; /* bytes of the segment, from its beginning */
     uint64_t wanted;   /* bytes, when the disk was full */
     uint64_t tried_ns; /* when it was */

@@ -31,7 +31,7 @@
 #include "shared/base/diag.h"
 
 /* The records of a batch have at most so many bytes, but for one record, for those of items that
- * go, and for those of one command of several keys (okv_store_write.is_part). */
+ * go, and for those of one command of several keys (okv_wal_promise). */
 #define OKV_WAL_BATCH_BYTES (UINT64_C(8) << 20)
 
 /* No sync is due at any time. */
@@ -49,6 +49,7 @@ struct okv_wal_params {
 struct okv_wal_batch {
     uint8_t *bytes;
     uint64_t used, capacity;
+    uint64_t promised; /* bytes of records that are to come, and that nobody else may take */
     unsigned records;  /* of changes */
     uint64_t since_ns; /* of the first, when the log does not sync each batch */
     bool lacks_reply;  /* for want of memory */
@@ -100,9 +101,10 @@ struct okv_wal {
 
     pthread_rwlock_t gate;        /* for reading: a change is made; for writing: a batch is ended */
     bool is_direct;               /* changes are published at once */
-    atomic_bool is_crowded;       /* so much is collected that changes wait; where is_direct */
+    atomic_bool is_crowded;       /* so much is collected that changes wait */
     uint64_t batch;               /* that is collected; under the gate */
     atomic_uint_fast64_t done;    /* the last batch that ended */
+    atomic_uint_fast64_t moments; /* of what is published: odd while a batch is being published */
     atomic_int failure;           /* 0, or why the log failed */
     atomic_uint_fast64_t unknown; /* the batch in which it did; 0: none */
     bool is_stopped;              /* and the gate closed for good */
@@ -119,6 +121,7 @@ struct okv_wal {
     bool has_to_stop;
     struct okv_wal_batch collected;
     uint64_t begun;          /* bytes of the record that is being made */
+    bool is_promised;        /* and it is one of those promised */
     unsigned records_before; /* in the last batch */
     uint64_t sync_ns;        /* what a sync takes, about */
     pthread_t thread;
@@ -180,12 +183,26 @@ void okv_wal_stop(struct okv_wal *wal);
 /* After stop, or when replay or start failed. */
 void okv_wal_close(struct okv_wal *wal);
 
+/* The number of the moment that the published items are of; odd: of two at once, since a batch is
+ * being published. Any thread. */
+static inline uint64_t okv_wal_moment(struct okv_wal *wal)
+{
+    return atomic_load(&wal->moments);
+}
+
 /* Before a change. False: a batch is being ended, or the disk takes too long; try again after
  * `notify`. Never blocks. */
 bool okv_wal_enter(struct okv_wal *wal);
 void okv_wal_leave(struct okv_wal *wal);
 /* Between enter and leave: the answer has to wait for this batch; 0: for none. */
 uint64_t okv_wal_hold(struct okv_wal *wal);
+/* Likewise, for one caller at a time: parts of a change (okv_store_write.is_part) whose records
+ * have so many bytes together fit the batch, whatever others add meanwhile. The caller ends it
+ * before it leaves. OKV_EAGAIN: not behind what the batch has; OKV_EVALUESIZE: they fit none. */
+int okv_wal_promise(struct okv_wal *wal, uint64_t bytes);
+void okv_wal_promise_end(struct okv_wal *wal);
+/* Bytes of such records that a batch takes. */
+uint64_t okv_wal_promise_max(const struct okv_wal *wal);
 /* Likewise: the batch gets a REPLY, behind its CLIENT unless *knows_client. The log's lock is that
  * of *knows_client. Without memory the batch fails. */
 void okv_wal_add_reply(struct okv_wal *wal, const struct okv_wal_record *client, bool *knows_client,

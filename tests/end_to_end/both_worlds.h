@@ -43,7 +43,7 @@ struct worlds {
     atomic_bool locks[LOCKS];
     atomic_uint_fast64_t numbers[NUMBERS], unknown_numbers; /* increments */
     atomic_uint_fast64_t pairs;                             /* the last number that was given */
-    atomic_uint_fast64_t resp_operations, okv_operations, lost, waits;
+    atomic_uint_fast64_t resp_operations, okv_operations, lost;
 };
 
 struct worker {

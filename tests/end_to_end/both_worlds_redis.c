@@ -84,6 +84,7 @@ static bool read_answer(struct worker *worker, const struct operation *operation
                              answer.number < 0 ? 0 : strtoll(answer.bytes, NULL, 10));
         return true;
     case GET_PAIR:
+        assert_int_equal(answer.number, 2);
         return read_pair(worker);
     default:
         return true;
@@ -107,9 +108,6 @@ static void reconnect(struct worker *worker, const struct operation *operations,
 
     assert_true(worlds->kills > 0);
     atomic_fetch_add(&worlds->lost, 1);
-    for (unsigned i = 0; i < count; i++)
-        if (operations[i].kind == INCR)
-            atomic_fetch_add(&worlds->counters[operations[i].index].unknown, 1);
     resp_peer_close(&worker->peer);
     assert_true(resp_peer_open(&worker->peer, worlds->path));
     for (unsigned i = 0; i < count; i++) {
@@ -148,6 +146,9 @@ static void resp_operate(struct worker *worker, unsigned count)
     if (resp_peer_flush(&worker->peer))
         while (done < count && read_answer(worker, &operations[done]))
             done++;
+    for (unsigned i = done; i < count; i++)
+        if (operations[i].kind == INCR)
+            atomic_fetch_add(&worker->worlds->counters[operations[i].index].unknown, 1);
     if (done < count)
         reconnect(worker, operations + done, count - done);
 }

@@ -11,9 +11,9 @@
  *   numbers     WATCH and EXEC, against puts with a version: no increment is lost.
  *   pairs       MSET and EXEC set two keys to one value, and MGET never sees two.
  *
- * In a second test the server is durable and killed again and again. Clients of Redis connect again
- * then; what they had no reply to may have happened. $OKV_OPERATIONS: how many (of each thread),
- * OKV_LONG=1: ten times as many, and OKV_KILLS=N.
+ * In a second test the server is durable, and in a third one killed again and again as well.
+ * Clients of Redis connect again then; what they had no reply to may have happened.
+ * $OKV_OPERATIONS: how many (of each thread), OKV_LONG=1: ten times as many, and OKV_KILLS=N.
  */
 #include "tests/end_to_end/both_worlds.h"
 
@@ -28,11 +28,15 @@
 
 #include <cmocka.h>
 
+#include "shared/base/clock.h"
+#include "tests/support/pace.h"
 #include "tests/support/random.h"
 #include "tests/support/sanitized.h"
 
 #define OPERATIONS (OKV_SANITIZED ? 1500 : 6000)
 #define KILLS 6
+#define DURABLE_PART 6 /* of the operations, since each write waits for the disk */
+#define PROGRESS 30    /* operations between two kills */
 
 size_t worlds_key_of(const char *what, unsigned index, char key[KEY_SIZE])
 {
@@ -257,14 +261,27 @@ static void end(struct worker *worker)
         resp_peer_close(&worker->peer);
 }
 
+/* Until clients of both kinds have done something since. */
+static void await_progress(struct worlds *worlds)
+{
+    uint64_t resp = atomic_load(&worlds->resp_operations), guard = pace_guard_end();
+    uint64_t libokv = atomic_load(&worlds->okv_operations);
+
+    while ((atomic_load(&worlds->resp_operations) < resp + PROGRESS ||
+            atomic_load(&worlds->okv_operations) < libokv + PROGRESS) &&
+           okv_clock_ns() < guard)
+        usleep(1000);
+}
+
 static void kill_under_load(struct worlds *worlds)
 {
     for (uint64_t i = 0; i < worlds->kills; i++) {
-        usleep((useconds_t)(20000 + random_below(&worlds->seed, 60000)));
+        await_progress(worlds);
+        usleep((useconds_t)random_below(&worlds->seed, 60000));
         server_signal(&worlds->server, SIGKILL);
         server_start(&worlds->server, worlds->arguments);
     }
-    usleep(20000);
+    await_progress(worlds);
     atomic_store(&worlds->is_over, true);
 }
 
@@ -296,6 +313,10 @@ static void expect_sums(struct worlds *worlds)
         known += (int64_t)atomic_load(&worlds->numbers[i]);
     }
     assert_in_range(all, known, known + (int64_t)atomic_load(&worlds->unknown_numbers));
+    for (unsigned i = 0; i < PAIRS && !worlds->kills; i++) {
+        assert_true(number_at(handle, "pair-a", i) > 0);
+        assert_int_equal(number_at(handle, "pair-a", i), number_at(handle, "pair-b", i));
+    }
     okv_close(&handle);
 }
 
@@ -311,6 +332,7 @@ static void one_order_explains_all(void **state)
     for (unsigned i = 0; i < THREADS; i++)
         end(&workers[i]);
     expect_sums(worlds);
+    assert_true(worlds->kills == 0 || atomic_load(&worlds->lost) > 0);
     print_message("%" PRIu64 " operations of clients of Redis, %" PRIu64 " of libokv; %" PRIu64
                   " kills, %" PRIu64 " connections lost\n",
                   atomic_load(&worlds->resp_operations), atomic_load(&worlds->okv_operations),
@@ -330,7 +352,7 @@ static uint64_t wanted(const char *name, uint64_t usual)
     return is_long && strcmp(is_long, "1") == 0 ? 10 * usual : usual;
 }
 
-static struct worlds *make(uint64_t kills)
+static struct worlds *make(bool is_durable, uint64_t kills)
 {
     struct worlds *worlds = calloc(1, sizeof *worlds);
     unsigned count = 0;
@@ -352,7 +374,7 @@ static struct worlds *make(uint64_t kills)
     worlds->arguments[count++] = "64M";
     worlds->arguments[count++] = "--listen";
     worlds->arguments[count++] = worlds->listen;
-    if (kills) {
+    if (is_durable) {
         worlds->arguments[count++] = "--data";
         worlds->arguments[count++] = worlds->directory;
     }
@@ -361,8 +383,18 @@ static struct worlds *make(uint64_t kills)
 
 static int setup(void **state)
 {
-    struct worlds *worlds = make(0);
+    struct worlds *worlds = make(false, 0);
 
+    server_start(&worlds->server, worlds->arguments);
+    *state = worlds;
+    return 0;
+}
+
+static int setup_durable(void **state)
+{
+    struct worlds *worlds = make(true, 0);
+
+    worlds->operations /= DURABLE_PART;
     server_start(&worlds->server, worlds->arguments);
     *state = worlds;
     return 0;
@@ -371,7 +403,7 @@ static int setup(void **state)
 /* Every server is at the same place. */
 static int setup_kills(void **state)
 {
-    struct worlds *worlds = make(wanted("OKV_KILLS", KILLS));
+    struct worlds *worlds = make(true, wanted("OKV_KILLS", KILLS));
     char uri[64];
 
     snprintf(uri, sizeof uri, "local://%s/okv.sock", worlds->directory);
@@ -399,6 +431,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_order_explains_all, setup, teardown),
+        {"one_order_explains_all_of_a_durable_server", one_order_explains_all, setup_durable,
+         teardown, NULL},
         {"one_order_explains_all_over_kills", one_order_explains_all, setup_kills, teardown, NULL},
     };
 

@@ -18,7 +18,9 @@
 
 #include "server/resp/resp.h"
 #include "server/resp/turn.h"
+#include "server/store/store.h"
 #include "server/wal/wal.h"
+#include "shared/base/error.h"
 #include "tests/support/crash_disk.h"
 #include "tests/support/resp_fixture.h"
 
@@ -263,17 +265,17 @@ static void say_bytes(int fd, const char *bytes, size_t length)
     }
 }
 
-#define PAIRS 6u
+#define PAIRS 4u /* more than what ends a batch of single changes */
 
 /* "MSET 0 v 1 v ...", with values of LONG bytes. */
-static void say_mset(int fd, char *value)
+static void say_mset(int fd, char *value, unsigned pairs)
 {
     char text[64];
 
     memset(value, 'v', LONG);
-    snprintf(text, sizeof text, "*%u\r\n$4\r\nMSET\r\n", 1 + 2 * PAIRS);
+    snprintf(text, sizeof text, "*%u\r\n$4\r\nMSET\r\n", 1 + 2 * pairs);
     say_bytes(fd, text, strlen(text));
-    for (unsigned i = 0; i < PAIRS; i++) {
+    for (unsigned i = 0; i < pairs; i++) {
         snprintf(text, sizeof text, "$1\r\n%u\r\n$%u\r\n", i, LONG);
         say_bytes(fd, text, strlen(text));
         say_bytes(fd, value, LONG);
@@ -289,21 +291,137 @@ static void many_long_values_are_one_change(void **state)
     char *value = malloc(LONG);
 
     (void)state;
-    assert_true(PAIRS * LONG > OKV_WAL_BATCH_BYTES);
-    say_mset(fd, value);
+    assert_true(PAIRS * LONG >= OKV_WAL_BATCH_BYTES);
+    say_mset(fd, value, PAIRS);
     await(fd);
     hear(fd, "+OK\r\n");
-    say(fd, "exists 0 1 2 3 4 5\r\n");
-    hear(fd, ":6\r\n");
+    say(fd, "exists 0 1 2 3\r\n");
+    hear(fd, ":4\r\n");
     say(fd, "multi\r\ndel 0\r\n");
     hear(fd, "+OK\r\n+QUEUED\r\n");
-    say_mset(fd, value);
+    say_mset(fd, value, PAIRS);
     await(fd);
     hear(fd, "+QUEUED\r\n");
     say(fd, "exec\r\n");
     await(fd);
     hear(fd, "*2\r\n:1\r\n+OK\r\n");
     free(value);
+    close_durable(durable);
+    close(fd);
+}
+
+/* The log has no space of the disk for more. */
+static void what_no_batch_takes_is_refused_whole(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+    char *value = malloc(LONG);
+    char refusal[96];
+
+    (void)state;
+    say_mset(fd, value, PAIRS + 1);
+    await(fd);
+    snprintf(refusal, sizeof refusal, "-ERR the log takes at most %llu bytes of one command\r\n",
+             (unsigned long long)okv_wal_promise_max(&durable->wal));
+    hear(fd, refusal);
+    say(fd, "multi\r\nset x y\r\n");
+    hear(fd, "+OK\r\n+QUEUED\r\n");
+    say_mset(fd, value, PAIRS + 1);
+    await(fd);
+    hear(fd, "+QUEUED\r\n");
+    say(fd, "exec\r\n");
+    await(fd);
+    hear(fd, refusal);
+    say(fd, "exists x 0 1 2 3\r\n");
+    hear(fd, ":0\r\n");
+    free(value);
+    close_durable(durable);
+    close(fd);
+}
+
+/* Others do not take the room that a command of several keys was promised. */
+static void a_promise_of_the_log_is_kept(void **state)
+{
+    struct durable *durable = open_durable();
+    struct okv_wal *wal = &durable->wal;
+    struct okv_store *store = &fixture.core.server->databases[0].store;
+    uint8_t *value = calloc(1, LONG);
+    struct okv_store_outcome outcome;
+    struct okv_store_write write = {
+        .key = "k", .key_length = 1, .value = value, .value_length = LONG};
+
+    (void)state;
+    assert_true(okv_wal_enter(wal));
+    assert_int_equal(okv_wal_promise(wal, okv_wal_promise_max(wal)), OKV_EVALUESIZE);
+    assert_int_equal(okv_store_put(store, &fixture.core.works[0], &write, &outcome), 0);
+    assert_int_equal(okv_wal_promise(wal, 4 * (LONG + 100)), OKV_EAGAIN);
+    assert_int_equal(okv_wal_promise(wal, 3 * (LONG + 100)), 0);
+    assert_int_equal(okv_store_put(store, &fixture.core.works[0], &write, &outcome), OKV_EAGAIN);
+    write.is_part = true;
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(okv_store_put(store, &fixture.core.works[0], &write, &outcome), 0);
+    okv_wal_promise_end(wal);
+    okv_wal_leave(wal);
+    free(value);
+    close_durable(durable);
+}
+
+/* A batch that is published between two looks at items. */
+static struct okv_wal *published;
+
+int __real_okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
+                          uint32_t key_length, bool newest, okv_store_visit *visit, void *user);
+__attribute__((visibility("default"))) int
+__wrap_okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
+                      uint32_t key_length, bool newest, okv_store_visit *visit, void *user);
+
+int __wrap_okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
+                          uint32_t key_length, bool newest, okv_store_visit *visit, void *user)
+{
+    if (published)
+        atomic_fetch_add(&published->moments, 2);
+    return __real_okv_store_look(store, work, key, key_length, newest, visit, user);
+}
+
+/* Then the read waits for the gate, which is closed while the log syncs. */
+static void reads_of_two_moments_are_made_again(void **state)
+{
+    int writer = resp_fixture_connect(&fixture), fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    (void)state;
+    atomic_store(&durable->is_held, true);
+    say(writer, "set a v\r\n");
+    hear_nothing(writer);
+    published = &durable->wal;
+    say(fd, "get a\r\n");
+    hear(fd, "$-1\r\n");
+    say(fd, "mget a b\r\n");
+    hear_nothing(fd);
+    published = NULL;
+    let_sync(durable);
+    await(fd);
+    hear(fd, "*2\r\n$1\r\nv\r\n$-1\r\n");
+    close_durable(durable);
+    close(writer);
+    close(fd);
+}
+
+/* It may have published a part. */
+static void reads_wait_while_a_batch_is_published(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    (void)state;
+    atomic_fetch_add(&durable->wal.moments, 1);
+    say(fd, "get a\r\n");
+    hear_nothing(fd);
+    say(fd, "mget a b\r\n");
+    hear_nothing(fd);
+    atomic_fetch_add(&durable->wal.moments, 1);
+    await(fd);
+    hear(fd, "$-1\r\n*2\r\n$-1\r\n$-1\r\n");
     close_durable(durable);
     close(fd);
 }
@@ -342,6 +460,10 @@ int main(void)
         TEST(a_change_after_a_failure_does_not_hide_it),
         TEST(a_walk_sees_what_its_client_changed),
         TEST(many_long_values_are_one_change),
+        TEST(what_no_batch_takes_is_refused_whole),
+        TEST(a_promise_of_the_log_is_kept),
+        TEST(reads_of_two_moments_are_made_again),
+        TEST(reads_wait_while_a_batch_is_published),
         TEST(who_left_costs_nothing_while_the_log_is_slow),
     };
 

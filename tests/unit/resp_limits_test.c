@@ -192,9 +192,9 @@ static void a_trickle_is_no_progress(void **state)
         assert_int_equal(only_client()->moved_ns == 1, left < OKV_RESP_PROGRESS_MIN);
     }
     only_client()->moved_ns = 1;
-    okv_resp_scan(resp, 1 + OKV_RESP_STALLED_NS);
+    okv_resp_scan(resp, 1 + OKV_RESP_STALLED_MS * UINT64_C(1000000));
     assert_int_equal(atomic_load(&resp->clients), 1);
-    okv_resp_scan(resp, 2 + OKV_RESP_STALLED_NS);
+    okv_resp_scan(resp, 2 + OKV_RESP_STALLED_MS * UINT64_C(1000000));
     assert_int_equal(atomic_load(&resp->clients), 0);
     close(fd);
 }
@@ -218,22 +218,19 @@ static void fill(const char *value)
     assert_int_equal(rc, OKV_EFULL);
 }
 
-/* Its key is deleted, and another client reads it: its memory comes back when that one is done. */
-static void a_transaction_waits_for_memory(void **state)
+/* "v0" is deleted, and somebody reads it: its memory comes back when that one is done. EXEC of a
+ * long value waits for it. */
+static void begin_exec(int slow, int fd)
 {
-    static uint8_t bytes[LONG + sizeof "$2097152\r\n\r\n" - 1];
-    int slow = resp_fixture_connect(&fixture), fd = resp_fixture_connect(&fixture);
-    char *value = calloc(1, LONG);
-    char head[24];
+    char *value = calloc(1, LONG), head[24];
 
-    (void)state;
     fill(value);
     say(slow, "get v0\r\n");
     passes(10);
     say(fd, "del v0\r\n");
     hear(fd, ":1\r\n");
-    say(fd, "multi\r\n");
-    hear(fd, "+OK\r\n");
+    say(fd, "watch x\r\nmulti\r\nunwatch\r\n");
+    hear(fd, "+OK\r\n+OK\r\n+QUEUED\r\n");
     snprintf(head, sizeof head, "$%u\r\n", LONG - 1);
     say(fd, "*3\r\n$3\r\nset\r\n$4\r\nlast\r\n");
     say(fd, head);
@@ -245,11 +242,37 @@ static void a_transaction_waits_for_memory(void **state)
     hear(fd, "+QUEUED\r\n");
     say(fd, "exec\r\n");
     resp_fixture_hear_nothing(&fixture, fd);
-    resp_fixture_hear_bytes(&fixture, slow, bytes, sizeof bytes);
-    hear(fd, "*1\r\n+OK\r\n");
     free(value);
+}
+
+static void end_exec(int slow, int fd, const char *reply)
+{
+    static uint8_t bytes[LONG + sizeof "$2097152\r\n\r\n" - 1];
+
+    resp_fixture_hear_bytes(&fixture, slow, bytes, sizeof bytes);
+    hear(fd, reply);
     leave(slow);
     leave(fd);
+}
+
+static void a_transaction_waits_for_memory(void **state)
+{
+    int slow = resp_fixture_connect(&fixture), fd = resp_fixture_connect(&fixture);
+
+    (void)state;
+    begin_exec(slow, fd);
+    end_exec(slow, fd, "*2\r\n+OK\r\n+OK\r\n");
+}
+
+/* Nothing of it has happened before it begins again. */
+static void a_transaction_that_waits_keeps_its_watches(void **state)
+{
+    int slow = resp_fixture_connect(&fixture), fd = resp_fixture_connect(&fixture);
+
+    (void)state;
+    begin_exec(slow, fd);
+    server_core_put(&fixture.core, "x", 'x', 1, 0);
+    end_exec(slow, fd, "*-1\r\n");
 }
 
 /* ---- other workers, other users ---- */
@@ -320,6 +343,7 @@ int main(void)
         TEST(a_range_counts_with_its_value),
         TEST(a_trickle_is_no_progress),
         TEST(a_transaction_waits_for_memory),
+        TEST(a_transaction_that_waits_keeps_its_watches),
         TEST(a_worker_does_not_wait_for_another_one),
         TEST(clients_of_other_databases_are_spared),
         TEST(a_browser_is_not_served),
