@@ -113,6 +113,9 @@ void okv_resp_end(struct okv_resp_client *client)
     TAILQ_REMOVE(&resp->all, client, in_all);
     unready(client);
     okv_resp_unhold(client);
+    /* A thread with a table of descriptors of its own may have it, too (local/discard.c): then it
+     * is not closed yet, and epoll would go on telling of it. */
+    epoll_ctl(resp->epoll_fd, EPOLL_CTL_DEL, client->stream.fd, NULL);
     okv_resp_stream_fini(&client->stream);
     okv_resp_download_end(client);
     okv_resp_upload_end(client);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 
 #include "server/resp/resp.h"
 #include "server/resp/transfer.h"
+#include "server/resp/turn.h"
 #include "server/store/store.h"
 #include "shared/base/error.h"
 #include "tests/support/resp_fixture.h"
@@ -332,6 +334,22 @@ static void a_browser_is_not_served(void **state)
     server_core_expect(&fixture.core, "k", 0, 0, 0);
 }
 
+/* Somebody else has the descriptor of a client that ends, and keeps it. */
+static void no_events_come_of_who_has_ended(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct epoll_event event;
+
+    (void)state;
+    passes(1);
+    int copy = dup(only_client()->stream.fd);
+    assert_true(copy >= 0);
+    okv_resp_end(only_client());
+    close(fd);
+    assert_int_equal(epoll_wait(fixture.worker.resp.epoll_fd, &event, 1, 0), 0);
+    close(copy);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -347,6 +365,7 @@ int main(void)
         TEST(a_worker_does_not_wait_for_another_one),
         TEST(clients_of_other_databases_are_spared),
         TEST(a_browser_is_not_served),
+        TEST(no_events_come_of_who_has_ended),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
