@@ -1,6 +1,7 @@
 /*
  * Attacks on a server with users and two databases, each a loop in a process of its own, which is
- * the test's program started again: PROGRAM attacker NAME URI KEY_FILE FD INDEX PROCESSOR.
+ * the test's program started again: PROGRAM attacker NAME URI KEY_FILE RESP_PATH FD INDEX
+ * PROCESSOR.
  *
  * The attackers are mallory, who may read and write in database "two", and processes without a key.
  * A refusal stops none of them. They run at a lower priority than the others of this machine, or
@@ -19,9 +20,10 @@
 #include <okv.h>
 
 #include "shared/base/uri.h"
+#include "shared/identity/proof.h"
 #include "shared/identity/user_key.h"
 
-#define ATTACKS_MAX 16
+#define ATTACKS_MAX 32
 #define ATTACKERS_MAX 64 /* processes of one attack */
 #define ATTACK_USER "mallory"
 #define ATTACK_DATABASE "two"
@@ -34,11 +36,13 @@ struct attack_state {
 };
 
 struct attacker {
-    const char *server;         /* its URI */
-    struct okv_uri uri;         /* the same */
-    struct okv_options options; /* of mallory in "two" */
-    struct okv_user_key *key;   /* mallory's */
-    struct okv_user_key *wrong; /* of nobody */
+    const char *server;               /* its URI */
+    struct okv_uri uri;               /* the same */
+    const char *resp_path;            /* of its socket for clients of Redis */
+    struct okv_options options;       /* of mallory in "two" */
+    struct okv_user_key *key;         /* mallory's */
+    struct okv_user_key *wrong;       /* of nobody */
+    char password[OKV_PASSWORD_TEXT]; /* that goes with mallory's */
     struct attack_state *state;
 };
 
@@ -59,6 +63,8 @@ extern const size_t attack_count; /* at most ATTACKS_MAX */
 /* A socket, non-blocking, that is connected to the server's, and has said nothing; -1: none. Not
  * over RDMA. In attack_door.c. */
 int attacker_connect(const struct attacker *attacker);
+/* The same to its socket for clients of Redis, over every transport. */
+int attacker_connect_resp(const struct attacker *attacker);
 /* One blow more. */
 void attacker_count(struct attacker *attacker, bool was_refused);
 /* One that was turned away, after which nothing else can be done for a moment. */
@@ -80,11 +86,18 @@ void attack_holders(struct attacker *attacker);
 void attack_memory(struct attacker *attacker);
 void attack_holes(struct attacker *attacker);
 void attack_packets(struct attacker *attacker);
+/* By clients of Redis, in attack_resp.c. */
+void attack_resp_floods(struct attacker *attacker);
+void attack_resp_frames(struct attacker *attacker);
+void attack_resp_halves(struct attacker *attacker);
+void attack_resp_slow(struct attacker *attacker);
+void attack_resp_passwords(struct attacker *attacker);
+void attack_resp_transactions(struct attacker *attacker);
 
 /* ---- processes: attackers.c ---- */
 
 struct attackers {
-    const char *uri, *key_file;
+    const char *uri, *key_file, *resp_path;
     int fd;
     struct attack_state *states;            /* of attacks[], by index */
     unsigned each;                          /* processes of an attack; at most ATTACKERS_MAX */
@@ -92,9 +105,9 @@ struct attackers {
     pid_t pids[ATTACKS_MAX][ATTACKERS_MAX]; /* 0: none */
 };
 
-/* Fails the test when there is no memory. */
-void attackers_init(struct attackers *attackers, const char *uri, const char *key_file,
-                    unsigned each, int processor);
+/* Fails the test when there is no memory. Texts are borrowed. */
+void attackers_init(struct attackers *attackers, const char *uri, const char *resp_path,
+                    const char *key_file, unsigned each, int processor);
 void attackers_fini(struct attackers *attackers);
 /* Starts attacks[index]; fails the test when there is no process. */
 void attackers_start(struct attackers *attackers, size_t index);

@@ -21,12 +21,12 @@
 
 /* ---- connections that say nothing ---- */
 
-static int connect_local(const struct okv_uri *uri)
+static int connect_path(const char *path, int type)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int sock = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", uri->path);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
     if (sock < 0 || connect(sock, (const struct sockaddr *)&address, sizeof address) == 0)
         return sock;
     close(sock);
@@ -53,8 +53,14 @@ static int connect_tcp(const struct okv_uri *uri)
 
 int attacker_connect(const struct attacker *attacker)
 {
-    return attacker->uri.scheme == OKV_SCHEME_LOCAL ? connect_local(&attacker->uri)
-                                                    : connect_tcp(&attacker->uri);
+    return attacker->uri.scheme == OKV_SCHEME_LOCAL
+               ? connect_path(attacker->uri.path, SOCK_SEQPACKET)
+               : connect_tcp(&attacker->uri);
+}
+
+int attacker_connect_resp(const struct attacker *attacker)
+{
+    return connect_path(attacker->resp_path, SOCK_STREAM);
 }
 
 void attack_silent(struct attacker *attacker)

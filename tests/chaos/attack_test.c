@@ -24,6 +24,7 @@
 #include "tests/figures/figure.h"
 #include "tests/support/pace.h"
 #include "tests/support/patient_open.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/server_process.h"
 #include "tests/support/users_file.h"
 
@@ -36,11 +37,14 @@
 #define FAILURES_SHORT 5 /* of few operations */
 #define TEND_MS 20
 #define RISE 8 /* of a figure; clients that come and go change one by less */
+/* MiB that the server may have besides its databases: the 1 GiB of docs/resp.md, 1 MiB for each
+ * RESP client that it lets in, and the replies to a command. */
+#define OWN_MIB_MAX 2400
 
 #define USERS                                                                 \
     "[alice]\nkey = " KEY_A "\none = read, write\n"                           \
     "[" ATTACK_USER "]\nkey = " KEY_B "\n" ATTACK_DATABASE " = read, write\n" \
-    "[carol]\nkey = " KEY_C "\n" ATTACK_DATABASE " = read, admin\n"
+    "[carol]\nkey = " KEY_C "\n" ATTACK_DATABASE " = read, write, admin\n"
 
 enum who { ALICE, MALLORY, CAROL, USERS_COUNT };
 
@@ -53,12 +57,14 @@ struct trial {
     bool is_any_chosen;
     struct users_file file;
     char key_files[USERS_COUNT][96];
+    char resp_path[96]; /* of the socket for clients of Redis */
     struct server_process server;
     okv *admin; /* sees all figures */
     struct attackers attackers;
     struct honest honest;
     struct honest_figures at_rest, attacked;
     double attacked_seconds;
+    uint64_t most_memory; /* MiB that the server had of its own */
     unsigned failures;
 };
 
@@ -107,18 +113,22 @@ static void set_up(struct trial *trial)
     /* In the guest there is less memory. */
     const char *database = server_is_slow() ? ATTACK_DATABASE ":128M" : ATTACK_DATABASE ":512M";
 
+    char resp[128];
+
     users_file_open(&trial->file);
     users_file_write(&trial->file, USERS);
-    const char *arguments[12] = {"--users", trial->file.users, "--database",
-                                 "one:16M", "--database",      database};
+    snprintf(trial->resp_path, sizeof trial->resp_path, "%s/resp.sock", trial->file.directory);
+    snprintf(resp, sizeof resp, "resp://%s", trial->resp_path);
+    const bool is_apart = trial->processor >= 0;
     char worker_cpu[16];
-    if (trial->processor >= 0) {
-        const char *const apart[] = {"--workers", "1", "--worker-cpus", worker_cpu};
-        snprintf(worker_cpu, sizeof worker_cpu, "%d", trial->worker_cpu);
-        memcpy(arguments + 6, apart, sizeof apart);
-    }
+    const char *const arguments[] = {"--users", trial->file.users, "--listen", resp, "--database",
+                                     "one:16M", "--database", database,
+                                     /* Commands that run alone stop the other worker. */
+                                     "--workers", is_apart ? "1" : "2",
+                                     is_apart ? "--worker-cpus" : NULL, worker_cpu, NULL};
+    snprintf(worker_cpu, sizeof worker_cpu, "%d", trial->worker_cpu);
     server_start(&trial->server, arguments);
-    if (trial->processor >= 0)
+    if (is_apart)
         go_first(trial);
     alice.key_file = key_file(trial, ALICE, "alice", KEY_A);
     admin.key_file = key_file(trial, CAROL, "carol", KEY_C);
@@ -126,7 +136,7 @@ static void set_up(struct trial *trial)
     honest_figures_init(&trial->at_rest);
     honest_figures_init(&trial->attacked);
     trial->admin = server_connect(&trial->server, &admin);
-    attackers_init(&trial->attackers, trial->server.uri,
+    attackers_init(&trial->attackers, trial->server.uri, trial->resp_path,
                    key_file(trial, MALLORY, ATTACK_USER, KEY_B), (unsigned)trial->each,
                    trial->processor);
 }
@@ -151,9 +161,30 @@ static bool is_possible(const struct attack *attack)
            (attack->reach == ATTACK_SOCKET && !server_is_rdma());
 }
 
+/* Resident, in MiB. */
+static uint64_t own_memory(const struct trial *trial)
+{
+    char path[64], line[256];
+    uint64_t kib = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/status", (int)trial->server.pid);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "RssAnon: %" SCNu64, &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kib >> 10;
+}
+
 /* An attacker goes on until it is killed. */
 static void tend(struct trial *trial)
 {
+    uint64_t memory = own_memory(trial);
+
+    trial->most_memory = memory > trial->most_memory ? memory : trial->most_memory;
+    if (memory > OWN_MIB_MAX && !OKV_SANITIZED) /* which has memory of its own */
+        complain(trial, "the server has %" PRIu64 " MiB of its own memory", memory);
     for (size_t i = 0; i < attack_count; i++)
         if (attackers_has_ended(&trial->attackers, i))
             complain(trial, "the attacker %s ended by itself", attacks[i].name);
@@ -192,6 +223,34 @@ static void attack_for(struct trial *trial, uint64_t seconds)
     trial->attacked_seconds += (double)(okv_clock_ns() - begin) / 1e9;
 }
 
+/* A value of the greatest length needs the memory for values that are under way. */
+static void put_long(struct trial *trial)
+{
+    struct okv_info info;
+
+    okv_info(trial->admin, &info);
+    uint8_t *value = calloc(1, info.max_value);
+    assert_non_null(value);
+    int status = okv_put(trial->admin, "long", 4, value, info.max_value, NULL);
+    if (status)
+        complain(trial, "no long put after the attack: %s", okv_why(trial->admin));
+    free(value);
+}
+
+/* Nothing stays behind: no RESP client, no memory of values that were under way. */
+static void expect_nothing_left(struct trial *trial)
+{
+    if (!server_is_running(&trial->server))
+        return;
+    server_await_stat(trial->admin, "resp_clients", 0);
+    server_await_stat(trial->admin, "sessions", 1);
+    int status = okv_flush(trial->admin);
+    if (status)
+        complain(trial, "no flush after the attack: %s", okv_why(trial->admin));
+    server_await_stat(trial->admin, "extent_bytes", 0);
+    put_long(trial);
+}
+
 static void run(struct trial *trial)
 {
     uint64_t seconds = trial->seconds / trial->rounds;
@@ -204,6 +263,7 @@ static void run(struct trial *trial)
         attack_for(trial, seconds);
         honest_end(&trial->honest, &trial->attacked);
         attackers_kill(&trial->attackers);
+        expect_nothing_left(trial);
     }
 }
 
@@ -216,7 +276,7 @@ static void print_attacks(const struct trial *trial)
         uint64_t done = atomic_load(&state->done), refused = atomic_load(&state->refused);
         if (!trial->chosen[i])
             continue;
-        printf("%-12s %10.1f/s, %5.1f %% refused: %s\n", attacks[i].name,
+        printf("%-17s %10.1f/s, %5.1f %% refused: %s\n", attacks[i].name,
                (double)done / trial->attacked_seconds,
                done ? 100.0 * (double)refused / (double)done : 0, attacks[i].about);
     }
@@ -330,7 +390,7 @@ static char *list_attacks(int key, const char *text, void *input)
     if (key != ARGP_KEY_HELP_EXTRA || !(out = open_memstream(&list, &size)))
         return (char *)text;
     for (size_t i = 0; i < attack_count; i++)
-        fprintf(out, "  %-12s %s\n", attacks[i].name, attacks[i].about);
+        fprintf(out, "  %-17s %s\n", attacks[i].name, attacks[i].about);
     fclose(out);
     return list;
 }
@@ -386,6 +446,7 @@ int main(int argc, char **argv)
     run(&trial);
     print_attacks(&trial);
     print_times(&trial);
+    printf("the server had at most %" PRIu64 " MiB of its own memory\n", trial.most_memory);
     judge_honest(&trial, &trial.at_rest, "at rest");
     judge_honest(&trial, &trial.attacked, "attacked");
     tear_down(&trial);

@@ -42,6 +42,18 @@ const struct attack attacks[] = {
     {"memory", "leaves with its shared memory full", attack_memory, ATTACK_LOCAL, "closed_lost"},
     {"holes", "allocates and punches shared memory", attack_holes, ATTACK_LOCAL, "closed_lost"},
     {"packets", "floods the socket with packets", attack_packets, ATTACK_LOCAL, "closed_lost"},
+    {"resp_floods", "sends pipelines and reads no reply", attack_resp_floods, ATTACK_ANY,
+     "resp_commands"},
+    {"resp_frames", "breaks the protocol of Redis", attack_resp_frames, ATTACK_ANY,
+     "resp_clients_total"},
+    {"resp_halves", "begins long requests and never ends them", attack_resp_halves, ATTACK_ANY,
+     "resp_clients_total"},
+    {"resp_slow", "takes many values by single bytes, or never", attack_resp_slow, ATTACK_ANY,
+     "resp_hits"},
+    {"resp_passwords", "gives wrong passwords", attack_resp_passwords, ATTACK_ANY,
+     "rejected_denied"},
+    {"resp_transactions", "runs or leaves large transactions", attack_resp_transactions, ATTACK_ANY,
+     "deletes"},
     {"proofs", "proves wrongly, 1,000 times a second", attack_proofs, ATTACK_ANY,
      "rejected_denied"},
 };
@@ -51,11 +63,12 @@ _Static_assert(sizeof attacks / sizeof *attacks <= ATTACKS_MAX, "struct attacker
 
 #define STATES_SIZE (ATTACKS_MAX * sizeof(struct attack_state))
 
-void attackers_init(struct attackers *attackers, const char *uri, const char *key_file,
-                    unsigned each, int processor)
+void attackers_init(struct attackers *attackers, const char *uri, const char *resp_path,
+                    const char *key_file, unsigned each, int processor)
 {
     *attackers = (struct attackers){.uri = uri,
                                     .key_file = key_file,
+                                    .resp_path = resp_path,
                                     .fd = memfd_create("attackers", 0), /* not closed on exec */
                                     .each = each,
                                     .processor = processor};
@@ -81,6 +94,7 @@ void attackers_start(struct attackers *attackers, size_t index)
                     (char *)attacks[index].name,
                     (char *)attackers->uri,
                     (char *)attackers->key_file,
+                    (char *)attackers->resp_path,
                     fd,
                     number,
                     processor,
@@ -159,23 +173,25 @@ int attacker_main(int argc, char **argv)
     static struct attacker attacker; /* for as long as the process */
     struct okv_diag diag;
 
-    if (argc != 8 || strcmp(argv[1], ATTACKER_ROLE) != 0)
+    if (argc != 9 || strcmp(argv[1], ATTACKER_ROLE) != 0)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpriority(PRIO_PROCESS, 0, PRIORITY);
-    if (!stay_on((int)strtol(argv[7], NULL, 10)))
+    if (!stay_on((int)strtol(argv[8], NULL, 10)))
         return 1;
     struct attack_state *states = mmap(NULL, STATES_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
-                                       (int)strtol(argv[5], NULL, 10), 0);
-    const struct attack *attack = &attacks[strtoul(argv[6], NULL, 10) % attack_count];
+                                       (int)strtol(argv[6], NULL, 10), 0);
+    const struct attack *attack = &attacks[strtoul(argv[7], NULL, 10) % attack_count];
     attacker = (struct attacker){
         .server = argv[3],
+        .resp_path = argv[5],
         .options = {.user = ATTACK_USER, .key_file = argv[4], .database = ATTACK_DATABASE},
     };
     if (states == MAP_FAILED || okv_uri_parse(argv[3], &attacker.uri, &diag) ||
         okv_identity_init() || okv_user_key_read(argv[4], &attacker.key, &diag) ||
         okv_user_key_create(&attacker.wrong))
         return 1;
+    okv_user_key_password(attacker.key, attacker.password);
     attacker.state = &states[attack - attacks];
     attack->run(&attacker);
     return 1;
