@@ -14,10 +14,11 @@ void okv_resp_buffer_fini(struct okv_resp_buffer *buffer)
 static bool grow(struct okv_resp_buffer *buffer, size_t wanted)
 {
     size_t capacity = buffer->capacity + buffer->capacity / 2;
+    size_t most = buffer->most ? buffer->most : OKV_RESP_BUFFER_MAX;
 
-    if (wanted > OKV_RESP_BUFFER_MAX)
+    if (wanted > most)
         return false;
-    capacity = capacity > OKV_RESP_BUFFER_MAX ? OKV_RESP_BUFFER_MAX : capacity;
+    capacity = capacity > most ? most : capacity;
     capacity = capacity < FIRST ? FIRST : capacity;
     capacity = capacity < wanted ? wanted : capacity;
     void *grown = realloc(buffer->bytes, capacity);

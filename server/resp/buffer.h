@@ -11,6 +11,7 @@
 struct okv_resp_buffer {
     uint8_t *bytes;
     size_t used, capacity;
+    size_t most;     /* that it may grow to; 0: OKV_RESP_BUFFER_MAX */
     bool has_failed; /* for want of memory: nothing is added any more */
 };
 

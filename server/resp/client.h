@@ -34,10 +34,12 @@ enum okv_resp_replies {
 
 /* Bytes of replies that wait for a client: it gets no more before it reads them. */
 #define OKV_RESP_UNSENT_MAX (1u << 20)
-/* Bytes of requests that are read meanwhile; and of all that clients have in buffers, above which
- * no more is read from those who do not take their replies. */
+/* Bytes of requests that are read meanwhile. */
 #define OKV_RESP_UNREAD_MAX (64u << 20)
+/* Bytes of buffers and transactions of all clients. When they have more, the replies to a client
+ * and its transaction grow no further than to the second, and its requests wait. */
 #define OKV_RESP_KEPT_MAX (INT64_C(1) << 30)
+#define OKV_RESP_SHORT_MAX (256u << 10)
 /* A request that is begun takes its own memory up to this, so that the worker keeps its buffer. */
 #define OKV_RESP_SMALL_REST 4096u
 /* Who transfers larger ones, or has replies to take, and moves less than this in that time, is

@@ -23,6 +23,8 @@ void okv_resp_lend(struct okv_resp *resp, struct okv_resp_client *client)
         swap_buffers(&client->in, &resp->in);
     if (!client->out.bytes)
         swap_buffers(&client->out, &resp->out);
+    client->out.most =
+        okv_resp_is_short_of_memory(client) ? OKV_RESP_SHORT_MAX : OKV_RESP_BUFFER_MAX;
     if (parser->args)
         return;
     parser->args = resp->args;

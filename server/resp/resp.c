@@ -139,24 +139,35 @@ static bool is_past(uint64_t since_ns, uint64_t interval_ns, uint64_t now_ns)
     return now_ns > since_ns && now_ns - since_ns > interval_ns;
 }
 
+/* Whether the connection is to end, and counts it then. */
+static bool is_over(struct okv_resp_client *client, uint64_t now_ns)
+{
+    struct okv_stats *stats = &client->resp->server->stats;
+    uint64_t idle_ns = client->resp->server->config.idle_s * UINT64_C(1000000000);
+    const uint64_t stalled_ns = OKV_RESP_STALLED_MS * UINT64_C(1000000);
+
+    if (client->batch || (client->is_blocked && client->is_ready)) {
+        client->moved_ns = now_ns; /* it waits for the server */
+        return false;
+    }
+    bool is_transferring = okv_resp_is_transferring(client);
+    bool is_stalled = is_transferring && is_past(client->moved_ns, stalled_ns, now_ns);
+    bool is_idle = !is_transferring && idle_ns && is_past(client->moved_ns, idle_ns, now_ns);
+    OKV_STATS_ADD(stats, closed_unresponsive, is_stalled);
+    OKV_STATS_ADD(stats, closed_idle, is_idle);
+    return is_stalled || is_idle;
+}
+
 void okv_resp_scan(struct okv_resp *resp, uint64_t now_ns)
 {
-    uint64_t idle_ns = resp->server->config.idle_s * UINT64_C(1000000000);
     struct okv_resp_client *client, *next;
 
     for (client = TAILQ_FIRST(&resp->all); client; client = next) {
         next = TAILQ_NEXT(client, in_all);
-        if (client->batch || (client->is_blocked && client->is_ready)) {
-            client->moved_ns = now_ns; /* it waits for the server */
-        } else if (okv_resp_is_transferring(client)) {
-            if (!is_past(client->moved_ns, OKV_RESP_STALLED_MS * UINT64_C(1000000), now_ns))
-                continue;
-            OKV_STATS_ADD(&resp->server->stats, closed_unresponsive, 1);
+        if (is_over(client, now_ns))
             okv_resp_end(client);
-        } else if (idle_ns && is_past(client->moved_ns, idle_ns, now_ns)) {
-            OKV_STATS_ADD(&resp->server->stats, closed_idle, 1);
-            okv_resp_end(client);
-        }
+        else
+            okv_resp_set_events(client); /* there may be memory again */
     }
 }
 

@@ -73,6 +73,14 @@ size_t okv_resp_transaction_bytes(const struct okv_resp_client *client)
     return transaction ? transaction->bytes + transaction->watch_count * sizeof(struct watched) : 0;
 }
 
+/* Whether it may have so many bytes more. */
+static bool has_room(const struct okv_resp_client *client, size_t bytes)
+{
+    size_t most = okv_resp_is_short_of_memory(client) ? OKV_RESP_SHORT_MAX : QUEUE_MAX;
+
+    return okv_resp_transaction_bytes(client) + bytes <= most;
+}
+
 uint64_t okv_resp_transaction_log_bytes(const struct okv_resp_client *client)
 {
     return client->transaction ? client->transaction->log_bytes : 0;
@@ -147,8 +155,7 @@ void okv_resp_transaction_queue(struct okv_resp_call *call)
 
     if (make_room(&transaction->queue, transaction->count, &transaction->capacity))
         queued = copy_call(call, &bytes);
-    if (!queued || transaction->bytes + bytes > QUEUE_MAX ||
-        okv_resp_is_short_of_memory(call->client)) {
+    if (!queued || !has_room(call->client, bytes)) {
         free(queued);
         transaction->is_spoiled = true;
         okv_resp_error(&call->reply,
@@ -220,7 +227,8 @@ static int watch(struct okv_resp_call *call, struct okv_resp_transaction *transa
             memcmp(watched->key, key->text, key->length) == 0)
             return 0;
     }
-    if (!make_room(&transaction->watches, transaction->watch_count, &transaction->watch_capacity))
+    if (!has_room(call->client, sizeof(struct watched)) ||
+        !make_room(&transaction->watches, transaction->watch_count, &transaction->watch_capacity))
         return OKV_ENOMEM;
     struct watched *watched = malloc(sizeof *watched);
     if (!watched)

@@ -75,8 +75,7 @@ static bool may_read(const struct okv_resp_client *client)
     return takes_replies(client) || unread < OKV_RESP_UNREAD_MAX;
 }
 
-/* Has epoll tell of what the client can go on with. */
-static void set_events(struct okv_resp_client *client)
+void okv_resp_set_events(struct okv_resp_client *client)
 {
     bool reads = may_read(client);
     bool writes = (okv_resp_has_replies(client) && !client->batch) || client->stream.writes_to_read;
@@ -285,7 +284,7 @@ unsigned okv_resp_take_turn(struct okv_resp_client *client, bool reads)
     if (!is_there || (client->is_ending && !okv_resp_has_replies(client)))
         okv_resp_end(client);
     else
-        set_events(client);
+        okv_resp_set_events(client);
     return served;
 }
 

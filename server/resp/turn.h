@@ -11,6 +11,9 @@ unsigned okv_resp_take_turn(struct okv_resp_client *client, bool reads);
 /* The same with what epoll says of it. */
 void okv_resp_meet_event(struct okv_resp_client *client, uint32_t events);
 
+/* Has epoll tell of what the client can go on with. */
+void okv_resp_set_events(struct okv_resp_client *client);
+
 /* Replies from `from` on wait for a batch of a database's log. None waits for another log, and an
  * earlier batch of this one succeeded. */
 void okv_resp_hold(struct okv_resp_client *client, unsigned database, uint64_t batch, size_t from);

@@ -25,6 +25,7 @@
 #define LONG (2u << 20)    /* bytes of a value: more than a client may leave unread */
 #define MEDIUM (40u << 10) /* of one that is copied to the replies */
 #define UNREAD 20u         /* of them that nobody reads */
+#define LONG_ECHO 400000u
 #define ROUNDS 500u
 
 static const struct okv_store_params params = {
@@ -141,6 +142,91 @@ static void replies_that_left_take_no_memory(void **state)
         assert_true(okv_resp_has_replies(only_client()));
     }
     assert_true(only_client()->out.capacity < ROUNDS * MEDIUM / 4);
+    leave(fd);
+}
+
+/* ---- all clients together have as much as they may ---- */
+
+static void run_short_of_memory(void)
+{
+    atomic_fetch_add(&fixture.core.server->resp_door.kept, OKV_RESP_KEPT_MAX);
+}
+
+static void end_shortage(void)
+{
+    atomic_fetch_sub(&fixture.core.server->resp_door.kept, OKV_RESP_KEPT_MAX);
+}
+
+static void a_long_request_waits_for_memory(void **state)
+{
+    static uint8_t bytes[LONG_ECHO];
+    int fd = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
+    char head[64];
+
+    (void)state;
+    run_short_of_memory();
+    snprintf(head, sizeof head, "*2\r\n$4\r\nECHO\r\n$%u\r\n", LONG_ECHO);
+    say(fd, head);
+    for (unsigned i = 0; i < 100; i++) {
+        ssize_t n = send(fd, bytes, LONG_ECHO / 100, MSG_NOSIGNAL | MSG_DONTWAIT);
+        assert_true(n < 0 || n == LONG_ECHO / 100);
+        passes(2);
+    }
+    assert_true(only_client()->in.used < 3 * OKV_RESP_PROGRESS_MIN);
+    say(other, "*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n");
+    hear(other, "$2\r\nhi\r\n");
+    end_shortage();
+    size_t before = only_client()->in.used;
+    okv_resp_scan(&fixture.worker.resp, 0);
+    passes(10);
+    assert_true(only_client()->in.used > before);
+    leave(fd);
+    leave(other);
+}
+
+static void long_replies_end_for_want_of_memory(void **state)
+{
+    int fd = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
+
+    (void)state;
+    server_core_put(&fixture.core, "v", 'v', MEDIUM, 0);
+    run_short_of_memory();
+    say(fd, "MGET v v v v v v v v v v v v v v v v v v v v v v v v v v v v v v v v\r\n");
+    passes(10);
+    assert_true(only_client()->is_ending);
+    assert_true(only_client()->out.capacity <= OKV_RESP_SHORT_MAX);
+    say(other, "PING\r\n");
+    hear(other, "+PONG\r\n");
+    end_shortage();
+    leave(fd);
+    leave(other);
+}
+
+static void a_transaction_stays_small_for_want_of_memory(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    char *value = calloc(1, MEDIUM + 1);
+
+    (void)state;
+    assert_non_null(value);
+    memset(value, 'v', MEDIUM);
+    run_short_of_memory();
+    say(fd, "MULTI\r\n");
+    hear(fd, "+OK\r\n");
+    for (unsigned i = 0; i < OKV_RESP_SHORT_MAX / MEDIUM; i++) {
+        say(fd, "SET k ");
+        say(fd, value);
+        say(fd, "\r\n");
+        hear(fd, "+QUEUED\r\n");
+    }
+    say(fd, "SET k ");
+    say(fd, value);
+    say(fd, "\r\n");
+    hear(fd, "-OOM a transaction may have 128 MiB, as far as there is memory\r\n");
+    say(fd, "EXEC\r\n");
+    hear(fd, "-EXECABORT Transaction discarded because of previous errors.\r\n");
+    end_shortage();
+    free(value);
     leave(fd);
 }
 
@@ -358,6 +444,9 @@ int main(void)
         TEST(nothing_follows_a_reply_that_failed),
         TEST(who_reads_nothing_gets_no_more_than_its_room),
         TEST(replies_that_left_take_no_memory),
+        TEST(a_long_request_waits_for_memory),
+        TEST(long_replies_end_for_want_of_memory),
+        TEST(a_transaction_stays_small_for_want_of_memory),
         TEST(a_range_counts_with_its_value),
         TEST(a_trickle_is_no_progress),
         TEST(a_transaction_waits_for_memory),
