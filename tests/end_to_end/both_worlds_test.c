@@ -33,7 +33,7 @@
 #include "tests/support/random.h"
 #include "tests/support/sanitized.h"
 
-#define OPERATIONS (OKV_SANITIZED ? 1500 : 6000)
+#define OPERATIONS (OKV_SANITIZED ? 1500 : 3000)
 #define KILLS 6
 #define DURABLE_PART 6 /* of the operations, since each write waits for the disk */
 #define PROGRESS 30    /* operations between two kills */
