@@ -150,7 +150,8 @@ const struct argp_option okv_config_options[] = {
      3},
     {"hello-ms", OKV_OPTION_HELLO_MS, "MS", 0,
      "How long a client may take to say hello, over rdma:// to confirm its connection: 100 to "
-     "600000 (3000 over local://, 5000 over rdma://, 10000 over ofi://)",
+     "600000 (3000 over local://, 5000 over rdma://, 10000 over ofi://). With users, how long a "
+     "client of Redis may take to say who it is (10000)",
      3},
     {"credits", OKV_OPTION_CREDITS, "N", 0, "Requests that a client may have outstanding (16)", 3},
     {"keepalive-ms", OKV_OPTION_KEEPALIVE_MS, "MS", 0,

@@ -46,7 +46,8 @@ enum okv_resp_replies {
  * ended. */
 #define OKV_RESP_PROGRESS_MIN (64u << 10)
 #define OKV_RESP_STALLED_MS 30000u
-#define OKV_RESP_NAME_MAX 64u /* bytes of the name that a client gives itself, with its NUL */
+#define OKV_RESP_HELLO_MS 10000u /* in which a client says who it is, without --hello-ms */
+#define OKV_RESP_NAME_MAX 64u    /* bytes of the name that a client gives itself, with its NUL */
 
 struct okv_resp_client {
     struct okv_resp *resp;
@@ -97,10 +98,10 @@ struct okv_resp_client {
     const struct okv_resp_listener *listener;  /* that let it in */
     char name[OKV_RESP_NAME_MAX];
 
-    uint64_t created_ns;
-    uint64_t moved_ns;              /* when its last byte came or went, or enough of a transfer */
-    size_t moved_bytes;             /* of a transfer, since */
-    atomic_uint_fast64_t active_ns; /* of its last request */
+    uint64_t created_ns, unknown_ns; /* since when it has not said who it is, unless is_known */
+    uint64_t moved_ns;               /* when its last byte came or went, or enough of a transfer */
+    size_t moved_bytes;              /* of a transfer, since */
+    atomic_uint_fast64_t active_ns;  /* of its last request */
     atomic_uint_fast64_t requests, bytes_in, bytes_out;
     const char *_Atomic command; /* its last one; static */
     /* For CLIENT LIST, as of its last turn: bytes that wait to be served and to be read by it, and

@@ -3,11 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 
 void okv_resp_login_begin(struct okv_resp_client *client)
 {
     client->is_known = client->resp->server->config.users == NULL;
+    client->unknown_ns = okv_clock_ns();
     memset(client->rights, client->is_known ? (int)OKV_RIGHTS_ALL : 0, sizeof client->rights);
 }
 

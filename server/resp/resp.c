@@ -145,7 +145,13 @@ static bool is_over(struct okv_resp_client *client, uint64_t now_ns)
     struct okv_stats *stats = &client->resp->server->stats;
     uint64_t idle_ns = client->resp->server->config.idle_s * UINT64_C(1000000000);
     const uint64_t stalled_ns = OKV_RESP_STALLED_MS * UINT64_C(1000000);
+    uint32_t hello_ms = client->resp->server->config.hello_ms;
+    uint64_t hello_ns = (hello_ms ? hello_ms : OKV_RESP_HELLO_MS) * UINT64_C(1000000);
 
+    if (!client->is_known && is_past(client->unknown_ns, hello_ns, now_ns)) {
+        OKV_STATS_ADD(stats, closed_half_open, 1);
+        return true;
+    }
     if (client->batch || (client->is_blocked && client->is_ready)) {
         client->moved_ns = now_ns; /* it waits for the server */
         return false;

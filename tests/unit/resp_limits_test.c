@@ -406,6 +406,27 @@ static void clients_of_other_databases_are_spared(void **state)
     leave(other);
 }
 
+static void who_does_not_say_who_it_is_has_a_while(void **state)
+{
+    struct okv_server *server = fixture.core.server;
+    struct okv_resp *resp = &fixture.worker.resp;
+    int fd = resp_fixture_connect(&fixture);
+
+    (void)state;
+    server->config.hello_ms = 5;
+    say(fd, "PING\r\n");
+    hear(fd, "+PONG\r\n");
+    uint64_t last_ns = only_client()->unknown_ns + 5000000;
+    okv_resp_scan(resp, last_ns + 1); /* the server serves everybody */
+    only_client()->is_known = false;
+    okv_resp_scan(resp, last_ns);
+    assert_int_equal(atomic_load(&resp->clients), 1);
+    okv_resp_scan(resp, last_ns + 1);
+    assert_int_equal(atomic_load(&resp->clients), 0);
+    assert_int_equal(atomic_load(&server->stats.closed_half_open), 1);
+    close(fd);
+}
+
 /* A page of the web can have a browser send this to any port. */
 static void a_browser_is_not_served(void **state)
 {
@@ -453,6 +474,7 @@ int main(void)
         TEST(a_transaction_that_waits_keeps_its_watches),
         TEST(a_worker_does_not_wait_for_another_one),
         TEST(clients_of_other_databases_are_spared),
+        TEST(who_does_not_say_who_it_is_has_a_while),
         TEST(a_browser_is_not_served),
         TEST(no_events_come_of_who_has_ended),
     };
