@@ -99,8 +99,8 @@ static void scan_sessions(struct okv_worker *worker)
 
     if (!is_scan && !is_tick && !has_unwanted)
         return;
-    if (is_scan && !is_late && !worker->has_more)
-        okv_resp_scan(&worker->resp, now_ns);
+    if (is_scan && !is_late)
+        okv_resp_scan(&worker->resp, now_ns, !worker->has_more);
     TAILQ_FOREACH(session, &worker->sessions.all, in_all)
     {
         okv_session_end_unwanted(&worker->sessions, session);

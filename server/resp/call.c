@@ -204,7 +204,7 @@ int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
     call->is_in_gate = false;
     if (!wal)
         return rc;
-    uint64_t batch = rc ? 0 : okv_wal_hold(wal);
+    uint64_t batch = rc && !call->has_changed ? 0 : okv_wal_hold(wal);
     okv_wal_leave(wal);
     if (batch)
         okv_resp_hold(client, database, batch, before);
@@ -288,7 +288,7 @@ static int run(struct okv_resp_call *call)
         client->resp->counts = counts;
     } else { /* also when it was refused in the middle */
         client->flush.is_under_way = false;
-        client->move_version = 0;
+        client->move_version = client->removed = 0;
     }
     return rc;
 }

@@ -19,16 +19,23 @@ static int sum_of_keys(struct okv_resp_call *call,
     return 0;
 }
 
-static int remove_key(struct okv_resp_call *call, const struct okv_resp_arg *key)
-{
-    int rc = okv_resp_remove(call, key);
-
-    return rc == 0 ? 1 : rc == OKV_ENOTFOUND ? 0 : rc;
-}
-
+/* When the log has no room for all, it goes on with the rest: what is gone is not found again. */
 int okv_resp_run_del(struct okv_resp_call *call)
 {
-    return sum_of_keys(call, remove_key);
+    uint64_t *removed = &call->client->removed;
+    int rc = 0;
+
+    *removed = call->is_part ? 0 : *removed;
+    for (uint32_t i = 1; i < call->count && (rc == 0 || rc == OKV_ENOTFOUND); i++) {
+        rc = okv_resp_remove(call, &call->args[i]);
+        *removed += rc == 0;
+    }
+    if (rc == OKV_EAGAIN && !call->is_part)
+        return rc;
+    if (rc && rc != OKV_ENOTFOUND)
+        return okv_resp_refuse(call, rc);
+    okv_resp_integer(&call->reply, (int64_t)*removed);
+    return 0;
 }
 
 /* Also TOUCH: a look at an item leaves no trace in okv. */

@@ -9,7 +9,6 @@
 void okv_resp_login_begin(struct okv_resp_client *client)
 {
     client->is_known = client->resp->server->config.users == NULL;
-    client->unknown_ns = okv_clock_ns();
     memset(client->rights, client->is_known ? (int)OKV_RIGHTS_ALL : 0, sizeof client->rights);
 }
 
@@ -62,6 +61,8 @@ int okv_resp_log_in(struct okv_resp_client *client, const struct okv_resp_login 
 void okv_resp_log_out(struct okv_resp_client *client)
 {
     set_user(client, "");
+    if (client->is_known)
+        client->unknown_ns = okv_clock_ns();
     okv_resp_login_begin(client);
     client->is_ending = client->is_ending || !move_in(client);
 }

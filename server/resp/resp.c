@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "server/resp/lending.h"
 #include "server/resp/listing.h"
 #include "server/resp/login.h"
 #include "server/resp/transfer.h"
@@ -46,7 +47,7 @@ static void greet(struct okv_resp_client *client)
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = client};
 
     client->events = EPOLLIN;
-    client->created_ns = client->moved_ns = okv_clock_ns();
+    client->created_ns = client->unknown_ns = client->moved_ns = okv_clock_ns();
     atomic_store(&client->active_ns, client->created_ns);
     atomic_store(&client->queued, -1);
     TAILQ_INSERT_TAIL(&resp->all, client, in_all);
@@ -124,6 +125,8 @@ unsigned okv_resp_poll(struct okv_resp *resp, bool *is_held_up)
     struct epoll_event events[EVENTS_PER_PASS];
     unsigned done = empty_inbox(resp);
 
+    resp->passes_without += resp->is_locked_out;
+    resp->is_locked_out = false;
     end_unwanted(resp);
     done += run_holding(resp);
     done += run_ready(resp, is_held_up);
@@ -140,7 +143,7 @@ static bool is_past(uint64_t since_ns, uint64_t interval_ns, uint64_t now_ns)
 }
 
 /* Whether the connection is to end, and counts it then. */
-static bool is_over(struct okv_resp_client *client, uint64_t now_ns)
+static bool is_over(struct okv_resp_client *client, uint64_t now_ns, bool is_quiet)
 {
     struct okv_stats *stats = &client->resp->server->stats;
     uint64_t idle_ns = client->resp->server->config.idle_s * UINT64_C(1000000000);
@@ -152,11 +155,16 @@ static bool is_over(struct okv_resp_client *client, uint64_t now_ns)
         OKV_STATS_ADD(stats, closed_half_open, 1);
         return true;
     }
+    if (!is_quiet)
+        return false;
     if (client->batch || (client->is_blocked && client->is_ready)) {
         client->moved_ns = now_ns; /* it waits for the server */
         return false;
     }
-    bool is_transferring = okv_resp_is_transferring(client);
+    /* A request that waits for memory is not stalled. Who holds much of it, is. */
+    bool is_transferring = okv_resp_is_short_of_memory(client)
+                               ? client->kept > OKV_RESP_SHORT_MAX || okv_resp_has_replies(client)
+                               : okv_resp_is_transferring(client);
     bool is_stalled = is_transferring && is_past(client->moved_ns, stalled_ns, now_ns);
     bool is_idle = !is_transferring && idle_ns && is_past(client->moved_ns, idle_ns, now_ns);
     OKV_STATS_ADD(stats, closed_unresponsive, is_stalled);
@@ -164,13 +172,13 @@ static bool is_over(struct okv_resp_client *client, uint64_t now_ns)
     return is_stalled || is_idle;
 }
 
-void okv_resp_scan(struct okv_resp *resp, uint64_t now_ns)
+void okv_resp_scan(struct okv_resp *resp, uint64_t now_ns, bool is_quiet)
 {
     struct okv_resp_client *client, *next;
 
     for (client = TAILQ_FIRST(&resp->all); client; client = next) {
         next = TAILQ_NEXT(client, in_all);
-        if (is_over(client, now_ns))
+        if (is_over(client, now_ns, is_quiet))
             okv_resp_end(client);
         else
             okv_resp_set_events(client); /* there may be memory again */

@@ -20,8 +20,9 @@ void okv_resp_fini(struct okv_resp *resp);
  * something.
  */
 unsigned okv_resp_poll(struct okv_resp *resp, bool *is_held_up);
-/* Ends clients that have sent nothing for --idle-s. Call it now and then. */
-void okv_resp_scan(struct okv_resp *resp, uint64_t now_ns);
+/* Ends clients that do not say who they are, and unless the worker is busy those that move nothing
+ * for too long. Call it now and then. */
+void okv_resp_scan(struct okv_resp *resp, uint64_t now_ns, bool is_quiet);
 /* The server ends: replies that are due leave, as far as clients take them, and all clients go. */
 void okv_resp_end_all(struct okv_resp *resp);
 

@@ -33,14 +33,16 @@ static int answer_part(const struct answer *answer, const struct okv_store_now *
     return rc;
 }
 
-/* Within a change, which may be tried again: the value is copied. */
-static void answer_value(const struct answer *answer, const struct okv_store_now *now)
+/* Within a change, which may be tried again: the value is copied. OKV_ENOMEM: nobody would have it
+ * after the change. */
+static int answer_value(const struct answer *answer, const struct okv_store_now *now)
 {
     answer->call->reply.out->used = answer->before;
     if (now)
         okv_resp_bulk(&answer->call->reply, now->value, now->value_length);
     else
         okv_resp_null(&answer->call->reply);
+    return answer->call->reply.out->has_failed ? OKV_ENOMEM : 0;
 }
 
 static int visit_value(void *user, const struct okv_store_now *now)
@@ -151,8 +153,8 @@ static int decide_set(void *user, const struct okv_store_now *now, struct okv_st
 {
     struct set *set = user;
 
-    if (set->wants_old)
-        answer_value(&set->answer, now);
+    if (set->wants_old && answer_value(&set->answer, now))
+        return OKV_ENOMEM;
     set->was_set = !(now ? set->if_absent : set->if_present);
     if (!set->was_set)
         return OKV_STORE_KEEP;
@@ -275,7 +277,8 @@ int okv_resp_run_getset(struct okv_resp_call *call)
 static int decide_getdel(void *user, const struct okv_store_now *now, struct okv_store_next *next)
 {
     (void)next;
-    answer_value(user, now);
+    if (answer_value(user, now))
+        return OKV_ENOMEM;
     return now ? OKV_STORE_REMOVE : OKV_STORE_KEEP;
 }
 
@@ -302,7 +305,8 @@ static int decide_getex(void *user, const struct okv_store_now *now, struct okv_
 {
     const struct getex *getex = user;
 
-    answer_value(&getex->answer, now);
+    if (answer_value(&getex->answer, now))
+        return OKV_ENOMEM;
     if (!now || !getex->changes || (!getex->is_past && getex->expiry_ms == now->expiry_ms))
         return OKV_STORE_KEEP;
     if (getex->is_past)

@@ -122,8 +122,9 @@ void okv_resp_move_to_upload(struct okv_resp_client *client)
         okv_resp_upload_add(client, length);
         from += length;
     }
-    memmove(in->bytes + first, in->bytes + from, in->used - from);
-    in->used -= from - first;
+    /* The head of the request moves, which is short, and not what follows. */
+    memmove(in->bytes + client->at + from - first, in->bytes + client->at, first - client->at);
+    client->at += from - first;
 }
 
 bool okv_resp_receive(struct okv_resp_client *client)

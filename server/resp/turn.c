@@ -13,8 +13,8 @@
 
 /* Commands of a client in a turn: others wait so long. */
 #define COMMANDS_PER_TURN 64u
-/* Turns in a row in which a worker finds that it would wait for another one. */
-#define LOCK_FAILURES_MAX 64u
+/* Passes in a row in which a worker finds that it would wait for another one. */
+#define PASSES_WITHOUT_MAX 64u
 
 /* ---- lists ---- */
 
@@ -57,8 +57,8 @@ void okv_resp_unhold(struct okv_resp_client *client)
 static bool takes_replies(const struct okv_resp_client *client)
 {
     size_t unsent = client->out.used - client->sent;
-    bool has_room =
-        unsent == 0 || (unsent < OKV_RESP_UNSENT_MAX && !okv_resp_is_short_of_memory(client));
+    bool is_short = client->out.most == OKV_RESP_SHORT_MAX || okv_resp_is_short_of_memory(client);
+    bool has_room = unsent == 0 || (unsent < OKV_RESP_UNSENT_MAX && !is_short);
 
     return has_room && client->download.length == 0;
 }
@@ -217,13 +217,13 @@ static bool lock_running(struct okv_resp *resp)
 {
     pthread_rwlock_t *running = &resp->server->resp_door.running;
 
-    if (resp->lock_failures < LOCK_FAILURES_MAX && pthread_rwlock_tryrdlock(running)) {
-        resp->lock_failures++;
+    if (resp->passes_without < PASSES_WITHOUT_MAX && pthread_rwlock_tryrdlock(running)) {
+        resp->is_locked_out = true;
         return false;
     }
-    if (resp->lock_failures == LOCK_FAILURES_MAX)
+    if (resp->passes_without == PASSES_WITHOUT_MAX)
         pthread_rwlock_rdlock(running);
-    resp->lock_failures = 0;
+    resp->passes_without = 0;
     return true;
 }
 

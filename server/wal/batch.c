@@ -91,6 +91,7 @@ static int log_taken(struct okv_wal *wal)
         wal->records_before = wal->taken.records;
         okv_wal_histogram_add(&wal->batches, wal->taken.records);
     }
+    okv_wal_batch_shrink(&wal->taken);
     return rc;
 }
 
@@ -118,7 +119,6 @@ static void end_batch(struct okv_wal *wal, bool is_snapshot_due)
     okv_wal_take(wal);
     unsigned records = wal->taken.records;
     int rc = log_taken(wal);
-    okv_wal_batch_shrink(&wal->taken);
     okv_snapshot_lock(&wal->snapshot);
     if (rc)
         drop_batch(wal, rc);

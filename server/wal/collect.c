@@ -6,8 +6,6 @@
 #include "shared/base/error.h"
 
 #define CAPACITY (UINT64_C(1) << 16)
-/* Of a batch's room what replies of others may take beside a command of many keys. */
-#define REPLIES_MAX (UINT64_C(1) << 16)
 
 /* ---- one batch ---- */
 
@@ -99,18 +97,21 @@ static struct okv_wal_record wire_of(const struct okv_store_record *record,
 
 uint64_t okv_wal_promise_max(const struct okv_wal *wal)
 {
-    return wal->room.batch - REPLIES_MAX;
+    return wal->room.batch - OKV_WAL_REPLIES_BYTES;
 }
 
-/* Removals need no room in the store, so they are not refused while the log has any. */
+/* Removals need no room in the store, so they are not refused while the log has any. Parts have
+ * what they were promised, which nobody else takes, and more as far as there is some. */
 static bool has_room(const struct okv_wal *wal, const struct okv_store_record *record,
                      uint64_t size)
 {
     const struct okv_wal_batch *batch = &wal->collected;
-    bool is_usual = record->value && !record->is_part;
-    uint64_t most = is_usual ? OKV_WAL_BATCH_BYTES : okv_wal_promise_max(wal);
+    uint64_t most = record->value ? OKV_WAL_BATCH_BYTES : okv_wal_promise_max(wal);
 
-    return batch->records == 0 || batch->used + batch->promised + size <= most;
+    if (record->is_part)
+        return batch->records == 0 || batch->used + size <= okv_wal_promise_max(wal);
+    return (batch->records == 0 && batch->promised == 0) ||
+           batch->used + batch->promised + size <= most;
 }
 
 int okv_wal_promise(struct okv_wal *wal, uint64_t bytes)
@@ -123,6 +124,8 @@ int okv_wal_promise(struct okv_wal *wal, uint64_t bytes)
         rc = OKV_EAGAIN;
     if (rc == 0)
         wal->collected.promised = bytes;
+    else if (rc == OKV_EAGAIN)
+        wal->asked = bytes;
     pthread_mutex_unlock(&wal->lock);
     if (rc == OKV_EAGAIN)
         okv_wal_wake(wal);
@@ -150,8 +153,7 @@ static int begin_record(void *user, const struct okv_store_record *record)
     if (atomic_load(&wal->room.is_full))
         return OKV_EDISKFULL;
     pthread_mutex_lock(&wal->lock);
-    wal->is_promised = record->is_part && size <= batch->promised;
-    int rc = wal->is_promised || has_room(wal, record, size) ? make_space(batch, size) : OKV_EAGAIN;
+    int rc = has_room(wal, record, size) ? make_space(batch, size) : OKV_EAGAIN;
     if (rc) {
         pthread_mutex_unlock(&wal->lock);
         okv_wal_wake(wal);
@@ -159,6 +161,7 @@ static int begin_record(void *user, const struct okv_store_record *record)
     }
     okv_wal_record_encode(&wire, batch->bytes + batch->used);
     wal->begun = size;
+    wal->is_part = record->is_part;
     return 0;
 }
 
@@ -187,7 +190,8 @@ static void end_record(void *user, bool was_made, uint64_t version)
     if (was_made) {
         okv_wal_record_set_version(batch->bytes + before, version);
         batch->used += wal->begun;
-        batch->promised -= wal->is_promised ? wal->begun : 0;
+        if (wal->is_part)
+            batch->promised -= wal->begun < batch->promised ? wal->begun : batch->promised;
         batch->records++;
         note_added(wal, before);
     }
@@ -257,6 +261,8 @@ void okv_wal_take(struct okv_wal *wal)
     empty.used = OKV_WAL_FRAME_HEADER;
     empty.records = 0;
     empty.lacks_reply = false;
+    empty.promised = wal->asked;
+    wal->asked = 0;
     wal->collected = empty;
     atomic_store(&wal->is_crowded, false);
     atomic_fetch_add(&wal->taken_unsynced, wal->taken.used - OKV_WAL_FRAME_HEADER);

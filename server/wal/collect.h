@@ -16,9 +16,9 @@
 /* OKV_ENOMEM. */
 int okv_wal_batch_init(struct okv_wal_batch *batch);
 void okv_wal_batch_fini(struct okv_wal_batch *batch);
-/* Adds a record that is no change. OKV_ENOMEM. */
 /* Its records are written: gives back memory that only a command of many keys needed. */
 void okv_wal_batch_shrink(struct okv_wal_batch *batch);
+/* Adds a record that is no change. OKV_ENOMEM. */
 int okv_wal_batch_add(struct okv_wal_batch *batch, const struct okv_wal_record *record);
 
 /* What the store calls for each change. */

@@ -15,8 +15,9 @@
 void okv_wal_room_init(struct okv_wal_room *room, uint32_t max_value, unsigned batches)
 {
     /* A batch has either so many bytes or one record. The rest is for removals, which do not wait
-     * for the next batch, and for commands of several keys. */
-    uint64_t batch = OKV_WAL_BATCH_BYTES + okv_wal_record_size(OKV_KEY_MAX, max_value);
+     * for the next batch, for commands of several keys, and for replies. */
+    uint64_t batch =
+        OKV_WAL_BATCH_BYTES + okv_wal_record_size(OKV_KEY_MAX, max_value) + OKV_WAL_REPLIES_BYTES;
 
     *room = (struct okv_wal_room){.batch = batch, .longest = batches * batch};
 }

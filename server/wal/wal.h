@@ -34,6 +34,9 @@
  * go, and for those of one command of several keys (okv_wal_promise). */
 #define OKV_WAL_BATCH_BYTES (UINT64_C(8) << 20)
 
+/* What replies may take behind them. */
+#define OKV_WAL_REPLIES_BYTES (UINT64_C(1) << 16)
+
 /* No sync is due at any time. */
 #define OKV_WAL_NEVER UINT64_MAX
 
@@ -120,8 +123,9 @@ struct okv_wal {
     uint64_t granted; /* of the segment that was begun, or is about to be */
     bool has_to_stop;
     struct okv_wal_batch collected;
-    uint64_t begun;          /* bytes of the record that is being made */
-    bool is_promised;        /* and it is one of those promised */
+    uint64_t begun; /* bytes of the record that is being made */
+    bool is_part;   /* as okv_store_record has it */
+    uint64_t asked; /* bytes of a promise that the batch has no room for: the next one has */
     unsigned records_before; /* in the last batch */
     uint64_t sync_ns;        /* what a sync takes, about */
     pthread_t thread;

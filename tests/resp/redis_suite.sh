@@ -117,7 +117,7 @@ command -v tclsh8.6 >/dev/null || cannot "there is no tclsh8.6: tests/support/pa
 [ -d "$kept/suite" ] || fetch
 reason '[a-z]+' >"$scratch/skipfile"
 databases=()
-for i in {0..15}; do databases+=(--database "d$i:32M"); done
+for i in {0..15}; do databases+=(--database "d$i:64M"); done
 start_resp_server "${databases[@]}"
 passed=0 all=0
 for unit in "${units[@]}"; do run_unit "$unit"; done

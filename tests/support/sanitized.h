@@ -27,4 +27,11 @@
 #define OKV_SANITIZED_THREADS 0
 #endif
 
+/* A function that takes the place of one that the sanitizer's runtime calls while it begins. */
+#if defined(__clang__)
+#define OKV_UNSANITIZED __attribute__((disable_sanitizer_instrumentation))
+#else
+#define OKV_UNSANITIZED __attribute__((no_sanitize("thread", "address")))
+#endif
+
 #endif

@@ -372,12 +372,12 @@ static void a_client_that_sends_nothing_ends(void **state)
     (void)state;
     say(fd, "PING\r\n");
     hear(fd, PONG);
-    okv_resp_scan(resp, UINT64_MAX / 2); /* without --idle-s */
+    okv_resp_scan(resp, UINT64_MAX / 2, true); /* without --idle-s */
     fixture.core.server->config.idle_s = 5;
     uint64_t moved_ns = TAILQ_FIRST(&resp->all)->moved_ns;
-    okv_resp_scan(resp, moved_ns + 5 * second);
+    okv_resp_scan(resp, moved_ns + 5 * second, true);
     assert_int_equal(atomic_load(&resp->clients), 1);
-    okv_resp_scan(resp, moved_ns + 5 * second + 1);
+    okv_resp_scan(resp, moved_ns + 5 * second + 1, true);
     assert_int_equal(atomic_load(&resp->clients), 0);
     hear_end(fd);
 }

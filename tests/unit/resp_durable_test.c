@@ -319,14 +319,14 @@ static void what_no_batch_takes_is_refused_whole(void **state)
     char refusal[96];
 
     (void)state;
-    say_mset(fd, value, PAIRS + 1);
+    say_mset(fd, value, PAIRS + 2);
     await(fd);
     snprintf(refusal, sizeof refusal, "-ERR the log takes at most %llu bytes of one command\r\n",
              (unsigned long long)okv_wal_promise_max(&durable->wal));
     hear(fd, refusal);
     say(fd, "multi\r\nset x y\r\n");
     hear(fd, "+OK\r\n+QUEUED\r\n");
-    say_mset(fd, value, PAIRS + 1);
+    say_mset(fd, value, PAIRS + 2);
     await(fd);
     hear(fd, "+QUEUED\r\n");
     say(fd, "exec\r\n");
@@ -354,16 +354,89 @@ static void a_promise_of_the_log_is_kept(void **state)
     assert_true(okv_wal_enter(wal));
     assert_int_equal(okv_wal_promise(wal, okv_wal_promise_max(wal)), OKV_EVALUESIZE);
     assert_int_equal(okv_store_put(store, &fixture.core.works[0], &write, &outcome), 0);
-    assert_int_equal(okv_wal_promise(wal, 4 * (LONG + 100)), OKV_EAGAIN);
+    assert_int_equal(okv_wal_promise(wal, 4 * (LONG + 400)), OKV_EAGAIN);
     assert_int_equal(okv_wal_promise(wal, 3 * (LONG + 100)), 0);
     assert_int_equal(okv_store_put(store, &fixture.core.works[0], &write, &outcome), OKV_EAGAIN);
     write.is_part = true;
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(okv_store_put(store, &fixture.core.works[0], &write, &outcome), 0);
+    assert_int_equal(wal->collected.promised, 300 - 3 * (okv_wal_record_size(1, LONG) - LONG));
     okv_wal_promise_end(wal);
     okv_wal_leave(wal);
     free(value);
     close_durable(durable);
+}
+
+/* The batch after the one that had no room for it keeps it. */
+static void a_promise_comes_at_the_next_batch(void **state)
+{
+    struct durable *durable = open_durable();
+    struct okv_wal *wal = &durable->wal;
+    struct okv_store *store = &fixture.core.server->databases[0].store;
+    uint8_t *value = calloc(1, LONG);
+    struct okv_store_outcome outcome;
+    struct okv_store_write write = {
+        .key = "k", .key_length = 1, .value = value, .value_length = LONG};
+    int status;
+
+    (void)state;
+    assert_true(okv_wal_enter(wal));
+    uint64_t batch = wal->batch;
+    assert_int_equal(okv_store_put(store, &fixture.core.works[0], &write, &outcome), 0);
+    assert_int_equal(okv_wal_promise(wal, 4 * (LONG + 400)), OKV_EAGAIN);
+    okv_wal_leave(wal);
+    for (unsigned i = 0; i < 60000 && !okv_wal_is_done(wal, batch, &status); i++)
+        poll(NULL, 0, 1);
+    while (!okv_wal_enter(wal))
+        poll(NULL, 0, 1);
+    assert_int_equal(okv_store_put(store, &fixture.core.works[0], &write, &outcome), OKV_EAGAIN);
+    assert_int_equal(okv_wal_promise(wal, 4 * (LONG + 400)), 0);
+    write.is_part = true;
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(okv_store_put(store, &fixture.core.works[0], &write, &outcome), 0);
+    okv_wal_promise_end(wal);
+    okv_wal_leave(wal);
+    free(value);
+    close_durable(durable);
+}
+
+#define KEYS 12000u /* whose removals are more than a batch has */
+#define KEY_LENGTH 1000
+
+/* "COMMAND 0...0 [v] 0...1 [v] ...", keys from `first` on. */
+static void say_keys(int fd, const char *command, unsigned first, unsigned count, bool has_values)
+{
+    char text[KEY_LENGTH + 64];
+    int length = snprintf(text, sizeof text, "*%u\r\n$%zu\r\n%s\r\n",
+                          1 + count * (has_values ? 2 : 1), strlen(command), command);
+
+    say_bytes(fd, text, (size_t)length);
+    for (unsigned i = first; i < first + count; i++) {
+        length = snprintf(text, sizeof text, "$%d\r\n%0*u\r\n%s", KEY_LENGTH, KEY_LENGTH, i,
+                          has_values ? "$1\r\nv\r\n" : "");
+        say_bytes(fd, text, (size_t)length);
+    }
+}
+
+static void many_removals_go_on_in_the_next_batch(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    (void)state;
+    for (unsigned i = 0; i < KEYS; i += 1000) {
+        say_keys(fd, "MSET", i, 1000, true);
+        await(fd);
+        hear(fd, "+OK\r\n");
+    }
+    say_keys(fd, "DEL", 0, KEYS, false);
+    await(fd);
+    hear(fd, ":12000\r\n");
+    say(fd, "dbsize\r\n");
+    await(fd);
+    hear(fd, ":0\r\n");
+    close_durable(durable);
+    close(fd);
 }
 
 /* A batch that is published between two looks at items. */
@@ -398,9 +471,9 @@ static void reads_of_two_moments_are_made_again(void **state)
     hear(fd, "$-1\r\n");
     say(fd, "mget a b\r\n");
     hear_nothing(fd);
-    published = NULL;
     let_sync(durable);
     await(fd);
+    published = NULL;
     hear(fd, "*2\r\n$1\r\nv\r\n$-1\r\n");
     close_durable(durable);
     close(writer);
@@ -462,6 +535,8 @@ int main(void)
         TEST(many_long_values_are_one_change),
         TEST(what_no_batch_takes_is_refused_whole),
         TEST(a_promise_of_the_log_is_kept),
+        TEST(a_promise_comes_at_the_next_batch),
+        TEST(many_removals_go_on_in_the_next_batch),
         TEST(reads_of_two_moments_are_made_again),
         TEST(reads_wait_while_a_batch_is_published),
         TEST(who_left_costs_nothing_while_the_log_is_slow),

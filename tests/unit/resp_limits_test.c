@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "server/resp/login.h"
 #include "server/resp/resp.h"
 #include "server/resp/transfer.h"
 #include "server/resp/turn.h"
@@ -177,7 +178,7 @@ static void a_long_request_waits_for_memory(void **state)
     hear(other, "$2\r\nhi\r\n");
     end_shortage();
     size_t before = only_client()->in.used;
-    okv_resp_scan(&fixture.worker.resp, 0);
+    okv_resp_scan(&fixture.worker.resp, 0, true);
     passes(10);
     assert_true(only_client()->in.used > before);
     leave(fd);
@@ -200,6 +201,57 @@ static void long_replies_end_for_want_of_memory(void **state)
     end_shortage();
     leave(fd);
     leave(other);
+}
+
+/* Nobody would have it then. */
+static void a_value_is_not_removed_without_memory_for_the_reply(void **state)
+{
+    static const char *const lines[] = {"getdel v\r\n", "set v w get\r\n", "getset v w\r\n",
+                                        "getex v exat 1\r\n"};
+    uint64_t version = server_core_put(&fixture.core, "v", 'v', 2 * OKV_RESP_SHORT_MAX, 0);
+
+    (void)state;
+    run_short_of_memory();
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        int fd = resp_fixture_connect(&fixture);
+        say(fd, lines[i]);
+        resp_fixture_hear_end(&fixture, fd);
+    }
+    end_shortage();
+    server_core_expect(&fixture.core, "v", 'v', 2 * OKV_RESP_SHORT_MAX, version);
+}
+
+/* It holds much and does nothing. Others wait for it. */
+static void who_holds_memory_that_is_short_ends(void **state)
+{
+    int fd = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
+    struct okv_resp *resp = &fixture.worker.resp;
+    char *value = calloc(1, MEDIUM + 1), head[64];
+
+    (void)state;
+    memset(value, 'v', MEDIUM);
+    say(fd, "MULTI\r\n");
+    hear(fd, "+OK\r\n");
+    for (unsigned i = 0; i < 1 + OKV_RESP_SHORT_MAX / MEDIUM; i++) {
+        say(fd, "ECHO ");
+        say(fd, value);
+        say(fd, "\r\n");
+        hear(fd, "+QUEUED\r\n");
+    }
+    run_short_of_memory();
+    snprintf(head, sizeof head, "*2\r\n$4\r\nECHO\r\n$%u\r\n", LONG_ECHO);
+    say(other, head);
+    say(other, value);
+    passes(10);
+    struct okv_resp_client *client;
+    TAILQ_FOREACH(client, &resp->all, in_all) client->moved_ns = 1;
+    okv_resp_scan(resp, 2 + OKV_RESP_STALLED_MS * UINT64_C(1000000), true);
+    assert_int_equal(atomic_load(&resp->clients), 1);
+    assert_int_equal(only_client()->id, 2);
+    end_shortage();
+    free(value);
+    leave(other);
+    close(fd);
 }
 
 static void a_transaction_stays_small_for_want_of_memory(void **state)
@@ -280,9 +332,9 @@ static void a_trickle_is_no_progress(void **state)
         assert_int_equal(only_client()->moved_ns == 1, left < OKV_RESP_PROGRESS_MIN);
     }
     only_client()->moved_ns = 1;
-    okv_resp_scan(resp, 1 + OKV_RESP_STALLED_MS * UINT64_C(1000000));
+    okv_resp_scan(resp, 1 + OKV_RESP_STALLED_MS * UINT64_C(1000000), true);
     assert_int_equal(atomic_load(&resp->clients), 1);
-    okv_resp_scan(resp, 2 + OKV_RESP_STALLED_MS * UINT64_C(1000000));
+    okv_resp_scan(resp, 2 + OKV_RESP_STALLED_MS * UINT64_C(1000000), true);
     assert_int_equal(atomic_load(&resp->clients), 0);
     close(fd);
 }
@@ -417,11 +469,13 @@ static void who_does_not_say_who_it_is_has_a_while(void **state)
     say(fd, "PING\r\n");
     hear(fd, "+PONG\r\n");
     uint64_t last_ns = only_client()->unknown_ns + 5000000;
-    okv_resp_scan(resp, last_ns + 1); /* the server serves everybody */
+    okv_resp_scan(resp, last_ns + 1, true); /* the server serves everybody */
     only_client()->is_known = false;
-    okv_resp_scan(resp, last_ns);
+    okv_resp_login_begin(only_client()); /* as RESET does, which anybody may give */
+    only_client()->is_known = false;
+    okv_resp_scan(resp, last_ns, true);
     assert_int_equal(atomic_load(&resp->clients), 1);
-    okv_resp_scan(resp, last_ns + 1);
+    okv_resp_scan(resp, last_ns + 1, true);
     assert_int_equal(atomic_load(&resp->clients), 0);
     assert_int_equal(atomic_load(&server->stats.closed_half_open), 1);
     close(fd);
@@ -467,6 +521,8 @@ int main(void)
         TEST(replies_that_left_take_no_memory),
         TEST(a_long_request_waits_for_memory),
         TEST(long_replies_end_for_want_of_memory),
+        TEST(a_value_is_not_removed_without_memory_for_the_reply),
+        TEST(who_holds_memory_that_is_short_ends),
         TEST(a_transaction_stays_small_for_want_of_memory),
         TEST(a_range_counts_with_its_value),
         TEST(a_trickle_is_no_progress),
