@@ -273,19 +273,26 @@ static int ask_info(struct peer *peer, char *text, size_t size)
     return rc;
 }
 
-/* "7.0.15", or "8.1.0 of Valkey": Valkey also reports a version of Redis. */
+/* Notes the version behind `name`, if the server has one. */
+static bool note_version(struct redis_target *target, const char *info, const char *name,
+                         const char *whose)
+{
+    const char *found = strstr(info, name);
+
+    if (!found)
+        return false;
+    found += strlen(name);
+    int length = (int)strcspn(found, "\r\n");
+    snprintf(target->version, sizeof target->version, "%.*s%s", length, found, whose);
+    return true;
+}
+
+/* "7.0.15", or "8.1.0 of Valkey": others also report a version of Redis. */
 static void read_version(struct redis_target *target, const char *info)
 {
-    const char *valkey = strstr(info, "\nvalkey_version:");
-    const char *redis = strstr(info, "redis_version:");
-
-    if (valkey) {
-        int length = (int)strcspn(valkey + 16, "\r\n");
-        snprintf(target->version, sizeof target->version, "%.*s of Valkey", length, valkey + 16);
-    } else if (redis) {
-        int length = (int)strcspn(redis + 14, "\r\n");
-        snprintf(target->version, sizeof target->version, "%.*s", length, redis + 14);
-    }
+    if (!note_version(target, info, "\nvalkey_version:", " of Valkey") &&
+        !note_version(target, info, "\nokv_version:", " of okv"))
+        note_version(target, info, "redis_version:", "");
 }
 
 int redis_target_open(const struct target_ops *ops, const struct peer_protocol *protocol,

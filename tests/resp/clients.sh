@@ -157,6 +157,7 @@ load() {
     passes "a load of many connections" "$build/bench/kv-bench" -s "redis://127.0.0.1:$port" --records 5K \
         --value-size trace:100K --mix get=70,put=20,insert=5,delete=5 --threads 2 --connections 20 --depth 8 \
         --operations 60K --warmup 0
+    same "whose server kv-bench says it is" "$(grep -c ' of okv over ' "$scratch/err")" 1
 }
 
 # TLS, where the server was built with it.
