@@ -294,7 +294,7 @@ static int run(struct okv_resp_call *call)
 }
 
 /* Takes back the reply of a client that wants none. */
-static void leave_out(struct okv_resp_client *client, size_t before)
+static void drop_reply(struct okv_resp_client *client, size_t before)
 {
     if (client->replies == OKV_RESP_REPLIES_ALL)
         return;
@@ -334,6 +334,6 @@ int okv_resp_call(struct okv_resp_client *client, const struct okv_resp_arg *arg
     else if (may)
         rc = run(&call);
     if (rc == 0)
-        leave_out(client, before);
+        drop_reply(client, before);
     return rc;
 }

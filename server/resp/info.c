@@ -85,62 +85,59 @@ static int visit(void *user, const struct okv_store_now *now)
     return 0;
 }
 
-/* 1: it is there; 0: it is not; or a negative code. */
-static int look_at(struct okv_resp_call *call, const struct okv_resp_arg *key, struct look *look)
+/* Replies with what `tell` says of the item, or null without one. */
+static int tell_of_item(struct okv_resp_call *call,
+                        void (*tell)(struct okv_resp_call *call, const struct look *look))
 {
-    int rc = okv_resp_look(call, key, visit, look);
+    struct look look;
+    int rc = okv_resp_look(call, &call->args[2], visit, &look);
 
-    return rc == 0 ? 1 : rc == OKV_ENOTFOUND ? 0 : rc;
+    if (rc == OKV_ENOTFOUND)
+        okv_resp_null(&call->reply);
+    else if (rc)
+        return okv_resp_refuse(call, rc);
+    else
+        tell(call, &look);
+    return 0;
 }
 
 /* Bytes of flags, lengths and age of an entry. */
 #define ENTRY_HEAD 5
 
+static void tell_usage(struct okv_resp_call *call, const struct look *look)
+{
+    okv_resp_integer(&call->reply, (int64_t)ENTRY_HEAD + call->args[2].length + look->value_length);
+}
+
 int okv_resp_run_memory_usage(struct okv_resp_call *call)
 {
-    struct look look;
-    int has = look_at(call, &call->args[2], &look);
-
-    if (has < 0)
-        return okv_resp_refuse(call, has);
-    if (has)
-        okv_resp_integer(&call->reply,
-                         (int64_t)ENTRY_HEAD + call->args[2].length + look.value_length);
-    else
-        okv_resp_null(&call->reply);
-    return 0;
+    return tell_of_item(call, tell_usage);
 }
 
 /* Strings of up to this length are "embstr" to Redis. */
 #define EMBEDDED_MAX 44
 
+static void tell_encoding(struct okv_resp_call *call, const struct look *look)
+{
+    okv_resp_text(&call->reply, look->is_integer                     ? "int"
+                                : look->value_length <= EMBEDDED_MAX ? "embstr"
+                                                                     : "raw");
+}
+
 int okv_resp_run_object_encoding(struct okv_resp_call *call)
 {
-    struct look look;
-    int has = look_at(call, &call->args[2], &look);
+    return tell_of_item(call, tell_encoding);
+}
 
-    if (has < 0)
-        return okv_resp_refuse(call, has);
-    if (has)
-        okv_resp_text(&call->reply, look.is_integer                     ? "int"
-                                    : look.value_length <= EMBEDDED_MAX ? "embstr"
-                                                                        : "raw");
-    else
-        okv_resp_null(&call->reply);
-    return 0;
+static void tell_refcount(struct okv_resp_call *call, const struct look *look)
+{
+    (void)look;
+    okv_resp_integer(&call->reply, 1);
 }
 
 int okv_resp_run_object_refcount(struct okv_resp_call *call)
 {
-    int has = okv_resp_has(call, &call->args[2]);
-
-    if (has < 0)
-        return okv_resp_refuse(call, has);
-    if (has)
-        okv_resp_integer(&call->reply, 1);
-    else
-        okv_resp_null(&call->reply);
-    return 0;
+    return tell_of_item(call, tell_refcount);
 }
 
 /* ---- INFO ---- */

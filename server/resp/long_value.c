@@ -75,7 +75,7 @@ int okv_resp_upload_begin(struct okv_resp_client *client)
     client->upload->length = client->parser.bulk;
     client->upload->failure = reserve(client, &key);
     if (client->upload->failure != OKV_EAGAIN) {
-        okv_resp_parser_leave_out(&client->parser);
+        okv_resp_parser_skip(&client->parser);
         return 0;
     }
     okv_resp_upload_end(client);
@@ -111,7 +111,7 @@ void okv_resp_upload_add(struct okv_resp_client *client, size_t length)
     uint8_t *bytes = upload->failure ? NULL
                                      : okv_store_long_bytes(&executor_of(client)->database->store,
                                                             &upload->value);
-    okv_resp_parser_left_out(&client->parser, bytes);
+    okv_resp_parser_skipped(&client->parser, bytes);
 }
 
 bool okv_resp_upload_is_ready(struct okv_resp_client *client)

@@ -18,8 +18,8 @@ void okv_resp_parser_fini(struct okv_resp_parser *parser)
 
 void okv_resp_parser_reset(struct okv_resp_parser *parser)
 {
-    parser->count = parser->wanted = parser->left_out = 0;
-    parser->has_bulk = parser->is_kept = parser->leaves_out = parser->has_left_out = false;
+    parser->count = parser->wanted = parser->skipped = 0;
+    parser->has_bulk = parser->is_kept = parser->is_skipping = parser->has_skipped = false;
     parser->position = parser->needed = 0;
 }
 
@@ -48,25 +48,25 @@ static int complete(struct okv_resp_parser *parser, const uint8_t *bytes)
 {
     for (uint32_t i = 0; i < parser->count; i++)
         parser->args[i].text = bytes + (uintptr_t)parser->args[i].text;
-    if (parser->left_out)
-        parser->args[parser->left_out - 1].text = parser->elsewhere;
+    if (parser->skipped)
+        parser->args[parser->skipped - 1].text = parser->elsewhere;
     return 1;
 }
 
-void okv_resp_parser_leave_out(struct okv_resp_parser *parser)
+void okv_resp_parser_skip(struct okv_resp_parser *parser)
 {
-    parser->leaves_out = true;
+    parser->is_skipping = true;
     parser->needed = 0;
 }
 
-void okv_resp_parser_left_out(struct okv_resp_parser *parser, const uint8_t *bytes)
+void okv_resp_parser_skipped(struct okv_resp_parser *parser, const uint8_t *bytes)
 {
-    parser->leaves_out = false;
-    parser->has_left_out = true;
+    parser->is_skipping = false;
+    parser->has_skipped = true;
     parser->elsewhere = bytes;
 }
 
-/* What is left out is elsewhere, wherever the others are. */
+/* What was skipped is elsewhere, wherever the others are. */
 void okv_resp_parser_keep(struct okv_resp_parser *parser, const uint8_t *bytes)
 {
     for (uint32_t i = 0; i < parser->count; i++)
@@ -161,17 +161,17 @@ static int parse_array(struct okv_resp_parser *parser, const uint8_t *bytes, siz
     while (parser->count < parser->wanted) {
         if (!parser->has_bulk && (rc = read_length(parser, bytes, length)) != 1)
             return rc;
-        if (parser->leaves_out)
+        if (parser->is_skipping)
             return 0;
-        parser->needed = parser->position + (parser->has_left_out ? 0 : parser->bulk) + 2;
+        parser->needed = parser->position + (parser->has_skipped ? 0 : parser->bulk) + 2;
         if (length < parser->needed)
             return 0;
         rc = add_arg(parser, parser->position, parser->bulk);
         if (rc)
             return rc;
-        if (parser->has_left_out)
-            parser->left_out = parser->count;
-        parser->has_left_out = false;
+        if (parser->has_skipped)
+            parser->skipped = parser->count;
+        parser->has_skipped = false;
         parser->position = parser->needed;
         parser->has_bulk = false;
     }

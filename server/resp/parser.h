@@ -35,9 +35,9 @@ struct okv_resp_parser {
     uint32_t wanted; /* of the array; 0: its head is not read */
     uint32_t bulk;   /* bytes of the argument that is read, if has_bulk */
     bool has_bulk;
-    bool leaves_out;          /* the argument that is read is not among the bytes */
-    bool has_left_out;        /* it was, and its end of line follows */
-    uint32_t left_out;        /* index of that argument + 1; 0: there is none */
+    bool is_skipping;         /* the argument that is read is not among the bytes */
+    bool has_skipped;         /* its bytes are elsewhere, and its end of line follows */
+    uint32_t skipped;         /* index of that argument + 1; 0: there is none */
     const uint8_t *elsewhere; /* its bytes */
     bool is_kept;             /* the complete request is to be given again */
     bool is_unauthenticated;  /* the lower limits hold */
@@ -66,8 +66,8 @@ void okv_resp_parser_keep(struct okv_resp_parser *parser, const uint8_t *bytes);
  * The argument that is read is a long one. Its bytes, of which none has been taken out so far, are
  * not put before the parser, as if the request had none of them there.
  */
-void okv_resp_parser_leave_out(struct okv_resp_parser *parser);
+void okv_resp_parser_skip(struct okv_resp_parser *parser);
 /* They are complete, and here. */
-void okv_resp_parser_left_out(struct okv_resp_parser *parser, const uint8_t *bytes);
+void okv_resp_parser_skipped(struct okv_resp_parser *parser, const uint8_t *bytes);
 
 #endif

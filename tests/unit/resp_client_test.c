@@ -18,7 +18,7 @@
 #include "server/command/admin.h"
 #include "server/resp/resp.h"
 #include "shared/base/error.h"
-#include "tests/support/resp_fixture.h"
+#include "tests/support/resp_talk.h"
 
 #define LONG (2u << 20) /* bytes of a value: more than a client may leave unread */
 #define MANY 3000u      /* items in so many buckets that FLUSHDB takes many steps */
@@ -27,22 +27,6 @@
 
 static const struct okv_store_params params = {
     .length = 32u << 20, .bucket_size = 256, .extra_reads = 1, .max_value = LONG};
-
-static struct resp_fixture fixture;
-
-static int begin(void **state)
-{
-    (void)state;
-    resp_fixture_open(&fixture, &params);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    resp_fixture_close(&fixture);
-    return 0;
-}
 
 /* A network that takes all bytes at once, as they are read at its other end. */
 static struct {
@@ -71,41 +55,6 @@ ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags)
     if (network.is_fast && fd != network.fd)
         network.bytes += read_all(network.fd);
     return __real_send(fd, bytes, length, flags);
-}
-
-static void say(int fd, const char *bytes)
-{
-    resp_fixture_say(fd, bytes);
-}
-
-static void pass(void)
-{
-    resp_fixture_poll(&fixture);
-}
-
-static void hear(int fd, const char *expected)
-{
-    resp_fixture_hear(&fixture, fd, expected);
-}
-
-static void hear_nothing(int fd)
-{
-    resp_fixture_hear_nothing(&fixture, fd);
-}
-
-static void hear_end(int fd)
-{
-    resp_fixture_hear_end(&fixture, fd);
-}
-
-static void hear_bytes(int fd, uint8_t *bytes, size_t length)
-{
-    resp_fixture_hear_bytes(&fixture, fd, bytes, length);
-}
-
-static void leave(int fd)
-{
-    resp_fixture_leave(&fixture, fd);
 }
 
 /* ---- requests ---- */

@@ -22,54 +22,13 @@
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 #include "tests/support/crash_disk.h"
-#include "tests/support/resp_fixture.h"
+#include "tests/support/resp_talk.h"
 
 #define LONG (2u << 20) /* bytes of the longest value */
 #define PONG "+PONG\r\n"
 
 static const struct okv_store_params params = {
     .length = 64u << 20, .bucket_size = 256, .extra_reads = 1, .max_value = LONG};
-
-static struct resp_fixture fixture;
-
-static int begin(void **state)
-{
-    (void)state;
-    resp_fixture_open(&fixture, &params);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    resp_fixture_close(&fixture);
-    return 0;
-}
-
-static void say(int fd, const char *bytes)
-{
-    resp_fixture_say(fd, bytes);
-}
-
-static void pass(void)
-{
-    resp_fixture_poll(&fixture);
-}
-
-static void hear(int fd, const char *expected)
-{
-    resp_fixture_hear(&fixture, fd, expected);
-}
-
-static void hear_nothing(int fd)
-{
-    resp_fixture_hear_nothing(&fixture, fd);
-}
-
-static void hear_end(int fd)
-{
-    resp_fixture_hear_end(&fixture, fd);
-}
 
 /* ---- a log ---- */
 
@@ -296,6 +255,7 @@ static void many_long_values_are_one_change(void **state)
     await(fd);
     hear(fd, "+OK\r\n");
     say(fd, "exists 0 1 2 3\r\n");
+    await(fd);
     hear(fd, ":4\r\n");
     say(fd, "multi\r\ndel 0\r\n");
     hear(fd, "+OK\r\n+QUEUED\r\n");
@@ -333,10 +293,23 @@ static void what_no_batch_takes_is_refused_whole(void **state)
     await(fd);
     hear(fd, refusal);
     say(fd, "exists x 0 1 2 3\r\n");
+    await(fd);
     hear(fd, ":0\r\n");
     free(value);
     close_durable(durable);
     close(fd);
+}
+
+/* Within the gate, as a part of a change or by itself. */
+static int put_long(bool is_part)
+{
+    static const uint8_t value[LONG];
+    struct okv_store_outcome outcome;
+    const struct okv_store_write write = {
+        .key = "k", .key_length = 1, .value = value, .value_length = LONG, .is_part = is_part};
+
+    return okv_store_put(&fixture.core.server->databases[0].store, &fixture.core.works[0], &write,
+                         &outcome);
 }
 
 /* Others do not take the room that a command of several keys was promised. */
@@ -344,26 +317,19 @@ static void a_promise_of_the_log_is_kept(void **state)
 {
     struct durable *durable = open_durable();
     struct okv_wal *wal = &durable->wal;
-    struct okv_store *store = &fixture.core.server->databases[0].store;
-    uint8_t *value = calloc(1, LONG);
-    struct okv_store_outcome outcome;
-    struct okv_store_write write = {
-        .key = "k", .key_length = 1, .value = value, .value_length = LONG};
 
     (void)state;
     assert_true(okv_wal_enter(wal));
     assert_int_equal(okv_wal_promise(wal, okv_wal_promise_max(wal)), OKV_EVALUESIZE);
-    assert_int_equal(okv_store_put(store, &fixture.core.works[0], &write, &outcome), 0);
+    assert_int_equal(put_long(false), 0);
     assert_int_equal(okv_wal_promise(wal, 4 * (LONG + 400)), OKV_EAGAIN);
     assert_int_equal(okv_wal_promise(wal, 3 * (LONG + 100)), 0);
-    assert_int_equal(okv_store_put(store, &fixture.core.works[0], &write, &outcome), OKV_EAGAIN);
-    write.is_part = true;
+    assert_int_equal(put_long(false), OKV_EAGAIN);
     for (unsigned i = 0; i < 3; i++)
-        assert_int_equal(okv_store_put(store, &fixture.core.works[0], &write, &outcome), 0);
+        assert_int_equal(put_long(true), 0);
     assert_int_equal(wal->collected.promised, 300 - 3 * (okv_wal_record_size(1, LONG) - LONG));
     okv_wal_promise_end(wal);
     okv_wal_leave(wal);
-    free(value);
     close_durable(durable);
 }
 
@@ -372,31 +338,24 @@ static void a_promise_comes_at_the_next_batch(void **state)
 {
     struct durable *durable = open_durable();
     struct okv_wal *wal = &durable->wal;
-    struct okv_store *store = &fixture.core.server->databases[0].store;
-    uint8_t *value = calloc(1, LONG);
-    struct okv_store_outcome outcome;
-    struct okv_store_write write = {
-        .key = "k", .key_length = 1, .value = value, .value_length = LONG};
     int status;
 
     (void)state;
     assert_true(okv_wal_enter(wal));
     uint64_t batch = wal->batch;
-    assert_int_equal(okv_store_put(store, &fixture.core.works[0], &write, &outcome), 0);
+    assert_int_equal(put_long(false), 0);
     assert_int_equal(okv_wal_promise(wal, 4 * (LONG + 400)), OKV_EAGAIN);
     okv_wal_leave(wal);
     for (unsigned i = 0; i < 60000 && !okv_wal_is_done(wal, batch, &status); i++)
         poll(NULL, 0, 1);
     while (!okv_wal_enter(wal))
         poll(NULL, 0, 1);
-    assert_int_equal(okv_store_put(store, &fixture.core.works[0], &write, &outcome), OKV_EAGAIN);
+    assert_int_equal(put_long(false), OKV_EAGAIN);
     assert_int_equal(okv_wal_promise(wal, 4 * (LONG + 400)), 0);
-    write.is_part = true;
     for (unsigned i = 0; i < 4; i++)
-        assert_int_equal(okv_store_put(store, &fixture.core.works[0], &write, &outcome), 0);
+        assert_int_equal(put_long(true), 0);
     okv_wal_promise_end(wal);
     okv_wal_leave(wal);
-    free(value);
     close_durable(durable);
 }
 

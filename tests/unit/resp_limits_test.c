@@ -21,7 +21,7 @@
 #include "server/resp/turn.h"
 #include "server/store/store.h"
 #include "shared/base/error.h"
-#include "tests/support/resp_fixture.h"
+#include "tests/support/resp_talk.h"
 
 #define LONG (2u << 20)    /* bytes of a value: more than a client may leave unread */
 #define MEDIUM (40u << 10) /* of one that is copied to the replies */
@@ -31,37 +31,6 @@
 
 static const struct okv_store_params params = {
     .length = 32u << 20, .bucket_size = 256, .extra_reads = 1, .max_value = LONG};
-
-static struct resp_fixture fixture;
-
-static int begin(void **state)
-{
-    (void)state;
-    resp_fixture_open(&fixture, &params);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    resp_fixture_close(&fixture);
-    return 0;
-}
-
-static void say(int fd, const char *bytes)
-{
-    resp_fixture_say(fd, bytes);
-}
-
-static void hear(int fd, const char *expected)
-{
-    resp_fixture_hear(&fixture, fd, expected);
-}
-
-static void leave(int fd)
-{
-    resp_fixture_leave(&fixture, fd);
-}
 
 static void passes(unsigned count)
 {
@@ -139,7 +108,7 @@ static void replies_that_left_take_no_memory(void **state)
     (void)state;
     for (unsigned i = 0; i < ROUNDS; i++) {
         say(fd, "get v\r\n");
-        resp_fixture_hear_bytes(&fixture, fd, bytes, sizeof bytes);
+        hear_bytes(fd, bytes, sizeof bytes);
         assert_true(okv_resp_has_replies(only_client()));
     }
     assert_true(only_client()->out.capacity < ROUNDS * MEDIUM / 4);
@@ -215,7 +184,7 @@ static void a_value_is_not_removed_without_memory_for_the_reply(void **state)
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         int fd = resp_fixture_connect(&fixture);
         say(fd, lines[i]);
-        resp_fixture_hear_end(&fixture, fd);
+        hear_end(fd);
     }
     end_shortage();
     server_core_expect(&fixture.core, "v", 'v', 2 * OKV_RESP_SHORT_MAX, version);
@@ -381,7 +350,7 @@ static void begin_exec(int slow, int fd)
     say(fd, "\r\n");
     hear(fd, "+QUEUED\r\n");
     say(fd, "exec\r\n");
-    resp_fixture_hear_nothing(&fixture, fd);
+    hear_nothing(fd);
     free(value);
 }
 
@@ -389,7 +358,7 @@ static void end_exec(int slow, int fd, const char *reply)
 {
     static uint8_t bytes[LONG + sizeof "$2097152\r\n\r\n" - 1];
 
-    resp_fixture_hear_bytes(&fixture, slow, bytes, sizeof bytes);
+    hear_bytes(slow, bytes, sizeof bytes);
     hear(fd, reply);
     leave(slow);
     leave(fd);
@@ -445,7 +414,7 @@ static void clients_of_other_databases_are_spared(void **state)
     snprintf(client->user, sizeof client->user, "one");
     say(other, "client kill id 1\r\n");
     hear(other, ":1\r\n");
-    resp_fixture_hear_end(&fixture, one);
+    hear_end(one);
     one = resp_fixture_connect(&fixture);
     say(one, "select 1\r\n");
     hear(one, "+OK\r\n");
@@ -490,7 +459,7 @@ static void a_browser_is_not_served(void **state)
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         int fd = resp_fixture_connect(&fixture);
         say(fd, lines[i]);
-        resp_fixture_hear_end(&fixture, fd);
+        hear_end(fd);
     }
     server_core_expect(&fixture.core, "k", 0, 0, 0);
 }
