@@ -49,7 +49,7 @@ void okv_resp_door_admit(struct okv_server *server, unsigned listener);
 
 /* In the id of a client of Redis where it stands beside those of sessions. */
 #define OKV_RESP_ID (UINT64_C(1) << 63)
-/* As okv_registry_list() and okv_registry_kill(). Any thread. */
+/* As okv_registry_list() and okv_registry_kill(), in listing.c. Any thread. */
 size_t okv_resp_door_list(struct okv_resp_door *door, unsigned database, const char *name,
                           uint64_t after, char *out, size_t size);
 int okv_resp_door_kill(struct okv_resp_door *door, unsigned database, uint64_t id);
