@@ -20,7 +20,8 @@ struct okv_database {
     struct okv_reply_caches reply_caches; /* of its clients */
     uint64_t session_base;                /* ids of sessions are above it; 0 without a log */
     struct okv_counts counts;
-    struct okv_client_times client_times;
+    struct okv_times client_times; /* of gets, as clients report them */
+    struct okv_times write_times;  /* session/timed_writes.h */
     atomic_uint reporting;         /* sessions of clients that report */
     atomic_uint_fast64_t reserved; /* bytes of extents of long writes under way */
     atomic_bool is_exceeded;       /* besides these, one has more than its share */

@@ -19,7 +19,6 @@
 #define IDLE_S 10u
 #define BACKLOG 8
 #define FIGURES_MAX 160
-#define CLIENT_TIMES "okv_client_get_seconds"
 
 /* ---- names ---- */
 
@@ -93,6 +92,10 @@ static const struct description gauges[] = {
     {"client_gets_timed_ns", "time that these took together"},
     {"client_get_p50_ns", "time of a get at clients, median since the start"},
     {"client_get_p99_ns", "time of a get at clients, 99th percentile since the start"},
+    {"writes_timed", "writes whose time was taken"},
+    {"writes_timed_ns", "time that these took together"},
+    {"write_p50_ns", "time of a write at the server, median since the start"},
+    {"write_p99_ns", "time of a write at the server, 99th percentile since the start"},
 };
 
 static const char *find(const struct description *descriptions, size_t count, const char *name)
@@ -230,32 +233,43 @@ static void write_databases(FILE *page, const struct okv_server *server,
         }
 }
 
+static void write_histogram_head(FILE *page, const char *metric, const char *help)
+{
+    fprintf(page, "# HELP %s %s\n# TYPE %s histogram\n", metric, help, metric);
+}
+
 /* A power of two of nanoseconds has two cells; one sample is enough for both. */
-static void write_times(FILE *page, const char *database, const struct okv_client_times *times)
+static void write_times(FILE *page, const char *metric, const char *database,
+                        const struct okv_times *times)
 {
     uint64_t count = 0;
 
     for (unsigned i = 0; i < OKV_REPORT_CELLS; i++) {
         count += atomic_load(&times->cells[i]);
         if (i % 2 == 0)
-            fprintf(page, CLIENT_TIMES "_bucket{database=\"%s\",le=\"%.9f\"} %llu\n", database,
+            fprintf(page, "%s_bucket{database=\"%s\",le=\"%.9f\"} %llu\n", metric, database,
                     (double)okv_report_cell_end(i) / 1e9, (unsigned long long)count);
     }
     fprintf(page,
-            CLIENT_TIMES "_bucket{database=\"%s\",le=\"+Inf\"} %llu\n" CLIENT_TIMES
-                         "_sum{database=\"%s\"} %.9f\n" CLIENT_TIMES
-                         "_count{database=\"%s\"} %llu\n",
-            database, (unsigned long long)count, database,
-            (double)atomic_load(&times->get_ns) / 1e9, database, (unsigned long long)count);
+            "%s_bucket{database=\"%s\",le=\"+Inf\"} %llu\n"
+            "%s_sum{database=\"%s\"} %.9f\n"
+            "%s_count{database=\"%s\"} %llu\n",
+            metric, database, (unsigned long long)count, metric, database,
+            (double)atomic_load(&times->ns) / 1e9, metric, database, (unsigned long long)count);
 }
 
 static void write_all_times(FILE *page, const struct okv_server *server)
 {
-    fputs("# HELP " CLIENT_TIMES " time of a get at clients, of one in 64\n"
-          "# TYPE " CLIENT_TIMES " histogram\n",
-          page);
+    static const char gets[] = "okv_client_get_seconds", writes[] = "okv_write_seconds";
+
+    write_histogram_head(page, gets, "time of a get at clients, of one in 64");
     for (unsigned i = 0; i < server->database_count; i++)
-        write_times(page, server->config.databases[i].name, &server->databases[i].client_times);
+        write_times(page, gets, server->config.databases[i].name,
+                    &server->databases[i].client_times);
+    write_histogram_head(page, writes, "time of a write at the server, of one in 64");
+    for (unsigned i = 0; i < server->database_count; i++)
+        write_times(page, writes, server->config.databases[i].name,
+                    &server->databases[i].write_times);
 }
 
 static void write_all_databases(FILE *page, struct okv_server *server, struct figures *figures)

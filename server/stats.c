@@ -142,11 +142,20 @@ static void write_log(const struct writer *writer, struct okv_durable *durable)
     write_figure(writer, "recovery_items", durable->found.items);
 }
 
-/* What `percent` of the timed gets took at most: the end of a cell, or the beginning of the last
- * one, which has none. 0: there are none. */
-static uint64_t get_quantile_ns(const struct okv_client_times *times, uint64_t count,
-                                unsigned percent)
+static uint64_t times_count(const struct okv_times *times)
 {
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < OKV_REPORT_CELLS; i++)
+        count += atomic_load(&times->cells[i]);
+    return count;
+}
+
+/* What `percent` of them took at most: the end of a cell, or the beginning of the last one, which
+ * has none. 0: there are none. */
+static uint64_t times_quantile_ns(const struct okv_times *times, unsigned percent)
+{
+    uint64_t count = times_count(times);
     uint64_t rank = count / 100 * percent + (count % 100 * percent + 99) / 100, below = 0;
     unsigned cell = 0;
 
@@ -160,16 +169,21 @@ static uint64_t get_quantile_ns(const struct okv_client_times *times, uint64_t c
 /* Beside the counts that they report. */
 static void write_clients(const struct writer *writer, struct okv_database *database)
 {
-    const struct okv_client_times *times = &database->client_times;
-    uint64_t count = 0;
+    const struct okv_times *times = &database->client_times;
 
-    for (unsigned i = 0; i < OKV_REPORT_CELLS; i++)
-        count += atomic_load(&times->cells[i]);
     write_figure(writer, "client_reporting", atomic_load(&database->reporting));
-    write_figure(writer, "client_gets_timed", count);
-    write_figure(writer, "client_gets_timed_ns", atomic_load(&times->get_ns));
-    write_figure(writer, "client_get_p50_ns", get_quantile_ns(times, count, 50));
-    write_figure(writer, "client_get_p99_ns", get_quantile_ns(times, count, 99));
+    write_figure(writer, "client_gets_timed", times_count(times));
+    write_figure(writer, "client_gets_timed_ns", atomic_load(&times->ns));
+    write_figure(writer, "client_get_p50_ns", times_quantile_ns(times, 50));
+    write_figure(writer, "client_get_p99_ns", times_quantile_ns(times, 99));
+}
+
+static void write_writes(const struct writer *writer, const struct okv_times *times)
+{
+    write_figure(writer, "writes_timed", times_count(times));
+    write_figure(writer, "writes_timed_ns", atomic_load(&times->ns));
+    write_figure(writer, "write_p50_ns", times_quantile_ns(times, 50));
+    write_figure(writer, "write_p99_ns", times_quantile_ns(times, 99));
 }
 
 static void write_server(const struct writer *writer, struct okv_server *server)
@@ -203,6 +217,7 @@ static void write_database(const struct writer *writer, struct okv_server *serve
     OKV_COUNTS_LIST(OKV_COUNTS_WRITE)
 #undef OKV_COUNTS_WRITE
     write_clients(writer, database);
+    write_writes(writer, &database->write_times);
 }
 
 void okv_stats_each(struct okv_server *server, struct okv_database *database,

@@ -115,11 +115,17 @@ struct okv_counts {
 #undef OKV_STATS_FIELD
 };
 
-/* Likewise: how many timed gets took how long, as clients report it. */
-struct okv_client_times {
-    atomic_uint_fast64_t get_ns; /* all together */
+/* Likewise: how many of those that were timed took how long. */
+struct okv_times {
+    atomic_uint_fast64_t ns; /* all together */
     atomic_uint_fast64_t cells[OKV_REPORT_CELLS];
 };
+
+static inline void okv_times_add(struct okv_times *times, uint64_t ns)
+{
+    atomic_fetch_add_explicit(&times->ns, ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&times->cells[okv_report_cell(ns)], 1, memory_order_relaxed);
+}
 
 /* Likewise. */
 struct okv_stats {

@@ -5,6 +5,7 @@
 #include "server/session/long_work.h"
 #include "server/session/reply.h"
 #include "server/session/reply_cache_log.h"
+#include "server/session/timed_writes.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 
@@ -140,6 +141,7 @@ static enum disposition write_once(struct okv_sessions *sessions, struct okv_ses
     }
     OKV_STATS_ADD(stats, stale, 1);
     /* The client gave this request up and may reuse its slot. */
+    okv_timed_write_end(sessions, session, exchange->request.slot, false);
     okv_session_slot_release(session, exchange->request.slot);
     return DROPPED;
 }
@@ -271,6 +273,8 @@ bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *sess
         okv_session_end(sessions, session, OKV_SESSION_END_CREDIT);
         return false;
     }
+    okv_timed_write_begin(session, okv_immediate_opcode(request->immediate),
+                          okv_immediate_slot(request->immediate));
     session->keepalive.is_up = true;
     okv_session_add(&session->bytes_in, request->length);
     /* A client that only gets reports, too, and is as idle as before. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "server/session/lifecycle.h"
+#include "server/session/timed_writes.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 
@@ -15,6 +16,7 @@ void okv_session_reply(struct okv_sessions *sessions, struct okv_session *sessio
 
     OKV_STATS_ADD(&sessions->server->stats, bytes_out, length);
     okv_session_add(&session->bytes_out, length);
+    okv_timed_write_end(sessions, session, reply->slot, true);
     okv_session_slot_release(session, reply->slot);
     /* A connection that fails here reports itself by its CLOSED event. */
     conn->ops->post_send(conn, length,

@@ -41,7 +41,7 @@ static void add_share(atomic_uint_fast64_t *share, atomic_uint_fast64_t *sum, ui
 }
 
 /* Adds the times of gets, all or none of them. */
-static void add_times(struct okv_report_share *share, struct okv_client_times *times,
+static void add_times(struct okv_report_share *share, struct okv_times *times,
                       const struct okv_report *report, uint64_t age_ns, uint64_t most)
 {
     uint64_t timed = share->timed;
@@ -51,7 +51,7 @@ static void add_times(struct okv_report_share *share, struct okv_client_times *t
     if (timed > age_ns / NS_PER_TIMED_GET)
         return;
     share->timed = timed;
-    add_share(&share->get_ns, &times->get_ns, report->get_ns, most);
+    add_share(&share->get_ns, &times->ns, report->get_ns, most);
     for (unsigned i = 0; i < OKV_REPORT_CELLS; i++)
         add(&times->cells[i], report->cells[i]);
 }

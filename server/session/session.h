@@ -84,7 +84,11 @@ struct okv_session {
     bool forget;                         /* the client said GOODBYE: drop its reply cache */
 
     uint32_t request_slots;
-    uint64_t *slots_in_use;     /* a bit for each request slot */
+    uint64_t *slots_in_use; /* a bit for each request slot */
+    struct {
+        uint64_t begun_ns; /* 0: no write is being timed (timed_writes.h) */
+        uint16_t request_slot;
+    } timed;
     struct okv_event *deferred; /* ring of `request_slots` */
     uint32_t deferred_first;
     uint32_t deferred_count;

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "server/session/long_work.h"
+#include "server/session/timed_writes.h"
 #include "shared/base/error.h"
 #include "tests/support/session_fixture.h"
 
@@ -311,6 +312,80 @@ static void a_replaced_session_applies_nothing(void **state)
     assert_int_equal(second->posted, 1);
 }
 
+static uint64_t writes_timed(const struct fixture *fixture)
+{
+    const struct okv_times *times = &fixture->core.database->write_times;
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < OKV_REPORT_CELLS; i++)
+        count += stat_of(&times->cells[i]);
+    return count;
+}
+
+/* Pings until `left` requests come before the one whose time is taken, if it is a write. */
+static void ping_until_timed(struct fixture *fixture, struct client *client, unsigned left)
+{
+    const struct okv_session *session = client->session;
+
+    while ((session->id + stat_of(&session->requests) + left) % OKV_TIMED_WRITES_ONE_IN) {
+        fixture_arrive(fixture, client, OKV_OP_PING, 0, 1);
+        fixture_next_pass(fixture);
+    }
+}
+
+static void one_write_of_64_is_timed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+
+    for (unsigned i = 0; i < 2 * OKV_TIMED_WRITES_ONE_IN; i++) {
+        fixture_arrive(fixture, client, OKV_OP_INCR, 0, i + 1);
+        fixture_next_pass(fixture);
+    }
+    assert_int_equal(client->posted, 2 * OKV_TIMED_WRITES_ONE_IN);
+    assert_int_equal(writes_timed(fixture), 2);
+    ping_until_timed(fixture, client, 0);
+    fixture_arrive(fixture, client, OKV_OP_PING, 0, 1);
+    fixture_next_pass(fixture);
+    assert_int_equal(writes_timed(fixture), 2);
+}
+
+/* It waits behind a pass of pings, whose replies have no part in it. */
+static void the_time_of_a_write_ends_with_its_reply(void **state)
+{
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+    const struct okv_times *times = &fixture->core.database->write_times;
+
+    ping_until_timed(fixture, client, OKV_SESSION_SHARE);
+    client->no_buffers = true;
+    for (uint16_t i = 0; i < OKV_SESSION_SHARE; i++)
+        fixture_arrive(fixture, client, OKV_OP_PING, 8 + i, 1);
+    fixture_arrive(fixture, client, OKV_OP_INCR, 3, 1);
+    client->session->timed.begun_ns -= 1000000000u;
+    client->no_buffers = false;
+    fixture_next_pass(fixture);
+    assert_int_equal(writes_timed(fixture), 0);
+    fixture_next_pass(fixture);
+    assert_int_equal(writes_timed(fixture), 1);
+    assert_in_range(stat_of(&times->ns), 1000000000u, UINT64_MAX);
+    fixture_arrive(fixture, client, OKV_OP_INCR, 3, 2);
+    assert_int_equal(writes_timed(fixture), 1);
+}
+
+static void a_write_without_a_reply_has_no_time(void **state)
+{
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+
+    fixture_arrive(fixture, client, OKV_OP_INCR, 3, 10);
+    ping_until_timed(fixture, client, 0);
+    fixture_arrive(fixture, client, OKV_OP_INCR, 3, 9);
+    assert_int_equal(stat_of(&fixture->core.server->stats.stale), 1);
+    fixture_arrive(fixture, client, OKV_OP_INCR, 3, 11);
+    assert_int_equal(writes_timed(fixture), 0);
+}
+
 #define FIXTURE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -327,6 +402,9 @@ int main(void)
         FIXTURE_TEST(a_write_that_is_being_applied_elsewhere_is_waited_for),
         FIXTURE_TEST(a_resent_get_that_touches_is_applied_once),
         FIXTURE_TEST(a_replaced_session_applies_nothing),
+        FIXTURE_TEST(one_write_of_64_is_timed),
+        FIXTURE_TEST(the_time_of_a_write_ends_with_its_reply),
+        FIXTURE_TEST(a_write_without_a_reply_has_no_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

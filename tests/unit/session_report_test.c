@@ -44,7 +44,7 @@ static void reports_add_up(void **state)
 {
     struct fixture *fixture = *state;
     struct okv_counts *counts = &fixture->core.database->counts;
-    const struct okv_client_times *times = &fixture->core.database->client_times;
+    const struct okv_times *times = &fixture->core.database->client_times;
     struct okv_report report = {
         .gets = 5, .hits = 3, .misses = 2, .reads = 6, .get_ns = 900, .cells = {[2] = 1, [53] = 2}};
 
@@ -59,7 +59,7 @@ static void reports_add_up(void **state)
     assert_int_equal(stat_of(&counts->client_hits), 9);
     assert_int_equal(stat_of(&counts->client_misses), 6);
     assert_int_equal(stat_of(&counts->client_reads), 18);
-    assert_int_equal(stat_of(&times->get_ns), 2700);
+    assert_int_equal(stat_of(&times->ns), 2700);
     assert_int_equal(stat_of(&times->cells[2]), 3);
     assert_int_equal(stat_of(&times->cells[53]), 6);
     assert_int_equal(stat_of(&fixture->clients[0].session->report.gets), 10);
@@ -98,7 +98,7 @@ static void a_liar_has_a_share(void **state)
 {
     struct fixture *fixture = *state;
     struct okv_counts *counts = &fixture->core.database->counts;
-    const struct okv_client_times *times = &fixture->core.database->client_times;
+    const struct okv_times *times = &fixture->core.database->client_times;
     const struct okv_report lie = {.gets = UINT64_MAX,
                                    .hits = UINT64_MAX,
                                    .reads = UINT64_MAX,
@@ -117,7 +117,7 @@ static void a_liar_has_a_share(void **state)
     assert_int_equal(stat_of(&fixture->clients[1].session->report.gets), 7);
     /* A timed get takes its time, and so many fit into no hour. */
     assert_int_equal(stat_of(&times->cells[53]), 0);
-    assert_int_equal(stat_of(&times->get_ns), 0);
+    assert_int_equal(stat_of(&times->ns), 0);
     /* Sums stop. */
     atomic_store(&counts->client_reads, UINT64_MAX - 3);
     arrive(fixture, 1, OKV_OP_REPORT, 2, &truth);

@@ -1,0 +1,44 @@
+/*
+ * Times of writes, for the histogram of their database: from when the worker takes a write to when
+ * it posts the reply. What the write waits for counts, too: its turn, memory, the log.
+ *
+ * Of the requests of a session one in 64 is timed, if it is a write and no other one is: the server
+ * reads no clock for the others. Which one depends on the session, so that first writes count no
+ * more than others.
+ */
+#ifndef OKV_SERVER_SESSION_TIMED_WRITES_H
+#define OKV_SERVER_SESSION_TIMED_WRITES_H
+
+#include "server/session/sessions.h"
+#include "shared/base/clock.h"
+
+#define OKV_TIMED_WRITES_ONE_IN 64u
+
+/* A request has acquired its slot. */
+static inline void okv_timed_write_begin(struct okv_session *session, unsigned opcode,
+                                         uint16_t request_slot)
+{
+    uint64_t number = session->id + atomic_load_explicit(&session->requests, memory_order_relaxed);
+
+    if (number % OKV_TIMED_WRITES_ONE_IN || session->timed.begun_ns ||
+        !okv_reply_cache_is_write(opcode))
+        return;
+    session->timed.begun_ns = okv_clock_ns();
+    session->timed.request_slot = request_slot;
+}
+
+/* The reply to the request in this slot is posted; `is_answered` is false if it gets none. */
+static inline void okv_timed_write_end(struct okv_sessions *sessions, struct okv_session *session,
+                                       uint16_t request_slot, bool is_answered)
+{
+    uint64_t begun_ns = session->timed.begun_ns;
+
+    if (!begun_ns || session->timed.request_slot != request_slot)
+        return;
+    session->timed.begun_ns = 0;
+    if (is_answered)
+        okv_times_add(&sessions->server->databases[session->database].write_times,
+                      okv_clock_ns() - begun_ns);
+}
+
+#endif
