@@ -8,12 +8,14 @@
 #include <string.h>
 
 #include "client/cli/cli.h"
+#include "shared/base/clock.h"
 
-enum { OPTION_JSON = 0x200, OPTION_ALL };
+enum { OPTION_INTERVAL = 'i', OPTION_JSON = 0x200, OPTION_ALL };
 
 struct stat_arguments {
     struct cli *cli;
     bool json, all;
+    uint32_t interval_ms; /* 0: without rates */
 };
 
 static const struct argp_option stat_options[] = {
@@ -21,6 +23,8 @@ static const struct argp_option stat_options[] = {
      "Every database, one \"database name value\" a line, then the sums and the server; needs the "
      "right admin",
      0},
+    {"interval", OPTION_INTERVAL, "TIME", 0,
+     "Wait so long, as 500ms or 10s, and print also what each figure gained in a second of it", 0},
     {"json", OPTION_JSON, NULL, 0, "One JSON object instead of lines", 0},
     {0},
 };
@@ -37,6 +41,8 @@ static error_t parse_stat(int key, char *text, struct argp_state *state)
     case OPTION_ALL:
         arguments->all = true;
         return 0;
+    case OPTION_INTERVAL:
+        return cli_timeout(state, "--interval", text, &arguments->interval_ms);
     case ARGP_KEY_ARG:
         return cli_usage(state, "unexpected argument '%s': stat takes no arguments", text);
     default:
@@ -132,6 +138,21 @@ static int print_json(json_t *root)
     return CLI_DONE;
 }
 
+/* Whether the figures of several databases have a sum, and those of two moments a difference. */
+static bool is_summable(const char *name)
+{
+    static const char *const others[] = {
+        "uptime_ms",         "extra_reads_per_1000", "bucket_bytes",    "segment_bytes",
+        "batch_records_p50", "batch_records_max",    "sync_p50_us",     "sync_p99_us",
+        "sync_max_us",       "snapshot_ms",          "snapshot_age_ms", "recovery_ms",
+        "client_get_p50_ns", "client_get_p99_ns",    "write_p50_ns",    "write_p99_ns"};
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(name, others[i]) == 0)
+            return false;
+    return true;
+}
+
 static void print_lines(const char *text, const struct okv_info *info)
 {
     size_t length = strlen(text);
@@ -149,22 +170,97 @@ static void print_lines(const char *text, const struct okv_info *info)
     printf("connection_max_value %u\n", info->max_value);
 }
 
-static int stat_connection(struct cli *cli, bool json)
+/* ---- one database ---- */
+
+/* The statistics of one moment. */
+struct sample {
+    char *text;      /* as the server gives it */
+    json_t *figures; /* the same */
+    uint64_t ns;
+};
+
+static int sample_take(struct cli *cli, struct sample *sample)
+{
+    int rc = cli_fetch_stat(cli->handle, NULL, &sample->text);
+    char *copy = rc == OKV_OK ? strdup(sample->text) : NULL;
+
+    sample->ns = okv_clock_ns();
+    if (copy)
+        sample->figures = json_figures(copy);
+    free(copy);
+    return rc == OKV_OK && !sample->figures ? OKV_ENOMEM : rc;
+}
+
+static void sample_fini(struct sample *sample)
+{
+    json_decref(sample->figures);
+    free(sample->text);
+}
+
+/* What each figure gained in a second, if it changed. A server that started again has none. */
+static json_t *json_rates(const struct sample *before, const struct sample *now)
+{
+    double seconds = (double)(now->ns - before->ns) / 1e9;
+    json_t *rates = json_object(), *value;
+    const char *name;
+
+    if (!json_equal(json_object_get(before->figures, "boot_id"),
+                    json_object_get(now->figures, "boot_id")))
+        return rates;
+    json_object_foreach(now->figures, name, value)
+    {
+        const json_t *old = json_object_get(before->figures, name);
+        json_int_t gain = json_integer_value(value) - json_integer_value(old);
+        if (is_summable(name) && json_is_integer(value) && json_is_integer(old) && gain != 0)
+            json_object_set_new(rates, name, json_real((double)gain / seconds));
+    }
+    return rates;
+}
+
+static void print_rates(json_t *rates)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(rates, name, value) printf("%s_per_s %.1f\n", name, json_real_value(value));
+}
+
+/* `rates` may be NULL. */
+static int print_sample(struct cli *cli, const struct sample *sample, json_t *rates, bool json)
 {
     struct okv_info info;
-    char *text = NULL;
-    int status = CLI_DONE;
-    int rc = cli_fetch_stat(cli->handle, NULL, &text);
 
-    if (rc != OKV_OK)
-        return cli_fail(cli, "stat", NULL, 0, rc);
     okv_info(cli->handle, &info);
     if (json)
-        status = print_json(json_pack("{s:o*, s:o*}", "server", json_figures(text), "connection",
-                                      json_connection(&info)));
+        return print_json(json_pack("{s:O, s:O*, s:o*}", "server", sample->figures, "per_second",
+                                    rates, "connection", json_connection(&info)));
+    print_lines(sample->text, &info);
+    print_rates(rates);
+    return CLI_DONE;
+}
+
+static int stat_connection(const struct stat_arguments *arguments)
+{
+    struct cli *cli = arguments->cli;
+    struct sample before = {0}, now = {0};
+    json_t *rates = NULL;
+    int rc = OKV_OK, status;
+
+    if (arguments->interval_ms) {
+        rc = sample_take(cli, &before);
+        cli_pause(rc == OKV_OK ? arguments->interval_ms : 0);
+    }
+    if (rc == OKV_OK)
+        rc = sample_take(cli, &now);
+    if (rc == OKV_OK && arguments->interval_ms)
+        rates = json_rates(&before, &now);
+    if (rc == OKV_OK)
+        status = print_sample(cli, &now, rates, arguments->json);
     else
-        print_lines(text, &info);
-    free(text);
+        status = cli_fail(cli, "stat", NULL, 0, rc);
+    json_decref(rates);
+    sample_fini(&now);
+    sample_fini(&before);
     return status;
 }
 
@@ -180,21 +276,6 @@ static void cut_server(char *text, const char *server)
         text += *text == '\n';
     }
     *text = '\0';
-}
-
-/* Whether the figures of several databases have a sum. */
-static bool is_summable(const char *name)
-{
-    static const char *const others[] = {
-        "uptime_ms",         "extra_reads_per_1000", "bucket_bytes",    "segment_bytes",
-        "batch_records_p50", "batch_records_max",    "sync_p50_us",     "sync_p99_us",
-        "sync_max_us",       "snapshot_ms",          "snapshot_age_ms", "recovery_ms",
-        "client_get_p50_ns", "client_get_p99_ns"};
-
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(name, others[i]) == 0)
-            return false;
-    return true;
 }
 
 static void add_figures(json_t *totals, json_t *figures)
@@ -310,25 +391,32 @@ int cli_stat(struct cli *cli, int argc, char **argv)
     static const struct argp parser = {
         .options = stat_options,
         .parser = parse_stat,
-        .doc = "Print the server's statistics, then what this connection goes through, one \"name "
-               "value\" a line.\v"
-               "The man page okv(1) explains the server's statistics, and okv top prints what they "
-               "gain in a second. What this client counts is printed by any command with "
-               "--counters:\n" OKV_COUNTER_LIST(
-                   COUNTER_LINE) "\n"
-                                 "Examples:\n  okv stat\n  okv stat --json | jq .server.items\n"
-                                 "  okv stat --all | grep ' items '",
+        .doc =
+            "Print the server's statistics, then what this connection goes through, one \"name "
+            "value\" a line.\v"
+            "The man page okv(1) explains the server's statistics. With --interval a figure that "
+            "changed has a line NAME_per_s, too; okv top prints the most important ones again "
+            "and again. What this client counts is printed by any command with "
+            "--counters:\n" OKV_COUNTER_LIST(
+                COUNTER_LINE) "\n"
+                              "Examples:\n  okv stat\n  okv stat -i 1s | grep _per_s\n  okv stat "
+                              "--json | jq .server.items\n"
+                              "  okv stat --all | grep ' items '",
         .children = cli_common_options};
     struct stat_arguments arguments = {.cli = cli};
 
     int status = cli_parse(&parser, 0, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
+    if (arguments.all && arguments.interval_ms) {
+        fprintf(stderr, "okv: stat: --interval is for one database: leave --all out\n");
+        return CLI_USAGE;
+    }
     if (arguments.all && cli_uri_names_database(cli, "stat --all"))
         return CLI_USAGE;
     status = cli_connect(cli, 0);
     if (status != CLI_DONE)
         return status;
-    status = arguments.all ? stat_all(cli, arguments.json) : stat_connection(cli, arguments.json);
+    status = arguments.all ? stat_all(cli, arguments.json) : stat_connection(&arguments);
     return status == CLI_DONE ? cli_output_end("stat") : status;
 }

@@ -51,10 +51,16 @@ static const struct column columns[] = {
 };
 #define COLUMN_COUNT (sizeof columns / sizeof *columns)
 
+/* Operations whose time was taken. */
+struct timed {
+    uint64_t count, ns; /* all together */
+};
+
 /* The statistics of one moment. */
 struct sample {
     uint64_t ns;
-    uint64_t boot_id, cpu_ms, gets_timed, get_ns;
+    uint64_t boot_id, cpu_ms;
+    struct timed gets, writes;
     uint64_t values[COLUMN_COUNT];
 };
 
@@ -101,11 +107,12 @@ static int take(struct cli *cli, struct sample *sample)
 
     if (rc != OKV_OK)
         return rc;
-    *sample = (struct sample){.ns = okv_clock_ns(),
-                              .boot_id = number(text, "boot_id", 16),
-                              .cpu_ms = figure(text, "cpu_ms"),
-                              .gets_timed = figure(text, "client_gets_timed"),
-                              .get_ns = figure(text, "client_gets_timed_ns")};
+    *sample = (struct sample){
+        .ns = okv_clock_ns(),
+        .boot_id = number(text, "boot_id", 16),
+        .cpu_ms = figure(text, "cpu_ms"),
+        .gets = {figure(text, "client_gets_timed"), figure(text, "client_gets_timed_ns")},
+        .writes = {figure(text, "writes_timed"), figure(text, "writes_timed_ns")}};
     for (size_t i = 0; i < COLUMN_COUNT; i++)
         for (const char *const *name = columns[i].figures; *name; name++)
             sample->values[i] += figure(text, *name);
@@ -133,21 +140,30 @@ static double cpu_percent(const struct sample *before, const struct sample *now)
                : 0;
 }
 
-/* What a get took on average, of those that clients have timed and reported meanwhile. */
+/* What those between two samples took on average. */
+static double mean_us(const struct timed *before, const struct timed *now, bool is_same_server)
+{
+    uint64_t count = now->count - (is_same_server ? before->count : 0);
+    uint64_t ns = now->ns - (is_same_server ? before->ns : 0);
+
+    return count > 0 ? (double)ns / (double)count / 1000.0 : 0;
+}
+
 static double get_us(const struct sample *before, const struct sample *now)
 {
-    bool is_same = before->boot_id == now->boot_id;
-    uint64_t timed = now->gets_timed - (is_same ? before->gets_timed : 0);
-    uint64_t ns = now->get_ns - (is_same ? before->get_ns : 0);
+    return mean_us(&before->gets, &now->gets, before->boot_id == now->boot_id);
+}
 
-    return timed > 0 ? (double)ns / (double)timed / 1000.0 : 0;
+static double write_us(const struct sample *before, const struct sample *now)
+{
+    return mean_us(&before->writes, &now->writes, before->boot_id == now->boot_id);
 }
 
 static void print_heading(void)
 {
     for (size_t i = 0; i < COLUMN_COUNT; i++)
         printf("%8s", columns[i].heading);
-    printf("%8s%8s\n", "us/get", "cpu %");
+    printf("%8s%9s%8s\n", "us/get", "us/write", "cpu %");
 }
 
 static void print_line(const struct sample *before, const struct sample *now)
@@ -156,7 +172,8 @@ static void print_line(const struct sample *before, const struct sample *now)
 
     for (size_t i = 0; i < COLUMN_COUNT; i++)
         printf("%8s", cli_short_number(value_of(before, now, i), text));
-    printf("%8.1f%8.0f\n", get_us(before, now), cpu_percent(before, now));
+    printf("%8.1f%9.1f%8.0f\n", get_us(before, now), write_us(before, now),
+           cpu_percent(before, now));
 }
 
 static void print_object(const struct sample *before, const struct sample *now)
@@ -165,8 +182,9 @@ static void print_object(const struct sample *before, const struct sample *now)
     for (size_t i = 0; i < COLUMN_COUNT; i++)
         printf("\"%s%s\": %.0f, ", columns[i].name, columns[i].is_rate ? "_per_s" : "",
                value_of(before, now, i));
-    printf("\"get_us\": %.1f, \"cpu_percent\": %.1f, \"seconds\": %.3f}\n", get_us(before, now),
-           cpu_percent(before, now), (double)(now->ns - before->ns) / 1e9);
+    printf("\"get_us\": %.1f, \"write_us\": %.1f, \"cpu_percent\": %.1f, \"seconds\": %.3f}\n",
+           get_us(before, now), write_us(before, now), cpu_percent(before, now),
+           (double)(now->ns - before->ns) / 1e9);
 }
 
 static int show(const struct top_arguments *arguments)
@@ -204,7 +222,8 @@ int cli_top(struct cli *cli, int argc, char **argv)
         .doc = "Print what the server does, a line each second, until ^C.\v"
                "A column that ends with /s is of a second; the others are of now. gets/s, and the "
                "time of one in us/get, are what clients report every now and then; byreq/s are "
-               "gets that the server answered. redis/s are commands of clients of Redis. "
+               "gets that the server answered. us/write is the time of a write at the server, "
+               "without the way there and back. redis/s are commands of clients of Redis. "
                "refus/s are writes that were refused: no room, a condition, no right. memory is "
                "that of index and values; waiting are requests for their turn. cpu % is of one "
                "processor. A user without the right admin sees the database alone.\n\n"

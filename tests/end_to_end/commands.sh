@@ -383,12 +383,23 @@ live() {
         line=$("$okv" top --json -n 1 -i 100ms)
         [ "$(jq '.puts_per_s > 0' <<<"$line")" = false ] || break
     done
+    until [ "$("$okv" stat --json | jq '.server.writes_timed > 0')" = true ]; do sleep 0.05; done
+    local rates
+    rates=$("$okv" stat -i 100ms --json)
+    until [ "$(jq '.per_second.puts > 0' <<<"$rates")" = true ]; do rates=$("$okv" stat -i 100ms --json); done
+    same "rates of stat" "$(jq '.per_second | has("uptime_ms"), has("buckets_max"), (.cpu_ms >= 0)' <<<"$rates" | xargs)" 'false false true'
+    same "the times of writes" "$(jq '.server | .write_p50_ns > 0 and .write_p99_ns >= .write_p50_ns and
+        .writes_timed_ns > 0' <<<"$rates")" true
+    until "$okv" stat -i 100ms | grep -qE '^puts_per_s [0-9]+\.[0-9]$'; do sleep 0.05; done
     kill $bench_pid
     wait $bench_pid 2>/dev/null || true
+    same "stat alone has no rates" "$("$okv" stat | grep -c _per_s || true)" 0
+    expect 2 '' stat --all -i 1s
+    expect 2 '' stat -i 5
     same "puts of a second" "$(jq '.puts_per_s > 0' <<<"$line")" true
     same "what top counts of now" "$(jq '.items > 0 and .index_and_heap_bytes > 0 and .sessions >= 1' <<<"$line")" true
     same "the lines of top" "$("$okv" top -n 21 -i 1ms | wc -l)" 23
-    same "its columns" "$("$okv" top -n 1 -i 1ms | awk '{ print NF }' | sort -u | tr '\n' ' ')" '16 17 '
+    same "its columns" "$("$okv" top -n 1 -i 1ms | awk '{ print NF }' | sort -u | tr '\n' ' ')" '17 18 '
     expect 2 '' top -n 0
     expect 2 '' top -i 5
 }
