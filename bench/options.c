@@ -108,7 +108,8 @@ static const struct argp_option bench_options[] = {
     {"registered", OPTION_REGISTERED, NULL, 0,
      "Read values into registered memory: large ones without a copy", 4},
     {"operations", OPTION_OPERATIONS, "N", 0, "Operations per round, of all threads", 4},
-    {"seconds", OPTION_SECONDS, "S", 0, "Seconds per round (10, unless --operations)", 4},
+    {"seconds", OPTION_SECONDS, "S", 0,
+     "Seconds per round, or a time such as 2m (10, unless --operations)", 4},
     {"rounds", OPTION_ROUNDS, "N", 0, "Repeat and give each round's results (1; 5 with --floor)",
      4},
     {"warmup", OPTION_WARMUP, "S", 0, "Seconds before the first round (1)", 4},
@@ -264,13 +265,13 @@ static error_t parse_amount(int key, char *text, struct argp_state *state)
         options->operations = options_read_count(state, "--operations", text, 1, UINT64_MAX / 2);
         return 0;
     case OPTION_SECONDS:
-        options->seconds = options_read_real(state, "--seconds", text, 0.01, SECONDS_MAX);
+        options->seconds = options_read_seconds(state, "--seconds", text, 0.01, SECONDS_MAX);
         return 0;
     case OPTION_ROUNDS:
         options->rounds = (uint32_t)options_read_count(state, "--rounds", text, 1, ROUNDS_MAX);
         return 0;
     case OPTION_WARMUP:
-        options->warmup = options_read_real(state, "--warmup", text, 0.0, SECONDS_MAX);
+        options->warmup = options_read_seconds(state, "--warmup", text, 0.0, SECONDS_MAX);
         return 0;
     case OPTION_FLOOR:
         options->floor = true;

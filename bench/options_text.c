@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shared/base/duration.h"
 #include "shared/base/size.h"
 
 #define VALUE_MAX (UINT64_C(1) << 30) /* the server reports its own, lower limit */
@@ -69,6 +70,23 @@ double options_read_real(struct argp_state *state, const char *option, const cha
     if (end == text || *end != '\0' || !(number >= low && number <= high))
         argp_error(state, "%s '%s': give a number from %g to %g", option, text, low, high);
     return number;
+}
+
+double options_read_seconds(struct argp_state *state, const char *option, const char *text,
+                            double low, double high)
+{
+    uint64_t ms;
+    char *end = NULL;
+    double seconds = strtod(text, &end);
+
+    if (okv_duration_parse(text, &ms) == 0)
+        seconds = (double)ms / 1000.0;
+    else if (end == text || *end != '\0')
+        seconds = -1.0;
+    if (!(seconds >= low && seconds <= high))
+        argp_error(state, "%s '%s': give seconds from %g to %g, or a time such as 500ms or 2m",
+                   option, text, low, high);
+    return seconds;
 }
 
 uint32_t options_read_size(struct argp_state *state, const char *option, const char *text,

@@ -18,6 +18,9 @@ uint32_t options_read_counts(struct argp_state *state, const char *option, const
                              uint64_t high, uint32_t *counts, uint32_t counts_max);
 double options_read_real(struct argp_state *state, const char *option, const char *text, double low,
                          double high);
+/* A number of seconds, or a time with its unit. */
+double options_read_seconds(struct argp_state *state, const char *option, const char *text,
+                            double low, double high);
 /* Bytes, with an optional binary unit. */
 uint32_t options_read_size(struct argp_state *state, const char *option, const char *text,
                            uint64_t low, uint64_t high);

@@ -16,6 +16,7 @@
 #include "server/processors.h"
 #include "server/store/store.h"
 #include "shared/base/default_uri.h"
+#include "shared/base/duration.h"
 #include "shared/base/error.h"
 #include "shared/discovery/discovery.h"
 #include "shared/format/bucket.h"
@@ -106,16 +107,18 @@ static void check_reach(const struct parsing *parsing, struct okv_settings *sett
             parsing->reachable);
 }
 
-static uint32_t parse_number(const char *option, const char *text, uint32_t least, uint32_t most,
-                             struct okv_settings *settings)
+/* In the option's unit: a number, or a time with a unit of its own. Returns whether it is one. */
+static bool read_number(const struct okv_number_option *option, const char *text, uint64_t *number)
 {
     char *end;
-    unsigned long number = strtoul(text, &end, 10);
 
-    if (*text < '0' || *text > '9' || *end || number < least || number > most)
-        okv_config_error(settings, "--%s %s: give a number from %u to %u", option, text, least,
-                         most);
-    return (uint32_t)number;
+    *number = strtoul(text, &end, 10);
+    if (*text >= '0' && *text <= '9' && !*end)
+        return true;
+    if (!option->unit_ms || okv_duration_parse(text, number) || *number % option->unit_ms)
+        return false;
+    *number /= option->unit_ms;
+    return true;
 }
 
 /* NULL: the option has no argument. */
@@ -171,7 +174,12 @@ static error_t parse_number_option(struct okv_config *config, int key, const cha
 
     if (!option)
         return ARGP_ERR_UNKNOWN;
-    uint32_t number = parse_number(option->name, text, option->least, option->most, settings);
+    uint64_t read;
+    if (!read_number(option, text, &read) || read < option->least || read > option->most)
+        okv_config_error(settings, "--%s %s: give a number from %u to %u%s", option->name, text,
+                         option->least, option->most,
+                         option->unit_ms ? ", or a time such as 5s" : "");
+    uint32_t number = (uint32_t)read;
     memcpy((char *)config + option->field, &number, sizeof number);
     return 0;
 }

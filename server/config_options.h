@@ -58,7 +58,8 @@ struct okv_number_option {
     int key;
     const char *name;
     uint32_t least, most;
-    size_t field; /* its offset */
+    size_t field;     /* its offset */
+    uint32_t unit_ms; /* of a time, which its name ends with; 0: of no time, or of microseconds */
 };
 
 /* NULL: the option has no number. */

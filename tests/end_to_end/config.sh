@@ -70,6 +70,11 @@ diff <(grep -v '^# from' "$scratch/again") <(grep -v '^# from' "$scratch/printed
 
 refuses "--memory 12Q: give a size" "memory = 12Q"
 refuses "--credits 0: give a number from 1" "credits = 0"
+prints "drain-ms = 9m" --drain-ms 9m
+prints "idle-s = 8000h" --idle-s 8000h # a year has 8760
+refuses "--idle-s 1500ms: give a number from 0 to 31536000, or a time such as 5s" "idle-s = 1500ms"
+refuses "--drain-ms 11m: give a number from 0 to 600000, or a time such as 5s" "drain-ms = 11m"
+refuses "--credits 5s: give a number from 1 to 1024" "credits = 5s"
 refuses "--wipe maybe: give yes or no" "wipe = maybe"
 for where in nonsense 127.0.0.1 :9469 ::1:9469 9469 127.0.0.1:99999; do
     refuses "--metrics $where: give HOST:PORT" "metrics = $where"

@@ -210,6 +210,15 @@ static void the_floor_has_its_own_amounts(void **state)
     assert_int_equal(options->get_many, 32);
 }
 
+static void seconds_may_have_a_unit(void **state)
+{
+    (void)state;
+    const struct options *options = parse("kv-bench --seconds 2m --warmup 500ms");
+    assert_true(options->seconds == 120 && options->warmup == 0.5);
+    options = parse("kv-bench --seconds 0.25 --warmup 0");
+    assert_true(options->seconds == 0.25 && options->warmup == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +232,7 @@ int main(void)
         cmocka_unit_test(an_open_loop_may_have_many_under_way),
         cmocka_unit_test(batches_are_as_deep_as_they_are_long),
         cmocka_unit_test(the_floor_has_its_own_amounts),
+        cmocka_unit_test(seconds_may_have_a_unit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
