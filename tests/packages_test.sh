@@ -20,7 +20,7 @@ esac
 . "$(dirname "${BASH_SOURCE[0]}")/support/system.sh"
 
 [ "$(id -u)" -eq 0 ] || skip "a system of its own takes root"
-needs dpkg-buildpackage dh lintian mmdebstrap curl jq prometheus promtool
+needs dpkg-buildpackage dh lintian mmdebstrap curl jq prometheus promtool qemu-system-x86_64
 git -C "$root" rev-parse --git-dir >/dev/null 2>&1 || skip "the packages are made of what git knows of the tree"
 
 system=$scratch/system
@@ -47,7 +47,7 @@ lintian --allow-root --fail-on error --suppress-tags \
 # ---- install ----
 # shellcheck source=/dev/null
 codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
-logged mmdebstrap --variant=minbase "$codename" "$system"
+logged mmdebstrap --variant=minbase --include=systemd-sysv,ibverbs-providers,curl "$codename" "$system"
 printf '#!/bin/sh\nexit 101\n' >"$system/usr/sbin/policy-rc.d" # nothing is started by itself
 chmod +x "$system/usr/sbin/policy-rc.d"
 mkdir "$system/packages"
@@ -99,6 +99,14 @@ kill $prometheus_pid
 [ "$scraped" = 1 ] || fail "Prometheus saw no item: $scraped"
 
 stop
+
+# ---- as a service: systemd starts it in its sandbox, beside soft-RoCE, and starts it again ----
+unmount_proc
+printf '%s\n' 'listen = rdma://10.9.9.1' 'open = yes' 'data = /var/lib/okv' 'metrics = 127.0.0.1:9469' \
+    >>"$system/etc/okv/okv-server.conf"
+"$root/tests/guest/run" --memory 3G --time 1200 -- "$root/tests/guest/systemd" "$system" "$root/tests/support/service_check" ||
+    fail "the service does not work"
+mount_proc "$system"
 
 # ---- remove ----
 logged inside sh -c 'DEBIAN_FRONTEND=noninteractive apt-get purge -y okv-server okv-tools libokv0.2 libokv-dev python3-okv'

@@ -49,6 +49,11 @@ mount_proc() {
     mount -t proc proc "$unmount"
 }
 
+unmount_proc() {
+    umount "$unmount"
+    unmount=
+}
+
 # serve COMMAND...: a server, which is ready when this returns.
 serve() {
     setpriv --pdeathsig KILL "$@" >"$scratch/ready" 2>"$scratch/server" &
