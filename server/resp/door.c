@@ -20,7 +20,7 @@
 #define BACKLOG 511
 /* Clients that are let in before other listeners get their share. */
 #define CLIENTS_PER_PASS 16
-/* Both clocks are cut to whole milliseconds, so their difference changes by this. */
+/* Both clocks are cut to whole milliseconds, so their difference varies by this. */
 #define WALL_CUT_MS 1
 
 /* ---- listening ---- */
@@ -273,12 +273,24 @@ void okv_resp_door_admit(struct okv_server *server, unsigned listener)
     }
 }
 
+/* Of two readings of the server's clock that are the same, so that the wall's is of that time. */
+static int64_t read_wall_ms(const struct okv_server *server)
+{
+    uint64_t clock_ms, wall_ms;
+
+    do {
+        clock_ms = okv_server_clock_ms(server);
+        wall_ms = okv_clock_wall_ms();
+    } while (okv_server_clock_ms(server) != clock_ms);
+    return (int64_t)wall_ms - (int64_t)clock_ms;
+}
+
 int64_t okv_resp_door_wall_ms(struct okv_server *server)
 {
     int64_t before = atomic_load(&server->resp_door.wall_ms);
-    int64_t now = (int64_t)okv_clock_wall_ms() - (int64_t)okv_server_clock_ms(server);
+    int64_t now = read_wall_ms(server);
 
-    if (now <= before && before - now <= WALL_CUT_MS)
+    if (llabs(now - before) <= WALL_CUT_MS)
         return before;
     atomic_store(&server->resp_door.wall_ms, now);
     return now;

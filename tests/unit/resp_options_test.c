@@ -13,6 +13,7 @@
 #include "server/resp/commands.h"
 #include "server/resp/items.h"
 #include "server/resp/options.h"
+#include "shared/base/clock.h"
 #include "tests/support/resp_fixture.h"
 
 static struct okv_resp_arg arg_of(const char *text)
@@ -220,6 +221,22 @@ static void moments_far_away_expire_or_stay(void **state)
     close_times(&times);
 }
 
+/* Whatever parts of a millisecond the clocks of the wall and of the server are apart. */
+static void a_moment_is_told_as_it_was_given(void **state)
+{
+    struct times times;
+
+    (void)state;
+    for (unsigned i = 0; i < 20; i++) {
+        open_times(&times);
+        resp_fixture_call(times.client, "set k v pxat 99999999999999");
+        for (uint64_t end_ns = okv_clock_ns() + 3000000u; okv_clock_ns() < end_ns;)
+            assert_string_equal(resp_fixture_call(times.client, "pexpiretime k"),
+                                ":99999999999999\r\n");
+        close_times(&times);
+    }
+}
+
 /* ---- patterns ---- */
 
 static bool matches(const char *pattern, const char *text)
@@ -317,6 +334,7 @@ int main(void)
         cmocka_unit_test(times_are_in_range_or_refused),
         cmocka_unit_test(times_are_on_the_clock_of_the_wall),
         cmocka_unit_test(moments_far_away_expire_or_stay),
+        cmocka_unit_test(a_moment_is_told_as_it_was_given),
         cmocka_unit_test(all_short_patterns_match_what_they_mean),
         cmocka_unit_test(sets_and_escapes_match),
         cmocka_unit_test(many_stars_take_no_more_time),
