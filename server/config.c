@@ -1,9 +1,7 @@
 #include "server/config.h"
 
 #include <argp.h>
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -11,11 +9,11 @@
 #include <string.h>
 
 #include "server/config_databases.h"
+#include "server/config_listen.h"
 #include "server/config_options.h"
 #include "server/config_settings.h"
 #include "server/processors.h"
 #include "server/store/store.h"
-#include "shared/base/default_uri.h"
 #include "shared/base/duration.h"
 #include "shared/base/error.h"
 #include "shared/discovery/discovery.h"
@@ -31,81 +29,9 @@
 struct parsing {
     struct okv_config *config;
     struct okv_config_databases databases;
-    const char *reachable; /* the --listen that other hosts may reach; NULL: none */
+    const char *reachable; /* the last --listen that other hosts may reach; NULL: none */
     bool has_sync;         /* --sync was given */
 };
-
-/* Names count as other hosts: who serves the name may change what it stands for. */
-static bool is_loopback(const char *host)
-{
-    struct in6_addr in6;
-    struct in_addr in;
-
-    if (inet_pton(AF_INET, host, &in) == 1)
-        return ntohl(in.s_addr) >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET;
-    return inet_pton(AF_INET6, host, &in6) == 1 && IN6_IS_ADDR_LOOPBACK(&in6);
-}
-
-/* RDMA devices have no loopback address. */
-static bool is_reachable(const struct okv_uri *uri)
-{
-    return uri->scheme == OKV_SCHEME_RDMA ||
-           (uri->scheme != OKV_SCHEME_LOCAL && uri->host[0] && !is_loopback(uri->host));
-}
-
-/* Adds a URI to those of its kind. False: there are too many. */
-static bool add_listen(struct okv_config *config, const struct okv_uri *uri)
-{
-    if (uri->scheme == OKV_SCHEME_RESP) {
-        if (config->resp_count == OKV_RESP_LISTENERS_MAX)
-            return false;
-        config->resp[config->resp_count++] = *uri;
-        return true;
-    }
-    if (config->listen_count == OKV_LISTENERS_MAX)
-        return false;
-    config->listen[config->listen_count++] = *uri;
-    return true;
-}
-
-static void parse_listen(struct parsing *parsing, const char *text, struct okv_settings *settings)
-{
-    struct okv_uri uri;
-    struct okv_diag diag;
-
-    if (okv_uri_parse(text, &uri, &diag))
-        okv_config_error(settings, "--listen %s: %s", text, diag.text);
-    else if (uri.name[0])
-        okv_config_error(settings,
-                         "--listen %s: this is for clients; name an address, and the server with "
-                         "--announce --name",
-                         text);
-    else if (uri.source[0])
-        okv_config_error(settings, "--listen %s: 'source' is for clients; name the address itself",
-                         text);
-    else if (uri.database[0])
-        okv_config_error(settings,
-                         "--listen %s: 'database' is for clients; make one with --database", text);
-    else if (!add_listen(parsing->config, &uri))
-        okv_config_error(settings, "--listen: at most %d URIs, and %d of resp://",
-                         OKV_LISTENERS_MAX, OKV_RESP_LISTENERS_MAX);
-    else if (is_reachable(&uri))
-        parsing->reachable = text;
-}
-
-static void check_reach(const struct parsing *parsing, struct okv_settings *settings)
-{
-    struct okv_config *config = parsing->config;
-
-    config->is_reachable = parsing->reachable != NULL;
-    if (config->is_reachable && !config->is_open && !config->users)
-        okv_config_error(
-            settings,
-            "--listen %s: other hosts may reach it, and whoever does can read, write and "
-            "flush everything: name who may with --users, or give --open if all may, or "
-            "listen on local:///PATH or on a loopback address, such as ofi://127.0.0.1",
-            parsing->reachable);
-}
 
 /* In the option's unit: a number, or a time with a unit of its own. Returns whether it is one. */
 static bool read_number(const struct okv_number_option *option, const char *text, uint64_t *number)
@@ -358,7 +284,8 @@ static error_t apply(struct parsing *parsing, int key, const char *text, bool is
 
     switch (key) {
     case 'l':
-        parse_listen(parsing, text, settings);
+        if (okv_config_listen(config, text, settings))
+            parsing->reachable = text;
         break;
     case 'm':
         table->memory = okv_config_memory("memory", text, settings);
@@ -428,20 +355,11 @@ static void apply_settings(struct parsing *parsing, struct okv_settings *setting
     settings->current = NULL;
 }
 
-static void default_listen(struct okv_config *config)
-{
-    char text[OKV_DEFAULT_URI_TEXT];
-
-    okv_default_uri(text, sizeof text);
-    if (okv_uri_parse(text, &config->listen[0], NULL) == 0)
-        config->listen_count = 1;
-}
-
 static void check(struct parsing *parsing, struct okv_settings *settings)
 {
     struct okv_config *config = parsing->config;
 
-    check_reach(parsing, settings);
+    okv_config_check_reach(config, parsing->reachable, settings);
     check_server_name(config, settings);
     check_worker_cpus(config, settings);
     check_offline(config, settings);
@@ -449,7 +367,7 @@ static void check(struct parsing *parsing, struct okv_settings *settings)
     check_sync(parsing, settings);
     check_restore(config, settings);
     if (config->listen_count + config->resp_count == 0)
-        default_listen(config);
+        okv_config_listen_by_default(config);
 }
 
 /* Adds a file and the environment to what the command line says, and applies all: only now is it

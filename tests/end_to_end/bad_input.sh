@@ -170,7 +170,7 @@ reachable_listeners() {
     for uri in ofi://127.0.0.1 ofi://127.255.255.254 'ofi://[::1]' 'ofi://[::1]:7471' resp://127.0.0.1 \
         resp:///tmp/okv-resp.sock "$socket"; do
         check "$uri without --open" 2 'one called a' 'another name' \
-            "$server" --listen "$uri" --listen "$socket" --database a --database a
+            "$server" --listen "$uri" --listen "$socket.2" --database a --database a
     done
 }
 

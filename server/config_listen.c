@@ -1,0 +1,113 @@
+#include "server/config_listen.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "server/config_settings.h"
+#include "shared/base/default_uri.h"
+#include "shared/transport/transport.h"
+
+/* Names count as other hosts: who serves the name may change what it stands for. */
+static bool is_loopback(const char *host)
+{
+    struct in6_addr in6;
+    struct in_addr in;
+
+    if (inet_pton(AF_INET, host, &in) == 1)
+        return ntohl(in.s_addr) >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET;
+    return inet_pton(AF_INET6, host, &in6) == 1 && IN6_IS_ADDR_LOOPBACK(&in6);
+}
+
+/* RDMA devices have no loopback address. */
+static bool is_reachable(const struct okv_uri *uri)
+{
+    return uri->scheme == OKV_SCHEME_RDMA ||
+           (uri->scheme != OKV_SCHEME_LOCAL && uri->host[0] && !is_loopback(uri->host));
+}
+
+static bool is_same_place(const struct okv_uri *one, const struct okv_uri *other)
+{
+    if (one->path[0])
+        return strcmp(one->path, other->path) == 0;
+    return one->scheme == other->scheme && strcmp(one->host, other->host) == 0 &&
+           strcmp(one->port, other->port) == 0 && strcmp(one->device, other->device) == 0 &&
+           one->port_number == other->port_number;
+}
+
+static bool is_listed(const struct okv_config *config, const struct okv_uri *uri)
+{
+    for (unsigned i = 0; i < config->listen_count; i++)
+        if (is_same_place(uri, &config->listen[i]))
+            return true;
+    for (unsigned i = 0; i < config->resp_count; i++)
+        if (is_same_place(uri, &config->resp[i]))
+            return true;
+    return false;
+}
+
+/* Adds a URI to those of its kind. False: there are too many. */
+static bool add_listen(struct okv_config *config, const struct okv_uri *uri)
+{
+    if (uri->scheme == OKV_SCHEME_RESP) {
+        if (config->resp_count == OKV_RESP_LISTENERS_MAX)
+            return false;
+        config->resp[config->resp_count++] = *uri;
+        return true;
+    }
+    if (config->listen_count == OKV_LISTENERS_MAX)
+        return false;
+    config->listen[config->listen_count++] = *uri;
+    return true;
+}
+
+bool okv_config_listen(struct okv_config *config, const char *text, struct okv_settings *settings)
+{
+    struct okv_uri uri;
+    struct okv_diag diag;
+
+    if (okv_uri_parse(text, &uri, &diag))
+        okv_config_error(settings, "--listen %s: %s", text, diag.text);
+    else if (uri.name[0])
+        okv_config_error(settings,
+                         "--listen %s: this is for clients; name an address, and the server with "
+                         "--announce --name",
+                         text);
+    else if (uri.source[0])
+        okv_config_error(settings, "--listen %s: 'source' is for clients; name the address itself",
+                         text);
+    else if (uri.database[0])
+        okv_config_error(settings,
+                         "--listen %s: 'database' is for clients; make one with --database", text);
+    else if (is_listed(config, &uri))
+        okv_config_error(settings, "--listen %s: it is there twice: leave one of them out", text);
+    else if (!add_listen(config, &uri))
+        okv_config_error(settings, "--listen: at most %d URIs, and %d of resp://",
+                         OKV_LISTENERS_MAX, OKV_RESP_LISTENERS_MAX);
+    else
+        return is_reachable(&uri);
+    return false;
+}
+
+void okv_config_check_reach(struct okv_config *config, const char *reachable,
+                            struct okv_settings *settings)
+{
+    config->is_reachable = reachable != NULL;
+    if (config->is_reachable && !config->is_open && !config->users)
+        okv_config_error(
+            settings,
+            "--listen %s: other hosts may reach it, and whoever does can read, write and "
+            "flush everything: name who may with --users, or give --open if all may, or "
+            "listen on local:///PATH or on a loopback address, such as ofi://127.0.0.1",
+            reachable);
+}
+
+void okv_config_listen_by_default(struct okv_config *config)
+{
+    char text[OKV_DEFAULT_URI_TEXT];
+
+    okv_default_uri(text, sizeof text);
+    if (okv_uri_parse(text, &config->listen[0], NULL) == 0)
+        config->listen_count = 1;
+}
