@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "server/server.h"
+#include "server/wal/wal.h"
 #include "shared/base/error.h"
 #include "shared/base/resolve.h"
 
@@ -19,6 +20,10 @@
 #define IDLE_S 10u
 #define BACKLOG 8
 #define FIGURES_MAX 160
+/* Times of syncs, from 2^14 to 2^35 ns: 16 us to 34 s. */
+#define SYNCS "okv_sync_seconds"
+#define SYNC_LEAST 14u
+#define SYNC_MOST 35u
 
 /* ---- names ---- */
 
@@ -258,18 +263,42 @@ static void write_times(FILE *page, const char *metric, const char *database,
             (double)atomic_load(&times->ns) / 1e9, metric, database, (unsigned long long)count);
 }
 
+/* A sample for each power of two of nanoseconds. */
+static void write_syncs(FILE *page, const char *database, const struct okv_wal_histogram *syncs)
+{
+    unsigned long long count = 0;
+
+    for (unsigned exponent = SYNC_LEAST; exponent <= SYNC_MOST; exponent++) {
+        count = okv_wal_histogram_below(syncs, exponent);
+        fprintf(page, SYNCS "_bucket{database=\"%s\",le=\"%.9f\"} %llu\n", database,
+                (double)(UINT64_C(1) << exponent) / 1e9, count);
+    }
+    count = okv_wal_histogram_below(syncs, 63);
+    fprintf(page,
+            SYNCS "_bucket{database=\"%s\",le=\"+Inf\"} %llu\n" SYNCS
+                  "_sum{database=\"%s\"} %.9f\n" SYNCS "_count{database=\"%s\"} %llu\n",
+            database, count, database, (double)atomic_load(&syncs->sum) / 1e9, database, count);
+}
+
 static void write_all_times(FILE *page, const struct okv_server *server)
 {
     static const char gets[] = "okv_client_get_seconds", writes[] = "okv_write_seconds";
+    unsigned count = server->database_count;
 
     write_histogram_head(page, gets, "time of a get at clients, of one in 64");
-    for (unsigned i = 0; i < server->database_count; i++)
+    for (unsigned i = 0; i < count; i++)
         write_times(page, gets, server->config.databases[i].name,
                     &server->databases[i].client_times);
-    write_histogram_head(page, writes, "time of a write at the server, of one in 64");
-    for (unsigned i = 0; i < server->database_count; i++)
+    write_histogram_head(
+        page, writes, "time of a write at the server, of one request in 61 of each client of okv");
+    for (unsigned i = 0; i < count; i++)
         write_times(page, writes, server->config.databases[i].name,
                     &server->databases[i].write_times);
+    if (server->config.data)
+        write_histogram_head(page, SYNCS, "time of a sync of the log");
+    for (unsigned i = 0; i < count; i++)
+        if (server->databases[i].wal)
+            write_syncs(page, server->config.databases[i].name, &server->databases[i].wal->syncs);
 }
 
 static void write_all_databases(FILE *page, struct okv_server *server, struct figures *figures)

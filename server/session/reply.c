@@ -16,7 +16,7 @@ void okv_session_reply(struct okv_sessions *sessions, struct okv_session *sessio
 
     OKV_STATS_ADD(&sessions->server->stats, bytes_out, length);
     okv_session_add(&session->bytes_out, length);
-    okv_timed_write_end(sessions, session, reply->slot, true);
+    okv_timed_write_end(sessions, session, reply->slot, reply->status == OKV_OK);
     okv_session_slot_release(session, reply->slot);
     /* A connection that fails here reports itself by its CLOSED event. */
     conn->ops->post_send(conn, length,

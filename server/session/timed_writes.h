@@ -1,10 +1,11 @@
 /*
  * Times of writes, for the histogram of their database: from when the worker takes a write to when
- * it posts the reply. What the write waits for counts, too: its turn, memory, the log.
+ * it posts the reply. What the write waits for counts, too: its turn, memory, the log. Writes that
+ * were refused do not: they take no time.
  *
- * Of the requests of a session one in 64 is timed, if it is a write and no other one is: the server
- * reads no clock for the others. Which one depends on the session, so that first writes count no
- * more than others.
+ * Of the requests of a session one in 61 is timed, if it is a write and no other one is: the server
+ * reads no clock for the others. The number is a prime, so that a client that sends batches has a
+ * write of each place timed. Which request is the first depends on the session.
  */
 #ifndef OKV_SERVER_SESSION_TIMED_WRITES_H
 #define OKV_SERVER_SESSION_TIMED_WRITES_H
@@ -12,7 +13,7 @@
 #include "server/session/sessions.h"
 #include "shared/base/clock.h"
 
-#define OKV_TIMED_WRITES_ONE_IN 64u
+#define OKV_TIMED_WRITES_ONE_IN 61u
 
 /* A request has acquired its slot. */
 static inline void okv_timed_write_begin(struct okv_session *session, unsigned opcode,
@@ -27,16 +28,16 @@ static inline void okv_timed_write_begin(struct okv_session *session, unsigned o
     session->timed.request_slot = request_slot;
 }
 
-/* The reply to the request in this slot is posted; `is_answered` is false if it gets none. */
+/* The request in this slot has ended; `is_done`: as a write that was done. Its reply is posted. */
 static inline void okv_timed_write_end(struct okv_sessions *sessions, struct okv_session *session,
-                                       uint16_t request_slot, bool is_answered)
+                                       uint16_t request_slot, bool is_done)
 {
     uint64_t begun_ns = session->timed.begun_ns;
 
     if (!begun_ns || session->timed.request_slot != request_slot)
         return;
     session->timed.begun_ns = 0;
-    if (is_answered)
+    if (is_done)
         okv_times_add(&sessions->server->databases[session->database].write_times,
                       okv_clock_ns() - begun_ns);
 }

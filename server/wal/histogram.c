@@ -32,6 +32,15 @@ void okv_wal_histogram_add(struct okv_wal_histogram *histogram, uint64_t value)
         atomic_store_explicit(&histogram->max, value, memory_order_relaxed);
 }
 
+uint64_t okv_wal_histogram_below(const struct okv_wal_histogram *histogram, unsigned exponent)
+{
+    uint64_t count = 0;
+
+    for (unsigned cell = cell_of(UINT64_C(1) << exponent); cell-- > 0;)
+        count += atomic_load(&histogram->cells[cell]);
+    return count;
+}
+
 uint64_t okv_wal_histogram_quantile(const struct okv_wal_histogram *histogram, unsigned percent)
 {
     uint64_t count = atomic_load(&histogram->count), max = atomic_load(&histogram->max);

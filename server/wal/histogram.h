@@ -15,6 +15,8 @@ struct okv_wal_histogram {
 };
 
 void okv_wal_histogram_add(struct okv_wal_histogram *histogram, uint64_t value);
+/* How many values were below 2^`exponent`, which is 3 to 63. */
+uint64_t okv_wal_histogram_below(const struct okv_wal_histogram *histogram, unsigned exponent);
 /* What `percent` of the values are at most, rounded up by at most an eighth; 0: there are none. */
 uint64_t okv_wal_histogram_quantile(const struct okv_wal_histogram *histogram, unsigned percent);
 

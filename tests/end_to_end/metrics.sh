@@ -86,6 +86,9 @@ expect "gets of two" "$(figure 'okv_client_gets_total{database="two"}')" 4
 expect "gets of two that found their key" "$(figure 'okv_client_hits_total{database="two"}')" 1
 expect "gets of one" "$(figure 'okv_client_gets_total{database="one"}')" 0
 expect "times of writes" "$(figure 'okv_write_seconds_count{database="two"}')" 0
+expect "times of syncs" "$(figure 'okv_sync_seconds_count{database="one"}')" \
+    "$(figure 'okv_sync_seconds_bucket{database="one",le="+Inf"}')"
+expect "syncs" "$(($(figure 'okv_sync_seconds_count{database="one"}') > 0))" 1
 expect "times of gets" "$(figure 'okv_client_get_seconds_bucket{database="one",le="+Inf"}')" 0
 expect "the version" "$(figure "okv_info{version=\"$("$server" --version | head -n 1 | cut -d ' ' -f 2)\",boot_id=\"$(
     "$okv" -s "$socket" --database one stat | sed -n 's/^boot_id //p')\"}")" 1

@@ -333,7 +333,7 @@ static void ping_until_timed(struct fixture *fixture, struct client *client, uns
     }
 }
 
-static void one_write_of_64_is_timed(void **state)
+static void one_write_of_61_is_timed(void **state)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -373,6 +373,18 @@ static void the_time_of_a_write_ends_with_its_reply(void **state)
     assert_int_equal(writes_timed(fixture), 1);
 }
 
+static void a_refused_write_has_no_time(void **state)
+{
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+
+    ping_until_timed(fixture, client, 1);
+    fixture_arrive_append(fixture, client, "k", "no number", 3, 1);
+    fixture_arrive(fixture, client, OKV_OP_INCR, 3, 2);
+    assert_int_equal(client->replies[client->posted - 1].status, OKV_ENUMBER);
+    assert_int_equal(writes_timed(fixture), 0);
+}
+
 static void a_write_without_a_reply_has_no_time(void **state)
 {
     struct fixture *fixture = *state;
@@ -402,8 +414,9 @@ int main(void)
         FIXTURE_TEST(a_write_that_is_being_applied_elsewhere_is_waited_for),
         FIXTURE_TEST(a_resent_get_that_touches_is_applied_once),
         FIXTURE_TEST(a_replaced_session_applies_nothing),
-        FIXTURE_TEST(one_write_of_64_is_timed),
+        FIXTURE_TEST(one_write_of_61_is_timed),
         FIXTURE_TEST(the_time_of_a_write_ends_with_its_reply),
+        FIXTURE_TEST(a_refused_write_has_no_time),
         FIXTURE_TEST(a_write_without_a_reply_has_no_time),
     };
 

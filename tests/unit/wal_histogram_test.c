@@ -53,6 +53,19 @@ static void quantiles_are_rounded_up_by_an_eighth(void **state)
     }
 }
 
+static void values_below_a_power_of_two_are_exact(void **state)
+{
+    static struct okv_wal_histogram histogram;
+
+    (void)state;
+    for (unsigned bit = 3; bit < 63; bit++) {
+        okv_wal_histogram_add(&histogram, (UINT64_C(1) << bit) - 1);
+        okv_wal_histogram_add(&histogram, UINT64_C(1) << bit);
+        assert_int_equal(okv_wal_histogram_below(&histogram, bit), 2 * (bit - 3) + 1);
+        assert_int_equal(okv_wal_histogram_below(&histogram, bit + 1), 2 * (bit - 3) + 2);
+    }
+}
+
 static void rare_values_are_above_a_quantile(void **state)
 {
     static struct okv_wal_histogram histogram;
@@ -71,6 +84,7 @@ int main(void)
         cmocka_unit_test(an_empty_one_has_zeros),
         cmocka_unit_test(small_values_are_exact),
         cmocka_unit_test(quantiles_are_rounded_up_by_an_eighth),
+        cmocka_unit_test(values_below_a_power_of_two_are_exact),
         cmocka_unit_test(rare_values_are_above_a_quantile),
     };
 
