@@ -290,8 +290,9 @@ int64_t okv_resp_door_wall_ms(struct okv_server *server)
     int64_t before = atomic_load(&server->resp_door.wall_ms);
     int64_t now = read_wall_ms(server);
 
-    if (llabs(now - before) <= WALL_CUT_MS)
-        return before;
-    atomic_store(&server->resp_door.wall_ms, now);
-    return now;
+    /* Another worker may set it meanwhile. */
+    while (llabs(now - before) > WALL_CUT_MS)
+        if (atomic_compare_exchange_weak(&server->resp_door.wall_ms, &before, now))
+            return now;
+    return before;
 }
