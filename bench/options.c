@@ -112,7 +112,7 @@ static const struct argp_option bench_options[] = {
      "Seconds per round, or a time such as 2m (10, unless --operations)", 4},
     {"rounds", OPTION_ROUNDS, "N", 0, "Repeat and give each round's results (1; 5 with --floor)",
      4},
-    {"warmup", OPTION_WARMUP, "S", 0, "Seconds before the first round (1)", 4},
+    {"warmup", OPTION_WARMUP, "S", 0, "Seconds before the first round, or a time (1)", 4},
     {"floor", OPTION_FLOOR, NULL, 0,
      "Compare gets with raw READs of as many bytes, puts with echoes, at the same depth", 4},
     {NULL, 0, NULL, 0, "Output:", 5},
@@ -137,7 +137,8 @@ static const char about[] =
     "1000000. With --floor, --operations is the number of gets per round (20000).\n"
     "\n"
     "?source=ADDRESS in an rdma URI is the address of this host to connect from, for a host that "
-    "has several. Without -s the server is $OKV_SERVER, else the well-known socket on this host, "
+    "has several, ?device=NAME[&port=N][&gid=INDEX] the device to leave by. Without -s the server "
+    "is $OKV_SERVER, else the well-known socket on this host, "
     "as for okv.\n"
     "\n"
     "Examples:\n"

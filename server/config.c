@@ -284,7 +284,7 @@ static error_t apply(struct parsing *parsing, int key, const char *text, bool is
 
     switch (key) {
     case 'l':
-        if (okv_config_listen(config, text, settings))
+        if (okv_config_listen_add(config, text, settings))
             parsing->reachable = text;
         break;
     case 'm':

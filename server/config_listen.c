@@ -33,7 +33,8 @@ static bool is_same_place(const struct okv_uri *one, const struct okv_uri *other
         return strcmp(one->path, other->path) == 0;
     return one->scheme == other->scheme && strcmp(one->host, other->host) == 0 &&
            strcmp(one->port, other->port) == 0 && strcmp(one->device, other->device) == 0 &&
-           one->port_number == other->port_number;
+           one->port_number == other->port_number && one->has_gid == other->has_gid &&
+           one->gid == other->gid;
 }
 
 static bool is_listed(const struct okv_config *config, const struct okv_uri *uri)
@@ -62,7 +63,8 @@ static bool add_listen(struct okv_config *config, const struct okv_uri *uri)
     return true;
 }
 
-bool okv_config_listen(struct okv_config *config, const char *text, struct okv_settings *settings)
+bool okv_config_listen_add(struct okv_config *config, const char *text,
+                           struct okv_settings *settings)
 {
     struct okv_uri uri;
     struct okv_diag diag;
@@ -81,7 +83,9 @@ bool okv_config_listen(struct okv_config *config, const char *text, struct okv_s
         okv_config_error(settings,
                          "--listen %s: 'database' is for clients; make one with --database", text);
     else if (is_listed(config, &uri))
-        okv_config_error(settings, "--listen %s: it is there twice: leave one of them out", text);
+        okv_config_error(settings,
+                         "--listen %s: another --listen has the same place: leave one of them out",
+                         text);
     else if (!add_listen(config, &uri))
         okv_config_error(settings, "--listen: at most %d URIs, and %d of resp://",
                          OKV_LISTENERS_MAX, OKV_RESP_LISTENERS_MAX);

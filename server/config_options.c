@@ -17,6 +17,7 @@ const char okv_config_about[] =
     "Serves a key-value table that clients read with one-sided RDMA READs."
     "\v"
     "URI is rdma://ADDRESS[:PORT] for an address of an RDMA device (InfiniBand, RoCE, soft-RoCE), "
+    "rdma://*[?device=NAME][&port=N][&gid=INDEX] for all devices, or for this one, "
     "ofi://ADDRESS[:PORT][?provider=NAME] for another fabric by libfabric, TCP among them, "
     "or local:///PATH for clients of this user and root on this host over shared memory, and "
     "local:///PATH?uids=any&mode=0666 for those of all users. resp://ADDRESS[:PORT] and "

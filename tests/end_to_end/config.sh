@@ -77,8 +77,9 @@ refuses "--drain-ms 11m: give a number from 0 to 600000, or a time such as 5s" "
 refuses "--credits 5s: give a number from 1 to 1024" "credits = 5s"
 for twice in "local://$scratch/a local://$scratch/a?uids=any" 'rdma://* rdma://*:7471' 'resp://[::1] resps://[::1]:6379' \
     "local://$scratch/a resp://$scratch/a"; do
-    refuses "--listen ${twice#* }: it is there twice" "listen = ${twice% *}"$'\n'"listen = ${twice#* }"$'\nopen = yes' 3
+    refuses "--listen ${twice#* }: another --listen has the same place" "listen = ${twice% *}"$'\n'"listen = ${twice#* }"$'\nopen = yes' 3
 done
+prints "listen = rdma://*?device=a&gid=4" --open --listen 'rdma://*?device=a&gid=3' --listen 'rdma://*?device=a&gid=4'
 prints "listen = ofi://127.0.0.1:7472" --listen ofi://127.0.0.1 --listen ofi://127.0.0.1:7472
 refuses "--wipe maybe: give yes or no" "wipe = maybe"
 for where in nonsense 127.0.0.1 :9469 ::1:9469 9469 127.0.0.1:99999; do
