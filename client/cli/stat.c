@@ -222,7 +222,7 @@ static void print_rates(json_t *rates)
     const char *name;
     json_t *value;
 
-    json_object_foreach(rates, name, value) printf("%s_per_s %.1f\n", name, json_real_value(value));
+    json_object_foreach(rates, name, value) printf("%s_per_s %.6g\n", name, json_real_value(value));
 }
 
 /* `rates` may be NULL. */
@@ -250,14 +250,16 @@ static int stat_connection(const struct stat_arguments *arguments)
         rc = sample_take(cli, &before);
         cli_pause(rc == OKV_OK ? arguments->interval_ms : 0);
     }
-    if (rc == OKV_OK)
+    if (rc == OKV_OK && !cli_interrupted())
         rc = sample_take(cli, &now);
-    if (rc == OKV_OK && arguments->interval_ms)
+    if (now.figures && before.figures)
         rates = json_rates(&before, &now);
-    if (rc == OKV_OK)
-        status = print_sample(cli, &now, rates, arguments->json);
-    else
+    if (rc != OKV_OK)
         status = cli_fail(cli, "stat", NULL, 0, rc);
+    else if (!now.figures) /* in a shell, which goes on */
+        status = cli_output_end("stat");
+    else
+        status = print_sample(cli, &now, rates, arguments->json);
     json_decref(rates);
     sample_fini(&now);
     sample_fini(&before);

@@ -46,7 +46,7 @@ static const struct column columns[] = {
     {"log_syncs", "syncs/s", {"log_syncs"}, true},
     {"items", "items", {"items"}, false},
     {"index_and_heap_bytes", "memory", {"index_bytes", "overflow_bytes", "extent_bytes"}, false},
-    {"sessions", "clients", {"sessions"}, false},
+    {"sessions", "clients", {"sessions", "resp_clients"}, false},
     {"requests_waiting", "waiting", {"requests_waiting"}, false},
 };
 #define COLUMN_COUNT (sizeof columns / sizeof *columns)

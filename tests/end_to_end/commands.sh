@@ -383,14 +383,19 @@ live() {
         line=$("$okv" top --json -n 1 -i 100ms)
         [ "$(jq '.puts_per_s > 0' <<<"$line")" = false ] || break
     done
-    until [ "$("$okv" stat --json | jq '.server.writes_timed > 0')" = true ]; do sleep 0.05; done
-    local rates
-    rates=$("$okv" stat -i 100ms --json)
-    until [ "$(jq '.per_second.puts > 0' <<<"$rates")" = true ]; do rates=$("$okv" stat -i 100ms --json); done
-    same "rates of stat" "$(jq '.per_second | has("uptime_ms"), has("buckets_max"), (.cpu_ms >= 0)' <<<"$rates" | xargs)" 'false false true'
+    local rates={}
+    until [ "$(jq '.per_second | .puts > 0 and .cpu_ms > 0' <<<"$rates")" = true ] &&
+        [ "$(jq '.server.writes_timed > 0' <<<"$rates")" = true ] || ! kill -0 $bench_pid 2>/dev/null; do
+        rates=$("$okv" stat -i 100ms --json)
+    done
+    same "rates of stat" "$(jq '.per_second | has("uptime_ms"), has("buckets_max"), .puts > 0' <<<"$rates" | xargs)" 'false false true'
     same "the times of writes" "$(jq '.server | .write_p50_ns > 0 and .write_p99_ns >= .write_p50_ns and
         .writes_timed_ns > 0' <<<"$rates")" true
-    until "$okv" stat -i 100ms | grep -qE '^puts_per_s [0-9]+\.[0-9]$'; do sleep 0.05; done
+    local lines=0
+    until [ "$lines" -gt 0 ] || ! kill -0 $bench_pid 2>/dev/null; do
+        lines=$("$okv" stat -i 100ms | grep -cE '^puts_per_s [0-9.e+]+$' || true)
+    done
+    same "lines of rates" "$lines" 1
     kill $bench_pid
     wait $bench_pid 2>/dev/null || true
     same "stat alone has no rates" "$("$okv" stat | grep -c _per_s || true)" 0
