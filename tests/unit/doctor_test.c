@@ -155,17 +155,40 @@ static void an_mtu_that_makes_messages_short(void **state)
     assert_int_equal(count(host, "note", "packets of 1024 bytes"), 1);
     assert_int_equal(
         count(host, "note", "ip link set eth1 mtu 4200, on all hosts and switches on the path"), 1);
+    put(host, "/sys/class/net/eth1/mtu", "1100");
+    doctor_check_devices(&host->report, host->tree.root);
+    assert_int_equal(count(host, "note", "packets of 512 bytes"), 1);
 }
 
-static void infiniband_needs_no_ip_address(void **state)
+/* Its GIDs are no addresses. The interface of the loopback has one on every host. */
+static void infiniband_takes_the_address_of_ipoib(void **state)
 {
     struct host *host = *state;
 
     put(host, PORT "/link_layer", "InfiniBand");
+    doctor_check_devices(&host->report, host->tree.root);
+    assert_int_equal(host->report.problems, 1);
+    assert_int_equal(count(host, "problem", "modprobe ib_ipoib && ip addr add ADDRESS/24 dev ib0"),
+                     1);
+    put(host, "/sys/class/infiniband/mlx5_0/device/net/none7/mtu", "2044");
+    doctor_check_devices(&host->report, host->tree.root);
+    assert_int_equal(host->report.problems, 2);
+    assert_int_equal(count(host, "problem", "ip addr add ADDRESS/24 dev none7"), 1);
+    put(host, "/sys/class/infiniband/mlx5_0/device/net/lo/mtu", "2044");
+    doctor_check_devices(&host->report, host->tree.root);
+    assert_int_equal(host->report.problems, 2);
+    assert_int_equal(count(host, "ok", "takes the addresses of lo"), 1);
+}
+
+static void an_ipv6_address_is_enough(void **state)
+{
+    struct host *host = *state;
+
     put_gid(host, "2", SYSFS_NO_GID, "");
-    put_gid(host, "3", SYSFS_NO_GID, "");
+    put_gid(host, "3", "fd00:0000:0000:0000:0000:0000:0000:0001", "RoCE v2");
     doctor_check_devices(&host->report, host->tree.root);
     assert_int_equal(host->report.problems, 0);
+    assert_int_equal(count(host, "note", ""), 0);
 }
 
 static void a_second_device_has_findings_of_its_own(void **state)
@@ -174,8 +197,11 @@ static void a_second_device_has_findings_of_its_own(void **state)
 
     sysfs_tree_put_port(&host->tree, "rxe0", "1");
     doctor_check_devices(&host->report, host->tree.root);
-    assert_int_equal(host->report.problems, 1); /* it has no address */
+    assert_int_equal(count(host, "note", "cannot use this port"), 1); /* it has no address */
     assert_int_equal(count(host, "ok", "ACTIVE"), 2);
+    put(host, PORT "/state", "1: DOWN"); /* and now none is usable */
+    doctor_check_devices(&host->report, host->tree.root);
+    assert_int_equal(host->report.problems, 2);
 }
 
 static void without_a_device_soft_roce_is_offered(void **state)
@@ -191,12 +217,11 @@ static void without_a_device_soft_roce_is_offered(void **state)
     snprintf(modules, sizeof modules, "/none/lib/modules/%s/modules.dep", kernel.release);
     put(host, modules, "kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko.xz: kernel/a.ko");
     doctor_check_devices(&host->report, empty);
-    assert_int_equal(count(host, "note", "modprobe rdma_rxe"), 1);
+    assert_int_equal(count(host, "note", "modprobe -a rdma_rxe rdma_ucm"), 1);
     assert_int_equal(count(host, "note", "netdev INTERFACE"), 1);
     put(host, "/none/sys/module/rdma_rxe/initstate", "live");
     put(host, "/none/proc/net/route", "Iface\tDestination\neth7\t00000000");
     doctor_check_devices(&host->report, empty);
-    assert_int_equal(count(host, "note", "modprobe rdma_rxe"), 1);
     assert_int_equal(count(host, "note", "rdma link add rxe0 type rxe netdev eth7"), 1);
     assert_int_equal(host->report.problems, 0);
 }
@@ -293,7 +318,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(limits_that_rule_a_device_out, host_open, host_close),
         cmocka_unit_test_setup_teardown(a_device_without_an_address, host_open, host_close),
         cmocka_unit_test_setup_teardown(an_mtu_that_makes_messages_short, host_open, host_close),
-        cmocka_unit_test_setup_teardown(infiniband_needs_no_ip_address, host_open, host_close),
+        cmocka_unit_test_setup_teardown(infiniband_takes_the_address_of_ipoib, host_open,
+                                        host_close),
+        cmocka_unit_test_setup_teardown(an_ipv6_address_is_enough, host_open, host_close),
         cmocka_unit_test_setup_teardown(a_second_device_has_findings_of_its_own, host_open,
                                         host_close),
         cmocka_unit_test_setup_teardown(without_a_device_soft_roce_is_offered, host_open,

@@ -1,3 +1,5 @@
+#include <dirent.h>
+#include <ifaddrs.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -12,14 +14,19 @@
 #define LINE_SIZE 192
 /* Of Ethernet, for RDMA packets of 4096 bytes and their headers. */
 #define MTU_BEST 4200
+/* Bytes of a packet over RoCE, and of all headers around them. */
+#define PACKET_MAX 4096u
+#define PACKET_LEAST 256u
+#define HEADERS_MAX 96u
 
 /* A port of a device. */
 struct checked_port {
     struct doctor_report *report;
     const char *root;
     const struct okv_port *port;
-    const char *interface; /* of the first GID that has one */
-    char name[80];         /* DEVICE/PORT */
+    const char *interface;      /* of the first GID that has one */
+    enum doctor_level unusable; /* what an unusable port is: a note where another one is usable */
+    char name[80];              /* DEVICE/PORT */
 };
 
 /* The first line of a file below the root. */
@@ -76,14 +83,14 @@ static void check_mtu(const struct checked_port *it)
     snprintf(file, sizeof file, "/sys/class/net/%s/mtu", it->interface);
     if (!it->port->is_ethernet || !read_line(it->root, file, text) || sscanf(text, "%u", &mtu) != 1)
         return;
-    bool is_small = mtu < MTU_BEST;
+    bool is_small = mtu < PACKET_MAX + HEADERS_MAX;
+    unsigned packet = PACKET_MAX;
+    while (packet > PACKET_LEAST && packet + HEADERS_MAX > mtu)
+        packet /= 2;
     snprintf(fix, sizeof fix, "ip link set %s mtu %d, on all hosts and switches on the path",
              it->interface, MTU_BEST);
     doctor_add(it->report, is_small ? DOCTOR_NOTE : DOCTOR_OK, it->name, is_small ? fix : NULL,
-               "MTU of %s is %u: RDMA packets of %d bytes", it->interface, mtu,
-               !is_small     ? 4096
-               : mtu >= 2200 ? 2048
-                             : 1024);
+               "MTU of %s is %u: RDMA packets of %u bytes", it->interface, mtu, packet);
 }
 
 static void check_state(const struct checked_port *it)
@@ -94,26 +101,92 @@ static void check_state(const struct checked_port *it)
     if (port->is_ethernet)
         snprintf(fix, sizeof fix, "ip link set %s up, and look at its cable",
                  it->interface[0] ? it->interface : "INTERFACE");
-    doctor_add(it->report, port->is_active ? DOCTOR_OK : DOCTOR_PROBLEM, it->name,
+    doctor_add(it->report, port->is_active ? DOCTOR_OK : it->unusable, it->name,
                port->is_active ? NULL : fix, "%s, %s, %s", port->state, port->layer, port->rate);
+}
+
+/* Whether a GID has an address that other hosts reach. */
+static bool has_global_gid(const struct okv_port *port)
+{
+    const struct okv_gid *best = okv_port_best_gid(port, AF_UNSPEC);
+
+    return best && !IN6_IS_ADDR_LINKLOCAL(&best->raw);
+}
+
+static bool has_address(const char *interface)
+{
+    struct ifaddrs *list;
+    bool is_found = false;
+
+    if (getifaddrs(&list))
+        return false;
+    for (struct ifaddrs *it = list; it && !is_found; it = it->ifa_next)
+        is_found = it->ifa_addr && strcmp(it->ifa_name, interface) == 0 &&
+                   (it->ifa_addr->sa_family == AF_INET || it->ifa_addr->sa_family == AF_INET6);
+    freeifaddrs(list);
+    return is_found;
+}
+
+/* The network interface of an InfiniBand device, one with an address if there is one. Returns
+ * whether it has one; *out is "" without an interface. */
+static bool find_ipoib(const char *root, const char *device, char out[IF_NAMESIZE])
+{
+    char path[PATH_SIZE];
+    bool is_found = false;
+    const struct dirent *entry;
+
+    out[0] = '\0';
+    snprintf(path, sizeof path, "%s/sys/class/infiniband/%s/device/net", root, device);
+    DIR *interfaces = opendir(path);
+    if (!interfaces)
+        return false;
+    while (!is_found && (entry = readdir(interfaces)))
+        if (entry->d_name[0] != '.') {
+            snprintf(out, IF_NAMESIZE, "%.*s", IF_NAMESIZE - 1, entry->d_name);
+            is_found = has_address(out);
+        }
+    closedir(interfaces);
+    return is_found;
+}
+
+static bool is_usable(const char *root, const struct okv_port *port)
+{
+    char interface[IF_NAMESIZE];
+
+    if (!port->is_active || port->is_ethernet)
+        return port->is_active && has_global_gid(port);
+    return find_ipoib(root, port->device, interface);
 }
 
 static void check_addresses(const struct checked_port *it)
 {
-    char fix[LINE_SIZE];
+    char fix[LINE_SIZE], interface[IF_NAMESIZE];
 
-    if (!it->port->is_ethernet || !it->port->is_active ||
-        okv_port_best_gid(it->port, AF_INET) != NULL)
+    if (it->port->is_ethernet) {
+        snprintf(interface, sizeof interface, "%s", it->interface);
+    } else if (find_ipoib(it->root, it->port->device, interface)) {
+        doctor_add(it->report, DOCTOR_OK, it->name, NULL, "rdma:// takes the addresses of %s",
+                   interface);
         return;
-    snprintf(fix, sizeof fix, "ip addr add ADDRESS/24 dev %s",
-             it->interface[0] ? it->interface : "INTERFACE");
-    doctor_add(it->report, DOCTOR_PROBLEM, it->name, fix,
-               "no GID with an IPv4 address: rdma:// has no IPv4 address of this device");
+    }
+    if (!it->port->is_active || is_usable(it->root, it->port))
+        return;
+    snprintf(fix, sizeof fix, "%sip addr add ADDRESS/24 dev %s",
+             it->port->is_ethernet || interface[0] ? "" : "modprobe ib_ipoib && ",
+             interface[0]            ? interface
+             : it->port->is_ethernet ? "INTERFACE"
+                                     : "ib0");
+    doctor_add(it->report, it->unusable, it->name, fix,
+               it->port->is_ethernet
+                   ? "no GID with an address that other hosts reach: rdma:// cannot use this port"
+                   : "no address of IP over InfiniBand: rdma:// cannot use this port");
 }
 
-static void check_port(struct doctor_report *report, const char *root, const struct okv_port *port)
+static void check_port(struct doctor_report *report, const char *root, const struct okv_port *port,
+                       enum doctor_level unusable)
 {
-    struct checked_port it = {.report = report, .root = root, .port = port, .interface = ""};
+    struct checked_port it = {
+        .report = report, .root = root, .port = port, .interface = "", .unusable = unusable};
 
     snprintf(it.name, sizeof it.name, "%s/%u", port->device, port->number);
     for (unsigned i = port->gid_count; i-- > 0;)
@@ -137,10 +210,10 @@ void doctor_add_limits(struct doctor_report *report, const char *device,
                    limits->is_iwarp ? "iWARP has no immediate data, which okv needs"
                                     : "it has no RDMA READ, which okv needs");
     doctor_add(report, DOCTOR_OK, device, NULL,
-               "%u queue pairs, %u requests each of %u pieces, %u completions a queue; regions of "
-               "%s; READs under way: %u as a client, %u as a server; firmware %s",
-               limits->max_connections, limits->max_work, limits->max_sge, limits->max_completions,
-               size, limits->reads_out, limits->reads_in,
+               "%u queue pairs, %u requests each of %u pieces, %u bytes inline, %u completions a "
+               "queue; regions of %s; READs under way: %u as a client, %u as a server; firmware %s",
+               limits->max_connections, limits->max_work, limits->max_sge, limits->max_inline,
+               limits->max_completions, size, limits->reads_out, limits->reads_in,
                limits->firmware[0] ? limits->firmware : "unknown");
 }
 
@@ -154,8 +227,8 @@ static void check_limits(struct doctor_report *report, const char *device)
         doctor_add_limits(report, device, &limits);
     else
         doctor_add(report, DOCTOR_PROBLEM, device,
-                   "install its driver (Debian: ibverbs-providers); allow this user to read and "
-                   "write /dev/infiniband/*",
+                   "install its driver (Debian: ibverbs-providers); modprobe ib_uverbs; allow this "
+                   "user to read and write /dev/infiniband/*",
                    "%s", diag.text);
 }
 
@@ -215,8 +288,10 @@ static void offer_soft_roce(struct doctor_report *report, const char *root)
         return;
     }
     name_interface(root, interface, sizeof interface);
-    snprintf(fix, sizeof fix, "%srdma link add rxe0 type rxe netdev %s, for soft-RoCE",
-             exists(root, "/sys/module/rdma_rxe") ? "" : "modprobe rdma_rxe && ", interface);
+    snprintf(
+        fix, sizeof fix,
+        "modprobe -a rdma_rxe rdma_ucm && rdma link add rxe0 type rxe netdev %s, for soft-RoCE",
+        interface);
     doctor_add(report, DOCTOR_NOTE, "RDMA devices", fix,
                "there are none: rdma:// cannot be used here; ofi:// and local:// can");
 }
@@ -226,9 +301,14 @@ void doctor_check_devices(struct doctor_report *report, const char *root)
     struct okv_ports ports;
 
     if (okv_ports_read(root, &ports, NULL)) {
-        doctor_add(report, DOCTOR_PROBLEM, "RDMA devices", NULL, "no memory to list them");
+        doctor_add(report, DOCTOR_PROBLEM, "RDMA devices", "end other programs",
+                   "no memory to list them");
         return;
     }
+    enum doctor_level unusable = DOCTOR_PROBLEM;
+    for (unsigned i = 0; i < ports.count; i++)
+        if (is_usable(root, &ports.list[i]))
+            unusable = DOCTOR_NOTE;
     if (ports.count == 0)
         offer_soft_roce(report, root);
     else
@@ -238,7 +318,7 @@ void doctor_check_devices(struct doctor_report *report, const char *root)
         bool is_next = i > 0 && strcmp(ports.list[i - 1].device, device) == 0;
         if (!is_next && root[0] == '\0')
             check_limits(report, device);
-        check_port(report, root, &ports.list[i]);
+        check_port(report, root, &ports.list[i], unusable);
     }
     okv_ports_fini(&ports);
 }
