@@ -311,6 +311,9 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
 
 static int run(struct okv_server *server, const sigset_t *signals, struct okv_diag *diag)
 {
+    okv_say_begin(server);
+    if (server->config.data)
+        okv_notify_send(&server->notify, "STATUS=reading the log");
     int rc = databases_open(server, diag);
 
     if (rc)

@@ -53,7 +53,7 @@ static const char *limit_text(int resource, char text[OKV_SIZE_TEXT])
     return text;
 }
 
-static void report_start(struct okv_server *server)
+void okv_say_begin(struct okv_server *server)
 {
     const struct okv_config *config = &server->config;
     char memory_text[OKV_SIZE_TEXT], locked_text[OKV_SIZE_TEXT];
@@ -74,7 +74,6 @@ static void report_start(struct okv_server *server)
 
 void okv_say_ready(struct okv_server *server)
 {
-    report_start(server);
     for (unsigned i = 0; i < server->listener_count; i++)
         okv_log_say(&server->log, OKV_LOG_NOTICE, "listener", "%s: %s", server->listeners[i]->where,
                     server->listeners[i]->how);

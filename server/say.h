@@ -4,6 +4,8 @@
 
 #include "server/server.h"
 
+/* A start: its version and limits. */
+void okv_say_begin(struct okv_server *server);
 /* A durable database, once its log is read: what was found in it. */
 void okv_say_found(struct okv_server *server, const struct okv_database *database);
 /* One without a log, at the start; and at the end, if it has items. */
@@ -11,8 +13,7 @@ void okv_say_memory_only(struct okv_server *server, const struct okv_database *d
 void okv_say_lost(struct okv_server *server, struct okv_database *database);
 /* A device may have room for fewer clients than --max-clients: that listener refuses the others. */
 void okv_say_little_room(struct okv_server *server);
-/* It serves: its version and limits, its listeners, and the line `ready URI...` on standard output.
- */
+/* It serves: its listeners, and the line `ready URI...` on standard output. */
 void okv_say_ready(struct okv_server *server);
 /* A line for the server, and one for each database. */
 void okv_say_status(struct okv_server *server);

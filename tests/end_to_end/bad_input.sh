@@ -37,9 +37,9 @@ check() {
     shift 4
     checks=$((checks + 1))
     timeout -k 5 "$seconds" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null || status=$?
-    # argp adds where to find all options, and a server says that it waits, or may take fewer clients than it is to;
-    # these are no part of the message.
-    message=$(sed -e '/^Try .* for more information\.$/d' -e '/ is in use: waiting up to /d' \
+    # argp adds where to find all options, and a server says what it is, that it waits, or may take fewer clients than it
+    # is to; these are no part of the message.
+    message=$(sed -e '/^okv-server: version .* limits: /d' -e '/^Try .* for more information\.$/d' -e '/ is in use: waiting up to /d' \
         -e '/ the hard limit on open files is /d' "$scratch/err")
     lines=$(printf '%s\n' "$message" | wc -l)
     if [ $status -eq 124 ] || [ $status -eq 137 ]; then
