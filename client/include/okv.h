@@ -159,8 +159,9 @@ struct okv_options {
  *   rdma://discover/NAME[?group=GROUP][&source=ADDRESS]  the server that announces this name
  *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]   a fabric of libfabric, TCP among them
  *   local:///PATH                                        shared memory with a server on this host
- * Each may have ?database=NAME, too. The default PORT is 7471. What the URI names is used, or it
- * fails: no transport replaces another. okv-uri(7) has the details.
+ * Each may have ?database=NAME, too, and rdma ?device=NAME[&port=N][&gid=INDEX], the device to
+ * leave by. The default PORT is 7471. What the URI names is used, or it fails: no transport
+ * replaces another. okv-uri(7) has the details.
  *
  * `options` may be NULL. On success *out is the handle, which keeps up to four registered buffers
  * for long values. On failure *out is NULL and, when `why` is not NULL, a sentence with cause and
