@@ -9,14 +9,18 @@ usage: tests/end_to_end/documents.sh BUILD_DIR [PAGE]...
 Runs the commands of README.md and docs/*.md, or of each PAGE, with the programs of BUILD_DIR, a section in one shell on a
 terminal. Exits 1 when one fails or prints something else than the page says.
 
-  ```sh              is run. Behind a line that starts a server in the background it waits until that is ready
-  ```sh needs=rdma   is run over ofi://, which stands in for a device, where the build has that
-  ```sh needs=ofi    is run where the build has that
-  ```sh needs=WHAT   is left out; tests/check_documents looks at its options
-  ```output          is what the block before it prints
+  ```sh                     is run. Behind a line that starts a server in the background it waits until that is ready
+  ```sh needs=rdma          is run over ofi://, which stands in for a device, where the build has that
+  ```sh needs=ofi           is run where the build has that
+  ```sh needs=host          its lines that begin with okv are run, with a server's URI for URI
+  ```sh needs=two_releases  is run with this build for both, and moves an item
+  ```sh needs=WHAT          is left out; tests/check_documents looks at its options
+  ```python                 is run where Python has the package redis
+  ```output                 is what the block before it prints
 
-10.0.0.1 is a loopback address of the test's own, files outside of the working directory lie in a directory of the
-test's, and OKV_SERVER names the socket of a server without --listen.
+10.0.0.1 and 127.0.0.1 are a loopback address of the test's own, files outside of the working directory lie in a
+directory of the test's, OKV_SERVER names the socket of a server without --listen, kv-bench measures for a moment, and
+okv top prints one line. At the end it lists the blocks that were left out, and why.
 TEXT
 }
 
@@ -27,10 +31,11 @@ shift
 pages=("$@")
 [ $# -gt 0 ] || pages=("$root"/README.md "$root"/docs/*.md)
 address=127.$((1 + $$ / 65536 % 254)).$(($$ / 256 % 256)).$((1 + $$ % 254))
-over_ofi=1 failures=0 blocks=0
+over_ofi=1 has_redis=1 failures=0 blocks=0
 "$server" --version | grep -q '^transports:.*ofi' || over_ofi=
+"$python" -c 'import redis' 2>/dev/null || has_redis=
 mkdir "$scratch/bin"
-ln -s "$okv" "$bench" "$scratch/bin"
+ln -s "$okv" "$scratch/bin"
 # What it says is none of the output of a block. $! is its process, which ends with the shell of the page.
 cat >"$scratch/bin/okv-server" <<SCRIPT
 #!/bin/sh
@@ -39,7 +44,13 @@ case "\$*" in
 esac
 exec setpriv --pdeathsig KILL "$server" "\$@" >"$scratch/server.\$\$" 2>&1
 SCRIPT
-chmod +x "$scratch/bin/okv-server"
+cat >"$scratch/bin/kv-bench" <<SCRIPT
+#!/bin/sh
+"$bench" "\$@" --records 1K --operations 1K --rounds 1 --warmup 0 2>"$scratch/progress" && exit
+cat "$scratch/progress"
+exit 1
+SCRIPT
+chmod +x "$scratch/bin/"*
 
 # For the sections' shells.
 cat >"$scratch/functions" <<SCRIPT
@@ -51,33 +62,62 @@ await_server() {
 }
 SCRIPT
 
-# write_sections PAGE: a script of each section's blocks, LINE.script, where each block tells its line; and
-# LINE.expected for the output of the block of that line. Blocks that are left out have neither.
+# write_sections PAGE NAME: a script of each section's blocks, LINE.script, where each block tells its line; and
+# LINE.expected for the output of the block of that line. Blocks that are left out have neither, but a line in left_out.
 write_sections() {
-    awk -v out="$scratch/page/" -v over_ofi="$over_ofi" '
+    awk -v out="$scratch/page/" -v left_out="$scratch/left_out" -v page="$2" -v python="$python" \
+        -v over_ofi="$over_ofi" -v has_redis="$has_redis" '
         function script(line) { print line >(out section ".script") }
+        function leave_out(why) { print "  " page ":" begun ": " why >>left_out }
+        function reason() { # to leave out this block
+            if (inside == "python") return has_redis ? "" : "Python has no package redis: tests/support/packages.sh peers"
+            if (need == "rdma" || need == "ofi") return over_ofi ? "" : "this build has no ofi://"
+            return need == "" || need == "host" || need == "two_releases" ? "" : "needs " need
+        }
+        function before() { # what the block takes for granted
+            if (inside == "python") script(python " <<\\PYTHON")
+            if (need == "host") script("okv-server & await_server $!")
+            if (need == "two_releases") {
+                script("okv-server --listen local:///run/okv.sock & await_server $!")
+                script("okv -s local:///run/okv.sock put greeting hello")
+            }
+        }
+        function after() {
+            if (inside == "python") script("PYTHON")
+            if (need == "host" && others) leave_out("in part; lines with other commands than okv: " others)
+            if (need == "two_releases") script("[ \"$(okv -s local:///run/okv-new.sock get greeting)\" = hello ]")
+        }
+        function command(line) {
+            if (need == "host" && line !~ /^okv /) { others++; return }
+            if (need == "host") { gsub(/ URI /, " \"$OKV_SERVER\" ", line); sub(/ top /, " top -n 1 ", line) }
+            if (need == "two_releases") gsub(/(OLD|NEW)\//, "", line)
+            if (need == "rdma") gsub(/rdma:/, "ofi:", line)
+            starts = line ~ /okv-server / || continued
+            if (starts) sub(/& sleep [0-9]+/, "\\&", line)
+            script(line)
+            if (starts && line ~ /&( *#.*)?$/) script("await_server $!")
+            continued = starts && line ~ /\\$/
+        }
         BEGIN { section = 1 }
-        /^```/ && inside { inside = ""; next }
+        /^```/ && inside { if (runs && inside != "output") after(); inside = ""; next }
         /^```output$/ { inside = "output"; expected = out begun ".expected"; if (runs) printf "" >expected; next }
         /^```/ {
-            inside = $1 == "```sh" ? "sh" : "other"
-            is_rdma = $2 == "needs=rdma"
-            runs = inside == "sh" && (NF == 1 || ((is_rdma || $2 == "needs=ofi") && over_ofi))
+            inside = $1 == "```sh" ? "sh" : $1 == "```python" ? "python" : "other"
+            need = substr($2, 7)
             begun = FNR
-            if (runs) script("echo @block " FNR)
+            others = 0
+            why = inside == "other" ? "" : reason()
+            runs = inside != "other" && why == ""
+            if (why) leave_out(why)
+            if (runs) { script("echo @block " FNR); before() }
             next
         }
         /^#/ && !inside { section = FNR }
-        inside == "sh" && runs {
-            if (is_rdma) gsub(/rdma:/, "ofi:")
-            script($0)
-            starts = /okv-server / || continued
-            if (starts && /&( *#.*)?$/) script("await_server $!")
-            continued = starts && /\\$/
-        }
+        inside == "sh" && runs { command($0) }
+        inside == "python" && runs { script($0) }
         inside == "output" && runs { print >expected }' "$1"
     for script in "$scratch/page/"*.script; do
-        [ ! -e "$script" ] || sed -i -E "s,10\.0\.0\.1\b,$address,g
+        [ ! -e "$script" ] || sed -i -E "s,\b(10|127)\.0\.0\.1\b,$address,g
             s,(^|[ ='\"]|//)(/(backup|etc|run|srv|tmp|var)/),\1$scratch/page\2,g" "$script"
     done
 }
@@ -115,7 +155,7 @@ run_page() {
     local name=${1#"$root"/} script expected at
     rm -rf "$scratch/page"
     mkdir -p "$scratch/page"/{backup,etc/okv,run/okv,srv,tmp,var/lib,here}
-    write_sections "$1"
+    write_sections "$1" "$name"
     for script in "$scratch/page/"*.script; do
         [ ! -e "$script" ] || run_section "$name" "$script"
     done
@@ -130,6 +170,9 @@ run_page() {
 for page in "${pages[@]}"; do
     run_page "$page"
 done
-[ -n "$over_ofi" ] || echo "documents: left out: what needs RDMA or ofi://, as this build has no ofi://"
+if [ -e "$scratch/left_out" ]; then
+    echo "documents: left out:"
+    cat "$scratch/left_out"
+fi
 echo "documents: $blocks blocks, $failures wrong"
 [ "$blocks" -gt 0 ] && [ $failures -eq 0 ]
