@@ -81,6 +81,7 @@ a_uri_that_names_a_device() {
     runs 3 "$okv" -s 'rdma://10.9.9.1?device=rxe1&source=10.9.9.1' ping
     says 'rxe1 has no GID of 10\.9\.9\.1; usable are'
     runs 0 "$okv" -t 60s doctor -s 'rdma://10.9.9.1?device=rxe1'
+    says '^ok +route +.* leaves by rxe1 port 1, GID [0-9]+ \(10\.9\.9\.2\)$'
     says '^ok +server +put and get of 8 KiB: '
     end_server TERM
     start_server 'rdma://*?device=rxe1'

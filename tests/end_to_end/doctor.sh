@@ -36,6 +36,7 @@ start_server "$socket"
 doctor 0 -s "$socket"
 says '^ok +transports +.*local'
 ! grep -q '^ok.*transports.*ofi' "$scratch/out" || says '^ok +libfabric +providers for ofi://, best first: .*(net|tcp)'
+says '^ok +route +local://.*: shared memory'
 says '^ok +server +connect: [0-9.]+ us$'
 says '^ok +server +.* over local: .*none of its CPU time'
 says '^ok +server +put: [0-9.]+ us$'
@@ -55,6 +56,8 @@ says '^1 problem$'
 doctor 1 -s "$socket" --json
 jq -e '.findings[] | select(.what == "server") | .text | test("no server listens")' "$scratch/out" >/dev/null ||
     wrong "its JSON does not say why there is no connection"
+jq -e '[.findings[] | select(.level != "ok") | .fix] | length > 0 and all' "$scratch/out" >/dev/null ||
+    wrong "a note or a problem has no fix"
 start_server "$socket" --memory 1M
 head -c 200000 /dev/urandom >"$scratch/value"
 for key in a b c d e f; do

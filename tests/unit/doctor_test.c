@@ -204,6 +204,33 @@ static void a_second_device_has_findings_of_its_own(void **state)
     assert_int_equal(host->report.problems, 2);
 }
 
+static void a_route_leads_to_a_gid(void **state)
+{
+    struct host *host = *state;
+    const char *root = host->tree.root;
+
+    doctor_check_route(&host->report, root, "rdma://127.0.0.1");
+    assert_int_equal(count(host, "problem", "127.0.0.1, which no RDMA device here has"), 1);
+    put_gid(host, "4", "0000:0000:0000:0000:0000:ffff:7f00:0001", "IB/RoCE v1");
+    put_gid(host, "5", "0000:0000:0000:0000:0000:ffff:7f00:0001", "RoCE v2");
+    doctor_check_route(&host->report, root, "rdma://127.0.0.1");
+    assert_int_equal(count(host, "ok", "leaves by mlx5_0 port 1, GID 5 (127.0.0.1)"), 1);
+    doctor_check_route(&host->report, root, "rdma://127.0.0.1?source=10.0.0.1");
+    doctor_check_route(&host->report, root, "rdma://127.0.0.1?device=mlx5_0&gid=3");
+    assert_int_equal(count(host, "ok", "leaves by mlx5_0 port 1, GID 3 (10.0.0.1)"), 2);
+    doctor_check_route(&host->report, root, "rdma://127.0.0.1?device=mlx5_1");
+    assert_int_equal(count(host, "problem", "mlx5_1 is not an RDMA device"), 1);
+    put(host, PORT "/link_layer", "InfiniBand");
+    doctor_check_route(&host->report, root, "rdma://127.0.0.2");
+    assert_int_equal(host->report.problems, 2);
+    doctor_check_route(&host->report, root, "local:///run/okv.sock");
+    assert_int_equal(count(host, "ok", "shared memory"), 1);
+    doctor_check_route(&host->report, root, "ofi://127.0.0.1?provider=net");
+    assert_int_equal(count(host, "ok", "libfabric, by the provider net"), 1);
+    doctor_check_route(&host->report, root, "rdma://discover/one");
+    assert_int_equal(count(host, "ok", "multicast group"), 1);
+}
+
 static void without_a_device_soft_roce_is_offered(void **state)
 {
     struct host *host = *state;
@@ -323,6 +350,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_ipv6_address_is_enough, host_open, host_close),
         cmocka_unit_test_setup_teardown(a_second_device_has_findings_of_its_own, host_open,
                                         host_close),
+        cmocka_unit_test_setup_teardown(a_route_leads_to_a_gid, host_open, host_close),
         cmocka_unit_test_setup_teardown(without_a_device_soft_roce_is_offered, host_open,
                                         host_close),
         cmocka_unit_test_setup_teardown(locked_memory_matters_over_rdma, host_open, host_close),

@@ -54,8 +54,10 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     doctor_check_fabrics(&report);
     doctor_check_host(&report, "", cli->server);
     doctor_check_devices(&report, "");
-    if (cli->server_named || cli->server_found)
+    if (cli->server_named || cli->server_found) {
+        doctor_check_route(&report, "", cli->server);
         doctor_check_server(&report, cli);
+    }
     bool is_printed = doctor_report_print(&report, arguments.as_json, stdout);
     status = report.problems > 0 ? CLI_MISS : CLI_DONE;
     doctor_report_fini(&report);

@@ -1,6 +1,7 @@
 #include <linux/capability.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -93,7 +94,8 @@ static void check_huge_pages(struct doctor_report *report, const char *root)
 
     if (!read_number(root, "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", &pages) ||
         !read_number(root, "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", &unused)) {
-        doctor_add(report, DOCTOR_NOTE, "huge pages", NULL, "this kernel has none of 2 MiB");
+        doctor_add(report, DOCTOR_NOTE, "huge pages", "serve without --huge",
+                   "this kernel has none of 2 MiB");
         return;
     }
     doctor_add(report, pages > 0 ? DOCTOR_OK : DOCTOR_NOTE, "huge pages",
@@ -119,17 +121,37 @@ static void check_firewall(struct doctor_report *report, const char *root)
                    "between clients and server, --metrics its own");
 }
 
+static bool has_program(const char *name)
+{
+    char path[PATH_SIZE];
+    const char *directory = getenv("PATH");
+
+    while (directory && *directory) {
+        size_t length = strcspn(directory, ":");
+        snprintf(path, sizeof path, "%.*s/%s", (int)length, directory, name);
+        if (access(path, X_OK) == 0)
+            return true;
+        directory += length + (directory[length] == ':');
+    }
+    return false;
+}
+
 /* For tests over real soft-RoCE on machines whose kernel has none. */
-static void check_kvm(struct doctor_report *report, const char *root)
+static void check_guest(struct doctor_report *report, const char *root)
 {
     char path[PATH_SIZE];
 
     snprintf(path, sizeof path, "%s/dev/kvm", root);
-    bool is_usable = access(path, R_OK | W_OK) == 0;
-    doctor_add(report, DOCTOR_OK, "KVM", NULL,
-               is_usable ? "usable: a guest with soft-RoCE (tests/guest) runs at full speed"
-                         : "not usable: a guest with soft-RoCE (tests/guest) is emulated, and its "
-                           "times mean nothing");
+    bool has_kvm = access(path, R_OK | W_OK) == 0;
+    if (!has_program("qemu-system-x86_64"))
+        doctor_add(report, DOCTOR_OK, "guest", NULL,
+                   "no QEMU: a guest with soft-RoCE (tests/guest) takes qemu-system-x86");
+    else
+        doctor_add(report, DOCTOR_OK, "guest", NULL,
+                   has_kvm
+                       ? "QEMU with KVM: a guest with soft-RoCE (tests/guest) runs at full speed"
+                       : "QEMU without KVM: a guest with soft-RoCE (tests/guest) is emulated, "
+                         "and its times mean nothing");
 }
 
 void doctor_check_host(struct doctor_report *report, const char *root, const char *server)
@@ -138,5 +160,5 @@ void doctor_check_host(struct doctor_report *report, const char *root, const cha
     check_files(report);
     check_huge_pages(report, root);
     check_firewall(report, root);
-    check_kvm(report, root);
+    check_guest(report, root);
 }

@@ -15,6 +15,29 @@
 /* The item is gone soon if deleting it fails. */
 #define TTL_MS 60000
 
+static const char *fix_of(int code)
+{
+    const char *advice = cli_advice(code);
+
+    switch (code) {
+    case OKV_EREFUSED:
+        return "see that okv-server listens there and has room: its log says whom it refused";
+    case OKV_EADDRESS:
+    case OKV_ENODEVICE:
+    case OKV_EUNSUPPORTED:
+        return "compare the URI with the devices and addresses above";
+    case OKV_EPERM:
+        return "the permissions of the socket or file; over rdma:// the limit on locked memory";
+    case OKV_EVERSION:
+    case OKV_EPROTO:
+        return "use the same release of okv on both hosts";
+    case OKV_EURI:
+        return "see okv-uri(7)";
+    default:
+        return advice ? advice : "see the server's log";
+    }
+}
+
 /* Adds what a step came to. Returns whether it went well. */
 static bool note(struct doctor_report *report, const struct cli *cli, const char *step, int rc,
                  uint64_t begin_ns)
@@ -25,7 +48,7 @@ static bool note(struct doctor_report *report, const struct cli *cli, const char
         doctor_add(report, DOCTOR_OK, WHAT, NULL, "%s: %.1f us", step, us);
         return true;
     }
-    doctor_add(report, DOCTOR_PROBLEM, WHAT, cli_advice(rc), "%s: %s: %s", step, okv_errname(rc),
+    doctor_add(report, DOCTOR_PROBLEM, WHAT, fix_of(rc), "%s: %s: %s", step, okv_errname(rc),
                cli->handle ? okv_why(cli->handle) : okv_strerror(rc));
     return false;
 }
@@ -133,8 +156,8 @@ void doctor_check_server(struct doctor_report *report, struct cli *cli)
     cli->is_own = true; /* connecting is a step to be looked at */
     int rc = cli_open(cli, 0, why, sizeof why);
     if (rc != OKV_OK) {
-        doctor_add(report, DOCTOR_PROBLEM, WHAT, cli_advice(rc), "%s: no connection: %s",
-                   cli->server, why);
+        doctor_add(report, DOCTOR_PROBLEM, WHAT, fix_of(rc), "%s: no connection: %s", cli->server,
+                   why);
         return;
     }
     okv_counters(cli->handle, &cli->before);
