@@ -29,6 +29,10 @@ struct okv {
     uint8_t *staging;    /* OKV_DIRECTORY_SIZE bytes, for read_blocking() and for connecting */
     uint8_t *status;     /* destination of the status READs that do not block */
 
+    struct { /* engine/record.h */
+        okv_log_function *tell;
+        void *user;
+    } log;
     struct link link;
     struct keepalive keepalive;
     struct event_fd event_fd;

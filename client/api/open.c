@@ -90,8 +90,6 @@ static int options_check(const struct okv_options *options, struct okv_diag *why
                             TEXT(REPORT_MIN_MS) " to " TEXT(REPORT_MAX_MS) ", nor OKV_REPORT_NONE");
     if (memcmp(options->reserved, none.reserved, sizeof none.reserved) != 0)
         return okv_diag_set(why, OKV_EINVAL, "options->reserved: it is not zero");
-    if (memcmp(options->reserved2, none.reserved2, sizeof none.reserved2) != 0)
-        return okv_diag_set(why, OKV_EINVAL, "options->reserved2: it is not zero");
     return 0;
 }
 
@@ -288,6 +286,8 @@ int okv_open(const char *uri, const struct okv_options *given, okv **out, char *
     int rc = options_apply(given, &options, &handle->why);
     if (rc)
         goto free_handle;
+    handle->log.tell = options.log;
+    handle->log.user = options.log_user;
     handle->depth = options.depth;
     handle->slot_count = options.depth + options.credits;
     handle->earliest_deadline_ns = UINT64_MAX;

@@ -15,6 +15,7 @@
 #include "client/engine/event_fd.h"
 #include "client/engine/progress.h"
 #include "client/engine/read_batch.h"
+#include "client/engine/record.h"
 #include "client/engine/request_slots.h"
 #include "client/engine/upcalls.h"
 #include "client/engine/wait.h"
@@ -73,6 +74,7 @@ void link_lost(okv *handle, int code, const char *sentence)
     }
     if (link->state == LINK_UP)
         okv_diag_set(&handle->why, 0, "%s", sentence);
+    record(handle, OKV_LEVEL_WARNING, "", handle->why.text);
     link_close(handle);
 }
 
@@ -155,6 +157,8 @@ static void link_up(okv *handle)
     address_keep(handle);
     keepalive_start(handle);
     report_link_up(handle);
+    record(handle, OKV_LEVEL_NOTICE, "connected by ",
+           handle->how[0] ? handle->how : handle->transport->name);
     resend_resume(handle, resumed, same_table);
 }
 
@@ -168,6 +172,8 @@ static void attempt_failed(okv *handle, int rc, const struct okv_diag *why)
     }
     okv_diag_set(&handle->why, 0, "not connected: %s",
                  why->text[0] ? why->text : okv_error_text(rc));
+    if ((handle->link.attempts & (handle->link.attempts - 1)) == 0)
+        record(handle, OKV_LEVEL_WARNING, "", handle->why.text);
     link_back_off(handle, rc == OKV_EDENIED ? BACKOFF_DENIED_NS : BACKOFF_MAX_NS);
 }
 

@@ -2,6 +2,7 @@
 
 #include "client/engine/operation.h"
 #include "client/engine/read_batch.h"
+#include "client/engine/record.h"
 #include "client/engine/upcalls.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -20,6 +21,7 @@ void engine_fail(okv *handle, int failure, const char *sentence)
         return;
     handle->failure = failure;
     okv_diag_set(&handle->why, failure, "%s", sentence);
+    record(handle, OKV_LEVEL_ERROR, "", handle->why.text);
     if (handle->conn)
         handle->transport->close(handle->conn);
     handle->batch.count = 0;

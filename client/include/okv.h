@@ -122,6 +122,14 @@ typedef struct okv okv;
 #define OKV_DEPTH_MAX_OPERATIONS 1024
 
 /* How a handle is to behave. Zero in a field means its default, here in parentheses. */
+/* okv_options.log. `level` is one of OKV_LEVEL_…; `text` is a sentence, valid during the call. It
+ * is called on the thread that uses the handle, within the call that does, and must not use it. */
+typedef void okv_log_function(void *user, int level, const char *text);
+#define OKV_LEVEL_ERROR 0 /* the handle failed */
+#define OKV_LEVEL_WARNING \
+    1                      /* a connection was lost, or could not be made: of many attempts a few */
+#define OKV_LEVEL_NOTICE 2 /* a connection was made, and how */
+
 struct okv_options {
     uint32_t connect_timeout_ms; /* okv_open() gives up after this (3000) */
     uint32_t timeout_ms;         /* deadline of each operation, waiting for a connection
@@ -140,7 +148,8 @@ struct okv_options {
     char database[32];           /* for a URI that names none ("default") */
     const char *user;            /* who asks, for a server with users; it takes a key_file (NULL) */
     const char *key_file;        /* of `user`; read again when the server refuses its key (NULL) */
-    uint64_t reserved2[2];       /* zero */
+    okv_log_function *log;       /* is told what happens to the connection (NULL) */
+    void *log_user;              /* its first argument */
 };
 #define OKV_HINTS_NONE UINT32_MAX /* okv_options.hints: remember none */
 /* okv_options.reconnect: a handle whose connection is lost is of no use any more. */

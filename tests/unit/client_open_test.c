@@ -287,8 +287,6 @@ static void arguments_of_open(void **state)
         {{.report_ms = 600001},
          "options->report_ms: 600001 is not 100 to 600000, nor OKV_REPORT_NONE"},
         {{.reserved = {[7] = 1}}, "options->reserved: it is not zero"},
-        {{.reserved2 = {[0] = 1}}, "options->reserved2: it is not zero"},
-        {{.reserved2 = {[1] = 1}}, "options->reserved2: it is not zero"},
         {{.user = "alice"}, "options->key_file: it is NULL, and a user has a key file"},
         {{.key_file = "/key"}, "options->user: it is NULL, and a user has a key file"},
         {{.user = "a/b", .key_file = "/key"},

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -295,6 +296,51 @@ static void lost_items_end_the_handle(void **state)
     assert_int_equal(counters().reconnects, 0);
 }
 
+struct records {
+    unsigned counts[OKV_LEVEL_NOTICE + 1];
+    char last[OKV_LEVEL_NOTICE + 1][512];
+};
+
+static void keep_record(void *user, int level, const char *text)
+{
+    struct records *records = user;
+
+    records->counts[level]++;
+    snprintf(records->last[level], sizeof records->last[level], "%s", text);
+}
+
+static void a_log_is_told_of_connections(void **state)
+{
+    static struct records records;
+    const struct okv_options options = {.depth = 4,
+                                        .credits = 4,
+                                        .timeout_ms = LONG_MS,
+                                        .hints = OKV_HINTS_NONE,
+                                        .reconnect = OKV_RECONNECT_IF_KEPT,
+                                        .log = keep_record,
+                                        .log_user = &records};
+    (void)state;
+    records = (struct records){0};
+    handle = stub_open_with(&options);
+    assert_int_equal(records.counts[OKV_LEVEL_NOTICE], 1);
+    assert_non_null(strstr(records.last[OKV_LEVEL_NOTICE], STUB_URI ": connected by "));
+    assert_int_equal(records.counts[OKV_LEVEL_WARNING], 0);
+    write_item("value");
+    stub_hang_up();
+    stub.refusals = 20;
+    assert_int_equal(get(), OKV_OK);
+    assert_int_equal(records.counts[OKV_LEVEL_NOTICE], 2);
+    /* That it was lost, and attempts 1, 2, 4, 8 and 16. */
+    assert_int_equal(records.counts[OKV_LEVEL_WARNING], 6);
+    assert_non_null(strstr(records.last[OKV_LEVEL_WARNING], STUB_URI ": not connected: "));
+    assert_int_equal(records.counts[OKV_LEVEL_ERROR], 0);
+    stub_hang_up();
+    restart_empty();
+    assert_int_equal(get(), OKV_ELOST);
+    assert_int_equal(records.counts[OKV_LEVEL_ERROR], 1);
+    assert_non_null(strstr(records.last[OKV_LEVEL_ERROR], "restarted without the items"));
+}
+
 static void lost_items_are_no_matter_to_others(void **state)
 {
     (void)state;
@@ -533,6 +579,7 @@ int main(void)
         RECONNECT_TEST(smaller_server),
         RECONNECT_TEST(kept_items_are_waited_for),
         RECONNECT_TEST(lost_items_end_the_handle),
+        RECONNECT_TEST(a_log_is_told_of_connections),
         RECONNECT_TEST(lost_items_are_no_matter_to_others),
         RECONNECT_TEST(abandoned_writes_are_not_sent_again),
         RECONNECT_TEST(write_may_expire_meanwhile),

@@ -33,6 +33,9 @@ LIMITS = {
     "OKV_TTL_MAX_MS": 1 << 40,
     "OKV_TTL_NONE": (1 << 63) - 1,
     "OKV_HINTS_NONE": (1 << 32) - 1,
+    "OKV_LEVEL_ERROR": 0,
+    "OKV_LEVEL_NOTICE": 2,
+    "OKV_LEVEL_WARNING": 1,
     "OKV_RECONNECT_NEVER": 1,
     "OKV_RECONNECT_IF_KEPT": 2,
     "OKV_KEEPALIVE_NONE": (1 << 32) - 1,
@@ -64,7 +67,8 @@ class Options(ctypes.Structure):
         ("database", ctypes.c_char * 32),
         ("user", c_char_p),
         ("key_file", c_char_p),
-        ("reserved2", c_uint64 * 2),
+        ("log", ctypes.c_void_p),
+        ("log_user", ctypes.c_void_p),
     ]
 
 
