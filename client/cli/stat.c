@@ -222,7 +222,11 @@ static void print_rates(json_t *rates)
     const char *name;
     json_t *value;
 
-    json_object_foreach(rates, name, value) printf("%s_per_s %.6g\n", name, json_real_value(value));
+    json_object_foreach(rates, name, value)
+    {
+        double rate = json_real_value(value);
+        printf(fabs(rate) < 10 ? "%s_per_s %.6f\n" : "%s_per_s %.1f\n", name, rate);
+    }
 }
 
 /* `rates` may be NULL. */

@@ -121,15 +121,19 @@ typedef struct okv okv;
 /* Largest okv_options.depth. */
 #define OKV_DEPTH_MAX_OPERATIONS 1024
 
-/* How a handle is to behave. Zero in a field means its default, here in parentheses. */
-/* okv_options.log. `level` is one of OKV_LEVEL_…; `text` is a sentence, valid during the call. It
- * is called on the thread that uses the handle, within the call that does, and must not use it. */
+/* okv_options.log: is told a sentence about the handle's connection, which is valid during the
+ * call. `level` is one of OKV_LEVEL_ERROR and its like. It is called on the thread that uses the
+ * handle, within a call of the library, and must make no call on this handle. What makes okv_open()
+ * fail is in its `why` alone. */
 typedef void okv_log_function(void *user, int level, const char *text);
-#define OKV_LEVEL_ERROR 0 /* the handle failed */
-#define OKV_LEVEL_WARNING \
-    1                      /* a connection was lost, or could not be made: of many attempts a few */
-#define OKV_LEVEL_NOTICE 2 /* a connection was made, and how */
+/* The handle failed, and is of no use any more. */
+#define OKV_LEVEL_ERROR 0
+/* The connection was lost, or could not be made again: of many attempts a few. */
+#define OKV_LEVEL_WARNING 1
+/* A connection was made, and by which way. */
+#define OKV_LEVEL_NOTICE 2
 
+/* How a handle is to behave. Zero in a field means its default, here in parentheses. */
 struct okv_options {
     uint32_t connect_timeout_ms; /* okv_open() gives up after this (3000) */
     uint32_t timeout_ms;         /* deadline of each operation, waiting for a connection

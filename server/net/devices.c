@@ -59,6 +59,9 @@ static int add_named_device(struct expansion *to, const struct okv_uri *uri, int
     bool is_any = family >= 0;
     int rc = okv_device_choose(to->ports, uri, is_any ? family : AF_UNSPEC, is_any ? "" : uri->host,
                                address, to->diag);
+    if (rc == 0 && is_there(to, uri, address))
+        rc = okv_diag_set(to->diag, OKV_EADDRESS,
+                          "%s: another --listen has this address: leave one of them out", address);
     return rc ? rc : add(to, uri, address);
 }
 

@@ -1,7 +1,7 @@
 /*
  * Times of writes, for the histogram of their database: from when the worker takes a write to when
- * it posts the reply. What the write waits for counts, too: its turn, memory, the log. Writes that
- * were refused do not: they take no time.
+ * it posts the reply. What the write waits for counts, too: its turn, memory, the log. Only writes
+ * that end with OKV_OK count: a server that refuses all of them is not quick.
  *
  * Of the requests of a session one in 61 is timed, if it is a write and no other one is: the server
  * reads no clock for the others. The number is a prime, so that a client that sends batches has a

@@ -80,6 +80,11 @@ const struct okv_gid *okv_port_best_gid(const struct okv_port *port, int family)
     return best_gid(port, family, NULL, "");
 }
 
+const struct okv_gid *okv_port_gid_of(const struct okv_port *port, const char *address)
+{
+    return best_gid(port, AF_UNSPEC, NULL, address);
+}
+
 const char *okv_port_flaw(const struct okv_port *port)
 {
     if (!port->is_active)

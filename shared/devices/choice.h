@@ -21,6 +21,9 @@ void okv_gid_address(const struct okv_gid *gid, char out[OKV_CHOICE_SIZE]);
  * NULL: none is usable. */
 const struct okv_gid *okv_port_best_gid(const struct okv_port *port, int family);
 
+/* The GID that the connection manager takes for this address; NULL: the port has none. */
+const struct okv_gid *okv_port_gid_of(const struct okv_port *port, const char *address);
+
 /* Why no GID of the port is usable: a part of a sentence, static. NULL: one is. */
 const char *okv_port_flaw(const struct okv_port *port);
 

@@ -14,7 +14,7 @@ struct okv_device_limits {
     uint32_t max_completions; /* entries of a completion queue */
     uint32_t max_work;        /* requests of a queue pair that may wait */
     uint32_t max_sge;         /* pieces of memory of one request */
-    uint32_t max_inline;      /* bytes of a message that a request may have in itself */
+    uint32_t max_inline;      /* bytes of a message that a request may have in itself; 0: unknown */
     uint32_t reads_out;       /* READs that a queue pair may have under way, as a client */
     uint32_t reads_in;        /* as a server */
     bool is_iwarp;            /* has no immediate data: okv cannot use it */

@@ -393,7 +393,7 @@ live() {
         .writes_timed_ns > 0' <<<"$rates")" true
     local lines=0
     until [ "$lines" -gt 0 ] || ! kill -0 $bench_pid 2>/dev/null; do
-        lines=$("$okv" stat -i 100ms | grep -cE '^puts_per_s [0-9.e+]+$' || true)
+        lines=$("$okv" stat -i 100ms | grep -cE '^puts_per_s [0-9]+[.][0-9]+$' || true)
     done
     same "lines of rates" "$lines" 1
     kill $bench_pid

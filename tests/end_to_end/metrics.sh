@@ -87,7 +87,8 @@ expect "gets of two that found their key" "$(figure 'okv_client_hits_total{datab
 expect "gets of one" "$(figure 'okv_client_gets_total{database="one"}')" 0
 expect "times of writes" "$(figure 'okv_write_seconds_count{database="two"}')" 0
 expect "times of syncs" "$(figure 'okv_sync_seconds_count{database="one"}')" \
-    "$(figure 'okv_sync_seconds_bucket{database="one",le="+Inf"}')"
+    "$(figure 'okv_sync_seconds_bucket{database="one",le="34.359738368"}')"
+expect "their sum" "$(figure 'okv_sync_seconds_sum{database="one"}' | awk '{ print ($1 > 0 && $1 < 1000) }')" 1
 expect "syncs" "$(($(figure 'okv_sync_seconds_count{database="one"}') > 0))" 1
 expect "times of gets" "$(figure 'okv_client_get_seconds_bucket{database="one",le="+Inf"}')" 0
 expect "the version" "$(figure "okv_info{version=\"$("$server" --version | head -n 1 | cut -d ' ' -f 2)\",boot_id=\"$(

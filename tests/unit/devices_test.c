@@ -215,6 +215,15 @@ static const char *listeners(const struct sysfs_tree *tree, const char *const *u
     return out;
 }
 
+static void a_gid_named_twice_is_refused(void **state)
+{
+    const char *const same[] = {"rdma://*?device=mlx5_0", "rdma://*?device=mlx5_0&gid=3", NULL};
+    const char *const two[] = {"rdma://*?device=mlx5_0", "rdma://*?device=mlx5_0&gid=4", NULL};
+
+    listeners(*state, same, OKV_EADDRESS);
+    assert_string_equal(listeners(*state, two, 0), "10.0.0.1\n10.0.0.2\n");
+}
+
 static void everywhere_is_each_usable_port(void **state)
 {
     const struct sysfs_tree *tree = *state;
@@ -320,6 +329,7 @@ int main(void)
                                         machine_close),
         cmocka_unit_test_setup_teardown(roce_v1_is_used_where_there_is_nothing_else, machine_open,
                                         machine_close),
+        cmocka_unit_test_setup_teardown(a_gid_named_twice_is_refused, machine_open, machine_close),
         cmocka_unit_test_setup_teardown(everywhere_is_each_usable_port, machine_open,
                                         machine_close),
         cmocka_unit_test_setup_teardown(one_device_has_the_transports_wildcard, machine_open,

@@ -160,24 +160,44 @@ static void an_mtu_that_makes_messages_short(void **state)
     assert_int_equal(count(host, "note", "packets of 512 bytes"), 1);
 }
 
+/* An interface of a port: `number` begins with 0. */
+static void put_interface(struct host *host, const char *name, const char *type, const char *number)
+{
+    char path[80];
+
+    snprintf(path, sizeof path, "/sys/class/infiniband/mlx5_0/device/net/%s/mtu", name);
+    put(host, path, "2044");
+    snprintf(path, sizeof path, "/sys/class/net/%s/type", name);
+    put(host, path, type);
+    snprintf(path, sizeof path, "/sys/class/net/%s/dev_port", name);
+    put(host, path, number);
+}
+
 /* Its GIDs are no addresses. The interface of the loopback has one on every host. */
 static void infiniband_takes_the_address_of_ipoib(void **state)
 {
     struct host *host = *state;
 
     put(host, PORT "/link_layer", "InfiniBand");
+    put_interface(host, "lo", "1", "0"); /* no IPoIB */
     doctor_check_devices(&host->report, host->tree.root);
-    assert_int_equal(host->report.problems, 1);
+    put_interface(host, "lo", "32", "1"); /* of another port */
+    doctor_check_devices(&host->report, host->tree.root);
+    assert_int_equal(host->report.problems, 2);
     assert_int_equal(count(host, "problem", "modprobe ib_ipoib && ip addr add ADDRESS/24 dev ib0"),
-                     1);
-    put(host, "/sys/class/infiniband/mlx5_0/device/net/none7/mtu", "2044");
+                     2);
+    put_interface(host, "none7", "32", "0");
     doctor_check_devices(&host->report, host->tree.root);
-    assert_int_equal(host->report.problems, 2);
+    assert_int_equal(host->report.problems, 3);
     assert_int_equal(count(host, "problem", "ip addr add ADDRESS/24 dev none7"), 1);
-    put(host, "/sys/class/infiniband/mlx5_0/device/net/lo/mtu", "2044");
+    put_interface(host, "lo", "32", "0");
     doctor_check_devices(&host->report, host->tree.root);
-    assert_int_equal(host->report.problems, 2);
+    assert_int_equal(host->report.problems, 3);
     assert_int_equal(count(host, "ok", "takes the addresses of lo"), 1);
+    doctor_check_route(&host->report, host->tree.root, "rdma://127.0.0.1?source=127.0.0.1");
+    assert_int_equal(count(host, "ok", "leaves by mlx5_0 port 1, lo (127.0.0.1)"), 1);
+    doctor_check_route(&host->report, host->tree.root, "rdma://127.0.0.1?source=10.9.9.9");
+    assert_int_equal(count(host, "note", "leaves by the address 10.9.9.9, which no"), 1);
 }
 
 static void an_ipv6_address_is_enough(void **state)
@@ -210,19 +230,22 @@ static void a_route_leads_to_a_gid(void **state)
     const char *root = host->tree.root;
 
     doctor_check_route(&host->report, root, "rdma://127.0.0.1");
-    assert_int_equal(count(host, "problem", "127.0.0.1, which no RDMA device here has"), 1);
+    assert_int_equal(count(host, "note", "127.0.0.1, which no RDMA device here has"), 1);
     put_gid(host, "4", "0000:0000:0000:0000:0000:ffff:7f00:0001", "IB/RoCE v1");
+    doctor_check_route(&host->report, root, "rdma://127.0.0.1");
+    assert_int_equal(count(host, "ok", "leaves by mlx5_0 port 1, GID 4 (127.0.0.1)"), 1);
     put_gid(host, "5", "0000:0000:0000:0000:0000:ffff:7f00:0001", "RoCE v2");
+    put_gid(host, "6", SYSFS_GLOBAL, "RoCE v2");
     doctor_check_route(&host->report, root, "rdma://127.0.0.1");
     assert_int_equal(count(host, "ok", "leaves by mlx5_0 port 1, GID 5 (127.0.0.1)"), 1);
     doctor_check_route(&host->report, root, "rdma://127.0.0.1?source=10.0.0.1");
     doctor_check_route(&host->report, root, "rdma://127.0.0.1?device=mlx5_0&gid=3");
     assert_int_equal(count(host, "ok", "leaves by mlx5_0 port 1, GID 3 (10.0.0.1)"), 2);
+    doctor_check_route(&host->report, root, "rdma://127.0.0.1?source=FD00:0::7");
+    assert_int_equal(count(host, "ok", "leaves by mlx5_0 port 1, GID 6 (FD00:0::7)"), 1);
     doctor_check_route(&host->report, root, "rdma://127.0.0.1?device=mlx5_1");
-    assert_int_equal(count(host, "problem", "mlx5_1 is not an RDMA device"), 1);
-    put(host, PORT "/link_layer", "InfiniBand");
-    doctor_check_route(&host->report, root, "rdma://127.0.0.2");
-    assert_int_equal(host->report.problems, 2);
+    assert_int_equal(count(host, "note", "mlx5_1 is not an RDMA device"), 1);
+    assert_int_equal(host->report.problems, 0);
     doctor_check_route(&host->report, root, "local:///run/okv.sock");
     assert_int_equal(count(host, "ok", "shared memory"), 1);
     doctor_check_route(&host->report, root, "ofi://127.0.0.1?provider=net");

@@ -1,11 +1,10 @@
-#include <dirent.h>
-#include <ifaddrs.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "client/cli/doctor/checks.h"
+#include "client/cli/doctor/ipoib.h"
 #include "shared/base/size.h"
 #include "shared/devices/choice.h"
 #include "shared/devices/limits.h"
@@ -113,64 +112,30 @@ static bool has_global_gid(const struct okv_port *port)
     return best && !IN6_IS_ADDR_LINKLOCAL(&best->raw);
 }
 
-static bool has_address(const char *interface)
-{
-    struct ifaddrs *list;
-    bool is_found = false;
-
-    if (getifaddrs(&list))
-        return false;
-    for (struct ifaddrs *it = list; it && !is_found; it = it->ifa_next)
-        is_found = it->ifa_addr && strcmp(it->ifa_name, interface) == 0 &&
-                   (it->ifa_addr->sa_family == AF_INET || it->ifa_addr->sa_family == AF_INET6);
-    freeifaddrs(list);
-    return is_found;
-}
-
-/* The network interface of an InfiniBand device, one with an address if there is one. Returns
- * whether it has one; *out is "" without an interface. */
-static bool find_ipoib(const char *root, const char *device, char out[IF_NAMESIZE])
-{
-    char path[PATH_SIZE];
-    bool is_found = false;
-    const struct dirent *entry;
-
-    out[0] = '\0';
-    snprintf(path, sizeof path, "%s/sys/class/infiniband/%s/device/net", root, device);
-    DIR *interfaces = opendir(path);
-    if (!interfaces)
-        return false;
-    while (!is_found && (entry = readdir(interfaces)))
-        if (entry->d_name[0] != '.') {
-            snprintf(out, IF_NAMESIZE, "%.*s", IF_NAMESIZE - 1, entry->d_name);
-            is_found = has_address(out);
-        }
-    closedir(interfaces);
-    return is_found;
-}
-
 static bool is_usable(const char *root, const struct okv_port *port)
 {
     char interface[IF_NAMESIZE];
 
     if (!port->is_active || port->is_ethernet)
         return port->is_active && has_global_gid(port);
-    return find_ipoib(root, port->device, interface);
+    return doctor_ipoib_find(root, port, NULL, interface);
 }
 
 static void check_addresses(const struct checked_port *it)
 {
     char fix[LINE_SIZE], interface[IF_NAMESIZE];
 
+    if (!it->port->is_active)
+        return;
     if (it->port->is_ethernet) {
+        if (has_global_gid(it->port))
+            return;
         snprintf(interface, sizeof interface, "%s", it->interface);
-    } else if (find_ipoib(it->root, it->port->device, interface)) {
+    } else if (doctor_ipoib_find(it->root, it->port, NULL, interface)) {
         doctor_add(it->report, DOCTOR_OK, it->name, NULL, "rdma:// takes the addresses of %s",
                    interface);
         return;
     }
-    if (!it->port->is_active || is_usable(it->root, it->port))
-        return;
     snprintf(fix, sizeof fix, "%sip addr add ADDRESS/24 dev %s",
              it->port->is_ethernet || interface[0] ? "" : "modprobe ib_ipoib && ",
              interface[0]            ? interface
@@ -201,7 +166,7 @@ static void check_port(struct doctor_report *report, const char *root, const str
 void doctor_add_limits(struct doctor_report *report, const char *device,
                        const struct okv_device_limits *limits)
 {
-    char size[32] = "any size";
+    char size[32] = "any size", inlined[32] = "unknown";
 
     if (limits->max_region < UINT64_C(1) << 60)
         okv_size_format(limits->max_region, size, sizeof size);
@@ -209,10 +174,12 @@ void doctor_add_limits(struct doctor_report *report, const char *device,
         doctor_add(report, DOCTOR_PROBLEM, device, "use an InfiniBand or RoCE device",
                    limits->is_iwarp ? "iWARP has no immediate data, which okv needs"
                                     : "it has no RDMA READ, which okv needs");
+    if (limits->max_inline)
+        snprintf(inlined, sizeof inlined, "%u bytes", limits->max_inline);
     doctor_add(report, DOCTOR_OK, device, NULL,
-               "%u queue pairs, %u requests each of %u pieces, %u bytes inline, %u completions a "
+               "%u queue pairs, %u requests each of %u pieces, %s inline, %u completions a "
                "queue; regions of %s; READs under way: %u as a client, %u as a server; firmware %s",
-               limits->max_connections, limits->max_work, limits->max_sge, limits->max_inline,
+               limits->max_connections, limits->max_work, limits->max_sge, inlined,
                limits->max_completions, size, limits->reads_out, limits->reads_in,
                limits->firmware[0] ? limits->firmware : "unknown");
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "client/cli/doctor/checks.h"
+#include "client/cli/doctor/ipoib.h"
 #include "shared/base/resolve.h"
 #include "shared/base/uri.h"
 #include "shared/devices/choice.h"
@@ -28,64 +29,71 @@ static bool find_source(const struct addrinfo *to, char out[OKV_CHOICE_SIZE])
     return is_found;
 }
 
-/* Says which port and GID have the address. False: none has. */
-static bool tell_gid(struct doctor_report *report, const char *server,
-                     const struct okv_ports *ports, const char *address)
+static bool is_named(const struct okv_uri *uri, const struct okv_port *port)
 {
-    char its[OKV_CHOICE_SIZE];
+    return (!uri->device[0] || strcmp(uri->device, port->device) == 0) &&
+           (!uri->port_number || uri->port_number == port->number);
+}
+
+/* Says which port has the address. False: none has. */
+static bool tell_port(struct doctor_report *report, const char *root, const char *server,
+                      const struct okv_ports *ports, const struct okv_uri *uri, const char *address)
+{
+    char interface[IF_NAMESIZE];
 
     for (unsigned i = 0; i < ports->count; i++) {
         const struct okv_port *port = &ports->list[i];
-        for (unsigned k = 0; k < port->gid_count; k++) {
-            okv_gid_address(&port->gids[k], its);
-            its[strcspn(its, "%")] = '\0';
-            if (strcmp(its, address) != 0 || (port->is_ethernet && !port->gids[k].is_v2))
-                continue;
+        const struct okv_gid *gid = okv_port_gid_of(port, address);
+        if (!is_named(uri, port))
+            continue;
+        if (gid)
             doctor_add(report, DOCTOR_OK, WHAT, NULL, "%s leaves by %s port %u, GID %u (%s)",
-                       server, port->device, port->number, port->gids[k].index, address);
-            return true;
-        }
+                       server, port->device, port->number, gid->index, address);
+        else if (!port->is_ethernet && doctor_ipoib_find(root, port, address, interface))
+            doctor_add(report, DOCTOR_OK, WHAT, NULL, "%s leaves by %s port %u, %s (%s)", server,
+                       port->device, port->number, interface, address);
+        else
+            continue;
+        return true;
     }
     return false;
 }
 
-/* The GIDs of InfiniBand are no addresses. */
-static bool has_infiniband(const struct okv_ports *ports)
+/* Finds the address to leave by, of the first address of the server that there is a way to. */
+static int find_way(const struct okv_ports *ports, const struct okv_uri *uri,
+                    const struct addrinfo *to, char address[OKV_CHOICE_SIZE], struct okv_diag *diag)
 {
-    for (unsigned i = 0; i < ports->count; i++)
-        if (!ports->list[i].is_ethernet)
-            return true;
-    return false;
+    int rc = OKV_EADDRESS;
+
+    for (; to && rc; to = to->ai_next)
+        if (uri->device[0])
+            rc = okv_device_choose(ports, uri, to->ai_family, uri->source, address, diag);
+        else if (find_source(to, address))
+            rc = 0;
+        else
+            okv_diag_set(diag, rc, "no route leads to any of its addresses");
+    return rc;
 }
 
-static void tell_way(struct doctor_report *report, const char *server,
+/* Nothing here is a problem: connecting has the last word. */
+static void tell_way(struct doctor_report *report, const char *root, const char *server,
                      const struct okv_ports *ports, const struct okv_uri *uri,
                      const struct addrinfo *to)
 {
-    char address[sizeof uri->source] = "";
+    char address[sizeof uri->source];
     struct okv_diag diag = {""};
 
     snprintf(address, sizeof address, "%s", uri->source);
-    if (uri->device[0] &&
-        okv_device_choose(ports, uri, to->ai_family, uri->source, address, &diag)) {
-        doctor_add(report, DOCTOR_PROBLEM, WHAT, "name one of these in the URI", "%s: %s", server,
+    if ((uri->device[0] || !address[0]) && find_way(ports, uri, to, address, &diag)) {
+        doctor_add(report, DOCTOR_NOTE, WHAT, "correct the URI, or add a route", "%s: %s", server,
                    diag.text);
         return;
     }
-    if (!address[0] && !find_source(to, address)) {
-        doctor_add(report, DOCTOR_PROBLEM, WHAT, "ip route get ADDRESS", "%s: no route leads there",
-                   server);
+    if (tell_port(report, root, server, ports, uri, address))
         return;
-    }
-    address[strcspn(address, "%")] = '\0';
-    if (tell_gid(report, server, ports, address))
-        return;
-    bool may_be = has_infiniband(ports);
-    doctor_add(report, may_be ? DOCTOR_OK : DOCTOR_PROBLEM, WHAT,
-               may_be ? NULL : "a route through an RDMA device, or ?device= or ?source= in the URI",
-               may_be ? "%s leaves by the address %s"
-                      : "%s leaves by the address %s, which no RDMA device here has",
-               server, address);
+    doctor_add(report, DOCTOR_NOTE, WHAT,
+               "add a route through an RDMA device, or name one by ?device= or ?source=",
+               "%s leaves by the address %s, which no RDMA device here has", server, address);
 }
 
 static void check_rdma(struct doctor_report *report, const char *root, const char *server,
@@ -96,13 +104,13 @@ static void check_rdma(struct doctor_report *report, const char *root, const cha
     struct okv_diag diag = {""};
 
     if (okv_resolve(uri->host, uri->port, 0, &addresses, &diag)) {
-        doctor_add(report, DOCTOR_PROBLEM, WHAT, "the name in the URI, or the resolver", "%s: %s",
-                   server, diag.text);
+        doctor_add(report, DOCTOR_NOTE, WHAT, "correct the name, or see that the resolver knows it",
+                   "%s: %s", server, diag.text);
         return;
     }
     if (okv_ports_read(root, &ports, NULL) == 0) {
         if (ports.count > 0) /* it was said that there are none */
-            tell_way(report, server, &ports, uri, addresses);
+            tell_way(report, root, server, &ports, uri, addresses);
         okv_ports_fini(&ports);
     }
     freeaddrinfo(addresses);
@@ -119,8 +127,7 @@ void doctor_check_route(struct doctor_report *report, const char *root, const ch
         check_rdma(report, root, server, &uri);
     else if (uri.scheme == OKV_SCHEME_RDMA)
         doctor_add(report, DOCTOR_OK, WHAT, NULL,
-                   "%s: where it leads is asked in a multicast group, through each interface",
-                   server);
+                   "%s: looked up in the multicast group at each attempt", server);
     else if (uri.scheme == OKV_SCHEME_OFI)
         doctor_add(report, DOCTOR_OK, WHAT, NULL, "%s: libfabric, by the provider %s", server,
                    uri.provider[0] ? uri.provider : "of the server");

@@ -27,7 +27,12 @@ static const char *fix_of(int code)
     case OKV_EUNSUPPORTED:
         return "compare the URI with the devices and addresses above";
     case OKV_EPERM:
-        return "the permissions of the socket or file; over rdma:// the limit on locked memory";
+        return "look at the permissions of the socket or file, over rdma:// at the limit on locked "
+               "memory";
+    case OKV_EINVAL:
+    case OKV_ENOMEM:
+    case OKV_EIO:
+        return "correct what it names on this host";
     case OKV_EVERSION:
     case OKV_EPROTO:
         return "use the same release of okv on both hosts";

@@ -1,0 +1,75 @@
+#include "client/cli/doctor/ipoib.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <ifaddrs.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PATH_SIZE 512
+/* Of /sys/class/net/INTERFACE/type: ARPHRD_INFINIBAND of linux/if_arp.h. */
+#define TYPE_INFINIBAND 32u
+
+static bool is_number(const char *root, const char *interface, const char *file, unsigned expected)
+{
+    char path[PATH_SIZE];
+    unsigned number;
+
+    snprintf(path, sizeof path, "%s/sys/class/net/%s/%s", root, interface, file);
+    FILE *stream = fopen(path, "re");
+    if (!stream)
+        return false;
+    bool is_it = fscanf(stream, "%u", &number) == 1 && number == expected;
+    fclose(stream);
+    return is_it;
+}
+
+/* Whether it is `address`, or if that is NULL one that other hosts reach. */
+static bool fits(const struct sockaddr *it, const char *address)
+{
+    char text[INET6_ADDRSTRLEN] = "";
+
+    if (it && it->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)it)->sin_addr, text, sizeof text);
+    if (it && it->sa_family == AF_INET6 &&
+        (address || !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)it)->sin6_addr)))
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)it)->sin6_addr, text, sizeof text);
+    return text[0] && (!address || strcmp(text, address) == 0);
+}
+
+static bool has_address(const char *interface, const char *address)
+{
+    struct ifaddrs *list;
+    bool is_found = false;
+
+    if (getifaddrs(&list))
+        return false;
+    for (struct ifaddrs *it = list; it && !is_found; it = it->ifa_next)
+        is_found = strcmp(it->ifa_name, interface) == 0 && fits(it->ifa_addr, address);
+    freeifaddrs(list);
+    return is_found;
+}
+
+bool doctor_ipoib_find(const char *root, const struct okv_port *port, const char *address,
+                       char out[IF_NAMESIZE])
+{
+    char path[PATH_SIZE];
+    const struct dirent *entry;
+    bool is_found = false;
+
+    out[0] = '\0';
+    snprintf(path, sizeof path, "%s/sys/class/infiniband/%s/device/net", root, port->device);
+    DIR *interfaces = opendir(path);
+    if (!interfaces)
+        return false;
+    while (!is_found && (entry = readdir(interfaces))) {
+        const char *name = entry->d_name;
+        if (strlen(name) >= IF_NAMESIZE || !is_number(root, name, "type", TYPE_INFINIBAND) ||
+            !is_number(root, name, "dev_port", port->number - 1))
+            continue;
+        memcpy(out, name, strlen(name) + 1);
+        is_found = has_address(name, address);
+    }
+    closedir(interfaces);
+    return is_found;
+}
