@@ -105,17 +105,12 @@ stop
 unmount_proc
 printf '%s\n' 'listen = rdma://10.9.9.1' 'open = yes' 'data = /var/lib/okv' 'metrics = 127.0.0.1:9469' \
     >>"$system/etc/okv/okv-server.conf"
-guest=0
-"$root/tests/guest/run" --memory 3G --time 3000 -- "$root/tests/guest/systemd" "$system" "$root/tests/support/service_check" ||
-    guest=$?
-case $guest in
-    0) ;;
-    125)
-        [ -z "${OKV_TEST_REQUIRE_TOOLS:-}" ] && ! command -v qemu-system-x86_64 >/dev/null || fail "the guest broke down"
-        echo "$test: the service was not tried under systemd: no guest (tests/support/packages.sh guest)"
-        ;;
-    *) fail "the service does not work" ;;
-esac
+if [ -n "${OKV_TEST_REQUIRE_TOOLS:-}" ] || command -v qemu-system-x86_64 >/dev/null; then
+    "$root/tests/guest/run" --memory 3G --time 3000 -- \
+        "$root/tests/guest/systemd" "$system" "$root/tests/support/service_check" || fail "the service does not work"
+else
+    echo "$test: the service was not tried under systemd: no QEMU (tests/support/packages.sh guest)"
+fi
 mount_proc "$system"
 
 # ---- remove ----
