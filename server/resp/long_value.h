@@ -2,7 +2,7 @@
  * Long values of RESP clients: they go from the socket to their extent, and from the extent to the
  * socket, without a copy of the whole.
  *
- *   upload     the value of a SET, or the like, while it arrives: the parser skips it
+ *   upload     a value that a SET or its like stores, as its bytes come: the parser buffers none
  *   download   the value of a GET, after the replies before it, while it leaves
  *
  * A client has one of each at a time. Both count towards a share of the database's memory

@@ -1,10 +1,11 @@
 #include "client/cli/doctor/ipoib.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <ifaddrs.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "shared/base/resolve.h"
 
 #define PATH_SIZE 512
 /* Of /sys/class/net/INTERFACE/type: ARPHRD_INFINIBAND of linux/if_arp.h. */
@@ -24,17 +25,21 @@ static bool is_number(const char *root, const char *interface, const char *file,
     return is_it;
 }
 
+static bool is_link_local(const struct sockaddr *it)
+{
+    return it->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)it)->sin6_addr);
+}
+
 /* Whether it is `address`, or if that is NULL one that other hosts reach. */
 static bool fits(const struct sockaddr *it, const char *address)
 {
-    char text[INET6_ADDRSTRLEN] = "";
+    char text[INET6_ADDRSTRLEN];
 
-    if (it && it->sa_family == AF_INET)
-        inet_ntop(AF_INET, &((const struct sockaddr_in *)it)->sin_addr, text, sizeof text);
-    if (it && it->sa_family == AF_INET6 &&
-        (address || !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)it)->sin6_addr)))
-        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)it)->sin6_addr, text, sizeof text);
-    return text[0] && (!address || strcmp(text, address) == 0);
+    if (!it || (it->sa_family != AF_INET && it->sa_family != AF_INET6))
+        return false;
+    okv_host_text(it, text, sizeof text);
+    return address ? strcmp(text, address) == 0 : !is_link_local(it);
 }
 
 static bool has_address(const char *interface, const char *address)
