@@ -30,12 +30,12 @@ static enum okv_log_format choose_format(const struct okv_log *log, enum okv_log
 {
     if (format != OKV_LOG_AUTO)
         return format;
-    return log->is_journal || isatty(log->fd) ? OKV_LOG_TEXT : OKV_LOG_LOGFMT;
+    return log->is_journal || log->is_terminal ? OKV_LOG_TEXT : OKV_LOG_LOGFMT;
 }
 
 void okv_log_init(struct okv_log *log, int fd, enum okv_log_format format)
 {
-    *log = (struct okv_log){.fd = fd, .is_journal = is_journal(fd)};
+    *log = (struct okv_log){.fd = fd, .is_journal = is_journal(fd), .is_terminal = isatty(fd) == 1};
     log->format = choose_format(log, format);
     pthread_mutex_init(&log->lock, NULL);
 }
@@ -82,10 +82,12 @@ static int format_line(const struct okv_log *log, enum okv_log_level level, cons
     static const char *const priorities[] = {"<3>", "<4>", "<5>"};
     char escaped[6 * OKV_LOG_TEXT_MAX], time[TIME_SIZE];
 
-    if (log->format == OKV_LOG_TEXT)
+    if (log->format == OKV_LOG_TEXT && !log->is_terminal)
         return snprintf(line, LINE_MAX, "%sokv-server: %s\n",
                         log->is_journal ? priorities[level] : "", text);
     format_time(time);
+    if (log->format == OKV_LOG_TEXT)
+        return snprintf(line, LINE_MAX, "%s %s %s: %s\n", time, names[level], part, text);
     escape(text, escaped);
     return snprintf(line, LINE_MAX,
                     log->format == OKV_LOG_JSON

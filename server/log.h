@@ -19,7 +19,7 @@
 
 enum okv_log_format {
     OKV_LOG_AUTO,   /* text for a terminal or the journal, else logfmt */
-    OKV_LOG_TEXT,   /* okv-server: TEXT */
+    OKV_LOG_TEXT,   /* TIME LEVEL PART: TEXT on a terminal, else okv-server: TEXT */
     OKV_LOG_LOGFMT, /* ts=TIME level=LEVEL part=PART msg="TEXT" */
     OKV_LOG_JSON,   /* the same as an object */
     OKV_LOG_FORMATS,
@@ -39,6 +39,7 @@ struct okv_log {
     int fd;
     enum okv_log_format format; /* never OKV_LOG_AUTO */
     bool is_journal;            /* that reads levels: sd-daemon(3) */
+    bool is_terminal;
     uint64_t second_ns;         /* begin of the current second */
     unsigned lines;             /* written in this second */
     uint64_t left_out;          /* lines left out since the last line */

@@ -1,5 +1,6 @@
 /* The log: its rate, and the count of lines that it left out. */
 #include <fcntl.h>
+#include <pty.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -178,6 +179,20 @@ static void lines_have_fields(void **state)
     close_log(&fixture);
 }
 
+static void a_terminal_gets_time_level_and_part(void **state)
+{
+    struct fixture fixture;
+
+    (void)state;
+    open_log(&fixture);
+    close_log(&fixture);
+    assert_int_equal(openpty(&fixture.ends[0], &fixture.ends[1], NULL, NULL, NULL), 0);
+    okv_log_init(&fixture.log, fixture.ends[1], OKV_LOG_AUTO);
+    okv_log_say(&fixture.log, OKV_LOG_WARNING, "users", "a \"quote\"");
+    expect_line(&fixture, "", " warning users: a \"quote\"\r\n");
+    close_log(&fixture);
+}
+
 /* What clients send makes no line longer than a pipe takes at once. */
 static void a_line_has_an_end(void **state)
 {
@@ -226,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_is_written_at_once),
         cmocka_unit_test(lines_have_fields),
+        cmocka_unit_test(a_terminal_gets_time_level_and_part),
         cmocka_unit_test(a_line_has_an_end),
         cmocka_unit_test(the_journal_gets_levels),
         cmocka_unit_test(lines_beyond_the_rate_are_counted),
