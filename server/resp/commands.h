@@ -9,7 +9,7 @@ enum okv_resp_flag {
     OKV_RESP_WRITE = 2,           /* changes items: needs that right */
     OKV_RESP_ADMIN = 4,           /* needs that right */
     OKV_RESP_UNAUTHENTICATED = 8, /* whoever has not said who it is may give it */
-    OKV_RESP_EXCLUSIVE = 16,      /* no other RESP client's command runs meanwhile */
+    OKV_RESP_EXCLUSIVE = 16,      /* runs alone: no other RESP command, and no change of libokv */
     OKV_RESP_UNQUEUED = 32,       /* MULTI does not queue it */
     OKV_RESP_NO_MULTI = 64,       /* not within MULTI */
     OKV_RESP_GATE = 128,          /* runs within the log's gate, as one that changes items does */

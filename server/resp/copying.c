@@ -43,16 +43,7 @@ static int give(void *user, const struct okv_store_now *now, struct okv_store_ne
     return 0;
 }
 
-static int remove_version(void *user, const struct okv_store_now *now, struct okv_store_next *next)
-{
-    const struct taken *taken = user;
-
-    (void)next;
-    return now && now->version == taken->version ? OKV_STORE_REMOVE : OKV_STORE_KEEP;
-}
-
-/* The new key is there before the old one is gone. If a client of libokv changes the old one
- * meanwhile, it stays. */
+/* The new key is there before the old one is gone. */
 static int rename_to(struct okv_resp_call *call, struct given *given, struct taken *taken)
 {
     const struct okv_resp_arg *from = &call->args[1], *to = &call->args[2];
@@ -67,7 +58,7 @@ static int rename_to(struct okv_resp_call *call, struct given *given, struct tak
     rc = okv_resp_modify(call, to, give, given);
     if (rc || (given->if_absent && given->was_there))
         return rc;
-    rc = okv_resp_modify(call, from, remove_version, taken);
+    rc = okv_resp_remove(call, from);
     return rc == OKV_ENOTFOUND ? 0 : rc;
 }
 
@@ -182,6 +173,14 @@ int okv_resp_run_copy(struct okv_resp_call *call)
 }
 
 /* ---- MOVE ---- */
+
+static int remove_version(void *user, const struct okv_store_now *now, struct okv_store_next *next)
+{
+    const struct taken *taken = user;
+
+    (void)next;
+    return now && now->version == taken->version ? OKV_STORE_REMOVE : OKV_STORE_KEEP;
+}
 
 static int remove_moved(struct okv_resp_call *call)
 {

@@ -162,6 +162,20 @@ void okv_resp_door_close(struct okv_resp_door *door)
     pthread_rwlock_destroy(&door->running);
 }
 
+/* ---- changes by others ---- */
+
+void okv_resp_door_enter(struct okv_server *server)
+{
+    if (server->config.resp_count)
+        pthread_rwlock_rdlock(&server->resp_door.running);
+}
+
+void okv_resp_door_leave(struct okv_server *server)
+{
+    if (server->config.resp_count)
+        pthread_rwlock_unlock(&server->resp_door.running);
+}
+
 /* ---- clients ---- */
 
 /* A dead peer is found as over the other transports. */

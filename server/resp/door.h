@@ -1,6 +1,6 @@
 /*
  * What all workers share of the RESP listeners: the sockets, the clients, and the lock under which
- * a command runs alone. Init and fini exclude every other call.
+ * a command runs alone. Open and close exclude every other call.
  */
 #ifndef OKV_SERVER_RESP_DOOR_H
 #define OKV_SERVER_RESP_DOOR_H
@@ -29,8 +29,8 @@ struct okv_resp_door {
     struct okv_resp_tls *tls; /* of all that have it */
     unsigned count;
     struct okv_resp_listener listeners[OKV_RESP_LISTENERS_MAX];
-    pthread_rwlock_t running; /* for reading: by a worker while it runs commands; for writing: by
-                                 a command that is to be alone */
+    pthread_rwlock_t running; /* for reading: by a worker while it runs commands, or makes a change
+                                 of a client of libokv; for writing: by a command that runs alone */
     pthread_mutex_t lock;     /* of the next, and of what others read of a client */
     TAILQ_HEAD(okv_resp_door_clients, okv_resp_client) clients; /* in the order of their ids */
     uint64_t last_id;                                           /* the acceptor's */
@@ -46,6 +46,11 @@ void okv_resp_door_close(struct okv_resp_door *door);
 /* Lets in some of those who wait at a listener, and hands them to workers. The acceptor's thread.
  */
 void okv_resp_door_admit(struct okv_server *server, unsigned listener);
+
+/* Around a change by a client of libokv: waits for a command that runs alone. Any thread that runs
+ * no command of a client of Redis. */
+void okv_resp_door_enter(struct okv_server *server);
+void okv_resp_door_leave(struct okv_server *server);
 
 /* In the id of a client of Redis where it stands beside those of sessions. */
 #define OKV_RESP_ID (UINT64_C(1) << 63)

@@ -378,8 +378,7 @@ static bool need_pairs(struct okv_resp_call *call)
     return call->count % 2;
 }
 
-/* No other RESP client's command runs meanwhile. Clients of libokv may see some of the keys set,
- * and others not yet. */
+/* It runs alone. Clients of libokv may see some of the keys set, and others not yet. */
 int okv_resp_run_mset(struct okv_resp_call *call)
 {
     if (!need_pairs(call))

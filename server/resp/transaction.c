@@ -205,7 +205,8 @@ static int visit_version(void *user, const struct okv_store_now *now)
     return 0;
 }
 
-/* Versions never repeat, so one says whether anybody changed an item, RESP client or not. */
+/* Versions never repeat, so one says whether anybody changed an item, RESP client or not. EXEC runs
+ * alone, so nobody does between this and its last command. */
 static int version_of(struct okv_resp_call *call, const uint8_t *key, uint32_t key_length,
                       uint64_t *version)
 {

@@ -19,6 +19,7 @@
 #define NUMBERS 2
 #define PAIRS 2
 #define DEPTH 8 /* commands of a pipeline */
+#define SETS 60 /* of a transaction that increments */
 #define KEY_SIZE 24
 #define NUMBER_SIZE 24
 

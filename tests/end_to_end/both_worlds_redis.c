@@ -175,7 +175,29 @@ static void resp_lock(struct worker *worker)
     assert_int_equal(answer.number, 1);
 }
 
-/* Whether the connection lives. *number is set if the server has a reply to EXEC. */
+/* The last of many writes of a transaction: others have time to come between EXEC's look at the
+ * watched key and this one. */
+static bool queue_sets(struct worker *worker, const struct resp_word key, const char *number)
+{
+    struct resp_answer answer;
+    char text[KEY_SIZE];
+    const struct resp_word other = {text, worlds_key_of("other", worker->index, text)};
+
+    resp_peer_add(&worker->peer, &RESP_TEXT("MULTI"), 1);
+    for (unsigned i = 1; i <= SETS; i++)
+        resp_peer_add(
+            &worker->peer,
+            (const struct resp_word[]){RESP_TEXT("SET"), i < SETS ? other : key, RESP_TEXT(number)},
+            3);
+    if (!resp_peer_flush(&worker->peer))
+        return false;
+    for (unsigned i = 0; i <= SETS; i++)
+        if (!resp_peer_read(&worker->peer, &answer))
+            return false;
+    return true;
+}
+
+/* Whether the connection lives. *was_asked is set if the server may have seen EXEC. */
 static bool watch_and_add(struct worker *worker, const struct resp_word key, bool *was_asked,
                           struct resp_answer *answer)
 {
@@ -186,8 +208,7 @@ static bool watch_and_add(struct worker *worker, const struct resp_word key, boo
         return false;
     snprintf(number, sizeof number, "%lld",
              answer->number < 0 ? 1 : strtoll(answer->bytes, NULL, 10) + 1);
-    if (!CALL(worker, answer, RESP_TEXT("MULTI")) ||
-        !CALL(worker, answer, RESP_TEXT("SET"), key, RESP_TEXT(number)))
+    if (!queue_sets(worker, key, number))
         return false;
     *was_asked = true;
     return CALL(worker, answer, RESP_TEXT("EXEC"));
@@ -209,9 +230,13 @@ static void resp_add_one(struct worker *worker)
     assert_int_equal(answer.type, '*');
     if (answer.number < 0)
         return; /* somebody else did */
+    assert_int_equal(answer.number, SETS);
     atomic_fetch_add(&worker->worlds->numbers[index], 1);
-    if (!resp_peer_read(&worker->peer, &answer))
-        reconnect(worker, NULL, 0);
+    for (unsigned i = 0; i < SETS; i++)
+        if (!resp_peer_read(&worker->peer, &answer)) {
+            reconnect(worker, NULL, 0);
+            return;
+        }
 }
 
 /* As MSET does. */
