@@ -79,7 +79,7 @@ struct okv {
     struct okv_counters counters;
     uint32_t timed_phase; /* of the gets that are timed; a get reads it with its counter */
     struct reporting reporting;
-    struct okv_diag why;     /* there is no connection */
+    struct okv_diag why;     /* why there is no connection */
     struct okv_diag refused; /* a call was refused for its arguments: client/engine/refusal.h */
     uint64_t refused_at;     /* refusal_moment() then */
 };

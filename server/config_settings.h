@@ -1,6 +1,6 @@
 /*
- * What is said of the options, and where: in a file, in the environment, on the command line. A
- * later source goes before an earlier one. docs/operations.md section "Configuration".
+ * The settings of options, and where each was made: in a file, in the environment, or on the
+ * command line. A later one of these takes precedence. docs/operations.md section "Configuration".
  */
 #ifndef OKV_SERVER_CONFIG_SETTINGS_H
 #define OKV_SERVER_CONFIG_SETTINGS_H

@@ -22,8 +22,8 @@ struct okv_durable {
  */
 int okv_durable_open(const char *data, const char *name, const char *restore,
                      struct okv_durable **out, struct okv_diag *diag);
-/* Before the log is started: has it write to the server's log what befalls the disk, and what to
- * do. `log` is borrowed. */
+/* Before the log is started: has it report disk problems in the server's log, with what to do about
+ * them. `log` is borrowed. */
 void okv_durable_report_to(struct okv_durable *durable, struct okv_log *log);
 /* What to do when a start failed like this, to be appended to the sentence; or "". */
 const char *okv_durable_remedy(int rc);

@@ -1,5 +1,5 @@
 /*
- * The log on standard error: what befell the server, a line for each refused client, for each
+ * The log on standard error: events of the server, and a line for each refused client, for each
  * connection that did not end in order, and for each reload of the users file. Lines that clients
  * bring about are only counted beyond a rate; their number is logged when the rate allows.
  *
@@ -40,9 +40,9 @@ struct okv_log {
     enum okv_log_format format; /* never OKV_LOG_AUTO */
     bool is_journal;            /* that reads levels: sd-daemon(3) */
     bool is_terminal;
-    uint64_t second_ns;         /* begin of the current second */
-    unsigned lines;             /* written in this second */
-    uint64_t left_out;          /* lines left out since the last line */
+    uint64_t second_ns; /* begin of the current second */
+    unsigned lines;     /* written in this second */
+    uint64_t left_out;  /* lines left out since the last line */
 };
 
 /* `fd` stays the caller's. */

@@ -22,9 +22,9 @@ struct okv_metrics {
     bool is_ready; /* under the lock */
 };
 
-/* Listens where the configuration says, if it does; port 0: any that is free. Says on stderr where
- * that is. The figures of databases are read while is_ready only. OKV_ENOMEM; what okv_resolve()
- * and okv_bind_failed() return. */
+/* Listens where the configuration says, if it does; port 0: any that is free. Logs where that is.
+ * The figures of databases are read while is_ready only. OKV_ENOMEM; what okv_resolve() and
+ * okv_bind_failed() return. */
 int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server,
                       struct okv_diag *diag);
 /* After this call nobody reads the figures of databases, if `is_ready` is false. */

@@ -5,10 +5,14 @@
  *   acceptor  drives the listeners and admits clients (net/acceptor.c)
  *   announcer answers clients that look for servers (net/announcer.c)
  *   workers   drive their endpoints and serve their sessions (worker.c)
+ *   metrics   answers HTTP requests (metrics.c)
  *
- * Folders include each other in one direction: net, session or resp, command, store. All but store
- * also include server.h, stats.h, log.h and housekeeping.h; net includes database.h, too. server.h
- * itself includes the headers of net/ and session/ whose state all threads share.
+ * Each durable database has threads of its log, too (wal/); docs/threads.md lists all of them.
+ *
+ * Folders include each other in one direction: net, session or resp, command or wal, store. net,
+ * session, resp and command also include server.h, stats.h, log.h and housekeeping.h;
+ * tests/check_layers.sh has what else each of them may include. server.h itself includes the
+ * headers of identity/, net/, resp/, service/ and session/ whose state all threads share.
  */
 #ifndef OKV_SERVER_SERVER_H
 #define OKV_SERVER_SERVER_H

@@ -115,7 +115,7 @@ struct okv_counts {
 #undef OKV_STATS_FIELD
 };
 
-/* Likewise: how many of those that were timed took how long. */
+/* A histogram of the operations that were timed. Any thread may add and read. */
 struct okv_times {
     atomic_uint_fast64_t ns; /* all together */
     atomic_uint_fast64_t cells[OKV_REPORT_CELLS];
@@ -127,7 +127,7 @@ static inline void okv_times_add(struct okv_times *times, uint64_t ns)
     atomic_fetch_add_explicit(&times->cells[okv_report_cell(ns)], 1, memory_order_relaxed);
 }
 
-/* Likewise. */
+/* Of the server. Any thread may add and read. */
 struct okv_stats {
 #define OKV_STATS_FIELD(name, text) atomic_uint_fast64_t name;
     OKV_STATS_LIST(OKV_STATS_FIELD)

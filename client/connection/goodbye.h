@@ -6,8 +6,8 @@
 
 /* The server said GOODBYE: the link leaves as soon as the replies that are owed have come. */
 void goodbye_receive(okv *handle);
-/* Says GOODBYE and waits a few milliseconds for the device to deliver it. Does nothing where it
- * cannot be posted at once: the server then notices the end of the connection. */
+/* Sends GOODBYE, and waits up to 20 ms until the device has delivered it. Does nothing if it cannot
+ * be posted at once: the server then notices the end of the connection. */
 void goodbye_send(okv *handle);
 
 #endif

@@ -1,55 +1,60 @@
 /*
  * okv: a key-value store whose reads never touch the server's CPU.
  *
- * A handle, which okv_open() makes, is a connection to one server. It reconnects by itself. A get
- * is a one-sided read of the server's table, which the client verifies. A put or delete is a
- * message that the server applies and answers.
+ * okv_open() makes a handle: a connection to one server, which reconnects by itself. A get is a
+ * one-sided read of the server's table, and the client verifies what it has read. A put or delete
+ * is a message that the server applies and answers.
  *
  * Threads. A handle belongs to one thread at a time; use one handle per thread. The library starts
- * no threads, installs no signal handlers, never prints and never exits.
+ * no threads for its work (over local://, closing a connection may start a short-lived one),
+ * installs no signal handlers, never prints and never exits.
  *
- * Fork. A child must not use a handle of its parent's, nor close it: open another there. Fork while
+ * Fork. A child must neither use nor close its parent's handles; it opens its own. Fork only while
  * no other thread is in a call of this library. A child does its parent's handles no harm (over
- * rdma:// since Linux 5.12). Over rdma:// and ofi:// a parent that dies stays connected until its
- * children have ended. Over ofi:// with verbs a child cannot open handles.
+ * rdma:// since Linux 5.12). Over rdma:// and ofi://, a parent that dies stays connected until its
+ * children have ended. A child cannot open handles over ofi:// with verbs, nor with
+ * rdma://discover/NAME.
  *
  * NULL. Calls on a NULL handle return OKV_EINVAL. With a NULL handle okv_close() and
  * okv_unregister() do nothing. Do not pass NULL to okv_why(), okv_info(), okv_counters(),
  * okv_pending(), okv_fd() or okv_arm().
  *
- * Results. Functions return OKV_OK (0) or one of the negative codes below. A miss is OKV_ENOTFOUND:
- * an answer, as good as a hit. OKV_EUNKNOWN is the one result of a write that may have happened.
+ * Results. Functions return OKV_OK (0) or one of the negative codes below. A miss, OKV_ENOTFOUND,
+ * is an answer as good as a hit. OKV_EUNKNOWN is the only result of a write that leaves open
+ * whether the write happened.
  *
- * Blocking. Calls that can block say so and for how long. okv_submit_*, okv_poll and okv_arm never
+ * Blocking. Calls that can block say so, and for how long. okv_submit_*, okv_poll and okv_arm never
  * block, except in these cases while a handle reconnects. Name resolution: a handle reconnects to
- * the address that it had; after 10 s of failures, and every 10 s from then on, it resolves the
- * host's name again. (A name of a link-local IPv6 address is resolved each time.) Discovery: with
- * rdma://discover/NAME each attempt searches, as okv_open() does. Memory registration: memory of
- * okv_register() is registered again, which takes time for many GB. Endpoints: over ofi:// each
- * attempt opens one.
+ * the address that it last had; after 10 s of failures, and every 10 s from then on, it resolves
+ * the host name again. (A name that stands for a link-local IPv6 address is resolved each time.)
+ * Discovery: with rdma://discover/NAME each attempt searches, as okv_open() does. Memory
+ * registration: memory given to okv_register() is registered again, which takes a while for many
+ * GB. Endpoints: over ofi:// each attempt opens one.
  *
- * A lost connection. When the server ends, dies or cannot be reached, the handle connects again,
- * within the calls that use it. Operations wait meanwhile, each until its own deadline: gets, pings
- * and writes that had not been sent go on. A write that had been sent is sent again when the server
- * still knows what it has applied of this handle's: it remembers for a minute, with --data over a
- * restart, too, and applies none twice. Else it ends with OKV_EUNKNOWN. A server without --data is
- * empty after a restart: OKV_RECONNECT_IF_KEPT refuses it (okv_info.boot_id).
+ * A lost connection. When the server ends, dies or cannot be reached, the handle reconnects, within
+ * the calls that use it. Operations wait meanwhile, each until its own deadline. Gets, pings and
+ * writes that had not been sent then go on. A write that had been sent is sent again if the server
+ * still remembers which of this handle's writes it has applied. By default it remembers them for a
+ * minute, with --data also across a restart, and applies none twice. If it does not remember, the
+ * write ends with OKV_EUNKNOWN. A server without --data is empty after a restart; a handle with
+ * OKV_RECONNECT_IF_KEPT then fails (okv_info.boot_id).
  *
- * Failure of a handle. A handle is of no use any more when the server breaks the protocol or speaks
- * another version, or cannot serve this client at all: every later call returns the reason
- * (OKV_EPROTO, OKV_EVERSION or OKV_EUNSUPPORTED) and okv_why() has the sentence. So it is with
- * OKV_RECONNECT_NEVER when the connection ends (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_ETIMEDOUT,
- * OKV_EIO), and with OKV_RECONNECT_IF_KEPT when the server has lost the items (OKV_ELOST). Lists of
- * errors call this "the handle's failure". Close such a handle.
+ * Failure of a handle. A handle fails for good when the server breaks the protocol, speaks another
+ * version, or cannot serve this client at all: every later call returns the reason (OKV_EPROTO,
+ * OKV_EVERSION or OKV_EUNSUPPORTED), and okv_why() explains it. With OKV_RECONNECT_NEVER it also
+ * fails when the connection ends (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_ETIMEDOUT, OKV_EIO), and
+ * with OKV_RECONNECT_IF_KEPT when the server has lost the items (OKV_ELOST). Lists of errors call
+ * this "the handle's failure". Close such a handle.
  *
  * Growth. A program works with any library of the same soname, older or newer than its okv.h.
  * okv_options, okv_put_options and okv_command keep their size: a new field takes the place of a
- * reserved one, and zero means that it is not used. Begin with {0}. A reserved field that is not
- * zero is OKV_EINVAL: an older library refuses what it does not know. okv_result, okv_item_info and
- * okv_item keep their size, too: what the library does not know is zero. okv_info and okv_counters
- * grow at the end: the caller says how much of them it knows (the inline okv_info() and
- * okv_counters() do), and what the library does not know is zero. Functions, codes, flags and kinds
- * are added, and do not change. share/okv/okv.json has numbers and offsets for other languages.
+ * reserved one, and zero means that it is not used. Initialize them with {0}. A reserved field that
+ * is not zero is OKV_EINVAL: an older library refuses what it does not know. okv_result,
+ * okv_item_info and okv_item also keep their size; fields that the library does not know are zero.
+ * okv_info and okv_counters grow at the end: the caller says how much of them it knows (the inline
+ * okv_info() and okv_counters() do), and fields that the library does not know are zero. Functions,
+ * codes, flags and kinds may be added, but never change. share/okv/okv.json has the numbers and
+ * offsets for other languages.
  */
 #ifndef OKV_H
 #define OKV_H
@@ -77,7 +82,7 @@ enum {
     OKV_ETIMEDOUT = -8,      /* the deadline passed; nothing was changed */
     OKV_EUNKNOWN = -9,       /* no answer came: the write may have happened */
     OKV_EDISCONNECTED = -10, /* the connection was lost in this call, or for good */
-    OKV_ESHUTDOWN = -11,     /* the server said that it shuts down */
+    OKV_ESHUTDOWN = -11,     /* the server said that it is shutting down */
     OKV_EPROTO = -12,        /* the server sent something malformed */
     OKV_EVERSION = -13,      /* the server speaks another protocol version */
     OKV_ECORRUPT = -14,      /* an image failed its checks on every attempt */
@@ -110,8 +115,8 @@ OKV_API const char *okv_errname(int code);
 
 /* Returns the version of the library, "0.2.0"; static. Any thread. */
 OKV_API const char *okv_version(void);
-/* Returns the schemes of URIs that it can open here, "rdma, ofi, local"; static. Loads libfabric,
- * which some have, as okv_open() does for ofi://. Any thread. */
+/* Returns the URI schemes that the library can open on this host, such as "rdma, ofi, local";
+ * static. Loads libfabric, where okv has it, as okv_open() does for ofi://. Any thread. */
 OKV_API const char *okv_transports(void);
 
 /* ---- opening and closing ------------------------------------------------ */
@@ -121,16 +126,16 @@ typedef struct okv okv;
 /* Largest okv_options.depth. */
 #define OKV_DEPTH_MAX_OPERATIONS 1024
 
-/* okv_options.log: is told a sentence about the handle's connection, which is valid during the
- * call. `level` is one of OKV_LEVEL_ERROR and its like. It is called on the thread that uses the
- * handle, within a call of the library, and must make no call on this handle. What makes okv_open()
- * fail is in its `why` alone. */
+/* The type of okv_options.log: a callback that gets a sentence about the handle's connection.
+ * `text` is valid during the call, `level` is OKV_LEVEL_ERROR, OKV_LEVEL_WARNING or
+ * OKV_LEVEL_NOTICE. It runs on the thread that uses the handle, within a call of the library, and
+ * must make no call on this handle. The reason why okv_open() failed is only in its `why`. */
 typedef void okv_log_function(void *user, int level, const char *text);
-/* The handle failed, and is of no use any more. */
+/* The handle has failed for good. */
 #define OKV_LEVEL_ERROR 0
-/* The connection was lost, or could not be made again: of many attempts a few. */
+/* The connection was lost, or an attempt to reconnect failed; only some attempts are reported. */
 #define OKV_LEVEL_WARNING 1
-/* A connection was made, and by which way. */
+/* A connection was made; the text names its path (okv_info.path). */
 #define OKV_LEVEL_NOTICE 2
 
 /* How a handle is to behave. Zero in a field means its default, here in parentheses. */
@@ -141,25 +146,29 @@ struct okv_options {
     uint32_t depth;              /* operations in flight at once, 1 to 1024 (32) */
     uint32_t credits;            /* requests to have outstanding, 1 to 1024; the server may grant
                                     fewer (16) */
-    uint32_t hints;              /* large items whose place to remember, up to 2^20; rounded up to
+    uint32_t hints;              /* large items to remember the place of, up to 2^20; rounded up to
                                     a power of two, at least 8; 17 bytes each (8192) */
-    uint32_t reconnect;          /* 0: connects again when the connection is lost */
+    uint32_t reconnect;          /* 0: reconnects when the connection is lost */
     uint32_t keepalive_ms;       /* a dead server host or network is detected within this time, 200
-                                    to 600000 (3000) */
-    uint32_t report_ms;          /* tells the server this often what it counts, 100 to 600000, and
-                                    once more when it is closed (10000) */
+                                    to 600000 (3000); over ofi:// with net, tcp or efa it is 3000 */
+    uint32_t report_ms;          /* how often to report its counters to the server, 100 to 600000;
+                                    they are reported once more on closing (10000) */
     uint32_t reserved[8];        /* zero */
-    char database[32];           /* for a URI that names none ("default") */
-    const char *user;            /* who asks, for a server with users; it takes a key_file (NULL) */
-    const char *key_file;        /* of `user`; read again when the server refuses its key (NULL) */
-    okv_log_function *log;       /* is told what happens to the connection (NULL) */
+    char database[32];           /* used when the URI names none ("default") */
+    const char *user;            /* whom to authenticate as, if the server has users; requires a
+                                    key_file (NULL) */
+    const char *key_file;        /* has the key of `user`; read again when the server refuses that
+                                    key (NULL) */
+    okv_log_function *log;       /* called when something happens to the connection (NULL) */
     void *log_user;              /* its first argument */
 };
-#define OKV_HINTS_NONE UINT32_MAX /* okv_options.hints: remember none */
-/* okv_options.reconnect: a handle whose connection is lost is of no use any more. */
+/* okv_options.hints: remember none. */
+#define OKV_HINTS_NONE UINT32_MAX
+/* okv_options.reconnect: a handle whose connection is lost fails for good. */
 #define OKV_RECONNECT_NEVER 1
-/* It connects again only where the items are still there, as with --data; elsewhere it fails with
- * OKV_ELOST. A database that was restored or salvaged has the items that this brought. */
+/* It reconnects only if the server still has the items, as one with --data does; otherwise the
+ * handle fails with OKV_ELOST. After a restore or a salvage it reconnects, too, and finds the items
+ * that this brought back. */
 #define OKV_RECONNECT_IF_KEPT 2
 /* okv_options.keepalive_ms: no heartbeats; only transport and deadlines detect a dead server. */
 #define OKV_KEEPALIVE_NONE UINT32_MAX
@@ -172,26 +181,26 @@ struct okv_options {
  *   rdma://discover/NAME[?group=GROUP][&source=ADDRESS]  the server that announces this name
  *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]   a fabric of libfabric, TCP among them
  *   local:///PATH                                        shared memory with a server on this host
- * Each may have ?database=NAME, too, and rdma ?device=NAME[&port=N][&gid=INDEX], the device to
- * leave by. The default PORT is 7471. What the URI names is used, or it fails: no transport
- * replaces another. okv-uri(7) has the details.
+ * Each also takes ?database=NAME, and rdma ?device=NAME[&port=N][&gid=INDEX], the local device to
+ * use. The default PORT is 7471. okv uses what the URI names, or fails: it never falls back to
+ * another transport. okv-uri(7) has the details.
  *
  * `options` may be NULL. On success *out is the handle, which keeps up to four registered buffers
  * for long values. On failure *out is NULL and, when `why` is not NULL, a sentence with cause and
  * fix is written there (cut to `why_size` bytes). The library keeps copies of `uri`, `options` and
  * the strings in them.
  *
- * Blocks up to connect_timeout_ms, and at most about 4.5 s for rdma. Looking up a host's name takes
- * what the system's resolver takes besides. A search for NAME takes up to 1 s of that time, and
- * besides up to 1 s for each RDMA interface that cannot join the group. Errors: OKV_EINVAL (`out`
- * or `uri` NULL, an option out of range, a key file that is not there or has no key), OKV_EURI,
- * OKV_EADDRESS, OKV_ENODEVICE, OKV_EREFUSED (nobody listens, the server is full or has no such
- * database), OKV_EDENIED (user and key do not fit, or have no right in the database; the server has
- * no proof; over local:// it does not serve this uid), OKV_ETIMEDOUT, OKV_EVERSION, OKV_ESHUTDOWN,
- * OKV_EUNSUPPORTED (an iWARP device, or a missing feature of device or server), OKV_EPERM
- * (permissions of the socket, the limit on locked memory, a key file that others may read or
- * change), OKV_EDISCONNECTED (the connection was lost while opening), OKV_EPROTO, OKV_EIO,
- * OKV_ENOMEM.
+ * Blocks up to connect_timeout_ms, over rdma at most about 4.5 s. Resolving a host name adds what
+ * the system's resolver takes. A search for NAME takes up to 1 s of that time, and adds up to 1 s
+ * for each RDMA interface that cannot join the group. Errors: OKV_EINVAL (`out` or `uri` NULL, an
+ * option out of range, a key file that is missing or has no key), OKV_EURI, OKV_EADDRESS,
+ * OKV_ENODEVICE, OKV_EREFUSED (nothing listens there, the server is full or has no such database),
+ * OKV_EDENIED (user and key do not match, or have no right in the database; the server could not
+ * prove that it knows the key; over local:// it does not serve this uid), OKV_ETIMEDOUT,
+ * OKV_EVERSION, OKV_ESHUTDOWN, OKV_EUNSUPPORTED (an iWARP device, or a feature that device or
+ * server lacks), OKV_EPERM (permissions of the socket, the limit on locked memory, a key file that
+ * others may read or change), OKV_EDISCONNECTED (the connection was lost while opening),
+ * OKV_EPROTO, OKV_EIO, OKV_ENOMEM.
  */
 OKV_API int okv_open(const char *uri, const struct okv_options *options, okv **out, char *why,
                      size_t why_size);
@@ -203,19 +212,18 @@ OKV_API int okv_open(const char *uri, const struct okv_options *options, okv **o
 OKV_API void okv_close(okv **handle);
 
 /*
- * Returns a sentence about the handle; "" when there is nothing to say. The text is the handle's:
- * it changes as that does, and is valid until okv_close().
+ * Returns a sentence about the handle, or "" when there is nothing to say. The text belongs to the
+ * handle: it changes as the handle's state does, and is valid until okv_close().
  *
  * After a call that was refused for its arguments, with OKV_EINVAL, OKV_EKEYSIZE, OKV_EVALUESIZE or
  * OKV_ETTL, it names the argument and what is wrong with it:
  *   okv_put_with: flags: OKV_IF_ABSENT and OKV_IF_VERSION exclude each other
  *   okv_submit: commands[3].key_length: 0 is not 1 to 1024
- * After okv_get_many() it is about the first command that has such a code in its result. The next
- * call takes this sentence away, but for those that only look: okv_info(), okv_counters(),
- * okv_pending(), okv_fd().
+ * After okv_get_many() it is about the first command whose result has such a code. The next call
+ * clears this sentence, unless it only looks: okv_info(), okv_counters(), okv_pending(), okv_fd().
  *
- * Otherwise: why the handle is not connected, and what the last attempt to connect met; or why it
- * became unusable. "" while it is connected.
+ * Otherwise it says why the handle is not connected and how the last attempt to connect failed, or
+ * why the handle has failed for good. It is "" while the handle is connected.
  */
 OKV_API const char *okv_why(const okv *handle);
 
@@ -223,8 +231,8 @@ OKV_API const char *okv_why(const okv *handle);
 struct okv_info {
     const char *transport; /* "rdma", "ofi" or "local"; valid until okv_close() */
     const char *path;    /* for people: device, port, GID, MTU, provider, or the socket; as above */
-    uint64_t boot_id;    /* of this start of the server: another one has another table, with the
-                            same items if it has --data, and else empty */
+    uint64_t boot_id;    /* identifies this run of the server: each run has another table, with the
+                            same items if it has --data, otherwise empty */
     uint64_t session_id; /* the server's name for this connection */
     uint64_t region_bytes;      /* of the database, with index and items */
     uint64_t buckets;           /* of the index, as far as this handle has seen */
@@ -234,12 +242,12 @@ struct okv_info {
     uint32_t depth;             /* operations that may be in flight at once */
     uint32_t max_message_value; /* bytes of the longest append or ping; the server READs the value
                                    of a longer put */
-    uint32_t one_sided; /* 1: gets go on while the server is stopped; 0: its process serves them, as
-                           over TCP */
+    uint32_t one_sided; /* 1: gets work even while the server's process is stopped; 0: that process
+                           serves them, as over TCP */
 };
 
-/* okv_info() tells of the present connection, or the last one. okv_info_sized() fills in `size`
- * bytes of *out, as far as it knows them; zero beyond. */
+/* okv_info() describes the current connection, or the last one. okv_info_sized() fills in `size`
+ * bytes of *out: the fields that it knows, and zeros beyond them. */
 OKV_API void okv_info_sized(const okv *handle, struct okv_info *out, size_t size);
 static inline void okv_info(const okv *handle, struct okv_info *out)
 {
@@ -249,29 +257,29 @@ static inline void okv_info(const okv *handle, struct okv_info *out)
 /* ---- synchronous calls -------------------------------------------------- */
 
 /*
- * Synchronous calls. They block until the answer or for timeout_ms. Keys are 1 to OKV_KEY_MAX_BYTES
- * bytes of anything. An operation that timed out keeps its slot until the device or the server has
- * let go of it. Calls may be mixed with asynchronous operations on the handle, whose results stay
- * for okv_poll(). Operations of one handle that are in flight together may take effect in any
- * order.
+ * Synchronous calls. They block until the answer comes, at most for timeout_ms. Keys are 1 to
+ * OKV_KEY_MAX_BYTES bytes of any content. An operation that timed out keeps its slot until its
+ * READs and its reply have come back, or its connection has ended. Calls may be mixed with
+ * asynchronous operations on the handle, whose results stay for okv_poll(). Operations of one
+ * handle that are in flight together may take effect in any order.
  *
- * Versions. Every change of an item gives it a new version, which never comes again for that key
- * while the server lives. Versions of a key only rise.
+ * Versions. Every change to an item gives it a new version. The versions of a key only rise, and
+ * none comes again while the server lives.
  *
- * Memory after a time-out. Key, value and buffer are the caller's again when the call returned or
- * the result was polled, but for two things that cannot be called back. After OKV_ETIMEDOUT of a
- * get into memory given to okv_register() the device may still write to the buffer, and after
- * OKV_EUNKNOWN of a put whose value was too long for a message the server may still READ the value
- * and store what is there by then. Both end with okv_close(), or when the handle has another
- * connection (okv_counters.reconnects), not with the handle's failure alone; until then leave the
- * memory mapped, and registered if it was.
+ * Memory after a time-out. Key, value and buffer are the caller's again when the call has returned
+ * or the result has been polled, with two exceptions, which cannot be called back. After
+ * OKV_ETIMEDOUT of a get into memory given to okv_register(), the device may still write to the
+ * buffer. After OKV_EUNKNOWN of a put whose value was too long for a message, the server may still
+ * READ the value and store what is there by then. Both end with okv_close(), or when the handle has
+ * made another connection (okv_counters.reconnects), but not when the handle merely fails; until
+ * then leave the memory mapped, and registered if it was.
  *
  * Errors of all calls: OKV_EINVAL (NULL where memory is needed), OKV_ETIMEDOUT (no answer,
  * connection or operation slot in time; nothing was changed), the handle's failure. Errors of all
  * writes: those of all calls, OKV_EKEYSIZE, OKV_EUNKNOWN (the write may have happened: it was sent
- * and no answer came, or the server that it was sent to is no more), OKV_ECORRUPT (the server found
- * the item's bucket damaged), OKV_EDENIED (the user may not write), OKV_EREADONLY, OKV_EDISKFULL,
- * OKV_EUNSUPPORTED (the server does not know the operation).
+ * and no answer came, the server that it was sent to is gone, or that server's log failed),
+ * OKV_ECORRUPT (the server found the item's bucket damaged), OKV_EDENIED (the user may not write),
+ * OKV_EREADONLY, OKV_EDISKFULL, OKV_EUNSUPPORTED (the server does not know the operation).
  */
 
 /* Largest key, bytes. The largest value is the server's: okv_info.max_value. */
@@ -282,25 +290,26 @@ static inline void okv_info(const okv *handle, struct okv_info *out)
  * (may be NULL) its version. On OKV_ETOOSMALL *length is the size needed. `buffer` may be NULL when
  * `size` is 0. What the buffer holds after an error is undefined.
  *
- * One RDMA READ when the item is stored inline; two when it is in an extent, at the same time when
- * this handle has read the item before. okv_register() tells when the value comes straight into the
- * buffer; else it is copied. Errors: those of all calls, OKV_EKEYSIZE, OKV_ENOTFOUND,
- * OKV_ETOOSMALL, OKV_ECORRUPT, OKV_EUNSUPPORTED (the server was asked and does not answer gets),
- * OKV_EPROTO (the table makes no sense at this key; the handle stays usable, unless okv_why() has a
- * sentence), OKV_ENOMEM, OKV_EPERM (the limit on locked memory is below the buffer of a long
- * value), OKV_EIO (that buffer cannot be registered).
+ * Takes one RDMA READ when the item is stored inline, and two when it is in an extent; they go out
+ * together if this handle has read the item before. okv_register() says when the value comes
+ * straight into the buffer; otherwise it is copied. Errors: those of all calls, OKV_EKEYSIZE,
+ * OKV_ENOTFOUND, OKV_ETOOSMALL, OKV_ECORRUPT, OKV_EUNSUPPORTED (the get fell back to the server,
+ * which does not answer gets), OKV_EPROTO (the table makes no sense at this key; the handle stays
+ * usable, unless okv_why() has a sentence), OKV_ENOMEM, OKV_EPERM (the limit on locked memory is
+ * below the buffer of a long value), OKV_EIO (that buffer cannot be registered).
  */
 OKV_API int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
                     size_t *length, uint64_t *version);
 
-/* Reads a part of a value: its bytes from `offset` on, as many as it has there and as fit into
- * buffer[0..size). *length (may be NULL) is the size of the whole value: the part has
- * min(size, *length - offset) bytes, none from the end on. Parts are of one value when their
- * *version is. A value inline takes one READ. Of one above some 16 KiB only the part is READ, and
- * no checksum covers it: two READs of its bucket around it show that the item was the same before
- * and after. When the bucket changes again and again, and in an overflow page, the whole value is
- * READ, as a shorter one is. Errors: those of all calls, OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECORRUPT,
- * OKV_EUNSUPPORTED, OKV_EPROTO, OKV_ENOMEM, OKV_EPERM, OKV_EIO (all as for okv_get()). */
+/* Reads a part of a value: its bytes from `offset` on, as many as there are and as fit into
+ * buffer[0..size). *length (may be NULL) is the size of the whole value; the part has min(size,
+ * *length - offset) bytes, or none if `offset` is not below *length. Two parts are of the same
+ * value if their *version is the same. An inline value takes one READ. Of a value above some 16 KiB
+ * only the part is READ, and no checksum covers it: READs of its bucket before and after show that
+ * the item has not changed. When the bucket keeps changing, or the item is in an overflow page, the
+ * whole value is READ, as a shorter one always is. Errors: those of all calls, OKV_EKEYSIZE,
+ * OKV_ENOTFOUND, OKV_ECORRUPT, OKV_EUNSUPPORTED, OKV_EPROTO, OKV_ENOMEM, OKV_EPERM, OKV_EIO (all as
+ * for okv_get()). */
 OKV_API int okv_get_range(okv *handle, const void *key, size_t key_length, uint64_t offset,
                           void *buffer, size_t size, size_t *length, uint64_t *version);
 
@@ -334,9 +343,10 @@ enum {
     OKV_IF_ABSENT = 1,  /* put: only if the key is not there; else OKV_EEXISTS */
     OKV_IF_VERSION = 2, /* put, delete: only if the item has `version`; else OKV_ECONFLICT,
                            or OKV_ENOTFOUND when it is not there */
-    /* Put, incr of a missing key: the item expires after ttl_ms on the server's clock, and not
-     * before they have passed since the call began. Readers know that clock to about 0.1 s and may
-     * see it that much longer: a get may still find what a delete has called OKV_ENOTFOUND. */
+    /* Put, or incr of a missing key: the item expires after ttl_ms on the server's clock, and not
+     * before ttl_ms have passed since the call began. Readers know that clock to about 0.1 s and
+     * may see the item that much longer: a get may still find an item for which a delete returned
+     * OKV_ENOTFOUND. */
     OKV_WITH_TTL = 4
 };
 
@@ -348,10 +358,11 @@ struct okv_put_options {
     uint64_t reserved2[5]; /* zero */
 };
 
-/* Stores a value as okv_put(), on conditions and with a time to live. On OKV_ECONFLICT and
- * OKV_EEXISTS *version is the version that is there. Errors: those of okv_put(), OKV_EINVAL (NULL
- * where memory is needed, options that contradict each other or that are unknown), OKV_EEXISTS,
- * OKV_ECONFLICT, OKV_ENOTFOUND (with OKV_IF_VERSION: the key is not in the table), OKV_ETTL. */
+/* Stores a value as okv_put() does, on a condition or with a time to live, or both. On
+ * OKV_ECONFLICT and OKV_EEXISTS *version is the item's current version. Errors: those of okv_put(),
+ * OKV_EINVAL (NULL where memory is needed, options that are unknown or contradict each other),
+ * OKV_EEXISTS, OKV_ECONFLICT, OKV_ENOTFOUND (with OKV_IF_VERSION: the key is not in the table),
+ * OKV_ETTL. */
 OKV_API int okv_put_with(okv *handle, const void *key, size_t key_length, const void *value,
                          size_t value_length, const struct okv_put_options *options,
                          uint64_t *version);
@@ -364,20 +375,20 @@ OKV_API int okv_delete_if(okv *handle, const void *key, size_t key_length, uint6
 
 /* okv_incr() adds `delta` to the decimal integer in the value (an optional '-' and 1 to 19 digits),
  * or to 0 when the key is not there. *result (may be NULL) is the sum, which is the new value. An
- * expiry stays; what okv_incr_ttl() makes of no item expires after ttl_ms, 1 to OKV_TTL_MAX_MS.
- * After an error but OKV_EUNKNOWN the item is as it was. Errors: those of all writes, OKV_ENUMBER,
- * OKV_EOVERFLOW, OKV_EVALUESIZE (the sum has more digits than a value may have bytes), OKV_EFULL,
- * OKV_EBUCKETFULL, OKV_ETTL (okv_incr_ttl(): ttl_ms is out of range). */
+ * item that was there keeps its expiry; one that okv_incr_ttl() creates expires after ttl_ms, 1 to
+ * OKV_TTL_MAX_MS. After any error but OKV_EUNKNOWN the item is unchanged. Errors: those of all
+ * writes, OKV_ENUMBER, OKV_EOVERFLOW, OKV_EVALUESIZE (the sum has more digits than a value may have
+ * bytes), OKV_EFULL, OKV_EBUCKETFULL, OKV_ETTL (okv_incr_ttl(): ttl_ms is out of range). */
 OKV_API int okv_incr(okv *handle, const void *key, size_t key_length, int64_t delta,
                      int64_t *result, uint64_t *version);
 OKV_API int okv_incr_ttl(okv *handle, const void *key, size_t key_length, int64_t delta,
                          int64_t ttl_ms, int64_t *result, uint64_t *version);
 
-/* Appends to a value, or stores it when the key is not there. *length (may be NULL) is the whole
- * value's length then. What is appended may be as long as okv_info.max_message_value, the whole as
- * okv_info.max_value. An expiry stays. An append begins again whenever another write replaced a
- * long value meanwhile. Errors: those of all writes, OKV_EVALUESIZE (either is too long),
- * OKV_EFULL, OKV_EBUCKETFULL. */
+/* Appends to a value, or stores it when the key is not there. *length (may be NULL) is set to the
+ * length of the whole. The appended part may be as long as okv_info.max_message_value, the whole as
+ * long as okv_info.max_value. The item keeps its expiry. The server begins an append again whenever
+ * another write has replaced a long value meanwhile. Errors: those of all writes, OKV_EVALUESIZE
+ * (the part or the whole is too long), OKV_EFULL, OKV_EBUCKETFULL. */
 OKV_API int okv_append(okv *handle, const void *key, size_t key_length, const void *value,
                        size_t value_length, size_t *length, uint64_t *version);
 
@@ -389,11 +400,12 @@ OKV_API int okv_append(okv *handle, const void *key, size_t key_length, const vo
 OKV_API int okv_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms,
                       uint64_t *version);
 
-/* Gets a value and sets when its item expires in one request, to the server's CPU: no other write
- * comes between. On OKV_ETOOSMALL the item was touched. Errors: those of okv_touch(),
- * OKV_ETOOSMALL, OKV_EVALUESIZE (the value does not fit a message, as okv_info.max_message_value
- * does: nothing was changed), OKV_EUNKNOWN (also when the item changed or expired before the
- * request could be sent again: its value of then is gone). */
+/* Gets a value and sets when its item expires, in one request that the server's CPU serves: no
+ * other write comes between. After OKV_ETOOSMALL the new expiry is in force. Errors: those of
+ * okv_touch(), OKV_ETOOSMALL, OKV_EVALUESIZE (the value does not fit a message, as one of up to
+ * okv_info.max_message_value bytes does: nothing was changed), OKV_EUNKNOWN (also when the request
+ * was sent again and the item had changed or expired since it was first applied: the value of that
+ * time is gone). */
 OKV_API int okv_get_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms,
                           void *buffer, size_t size, size_t *length, uint64_t *version);
 
@@ -402,11 +414,11 @@ OKV_API int okv_get_touch(okv *handle, const void *key, size_t key_length, int64
  * some items may be gone, or all: call it again, on another handle if this one failed. After other
  * errors nothing was removed. Errors: those of all calls, OKV_EUNKNOWN (a step had no answer, or
  * one failed after others had been done), OKV_ECORRUPT (the server found a damaged bucket),
- * OKV_EDENIED (it takes the right admin), OKV_EUNSUPPORTED. */
+ * OKV_EDENIED (it requires the right admin), OKV_EUNSUPPORTED. */
 OKV_API int okv_flush(okv *handle);
 
-/* Sends one request and waits for its answer, through the server's CPU. Errors: those of all calls,
- * OKV_EUNSUPPORTED. */
+/* Sends one request, which the server's CPU answers, and waits for the answer. Errors: those of all
+ * calls, OKV_EUNSUPPORTED. */
 OKV_API int okv_ping(okv *handle);
 
 /* Writes the server's statistics as text, one "name value" a line, into buffer[0..size) with a NUL;
@@ -488,11 +500,12 @@ struct okv_command {
 
 /* Submits commands in order. okv_poll() returns their results in the order in which they end. The
  * commands themselves may be reused at once; key, value and buffer stay yours to keep alive and
- * unchanged until the result was polled or the handle closed. All READs go out with one doorbell.
- * Returns OKV_OK when all were accepted, else why commands[*accepted] was not. The first *accepted
- * (may be NULL) have results, the others none. Errors: OKV_EINVAL (NULL, a field that the kind does
- * not use is not zero), OKV_EKEYSIZE, OKV_EVALUESIZE, OKV_ETTL, OKV_EAGAIN (as many operations are
- * in flight as the handle's depth: poll first), OKV_ENOMEM, the handle's failure. */
+ * unchanged until the result has been polled or the handle closed. All READs go out with one
+ * doorbell. Returns OKV_OK when all were accepted, else the reason why commands[*accepted] was not.
+ * The first *accepted commands (`accepted` may be NULL) will have results, the others none. Errors:
+ * OKV_EINVAL (NULL, a field that the kind does not use is not zero), OKV_EKEYSIZE, OKV_EVALUESIZE,
+ * OKV_ETTL, OKV_EAGAIN (as many operations are in flight as the handle's depth: poll first),
+ * OKV_ENOMEM, the handle's failure. */
 OKV_API int okv_submit(okv *handle, const struct okv_command *commands, size_t count,
                        size_t *accepted);
 /* okv_submit_get() and the others are shorthands for one command. */
@@ -508,13 +521,13 @@ struct okv_result {
     uint64_t tag;      /* of the command */
     int status;        /* a code */
     uint32_t reserved; /* zero */
-    size_t length;    /* of the value, the whole: get, head, append, get_touch, get_range; also with
-                         OKV_ETOOSMALL */
-    uint64_t version; /* of the item, as the synchronous call gives it; else 0 */
-    int64_t number;   /* incr: the result */
-    int64_t ttl_ms;   /* get, head, get_range: what it has to live, never less and up to about 0.1 s
-                         more, so that it may be more than the item was given; or OKV_TTL_NONE; 0
-                         when only the server could tell (okv_counters.fallbacks) and did not */
+    size_t length;     /* of the whole value: get, head, append, get_touch, get_range; also with
+                          OKV_ETOOSMALL */
+    uint64_t version;  /* of the item, as the synchronous call gives it; else 0 */
+    int64_t number;    /* incr: the result */
+    int64_t ttl_ms;    /* get, head, get_range: the time left to live, never too low and up to about
+                          0.1 s too high, so it may exceed what the item was given; or OKV_TTL_NONE;
+                          0: unknown, as the server answered instead (okv_counters.fallbacks) */
     uint64_t reserved2[2]; /* zero */
 };
 
@@ -526,14 +539,14 @@ OKV_API int okv_poll(okv *handle, struct okv_result *results, int max);
 /* Counts operations that were submitted and whose results were not polled yet. */
 OKV_API uint32_t okv_pending(const okv *handle);
 
-/* okv_fd() is for event loops: it becomes readable when an armed handle has something to do: an
- * event, a deadline, a step of connecting again; or for nothing. In each turn call okv_poll() once,
- * then look at the other descriptors. Sleep there only if okv_poll() had no result, nor once more
- * after okv_arm(). Do not poll until there is none: where operations begin as others end, there
- * always is one, and the other descriptors starve. The descriptor is the same from okv_open() to
- * okv_close(), which closes it. Returns: okv_fd() the descriptor, okv_arm() OKV_OK or a code.
- * Errors: OKV_EIO or OKV_ENOMEM (the connection cannot be watched: call okv_poll() without sleeping
- * on the descriptor for long), the handle's failure. */
+/* okv_fd() is for event loops: it becomes readable when an armed handle has something to do (an
+ * event, a deadline, a step of reconnecting), and sometimes for nothing. In each turn of the loop
+ * call okv_poll() once, then look at the other descriptors. Sleep there only if okv_poll() returned
+ * no result both before and after okv_arm(). Do not poll until no result is left: where new
+ * operations begin as others end, there always is one, and the other descriptors starve. The
+ * descriptor is the same from okv_open() to okv_close(), which closes it. Returns: okv_fd() the
+ * descriptor, okv_arm() OKV_OK or a code. Errors: OKV_EIO or OKV_ENOMEM (the connection cannot be
+ * watched: call okv_poll() without sleeping on the descriptor for long), the handle's failure. */
 OKV_API int okv_fd(const okv *handle);
 OKV_API int okv_arm(okv *handle);
 
@@ -546,25 +559,25 @@ OKV_API int okv_wait(okv *handle, int timeout_ms);
  * zero), what the synchronous call of this kind returns. */
 OKV_API int okv_call(okv *handle, const struct okv_command *command, struct okv_result *result);
 
-/* Runs many gets, heads or get_ranges at once: results[i] is that of commands[i]; tags are not
- * looked at. Any count: the handle's depth of them are in flight at a time, and their READs go out
- * together. A key may come more than once. Blocks until all ended. All deadlines count from the
- * start of the call. A get that has not started by then ends with OKV_ETIMEDOUT: give large batches
- * a longer timeout_ms. Returns OKV_OK when each has a status in its result. Errors: OKV_EINVAL
- * (NULL, another kind of command), OKV_EAGAIN (operations are in flight on the handle), the
- * handle's failure. */
+/* Runs many gets, heads or get_ranges at once: results[i] belongs to commands[i], whatever their
+ * tags. Any count is allowed: up to the handle's depth are in flight at a time, and their READs go
+ * out together. A key may occur more than once. Blocks until all have ended. All deadlines count
+ * from the start of the call, and a get that has not started by its deadline ends with
+ * OKV_ETIMEDOUT: give large batches a longer timeout_ms. Returns OKV_OK when each result has a
+ * status. Errors: OKV_EINVAL (NULL, another kind of command), OKV_EAGAIN (operations are in flight
+ * on the handle), the handle's failure. */
 OKV_API int okv_get_many(okv *handle, const struct okv_command *commands,
                          struct okv_result *results, size_t count);
 
 /* ---- memory that values are read into directly ---------------------------- */
 
 /*
- * okv_register() registers base[0..length) with the device. A get whose buffer lies in it, whole,
- * takes a value from an extent without a copy when the extent is longer than 16 KiB or the entry
- * has the key, as short keys are; values in the bucket, and short ones beside their keys, are
- * copied. The memory stays yours: huge pages are fine, a GPU's are not. Keep it mapped until
- * okv_unregister() or okv_close(), and call these only when no operation uses it. Blocks while the
- * device pins the memory, which takes time for many GB.
+ * okv_register() registers base[0..length) with the device. A get whose whole buffer lies in it
+ * receives a value from an extent without a copy if the extent is longer than 16 KiB or the entry
+ * holds the key, as it does when the key is short. Values inside the bucket, and short values in an
+ * extent with their key, are copied. The memory stays yours; huge pages are fine, GPU memory is
+ * not. Keep it mapped until okv_unregister() or okv_close(), and call these only when no operation
+ * uses it. Blocks while the device pins the memory, which takes a while for many GB.
  *
  * A handle that reconnects registers it again. If that fails, it stays disconnected, okv_why() says
  * so, and it tries again; with memory that was unmapped too early it fails forever.
@@ -614,8 +627,8 @@ struct okv_counters {
 #undef OKV_COUNTER_FIELD
 };
 
-/* okv_counters() tells the counts since okv_open() returned. okv_counters_sized() fills in `size`
- * bytes of *out, as far as it knows them; zero beyond. */
+/* okv_counters() gives the counts since okv_open() returned. okv_counters_sized() fills in `size`
+ * bytes of *out: the fields that it knows, and zeros beyond them. */
 OKV_API void okv_counters_sized(const okv *handle, struct okv_counters *out, size_t size);
 static inline void okv_counters(const okv *handle, struct okv_counters *out)
 {

@@ -16,20 +16,20 @@ extern "C" {
  *   sessions AFTER   lists the sessions whose id is above AFTER, as many as fit an answer, lowest
  *                    first, a line each: id, user or -, address, age in ms, requests, database, ms
  *                    since the last request, credits, bytes in and out, 1 if the client reports
- *                    its gets, else 0, gets and hits that it reported, transport, and to the end
- *                    of the line how
+ *                    its gets, else 0, gets and hits that it reported, transport, and the path,
+ *                    which takes the rest of the line
  *   kill ID          ends a session
  *   databases        lists the names of all databases, one a line
- *   server           figures of the server alone, as lines of okv_stat()
- *   reload           reads the users file again, at most once in a second for all who ask; the
- *                    counters users_loaded and users_refused of okv_stat() tell the outcome, a
+ *   server           statistics of the server as a whole, as lines of okv_stat()
+ *   reload           reads the users file again, at most once a second however many ask; the
+ *                    counters users_loaded and users_refused of okv_stat() show the outcome, a
  *                    moment later
- *   snapshot         has all items of a durable database written to a file, after this answer: the
- *                    number of that snapshot
- *   snapshot NUMBER  the path of the file on the server, or of a later one that has replaced it;
- *                    nothing as long as it is being made
+ *   snapshot         begins to write all items of a durable database to a file, and answers at
+ *                    once with the number of that snapshot
+ *   snapshot NUMBER  the path of that snapshot's file on the server, or of a later one that has
+ *                    replaced it; nothing as long as it is being made
  * Errors: those of all calls, OKV_EINVAL (NULL, a command that the server does not know),
- * OKV_ENOTFOUND (no such session; the snapshot failed), OKV_EDENIED (it takes the right admin),
+ * OKV_ENOTFOUND (no such session; the snapshot failed), OKV_EDENIED (it requires the right admin),
  * OKV_ETOOSMALL (*length says what is needed, without the NUL), OKV_EUNSUPPORTED (reload: the
  * server has no users; snapshot: the database is in memory only).
  */

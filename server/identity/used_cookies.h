@@ -1,6 +1,7 @@
 /*
- * The cookies with which somebody has proven who he is: each is good once. A cookie is good in its
- * slot of time and in the next one, so two slots are remembered. For one thread.
+ * The cookies that were used in a proof of identity: each may be used once. A cookie is valid in
+ * the slot of time in which it was made and in the next one, so two slots are remembered. For one
+ * thread.
  *
  * Half of a slot's room is divided into reserves, one for each user of the users file: no other
  * user gets what is in it, whatever they do together. With OKV_USERS_MAX users it is 32 cookies.
@@ -39,8 +40,9 @@ struct okv_used_cookies {
 int okv_used_cookies_init(struct okv_used_cookies *used, uint32_t users);
 void okv_used_cookies_fini(struct okv_used_cookies *used); /* accepts one that is all zeros */
 
-/* Remembers a cookie of a slot. Slots go on, but for one step back. False when it was used before,
- * or when there is no room for this user: whoever is not remembered could come twice. */
+/* Remembers a cookie of a slot. Slots only advance, except for one step back. False when it was
+ * used before, or when there is no room for this user: a proof that is not remembered could be
+ * replayed. */
 bool okv_used_cookies_take(struct okv_used_cookies *used, uint64_t slot, uint32_t user,
                            const uint8_t cookie[OKV_COOKIE_SIZE]);
 

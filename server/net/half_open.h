@@ -1,6 +1,6 @@
 /*
  * Half-open connections: accepted, and nothing shows yet that the client got the welcome. Over RDMA
- * whoever can send packets can have many of them, in another host's name. Only the acceptor's
+ * anyone who can send packets can open many of them under forged addresses. Only the acceptor's
  * thread calls. A worker ends those that are half-open for too long (lifecycle.h).
  */
 #ifndef OKV_SERVER_NET_HALF_OPEN_H

@@ -12,7 +12,7 @@ struct okv_resp_buffer {
     uint8_t *bytes;
     size_t used, capacity;
     size_t most;     /* that it may grow to; 0: OKV_RESP_BUFFER_MAX */
-    bool has_failed; /* for want of memory: nothing is added any more */
+    bool has_failed; /* out of memory: nothing more is added */
 };
 
 void okv_resp_buffer_fini(struct okv_resp_buffer *buffer);

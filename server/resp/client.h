@@ -2,8 +2,8 @@
  * A client that speaks RESP, and what a worker has for all of its own. Only the worker's thread
  * uses them, except where it says otherwise.
  *
- * This folder may use server/identity, server/store, server/wal and shared/, and the headers that
- * all threads of a server share (server.h).
+ * This folder may use server/command, server/wal, server/store, worker.h and shared/, and the
+ * headers that all threads of a server share (server.h).
  */
 #ifndef OKV_SERVER_RESP_CLIENT_H
 #define OKV_SERVER_RESP_CLIENT_H
@@ -36,14 +36,14 @@ enum okv_resp_replies {
 #define OKV_RESP_UNSENT_MAX (1u << 20)
 /* Bytes of requests that are read meanwhile. */
 #define OKV_RESP_UNREAD_MAX (64u << 20)
-/* Bytes of buffers and transactions of all clients. When they have more, the replies to a client
- * and its transaction grow no further than to the second, and its requests wait. */
+/* Bytes of the buffers and transactions of all clients together. Beyond that the replies and the
+ * transaction of a client grow no further than OKV_RESP_SHORT_MAX, and its requests wait. */
 #define OKV_RESP_KEPT_MAX (INT64_C(1) << 30)
 #define OKV_RESP_SHORT_MAX (256u << 10)
 /* A request that is begun takes its own memory up to this, so that the worker keeps its buffer. */
 #define OKV_RESP_SMALL_REST 4096u
-/* Who transfers larger ones, or has replies to take, and moves less than this in that time, is
- * ended. */
+/* A client that sends a request of more than that, or has replies to take, is ended when it moves
+ * less than OKV_RESP_PROGRESS_MIN bytes in OKV_RESP_STALLED_MS. */
 #define OKV_RESP_PROGRESS_MIN (64u << 10)
 #define OKV_RESP_STALLED_MS 30000u
 #define OKV_RESP_HELLO_MS 10000u /* in which a client says who it is, without --hello-ms */

@@ -31,7 +31,8 @@ struct okv_resp_command {
     const char *group, *summary; /* as COMMAND DOCS has them */
 };
 
-/* That of a request; NULL. With a subcommand that it does not have it is the command itself. */
+/* The command of a request; NULL: there is none. With an unknown subcommand it is the command
+ * itself. */
 const struct okv_resp_command *okv_resp_command_of(const struct okv_resp_arg *args, uint32_t count);
 /* In any case of letters; NULL. */
 const struct okv_resp_command *okv_resp_command_find(const struct okv_resp_arg *name);

@@ -15,8 +15,8 @@
 #define OKV_SESSION_SHARE 8u
 #define OKV_SESSION_SHARE_BYTES 2048u
 #define OKV_SESSION_SHARE_PAGES 2u
-/* The same, of all connections to one database. So whoever has many delays the others of that
- * database, and those of other databases by one share of each pass. */
+/* The same, of all connections to one database. So a client with many requests delays the others of
+ * its database, but those of other databases by one share of each pass only. */
 #define OKV_DATABASE_SHARE 64u
 
 /* OKV_EVENT_RECV: serves the request, or defers it. Returns true if the request keeps its receive

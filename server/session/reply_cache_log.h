@@ -11,8 +11,9 @@
 #include "server/session/reply_cache.h"
 #include "server/wal/wal.h"
 
-/* Between okv_wal_enter() and okv_wal_leave(): the batch gets the reply to a write of its, unless
- * it refuses the write. Whoever applied the write calls it, before okv_reply_cache_done(). */
+/* Between okv_wal_enter() and okv_wal_leave(), after a write was applied and before
+ * okv_reply_cache_done(): adds the reply to the batch that has the write, unless it refuses the
+ * write. */
 void okv_reply_cache_log(struct okv_reply_cache *reply_cache, struct okv_wal *wal,
                          uint64_t session_id, const struct okv_reply_message *reply);
 

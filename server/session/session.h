@@ -2,14 +2,17 @@
  * A session: one connection of a client. Sessions belong to the worker that serves them.
  *
  * A request occupies its request slot from its arrival until its reply is posted. It waits here, in
- * its receive buffer, while one before it does, while there is no send buffer for its reply, while
- * others of its database wait, while connection or database have used up their share of a pass,
- * while an older connection of the client may still apply the same write, while too many long
- * writes are under way, or while there is no memory for it: others have reserved it, or it is being
- * wiped. A long write is listed here from its begin until it was answered (long_write.h).
+ * its receive buffer, as long as
+ *   - an earlier request of the session waits, or others of its database do;
+ *   - there is no send buffer for its reply;
+ *   - the connection or the database has used up its share of a pass;
+ *   - an older connection of the client may still apply the same write;
+ *   - too many long writes are under way;
+ *   - there is no memory for it: others have reserved it, or it is being wiped.
+ * A long write is listed here from its beginning until it is answered (long_write.h).
  *
- * This folder may use server/command, server/store and shared/, and the headers that all threads of
- * a server share (server.h).
+ * This folder may use server/command, server/wal, server/store and shared/, and the headers that
+ * all threads of a server share (server.h).
  */
 #ifndef OKV_SERVER_SESSION_SESSION_H
 #define OKV_SERVER_SESSION_SESSION_H

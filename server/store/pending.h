@@ -11,8 +11,8 @@
  *   direct       changes are published at once: between two batches those that need no record
  *                (resizing, compaction), and all in a log that does not sync each batch
  *
- * Threads. The images of a bucket are under its lock. Who publishes or drops lets no change begin
- * meanwhile; the log's gate sees to that (server/wal/wal.h).
+ * Threads. The images of a bucket are under its lock. No change may begin while images are
+ * published or dropped; the log's gate ensures that (server/wal/wal.h).
  */
 #ifndef OKV_SERVER_STORE_PENDING_H
 #define OKV_SERVER_STORE_PENDING_H
@@ -35,9 +35,10 @@ struct okv_store_record {
 
 /* Where records go. */
 struct okv_store_log {
-    /* Before a change: takes a copy of the record. OKV_EAGAIN: the batch is full, which one of an
-     * item that goes, or of a part, may exceed by far; OKV_EREADONLY: the log failed;
-     * OKV_EDISKFULL: its disk has no room, which stays so until the gate was closed; OKV_ENOMEM. */
+    /* Before a change: takes a copy of the record. OKV_EAGAIN: the batch is full (for records of
+     * removals and of parts of a change only far beyond the usual limit); OKV_EREADONLY: the log
+     * failed; OKV_EDISKFULL: its disk has no room, which stays so until the gate was closed;
+     * OKV_ENOMEM. */
     int (*begin)(void *user, const struct okv_store_record *record);
     /* After begin: the change was made and has this version, or it was not made. */
     void (*end)(void *user, bool was_made, uint64_t version);

@@ -1,6 +1,7 @@
 /*
  * The state of a store, and what a thread needs to change it. The files of this folder share it;
- * callers use store.h, commands.h and expire.h.
+ * other folders use store.h and commands.h, and where they need it expire.h, flush.h, walk.h,
+ * long_value.h, pending.h, restore.h and others.
  */
 #ifndef OKV_SERVER_STORE_STATE_H
 #define OKV_SERVER_STORE_STATE_H

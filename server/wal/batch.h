@@ -4,7 +4,7 @@
 
 #include "server/wal/wal.h"
 
-/* Of a thread; `user` is the log. */
+/* The function of the log's thread; `user` is the struct okv_wal. */
 void *okv_wal_run(void *user);
 
 #endif

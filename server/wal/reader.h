@@ -33,8 +33,9 @@ uint64_t okv_wal_reader_position(const struct okv_wal_reader *reader);
  * OKV_ENOMEM. */
 int okv_wal_reader_next(struct okv_wal_reader *reader, struct okv_wal_frame *frame,
                         struct okv_diag *diag);
-/* Where a valid frame follows somewhere behind an invalid one that says that the log was durable up
- * to `durable` at least; 0: nowhere. The reader stays where it is. */
+/* Looks behind an invalid frame for a valid one that says that the log was durable up to position
+ * `durable` at least. *offset: where that is in the file; 0: there is none. The reader stays where
+ * it is. */
 int okv_wal_reader_find_later(struct okv_wal_reader *reader, uint64_t durable, uint64_t *offset,
                               struct okv_diag *diag);
 /* The bytes that the file has of an invalid frame where the next one would begin; 0: none was begun

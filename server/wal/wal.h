@@ -1,5 +1,5 @@
 /*
- * The log of a durable database: what was answered is in it (docs/durability.md).
+ * The write-ahead log of a durable database (docs/durability.md).
  *
  * Writes come in batches, one at a time. While a batch is collected the gate is open: workers
  * enter, make changes, whose images wait in the store and whose records wait here, and leave. The
@@ -34,7 +34,7 @@
  * go, and for those of one command of several keys (okv_wal_promise). */
 #define OKV_WAL_BATCH_BYTES (UINT64_C(8) << 20)
 
-/* What replies may take behind them. */
+/* Bytes of a batch that are left to the records of replies. */
 #define OKV_WAL_REPLIES_BYTES (UINT64_C(1) << 16)
 
 /* No sync is due at any time. */
@@ -55,7 +55,7 @@ struct okv_wal_batch {
     uint64_t promised; /* bytes of records that are to come, and that nobody else may take */
     unsigned records;  /* of changes */
     uint64_t since_ns; /* of the first, when the log does not sync each batch */
-    bool lacks_reply;  /* for want of memory */
+    bool lacks_reply;  /* there was no memory for the record of a reply */
 };
 
 /* What the server remembers of its clients: records of kinds CLIENT, REPLY and FORGOTTEN. */
@@ -67,7 +67,7 @@ struct okv_wal_clients {
     void *user;
 };
 
-/* What whoever runs the server has to know. */
+/* Events that the operator has to know about. */
 enum okv_wal_event {
     OKV_WAL_FAILED,          /* for good: a write, a sync, a call for a segment */
     OKV_WAL_DISK_FULL,       /* writes are refused */
@@ -82,7 +82,7 @@ struct okv_wal {
     struct okv_store_work work;            /* of the log's thread */
     struct okv_wal_header segment;         /* that is written */
     struct okv_wal_header loaded;          /* the snapshot that the start found; number 0: none */
-    uint64_t whole;       /* its number, unless it refers to files of long values; else 0 */
+    uint64_t whole;                        /* its number; 0 if it refers to files of long values */
     const char *restored; /* the file that it was copied from, while it has no name here;
                              borrowed; NULL: none */
     struct okv_file *file;
@@ -170,11 +170,11 @@ int okv_wal_replay(struct okv_wal *wal, struct okv_store *store, struct okv_wal_
                    struct okv_diag *diag);
 /* Begins a segment and starts the log's threads. From here on the store's changes need the gate.
  * Snapshots are made when the log that they would replace is `snapshot_ratio` times as long as the
- * data, and by okv_wal_stop(), and refers to files of long values; with 0 only by
- * okv_wal_snapshot(). OKV_EIO, OKV_ENOMEM. */
+ * data, and by okv_wal_stop(); these refer to files of long values. With a ratio of 0 only
+ * okv_wal_snapshot() makes them. OKV_EIO, OKV_ENOMEM. */
 int okv_wal_start(struct okv_wal *wal, const struct okv_wal_params *params, struct okv_diag *diag);
-/* Has a snapshot begin soon, after the one that is being made. It has all that was answered before,
- * long values as well: no other file belongs to it. Returns the number of its file. Any thread. */
+/* Has a snapshot begin soon, after one that is being made. It has all that was answered before,
+ * long values included, so it needs no other file. Returns the number of its file. Any thread. */
 uint64_t okv_wal_snapshot(struct okv_wal *wal);
 /* How the snapshot of this number fares. 0: it is made, and *newest is its number, or that of a
  * later one that somebody asked for, which replaced it; OKV_ECONFLICT: one replaced it that nobody
@@ -198,17 +198,18 @@ static inline uint64_t okv_wal_moment(struct okv_wal *wal)
  * `notify`. Never blocks. */
 bool okv_wal_enter(struct okv_wal *wal);
 void okv_wal_leave(struct okv_wal *wal);
-/* Between enter and leave: the answer has to wait for this batch; 0: for none. */
+/* Between enter and leave: the batch that the answer has to wait for; 0: none. */
 uint64_t okv_wal_hold(struct okv_wal *wal);
-/* Likewise, for one caller at a time: parts of a change (okv_store_write.is_part) whose records
- * have so many bytes together fit the batch, whatever others add meanwhile. The caller ends it
- * before it leaves. OKV_EAGAIN: not behind what the batch has; OKV_EVALUESIZE: they fit none. */
+/* Between enter and leave, for one caller at a time: reserves `bytes` bytes of the batch for the
+ * records of parts of a change (okv_store_write.is_part), whatever others add meanwhile. The caller
+ * ends the promise before it leaves. OKV_EAGAIN: there is no room for them behind what the batch
+ * has already; OKV_EVALUESIZE: they fit no batch. */
 int okv_wal_promise(struct okv_wal *wal, uint64_t bytes);
 void okv_wal_promise_end(struct okv_wal *wal);
-/* Bytes of such records that a batch takes. */
+/* The most bytes that can be promised. */
 uint64_t okv_wal_promise_max(const struct okv_wal *wal);
-/* Likewise: the batch gets a REPLY, behind its CLIENT unless *knows_client. The log's lock is that
- * of *knows_client. Without memory the batch fails. */
+/* Between enter and leave: adds a REPLY to the batch, and first its CLIENT unless *knows_client,
+ * which the log's lock guards. Without memory the batch fails. */
 void okv_wal_add_reply(struct okv_wal *wal, const struct okv_wal_record *client, bool *knows_client,
                        const struct okv_wal_record *reply);
 /* Bytes of records of changes that were made and are not durable. Any thread. */

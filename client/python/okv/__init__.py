@@ -6,8 +6,8 @@
         db.put("greeting", "hello", ttl=60)
         db.get("greeting")            # b"hello"; None: there is no such item
 
-Values are bytes, or whatever has a buffer. Keys are bytes, or text in UTF-8. README.md tells of
-pipelines, asyncio, compare-and-swap, and reading into memory of your own.
+Values are bytes, text in UTF-8, or any object with a buffer. Keys are bytes or text in UTF-8.
+README.md describes pipelines, asyncio, compare-and-swap, and reading into your own memory.
 """
 
 from ._library import lib as _lib

@@ -22,11 +22,13 @@ _RETRY = 0.001  # seconds, where operations that timed out keep their slots
 class AsyncClient:
     """A handle of libokv that an event loop drives: `async with await AsyncClient.open(uri)`.
 
-    Takes what Client takes. Operations of different tasks are under way together, up to `depth`,
-    and those of one turn of the loop go out together. One that is cancelled may go on, unseen, and
-    its memory with it: do not change a value, nor use a buffer, before the client is closed.
+    Takes the arguments of Client. Operations of different tasks are in flight together, up to
+    `depth`, and those of one turn of the loop go out together. An operation whose task is cancelled
+    may go on, unseen, and use its memory: neither change its value nor use its buffer before the
+    client is closed.
 
-    scan(), flush(), stat() and delete_prefix() take a second connection, in a thread of the loop's executor.
+    scan(), flush(), stat() and delete_prefix() use a second connection, in a thread of the loop's
+    executor.
     """
 
     def __init__(self, client: Client):

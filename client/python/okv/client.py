@@ -110,14 +110,14 @@ def _options(database: Optional[str], user: Optional[str], key_file: Optional[st
 class Client:
     """A handle of libokv. Threads may share it, but then wait for each other: give each its own.
 
-    `uri` is as in okv.h. Without it $OKV_SERVER, else the well-known socket on this host, as the
-    program okv does. Times are in seconds: `timeout` is the deadline of each
-    operation (5), `connect_timeout` that of opening (3), `keepalive` that in which a dead host is
-    noticed (3); 0: never. `report` is how often counters are told to the server (10); 0: never.
-    `depth` operations of a pipeline are under way at once (32). `value_size` is the
-    buffer that a get begins with: a longer value takes a second READ. `reconnect` is "always",
-    "if_kept" (fail where the server has lost its items) or "never". After a fork a child opens a
-    client of its own.
+    `uri` is as in okv.h; the default is $OKV_SERVER, else the well-known socket on this host, as
+    for the program okv. Times are in seconds: `timeout` is the deadline of each operation (5),
+    `connect_timeout` that of opening (3), `keepalive` the time within which a dead host is detected
+    (3; 0 sends no heartbeats), `report` the interval at which counters are reported to the server
+    (10; 0: never). Up to `depth` operations of a pipeline are in flight at once (32). `value_size`
+    is the size of the buffer that a get begins with: a longer value takes a second READ.
+    `reconnect` is "always", "if_kept" (fail if the server has lost its items) or "never". After a
+    fork a child opens its own client.
     """
 
     def __init__(self, uri: Optional[str] = None, *, database: Optional[str] = None,
@@ -154,8 +154,8 @@ class Client:
     # ---- its life ----
 
     def close(self) -> None:
-        """Ends the connection, when no other thread is in a call. A client that was closed, or is
-        its parent's, is left alone."""
+        """Waits until no other thread is in a call, then ends the connection. Does nothing to a
+        client that is closed already, or was inherited from the parent process."""
         if self._forks != _forks:
             return
         with self._lock:
@@ -238,8 +238,8 @@ class Client:
         return self._run(operations.GetInto(key, buffer))
 
     def get_range(self, key: Key, offset: int, length: int) -> Optional[bytes]:
-        """At most so many bytes of the value, from `offset` on, or None. Of a long value as a
-        rule only they are fetched."""
+        """At most `length` bytes of the value, from `offset` on, or None. Of a long value usually
+        only these are fetched."""
         return self._run(operations.GetRange(key, offset, length))
 
     def get_range_into(self, key: Key, offset: int, buffer: Any) -> Optional[int]:
@@ -266,8 +266,8 @@ class Client:
         return self._run(operations.Delete(key, if_version))
 
     def incr(self, key: Key, delta: int = 1, *, ttl: Optional[Ttl] = None) -> int:
-        """Adds to a decimal number, or to 0, and returns the sum. `ttl`: what an item that was not
-        there has to live."""
+        """Adds to a decimal number, or to 0, and returns the sum. `ttl` is for an item that this
+        call creates."""
         return self._run(operations.Incr(key, delta, ttl))
 
     def append(self, key: Key, value: Value) -> int:
@@ -275,13 +275,13 @@ class Client:
         return self._run(operations.Append(key, value))
 
     def touch(self, key: Key, ttl: Optional[Ttl]) -> bool:
-        """Gives an item so long to live; None: for ever. Whether it is there."""
+        """Sets the time to live of an item; None: for ever. Returns whether the item is there."""
         return self._run(operations.Touch(key, ttl))
 
     def get_and_touch(self, key: Key, ttl: Optional[Ttl]) -> Optional[bytes]:
-        """The value, or None, of an item that has so long to live from now on; None: for ever. One
-        request, for values that fit a message (info.max_message_value), and two where the value is
-        longer than `value_size`."""
+        """Returns the value, or None, and sets the item's time to live (`ttl` None: for ever). The
+        value has to fit a message (info.max_message_value). Takes one request, or two if the value
+        is longer than `value_size`."""
         return self._run(operations.GetTouch(key, ttl, self._value_size))
 
     def ping(self) -> None:
@@ -357,8 +357,8 @@ class Client:
     # ---- the whole table ----
 
     def scan(self, prefix: Key = b"") -> Iterator[Item]:
-        """All items whose keys begin with the prefix; all the table is read for them. One that is
-        there all the time comes exactly once."""
+        """Yields all items whose keys begin with the prefix; reads the whole table for them. An
+        item that is there from beginning to end comes exactly once."""
         scan = Scan(prefix, item_of)
         while not scan.has_ended:
             yield from scan.portion(self)
@@ -426,8 +426,8 @@ class Client:
 
 
 class Registration:
-    """Memory that the device knows, until close() or the end of its client, which keeps it alive
-    so long. Nothing reads into it when it is closed."""
+    """Memory registered with the device until close(), or until its client is closed. It is kept
+    alive until then. Close it only when no get reads into it."""
 
     def __init__(self, client: Client, buffer: Any):
         self._client = client

@@ -44,7 +44,7 @@ class Unknown(Error):
 
 
 class Disconnected(Error, ConnectionError):
-    """There is no connection, and none can be had; or the server is no more what it was."""
+    """There is no connection and none can be made, or the server has lost its items."""
 
     def __init__(self, code: int = CODES["OKV_EDISCONNECTED"], why: str = "", version: int = 0):
         super().__init__(code, why, version)
@@ -63,7 +63,7 @@ class ReadOnly(Error):
 
 
 class TooLarge(Error, ValueError):
-    """A key, a value or a time to live is outside of its limits, or the value of its buffer."""
+    """A key, a value or a time to live is out of its limits, or a value does not fit its buffer."""
 
 
 _CLASSES = {

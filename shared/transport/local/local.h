@@ -2,18 +2,20 @@
  * The transport between processes of one host, over shared memory. Only the files of this folder
  * and tests include this header.
  *
- *   ops         the table of operations; poll and arm
+ *   ops         the table of operations
  *   listen      the socket in the file system, the region's seals
  *   accept      requests of clients, accept and reject
  *   connect     the client's connect, step by step
+ *   trust       who is at the other end of a socket, and whether a path can be trusted
  *   endpoint    endpoints and connections: made, watched, ended
  *   messages    send buffers to ring, ring to receive buffers
  *   ring        the rings in shared memory
  *   socket      packets: bells, the peer's end
- *   discard     giving back what a peer had a hand on
+ *   discard     closing and unmapping what a hostile peer could make slow
  *   advert      the client's advertised buffers
  *   rendezvous  the server's rendezvous reads
  *   read        the client's READs
+ *   poll        poll and arm
  *   wake        the endpoint's descriptor becomes readable
  *
  * A connection is a Unix SOCK_SEQPACKET socket and two rings (ring.h). Messages go through the

@@ -11,8 +11,8 @@
  * The peer is not trusted: it may write anything anywhere at any time. Each word of the memory is
  * read once, into a variable, and checked there. A message is copied before it is parsed. Our own
  * positions are kept in private memory and never read back. The rings are sealed against shrinking
- * and allocated from the start. A load from a page that somebody is punching a hole into sleeps
- * until that is done, which may take as long as he likes. So the client seals the rings against it
+ * and allocated from the start. A load from a page into which the peer is punching a hole blocks
+ * until the hole is made, for as long as the peer likes. So the client seals the rings against that
  * (F_SEAL_FUTURE_WRITE) when it has mapped them, and the server touches them only after that.
  *
  * Sleeping. A side that waits sets its wish in `wants`, then checks once more. A side that

@@ -40,7 +40,7 @@ _Static_assert(sizeof(struct ofi_greeting) == 32, "docs/protocol-transports.md s
 /* Where to send messages: an endpoint's address, as fi_getname() tells it, and what their headers
  * must have. */
 struct ofi_place {
-    okv_le64 key; /* random: who does not know it is not heard */
+    okv_le64 key; /* random: messages without it are dropped */
     okv_le32 connection;
     uint8_t name_length;
     uint8_t reserved[3];

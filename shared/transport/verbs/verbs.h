@@ -12,6 +12,7 @@
  *   ops         the table of operations
  *   connect     the client's connect: addresses and attempts, one after another
  *   attempt     one attempt, event by event
+ *   binding     what ties a connection to its two ends, for proofs
  *   diagnose    why an attempt failed, for people
  *   post        posts sends, READs and heartbeats, and counts them
  *   rendezvous  a client's advertised buffers, the server's rendezvous reads
