@@ -68,9 +68,7 @@ make_change(const struct okv_executor *executor, okv_store_change *make,
 {
     struct okv_store_outcome outcome = {.version = 0};
 
-    okv_resp_door_enter(executor->server);
     reply->status = make(&executor->database->store, executor->work, write, &outcome);
-    okv_resp_door_leave(executor->server);
     reply->version = outcome.version;
     if (reply->status == OKV_OK)
         atomic_fetch_add_explicit(made, 1, memory_order_relaxed);
@@ -220,9 +218,7 @@ static int execute_flush(const struct okv_executor *executor,
         return OKV_EPROTO;
     if (request->value_length)
         splits = okv_get_u64(request->value);
-    okv_resp_door_enter(executor->server);
     reply->status = okv_store_flush(&executor->database->store, executor->work, &next, &splits);
-    okv_resp_door_leave(executor->server);
     if (reply->status)
         return 0;
     const struct okv_wire_flush wire = {.next = okv_le64_of(next), .splits = okv_le64_of(splits)};

@@ -214,14 +214,22 @@ int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
 /* For reading, the worker has the lock for a turn. */
 static int run_exclusive(struct okv_resp_call *call, okv_resp_function *how)
 {
-    pthread_rwlock_t *running = &call->client->resp->server->resp_door.running;
+    struct okv_resp_door *door = &call->client->resp->server->resp_door;
 
-    pthread_rwlock_unlock(running);
-    pthread_rwlock_wrlock(running);
+    pthread_rwlock_unlock(&door->running);
+    pthread_rwlock_wrlock(&door->running);
     int rc = how(call);
-    pthread_rwlock_unlock(running);
-    pthread_rwlock_rdlock(running);
+    atomic_fetch_add(&door->ran_alone, 1);
+    pthread_rwlock_unlock(&door->running);
+    pthread_rwlock_rdlock(&door->running);
     return rc;
+}
+
+/* EXEC without MULTI is an error, for which nobody has to stop. */
+static bool runs_alone(const struct okv_resp_call *call)
+{
+    return call->command->flags & OKV_RESP_EXCLUSIVE &&
+           (call->command->run != okv_resp_run_exec || okv_resp_transaction_is_open(call->client));
 }
 
 static int run_in_own_gate(struct okv_resp_call *call)
@@ -282,13 +290,14 @@ static int run(struct okv_resp_call *call)
     int rc = OKV_EAGAIN;
 
     if (!has_to_wait(call))
-        rc = call->command->flags & OKV_RESP_EXCLUSIVE ? run_exclusive(call, how) : how(call);
+        rc = runs_alone(call) ? run_exclusive(call, how) : how(call);
     if (rc) {
         call->reply.out->used = before;
         client->resp->counts = counts;
     } else { /* also when it was refused in the middle */
         client->flush.is_under_way = false;
-        client->move_version = client->removed = 0;
+        client->move_version = 0;
+        client->del.next = 0;
     }
     return rc;
 }

@@ -86,7 +86,10 @@ struct okv_resp_client {
         bool is_under_way, is_empty;
     } flush;
 
-    uint64_t removed;      /* by a DEL that goes on */
+    struct {
+        uint32_t next; /* argument; 0: none is under way */
+        uint64_t removed;
+    } del;                 /* that goes on with the log's next batch */
     uint64_t move_version; /* of a MOVE that waits for the log of the other database; or 0 */
 
     /* Others read them with the door's lock, and the worker writes them with it. */
@@ -135,8 +138,7 @@ struct okv_resp {
     struct okv_resp_counts {
         uint64_t commands, hits, misses;
     } counts;                  /* of this turn */
-    unsigned passes_without;   /* in a row without the lock under which commands run */
-    bool is_locked_out;        /* in this pass */
+    uint64_t asked;            /* of okv_resp_door_enter() */
     uint8_t dropped[16 << 10]; /* bytes of values that have no place */
 };
 

@@ -131,22 +131,41 @@ static int give_copy(struct okv_resp_call *call)
     return 0;
 }
 
+/* From the same database, in whose gate it is: value and copy are of one batch. */
+static int take_and_give(struct okv_resp_call *call)
+{
+    struct copying *copying = call->user;
+    int rc = okv_resp_look(call, &call->args[1], take, &copying->taken);
+
+    if (rc == 0)
+        return give_copy(call);
+    if (rc != OKV_ENOTFOUND)
+        return okv_resp_refuse(call, rc);
+    okv_resp_integer(&call->reply, 0);
+    return 0;
+}
+
 /* The value is taken as it is published: what this client changed and the log does not have yet is
  * waited for. */
+static int copy_elsewhere(struct okv_resp_call *call, struct copying *copying)
+{
+    int rc = okv_resp_look(call, &call->args[1], take, &copying->taken);
+
+    if (rc == 0)
+        return okv_resp_in_gate(call, copying->database, give_copy);
+    if (rc != OKV_ENOTFOUND)
+        return okv_resp_refuse(call, rc);
+    okv_resp_integer(&call->reply, 0);
+    return 0;
+}
+
 static int copy_item(struct okv_resp_call *call, struct copying *copying)
 {
-    bool is_own = copying->database == call->client->database;
-
-    int rc = okv_resp_look(call, &call->args[1], take, &copying->taken);
-    if (rc == OKV_ENOTFOUND) {
-        okv_resp_integer(&call->reply, 0);
-        return 0;
-    }
-    if (rc)
-        return okv_resp_refuse(call, rc);
-    if (call->is_in_gate && is_own)
-        return give_copy(call);
-    return okv_resp_in_gate(call, copying->database, give_copy);
+    if (copying->database != call->client->database)
+        return copy_elsewhere(call, copying);
+    if (call->is_in_gate)
+        return take_and_give(call);
+    return okv_resp_in_gate(call, copying->database, take_and_give);
 }
 
 int okv_resp_run_copy(struct okv_resp_call *call)

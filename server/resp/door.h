@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -31,7 +32,8 @@ struct okv_resp_door {
     struct okv_resp_listener listeners[OKV_RESP_LISTENERS_MAX];
     pthread_rwlock_t running; /* for reading: by a worker while it runs commands, or makes a change
                                  of a client of libokv; for writing: by a command that runs alone */
-    pthread_mutex_t lock;     /* of the next, and of what others read of a client */
+    atomic_uint_fast64_t ran_alone; /* commands */
+    pthread_mutex_t lock;           /* of the next, and of what others read of a client */
     TAILQ_HEAD(okv_resp_door_clients, okv_resp_client) clients; /* in the order of their ids */
     uint64_t last_id;                                           /* the acceptor's */
     atomic_int_fast64_t kept;                                   /* bytes of memory of clients */
@@ -47,9 +49,12 @@ void okv_resp_door_close(struct okv_resp_door *door);
  */
 void okv_resp_door_admit(struct okv_server *server, unsigned listener);
 
-/* Around a change by a client of libokv: waits for a command that runs alone. Any thread that runs
- * no command of a client of Redis. */
-void okv_resp_door_enter(struct okv_server *server);
+/*
+ * Before commands of clients of Redis, and before a change by a client of libokv; before the gate
+ * of a log. False: a command runs alone, which may take long; try again. Waits for it when many
+ * have run alone since the caller first asked. *asked starts as 0, and is the caller's.
+ */
+bool okv_resp_door_enter(struct okv_server *server, uint64_t *asked);
 void okv_resp_door_leave(struct okv_server *server);
 
 /* In the id of a client of Redis where it stands beside those of sessions. */

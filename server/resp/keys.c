@@ -19,23 +19,26 @@ static int sum_of_keys(struct okv_resp_call *call,
     return 0;
 }
 
-/* When the log has no room for all, it goes on with the rest: what is gone is not found again. */
+/* When the log has no room for all, it goes on with the rest. */
 int okv_resp_run_del(struct okv_resp_call *call)
 {
-    uint64_t *removed = &call->client->removed;
+    uint32_t next = call->is_part || !call->client->del.next ? 1 : call->client->del.next;
+    uint64_t removed = next > 1 ? call->client->del.removed : 0;
     int rc = 0;
 
-    *removed = call->is_part ? 0 : *removed;
-    for (uint32_t i = 1; i < call->count && (rc == 0 || rc == OKV_ENOTFOUND); i++) {
-        rc = okv_resp_remove(call, &call->args[i]);
-        *removed += rc == 0;
+    for (; next < call->count; next++) {
+        rc = okv_resp_remove(call, &call->args[next]);
+        if (rc && rc != OKV_ENOTFOUND)
+            break;
+        removed += rc == 0;
     }
-    if (rc == OKV_EAGAIN && !call->is_part)
-        return rc;
-    if (rc && rc != OKV_ENOTFOUND)
+    call->client->del.next = next;
+    call->client->del.removed = removed;
+    if (next == call->count)
+        okv_resp_integer(&call->reply, (int64_t)removed);
+    else if (rc != OKV_EAGAIN || call->is_part)
         return okv_resp_refuse(call, rc);
-    okv_resp_integer(&call->reply, (int64_t)*removed);
-    return 0;
+    return next == call->count ? 0 : rc;
 }
 
 /* Also TOUCH: a look at an item leaves no trace in okv. */

@@ -125,8 +125,6 @@ unsigned okv_resp_poll(struct okv_resp *resp, bool *is_held_up)
     struct epoll_event events[EVENTS_PER_PASS];
     unsigned done = empty_inbox(resp);
 
-    resp->passes_without += resp->is_locked_out;
-    resp->is_locked_out = false;
     end_unwanted(resp);
     done += run_holding(resp);
     done += run_ready(resp, is_held_up);

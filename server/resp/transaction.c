@@ -6,6 +6,7 @@
 #include "server/resp/commands.h"
 #include "server/resp/items.h"
 #include "server/resp/lending.h"
+#include "server/wal/wal.h"
 #include "shared/base/error.h"
 
 /* Bytes of the commands of one transaction. */
@@ -206,7 +207,7 @@ static int visit_version(void *user, const struct okv_store_now *now)
 }
 
 /* Versions never repeat, so one says whether anybody changed an item, RESP client or not. EXEC runs
- * alone, so nobody does between this and its last command. */
+ * alone, so nobody does between this and its last command; but an item may expire. */
 static int version_of(struct okv_resp_call *call, const uint8_t *key, uint32_t key_length,
                       uint64_t *version)
 {
@@ -276,24 +277,39 @@ int okv_resp_run_unwatch(struct okv_resp_call *call)
     return 0;
 }
 
+/* Also one that the log does not have yet. */
+static int newest_version(struct okv_resp_call *call, const struct watched *watched,
+                          uint64_t *version)
+{
+    const struct okv_executor *own = call->executor;
+    const struct okv_executor *executor = &call->client->resp->executors[watched->database];
+    struct okv_wal *wal = executor->database->wal;
+    bool has_to_enter = wal && executor != own, is_in_gate = call->is_in_gate;
+
+    if (has_to_enter && !okv_wal_enter(wal))
+        return OKV_EAGAIN;
+    call->executor = executor;
+    call->is_in_gate = wal != NULL;
+    int rc = version_of(call, watched->key, watched->key_length, version);
+    call->executor = own;
+    call->is_in_gate = is_in_gate;
+    if (has_to_enter)
+        okv_wal_leave(wal);
+    return rc;
+}
+
 /* Whether a watched key has changed. 1, 0, or a negative code. */
 static int is_outdated(struct okv_resp_call *call, const struct okv_resp_transaction *transaction)
 {
-    const struct okv_executor *own = call->executor;
-    bool is_in_gate = call->is_in_gate;
     int rc = 0;
 
     for (size_t i = 0; i < transaction->watch_count && rc == 0; i++) {
         const struct watched *watched = transaction->watches[i];
         uint64_t version;
-        call->executor = &call->client->resp->executors[watched->database];
-        call->is_in_gate = is_in_gate && call->executor == own;
-        rc = version_of(call, watched->key, watched->key_length, &version);
+        rc = newest_version(call, watched, &version);
         if (rc == 0)
             rc = version != watched->version;
     }
-    call->executor = own;
-    call->is_in_gate = is_in_gate;
     return rc;
 }
 

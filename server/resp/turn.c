@@ -13,8 +13,6 @@
 
 /* Commands of a client in a turn: others wait so long. */
 #define COMMANDS_PER_TURN 64u
-/* Passes in a row in which a worker finds that it would wait for another one. */
-#define PASSES_WITHOUT_MAX 64u
 
 /* ---- lists ---- */
 
@@ -211,31 +209,15 @@ static bool has_requests(const struct okv_resp_client *client)
     return client->in.used > client->at || client->stream.has_ended;
 }
 
-/* Whether commands may run. A worker does not wait for a command that runs alone on another one,
- * unless there always is one. */
-static bool lock_running(struct okv_resp *resp)
-{
-    pthread_rwlock_t *running = &resp->server->resp_door.running;
-
-    if (resp->passes_without < PASSES_WITHOUT_MAX && pthread_rwlock_tryrdlock(running)) {
-        resp->is_locked_out = true;
-        return false;
-    }
-    if (resp->passes_without == PASSES_WITHOUT_MAX)
-        pthread_rwlock_rdlock(running);
-    resp->passes_without = 0;
-    return true;
-}
-
 /* Runs the requests that have come, as many as a turn and the room for replies have, unless a
  * command runs alone on another worker. Returns how many. */
 static unsigned serve(struct okv_resp_client *client)
 {
-    pthread_rwlock_t *running = &client->resp->server->resp_door.running;
+    struct okv_resp *resp = client->resp;
     unsigned count = 0;
 
     client->is_blocked = client->has_more = false;
-    if (!lock_running(client->resp)) {
+    if (!okv_resp_door_enter(resp->server, &resp->asked)) {
         client->has_more = has_requests(client);
         client->is_blocked = client->has_more && takes_replies(client);
         return 0;
@@ -248,8 +230,8 @@ static unsigned serve(struct okv_resp_client *client)
         client->is_ending = client->is_ending || client->out.has_failed;
         count++;
     }
-    pthread_rwlock_unlock(running);
-    add_counts(client->resp);
+    okv_resp_door_leave(resp->server);
+    add_counts(resp);
     client->has_more =
         (client->has_more || client->is_blocked) && !client->is_ending && has_requests(client);
     return count;

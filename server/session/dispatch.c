@@ -76,15 +76,9 @@ static enum disposition begin_put(struct okv_sessions *sessions, struct okv_sess
     return rc ? ANSWERED : LATER;
 }
 
-static enum disposition execute_write(struct okv_sessions *sessions, struct okv_session *session,
-                                      struct exchange *exchange)
+static enum disposition execute_in_gate(struct okv_sessions *sessions, struct okv_session *session,
+                                        struct exchange *exchange, struct okv_wal *wal)
 {
-    struct okv_wal *wal = sessions->server->databases[session->database].wal;
-
-    if (exchange->request.flags & OKV_REQUEST_RENDEZVOUS)
-        return begin_put(sessions, session, exchange);
-    if (!wal)
-        return execute(sessions, session, exchange);
     if (!okv_wal_enter(wal)) {
         sessions->is_held_up = true;
         return BLOCKED;
@@ -99,6 +93,24 @@ static enum disposition execute_write(struct okv_sessions *sessions, struct okv_
         }
     }
     okv_wal_leave(wal);
+    return disposition;
+}
+
+static enum disposition execute_write(struct okv_sessions *sessions, struct okv_session *session,
+                                      struct exchange *exchange)
+{
+    struct okv_server *server = sessions->server;
+    struct okv_wal *wal = server->databases[session->database].wal;
+
+    if (exchange->request.flags & OKV_REQUEST_RENDEZVOUS)
+        return begin_put(sessions, session, exchange);
+    if (!okv_resp_door_enter(server, &sessions->asked)) {
+        sessions->is_held_up = true;
+        return BLOCKED;
+    }
+    enum disposition disposition = wal ? execute_in_gate(sessions, session, exchange, wal)
+                                       : execute(sessions, session, exchange);
+    okv_resp_door_leave(server);
     return disposition;
 }
 

@@ -155,9 +155,7 @@ struct okv_long_write *okv_long_write_arrived(struct okv_session *session,
     return write;
 }
 
-/* Has the write applied, if it can be. OKV_STORE_LONG: not yet; OKV_EAGAIN: try again. In both
- * cases nothing was changed. */
-static int apply(struct okv_long_write *write, const struct okv_executor *executor)
+static int apply_entered(struct okv_long_write *write, const struct okv_executor *executor)
 {
     struct okv_reply_message *reply = &write->reply;
     struct okv_wal *wal = executor->database->wal;
@@ -186,6 +184,17 @@ static int apply(struct okv_long_write *write, const struct okv_executor *execut
     if (write->batch)
         write->state = OKV_LONG_WRITE_HELD;
     return 0;
+}
+
+/* Has the write applied, if it can be. OKV_STORE_LONG: not yet; OKV_EAGAIN: try again. In both
+ * cases nothing was changed. */
+static int apply(struct okv_long_write *write, const struct okv_executor *executor)
+{
+    if (!okv_resp_door_enter(executor->server, &write->asked))
+        return OKV_EAGAIN;
+    int rc = apply_entered(write, executor);
+    okv_resp_door_leave(executor->server);
+    return rc;
 }
 
 static void refuse(struct okv_long_write *write, const struct okv_executor *executor, int status)

@@ -32,6 +32,7 @@ struct okv_sessions {
     uint64_t pass;                      /* its number */
     unsigned served[OKV_DATABASES_MAX]; /* in it: requests, as they count for a database's share */
     bool is_held_up; /* in it: a write waits for one of another connection, or for memory */
+    uint64_t asked;  /* of okv_resp_door_enter() */
 };
 
 /* OKV_ENOMEM. */

@@ -398,6 +398,68 @@ static void many_removals_go_on_in_the_next_batch(void **state)
     close(fd);
 }
 
+/* While the rest of a DEL waits for the log, somebody else puts what it has removed. */
+static void what_is_put_meanwhile_stays(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+    char key[KEY_LENGTH + 1];
+    struct okv_store_outcome outcome;
+
+    (void)state;
+    snprintf(key, sizeof key, "%0*u", KEY_LENGTH, 0);
+    const struct okv_store_write write = {.key = key, .key_length = KEY_LENGTH, .value = ""};
+    atomic_store(&durable->is_held, false);
+    for (unsigned i = 0; i < KEYS; i += 1000) {
+        say_keys(fd, "MSET", i, 1000, true);
+        await(fd);
+        hear(fd, "+OK\r\n");
+    }
+    atomic_store(&durable->is_held, true);
+    say_keys(fd, "DEL", 0, KEYS, false);
+    while (TAILQ_FIRST(&fixture.worker.resp.all)->del.next <= 1)
+        pass();
+    let_sync(durable);
+    while (!okv_wal_enter(&durable->wal))
+        poll(NULL, 0, 1);
+    assert_int_equal(okv_store_put(&fixture.core.server->databases[0].store, &fixture.core.works[0],
+                                   &write, &outcome),
+                     0);
+    okv_wal_hold(&durable->wal);
+    okv_wal_leave(&durable->wal);
+    await(fd);
+    hear(fd, ":12000\r\n");
+    say(fd, "dbsize\r\n");
+    await(fd);
+    hear(fd, ":1\r\n");
+    close_durable(durable);
+    close(fd);
+}
+
+/* It is watched in another database than that of EXEC. */
+static void exec_sees_a_change_that_is_not_published(void **state)
+{
+    int one = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    (void)state;
+    say(one, "watch k\r\nselect 1\r\nmulti\r\nset x y\r\n");
+    hear(one, "+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n");
+    atomic_store(&durable->is_held, true);
+    say(other, "set k v\r\n");
+    hear_nothing(other);
+    say(one, "exec\r\n");
+    pass();
+    let_sync(durable);
+    await(one);
+    hear(one, "*-1\r\n");
+    await(other);
+    hear(other, "+OK\r\n");
+    close_durable(durable);
+    close(one);
+    close(other);
+}
+
 /* A batch that is published between two looks at items. */
 static struct okv_wal *published;
 
@@ -496,6 +558,8 @@ int main(void)
         TEST(a_promise_of_the_log_is_kept),
         TEST(a_promise_comes_at_the_next_batch),
         TEST(many_removals_go_on_in_the_next_batch),
+        TEST(what_is_put_meanwhile_stays),
+        TEST(exec_sees_a_change_that_is_not_published),
         TEST(reads_of_two_moments_are_made_again),
         TEST(reads_wait_while_a_batch_is_published),
         TEST(who_left_costs_nothing_while_the_log_is_slow),

@@ -2,6 +2,7 @@
  * What RESP clients cannot take from each other: memory of those that read slowly or not at all,
  * a worker while a command runs alone on another one, connections of other users.
  */
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -402,6 +403,38 @@ static void a_worker_does_not_wait_for_another_one(void **state)
     leave(fd);
 }
 
+static void *enter_twice(void *user)
+{
+    struct okv_server *server = fixture.core.server;
+    uint64_t *asked = user;
+
+    assert_false(okv_resp_door_enter(server, asked));
+    atomic_fetch_add(&server->resp_door.ran_alone, 15);
+    assert_false(okv_resp_door_enter(server, asked));
+    atomic_fetch_add(&server->resp_door.ran_alone, 1);
+    assert_true(okv_resp_door_enter(server, asked)); /* when it is over */
+    okv_resp_door_leave(server);
+    return NULL;
+}
+
+/* As commands of other workers do that run alone, one after the other. */
+static void who_asks_again_and_again_gets_in(void **state)
+{
+    struct okv_resp_door *door = &fixture.core.server->resp_door;
+    uint64_t asked = 0;
+    pthread_t thread;
+
+    (void)state;
+    pthread_rwlock_wrlock(&door->running);
+    assert_int_equal(pthread_create(&thread, NULL, enter_twice, &asked), 0);
+    while (atomic_load(&door->ran_alone) < 16)
+        poll(NULL, 0, 1);
+    poll(NULL, 0, 20);
+    pthread_rwlock_unlock(&door->running);
+    pthread_join(thread, NULL);
+    assert_int_equal(asked, 0);
+}
+
 /* An admin of one database has no say in another one. */
 static void clients_of_other_databases_are_spared(void **state)
 {
@@ -498,6 +531,7 @@ int main(void)
         TEST(a_transaction_waits_for_memory),
         TEST(a_transaction_that_waits_keeps_its_watches),
         TEST(a_worker_does_not_wait_for_another_one),
+        TEST(who_asks_again_and_again_gets_in),
         TEST(clients_of_other_databases_are_spared),
         TEST(who_does_not_say_who_it_is_has_a_while),
         TEST(a_browser_is_not_served),
