@@ -38,6 +38,7 @@ struct worlds {
     char directory[32], path[48], listen[64];
     const char *arguments[8];
     uint64_t seed, operations, kills;
+    bool only_numbers;   /* nothing but increments of numbers */
     atomic_bool is_over; /* with kills */
     struct shared_register registers[REGISTERS];
     struct shared_counter counters[COUNTERS];

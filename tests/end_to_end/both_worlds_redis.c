@@ -260,7 +260,7 @@ static void resp_set_pair(struct worker *worker)
 
 void worlds_redis_step(struct worker *worker)
 {
-    uint64_t percent = random_below(&worker->random, 100);
+    uint64_t percent = worker->worlds->only_numbers ? 99 : random_below(&worker->random, 100);
     unsigned count = 1 + (unsigned)random_below(&worker->random, worker->index % 4 ? 1 : DEPTH);
 
     atomic_fetch_add(&worker->worlds->resp_operations, percent < 80 ? count : 1);
