@@ -342,7 +342,7 @@ int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct
         goto fini_sessions;
     }
     rc = okv_resp_init(&worker->resp, server, (unsigned)(worker - server->workers),
-                       worker->sessions.executors);
+                       worker->sessions.executors, &worker->sessions.housekeeping);
     if (rc) {
         rc = no_descriptor(diag);
         goto close_wake;

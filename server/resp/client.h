@@ -122,8 +122,9 @@ TAILQ_HEAD(okv_resp_client_list, okv_resp_client);
 /* What a worker has for its clients. */
 struct okv_resp {
     struct okv_server *server;
-    unsigned worker;                      /* index */
-    const struct okv_executor *executors; /* of its databases */
+    unsigned worker;                       /* index */
+    const struct okv_executor *executors;  /* of its databases */
+    struct okv_housekeeping *housekeeping; /* of the worker; NULL: the clock stands still */
     int epoll_fd;
     pthread_mutex_t lock;              /* of the next */
     struct okv_resp_client_list inbox; /* whom the acceptor let in */

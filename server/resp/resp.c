@@ -186,9 +186,10 @@ void okv_resp_scan(struct okv_resp *resp, uint64_t now_ns, bool is_quiet)
 /* ---- begin and end ---- */
 
 int okv_resp_init(struct okv_resp *resp, struct okv_server *server, unsigned worker,
-                  const struct okv_executor *executors)
+                  const struct okv_executor *executors, struct okv_housekeeping *housekeeping)
 {
-    *resp = (struct okv_resp){.server = server, .worker = worker, .executors = executors};
+    *resp = (struct okv_resp){
+        .server = server, .worker = worker, .executors = executors, .housekeeping = housekeeping};
     TAILQ_INIT(&resp->inbox);
     TAILQ_INIT(&resp->all);
     TAILQ_INIT(&resp->ready);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "server/housekeeping.h"
 #include "server/resp/call.h"
 #include "server/resp/lending.h"
 #include "server/resp/transaction.h"
@@ -222,6 +223,9 @@ static unsigned serve(struct okv_resp_client *client)
         client->is_blocked = client->has_more && takes_replies(client);
         return 0;
     }
+    /* After the requests came. Their sender may already know of items that expired. */
+    if (resp->housekeeping)
+        okv_housekeeping_update_clock(resp->housekeeping, resp->server);
     for (;;) {
         client->parser.is_unauthenticated = !client->is_known;
         client->has_more = count == COMMANDS_PER_TURN || !takes_replies(client);

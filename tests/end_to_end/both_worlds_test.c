@@ -340,6 +340,29 @@ static void one_order_explains_all(void **state)
                   worlds->kills, atomic_load(&worlds->lost));
 }
 
+/* Nobody else has the worker look at the clock. */
+static void an_item_expires_on_time(void **state)
+{
+    struct worlds *worlds = *state;
+    struct resp_peer peer;
+    struct resp_answer answer;
+
+    assert_true(resp_peer_open(&peer, worlds->path));
+    for (unsigned i = 0; i < 10; i++) {
+        assert_true(resp_peer_call(&peer,
+                                   (const struct resp_word[]){RESP_TEXT("SET"), RESP_TEXT("k"),
+                                                              RESP_TEXT("v"), RESP_TEXT("PX"),
+                                                              RESP_TEXT("30")},
+                                   5, &answer));
+        assert_int_equal(answer.type, '+');
+        usleep(35000); /* times are whole milliseconds */
+        assert_true(resp_peer_call(
+            &peer, (const struct resp_word[]){RESP_TEXT("GET"), RESP_TEXT("k")}, 2, &answer));
+        assert_int_equal(answer.number, -1);
+    }
+    resp_peer_close(&peer);
+}
+
 /* ---- set-up ---- */
 
 #define RESULTS_MAX (UINT64_C(1) << 22)
@@ -443,6 +466,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_order_explains_all, setup, teardown),
         {"no_increment_is_lost", one_order_explains_all, setup_numbers, teardown, NULL},
+        cmocka_unit_test_setup_teardown(an_item_expires_on_time, setup, teardown),
         {"one_order_explains_all_of_a_durable_server", one_order_explains_all, setup_durable,
          teardown, NULL},
         {"one_order_explains_all_over_kills", one_order_explains_all, setup_kills, teardown, NULL},

@@ -34,7 +34,7 @@ void resp_fixture_open(struct resp_fixture *fixture, const struct okv_store_para
     fixture->worker.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert_int_equal(okv_resp_door_open(server, NULL), 0);
     server->config.resp_count = 1; /* as if it had opened one */
-    assert_int_equal(okv_resp_init(&fixture->worker.resp, server, 0, fixture->executors), 0);
+    assert_int_equal(okv_resp_init(&fixture->worker.resp, server, 0, fixture->executors, NULL), 0);
 }
 
 void resp_fixture_close(struct resp_fixture *fixture)
