@@ -21,7 +21,8 @@
 #define EVENTS_PER_PASS 256
 /* How many times as long as --spin-us a worker polls while replies wait for the log. */
 #define SPINS_FOR_BATCH 10u
-/* Retry interval of a write that waits for another connection, or for memory. */
+/* Retry interval of a write that waits for another connection, for memory, or for a command that
+ * runs alone. */
 #define HELD_UP_MS 1
 /* Connections of an endpoint beyond its share of --max-clients: replaced ones, until they close.
  * Every device has room for them. */

@@ -245,12 +245,9 @@ static bool has_to_wait(const struct okv_resp_call *call)
 
     if (flags & (OKV_RESP_WALK | OKV_RESP_OWN_GATE) && call->client->batch)
         return true; /* its changes are not published yet */
-    if (!(flags & OKV_RESP_EXCLUSIVE) || !wal)
+    if (!(flags & OKV_RESP_EXCLUSIVE))
         return false;
-    if (!okv_wal_enter(wal))
-        return true;
-    okv_wal_leave(wal);
-    return false;
+    return (wal && !okv_wal_is_open(wal)) || okv_resp_transaction_waits(call->client);
 }
 
 /* A batch of the log is published item by item. A read meanwhile might see a part of what a command
@@ -329,7 +326,7 @@ int okv_resp_call(struct okv_resp_client *client, const struct okv_resp_arg *arg
     };
     int rc = 0;
 
-    call.is_part = call.command && call.command->flags & OKV_RESP_EXCLUSIVE;
+    call.is_part = call.command && runs_alone(&call);
 
     bool may = check(&call);
     if (may && client->upload && client->upload->failure) {

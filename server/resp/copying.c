@@ -145,8 +145,8 @@ static int take_and_give(struct okv_resp_call *call)
     return 0;
 }
 
-/* The value is taken as it is published: what this client changed and the log does not have yet is
- * waited for. */
+/* Takes the value that is published. A client whose own change is not published yet waits for that
+ * (has_to_wait). */
 static int copy_elsewhere(struct okv_resp_call *call, struct copying *copying)
 {
     int rc = okv_resp_look(call, &call->args[1], take, &copying->taken);

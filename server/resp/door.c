@@ -171,9 +171,9 @@ bool okv_resp_door_enter(struct okv_server *server, uint64_t *asked)
     struct okv_resp_door *door = &server->resp_door;
 
     if (server->config.resp_count && pthread_rwlock_tryrdlock(&door->running)) {
-        uint64_t ran_alone = atomic_load(&door->ran_alone) + 1;
-        *asked = *asked ? *asked : ran_alone;
-        if (ran_alone - *asked < ALONE_MAX)
+        uint64_t now = atomic_load(&door->ran_alone) + 1; /* 0: nobody has asked */
+        *asked = *asked ? *asked : now;
+        if (now - *asked < ALONE_MAX)
             return false;
         pthread_rwlock_rdlock(&door->running);
     }

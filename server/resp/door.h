@@ -50,9 +50,10 @@ void okv_resp_door_close(struct okv_resp_door *door);
 void okv_resp_door_admit(struct okv_server *server, unsigned listener);
 
 /*
- * Before commands of clients of Redis, and before a change by a client of libokv; before the gate
- * of a log. False: a command runs alone, which may take long; try again. Waits for it when many
- * have run alone since the caller first asked. *asked starts as 0, and is the caller's.
+ * Before commands of clients of Redis and before a change by a client of libokv. The gate of a log
+ * is entered behind it. False: a command runs alone or is about to, which may take long; try again.
+ * When many commands have run alone since a first try failed, it waits. *asked remembers that: it
+ * starts as 0, and callers that share it share their turn.
  */
 bool okv_resp_door_enter(struct okv_server *server, uint64_t *asked);
 void okv_resp_door_leave(struct okv_server *server);

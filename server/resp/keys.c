@@ -19,7 +19,8 @@ static int sum_of_keys(struct okv_resp_call *call,
     return 0;
 }
 
-/* When the log has no room for all, it goes on with the rest. */
+/* When the log has no room for all, it goes on behind those that are gone: others may have put them
+ * again. */
 int okv_resp_run_del(struct okv_resp_call *call)
 {
     uint32_t next = call->is_part || !call->client->del.next ? 1 : call->client->del.next;
@@ -34,11 +35,11 @@ int okv_resp_run_del(struct okv_resp_call *call)
     }
     call->client->del.next = next;
     call->client->del.removed = removed;
-    if (next == call->count)
+    if (next == call->count) {
         okv_resp_integer(&call->reply, (int64_t)removed);
-    else if (rc != OKV_EAGAIN || call->is_part)
-        return okv_resp_refuse(call, rc);
-    return next == call->count ? 0 : rc;
+        return 0;
+    }
+    return rc == OKV_EAGAIN && !call->is_part ? rc : okv_resp_refuse(call, rc);
 }
 
 /* Also TOUCH: a look at an item leaves no trace in okv. */

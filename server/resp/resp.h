@@ -8,8 +8,8 @@
 /* Whose commands these are, for clients that ask which Redis this is. */
 #define OKV_RESP_REDIS_VERSION "7.0.15"
 
-/* `executors` are the worker's, one for each database, and `housekeeping` is, too: its clock is
- * read before commands run; NULL: it is not. All are borrowed. OKV_EIO, OKV_ENOMEM. */
+/* `executors`, one for each database, and `housekeeping` are the worker's, and borrowed. The clock
+ * is read before commands run, unless `housekeeping` is NULL. OKV_EIO, OKV_ENOMEM. */
 int okv_resp_init(struct okv_resp *resp, struct okv_server *server, unsigned worker,
                   const struct okv_executor *executors, struct okv_housekeeping *housekeeping);
 /* Ends all clients. */

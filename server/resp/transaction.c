@@ -277,7 +277,24 @@ int okv_resp_run_unwatch(struct okv_resp_call *call)
     return 0;
 }
 
-/* Also one that the log does not have yet. */
+bool okv_resp_transaction_waits(const struct okv_resp_client *client)
+{
+    const struct okv_resp_transaction *transaction = client->transaction;
+    size_t count = okv_resp_transaction_is_open(client) ? transaction->watch_count : 0;
+    unsigned looked_at = client->database;
+
+    for (size_t i = 0; i < count; i++) {
+        unsigned database = transaction->watches[i]->database;
+        struct okv_wal *wal = client->resp->executors[database].database->wal;
+        if (database != looked_at && wal && !okv_wal_is_open(wal))
+            return true;
+        looked_at = database;
+    }
+    return false;
+}
+
+/* Of the newest value, which its log may not have yet. OKV_EAGAIN: the gate of that log is closed.
+ */
 static int newest_version(struct okv_resp_call *call, const struct watched *watched,
                           uint64_t *version)
 {

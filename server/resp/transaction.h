@@ -6,6 +6,8 @@
 
 /* Whether MULTI was given, and neither EXEC nor DISCARD since. */
 bool okv_resp_transaction_is_open(const struct okv_resp_client *client);
+/* Whether EXEC would have to wait for the log of a key that is watched in another database. */
+bool okv_resp_transaction_waits(const struct okv_resp_client *client);
 /* Copies a command for EXEC, and replies so. */
 void okv_resp_transaction_queue(struct okv_resp_call *call);
 /* A command was refused: EXEC runs none, if the transaction is open. */

@@ -31,7 +31,8 @@ struct okv_sessions {
     uint64_t now_ns;                    /* begin of the worker's current pass */
     uint64_t pass;                      /* its number */
     unsigned served[OKV_DATABASES_MAX]; /* in it: requests, as they count for a database's share */
-    bool is_held_up; /* in it: a write waits for one of another connection, or for memory */
+    bool is_held_up; /* in it: a write waits for one of another connection, for memory, for a log,
+                        or for a command that runs alone */
     uint64_t asked;  /* of okv_resp_door_enter() */
 };
 

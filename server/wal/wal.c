@@ -44,6 +44,14 @@ void okv_wal_leave(struct okv_wal *wal)
     pthread_rwlock_unlock(&wal->gate);
 }
 
+bool okv_wal_is_open(struct okv_wal *wal)
+{
+    if (!okv_wal_enter(wal))
+        return false;
+    okv_wal_leave(wal);
+    return true;
+}
+
 uint64_t okv_wal_hold(struct okv_wal *wal)
 {
     if (wal->is_direct)

@@ -198,6 +198,8 @@ static inline uint64_t okv_wal_moment(struct okv_wal *wal)
  * `notify`. Never blocks. */
 bool okv_wal_enter(struct okv_wal *wal);
 void okv_wal_leave(struct okv_wal *wal);
+/* Whether okv_wal_enter() would let the caller in at the moment. */
+bool okv_wal_is_open(struct okv_wal *wal);
 /* Between enter and leave: the batch that the answer has to wait for; 0: none. */
 uint64_t okv_wal_hold(struct okv_wal *wal);
 /* Between enter and leave, for one caller at a time: reserves `bytes` bytes of the batch for the

@@ -11,10 +11,11 @@
  *   numbers     WATCH and EXEC, against puts with a version: no increment is lost.
  *   pairs       MSET and EXEC set two keys to one value, and MGET never sees two.
  *
- * A second test has numbers alone, so that many meet. In a third one the server is durable, and in
- * a fourth one killed again and again as well. Clients of Redis connect again then; what they had
- * no reply to may have happened. $OKV_OPERATIONS: how many (of each thread), OKV_LONG=1: ten times
- * as many, and OKV_KILLS=N.
+ * A second test has numbers alone, so that many meet. In a third one items expire. In a fourth one
+ * the server is durable, and in a fifth one killed again and again as well: clients of Redis
+ * connect again then, and what they had no reply to may have happened.
+ *
+ * $OKV_OPERATIONS: how many (of each thread), OKV_LONG=1: ten times as many, and OKV_KILLS=N.
  */
 #include "tests/end_to_end/both_worlds.h"
 

@@ -377,39 +377,32 @@ static void say_keys(int fd, const char *command, unsigned first, unsigned count
     }
 }
 
+/* Nobody asks for the end of its batch, so it is not published. */
+static void put_without_end(struct durable *durable, const char *key, const char *value)
+{
+    struct okv_store_outcome outcome;
+    const struct okv_store_write write = {.key = key,
+                                          .key_length = (uint32_t)strlen(key),
+                                          .value = value,
+                                          .value_length = (uint32_t)strlen(value)};
+
+    while (!okv_wal_enter(&durable->wal))
+        poll(NULL, 0, 1);
+    assert_int_equal(okv_store_put(&fixture.core.server->databases[0].store, &fixture.core.works[0],
+                                   &write, &outcome),
+                     0);
+    okv_wal_leave(&durable->wal);
+}
+
+/* And leave what somebody else puts meanwhile. */
 static void many_removals_go_on_in_the_next_batch(void **state)
 {
     int fd = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
-
-    (void)state;
-    for (unsigned i = 0; i < KEYS; i += 1000) {
-        say_keys(fd, "MSET", i, 1000, true);
-        await(fd);
-        hear(fd, "+OK\r\n");
-    }
-    say_keys(fd, "DEL", 0, KEYS, false);
-    await(fd);
-    hear(fd, ":12000\r\n");
-    say(fd, "dbsize\r\n");
-    await(fd);
-    hear(fd, ":0\r\n");
-    close_durable(durable);
-    close(fd);
-}
-
-/* While the rest of a DEL waits for the log, somebody else puts what it has removed. */
-static void what_is_put_meanwhile_stays(void **state)
-{
-    int fd = resp_fixture_connect(&fixture);
-    struct durable *durable = open_durable();
     char key[KEY_LENGTH + 1];
-    struct okv_store_outcome outcome;
 
     (void)state;
     snprintf(key, sizeof key, "%0*u", KEY_LENGTH, 0);
-    const struct okv_store_write write = {.key = key, .key_length = KEY_LENGTH, .value = ""};
-    atomic_store(&durable->is_held, false);
     for (unsigned i = 0; i < KEYS; i += 1000) {
         say_keys(fd, "MSET", i, 1000, true);
         await(fd);
@@ -417,16 +410,12 @@ static void what_is_put_meanwhile_stays(void **state)
     }
     atomic_store(&durable->is_held, true);
     say_keys(fd, "DEL", 0, KEYS, false);
-    while (TAILQ_FIRST(&fixture.worker.resp.all)->del.next <= 1)
+    const struct okv_resp_client *client = TAILQ_FIRST(&fixture.worker.resp.all);
+    for (unsigned i = 0; i < 60000 && client->del.next <= 1; i++)
         pass();
+    assert_true(client->del.next > 1);
     let_sync(durable);
-    while (!okv_wal_enter(&durable->wal))
-        poll(NULL, 0, 1);
-    assert_int_equal(okv_store_put(&fixture.core.server->databases[0].store, &fixture.core.works[0],
-                                   &write, &outcome),
-                     0);
-    okv_wal_hold(&durable->wal);
-    okv_wal_leave(&durable->wal);
+    put_without_end(durable, key, "");
     await(fd);
     hear(fd, ":12000\r\n");
     say(fd, "dbsize\r\n");
@@ -439,25 +428,64 @@ static void what_is_put_meanwhile_stays(void **state)
 /* It is watched in another database than that of EXEC. */
 static void exec_sees_a_change_that_is_not_published(void **state)
 {
+    int fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    (void)state;
+    say(fd, "watch k\r\nselect 1\r\nmulti\r\nset x y\r\n");
+    hear(fd, "+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n");
+    put_without_end(durable, "k", "v");
+    say(fd, "exec\r\n");
+    hear(fd, "*-1\r\n");
+    close_durable(durable);
+    close(fd);
+}
+
+/* EXEC excludes nobody while the log of what it watches is busy. */
+static void exec_waits_before_it_runs_alone(void **state)
+{
     int one = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
+    struct okv_resp_door *door = &fixture.core.server->resp_door;
 
     (void)state;
     say(one, "watch k\r\nselect 1\r\nmulti\r\nset x y\r\n");
     hear(one, "+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n");
     atomic_store(&durable->is_held, true);
-    say(other, "set k v\r\n");
-    hear_nothing(other);
+    say(other, "set other v\r\n");
+    for (unsigned i = 0; i < 60000 && okv_wal_is_open(&durable->wal); i++) {
+        pass();
+        poll(NULL, 0, 1);
+    }
     say(one, "exec\r\n");
-    pass();
+    hear_nothing(one);
+    assert_int_equal(atomic_load(&door->ran_alone), 0);
     let_sync(durable);
     await(one);
-    hear(one, "*-1\r\n");
+    hear(one, "*1\r\n+OK\r\n");
     await(other);
     hear(other, "+OK\r\n");
     close_durable(durable);
     close(one);
     close(other);
+}
+
+/* Value and copy are of one batch. */
+static void a_copy_is_of_what_is_not_published(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    (void)state;
+    put_without_end(durable, "a", "v");
+    say(fd, "copy a b\r\n");
+    await(fd);
+    hear(fd, ":1\r\n");
+    say(fd, "get b\r\n");
+    await(fd);
+    hear(fd, "$1\r\nv\r\n");
+    close_durable(durable);
+    close(fd);
 }
 
 /* A batch that is published between two looks at items. */
@@ -558,8 +586,9 @@ int main(void)
         TEST(a_promise_of_the_log_is_kept),
         TEST(a_promise_comes_at_the_next_batch),
         TEST(many_removals_go_on_in_the_next_batch),
-        TEST(what_is_put_meanwhile_stays),
         TEST(exec_sees_a_change_that_is_not_published),
+        TEST(exec_waits_before_it_runs_alone),
+        TEST(a_copy_is_of_what_is_not_published),
         TEST(reads_of_two_moments_are_made_again),
         TEST(reads_wait_while_a_batch_is_published),
         TEST(who_left_costs_nothing_while_the_log_is_slow),

@@ -403,7 +403,7 @@ static void a_worker_does_not_wait_for_another_one(void **state)
     leave(fd);
 }
 
-static void *enter_twice(void *user)
+static void *ask_three_times(void *user)
 {
     struct okv_server *server = fixture.core.server;
     uint64_t *asked = user;
@@ -426,13 +426,26 @@ static void who_asks_again_and_again_gets_in(void **state)
 
     (void)state;
     pthread_rwlock_wrlock(&door->running);
-    assert_int_equal(pthread_create(&thread, NULL, enter_twice, &asked), 0);
-    while (atomic_load(&door->ran_alone) < 16)
+    assert_int_equal(pthread_create(&thread, NULL, ask_three_times, &asked), 0);
+    for (unsigned i = 0; i < 60000 && atomic_load(&door->ran_alone) < 16; i++)
         poll(NULL, 0, 1);
     poll(NULL, 0, 20);
     pthread_rwlock_unlock(&door->running);
     pthread_join(thread, NULL);
     assert_int_equal(asked, 0);
+}
+
+/* It is an error, for which no other worker has to stop. */
+static void exec_without_multi_does_not_run_alone(void **state)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct okv_resp_door *door = &fixture.core.server->resp_door;
+
+    (void)state;
+    say(fd, "exec\r\nmulti\r\nexec\r\n");
+    hear(fd, "-ERR EXEC without MULTI\r\n+OK\r\n*0\r\n");
+    assert_int_equal(atomic_load(&door->ran_alone), 1);
+    leave(fd);
 }
 
 /* An admin of one database has no say in another one. */
@@ -532,6 +545,7 @@ int main(void)
         TEST(a_transaction_that_waits_keeps_its_watches),
         TEST(a_worker_does_not_wait_for_another_one),
         TEST(who_asks_again_and_again_gets_in),
+        TEST(exec_without_multi_does_not_run_alone),
         TEST(clients_of_other_databases_are_spared),
         TEST(who_does_not_say_who_it_is_has_a_while),
         TEST(a_browser_is_not_served),

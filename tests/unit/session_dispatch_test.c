@@ -105,6 +105,29 @@ static void without_a_send_buffer_requests_wait(void **state)
     assert_int_equal(client->posted, 5);
 }
 
+/* Of a client of Redis, on another worker. */
+static void a_write_waits_for_a_command_that_runs_alone(void **state)
+{
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+    struct okv_server *server = fixture->core.server;
+
+    assert_int_equal(okv_resp_door_open(server, NULL), 0);
+    server->config.resp_count = 1;
+    pthread_rwlock_wrlock(&server->resp_door.running);
+    fixture_arrive(fixture, client, OKV_OP_INCR, 0, 1);
+    fixture_arrive(fixture, &fixture->clients[1], OKV_OP_PING, 0, 1);
+    assert_int_equal(fixture_next_pass(fixture), 1);
+    assert_int_equal(client->posted, 0);
+    assert_true(fixture->worker.sessions.is_held_up);
+    assert_int_equal(fixture->clients[1].posted, 1);
+    pthread_rwlock_unlock(&server->resp_door.running);
+    assert_int_equal(fixture_next_pass(fixture), 1);
+    assert_int_equal(client->posted, 1);
+    server->config.resp_count = 0;
+    okv_resp_door_close(&server->resp_door);
+}
+
 static void an_answered_request_frees_its_slot(void **state)
 {
     struct fixture *fixture = *state;
@@ -407,6 +430,7 @@ int main(void)
         FIXTURE_TEST(long_messages_use_up_the_share),
         FIXTURE_TEST(the_replies_of_a_pass_leave_together),
         FIXTURE_TEST(without_a_send_buffer_requests_wait),
+        FIXTURE_TEST(a_write_waits_for_a_command_that_runs_alone),
         FIXTURE_TEST(an_answered_request_frees_its_slot),
         FIXTURE_TEST(a_dropped_write_frees_its_slot),
         FIXTURE_TEST(a_rendezvous_of_a_replaced_session_does_nothing),
