@@ -211,17 +211,13 @@ int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
     return rc;
 }
 
-/* For reading, the worker has the lock for a turn. */
 static int run_exclusive(struct okv_resp_call *call, okv_resp_function *how)
 {
     struct okv_resp_door *door = &call->client->resp->server->resp_door;
 
-    pthread_rwlock_unlock(&door->running);
-    pthread_rwlock_wrlock(&door->running);
+    okv_resp_door_exclude(door);
     int rc = how(call);
-    atomic_fetch_add(&door->ran_alone, 1);
-    pthread_rwlock_unlock(&door->running);
-    pthread_rwlock_rdlock(&door->running);
+    okv_resp_door_admit_others(door);
     return rc;
 }
 

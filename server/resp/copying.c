@@ -131,41 +131,29 @@ static int give_copy(struct okv_resp_call *call)
     return 0;
 }
 
-/* From the same database, in whose gate it is: value and copy are of one batch. */
+/* Within one database both are in its gate, so value and copy are of one batch. For another one the
+ * value is taken as it is published; a client's own change is waited for (has_to_wait). */
 static int take_and_give(struct okv_resp_call *call)
 {
     struct copying *copying = call->user;
     int rc = okv_resp_look(call, &call->args[1], take, &copying->taken);
 
-    if (rc == 0)
+    if (rc == OKV_ENOTFOUND) {
+        okv_resp_integer(&call->reply, 0);
+        return 0;
+    }
+    if (rc)
+        return okv_resp_refuse(call, rc);
+    if (copying->database == call->client->database)
         return give_copy(call);
-    if (rc != OKV_ENOTFOUND)
-        return okv_resp_refuse(call, rc);
-    okv_resp_integer(&call->reply, 0);
-    return 0;
+    return okv_resp_in_gate(call, copying->database, give_copy);
 }
 
-/* Takes the value that is published. A client whose own change is not published yet waits for that
- * (has_to_wait). */
-static int copy_elsewhere(struct okv_resp_call *call, struct copying *copying)
+static int copy_item(struct okv_resp_call *call, const struct copying *copying)
 {
-    int rc = okv_resp_look(call, &call->args[1], take, &copying->taken);
-
-    if (rc == 0)
-        return okv_resp_in_gate(call, copying->database, give_copy);
-    if (rc != OKV_ENOTFOUND)
-        return okv_resp_refuse(call, rc);
-    okv_resp_integer(&call->reply, 0);
-    return 0;
-}
-
-static int copy_item(struct okv_resp_call *call, struct copying *copying)
-{
-    if (copying->database != call->client->database)
-        return copy_elsewhere(call, copying);
-    if (call->is_in_gate)
-        return take_and_give(call);
-    return okv_resp_in_gate(call, copying->database, take_and_give);
+    if (copying->database == call->client->database && !call->is_in_gate)
+        return okv_resp_in_gate(call, copying->database, take_and_give);
+    return take_and_give(call);
 }
 
 int okv_resp_run_copy(struct okv_resp_call *call)

@@ -187,6 +187,19 @@ void okv_resp_door_leave(struct okv_server *server)
         pthread_rwlock_unlock(&server->resp_door.running);
 }
 
+void okv_resp_door_exclude(struct okv_resp_door *door)
+{
+    pthread_rwlock_unlock(&door->running);
+    pthread_rwlock_wrlock(&door->running);
+}
+
+void okv_resp_door_admit_others(struct okv_resp_door *door)
+{
+    atomic_fetch_add(&door->ran_alone, 1);
+    pthread_rwlock_unlock(&door->running);
+    pthread_rwlock_rdlock(&door->running);
+}
+
 /* ---- clients ---- */
 
 /* A dead peer is found as over the other transports. */

@@ -57,6 +57,10 @@ void okv_resp_door_admit(struct okv_server *server, unsigned listener);
  */
 bool okv_resp_door_enter(struct okv_server *server, uint64_t *asked);
 void okv_resp_door_leave(struct okv_server *server);
+/* Between enter and leave, around a command that runs alone. Each gives up the caller's place
+ * before it waits for the next one, so others may change items meanwhile. */
+void okv_resp_door_exclude(struct okv_resp_door *door);
+void okv_resp_door_admit_others(struct okv_resp_door *door);
 
 /* In the id of a client of Redis where it stands beside those of sessions. */
 #define OKV_RESP_ID (UINT64_C(1) << 63)

@@ -11,7 +11,7 @@
 
 #include "server/session/sessions.h"
 
-/* Bytes of a slice: some tens of microseconds. */
+/* Bytes of a slice, after which others have their turn. */
 #define OKV_LONG_WORK_SLICE (256u << 10)
 
 /* A long write that runs. */
