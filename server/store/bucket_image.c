@@ -7,7 +7,7 @@
  *   - Every page carries the version of its bucket. A reader accepts a set of pages only if all
  *     versions are equal.
  *   - An image is built and sealed in private memory, then copied over the old one.
- *   - New extents are written first, then overflow pages, then the primary page.
+ *   - publish.c writes extents, overflow pages and the primary page in this order.
  *   - Extents never change. Unused extents and pages are freed after the primary page was written:
  *     until then it leads readers to them. So a reader of a part who finds one reference and one
  *     version of the bucket before and after has read bytes of that extent alone.
@@ -21,8 +21,8 @@
 
 #include "server/store/bucket_layout.h"
 #include "server/store/pending.h"
+#include "server/store/publish.h"
 #include "shared/base/error.h"
-#include "shared/base/ordering.h"
 #include "shared/format/bucket_edit.h"
 #include "shared/format/hash.h"
 
@@ -356,39 +356,17 @@ int okv_store_bucket_prepare(struct okv_store_bucket *bucket, const struct okv_t
     return rc;
 }
 
-/* ---- publish ---- */
-
-void okv_store_publish_image(const struct okv_table *table, uint64_t number, const uint8_t *image,
-                             uint32_t length)
-{
-    uint64_t offset = okv_table_bucket_offset(table, number);
-    uint8_t *published = table->base + offset;
-
-    if (okv_store_is_collecting(table)) {
-        okv_store_pending_put(table, number, image, &offset, 1);
-        return;
-    }
-    okv_store_before_change(table, number);
-    okv_publish_fence(); /* the extent before the image that refers to it */
-    okv_bucket_copy(published, image, length);
-    okv_publish_fence(); /* the image before freed memory is written again */
-}
+/* ---- commit ---- */
 
 void okv_store_bucket_publish(const struct okv_store_bucket *bucket, const struct okv_table *table)
 {
-    if (okv_store_is_collecting(table)) {
-        okv_store_pending_put(table, bucket->number, bucket->images, bucket->offset, bucket->pages);
-        return;
-    }
-    okv_store_before_change(table, bucket->number);
-    okv_publish_fence(); /* extents before the images that refer to them */
-    for (unsigned page = bucket->pages; page-- > 0;) {
-        if (page == 0)
-            okv_publish_fence(); /* overflow pages before the primary page */
-        memcpy(table->base + bucket->offset[page], private_image(bucket, table, page),
-               table->bucket_size);
-    }
-    okv_publish_fence(); /* the primary page before freed memory is written again */
+    const struct okv_store_images images = {.number = bucket->number,
+                                            .pages = bucket->pages,
+                                            .bytes = bucket->images,
+                                            .offset = bucket->offset,
+                                            .primary_lines = table->bucket_size};
+
+    okv_store_publish_or_stage(table, &images);
 }
 
 void okv_store_bucket_finish(struct okv_store_bucket *bucket, const struct okv_table *table)
@@ -402,15 +380,4 @@ void okv_store_bucket_finish(struct okv_store_bucket *bucket, const struct okv_t
     }
     for (unsigned page = bucket->pages; page < bucket->published_pages; page++)
         okv_store_free(table, bucket->published_offset[page]);
-}
-
-void okv_store_bucket_write_empty(const struct okv_table *table, uint64_t number, unsigned depth,
-                                  uint64_t version)
-{
-    uint8_t image[OKV_BUCKET_SIZE_MAX];
-
-    okv_bucket_begin(image, depth, version, 0, 0);
-    okv_bucket_seal(image, table->bucket_size, table->boot_id, number);
-    memcpy(table->base + okv_table_bucket_offset(table, number), image, table->bucket_size);
-    okv_publish_fence();
 }

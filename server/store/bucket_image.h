@@ -5,7 +5,7 @@
  *   put, remove, expire, move   change that list
  *   prepare   lays the items out again, allocates what that needs and builds the images in private
  *             memory; the last step that can fail
- *   publish   copies the images to the region
+ *   publish   copies the images to the region, or keeps them until their batch is durable
  *   finish    frees what the bucket no longer refers to
  *
  * A split prepares two working copies, publishes both, then finishes both.
@@ -70,16 +70,7 @@ int okv_store_bucket_prepare(struct okv_store_bucket *bucket, const struct okv_t
 /* Frees what prepare allocated. */
 void okv_store_bucket_cancel(struct okv_store_bucket *bucket, const struct okv_table *table);
 void okv_store_bucket_publish(const struct okv_store_bucket *bucket, const struct okv_table *table);
-/* Publishes the complete image of a bucket of one page. Its first `length` bytes, to the end of a
- * cache line, are all that differs from the one before. */
-void okv_store_publish_image(const struct okv_table *table, uint64_t number, const uint8_t *image,
-                             uint32_t length);
 void okv_store_bucket_finish(struct okv_store_bucket *bucket, const struct okv_table *table);
-
-/* Writes an empty image as bucket `number`, for a new table or for a merged bucket. The latter gets
- * the depth of the bucket that has its items now. */
-void okv_store_bucket_write_empty(const struct okv_table *table, uint64_t number, unsigned depth,
-                                  uint64_t version);
 
 /* Points key and value of a decoded entry to their bytes. */
 void okv_store_entry_complete(struct okv_entry *entry, const struct okv_table *table);

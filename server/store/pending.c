@@ -3,11 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/store/compact.h"
 #include "server/store/locking.h"
-#include "server/store/resize.h"
+#include "server/store/publish.h"
 #include "shared/base/error.h"
-#include "shared/base/ordering.h"
 
 struct okv_store_pending_bucket {
     struct okv_store_pending_bucket *next;
@@ -57,14 +55,24 @@ int okv_store_pending_reserve(const struct okv_table *table, uint64_t number, un
     return 0;
 }
 
-void okv_store_pending_put(const struct okv_table *table, uint64_t number, const uint8_t *images,
-                           const uint64_t *offsets, unsigned count)
+static void stage(const struct okv_table *table, const struct okv_store_images *images)
 {
-    struct okv_store_pending_bucket *bucket = *find(table, number);
+    struct okv_store_pending_bucket *bucket = *find(table, images->number);
 
-    bucket->pages = count;
-    memcpy(bucket->offset, offsets, count * sizeof *offsets);
-    memcpy(bucket->images, images, (size_t)count * table->bucket_size);
+    bucket->pages = images->pages;
+    memcpy(bucket->offset, images->offset, images->pages * sizeof *images->offset);
+    memcpy(bucket->images, images->bytes, (size_t)images->pages * table->bucket_size);
+}
+
+void okv_store_publish_or_stage(const struct okv_table *table,
+                                const struct okv_store_images *images)
+{
+    if (okv_store_is_collecting(table)) {
+        stage(table, images);
+        return;
+    }
+    okv_store_before_change(table, images->number);
+    okv_store_publish(table, images);
 }
 
 void okv_store_free(const struct okv_table *table, uint64_t offset)
@@ -95,14 +103,14 @@ void okv_store_free(const struct okv_table *table, uint64_t offset)
 static void publish_bucket(const struct okv_table *table,
                            const struct okv_store_pending_bucket *bucket)
 {
-    okv_publish_fence(); /* extents before the images that refer to them */
-    for (unsigned page = bucket->pages; page-- > 0;) {
-        if (page == 0)
-            okv_publish_fence(); /* overflow pages before the primary page */
-        memcpy(table->base + bucket->offset[page],
-               bucket->images + (size_t)page * table->bucket_size, table->bucket_size);
-    }
-    okv_publish_fence(); /* the primary page before freed memory is written again */
+    const struct okv_store_images images = {.number = bucket->number,
+                                            .pages = bucket->pages,
+                                            .bytes = bucket->images,
+                                            .offset = bucket->offset,
+                                            .primary_lines = table->bucket_size};
+
+    if (bucket->pages > 0)
+        okv_store_publish(table, &images);
 }
 
 void okv_store_pending_each(struct okv_store *store, void (*each)(void *user, uint64_t number),
@@ -148,35 +156,14 @@ void okv_store_pending_drop(struct okv_store *store)
     store->table.pending->freed_count = 0; /* published images refer to them */
 }
 
-/* ---- between two batches ---- */
-
-static bool has_room(struct okv_store *store, uint64_t size)
-{
-    uint64_t offset = okv_heap_alloc(&store->heap, size);
-
-    if (offset)
-        okv_heap_free_unwritten(&store->heap, offset);
-    return offset != 0;
-}
-
-/* A step at least, so that this comes to an end: a change may need more than its size. */
-static void make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size)
-{
-    struct okv_store_effort effort = OKV_STORE_EFFORT;
-
-    while (okv_store_make_room(store, work, size, &effort))
-        if (has_room(store, size))
-            return;
-    atomic_store(&store->table.pending->is_exhausted, true);
-}
+/* ---- the slack, and room for a change ---- */
 
 static uint64_t slack_piece(const struct okv_store *store)
 {
     return store->length / OKV_STORE_SLACK_SHARE / OKV_STORE_SLACK_PIECES;
 }
 
-/* Takes what is missing of the slack. */
-static void take_slack(struct okv_store *store)
+void okv_store_take_slack(struct okv_store *store)
 {
     struct okv_store_pending *pending = store->table.pending;
     unsigned count = atomic_load(&pending->slack_count);
@@ -194,24 +181,6 @@ uint64_t okv_store_slack_length(const struct okv_store *store)
     struct okv_store_pending *pending = store->table.pending;
 
     return pending ? atomic_load(&pending->slack_count) * okv_heap_size(slack_piece(store)) : 0;
-}
-
-void okv_store_pending_maintain(struct okv_store *store, struct okv_store_work *work,
-                                uint64_t changes)
-{
-    struct okv_store_pending *pending = store->table.pending;
-    uint64_t wanted = atomic_exchange(&pending->wants_room, 0);
-
-    bool was_direct = pending->is_direct;
-
-    atomic_store(&pending->is_exhausted, false);
-    pending->is_direct = true;
-    while (changes-- > 0)
-        okv_store_resize(store, work);
-    if (wanted)
-        make_room(store, work, wanted);
-    pending->is_direct = was_direct;
-    take_slack(store);
 }
 
 bool okv_store_pending_waits_for_room(struct okv_store *store, uint64_t size)
@@ -242,7 +211,7 @@ int okv_store_pending_begin(struct okv_store *store, const struct okv_store_log 
     pending->log = *log;
     pthread_mutex_init(&pending->lock, NULL);
     store->table.pending = pending;
-    take_slack(store);
+    okv_store_take_slack(store);
     return 0;
 }
 

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/store/publish.h"
 #include "server/store/state.h"
 
 /* What a change makes of an item. */
@@ -81,6 +82,9 @@ void okv_store_pending_set_direct(struct okv_store *store, bool is_direct);
 
 /* Bytes of the heap that are held for starts; 0 without a log. Any thread. */
 uint64_t okv_store_slack_length(const struct okv_store *store);
+/* Allocates the pieces of the slack that are missing, as far as the heap has room. No change is
+ * under way. */
+void okv_store_take_slack(struct okv_store *store);
 
 /* Calls `each` for every bucket whose image is published next. */
 void okv_store_pending_each(struct okv_store *store, void (*each)(void *user, uint64_t number),
@@ -89,10 +93,6 @@ void okv_store_pending_each(struct okv_store *store, void (*each)(void *user, ui
 void okv_store_pending_publish(struct okv_store *store);
 /* Forgets them; the published images stay. What they had allocated is lost. */
 void okv_store_pending_drop(struct okv_store *store);
-/* Between two batches: resizes the index as far as `changes` changes may, and makes room if a
- * change wanted some. */
-void okv_store_pending_maintain(struct okv_store *store, struct okv_store_work *work,
-                                uint64_t changes);
 
 /* ---- for the files of the store ---- */
 
@@ -117,9 +117,10 @@ static inline bool okv_store_is_crowded(const struct okv_table *table)
 }
 /* Ensures that the images of so many pages can be put. OKV_ENOMEM. */
 int okv_store_pending_reserve(const struct okv_table *table, uint64_t number, unsigned pages);
-/* Puts the images of a bucket, `count` pages; never fails after reserve. */
-void okv_store_pending_put(const struct okv_table *table, uint64_t number, const uint8_t *images,
-                           const uint64_t *offsets, unsigned count);
+/* Publishes the images of a bucket, or keeps a copy of them until the batch is published. After
+ * okv_store_pending_reserve() for as many pages, so it never fails. */
+void okv_store_publish_or_stage(const struct okv_table *table,
+                                const struct okv_store_images *images);
 /* Whether a change that found no room for so many bytes is to be tried again, after this batch. */
 bool okv_store_pending_waits_for_room(struct okv_store *store, uint64_t size);
 /* Frees an extent or a page that published images may refer to. */

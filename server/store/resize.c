@@ -16,9 +16,9 @@
 #include "server/store/bucket_transaction.h"
 #include "server/store/locking.h"
 #include "server/store/pending.h"
+#include "server/store/publish.h"
 #include "server/store/status.h"
 #include "shared/base/error.h"
-#include "shared/base/ordering.h"
 
 /* Resizing steps after one change. More than one, so that resizing keeps up with changes; more
  * merges, because nearly empty buckets are cheap to merge. */
@@ -50,15 +50,6 @@ static uint64_t segment_length(const struct okv_table *table)
     return (uint64_t)table->segment_buckets * table->bucket_size;
 }
 
-static void directory_set(struct okv_table *table, uint64_t segment, uint64_t offset)
-{
-    okv_le64 *directory = (okv_le64 *)(table->base + OKV_DIRECTORY_OFFSET);
-
-    table->segments[segment] = offset;
-    directory[segment] = okv_le64_of(offset);
-    okv_publish_fence();
-}
-
 void okv_store_reserve_allocate(struct okv_store *store)
 {
     if (!store->reserve && store->table.segments[1])
@@ -86,7 +77,7 @@ static int segment_allocate(struct okv_store *store, uint64_t number)
     if (!offset)
         return OKV_EFULL;
     atomic_fetch_add(&store->index_length, okv_heap_size(segment_length(table)));
-    directory_set(table, segment, offset);
+    okv_store_publish_segment(table, segment, offset);
     okv_store_reserve_allocate(store);
     return 0;
 }
@@ -100,7 +91,7 @@ static void segment_release(struct okv_store *store, uint64_t number)
 
     if (number % table->segment_buckets != 0)
         return;
-    directory_set(table, segment, 0);
+    okv_store_publish_segment(table, segment, 0);
     okv_heap_free(&store->heap, offset);
     if (segment == 1)
         okv_store_reserve_release(store);
@@ -112,8 +103,8 @@ int okv_store_index_create(struct okv_store *store)
     if (segment_allocate(store, 0))
         return OKV_EINVAL;
     for (uint64_t bucket = 0; bucket < OKV_STORE_BUCKETS_MIN; bucket++)
-        okv_store_bucket_write_empty(&store->table, bucket,
-                                     okv_linear_depth(bucket, OKV_STORE_BUCKETS_MIN), 0);
+        okv_store_publish_empty(&store->table, bucket,
+                                okv_linear_depth(bucket, OKV_STORE_BUCKETS_MIN), 0);
     atomic_store(&store->bucket_count, OKV_STORE_BUCKETS_MIN);
     return 0;
 }
@@ -222,7 +213,7 @@ static int merge_locked(struct okv_store *store, struct okv_store_work *work, ui
         return rc;
     okv_store_before_change(table, from); /* it may be read by whoever saves it */
     okv_store_bucket_publish(bucket, table);
-    okv_store_bucket_write_empty(table, from, bucket->depth, bucket->next_version);
+    okv_store_publish_empty(table, from, bucket->depth, bucket->next_version);
     set_count(store, from);
     okv_store_bucket_finish(bucket, table);
     /* Its primary page belongs to the segment. */

@@ -75,6 +75,7 @@ struct okv_store_work {
     struct okv_store_bucket sibling; /* the other bucket of a split or merge */
     struct okv_store_update {
         uint64_t number;
+        uint64_t offset;          /* of the bucket */
         const uint8_t *published; /* the current image */
         uint8_t *image;           /* the next one */
         struct okv_bucket_cursor cursor;

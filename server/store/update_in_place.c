@@ -17,6 +17,7 @@
 #include "server/store/bucket_layout.h"
 #include "server/store/bucket_transaction.h"
 #include "server/store/pending.h"
+#include "server/store/publish.h"
 #include "shared/base/error.h"
 
 /* An entry whose key is in its extent matched by a tag of the hash only. */
@@ -32,10 +33,10 @@ bool okv_store_update_begin(struct okv_store *store, struct okv_store_work *work
     struct okv_store_update *update = &work->update;
 
     update->number = number;
+    update->offset = okv_table_bucket_offset(table, number);
     if (okv_store_pending_reserve(table, number, 1)) /* which may move the image */
         return false;
-    update->published =
-        okv_store_current_image(table, number, 0, okv_table_bucket_offset(table, number));
+    update->published = okv_store_current_image(table, number, 0, update->offset);
     return !okv_bucket_chain(update->published) &&
            okv_bucket_bump_ages(update->image, update->published, table->bucket_size,
                                 table->inline_max, hash, key, key_length, &update->cursor) &&
@@ -149,10 +150,16 @@ int okv_store_update_commit(struct okv_store *store, struct okv_store_work *work
     uint32_t after = okv_bucket_used(update->image);
     /* All lines in use before or after; the lines beyond are zeros in both images. What waits for
      * the log is a whole image. */
-    uint32_t lines =
-        okv_store_is_collecting(table) ? table->bucket_size : lines_of(after > used ? after : used);
-    okv_bucket_seal(update->image, lines, table->boot_id, update->number);
-    okv_store_publish_image(table, update->number, update->image, lines);
+    const struct okv_store_images images = {
+        .number = update->number,
+        .pages = 1,
+        .bytes = update->image,
+        .offset = &update->offset,
+        .primary_lines = okv_store_is_collecting(table) ? table->bucket_size
+                                                        : lines_of(after > used ? after : used),
+    };
+    okv_bucket_seal(update->image, images.primary_lines, table->boot_id, update->number);
+    okv_store_publish_or_stage(table, &images);
     if (cursor->length && update->current.extent && update->current.extent != chosen.extent)
         okv_store_free(table, update->current.extent);
     tally_update(store, update, entry ? &chosen : NULL, used);

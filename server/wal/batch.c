@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "server/store/maintain.h"
 #include "server/store/store.h"
 #include "server/wal/collect.h"
 #include "server/wal/frame.h"
@@ -126,8 +127,7 @@ static void end_batch(struct okv_wal *wal, bool is_snapshot_due)
         publish(wal);
     atomic_store_explicit(&wal->done, wal->batch, memory_order_release);
     wal->batch++;
-    okv_store_pending_maintain(wal->store, &wal->work,
-                               records < RESIZES_MAX ? records : RESIZES_MAX);
+    okv_store_maintain(wal->store, &wal->work, records < RESIZES_MAX ? records : RESIZES_MAX);
     if (rc == 0 && is_snapshot_due)
         okv_wal_schedule_begin(wal);
     okv_wal_schedule_report(wal);
@@ -169,7 +169,7 @@ static void run_published_batch(struct okv_wal *wal, bool is_snapshot_due)
 {
     pthread_rwlock_wrlock(&wal->gate);
     okv_wal_take(wal);
-    okv_store_pending_maintain(wal->store, &wal->work, 0);
+    okv_store_maintain(wal->store, &wal->work, 0);
     okv_wal_make_room(wal); /* for two batches: for what was taken there is some already */
     pthread_rwlock_unlock(&wal->gate);
     wal->notify(wal->user);
