@@ -5,21 +5,6 @@
 #include <string.h>
 
 #include "server/identity/users_state.h"
-#include "shared/base/error.h"
-
-int okv_users_load(const char *path, const char *const *databases, unsigned count,
-                   struct okv_users **out, struct okv_diag *diag)
-{
-    char *text;
-    size_t length;
-
-    int rc = okv_secret_file_read(path, OKV_USERS_FILE_MAX, &text, &length, diag);
-    if (rc)
-        return rc;
-    rc = okv_users_parse(okv_secret_file_shown(path), text, length, databases, count, out, diag);
-    sodium_free(text);
-    return rc;
-}
 
 void okv_users_destroy(struct okv_users *users)
 {
@@ -31,7 +16,7 @@ void okv_users_destroy(struct okv_users *users)
     free(users);
 }
 
-/* Users mostly stay in their order, so that the one behind the last one found is the first guess.
+/* Users mostly stay in their order, so that the user after the last one found is the first guess.
  */
 unsigned okv_users_compare(const struct okv_users *users, const struct okv_users *old,
                            uint32_t before[OKV_USERS_MAX])

@@ -1,6 +1,6 @@
 /*
- * Who may do what: an immutable snapshot of a users file, whose format docs/users.md
- * describes. Any thread may read a snapshot.
+ * Users and their rights: an immutable snapshot of a users file (format: docs/users.md). Any thread
+ * may read a snapshot.
  */
 #ifndef OKV_SERVER_IDENTITY_USERS_H
 #define OKV_SERVER_IDENTITY_USERS_H
@@ -27,12 +27,12 @@ struct okv_user {
 
 struct okv_users;
 
-/* Reads a file that okv_secret_file_open() accepts. `databases` are names by index, which are only
- * needed during the call. Returns 0, or OKV_EINVAL, OKV_EPERM, OKV_ENOMEM or OKV_EIO with a
- * sentence that names file and line and never has a piece of a key. */
+/* Reads a file that okv_secret_file_open() accepts. `databases` are names by index, borrowed for
+ * the call. Returns 0, or OKV_EINVAL, OKV_EPERM, OKV_ENOMEM or OKV_EIO with a sentence that names
+ * file and line and never contains a piece of a key. */
 int okv_users_load(const char *path, const char *const *databases, unsigned count,
                    struct okv_users **out, struct okv_diag *diag);
-/* The same of `length` bytes of text in the place of a file; `name` is for sentences. */
+/* Reads `length` bytes of text instead of a file; `name` stands for the file in sentences. */
 int okv_users_parse(const char *name, const char *text, size_t length, const char *const *databases,
                     unsigned count, struct okv_users **out, struct okv_diag *diag);
 void okv_users_destroy(struct okv_users *users); /* accepts NULL */
@@ -54,12 +54,13 @@ const struct okv_user *okv_users_next(const struct okv_users *users, uint32_t ke
 uint8_t okv_users_rights(const struct okv_users *users, const char *name,
                          const uint8_t fingerprint[OKV_FINGERPRINT_SIZE], unsigned database);
 
-/* What a user gets who gave the password of one of its keys. */
+/* Rights granted by a login with a password. */
 struct okv_login_grant {
     uint8_t fingerprint[OKV_FINGERPRINT_SIZE]; /* of the key */
     uint8_t rights[OKV_DATABASES_MAX];
 };
-/* Takes the time of OKV_USERS_KEYS keys, whoever it is. */
+/* Compares as many passwords as a user may have keys, whether or not the user exists, so that time
+ * does not show which users do. */
 bool okv_users_log_in(const struct okv_users *users, const char *name, const uint8_t *password,
                       size_t length, struct okv_login_grant *out);
 

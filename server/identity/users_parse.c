@@ -351,3 +351,17 @@ int okv_users_parse(const char *name, const char *text, size_t length, const cha
         *out = parse.users;
     return parse.code;
 }
+
+int okv_users_load(const char *path, const char *const *databases, unsigned count,
+                   struct okv_users **out, struct okv_diag *diag)
+{
+    char *text;
+    size_t length;
+
+    int rc = okv_secret_file_read(path, OKV_USERS_FILE_MAX, &text, &length, diag);
+    if (rc)
+        return rc;
+    rc = okv_users_parse(okv_secret_file_shown(path), text, length, databases, count, out, diag);
+    sodium_free(text);
+    return rc;
+}
