@@ -6,10 +6,10 @@
  *   3. If they still do not fit, entries go to several pages, each to the first with room.
  *   4. If a page has room left, its smallest extents return inline.
  *
- * A bucket is full when a later layout of the same items, or of some of them, could need more than
- * OKV_BUCKET_PAGES_MAX pages: versions rise, so ages need more bytes, and a split divides the items
- * in another order. So whatever a bucket took, its next layouts do not fail, and a full bucket
- * cannot stop the growth of the index.
+ * A bucket counts as full when a later layout of the same items, or of a subset, could need more
+ * than OKV_BUCKET_PAGES_MAX pages: versions rise, so ages need more bytes, and a split divides the
+ * items in another order. Therefore later layouts of a bucket never fail, and a full bucket cannot
+ * stop the growth of the index.
  *
  * These functions only decide: they allocate nothing and write no image.
  */
@@ -25,7 +25,7 @@ int okv_store_layout_plan(struct okv_store_bucket *bucket, const struct okv_tabl
 /* The layout that needs no memory: every item stays on its page, inline or not. Only for a bucket
  * that lost items and gained none. The bucket keeps its version, because an older age might need
  * another byte. Readers may then mix pages from before and after. That is safe: no item changes its
- * page, and no page goes, even if it is empty. */
+ * page, and no page is removed, even if it is empty. */
 void okv_store_layout_keep(struct okv_store_bucket *bucket);
 
 /* Whether a get should find this item with one READ: it is small enough to be inline. */

@@ -9,7 +9,7 @@
 
 struct okv_store_long_value;
 
-/* An item, for a caller that looks at it while its bucket is locked. */
+/* The current item, valid while its bucket is locked. */
 struct okv_store_now {
     const uint8_t *value;
     uint32_t value_length;
@@ -18,17 +18,17 @@ struct okv_store_now {
     uint64_t extent;    /* offset of the allocation that has the value; 0: its bucket has it */
 };
 
-/* What it becomes. A value that is okv_store_now.value, or that of the long value of the change,
- * stays where it is. */
+/* The item after the change. A value that points to okv_store_now.value, or into the long value of
+ * the change, is not copied. */
 struct okv_store_next {
     const void *value;
     uint32_t value_length;
     uint64_t expiry_ms;
 };
 
-/* Decides what becomes of an item, or of the key when `now` is NULL, while its bucket is locked:
- * sets *next and returns 0, or OKV_STORE_REMOVE, OKV_STORE_KEEP or a negative code. May be called
- * again for the same change, with another item. */
+/* Decides about a change while the bucket is locked. `now` is NULL without an item. Sets *next and
+ * returns 0, or returns OKV_STORE_REMOVE, OKV_STORE_KEEP or a negative code. May be called again
+ * for the same change, with another item. */
 typedef int okv_store_decide(void *user, const struct okv_store_now *now,
                              struct okv_store_next *next);
 #define OKV_STORE_KEEP 3
@@ -41,16 +41,16 @@ struct okv_store_write {
     const void *value; /* put: not with `long_value` */
     uint32_t value_length;
     struct okv_store_long_value *long_value; /* put, append, modify: NULL, or see there */
-    uint64_t ttl_ms; /* put, touch, incr of a key that is not there: at least so long after the call
-                        began; 0: never expires */
+    uint64_t ttl_ms; /* put, touch, and incr of a missing key: the item lives at least this long
+                        from the begin of the call; 0: it never expires */
     bool if_absent;
     bool if_version;
     uint64_t version; /* what if_version requires */
     int64_t delta;    /* incr */
-    void *room;       /* touch: where the value goes, too; or NULL */
+    void *room;       /* touch: also receives a copy of the value; or NULL */
     uint32_t room_size;
-    bool is_part; /* of several changes that are not to stop in the middle: the log takes it though
-                     its batch is full */
+    bool is_part; /* of a command of several changes, which must not stop in the middle: the log
+                     accepts it although its batch is full */
     okv_store_decide *decide; /* modify */
     void *user;               /* of decide */
 };
@@ -65,8 +65,8 @@ struct okv_store_outcome {
 /* Not an error: the change is long (long_value.h). */
 #define OKV_STORE_LONG 2
 
-/* Makes one change. OKV_EAGAIN: there is no room until memory that was freed is wiped or no pin has
- * it; nothing was changed. */
+/* Makes one change. OKV_EAGAIN: room is coming, as freed memory is still to be wiped or is pinned;
+ * nothing was changed. */
 typedef int okv_store_change(struct okv_store *store, struct okv_store_work *work,
                              const struct okv_store_write *write,
                              struct okv_store_outcome *outcome);
@@ -96,14 +96,14 @@ int okv_store_incr(struct okv_store *store, struct okv_store_work *work,
  * OKV_EBUCKETFULL: its entry grew and there is no room. */
 int okv_store_touch(struct okv_store *store, struct okv_store_work *work,
                     const struct okv_store_write *write, struct okv_store_outcome *outcome);
-/* Makes of an item what write->decide() says, at once for all readers and writers. The item that it
- * sees is the newest one, which in a durable store may wait for the log. Also what decide()
- * returned, but 0 for OKV_STORE_KEEP, which leaves `outcome` as zeros, and OKV_ENOTFOUND for
- * OKV_STORE_REMOVE without an item. */
+/* Changes an item as write->decide() says, atomically for all readers and writers. decide() sees
+ * the newest item, which in a durable store may not be published yet. Also what decide() returned,
+ * but 0 for OKV_STORE_KEEP, which leaves `outcome` as zeros, and OKV_ENOTFOUND for OKV_STORE_REMOVE
+ * without an item. */
 int okv_store_modify(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome);
-/* Removes a key; needs no room. OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECONFLICT, OKV_ECORRUPT; what the
- * log says (pending.h). */
+/* Removes a key; needs no room. OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECONFLICT, OKV_ECORRUPT; errors
+ * of the log (pending.h). */
 int okv_store_delete(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome);
 

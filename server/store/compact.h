@@ -23,7 +23,7 @@ struct okv_store_effort {
  * change again. No bucket may be locked. */
 bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                          struct okv_store_effort *effort);
-/* Has the next steps compact the whole heap, though little has changed since the last time. */
+/* Makes the next steps compact the whole heap, even if little has changed since the last pass. */
 void okv_store_compact_again(struct okv_store *store);
 
 #endif

@@ -1,15 +1,15 @@
 /*
- * Long values. Their bytes and their checksum are written in slices and without a lock, so that
- * others are served between two of them.
+ * Long values. Their bytes are written and their checksum computed in slices, without a lock, so
+ * that other requests are served between two slices.
  *
  *   reserve   allocates the extent, which nothing refers to
  *   begin     writes what is short: the key, and the bytes to append
  *   step      copies the current value of an append, and adds to the checksum
  *   put or append of commands.h
- *   release   whatever happened
+ *   release   in any case
  *
- * An append pins the extent of the current value before (okv_store_append). As extents never
- * change, an item that still refers to it when the append takes effect still has that value.
+ * okv_store_append() pins the extent of the current value. As extents never change, an item that
+ * still refers to it when the append takes effect still has that value.
  */
 #ifndef OKV_SERVER_STORE_LONG_VALUE_H
 #define OKV_SERVER_STORE_LONG_VALUE_H
@@ -23,9 +23,9 @@
 /* An append to a value of this length or more is long. */
 #define OKV_STORE_LONG_MIN OKV_HEAP_PINNED_MIN
 
-/* Where the log of a durable store has a value before its record. */
+/* A copy of a value that the log wrote before the record of the change. */
 struct okv_store_copy {
-    uint64_t number;   /* 0: nowhere */
+    uint64_t number;   /* of its file; 0: none */
     uint64_t checksum; /* of the value, seed 0 */
 };
 
@@ -43,8 +43,8 @@ struct okv_store_long_value {
     struct okv_store_copy copy;
 };
 
-/* Allocates an extent for a value. Makes room if there is none. OKV_EFULL; OKV_EAGAIN: memory that
- * was freed is being wiped, or a pin has it. */
+/* Allocates an extent for a value. Makes room if there is none. OKV_EFULL; OKV_EAGAIN: freed memory
+ * is being wiped, or is pinned. */
 int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
                            struct okv_store_long_value *value, uint32_t key_length,
                            uint32_t value_length);
@@ -59,14 +59,14 @@ static inline uint8_t *okv_store_long_bytes(const struct okv_store *store,
 /* `write` is the put, whose value is in the extent, or the append that was found to be long. */
 void okv_store_long_begin(const struct okv_store *store, struct okv_store_long_value *value,
                           const struct okv_store_write *write);
-/* Goes on for `most` bytes. Returns the bytes done, fewer only at the end. */
+/* Processes up to `most` bytes. Returns how many, fewer only at the end. */
 uint64_t okv_store_long_step(const struct okv_store *store, struct okv_store_long_value *value,
                              uint64_t most);
 static inline bool okv_store_long_is_complete(const struct okv_store_long_value *value)
 {
     return value->extent != 0 && value->done == value->length;
 }
-/* Frees the extent unless it belongs to the store, and gives the source up. */
+/* Frees the extent unless it belongs to the store, and unpins the source. */
 void okv_store_long_release(struct okv_store *store, struct okv_store_long_value *value);
 
 #endif

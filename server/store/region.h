@@ -16,7 +16,7 @@ enum okv_region_pages {
     OKV_REGION_TRANSPARENT, /* huge pages that the kernel makes of small ones, all at once */
 };
 
-/* Whether regions of so many bytes in all fit the memory of this machine. OKV_ENOMEM. */
+/* Whether regions of `length` bytes in total fit the memory of this machine. OKV_ENOMEM. */
 int okv_region_check(uint64_t length, struct okv_diag *diag);
 
 /*

@@ -11,8 +11,8 @@
 int okv_store_index_create(struct okv_store *store);
 /* Splits until there are `count` buckets. No bucket may be locked. OKV_EFULL. */
 int okv_store_grow(struct okv_store *store, struct okv_store_work *work, uint64_t count);
-/* The memory of a segment that is kept for merges, if there is room for it. Whoever calls these is
- * the only one to change the table. */
+/* Allocates or frees the memory of one segment that is kept for merges, as far as the heap has
+ * room. The caller holds the lock of resizing, or is the only thread to change the table. */
 void okv_store_reserve_allocate(struct okv_store *store);
 void okv_store_reserve_release(struct okv_store *store);
 /* Splits or merges a few buckets if the table is too full or too empty. No bucket may be locked. */

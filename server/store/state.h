@@ -1,7 +1,7 @@
 /*
- * The state of a store, and what a thread needs to change it. The files of this folder share it;
- * other folders use store.h and commands.h, and where they need it expire.h, flush.h, walk.h,
- * long_value.h, pending.h, restore.h and others.
+ * The state of a store, and the working memory of a thread that changes it. The files of this
+ * folder share it; other rooms use the functions of store.h, commands.h and of the headers of
+ * single tasks.
  */
 #ifndef OKV_SERVER_STORE_STATE_H
 #define OKV_SERVER_STORE_STATE_H
@@ -81,7 +81,7 @@ struct okv_store_work {
         struct okv_bucket_cursor cursor;
         struct okv_entry current; /* at the cursor, once okv_store_update_read() read it */
     } update;                     /* of one entry (update_in_place.c) */
-    /* What took long. Callers clear both. */
+    /* Expensive work of a call, for fair shares. Callers clear both. */
     unsigned loaded_pages; /* of buckets: taken apart, or searched by a get */
     bool made_room;        /* okv_store_make_room() was called */
 };

@@ -6,13 +6,13 @@
  *
  * Threads. Every call may be made from any thread; each thread brings its own struct
  * okv_store_work. A change locks its bucket with one of a fixed number of locks (locking.h). Splits
- * and merges also hold a lock of their own. Clients take no lock; bucket_image.c says what they may
- * rely on.
+ * and merges also hold a lock of their own. Clients take no lock; bucket_image.c and
+ * publish.h list what they may rely on.
  *
  * Time. The caller sets the clock (okv_store_set_clock). No call sees an expired item. The next
  * change or sweep of its bucket removes it.
  *
- * This folder may use shared/ only. It knows of no session and no connection.
+ * The store knows neither sessions nor connections.
  */
 #ifndef OKV_SERVER_STORE_STORE_H
 #define OKV_SERVER_STORE_STORE_H
@@ -28,9 +28,9 @@ struct okv_store_params {
     uint64_t length;      /* bytes, a multiple of a page */
     uint32_t bucket_size; /* okv_bucket_size_valid() */
     uint32_t inline_max; /* bytes of the largest entry kept inline; 0: a third of a bucket's room */
-    uint32_t extra_reads;   /* items of 1000 that may take more READs than they should before a
-                               bucket is split; 0: OKV_EXTRA_READS_FULL where all memory is used,
-                               in proportion fewer before, but at least an eighth of it */
+    uint32_t extra_reads;   /* of 1000 items, how many may need an extra READ before a bucket is
+                               split; 0: OKV_EXTRA_READS_FULL when all memory is used, fewer in
+                               proportion while less is, but at least an eighth of it */
     uint32_t index_percent; /* largest share of the region for the index; 0: the default */
     uint32_t max_value;     /* bytes of the largest value, up to OKV_VALUE_MAX */
     bool wipe;        /* zero freed memory: the region holds no byte of a value that is gone, once
@@ -65,9 +65,9 @@ int okv_store_get(struct okv_store *store, struct okv_store_work *work, const vo
                   uint32_t key_length, void *buffer, uint32_t size, uint32_t *length,
                   uint64_t *version);
 
-/* Has `visit` look at the item, while its bucket is locked: at the one that readers see, or with
- * `newest` at what changes made that the log has not published (pending.h). `work` as above.
- * OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECORRUPT, or what `visit` returns. */
+/* Calls `visit` with the item while its bucket is locked: the published item, or with `newest` the
+ * one that includes changes of the current batch (pending.h). `work` as above. OKV_EKEYSIZE,
+ * OKV_ENOTFOUND, OKV_ECORRUPT, or what `visit` returns. */
 typedef int okv_store_visit(void *user, const struct okv_store_now *now);
 int okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
                    uint32_t key_length, bool newest, okv_store_visit *visit, void *user);
