@@ -1,20 +1,10 @@
-# Markdown of kv-bench's JSON, for bench/results. Input: the runs, each with its `title`.
-
-# Names of what a page shows, in their order, with their headings.
-def rows:
-  ["get_over_read", "get / READ, p50"],
-  ["get_rate_over_read", "get / READ, rate"],
-  ["put_over_echo", "put / echo, p50"],
-  ["get_over_copy", "get / (copy and checksum), p50"],
-  ["reads_per_get", "READs per get"],
-  ["operations_per_second", "operations/s"],
-  (("copy", "read", "get", "put", "echo", "insert", "delete", "rmw", "cas", "incr") as $name
-    | [$name + "_p50_us", $name + " p50, us"], [$name + "_p99_us", $name + " p99, us"],
-      [$name + "_p99_9_us", $name + " p99.9, us"]),
-  ["read_rate", "READs/s"], ["get_rate", "gets/s"], ["put_rate", "puts/s"], ["echo_rate", "echoes/s"],
-  ["client_cpu_us_per_operation", "client CPU, us per operation"],
-  ["server_cpu_us_per_operation", "server CPU, us per operation"],
-  ["wire_bytes_per_operation", "bytes on the wire per operation"];
+# Markdown of measurements, for bench/results. Input: the files, each with its `title`. Three schemas:
+#
+#   okv-bench-1    kv-bench (docs/benchmark-json.md)
+#   okv-python-1   bench/python
+#   okv-figures-1  figures of other programs, collected by hand: { "environment": { NAME: TEXT, … } or nothing, "tables": [
+#                  { "columns": [TEXT, …], "rows": [ { "cells": [TEXT, …], "raw": [[NUMBER, …], …] or text }, … ] }, … ] }
+#                  `raw` is what the cells summarize: a list for each side of a ratio. The page has their medians.
 
 # ---- numbers and text ----
 
@@ -33,12 +23,21 @@ def number:
   elif . >= 0.1 then fixed(3)
   else fixed(4) end;
 
-# READs per get differ from 1 in the third decimal.
-def exact($name): if $name == "reads_per_get" then fixed(4) else number end;
+def median: sort | (.[(length - 1) / 2 | floor] + .[length / 2 | floor]) / 2;
 
-def spread($name): "\(.median | exact($name)) | \(.min | exact($name)) to \(.max | exact($name))";
+# "1.041 (0.935 to 1.048)" of { median, min, max }. READs per get differ from 1 in the third decimal.
+def spread(f): if . then "\(.median | f) (\(.min | f) to \(.max | f))" else "" end;
+
+def spread: spread(number);
+
+def middle: if . then .median | number else "" end;
 
 def cell: gsub("\\|"; "\\|");
+
+def row: "| " + join(" | ") + " |";
+
+def table($columns; rows):
+  [rows] | select(length > 0) | "", ($columns | row), ($columns | map("---") | "|" + join("|") + "|"), (.[] | row);
 
 # ---- what a run was ----
 
@@ -62,100 +61,107 @@ def load:
        "\(.rounds) rounds"]
   | join(", ");
 
-# ---- tables of one run ----
+def what: [.kind, .version] | map(select(. != "" and . != null and . != "okv")) | join(" ");
 
-def target_table:
-  . as $target
-  | [.kind, .version, "over", .transport] | map(select(. != "")) | join(" ")
-  | "", "**\($target.name | cell)**: \(.)", "", "| result | median | rounds |", "|---|---|---|",
-    (rows as [$name, $text]
-      | $target.summary[$name] | select(.) | "| \($text) | \(spread($name)) |");
+# "depth-1", or "one-get: redis-tcp (redis 7.0.15)" where the run has several targets.
+def named($run):
+  if $run.targets | length == 1 then $run.title
+  else what as $what | "\($run.title): \(.name)" + (if $what == "" then "" else " (\($what))" end) end
+  | cell;
+
+# ---- the tables of runs ----
+
+def environment_table:
+  .[0] as $first
+  | "| environment | |", "|---|---|", "| processors | \($first | machine | cell) |",
+    "| date | \(map(.environment.date[:10]) | unique | join(", ")) |",
+    "| okv | \(map("\(.version) \(.git)" | rtrimstr(" ")) | unique | join(", ")) |",
+    ($first.environment.mtu | select(.) | "| path MTU | \(.) |"),
+    (.[] | "| \(.title | cell) | \(items); \(load) |");
 
 def server_cpu:
-  [.rounds[] | .server_cpu? | select(.)]
-  | select(length > 0)
-  | "| server CPU during gets, and as long idle | \(map(.gets_ms) | add) ms, "
-    + "\(map(.nothing_ms) | add) ms | all rounds together |";
+  .server_cpu_of_all_rounds
+  // ([.rounds[] | .server_cpu? | select(.)]
+      | select(length > 0) | { gets_ms: map(.gets_ms) | add, nothing_ms: map(.nothing_ms) | add })
+  | "\(.gets_ms), \(.nothing_ms)";
 
-def ratio_table:
-  select(.ratios | length > 0)
-  | "", "Each divided by \(.ratios[0].to | cell), round by round:", "",
-    "| target | result | ratio | rounds |", "|---|---|---|---|",
-    (.ratios[]
-      | .figure as $name
-      | first(rows | select(.[0] == $name)) as [$_, $text]
-      | "| \(.target | cell) | \($text) | \(spread("")) |");
+# What kv-bench --floor measured.
+def floors:
+  table(["floor", "get / READ, p50", "get / READ, rate", "put / echo, p50", "READs per get",
+         "p50 of get, READ, put, echo, us", "a second", "server CPU during gets, and idle, ms"];
+    .[] as $run | $run.targets[] | .summary as $all | select($all.get_over_read)
+    | [named($run), ($all.get_over_read | spread), ($all.get_rate_over_read | spread), ($all.put_over_echo | spread),
+       ($all.reads_per_get | spread(fixed(4))),
+       ([$all["get_p50_us", "read_p50_us", "put_p50_us", "echo_p50_us"] | middle] | join("; ")),
+       ([$all["get_rate", "read_rate", "put_rate", "echo_rate"] | middle] | join("; ")), (server_cpu // "")]);
 
-def run_section:
-  "", "## \(.title)", "", "`\(.environment.command | sub("^[^ ]*/"; ""))`", "", "\(items); \(load).",
-  (.targets[] | target_table, server_cpu), ratio_table;
+def operations: [.[].targets[].summary | keys[] | select(endswith("_p50_us")) | rtrimstr("_p50_us")] | unique;
 
-# ---- the digest: one row for each ratio, with what was measured in every round ----
-
-# A target's path as far as it is of interest: "provider net".
-def provider: (.path // "" | capture("(?<p>provider [^,]+)") | ", " + .p) // "";
-
-def each($unit): "\(map(number) | join("; ")) \($unit)";
-
-def median: sort | (.[(length - 1) / 2 | floor] + .[length / 2 | floor]) / 2;
-
-# Of two lists, a value for each round.
-def digest_row($what; $run; $of; $to; $unit):
-  [[$of, $to] | transpose[] | select(.[0] and .[1]) | .[0] / .[1]]
-  | select(length > 0)
-  | "| \($what | cell) | \($run.parameters.depth) | \(median | number) | \(map(number) | join("; ")) | "
-    + "\($of | each($unit)) over \($to | each($unit)) |";
-
-def digest_floor($run):
-  [.rounds[] | select(.get_over_read)] as $rounds
-  | select($rounds | length > 0)
-  | "\(.name)\(provider)" as $name
-  | digest_row("get / READ, p50: \($name)"; $run;
-      [$rounds[].latency.get.p50_us]; [$rounds[].latency.read.p50_us]; "us"),
-    digest_row("gets/s / READs/s: \($name)"; $run; [$rounds[].rate.get]; [$rounds[].rate.read]; "a second");
-
-def digest_peers($run):
-  [$run.targets[] | select(.kind != "okv" and (.summary.get_p50_us | not | not))] as $peers
-  | select(.kind == "okv")
-  | . as $okv
-  | $peers[]
-  | digest_row("\(.name) get / \($okv.name) get, p50\($okv | provider)"; $run;
-      [.rounds[].latency.get.p50_us]; [$okv.rounds[].latency.get.p50_us]; "us");
-
-def digest:
-  "", "## Ratios", "",
-  "| ratio | depth | median | in each round | measured in each round |", "|---|---|---|---|---|",
-  (.[] as $run | $run.targets[] | digest_floor($run), digest_peers($run));
-
-# ---- pages ----
+# All other runs. Ratios are to the first target, round by round.
+def others:
+  map(select(.targets | all(.summary.get_over_read | not)))
+  | operations as $operations
+  | table(["run: target", "operations/s", ($operations[] | "\(.) p50, us", "\(.) p99, us", "\(.) p50 / first"),
+           "READs per get", "CPU of client and server, us per operation"];
+      .[] as $run | $run.targets[] | . as $target | .summary as $all
+      | [named($run), ($all.operations_per_second | spread),
+         ($operations[] | . as $name | ($all["\(.)_p50_us"] | middle), ($all["\(.)_p99_us"] | middle),
+          (first($run.ratios[] | select(.target == $target.name and .figure == "\($name)_p50_us")) // null | spread)),
+         ($all.reads_per_get // null | if . then .median | fixed(4) else "" end),
+         ([$all["client_cpu_us_per_operation", "server_cpu_us_per_operation"] // null | middle]
+          | map(select(. != "")) | join("; "))]);
 
 def check($first):
   if machine == ($first | machine) then .
   else error("\(.title) and \($first.title) are of different machines") end;
 
-def whole_page($kind):
-  .[0] as $first
-  | map(check($first))
-  | "| environment | |", "|---|---|", "| processors | \($first | machine | cell) |",
-    "| date | \(map(.environment.date[:10]) | unique | join(", ")) |",
-    "| okv | \(map("\(.version) \(.git)" | rtrimstr(" ")) | unique | join(", ")) |",
-    ($first.environment.mtu | select(.) | "| path MTU | \(.) |"),
-    (select($kind == "digest") | digest),
-    (.[] | run_section);
+def runs:
+  select(length > 0) | .[0] as $first | map(check($first)) | environment_table, floors, others;
 
-def short_rows:
-  ["get_over_read", "get / raw READ, p50", "get_p50_us", "read_p50_us", "us"],
-  ["put_over_echo", "put / echo, p50", "put_p50_us", "echo_p50_us", "us"];
+# ---- other schemas ----
 
-def short_page:
-  .[0] as $first
-  | map(check($first))
-  | "| \($first | machine | cell) | median | rounds: min to max | measured values |", "|---|---|---|---|",
-    (.[] | . as $run | .targets[] | .summary as $all | select($all.get_over_read)
-      | (short_rows as [$name, $text, $of, $to, $unit]
-          | $all[$name] | select(.)
-          | "| \($text), depth \($run.parameters.depth) | \(spread("")) | "
-            + "\($all[$of].median | number) and \($all[$to].median | number) \($unit) |"),
-        "| READs per get | \($all.reads_per_get | spread("reads_per_get")) | \($run | items) |");
+def python_page:
+  "| environment | |", "|---|---|", (.environment | to_entries[] | "| \(.key) | \(.value) |"),
+  "| load | \(.value_size) bytes of value, rounds of \(.seconds) s |",
+  table(["operations a second", "okv / redis", "okv", "redis"];
+    .rates as $rates
+    | $rates.okv | keys_unsorted[] as $work
+    | ([$rates.okv[$work], $rates.redis[$work]] | transpose | map(.[0] / .[1])
+       | { median: median, min: min, max: max }) as $ratio
+    | [$work, ($ratio | spread), ($rates.okv[$work] | median | number), ($rates.redis[$work] | median | number)]);
 
-def pages($kind): if $kind == "short" then short_page else whole_page($kind) end;
+def medians: .raw // "" | if type == "array" then map(median | number) | join("; ") else "" end;
+
+def figures_page:
+  (.environment // {} | select(length > 0) | "| environment | |", "|---|---|", (to_entries[] | "| \(.key) | \(.value) |")),
+  (.tables[]
+   | if .rows | any(.raw) then table(.columns + ["medians"]; .rows[] | .cells + [medians])
+     else .columns as $columns | table($columns; .rows[].cells) end);
+
+# ---- pages ----
+
+def page:
+  (map(select(.schema == "okv-bench-1")) | [runs]),
+  (.[] | select(.schema == "okv-python-1") | [python_page]),
+  (.[] | select(.schema == "okv-figures-1") | [figures_page])
+  | select(length > 0);
+
+# Of a floor the ratios, of other runs the gets of each target.
+def short_table:
+  . as $run
+  | "\(machine): \(items), depth \(.parameters.depth)" as $what
+  | if .targets | any(.summary.get_over_read) then
+      table([$what, "median (rounds)", "measured"];
+        .targets[].summary
+        | ["get / raw READ, p50", (.get_over_read | spread), "\(.get_p50_us | middle) and \(.read_p50_us | middle) us"],
+          ["put / echo, p50", (.put_over_echo | spread), "\(.put_p50_us | middle) and \(.echo_p50_us | middle) us"],
+          ["READs per get", (.reads_per_get | spread(fixed(4))), ""])
+    else
+      table([$what, "get p50, us", "/ \(.targets[0].name)"];
+        .targets[] | .name as $name
+        | [([.name, (what | select(. != "") | "(\(.))")] | join(" ") | cell), (.summary.get_p50_us | spread),
+           (first($run.ratios[] | select(.target == $name and .figure == "get_p50_us")) // null | spread)])
+    end;
+
+def pages($kind):
+  if $kind == "short" then [.[] | short_table] | .[1:][] else [page] | to_entries[] | (select(.key > 0) | ""), .value[] end;

@@ -186,55 +186,35 @@ tables() {
     "$results" "$@" >"$scratch/tables" 2>"$scratch/err" || status=$?
 }
 
-# Ratios of a floor, and of a peer to two servers of okv: of each round, and their median.
-digest() {
-    local set=$scratch/digest.json
-    jq '.targets[0].rounds |= [.[0] * { get_over_read: 1, rate: { get: 3000, read: 4000 },
-                latency: { get: { p50_us: 30 }, read: { p50_us: 20 } } },
-            .[1] * { get_over_read: 1, rate: { get: 2000, read: 2000 }, latency: { get: { p50_us: 25 }, read: { p50_us: 10 } } }]
-        | .targets[0].name = "mine" | .targets[0].path = "libfabric provider net, and so on"' "$1" >"$set"
-    tables --digest "$set"
-    same "the status with --digest" $status 0
-    same "the ratios of a floor" "$(grep -cxF \
-        -e '| get / READ, p50: mine, provider net | 1 | 2.000 | 1.500; 2.500 | 30.00; 25.00 us over 20.00; 10.00 us |' \
-        -e '| gets/s / READs/s: mine, provider net | 1 | 0.875 | 0.750; 1.000 | 3,000; 2,000 a second over 4,000; 2,000 a second |' \
-        "$scratch/tables")" 2
-    jq 'def with($name; $kind; $p50s): .name = $name | .kind = $kind | .summary.get_p50_us = {median: 1, min: 1, max: 1}
-                | .rounds = [$p50s[] | {latency: {get: {p50_us: .}}}];
-        .targets[0] as $t
-        | .targets = [($t | with("one"; "okv"; [10, 20])), ($t | with("peer"; "redis"; [30, 30])), ($t | with("two"; "okv"; [15]))]
-        | .targets |= map(.path = "")' "$set" >"$set.peers"
-    tables --digest "$set.peers"
-    same "the ratios of a peer" "$(grep -xF \
-        -e '| peer get / one get, p50 | 1 | 2.250 | 3.000; 1.500 | 30.00; 30.00 us over 10.00; 20.00 us |' \
-        -e '| peer get / two get, p50 | 1 | 2.000 | 2.000 | 30.00; 30.00 us over 15.00 us |' -c "$scratch/tables")" 2
-    tables "$set"
-    same "ratios without --digest" "$(grep -c '^## Ratios' "$scratch/tables")" 0
-}
-
 # What bench/results makes of a floor, in which two figures were set.
 pages() {
     local set=$scratch/set.json other=$scratch/other.json page=$scratch/page.md
-    local get='| get / READ, p50 | 1.250 | 1.000 to 2.000 |' rate='| gets/s | 1,234,568 | 345.6 to 2,000,000 |'
+    local row='^| set | 1.250 (1.000 to 2.000) |.*; 1,234,568; '
     jq '.targets[0].summary.get_over_read = { median: 1.25, min: 1, max: 2 }
-        | .targets[0].summary.get_rate = { median: 1234567.8, min: 345.6, max: 2e6 }' "$json" >"$set"
+        | .targets[0].summary.read_rate = { median: 1234567.8, min: 345.6, max: 2e6 }' "$json" >"$set"
     jq '.environment.kernel = "Linux 1.0"' "$json" >"$other"
     tables "$set"
     same "the status of bench/results" $status 0
-    same "rows with the figures" "$(grep -cxF -e "$get" -e "$rate" "$scratch/tables")" 2
-    same "headings of files" "$(grep '^## ' "$scratch/tables")" '## set'
+    same "the row of the floor" "$(grep -c "$row" "$scratch/tables")" 1
     tables --short "$set"
-    same "the row of the short table" "$(grep -c '^| get / raw READ, p50, depth 1 | 1.250 | 1.000 to 2.000 |' "$scratch/tables")" 1
+    same "the row of the short table" "$(grep -c '^| get / raw READ, p50 | 1.250 (1.000 to 2.000) |' "$scratch/tables")" 1
+    peers "$set"
 
-    digest "$json"
-
-    printf '%s\n' before '<!-- results -->' old '<!-- end of results -->' after >"$page"
+    printf '%s\n' before '<!-- bench/results -->' old '<!-- end of results -->' after >"$page"
     tables -o "$page" "$set"
     same "the status with -o" $status 0
-    same "lines of the page" "$(grep -xF -e before -e old -e after -e "$get" "$page" | xargs -d '\n')" "before $get after"
+    same "lines of the page" "$(grep -xE 'before|old|after|<!-- bench/results .*' "$page" | xargs -d '\n')" \
+        'before <!-- bench/results set.json --> after'
     cp "$page" "$scratch/once"
     tables -o "$page" "$set"
     same "the page after a second time" "$(cat "$page")" "$(cat "$scratch/once")"
+    tables --check "$page"
+    same "the status of a page with the tables of its files" $status 0
+    sed -i 's/1\.250/1.251/' "$page"
+    tables --check "$page"
+    same "the status of another figure" "$status $(grep -c '^[+-]| set ' "$scratch/tables")" '1 2'
+    tables --update "$page"
+    same "the page after --update" "$(cat "$page")" "$(cat "$scratch/once")"
 
     tables "$set" "$other"
     same "the status of two machines" "$status $(grep -c 'different machines' "$scratch/err")" '3 1'
@@ -242,6 +222,20 @@ pages() {
     tables -o "$page" "$other"
     same "the status of a bad run" "$status $(grep -c 'a value was wrong' "$scratch/err")" '3 1'
     same "the page after a bad run" "$(cat "$page")" "$(cat "$scratch/once")"
+}
+
+# Targets beside each other.
+peers() {
+    jq 'del(.targets[0].summary.get_over_read)
+        | .targets = [.targets[0], (.targets[0] | .name = "peer" | .kind = "redis" | .version = "7"
+              | .summary.get_p50_us = { median: 30, min: 20, max: 40 })]
+        | .ratios = [{ target: "peer", to: .targets[0].name, figure: "get_p50_us", median: 2, min: 1, max: 3 }]' \
+        "$1" >"$1.peers"
+    tables "$1.peers"
+    same "the row of a peer" "$(grep -c '^| .*: peer (redis 7) | .* | 2.000 (1.000 to 3.000) | ' "$scratch/tables")" 1
+    tables --short "$1.peers"
+    same "the short row of a peer" \
+        "$(grep -cxF '| peer (redis 7) | 30.00 (20.00 to 40.00) | 2.000 (1.000 to 3.000) |' "$scratch/tables")" 1
 }
 
 start_server "$socket" --memory 64M
