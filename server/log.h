@@ -27,7 +27,7 @@ enum okv_log_format {
 /* "auto", "text", "logfmt", "json". */
 extern const char *const okv_log_format_names[OKV_LOG_FORMATS];
 
-/* docs/operations.md, "Log", says what belongs where. */
+/* docs/monitoring.md, "Log", says what belongs where. */
 enum okv_log_level {
     OKV_LOG_ERROR,   /* somebody has to act: the server ends, or refuses what it should do */
     OKV_LOG_WARNING, /* somebody should know: it goes on, with less than was asked for */

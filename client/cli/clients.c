@@ -17,7 +17,7 @@ struct clients_arguments {
     bool json, all;
 };
 
-/* A line of the server's answer (docs/protocol.md section 2.5). */
+/* A line of the server's answer (docs/protocol-admin.md section 2.5). */
 struct client_line {
     uint64_t id;
     char user[32], address[64], database[32], transport[16];

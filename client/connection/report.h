@@ -1,4 +1,4 @@
-/* Reports to the server: docs/protocol.md section 2.6. */
+/* Reports to the server: docs/protocol-admin.md section 2.6. */
 #ifndef OKV_CLIENT_CONNECTION_REPORT_H
 #define OKV_CLIENT_CONNECTION_REPORT_H
 

@@ -1,5 +1,5 @@
 /*
- * The datagrams of discovery: docs/protocol-transports.md section 4.
+ * The datagrams of discovery: docs/discovery.md, "Datagrams".
  *
  * Both have one length, so that an answer is never longer than its query. The decoders treat their
  * input as hostile: what they return is in range, terminated, and safe to print.

@@ -1,4 +1,4 @@
-/* The bytes of reports (docs/protocol.md section 2.6). A change here changes the protocol. */
+/* The bytes of reports (docs/protocol-admin.md section 2.6). A change here changes the protocol. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
