@@ -8,7 +8,7 @@
 #include "bench/options_text.h"
 #include "shared/base/default_uri.h"
 #include "shared/base/duration.h"
-#include "shared/base/nearest.h"
+#include "shared/base/spell_suggest.h"
 
 #define USAGE_STATUS 2
 #define THREADS_MAX 256
@@ -501,7 +501,7 @@ void options_parse(struct options *options, int argc, char **argv)
 {
     static const struct argp parser = {.options = bench_options, .parser = parse, .doc = about};
     struct command_line line = {.options = options};
-    char hint[OKV_HINT_TEXT];
+    char hint[OKV_SPELL_HINT_TEXT];
 
     *options = (struct options){
         .key_size = 16,
@@ -522,7 +522,7 @@ void options_parse(struct options *options, int argc, char **argv)
     };
     argp_err_exit_status = USAGE_STATUS;
     argp_program_version_hook = print_version;
-    if (okv_options_hint(&parser, 0, argc, argv, hint)) {
+    if (okv_spell_hint(&parser, 0, argc, argv, hint)) {
         fprintf(stderr, "kv-bench: %s\n", hint);
         exit(USAGE_STATUS);
     }

@@ -9,7 +9,7 @@
 
 #include "server/config_options.h"
 #include "shared/base/error.h"
-#include "shared/base/nearest.h"
+#include "shared/base/spell_suggest.h"
 
 #define VARIABLE_SIZE 64
 #define PREFIX "OKV_"
@@ -140,7 +140,7 @@ static int wrong(struct file *file, const char *what, const char *name)
 static int wrong_name(struct file *file, const char *name)
 {
     const struct argp parser = {.options = okv_config_options};
-    const char *nearest = okv_option_nearest(&parser, name);
+    const char *nearest = okv_spell_option(&parser, name);
 
     if (file->rc == 0 && nearest && okv_option_find(nearest))
         file->rc = okv_diag_set(file->diag, OKV_EINVAL, "%s:%u: %s: do you mean %s?",

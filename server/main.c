@@ -23,7 +23,7 @@
 #include "server/worker.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
-#include "shared/base/nearest.h"
+#include "shared/base/spell_suggest.h"
 #include "shared/format/wire.h"
 
 static void databases_close(struct okv_server *server)
@@ -424,9 +424,9 @@ static int serve_from_beginning_to_end(struct okv_server *server, struct okv_dia
 static bool has_slip(int argc, char **argv)
 {
     const struct argp parser = {.options = okv_config_options};
-    char hint[OKV_HINT_TEXT];
+    char hint[OKV_SPELL_HINT_TEXT];
 
-    if (!okv_options_hint(&parser, 0, argc, argv, hint))
+    if (!okv_spell_hint(&parser, 0, argc, argv, hint))
         return false;
     fprintf(stderr, "okv-server: %s\n", hint);
     return true;

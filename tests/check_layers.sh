@@ -127,7 +127,7 @@ check_rooms() {
 
     # What programs have of shared/: self-contained files that say nothing about the table.
     local helpers=(shared/base/size.h shared/base/duration.h shared/base/clock.h shared/base/default_uri.h
-        shared/base/nearest.h)
+        shared/base/spell_suggest.h)
     room client/cli/doctor api client/cli shared/devices shared/base/resolve.h shared/base/uri.h "${helpers[@]}"
     room client/cli api shared/discovery/discovery.h shared/identity/user_key.h shared/identity/proof.h "${helpers[@]}"
     room bench/targets api "${helpers[@]}"

@@ -1,5 +1,5 @@
 /*
- * The floor: how close gets are to raw READs, and puts to echos.
+ * The floor, a baseline that no get or put can beat: raw READs and echoes.
  *
  * The floor of a get is a raw READ of one bucket or, for values in extents, of the item's bytes, up
  * to 64 buckets. The floor of a put is an echo: a request with as many bytes, which the server
@@ -15,7 +15,7 @@
  *
  * Latencies are compared by their medians. The rate of a slice is its operations over the time from
  * its first submission to its last result. The rate of a round is the median of its slices, so a
- * stall of the machine spoils one slice only. With --get-many a slice of gets consists of batches,
+ * stall of the machine affects one slice only. With --get-many a slice of gets consists of batches,
  * each with one READ per key at once, and its rate counts keys.
  *
  * Each round ends with a stretch of gets alone and an equally long stretch of nothing. They compare

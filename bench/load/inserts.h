@@ -24,11 +24,11 @@ struct inserts {
 void inserts_init(struct inserts *inserts, uint64_t records);
 /* Assigns the next number; false when the window is full. */
 bool inserts_take(struct inserts *inserts, uint64_t *record);
-/* The put of this number has ended, successfully or not. */
+/* Marks the put of this number as ended, successfully or not. */
 void inserts_end(struct inserts *inserts, uint64_t record);
 
-/* How many records surely exist. */
-static inline uint64_t inserts_there(const struct inserts *inserts)
+/* Records that every thread may read: all below this number were put. */
+static inline uint64_t inserts_visible(const struct inserts *inserts)
 {
     return atomic_load_explicit(&inserts->ended, memory_order_acquire);
 }

@@ -248,7 +248,7 @@ static void drop_gathered(struct loop *loop)
     loop->over = true;
 }
 
-/* True while the loop may ask for orders. */
+/* True while the loop may ask for schedule. */
 static bool goes_on(const struct loop *loop)
 {
     if (loop->over || atomic_load_explicit(loop->config.stop, memory_order_relaxed))

@@ -50,9 +50,9 @@ struct loop {
     bool over; /* no more orders */
 };
 
-/* Notes the first failure and its connection. */
+/* Records the first failure and its connection. */
 void loop_note_failure(struct loop *loop, const struct connection *connection, int code);
-/* Results have come: sets the time. */
+/* Call it when results arrive: sets the time. */
 void loop_see_results(struct loop *loop);
 /* True while the slot is in a get. */
 bool loop_slot_gets(const struct slot *slot);

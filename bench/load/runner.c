@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "bench/interrupt.h"
-#include "bench/load/orders.h"
+#include "bench/load/schedule.h"
 #include "bench/targets/target.h"
 #include "shared/base/clock.h"
 
@@ -27,7 +27,7 @@ struct worker {
     struct target **targets; /* [options->connections] */
     uint32_t target_count;   /* open ones */
     struct loop *loop;
-    struct orders orders;
+    struct schedule schedule;
     uint64_t next_record; /* look, load, removal: the next record, */
     uint64_t end_record;  /* and the end of this thread's share */
     atomic_ulong done;
@@ -49,7 +49,7 @@ struct runner {
     const struct options_target *target;
     struct workload_chooser chooser;
     struct inserts inserts;
-    struct orders_plan plan;
+    struct schedule_plan plan;
     struct worker *workers; /* [target->threads] */
     uint32_t opened;        /* workers that have connections and a loop */
     atomic_bool stop;
@@ -139,8 +139,8 @@ static int worker_init(struct runner *runner, uint32_t index, char *why, size_t 
     struct worker *worker = &runner->workers[index];
 
     worker->runner = runner;
-    worker->orders.plan = &runner->plan;
-    worker->orders.random.state = (options->seed << 16) + index;
+    worker->schedule.plan = &runner->plan;
+    worker->schedule.random.state = (options->seed << 16) + index;
     atomic_init(&worker->done, 0);
     int rc = open_targets(worker, why, why_size);
     if (rc != OKV_OK)
@@ -178,7 +178,7 @@ static void plan_init(struct runner *runner)
     runner->plan.even = options->even;
     if (options->rate > 0)
         runner->plan.distance_ns = 1e9 / options->rate * runner->target->threads;
-    orders_plan_mix(&runner->plan, options->mix);
+    schedule_plan_mix(&runner->plan, options->mix);
 }
 
 int runner_create(const struct options *options, const struct options_target *target,
@@ -249,7 +249,7 @@ void runner_first(struct runner *runner, struct runner_first *first)
 {
     *first = (struct runner_first){.loop = runner->workers[0].loop,
                                    .target = first_target(runner),
-                                   .random = &runner->workers[0].orders.random,
+                                   .random = &runner->workers[0].schedule.random,
                                    .chooser = &runner->chooser};
 }
 
@@ -327,8 +327,8 @@ static void begin_run(struct worker *worker)
     double phase = (double)(worker - runner->workers) / runner->target->threads;
 
     worker->run.deadline_ns = length_ns > 0 ? worker->start_ns + length_ns : 0;
-    orders_begin(&worker->orders, worker->operations, worker->start_ns, worker->run.deadline_ns,
-                 phase);
+    schedule_begin(&worker->schedule, worker->operations, worker->start_ns, worker->run.deadline_ns,
+                   phase);
     /* The orders of an open loop end by themselves; this limits a server that cannot keep up. */
     if (runner->plan.distance_ns > 0 && length_ns > 0)
         worker->run.deadline_ns += length_ns;
@@ -411,7 +411,7 @@ static void collect_phase(struct runner *runner, struct phase *phase)
         series_merge(&phase->series, &worker->series);
         phase->client_cpu_ms += worker->cpu_ms;
         if (!worker->has_records)
-            phase->not_begun += orders_left(&worker->orders);
+            phase->not_begun += schedule_left(&worker->schedule);
         if (worker->start_ns < start_ns)
             start_ns = worker->start_ns;
         if (worker->end_ns > end_ns)
@@ -563,8 +563,8 @@ int runner_run(struct runner *runner, const char *label, double seconds, uint64_
                                                   share_start(operations, i, runner->opened)
                                             : UINT64_MAX;
         worker->run =
-            (struct loop_run_config){.next = orders_next,
-                                     .user = &worker->orders,
+            (struct loop_run_config){.next = schedule_next,
+                                     .user = &worker->schedule,
                                      .depth = get_many > 0 ? get_many : runner->options->depth,
                                      .batches = get_many > 0};
     }

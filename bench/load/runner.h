@@ -37,7 +37,7 @@ int runner_create(const struct options *options, const struct options_target *ta
                   struct runner **out, char *why, size_t why_size);
 void runner_destroy(struct runner *runner); /* accepts NULL */
 
-/* Of the first connection. */
+/* Describes the first connection. */
 void runner_info(struct runner *runner, struct target_info *info);
 const struct options *runner_options(const struct runner *runner);
 
@@ -51,11 +51,12 @@ int runner_load(struct runner *runner, struct phase *phase);
 int runner_run(struct runner *runner, const char *label, double seconds, uint64_t operations,
                struct phase *phase);
 
-/* Looks for the first record: *is_there, when an earlier run left its records. As runner_load(). */
+/* Looks up the first record: sets *is_there if an earlier run left its records. As runner_load().
+ */
 int runner_look(struct runner *runner, bool *is_there, struct phase *phase);
 
-/* Deletes what the load and the runs have put: every record, those that were inserted, and numbers;
- * of a load that failed, as far as it came. The first failure ends it. As runner_load(). */
+/* Deletes all records that the load (complete or not) and the runs put, and all numbers. Ends at
+ * the first failure. As runner_load(). */
 int runner_remove(struct runner *runner, struct phase *phase);
 
 /* For the floor, which runs in the calling thread: the first thread's loop, its first connection,

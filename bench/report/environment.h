@@ -1,4 +1,4 @@
-/* The machine of a measurement, for its report. */
+/* Describes the machine of a measurement, for its report. */
 #ifndef OKV_BENCH_REPORT_ENVIRONMENT_H
 #define OKV_BENCH_REPORT_ENVIRONMENT_H
 
@@ -17,7 +17,7 @@ struct environment {
     char command[1024]; /* cut when longer */
 };
 
-/* Watches for 0.1 s how busy the host is. */
+/* Takes 0.1 s, to measure how busy the host is. */
 void environment_read(struct environment *environment, int argc, char **argv);
 
 #endif

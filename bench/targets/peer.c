@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "bench/targets/offer.h"
+#include "bench/targets/capability.h"
 #include "bench/targets/peer_connect.h"
 #include "shared/base/clock.h"
 
@@ -236,7 +236,7 @@ static int check_command(const struct peer *peer, const struct okv_command *comm
         return peer->code;
     if (peer->pushed - peer->polled >= peer->depth)
         return OKV_EAGAIN;
-    return offer_check(command);
+    return capability_check(command);
 }
 
 static struct peer_operation *push(struct peer *peer, const struct okv_command *command,
@@ -270,7 +270,8 @@ int peer_submit(struct target *target, const struct okv_command *commands, size_
             break;
         }
         if (encoded == OKV_EUNSUPPORTED)
-            offer_decline(peer->protocol->server, &commands[taken], peer->why, sizeof peer->why);
+            capability_decline(peer->protocol->server, &commands[taken], peer->why,
+                               sizeof peer->why);
         struct peer_operation *operation = push(peer, &commands[taken++], now_ns);
         if (encoded != OKV_OK)
             peer_end(peer, operation, encoded);

@@ -1,6 +1,6 @@
 /*
- * Peers behind a stream of bytes: the connection, and the operations under way. Such a server
- * answers requests in order.
+ * Peers that are reached by a byte stream: the connection, and the operations in flight. Such a
+ * server answers requests in order.
  *
  * A protocol writes a request for each command and parses the bytes that come back. These are input
  * from the network: it trusts no length and no name in them.
@@ -103,7 +103,7 @@ int peer_lose(struct peer *peer, int error);
 /* The target is unusable: ends the operations under way. Returns `code`. */
 int peer_fail(struct peer *peer, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Keeps the server's text about an operation that it refused. */
+/* Stores the server's error message about a refused operation. */
 void peer_note(struct peer *peer, const char *words, size_t length);
 
 /* Sends a request while no operation is under way, and waits: for open and stat. The answer goes to

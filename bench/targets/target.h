@@ -83,7 +83,7 @@ struct target {
 
 /* The kind of target that a URI names; NULL: unknown or not built in. */
 const struct target_ops *target_ops_of(const char *uri);
-/* Writes to `why` what to do about such a URI. */
+/* Explains in `why` why target_ops_of() returned NULL. */
 void target_refuse(const char *uri, char *why, size_t why_size);
 
 extern const struct target_ops target_okv_ops;

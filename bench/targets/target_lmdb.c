@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include "bench/targets/offer.h"
+#include "bench/targets/capability.h"
 #include "bench/targets/target.h"
 
 #define SCHEME "lmdb://"
@@ -326,7 +326,7 @@ static int perform(struct lmdb_target *target, const struct okv_command *command
 
 static int check_command(const struct okv_command *command)
 {
-    int rc = offer_check(command);
+    int rc = capability_check(command);
 
     if (rc != OKV_OK)
         return rc;
@@ -351,7 +351,7 @@ static int lmdb_submit(struct target *base, const struct okv_command *commands, 
         target->batch++;
         result->status = perform(target, command, result);
         if (result->status == OKV_EUNSUPPORTED)
-            offer_decline("LMDB", command, target->why, sizeof target->why);
+            capability_decline("LMDB", command, target->why, sizeof target->why);
         taken++;
     }
     commit_batch(target);

@@ -1,4 +1,4 @@
-/* Redis's protocol, for a target over another wire than a socket. */
+/* Redis's protocol, also for a transport other than a socket (target_valkey.c). */
 #ifndef OKV_BENCH_TARGETS_TARGET_REDIS_H
 #define OKV_BENCH_TARGETS_TARGET_REDIS_H
 

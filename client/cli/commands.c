@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "shared/base/nearest.h"
+#include "shared/base/spell_suggest.h"
 
 struct command {
     const char *name;
@@ -82,7 +82,7 @@ static const char *nearest_command(const char *name, bool in_shell)
         if (strcasecmp(name, others[i][0]) == 0)
             return others[i][1];
     for (size_t i = 0; (other = command_name(i)) && (in_shell || i < COMMAND_COUNT); i++) {
-        size_t distance = okv_edits(name, other);
+        size_t distance = okv_spell_distance(name, other);
         if (distance < least) {
             least = distance;
             nearest = other;

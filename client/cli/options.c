@@ -7,8 +7,8 @@
 #include "client/cli/cli.h"
 #include "shared/base/default_uri.h"
 #include "shared/base/duration.h"
-#include "shared/base/nearest.h"
 #include "shared/base/size.h"
+#include "shared/base/spell_suggest.h"
 
 /* A day: longer waits are a mistake in the number. */
 #define TIMEOUT_MS_MAX 86400000u
@@ -109,9 +109,9 @@ void cli_parse_child(int key, struct argp_state *state, struct cli *cli)
 
 int cli_parse(const struct argp *parser, unsigned flags, int argc, char **argv, void *input)
 {
-    char hint[OKV_HINT_TEXT];
+    char hint[OKV_SPELL_HINT_TEXT];
 
-    if (okv_options_hint(parser, flags, argc, argv, hint)) {
+    if (okv_spell_hint(parser, flags, argc, argv, hint)) {
         fprintf(stderr, "%s: %s\n", argv[0], hint);
         return CLI_USAGE;
     }

@@ -1,6 +1,6 @@
 /*
- * The commands of an ADMIN request, as text: docs/protocol-admin.md section 2.5. The caller has the right
- * admin in the database. The commands concern its sessions, or the server as a whole.
+ * The commands of an ADMIN request, as text: docs/protocol-admin.md section 2.5. The caller has the
+ * right admin in the database. The commands concern its sessions, or the server as a whole.
  */
 #ifndef OKV_SERVER_COMMAND_ADMIN_H
 #define OKV_SERVER_COMMAND_ADMIN_H

@@ -24,8 +24,8 @@ void okv_registry_remove(struct okv_registry *registry, struct okv_session *sess
 void okv_registry_unwatch(struct okv_registry *registry, struct okv_session *session);
 
 /* Writes a line for each session of the database, which is called `name`, whose id is above
- * `after`, in the order of their ids, as many as fit: docs/protocol-admin.md section 2.5. Returns the
- * length. */
+ * `after`, in the order of their ids, as many as fit: docs/protocol-admin.md section 2.5. Returns
+ * the length. */
 size_t okv_registry_list(struct okv_registry *registry, unsigned database, const char *name,
                          uint64_t after, char *out, size_t size);
 /* Marks a session of the database; *worker is to end it. OKV_ENOTFOUND. */

@@ -1,5 +1,5 @@
-/* What clients say of their gets: docs/protocol-admin.md section 2.6. Nobody checks it, so a session has
- * a share of the sums that its age limits. */
+/* What clients say of their gets: docs/protocol-admin.md section 2.6. Nobody checks it, so a
+ * session has a share of the sums that its age limits. */
 #ifndef OKV_SERVER_SESSION_REPORT_H
 #define OKV_SERVER_SESSION_REPORT_H
 

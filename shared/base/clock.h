@@ -12,8 +12,8 @@ static inline uint64_t okv_clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The same clock at the kernel's last tick, up to OKV_CLOCK_TICK_NS ago: a load from memory.
- * okv_clock_ns() takes some 15 ns more, or a microsecond where a device provides the time, as in
+/* The same clock at the kernel's last tick, up to OKV_CLOCK_TICK_NS ago. Costs a load from memory;
+ * okv_clock_ns() costs some 15 ns more, or a microsecond where a device provides the time, as in
  * many virtual machines. */
 #define OKV_CLOCK_TICK_NS 10000000u /* 100 Hz, the lowest rate of a kernel */
 static inline uint64_t okv_clock_coarse_ns(void)

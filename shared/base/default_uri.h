@@ -17,8 +17,8 @@
  */
 void okv_default_uri(char *out, size_t size);
 
-/* The same for a client: the service's, when there is only that. Returns whether the socket is
- * there. */
+/* The same for a client: falls back to OKV_SERVICE_SOCKET if only that exists. Returns whether the
+ * socket exists. */
 bool okv_default_uri_find(char *out, size_t size);
 
 #endif

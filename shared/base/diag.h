@@ -1,8 +1,8 @@
 /*
- * A sentence for people about a failure.
+ * The error message that goes with an error code.
  *
- * The code says which kind of failure it was. The sentence says what was tried, why it failed and
- * what to do. Libraries fill it, programs print it.
+ * The code identifies the kind of failure. The message says what was tried, why it failed and what
+ * to do. Libraries fill it in, programs print it. Comments call it a sentence.
  */
 #ifndef OKV_SHARED_BASE_DIAG_H
 #define OKV_SHARED_BASE_DIAG_H

@@ -1,10 +1,9 @@
 /*
- * The one list of result codes: numbers, names and texts.
+ * All result codes: numbers, names and texts.
  *
  * Every function returns 0 or one of these negative codes. The numbers also
  * travel in replies and rejections (docs/protocol.md section 2.3), so a number is
- * never reused or changed. OKV_ENOTFOUND is an answer, not a failure
- * of the path that brought it.
+ * never reused or changed. OKV_ENOTFOUND is an answer, not a failure.
  */
 #ifndef OKV_SHARED_BASE_ERROR_H
 #define OKV_SHARED_BASE_ERROR_H

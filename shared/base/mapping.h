@@ -8,8 +8,8 @@
 #define OKV_HUGE_PAGE ((size_t)2 << 20)
 
 /* Maps the first `length` bytes (at least 1) of a file as MAP_SHARED, with `protection` as in
- * mmap(2). The address is a multiple of a huge page if there is room, because only there huge pages
- * of the file are mapped as such. MAP_FAILED with errno, as mmap(2). */
+ * mmap(2). The address is aligned to a huge page if the address space allows it, because the kernel
+ * maps huge pages of the file only there. MAP_FAILED with errno, as mmap(2). */
 void *okv_map_shared(int fd, size_t length, int protection);
 
 #endif

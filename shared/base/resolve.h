@@ -1,4 +1,4 @@
-/* Names to addresses, in bounded time, and back; what to say of addresses. */
+/* Resolves names to addresses, in bounded time, and formats addresses. */
 #ifndef OKV_SHARED_BASE_RESOLVE_H
 #define OKV_SHARED_BASE_RESOLVE_H
 
@@ -7,8 +7,8 @@
 #include "shared/base/diag.h"
 
 /* The stream addresses of `host`, which freeaddrinfo() frees; `port` may be NULL, `flags` are those
- * of getaddrinfo(3). Asking a name server blocks for a second or so. Returns 0 or OKV_EADDRESS with
- * a sentence. */
+ * of getaddrinfo(3). A query to a name server blocks for about a second. Returns 0 or
+ * OKV_EADDRESS with a sentence. */
 int okv_resolve(const char *host, const char *port, int flags, struct addrinfo **out,
                 struct okv_diag *diag);
 
@@ -17,7 +17,8 @@ void okv_host_text(const struct sockaddr *address, char *out, size_t size);
 /* "10.9.9.1:7471", "[fd00::1]:7471" */
 void okv_address_text(const struct sockaddr *address, char *out, size_t size);
 
-/* Why nothing can listen on this address. OKV_EAGAIN: another one does. */
+/* Explains why bind() failed with `errnum`, and returns its code. OKV_EAGAIN: the address is in
+ * use. */
 int okv_bind_failed(int errnum, const char *host, const char *port, struct okv_diag *diag);
 
 #endif

@@ -21,8 +21,8 @@ int okv_size_parse(const char *text, uint64_t *bytes);
 #define OKV_SIZE_WHY_TEXT 192
 
 /*
- * The same for a size from `low` to `high`. With OKV_EINVAL `why` has what is to be given
- * instead: the limits (`high` UINT64_MAX is none) and how a size is written.
+ * The same for a size from `low` to `high` (UINT64_MAX: no limit). On OKV_EINVAL `why` states the
+ * limits and the syntax.
  */
 int okv_size_read(const char *text, uint64_t low, uint64_t high, uint64_t *bytes,
                   char why[OKV_SIZE_WHY_TEXT]);

@@ -9,16 +9,16 @@
  *   resp://HOST[:PORT], resp:///PATH[?mode=MODE]             for clients of Redis, port 6379
  *   resps://HOST[:PORT]                                      the same with TLS
  *
- * Only servers have the last two. Each other one may have ?database=NAME or &database=NAME, for
- * clients; without it, the database is called "default".
+ * Only servers take the last two. The others take ?database=NAME or &database=NAME from clients;
+ * without it, the database is called "default".
  *
  * HOST is a name, an IPv4 address or an IPv6 address in brackets. "*" listens on every usable RDMA
- * device of a machine. `source` is the local address of a client. DEVICE is device=NAME, perhaps
- * with &port=NUMBER and &gid=INDEX: what sysfs calls them, for a client the device to leave by, for
- * a server the one to listen on (shared/devices/choice.h). NAME and group are those of
- * docs/discovery.md. `uids=any` is for servers, which without it serve their own user and root
- * alone. MODE, for servers as well, is that of the socket; without it the umask says. `provider` is
- * libfabric's; a server without it takes the best one of the machine, a client that of the server.
+ * device of a machine. `source` is a client's local address. DEVICE is device=NAME, optionally with
+ * &port=NUMBER and &gid=INDEX, named as in sysfs: the device that a client sends from or a server
+ * listens on (shared/devices/choice.h). docs/discovery.md describes NAME and group. uids=any, for
+ * servers, admits all users; the default is the server's own user and root. MODE, for servers, sets
+ * the socket's permissions; the default is the umask's. `provider` is a libfabric provider; by
+ * default a server chooses the machine's best one, and a client uses the server's.
  */
 #ifndef OKV_SHARED_BASE_URI_H
 #define OKV_SHARED_BASE_URI_H

@@ -1,6 +1,6 @@
 /*
- * Which address stands for a device, a port or a GID that somebody names. The RDMA connection
- * manager takes addresses, not devices: binding to the address of a GID chooses that GID.
+ * Finds the address that selects a device, a port or a GID. The RDMA connection manager takes
+ * addresses, not devices: binding to the address of a GID selects that GID.
  *
  * Of the usable GIDs of a port the first of these is chosen: one with an IPv4 address, one with a
  * global IPv6 address, a link-local one; of equals the one with the lowest index. A GID is usable
@@ -27,8 +27,9 @@ const struct okv_gid *okv_port_gid_of(const struct okv_port *port, const char *a
 /* Why no GID of the port is usable: a part of a sentence, static. NULL: one is. */
 const char *okv_port_flaw(const struct okv_port *port);
 
-/* The address for device, port and gid of `uri`, which names a device. `address` is one that it has
- * to be, or "". OKV_EADDRESS when there is none; `diag` says why and what can be named. */
+/* The address that selects the device, port and gid of `uri`, which names a device. `address`: the
+ * address that it has to be, or "". OKV_EADDRESS when there is none; `diag` says why and lists what
+ * exists. */
 int okv_device_choose(const struct okv_ports *ports, const struct okv_uri *uri, int family,
                       const char *address, char out[OKV_CHOICE_SIZE], struct okv_diag *diag);
 

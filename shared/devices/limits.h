@@ -12,16 +12,16 @@ struct okv_device_limits {
     uint64_t max_region;      /* bytes of one registered region */
     uint32_t max_connections; /* queue pairs */
     uint32_t max_completions; /* entries of a completion queue */
-    uint32_t max_work;        /* requests of a queue pair that may wait */
+    uint32_t max_work;        /* outstanding work requests of a queue pair */
     uint32_t max_sge;         /* pieces of memory of one request */
-    uint32_t max_inline;      /* bytes of a message that a request may have in itself; 0: unknown */
-    uint32_t reads_out;       /* READs that a queue pair may have under way, as a client */
-    uint32_t reads_in;        /* as a server */
+    uint32_t max_inline;      /* bytes of a message that a work request may contain; 0: unknown */
+    uint32_t reads_out;       /* outstanding READs of a queue pair, as their initiator */
+    uint32_t reads_in;        /* as their target */
     bool is_iwarp;            /* has no immediate data: okv cannot use it */
 };
 
-/* Opens the device, asks, and closes it (ibv_query_device(3)). OKV_ENODEVICE: there is none of this
- * name with a driver for libibverbs, or it cannot be opened; `diag` says which. OKV_EIO. */
+/* Opens the device, queries it (ibv_query_device(3)), and closes it. OKV_ENODEVICE: there is none
+ * of this name with a driver for libibverbs, or it cannot be opened; `diag` says which. OKV_EIO. */
 int okv_device_limits_read(const char *device, struct okv_device_limits *out,
                            struct okv_diag *diag);
 

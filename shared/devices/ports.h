@@ -13,7 +13,7 @@
 #include "shared/base/diag.h"
 #include "shared/base/uri.h"
 
-/* A place of a GID table that is in use. */
+/* An entry of a GID table that is in use. */
 struct okv_gid {
     struct in6_addr raw;
     unsigned index;
@@ -39,8 +39,8 @@ struct okv_ports {
     unsigned count;
 };
 
-/* Reads the ports of all devices. No device is no error. `root` is in front of /sys: "" but for
- * tests. Returns 0 or OKV_ENOMEM, with nothing to free. */
+/* Reads the ports of all devices. Without a device the list is empty. `root` precedes /sys; it is
+ * "" except in tests. Returns 0 or OKV_ENOMEM, with nothing to free. */
 int okv_ports_read(const char *root, struct okv_ports *out, struct okv_diag *diag);
 void okv_ports_fini(struct okv_ports *ports);
 

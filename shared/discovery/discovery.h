@@ -25,10 +25,10 @@
 struct okv_discovery_port;
 
 struct okv_discovery_port_ops {
-    /* Sends a query to the group. A datagram may be lost; OKV_EIO: the port is of no use. */
+    /* Sends a query to the group. A datagram may be lost; OKV_EIO: the port has failed. */
     int (*ask)(struct okv_discovery_port *port, const struct okv_wire_discovery *query);
     /* Returns 1 with the next datagram, valid until the next call of any of these; 0 when there is
-     * none, and `fd` is readable when one comes; OKV_EIO when the port is of no use any more. */
+     * none (`fd` becomes readable when one arrives); OKV_EIO when the port has failed. */
     int (*receive)(struct okv_discovery_port *port, const uint8_t **datagram, size_t *length);
     /* Sends an answer to the sender of the latest datagram, or drops it. OKV_EIO as above. */
     int (*answer)(struct okv_discovery_port *port, const struct okv_wire_discovery *answer);
@@ -66,13 +66,13 @@ struct okv_discovery_search {
     const char *source;  /* the address of the only interface to ask on; "": all interfaces */
     bool udp;            /* ask by UDP, too */
     uint32_t timeout_ms; /* from the first query to the end */
-    /* End after so long when a server has answered; 0: ask until the time-out. Other servers get so
-     * long to answer, too. */
+    /* When a server has answered, end after this time, which other servers have to answer, too;
+     * 0: ask until the time-out. */
     uint32_t settle_ms;
 };
 
-/* Asks again and again, and returns what answered, perhaps nothing. OKV_ENODEVICE: there is no
- * interface to ask on. OKV_EIO: all of them failed. */
+/* Repeats the query until the end, and returns the servers that answered, if any. OKV_ENODEVICE:
+ * there is no interface to ask on. OKV_EIO: all of them failed. */
 int okv_discovery_search(const struct okv_discovery_search *search, struct okv_discovery_found *out,
                          struct okv_diag *diag);
 

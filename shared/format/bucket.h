@@ -51,7 +51,7 @@ int okv_bucket_check(const uint8_t *image, uint32_t size, uint64_t boot_id, uint
 uint64_t okv_bucket_checksum(const uint8_t *image, uint32_t used, uint64_t boot_id, uint64_t bucket,
                              unsigned page);
 
-/* The header has two bytes behind these fields of six, so one load of eight reads each of them. */
+/* Two more header bytes follow each of these six-byte fields, so one eight-byte load reads each. */
 static inline uint64_t okv_bucket_version(const uint8_t *image)
 {
     return okv_get_u64(image + offsetof(struct okv_wire_bucket, version)) & OKV_LE48_MAX;
@@ -72,8 +72,8 @@ static inline uint32_t okv_bucket_used(const uint8_t *image)
     return okv_le16_get(((const struct okv_wire_bucket *)image)->used);
 }
 
-/* Bytes of header and entries, from the header of an image that was not checked: up to 64 KiB.
- * The checksum covers no others. An okv_used_bytes. */
+/* Bytes of header and entries, all that the checksum covers. Works on an unchecked image, where the
+ * result may be up to 64 KiB. An okv_used_bytes. */
 static inline uint32_t okv_bucket_used_bytes(const uint8_t *image)
 {
     return (uint32_t)sizeof(struct okv_wire_bucket) + okv_bucket_used(image);
@@ -96,9 +96,9 @@ static inline const uint8_t *okv_bucket_entry(const uint8_t *image, uint32_t pos
 int okv_bucket_next(const uint8_t *image, uint32_t *position, struct okv_entry *out);
 
 /* Finds the next entry at or after `*position` that has the key, or is a reference that may have
- * it: the caller has to read the extent and compare. Returns as okv_bucket_next, with `*position`
- * behind the entry, at the end, or unchanged. Of the entries passed over only the lengths are
- * checked. */
+ * it: the caller has to read the extent and compare. Returns as okv_bucket_next, and moves
+ * `*position` past the entry, to the end, or not at all. Of skipped entries it checks only the
+ * lengths. */
 int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32_t key_length,
                     uint32_t *position, struct okv_entry *out);
 

@@ -44,8 +44,8 @@ struct okv_bucket_cursor {
 };
 
 /* Copies the used lines of an image, bumps its version and every entry's age, and finds the
- * key's entry. False when this is not enough: an age needs a further byte, several entries may
- * have the key, or lengths or flags make no sense. */
+ * key's entry. False when the bucket must be laid out anew: an age needs another byte, several
+ * entries may have the key, or lengths or flags are invalid. */
 bool okv_bucket_bump_ages(uint8_t *image, const uint8_t *from, uint32_t size, uint32_t inline_max,
                           uint64_t hash, const void *key, uint32_t key_length,
                           struct okv_bucket_cursor *cursor);

@@ -10,7 +10,7 @@
 /* `length` must be above XXH3_MIDSIZE_MAX, 240: XXH3 uses vectors only there, and only that part is
  * compiled. */
 uint64_t okv_hash_avx2(const void *bytes, size_t length);
-/* Of the second bytes as if they followed the first; any lengths. */
+/* The hash of both pieces in sequence; any lengths. */
 uint64_t okv_hash_avx2_of_two(const void *first, size_t first_length, const void *second,
                               size_t second_length);
 /* As okv_hash_stream_add(). */

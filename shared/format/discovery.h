@@ -69,7 +69,7 @@ void okv_discovery_query_encode(const struct okv_discovery_query *query,
 void okv_discovery_answer_encode(const struct okv_discovery_answer *answer,
                                  struct okv_wire_discovery *out);
 /* OKV_EPROTO for anything that the document does not allow, OKV_EVERSION for a datagram of another
- * version. A query is no answer, nor the other way round. */
+ * version. Neither accepts the other kind. */
 int okv_discovery_query_decode(const uint8_t *bytes, size_t length,
                                struct okv_discovery_query *out);
 int okv_discovery_answer_decode(const uint8_t *bytes, size_t length,

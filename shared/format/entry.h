@@ -2,7 +2,7 @@
  * The codec of one entry, an item as it lies in a page (docs/format.md section 3).
  *
  * Entries come from a peer's memory. okv_entry_head_read() checks every length
- * against the end of the page before anything behind the head is touched.
+ * against the end of the page before anything after the head is read.
  */
 #ifndef OKV_SHARED_FORMAT_ENTRY_H
 #define OKV_SHARED_FORMAT_ENTRY_H
@@ -44,7 +44,7 @@
  * Most entries are small: inline, lengths of one byte each, no expiry. Their flags hold nothing
  * but the size of the age.
  */
-#define OKV_SMALL_AGE_AT 3u /* behind the flags and the two lengths */
+#define OKV_SMALL_AGE_AT 3u /* after the flags and the two lengths */
 /* The head of a small entry with an age of one byte. Read as a little-endian number it is
  * OKV_SMALL_HEAD_OLDEST or more when the age is at its highest. */
 #define OKV_SMALL_HEAD 4u

@@ -16,7 +16,7 @@ static inline uint64_t xxh3(const void *bytes, size_t length)
     return XXH3_64bits(bytes, length);
 }
 
-/* Of the second bytes as if they followed the first. */
+/* The hash of both pieces in sequence. */
 static inline uint64_t xxh3_of_two(const void *first, size_t first_length, const void *second,
                                    size_t second_length)
 {

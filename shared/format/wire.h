@@ -120,7 +120,7 @@ _Static_assert(offsetof(struct okv_wire_welcome, proof) == 120, "welcome.proof")
 /* Bytes of a welcome before its proof. */
 #define OKV_WELCOME_PROVEN offsetof(struct okv_wire_welcome, proof)
 
-/* What a session may do in its database. Whoever may connect may read. */
+/* Rights of a session in its database. Every session may read. */
 enum okv_right {
     OKV_RIGHT_READ = 1,
     OKV_RIGHT_WRITE = 2,

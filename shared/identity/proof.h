@@ -44,12 +44,12 @@ void okv_proof_server(const struct okv_user_key *key, const struct okv_exchange 
 /* In a time that does not depend on the bytes. */
 bool okv_proof_equal(const uint8_t a[OKV_PROOF_SIZE], const uint8_t b[OKV_PROOF_SIZE]);
 
-/* Names a key without telling it. */
+/* Identifies a key without revealing it. */
 void okv_user_key_fingerprint(const struct okv_user_key *key, uint8_t out[OKV_FINGERPRINT_SIZE]);
 
 #define OKV_PASSWORD_TEXT 25 /* base64 with its NUL */
-/* What a client of Redis gives in the place of a proof. It does not tell the key. The caller wipes
- * it. */
+/* The password by which a Redis client replaces a proof. It does not reveal the key. The caller
+ * wipes it. */
 void okv_user_key_password(const struct okv_user_key *key, char text[OKV_PASSWORD_TEXT]);
 
 /* The key id of a hello: the first 4 bytes of the key's fingerprint. Never 0, which a hello without

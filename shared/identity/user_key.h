@@ -20,8 +20,8 @@ struct okv_user_key {
     uint8_t bytes[OKV_USER_KEY_SIZE];
 };
 
-/* Before any other function of this folder, once per process; again is harmless. Any thread.
- * Returns 0 or OKV_EIO. */
+/* Call it before any other function of this folder. Further calls are harmless. Any thread. Returns
+ * 0 or OKV_EIO. */
 int okv_identity_init(void);
 
 /* Each makes *out, which the caller destroys. OKV_ENOMEM. */
@@ -39,11 +39,11 @@ int okv_user_key_decode(const char *text, size_t length, struct okv_user_key *ke
 void okv_user_key_text(const struct okv_user_key *key, char text[OKV_USER_KEY_TEXT]);
 void okv_user_key_destroy(struct okv_user_key *key); /* accepts NULL */
 
-/* Opens a file that holds secrets, for reading. The path may lead through symbolic links. The file
- * at its end is a regular one, belongs to this process's user or to root, and nobody else has a
- * permission on it; any other is not opened at all. Needs /proc. Returns a descriptor, which is
- * non-blocking and closed on exec; or OKV_EPERM, OKV_EINVAL, OKV_ENOMEM or OKV_EIO with a sentence
- * that says what to do. */
+/* Opens a file that holds secrets, for reading. Follows symbolic links. The file must be
+ * regular, belong to this process's user or root, and grant no permission to anybody else; any
+ * other file is not opened at all. Needs /proc. Returns a descriptor, which is non-blocking and
+ * closed on exec; or OKV_EPERM, OKV_EINVAL, OKV_ENOMEM or OKV_EIO with a sentence that says what to
+ * do. */
 int okv_secret_file_open(const char *path, struct okv_diag *diag);
 
 /* Reads all of such a file into *text, `*length` bytes without a NUL, to be freed by sodium_free().

@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "shared/base/error.h"
-#include "shared/base/forks.h"
+#include "shared/base/fork_guard.h"
 
 /* One for the process, like the library that it loads. */
 static struct {
@@ -60,7 +60,7 @@ static void load(void)
     struct sigaction before[NSIG];
     bool known[NSIG];
 
-    okv_forks_watch();
+    okv_fork_guard_start();
     for (int i = 1; i < NSIG; i++)
         known[i] = sigaction(i, NULL, &before[i]) == 0;
     void *library = dlopen(OKV_OFI_MODULE, RTLD_NOW | RTLD_LOCAL);

@@ -177,7 +177,7 @@ static void inserts_are_there_when_they_have_ended(void **state)
     (void)state;
     fixture->remaining = 500;
     assert_int_equal(loop_run(fixture->loop, &config), OKV_OK);
-    assert_int_equal(inserts_there(fixture->inserts), RECORDS + 500);
+    assert_int_equal(inserts_visible(fixture->inserts), RECORDS + 500);
     assert_int_equal(fixture_latency(fixture, OPERATION_INSERT)->count, 500);
     workload_key_write(RECORDS + 499, key, sizeof key);
     assert_true(stub_target_item(fixture->stubs[0], key, sizeof key)->version ||

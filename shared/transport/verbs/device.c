@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "shared/base/error.h"
-#include "shared/base/forks.h"
+#include "shared/base/fork_guard.h"
 #include "shared/transport/verbs/verbs.h"
 
 #define CM_DEVICE "/dev/infiniband/rdma_cm"
@@ -72,7 +72,7 @@ int okv_verbs_fd_prepare(int fd)
 int okv_verbs_context(struct ibv_context *managed, struct ibv_context **out, struct okv_diag *diag)
 {
     *out = managed;
-    if (!okv_forks_is_child())
+    if (!okv_fork_guard_is_child())
         return 0;
     *out = ibv_open_device(managed->device);
     if (*out)
@@ -83,7 +83,7 @@ int okv_verbs_context(struct ibv_context *managed, struct ibv_context **out, str
 
 int okv_verbs_channel(struct rdma_event_channel **out, struct okv_diag *diag)
 {
-    okv_forks_watch();
+    okv_fork_guard_start();
     struct rdma_event_channel *channel = rdma_create_event_channel();
     if (!channel)
         return okv_verbs_no_channel(errno, diag);

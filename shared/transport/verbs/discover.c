@@ -5,7 +5,7 @@
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
-#include "shared/base/forks.h"
+#include "shared/base/fork_guard.h"
 #include "shared/discovery/discovery.h"
 #include "shared/transport/verbs/verbs.h"
 
@@ -78,7 +78,7 @@ int okv_verbs_discover(struct okv_uri *uri, uint64_t deadline_ns, struct okv_dia
     if (rc)
         return rc;
     rdma_destroy_event_channel(channel);
-    if (okv_forks_is_child()) /* its queue pairs would use the parent's context */
+    if (okv_fork_guard_is_child()) /* its queue pairs would use the parent's context */
         return okv_diag_set(diag, OKV_EUNSUPPORTED,
                             "a forked child cannot search over RDMA: name the server's address "
                             "instead of %s",

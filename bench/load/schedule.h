@@ -1,7 +1,7 @@
-/* The orders of a thread: operations of the mix on records of the distribution, in an open loop
- * with a schedule. */
-#ifndef OKV_BENCH_LOAD_ORDERS_H
-#define OKV_BENCH_LOAD_ORDERS_H
+/* Generates the operations of a thread: kinds by the mix, records by the distribution, and in an
+ * open loop the times at which they are due. Comments call a generated operation an order. */
+#ifndef OKV_BENCH_LOAD_SCHEDULE_H
+#define OKV_BENCH_LOAD_SCHEDULE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "bench/load/workload.h"
 
 /* Shared by all threads. */
-struct orders_plan {
+struct schedule_plan {
     const struct workload_chooser *chooser; /* not owned */
     struct inserts *inserts;                /* not owned; NULL when the mix has none */
     double shares[OPERATION_MIXED_COUNT];   /* cumulative, up to 1 */
@@ -22,11 +22,11 @@ struct orders_plan {
 };
 
 /* `mix`: percentages with a sum of 100. */
-void orders_plan_mix(struct orders_plan *plan, const double mix[OPERATION_MIXED_COUNT]);
+void schedule_plan_mix(struct schedule_plan *plan, const double mix[OPERATION_MIXED_COUNT]);
 
-/* Of one thread. */
-struct orders {
-    const struct orders_plan *plan; /* not owned */
+/* State of one thread. */
+struct schedule {
+    const struct schedule_plan *plan; /* not owned */
     struct workload_random random;
     uint64_t remaining;
     uint64_t start_ns; /* open loop: start of the schedule, */
@@ -37,14 +37,14 @@ struct orders {
 
 /* Begins a run of at most `count` operations. `phase`, 0 to 1: the start of an even schedule within
  * its first distance. */
-void orders_begin(struct orders *orders, uint64_t count, uint64_t start_ns, uint64_t end_ns,
-                  double phase);
+void schedule_begin(struct schedule *schedule, uint64_t count, uint64_t start_ns, uint64_t end_ns,
+                    double phase);
 
-/* A loop_next over struct orders. */
-bool orders_next(void *user, struct loop_order *order);
+/* A loop_next over struct schedule. */
+bool schedule_next(void *user, struct loop_order *order);
 
 /* Open loop: how many orders were due before the end but never begun. Exact for an even schedule,
  * else the expected number. */
-uint64_t orders_left(const struct orders *orders);
+uint64_t schedule_left(const struct schedule *schedule);
 
 #endif

@@ -1,4 +1,4 @@
-#include "shared/base/nearest.h"
+#include "shared/base/spell_suggest.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,12 +9,12 @@
 static const struct argp_option standard[] = {
     {.name = "help"}, {.name = "usage"}, {.name = "version"}, {.name = NULL}};
 
-size_t okv_edits(const char *from, const char *to)
+size_t okv_spell_distance(const char *from, const char *to)
 {
     size_t length = strlen(to), row[WORD_MAX + 1];
 
     if (length > WORD_MAX)
-        return OKV_EDITS_MAX + 1;
+        return OKV_SPELL_DISTANCE_MAX + 1;
     for (size_t i = 0; i <= length; i++)
         row[i] = i;
     for (size_t line = 1; *from; line++, from++) {
@@ -51,7 +51,7 @@ static void search_options(struct search *search, const struct argp_option *opti
         if (strncmp(options->name, search->name, length) == 0 &&
             (!search->known || options->name[length] == '\0'))
             search->known = options;
-        size_t edits = okv_edits(search->name, options->name);
+        size_t edits = okv_spell_distance(search->name, options->name);
         if (edits < search->least) {
             search->least = edits;
             search->nearest = options->name;
@@ -66,9 +66,9 @@ static void search_parser(struct search *search, const struct argp *parser)
         search_parser(search, child->argp);
 }
 
-const char *okv_option_nearest(const struct argp *parser, const char *name)
+const char *okv_spell_option(const struct argp *parser, const char *name)
 {
-    struct search search = {.name = name, .least = OKV_EDITS_MAX + 1};
+    struct search search = {.name = name, .least = OKV_SPELL_DISTANCE_MAX + 1};
 
     search_parser(&search, parser);
     return search.nearest;
@@ -94,8 +94,8 @@ static bool takes_next(const struct argp_option *option, const char *word)
     return option && option->arg && !(option->flags & OPTION_ARG_OPTIONAL) && !has_value;
 }
 
-bool okv_options_hint(const struct argp *parser, unsigned flags, int argc, char **argv,
-                      char text[OKV_HINT_TEXT])
+bool okv_spell_hint(const struct argp *parser, unsigned flags, int argc, char **argv,
+                    char text[OKV_SPELL_HINT_TEXT])
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         char name[WORD_MAX + 1];
@@ -105,7 +105,7 @@ bool okv_options_hint(const struct argp *parser, unsigned flags, int argc, char 
         if (!is_option)
             continue;
         take_name(argv[i], name);
-        struct search search = {.name = name, .least = OKV_EDITS_MAX + 1};
+        struct search search = {.name = name, .least = OKV_SPELL_DISTANCE_MAX + 1};
         search.letter = argv[i][1] == '-' ? 0 : argv[i][1];
         search_parser(&search, parser);
         search_options(&search, standard);
@@ -113,7 +113,7 @@ bool okv_options_hint(const struct argp *parser, unsigned flags, int argc, char 
             i++;
         if (search.known || !search.nearest)
             continue;
-        snprintf(text, OKV_HINT_TEXT, "--%s: no such option: do you mean --%s?", name,
+        snprintf(text, OKV_SPELL_HINT_TEXT, "--%s: no such option: do you mean --%s?", name,
                  search.nearest);
         return true;
     }

@@ -1,8 +1,8 @@
-#include "bench/targets/offer.h"
+#include "bench/targets/capability.h"
 
 #include <stdio.h>
 
-int offer_check(const struct okv_command *command)
+int capability_check(const struct okv_command *command)
 {
     if (command->kind < OKV_GET || command->kind > OKV_PING)
         return OKV_EINVAL;
@@ -14,7 +14,8 @@ int offer_check(const struct okv_command *command)
                                                                                 : OKV_EKEYSIZE;
 }
 
-int offer_decline(const char *server, const struct okv_command *command, char *why, size_t why_size)
+int capability_decline(const char *server, const struct okv_command *command, char *why,
+                       size_t why_size)
 {
     static const char *const kinds[] = {
         [OKV_GET] = "get",       [OKV_HEAD] = "head", [OKV_PUT] = "put",

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "bench/load/orders.h"
+#include "bench/load/schedule.h"
 
 #define DRAWS 1000000
 #define RECORDS 1000
@@ -27,8 +27,8 @@ static void assert_near(double got, double wanted, double share)
 struct fixture {
     struct workload_chooser chooser;
     struct inserts inserts;
-    struct orders_plan plan;
-    struct orders orders;
+    struct schedule_plan plan;
+    struct schedule schedule;
 };
 
 static struct fixture *fixture_create(enum workload_distribution distribution,
@@ -43,9 +43,9 @@ static struct fixture *fixture_create(enum workload_distribution distribution,
     inserts_init(&fixture->inserts, RECORDS);
     fixture->plan.chooser = &fixture->chooser;
     fixture->plan.inserts = mix[OPERATION_INSERT] > 0 ? &fixture->inserts : NULL;
-    orders_plan_mix(&fixture->plan, mix);
-    fixture->orders.plan = &fixture->plan;
-    fixture->orders.random.state = 1;
+    schedule_plan_mix(&fixture->plan, mix);
+    fixture->schedule.plan = &fixture->plan;
+    fixture->schedule.random.state = 1;
     return fixture;
 }
 
@@ -72,13 +72,13 @@ static void operations_have_their_shares(void **state)
         uint64_t counts[OPERATION_COUNT] = {0};
         struct loop_order order;
 
-        orders_begin(&fixture->orders, DRAWS, START, 0, 0);
-        while (orders_next(&fixture->orders, &order)) {
+        schedule_begin(&fixture->schedule, DRAWS, START, 0, 0);
+        while (schedule_next(&fixture->schedule, &order)) {
             counts[order.operation]++;
             assert_true(order.record < RECORDS);
             assert_int_equal(order.due_ns, 0);
         }
-        assert_true(fixture->orders.over);
+        assert_true(fixture->schedule.over);
         for (int operation = 0; operation < OPERATION_MIXED_COUNT; operation++)
             assert_near((double)counts[operation], DRAWS * mixes[i][operation] / 100, 0.02);
         free(fixture);
@@ -95,8 +95,8 @@ static void records_are_inserted_one_after_the_other(void **state)
     uint64_t reached = 0;
 
     (void)state;
-    orders_begin(&fixture->orders, 100000, START, 0, 0);
-    while (orders_next(&fixture->orders, &order)) {
+    schedule_begin(&fixture->schedule, 100000, START, 0, 0);
+    while (schedule_next(&fixture->schedule, &order)) {
         if (order.operation == OPERATION_INSERT) {
             assert_int_equal(order.record, next++);
             inserts_end(&fixture->inserts, order.record);
@@ -121,8 +121,8 @@ static void unfinished_inserts_are_not_read(void **state)
     uint64_t puts = 0;
 
     (void)state;
-    orders_begin(&fixture->orders, 3 * INSERTS_WINDOW, START, 0, 0);
-    while (orders_next(&fixture->orders, &order)) {
+    schedule_begin(&fixture->schedule, 3 * INSERTS_WINDOW, START, 0, 0);
+    while (schedule_next(&fixture->schedule, &order)) {
         if (order.operation == OPERATION_INSERT)
             first = first == 0 ? order.record : first;
         else
@@ -147,14 +147,14 @@ static void even_orders_are_due_at_one_distance(void **state)
     (void)state;
     fixture->plan.distance_ns = 1000.5;
     fixture->plan.even = true;
-    orders_begin(&fixture->orders, UINT64_MAX, START, START + 1000000, 0.5);
+    schedule_begin(&fixture->schedule, UINT64_MAX, START, START + 1000000, 0.5);
     for (uint64_t i = 0; i < 999; i++) {
-        assert_true(orders_next(&fixture->orders, &order));
+        assert_true(schedule_next(&fixture->schedule, &order));
         assert_int_equal(order.due_ns, START + (uint64_t)(1000.5 * ((double)i + 0.5)));
     }
-    assert_true(orders_next(&fixture->orders, &order));
-    assert_false(orders_next(&fixture->orders, &order)); /* due after the end */
-    assert_true(fixture->orders.over);
+    assert_true(schedule_next(&fixture->schedule, &order));
+    assert_false(schedule_next(&fixture->schedule, &order)); /* due after the end */
+    assert_true(fixture->schedule.over);
     free(fixture);
 }
 
@@ -171,8 +171,8 @@ static void poisson_orders_have_the_rate(void **state)
 
     (void)state;
     fixture->plan.distance_ns = 1000000;
-    orders_begin(&fixture->orders, DRAWS, START, 0, 0);
-    while (orders_next(&fixture->orders, &order)) {
+    schedule_begin(&fixture->schedule, DRAWS, START, 0, 0);
+    while (schedule_next(&fixture->schedule, &order)) {
         assert_true(order.due_ns >= before);
         double distance = (double)(order.due_ns - before);
         sum += distance;
@@ -195,12 +195,12 @@ static void a_schedule_ends_with_its_operations(void **state)
 
     (void)state;
     fixture->plan.distance_ns = 1000;
-    orders_begin(&fixture->orders, 10, START, 0, 0);
-    while (orders_next(&fixture->orders, &order))
+    schedule_begin(&fixture->schedule, 10, START, 0, 0);
+    while (schedule_next(&fixture->schedule, &order))
         count++;
     assert_int_equal(count, 10);
-    orders_begin(&fixture->orders, 10, START, START + 1, 0);
-    assert_false(fixture->orders.over);
+    schedule_begin(&fixture->schedule, 10, START, START + 1, 0);
+    assert_false(fixture->schedule.over);
     free(fixture);
 }
 
@@ -212,27 +212,27 @@ static void orders_not_begun_are_counted(void **state)
     (void)state;
     fixture->plan.distance_ns = 1000;
     fixture->plan.even = true;
-    orders_begin(&fixture->orders, UINT64_MAX, START, START + 100000, 0.5);
-    assert_int_equal(orders_left(&fixture->orders), 100);
+    schedule_begin(&fixture->schedule, UINT64_MAX, START, START + 100000, 0.5);
+    assert_int_equal(schedule_left(&fixture->schedule), 100);
     for (int i = 99; i >= 0; i--) {
-        assert_true(orders_next(&fixture->orders, &order));
-        assert_int_equal(orders_left(&fixture->orders), i);
+        assert_true(schedule_next(&fixture->schedule, &order));
+        assert_int_equal(schedule_left(&fixture->schedule), i);
     }
-    orders_begin(&fixture->orders, 7, START, START + 100000, 0.5);
-    assert_int_equal(orders_left(&fixture->orders), 7); /* nobody asks for more */
+    schedule_begin(&fixture->schedule, 7, START, START + 100000, 0.5);
+    assert_int_equal(schedule_left(&fixture->schedule), 7); /* nobody asks for more */
 
     fixture->plan.even = false;
-    orders_begin(&fixture->orders, UINT64_MAX, START, START + UINT64_C(1000) * DRAWS, 0);
-    assert_near((double)orders_left(&fixture->orders), DRAWS, 0.01);
-    while (orders_next(&fixture->orders, &order))
+    schedule_begin(&fixture->schedule, UINT64_MAX, START, START + UINT64_C(1000) * DRAWS, 0);
+    assert_near((double)schedule_left(&fixture->schedule), DRAWS, 0.01);
+    while (schedule_next(&fixture->schedule, &order))
         continue;
-    assert_int_equal(orders_left(&fixture->orders), 0);
+    assert_int_equal(schedule_left(&fixture->schedule), 0);
 
-    orders_begin(&fixture->orders, 10, START, 0, 0); /* without an end all are asked for */
-    assert_int_equal(orders_left(&fixture->orders), 0);
+    schedule_begin(&fixture->schedule, 10, START, 0, 0); /* without an end all are asked for */
+    assert_int_equal(schedule_left(&fixture->schedule), 0);
     fixture->plan.distance_ns = 0; /* nothing is due in a closed loop */
-    orders_begin(&fixture->orders, 10, START, START + 100000, 0);
-    assert_int_equal(orders_left(&fixture->orders), 0);
+    schedule_begin(&fixture->schedule, 10, START, START + 100000, 0);
+    assert_int_equal(schedule_left(&fixture->schedule), 0);
     free(fixture);
 }
 
@@ -252,13 +252,13 @@ static void inserts_are_counted_on_in_their_order(void **state)
     }
     inserts_end(inserts, 1);
     inserts_end(inserts, 3);
-    assert_int_equal(inserts_there(inserts), 0);
+    assert_int_equal(inserts_visible(inserts), 0);
     inserts_end(inserts, 0);
-    assert_int_equal(inserts_there(inserts), 2);
+    assert_int_equal(inserts_visible(inserts), 2);
     inserts_end(inserts, 2);
-    assert_int_equal(inserts_there(inserts), 4);
+    assert_int_equal(inserts_visible(inserts), 4);
     inserts_end(inserts, 4);
-    assert_int_equal(inserts_there(inserts), 5);
+    assert_int_equal(inserts_visible(inserts), 5);
     free(inserts);
 }
 
@@ -277,7 +277,7 @@ static void a_window_of_inserts_can_be_full(void **state)
         inserts_end(inserts, i);
     assert_false(inserts_take(inserts, &number));
     inserts_end(inserts, 100);
-    assert_int_equal(inserts_there(inserts), 100 + INSERTS_WINDOW);
+    assert_int_equal(inserts_visible(inserts), 100 + INSERTS_WINDOW);
     assert_true(inserts_take(inserts, &number));
     assert_int_equal(number, 100 + INSERTS_WINDOW);
     free(inserts);
@@ -297,7 +297,7 @@ static void *take_and_end(void *user)
         while (!inserts_take(inserts, &number))
             sched_yield();
         inserts_end(inserts, number);
-        uint64_t there = inserts_there(inserts);
+        uint64_t there = inserts_visible(inserts);
         if (there < before)
             return user;
         before = there;
@@ -320,7 +320,7 @@ static void threads_share_inserts(void **state)
         pthread_join(threads[i], &failure);
         assert_null(failure);
     }
-    assert_int_equal(inserts_there(inserts), THREADS * TAKES);
+    assert_int_equal(inserts_visible(inserts), THREADS * TAKES);
     free(inserts);
 }
 
