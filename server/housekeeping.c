@@ -1,8 +1,8 @@
 #include "server/housekeeping.h"
 
+#include "server/command/change.h"
 #include "server/store/expire.h"
 #include "server/store/pending.h"
-#include "server/wal/wal.h"
 #include "shared/base/clock.h"
 
 /* With a sleep of SWEEP_MS, readers see a clock that is at most about 100 ms old. */
@@ -50,35 +50,23 @@ static void sweep(struct okv_store *store, struct okv_store_work *work, uint64_t
         okv_store_sweep(store, work, SWEEP_STEP);
 }
 
-/* A batch of the log may be ending. */
-static bool enter(struct okv_database *database)
-{
-    return !database->wal || okv_wal_enter(database->wal);
-}
-
-static void leave(struct okv_database *database)
-{
-    if (!database->wal)
-        return;
-    okv_wal_hold(database->wal); /* what was removed waits to be published */
-    okv_wal_leave(database->wal);
-}
-
 static void run_database(struct okv_housekeeping *housekeeping, struct okv_server *server,
                          unsigned index, struct okv_store_work *work)
 {
-    struct okv_store *store = &server->databases[index].store;
+    struct okv_database *database = &server->databases[index];
+    struct okv_store *store = &database->store;
     uint64_t now = housekeeping->clock_ms;
+    struct okv_change change;
 
     if (now - housekeeping->databases[index].published_ms >= PUBLISH_MS) {
         okv_store_set_clock(store, now, true);
         housekeeping->databases[index].published_ms = now;
     }
     if (now - housekeeping->databases[index].swept_ms >= SWEEP_MS &&
-        enter(&server->databases[index])) {
+        okv_change_begin_batch(&change, database)) {
         sweep(store, work, SWEEP_NS / server->database_count);
         housekeeping->databases[index].swept_ms = now;
-        leave(&server->databases[index]);
+        okv_change_end(&change, true); /* what was removed waits to be published */
     }
 }
 

@@ -34,6 +34,7 @@
 #include "shared/base/clock.h"
 #include "shared/transport/transport.h"
 
+struct okv_exclusive;
 struct okv_worker;
 
 struct okv_server {
@@ -58,6 +59,7 @@ struct okv_server {
     unsigned listener_count;
     struct okv_listener *listeners[OKV_LISTENERS_MAX];
     struct okv_resp_door resp_door;
+    struct okv_exclusive *exclusive; /* NULL: no command runs alone, as there is no RESP listener */
     struct okv_announcer announcer;
     struct okv_worker *workers;     /* config.workers */
     atomic_bool housekeeper_sleeps; /* the first worker sleeps, perhaps for ever */

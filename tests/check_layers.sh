@@ -110,7 +110,7 @@ check_rooms() {
     room server/identity shared server/config.h
     room server/store shared
     room server/wal shared server/store
-    room server/command shared server/store server/database.h "${common[@]}"
+    room server/command shared server/store server/wal server/database.h "${common[@]}"
     room server/session shared server/store server/command server/wal "${common[@]}"
     room server/resp shared server/store server/wal server/command server/config.h server/worker.h "${common[@]}"
     room server/net shared server/session server/resp server/config.h server/database.h server/worker.h "${common[@]}"

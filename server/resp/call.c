@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/command/change.h"
+#include "server/command/exclusive.h"
 #include "server/resp/commands.h"
 #include "server/resp/items.h"
 #include "server/resp/options.h"
@@ -183,29 +185,27 @@ int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
                      int (*run)(struct okv_resp_call *call))
 {
     struct okv_resp_client *client = call->client;
-    const struct okv_executor *own = call->executor;
-    struct okv_wal *wal = client->resp->executors[database].database->wal;
+    const struct okv_executor *own = call->executor, *executor = &client->resp->executors[database];
+    struct okv_wal *wal = executor->database->wal;
     size_t before = call->reply.out->used;
+    struct okv_change change;
     int status;
 
     if (client->batch && client->log != database && wal)
         return OKV_EAGAIN;
-    if (wal && !okv_wal_enter(wal))
+    if (!okv_change_begin_batch(&change, executor->database))
         return OKV_EAGAIN;
     /* Replies wait for one batch at a time. Those of one that failed are errors first. */
     if (wal && okv_wal_is_done(wal, client->batch, &status) && status) {
-        okv_wal_leave(wal);
+        okv_change_end(&change, false);
         return OKV_EAGAIN;
     }
-    call->executor = &client->resp->executors[database];
+    call->executor = executor;
     call->is_in_gate = wal != NULL;
     int rc = wal && call->is_part ? run_promised(call, wal, run) : run(call);
     call->executor = own;
     call->is_in_gate = false;
-    if (!wal)
-        return rc;
-    uint64_t batch = rc && !call->has_changed ? 0 : okv_wal_hold(wal);
-    okv_wal_leave(wal);
+    uint64_t batch = okv_change_end(&change, !rc || call->has_changed);
     if (batch)
         okv_resp_hold(client, database, batch, before);
     return rc;
@@ -213,11 +213,11 @@ int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
 
 static int run_exclusive(struct okv_resp_call *call, okv_resp_function *how)
 {
-    struct okv_resp_door *door = &call->client->resp->server->resp_door;
+    struct okv_exclusive *exclusive = call->client->resp->server->exclusive;
 
-    okv_resp_door_exclude(door);
+    okv_exclusive_begin(exclusive);
     int rc = how(call);
-    okv_resp_door_admit_others(door);
+    okv_exclusive_end(exclusive);
     return rc;
 }
 

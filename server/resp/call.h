@@ -22,8 +22,8 @@ struct okv_resp_call {
 };
 
 /*
- * Runs a command, or queues it behind MULTI, and adds one reply to client->out. The caller has the
- * door's lock `running` for reading. OKV_EAGAIN: nothing was replied; call it again later with the
+ * Runs a command, or queues it behind MULTI, and adds one reply to client->out. The caller shares
+ * the lock of exclusive commands. OKV_EAGAIN: nothing was replied; call it again later with the
  * same arguments. A DEL, a MOVE or a flush that has begun goes on then.
  */
 int okv_resp_call(struct okv_resp_client *client, const struct okv_resp_arg *args, uint32_t count);

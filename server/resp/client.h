@@ -139,7 +139,7 @@ struct okv_resp {
     struct okv_resp_counts {
         uint64_t commands, hits, misses;
     } counts;                  /* of this turn */
-    uint64_t asked;            /* of okv_resp_door_enter() */
+    uint64_t exclusive_ticket; /* of okv_exclusive_share() */
     uint8_t dropped[16 << 10]; /* bytes of values that have no place */
 };
 

@@ -22,8 +22,6 @@
 #define CLIENTS_PER_PASS 16
 /* Both clocks are cut to whole milliseconds, so their difference varies by this. */
 #define WALL_CUT_MS 1
-/* So many commands may run alone before one who asked to enter waits for the next. */
-#define ALONE_MAX 16u
 
 /* ---- listening ---- */
 
@@ -126,13 +124,9 @@ static int open_tls(struct okv_server *server, struct okv_diag *diag)
 int okv_resp_door_open(struct okv_server *server, struct okv_diag *diag)
 {
     struct okv_resp_door *door = &server->resp_door;
-    pthread_rwlockattr_t attributes;
 
-    pthread_rwlockattr_init(&attributes);
-    /* One that is to be alone would else wait for ever while others come and go. */
-    pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-    pthread_rwlock_init(&door->running, &attributes);
-    pthread_rwlockattr_destroy(&attributes);
+    okv_exclusive_init(&door->exclusive);
+    server->exclusive = server->config.resp_count ? &door->exclusive : NULL;
     pthread_mutex_init(&door->lock, NULL);
     TAILQ_INIT(&door->clients);
     for (unsigned i = 0; i < server->config.resp_count; i++) {
@@ -161,43 +155,7 @@ void okv_resp_door_close(struct okv_resp_door *door)
     okv_resp_tls_destroy(door->tls);
     door->tls = NULL;
     pthread_mutex_destroy(&door->lock);
-    pthread_rwlock_destroy(&door->running);
-}
-
-/* ---- who may run ---- */
-
-bool okv_resp_door_enter(struct okv_server *server, uint64_t *asked)
-{
-    struct okv_resp_door *door = &server->resp_door;
-
-    if (server->config.resp_count && pthread_rwlock_tryrdlock(&door->running)) {
-        uint64_t now = atomic_load(&door->ran_alone) + 1; /* 0: nobody has asked */
-        *asked = *asked ? *asked : now;
-        if (now - *asked < ALONE_MAX)
-            return false;
-        pthread_rwlock_rdlock(&door->running);
-    }
-    *asked = 0;
-    return true;
-}
-
-void okv_resp_door_leave(struct okv_server *server)
-{
-    if (server->config.resp_count)
-        pthread_rwlock_unlock(&server->resp_door.running);
-}
-
-void okv_resp_door_exclude(struct okv_resp_door *door)
-{
-    pthread_rwlock_unlock(&door->running);
-    pthread_rwlock_wrlock(&door->running);
-}
-
-void okv_resp_door_admit_others(struct okv_resp_door *door)
-{
-    atomic_fetch_add(&door->ran_alone, 1);
-    pthread_rwlock_unlock(&door->running);
-    pthread_rwlock_rdlock(&door->running);
+    okv_exclusive_fini(&door->exclusive);
 }
 
 /* ---- clients ---- */

@@ -1,6 +1,6 @@
 /*
- * What all workers share of the RESP listeners: the sockets, the clients, and the lock under which
- * a command runs alone. Open and close exclude every other call.
+ * What all workers share of the RESP listeners: the sockets, the clients, and the lock of commands
+ * that run alone. Open and close exclude every other call.
  */
 #ifndef OKV_SERVER_RESP_DOOR_H
 #define OKV_SERVER_RESP_DOOR_H
@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "server/command/exclusive.h"
 #include "server/config.h"
 #include "shared/base/diag.h"
 #include "shared/base/uri.h"
@@ -30,9 +31,7 @@ struct okv_resp_door {
     struct okv_resp_tls *tls; /* of all that have it */
     unsigned count;
     struct okv_resp_listener listeners[OKV_RESP_LISTENERS_MAX];
-    pthread_rwlock_t running; /* for reading: by a worker while it runs commands, or makes a change
-                                 of a client of libokv; for writing: by a command that runs alone */
-    atomic_uint_fast64_t ran_alone; /* commands */
+    struct okv_exclusive exclusive; /* workers share it while they run commands */
     pthread_mutex_t lock;           /* of the next, and of what others read of a client */
     TAILQ_HEAD(okv_resp_door_clients, okv_resp_client) clients; /* in the order of their ids */
     uint64_t last_id;                                           /* the acceptor's */
@@ -48,19 +47,6 @@ void okv_resp_door_close(struct okv_resp_door *door);
 /* Lets in some of those who wait at a listener, and hands them to workers. The acceptor's thread.
  */
 void okv_resp_door_admit(struct okv_server *server, unsigned listener);
-
-/*
- * Before commands of clients of Redis and before a change by a client of libokv. The gate of a log
- * is entered behind it. False: a command runs alone or is about to, which may take long; try again.
- * When many commands have run alone since a first try failed, it waits. *asked remembers that: it
- * starts as 0, and callers that share it share their turn.
- */
-bool okv_resp_door_enter(struct okv_server *server, uint64_t *asked);
-void okv_resp_door_leave(struct okv_server *server);
-/* Between enter and leave, around a command that runs alone. Each gives up the caller's place
- * before it waits for the next one, so others may change items meanwhile. */
-void okv_resp_door_exclude(struct okv_resp_door *door);
-void okv_resp_door_admit_others(struct okv_resp_door *door);
 
 /* In the id of a client of Redis where it stands beside those of sessions. */
 #define OKV_RESP_ID (UINT64_C(1) << 63)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "server/command/change.h"
 #include "server/resp/commands.h"
 #include "server/resp/items.h"
 #include "server/resp/options.h"
@@ -221,22 +222,21 @@ static int flush_step(struct okv_resp_call *call, const struct okv_executor *exe
 {
     struct okv_resp_flush *flush = &call->client->flush;
     struct okv_wal *wal = executor->database->wal;
+    struct okv_change change;
     int status = 0;
 
     if (flush->is_empty)
         return okv_wal_is_done(wal, flush->batch, &status) ? status : OKV_EAGAIN;
-    if (wal && !okv_wal_enter(wal))
+    if (!okv_change_begin_batch(&change, executor->database))
         return OKV_EAGAIN;
     /* What the last step removed is there again if its batch failed. */
     if (wal && okv_wal_is_done(wal, flush->batch, &status) && status) {
-        okv_wal_leave(wal);
+        okv_change_end(&change, false);
         return status;
     }
     int rc =
         okv_store_flush(&executor->database->store, executor->work, &flush->next, &flush->splits);
-    flush->batch = wal ? okv_wal_hold(wal) : 0;
-    if (wal)
-        okv_wal_leave(wal);
+    flush->batch = okv_change_end(&change, true);
     if (rc)
         return rc;
     flush->is_empty = flush->next == 0 && flush->batch;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/command/change.h"
 #include "server/resp/commands.h"
 #include "server/resp/items.h"
 #include "server/resp/lending.h"
@@ -300,18 +301,17 @@ static int newest_version(struct okv_resp_call *call, const struct watched *watc
 {
     const struct okv_executor *own = call->executor;
     const struct okv_executor *executor = &call->client->resp->executors[watched->database];
-    struct okv_wal *wal = executor->database->wal;
-    bool has_to_enter = wal && executor != own, is_in_gate = call->is_in_gate;
+    struct okv_change change = {.wal = NULL};
+    bool is_in_gate = call->is_in_gate;
 
-    if (has_to_enter && !okv_wal_enter(wal))
+    if (executor != own && !okv_change_begin_batch(&change, executor->database))
         return OKV_EAGAIN;
     call->executor = executor;
-    call->is_in_gate = wal != NULL;
+    call->is_in_gate = executor->database->wal != NULL;
     int rc = version_of(call, watched->key, watched->key_length, version);
     call->executor = own;
     call->is_in_gate = is_in_gate;
-    if (has_to_enter)
-        okv_wal_leave(wal);
+    okv_change_end(&change, false);
     return rc;
 }
 

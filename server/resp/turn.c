@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "server/command/exclusive.h"
 #include "server/housekeeping.h"
 #include "server/resp/call.h"
 #include "server/resp/lending.h"
@@ -218,7 +219,7 @@ static unsigned serve(struct okv_resp_client *client)
     unsigned count = 0;
 
     client->is_blocked = client->has_more = false;
-    if (!okv_resp_door_enter(resp->server, &resp->asked)) {
+    if (!okv_exclusive_share(resp->server->exclusive, &resp->exclusive_ticket)) {
         client->has_more = has_requests(client);
         client->is_blocked = client->has_more && takes_replies(client);
         return 0;
@@ -234,7 +235,7 @@ static unsigned serve(struct okv_resp_client *client)
         client->is_ending = client->is_ending || client->out.has_failed;
         count++;
     }
-    okv_resp_door_leave(resp->server);
+    okv_exclusive_unshare(resp->server->exclusive);
     add_counts(resp);
     client->has_more =
         (client->has_more || client->is_blocked) && !client->is_ending && has_requests(client);

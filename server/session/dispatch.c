@@ -1,12 +1,12 @@
 #include "server/session/dispatch.h"
 
+#include "server/command/change.h"
 #include "server/command/execute.h"
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
 #include "server/session/reply.h"
 #include "server/session/reply_cache_log.h"
 #include "server/session/timed_writes.h"
-#include "server/wal/wal.h"
 #include "shared/base/error.h"
 
 /* How a request came out. */
@@ -76,42 +76,27 @@ static enum disposition begin_put(struct okv_sessions *sessions, struct okv_sess
     return rc ? ANSWERED : LATER;
 }
 
-static enum disposition execute_in_gate(struct okv_sessions *sessions, struct okv_session *session,
-                                        struct exchange *exchange, struct okv_wal *wal)
+static enum disposition execute_write(struct okv_sessions *sessions, struct okv_session *session,
+                                      struct exchange *exchange)
 {
-    if (!okv_wal_enter(wal)) {
+    struct okv_change change;
+
+    if (exchange->request.flags & OKV_REQUEST_RENDEZVOUS)
+        return begin_put(sessions, session, exchange);
+    if (!okv_change_begin(&change, &sessions->executors[session->database],
+                          &sessions->exclusive_ticket)) {
         sessions->is_held_up = true;
         return BLOCKED;
     }
     enum disposition disposition = execute(sessions, session, exchange);
-    if (disposition == ANSWERED) {
-        okv_reply_cache_log(session->reply_cache, wal, session->id, &exchange->reply);
-        uint64_t batch = okv_wal_hold(wal);
-        if (batch) {
-            okv_session_hold_reply(sessions, session, batch, &exchange->reply);
-            disposition = HELD;
-        }
-    }
-    okv_wal_leave(wal);
-    return disposition;
-}
-
-static enum disposition execute_write(struct okv_sessions *sessions, struct okv_session *session,
-                                      struct exchange *exchange)
-{
-    struct okv_server *server = sessions->server;
-    struct okv_wal *wal = server->databases[session->database].wal;
-
-    if (exchange->request.flags & OKV_REQUEST_RENDEZVOUS)
-        return begin_put(sessions, session, exchange);
-    if (!okv_resp_door_enter(server, &sessions->asked)) {
-        sessions->is_held_up = true;
-        return BLOCKED;
-    }
-    enum disposition disposition = wal ? execute_in_gate(sessions, session, exchange, wal)
-                                       : execute(sessions, session, exchange);
-    okv_resp_door_leave(server);
-    return disposition;
+    bool is_done = disposition == ANSWERED;
+    if (is_done && change.wal)
+        okv_reply_cache_log(session->reply_cache, change.wal, session->id, &exchange->reply);
+    uint64_t batch = okv_change_end(&change, is_done);
+    if (batch == 0)
+        return disposition;
+    okv_session_hold_reply(sessions, session, batch, &exchange->reply);
+    return HELD;
 }
 
 /* Executes a write that the reply cache has not seen, and stores its reply there before it is

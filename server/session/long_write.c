@@ -1,5 +1,6 @@
 #include "server/session/long_write.h"
 
+#include "server/command/change.h"
 #include "server/command/execute.h"
 #include "server/session/reply_cache_log.h"
 #include "server/session/session.h"
@@ -155,27 +156,26 @@ struct okv_long_write *okv_long_write_arrived(struct okv_session *session,
     return write;
 }
 
-static int apply_entered(struct okv_long_write *write, const struct okv_executor *executor)
+/* Has the write applied, if it can be. OKV_STORE_LONG: not yet; OKV_EAGAIN: try again. In both
+ * cases nothing was changed. */
+static int apply(struct okv_long_write *write, const struct okv_executor *executor)
 {
     struct okv_reply_message *reply = &write->reply;
-    struct okv_wal *wal = executor->database->wal;
+    struct okv_change change;
 
-    if (wal && !okv_wal_enter(wal))
+    if (!okv_change_begin(&change, executor, &write->exclusive_ticket))
         return OKV_EAGAIN;
     okv_execute_long(executor, okv_session_rights_now(write->session), &write->request,
                      &write->value, reply, write->reply_value);
     bool is_applied = reply->status != OKV_STORE_LONG && reply->status != OKV_EAGAIN;
     if (write->stored && reply->status == OKV_OK) {
-        okv_values_keep(&wal->values, write->stored, write->request.key, write->request.key_length,
-                        reply->version);
+        okv_values_keep(&change.wal->values, write->stored, write->request.key,
+                        write->request.key_length, reply->version);
         write->stored = NULL;
     }
-    if (wal && is_applied) {
-        okv_reply_cache_log(write->session->reply_cache, wal, write->session->id, reply);
-        write->batch = okv_wal_hold(wal);
-    }
-    if (wal)
-        okv_wal_leave(wal);
+    if (change.wal && is_applied)
+        okv_reply_cache_log(write->session->reply_cache, change.wal, write->session->id, reply);
+    write->batch = okv_change_end(&change, is_applied);
     if (!is_applied)
         return reply->status;
     if (!write->batch)
@@ -184,17 +184,6 @@ static int apply_entered(struct okv_long_write *write, const struct okv_executor
     if (write->batch)
         write->state = OKV_LONG_WRITE_HELD;
     return 0;
-}
-
-/* Has the write applied, if it can be. OKV_STORE_LONG: not yet; OKV_EAGAIN: try again. In both
- * cases nothing was changed. */
-static int apply(struct okv_long_write *write, const struct okv_executor *executor)
-{
-    if (!okv_resp_door_enter(executor->server, &write->asked))
-        return OKV_EAGAIN;
-    int rc = apply_entered(write, executor);
-    okv_resp_door_leave(executor->server);
-    return rc;
 }
 
 static void refuse(struct okv_long_write *write, const struct okv_executor *executor, int status)

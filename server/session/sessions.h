@@ -33,7 +33,7 @@ struct okv_sessions {
     unsigned served[OKV_DATABASES_MAX]; /* in it: requests, as they count for a database's share */
     bool is_held_up; /* in it: a write waits for one of another connection, for memory, for a log,
                         or for a command that runs alone */
-    uint64_t asked;  /* of okv_resp_door_enter() */
+    uint64_t exclusive_ticket; /* of okv_exclusive_share() */
 };
 
 /* OKV_ENOMEM. */

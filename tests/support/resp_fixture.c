@@ -33,7 +33,7 @@ void resp_fixture_open(struct resp_fixture *fixture, const struct okv_store_para
     fixture->worker.server = server;
     fixture->worker.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert_int_equal(okv_resp_door_open(server, NULL), 0);
-    server->config.resp_count = 1; /* as if it had opened one */
+    server->exclusive = &server->resp_door.exclusive; /* as if it had opened one */
     assert_int_equal(okv_resp_init(&fixture->worker.resp, server, 0, fixture->executors, NULL), 0);
 }
 
@@ -81,6 +81,7 @@ void resp_fixture_end(struct okv_resp_client *client)
 
 const char *resp_fixture_call(struct okv_resp_client *client, const char *line)
 {
+    struct okv_exclusive *exclusive = client->resp->server->exclusive;
     struct okv_resp_parser *parser = &client->parser;
 
     okv_resp_parser_reset(parser);
@@ -88,9 +89,10 @@ const char *resp_fixture_call(struct okv_resp_client *client, const char *line)
     okv_resp_buffer_add(&client->in, line, strlen(line));
     okv_resp_buffer_add(&client->in, "\n", 1);
     assert_int_equal(okv_resp_parse(parser, client->in.bytes, client->in.used), 1);
-    pthread_rwlock_rdlock(&client->resp->server->resp_door.running);
+    uint64_t ticket = 0;
+    assert_true(okv_exclusive_share(exclusive, &ticket));
     int rc = okv_resp_call(client, parser->args, parser->count);
-    pthread_rwlock_unlock(&client->resp->server->resp_door.running);
+    okv_exclusive_unshare(exclusive);
     okv_resp_buffer_add(&client->out, "", 1);
     assert_true(rc == 0 || (rc == OKV_EAGAIN && client->out.used == 1));
     return rc ? NULL : (const char *)client->out.bytes;

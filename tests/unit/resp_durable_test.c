@@ -446,7 +446,7 @@ static void exec_waits_before_it_runs_alone(void **state)
 {
     int one = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
-    struct okv_resp_door *door = &fixture.core.server->resp_door;
+    struct okv_exclusive *exclusive = fixture.core.server->exclusive;
 
     (void)state;
     say(one, "watch k\r\nselect 1\r\nmulti\r\nset x y\r\n");
@@ -459,7 +459,7 @@ static void exec_waits_before_it_runs_alone(void **state)
     }
     say(one, "exec\r\n");
     hear_nothing(one);
-    assert_int_equal(atomic_load(&door->ran_alone), 0);
+    assert_int_equal(atomic_load(&exclusive->ended), 0);
     let_sync(durable);
     await(one);
     hear(one, "*1\r\n+OK\r\n");

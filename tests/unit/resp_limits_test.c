@@ -390,7 +390,7 @@ static void a_transaction_that_waits_keeps_its_watches(void **state)
 static void a_worker_does_not_wait_for_another_one(void **state)
 {
     int fd = resp_fixture_connect(&fixture);
-    pthread_rwlock_t *running = &fixture.core.server->resp_door.running;
+    pthread_rwlock_t *running = &fixture.core.server->exclusive->lock;
 
     (void)state;
     resp_fixture_poll(&fixture);
@@ -405,46 +405,46 @@ static void a_worker_does_not_wait_for_another_one(void **state)
 
 static void *ask_three_times(void *user)
 {
-    struct okv_server *server = fixture.core.server;
-    uint64_t *asked = user;
+    struct okv_exclusive *exclusive = fixture.core.server->exclusive;
+    uint64_t *ticket = user;
 
-    assert_false(okv_resp_door_enter(server, asked));
-    atomic_fetch_add(&server->resp_door.ran_alone, 15);
-    assert_false(okv_resp_door_enter(server, asked));
-    atomic_fetch_add(&server->resp_door.ran_alone, 1);
-    assert_true(okv_resp_door_enter(server, asked)); /* when it is over */
-    okv_resp_door_leave(server);
+    assert_false(okv_exclusive_share(exclusive, ticket));
+    atomic_fetch_add(&exclusive->ended, 15);
+    assert_false(okv_exclusive_share(exclusive, ticket));
+    atomic_fetch_add(&exclusive->ended, 1);
+    assert_true(okv_exclusive_share(exclusive, ticket)); /* when it is over */
+    okv_exclusive_unshare(exclusive);
     return NULL;
 }
 
 /* As commands of other workers do that run alone, one after the other. */
 static void who_asks_again_and_again_gets_in(void **state)
 {
-    struct okv_resp_door *door = &fixture.core.server->resp_door;
-    uint64_t asked = 0;
+    struct okv_exclusive *exclusive = fixture.core.server->exclusive;
+    uint64_t ticket = 0;
     pthread_t thread;
 
     (void)state;
-    pthread_rwlock_wrlock(&door->running);
-    assert_int_equal(pthread_create(&thread, NULL, ask_three_times, &asked), 0);
-    for (unsigned i = 0; i < 60000 && atomic_load(&door->ran_alone) < 16; i++)
+    pthread_rwlock_wrlock(&exclusive->lock);
+    assert_int_equal(pthread_create(&thread, NULL, ask_three_times, &ticket), 0);
+    for (unsigned i = 0; i < 60000 && atomic_load(&exclusive->ended) < 16; i++)
         poll(NULL, 0, 1);
     poll(NULL, 0, 20);
-    pthread_rwlock_unlock(&door->running);
+    pthread_rwlock_unlock(&exclusive->lock);
     pthread_join(thread, NULL);
-    assert_int_equal(asked, 0);
+    assert_int_equal(ticket, 0);
 }
 
 /* It is an error, for which no other worker has to stop. */
 static void exec_without_multi_does_not_run_alone(void **state)
 {
     int fd = resp_fixture_connect(&fixture);
-    struct okv_resp_door *door = &fixture.core.server->resp_door;
+    struct okv_exclusive *exclusive = fixture.core.server->exclusive;
 
     (void)state;
     say(fd, "exec\r\nmulti\r\nexec\r\n");
     hear(fd, "-ERR EXEC without MULTI\r\n+OK\r\n*0\r\n");
-    assert_int_equal(atomic_load(&door->ran_alone), 1);
+    assert_int_equal(atomic_load(&exclusive->ended), 1);
     leave(fd);
 }
 

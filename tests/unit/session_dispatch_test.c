@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "server/command/exclusive.h"
 #include "server/session/long_work.h"
 #include "server/session/timed_writes.h"
 #include "shared/base/error.h"
@@ -111,21 +112,22 @@ static void a_write_waits_for_a_command_that_runs_alone(void **state)
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
     struct okv_server *server = fixture->core.server;
+    struct okv_exclusive exclusive;
 
-    assert_int_equal(okv_resp_door_open(server, NULL), 0);
-    server->config.resp_count = 1;
-    pthread_rwlock_wrlock(&server->resp_door.running);
+    okv_exclusive_init(&exclusive);
+    server->exclusive = &exclusive;
+    pthread_rwlock_wrlock(&exclusive.lock);
     fixture_arrive(fixture, client, OKV_OP_INCR, 0, 1);
     fixture_arrive(fixture, &fixture->clients[1], OKV_OP_PING, 0, 1);
     assert_int_equal(fixture_next_pass(fixture), 1);
     assert_int_equal(client->posted, 0);
     assert_true(fixture->worker.sessions.is_held_up);
     assert_int_equal(fixture->clients[1].posted, 1);
-    pthread_rwlock_unlock(&server->resp_door.running);
+    pthread_rwlock_unlock(&exclusive.lock);
     assert_int_equal(fixture_next_pass(fixture), 1);
     assert_int_equal(client->posted, 1);
-    server->config.resp_count = 0;
-    okv_resp_door_close(&server->resp_door);
+    server->exclusive = NULL;
+    okv_exclusive_fini(&exclusive);
 }
 
 static void an_answered_request_frees_its_slot(void **state)
