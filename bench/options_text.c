@@ -111,7 +111,7 @@ static enum operation find_operation(const char *name, size_t length)
     return OPERATION_COUNT;
 }
 
-/* Parses "NAME=PERCENT" at *at and moves behind it. Returns the operation; OPERATION_COUNT: wrong,
+/* Parses "NAME=PERCENT" at *at and moves past it. Returns the operation; OPERATION_COUNT: wrong,
  * or named before. */
 static enum operation read_share(const char **at, double mix[OPERATION_MIXED_COUNT])
 {

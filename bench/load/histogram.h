@@ -43,7 +43,7 @@ struct histogram_step {
 };
 
 /* Goes through all samples, from the least to the largest: the bucket at `*bucket` or, when it is
- * empty, the next one that is not; false behind the last. Begin with 0. */
+ * empty, the next one that is not; false after the last. Begin with 0. */
 bool histogram_next(const struct histogram *histogram, unsigned *bucket,
                     struct histogram_step *step);
 

@@ -34,7 +34,7 @@ struct worker {
     /* of the present phase */
     struct loop_run_config run;
     bool has_records;    /* each of its share once; else the mix, */
-    uint64_t operations; /* so many */
+    uint64_t operations; /* at most */
     double seconds;      /* at most; 0: no limit */
     uint64_t start_ns;
     uint64_t end_ns;
@@ -54,7 +54,7 @@ struct runner {
     uint32_t opened;        /* workers that have connections and a loop */
     atomic_bool stop;
     bool is_loaded;
-    enum operation each;  /* of a phase that goes over records: get, put or delete */
+    enum operation each;  /* of a phase that visits all records: get, put or delete */
     pthread_mutex_t lock; /* over `running` */
     pthread_cond_t ended;
     uint32_t running;
@@ -304,7 +304,7 @@ static uint64_t records_put(struct runner *runner)
     return atomic_load(&runner->inserts.next);
 }
 
-/* The next record of the thread's share; the numbers come behind the records. */
+/* The next record of the thread's share; the numbers follow the records. */
 static bool next_of_share(void *user, struct loop_order *order)
 {
     struct worker *worker = user;

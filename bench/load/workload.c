@@ -179,7 +179,7 @@ void workload_number_key_write(uint64_t record, char *key, size_t size)
     workload_key_write(record, key + 1, size - 1);
 }
 
-/* Word `index` behind the counter. */
+/* Word `index` after the counter. */
 static uint64_t value_word(uint64_t seed, size_t index)
 {
     return workload_mix(seed + UINT64_C(0x9e3779b97f4a7c15) * (index + 1));
@@ -190,7 +190,7 @@ static uint64_t value_seed(uint64_t record, uint64_t counter, size_t size)
     return workload_mix(record) ^ workload_mix(counter + UINT64_C(0x2545f4914f6cdd1d)) ^ size;
 }
 
-/* Bytes of the value behind its last whole word. */
+/* Bytes of the value after its last whole word. */
 static size_t value_tail(size_t size)
 {
     return size % sizeof(uint64_t);

@@ -1,4 +1,4 @@
-# The program that lets gnuplot draw a picture of plot_figures.jq, but for where and how large.
+# The gnuplot program for a picture of plot_figures.jq, without its place and size.
 
 # Okabe and Ito's colours, which people who see fewer colours can tell apart.
 def colours: ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444"];

@@ -271,7 +271,7 @@ static int begin_change(struct lmdb_target *target, MDB_txn **out)
     return rc;
 }
 
-/* Ends the transaction of a change, unless a batch goes on. */
+/* Ends the transaction of a change, unless a batch is open. */
 static int end_change(struct lmdb_target *target, MDB_txn *txn, int rc)
 {
     bool is_over = rc != 0 && rc != MDB_KEYEXIST && rc != MDB_NOTFOUND;

@@ -273,7 +273,7 @@ static int ask_info(struct peer *peer, char *text, size_t size)
     return rc;
 }
 
-/* Notes the version behind `name`, if the server has one. */
+/* Stores the version after `name`, if the server has one. */
 static bool note_version(struct redis_target *target, const char *info, const char *name,
                          const char *whose)
 {

@@ -1,5 +1,5 @@
 /*
- * The error message that goes with an error code.
+ * The error message for an error code.
  *
  * The code identifies the kind of failure. The message says what was tried, why it failed and what
  * to do. Libraries fill it in, programs print it. Comments call it a sentence.

@@ -3,8 +3,8 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-/* A multiple of a huge page with `length` free bytes behind it, or NULL. Another thread may map
- * them meanwhile; it is only a hint for mmap(2). */
+/* A multiple of a huge page that is followed by `length` free bytes, or NULL. Another thread may
+ * map them meanwhile; it is only a hint for mmap(2). */
 static void *find_aligned(size_t length)
 {
     size_t room;

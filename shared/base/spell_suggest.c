@@ -86,7 +86,7 @@ static void take_name(const char *word, char name[WORD_MAX + 1])
     name[length - 2] = '\0';
 }
 
-/* Whether the word behind it is its value. */
+/* Whether the word after it is its value. */
 static bool takes_next(const struct argp_option *option, const char *word)
 {
     bool has_value = word[1] == '-' ? strchr(word, '=') != NULL : word[2] != '\0';

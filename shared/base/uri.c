@@ -437,7 +437,7 @@ static int parse_query(struct part query, struct okv_uri *out, struct okv_diag *
     return 0;
 }
 
-/* NAME[?OPTIONS], behind rdma://discover/ */
+/* NAME[?OPTIONS], after rdma://discover/ */
 static int parse_discover(const char *rest, struct okv_uri *out, struct okv_diag *diag)
 {
     struct part name = {rest, strcspn(rest, "?")};

@@ -195,7 +195,7 @@ int okv_discovery_search(const struct okv_discovery_search *search, struct okv_d
     struct asking asking = {.search = search, .found = out};
 
     out->count = 0;
-    /* Nobody who has not seen the query can answer it. */
+    /* Only a host that saw the query can answer it. */
     if (getrandom(&asking.nonce, sizeof asking.nonce, 0) != sizeof asking.nonce)
         return okv_diag_set(diag, OKV_EIO, "no random bytes from the system: %s", strerror(errno));
     int rc = open_ports(&asking, diag);

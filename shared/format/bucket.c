@@ -6,7 +6,7 @@
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 
-/* The checksum covers the bytes behind itself. */
+/* The checksum covers the bytes after itself. */
 #define CHECKSUM_SIZE sizeof(okv_le64)
 
 bool okv_bucket_size_valid(uint64_t size)

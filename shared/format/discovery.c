@@ -34,7 +34,7 @@ uint64_t okv_discovery_coarse(uint64_t number)
     return number / unit * unit;
 }
 
-/* `out` is all zeros behind its last byte that was not written, and so are the texts in it. */
+/* `out` starts as zeros, so unwritten bytes and the ends of texts are zero. */
 static void begin(struct okv_wire_discovery *out, enum okv_discovery_kind kind, uint64_t nonce,
                   const char *name)
 {

@@ -63,7 +63,7 @@ struct okv_wire_status {
 };
 _Static_assert(sizeof(struct okv_wire_status) == 24, "status");
 _Static_assert(offsetof(struct okv_wire_status, bucket_count) == 8, "status.bucket_count");
-_Static_assert(OKV_STATUS_OFFSET >= sizeof(struct okv_wire_superblock), "status behind superblock");
+_Static_assert(OKV_STATUS_OFFSET >= sizeof(struct okv_wire_superblock), "status after superblock");
 
 /* The status block: what changes while the server runs. */
 struct okv_table_status {
