@@ -18,6 +18,7 @@
 #include "server/offline.h"
 #include "server/processors.h"
 #include "server/reload.h"
+#include "server/resp/listing.h"
 #include "server/say.h"
 #include "server/store/region.h"
 #include "server/worker.h"
@@ -80,7 +81,7 @@ static void wake_workers(void *user)
     struct okv_server *server = user;
 
     for (unsigned i = 0; i < server->config.workers; i++)
-        okv_worker_wake(&server->workers[i]);
+        okv_server_wake(server, i);
 }
 
 static void logs_stop(struct okv_server *server, unsigned count)
@@ -166,7 +167,7 @@ static int doors_open(struct okv_server *server, struct okv_diag *diag)
 
 static void doors_close(struct okv_server *server)
 {
-    okv_resp_door_close(&server->resp_door);
+    okv_resp_door_close(server);
     listeners_close(server);
 }
 
@@ -197,7 +198,7 @@ static void workers_stop(struct okv_server *server, unsigned count)
 {
     atomic_store(&server->stopping, true);
     for (unsigned i = 0; i < count; i++)
-        okv_worker_wake(&server->workers[i]);
+        okv_server_wake(server, i);
     for (unsigned i = 0; i < count; i++)
         okv_worker_join(&server->workers[i]);
 }
@@ -323,6 +324,8 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
      * sigtimedwait() takes signals. */
     pthread_sigmask(SIG_BLOCK, signals, NULL);
     okv_registry_init(&server->registry);
+    server->client_sources[0] = &okv_session_clients;
+    server->client_sources[1] = &okv_resp_clients;
     rc = authority_open(server, diag);
     if (rc)
         goto fini_registry;

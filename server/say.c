@@ -77,9 +77,9 @@ void okv_say_ready(struct okv_server *server)
     for (unsigned i = 0; i < server->listener_count; i++)
         okv_log_say(&server->log, OKV_LOG_NOTICE, "listener", "%s: %s", server->listeners[i]->where,
                     server->listeners[i]->how);
-    for (unsigned i = 0; i < server->resp_door.count; i++)
-        okv_log_say(&server->log, OKV_LOG_NOTICE, "listener", "%s: for clients of Redis",
-                    server->resp_door.listeners[i].where);
+    for (unsigned i = 0; i < server->socket_count; i++)
+        okv_log_say(&server->log, OKV_LOG_NOTICE, "listener", "%s: %s", server->sockets[i].where,
+                    server->sockets[i].how);
     if (server->config.is_reachable && !server->config.users)
         okv_log_say(&server->log, OKV_LOG_WARNING, "listener",
                     "open: whoever reaches it from another host can read, write and flush "
@@ -90,8 +90,8 @@ void okv_say_ready(struct okv_server *server)
     printf("ready");
     for (unsigned i = 0; i < server->listener_count; i++)
         printf(" %s", server->listeners[i]->where);
-    for (unsigned i = 0; i < server->resp_door.count; i++)
-        printf(" %s", server->resp_door.listeners[i].where);
+    for (unsigned i = 0; i < server->socket_count; i++)
+        printf(" %s", server->sockets[i].where);
     printf("\n");
     fflush(stdout);
 }

@@ -3,6 +3,17 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+void okv_server_wake(struct okv_server *server, unsigned worker)
+{
+    eventfd_write(server->worker_signals[worker].fd, 1);
+}
+
+void okv_server_end_unwanted(struct okv_server *server, unsigned worker)
+{
+    atomic_store(&server->worker_signals[worker].has_unwanted, true);
+    okv_server_wake(server, worker);
+}
+
 void okv_server_ask_reload(struct okv_server *server)
 {
     atomic_store(&server->reload_is_asked, true);

@@ -35,7 +35,37 @@
 #include "shared/transport/transport.h"
 
 struct okv_exclusive;
+struct okv_server;
 struct okv_worker;
+
+/* The clients of a front end, for commands about clients and for new users. Any thread may call. */
+struct okv_client_source {
+    /* Writes a line for each client of the database whose id is above `after`, in the order of the
+     * ids, as many as fit: docs/protocol-admin.md section 2.5. Returns the length. */
+    size_t (*list)(struct okv_server *server, unsigned database, uint64_t after, char *out,
+                   size_t size);
+    /* Has a client of the database end soon. OKV_ENOTFOUND: it has no such client. */
+    int (*kill)(struct okv_server *server, unsigned database, uint64_t id);
+    /* Users were loaded: gives clients the rights that they have now. Those without any end soon.
+     */
+    void (*recheck)(struct okv_server *server);
+};
+#define OKV_CLIENT_SOURCES_MAX 2
+
+/* A socket whose connections a front end accepts, on the acceptor's thread. */
+struct okv_socket_listener {
+    int fd;
+    const char *where; /* its URI, with the port that it has */
+    const char *how;   /* what it is for, in words */
+    void (*admit)(struct okv_server *server, void *listener); /* some of those that wait */
+    void *listener;
+};
+
+/* How other threads reach a worker. */
+struct okv_worker_signal {
+    int fd;                   /* an eventfd, which ends its sleep */
+    atomic_bool has_unwanted; /* sessions are to end: replaced, killed, or without rights */
+};
 
 struct okv_server {
     struct okv_config config;
@@ -58,10 +88,15 @@ struct okv_server {
 
     unsigned listener_count;
     struct okv_listener *listeners[OKV_LISTENERS_MAX];
+    unsigned socket_count;
+    struct okv_socket_listener sockets[OKV_RESP_LISTENERS_MAX];
+    /* In the order of the ids that they give; NULL: no more. */
+    const struct okv_client_source *client_sources[OKV_CLIENT_SOURCES_MAX + 1];
     struct okv_resp_door resp_door;
     struct okv_exclusive *exclusive; /* NULL: no command runs alone, as there is no RESP listener */
     struct okv_announcer announcer;
-    struct okv_worker *workers;     /* config.workers */
+    struct okv_worker *workers; /* config.workers */
+    struct okv_worker_signal worker_signals[OKV_WORKERS_MAX];
     atomic_bool housekeeper_sleeps; /* the first worker sleeps, perhaps for ever */
     atomic_bool stopping;           /* reject new clients, end the others */
     atomic_uint failed_listener;    /* index + 1 of the first whose device failed; 0: none */
@@ -82,6 +117,8 @@ static inline uint64_t okv_server_clock_ms(const struct okv_server *server)
 /* Wakes main after a failure. Every thread blocks it; main waits for it with sigtimedwait(). */
 #define OKV_SERVER_FAILED_SIGNAL SIGUSR2
 
+/* Ends a worker's sleep. Any thread. */
+void okv_server_wake(struct okv_server *server, unsigned worker);
 /* Makes a worker end its sessions that are replaced, killed or have no rights. Any thread. */
 void okv_server_end_unwanted(struct okv_server *server, unsigned worker);
 

@@ -269,9 +269,9 @@ static void add_server(struct lines *lines, struct okv_server *server)
     for (unsigned i = 0; i < server->listener_count; i++)
         add_text(lines, "listener_%u %s %s\n", i + 1, server->listeners[i]->where,
                  server->listeners[i]->how);
-    for (unsigned i = 0; i < server->resp_door.count; i++)
-        add_text(lines, "listener_%u %s for clients of Redis\n", server->listener_count + i + 1,
-                 server->resp_door.listeners[i].where);
+    for (unsigned i = 0; i < server->socket_count; i++)
+        add_text(lines, "listener_%u %s %s\n", server->listener_count + i + 1,
+                 server->sockets[i].where, server->sockets[i].how);
     okv_stats_each(server, NULL, add_line, lines);
 }
 

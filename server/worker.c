@@ -94,8 +94,8 @@ static void scan_sessions(struct okv_worker *worker)
     bool is_late = false, ignored;
     bool is_scan = is_due(&worker->scan_ns, now_ns, okv_sessions_scan_ns(worker->server), &is_late);
     bool is_tick = is_due(&worker->tick_ns, now_ns, okv_sessions_tick_ns(worker->server), &ignored);
-    bool has_unwanted =
-        atomic_load(&worker->has_unwanted) && atomic_exchange(&worker->has_unwanted, false);
+    atomic_bool *unwanted = &worker->signal->has_unwanted;
+    bool has_unwanted = atomic_load(unwanted) && atomic_exchange(unwanted, false);
     struct okv_session *session;
 
     if (!is_scan && !is_tick && !has_unwanted)
@@ -114,9 +114,14 @@ static void scan_sessions(struct okv_worker *worker)
     }
 }
 
+static unsigned index_of(const struct okv_worker *worker)
+{
+    return (unsigned)(worker - worker->server->workers);
+}
+
 static bool is_housekeeper(const struct okv_worker *worker)
 {
-    return worker == worker->server->workers;
+    return index_of(worker) == 0;
 }
 
 /* Pairs with sleep_for(). The housekeeper stores that it sleeps, then checks for work; we stored
@@ -127,7 +132,7 @@ static void wake_housekeeper(struct okv_worker *worker)
 
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load(&server->housekeeper_sleeps) && okv_housekeeping_is_due(server))
-        okv_worker_wake(server->workers);
+        okv_server_wake(server, 0);
 }
 
 /* Serves what has come. Returns 0 when nothing had. */
@@ -221,7 +226,7 @@ static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
         fds[i] = (struct pollfd){.fd = endpoint->fd, .events = POLLIN};
     }
     fds[count++] = (struct pollfd){.fd = worker->resp.epoll_fd, .events = POLLIN};
-    fds[count] = (struct pollfd){.fd = worker->wake_fd, .events = POLLIN};
+    fds[count] = (struct pollfd){.fd = worker->signal->fd, .events = POLLIN};
     if (pass(worker) > 0)
         return;
     OKV_STATS_ADD(&worker->server->stats, sleeps, 1);
@@ -230,7 +235,7 @@ static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
         worker->idle_ns = 0;
     if (fds[count].revents) {
         eventfd_t value;
-        eventfd_read(worker->wake_fd, &value);
+        eventfd_read(worker->signal->fd, &value);
     }
 }
 
@@ -272,7 +277,7 @@ static void *serve_all(void *user)
     struct okv_worker *worker = user;
     const struct okv_server *server = worker->server;
 
-    okv_processors_take(&server->config.worker_cpus, (unsigned)(worker - server->workers));
+    okv_processors_take(&server->config.worker_cpus, index_of(worker));
     while (!atomic_load(&server->stopping))
         progress(worker, -1);
     okv_resp_end_all(&worker->resp);
@@ -333,17 +338,18 @@ static int no_descriptor(struct okv_diag *diag)
 int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct okv_diag *diag)
 {
     *worker = (struct okv_worker){.server = server};
+    worker->signal = &server->worker_signals[index_of(worker)];
     int rc = okv_sessions_init(&worker->sessions, server);
 
     if (rc)
         return okv_diag_set(diag, rc, "no memory for a worker");
-    worker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (worker->wake_fd < 0) {
+    worker->signal->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (worker->signal->fd < 0) {
         rc = no_descriptor(diag);
         goto fini_sessions;
     }
-    rc = okv_resp_init(&worker->resp, server, (unsigned)(worker - server->workers),
-                       worker->sessions.executors, &worker->sessions.housekeeping);
+    rc = okv_resp_init(&worker->resp, server, index_of(worker), worker->sessions.executors,
+                       &worker->sessions.housekeeping);
     if (rc) {
         rc = no_descriptor(diag);
         goto close_wake;
@@ -355,7 +361,7 @@ int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct
 fini_resp:
     okv_resp_fini(&worker->resp);
 close_wake:
-    close(worker->wake_fd);
+    close(worker->signal->fd);
 fini_sessions:
     okv_sessions_fini(&worker->sessions);
     return rc;
@@ -369,7 +375,7 @@ void okv_worker_fini(struct okv_worker *worker)
     okv_shutdown_end_late(&shutdown, worker->end_ns);
     destroy_endpoints(worker);
     okv_resp_fini(&worker->resp);
-    close(worker->wake_fd);
+    close(worker->signal->fd);
     okv_sessions_fini(&worker->sessions);
 }
 
@@ -380,13 +386,8 @@ int okv_worker_start(struct okv_worker *worker)
 
 void okv_worker_join(struct okv_worker *worker)
 {
-    okv_worker_wake(worker);
+    okv_server_wake(worker->server, index_of(worker));
     pthread_join(worker->thread, NULL);
-}
-
-void okv_worker_wake(struct okv_worker *worker)
-{
-    eventfd_write(worker->wake_fd, 1);
 }
 
 bool okv_workers_go_on(struct okv_server *server)
@@ -398,13 +399,7 @@ bool okv_workers_go_on(struct okv_server *server)
         unsigned passes = atomic_load(&worker->passes);
         go_on = go_on && passes != worker->passes_seen;
         worker->passes_seen = passes;
-        okv_worker_wake(worker);
+        okv_server_wake(server, i);
     }
     return go_on;
-}
-
-void okv_server_end_unwanted(struct okv_server *server, unsigned worker)
-{
-    atomic_store(&server->workers[worker].has_unwanted, true);
-    okv_worker_wake(&server->workers[worker]);
 }

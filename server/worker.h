@@ -11,7 +11,7 @@
 struct okv_worker {
     struct okv_server *server;
     pthread_t thread;
-    int wake_fd;
+    struct okv_worker_signal *signal; /* its own, of the server */
     struct okv_endpoint
         *endpoints[OKV_LISTENERS_MAX]; /* one per listener, used by this worker only */
     struct okv_sessions sessions;
@@ -25,7 +25,6 @@ struct okv_worker {
     bool has_more;        /* in this pass: an endpoint may have more events */
     atomic_uint passes;   /* so far */
     unsigned passes_seen; /* main's: how many there were when it looked */
-    atomic_bool has_unwanted; /* the acceptor replaced a session here, or took its rights */
 };
 
 /* Creates the worker's endpoints, each for its share of --max-clients as far as its device has
@@ -46,7 +45,5 @@ void okv_worker_join(struct okv_worker *worker);
 /* Whether all workers have made a pass since the last call, or the start. Has each make one before
  * the next. Main calls it. */
 bool okv_workers_go_on(struct okv_server *server);
-/* Ends the worker's sleep. Any thread. */
-void okv_worker_wake(struct okv_worker *worker);
 
 #endif

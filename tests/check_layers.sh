@@ -113,7 +113,7 @@ check_rooms() {
     room server/command shared server/store server/wal server/database.h "${common[@]}"
     room server/session shared server/store server/command server/wal "${common[@]}"
     room server/resp shared server/store server/wal server/command server/config.h server/worker.h "${common[@]}"
-    room server/net shared server/session server/resp server/config.h server/database.h server/worker.h "${common[@]}"
+    room server/net shared server/session server/config.h server/database.h server/worker.h "${common[@]}"
     room server shared server
 
     room client/state api shared

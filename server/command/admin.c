@@ -14,28 +14,25 @@ static unsigned index_of(const struct okv_server *server, const struct okv_datab
     return (unsigned)(database - server->databases);
 }
 
-static int end_session(struct okv_server *server, const struct okv_database *database, uint64_t id)
+static int end_client(struct okv_server *server, const struct okv_database *database, uint64_t id)
 {
-    unsigned worker;
+    const struct okv_client_source *const *source = server->client_sources;
+    int rc = OKV_ENOTFOUND;
 
-    if (id & OKV_RESP_ID)
-        return okv_resp_door_kill(&server->resp_door, index_of(server, database), id);
-    int rc = okv_registry_kill(&server->registry, index_of(server, database), id, &worker);
-
-    if (rc == 0)
-        okv_server_end_unwanted(server, worker);
+    for (; *source && rc == OKV_ENOTFOUND; source++)
+        rc = (*source)->kill(server, index_of(server, database), id);
     return rc;
 }
 
-/* Clients of Redis have the highest ids. */
 static size_t list_clients(struct okv_server *server, const struct okv_database *database,
                            uint64_t after, char *out, size_t size)
 {
-    unsigned index = index_of(server, database);
-    const char *name = database->config->name;
-    size_t used = okv_registry_list(&server->registry, index, name, after, out, size);
+    const struct okv_client_source *const *source = server->client_sources;
+    size_t used = 0;
 
-    return used ? used : okv_resp_door_list(&server->resp_door, index, name, after, out, size);
+    for (; *source && used == 0; source++)
+        used = (*source)->list(server, index_of(server, database), after, out, size);
+    return used;
 }
 
 /* A slot holds them: there are at most OKV_DATABASES_MAX. */
@@ -86,7 +83,7 @@ int okv_admin_run(struct okv_server *server, const struct okv_database *database
         return 0;
     }
     if (sscanf(command, "kill %" SCNx64 "%n", &id, &end) == 1 && end == (int)length)
-        return end_session(server, database, id);
+        return end_client(server, database, id);
     if (strcmp(command, "databases") == 0) {
         *used = (uint32_t)list_databases(server, out, size);
         return *used < size ? 0 : OKV_EUNSUPPORTED;

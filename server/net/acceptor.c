@@ -403,21 +403,23 @@ static void *accept_all(void *user)
     struct okv_acceptor *acceptor = user;
     struct okv_server *server = acceptor->server;
     struct pollfd fds[OKV_LISTENERS_MAX + OKV_RESP_LISTENERS_MAX + 1];
-    unsigned own = server->listener_count, count = own + server->resp_door.count;
+    unsigned own = server->listener_count, count = own + server->socket_count;
 
     for (unsigned i = 0; i < own; i++)
         fds[i] = (struct pollfd){.fd = server->listeners[i]->fd, .events = POLLIN};
     for (unsigned i = own; i < count; i++)
-        fds[i] = (struct pollfd){.fd = server->resp_door.listeners[i - own].fd, .events = POLLIN};
+        fds[i] = (struct pollfd){.fd = server->sockets[i - own].fd, .events = POLLIN};
     fds[count] = (struct pollfd){.fd = server->acceptor_fd, .events = POLLIN};
     for (;;) {
         poll(fds, count + 1, reload_wait_ms(acceptor));
         if (fds[count].revents && !obey(acceptor))
             return NULL;
         reload_when_due(acceptor);
-        for (unsigned i = own; i < count; i++)
+        for (unsigned i = own; i < count; i++) {
+            const struct okv_socket_listener *socket = &server->sockets[i - own];
             if (fds[i].revents)
-                okv_resp_door_admit(server, i - own);
+                socket->admit(server, socket->listener);
+        }
         for (unsigned i = 0; i < own; i++) {
             int rc = fds[i].revents ? answer_some(acceptor, i) : 0;
             if (rc < 0) {

@@ -1,7 +1,7 @@
 /*
  * The thread that admits clients: it answers the hello and hands the session to a worker.
  *
- * This folder may use server/session, server/resp, worker.h and shared/, and the headers that all
+ * This folder may use server/session, worker.h and shared/, and the headers that all
  * threads of a server share (server.h).
  */
 #ifndef OKV_SERVER_NET_ACCEPTOR_H

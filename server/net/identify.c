@@ -3,9 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/resp/resp.h"
-#include "server/session/registry.h"
-#include "server/worker.h"
 #include "shared/base/error.h"
 #include "shared/identity/proof.h"
 
@@ -76,22 +73,6 @@ void okv_identify_prove(const struct okv_request *request,
                          welcome->proof);
 }
 
-static unsigned rights_of(const struct okv_session *session, const void *user)
-{
-    return okv_users_rights(user, session->user, session->fingerprint, session->database);
-}
-
-/* Ends the sessions that have no rights left. */
-static void apply(struct okv_server *server)
-{
-    for (unsigned i = 0; i < server->config.workers; i++)
-        okv_resp_recheck(&server->workers[i].resp);
-    if (!okv_registry_set_rights(&server->registry, rights_of, server->authority.users))
-        return;
-    for (unsigned i = 0; i < server->config.workers; i++)
-        okv_server_end_unwanted(server, i);
-}
-
 void okv_identify_reload(struct okv_server *server, bool is_of_client)
 {
     struct okv_diag diag = {.text = ""};
@@ -105,7 +86,8 @@ void okv_identify_reload(struct okv_server *server, bool is_of_client)
         level = OKV_LOG_WARNING;
         snprintf(text, sizeof text, "users stay as they were: %.150s", diag.text);
     } else {
-        apply(server);
+        for (unsigned i = 0; server->client_sources[i]; i++)
+            server->client_sources[i]->recheck(server);
         OKV_STATS_ADD(&server->stats, users_loaded, 1); /* who waits for it finds the new rights */
         snprintf(text, sizeof text, "users loaded from %.150s", server->config.users);
     }

@@ -136,16 +136,21 @@ int okv_resp_door_open(struct okv_server *server, struct okv_diag *diag)
         if (rc == 0)
             rc = uri->path[0] ? open_path(uri, listener, diag) : open_network(uri, listener, diag);
         if (rc) {
-            okv_resp_door_close(door);
+            okv_resp_door_close(server);
             return rc;
         }
+        server->sockets[server->socket_count++] = (struct okv_socket_listener){
+            listener->fd, listener->where, "for clients of Redis", okv_resp_door_admit, listener};
         door->count++;
     }
     return 0;
 }
 
-void okv_resp_door_close(struct okv_resp_door *door)
+void okv_resp_door_close(struct okv_server *server)
 {
+    struct okv_resp_door *door = &server->resp_door;
+
+    server->socket_count = 0;
     while (door->count > 0) {
         struct okv_resp_listener *listener = &door->listeners[--door->count];
         if (listener->path)
@@ -208,10 +213,9 @@ static struct okv_resp *least_busy(struct okv_server *server)
 }
 
 /* Returns 0 or a reason to reject. */
-static int let_in(struct okv_server *server, unsigned listener, int fd,
+static int let_in(struct okv_server *server, const struct okv_resp_listener *from, int fd,
                   const struct sockaddr_storage *address)
 {
-    const struct okv_resp_listener *from = &server->resp_door.listeners[listener];
     struct okv_resp_client *client = calloc(1, sizeof *client);
 
     if (!client)
@@ -254,16 +258,18 @@ static void turn_away(struct okv_server *server, int fd, int reason)
     close(fd);
 }
 
-void okv_resp_door_admit(struct okv_server *server, unsigned listener)
+void okv_resp_door_admit(struct okv_server *server, void *listener)
 {
+    const struct okv_resp_listener *from = listener;
+
     for (unsigned i = 0; i < CLIENTS_PER_PASS; i++) {
         struct sockaddr_storage address;
         socklen_t length = sizeof address;
-        int fd = accept4(server->resp_door.listeners[listener].fd, (struct sockaddr *)&address,
-                         &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd =
+            accept4(from->fd, (struct sockaddr *)&address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0)
             return;
-        int reason = let_in(server, listener, fd, &address);
+        int reason = let_in(server, from, fd, &address);
         if (reason)
             turn_away(server, fd, reason);
     }

@@ -39,21 +39,15 @@ struct okv_resp_door {
     atomic_int_fast64_t wall_ms; /* of the wall's clock, at 0 of the server's */
 };
 
-/* Listens at all that the configuration names. OKV_EIO, OKV_ENOMEM. */
+/* Listens at all that the configuration names, and gives the sockets to the acceptor. OKV_EIO,
+ * OKV_ENOMEM. */
 int okv_resp_door_open(struct okv_server *server, struct okv_diag *diag);
 /* No client is left. */
-void okv_resp_door_close(struct okv_resp_door *door);
+void okv_resp_door_close(struct okv_server *server);
 
-/* Lets in some of those who wait at a listener, and hands them to workers. The acceptor's thread.
- */
-void okv_resp_door_admit(struct okv_server *server, unsigned listener);
-
-/* In the id of a client of Redis where it stands beside those of sessions. */
-#define OKV_RESP_ID (UINT64_C(1) << 63)
-/* As okv_registry_list() and okv_registry_kill(), in listing.c. Any thread. */
-size_t okv_resp_door_list(struct okv_resp_door *door, unsigned database, const char *name,
-                          uint64_t after, char *out, size_t size);
-int okv_resp_door_kill(struct okv_resp_door *door, unsigned database, uint64_t id);
+/* Lets in some of those who wait at a struct okv_resp_listener, and hands them to workers. The
+ * acceptor's thread. */
+void okv_resp_door_admit(struct okv_server *server, void *listener);
 
 /* The wall's clock at 0 of the server's, in ms: the same from call to call, unless one was set. Any
  * thread. */

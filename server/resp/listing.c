@@ -9,9 +9,12 @@
 #include "server/resp/door.h"
 #include "server/resp/options.h"
 #include "server/resp/resp.h"
+#include "server/worker.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
+/* In ids of RESP clients where they stand beside those of sessions, which have no such bit. */
+#define ID_BIT (UINT64_C(1) << 63)
 #define LINE_MAX_TEXT 1024 /* more than names, addresses and numbers can have */
 
 /* What CLIENT LIST calls it. */
@@ -66,7 +69,7 @@ static int write_line(const struct okv_resp_client *client, const char *database
     return snprintf(out, size,
                     "%016" PRIx64 " %s %s %" PRIu64 " %" PRIu64 " %s %" PRIu64 " 0 %" PRIu64
                     " %" PRIu64 " 0 0 0 %s %s\n",
-                    OKV_RESP_ID | client->id, client->user[0] ? client->user : "-",
+                    ID_BIT | client->id, client->user[0] ? client->user : "-",
                     listener && listener->path ? client->address : client->peer,
                     ms_since(client->created_ns, now_ns), now_of(&client->requests), database,
                     ms_since(now_of(&client->active_ns), now_ns), now_of(&client->bytes_in),
@@ -74,18 +77,20 @@ static int write_line(const struct okv_resp_client *client, const char *database
                     listener ? listener->where : "-");
 }
 
-size_t okv_resp_door_list(struct okv_resp_door *door, unsigned database, const char *name,
-                          uint64_t after, char *out, size_t size)
+static size_t list_clients(struct okv_server *server, unsigned database, uint64_t after, char *out,
+                           size_t size)
 {
+    struct okv_resp_door *door = &server->resp_door;
     const struct okv_resp_client *client;
     size_t used = 0;
 
     pthread_mutex_lock(&door->lock);
     TAILQ_FOREACH(client, &door->clients, in_door)
     {
-        if (client->database != database || (OKV_RESP_ID | client->id) <= after)
+        if (client->database != database || (ID_BIT | client->id) <= after)
             continue;
-        size_t length = (size_t)write_line(client, name, out + used, size - used);
+        size_t length = (size_t)write_line(client, server->databases[database].config->name,
+                                           out + used, size - used);
         if (length >= size - used)
             break;
         used += length;
@@ -94,14 +99,15 @@ size_t okv_resp_door_list(struct okv_resp_door *door, unsigned database, const c
     return used;
 }
 
-int okv_resp_door_kill(struct okv_resp_door *door, unsigned database, uint64_t id)
+static int end_client(struct okv_server *server, unsigned database, uint64_t id)
 {
+    struct okv_resp_door *door = &server->resp_door;
     struct okv_resp_client *client;
 
     pthread_mutex_lock(&door->lock);
     TAILQ_FOREACH(client, &door->clients, in_door)
     {
-        if (client->database == database && (OKV_RESP_ID | client->id) == id)
+        if (client->database == database && (ID_BIT | client->id) == id)
             break;
     }
     if (client)
@@ -109,6 +115,14 @@ int okv_resp_door_kill(struct okv_resp_door *door, unsigned database, uint64_t i
     pthread_mutex_unlock(&door->lock);
     return client ? 0 : OKV_ENOTFOUND;
 }
+
+static void recheck(struct okv_server *server)
+{
+    for (unsigned i = 0; i < server->config.workers; i++)
+        okv_resp_recheck(&server->workers[i].resp);
+}
+
+const struct okv_client_source okv_resp_clients = {list_clients, end_client, recheck};
 
 /* ---- for clients ---- */
 

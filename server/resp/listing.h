@@ -38,4 +38,7 @@ struct okv_resp_selection {
 void okv_resp_clients_list(const struct okv_resp_client *by, const struct okv_resp_selection *which,
                            struct okv_resp_buffer *out);
 
+/* RESP clients as clients of the server. */
+extern const struct okv_client_source okv_resp_clients;
+
 #endif

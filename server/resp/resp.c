@@ -231,13 +231,13 @@ void okv_resp_adopt(struct okv_resp *resp, struct okv_resp_client *client)
     TAILQ_INSERT_TAIL(&resp->inbox, client, in_all);
     atomic_store(&resp->has_inbox, true);
     pthread_mutex_unlock(&resp->lock);
-    okv_worker_wake(&resp->server->workers[resp->worker]);
+    okv_server_wake(resp->server, resp->worker);
 }
 
 void okv_resp_recheck(struct okv_resp *resp)
 {
     atomic_store(&resp->has_unwanted, true);
-    okv_worker_wake(&resp->server->workers[resp->worker]);
+    okv_server_wake(resp->server, resp->worker);
 }
 
 void okv_resp_unwant(struct okv_resp_client *client)

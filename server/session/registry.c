@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/server.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -77,9 +78,10 @@ static int write_line(const struct okv_session *session, const char *database, c
                     now_of(&report->gets), now_of(&report->hits), session->transport, session->how);
 }
 
-size_t okv_registry_list(struct okv_registry *registry, unsigned database, const char *name,
-                         uint64_t after, char *out, size_t size)
+static size_t list_clients(struct okv_server *server, unsigned database, uint64_t after, char *out,
+                           size_t size)
 {
+    struct okv_registry *registry = &server->registry;
     const struct okv_session *session;
     size_t used = 0;
 
@@ -88,7 +90,8 @@ size_t okv_registry_list(struct okv_registry *registry, unsigned database, const
     {
         if (session->database != database || session->id <= after)
             continue;
-        size_t length = (size_t)write_line(session, name, out + used, size - used);
+        size_t length = (size_t)write_line(session, server->databases[database].config->name,
+                                           out + used, size - used);
         if (length >= size - used)
             break;
         used += length;
@@ -97,9 +100,9 @@ size_t okv_registry_list(struct okv_registry *registry, unsigned database, const
     return used;
 }
 
-int okv_registry_kill(struct okv_registry *registry, unsigned database, uint64_t id,
-                      unsigned *worker)
+static int end_client(struct okv_server *server, unsigned database, uint64_t id)
 {
+    struct okv_registry *registry = &server->registry;
     struct okv_session *session;
     int rc = OKV_ENOTFOUND;
 
@@ -109,26 +112,28 @@ int okv_registry_kill(struct okv_registry *registry, unsigned database, uint64_t
         if (session->database != database || session->id != id)
             continue;
         atomic_store(&session->unwanted, OKV_SESSION_END_KILLED);
-        *worker = session->worker;
+        okv_server_end_unwanted(server, session->worker);
         rc = 0;
     }
     pthread_mutex_unlock(&registry->lock);
     return rc;
 }
 
-bool okv_registry_set_rights(struct okv_registry *registry, okv_session_rights *rights,
-                             const void *user)
+static void recheck(struct okv_server *server)
 {
+    struct okv_registry *registry = &server->registry;
     struct okv_session *session;
-    bool has_ended = false;
 
     pthread_mutex_lock(&registry->lock);
     TAILQ_FOREACH(session, &registry->all, in_registry)
     {
-        unsigned now = rights(session, user);
-        atomic_store(&session->rights, now);
-        has_ended = has_ended || now == 0;
+        unsigned rights = okv_users_rights(server->authority.users, session->user,
+                                           session->fingerprint, session->database);
+        atomic_store(&session->rights, rights);
+        if (rights == 0)
+            okv_server_end_unwanted(server, session->worker);
     }
     pthread_mutex_unlock(&registry->lock);
-    return has_ended;
 }
+
+const struct okv_client_source okv_session_clients = {list_clients, end_client, recheck};

@@ -9,6 +9,8 @@
 
 #include "server/session/session.h"
 
+struct okv_client_source;
+
 struct okv_registry {
     pthread_mutex_t lock;
     struct okv_session_list all;
@@ -23,19 +25,7 @@ void okv_registry_remove(struct okv_registry *registry, struct okv_session *sess
 /* Takes a session from the list of half-open ones. The caller holds the lock. */
 void okv_registry_unwatch(struct okv_registry *registry, struct okv_session *session);
 
-/* Writes a line for each session of the database, which is called `name`, whose id is above
- * `after`, in the order of their ids, as many as fit: docs/protocol-admin.md section 2.5. Returns
- * the length. */
-size_t okv_registry_list(struct okv_registry *registry, unsigned database, const char *name,
-                         uint64_t after, char *out, size_t size);
-/* Marks a session of the database; *worker is to end it. OKV_ENOTFOUND. */
-int okv_registry_kill(struct okv_registry *registry, unsigned database, uint64_t id,
-                      unsigned *worker);
-
-/* The rights that a session has from now on; 0 ends it. */
-typedef unsigned okv_session_rights(const struct okv_session *session, const void *user);
-/* Sets the rights of all sessions. True when one of them is to end: its worker does that. */
-bool okv_registry_set_rights(struct okv_registry *registry, okv_session_rights *rights,
-                             const void *user);
+/* Sessions as clients of the server. */
+extern const struct okv_client_source okv_session_clients;
 
 #endif

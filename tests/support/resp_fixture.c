@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "server/resp/listing.h"
 #include "server/resp/login.h"
 #include "server/resp/resp.h"
 #include "server/resp/transaction.h"
@@ -31,7 +32,9 @@ void resp_fixture_open(struct resp_fixture *fixture, const struct okv_store_para
     server->config.workers = 1;
     server->workers = &fixture->worker;
     fixture->worker.server = server;
-    fixture->worker.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    server->worker_signals[0].fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    server->client_sources[0] = &okv_session_clients;
+    server->client_sources[1] = &okv_resp_clients;
     assert_int_equal(okv_resp_door_open(server, NULL), 0);
     server->exclusive = &server->resp_door.exclusive; /* as if it had opened one */
     assert_int_equal(okv_resp_init(&fixture->worker.resp, server, 0, fixture->executors, NULL), 0);
@@ -41,8 +44,8 @@ void resp_fixture_close(struct resp_fixture *fixture)
 {
     okv_resp_fini(&fixture->worker.resp);
     assert_true(TAILQ_EMPTY(&fixture->core.server->resp_door.clients));
-    okv_resp_door_close(&fixture->core.server->resp_door);
-    close(fixture->worker.wake_fd);
+    okv_resp_door_close(fixture->core.server);
+    close(fixture->core.server->worker_signals[0].fd);
     server_core_close(&fixture->core);
 }
 

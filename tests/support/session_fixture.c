@@ -119,6 +119,7 @@ int fixture_setup_with(void **state, const struct okv_store_params *params)
         (struct okv_message_limits){.slot_size = FIXTURE_SLOT, .credits = FIXTURE_REQUEST_SLOTS};
     server->config.workers = 1;
     server->config.keepalive_ms = 6000;
+    server->workers = &fixture->worker;
     const struct okv_admission_limits limits = {.clients = 10};
     assert_int_equal(okv_admission_init(&server->admission, &limits), 0);
     assert_int_equal(okv_worker_init(&fixture->worker, server, NULL), 0);

@@ -191,7 +191,7 @@ static void a_full_server_readmits_a_connected_client(void **state)
     assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
     assert_int_equal(come(1, first->id, &second), 0);
     assert_true(is_replaced(first));
-    assert_true(gate.worker.has_unwanted);
+    assert_true(gate.core.server->worker_signals[0].has_unwanted);
     assert_int_equal(gate.core.server->stats.resumed, 1);
     assert_int_equal(come(1, second->id, &third), 0);
     assert_int_equal(gate.core.server->admission.clients, LIMIT);
@@ -250,7 +250,7 @@ static void a_user_without_access_is_refused(void **state)
 static void expect_end_of(const struct okv_session *session)
 {
     assert_int_equal(session->unwanted, OKV_SESSION_END_CROWDED_OUT);
-    assert_true(atomic_exchange(&gate.worker.has_unwanted, false));
+    assert_true(atomic_exchange(&gate.core.server->worker_signals[0].has_unwanted, false));
 }
 
 /* Another client comes, is refused, and finds a place when one of them has gone. */
@@ -327,7 +327,7 @@ static void a_client_that_is_ready_makes_no_room(void **state)
     expect_end_of(half_open);
     atomic_store(&half_open->is_half_open, false); /* too late */
     assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
-    assert_false(ready->unwanted || gate.worker.has_unwanted);
+    assert_false(ready->unwanted || gate.core.server->worker_signals[0].has_unwanted);
     leave(ready);
     leave(half_open);
     assert_int_equal(gate.core.server->admission.clients, 0);
@@ -397,7 +397,7 @@ static void a_connection_the_transport_refuses_leaves_no_trace(void **state)
         assert_int_equal(come(1, first->id, NULL), refusals[i].reason);
         assert_int_equal(come(2, 0, NULL), refusals[i].reason);
         assert_false(is_replaced(first));
-        assert_false(gate.worker.has_unwanted);
+        assert_false(gate.core.server->worker_signals[0].has_unwanted);
         assert_int_equal(gate.core.server->admission.clients, 1);
         assert_int_equal(gate.worker.sessions.clients[0], 1);
         assert_int_equal(okv_reply_caches_count(&gate.core.database->reply_caches), 1);

@@ -144,11 +144,11 @@ static void the_list_of_sessions_has_pages(void **state)
 {
     struct fixture *fixture = *state;
     const struct okv_report report = {.gets = 5, .hits = 3};
-    struct okv_registry *registry = &fixture->core.server->registry;
+    struct okv_server *server = fixture->core.server;
     char all[1024] = "", page[1024] = "";
 
     arrive(fixture, 0, OKV_OP_REPORT, 1, &report);
-    size_t length = okv_registry_list(registry, 0, "default", 0, all, sizeof all);
+    size_t length = okv_session_clients.list(server, 0, 0, all, sizeof all);
     assert_int_equal(strlen(all), length);
     const char *second = strchr(all, '\n') + 1;
     assert_int_equal(strchr(second, '\n') - all, length - 1);
@@ -156,13 +156,13 @@ static void the_list_of_sessions_has_pages(void **state)
     assert_non_null(strstr(all, " 1 5 3 - \n"));
     size_t first = (size_t)(second - all);
     for (size_t size = 0; size <= length; size++) {
-        size_t used = okv_registry_list(registry, 0, "default", 0, page, size);
+        size_t used = okv_session_clients.list(server, 0, 0, page, size);
         assert_int_equal(used, size > first ? first : 0); /* each needs room for a NUL */
     }
-    size_t used = okv_registry_list(registry, 0, "default", 1, page, sizeof page);
+    size_t used = okv_session_clients.list(server, 0, 1, page, sizeof page);
     assert_int_equal(used, length - first);
-    assert_int_equal(okv_registry_list(registry, 0, "default", 2, page, sizeof page), 0);
-    assert_int_equal(okv_registry_list(registry, 1, "other", 0, page, sizeof page), 0);
+    assert_int_equal(okv_session_clients.list(server, 0, 2, page, sizeof page), 0);
+    assert_int_equal(okv_session_clients.list(server, 1, 0, page, sizeof page), 0);
 }
 
 int main(void)

@@ -24,7 +24,7 @@ static void all_workers_have_to_go_on(void **state)
     server->config.workers = WORKERS;
     server->workers = workers;
     for (unsigned i = 0; i < WORKERS; i++)
-        workers[i].wake_fd = eventfd(0, EFD_NONBLOCK);
+        server->worker_signals[i].fd = eventfd(0, EFD_NONBLOCK);
     for (unsigned i = 0; i < WORKERS; i++) {
         assert_false(okv_workers_go_on(server)); /* the others have not begun */
         atomic_fetch_add(&workers[i].passes, 1);
@@ -34,10 +34,10 @@ static void all_workers_have_to_go_on(void **state)
     assert_true(okv_workers_go_on(server));
     assert_false(okv_workers_go_on(server));
     for (unsigned i = 0; i < WORKERS; i++) {
-        assert_int_equal(eventfd_read(workers[i].wake_fd, &wakes),
+        assert_int_equal(eventfd_read(server->worker_signals[i].fd, &wakes),
                          0); /* one that sleeps is no corpse */
         assert_int_equal(wakes, WORKERS + 2);
-        close(workers[i].wake_fd);
+        close(server->worker_signals[i].fd);
     }
     free(workers);
     free(server);
