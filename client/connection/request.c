@@ -16,37 +16,6 @@
 #include "client/engine/upcalls.h"
 #include "shared/base/error.h"
 
-static unsigned request_opcode(const struct operation *operation)
-{
-    switch (operation->kind) {
-    case OPERATION_GET:
-    case OPERATION_HEAD:
-    case OPERATION_GET_RANGE:
-        return OKV_OP_GET;
-    case OPERATION_PUT:
-        return OKV_OP_PUT;
-    case OPERATION_DELETE:
-        return OKV_OP_DELETE;
-    case OPERATION_INCR:
-        return operation->ttl_ms ? OKV_OP_INCR_TTL : OKV_OP_INCR;
-    case OPERATION_APPEND:
-        return OKV_OP_APPEND;
-    case OPERATION_TOUCH:
-        return OKV_OP_TOUCH;
-    case OPERATION_GET_TOUCH:
-        return OKV_OP_GET_TOUCH;
-    case OPERATION_STAT:
-        return OKV_OP_STAT;
-    case OPERATION_ADMIN:
-        return OKV_OP_ADMIN;
-    case OPERATION_FLUSH:
-        return OKV_OP_FLUSH;
-    case OPERATION_PING:
-        break;
-    }
-    return OKV_OP_PING;
-}
-
 /* ---- requests ---- */
 
 /* Advertises a copy: the caller's memory cannot be registered, such as a mapping without
@@ -81,7 +50,7 @@ static int value_advertise(okv *handle, struct operation *operation)
 static struct okv_request_message request_message_of(const struct operation *operation)
 {
     struct okv_request_message request = {
-        .opcode = request_opcode(operation),
+        .opcode = operation_opcode(operation),
         .slot = operation->request_slot,
         .flags = operation->flags,
         .sequence = operation->sequence,
@@ -156,9 +125,6 @@ void request_start(okv *handle, struct operation *operation)
 
 #define KIND(name) (1u << OPERATION_##name)
 #define KINDS_READ (KIND(GET) | KIND(HEAD) | KIND(GET_RANGE))
-#define KINDS_WRITE                                                                         \
-    (KIND(PUT) | KIND(DELETE) | KIND(APPEND) | KIND(INCR) | KIND(TOUCH) | KIND(GET_TOUCH) | \
-     KIND(FLUSH))
 
 /* The statuses that a server may give. Others would mislead the caller: OKV_ETIMEDOUT, for example,
  * is a local event. */
@@ -187,7 +153,7 @@ static bool reply_status_is_valid(const struct operation *operation, int status)
     case OKV_EUNKNOWN: /* its batch of the server's log failed */
     case OKV_EREADONLY:
     case OKV_EDISKFULL:
-        return kind & KINDS_WRITE;
+        return operation_is_write(operation);
     case OKV_EVALUESIZE:
         return kind & (KIND(PUT) | KIND(APPEND) | KIND(INCR) | KIND(GET_TOUCH));
     case OKV_EEXISTS:
@@ -285,7 +251,7 @@ static struct operation *reply_operation(okv *handle, const struct okv_reply_mes
         return NULL;
     struct operation *operation = handle->request_slots.holders[reply->slot];
     if (!operation || operation->step != STEP_REPLY || !operation->posted || operation->resend ||
-        operation->sequence != reply->sequence || request_opcode(operation) != reply->opcode ||
+        operation->sequence != reply->sequence || operation_opcode(operation) != reply->opcode ||
         !reply_status_is_valid(operation, reply->status) ||
         !reply_value_is_valid(handle, operation, reply))
         return NULL;

@@ -224,20 +224,32 @@ void operation_end(okv *handle, struct operation *operation, int status)
         slot_release(handle, operation);
 }
 
+unsigned operation_opcode(const struct operation *operation)
+{
+    static const uint8_t opcodes[] = {
+        [OPERATION_GET] = OKV_OP_GET,
+        [OPERATION_HEAD] = OKV_OP_GET,
+        [OPERATION_GET_RANGE] = OKV_OP_GET,
+        [OPERATION_PUT] = OKV_OP_PUT,
+        [OPERATION_DELETE] = OKV_OP_DELETE,
+        [OPERATION_INCR] = OKV_OP_INCR,
+        [OPERATION_APPEND] = OKV_OP_APPEND,
+        [OPERATION_TOUCH] = OKV_OP_TOUCH,
+        [OPERATION_GET_TOUCH] = OKV_OP_GET_TOUCH,
+        [OPERATION_PING] = OKV_OP_PING,
+        [OPERATION_STAT] = OKV_OP_STAT,
+        [OPERATION_ADMIN] = OKV_OP_ADMIN,
+        [OPERATION_FLUSH] = OKV_OP_FLUSH,
+    };
+
+    if (operation->kind == OPERATION_INCR && operation->ttl_ms)
+        return OKV_OP_INCR_TTL;
+    return opcodes[operation->kind];
+}
+
 bool operation_is_write(const struct operation *operation)
 {
-    switch (operation->kind) {
-    case OPERATION_PUT:
-    case OPERATION_DELETE:
-    case OPERATION_INCR:
-    case OPERATION_APPEND:
-    case OPERATION_TOUCH:
-    case OPERATION_GET_TOUCH:
-    case OPERATION_FLUSH:
-        return true;
-    default:
-        return false;
-    }
+    return okv_opcode_is_write(operation_opcode(operation));
 }
 
 /* A write whose request left may have been applied: only its reply tells. */

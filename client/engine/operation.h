@@ -84,6 +84,8 @@ void operation_end_unanswered(okv *handle, struct operation *operation, int fail
 void operation_expire(okv *handle, struct operation *operation);
 /* Frees the slot, its request slot and its buffers. */
 void operation_release(okv *handle, struct operation *operation);
+/* enum okv_opcode of its request. */
+unsigned operation_opcode(const struct operation *operation);
 /* True for a write, which the server applies once (docs/connections.md section 5). */
 bool operation_is_write(const struct operation *operation);
 /* Empties the queues of operations that wait for room. */

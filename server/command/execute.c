@@ -130,25 +130,6 @@ void okv_execute_get_again(const struct okv_executor *executor,
     }
 }
 
-static enum okv_right right_for(unsigned opcode)
-{
-    switch (opcode) {
-    case OKV_OP_PUT:
-    case OKV_OP_DELETE:
-    case OKV_OP_APPEND:
-    case OKV_OP_TOUCH:
-    case OKV_OP_INCR:
-    case OKV_OP_INCR_TTL:
-    case OKV_OP_GET_TOUCH:
-        return OKV_RIGHT_WRITE;
-    case OKV_OP_FLUSH:
-    case OKV_OP_ADMIN:
-        return OKV_RIGHT_ADMIN;
-    default:
-        return OKV_RIGHT_READ;
-    }
-}
-
 static void execute_admin(const struct okv_executor *executor,
                           const struct okv_request_message *request,
                           struct okv_reply_message *reply, uint8_t *room, uint32_t size)
@@ -165,7 +146,7 @@ static void execute_admin(const struct okv_executor *executor,
 
 bool okv_execute_may(const struct okv_executor *executor, unsigned rights, unsigned opcode)
 {
-    if (rights & right_for(opcode))
+    if (rights & okv_opcode_facts(opcode)->right)
         return true;
     OKV_STATS_ADD(&executor->database->counts, denied, 1);
     return false;

@@ -149,7 +149,7 @@ static enum disposition execute_request(struct okv_sessions *sessions, struct ok
     /* A pass may be long. The sender may know of items that expired since it began. */
     if (exchange->request.ttl_ms || okv_housekeeping_is_due(sessions->server))
         okv_housekeeping_update_clock(&sessions->housekeeping, sessions->server);
-    if (okv_reply_cache_is_write(exchange->request.opcode))
+    if (okv_opcode_is_write(exchange->request.opcode))
         return write_once(sessions, session, exchange);
     return execute(sessions, session, exchange);
 }

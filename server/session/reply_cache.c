@@ -359,23 +359,6 @@ uint32_t okv_reply_cache_request_slots(const struct okv_reply_cache *reply_cache
 
 /* ---- the slots of one reply cache ---- */
 
-bool okv_reply_cache_is_write(unsigned opcode)
-{
-    switch (opcode) {
-    case OKV_OP_PUT:
-    case OKV_OP_DELETE:
-    case OKV_OP_APPEND:
-    case OKV_OP_TOUCH:
-    case OKV_OP_INCR:
-    case OKV_OP_INCR_TTL:
-    case OKV_OP_GET_TOUCH:
-    case OKV_OP_FLUSH:
-        return true;
-    default:
-        return false;
-    }
-}
-
 uint8_t okv_reply_cache_value_length(const struct okv_reply_message *reply)
 {
     return reply->opcode == OKV_OP_GET_TOUCH ? 0 : (uint8_t)reply->value_length;

@@ -128,11 +128,9 @@ void okv_reply_caches_expire(struct okv_reply_caches *reply_caches, uint64_t now
 bool okv_reply_cache_is_replaced(const struct okv_reply_cache *reply_cache, uint64_t session_id);
 uint32_t okv_reply_cache_request_slots(const struct okv_reply_cache *reply_cache);
 
-/* Whether the reply cache remembers this operation. */
-bool okv_reply_cache_is_write(unsigned opcode);
-
-/* What to do with a write on `request_slot`, which is below okv_reply_cache_request_slots().
- * OKV_REPLY_CACHE_ANSWER fills `reply` and `value`, which has OKV_REPLY_CACHE_VALUE_MAX bytes. */
+/* What to do with a write (okv_opcode_is_write()) on `request_slot`, which is below
+ * okv_reply_cache_request_slots(). OKV_REPLY_CACHE_ANSWER fills `reply` and `value`, which has
+ * OKV_REPLY_CACHE_VALUE_MAX bytes. */
 enum okv_reply_cache_verdict okv_reply_cache_begin(struct okv_reply_cache *reply_cache,
                                                    uint16_t request_slot, uint64_t sequence,
                                                    struct okv_reply_message *reply, uint8_t *value);

@@ -21,8 +21,7 @@ static inline void okv_timed_write_begin(struct okv_session *session, unsigned o
 {
     uint64_t number = session->id + atomic_load_explicit(&session->requests, memory_order_relaxed);
 
-    if (number % OKV_TIMED_WRITES_ONE_IN || session->timed.begun_ns ||
-        !okv_reply_cache_is_write(opcode))
+    if (number % OKV_TIMED_WRITES_ONE_IN || session->timed.begun_ns || !okv_opcode_is_write(opcode))
         return;
     session->timed.begun_ns = okv_clock_ns();
     session->timed.request_slot = request_slot;

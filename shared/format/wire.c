@@ -286,54 +286,20 @@ uint32_t okv_request_encode(const struct okv_request_message *request, uint8_t *
     return (uint32_t)(body - out) + request->value_length;
 }
 
-/* What each operation may carry besides a sequence. Anything else is refused, so that a later
- * version can give it a meaning. */
-struct request_shape {
-    bool known, key, value, argument, ttl;
-    uint16_t flags;
-};
-
-static const struct request_shape request_shapes[] = {
-    [OKV_OP_PING] = {.known = true, .value = true},
-    [OKV_OP_GET] = {.known = true, .key = true},
-    [OKV_OP_PUT] = {.known = true,
-                    .key = true,
-                    .value = true,
-                    .ttl = true,
-                    .flags =
-                        OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION | OKV_REQUEST_RENDEZVOUS},
-    [OKV_OP_DELETE] = {.known = true, .key = true, .flags = OKV_REQUEST_IF_VERSION},
-    [OKV_OP_STAT] = {.known = true},
-    [OKV_OP_ADMIN] = {.known = true, .value = true},
-    [OKV_OP_REPORT] = {.known = true, .value = true},
-    [OKV_OP_APPEND] = {.known = true, .key = true, .value = true},
-    [OKV_OP_TOUCH] = {.known = true, .key = true, .ttl = true},
-    [OKV_OP_INCR] = {.known = true, .key = true, .argument = true},
-    [OKV_OP_INCR_TTL] = {.known = true, .key = true, .argument = true, .ttl = true},
-    [OKV_OP_GET_TOUCH] = {.known = true, .key = true, .ttl = true},
-    [OKV_OP_FLUSH] = {.known = true, .value = true, .argument = true},
-    [OKV_OP_GOODBYE] = {.known = true, .value = true},
-};
-
-static const struct request_shape *request_shape(unsigned opcode)
+/* Refuses what the operation does not have, so that a later version can give it a meaning. */
+static int request_fields_check(const struct okv_request_message *request)
 {
-    if (opcode >= sizeof request_shapes / sizeof *request_shapes || !request_shapes[opcode].known)
-        return NULL;
-    return &request_shapes[opcode];
-}
+    const struct okv_opcode_facts *facts = okv_opcode_facts(request->opcode);
 
-static int request_shape_check(const struct okv_request_message *request)
-{
-    const struct request_shape *shape = request_shape(request->opcode);
-
-    if (!shape)
+    if (!facts->right)
         return OKV_EUNSUPPORTED;
     bool both =
         (request->flags & OKV_REQUEST_IF_ABSENT) && (request->flags & OKV_REQUEST_IF_VERSION);
-    bool argument = shape->argument || request->flags & OKV_REQUEST_IF_VERSION;
-    if (shape->key != (request->key_length > 0) || (request->value_length && !shape->value) ||
-        (request->argument && !argument) || (request->ttl_ms && !shape->ttl) ||
-        request->ttl_ms > OKV_TTL_MAX || request->flags & ~shape->flags || both)
+    bool argument = facts->has_argument || request->flags & OKV_REQUEST_IF_VERSION;
+    if (facts->has_key != (request->key_length > 0) ||
+        (request->value_length && !facts->has_value) || (request->argument && !argument) ||
+        (request->ttl_ms && !facts->has_ttl) || request->ttl_ms > OKV_TTL_MAX ||
+        request->flags & ~facts->flags || both)
         return OKV_EPROTO;
     return 0;
 }
@@ -380,7 +346,7 @@ int okv_request_decode(uint32_t immediate, const uint8_t *bytes, uint32_t length
     int rc = okv_le16_get(wire.reserved)
                  ? OKV_EPROTO
                  : request_body(bytes + sizeof wire, length - (uint32_t)sizeof wire, out);
-    return rc ? rc : request_shape_check(out);
+    return rc ? rc : request_fields_check(out);
 }
 
 uint32_t okv_reply_encode(const struct okv_reply_message *reply, uint8_t *out)

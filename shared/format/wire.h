@@ -13,6 +13,7 @@
 
 #include "shared/base/bytes.h"
 #include "shared/format/entry.h"
+#include "shared/format/opcode.h"
 
 #define OKV_WIRE_MAGIC UINT32_C(0x31766b6f) /* "okv1" in memory */
 #define OKV_WIRE_VERSION 2
@@ -231,22 +232,6 @@ int okv_reject_code(uint32_t reason);
 
 /* ---- section 2.1: the immediate ---- */
 
-enum okv_opcode {
-    OKV_OP_PING = 1,
-    OKV_OP_GET = 2,
-    OKV_OP_PUT = 3,
-    OKV_OP_DELETE = 4,
-    OKV_OP_STAT = 5,
-    OKV_OP_APPEND = 6,
-    OKV_OP_TOUCH = 7,
-    OKV_OP_INCR = 8,
-    OKV_OP_FLUSH = 9,
-    OKV_OP_ADMIN = 10,
-    OKV_OP_REPORT = 11,
-    OKV_OP_INCR_TTL = 12, /* INCR; an item that it makes gets a time to live */
-    OKV_OP_GET_TOUCH = 13,
-    OKV_OP_GOODBYE = 0x7f, /* either way: the sender ends the connection; has no answer */
-};
 #define OKV_IMMEDIATE_REPLY UINT32_C(0x80000000)
 
 static inline uint32_t okv_immediate(unsigned opcode, uint16_t slot)

@@ -165,7 +165,7 @@ static bool is_owed(const struct fixture_connection *c, uint16_t number)
     const struct fixture_request_slot *request_slot = &c->request_slots[number];
     const struct okv_request_message *request = &request_slot->request;
     return request_slot->busy &&
-           (!okv_reply_cache_is_write(request->opcode) ||
+           (!okv_opcode_is_write(request->opcode) ||
             (c->id < FIXTURE_HONEST && request->sequence > world->clients[c->id].answered[number]));
 }
 
@@ -316,7 +316,7 @@ static void check_write(const struct fixture_client *client,
 static void note_answered(const struct fixture_connection *c, const struct okv_reply_message *reply)
 {
     if (c->id == FIXTURE_IDS || reply->slot >= FIXTURE_REQUEST_SLOTS ||
-        !okv_reply_cache_is_write(reply->opcode))
+        !okv_opcode_is_write(reply->opcode))
         return;
     uint64_t *answered = &world->clients[c->id].answered[reply->slot];
     if (reply->sequence > *answered)
@@ -327,7 +327,7 @@ static void check_reply(struct fixture_connection *c, const struct okv_reply_mes
 {
     FUZZ_CHECK(reply->slot < c->request_slot_count);
     struct fixture_request_slot *request_slot = &c->request_slots[reply->slot];
-    bool is_write = okv_reply_cache_is_write(request_slot->request.opcode);
+    bool is_write = okv_opcode_is_write(request_slot->request.opcode);
 
     FUZZ_CHECK(!c->replaced);
     FUZZ_CHECK(request_slot->busy && !request_slot->malformed &&

@@ -483,18 +483,18 @@ static void a_user_with_many_reply_caches_loses_its_own(void **state)
 static void only_writes_are_remembered(void **state)
 {
     (void)state;
-    assert_true(okv_reply_cache_is_write(OKV_OP_PUT));
-    assert_true(okv_reply_cache_is_write(OKV_OP_DELETE));
-    assert_true(okv_reply_cache_is_write(OKV_OP_APPEND));
-    assert_true(okv_reply_cache_is_write(OKV_OP_TOUCH));
-    assert_true(okv_reply_cache_is_write(OKV_OP_INCR));
-    assert_true(okv_reply_cache_is_write(OKV_OP_INCR_TTL));
-    assert_true(okv_reply_cache_is_write(OKV_OP_GET_TOUCH));
-    assert_true(okv_reply_cache_is_write(OKV_OP_FLUSH));
-    assert_false(okv_reply_cache_is_write(OKV_OP_GET));
-    assert_false(okv_reply_cache_is_write(OKV_OP_PING));
-    assert_false(okv_reply_cache_is_write(OKV_OP_STAT));
-    assert_false(okv_reply_cache_is_write(OKV_OP_GOODBYE));
+    assert_true(okv_opcode_is_write(OKV_OP_PUT));
+    assert_true(okv_opcode_is_write(OKV_OP_DELETE));
+    assert_true(okv_opcode_is_write(OKV_OP_APPEND));
+    assert_true(okv_opcode_is_write(OKV_OP_TOUCH));
+    assert_true(okv_opcode_is_write(OKV_OP_INCR));
+    assert_true(okv_opcode_is_write(OKV_OP_INCR_TTL));
+    assert_true(okv_opcode_is_write(OKV_OP_GET_TOUCH));
+    assert_true(okv_opcode_is_write(OKV_OP_FLUSH));
+    assert_false(okv_opcode_is_write(OKV_OP_GET));
+    assert_false(okv_opcode_is_write(OKV_OP_PING));
+    assert_false(okv_opcode_is_write(OKV_OP_STAT));
+    assert_false(okv_opcode_is_write(OKV_OP_GOODBYE));
 }
 
 /* ---- two workers with copies of the same writes ---- */
