@@ -1,26 +1,203 @@
-/* struct okv: the whole state of a handle. client/state/ declares its parts; client/README.md names
- * the modules that work on it. */
+/* struct okv, the whole state of a handle, and its parts; operation.h has its operations.
+ * client/README.md names the modules that work on it. */
 #ifndef OKV_CLIENT_HANDLE_H
 #define OKV_CLIENT_HANDLE_H
 
 #include <okv.h>
 #include <stdbool.h>
 
-#include "client/state/link.h"
-#include "client/state/operation.h"
-#include "client/state/queues.h"
-#include "client/state/reporting.h"
-#include "client/state/table.h"
+#include "client/operation.h"
 #include "shared/base/diag.h"
+#include "shared/base/uri.h"
+#include "shared/format/report.h"
 #include "shared/format/superblock.h"
 #include "shared/format/wire.h"
 #include "shared/transport/transport.h"
 
-struct upcalls;
+#define REGISTRATIONS_MAX 64
+/* Free bounce buffers that are kept. */
+#define BOUNCES_KEPT 4
+
+/* ---- the connection ---- */
+
+/*
+ * The states through which a handle connects, loses a connection and reconnects
+ * (docs/connections.md sections 3, 4 and 6); reconnect.c moves from state to state.
+ *
+ *   LINK_UP -> goodbye: LINK_DRAINING -> LINK_CLOSING -> (LINK_BACKOFF ->) LINK_CONNECTING
+ *      ^  `--> lost ----------------------^                     ^             |
+ *      |                                                        +-- failed ---+
+ *      `------------- LINK_DIRECTORY <- LINK_SUPERBLOCK <-------------------- +
+ */
+enum link_state {
+    LINK_UP,         /* requests and READs go out */
+    LINK_DRAINING,   /* the server said GOODBYE: owed replies may still come */
+    LINK_CLOSING,    /* lost: events that came before its end are handled */
+    LINK_BACKOFF,    /* the pause before the next attempt */
+    LINK_CONNECTING, /* the transport connects */
+    LINK_SUPERBLOCK, /* the attempt READs the superblock */
+    LINK_DIRECTORY,  /* the attempt READs the directory */
+};
+
+/* Who the handle's user is: identity.c. */
+struct link_identity {
+    char user[OKV_NAME_SIZE]; /* "": nobody */
+    char *key_file;
+    struct okv_user_key *key; /* NULL: there is no user */
+    struct okv_hello hello;   /* the attempt's last one */
+    uint8_t cookie[OKV_COOKIE_SIZE];
+    struct okv_binding binding;
+    bool has_proven;  /* `hello` has a proof, made with `cookie` and `binding` */
+    bool is_answered; /* the attempt's welcome had the server's proof */
+    bool is_second;   /* the attempt began again after a denial */
+    unsigned rounds;  /* hellos of the attempt beyond the first */
+};
+
+struct link {
+    enum link_state state;
+    bool never;   /* OKV_RECONNECT_NEVER */
+    bool if_kept; /* OKV_RECONNECT_IF_KEPT */
+    bool opening; /* link_open() runs the attempt, link_advance() does not */
+    char *uri_text;
+    struct okv_uri uri;
+    char address[64];         /* rdma: numeric, of the last server; "": not known */
+    uint64_t resolve_from_ns; /* from then on an attempt resolves the host name again */
+    uint8_t client_id[OKV_CLIENT_ID_SIZE];
+    struct link_identity identity;
+    uint32_t credits; /* to request from the server */
+    uint64_t connect_timeout_ns;
+    struct okv_connecting *connecting;
+    struct okv_welcome table; /* from the welcome of this attempt */
+    bool reading;             /* a READ of the attempt is under way */
+    int broken;               /* why the attempt's connection ended; 0: it has not */
+    uint64_t deadline_ns;     /* of the state; LINK_UP has none */
+    uint64_t up_since_ns;
+    unsigned attempts; /* since a connection last proved steady */
+    uint64_t random;
+    int cause; /* LINK_DRAINING: the failure of a handle that never reconnects */
+};
+
+/* keepalive.c sends heartbeats. */
+struct keepalive {
+    uint64_t period_ns; /* 0: none */
+    uint64_t next_ns;   /* the next tick */
+    uint64_t quiet_since_ns;
+    uint64_t acknowledged; /* at the last tick */
+};
+
+/* The descriptor of okv_fd(): event_fd.c. */
+struct event_fd {
+    int epoll;
+    int timer;
+    int wanted;        /* descriptor of the connection or attempt; -1: none */
+    int watched;       /* the one that `epoll` holds now; -1: none */
+    uint64_t timer_ns; /* when the timer fires or fired; EVENT_FD_OFF: not set */
+    bool armed;        /* okv_arm() was called: the caller may sleep on `epoll` */
+    bool stale;        /* the link has changed since the last okv_arm() */
+};
+#define EVENT_FD_OFF UINT64_MAX
+
+/* ---- the server's clock and table ---- */
+
+/* connection/clock_sync.c estimates the server's clock. */
+#define CLOCK_BOUNDS 4
+struct clock_bound {
+    int64_t offset_ms; /* the server's clock was at least this far ahead of ours */
+    uint64_t at_ms;    /* on our clock: when the sample came */
+};
+
+struct clock_sync {
+    struct clock_bound bounds[CLOCK_BOUNDS]; /* the latest; bound n is at n % CLOCK_BOUNDS */
+    uint64_t taken;                          /* bounds so far */
+    uint64_t latest_ms;                      /* on the server's clock: the latest accepted sample */
+    uint64_t sampled_at_ms; /* on our clock: when the latest sample came, accepted or not */
+    uint64_t told_ms;       /* on the server's clock: the latest result of clock_now_ms() */
+    bool reading;           /* a READ of the status is under way */
+};
+
+/* get/hints.c keeps hints in sets. */
+struct hint {
+    uint64_t extent : 48;
+    uint64_t key_length : 15; /* 0: free */
+    uint64_t key_in_extent : 1;
+    uint32_t hash; /* upper half of the key's hash */
+    uint32_t value_length;
+};
+
+struct okv_registration {
+    uint8_t *base;
+    size_t length;
+    struct okv_memory *memory; /* NULL while not connected */
+};
+
+/* ---- queues of operations ---- */
+
+/* Has room for all slots. */
+struct slot_stack {
+    uint16_t *slots;
+    uint32_t count;
+};
+
+/* A ring with room for all slots. */
+struct slot_queue {
+    uint16_t *slots;
+    uint32_t first;
+    uint32_t count;
+};
+
+/* A ring with room for `depth` results. */
+struct result_queue {
+    struct okv_result *results;
+    uint32_t first;
+    uint32_t count;
+};
+
+/* The index `ahead` steps after `first` in a ring; first < size, ahead <= size. */
+static inline uint32_t ring_index(uint32_t first, uint32_t ahead, uint32_t size)
+{
+    uint32_t index = first + ahead;
+
+    return index < size ? index : index - size;
+}
+
+/* Request slots: docs/connections.md section 2. The arrays have room for all that were requested.
+ */
+struct request_slots {
+    struct operation **holders; /* by request slot; NULL: free */
+    uint16_t *free;             /* a stack of the free ones among those that the server granted */
+    uint32_t count;             /* of `free` */
+    uint32_t resends;           /* holders whose request waits to be sent again */
+};
+
+/* READs that wait for the next doorbell: engine/read_batch.h. */
+struct read_batch {
+    struct okv_read *reads; /* room for conn->max_reads */
+    unsigned count;
+};
+
+/* ---- reports ---- */
+
+/* What the server is told of this client: connection/report.c sends it, engine/timed_gets.h times
+ * gets for it. */
+struct reporting {
+    uint64_t period_ns; /* 0: no reports */
+    uint64_t due_ns;    /* UINT64_MAX: never on this connection */
+    bool is_owed;       /* the reply to a report: it holds a request slot until then */
+    uint16_t request_slot;
+    uint64_t sequence;
+    struct okv_counters told; /* as the last report had them */
+    /* Since then, of the timed gets. */
+    uint64_t get_ns;
+    uint32_t cells[OKV_REPORT_CELLS];
+};
+
+/* ---- the handle ---- */
+
+struct engine_ops;
 
 struct okv {
     const struct okv_transport_ops *transport;
-    const struct upcalls *upcalls;
+    const struct engine_ops *ops;
     struct okv_conn *conn;     /* NULL: not connected */
     struct okv_memory *memory; /* the registration of the arena */
     uint8_t *arena;            /* `staging`, `status`, every operation's image and extent buffer */
@@ -29,7 +206,7 @@ struct okv {
     uint8_t *staging;    /* OKV_DIRECTORY_SIZE bytes, for read_blocking() and for connecting */
     uint8_t *status;     /* destination of the status READs that do not block */
 
-    struct { /* engine/record.h */
+    struct { /* engine/log_event.h */
         okv_log_function *tell;
         void *user;
     } log;
@@ -71,7 +248,7 @@ struct okv {
     uint64_t next_sequence;    /* of requests; rises across connections */
     bool unflushed;            /* messages are queued for the next doorbell */
     uint32_t passes;
-    uint64_t begun_ns; /* when engine_begin() last read the clock */
+    uint64_t begun_ns; /* when call_begin() last read the clock */
     int failure;       /* why the handle is unusable; 0 while it is usable */
     bool lost;         /* a message could not be posted: OKV_EDISCONNECTED */
     bool closed;       /* OKV_EVENT_CLOSED of `conn` came */
@@ -79,9 +256,9 @@ struct okv {
     struct okv_counters counters;
     uint32_t timed_phase; /* of the gets that are timed; a get reads it with its counter */
     struct reporting reporting;
-    struct okv_diag why;     /* why there is no connection */
-    struct okv_diag refused; /* a call was refused for its arguments: client/engine/refusal.h */
-    uint64_t refused_at;     /* refusal_moment() then */
+    struct okv_diag why;            /* why there is no connection */
+    struct okv_diag argument_error; /* of a call that was refused: client/api/argument_error.h */
+    uint64_t argument_error_at;     /* call_count() then */
 };
 
 static inline bool link_is_up(const okv *handle)

@@ -116,13 +116,12 @@ check_rooms() {
     room server/net shared server/session server/config.h server/database.h server/worker.h "${common[@]}"
     room server shared server
 
-    room client/state api shared
-    room client api shared client/state
-    room client/engine api shared client/state client/handle.h
-    room client/connection api shared client/state client/handle.h client/engine
-    room client/get api shared client/state client/handle.h client/engine client/connection
-    room client/scan api shared client/state client/handle.h client/engine client/connection client/get
-    room client/api api shared client/state client/handle.h client/engine client/connection client/get
+    room client api shared
+    room client/engine api shared client/handle.h client/operation.h
+    room client/connection api shared client/handle.h client/operation.h client/engine
+    room client/get api shared client/handle.h client/operation.h client/engine client/connection
+    room client/scan api shared client/handle.h client/engine client/connection client/get
+    room client/api api shared client/handle.h client/engine client/connection client/get client/scan
     room client/examples api
 
     # What programs have of shared/: self-contained files that say nothing about the table.

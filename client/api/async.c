@@ -1,10 +1,10 @@
 /* Commands whose results come later, and many gets at once. */
+#include "client/api/argument_error.h"
 #include "client/api/command.h"
-#include "client/engine/event_fd.h"
+#include "client/api/fd.h"
+#include "client/connection/wait.h"
 #include "client/engine/operation.h"
 #include "client/engine/progress.h"
-#include "client/engine/refusal.h"
-#include "client/engine/wait.h"
 #include "client/get/fast_path.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -28,12 +28,12 @@ static inline int submit(okv *handle, const struct okv_command *commands, size_t
     if (accepted)
         *accepted = 0;
     if (!handle || (!commands && count > 0))
-        return refuse(handle, OKV_EINVAL, "okv_submit", "commands: it is NULL");
+        return argument_error(handle, OKV_EINVAL, "okv_submit", "commands: it is NULL");
     if (handle->failure || count == 0) {
-        refusal_clear(handle);
+        argument_error_clear(handle);
         return handle->failure;
     }
-    uint64_t now = engine_begin(handle);
+    uint64_t now = call_begin(handle);
     while (taken < count) {
         if (!fast_get_start(handle, &commands[taken], now, DELIVER_TO_POLL, NULL))
             rc = command_start(handle, &commands[taken], now, DELIVER_TO_POLL, NULL, NULL);
@@ -100,14 +100,14 @@ int okv_submit_ping(okv *handle, uint64_t tag)
 int okv_poll(okv *handle, struct okv_result *results, int max)
 {
     if (!handle || !results)
-        return refuse(handle, OKV_EINVAL, __func__, "results: it is NULL");
+        return argument_error(handle, OKV_EINVAL, __func__, "results: it is NULL");
     if (max < 1)
-        return refuse(handle, OKV_EINVAL, __func__, "max: %d is below 1", max);
+        return argument_error(handle, OKV_EINVAL, __func__, "max: %d is below 1", max);
     if (handle->ended.count == 0) {
-        refusal_clear(handle);
+        argument_error_clear(handle);
         bool idle = !engine_progress(handle);
         if (handle->event_fd.armed)
-            event_fd_follow(handle, idle);
+            fd_follow(handle, idle);
     }
 
     int n = 0;
@@ -155,7 +155,7 @@ static void next_refuse(okv *handle, struct many *many, int rc)
 {
     if (!many->refused)
         command_explain_nth(handle, rc, many->commands, many->next, "okv_get_many");
-    many->refused = handle->refused.text[0] != '\0';
+    many->refused = handle->argument_error.text[0] != '\0';
     next_end(many, rc);
 }
 
@@ -200,7 +200,7 @@ static void many_run(okv *handle, struct many *many)
     start_some(handle, many, many->begun_ns);
     while (many->next < many->count || handle->active > 0) {
         bool left = many->next < many->count;
-        engine_pause(handle, &waiting, left ? next_deadline_ns(handle, many) : UINT64_MAX);
+        wait_pause(handle, &waiting, left ? next_deadline_ns(handle, many) : UINT64_MAX);
         if (left)
             start_some(handle, many, okv_clock_ns());
     }
@@ -221,25 +221,26 @@ int okv_get_many(okv *handle, const struct okv_command *commands, struct okv_res
     struct many many = {.commands = commands, .results = results, .count = count};
 
     if (!handle || (!commands && count > 0))
-        return refuse(handle, OKV_EINVAL, __func__, "commands: it is NULL");
+        return argument_error(handle, OKV_EINVAL, __func__, "commands: it is NULL");
     if (!results && count > 0)
-        return refuse(handle, OKV_EINVAL, __func__, "results: it is NULL");
+        return argument_error(handle, OKV_EINVAL, __func__, "results: it is NULL");
     for (size_t i = 0; i < count; i++)
         if (commands[i].kind != OKV_GET && commands[i].kind != OKV_HEAD &&
             commands[i].kind != OKV_GET_RANGE)
-            return refuse(handle, OKV_EINVAL, __func__,
-                          "commands[%zu].kind: %u is none of OKV_GET, OKV_HEAD, OKV_GET_RANGE", i,
-                          commands[i].kind);
-    refusal_clear(handle);
+            return argument_error(
+                handle, OKV_EINVAL, __func__,
+                "commands[%zu].kind: %u is none of OKV_GET, OKV_HEAD, OKV_GET_RANGE", i,
+                commands[i].kind);
+    argument_error_clear(handle);
     if (handle->failure)
         return handle->failure;
     if (handle->active > 0)
         return OKV_EAGAIN;
-    many.begun_ns = engine_begin(handle);
+    many.begun_ns = call_begin(handle);
     many_run(handle, &many);
     int failure = many_failure(handle, &many);
     if (failure)
-        refusal_clear(handle);
-    refusal_keep(handle);
+        argument_error_clear(handle);
+    argument_error_keep(handle);
     return failure;
 }

@@ -6,12 +6,12 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "client/api/argument_error.h"
 #include "client/connection/clock_sync.h"
-#include "client/connection/reconnect.h"
+#include "client/connection/wait.h"
 #include "client/engine/progress.h"
 #include "client/engine/read_batch.h"
 #include "client/engine/read_blocking.h"
-#include "client/engine/refusal.h"
 #include "client/get/directory.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -168,8 +168,8 @@ static int length_check(okv *handle, uint32_t length)
 
     if (length > 0 && length <= table->bucket_size * buckets)
         return 0;
-    return refuse(handle, OKV_EINVAL, "okv_bench_read", "length: %u is not 1 to %llu", length,
-                  (unsigned long long)(table->bucket_size * buckets));
+    return argument_error(handle, OKV_EINVAL, "okv_bench_read", "length: %u is not 1 to %llu",
+                          length, (unsigned long long)(table->bucket_size * buckets));
 }
 
 static int arguments_check(okv *handle, const struct bench *bench, uint32_t depth)
@@ -177,12 +177,12 @@ static int arguments_check(okv *handle, const struct bench *bench, uint32_t dept
     static const char call[] = "okv_bench_read";
 
     if (!handle || !bench->latencies_ns)
-        return refuse(handle, OKV_EINVAL, call, "latencies_ns: it is NULL");
+        return argument_error(handle, OKV_EINVAL, call, "latencies_ns: it is NULL");
     if (bench->count == 0)
-        return refuse(handle, OKV_EINVAL, call, "count: it is 0");
+        return argument_error(handle, OKV_EINVAL, call, "count: it is 0");
     if (depth == 0 || depth > handle->depth)
-        return refuse(handle, OKV_EINVAL, call, "depth: %u is not 1 to the handle's, %u", depth,
-                      handle->depth);
+        return argument_error(handle, OKV_EINVAL, call, "depth: %u is not 1 to the handle's, %u",
+                              depth, handle->depth);
     return length_check(handle, bench->length);
 }
 
@@ -252,7 +252,7 @@ int okv_bench_read(okv *handle, uint32_t length, uint32_t count, uint32_t depth,
     int rc = arguments_check(handle, &bench, depth);
     if (rc)
         return rc;
-    refusal_clear(handle);
+    argument_error_clear(handle);
     rc = link_await_idle(handle);
     if (rc == 0)
         rc = length_check(handle, length);

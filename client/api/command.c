@@ -3,12 +3,15 @@
 
 #include <string.h>
 
+#include "client/api/argument_error.h"
+#include "client/connection/report.h"
 #include "client/connection/request.h"
+#include "client/connection/wait.h"
 #include "client/engine/operation.h"
-#include "client/engine/refusal.h"
-#include "client/engine/wait.h"
+#include "client/engine/progress.h"
 #include "client/get/hints.h"
 #include "client/get/lookup.h"
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 
 /* What each kind may say besides kind, tag and timeout; all else is zero. */
@@ -181,10 +184,10 @@ int command_explain(okv *handle, int rc, const struct okv_command *command, cons
 {
     struct okv_diag fault;
 
-    refusal_clear(handle);
+    argument_error_clear(handle);
     if (command_check(handle, command, &fault) != rc)
         return rc;
-    return refuse(handle, rc, call, "%s", fault.text);
+    return argument_error(handle, rc, call, "%s", fault.text);
 }
 
 int command_explain_nth(okv *handle, int rc, const struct okv_command *commands, size_t n,
@@ -192,10 +195,23 @@ int command_explain_nth(okv *handle, int rc, const struct okv_command *commands,
 {
     struct okv_diag fault;
 
-    refusal_clear(handle);
+    argument_error_clear(handle);
     if (command_check(handle, &commands[n], &fault) != rc)
         return rc;
-    return refuse(handle, rc, call, "commands[%zu].%s", n, fault.text);
+    return argument_error(handle, rc, call, "commands[%zu].%s", n, fault.text);
+}
+
+/* ---- starting ---- */
+
+uint64_t call_begin(okv *handle)
+{
+    uint64_t now = okv_clock_ns();
+
+    if (handle->active == 0 && engine_is_stale(handle, now))
+        engine_catch_up(handle);
+    report_if_due(handle, now);
+    handle->begun_ns = now;
+    return now;
 }
 
 static uint16_t request_flags(const struct okv_command *command)
@@ -280,8 +296,8 @@ int command_start(okv *handle, const struct okv_command *command, uint64_t begun
 
     if (rc)
         return rc;
-    rc = engine_operation_acquire(handle, command_shape(command)->kind, delivery,
-                                  command_deadline_ns(handle, command, begun_ns), &operation);
+    rc = wait_acquire(handle, command_shape(command)->kind, delivery,
+                      command_deadline_ns(handle, command, begun_ns), &operation);
     if (rc)
         return rc;
     command_fill_get(operation, command);

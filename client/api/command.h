@@ -14,6 +14,10 @@ int command_explain(okv *handle, int rc, const struct okv_command *command, cons
 /* The same for one of an array. */
 int command_explain_nth(okv *handle, int rc, const struct okv_command *commands, size_t n,
                         const char *call) __attribute__((cold));
+/* Begins a call that starts operations; fast_get() does without it. Returns the clock. An idle
+ * handle that was not polled for a while catches up first: it may learn that its connection has
+ * ended. */
+uint64_t call_begin(okv *handle);
 /* Checks and starts it; its time began at `begun_ns`. Its READs are in the batch: engine_flush()
  * is the caller's. `place` is for DELIVER_TO_ARRAY, `started` for DELIVER_TO_CALLER; otherwise
  * NULL. Also the errors of operation_acquire(). */

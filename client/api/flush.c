@@ -1,9 +1,9 @@
 /* okv_flush: FLUSH requests, each of some buckets, until the server says that it is done. */
+#include "client/api/argument_error.h"
+#include "client/api/command.h"
 #include "client/connection/request.h"
+#include "client/connection/wait.h"
 #include "client/engine/operation.h"
-#include "client/engine/progress.h"
-#include "client/engine/refusal.h"
-#include "client/engine/wait.h"
 #include "shared/base/error.h"
 
 /* One step: where to go on is *next, and what to tell the server then `answer`. */
@@ -11,8 +11,8 @@ static int flush_step(okv *handle, uint64_t *next, struct okv_wire_flush *answer
 {
     okv_le64 splits = answer->splits;
     struct operation *operation;
-    int rc = engine_operation_acquire(handle, OPERATION_FLUSH, DELIVER_TO_CALLER,
-                                      engine_begin(handle) + handle->timeout_ns, &operation);
+    int rc = wait_acquire(handle, OPERATION_FLUSH, DELIVER_TO_CALLER,
+                          call_begin(handle) + handle->timeout_ns, &operation);
 
     if (rc)
         return rc;
@@ -22,7 +22,7 @@ static int flush_step(okv *handle, uint64_t *next, struct okv_wire_flush *answer
     operation->buffer = (uint8_t *)answer;
     operation->buffer_size = sizeof *answer;
     request_start(handle, operation);
-    rc = engine_wait_for(handle, operation, NULL);
+    rc = wait_operation(handle, operation, NULL);
     if (rc == 0)
         *next = okv_le64_get(answer->next);
     return rc;
@@ -35,7 +35,7 @@ int okv_flush(okv *handle)
 
     if (!handle)
         return OKV_EINVAL;
-    refusal_clear(handle);
+    argument_error_clear(handle);
     int rc = flush_step(handle, &next, &answer, true);
     while (rc == 0 && next != 0) {
         rc = flush_step(handle, &next, &answer, false);

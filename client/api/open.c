@@ -5,22 +5,17 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "client/api/command.h"
+#include "client/api/argument_error.h"
+#include "client/api/engine_ops.h"
 #include "client/connection/goodbye.h"
 #include "client/connection/identity.h"
-#include "client/connection/keepalive.h"
 #include "client/connection/reconnect.h"
 #include "client/connection/report.h"
-#include "client/connection/request.h"
+#include "client/connection/wait.h"
 #include "client/engine/event_fd.h"
 #include "client/engine/memory.h"
 #include "client/engine/operation.h"
-#include "client/engine/refusal.h"
-#include "client/engine/upcalls.h"
-#include "client/get/directory.h"
-#include "client/get/fast_path.h"
 #include "client/get/hints.h"
-#include "client/get/lookup.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -155,31 +150,6 @@ static int queues_allocate(okv *handle, const struct okv_options *options)
 
 /* ---- connecting ---- */
 
-/* The directory is taken anew in any case: it may have grown. */
-static void table_learn(okv *handle, bool same_table)
-{
-    if (!same_table)
-        hints_clear(handle);
-    directory_load(handle);
-}
-
-static const struct upcalls upcalls = {
-    .lost = link_lost,
-    .advance = link_advance,
-    .wake_ns = link_wake_ns,
-    .fd = link_fd,
-    .tick = keepalive_tick,
-    .read_done = link_read_done,
-    .message = request_message,
-    .post_request = request_post,
-    .report = report_send,
-    .post_reads = lookup_post,
-    .operation_read_done = get_read_done,
-    .resume_lookup = lookup_resume,
-    .table_learn = table_learn,
-    .begin_again = command_begin_again,
-};
-
 /* The database that the options name, unless the URI does. */
 static int database_choose(okv *handle, const char name[OKV_NAME_SIZE])
 {
@@ -279,7 +249,7 @@ int okv_open(const char *uri, const struct okv_options *given, okv **out, char *
     okv *handle = calloc(1, sizeof *handle);
     if (!handle)
         return explain("", OKV_ENOMEM, why, why_size);
-    handle->upcalls = &upcalls;
+    handle->ops = &client_engine_ops;
     handle->event_fd = (struct event_fd){
         .epoll = -1, .timer = -1, .wanted = -1, .watched = -1, .timer_ns = EVENT_FD_OFF};
 
@@ -324,8 +294,8 @@ void okv_close(okv **handle)
 
 const char *okv_why(const okv *handle)
 {
-    if (handle->refused.text[0] != '\0' && handle->refused_at == refusal_moment(handle))
-        return handle->refused.text;
+    if (handle->argument_error.text[0] != '\0' && handle->argument_error_at == call_count(handle))
+        return handle->argument_error.text;
     return handle->why.text;
 }
 

@@ -2,12 +2,11 @@
 #include <okv_admin.h>
 #include <string.h>
 
+#include "client/api/argument_error.h"
 #include "client/api/command.h"
 #include "client/connection/request.h"
+#include "client/connection/wait.h"
 #include "client/engine/operation.h"
-#include "client/engine/progress.h"
-#include "client/engine/refusal.h"
-#include "client/engine/wait.h"
 #include "client/get/fast_path.h"
 #include "shared/base/error.h"
 
@@ -24,9 +23,9 @@ static int command_run(okv *handle, const struct okv_command *command, struct ok
     if (!handle)
         return OKV_EINVAL;
     int rc =
-        command_start(handle, command, engine_begin(handle), DELIVER_TO_CALLER, NULL, &operation);
+        command_start(handle, command, call_begin(handle), DELIVER_TO_CALLER, NULL, &operation);
     if (rc == 0)
-        return engine_wait_for(handle, operation, result);
+        return wait_operation(handle, operation, result);
     result->status = rc;
     return command_explain(handle, rc, command, call);
 }
@@ -61,8 +60,8 @@ static int command_measure(okv *handle, const struct okv_command *command, size_
 int okv_call(okv *handle, const struct okv_command *command, struct okv_result *result)
 {
     if (!handle || !command || !result)
-        return refuse(handle, OKV_EINVAL, __func__, "%s: it is NULL",
-                      command ? "result" : "command");
+        return argument_error(handle, OKV_EINVAL, __func__, "%s: it is NULL",
+                              command ? "result" : "command");
     return command_run(handle, command, result, __func__);
 }
 
@@ -80,33 +79,17 @@ static int get_run(okv *handle, const struct get_call *call, struct okv_result *
     return command_run(handle, &command, result, "okv_get");
 }
 
-/* What is wrong with the arguments of okv_get(). */
-static __attribute__((cold, noinline)) int get_refuse(okv *handle, const struct get_call *call,
-                                                      const size_t *length)
-{
-    struct okv_command command = {
-        .kind = OKV_GET,
-        .key = call->key,
-        .key_length = call->key_length,
-        .buffer = call->buffer,
-        .buffer_size = call->size,
-    };
-
-    if (!handle || !length)
-        return refuse(handle, OKV_EINVAL, "okv_get", "length: it is NULL");
-    return command_explain(handle, command_check(handle, &command, NULL), &command, "okv_get");
-}
-
 int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
             size_t *length, uint64_t *version)
 {
     struct get_call call = {key, key_length, buffer, size};
     struct okv_result result;
 
-    if (!handle || !length || !key || (!buffer && size > 0) || key_length < 1 ||
-        key_length > handle->table.max_key)
-        return get_refuse(handle, &call, length);
-    if (!fast_get(handle, &call, &result))
+    if (!handle || !length)
+        return argument_error(handle, OKV_EINVAL, __func__, "length: it is NULL");
+    /* The general path says what is wrong with the others. */
+    if (!key || (!buffer && size > 0) || key_length < 1 || key_length > handle->table.max_key ||
+        !fast_get(handle, &call, &result))
         result.status = get_run(handle, &call, &result);
     if (result.status == OKV_OK || result.status == OKV_ETOOSMALL)
         *length = result.length;
@@ -177,7 +160,7 @@ int okv_put_with(okv *handle, const void *key, size_t key_length, const void *va
     const char *fault = options ? reserved_fault(options) : "options: it is NULL";
 
     if (fault)
-        return refuse(handle, OKV_EINVAL, __func__, "%s", fault);
+        return argument_error(handle, OKV_EINVAL, __func__, "%s", fault);
     struct okv_command command = {
         .kind = OKV_PUT,
         .flags = options->flags,
@@ -283,7 +266,7 @@ int okv_get_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_m
     };
 
     if (!handle || !length)
-        return refuse(handle, OKV_EINVAL, __func__, "length: it is NULL");
+        return argument_error(handle, OKV_EINVAL, __func__, "length: it is NULL");
     return command_measure(handle, &command, length, version, __func__);
 }
 
@@ -302,12 +285,13 @@ static int ask(okv *handle, enum operation_kind kind, const char *question, char
     struct okv_result result;
 
     if (!handle || !length)
-        return refuse(handle, OKV_EINVAL, call, "length: it is NULL");
+        return argument_error(handle, OKV_EINVAL, call, "length: it is NULL");
     if (!buffer && size > 0)
-        return refuse(handle, OKV_EINVAL, call, "buffer: it is NULL, and its size is %zu", size);
-    refusal_clear(handle);
-    int rc = engine_operation_acquire(handle, kind, DELIVER_TO_CALLER,
-                                      engine_begin(handle) + handle->timeout_ns, &operation);
+        return argument_error(handle, OKV_EINVAL, call, "buffer: it is NULL, and its size is %zu",
+                              size);
+    argument_error_clear(handle);
+    int rc = wait_acquire(handle, kind, DELIVER_TO_CALLER, call_begin(handle) + handle->timeout_ns,
+                          &operation);
     if (rc)
         return rc;
     operation->value = (const uint8_t *)question;
@@ -315,7 +299,7 @@ static int ask(okv *handle, enum operation_kind kind, const char *question, char
     operation->buffer = (uint8_t *)buffer;
     operation->buffer_size = size > 0 ? size - 1 : 0; /* the NUL has its place */
     request_start(handle, operation);
-    rc = engine_wait_for(handle, operation, &result);
+    rc = wait_operation(handle, operation, &result);
     if (rc == OKV_OK || rc == OKV_ETOOSMALL)
         *length = result.length;
     if (rc == OKV_OK && size == 0)
@@ -333,7 +317,7 @@ int okv_stat(okv *handle, char *buffer, size_t size, size_t *length)
 int okv_admin(okv *handle, const char *command, char *buffer, size_t size, size_t *length)
 {
     if (!handle || !command || strlen(command) > ADMIN_COMMAND_MAX)
-        return refuse(handle, OKV_EINVAL, __func__, "command: it is NULL or longer than %u bytes",
-                      ADMIN_COMMAND_MAX);
+        return argument_error(handle, OKV_EINVAL, __func__,
+                              "command: it is NULL or longer than %u bytes", ADMIN_COMMAND_MAX);
     return ask(handle, OPERATION_ADMIN, command, buffer, size, length, __func__);
 }

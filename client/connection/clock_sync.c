@@ -96,17 +96,17 @@ int64_t clock_ttl_ms(okv *handle, uint64_t expiry_ms)
 
 void status_refresh_soon(okv *handle)
 {
-    struct okv_read *read = handle->clock.reading ? NULL
-                                                  : reads_add(handle, READ_STATUS_COOKIE,
-                                                              sizeof(struct okv_wire_status));
+    struct okv_read *read;
 
+    if (handle->clock.reading)
+        return;
+    read = reads_add(handle, READ_STATUS_COOKIE, READ_STATUS, sizeof(struct okv_wire_status));
     if (!read)
         return;
     read->offset = OKV_STATUS_OFFSET;
     read->destination = handle->status;
     read->memory = handle->memory;
     handle->clock.reading = true;
-    handle->counters.status_reads++;
 }
 
 void status_refresh_if_old(okv *handle)
@@ -139,11 +139,10 @@ int status_read_blocking(okv *handle)
     int rc = OKV_ECORRUPT;
 
     for (int attempt = 0; attempt < 16 && rc == OKV_ECORRUPT; attempt++) {
-        rc = read_blocking(handle, OKV_STATUS_OFFSET, handle->staging, handle->memory,
+        rc = read_blocking(handle, READ_STATUS, OKV_STATUS_OFFSET, handle->staging, handle->memory,
                            sizeof(struct okv_wire_status));
         if (rc)
             return rc;
-        handle->counters.status_reads++;
         rc = status_apply(handle, handle->staging);
     }
     return rc;

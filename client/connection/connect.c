@@ -173,7 +173,7 @@ static int memory_prepare(okv *handle, struct okv_diag *why)
     return 0;
 }
 
-static int read_post(okv *handle, uint64_t offset, uint32_t length)
+static int read_post(okv *handle, enum read_kind kind, uint64_t offset, uint32_t length)
 {
     struct okv_read read = {
         .offset = offset,
@@ -187,8 +187,7 @@ static int read_post(okv *handle, uint64_t offset, uint32_t length)
     if (rc)
         return rc == OKV_EINVAL ? OKV_EPROTO : rc; /* outside the region of the welcome */
     handle->link.reading = true;
-    handle->counters.reads++;
-    handle->counters.read_bytes += length;
+    read_count(handle, kind, length);
     return 0;
 }
 
@@ -254,7 +253,7 @@ static int step_connect(okv *handle, struct okv_diag *why)
     if (rc)
         return rc == OKV_EAGAIN ? OKV_EIO : rc; /* OKV_EAGAIN would mean: wait */
     link->state = LINK_SUPERBLOCK;
-    rc = read_post(handle, 0, sizeof(struct okv_wire_superblock));
+    rc = read_post(handle, READ_SUPERBLOCK, 0, sizeof(struct okv_wire_superblock));
     return rc ? superblock_unread(link, rc, why) : OKV_EAGAIN;
 }
 
@@ -295,7 +294,7 @@ static int step_superblock(okv *handle, struct okv_diag *why)
     if (rc)
         return rc;
     link->state = LINK_DIRECTORY;
-    rc = read_post(handle, table->directory_offset, OKV_DIRECTORY_SIZE);
+    rc = read_post(handle, READ_DIRECTORY, table->directory_offset, OKV_DIRECTORY_SIZE);
     return rc ? directory_unread(link, rc, why) : OKV_EAGAIN;
 }
 

@@ -23,7 +23,7 @@ void goodbye_receive(okv *handle)
         return;
     okv_diag_set(&handle->why, 0, "the server is shutting down and said goodbye");
     link->cause = OKV_ESHUTDOWN;
-    link->state = LINK_LEAVING;
+    link->state = LINK_DRAINING;
     link->deadline_ns = okv_clock_ns() + bound;
     handle->event_fd.stale = true;
 }

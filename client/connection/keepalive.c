@@ -5,7 +5,7 @@
  */
 #include "client/connection/keepalive.h"
 
-#include "client/engine/upcalls.h"
+#include "client/engine/failure.h"
 #include "shared/base/clock.h"
 
 #define TICKS 6 /* in a period */
@@ -50,12 +50,12 @@ void keepalive_tick(okv *handle, uint64_t now)
     if (quiet && conn->unacknowledged == 0) {
         handle->counters.heartbeats++;
         if (handle->transport->heartbeat(handle->conn))
-            handle->upcalls->lost(handle, OKV_EDISCONNECTED,
-                                  "the connection ended when the server was sent a heartbeat");
+            engine_lost(handle, OKV_EDISCONNECTED,
+                        "the connection ended when the server was sent a heartbeat");
     } else if (now - keepalive->quiet_since_ns >= keepalive->period_ns / 2) {
-        handle->upcalls->lost(handle, OKV_EDISCONNECTED,
-                              "the server's host does not respond: it is down, or the network "
-                              "to it is");
+        engine_lost(handle, OKV_EDISCONNECTED,
+                    "the server's host does not respond: it is down, or the network "
+                    "to it is");
     }
 }
 

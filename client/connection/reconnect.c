@@ -1,7 +1,5 @@
-/*
- * The transitions of the link. Only link_open() and link_await_idle() block; for the others,
- * link_fd() and link_wake_ns() tell when to call link_advance() again.
- */
+/* The transitions of the link. None blocks: link_fd() and link_wake_ns() tell when to call
+ * link_advance() again. */
 #include "client/connection/reconnect.h"
 
 #include <string.h>
@@ -12,13 +10,12 @@
 #include "client/connection/keepalive.h"
 #include "client/connection/report.h"
 #include "client/connection/resend.h"
+#include "client/engine/engine_ops.h"
 #include "client/engine/event_fd.h"
-#include "client/engine/progress.h"
+#include "client/engine/failure.h"
+#include "client/engine/log_event.h"
 #include "client/engine/read_batch.h"
-#include "client/engine/record.h"
 #include "client/engine/request_slots.h"
-#include "client/engine/upcalls.h"
-#include "client/engine/wait.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/base/random.h"
@@ -31,52 +28,6 @@
 #define BACKOFF_DENIED_NS (10000 * MS)
 /* A connection that lived this long resets the count of attempts. */
 #define STEADY_NS (500 * MS)
-/* Events that a close flushes come at once; this is the limit for a device that fails to. */
-#define CLOSE_NS (200 * MS)
-
-/* ---- losing a connection ---- */
-
-/* An attempt handles its own failures; so does a connection that is closing. */
-static bool link_is_used(const struct link *link)
-{
-    return link->state == LINK_UP || link->state == LINK_LEAVING;
-}
-
-static void link_close(okv *handle)
-{
-    handle->transport->close(handle->conn);
-    handle->link.state = LINK_CLOSING;
-    handle->link.deadline_ns = okv_clock_ns() + CLOSE_NS;
-    handle->event_fd.stale = true;
-}
-
-void link_lost(okv *handle, int code, const char *sentence)
-{
-    struct link *link = &handle->link;
-    struct okv_diag whole;
-
-    if (handle->failure)
-        return;
-    if (code == OKV_EDISCONNECTED && handle->conn && handle->conn->failure[0]) {
-        okv_diag_set(&whole, 0, "%s: %s", sentence, handle->conn->failure);
-        sentence = whole.text;
-    }
-    if (!link_is_used(link)) {
-        if (!link->broken)
-            link->broken = code;
-        return;
-    }
-    if (link->never) {
-        bool told = link->state == LINK_LEAVING;
-        struct okv_diag why = handle->why;
-        engine_fail(handle, told ? link->cause : code, told ? why.text : sentence);
-        return;
-    }
-    if (link->state == LINK_UP)
-        okv_diag_set(&handle->why, 0, "%s", sentence);
-    record(handle, OKV_LEVEL_WARNING, "", handle->why.text);
-    link_close(handle);
-}
 
 void link_drop(okv *handle)
 {
@@ -126,8 +77,7 @@ static bool is_final(int rc)
     }
 }
 
-/* The verified connection of the attempt becomes the handle's. */
-static void link_up(okv *handle)
+void link_up(okv *handle)
 {
     struct link *link = &handle->link;
     const struct okv_welcome *table = &link->table;
@@ -145,7 +95,7 @@ static void link_up(okv *handle)
     }
     handle->table = *table;
     handle->bucket_count = table->bucket_count;
-    handle->upcalls->table_learn(handle, same_table);
+    handle->ops->table_learn(handle, same_table);
     clock_sample(handle, table->clock_ms);
     memcpy(handle->how, handle->conn->how, sizeof handle->how);
     handle->is_one_sided = handle->conn->is_one_sided;
@@ -157,8 +107,8 @@ static void link_up(okv *handle)
     address_keep(handle);
     keepalive_start(handle);
     report_link_up(handle);
-    record(handle, OKV_LEVEL_NOTICE, "connected by ",
-           handle->how[0] ? handle->how : handle->transport->name);
+    log_event(handle, OKV_LEVEL_NOTICE, "connected by ",
+              handle->how[0] ? handle->how : handle->transport->name);
     resend_resume(handle, resumed, same_table);
 }
 
@@ -173,7 +123,7 @@ static void attempt_failed(okv *handle, int rc, const struct okv_diag *why)
     okv_diag_set(&handle->why, 0, "not connected: %s",
                  why->text[0] ? why->text : okv_error_text(rc));
     if ((handle->link.attempts & (handle->link.attempts - 1)) == 0)
-        record(handle, OKV_LEVEL_WARNING, "", handle->why.text);
+        log_event(handle, OKV_LEVEL_WARNING, "", handle->why.text);
     link_back_off(handle, rc == OKV_EDENIED ? BACKOFF_DENIED_NS : BACKOFF_MAX_NS);
 }
 
@@ -193,13 +143,13 @@ static bool attempt_advance(okv *handle)
     return true;
 }
 
-static bool leaving_advance(okv *handle)
+static bool draining_advance(okv *handle)
 {
     struct link *link = &handle->link;
 
     if (request_is_owed(handle) && okv_clock_ns() < link->deadline_ns)
         return false;
-    link_lost(handle, link->cause, handle->why.text);
+    engine_lost(handle, link->cause, handle->why.text);
     return true;
 }
 
@@ -222,8 +172,8 @@ static bool link_advance_once(okv *handle)
     switch (handle->link.state) {
     case LINK_UP:
         return false;
-    case LINK_LEAVING:
-        return leaving_advance(handle);
+    case LINK_DRAINING:
+        return draining_advance(handle);
     case LINK_CLOSING:
         return closing_advance(handle);
     case LINK_BACKOFF:
@@ -275,42 +225,4 @@ int link_fd(const okv *handle)
     if (handle->conn)
         return handle->conn->endpoint->fd;
     return handle->link.connecting ? handle->link.connecting->fd : -1;
-}
-
-int link_await_idle(okv *handle)
-{
-    struct waiting waiting = {0};
-
-    if (handle->failure)
-        return handle->failure;
-    if (handle->active > 0)
-        return OKV_EAGAIN;
-    engine_catch_up(handle);
-    uint64_t deadline_ns = okv_clock_ns() + handle->timeout_ns;
-    while (!link_is_up(handle) && !handle->failure) {
-        if (okv_clock_ns() >= deadline_ns)
-            return OKV_ETIMEDOUT;
-        engine_pause(handle, &waiting, deadline_ns);
-    }
-    return handle->failure;
-}
-
-int link_open(okv *handle)
-{
-    struct link *link = &handle->link;
-    struct waiting waiting = {0};
-    link->opening = true;
-    int rc = attempt_start(handle, &handle->why);
-    if (rc)
-        return rc;
-    while ((rc = attempt_step(handle, &handle->why)) == OKV_EAGAIN) {
-        engine_pause(handle, &waiting, link_wake_ns(handle));
-        if (handle->failure)
-            return handle->failure;
-    }
-    link->opening = false;
-    if (rc == 0)
-        link_up(handle);
-    link->attempts = 0;
-    return rc;
 }

@@ -1,12 +1,9 @@
-/* The states of the link: client/state/link.h has the picture. */
+/* The states of the link: client/handle.h has the picture. */
 #ifndef OKV_CLIENT_CONNECTION_RECONNECT_H
 #define OKV_CLIENT_CONNECTION_RECONNECT_H
 
 #include "client/handle.h"
 
-/* The connection is unusable. A handle that never reconnects fails with `code`. With
- * OKV_EDISCONNECTED, the message of the device is appended to the sentence. */
-void link_lost(okv *handle, int code, const char *sentence);
 /* A READ of an attempt or of the status has ended. */
 void link_read_done(okv *handle, uint64_t cookie, int status);
 /* Advances from state to state as far as possible without blocking; not while LINK_UP. Returns
@@ -14,13 +11,11 @@ void link_read_done(okv *handle, uint64_t cookie, int status);
 bool link_advance(okv *handle);
 /* When link_advance() or keepalive_tick() is due at the latest; UINT64_MAX: never. */
 uint64_t link_wake_ns(const okv *handle);
-/* A descriptor that becomes readable for link_advance() or engine_events(); -1: none. */
+/* A descriptor that becomes readable for link_advance() or engine_events();
+ * -1: none. */
 int link_fd(const okv *handle);
-/* Makes the first connection: one attempt, blocking. */
-int link_open(okv *handle);
-/* For calls that are alone on a handle: blocks until the link is up, at most for the handle's
- * timeout. OKV_EAGAIN: operations are under way; OKV_ETIMEDOUT, or the handle's failure. */
-int link_await_idle(okv *handle);
+/* The verified connection of the attempt becomes the handle's. */
+void link_up(okv *handle);
 /* Ends the connection or the attempt at once. Operations wait for the next connection. */
 void link_drop(okv *handle);
 

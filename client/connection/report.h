@@ -13,7 +13,13 @@ void report_link_up(okv *handle);
 /* Sends a report if there is something to tell and room for it. Needs no operation slot and leaves
  * a credit to others. */
 void report_send(okv *handle, uint64_t now);
-/* Takes what is to be told, for a message that tells it. False: there is nothing. */
+/* The same if one is due. Only where events may be handled. */
+static inline void report_if_due(okv *handle, uint64_t now)
+{
+    if (now >= handle->reporting.due_ns)
+        report_send(handle, now);
+}
+/* Moves the counters that were not reported yet into `out`. False: there are none. */
 bool report_take(okv *handle, struct okv_wire_report *out);
 /* Whether it is the reply to a report. */
 bool report_reply(okv *handle, const struct okv_reply_message *reply);

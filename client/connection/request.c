@@ -9,11 +9,10 @@
 
 #include "client/connection/goodbye.h"
 #include "client/connection/report.h"
+#include "client/engine/failure.h"
 #include "client/engine/memory.h"
 #include "client/engine/operation.h"
-#include "client/engine/progress.h"
 #include "client/engine/request_slots.h"
-#include "client/engine/upcalls.h"
 #include "shared/base/error.h"
 
 /* ---- requests ---- */
@@ -98,12 +97,12 @@ static int request_send(okv *handle, struct operation *operation, uint8_t *bytes
     return rc ? OKV_EDISCONNECTED : 0;
 }
 
-int request_post(okv *handle, struct operation *operation)
+/* OKV_EAGAIN: no request slot or send buffer. */
+static int request_try(okv *handle, struct operation *operation)
 {
-    if (!request_slot_is_available(handle, operation))
-        return OKV_EAGAIN;
     uint8_t *bytes = handle->transport->send_buffer(handle->conn);
-    if (!bytes)
+
+    if (!bytes || !request_slot_is_available(handle, operation))
         return OKV_EAGAIN;
     if (operation->flags & OKV_REQUEST_RENDEZVOUS) {
         int rc = value_advertise(handle, operation);
@@ -115,10 +114,16 @@ int request_post(okv *handle, struct operation *operation)
     return request_send(handle, operation, bytes);
 }
 
+void request_post(okv *handle, struct operation *operation)
+{
+    if (operation_may_post(handle, operation))
+        operation_posted(handle, operation, request_try(handle, operation));
+}
+
 void request_start(okv *handle, struct operation *operation)
 {
     operation->step = STEP_REPLY;
-    operation_advance(handle, operation);
+    request_post(handle, operation);
 }
 
 /* ---- replies ---- */
@@ -235,15 +240,6 @@ static int reply_fill(struct operation *operation, const struct okv_reply_messag
     return status;
 }
 
-static void reply_apply(okv *handle, struct operation *operation,
-                        const struct okv_reply_message *reply)
-{
-    if (KINDS_READ & 1u << operation->kind && reply->status == OKV_ETOOSMALL)
-        handle->upcalls->resume_lookup(handle, operation);
-    else
-        operation_end(handle, operation, reply_fill(operation, reply));
-}
-
 /* The operation that a reply answers, or NULL if it fits none. */
 static struct operation *reply_operation(okv *handle, const struct okv_reply_message *reply)
 {
@@ -258,31 +254,42 @@ static struct operation *reply_operation(okv *handle, const struct okv_reply_mes
     return operation;
 }
 
-void request_message(okv *handle, const struct okv_event *event)
+/* Ends the operation, unless it is a get whose value the reply had no room for. Returns that one.
+ */
+static struct operation *reply_apply(okv *handle, struct operation *operation,
+                                     const struct okv_reply_message *reply)
+{
+    if (operation->abandoned)
+        operation_release(handle, operation);
+    else if (KINDS_READ & 1u << operation->kind && reply->status == OKV_ETOOSMALL)
+        return operation;
+    else
+        operation_end(handle, operation, reply_fill(operation, reply));
+    return NULL;
+}
+
+struct operation *request_message(okv *handle, const struct okv_event *event)
 {
     struct okv_reply_message reply;
 
     if (!event->has_immediate ||
         okv_reply_decode(event->immediate, event->data, event->length, &reply)) {
         engine_fail(handle, OKV_EPROTO, "the server sent a message that is no reply");
-        return;
+        return NULL;
     }
     if (reply.opcode == OKV_OP_GOODBYE) {
         goodbye_receive(handle);
-        return;
+        return NULL;
     }
     if (report_reply(handle, &reply))
-        return;
+        return NULL;
     struct operation *operation = reply_operation(handle, &reply);
     if (!operation) {
         engine_fail(handle, OKV_EPROTO, "the server gave an answer that fits no request");
-        return;
+        return NULL;
     }
     request_forget(handle, operation);
     handle->counters.replies++;
     handle->counters.reply_bytes += event->length;
-    if (operation->abandoned)
-        operation_release(handle, operation);
-    else
-        reply_apply(handle, operation, &reply);
+    return reply_apply(handle, operation, &reply);
 }

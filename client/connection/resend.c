@@ -10,10 +10,11 @@
 
 #include <stdlib.h>
 
+#include "client/connection/request.h"
+#include "client/engine/engine_ops.h"
 #include "client/engine/memory.h"
 #include "client/engine/operation.h"
 #include "client/engine/request_slots.h"
-#include "client/engine/upcalls.h"
 #include "shared/base/error.h"
 
 /* Resets the operation to its start: its lookup may belong to another table. */
@@ -66,7 +67,7 @@ static void operation_begin_again(okv *handle, struct operation *operation, bool
     int rc = OKV_EUNKNOWN;
 
     if (!flush_is_void(operation, same_table))
-        rc = handle->upcalls->begin_again(handle, operation);
+        rc = handle->ops->begin_again(handle, operation);
     if (rc)
         operation_end(handle, operation, rc);
 }
@@ -101,7 +102,7 @@ void resend_resume(okv *handle, bool resumed, bool same_table)
     for (uint32_t i = 0; i < count; i++) {
         struct operation *operation = &handle->operations[handle->order[i]];
         if (operation->resend && !flush_is_void(operation, same_table))
-            operation_advance(handle, operation);
+            request_post(handle, operation);
         else
             operation_begin_again(handle, operation, same_table);
     }

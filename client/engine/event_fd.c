@@ -11,14 +11,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "client/engine/progress.h"
-#include "client/engine/refusal.h"
-#include "client/engine/upcalls.h"
-#include "shared/base/clock.h"
 #include "shared/base/error.h"
-
-/* Rounds of arming in one call. */
-#define FOLLOW_PASSES 4
 
 static int event_fd_add(const struct event_fd *event_fd, int fd)
 {
@@ -47,8 +40,7 @@ void event_fd_destroy(okv *handle)
         close(handle->event_fd.timer);
 }
 
-/* Adds the wanted descriptor to epoll. After a failure okv_arm() tries again. */
-static int event_fd_watch(struct event_fd *event_fd)
+int event_fd_watch(struct event_fd *event_fd)
 {
     if (event_fd->watched == event_fd->wanted)
         return 0;
@@ -69,80 +61,4 @@ void event_fd_set(okv *handle, int fd)
     event_fd->watched = -1;
     event_fd->wanted = fd;
     event_fd_watch(event_fd);
-}
-
-int okv_fd(const okv *handle)
-{
-    return handle->event_fd.epoll;
-}
-
-/* Sets the timer unless it fires early enough already: an extra wake-up does no harm. */
-static int timer_set(struct event_fd *event_fd, uint64_t wake_ns)
-{
-    uint64_t now = okv_clock_ns();
-    struct itimerspec when = {.it_value = {.tv_sec = 0}}; /* off */
-
-    if (event_fd->timer_ns > now && event_fd->timer_ns <= wake_ns)
-        return 0;
-    if (wake_ns != EVENT_FD_OFF) {
-        if (wake_ns <= now)
-            wake_ns = now + 1;
-        when.it_value.tv_sec = (time_t)(wake_ns / 1000000000u);
-        when.it_value.tv_nsec = (long)(wake_ns % 1000000000u);
-    }
-    if (timerfd_settime(event_fd->timer, TFD_TIMER_ABSTIME, &when, NULL))
-        return OKV_EIO;
-    event_fd->timer_ns = wake_ns;
-    return 0;
-}
-
-static uint64_t event_fd_wake_ns(const okv *handle)
-{
-    uint64_t wake = handle->upcalls->wake_ns(handle);
-
-    if (handle->active > 0 && handle->earliest_deadline_ns < wake)
-        wake = handle->earliest_deadline_ns;
-    return wake;
-}
-
-int okv_arm(okv *handle)
-{
-    struct event_fd *event_fd = &handle->event_fd;
-
-    refusal_clear(handle);
-    if (handle->failure)
-        return handle->failure;
-    event_fd->armed = true;
-    event_fd->stale = false;
-    int rc = event_fd_watch(event_fd);
-    if (rc == 0)
-        rc = timer_set(event_fd, event_fd_wake_ns(handle));
-    if (rc == 0 && handle->conn)
-        rc = handle->transport->arm(handle->conn->endpoint);
-    return rc;
-}
-
-/* True when the armed state no longer fits: the link has changed, something is due earlier, or the
- * timer has fired. */
-static bool event_fd_is_stale(const okv *handle, bool idle)
-{
-    const struct event_fd *event_fd = &handle->event_fd;
-
-    if (event_fd->stale || !idle)
-        return event_fd->stale;
-    if (event_fd_wake_ns(handle) < event_fd->timer_ns)
-        return true;
-    return event_fd->timer_ns != EVENT_FD_OFF && event_fd->timer_ns <= okv_clock_ns();
-}
-
-void event_fd_follow(okv *handle, bool idle)
-{
-    for (int passes = 0; event_fd_is_stale(handle, idle); passes++) {
-        if (passes == FOLLOW_PASSES || okv_arm(handle)) {
-            timer_set(&handle->event_fd,
-                      0); /* the next okv_poll() continues, or reports the failure */
-            return;
-        }
-        idle = !engine_progress(handle); /* an event from before the arm announces nothing */
-    }
 }

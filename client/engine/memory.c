@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/engine/refusal.h"
 #include "shared/base/error.h"
 
 #define PAGE 4096u
@@ -168,22 +167,12 @@ const struct okv_registration *registration_find(const okv *handle, const uint8_
     return NULL;
 }
 
-int okv_register(okv *handle, void *base, size_t length, okv_registration **memory)
+int registration_create(okv *handle, void *base, size_t length, okv_registration **out)
 {
-    unsigned index = 0;
-
-    if (memory)
-        *memory = NULL;
-    if (!handle || !base || !memory)
-        return refuse(handle, OKV_EINVAL, __func__, "%s: it is NULL", base ? "memory" : "base");
-    if (length == 0 || length > UINTPTR_MAX - (uintptr_t)base)
-        return refuse(handle, OKV_EINVAL, __func__, "length: %zu %s", length,
-                      length ? "leads beyond the end of memory" : "bytes are nothing to register");
-    refusal_clear(handle);
-    if (handle->failure)
-        return handle->failure;
     /* Otherwise the next connection registers it: memory_attach(). */
     bool now = handle->conn && handle->link.state != LINK_CLOSING;
+    unsigned index = 0;
+
     while (index < REGISTRATIONS_MAX && handle->registrations[index])
         index++;
     if (index == REGISTRATIONS_MAX)
@@ -201,27 +190,22 @@ int okv_register(okv *handle, void *base, size_t length, okv_registration **memo
     handle->registrations[index] = registration;
     if (index == handle->registrations_end)
         handle->registrations_end++;
-    *memory = registration;
+    *out = registration;
     return 0;
 }
 
-void okv_unregister(okv *handle, okv_registration **memory)
+void registration_destroy(okv *handle, okv_registration **registration)
 {
-    if (!handle)
-        return;
-    refusal_clear(handle);
-    if (!memory || !*memory)
-        return;
     for (unsigned i = 0; i < REGISTRATIONS_MAX; i++) {
-        if (handle->registrations[i] != *memory)
+        if (handle->registrations[i] != *registration)
             continue;
-        buffer_unregister(handle, &(*memory)->memory);
-        free(*memory);
+        buffer_unregister(handle, &(*registration)->memory);
+        free(*registration);
         handle->registrations[i] = NULL;
     }
     while (handle->registrations_end > 0 && !handle->registrations[handle->registrations_end - 1])
         handle->registrations_end--;
-    *memory = NULL;
+    *registration = NULL;
 }
 
 /* ---- the end of a connection and of the handle ---- */

@@ -14,6 +14,10 @@ void memory_detach(okv *handle);
  * NULL. */
 int bounce_acquire(okv *handle, size_t size, struct bounce **out);
 void bounce_release(okv *handle, struct bounce *bounce);
+/* Registers the caller's memory. OKV_EAGAIN: there are REGISTRATIONS_MAX already; OKV_ENOMEM, or
+ * the failure of the transport. */
+int registration_create(okv *handle, void *base, size_t length, okv_registration **out);
+void registration_destroy(okv *handle, okv_registration **registration);
 /* The registration that contains the whole buffer, or NULL. */
 const struct okv_registration *registration_find(const okv *handle, const uint8_t *base,
                                                  size_t length);

@@ -1,9 +1,9 @@
 #include "client/engine/operation.h"
 
+#include "client/engine/engine_ops.h"
 #include "client/engine/memory.h"
 #include "client/engine/read_batch.h"
 #include "client/engine/request_slots.h"
-#include "client/engine/upcalls.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -92,13 +92,8 @@ static struct slot_queue *blocked_queue(okv *handle, const struct operation *ope
     return operation->step == STEP_REPLY ? &handle->blocked_requests : &handle->blocked_reads;
 }
 
-void operation_advance(okv *handle, struct operation *operation)
+void operation_posted(okv *handle, struct operation *operation, int rc)
 {
-    /* While the link is down it waits: resend_resume() starts it on the next connection. */
-    if (operation->blocked || !link_is_up(handle))
-        return;
-    int rc = operation->step == STEP_REPLY ? handle->upcalls->post_request(handle, operation)
-                                           : handle->upcalls->post_reads(handle, operation);
     if (rc == OKV_EAGAIN) {
         operation->blocked = true;
         queue_push(handle, blocked_queue(handle, operation), operation->index);
@@ -115,7 +110,7 @@ static void retry_queue(okv *handle, struct slot_queue *queue, bool (*has_room)(
     for (uint32_t n = queue->count; n > 0 && queue->count > 0 && has_room(handle); n--) {
         struct operation *operation = &handle->operations[queue_pop(handle, queue)];
         operation->blocked = false;
-        operation_advance(handle, operation);
+        handle->ops->retry(handle, operation);
     }
 }
 

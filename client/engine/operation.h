@@ -7,12 +7,11 @@
 #include "client/handle.h"
 
 /* Begins an operation of this kind in a free slot. OKV_EAGAIN: none is free. Also the handle's
- * failure. engine_operation_acquire() waits for one. */
+ * failure. wait_acquire() waits for one. */
 int operation_acquire(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
                       uint64_t deadline_ns, struct operation **out);
-/* Begins an operation in a slot that the caller has removed from the free ones, in a call that has
- * run engine_begin(). Key, buffer and tag
- * in it may be left from an earlier get: the caller sets all of them (command_fill_get()). It also
+/* Begins an operation in a slot that the caller has removed from the free ones. Key, buffer and tag
+ * in it may be left from an earlier get: the caller sets all of them (command_fill_get()), and
  * counts `pending` when okv_poll() delivers. */
 static inline void operation_begin(okv *handle, struct operation *slot, enum operation_kind kind,
                                    enum operation_delivery delivery, uint64_t deadline_ns)
@@ -69,8 +68,14 @@ static inline struct operation *operation_next(const okv *handle)
 {
     return &handle->operations[handle->free.slots[handle->free.count - 1]];
 }
-/* Starts or resumes the current step; without room to post, the operation waits. */
-void operation_advance(okv *handle, struct operation *operation);
+/* False while it waits for room, or for a connection: resend_resume() starts it on the next one. */
+static inline bool operation_may_post(const okv *handle, const struct operation *operation)
+{
+    return !operation->blocked && link_is_up(handle);
+}
+/* Its request or READs were posted, with this result. OKV_EAGAIN: there is no room, so it waits and
+ * is retried. */
+void operation_posted(okv *handle, struct operation *operation, int rc);
 /* Retries the operations that wait for room. */
 void operation_retry_blocked(okv *handle);
 /* Ends an operation and delivers its result. Unless it is DELIVER_TO_CALLER, its slot is free

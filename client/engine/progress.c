@@ -1,9 +1,9 @@
 #include "client/engine/progress.h"
 
+#include "client/engine/engine_ops.h"
+#include "client/engine/failure.h"
 #include "client/engine/operation.h"
 #include "client/engine/read_batch.h"
-#include "client/engine/record.h"
-#include "client/engine/upcalls.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -15,44 +15,21 @@
 /* The most passes of catching up; the usual passes handle what is left. */
 #define CATCH_UP_PASSES 8
 
-void engine_fail(okv *handle, int failure, const char *sentence)
-{
-    if (handle->failure)
-        return;
-    handle->failure = failure;
-    okv_diag_set(&handle->why, failure, "%s", sentence);
-    record(handle, OKV_LEVEL_ERROR, "", handle->why.text);
-    if (handle->conn)
-        handle->transport->close(handle->conn);
-    handle->batch.count = 0;
-    handle->blocked_reads.count = 0;
-    handle->blocked_requests.count = 0;
-    for (uint32_t i = 0; i < handle->slot_count; i++) {
-        struct operation *operation = &handle->operations[i];
-        if (!operation_is_under_way(operation))
-            continue;
-        if (operation->abandoned)
-            operation_release(handle, operation);
-        else
-            operation_end_unanswered(handle, operation, failure);
-    }
-}
-
 static inline void read_event(okv *handle, const struct okv_event *event)
 {
     if (event->cookie == READ_ATTEMPT_COOKIE) {
-        handle->upcalls->read_done(handle, event->cookie, event->status);
+        handle->ops->link_read_done(handle, event->cookie, event->status);
         return;
     }
     if (event->status) {
-        handle->upcalls->lost(handle, OKV_EDISCONNECTED,
-                              "a READ failed: the server is gone or was restarted");
+        engine_lost(handle, OKV_EDISCONNECTED,
+                    "a READ failed: the server is gone or was restarted");
         return;
     }
     if (handle->failure)
         return;
     if (event->cookie == READ_STATUS_COOKIE) {
-        handle->upcalls->read_done(handle, event->cookie, 0);
+        handle->ops->link_read_done(handle, event->cookie, 0);
         return;
     }
     uint16_t slot = read_slot(event->cookie);
@@ -62,7 +39,7 @@ static inline void read_event(okv *handle, const struct okv_event *event)
     handle->reads--;
     operation->reads--;
     if (!operation->abandoned)
-        handle->upcalls->operation_read_done(handle, operation, read_kind(event->cookie));
+        handle->ops->read_done(handle, operation, read_kind(event->cookie));
     else if (operation->reads == 0)
         operation_release(handle, operation);
 }
@@ -75,13 +52,12 @@ void engine_event(okv *handle, const struct okv_event *event)
         break;
     case OKV_EVENT_RECV:
         if (!handle->failure)
-            handle->upcalls->message(handle, event);
+            handle->ops->message(handle, event);
         handle->transport->recv_release(handle->conn->endpoint, event);
         break;
     case OKV_EVENT_CLOSED:
         handle->closed = true;
-        handle->upcalls->lost(handle, OKV_EDISCONNECTED,
-                              "the server closed the connection or died");
+        engine_lost(handle, OKV_EDISCONNECTED, "the server closed the connection or died");
         break;
     case OKV_EVENT_OPENED:
     case OKV_EVENT_RENDEZVOUS_DONE:
@@ -92,8 +68,7 @@ void engine_event(okv *handle, const struct okv_event *event)
 void engine_dispatch(okv *handle, const struct okv_event *events, int count)
 {
     if (count < 0) {
-        handle->upcalls->lost(handle, OKV_EIO,
-                              "the device reported a failure of the completion queue");
+        engine_lost(handle, OKV_EIO, "the device reported a failure of the completion queue");
         handle->closed = true;
     }
     for (int i = 0; i < count; i++) {
@@ -119,7 +94,7 @@ void engine_disconnected(okv *handle)
 {
     while (engine_events(handle) > 0)
         ;
-    handle->upcalls->lost(handle, OKV_EDISCONNECTED, "the connection ended");
+    engine_lost(handle, OKV_EDISCONNECTED, "the connection ended");
 }
 
 void engine_flush(okv *handle)
@@ -133,7 +108,7 @@ void engine_flush(okv *handle)
     if (handle->failure)
         return;
     /* While leaving too: a request that was queued before the server's goodbye counts as sent. */
-    if (handle->unflushed && (link_is_up(handle) || handle->link.state == LINK_LEAVING))
+    if (handle->unflushed && (link_is_up(handle) || handle->link.state == LINK_DRAINING))
         handle->transport->flush(handle->conn);
     handle->unflushed = false;
     if (count == 0 || !link_is_up(handle))
@@ -142,7 +117,7 @@ void engine_flush(okv *handle)
     if (rc == OKV_EDISCONNECTED)
         engine_disconnected(handle);
     else if (rc)
-        handle->upcalls->lost(handle, OKV_EIO, "the device did not take a READ");
+        engine_lost(handle, OKV_EIO, "the device did not take a READ");
 }
 
 static void check_deadlines(okv *handle, uint64_t now)
@@ -177,7 +152,7 @@ static void check_clock(okv *handle)
         return;
     uint64_t now = okv_clock_ns();
     if (now >= handle->keepalive.next_ns)
-        handle->upcalls->tick(handle, now);
+        handle->ops->keepalive_tick(handle, now);
     check_deadlines(handle, now); /* last: the tick must still count operations that end here */
 }
 
@@ -194,7 +169,7 @@ void engine_catch_up(okv *handle)
         int rc =
             handle->conn && !handle->closed ? handle->transport->arm(handle->conn->endpoint) : 0;
         if (rc == OKV_EIO)
-            handle->upcalls->lost(handle, rc, "the completion queue cannot be armed");
+            engine_lost(handle, rc, "the completion queue cannot be armed");
         more = engine_progress(handle);
     }
 }
@@ -202,17 +177,6 @@ void engine_catch_up(okv *handle)
 bool engine_is_stale(const okv *handle, uint64_t now)
 {
     return now - handle->begun_ns >= STALE_NS && !handle->failure;
-}
-
-uint64_t engine_begin(okv *handle)
-{
-    uint64_t now = okv_clock_ns();
-
-    if (handle->active == 0 && engine_is_stale(handle, now))
-        engine_catch_up(handle);
-    engine_report(handle, now);
-    handle->begun_ns = now;
-    return now;
 }
 
 bool engine_progress(okv *handle)
@@ -223,7 +187,7 @@ bool engine_progress(okv *handle)
     int n = engine_events(handle);
     if (n < 0)
         return true;
-    bool advanced = !link_is_up(handle) && handle->upcalls->advance(handle);
+    bool advanced = !link_is_up(handle) && handle->ops->link_advance(handle);
     if (link_is_up(handle) && (handle->blocked_requests.count || handle->blocked_reads.count))
         operation_retry_blocked(handle);
     if (handle->batch.count || handle->unflushed || handle->lost)

@@ -2,20 +2,9 @@
 #ifndef OKV_CLIENT_ENGINE_PROGRESS_H
 #define OKV_CLIENT_ENGINE_PROGRESS_H
 
-#include "client/engine/upcalls.h"
 #include "client/handle.h"
 
-/* Sends a report if it is due. Only where events may be handled. */
-static inline void engine_report(okv *handle, uint64_t now)
-{
-    if (now >= handle->reporting.due_ns)
-        handle->upcalls->report(handle, now);
-}
-/* Begins a call that starts operations; fast_get() does without it. Returns the clock. An idle
- * handle that was not polled for a while catches up first: it may learn that its connection has
- * ended. */
-uint64_t engine_begin(okv *handle);
-/* True when engine_begin() last ran a while ago. */
+/* True when call_begin() last ran a while ago. */
 bool engine_is_stale(const okv *handle, uint64_t now);
 /* Handles all that happened since the last pass, such as the end of the connection. Operations that
  * are under way may end in it. */
@@ -28,8 +17,6 @@ void engine_event(okv *handle, const struct okv_event *event);
 void engine_dispatch(okv *handle, const struct okv_event *events, int count);
 /* Polls once and handles the events. Returns how many, or a negative code. */
 int engine_events(okv *handle);
-/* Makes the handle unusable: ends every operation and keeps the sentence for okv_why(). */
-void engine_fail(okv *handle, int failure, const char *sentence);
 /* The transport returned OKV_EDISCONNECTED: handles the events from before, such as the server's
  * goodbye, and then the loss of the connection. */
 void engine_disconnected(okv *handle);

@@ -24,6 +24,16 @@ static inline uint64_t read_cookie(const struct operation *operation, enum read_
     return operation->index | (uint64_t)kind << 16;
 }
 
+/* Counts a READ, which is posted now or with the batch. */
+static inline void read_count(okv *handle, enum read_kind kind, uint32_t length)
+{
+    handle->counters.reads++;
+    handle->counters.read_bytes += length;
+    handle->counters.bucket_reads += kind == READ_IMAGE;
+    handle->counters.extent_reads += kind == READ_EXTENT;
+    handle->counters.directory_reads += kind == READ_DIRECTORY;
+    handle->counters.status_reads += kind == READ_STATUS;
+}
 /* How many more READs may be under way. */
 static inline unsigned reads_room(const okv *handle)
 {
@@ -31,14 +41,14 @@ static inline unsigned reads_room(const okv *handle)
 }
 /* Adds a READ of `length` bytes to the batch; the caller fills in offset, destination and memory.
  * NULL: no room. */
-static inline struct okv_read *reads_add(okv *handle, uint64_t cookie, uint32_t length)
+static inline struct okv_read *reads_add(okv *handle, uint64_t cookie, enum read_kind kind,
+                                         uint32_t length)
 {
     if (reads_room(handle) == 0)
         return NULL;
     struct okv_read *read = &handle->batch.reads[handle->batch.count++];
     handle->reads++;
-    handle->counters.reads++;
-    handle->counters.read_bytes += length;
+    read_count(handle, kind, length);
     read->length = length;
     read->cookie = cookie;
     return read;
@@ -47,14 +57,9 @@ static inline struct okv_read *reads_add(okv *handle, uint64_t cookie, uint32_t 
 static inline struct okv_read *reads_add_for(okv *handle, struct operation *operation,
                                              enum read_kind kind, uint32_t length)
 {
-    struct okv_read *read = reads_add(handle, read_cookie(operation, kind), length);
+    struct okv_read *read = reads_add(handle, read_cookie(operation, kind), kind, length);
 
-    if (!read)
-        return NULL;
-    operation->reads++;
-    handle->counters.bucket_reads += kind == READ_IMAGE;
-    handle->counters.extent_reads += kind == READ_EXTENT;
-    handle->counters.directory_reads += kind == READ_DIRECTORY;
+    operation->reads += read != NULL;
     return read;
 }
 

@@ -2,9 +2,9 @@
 
 #include <sched.h>
 
+#include "client/engine/failure.h"
 #include "client/engine/progress.h"
 #include "client/engine/read_batch.h"
-#include "client/engine/upcalls.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -40,16 +40,16 @@ int read_failed(okv *handle, int rc, bool under_way)
     if (rc == OKV_EDISCONNECTED)
         engine_disconnected(handle);
     else if (rc == OKV_EIO)
-        handle->upcalls->lost(handle, rc, "the device failed at a READ");
+        engine_lost(handle, rc, "the device failed at a READ");
     else if (under_way)
-        handle->upcalls->lost(handle, rc, "a READ did not end by its deadline");
+        engine_lost(handle, rc, "a READ did not end by its deadline");
     if (handle->failure)
         return handle->failure;
     return rc == OKV_EIO ? OKV_EDISCONNECTED : rc;
 }
 
-int read_blocking(okv *handle, uint64_t offset, void *destination, struct okv_memory *memory,
-                  uint32_t length)
+int read_blocking(okv *handle, enum read_kind kind, uint64_t offset, void *destination,
+                  struct okv_memory *memory, uint32_t length)
 {
     struct okv_read read = {
         .offset = offset,
@@ -70,8 +70,7 @@ int read_blocking(okv *handle, uint64_t offset, void *destination, struct okv_me
     rc = handle->transport->post_read(handle->conn, &read, 1);
     if (rc)
         return read_failed(handle, rc, false);
-    handle->counters.reads++;
-    handle->counters.read_bytes += length;
+    read_count(handle, kind, length);
     rc = await_read(handle, true, deadline);
     return rc ? read_failed(handle, rc, true) : 0;
 }

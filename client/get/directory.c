@@ -1,6 +1,6 @@
 /*
  * The handle's copy of the directory (docs/format.md section 2.3). A stale entry leads to bytes
- * that fail the checks of a bucket; then the lookup READs the entry again (lookup_steps.c).
+ * that fail the checks of a bucket; then the lookup READs the entry again (steps.c).
  */
 #include "client/get/directory.h"
 
@@ -49,8 +49,8 @@ void directory_learn(okv *handle, uint64_t bucket, const uint8_t *entry)
 
 int directory_read(okv *handle)
 {
-    int rc = read_blocking(handle, handle->table.directory_offset, handle->staging, handle->memory,
-                           OKV_DIRECTORY_SIZE);
+    int rc = read_blocking(handle, READ_DIRECTORY, handle->table.directory_offset, handle->staging,
+                           handle->memory, OKV_DIRECTORY_SIZE);
 
     if (rc)
         return rc;
@@ -60,7 +60,6 @@ int directory_read(okv *handle)
 
 void directory_load(okv *handle)
 {
-    handle->counters.directory_reads++;
     for (unsigned i = 0; i < OKV_DIRECTORY_ENTRIES; i++)
         handle->directory[i] = okv_get_u64(handle->staging + i * sizeof(okv_le64));
 }

@@ -1,13 +1,14 @@
 #include "client/get/fast_path.h"
 
+#include "client/connection/report.h"
+#include "client/connection/wait.h"
 #include "client/engine/operation.h"
 #include "client/engine/progress.h"
 #include "client/engine/read_batch.h"
-#include "client/engine/wait.h"
+#include "client/get/deliver.h"
 #include "client/get/directory.h"
 #include "client/get/hints.h"
 #include "client/get/lookup.h"
-#include "client/get/lookup_steps.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
@@ -41,13 +42,6 @@ static inline bool locate(okv *handle, const void *key, size_t key_length,
     read->length = handle->table.bucket_size;
     read->cookie = read_cookie(slot, READ_IMAGE);
     return directory_locate(handle, locator->bucket, &read->offset);
-}
-
-static inline void count_read(okv *handle)
-{
-    handle->counters.reads++;
-    handle->counters.bucket_reads++;
-    handle->counters.read_bytes += handle->table.bucket_size;
 }
 
 /* True when the image decides the get: *result is filled in, but for the tag, and counted. False
@@ -133,7 +127,7 @@ static int take_over(okv *handle, const struct fast_get *get, const struct okv_e
     if (stale)
         engine_catch_up(handle);
     handle->begun_ns = now;
-    return engine_wait_for(handle, operation, result);
+    return wait_operation(handle, operation, result);
 }
 
 /* Polls until something comes, at most POLL_SPINS times. */
@@ -160,7 +154,7 @@ static bool read_now(okv *handle, const struct okv_read *read)
 static __attribute__((noinline)) void timed_end(okv *handle, uint64_t begun_ns, uint64_t now)
 {
     get_time(handle, begun_ns, now);
-    engine_report(handle, now);
+    report_if_due(handle, now);
 }
 
 bool fast_get(okv *handle, const struct get_call *call, struct okv_result *result)
@@ -184,7 +178,7 @@ bool fast_get(okv *handle, const struct get_call *call, struct okv_result *resul
         count = spin(handle, events);
         done = is_read_done(&get, events, count);
     }
-    count_read(handle);
+    read_count(handle, READ_IMAGE, handle->table.bucket_size);
     if (done && answer(handle, call, &get.locator, get.slot->image, result)) {
         if (get.begun_ns)
             timed_end(handle, get.begun_ns, okv_clock_ns());
@@ -214,7 +208,7 @@ bool fast_get_start(okv *handle, const struct okv_command *command, uint64_t beg
         return false;
     handle->batch.count++;
     handle->reads++;
-    count_read(handle);
+    read_count(handle, READ_IMAGE, handle->table.bucket_size);
     handle->free.count--;
     handle->pending += polled;
     operation_begin(handle, operation, OPERATION_GET, delivery,

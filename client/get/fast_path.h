@@ -45,7 +45,7 @@ _Static_assert(sizeof((struct okv_command *)0)->reserved == 3 * sizeof(uint32_t)
 bool fast_get_start(okv *handle, const struct okv_command *command, uint64_t begun_ns,
                     enum operation_delivery delivery, struct okv_result *out);
 
-/* A READ of a get or head succeeded: for struct upcalls. */
+/* A READ of a get or head succeeded: for struct engine_ops. */
 void get_read_done(okv *handle, struct operation *operation, enum read_kind kind);
 
 #endif

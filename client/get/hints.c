@@ -1,7 +1,7 @@
 /*
  * Hints, by the hashes of their keys. A get with a hint READs bucket and extent at once. A hint may
  * be stale: the bucket decides whether the extent still belongs to the key, and its checksum
- * whether the bytes do (lookup_hinted.c).
+ * whether the bytes do (hinted.c).
  *
  * The table consists of sets of eight hints, two cache lines each; a key's hash selects its set. A
  * set is ordered by last use, the latest first, with free entries at the end. A new hint goes to

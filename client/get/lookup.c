@@ -15,58 +15,19 @@
  */
 #include "client/get/lookup.h"
 
-#include "client/engine/operation.h"
-#include "client/engine/read_batch.h"
-#include "client/get/directory.h"
 #include "client/get/extent.h"
-#include "client/get/lookup_hinted.h"
-#include "client/get/lookup_steps.h"
-#include "shared/base/error.h"
+#include "client/get/hinted.h"
+#include "client/get/lookup_post.h"
+#include "client/get/retry_policy.h"
+#include "client/get/steps.h"
 #include "shared/format/hash.h"
-
-/* Adds the READ of an image or of a directory entry. */
-static int post_image(okv *handle, struct operation *operation)
-{
-    struct lookup *lookup = &operation->lookup;
-    bool is_entry = operation->step == STEP_DIRECTORY;
-    struct okv_read *read =
-        reads_add_for(handle, operation, is_entry ? READ_DIRECTORY : READ_IMAGE,
-                      is_entry ? (uint32_t)sizeof(okv_le64) : handle->table.bucket_size);
-
-    lookup->image_wanted = !read;
-    if (!read)
-        return OKV_EAGAIN;
-    read->memory = handle->memory;
-    read->offset = is_entry ? directory_entry_offset(handle, lookup->bucket) : lookup->page_offset;
-    read->destination = operation->image;
-    if (is_entry)
-        read->destination = operation->extent;
-    else if (operation->step == STEP_CONFIRM)
-        read->destination = operation->extent + CONFIRM_OFFSET;
-    return 0;
-}
-
-int lookup_post(okv *handle, struct operation *operation)
-{
-    if (operation->lookup.image_wanted) {
-        int rc = post_image(handle, operation);
-        if (rc)
-            return rc;
-    }
-    return extent_post(handle, operation);
-}
 
 /* Initialises the members that are read before they are written. */
 static void lookup_init(struct lookup *lookup)
 {
     lookup->page = 0;
-    lookup->attempts = 0;
-    lookup->limit = LOOKUP_ATTEMPTS;
-    lookup->doubts = 0;
-    lookup->redirects = 0;
-    lookup->settled = false;
-    lookup->asked = false;
     lookup->unconfirmed = 0;
+    retry_init(lookup);
 }
 
 void lookup_start(okv *handle, struct operation *operation)
@@ -76,7 +37,7 @@ void lookup_start(okv *handle, struct operation *operation)
     lookup_init(lookup);
     lookup->hash = okv_hash_key(operation->key, operation->key_length, handle->table.hash_seed);
     lookup->bucket = okv_linear_bucket(lookup->hash, handle->bucket_count);
-    if (handle->hints_kept == 0 || !lookup_hinted_start(handle, operation))
+    if (handle->hints_kept == 0 || !hinted_start(handle, operation))
         lookup_read_bucket(handle, operation, lookup->bucket);
 }
 
@@ -95,7 +56,7 @@ void lookup_resume(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
 
-    lookup->limit = LOOKUP_ATTEMPTS_ALL;
+    retry_extend(lookup);
     lookup_read_again(handle, operation, okv_linear_bucket(lookup->hash, handle->bucket_count));
 }
 
@@ -109,7 +70,7 @@ static void step_done(okv *handle, struct operation *operation)
         lookup_directory_done(handle, operation);
         break;
     case STEP_HINTED:
-        lookup_hinted_done(handle, operation);
+        hinted_done(handle, operation);
         break;
     case STEP_EXTENT:
         lookup_extent_done(handle, operation);
@@ -131,9 +92,9 @@ static void step_done(okv *handle, struct operation *operation)
 void lookup_read_done(okv *handle, struct operation *operation, enum read_kind kind)
 {
     if (operation->step == STEP_HINTED && kind == READ_IMAGE)
-        lookup_hinted_image_done(handle, operation);
+        hinted_image_done(handle, operation);
     if (!extent_is_posted(operation))
-        operation_advance(handle, operation);
+        lookup_post(handle, operation);
     else if (operation->reads == 0)
         step_done(handle, operation);
 }

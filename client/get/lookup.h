@@ -11,8 +11,6 @@ void lookup_start(okv *handle, struct operation *operation);
 void lookup_take_over(struct operation *operation, uint64_t hash, uint64_t bucket);
 /* Continues after a reply without room for the value. */
 void lookup_resume(okv *handle, struct operation *operation);
-/* Adds the remaining READs of the current step to the batch. OKV_EAGAIN: no room. */
-int lookup_post(okv *handle, struct operation *operation);
 /* A READ of the current step succeeded. */
 void lookup_read_done(okv *handle, struct operation *operation, enum read_kind kind);
 

@@ -3,12 +3,13 @@
  * chunks of neighbours. A bucket that is torn in its chunk, or has moved since, is READ again on
  * its own.
  */
+#include "client/scan/scan.h"
+
 #include <stdlib.h>
 #include <time.h>
 
 #include "client/connection/clock_sync.h"
-#include "client/connection/reconnect.h"
-#include "client/engine/refusal.h"
+#include "client/connection/wait.h"
 #include "client/get/directory.h"
 #include "client/scan/scan_bucket.h"
 #include "shared/base/clock.h"
@@ -29,9 +30,8 @@ static int buckets_read(struct scan *scan, uint64_t first, uint64_t count, uint8
 
     if (!directory_locate(scan->handle, first, &offset))
         return OKV_ECORRUPT;
-    int rc = scan_read(scan, offset, images, (uint32_t)count * scan->handle->table.bucket_size);
-    scan->handle->counters.bucket_reads += rc == 0;
-    return rc;
+    return scan_read(scan, READ_IMAGE, offset, images,
+                     (uint32_t)count * scan->handle->table.bucket_size);
 }
 
 /* How many buckets from `first` on one READ can bring: they share a segment and begin consecutive
@@ -230,7 +230,7 @@ static uint64_t cursor_encode(const struct scan *scan)
 
 /* ---- memory ---- */
 
-static int scan_begin(struct scan *scan)
+static int memory_create(struct scan *scan)
 {
     const okv *handle = scan->handle;
     uint32_t bucket_size = handle->table.bucket_size;
@@ -260,7 +260,7 @@ free_buffer:
     return rc;
 }
 
-static void scan_end(struct scan *scan)
+static void memory_destroy(struct scan *scan)
 {
     scan->handle->transport->memory_unregister(scan->memory);
     free(scan->held);
@@ -269,44 +269,25 @@ static void scan_end(struct scan *scan)
     free(scan->buffer);
 }
 
-/* ---- public calls ---- */
+/* ---- a scan ---- */
 
-static int scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user)
+int scan_begin(struct scan *scan, uint64_t cursor)
 {
-    struct scan scan = {.handle = handle, .visit = visit, .user = user};
+    int rc = link_await_idle(scan->handle);
 
-    refusal_clear(handle);
-    int rc = link_await_idle(handle);
-    if (rc)
-        return rc;
-    rc = status_read_blocking(handle);
+    if (rc == 0)
+        rc = status_read_blocking(scan->handle);
     if (rc && rc != OKV_ECORRUPT)
         return rc;
-    rc = cursor_decode(&scan, *cursor);
-    if (rc == 0)
-        rc = scan_begin(&scan);
-    if (rc == OKV_EINVAL)
-        return refuse(handle, rc, "okv_scan_from", "cursor: it is of another table, or of no scan");
-    if (rc)
-        return rc;
-    rc = scan_walk(&scan);
-    *cursor = cursor_encode(&scan);
-    scan_end(&scan);
-    return rc == SCAN_STOPPED ? scan.verdict : rc;
+    rc = cursor_decode(scan, cursor);
+    return rc ? rc : memory_create(scan);
 }
 
-int okv_scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user)
+int scan_run(struct scan *scan, uint64_t *cursor)
 {
-    if (!handle || !cursor || !visit)
-        return refuse(handle, OKV_EINVAL, __func__, "%s: it is NULL", cursor ? "visit" : "cursor");
-    return scan_from(handle, cursor, visit, user);
-}
+    int rc = scan_walk(scan);
 
-int okv_scan(okv *handle, okv_visit *visit, void *user)
-{
-    uint64_t cursor = 0;
-
-    if (!handle || !visit)
-        return refuse(handle, OKV_EINVAL, __func__, "visit: it is NULL");
-    return scan_from(handle, &cursor, visit, user);
+    *cursor = cursor_encode(scan);
+    memory_destroy(scan);
+    return rc == SCAN_STOPPED ? scan->verdict : rc;
 }

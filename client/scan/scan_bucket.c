@@ -32,10 +32,9 @@ static int pages_read(struct scan *scan, uint64_t bucket, const uint8_t *image)
             return 0;
         if (scan->pages == OKV_BUCKET_PAGES_MAX)
             return OKV_EPROTO;
-        int rc = scan_read(scan, chain, scan->image, table->bucket_size);
+        int rc = scan_read(scan, READ_IMAGE, chain, scan->image, table->bucket_size);
         if (rc)
             return rc;
-        handle->counters.bucket_reads++;
         if (okv_bucket_check(scan->image, table->bucket_size, table->boot_id, bucket,
                              scan->pages) ||
             okv_bucket_version(scan->image) != okv_bucket_version(scan->images)) {
@@ -76,10 +75,9 @@ static int extent_read(struct scan *scan, struct scan_item *item)
     uint8_t *extent = scan->held + scan->held_size;
     for (size_t done = 0; done < length;) {
         size_t piece = length - done < EXTENT_PIECE_SIZE ? length - done : EXTENT_PIECE_SIZE;
-        rc = scan_read(scan, entry->extent + done, scan->piece, (uint32_t)piece);
+        rc = scan_read(scan, READ_EXTENT, entry->extent + done, scan->piece, (uint32_t)piece);
         if (rc)
             return rc;
-        handle->counters.extent_reads++;
         memcpy(extent + done, scan->piece, piece);
         done += piece;
     }

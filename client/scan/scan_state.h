@@ -12,7 +12,9 @@
 #ifndef OKV_CLIENT_SCAN_SCAN_STATE_H
 #define OKV_CLIENT_SCAN_SCAN_STATE_H
 
+#include "client/engine/read_blocking.h"
 #include "client/handle.h"
+#include "shared/base/error.h"
 
 /* A cursor's bits: 6 for the level, then the class, then the position, then some of the boot id.
  * Class and position are bits of the hash, enough for the bucket of the largest depth. */
@@ -112,6 +114,13 @@ static inline uint64_t scan_interval_end(const struct scan *scan, unsigned depth
 }
 
 /* read_blocking() into the scan's buffer. OKV_EPROTO: an offset outside the region. */
-int scan_read(struct scan *scan, uint64_t offset, uint8_t *destination, uint32_t length);
+static inline int scan_read(struct scan *scan, enum read_kind kind, uint64_t offset,
+                            uint8_t *destination, uint32_t length)
+{
+    int rc = read_blocking(scan->handle, kind, offset, destination, scan->memory, length);
+
+    scan->unread = 0;
+    return rc == OKV_EINVAL ? OKV_EPROTO : rc;
+}
 
 #endif

@@ -1,19 +1,19 @@
-#include "client/get/lookup_steps.h"
+#include "client/get/steps.h"
 
 #include <string.h>
 
 #include "client/connection/clock_sync.h"
 #include "client/connection/request.h"
 #include "client/engine/operation.h"
-#include "client/engine/read_batch.h"
+#include "client/get/deliver.h"
 #include "client/get/directory.h"
 #include "client/get/extent.h"
 #include "client/get/hints.h"
+#include "client/get/lookup_post.h"
+#include "client/get/retry_policy.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 
-/* Redirects in a row before the directory entry is suspected to be stale. */
-#define REDIRECTS_MAX 3
 /* So often a part is READ; then the whole value, which does not need the bucket to keep still. */
 #define PART_ATTEMPTS 3
 
@@ -22,9 +22,7 @@
 /* READs the directory entry of the bucket, then the bucket. */
 static void read_entry(okv *handle, struct operation *operation)
 {
-    operation->step = STEP_DIRECTORY;
-    operation->lookup.image_wanted = true;
-    operation_advance(handle, operation);
+    lookup_post_image(handle, operation, STEP_DIRECTORY);
 }
 
 void lookup_read_bucket(okv *handle, struct operation *operation, uint64_t bucket)
@@ -33,13 +31,10 @@ void lookup_read_bucket(okv *handle, struct operation *operation, uint64_t bucke
 
     lookup->bucket = bucket;
     lookup->page = 0;
-    if (!directory_locate(handle, bucket, &lookup->page_offset)) {
+    if (directory_locate(handle, bucket, &lookup->page_offset))
+        lookup_post_image(handle, operation, STEP_BUCKET);
+    else
         read_entry(handle, operation);
-        return;
-    }
-    operation->step = STEP_BUCKET;
-    lookup->image_wanted = true;
-    operation_advance(handle, operation);
 }
 
 /* ---- retries ---- */
@@ -48,17 +43,17 @@ void lookup_read_bucket(okv *handle, struct operation *operation, uint64_t bucke
  * OKV_ECORRUPT, and returns false. */
 static bool attempt_begin(okv *handle, struct operation *operation)
 {
-    struct lookup *lookup = &operation->lookup;
-
-    if (++lookup->attempts < lookup->limit)
+    switch (retry_attempt(&operation->lookup)) {
+    case RETRY_READ:
         return true;
-    if (lookup->asked) {
-        operation_end(handle, operation, OKV_ECORRUPT);
+    case RETRY_REQUEST:
+        handle->counters.fallbacks++;
+        request_start(handle, operation);
         return false;
+    case RETRY_NONE:
+        break;
     }
-    lookup->asked = true;
-    handle->counters.fallbacks++;
-    request_start(handle, operation);
+    operation_end(handle, operation, OKV_ECORRUPT);
     return false;
 }
 
@@ -81,23 +76,23 @@ static uint64_t another_bucket(const okv *handle, const struct lookup *lookup)
     return okv_hash_bucket(lookup->bucket, okv_linear_level(lookup->bucket));
 }
 
-/* The image failed its checks: it was torn, or the bucket has moved or gone. The lookup first READs
- * the bucket again, then its directory entry, then a bucket with a lower number, whose depth tells
- * whether the other bucket exists. After a good image tearing is the likely cause, and the lookup
- * suspects the offset only half of the time. */
+/* The image failed its checks: it was torn, or the bucket has moved or gone. */
 static void image_rejected(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
 
-    unsigned doubt = ++lookup->doubts % (lookup->settled ? 4 : 2);
-    if (lookup->doubts == 1 || (lookup->settled && doubt < 2)) {
+    switch (retry_rejected(lookup)) {
+    case RETRY_SAME:
         lookup_read_again(handle, operation, lookup->bucket);
-    } else if (doubt % 2 == 0) {
+        break;
+    case RETRY_DIRECTORY:
         status_refresh_soon(handle);
         if (attempt_begin(handle, operation))
             read_entry(handle, operation);
-    } else {
+        break;
+    case RETRY_OTHER:
         lookup_read_again(handle, operation, another_bucket(handle, lookup));
+        break;
     }
 }
 
@@ -114,8 +109,7 @@ void lookup_directory_done(okv *handle, struct operation *operation)
 }
 
 /* A good image shows that the key is in another bucket. The estimate learnt from it selects which:
- * the depth alone may name a bucket that does not exist yet. Repeated redirects mean that one of
- * the buckets was READ at a stale offset. */
+ * the depth alone may name a bucket that does not exist yet. */
 static void redirect(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
@@ -125,7 +119,7 @@ static void redirect(okv *handle, struct operation *operation)
         return;
     lookup->bucket = okv_linear_bucket(lookup->hash, handle->bucket_count);
     lookup->page = 0;
-    if (++lookup->redirects >= REDIRECTS_MAX)
+    if (retry_redirected(lookup))
         read_entry(handle, operation);
     else
         lookup_read_bucket(handle, operation, lookup->bucket);
@@ -225,7 +219,7 @@ static void read_extent(okv *handle, struct operation *operation)
     if (rc)
         operation_end(handle, operation, rc);
     else
-        operation_advance(handle, operation);
+        lookup_post(handle, operation);
 }
 
 /* The page in operation->image has no further candidate. */
@@ -245,8 +239,7 @@ static void follow_chain(okv *handle, struct operation *operation)
     }
     lookup->page++;
     lookup->page_offset = chain;
-    lookup->image_wanted = true;
-    operation_advance(handle, operation);
+    lookup_post_image(handle, operation, STEP_BUCKET);
 }
 
 /* True unless the entry has expired. Also queues a READ of the status block when the last clock
@@ -382,9 +375,7 @@ void lookup_part_done(okv *handle, struct operation *operation)
         lookup_read_again(handle, operation, lookup->bucket);
         return;
     }
-    operation->step = STEP_CONFIRM;
-    lookup->image_wanted = true;
-    operation_advance(handle, operation);
+    lookup_post_image(handle, operation, STEP_CONFIRM);
 }
 
 /* True when STEP_CONFIRM found the reference unchanged. For a part of the value, too, that nothing

@@ -1,11 +1,11 @@
-#include "client/engine/refusal.h"
+#include "client/api/argument_error.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-int refuse(okv *handle, int code, const char *call, const char *format, ...)
+int argument_error(okv *handle, int code, const char *call, const char *format, ...)
 {
-    struct okv_diag *diag = handle ? &handle->refused : NULL;
+    struct okv_diag *diag = handle ? &handle->argument_error : NULL;
     va_list args;
 
     if (!diag)
@@ -15,6 +15,6 @@ int refuse(okv *handle, int code, const char *call, const char *format, ...)
     if (used > 0 && (size_t)used < sizeof diag->text)
         vsnprintf(diag->text + used, sizeof diag->text - (size_t)used, format, args);
     va_end(args);
-    refusal_keep(handle);
+    argument_error_keep(handle);
     return code;
 }

@@ -6,8 +6,8 @@
  * is abandoned: it keeps its slot until its READs and its reply have come back, or until the
  * connection is gone.
  */
-#ifndef OKV_CLIENT_STATE_OPERATION_H
-#define OKV_CLIENT_STATE_OPERATION_H
+#ifndef OKV_CLIENT_OPERATION_H
+#define OKV_CLIENT_OPERATION_H
 
 #include <okv.h>
 #include <stdbool.h>
@@ -52,13 +52,13 @@ enum operation_step {
     STEP_PART,      /* lookup: READs of the key or a part of the value of a long extent */
     STEP_CONFIRM,   /* lookup: READ of the bucket again, to confirm the reference */
     STEP_REPLY,     /* a request and its reply */
-    STEP_ENDED,     /* the result waits for engine_wait_for() */
+    STEP_ENDED,     /* the result waits for wait_operation() */
 };
 
 /* Where the result goes. */
 enum operation_delivery {
     DELIVER_TO_POLL,
-    DELIVER_TO_CALLER, /* who blocks in engine_wait_for() */
+    DELIVER_TO_CALLER, /* who blocks in wait_operation() */
     DELIVER_TO_ARRAY,  /* *operation->out, of okv_get_many() */
 };
 
@@ -67,6 +67,8 @@ enum read_kind {
     READ_IMAGE,
     READ_EXTENT,
     READ_DIRECTORY,
+    READ_STATUS,
+    READ_SUPERBLOCK,
 };
 
 /* Registered memory for one long extent. */
@@ -85,7 +87,7 @@ struct lookup {
     unsigned page;
     unsigned attempts;    /* images that led nowhere */
     unsigned limit;       /* of attempts */
-    unsigned doubts;      /* images of primary pages that failed their checks */
+    unsigned rejected;    /* images of primary pages that failed their checks */
     unsigned redirects;   /* images that named another bucket */
     bool settled;         /* one image was good: a bad one is likely torn, not misplaced */
     bool asked;           /* the server was asked instead */

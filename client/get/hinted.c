@@ -2,15 +2,15 @@
  * A get that READs its bucket and its extent at once, in one round trip. The image of the bucket
  * confirms that the extent still belongs to the key; else the lookup continues from the image.
  */
-#include "client/get/lookup_hinted.h"
+#include "client/get/hinted.h"
 
-#include "client/engine/operation.h"
 #include "client/get/directory.h"
 #include "client/get/extent.h"
 #include "client/get/hints.h"
-#include "client/get/lookup_steps.h"
+#include "client/get/lookup_post.h"
+#include "client/get/steps.h"
 
-void lookup_hinted_image_done(okv *handle, struct operation *operation)
+void hinted_image_done(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
 
@@ -22,7 +22,7 @@ void lookup_hinted_image_done(okv *handle, struct operation *operation)
         extent_stop(operation);
 }
 
-void lookup_hinted_done(okv *handle, struct operation *operation)
+void hinted_done(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
     struct okv_entry *reference = &lookup->reference;
@@ -41,7 +41,7 @@ void lookup_hinted_done(okv *handle, struct operation *operation)
     lookup_bucket_done(handle, operation);
 }
 
-bool lookup_hinted_start(okv *handle, struct operation *operation)
+bool hinted_start(okv *handle, struct operation *operation)
 {
     struct lookup *lookup = &operation->lookup;
     struct okv_entry *reference = &lookup->reference;
@@ -51,9 +51,7 @@ bool lookup_hinted_start(okv *handle, struct operation *operation)
         !directory_locate(handle, lookup->bucket, &lookup->page_offset) ||
         extent_begin(handle, operation, reference))
         return false;
-    operation->step = STEP_HINTED;
-    lookup->image_wanted = true;
     lookup->confirmed = false;
-    operation_advance(handle, operation);
+    lookup_post_image(handle, operation, STEP_HINTED);
     return true;
 }

@@ -1,29 +1,8 @@
 /* The steps of a lookup: lookup.c has the picture. */
-#ifndef OKV_CLIENT_GET_LOOKUP_STEPS_H
-#define OKV_CLIENT_GET_LOOKUP_STEPS_H
+#ifndef OKV_CLIENT_GET_STEPS_H
+#define OKV_CLIENT_GET_STEPS_H
 
 #include "client/handle.h"
-#include "shared/base/bytes.h"
-
-/* A bucket under constant writing tears nearly every image. After this many images the client asks
- * the server. */
-#define LOOKUP_ATTEMPTS 16
-/* The limit after a reply without room for the value. */
-#define LOOKUP_ATTEMPTS_ALL 64
-
-/* Fills *result with an item and copies its value to `buffer`, unless it was READ there. `value` is
- * NULL for a head. OKV_OK, or OKV_ETOOSMALL with only the length. */
-static inline int item_deliver(const struct okv_entry *entry, const uint8_t *value, uint8_t *buffer,
-                               size_t size, struct okv_result *result)
-{
-    result->length = entry->value_length;
-    if (entry->value_length > size)
-        return OKV_ETOOSMALL;
-    if (buffer && value && value != buffer && entry->value_length)
-        okv_bytes_copy(buffer, value, entry->value_length);
-    result->version = entry->version;
-    return OKV_OK;
-}
 
 /* READs the bucket's primary page, or its directory entry when its offset is unknown. */
 void lookup_read_bucket(okv *handle, struct operation *operation, uint64_t bucket);

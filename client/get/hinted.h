@@ -1,14 +1,14 @@
 /* A lookup with a hint: READs bucket and extent at once. */
-#ifndef OKV_CLIENT_GET_LOOKUP_HINTED_H
-#define OKV_CLIENT_GET_LOOKUP_HINTED_H
+#ifndef OKV_CLIENT_GET_HINTED_H
+#define OKV_CLIENT_GET_HINTED_H
 
 #include "client/handle.h"
 
 /* Starts a lookup with its hint; false: there is none to use. */
-bool lookup_hinted_start(okv *handle, struct operation *operation);
+bool hinted_start(okv *handle, struct operation *operation);
 /* The image has come: checks that it refers to the hinted extent, which may still be under way. */
-void lookup_hinted_image_done(okv *handle, struct operation *operation);
+void hinted_image_done(okv *handle, struct operation *operation);
 /* Image and extent have come. */
-void lookup_hinted_done(okv *handle, struct operation *operation);
+void hinted_done(okv *handle, struct operation *operation);
 
 #endif
