@@ -128,7 +128,9 @@ check_rooms() {
     local helpers=(shared/base/size.h shared/base/duration.h shared/base/clock.h shared/base/default_uri.h
         shared/base/spell_suggest.h)
     room client/cli/doctor api client/cli shared/devices shared/base/resolve.h shared/base/uri.h "${helpers[@]}"
-    room client/cli api shared/discovery/discovery.h shared/identity/user_key.h shared/identity/proof.h "${helpers[@]}"
+    room client/cli/command api client/cli shared/discovery/discovery.h shared/identity/user_key.h shared/identity/proof.h "${helpers[@]}"
+    room client/cli/shell api client/cli "${helpers[@]}"
+    room client/cli api client/cli/shell "${helpers[@]}"
     room bench/targets api "${helpers[@]}"
     room bench/load api bench/targets bench/options.h bench/interrupt.h "${helpers[@]}"
     # The floor is the copy and the checksum of a bucket, as a get has them.

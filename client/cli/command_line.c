@@ -2,8 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
 #include "client/cli/commands.h"
+#include "client/cli/output.h"
 
 static const char about[] =
     "Store and read items of an okv server.\v"

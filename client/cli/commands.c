@@ -30,7 +30,7 @@ static const struct command commands[] = {
     {"ping", cli_ping, "[-c N]", "time requests through the server's CPU"},
     {"stat", cli_stat, "[--json]", "the server's statistics and this connection"},
     {"top", cli_top, "[-i TIME] [-n N]", "what the server does, a line each second"},
-    {"clients", cli_clients, "[--json]", "list who is connected to the database"},
+    {"clients", cli_clients, "[--json]", "list the clients of the database"},
     {"admin", cli_admin, "WORD", "reload users, make a snapshot, end a session"},
     {"doctor", cli_doctor, "[--json]", "say what of this host and the server does not work"},
     {"discover", cli_discover, "[--json]", "list the servers that announce themselves"},

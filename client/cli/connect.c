@@ -1,7 +1,13 @@
 /* The connection of a command: its own, or the one that the commands of a shell share. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
+#include "client/cli/output.h"
+
+/* A first guess that covers most values; larger ones are fetched a second time. */
+#define VALUE_BYTES 65536
 
 int cli_open(struct cli *cli, uint32_t depth, char *why, size_t size)
 {
@@ -89,4 +95,42 @@ void cli_disconnect(struct cli *cli)
     if (is_shared)
         *cli->shared = NULL;
     okv_close(&cli->handle);
+}
+
+int cli_each_database(struct cli *cli, char *names,
+                      int (*visit)(struct cli *cli, const char *name, void *user), void *user)
+{
+    int status = CLI_DONE;
+    char *rest = NULL;
+
+    cli->is_own = true;
+    for (char *name = strtok_r(names, "\n", &rest); name; name = strtok_r(NULL, "\n", &rest)) {
+        cli->database = name;
+        int connected = cli_connect(cli, 0);
+        status = cli_worse(status, connected == CLI_DONE ? visit(cli, name, user) : connected);
+        cli_disconnect(cli);
+    }
+    cli->database = NULL;
+    return status;
+}
+
+int cli_fetch(okv *handle, const void *key, size_t key_length, char **value, size_t *length,
+              uint64_t *version)
+{
+    size_t size = VALUE_BYTES;
+
+    for (;;) {
+        char *buffer = malloc(size);
+        if (!buffer)
+            return OKV_ENOMEM;
+        int rc = okv_get(handle, key, key_length, buffer, size, length, version);
+        if (rc == OKV_OK) {
+            *value = buffer;
+            return OKV_OK;
+        }
+        free(buffer);
+        if (rc != OKV_ETOOSMALL)
+            return rc;
+        size = *length;
+    }
 }

@@ -1,7 +1,8 @@
-/* ^C as a request to end a command, which closes its connection then and says how far it came. */
+/* ^C asks a command to end: it then closes its connection and reports how far it got. */
 #include <signal.h>
+#include <time.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/run.h"
 
 /* Of the process, as signals are. */
 static volatile sig_atomic_t is_interrupted;
@@ -60,4 +61,12 @@ void cli_interrupt_end(void)
         return;
     signal(SIGINT, SIG_DFL);
     raise(SIGINT);
+}
+
+bool cli_pause(uint32_t ms)
+{
+    const struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+    nanosleep(&time, NULL);
+    return !is_interrupted;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
 #include "shared/base/default_uri.h"
 #include "shared/base/duration.h"
 #include "shared/base/size.h"

@@ -1,4 +1,4 @@
-/* A line on a terminal that says how far long work has come. */
+/* A progress line on a terminal. */
 #ifndef OKV_CLIENT_CLI_PROGRESS_H
 #define OKV_CLIENT_CLI_PROGRESS_H
 
@@ -14,7 +14,7 @@ struct progress {
 void progress_init(struct progress *progress, bool is_shown);
 /* Shows the number on standard error, once a second. */
 void progress_show(struct progress *progress, uint64_t items);
-/* Makes room for another line there. */
+/* Clears the line. */
 void progress_clear(const struct progress *progress);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/output.h"
 
 #define WHY "the server is shutting down"
 

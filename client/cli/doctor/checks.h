@@ -1,25 +1,30 @@
-/* What okv doctor looks at. Each adds findings, and changes nothing on the host. */
+/* The checks of okv doctor. Each adds findings and changes nothing on the host. `root` is put
+ * before /proc and /sys: "", except in tests. */
 #ifndef OKV_CLIENT_CLI_DOCTOR_CHECKS_H
 #define OKV_CLIENT_CLI_DOCTOR_CHECKS_H
 
-#include "client/cli/cli.h"
 #include "client/cli/doctor/report.h"
+#include "client/cli/run.h"
 #include "shared/devices/limits.h"
+#include "shared/devices/ports.h"
 
-/* The transports of this build, the providers of libfabric. */
-void doctor_check_fabrics(struct doctor_report *report);
-/* Limits of this process, huge pages, firewall, the guest for tests. `root` is in front of /proc
- * and /sys: "" but for tests. `server` is the URI of a server that this host is to use. */
+/* Limits of this process, huge pages, firewall, the guest for tests. `server` is the URI of the
+ * server that this host is to use. */
 void doctor_check_host(struct doctor_report *report, const char *root, const char *server);
 /* RDMA devices: limits, ports, link layer, GIDs and which one is chosen, MTU; or how to get one. */
 void doctor_check_devices(struct doctor_report *report, const char *root);
-/* What the device can do. */
+/* The limits of a device. */
 void doctor_add_limits(struct doctor_report *report, const char *device,
                        const struct okv_device_limits *limits);
-/* What the URI of a server uses on this host: for rdma:// the device, port and GID that the route
- * leads to. Sends nothing but what finding the address of a name takes. */
+/* The transport that the URI of a server uses on this host, and for rdma:// the device, port and
+ * GID of the route. Sends no packets except to resolve a name. */
 void doctor_check_route(struct doctor_report *report, const char *root, const char *server);
 /* Connects to cli->server, and puts, gets and deletes an item of its own there. */
 void doctor_check_server(struct doctor_report *report, struct cli *cli);
+/* IP over InfiniBand, where the GIDs of a port are no addresses: finds the port's network interface
+ * that has `address`, or if that is NULL one that other hosts reach. False: none has; *out is then
+ * any of its interfaces, or "". */
+bool doctor_ipoib_find(const char *root, const struct okv_port *port, const char *address,
+                       char out[IF_NAMESIZE]);
 
 #endif

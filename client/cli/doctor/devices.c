@@ -1,15 +1,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include "client/cli/doctor/checks.h"
-#include "client/cli/doctor/ipoib.h"
+#include "client/cli/doctor/files.h"
 #include "shared/base/size.h"
 #include "shared/devices/choice.h"
 #include "shared/devices/limits.h"
 
-#define PATH_SIZE 512
 #define LINE_SIZE 192
 /* Of Ethernet, for RDMA packets of 4096 bytes and their headers. */
 #define MTU_BEST 4200
@@ -27,30 +25,6 @@ struct checked_port {
     enum doctor_level unusable; /* what an unusable port is: a note where another one is usable */
     char name[80];              /* DEVICE/PORT */
 };
-
-/* The first line of a file below the root. */
-static bool read_line(const char *root, const char *file, char out[LINE_SIZE])
-{
-    char path[PATH_SIZE];
-
-    snprintf(path, sizeof path, "%s%s", root, file);
-    FILE *stream = fopen(path, "re");
-    if (!stream)
-        return false;
-    bool is_read = fgets(out, LINE_SIZE, stream) != NULL;
-    fclose(stream);
-    if (is_read)
-        out[strcspn(out, "\n")] = '\0';
-    return is_read;
-}
-
-static bool exists(const char *root, const char *file)
-{
-    char path[PATH_SIZE];
-
-    snprintf(path, sizeof path, "%s%s", root, file);
-    return access(path, F_OK) == 0;
-}
 
 /* Why the GID is the one for ?device=, or what else is to be said of it. */
 static const char *gid_remark(const struct okv_port *port, const struct okv_gid *gid)
@@ -76,11 +50,11 @@ static void check_gids(const struct checked_port *it)
 
 static void check_mtu(const struct checked_port *it)
 {
-    char file[PATH_SIZE], text[LINE_SIZE], fix[LINE_SIZE];
-    unsigned mtu;
+    char file[DOCTOR_PATH_SIZE], fix[LINE_SIZE];
+    unsigned long long mtu;
 
     snprintf(file, sizeof file, "/sys/class/net/%s/mtu", it->interface);
-    if (!it->port->is_ethernet || !read_line(it->root, file, text) || sscanf(text, "%u", &mtu) != 1)
+    if (!it->port->is_ethernet || !doctor_file_number(it->root, file, &mtu))
         return;
     bool is_small = mtu < PACKET_MAX + HEADERS_MAX;
     unsigned packet = PACKET_MAX;
@@ -89,7 +63,7 @@ static void check_mtu(const struct checked_port *it)
     snprintf(fix, sizeof fix, "ip link set %s mtu %d, on all hosts and switches on the path",
              it->interface, MTU_BEST);
     doctor_add(it->report, is_small ? DOCTOR_NOTE : DOCTOR_OK, it->name, is_small ? fix : NULL,
-               "MTU of %s is %u: RDMA packets of %u bytes", it->interface, mtu, packet);
+               "MTU of %s is %llu: RDMA packets of %u bytes", it->interface, mtu, packet);
 }
 
 static void check_state(const struct checked_port *it)
@@ -201,7 +175,7 @@ static void check_limits(struct doctor_report *report, const char *device)
 
 static void check_connection_manager(struct doctor_report *report, const char *root)
 {
-    bool is_there = exists(root, "/dev/infiniband/rdma_cm");
+    bool is_there = doctor_file_exists(root, "/dev/infiniband/rdma_cm");
 
     doctor_add(report, is_there ? DOCTOR_OK : DOCTOR_PROBLEM, "RDMA CM",
                is_there ? NULL : "modprobe rdma_ucm",
@@ -212,7 +186,7 @@ static void check_connection_manager(struct doctor_report *report, const char *r
 /* The first network device that soft-RoCE could be on; "INTERFACE": none was found. */
 static void name_interface(const char *root, char *out, size_t size)
 {
-    char line[LINE_SIZE], path[PATH_SIZE];
+    char line[LINE_SIZE], path[DOCTOR_PATH_SIZE];
 
     snprintf(out, size, "INTERFACE");
     snprintf(path, sizeof path, "%s/proc/net/route", root);
@@ -228,9 +202,9 @@ static void name_interface(const char *root, char *out, size_t size)
 /* True when the module is in the kernel or beside it. */
 static bool has_soft_roce(const char *root)
 {
-    char line[LINE_SIZE], path[PATH_SIZE];
+    char line[LINE_SIZE], path[DOCTOR_PATH_SIZE];
     struct utsname name;
-    bool is_found = exists(root, "/sys/module/rdma_rxe");
+    bool is_found = doctor_file_exists(root, "/sys/module/rdma_rxe");
 
     if (is_found || uname(&name))
         return is_found;

@@ -1,8 +1,11 @@
-/* okv doctor: what of this host and of a server works, what does not, and what to do about it. */
+/* okv doctor: checks this host and a server, and says how to fix what does not work. */
+#include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
 #include "client/cli/doctor/checks.h"
+#include "client/cli/output.h"
 
 #define OPTION_JSON 0x300
 
@@ -32,6 +35,28 @@ static error_t parse_doctor(int key, char *text, struct argp_state *state)
     }
 }
 
+/* The transport is loaded and stays so; this takes its function. */
+static void check_providers(struct doctor_report *report)
+{
+    char names[128];
+    void *module = dlopen(OKV_OFI_MODULE, RTLD_NOW | RTLD_LOCAL);
+    void (*providers)(char *, size_t) = module ? dlsym(module, "okv_ofi_providers") : NULL;
+
+    if (!providers)
+        return;
+    providers(names, sizeof names);
+    bool is_none = strcmp(names, "none") == 0;
+    doctor_add(report, is_none ? DOCTOR_NOTE : DOCTOR_OK, "libfabric",
+               is_none ? "install libfabric1, or give the host an IP address" : NULL,
+               "providers for ofi://, best first: %s", names);
+}
+
+static void check_fabrics(struct doctor_report *report)
+{
+    doctor_add(report, DOCTOR_OK, "transports", NULL, "%s", okv_transports());
+    check_providers(report);
+}
+
 int cli_doctor(struct cli *cli, int argc, char **argv)
 {
     static const struct argp parser = {
@@ -51,7 +76,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     if (status != CLI_DONE)
         return status;
     doctor_report_init(&report);
-    doctor_check_fabrics(&report);
+    check_fabrics(&report);
     doctor_check_host(&report, "", cli->server);
     doctor_check_devices(&report, "");
     if (cli->server_named || cli->server_found) {

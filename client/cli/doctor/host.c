@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "client/cli/doctor/checks.h"
+#include "client/cli/doctor/files.h"
 #include "shared/base/size.h"
 
-#define PATH_SIZE 512
 /* Below it a server cannot register a region of the default size. */
 #define MEMLOCK_LEAST (UINT64_C(256) << 20)
 /* Below it a client cannot register the buffers of a handle, 1.3 MiB. */
@@ -21,7 +21,7 @@
 /* Whether the limit on locked memory is none for this process. */
 static bool may_lock_all(const char *root)
 {
-    char path[PATH_SIZE], line[128];
+    char path[DOCTOR_PATH_SIZE], line[128];
     unsigned long long effective = 0;
 
     snprintf(path, sizeof path, "%s/proc/self/status", root);
@@ -75,25 +75,14 @@ static void check_files(struct doctor_report *report)
                (unsigned long long)limit.rlim_max, FILES_LEAST);
 }
 
-static bool read_number(const char *root, const char *path, unsigned long long *out)
-{
-    char name[PATH_SIZE];
-
-    snprintf(name, sizeof name, "%s%s", root, path);
-    FILE *file = fopen(name, "re");
-    if (!file)
-        return false;
-    bool is_read = fscanf(file, "%llu", out) == 1;
-    fclose(file);
-    return is_read;
-}
-
 static void check_huge_pages(struct doctor_report *report, const char *root)
 {
     unsigned long long pages = 0, unused = 0;
 
-    if (!read_number(root, "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", &pages) ||
-        !read_number(root, "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", &unused)) {
+    if (!doctor_file_number(root, "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
+                            &pages) ||
+        !doctor_file_number(root, "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages",
+                            &unused)) {
         doctor_add(report, DOCTOR_NOTE, "huge pages", "serve without --huge",
                    "this kernel has none of 2 MiB");
         return;
@@ -104,17 +93,12 @@ static void check_huge_pages(struct doctor_report *report, const char *root)
                unused);
 }
 
-/* Who sees its rules is root, so this is a hint. */
+/* Only root can read its rules, so this is a hint. */
 static void check_firewall(struct doctor_report *report, const char *root)
 {
-    char path[PATH_SIZE];
+    bool has_one = doctor_file_exists(root, "/sys/module/nf_tables") ||
+                   doctor_file_exists(root, "/sys/module/ip_tables");
 
-    snprintf(path, sizeof path, "%s/sys/module/nf_tables", root);
-    bool has_one = access(path, F_OK) == 0;
-    if (!has_one) {
-        snprintf(path, sizeof path, "%s/sys/module/ip_tables", root);
-        has_one = access(path, F_OK) == 0;
-    }
     if (has_one)
         doctor_add(report, DOCTOR_OK, "firewall", NULL,
                    "this kernel has one: RoCE needs UDP port 4791, ofi:// over TCP all TCP ports "
@@ -123,7 +107,7 @@ static void check_firewall(struct doctor_report *report, const char *root)
 
 static bool has_program(const char *name)
 {
-    char path[PATH_SIZE];
+    char path[DOCTOR_PATH_SIZE];
     const char *directory = getenv("PATH");
 
     while (directory && *directory) {
@@ -139,7 +123,7 @@ static bool has_program(const char *name)
 /* For tests over real soft-RoCE on machines whose kernel has none. */
 static void check_guest(struct doctor_report *report, const char *root)
 {
-    char path[PATH_SIZE];
+    char path[DOCTOR_PATH_SIZE];
 
     snprintf(path, sizeof path, "%s/dev/kvm", root);
     bool has_kvm = access(path, R_OK | W_OK) == 0;

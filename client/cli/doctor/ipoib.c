@@ -1,28 +1,23 @@
-#include "client/cli/doctor/ipoib.h"
+#include "client/cli/doctor/checks.h"
 
 #include <dirent.h>
 #include <ifaddrs.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cli/doctor/files.h"
 #include "shared/base/resolve.h"
 
-#define PATH_SIZE 512
 /* Of /sys/class/net/INTERFACE/type: ARPHRD_INFINIBAND of linux/if_arp.h. */
 #define TYPE_INFINIBAND 32u
 
 static bool is_number(const char *root, const char *interface, const char *file, unsigned expected)
 {
-    char path[PATH_SIZE];
-    unsigned number;
+    char path[DOCTOR_PATH_SIZE];
+    unsigned long long number;
 
-    snprintf(path, sizeof path, "%s/sys/class/net/%s/%s", root, interface, file);
-    FILE *stream = fopen(path, "re");
-    if (!stream)
-        return false;
-    bool is_it = fscanf(stream, "%u", &number) == 1 && number == expected;
-    fclose(stream);
-    return is_it;
+    snprintf(path, sizeof path, "/sys/class/net/%s/%s", interface, file);
+    return doctor_file_number(root, path, &number) && number == expected;
 }
 
 static bool is_link_local(const struct sockaddr *it)
@@ -58,7 +53,7 @@ static bool has_address(const char *interface, const char *address)
 bool doctor_ipoib_find(const char *root, const struct okv_port *port, const char *address,
                        char out[IF_NAMESIZE])
 {
-    char path[PATH_SIZE];
+    char path[DOCTOR_PATH_SIZE];
     const struct dirent *entry;
     bool is_found = false;
 

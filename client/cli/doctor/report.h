@@ -1,4 +1,4 @@
-/* What okv doctor has found: a list of findings, each with a level and what to do about it. */
+/* The report of okv doctor: a list of findings, each with a level and a fix. */
 #ifndef OKV_CLIENT_CLI_DOCTOR_REPORT_H
 #define OKV_CLIENT_CLI_DOCTOR_REPORT_H
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "client/cli/doctor/checks.h"
-#include "client/cli/doctor/ipoib.h"
 #include "shared/base/resolve.h"
 #include "shared/base/uri.h"
 #include "shared/devices/choice.h"

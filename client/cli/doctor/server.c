@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "client/cli/doctor/checks.h"
+#include "client/cli/output.h"
+#include "client/cli/stats.h"
 #include "shared/base/clock.h"
 
 #define WHAT "server"
@@ -43,7 +45,7 @@ static const char *fix_of(int code)
     }
 }
 
-/* Adds what a step came to. Returns whether it went well. */
+/* Adds the result of a step. Returns true if it succeeded. */
 static bool note(struct doctor_report *report, const struct cli *cli, const char *step, int rc,
                  uint64_t begin_ns)
 {
@@ -68,7 +70,7 @@ static void describe(struct doctor_report *report, const struct cli *cli)
                info.one_sided ? "gets take none of its CPU time" : "its process serves READs");
 }
 
-/* Whether messages of full length arrive, of which a ping and a short value are none. */
+/* Tries messages of full length: a ping and a short value are not. */
 static bool put_long(struct doctor_report *report, const struct cli *cli, const char *key)
 {
     const struct okv_put_options options = {.flags = OKV_WITH_TTL, .ttl_ms = TTL_MS};
@@ -139,17 +141,16 @@ static void exercise(struct doctor_report *report, const struct cli *cli)
 /* A full server serves gets and small puts, so that the steps above go well. */
 static void look_for_room(struct doctor_report *report, const struct cli *cli)
 {
-    static const char name[] = "\nputs_refused ";
+    uint64_t refused = 0;
     char *text = NULL;
 
     if (cli_fetch_stat(cli->handle, NULL, &text) != OKV_OK)
         return; /* a user without the right to read it */
-    const char *refused = strstr(text, name);
-    unsigned long long count = refused ? strtoull(refused + sizeof name - 1, NULL, 10) : 0;
-    if (count > 0)
+    if (cli_stat_number(text, "puts_refused", 10, &refused) && refused > 0)
         doctor_add(report, DOCTOR_NOTE, WHAT,
                    "delete items, or start okv-server with a larger --memory",
-                   "%llu puts were refused since its start: no room, or a value too large", count);
+                   "%" PRIu64 " puts were refused since its start: no room, or a value too large",
+                   refused);
     free(text);
 }
 

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
+#include "client/cli/output.h"
 #include "client/cli/progress.h"
 #include "client/cli/tsv.h"
 #include "shared/base/clock.h"
@@ -37,7 +38,7 @@ struct import {
     struct import_slot *slots;
     uint32_t *free_slots; /* a stack of indexes */
     uint32_t free_count;
-    uint32_t *again; /* a stack of those that wait for memory that others hold */
+    uint32_t *again; /* a stack of those that wait until others release memory */
     uint32_t again_count;
     uint64_t boot_id; /* of the server's start, as the import began */
     uint64_t line;    /* number of the line read last */

@@ -1,4 +1,6 @@
-/* okv shell: many commands on one connection, from a terminal or a script. */
+/* Many commands on one connection, from a terminal or a script. */
+#include "client/cli/shell/shell.h"
+
 #include <errno.h>
 #include <histedit.h>
 #include <stdio.h>
@@ -6,15 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/cli.h"
 #include "client/cli/commands.h"
-#include "client/cli/editor.h"
-
-enum { OPTION_NO_HISTORY = 0xe00 };
+#include "client/cli/output.h"
+#include "client/cli/shell/editor.h"
 
 struct shell {
     struct cli *cli;
-    bool keeps_going, no_history;
+    bool keeps_going, has_history;
 
     okv *handle; /* what the commands share; NULL: the next one connects */
     Tokenizer *words;
@@ -27,35 +27,9 @@ struct shell {
     int status; /* the worst so far */
 };
 
-static const struct argp_option shell_options[] = {
-    {"keep-going", 'k', NULL, 0, "In a script, go on after a command that failed", 0},
-    {"no-history", OPTION_NO_HISTORY, NULL, 0, "Read and write no file of lines", 0},
-    {0},
-};
-
-static error_t parse_shell(int key, char *text, struct argp_state *state)
-{
-    struct shell *shell = state->input;
-
-    cli_parse_child(key, state, shell->cli);
-    switch (key) {
-    case 'k':
-        shell->keeps_going = true;
-        return 0;
-    case OPTION_NO_HISTORY:
-        shell->no_history = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        return cli_usage(
-            state, "unexpected argument '%s': a shell reads commands from standard input", text);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
 /* ---- lines -------------------------------------------------------------- */
 
-/* What is wrong with a line of the script, or with the shell. */
+/* Prints an error of the shell, or of this line of the script. */
 static void fail(struct shell *shell, int status, uint64_t line, const char *what)
 {
     fputs("okv: shell: ", stderr);
@@ -88,7 +62,7 @@ static bool add_byte(struct shell *shell, size_t used, char byte)
     return true;
 }
 
-/* By single bytes: what stands behind the line may be a command's to read. Returns 1; 0 at the end;
+/* By single bytes: the rest may be input of a command. Returns 1; 0 at the end;
  * -1: it failed. */
 static int read_byte(struct shell *shell, char *byte)
 {
@@ -137,7 +111,7 @@ static enum line_read read_line(struct shell *shell, bool goes_on, const char **
     return shell->editor ? editor_read(shell->editor, goes_on, line) : read_script(shell, line);
 }
 
-/* Whether the shell goes on after a line that is no command; `is_open`: it was to end a quote. */
+/* True if the shell continues after an invalid line; `is_open`: a quote is still open. */
 static bool skip_line(struct shell *shell, bool is_open)
 {
     if (shell->editor || (shell->keeps_going && !is_open))
@@ -255,7 +229,7 @@ static int run_words(struct shell *shell, int count, const char **words)
     return CLI_DONE;
 }
 
-/* What a command left behind does not concern the next one. */
+/* Resets the state that a command left, for the next one. */
 static void clean_up(struct shell *shell)
 {
     fflush(stdout);
@@ -310,7 +284,7 @@ static int run_all(struct shell *shell)
 
     shell->words = tok_init(NULL);
     if (!prompt || !shell->words ||
-        (is_interactive && !editor_create(prompt, !shell->no_history, &shell->editor))) {
+        (is_interactive && !editor_create(prompt, shell->has_history, &shell->editor))) {
         fail(shell, CLI_FAILED, 0, "out of memory");
         goto free_all;
     }
@@ -328,41 +302,13 @@ free_all:
     return shell->status;
 }
 
-int cli_shell(struct cli *cli, int argc, char **argv)
+int shell_run(struct cli *cli, bool keeps_going, bool has_history)
 {
-    static const struct argp parser = {
-        .options = shell_options,
-        .parser = parse_shell,
-        .doc =
-            "Run commands, one a line, on one connection: without connecting anew for each.\v"
-            "The commands are those of okv, with the same words, options and output, but that a "
-            "value of get ends with a newline; help lists them. Words are quoted as in sh: single "
-            "quotes, double quotes, backslash; there are "
-            "no variables, pipes and redirections. A line that begins with # is a comment. A "
-            "command that names another server, database, user or timeout connects on its own, "
-            "as does one with a --depth above 128.\n\n"
-            "On a terminal lines are edited; ^C ends a command, a second one okv; ^D, exit or quit "
-            "end the shell, with status 0. Lines are kept in $XDG_STATE_HOME/okv/history, else "
-            "~/.local/state/okv/history, but for commands that begin with a space.\n\n"
-            "When standard input or output is no terminal, standard input is a script. A command "
-            "that could not be done (status 2 or 3) ends it unless -k is given; the exit status is "
-            "the highest of a command. A command that reads standard input takes the rest of the "
-            "script, and ends it even if it fails.\n\n"
-            "Examples:\n  okv shell\n  okv shell <commands\n"
-            "  printf '%s\\n' 'incr visits' 'get visits' | okv shell",
-        .children = cli_common_options};
-    struct shell shell = {.cli = cli};
+    struct shell shell = {.cli = cli, .keeps_going = keeps_going, .has_history = has_history};
 
-    int status = cli_parse(&parser, 0, argc, argv, &shell);
-    if (status != CLI_DONE)
-        return status;
-    if (cli->shared) {
-        fputs("okv: shell: this is one already: give it a command, or see `help'\n", stderr);
-        return CLI_USAGE;
-    }
     cli->shared = &shell.handle;
     cli->is_own = false;
-    status = cli_connect(cli, 0);
+    int status = cli_connect(cli, 0);
     cli->handle = NULL; /* each command takes it */
     if (status == CLI_DONE)
         status = run_all(&shell);

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
+#include "client/cli/output.h"
+#include "client/cli/stats.h"
 #include "shared/base/size.h"
 #include "shared/discovery/discovery.h"
 
@@ -89,27 +91,23 @@ static json_t *json_server(const struct okv_discovery_answer *server)
 
     for (unsigned i = 0; i < server->uri_count; i++)
         json_array_append_new(uris, json_string(server->uris[i]));
-    return json_pack(
-        "{s:s, s:s, s:o, s:I, s:I, s:o}", "name", server->name, "version", server->release,
-        "boot_id", json_sprintf("%016llx", (unsigned long long)server->boot_id), "items",
-        (json_int_t)server->items, "memory_used", (json_int_t)server->memory_used, "uris", uris);
+    return json_pack("{s:s, s:s, s:o, s:I, s:I, s:o}", "name", server->name, "version",
+                     server->release, "boot_id", cli_json_id(server->boot_id), "items",
+                     (json_int_t)server->items, "memory_used", (json_int_t)server->memory_used,
+                     "uris", uris);
 }
 
 static int print_json(const struct okv_discovery_found *found)
 {
     json_t *root = json_array();
-    int failed = !root;
 
-    for (unsigned i = 0; i < found->count && !failed; i++)
-        failed = json_array_append_new(root, json_server(&found->servers[i]));
-    failed = failed || json_dumpf(root, stdout, JSON_INDENT(2));
-    json_decref(root);
-    if (failed) {
-        fprintf(stderr, "okv: discover: cannot make JSON of the servers: try it without --json\n");
-        return CLI_FAILED;
+    for (unsigned i = 0; i < found->count && root; i++) {
+        if (json_array_append_new(root, json_server(&found->servers[i]))) {
+            json_decref(root);
+            root = NULL;
+        }
     }
-    putchar('\n');
-    return CLI_DONE;
+    return cli_print_json("discover", "the servers", root);
 }
 
 static int discover(const struct discover_arguments *arguments, struct okv_discovery_found *found)

@@ -1,4 +1,4 @@
-/* okv stat: the server's statistics and what this connection goes through. */
+/* okv stat: the statistics of the server and of this connection. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -7,8 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
+#include "client/cli/output.h"
+#include "client/cli/stats.h"
 #include "shared/base/clock.h"
+
+#define FIGURES "the server's statistics"
 
 enum { OPTION_INTERVAL = 'i', OPTION_JSON = 0x200, OPTION_ALL };
 
@@ -24,7 +28,7 @@ static const struct argp_option stat_options[] = {
      "right admin",
      0},
     {"interval", OPTION_INTERVAL, "TIME", 0,
-     "Wait so long, as 500ms or 10s, and print also what each figure gained in a second of it", 0},
+     "Wait for TIME, such as 500ms or 10s, and also print the rate of each figure per second", 0},
     {"json", OPTION_JSON, NULL, 0, "One JSON object instead of lines", 0},
     {0},
 };
@@ -47,29 +51,6 @@ static error_t parse_stat(int key, char *text, struct argp_state *state)
         return cli_usage(state, "unexpected argument '%s': stat takes no arguments", text);
     default:
         return ARGP_ERR_UNKNOWN;
-    }
-}
-
-int cli_fetch_stat(okv *handle, const char *command, char **text)
-{
-    size_t size = 16384;
-
-    for (;;) {
-        size_t length = 0;
-        char *buffer = malloc(size);
-        if (!buffer)
-            return OKV_ENOMEM;
-        int rc = command ? okv_admin(handle, command, buffer, size, &length)
-                         : okv_stat(handle, buffer, size, &length);
-        if (rc == OKV_OK) {
-            *text = buffer;
-            return OKV_OK;
-        }
-        free(buffer);
-        if (rc != OKV_ETOOSMALL)
-            return rc;
-        /* The text grows while it is asked for again. */
-        size = length + 256;
     }
 }
 
@@ -107,38 +88,18 @@ static json_t *json_figures(char *text)
     return figures;
 }
 
-/* Ids are names: as numbers most JSON readers would round them. */
-static json_t *json_id(uint64_t id)
-{
-    return json_sprintf("%016llx", (unsigned long long)id);
-}
-
 static json_t *json_connection(const struct okv_info *info)
 {
     return json_pack("{s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "transport",
-                     info->transport, "path", info->path, "boot_id", json_id(info->boot_id),
-                     "session_id", json_id(info->session_id), "region_bytes",
+                     info->transport, "path", info->path, "boot_id", cli_json_id(info->boot_id),
+                     "session_id", cli_json_id(info->session_id), "region_bytes",
                      (json_int_t)info->region_bytes, "buckets", (json_int_t)info->buckets,
                      "bucket_bytes", (json_int_t)info->bucket_bytes, "max_value",
                      (json_int_t)info->max_value, "credits", (json_int_t)info->credits, "depth",
                      (json_int_t)info->depth, "one_sided", (int)info->one_sided);
 }
 
-/* Takes over `root`. */
-static int print_json(json_t *root)
-{
-    if (!root || json_dumpf(root, stdout, JSON_INDENT(2)) != 0) {
-        fprintf(stderr, "okv: stat: cannot make JSON of the server's statistics: try it without "
-                        "--json\n");
-        json_decref(root);
-        return CLI_FAILED;
-    }
-    putchar('\n');
-    json_decref(root);
-    return CLI_DONE;
-}
-
-/* Whether the figures of several databases have a sum, and those of two moments a difference. */
+/* True for a figure that can be summed over databases, and subtracted over time. */
 static bool is_summable(const char *name)
 {
     static const char *const others[] = {
@@ -197,7 +158,7 @@ static void sample_fini(struct sample *sample)
     free(sample->text);
 }
 
-/* What each figure gained in a second, if it changed. A server that started again has none. */
+/* The change of each figure per second, without those at 0. A restarted server has none. */
 static json_t *json_rates(const struct sample *before, const struct sample *now)
 {
     double seconds = (double)(now->ns - before->ns) / 1e9;
@@ -236,8 +197,9 @@ static int print_sample(struct cli *cli, const struct sample *sample, json_t *ra
 
     okv_info(cli->handle, &info);
     if (json)
-        return print_json(json_pack("{s:O, s:O*, s:o*}", "server", sample->figures, "per_second",
-                                    rates, "connection", json_connection(&info)));
+        return cli_print_json("stat", FIGURES,
+                              json_pack("{s:O, s:O*, s:o*}", "server", sample->figures,
+                                        "per_second", rates, "connection", json_connection(&info)));
     print_lines(sample->text, &info);
     print_rates(rates);
     return CLI_DONE;
@@ -271,6 +233,12 @@ static int stat_connection(const struct stat_arguments *arguments)
 }
 
 /* ---- all databases ---- */
+
+struct all {
+    const char *server; /* the server's lines */
+    json_t *databases;  /* NULL: lines are printed */
+    json_t *totals;
+};
 
 /* A database's text ends with the server's lines, if the user may see them. */
 static void cut_server(char *text, const char *server)
@@ -315,60 +283,46 @@ static void print_database(const char *name, const char *text)
     }
 }
 
-/* Connects to one database, so that the server decides whether the user may see it. */
-static int stat_database(struct cli *cli, const char *name, const char *server, json_t *databases,
-                         json_t *totals)
+static int stat_database(struct cli *cli, const char *name, void *user)
 {
-    json_t *figures = NULL;
+    struct all *all = user;
     char *text = NULL;
-
-    cli->database = name;
-    cli->is_own = true;
-    int status = cli_connect(cli, 0);
-    if (status != CLI_DONE)
-        return status;
     int rc = cli_fetch_stat(cli->handle, NULL, &text);
-    if (rc == OKV_OK)
-        cut_server(text, server);
-    if (rc != OKV_OK) {
-        status = cli_fail(cli, "stat", name, strlen(name), rc);
-    } else {
-        if (!databases)
-            print_database(name, text);
-        figures = json_figures(text);
-        add_figures(totals, figures);
-        if (databases)
-            json_object_set(databases, name, figures);
-    }
+
+    if (rc != OKV_OK)
+        return cli_fail(cli, "stat", name, strlen(name), rc);
+    cut_server(text, all->server);
+    if (!all->databases)
+        print_database(name, text);
+    json_t *figures = json_figures(text);
+    add_figures(all->totals, figures);
+    if (all->databases)
+        json_object_set(all->databases, name, figures);
     json_decref(figures);
     free(text);
-    cli_disconnect(cli);
-    return status;
+    return CLI_DONE;
 }
 
 static int stat_databases(struct cli *cli, char *names, char *server, bool json)
 {
-    json_t *databases = json ? json_object() : NULL, *totals = json_object();
-    int status = CLI_DONE;
-    char *rest = NULL;
+    struct all all = {server, json ? json_object() : NULL, json_object()};
 
-    if (!totals || (json && !databases)) {
-        json_decref(databases);
-        json_decref(totals);
+    if (!all.totals || (json && !all.databases)) {
+        json_decref(all.databases);
+        json_decref(all.totals);
         fprintf(stderr, "okv: stat: out of memory\n");
         return CLI_FAILED;
     }
-    for (char *name = strtok_r(names, "\n", &rest); name; name = strtok_r(NULL, "\n", &rest))
-        status = cli_worse(status, stat_database(cli, name, server, databases, totals));
+    int status = cli_each_database(cli, names, stat_database, &all);
     if (!json) {
-        print_totals(totals);
+        print_totals(all.totals);
         fputs(server, stdout);
-        json_decref(totals);
+        json_decref(all.totals);
         return status;
     }
-    json_t *root = json_pack("{s:o, s:o, s:o*}", "databases", databases, "total", totals, "server",
-                             json_figures(server));
-    return cli_worse(status, print_json(root));
+    json_t *root = json_pack("{s:o, s:o, s:o*}", "databases", all.databases, "total", all.totals,
+                             "server", json_figures(server));
+    return cli_worse(status, cli_print_json("stat", FIGURES, root));
 }
 
 static int stat_all(struct cli *cli, bool json)
@@ -398,8 +352,8 @@ int cli_stat(struct cli *cli, int argc, char **argv)
         .options = stat_options,
         .parser = parse_stat,
         .doc =
-            "Print the server's statistics, then what this connection goes through, one \"name "
-            "value\" a line.\v"
+            "Print the server's statistics, then those of this connection, one \"name value\" a "
+            "line.\v"
             "The man page okv(1) explains the server's statistics. With --interval a figure that "
             "changed has a line NAME_per_s, too; okv top prints the most important ones again "
             "and again. What this client counts is printed by any command with "

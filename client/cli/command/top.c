@@ -1,9 +1,11 @@
-/* okv top: what the server does, a line for each interval. */
+/* okv top: the server's rates, a line for each interval. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
+#include "client/cli/output.h"
+#include "client/cli/stats.h"
 #include "shared/base/clock.h"
 
 enum { OPTION_INTERVAL = 'i', OPTION_COUNT = 'n', OPTION_JSON = 0xd00 };
@@ -25,7 +27,7 @@ static const struct argp_option top_options[] = {
     {0},
 };
 
-/* A column: what a figure gained in a second, or what it is. */
+/* A column: the rate of a figure per second, or its value. */
 struct column {
     const char *name;       /* in JSON, with _per_s for a rate */
     const char *heading;    /* at most 7 characters */
@@ -85,19 +87,12 @@ static error_t parse_top(int key, char *text, struct argp_state *state)
 }
 
 /* 0: the server does not say; a log's figures are there with a log only. */
-static uint64_t number(const char *text, const char *name, int base)
+static uint64_t figure(const char *text, const char *name, int base)
 {
-    size_t length = strlen(name);
+    uint64_t number = 0;
 
-    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
-        if (strncmp(line, name, length) == 0 && line[length] == ' ')
-            return strtoull(line + length + 1, NULL, base);
-    return 0;
-}
-
-static uint64_t figure(const char *text, const char *name)
-{
-    return number(text, name, 10);
+    cli_stat_number(text, name, base, &number);
+    return number;
 }
 
 static int take(struct cli *cli, struct sample *sample)
@@ -109,18 +104,18 @@ static int take(struct cli *cli, struct sample *sample)
         return rc;
     *sample = (struct sample){
         .ns = okv_clock_ns(),
-        .boot_id = number(text, "boot_id", 16),
-        .cpu_ms = figure(text, "cpu_ms"),
-        .gets = {figure(text, "client_gets_timed"), figure(text, "client_gets_timed_ns")},
-        .writes = {figure(text, "writes_timed"), figure(text, "writes_timed_ns")}};
+        .boot_id = figure(text, "boot_id", 16),
+        .cpu_ms = figure(text, "cpu_ms", 10),
+        .gets = {figure(text, "client_gets_timed", 10), figure(text, "client_gets_timed_ns", 10)},
+        .writes = {figure(text, "writes_timed", 10), figure(text, "writes_timed_ns", 10)}};
     for (size_t i = 0; i < COLUMN_COUNT; i++)
         for (const char *const *name = columns[i].figures; *name; name++)
-            sample->values[i] += figure(text, *name);
+            sample->values[i] += figure(text, *name, 10);
     free(text);
     return OKV_OK;
 }
 
-/* What column i says of the time between two samples. A server that started again counts from 0. */
+/* The value of column i between two samples. A restarted server counts from 0. */
 static double value_of(const struct sample *before, const struct sample *now, size_t i)
 {
     double seconds = (double)(now->ns - before->ns) / 1e9;
@@ -140,7 +135,7 @@ static double cpu_percent(const struct sample *before, const struct sample *now)
                : 0;
 }
 
-/* What those between two samples took on average. */
+/* The mean of those between two samples. */
 static double mean_us(const struct timed *before, const struct timed *now, bool is_same_server)
 {
     uint64_t count = now->count - (is_same_server ? before->count : 0);
@@ -195,8 +190,7 @@ static int show(const struct top_arguments *arguments)
 
     cli_interrupt_catch(true);
     for (uint64_t line = 0; rc == OKV_OK && line < arguments->count; line++) {
-        cli_pause(arguments->interval_ms);
-        if (cli_interrupted())
+        if (!cli_pause(arguments->interval_ms))
             break;
         rc = take(cli, &now);
         if (rc != OKV_OK)

@@ -1,4 +1,4 @@
-#include "client/cli/editor.h"
+#include "client/cli/shell/editor.h"
 
 #include <errno.h>
 #include <histedit.h>
@@ -12,9 +12,9 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#include "client/cli/cli.h"
-#include "client/cli/complete.h"
-#include "client/cli/history_file.h"
+#include "client/cli/run.h"
+#include "client/cli/shell/complete.h"
+#include "client/cli/shell/history_file.h"
 
 /* A signal that came just before a wait does not end it. */
 #define LOOK_MS 1000
@@ -25,7 +25,7 @@ struct editor {
     const char *prompt;
     bool goes_on;
     bool has_lost; /* the line: bytes that are no characters */
-    char *entry;   /* the line and those that it continues */
+    char *entry;   /* the line and the previous ones that it continues */
     struct history_file file;
 };
 
@@ -106,7 +106,7 @@ static int read_byte(EditLine *line, char *byte)
     }
 }
 
-/* As libedit's own, which drops bytes that are no characters and tells nobody. */
+/* Unlike libedit's own, it notes bytes that are no characters. */
 static int read_character(EditLine *line, wchar_t *character)
 {
     struct editor *editor = NULL;
@@ -127,7 +127,7 @@ static int read_character(EditLine *line, wchar_t *character)
             return 1;
         editor->has_lost = true;
         state = (mbstate_t){0};
-        if ((unsigned char)byte < 0x80) { /* a key behind a character that was cut */
+        if ((unsigned char)byte < 0x80) { /* a key after an incomplete character */
             *character = (unsigned char)byte;
             return 1;
         }

@@ -1,10 +1,8 @@
-#include "client/cli/cli.h"
+#include "client/cli/output.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Long enough to recognise a key, short enough for one line. */
 #define SHOWN_KEY_BYTES 64
@@ -126,13 +124,6 @@ bool cli_connection_failed(int code)
     }
 }
 
-void cli_pause(uint32_t ms)
-{
-    const struct timespec time = {ms / 1000, (long)(ms % 1000) * 1000000};
-
-    nanosleep(&time, NULL);
-}
-
 int cli_output_end(const char *command)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -178,22 +169,4 @@ const char *cli_short_number(double number, char text[16])
     int digits = unit == 0 || number >= 100 ? 0 : number >= 10 ? 1 : 2;
     snprintf(text, 16, "%.*f%.*s", digits, number, unit > 0, &units[unit]);
     return text;
-}
-
-static int compare_samples(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a;
-    uint64_t right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
-}
-
-void cli_samples_sort(uint64_t *samples, size_t count)
-{
-    qsort(samples, count, sizeof *samples, compare_samples);
-}
-
-uint64_t cli_percentile(const uint64_t *samples, size_t count, double percent)
-{
-    size_t rank = (size_t)((double)count * percent / 100.0);
-    return samples[rank < count ? rank : count - 1];
 }

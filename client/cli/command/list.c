@@ -1,9 +1,10 @@
-/* okv scan and export: what goes through the whole table. */
+/* okv scan and export: the commands that read the whole table. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
+#include "client/cli/output.h"
 #include "client/cli/progress.h"
 #include "client/cli/tsv.h"
 #include "shared/base/clock.h"
@@ -34,14 +35,14 @@ struct scan_arguments {
     uint64_t left; /* items that may still be shown */
     uint64_t shown;
     bool verbose;
-    bool is_null; /* keys as they are, with a NUL behind each */
+    bool is_null; /* raw keys, each followed by a NUL */
 };
 
 static const struct argp_option scan_options[] = {
     {"prefix", OPTION_PREFIX, "P", 0, "Only keys that begin with P", 0},
     {"limit", OPTION_LIMIT, "N", 0, "End after N keys", 0},
     {"long", OPTION_LONG, NULL, 0, "Also the value's length, the version and the time to live", 0},
-    {"null", '0', NULL, 0, "Keys as they are, with a NUL behind each", 0},
+    {"null", '0', NULL, 0, "Raw keys, each followed by a NUL", 0},
     {0},
 };
 
@@ -124,7 +125,7 @@ int cli_scan(struct cli *cli, int argc, char **argv)
             "The table is read without the server's CPU, and all of it, also with --prefix: "
             "only --limit ends it early. With --long a line is KEY, the value's length in "
             "bytes, the item's version and its time to live in milliseconds (or none), with "
-            "tabs between them. Keys are escaped as those of `okv export`, but for --null.\n\n"
+            "tabs between them. Keys are escaped as those of `okv export`, except with --null.\n\n"
             "A key that is there all the while is listed exactly once.\n\n"
             "Examples:\n  okv scan --prefix user: | wc -l\n  okv scan --long | sort -n -k 2 -t "
             "$'\\t'\n  okv scan --prefix tmp: | okv mget -\n  okv scan -0 | xargs -0 -n 1 okv get",

@@ -3,13 +3,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
+#include "client/cli/output.h"
+#include "client/cli/stats.h"
 
 #define ANSWER_MAX 65536
 #define COMMAND_MAX 64
-#define PAUSE_NS 10000000
+#define PAUSE_MS 10
 #define RELOAD_LOOKS 1000
 
 struct admin_arguments {
@@ -18,34 +19,16 @@ struct admin_arguments {
     unsigned count;
 };
 
-static int stat_figure(struct cli *cli, const char *name, uint64_t *out)
-{
-    static char text[ANSWER_MAX];
-    size_t length, name_length = strlen(name);
-    int rc = okv_stat(cli->handle, text, sizeof text, &length);
-
-    for (const char *at = text; rc == OKV_OK && at; at = strchr(at, '\n')) {
-        at += *at == '\n';
-        if (strncmp(at, name, name_length) == 0 && at[name_length] == ' ') {
-            *out = strtoull(at + name_length, NULL, 10);
-            return OKV_OK;
-        }
-        if (*at == '\0')
-            break;
-    }
-    return rc == OKV_OK ? OKV_EUNSUPPORTED : rc;
-}
-
 static int read_counters(struct cli *cli, uint64_t *loaded, uint64_t *refused)
 {
-    int rc = stat_figure(cli, "users_loaded", loaded);
+    char *text = NULL;
+    int rc = cli_fetch_stat(cli->handle, NULL, &text);
 
-    return rc == OKV_OK ? stat_figure(cli, "users_refused", refused) : rc;
-}
-
-static void pause_briefly(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    if (rc == OKV_OK && (!cli_stat_number(text, "users_loaded", 10, loaded) ||
+                         !cli_stat_number(text, "users_refused", 10, refused)))
+        rc = OKV_EUNSUPPORTED;
+    free(text);
+    return rc;
 }
 
 /* The server does it after it has answered: its counters tell how that came out. */
@@ -73,7 +56,7 @@ static int reload_users(struct cli *cli)
         }
         if (loaded_now > loaded)
             return CLI_DONE;
-        pause_briefly();
+        cli_pause(PAUSE_MS);
     }
     fprintf(stderr, "okv: admin reload: asked, and no outcome yet: see users_loaded in okv stat\n");
     return CLI_FAILED;
@@ -95,7 +78,7 @@ static int make_snapshot(struct cli *cli)
     for (length = 0; rc == OKV_OK && length == 0 && !cli_interrupted();) {
         rc = okv_admin(cli->handle, command, answer, sizeof answer, &length);
         if (rc == OKV_OK && length == 0)
-            pause_briefly();
+            cli_pause(PAUSE_MS);
     }
     if (rc == OKV_ENOTFOUND) {
         fprintf(stderr, "okv: admin snapshot: it failed: see that the disk of --data has room and "

@@ -1,16 +1,14 @@
-/* okv get and exists: what is known of one key. */
+/* okv get and exists: read one key. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
+#include "client/cli/output.h"
 
 enum { OPTION_TOUCH = 256, OPTION_OFFSET, OPTION_LENGTH };
-
-/* A first guess that covers most values; larger ones are fetched a second time. */
-#define GET_BUFFER_BYTES 65536
 
 struct get_arguments {
     struct cli *cli;
@@ -23,28 +21,7 @@ struct get_arguments {
     bool verbose;
 };
 
-int cli_fetch(okv *handle, const void *key, size_t key_length, char **value, size_t *length,
-              uint64_t *version)
-{
-    size_t size = GET_BUFFER_BYTES;
-
-    for (;;) {
-        char *buffer = malloc(size);
-        if (!buffer)
-            return OKV_ENOMEM;
-        int rc = okv_get(handle, key, key_length, buffer, size, length, version);
-        if (rc == OKV_OK) {
-            *value = buffer;
-            return OKV_OK;
-        }
-        free(buffer);
-        if (rc != OKV_ETOOSMALL)
-            return rc;
-        size = *length;
-    }
-}
-
-/* The same, by okv_get_touch(). */
+/* By okv_get_touch(). */
 static int fetch_and_touch(okv *handle, const struct get_arguments *arguments, char **value,
                            size_t *length)
 {
@@ -129,9 +106,9 @@ static const struct argp_option get_options[] = {
     {"output", 'o', "FILE", 0, "Write the value to FILE; it is left alone on a miss", 0},
     {"touch", OPTION_TOUCH, "TIME", 0,
      "Let the item expire after TIME, as 60s, or (none) stay; in the same request", 0},
-    {"offset", OPTION_OFFSET, "SIZE", 0, "Begin so far behind the start of the value, as 64K", 0},
+    {"offset", OPTION_OFFSET, "SIZE", 0, "Begin at this offset of the value, such as 64K", 0},
     {"length", OPTION_LENGTH, "SIZE", 0,
-     "Write so many bytes at most; of a long value no more is fetched", 0},
+     "Write at most this many bytes; no more of a long value is fetched", 0},
     {0},
 };
 

@@ -4,7 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
+#include "client/cli/output.h"
 
 enum { OPTION_YES = 0x900 };
 
@@ -42,7 +43,7 @@ static error_t parse_flush(int key, char *text, struct argp_state *state)
     }
 }
 
-/* Whether whoever sits at the terminal says yes. */
+/* True when the answer at the terminal is yes. */
 static bool confirm(const struct cli *cli)
 {
     char *answer = NULL;

@@ -1,10 +1,11 @@
-/* okv put and append: what stores a value. */
+/* okv put and append: store a value. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
+#include "client/cli/output.h"
 
 enum { OPTION_TTL = 0x600, OPTION_IF_ABSENT, OPTION_IF_VERSION };
 
@@ -54,31 +55,35 @@ free_bytes:
     return error;
 }
 
-/* The value that was given, or what standard input has. `*to_free` is to free() afterwards. */
-static int take_value(const struct put_arguments *arguments, const char *command,
-                      const char **value, size_t *length, char **to_free)
+static int fail_stdin(const struct put_arguments *arguments, const char *command, int error)
+{
+    if (error == EINTR)
+        fprintf(stderr, "okv: %s '%s': interrupted: nothing was changed\n", command,
+                arguments->key);
+    else
+        fprintf(stderr, "okv: %s '%s': cannot read stdin: %s\n", command, arguments->key,
+                strerror(error));
+    return CLI_FAILED;
+}
+
+/* Stores the value that was given, or what standard input has. */
+static int store_value(const struct put_arguments *arguments, const char *command,
+                       int (*store)(const struct put_arguments *arguments, const char *value,
+                                    size_t length))
 {
     struct okv_info info;
+    char *bytes = NULL;
+    size_t length = 0;
 
-    *to_free = NULL;
-    if (!arguments->cli->took_stdin) {
-        *value = arguments->value;
-        *length = strlen(arguments->value);
-        return CLI_DONE;
-    }
+    if (!arguments->cli->took_stdin)
+        return store(arguments, arguments->value, strlen(arguments->value));
     okv_info(arguments->cli->handle, &info);
-    int error = read_stdin(info.max_value, to_free, length);
-    if (error) {
-        if (error == EINTR)
-            fprintf(stderr, "okv: %s '%s': interrupted: nothing was changed\n", command,
-                    arguments->key);
-        else
-            fprintf(stderr, "okv: %s '%s': cannot read stdin: %s\n", command, arguments->key,
-                    strerror(error));
-        return CLI_FAILED;
-    }
-    *value = *to_free;
-    return CLI_DONE;
+    int error = read_stdin(info.max_value, &bytes, &length);
+    if (error)
+        return fail_stdin(arguments, command, error);
+    int status = store(arguments, bytes, length);
+    free(bytes);
+    return status;
 }
 
 static error_t parse_key_and_value(int key, char *text, struct argp_state *state)
@@ -139,6 +144,16 @@ static error_t parse_put(int key, char *text, struct argp_state *state)
     }
 }
 
+static int put(const struct put_arguments *arguments, const char *value, size_t length)
+{
+    size_t key_length = strlen(arguments->key);
+    int rc = okv_put_with(arguments->cli->handle, arguments->key, key_length, value, length,
+                          &arguments->options, NULL);
+
+    return rc == OKV_OK ? CLI_DONE
+                        : cli_fail(arguments->cli, "put", arguments->key, key_length, rc);
+}
+
 int cli_put(struct cli *cli, int argc, char **argv)
 {
     static const struct argp parser = {
@@ -157,21 +172,9 @@ int cli_put(struct cli *cli, int argc, char **argv)
                "  okv put -- -5 minus",
         .children = cli_common_options};
     struct put_arguments arguments = {.cli = cli};
-    const char *value = NULL;
-    char *to_free = NULL;
-    size_t length = 0;
-
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
-    if (status != CLI_DONE)
-        return status;
-    status = take_value(&arguments, "put", &value, &length, &to_free);
-    if (status != CLI_DONE)
-        return status;
-    size_t key_length = strlen(arguments.key);
-    int rc = okv_put_with(cli->handle, arguments.key, key_length, value, length, &arguments.options,
-                          NULL);
-    free(to_free);
-    return rc == OKV_OK ? CLI_DONE : cli_fail(cli, "put", arguments.key, key_length, rc);
+
+    return status == CLI_DONE ? store_value(&arguments, "put", put) : status;
 }
 
 /* ---- append ------------------------------------------------------------- */
@@ -182,6 +185,29 @@ static error_t parse_append(int key, char *text, struct argp_state *state)
 
     cli_parse_child(key, state, arguments->cli);
     return parse_key_and_value(key, text, state);
+}
+
+static int append(const struct put_arguments *arguments, const char *value, size_t length)
+{
+    struct cli *cli = arguments->cli;
+    size_t key_length = strlen(arguments->key);
+    struct okv_info info;
+
+    okv_info(cli->handle, &info);
+    if (length > info.max_message_value) {
+        fprintf(stderr,
+                "okv: append '%s': one append takes up to %u bytes, and these are more: append "
+                "them in parts\n",
+                arguments->key, info.max_message_value);
+        return CLI_FAILED;
+    }
+    int rc = okv_append(cli->handle, arguments->key, key_length, value, length, NULL, NULL);
+    if (rc == OKV_OK)
+        return CLI_DONE;
+    return cli_fail_with(cli, "append", arguments->key, key_length, rc,
+                         rc == OKV_EVALUESIZE
+                             ? "the limit of the whole value is connection_max_value in `okv stat`"
+                             : cli_advice(rc));
 }
 
 int cli_append(struct cli *cli, int argc, char **argv)
@@ -196,34 +222,7 @@ int cli_append(struct cli *cli, int argc, char **argv)
                "Examples:\n  okv append log 'one more line '\n  date | okv append log -",
         .children = cli_common_options};
     struct put_arguments arguments = {.cli = cli};
-    struct okv_info info;
-    const char *value = NULL;
-    char *to_free = NULL;
-    size_t length = 0;
-
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
-    if (status != CLI_DONE)
-        return status;
-    status = take_value(&arguments, "append", &value, &length, &to_free);
-    if (status != CLI_DONE)
-        return status;
-    okv_info(cli->handle, &info);
-    if (length > info.max_message_value) {
-        free(to_free);
-        fprintf(
-            stderr,
-            "okv: append '%s': one append takes up to %u bytes, and these are more: append them "
-            "in parts\n",
-            arguments.key, info.max_message_value);
-        return CLI_FAILED;
-    }
-    size_t key_length = strlen(arguments.key);
-    int rc = okv_append(cli->handle, arguments.key, key_length, value, length, NULL, NULL);
-    free(to_free);
-    if (rc == OKV_OK)
-        return CLI_DONE;
-    return cli_fail_with(cli, "append", arguments.key, key_length, rc,
-                         rc == OKV_EVALUESIZE
-                             ? "the limit of the whole value is connection_max_value in `okv stat`"
-                             : cli_advice(rc));
+
+    return status == CLI_DONE ? store_value(&arguments, "append", append) : status;
 }

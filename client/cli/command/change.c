@@ -1,9 +1,10 @@
-/* okv incr and touch: what changes items that are there. */
+/* okv incr and touch: change existing items. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
+#include "client/cli/output.h"
 
 /* ---- numbers with a sign ------------------------------------------------ */
 
@@ -24,8 +25,8 @@ static bool is_option_argument(char **argv, int i)
 }
 
 /*
- * argp takes -5 for an option. So a negative number that stands behind the key goes
- * to the end, behind a "--". `out` has room for argc + 2. Returns the new argc.
+ * argp takes -5 for an option. So a negative number after the key is moved
+ * to the end, after a "--". `out` has room for argc + 2. Returns the new argc.
  */
 static int protect_negative(int argc, char **argv, char **out)
 {

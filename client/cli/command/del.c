@@ -4,7 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
+#include "client/cli/output.h"
 #include "client/cli/progress.h"
 #include "client/cli/tsv.h"
 
@@ -29,7 +30,7 @@ struct del_arguments {
 
 static const struct argp_option del_options[] = {
     {"if-version", OPTION_IF_VERSION, "V", 0, "Only if the item has version V", 0},
-    {"null", '0', NULL, 0, "With -, keys are as they are, with a NUL behind each", 0},
+    {"null", '0', NULL, 0, "With -, keys are raw and end with a NUL", 0},
     {"prefix", OPTION_PREFIX, "P", 0, "Remove every key that begins with P", 0},
     {"dry-run", OPTION_DRY_RUN, NULL, 0, "With --prefix, list the keys and remove none", 0},
     {0},
@@ -292,7 +293,7 @@ int cli_del(struct cli *cli, int argc, char **argv)
             "With - the keys come from standard input, one a line and escaped as `okv scan` "
             "writes them.\n\n"
             "All keys are tried, also after one that failed, unless the connection fails: how "
-            "many were not tried is then told.\n\n"
+            "many were not tried is then reported.\n\n"
             "With --prefix the keys are looked for in the whole table, without the server's CPU, "
             "and removed many at a time. It asks for nothing, prints how many items it removed, "
             "and ends at the first that could not be. Items that are put meanwhile may stay.\n\n"

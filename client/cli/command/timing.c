@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
+#include "client/cli/output.h"
+#include "client/cli/stats.h"
 #include "shared/base/clock.h"
 
 #define PING_COUNT 5

@@ -1,4 +1,4 @@
-/* okv keygen: a key for a user, and the password that goes with it, without a server. */
+/* okv keygen: makes a key for a user, or prints its password; needs no server. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
 #include "shared/identity/proof.h"
 #include "shared/identity/user_key.h"
 
@@ -143,7 +143,7 @@ int cli_keygen(struct cli *cli, int argc, char **argv)
         .doc = "Make a new random key for a user and print it, or write it to a new FILE that only "
                "you can read. A line key = with it goes into the server's users file; the client "
                "has it in a file. It needs no server; options for a connection have no effect.\v"
-               "Who has the key is that user. Both files must have mode 0600.\n"
+               "The key proves who the user is. Both files must have mode 0600.\n"
                "\n"
                "Examples:\n"
                "  okv keygen alice.key\n"

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
+#include "client/cli/output.h"
 #include "client/cli/tsv.h"
 
 enum { OPTION_INTERVAL = 'i', OPTION_COUNT = 'n' };
@@ -75,10 +76,7 @@ static int show(struct watch *watch)
             return cli_fail(watch->cli, "watch", watch->key, key_length, rc);
         lines += show_change(watch, rc == OKV_OK ? version : 0, value, length);
         free(value);
-        if (fflush(stdout) || lines == watch->count)
-            return cli_output_end("watch");
-        cli_pause(watch->interval_ms);
-        if (cli_interrupted())
+        if (fflush(stdout) || lines == watch->count || !cli_pause(watch->interval_ms))
             return cli_output_end("watch");
     }
 }

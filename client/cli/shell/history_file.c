@@ -1,4 +1,4 @@
-#include "client/cli/history_file.h"
+#include "client/cli/shell/history_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +63,7 @@ static bool take_head(FILE *file)
     return feof(file) && fputs(HISTORY_HEAD, file) >= 0 && fflush(file) == 0;
 }
 
-/* Shows the entries behind the head. Returns how many there are. */
+/* Shows the entries after the head. Returns their number. */
 static size_t show_entries(FILE *file, history_visit *visit, void *user)
 {
     char *line = NULL;
@@ -82,7 +82,7 @@ static size_t show_entries(FILE *file, history_visit *visit, void *user)
     return count;
 }
 
-/* Copies the head and what follows so many entries. */
+/* Copies the head and all entries after the first `left_out`. */
 static bool copy_rest(FILE *file, size_t left_out, FILE *out)
 {
     char *line = NULL;
@@ -143,7 +143,7 @@ void history_file_add(const struct history_file *history, const char *entry)
     FILE *text = fd < 0 ? NULL : open_memstream(&line, &size);
 
     if (text) {
-        tsv_write_field(text, entry, strlen(entry) - 1); /* but for its newline */
+        tsv_write_field(text, entry, strlen(entry) - 1); /* without its newline */
         putc('\n', text);
         /* By one write: another shell may add one, too. A disk that is full keeps none. */
         ssize_t written = fclose(text) == 0 ? write(fd, line, size) : 0;

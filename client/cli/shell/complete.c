@@ -1,11 +1,11 @@
 /* Completion of a line of the shell: names of commands, and options as their --help has them. */
-#include "client/cli/complete.h"
+#include "client/cli/shell/complete.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
 #include "client/cli/commands.h"
 
 /* The next of names that end with a newline each, that begins with the word; or NULL. */

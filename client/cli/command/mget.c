@@ -5,7 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
+#include "client/cli/output.h"
 #include "client/cli/tsv.h"
 
 #define BATCH 128
@@ -35,7 +36,7 @@ struct mget {
 };
 
 static const struct argp_option mget_options[] = {
-    {"null", '0', NULL, 0, "With -, keys are as they are, with a NUL behind each", 0},
+    {"null", '0', NULL, 0, "With -, keys are raw and end with a NUL", 0},
     {0},
 };
 
@@ -265,7 +266,7 @@ int cli_mget(struct cli *cli, int argc, char **argv)
                "come. Lines are in the order "
                "of the keys and escaped likewise; a key that is named twice has two.\n\n"
                "All keys are tried, also after one that failed, unless the connection fails: that "
-               "some were not looked up is then told.\n\n"
+               "some were not looked up is then reported.\n\n"
                "Exit status: 3 if a key could not be looked up, else 1 if one was not there.\n\n"
                "Examples:\n  okv mget user:1 user:2\n  cut -f 1 items.tsv | okv mget - >found.tsv",
         .children = cli_common_options};

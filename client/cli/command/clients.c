@@ -1,4 +1,4 @@
-/* okv clients: who is connected, by which way, and what each does. */
+/* okv clients: lists the connected clients. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <okv_admin.h>
@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/cli.h"
+#include "client/cli/args.h"
+#include "client/cli/output.h"
+#include "client/cli/stats.h"
 
 #define COMMAND_MAX 64
 
@@ -53,24 +55,20 @@ static json_t *count_or_null(bool is_known, uint64_t count)
 
 static void add_json(json_t *list, const struct client_line *line)
 {
-    char id[20];
-
-    snprintf(id, sizeof id, "%016" PRIx64, line->id);
     json_array_append_new(
         list,
-        json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}",
-                  "session", id, "user", text_or_null(line->user), "address", line->address,
-                  "database", line->database, "transport", line->transport, "how", line->how,
-                  "age_ms", (json_int_t)line->age_ms, "idle_ms", (json_int_t)line->idle_ms,
-                  "credits", (json_int_t)line->credits, "requests", (json_int_t)line->requests,
-                  "bytes_in", (json_int_t)line->bytes_in, "bytes_out", (json_int_t)line->bytes_out,
-                  "gets", count_or_null(line->reports, line->gets), "hits",
-                  count_or_null(line->reports, line->hits)));
+        json_pack("{s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}",
+                  "session", cli_json_id(line->id), "user", text_or_null(line->user), "address",
+                  line->address, "database", line->database, "transport", line->transport, "how",
+                  line->how, "age_ms", (json_int_t)line->age_ms, "idle_ms",
+                  (json_int_t)line->idle_ms, "credits", (json_int_t)line->credits, "requests",
+                  (json_int_t)line->requests, "bytes_in", (json_int_t)line->bytes_in, "bytes_out",
+                  (json_int_t)line->bytes_out, "gets", count_or_null(line->reports, line->gets),
+                  "hits", count_or_null(line->reports, line->hits)));
 }
 
 /* What is shown, and where. */
 struct listing {
-    struct cli *cli;
     json_t *list; /* NULL: a table */
     bool has_heading;
 };
@@ -133,12 +131,13 @@ static bool take_lines(char *text, struct listing *listing, uint64_t *last)
 }
 
 /* As many answers as there are sessions for. */
-static int list_database(struct listing *listing)
+static int list_database(struct cli *cli, const char *name, void *user)
 {
-    struct cli *cli = listing->cli;
+    struct listing *listing = user;
     char command[COMMAND_MAX];
     uint64_t last = 0, after;
 
+    (void)name;
     do {
         char *answer = NULL;
         after = last;
@@ -157,25 +156,15 @@ static int list_database(struct listing *listing)
     return CLI_DONE;
 }
 
-/* Connects to each database, so that the server decides whether the user may see it. */
-static int list_databases(struct listing *listing)
+static int list_databases(struct cli *cli, struct listing *listing)
 {
-    struct cli *cli = listing->cli;
-    char *names = NULL, *rest = NULL;
-    int status = CLI_DONE;
+    char *names = NULL;
     int rc = cli_fetch_stat(cli->handle, "databases", &names);
 
     if (rc != OKV_OK)
         return cli_fail(cli, "clients --all", NULL, 0, rc);
     cli_disconnect(cli);
-    for (char *name = strtok_r(names, "\n", &rest); name; name = strtok_r(NULL, "\n", &rest)) {
-        cli->database = name;
-        cli->is_own = true;
-        int connected = cli_connect(cli, 0);
-        status = cli_worse(status, connected == CLI_DONE ? list_database(listing) : connected);
-        cli_disconnect(cli);
-    }
-    cli->database = NULL;
+    int status = cli_each_database(cli, names, list_database, listing);
     free(names);
     return status;
 }
@@ -210,7 +199,7 @@ int cli_clients(struct cli *cli, int argc, char **argv)
     static const struct argp parser = {
         .options = clients_options,
         .parser = parse_clients,
-        .doc = "List who is connected to the database: session, user, address, seconds since it "
+        .doc = "List the clients of the database: session, user, address, seconds since it "
                "connected and since its last request, credits, requests and their bytes in and "
                "out, gets and hits that the client has reported (-: it does not report), "
                "transport and device or socket. Takes the right admin.\v"
@@ -227,11 +216,11 @@ int cli_clients(struct cli *cli, int argc, char **argv)
     status = cli_connect(cli, 0);
     if (status != CLI_DONE)
         return status;
-    struct listing listing = {.cli = cli, .list = arguments.json ? json_array() : NULL};
-    status = arguments.all ? list_databases(&listing) : list_database(&listing);
-    if (listing.list && status != CLI_FAILED &&
-        json_dumpf(listing.list, stdout, JSON_INDENT(2)) == 0)
-        putchar('\n');
-    json_decref(listing.list);
+    struct listing listing = {.list = arguments.json ? json_array() : NULL};
+    status = arguments.all ? list_databases(cli, &listing) : list_database(cli, NULL, &listing);
+    if (arguments.json && status != CLI_FAILED)
+        status = cli_worse(status, cli_print_json("clients", "the clients", listing.list));
+    else
+        json_decref(listing.list);
     return cli_worse(status, cli_output_end("clients"));
 }
