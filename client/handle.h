@@ -177,15 +177,15 @@ struct read_batch {
 
 /* ---- reports ---- */
 
-/* What the server is told of this client: connection/report.c sends it, engine/timed_gets.h times
- * gets for it. */
+/* Reports to the server: connection/report.c sends them, engine/timed_gets.h times gets for them.
+ */
 struct reporting {
     uint64_t period_ns; /* 0: no reports */
     uint64_t due_ns;    /* UINT64_MAX: never on this connection */
     bool is_owed;       /* the reply to a report: it holds a request slot until then */
     uint16_t request_slot;
     uint64_t sequence;
-    struct okv_counters told; /* as the last report had them */
+    struct okv_counters told; /* as in the last report */
     /* Since then, of the timed gets. */
     uint64_t get_ns;
     uint32_t cells[OKV_REPORT_CELLS];
@@ -221,7 +221,7 @@ struct okv {
     uint64_t timeout_ns;
     struct clock_sync clock;
     struct hint *hints;
-    uint64_t *hint_tags; /* behind the hints: one word of tags for each set */
+    uint64_t *hint_tags; /* after the hints: one word of tags for each set */
     uint32_t hint_count; /* capacity: 0 or a power of two */
     uint32_t hints_kept; /* hints in use */
 

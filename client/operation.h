@@ -17,8 +17,7 @@
 
 /* Each operation's own buffer for an extent; a longer extent goes elsewhere (get/extent.c). */
 #define EXTENT_BUFFER_SIZE 16384u
-/* In it STEP_PART READs the key to the start and a short part behind the image, which STEP_CONFIRM
- * READs to between them. */
+/* Its layout in STEP_PART and STEP_CONFIRM: the key, the image, a short part of the value. */
 #define CONFIRM_OFFSET 2048u
 #define PART_OFFSET (CONFIRM_OFFSET + OKV_BUCKET_SIZE_MAX)
 _Static_assert(OKV_KEY_MAX <= CONFIRM_OFFSET && PART_OFFSET < EXTENT_BUFFER_SIZE,
@@ -58,7 +57,7 @@ enum operation_step {
 /* Where the result goes. */
 enum operation_delivery {
     DELIVER_TO_POLL,
-    DELIVER_TO_CALLER, /* who blocks in wait_operation() */
+    DELIVER_TO_CALLER, /* the caller blocks in wait_operation() */
     DELIVER_TO_ARRAY,  /* *operation->out, of okv_get_many() */
 };
 
@@ -94,12 +93,12 @@ struct lookup {
     bool image_wanted;    /* the READ of the image is not posted yet */
     bool confirmed;       /* STEP_HINTED: the image contains the hinted reference */
     unsigned unconfirmed; /* parts that STEP_CONFIRM did not confirm */
-    uint32_t position;    /* in the image, behind `reference` */
+    uint32_t position;    /* in the image, after `reference` */
     struct okv_entry reference;
 };
 
-/* READs of an extent: its first `head` bytes go to the operation's own buffer, those behind the
- * next `skipped` to `to`. */
+/* READs of an extent: its first `head` bytes go to the operation's own buffer, the next `skipped`
+ * are not READ, the rest goes to `to`. */
 struct extent_read {
     uint64_t offset;
     uint32_t length; /* bytes that are READ */

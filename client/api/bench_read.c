@@ -23,7 +23,7 @@
 #define BENCH_SPINS 64
 /* The index may have shrunk since its status was read. */
 #define BENCH_OFFSET_ATTEMPTS 64
-/* Tells our READs from a late one of an operation that timed out. */
+/* Distinguishes our READs from a late one of an operation that timed out. */
 #define BENCH_COOKIE (UINT64_C(1) << 63)
 
 struct bench {
@@ -35,7 +35,7 @@ struct bench {
     uint64_t began_ns; /* when the first was posted, */
     uint64_t ended_ns; /* and the latest ended: at first, `began_ns` */
     uint64_t random;
-    uint64_t last_start; /* of a segment: the bucket behind which `length` bytes still fit */
+    uint64_t last_start; /* of a segment: the last bucket that `length` bytes fit after */
     uint32_t length;
     uint32_t count;
     uint32_t gathered; /* in `reads` */
@@ -43,8 +43,8 @@ struct bench {
     uint32_t done;
 };
 
-/* The offset of a random bucket, or of the last one of its segment that has room behind
- * it. False when the directory has no segments where the index should be. */
+/* The offset of a random bucket, or of the last one of its segment that has room after it. False
+ * when the directory has no segments where the index should be. */
 static bool bench_random_offset(struct bench *bench, uint64_t *offset)
 {
     const okv *handle = bench->handle;

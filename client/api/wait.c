@@ -4,7 +4,7 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-/* A busy wait reads the clock once in so many passes. */
+/* Passes of a busy wait between two looks at the clock. */
 #define BUSY_PASSES 64
 
 int okv_wait(okv *handle, int timeout_ms)

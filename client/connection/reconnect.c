@@ -24,7 +24,7 @@
 /* The backoff between attempts: docs/connections.md section 4. */
 #define BACKOFF_FIRST_NS (20 * MS)
 #define BACKOFF_MAX_NS (500 * MS)
-/* The same after a denial: who may not connect is not to keep the server busy. */
+/* The same after a denial: a client without access must not keep the server busy. */
 #define BACKOFF_DENIED_NS (10000 * MS)
 /* A connection that lived this long resets the count of attempts. */
 #define STEADY_NS (500 * MS)

@@ -6,11 +6,11 @@
 
 /* With period 0 the handle sends none. The handle has its client id. */
 void report_init(okv *handle, uint64_t period_ns);
-/* Forgets what was not told yet. */
+/* Drops the counters that were not reported yet. */
 void report_forget(okv *handle);
 /* A connection is up. */
 void report_link_up(okv *handle);
-/* Sends a report if there is something to tell and room for it. Needs no operation slot and leaves
+/* Sends a report if there is anything to report and room for it. Needs no operation slot and leaves
  * a credit to others. */
 void report_send(okv *handle, uint64_t now);
 /* The same if one is due. Only where events may be handled. */
@@ -21,7 +21,7 @@ static inline void report_if_due(okv *handle, uint64_t now)
 }
 /* Moves the counters that were not reported yet into `out`. False: there are none. */
 bool report_take(okv *handle, struct okv_wire_report *out);
-/* Whether it is the reply to a report. */
+/* True when it is the reply to a report. */
 bool report_reply(okv *handle, const struct okv_reply_message *reply);
 
 #endif

@@ -247,7 +247,7 @@ bool operation_is_write(const struct operation *operation)
     return okv_opcode_is_write(operation_opcode(operation));
 }
 
-/* A write whose request left may have been applied: only its reply tells. */
+/* A write whose request left may have been applied: only its reply says whether. */
 static int status_without_reply(const struct operation *operation, int failure)
 {
     return operation->posted && operation_is_write(operation) ? OKV_EUNKNOWN : failure;

@@ -42,7 +42,7 @@ static inline void command_fill_get(struct operation *operation, const struct ok
     operation->buffer = command->buffer;
     operation->buffer_size = command->buffer_size;
 }
-/* get_range: bytes of a value of so many that are wanted. */
+/* get_range: the wanted bytes of a value of this length. */
 static inline uint32_t operation_part_length(const struct operation *operation, uint32_t length)
 {
     if (operation->offset >= length)
@@ -50,7 +50,7 @@ static inline uint32_t operation_part_length(const struct operation *operation, 
     uint32_t left = length - (uint32_t)operation->offset;
     return operation->buffer_size < left ? (uint32_t)operation->buffer_size : left;
 }
-/* Whether it is for less than a value of so many bytes. */
+/* True when it wants only a part of a value of this length. */
 static inline bool operation_wants_part(const struct operation *operation, uint32_t length)
 {
     return operation->kind == OPERATION_GET_RANGE &&

@@ -8,7 +8,7 @@
 #include "shared/base/error.h"
 
 #define EVENTS_PER_PASS 64
-/* A busy engine checks deadlines once in so many passes. */
+/* Passes of a busy engine between two checks of deadlines. */
 #define DEADLINE_PASSES 64
 /* A handle that was idle for longer catches up first. */
 #define STALE_NS 1000000

@@ -7,7 +7,7 @@
 
 #include "client/handle.h"
 
-/* Cookies: they tell whose READ an event ends. An operation's cookie has its slot and the kind. */
+/* Cookies identify the READ that an event ends. An operation's cookie has its slot and the kind. */
 #define READ_STATUS_COOKIE (UINT64_C(1) << 62)
 #define READ_ATTEMPT_COOKIE (UINT64_C(1) << 61)
 static inline uint16_t read_slot(uint64_t cookie)

@@ -10,7 +10,7 @@
 
 #define TIMED_GETS_ONE_IN 64u
 
-/* Whether it is the next get to end. */
+/* True when the next get to end is timed. */
 static inline bool get_is_timed(const okv *handle)
 {
     return handle->counters.gets % TIMED_GETS_ONE_IN == handle->timed_phase;

@@ -6,9 +6,9 @@
  *   the caller's buffer is registered    the value straight to the caller's
  *   longer otherwise                     to a bounce buffer, then copied to the caller
  *
- * A long extent takes several READs, each of one piece. Of a long value of which a part is wanted,
- * the part is READ to the caller's registered buffer, the operation's or a bounce buffer, and no
- * checksum covers it.
+ * A long extent takes several READs, each of one piece. When only a part of a long
+ * value is wanted, it is READ to the caller's registered buffer, the operation's or a bounce
+ * buffer, and no checksum covers it.
  */
 #include "client/get/extent.h"
 

@@ -44,7 +44,7 @@ static inline bool locate(okv *handle, const void *key, size_t key_length,
     return directory_locate(handle, locator->bucket, &read->offset);
 }
 
-/* True when the image decides the get: *result is filled in, but for the tag, and counted. False
+/* True when the image decides the get: *result is filled in, except the tag, and counted. False
  * also for an item that expires, as that takes the clock. */
 static inline bool answer(okv *handle, const struct get_call *call, const struct locator *locator,
                           const uint8_t *image, struct okv_result *result)
@@ -150,7 +150,7 @@ static bool read_now(okv *handle, const struct okv_read *read)
     return transport->read_now && transport->read_now(handle->conn, read, okv_bucket_used_bytes);
 }
 
-/* Of a handle whose gets take the fast path alone no other call tells the time. */
+/* On a handle that only makes fast gets no other call reads the clock. */
 static __attribute__((noinline)) void timed_end(okv *handle, uint64_t begun_ns, uint64_t now)
 {
     get_time(handle, begun_ns, now);

@@ -15,7 +15,7 @@ bool hints_find(const okv *handle, const struct operation *operation, struct okv
 /* Stores a reference that has just proved right. */
 void hints_remember(okv *handle, const struct operation *operation,
                     const struct okv_entry *reference);
-/* Drops the hint of the operation's key: its extent has moved or is about to. */
+/* Drops the hint of the operation's key: its extent has moved, or will. */
 void hints_forget(okv *handle, const struct operation *operation);
 
 #endif

@@ -8,7 +8,7 @@
 enum retry_action {
     RETRY_SAME,      /* the image was torn: READ the bucket again */
     RETRY_DIRECTORY, /* the bucket has moved: READ its directory entry, then the bucket */
-    RETRY_OTHER,     /* the bucket is gone: READ one with a lower number, whose depth tells */
+    RETRY_OTHER,     /* the bucket is gone: READ one with a lower number and look at its depth */
 };
 
 /* Whether there is another attempt. */

@@ -1,7 +1,7 @@
 /*
  * READs the pages of the bucket, all of one version, and sorts its items by position. Every extent
  * is checked before its item is shown. If one was replaced meanwhile, scan.c READs the bucket again
- * and continues behind the items that were shown, so nothing about them has to be remembered.
+ * and continues after the items that were shown, so nothing about them has to be remembered.
  */
 #include "client/scan/scan_bucket.h"
 

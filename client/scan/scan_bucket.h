@@ -5,9 +5,9 @@
 #include "client/scan/scan_state.h"
 
 /*
- * Shows the items of a bucket from the point on, and moves the point behind them. `image`, of the
- * primary page, has passed its checks and covers the point. Returns 0, SCAN_STOPPED, or
- * OKV_ECORRUPT when the bucket has changed meanwhile: try again with another image.
+ * Shows the items of a bucket from the scan's position on, and moves the position past them.
+ * `image` is that of the primary page, checked, and covers the position. Returns 0, SCAN_STOPPED,
+ * or OKV_ECORRUPT when the bucket has changed meanwhile: try again with another image.
  */
 int scan_bucket_show(struct scan *scan, uint64_t bucket, const uint8_t *image);
 
