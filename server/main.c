@@ -18,7 +18,7 @@
 #include "server/offline.h"
 #include "server/processors.h"
 #include "server/reload.h"
-#include "server/resp/listing.h"
+#include "server/resp/run/client_table.h"
 #include "server/say.h"
 #include "server/store/region.h"
 #include "server/worker.h"

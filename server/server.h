@@ -27,7 +27,7 @@
 #include "server/metrics.h"
 #include "server/net/admission.h"
 #include "server/net/announcer.h"
-#include "server/resp/door.h"
+#include "server/resp/net/listen.h"
 #include "server/service/notify.h"
 #include "server/session/registry.h"
 #include "server/stats.h"

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "server/resp/client.h"
+#include "server/resp/run/client.h"
 #include "server/server.h"
 #include "server/session/sessions.h"
 

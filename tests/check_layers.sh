@@ -100,6 +100,7 @@ check_rooms() {
     room shared/identity shared/base shared/format/wire.h
     room shared/discovery shared/base shared/format/discovery.h
     room shared/devices shared/base
+    room shared/stream shared/base
     room shared/transport shared/base
     room shared/transport/local shared/base shared/transport/transport.h shared/transport/pending.h
     room shared/transport/verbs shared/base shared/devices shared/discovery shared/transport/transport.h
@@ -112,7 +113,11 @@ check_rooms() {
     room server/wal shared server/store
     room server/command shared server/store server/wal server/database.h "${common[@]}"
     room server/session shared server/store server/command server/wal "${common[@]}"
-    room server/resp shared server/store server/wal server/command server/config.h server/worker.h "${common[@]}"
+    room server/resp/proto shared
+    room server/resp/run shared server/store server/wal server/command server/resp server/worker.h "${common[@]}"
+    room server/resp/net shared server/command server/config.h server/resp server/worker.h "${common[@]}"
+    room server/resp/commands shared server/store server/wal server/command server/resp "${common[@]}"
+    room server/resp server/resp shared server/wal server/worker.h "${common[@]}"
     room server/net shared server/session server/config.h server/database.h server/worker.h "${common[@]}"
     room server shared server
 

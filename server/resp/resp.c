@@ -5,11 +5,11 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "server/resp/lending.h"
-#include "server/resp/listing.h"
-#include "server/resp/login.h"
-#include "server/resp/transfer.h"
-#include "server/resp/turn.h"
+#include "server/resp/net/buffer_pool.h"
+#include "server/resp/net/serve.h"
+#include "server/resp/net/transfer.h"
+#include "server/resp/run/client_table.h"
+#include "server/resp/run/login.h"
 #include "server/wal/wal.h"
 #include "server/worker.h"
 #include "shared/base/error.h"

@@ -3,7 +3,7 @@
 #ifndef OKV_SERVER_RESP_RESP_H
 #define OKV_SERVER_RESP_RESP_H
 
-#include "server/resp/client.h"
+#include "server/resp/run/client.h"
 
 /* Whose commands these are, for clients that ask which Redis this is. */
 #define OKV_RESP_REDIS_VERSION "7.0.15"

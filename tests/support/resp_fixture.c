@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "server/resp/listing.h"
-#include "server/resp/login.h"
 #include "server/resp/resp.h"
-#include "server/resp/transaction.h"
+#include "server/resp/run/client_table.h"
+#include "server/resp/run/login.h"
+#include "server/resp/run/transaction.h"
 #include "shared/base/error.h"
 
 #define PASSES 20000u /* that are enough for anything that no thread does */

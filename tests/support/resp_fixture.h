@@ -3,7 +3,7 @@
 #ifndef OKV_TESTS_RESP_FIXTURE_H
 #define OKV_TESTS_RESP_FIXTURE_H
 
-#include "server/resp/call.h"
+#include "server/resp/run/call.h"
 #include "server/worker.h"
 #include "tests/support/server_core.h"
 

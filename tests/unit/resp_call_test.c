@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "server/resp/commands.h"
-#include "server/resp/options.h"
+#include "server/resp/commands/commands.h"
+#include "server/resp/run/options.h"
 #include "tests/support/resp_fixture.h"
 
 /* Many buckets soon, so that FLUSHDB takes many steps. */

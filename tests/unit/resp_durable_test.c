@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
+#include "server/resp/net/serve.h"
 #include "server/resp/resp.h"
-#include "server/resp/turn.h"
 #include "server/store/store.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"

@@ -16,10 +16,10 @@
 
 #include <cmocka.h>
 
-#include "server/resp/login.h"
+#include "server/resp/net/serve.h"
+#include "server/resp/net/transfer.h"
 #include "server/resp/resp.h"
-#include "server/resp/transfer.h"
-#include "server/resp/turn.h"
+#include "server/resp/run/login.h"
 #include "server/store/store.h"
 #include "shared/base/error.h"
 #include "tests/support/resp_talk.h"

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "server/resp/commands.h"
-#include "server/resp/items.h"
-#include "server/resp/options.h"
+#include "server/resp/commands/commands.h"
+#include "server/resp/run/lookup.h"
+#include "server/resp/run/options.h"
 #include "shared/base/clock.h"
 #include "tests/support/resp_fixture.h"
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "server/resp/parser.h"
+#include "server/resp/proto/parser.h"
 #include "shared/base/error.h"
 
 #define ARGS_SHOWN 4

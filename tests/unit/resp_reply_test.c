@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "server/resp/reply.h"
+#include "server/resp/proto/reply.h"
 #include "tests/support/sanitized.h"
 
 struct replies {

@@ -1,0 +1,224 @@
+/* CLIENT and its subcommands. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/resp/commands/commands.h"
+#include "server/resp/run/client_table.h"
+#include "server/resp/run/options.h"
+#include "shared/base/error.h"
+
+int okv_resp_run_client_id(struct okv_resp_call *call)
+{
+    okv_resp_integer(&call->reply, (int64_t)call->client->id);
+    return 0;
+}
+
+/* ---- its name ---- */
+
+void okv_resp_name_client(struct okv_resp_client *client, const void *name, uint32_t length)
+{
+    pthread_mutex_lock(&client->resp->server->resp_door.lock);
+    snprintf(client->name, sizeof client->name, "%.*s", (int)length, (const char *)name);
+    pthread_mutex_unlock(&client->resp->server->resp_door.lock);
+}
+
+static bool is_name(const struct okv_resp_arg *name)
+{
+    for (uint32_t i = 0; i < name->length; i++)
+        if (name->text[i] < '!' || name->text[i] > '~')
+            return false;
+    return true;
+}
+
+bool okv_resp_set_name(struct okv_resp_call *call, const struct okv_resp_arg *name)
+{
+    if (!is_name(name))
+        okv_resp_error(&call->reply, "ERR Client names cannot contain spaces, newlines or special "
+                                     "characters.");
+    else if (name->length >= OKV_RESP_NAME_MAX)
+        okv_resp_error(&call->reply, "ERR a client's name has at most %u characters",
+                       OKV_RESP_NAME_MAX - 1);
+    else
+        okv_resp_name_client(call->client, name->text, name->length);
+    return is_name(name) && name->length < OKV_RESP_NAME_MAX;
+}
+
+int okv_resp_run_client_setname(struct okv_resp_call *call)
+{
+    if (okv_resp_set_name(call, &call->args[2]))
+        okv_resp_simple(&call->reply, "OK");
+    return 0;
+}
+
+int okv_resp_run_client_getname(struct okv_resp_call *call)
+{
+    if (call->client->name[0])
+        okv_resp_text(&call->reply, call->client->name);
+    else
+        okv_resp_null(&call->reply);
+    return 0;
+}
+
+/* ---- CLIENT REPLY ---- */
+
+int okv_resp_run_client_reply(struct okv_resp_call *call)
+{
+    struct okv_resp_client *client = call->client;
+    const struct okv_resp_arg *mode = &call->args[2];
+
+    if (okv_resp_is(mode, "ON")) {
+        client->replies = OKV_RESP_REPLIES_ALL;
+        okv_resp_simple(&call->reply, "OK");
+    } else if (okv_resp_is(mode, "OFF")) {
+        client->replies = OKV_RESP_REPLIES_NONE;
+    } else if (!okv_resp_is(mode, "SKIP")) {
+        return okv_resp_syntax_error(call);
+    } else if (client->replies == OKV_RESP_REPLIES_ALL) {
+        client->replies = OKV_RESP_REPLIES_NOT_THIS;
+    }
+    return 0;
+}
+
+/* ---- LIST and INFO ---- */
+
+static int list_clients(struct okv_resp_call *call, const struct okv_resp_selection *which)
+{
+    struct okv_resp_buffer text = {.used = 0};
+
+    okv_resp_clients_list(call->client, which, &text);
+    okv_resp_verbatim(&call->reply, text.used ? (const char *)text.bytes : "", text.used);
+    okv_resp_buffer_fini(&text);
+    return 0;
+}
+
+int okv_resp_run_client_info(struct okv_resp_call *call)
+{
+    const int64_t id = (int64_t)call->client->id;
+
+    return list_clients(call, &(struct okv_resp_selection){&id, 1});
+}
+
+static bool need_id(struct okv_resp_call *call, uint32_t index, int64_t *id)
+{
+    if (okv_resp_integer_of(&call->args[index], id) && *id > 0)
+        return true;
+    okv_resp_error(&call->reply, "ERR client-id should be greater than 0");
+    return false;
+}
+
+static int list_ids(struct okv_resp_call *call)
+{
+    uint32_t count = call->count - 3;
+    int64_t *ids = calloc(count, sizeof *ids);
+    bool are_ids = ids != NULL;
+
+    for (uint32_t i = 0; are_ids && i < count; i++)
+        are_ids = need_id(call, i + 3, &ids[i]);
+    if (!ids)
+        okv_resp_error(&call->reply, "ERR there is no memory for these");
+    if (are_ids) {
+        qsort(ids, count, sizeof *ids, okv_resp_compare_ids);
+        list_clients(call, &(struct okv_resp_selection){ids, count});
+    }
+    free(ids);
+    return 0;
+}
+
+/* Whether there are clients of this type: all are normal. Replies with an error if there is no such
+ * type. */
+static bool need_type(struct okv_resp_call *call, const struct okv_resp_arg *type, bool *is_normal)
+{
+    *is_normal = okv_resp_is(type, "normal");
+    if (*is_normal || okv_resp_is(type, "master") || okv_resp_is(type, "replica") ||
+        okv_resp_is(type, "slave") || okv_resp_is(type, "pubsub"))
+        return true;
+    okv_resp_error(&call->reply, "ERR Unknown client type '%.*s'",
+                   (int)(type->length < 64 ? type->length : 64), (const char *)type->text);
+    return false;
+}
+
+int okv_resp_run_client_list(struct okv_resp_call *call)
+{
+    static const struct okv_resp_selection all;
+    bool is_normal;
+
+    if (call->count == 2)
+        return list_clients(call, &all);
+    if (okv_resp_is(&call->args[2], "ID") && call->count > 3)
+        return list_ids(call);
+    if (!okv_resp_is(&call->args[2], "TYPE") || call->count != 4)
+        return okv_resp_syntax_error(call);
+    if (!need_type(call, &call->args[3], &is_normal))
+        return 0;
+    if (is_normal)
+        return list_clients(call, &all);
+    okv_resp_verbatim(&call->reply, "", 0);
+    return 0;
+}
+
+/* ---- KILL ---- */
+
+/* Where the server has no users there is the default one. */
+static bool need_user(struct okv_resp_call *call, const struct okv_resp_arg *user)
+{
+    if (call->client->resp->server->config.users || okv_resp_is(user, OKV_RESP_USER_DEFAULT))
+        return true;
+    okv_resp_error(&call->reply, "ERR No such user '%.*s'",
+                   (int)(user->length < 64 ? user->length : 64), (const char *)user->text);
+    return false;
+}
+
+/* Returns false when an error was replied. */
+static bool read_filter(struct okv_resp_call *call, uint32_t index, struct okv_resp_choice *choice)
+{
+    const struct okv_resp_arg *option = &call->args[index], *value = option + 1;
+    bool is_normal;
+
+    if (index + 1 == call->count) {
+        okv_resp_syntax_error(call);
+        return false;
+    }
+    if (okv_resp_is(option, "ID"))
+        return need_id(call, index + 1, &choice->id);
+    if (okv_resp_is(option, "TYPE")) {
+        if (!need_type(call, value, &is_normal))
+            return false;
+        choice->is_none = choice->is_none || !is_normal;
+    } else if (okv_resp_is(option, "USER")) {
+        choice->user = value;
+        return need_user(call, value);
+    } else if (okv_resp_is(option, "ADDR")) {
+        choice->peer = value;
+    } else if (okv_resp_is(option, "LADDR")) {
+        choice->local = value;
+    } else if (okv_resp_is(option, "SKIPME") && okv_resp_is(value, "no")) {
+        choice->skips = 0;
+    } else if (!okv_resp_is(option, "SKIPME") || !okv_resp_is(value, "yes")) {
+        okv_resp_syntax_error(call);
+        return false;
+    }
+    return true;
+}
+
+int okv_resp_run_client_kill(struct okv_resp_call *call)
+{
+    struct okv_resp_choice choice = {.skips = call->client->id};
+    bool is_old_form = call->count == 3;
+
+    if (is_old_form) {
+        choice.peer = &call->args[2];
+        choice.skips = 0;
+    }
+    for (uint32_t i = 2; i < call->count && !is_old_form; i += 2)
+        if (!read_filter(call, i, &choice))
+            return 0;
+    unsigned killed = okv_resp_clients_kill(call->client, &choice);
+    if (!is_old_form)
+        okv_resp_integer(&call->reply, killed);
+    else if (killed)
+        okv_resp_simple(&call->reply, "OK");
+    else
+        okv_resp_error(&call->reply, "ERR No such client");
+    return 0;
+}

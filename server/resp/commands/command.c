@@ -1,0 +1,128 @@
+/* COMMAND: what clients ask about commands. */
+#include <stdio.h>
+#include <string.h>
+
+#include "server/resp/commands/commands.h"
+#include "server/resp/run/options.h"
+
+static void tell_command(const struct okv_resp_reply *to, const struct okv_resp_command *command)
+{
+    char name[32];
+    bool is_write = command->flags & OKV_RESP_WRITE, is_read = command->flags & OKV_RESP_READ;
+
+    okv_resp_lower(command->name, name, sizeof name);
+    okv_resp_array(to, 6);
+    okv_resp_text(to, name);
+    okv_resp_integer(to, command->arity);
+    okv_resp_set(to, is_write || is_read);
+    if (is_write || is_read)
+        okv_resp_simple(to, is_write ? "write" : "readonly");
+    okv_resp_integer(to, command->first_key);
+    okv_resp_integer(to, command->last_key);
+    okv_resp_integer(to, command->key_step);
+}
+
+/* The next one that is no subcommand. *index starts as 0. NULL behind the last. */
+static const struct okv_resp_command *next_command(unsigned *index)
+{
+    const struct okv_resp_command *command;
+
+    do
+        command = okv_resp_command_at((*index)++);
+    while (command && okv_resp_command_is_part(command));
+    return command;
+}
+
+static unsigned count_commands(void)
+{
+    unsigned index = 0, count = 0;
+
+    while (next_command(&index))
+        count++;
+    return count;
+}
+
+int okv_resp_run_command(struct okv_resp_call *call)
+{
+    const struct okv_resp_command *command;
+    unsigned index = 0;
+
+    if (call->count > 1)
+        return okv_resp_refuse_part(call);
+    okv_resp_array(&call->reply, count_commands());
+    while ((command = next_command(&index)))
+        tell_command(&call->reply, command);
+    return 0;
+}
+
+int okv_resp_run_command_count(struct okv_resp_call *call)
+{
+    okv_resp_integer(&call->reply, count_commands());
+    return 0;
+}
+
+int okv_resp_run_command_info(struct okv_resp_call *call)
+{
+    const struct okv_resp_command *command;
+    unsigned index = 0;
+
+    okv_resp_array(&call->reply, call->count == 2 ? count_commands() : call->count - 2);
+    while (call->count == 2 && (command = next_command(&index)))
+        tell_command(&call->reply, command);
+    for (uint32_t i = 2; i < call->count; i++)
+        if ((command = okv_resp_command_find(&call->args[i])))
+            tell_command(&call->reply, command);
+        else
+            okv_resp_null_array(&call->reply);
+    return 0;
+}
+
+static void tell_docs(const struct okv_resp_reply *to, const struct okv_resp_command *command)
+{
+    char name[32];
+
+    okv_resp_lower(command->name, name, sizeof name);
+    okv_resp_text(to, name);
+    okv_resp_map(to, 2);
+    okv_resp_text(to, "summary");
+    okv_resp_text(to, command->summary);
+    okv_resp_text(to, "group");
+    okv_resp_text(to, command->group);
+}
+
+int okv_resp_run_command_docs(struct okv_resp_call *call)
+{
+    const struct okv_resp_command *command;
+    unsigned index = 0, count = 0;
+
+    for (uint32_t i = 2; i < call->count; i++)
+        count += okv_resp_command_find(&call->args[i]) != NULL;
+    okv_resp_map(&call->reply, call->count == 2 ? count_commands() : count);
+    while (call->count == 2 && (command = next_command(&index)))
+        tell_docs(&call->reply, command);
+    for (uint32_t i = 2; i < call->count; i++)
+        if ((command = okv_resp_command_find(&call->args[i])))
+            tell_docs(&call->reply, command);
+    return 0;
+}
+
+int okv_resp_run_command_getkeys(struct okv_resp_call *call)
+{
+    const struct okv_resp_command *command = okv_resp_command_of(&call->args[2], call->count - 2);
+    int count = (int)call->count - 2;
+
+    if (!command || !command->first_key) {
+        okv_resp_error(&call->reply, command ? "ERR The command has no key arguments"
+                                             : "ERR Invalid command specified");
+        return 0;
+    }
+    if (command->arity > 0 ? count != command->arity : count < -command->arity) {
+        okv_resp_error(&call->reply, "ERR Invalid number of arguments specified for command");
+        return 0;
+    }
+    int last = command->last_key < 0 ? count + command->last_key : command->last_key;
+    okv_resp_array(&call->reply, (size_t)((last - command->first_key) / command->key_step + 1));
+    for (int i = command->first_key; i <= last; i += command->key_step)
+        okv_resp_bulk(&call->reply, call->args[i + 2].text, call->args[i + 2].length);
+    return 0;
+}

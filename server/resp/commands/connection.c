@@ -1,0 +1,206 @@
+/* Commands of a connection: who it is, which database it uses, what it is called. */
+#include <stdio.h>
+#include <string.h>
+
+#include "server/resp/commands/commands.h"
+#include "server/resp/resp.h"
+#include "server/resp/run/client_table.h"
+#include "server/resp/run/login.h"
+#include "server/resp/run/options.h"
+#include "server/resp/run/transaction.h"
+#include "shared/base/error.h"
+
+int okv_resp_run_ping(struct okv_resp_call *call)
+{
+    if (call->count > 2)
+        okv_resp_refuse_count(call);
+    else if (call->count == 2)
+        okv_resp_bulk(&call->reply, call->args[1].text, call->args[1].length);
+    else
+        okv_resp_simple(&call->reply, "PONG");
+    return 0;
+}
+
+int okv_resp_run_echo(struct okv_resp_call *call)
+{
+    okv_resp_bulk(&call->reply, call->args[1].text, call->args[1].length);
+    return 0;
+}
+
+int okv_resp_run_quit(struct okv_resp_call *call)
+{
+    call->client->is_ending = true;
+    okv_resp_simple(&call->reply, "OK");
+    return 0;
+}
+
+/* ---- AUTH and HELLO ---- */
+
+/* Replies with an error unless user and password belong together. */
+static bool log_in(struct okv_resp_call *call, const struct okv_resp_arg *user,
+                   const struct okv_resp_arg *password)
+{
+    struct okv_server *server = call->client->resp->server;
+    struct okv_resp_login login = {0};
+
+    if (!server->config.users && okv_resp_is(user, OKV_RESP_USER_DEFAULT))
+        return true;
+    if (server->config.users && user->length < sizeof login.user) {
+        memcpy(login.user, user->text, user->length);
+        login.password = password->text;
+        login.password_length = password->length;
+    }
+    int rc = login.user[0] ? okv_resp_log_in(call->client, &login) : OKV_EDENIED;
+    if (rc == OKV_EREFUSED)
+        okv_resp_error(&call->reply, "ERR max number of clients reached");
+    else if (rc)
+        okv_resp_error(&call->reply,
+                       "WRONGPASS invalid username-password pair or user is disabled.");
+    return rc == 0;
+}
+
+int okv_resp_run_auth(struct okv_resp_call *call)
+{
+    static const struct okv_resp_arg usual = {(const uint8_t *)OKV_RESP_USER_DEFAULT,
+                                              sizeof OKV_RESP_USER_DEFAULT - 1};
+    bool has_user = call->count == 3;
+
+    if (call->count > 3)
+        return okv_resp_syntax_error(call);
+    if (!has_user && !call->client->resp->server->config.users)
+        okv_resp_error(&call->reply,
+                       "ERR AUTH <password> called without any password configured for the default "
+                       "user. Are you sure your configuration is correct?");
+    else if (log_in(call, has_user ? &call->args[1] : &usual, &call->args[call->count - 1]))
+        okv_resp_simple(&call->reply, "OK");
+    return 0;
+}
+
+static void use_protocol(struct okv_resp_call *call, unsigned protocol)
+{
+    struct okv_resp_door *door = &call->client->resp->server->resp_door;
+
+    pthread_mutex_lock(&door->lock);
+    call->client->protocol = call->reply.protocol = protocol;
+    pthread_mutex_unlock(&door->lock);
+}
+
+static void welcome(struct okv_resp_call *call)
+{
+    const struct okv_resp_reply *to = &call->reply;
+
+    okv_resp_map(to, 7);
+    okv_resp_text(to, "server");
+    okv_resp_text(to, "redis");
+    okv_resp_text(to, "version");
+    okv_resp_text(to, OKV_RESP_REDIS_VERSION);
+    okv_resp_text(to, "proto");
+    okv_resp_integer(to, call->client->protocol);
+    okv_resp_text(to, "id");
+    okv_resp_integer(to, (int64_t)call->client->id);
+    okv_resp_text(to, "mode");
+    okv_resp_text(to, "standalone");
+    okv_resp_text(to, "role");
+    okv_resp_text(to, "master");
+    okv_resp_text(to, "modules");
+    okv_resp_array(to, 0);
+}
+
+int okv_resp_run_hello(struct okv_resp_call *call)
+{
+    int64_t protocol = call->client->protocol;
+    const struct okv_resp_arg *name = NULL;
+
+    if (call->count > 1 && (!okv_resp_integer_of(&call->args[1], &protocol))) {
+        okv_resp_error(&call->reply, "ERR Protocol version is not an integer or out of range");
+        return 0;
+    }
+    if (protocol < 2 || protocol > 3) {
+        okv_resp_error(&call->reply, "NOPROTO unsupported protocol version");
+        return 0;
+    }
+    for (uint32_t i = 2; i < call->count; i++) {
+        uint32_t left = call->count - i - 1;
+        if (okv_resp_is(&call->args[i], "AUTH") && left >= 2) {
+            if (!log_in(call, &call->args[i + 1], &call->args[i + 2]))
+                return 0;
+            i += 2;
+        } else if (okv_resp_is(&call->args[i], "SETNAME") && left >= 1) {
+            name = &call->args[++i];
+        } else {
+            okv_resp_error(&call->reply, "ERR Syntax error in HELLO option '%.*s'",
+                           (int)(call->args[i].length < 64 ? call->args[i].length : 64),
+                           (const char *)call->args[i].text);
+            return 0;
+        }
+    }
+    if (!call->client->is_known) {
+        okv_resp_error(&call->reply,
+                       "NOAUTH HELLO must be called with the client already authenticated, "
+                       "otherwise the HELLO <proto> AUTH <user> <pass> option can be used to "
+                       "authenticate the client and select the RESP protocol version at the same "
+                       "time");
+        return 0;
+    }
+    if (name && !okv_resp_set_name(call, name))
+        return 0;
+    use_protocol(call, (unsigned)protocol);
+    welcome(call);
+    return 0;
+}
+
+/* ---- SELECT ---- */
+
+int okv_resp_database_of(const struct okv_resp_call *call, const struct okv_resp_arg *arg)
+{
+    const struct okv_server *server = call->client->resp->server;
+    int64_t number;
+
+    if (okv_resp_integer_of(arg, &number))
+        return number >= 0 && number < server->database_count ? (int)number : -1;
+    for (unsigned i = 0; i < server->database_count; i++) {
+        const char *name = server->databases[i].config->name;
+        if (strlen(name) == arg->length && memcmp(name, arg->text, arg->length) == 0)
+            return (int)i;
+    }
+    return -1;
+}
+
+static void use_database(struct okv_resp_client *client, unsigned database)
+{
+    pthread_mutex_lock(&client->resp->server->resp_door.lock);
+    client->database = database;
+    pthread_mutex_unlock(&client->resp->server->resp_door.lock);
+}
+
+int okv_resp_run_select(struct okv_resp_call *call)
+{
+    int database = okv_resp_database_of(call, &call->args[1]);
+
+    if (database < 0) {
+        okv_resp_error(&call->reply, "ERR DB index is out of range");
+        return 0;
+    }
+    if (!okv_resp_may(call->client, (unsigned)database, OKV_RIGHT_READ)) {
+        okv_resp_error(&call->reply, "NOPERM this user has no permissions in this database");
+        return 0;
+    }
+    use_database(call->client, (unsigned)database);
+    okv_resp_simple(&call->reply, "OK");
+    return 0;
+}
+
+int okv_resp_run_reset(struct okv_resp_call *call)
+{
+    struct okv_resp_client *client = call->client;
+
+    okv_resp_transaction_drop(client);
+    client->replies = OKV_RESP_REPLIES_ALL;
+    use_protocol(call, 2);
+    use_database(client, 0);
+    okv_resp_name_client(client, "", 0);
+    if (client->resp->server->config.users)
+        okv_resp_log_out(client);
+    okv_resp_simple(&call->reply, "RESET");
+    return 0;
+}

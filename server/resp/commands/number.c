@@ -1,0 +1,135 @@
+/* Commands that add to numbers. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/resp/commands/commands.h"
+#include "server/resp/run/lookup.h"
+#include "server/resp/run/options.h"
+#include "shared/base/error.h"
+
+/* ---- integers ---- */
+
+struct sum {
+    int64_t delta, result;
+    char text[24];
+};
+
+static int decide_sum(void *user, const struct okv_store_now *now, struct okv_store_next *next)
+{
+    struct sum *sum = user;
+    int64_t number = 0;
+
+    if (now && !okv_resp_integer_parse(now->value, now->value_length, &number))
+        return OKV_ENUMBER;
+    if (__builtin_add_overflow(number, sum->delta, &sum->result))
+        return OKV_EOVERFLOW;
+    int length = snprintf(sum->text, sizeof sum->text, "%lld", (long long)sum->result);
+    *next = (struct okv_store_next){sum->text, (uint32_t)length, now ? now->expiry_ms : 0};
+    return 0;
+}
+
+static int add(struct okv_resp_call *call, int64_t delta)
+{
+    struct sum sum = {.delta = delta};
+    int rc = okv_resp_modify(call, &call->args[1], decide_sum, &sum);
+
+    if (rc == OKV_ENUMBER)
+        okv_resp_error(&call->reply, "ERR value is not an integer or out of range");
+    else if (rc == OKV_EOVERFLOW)
+        okv_resp_error(&call->reply, "ERR increment or decrement would overflow");
+    else if (rc)
+        return okv_resp_refuse(call, rc);
+    else
+        okv_resp_integer(&call->reply, sum.result);
+    return 0;
+}
+
+int okv_resp_run_incr(struct okv_resp_call *call)
+{
+    return add(call, 1);
+}
+
+int okv_resp_run_decr(struct okv_resp_call *call)
+{
+    return add(call, -1);
+}
+
+int okv_resp_run_incrby(struct okv_resp_call *call)
+{
+    int64_t delta;
+
+    return okv_resp_need_integer(call, 2, &delta) ? add(call, delta) : 0;
+}
+
+int okv_resp_run_decrby(struct okv_resp_call *call)
+{
+    int64_t delta;
+
+    if (!okv_resp_need_integer(call, 2, &delta))
+        return 0;
+    if (delta == INT64_MIN) {
+        okv_resp_error(&call->reply, "ERR decrement would overflow");
+        return 0;
+    }
+    return add(call, -delta);
+}
+
+/* ---- decimal numbers ---- */
+
+/* Digits of the largest long double, and 17 behind the point. */
+#define FLOAT_TEXT (5 * 1024)
+
+struct float_sum {
+    long double delta;
+    char text[FLOAT_TEXT];
+    uint32_t length;
+};
+
+/* As Redis writes it: 17 digits behind the point, without zeros at the end. */
+static uint32_t write_float(long double number, char text[FLOAT_TEXT])
+{
+    int length = snprintf(text, FLOAT_TEXT, "%.17Lf", number);
+
+    while (text[length - 1] == '0')
+        length--;
+    length -= text[length - 1] == '.';
+    if (length == 2 && memcmp(text, "-0", 2) == 0) {
+        text[0] = '0';
+        length = 1;
+    }
+    return (uint32_t)length;
+}
+
+static int decide_float(void *user, const struct okv_store_now *now, struct okv_store_next *next)
+{
+    struct float_sum *sum = user;
+    long double number = 0;
+
+    if (now && !okv_resp_float_of(now->value, now->value_length, &number))
+        return OKV_ENUMBER;
+    number += sum->delta;
+    if (isnan(number) || isinf(number))
+        return OKV_EOVERFLOW;
+    sum->length = write_float(number, sum->text);
+    *next = (struct okv_store_next){sum->text, sum->length, now ? now->expiry_ms : 0};
+    return 0;
+}
+
+int okv_resp_run_incrbyfloat(struct okv_resp_call *call)
+{
+    struct float_sum sum;
+    int rc = OKV_ENUMBER;
+
+    if (okv_resp_float_of(call->args[2].text, call->args[2].length, &sum.delta))
+        rc = okv_resp_modify(call, &call->args[1], decide_float, &sum);
+    if (rc == OKV_ENUMBER)
+        okv_resp_error(&call->reply, "ERR value is not a valid float");
+    else if (rc == OKV_EOVERFLOW)
+        okv_resp_error(&call->reply, "ERR increment would produce NaN or Infinity");
+    else if (rc)
+        return okv_resp_refuse(call, rc);
+    else
+        okv_resp_bulk(&call->reply, sum.text, sum.length);
+    return 0;
+}

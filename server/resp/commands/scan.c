@@ -1,0 +1,292 @@
+/* Commands that pass over the whole table: SCAN, KEYS, RANDOMKEY, FLUSHDB, FLUSHALL. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "server/command/change.h"
+#include "server/resp/commands/commands.h"
+#include "server/resp/run/lookup.h"
+#include "server/resp/run/options.h"
+#include "server/store/flush.h"
+#include "server/store/walk.h"
+#include "server/wal/wal.h"
+#include "shared/base/error.h"
+
+/* ---- SCAN and KEYS ---- */
+
+/* Bytes of a pattern: keys are compared with it while their bucket is locked. */
+#define PATTERN_MAX 2048u
+/* Keys that one SCAN lists, whatever its COUNT. */
+#define COUNT_MAX 10000
+
+struct listing {
+    struct okv_resp_reply reply; /* into a buffer of its own */
+    struct okv_resp_buffer keys;
+    const struct okv_resp_arg *pattern; /* NULL: all */
+    uint64_t met, listed;
+};
+
+static void list_key(void *user, const void *key, uint32_t key_length)
+{
+    struct listing *listing = user;
+
+    listing->met++;
+    if (listing->pattern &&
+        !okv_resp_matches(listing->pattern->text, listing->pattern->length, key, key_length))
+        return;
+    okv_resp_bulk(&listing->reply, key, key_length);
+    listing->listed++;
+}
+
+static void add_listed(struct okv_resp_call *call, struct listing *listing)
+{
+    okv_resp_array(&call->reply, listing->listed);
+    okv_resp_buffer_add(call->reply.out, listing->keys.bytes, listing->keys.used);
+    call->reply.out->has_failed = call->reply.out->has_failed || listing->keys.has_failed;
+}
+
+/* Replies with an error if it is longer. */
+static bool need_pattern(struct okv_resp_call *call, const struct okv_resp_arg *pattern)
+{
+    if (pattern->length <= PATTERN_MAX)
+        return true;
+    okv_resp_error(&call->reply, "ERR a pattern has at most %u bytes", PATTERN_MAX);
+    return false;
+}
+
+int okv_resp_run_keys(struct okv_resp_call *call)
+{
+    struct listing listing = {.pattern = &call->args[1]};
+    uint64_t position = 0;
+    int rc;
+
+    if (!need_pattern(call, listing.pattern))
+        return 0;
+    listing.reply = (struct okv_resp_reply){&listing.keys, call->reply.protocol};
+    do
+        rc = okv_store_walk(&call->executor->database->store, &position, list_key, &listing);
+    while (rc == 0 && position && !listing.keys.has_failed);
+    if (rc == 0)
+        add_listed(call, &listing);
+    okv_resp_buffer_fini(&listing.keys);
+    return rc ? okv_resp_refuse(call, rc) : 0;
+}
+
+struct scan {
+    struct listing listing;
+    int64_t count;
+    bool lists_nothing; /* TYPE of something other than strings */
+};
+
+/* Returns false when an error was replied. */
+static bool read_scan_options(struct okv_resp_call *call, struct scan *scan)
+{
+    for (uint32_t i = 2; i < call->count; i += 2) {
+        const struct okv_resp_arg *option = &call->args[i];
+        if (i + 1 == call->count) {
+            okv_resp_syntax_error(call);
+            return false;
+        }
+        if (okv_resp_is(option, "COUNT")) {
+            if (!okv_resp_need_integer(call, i + 1, &scan->count))
+                return false;
+            if (scan->count < 1) {
+                okv_resp_syntax_error(call);
+                return false;
+            }
+            scan->count = scan->count > COUNT_MAX ? COUNT_MAX : scan->count;
+        } else if (okv_resp_is(option, "MATCH")) {
+            scan->listing.pattern = &call->args[i + 1];
+            if (!need_pattern(call, scan->listing.pattern))
+                return false;
+        } else if (okv_resp_is(option, "TYPE")) {
+            scan->lists_nothing = !okv_resp_is(&call->args[i + 1], "string");
+        } else {
+            okv_resp_syntax_error(call);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool read_cursor(const struct okv_resp_arg *arg, uint64_t *cursor)
+{
+    *cursor = 0;
+    if (arg->length == 0 || arg->length > 20)
+        return false;
+    for (uint32_t i = 0; i < arg->length; i++)
+        if (arg->text[i] < '0' || arg->text[i] > '9' ||
+            __builtin_mul_overflow(*cursor, 10u, cursor) ||
+            __builtin_add_overflow(*cursor, (unsigned)(arg->text[i] - '0'), cursor))
+            return false;
+    return true;
+}
+
+int okv_resp_run_scan(struct okv_resp_call *call)
+{
+    struct scan scan = {.count = 10};
+    struct listing *listing = &scan.listing;
+    uint64_t position;
+    char cursor[24];
+    int rc;
+
+    if (!read_cursor(&call->args[1], &position)) {
+        okv_resp_error(&call->reply, "ERR invalid cursor");
+        return 0;
+    }
+    if (!read_scan_options(call, &scan))
+        return 0;
+    listing->reply = (struct okv_resp_reply){&listing->keys, call->reply.protocol};
+    /* An empty bucket counts, too: a sparse table is to be passed over in bounded steps. */
+    int64_t passed = 0;
+    do
+        rc = okv_store_walk(&call->executor->database->store, &position, list_key, listing);
+    while (rc == 0 && position && listing->met < (uint64_t)scan.count &&
+           ++passed / 10 < scan.count);
+    if (rc == 0) {
+        if (scan.lists_nothing)
+            listing->listed = listing->keys.used = 0;
+        snprintf(cursor, sizeof cursor, "%" PRIu64, position);
+        okv_resp_array(&call->reply, 2);
+        okv_resp_text(&call->reply, cursor);
+        add_listed(call, listing);
+    }
+    okv_resp_buffer_fini(&listing->keys);
+    return rc ? okv_resp_refuse(call, rc) : 0;
+}
+
+/* ---- RANDOMKEY ---- */
+
+/* Of so many keys that follow each other one is picked: the first alone would come as often as the
+ * buckets in front of it are empty. */
+#define CANDIDATES 16u
+
+struct pick {
+    uint64_t random;
+    uint32_t met;
+    uint32_t length;
+    uint8_t key[OKV_KEY_MAX];
+};
+
+/* Each key that is met with the same probability. */
+static void pick_key(void *user, const void *key, uint32_t key_length)
+{
+    struct pick *pick = user;
+
+    if ((pick->random >> 32) % ++pick->met == 0) {
+        memcpy(pick->key, key, key_length);
+        pick->length = key_length;
+    }
+    pick->random = pick->random * UINT64_C(6364136223846793005) + 1;
+}
+
+/* From any bucket on, once around at most. */
+static int pick_from(struct okv_store *store, uint64_t start, struct pick *pick)
+{
+    uint64_t position = start;
+    unsigned ends = 0;
+    int rc;
+
+    do {
+        rc = okv_store_walk(store, &position, pick_key, pick);
+        ends += position == 0;
+    } while (rc == 0 && pick->met < CANDIDATES && (ends == 0 || (ends == 1 && position < start)));
+    return rc;
+}
+
+int okv_resp_run_randomkey(struct okv_resp_call *call)
+{
+    struct okv_store *store = &call->executor->database->store;
+    struct pick pick = {.met = 0};
+    uint64_t start = 0;
+    int rc = 0;
+
+    if (getrandom(&pick.random, sizeof pick.random, 0) == sizeof pick.random)
+        start = pick.random;
+    if (atomic_load(&store->totals.items) > 0)
+        rc = pick_from(store, start, &pick);
+    if (rc)
+        return okv_resp_refuse(call, rc);
+    if (pick.met)
+        okv_resp_bulk(&call->reply, pick.key, pick.length);
+    else
+        okv_resp_null(&call->reply);
+    return 0;
+}
+
+/* ---- FLUSHDB and FLUSHALL ---- */
+
+/* One step, of many. 0: the database is empty, and its log has that; OKV_EAGAIN: go on later. */
+static int flush_step(struct okv_resp_call *call, const struct okv_executor *executor)
+{
+    struct okv_resp_flush *flush = &call->client->flush;
+    struct okv_wal *wal = executor->database->wal;
+    struct okv_change change;
+    int status = 0;
+
+    if (flush->is_empty)
+        return okv_wal_is_done(wal, flush->batch, &status) ? status : OKV_EAGAIN;
+    if (!okv_change_begin_batch(&change, executor->database))
+        return OKV_EAGAIN;
+    /* What the last step removed is there again if its batch failed. */
+    if (wal && okv_wal_is_done(wal, flush->batch, &status) && status) {
+        okv_change_end(&change, false);
+        return status;
+    }
+    int rc =
+        okv_store_flush(&executor->database->store, executor->work, &flush->next, &flush->splits);
+    flush->batch = okv_change_end(&change, true);
+    if (rc)
+        return rc;
+    flush->is_empty = flush->next == 0 && flush->batch;
+    return flush->next || flush->batch ? OKV_EAGAIN : 0;
+}
+
+/* Databases from flush->database up to `last`. */
+static int flush(struct okv_resp_call *call, unsigned first, unsigned last)
+{
+    struct okv_resp_flush *flush = &call->client->flush;
+    int rc = 0;
+
+    if (call->count == 2 && !okv_resp_is(&call->args[1], "SYNC") &&
+        !okv_resp_is(&call->args[1], "ASYNC"))
+        return okv_resp_syntax_error(call);
+    if (call->count > 2)
+        return okv_resp_syntax_error(call);
+    if (!flush->is_under_way)
+        *flush = (struct okv_resp_flush){.database = first, .is_under_way = true};
+    while (rc == 0 && flush->database <= last) {
+        const struct okv_executor *executor = &call->client->resp->executors[flush->database];
+        rc = flush_step(call, executor);
+        if (rc)
+            break;
+        OKV_STATS_ADD(&executor->database->counts, flushes, 1);
+        *flush = (struct okv_resp_flush){.database = flush->database + 1, .is_under_way = true};
+    }
+    if (rc == OKV_EAGAIN)
+        return rc;
+    if (rc)
+        return okv_resp_refuse(call, rc);
+    okv_resp_simple(&call->reply, "OK");
+    return 0;
+}
+
+int okv_resp_run_flushdb(struct okv_resp_call *call)
+{
+    return flush(call, call->client->database, call->client->database);
+}
+
+int okv_resp_run_flushall(struct okv_resp_call *call)
+{
+    unsigned count = call->client->resp->server->database_count;
+
+    for (unsigned i = 0; i < count; i++)
+        if (!okv_resp_may(call->client, i, OKV_RIGHT_ADMIN)) {
+            okv_resp_error(&call->reply,
+                           "NOPERM this user has no permissions to run the 'FLUSHALL' command in "
+                           "all databases");
+            return 0;
+        }
+    return flush(call, 0, count - 1);
+}

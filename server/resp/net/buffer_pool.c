@@ -1,0 +1,108 @@
+#include "server/resp/net/buffer_pool.h"
+
+#include <stdlib.h>
+
+#include "server/resp/run/transaction.h"
+
+/* Larger buffers are not kept for the next client. */
+#define LENT_MAX (1u << 20)
+
+static void swap_buffers(struct okv_resp_buffer *a, struct okv_resp_buffer *b)
+{
+    struct okv_resp_buffer c = *a;
+
+    *a = *b;
+    *b = c;
+}
+
+void okv_resp_lend(struct okv_resp *resp, struct okv_resp_client *client)
+{
+    struct okv_resp_parser *parser = &client->parser;
+
+    if (!client->in.bytes)
+        swap_buffers(&client->in, &resp->in);
+    if (!client->out.bytes)
+        swap_buffers(&client->out, &resp->out);
+    client->out.most =
+        okv_resp_is_short_of_memory(client) ? OKV_RESP_SHORT_MAX : OKV_RESP_BUFFER_MAX;
+    if (parser->args)
+        return;
+    parser->args = resp->args;
+    parser->capacity = resp->arg_capacity;
+    resp->args = NULL;
+    resp->arg_capacity = 0;
+}
+
+/* Keeps an empty buffer for the next client. */
+static void take_back_buffer(struct okv_resp_buffer *lent, struct okv_resp_buffer *to)
+{
+    lent->used = 0;
+    if (lent->has_failed || to->bytes || lent->capacity > LENT_MAX)
+        okv_resp_buffer_fini(lent);
+    else
+        swap_buffers(lent, to);
+}
+
+/* What is done leaves the buffer when it is the larger part, so that a long pipeline is moved a few
+ * times, and not in each turn. */
+static void drop_done(struct okv_resp_client *client)
+{
+    if (client->at < client->in.used - client->at)
+        return;
+    okv_resp_buffer_drop(&client->in, client->at);
+    client->at = 0;
+}
+
+static void take_back_input(struct okv_resp *resp, struct okv_resp_client *client)
+{
+    struct okv_resp_buffer rest = {.used = 0};
+
+    drop_done(client);
+    if (client->in.used == 0) {
+        take_back_buffer(&client->in, &resp->in);
+    } else if (client->in.used <= OKV_RESP_SMALL_REST &&
+               client->in.capacity > OKV_RESP_SMALL_REST) {
+        okv_resp_buffer_add(&rest, client->in.bytes, client->in.used);
+        if (rest.has_failed)
+            return;
+        take_back_buffer(&client->in, &resp->in);
+        client->in = rest;
+    }
+}
+
+void okv_resp_take_back(struct okv_resp *resp, struct okv_resp_client *client)
+{
+    struct okv_resp_parser *parser = &client->parser;
+
+    take_back_input(resp, client);
+    if (client->out.used == 0)
+        take_back_buffer(&client->out, &resp->out);
+    if (parser->count > 0)
+        return;
+    if (resp->args) {
+        free(parser->args);
+    } else {
+        resp->args = parser->args;
+        resp->arg_capacity = parser->capacity;
+    }
+    parser->args = NULL;
+    parser->capacity = 0;
+}
+
+void okv_resp_count_kept(struct okv_resp_client *client)
+{
+    atomic_int_fast64_t *all = &client->resp->server->resp_door.kept;
+    size_t kept = client->in.capacity + client->out.capacity +
+                  client->parser.capacity * sizeof *client->parser.args +
+                  okv_resp_transaction_bytes(client);
+
+    if (kept == client->kept)
+        return;
+    atomic_fetch_add(all, (int64_t)kept - (int64_t)client->kept);
+    client->kept = kept;
+}
+
+bool okv_resp_is_short_of_memory(const struct okv_resp_client *client)
+{
+    return atomic_load(&client->resp->server->resp_door.kept) >= OKV_RESP_KEPT_MAX;
+}

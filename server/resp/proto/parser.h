@@ -1,0 +1,73 @@
+/*
+ * Requests of the Redis serialization protocol (redis.io, "RESP protocol specification"): arrays of
+ * bulk strings, or lines of words. It knows of no command and no connection.
+ *
+ * A request may come in pieces. The parser goes on where the bytes ended, so each byte is looked at
+ * once.
+ */
+#ifndef OKV_SERVER_RESP_PROTO_PARSER_H
+#define OKV_SERVER_RESP_PROTO_PARSER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define OKV_RESP_ARGS_MAX (1u << 20)
+#define OKV_RESP_INLINE_MAX (64u << 10)   /* bytes of a line */
+#define OKV_RESP_REQUEST_MAX (128u << 20) /* bytes of a request */
+#define OKV_RESP_BULK_MAX                                                  \
+    ((64u << 20) + 1024u) /* bytes of an argument: one more than any value \
+                           */
+/* The same of a client that has not said who it is. */
+#define OKV_RESP_UNAUTHENTICATED_ARGS_MAX 10u
+#define OKV_RESP_UNAUTHENTICATED_BULK_MAX (16u << 10) /* also bytes of a line */
+
+struct okv_resp_arg {
+    const uint8_t *text;
+    uint32_t length;
+};
+
+/* Starts as zeros. */
+struct okv_resp_parser {
+    struct okv_resp_arg *args; /* [capacity]; texts are set when the request is complete */
+    uint32_t capacity;
+    uint32_t count;  /* so far */
+    uint32_t wanted; /* of the array; 0: its head is not read */
+    uint32_t bulk;   /* bytes of the argument that is read, if has_bulk */
+    bool has_bulk;
+    bool is_skipping;         /* the argument that is read is not among the bytes */
+    bool has_skipped;         /* its bytes are elsewhere, and its end of line follows */
+    uint32_t skipped;         /* index of that argument + 1; 0: there is none */
+    const uint8_t *elsewhere; /* its bytes */
+    bool is_kept;             /* the complete request is to be given again */
+    bool is_unauthenticated;  /* the lower limits hold */
+    size_t position;          /* of the next byte to look at; of a complete request its length */
+    size_t needed;            /* an incomplete request has at least so many bytes */
+    const char *problem;      /* with OKV_EPROTO: what Redis calls it; static */
+    char text[40];            /* has one that is not */
+};
+
+void okv_resp_parser_fini(struct okv_resp_parser *parser);
+/* The next request begins. */
+void okv_resp_parser_reset(struct okv_resp_parser *parser);
+
+/*
+ * Goes on with a request whose first `length` bytes are `bytes`. They may have moved since the last
+ * call, and they may change: words of a line lose their quotes. Returns 1 with `count` arguments,
+ * which point into `bytes`; a request of none is one, too. 0: it is incomplete. OKV_EPROTO: it is
+ * no request; OKV_ENOMEM.
+ */
+int okv_resp_parse(struct okv_resp_parser *parser, uint8_t *bytes, size_t length);
+/* Has the next call return the same request, which is complete in `bytes`. A line cannot be parsed
+ * twice. */
+void okv_resp_parser_keep(struct okv_resp_parser *parser, const uint8_t *bytes);
+
+/*
+ * The argument that is read is a long one. Its bytes, of which none has been taken out so far, are
+ * not put before the parser, as if the request had none of them there.
+ */
+void okv_resp_parser_skip(struct okv_resp_parser *parser);
+/* They are complete, and here. */
+void okv_resp_parser_skipped(struct okv_resp_parser *parser, const uint8_t *bytes);
+
+#endif

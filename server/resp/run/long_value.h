@@ -1,0 +1,74 @@
+/*
+ * Long values of RESP clients: they go from the socket to their extent, and from the extent to the
+ * socket, without a copy of the whole.
+ *
+ *   upload     a value that a SET or its like stores, as its bytes come: the parser buffers none
+ *   download   the value of a GET, after the replies before it, while it leaves
+ *
+ * A client has one of each at a time. Both count towards a share of the database's memory
+ * (server/command/reservation.h); who finds none left waits.
+ */
+#ifndef OKV_SERVER_RESP_RUN_LONG_VALUE_H
+#define OKV_SERVER_RESP_RUN_LONG_VALUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/command/reservation.h"
+#include "server/store/commands.h"
+#include "server/store/long_value.h"
+
+struct okv_resp_arg;
+struct okv_resp_call;
+struct okv_resp_client;
+struct okv_value;
+
+/* Bytes of a value that is long. */
+#define OKV_RESP_LONG_MIN (64u << 10)
+
+/* ---- values that arrive ---- */
+
+struct okv_resp_upload {
+    unsigned database; /* index */
+    int failure;       /* why it has no extent, and its bytes are dropped; or 0 */
+    uint32_t length, received;
+    struct okv_store_long_value value;
+    struct okv_reservation reservation;
+    struct okv_value *stored; /* by the log, in a file, until it is set; or NULL */
+};
+
+/* Begins one if the client's request has come up to a long value that can be taken in. OKV_EAGAIN:
+ * there is no memory for it at the moment. */
+int okv_resp_upload_begin(struct okv_resp_client *client);
+/* Where the next bytes of the value go, at most *room; NULL: none is to be taken in. */
+uint8_t *okv_resp_upload_room(struct okv_resp_client *client, size_t *room);
+/* So many have come there. */
+void okv_resp_upload_add(struct okv_resp_client *client, size_t length);
+/* Whether the request can run: the log has the value, if it wants it first. */
+bool okv_resp_upload_is_ready(struct okv_resp_client *client);
+/* The request has run, or never will. */
+void okv_resp_upload_end(struct okv_resp_client *client);
+
+/* What okv_resp_modify() writes with: the value that arrived, or NULL. Then what became of it. */
+struct okv_store_long_value *okv_resp_upload_value(struct okv_resp_client *client);
+void okv_resp_upload_keep(struct okv_resp_client *client, const struct okv_resp_arg *key,
+                          uint64_t version);
+
+/* ---- values that leave ---- */
+
+struct okv_resp_download {
+    const uint8_t *bytes;
+    uint32_t length, sent; /* length 0: there is none */
+    unsigned database;     /* index */
+    struct okv_heap_pin pin;
+    struct okv_reservation reservation;
+};
+
+/* Has `length` bytes of the value, which is locked, leave behind the replies; their head is written
+ * by the caller. All of the value is kept meanwhile. False: they are to be copied, or waited for:
+ * *code is OKV_EAGAIN. */
+bool okv_resp_download_begin(struct okv_resp_call *call, const struct okv_store_now *now,
+                             uint32_t first, uint32_t length, int *code);
+void okv_resp_download_end(struct okv_resp_client *client);
+
+#endif

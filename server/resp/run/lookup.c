@@ -1,0 +1,132 @@
+#include "server/resp/run/lookup.h"
+
+#include "server/resp/net/listen.h"
+#include "shared/base/error.h"
+
+/* ---- reading ---- */
+
+int okv_resp_look(struct okv_resp_call *call, const struct okv_resp_arg *key,
+                  okv_store_visit *visit, void *user)
+{
+    struct okv_store *store = &call->executor->database->store;
+    int rc = okv_store_look(store, call->executor->work, key->text, key->length, call->is_in_gate,
+                            visit, user);
+
+    /* Redis has keys of any length. Those that okv cannot have are not there. */
+    return rc == OKV_EKEYSIZE ? OKV_ENOTFOUND : rc;
+}
+
+static int see(void *user, const struct okv_store_now *now)
+{
+    (void)user;
+    (void)now;
+    return 0;
+}
+
+int okv_resp_has(struct okv_resp_call *call, const struct okv_resp_arg *key)
+{
+    int rc = okv_resp_look(call, key, see, NULL);
+
+    return rc == 0 ? 1 : rc == OKV_ENOTFOUND ? 0 : rc;
+}
+
+/* ---- changing ---- */
+
+int okv_resp_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
+                    okv_store_decide *decide, void *user)
+{
+    struct okv_database *database = call->executor->database;
+    struct okv_store_outcome outcome;
+    const struct okv_store_write write = {.key = key->text,
+                                          .key_length = key->length,
+                                          .long_value = okv_resp_upload_value(call->client),
+                                          .is_part = call->is_part,
+                                          .decide = decide,
+                                          .user = user};
+
+    int rc = okv_store_modify(&database->store, call->executor->work, &write, &outcome);
+    if (rc == 0 && outcome.is_removed) {
+        call->has_changed = true;
+        OKV_STATS_ADD(&database->counts, deletes, 1);
+    } else if (rc == 0 && outcome.version) {
+        call->has_changed = true;
+        okv_resp_upload_keep(call->client, key, outcome.version);
+        OKV_STATS_ADD(&database->counts, puts, 1);
+    }
+    return rc;
+}
+
+int okv_resp_remove(struct okv_resp_call *call, const struct okv_resp_arg *key)
+{
+    struct okv_database *database = call->executor->database;
+    const struct okv_store_write write = {
+        .key = key->text, .key_length = key->length, .is_part = call->is_part};
+    struct okv_store_outcome outcome;
+    int rc = okv_store_delete(&database->store, call->executor->work, &write, &outcome);
+
+    if (rc == 0) {
+        call->has_changed = true;
+        OKV_STATS_ADD(&database->counts, deletes, 1);
+    }
+    return rc == OKV_EKEYSIZE ? OKV_ENOTFOUND : rc;
+}
+
+int okv_resp_refuse(struct okv_resp_call *call, int code)
+{
+    const struct okv_resp_reply *to = &call->reply;
+
+    if (code == OKV_EAGAIN && !call->has_changed)
+        return OKV_EAGAIN;
+    switch (code) {
+    case OKV_EAGAIN:
+        okv_resp_error(to, "TRYAGAIN there is no room at the moment, and a part of this was done");
+        break;
+    case OKV_EKEYSIZE:
+        okv_resp_error(to, "ERR a key has 1 to %d bytes", OKV_KEY_MAX);
+        break;
+    case OKV_EVALUESIZE:
+        okv_resp_error(to,
+                       "ERR string exceeds maximum allowed size (proto-max-bulk-len): a value of "
+                       "this database has at most %u bytes",
+                       call->executor->database->store.max_value);
+        break;
+    case OKV_EFULL:
+    case OKV_EBUCKETFULL:
+        okv_resp_error(to, "OOM command not allowed when used memory > 'maxmemory'.");
+        break;
+    case OKV_EREADONLY:
+        okv_resp_error(to, "MISCONF the log of this database failed: it can be read only until the "
+                           "server is started again");
+        break;
+    case OKV_EDISKFULL:
+        okv_resp_error(to, "MISCONF the disk of the log is full: writes are refused until it has "
+                           "room");
+        break;
+    default:
+        okv_resp_error(to, "ERR %s", okv_error_text(code));
+        break;
+    }
+    return 0;
+}
+
+/* ---- times ---- */
+
+/* An item that lives for n ms expires n + 1 ms after the current one, which may be nearly over. */
+#define CURRENT_MS 1
+
+uint64_t okv_resp_now_ms(const struct okv_resp_call *call)
+{
+    return atomic_load(&call->executor->database->store.clock_ms);
+}
+
+int64_t okv_resp_wall_of(const struct okv_resp_call *call, uint64_t expiry_ms)
+{
+    return okv_resp_door_wall_ms(call->client->resp->server) + (int64_t)expiry_ms - CURRENT_MS;
+}
+
+uint64_t okv_resp_expiry_of(const struct okv_resp_call *call, int64_t wall_ms)
+{
+    int64_t expiry_ms = wall_ms - okv_resp_door_wall_ms(call->client->resp->server) + CURRENT_MS;
+
+    return expiry_ms > (int64_t)okv_resp_now_ms(call) + CURRENT_MS ? (uint64_t)expiry_ms : 0;
+}

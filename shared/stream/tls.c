@@ -1,0 +1,135 @@
+#include "shared/stream/tls.h"
+
+#include <limits.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include "shared/base/error.h"
+
+static SSL_CTX *context_of(struct okv_tls *tls)
+{
+    return (SSL_CTX *)tls;
+}
+
+static const char *why(void)
+{
+    const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+
+    return reason ? reason : "it cannot be read";
+}
+
+/* A key with a password would be asked for at the terminal. */
+static int no_password(char *out, int size, int is_new, void *user)
+{
+    (void)out;
+    (void)size;
+    (void)is_new;
+    (void)user;
+    return -1;
+}
+
+static int load(SSL_CTX *context, const char *cert, const char *key, const char *ca,
+                struct okv_diag *diag)
+{
+    if (SSL_CTX_use_certificate_chain_file(context, cert) != 1)
+        return okv_diag_set(diag, OKV_EINVAL,
+                            "--tls-cert %s: %s: give a certificate, with those that signed it, as "
+                            "PEM",
+                            cert, why());
+    if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1 ||
+        SSL_CTX_check_private_key(context) != 1)
+        return okv_diag_set(diag, OKV_EINVAL,
+                            "--tls-key %s: %s: give the key of the certificate, as PEM", key,
+                            why());
+    if (!ca)
+        return 0;
+    if (SSL_CTX_load_verify_locations(context, ca, NULL) != 1)
+        return okv_diag_set(diag, OKV_EINVAL, "--tls-ca %s: %s: give certificates as PEM", ca,
+                            why());
+    SSL_CTX_set_client_CA_list(context, SSL_load_client_CA_file(ca));
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    return 0;
+}
+
+int okv_tls_create(const char *cert, const char *key, const char *ca, struct okv_tls **out,
+                   struct okv_diag *diag)
+{
+    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+
+    if (!context)
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory for TLS");
+    SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
+    SSL_CTX_set_session_id_context(context, (const unsigned char *)"okv", 3);
+    SSL_CTX_set_default_passwd_cb(context, no_password);
+    /* What could not be sent is sent later, and may lie elsewhere then. */
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                  SSL_MODE_RELEASE_BUFFERS);
+    int rc = load(context, cert, key, ca, diag);
+    if (rc) {
+        SSL_CTX_free(context);
+        return rc;
+    }
+    *out = (struct okv_tls *)context;
+    return 0;
+}
+
+void okv_tls_destroy(struct okv_tls *tls)
+{
+    SSL_CTX_free(context_of(tls));
+}
+
+int okv_tls_begin(struct okv_tls *tls, int fd, void **out)
+{
+    SSL *ssl = SSL_new(context_of(tls));
+
+    if (!ssl || SSL_set_fd(ssl, fd) != 1) {
+        SSL_free(ssl);
+        return OKV_ENOMEM;
+    }
+    SSL_set_accept_state(ssl);
+    *out = ssl;
+    return 0;
+}
+
+void okv_tls_end(void *ssl)
+{
+    SSL_shutdown(ssl); /* as far as it does not block */
+    SSL_free(ssl);
+}
+
+/* What an unsuccessful call means. */
+static ssize_t outcome(struct okv_stream *stream, int n)
+{
+    switch (SSL_get_error(stream->ssl, n)) {
+    case SSL_ERROR_WANT_READ:
+        return 0;
+    case SSL_ERROR_WANT_WRITE:
+        return 0;
+    case SSL_ERROR_ZERO_RETURN:
+        stream->has_ended = true;
+        return 0;
+    default:
+        return -1;
+    }
+}
+
+ssize_t okv_tls_read(struct okv_stream *stream, uint8_t *to, size_t room)
+{
+    ERR_clear_error();
+    int n = SSL_read(stream->ssl, to, room < INT_MAX ? (int)room : INT_MAX);
+
+    stream->has_unread = SSL_pending(stream->ssl) > 0;
+    stream->writes_to_read = n <= 0 && SSL_want_write(stream->ssl);
+    return n > 0 ? n : outcome(stream, n);
+}
+
+ssize_t okv_tls_write(struct okv_stream *stream, const uint8_t *bytes, size_t length)
+{
+    if (length == 0)
+        return 0;
+    ERR_clear_error();
+    int n = SSL_write(stream->ssl, bytes, length < INT_MAX ? (int)length : INT_MAX);
+
+    return n > 0 ? n : outcome(stream, n);
+}
