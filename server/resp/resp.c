@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "server/resp/commands/commands.h"
 #include "server/resp/net/buffer_pool.h"
 #include "server/resp/net/serve.h"
 #include "server/resp/net/transfer.h"
@@ -188,8 +189,11 @@ void okv_resp_scan(struct okv_resp *resp, uint64_t now_ns, bool is_quiet)
 int okv_resp_init(struct okv_resp *resp, struct okv_server *server, unsigned worker,
                   const struct okv_executor *executors, struct okv_housekeeping *housekeeping)
 {
-    *resp = (struct okv_resp){
-        .server = server, .worker = worker, .executors = executors, .housekeeping = housekeeping};
+    *resp = (struct okv_resp){.server = server,
+                              .worker = worker,
+                              .commands = &okv_resp_commands,
+                              .executors = executors,
+                              .housekeeping = housekeeping};
     TAILQ_INIT(&resp->inbox);
     TAILQ_INIT(&resp->all);
     TAILQ_INIT(&resp->ready);

@@ -5,9 +5,6 @@
 
 #include "server/resp/run/client.h"
 
-/* Whose commands these are, for clients that ask which Redis this is. */
-#define OKV_RESP_REDIS_VERSION "7.0.15"
-
 /* `executors`, one for each database, and `housekeeping` are the worker's, and borrowed. The clock
  * is read before commands run, unless `housekeeping` is NULL. OKV_EIO, OKV_ENOMEM. */
 int okv_resp_init(struct okv_resp *resp, struct okv_server *server, unsigned worker,

@@ -15,6 +15,7 @@
 #include "server/resp/resp.h"
 #include "server/resp/run/client_table.h"
 #include "server/resp/run/login.h"
+#include "server/resp/run/run.h"
 #include "server/resp/run/transaction.h"
 #include "shared/base/error.h"
 
@@ -94,7 +95,7 @@ const char *resp_fixture_call(struct okv_resp_client *client, const char *line)
     assert_int_equal(okv_resp_parse(parser, client->in.bytes, client->in.used), 1);
     uint64_t ticket = 0;
     assert_true(okv_exclusive_share(exclusive, &ticket));
-    int rc = okv_resp_call(client, parser->args, parser->count);
+    int rc = okv_resp_run(client, parser->args, parser->count);
     okv_exclusive_unshare(exclusive);
     okv_resp_buffer_add(&client->out, "", 1);
     assert_true(rc == 0 || (rc == OKV_EAGAIN && client->out.used == 1));

@@ -20,7 +20,7 @@ void resp_fixture_close(struct resp_fixture *fixture);
 /* The server's clock goes on. */
 void resp_fixture_pass(struct resp_fixture *fixture, uint64_t ms);
 
-/* A client without a socket, for okv_resp_call(). */
+/* A client without a socket, for okv_resp_run(). */
 struct okv_resp_client *resp_fixture_client(struct resp_fixture *fixture);
 void resp_fixture_end(struct okv_resp_client *client);
 /* Gives it a command, as words of a line. Returns its reply, until the next call; NULL: it has to

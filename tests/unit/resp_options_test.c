@@ -26,9 +26,9 @@ static void a_word_is_whole_and_in_any_case(void **state)
     const struct okv_resp_arg arg = arg_of("kEEpttl");
 
     (void)state;
-    assert_true(okv_resp_is(&arg, "KEEPTTL"));
-    assert_false(okv_resp_is(&arg, "KEEPTT"));
-    assert_false(okv_resp_is(&arg, "KEEPTTLS"));
+    assert_true(okv_resp_arg_is(&arg, "KEEPTTL"));
+    assert_false(okv_resp_arg_is(&arg, "KEEPTT"));
+    assert_false(okv_resp_arg_is(&arg, "KEEPTTLS"));
 }
 
 /* ---- numbers ---- */
@@ -38,7 +38,7 @@ static void expect_integer(const char *text, int64_t expected)
     const struct okv_resp_arg arg = arg_of(text);
     int64_t number;
 
-    assert_true(okv_resp_integer_of(&arg, &number));
+    assert_true(okv_resp_arg_integer(&arg, &number));
     assert_true(number == expected);
 }
 
@@ -71,14 +71,14 @@ static void integers_have_one_form(void **state)
     expect_integer("-9223372036854775808", INT64_MIN);
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         const struct okv_resp_arg arg = arg_of(none[i]);
-        assert_false(okv_resp_integer_of(&arg, &number));
+        assert_false(okv_resp_arg_integer(&arg, &number));
     }
-    assert_false(okv_resp_integer_of(&with_nul, &number));
+    assert_false(okv_resp_arg_integer(&with_nul, &number));
 }
 
 static bool float_of(const char *text, long double *number)
 {
-    return okv_resp_float_of((const uint8_t *)text, strlen(text), number);
+    return okv_resp_parse_float((const uint8_t *)text, strlen(text), number);
 }
 
 static void floats_are_any_decimal_but_nan(void **state)
@@ -95,13 +95,13 @@ static void floats_are_any_decimal_but_nan(void **state)
     assert_true(float_of("inf", &number) && isinf(number));
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         assert_false(float_of(none[i], &number));
-    assert_false(okv_resp_float_of((const uint8_t *)"1\0", 2, &number));
+    assert_false(okv_resp_parse_float((const uint8_t *)"1\0", 2, &number));
     memset(longest, '0', sizeof longest);
     longest[0] = '2';
     longest[1] = '.';
-    assert_true(okv_resp_float_of((const uint8_t *)longest, sizeof longest - 1, &number));
+    assert_true(okv_resp_parse_float((const uint8_t *)longest, sizeof longest - 1, &number));
     assert_true(number == 2);
-    assert_false(okv_resp_float_of((const uint8_t *)longest, sizeof longest, &number));
+    assert_false(okv_resp_parse_float((const uint8_t *)longest, sizeof longest, &number));
 }
 
 /* ---- moments ---- */
@@ -125,14 +125,15 @@ static void close_times(struct times *times)
     resp_fixture_close(&times->fixture);
 }
 
-/* Reads a time as the second argument of EXPIRE. 0: it is refused with `error`. */
-static bool need_time(struct times *times, const char *text, enum okv_resp_unit unit,
-                      bool is_moment, bool must_be_positive, int64_t *wall_ms, const char *error)
+/* Reads a time as the second argument of EXPIRE. False: it is refused with `error`. */
+static bool need_expiry(struct times *times, const char *text, unsigned form, int64_t *wall_ms,
+                        const char *error)
 {
     const struct okv_resp_arg args[] = {arg_of("expire"), arg_of("k"), arg_of(text)};
+    uint64_t expiry_ms;
     struct okv_resp_call call = {
         .client = times->client,
-        .command = okv_resp_command_find(&args[0]),
+        .command = okv_resp_command_find(&okv_resp_commands, &args[0]),
         .args = args,
         .count = 3,
         .reply = {&times->client->out, 2},
@@ -140,40 +141,42 @@ static bool need_time(struct times *times, const char *text, enum okv_resp_unit 
     };
 
     times->client->out.used = 0;
-    bool is_time = okv_resp_need_time(&call, 2, unit, is_moment, must_be_positive, wall_ms);
+    bool is_time = okv_resp_need_expiry(&call, 2, form, &expiry_ms);
     okv_resp_buffer_add(&times->client->out, "", 1);
     assert_string_equal(times->client->out.bytes, is_time ? "" : error);
-    if (is_time)
-        okv_resp_expiry_of(&call, *wall_ms); /* every moment has one: under UBSan */
+    *wall_ms = is_time && expiry_ms ? okv_resp_wall_of(&call, expiry_ms) : 0;
     return is_time;
 }
 
 #define NO_TIME "-ERR invalid expire time in 'expire' command\r\n"
 #define NO_INTEGER "-ERR value is not an integer or out of range\r\n"
+#define MS OKV_RESP_TIME_MS
+#define AT OKV_RESP_TIME_AT
+#define POSITIVE OKV_RESP_TIME_POSITIVE
 
 static void times_are_in_range_or_refused(void **state)
 {
     static const struct {
         const char *text;
-        enum okv_resp_unit unit;
-        bool is_moment, must_be_positive, is_time;
+        unsigned form;
+        bool is_time;
     } times_of[] = {
-        {"10", OKV_RESP_S, false, true, true},
-        {"0", OKV_RESP_S, false, true, false},
-        {"0", OKV_RESP_S, false, false, true},
-        {"-1", OKV_RESP_MS, true, true, false},
-        {"-9223372036854775808", OKV_RESP_MS, true, false, true},
-        {"-9223372036854775808", OKV_RESP_MS, false, false, true},
-        {"-9223372036854775808", OKV_RESP_S, true, false, false},
-        {"9223372036854775807", OKV_RESP_S, true, false, false},
-        {"9223372036854775807", OKV_RESP_MS, true, false, true}, /* the latest moment */
-        {"9223372036854775807", OKV_RESP_MS, false, false, false},
-        {"9223372036854776", OKV_RESP_S, true, false, false},
-        {"-9223372036854776", OKV_RESP_S, true, false, false},
-        {"140737488355327", OKV_RESP_MS, true, false, true}, /* 2^47 - 1 */
-        {"140737488355328", OKV_RESP_MS, true, false, true},
-        {"140737488355", OKV_RESP_S, true, false, true},
-        {"140737488356", OKV_RESP_S, true, false, true},
+        {"10", POSITIVE, true},
+        {"0", POSITIVE, false},
+        {"0", 0, true},
+        {"-1", MS | AT | POSITIVE, false},
+        {"-9223372036854775808", MS | AT, true},
+        {"-9223372036854775808", MS, true},
+        {"-9223372036854775808", AT, false},
+        {"9223372036854775807", AT, false},
+        {"9223372036854775807", MS | AT, true}, /* the latest moment */
+        {"9223372036854775807", MS, false},
+        {"9223372036854776", AT, false},
+        {"-9223372036854776", AT, false},
+        {"140737488355327", MS | AT, true}, /* 2^47 - 1 */
+        {"140737488355328", MS | AT, true},
+        {"140737488355", AT, true},
+        {"140737488356", AT, true},
     };
     struct times times;
     int64_t wall_ms;
@@ -181,26 +184,26 @@ static void times_are_in_range_or_refused(void **state)
     (void)state;
     open_times(&times);
     for (size_t i = 0; i < sizeof times_of / sizeof *times_of; i++)
-        assert_int_equal(need_time(&times, times_of[i].text, times_of[i].unit,
-                                   times_of[i].is_moment, times_of[i].must_be_positive, &wall_ms,
-                                   NO_TIME),
+        assert_int_equal(need_expiry(&times, times_of[i].text, times_of[i].form, &wall_ms, NO_TIME),
                          times_of[i].is_time);
-    assert_false(need_time(&times, "x", OKV_RESP_S, false, false, &wall_ms, NO_INTEGER));
+    assert_false(need_expiry(&times, "x", 0, &wall_ms, NO_INTEGER));
     close_times(&times);
 }
 
-static void times_are_on_the_clock_of_the_wall(void **state)
+static void times_are_unix_times_or_from_now(void **state)
 {
     struct times times;
-    int64_t moment, interval, now;
+    int64_t wall_ms;
 
     (void)state;
     open_times(&times);
-    assert_true(need_time(&times, "1234", OKV_RESP_S, true, true, &moment, NULL));
-    assert_int_equal(moment, 1234000);
-    assert_true(need_time(&times, "0", OKV_RESP_S, false, false, &now, NULL));
-    assert_true(need_time(&times, "5", OKV_RESP_S, false, true, &interval, NULL));
-    assert_true(interval >= now + 5000);
+    assert_true(need_expiry(&times, "4102444800", AT, &wall_ms, NULL));
+    assert_int_equal(wall_ms, INT64_C(4102444800000));
+    assert_true(need_expiry(&times, "1234", AT, &wall_ms, NULL));
+    assert_int_equal(wall_ms, 0); /* it is past */
+    int64_t now_ms = (int64_t)okv_clock_wall_ms();
+    assert_true(need_expiry(&times, "5", 0, &wall_ms, NULL));
+    assert_in_range(wall_ms, now_ms + 5000, (int64_t)okv_clock_wall_ms() + 5000);
     close_times(&times);
 }
 
@@ -264,8 +267,8 @@ static void the_clocks_differ_by_the_same_from_call_to_call(void **state)
 
 static bool matches(const char *pattern, const char *text)
 {
-    return okv_resp_matches((const uint8_t *)pattern, strlen(pattern), (const uint8_t *)text,
-                            strlen(text));
+    return okv_resp_glob_matches((const uint8_t *)pattern, strlen(pattern), (const uint8_t *)text,
+                                 strlen(text));
 }
 
 /* What * and ? mean, word for word. */
@@ -325,7 +328,7 @@ static void sets_and_escapes_match(void **state)
     assert_false(matches("[", "a"));
     assert_true(matches("[^", "a"));
     assert_false(matches("[]", "a"));
-    assert_true(okv_resp_matches((const uint8_t *)"a?c", 3, (const uint8_t *)"a\0c", 3));
+    assert_true(okv_resp_glob_matches((const uint8_t *)"a?c", 3, (const uint8_t *)"a\0c", 3));
 }
 
 /* Whoever tries all ways to divide a text among many stars never ends. */
@@ -355,7 +358,7 @@ int main(void)
         cmocka_unit_test(integers_have_one_form),
         cmocka_unit_test(floats_are_any_decimal_but_nan),
         cmocka_unit_test(times_are_in_range_or_refused),
-        cmocka_unit_test(times_are_on_the_clock_of_the_wall),
+        cmocka_unit_test(times_are_unix_times_or_from_now),
         cmocka_unit_test(moments_far_away_expire_or_stay),
         cmocka_unit_test(the_clocks_differ_by_the_same_from_call_to_call),
         cmocka_unit_test(all_short_patterns_match_what_they_mean),

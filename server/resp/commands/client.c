@@ -8,7 +8,7 @@
 #include "server/resp/run/options.h"
 #include "shared/base/error.h"
 
-int okv_resp_run_client_id(struct okv_resp_call *call)
+int okv_resp_cmd_client_id(struct okv_resp_call *call)
 {
     okv_resp_integer(&call->reply, (int64_t)call->client->id);
     return 0;
@@ -44,14 +44,14 @@ bool okv_resp_set_name(struct okv_resp_call *call, const struct okv_resp_arg *na
     return is_name(name) && name->length < OKV_RESP_NAME_MAX;
 }
 
-int okv_resp_run_client_setname(struct okv_resp_call *call)
+int okv_resp_cmd_client_setname(struct okv_resp_call *call)
 {
     if (okv_resp_set_name(call, &call->args[2]))
         okv_resp_simple(&call->reply, "OK");
     return 0;
 }
 
-int okv_resp_run_client_getname(struct okv_resp_call *call)
+int okv_resp_cmd_client_getname(struct okv_resp_call *call)
 {
     if (call->client->name[0])
         okv_resp_text(&call->reply, call->client->name);
@@ -62,17 +62,17 @@ int okv_resp_run_client_getname(struct okv_resp_call *call)
 
 /* ---- CLIENT REPLY ---- */
 
-int okv_resp_run_client_reply(struct okv_resp_call *call)
+int okv_resp_cmd_client_reply(struct okv_resp_call *call)
 {
     struct okv_resp_client *client = call->client;
     const struct okv_resp_arg *mode = &call->args[2];
 
-    if (okv_resp_is(mode, "ON")) {
+    if (okv_resp_arg_is(mode, "ON")) {
         client->replies = OKV_RESP_REPLIES_ALL;
         okv_resp_simple(&call->reply, "OK");
-    } else if (okv_resp_is(mode, "OFF")) {
+    } else if (okv_resp_arg_is(mode, "OFF")) {
         client->replies = OKV_RESP_REPLIES_NONE;
-    } else if (!okv_resp_is(mode, "SKIP")) {
+    } else if (!okv_resp_arg_is(mode, "SKIP")) {
         return okv_resp_syntax_error(call);
     } else if (client->replies == OKV_RESP_REPLIES_ALL) {
         client->replies = OKV_RESP_REPLIES_NOT_THIS;
@@ -92,7 +92,7 @@ static int list_clients(struct okv_resp_call *call, const struct okv_resp_select
     return 0;
 }
 
-int okv_resp_run_client_info(struct okv_resp_call *call)
+int okv_resp_cmd_client_info(struct okv_resp_call *call)
 {
     const int64_t id = (int64_t)call->client->id;
 
@@ -101,7 +101,7 @@ int okv_resp_run_client_info(struct okv_resp_call *call)
 
 static bool need_id(struct okv_resp_call *call, uint32_t index, int64_t *id)
 {
-    if (okv_resp_integer_of(&call->args[index], id) && *id > 0)
+    if (okv_resp_arg_integer(&call->args[index], id) && *id > 0)
         return true;
     okv_resp_error(&call->reply, "ERR client-id should be greater than 0");
     return false;
@@ -129,25 +129,25 @@ static int list_ids(struct okv_resp_call *call)
  * type. */
 static bool need_type(struct okv_resp_call *call, const struct okv_resp_arg *type, bool *is_normal)
 {
-    *is_normal = okv_resp_is(type, "normal");
-    if (*is_normal || okv_resp_is(type, "master") || okv_resp_is(type, "replica") ||
-        okv_resp_is(type, "slave") || okv_resp_is(type, "pubsub"))
+    *is_normal = okv_resp_arg_is(type, "normal");
+    if (*is_normal || okv_resp_arg_is(type, "master") || okv_resp_arg_is(type, "replica") ||
+        okv_resp_arg_is(type, "slave") || okv_resp_arg_is(type, "pubsub"))
         return true;
     okv_resp_error(&call->reply, "ERR Unknown client type '%.*s'",
                    (int)(type->length < 64 ? type->length : 64), (const char *)type->text);
     return false;
 }
 
-int okv_resp_run_client_list(struct okv_resp_call *call)
+int okv_resp_cmd_client_list(struct okv_resp_call *call)
 {
     static const struct okv_resp_selection all;
     bool is_normal;
 
     if (call->count == 2)
         return list_clients(call, &all);
-    if (okv_resp_is(&call->args[2], "ID") && call->count > 3)
+    if (okv_resp_arg_is(&call->args[2], "ID") && call->count > 3)
         return list_ids(call);
-    if (!okv_resp_is(&call->args[2], "TYPE") || call->count != 4)
+    if (!okv_resp_arg_is(&call->args[2], "TYPE") || call->count != 4)
         return okv_resp_syntax_error(call);
     if (!need_type(call, &call->args[3], &is_normal))
         return 0;
@@ -162,7 +162,7 @@ int okv_resp_run_client_list(struct okv_resp_call *call)
 /* Where the server has no users there is the default one. */
 static bool need_user(struct okv_resp_call *call, const struct okv_resp_arg *user)
 {
-    if (call->client->resp->server->config.users || okv_resp_is(user, OKV_RESP_USER_DEFAULT))
+    if (call->client->resp->server->config.users || okv_resp_arg_is(user, OKV_RESP_USER_DEFAULT))
         return true;
     okv_resp_error(&call->reply, "ERR No such user '%.*s'",
                    (int)(user->length < 64 ? user->length : 64), (const char *)user->text);
@@ -179,29 +179,29 @@ static bool read_filter(struct okv_resp_call *call, uint32_t index, struct okv_r
         okv_resp_syntax_error(call);
         return false;
     }
-    if (okv_resp_is(option, "ID"))
+    if (okv_resp_arg_is(option, "ID"))
         return need_id(call, index + 1, &choice->id);
-    if (okv_resp_is(option, "TYPE")) {
+    if (okv_resp_arg_is(option, "TYPE")) {
         if (!need_type(call, value, &is_normal))
             return false;
         choice->is_none = choice->is_none || !is_normal;
-    } else if (okv_resp_is(option, "USER")) {
+    } else if (okv_resp_arg_is(option, "USER")) {
         choice->user = value;
         return need_user(call, value);
-    } else if (okv_resp_is(option, "ADDR")) {
+    } else if (okv_resp_arg_is(option, "ADDR")) {
         choice->peer = value;
-    } else if (okv_resp_is(option, "LADDR")) {
+    } else if (okv_resp_arg_is(option, "LADDR")) {
         choice->local = value;
-    } else if (okv_resp_is(option, "SKIPME") && okv_resp_is(value, "no")) {
+    } else if (okv_resp_arg_is(option, "SKIPME") && okv_resp_arg_is(value, "no")) {
         choice->skips = 0;
-    } else if (!okv_resp_is(option, "SKIPME") || !okv_resp_is(value, "yes")) {
+    } else if (!okv_resp_arg_is(option, "SKIPME") || !okv_resp_arg_is(value, "yes")) {
         okv_resp_syntax_error(call);
         return false;
     }
     return true;
 }
 
-int okv_resp_run_client_kill(struct okv_resp_call *call)
+int okv_resp_cmd_client_kill(struct okv_resp_call *call)
 {
     struct okv_resp_choice choice = {.skips = call->client->id};
     bool is_old_form = call->count == 3;

@@ -1,11 +1,11 @@
-/* COMMAND: what clients ask about commands. */
+/* COMMAND: describes the commands. */
 #include <stdio.h>
 #include <string.h>
 
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/options.h"
 
-static void tell_command(const struct okv_resp_reply *to, const struct okv_resp_command *command)
+static void reply_command(const struct okv_resp_reply *to, const struct okv_resp_command *command)
 {
     char name[32];
     bool is_write = command->flags & OKV_RESP_WRITE, is_read = command->flags & OKV_RESP_READ;
@@ -22,62 +22,66 @@ static void tell_command(const struct okv_resp_reply *to, const struct okv_resp_
     okv_resp_integer(to, command->key_step);
 }
 
-/* The next one that is no subcommand. *index starts as 0. NULL behind the last. */
-static const struct okv_resp_command *next_command(unsigned *index)
+static const struct okv_resp_command_table *table_of(const struct okv_resp_call *call)
 {
-    const struct okv_resp_command *command;
-
-    do
-        command = okv_resp_command_at((*index)++);
-    while (command && okv_resp_command_is_part(command));
-    return command;
+    return call->client->resp->commands;
 }
 
-static unsigned count_commands(void)
+/* Of those that are no subcommands. */
+static unsigned count_commands(const struct okv_resp_call *call)
 {
-    unsigned index = 0, count = 0;
+    const struct okv_resp_command_table *table = table_of(call);
+    unsigned count = 0;
 
-    while (next_command(&index))
-        count++;
+    for (unsigned i = 0; i < table->count; i++)
+        count += !okv_resp_command_is_subcommand(&table->commands[i]);
     return count;
 }
 
-int okv_resp_run_command(struct okv_resp_call *call)
-{
-    const struct okv_resp_command *command;
-    unsigned index = 0;
+typedef void reply_function(const struct okv_resp_reply *to,
+                            const struct okv_resp_command *command);
 
+/* Replies about each command that is no subcommand. */
+static void reply_all(struct okv_resp_call *call, reply_function *reply)
+{
+    const struct okv_resp_command_table *table = table_of(call);
+
+    for (unsigned i = 0; i < table->count; i++)
+        if (!okv_resp_command_is_subcommand(&table->commands[i]))
+            reply(&call->reply, &table->commands[i]);
+}
+
+int okv_resp_cmd_command(struct okv_resp_call *call)
+{
     if (call->count > 1)
-        return okv_resp_refuse_part(call);
-    okv_resp_array(&call->reply, count_commands());
-    while ((command = next_command(&index)))
-        tell_command(&call->reply, command);
+        return okv_resp_refuse_subcommand(call);
+    okv_resp_array(&call->reply, count_commands(call));
+    reply_all(call, reply_command);
     return 0;
 }
 
-int okv_resp_run_command_count(struct okv_resp_call *call)
+int okv_resp_cmd_command_count(struct okv_resp_call *call)
 {
-    okv_resp_integer(&call->reply, count_commands());
+    okv_resp_integer(&call->reply, count_commands(call));
     return 0;
 }
 
-int okv_resp_run_command_info(struct okv_resp_call *call)
+int okv_resp_cmd_command_info(struct okv_resp_call *call)
 {
     const struct okv_resp_command *command;
-    unsigned index = 0;
 
-    okv_resp_array(&call->reply, call->count == 2 ? count_commands() : call->count - 2);
-    while (call->count == 2 && (command = next_command(&index)))
-        tell_command(&call->reply, command);
+    okv_resp_array(&call->reply, call->count == 2 ? count_commands(call) : call->count - 2);
+    if (call->count == 2)
+        reply_all(call, reply_command);
     for (uint32_t i = 2; i < call->count; i++)
-        if ((command = okv_resp_command_find(&call->args[i])))
-            tell_command(&call->reply, command);
+        if ((command = okv_resp_command_find(table_of(call), &call->args[i])))
+            reply_command(&call->reply, command);
         else
             okv_resp_null_array(&call->reply);
     return 0;
 }
 
-static void tell_docs(const struct okv_resp_reply *to, const struct okv_resp_command *command)
+static void reply_docs(const struct okv_resp_reply *to, const struct okv_resp_command *command)
 {
     char name[32];
 
@@ -90,25 +94,26 @@ static void tell_docs(const struct okv_resp_reply *to, const struct okv_resp_com
     okv_resp_text(to, command->group);
 }
 
-int okv_resp_run_command_docs(struct okv_resp_call *call)
+int okv_resp_cmd_command_docs(struct okv_resp_call *call)
 {
     const struct okv_resp_command *command;
-    unsigned index = 0, count = 0;
+    unsigned count = 0;
 
     for (uint32_t i = 2; i < call->count; i++)
-        count += okv_resp_command_find(&call->args[i]) != NULL;
-    okv_resp_map(&call->reply, call->count == 2 ? count_commands() : count);
-    while (call->count == 2 && (command = next_command(&index)))
-        tell_docs(&call->reply, command);
+        count += okv_resp_command_find(table_of(call), &call->args[i]) != NULL;
+    okv_resp_map(&call->reply, call->count == 2 ? count_commands(call) : count);
+    if (call->count == 2)
+        reply_all(call, reply_docs);
     for (uint32_t i = 2; i < call->count; i++)
-        if ((command = okv_resp_command_find(&call->args[i])))
-            tell_docs(&call->reply, command);
+        if ((command = okv_resp_command_find(table_of(call), &call->args[i])))
+            reply_docs(&call->reply, command);
     return 0;
 }
 
-int okv_resp_run_command_getkeys(struct okv_resp_call *call)
+int okv_resp_cmd_command_getkeys(struct okv_resp_call *call)
 {
-    const struct okv_resp_command *command = okv_resp_command_of(&call->args[2], call->count - 2);
+    const struct okv_resp_command *command =
+        okv_resp_command_of(table_of(call), &call->args[2], call->count - 2);
     int count = (int)call->count - 2;
 
     if (!command || !command->first_key) {

@@ -3,127 +3,55 @@
 #define OKV_SERVER_RESP_COMMANDS_COMMANDS_H
 
 #include "server/resp/run/call.h"
+#include "server/resp/run/command.h"
 
-enum okv_resp_flag {
-    OKV_RESP_READ = 1,            /* looks at items: needs that right */
-    OKV_RESP_WRITE = 2,           /* changes items: needs that right */
-    OKV_RESP_ADMIN = 4,           /* needs that right */
-    OKV_RESP_UNAUTHENTICATED = 8, /* whoever has not said who it is may give it */
-    OKV_RESP_EXCLUSIVE = 16,      /* runs alone: no other RESP command, and no change of libokv */
-    OKV_RESP_UNQUEUED = 32,       /* MULTI does not queue it */
-    OKV_RESP_NO_MULTI = 64,       /* not within MULTI */
-    OKV_RESP_GATE = 128,          /* runs within the log's gate, as one that changes items does */
-    OKV_RESP_OWN_GATE = 256,      /* enters the gates of logs itself */
-    OKV_RESP_WALK = 512,          /* looks at the whole table, as it is published */
-    OKV_RESP_KEYS = 1024,         /* looks at several items, which are of one moment */
-};
+/* The Redis whose commands these are, for clients that ask. */
+#define OKV_RESP_REDIS_VERSION "7.0.15"
 
-/* Returns 0, or OKV_EAGAIN as okv_resp_call(). */
-typedef int okv_resp_function(struct okv_resp_call *call);
+extern const struct okv_resp_command_table okv_resp_commands;
 
-struct okv_resp_command {
-    const char *name;                  /* in capitals; CLIENT|ID is the command CLIENT ID */
-    okv_resp_function *run;            /* NULL: it has subcommands, and is none without */
-    int arity;                         /* with the name; negative: at least so many */
-    unsigned flags;                    /* of enum okv_resp_flag */
-    int first_key, last_key, key_step; /* as COMMAND has them; 0: no keys */
-    int value; /* index of the argument that is the item's new value; 0: none is */
-    const char *group, *summary; /* as COMMAND DOCS has them */
-};
+/* Sets the client's name. False: it is no name, and an error was replied. */
+bool okv_resp_set_name(struct okv_resp_call *call, const struct okv_resp_arg *name);
 
-/* The command of a request; NULL: there is none. With an unknown subcommand it is the command
- * itself. */
-const struct okv_resp_command *okv_resp_command_of(const struct okv_resp_arg *args, uint32_t count);
-/* In any case of letters; NULL. */
-const struct okv_resp_command *okv_resp_command_find(const struct okv_resp_arg *name);
-/* Whether it is a subcommand. */
-bool okv_resp_command_is_part(const struct okv_resp_command *command);
-/* The one at an index; NULL behind the last. */
-const struct okv_resp_command *okv_resp_command_at(unsigned index);
-
-#define OKV_RESP_FUNCTION_LIST(X) \
-    X(append)                     \
-    X(auth)                       \
-    X(client_getname)             \
-    X(client_id)                  \
-    X(client_info)                \
-    X(client_kill)                \
-    X(client_list)                \
-    X(client_reply)               \
-    X(client_setname)             \
-    X(command)                    \
-    X(command_count)              \
-    X(command_docs)               \
-    X(command_getkeys)            \
-    X(command_info)               \
-    X(config_get)                 \
-    X(config_set)                 \
-    X(copy)                       \
-    X(dbsize)                     \
-    X(decr)                       \
-    X(decrby)                     \
-    X(del)                        \
-    X(discard)                    \
-    X(echo)                       \
-    X(empty_list)                 \
-    X(exec)                       \
-    X(exists)                     \
-    X(expire)                     \
-    X(expireat)                   \
-    X(expiretime)                 \
-    X(flushall)                   \
-    X(flushdb)                    \
-    X(get)                        \
-    X(getbit)                     \
-    X(getdel)                     \
-    X(getex)                      \
-    X(getrange)                   \
-    X(getset)                     \
-    X(hello)                      \
-    X(incr)                       \
-    X(incrby)                     \
-    X(incrbyfloat)                \
-    X(info)                       \
-    X(keys)                       \
-    X(memory_usage)               \
-    X(mget)                       \
-    X(move)                       \
-    X(mset)                       \
-    X(msetnx)                     \
-    X(multi)                      \
-    X(nothing)                    \
-    X(object_encoding)            \
-    X(object_refcount)            \
-    X(persist)                    \
-    X(pexpire)                    \
-    X(pexpireat)                  \
-    X(pexpiretime)                \
-    X(ping)                       \
-    X(psetex)                     \
-    X(pttl)                       \
-    X(quit)                       \
-    X(randomkey)                  \
-    X(rename)                     \
-    X(renamenx)                   \
-    X(reset)                      \
-    X(role)                       \
-    X(scan)                       \
-    X(select)                     \
-    X(set)                        \
-    X(setbit)                     \
-    X(setex)                      \
-    X(setnx)                      \
-    X(setrange)                   \
-    X(strlen)                     \
-    X(time)                       \
-    X(ttl)                        \
-    X(type)                       \
-    X(unwatch)                    \
-    X(watch)                      \
-    X(zero)
-
-#define OKV_RESP_DECLARE(name) okv_resp_function okv_resp_run_##name;
-OKV_RESP_FUNCTION_LIST(OKV_RESP_DECLARE)
-#undef OKV_RESP_DECLARE
+/* bitmap.c */
+okv_resp_function okv_resp_cmd_getbit, okv_resp_cmd_setbit;
+/* client.c */
+okv_resp_function okv_resp_cmd_client_id, okv_resp_cmd_client_setname, okv_resp_cmd_client_getname,
+    okv_resp_cmd_client_reply, okv_resp_cmd_client_info, okv_resp_cmd_client_list,
+    okv_resp_cmd_client_kill;
+/* command.c */
+okv_resp_function okv_resp_cmd_command, okv_resp_cmd_command_count, okv_resp_cmd_command_info,
+    okv_resp_cmd_command_docs, okv_resp_cmd_command_getkeys;
+/* connection.c */
+okv_resp_function okv_resp_cmd_ping, okv_resp_cmd_echo, okv_resp_cmd_quit, okv_resp_cmd_auth,
+    okv_resp_cmd_hello, okv_resp_cmd_select, okv_resp_cmd_reset;
+/* expire.c */
+okv_resp_function okv_resp_cmd_expire, okv_resp_cmd_pexpire, okv_resp_cmd_expireat,
+    okv_resp_cmd_pexpireat, okv_resp_cmd_persist, okv_resp_cmd_ttl, okv_resp_cmd_pttl,
+    okv_resp_cmd_expiretime, okv_resp_cmd_pexpiretime;
+/* generic.c */
+okv_resp_function okv_resp_cmd_del, okv_resp_cmd_exists, okv_resp_cmd_type, okv_resp_cmd_rename,
+    okv_resp_cmd_renamenx, okv_resp_cmd_copy, okv_resp_cmd_move, okv_resp_cmd_memory_usage,
+    okv_resp_cmd_object_encoding, okv_resp_cmd_object_refcount;
+/* info.c */
+okv_resp_function okv_resp_cmd_info;
+/* number.c */
+okv_resp_function okv_resp_cmd_incr, okv_resp_cmd_decr, okv_resp_cmd_incrby, okv_resp_cmd_decrby,
+    okv_resp_cmd_incrbyfloat;
+/* range.c */
+okv_resp_function okv_resp_cmd_getrange, okv_resp_cmd_append, okv_resp_cmd_setrange;
+/* scan.c */
+okv_resp_function okv_resp_cmd_keys, okv_resp_cmd_scan, okv_resp_cmd_randomkey;
+/* server.c */
+okv_resp_function okv_resp_cmd_dbsize, okv_resp_cmd_time, okv_resp_cmd_role,
+    okv_resp_cmd_empty_list, okv_resp_cmd_zero, okv_resp_cmd_nothing, okv_resp_cmd_flushdb,
+    okv_resp_cmd_flushall, okv_resp_cmd_config_get, okv_resp_cmd_config_set;
+/* string.c */
+okv_resp_function okv_resp_cmd_get, okv_resp_cmd_mget, okv_resp_cmd_strlen, okv_resp_cmd_set,
+    okv_resp_cmd_setex, okv_resp_cmd_psetex, okv_resp_cmd_setnx, okv_resp_cmd_getset,
+    okv_resp_cmd_getdel, okv_resp_cmd_getex, okv_resp_cmd_mset, okv_resp_cmd_msetnx;
+/* transaction.c */
+okv_resp_function okv_resp_cmd_discard, okv_resp_cmd_exec, okv_resp_cmd_multi, okv_resp_cmd_unwatch,
+    okv_resp_cmd_watch;
 
 #endif

@@ -3,14 +3,13 @@
 #include <string.h>
 
 #include "server/resp/commands/commands.h"
-#include "server/resp/resp.h"
 #include "server/resp/run/client_table.h"
 #include "server/resp/run/login.h"
 #include "server/resp/run/options.h"
 #include "server/resp/run/transaction.h"
 #include "shared/base/error.h"
 
-int okv_resp_run_ping(struct okv_resp_call *call)
+int okv_resp_cmd_ping(struct okv_resp_call *call)
 {
     if (call->count > 2)
         okv_resp_refuse_count(call);
@@ -21,13 +20,13 @@ int okv_resp_run_ping(struct okv_resp_call *call)
     return 0;
 }
 
-int okv_resp_run_echo(struct okv_resp_call *call)
+int okv_resp_cmd_echo(struct okv_resp_call *call)
 {
     okv_resp_bulk(&call->reply, call->args[1].text, call->args[1].length);
     return 0;
 }
 
-int okv_resp_run_quit(struct okv_resp_call *call)
+int okv_resp_cmd_quit(struct okv_resp_call *call)
 {
     call->client->is_ending = true;
     okv_resp_simple(&call->reply, "OK");
@@ -43,7 +42,7 @@ static bool log_in(struct okv_resp_call *call, const struct okv_resp_arg *user,
     struct okv_server *server = call->client->resp->server;
     struct okv_resp_login login = {0};
 
-    if (!server->config.users && okv_resp_is(user, OKV_RESP_USER_DEFAULT))
+    if (!server->config.users && okv_resp_arg_is(user, OKV_RESP_USER_DEFAULT))
         return true;
     if (server->config.users && user->length < sizeof login.user) {
         memcpy(login.user, user->text, user->length);
@@ -59,7 +58,7 @@ static bool log_in(struct okv_resp_call *call, const struct okv_resp_arg *user,
     return rc == 0;
 }
 
-int okv_resp_run_auth(struct okv_resp_call *call)
+int okv_resp_cmd_auth(struct okv_resp_call *call)
 {
     static const struct okv_resp_arg usual = {(const uint8_t *)OKV_RESP_USER_DEFAULT,
                                               sizeof OKV_RESP_USER_DEFAULT - 1};
@@ -106,12 +105,12 @@ static void welcome(struct okv_resp_call *call)
     okv_resp_array(to, 0);
 }
 
-int okv_resp_run_hello(struct okv_resp_call *call)
+int okv_resp_cmd_hello(struct okv_resp_call *call)
 {
     int64_t protocol = call->client->protocol;
     const struct okv_resp_arg *name = NULL;
 
-    if (call->count > 1 && (!okv_resp_integer_of(&call->args[1], &protocol))) {
+    if (call->count > 1 && (!okv_resp_arg_integer(&call->args[1], &protocol))) {
         okv_resp_error(&call->reply, "ERR Protocol version is not an integer or out of range");
         return 0;
     }
@@ -121,11 +120,11 @@ int okv_resp_run_hello(struct okv_resp_call *call)
     }
     for (uint32_t i = 2; i < call->count; i++) {
         uint32_t left = call->count - i - 1;
-        if (okv_resp_is(&call->args[i], "AUTH") && left >= 2) {
+        if (okv_resp_arg_is(&call->args[i], "AUTH") && left >= 2) {
             if (!log_in(call, &call->args[i + 1], &call->args[i + 2]))
                 return 0;
             i += 2;
-        } else if (okv_resp_is(&call->args[i], "SETNAME") && left >= 1) {
+        } else if (okv_resp_arg_is(&call->args[i], "SETNAME") && left >= 1) {
             name = &call->args[++i];
         } else {
             okv_resp_error(&call->reply, "ERR Syntax error in HELLO option '%.*s'",
@@ -151,21 +150,6 @@ int okv_resp_run_hello(struct okv_resp_call *call)
 
 /* ---- SELECT ---- */
 
-int okv_resp_database_of(const struct okv_resp_call *call, const struct okv_resp_arg *arg)
-{
-    const struct okv_server *server = call->client->resp->server;
-    int64_t number;
-
-    if (okv_resp_integer_of(arg, &number))
-        return number >= 0 && number < server->database_count ? (int)number : -1;
-    for (unsigned i = 0; i < server->database_count; i++) {
-        const char *name = server->databases[i].config->name;
-        if (strlen(name) == arg->length && memcmp(name, arg->text, arg->length) == 0)
-            return (int)i;
-    }
-    return -1;
-}
-
 static void use_database(struct okv_resp_client *client, unsigned database)
 {
     pthread_mutex_lock(&client->resp->server->resp_door.lock);
@@ -173,7 +157,7 @@ static void use_database(struct okv_resp_client *client, unsigned database)
     pthread_mutex_unlock(&client->resp->server->resp_door.lock);
 }
 
-int okv_resp_run_select(struct okv_resp_call *call)
+int okv_resp_cmd_select(struct okv_resp_call *call)
 {
     int database = okv_resp_database_of(call, &call->args[1]);
 
@@ -190,7 +174,7 @@ int okv_resp_run_select(struct okv_resp_call *call)
     return 0;
 }
 
-int okv_resp_run_reset(struct okv_resp_call *call)
+int okv_resp_cmd_reset(struct okv_resp_call *call)
 {
     struct okv_resp_client *client = call->client;
 

@@ -40,13 +40,13 @@ static bool read_expire_options(struct okv_resp_call *call, struct expire *expir
 {
     for (uint32_t i = 3; i < call->count; i++) {
         const struct okv_resp_arg *option = &call->args[i];
-        if (okv_resp_is(option, "NX"))
+        if (okv_resp_arg_is(option, "NX"))
             expire->if_none = true;
-        else if (okv_resp_is(option, "XX"))
+        else if (okv_resp_arg_is(option, "XX"))
             expire->if_some = true;
-        else if (okv_resp_is(option, "GT"))
+        else if (okv_resp_arg_is(option, "GT"))
             expire->if_later = true;
-        else if (okv_resp_is(option, "LT"))
+        else if (okv_resp_arg_is(option, "LT"))
             expire->if_earlier = true;
         else {
             okv_resp_error(&call->reply, "ERR Unsupported option %.*s",
@@ -67,15 +67,13 @@ static bool read_expire_options(struct okv_resp_call *call, struct expire *expir
     return true;
 }
 
-static int expire(struct okv_resp_call *call, enum okv_resp_unit unit, bool is_moment)
+static int expire(struct okv_resp_call *call, unsigned form)
 {
     struct expire expire = {.expiry_ms = 0};
-    int64_t wall_ms;
 
-    if (!okv_resp_need_time(call, 2, unit, is_moment, false, &wall_ms) ||
+    if (!okv_resp_need_expiry(call, 2, form, &expire.expiry_ms) ||
         !read_expire_options(call, &expire))
         return 0;
-    expire.expiry_ms = okv_resp_expiry_of(call, wall_ms);
     int rc = okv_resp_modify(call, &call->args[1], decide_expire, &expire);
     if (rc && rc != OKV_EKEYSIZE)
         return okv_resp_refuse(call, rc);
@@ -83,24 +81,24 @@ static int expire(struct okv_resp_call *call, enum okv_resp_unit unit, bool is_m
     return 0;
 }
 
-int okv_resp_run_expire(struct okv_resp_call *call)
+int okv_resp_cmd_expire(struct okv_resp_call *call)
 {
-    return expire(call, OKV_RESP_S, false);
+    return expire(call, 0);
 }
 
-int okv_resp_run_pexpire(struct okv_resp_call *call)
+int okv_resp_cmd_pexpire(struct okv_resp_call *call)
 {
-    return expire(call, OKV_RESP_MS, false);
+    return expire(call, OKV_RESP_TIME_MS);
 }
 
-int okv_resp_run_expireat(struct okv_resp_call *call)
+int okv_resp_cmd_expireat(struct okv_resp_call *call)
 {
-    return expire(call, OKV_RESP_S, true);
+    return expire(call, OKV_RESP_TIME_AT);
 }
 
-int okv_resp_run_pexpireat(struct okv_resp_call *call)
+int okv_resp_cmd_pexpireat(struct okv_resp_call *call)
 {
-    return expire(call, OKV_RESP_MS, true);
+    return expire(call, OKV_RESP_TIME_MS | OKV_RESP_TIME_AT);
 }
 
 static int decide_persist(void *user, const struct okv_store_now *now, struct okv_store_next *next)
@@ -114,7 +112,7 @@ static int decide_persist(void *user, const struct okv_store_now *now, struct ok
     return 0;
 }
 
-int okv_resp_run_persist(struct okv_resp_call *call)
+int okv_resp_cmd_persist(struct okv_resp_call *call)
 {
     bool had_expiry = false;
     int rc = okv_resp_modify(call, &call->args[1], decide_persist, &had_expiry);
@@ -136,8 +134,8 @@ static int visit_expiry(void *user, const struct okv_store_now *now)
     return 0;
 }
 
-/* Replies with the item's expiry on the wall's clock, or with the time until then. */
-static int tell_expiry(struct okv_resp_call *call, enum okv_resp_unit unit, bool is_moment)
+/* Replies with the expiry of the item as Unix time, or with the time until then. */
+static int reply_expiry(struct okv_resp_call *call, unsigned form)
 {
     uint64_t expiry_ms = 0;
     int rc = okv_resp_look(call, &call->args[1], visit_expiry, &expiry_ms);
@@ -152,28 +150,29 @@ static int tell_expiry(struct okv_resp_call *call, enum okv_resp_unit unit, bool
         okv_resp_integer(&call->reply, NO_EXPIRY);
         return 0;
     }
-    int64_t ms = okv_resp_wall_of(call, expiry_ms) - (is_moment ? 0 : (int64_t)okv_clock_wall_ms());
+    int64_t ms = okv_resp_wall_of(call, expiry_ms) -
+                 (form & OKV_RESP_TIME_AT ? 0 : (int64_t)okv_clock_wall_ms());
     ms = ms < 0 ? 0 : ms;
-    okv_resp_integer(&call->reply, unit == OKV_RESP_S ? (ms + 500) / 1000 : ms);
+    okv_resp_integer(&call->reply, form & OKV_RESP_TIME_MS ? ms : (ms + 500) / 1000);
     return 0;
 }
 
-int okv_resp_run_ttl(struct okv_resp_call *call)
+int okv_resp_cmd_ttl(struct okv_resp_call *call)
 {
-    return tell_expiry(call, OKV_RESP_S, false);
+    return reply_expiry(call, 0);
 }
 
-int okv_resp_run_pttl(struct okv_resp_call *call)
+int okv_resp_cmd_pttl(struct okv_resp_call *call)
 {
-    return tell_expiry(call, OKV_RESP_MS, false);
+    return reply_expiry(call, OKV_RESP_TIME_MS);
 }
 
-int okv_resp_run_expiretime(struct okv_resp_call *call)
+int okv_resp_cmd_expiretime(struct okv_resp_call *call)
 {
-    return tell_expiry(call, OKV_RESP_S, true);
+    return reply_expiry(call, OKV_RESP_TIME_AT);
 }
 
-int okv_resp_run_pexpiretime(struct okv_resp_call *call)
+int okv_resp_cmd_pexpiretime(struct okv_resp_call *call)
 {
-    return tell_expiry(call, OKV_RESP_MS, true);
+    return reply_expiry(call, OKV_RESP_TIME_MS | OKV_RESP_TIME_AT);
 }

@@ -1,10 +1,65 @@
-/* Commands of two keys. They run alone, so that no RESP client sees them half done. */
+/* Commands of keys, whatever their values. */
 #include <string.h>
 
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
 #include "shared/base/error.h"
+
+/* Calls `of` with each key, and replies with the sum of what it returns. */
+static int sum_of_keys(struct okv_resp_call *call,
+                       int (*of)(struct okv_resp_call *call, const struct okv_resp_arg *key))
+{
+    int64_t sum = 0;
+
+    for (uint32_t i = 1; i < call->count; i++) {
+        int rc = of(call, &call->args[i]);
+        if (rc < 0)
+            return okv_resp_refuse(call, rc);
+        sum += rc;
+    }
+    okv_resp_integer(&call->reply, sum);
+    return 0;
+}
+
+/* When the log has no room for all, it goes on behind those that are gone: others may have put them
+ * again. */
+int okv_resp_cmd_del(struct okv_resp_call *call)
+{
+    uint32_t next = call->is_part || !call->client->del.next ? 1 : call->client->del.next;
+    uint64_t removed = next > 1 ? call->client->del.removed : 0;
+    int rc = 0;
+
+    for (; next < call->count; next++) {
+        rc = okv_resp_remove(call, &call->args[next]);
+        if (rc && rc != OKV_ENOTFOUND)
+            break;
+        removed += rc == 0;
+    }
+    call->client->del.next = next;
+    call->client->del.removed = removed;
+    if (next == call->count) {
+        okv_resp_integer(&call->reply, (int64_t)removed);
+        return 0;
+    }
+    return rc == OKV_EAGAIN && !call->is_part ? rc : okv_resp_refuse(call, rc);
+}
+
+/* Also TOUCH: a look at an item leaves no trace in okv. */
+int okv_resp_cmd_exists(struct okv_resp_call *call)
+{
+    return sum_of_keys(call, okv_resp_has);
+}
+
+int okv_resp_cmd_type(struct okv_resp_call *call)
+{
+    int has = okv_resp_has(call, &call->args[1]);
+
+    if (has < 0)
+        return okv_resp_refuse(call, has);
+    okv_resp_simple(&call->reply, has ? "string" : "none");
+    return 0;
+}
 
 /* ---- RENAME and COPY ---- */
 
@@ -82,12 +137,12 @@ static int rename_item(struct okv_resp_call *call, bool if_absent)
     return 0;
 }
 
-int okv_resp_run_rename(struct okv_resp_call *call)
+int okv_resp_cmd_rename(struct okv_resp_call *call)
 {
     return rename_item(call, false);
 }
 
-int okv_resp_run_renamenx(struct okv_resp_call *call)
+int okv_resp_cmd_renamenx(struct okv_resp_call *call)
 {
     return rename_item(call, true);
 }
@@ -103,9 +158,9 @@ struct copying {
 static bool read_copy_options(struct okv_resp_call *call, struct copying *copying)
 {
     for (uint32_t i = 3; i < call->count; i++) {
-        if (okv_resp_is(&call->args[i], "REPLACE")) {
+        if (okv_resp_arg_is(&call->args[i], "REPLACE")) {
             copying->given.if_absent = false;
-        } else if (okv_resp_is(&call->args[i], "DB") && i + 1 < call->count) {
+        } else if (okv_resp_arg_is(&call->args[i], "DB") && i + 1 < call->count) {
             int database = okv_resp_database_of(call, &call->args[++i]);
             if (database < 0) {
                 okv_resp_error(&call->reply, "ERR value is not an integer or out of range");
@@ -156,7 +211,7 @@ static int copy_item(struct okv_resp_call *call, const struct copying *copying)
     return take_and_give(call);
 }
 
-int okv_resp_run_copy(struct okv_resp_call *call)
+int okv_resp_cmd_copy(struct okv_resp_call *call)
 {
     const struct okv_resp_arg *from = &call->args[1];
     struct copying copying = {.to = &call->args[2], .database = call->client->database};
@@ -233,7 +288,7 @@ static int move_item(struct okv_resp_call *call, struct copying *copying)
     return rc == OKV_EAGAIN ? rc : 0;
 }
 
-int okv_resp_run_move(struct okv_resp_call *call)
+int okv_resp_cmd_move(struct okv_resp_call *call)
 {
     struct copying copying = {.given.if_absent = true};
     int database = okv_resp_database_of(call, &call->args[2]);
@@ -251,4 +306,76 @@ int okv_resp_run_move(struct okv_resp_call *call)
     int rc = call->user ? move_item(call, &copying) : 0;
     okv_resp_buffer_fini(&copying.taken.value);
     return rc;
+}
+
+/* ---- OBJECT and MEMORY USAGE ---- */
+
+struct look {
+    uint32_t value_length;
+    bool is_integer;
+};
+
+static int visit(void *user, const struct okv_store_now *now)
+{
+    struct look *look = user;
+    int64_t ignored;
+
+    look->value_length = now->value_length;
+    look->is_integer = okv_resp_parse_integer(now->value, now->value_length, &ignored);
+    return 0;
+}
+
+/* Replies with what `tell` says of the item, or null without one. */
+static int tell_of_item(struct okv_resp_call *call,
+                        void (*tell)(struct okv_resp_call *call, const struct look *look))
+{
+    struct look look;
+    int rc = okv_resp_look(call, &call->args[2], visit, &look);
+
+    if (rc == OKV_ENOTFOUND)
+        okv_resp_null(&call->reply);
+    else if (rc)
+        return okv_resp_refuse(call, rc);
+    else
+        tell(call, &look);
+    return 0;
+}
+
+/* Bytes of flags, lengths and age of an entry. */
+#define ENTRY_HEAD 5
+
+static void tell_usage(struct okv_resp_call *call, const struct look *look)
+{
+    okv_resp_integer(&call->reply, (int64_t)ENTRY_HEAD + call->args[2].length + look->value_length);
+}
+
+int okv_resp_cmd_memory_usage(struct okv_resp_call *call)
+{
+    return tell_of_item(call, tell_usage);
+}
+
+/* Strings of up to this length are "embstr" to Redis. */
+#define EMBEDDED_MAX 44
+
+static void tell_encoding(struct okv_resp_call *call, const struct look *look)
+{
+    okv_resp_text(&call->reply, look->is_integer                     ? "int"
+                                : look->value_length <= EMBEDDED_MAX ? "embstr"
+                                                                     : "raw");
+}
+
+int okv_resp_cmd_object_encoding(struct okv_resp_call *call)
+{
+    return tell_of_item(call, tell_encoding);
+}
+
+static void tell_refcount(struct okv_resp_call *call, const struct look *look)
+{
+    (void)look;
+    okv_resp_integer(&call->reply, 1);
+}
+
+int okv_resp_cmd_object_refcount(struct okv_resp_call *call)
+{
+    return tell_of_item(call, tell_refcount);
 }

@@ -20,7 +20,7 @@ static int decide_sum(void *user, const struct okv_store_now *now, struct okv_st
     struct sum *sum = user;
     int64_t number = 0;
 
-    if (now && !okv_resp_integer_parse(now->value, now->value_length, &number))
+    if (now && !okv_resp_parse_integer(now->value, now->value_length, &number))
         return OKV_ENUMBER;
     if (__builtin_add_overflow(number, sum->delta, &sum->result))
         return OKV_EOVERFLOW;
@@ -45,24 +45,24 @@ static int add(struct okv_resp_call *call, int64_t delta)
     return 0;
 }
 
-int okv_resp_run_incr(struct okv_resp_call *call)
+int okv_resp_cmd_incr(struct okv_resp_call *call)
 {
     return add(call, 1);
 }
 
-int okv_resp_run_decr(struct okv_resp_call *call)
+int okv_resp_cmd_decr(struct okv_resp_call *call)
 {
     return add(call, -1);
 }
 
-int okv_resp_run_incrby(struct okv_resp_call *call)
+int okv_resp_cmd_incrby(struct okv_resp_call *call)
 {
     int64_t delta;
 
     return okv_resp_need_integer(call, 2, &delta) ? add(call, delta) : 0;
 }
 
-int okv_resp_run_decrby(struct okv_resp_call *call)
+int okv_resp_cmd_decrby(struct okv_resp_call *call)
 {
     int64_t delta;
 
@@ -106,7 +106,7 @@ static int decide_float(void *user, const struct okv_store_now *now, struct okv_
     struct float_sum *sum = user;
     long double number = 0;
 
-    if (now && !okv_resp_float_of(now->value, now->value_length, &number))
+    if (now && !okv_resp_parse_float(now->value, now->value_length, &number))
         return OKV_ENUMBER;
     number += sum->delta;
     if (isnan(number) || isinf(number))
@@ -116,12 +116,12 @@ static int decide_float(void *user, const struct okv_store_now *now, struct okv_
     return 0;
 }
 
-int okv_resp_run_incrbyfloat(struct okv_resp_call *call)
+int okv_resp_cmd_incrbyfloat(struct okv_resp_call *call)
 {
     struct float_sum sum;
     int rc = OKV_ENUMBER;
 
-    if (okv_resp_float_of(call->args[2].text, call->args[2].length, &sum.delta))
+    if (okv_resp_parse_float(call->args[2].text, call->args[2].length, &sum.delta))
         rc = okv_resp_modify(call, &call->args[1], decide_float, &sum);
     if (rc == OKV_ENUMBER)
         okv_resp_error(&call->reply, "ERR value is not a valid float");

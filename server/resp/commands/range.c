@@ -1,10 +1,51 @@
-/* Commands of parts of a value: each makes the whole value again. */
+/* Commands of a part of a value. A change replaces the whole value. */
 #include <string.h>
 
 #include "server/resp/commands/commands.h"
+#include "server/resp/run/long_value.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
 #include "shared/base/error.h"
+
+/* ---- GETRANGE ---- */
+
+struct range {
+    struct okv_resp_call *call;
+    int64_t first, last;
+};
+
+static int visit_range(void *user, const struct okv_store_now *now)
+{
+    struct range *range = user;
+    int64_t length = now->value_length;
+    int64_t first = range->first < 0 ? range->first + length : range->first;
+    int64_t last = range->last < 0 ? range->last + length : range->last;
+    bool is_backwards = range->first < 0 && range->last < 0 && range->first > range->last;
+
+    /* As Redis: what begins or ends before the first byte does so at that byte. */
+    first = first < 0 ? 0 : first;
+    last = last < 0 ? 0 : last >= length ? length - 1 : last;
+    if (is_backwards)
+        last = first - 1;
+    if (first > last || length == 0)
+        return okv_resp_reply_value(range->call, now, 0, 0);
+    return okv_resp_reply_value(range->call, now, (uint32_t)first, (uint32_t)(last - first + 1));
+}
+
+int okv_resp_cmd_getrange(struct okv_resp_call *call)
+{
+    struct range range = {.call = call};
+
+    if (!okv_resp_need_integer(call, 2, &range.first) ||
+        !okv_resp_need_integer(call, 3, &range.last))
+        return 0;
+    int rc = okv_resp_look(call, &call->args[1], visit_range, &range);
+    if (rc == OKV_ENOTFOUND)
+        okv_resp_bulk(&call->reply, "", 0);
+    else if (rc)
+        return okv_resp_refuse(call, rc);
+    return 0;
+}
 
 /* ---- APPEND and SETRANGE ---- */
 
@@ -58,14 +99,14 @@ static int run_edit(struct okv_resp_call *call, struct edit *edit)
     return 0;
 }
 
-int okv_resp_run_append(struct okv_resp_call *call)
+int okv_resp_cmd_append(struct okv_resp_call *call)
 {
     struct edit edit = {.with = &call->args[2], .is_append = true};
 
     return run_edit(call, &edit);
 }
 
-int okv_resp_run_setrange(struct okv_resp_call *call)
+int okv_resp_cmd_setrange(struct okv_resp_call *call)
 {
     struct edit edit = {.with = &call->args[3]};
     int64_t offset;
@@ -80,92 +121,4 @@ int okv_resp_run_setrange(struct okv_resp_call *call)
     if (edit.with->length && edit.offset > OKV_VALUE_MAX)
         return okv_resp_refuse(call, OKV_EVALUESIZE);
     return run_edit(call, &edit);
-}
-
-/* ---- bits ---- */
-
-struct bit {
-    struct okv_resp_buffer made;
-    uint64_t offset; /* from the highest bit of the first byte on */
-    bool is_set, was_set;
-};
-
-static bool bit_of(const void *value, uint32_t length, uint64_t offset)
-{
-    return offset / 8 < length && ((const uint8_t *)value)[offset / 8] >> (7 - offset % 8) & 1;
-}
-
-static int visit_bit(void *user, const struct okv_store_now *now)
-{
-    struct bit *bit = user;
-
-    bit->was_set = bit_of(now->value, now->value_length, bit->offset);
-    return 0;
-}
-
-/* Replies with an error if no value of the database has this bit. */
-static bool need_offset(struct okv_resp_call *call, struct bit *bit)
-{
-    uint64_t most = call->executor->database->store.max_value;
-    int64_t offset;
-
-    if (okv_resp_integer_of(&call->args[2], &offset) && offset >= 0 &&
-        (uint64_t)offset / 8 < most) {
-        bit->offset = (uint64_t)offset;
-        return true;
-    }
-    okv_resp_error(&call->reply, "ERR bit offset is not an integer or out of range");
-    return false;
-}
-
-int okv_resp_run_getbit(struct okv_resp_call *call)
-{
-    struct bit bit = {.was_set = false};
-
-    if (!need_offset(call, &bit))
-        return 0;
-    int rc = okv_resp_look(call, &call->args[1], visit_bit, &bit);
-    if (rc && rc != OKV_ENOTFOUND)
-        return okv_resp_refuse(call, rc);
-    okv_resp_integer(&call->reply, bit.was_set);
-    return 0;
-}
-
-static int decide_bit(void *user, const struct okv_store_now *now, struct okv_store_next *next)
-{
-    struct bit *bit = user;
-    uint32_t before = now ? now->value_length : 0, at = (uint32_t)(bit->offset / 8);
-    uint32_t length = at < before ? before : at + 1;
-    uint8_t mask = (uint8_t)(0x80u >> bit->offset % 8);
-
-    bit->made.used = 0;
-    uint8_t *bytes = okv_resp_buffer_room(&bit->made, length);
-    if (!bytes)
-        return OKV_ENOMEM;
-    memset(bytes, 0, length);
-    if (before)
-        memcpy(bytes, now->value, before);
-    bit->was_set = bytes[at] & mask;
-    bytes[at] = (uint8_t)(bit->is_set ? bytes[at] | mask : bytes[at] & ~mask);
-    *next = (struct okv_store_next){bytes, length, now ? now->expiry_ms : 0};
-    return 0;
-}
-
-int okv_resp_run_setbit(struct okv_resp_call *call)
-{
-    const struct okv_resp_arg *value = &call->args[3];
-    struct bit bit = {.is_set = okv_resp_is(value, "1")};
-
-    if (!need_offset(call, &bit))
-        return 0;
-    if (!bit.is_set && !okv_resp_is(value, "0")) {
-        okv_resp_error(&call->reply, "ERR bit is not an integer or out of range");
-        return 0;
-    }
-    int rc = okv_resp_modify(call, &call->args[1], decide_bit, &bit);
-    okv_resp_buffer_fini(&bit.made);
-    if (rc)
-        return okv_resp_refuse(call, rc);
-    okv_resp_integer(&call->reply, bit.was_set);
-    return 0;
 }

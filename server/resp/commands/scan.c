@@ -1,16 +1,13 @@
-/* Commands that pass over the whole table: SCAN, KEYS, RANDOMKEY, FLUSHDB, FLUSHALL. */
+/* Commands that list keys of the whole table. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "server/command/change.h"
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
-#include "server/store/flush.h"
 #include "server/store/walk.h"
-#include "server/wal/wal.h"
 #include "shared/base/error.h"
 
 /* ---- SCAN and KEYS ---- */
@@ -33,7 +30,7 @@ static void list_key(void *user, const void *key, uint32_t key_length)
 
     listing->met++;
     if (listing->pattern &&
-        !okv_resp_matches(listing->pattern->text, listing->pattern->length, key, key_length))
+        !okv_resp_glob_matches(listing->pattern->text, listing->pattern->length, key, key_length))
         return;
     okv_resp_bulk(&listing->reply, key, key_length);
     listing->listed++;
@@ -55,7 +52,7 @@ static bool need_pattern(struct okv_resp_call *call, const struct okv_resp_arg *
     return false;
 }
 
-int okv_resp_run_keys(struct okv_resp_call *call)
+int okv_resp_cmd_keys(struct okv_resp_call *call)
 {
     struct listing listing = {.pattern = &call->args[1]};
     uint64_t position = 0;
@@ -88,7 +85,7 @@ static bool read_scan_options(struct okv_resp_call *call, struct scan *scan)
             okv_resp_syntax_error(call);
             return false;
         }
-        if (okv_resp_is(option, "COUNT")) {
+        if (okv_resp_arg_is(option, "COUNT")) {
             if (!okv_resp_need_integer(call, i + 1, &scan->count))
                 return false;
             if (scan->count < 1) {
@@ -96,12 +93,12 @@ static bool read_scan_options(struct okv_resp_call *call, struct scan *scan)
                 return false;
             }
             scan->count = scan->count > COUNT_MAX ? COUNT_MAX : scan->count;
-        } else if (okv_resp_is(option, "MATCH")) {
+        } else if (okv_resp_arg_is(option, "MATCH")) {
             scan->listing.pattern = &call->args[i + 1];
             if (!need_pattern(call, scan->listing.pattern))
                 return false;
-        } else if (okv_resp_is(option, "TYPE")) {
-            scan->lists_nothing = !okv_resp_is(&call->args[i + 1], "string");
+        } else if (okv_resp_arg_is(option, "TYPE")) {
+            scan->lists_nothing = !okv_resp_arg_is(&call->args[i + 1], "string");
         } else {
             okv_resp_syntax_error(call);
             return false;
@@ -123,7 +120,7 @@ static bool read_cursor(const struct okv_resp_arg *arg, uint64_t *cursor)
     return true;
 }
 
-int okv_resp_run_scan(struct okv_resp_call *call)
+int okv_resp_cmd_scan(struct okv_resp_call *call)
 {
     struct scan scan = {.count = 10};
     struct listing *listing = &scan.listing;
@@ -195,7 +192,7 @@ static int pick_from(struct okv_store *store, uint64_t start, struct pick *pick)
     return rc;
 }
 
-int okv_resp_run_randomkey(struct okv_resp_call *call)
+int okv_resp_cmd_randomkey(struct okv_resp_call *call)
 {
     struct okv_store *store = &call->executor->database->store;
     struct pick pick = {.met = 0};
@@ -213,80 +210,4 @@ int okv_resp_run_randomkey(struct okv_resp_call *call)
     else
         okv_resp_null(&call->reply);
     return 0;
-}
-
-/* ---- FLUSHDB and FLUSHALL ---- */
-
-/* One step, of many. 0: the database is empty, and its log has that; OKV_EAGAIN: go on later. */
-static int flush_step(struct okv_resp_call *call, const struct okv_executor *executor)
-{
-    struct okv_resp_flush *flush = &call->client->flush;
-    struct okv_wal *wal = executor->database->wal;
-    struct okv_change change;
-    int status = 0;
-
-    if (flush->is_empty)
-        return okv_wal_is_done(wal, flush->batch, &status) ? status : OKV_EAGAIN;
-    if (!okv_change_begin_batch(&change, executor->database))
-        return OKV_EAGAIN;
-    /* What the last step removed is there again if its batch failed. */
-    if (wal && okv_wal_is_done(wal, flush->batch, &status) && status) {
-        okv_change_end(&change, false);
-        return status;
-    }
-    int rc =
-        okv_store_flush(&executor->database->store, executor->work, &flush->next, &flush->splits);
-    flush->batch = okv_change_end(&change, true);
-    if (rc)
-        return rc;
-    flush->is_empty = flush->next == 0 && flush->batch;
-    return flush->next || flush->batch ? OKV_EAGAIN : 0;
-}
-
-/* Databases from flush->database up to `last`. */
-static int flush(struct okv_resp_call *call, unsigned first, unsigned last)
-{
-    struct okv_resp_flush *flush = &call->client->flush;
-    int rc = 0;
-
-    if (call->count == 2 && !okv_resp_is(&call->args[1], "SYNC") &&
-        !okv_resp_is(&call->args[1], "ASYNC"))
-        return okv_resp_syntax_error(call);
-    if (call->count > 2)
-        return okv_resp_syntax_error(call);
-    if (!flush->is_under_way)
-        *flush = (struct okv_resp_flush){.database = first, .is_under_way = true};
-    while (rc == 0 && flush->database <= last) {
-        const struct okv_executor *executor = &call->client->resp->executors[flush->database];
-        rc = flush_step(call, executor);
-        if (rc)
-            break;
-        OKV_STATS_ADD(&executor->database->counts, flushes, 1);
-        *flush = (struct okv_resp_flush){.database = flush->database + 1, .is_under_way = true};
-    }
-    if (rc == OKV_EAGAIN)
-        return rc;
-    if (rc)
-        return okv_resp_refuse(call, rc);
-    okv_resp_simple(&call->reply, "OK");
-    return 0;
-}
-
-int okv_resp_run_flushdb(struct okv_resp_call *call)
-{
-    return flush(call, call->client->database, call->client->database);
-}
-
-int okv_resp_run_flushall(struct okv_resp_call *call)
-{
-    unsigned count = call->client->resp->server->database_count;
-
-    for (unsigned i = 0; i < count; i++)
-        if (!okv_resp_may(call->client, i, OKV_RIGHT_ADMIN)) {
-            okv_resp_error(&call->reply,
-                           "NOPERM this user has no permissions to run the 'FLUSHALL' command in "
-                           "all databases");
-            return 0;
-        }
-    return flush(call, 0, count - 1);
 }

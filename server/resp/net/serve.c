@@ -8,7 +8,8 @@
 #include "server/housekeeping.h"
 #include "server/resp/net/buffer_pool.h"
 #include "server/resp/net/transfer.h"
-#include "server/resp/run/call.h"
+#include "server/resp/proto/reply.h"
+#include "server/resp/run/run.h"
 #include "server/resp/run/transaction.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -184,7 +185,7 @@ static bool run_request(struct okv_resp_client *client)
 {
     struct okv_resp_parser *parser = &client->parser;
 
-    if (parser->count > 0 && okv_resp_call(client, parser->args, parser->count)) {
+    if (parser->count > 0 && okv_resp_run(client, parser->args, parser->count)) {
         client->is_blocked = true;
         okv_resp_parser_keep(parser, client->in.bytes + client->at);
         return false;

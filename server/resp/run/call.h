@@ -1,4 +1,4 @@
-/* One command of a client: who may give it, under which locks it runs, and what it may wait for. */
+/* One invocation of a command, and what all commands do with it. */
 #ifndef OKV_SERVER_RESP_RUN_CALL_H
 #define OKV_SERVER_RESP_RUN_CALL_H
 
@@ -13,22 +13,21 @@ struct okv_resp_call {
     const struct okv_resp_arg *args; /* args[0] is its name */
     uint32_t count;
     struct okv_resp_reply reply;
+    size_t reply_start;                  /* in reply.out */
     const struct okv_executor *executor; /* of the client's database */
-    bool may_have_download; /* its one reply may end with a long value (long_value.h) */
-    bool is_in_gate;        /* of the log: changes may be made, and reads see them */
-    bool is_part;           /* of several changes; okv_store_write */
-    bool has_changed;       /* something, so that it cannot begin again */
-    void *user;             /* of a part that okv_resp_in_gate() runs */
+    bool may_have_download;              /* the reply may end with a long value (long_value.h) */
+    bool is_in_gate;                     /* of the log: changes may be made, and reads see them */
+    bool is_part;                        /* of several changes: okv_store_modify() */
+    bool has_changed;                    /* something, so that it cannot begin again */
+    void *user;                          /* of a part that okv_resp_in_gate() runs */
 };
 
-/*
- * Runs a command, or queues it behind MULTI, and adds one reply to client->out. The caller shares
- * the lock of exclusive commands. OKV_EAGAIN: nothing was replied; call it again later with the
- * same arguments. A DEL, a MOVE or a flush that has begun goes on then.
- */
-int okv_resp_call(struct okv_resp_client *client, const struct okv_resp_arg *args, uint32_t count);
+/* Whether the client's user has this right, of enum okv_right, in a database. */
+bool okv_resp_may(const struct okv_resp_client *client, unsigned database, unsigned right);
+/* Whether it has the rights that the command needs. Counts a refusal. */
+bool okv_resp_call_is_allowed(const struct okv_resp_call *call);
 
-/* Runs a command without looking at MULTI and locks: for EXEC. */
+/* Runs the command if the user may, without looking at MULTI and locks. */
 int okv_resp_execute(struct okv_resp_call *call);
 
 /* Runs a part of a command within the gate of a database's log, if it has one, and on that
@@ -36,15 +35,15 @@ int okv_resp_execute(struct okv_resp_call *call);
 int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
                      int (*run)(struct okv_resp_call *call));
 
-/* Bytes that records of the log have for these arguments, at most. */
+/* Bytes of log records for these arguments, at most. */
 uint64_t okv_resp_log_bytes(const struct okv_resp_arg *args, uint32_t count);
 
-/* Replies that the number of arguments is wrong. Returns 0. */
-int okv_resp_refuse_count(struct okv_resp_call *call);
-/* Replies that the command has no such subcommand. Returns 0. */
-int okv_resp_refuse_part(struct okv_resp_call *call);
+/* ---- replies with an error ---- */
 
-/* Whether the client's user has this right, of enum okv_right, in its database. */
-bool okv_resp_may(const struct okv_resp_client *client, unsigned database, unsigned right);
+void okv_resp_refuse_right(struct okv_resp_call *call);
+/* Wrong number of arguments. Returns 0. */
+int okv_resp_refuse_count(struct okv_resp_call *call);
+/* Unknown subcommand. Returns 0. */
+int okv_resp_refuse_subcommand(struct okv_resp_call *call);
 
 #endif

@@ -22,6 +22,7 @@
 #include "shared/stream/stream.h"
 
 struct okv_resp;
+struct okv_resp_command_table;
 struct okv_resp_transaction;
 
 /* Which replies a client gets: CLIENT REPLY. */
@@ -79,7 +80,7 @@ struct okv_resp_client {
     struct okv_resp_download download;        /* behind `out` */
     uint64_t reserved;                        /* bytes, by both */
     struct okv_resp_transaction *transaction; /* what MULTI and WATCH began; or NULL */
-    struct okv_resp_flush {                   /* of FLUSHDB and FLUSHALL */
+    struct okv_resp_flush_progress {          /* of FLUSHDB and FLUSHALL */
         uint64_t next, splits;                /* of okv_store_flush() */
         uint64_t batch;                       /* of the log, that has the last removals; 0: none */
         unsigned database;
@@ -122,7 +123,8 @@ TAILQ_HEAD(okv_resp_client_list, okv_resp_client);
 /* What a worker has for its clients. */
 struct okv_resp {
     struct okv_server *server;
-    unsigned worker;                       /* index */
+    unsigned worker; /* index */
+    const struct okv_resp_command_table *commands;
     const struct okv_executor *executors;  /* of its databases */
     struct okv_housekeeping *housekeeping; /* of the worker; NULL: the clock stands still */
     int epoll_fd;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/resp/commands/commands.h"
 #include "server/resp/run/call.h"
+#include "server/resp/run/command.h"
 #include "server/resp/run/transaction.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
@@ -24,7 +24,7 @@ static bool is_wanted(const struct okv_resp_client *client, const struct okv_res
     if (!parser->has_bulk || parser->bulk < OKV_RESP_LONG_MIN || parser->count < 2 ||
         !client->is_known || okv_resp_transaction_is_open(client))
         return false;
-    const struct okv_resp_command *command = okv_resp_command_find(name);
+    const struct okv_resp_command *command = okv_resp_command_find(client->resp->commands, name);
     return command && command->value == (int)parser->count &&
            okv_resp_may(client, client->database, OKV_RIGHT_WRITE);
 }
@@ -170,26 +170,32 @@ void okv_resp_upload_keep(struct okv_resp_client *client, const struct okv_resp_
 
 /* ---- values that leave ---- */
 
-bool okv_resp_download_begin(struct okv_resp_call *call, const struct okv_store_now *now,
-                             uint32_t first, uint32_t length, int *code)
+static int begin_download(struct okv_resp_call *call, const struct okv_store_now *now,
+                          uint32_t first, uint32_t length)
 {
     struct okv_resp_client *client = call->client;
     struct okv_resp_download *download = &client->download;
     struct okv_database *database = call->executor->database;
 
-    *code = 0;
-    if (!call->may_have_download || !now->extent || length < OKV_RESP_LONG_MIN)
-        return false;
-    if (!okv_reserve(database, &client->reserved, &download->reservation, now->value_length)) {
-        *code = OKV_EAGAIN;
-        return false;
-    }
+    if (!okv_reserve(database, &client->reserved, &download->reservation, now->value_length))
+        return OKV_EAGAIN;
     okv_heap_pin_shared(&database->store.heap, now->extent, &download->pin);
     download->bytes = now->value + first;
     download->length = length;
     download->sent = 0;
     download->database = client->database;
-    return true;
+    okv_resp_bulk_head(&call->reply, length);
+    return 0;
+}
+
+int okv_resp_reply_value(struct okv_resp_call *call, const struct okv_store_now *now,
+                         uint32_t first, uint32_t length)
+{
+    call->reply.out->used = call->reply_start;
+    if (call->may_have_download && now->extent && length >= OKV_RESP_LONG_MIN)
+        return begin_download(call, now, first, length);
+    okv_resp_bulk(&call->reply, now->value + first, length);
+    return 0;
 }
 
 void okv_resp_download_end(struct okv_resp_client *client)

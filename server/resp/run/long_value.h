@@ -64,11 +64,11 @@ struct okv_resp_download {
     struct okv_reservation reservation;
 };
 
-/* Has `length` bytes of the value, which is locked, leave behind the replies; their head is written
- * by the caller. All of the value is kept meanwhile. False: they are to be copied, or waited for:
- * *code is OKV_EAGAIN. */
-bool okv_resp_download_begin(struct okv_resp_call *call, const struct okv_store_now *now,
-                             uint32_t first, uint32_t length, int *code);
+/* Replies with `length` bytes of a value, which is locked, from `first` on. Bytes of a long value
+ * leave behind the reply without a copy, and all of it is kept meanwhile. May be called again.
+ * OKV_EAGAIN: there is no memory for that at the moment, and nothing was replied. */
+int okv_resp_reply_value(struct okv_resp_call *call, const struct okv_store_now *now,
+                         uint32_t first, uint32_t length);
 void okv_resp_download_end(struct okv_resp_client *client);
 
 #endif

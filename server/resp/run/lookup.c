@@ -77,6 +77,7 @@ int okv_resp_refuse(struct okv_resp_call *call, int code)
 
     if (code == OKV_EAGAIN && !call->has_changed)
         return OKV_EAGAIN;
+    to->out->used = call->reply_start;
     switch (code) {
     case OKV_EAGAIN:
         okv_resp_error(to, "TRYAGAIN there is no room at the moment, and a part of this was done");

@@ -1,50 +1,17 @@
-#include "server/resp/run/call.h"
+#include "server/resp/run/run.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "server/command/change.h"
 #include "server/command/exclusive.h"
-#include "server/resp/commands/commands.h"
-#include "server/resp/net/serve.h"
+#include "server/resp/proto/args.h"
+#include "server/resp/run/call.h"
+#include "server/resp/run/command.h"
 #include "server/resp/run/lookup.h"
-#include "server/resp/run/options.h"
 #include "server/resp/run/transaction.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 
-/* ---- who may ---- */
-
-bool okv_resp_may(const struct okv_resp_client *client, unsigned database, unsigned right)
-{
-    return (client->rights[database] & right) == right;
-}
-
-static bool may_run(const struct okv_resp_call *call)
-{
-    unsigned flags = call->command->flags;
-    unsigned right = (flags & OKV_RESP_READ ? OKV_RIGHT_READ : 0u) |
-                     (flags & OKV_RESP_WRITE ? OKV_RIGHT_WRITE : 0u) |
-                     (flags & OKV_RESP_ADMIN ? OKV_RIGHT_ADMIN : 0u);
-
-    if (!right || okv_resp_may(call->client, call->client->database, right))
-        return true;
-    OKV_STATS_ADD(&call->executor->database->counts, denied, 1);
-    return false;
-}
-
-static void refuse_right(struct okv_resp_call *call)
-{
-    char name[32];
-
-    okv_resp_lower(call->command->name, name, sizeof name);
-    okv_resp_error(&call->reply,
-                   "NOPERM this user has no permissions to run the '%s' command in database %s",
-                   name, call->executor->database->config->name);
-}
-
-/* ---- what is wrong with it ---- */
+/* ---- checks ---- */
 
 static void refuse_unknown(struct okv_resp_call *call)
 {
@@ -67,33 +34,14 @@ static bool has_its_arguments(const struct okv_resp_call *call)
     return arity > 0 ? count == arity : count >= -arity;
 }
 
-int okv_resp_refuse_count(struct okv_resp_call *call)
-{
-    char name[32];
-
-    okv_resp_lower(call->command->name, name, sizeof name);
-    okv_resp_error(&call->reply, "ERR wrong number of arguments for '%s' command", name);
-    return 0;
-}
-
-int okv_resp_refuse_part(struct okv_resp_call *call)
-{
-    const struct okv_resp_arg *part = &call->args[1];
-
-    okv_resp_error(&call->reply, "ERR unknown subcommand '%.*s' of %s",
-                   (int)(part->length < 64 ? part->length : 64), (const char *)part->text,
-                   call->command->name);
-    return 0;
-}
-
-/* A browser that a web page had send this does not speak RESP: what follows may be commands that
- * the page chose. Redis ends such connections, too. */
+/* HTTP, sent by a browser on behalf of a web page, may hide commands that the page chose. Redis
+ * ends such connections, too. */
 static bool is_http(const struct okv_resp_arg *name)
 {
-    return okv_resp_is(name, "POST") || okv_resp_is(name, "HOST:");
+    return okv_resp_arg_is(name, "POST") || okv_resp_arg_is(name, "HOST:");
 }
 
-/* Replies with an error and returns false if the command may not run at all. */
+/* False: the command may not run at all, and an error was replied. */
 static bool check(struct okv_resp_call *call)
 {
     struct okv_resp_client *client = call->client;
@@ -109,9 +57,9 @@ static bool check(struct okv_resp_call *call)
     else if (!has_its_arguments(call))
         okv_resp_refuse_count(call);
     else if (!call->command->run)
-        okv_resp_refuse_part(call);
-    else if (okv_resp_transaction_is_open(client) && !may_run(call))
-        refuse_right(call);
+        okv_resp_refuse_subcommand(call);
+    else if (okv_resp_transaction_is_open(client) && !okv_resp_call_is_allowed(call))
+        okv_resp_refuse_right(call);
     else if (okv_resp_transaction_is_open(client) && call->command->flags & OKV_RESP_NO_MULTI)
         okv_resp_error(&call->reply, "ERR %s inside MULTI is not allowed", call->command->name);
     else
@@ -121,15 +69,6 @@ static bool check(struct okv_resp_call *call)
 }
 
 /* ---- under its locks ---- */
-
-int okv_resp_execute(struct okv_resp_call *call)
-{
-    call->client->resp->counts.commands++;
-    if (may_run(call))
-        return call->command->run(call);
-    refuse_right(call);
-    return 0;
-}
 
 /* A read that follows a change of this client sees what the change made, which is not published
  * yet. Then its reply waits as that of the change does. */
@@ -142,73 +81,6 @@ static bool needs_gate(const struct okv_resp_call *call)
         return false;
     return flags & (OKV_RESP_WRITE | OKV_RESP_GATE) ||
            (flags & OKV_RESP_READ && client->batch && client->log == client->database);
-}
-
-uint64_t okv_resp_log_bytes(const struct okv_resp_arg *args, uint32_t count)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        bytes += okv_wal_record_size(args[i].length, 0);
-    return bytes;
-}
-
-/* Bytes of records of the command, at least, unless it makes values longer. */
-static uint64_t log_bytes(const struct okv_resp_call *call)
-{
-    uint64_t bytes = okv_resp_log_bytes(call->args, call->count);
-
-    return bytes + okv_resp_transaction_log_bytes(call->client);
-}
-
-/* One that changes several items does not stop in the middle because the log is full. */
-static int run_promised(struct okv_resp_call *call, struct okv_wal *wal,
-                        int (*run)(struct okv_resp_call *call))
-{
-    int rc = okv_wal_promise(wal, log_bytes(call));
-
-    if (rc == OKV_EAGAIN)
-        return rc;
-    if (rc) {
-        okv_resp_error(&call->reply, "ERR the log takes at most %" PRIu64 " bytes of one command",
-                       okv_wal_promise_max(wal));
-        if (okv_resp_transaction_is_open(call->client))
-            okv_resp_transaction_drop(call->client);
-        return 0;
-    }
-    rc = run(call);
-    okv_wal_promise_end(wal);
-    return rc;
-}
-
-int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
-                     int (*run)(struct okv_resp_call *call))
-{
-    struct okv_resp_client *client = call->client;
-    const struct okv_executor *own = call->executor, *executor = &client->resp->executors[database];
-    struct okv_wal *wal = executor->database->wal;
-    size_t before = call->reply.out->used;
-    struct okv_change change;
-    int status;
-
-    if (client->batch && client->log != database && wal)
-        return OKV_EAGAIN;
-    if (!okv_change_begin_batch(&change, executor->database))
-        return OKV_EAGAIN;
-    /* Replies wait for one batch at a time. Those of one that failed are errors first. */
-    if (wal && okv_wal_is_done(wal, client->batch, &status) && status) {
-        okv_change_end(&change, false);
-        return OKV_EAGAIN;
-    }
-    call->executor = executor;
-    call->is_in_gate = wal != NULL;
-    int rc = wal && call->is_part ? run_promised(call, wal, run) : run(call);
-    call->executor = own;
-    call->is_in_gate = false;
-    uint64_t batch = okv_change_end(&change, !rc || call->has_changed);
-    if (batch)
-        okv_resp_hold(client, database, batch, before);
-    return rc;
 }
 
 static int run_exclusive(struct okv_resp_call *call, okv_resp_function *how)
@@ -224,8 +96,10 @@ static int run_exclusive(struct okv_resp_call *call, okv_resp_function *how)
 /* EXEC without MULTI is an error, for which nobody has to stop. */
 static bool runs_alone(const struct okv_resp_call *call)
 {
-    return call->command->flags & OKV_RESP_EXCLUSIVE &&
-           (call->command->run != okv_resp_run_exec || okv_resp_transaction_is_open(call->client));
+    unsigned flags = call->command->flags;
+
+    return flags & OKV_RESP_EXCLUSIVE &&
+           (!(flags & OKV_RESP_TRANSACTION) || okv_resp_transaction_is_open(call->client));
 }
 
 static int run_in_own_gate(struct okv_resp_call *call)
@@ -274,7 +148,7 @@ static okv_resp_function *way_of(const struct okv_resp_call *call)
                                                                                  : okv_resp_execute;
 }
 
-static int run(struct okv_resp_call *call)
+static int run_locked(struct okv_resp_call *call)
 {
     struct okv_resp_client *client = call->client;
     const struct okv_resp_counts counts = client->resp->counts;
@@ -295,6 +169,8 @@ static int run(struct okv_resp_call *call)
     return rc;
 }
 
+/* ---- a request ---- */
+
 /* Takes back the reply of a client that wants none. */
 static void drop_reply(struct okv_resp_client *client, size_t before)
 {
@@ -307,16 +183,15 @@ static void drop_reply(struct okv_resp_client *client, size_t before)
         client->replies = OKV_RESP_REPLIES_ALL;
 }
 
-int okv_resp_call(struct okv_resp_client *client, const struct okv_resp_arg *args, uint32_t count)
+int okv_resp_run(struct okv_resp_client *client, const struct okv_resp_arg *args, uint32_t count)
 {
-    size_t before = client->out.used;
-
     struct okv_resp_call call = {
         .client = client,
-        .command = okv_resp_command_of(args, count),
+        .command = okv_resp_command_of(client->resp->commands, args, count),
         .args = args,
         .count = count,
         .reply = {&client->out, client->protocol},
+        .reply_start = client->out.used,
         .executor = &client->resp->executors[client->database],
         .may_have_download = client->replies == OKV_RESP_REPLIES_ALL,
     };
@@ -334,8 +209,8 @@ int okv_resp_call(struct okv_resp_client *client, const struct okv_resp_arg *arg
     if (may && okv_resp_transaction_is_open(client) && !(call.command->flags & OKV_RESP_UNQUEUED))
         okv_resp_transaction_queue(&call);
     else if (may)
-        rc = run(&call);
+        rc = run_locked(&call);
     if (rc == 0)
-        drop_reply(client, before);
+        drop_reply(client, call.reply_start);
     return rc;
 }

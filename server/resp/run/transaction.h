@@ -1,22 +1,54 @@
-/* MULTI, EXEC and WATCH. A transaction is memory of its client until EXEC runs it, alone. */
+/* The transaction of a client: commands that MULTI queues, and keys that WATCH watches. It is
+ * memory of the client until EXEC runs it. */
 #ifndef OKV_SERVER_RESP_RUN_TRANSACTION_H
 #define OKV_SERVER_RESP_RUN_TRANSACTION_H
 
 #include "server/resp/run/call.h"
 
-/* Whether MULTI was given, and neither EXEC nor DISCARD since. */
+struct okv_resp_queued {
+    const struct okv_resp_command *command;
+    uint32_t count;
+    struct okv_resp_arg args[]; /* followed by their texts */
+};
+
+struct okv_resp_watched {
+    unsigned database;
+    uint64_t version; /* 0: there was no item */
+    uint32_t key_length;
+    uint8_t key[OKV_KEY_MAX];
+};
+
+struct okv_resp_transaction {
+    bool is_open;                   /* MULTI was given, and neither EXEC nor DISCARD since */
+    bool is_spoiled;                /* a command was refused: EXEC runs none */
+    struct okv_resp_queued **queue; /* [capacity] */
+    size_t count, capacity, bytes;
+    uint64_t log_bytes;
+    struct okv_resp_watched **watches; /* [watch_capacity] */
+    size_t watch_count, watch_capacity;
+};
+
 bool okv_resp_transaction_is_open(const struct okv_resp_client *client);
-/* Whether EXEC would have to wait for the log of a key that is watched in another database. */
-bool okv_resp_transaction_waits(const struct okv_resp_client *client);
-/* Copies a command for EXEC, and replies so. */
+/* False: there is no memory. */
+bool okv_resp_transaction_open(struct okv_resp_client *client);
+/* Copies a command for EXEC, and replies. Without memory for it the transaction is spoiled. */
 void okv_resp_transaction_queue(struct okv_resp_call *call);
-/* A command was refused: EXEC runs none, if the transaction is open. */
+/* If the transaction is open, EXEC runs nothing. */
 void okv_resp_transaction_spoil(struct okv_resp_client *client);
-/* Bytes of its memory. */
-size_t okv_resp_transaction_bytes(const struct okv_resp_client *client);
-/* Bytes of records of the log for what it queued. */
-uint64_t okv_resp_transaction_log_bytes(const struct okv_resp_client *client);
-/* Forgets commands and watched keys. */
+/* Watches a key of the client's database. OKV_ENOMEM. */
+int okv_resp_transaction_watch(struct okv_resp_client *client, const struct okv_resp_arg *key,
+                               uint64_t version);
+bool okv_resp_transaction_is_watched(const struct okv_resp_client *client,
+                                     const struct okv_resp_arg *key);
+void okv_resp_transaction_unwatch(struct okv_resp_transaction *transaction);
+/* Drops commands and watched keys. */
 void okv_resp_transaction_drop(struct okv_resp_client *client);
+
+/* Whether EXEC would have to wait for the log of a watched key of another database. */
+bool okv_resp_transaction_waits(const struct okv_resp_client *client);
+/* Bytes of memory. */
+size_t okv_resp_transaction_bytes(const struct okv_resp_client *client);
+/* Bytes of log records for the queued commands, at least. */
+uint64_t okv_resp_transaction_log_bytes(const struct okv_resp_client *client);
 
 #endif

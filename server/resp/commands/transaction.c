@@ -1,0 +1,179 @@
+/* MULTI, EXEC and WATCH. */
+#include "server/resp/run/transaction.h"
+#include "server/command/change.h"
+#include "server/resp/commands/commands.h"
+#include "server/resp/run/lookup.h"
+#include "shared/base/error.h"
+
+/* After so many commands of EXEC those that follow may not wait: all would run again. */
+#define AGAIN_MAX 64u
+/* Keys that a client may watch: EXEC reads each while no other RESP command runs. */
+#define WATCHES_MAX 4096u
+
+int okv_resp_cmd_multi(struct okv_resp_call *call)
+{
+    if (okv_resp_transaction_is_open(call->client))
+        okv_resp_error(&call->reply, "ERR MULTI calls can not be nested");
+    else if (okv_resp_transaction_open(call->client))
+        okv_resp_simple(&call->reply, "OK");
+    else
+        okv_resp_error(&call->reply, "ERR there is no memory for a transaction");
+    return 0;
+}
+
+int okv_resp_cmd_discard(struct okv_resp_call *call)
+{
+    if (!okv_resp_transaction_is_open(call->client)) {
+        okv_resp_error(&call->reply, "ERR DISCARD without MULTI");
+        return 0;
+    }
+    okv_resp_transaction_drop(call->client);
+    okv_resp_simple(&call->reply, "OK");
+    return 0;
+}
+
+/* ---- watched keys ---- */
+
+static int visit_version(void *user, const struct okv_store_now *now)
+{
+    *(uint64_t *)user = now->version;
+    return 0;
+}
+
+/* Versions never repeat, so one says whether anybody changed an item, RESP client or not. EXEC runs
+ * alone, so nobody does between this and its last command; but an item may expire. */
+static int version_of(struct okv_resp_call *call, const struct okv_resp_arg *key, uint64_t *version)
+{
+    *version = 0;
+    int rc = okv_resp_look(call, key, visit_version, version);
+    return rc == OKV_ENOTFOUND ? 0 : rc;
+}
+
+static int watch(struct okv_resp_call *call, const struct okv_resp_arg *key)
+{
+    uint64_t version;
+
+    if (key->length > OKV_KEY_MAX)
+        return OKV_EKEYSIZE;
+    if (okv_resp_transaction_is_watched(call->client, key))
+        return 0;
+    int rc = version_of(call, key, &version);
+    return rc ? rc : okv_resp_transaction_watch(call->client, key, version);
+}
+
+int okv_resp_cmd_watch(struct okv_resp_call *call)
+{
+    const struct okv_resp_transaction *transaction = call->client->transaction;
+    size_t before = transaction ? transaction->watch_count : 0;
+    int rc = 0;
+
+    if (okv_resp_transaction_is_open(call->client)) {
+        okv_resp_error(&call->reply, "ERR WATCH inside MULTI is not allowed");
+        return 0;
+    }
+    if (before + call->count - 1 > WATCHES_MAX) {
+        okv_resp_error(&call->reply, "ERR a client may watch %u keys", WATCHES_MAX);
+        return 0;
+    }
+    for (uint32_t i = 1; i < call->count && rc == 0; i++)
+        rc = watch(call, &call->args[i]);
+    if (rc)
+        return okv_resp_refuse(call, rc);
+    okv_resp_simple(&call->reply, "OK");
+    return 0;
+}
+
+int okv_resp_cmd_unwatch(struct okv_resp_call *call)
+{
+    struct okv_resp_transaction *transaction = call->client->transaction;
+
+    /* EXEC, in which it may be, forgets them in the end, and may begin again before. */
+    if (transaction && !transaction->is_open)
+        okv_resp_transaction_unwatch(transaction);
+    okv_resp_simple(&call->reply, "OK");
+    return 0;
+}
+
+/* Of the newest value, which its log may not have yet. OKV_EAGAIN: the gate of that log is closed.
+ */
+static int newest_version(struct okv_resp_call *call, const struct okv_resp_watched *watched,
+                          uint64_t *version)
+{
+    const struct okv_executor *own = call->executor;
+    const struct okv_executor *executor = &call->client->resp->executors[watched->database];
+    struct okv_change change = {.wal = NULL};
+    bool is_in_gate = call->is_in_gate;
+
+    if (executor != own && !okv_change_begin_batch(&change, executor->database))
+        return OKV_EAGAIN;
+    call->executor = executor;
+    call->is_in_gate = executor->database->wal != NULL;
+    int rc = version_of(call, &(struct okv_resp_arg){watched->key, watched->key_length}, version);
+    call->executor = own;
+    call->is_in_gate = is_in_gate;
+    okv_change_end(&change, false);
+    return rc;
+}
+
+/* Whether a watched key has changed. 1, 0, or a negative code. */
+static int is_outdated(struct okv_resp_call *call, const struct okv_resp_transaction *transaction)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < transaction->watch_count && rc == 0; i++) {
+        const struct okv_resp_watched *watched = transaction->watches[i];
+        uint64_t version;
+        rc = newest_version(call, watched, &version);
+        if (rc == 0)
+            rc = version != watched->version;
+    }
+    return rc;
+}
+
+/* ---- EXEC ---- */
+
+/* Each command replies, whatever became of those before it. None can wait when one has changed
+ * something, or when all those before it would run again. */
+static int run_queue(struct okv_resp_call *call, const struct okv_resp_transaction *transaction)
+{
+    int rc = 0;
+
+    okv_resp_array(&call->reply, transaction->count);
+    for (size_t i = 0; i < transaction->count && rc == 0; i++) {
+        const struct okv_resp_queued *queued = transaction->queue[i];
+        struct okv_resp_call one = *call;
+        one.command = queued->command;
+        one.args = queued->args;
+        one.count = queued->count;
+        one.has_changed = one.has_changed || i >= AGAIN_MAX;
+        one.may_have_download = false;
+        one.reply_start = call->reply.out->used;
+        one.reply.protocol = call->client->protocol;
+        rc = okv_resp_execute(&one);
+        call->has_changed = call->has_changed || one.has_changed;
+    }
+    return rc;
+}
+
+int okv_resp_cmd_exec(struct okv_resp_call *call)
+{
+    struct okv_resp_transaction *transaction = call->client->transaction;
+
+    if (!okv_resp_transaction_is_open(call->client)) {
+        okv_resp_error(&call->reply, "ERR EXEC without MULTI");
+        return 0;
+    }
+    int rc = transaction->is_spoiled ? 0 : is_outdated(call, transaction);
+    if (transaction->is_spoiled)
+        okv_resp_error(&call->reply, "EXECABORT Transaction discarded because of previous errors.");
+    else if (rc < 0)
+        rc = okv_resp_refuse(call, rc);
+    else if (rc)
+        okv_resp_null_array(&call->reply);
+    else
+        rc = run_queue(call, transaction);
+    if (rc == OKV_EAGAIN)
+        return rc;
+    okv_resp_transaction_drop(call->client);
+    return 0;
+}

@@ -1,0 +1,132 @@
+#include "server/resp/proto/args.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* Characters of a number that Redis takes as a float. */
+#define FLOAT_MAX_TEXT 256
+
+void okv_resp_lower(const char *text, char *out, size_t size)
+{
+    size_t i = 0;
+
+    for (; text[i] && i + 1 < size; i++)
+        out[i] = (char)tolower((unsigned char)text[i]);
+    out[i] = '\0';
+}
+
+bool okv_resp_arg_is(const struct okv_resp_arg *arg, const char *word)
+{
+    return strlen(word) == arg->length &&
+           strncasecmp((const char *)arg->text, word, arg->length) == 0;
+}
+
+bool okv_resp_parse_integer(const uint8_t *text, size_t length, int64_t *number)
+{
+    bool is_negative = length > 0 && text[0] == '-';
+    const uint8_t *digits = text + is_negative;
+    size_t count = length - is_negative;
+    uint64_t sum = 0;
+
+    if (count == 0 || count > 19 || (digits[0] == '0' && length > 1))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (digits[i] < '0' || digits[i] > '9')
+            return false;
+        sum = sum * 10 + (unsigned)(digits[i] - '0'); /* 19 digits fit */
+    }
+    if (sum > (uint64_t)INT64_MAX + is_negative)
+        return false;
+    *number = is_negative ? (int64_t)(0 - sum) : (int64_t)sum;
+    return true;
+}
+
+bool okv_resp_arg_integer(const struct okv_resp_arg *arg, int64_t *number)
+{
+    return okv_resp_parse_integer(arg->text, arg->length, number);
+}
+
+bool okv_resp_parse_float(const uint8_t *text, size_t length, long double *number)
+{
+    char copy[FLOAT_MAX_TEXT];
+    char *end;
+
+    if (length == 0 || length >= sizeof copy || isspace(text[0]) || memchr(text, '\0', length))
+        return false;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    errno = 0;
+    *number = strtold(copy, &end);
+    return *end == '\0' && !isnan(*number) && !(errno == ERANGE && fabsl(*number) > 1);
+}
+
+/* ---- patterns ---- */
+
+/* Whether a set, whose '[' is at *at, has the byte. *at is then behind it. */
+static bool set_has(const uint8_t *pattern, size_t length, size_t *at, uint8_t byte)
+{
+    size_t i = *at + 1;
+    bool is_inverted = i < length && pattern[i] == '^';
+    bool has = false;
+
+    for (i += is_inverted; i < length && pattern[i] != ']'; i++) {
+        if (pattern[i] == '\\' && i + 1 < length) {
+            has = has || pattern[++i] == byte;
+        } else if (i + 2 < length && pattern[i + 1] == '-') {
+            uint8_t a = pattern[i], b = pattern[i + 2];
+            has = has || (a <= b ? byte >= a && byte <= b : byte >= b && byte <= a);
+            i += 2;
+        } else {
+            has = has || pattern[i] == byte;
+        }
+    }
+    *at = i < length ? i + 1 : length;
+    return has != is_inverted;
+}
+
+/* Whether what is at *at, which is no '*', matches the byte. *at is then behind it. */
+static bool one_matches(const uint8_t *pattern, size_t length, size_t *at, uint8_t byte)
+{
+    switch (pattern[*at]) {
+    case '?':
+        ++*at;
+        return true;
+    case '[':
+        return set_has(pattern, length, at, byte);
+    case '\\':
+        *at += *at + 1 < length;
+        break;
+    }
+    return pattern[(*at)++] == byte;
+}
+
+/* Only the last '*' is ever tried again, so the time is that of both lengths multiplied, however
+ * many there are. */
+bool okv_resp_glob_matches(const uint8_t *pattern, size_t pattern_length, const uint8_t *text,
+                           size_t length)
+{
+    size_t at = 0, star = SIZE_MAX, from = 0, i = 0;
+
+    while (i < length) {
+        size_t next = at;
+        if (at < pattern_length && pattern[at] == '*') {
+            star = ++at;
+            from = i;
+        } else if (at < pattern_length && one_matches(pattern, pattern_length, &next, text[i])) {
+            at = next;
+            i++;
+        } else if (star != SIZE_MAX) {
+            at = star;
+            i = ++from;
+        } else {
+            return false;
+        }
+    }
+    while (at < pattern_length && pattern[at] == '*')
+        at++;
+    return at == pattern_length;
+}

@@ -1,0 +1,20 @@
+/* Arguments of a request as words, numbers and patterns. */
+#ifndef OKV_SERVER_RESP_PROTO_ARGS_H
+#define OKV_SERVER_RESP_PROTO_ARGS_H
+
+#include "server/resp/proto/parser.h"
+
+/* Writes `text` in lower case, truncated to `size`. */
+void okv_resp_lower(const char *text, char *out, size_t size);
+/* Compares without regard to case. */
+bool okv_resp_arg_is(const struct okv_resp_arg *arg, const char *word);
+/* A decimal integer of 64 bits in Redis' form: no spaces, no '+', no leading zeros. */
+bool okv_resp_arg_integer(const struct okv_resp_arg *arg, int64_t *number);
+bool okv_resp_parse_integer(const uint8_t *text, size_t length, int64_t *number);
+/* A decimal number; NaN is refused. */
+bool okv_resp_parse_float(const uint8_t *text, size_t length, long double *number);
+/* Whether a glob pattern (*, ?, [a-z], [^a], \) matches the whole text. */
+bool okv_resp_glob_matches(const uint8_t *pattern, size_t pattern_length, const uint8_t *text,
+                           size_t length);
+
+#endif

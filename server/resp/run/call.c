@@ -1,0 +1,138 @@
+#include "server/resp/run/call.h"
+
+#include <inttypes.h>
+
+#include "server/command/change.h"
+#include "server/resp/net/serve.h"
+#include "server/resp/proto/args.h"
+#include "server/resp/run/command.h"
+#include "server/resp/run/transaction.h"
+#include "server/wal/wal.h"
+#include "shared/base/error.h"
+
+/* ---- rights ---- */
+
+bool okv_resp_may(const struct okv_resp_client *client, unsigned database, unsigned right)
+{
+    return (client->rights[database] & right) == right;
+}
+
+bool okv_resp_call_is_allowed(const struct okv_resp_call *call)
+{
+    unsigned flags = call->command->flags;
+    unsigned right = (flags & OKV_RESP_READ ? OKV_RIGHT_READ : 0u) |
+                     (flags & OKV_RESP_WRITE ? OKV_RIGHT_WRITE : 0u) |
+                     (flags & OKV_RESP_ADMIN ? OKV_RIGHT_ADMIN : 0u);
+
+    if (!right || okv_resp_may(call->client, call->client->database, right))
+        return true;
+    OKV_STATS_ADD(&call->executor->database->counts, denied, 1);
+    return false;
+}
+
+void okv_resp_refuse_right(struct okv_resp_call *call)
+{
+    char name[32];
+
+    okv_resp_lower(call->command->name, name, sizeof name);
+    okv_resp_error(&call->reply,
+                   "NOPERM this user has no permissions to run the '%s' command in database %s",
+                   name, call->executor->database->config->name);
+}
+
+int okv_resp_refuse_count(struct okv_resp_call *call)
+{
+    char name[32];
+
+    okv_resp_lower(call->command->name, name, sizeof name);
+    okv_resp_error(&call->reply, "ERR wrong number of arguments for '%s' command", name);
+    return 0;
+}
+
+int okv_resp_refuse_subcommand(struct okv_resp_call *call)
+{
+    const struct okv_resp_arg *part = &call->args[1];
+
+    okv_resp_error(&call->reply, "ERR unknown subcommand '%.*s' of %s",
+                   (int)(part->length < 64 ? part->length : 64), (const char *)part->text,
+                   call->command->name);
+    return 0;
+}
+
+int okv_resp_execute(struct okv_resp_call *call)
+{
+    call->client->resp->counts.commands++;
+    if (okv_resp_call_is_allowed(call))
+        return call->command->run(call);
+    okv_resp_refuse_right(call);
+    return 0;
+}
+
+/* ---- in the log's batch ---- */
+
+uint64_t okv_resp_log_bytes(const struct okv_resp_arg *args, uint32_t count)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        bytes += okv_wal_record_size(args[i].length, 0);
+    return bytes;
+}
+
+/* Bytes of records of the command, at least, unless it makes values longer. */
+static uint64_t log_bytes(const struct okv_resp_call *call)
+{
+    uint64_t bytes = okv_resp_log_bytes(call->args, call->count);
+
+    return bytes + okv_resp_transaction_log_bytes(call->client);
+}
+
+/* One that changes several items does not stop in the middle because the log is full. */
+static int run_promised(struct okv_resp_call *call, struct okv_wal *wal,
+                        int (*run)(struct okv_resp_call *call))
+{
+    int rc = okv_wal_promise(wal, log_bytes(call));
+
+    if (rc == OKV_EAGAIN)
+        return rc;
+    if (rc) {
+        okv_resp_error(&call->reply, "ERR the log takes at most %" PRIu64 " bytes of one command",
+                       okv_wal_promise_max(wal));
+        if (okv_resp_transaction_is_open(call->client))
+            okv_resp_transaction_drop(call->client);
+        return 0;
+    }
+    rc = run(call);
+    okv_wal_promise_end(wal);
+    return rc;
+}
+
+int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
+                     int (*run)(struct okv_resp_call *call))
+{
+    struct okv_resp_client *client = call->client;
+    const struct okv_executor *own = call->executor, *executor = &client->resp->executors[database];
+    struct okv_wal *wal = executor->database->wal;
+    size_t before = call->reply.out->used;
+    struct okv_change change;
+    int status;
+
+    if (client->batch && client->log != database && wal)
+        return OKV_EAGAIN;
+    if (!okv_change_begin_batch(&change, executor->database))
+        return OKV_EAGAIN;
+    /* Replies wait for one batch at a time. Those of one that failed are errors first. */
+    if (wal && okv_wal_is_done(wal, client->batch, &status) && status) {
+        okv_change_end(&change, false);
+        return OKV_EAGAIN;
+    }
+    call->executor = executor;
+    call->is_in_gate = wal != NULL;
+    int rc = wal && call->is_part ? run_promised(call, wal, run) : run(call);
+    call->executor = own;
+    call->is_in_gate = false;
+    uint64_t batch = okv_change_end(&change, !rc || call->has_changed);
+    if (batch)
+        okv_resp_hold(client, database, batch, before);
+    return rc;
+}

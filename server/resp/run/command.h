@@ -1,0 +1,51 @@
+/* A command as its table describes it, and lookups in that table. */
+#ifndef OKV_SERVER_RESP_RUN_COMMAND_H
+#define OKV_SERVER_RESP_RUN_COMMAND_H
+
+#include "server/resp/proto/parser.h"
+
+struct okv_resp_call;
+
+enum okv_resp_flag {
+    OKV_RESP_READ = 1,            /* reads items: needs that right */
+    OKV_RESP_WRITE = 2,           /* changes items: needs that right */
+    OKV_RESP_ADMIN = 4,           /* needs that right */
+    OKV_RESP_UNAUTHENTICATED = 8, /* allowed before AUTH */
+    OKV_RESP_EXCLUSIVE = 16,      /* runs alone: no other RESP command, and no write of libokv */
+    OKV_RESP_UNQUEUED = 32,       /* MULTI does not queue it */
+    OKV_RESP_NO_MULTI = 64,       /* not allowed within MULTI */
+    OKV_RESP_GATE = 128,          /* runs within the log's gate, as one that changes items does */
+    OKV_RESP_OWN_GATE = 256,      /* enters the gates of logs itself */
+    OKV_RESP_WALK = 512,          /* looks at the whole table, as it is published */
+    OKV_RESP_KEYS = 1024,         /* reads several items, all of one publication */
+    OKV_RESP_TRANSACTION = 2048,  /* with OKV_RESP_EXCLUSIVE: runs alone only after MULTI */
+};
+
+/* Returns 0, or OKV_EAGAIN as okv_resp_run(). */
+typedef int okv_resp_function(struct okv_resp_call *call);
+
+struct okv_resp_command {
+    const char *name;                  /* in capitals; CLIENT|ID is the command CLIENT ID */
+    okv_resp_function *run;            /* NULL: it has subcommands, and is none without */
+    int arity;                         /* number of arguments, with the name; negative: the least */
+    unsigned flags;                    /* of enum okv_resp_flag */
+    int first_key, last_key, key_step; /* as COMMAND has them; 0: no keys */
+    int value; /* index of the argument that becomes the value of the item; 0: none */
+    const char *group, *summary; /* as COMMAND DOCS has them */
+};
+
+struct okv_resp_command_table {
+    const struct okv_resp_command *commands; /* sorted by name */
+    unsigned count;
+};
+
+/* In either case; NULL: there is none. */
+const struct okv_resp_command *okv_resp_command_find(const struct okv_resp_command_table *table,
+                                                     const struct okv_resp_arg *name);
+/* The command of a request; NULL: there is none. With an unknown subcommand it is the command
+ * itself. */
+const struct okv_resp_command *okv_resp_command_of(const struct okv_resp_command_table *table,
+                                                   const struct okv_resp_arg *args, uint32_t count);
+bool okv_resp_command_is_subcommand(const struct okv_resp_command *command);
+
+#endif
