@@ -245,7 +245,7 @@ static uint64_t spin_ns(const struct okv_worker *worker)
 {
     uint64_t ns = (uint64_t)worker->server->config.spin_us * 1000u;
 
-    bool holds = !TAILQ_EMPTY(&worker->sessions.holding) || !TAILQ_EMPTY(&worker->resp.holding);
+    bool holds = !TAILQ_EMPTY(&worker->sessions.holding) || !TAILQ_EMPTY(&worker->resp.deferred);
 
     return holds ? SPINS_FOR_BATCH * ns : ns;
 }

@@ -12,7 +12,6 @@
 #include "server/resp/run/client_table.h"
 #include "server/resp/run/login.h"
 #include "server/wal/wal.h"
-#include "server/worker.h"
 #include "shared/base/error.h"
 
 /* Clients whose bytes are read in a pass: others wait so long. */
@@ -20,22 +19,22 @@
 
 /* ---- replies that wait for the log ---- */
 
-static unsigned run_holding(struct okv_resp *resp)
+static unsigned serve_committed(struct okv_resp *resp)
 {
     struct okv_resp_client *client, *next;
     unsigned count = 0;
     int status;
 
-    for (client = TAILQ_FIRST(&resp->holding); client; client = next) {
-        struct okv_wal *wal = resp->server->databases[client->log].wal;
-        next = TAILQ_NEXT(client, in_holding);
-        if (!okv_wal_is_done(wal, client->batch, &status))
+    for (client = TAILQ_FIRST(&resp->deferred); client; client = next) {
+        struct okv_wal *wal = resp->server->databases[client->commit.database].wal;
+        next = TAILQ_NEXT(client, in_deferred);
+        if (!okv_wal_is_done(wal, client->commit.batch, &status))
             continue;
         if (status)
-            okv_resp_note_failure(client);
-        okv_resp_unhold(client);
+            okv_resp_fail_deferred(client);
+        okv_resp_release(client);
         count++;
-        okv_resp_take_turn(client, false);
+        okv_resp_serve(client, false);
     }
     return count;
 }
@@ -48,16 +47,16 @@ static void greet(struct okv_resp_client *client)
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = client};
 
     client->events = EPOLLIN;
-    client->created_ns = client->unknown_ns = client->moved_ns = okv_clock_ns();
+    client->created_ns = client->unauthenticated_ns = client->progress_ns = okv_clock_ns();
     atomic_store(&client->active_ns, client->created_ns);
     atomic_store(&client->queued, -1);
     TAILQ_INSERT_TAIL(&resp->all, client, in_all);
-    okv_resp_clients_add(client);
+    okv_resp_table_add(client);
     OKV_STATS_ADD(&resp->server->stats, resp_clients, 1);
     OKV_STATS_ADD(&resp->server->stats, resp_clients_total, 1);
     okv_resp_login_begin(client);
     if (epoll_ctl(resp->epoll_fd, EPOLL_CTL_ADD, client->stream.fd, &event))
-        okv_resp_end(client);
+        okv_resp_close(client);
 }
 
 static struct okv_resp_client *next_of_inbox(struct okv_resp *resp)
@@ -84,21 +83,21 @@ static unsigned empty_inbox(struct okv_resp *resp)
 }
 
 /* Those whom somebody killed, or whose users have no rights any more. */
-static void end_unwanted(struct okv_resp *resp)
+static void end_terminated(struct okv_resp *resp)
 {
     struct okv_resp_client *client, *next;
 
-    if (!atomic_load(&resp->has_unwanted) || !atomic_exchange(&resp->has_unwanted, false))
+    if (!atomic_load(&resp->must_recheck) || !atomic_exchange(&resp->must_recheck, false))
         return;
     for (client = TAILQ_FIRST(&resp->all); client; client = next) {
         next = TAILQ_NEXT(client, in_all);
-        if (atomic_load(&client->is_unwanted))
+        if (atomic_load(&client->is_terminated))
             OKV_STATS_ADD(&resp->server->stats, closed_killed, 1);
         else if (!okv_resp_login_holds(client))
             OKV_STATS_ADD(&resp->server->stats, closed_revoked, 1);
         else
             continue;
-        okv_resp_end(client);
+        okv_resp_close(client);
     }
 }
 
@@ -111,12 +110,13 @@ static unsigned run_ready(struct okv_resp *resp, bool *is_held_up)
 
     while (!is_last && (client = TAILQ_FIRST(&resp->ready))) {
         is_last = client == last;
-        count += okv_resp_take_turn(client, false);
+        count += okv_resp_serve(client, false);
     }
     TAILQ_FOREACH(client, &resp->ready, in_ready)
     {
-        *is_held_up = *is_held_up || client->is_blocked;
-        count += !client->is_blocked; /* it goes on in the next pass: the worker must not sleep */
+        *is_held_up = *is_held_up || client->state == OKV_RESP_BLOCKED;
+        count += client->state !=
+                 OKV_RESP_BLOCKED; /* it goes on in the next pass: the worker must not sleep */
     }
     return count;
 }
@@ -126,13 +126,13 @@ unsigned okv_resp_poll(struct okv_resp *resp, bool *is_held_up)
     struct epoll_event events[EVENTS_PER_PASS];
     unsigned done = empty_inbox(resp);
 
-    end_unwanted(resp);
-    done += run_holding(resp);
+    end_terminated(resp);
+    done += serve_committed(resp);
     done += run_ready(resp, is_held_up);
     int n =
         atomic_load(&resp->clients) ? epoll_wait(resp->epoll_fd, events, EVENTS_PER_PASS, 0) : 0;
     for (int i = 0; i < n; i++)
-        okv_resp_meet_event(events[i].data.ptr, events[i].events);
+        okv_resp_on_event(events[i].data.ptr, events[i].events);
     return done + (n > 0 ? (unsigned)n : 0);
 }
 
@@ -150,22 +150,22 @@ static bool is_over(struct okv_resp_client *client, uint64_t now_ns, bool is_qui
     uint32_t hello_ms = client->resp->server->config.hello_ms;
     uint64_t hello_ns = (hello_ms ? hello_ms : OKV_RESP_HELLO_MS) * UINT64_C(1000000);
 
-    if (!client->is_known && is_past(client->unknown_ns, hello_ns, now_ns)) {
+    if (!client->is_authenticated && is_past(client->unauthenticated_ns, hello_ns, now_ns)) {
         OKV_STATS_ADD(stats, closed_half_open, 1);
         return true;
     }
     if (!is_quiet)
         return false;
-    if (client->batch || (client->is_blocked && client->is_ready)) {
-        client->moved_ns = now_ns; /* it waits for the server */
+    if (client->commit.batch || (client->state == OKV_RESP_BLOCKED && client->is_ready)) {
+        client->progress_ns = now_ns; /* it waits for the server */
         return false;
     }
     /* A request that waits for memory is not stalled. Who holds much of it, is. */
     bool is_transferring = okv_resp_is_short_of_memory(client)
-                               ? client->kept > OKV_RESP_SHORT_MAX || okv_resp_has_replies(client)
+                               ? client->memory > OKV_RESP_SHORT_MAX || okv_resp_has_replies(client)
                                : okv_resp_is_transferring(client);
-    bool is_stalled = is_transferring && is_past(client->moved_ns, stalled_ns, now_ns);
-    bool is_idle = !is_transferring && idle_ns && is_past(client->moved_ns, idle_ns, now_ns);
+    bool is_stalled = is_transferring && is_past(client->progress_ns, stalled_ns, now_ns);
+    bool is_idle = !is_transferring && idle_ns && is_past(client->progress_ns, idle_ns, now_ns);
     OKV_STATS_ADD(stats, closed_unresponsive, is_stalled);
     OKV_STATS_ADD(stats, closed_idle, is_idle);
     return is_stalled || is_idle;
@@ -178,9 +178,9 @@ void okv_resp_scan(struct okv_resp *resp, uint64_t now_ns, bool is_quiet)
     for (client = TAILQ_FIRST(&resp->all); client; client = next) {
         next = TAILQ_NEXT(client, in_all);
         if (is_over(client, now_ns, is_quiet))
-            okv_resp_end(client);
+            okv_resp_close(client);
         else
-            okv_resp_set_events(client); /* there may be memory again */
+            okv_resp_update_events(client); /* there may be memory again */
     }
 }
 
@@ -197,7 +197,7 @@ int okv_resp_init(struct okv_resp *resp, struct okv_server *server, unsigned wor
     TAILQ_INIT(&resp->inbox);
     TAILQ_INIT(&resp->all);
     TAILQ_INIT(&resp->ready);
-    TAILQ_INIT(&resp->holding);
+    TAILQ_INIT(&resp->deferred);
     resp->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (resp->epoll_fd < 0)
         return OKV_EIO;
@@ -211,8 +211,8 @@ void okv_resp_end_all(struct okv_resp *resp)
 
     empty_inbox(resp);
     while ((client = TAILQ_FIRST(&resp->all))) {
-        okv_resp_flush(client);
-        okv_resp_end(client);
+        okv_resp_send(client);
+        okv_resp_close(client);
     }
 }
 
@@ -224,28 +224,4 @@ void okv_resp_fini(struct okv_resp *resp)
     free(resp->args);
     pthread_mutex_destroy(&resp->lock);
     close(resp->epoll_fd);
-}
-
-void okv_resp_adopt(struct okv_resp *resp, struct okv_resp_client *client)
-{
-    client->resp = resp;
-    client->protocol = 2;
-    atomic_fetch_add(&resp->clients, 1);
-    pthread_mutex_lock(&resp->lock);
-    TAILQ_INSERT_TAIL(&resp->inbox, client, in_all);
-    atomic_store(&resp->has_inbox, true);
-    pthread_mutex_unlock(&resp->lock);
-    okv_server_wake(resp->server, resp->worker);
-}
-
-void okv_resp_recheck(struct okv_resp *resp)
-{
-    atomic_store(&resp->has_unwanted, true);
-    okv_server_wake(resp->server, resp->worker);
-}
-
-void okv_resp_unwant(struct okv_resp_client *client)
-{
-    atomic_store(&client->is_unwanted, true);
-    okv_resp_recheck(client->resp);
 }

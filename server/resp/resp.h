@@ -24,11 +24,4 @@ void okv_resp_scan(struct okv_resp *resp, uint64_t now_ns, bool is_quiet);
 /* The server ends: replies that are due leave, as far as clients take them, and all clients go. */
 void okv_resp_end_all(struct okv_resp *resp);
 
-/* The acceptor's thread: hands a client over, whose stream, place and peer are set. */
-void okv_resp_adopt(struct okv_resp *resp, struct okv_resp_client *client);
-/* Has the client's worker end it. Any thread that holds the door's lock. */
-void okv_resp_unwant(struct okv_resp_client *client);
-/* Users were loaded again: has the worker look at the rights of its clients. Any thread. */
-void okv_resp_recheck(struct okv_resp *resp);
-
 #endif

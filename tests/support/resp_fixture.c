@@ -113,7 +113,7 @@ int resp_fixture_connect(struct resp_fixture *fixture)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
     client->stream.fd = fds[0];
     client->id = ++fixture->core.server->resp_door.last_id;
-    okv_resp_adopt(&fixture->worker.resp, client);
+    okv_resp_assign(&fixture->worker.resp, client);
     return fds[1];
 }
 

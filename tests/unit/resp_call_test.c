@@ -176,13 +176,13 @@ static void rights_are_looked_at_again_by_exec(void **state)
 static void a_stranger_may_say_who_it_is_and_leave(void **state)
 {
     (void)state;
-    one->is_known = false;
+    one->is_authenticated = false;
     expect(one, "get k", "-NOAUTH Authentication required.\r\n");
     expect(one, "ping", "-NOAUTH Authentication required.\r\n");
     expect(one, "unknown", "-NOAUTH Authentication required.\r\n");
     expect_error(one, "hello 3", "-NOAUTH");
     expect(one, "quit", OK);
-    assert_true(one->is_ending);
+    assert_int_equal(one->state, OKV_RESP_DRAINING);
 }
 
 /* ---- transactions ---- */

@@ -302,7 +302,7 @@ static void clients_are_in_the_order_of_their_ids(void **state)
         fds[i] = resp_fixture_connect(&fixture);
     TAILQ_FIRST(&fixture.worker.resp.inbox)->id = 7;
     pass();
-    TAILQ_FOREACH(client, &fixture.core.server->resp_door.clients, in_door)
+    TAILQ_FOREACH(client, &fixture.core.server->resp_door.clients, in_table)
     {
         assert_true(client->id > last);
         last = client->id;
@@ -323,10 +323,10 @@ static void a_client_that_sends_nothing_ends(void **state)
     hear(fd, PONG);
     okv_resp_scan(resp, UINT64_MAX / 2, true); /* without --idle-s */
     fixture.core.server->config.idle_s = 5;
-    uint64_t moved_ns = TAILQ_FIRST(&resp->all)->moved_ns;
-    okv_resp_scan(resp, moved_ns + 5 * second, true);
+    uint64_t progress_ns = TAILQ_FIRST(&resp->all)->progress_ns;
+    okv_resp_scan(resp, progress_ns + 5 * second, true);
     assert_int_equal(atomic_load(&resp->clients), 1);
-    okv_resp_scan(resp, moved_ns + 5 * second + 1, true);
+    okv_resp_scan(resp, progress_ns + 5 * second + 1, true);
     assert_int_equal(atomic_load(&resp->clients), 0);
     hear_end(fd);
 }

@@ -179,13 +179,13 @@ static void a_change_after_a_failure_does_not_hide_it(void **state)
     say(fd, "set k v\r\n");
     hear_nothing(fd);
     struct okv_resp_client *client = TAILQ_FIRST(&fixture.worker.resp.all);
-    uint64_t batch = client->batch;
+    uint64_t batch = client->commit.batch;
     crash_disk_fail_again(&durable->disk, 1);
     let_sync(durable);
     for (unsigned i = 0; i < 60000 && !okv_wal_is_done(&durable->wal, batch, &status); i++)
         poll(NULL, 0, 1);
     say(fd, "set k w\r\n");
-    okv_resp_take_turn(client, true);
+    okv_resp_serve(client, true);
     hear(fd, "-UNKNOWN the log failed, and this command may have been applied\r\n");
     hear_end(fd);
     fd = resp_fixture_connect(&fixture);

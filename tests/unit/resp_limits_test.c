@@ -81,7 +81,7 @@ static void nothing_follows_a_reply_that_failed(void **state)
     only_client()->out.has_failed = true;
     say(fd, "PING\r\nPING\r\n");
     passes(10);
-    assert_true(only_client()->is_ending);
+    assert_int_equal(only_client()->state, OKV_RESP_DRAINING);
     assert_int_equal(atomic_load(&fixture.core.server->stats.resp_commands), UNREAD + 1);
     leave(fd);
 }
@@ -120,12 +120,12 @@ static void replies_that_left_take_no_memory(void **state)
 
 static void run_short_of_memory(void)
 {
-    atomic_fetch_add(&fixture.core.server->resp_door.kept, OKV_RESP_KEPT_MAX);
+    atomic_fetch_add(&fixture.core.server->resp_door.memory, OKV_RESP_MEMORY_MAX);
 }
 
 static void end_shortage(void)
 {
-    atomic_fetch_sub(&fixture.core.server->resp_door.kept, OKV_RESP_KEPT_MAX);
+    atomic_fetch_sub(&fixture.core.server->resp_door.memory, OKV_RESP_MEMORY_MAX);
 }
 
 static void a_long_request_waits_for_memory(void **state)
@@ -164,7 +164,7 @@ static void long_replies_end_for_want_of_memory(void **state)
     run_short_of_memory();
     say(fd, "MGET v v v v v v v v v v v v v v v v v v v v v v v v v v v v v v v v\r\n");
     passes(10);
-    assert_true(only_client()->is_ending);
+    assert_int_equal(only_client()->state, OKV_RESP_DRAINING);
     assert_true(only_client()->out.capacity <= OKV_RESP_SHORT_MAX);
     say(other, "PING\r\n");
     hear(other, "+PONG\r\n");
@@ -214,7 +214,7 @@ static void who_holds_memory_that_is_short_ends(void **state)
     say(other, value);
     passes(10);
     struct okv_resp_client *client;
-    TAILQ_FOREACH(client, &resp->all, in_all) client->moved_ns = 1;
+    TAILQ_FOREACH(client, &resp->all, in_all) client->progress_ns = 1;
     okv_resp_scan(resp, 2 + OKV_RESP_STALLED_MS * UINT64_C(1000000), true);
     assert_int_equal(atomic_load(&resp->clients), 1);
     assert_int_equal(only_client()->id, 2);
@@ -280,7 +280,7 @@ static size_t take_some(int fd)
 
     while (download->sent == before) {
         assert_int_equal(recv(fd, bytes, sizeof bytes, MSG_DONTWAIT), sizeof bytes);
-        assert_true(okv_resp_flush(only_client()));
+        assert_true(okv_resp_send(only_client()));
     }
     return download->sent - before;
 }
@@ -295,13 +295,13 @@ static void a_trickle_is_no_progress(void **state)
     server_core_put(&fixture.core, "v", 'v', LONG, 0);
     say(fd, "get v\r\n");
     passes(10);
-    only_client()->moved_bytes = 0;
+    only_client()->progress_bytes = 0;
     while (left < OKV_RESP_PROGRESS_MIN) {
-        only_client()->moved_ns = 1;
+        only_client()->progress_ns = 1;
         left += take_some(fd);
-        assert_int_equal(only_client()->moved_ns == 1, left < OKV_RESP_PROGRESS_MIN);
+        assert_int_equal(only_client()->progress_ns == 1, left < OKV_RESP_PROGRESS_MIN);
     }
-    only_client()->moved_ns = 1;
+    only_client()->progress_ns = 1;
     okv_resp_scan(resp, 1 + OKV_RESP_STALLED_MS * UINT64_C(1000000), true);
     assert_int_equal(atomic_load(&resp->clients), 1);
     okv_resp_scan(resp, 2 + OKV_RESP_STALLED_MS * UINT64_C(1000000), true);
@@ -483,11 +483,11 @@ static void who_does_not_say_who_it_is_has_a_while(void **state)
     server->config.hello_ms = 5;
     say(fd, "PING\r\n");
     hear(fd, "+PONG\r\n");
-    uint64_t last_ns = only_client()->unknown_ns + 5000000;
+    uint64_t last_ns = only_client()->unauthenticated_ns + 5000000;
     okv_resp_scan(resp, last_ns + 1, true); /* the server serves everybody */
-    only_client()->is_known = false;
+    only_client()->is_authenticated = false;
     okv_resp_login_begin(only_client()); /* as RESET does, which anybody may give */
-    only_client()->is_known = false;
+    only_client()->is_authenticated = false;
     okv_resp_scan(resp, last_ns, true);
     assert_int_equal(atomic_load(&resp->clients), 1);
     okv_resp_scan(resp, last_ns + 1, true);
@@ -520,7 +520,7 @@ static void no_events_come_of_who_has_ended(void **state)
     passes(1);
     int copy = dup(only_client()->stream.fd);
     assert_true(copy >= 0);
-    okv_resp_end(only_client());
+    okv_resp_close(only_client());
     close(fd);
     assert_int_equal(epoll_wait(fixture.worker.resp.epoll_fd, &event, 1, 0), 0);
     close(copy);

@@ -16,13 +16,6 @@ int okv_resp_cmd_client_id(struct okv_resp_call *call)
 
 /* ---- its name ---- */
 
-void okv_resp_name_client(struct okv_resp_client *client, const void *name, uint32_t length)
-{
-    pthread_mutex_lock(&client->resp->server->resp_door.lock);
-    snprintf(client->name, sizeof client->name, "%.*s", (int)length, (const char *)name);
-    pthread_mutex_unlock(&client->resp->server->resp_door.lock);
-}
-
 static bool is_name(const struct okv_resp_arg *name)
 {
     for (uint32_t i = 0; i < name->length; i++)
@@ -40,7 +33,7 @@ bool okv_resp_set_name(struct okv_resp_call *call, const struct okv_resp_arg *na
         okv_resp_error(&call->reply, "ERR a client's name has at most %u characters",
                        OKV_RESP_NAME_MAX - 1);
     else
-        okv_resp_name_client(call->client, name->text, name->length);
+        okv_resp_client_set_name(call->client, name->text, name->length);
     return is_name(name) && name->length < OKV_RESP_NAME_MAX;
 }
 
@@ -86,7 +79,7 @@ static int list_clients(struct okv_resp_call *call, const struct okv_resp_select
 {
     struct okv_resp_buffer text = {.used = 0};
 
-    okv_resp_clients_list(call->client, which, &text);
+    okv_resp_table_list(call->client, which, &text);
     okv_resp_verbatim(&call->reply, text.used ? (const char *)text.bytes : "", text.used);
     okv_resp_buffer_fini(&text);
     return 0;
@@ -213,7 +206,7 @@ int okv_resp_cmd_client_kill(struct okv_resp_call *call)
     for (uint32_t i = 2; i < call->count && !is_old_form; i += 2)
         if (!read_filter(call, i, &choice))
             return 0;
-    unsigned killed = okv_resp_clients_kill(call->client, &choice);
+    unsigned killed = okv_resp_table_kill(call->client, &choice);
     if (!is_old_form)
         okv_resp_integer(&call->reply, killed);
     else if (killed)

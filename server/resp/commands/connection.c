@@ -28,7 +28,7 @@ int okv_resp_cmd_echo(struct okv_resp_call *call)
 
 int okv_resp_cmd_quit(struct okv_resp_call *call)
 {
-    call->client->is_ending = true;
+    call->client->state = OKV_RESP_DRAINING;
     okv_resp_simple(&call->reply, "OK");
     return 0;
 }
@@ -77,11 +77,8 @@ int okv_resp_cmd_auth(struct okv_resp_call *call)
 
 static void use_protocol(struct okv_resp_call *call, unsigned protocol)
 {
-    struct okv_resp_door *door = &call->client->resp->server->resp_door;
-
-    pthread_mutex_lock(&door->lock);
-    call->client->protocol = call->reply.protocol = protocol;
-    pthread_mutex_unlock(&door->lock);
+    okv_resp_client_set_protocol(call->client, protocol);
+    call->reply.protocol = protocol;
 }
 
 static void welcome(struct okv_resp_call *call)
@@ -133,7 +130,7 @@ int okv_resp_cmd_hello(struct okv_resp_call *call)
             return 0;
         }
     }
-    if (!call->client->is_known) {
+    if (!call->client->is_authenticated) {
         okv_resp_error(&call->reply,
                        "NOAUTH HELLO must be called with the client already authenticated, "
                        "otherwise the HELLO <proto> AUTH <user> <pass> option can be used to "
@@ -150,13 +147,6 @@ int okv_resp_cmd_hello(struct okv_resp_call *call)
 
 /* ---- SELECT ---- */
 
-static void use_database(struct okv_resp_client *client, unsigned database)
-{
-    pthread_mutex_lock(&client->resp->server->resp_door.lock);
-    client->database = database;
-    pthread_mutex_unlock(&client->resp->server->resp_door.lock);
-}
-
 int okv_resp_cmd_select(struct okv_resp_call *call)
 {
     int database = okv_resp_database_of(call, &call->args[1]);
@@ -169,7 +159,7 @@ int okv_resp_cmd_select(struct okv_resp_call *call)
         okv_resp_error(&call->reply, "NOPERM this user has no permissions in this database");
         return 0;
     }
-    use_database(call->client, (unsigned)database);
+    okv_resp_client_set_database(call->client, (unsigned)database);
     okv_resp_simple(&call->reply, "OK");
     return 0;
 }
@@ -181,8 +171,8 @@ int okv_resp_cmd_reset(struct okv_resp_call *call)
     okv_resp_transaction_drop(client);
     client->replies = OKV_RESP_REPLIES_ALL;
     use_protocol(call, 2);
-    use_database(client, 0);
-    okv_resp_name_client(client, "", 0);
+    okv_resp_client_set_database(client, 0);
+    okv_resp_client_set_name(client, "", 0);
     if (client->resp->server->config.users)
         okv_resp_log_out(client);
     okv_resp_simple(&call->reply, "RESET");

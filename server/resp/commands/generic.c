@@ -277,7 +277,7 @@ static int move_item(struct okv_resp_call *call, struct copying *copying)
         if (rc == 0)
             rc = okv_resp_in_gate(call, copying->database, give_moved);
     }
-    if (rc == 0 && client->move_version && client->batch)
+    if (rc == 0 && client->move_version && client->commit.batch)
         return OKV_EAGAIN;
     if (rc == 0 && client->move_version)
         rc = okv_resp_in_gate(call, client->database, remove_moved);

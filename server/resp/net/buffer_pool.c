@@ -5,7 +5,7 @@
 #include "server/resp/run/transaction.h"
 
 /* Larger buffers are not kept for the next client. */
-#define LENT_MAX (1u << 20)
+#define POOLED_MAX (1u << 20)
 
 static void swap_buffers(struct okv_resp_buffer *a, struct okv_resp_buffer *b)
 {
@@ -15,8 +15,9 @@ static void swap_buffers(struct okv_resp_buffer *a, struct okv_resp_buffer *b)
     *b = c;
 }
 
-void okv_resp_lend(struct okv_resp *resp, struct okv_resp_client *client)
+void okv_resp_buffers_borrow(struct okv_resp_client *client)
 {
+    struct okv_resp *resp = client->resp;
     struct okv_resp_parser *parser = &client->parser;
 
     if (!client->in.bytes)
@@ -34,13 +35,13 @@ void okv_resp_lend(struct okv_resp *resp, struct okv_resp_client *client)
 }
 
 /* Keeps an empty buffer for the next client. */
-static void take_back_buffer(struct okv_resp_buffer *lent, struct okv_resp_buffer *to)
+static void return_buffer(struct okv_resp_buffer *borrowed, struct okv_resp_buffer *to)
 {
-    lent->used = 0;
-    if (lent->has_failed || to->bytes || lent->capacity > LENT_MAX)
-        okv_resp_buffer_fini(lent);
+    borrowed->used = 0;
+    if (borrowed->has_failed || to->bytes || borrowed->capacity > POOLED_MAX)
+        okv_resp_buffer_fini(borrowed);
     else
-        swap_buffers(lent, to);
+        swap_buffers(borrowed, to);
 }
 
 /* What is done leaves the buffer when it is the larger part, so that a long pipeline is moved a few
@@ -53,30 +54,31 @@ static void drop_done(struct okv_resp_client *client)
     client->at = 0;
 }
 
-static void take_back_input(struct okv_resp *resp, struct okv_resp_client *client)
+static void return_input(struct okv_resp *resp, struct okv_resp_client *client)
 {
     struct okv_resp_buffer rest = {.used = 0};
 
     drop_done(client);
     if (client->in.used == 0) {
-        take_back_buffer(&client->in, &resp->in);
+        return_buffer(&client->in, &resp->in);
     } else if (client->in.used <= OKV_RESP_SMALL_REST &&
                client->in.capacity > OKV_RESP_SMALL_REST) {
         okv_resp_buffer_add(&rest, client->in.bytes, client->in.used);
         if (rest.has_failed)
             return;
-        take_back_buffer(&client->in, &resp->in);
+        return_buffer(&client->in, &resp->in);
         client->in = rest;
     }
 }
 
-void okv_resp_take_back(struct okv_resp *resp, struct okv_resp_client *client)
+void okv_resp_buffers_return(struct okv_resp_client *client)
 {
+    struct okv_resp *resp = client->resp;
     struct okv_resp_parser *parser = &client->parser;
 
-    take_back_input(resp, client);
+    return_input(resp, client);
     if (client->out.used == 0)
-        take_back_buffer(&client->out, &resp->out);
+        return_buffer(&client->out, &resp->out);
     if (parser->count > 0)
         return;
     if (resp->args) {
@@ -89,20 +91,15 @@ void okv_resp_take_back(struct okv_resp *resp, struct okv_resp_client *client)
     parser->capacity = 0;
 }
 
-void okv_resp_count_kept(struct okv_resp_client *client)
+void okv_resp_count_memory(struct okv_resp_client *client)
 {
-    atomic_int_fast64_t *all = &client->resp->server->resp_door.kept;
-    size_t kept = client->in.capacity + client->out.capacity +
-                  client->parser.capacity * sizeof *client->parser.args +
-                  okv_resp_transaction_bytes(client);
+    atomic_int_fast64_t *all = &client->resp->server->resp_door.memory;
+    size_t memory = client->in.capacity + client->out.capacity +
+                    client->parser.capacity * sizeof *client->parser.args +
+                    okv_resp_transaction_bytes(client);
 
-    if (kept == client->kept)
+    if (memory == client->memory)
         return;
-    atomic_fetch_add(all, (int64_t)kept - (int64_t)client->kept);
-    client->kept = kept;
-}
-
-bool okv_resp_is_short_of_memory(const struct okv_resp_client *client)
-{
-    return atomic_load(&client->resp->server->resp_door.kept) >= OKV_RESP_KEPT_MAX;
+    atomic_fetch_add(all, (int64_t)memory - (int64_t)client->memory);
+    client->memory = memory;
 }

@@ -226,7 +226,7 @@ static int let_in(struct okv_server *server, const struct okv_resp_listener *fro
     const struct okv_admission_client who = {.user = "", .address = client->address};
     int reason = atomic_load(&server->stopping)
                      ? OKV_REJECT_STOPPING
-                     : okv_admission_admit(&server->admission, &who, NULL, &client->place);
+                     : okv_admission_admit(&server->admission, &who, NULL, &client->ticket);
     if (reason) {
         free(client);
         return reason;
@@ -234,13 +234,13 @@ static int let_in(struct okv_server *server, const struct okv_resp_listener *fro
     if (!from->path)
         watch_peer(server, fd);
     if (okv_stream_init(&client->stream, fd, from->has_tls ? server->resp_door.tls : NULL)) {
-        okv_admission_release(&server->admission, client->place);
+        okv_admission_release(&server->admission, client->ticket);
         free(client);
         return 0; /* it is closed */
     }
-    client->has_place = true;
+    client->has_ticket = true;
     client->id = ++server->resp_door.last_id;
-    okv_resp_adopt(least_busy(server), client);
+    okv_resp_assign(least_busy(server), client);
     return 0;
 }
 

@@ -35,7 +35,7 @@ struct okv_resp_door {
     pthread_mutex_t lock;           /* of the next, and of what others read of a client */
     TAILQ_HEAD(okv_resp_door_clients, okv_resp_client) clients; /* in the order of their ids */
     uint64_t last_id;                                           /* the acceptor's */
-    atomic_int_fast64_t kept;                                   /* bytes of memory of clients */
+    atomic_int_fast64_t memory;                                 /* bytes of memory of clients */
     atomic_int_fast64_t wall_ms; /* of the wall's clock, at 0 of the server's */
 };
 

@@ -9,15 +9,14 @@
 #include "server/resp/net/buffer_pool.h"
 #include "server/resp/net/transfer.h"
 #include "server/resp/proto/reply.h"
+#include "server/resp/run/client_table.h"
 #include "server/resp/run/run.h"
 #include "server/resp/run/transaction.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-/* Commands of a client in a turn: others wait so long. */
-#define COMMANDS_PER_TURN 64u
-
-/* ---- lists ---- */
+/* Commands of a client in a row: others wait meanwhile. */
+#define COMMANDS_MAX 64u
 
 static void make_ready(struct okv_resp_client *client)
 {
@@ -34,27 +33,7 @@ static void unready(struct okv_resp_client *client)
     client->is_ready = false;
 }
 
-void okv_resp_hold(struct okv_resp_client *client, unsigned database, uint64_t batch, size_t from)
-{
-    if (client->batch != batch)
-        client->held = from; /* an earlier batch is in the log: its replies may leave */
-    client->batch = batch;
-    client->log = database;
-    if (client->is_holding)
-        return;
-    client->is_holding = true;
-    TAILQ_INSERT_TAIL(&client->resp->holding, client, in_holding);
-}
-
-void okv_resp_unhold(struct okv_resp_client *client)
-{
-    if (client->is_holding)
-        TAILQ_REMOVE(&client->resp->holding, client, in_holding);
-    client->is_holding = false;
-    client->batch = 0;
-}
-
-/* Whether it takes its replies, so that it can have more. */
+/* Whether it takes its replies, so that it may get more. */
 static bool takes_replies(const struct okv_resp_client *client)
 {
     size_t unsent = client->out.used - client->sent;
@@ -65,10 +44,10 @@ static bool takes_replies(const struct okv_resp_client *client)
 }
 
 /* Whether more may be read. Many clients send all of a pipeline before they read a reply: what they
- * send meanwhile has to go somewhere. */
+ * send meanwhile has to be stored. */
 static bool may_read(const struct okv_resp_client *client)
 {
-    if (client->is_blocked || client->is_ending || client->stream.has_ended)
+    if (client->state != OKV_RESP_READING || client->stream.has_ended)
         return false;
     size_t unread = client->in.used - client->at;
     if (okv_resp_is_short_of_memory(client))
@@ -76,45 +55,42 @@ static bool may_read(const struct okv_resp_client *client)
     return takes_replies(client) || unread < OKV_RESP_UNREAD_MAX;
 }
 
-void okv_resp_set_events(struct okv_resp_client *client)
+void okv_resp_update_events(struct okv_resp_client *client)
 {
     bool reads = may_read(client);
-    bool writes = (okv_resp_has_replies(client) && !client->batch) || client->stream.writes_to_read;
+    bool writes =
+        (okv_resp_has_replies(client) && !client->commit.batch) || client->stream.writes_to_read;
     uint32_t events = (reads ? (uint32_t)EPOLLIN : 0) | (writes ? (uint32_t)EPOLLOUT : 0);
     struct epoll_event event = {.events = events, .data.ptr = client};
 
-    if (events == client->events && !client->is_deaf)
+    if (events == client->events && !client->is_off_epoll)
         return;
-    int how = client->is_deaf ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
-    if (client->is_deaf && !events)
+    int how = client->is_off_epoll ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+    if (client->is_off_epoll && !events)
         return;
-    client->is_deaf = false;
+    client->is_off_epoll = false;
     client->events = events;
     epoll_ctl(client->resp->epoll_fd, how, client->stream.fd, &event);
 }
 
-/* Its connection is broken, and it waits for something else before it can be ended. */
-static void deafen(struct okv_resp_client *client)
+/* The connection is broken, but the client waits for something else before it can be closed. */
+static void leave_epoll(struct okv_resp_client *client)
 {
-    client->is_deaf = true;
+    client->is_off_epoll = true;
     epoll_ctl(client->resp->epoll_fd, EPOLL_CTL_DEL, client->stream.fd, NULL);
 }
 
-/* ---- the end of a client ---- */
-
-void okv_resp_end(struct okv_resp_client *client)
+void okv_resp_close(struct okv_resp_client *client)
 {
     struct okv_resp *resp = client->resp;
     struct okv_server *server = resp->server;
 
-    pthread_mutex_lock(&server->resp_door.lock);
-    TAILQ_REMOVE(&server->resp_door.clients, client, in_door);
-    pthread_mutex_unlock(&server->resp_door.lock);
+    okv_resp_table_remove(client);
     TAILQ_REMOVE(&resp->all, client, in_all);
     unready(client);
-    okv_resp_unhold(client);
-    /* A thread with a table of descriptors of its own may have it, too (local/discard.c): then it
-     * is not closed yet, and epoll would go on telling of it. */
+    okv_resp_release(client);
+    /* A thread with a table of descriptors of its own may have the socket, too (local/discard.c):
+     * then it is not closed yet, and epoll would still report it. */
     epoll_ctl(resp->epoll_fd, EPOLL_CTL_DEL, client->stream.fd, NULL);
     okv_stream_fini(&client->stream);
     okv_resp_download_end(client);
@@ -123,17 +99,17 @@ void okv_resp_end(struct okv_resp_client *client)
     okv_resp_parser_fini(&client->parser);
     okv_resp_buffer_fini(&client->in);
     okv_resp_buffer_fini(&client->out);
-    okv_resp_count_kept(client);
-    if (client->has_place)
-        okv_admission_release(&server->admission, client->place);
+    okv_resp_count_memory(client);
+    if (client->has_ticket)
+        okv_admission_release(&server->admission, client->ticket);
     OKV_STATS_SUBTRACT(&server->stats, resp_clients, 1);
     atomic_fetch_sub(&resp->clients, 1);
     free(client);
 }
 
-/* ---- a turn ---- */
+/* ---- requests ---- */
 
-/* Who breaks the protocol learns why, and its connection ends. */
+/* Replies why the request cannot be read, and closes the connection after that. */
 static void refuse(struct okv_resp_client *client, int code)
 {
     const struct okv_resp_reply reply = {&client->out, client->protocol};
@@ -142,7 +118,7 @@ static void refuse(struct okv_resp_client *client, int code)
         okv_resp_error(&reply, "ERR Protocol error: %s", client->parser.problem);
     else
         okv_resp_error(&reply, "ERR out of memory");
-    client->is_ending = true;
+    client->state = OKV_RESP_DRAINING;
 }
 
 static int parse(struct okv_resp_client *client)
@@ -154,14 +130,20 @@ static int parse(struct okv_resp_client *client)
     return okv_resp_parse(&client->parser, in->bytes + client->at, in->used - client->at);
 }
 
-/* Whether the next request can run. Else it is not there yet, or waits. */
+/* The complete request runs later. Its bytes may move until then. */
+static void block(struct okv_resp_client *client)
+{
+    client->state = OKV_RESP_BLOCKED;
+    okv_resp_parser_keep(&client->parser, client->in.bytes + client->at);
+}
+
+/* Whether the next request is complete and can run. */
 static bool next_request(struct okv_resp_client *client)
 {
-    struct okv_resp_parser *parser = &client->parser;
     int rc = parse(client);
 
     if (rc == 0 && okv_resp_upload_begin(client)) {
-        client->is_blocked = true;
+        client->state = OKV_RESP_BLOCKED;
         return false;
     }
     if (rc == 0 && client->upload) {
@@ -171,23 +153,22 @@ static bool next_request(struct okv_resp_client *client)
     if (rc < 0)
         refuse(client, rc);
     if (rc == 0 && client->stream.has_ended)
-        client->is_ending = true;
-    if (rc == 1 && !okv_resp_upload_is_ready(client)) {
-        client->is_blocked = true;
-        okv_resp_parser_keep(parser, client->in.bytes + client->at);
-        rc = 0;
-    }
-    return rc == 1;
+        client->state = OKV_RESP_DRAINING;
+    if (rc != 1)
+        return false;
+    bool is_ready = okv_resp_upload_is_ready(client);
+    if (!is_ready)
+        block(client);
+    return is_ready;
 }
 
-/* Whether it has run. Else it begins again later: its bytes may move meanwhile. */
+/* Returns whether it has run. */
 static bool run_request(struct okv_resp_client *client)
 {
     struct okv_resp_parser *parser = &client->parser;
 
     if (parser->count > 0 && okv_resp_run(client, parser->args, parser->count)) {
-        client->is_blocked = true;
-        okv_resp_parser_keep(parser, client->in.bytes + client->at);
+        block(client);
         return false;
     }
     okv_resp_upload_end(client);
@@ -212,88 +193,94 @@ static bool has_requests(const struct okv_resp_client *client)
     return client->in.used > client->at || client->stream.has_ended;
 }
 
-/* Runs the requests that have come, as many as a turn and the room for replies have, unless a
- * command runs alone on another worker. Returns how many. */
-static unsigned serve(struct okv_resp_client *client)
+/* Runs requests that have come, until COMMANDS_MAX have run, replies have no room, or one has to
+ * wait. Returns how many ran; *has_more: others may run later. */
+static unsigned run_requests(struct okv_resp_client *client, bool *has_more)
 {
     struct okv_resp *resp = client->resp;
     unsigned count = 0;
 
-    client->is_blocked = client->has_more = false;
+    *has_more = false;
+    if (client->state == OKV_RESP_DRAINING)
+        return 0;
+    client->state = OKV_RESP_READING;
     if (!okv_exclusive_share(resp->server->exclusive, &resp->exclusive_ticket)) {
-        client->has_more = has_requests(client);
-        client->is_blocked = client->has_more && takes_replies(client);
+        *has_more = has_requests(client);
+        if (*has_more && takes_replies(client))
+            client->state = OKV_RESP_BLOCKED;
         return 0;
     }
-    /* After the requests came. Their sender may already know of items that expired. */
+    /* After the requests came: their sender may already know of items that expired. */
     if (resp->housekeeping)
         okv_housekeeping_update_clock(resp->housekeeping, resp->server);
     for (;;) {
-        client->parser.is_unauthenticated = !client->is_known;
-        client->has_more = count == COMMANDS_PER_TURN || !takes_replies(client);
-        if (client->has_more || client->is_ending || !next_request(client) || !run_request(client))
+        client->parser.is_unauthenticated = !client->is_authenticated;
+        *has_more = count == COMMANDS_MAX || !takes_replies(client);
+        if (*has_more || client->state != OKV_RESP_READING || !next_request(client) ||
+            !run_request(client))
             break;
-        client->is_ending = client->is_ending || client->out.has_failed;
+        if (client->out.has_failed)
+            client->state = OKV_RESP_DRAINING;
         count++;
     }
     okv_exclusive_unshare(resp->server->exclusive);
     add_counts(resp);
-    client->has_more =
-        (client->has_more || client->is_blocked) && !client->is_ending && has_requests(client);
+    *has_more = (*has_more || client->state == OKV_RESP_BLOCKED) &&
+                client->state != OKV_RESP_DRAINING && has_requests(client);
     return count;
 }
 
-/* Returns how many requests were served; the client may be gone then. */
-unsigned okv_resp_take_turn(struct okv_resp_client *client, bool reads)
+static void publish_progress(struct okv_resp_client *client, unsigned served)
 {
-    struct okv_resp *resp = client->resp;
-    bool is_there = true;
-
-    okv_resp_lend(resp, client);
-    reads = reads || client->stream.has_unread || client->stream.writes_to_read;
-    unsigned served = serve(client);
-    if (reads && may_read(client) && served < COMMANDS_PER_TURN) {
-        is_there = okv_resp_receive(client);
-        served += is_there ? serve(client) : 0;
-    }
     if (served > 0) {
         OKV_STATS_ADD(client, requests, served);
         atomic_store_explicit(&client->active_ns, okv_clock_ns(), memory_order_relaxed);
     }
     atomic_store_explicit(&client->unserved, client->in.used - client->at, memory_order_relaxed);
-    is_there = is_there && okv_resp_flush(client);
+}
+
+unsigned okv_resp_serve(struct okv_resp_client *client, bool reads)
+{
+    bool is_open = true, has_more;
+
+    okv_resp_buffers_borrow(client);
+    reads = reads || client->stream.has_unread || client->stream.writes_to_read;
+    unsigned served = run_requests(client, &has_more);
+    if (reads && may_read(client) && served < COMMANDS_MAX) {
+        is_open = okv_resp_receive(client);
+        served += is_open ? run_requests(client, &has_more) : 0;
+    }
+    publish_progress(client, served);
+    is_open = is_open && okv_resp_send(client);
     atomic_store_explicit(&client->unsent, client->out.used - client->sent, memory_order_relaxed);
     unready(client);
-    if ((client->has_more && takes_replies(client)) ||
-        (client->stream.has_unread && may_read(client)))
+    if ((has_more && takes_replies(client)) || (client->stream.has_unread && may_read(client)))
         make_ready(client);
-    okv_resp_take_back(resp, client);
-    okv_resp_count_kept(client);
-    if (!is_there || (client->is_ending && !okv_resp_has_replies(client)))
-        okv_resp_end(client);
+    okv_resp_buffers_return(client);
+    okv_resp_count_memory(client);
+    if (!is_open || (client->state == OKV_RESP_DRAINING && !okv_resp_has_replies(client)))
+        okv_resp_close(client);
     else
-        okv_resp_set_events(client);
+        okv_resp_update_events(client);
     return served;
 }
 
-/* ---- what the worker calls ---- */
-
-void okv_resp_note_failure(struct okv_resp_client *client)
-{
-    const struct okv_resp_reply reply = {&client->out, client->protocol};
-
-    okv_resp_download_end(client);
-    client->out.used = client->held;
-    okv_resp_error(&reply, "UNKNOWN the log failed, and this command may have been applied");
-    client->is_ending = true;
-}
-
-void okv_resp_meet_event(struct okv_resp_client *client, uint32_t events)
+void okv_resp_on_event(struct okv_resp_client *client, uint32_t events)
 {
     bool is_broken = events & (EPOLLHUP | EPOLLERR);
 
     if (is_broken && !client->events)
-        deafen(client);
+        leave_epoll(client);
     else
-        okv_resp_take_turn(client, is_broken || events & EPOLLIN);
+        okv_resp_serve(client, is_broken || events & EPOLLIN);
+}
+
+void okv_resp_fail_deferred(struct okv_resp_client *client)
+{
+    const struct okv_resp_reply reply = {&client->out, client->protocol};
+
+    okv_resp_download_end(client);
+    client->out.used = client->commit.from;
+    okv_resp_error(&reply, "UNKNOWN the log failed, and this command may have been applied");
+    client->state = OKV_RESP_DRAINING;
 }

@@ -22,13 +22,13 @@ bool okv_resp_is_transferring(const struct okv_resp_client *client)
 }
 
 /* A trickle does not count, so that it cannot hold memory for long. */
-static void note_moved(struct okv_resp_client *client, size_t bytes)
+static void note_progress(struct okv_resp_client *client, size_t bytes)
 {
-    client->moved_bytes += bytes;
-    if (okv_resp_is_transferring(client) && client->moved_bytes < OKV_RESP_PROGRESS_MIN)
+    client->progress_bytes += bytes;
+    if (okv_resp_is_transferring(client) && client->progress_bytes < OKV_RESP_PROGRESS_MIN)
         return;
-    client->moved_bytes = 0;
-    client->moved_ns = okv_clock_ns();
+    client->progress_bytes = 0;
+    client->progress_ns = okv_clock_ns();
 }
 
 /* Sends as much as the client takes. Returns how much; -1: the connection has ended. */
@@ -41,7 +41,7 @@ static ssize_t send_some(struct okv_resp_client *client, const uint8_t *bytes, s
            (n = okv_stream_write(&client->stream, bytes + sent, length - sent)) > 0)
         sent += (size_t)n;
     if (sent)
-        note_moved(client, sent);
+        note_progress(client, sent);
     OKV_STATS_ADD(&client->resp->server->stats, bytes_out, sent);
     OKV_STATS_ADD(client, bytes_out, sent);
     return n < 0 ? -1 : (ssize_t)sent;
@@ -72,14 +72,14 @@ static void drop_sent(struct okv_resp_client *client)
     if (client->sent == 0 || client->sent < client->out.used - client->sent)
         return;
     okv_resp_buffer_drop(&client->out, client->sent);
-    client->held -= client->batch ? client->sent : 0;
+    client->commit.from -= client->commit.batch ? client->sent : 0;
     client->sent = 0;
 }
 
-bool okv_resp_flush(struct okv_resp_client *client)
+bool okv_resp_send(struct okv_resp_client *client)
 {
     struct okv_resp_buffer *out = &client->out;
-    size_t end = client->batch ? client->held : out->used;
+    size_t end = client->commit.batch ? client->commit.from : out->used;
     ssize_t n = 0;
 
     if (end > client->sent)
@@ -88,13 +88,13 @@ bool okv_resp_flush(struct okv_resp_client *client)
         return false;
     client->sent += (size_t)n;
     drop_sent(client);
-    if (client->sent < out->used || client->batch)
+    if (client->sent < out->used || client->commit.batch)
         return true;
     if (client->download.length == 0)
         return true;
     if (!flush_download(client))
         return false;
-    return client->download.length > 0 || okv_resp_flush(client);
+    return client->download.length > 0 || okv_resp_send(client);
 }
 
 static ssize_t receive_to(struct okv_resp_client *client, uint8_t *to, size_t room)
@@ -103,7 +103,7 @@ static ssize_t receive_to(struct okv_resp_client *client, uint8_t *to, size_t ro
 
     if (n > 0) {
         if (client->upload || !okv_resp_has_replies(client))
-            note_moved(client, (size_t)n); /* requests are no replies taken */
+            note_progress(client, (size_t)n); /* requests are no replies taken */
         OKV_STATS_ADD(&client->resp->server->stats, bytes_in, (uint64_t)n);
         OKV_STATS_ADD(client, bytes_in, (uint64_t)n);
     }

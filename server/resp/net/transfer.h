@@ -8,7 +8,7 @@ bool okv_resp_has_replies(const struct okv_resp_client *client);
 /* Whether bytes that are to come or to leave take memory. */
 bool okv_resp_is_transferring(const struct okv_resp_client *client);
 /* Sends what may leave. False: the connection has ended. */
-bool okv_resp_flush(struct okv_resp_client *client);
+bool okv_resp_send(struct okv_resp_client *client);
 /* Reads once. False: the connection has ended. */
 bool okv_resp_receive(struct okv_resp_client *client);
 /* What has come of a long value leaves the buffer. */

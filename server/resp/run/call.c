@@ -3,7 +3,6 @@
 #include <inttypes.h>
 
 #include "server/command/change.h"
-#include "server/resp/net/serve.h"
 #include "server/resp/proto/args.h"
 #include "server/resp/run/command.h"
 #include "server/resp/run/transaction.h"
@@ -117,12 +116,12 @@ int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
     struct okv_change change;
     int status;
 
-    if (client->batch && client->log != database && wal)
+    if (client->commit.batch && client->commit.database != database && wal)
         return OKV_EAGAIN;
     if (!okv_change_begin_batch(&change, executor->database))
         return OKV_EAGAIN;
     /* Replies wait for one batch at a time. Those of one that failed are errors first. */
-    if (wal && okv_wal_is_done(wal, client->batch, &status) && status) {
+    if (wal && okv_wal_is_done(wal, client->commit.batch, &status) && status) {
         okv_change_end(&change, false);
         return OKV_EAGAIN;
     }
@@ -133,6 +132,6 @@ int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
     call->is_in_gate = false;
     uint64_t batch = okv_change_end(&change, !rc || call->has_changed);
     if (batch)
-        okv_resp_hold(client, database, batch, before);
+        okv_resp_defer(client, database, batch, before);
     return rc;
 }

@@ -1,9 +1,6 @@
 /*
- * A client that speaks RESP, and what a worker has for all of its own. Only the worker's thread
- * uses them, except where it says otherwise.
- *
- * This folder may use server/command, server/wal, server/store, worker.h and shared/, and the
- * headers that all threads of a server share (server.h).
+ * A client that speaks RESP, and the RESP clients of a worker. Only the worker's thread uses them,
+ * except where it says otherwise.
  */
 #ifndef OKV_SERVER_RESP_RUN_CLIENT_H
 #define OKV_SERVER_RESP_RUN_CLIENT_H
@@ -25,7 +22,7 @@ struct okv_resp;
 struct okv_resp_command_table;
 struct okv_resp_transaction;
 
-/* Which replies a client gets: CLIENT REPLY. */
+/* CLIENT REPLY: which replies a client gets. */
 enum okv_resp_replies {
     OKV_RESP_REPLIES_ALL,
     OKV_RESP_REPLIES_NONE,
@@ -33,94 +30,104 @@ enum okv_resp_replies {
     OKV_RESP_REPLIES_NOT_NEXT,
 };
 
-/* Bytes of replies that wait for a client: it gets no more before it reads them. */
+/* What happens to the requests of a client. */
+enum okv_resp_state {
+    OKV_RESP_READING,  /* they run as they arrive */
+    OKV_RESP_BLOCKED,  /* the next one waits: for a log, for memory, for an exclusive command */
+    OKV_RESP_DRAINING, /* none runs: the connection closes when all replies have left */
+};
+
+/* Bytes of replies waiting for a client beyond which none of its commands runs. */
 #define OKV_RESP_UNSENT_MAX (1u << 20)
 /* Bytes of requests that are read meanwhile. */
 #define OKV_RESP_UNREAD_MAX (64u << 20)
 /* Bytes of the buffers and transactions of all clients together. Beyond that the replies and the
  * transaction of a client grow no further than OKV_RESP_SHORT_MAX, and its requests wait. */
-#define OKV_RESP_KEPT_MAX (INT64_C(1) << 30)
+#define OKV_RESP_MEMORY_MAX (INT64_C(1) << 30)
 #define OKV_RESP_SHORT_MAX (256u << 10)
-/* A request that is begun takes its own memory up to this, so that the worker keeps its buffer. */
+/* The start of a request moves to memory of its own up to this size, so that the worker keeps its
+ * buffer. */
 #define OKV_RESP_SMALL_REST 4096u
-/* A client that sends a request of more than that, or has replies to take, is ended when it moves
- * less than OKV_RESP_PROGRESS_MIN bytes in OKV_RESP_STALLED_MS. */
+/* A client with a larger request under way, or with replies to take, is closed when it moves fewer
+ * than OKV_RESP_PROGRESS_MIN bytes in OKV_RESP_STALLED_MS. */
 #define OKV_RESP_PROGRESS_MIN (64u << 10)
 #define OKV_RESP_STALLED_MS 30000u
-#define OKV_RESP_HELLO_MS 10000u /* in which a client says who it is, without --hello-ms */
-#define OKV_RESP_NAME_MAX 64u    /* bytes of the name that a client gives itself, with its NUL */
+#define OKV_RESP_HELLO_MS 10000u /* time to authenticate, without --hello-ms */
+#define OKV_RESP_NAME_MAX 64u    /* size of the name of CLIENT SETNAME, with its NUL */
 
 struct okv_resp_client {
     struct okv_resp *resp;
     uint64_t id;
     struct okv_stream stream;
-    uint32_t place;    /* of okv_admission_admit() */
-    unsigned protocol; /* 2 or 3 */
-    uint32_t events;   /* that epoll has for it */
-    bool is_ready;     /* it is in the list of those with something to do */
-    bool is_holding;   /* likewise of those whose replies wait for the log */
-    bool is_deaf;      /* its connection is broken, which epoll is not to tell again */
-    bool is_blocked;   /* its next command waits: for the log, for memory, for a step of a flush */
-    bool has_more;     /* requests have come that wait for a turn, or for room for replies */
-    bool is_ending;    /* the connection ends when all replies have left */
-    bool has_place;    /* `place` is valid */
-    bool is_known;     /* the server serves everybody, or it said who it is */
-    enum okv_resp_replies replies;
+    enum okv_resp_state state;
+    bool is_ready;     /* in the list of clients that can go on without an event */
+    bool is_off_epoll; /* its connection is broken, and epoll would report that again and again */
+    uint32_t events;   /* that epoll reports of it */
+    uint32_t ticket;   /* of okv_admission_admit(), with has_ticket */
+    bool has_ticket;
+    bool is_authenticated;             /* or the server has no users */
     uint8_t rights[OKV_DATABASES_MAX]; /* of its user, of enum okv_right */
+    unsigned protocol;                 /* 2 or 3 */
+    enum okv_resp_replies replies;
 
     struct okv_resp_parser parser;
     struct okv_resp_buffer in, out;
-    size_t at;      /* in `in`: where the next request begins */
-    size_t sent;    /* of `out` */
-    size_t kept;    /* bytes of both, of arguments and the transaction, as the door counts them */
-    uint64_t batch; /* of a log, that its replies wait for; 0: of none */
-    unsigned log;   /* with it: index of the database whose log it is */
-    size_t held;    /* with it, in `out`: where these begin */
-    struct okv_resp_upload *upload;           /* of the request that arrives; or NULL */
-    struct okv_resp_download download;        /* behind `out` */
+    size_t at;     /* in `in`: where the next request begins */
+    size_t sent;   /* of `out` */
+    size_t memory; /* bytes of buffers, arguments and transaction, as counted for all clients */
+    struct {
+        uint64_t batch;    /* of a log; 0: no reply waits */
+        unsigned database; /* index: whose log */
+        size_t from;       /* in `out`: where the replies begin that wait for the batch */
+    } commit;
+    struct okv_resp_upload *upload;           /* long value of the request under way; or NULL */
+    struct okv_resp_download download;        /* leaves after `out` */
     uint64_t reserved;                        /* bytes, by both */
-    struct okv_resp_transaction *transaction; /* what MULTI and WATCH began; or NULL */
-    struct okv_resp_flush_progress {          /* of FLUSHDB and FLUSHALL */
-        uint64_t next, splits;                /* of okv_store_flush() */
-        uint64_t batch;                       /* of the log, that has the last removals; 0: none */
+    struct okv_resp_transaction *transaction; /* of MULTI and WATCH; or NULL */
+
+    /* Commands that go on when they are called again. */
+    struct okv_resp_flush_progress { /* FLUSHDB and FLUSHALL */
+        uint64_t next, splits;       /* of okv_store_flush() */
+        uint64_t batch;              /* of the log, with the last removals; 0: none */
         unsigned database;
         bool is_under_way, is_empty;
     } flush;
-
-    struct {
+    struct {           /* DEL */
         uint32_t next; /* argument; 0: none is under way */
         uint64_t removed;
-    } del;                 /* that goes on with the log's next batch */
-    uint64_t move_version; /* of a MOVE that waits for the log of the other database; or 0 */
+    } del;
+    uint64_t move_version; /* MOVE: of the item in the other database; or 0 */
 
-    /* Others read them with the door's lock, and the worker writes them with it. */
+    /* The worker writes these with the lock of the client table, and others read them with it. */
     unsigned database; /* index */
     char user[OKV_NAME_SIZE];
     uint8_t fingerprint[OKV_FINGERPRINT_SIZE]; /* of the user's key */
-    char peer[64];                             /* its address, for people */
-    char address[64];                          /* the same without its port: what limits are for */
-    char local[64];                            /* the server's end, for people */
-    const struct okv_resp_listener *listener;  /* that let it in */
+    char peer[64];                             /* its address, as text */
+    char address[64];                          /* the same without a port, which limits are for */
+    char local[64];                            /* the server's end, as text */
+    const struct okv_resp_listener *listener;
     char name[OKV_RESP_NAME_MAX];
+    TAILQ_ENTRY(okv_resp_client) in_table;
 
-    uint64_t created_ns, unknown_ns; /* since when it has not said who it is, unless is_known */
-    uint64_t moved_ns;               /* when its last byte came or went, or enough of a transfer */
-    size_t moved_bytes;              /* of a transfer, since */
-    atomic_uint_fast64_t active_ns;  /* of its last request */
+    uint64_t created_ns;
+    uint64_t unauthenticated_ns;    /* since when, unless is_authenticated */
+    uint64_t progress_ns;           /* when its last byte came or left, or enough of a transfer */
+    size_t progress_bytes;          /* of a transfer, since then */
+    atomic_uint_fast64_t active_ns; /* of its last request */
     atomic_uint_fast64_t requests, bytes_in, bytes_out;
     const char *_Atomic command; /* its last one; static */
-    /* For CLIENT LIST, as of its last turn: bytes that wait to be served and to be read by it, and
-     * commands behind MULTI (-1: there was none) with their bytes. */
+    /* For CLIENT LIST: bytes of requests and of replies that wait, and the queued commands of MULTI
+     * (-1: there was none) with their bytes. */
     atomic_uint_fast64_t unserved, unsent, queued_bytes;
     atomic_int queued;
-    atomic_bool is_unwanted; /* CLIENT KILL: its worker ends it */
-    TAILQ_ENTRY(okv_resp_client) in_all, in_ready, in_holding;
-    TAILQ_ENTRY(okv_resp_client) in_door; /* with the door's lock; before that of an inbox */
+    atomic_bool is_terminated;           /* CLIENT KILL: its worker closes it */
+    TAILQ_ENTRY(okv_resp_client) in_all; /* before that in the inbox */
+    TAILQ_ENTRY(okv_resp_client) in_ready, in_deferred;
 };
 
 TAILQ_HEAD(okv_resp_client_list, okv_resp_client);
 
-/* What a worker has for its clients. */
+/* The RESP clients of a worker. */
 struct okv_resp {
     struct okv_server *server;
     unsigned worker; /* index */
@@ -128,21 +135,47 @@ struct okv_resp {
     const struct okv_executor *executors;  /* of its databases */
     struct okv_housekeeping *housekeeping; /* of the worker; NULL: the clock stands still */
     int epoll_fd;
-    pthread_mutex_t lock;              /* of the next */
-    struct okv_resp_client_list inbox; /* whom the acceptor let in */
+    pthread_mutex_t lock;              /* of the inbox */
+    struct okv_resp_client_list inbox; /* clients that the acceptor assigned */
     atomic_bool has_inbox;
     atomic_uint clients;      /* with those of the inbox */
-    atomic_bool has_unwanted; /* one is to end, or users were loaded again */
-    struct okv_resp_client_list all, ready, holding;
-    /* Lent to the client whose turn it is. */
+    atomic_bool must_recheck; /* a client is terminated, or users were loaded again */
+    struct okv_resp_client_list all, ready;
+    struct okv_resp_client_list deferred; /* their replies wait for a commit */
+    /* Borrowed by the client that is served: buffer_pool.h. */
     struct okv_resp_buffer in, out;
     struct okv_resp_arg *args;
     uint32_t arg_capacity;
     struct okv_resp_counts {
         uint64_t commands, hits, misses;
-    } counts;                  /* of this turn */
+    } counts;                  /* not yet in the server's */
     uint64_t exclusive_ticket; /* of okv_exclusive_share() */
-    uint8_t dropped[16 << 10]; /* bytes of values that have no place */
+    uint8_t dropped[16 << 10]; /* bytes of values that are not stored */
 };
+
+/* ---- any thread ---- */
+
+/* Assigns a client, whose stream, ticket and peer are set, to a worker. */
+void okv_resp_assign(struct okv_resp *resp, struct okv_resp_client *client);
+/* Has the client's worker close it. The caller has the lock of the client table. */
+void okv_resp_terminate(struct okv_resp_client *client);
+/* Users were loaded again: has the worker check the rights of its clients. */
+void okv_resp_recheck(struct okv_resp *resp);
+
+/* ---- the worker's thread ---- */
+
+/* Replies from `from` on wait for a batch of a database's log. None waits for another log, and an
+ * earlier batch of this one succeeded. */
+void okv_resp_defer(struct okv_resp_client *client, unsigned database, uint64_t batch, size_t from);
+/* They may leave. */
+void okv_resp_release(struct okv_resp_client *client);
+
+/* Whether all clients together have as much memory as they may. */
+bool okv_resp_is_short_of_memory(const struct okv_resp_client *client);
+
+void okv_resp_client_set_name(struct okv_resp_client *client, const void *name, uint32_t length);
+void okv_resp_client_set_user(struct okv_resp_client *client, const char *user);
+void okv_resp_client_set_database(struct okv_resp_client *client, unsigned database);
+void okv_resp_client_set_protocol(struct okv_resp_client *client, unsigned protocol);
 
 #endif

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "server/resp/net/listen.h"
-#include "server/resp/resp.h"
 #include "server/resp/run/call.h"
 #include "server/resp/run/options.h"
 #include "server/worker.h"
@@ -29,21 +28,30 @@ static bool is_text(const struct okv_resp_arg *arg, const char *text)
 }
 
 /* Workers meet new clients in any order. */
-void okv_resp_clients_add(struct okv_resp_client *client)
+void okv_resp_table_add(struct okv_resp_client *client)
 {
     struct okv_resp_door *door = &client->resp->server->resp_door;
     struct okv_resp_client *before;
 
     pthread_mutex_lock(&door->lock);
-    TAILQ_FOREACH_REVERSE(before, &door->clients, okv_resp_door_clients, in_door)
+    TAILQ_FOREACH_REVERSE(before, &door->clients, okv_resp_door_clients, in_table)
     {
         if (before->id < client->id)
             break;
     }
     if (before)
-        TAILQ_INSERT_AFTER(&door->clients, before, client, in_door);
+        TAILQ_INSERT_AFTER(&door->clients, before, client, in_table);
     else
-        TAILQ_INSERT_HEAD(&door->clients, client, in_door);
+        TAILQ_INSERT_HEAD(&door->clients, client, in_table);
+    pthread_mutex_unlock(&door->lock);
+}
+
+void okv_resp_table_remove(struct okv_resp_client *client)
+{
+    struct okv_resp_door *door = &client->resp->server->resp_door;
+
+    pthread_mutex_lock(&door->lock);
+    TAILQ_REMOVE(&door->clients, client, in_table);
     pthread_mutex_unlock(&door->lock);
 }
 
@@ -85,7 +93,7 @@ static size_t list_clients(struct okv_server *server, unsigned database, uint64_
     size_t used = 0;
 
     pthread_mutex_lock(&door->lock);
-    TAILQ_FOREACH(client, &door->clients, in_door)
+    TAILQ_FOREACH(client, &door->clients, in_table)
     {
         if (client->database != database || (ID_BIT | client->id) <= after)
             continue;
@@ -105,13 +113,13 @@ static int end_client(struct okv_server *server, unsigned database, uint64_t id)
     struct okv_resp_client *client;
 
     pthread_mutex_lock(&door->lock);
-    TAILQ_FOREACH(client, &door->clients, in_door)
+    TAILQ_FOREACH(client, &door->clients, in_table)
     {
         if (client->database == database && (ID_BIT | client->id) == id)
             break;
     }
     if (client)
-        okv_resp_unwant(client);
+        okv_resp_terminate(client);
     pthread_mutex_unlock(&door->lock);
     return client ? 0 : OKV_ENOTFOUND;
 }
@@ -133,22 +141,21 @@ static bool may_see(const struct okv_resp_client *by, const struct okv_resp_clie
            strcmp(client->user, by->user) == 0;
 }
 
-unsigned okv_resp_clients_kill(const struct okv_resp_client *by,
-                               const struct okv_resp_choice *choice)
+unsigned okv_resp_table_kill(const struct okv_resp_client *by, const struct okv_resp_choice *choice)
 {
     struct okv_resp_door *door = &by->resp->server->resp_door;
     struct okv_resp_client *client;
     unsigned count = 0;
 
     pthread_mutex_lock(&door->lock);
-    TAILQ_FOREACH(client, &door->clients, in_door)
+    TAILQ_FOREACH(client, &door->clients, in_table)
     {
         if (choice->is_none || (choice->id && (uint64_t)choice->id != client->id) ||
             client->id == choice->skips || !is_text(choice->peer, client->peer) ||
             !is_text(choice->local, client->local) || !is_text(choice->user, user_of(client)) ||
             !may_see(by, client))
             continue;
-        okv_resp_unwant(client);
+        okv_resp_terminate(client);
         count++;
     }
     pthread_mutex_unlock(&door->lock);
@@ -196,15 +203,15 @@ static bool is_listed(const struct okv_resp_client *client, const struct okv_res
            bsearch(&id, which->ids, which->count, sizeof id, okv_resp_compare_ids);
 }
 
-void okv_resp_clients_list(const struct okv_resp_client *by, const struct okv_resp_selection *which,
-                           struct okv_resp_buffer *out)
+void okv_resp_table_list(const struct okv_resp_client *by, const struct okv_resp_selection *which,
+                         struct okv_resp_buffer *out)
 {
     struct okv_resp_door *door = &by->resp->server->resp_door;
     const struct okv_resp_client *client;
     uint64_t now_ns = okv_clock_ns();
 
     pthread_mutex_lock(&door->lock);
-    TAILQ_FOREACH(client, &door->clients, in_door)
+    TAILQ_FOREACH(client, &door->clients, in_table)
     {
         uint64_t unserved = client == by
                                 ? by->in.used - by->at

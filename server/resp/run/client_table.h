@@ -14,15 +14,12 @@ struct okv_resp_choice {
     uint64_t skips;                   /* the id of one that is not meant; 0: none is spared */
 };
 
-/* A worker has it from here on. */
-void okv_resp_clients_add(struct okv_resp_client *client);
-
-/* A name, as CLIENT SETNAME; CLIENT GETNAME has nothing for an empty one. */
-void okv_resp_name_client(struct okv_resp_client *client, const void *name, uint32_t length);
+void okv_resp_table_add(struct okv_resp_client *client);
+void okv_resp_table_remove(struct okv_resp_client *client);
 
 /* Has the workers of those that it would list end them. Returns how many there are. */
-unsigned okv_resp_clients_kill(const struct okv_resp_client *by,
-                               const struct okv_resp_choice *choice);
+unsigned okv_resp_table_kill(const struct okv_resp_client *by,
+                             const struct okv_resp_choice *choice);
 
 #define OKV_RESP_USER_DEFAULT "default" /* what one without a user is called */
 
@@ -35,8 +32,8 @@ struct okv_resp_selection {
 
 /* Adds a line, as CLIENT LIST has it, for each of the selected clients that use a database of which
  * `by` is admin, or have its user. */
-void okv_resp_clients_list(const struct okv_resp_client *by, const struct okv_resp_selection *which,
-                           struct okv_resp_buffer *out);
+void okv_resp_table_list(const struct okv_resp_client *by, const struct okv_resp_selection *which,
+                         struct okv_resp_buffer *out);
 
 /* RESP clients as clients of the server. */
 extern const struct okv_client_source okv_resp_clients;

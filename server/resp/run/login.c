@@ -1,6 +1,5 @@
 #include "server/resp/run/login.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "shared/base/clock.h"
@@ -8,21 +7,13 @@
 
 void okv_resp_login_begin(struct okv_resp_client *client)
 {
-    client->is_known = client->resp->server->config.users == NULL;
-    memset(client->rights, client->is_known ? (int)OKV_RIGHTS_ALL : 0, sizeof client->rights);
-}
-
-static void set_user(struct okv_resp_client *client, const char *name)
-{
-    struct okv_resp_door *door = &client->resp->server->resp_door;
-
-    pthread_mutex_lock(&door->lock);
-    snprintf(client->user, sizeof client->user, "%s", name);
-    pthread_mutex_unlock(&door->lock);
+    client->is_authenticated = client->resp->server->config.users == NULL;
+    memset(client->rights, client->is_authenticated ? (int)OKV_RIGHTS_ALL : 0,
+           sizeof client->rights);
 }
 
 /* Counts the client for its user instead of nobody. */
-static bool move_in(struct okv_resp_client *client)
+static bool take_ticket(struct okv_resp_client *client)
 {
     struct okv_admission *admission = &client->resp->server->admission;
     const struct okv_admission_client who = {
@@ -31,10 +22,10 @@ static bool move_in(struct okv_resp_client *client)
         .is_admin = client->rights[client->database] & OKV_RIGHT_ADMIN,
     };
 
-    if (client->has_place)
-        okv_admission_release(admission, client->place);
-    client->has_place = okv_admission_admit(admission, &who, NULL, &client->place) == 0;
-    return client->has_place;
+    if (client->has_ticket)
+        okv_admission_release(admission, client->ticket);
+    client->has_ticket = okv_admission_admit(admission, &who, NULL, &client->ticket) == 0;
+    return client->has_ticket;
 }
 
 int okv_resp_log_in(struct okv_resp_client *client, const struct okv_resp_login *login)
@@ -47,24 +38,25 @@ int okv_resp_log_in(struct okv_resp_client *client, const struct okv_resp_login 
         OKV_STATS_ADD(&server->stats, rejected_denied, 1);
         return OKV_EDENIED;
     }
-    set_user(client, login->user);
+    okv_resp_client_set_user(client, login->user);
     memcpy(client->fingerprint, grant.fingerprint, sizeof client->fingerprint);
     memcpy(client->rights, grant.rights, sizeof client->rights);
-    client->is_known = true;
-    if (move_in(client))
+    client->is_authenticated = true;
+    if (take_ticket(client))
         return 0;
     OKV_STATS_ADD(&server->stats, rejected_user, 1);
-    client->is_ending = true;
+    client->state = OKV_RESP_DRAINING;
     return OKV_EREFUSED;
 }
 
 void okv_resp_log_out(struct okv_resp_client *client)
 {
-    set_user(client, "");
-    if (client->is_known)
-        client->unknown_ns = okv_clock_ns();
+    okv_resp_client_set_user(client, "");
+    if (client->is_authenticated)
+        client->unauthenticated_ns = okv_clock_ns();
     okv_resp_login_begin(client);
-    client->is_ending = client->is_ending || !move_in(client);
+    if (!take_ticket(client))
+        client->state = OKV_RESP_DRAINING;
 }
 
 bool okv_resp_login_holds(struct okv_resp_client *client)
@@ -72,7 +64,7 @@ bool okv_resp_login_holds(struct okv_resp_client *client)
     struct okv_server *server = client->resp->server;
     unsigned all = 0;
 
-    if (!server->config.users || !client->is_known)
+    if (!server->config.users || !client->is_authenticated)
         return true;
     okv_authority_rights(&server->authority, client->user, client->fingerprint, client->rights);
     for (unsigned i = 0; i < server->database_count; i++)

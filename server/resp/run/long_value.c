@@ -22,7 +22,7 @@ static bool is_wanted(const struct okv_resp_client *client, const struct okv_res
     const struct okv_resp_parser *parser = &client->parser;
 
     if (!parser->has_bulk || parser->bulk < OKV_RESP_LONG_MIN || parser->count < 2 ||
-        !client->is_known || okv_resp_transaction_is_open(client))
+        !client->is_authenticated || okv_resp_transaction_is_open(client))
         return false;
     const struct okv_resp_command *command = okv_resp_command_find(client->resp->commands, name);
     return command && command->value == (int)parser->count &&

@@ -45,11 +45,11 @@ static bool is_http(const struct okv_resp_arg *name)
 static bool check(struct okv_resp_call *call)
 {
     struct okv_resp_client *client = call->client;
-    bool is_unauthenticated =
-        !client->is_known && !(call->command && call->command->flags & OKV_RESP_UNAUTHENTICATED);
+    bool is_unauthenticated = !client->is_authenticated &&
+                              !(call->command && call->command->flags & OKV_RESP_UNAUTHENTICATED);
 
     if (!call->command && is_http(&call->args[0]))
-        client->is_ending = true;
+        client->state = OKV_RESP_DRAINING;
     else if (is_unauthenticated)
         okv_resp_error(&call->reply, "NOAUTH Authentication required.");
     else if (!call->command)
@@ -80,7 +80,8 @@ static bool needs_gate(const struct okv_resp_call *call)
     if (flags & (OKV_RESP_OWN_GATE | OKV_RESP_ADMIN | OKV_RESP_WALK))
         return false;
     return flags & (OKV_RESP_WRITE | OKV_RESP_GATE) ||
-           (flags & OKV_RESP_READ && client->batch && client->log == client->database);
+           (flags & OKV_RESP_READ && client->commit.batch &&
+            client->commit.database == client->database);
 }
 
 static int run_exclusive(struct okv_resp_call *call, okv_resp_function *how)
@@ -113,7 +114,7 @@ static bool has_to_wait(const struct okv_resp_call *call)
     struct okv_wal *wal = call->executor->database->wal;
     unsigned flags = call->command->flags;
 
-    if (flags & (OKV_RESP_WALK | OKV_RESP_OWN_GATE) && call->client->batch)
+    if (flags & (OKV_RESP_WALK | OKV_RESP_OWN_GATE) && call->client->commit.batch)
         return true; /* its changes are not published yet */
     if (!(flags & OKV_RESP_EXCLUSIVE))
         return false;

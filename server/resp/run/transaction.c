@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/resp/net/buffer_pool.h"
 #include "server/resp/run/command.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"

@@ -1,0 +1,89 @@
+#include "server/resp/run/client.h"
+
+#include <stdio.h>
+
+void okv_resp_assign(struct okv_resp *resp, struct okv_resp_client *client)
+{
+    client->resp = resp;
+    client->protocol = 2;
+    atomic_fetch_add(&resp->clients, 1);
+    pthread_mutex_lock(&resp->lock);
+    TAILQ_INSERT_TAIL(&resp->inbox, client, in_all);
+    atomic_store(&resp->has_inbox, true);
+    pthread_mutex_unlock(&resp->lock);
+    okv_server_wake(resp->server, resp->worker);
+}
+
+void okv_resp_recheck(struct okv_resp *resp)
+{
+    atomic_store(&resp->must_recheck, true);
+    okv_server_wake(resp->server, resp->worker);
+}
+
+void okv_resp_terminate(struct okv_resp_client *client)
+{
+    atomic_store(&client->is_terminated, true);
+    okv_resp_recheck(client->resp);
+}
+
+void okv_resp_defer(struct okv_resp_client *client, unsigned database, uint64_t batch, size_t from)
+{
+    if (!client->commit.batch)
+        TAILQ_INSERT_TAIL(&client->resp->deferred, client, in_deferred);
+    if (client->commit.batch != batch)
+        client->commit.from = from; /* an earlier batch is committed: its replies may leave */
+    client->commit.batch = batch;
+    client->commit.database = database;
+}
+
+void okv_resp_release(struct okv_resp_client *client)
+{
+    if (client->commit.batch)
+        TAILQ_REMOVE(&client->resp->deferred, client, in_deferred);
+    client->commit.batch = 0;
+}
+
+bool okv_resp_is_short_of_memory(const struct okv_resp_client *client)
+{
+    return atomic_load(&client->resp->server->resp_door.memory) >= OKV_RESP_MEMORY_MAX;
+}
+
+/* ---- what others read of a client ---- */
+
+static void lock(struct okv_resp_client *client)
+{
+    pthread_mutex_lock(&client->resp->server->resp_door.lock);
+}
+
+static void unlock(struct okv_resp_client *client)
+{
+    pthread_mutex_unlock(&client->resp->server->resp_door.lock);
+}
+
+void okv_resp_client_set_name(struct okv_resp_client *client, const void *name, uint32_t length)
+{
+    lock(client);
+    snprintf(client->name, sizeof client->name, "%.*s", (int)length, (const char *)name);
+    unlock(client);
+}
+
+void okv_resp_client_set_user(struct okv_resp_client *client, const char *user)
+{
+    lock(client);
+    snprintf(client->user, sizeof client->user, "%s", user);
+    unlock(client);
+}
+
+void okv_resp_client_set_database(struct okv_resp_client *client, unsigned database)
+{
+    lock(client);
+    client->database = database;
+    unlock(client);
+}
+
+void okv_resp_client_set_protocol(struct okv_resp_client *client, unsigned protocol)
+{
+    lock(client);
+    client->protocol = protocol;
+    unlock(client);
+}
