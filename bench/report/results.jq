@@ -164,4 +164,4 @@ def short_table:
     end;
 
 def pages($kind):
-  if $kind == "short" then [.[] | short_table] | .[1:][] else [page] | to_entries[] | (select(.key > 0) | ""), .value[] end;
+  if $kind == "short" then [.[] | short_table] | .[1:][] else [page | if .[0] == "" then .[1:] else . end] | to_entries[] | (select(.key > 0) | ""), .value[] end;
