@@ -206,7 +206,7 @@ static void many_run(okv *handle, struct many *many)
     }
 }
 
-/* The handle's failure, if it kept a get from its answer: it may have come after all of them. */
+/* The handle's failure, if it ended a get: it may also have come after the last result. */
 static int many_failure(const okv *handle, const struct many *many)
 {
     for (size_t i = 0; handle->failure && i < many->count; i++)

@@ -214,7 +214,7 @@ free_reads:
     return rc;
 }
 
-/* By the transport, beside the connection: it says nothing about that when they fail. */
+/* The transport READs beside the connection, so a failure says nothing about the connection. */
 static int bench_bare(struct bench *bench, uint32_t depth)
 {
     okv *handle = bench->handle;

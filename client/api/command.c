@@ -14,7 +14,7 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-/* What each kind may say besides kind, tag and timeout; all else is zero. */
+/* The fields that each kind has besides kind, tag and timeout; all others are zero. */
 struct command_shape {
     const char *name;
     enum operation_kind kind;
@@ -268,7 +268,7 @@ static void start(okv *handle, struct operation *operation)
         break;
     case OPERATION_PUT:
     case OPERATION_APPEND:
-    case OPERATION_DELETE: /* where the value was is not where it will be */
+    case OPERATION_DELETE: /* the value moves */
         hints_forget(handle, operation);
         request_start(handle, operation);
         break;
@@ -305,7 +305,7 @@ int command_start(okv *handle, const struct okv_command *command, uint64_t begun
     operation->out = place;
     if (started)
         *started = operation;
-    /* While it waited for a slot another server may have come. */
+    /* While it waited for a slot it may have reconnected to another server. */
     if (handle->counters.reconnects != connection)
         rc = refit(handle, operation);
     if (rc)

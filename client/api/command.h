@@ -18,9 +18,9 @@ int command_explain_nth(okv *handle, int rc, const struct okv_command *commands,
  * handle that was not polled for a while catches up first: it may learn that its connection has
  * ended. */
 uint64_t call_begin(okv *handle);
-/* Checks and starts it; its time began at `begun_ns`. Its READs are in the batch: engine_flush()
- * is the caller's. `place` is for DELIVER_TO_ARRAY, `started` for DELIVER_TO_CALLER; otherwise
- * NULL. Also the errors of operation_acquire(). */
+/* Checks and starts it; its time began at `begun_ns`. Its READs are in the batch: the caller calls
+ * engine_flush(). `place` is for DELIVER_TO_ARRAY, `started` for DELIVER_TO_CALLER; otherwise NULL.
+ * Also returns the errors of operation_acquire(). */
 int command_start(okv *handle, const struct okv_command *command, uint64_t begun_ns,
                   enum operation_delivery delivery, struct okv_result *place,
                   struct operation **started);

@@ -6,7 +6,7 @@
 #include "client/engine/operation.h"
 #include "shared/base/error.h"
 
-/* One step: where to go on is *next, and what to tell the server then `answer`. */
+/* One step. *next is where the following one continues, `answer` goes into its request. */
 static int flush_step(okv *handle, uint64_t *next, struct okv_wire_flush *answer, bool first)
 {
     okv_le64 splits = answer->splits;
@@ -40,7 +40,7 @@ int okv_flush(okv *handle)
     while (rc == 0 && next != 0) {
         rc = flush_step(handle, &next, &answer, false);
         if (rc)
-            rc = OKV_EUNKNOWN; /* what the steps before it removed is gone */
+            rc = OKV_EUNKNOWN; /* earlier steps have removed items */
     }
     return rc;
 }

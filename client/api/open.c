@@ -1,4 +1,4 @@
-/* Opening and closing a handle, and what is known of its server. */
+/* Opening and closing a handle; information about its server. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ const char *okv_transports(void)
     return okv_transport_names();
 }
 
-/* Writes which option is wrong. */
+/* Writes the sentence about an invalid option. */
 static int option_wrong(struct okv_diag *why, const char *name, uint32_t value, const char *right)
 {
     return okv_diag_set(why, OKV_EINVAL, "options->%s: %u is not %s", name, value, right);
@@ -150,7 +150,7 @@ static int queues_allocate(okv *handle, const struct okv_options *options)
 
 /* ---- connecting ---- */
 
-/* The database that the options name, unless the URI does. */
+/* Takes the database of the options, unless the URI names one. */
 static int database_choose(okv *handle, const char name[OKV_NAME_SIZE])
 {
     struct okv_uri *uri = &handle->link.uri;
@@ -200,7 +200,7 @@ static int link_init(okv *handle, const char *uri, const struct okv_options *opt
     report_init(handle, options->report_ms == OKV_REPORT_NONE
                             ? 0
                             : (uint64_t)options->report_ms * 1000000u);
-    /* Spreads pauses; no part of the id is to be seen by it. */
+    /* Only spreads pauses: it must not reveal anything of the client id. */
     link->random = (okv_clock_ns() ^ (uint64_t)(uintptr_t)handle) | 1;
     return event_fd_create(handle);
 }
@@ -299,7 +299,7 @@ const char *okv_why(const okv *handle)
     return handle->why.text;
 }
 
-/* ---- what grows: the caller may know less of it than we do, or more ---- */
+/* ---- structures that grow: the caller's may be older or newer than ours ---- */
 
 static void copy_known(void *out, size_t size, const void *known, size_t known_size)
 {

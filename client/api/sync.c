@@ -43,7 +43,7 @@ static int command_write(okv *handle, const struct okv_command *command, uint64_
     return rc;
 }
 
-/* The same for calls that tell the length of a value, too. */
+/* The same for calls that also return the length of a value. */
 static int command_measure(okv *handle, const struct okv_command *command, size_t *length,
                            uint64_t *version, const char *call)
 {
@@ -87,7 +87,7 @@ int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_
 
     if (!handle || !length)
         return argument_error(handle, OKV_EINVAL, __func__, "length: it is NULL");
-    /* The general path says what is wrong with the others. */
+    /* The general path reports what is wrong with the others. */
     if (!key || (!buffer && size > 0) || key_length < 1 || key_length > handle->table.max_key ||
         !fast_get(handle, &call, &result))
         result.status = get_run(handle, &call, &result);

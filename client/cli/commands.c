@@ -67,14 +67,14 @@ bool command_exists(const char *name)
 
 static const char *nearest_command(const char *name, bool in_shell)
 {
-    /* What other stores and shells call them. */
+    /* Their names in other stores and shells. */
     static const char *const others[][2] = {
         {"set", "put"},     {"write", "put"},       {"read", "get"},      {"rm", "del"},
         {"delete", "del"},  {"unlink", "del"},      {"keys", "scan"},     {"ls", "scan"},
         {"list", "scan"},   {"info", "stat"},       {"stats", "stat"},    {"expire", "touch"},
         {"ttl", "touch"},   {"flushall", "flush"},  {"flushdb", "flush"}, {"incrby", "incr"},
         {"dump", "export"}, {"sessions", "clients"}};
-    /* Edits that a slip of the fingers makes; two make a short name any other. */
+    /* Edits of a typing error; two would turn a short name into any other. */
     size_t least = strlen(name) < 5 ? 2 : 3;
     const char *nearest = NULL, *other;
 
@@ -111,7 +111,7 @@ const char *command_name(size_t index)
     return index < SHELL_WORD_COUNT ? shell_words[index] : NULL;
 }
 
-/* Whether the command, had its arguments been right, would read standard input. */
+/* True if the command would read standard input, had its arguments been right. */
 static bool may_read(const struct command *command, int argc, char **argv)
 {
     bool takes_dash = command->run == cli_put || command->run == cli_append ||

@@ -72,7 +72,7 @@ static void print_counters(const struct cli *cli)
 #undef PRINT_COUNTER
 }
 
-/* Whether the next command can use it: it has not failed for good, and nothing is under way. */
+/* True when the next command can use it: it has not failed, and nothing is under way. */
 static bool is_usable(okv *handle)
 {
     struct okv_result result;

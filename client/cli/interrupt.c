@@ -4,7 +4,7 @@
 
 #include "client/cli/run.h"
 
-/* Of the process, as signals are. */
+/* Global, as signals are. */
 static volatile sig_atomic_t is_interrupted;
 
 static void interrupt(int signal)
@@ -25,13 +25,13 @@ static void catch_it(int flags)
         sigaction(SIGINT, &action, NULL);
 }
 
-/* Not restarted: what waits for input or sleeps has to see it. */
+/* Not restarted: reads and sleeps must end. */
 void cli_interrupt_catch(bool once)
 {
     catch_it(once ? (int)SA_RESETHAND : 0);
 }
 
-/* Restarted: stdio drops what a write that was interrupted has left. */
+/* Restarted: stdio drops the rest of an interrupted write. */
 void cli_interrupt_catch_in_output(void)
 {
     catch_it(SA_RESETHAND | SA_RESTART);

@@ -78,7 +78,7 @@ int cli_fail_line(const struct cli *cli, const char *command, uint64_t line, con
     return cli_fail(cli, where, key, key_length, code);
 }
 
-/* A condition that was not met is an answer, as a miss is. */
+/* A condition that was not met is an answer, like a miss. */
 static bool is_answer(int code)
 {
     return code == OKV_ENOTFOUND || code == OKV_ECONFLICT || code == OKV_EEXISTS;
@@ -87,7 +87,7 @@ static bool is_answer(int code)
 int cli_fail_with(const struct cli *cli, const char *command, const void *key, size_t key_length,
                   int code, const char *advice)
 {
-    /* An answer may come with the end of its connection, which is not what went wrong. */
+    /* An answer may come with the end of its connection, which is not the cause. */
     bool has_why = cli_connection_failed(code) || code == OKV_EINVAL;
     const char *why = cli->handle && has_why ? okv_why(cli->handle) : "";
 

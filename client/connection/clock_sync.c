@@ -34,7 +34,7 @@
 #define SAMPLE_AGE_MS 5000
 /* More than the age of a sample: 100 ms between two statuses, and the time of its READ. */
 #define STOOD_STILL_MS 1000
-/* Expiries have 48 bits: no clock is beyond. */
+/* Expiries have 48 bits: no clock is higher. */
 #define CLOCK_MAX_MS (UINT64_C(1) << 48)
 
 /* The loss of a bound of this age: the drift, rounded up, and the fraction of a millisecond that

@@ -71,7 +71,7 @@ void goodbye_send(okv *handle)
 {
     if (!handle->conn || !link_is_up(handle) || handle->failure)
         return;
-    handle->log.tell = NULL; /* the server may end the connection first, which is no news */
+    handle->log.tell = NULL; /* the server may end the connection first, which is expected */
     if (goodbye_post(handle) == 0)
         delivery_await(handle);
 }

@@ -4,7 +4,7 @@
 
 #include "client/handle.h"
 
-/* The server said GOODBYE: the link leaves as soon as the replies that are owed have come. */
+/* The server said GOODBYE: the link drains, and closes as soon as all owed replies have come. */
 void goodbye_receive(okv *handle);
 /* Sends GOODBYE, and waits up to 20 ms until the device has delivered it. Does nothing if it cannot
  * be posted at once: the server then notices the end of the connection. */

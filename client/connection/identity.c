@@ -9,10 +9,10 @@
 #include "shared/identity/proof.h"
 #include "shared/identity/user_key.h"
 
-/* Hellos of one attempt beyond the first: a challenge, and again when the server had seen the
- * proof or had no room for it, is another one since the challenge, or the key is a new one. An
- * attempt ends with what the server says of a proof, as a challenge says nothing of the user: so it
- * begins again only with a hello left for the proof. */
+/* Hellos of one attempt beyond the first. The server challenges the first one. It may refuse a
+ * proof that it has seen or has no room for, that answers the challenge of an earlier start, or
+ * that was made with an old key; then the attempt begins again, as long as a hello is left for the
+ * proof: a challenge as the last answer would not say whether the user is known. */
 #define ROUNDS_MAX 8
 
 int identity_init(okv *handle, const struct okv_options *options)
@@ -42,7 +42,7 @@ void identity_fini(okv *handle)
     free(handle->link.identity.key_file);
 }
 
-/* A hello without a proof, with a nonce that no other has. */
+/* A hello without a proof, with a fresh nonce. */
 static void begin_again(struct link_identity *identity, struct okv_wire_hello *out)
 {
     struct okv_hello *hello = &identity->hello;
@@ -113,8 +113,8 @@ static bool has_another_key(struct link_identity *identity)
     return is_another;
 }
 
-/* Whether it is worth to begin again. A server that was started again since its challenge denies a
- * right proof, once. */
+/* True when another hello may succeed. A server that was restarted since its challenge denies a
+ * valid proof, once. */
 static bool may_pass(struct link_identity *identity, uint32_t reason)
 {
     if (reason == OKV_REJECT_STALE)

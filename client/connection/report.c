@@ -42,7 +42,7 @@ void report_link_up(okv *handle)
     uint64_t due_ns = handle->link.up_since_ns + reporting->period_ns;
 
     reporting->is_owed = false;
-    /* Connections that live shorter than the period put nothing off. */
+    /* Connections that live shorter than the period do not postpone the report. */
     if (!is_in_force(handle))
         reporting->due_ns = UINT64_MAX;
     else if (due_ns < reporting->due_ns)
@@ -70,7 +70,7 @@ bool report_take(okv *handle, struct okv_wire_report *out)
     return true;
 }
 
-/* Whether a message went out, or perhaps did. */
+/* True when a message left, or may have left. */
 static bool report_post(okv *handle)
 {
     struct reporting *reporting = &handle->reporting;

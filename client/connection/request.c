@@ -254,8 +254,7 @@ static struct operation *reply_operation(okv *handle, const struct okv_reply_mes
     return operation;
 }
 
-/* Ends the operation, unless it is a get whose value the reply had no room for. Returns that one.
- */
+/* Ends the operation. Returns it instead if it is a get whose value the reply had no room for. */
 static struct operation *reply_apply(okv *handle, struct operation *operation,
                                      const struct okv_reply_message *reply)
 {

@@ -55,7 +55,7 @@ void resend_detach(okv *handle)
         operation_detach(handle, &handle->operations[i]);
 }
 
-/* How far a flush under way has come is a place in the table that it has begun in. */
+/* The progress of a flush is a position in the table that it began in. */
 static bool flush_is_void(const struct operation *operation, bool same_table)
 {
     return operation->kind == OPERATION_FLUSH && !same_table &&

@@ -1,6 +1,6 @@
 /*
  * Calls against the arrows: the engine handles events and deadlines without knowledge of
- * connections, lookups and commands. client/api/engine_ops.c has the table.
+ * connections, lookups and commands. client/api/engine_ops.c fills the table.
  */
 #ifndef OKV_CLIENT_ENGINE_ENGINE_OPS_H
 #define OKV_CLIENT_ENGINE_ENGINE_OPS_H

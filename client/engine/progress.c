@@ -107,7 +107,7 @@ void engine_flush(okv *handle)
     handle->batch.count = 0;
     if (handle->failure)
         return;
-    /* While leaving too: a request that was queued before the server's goodbye counts as sent. */
+    /* While draining too: a request that was queued before the server's goodbye counts as sent. */
     if (handle->unflushed && (link_is_up(handle) || handle->link.state == LINK_DRAINING))
         handle->transport->flush(handle->conn);
     handle->unflushed = false;

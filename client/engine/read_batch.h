@@ -1,6 +1,6 @@
 /*
- * The batch: the READs of one call or one pass go out with one doorbell. A READ takes its room when
- * it is added, so the batch always fits. Inline: every get comes through here.
+ * The batch: the READs of one call or one pass, posted with one doorbell. A READ takes its room
+ * when it is added, so the batch always fits. Inline, as every get uses it.
  */
 #ifndef OKV_CLIENT_ENGINE_READ_BATCH_H
 #define OKV_CLIENT_ENGINE_READ_BATCH_H

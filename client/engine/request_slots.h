@@ -9,7 +9,7 @@
 
 /* Sets the free slots for a new connection, which may have granted another number. */
 void request_slots_reset(okv *handle);
-/* Assigns a free slot, of which there must be one, and a sequence number. */
+/* Assigns a free slot, which must exist, and a sequence number. */
 void request_slot_acquire(okv *handle, struct operation *operation);
 /* True when the next request can have a slot and a send buffer. */
 bool request_has_room(const okv *handle);

@@ -1,4 +1,4 @@
-/* From an item to its result: every path of a get comes through here. */
+/* From an item to its result, on every path of a get. */
 #ifndef OKV_CLIENT_GET_DELIVER_H
 #define OKV_CLIENT_GET_DELIVER_H
 

@@ -53,7 +53,7 @@ static const struct okv_registration *direct_destination(const okv *handle,
     return registration_find(handle, operation->buffer, operation->buffer_size);
 }
 
-/* Has the READs go to a bounce buffer of this size. */
+/* Directs the READs to a bounce buffer of this size. */
 static int read_to_bounce(okv *handle, struct operation *operation, size_t size,
                           struct extent_read *read)
 {

@@ -4,7 +4,7 @@
 
 #include "client/handle.h"
 
-/* Starts a lookup with its hint; false: there is none to use. */
+/* Starts a lookup with its hint. False: it has no usable hint. */
 bool hinted_start(okv *handle, struct operation *operation);
 /* The image has come: checks that it refers to the hinted extent, which may still be under way. */
 void hinted_image_done(okv *handle, struct operation *operation);

@@ -12,7 +12,7 @@ int hints_create(okv *handle, uint32_t count);
 bool hints_has(const okv *handle, uint64_t hash);
 /* Fills in the last known reference of the key, without its checksum: the bucket has that. */
 bool hints_find(const okv *handle, const struct operation *operation, struct okv_entry *reference);
-/* Stores a reference that has just proved right. */
+/* Stores a reference that was just verified. */
 void hints_remember(okv *handle, const struct operation *operation,
                     const struct okv_entry *reference);
 /* Drops the hint of the operation's key: its extent has moved, or will. */

@@ -14,9 +14,9 @@ enum retry_action {
 /* Whether there is another attempt. */
 enum retry_limit {
     RETRY_READ,    /* yes, by READs */
-    RETRY_REQUEST, /* the server is to be asked: a bucket under constant writing tears nearly every
+    RETRY_REQUEST, /* no: ask the server, as a bucket under constant writing tears nearly every
                       image */
-    RETRY_NONE,    /* the server has been asked already */
+    RETRY_NONE,    /* no, and the server was asked already */
 };
 
 /* Before the first READ. */

@@ -378,9 +378,9 @@ void lookup_part_done(okv *handle, struct operation *operation)
     lookup_post_image(handle, operation, STEP_CONFIRM);
 }
 
-/* True when STEP_CONFIRM found the reference unchanged. For a part of the value, too, that nothing
- * was moved: an item that went and came back would have left the place to others in between. The
- * version of the bucket alone proves nothing: removals may leave it unchanged. */
+/* True when STEP_CONFIRM found the reference unchanged. For a part of the value also the version of
+ * the bucket must be the same: an item that was removed and put back may have left its place to
+ * others in between. The version alone proves nothing, as removals may leave it unchanged. */
 static bool is_confirmed(okv *handle, struct operation *operation, const uint8_t *image)
 {
     struct lookup *lookup = &operation->lookup;

@@ -141,7 +141,7 @@ static int try_image(struct scan *scan, bool again)
     return scan_bucket_show(scan, bucket, image);
 }
 
-/* Moves the point at least to the next item. */
+/* Moves the point to the next item or further. */
 static int scan_step(struct scan *scan)
 {
     uint64_t from = scan->position;

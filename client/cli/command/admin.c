@@ -31,7 +31,7 @@ static int read_counters(struct cli *cli, uint64_t *loaded, uint64_t *refused)
     return rc;
 }
 
-/* The server does it after it has answered: its counters tell how that came out. */
+/* The server reloads after its answer: its counters show the outcome. */
 static int reload_users(struct cli *cli)
 {
     uint64_t loaded, refused, loaded_now, refused_now;
@@ -62,7 +62,7 @@ static int reload_users(struct cli *cli)
     return CLI_FAILED;
 }
 
-/* Asks for one, and then for its path until there is one. */
+/* Requests a snapshot, then asks for its path until it is there. */
 static int make_snapshot(struct cli *cli)
 {
     static char answer[ANSWER_MAX];

@@ -101,7 +101,7 @@ static void print_line(const struct client_line *line)
            cli_short_number((double)line->bytes_out, out), gets, hits, line->transport, line->how);
 }
 
-/* What others named themselves does nothing to a terminal; it is ASCII. */
+/* Names of clients must not garble a terminal: only ASCII is left. */
 static void make_printable(char *text)
 {
     for (; *text; text++)
@@ -109,7 +109,7 @@ static void make_printable(char *text)
             *text = '?';
 }
 
-/* Prints the sessions of one answer, or adds them to the list. False: a line is none. */
+/* Prints the sessions of one answer, or adds them to the list. False: an invalid line. */
 static bool take_lines(char *text, struct listing *listing, uint64_t *last)
 {
     struct client_line line;
@@ -130,7 +130,7 @@ static bool take_lines(char *text, struct listing *listing, uint64_t *last)
     return true;
 }
 
-/* As many answers as there are sessions for. */
+/* Asks for further sessions until there are none. */
 static int list_database(struct cli *cli, const char *name, void *user)
 {
     struct listing *listing = user;

@@ -11,7 +11,7 @@
 
 enum { OPTION_IF_VERSION = 0x700, OPTION_PREFIX, OPTION_DRY_RUN };
 
-/* Of a scan, before its next portion. */
+/* Keys of a scan that are deleted before it continues. */
 #define BATCH_KEYS 256
 /* okv_poll() moves deadlines on, so that waiting is cut into pieces. */
 #define WAIT_MS 100
@@ -22,7 +22,7 @@ struct del_arguments {
     int count;
     bool if_version;
     uint64_t version;
-    bool is_null;       /* stdin is of raw keys, each before a NUL */
+    bool is_null;       /* stdin has raw keys, each followed by a NUL */
     const char *prefix; /* NULL: keys are named */
     size_t prefix_length;
     bool is_dry;
@@ -89,8 +89,8 @@ static error_t parse_del(int key, char *text, struct argp_state *state)
     }
 }
 
-/* Whether the next key is to be tried. The key is of this line of stdin; 0: an argument. *status:
- * the worst so far. */
+/* Returns whether to try the next key. `line` of stdin; 0: an argument. *status: the worst so far.
+ */
 static bool del_one(const struct del_arguments *arguments, uint64_t line, const char *key,
                     size_t length, int *status)
 {
@@ -103,7 +103,7 @@ static bool del_one(const struct del_arguments *arguments, uint64_t line, const 
     return !cli_connection_failed(rc) && !cli_interrupted();
 }
 
-/* Takes what ends a key of stdin from its end, and escapes out of it. */
+/* Removes the end of a key's line, and decodes its escapes. */
 static bool take_key(const struct del_arguments *arguments, char *line, size_t *length)
 {
     char end = arguments->is_null ? '\0' : '\n';
@@ -123,7 +123,7 @@ static int del_lines(const struct del_arguments *arguments)
     bool goes_on = true;
     ssize_t got;
 
-    /* A signal or an error amid a line leaves a part of it, which is nobody's key. */
+    /* A signal or an error within a line leaves a part of it, which is not a key. */
     for (uint64_t number = 1;
          goes_on && (got = getdelim(&line, &size, end, stdin)) >= 0 && !ferror(stdin); number++) {
         size_t length = (size_t)got;
@@ -251,7 +251,7 @@ static int del_batches(struct batch *batch, uint64_t *removed)
     do {
         batch->count = 0;
         rc = okv_scan_from(cli->handle, &cursor, note_key, batch);
-        if (rc == OKV_EINVAL) /* another start of the server has another table */
+        if (rc == OKV_EINVAL) /* a restarted server has another table */
             status =
                 cli_fail_with(cli, "del", NULL, 0, rc, "the server was restarted: run it again");
         else if (rc < 0)

@@ -79,7 +79,7 @@ static void report_bad(struct import *import, uint64_t number, const char *what)
     fprintf(stderr, "okv: import: line %llu: %s\n", (unsigned long long)number, what);
 }
 
-/* A failure that the lines after this one would meet too. */
+/* A failure that all following lines would meet too. */
 static void report_fatal(struct import *import, const struct import_slot *slot, int code)
 {
     if (import->failed)
@@ -90,16 +90,16 @@ static void report_fatal(struct import *import, const struct import_slot *slot, 
     cli_fail(import->cli, "import", slot->item.key, slot->item.key_length, code);
 }
 
-/* Large values are locked in memory while their puts are under way, so that there may be no
- * more of it until one of those has ended. */
+/* Large values are locked in memory while their puts are under way. At the limit on locked memory a
+ * put waits until another has ended. */
 static bool others_are_in_the_way(const struct import_slot *slot, int code)
 {
     return (code == OKV_EPERM || code == OKV_ENOMEM) && !slot->alone;
 }
 
-/* A connection that was lost leaves puts unknown, which do no harm when they are made once more: no
- * other one of the same key was submitted since, and nothing comes of the first any more. One
- * whose deadline has passed may still be applied, even after a later put of its key. */
+/* A lost connection leaves puts with an unknown outcome. Repeating one is safe: no other put of the
+ * same key was submitted since, and the first can no longer be applied. One whose deadline has
+ * passed may still be applied, even after a later put of its key. */
 static bool is_worth_another(const struct import *import, struct import_slot *slot, int code)
 {
     struct okv_counters counters;
@@ -111,7 +111,7 @@ static bool is_worth_another(const struct import *import, struct import_slot *sl
     return slot->again;
 }
 
-/* What was imported before may not be there any more: the server does not tell. */
+/* Earlier items may be lost: the server does not report it. */
 static void check_restart(struct import *import)
 {
     struct okv_info info;
@@ -161,7 +161,7 @@ static int submit_put(struct import *import, uint32_t index, int64_t ttl_ms)
     return okv_submit(import->cli->handle, &put, 1, NULL);
 }
 
-/* The item would be gone by now. */
+/* The item would have expired by now. */
 static void leave_out(struct import *import, uint32_t index)
 {
     import->slots[index].busy = false;
@@ -286,7 +286,7 @@ static bool import_line(struct import *import)
 
     errno = 0;
     ssize_t length = getline(&slot->line, &slot->size, stdin);
-    /* A signal or an error amid a line leaves a part of it. */
+    /* A signal or an error within a line leaves a part of it. */
     if (length < 0 || ferror(stdin)) {
         if (!feof(stdin) && !cli_interrupted()) {
             fprintf(stderr, "okv: import: cannot read stdin: %s\n", strerror(errno));

@@ -70,7 +70,7 @@ static int fail(const char *file, const char *what, const char *advice)
     return CLI_FAILED;
 }
 
-/* What is there stays: clients may use it. */
+/* An existing file stays: clients may use it. */
 static int write_file(const char *file, const char *line, size_t length)
 {
     int fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);

@@ -12,7 +12,7 @@
 /* Ends a scan from within; okv_scan() returns it as it is. */
 #define SCAN_STOPPED 1
 
-/* Scans with `visit` and says how it ended. */
+/* Scans with `visit` and reports how it ended. */
 static int scan_all(struct cli *cli, const char *command, okv_visit *visit, void *user)
 {
     cli_interrupt_catch_in_output();
@@ -156,8 +156,8 @@ static error_t parse_export(int key, char *text, struct argp_state *state)
         state, "unexpected argument '%s': export writes stdout, as in okv export >items.tsv", text);
 }
 
-/* When an item expires by the wall clock. What a scan says may be a little more than the longest
- * time that a put takes. */
+/* The expiry of an item by the wall clock. A scan may return a little more than the longest time to
+ * live that a put accepts. */
 static int64_t expiry_of(const struct okv_item *item)
 {
     if (item->ttl_ms == OKV_TTL_NONE)
@@ -183,7 +183,7 @@ static int write_item(void *user, const struct okv_item *item)
 
 static int export_all(struct export *export)
 {
-    /* On one terminal the items are progress enough. */
+    /* On one terminal the items show the progress. */
     progress_init(&export->progress, isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO));
     int status = scan_all(export->cli, "export", write_item, export);
     progress_clear(&export->progress);

@@ -101,7 +101,7 @@ static void show(struct mget *mget, size_t i)
     if (rc == OKV_OK)
         tsv_write(stdout, &item);
     else if (rc == OKV_ENOTFOUND)
-        note(mget, CLI_MISS); /* among many keys no news: its line is not there */
+        note(mget, CLI_MISS); /* no message among many keys: its line is missing */
     else
         note(mget, cli_fail_line(mget->cli, "mget", mget->lines[i], item.key, item.key_length, rc));
     if (cli_connection_failed(rc))
@@ -109,7 +109,7 @@ static void show(struct mget *mget, size_t i)
     free(large);
 }
 
-/* Whether further keys would not fail alike. */
+/* True unless further keys would fail too. */
 static bool goes_on(const struct mget *mget)
 {
     return !mget->stopped && !ferror(stdout) && !cli_interrupted();
@@ -125,7 +125,7 @@ static void fail_batch(struct mget *mget, int code)
     mget->stopped = code;
 }
 
-/* Looks the batch up and shows all that came of it. */
+/* Looks the batch up and shows the results. */
 static void finish_batch(struct mget *mget)
 {
     if (mget->count == 0)
@@ -191,7 +191,7 @@ static void take_lines(struct mget *mget)
     memmove(mget->input, line, mget->used);
 }
 
-/* Reads what there is, at least a byte; false at the end. */
+/* Reads what is there, at least a byte. False: the end. */
 static bool read_some(struct mget *mget)
 {
     if (mget->used == mget->room) {

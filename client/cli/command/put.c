@@ -66,7 +66,7 @@ static int fail_stdin(const struct put_arguments *arguments, const char *command
     return CLI_FAILED;
 }
 
-/* Stores the value that was given, or what standard input has. */
+/* Stores the value of the arguments or of standard input. */
 static int store_value(const struct put_arguments *arguments, const char *command,
                        int (*store)(const struct put_arguments *arguments, const char *value,
                                     size_t length))

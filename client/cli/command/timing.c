@@ -1,4 +1,4 @@
-/* okv ping and okv probe: how long the way to the server takes. */
+/* okv ping and okv probe: round-trip times to the server. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 
 #define PING_COUNT 5
 #define PING_COUNT_MAX 1000000
-/* More pings than this are summed up only. */
+/* Of more pings only the summary is printed. */
 #define PING_LINES_MAX 10
 #define PROBE_COUNT 10000
 #define PROBE_COUNT_MAX 10000000

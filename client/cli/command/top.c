@@ -53,7 +53,7 @@ static const struct column columns[] = {
 };
 #define COLUMN_COUNT (sizeof columns / sizeof *columns)
 
-/* Operations whose time was taken. */
+/* Operations that were timed. */
 struct timed {
     uint64_t count, ns; /* all together */
 };
@@ -86,7 +86,7 @@ static error_t parse_top(int key, char *text, struct argp_state *state)
     }
 }
 
-/* 0: the server does not say; a log's figures are there with a log only. */
+/* 0: the server does not send it, such as figures of a log without a log. */
 static uint64_t figure(const char *text, const char *name, int base)
 {
     uint64_t number = 0;

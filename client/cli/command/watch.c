@@ -48,7 +48,7 @@ static error_t parse_watch(int key, char *text, struct argp_state *state)
     }
 }
 
-/* Prints a line if there is news. Returns whether it did. */
+/* Prints a line if the item has changed. Returns whether it did. */
 static bool show_change(struct watch *watch, uint64_t version, const char *value, size_t length)
 {
     if (watch->has_state && version == watch->version)

@@ -22,11 +22,11 @@ struct checked_port {
     const char *root;
     const struct okv_port *port;
     const char *interface;      /* of the first GID that has one */
-    enum doctor_level unusable; /* what an unusable port is: a note where another one is usable */
+    enum doctor_level unusable; /* the level of an unusable port: a note if another one is usable */
     char name[80];              /* DEVICE/PORT */
 };
 
-/* Why the GID is the one for ?device=, or what else is to be said of it. */
+/* Why the GID is the one for ?device=, or another remark. */
 static const char *gid_remark(const struct okv_port *port, const struct okv_gid *gid)
 {
     if (gid == okv_port_best_gid(port, AF_UNSPEC))
@@ -158,7 +158,7 @@ void doctor_add_limits(struct doctor_report *report, const char *device,
                limits->firmware[0] ? limits->firmware : "unknown");
 }
 
-/* A tree for tests has no devices that could be opened. */
+/* The tree of a test has no devices to open. */
 static void check_limits(struct doctor_report *report, const char *device)
 {
     struct okv_device_limits limits;

@@ -18,7 +18,7 @@
  * workers: server/descriptors.c. */
 #define FILES_LEAST 4368u
 
-/* Whether the limit on locked memory is none for this process. */
+/* True when the limit on locked memory does not apply to this process. */
 static bool may_lock_all(const char *root)
 {
     char path[DOCTOR_PATH_SIZE], line[128];

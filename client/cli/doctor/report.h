@@ -9,7 +9,7 @@
 enum doctor_level {
     DOCTOR_OK,
     DOCTOR_NOTE,   /* nothing is broken, but it is good to know */
-    DOCTOR_PROBLEM /* something that is there cannot be used */
+    DOCTOR_PROBLEM /* something exists and cannot be used */
 };
 
 struct doctor_report {

@@ -34,7 +34,7 @@ static bool is_named(const struct okv_uri *uri, const struct okv_port *port)
            (!uri->port_number || uri->port_number == port->number);
 }
 
-/* Says which port has the address. False: none has. */
+/* Reports the port that has the address. False: none has. */
 static bool tell_port(struct doctor_report *report, const char *root, const char *server,
                       const struct okv_ports *ports, const struct okv_uri *uri, const char *address)
 {
@@ -58,7 +58,7 @@ static bool tell_port(struct doctor_report *report, const char *root, const char
     return false;
 }
 
-/* Finds the address to leave by, of the first address of the server that there is a way to. */
+/* Finds the source address for the first address of the server that has a route. */
 static int find_way(const struct okv_ports *ports, const struct okv_uri *uri,
                     const struct addrinfo *to, char address[OKV_CHOICE_SIZE], struct okv_diag *diag)
 {
@@ -74,7 +74,7 @@ static int find_way(const struct okv_ports *ports, const struct okv_uri *uri,
     return rc;
 }
 
-/* Nothing here is a problem: connecting has the last word. */
+/* Never a problem: connecting decides. */
 static void tell_way(struct doctor_report *report, const char *root, const char *server,
                      const struct okv_ports *ports, const struct okv_uri *uri,
                      const struct addrinfo *to)
@@ -108,7 +108,7 @@ static void check_rdma(struct doctor_report *report, const char *root, const cha
         return;
     }
     if (okv_ports_read(root, &ports, NULL) == 0) {
-        if (ports.count > 0) /* it was said that there are none */
+        if (ports.count > 0) /* it was reported that there are none */
             tell_way(report, root, server, &ports, uri, addresses);
         okv_ports_fini(&ports);
     }

@@ -12,7 +12,7 @@
 
 #define WHAT "server"
 #define VALUE "okv doctor"
-/* Longer than a message over any MTU, and shorter than what a rendezvous read takes. */
+/* Longer than any MTU, and short enough for one message. */
 #define LONG_VALUE_SIZE 8192
 /* The item is gone soon if deleting it fails. */
 #define TTL_MS 60000
@@ -98,7 +98,7 @@ static bool is_value(struct doctor_report *report, const char *value, size_t len
     return false;
 }
 
-/* By a READ, and by a message that the server answers: one may work where the other does not. */
+/* By a READ and by a request: one may work where the other does not. */
 static bool get_back(struct doctor_report *report, const struct cli *cli, const char *key)
 {
     char value[sizeof VALUE];
@@ -159,7 +159,7 @@ void doctor_check_server(struct doctor_report *report, struct cli *cli)
     uint64_t begin = okv_clock_ns();
     char why[CLI_WHY_TEXT];
 
-    cli->is_own = true; /* connecting is a step to be looked at */
+    cli->is_own = true; /* connecting is a step, too */
     int rc = cli_open(cli, 0, why, sizeof why);
     if (rc != OKV_OK) {
         doctor_add(report, DOCTOR_PROBLEM, WHAT, fix_of(rc), "%s: no connection: %s", cli->server,

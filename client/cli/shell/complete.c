@@ -85,7 +85,7 @@ static char *help_of(char *name)
     return text;
 }
 
-/* What the last of the words in line[0..length) may become, to free(); NULL: nothing is known. */
+/* The completions of the last word in line[0..length), to free(). NULL: none are known. */
 static char *names_for(const char *line, size_t length, bool is_first)
 {
     char command[32], *names = NULL, *help = NULL;

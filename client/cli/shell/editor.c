@@ -31,8 +31,7 @@ struct editor {
 
 /* ---- keys --------------------------------------------------------------- */
 
-/* Of the process, as signals are: the last one that concerns the terminal, and one that ends okv.
- */
+/* Global, as signals are: the last one about the terminal, and one that ends okv. */
 static volatile sig_atomic_t caught, ended_by;
 
 static const int signals[] = {SIGHUP, SIGTERM, SIGCONT, SIGWINCH};
@@ -64,7 +63,7 @@ static void begin_signals(struct sigaction *before)
     }
 }
 
-/* One that ends the process does so now that the terminal is as it was. */
+/* A signal that ends the process does so now, with the terminal restored. */
 static void end_signals(const struct sigaction *before)
 {
     for (size_t i = 0; i < SIGNAL_COUNT; i++)
@@ -176,7 +175,7 @@ static bool set_up(struct editor *editor)
     return true;
 }
 
-/* Bytes of a line are characters of the terminal; of one that says nothing, of UTF-8. */
+/* The encoding of the locale, or UTF-8 if it names none. */
 static void choose_encoding(void)
 {
     setlocale(LC_CTYPE, "");

@@ -11,7 +11,7 @@
 
 #include "client/cli/tsv.h"
 
-/* A file that is longer is cut to HISTORY_ENTRIES: not at each start. */
+/* A longer file is cut to HISTORY_ENTRIES, so not at each start. */
 #define ENTRIES_MAX (2 * HISTORY_ENTRIES)
 
 /* Creates the directories of a path, for this user alone. */
@@ -39,7 +39,7 @@ static int name_file(struct history_file *history)
     return length < 0 || length >= (int)sizeof history->path ? -1 : 0;
 }
 
-/* Creates it for this user alone, as entries may have values. -1: it is no file that one keeps. */
+/* Creates it for this user alone, as entries may have values. -1: not a regular file. */
 static int open_file(const char *path, int flags)
 {
     int fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, S_IRUSR | S_IWUSR);
@@ -53,7 +53,7 @@ static int open_file(const char *path, int flags)
     return -1;
 }
 
-/* Whether it is a history; writes the head of one that is empty. */
+/* True when it is a history; writes the head of an empty one. */
 static bool take_head(FILE *file)
 {
     char head[sizeof HISTORY_HEAD];
@@ -97,7 +97,7 @@ static bool copy_rest(FILE *file, size_t left_out, FILE *out)
     return !ferror(file) && !ferror(out);
 }
 
-/* Puts a shorter one in the file's place. When that fails it stays. */
+/* Replaces the file by a shorter one. If that fails it stays. */
 static void cut_file(const struct history_file *history, FILE *file, size_t left_out)
 {
     char path[PATH_MAX + 16];
@@ -145,7 +145,7 @@ void history_file_add(const struct history_file *history, const char *entry)
     if (text) {
         tsv_write_field(text, entry, strlen(entry) - 1); /* without its newline */
         putc('\n', text);
-        /* By one write: another shell may add one, too. A disk that is full keeps none. */
+        /* By one write, as another shell may append too. On a full disk none is kept. */
         ssize_t written = fclose(text) == 0 ? write(fd, line, size) : 0;
         (void)written;
         free(line);

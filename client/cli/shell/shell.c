@@ -165,7 +165,7 @@ static bool is_end(const char *word)
     return strcmp(word, "exit") == 0 || strcmp(word, "quit") == 0;
 }
 
-/* Whether the words ask about the shell itself: help, --help, help exit. */
+/* True when the words ask for help about the shell itself: help, --help, help exit. */
 static bool ask_for_help(int count, const char **words)
 {
     bool has_help = false;
@@ -180,7 +180,7 @@ static bool ask_for_help(int count, const char **words)
     return has_help;
 }
 
-/* Whether a command that was refused for a slip may have been to read the rest of the script. */
+/* True when a command with a usage error might have read the rest of the script. */
 static bool may_have_read(int count, const char **words)
 {
     for (int i = 0; i < count; i++)
@@ -206,7 +206,7 @@ static int run_command(struct shell *shell, int count, const char **words)
     if (shell->editor)
         cli_interrupt_catch(true);
     else
-        cli_interrupt_release(); /* those catch it that have something to say */
+        cli_interrupt_release(); /* commands that report how far they got catch it */
     int status = command_line_run(&cli, count + 1, argv);
     cli.took_stdin |= status == CLI_USAGE && may_have_read(count, words);
     shell->has_ended = cli.took_stdin && !shell->editor; /* the rest of the script was its input */
