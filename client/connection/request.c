@@ -69,12 +69,6 @@ static struct okv_request_message request_message_of(const struct operation *ope
     return request;
 }
 
-/* A request that is resent has its slot already. */
-static bool request_slot_is_available(const okv *handle, const struct operation *operation)
-{
-    return operation->has_request_slot || handle->request_slots.count > 0;
-}
-
 /* On OKV_EIO the message may have left: it counts as posted, and the connection as lost. */
 static int request_send(okv *handle, struct operation *operation, uint8_t *bytes)
 {
@@ -97,12 +91,13 @@ static int request_send(okv *handle, struct operation *operation, uint8_t *bytes
     return rc ? OKV_EDISCONNECTED : 0;
 }
 
-/* OKV_EAGAIN: no request slot or send buffer. */
+/* OKV_EAGAIN: no request slot or send buffer. A request that is resent has its slot already. */
 static int request_try(okv *handle, struct operation *operation)
 {
-    uint8_t *bytes = handle->transport->send_buffer(handle->conn);
+    bool has_slot = operation->has_request_slot || handle->request_slots.count > 0;
+    uint8_t *bytes = has_slot ? handle->transport->send_buffer(handle->conn) : NULL;
 
-    if (!bytes || !request_slot_is_available(handle, operation))
+    if (!bytes)
         return OKV_EAGAIN;
     if (operation->flags & OKV_REQUEST_RENDEZVOUS) {
         int rc = value_advertise(handle, operation);

@@ -600,7 +600,7 @@ OKV_API void okv_unregister(okv *handle, okv_registration **memory);
     X(deletes, "deletes that ended")                                         \
     X(updates, "incrs, appends and touches that ended")                      \
     X(reads, "RDMA READs posted, all but those that okv_bench_read times")   \
-    X(read_bytes, "bytes that those READs were of")                          \
+    X(read_bytes, "bytes of those READs")                                    \
     X(bucket_reads, "READs of primary and overflow pages")                   \
     X(extent_reads, "READs of an extent or a piece of one")                  \
     X(directory_reads, "READs of the index's directory")                     \
@@ -608,13 +608,13 @@ OKV_API void okv_unregister(okv *handle, okv_registration **memory);
     X(torn_buckets, "bucket images rejected by their checksum or version")   \
     X(torn_extents, "extents rejected by their checksum")                    \
     X(wrong_depths, "reads of a bucket that had split or merged since")      \
-    X(hints_right, "extents read together with their bucket, and rightly")   \
-    X(hints_wrong, "extents read together with their bucket for nothing")    \
+    X(hints_right, "extents read together with their bucket, and valid")     \
+    X(hints_wrong, "extents read together with their bucket in vain")        \
     X(fallbacks, "gets handed to the server after too many rejected images") \
     X(requests, "messages sent to the server")                               \
     X(request_bytes, "bytes of those, and of values advertised for them")    \
     X(rendezvous, "values that were advertised for the server to READ")      \
-    X(replies, "answers that came back")                                     \
+    X(replies, "replies received")                                           \
     X(reply_bytes, "bytes of those")                                         \
     X(timeouts, "operations that passed their deadline")                     \
     X(reconnects, "connections that were made after the first one")          \

@@ -118,7 +118,7 @@ int cli_incr(struct cli *cli, int argc, char **argv)
         .args_doc = "KEY [N]",
         .doc = "Add N (1) to the decimal integer that the value is, and print the sum.\v"
                "N may be negative. A key that is not there counts as 0. The value becomes the sum "
-               "in decimal digits; when the item expires stays as it was.\n\n"
+               "in decimal digits; its time to live does not change.\n\n"
                "Examples:\n  okv incr visits\n  okv incr stock -12\n"
                "  okv incr tries:alice --ttl 60s",
         .children = cli_common_options};

@@ -291,17 +291,16 @@ int cli_del(struct cli *cli, int argc, char **argv)
         .doc =
             "Remove keys.\v"
             "With - the keys come from standard input, one a line and escaped as `okv scan` "
-            "writes them.\n\n"
-            "All keys are tried, also after one that failed, unless the connection fails: how "
-            "many were not tried is then reported.\n\n"
-            "With --prefix the keys are looked for in the whole table, without the server's CPU, "
-            "and removed many at a time. It asks for nothing, prints how many items it removed, "
-            "and ends at the first that could not be. Items that are put meanwhile may stay.\n\n"
-            "Exit status: 3 if a key could not be removed, else 1 if one was not there or had "
-            "another version.\n\n"
-            "Examples:\n  okv del greeting\n  okv del photo-1 photo-2\n"
-            "  okv del --prefix tmp: --dry-run\n  okv scan -0 | grep -z '^tmp' | okv del -0 "
-            "-\n  okv del lock --if-version 17",
+            "writes them.\n\nAll keys are tried, also after one that failed, unless the "
+            "connection fails: how many were not tried is then reported.\n"
+            "\nWith --prefix the keys are looked for in the whole table, without the server's "
+            "CPU, and removed many at a time. It does not ask, prints how many items it removed, "
+            "and ends at the first failure. Items that are put meanwhile may stay.\n"
+            "\nExit status: 3 if a key could not be removed, else 1 if one was not there or had "
+            "another version.\n\nExamples:\n  okv del greeting\n"
+            "  okv del photo-1 photo-2\n  okv del --prefix tmp: --dry-run\n"
+            "  okv scan -0 | grep -z '^tmp' | okv del -0 -\n"
+            "  okv del lock --if-version 17",
         .children = cli_common_options};
     struct del_arguments arguments = {.cli = cli};
 

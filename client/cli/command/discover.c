@@ -151,13 +151,10 @@ int cli_discover(struct cli *cli, int argc, char **argv)
         .options = discover_options,
         .parser = parse_discover,
         .doc = "List the servers that announce themselves on this host's networks: name, version, "
-               "boot id, items, memory used and URIs, one server a line. It asks for 500 ms, or "
-               "for what -t says, up to 60 s; other options for a connection have no effect.\v"
+               "boot id, items, memory used and URIs, one server a line. It listens for 500 ms, or "
+               "for the time of -t, up to 60 s; other options for a connection have no effect.\v"
                "Answers are not authenticated: docs/discovery.md.\n"
-               "\n"
-               "Examples:\n"
-               "  okv discover\n"
-               "  okv discover --json -t 2s | jq -r '.[].uris[0]'\n"
+               "\nExamples:\n  okv discover\n  okv discover --json -t 2s | jq -r '.[].uris[0]'\n"
                "  okv -s rdma://discover/cache get key",
         .children = cli_common_options};
     struct discover_arguments arguments = {.cli = cli, .group = "", .source = ""};

@@ -105,7 +105,7 @@ static error_t parse_one_key(int key, char *text, struct argp_state *state)
 static const struct argp_option get_options[] = {
     {"output", 'o', "FILE", 0, "Write the value to FILE; it is left alone on a miss", 0},
     {"touch", OPTION_TOUCH, "TIME", 0,
-     "Let the item expire after TIME, as 60s, or (none) stay; in the same request", 0},
+     "Let the item expire after TIME, such as 60s, or never (none); in the same request", 0},
     {"offset", OPTION_OFFSET, "SIZE", 0, "Begin at this offset of the value, such as 64K", 0},
     {"length", OPTION_LENGTH, "SIZE", 0,
      "Write at most this many bytes; no more of a long value is fetched", 0},

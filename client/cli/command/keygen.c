@@ -140,16 +140,14 @@ int cli_keygen(struct cli *cli, int argc, char **argv)
         .options = keygen_options,
         .parser = parse_keygen,
         .args_doc = "[FILE]",
-        .doc = "Make a new random key for a user and print it, or write it to a new FILE that only "
-               "you can read. A line key = with it goes into the server's users file; the client "
-               "has it in a file. It needs no server; options for a connection have no effect.\v"
-               "The key proves who the user is. Both files must have mode 0600.\n"
-               "\n"
-               "Examples:\n"
-               "  okv keygen alice.key\n"
-               "  okv keygen --password alice.key\n"
-               "  { echo '[alice]'; echo \"key = $(cat alice.key)\"; echo 'default = read, write'; "
-               "} >>users",
+        .doc =
+            "Make a new random key for a user and print it, or write it to a new FILE that only "
+            "you can read. In the server's users file it is the line key = KEY; the client reads "
+            "it from a file. It needs no server; options for a connection have no effect.\v"
+            "The key proves who the user is. Both files must have mode 0600.\n"
+            "\nExamples:\n  okv keygen alice.key\n  okv keygen --password alice.key\n"
+            "  { echo '[alice]'; echo \"key = $(cat alice.key)\"; echo 'default = read, write'; "
+            "} >>users",
         .children = cli_common_options};
     struct keygen_arguments arguments = {.cli = cli};
 

@@ -218,7 +218,7 @@ int cli_append(struct cli *cli, int argc, char **argv)
         .doc = "Add to the end of a value, or store it when the key is not there.\v"
                "A VALUE of - takes what is to be added from standard input. One append takes as "
                "much as fits a message (about 15000 bytes), and the whole value has the server's "
-               "limit. When the item expires stays as it was.\n\n"
+               "limit. Its time to live does not change.\n\n"
                "Examples:\n  okv append log 'one more line '\n  date | okv append log -",
         .children = cli_common_options};
     struct put_arguments arguments = {.cli = cli};

@@ -22,7 +22,7 @@ struct top_arguments {
 
 static const struct argp_option top_options[] = {
     {"count", OPTION_COUNT, "N", 0, "End after N lines", 0},
-    {"interval", OPTION_INTERVAL, "TIME", 0, "Between two lines, as 500ms or 5s (1s)", 0},
+    {"interval", OPTION_INTERVAL, "TIME", 0, "Time between two lines, such as 500ms or 5s (1s)", 0},
     {"json", OPTION_JSON, NULL, 0, "Each line is a JSON object", 0},
     {0},
 };
@@ -213,16 +213,17 @@ int cli_top(struct cli *cli, int argc, char **argv)
     static const struct argp parser = {
         .options = top_options,
         .parser = parse_top,
-        .doc = "Print what the server does, a line each second, until ^C.\v"
-               "A column that ends with /s is of a second; the others are of now. gets/s, and the "
-               "time of one in us/get, are what clients report every now and then; byreq/s are "
-               "gets that the server answered. us/write is the time of a write at the server, "
-               "without the way there and back. redis/s are commands of clients of Redis. "
-               "refus/s are writes that were refused: no room, a condition, no right. memory is "
-               "that of index and values; waiting are requests for their turn. cpu % is of one "
-               "processor. A user without the right admin sees the database alone.\n\n"
-               "Examples:\n  okv top\n  okv top -i 10s -n 6\n"
-               "  okv top --json -n 1 | jq .puts_per_s",
+        .doc =
+            "Print the server's rates, a line each second, until ^C.\v"
+            "Columns that end with /s are rates per second; the others are current values. "
+            "gets/s and us/get, the mean time of a get, are what clients report from time to "
+            "time; byreq/s are gets that the server answered. us/write is the mean time of a "
+            "write in the server, without the network. redis/s are commands of Redis clients. "
+            "refus/s are refused writes: no room, a condition, no right. memory is that of index "
+            "and values; waiting is the number of queued requests. cpu % is of one processor. A "
+            "user without the right admin sees only the database.\n"
+            "\nExamples:\n  okv top\n  okv top -i 10s -n 6\n"
+            "  okv top --json -n 1 | jq .puts_per_s",
         .children = cli_common_options};
     struct top_arguments arguments = {.cli = cli, .interval_ms = INTERVAL_MS, .count = UINT64_MAX};
 

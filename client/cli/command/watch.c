@@ -22,7 +22,8 @@ struct watch {
 
 static const struct argp_option watch_options[] = {
     {"count", OPTION_COUNT, "N", 0, "End after N lines", 0},
-    {"interval", OPTION_INTERVAL, "TIME", 0, "Between two looks, as 10ms or 1s (100ms)", 0},
+    {"interval", OPTION_INTERVAL, "TIME", 0, "Time between two gets, such as 10ms or 1s (100ms)",
+     0},
     {0},
 };
 
@@ -87,13 +88,13 @@ int cli_watch(struct cli *cli, int argc, char **argv)
         .options = watch_options,
         .parser = parse_watch,
         .args_doc = "KEY",
-        .doc = "Print an item now and each time that it has changed, until ^C.\v"
-               "A line is the item's version, a tab, and the value, escaped as that of `okv "
-               "export`; version 0 and nothing: the item is not there. It looks each --interval, "
-               "by gets that leave the server's CPU alone, and sees the last of several changes in "
-               "between.\n\n"
-               "Examples:\n  okv watch leader\n"
-               "  okv watch config -n 2 | tail -n 1 | cut -f 2    # after the next change",
+        .doc =
+            "Print an item now and each time that it has changed, until ^C.\v"
+            "A line is the item's version, a tab, and the value, escaped as that of `okv "
+            "export`; version 0 and nothing: the item is not there. It gets the item each "
+            "--interval, without the server's CPU, and shows only the last of several changes in "
+            "between.\n\nExamples:\n  okv watch leader\n"
+            "  okv watch config -n 2 | tail -n 1 | cut -f 2    # after the next change",
         .children = cli_common_options};
     struct watch watch = {.cli = cli, .interval_ms = INTERVAL_MS, .count = UINT64_MAX};
 

@@ -62,12 +62,12 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     static const struct argp parser = {
         .options = doctor_options,
         .parser = parse_doctor,
-        .doc = "Look at the limits, RDMA devices and fabrics of this host, and at a server, of -s, "
-               "$OKV_SERVER or a well-known socket that is there: connect, put, get and delete an "
+        .doc = "Check the limits, RDMA devices and fabrics of this host, and a server (-s, "
+               "$OKV_SERVER or an existing well-known socket): connect, put, get and delete an "
                "item, with the time of each.\v"
                "Each finding is ok, a note or a problem, with what to do about it. Exit status: 0 "
-               "without problems, 1 with some, 3 if it could not look.\n\n"
-               "Examples:\n  okv doctor\n  okv doctor -s rdma://10.0.0.1 --json",
+               "without problems, 1 with some, 3 if it could not check.\n"
+               "\nExamples:\n  okv doctor\n  okv doctor -s rdma://10.0.0.1 --json",
         .children = cli_common_options};
     struct doctor_arguments arguments = {.cli = cli};
     struct doctor_report report;
