@@ -8,10 +8,10 @@
 
 #include "server/processors.h"
 #include "server/resp/resp.h"
-#include "server/session/dispatch.h"
+#include "server/session/admit.h"
+#include "server/session/closing.h"
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
-#include "server/session/reply.h"
 #include "server/shutdown.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -145,7 +145,7 @@ static unsigned pass(struct okv_worker *worker)
     worker->sessions.now_ns = okv_clock_ns();
     worker->has_more = false;
     unsigned done = poll_endpoints(worker);
-    done += okv_sessions_run_held(&worker->sessions);
+    done += okv_sessions_answer_committed(&worker->sessions);
     done += okv_sessions_run_ready(&worker->sessions);
     done += okv_resp_poll(&worker->resp, &worker->sessions.is_held_up);
     scan_sessions(worker);
@@ -245,7 +245,7 @@ static uint64_t spin_ns(const struct okv_worker *worker)
 {
     uint64_t ns = (uint64_t)worker->server->config.spin_us * 1000u;
 
-    bool holds = !TAILQ_EMPTY(&worker->sessions.holding) || !TAILQ_EMPTY(&worker->resp.deferred);
+    bool holds = !TAILQ_EMPTY(&worker->sessions.committing) || !TAILQ_EMPTY(&worker->resp.deferred);
 
     return holds ? SPINS_FOR_BATCH * ns : ns;
 }

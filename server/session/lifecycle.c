@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "server/log.h"
-#include "server/session/long_work.h"
 #include "shared/base/error.h"
 
 /* A client is ready a moment after the welcome, and gives up its attempt to connect after 3 s,
@@ -79,8 +78,8 @@ static void log_end(struct okv_log *log, const struct okv_session *session,
     okv_log_line(log, OKV_LOG_NOTICE, "clients", now_ns, text);
 }
 
-static void record_end(struct okv_server *server, const struct okv_session *session,
-                       enum okv_session_end_reason reason)
+void okv_session_record_end(struct okv_server *server, const struct okv_session *session,
+                            enum okv_session_end_reason reason)
 {
     struct okv_stats *stats = &server->stats;
 
@@ -103,81 +102,7 @@ void okv_session_end(struct okv_sessions *sessions, struct okv_session *session,
     okv_sessions_flush(sessions, session);
     session->conn->ops->close(session->conn);
     session->closing = true;
-    record_end(sessions->server, session, reason);
-}
-
-/* Why a connection ended that the worker did not close. */
-static enum okv_session_end_reason reason_of(const struct okv_session *session, int status)
-{
-    if (session->forget)
-        return OKV_SESSION_END_BY_CLIENT;
-    if (status == OKV_EPROTO)
-        return OKV_SESSION_END_MALFORMED;
-    if (session->told_goodbye)
-        return OKV_SESSION_END_STOPPING;
-    if (status == OKV_ETIMEDOUT)
-        return OKV_SESSION_END_DEAD;
-    return status == OKV_EDISCONNECTED ? OKV_SESSION_END_LOST : OKV_SESSION_END_FAILED;
-}
-
-/* A GOODBYE counts even if it was still waiting, and so does the report in it. */
-static void take_goodbye(struct okv_sessions *sessions, struct okv_session *session,
-                         const struct okv_event *event)
-{
-    struct okv_request_message goodbye;
-
-    session->forget = true;
-    if (okv_request_decode(event->immediate, event->data, event->length, &goodbye) == 0)
-        okv_session_report(sessions, session, goodbye.value, goodbye.value_length);
-}
-
-static void drop_deferred(struct okv_sessions *sessions, struct okv_session *session)
-{
-    struct okv_conn *conn = session->conn;
-    const struct okv_event *request;
-
-    while ((request = okv_session_oldest(session))) {
-        if (okv_immediate_opcode(request->immediate) == OKV_OP_GOODBYE)
-            take_goodbye(sessions, session, request);
-        conn->ops->recv_release(conn->endpoint, request);
-        okv_session_drop_oldest(session);
-        OKV_STATS_SUBTRACT(&sessions->server->stats, requests_waiting, 1);
-    }
-}
-
-void okv_session_closed(struct okv_sessions *sessions, struct okv_session *session, int status)
-{
-    drop_deferred(sessions, session);
-    okv_long_work_drop(sessions, session);
-    if (!session->closing)
-        record_end(sessions->server, session, reason_of(session, status));
-    session->closing = session->is_gone = true;
-    okv_sessions_quiet(sessions, session);
-    if (session->held_count == 0)
-        okv_session_free(sessions, session);
-}
-
-void okv_session_free(struct okv_sessions *sessions, struct okv_session *session)
-{
-    struct okv_server *server = sessions->server;
-    unsigned listener = session->listener;
-    uint32_t place = session->place;
-
-    okv_sessions_unlist(sessions, session);
-    okv_registry_remove(&server->registry, session);
-    OKV_STATS_SUBTRACT(&server->stats, sessions, 1);
-    OKV_STATS_SUBTRACT(&server->stats, credits_granted, session->request_slots);
-    if (session->report.is_due)
-        atomic_fetch_sub(&server->databases[session->database].reporting, 1);
-    bool is_holder = okv_reply_cache_release(&server->databases[session->database].reply_caches,
-                                             session->reply_cache, session->id,
-                                             okv_server_clock_ms(server), session->forget);
-    session->conn->ops->conn_destroy(session->conn);
-    okv_session_destroy(session);
-    /* Only now: until here the endpoint still counts the connection. */
-    if (is_holder)
-        okv_admission_release(&server->admission, place);
-    atomic_fetch_sub(&sessions->clients[listener], 1);
+    okv_session_record_end(sessions->server, session, reason);
 }
 
 bool okv_session_is_replaced(const struct okv_session *session)

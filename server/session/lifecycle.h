@@ -1,4 +1,4 @@
-/* How sessions begin and end, and the checks that end idle, dead and unwanted ones. */
+/* How sessions begin, and why they end: the checks for idle, dead and unwanted ones. */
 #ifndef OKV_SERVER_SESSION_LIFECYCLE_H
 #define OKV_SERVER_SESSION_LIFECYCLE_H
 
@@ -11,11 +11,9 @@ void okv_session_opened(struct okv_sessions *sessions, struct okv_conn *conn);
  * arrived. Does nothing if the session is closing. */
 void okv_session_end(struct okv_sessions *sessions, struct okv_session *session,
                      enum okv_session_end_reason reason);
-/* OKV_EVENT_CLOSED: releases all that the session holds and frees it, unless replies are held: then
- * the last of them frees it. */
-void okv_session_closed(struct okv_sessions *sessions, struct okv_session *session, int status);
-/* Frees a session that was closed and holds no reply. */
-void okv_session_free(struct okv_sessions *sessions, struct okv_session *session);
+/* Counts and logs why a session ends. okv_session_end() does so. */
+void okv_session_record_end(struct okv_server *server, const struct okv_session *session,
+                            enum okv_session_end_reason reason);
 
 /* Whether a later connection of the client replaced this one. Its requests must not be applied. */
 bool okv_session_is_replaced(const struct okv_session *session);

@@ -42,8 +42,8 @@ static uint64_t take_turn(struct okv_sessions *sessions, struct okv_long_write *
         join(done ? &work->running : &work->held_up, write);
         return done;
     }
-    if (write->state == OKV_LONG_WRITE_HELD) {
-        okv_session_hold_reply(sessions, session, write->batch, &write->reply);
+    if (write->state == OKV_LONG_WRITE_COMMITTING) {
+        okv_session_reply_after(sessions, session, write->batch, &write->reply);
         okv_long_write_free(write);
     }
     okv_sessions_make_ready(sessions, session);

@@ -182,7 +182,7 @@ static int apply(struct okv_long_write *write, const struct okv_executor *execut
         okv_reply_cache_done(write->session->reply_cache, reply);
     end(write, executor);
     if (write->batch)
-        write->state = OKV_LONG_WRITE_HELD;
+        write->state = OKV_LONG_WRITE_COMMITTING;
     return 0;
 }
 

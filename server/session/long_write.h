@@ -33,9 +33,9 @@ struct okv_session;
 
 enum okv_long_write_state {
     OKV_LONG_WRITE_NONE,
-    OKV_LONG_WRITE_READING, /* its rendezvous read is under way */
-    OKV_LONG_WRITE_RUNNING, /* it is long work (long_work.h) */
-    OKV_LONG_WRITE_HELD,    /* it was applied, and its reply waits for the log */
+    OKV_LONG_WRITE_READING,    /* its rendezvous read is under way */
+    OKV_LONG_WRITE_RUNNING,    /* it is long work (long_work.h) */
+    OKV_LONG_WRITE_COMMITTING, /* it was applied, and its reply waits for the log */
     OKV_LONG_WRITE_ENDED
 };
 

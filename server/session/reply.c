@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/session/lifecycle.h"
 #include "server/session/timed_writes.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
@@ -24,21 +23,21 @@ void okv_session_reply(struct okv_sessions *sessions, struct okv_session *sessio
     okv_sessions_queue_flush(sessions, session);
 }
 
-/* ---- held replies ---- */
+/* ---- replies that wait for a commit ---- */
 
-static struct okv_held_reply *held_at(struct okv_session *session, uint32_t index)
+static struct okv_pending_reply *pending_at(struct okv_session *session, uint32_t index)
 {
-    return &session->held[(session->held_first + index) % session->request_slots];
+    return &session->pending[(session->pending_first + index) % session->request_slots];
 }
 
 /* Without memory the client learns that the write was applied, perhaps. */
-static void copy_value(struct okv_held_reply *held)
+static void copy_value(struct okv_pending_reply *pending)
 {
-    struct okv_reply_message *reply = &held->reply;
-    void *copy = held->value;
+    struct okv_reply_message *reply = &pending->reply;
+    void *copy = pending->value;
 
-    if (reply->value_length > sizeof held->value)
-        copy = held->long_value = malloc(reply->value_length);
+    if (reply->value_length > sizeof pending->value)
+        copy = pending->long_value = malloc(reply->value_length);
     if (!copy) {
         reply->status = OKV_EUNKNOWN;
         reply->version = reply->value_length = 0;
@@ -48,17 +47,17 @@ static void copy_value(struct okv_held_reply *held)
     reply->value = copy;
 }
 
-void okv_session_hold_reply(struct okv_sessions *sessions, struct okv_session *session,
-                            uint64_t batch, const struct okv_reply_message *reply)
+void okv_session_reply_after(struct okv_sessions *sessions, struct okv_session *session,
+                             uint64_t batch, const struct okv_reply_message *reply)
 {
-    struct okv_held_reply *held = held_at(session, session->held_count++);
+    struct okv_pending_reply *pending = pending_at(session, session->pending_count++);
 
-    *held = (struct okv_held_reply){.batch = batch, .reply = *reply};
-    copy_value(held);
-    if (session->is_holding)
+    *pending = (struct okv_pending_reply){.batch = batch, .reply = *reply};
+    copy_value(pending);
+    if (session->is_committing)
         return;
-    session->is_holding = true;
-    TAILQ_INSERT_TAIL(&sessions->holding, session, in_holding);
+    session->is_committing = true;
+    TAILQ_INSERT_TAIL(&sessions->committing, session, in_committing);
 }
 
 /* Has the reply cache learn of those whose batches have ended. */
@@ -66,62 +65,44 @@ static void note_ended(struct okv_session *session, struct okv_wal *wal)
 {
     int status;
 
-    for (uint32_t i = 0; i < session->held_count; i++) {
-        struct okv_held_reply *held = held_at(session, i);
-        if (held->is_done)
+    for (uint32_t i = 0; i < session->pending_count; i++) {
+        struct okv_pending_reply *pending = pending_at(session, i);
+        if (pending->is_done)
             continue;
-        if (!okv_wal_is_done(wal, held->batch, &status))
+        if (!okv_wal_is_done(wal, pending->batch, &status))
             return;
         if (status)
-            held->reply = (struct okv_reply_message){.opcode = held->reply.opcode,
-                                                     .slot = held->reply.slot,
-                                                     .sequence = held->reply.sequence,
-                                                     .status = status};
-        held->is_done = true;
-        okv_reply_cache_done(session->reply_cache, &held->reply);
+            pending->reply = (struct okv_reply_message){.opcode = pending->reply.opcode,
+                                                        .slot = pending->reply.slot,
+                                                        .sequence = pending->reply.sequence,
+                                                        .status = status};
+        pending->is_done = true;
+        okv_reply_cache_done(session->reply_cache, &pending->reply);
     }
 }
 
 static void drop_first(struct okv_session *session)
 {
-    free(held_at(session, 0)->long_value);
-    session->held_first = (session->held_first + 1) % session->request_slots;
-    session->held_count--;
+    free(pending_at(session, 0)->long_value);
+    session->pending_first = (session->pending_first + 1) % session->request_slots;
+    session->pending_count--;
 }
 
-static unsigned post_ended(struct okv_sessions *sessions, struct okv_session *session)
+unsigned okv_session_post_committed(struct okv_sessions *sessions, struct okv_session *session)
 {
     unsigned posted = 0;
     uint8_t *out;
 
-    while (session->held_count > 0 && held_at(session, 0)->is_done) {
+    note_ended(session, sessions->server->databases[session->database].wal);
+    while (session->pending_count > 0 && pending_at(session, 0)->is_done) {
         if (!session->closing) {
             out = session->conn->ops->send_buffer(session->conn);
             if (!out)
                 break;
-            okv_session_reply(sessions, session, &held_at(session, 0)->reply, out);
+            okv_session_reply(sessions, session, &pending_at(session, 0)->reply, out);
             posted++;
         }
         drop_first(session);
-    }
-    return posted;
-}
-
-unsigned okv_sessions_run_held(struct okv_sessions *sessions)
-{
-    struct okv_session *session, *next;
-    unsigned posted = 0;
-
-    for (session = TAILQ_FIRST(&sessions->holding); session; session = next) {
-        next = TAILQ_NEXT(session, in_holding);
-        note_ended(session, sessions->server->databases[session->database].wal);
-        posted += post_ended(sessions, session);
-        if (session->held_count > 0)
-            continue;
-        session->is_holding = false;
-        TAILQ_REMOVE(&sessions->holding, session, in_holding);
-        if (session->is_gone)
-            okv_session_free(sessions, session);
     }
     return posted;
 }

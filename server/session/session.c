@@ -24,8 +24,8 @@ struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t 
         calloc((request_slots + REQUEST_SLOTS_PER_WORD - 1) / REQUEST_SLOTS_PER_WORD,
                sizeof *session->slots_in_use);
     session->deferred = calloc(request_slots, sizeof *session->deferred);
-    session->held = calloc(request_slots, sizeof *session->held);
-    if (!session->slots_in_use || !session->deferred || !session->held) {
+    session->pending = calloc(request_slots, sizeof *session->pending);
+    if (!session->slots_in_use || !session->deferred || !session->pending) {
         okv_session_destroy(session);
         return NULL;
     }
@@ -36,7 +36,7 @@ void okv_session_destroy(struct okv_session *session)
 {
     if (!session)
         return;
-    free(session->held);
+    free(session->pending);
     free(session->deferred);
     free(session->slots_in_use);
     free(session);

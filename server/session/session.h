@@ -55,7 +55,7 @@ enum okv_session_end_reason {
 };
 
 /* The answer to a write that waits until the log has it (reply.h). */
-struct okv_held_reply {
+struct okv_pending_reply {
     uint64_t batch;
     struct okv_reply_message reply;
     uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
@@ -96,8 +96,8 @@ struct okv_session {
     struct okv_event *deferred; /* ring of `request_slots` */
     uint32_t deferred_first;
     uint32_t deferred_count;
-    struct okv_held_reply *held; /* ring of `request_slots`, in the order of application */
-    uint32_t held_first, held_count;
+    struct okv_pending_reply *pending; /* ring of `request_slots`, in the order of application */
+    uint32_t pending_first, pending_count;
     bool is_gone; /* its connection has closed; the last held reply ends it */
     struct okv_long_write long_writes[OKV_LONG_WRITES_MAX];
     uint32_t long_write_count; /* of these, in use */
@@ -111,8 +111,8 @@ struct okv_session {
     unsigned served;     /* requests served in that pass, as they count for its share */
 
     /* Membership in the lists of struct okv_sessions. */
-    bool is_ready, is_unflushed, is_holding;
-    TAILQ_ENTRY(okv_session) in_all, in_ready, in_unflushed, in_holding;
+    bool is_ready, is_unflushed, is_committing;
+    TAILQ_ENTRY(okv_session) in_all, in_ready, in_unflushed, in_committing;
     /* registry.h */
     bool is_watched; /* it is in the list of half-open ones */
     TAILQ_ENTRY(okv_session) in_registry, in_half_open;

@@ -10,7 +10,7 @@ int okv_sessions_init(struct okv_sessions *sessions, struct okv_server *server)
     *sessions = (struct okv_sessions){.server = server};
     TAILQ_INIT(&sessions->all);
     TAILQ_INIT(&sessions->unflushed);
-    TAILQ_INIT(&sessions->holding);
+    TAILQ_INIT(&sessions->committing);
     for (unsigned i = 0; i < OKV_DATABASES_MAX; i++) {
         TAILQ_INIT(&sessions->ready[i]);
         TAILQ_INIT(&sessions->long_work[i].running);

@@ -20,8 +20,8 @@ struct okv_sessions {
     struct okv_session_list all;
     /* Of a database, the ready queue: those with something to serve or answer. */
     struct okv_session_list ready[OKV_DATABASES_MAX];
-    struct okv_session_list unflushed; /* those with replies to flush at the end of the pass */
-    struct okv_session_list holding;   /* those with replies that wait for the log (reply.h) */
+    struct okv_session_list unflushed;  /* those with replies to flush at the end of the pass */
+    struct okv_session_list committing; /* those with replies that wait for the log (reply.h) */
 
     struct okv_long_work { /* of a database (long_work.h) */
         struct okv_long_write_list running, held_up;

@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "server/session/dispatch.h"
+#include "server/session/admit.h"
+#include "server/session/closing.h"
 #include "server/session/lifecycle.h"
 #include "server/worker.h"
 #include "tests/support/server_core.h"

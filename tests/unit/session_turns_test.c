@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "server/session/dispatch.h"
+#include "server/session/admit.h"
 #include "server/session/long_work.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"

@@ -1,11 +1,12 @@
 /*
- * A session's requests: each is applied once, in the order of arrival, and answered.
+ * When a session's requests are served: in the order of arrival, and each session and database by
+ * its share of a pass.
  *
  * A request that cannot be served at once waits in the session, and the session in a ready queue
- * of its worker, of which each database has one.
+ * of its worker, of which each database has one. request.h serves it.
  */
-#ifndef OKV_SERVER_SESSION_DISPATCH_H
-#define OKV_SERVER_SESSION_DISPATCH_H
+#ifndef OKV_SERVER_SESSION_ADMIT_H
+#define OKV_SERVER_SESSION_ADMIT_H
 
 #include "server/session/sessions.h"
 

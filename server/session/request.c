@@ -1,0 +1,229 @@
+#include "server/session/request.h"
+
+#include "server/command/change.h"
+#include "server/command/execute.h"
+#include "server/session/lifecycle.h"
+#include "server/session/long_work.h"
+#include "server/session/reply.h"
+#include "server/session/reply_cache_log.h"
+#include "server/session/timed_writes.h"
+#include "shared/base/error.h"
+
+enum outcome {
+    ANSWERED,   /* post the reply */
+    COMMITTING, /* the end of its batch posts it */
+    KEPT,       /* the end of its long write posts it */
+    DROPPED,    /* it gets none */
+    BLOCKED,
+    MALFORMED,
+};
+
+struct exchange {
+    struct okv_sessions *sessions;
+    struct okv_session *session;
+    const struct okv_executor *executor;
+    const struct okv_event *message;
+    struct okv_request_message request;
+    struct okv_reply_message reply;
+    uint8_t *out; /* the send buffer */
+};
+
+/* A worker that sleeps tries again in a moment: no event tells when it can go on. */
+static enum outcome held_up(struct exchange *exchange)
+{
+    exchange->sessions->is_held_up = true;
+    return BLOCKED;
+}
+
+/* ---- one command ---- */
+
+static uint32_t room_of_reply(const struct exchange *exchange)
+{
+    return exchange->sessions->server->limits.slot_size - (uint32_t)OKV_REPLY_HEADER;
+}
+
+static enum outcome begin_append(struct exchange *exchange)
+{
+    struct okv_long_write *write =
+        okv_long_write_begin_append(exchange->session, exchange->message, &exchange->request);
+
+    if (!write)
+        return BLOCKED;
+    okv_long_work_add(exchange->sessions, write);
+    return KEPT;
+}
+
+static enum outcome execute(struct exchange *exchange)
+{
+    int rc = okv_execute(exchange->executor, okv_session_rights_now(exchange->session),
+                         &exchange->request, &exchange->reply, exchange->out + OKV_REPLY_HEADER,
+                         room_of_reply(exchange));
+
+    if (rc == OKV_STORE_LONG)
+        return begin_append(exchange);
+    if (rc == 0 && exchange->reply.status == OKV_EAGAIN)
+        return held_up(exchange);
+    return rc ? MALFORMED : ANSWERED;
+}
+
+/* ---- writes ---- */
+
+static enum outcome begin_put(struct exchange *exchange)
+{
+    int rc = okv_long_write_begin_put(exchange->session, exchange->executor, exchange->message,
+                                      &exchange->request);
+
+    exchange->reply.status = rc;
+    if (rc == OKV_EAGAIN)
+        return held_up(exchange);
+    /* The client resends this write. An answer now would become the answer to the resent one. */
+    if (rc == OKV_EDISCONNECTED)
+        return DROPPED;
+    return rc ? ANSWERED : KEPT;
+}
+
+static enum outcome change(struct exchange *exchange)
+{
+    struct okv_session *session = exchange->session;
+    struct okv_change change;
+
+    if (!okv_change_begin(&change, exchange->executor, &exchange->sessions->exclusive_ticket))
+        return held_up(exchange);
+    enum outcome outcome = execute(exchange);
+    bool is_done = outcome == ANSWERED;
+    if (is_done && change.wal)
+        okv_reply_cache_log(session->reply_cache, change.wal, session->id, &exchange->reply);
+    uint64_t batch = okv_change_end(&change, is_done);
+    if (batch == 0)
+        return outcome;
+    okv_session_reply_after(exchange->sessions, session, batch, &exchange->reply);
+    return COMMITTING;
+}
+
+/* The reply cache has not seen this write. It gets the reply before the client does. */
+static enum outcome write_new(struct exchange *exchange)
+{
+    struct okv_reply_cache *reply_cache = exchange->session->reply_cache;
+    bool is_long = exchange->request.flags & OKV_REQUEST_RENDEZVOUS;
+    enum outcome outcome = is_long ? begin_put(exchange) : change(exchange);
+
+    if (outcome == ANSWERED)
+        okv_reply_cache_done(reply_cache, &exchange->reply);
+    else if (outcome != KEPT && outcome != COMMITTING)
+        okv_reply_cache_undone(reply_cache, exchange->request.slot);
+    return outcome;
+}
+
+/* The write was applied before. The reply cache has no values of items. */
+static enum outcome answer_again(struct exchange *exchange)
+{
+    OKV_STATS_ADD(&exchange->sessions->server->stats, duplicates, 1);
+    if (exchange->reply.opcode == OKV_OP_GET_TOUCH && exchange->reply.status == OKV_OK)
+        okv_execute_get_again(exchange->executor, &exchange->request, &exchange->reply,
+                              exchange->out + OKV_REPLY_HEADER, room_of_reply(exchange));
+    return ANSWERED;
+}
+
+/* The client gave this request up and may reuse its slot. */
+static enum outcome drop_stale(struct exchange *exchange)
+{
+    OKV_STATS_ADD(&exchange->sessions->server->stats, stale, 1);
+    okv_timed_write_end(exchange->sessions, exchange->session, exchange->request.slot, false);
+    okv_session_slot_release(exchange->session, exchange->request.slot);
+    return DROPPED;
+}
+
+static enum outcome write_once(struct exchange *exchange)
+{
+    switch (okv_reply_cache_begin(exchange->session->reply_cache, exchange->request.slot,
+                                  exchange->request.sequence, &exchange->reply,
+                                  exchange->out + OKV_REPLY_HEADER)) {
+    case OKV_REPLY_CACHE_APPLY:
+        return write_new(exchange);
+    case OKV_REPLY_CACHE_ANSWER:
+        return answer_again(exchange);
+    case OKV_REPLY_CACHE_WAIT:
+        return held_up(exchange);
+    case OKV_REPLY_CACHE_STALE:
+        break;
+    }
+    return drop_stale(exchange);
+}
+
+/* ---- any request ---- */
+
+static enum outcome take_report(struct exchange *exchange)
+{
+    const struct okv_request_message *request = &exchange->request;
+
+    return okv_session_report(exchange->sessions, exchange->session, request->value,
+                              request->value_length)
+               ? MALFORMED
+               : ANSWERED;
+}
+
+static enum outcome take_goodbye(struct exchange *exchange)
+{
+    if (exchange->request.value_length && take_report(exchange) == MALFORMED)
+        return MALFORMED;
+    exchange->session->forget = true;
+    okv_session_end(exchange->sessions, exchange->session, OKV_SESSION_END_BY_CLIENT);
+    return DROPPED;
+}
+
+static enum outcome take_command(struct exchange *exchange)
+{
+    struct okv_sessions *sessions = exchange->sessions;
+
+    /* A pass may be long. The sender may know of items that expired since it began. */
+    if (exchange->request.ttl_ms || okv_housekeeping_is_due(sessions->server))
+        okv_housekeeping_update_clock(&sessions->housekeeping, sessions->server);
+    return okv_opcode_is_write(exchange->request.opcode) ? write_once(exchange) : execute(exchange);
+}
+
+static enum outcome take(struct exchange *exchange)
+{
+    const struct okv_event *message = exchange->message;
+    struct okv_request_message *request = &exchange->request;
+    struct okv_conn *conn = exchange->session->conn;
+    int rc = okv_request_decode(message->immediate, message->data, message->length, request);
+
+    if (rc == 0 && request->opcode == OKV_OP_GOODBYE)
+        return take_goodbye(exchange);
+    if (rc && rc != OKV_EUNSUPPORTED)
+        return MALFORMED; /* `request` may be empty */
+    exchange->out = conn->ops->send_buffer(conn);
+    if (!exchange->out)
+        return BLOCKED;
+    exchange->reply = (struct okv_reply_message){.opcode = request->opcode,
+                                                 .slot = request->slot,
+                                                 .sequence = request->sequence,
+                                                 .status = rc};
+    if (rc == 0)
+        return request->opcode == OKV_OP_REPORT ? take_report(exchange) : take_command(exchange);
+    OKV_STATS_ADD(&exchange->sessions->server->stats, unsupported, 1);
+    return ANSWERED;
+}
+
+enum okv_request_fate okv_session_serve(struct okv_sessions *sessions, struct okv_session *session,
+                                        const struct okv_event *message)
+{
+    struct exchange
+        exchange; /* not cleared: it is large, and each field is set before it is read */
+
+    exchange.sessions = sessions;
+    exchange.session = session;
+    exchange.executor = &sessions->executors[session->database];
+    exchange.message = message;
+    enum outcome outcome = take(&exchange);
+    if (outcome == BLOCKED)
+        return OKV_REQUEST_BLOCKED;
+    if (outcome == MALFORMED) {
+        okv_session_end(sessions, session, OKV_SESSION_END_MALFORMED);
+        return OKV_REQUEST_DONE;
+    }
+    if (outcome == ANSWERED)
+        okv_session_reply(sessions, session, &exchange.reply, exchange.out);
+    OKV_STATS_ADD(&sessions->server->stats, bytes_in, message->length);
+    return outcome == KEPT ? OKV_REQUEST_KEPT : OKV_REQUEST_DONE;
+}
