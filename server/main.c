@@ -323,12 +323,12 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     /* Allocating the regions may take minutes, and a signal may end that. From here on only
      * sigtimedwait() takes signals. */
     pthread_sigmask(SIG_BLOCK, signals, NULL);
-    okv_registry_init(&server->registry);
+    okv_session_table_init(&server->session_table);
     server->client_sources[0] = &okv_session_clients;
     server->client_sources[1] = &okv_resp_clients;
     rc = authority_open(server, diag);
     if (rc)
-        goto fini_registry;
+        goto fini_session_table;
     const struct okv_admission_limits limits = okv_admission_limits_of(&server->config);
     rc = okv_admission_init(&server->admission, &limits);
     if (rc)
@@ -359,8 +359,8 @@ fini_admission:
     okv_admission_fini(&server->admission);
 close_authority:
     authority_close(server);
-fini_registry:
-    okv_registry_fini(&server->registry);
+fini_session_table:
+    okv_session_table_fini(&server->session_table);
     databases_close(server);
     return rc;
 }

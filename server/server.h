@@ -29,7 +29,7 @@
 #include "server/net/announcer.h"
 #include "server/resp/net/listen.h"
 #include "server/service/notify.h"
-#include "server/session/registry.h"
+#include "server/session/session_table.h"
 #include "server/stats.h"
 #include "shared/base/clock.h"
 #include "shared/transport/transport.h"
@@ -78,7 +78,7 @@ struct okv_server {
     int acceptor_fd;                /* an eventfd that wakes it */
     atomic_bool reload_is_asked;    /* by an administrator, and not done yet */
     struct okv_admission admission;
-    struct okv_registry registry;
+    struct okv_session_table session_table;
     struct okv_log log;
     struct okv_metrics metrics;
     struct okv_notify notify;

@@ -244,7 +244,7 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
     struct okv_session *session = make_session(arrival, slots);
     if (!session)
         goto roll_back_reply_cache;
-    okv_registry_add(&server->registry, session);
+    okv_session_table_add(&server->session_table, session);
     reason = hand_over(server, arrival, session);
     if (reason)
         goto unregister_session;
@@ -256,7 +256,7 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
     }
     return 0;
 unregister_session:
-    okv_registry_remove(&server->registry, session);
+    okv_session_table_remove(&server->session_table, session);
     okv_session_destroy(session);
 roll_back_reply_cache:
     if (!okv_reply_cache_rollback(caches, grant, claim->session_id, okv_server_clock_ms(server)))

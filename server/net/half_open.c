@@ -3,10 +3,10 @@
 #include "server/session/lifecycle.h"
 #include "server/worker.h"
 
-/* Its place may be another's when it is replaced. Under the registry's lock. */
+/* Its place may be another's when it is replaced. Under the table's lock. */
 static void end(struct okv_server *server, struct okv_session *session)
 {
-    okv_registry_unwatch(&server->registry, session);
+    okv_session_table_unwatch(&server->session_table, session);
     atomic_store(&session->unwanted, OKV_SESSION_END_CROWDED_OUT);
     okv_server_end_unwanted(server, session->worker);
 }
@@ -17,7 +17,7 @@ static void settle(struct okv_server *server, struct okv_session *session)
         return;
     if (okv_session_is_replaced(session) ||
         okv_admission_establish(&server->admission, session->place)) {
-        okv_registry_unwatch(&server->registry, session);
+        okv_session_table_unwatch(&server->session_table, session);
         return;
     }
     OKV_STATS_ADD(&server->stats, rejected_address, 1);
@@ -26,15 +26,15 @@ static void settle(struct okv_server *server, struct okv_session *session)
 
 void okv_half_open_settle(struct okv_server *server)
 {
-    struct okv_registry *registry = &server->registry;
+    struct okv_session_table *table = &server->session_table;
     struct okv_session *session, *next;
 
-    pthread_mutex_lock(&registry->lock);
-    for (session = TAILQ_FIRST(&registry->half_open); session; session = next) {
+    pthread_mutex_lock(&table->lock);
+    for (session = TAILQ_FIRST(&table->half_open); session; session = next) {
         next = TAILQ_NEXT(session, in_half_open);
         settle(server, session);
     }
-    pthread_mutex_unlock(&registry->lock);
+    pthread_mutex_unlock(&table->lock);
 }
 
 static struct okv_session *one_too_many(struct okv_server *server)
@@ -42,7 +42,7 @@ static struct okv_session *one_too_many(struct okv_server *server)
     struct okv_session *session, *found = NULL;
     uint32_t most = 0;
 
-    TAILQ_FOREACH(session, &server->registry.half_open, in_half_open)
+    TAILQ_FOREACH(session, &server->session_table.half_open, in_half_open)
     {
         if (okv_session_is_replaced(session))
             continue;
@@ -59,9 +59,9 @@ void okv_half_open_relieve(struct okv_server *server, unsigned listener)
 {
     if (!okv_admission_is_short(&server->admission, okv_workers_room(server, listener)))
         return;
-    pthread_mutex_lock(&server->registry.lock);
+    pthread_mutex_lock(&server->session_table.lock);
     struct okv_session *session = one_too_many(server);
     if (session)
         end(server, session);
-    pthread_mutex_unlock(&server->registry.lock);
+    pthread_mutex_unlock(&server->session_table.lock);
 }

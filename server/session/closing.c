@@ -52,7 +52,7 @@ static void free_session(struct okv_sessions *sessions, struct okv_session *sess
     uint32_t place = session->place;
 
     okv_sessions_unlist(sessions, session);
-    okv_registry_remove(&server->registry, session);
+    okv_session_table_remove(&server->session_table, session);
     OKV_STATS_SUBTRACT(&server->stats, sessions, 1);
     OKV_STATS_SUBTRACT(&server->stats, credits_granted, session->request_slots);
     if (session->report.is_due)

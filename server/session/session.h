@@ -113,9 +113,9 @@ struct okv_session {
     /* Membership in the lists of struct okv_sessions. */
     bool is_ready, is_unflushed, is_committing;
     TAILQ_ENTRY(okv_session) in_all, in_ready, in_unflushed, in_committing;
-    /* registry.h */
+    /* session_table.h */
     bool is_watched; /* it is in the list of half-open ones */
-    TAILQ_ENTRY(okv_session) in_registry, in_half_open;
+    TAILQ_ENTRY(okv_session) in_table, in_half_open;
 };
 
 TAILQ_HEAD(okv_session_list, okv_session);

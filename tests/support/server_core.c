@@ -48,7 +48,7 @@ void server_core_open(struct server_core *core, const struct okv_store_params *p
     core->server->clock_origin_ms = core->server->start_ms - 1;
     core->server->boot_id = 5;
     okv_log_init(&core->server->log, STDERR_FILENO, OKV_LOG_TEXT);
-    okv_registry_init(&core->server->registry);
+    okv_session_table_init(&core->server->session_table);
     open_database(core, OKV_DATABASE_DEFAULT, params);
     core->executor = (struct okv_executor){core->server, core->database, core->works};
 }
@@ -68,7 +68,7 @@ void server_core_close(struct server_core *core)
         okv_store_fini(&database->store);
         munmap(database->region.base, database->region.length);
     }
-    okv_registry_fini(&core->server->registry);
+    okv_session_table_fini(&core->server->session_table);
     okv_log_fini(&core->server->log);
     free(core->server);
 }
@@ -93,7 +93,7 @@ struct okv_session *server_core_session(struct server_core *core, uint64_t id, u
     assert_non_null(session);
     session->reply_cache = taken.reply_cache;
     atomic_init(&session->rights, OKV_RIGHTS_ALL);
-    okv_registry_add(&core->server->registry, session);
+    okv_session_table_add(&core->server->session_table, session);
     return session;
 }
 

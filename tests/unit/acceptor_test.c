@@ -172,7 +172,7 @@ static void leave(struct okv_session *session)
                                 session->reply_cache, session->id, 1, true))
         okv_admission_release(&server->admission, session->place);
     atomic_fetch_sub(&gate.worker.sessions.clients[0], 1);
-    okv_registry_remove(&server->registry, session);
+    okv_session_table_remove(&server->session_table, session);
     okv_session_destroy(session);
 }
 

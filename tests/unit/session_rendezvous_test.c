@@ -83,7 +83,8 @@ static int rendezvous_reads_teardown(void **state)
     okv_reply_cache_release(&rendezvous_reads->core.database->reply_caches,
                             rendezvous_reads->session->reply_cache, rendezvous_reads->session->id,
                             1, true);
-    okv_registry_remove(&rendezvous_reads->core.server->registry, rendezvous_reads->session);
+    okv_session_table_remove(&rendezvous_reads->core.server->session_table,
+                             rendezvous_reads->session);
     okv_session_destroy(rendezvous_reads->session);
     server_core_close(&rendezvous_reads->core);
     free(rendezvous_reads);

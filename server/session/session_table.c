@@ -1,4 +1,4 @@
-#include "server/session/registry.h"
+#include "server/session/session_table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,40 +8,40 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-void okv_registry_init(struct okv_registry *registry)
+void okv_session_table_init(struct okv_session_table *table)
 {
-    TAILQ_INIT(&registry->all);
-    TAILQ_INIT(&registry->half_open);
-    pthread_mutex_init(&registry->lock, NULL);
+    TAILQ_INIT(&table->all);
+    TAILQ_INIT(&table->half_open);
+    pthread_mutex_init(&table->lock, NULL);
 }
 
-void okv_registry_fini(struct okv_registry *registry)
+void okv_session_table_fini(struct okv_session_table *table)
 {
-    pthread_mutex_destroy(&registry->lock);
+    pthread_mutex_destroy(&table->lock);
 }
 
-void okv_registry_add(struct okv_registry *registry, struct okv_session *session)
+void okv_session_table_add(struct okv_session_table *table, struct okv_session *session)
 {
-    pthread_mutex_lock(&registry->lock);
-    TAILQ_INSERT_TAIL(&registry->all, session, in_registry);
+    pthread_mutex_lock(&table->lock);
+    TAILQ_INSERT_TAIL(&table->all, session, in_table);
     session->is_watched = atomic_load(&session->is_half_open);
     if (session->is_watched)
-        TAILQ_INSERT_TAIL(&registry->half_open, session, in_half_open);
-    pthread_mutex_unlock(&registry->lock);
+        TAILQ_INSERT_TAIL(&table->half_open, session, in_half_open);
+    pthread_mutex_unlock(&table->lock);
 }
 
-void okv_registry_remove(struct okv_registry *registry, struct okv_session *session)
+void okv_session_table_remove(struct okv_session_table *table, struct okv_session *session)
 {
-    pthread_mutex_lock(&registry->lock);
-    TAILQ_REMOVE(&registry->all, session, in_registry);
-    okv_registry_unwatch(registry, session);
-    pthread_mutex_unlock(&registry->lock);
+    pthread_mutex_lock(&table->lock);
+    TAILQ_REMOVE(&table->all, session, in_table);
+    okv_session_table_unwatch(table, session);
+    pthread_mutex_unlock(&table->lock);
 }
 
-void okv_registry_unwatch(struct okv_registry *registry, struct okv_session *session)
+void okv_session_table_unwatch(struct okv_session_table *table, struct okv_session *session)
 {
     if (session->is_watched)
-        TAILQ_REMOVE(&registry->half_open, session, in_half_open);
+        TAILQ_REMOVE(&table->half_open, session, in_half_open);
     session->is_watched = false;
 }
 
@@ -81,12 +81,12 @@ static int write_line(const struct okv_session *session, const char *database, c
 static size_t list_clients(struct okv_server *server, unsigned database, uint64_t after, char *out,
                            size_t size)
 {
-    struct okv_registry *registry = &server->registry;
+    struct okv_session_table *table = &server->session_table;
     const struct okv_session *session;
     size_t used = 0;
 
-    pthread_mutex_lock(&registry->lock);
-    TAILQ_FOREACH(session, &registry->all, in_registry)
+    pthread_mutex_lock(&table->lock);
+    TAILQ_FOREACH(session, &table->all, in_table)
     {
         if (session->database != database || session->id <= after)
             continue;
@@ -96,18 +96,18 @@ static size_t list_clients(struct okv_server *server, unsigned database, uint64_
             break;
         used += length;
     }
-    pthread_mutex_unlock(&registry->lock);
+    pthread_mutex_unlock(&table->lock);
     return used;
 }
 
 static int end_client(struct okv_server *server, unsigned database, uint64_t id)
 {
-    struct okv_registry *registry = &server->registry;
+    struct okv_session_table *table = &server->session_table;
     struct okv_session *session;
     int rc = OKV_ENOTFOUND;
 
-    pthread_mutex_lock(&registry->lock);
-    TAILQ_FOREACH(session, &registry->all, in_registry)
+    pthread_mutex_lock(&table->lock);
+    TAILQ_FOREACH(session, &table->all, in_table)
     {
         if (session->database != database || session->id != id)
             continue;
@@ -115,17 +115,17 @@ static int end_client(struct okv_server *server, unsigned database, uint64_t id)
         okv_server_end_unwanted(server, session->worker);
         rc = 0;
     }
-    pthread_mutex_unlock(&registry->lock);
+    pthread_mutex_unlock(&table->lock);
     return rc;
 }
 
 static void recheck(struct okv_server *server)
 {
-    struct okv_registry *registry = &server->registry;
+    struct okv_session_table *table = &server->session_table;
     struct okv_session *session;
 
-    pthread_mutex_lock(&registry->lock);
-    TAILQ_FOREACH(session, &registry->all, in_registry)
+    pthread_mutex_lock(&table->lock);
+    TAILQ_FOREACH(session, &table->all, in_table)
     {
         unsigned rights = okv_users_rights(server->authority.users, session->user,
                                            session->fingerprint, session->database);
@@ -133,7 +133,7 @@ static void recheck(struct okv_server *server)
         if (rights == 0)
             okv_server_end_unwanted(server, session->worker);
     }
-    pthread_mutex_unlock(&registry->lock);
+    pthread_mutex_unlock(&table->lock);
 }
 
 const struct okv_client_source okv_session_clients = {list_clients, end_client, recheck};
