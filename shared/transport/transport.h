@@ -36,6 +36,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "shared/base/bytes.h"
 #include "shared/base/diag.h"
@@ -127,8 +128,9 @@ struct okv_conn {
     uint32_t unacknowledged;
     uint64_t acknowledged;
     char peer[64];
-    char how[192];    /* for people: device, GID, MTU; or the socket */
-    char failure[64]; /* for people: the device's reason for a failure, or "" */
+    char how[192];                      /* for people: device, GID, MTU; or the socket */
+    char failure[64];                   /* for people: the device's reason for a failure, or "" */
+    STAILQ_ENTRY(okv_conn) in_arrivals; /* the transport's */
 };
 
 /* Memory that READs may write to. */

@@ -127,12 +127,10 @@ static int send_answer(int sock, enum okv_local_answer kind, const uint8_t *byte
 /* Hands an accepted connection to the endpoint's thread. */
 static void queue_opened(struct okv_local_endpoint *endpoint, struct okv_local_conn *conn)
 {
-    pthread_mutex_lock(&endpoint->lock);
-    *endpoint->opened_tail = conn;
-    endpoint->opened_tail = &conn->next_queued;
-    atomic_store_explicit(&endpoint->has_opened, true, memory_order_release);
-    pthread_mutex_unlock(&endpoint->lock);
-    okv_local_signal(endpoint);
+    pthread_mutex_lock(&endpoint->arrivals.lock);
+    okv_arrivals_add_locked(&endpoint->arrivals, &conn->base);
+    pthread_mutex_unlock(&endpoint->arrivals.lock);
+    okv_wakeup_signal(&endpoint->wakeup);
 }
 
 int okv_local_accept(struct okv_request *base, const struct okv_accept *accept)

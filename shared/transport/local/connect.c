@@ -23,6 +23,7 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/base/mapping.h"
+#include "shared/transport/common/hello.h"
 
 /* Between two attempts to connect to a server whose queue is full. */
 #define QUEUE_PAUSE_NS 2000000u
@@ -35,10 +36,7 @@ struct connecting {
     struct okv_uri uri;
     struct okv_message_limits limits;
     uint64_t deadline_ns;
-    uint8_t hello[OKV_HELLO_MAX];
-    size_t hello_length;
-    okv_next_hello *next_hello;
-    void *user; /* of `next_hello` */
+    struct okv_hello hello;
     struct okv_local_endpoint *endpoint;
     struct okv_local_conn *conn; /* not yet part of the endpoint */
     bool asked;                  /* the hello is sent */
@@ -109,8 +107,8 @@ static int send_hello(struct connecting *connecting, struct okv_diag *diag)
     uint8_t frame[OKV_LOCAL_HELLO_HEADER + OKV_HELLO_MAX];
 
     okv_put_u32(frame, OKV_LOCAL_MAGIC);
-    memcpy(frame + OKV_LOCAL_HELLO_HEADER, connecting->hello, connecting->hello_length);
-    if (send(connecting->conn->sock, frame, OKV_LOCAL_HELLO_HEADER + connecting->hello_length,
+    memcpy(frame + OKV_LOCAL_HELLO_HEADER, connecting->hello.bytes, connecting->hello.length);
+    if (send(connecting->conn->sock, frame, OKV_LOCAL_HELLO_HEADER + connecting->hello.length,
              MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         return okv_diag_set(diag, OKV_EREFUSED,
                             "the server at local://%s closed the connection (%s): see that it runs",
@@ -292,20 +290,16 @@ int okv_local_connect_start(const struct okv_uri *uri, const struct okv_connect_
     struct connecting *connecting;
     int status;
 
-    if (params->hello_length > OKV_HELLO_MAX)
-        return okv_diag_set(diag, OKV_EINVAL, "a hello has at most %d bytes", OKV_HELLO_MAX);
     connecting = calloc(1, sizeof *connecting);
     if (!connecting)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for a connection");
+    status = okv_hello_init(&connecting->hello, params, diag);
+    if (status)
+        goto free_connecting;
     connecting->base = (struct okv_connecting){.ops = &okv_transport_local, .fd = -1};
     connecting->uri = *uri;
     connecting->limits = params->limits;
     connecting->deadline_ns = params->deadline_ns;
-    connecting->hello_length = params->hello_length;
-    connecting->next_hello = params->next_hello;
-    connecting->user = params->user;
-    if (params->hello_length > 0)
-        memcpy(connecting->hello, params->hello, params->hello_length);
     status = okv_local_endpoint_new(&params->limits, 1, &connecting->endpoint, diag);
     if (status)
         goto free_connecting;
@@ -341,15 +335,6 @@ static void close_descriptors(int fds[OKV_LOCAL_DESCRIPTORS])
     }
 }
 
-static bool has_another_hello(struct connecting *connecting, const struct okv_answer *answer)
-{
-    static const struct okv_binding none;
-
-    return answer->rejected && connecting->next_hello &&
-           connecting->next_hello(connecting->user, answer->bytes, answer->length, &none,
-                                  connecting->hello);
-}
-
 /* The server has closed the socket on which it rejected a hello. */
 static int renew_socket(struct connecting *connecting, struct okv_diag *diag)
 {
@@ -365,6 +350,7 @@ static int renew_socket(struct connecting *connecting, struct okv_diag *diag)
 static int ask(struct connecting *connecting, struct okv_answer *answer,
                int fds[OKV_LOCAL_DESCRIPTORS], struct okv_diag *diag)
 {
+    static const struct okv_binding no_binding;
     int status = 0;
 
     for (;;) {
@@ -378,7 +364,7 @@ static int ask(struct connecting *connecting, struct okv_answer *answer,
                 return status;
         }
         status = read_answer(connecting, answer, fds, diag);
-        if (status != OKV_EREFUSED || !has_another_hello(connecting, answer))
+        if (status != OKV_EREFUSED || !okv_hello_renew(&connecting->hello, answer, &no_binding))
             return status;
         close_descriptors(fds);
         status = renew_socket(connecting, diag);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -55,21 +54,6 @@ static int create_slots(struct okv_local_endpoint *endpoint)
     return 0;
 }
 
-static int create_descriptors(struct okv_local_endpoint *endpoint)
-{
-    struct epoll_event event = {.events = EPOLLIN};
-
-    endpoint->base.fd = epoll_create1(EPOLL_CLOEXEC);
-    if (endpoint->base.fd < 0)
-        return okv_error_from_errno(errno);
-    endpoint->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (endpoint->wake_fd < 0)
-        return okv_error_from_errno(errno);
-    if (epoll_ctl(endpoint->base.fd, EPOLL_CTL_ADD, endpoint->wake_fd, &event))
-        return okv_error_from_errno(errno);
-    return 0;
-}
-
 int okv_local_endpoint_new(const struct okv_message_limits *limits, unsigned max_conns,
                            struct okv_local_endpoint **out, struct okv_diag *diag)
 {
@@ -83,17 +67,15 @@ int okv_local_endpoint_new(const struct okv_message_limits *limits, unsigned max
     endpoint = calloc(1, sizeof *endpoint);
     if (!endpoint)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for an endpoint");
-    endpoint->base = (struct okv_endpoint){.ops = &okv_transport_local, .fd = -1};
-    endpoint->wake_fd = -1;
+    endpoint->base.ops = &okv_transport_local;
+    endpoint->wakeup = OKV_WAKEUP_NONE;
     endpoint->limits = *limits;
     endpoint->base.max_conns = max_conns;
     TAILQ_INIT(&endpoint->awake);
-    endpoint->ended_tail = &endpoint->ended;
-    endpoint->opened_tail = &endpoint->opened;
+    TAILQ_INIT(&endpoint->ended);
     TAILQ_INIT(&endpoint->rendezvous);
-    atomic_init(&endpoint->has_opened, false);
+    okv_arrivals_init(&endpoint->arrivals);
     atomic_init(&endpoint->conn_count, 0);
-    pthread_mutex_init(&endpoint->lock, NULL);
 
     status = create_slots(endpoint);
     if (status) {
@@ -104,14 +86,10 @@ int okv_local_endpoint_new(const struct okv_message_limits *limits, unsigned max
             max_conns, limits->credits, limits->slot_size);
         goto free_endpoint;
     }
-    status = create_descriptors(endpoint);
-    if (status) {
-        okv_diag_set(
-            diag, status,
-            "no descriptor for an endpoint (%s): raise the limit on open files (ulimit -n)",
-            okv_error_text(status));
+    status = okv_wakeup_open(&endpoint->wakeup, false, diag);
+    if (status)
         goto free_endpoint;
-    }
+    endpoint->base.fd = endpoint->wakeup.set;
     *out = endpoint;
     return 0;
 free_endpoint:
@@ -121,25 +99,23 @@ free_endpoint:
 
 void okv_local_endpoint_free(struct okv_local_endpoint *endpoint)
 {
+    struct okv_conn *arrival = okv_arrivals_take(&endpoint->arrivals), *next_arrival;
     struct okv_local_conn *next;
 
+    for (; arrival; arrival = next_arrival) {
+        next_arrival = STAILQ_NEXT(arrival, in_arrivals);
+        okv_local_conn_free(okv_local_conn(arrival));
+    }
     for (struct okv_local_conn *conn = endpoint->conns; conn; conn = next) {
         next = conn->next;
         okv_local_conn_free(conn);
     }
-    for (struct okv_local_conn *conn = endpoint->opened; conn; conn = next) {
-        next = conn->next_queued;
-        okv_local_conn_free(conn);
-    }
-    if (endpoint->wake_fd >= 0)
-        close(endpoint->wake_fd);
-    if (endpoint->base.fd >= 0)
-        close(endpoint->base.fd);
+    okv_arrivals_fini(&endpoint->arrivals);
+    okv_wakeup_close(&endpoint->wakeup);
     if (endpoint->slots)
         munmap(endpoint->slots, endpoint->slots_length);
     free(endpoint->slot_owner);
     free(endpoint->free_slots);
-    pthread_mutex_destroy(&endpoint->lock);
     free(endpoint);
 }
 
@@ -190,10 +166,10 @@ int okv_local_conn_new(struct okv_local_endpoint *endpoint, int sock, struct okv
     if (!conn)
         return OKV_ENOMEM;
     conn->sock = conn->process = conn->values = conn->rings = -1;
-    conn->send_slots = receive_share(limits);
-    conn->send_memory = calloc(conn->send_slots, limits->slot_size);
-    conn->outgoing = calloc(conn->send_slots, sizeof *conn->outgoing);
-    if (!conn->send_memory || !conn->outgoing) {
+    unsigned count = receive_share(limits);
+    conn->send_memory = calloc(count, limits->slot_size);
+    conn->outgoing = calloc(count, sizeof *conn->outgoing);
+    if (!conn->send_memory || !conn->outgoing || !okv_send_slots_create(&conn->sends, count)) {
         okv_local_conn_free(conn);
         return OKV_ENOMEM;
     }
@@ -218,6 +194,7 @@ void okv_local_conn_free(struct okv_local_conn *conn)
     okv_local_rings_close(&conn->ring, conn->rings);
     okv_local_values_close(conn->values);
     free(conn->keys);
+    okv_send_slots_destroy(&conn->sends);
     free(conn->outgoing);
     free(conn->send_memory);
     free(conn);
@@ -313,19 +290,6 @@ bool okv_local_conn_rest(struct okv_local_conn *conn)
     return true;
 }
 
-void okv_local_unqueue_ended(struct okv_local_endpoint *endpoint, struct okv_local_conn *conn)
-{
-    struct okv_local_conn **link = &endpoint->ended;
-
-    while (*link && *link != conn)
-        link = &(*link)->next_queued;
-    if (!*link)
-        return;
-    *link = conn->next_queued;
-    if (endpoint->ended_tail == &conn->next_queued)
-        endpoint->ended_tail = link;
-}
-
 void okv_local_conn_end(struct okv_local_conn *conn, int status)
 {
     struct okv_local_endpoint *endpoint = okv_local_endpoint(conn->base.endpoint);
@@ -341,13 +305,9 @@ void okv_local_conn_end(struct okv_local_conn *conn, int status)
     conn->sock = -1;
     close_process(conn);
     unlist_awake(conn);
-    conn->base.unacknowledged -= conn->send_queued;
-    conn->send_queued = 0;
+    okv_local_unqueue_sends(conn);
     okv_local_fail_reads(conn);
-
-    conn->next_queued = NULL;
-    *endpoint->ended_tail = conn;
-    endpoint->ended_tail = &conn->next_queued;
+    TAILQ_INSERT_TAIL(&endpoint->ended, conn, in_ended);
     okv_local_announce(endpoint);
 }
 
@@ -360,7 +320,8 @@ void okv_local_conn_destroy(struct okv_conn *base)
         okv_local_endpoint_free(endpoint);
         return;
     }
-    okv_local_unqueue_ended(endpoint, conn);
+    if (conn->state == OKV_LOCAL_ENDED)
+        TAILQ_REMOVE(&endpoint->ended, conn, in_ended);
     for (unsigned i = 0; conn->held > 0 && i < endpoint->slot_count; i++) {
         if (endpoint->slot_owner[i] == conn) {
             endpoint->slot_owner[i] = NULL;

@@ -50,7 +50,6 @@
 #ifndef OKV_SHARED_TRANSPORT_LOCAL_LOCAL_H
 #define OKV_SHARED_TRANSPORT_LOCAL_LOCAL_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,6 +58,10 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "shared/transport/common/arrivals.h"
+#include "shared/transport/common/rendezvous_reads.h"
+#include "shared/transport/common/send_slots.h"
+#include "shared/transport/common/wakeup.h"
 #include "shared/transport/local/ring.h"
 #include "shared/transport/pending.h"
 #include "shared/transport/transport.h"
@@ -131,17 +134,6 @@ struct okv_local_done {
 /* Bytes that one poll copies for rendezvous reads, in all. */
 #define OKV_LOCAL_RENDEZVOUS_PIECE (256u << 10)
 
-/* Server: a rendezvous read. */
-struct okv_local_rendezvous {
-    uint64_t cookie;
-    struct okv_local_place *place; /* of the buffer, as long as it has this key */
-    uint32_t key;
-    uint32_t left; /* bytes to copy; 0 also when it has failed */
-    off_t from;    /* in the values */
-    uint8_t *to;
-    int status;
-};
-
 /* Client: a place in the table of advertised buffers (ring.h). */
 struct okv_local_key {
     uint16_t uses; /* part of the key: a late rendezvous read does not find the next buffer */
@@ -151,7 +143,7 @@ struct okv_local_key {
 struct okv_local_conn {
     struct okv_conn base;
     struct okv_local_conn *previous, *next; /* of the endpoint; its thread's */
-    struct okv_local_conn *next_queued;     /* in the list of opened or of ended connections */
+    TAILQ_ENTRY(okv_local_conn) in_ended;
     enum okv_local_state state;
     int status;        /* why it ended */
     int sock;          /* -1 once ended */
@@ -165,10 +157,10 @@ struct okv_local_conn {
     bool hung_up;        /* the peer has ended; its last messages may still be in the ring */
 
     /* Send buffers. The caller fills them here, because the peer could change bytes in the ring.
-     * Those from send_first on wait for a flush, or for room in the ring. */
+     * Those that are queued wait for a flush, or for room in the ring. */
     uint8_t *send_memory;
     struct okv_local_outgoing *outgoing;
-    unsigned send_slots, send_first, send_queued;
+    struct okv_send_slots sends;
     bool ring_full; /* the ring had no room for the next message */
     bool bell_owed; /* the peer waits for a bell */
 
@@ -177,8 +169,10 @@ struct okv_local_conn {
     /* Server only. */
     struct okv_region region; /* in a client of length 0 */
     int process; /* pidfd of the client, readable when it has ended; -1: not known, or ended */
-    struct okv_local_rendezvous rendezvous[OKV_RENDEZVOUS_MAX]; /* a ring, one after another */
-    unsigned rendezvous_first, rendezvous_count;
+    struct okv_rendezvous_reads rendezvous; /* performed one after another */
+    /* Where each buffer is named, as long as that has its key. The addresses of rendezvous reads
+     * are those in the values. */
+    struct okv_local_place *places[OKV_RENDEZVOUS_MAX];
     TAILQ_ENTRY(okv_local_conn) in_rendezvous;
 
     /* Client only. */
@@ -193,8 +187,8 @@ struct okv_local_conn {
 TAILQ_HEAD(okv_local_conn_list, okv_local_conn);
 
 struct okv_local_endpoint {
-    struct okv_endpoint base; /* fd: epoll of wake_fd and the connections' sockets */
-    int wake_fd;
+    struct okv_endpoint base; /* fd: the wake-up's set, with the connections' sockets */
+    struct okv_wakeup wakeup;
     bool armed;
     struct okv_message_limits limits;
     struct okv_local_conn *client; /* the one connection of a client's endpoint */
@@ -202,7 +196,7 @@ struct okv_local_endpoint {
     struct okv_local_conn_list awake; /* the next to be served first */
     unsigned awake_count;
     unsigned polls;
-    struct okv_local_conn *ended, **ended_tail;
+    struct okv_local_conn_list ended;      /* their OKV_EVENT_CLOSED is to be reported */
     struct okv_local_conn_list rendezvous; /* with rendezvous reads; the next to copy first */
 
     /* Receive buffers. The free ones are a stack, so that few are used and stay in the cache. */
@@ -212,11 +206,8 @@ struct okv_local_endpoint {
     uint32_t *free_slots;
     struct okv_local_conn **slot_owner; /* NULL: free, or its connection is gone */
 
-    /* From the listener's thread. */
-    pthread_mutex_t lock;
-    struct okv_local_conn *opened, **opened_tail;
-    atomic_bool has_opened;
-    atomic_uint conn_count;
+    struct okv_arrivals arrivals;
+    atomic_uint conn_count; /* of the listener's thread, too */
 };
 
 struct okv_local_memory {
@@ -272,6 +263,8 @@ int okv_local_set_remote(struct okv_conn *conn, uint64_t address, uint64_t lengt
 
 uint8_t *okv_local_send_buffer(struct okv_conn *conn);
 int okv_local_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate);
+/* Forgets the messages that no flush has sent. */
+void okv_local_unqueue_sends(struct okv_local_conn *conn);
 /* Sends queued messages as far as the ring has room, and wakes the peer if it sleeps. */
 void okv_local_flush(struct okv_conn *conn);
 /* Receives up to `max` messages; returns their number. Ends the connection when the peer has ended
@@ -371,8 +364,6 @@ void okv_local_conn_wake(struct okv_local_conn *conn);
 /* Sends a connection to rest: the peer rings a bell for the next message. False when there is a
  * message already; the connection stays awake. */
 bool okv_local_conn_rest(struct okv_local_conn *conn);
-/* Removes a connection from the list of ended ones, if it is there. */
-void okv_local_unqueue_ended(struct okv_local_endpoint *endpoint, struct okv_local_conn *conn);
 
 /* ---- poll.c ---- */
 
@@ -381,9 +372,8 @@ int okv_local_arm(struct okv_endpoint *endpoint);
 
 /* ---- wake.c ---- */
 
-/* Makes the endpoint's fd readable until the next arm; any thread. */
-void okv_local_signal(struct okv_local_endpoint *endpoint);
-/* Makes it readable if the endpoint is armed: the endpoint's own thread has made an event. */
+/* Makes the endpoint's fd readable if the endpoint is armed: the endpoint's own thread has made an
+ * event. */
 void okv_local_announce(struct okv_local_endpoint *endpoint);
 
 /* ---- read.c ---- */

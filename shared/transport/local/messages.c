@@ -9,14 +9,16 @@
 
 /* ---- sending ---- */
 
+static uint8_t *send_slot(const struct okv_local_conn *conn, unsigned index)
+{
+    return conn->send_memory + (size_t)index * conn->base.slot_size;
+}
+
 uint8_t *okv_local_send_buffer(struct okv_conn *base)
 {
     struct okv_local_conn *conn = okv_local_conn(base);
 
-    if (conn->send_queued == conn->send_slots)
-        return NULL;
-    unsigned index = (conn->send_first + conn->send_queued) % conn->send_slots;
-    return conn->send_memory + (size_t)index * base->slot_size;
+    return okv_send_slots_reserve(&conn->sends) ? send_slot(conn, conn->sends.current) : NULL;
 }
 
 int okv_local_post_send(struct okv_conn *base, uint32_t length, uint32_t immediate)
@@ -27,30 +29,35 @@ int okv_local_post_send(struct okv_conn *base, uint32_t length, uint32_t immedia
         return OKV_EDISCONNECTED;
     if (length > base->slot_size)
         return OKV_EINVAL;
-    if (conn->send_queued == conn->send_slots)
+    if (!conn->sends.has_current)
         return OKV_EAGAIN;
-
-    unsigned index = (conn->send_first + conn->send_queued) % conn->send_slots;
-    conn->outgoing[index] = (struct okv_local_outgoing){length, immediate};
-    conn->send_queued++;
+    conn->outgoing[conn->sends.current] = (struct okv_local_outgoing){length, immediate};
+    okv_send_slots_queue(&conn->sends);
     base->unacknowledged++;
     return 0;
 }
 
 static int put_next(struct okv_local_conn *conn)
 {
-    const struct okv_local_outgoing *out = &conn->outgoing[conn->send_first];
-    const uint8_t *bytes = conn->send_memory + (size_t)conn->send_first * conn->base.slot_size;
-    int status = okv_local_ring_put(&conn->ring, bytes, out->length, out->immediate);
+    unsigned index = okv_send_slots_first(&conn->sends);
+    const struct okv_local_outgoing *out = &conn->outgoing[index];
+    int status =
+        okv_local_ring_put(&conn->ring, send_slot(conn, index), out->length, out->immediate);
 
     conn->ring_full = status == OKV_EAGAIN;
     if (status)
         return status;
-    conn->send_first = (conn->send_first + 1) % conn->send_slots;
-    conn->send_queued--;
+    okv_send_slots_pop(&conn->sends);
+    okv_send_slots_return(&conn->sends, index);
     conn->base.unacknowledged--;
     conn->base.acknowledged++;
     return 0;
+}
+
+void okv_local_unqueue_sends(struct okv_local_conn *conn)
+{
+    conn->base.unacknowledged -= conn->sends.queued;
+    okv_send_slots_unqueue(&conn->sends);
 }
 
 void okv_local_flush(struct okv_conn *base)
@@ -61,10 +68,10 @@ void okv_local_flush(struct okv_conn *base)
     if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
         return;
     if (!okv_local_rings_are_safe(conn)) {
-        conn->ring_full = conn->send_queued > 0; /* the client's first message has it flushed */
+        conn->ring_full = conn->sends.queued > 0; /* the client's first message has it flushed */
         return;
     }
-    while (status == 0 && conn->send_queued > 0)
+    while (status == 0 && conn->sends.queued > 0)
         status = put_next(conn);
     if (okv_local_ring_publish(&conn->ring))
         conn->bell_owed = true;

@@ -29,7 +29,7 @@ static void memory_unregister(struct okv_memory *memory)
 
 static void wake(struct okv_endpoint *endpoint)
 {
-    okv_local_signal(okv_local_endpoint(endpoint));
+    okv_wakeup_signal(&okv_local_endpoint(endpoint)->wakeup);
 }
 
 static int endpoint_create(struct okv_listener *listener, const struct okv_message_limits *limits,

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -31,12 +30,12 @@ static int report_ended(struct okv_local_endpoint *endpoint, struct okv_event *e
 {
     int n = 0;
 
-    while (n < max && endpoint->ended) {
-        struct okv_local_conn *conn = endpoint->ended;
+    while (n < max && !TAILQ_EMPTY(&endpoint->ended)) {
+        struct okv_local_conn *conn = TAILQ_FIRST(&endpoint->ended);
         n += okv_local_end_rendezvous(conn, events + n, max - n);
         if (n == max)
             break;
-        okv_local_unqueue_ended(endpoint, conn);
+        TAILQ_REMOVE(&endpoint->ended, conn, in_ended);
         conn->state = OKV_LOCAL_CLOSED;
         events[n++] = (struct okv_event){
             .type = OKV_EVENT_CLOSED,
@@ -49,23 +48,12 @@ static int report_ended(struct okv_local_endpoint *endpoint, struct okv_event *e
 
 static int report_opened(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
 {
-    int n = 0;
+    struct okv_conn *conn =
+        okv_arrivals_has_any(&endpoint->arrivals) ? okv_arrivals_take(&endpoint->arrivals) : NULL;
 
-    if (!atomic_load_explicit(&endpoint->has_opened, memory_order_acquire))
-        return 0;
-    pthread_mutex_lock(&endpoint->lock);
-    while (n < max && endpoint->opened) {
-        struct okv_local_conn *conn = endpoint->opened;
-        endpoint->opened = conn->next_queued;
-        okv_local_conn_attach(conn);
-        events[n++] = (struct okv_event){.type = OKV_EVENT_OPENED, .conn = &conn->base};
-    }
-    if (!endpoint->opened) {
-        endpoint->opened_tail = &endpoint->opened;
-        atomic_store_explicit(&endpoint->has_opened, false, memory_order_release);
-    }
-    pthread_mutex_unlock(&endpoint->lock);
-    return n;
+    for (; conn; conn = STAILQ_NEXT(conn, in_arrivals))
+        okv_local_conn_attach(okv_local_conn(conn));
+    return okv_arrivals_report(&endpoint->arrivals, events, max);
 }
 
 /* One packet of each ready socket: a client that sends many makes others wait no longer than one
@@ -78,7 +66,7 @@ static int poll_sockets(struct okv_local_endpoint *endpoint)
 
     for (int i = 0; i < count; i++) {
         struct okv_local_conn *conn = ready[i].data.ptr;
-        if (!conn) /* wake_fd: arm empties it */
+        if (!conn) /* the wake-up: arm clears it */
             continue;
         if (ready[i].events & ~(uint32_t)(EPOLLIN | EPOLLOUT)) {
             okv_local_hang_up(conn);
@@ -230,17 +218,16 @@ static void rest_all(struct okv_local_endpoint *endpoint)
 int okv_local_arm(struct okv_endpoint *base)
 {
     struct okv_local_endpoint *endpoint = okv_local_endpoint(base);
-    uint64_t count;
-    bool waiting;
+    int status = okv_wakeup_clear(&endpoint->wakeup);
 
-    if (read(endpoint->wake_fd, &count, sizeof count) < 0 && errno != EAGAIN && errno != EINTR)
-        return OKV_EIO;
+    if (status)
+        return status;
     endpoint->armed = true;
     rest_all(endpoint);
-    waiting = endpoint->ended || !TAILQ_EMPTY(&endpoint->rendezvous) ||
-              (endpoint->client && endpoint->client->read_count > 0) ||
-              atomic_load_explicit(&endpoint->has_opened, memory_order_acquire);
-    if (waiting)
+    bool is_waiting = !TAILQ_EMPTY(&endpoint->ended) || !TAILQ_EMPTY(&endpoint->rendezvous) ||
+                      (endpoint->client && endpoint->client->read_count > 0) ||
+                      okv_arrivals_are_waiting(&endpoint->arrivals);
+    if (is_waiting)
         okv_local_announce(endpoint);
     return 0;
 }

@@ -8,59 +8,57 @@
 #include "shared/base/error.h"
 
 /* The client may change its table at any time. */
-static int find_buffer(const struct okv_local_conn *conn, const struct okv_rendezvous *rendezvous,
-                       struct okv_local_rendezvous *out)
+static int find_buffer(struct okv_local_conn *conn, unsigned slot)
 {
-    uint32_t index = rendezvous->key % (1u << OKV_LOCAL_INDEX_BITS);
+    struct okv_rendezvous_read *read = &conn->rendezvous.slots[slot];
+    uint32_t index = read->key % (1u << OKV_LOCAL_INDEX_BITS);
 
-    if (rendezvous->key == 0 || index >= OKV_LOCAL_PLACES)
+    if (read->key == 0 || index >= OKV_LOCAL_PLACES)
         return OKV_ERENDEZVOUS;
     struct okv_local_place *place = &conn->ring.page->places[index];
-    if (atomic_load_explicit(&place->key, memory_order_acquire) != rendezvous->key)
+    if (atomic_load_explicit(&place->key, memory_order_acquire) != read->key)
         return OKV_ERENDEZVOUS;
     uint32_t size = atomic_load_explicit(&place->size, memory_order_relaxed);
     uint64_t start =
         (uint64_t)atomic_load_explicit(&place->page, memory_order_relaxed) * OKV_LOCAL_PAGE;
     if (!okv_range_inside(start, size, OKV_LOCAL_VALUES_BYTES) ||
-        !okv_range_inside(rendezvous->address, rendezvous->length, size))
+        !okv_range_inside(read->address, read->left, size))
         return OKV_ERENDEZVOUS;
-    out->place = place;
-    out->key = rendezvous->key;
-    out->from = (off_t)(start + rendezvous->address);
-    out->left = rendezvous->length;
+    conn->places[slot] = place;
+    read->address += start;
     return 0;
 }
 
 /* The key has not changed: what was read is what was advertised by it. */
-static bool is_still(const struct okv_local_rendezvous *rendezvous)
+static bool is_still(const struct okv_local_place *place, uint32_t key)
 {
     atomic_thread_fence(memory_order_acquire);
-    return atomic_load_explicit(&rendezvous->place->key, memory_order_relaxed) == rendezvous->key;
+    return atomic_load_explicit(&place->key, memory_order_relaxed) == key;
 }
 
-static void fail(struct okv_local_rendezvous *rendezvous, int status)
+static void fail(struct okv_rendezvous_read *read, int status)
 {
-    rendezvous->left = 0;
-    rendezvous->status = status;
+    read->left = 0;
+    read->status = status;
 }
 
 /* pread, because a page that the client took out again is read as zeros and not made anew. Returns
  * how many bytes it copied. */
-static uint32_t copy_piece(const struct okv_local_conn *conn,
-                           struct okv_local_rendezvous *rendezvous, uint32_t most)
+static uint32_t copy_piece(struct okv_local_conn *conn, uint32_t most)
 {
-    uint32_t length = rendezvous->left < most ? rendezvous->left : most;
-    ssize_t n = pread(conn->values, rendezvous->to, length, rendezvous->from);
+    unsigned slot = conn->rendezvous.first;
+    struct okv_rendezvous_read *read = &conn->rendezvous.slots[slot];
+    uint32_t length = read->left < most ? read->left : most;
+    uint8_t *to = (uint8_t *)conn->region.base + read->offset;
+    ssize_t n = pread(conn->values, to, length, (off_t)read->address);
 
     if (n < 0 && errno == EINTR)
         return 0;
-    if (n <= 0 || !is_still(rendezvous)) {
-        fail(rendezvous, OKV_ERENDEZVOUS);
+    if (n <= 0 || !is_still(conn->places[slot], read->key)) {
+        fail(read, OKV_ERENDEZVOUS);
         return 0;
     }
-    rendezvous->to += n;
-    rendezvous->from += n;
-    rendezvous->left -= (uint32_t)n;
+    okv_rendezvous_advance(read, (uint32_t)n);
     return (uint32_t)n;
 }
 
@@ -70,38 +68,19 @@ int okv_local_rendezvous(struct okv_conn *base, const struct okv_rendezvous *ren
     struct okv_local_endpoint *endpoint = okv_local_endpoint(base->endpoint);
 
     /* A client's connection has a region of length 0, so this refuses clients too. */
-    if (rendezvous->length == 0 ||
-        !okv_range_inside(rendezvous->offset, rendezvous->length, conn->region.length))
-        return OKV_EINVAL;
-    if (conn->state != OKV_LOCAL_OPEN)
-        return OKV_EDISCONNECTED;
-    if (conn->rendezvous_count == OKV_RENDEZVOUS_MAX)
-        return OKV_EAGAIN;
-    if (conn->rendezvous_count == 0)
+    int status = okv_rendezvous_check(&conn->rendezvous, rendezvous, conn->region.length,
+                                      conn->state == OKV_LOCAL_OPEN);
+    if (status)
+        return status;
+    if (conn->rendezvous.count == 0)
         TAILQ_INSERT_TAIL(&endpoint->rendezvous, conn, in_rendezvous);
-    unsigned at = (conn->rendezvous_first + conn->rendezvous_count++) % OKV_RENDEZVOUS_MAX;
-    struct okv_local_rendezvous *added = &conn->rendezvous[at];
-    *added = (struct okv_local_rendezvous){.cookie = rendezvous->cookie,
-                                           .to = (uint8_t *)conn->region.base + rendezvous->offset};
-    added->status = find_buffer(conn, rendezvous, added);
+    unsigned slot = okv_rendezvous_begin(&conn->rendezvous, rendezvous);
+    status = find_buffer(conn, slot);
+    if (status)
+        fail(&conn->rendezvous.slots[slot], status);
     base->acknowledged++;
     okv_local_announce(endpoint);
     return 0;
-}
-
-/* Reports the connection's oldest rendezvous read and removes it. The connection is not listed. */
-static void report_oldest(struct okv_local_conn *conn, struct okv_event *event)
-{
-    const struct okv_local_rendezvous *oldest = &conn->rendezvous[conn->rendezvous_first];
-
-    *event = (struct okv_event){
-        .type = OKV_EVENT_RENDEZVOUS_DONE,
-        .status = oldest->status,
-        .conn = &conn->base,
-        .cookie = oldest->cookie,
-    };
-    conn->rendezvous_first = (conn->rendezvous_first + 1) % OKV_RENDEZVOUS_MAX;
-    conn->rendezvous_count--;
 }
 
 int okv_local_run_rendezvous(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
@@ -113,15 +92,14 @@ int okv_local_run_rendezvous(struct okv_local_endpoint *endpoint, struct okv_eve
 
     while (last && conn != last && n < max && room > 0) {
         conn = TAILQ_FIRST(&endpoint->rendezvous);
-        struct okv_local_rendezvous *oldest = &conn->rendezvous[conn->rendezvous_first];
+        const struct okv_rendezvous_read *oldest = &conn->rendezvous.slots[conn->rendezvous.first];
+        bool is_open = conn->state == OKV_LOCAL_OPEN;
         TAILQ_REMOVE(&endpoint->rendezvous, conn, in_rendezvous);
-        if (oldest->left > 0 && conn->state != OKV_LOCAL_OPEN)
-            fail(oldest, OKV_EDISCONNECTED);
-        if (oldest->left > 0)
-            room -= copy_piece(conn, oldest, room);
-        if (oldest->left == 0)
-            report_oldest(conn, &events[n++]);
-        if (conn->rendezvous_count > 0)
+        if (oldest->left > 0 && is_open)
+            room -= copy_piece(conn, room);
+        if (oldest->left == 0 || !is_open)
+            okv_rendezvous_report_oldest(&conn->rendezvous, &conn->base, &events[n++]);
+        if (conn->rendezvous.count > 0)
             TAILQ_INSERT_TAIL(&endpoint->rendezvous, conn, in_rendezvous);
     }
     return n;
@@ -132,16 +110,12 @@ int okv_local_end_rendezvous(struct okv_local_conn *conn, struct okv_event *even
     struct okv_local_endpoint *endpoint = okv_local_endpoint(conn->base.endpoint);
     int n = 0;
 
-    if (conn->rendezvous_count == 0)
+    if (conn->rendezvous.count == 0)
         return 0;
     TAILQ_REMOVE(&endpoint->rendezvous, conn, in_rendezvous);
-    while (n < max && conn->rendezvous_count > 0) {
-        struct okv_local_rendezvous *oldest = &conn->rendezvous[conn->rendezvous_first];
-        if (oldest->left > 0)
-            fail(oldest, OKV_EDISCONNECTED);
-        report_oldest(conn, &events[n++]);
-    }
-    if (conn->rendezvous_count > 0)
+    while (n < max && conn->rendezvous.count > 0)
+        okv_rendezvous_report_oldest(&conn->rendezvous, &conn->base, &events[n++]);
+    if (conn->rendezvous.count > 0)
         TAILQ_INSERT_TAIL(&endpoint->rendezvous, conn, in_rendezvous);
     return n;
 }

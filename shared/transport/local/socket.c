@@ -115,8 +115,7 @@ void okv_local_hang_up(struct okv_local_conn *conn)
         return;
     conn->hung_up = true;
     conn->ring_full = conn->bell_owed = false;
-    conn->base.unacknowledged -= conn->send_queued;
-    conn->send_queued = 0;
+    okv_local_unqueue_sends(conn);
     if (!okv_local_rings_are_safe(conn)) {
         okv_local_conn_end(conn, OKV_EDISCONNECTED);
         return;
