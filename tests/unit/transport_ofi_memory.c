@@ -107,7 +107,7 @@ void an_endpoint_that_cannot_be_closed(void **state)
     struct ofi_endpoint *ep = (struct ofi_endpoint *)conn->endpoint;
     static struct fi_ops busy;
     struct okv_event event;
-    const uint8_t *slots = ep->shares[0].slots.base;
+    const uint8_t *slots = ep->shares[0].slots.memory.base;
 
     closes = 0;
     kept = ep->ep;
@@ -121,7 +121,7 @@ void an_endpoint_that_cannot_be_closed(void **state)
     fixture->ops->conn_destroy(conn);
     assert_int_equal(closes, 1);
     assert_true(is_mapped(slots));
-    assert_true(is_mapped(((struct ofi_conn *)conn)->send_slab.base));
+    assert_true(is_mapped(((struct ofi_conn *)conn)->send_slab.memory.base));
     assert_true(fixture_is_empty(fixture));
 }
 
@@ -141,7 +141,7 @@ void memory_that_the_provider_keeps(void **state)
     }
     ((struct ofi_conn *)conn)->send_slab.region.mr = &registration;
     fixture->ops->conn_destroy(conn);
-    assert_true(is_mapped(slab.base));
-    munmap(slab.base, slab.bytes);
+    assert_true(is_mapped(slab.memory.base));
+    munmap(slab.memory.base, slab.memory.bytes);
     assert_true(fixture_is_empty(fixture));
 }

@@ -83,12 +83,12 @@ static unsigned flood(struct ofi_attacker *attacker, unsigned sent)
 static bool poll_is_limited(struct fixture *fixture)
 {
     struct ofi_endpoint *ep = (struct ofi_endpoint *)fixture->endpoint;
-    struct pollfd woken = {.fd = ep->wake_fd, .events = POLLIN};
+    struct pollfd woken = {.fd = ep->wakeup.event, .events = POLLIN};
     struct okv_event events[64];
     uint64_t ignored;
     int before = ep->done_count - ep->done_next;
 
-    ssize_t n = read(ep->wake_fd, &ignored, sizeof ignored);
+    ssize_t n = read(ep->wakeup.event, &ignored, sizeof ignored);
     (void)n; /* nothing may have woken it */
     queue.taken = queue.calls = 0;
     int count = fixture->ops->poll(fixture->endpoint, events, 64);

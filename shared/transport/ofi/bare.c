@@ -195,7 +195,7 @@ static int prepare(struct bare_run *run)
         return rc;
     }
     for (uint32_t i = 0; i < reads->depth; i++) {
-        run->slots[i].destination = run->slab.base + i * run->slab.stride;
+        run->slots[i].destination = okv_slab_slot(&run->slab.memory, i);
         run->slots[i].next_free = run->free;
         run->free = &run->slots[i];
     }

@@ -19,10 +19,9 @@
 static void free_send_buffers(struct ofi_conn *conn)
 {
     okv_ofi_slab_destroy(&conn->send_slab);
-    free(conn->sends);
+    okv_send_slots_destroy(&conn->sends);
+    free(conn->send_ops);
     free(conn->send_lengths);
-    free(conn->send_free);
-    free(conn->send_queue);
 }
 
 static int make_send_buffers(struct ofi_conn *conn, struct okv_diag *diag)
@@ -30,17 +29,12 @@ static int make_send_buffers(struct ofi_conn *conn, struct okv_diag *diag)
     const struct ofi_endpoint *ep = ofi_endpoint_of(conn);
     unsigned count = ep->limits.credits + 1;
 
-    conn->send_count = count;
-    conn->sends = calloc(count, sizeof *conn->sends);
+    conn->send_ops = calloc(count, sizeof *conn->send_ops);
     conn->send_lengths = calloc(count, sizeof *conn->send_lengths);
-    conn->send_free = calloc(count, sizeof *conn->send_free);
-    conn->send_queue = calloc(count, sizeof *conn->send_queue);
-    if (!conn->sends || !conn->send_lengths || !conn->send_free || !conn->send_queue)
+    if (!conn->send_ops || !conn->send_lengths || !okv_send_slots_create(&conn->sends, count))
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for a connection");
-    for (unsigned i = 0; i < count; i++) {
-        ofi_op_init(&conn->sends[i], OFI_WORK_SEND, i, conn);
-        conn->send_free[conn->send_free_count++] = count - 1 - i;
-    }
+    for (unsigned i = 0; i < count; i++)
+        ofi_op_init(&conn->send_ops[i], OFI_WORK_SEND, i, conn);
     return okv_ofi_slab_create(ep->fabric, count,
                                sizeof(struct ofi_message_header) + ep->limits.slot_size,
                                FI_SEND | FI_READ, &conn->send_slab, diag);
@@ -48,19 +42,19 @@ static int make_send_buffers(struct ofi_conn *conn, struct okv_diag *diag)
 
 static bool take_number(struct ofi_endpoint *ep, unsigned *number)
 {
-    pthread_mutex_lock(&ep->lock);
+    pthread_mutex_lock(&ep->arrivals.lock);
     bool any = ep->number_count > 0;
     if (any)
         *number = ep->numbers[--ep->number_count];
-    pthread_mutex_unlock(&ep->lock);
+    pthread_mutex_unlock(&ep->arrivals.lock);
     return any;
 }
 
 static void return_number(struct ofi_endpoint *ep, unsigned number)
 {
-    pthread_mutex_lock(&ep->lock);
+    pthread_mutex_lock(&ep->arrivals.lock);
     ep->numbers[ep->number_count++] = number;
-    pthread_mutex_unlock(&ep->lock);
+    pthread_mutex_unlock(&ep->arrivals.lock);
 }
 
 int okv_ofi_conn_new(struct ofi_endpoint *endpoint, struct ofi_conn **out, struct okv_diag *diag)
@@ -74,12 +68,12 @@ int okv_ofi_conn_new(struct ofi_endpoint *endpoint, struct ofi_conn **out, struc
     conn->base.endpoint = &endpoint->base;
     conn->base.slot_size = endpoint->limits.slot_size;
     conn->base.is_one_sided = endpoint->fabric->is_one_sided;
-    conn->base.max_reads = OFI_MAX_READS;
+    conn->base.max_reads = OKV_READ_SLOTS;
     conn->control = -1;
     conn->peer = FI_ADDR_NOTAVAIL;
     ofi_op_init(&conn->first, OFI_WORK_FIRST, 0, conn);
-    for (unsigned i = 0; i < OFI_MAX_READS; i++)
-        ofi_op_init(&conn->reads[i].op, OFI_WORK_READ, i, conn);
+    for (unsigned i = 0; i < OKV_READ_SLOTS; i++)
+        ofi_op_init(&conn->read_ops[i].op, OFI_WORK_READ, i, conn);
     for (unsigned i = 0; i < OFI_RENDEZVOUS_DEPTH; i++)
         ofi_op_init(&conn->pieces[i].op, OFI_WORK_PIECE, i, conn);
     if (getrandom(&conn->key, sizeof conn->key, 0) != sizeof conn->key) {
@@ -186,19 +180,12 @@ int okv_ofi_conn_admit(struct ofi_conn *conn)
 
 void okv_ofi_arrivals_process(struct ofi_endpoint *ep)
 {
-    pthread_mutex_lock(&ep->lock);
-    atomic_store(&ep->has_opened, false);
-    struct ofi_conn *opened = ep->opened;
-    ep->opened = NULL;
-    ep->opened_tail = &ep->opened;
-    pthread_mutex_unlock(&ep->lock);
+    struct okv_conn *conn = okv_arrivals_take(&ep->arrivals);
 
-    *ep->announce_tail = opened;
-    for (struct ofi_conn *conn = opened; conn; conn = conn->next_opened) {
-        ep->announce_tail = &conn->next_opened;
-        int rc = okv_ofi_conn_admit(conn);
+    for (; conn; conn = STAILQ_NEXT(conn, in_arrivals)) {
+        int rc = okv_ofi_conn_admit((struct ofi_conn *)conn);
         if (rc)
-            okv_ofi_conn_fail(conn, rc, "no descriptor can watch it");
+            okv_ofi_conn_fail((struct ofi_conn *)conn, rc, "no descriptor can watch it");
     }
 }
 
@@ -223,17 +210,12 @@ void okv_ofi_conn_fail(struct ofi_conn *conn, int status, const char *why)
     conn->close_status = status;
     conn->close_deadline = okv_clock_ns() + CLOSE_NS;
     conn->close_times_empty = ep->times_empty;
-    conn->next_closing = ep->closing;
-    ep->closing = conn;
+    LIST_INSERT_HEAD(&ep->closing, conn, in_closing);
     snprintf(conn->base.failure, sizeof conn->base.failure, "%s", why);
-    while (conn->queue_count > 0) {
-        okv_ofi_send_return(conn, conn->send_queue[conn->queue_first]);
-        conn->queue_first = (conn->queue_first + 1) % conn->send_count;
-        conn->queue_count--;
-    }
+    okv_send_slots_unqueue(&conn->sends);
     epoll_ctl(ep->controls, EPOLL_CTL_DEL, conn->control, NULL);
     shutdown(conn->control, SHUT_RDWR);
-    okv_ofi_wake(&ep->base);
+    okv_wakeup_signal(&ep->wakeup);
 }
 
 void okv_ofi_conn_close(struct okv_conn *conn)
@@ -259,23 +241,6 @@ static bool end_operations(struct ofi_conn *conn)
     return !ep->is_stuck;
 }
 
-static bool end_reads(struct ofi_conn *conn, struct okv_event *events, int max, int *count)
-{
-    for (unsigned i = 0; conn->reads_busy > 0; i++) {
-        if (!conn->reads[i].busy)
-            continue;
-        if (*count == max)
-            return false;
-        conn->reads[i].busy = false;
-        conn->reads_busy--;
-        events[(*count)++] = (struct okv_event){.type = OKV_EVENT_READ,
-                                                .status = OKV_EDISCONNECTED,
-                                                .conn = &conn->base,
-                                                .cookie = conn->reads[i].read.cookie};
-    }
-    return true;
-}
-
 /* The queue was seen empty after the end, so that the peer's last messages were delivered. A
  * server's own messages have left, or had time to. */
 static bool is_over(const struct ofi_endpoint *ep, const struct ofi_conn *conn)
@@ -289,47 +254,26 @@ static bool is_over(const struct ofi_endpoint *ep, const struct ofi_conn *conn)
 
 int okv_ofi_closing_finish(struct ofi_endpoint *endpoint, struct okv_event *events, int max)
 {
+    struct ofi_conn *next;
     int count = 0;
-    struct ofi_conn **link = &endpoint->closing;
 
     max = max < OKV_ENDS_PER_POLL ? max : OKV_ENDS_PER_POLL;
-    while (*link && count < max) {
-        struct ofi_conn *conn = *link;
+    for (struct ofi_conn *conn = LIST_FIRST(&endpoint->closing); conn && count < max; conn = next) {
+        next = LIST_NEXT(conn, in_closing);
         bool is_done = is_over(endpoint, conn);
         if (is_done)
-            is_done = end_operations(conn) && end_reads(conn, events, max, &count) &&
+            is_done = end_operations(conn) &&
+                      okv_read_slots_end(&conn->reads, &conn->base, events, max, &count) &&
                       okv_ofi_end_rendezvous_reads(conn, events, max, &count) && count < max;
-        if (!is_done) {
-            link = &conn->next_closing;
+        if (!is_done)
             continue;
-        }
-        *link = conn->next_closing;
+        LIST_REMOVE(conn, in_closing);
         endpoint->table[conn->number] = NULL;
         conn->state = OFI_CONN_CLOSED;
         events[count++] = (struct okv_event){
             .type = OKV_EVENT_CLOSED, .status = conn->close_status, .conn = &conn->base};
     }
     return count;
-}
-
-static void unlink_closing(struct ofi_conn *conn)
-{
-    struct ofi_conn **link = &ofi_endpoint_of(conn)->closing;
-
-    while (*link && *link != conn)
-        link = &(*link)->next_closing;
-    if (*link)
-        *link = conn->next_closing;
-}
-
-static void unlink_blocked(struct ofi_conn *conn)
-{
-    struct ofi_conn **link = &ofi_endpoint_of(conn)->blocked;
-
-    while (*link && *link != conn)
-        link = &(*link)->next_blocked;
-    if (*link)
-        *link = conn->next_blocked;
 }
 
 /* Waits for the provider to let go of its operations. Its place is free for another meanwhile, so
@@ -342,8 +286,7 @@ static void become_zombie(struct ofi_conn *conn)
         return_number(ep, conn->number);
         conn->has_number = false;
     }
-    conn->next_closing = ep->zombies;
-    ep->zombies = conn;
+    LIST_INSERT_HEAD(&ep->zombies, conn, in_closing);
 }
 
 void okv_ofi_conn_destroy(struct okv_conn *conn)
@@ -355,11 +298,11 @@ void okv_ofi_conn_destroy(struct okv_conn *conn)
     struct ofi_endpoint *ep = ofi_endpoint_of(c);
     okv_ofi_conn_fail(c, OKV_EDISCONNECTED, "");
     if (c->state == OFI_CONN_CLOSING)
-        unlink_closing(c);
+        LIST_REMOVE(c, in_closing);
     c->state = OFI_CONN_CLOSED;
     ep->table[c->number] = NULL;
     if (c->is_blocked)
-        unlink_blocked(c);
+        LIST_REMOVE(c, in_blocked);
     if (!end_operations(c))
         return; /* the provider may write to what it has, so all of it stays */
     if (c->pending == 0) {
@@ -373,15 +316,13 @@ void okv_ofi_conn_destroy(struct okv_conn *conn)
 
 void okv_ofi_zombies_free(struct ofi_endpoint *endpoint, bool all)
 {
-    struct ofi_conn **link = &endpoint->zombies;
+    struct ofi_conn *next;
 
-    while (*link) {
-        struct ofi_conn *conn = *link;
-        if (conn->pending > 0 && !all) {
-            link = &conn->next_closing;
+    for (struct ofi_conn *conn = LIST_FIRST(&endpoint->zombies); conn; conn = next) {
+        next = LIST_NEXT(conn, in_closing);
+        if (conn->pending > 0 && !all)
             continue;
-        }
-        *link = conn->next_closing;
+        LIST_REMOVE(conn, in_closing);
         endpoint->zombie_count--;
         okv_ofi_conn_free(conn);
     }

@@ -10,6 +10,7 @@
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "shared/transport/common/hello.h"
 #include "shared/transport/ofi/ofi.h"
 
 /* A host that does not answer at all is given up after this. */
@@ -28,10 +29,7 @@ struct ofi_connecting {
     struct okv_connecting base; /* base.fd: an epoll set of the socket alone */
     struct okv_uri uri;
     struct okv_message_limits limits;
-    uint8_t hello[OKV_HELLO_MAX];
-    size_t hello_length;
-    okv_next_hello *next_hello;
-    void *user;                                     /* of `next_hello` */
+    struct okv_hello hello;
     uint64_t deadline_ns;                           /* for the server */
     uint64_t caller_deadline_ns;                    /* for all of it */
     struct addrinfo *addresses, *current, *address; /* all, and the next one */
@@ -52,13 +50,6 @@ static void drop_conn(struct ofi_connecting *c)
     if (c->conn)
         okv_ofi_conn_destroy(&c->conn->base);
     c->conn = NULL;
-}
-
-/* Another endpoint has another place: a proof that covers this one is of no use. */
-static void renew_hello(struct ofi_connecting *c)
-{
-    if (c->next_hello)
-        c->next_hello(c->user, NULL, 0, NULL, c->hello);
 }
 
 static void end_attempt(struct ofi_connecting *c)
@@ -87,8 +78,6 @@ int okv_ofi_connect_start(const struct okv_uri *uri, const struct okv_connect_pa
 {
     uint64_t limit = okv_clock_ns() + CONNECT_LIMIT_NS;
 
-    if (params->hello_length > OKV_HELLO_MAX)
-        return okv_diag_set(diag, OKV_EINVAL, "a hello has at most %d bytes", OKV_HELLO_MAX);
     struct ofi_connecting *c = calloc(1, sizeof *c);
     if (!c)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory to connect");
@@ -97,15 +86,10 @@ int okv_ofi_connect_start(const struct okv_uri *uri, const struct okv_connect_pa
     c->limits = params->limits;
     c->deadline_ns = params->deadline_ns < limit ? params->deadline_ns : limit;
     c->caller_deadline_ns = params->deadline_ns;
-    c->hello_length = params->hello_length;
-    c->next_hello = params->next_hello;
-    c->user = params->user;
-    if (params->hello_length > 0)
-        memcpy(c->hello, params->hello, params->hello_length);
     c->sock = -1;
     c->base.fd = epoll_create1(EPOLL_CLOEXEC);
-    int rc = 0;
-    if (c->base.fd < 0)
+    int rc = okv_hello_init(&c->hello, params, diag);
+    if (rc == 0 && c->base.fd < 0)
         rc = okv_diag_set(diag, okv_error_from_errno(errno), "no descriptor to connect with: %s",
                           strerror(errno));
     if (rc == 0)
@@ -284,15 +268,15 @@ static int step_greeting(struct ofi_connecting *c)
         return rc;
     if (c->conn && strcmp(okv_ofi_fabric_name(ofi_endpoint_of(c->conn)->fabric), provider) != 0) {
         drop_conn(c); /* another server than that of the first attempt */
-        renew_hello(c);
+        okv_hello_restart(&c->hello);
     }
     rc = c->conn ? 0 : grant_conn(c, provider);
     if (rc)
         return rc;
     okv_ofi_frame_begin(&c->frame, OFI_HELLO);
     okv_ofi_conn_tell_place(c->conn, &c->frame.body.hello.place);
-    c->frame.body.hello.length = (uint8_t)c->hello_length;
-    memcpy(c->frame.body.hello.bytes, c->hello, c->hello_length);
+    c->frame.body.hello.length = (uint8_t)c->hello.length;
+    memcpy(c->frame.body.hello.bytes, c->hello.bytes, c->hello.length);
     if (okv_ofi_control_send(c->sock, &c->frame))
         return diagnose_frame(c, OKV_EDISCONNECTED);
     c->got = 0;
@@ -397,8 +381,7 @@ static bool has_another_hello(struct ofi_connecting *c)
 
     okv_ofi_conn_tell_place(c->conn, &place);
     okv_ofi_binding(&place, &binding);
-    return c->next_hello &&
-           c->next_hello(c->user, c->answer.bytes, c->answer.length, &binding, c->hello);
+    return okv_hello_renew(&c->hello, &c->answer, &binding);
 }
 
 /* The endpoint stays, and our place with it. */
@@ -442,7 +425,7 @@ static int advance(struct ofi_connecting *c)
         }
         if (rc && rc != OKV_EAGAIN && c->step <= OFI_STEP_SOCKET && c->address) {
             end_attempt(c);
-            renew_hello(c);
+            okv_hello_restart(&c->hello);
             c->step = OFI_STEP_ADDRESS;
             rc = 0;
         }

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "shared/base/error.h"
@@ -28,7 +26,7 @@ static int open_queues(struct ofi_endpoint *ep, struct okv_diag *diag)
 {
     struct fi_av_attr av = {.type = ep->fabric->info->domain_attr->av_type,
                             .count = ep->base.max_conns};
-    size_t own = ep->limits.credits + 1 + (ep->listener ? OFI_RENDEZVOUS_DEPTH : OFI_MAX_READS);
+    size_t own = ep->limits.credits + 1 + (ep->listener ? OFI_RENDEZVOUS_DEPTH : OKV_READ_SLOTS);
     size_t entries = (size_t)ep->share_count * ep->share_slots + ep->base.max_conns * own;
     struct fi_cq_attr cq = {.size = entries < QUEUE_MAX ? entries : QUEUE_MAX,
                             .format = FI_CQ_FORMAT_MSG,
@@ -88,7 +86,7 @@ void okv_ofi_post_slots(struct ofi_endpoint *ep)
         unsigned index = ep->unposted[ep->unposted_count - 1];
         const struct ofi_slab *slots = &ep->shares[index / ep->share_slots].slots;
         struct ofi_recv *recv = ofi_recv_of(ep, index);
-        ssize_t rc = fi_recv(ep->ep, ofi_slot(ep, index), slots->stride, slots->region.desc,
+        ssize_t rc = fi_recv(ep->ep, ofi_slot(ep, index), slots->memory.stride, slots->region.desc,
                              FI_ADDR_UNSPEC, &recv->ops[recv->turn].context);
         recv->is_posted = rc == 0;
         if (rc == 0)
@@ -172,20 +170,11 @@ static int make_first_share(struct ofi_endpoint *ep, struct okv_diag *diag)
 
 /* ---- descriptors ---- */
 
-static int watch(int set, int fd, uint32_t events)
-{
-    struct epoll_event event = {.events = events};
-    return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
-}
-
 static void close_wakeups(struct ofi_endpoint *ep)
 {
-    const int fds[] = {ep->base.fd, ep->controls, ep->timer_fd, ep->wake_fd};
-
-    for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
-        if (fds[i] >= 0)
-            close(fds[i]);
-    }
+    okv_wakeup_close(&ep->wakeup);
+    if (ep->controls >= 0)
+        close(ep->controls);
 }
 
 static int make_wakeups(struct ofi_endpoint *ep, struct okv_diag *diag)
@@ -195,48 +184,31 @@ static int make_wakeups(struct ofi_endpoint *ep, struct okv_diag *diag)
 
     if (rc)
         return failed(ep, "descriptor to wait for", rc, diag);
-    ep->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    ep->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    rc = okv_wakeup_open(&ep->wakeup, true, diag);
+    if (rc)
+        return rc;
+    ep->base.fd = ep->wakeup.set;
     ep->controls = epoll_create1(EPOLL_CLOEXEC);
-    ep->base.fd = epoll_create1(EPOLL_CLOEXEC);
-    if (ep->wake_fd < 0 || ep->timer_fd < 0 || ep->controls < 0 || ep->base.fd < 0 ||
-        watch(ep->base.fd, ep->wake_fd, EPOLLIN) || watch(ep->base.fd, ep->timer_fd, EPOLLIN) ||
-        watch(ep->base.fd, ep->controls, EPOLLIN) || watch(ep->base.fd, queue, OFI_QUEUE_EVENTS)) {
-        int errnum = errno;
-        return okv_diag_set(diag, okv_error_from_errno(errnum),
-                            "no file descriptors for an endpoint: %s", strerror(errnum));
-    }
-    return 0;
-}
-
-/* Clears what has made the descriptor readable. */
-static void drain_wakeups(struct ofi_endpoint *ep)
-{
-    struct epoll_event change;
-    uint64_t ignored;
-
-    epoll_wait(ep->base.fd, &change, 1, 0); /* takes a change of the queue's descriptor */
-    while (read(ep->wake_fd, &ignored, sizeof ignored) > 0)
-        ;
-    while (read(ep->timer_fd, &ignored, sizeof ignored) > 0)
-        ;
+    if (ep->controls < 0)
+        return okv_diag_set(diag, okv_error_from_errno(errno), "no descriptor for an endpoint: %s",
+                            strerror(errno));
+    rc = okv_wakeup_watch(&ep->wakeup, ep->controls, EPOLLIN, diag);
+    return rc ? rc : okv_wakeup_watch(&ep->wakeup, queue, OFI_QUEUE_EVENTS, diag);
 }
 
 void okv_ofi_wake(struct okv_endpoint *endpoint)
 {
-    struct ofi_endpoint *ep = (struct ofi_endpoint *)endpoint;
-    uint64_t one = 1;
-    ssize_t n = write(ep->wake_fd, &one, sizeof one);
-    (void)n; /* fails only when the counter is full, and the descriptor then is readable */
+    okv_wakeup_signal(&((struct ofi_endpoint *)endpoint)->wakeup);
 }
 
 int okv_ofi_arm(struct okv_endpoint *endpoint)
 {
     struct ofi_endpoint *ep = (struct ofi_endpoint *)endpoint;
     struct fid *queue = &ep->cq->fid;
+    struct epoll_event change;
 
-    drain_wakeups(ep);
-    if (ep->broken)
+    epoll_wait(ep->base.fd, &change, 1, 0); /* takes a change of the queue's descriptor */
+    if (okv_wakeup_clear(&ep->wakeup) || ep->broken)
         return OKV_EIO;
     ep->polls_until_controls = 0;
     if (ep->ep) {
@@ -246,10 +218,8 @@ int okv_ofi_arm(struct okv_endpoint *endpoint)
         else if (rc)
             return OKV_EIO;
     }
-    if (ep->closing || ep->blocked || ep->unposted_count > 0) {
-        struct itimerspec timer = {.it_value = {.tv_nsec = CLOSING_NS}};
-        timerfd_settime(ep->timer_fd, 0, &timer, NULL);
-    }
+    if (!LIST_EMPTY(&ep->closing) || !LIST_EMPTY(&ep->blocked) || ep->unposted_count > 0)
+        okv_wakeup_start_timer(&ep->wakeup, CLOSING_NS);
     return 0;
 }
 
@@ -284,13 +254,12 @@ static int allocate(const struct ofi_listener *listener, const struct okv_messag
     for (unsigned i = 0; i < max_conns; i++)
         ep->numbers[ep->number_count++] = max_conns - 1 - i;
     ep->base.ops = &okv_transport_ofi;
-    ep->base.fd = ep->wake_fd = ep->timer_fd = ep->controls = -1;
+    ep->wakeup = OKV_WAKEUP_NONE;
+    ep->controls = -1;
     ep->listener = listener;
     ep->limits = *limits;
     ep->base.max_conns = max_conns;
-    ep->announce_tail = &ep->announce;
-    ep->opened_tail = &ep->opened;
-    pthread_mutex_init(&ep->lock, NULL);
+    okv_arrivals_init(&ep->arrivals);
     *out = ep;
     return 0;
 }
@@ -298,7 +267,7 @@ static int allocate(const struct ofi_listener *listener, const struct okv_messag
 static void release(struct ofi_endpoint *ep)
 {
     destroy_shares(ep);
-    pthread_mutex_destroy(&ep->lock);
+    okv_arrivals_fini(&ep->arrivals);
     free_all(ep);
 }
 
@@ -362,12 +331,11 @@ int okv_ofi_endpoint_create(struct okv_listener *listener, const struct okv_mess
 /* Accepted connections whose OKV_EVENT_OPENED was not polled have no other owner. */
 static void destroy_unannounced(struct ofi_endpoint *ep)
 {
+    struct okv_conn *conn;
+
     okv_ofi_arrivals_process(ep);
-    while (ep->announce) {
-        struct ofi_conn *conn = ep->announce;
-        ep->announce = conn->next_opened;
-        okv_ofi_conn_destroy(&conn->base);
-    }
+    while ((conn = okv_arrivals_pop(&ep->arrivals)))
+        okv_ofi_conn_destroy(conn);
 }
 
 void okv_ofi_endpoint_destroy(struct okv_endpoint *endpoint)

@@ -4,14 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
 #include "shared/base/error.h"
 #include "shared/transport/ofi/ofi.h"
 
-#define SLOT_ALIGNMENT 64u
 #define KEY_ATTEMPTS 16
 
 /* Providers with all that okv needs, best first. `name` is what people write, `full` is libfabric's
@@ -297,19 +295,15 @@ bool okv_ofi_region_close(struct ofi_region *region)
 int okv_ofi_slab_create(const struct ofi_fabric *fabric, unsigned count, size_t slot_size,
                         uint64_t access, struct ofi_slab *out, struct okv_diag *diag)
 {
-    struct ofi_slab slab = {.base = NULL};
+    struct ofi_slab slab;
+    int rc = okv_slab_map(&slab.memory, count, slot_size, 0, diag);
 
-    slab.stride = (slot_size + SLOT_ALIGNMENT - 1) & ~(size_t)(SLOT_ALIGNMENT - 1);
-    slab.bytes = slab.stride * count;
-    /* Pages of its own: a fork cannot split them between parent and device (man ibv_fork_init). */
-    slab.base = mmap(NULL, slab.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (slab.base == MAP_FAILED)
-        return okv_diag_set(diag, OKV_ENOMEM, "no memory for %zu KiB of message buffers",
-                            slab.bytes >> 10);
-    madvise(slab.base, slab.bytes, MADV_DONTFORK);
-    int rc = okv_ofi_region_open(fabric, slab.base, slab.bytes, access, &slab.region, diag);
+    if (rc)
+        return rc;
+    rc = okv_ofi_region_open(fabric, slab.memory.base, slab.memory.bytes, access, &slab.region,
+                             diag);
     if (rc) {
-        munmap(slab.base, slab.bytes);
+        okv_slab_unmap(&slab.memory);
         return rc;
     }
     *out = slab;
@@ -318,11 +312,11 @@ int okv_ofi_slab_create(const struct ofi_fabric *fabric, unsigned count, size_t 
 
 void okv_ofi_slab_destroy(struct ofi_slab *slab)
 {
-    if (!slab->base)
+    if (!slab->memory.base)
         return;
     if (okv_ofi_region_close(&slab->region))
-        munmap(slab->base, slab->bytes);
-    slab->base = NULL;
+        okv_slab_unmap(&slab->memory);
+    slab->memory.base = NULL;
 }
 
 int okv_ofi_memory_register(struct okv_endpoint *endpoint, void *base, size_t length,

@@ -255,14 +255,11 @@ static int answer(struct ofi_conn *conn, const uint8_t *welcome, size_t length)
     frame.body.welcome.region_length = okv_le64_of(conn->memory->length);
     frame.body.welcome.length = (uint8_t)length;
     memcpy(frame.body.welcome.bytes, welcome, length);
-    pthread_mutex_lock(&ep->lock);
+    pthread_mutex_lock(&ep->arrivals.lock);
     int rc = okv_ofi_control_send(conn->control, &frame);
-    if (rc == 0) {
-        *ep->opened_tail = conn;
-        ep->opened_tail = &conn->next_opened;
-        atomic_store(&ep->has_opened, true);
-    }
-    pthread_mutex_unlock(&ep->lock);
+    if (rc == 0)
+        okv_arrivals_add_locked(&ep->arrivals, &conn->base);
+    pthread_mutex_unlock(&ep->arrivals.lock);
     return rc;
 }
 

@@ -25,7 +25,6 @@
 #define OKV_SHARED_TRANSPORT_OFI_OFI_H
 
 #include <netdb.h>
-#include <pthread.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -35,6 +34,12 @@
 #include <stdatomic.h>
 
 #include "shared/base/resolve.h"
+#include "shared/transport/common/arrivals.h"
+#include "shared/transport/common/read_slots.h"
+#include "shared/transport/common/rendezvous_reads.h"
+#include "shared/transport/common/send_slots.h"
+#include "shared/transport/common/slab.h"
+#include "shared/transport/common/wakeup.h"
 #include "shared/transport/ofi/wire.h"
 #include "shared/transport/pending.h"
 
@@ -49,7 +54,6 @@ void okv_ofi_prepare(void);
 void okv_ofi_providers(char *out, size_t size);
 
 #define OFI_API FI_VERSION(1, 17)
-#define OFI_MAX_READS 64                /* READs that a client may post at once */
 #define OFI_RENDEZVOUS_PIECE (1u << 18) /* a rendezvous read is split into READs of this length */
 #define OFI_RENDEZVOUS_DEPTH 4          /* of which so many are under way on one connection */
 #define OFI_POLL_BATCH 64               /* completions taken from the queue at once */
@@ -83,11 +87,8 @@ struct okv_memory {
     size_t length;
 };
 
-/* Memory cut into equal slots. */
 struct ofi_slab {
-    uint8_t *base;
-    size_t stride;
-    size_t bytes;
+    struct okv_slab memory;
     struct ofi_region region;
 };
 
@@ -141,14 +142,15 @@ struct ofi_listener {
 struct ofi_progress {
     pthread_t thread;
     bool runs;
-    int changes; /* an epoll set of the queue's descriptor, and of end_fd */
-    int end_fd;
+    struct okv_wakeup wakeup; /* its set has the queue's descriptor; signalled when `ends` */
     atomic_bool ends;
     atomic_uint polls; /* of the queue, that the worker made */
 };
 
+LIST_HEAD(ofi_conn_list, ofi_conn);
+
 struct ofi_endpoint {
-    struct okv_endpoint base; /* base.fd: an epoll set of the descriptors below */
+    struct okv_endpoint base; /* base.fd: the set of `wakeup`, with `controls` and the queue */
     struct ofi_fabric own;    /* a client's */
     struct ofi_fabric *fabric;
     const struct ofi_listener *listener; /* NULL in a client */
@@ -164,8 +166,7 @@ struct ofi_endpoint {
     struct ofi_share *shares; /* by connection number; slot n is in share n / share_slots */
     unsigned *unposted;       /* stack of slots that the provider did not take */
     unsigned unposted_count;
-    int wake_fd;
-    int timer_fd;
+    struct okv_wakeup wakeup;
     int controls; /* an epoll set of the control connections */
 
     /* Used by the endpoint's thread only. */
@@ -174,40 +175,24 @@ struct ofi_endpoint {
     bool broken;
     bool is_stuck; /* `ep` did not close: the provider may write to the memory that it has */
     unsigned polls_until_controls;
-    uint64_t times_empty;                       /* how often the completion queue was found empty */
-    struct ofi_conn **table;                    /* by number; NULL: free, or not admitted yet */
-    struct ofi_conn *announce, **announce_tail; /* OPENED not delivered yet, in order */
-    struct ofi_conn *blocked;                   /* have work that the provider had no room for */
-    struct ofi_conn *closing;
+    uint64_t times_empty;         /* how often the completion queue was found empty */
+    struct ofi_conn **table;      /* by number; NULL: free, or not admitted yet */
+    struct ofi_conn_list blocked; /* have work that the provider had no room for */
+    struct ofi_conn_list closing;
     unsigned zombie_count;
-    struct ofi_conn *zombies; /* destroyed, but the provider still has operations of theirs */
+    struct ofi_conn_list zombies; /* destroyed, but the provider still has operations of theirs */
     struct ofi_progress progress;
 
-    pthread_mutex_t lock;
-    struct ofi_conn *opened, **opened_tail; /* accepted, for the endpoint's thread */
-    atomic_bool has_opened;                 /* a hint that saves taking the lock */
-    unsigned *numbers;                      /* stack of free connection numbers */
+    struct okv_arrivals arrivals; /* its lock guards the next two, too */
+    unsigned *numbers;            /* stack of free connection numbers */
     unsigned number_count;
 };
 
 enum ofi_conn_state { OFI_CONN_OPEN, OFI_CONN_CLOSING, OFI_CONN_CLOSED };
 
-struct ofi_read_slot {
+struct ofi_read {
     struct ofi_op op;
     struct okv_read read;
-    bool busy;
-};
-
-/* A rendezvous read, split into pieces of one READ each. */
-struct ofi_rendezvous {
-    bool busy;
-    uint64_t address; /* of the next piece */
-    uint64_t offset;  /* of the next piece */
-    uint64_t cookie;
-    uint32_t key;
-    uint32_t left;   /* bytes not posted yet */
-    unsigned pieces; /* under way */
-    int status;      /* of the first piece that failed */
 };
 
 struct ofi_bare; /* bare.c */
@@ -236,25 +221,18 @@ struct ofi_conn {
     const struct ofi_region *region;
 
     struct ofi_slab send_slab;
-    unsigned send_count;
-    struct ofi_op *sends;
+    struct okv_send_slots sends;
+    struct ofi_op *send_ops;
     uint32_t *send_lengths; /* with the header */
-    unsigned *send_free;    /* stack of free send buffers */
-    unsigned send_free_count;
-    bool has_send_current;
-    unsigned send_current;
-    unsigned *send_queue; /* ring of what the next flush posts */
-    unsigned queue_first, queue_count;
 
-    struct ofi_read_slot reads[OFI_MAX_READS];
-    unsigned reads_busy;
+    struct okv_read_slots reads;
+    struct ofi_read read_ops[OKV_READ_SLOTS];
     struct ofi_op first; /* a client's first READ, before the connection stands */
     bool is_first_posted, is_first_done;
-    unsigned read_queue[OFI_MAX_READS]; /* ring of those that the provider had no room for */
+    unsigned read_queue[OKV_READ_SLOTS]; /* ring of those that the provider had no room for */
     unsigned read_first, read_count;
 
-    struct ofi_rendezvous rendezvous[OKV_RENDEZVOUS_MAX];
-    unsigned rendezvous_count;
+    struct okv_rendezvous_reads rendezvous;
     /* Where pieces arrive, unless a device serves them. A peer that stops making progress keeps the
      * provider's READs for ever, and they must not write to the region then. */
     struct ofi_slab bounce;
@@ -269,10 +247,9 @@ struct ofi_conn {
 
     struct ofi_bare *bare; /* a client's that measures bare READs */
 
-    struct ofi_conn *next_opened;
-    struct ofi_conn *next_blocked;
+    LIST_ENTRY(ofi_conn) in_blocked;
     bool is_blocked;
-    struct ofi_conn *next_closing; /* also in `zombies` */
+    LIST_ENTRY(ofi_conn) in_closing; /* or in `zombies` */
 };
 
 static inline void ofi_op_init(struct ofi_op *op, enum ofi_work work, unsigned index,
@@ -295,7 +272,7 @@ static inline uint8_t *ofi_slot(const struct ofi_endpoint *ep, unsigned slot)
 {
     const struct ofi_slab *slots = &ep->shares[slot / ep->share_slots].slots;
 
-    return slots->base + slot % ep->share_slots * slots->stride;
+    return okv_slab_slot(&slots->memory, slot % ep->share_slots);
 }
 
 /* The provider has taken an operation. Where a process serves READs, one that takes its time says
@@ -431,8 +408,6 @@ int okv_ofi_first_read(struct ofi_conn *conn);
 void okv_ofi_retry_blocked(struct ofi_endpoint *endpoint);
 /* The connection has work that the provider had no room for. */
 void okv_ofi_block(struct ofi_conn *conn);
-/* The send of buffer `index` has ended, or never left. */
-void okv_ofi_send_return(struct ofi_conn *conn, unsigned index);
 
 /* ---- bare.c ---- */
 

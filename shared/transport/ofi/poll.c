@@ -4,20 +4,6 @@
 #include "shared/base/error.h"
 #include "shared/transport/ofi/ofi.h"
 
-static int announce_opened(struct ofi_endpoint *ep, struct okv_event *events, int max)
-{
-    int count = 0;
-
-    while (ep->announce && count < max) {
-        struct ofi_conn *conn = ep->announce;
-        ep->announce = conn->next_opened;
-        if (!ep->announce)
-            ep->announce_tail = &ep->announce;
-        events[count++] = (struct okv_event){.type = OKV_EVENT_OPENED, .conn = &conn->base};
-    }
-    return count;
-}
-
 /* The connection that a message is for, or NULL. */
 static struct ofi_conn *receiver(const struct ofi_endpoint *ep,
                                  const struct ofi_message_header *header)
@@ -48,7 +34,7 @@ static int complete_recv(struct ofi_endpoint *ep, unsigned slot, size_t length,
         conn = receiver(ep, header);
         if (!conn && ep->listener) {
             okv_ofi_arrivals_process(ep);
-            if (ep->announce)
+            if (!STAILQ_EMPTY(&ep->arrivals.announced))
                 return -1;
         }
     }
@@ -77,7 +63,6 @@ static int complete_recv(struct ofi_endpoint *ep, unsigned slot, size_t length,
 static int complete_own(struct ofi_op *op, int status, const char *why, struct okv_event *event)
 {
     struct ofi_conn *conn = op->conn;
-    struct ofi_read_slot *read;
 
     conn->pending--;
     conn->base.unacknowledged -= ofi_endpoint_of(conn)->fabric->is_one_sided;
@@ -86,23 +71,15 @@ static int complete_own(struct ofi_op *op, int status, const char *why, struct o
         okv_ofi_conn_fail(conn, OKV_EDISCONNECTED, why);
     switch (op->work) {
     case OFI_WORK_READ:
-        read = &conn->reads[op->index];
-        if (!read->busy)
-            return 0;
-        read->busy = false;
-        conn->reads_busy--;
-        *event = (struct okv_event){.type = OKV_EVENT_READ,
-                                    .status = status ? OKV_EDISCONNECTED : 0,
-                                    .conn = &conn->base,
-                                    .cookie = read->read.cookie};
-        return 1;
+        return okv_read_slots_complete(&conn->reads, op->index, status ? OKV_EDISCONNECTED : 0,
+                                       &conn->base, event);
     case OFI_WORK_FIRST:
         conn->is_first_done = true;
         return 0;
     case OFI_WORK_PIECE:
         return okv_ofi_complete_piece(conn, op->index, status ? OKV_ERENDEZVOUS : 0, event);
     default:
-        okv_ofi_send_return(conn, op->index);
+        okv_send_slots_return(&conn->sends, op->index);
         return 0;
     }
 }
@@ -199,7 +176,8 @@ static int take(struct ofi_endpoint *ep, struct okv_event *events, int *count)
  * closing connection must see it empty. */
 static bool is_drained(const struct ofi_endpoint *ep)
 {
-    return ep->done_next == ep->done_count && ep->done_count < OFI_POLL_BATCH && !ep->closing;
+    return ep->done_next == ep->done_count && ep->done_count < OFI_POLL_BATCH &&
+           LIST_EMPTY(&ep->closing);
 }
 
 /* With events it ends after a short batch: one more look at the queue would take as long as the
@@ -226,7 +204,7 @@ static int take_completions(struct ofi_endpoint *ep, struct okv_event *events, i
             break;
     }
     if (left < 0 || ep->base.is_copying)
-        okv_ofi_wake(&ep->base); /* no change of the queue tells of the others */
+        okv_wakeup_signal(&ep->wakeup); /* no change of the queue tells of the others */
     return count;
 }
 
@@ -256,10 +234,10 @@ int okv_ofi_poll(struct okv_endpoint *endpoint, struct okv_event *events, int ma
     if (ep->broken)
         return OKV_EIO;
     check_controls(ep);
-    if (atomic_load(&ep->has_opened))
+    if (okv_arrivals_has_any(&ep->arrivals))
         okv_ofi_arrivals_process(ep);
-    int count = announce_opened(ep, events, max);
-    if (ep->closing && count < max) /* before messages, which may fill every poll */
+    int count = okv_arrivals_report(&ep->arrivals, events, max);
+    if (!LIST_EMPTY(&ep->closing) && count < max) /* before messages, which may fill every poll */
         count += okv_ofi_closing_finish(ep, events + count, max - count);
     if (max == 0 && ep->ep) {
         atomic_fetch_add_explicit(&ep->progress.polls, 1, memory_order_relaxed);
@@ -271,11 +249,11 @@ int okv_ofi_poll(struct okv_endpoint *endpoint, struct okv_event *events, int ma
             return taken;
         count += taken > 0 ? taken : 0;
     }
-    if (ep->blocked)
+    if (!LIST_EMPTY(&ep->blocked))
         okv_ofi_retry_blocked(ep);
     if (ep->unposted_count > 0)
         okv_ofi_post_slots(ep);
-    if (ep->zombies)
+    if (!LIST_EMPTY(&ep->zombies))
         okv_ofi_zombies_free(ep, false);
     return count;
 }

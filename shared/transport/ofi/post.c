@@ -9,8 +9,7 @@ void okv_ofi_block(struct ofi_conn *conn)
     if (conn->is_blocked)
         return;
     conn->is_blocked = true;
-    conn->next_blocked = ep->blocked;
-    ep->blocked = conn;
+    LIST_INSERT_HEAD(&ep->blocked, conn, in_blocked);
 }
 
 static void post_failed(struct ofi_conn *conn, ssize_t rc)
@@ -20,27 +19,14 @@ static void post_failed(struct ofi_conn *conn, ssize_t rc)
 
 /* ---- messages ---- */
 
-void okv_ofi_send_return(struct ofi_conn *conn, unsigned index)
-{
-    conn->send_free[conn->send_free_count++] = index;
-}
-
-static uint8_t *send_slot(const struct ofi_conn *conn, unsigned index)
-{
-    return conn->send_slab.base + index * conn->send_slab.stride;
-}
-
 uint8_t *okv_ofi_send_buffer(struct okv_conn *conn)
 {
     struct ofi_conn *c = (struct ofi_conn *)conn;
 
-    if (!c->has_send_current) {
-        if (c->send_free_count == 0)
-            return NULL;
-        c->send_current = c->send_free[--c->send_free_count];
-        c->has_send_current = true;
-    }
-    return send_slot(c, c->send_current) + sizeof(struct ofi_message_header);
+    if (!okv_send_slots_reserve(&c->sends))
+        return NULL;
+    return okv_slab_slot(&c->send_slab.memory, c->sends.current) +
+           sizeof(struct ofi_message_header);
 }
 
 int okv_ofi_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate)
@@ -51,16 +37,15 @@ int okv_ofi_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate
         return OKV_EDISCONNECTED;
     if (length > conn->slot_size)
         return OKV_EINVAL;
-    if (!c->has_send_current)
+    if (!c->sends.has_current)
         return OKV_EAGAIN;
-    unsigned index = c->send_current;
-    struct ofi_message_header *header = (struct ofi_message_header *)send_slot(c, index);
+    struct ofi_message_header *header =
+        (struct ofi_message_header *)okv_slab_slot(&c->send_slab.memory, c->sends.current);
     header->key = okv_le64_of(c->peer_key);
     header->connection = okv_le32_of(c->peer_connection);
     header->immediate = okv_le32_of(immediate);
-    c->send_lengths[index] = (uint32_t)sizeof *header + length;
-    c->send_queue[(c->queue_first + c->queue_count++) % c->send_count] = index;
-    c->has_send_current = false;
+    c->send_lengths[c->sends.current] = (uint32_t)sizeof *header + length;
+    okv_send_slots_queue(&c->sends);
     return 0;
 }
 
@@ -69,20 +54,20 @@ int okv_ofi_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate
 static ssize_t post_message(struct ofi_conn *conn, unsigned index)
 {
     const struct ofi_endpoint *ep = ofi_endpoint_of(conn);
-    uint8_t *bytes = send_slot(conn, index);
+    uint8_t *bytes = okv_slab_slot(&conn->send_slab.memory, index);
     uint32_t length = conn->send_lengths[index];
     ssize_t rc;
 
     if (!ep->fabric->is_one_sided && length <= ep->fabric->info->tx_attr->inject_size) {
         rc = fi_inject(ep->ep, bytes, length, conn->peer);
         if (rc == 0) {
-            okv_ofi_send_return(conn, index);
+            okv_send_slots_return(&conn->sends, index);
             conn->base.acknowledged++;
         }
         return rc;
     }
     rc = fi_send(ep->ep, bytes, length, conn->send_slab.region.desc, conn->peer,
-                 &conn->sends[index].context);
+                 &conn->send_ops[index].context);
     if (rc == 0)
         ofi_conn_posted(conn);
     return rc;
@@ -92,8 +77,8 @@ void okv_ofi_flush(struct okv_conn *conn)
 {
     struct ofi_conn *c = (struct ofi_conn *)conn;
 
-    while (c->state == OFI_CONN_OPEN && c->queue_count > 0) {
-        ssize_t rc = post_message(c, c->send_queue[c->queue_first]);
+    while (c->state == OFI_CONN_OPEN && c->sends.queued > 0) {
+        ssize_t rc = post_message(c, okv_send_slots_first(&c->sends));
         if (rc == -FI_EAGAIN) {
             okv_ofi_block(c);
             return;
@@ -102,14 +87,13 @@ void okv_ofi_flush(struct okv_conn *conn)
             post_failed(c, rc);
             return;
         }
-        c->queue_first = (c->queue_first + 1) % c->send_count;
-        c->queue_count--;
+        okv_send_slots_pop(&c->sends);
     }
 }
 
 /* ---- READs ---- */
 
-static ssize_t post_one_read(struct ofi_conn *conn, struct ofi_read_slot *slot)
+static ssize_t post_one_read(struct ofi_conn *conn, struct ofi_read *slot)
 {
     const struct okv_read *read = &slot->read;
 
@@ -125,7 +109,7 @@ static ssize_t post_one_read(struct ofi_conn *conn, struct ofi_read_slot *slot)
 static void post_reads(struct ofi_conn *conn)
 {
     while (conn->state == OFI_CONN_OPEN && conn->read_count > 0) {
-        ssize_t rc = post_one_read(conn, &conn->reads[conn->read_queue[conn->read_first]]);
+        ssize_t rc = post_one_read(conn, &conn->read_ops[conn->read_queue[conn->read_first]]);
         if (rc == -FI_EAGAIN) {
             okv_ofi_block(conn);
             return;
@@ -134,21 +118,17 @@ static void post_reads(struct ofi_conn *conn)
             post_failed(conn, rc);
             return;
         }
-        conn->read_first = (conn->read_first + 1) % OFI_MAX_READS;
+        conn->read_first = (conn->read_first + 1) % OKV_READ_SLOTS;
         conn->read_count--;
     }
 }
 
 static void queue_read(struct ofi_conn *conn, const struct okv_read *read)
 {
-    unsigned index = 0;
+    unsigned index = okv_read_slots_take(&conn->reads, 0, read->cookie);
 
-    while (conn->reads[index].busy)
-        index++;
-    conn->reads[index].busy = true;
-    conn->reads[index].read = *read;
-    conn->reads_busy++;
-    conn->read_queue[(conn->read_first + conn->read_count++) % OFI_MAX_READS] = index;
+    conn->read_ops[index].read = *read;
+    conn->read_queue[(conn->read_first + conn->read_count++) % OKV_READ_SLOTS] = index;
 }
 
 int okv_ofi_post_read(struct okv_conn *conn, const struct okv_read *reads, unsigned count)
@@ -162,7 +142,7 @@ int okv_ofi_post_read(struct okv_conn *conn, const struct okv_read *reads, unsig
                                reads[i].memory->length))
             return OKV_EINVAL;
     }
-    if (count > OFI_MAX_READS - c->reads_busy)
+    if (count > OKV_READ_SLOTS - c->reads.busy)
         return OKV_EAGAIN;
     for (unsigned i = 0; i < count; i++)
         queue_read(c, &reads[i]);
@@ -180,7 +160,7 @@ int okv_ofi_first_read(struct ofi_conn *conn)
     if (conn->is_first_done)
         return 0;
     if (!conn->is_first_posted)
-        rc = fi_read(ofi_endpoint_of(conn)->ep, conn->send_slab.base, sizeof(uint64_t),
+        rc = fi_read(ofi_endpoint_of(conn)->ep, conn->send_slab.memory.base, sizeof(uint64_t),
                      conn->send_slab.region.desc, conn->peer, conn->remote_address,
                      conn->remote_key, &conn->first.context);
     if (rc == 0 && !conn->is_first_posted) {
@@ -192,16 +172,15 @@ int okv_ofi_first_read(struct ofi_conn *conn)
 
 void okv_ofi_retry_blocked(struct ofi_endpoint *endpoint)
 {
-    struct ofi_conn *conn = endpoint->blocked;
+    struct ofi_conn *conn = LIST_FIRST(&endpoint->blocked), *next;
 
-    endpoint->blocked = NULL;
-    while (conn) {
-        struct ofi_conn *next = conn->next_blocked;
+    LIST_INIT(&endpoint->blocked);
+    for (; conn; conn = next) {
+        next = LIST_NEXT(conn, in_blocked);
         conn->is_blocked = false;
         okv_ofi_flush(&conn->base);
         post_reads(conn);
         okv_ofi_post_pieces(conn);
-        conn = next;
     }
 }
 

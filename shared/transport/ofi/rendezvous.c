@@ -58,30 +58,27 @@ void okv_ofi_withdraw(struct okv_advert *advert)
 static ssize_t post_piece(struct ofi_conn *conn, unsigned index, unsigned slot)
 {
     const struct ofi_endpoint *ep = ofi_endpoint_of(conn);
-    struct ofi_rendezvous *rendezvous = &conn->rendezvous[index];
+    struct okv_rendezvous_read *read = &conn->rendezvous.slots[index];
     struct ofi_piece *piece = &conn->pieces[slot];
-    uint32_t length =
-        rendezvous->left < OFI_RENDEZVOUS_PIECE ? rendezvous->left : OFI_RENDEZVOUS_PIECE;
+    uint32_t length = read->left < OFI_RENDEZVOUS_PIECE ? read->left : OFI_RENDEZVOUS_PIECE;
 
-    uint8_t *to = (uint8_t *)conn->memory->base + rendezvous->offset;
+    uint8_t *to = (uint8_t *)conn->memory->base + read->offset;
     void *desc = conn->region->desc;
-    if (conn->bounce.base) {
-        to = conn->bounce.base + slot * conn->bounce.stride;
+    if (conn->bounce.memory.base) {
+        to = okv_slab_slot(&conn->bounce.memory, slot);
         desc = conn->bounce.region.desc;
     }
-    ssize_t rc = fi_read(ep->ep, to, length, desc, conn->peer, rendezvous->address, rendezvous->key,
-                         &piece->op.context);
+    ssize_t rc =
+        fi_read(ep->ep, to, length, desc, conn->peer, read->address, read->key, &piece->op.context);
     if (rc)
         return rc;
     piece->busy = true;
     piece->orphaned = false;
     piece->rendezvous = index;
     piece->length = length;
-    piece->offset = rendezvous->offset;
-    rendezvous->address += length;
-    rendezvous->offset += length;
-    rendezvous->left -= length;
-    rendezvous->pieces++;
+    piece->offset = read->offset;
+    okv_rendezvous_advance(read, length);
+    read->pieces++;
     ofi_conn_posted(conn);
     return 0;
 }
@@ -97,9 +94,9 @@ static unsigned free_piece(const struct ofi_conn *conn)
 
 void okv_ofi_post_pieces(struct ofi_conn *conn)
 {
-    for (unsigned index = 0; index < OKV_RENDEZVOUS_MAX && conn->rendezvous_count > 0; index++) {
-        struct ofi_rendezvous *rendezvous = &conn->rendezvous[index];
-        while (rendezvous->busy && rendezvous->left > 0 && rendezvous->status == 0) {
+    for (unsigned index = 0; index < OKV_RENDEZVOUS_MAX && conn->rendezvous.count > 0; index++) {
+        const struct okv_rendezvous_read *read = &conn->rendezvous.slots[index];
+        while (read->is_busy && read->left > 0 && read->status == 0) {
             unsigned slot = free_piece(conn);
             if (conn->state != OFI_CONN_OPEN || slot == OFI_RENDEZVOUS_DEPTH)
                 return;
@@ -118,7 +115,7 @@ static int prepare_bounce(struct ofi_conn *conn)
 {
     const struct ofi_fabric *fabric = ofi_endpoint_of(conn)->fabric;
 
-    if (fabric->is_one_sided || conn->bounce.base)
+    if (fabric->is_one_sided || conn->bounce.memory.base)
         return 0;
     return okv_ofi_slab_create(fabric, OFI_RENDEZVOUS_DEPTH, OFI_RENDEZVOUS_PIECE, FI_READ,
                                &conn->bounce, NULL);
@@ -127,68 +124,43 @@ static int prepare_bounce(struct ofi_conn *conn)
 int okv_ofi_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous)
 {
     struct ofi_conn *c = (struct ofi_conn *)conn;
-    unsigned index = 0;
+    uint64_t region_length = c->memory ? c->memory->length : 0; /* a client has none */
 
-    if (!c->memory || rendezvous->length == 0 ||
-        !okv_range_inside(rendezvous->offset, rendezvous->length, c->memory->length))
-        return OKV_EINVAL;
-    if (c->state != OFI_CONN_OPEN)
-        return OKV_EDISCONNECTED;
-    if (c->rendezvous_count == OKV_RENDEZVOUS_MAX)
-        return OKV_EAGAIN;
-    /* Not OKV_EAGAIN: the caller would wait for the end of a rendezvous read that there is not. */
-    int rc = prepare_bounce(c);
+    int rc =
+        okv_rendezvous_check(&c->rendezvous, rendezvous, region_length, c->state == OFI_CONN_OPEN);
+    if (rc)
+        return rc;
+    /* Not OKV_EAGAIN: the caller would wait for an event that never comes. */
+    rc = prepare_bounce(c);
     if (rc)
         return rc == OKV_EAGAIN ? OKV_ENOMEM : rc;
-    while (c->rendezvous[index].busy)
-        index++;
-    c->rendezvous_count++;
-    c->rendezvous[index] = (struct ofi_rendezvous){
-        .busy = true,
-        .address = rendezvous->address,
-        .key = rendezvous->key,
-        .left = rendezvous->length,
-        .offset = rendezvous->offset,
-        .cookie = rendezvous->cookie,
-    };
+    okv_rendezvous_begin(&c->rendezvous, rendezvous);
     okv_ofi_post_pieces(c);
     return 0;
-}
-
-static void report(struct ofi_conn *conn, struct ofi_rendezvous *rendezvous,
-                   struct okv_event *event)
-{
-    rendezvous->busy = false;
-    conn->rendezvous_count--;
-    *event = (struct okv_event){
-        .type = OKV_EVENT_RENDEZVOUS_DONE,
-        .status = rendezvous->status,
-        .conn = &conn->base,
-        .cookie = rendezvous->cookie,
-    };
 }
 
 int okv_ofi_complete_piece(struct ofi_conn *conn, unsigned index, int status,
                            struct okv_event *event)
 {
     struct ofi_piece *piece = &conn->pieces[index];
-    struct ofi_rendezvous *rendezvous = &conn->rendezvous[piece->rendezvous];
+    unsigned slot = piece->rendezvous; /* the next piece to be posted may take this one's place */
+    struct okv_rendezvous_read *read = &conn->rendezvous.slots[slot];
 
     piece->busy = false;
     if (piece->orphaned)
         return 0;
-    if (status == 0 && conn->bounce.base) {
+    if (status == 0 && conn->bounce.memory.base) {
         memcpy((uint8_t *)conn->memory->base + piece->offset,
-               conn->bounce.base + index * conn->bounce.stride, piece->length);
+               okv_slab_slot(&conn->bounce.memory, index), piece->length);
         conn->base.endpoint->is_copying = true; /* others follow in the next poll */
     }
-    rendezvous->pieces--;
-    if (rendezvous->status == 0)
-        rendezvous->status = status;
+    read->pieces--;
+    if (read->status == 0)
+        read->status = status;
     okv_ofi_post_pieces(conn);
-    if (rendezvous->pieces > 0 || (rendezvous->left > 0 && rendezvous->status == 0))
+    if (read->pieces > 0 || (read->left > 0 && read->status == 0))
         return 0; /* closing reports one that is not posted to its end */
-    report(conn, rendezvous, event);
+    okv_rendezvous_report(&conn->rendezvous, slot, &conn->base, event);
     return 1;
 }
 
@@ -206,15 +178,13 @@ bool okv_ofi_end_rendezvous_reads(struct ofi_conn *conn, struct okv_event *event
                                   int *count)
 {
     for (unsigned i = 0; i < OKV_RENDEZVOUS_MAX; i++) {
-        struct ofi_rendezvous *rendezvous = &conn->rendezvous[i];
-        if (!rendezvous->busy)
+        const struct okv_rendezvous_read *read = &conn->rendezvous.slots[i];
+        if (!read->is_busy)
             continue;
-        if (*count == max || (rendezvous->pieces > 0 && !conn->bounce.base))
+        if (*count == max || (read->pieces > 0 && !conn->bounce.memory.base))
             return false;
         orphan_pieces(conn, i);
-        if (rendezvous->status == 0)
-            rendezvous->status = OKV_EDISCONNECTED;
-        report(conn, rendezvous, &events[(*count)++]);
+        okv_rendezvous_report(&conn->rendezvous, i, &conn->base, &events[(*count)++]);
     }
     return true;
 }
