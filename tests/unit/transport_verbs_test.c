@@ -497,7 +497,7 @@ static void what_was_not_flushed_never_leaves(void **state)
     meeting->ops->close(conn);
     MEETING_UNTIL(meeting, meeting->client.closed);
     assert_int_equal(meeting->client.close_status, OKV_EDISCONNECTED);
-    assert_int_equal(inside->send_free_count, inside->send_count);
+    assert_int_equal(inside->sends.free_count, inside->sends.count);
     meeting->ops->flush(conn);
     assert_int_equal(conn->unacknowledged, 0);
     MEETING_UNTIL(meeting, !meeting->server.conn);
@@ -511,7 +511,7 @@ static void everything_at_once_is_accounted_for(void **state)
 {
     struct meeting *meeting = *state;
     static uint8_t bytes[64], value[3u << 20];
-    struct okv_read reads[VERBS_MAX_READS];
+    struct okv_read reads[OKV_READ_SLOTS];
     struct okv_memory *memory;
     struct okv_advert *advert;
 
@@ -520,7 +520,7 @@ static void everything_at_once_is_accounted_for(void **state)
     const struct okv_transport_ops *ops = meeting->ops;
     assert_int_equal(ops->memory_register(client->endpoint, bytes, sizeof bytes, &memory), 0);
     assert_int_equal(ops->advertise(client, value, sizeof value, &advert), 0);
-    unsigned sends = ((struct verbs_conn *)client)->send_count, count = client->max_reads;
+    unsigned sends = ((struct verbs_conn *)client)->sends.count, count = client->max_reads;
     for (unsigned i = 0; i < sends; i++) {
         meeting_send(client, MEETING_SLOT_SIZE);
         meeting_send(server, MEETING_SLOT_SIZE);

@@ -58,10 +58,11 @@ static inline void okv_send_slots_pop(struct okv_send_slots *slots)
     slots->queued--;
 }
 
-/* The message in a slot was sent, or will not be. A slot is returned once. */
+/* The message in a slot was sent, or will not be. */
 static inline void okv_send_slots_return(struct okv_send_slots *slots, unsigned index)
 {
-    slots->free[slots->free_count++] = index;
+    if (slots->free_count < slots->count) /* whatever a device completes */
+        slots->free[slots->free_count++] = index;
 }
 
 #endif

@@ -44,8 +44,8 @@ static int begin(struct verbs_connecting *c)
 int okv_verbs_attempt_begin(struct verbs_connecting *c)
 {
     c->attempt = (struct verbs_attempt){.id = NULL};
-    if (c->has_begun && c->next_hello)
-        c->next_hello(c->user, NULL, 0, NULL, c->hello);
+    if (c->has_begun)
+        okv_hello_restart(&c->hello);
     c->has_begun = true;
     return begin(c);
 }
@@ -64,7 +64,7 @@ static unsigned reads_that_fit(int max_qp_wr, uint32_t credits)
     int64_t room = (int64_t)max_qp_wr - credits - VERBS_HEARTBEATS - 2;
     if (room < 1)
         return 1;
-    return room < VERBS_MAX_READS ? (unsigned)room : VERBS_MAX_READS;
+    return room < OKV_READ_SLOTS ? (unsigned)room : OKV_READ_SLOTS;
 }
 
 /* The route to the server has named its device. */
@@ -173,8 +173,8 @@ static int on_route(struct verbs_connecting *c)
     if (rc)
         return rc;
     struct rdma_conn_param param = {
-        .private_data = c->hello,
-        .private_data_len = sizeof c->hello,
+        .private_data = c->hello.bytes,
+        .private_data_len = sizeof c->hello.bytes,
         .responder_resources = a->reads_in,
         .initiator_depth = a->reads_out,
         .flow_control = 1,

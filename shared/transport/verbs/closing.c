@@ -3,26 +3,6 @@
 #include "shared/base/error.h"
 #include "shared/transport/verbs/verbs.h"
 
-/* Reports READs that the device never completed. True when none is left. */
-static bool end_reads(struct verbs_conn *conn, struct okv_event *events, int max, int *count)
-{
-    for (unsigned i = 0; i < VERBS_MAX_READS; i++) {
-        struct verbs_read_slot *slot = &conn->reads[i];
-        if (!slot->busy)
-            continue;
-        if (!slot->silent) {
-            if (*count == max)
-                return false;
-            events[(*count)++] = (struct okv_event){.type = OKV_EVENT_READ,
-                                                    .status = OKV_EDISCONNECTED,
-                                                    .conn = &conn->base,
-                                                    .cookie = slot->cookie};
-        }
-        slot->busy = false;
-    }
-    return true;
-}
-
 /* A connection is over when the device has returned all its work and the queue was seen empty
  * after it entered the error state, so that the peer's last messages were delivered. A deadline
  * bounds both. */
@@ -48,21 +28,20 @@ static void revoke_work(struct verbs_conn *conn)
 
 int okv_verbs_closing_finish(struct verbs_endpoint *endpoint, struct okv_event *events, int max)
 {
+    struct verbs_conn *next;
     int count = 0;
-    struct verbs_conn **link = &endpoint->closing;
 
     max = max < OKV_ENDS_PER_POLL ? max : OKV_ENDS_PER_POLL;
-    while (*link && count < max) {
-        struct verbs_conn *conn = *link;
-        if (!is_over(endpoint, conn)) {
-            link = &conn->next_closing;
+    for (struct verbs_conn *conn = LIST_FIRST(&endpoint->closing); conn && count < max;
+         conn = next) {
+        next = LIST_NEXT(conn, in_closing);
+        if (!is_over(endpoint, conn))
             continue;
-        }
         revoke_work(conn);
-        if (!end_reads(conn, events, max, &count) ||
+        if (!okv_read_slots_end(&conn->reads, &conn->base, events, max, &count) ||
             !okv_verbs_end_rendezvous_reads(conn, events, max, &count) || count == max)
             break;
-        *link = conn->next_closing;
+        LIST_REMOVE(conn, in_closing);
         okv_verbs_conn_expel(conn);
         conn->state = VERBS_CONN_CLOSED;
         events[count++] = (struct okv_event){

@@ -7,56 +7,29 @@
 #include "shared/base/error.h"
 #include "shared/transport/verbs/verbs.h"
 
-static int make_buffers(struct verbs_conn *conn, struct okv_diag *diag)
-{
-    struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
-    int rc;
-
-    conn->send_count = ep->limits.credits + 1;
-    conn->recv_count = ep->limits.credits + VERBS_SPARE_RECVS;
-    conn->send_free = calloc(conn->send_count, sizeof *conn->send_free);
-    if (!conn->send_free)
-        return okv_diag_set(diag, OKV_ENOMEM, "no memory for a connection");
-    conn->sends = calloc(conn->send_count, sizeof *conn->sends);
-    if (!conn->sends) {
-        rc = okv_diag_set(diag, OKV_ENOMEM, "no memory for a connection");
-        goto free_free_list;
-    }
-    for (unsigned i = 0; i < conn->send_count; i++)
-        conn->send_free[conn->send_free_count++] = conn->send_count - 1 - i;
-    rc = okv_verbs_slab_create(conn->pd, conn->send_count + conn->recv_count, ep->limits.slot_size,
-                               &conn->slab, diag);
-    if (rc)
-        goto free_sends;
-    return 0;
-
-free_sends:
-    free(conn->sends);
-free_free_list:
-    free(conn->send_free);
-    return rc;
-}
-
 static void destroy_buffers(struct verbs_conn *conn)
 {
     okv_verbs_slab_destroy(&conn->slab);
-    free(conn->sends);
-    free(conn->send_free);
+    okv_send_slots_destroy(&conn->sends);
+    free(conn->send_wrs);
 }
 
-void okv_verbs_send_return(struct verbs_conn *conn, unsigned index)
+static int make_buffers(struct verbs_conn *conn, struct okv_diag *diag)
 {
-    if (conn->send_free_count < conn->send_count)
-        conn->send_free[conn->send_free_count++] = index;
-}
+    struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
+    unsigned count = ep->limits.credits + 1;
+    int rc = 0;
 
-/* Forgets the messages that no flush has posted. */
-static void unqueue_sends(struct verbs_conn *conn)
-{
-    for (struct ibv_send_wr *wr = conn->queue_first; conn->queue_count > 0; wr = wr->next) {
-        okv_verbs_send_return(conn, (uint32_t)wr->wr_id);
-        conn->queue_count--;
-    }
+    conn->recv_count = ep->limits.credits + VERBS_SPARE_RECVS;
+    conn->send_wrs = calloc(count, sizeof *conn->send_wrs);
+    if (!conn->send_wrs || !okv_send_slots_create(&conn->sends, count))
+        rc = okv_diag_set(diag, OKV_ENOMEM, "no memory for a connection");
+    if (rc == 0)
+        rc = okv_verbs_slab_create(conn->pd, count + conn->recv_count, ep->limits.slot_size,
+                                   &conn->slab, diag);
+    if (rc)
+        destroy_buffers(conn);
+    return rc;
 }
 
 int okv_verbs_conn_new(struct verbs_endpoint *endpoint, const struct verbs_share *share,
@@ -147,9 +120,8 @@ void okv_verbs_conn_fail(struct verbs_conn *conn, int status)
     conn->close_status = status;
     conn->close_deadline = okv_clock_ns() + VERBS_CLOSE_NS;
     conn->close_times_empty = ep->times_empty;
-    conn->next_closing = ep->closing;
-    ep->closing = conn;
-    unqueue_sends(conn);
+    LIST_INSERT_HEAD(&ep->closing, conn, in_closing);
+    okv_send_slots_unqueue(&conn->sends);
 
     /* The error state flushes the posted work. The disconnect tells the peer, or answers its
      * disconnect. Either may fail when the peer or the device is gone; the deadline covers that. */
@@ -157,7 +129,7 @@ void okv_verbs_conn_fail(struct verbs_conn *conn, int status)
     ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE);
     rdma_disconnect(conn->id);
     if (ep->armed)
-        okv_verbs_wake(&ep->base);
+        okv_wakeup_signal(&ep->wakeup);
 }
 
 void okv_verbs_conn_close(struct okv_conn *conn)
@@ -167,34 +139,11 @@ void okv_verbs_conn_close(struct okv_conn *conn)
     okv_verbs_conn_fail(c, OKV_EDISCONNECTED);
 }
 
-static void unlink_closing(struct verbs_endpoint *ep, struct verbs_conn *conn)
-{
-    struct verbs_conn **link = &ep->closing;
-    while (*link && *link != conn)
-        link = &(*link)->next_closing;
-    if (*link)
-        *link = conn->next_closing;
-}
-
-static void unlink_announce(struct verbs_endpoint *ep, struct verbs_conn *conn)
-{
-    struct verbs_conn **link = &ep->announce;
-    while (*link && *link != conn)
-        link = &(*link)->next_opened;
-    if (!*link)
-        return;
-    *link = conn->next_opened;
-    if (!*link)
-        ep->announce_tail = link;
-}
-
 void okv_verbs_conn_discard(struct verbs_conn *conn)
 {
-    struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
-
     okv_verbs_conn_fail(conn, OKV_EDISCONNECTED); /* disconnects, unless that has happened */
-    unlink_closing(ep, conn);
-    unlink_announce(ep, conn);
+    if (conn->state == VERBS_CONN_CLOSING)
+        LIST_REMOVE(conn, in_closing);
     okv_verbs_conn_expel(conn);
     rdma_destroy_id(conn->id); /* waits for the listener's thread, see verbs.h */
     okv_verbs_handover_forget(conn);
@@ -203,15 +152,13 @@ void okv_verbs_conn_discard(struct verbs_conn *conn)
 
 void okv_verbs_arrivals_process(struct verbs_endpoint *ep)
 {
-    struct verbs_arrivals arrivals = okv_verbs_handover_take(ep);
+    struct verbs_conn *gone;
+    struct okv_conn *conn = okv_verbs_handover_take(ep, &gone);
 
-    *ep->announce_tail = arrivals.opened;
-    for (struct verbs_conn *conn = arrivals.opened; conn; conn = conn->next_opened) {
-        okv_verbs_conn_admit(conn);
-        ep->announce_tail = &conn->next_opened;
-    }
-    for (struct verbs_conn *conn = arrivals.gone; conn; conn = conn->next_gone)
-        okv_verbs_conn_fail(conn, OKV_EDISCONNECTED);
+    for (; conn; conn = STAILQ_NEXT(conn, in_arrivals))
+        okv_verbs_conn_admit((struct verbs_conn *)conn);
+    for (; gone; gone = gone->next_gone)
+        okv_verbs_conn_fail(gone, OKV_EDISCONNECTED);
 }
 
 int okv_verbs_set_remote(struct okv_conn *conn, uint64_t address, uint64_t length, uint32_t rkey)

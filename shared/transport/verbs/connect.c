@@ -79,19 +79,15 @@ int okv_verbs_connect_start(const struct okv_uri *uri, const struct okv_connect_
     uint64_t now = okv_clock_ns();
     uint64_t limit = now + CONNECT_LIMIT_NS;
 
-    if (params->hello_length > OKV_HELLO_MAX)
-        return okv_diag_set(diag, OKV_EINVAL, "a hello has at most %d bytes", OKV_HELLO_MAX);
     struct verbs_connecting *c = calloc(1, sizeof *c);
     if (!c)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory to connect");
     c->uri = *uri;
     c->limits = params->limits;
     c->deadline_ns = params->deadline_ns < limit ? params->deadline_ns : limit;
-    if (params->hello_length > 0)
-        memcpy(c->hello, params->hello, params->hello_length);
-    c->next_hello = params->next_hello;
-    c->user = params->user;
-    int rc = resolve_host(c, diag);
+    int rc = okv_hello_init(&c->hello, params, diag);
+    if (rc == 0)
+        rc = resolve_host(c, diag);
     if (rc)
         goto release_it;
     rc = okv_verbs_channel(&c->channel, diag);
@@ -160,19 +156,12 @@ static bool choose_next(struct verbs_connecting *c, int rc)
     return true;
 }
 
-/* The server has rejected the hello, and the caller has another one for it. */
-static bool has_another_hello(struct verbs_connecting *c)
-{
-    return c->answer.rejected && c->next_hello &&
-           c->next_hello(c->user, c->answer.bytes, c->answer.length, &c->attempt.binding, c->hello);
-}
-
 /* Advances until there is a result. */
 static int advance_all(struct verbs_connecting *c)
 {
     int rc = advance(c);
 
-    while (rc && rc != OKV_EAGAIN && has_another_hello(c)) {
+    while (rc && rc != OKV_EAGAIN && okv_hello_renew(&c->hello, &c->answer, &c->attempt.binding)) {
         rc = okv_verbs_attempt_renew(c);
         if (rc == 0)
             rc = advance(c);

@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 #include "shared/base/error.h"
 #include "shared/transport/verbs/verbs.h"
@@ -88,36 +85,19 @@ static void destroy_queue(struct verbs_endpoint *ep)
     ibv_destroy_comp_channel(ep->completions);
 }
 
-static int watch(int set, int fd)
+static int open_wakeup(struct verbs_endpoint *ep, struct okv_diag *diag)
 {
-    struct epoll_event event = {.events = EPOLLIN};
-    return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
-}
+    int rc = okv_wakeup_open(&ep->wakeup, true, diag);
 
-static void close_wakeups(struct verbs_endpoint *ep)
-{
-    if (ep->base.fd >= 0)
-        close(ep->base.fd);
-    if (ep->timer_fd >= 0)
-        close(ep->timer_fd);
-    if (ep->wake_fd >= 0)
-        close(ep->wake_fd);
-}
-
-static int make_wakeups(struct verbs_endpoint *ep, struct okv_diag *diag)
-{
-    ep->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    ep->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    ep->base.fd = epoll_create1(EPOLL_CLOEXEC);
-    if (ep->wake_fd < 0 || ep->timer_fd < 0 || ep->base.fd < 0 || watch(ep->base.fd, ep->wake_fd) ||
-        watch(ep->base.fd, ep->timer_fd) || watch(ep->base.fd, ep->completions->fd) ||
-        (ep->cm && watch(ep->base.fd, ep->cm->fd))) {
-        int errnum = errno;
-        close_wakeups(ep);
-        return okv_diag_set(diag, okv_error_from_errno(errnum),
-                            "no file descriptors for an endpoint: %s", strerror(errnum));
-    }
-    return 0;
+    if (rc)
+        return rc;
+    rc = okv_wakeup_watch(&ep->wakeup, ep->completions->fd, EPOLLIN, diag);
+    if (rc == 0 && ep->cm)
+        rc = okv_wakeup_watch(&ep->wakeup, ep->cm->fd, EPOLLIN, diag);
+    if (rc)
+        okv_wakeup_close(&ep->wakeup);
+    ep->base.fd = ep->wakeup.set;
+    return rc;
 }
 
 static struct verbs_endpoint *allocate(const struct verbs_endpoint_params *params, unsigned conns)
@@ -144,15 +124,13 @@ static struct verbs_endpoint *allocate(const struct verbs_endpoint_params *param
     ep->limits = params->limits;
     ep->base.max_conns = conns;
     ep->reads_per_conn = params->reads_per_conn;
-    ep->announce_tail = &ep->announce;
-    ep->handover.opened_tail = &ep->handover.opened;
-    pthread_mutex_init(&ep->handover.lock, NULL);
+    okv_arrivals_init(&ep->arrivals);
     return ep;
 }
 
 static void release(struct verbs_endpoint *ep)
 {
-    pthread_mutex_destroy(&ep->handover.lock);
+    okv_arrivals_fini(&ep->arrivals);
     free(ep->by_qp_num);
     free(ep);
 }
@@ -173,7 +151,7 @@ int okv_verbs_endpoint_new(const struct verbs_endpoint_params *params, struct ve
     rc = make_queue(ep, conns * entries_per_conn(params), diag);
     if (rc)
         goto release_endpoint;
-    rc = make_wakeups(ep, diag);
+    rc = open_wakeup(ep, diag);
     if (rc)
         goto destroy_queue;
     *out = ep;
@@ -208,9 +186,11 @@ int okv_verbs_endpoint_create(struct okv_listener *listener,
 /* Accepted connections whose OKV_EVENT_OPENED was not polled have no other owner. */
 static void destroy_unannounced(struct verbs_endpoint *ep)
 {
+    struct okv_conn *conn;
+
     okv_verbs_arrivals_process(ep);
-    while (ep->announce)
-        okv_verbs_conn_discard(ep->announce);
+    while ((conn = okv_arrivals_pop(&ep->arrivals)))
+        okv_verbs_conn_discard((struct verbs_conn *)conn);
 }
 
 void okv_verbs_endpoint_destroy(struct okv_endpoint *endpoint)
@@ -219,7 +199,7 @@ void okv_verbs_endpoint_destroy(struct okv_endpoint *endpoint)
     if (!ep)
         return;
     destroy_unannounced(ep);
-    close_wakeups(ep);
+    okv_wakeup_close(&ep->wakeup);
     destroy_queue(ep);
     if (ep->owns_pd)
         ibv_dealloc_pd(ep->pd);
@@ -230,17 +210,11 @@ void okv_verbs_endpoint_destroy(struct okv_endpoint *endpoint)
     release(ep);
 }
 
-/* Clears what has made the descriptor readable. */
-static void drain_wakeups(struct verbs_endpoint *ep)
+static void take_cq_events(struct verbs_endpoint *ep)
 {
-    uint64_t ignored;
     struct ibv_cq *cq;
     void *context;
 
-    while (read(ep->wake_fd, &ignored, sizeof ignored) > 0)
-        ;
-    while (read(ep->timer_fd, &ignored, sizeof ignored) > 0)
-        ;
     while (ibv_get_cq_event(ep->completions, &cq, &context) == 0)
         ep->unacked_events++;
     if (ep->unacked_events >= ACK_BATCH) {
@@ -252,14 +226,14 @@ static void drain_wakeups(struct verbs_endpoint *ep)
 int okv_verbs_arm(struct okv_endpoint *endpoint)
 {
     struct verbs_endpoint *ep = (struct verbs_endpoint *)endpoint;
-    drain_wakeups(ep);
-    if (ep->broken || ibv_req_notify_cq(ep->cq, 0))
+    int status = okv_wakeup_clear(&ep->wakeup);
+
+    take_cq_events(ep);
+    if (status || ep->broken || ibv_req_notify_cq(ep->cq, 0))
         return OKV_EIO;
     ep->armed = true;
-    if (ep->closing) {
-        /* A connection whose work the device never flushes makes no completion. */
-        struct itimerspec timer = {.it_value = {.tv_sec = VERBS_CLOSE_NS / 1000000000u}};
-        timerfd_settime(ep->timer_fd, 0, &timer, NULL);
-    }
+    /* A connection whose work the device never flushes makes no completion. */
+    if (!LIST_EMPTY(&ep->closing))
+        okv_wakeup_start_timer(&ep->wakeup, VERBS_CLOSE_NS);
     return 0;
 }

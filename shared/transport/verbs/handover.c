@@ -1,15 +1,10 @@
 /* Where the listener's thread meets the endpoint's: connections that were accepted or lost, and
  * the wake-up that tells of them. */
-#include <unistd.h>
-
 #include "shared/transport/verbs/verbs.h"
 
 void okv_verbs_wake(struct okv_endpoint *endpoint)
 {
-    struct verbs_endpoint *ep = (struct verbs_endpoint *)endpoint;
-    uint64_t one = 1;
-    ssize_t n = write(ep->wake_fd, &one, sizeof one);
-    (void)n; /* fails only when the counter is full, and the descriptor then is readable */
+    okv_wakeup_signal(&((struct verbs_endpoint *)endpoint)->wakeup);
 }
 
 bool okv_verbs_is_gone_event(enum rdma_cm_event_type type)
@@ -29,52 +24,38 @@ bool okv_verbs_is_gone_event(enum rdma_cm_event_type type)
     }
 }
 
-void okv_verbs_handover_opened_locked(struct verbs_conn *conn)
-{
-    struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
-    conn->next_opened = NULL;
-    *ep->handover.opened_tail = conn;
-    ep->handover.opened_tail = &conn->next_opened;
-    atomic_store(&ep->handover.any, true);
-    okv_verbs_wake(&ep->base);
-}
-
 void okv_verbs_handover_gone(struct verbs_conn *conn)
 {
     struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
-    pthread_mutex_lock(&ep->handover.lock);
+    pthread_mutex_lock(&ep->arrivals.lock);
     if (!conn->is_gone) {
         conn->is_gone = true;
-        conn->next_gone = ep->handover.gone;
-        ep->handover.gone = conn;
-        atomic_store(&ep->handover.any, true);
-        okv_verbs_wake(&ep->base);
+        conn->next_gone = ep->gone;
+        ep->gone = conn;
+        atomic_store(&ep->arrivals.any, true);
+        okv_wakeup_signal(&ep->wakeup);
     }
-    pthread_mutex_unlock(&ep->handover.lock);
+    pthread_mutex_unlock(&ep->arrivals.lock);
 }
 
-struct verbs_arrivals okv_verbs_handover_take(struct verbs_endpoint *ep)
+struct okv_conn *okv_verbs_handover_take(struct verbs_endpoint *ep, struct verbs_conn **gone)
 {
-    struct verbs_arrivals arrivals;
-
-    pthread_mutex_lock(&ep->handover.lock);
-    atomic_store(&ep->handover.any, false);
-    arrivals = (struct verbs_arrivals){ep->handover.opened, ep->handover.gone};
-    ep->handover.opened = NULL;
-    ep->handover.opened_tail = &ep->handover.opened;
-    ep->handover.gone = NULL;
-    pthread_mutex_unlock(&ep->handover.lock);
-    return arrivals;
+    pthread_mutex_lock(&ep->arrivals.lock);
+    struct okv_conn *first = okv_arrivals_take_locked(&ep->arrivals);
+    *gone = ep->gone;
+    ep->gone = NULL;
+    pthread_mutex_unlock(&ep->arrivals.lock);
+    return first;
 }
 
 void okv_verbs_handover_forget(struct verbs_conn *conn)
 {
     struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
-    pthread_mutex_lock(&ep->handover.lock);
-    struct verbs_conn **link = &ep->handover.gone;
+    pthread_mutex_lock(&ep->arrivals.lock);
+    struct verbs_conn **link = &ep->gone;
     while (*link && *link != conn)
         link = &(*link)->next_gone;
     if (*link)
         *link = conn->next_gone;
-    pthread_mutex_unlock(&ep->handover.lock);
+    pthread_mutex_unlock(&ep->arrivals.lock);
 }

@@ -324,14 +324,16 @@ static int answer(struct verbs_request *r, struct verbs_conn *conn, uint8_t read
     };
     /* Under the lock: a message of the client may reach the endpoint's thread before rdma_accept()
      * returns, and must then find the connection. */
-    pthread_mutex_lock(&ep->handover.lock);
+    pthread_mutex_lock(&ep->arrivals.lock);
     conn->heartbeat_from_ns = okv_clock_ns() + VERBS_READY_NS;
     r->id->context = conn;
     conn->id = r->id;
     int errnum = rdma_accept(r->id, &param) ? errno : 0;
-    if (errnum == 0)
-        okv_verbs_handover_opened_locked(conn);
-    pthread_mutex_unlock(&ep->handover.lock);
+    if (errnum == 0) {
+        okv_arrivals_add_locked(&ep->arrivals, &conn->base);
+        okv_wakeup_signal(&ep->wakeup);
+    }
+    pthread_mutex_unlock(&ep->arrivals.lock);
     return errnum;
 }
 

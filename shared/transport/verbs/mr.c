@@ -2,13 +2,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "shared/base/error.h"
 #include "shared/transport/verbs/verbs.h"
-
-#define SLOT_ALIGNMENT 64u
 
 /* The kernel answers ENOMEM both when memory is short and when RLIMIT_MEMLOCK is too low. The
  * sentence names the limit if there is one, since a user can raise it. */
@@ -45,21 +42,15 @@ int okv_verbs_slab_create(struct ibv_pd *pd, unsigned count, uint32_t slot_size,
                           struct verbs_slab *out, struct okv_diag *diag)
 {
     struct verbs_slab slab;
-    slab.stride = ((size_t)slot_size + SLOT_ALIGNMENT - 1) & ~(size_t)(SLOT_ALIGNMENT - 1);
-    slab.bytes = slab.stride * count + VERBS_SLAB_SPARE;
-    /* Pages of its own: the pinned pages hold nothing else, and a fork cannot split them between
-     * parent and device (man ibv_fork_init). */
-    slab.base = mmap(NULL, slab.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (slab.base == MAP_FAILED)
-        return okv_diag_set(diag, OKV_ENOMEM, "no memory for %zu KiB of message buffers",
-                            slab.bytes >> 10);
-    madvise(slab.base, slab.bytes, MADV_DONTFORK);
-    slab.spare = slab.base + slab.stride * count;
+    int rc = okv_slab_map(&slab.memory, count, slot_size, VERBS_SLAB_SPARE, diag);
 
-    int rc = okv_verbs_register(pd, slab.base, slab.bytes, IBV_ACCESS_LOCAL_WRITE,
-                                (uintptr_t)slab.base, &slab.mr, diag);
+    if (rc)
+        return rc;
+    slab.spare = okv_slab_slot(&slab.memory, count);
+    rc = okv_verbs_register(pd, slab.memory.base, slab.memory.bytes, IBV_ACCESS_LOCAL_WRITE,
+                            (uintptr_t)slab.memory.base, &slab.mr, diag);
     if (rc) {
-        munmap(slab.base, slab.bytes);
+        okv_slab_unmap(&slab.memory);
         return rc;
     }
     *out = slab;
@@ -68,11 +59,10 @@ int okv_verbs_slab_create(struct ibv_pd *pd, unsigned count, uint32_t slot_size,
 
 void okv_verbs_slab_destroy(struct verbs_slab *slab)
 {
-    if (!slab->base)
+    if (!slab->memory.base)
         return;
     ibv_dereg_mr(slab->mr);
-    munmap(slab->base, slab->bytes);
-    slab->base = NULL;
+    okv_slab_unmap(&slab->memory);
 }
 
 int okv_verbs_memory_register(struct okv_endpoint *endpoint, void *base, size_t length,

@@ -9,19 +9,6 @@
 /* Empty polls per check of the CM channel, a system call, in a client that spins. */
 #define CM_CHECK_INTERVAL 64u
 
-static int announce_opened(struct verbs_endpoint *ep, struct okv_event *events, int max)
-{
-    int count = 0;
-    while (ep->announce && count < max) {
-        struct verbs_conn *conn = ep->announce;
-        ep->announce = conn->next_opened;
-        if (!ep->announce)
-            ep->announce_tail = &ep->announce;
-        events[count++] = (struct okv_event){.type = OKV_EVENT_OPENED, .conn = &conn->base};
-    }
-    return count;
-}
-
 /* Why a failed completion ends the connection. A remote access error of a READ means that the
  * region is gone with its server. */
 static int close_status(enum verbs_work work, enum ibv_wc_status status)
@@ -73,25 +60,6 @@ static int complete_recv(struct verbs_conn *conn, const struct ibv_wc *wc, struc
     return 1;
 }
 
-static int complete_read(struct verbs_conn *conn, const struct ibv_wc *wc, struct okv_event *event)
-{
-    unsigned index = (uint32_t)wc->wr_id;
-    if (index >= VERBS_MAX_READS || !conn->reads[index].busy)
-        return 0;
-    struct verbs_read_slot *slot = &conn->reads[index];
-    slot->busy = false;
-    conn->reads_busy--;
-    if (slot->silent)
-        return 0;
-    *event = (struct okv_event){
-        .type = OKV_EVENT_READ,
-        .status = wc->status == IBV_WC_SUCCESS ? 0 : OKV_EDISCONNECTED,
-        .conn = &conn->base,
-        .cookie = slot->cookie,
-    };
-    return 1;
-}
-
 /* A completion of anything but a receive. */
 static int complete_own(struct verbs_conn *conn, enum verbs_work work, const struct ibv_wc *wc,
                         struct okv_event *event)
@@ -99,14 +67,16 @@ static int complete_own(struct verbs_conn *conn, enum verbs_work work, const str
     okv_verbs_conn_completed(conn, wc);
     switch (work) {
     case VERBS_WORK_READ:
-        return complete_read(conn, wc, event);
+        return okv_read_slots_complete(&conn->reads, (uint32_t)wc->wr_id,
+                                       wc->status == IBV_WC_SUCCESS ? 0 : OKV_EDISCONNECTED,
+                                       &conn->base, event);
     case VERBS_WORK_RENDEZVOUS:
         return okv_verbs_complete_piece(conn, wc, event);
     case VERBS_WORK_HEARTBEAT:
         conn->heartbeat_pending = false;
         return 0;
     default:
-        okv_verbs_send_return(conn, (uint32_t)wc->wr_id);
+        okv_send_slots_return(&conn->sends, (uint32_t)wc->wr_id);
         return 0;
     }
 }
@@ -122,7 +92,7 @@ static int complete_next(struct verbs_endpoint *ep, struct okv_event *event)
     if (!conn) {
         /* The connection may still be in the hand-over: announce it first. */
         okv_verbs_arrivals_process(ep);
-        if (ep->announce)
+        if (!STAILQ_EMPTY(&ep->arrivals.announced))
             return 0;
     }
     ep->wc_next++;
@@ -150,7 +120,7 @@ static int refill(struct verbs_endpoint *ep, bool *drained)
     }
     ep->wc_next = 0;
     ep->wc_count = got;
-    *drained = got < VERBS_POLL_BATCH && !ep->closing;
+    *drained = got < VERBS_POLL_BATCH && LIST_EMPTY(&ep->closing);
     if (got == 0)
         ep->times_empty++;
     return got;
@@ -176,12 +146,12 @@ int okv_verbs_poll(struct okv_endpoint *endpoint, struct okv_event *events, int 
     int waiting = 0;
     bool drained = false;
     /* Completions may never run out: leave room for the end of a connection. */
-    int room = ep->closing && max > 1 ? max - 1 : max;
+    int room = !LIST_EMPTY(&ep->closing) && max > 1 ? max - 1 : max;
 
-    if (atomic_load_explicit(&ep->handover.any, memory_order_acquire))
+    if (okv_arrivals_has_any(&ep->arrivals))
         okv_verbs_arrivals_process(ep);
     for (;;) {
-        count += announce_opened(ep, events + count, room - count);
+        count += okv_arrivals_report(&ep->arrivals, events + count, room - count);
         if (count == room)
             break;
         waiting = refill(ep, &drained);
@@ -191,7 +161,7 @@ int okv_verbs_poll(struct okv_endpoint *endpoint, struct okv_event *events, int 
     }
     if (count == 0 && ep->cm && (ep->armed || ++ep->empty_polls % CM_CHECK_INTERVAL == 0))
         poll_cm(ep);
-    if (ep->closing)
+    if (!LIST_EMPTY(&ep->closing))
         count += okv_verbs_closing_finish(ep, events + count, max - count);
     if (count > 0) {
         ep->armed = false;

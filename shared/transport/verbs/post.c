@@ -19,7 +19,7 @@ void okv_verbs_conn_completed(struct verbs_conn *conn, const struct ibv_wc *wc)
 
 const uint8_t *okv_verbs_slot(const struct verbs_conn *conn, unsigned index)
 {
-    return conn->slab.base + (conn->send_count + index) * conn->slab.stride;
+    return okv_slab_slot(&conn->slab.memory, conn->sends.count + index);
 }
 
 static int post_recv(struct verbs_conn *conn, unsigned index)
@@ -68,13 +68,10 @@ void okv_verbs_recv_release(struct okv_endpoint *endpoint, const struct okv_even
 uint8_t *okv_verbs_send_buffer(struct okv_conn *conn)
 {
     struct verbs_conn *c = (struct verbs_conn *)conn;
-    if (!c->has_send_current) {
-        if (c->send_free_count == 0)
-            return NULL;
-        c->send_current = c->send_free[--c->send_free_count];
-        c->has_send_current = true;
-    }
-    return c->slab.base + c->send_current * c->slab.stride;
+
+    if (!okv_send_slots_reserve(&c->sends))
+        return NULL;
+    return okv_slab_slot(&c->slab.memory, c->sends.current);
 }
 
 int okv_verbs_post_send(struct okv_conn *conn, uint32_t length, uint32_t immediate)
@@ -82,43 +79,43 @@ int okv_verbs_post_send(struct okv_conn *conn, uint32_t length, uint32_t immedia
     struct verbs_conn *c = (struct verbs_conn *)conn;
     if (c->state != VERBS_CONN_OPEN)
         return OKV_EDISCONNECTED;
-    if (!c->has_send_current || length > conn->slot_size)
+    if (!c->sends.has_current || length > conn->slot_size)
         return OKV_EINVAL;
 
-    struct verbs_send *send = &c->sends[c->send_current];
+    unsigned index = c->sends.current;
+    struct verbs_send *send = &c->send_wrs[index];
     send->sge = (struct ibv_sge){
-        .addr = (uintptr_t)(c->slab.base + c->send_current * c->slab.stride),
+        .addr = (uintptr_t)okv_slab_slot(&c->slab.memory, index),
         .length = length,
         .lkey = c->slab.mr->lkey,
     };
     send->wr = (struct ibv_send_wr){
-        .wr_id = verbs_wr_id(VERBS_WORK_SEND, c->send_current),
+        .wr_id = verbs_wr_id(VERBS_WORK_SEND, index),
         .sg_list = &send->sge,
         .num_sge = 1,
         .opcode = IBV_WR_SEND_WITH_IMM,
         .send_flags = IBV_SEND_SIGNALED | (length <= c->max_inline ? IBV_SEND_INLINE : 0),
         .imm_data = htonl(immediate),
     };
-    if (c->queue_count++ == 0)
-        c->queue_first = &send->wr;
-    else
-        c->queue_last->next = &send->wr;
-    c->queue_last = &send->wr;
-    c->has_send_current = false;
+    okv_send_slots_queue(&c->sends);
     return 0;
 }
 
 void okv_verbs_flush(struct okv_conn *conn)
 {
     struct verbs_conn *c = (struct verbs_conn *)conn;
-    struct ibv_send_wr *bad;
+    struct ibv_send_wr *first = NULL, **next = &first, *bad;
 
-    if (c->queue_count == 0)
+    if (c->sends.queued == 0)
         return;
-    verbs_conn_posted(c, c->queue_count);
-    c->queue_count = 0;
+    verbs_conn_posted(c, c->sends.queued);
+    while (c->sends.queued > 0) {
+        *next = &c->send_wrs[okv_send_slots_first(&c->sends)].wr;
+        next = &(*next)->next;
+        okv_send_slots_pop(&c->sends);
+    }
     /* After a failure it is unknown which of them the device took: their buffers stay in use. */
-    if (ibv_post_send(c->qp, c->queue_first, &bad))
+    if (ibv_post_send(c->qp, first, &bad))
         okv_verbs_conn_fail(c, OKV_EIO);
 }
 
@@ -132,35 +129,26 @@ static bool is_valid(const struct okv_conn *conn, const struct okv_read *read)
            okv_read_is_valid(read, conn->remote_length, memory->base, memory->length);
 }
 
-static unsigned acquire_read_slot(struct verbs_conn *conn, unsigned from, uint64_t cookie)
-{
-    while (conn->reads[from].busy)
-        from++;
-    conn->reads[from] = (struct verbs_read_slot){.cookie = cookie, .busy = true};
-    conn->reads_busy++;
-    return from;
-}
-
 int okv_verbs_post_read(struct okv_conn *conn, const struct okv_read *reads, unsigned count)
 {
     struct verbs_conn *c = (struct verbs_conn *)conn;
-    struct ibv_send_wr wr[VERBS_MAX_READS];
-    struct ibv_sge sge[VERBS_MAX_READS];
-    unsigned slot[VERBS_MAX_READS];
+    struct ibv_send_wr wr[OKV_READ_SLOTS];
+    struct ibv_sge sge[OKV_READ_SLOTS];
+    unsigned slot[OKV_READ_SLOTS];
 
     if (c->state != VERBS_CONN_OPEN)
         return OKV_EDISCONNECTED;
     for (unsigned i = 0; i < count; i++)
         if (!is_valid(conn, &reads[i]))
             return OKV_EINVAL;
-    if (count > conn->max_reads - c->reads_busy)
+    if (count > conn->max_reads - c->reads.busy)
         return OKV_EAGAIN;
     if (count == 0)
         return 0;
 
     for (unsigned i = 0; i < count; i++) {
         const struct okv_read *read = &reads[i];
-        slot[i] = acquire_read_slot(c, i ? slot[i - 1] + 1 : 0, read->cookie);
+        slot[i] = okv_read_slots_take(&c->reads, i ? slot[i - 1] + 1 : 0, read->cookie);
         sge[i] = (struct ibv_sge){.addr = (uintptr_t)read->destination,
                                   .length = read->length,
                                   .lkey = read->memory->mr->lkey};
@@ -181,7 +169,7 @@ int okv_verbs_post_read(struct okv_conn *conn, const struct okv_read *reads, uns
     /* The device may have taken some of them, and `bad` does not tell reliably. The connection
      * ends, and completions of these READs make no events. */
     for (unsigned i = 0; i < count; i++)
-        c->reads[slot[i]].silent = true;
+        c->reads.slots[slot[i]].is_silent = true;
     okv_verbs_conn_fail(c, OKV_EIO);
     return OKV_EDISCONNECTED;
 }

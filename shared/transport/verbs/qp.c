@@ -15,7 +15,7 @@ int okv_verbs_qp_create(struct verbs_conn *conn, struct okv_diag *diag)
         struct ibv_qp_init_attr attr = {
             .send_cq = ep->cq,
             .recv_cq = ep->cq,
-            .cap = {.max_send_wr = conn->send_count + ep->reads_per_conn + VERBS_HEARTBEATS + 1,
+            .cap = {.max_send_wr = conn->sends.count + ep->reads_per_conn + VERBS_HEARTBEATS + 1,
                     .max_recv_wr = conn->recv_count,
                     .max_send_sge = 1,
                     .max_recv_sge = 1,
@@ -33,7 +33,7 @@ int okv_verbs_qp_create(struct verbs_conn *conn, struct okv_diag *diag)
     int errnum = errno;
     return okv_diag_set(diag, errnum == ENOMEM ? OKV_ENOMEM : OKV_EIO,
                         "%s cannot make a queue pair for %u messages and %u READs: %s",
-                        ibv_get_device_name(ep->verbs->device), conn->send_count,
+                        ibv_get_device_name(ep->verbs->device), conn->sends.count,
                         ep->reads_per_conn, strerror(errnum));
 }
 

@@ -53,25 +53,21 @@ void okv_verbs_withdraw(struct okv_advert *advert)
 static int post_piece(struct verbs_conn *conn, unsigned index)
 {
     const struct verbs_listener *l = ((struct verbs_endpoint *)conn->base.endpoint)->listener;
-    struct verbs_rendezvous *rendezvous = &conn->rendezvous[index];
-    uint32_t length =
-        rendezvous->left < l->rendezvous_piece ? rendezvous->left : l->rendezvous_piece;
-    struct ibv_sge sge = {
-        .addr = rendezvous->offset, .length = length, .lkey = conn->share->mr->lkey};
+    struct okv_rendezvous_read *read = &conn->rendezvous.slots[index];
+    uint32_t length = read->left < l->rendezvous_piece ? read->left : l->rendezvous_piece;
+    struct ibv_sge sge = {.addr = read->offset, .length = length, .lkey = conn->share->mr->lkey};
     struct ibv_send_wr wr = {
         .wr_id = verbs_wr_id(VERBS_WORK_RENDEZVOUS, index),
         .sg_list = &sge,
         .num_sge = 1,
         .opcode = IBV_WR_RDMA_READ,
         .send_flags = IBV_SEND_SIGNALED,
-        .wr.rdma = {.remote_addr = rendezvous->address, .rkey = rendezvous->key},
+        .wr.rdma = {.remote_addr = read->address, .rkey = read->key},
     };
     struct ibv_send_wr *bad;
 
-    rendezvous->address += length;
-    rendezvous->offset += length;
-    rendezvous->left -= length;
-    rendezvous->pieces++;
+    okv_rendezvous_advance(read, length);
+    read->pieces++;
     conn->pieces++;
     verbs_conn_posted(conn, 1);
     return ibv_post_send(conn->qp, &wr, &bad);
@@ -81,9 +77,9 @@ static int post_piece(struct verbs_conn *conn, unsigned index)
  * more would wait in the send queue and hold up the messages behind it. */
 static void post_pieces(struct verbs_conn *conn)
 {
-    for (unsigned i = 0; i < conn->rendezvous_count; i++) {
-        unsigned index = (conn->rendezvous_first + i) % OKV_RENDEZVOUS_MAX;
-        while (conn->rendezvous[index].left > 0) {
+    for (unsigned i = 0; i < conn->rendezvous.count; i++) {
+        unsigned index = (conn->rendezvous.first + i) % OKV_RENDEZVOUS_MAX;
+        while (conn->rendezvous.slots[index].left > 0) {
             if (conn->state != VERBS_CONN_OPEN || conn->pieces == conn->rendezvous_depth)
                 return;
             /* It is unknown whether the device took it: it counts as under way. */
@@ -97,23 +93,15 @@ int okv_verbs_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *ren
 {
     struct verbs_conn *c = (struct verbs_conn *)conn;
 
-    if (!c->share || rendezvous->length == 0 ||
-        !okv_range_inside(rendezvous->offset, rendezvous->length, c->share->mr->length))
-        return OKV_EINVAL;
-    if (c->state != VERBS_CONN_OPEN)
-        return OKV_EDISCONNECTED;
-    if (c->rendezvous_depth == 0)
-        return OKV_EUNSUPPORTED;
-    if (c->rendezvous_count == OKV_RENDEZVOUS_MAX)
-        return OKV_EAGAIN;
-    c->rendezvous[(c->rendezvous_first + c->rendezvous_count++) % OKV_RENDEZVOUS_MAX] =
-        (struct verbs_rendezvous){
-            .address = rendezvous->address,
-            .key = rendezvous->key,
-            .left = rendezvous->length,
-            .offset = rendezvous->offset,
-            .cookie = rendezvous->cookie,
-        };
+    uint64_t region_length = c->share ? c->share->mr->length : 0; /* a client has none */
+
+    int rc = okv_rendezvous_check(&c->rendezvous, rendezvous, region_length,
+                                  c->state == VERBS_CONN_OPEN);
+    if (rc == 0 && c->rendezvous_depth == 0)
+        rc = OKV_EUNSUPPORTED;
+    if (rc)
+        return rc;
+    okv_rendezvous_begin(&c->rendezvous, rendezvous);
     post_pieces(c);
     return 0;
 }
@@ -132,52 +120,31 @@ static int piece_status(enum ibv_wc_status status)
     }
 }
 
-/* Reports and removes the oldest rendezvous read. */
-static void report_oldest(struct verbs_conn *conn, struct okv_event *event)
-{
-    const struct verbs_rendezvous *rendezvous = &conn->rendezvous[conn->rendezvous_first];
-    *event = (struct okv_event){
-        .type = OKV_EVENT_RENDEZVOUS_DONE,
-        .status = rendezvous->status,
-        .conn = &conn->base,
-        .cookie = rendezvous->cookie,
-    };
-    conn->rendezvous_first = (conn->rendezvous_first + 1) % OKV_RENDEZVOUS_MAX;
-    conn->rendezvous_count--;
-}
-
 int okv_verbs_complete_piece(struct verbs_conn *conn, const struct ibv_wc *wc,
                              struct okv_event *event)
 {
     unsigned index = (uint32_t)wc->wr_id;
     /* A send queue completes in order, so this is a piece of the oldest rendezvous read. */
-    if (index != conn->rendezvous_first || conn->rendezvous_count == 0 ||
-        conn->rendezvous[index].pieces == 0)
+    if (index != conn->rendezvous.first || conn->rendezvous.count == 0 ||
+        conn->rendezvous.slots[index].pieces == 0)
         return 0;
-    struct verbs_rendezvous *rendezvous = &conn->rendezvous[index];
-    rendezvous->pieces--;
+    struct okv_rendezvous_read *read = &conn->rendezvous.slots[index];
+    read->pieces--;
     conn->pieces--;
-    if (rendezvous->status == 0)
-        rendezvous->status = piece_status(wc->status);
+    if (read->status == 0)
+        read->status = piece_status(wc->status);
     post_pieces(conn);
     /* After a failure the rest is not posted; closing reports it. */
-    if (rendezvous->left > 0 || rendezvous->pieces > 0)
+    if (read->left > 0 || read->pieces > 0)
         return 0;
-    report_oldest(conn, event);
+    okv_rendezvous_report_oldest(&conn->rendezvous, &conn->base, event);
     return 1;
 }
 
 bool okv_verbs_end_rendezvous_reads(struct verbs_conn *conn, struct okv_event *events, int max,
                                     int *count)
 {
-    while (conn->rendezvous_count > 0) {
-        struct verbs_rendezvous *rendezvous = &conn->rendezvous[conn->rendezvous_first];
-        if (*count == max)
-            return false;
-        if (rendezvous->status == 0)
-            rendezvous->status = OKV_EDISCONNECTED;
-        conn->pieces -= rendezvous->pieces;
-        report_oldest(conn, &events[(*count)++]);
-    }
-    return true;
+    while (conn->rendezvous.count > 0 && *count < max)
+        okv_rendezvous_report_oldest(&conn->rendezvous, &conn->base, &events[(*count)++]);
+    return conn->rendezvous.count == 0;
 }

@@ -39,9 +39,15 @@
 #include <sys/socket.h>
 
 #include "shared/base/resolve.h"
+#include "shared/transport/common/arrivals.h"
+#include "shared/transport/common/hello.h"
+#include "shared/transport/common/read_slots.h"
+#include "shared/transport/common/rendezvous_reads.h"
+#include "shared/transport/common/send_slots.h"
+#include "shared/transport/common/slab.h"
+#include "shared/transport/common/wakeup.h"
 #include "shared/transport/transport.h"
 
-#define VERBS_MAX_READS 64  /* READs that a client may post at once */
 #define VERBS_READ_DEPTH 16 /* READs that we ask the device to execute at once */
 /* A rendezvous read is split into READs of at most this length, and so many are under way. */
 #define VERBS_RENDEZVOUS_PIECE (1u << 20)
@@ -104,32 +110,17 @@ struct okv_memory {
     size_t length;
 };
 
-/* What the listener's thread leaves for the endpoint's thread. */
-struct verbs_handover {
-    pthread_mutex_t lock;
-    atomic_bool any; /* a hint that saves taking the lock */
-    struct verbs_conn *opened;
-    struct verbs_conn **opened_tail;
-    struct verbs_conn *gone;
-};
-
-/* The content of a hand-over: two lists. */
-struct verbs_arrivals {
-    struct verbs_conn *opened; /* by next_opened */
-    struct verbs_conn *gone;   /* by next_gone */
-};
-
-/* Memory cut into equal slots, registered for the device to read and write. */
+/* Slots that are registered for the device to read and write. */
 struct verbs_slab {
-    uint8_t *base;
+    struct okv_slab memory;
     uint8_t *spare; /* VERBS_SLAB_SPARE bytes behind the slots */
-    size_t stride;
-    size_t bytes;
     struct ibv_mr *mr;
 };
 
+LIST_HEAD(verbs_conn_list, verbs_conn);
+
 struct verbs_endpoint {
-    struct okv_endpoint base; /* base.fd: an epoll set of the descriptors below */
+    struct okv_endpoint base; /* base.fd: the set of `wakeup`, with those of completions and CM */
     struct ibv_context *verbs;
     struct ibv_pd *pd;                     /* client; a server's connections have their share's */
     bool owns_verbs;                       /* client in a forked child */
@@ -142,8 +133,7 @@ struct verbs_endpoint {
     struct ibv_comp_channel *completions;
     struct ibv_cq *cq;
     unsigned unacked_events; /* of the completion channel */
-    int wake_fd;
-    int timer_fd;
+    struct okv_wakeup wakeup;
     struct rdma_event_channel *cm; /* client: CM events; NULL in a server */
 
     /* Used by the endpoint's thread only. */
@@ -153,14 +143,14 @@ struct verbs_endpoint {
     bool armed;
     bool broken;
     unsigned empty_polls;
-    uint64_t times_empty;        /* how often the completion queue was found empty */
-    struct verbs_conn *announce; /* OPENED not yet delivered, in order */
-    struct verbs_conn **announce_tail;
-    struct verbs_conn *closing;
+    uint64_t times_empty; /* how often the completion queue was found empty */
+    struct verbs_conn_list closing;
     struct verbs_conn **by_qp_num; /* chained hash table */
     unsigned by_qp_num_mask;
 
-    struct verbs_handover handover;
+    /* What the listener's thread leaves for the endpoint's. */
+    struct okv_arrivals arrivals;
+    struct verbs_conn *gone; /* by next_gone; under the lock of `arrivals`, whose `any` covers it */
 };
 
 enum verbs_conn_state {
@@ -169,27 +159,10 @@ enum verbs_conn_state {
     VERBS_CONN_CLOSED,  /* OKV_EVENT_CLOSED was delivered */
 };
 
-struct verbs_read_slot {
-    uint64_t cookie;
-    bool busy;
-    bool silent; /* its post failed: a completion makes no event */
-};
-
 /* A message that waits for the flush. */
 struct verbs_send {
     struct ibv_send_wr wr;
     struct ibv_sge sge;
-};
-
-/* A rendezvous read, split into pieces of one READ each. */
-struct verbs_rendezvous {
-    uint64_t address; /* of the next piece */
-    uint64_t offset;  /* of the next piece */
-    uint64_t cookie;
-    uint32_t key;
-    uint32_t left;   /* bytes not posted yet */
-    unsigned pieces; /* under way */
-    int status;      /* of the first piece that failed */
 };
 
 struct verbs_conn {
@@ -212,33 +185,24 @@ struct verbs_conn {
     struct verbs_slab slab;          /* the send buffers, then the receive slots */
     unsigned recv_count;
     unsigned recvs_posted;
-    unsigned send_count;
-    unsigned *send_free; /* stack of free send buffers */
-    unsigned send_free_count;
-    bool has_send_current; /* the caller holds `send_current`; it is not queued yet */
-    unsigned send_current;
-    struct verbs_send *sends;                     /* one for each send buffer */
-    struct ibv_send_wr *queue_first, *queue_last; /* what the next flush posts */
-    unsigned queue_count;
+    struct okv_send_slots sends;
+    struct verbs_send *send_wrs; /* one for each send buffer */
 
     bool heartbeat_pending;
     atomic_bool ready;          /* server: a sign came that the peer's queue pair accepts packets */
     atomic_bool *is_half_open;  /* the caller's: cleared then; or NULL */
     uint64_t heartbeat_from_ns; /* server: without such a sign no heartbeat before this time */
 
-    struct verbs_read_slot reads[VERBS_MAX_READS];
-    unsigned reads_busy;
+    struct okv_read_slots reads;
 
-    struct verbs_rendezvous rendezvous[OKV_RENDEZVOUS_MAX]; /* a ring */
-    unsigned rendezvous_first, rendezvous_count;            /* the oldest, and their number */
-    unsigned pieces;                                        /* under way, of all rendezvous reads */
+    struct okv_rendezvous_reads rendezvous; /* they end in order */
+    unsigned pieces;                        /* under way, of all rendezvous reads */
     uint8_t rendezvous_depth; /* at most so many pieces; 0: no rendezvous reads here */
 
     struct verbs_conn *next_by_qp_num;
-    struct verbs_conn *next_opened; /* in handover.opened, then in endpoint.announce */
-    struct verbs_conn *next_closing;
-    struct verbs_conn *next_gone; /* under the hand-over lock */
-    bool is_gone;                 /* under the hand-over lock */
+    LIST_ENTRY(verbs_conn) in_closing;
+    struct verbs_conn *next_gone; /* under the lock of the arrivals */
+    bool is_gone;                 /* under the lock of the arrivals */
 };
 
 /* wr_id: what was posted and where its bookkeeping is. */
@@ -361,10 +325,8 @@ void okv_verbs_conn_fail(struct verbs_conn *conn, int status);
 void okv_verbs_conn_close(struct okv_conn *conn);
 /* Disconnects and frees a connection in any state; its endpoint stays. */
 void okv_verbs_conn_discard(struct verbs_conn *conn);
-/* Processes the hand-over: accepted connections go to `announce`, lost ones begin to close. */
+/* Takes the arrivals: accepted connections are admitted, lost ones begin to close. */
 void okv_verbs_arrivals_process(struct verbs_endpoint *endpoint);
-/* The send of buffer `index` has completed, or never left. */
-void okv_verbs_send_return(struct verbs_conn *conn, unsigned index);
 int okv_verbs_set_remote(struct okv_conn *conn, uint64_t address, uint64_t length, uint32_t rkey);
 
 /* ---- closing.c ---- */
@@ -378,13 +340,12 @@ void okv_verbs_conn_destroy(struct okv_conn *conn);
 void okv_verbs_wake(struct okv_endpoint *endpoint);
 /* True for the CM events after which a connection is of no use. */
 bool okv_verbs_is_gone_event(enum rdma_cm_event_type type);
-/* A connection was accepted. The caller holds handover.lock. */
-void okv_verbs_handover_opened_locked(struct verbs_conn *conn);
 /* The connection manager says that the connection is lost; for the listener's thread. */
 void okv_verbs_handover_gone(struct verbs_conn *conn);
-/* Empties the hand-over; for the endpoint's thread. */
-struct verbs_arrivals okv_verbs_handover_take(struct verbs_endpoint *endpoint);
-/* Removes a connection from the hand-over; its id must be destroyed. */
+/* Takes what the listener's thread has left; for the endpoint's thread. Returns the first accepted
+ * connection, as okv_arrivals_take() does, and the lost ones in `*gone`, by next_gone. */
+struct okv_conn *okv_verbs_handover_take(struct verbs_endpoint *endpoint, struct verbs_conn **gone);
+/* Removes a connection from the lost ones; its id must be destroyed. */
 void okv_verbs_handover_forget(struct verbs_conn *conn);
 
 /* ---- qp.c ---- */
@@ -476,9 +437,7 @@ struct verbs_attempt {
 struct verbs_connecting {
     struct okv_connecting base;
     struct okv_uri uri;
-    uint8_t hello[OKV_HELLO_MAX];
-    okv_next_hello *next_hello;
-    void *user;     /* of `next_hello` */
+    struct okv_hello hello;
     bool has_begun; /* an attempt */
     struct okv_message_limits limits;
     uint64_t deadline_ns;
