@@ -19,7 +19,7 @@
 #include "shared/discovery/discovery.h"
 #include "shared/format/bucket.h"
 #include "shared/format/wire.h"
-#include "shared/transport/pending.h"
+#include "shared/transport/common/pending.h"
 #include "shared/transport/transport.h"
 
 #define RATIO_MAX 1000

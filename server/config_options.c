@@ -8,7 +8,7 @@
 #include "server/config.h"
 #include "shared/discovery/discovery.h"
 #include "shared/format/wire.h"
-#include "shared/transport/pending.h"
+#include "shared/transport/common/pending.h"
 
 #define DAY_S 86400u
 #define SILENT_MAX 1024u

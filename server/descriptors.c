@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 
 #include "shared/base/error.h"
-#include "shared/transport/pending.h"
+#include "shared/transport/common/pending.h"
 
 /* Those of the process, of a listener and of a worker at a listener; generous, as libraries open
  * some of their own. */

@@ -103,9 +103,9 @@ check_rooms() {
     room shared/stream shared/base
     room shared/transport shared/base
     room shared/transport/common shared/base shared/transport/transport.h
-    room shared/transport/local shared/base shared/transport/common shared/transport/transport.h shared/transport/pending.h
+    room shared/transport/local shared/base shared/transport/common shared/transport/transport.h
     room shared/transport/verbs shared/base shared/devices shared/discovery shared/transport/common shared/transport/transport.h
-    room shared/transport/ofi shared/base shared/transport/common shared/transport/transport.h shared/transport/pending.h
+    room shared/transport/ofi shared/base shared/transport/common shared/transport/transport.h
 
     # server.h, stats.h, log.h and housekeeping.h are what all of a server's threads share.
     local common=(server/server.h server/stats.h server/log.h server/housekeeping.h)

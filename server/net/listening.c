@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "shared/base/error.h"
-#include "shared/transport/pending.h"
+#include "shared/transport/common/pending.h"
 
 _Static_assert(OKV_DATABASES_MAX <= OKV_REGIONS_MAX, "each database is a region of each listener");
 

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "shared/base/clock.h"
-#include "shared/transport/pending.h"
+#include "shared/transport/common/pending.h"
 #include "tests/end_to_end/hostile_ofi_list.h"
 #include "tests/support/hostile_ofi.h"
 #include "tests/support/pace.h"

@@ -20,7 +20,7 @@
 
 #include "shared/base/clock.h"
 #include "shared/transport/local/local.h"
-#include "shared/transport/pending.h"
+#include "shared/transport/common/pending.h"
 #include "tests/support/hostile_client.h"
 #include "tests/support/hostile_socket.h"
 #include "tests/support/lingering.h"

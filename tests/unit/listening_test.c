@@ -14,7 +14,7 @@
 
 #include "server/net/listening.h"
 #include "shared/base/error.h"
-#include "shared/transport/pending.h"
+#include "shared/transport/common/pending.h"
 
 #define FOR_EVER UINT32_MAX
 

@@ -4,12 +4,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "shared/transport/pending.h"
+#include "shared/transport/common/pending.h"
 
 #define NEVER_NS UINT64_C(1000000000000)
 
@@ -35,7 +36,8 @@ static unsigned add(const char *from)
     int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     assert_true(sock >= 0);
-    clients[number] = (struct okv_pending_client){.sock = sock, .from = from};
+    clients[number] = (struct okv_pending_client){.sock = sock};
+    snprintf(clients[number].base.address, sizeof clients[number].base.address, "%s", from);
     assert_int_equal(okv_pending_add(&pending, &clients[number]), 0);
     assert_in_range(pending.count, 1, OKV_PENDING_MAX);
     return number;
@@ -43,11 +45,12 @@ static unsigned add(const char *from)
 
 static int setup(void **state)
 {
+    static const struct okv_pending_ops ops = {.drop = drop};
     int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     (void)state;
     added = 0;
-    return okv_pending_open(&pending, sock, NEVER_NS, drop, NULL);
+    return okv_pending_open(&pending, sock, NEVER_NS, &ops, NULL);
 }
 
 static int teardown(void **state)

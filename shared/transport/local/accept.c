@@ -14,87 +14,50 @@
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
 
-/* Events that one next_request handles without a result. The descriptor stays readable for the
- * others. */
-#define STEPS_MAX 8
-
-void okv_local_request_free(struct okv_local_request *request)
+/* Closes the socket of a request that is in no list, and frees it. */
+static void request_free(struct okv_pending_client *client)
 {
-    if (request->client.sock >= 0)
-        okv_local_socket_close(request->client.sock);
-    free(request);
+    if (client->sock >= 0)
+        okv_local_socket_close(client->sock);
+    free(client);
 }
 
-static void drop(struct okv_local_listener *listener, struct okv_local_request *request)
+static int greet(struct okv_pending_client *client)
 {
-    okv_pending_remove(&listener->pending, &request->client);
-    okv_local_request_free(request);
-}
-
-static void accept_client(struct okv_local_listener *listener)
-{
-    int sock = okv_pending_accept(&listener->pending);
-
-    if (sock < 0)
-        return;
-    struct okv_local_request *request = calloc(1, sizeof *request);
-    if (!request) {
-        okv_local_socket_close(sock);
-        return;
-    }
-    request->base.listener = &listener->base;
-    request->client.sock = sock;
-    request->client.from = request->base.address;
-    okv_local_name_peer(sock, request->base.peer, request->base.address);
+    const struct okv_local_listener *listener = okv_local_listener(client->base.listener);
     bool is_trusted = false;
-    int status = okv_local_judge_peer(sock, &is_trusted);
-    request->base.is_foreign = !listener->uri.any_uid && !is_trusted;
-    if (status || okv_pending_add(&listener->pending, &request->client))
-        okv_local_request_free(request);
+
+    okv_local_name_peer(client->sock, client->base.peer, client->base.address);
+    int status = okv_local_judge_peer(client->sock, &is_trusted);
+    client->base.is_foreign = !listener->uri.any_uid && !is_trusted;
+    return status;
 }
 
-/* Reads the hello of a pending client. True when the request is complete. A client that sends
- * anything else is dropped. */
-static bool read_hello(struct okv_local_listener *listener, struct okv_local_request *request)
+static int read_hello(struct okv_pending_client *client)
 {
+    struct okv_local_request *request = (struct okv_local_request *)client;
     uint8_t magic[OKV_LOCAL_HELLO_HEADER];
     struct iovec vectors[2] = {{magic, sizeof magic}, {request->hello, sizeof request->hello}};
     bool is_cut;
-    ssize_t got = okv_local_packet_receive(request->client.sock, vectors, 2, &is_cut);
+    ssize_t got = okv_local_packet_receive(client->sock, vectors, 2, &is_cut);
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return false;
-    if (got < (ssize_t)sizeof magic || is_cut || okv_get_u32(magic) != OKV_LOCAL_MAGIC) {
-        drop(listener, request);
-        return false;
-    }
-    okv_pending_remove(&listener->pending, &request->client);
-    request->base.hello = request->hello;
-    request->base.hello_length = (size_t)got - sizeof magic;
-    return true;
+        return 0;
+    if (got < (ssize_t)sizeof magic || is_cut || okv_get_u32(magic) != OKV_LOCAL_MAGIC)
+        return OKV_EPROTO;
+    client->base.hello = request->hello;
+    client->base.hello_length = (size_t)got - sizeof magic;
+    return 1;
 }
 
-int okv_local_next_request(struct okv_listener *base, struct okv_request **out)
-{
-    struct okv_local_listener *listener = okv_local_listener(base);
-    struct okv_pending_client *client;
-
-    for (int step = 0; step < STEPS_MAX; step++) {
-        int event = okv_pending_wait(&listener->pending, &client);
-        if (event <= 0)
-            return event;
-        if (event == OKV_PENDING_CONNECT) {
-            accept_client(listener);
-        } else if (event == OKV_PENDING_BYTES) {
-            struct okv_local_request *request = okv_local_request_of(client);
-            if (!read_hello(listener, request))
-                continue;
-            *out = &request->base;
-            return 1;
-        }
-    }
-    return 0;
-}
+const struct okv_pending_ops okv_local_pending_ops = {
+    .size = sizeof(struct okv_local_request),
+    .greet = greet,
+    .read_hello = read_hello,
+    .drop = request_free,
+    .close_client = okv_local_socket_close,
+    .close_listening = okv_local_listening_close,
+};
 
 /* Sends the answer to a hello, with OKV_LOCAL_DESCRIPTORS unless `fds` is NULL. */
 static int send_answer(int sock, enum okv_local_answer kind, const uint8_t *bytes, size_t length,
@@ -135,7 +98,7 @@ static void queue_opened(struct okv_local_endpoint *endpoint, struct okv_local_c
 
 int okv_local_accept(struct okv_request *base, const struct okv_accept *accept)
 {
-    struct okv_local_request *request = (struct okv_local_request *)base;
+    struct okv_pending_client *client = (struct okv_pending_client *)base;
     struct okv_local_listener *listener = okv_local_listener(base->listener);
     struct okv_local_endpoint *endpoint = okv_local_endpoint(accept->endpoint);
     struct okv_local_conn *conn;
@@ -145,10 +108,10 @@ int okv_local_accept(struct okv_request *base, const struct okv_accept *accept)
         return OKV_EINVAL;
     if (atomic_fetch_add(&endpoint->conn_count, 1) >= endpoint->base.max_conns)
         goto uncount;
-    status = okv_local_conn_new(endpoint, request->client.sock, &conn);
+    status = okv_local_conn_new(endpoint, client->sock, &conn);
     if (status)
         goto uncount;
-    request->client.sock = -1;
+    client->sock = -1;
     conn->base.user = accept->user;
     conn->region = listener->regions[accept->region];
     memcpy(conn->base.peer, base->peer, sizeof conn->base.peer);
@@ -170,10 +133,10 @@ int okv_local_accept(struct okv_request *base, const struct okv_accept *accept)
     if (status)
         goto free_conn;
     queue_opened(endpoint, conn);
-    okv_local_request_free(request);
+    request_free(client);
     return 0;
 free_conn:
-    request->client.sock = conn->sock; /* the caller rejects on it */
+    client->sock = conn->sock; /* the caller rejects on it */
     conn->sock = -1;
     okv_local_conn_free(conn);
 uncount:
@@ -183,9 +146,9 @@ uncount:
 
 void okv_local_reject(struct okv_request *base, const uint8_t *reason, size_t length)
 {
-    struct okv_local_request *request = (struct okv_local_request *)base;
+    struct okv_pending_client *client = (struct okv_pending_client *)base;
 
     if (length <= OKV_REJECT_MAX)
-        send_answer(request->client.sock, OKV_LOCAL_REJECT, reason, length, NULL);
-    okv_local_request_free(request);
+        send_answer(client->sock, OKV_LOCAL_REJECT, reason, length, NULL);
+    request_free(client);
 }

@@ -250,11 +250,6 @@ static void remove_socket_path(struct okv_local_listener *listener)
         unlink(listener->uri.path);
 }
 
-static void drop(struct okv_pending_client *client)
-{
-    okv_local_request_free(okv_local_request_of(client));
-}
-
 int okv_local_listen(const struct okv_uri *uri, const struct okv_region *regions, unsigned count,
                      struct okv_listener **out, struct okv_diag *diag)
 {
@@ -278,11 +273,9 @@ int okv_local_listen(const struct okv_uri *uri, const struct okv_region *regions
     status = open_socket(listener, &sock, diag);
     if (status)
         goto release_lock;
-    status = okv_pending_open(&listener->pending, sock, HELLO_NS, drop, diag);
+    status = okv_pending_open(&listener->pending, sock, HELLO_NS, &okv_local_pending_ops, diag);
     if (status)
         goto remove_path;
-    listener->pending.close_client = okv_local_socket_close;
-    listener->pending.close_listening = okv_local_listening_close;
     listener->base.fd = listener->pending.epoll;
     listener->base.pending = &listener->pending;
     *out = &listener->base;

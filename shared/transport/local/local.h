@@ -59,11 +59,11 @@
 #include <sys/uio.h>
 
 #include "shared/transport/common/arrivals.h"
+#include "shared/transport/common/pending.h"
 #include "shared/transport/common/rendezvous_reads.h"
 #include "shared/transport/common/send_slots.h"
 #include "shared/transport/common/wakeup.h"
 #include "shared/transport/local/ring.h"
-#include "shared/transport/pending.h"
 #include "shared/transport/transport.h"
 
 #define OKV_LOCAL_MAGIC 0x4c766b6fu /* "okvL" */
@@ -98,8 +98,7 @@ enum { OKV_LOCAL_REGION, OKV_LOCAL_RINGS, OKV_LOCAL_VALUES, OKV_LOCAL_DESCRIPTOR
 #define OKV_LOCAL_TAKEOVER_NS 20000000u
 
 struct okv_local_request {
-    struct okv_request base;
-    struct okv_pending_client client; /* until its hello is complete; then its socket alone */
+    struct okv_pending_client client;
     uint8_t hello[OKV_HELLO_MAX];
 };
 
@@ -215,12 +214,6 @@ struct okv_local_memory {
     size_t length;
 };
 
-static inline struct okv_local_request *okv_local_request_of(struct okv_pending_client *client)
-{
-    return (struct okv_local_request *)((char *)client -
-                                        offsetof(struct okv_local_request, client));
-}
-
 static inline struct okv_local_listener *okv_local_listener(struct okv_listener *listener)
 {
     return (struct okv_local_listener *)listener;
@@ -244,11 +237,10 @@ void okv_local_unlisten(struct okv_listener *listener);
 
 /* ---- accept.c ---- */
 
-int okv_local_next_request(struct okv_listener *listener, struct okv_request **out);
+/* How clients are greeted and their hellos are read. */
+extern const struct okv_pending_ops okv_local_pending_ops;
 int okv_local_accept(struct okv_request *request, const struct okv_accept *accept);
 void okv_local_reject(struct okv_request *request, const uint8_t *reason, size_t length);
-/* Closes the socket of a request and frees it; it must be in no list. */
-void okv_local_request_free(struct okv_local_request *request);
 
 /* ---- connect.c ---- */
 

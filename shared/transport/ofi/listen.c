@@ -12,29 +12,66 @@
 #include "shared/base/error.h"
 #include "shared/transport/ofi/ofi.h"
 
-/* Events that one next_request handles without a result. The descriptor stays readable for the
- * others. */
-#define STEPS_MAX 8
 /* Between greeting and hello a client opens its endpoint, which takes a second and more on a
  * machine with other work. */
 #define HELLO_NS UINT64_C(10000000000)
 
-static struct ofi_request *request_of(struct okv_pending_client *client)
+/* ---- pending clients ---- */
+
+static void request_free(struct okv_pending_client *client)
 {
-    return (struct ofi_request *)((char *)client - offsetof(struct ofi_request, client));
+    if (client->sock >= 0)
+        close(client->sock);
+    free(client);
 }
 
-static void request_free(struct ofi_request *request)
+static int send_greeting(const struct okv_pending_client *client)
 {
-    if (request->client.sock >= 0)
-        close(request->client.sock);
-    free(request);
+    const struct ofi_listener *l = (struct ofi_listener *)client->base.listener;
+    struct ofi_frame frame;
+
+    okv_ofi_frame_begin(&frame, OFI_GREETING);
+    snprintf((char *)frame.body.greeting.provider, OFI_PROVIDER_MAX, "%s",
+             okv_ofi_fabric_name(&l->fabric));
+    return okv_ofi_control_send(client->sock, &frame);
 }
 
-static void drop_unheard(struct okv_pending_client *client)
+static int greet(struct okv_pending_client *client)
 {
-    request_free(request_of(client));
+    struct okv_request *request = &client->base;
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof peer;
+
+    if (getpeername(client->sock, (struct sockaddr *)&peer, &length) ||
+        okv_ofi_control_prepare(client->sock) || send_greeting(client))
+        return OKV_EDISCONNECTED;
+    okv_address_text((struct sockaddr *)&peer, request->peer, sizeof request->peer);
+    okv_host_text((struct sockaddr *)&peer, request->address, sizeof request->address);
+    return 0;
 }
+
+static int read_hello(struct okv_pending_client *client)
+{
+    struct ofi_request *request = (struct ofi_request *)client;
+    const struct ofi_hello *hello = &request->frame.body.hello;
+    int rc = okv_ofi_control_receive(client->sock, &request->frame, &request->got);
+
+    if (rc <= 0)
+        return rc;
+    if (request->frame.header.kind != OFI_HELLO)
+        return OKV_EPROTO;
+    client->base.hello = hello->bytes;
+    client->base.hello_length = hello->length;
+    okv_ofi_binding(&hello->place, &client->base.binding);
+    return 1;
+}
+
+static const struct okv_pending_ops pending_ops = {
+    .size = sizeof(struct ofi_request),
+    .greet = greet,
+    .read_hello = read_hello,
+    .drop = request_free,
+};
 
 /* ---- opening ---- */
 
@@ -123,7 +160,7 @@ int okv_ofi_listen(const struct okv_uri *uri, const struct okv_region *regions, 
     rc = open_socket(uri, found, &sock, diag);
     if (rc)
         goto free_listener;
-    rc = okv_pending_open(&l->pending, sock, HELLO_NS, drop_unheard, diag);
+    rc = okv_pending_open(&l->pending, sock, HELLO_NS, &pending_ops, diag);
     if (rc)
         goto free_listener;
     l->base.fd = l->pending.epoll;
@@ -148,8 +185,6 @@ free_found:
     return rc;
 }
 
-/* ---- pending clients ---- */
-
 void okv_ofi_unlisten(struct okv_listener *listener)
 {
     struct ofi_listener *l = (struct ofi_listener *)listener;
@@ -157,86 +192,6 @@ void okv_ofi_unlisten(struct okv_listener *listener)
     okv_pending_close(&l->pending);
     close_regions(l);
     free(l);
-}
-
-static void drop(struct ofi_listener *l, struct ofi_request *request)
-{
-    okv_pending_remove(&l->pending, &request->client);
-    request_free(request);
-}
-
-static int greet(const struct ofi_listener *l, int sock)
-{
-    struct ofi_frame frame;
-
-    okv_ofi_frame_begin(&frame, OFI_GREETING);
-    snprintf((char *)frame.body.greeting.provider, OFI_PROVIDER_MAX, "%s",
-             okv_ofi_fabric_name(&l->fabric));
-    return okv_ofi_control_send(sock, &frame);
-}
-
-static void accept_client(struct ofi_listener *l)
-{
-    struct sockaddr_storage peer;
-    socklen_t length = sizeof peer;
-    int sock = okv_pending_accept(&l->pending);
-
-    if (sock < 0)
-        return;
-    struct ofi_request *request = calloc(1, sizeof *request);
-    if (!request) {
-        close(sock);
-        return;
-    }
-    request->base.listener = &l->base;
-    request->client.sock = sock;
-    if (getpeername(sock, (struct sockaddr *)&peer, &length) || okv_ofi_control_prepare(sock) ||
-        greet(l, sock)) {
-        request_free(request);
-        return;
-    }
-    okv_address_text((struct sockaddr *)&peer, request->base.peer, sizeof request->base.peer);
-    okv_host_text((struct sockaddr *)&peer, request->base.address, sizeof request->base.address);
-    request->client.from = request->base.address;
-    if (okv_pending_add(&l->pending, &request->client))
-        request_free(request);
-}
-
-/* True when the hello is complete. A client that sends anything else is dropped. */
-static bool read_hello(struct ofi_listener *l, struct ofi_request *request)
-{
-    int rc = okv_ofi_control_receive(request->client.sock, &request->frame, &request->got);
-
-    if (rc == 0)
-        return false;
-    if (rc < 0 || request->frame.header.kind != OFI_HELLO) {
-        drop(l, request);
-        return false;
-    }
-    okv_pending_remove(&l->pending, &request->client);
-    request->base.hello = request->frame.body.hello.bytes;
-    request->base.hello_length = request->frame.body.hello.length;
-    okv_ofi_binding(&request->frame.body.hello.place, &request->base.binding);
-    return true;
-}
-
-int okv_ofi_next_request(struct okv_listener *listener, struct okv_request **out)
-{
-    struct ofi_listener *l = (struct ofi_listener *)listener;
-    struct okv_pending_client *client;
-
-    for (int step = 0; step < STEPS_MAX; step++) {
-        int event = okv_pending_wait(&l->pending, &client);
-        if (event <= 0)
-            return event;
-        if (event == OKV_PENDING_CONNECT) {
-            accept_client(l);
-        } else if (event == OKV_PENDING_BYTES && read_hello(l, request_of(client))) {
-            *out = &request_of(client)->base;
-            return 1;
-        }
-    }
-    return 0;
 }
 
 /* ---- answers ---- */
@@ -305,5 +260,5 @@ void okv_ofi_reject(struct okv_request *request, const uint8_t *reason, size_t l
     frame.body.reject.length = (uint8_t)(length < OKV_REJECT_MAX ? length : OKV_REJECT_MAX);
     memcpy(frame.body.reject.bytes, reason, frame.body.reject.length);
     okv_ofi_control_send(r->client.sock, &frame);
-    request_free(r);
+    request_free(&r->client);
 }

@@ -35,13 +35,13 @@
 
 #include "shared/base/resolve.h"
 #include "shared/transport/common/arrivals.h"
+#include "shared/transport/common/pending.h"
 #include "shared/transport/common/read_slots.h"
 #include "shared/transport/common/rendezvous_reads.h"
 #include "shared/transport/common/send_slots.h"
 #include "shared/transport/common/slab.h"
 #include "shared/transport/common/wakeup.h"
 #include "shared/transport/ofi/wire.h"
-#include "shared/transport/pending.h"
 
 /* What libokv finds in this library. */
 extern const struct okv_transport_ops okv_transport_ofi;
@@ -123,9 +123,8 @@ struct ofi_share {
 };
 
 struct ofi_request {
-    struct okv_request base;
-    struct okv_pending_client client; /* until its hello is complete; then its socket alone */
-    size_t got;                       /* bytes of `frame` */
+    struct okv_pending_client client;
+    size_t got; /* bytes of `frame` */
     struct ofi_frame frame;
 };
 
@@ -382,7 +381,6 @@ int okv_ofi_set_remote(struct okv_conn *conn, uint64_t address, uint64_t length,
 int okv_ofi_listen(const struct okv_uri *uri, const struct okv_region *regions, unsigned count,
                    struct okv_listener **out, struct okv_diag *diag);
 void okv_ofi_unlisten(struct okv_listener *listener);
-int okv_ofi_next_request(struct okv_listener *listener, struct okv_request **out);
 int okv_ofi_accept(struct okv_request *request, const struct okv_accept *accept);
 void okv_ofi_reject(struct okv_request *request, const uint8_t *reason, size_t length);
 

@@ -7,7 +7,7 @@ __attribute__((visibility("default"))) const struct okv_transport_ops okv_transp
     .unlisten = okv_ofi_unlisten,
     .endpoint_create = okv_ofi_endpoint_create,
     .endpoint_destroy = okv_ofi_endpoint_destroy,
-    .next_request = okv_ofi_next_request,
+    .next_request = okv_pending_next_request,
     .accept = okv_ofi_accept,
     .reject = okv_ofi_reject,
     .connect_start = okv_ofi_connect_start,

@@ -1,0 +1,236 @@
+#include "shared/transport/common/pending.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+/* Events that one next_request handles without a result. The descriptor stays readable for the
+ * others. */
+#define STEPS_MAX 8
+
+/* Sets the timer to the moment when the oldest client is dropped. */
+static void set_timer(const struct okv_pending *pending)
+{
+    const struct okv_pending_client *oldest = TAILQ_FIRST(&pending->clients);
+    struct itimerspec when = {0};
+
+    if (oldest) {
+        uint64_t at_ns = oldest->arrived_ns + pending->silence_ns;
+        when.it_value.tv_sec = (time_t)(at_ns / 1000000000u);
+        when.it_value.tv_nsec = (long)(at_ns % 1000000000u);
+    }
+    timerfd_settime(pending->timer, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static int watch(const struct okv_pending *pending, int fd, void *source)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
+
+    return epoll_ctl(pending->epoll, EPOLL_CTL_ADD, fd, &event) ? errno : 0;
+}
+
+int okv_pending_open(struct okv_pending *pending, int sock, uint64_t silence_ns,
+                     const struct okv_pending_ops *ops, struct okv_diag *diag)
+{
+    *pending = (struct okv_pending){.ops = ops,
+                                    .sock = sock,
+                                    .max = OKV_PENDING_MAX,
+                                    .silence_ns = silence_ns,
+                                    .usual_silence_ns = silence_ns};
+    TAILQ_INIT(&pending->clients);
+    pending->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    pending->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    pending->epoll = epoll_create1(EPOLL_CLOEXEC);
+    int errnum = pending->timer < 0 || pending->spare < 0 || pending->epoll < 0 ? errno : 0;
+    if (errnum == 0)
+        errnum = watch(pending, sock, &pending->sock);
+    if (errnum == 0)
+        errnum = watch(pending, pending->timer, &pending->timer);
+    if (errnum == 0)
+        return 0;
+    okv_pending_close(pending);
+    return okv_diag_set(diag, okv_error_from_errno(errnum),
+                        "no descriptor to listen with (%s): raise the limit on open files "
+                        "(ulimit -n)",
+                        strerror(errnum));
+}
+
+/* By `apart` where that is not NULL. */
+static void close_socket(void (*apart)(int sock), int sock)
+{
+    if (apart)
+        apart(sock);
+    else
+        close(sock);
+}
+
+void okv_pending_close(struct okv_pending *pending)
+{
+    const int fds[] = {pending->epoll, pending->spare, pending->timer};
+    struct okv_pending_client *client;
+
+    while ((client = TAILQ_FIRST(&pending->clients))) {
+        TAILQ_REMOVE(&pending->clients, client, in_clients);
+        pending->ops->drop(client);
+    }
+    for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+    }
+    close_socket(pending->ops->close_listening, pending->sock);
+}
+
+static bool is_from(const struct okv_pending_client *client, const char *address)
+{
+    return strcmp(client->base.address, address) == 0;
+}
+
+static unsigned count_from(const struct okv_pending *pending, const char *address)
+{
+    const struct okv_pending_client *client;
+    unsigned count = 0;
+
+    TAILQ_FOREACH(client, &pending->clients, in_clients)
+    count += is_from(client, address);
+    return count;
+}
+
+void okv_pending_remove(struct okv_pending *pending, struct okv_pending_client *client)
+{
+    bool was_oldest = TAILQ_FIRST(&pending->clients) == client;
+    struct okv_pending_client *later = client;
+
+    epoll_ctl(pending->epoll, EPOLL_CTL_DEL, client->sock, NULL);
+    while ((later = TAILQ_NEXT(later, in_clients)))
+        later->ahead -= is_from(later, client->base.address);
+    TAILQ_REMOVE(&pending->clients, client, in_clients);
+    pending->count--;
+    if (was_oldest)
+        set_timer(pending);
+}
+
+static void drop(struct okv_pending *pending, struct okv_pending_client *client)
+{
+    okv_pending_remove(pending, client); /* a closed socket may live on for a moment */
+    pending->ops->drop(client);
+}
+
+/* The oldest of those from where most come. A flood has it called for each of its clients, so it
+ * looks at each client once. */
+static struct okv_pending_client *one_too_many(const struct okv_pending *pending)
+{
+    struct okv_pending_client *last = TAILQ_FIRST(&pending->clients), *first = last, *client;
+
+    TAILQ_FOREACH(client, &pending->clients, in_clients)
+    {
+        if (client->ahead > last->ahead)
+            last = client;
+    }
+    while (!is_from(first, last->base.address))
+        first = TAILQ_NEXT(first, in_clients);
+    return first;
+}
+
+static void drop_overdue(struct okv_pending *pending)
+{
+    uint64_t now = okv_clock_ns();
+    struct okv_pending_client *oldest;
+
+    while ((oldest = TAILQ_FIRST(&pending->clients)) &&
+           now - oldest->arrived_ns >= pending->silence_ns)
+        drop(pending, oldest);
+    set_timer(pending); /* also makes its descriptor unreadable */
+}
+
+int okv_pending_add(struct okv_pending *pending, struct okv_pending_client *client)
+{
+    int errnum = watch(pending, client->sock, client);
+
+    if (errnum)
+        return errnum;
+    while (pending->count >= pending->max && pending->count > 0)
+        drop(pending, one_too_many(pending));
+    client->arrived_ns = okv_clock_ns();
+    drop_overdue(pending); /* the time may have become shorter */
+    client->ahead = count_from(pending, client->base.address);
+    TAILQ_INSERT_TAIL(&pending->clients, client, in_clients);
+    pending->count++;
+    if (TAILQ_FIRST(&pending->clients) == client)
+        set_timer(pending);
+    return 0;
+}
+
+/* Turns one client away when no descriptor is left for it. Otherwise its connect would keep the
+ * listener's descriptor readable for ever. */
+static void turn_away(struct okv_pending *pending)
+{
+    close(pending->spare);
+    int sock = accept4(pending->sock, NULL, NULL, SOCK_CLOEXEC);
+    if (sock >= 0)
+        close_socket(pending->ops->close_client, sock);
+    pending->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void accept_client(struct okv_listener *listener)
+{
+    struct okv_pending *pending = listener->pending;
+    int sock = accept4(pending->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    if (sock < 0 && (errno == EMFILE || errno == ENFILE))
+        turn_away(pending);
+    if (sock < 0)
+        return;
+    struct okv_pending_client *client = calloc(1, pending->ops->size);
+    if (!client) {
+        close_socket(pending->ops->close_client, sock);
+        return;
+    }
+    client->base.listener = listener;
+    client->sock = sock;
+    if (pending->ops->greet(client) || okv_pending_add(pending, client))
+        pending->ops->drop(client);
+}
+
+/* Whether the hello of a client is complete. One that sends anything else is dropped. */
+static bool take_hello(struct okv_pending *pending, struct okv_pending_client *client)
+{
+    int status = pending->ops->read_hello(client);
+
+    if (status < 0)
+        drop(pending, client);
+    else if (status > 0)
+        okv_pending_remove(pending, client);
+    return status > 0;
+}
+
+int okv_pending_next_request(struct okv_listener *listener, struct okv_request **out)
+{
+    struct okv_pending *pending = listener->pending;
+    struct epoll_event event;
+
+    for (int step = 0; step < STEPS_MAX; step++) {
+        int count = epoll_wait(pending->epoll, &event, 1, 0);
+        if (count < 0 && errno != EINTR)
+            return okv_error_from_errno(errno);
+        if (count <= 0)
+            return 0;
+        if (event.data.ptr == &pending->sock) {
+            accept_client(listener);
+        } else if (event.data.ptr == &pending->timer) {
+            drop_overdue(pending);
+        } else if (take_hello(pending, event.data.ptr)) {
+            *out = &((struct okv_pending_client *)event.data.ptr)->base;
+            return 1;
+        }
+    }
+    return 0;
+}

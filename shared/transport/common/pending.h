@@ -1,0 +1,67 @@
+/*
+ * Clients of a stream socket that have connected and not sent their hello yet.
+ *
+ * A slow one delays nobody: all are watched together and dropped after a while. When there are too
+ * many, the oldest from the address with the most of them is dropped, so a flood displaces only
+ * itself. For transports whose handshake runs over a socket. One thread, the listener's, calls.
+ */
+#ifndef OKV_SHARED_TRANSPORT_COMMON_PENDING_H
+#define OKV_SHARED_TRANSPORT_COMMON_PENDING_H
+
+#include "shared/transport/transport.h"
+
+#define OKV_PENDING_MAX 128 /* unless the listener's owner sets another limit */
+
+/* The transport's request begins with this. */
+struct okv_pending_client {
+    struct okv_request base; /* the clients of an `address` are counted together */
+    int sock;                /* non-blocking; -1: none */
+    uint64_t arrived_ns;
+    unsigned ahead; /* older ones from there */
+    TAILQ_ENTRY(okv_pending_client) in_clients;
+};
+
+struct okv_pending_ops {
+    size_t size; /* of the transport's request */
+    /* Names the peer of a new client, and may send it something. 0, or a code: it is dropped. */
+    int (*greet)(struct okv_pending_client *client);
+    /* Reads what has come. 1: the hello is complete, and in the request; 0: bytes are missing; a
+     * code: the client is dropped. */
+    int (*read_hello)(struct okv_pending_client *client);
+    /* Closes its socket and frees it. */
+    void (*drop)(struct okv_pending_client *client);
+    /* For sockets that must not be closed by close(2); else NULL. */
+    void (*close_client)(int sock), (*close_listening)(int sock);
+};
+
+TAILQ_HEAD(okv_pending_clients, okv_pending_client);
+
+struct okv_pending {
+    const struct okv_pending_ops *ops;
+    int epoll; /* readable when next_request has something to do */
+    int sock;  /* that listens */
+    int timer; /* expires when the oldest client has taken too long */
+    int spare; /* closed for a moment to turn a client away when no descriptor is left */
+    /* Any thread may change these two. */
+    atomic_uint max;                    /* how many clients there may be */
+    _Atomic uint64_t silence_ns;        /* until a silent one is dropped */
+    uint64_t usual_silence_ns;          /* the transport's */
+    struct okv_pending_clients clients; /* oldest first */
+    unsigned count;
+};
+
+/* Takes over `sock`, which is non-blocking, also on failure. `ops` must outlive it. Codes of
+ * descriptors and memory, with a sentence. */
+int okv_pending_open(struct okv_pending *pending, int sock, uint64_t silence_ns,
+                     const struct okv_pending_ops *ops, struct okv_diag *diag);
+/* Drops all and closes the descriptors. */
+void okv_pending_close(struct okv_pending *pending);
+/* The operation next_request of a listener that has `pending`. The socket of a request is the
+ * caller's. */
+int okv_pending_next_request(struct okv_listener *listener, struct okv_request **out);
+/* Watches a client with its `sock` and address. Returns 0 or an errno: it is the caller's then. */
+int okv_pending_add(struct okv_pending *pending, struct okv_pending_client *client);
+/* Forgets a client, whose socket is the caller's from here on. */
+void okv_pending_remove(struct okv_pending *pending, struct okv_pending_client *client);
+
+#endif
