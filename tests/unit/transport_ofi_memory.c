@@ -107,7 +107,7 @@ void an_endpoint_that_cannot_be_closed(void **state)
     struct ofi_endpoint *ep = (struct ofi_endpoint *)conn->endpoint;
     static struct fi_ops busy;
     struct okv_event event;
-    const uint8_t *slots = ep->shares[0].slots.memory.base;
+    const uint8_t *slots = ep->pools[0].slots.memory.base;
 
     closes = 0;
     kept = ep->ep;

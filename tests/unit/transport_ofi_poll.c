@@ -175,7 +175,7 @@ void receives_that_fail(void **state)
     receives.failures = 1000;
     ep->ep->msg = &receives.failing;
     fixture_resume(fixture);
-    for (unsigned i = 0; i < 3 * ep->share_slots; i++)
+    for (unsigned i = 0; i < 3 * ep->pool_slots; i++)
         client_echo(client, i, 100, i);
     fixture_pause(fixture);
     ep->ep->msg = receives.own;

@@ -3,12 +3,14 @@
  * nothing else to do, not even a descriptor to wait for. It is made at the first call, and lies
  * beside the connection: the server serves it as it serves the connection.
  */
+#include "shared/transport/ofi/bare.h"
+
 #include <sched.h>
 #include <stdlib.h>
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
-#include "shared/transport/ofi/ofi.h"
+#include "shared/transport/ofi/fabric.h"
 
 /* Polls without a completion between two yields. */
 #define BARE_SPINS 64

@@ -1,4 +1,6 @@
-/* One connection: its memory, its lists, its end. */
+/* One connection: its memory, its peer, and how it begins to end. */
+#include "shared/transport/ofi/conn.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +12,10 @@
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
-#include "shared/transport/ofi/ofi.h"
+#include "shared/transport/ofi/bare.h"
+#include "shared/transport/ofi/control.h"
+#include "shared/transport/ofi/fabric.h"
+#include "shared/transport/ofi/receive.h"
 
 #define CLOSE_NS UINT64_C(1000000000) /* time for the messages of a closing connection to leave */
 
@@ -50,7 +55,7 @@ static bool take_number(struct ofi_endpoint *ep, unsigned *number)
     return any;
 }
 
-static void return_number(struct ofi_endpoint *ep, unsigned number)
+void okv_ofi_conn_return_number(struct ofi_endpoint *ep, unsigned number)
 {
     pthread_mutex_lock(&ep->arrivals.lock);
     ep->numbers[ep->number_count++] = number;
@@ -86,7 +91,7 @@ int okv_ofi_conn_new(struct ofi_endpoint *endpoint, struct ofi_conn **out, struc
         goto free_conn;
     }
     conn->has_number = true;
-    rc = okv_ofi_share_make(endpoint, conn->number, diag);
+    rc = okv_ofi_pool_make(endpoint, conn->number, diag);
     if (rc == 0)
         rc = make_send_buffers(conn, diag);
     if (rc)
@@ -95,7 +100,7 @@ int okv_ofi_conn_new(struct ofi_endpoint *endpoint, struct ofi_conn **out, struc
     return 0;
 
 return_number:
-    return_number(endpoint, conn->number);
+    okv_ofi_conn_return_number(endpoint, conn->number);
 free_conn:
     free_send_buffers(conn);
     free(conn);
@@ -112,7 +117,7 @@ void okv_ofi_conn_free(struct ofi_conn *conn)
     if (conn->control >= 0)
         close(conn->control);
     if (conn->has_number)
-        return_number(ep, conn->number);
+        okv_ofi_conn_return_number(ep, conn->number);
     okv_ofi_slab_destroy(&conn->bounce);
     free_send_buffers(conn);
     free(conn);
@@ -172,7 +177,7 @@ int okv_ofi_conn_admit(struct ofi_conn *conn)
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = conn};
 
     ep->table[conn->number] = conn;
-    okv_ofi_share_use(ep, conn->number);
+    okv_ofi_pool_use(ep, conn->number);
     if (epoll_ctl(ep->controls, EPOLL_CTL_ADD, conn->control, &event) == 0)
         return 0;
     return okv_error_from_errno(errno);
@@ -198,8 +203,6 @@ int okv_ofi_set_remote(struct okv_conn *conn, uint64_t address, uint64_t length,
     return 0;
 }
 
-/* ---- the end ---- */
-
 void okv_ofi_conn_fail(struct ofi_conn *conn, int status, const char *why)
 {
     struct ofi_endpoint *ep = ofi_endpoint_of(conn);
@@ -218,112 +221,12 @@ void okv_ofi_conn_fail(struct ofi_conn *conn, int status, const char *why)
     okv_wakeup_signal(&ep->wakeup);
 }
 
-void okv_ofi_conn_close(struct okv_conn *conn)
-{
-    struct ofi_conn *c = (struct ofi_conn *)conn;
-
-    c->deaf = true;
-    okv_ofi_conn_fail(c, OKV_EDISCONNECTED, "");
-}
-
-/* A client's endpoint has one connection, and closing it ends every operation, so that nothing is
- * written to the caller's memory afterwards. False when the provider does not close it. */
-static bool end_operations(struct ofi_conn *conn)
+void okv_ofi_conn_block(struct ofi_conn *conn)
 {
     struct ofi_endpoint *ep = ofi_endpoint_of(conn);
 
-    if (ep->listener || !ep->ep)
-        return !ep->is_stuck;
-    ep->is_stuck = ep->broken = fi_close(&ep->ep->fid) != 0;
-    ep->ep = NULL;
-    if (!ep->is_stuck)
-        conn->pending = 0;
-    return !ep->is_stuck;
-}
-
-/* The queue was seen empty after the end, so that the peer's last messages were delivered. A
- * server's own messages have left, or had time to. */
-static bool is_over(const struct ofi_endpoint *ep, const struct ofi_conn *conn)
-{
-    bool is_drained = conn->deaf || ep->times_empty > conn->close_times_empty;
-
-    if (is_drained && (!ep->listener || conn->pending == 0))
-        return true;
-    return okv_clock_ns() >= conn->close_deadline;
-}
-
-int okv_ofi_closing_finish(struct ofi_endpoint *endpoint, struct okv_event *events, int max)
-{
-    struct ofi_conn *next;
-    int count = 0;
-
-    max = max < OKV_ENDS_PER_POLL ? max : OKV_ENDS_PER_POLL;
-    for (struct ofi_conn *conn = LIST_FIRST(&endpoint->closing); conn && count < max; conn = next) {
-        next = LIST_NEXT(conn, in_closing);
-        bool is_done = is_over(endpoint, conn);
-        if (is_done)
-            is_done = end_operations(conn) &&
-                      okv_read_slots_end(&conn->reads, &conn->base, events, max, &count) &&
-                      okv_ofi_end_rendezvous_reads(conn, events, max, &count) && count < max;
-        if (!is_done)
-            continue;
-        LIST_REMOVE(conn, in_closing);
-        endpoint->table[conn->number] = NULL;
-        conn->state = OFI_CONN_CLOSED;
-        events[count++] = (struct okv_event){
-            .type = OKV_EVENT_CLOSED, .status = conn->close_status, .conn = &conn->base};
-    }
-    return count;
-}
-
-/* Waits for the provider to let go of its operations. Its place is free for another meanwhile, so
- * that peers that stall cannot take all of them; for so many at most, which bounds the memory. */
-static void become_zombie(struct ofi_conn *conn)
-{
-    struct ofi_endpoint *ep = ofi_endpoint_of(conn);
-
-    if (ep->zombie_count++ < ep->base.max_conns) {
-        return_number(ep, conn->number);
-        conn->has_number = false;
-    }
-    LIST_INSERT_HEAD(&ep->zombies, conn, in_closing);
-}
-
-void okv_ofi_conn_destroy(struct okv_conn *conn)
-{
-    struct ofi_conn *c = (struct ofi_conn *)conn;
-
-    if (!c)
+    if (conn->is_blocked)
         return;
-    struct ofi_endpoint *ep = ofi_endpoint_of(c);
-    okv_ofi_conn_fail(c, OKV_EDISCONNECTED, "");
-    if (c->state == OFI_CONN_CLOSING)
-        LIST_REMOVE(c, in_closing);
-    c->state = OFI_CONN_CLOSED;
-    ep->table[c->number] = NULL;
-    if (c->is_blocked)
-        LIST_REMOVE(c, in_blocked);
-    if (!end_operations(c))
-        return; /* the provider may write to what it has, so all of it stays */
-    if (c->pending == 0) {
-        okv_ofi_conn_free(c);
-    } else {
-        become_zombie(c);
-    }
-    if (!ep->listener)
-        okv_ofi_endpoint_destroy(&ep->base);
-}
-
-void okv_ofi_zombies_free(struct ofi_endpoint *endpoint, bool all)
-{
-    struct ofi_conn *next;
-
-    for (struct ofi_conn *conn = LIST_FIRST(&endpoint->zombies); conn; conn = next) {
-        next = LIST_NEXT(conn, in_closing);
-        if (conn->pending > 0 && !all)
-            continue;
-        LIST_REMOVE(conn, in_closing);
-        endpoint->zombie_count--;
-        okv_ofi_conn_free(conn);
-    }
+    conn->is_blocked = true;
+    LIST_INSERT_HEAD(&ep->blocked, conn, in_blocked);
 }

@@ -1,5 +1,7 @@
 /* The client's connect, step by step: a control connection to one address after the other, the
  * server's greeting, an endpoint of the provider that it names, our hello, the server's answer. */
+#include "shared/transport/ofi/connect.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +13,15 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/transport/common/hello.h"
-#include "shared/transport/ofi/ofi.h"
+#include "shared/transport/ofi/closing.h"
+#include "shared/transport/ofi/conn.h"
+#include "shared/transport/ofi/control.h"
+#include "shared/transport/ofi/endpoint.h"
+#include "shared/transport/ofi/fabric.h"
+#include "shared/transport/ofi/poll.h"
+#include "shared/transport/ofi/post.h"
+#include "shared/transport/ofi/provider.h"
+#include "shared/transport/ofi/receive.h"
 
 /* A host that does not answer at all is given up after this. */
 #define CONNECT_LIMIT_NS UINT64_C(4500000000)
@@ -207,7 +217,7 @@ static int check_provider(struct ofi_connecting *c, const char *theirs)
 /* The names that people write mean more than one provider, a server's greeting means one. */
 static int open_fabric(struct ofi_connecting *c, const char *provider, const char *host)
 {
-    int rc = okv_ofi_fabric_open(provider, host, false, &c->fabric, &c->diag);
+    int rc = okv_ofi_provider_open(provider, host, false, &c->fabric, &c->diag);
 
     if (rc || strcmp(okv_ofi_fabric_name(&c->fabric), provider) == 0)
         return rc;

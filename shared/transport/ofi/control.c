@@ -1,6 +1,8 @@
 /* The TCP connection beside the fabric: frames before the connection stands, then its end. The
  * kernel tells of a peer that died, and finds a host that does not answer. libfabric does
  * neither. */
+#include "shared/transport/ofi/control.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -8,7 +10,6 @@
 #include <sys/socket.h>
 
 #include "shared/base/error.h"
-#include "shared/transport/ofi/ofi.h"
 
 /* A host that answers nothing for so long is dead: one second idle, then two unanswered probes. */
 #define KEEPALIVE_IDLE_S 1

@@ -2,6 +2,8 @@
  * The listener: the region, and clients on the control port.
  * A client is greeted at once, and pending until its hello.
  */
+#include "shared/transport/ofi/listen.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +12,10 @@
 #include <unistd.h>
 
 #include "shared/base/error.h"
-#include "shared/transport/ofi/ofi.h"
+#include "shared/transport/ofi/conn.h"
+#include "shared/transport/ofi/control.h"
+#include "shared/transport/ofi/fabric.h"
+#include "shared/transport/ofi/provider.h"
 
 /* Between greeting and hello a client opens its endpoint, which takes a second and more on a
  * machine with other work. */
@@ -166,7 +171,7 @@ int okv_ofi_listen(const struct okv_uri *uri, const struct okv_region *regions, 
     l->base.fd = l->pending.epoll;
     l->base.pending = &l->pending;
     okv_host_text(found->ai_addr, host, sizeof host);
-    rc = okv_ofi_fabric_open(uri->provider, host, true, &l->fabric, diag);
+    rc = okv_ofi_provider_open(uri->provider, host, true, &l->fabric, diag);
     if (rc == 0)
         rc = open_regions(l, regions, count, diag);
     if (rc)
@@ -241,7 +246,7 @@ int okv_ofi_accept(struct okv_request *request, const struct okv_accept *accept)
     rc = answer(conn, accept->welcome, accept->length);
     if (rc)
         goto return_control;
-    okv_ofi_wake(accept->endpoint);
+    okv_wakeup_signal(&((struct ofi_endpoint *)accept->endpoint)->wakeup);
     free(r);
     return 0;
 

@@ -1,5 +1,20 @@
 /* The table of the ofi transport's operations. */
-#include "shared/transport/ofi/ofi.h"
+#include "shared/transport/ofi/bare.h"
+#include "shared/transport/ofi/closing.h"
+#include "shared/transport/ofi/conn.h"
+#include "shared/transport/ofi/connect.h"
+#include "shared/transport/ofi/endpoint.h"
+#include "shared/transport/ofi/fabric.h"
+#include "shared/transport/ofi/listen.h"
+#include "shared/transport/ofi/poll.h"
+#include "shared/transport/ofi/post.h"
+#include "shared/transport/ofi/receive.h"
+#include "shared/transport/ofi/rendezvous.h"
+
+static void wake(struct okv_endpoint *endpoint)
+{
+    okv_wakeup_signal(&((struct ofi_endpoint *)endpoint)->wakeup);
+}
 
 __attribute__((visibility("default"))) const struct okv_transport_ops okv_transport_ofi = {
     .name = "ofi",
@@ -30,5 +45,5 @@ __attribute__((visibility("default"))) const struct okv_transport_ops okv_transp
     .poll = okv_ofi_poll,
     .recv_release = okv_ofi_recv_release,
     .arm = okv_ofi_arm,
-    .wake = okv_ofi_wake,
+    .wake = wake,
 };

@@ -1,8 +1,19 @@
-/* Turns completions into events. */
+/* Turns completions into events, and arms the descriptor to wait on. */
+#include "shared/transport/ofi/poll.h"
+
 #include <sys/epoll.h>
 
 #include "shared/base/error.h"
-#include "shared/transport/ofi/ofi.h"
+#include "shared/transport/ofi/closing.h"
+#include "shared/transport/ofi/conn.h"
+#include "shared/transport/ofi/control.h"
+#include "shared/transport/ofi/fabric.h"
+#include "shared/transport/ofi/post.h"
+#include "shared/transport/ofi/receive.h"
+#include "shared/transport/ofi/rendezvous.h"
+
+/* A closing connection whose operations do not end is looked at this often. */
+#define CLOSING_NS 100000000
 
 /* The connection that a message is for, or NULL. */
 static struct ofi_conn *receiver(const struct ofi_endpoint *ep,
@@ -40,10 +51,10 @@ static int complete_recv(struct ofi_endpoint *ep, unsigned slot, size_t length,
     }
     ofi_recv_of(ep, slot)->is_posted = false;
     if (conn && length - sizeof *header > ep->limits.slot_size) {
-        conn->deaf = true;
+        conn->discards_receives = true;
         okv_ofi_conn_fail(conn, OKV_EPROTO, "a message is longer than a slot");
     }
-    if (!conn || conn->deaf || conn->state == OFI_CONN_CLOSED) {
+    if (!conn || conn->discards_receives || conn->state == OFI_CONN_CLOSED) {
         okv_ofi_post_slot(ep, slot);
         return 0;
     }
@@ -256,4 +267,26 @@ int okv_ofi_poll(struct okv_endpoint *endpoint, struct okv_event *events, int ma
     if (!LIST_EMPTY(&ep->zombies))
         okv_ofi_zombies_free(ep, false);
     return count;
+}
+
+int okv_ofi_arm(struct okv_endpoint *endpoint)
+{
+    struct ofi_endpoint *ep = (struct ofi_endpoint *)endpoint;
+    struct fid *queue = &ep->cq->fid;
+    struct epoll_event change;
+
+    epoll_wait(ep->base.fd, &change, 1, 0); /* takes a change of the queue's descriptor */
+    if (okv_wakeup_clear(&ep->wakeup) || ep->broken)
+        return OKV_EIO;
+    ep->polls_until_controls = 0;
+    if (ep->ep) {
+        int rc = fi_trywait(ep->fabric->fabric, &queue, 1);
+        if (rc == -FI_EAGAIN)
+            okv_wakeup_signal(&ep->wakeup); /* something has come already */
+        else if (rc)
+            return OKV_EIO;
+    }
+    if (!LIST_EMPTY(&ep->closing) || !LIST_EMPTY(&ep->blocked) || ep->unposted_count > 0)
+        okv_wakeup_start_timer(&ep->wakeup, CLOSING_NS);
+    return 0;
 }

@@ -1,16 +1,10 @@
 /* Posts messages and READs. What a provider has no room for waits, in order, until a poll. */
+#include "shared/transport/ofi/post.h"
+
 #include "shared/base/error.h"
-#include "shared/transport/ofi/ofi.h"
-
-void okv_ofi_block(struct ofi_conn *conn)
-{
-    struct ofi_endpoint *ep = ofi_endpoint_of(conn);
-
-    if (conn->is_blocked)
-        return;
-    conn->is_blocked = true;
-    LIST_INSERT_HEAD(&ep->blocked, conn, in_blocked);
-}
+#include "shared/transport/ofi/conn.h"
+#include "shared/transport/ofi/control.h"
+#include "shared/transport/ofi/rendezvous.h"
 
 static void post_failed(struct ofi_conn *conn, ssize_t rc)
 {
@@ -80,7 +74,7 @@ void okv_ofi_flush(struct okv_conn *conn)
     while (c->state == OFI_CONN_OPEN && c->sends.queued > 0) {
         ssize_t rc = post_message(c, okv_send_slots_first(&c->sends));
         if (rc == -FI_EAGAIN) {
-            okv_ofi_block(c);
+            okv_ofi_conn_block(c);
             return;
         }
         if (rc) {
@@ -111,7 +105,7 @@ static void post_reads(struct ofi_conn *conn)
     while (conn->state == OFI_CONN_OPEN && conn->read_count > 0) {
         ssize_t rc = post_one_read(conn, &conn->read_ops[conn->read_queue[conn->read_first]]);
         if (rc == -FI_EAGAIN) {
-            okv_ofi_block(conn);
+            okv_ofi_conn_block(conn);
             return;
         }
         if (rc) {

@@ -7,12 +7,14 @@
  * descriptor, too. When the worker has not polled a moment after a change, the thread makes
  * progress in its place until it does.
  */
+#include "shared/transport/ofi/progress.h"
+
 #include <string.h>
 #include <sys/epoll.h>
 #include <time.h>
 
 #include "shared/base/error.h"
-#include "shared/transport/ofi/ofi.h"
+#include "shared/transport/ofi/fabric.h"
 
 #define MOMENT_NS 2000000
 #define WAIT_MS 1

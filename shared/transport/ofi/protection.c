@@ -5,13 +5,15 @@
  * shm with virtual addresses checks neither key nor bounds. So a server attacks memory of its own
  * at start: an endpoint of another peer writes to a page that is registered as the region will be.
  */
+#include "shared/transport/ofi/protection.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
-#include "shared/transport/ofi/ofi.h"
+#include "shared/transport/ofi/fabric.h"
 
 #define PAGE 4096
 #define GOOD 0xa5

@@ -1,9 +1,12 @@
 /* A client's advertised buffers, and the server's rendezvous reads of them. */
+#include "shared/transport/ofi/rendezvous.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "shared/base/error.h"
-#include "shared/transport/ofi/ofi.h"
+#include "shared/transport/ofi/conn.h"
+#include "shared/transport/ofi/fabric.h"
 
 struct ofi_advert {
     struct okv_advert base;
@@ -102,7 +105,7 @@ void okv_ofi_post_pieces(struct ofi_conn *conn)
                 return;
             ssize_t rc = post_piece(conn, index, slot);
             if (rc == -FI_EAGAIN) {
-                okv_ofi_block(conn);
+                okv_ofi_conn_block(conn);
                 return;
             }
             if (rc)
