@@ -5,7 +5,8 @@
 #ifndef OKV_TESTS_VERBS_MEETING_H
 #define OKV_TESTS_VERBS_MEETING_H
 
-#include "shared/transport/verbs/verbs.h"
+#include "shared/transport/verbs/connecting.h"
+#include "shared/transport/verbs/device.h"
 #include "tests/support/pace.h"
 
 #define MEETING_REGION (4u << 20)

@@ -16,8 +16,9 @@ static void write_to_client(struct meeting *meeting, enum ibv_wr_opcode opcode, 
                             uint32_t key, uint32_t length)
 {
     struct verbs_conn *server = (struct verbs_conn *)meeting->server.conn;
-    struct ibv_sge sge = {
-        .addr = (uintptr_t)server->slab.base, .length = length, .lkey = server->slab.mr->lkey};
+    struct ibv_sge sge = {.addr = (uintptr_t)server->slab.memory.base,
+                          .length = length,
+                          .lkey = server->slab.mr->lkey};
     struct ibv_send_wr wr = {.wr_id = verbs_wr_id(VERBS_WORK_HEARTBEAT, 0),
                              .sg_list = &sge,
                              .num_sge = length > 0,

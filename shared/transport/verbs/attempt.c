@@ -1,12 +1,20 @@
 /* One attempt to connect to one address. Each event of the connection manager leads to the next
  * step. */
+#include "shared/transport/verbs/attempt.h"
+
 #include <errno.h>
 #include <netdb.h>
 #include <string.h>
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
-#include "shared/transport/verbs/verbs.h"
+#include "shared/transport/verbs/binding.h"
+#include "shared/transport/verbs/conn.h"
+#include "shared/transport/verbs/device.h"
+#include "shared/transport/verbs/diagnose.h"
+#include "shared/transport/verbs/endpoint.h"
+#include "shared/transport/verbs/post.h"
+#include "shared/transport/verbs/qp.h"
 
 #define RESOLVE_MS 2000
 /* The connection manager resends a lost request only after more than four seconds. The first
@@ -124,7 +132,7 @@ destroy_endpoint:
     a->conn = NULL;
     ep->cm = NULL; /* the channel belongs to the attempts */
     ep->owns_pd = ep->owns_verbs = false;
-    okv_verbs_endpoint_destroy(&ep->base);
+    okv_verbs_endpoint_free(ep);
 dealloc_pd:
     ibv_dealloc_pd(pd);
 close_verbs:
@@ -163,6 +171,8 @@ static int ready_conn(struct verbs_connecting *c)
     /* The server's heartbeats are empty remote writes. No memory here allows a real one. */
     int errnum =
         okv_verbs_qp_to_init(a->conn, a->id, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+    if (errnum == 0)
+        errnum = okv_verbs_post_slots(a->conn);
     return errnum ? queue_pair_failed(c, errnum) : 0;
 }
 
@@ -242,7 +252,7 @@ void okv_verbs_attempt_end(struct verbs_connecting *c)
         struct verbs_endpoint *ep = (struct verbs_endpoint *)a->conn->base.endpoint;
         okv_verbs_conn_free(a->conn);
         ep->cm = NULL;
-        okv_verbs_endpoint_destroy(&ep->base);
+        okv_verbs_endpoint_free(ep);
     }
     a->id = NULL;
     a->conn = NULL;

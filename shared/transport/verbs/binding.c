@@ -1,7 +1,7 @@
 /* What ties a connection to its two ends: docs/protocol.md section 1.4. */
-#include <string.h>
+#include "shared/transport/verbs/binding.h"
 
-#include "shared/transport/verbs/verbs.h"
+#include <string.h>
 
 struct wire_binding {
     uint8_t client_gid[16], server_gid[16];

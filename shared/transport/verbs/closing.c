@@ -1,7 +1,20 @@
-/* How connections end: what they still owe, then OKV_EVENT_CLOSED, then their memory. */
+/* How connections end: their READs and rendezvous reads are reported, then OKV_EVENT_CLOSED; then
+ * their memory is freed. And how endpoints end. */
+#include "shared/transport/verbs/closing.h"
+
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
-#include "shared/transport/verbs/verbs.h"
+#include "shared/transport/verbs/conn.h"
+#include "shared/transport/verbs/endpoint.h"
+#include "shared/transport/verbs/handover.h"
+#include "shared/transport/verbs/rendezvous.h"
+
+void okv_verbs_conn_close(struct okv_conn *conn)
+{
+    struct verbs_conn *c = (struct verbs_conn *)conn;
+    c->discards_receives = true;
+    okv_verbs_conn_fail(c, OKV_EDISCONNECTED);
+}
 
 /* A connection is over when the device has returned all its work and the queue was seen empty
  * after it entered the error state, so that the peer's last messages were delivered. A deadline
@@ -50,6 +63,38 @@ int okv_verbs_closing_finish(struct verbs_endpoint *endpoint, struct okv_event *
     return count;
 }
 
+/* Disconnects and frees a connection in any state; its endpoint stays. */
+static void discard(struct verbs_conn *conn)
+{
+    okv_verbs_conn_fail(conn, OKV_EDISCONNECTED); /* disconnects, unless that has happened */
+    if (conn->state == VERBS_CONN_CLOSING)
+        LIST_REMOVE(conn, in_closing);
+    okv_verbs_conn_expel(conn);
+    rdma_destroy_id(conn->id); /* waits for the listener's thread, see verbs.h */
+    okv_verbs_handover_forget(conn);
+    okv_verbs_conn_free(conn);
+}
+
+/* Accepted connections whose OKV_EVENT_OPENED was not polled have no other owner. */
+static void discard_arrivals(struct verbs_endpoint *ep)
+{
+    struct okv_conn *conn;
+
+    okv_verbs_handover_process(ep);
+    while ((conn = okv_arrivals_pop(&ep->arrivals)))
+        discard((struct verbs_conn *)conn);
+}
+
+void okv_verbs_endpoint_destroy(struct okv_endpoint *endpoint)
+{
+    struct verbs_endpoint *ep = (struct verbs_endpoint *)endpoint;
+
+    if (!ep)
+        return;
+    discard_arrivals(ep);
+    okv_verbs_endpoint_free(ep);
+}
+
 void okv_verbs_conn_destroy(struct okv_conn *conn)
 {
     if (!conn)
@@ -57,7 +102,7 @@ void okv_verbs_conn_destroy(struct okv_conn *conn)
     struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->endpoint;
     bool is_client = ep->cm != NULL;
 
-    okv_verbs_conn_discard((struct verbs_conn *)conn);
+    discard((struct verbs_conn *)conn);
     if (is_client)
-        okv_verbs_endpoint_destroy(&ep->base);
+        okv_verbs_endpoint_free(ep);
 }

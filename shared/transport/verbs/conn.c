@@ -1,11 +1,14 @@
 /* One connection: its memory, its lists, its end. */
+#include "shared/transport/verbs/conn.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
-#include "shared/transport/verbs/verbs.h"
+#include "shared/transport/verbs/mr.h"
+#include "shared/transport/verbs/qp.h"
 
 static void destroy_buffers(struct verbs_conn *conn)
 {
@@ -32,7 +35,7 @@ static int make_buffers(struct verbs_conn *conn, struct okv_diag *diag)
     return rc;
 }
 
-int okv_verbs_conn_new(struct verbs_endpoint *endpoint, const struct verbs_share *share,
+int okv_verbs_conn_new(struct verbs_endpoint *endpoint, const struct verbs_region *region,
                        struct verbs_conn **out, struct okv_diag *diag)
 {
     int rc;
@@ -50,8 +53,8 @@ int okv_verbs_conn_new(struct verbs_endpoint *endpoint, const struct verbs_share
     conn->base.endpoint = &endpoint->base;
     conn->base.slot_size = endpoint->limits.slot_size;
     conn->base.is_one_sided = true;
-    conn->share = share;
-    conn->pd = share ? share->pd : endpoint->pd;
+    conn->region = region;
+    conn->pd = region ? region->pd : endpoint->pd;
     rc = make_buffers(conn, diag);
     if (rc)
         goto free_conn;
@@ -130,35 +133,6 @@ void okv_verbs_conn_fail(struct verbs_conn *conn, int status)
     rdma_disconnect(conn->id);
     if (ep->armed)
         okv_wakeup_signal(&ep->wakeup);
-}
-
-void okv_verbs_conn_close(struct okv_conn *conn)
-{
-    struct verbs_conn *c = (struct verbs_conn *)conn;
-    c->deaf = true;
-    okv_verbs_conn_fail(c, OKV_EDISCONNECTED);
-}
-
-void okv_verbs_conn_discard(struct verbs_conn *conn)
-{
-    okv_verbs_conn_fail(conn, OKV_EDISCONNECTED); /* disconnects, unless that has happened */
-    if (conn->state == VERBS_CONN_CLOSING)
-        LIST_REMOVE(conn, in_closing);
-    okv_verbs_conn_expel(conn);
-    rdma_destroy_id(conn->id); /* waits for the listener's thread, see verbs.h */
-    okv_verbs_handover_forget(conn);
-    okv_verbs_conn_free(conn);
-}
-
-void okv_verbs_arrivals_process(struct verbs_endpoint *ep)
-{
-    struct verbs_conn *gone;
-    struct okv_conn *conn = okv_verbs_handover_take(ep, &gone);
-
-    for (; conn; conn = STAILQ_NEXT(conn, in_arrivals))
-        okv_verbs_conn_admit((struct verbs_conn *)conn);
-    for (; gone; gone = gone->next_gone)
-        okv_verbs_conn_fail(gone, OKV_EDISCONNECTED);
 }
 
 int okv_verbs_set_remote(struct okv_conn *conn, uint64_t address, uint64_t length, uint32_t rkey)

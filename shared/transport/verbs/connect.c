@@ -1,5 +1,7 @@
 /* The client's connect, step by step. All addresses and attempts share one event channel, so its
  * descriptor stays the same until the end. */
+#include "shared/transport/verbs/connect.h"
+
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -9,7 +11,10 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/devices/choice.h"
-#include "shared/transport/verbs/verbs.h"
+#include "shared/transport/verbs/attempt.h"
+#include "shared/transport/verbs/device.h"
+#include "shared/transport/verbs/diagnose.h"
+#include "shared/transport/verbs/discover.h"
 
 /* The connection manager itself would try for a minute and a half to reach a host that never
  * answers. */

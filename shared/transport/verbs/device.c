@@ -1,4 +1,6 @@
 /* RDMA devices: which one, how it is described to people, what it cannot do. */
+#include "shared/transport/verbs/device.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +11,6 @@
 
 #include "shared/base/error.h"
 #include "shared/base/fork_guard.h"
-#include "shared/transport/verbs/verbs.h"
 
 #define CM_DEVICE "/dev/infiniband/rdma_cm"
 

@@ -1,9 +1,11 @@
 /* Why an attempt to connect failed, for people. */
+#include "shared/transport/verbs/diagnose.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include "shared/base/error.h"
-#include "shared/transport/verbs/verbs.h"
+#include "shared/transport/verbs/device.h"
 
 /* Reasons of a rejection, as rdma_cm passes them on from the InfiniBand connection manager (IBTA
  * specification 12.6.7.2). */
@@ -63,7 +65,7 @@ int okv_verbs_diagnose_route(struct verbs_connecting *c, int errnum)
     }
 }
 
-int okv_verbs_diagnose_rejection(struct verbs_connecting *c, const struct rdma_cm_event *event)
+static int diagnose_rejection(struct verbs_connecting *c, const struct rdma_cm_event *event)
 {
     const struct okv_uri *uri = &c->uri;
     const struct rdma_conn_param *param = &event->param.conn;
@@ -120,7 +122,7 @@ int okv_verbs_diagnose_event(struct verbs_connecting *c, const struct rdma_cm_ev
         c->attempt.again = true;
         return okv_verbs_diagnose_silence(c);
     case RDMA_CM_EVENT_REJECTED:
-        return okv_verbs_diagnose_rejection(c, event);
+        return diagnose_rejection(c, event);
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_DISCONNECTED:
         return okv_verbs_diagnose_loss(c, errnum);

@@ -1,4 +1,6 @@
 /* rdma://discover/NAME to the address of the server: docs/discovery.md. */
+#include "shared/transport/verbs/discover.h"
+
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +9,7 @@
 #include "shared/base/error.h"
 #include "shared/base/fork_guard.h"
 #include "shared/discovery/discovery.h"
-#include "shared/transport/verbs/verbs.h"
+#include "shared/transport/verbs/device.h"
 
 #define TIMEOUT_MS 1000
 /* Four queries: up to a third of them is lost, and a second server of the name must not be missed.

@@ -1,15 +1,14 @@
 /* An endpoint: a completion queue, and the descriptor that becomes readable when there is something
  * to poll. */
+#include "shared/transport/verbs/endpoint.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
 #include "shared/base/error.h"
-#include "shared/transport/verbs/verbs.h"
-
-/* An acknowledgement takes a lock, so one covers many events (man ibv_get_cq_event). */
-#define ACK_BATCH 64u
+#include "shared/transport/verbs/device.h"
 
 /* An endpoint for fewer connections is of no use, unless it was asked for. */
 #define LEAST_CONNS 8u
@@ -183,22 +182,8 @@ int okv_verbs_endpoint_create(struct okv_listener *listener,
     return rc;
 }
 
-/* Accepted connections whose OKV_EVENT_OPENED was not polled have no other owner. */
-static void destroy_unannounced(struct verbs_endpoint *ep)
+void okv_verbs_endpoint_free(struct verbs_endpoint *ep)
 {
-    struct okv_conn *conn;
-
-    okv_verbs_arrivals_process(ep);
-    while ((conn = okv_arrivals_pop(&ep->arrivals)))
-        okv_verbs_conn_discard((struct verbs_conn *)conn);
-}
-
-void okv_verbs_endpoint_destroy(struct okv_endpoint *endpoint)
-{
-    struct verbs_endpoint *ep = (struct verbs_endpoint *)endpoint;
-    if (!ep)
-        return;
-    destroy_unannounced(ep);
     okv_wakeup_close(&ep->wakeup);
     destroy_queue(ep);
     if (ep->owns_pd)
@@ -208,32 +193,4 @@ void okv_verbs_endpoint_destroy(struct okv_endpoint *endpoint)
     if (ep->cm)
         rdma_destroy_event_channel(ep->cm);
     release(ep);
-}
-
-static void take_cq_events(struct verbs_endpoint *ep)
-{
-    struct ibv_cq *cq;
-    void *context;
-
-    while (ibv_get_cq_event(ep->completions, &cq, &context) == 0)
-        ep->unacked_events++;
-    if (ep->unacked_events >= ACK_BATCH) {
-        ibv_ack_cq_events(ep->cq, ep->unacked_events);
-        ep->unacked_events = 0;
-    }
-}
-
-int okv_verbs_arm(struct okv_endpoint *endpoint)
-{
-    struct verbs_endpoint *ep = (struct verbs_endpoint *)endpoint;
-    int status = okv_wakeup_clear(&ep->wakeup);
-
-    take_cq_events(ep);
-    if (status || ep->broken || ibv_req_notify_cq(ep->cq, 0))
-        return OKV_EIO;
-    ep->armed = true;
-    /* A connection whose work the device never flushes makes no completion. */
-    if (!LIST_EMPTY(&ep->closing))
-        okv_wakeup_start_timer(&ep->wakeup, VERBS_CLOSE_NS);
-    return 0;
 }

@@ -1,11 +1,9 @@
 /* Where the listener's thread meets the endpoint's: connections that were accepted or lost, and
  * the wake-up that tells of them. */
-#include "shared/transport/verbs/verbs.h"
+#include "shared/transport/verbs/handover.h"
 
-void okv_verbs_wake(struct okv_endpoint *endpoint)
-{
-    okv_wakeup_signal(&((struct verbs_endpoint *)endpoint)->wakeup);
-}
+#include "shared/base/error.h"
+#include "shared/transport/verbs/conn.h"
 
 bool okv_verbs_is_gone_event(enum rdma_cm_event_type type)
 {
@@ -38,14 +36,18 @@ void okv_verbs_handover_gone(struct verbs_conn *conn)
     pthread_mutex_unlock(&ep->arrivals.lock);
 }
 
-struct okv_conn *okv_verbs_handover_take(struct verbs_endpoint *ep, struct verbs_conn **gone)
+void okv_verbs_handover_process(struct verbs_endpoint *ep)
 {
     pthread_mutex_lock(&ep->arrivals.lock);
-    struct okv_conn *first = okv_arrivals_take_locked(&ep->arrivals);
-    *gone = ep->gone;
+    struct okv_conn *conn = okv_arrivals_take_locked(&ep->arrivals);
+    struct verbs_conn *gone = ep->gone;
     ep->gone = NULL;
     pthread_mutex_unlock(&ep->arrivals.lock);
-    return first;
+
+    for (; conn; conn = STAILQ_NEXT(conn, in_arrivals))
+        okv_verbs_conn_admit((struct verbs_conn *)conn);
+    for (; gone; gone = gone->next_gone)
+        okv_verbs_conn_fail(gone, OKV_EDISCONNECTED);
 }
 
 void okv_verbs_handover_forget(struct verbs_conn *conn)

@@ -1,4 +1,6 @@
 /* The listener: requests, accept, reject, the connection manager's events. */
+#include "shared/transport/verbs/listen.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -10,7 +12,13 @@
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
-#include "shared/transport/verbs/verbs.h"
+#include "shared/transport/verbs/binding.h"
+#include "shared/transport/verbs/conn.h"
+#include "shared/transport/verbs/device.h"
+#include "shared/transport/verbs/handover.h"
+#include "shared/transport/verbs/mr.h"
+#include "shared/transport/verbs/post.h"
+#include "shared/transport/verbs/qp.h"
 
 /* Of the connection manager that one call of next_request handles. Whoever makes many, without a
  * request among them, keeps the listener's thread no longer than that. */
@@ -120,32 +128,32 @@ static void query_port(struct verbs_listener *l)
 
 /* Registers a region in a domain of its own. Peers may read it and not write it. Local writes are
  * for rendezvous reads, which the device writes into it. */
-static int share_region(struct verbs_listener *l, const struct okv_region *region,
-                        struct okv_diag *diag)
+static int open_region(struct verbs_listener *l, const struct okv_region *memory,
+                       struct okv_diag *diag)
 {
-    struct verbs_share *share = &l->shares[l->share_count];
+    struct verbs_region *region = &l->regions[l->region_count];
 
-    share->pd = ibv_alloc_pd(l->verbs);
-    if (!share->pd)
+    region->pd = ibv_alloc_pd(l->verbs);
+    if (!region->pd)
         return okv_diag_set(diag, okv_error_from_errno(errno), "%s gives no protection domain: %s",
                             ibv_get_device_name(l->verbs->device), strerror(errno));
     int rc =
-        okv_verbs_register(share->pd, region->base, region->length,
-                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_LOCAL_WRITE, 0, &share->mr, diag);
+        okv_verbs_register(region->pd, memory->base, memory->length,
+                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_LOCAL_WRITE, 0, &region->mr, diag);
     if (rc) {
-        ibv_dealloc_pd(share->pd);
+        ibv_dealloc_pd(region->pd);
         return rc;
     }
-    l->base.rkeys[l->share_count++] = share->mr->rkey;
+    l->base.rkeys[l->region_count++] = region->mr->rkey;
     return 0;
 }
 
-static void unshare_regions(struct verbs_listener *l)
+static void close_regions(struct verbs_listener *l)
 {
-    while (l->share_count > 0) {
-        const struct verbs_share *share = &l->shares[--l->share_count];
-        ibv_dereg_mr(share->mr);
-        ibv_dealloc_pd(share->pd);
+    while (l->region_count > 0) {
+        const struct verbs_region *region = &l->regions[--l->region_count];
+        ibv_dereg_mr(region->mr);
+        ibv_dealloc_pd(region->pd);
     }
 }
 
@@ -162,7 +170,7 @@ static int listen_on(struct verbs_listener *l, const struct okv_uri *uri,
     if (rc == 0)
         rc = okv_verbs_check_device(l->verbs, &attr, diag);
     for (unsigned i = 0; rc == 0 && i < count; i++)
-        rc = share_region(l, &regions[i], diag);
+        rc = open_region(l, &regions[i], diag);
     if (rc)
         return rc;
     l->max_reads_in = verbs_at_most(attr.max_qp_rd_atom, 254);
@@ -189,14 +197,14 @@ int okv_verbs_listen(const struct okv_uri *uri, const struct okv_region *regions
     }
     rc = listen_on(l, uri, regions, count, diag);
     if (rc)
-        goto unshare_regions;
+        goto close_regions;
     l->base.ops = &okv_transport_verbs;
     l->base.fd = l->channel->fd;
     *out = &l->base;
     return 0;
 
-unshare_regions:
-    unshare_regions(l);
+close_regions:
+    close_regions(l);
     rdma_destroy_id(l->id);
 destroy_channel:
     rdma_destroy_event_channel(l->channel);
@@ -212,7 +220,7 @@ void okv_verbs_unlisten(struct okv_listener *listener)
         return;
     rdma_destroy_id(l->id);
     rdma_destroy_event_channel(l->channel);
-    unshare_regions(l);
+    close_regions(l);
     free(l);
 }
 
@@ -349,7 +357,7 @@ int okv_verbs_accept(struct okv_request *request, const struct okv_accept *accep
     if (r->initiator_depth == 0)
         return OKV_EUNSUPPORTED; /* a client that allows no rendezvous read */
     int rc = okv_verbs_conn_new((struct verbs_endpoint *)accept->endpoint,
-                                &l->shares[accept->region], &conn, NULL);
+                                &l->regions[accept->region], &conn, NULL);
     if (rc)
         return rc;
     conn->base.user = accept->user;
@@ -358,6 +366,8 @@ int okv_verbs_accept(struct okv_request *request, const struct okv_accept *accep
     uint8_t reads_in = verbs_at_most(r->responder_resources, l->max_reads_in);
     conn->rendezvous_depth = verbs_at_most(r->initiator_depth, l->rendezvous_depth);
     errnum = okv_verbs_qp_to_init(conn, r->id, IBV_ACCESS_REMOTE_READ);
+    if (errnum == 0)
+        errnum = okv_verbs_post_slots(conn);
     if (errnum == 0)
         errnum = okv_verbs_qp_to_rts(conn, r->id, reads_in, conn->rendezvous_depth);
     if (errnum == 0)

@@ -1,11 +1,12 @@
 /* Memory that the device may access: the region, message slots, the caller's buffers. */
+#include "shared/transport/verbs/mr.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include "shared/base/error.h"
-#include "shared/transport/verbs/verbs.h"
 
 /* The kernel answers ENOMEM both when memory is short and when RLIMIT_MEMLOCK is too low. The
  * sentence names the limit if there is one, since a user can raise it. */

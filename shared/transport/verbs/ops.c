@@ -1,5 +1,18 @@
 /* The table of the verbs transport's operations. */
-#include "shared/transport/verbs/verbs.h"
+#include "shared/transport/verbs/closing.h"
+#include "shared/transport/verbs/conn.h"
+#include "shared/transport/verbs/connect.h"
+#include "shared/transport/verbs/endpoint.h"
+#include "shared/transport/verbs/listen.h"
+#include "shared/transport/verbs/mr.h"
+#include "shared/transport/verbs/poll.h"
+#include "shared/transport/verbs/post.h"
+#include "shared/transport/verbs/rendezvous.h"
+
+static void wake(struct okv_endpoint *endpoint)
+{
+    okv_wakeup_signal(&((struct verbs_endpoint *)endpoint)->wakeup);
+}
 
 const struct okv_transport_ops okv_transport_verbs = {
     .name = "rdma",
@@ -29,5 +42,5 @@ const struct okv_transport_ops okv_transport_verbs = {
     .poll = okv_verbs_poll,
     .recv_release = okv_verbs_recv_release,
     .arm = okv_verbs_arm,
-    .wake = okv_verbs_wake,
+    .wake = wake,
 };

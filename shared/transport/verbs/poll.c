@@ -1,13 +1,22 @@
-/* Turns completions into events. */
+/* Turns completions into events, and arms the descriptor to wait on. */
+#include "shared/transport/verbs/poll.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 
 #include "shared/base/error.h"
-#include "shared/transport/verbs/verbs.h"
+#include "shared/transport/verbs/closing.h"
+#include "shared/transport/verbs/conn.h"
+#include "shared/transport/verbs/handover.h"
+#include "shared/transport/verbs/post.h"
+#include "shared/transport/verbs/rendezvous.h"
 
 /* Empty polls per check of the CM channel, a system call, in a client that spins. */
 #define CM_CHECK_INTERVAL 64u
+
+/* An acknowledgement takes a lock, so one covers many events (man ibv_get_cq_event). */
+#define ACK_BATCH 64u
 
 /* Why a failed completion ends the connection. A remote access error of a READ means that the
  * region is gone with its server. */
@@ -25,7 +34,7 @@ static void fail_conn(struct verbs_conn *conn, enum verbs_work work, const struc
     int status = close_status(work, wc->status);
 
     /* A peer that is cut off for what it sent disconnects, which may be heard of first. */
-    if (conn->state == VERBS_CONN_CLOSING && !conn->deaf && status == OKV_EPROTO)
+    if (conn->state == VERBS_CONN_CLOSING && !conn->discards_receives && status == OKV_EPROTO)
         conn->close_status = status;
     if (conn->state != VERBS_CONN_OPEN)
         return;
@@ -41,10 +50,10 @@ static int complete_recv(struct verbs_conn *conn, const struct ibv_wc *wc, struc
     conn->recvs_posted--;
     if (wc->status == IBV_WC_SUCCESS && wc->opcode != IBV_WC_RECV) {
         /* A write with immediate data: peers may not write. */
-        conn->deaf = true;
+        conn->discards_receives = true;
         okv_verbs_conn_fail(conn, OKV_EPROTO);
     }
-    if (conn->deaf || wc->status != IBV_WC_SUCCESS)
+    if (conn->discards_receives || wc->status != IBV_WC_SUCCESS)
         return 0;
     verbs_conn_is_ready(conn);
     bool has_immediate = wc->wc_flags & IBV_WC_WITH_IMM;
@@ -91,7 +100,7 @@ static int complete_next(struct verbs_endpoint *ep, struct okv_event *event)
 
     if (!conn) {
         /* The connection may still be in the hand-over: announce it first. */
-        okv_verbs_arrivals_process(ep);
+        okv_verbs_handover_process(ep);
         if (!STAILQ_EMPTY(&ep->arrivals.announced))
             return 0;
     }
@@ -149,7 +158,7 @@ int okv_verbs_poll(struct okv_endpoint *endpoint, struct okv_event *events, int 
     int room = !LIST_EMPTY(&ep->closing) && max > 1 ? max - 1 : max;
 
     if (okv_arrivals_has_any(&ep->arrivals))
-        okv_verbs_arrivals_process(ep);
+        okv_verbs_handover_process(ep);
     for (;;) {
         count += okv_arrivals_report(&ep->arrivals, events + count, room - count);
         if (count == room)
@@ -168,4 +177,32 @@ int okv_verbs_poll(struct okv_endpoint *endpoint, struct okv_event *events, int 
         return count;
     }
     return ep->broken ? OKV_EIO : 0;
+}
+
+static void take_cq_events(struct verbs_endpoint *ep)
+{
+    struct ibv_cq *cq;
+    void *context;
+
+    while (ibv_get_cq_event(ep->completions, &cq, &context) == 0)
+        ep->unacked_events++;
+    if (ep->unacked_events >= ACK_BATCH) {
+        ibv_ack_cq_events(ep->cq, ep->unacked_events);
+        ep->unacked_events = 0;
+    }
+}
+
+int okv_verbs_arm(struct okv_endpoint *endpoint)
+{
+    struct verbs_endpoint *ep = (struct verbs_endpoint *)endpoint;
+    int status = okv_wakeup_clear(&ep->wakeup);
+
+    take_cq_events(ep);
+    if (status || ep->broken || ibv_req_notify_cq(ep->cq, 0))
+        return OKV_EIO;
+    ep->armed = true;
+    /* A connection whose work the device never flushes makes no completion. */
+    if (!LIST_EMPTY(&ep->closing))
+        okv_wakeup_start_timer(&ep->wakeup, VERBS_CLOSE_NS);
+    return 0;
 }

@@ -1,9 +1,11 @@
 /* Posts receives, sends, READs and heartbeats to the device. */
+#include "shared/transport/verbs/post.h"
+
 #include <arpa/inet.h>
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
-#include "shared/transport/verbs/verbs.h"
+#include "shared/transport/verbs/conn.h"
 
 void okv_verbs_conn_completed(struct verbs_conn *conn, const struct ibv_wc *wc)
 {

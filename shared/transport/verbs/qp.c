@@ -1,9 +1,11 @@
 /* Queue pairs: how they are made, and their states. */
+#include "shared/transport/verbs/qp.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include "shared/base/error.h"
-#include "shared/transport/verbs/verbs.h"
+#include "shared/transport/verbs/device.h"
 
 int okv_verbs_qp_create(struct verbs_conn *conn, struct okv_diag *diag)
 {
@@ -46,8 +48,7 @@ int okv_verbs_qp_to_init(struct verbs_conn *conn, struct rdma_cm_id *id, unsigne
     if (rdma_init_qp_attr(id, &attr, &mask))
         return errno;
     attr.qp_access_flags = access;
-    int errnum = ibv_modify_qp(conn->qp, &attr, mask);
-    return errnum ? errnum : okv_verbs_post_slots(conn);
+    return ibv_modify_qp(conn->qp, &attr, mask);
 }
 
 static void describe(struct verbs_conn *conn, const struct ibv_qp_attr *attr)

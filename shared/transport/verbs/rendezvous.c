@@ -1,9 +1,12 @@
 /* A client's advertised buffers, and the server's rendezvous reads of them. */
+#include "shared/transport/verbs/rendezvous.h"
+
 #include <stdlib.h>
 
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
-#include "shared/transport/verbs/verbs.h"
+#include "shared/transport/verbs/conn.h"
+#include "shared/transport/verbs/mr.h"
 
 /* A multiple of every page size. An address modulo this tells a peer little about our memory
  * layout. */
@@ -55,7 +58,7 @@ static int post_piece(struct verbs_conn *conn, unsigned index)
     const struct verbs_listener *l = ((struct verbs_endpoint *)conn->base.endpoint)->listener;
     struct okv_rendezvous_read *read = &conn->rendezvous.slots[index];
     uint32_t length = read->left < l->rendezvous_piece ? read->left : l->rendezvous_piece;
-    struct ibv_sge sge = {.addr = read->offset, .length = length, .lkey = conn->share->mr->lkey};
+    struct ibv_sge sge = {.addr = read->offset, .length = length, .lkey = conn->region->mr->lkey};
     struct ibv_send_wr wr = {
         .wr_id = verbs_wr_id(VERBS_WORK_RENDEZVOUS, index),
         .sg_list = &sge,
@@ -93,7 +96,7 @@ int okv_verbs_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *ren
 {
     struct verbs_conn *c = (struct verbs_conn *)conn;
 
-    uint64_t region_length = c->share ? c->share->mr->length : 0; /* a client has none */
+    uint64_t region_length = c->region ? c->region->mr->length : 0; /* a client has none */
 
     int rc = okv_rendezvous_check(&c->rendezvous, rendezvous, region_length,
                                   c->state == VERBS_CONN_OPEN);
