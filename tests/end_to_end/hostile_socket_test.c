@@ -19,8 +19,8 @@
 #include <cmocka.h>
 
 #include "shared/base/clock.h"
-#include "shared/transport/local/local.h"
 #include "shared/transport/common/pending.h"
+#include "shared/transport/local/local.h"
 #include "tests/support/hostile_client.h"
 #include "tests/support/hostile_socket.h"
 #include "tests/support/lingering.h"
@@ -367,7 +367,7 @@ static void a_client_that_always_sleeps(void **state)
     for (unsigned i = 0; i < PINGS; i++) {
         ping.sequence = i + 1;
         uint32_t length = okv_request_encode(&ping, bytes);
-        okv_local_ring_rest(&client.ring);
+        okv_local_ring_wait(&client.ring);
         bare_send(&client, bytes, length, okv_immediate(OKV_OP_PING, 0));
         bare_receive(&client, bytes, sizeof bytes, &immediate);
         if (i % 64 == 0)
@@ -403,7 +403,7 @@ static int put_by_rendezvous(struct bare_client *client, uint32_t key, uint32_t 
 
 static void write_place(struct bare_client *client, uint32_t key, uint32_t page, uint32_t size)
 {
-    struct okv_local_place *place = &client->ring.page->places[key % OKV_LOCAL_PLACES];
+    struct okv_local_advert_slot *place = &client->ring.page->adverts[key % OKV_LOCAL_ADVERTS];
 
     atomic_store(&place->size, size);
     atomic_store(&place->page, page);
@@ -424,8 +424,8 @@ static void buffers_that_lie_nowhere(void **state)
         {4u << 16, PAGES, SIZE, OKV_ERENDEZVOUS},
         {5u << 16, UINT32_MAX, UINT32_MAX, OKV_ERENDEZVOUS},
         {6u << 16, 0, SIZE - 1, OKV_ERENDEZVOUS},
-        {7u << 16 | (OKV_LOCAL_PLACES - 1), 0, SIZE, OKV_OK},
-        {8u << 16 | OKV_LOCAL_PLACES, 0, SIZE, OKV_ERENDEZVOUS},
+        {7u << 16 | (OKV_LOCAL_ADVERTS - 1), 0, SIZE, OKV_OK},
+        {8u << 16 | OKV_LOCAL_ADVERTS, 0, SIZE, OKV_ERENDEZVOUS},
         {UINT32_MAX, 0, SIZE, OKV_ERENDEZVOUS},
         {0, 0, SIZE, OKV_ERENDEZVOUS},
     };

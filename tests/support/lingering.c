@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "shared/base/clock.h"
-#include "shared/transport/local/local.h"
+#include "shared/transport/local/packet.h"
 #include "tests/support/pace.h"
 
 #define LINGER_S 3600

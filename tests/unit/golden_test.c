@@ -514,7 +514,7 @@ static void local_ring_bytes(void **state)
     okv_local_ring_publish(&server);
     assert_int_equal(okv_local_ring_take(&client, bytes, sizeof bytes, &length, &immediate), 1);
     okv_local_ring_release(&client);
-    assert_true(okv_local_ring_rest(&client));
+    assert_true(okv_local_ring_wait(&client));
     const uint8_t *memory = (const uint8_t *)server.page;
     assert_bytes(memory, 64, "6f6b7652 03000000 00100000 00*52");
     assert_bytes(memory + 64, 64, "18000000 00*60");
@@ -523,7 +523,7 @@ static void local_ring_bytes(void **state)
     assert_bytes(memory + 256, 64, "10000000 00*60");
     assert_bytes(memory + 320, 64, "10000000 00*60");
     assert_bytes(memory + 384, 64, "00*64");
-    struct okv_local_place *place = &client.page->places[1];
+    struct okv_local_advert_slot *place = &client.page->adverts[1];
     atomic_store(&place->key, 0x21222324);
     atomic_store(&place->size, 0x25262728);
     atomic_store(&place->page, 0x292a2b2c);

@@ -18,6 +18,7 @@
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
 #include "shared/transport/local/local.h"
+#include "shared/transport/local/packet.h"
 #include "tests/support/lingering.h"
 #include "tests/support/transport_steps.h"
 

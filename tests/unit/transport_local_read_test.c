@@ -424,7 +424,7 @@ static void a_bell_without_room_goes_first(void **state)
     fill_socket(conn);
     assert_soon();
     send_message();
-    assert_true(conn->bell_owed);
+    assert_true(conn->must_notify);
     assert_not_now();
     fixture_resume(fixture);
     expect_message(0, 50);

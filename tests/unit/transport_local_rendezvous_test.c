@@ -45,7 +45,7 @@ struct meeting {
 
 /* Stores a key while the server reads; and notes who closes a descriptor. */
 static struct {
-    struct okv_local_place *place;
+    struct okv_local_advert_slot *place;
     uint32_t key;
     atomic_int closed_fd;
     atomic_bool was_closed, was_closed_apart;
@@ -115,10 +115,10 @@ static void write_values(const struct meeting *meeting, size_t offset, size_t le
     free(bytes);
 }
 
-static struct okv_local_place *write_place(const struct meeting *meeting, uint32_t key,
-                                           uint32_t page, uint32_t size)
+static struct okv_local_advert_slot *write_place(const struct meeting *meeting, uint32_t key,
+                                                 uint32_t page, uint32_t size)
 {
-    struct okv_local_place *place = &meeting->client.ring.page->places[key % PLACES];
+    struct okv_local_advert_slot *place = &meeting->client.ring.page->adverts[key % PLACES];
 
     atomic_store(&place->size, size);
     atomic_store(&place->page, page);

@@ -167,10 +167,10 @@ static void who_sleeps_is_woken_once(void **state)
     assert_false(okv_local_ring_publish(&pair.client)); /* of nothing */
     put(&pair.client, 1, 1);
     assert_false(okv_local_ring_publish(&pair.client)); /* to one that is awake */
-    assert_false(okv_local_ring_rest(&pair.server));    /* there is something */
+    assert_false(okv_local_ring_wait(&pair.server));    /* there is something */
     expect(&pair.server, 1, 1);
-    assert_true(okv_local_ring_rest(&pair.server));
-    assert_true(okv_local_ring_rest(&pair.server));
+    assert_true(okv_local_ring_wait(&pair.server));
+    assert_true(okv_local_ring_wait(&pair.server));
     assert_false(okv_local_ring_publish(&pair.client));
     put(&pair.client, 1, 2);
     assert_true(okv_local_ring_publish(&pair.client));
@@ -179,8 +179,8 @@ static void who_sleeps_is_woken_once(void **state)
     expect(&pair.server, 1, 2);
     expect(&pair.server, 1, 3);
 
-    assert_true(okv_local_ring_rest(&pair.server));
-    okv_local_ring_rise(&pair.server);
+    assert_true(okv_local_ring_wait(&pair.server));
+    okv_local_ring_stop_waiting(&pair.server);
     put(&pair.client, 1, 4);
     assert_false(okv_local_ring_publish(&pair.client));
     pair_end(&pair);
@@ -285,7 +285,7 @@ static void positions_that_make_no_sense(void **state)
         for (unsigned i = 0; i < sizeof lies / sizeof lies[0]; i++) {
             pair_start(&pair, starts[k]);
             atomic_store(&pair.client.own->published, starts[k] + lies[i]);
-            assert_false(okv_local_ring_rest(&pair.server)); /* it does not sleep on it */
+            assert_false(okv_local_ring_wait(&pair.server)); /* it does not sleep on it */
             expect_lie(&pair.server, LONGEST);
             okv_local_ring_end(&pair.server);
             expect_nothing(&pair.server);
@@ -361,7 +361,7 @@ static void any_bytes_at_any_time(void **state)
             okv_local_ring_release(&pair.server);
             okv_local_ring_put(&pair.server, bytes, length % sizeof bytes, 1);
             okv_local_ring_publish(&pair.server);
-            okv_local_ring_rest(&pair.server);
+            okv_local_ring_wait(&pair.server);
             if (status < 0)
                 break;
         }
@@ -416,7 +416,7 @@ static void bytes_that_change_while_they_are_read(void **state)
             pair.server.taken = pair.server.available = atomic_load(&pair.client.own->published);
         }
         okv_local_ring_release(&pair.server);
-        okv_local_ring_rest(&pair.server);
+        okv_local_ring_wait(&pair.server);
     }
     atomic_store(&scribbler.stop, true);
     pthread_join(thread, NULL);
@@ -464,7 +464,7 @@ static void *listen_to_all(void *argument)
         if (status < 0) {
             talk->failure = "the sender is said to lie";
         } else if (status == 0) {
-            if (okv_local_ring_rest(ring) && !sleep_on(&talk->to_server))
+            if (okv_local_ring_wait(ring) && !sleep_on(&talk->to_server))
                 talk->failure = "the receiver was not woken";
         } else {
             fill(wanted, length_of(number), number);

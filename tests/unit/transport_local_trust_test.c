@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "shared/base/error.h"
-#include "shared/transport/local/local.h"
+#include "shared/transport/local/peer_credentials.h"
 
 #define PATH_SIZE 512
 
@@ -76,7 +76,7 @@ static void trust(const char *path)
 {
     struct okv_diag diag = {""};
 
-    if (okv_local_trust(-1, path, &diag))
+    if (okv_local_peer_verify(-1, path, &diag))
         fail_msg("%s: %s", path, diag.text);
 }
 
@@ -85,7 +85,7 @@ static void refuse(const char *path, const char *why)
 {
     struct okv_diag diag = {""};
 
-    if (okv_local_trust(-1, path, &diag) != OKV_EDENIED)
+    if (okv_local_peer_verify(-1, path, &diag) != OKV_EDENIED)
         fail_msg("%s is trusted", path);
     if (!strstr(diag.text, path) || !strstr(diag.text, why))
         fail_msg("no '%s' in: %s", why, diag.text);
@@ -138,7 +138,7 @@ static bool is_trusted(uid_t uid)
     bool is_so = false;
 
     owner = uid;
-    assert_int_equal(okv_local_judge_peer(-1, &is_so), 0);
+    assert_int_equal(okv_local_peer_is_trusted(-1, &is_so), 0);
     return is_so;
 }
 
@@ -154,8 +154,8 @@ static void only_root_and_this_user_are_trusted(void **state)
     assert_false(is_trusted((uid_t)-1));
     is_unknown = true;
     owner = geteuid();
-    assert_int_not_equal(okv_local_judge_peer(-1, &is_so), 0);
-    assert_int_not_equal(okv_local_trust(-1, in_base("closed"), NULL), 0);
+    assert_int_not_equal(okv_local_peer_is_trusted(-1, &is_so), 0);
+    assert_int_not_equal(okv_local_peer_verify(-1, in_base("closed"), NULL), 0);
     assert_false(is_so);
     is_unknown = false;
 }

@@ -86,7 +86,7 @@ static void a_peer_that_receives_no_more_is_ended(void **state)
     struct okv_event event;
 
     meet(&steps, *state, FIXTURE_SLOT_SIZE, FIXTURE_CREDITS, BEFORE, &client, &conn);
-    assert_true(okv_local_ring_rest(&client.ring));
+    assert_true(okv_local_ring_wait(&client.ring));
     assert_int_equal(shutdown(client.sock, SHUT_RD), 0);
     assert_int_equal(steps.ops->heartbeat(conn), 0);
     assert_non_null(steps.ops->send_buffer(conn));
@@ -229,7 +229,7 @@ static void a_peer_that_went_wakes(void **state)
 
     meet(&steps, *state, 64, 1, 0, &client, &conn);
     struct pollfd watched = {.fd = steps.endpoint->fd, .events = POLLIN};
-    assert_true(okv_local_ring_rest(&client.ring)); /* it is to be woken by a bell */
+    assert_true(okv_local_ring_wait(&client.ring)); /* it is to be woken by a bell */
     assert_int_equal(steps.ops->arm(steps.endpoint), 0);
     assert_int_equal(steps.ops->poll(steps.endpoint, &event, 1), 0);
     bare_close(&client);

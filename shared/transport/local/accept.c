@@ -1,7 +1,7 @@
 /*
  * Requests of clients at a listener of the local transport.
  */
-#include "shared/transport/local/local.h"
+#include "shared/transport/local/accept.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,6 +13,12 @@
 
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
+#include "shared/transport/local/conn.h"
+#include "shared/transport/local/local.h"
+#include "shared/transport/local/packet.h"
+#include "shared/transport/local/peer_credentials.h"
+#include "shared/transport/local/ring.h"
+#include "shared/transport/local/safe_close.h"
 
 /* Closes the socket of a request that is in no list, and frees it. */
 static void request_free(struct okv_pending_client *client)
@@ -27,8 +33,8 @@ static int greet(struct okv_pending_client *client)
     const struct okv_local_listener *listener = okv_local_listener(client->base.listener);
     bool is_trusted = false;
 
-    okv_local_name_peer(client->sock, client->base.peer, client->base.address);
-    int status = okv_local_judge_peer(client->sock, &is_trusted);
+    okv_local_peer_name(client->sock, client->base.peer, client->base.address);
+    int status = okv_local_peer_is_trusted(client->sock, &is_trusted);
     client->base.is_foreign = !listener->uri.any_uid && !is_trusted;
     return status;
 }
@@ -116,7 +122,7 @@ int okv_local_accept(struct okv_request *base, const struct okv_accept *accept)
     conn->region = listener->regions[accept->region];
     memcpy(conn->base.peer, base->peer, sizeof conn->base.peer);
     memcpy(conn->base.how, listener->base.how, sizeof conn->base.how);
-    status = okv_local_find_process(conn->sock, &conn->process);
+    status = okv_local_peer_process(conn->sock, &conn->process);
     if (status)
         goto free_conn;
     status = okv_local_ring_create(endpoint->limits.slot_size, &conn->ring, &conn->rings);

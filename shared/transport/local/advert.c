@@ -1,8 +1,8 @@
 /*
  * Advertised buffers of the local transport: the client's side. The client writes a copy of its
- * memory into the values and names its place in a table before the rings (ring.h).
+ * memory into the values and describes it in a slot before the rings (ring.h).
  */
-#include "shared/transport/local/local.h"
+#include "shared/transport/local/advert.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "shared/base/error.h"
+#include "shared/transport/local/local.h"
 
 #define PAGES_MAX ((uint32_t)(OKV_LOCAL_VALUES_BYTES / OKV_LOCAL_PAGE))
 
@@ -18,12 +19,12 @@ struct advert {
     struct okv_local_conn *conn;
 };
 
-/* Buffers that one connection may have: one for each credit. */
-static unsigned place_count(const struct okv_local_conn *conn)
+/* Buffers that one connection may have at a time: one for each credit. */
+static unsigned slot_count(const struct okv_local_conn *conn)
 {
     uint32_t credits = okv_local_endpoint(conn->base.endpoint)->limits.credits;
 
-    return credits < OKV_LOCAL_PLACES ? credits : OKV_LOCAL_PLACES;
+    return credits < OKV_LOCAL_ADVERTS ? credits : OKV_LOCAL_ADVERTS;
 }
 
 static uint32_t pages_of(size_t length)
@@ -35,7 +36,7 @@ static uint32_t pages_of(size_t length)
 static const struct okv_local_key *find_owner(const struct okv_local_conn *conn, uint32_t page,
                                               uint32_t pages)
 {
-    for (unsigned i = 0; i < place_count(conn); i++) {
+    for (unsigned i = 0; i < slot_count(conn); i++) {
         const struct okv_local_key *key = &conn->keys[i];
         if (key->pages > 0 && page < key->page + key->pages && key->page < page + pages)
             return key;
@@ -43,7 +44,7 @@ static const struct okv_local_key *find_owner(const struct okv_local_conn *conn,
     return NULL;
 }
 
-/* The first room of so many pages: at the beginning, or behind a buffer. */
+/* Finds the first room of `pages` pages: at the beginning, or after a buffer. */
 static int find_pages(const struct okv_local_conn *conn, uint32_t pages, uint32_t *out)
 {
     const struct okv_local_key *owner;
@@ -57,10 +58,10 @@ static int find_pages(const struct okv_local_conn *conn, uint32_t pages, uint32_
     return 0;
 }
 
-/* Reserves the lowest free place, and room. */
+/* Reserves the lowest free slot, and room in the values. */
 static int reserve(struct okv_local_conn *conn, uint32_t pages, uint32_t *index)
 {
-    unsigned count = place_count(conn), i;
+    unsigned count = slot_count(conn), i;
     uint32_t page;
 
     if (!conn->keys)
@@ -86,12 +87,12 @@ static off_t offset_of(uint32_t page)
     return (off_t)page * OKV_LOCAL_PAGE;
 }
 
-/* Frees place and room. The key goes first: see okv_local_place. */
+/* Frees slot and room. The key is cleared first: see okv_local_advert_slot. */
 static void release(struct okv_local_conn *conn, uint32_t index)
 {
     struct okv_local_key *key = &conn->keys[index];
 
-    atomic_store_explicit(&conn->ring.page->places[index].key, 0, memory_order_relaxed);
+    atomic_store_explicit(&conn->ring.page->adverts[index].key, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
     fallocate(conn->values, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset_of(key->page),
               offset_of(key->pages));
@@ -115,11 +116,11 @@ static int copy(const struct okv_local_conn *conn, uint32_t page, const uint8_t 
 
 static void publish(struct okv_local_conn *conn, uint32_t index, size_t length, uint32_t key)
 {
-    struct okv_local_place *place = &conn->ring.page->places[index];
+    struct okv_local_advert_slot *slot = &conn->ring.page->adverts[index];
 
-    atomic_store_explicit(&place->size, (uint32_t)length, memory_order_relaxed);
-    atomic_store_explicit(&place->page, conn->keys[index].page, memory_order_relaxed);
-    atomic_store_explicit(&place->key, key, memory_order_release);
+    atomic_store_explicit(&slot->size, (uint32_t)length, memory_order_relaxed);
+    atomic_store_explicit(&slot->page, conn->keys[index].page, memory_order_relaxed);
+    atomic_store_explicit(&slot->key, key, memory_order_release);
 }
 
 int okv_local_advertise(struct okv_conn *base, const void *bytes, size_t length,
@@ -144,12 +145,12 @@ int okv_local_advertise(struct okv_conn *base, const void *bytes, size_t length,
         goto free_advert;
     status = copy(conn, conn->keys[index].page, bytes, length);
     if (status)
-        goto release_place;
+        goto release_slot;
     advert->base.key = (uint32_t)conn->keys[index].uses << OKV_LOCAL_INDEX_BITS | index;
     publish(conn, index, length, advert->base.key);
     *out = &advert->base;
     return 0;
-release_place:
+release_slot:
     release(conn, index);
 free_advert:
     free(advert);

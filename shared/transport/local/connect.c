@@ -5,7 +5,7 @@
  * A Unix socket does not tell when a full accept queue has room again, so the client tries again
  * after a pause.
  */
-#include "shared/transport/local/local.h"
+#include "shared/transport/local/connect.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +24,12 @@
 #include "shared/base/error.h"
 #include "shared/base/mapping.h"
 #include "shared/transport/common/hello.h"
+#include "shared/transport/local/conn.h"
+#include "shared/transport/local/endpoint.h"
+#include "shared/transport/local/local.h"
+#include "shared/transport/local/packet.h"
+#include "shared/transport/local/peer_credentials.h"
+#include "shared/transport/local/safe_close.h"
 
 /* Between two attempts to connect to a server whose queue is full. */
 #define QUEUE_PAUSE_NS 2000000u
@@ -357,7 +363,7 @@ static int ask(struct connecting *connecting, struct okv_answer *answer,
         if (!connecting->asked) {
             status = find_server(connecting, diag);
             if (status == 0)
-                status = okv_local_trust(connecting->conn->sock, connecting->uri.path, diag);
+                status = okv_local_peer_verify(connecting->conn->sock, connecting->uri.path, diag);
             if (status == 0)
                 status = send_hello(connecting, diag);
             if (status)
@@ -411,7 +417,7 @@ int okv_local_connect_step(struct okv_connecting *base, struct okv_answer *answe
         okv_local_connect_cancel(base);
         return status == OKV_EAGAIN ? OKV_EIO : status;
     }
-    okv_local_name_peer(conn->sock, conn->base.peer, NULL);
+    okv_local_peer_name(conn->sock, conn->base.peer, NULL);
     snprintf(conn->base.how, sizeof conn->base.how, "shared memory, socket %s",
              connecting->uri.path);
     connecting->endpoint->client = conn;

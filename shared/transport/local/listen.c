@@ -7,7 +7,7 @@
  * nobody. The lock file is removed with the socket; one that a killed server left
  * is used again.
  */
-#include "shared/transport/local/local.h"
+#include "shared/transport/local/listen.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +23,10 @@
 #include <unistd.h>
 
 #include "shared/base/error.h"
+#include "shared/transport/local/accept.h"
+#include "shared/transport/local/local.h"
+#include "shared/transport/local/packet.h"
+#include "shared/transport/local/safe_close.h"
 
 #define HELLO_NS UINT64_C(3000000000) /* until a client without a hello is dropped */
 #define LOCK_SUFFIX ".lock"

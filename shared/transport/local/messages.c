@@ -1,8 +1,10 @@
 /* Messages of the local transport: from send buffers into the ring, from the ring into receive
  * buffers. */
-#include "shared/transport/local/local.h"
+#include "shared/transport/local/messages.h"
 
 #include "shared/base/error.h"
+#include "shared/transport/local/conn.h"
+#include "shared/transport/local/notification.h"
 
 /* Messages that one call receives at most, so that a busy peer does not hold up the others. */
 #define RECEIVE_BATCH 16u
@@ -54,12 +56,6 @@ static int put_next(struct okv_local_conn *conn)
     return 0;
 }
 
-void okv_local_unqueue_sends(struct okv_local_conn *conn)
-{
-    conn->base.unacknowledged -= conn->sends.queued;
-    okv_send_slots_unqueue(&conn->sends);
-}
-
 void okv_local_flush(struct okv_conn *base)
 {
     struct okv_local_conn *conn = okv_local_conn(base);
@@ -74,10 +70,10 @@ void okv_local_flush(struct okv_conn *base)
     while (status == 0 && conn->sends.queued > 0)
         status = put_next(conn);
     if (okv_local_ring_publish(&conn->ring))
-        conn->bell_owed = true;
+        conn->must_notify = true;
     if (status && status != OKV_EAGAIN)
         okv_local_conn_end(conn, status);
-    okv_local_ring_bell(conn);
+    okv_local_notify(conn);
 }
 
 /* ---- receiving ---- */
@@ -121,8 +117,8 @@ int okv_local_receive(struct okv_local_conn *conn, struct okv_event *events, int
     while (count < want && (status = receive_one(conn, &events[count])) > 0)
         count++;
     if (okv_local_ring_release(&conn->ring)) {
-        conn->bell_owed = true;
-        okv_local_ring_bell(conn);
+        conn->must_notify = true;
+        okv_local_notify(conn);
     }
     if (status < 0)
         okv_local_conn_end(conn, status);
@@ -134,7 +130,7 @@ int okv_local_receive(struct okv_local_conn *conn, struct okv_event *events, int
 /* A receive buffer is free again for a connection that had none. */
 static void resume(struct okv_local_conn *conn)
 {
-    okv_local_conn_wake(conn);
+    okv_local_conn_activate(conn);
     okv_local_announce(okv_local_endpoint(conn->base.endpoint));
 }
 

@@ -2,7 +2,17 @@
 #include <stdlib.h>
 
 #include "shared/base/error.h"
-#include "shared/transport/local/local.h"
+#include "shared/transport/local/accept.h"
+#include "shared/transport/local/advert.h"
+#include "shared/transport/local/conn.h"
+#include "shared/transport/local/connect.h"
+#include "shared/transport/local/endpoint.h"
+#include "shared/transport/local/listen.h"
+#include "shared/transport/local/messages.h"
+#include "shared/transport/local/notification.h"
+#include "shared/transport/local/poll.h"
+#include "shared/transport/local/read.h"
+#include "shared/transport/local/rendezvous.h"
 
 static void close_conn(struct okv_conn *conn)
 {

@@ -1,5 +1,5 @@
 /* Poll and arm of the local transport. */
-#include "shared/transport/local/local.h"
+#include "shared/transport/local/poll.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -7,18 +7,24 @@
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "shared/transport/local/conn.h"
+#include "shared/transport/local/endpoint.h"
+#include "shared/transport/local/messages.h"
+#include "shared/transport/local/notification.h"
+#include "shared/transport/local/read.h"
+#include "shared/transport/local/rendezvous.h"
 
 /* Ready sockets that one poll of a server handles. */
 #define POLL_BATCH 64
 
 /* Polls of the rings per poll of the sockets. In a server this bounds how long a client that wakes
- * from rest waits while others are busy. A client's socket tells only the end of its server, and
- * the client checks it before it sleeps too. */
+ * from idleness waits while others are busy. A client's socket tells only the end of its server,
+ * and the client checks it before it sleeps too. */
 #define SERVER_SOCKET_INTERVAL 16u
 #define CLIENT_SOCKET_INTERVAL 128u
 
-/* Polls without a message after which a connection goes to rest. An awake ring costs each poll a
- * few nanoseconds; rest costs the next message a system call. */
+/* Polls without a message after which a connection becomes idle. An active ring costs each poll a
+ * few nanoseconds; an idle one costs the next message a system call. */
 #define IDLE_POLLS 4096u
 
 static int at_most(int limit, int max)
@@ -80,7 +86,7 @@ static int poll_sockets(struct okv_local_endpoint *endpoint)
     return count < 0 && errno != EINTR ? okv_error_from_errno(errno) : 0;
 }
 
-/* Receives up to `max` messages of one awake connection. */
+/* Receives up to `max` messages of one active connection. */
 static int serve(struct okv_local_conn *conn, struct okv_event *events, int max)
 {
     int n;
@@ -94,21 +100,21 @@ static int serve(struct okv_local_conn *conn, struct okv_event *events, int max)
     return n;
 }
 
-/* Receives from the awake connections. Each gets its share of the room and then goes to the end of
+/* Receives from the active connections. Each gets its part of the room and then moves to the end of
  * the list. */
-static int serve_awake(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
+static int serve_active(struct okv_local_endpoint *endpoint, struct okv_event *events, int max)
 {
-    unsigned count = endpoint->awake_count;
+    unsigned count = endpoint->active_count;
     struct okv_local_conn *conn;
     int n = 0;
 
-    for (; count > 0 && n < max && (conn = TAILQ_FIRST(&endpoint->awake)); count--) {
-        int share = (max - n) / (int)count; /* of this one and of each that follows */
-        TAILQ_REMOVE(&endpoint->awake, conn, in_awake);
-        TAILQ_INSERT_TAIL(&endpoint->awake, conn, in_awake);
-        n += serve(conn, events + n, share > 0 ? share : 1);
-        if (conn->idle_polls >= IDLE_POLLS && conn->awake)
-            okv_local_conn_rest(conn);
+    for (; count > 0 && n < max && (conn = TAILQ_FIRST(&endpoint->active)); count--) {
+        int part = (max - n) / (int)count; /* of this one and of each that follows */
+        TAILQ_REMOVE(&endpoint->active, conn, in_active);
+        TAILQ_INSERT_TAIL(&endpoint->active, conn, in_active);
+        n += serve(conn, events + n, part > 0 ? part : 1);
+        if (conn->idle_polls >= IDLE_POLLS && conn->is_active)
+            okv_local_conn_go_idle(conn);
     }
     return n;
 }
@@ -125,9 +131,9 @@ static int poll_server(struct okv_local_endpoint *endpoint, struct okv_event *ev
     n += ended;
     if (n == max)
         return n;
-    if (endpoint->awake_count == 0 || ++endpoint->polls % SERVER_SOCKET_INTERVAL == 0)
+    if (endpoint->active_count == 0 || ++endpoint->polls % SERVER_SOCKET_INTERVAL == 0)
         status = poll_sockets(endpoint);
-    n += serve_awake(endpoint, events + n, max - n);
+    n += serve_active(endpoint, events + n, max - n);
     n += report_ended(endpoint, events + n, at_most(OKV_ENDS_PER_POLL - ended, max - n));
     /* Events go first. The next poll finds the endpoint broken again. */
     return n == 0 && status ? status : n;
@@ -147,7 +153,7 @@ static void check_socket(struct okv_local_conn *conn)
 }
 
 /* With READs to report, checks the server unless it was seen alive just before. Otherwise checks it
- * now and then, and at rest in every poll. */
+ * now and then, and when idle in every poll. */
 static void check_server(struct okv_local_conn *conn)
 {
     unsigned polls = ++okv_local_endpoint(conn->base.endpoint)->polls;
@@ -158,7 +164,7 @@ static void check_server(struct okv_local_conn *conn)
         now = okv_clock_steps();
         is_due = !okv_local_is_alive(conn, now);
     } else {
-        is_due = !conn->awake || polls % CLIENT_SOCKET_INTERVAL == 0;
+        is_due = !conn->is_active || polls % CLIENT_SOCKET_INTERVAL == 0;
     }
     if (!is_due)
         return;
@@ -174,14 +180,14 @@ static int poll_client(struct okv_local_endpoint *endpoint, struct okv_event *ev
     struct okv_local_conn *conn = endpoint->client;
     int n = 0;
 
-    if (conn->ring_full || conn->bell_owed)
+    if (conn->ring_full || conn->must_notify)
         okv_local_flush(&conn->base);
     if (conn->state == OKV_LOCAL_OPEN)
         check_server(conn);
     if (conn->state == OKV_LOCAL_OPEN && (conn->hung_up || !okv_local_ring_is_quiet(&conn->ring)))
         n = okv_local_receive(conn, events, conn->read_count > 0 ? (max + 1) / 2 : max);
     if (n > 0)
-        okv_local_conn_wake(conn);
+        okv_local_conn_activate(conn);
     n += okv_local_report_reads(conn, events + n, max - n);
     if (conn->read_count == 0)
         n += report_ended(endpoint, events + n, max - n);
@@ -197,21 +203,21 @@ int okv_local_poll(struct okv_endpoint *base, struct okv_event *events, int max)
     int n =
         endpoint->client ? poll_client(endpoint, events, max) : poll_server(endpoint, events, max);
     base->is_copying = !TAILQ_EMPTY(&endpoint->rendezvous);
-    /* No second bell rings for an awake connection. Its owner may still go to sleep, because this
-     * poll gave it no event: keep the descriptor readable. */
-    if (endpoint->armed && endpoint->awake_count > 0)
+    /* No second notification comes for an active connection. Its owner may still go to sleep,
+     * because this poll gave it no event: keep the descriptor readable. */
+    if (endpoint->armed && endpoint->active_count > 0)
         okv_local_announce(endpoint);
     return n;
 }
 
-/* Sends idle connections to rest. The poll after the arm finds the messages of the others. */
-static void rest_all(struct okv_local_endpoint *endpoint)
+/* Makes quiet connections idle. The poll after the arm finds the messages of the others. */
+static void idle_all(struct okv_local_endpoint *endpoint)
 {
     struct okv_local_conn *next;
 
-    for (struct okv_local_conn *conn = TAILQ_FIRST(&endpoint->awake); conn; conn = next) {
-        next = TAILQ_NEXT(conn, in_awake);
-        okv_local_conn_rest(conn);
+    for (struct okv_local_conn *conn = TAILQ_FIRST(&endpoint->active); conn; conn = next) {
+        next = TAILQ_NEXT(conn, in_active);
+        okv_local_conn_go_idle(conn);
     }
 }
 
@@ -223,7 +229,7 @@ int okv_local_arm(struct okv_endpoint *base)
     if (status)
         return status;
     endpoint->armed = true;
-    rest_all(endpoint);
+    idle_all(endpoint);
     bool is_waiting = !TAILQ_EMPTY(&endpoint->ended) || !TAILQ_EMPTY(&endpoint->rendezvous) ||
                       (endpoint->client && endpoint->client->read_count > 0) ||
                       okv_arrivals_are_waiting(&endpoint->arrivals);

@@ -1,11 +1,12 @@
 /* READs of the local transport: copies from the server's region, which the client maps. */
-#include "shared/transport/local/local.h"
+#include "shared/transport/local/read.h"
 
 #include <string.h>
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/base/ordering.h"
+#include "shared/transport/local/conn.h"
 
 #define LINE OKV_READ_BEGINNING
 /* Bytes prefetched before the first line tells how many matter: what a CPU fetches at once. */
@@ -64,7 +65,7 @@ static void copy_used(uint8_t *to, const uint8_t *from, uint32_t length, okv_use
 static bool is_quiet(const struct okv_local_conn *conn)
 {
     return conn->state == OKV_LOCAL_OPEN && !conn->hung_up && conn->read_count == 0 &&
-           !conn->ring_full && !conn->bell_owed && okv_local_ring_is_quiet(&conn->ring);
+           !conn->ring_full && !conn->must_notify && okv_local_ring_is_quiet(&conn->ring);
 }
 
 bool okv_local_read_now(struct okv_conn *base, const struct okv_read *read,
@@ -98,10 +99,4 @@ int okv_local_report_reads(struct okv_local_conn *conn, struct okv_event *events
         conn->read_count--;
     }
     return n;
-}
-
-void okv_local_fail_reads(struct okv_local_conn *conn)
-{
-    for (unsigned i = 0; i < conn->read_count; i++)
-        conn->reads[(conn->read_first + i) % OKV_LOCAL_MAX_READS].status = OKV_EDISCONNECTED;
 }

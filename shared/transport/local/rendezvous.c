@@ -1,11 +1,12 @@
 /* The server's rendezvous reads: copies of an advertised buffer into the region. */
-#include "shared/transport/local/local.h"
+#include "shared/transport/local/rendezvous.h"
 
 #include <errno.h>
 #include <unistd.h>
 
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
+#include "shared/transport/local/conn.h"
 
 /* The client may change its table at any time. */
 static int find_buffer(struct okv_local_conn *conn, unsigned slot)
@@ -13,27 +14,27 @@ static int find_buffer(struct okv_local_conn *conn, unsigned slot)
     struct okv_rendezvous_read *read = &conn->rendezvous.slots[slot];
     uint32_t index = read->key % (1u << OKV_LOCAL_INDEX_BITS);
 
-    if (read->key == 0 || index >= OKV_LOCAL_PLACES)
+    if (read->key == 0 || index >= OKV_LOCAL_ADVERTS)
         return OKV_ERENDEZVOUS;
-    struct okv_local_place *place = &conn->ring.page->places[index];
-    if (atomic_load_explicit(&place->key, memory_order_acquire) != read->key)
+    struct okv_local_advert_slot *advert = &conn->ring.page->adverts[index];
+    if (atomic_load_explicit(&advert->key, memory_order_acquire) != read->key)
         return OKV_ERENDEZVOUS;
-    uint32_t size = atomic_load_explicit(&place->size, memory_order_relaxed);
+    uint32_t size = atomic_load_explicit(&advert->size, memory_order_relaxed);
     uint64_t start =
-        (uint64_t)atomic_load_explicit(&place->page, memory_order_relaxed) * OKV_LOCAL_PAGE;
+        (uint64_t)atomic_load_explicit(&advert->page, memory_order_relaxed) * OKV_LOCAL_PAGE;
     if (!okv_range_inside(start, size, OKV_LOCAL_VALUES_BYTES) ||
         !okv_range_inside(read->address, read->left, size))
         return OKV_ERENDEZVOUS;
-    conn->places[slot] = place;
+    conn->advert_slots[slot] = advert;
     read->address += start;
     return 0;
 }
 
 /* The key has not changed: what was read is what was advertised by it. */
-static bool is_still(const struct okv_local_place *place, uint32_t key)
+static bool is_still(const struct okv_local_advert_slot *advert, uint32_t key)
 {
     atomic_thread_fence(memory_order_acquire);
-    return atomic_load_explicit(&place->key, memory_order_relaxed) == key;
+    return atomic_load_explicit(&advert->key, memory_order_relaxed) == key;
 }
 
 static void fail(struct okv_rendezvous_read *read, int status)
@@ -54,7 +55,7 @@ static uint32_t copy_piece(struct okv_local_conn *conn, uint32_t most)
 
     if (n < 0 && errno == EINTR)
         return 0;
-    if (n <= 0 || !is_still(conn->places[slot], read->key)) {
+    if (n <= 0 || !is_still(conn->advert_slots[slot], read->key)) {
         fail(read, OKV_ERENDEZVOUS);
         return 0;
     }

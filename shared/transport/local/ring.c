@@ -220,12 +220,12 @@ static void copy_out(const struct okv_local_ring *ring, uint32_t position, uint8
     memcpy(to + first, ring->in, length - first);
 }
 
-/* Clears `wish` of the peer. True when the peer had it. */
-static bool grant(struct okv_local_ring *ring, uint32_t wish)
+/* Clears `want` of the peer. True when it was set. */
+static bool clear_want(struct okv_local_ring *ring, uint32_t want)
 {
-    if (!(atomic_load_explicit(&ring->peer->wants, memory_order_seq_cst) & wish))
+    if (!(atomic_load_explicit(&ring->peer->wants, memory_order_seq_cst) & want))
         return false;
-    return atomic_fetch_and(&ring->peer->wants, ~wish) & wish;
+    return atomic_fetch_and(&ring->peer->wants, ~want) & want;
 }
 
 /* ---- sending ---- */
@@ -284,7 +284,7 @@ bool okv_local_ring_publish(struct okv_local_ring *ring)
         return false;
     ring->published = ring->written;
     atomic_store_explicit(&ring->own->published, ring->written, memory_order_seq_cst);
-    return grant(ring, OKV_LOCAL_RING_MESSAGES);
+    return clear_want(ring, OKV_LOCAL_RING_MESSAGES);
 }
 
 /* ---- receiving ---- */
@@ -325,12 +325,12 @@ bool okv_local_ring_release(struct okv_local_ring *ring)
         return false;
     ring->told = ring->taken;
     atomic_store_explicit(&ring->own->taken, ring->taken, memory_order_seq_cst);
-    return grant(ring, OKV_LOCAL_RING_ROOM);
+    return clear_want(ring, OKV_LOCAL_RING_ROOM);
 }
 
 /* ---- sleeping ---- */
 
-bool okv_local_ring_rest(struct okv_local_ring *ring)
+bool okv_local_ring_wait(struct okv_local_ring *ring)
 {
     if (ring->available != ring->taken)
         return false;
@@ -338,7 +338,7 @@ bool okv_local_ring_rest(struct okv_local_ring *ring)
     return read_published(ring) == 0 && ring->available == ring->taken;
 }
 
-void okv_local_ring_rise(struct okv_local_ring *ring)
+void okv_local_ring_stop_waiting(struct okv_local_ring *ring)
 {
     atomic_fetch_and(&ring->own->wants, ~(uint32_t)OKV_LOCAL_RING_MESSAGES);
 }

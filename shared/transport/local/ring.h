@@ -15,10 +15,10 @@
  * until the hole is made, for as long as the peer likes. So the client seals the rings against that
  * (F_SEAL_FUTURE_WRITE) when it has mapped them, and the server touches them only after that.
  *
- * Sleeping. A side that waits sets its wish in `wants`, then checks once more. A side that
- * publishes or takes checks `wants` afterwards. All four steps are sequentially consistent, so one
- * of the two sees the other. A side that finds its peer waiting clears the wish and tells its
- * caller, once, to wake the peer.
+ * Sleeping. A side that waits sets a bit in its `wants`, then checks once more. A side that
+ * publishes or takes checks its peer's `wants` afterwards. All four steps are sequentially
+ * consistent, so one of the two sees the other. A side that finds its peer waiting clears the bit
+ * and tells its caller, once, to wake the peer.
  */
 #ifndef OKV_SHARED_TRANSPORT_LOCAL_RING_H
 #define OKV_SHARED_TRANSPORT_LOCAL_RING_H
@@ -35,7 +35,7 @@
 #define OKV_LOCAL_RING_BYTES 8192u
 #define OKV_LOCAL_PAGE 4096u
 /* Buffers that a client may advertise at a time. */
-#define OKV_LOCAL_PLACES 256u
+#define OKV_LOCAL_ADVERTS 256u
 /* Room for their values: four of the longest. It gets memory when it is written, and nobody maps
  * it. */
 #define OKV_LOCAL_VALUES_BYTES (UINT64_C(4) << 26)
@@ -44,7 +44,7 @@
 #define OKV_LOCAL_RING_RECORD 8u           /* length u32 | immediate u32, before each message */
 #define OKV_LOCAL_RING_SLOT_MAX (8u << 20) /* the largest message */
 
-enum okv_local_ring_wish {
+enum okv_local_ring_want {
     OKV_LOCAL_RING_MESSAGES = 1, /* wake me when you publish */
     OKV_LOCAL_RING_ROOM = 2,     /* wake me when you have taken */
 };
@@ -54,12 +54,12 @@ enum okv_local_ring_wish {
 struct okv_local_ring_side {
     alignas(64) _Atomic uint32_t published; /* bytes that it put into its ring */
     alignas(64) _Atomic uint32_t taken;     /* bytes that it took out of its peer's */
-    alignas(64) _Atomic uint32_t wants;     /* wishes; the peer clears those that it grants */
+    alignas(64) _Atomic uint32_t wants;     /* bits of okv_local_ring_want; the peer clears them */
 };
 
-/* An advertised buffer; the client writes it. The bytes of a place whose key has been the same
- * before and after they were read are those of that key. */
-struct okv_local_place {
+/* An advertised buffer; the client writes it. Bytes that were read while the slot kept its key are
+ * those of that key. */
+struct okv_local_advert_slot {
     _Atomic uint32_t key;  /* 0: none */
     _Atomic uint32_t size; /* of the buffer, in bytes */
     _Atomic uint32_t page; /* where it begins in the values, in units of OKV_LOCAL_PAGE */
@@ -74,7 +74,7 @@ struct okv_local_ring_page {
     uint32_t reserved;
     struct okv_local_ring_side client, server;
     uint8_t unused[OKV_LOCAL_PAGE - 64 - 2 * sizeof(struct okv_local_ring_side)];
-    struct okv_local_place places[OKV_LOCAL_PLACES];
+    struct okv_local_advert_slot adverts[OKV_LOCAL_ADVERTS];
 };
 
 _Static_assert(offsetof(struct okv_local_ring_page, capacity) == 8, "section 3.2");
@@ -84,8 +84,8 @@ _Static_assert(offsetof(struct okv_local_ring_page, client.wants) == 192, "secti
 _Static_assert(offsetof(struct okv_local_ring_page, server.published) == 256, "section 3.2");
 _Static_assert(offsetof(struct okv_local_ring_page, server.taken) == 320, "section 3.2");
 _Static_assert(offsetof(struct okv_local_ring_page, server.wants) == 384, "section 3.2");
-_Static_assert(offsetof(struct okv_local_ring_page, places) == 4096, "section 3.2");
-_Static_assert(sizeof(struct okv_local_place) == 16, "section 3.2");
+_Static_assert(offsetof(struct okv_local_ring_page, adverts) == 4096, "section 3.2");
+_Static_assert(sizeof(struct okv_local_advert_slot) == 16, "section 3.2");
 _Static_assert(sizeof(struct okv_local_ring_page) == OKV_LOCAL_RING_BYTES, "section 3.2");
 _Static_assert(sizeof(_Atomic uint32_t) == 4 && ATOMIC_INT_LOCK_FREE == 2, "between processes");
 
@@ -114,8 +114,8 @@ static inline size_t okv_local_ring_mapped(uint32_t capacity)
 /* The capacity for messages of `slot_size` bytes: room for two of them. */
 uint32_t okv_local_ring_capacity(uint32_t slot_size);
 
-/* Server: makes the rings and maps them; `*fd`, for the client, is the caller's. The server is at
- * rest: the client's first message wakes it. OKV_EUNSUPPORTED for messages too large, OKV_EPERM
+/* Server: makes the rings and maps them; `*fd`, for the client, is the caller's. The server
+ * waits: the client's first message wakes it. OKV_EUNSUPPORTED for messages too large, OKV_EPERM
  * (descriptors), OKV_ENOMEM, OKV_EIO. */
 int okv_local_ring_create(uint32_t slot_size, struct okv_local_ring *ring, int *fd);
 /* Server: whether there are no holes in the rings and nobody can make any. Takes no lock that the
@@ -157,9 +157,9 @@ bool okv_local_ring_release(struct okv_local_ring *ring);
 
 /* Asks the peer to wake us for messages. False: there are some, or the peer's position makes no
  * sense. */
-bool okv_local_ring_rest(struct okv_local_ring *ring);
-/* Withdraws that wish. */
-void okv_local_ring_rise(struct okv_local_ring *ring);
+bool okv_local_ring_wait(struct okv_local_ring *ring);
+/* The peer need not wake us any more. */
+void okv_local_ring_stop_waiting(struct okv_local_ring *ring);
 /* The peer is gone: no message follows the published ones. */
 void okv_local_ring_end(struct okv_local_ring *ring);
 

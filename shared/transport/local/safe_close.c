@@ -9,9 +9,10 @@
  * Whoever makes holes in memory holds a lock for which munmap waits: the longer, the more often he
  * has mapped it. So a thread of its own unmaps rings that were never sealed against holes.
  */
-#include "shared/transport/local/local.h"
+#include "shared/transport/local/safe_close.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>

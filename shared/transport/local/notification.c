@@ -1,5 +1,5 @@
-/* Packets on the socket of a local connection: the end, and bells. */
-#include "shared/transport/local/local.h"
+/* What comes on the socket of a connection: notifications, and the end of the peer. */
+#include "shared/transport/local/notification.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -8,34 +8,8 @@
 
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
-
-ssize_t okv_local_packet_receive(int sock, struct iovec *vectors, size_t count, bool *is_cut)
-{
-    struct msghdr message = {.msg_iov = vectors, .msg_iovlen = count};
-    ssize_t got = recvmsg(sock, &message, MSG_PEEK | MSG_DONTWAIT);
-
-    if (got < 0)
-        return -1;
-    if (message.msg_flags & MSG_CTRUNC) {
-        errno = EPROTO;
-        return -1;
-    }
-    *is_cut = message.msg_flags & MSG_TRUNC;
-    okv_local_packet_drop(sock);
-    return got;
-}
-
-void okv_local_packet_drop(int sock)
-{
-    recv(sock, NULL, 0, MSG_DONTWAIT);
-}
-
-void okv_local_refuse_descriptors(int sock)
-{
-    const int off = 0;
-
-    setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off);
-}
+#include "shared/transport/local/conn.h"
+#include "shared/transport/local/packet.h"
 
 /* Why a connection ends whose socket failed so; 0: it does not. */
 static int receive_failed(int errnum)
@@ -63,7 +37,7 @@ static void end(struct okv_local_conn *conn, int status)
 
 void okv_local_socket_receive(struct okv_local_conn *conn)
 {
-    uint8_t bytes[OKV_LOCAL_BELL_SIZE];
+    uint8_t bytes[OKV_LOCAL_NOTIFICATION_SIZE];
     struct iovec vector = {bytes, sizeof bytes};
     bool is_cut;
 
@@ -76,34 +50,34 @@ void okv_local_socket_receive(struct okv_local_conn *conn)
     }
     if (got == 0) /* the end of the stream; an honest peer sends no empty packet */
         okv_local_hang_up(conn);
-    else if (got != OKV_LOCAL_BELL_SIZE || is_cut || okv_get_u32(bytes) != OKV_LOCAL_BELL_MARK ||
-             !okv_local_rings_are_safe(conn))
+    else if (got != OKV_LOCAL_NOTIFICATION_SIZE || is_cut ||
+             okv_get_u32(bytes) != OKV_LOCAL_NOTIFICATION_MARK || !okv_local_rings_are_safe(conn))
         okv_local_conn_end(conn, OKV_EPROTO);
     else
-        okv_local_conn_wake(conn);
+        okv_local_conn_activate(conn);
 }
 
-static int send_bell(const struct okv_local_conn *conn)
+static int send_notification(const struct okv_local_conn *conn)
 {
-    uint8_t packet[OKV_LOCAL_BELL_SIZE];
+    uint8_t packet[OKV_LOCAL_NOTIFICATION_SIZE];
     ssize_t sent;
 
-    okv_put_u32(packet, OKV_LOCAL_BELL_MARK);
+    okv_put_u32(packet, OKV_LOCAL_NOTIFICATION_MARK);
     do {
         sent = send(conn->sock, packet, sizeof packet, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
     return sent < 0 ? okv_error_from_errno(errno) : 0;
 }
 
-void okv_local_ring_bell(struct okv_local_conn *conn)
+void okv_local_notify(struct okv_local_conn *conn)
 {
     int status = 0;
 
     if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
         return;
-    if (conn->bell_owed)
-        status = send_bell(conn);
-    conn->bell_owed = status == OKV_EAGAIN; /* until the socket has room */
+    if (conn->must_notify)
+        status = send_notification(conn);
+    conn->must_notify = status == OKV_EAGAIN; /* until the socket has room */
     if (status != OKV_EAGAIN)
         end(conn, status);
     okv_local_conn_watch(conn);
@@ -114,7 +88,7 @@ void okv_local_hang_up(struct okv_local_conn *conn)
     if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
         return;
     conn->hung_up = true;
-    conn->ring_full = conn->bell_owed = false;
+    conn->ring_full = conn->must_notify = false;
     okv_local_unqueue_sends(conn);
     if (!okv_local_rings_are_safe(conn)) {
         okv_local_conn_end(conn, OKV_EDISCONNECTED);
@@ -123,7 +97,7 @@ void okv_local_hang_up(struct okv_local_conn *conn)
     okv_local_ring_end(&conn->ring);
     shutdown(conn->sock, SHUT_RDWR); /* a peer that lives on must not wait for us */
     okv_local_conn_watch(conn);
-    okv_local_conn_wake(conn);
+    okv_local_conn_activate(conn);
     /* Otherwise an armed endpoint would not become readable for this. */
     okv_local_announce(okv_local_endpoint(conn->base.endpoint));
 }

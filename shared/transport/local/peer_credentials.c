@@ -1,16 +1,25 @@
-/* Whom to talk to. Another user may have put a socket where a server's was expected, and pass on
- * what the two say. And who shares memory with a process can hold it up, whatever seals the memory
- * has: the kernel locks it for him as long as he likes. */
+/*
+ * Who is at the other end of a socket, and whether to trust it. Another user may put a socket where
+ * a server's is expected, and relay what client and server say. And a process that shares memory
+ * with another one can delay it, whatever seals the memory has: the kernel locks it as long as the
+ * process likes.
+ */
+#include "shared/transport/local/peer_credentials.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "shared/base/error.h"
-#include "shared/transport/local/local.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
 
 #define LINKS_MAX 40u /* as the kernel has it */
 
@@ -116,7 +125,7 @@ static int check_place(const char *path, struct okv_diag *diag)
     return 0;
 }
 
-int okv_local_judge_peer(int sock, bool *is_trusted)
+int okv_local_peer_is_trusted(int sock, bool *is_trusted)
 {
     struct ucred peer;
     socklen_t length = sizeof peer;
@@ -127,13 +136,45 @@ int okv_local_judge_peer(int sock, bool *is_trusted)
     return 0;
 }
 
-int okv_local_trust(int sock, const char *path, struct okv_diag *diag)
+int okv_local_peer_verify(int sock, const char *path, struct okv_diag *diag)
 {
     bool is_trusted;
-    int status = okv_local_judge_peer(sock, &is_trusted);
+    int status = okv_local_peer_is_trusted(sock, &is_trusted);
 
     if (status)
         return okv_diag_set(diag, status, "nobody tells who listens at local://%s: %s", path,
                             strerror(errno));
     return is_trusted ? 0 : check_place(path, diag);
+}
+
+void okv_local_peer_name(int sock, char name[64], char user[64])
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    bool is_known = getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0;
+
+    if (is_known)
+        snprintf(name, 64, "pid %d uid %u", (int)peer.pid, (unsigned)peer.uid);
+    else
+        snprintf(name, 64, "unknown");
+    if (user && is_known)
+        snprintf(user, 64, "uid %u", (unsigned)peer.uid);
+    else if (user)
+        snprintf(user, 64, "unknown");
+}
+
+/* Before Linux 6.5 there is only the process id, which may have passed to another process. Then
+ * that process is watched and the client's death shows on its socket only. */
+int okv_local_peer_process(int sock, int *out)
+{
+    struct ucred peer = {.pid = 0};
+    socklen_t size = sizeof *out, length = sizeof peer;
+
+    if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, out, &size) == 0)
+        return 0;
+    *out = -1;
+    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &length) || peer.pid <= 0)
+        return 0;
+    *out = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+    return *out < 0 && errno == ESRCH ? OKV_EDISCONNECTED : 0;
 }
