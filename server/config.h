@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "server/config_settings.h"
+#include "server/config/settings.h"
 #include "server/log.h"
 #include "server/store/region.h"
 #include "shared/base/uri.h"
@@ -19,7 +19,11 @@
 
 #define OKV_DATABASES_MAX 16
 
+#define OKV_MEMORY_MIN (UINT64_C(1) << 20) /* of a database */
+#define OKV_MEMORY_MAX (UINT64_C(1) << 47)
+
 struct okv_database_config {
+    const char *text; /* of --database */
     char name[OKV_NAME_SIZE];
     uint64_t memory;         /* bytes of the region */
     uint32_t max_value;      /* bytes of the largest value */
@@ -42,9 +46,10 @@ struct okv_config {
     unsigned listen_count;
     struct okv_uri resp[OKV_RESP_LISTENERS_MAX]; /* those for clients of Redis */
     unsigned resp_count;
-    bool is_reachable;                /* other hosts reach a listener */
-    bool is_open;                     /* and whoever does may do everything */
-    struct okv_database_config table; /* what --database does not say */
+    const char *reachable;            /* the last URI that other hosts may reach; NULL: none */
+    bool is_open;                     /* and all who reach it may do everything */
+    struct okv_database_config table; /* the options of all databases */
+    bool has_sync;                    /* --sync was given */
     struct okv_database_config databases[OKV_DATABASES_MAX];
     unsigned database_count;
     uint32_t credits; /* outstanding requests per client */

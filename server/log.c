@@ -14,8 +14,6 @@
 #define LINE_MAX (6 * OKV_LOG_TEXT_MAX + 128)
 #define TIME_SIZE sizeof "2000-01-01T00:00:00.000Z"
 
-const char *const okv_log_format_names[OKV_LOG_FORMATS] = {"auto", "text", "logfmt", "json"};
-
 static bool is_journal(int fd)
 {
     const char *stream = getenv("JOURNAL_STREAM");

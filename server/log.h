@@ -22,10 +22,7 @@ enum okv_log_format {
     OKV_LOG_TEXT,   /* TIME LEVEL PART: TEXT on a terminal, else okv-server: TEXT */
     OKV_LOG_LOGFMT, /* ts=TIME level=LEVEL part=PART msg="TEXT" */
     OKV_LOG_JSON,   /* the same as an object */
-    OKV_LOG_FORMATS,
 };
-/* "auto", "text", "logfmt", "json". */
-extern const char *const okv_log_format_names[OKV_LOG_FORMATS];
 
 /* docs/monitoring.md, "Log", says what belongs where. */
 enum okv_log_level {

@@ -8,8 +8,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "server/config_options.h"
-#include "server/config_print.h"
+#include "server/config/option_table.h"
+#include "server/config/print.h"
 #include "server/descriptors.h"
 #include "server/durable.h"
 #include "server/net/acceptor.h"
@@ -426,9 +426,11 @@ static int serve_from_beginning_to_end(struct okv_server *server, struct okv_dia
 
 static bool has_slip(int argc, char **argv)
 {
-    const struct argp parser = {.options = okv_config_options};
+    struct okv_options_argp options;
+    const struct argp parser = {.options = options.list};
     char hint[OKV_SPELL_HINT_TEXT];
 
+    okv_options_argp(okv_config_options, &options);
     if (!okv_spell_hint(&parser, 0, argc, argv, hint))
         return false;
     fprintf(stderr, "okv-server: %s\n", hint);

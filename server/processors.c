@@ -16,26 +16,24 @@ static long read_number(const char **text)
     return number;
 }
 
-static int malformed(const char *text, struct okv_diag *diag)
+static int malformed(struct okv_diag *diag)
 {
-    return okv_diag_set(diag, OKV_EINVAL, "%s: give processors, such as 2-5,8", text);
+    return okv_diag_set(diag, OKV_EINVAL, "give processors, such as 2-5,8");
 }
 
-static int check_usable(const char *text, const cpu_set_t *usable, const cpu_set_t *asked,
-                        struct okv_diag *diag)
+static int check_usable(const cpu_set_t *usable, const cpu_set_t *asked, struct okv_diag *diag)
 {
     if (CPU_COUNT(usable) == 0)
-        return okv_diag_set(diag, OKV_EINVAL, "%s: the system does not tell its processors", text);
+        return okv_diag_set(diag, OKV_EINVAL, "the system does not tell its processors");
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, asked) && !CPU_ISSET(cpu, usable))
             return okv_diag_set(diag, OKV_EINVAL,
-                                "%s: processor %d is not there, or not for this process (see "
+                                "processor %d is not there, or not for this process (see "
                                 "taskset -p)",
-                                text, cpu);
+                                cpu);
     if (CPU_EQUAL(asked, usable))
         return okv_diag_set(diag, OKV_EINVAL,
-                            "%s: these are all processors: leave one to the server's other threads",
-                            text);
+                            "these are all processors: leave one to the server's other threads");
     return 0;
 }
 
@@ -52,11 +50,11 @@ int okv_processors_parse(const char *text, const cpu_set_t *usable, cpu_set_t *o
             last = read_number(&at);
         }
         if (first < 0 || last < first || (*at && *at != ','))
-            return malformed(text, diag);
+            return malformed(diag);
         for (long cpu = first; cpu <= last; cpu++)
             CPU_SET((size_t)cpu, out);
     } while (*at++);
-    return check_usable(text, usable, out, diag);
+    return check_usable(usable, out, diag);
 }
 
 void okv_processors_avoid(const cpu_set_t *of_workers)

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/config_options.h"
-#include "server/config_print.h"
+#include "server/config/option_table.h"
+#include "server/config/print.h"
 #include "server/descriptors.h"
 #include "server/net/listening.h"
 #include "shared/base/error.h"
@@ -12,10 +12,10 @@
 #define VALUE_SIZE 8192 /* of all values of an option */
 #define SHOWN_MAX 100
 
-static void log_change(struct okv_server *server, const struct argp_option *option,
+static void log_change(struct okv_server *server, const struct okv_option *option,
                        const struct okv_config *to)
 {
-    bool is_reloadable = okv_option_is_reloadable(option->key);
+    bool is_reloadable = option->flags & OKV_OPTION_RELOADABLE;
     char before[VALUE_SIZE], now[VALUE_SIZE];
 
     okv_config_value(&server->config, option, before, sizeof before);
@@ -28,8 +28,8 @@ static void log_change(struct okv_server *server, const struct argp_option *opti
 
 static void log_changes(struct okv_server *server, const struct okv_config *to)
 {
-    for (const struct argp_option *option = okv_config_options; option->name; option++)
-        if (okv_option_find(option->name))
+    for (const struct okv_option *option = okv_config_options; option->name; option++)
+        if (!(option->flags & OKV_OPTION_COMMAND_LINE))
             log_change(server, option, to);
 }
 
@@ -58,17 +58,16 @@ static void fit(struct okv_server *server, struct okv_config *to)
     free(running);
 }
 
+/* Their fields are of 32 bits. */
 static void copy_reloadable(const struct okv_config *from, struct okv_config *to)
 {
-    for (const struct argp_option *option = okv_config_options; option->name; option++) {
-        const struct okv_number_option *number = okv_number_option_find(option->key);
-        if (!number || !okv_option_is_reloadable(option->key))
+    for (const struct okv_option *option = okv_config_options; option->name; option++) {
+        if (!(option->flags & OKV_OPTION_RELOADABLE))
             continue;
-        const char *value = (const char *)from + number->field;
-        char *field = (char *)to + number->field;
+        const char *value = (const char *)from + option->offset;
+        char *field = (char *)to + option->offset;
         atomic_store((_Atomic uint32_t *)field, atomic_load((const _Atomic uint32_t *)value));
     }
-    to->log_format = from->log_format;
 }
 
 static void apply(struct okv_server *server, struct okv_config *to)

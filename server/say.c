@@ -80,7 +80,7 @@ void okv_say_ready(struct okv_server *server)
     for (unsigned i = 0; i < server->socket_count; i++)
         okv_log_say(&server->log, OKV_LOG_NOTICE, "listener", "%s: %s", server->sockets[i].where,
                     server->sockets[i].how);
-    if (server->config.is_reachable && !server->config.users)
+    if (server->config.reachable && !server->config.users)
         okv_log_say(&server->log, OKV_LOG_WARNING, "listener",
                     "open: whoever reaches it from another host can read, write and flush "
                     "everything");

@@ -120,6 +120,7 @@ check_rooms() {
     room server/resp/commands shared server/store server/wal server/command server/resp "${common[@]}"
     room server/resp server/resp shared server/wal server/worker.h "${common[@]}"
     room server/net shared server/session server/config.h server/database.h server/worker.h "${common[@]}"
+    room server/config shared server
     room server shared server
 
     room client api shared
@@ -132,7 +133,7 @@ check_rooms() {
 
     # What programs have of shared/: self-contained files that say nothing about the table.
     local helpers=(shared/base/size.h shared/base/duration.h shared/base/clock.h shared/base/default_uri.h
-        shared/base/spell_suggest.h)
+        shared/base/spell_suggest.h shared/base/options.h)
     room client/cli/doctor api client/cli shared/devices shared/base/resolve.h shared/base/uri.h "${helpers[@]}"
     room client/cli/command api client/cli shared/discovery/discovery.h shared/identity/user_key.h shared/identity/proof.h "${helpers[@]}"
     room client/cli/shell api client/cli "${helpers[@]}"

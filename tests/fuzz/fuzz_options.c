@@ -1,6 +1,7 @@
 /*
- * The command line of okv-server. config.c and config_settings.c are compiled with functions named
- * as below: a wrong command line then ends the parse and not the process, and no file is read.
+ * The command line of okv-server. parse.c and settings.c of server/config/ are compiled with
+ * functions named as below: a wrong command line then ends the parse and not the process, and no
+ * file is read.
  */
 #include <argp.h>
 #include <errno.h>
@@ -98,8 +99,8 @@ static void check_config(const struct okv_config *config)
     FUZZ_CHECK(config->listen_count <= OKV_LISTENERS_MAX);
     FUZZ_CHECK(config->resp_count <= OKV_RESP_LISTENERS_MAX);
     for (unsigned i = 0; i < config->listen_count; i++)
-        FUZZ_CHECK(config->listen[i].scheme != OKV_SCHEME_RDMA || config->is_reachable);
-    FUZZ_CHECK(!config->is_reachable || config->is_open || config->users);
+        FUZZ_CHECK(config->listen[i].scheme != OKV_SCHEME_RDMA || config->reachable);
+    FUZZ_CHECK(!config->reachable || config->is_open || config->users);
     FUZZ_CHECK(config->database_count >= 1 && config->database_count <= OKV_DATABASES_MAX);
     for (unsigned i = 0; i < config->database_count; i++)
         check_database(&config->databases[i]);

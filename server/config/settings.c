@@ -1,13 +1,14 @@
-#include "server/config_settings.h"
+#include "server/config/settings.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <ini.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/config_options.h"
+#include "server/config/option_table.h"
 #include "shared/base/error.h"
 #include "shared/base/spell_suggest.h"
 
@@ -16,22 +17,14 @@
 
 /* ---- the list ---- */
 
-static bool is_for_the_command_line(int key)
+const struct okv_option *okv_setting_find(const char *name)
 {
-    return key == 0 || key == OKV_OPTION_CONFIG || key == OKV_OPTION_PRINT_CONFIG ||
-           key == OKV_OPTION_CHECK || key == OKV_OPTION_SALVAGE || key == OKV_OPTION_TO ||
-           key == OKV_OPTION_RESTORE;
+    const struct okv_option *option = okv_option_find(okv_config_options, name);
+
+    return option && !(option->flags & OKV_OPTION_COMMAND_LINE) ? option : NULL;
 }
 
-const struct argp_option *okv_option_find(const char *name)
-{
-    for (const struct argp_option *option = okv_config_options; option->name; option++)
-        if (strcmp(option->name, name) == 0)
-            return is_for_the_command_line(option->key) ? NULL : option;
-    return NULL;
-}
-
-int okv_settings_add(struct okv_settings *settings, const struct argp_option *option,
+int okv_settings_add(struct okv_settings *settings, const struct okv_option *option,
                      const char *text, enum okv_source source, unsigned line)
 {
     if (settings->count == OKV_SETTINGS_MAX)
@@ -49,11 +42,6 @@ void okv_settings_fini(struct okv_settings *settings)
         free(settings->list[--settings->count].text);
 }
 
-bool okv_option_may_be_alone(const struct argp_option *option)
-{
-    return !option->arg || option->flags & OPTION_ARG_OPTIONAL;
-}
-
 bool okv_setting_is_overridden(const struct okv_settings *settings,
                                const struct okv_setting *setting)
 {
@@ -64,7 +52,7 @@ bool okv_setting_is_overridden(const struct okv_settings *settings,
     return false;
 }
 
-static void variable_of(const struct argp_option *option, char out[VARIABLE_SIZE])
+static void variable_of(const struct okv_option *option, char out[VARIABLE_SIZE])
 {
     int length = snprintf(out, VARIABLE_SIZE, PREFIX "%s", option->name);
 
@@ -139,10 +127,12 @@ static int wrong(struct file *file, const char *what, const char *name)
 
 static int wrong_name(struct file *file, const char *name)
 {
-    const struct argp parser = {.options = okv_config_options};
-    const char *nearest = okv_spell_option(&parser, name);
+    struct okv_options_argp options;
+    const struct argp parser = {.options = options.list};
 
-    if (file->rc == 0 && nearest && okv_option_find(nearest))
+    okv_options_argp(okv_config_options, &options);
+    const char *nearest = okv_spell_option(&parser, name);
+    if (file->rc == 0 && nearest && okv_setting_find(nearest))
         file->rc = okv_diag_set(file->diag, OKV_EINVAL, "%s:%u: %s: do you mean %s?",
                                 file->settings->file, file->line, name, nearest);
     return wrong(file,
@@ -152,7 +142,7 @@ static int wrong_name(struct file *file, const char *name)
 static int take_pair(void *user, const char *section, const char *name, const char *value)
 {
     struct file *file = user;
-    const struct argp_option *option = okv_option_find(name);
+    const struct okv_option *option = okv_setting_find(name);
 
     if (*section)
         return wrong(file, "there are no sections here: take out the line in brackets with ",
@@ -186,12 +176,7 @@ int okv_settings_read_file(struct okv_settings *settings, struct okv_diag *diag)
 
 /* ---- the environment ---- */
 
-static bool may_be_repeated(const struct argp_option *option)
-{
-    return option->key == 'l' || option->key == OKV_OPTION_DATABASE;
-}
-
-static int add_each(struct okv_settings *settings, const struct argp_option *option,
+static int add_each(struct okv_settings *settings, const struct okv_option *option,
                     const char *text)
 {
     char *copy = strdup(text), *rest = NULL;
@@ -209,14 +194,13 @@ int okv_settings_read_environment(struct okv_settings *settings)
     char variable[VARIABLE_SIZE];
     int rc = 0;
 
-    for (const struct argp_option *option = okv_config_options; option->name && rc == 0; option++) {
+    for (const struct okv_option *option = okv_config_options; option->name && rc == 0; option++) {
         variable_of(option, variable);
-        const char *text = is_for_the_command_line(option->key) ? NULL : getenv(variable);
-        if (!text)
-            continue;
-        rc = may_be_repeated(option)
-                 ? add_each(settings, option, text)
-                 : okv_settings_add(settings, option, text, OKV_SOURCE_ENVIRONMENT, 0);
+        const char *text = option->flags & OKV_OPTION_COMMAND_LINE ? NULL : getenv(variable);
+        if (text && option->flags & OKV_OPTION_LIST)
+            rc = add_each(settings, option, text);
+        else if (text)
+            rc = okv_settings_add(settings, option, text, OKV_SOURCE_ENVIRONMENT, 0);
     }
     return rc;
 }

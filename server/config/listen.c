@@ -1,15 +1,16 @@
-#include "server/config_listen.h"
+#include "server/config/listen.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "server/config_settings.h"
+#include "server/config/settings.h"
 #include "shared/base/default_uri.h"
+#include "shared/base/error.h"
 #include "shared/transport/transport.h"
 
-/* Names count as other hosts: who serves the name may change what it stands for. */
+/* A name counts as another host: the name service may change its address. */
 static bool is_loopback(const char *host)
 {
     struct in6_addr in6;
@@ -63,48 +64,43 @@ static bool add_listen(struct okv_config *config, const struct okv_uri *uri)
     return true;
 }
 
-bool okv_config_listen_add(struct okv_config *config, const char *text,
-                           struct okv_settings *settings)
+int okv_config_listen_add(const struct okv_option *option, const char *text, void *fields,
+                          struct okv_diag *why)
 {
+    struct okv_config *config = fields;
     struct okv_uri uri;
-    struct okv_diag diag;
 
-    if (okv_uri_parse(text, &uri, &diag))
-        okv_config_error(settings, "--listen %s: %s", text, diag.text);
-    else if (uri.name[0])
-        okv_config_error(settings,
-                         "--listen %s: this is for clients; name an address, and the server with "
-                         "--announce --name",
-                         text);
-    else if (uri.source[0])
-        okv_config_error(settings, "--listen %s: 'source' is for clients; name the address itself",
-                         text);
-    else if (uri.database[0])
-        okv_config_error(settings,
-                         "--listen %s: 'database' is for clients; make one with --database", text);
-    else if (is_listed(config, &uri))
-        okv_config_error(settings,
-                         "--listen %s: another --listen has the same place: leave one of them out",
-                         text);
-    else if (!add_listen(config, &uri))
-        okv_config_error(settings, "--listen: at most %d URIs, and %d of resp://",
-                         OKV_LISTENERS_MAX, OKV_RESP_LISTENERS_MAX);
-    else
-        return is_reachable(&uri);
-    return false;
+    (void)option;
+    if (okv_uri_parse(text, &uri, why))
+        return OKV_EINVAL;
+    if (uri.name[0])
+        return okv_diag_set(why, OKV_EINVAL,
+                            "this is for clients; name an address, and the server with "
+                            "--announce --name");
+    if (uri.source[0])
+        return okv_diag_set(why, OKV_EINVAL, "'source' is for clients; name the address itself");
+    if (uri.database[0])
+        return okv_diag_set(why, OKV_EINVAL, "'database' is for clients; make one with --database");
+    if (is_listed(config, &uri))
+        return okv_diag_set(why, OKV_EINVAL,
+                            "another --listen has the same place: leave one of them out");
+    if (!add_listen(config, &uri))
+        return okv_diag_set(why, OKV_EINVAL, ": at most %d URIs, and %d of resp://",
+                            OKV_LISTENERS_MAX, OKV_RESP_LISTENERS_MAX);
+    if (is_reachable(&uri))
+        config->reachable = text;
+    return 0;
 }
 
-void okv_config_check_reach(struct okv_config *config, const char *reachable,
-                            struct okv_settings *settings)
+void okv_config_check_reach(const struct okv_config *config, struct okv_settings *settings)
 {
-    config->is_reachable = reachable != NULL;
-    if (config->is_reachable && !config->is_open && !config->users)
+    if (config->reachable && !config->is_open && !config->users)
         okv_config_error(
             settings,
             "--listen %s: other hosts may reach it, and whoever does can read, write and "
             "flush everything: name who may with --users, or give --open if all may, or "
             "listen on local:///PATH or on a loopback address, such as ofi://127.0.0.1",
-            reachable);
+            config->reachable);
 }
 
 void okv_config_listen_by_default(struct okv_config *config)

@@ -1,0 +1,137 @@
+#include "server/config/databases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/wal/wal.h"
+#include "shared/base/duration.h"
+#include "shared/base/error.h"
+#include "shared/base/mapping.h"
+#include "shared/base/size.h"
+#include "shared/format/wire.h"
+
+/* A new value is written before the old one is freed, so the region must hold several. */
+#define VALUES_MIN 4
+#define SYNC_WITHIN_MS_MAX 3600000u
+/* Of NAME:SIZE. A longer one is cut; then its name or its size is wrong. */
+#define DATABASE_TEXT (OKV_NAME_SIZE + 64)
+
+static void round_memory(struct okv_database_config *database, enum okv_region_pages pages)
+{
+    uint64_t unit = pages == OKV_REGION_SMALL ? 4096 : OKV_HUGE_PAGE;
+
+    database->memory = (database->memory + unit - 1) / unit * unit;
+}
+
+static void choose_max_value(struct okv_database_config *database, struct okv_settings *settings)
+{
+    char asked[32], most[32], memory[32];
+    uint64_t limit = database->memory / VALUES_MIN;
+
+    if (database->max_value > limit) {
+        okv_size_format(database->max_value, asked, sizeof asked);
+        okv_size_format(limit, most, sizeof most);
+        okv_size_format(database->memory, memory, sizeof memory);
+        okv_config_error(
+            settings,
+            "--max-value %s: the database %s, of %s, takes values up to %s, a quarter of "
+            "it: raise --memory or its SIZE in --database, or lower --max-value",
+            asked, database->name, memory, most);
+    }
+    if (database->max_value == 0)
+        database->max_value = limit < OKV_VALUE_MAX ? (uint32_t)limit : OKV_VALUE_MAX;
+}
+
+int okv_config_database(const struct okv_option *option, const char *text, void *fields,
+                        struct okv_diag *why)
+{
+    struct okv_config *config = fields;
+
+    (void)option;
+    if (config->database_count == OKV_DATABASES_MAX)
+        return okv_diag_set(why, OKV_EINVAL, ": at most %d", OKV_DATABASES_MAX);
+    config->databases[config->database_count++].text = text;
+    return 0;
+}
+
+int okv_config_sync(const char *text, uint64_t *within_ns, struct okv_diag *why)
+{
+    uint64_t ms = 0;
+
+    if (strcmp(text, "never") == 0)
+        *within_ns = OKV_WAL_NEVER;
+    else if (strcmp(text, "always") == 0 ||
+             (okv_duration_parse(text, &ms) == 0 && ms >= 1 && ms <= SYNC_WITHIN_MS_MAX))
+        *within_ns = ms * 1000000;
+    else
+        return okv_diag_set(why, OKV_EINVAL,
+                            "give always, never, or a time from 1ms to 1h, such as 100ms or 1s");
+    return 0;
+}
+
+/* The part after the comma. */
+static void add_option(struct okv_database_config *database, const char *option,
+                       struct okv_settings *settings)
+{
+    static const char sync[] = "sync=";
+    struct okv_diag why;
+
+    if (strncmp(option, sync, sizeof sync - 1) != 0)
+        okv_config_error(settings, "--database %s: there is one option, sync=MODE: not '%s'",
+                         database->text, option);
+    else if (okv_config_sync(option + sizeof sync - 1, &database->sync_within_ns, &why))
+        okv_config_error(settings, "--database %s: %s", database->text, why.text);
+}
+
+static void set_size(struct okv_database_config *database, const char *text,
+                     struct okv_settings *settings)
+{
+    char why[OKV_SIZE_WHY_TEXT];
+
+    if (okv_size_read(text, OKV_MEMORY_MIN, OKV_MEMORY_MAX, &database->memory, why))
+        okv_config_error(settings, "--database %s: %s", text, why);
+}
+
+/* NAME[:SIZE][,sync=MODE] */
+static void add_database(struct okv_config *config, unsigned i, struct okv_settings *settings)
+{
+    struct okv_database_config *database = &config->databases[i];
+    const char *whole = database->text;
+    const char *comma = strchrnul(whole, ',');
+    char text[DATABASE_TEXT];
+    snprintf(text, sizeof text, "%.*s", (int)(comma - whole), whole);
+    const char *colon = strchr(text, ':');
+    size_t length = colon ? (size_t)(colon - text) : strlen(text);
+
+    *database = config->table;
+    database->text = whole;
+    if (*comma)
+        add_option(database, comma + 1, settings);
+    snprintf(database->name, sizeof database->name, "%.*s", (int)length, text);
+    if (length >= sizeof database->name || !okv_name_is_valid(database->name))
+        okv_config_error(settings, "--database %s: a name has " OKV_NAME_RULE, text);
+    for (unsigned k = 0; k < i; k++) {
+        const char *other = config->databases[k].name;
+        if (strcmp(other, database->name) == 0)
+            okv_config_error(settings,
+                             "--database %s: there is one called %s already: choose another name",
+                             text, other);
+        if (okv_database_id(other) == okv_database_id(database->name))
+            okv_config_error(settings,
+                             "--database %s: its name has the same hash as %s: choose another",
+                             text, other);
+    }
+    if (colon)
+        set_size(database, colon + 1, settings);
+    round_memory(database, config->pages);
+    choose_max_value(database, settings);
+}
+
+void okv_config_add_databases(struct okv_config *config, struct okv_settings *settings)
+{
+    if (config->database_count == 0)
+        config->databases[config->database_count++].text = OKV_DATABASE_DEFAULT;
+    for (unsigned i = 0; i < config->database_count; i++)
+        add_database(config, i, settings);
+}
