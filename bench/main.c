@@ -168,10 +168,12 @@ static int measure(struct bench *bench)
     int status = STATUS_DONE;
 
     /* All of them before any load: two may be one server. */
-    for (uint32_t i = 0; status == STATUS_DONE && options->load && i < options->target_count; i++)
+    for (uint32_t i = 0; status == STATUS_DONE && !options->no_load && i < options->target_count;
+         i++)
         if (options->targets[i].load)
             status = run_look(bench, i);
-    for (uint32_t i = 0; status == STATUS_DONE && options->load && i < options->target_count; i++)
+    for (uint32_t i = 0; status == STATUS_DONE && !options->no_load && i < options->target_count;
+         i++)
         if (options->targets[i].load)
             status = run_load(bench, i);
     if (status != STATUS_DONE || options->load_only)

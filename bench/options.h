@@ -28,9 +28,9 @@ struct options {
     /* stored items */
     uint32_t key_size;
     struct workload_values values;
-    bool load;      /* put every record first, once on each server */
+    bool no_load;   /* the records are there; else each server gets them first */
     bool load_only; /* only load */
-    bool keep;      /* leave what was put */
+    bool keep;      /* leave the records */
 
     /* operations */
     char workload; /* 'a' to 'f', 0: none was named */
@@ -42,7 +42,7 @@ struct options {
     uint64_t operations; /* per round, of all threads; 0: as many as fit `seconds` */
     double seconds;      /* per round; 0: until `operations` are done */
     double warmup;       /* seconds */
-    double rate;         /* open loop: operations per second of all threads; 0: closed */
+    uint64_t rate;       /* open loop: operations per second of all threads; 0: closed */
     bool even;           /* open loop: fixed distances; else a Poisson process */
     uint32_t threads[OPTIONS_TARGETS_MAX]; /* numbers to compare, usually one */
     uint32_t threads_count;

@@ -233,15 +233,7 @@ bool workload_value_check(uint64_t record, const char *value, size_t size)
 
 /* ---- names for reports -------------------------------------------------- */
 
-const char *workload_distribution_name(enum workload_distribution distribution)
-{
-    static const char *const names[] = {[WORKLOAD_UNIFORM] = "uniform",
-                                        [WORKLOAD_ZIPFIAN] = "zipfian",
-                                        [WORKLOAD_LATEST] = "latest",
-                                        [WORKLOAD_HOTSPOT] = "hotspot"};
-
-    return names[distribution];
-}
+const char *const workload_distributions[] = {"uniform", "zipfian", "latest", "hotspot", NULL};
 
 const char *workload_sizes_name(enum workload_sizes sizes)
 {

@@ -139,7 +139,8 @@ void workload_value_write(uint64_t record, uint64_t counter, char *value, size_t
 bool workload_value_check(uint64_t record, const char *value, size_t size);
 
 /* "zipfian", "trace": as options and reports say it; static. */
-const char *workload_distribution_name(enum workload_distribution distribution);
+/* In the order of enum workload_distribution; ends with NULL. */
+extern const char *const workload_distributions[];
 const char *workload_sizes_name(enum workload_sizes sizes);
 
 #endif

@@ -55,7 +55,7 @@ static void print_choice(const struct options *options, FILE *out)
 {
     const struct workload_choice *choice = &options->choice;
 
-    fprintf(out, "; %s", workload_distribution_name(choice->distribution));
+    fprintf(out, "; %s", workload_distributions[choice->distribution]);
     if (choice->distribution == WORKLOAD_ZIPFIAN || choice->distribution == WORKLOAD_LATEST)
         fprintf(out, " %g", choice->theta);
     if (choice->distribution == WORKLOAD_HOTSPOT)
@@ -110,7 +110,7 @@ static void print_way(const struct options *options, FILE *out)
     if (options->get_many == 0 || options->floor)
         fprintf(out, "depth %u", options->depth);
     if (options->rate > 0)
-        fprintf(out, ", open loop: %g operations/s%s", options->rate,
+        fprintf(out, ", open loop: %g operations/s%s", (double)options->rate,
                 options->even ? " at even distances" : "");
     fprintf(out, "; %u round%s of ", options->rounds, options->rounds > 1 ? "s" : "");
     if (options->seconds > 0)

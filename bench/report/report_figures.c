@@ -227,7 +227,7 @@ bool report_target_good(const struct report *report, const struct report_target 
     const struct options *options = report->options;
     const struct loop_tally *tally = &target->tally;
     bool all = options->load_only || target->rounds == options->rounds;
-    bool may_miss = !options->load || options->mix[OPERATION_DELETE] > 0;
+    bool may_miss = options->no_load || options->mix[OPERATION_DELETE] > 0;
 
     return all && tally->wrong == 0 && tally->failed == 0 && tally->code == OKV_OK &&
            (tally->missing == 0 || may_miss);

@@ -125,23 +125,23 @@ static json_t *json_parameters(const struct options *options)
     json_t *what = json_pack(
         "{s:s?, s:o, s:o, s:s, s:f, s:f, s:f, s:I, s:s, s:I, s:I, s:o}", "workload",
         options->workload ? workload : NULL, "mix", json_mix(options), "records",
-        json_count(choice->records), "distribution",
-        workload_distribution_name(choice->distribution), "theta", choice->theta, "hot_records",
-        choice->hot_records, "hot_operations", choice->hot_operations, "key_size",
-        (json_int_t)options->key_size, "value_sizes", workload_sizes_name(options->values.sizes),
-        "value_size", (json_int_t)options->values.high, "value_size_low",
+        json_count(choice->records), "distribution", workload_distributions[choice->distribution],
+        "theta", choice->theta, "hot_records", choice->hot_records, "hot_operations",
+        choice->hot_operations, "key_size", (json_int_t)options->key_size, "value_sizes",
+        workload_sizes_name(options->values.sizes), "value_size", (json_int_t)options->values.high,
+        "value_size_low",
         (json_int_t)(options->values.sizes == WORKLOAD_SIZES_FIXED ? options->values.high
                                                                    : options->values.low),
         "seed", json_count(options->seed));
-    json_t *how =
-        json_pack("{s:b, s:b, s:o, s:f, s:f, s:f, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:b, s:b}",
-                  "load", (int)options->load, "load_only", (int)options->load_only, "operations",
-                  json_count(options->operations), "seconds", options->seconds, "warmup",
-                  options->warmup, "rate", options->rate, "even", (int)options->even, "threads",
-                  json_threads(options), "connections", (json_int_t)options->connections, "depth",
-                  (json_int_t)options->depth, "get_many", (json_int_t)options->get_many, "rounds",
-                  (json_int_t)options->rounds, "timeout_ms", (json_int_t)options->timeout_ms,
-                  "floor", (int)options->floor, "registered", (int)options->registered);
+    json_t *how = json_pack(
+        "{s:b, s:b, s:o, s:f, s:f, s:f, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "load",
+        (int)!options->no_load, "load_only", (int)options->load_only, "operations",
+        json_count(options->operations), "seconds", options->seconds, "warmup", options->warmup,
+        "rate", (double)options->rate, "even", (int)options->even, "threads", json_threads(options),
+        "connections", (json_int_t)options->connections, "depth", (json_int_t)options->depth,
+        "get_many", (json_int_t)options->get_many, "rounds", (json_int_t)options->rounds,
+        "timeout_ms", (json_int_t)options->timeout_ms, "floor", (int)options->floor, "registered",
+        (int)options->registered);
 
     json_object_update(what, how);
     json_decref(how);

@@ -56,7 +56,7 @@ static void defaults_are_those_of_the_manual(void **state)
     assert_int_equal(options->choice.distribution, WORKLOAD_UNIFORM);
     assert_int_equal(options->key_size, 16);
     assert_int_equal(options->values.high, 32);
-    assert_true(options->load && !options->load_only);
+    assert_true(!options->no_load && !options->load_only);
     ASSERT_MIX(options, [OPERATION_GET] = 95, [OPERATION_PUT] = 5);
     assert_true(options->seconds == 10 && options->operations == 0);
     assert_true(options->rate == 0);
