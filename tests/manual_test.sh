@@ -61,7 +61,7 @@ for reference in $(sed -nE '/^\.SH SEE ALSO/,$s/^\.BR (\S+) \((.)\),?$/\1.\2/p' 
             wrong "SEE ALSO has $reference, which is not there" ;;
     esac
 done
-# ---- every option of a URI, and every setting of a server ----
+# ---- every option of a URI ----
 # compare WHAT PAGE: what the program has, of standard input, is what the page explains, of file descriptor 3.
 compare() {
     sort -u >"$scratch/names"
@@ -74,31 +74,21 @@ compare options $page < <(grep -oE 'has_key\(pair, "[a-z]+"' shared/base/uri.c |
     3< <(sed -nE 's/^\.BI? ([a-z]+)=.*/\1/p' $page)
 compare schemes $page < <(sed -nE 's/^#define (RDMA|OFI|LOCAL|RESPS?)_PREFIX "(.*)"/\2/p' shared/base/uri.c) \
     3< <(sed -nE 's/^\.SS ([a-z]+:\/\/)$/\1/p' $page)
-page=docs/man/okv-server.conf.5
-"$build/server/okv-server" --print-config >"$scratch/settings"
-compare settings $page < <(sed -nE 's/^; ([a-z-]+) =.*/\1/p' "$scratch/settings") \
-    3< <(sed -nE 's/^\.BI "([a-z\\-]+) = .*/\1/p' $page | tr -d "\\\\")
-# A default that the program prints stands in parentheses; that of workers is the machine's.
-while read -r name value; do
-    sed -n "/^\.BI \"${name//-/.-} = /,/^\.TP/p" $page | grep -qF "($value)" || [ "$name" = workers ] ||
-        wrong "$page: the default of $name is $value"
-done < <(sed -nE 's/^; ([a-z-]+) = (.+)/\1 \2/p' "$scratch/settings")
+# ---- the options of the programs are those of their tables ----
+differences=$(docs/man/fill_options "$build" --check) || wrong "$differences"
 
-# ---- every long option of a program's help ----
+# ---- every long option of a command's help ----
 # explained PAGE PROGRAM [COMMAND]
 explained() {
     local option
     local -a options
-    tr -d "\\\\" <"$1" >"$scratch/page"
+    sed 's/\\f[BIR]//g; s/\\//g' "$1" >"$scratch/page"
     mapfile -t options < <("${@:2}" --help | sed -nE 's/^ {2,6}(-., )?(--[a-z-]+).*/\2/p')
     [ ${#options[@]} -gt 0 ] || wrong "found no options of ${*:2}"
     for option in "${options[@]}"; do
         grep -qE -- "$option([^a-z-]|$)" "$scratch/page" || wrong "$1 lacks $option of ${*:2}"
     done
 }
-explained docs/man/okv-server.1 "$build/server/okv-server"
-explained docs/man/kv-bench.1 "$build/bench/kv-bench"
-explained docs/man/okv.1 "$build/client/cli/okv"
 commands=$("$build/client/cli/okv" --help | sed -n '/^Commands:$/,/^$/s/^  \([a-z]*\) .*/\1/p')
 [ -n "$commands" ] || wrong "found no commands of okv"
 for command in $commands; do

@@ -15,7 +15,6 @@ TEXT
 . "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
 
 failures=0 file=$scratch/okv.conf
-manual=$(dirname "${BASH_SOURCE[0]}")/../../docs/man/okv-server.conf.5
 
 wrong() {
     failures=1
@@ -122,12 +121,10 @@ reload 'log-format = logfmt'
 grep -q ' msg="configuration read from ' <<<"$said" || wrong "the format of the log: '$said'"
 end_server TERM
 
-# --print-config, --help and the manual name the same options.
+# --print-config and --help name the same options.
 "$server" --print-config | sed -n '/at SIGHUP/,$ s/^; \([a-z-]*\) =.*/\1/p' | sort >"$scratch/printed"
 "$server" --help | awk '/^      --/ { split(substr($1, 3), name, "=") } /\[SIGHUP\]/ { print name[1] }' |
     grep -v '^config$' | sort >"$scratch/help"
-sed -n '/^SIGHUP has a change of these take effect:/,/^\.PP/ s/^\.BR* \([^ ]*\).*/\1/p' "$manual" | sed 's/\\//g' | sort >"$scratch/manual"
 [ -s "$scratch/printed" ] || wrong "--print-config names none"
 diff "$scratch/printed" "$scratch/help" || wrong "--help names others"
-diff "$scratch/printed" "$scratch/manual" || wrong "the manual names others"
 exit $failures
