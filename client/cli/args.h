@@ -4,17 +4,53 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <stddef.h>
 
 #include "client/cli/run.h"
 
-/* The options that every command takes too; input is the struct cli. A command lists this among its
- * argp children and hands the input over with cli_parse_child(), first thing in its parser. */
+/* The options that every command takes too; their input is the struct cli, which a parser hands
+ * over with cli_parse_child(), first thing. */
 extern const struct argp_child cli_common_options[];
 void cli_parse_child(int key, struct argp_state *state, struct cli *cli);
-
-/* Parses the arguments of a command; flags are those of argp_parse(). Returns CLI_DONE, or the
- * status to end with after printing why, or help. */
+/* Parses arguments; flags are those of argp_parse(). Returns CLI_DONE, or the status to end with
+ * after printing why, or help. */
 int cli_parse(const struct argp *parser, unsigned flags, int argc, char **argv, void *input);
+
+/* The type of an option's field. */
+enum cli_kind {
+    CLI_FLAG,        /* bool */
+    CLI_TEXT,        /* const char * */
+    CLI_NUMBER,      /* uint64_t, from `low` to `high`; the same for a size */
+    CLI_SIZE,        /* uint64_t */
+    CLI_TIME,        /* uint32_t, ms */
+    CLI_TTL,         /* int64_t, ms */
+    CLI_TTL_OR_NONE, /* int64_t, ms or OKV_TTL_NONE */
+};
+
+struct cli_option {
+    const char *name; /* NULL: the end of the list */
+    int letter;       /* 0: none */
+    const char *argument, *help;
+    enum cli_kind kind;
+    size_t offset; /* of the field in the command's arguments */
+    uint64_t low, high;
+};
+#define CLI_OPTIONS_MAX 8
+
+/* The command line of a command, whose arguments are a struct that begins with the struct cli *. */
+struct cli_parser {
+    const struct cli_option *options; /* up to CLI_OPTIONS_MAX; NULL: none */
+    const char *args_doc, *doc;       /* of struct argp */
+    unsigned least, most;             /* arguments */
+    bool has_rest;                    /* any number of arguments: `most` does not count */
+    size_t arguments[2];              /* offsets: a char * each, or with has_rest char ** and int */
+    const char *missing;              /* said of fewer than `least` */
+    const char *unexpected;           /* said of more than `most`; a format for the argument */
+    error_t (*check)(struct argp_state *state, void *arguments); /* at the end; NULL: nothing */
+};
+
+/* Reads the arguments of a command. Returns as cli_parse(). */
+int cli_read(const struct cli_parser *parser, int argc, char **argv, void *arguments);
 /* Prints what is wrong with the arguments and how to correct it. Returns what the parser is to
  * return. */
 #define cli_usage(state, ...) (argp_error(state, __VA_ARGS__), EINVAL)

@@ -54,9 +54,9 @@ int cli_connect(struct cli *cli, uint32_t depth)
     return CLI_DONE;
 }
 
-int cli_begin(struct cli *cli, const struct argp *parser, int argc, char **argv, void *input)
+int cli_begin(struct cli *cli, const struct cli_parser *parser, int argc, char **argv, void *input)
 {
-    int status = cli_parse(parser, 0, argc, argv, input);
+    int status = cli_read(parser, argc, argv, input);
 
     return status == CLI_DONE ? cli_connect(cli, 0) : status;
 }

@@ -63,9 +63,9 @@ int cli_open(struct cli *cli, uint32_t depth, char *why, size_t size);
 /* Opens cli->handle, or takes the shell's; `depth` 0 means the library's default. Returns CLI_DONE,
  * or the exit status to end with after printing why. */
 int cli_connect(struct cli *cli, uint32_t depth);
-/* cli_parse() of args.h, and connects with the library's default depth. */
-struct argp;
-int cli_begin(struct cli *cli, const struct argp *parser, int argc, char **argv, void *input);
+/* cli_read() of args.h, and connects with the library's default depth. */
+struct cli_parser;
+int cli_begin(struct cli *cli, const struct cli_parser *parser, int argc, char **argv, void *input);
 /* Prints the counters if they were asked for and closes the handle, if it is open. The shell's
  * stays open unless the command left something under way on it. */
 void cli_disconnect(struct cli *cli);

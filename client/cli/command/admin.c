@@ -15,8 +15,7 @@
 
 struct admin_arguments {
     struct cli *cli;
-    const char *words[2];
-    unsigned count;
+    const char *word, *session;
 };
 
 static int read_counters(struct cli *cli, uint64_t *loaded, uint64_t *refused)
@@ -112,37 +111,29 @@ static int kill_session(struct cli *cli, const char *id)
     return rc == OKV_OK ? CLI_DONE : cli_fail(cli, "admin kill", NULL, 0, rc);
 }
 
-static error_t parse_admin(int key, char *text, struct argp_state *state)
+static error_t check_admin(struct argp_state *state, void *input)
 {
-    struct admin_arguments *arguments = state->input;
-    const char *const *words = arguments->words;
+    const struct admin_arguments *arguments = input;
+    const char *word = arguments->word, *session = arguments->session;
 
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case ARGP_KEY_ARG:
-        if (arguments->count == 2)
-            return cli_usage(state, "unexpected argument '%s'", text);
-        arguments->words[arguments->count++] = text;
+    if (word && !session && (strcmp(word, "reload") == 0 || strcmp(word, "snapshot") == 0))
         return 0;
-    case ARGP_KEY_END:
-        if (arguments->count == 1 &&
-            (strcmp(words[0], "reload") == 0 || strcmp(words[0], "snapshot") == 0))
-            return 0;
-        if (arguments->count == 2 && strcmp(words[0], "kill") == 0 && words[1][0] != '\0' &&
-            strspn(words[1], "0123456789abcdef") == strlen(words[1]))
-            return 0;
-        return cli_usage(state,
-                         "give `reload', `snapshot', or `kill SESSION' with an id that okv clients "
-                         "shows");
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    if (session && strcmp(word, "kill") == 0 && session[0] != '\0' &&
+        strspn(session, "0123456789abcdef") == strlen(session))
+        return 0;
+    return cli_usage(state,
+                     "give `reload', `snapshot', or `kill SESSION' with an id that okv clients "
+                     "shows");
 }
 
 int cli_admin(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
-        .parser = parse_admin,
+    static const struct cli_parser parser = {
+        .most = 2,
+        .arguments = {offsetof(struct admin_arguments, word),
+                      offsetof(struct admin_arguments, session)},
+        .unexpected = "unexpected argument '%s'",
+        .check = check_admin,
         .args_doc = "reload | snapshot | kill SESSION",
         .doc = "Command the server; takes the right admin. reload: read the users file again. "
                "snapshot: write all items of a durable database to a file that replaces its log, "
@@ -150,14 +141,13 @@ int cli_admin(struct cli *cli, int argc, char **argv)
                "kill: end a session of the database; its client may come back.\v"
                "Exit status 1 says that there is no such session.\n\n"
                "Examples:\n  okv admin reload\n  okv admin kill 000000000000002a\n"
-               "  cp \"$(okv admin snapshot)\" backup",
-        .children = cli_common_options};
+               "  cp \"$(okv admin snapshot)\" backup"};
     struct admin_arguments arguments = {.cli = cli};
 
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
-    if (arguments.count == 2)
-        return kill_session(cli, arguments.words[1]);
-    return strcmp(arguments.words[0], "reload") == 0 ? reload_users(cli) : make_snapshot(cli);
+    if (arguments.session)
+        return kill_session(cli, arguments.session);
+    return strcmp(arguments.word, "reload") == 0 ? reload_users(cli) : make_snapshot(cli);
 }

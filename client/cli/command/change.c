@@ -57,8 +57,8 @@ static int protect_negative(int argc, char **argv, char **out)
 }
 
 /* As cli_begin(), for arguments among which there may be a negative number. */
-static int begin_with_negative(struct cli *cli, const struct argp *parser, int argc, char **argv,
-                               void *input)
+static int begin_with_negative(struct cli *cli, const struct cli_parser *parser, int argc,
+                               char **argv, void *input)
 {
     char **protected = calloc((size_t)argc + 2, sizeof *protected);
 
@@ -72,56 +72,44 @@ static int begin_with_negative(struct cli *cli, const struct argp *parser, int a
 
 /* ---- incr --------------------------------------------------------------- */
 
-enum { OPTION_TTL = 256 };
-
 struct incr_arguments {
     struct cli *cli;
-    char *key;
+    char *key, *number; /* NULL: 1 */
     int64_t delta;
     int64_t ttl_ms; /* 0: a new item stays */
 };
 
-static const struct argp_option incr_options[] = {
-    {"ttl", OPTION_TTL, "TIME", 0,
-     "An item that was not there expires after TIME, as 500ms, 60s, 5m, 2h or 7d", 0},
+static const struct cli_option incr_options[] = {
+    {"ttl", 0, "TIME", "An item that was not there expires after TIME, as 500ms, 60s, 5m, 2h or 7d",
+     CLI_TTL, offsetof(struct incr_arguments, ttl_ms), 0, 0},
     {0},
 };
 
-static error_t parse_incr(int key, char *text, struct argp_state *state)
+static error_t check_incr(struct argp_state *state, void *input)
 {
-    struct incr_arguments *arguments = state->input;
+    struct incr_arguments *arguments = input;
 
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case OPTION_TTL:
-        return cli_ttl(state, "--ttl", text, &arguments->ttl_ms);
-    case ARGP_KEY_ARG:
-        if (state->arg_num == 0)
-            arguments->key = text;
-        else if (state->arg_num == 1)
-            return cli_signed_number(state, "N", text, &arguments->delta);
-        else
-            return cli_usage(state, "unexpected argument '%s': give KEY and N", text);
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        return cli_usage(state, "give a KEY, and N unless it is 1");
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    return arguments->number ? cli_signed_number(state, "N", arguments->number, &arguments->delta)
+                             : 0;
 }
 
 int cli_incr(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = incr_options,
-        .parser = parse_incr,
+        .least = 1,
+        .most = 2,
+        .arguments = {offsetof(struct incr_arguments, key),
+                      offsetof(struct incr_arguments, number)},
+        .missing = "give a KEY, and N unless it is 1",
+        .unexpected = "unexpected argument '%s': give KEY and N",
+        .check = check_incr,
         .args_doc = "KEY [N]",
         .doc = "Add N (1) to the decimal integer that the value is, and print the sum.\v"
                "N may be negative. A key that is not there counts as 0. The value becomes the sum "
                "in decimal digits; its time to live does not change.\n\n"
                "Examples:\n  okv incr visits\n  okv incr stock -12\n"
-               "  okv incr tries:alice --ttl 60s",
-        .children = cli_common_options};
+               "  okv incr tries:alice --ttl 60s"};
     struct incr_arguments arguments = {.cli = cli, .delta = 1};
     int64_t result = 0;
 
@@ -143,44 +131,33 @@ int cli_incr(struct cli *cli, int argc, char **argv)
 
 struct touch_arguments {
     struct cli *cli;
-    char *key;
+    char *key, *time;
     int64_t ttl_ms;
 };
 
-static error_t parse_touch(int key, char *text, struct argp_state *state)
+static error_t check_touch(struct argp_state *state, void *input)
 {
-    struct touch_arguments *arguments = state->input;
+    struct touch_arguments *arguments = input;
 
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case ARGP_KEY_ARG:
-        if (state->arg_num == 0)
-            arguments->key = text;
-        else if (state->arg_num > 1)
-            return cli_usage(state, "unexpected argument '%s': give KEY and TIME", text);
-        else
-            return cli_ttl_or_none(state, "TIME", text, &arguments->ttl_ms);
-        return 0;
-    case ARGP_KEY_END:
-        if (state->arg_num < 2)
-            return cli_usage(state, "give KEY and a time such as 60s, or KEY and none");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    return cli_ttl_or_none(state, "TIME", arguments->time, &arguments->ttl_ms);
 }
 
 int cli_touch(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
-        .parser = parse_touch,
+    static const struct cli_parser parser = {
+        .least = 2,
+        .most = 2,
+        .arguments = {offsetof(struct touch_arguments, key),
+                      offsetof(struct touch_arguments, time)},
+        .missing = "give KEY and a time such as 60s, or KEY and none",
+        .unexpected = "unexpected argument '%s': give KEY and TIME",
+        .check = check_touch,
         .args_doc = "KEY TIME\nKEY none",
         .doc = "Let an item expire after TIME (500ms, 60s, 5m, 2h, 7d), or (none) stay until it is "
                "deleted.\v"
                "Its value stays; its version changes. Exit status 1 says that the key is not "
                "there.\n\n"
-               "Examples:\n  okv touch session:7 5m\n  okv touch greeting none",
-        .children = cli_common_options};
+               "Examples:\n  okv touch session:7 5m\n  okv touch greeting none"};
     struct touch_arguments arguments = {.cli = cli};
 
     int status = begin_with_negative(cli, &parser, argc, argv, &arguments);

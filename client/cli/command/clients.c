@@ -12,8 +12,6 @@
 
 #define COMMAND_MAX 64
 
-enum { OPTION_JSON = 0xe00, OPTION_ALL };
-
 struct clients_arguments {
     struct cli *cli;
     bool json, all;
@@ -169,46 +167,28 @@ static int list_databases(struct cli *cli, struct listing *listing)
     return status;
 }
 
-static error_t parse_clients(int key, char *text, struct argp_state *state)
-{
-    struct clients_arguments *arguments = state->input;
-
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case OPTION_JSON:
-        arguments->json = true;
-        return 0;
-    case OPTION_ALL:
-        arguments->all = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        return cli_usage(state, "unexpected argument '%s': clients takes no arguments", text);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_option clients_options[] = {
-    {"all", OPTION_ALL, NULL, 0, "Those of every database", 0},
-    {"json", OPTION_JSON, NULL, 0, "One JSON array instead of a table", 0},
+static const struct cli_option clients_options[] = {
+    {"all", 0, NULL, "Those of every database", CLI_FLAG, offsetof(struct clients_arguments, all),
+     0, 0},
+    {"json", 0, NULL, "One JSON array instead of a table", CLI_FLAG,
+     offsetof(struct clients_arguments, json), 0, 0},
     {0},
 };
 
 int cli_clients(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = clients_options,
-        .parser = parse_clients,
+        .unexpected = "unexpected argument '%s': clients takes no arguments",
         .doc = "List the clients of the database: session, user, address, seconds since it "
                "connected and since its last request, credits, requests and their bytes in and "
                "out, gets and hits that the client has reported (-: it does not report), "
                "transport and device or socket. Takes the right admin.\v"
                "Examples:\n  okv clients\n  okv clients --all\n"
-               "  okv clients --json | jq -r '.[].user' | sort | uniq -c",
-        .children = cli_common_options};
+               "  okv clients --json | jq -r '.[].user' | sort | uniq -c"};
     struct clients_arguments arguments = {.cli = cli};
 
-    int status = cli_parse(&parser, 0, argc, argv, &arguments);
+    int status = cli_read(&parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
     if (arguments.all && cli_uri_names_database(cli, "clients --all"))

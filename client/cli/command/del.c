@@ -9,8 +9,6 @@
 #include "client/cli/progress.h"
 #include "client/cli/tsv.h"
 
-enum { OPTION_IF_VERSION = 0x700, OPTION_PREFIX, OPTION_DRY_RUN };
-
 /* Keys of a scan that are deleted before it continues. */
 #define BATCH_KEYS 256
 /* okv_poll() moves deadlines on, so that waiting is cut into pieces. */
@@ -20,19 +18,22 @@ struct del_arguments {
     struct cli *cli;
     char **keys; /* the tail of argv */
     int count;
-    bool if_version;
-    uint64_t version;
+    uint64_t version;   /* 0: any */
     bool is_null;       /* stdin has raw keys, each followed by a NUL */
     const char *prefix; /* NULL: keys are named */
     size_t prefix_length;
     bool is_dry;
 };
 
-static const struct argp_option del_options[] = {
-    {"if-version", OPTION_IF_VERSION, "V", 0, "Only if the item has version V", 0},
-    {"null", '0', NULL, 0, "With -, keys are raw and end with a NUL", 0},
-    {"prefix", OPTION_PREFIX, "P", 0, "Remove every key that begins with P", 0},
-    {"dry-run", OPTION_DRY_RUN, NULL, 0, "With --prefix, list the keys and remove none", 0},
+static const struct cli_option del_options[] = {
+    {"if-version", 0, "V", "Only if the item has version V", CLI_NUMBER,
+     offsetof(struct del_arguments, version), 1, UINT64_MAX},
+    {"null", '0', NULL, "With -, keys are raw and end with a NUL", CLI_FLAG,
+     offsetof(struct del_arguments, is_null), 0, 0},
+    {"prefix", 0, "P", "Remove every key that begins with P", CLI_TEXT,
+     offsetof(struct del_arguments, prefix), 0, 0},
+    {"dry-run", 0, NULL, "With --prefix, list the keys and remove none", CLI_FLAG,
+     offsetof(struct del_arguments, is_dry), 0, 0},
     {0},
 };
 
@@ -41,8 +42,12 @@ static bool takes_stdin(const struct del_arguments *arguments)
     return arguments->count == 1 && strcmp(arguments->keys[0], "-") == 0;
 }
 
-static error_t check_arguments(struct argp_state *state, const struct del_arguments *arguments)
+static error_t check_del(struct argp_state *state, void *input)
 {
+    struct del_arguments *arguments = input;
+
+    arguments->cli->took_stdin = takes_stdin(arguments);
+    arguments->prefix_length = arguments->prefix ? strlen(arguments->prefix) : 0;
     if (arguments->prefix && arguments->count > 0)
         return cli_usage(state, "give KEYs or --prefix, not both");
     if (arguments->prefix && arguments->prefix_length == 0)
@@ -51,42 +56,11 @@ static error_t check_arguments(struct argp_state *state, const struct del_argume
         return cli_usage(state, "give KEYs, - to take them from stdin, or --prefix");
     if (arguments->is_dry && !arguments->prefix)
         return cli_usage(state, "--dry-run is about --prefix: give that too");
-    if (arguments->if_version && (arguments->prefix || arguments->count > 1))
+    if (arguments->version && (arguments->prefix || arguments->count > 1))
         return cli_usage(state, "--if-version is about one item: give one KEY");
     if (arguments->is_null && !takes_stdin(arguments))
         return cli_usage(state, "--null is about keys from stdin: give - for KEY");
     return 0;
-}
-
-static error_t parse_del(int key, char *text, struct argp_state *state)
-{
-    struct del_arguments *arguments = state->input;
-
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case OPTION_IF_VERSION:
-        arguments->if_version = true;
-        return cli_number(state, "--if-version", text, 1, UINT64_MAX, &arguments->version);
-    case '0':
-        arguments->is_null = true;
-        return 0;
-    case OPTION_PREFIX:
-        arguments->prefix = text;
-        arguments->prefix_length = strlen(text);
-        return 0;
-    case OPTION_DRY_RUN:
-        arguments->is_dry = true;
-        return 0;
-    case ARGP_KEY_ARGS:
-        arguments->keys = state->argv + state->next;
-        arguments->count = state->argc - state->next;
-        return 0;
-    case ARGP_KEY_END:
-        arguments->cli->took_stdin = takes_stdin(arguments);
-        return check_arguments(state, arguments);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
 }
 
 /* Returns whether to try the next key. `line` of stdin; 0: an argument. *status: the worst so far.
@@ -95,8 +69,8 @@ static bool del_one(const struct del_arguments *arguments, uint64_t line, const 
                     size_t length, int *status)
 {
     struct cli *cli = arguments->cli;
-    int rc = arguments->if_version ? okv_delete_if(cli->handle, key, length, arguments->version)
-                                   : okv_delete(cli->handle, key, length);
+    int rc = arguments->version ? okv_delete_if(cli->handle, key, length, arguments->version)
+                                : okv_delete(cli->handle, key, length);
 
     if (rc != OKV_OK)
         *status = cli_worse(*status, cli_fail_line(cli, "del", line, key, length, rc));
@@ -284,9 +258,11 @@ static int del_prefix(const struct del_arguments *arguments)
 
 int cli_del(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = del_options,
-        .parser = parse_del,
+        .has_rest = true,
+        .arguments = {offsetof(struct del_arguments, keys), offsetof(struct del_arguments, count)},
+        .check = check_del,
         .args_doc = "KEY...\n-\n--prefix P",
         .doc =
             "Remove keys.\v"
@@ -300,8 +276,7 @@ int cli_del(struct cli *cli, int argc, char **argv)
             "another version.\n\nExamples:\n  okv del greeting\n"
             "  okv del photo-1 photo-2\n  okv del --prefix tmp: --dry-run\n"
             "  okv scan -0 | grep -z '^tmp' | okv del -0 -\n"
-            "  okv del lock --if-version 17",
-        .children = cli_common_options};
+            "  okv del lock --if-version 17"};
     struct del_arguments arguments = {.cli = cli};
 
     int status = cli_begin(cli, &parser, argc, argv, &arguments);

@@ -14,8 +14,6 @@
 #define TIMEOUT_MS 500
 #define TIMEOUT_MS_MAX 60000
 
-enum { OPTION_JSON = 0x400, OPTION_GROUP, OPTION_SOURCE };
-
 struct discover_arguments {
     struct cli *cli;
     const char *group;
@@ -23,42 +21,26 @@ struct discover_arguments {
     bool json;
 };
 
-static const struct argp_option discover_options[] = {
-    {"group", OPTION_GROUP, "GROUP", 0,
+static const struct cli_option discover_options[] = {
+    {"group", 0, "GROUP",
      "The multicast group to ask in (" OKV_DISCOVERY_GROUP "), as servers have it in --announce",
-     0},
-    {"source", OPTION_SOURCE, "ADDRESS", 0,
-     "Ask on the interface with this address only, not on all", 0},
-    {"json", OPTION_JSON, NULL, 0, "One JSON array instead of lines", 0},
+     CLI_TEXT, offsetof(struct discover_arguments, group), 0, 0},
+    {"source", 0, "ADDRESS", "Ask on the interface with this address only, not on all", CLI_TEXT,
+     offsetof(struct discover_arguments, source), 0, 0},
+    {"json", 0, NULL, "One JSON array instead of lines", CLI_FLAG,
+     offsetof(struct discover_arguments, json), 0, 0},
     {0},
 };
 
-static error_t parse_discover(int key, char *text, struct argp_state *state)
+static error_t check_discover(struct argp_state *state, void *input)
 {
-    struct discover_arguments *arguments = state->input;
+    const struct discover_arguments *arguments = input;
 
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case OPTION_GROUP:
-        if (!okv_group_is_valid(text))
-            return cli_usage(state, "--group %s: give " OKV_GROUP_RULE, text);
-        arguments->group = text;
-        return 0;
-    case OPTION_SOURCE:
-        arguments->source = text;
-        return 0;
-    case OPTION_JSON:
-        arguments->json = true;
-        return 0;
-    case ARGP_KEY_END:
-        if (arguments->cli->timeout_ms > TIMEOUT_MS_MAX)
-            return cli_usage(state, "--timeout: it asks for at most %ds", TIMEOUT_MS_MAX / 1000);
-        return 0;
-    case ARGP_KEY_ARG:
-        return cli_usage(state, "unexpected argument '%s': discover takes no arguments", text);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    if (arguments->group[0] && !okv_group_is_valid(arguments->group))
+        return cli_usage(state, "--group %s: give " OKV_GROUP_RULE, arguments->group);
+    if (arguments->cli->timeout_ms > TIMEOUT_MS_MAX)
+        return cli_usage(state, "--timeout: it asks for at most %ds", TIMEOUT_MS_MAX / 1000);
+    return 0;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -147,19 +129,19 @@ static int discover(const struct discover_arguments *arguments, struct okv_disco
 
 int cli_discover(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = discover_options,
-        .parser = parse_discover,
+        .unexpected = "unexpected argument '%s': discover takes no arguments",
+        .check = check_discover,
         .doc = "List the servers that announce themselves on this host's networks: name, version, "
                "boot id, items, memory used and URIs, one server a line. It listens for 500 ms, or "
                "for the time of -t, up to 60 s; other options for a connection have no effect.\v"
                "Answers are not authenticated: docs/discovery.md.\n"
                "\nExamples:\n  okv discover\n  okv discover --json -t 2s | jq -r '.[].uris[0]'\n"
-               "  okv -s rdma://discover/cache get key",
-        .children = cli_common_options};
+               "  okv -s rdma://discover/cache get key"};
     struct discover_arguments arguments = {.cli = cli, .group = "", .source = ""};
 
-    int status = cli_parse(&parser, 0, argc, argv, &arguments);
+    int status = cli_read(&parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
     struct okv_discovery_found *found = malloc(sizeof *found);

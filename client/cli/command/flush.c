@@ -7,40 +7,24 @@
 #include "client/cli/args.h"
 #include "client/cli/output.h"
 
-enum { OPTION_YES = 0x900 };
-
 struct flush_arguments {
     struct cli *cli;
     bool yes;
 };
 
-static const struct argp_option flush_options[] = {
-    {"yes", OPTION_YES, NULL, 0, "Do not ask", 0},
+static const struct cli_option flush_options[] = {
+    {"yes", 0, NULL, "Do not ask", CLI_FLAG, offsetof(struct flush_arguments, yes), 0, 0},
     {0},
 };
 
-static error_t parse_flush(int key, char *text, struct argp_state *state)
+static error_t check_flush(struct argp_state *state, void *input)
 {
-    struct flush_arguments *arguments = state->input;
+    const struct flush_arguments *arguments = input;
 
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case OPTION_YES:
-        arguments->yes = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        return cli_usage(
-            state, "unexpected argument '%s': flush removes every item; for one give okv del %s",
-            text, text);
-    case ARGP_KEY_END:
-        if (!arguments->yes && !isatty(STDIN_FILENO))
-            return cli_usage(state,
-                             "this removes every item, and there is no terminal to ask at: give "
-                             "--yes if that is what you want");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    if (!arguments->yes && !isatty(STDIN_FILENO))
+        return cli_usage(state, "this removes every item, and there is no terminal to ask at: give "
+                                "--yes if that is what you want");
+    return 0;
 }
 
 /* True when the answer at the terminal is yes. */
@@ -60,15 +44,16 @@ static bool confirm(const struct cli *cli)
 
 int cli_flush(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = flush_options,
-        .parser = parse_flush,
+        .unexpected =
+            "unexpected argument '%1$s': flush removes every item; for one give okv del %1$s",
+        .check = check_flush,
         .doc = "Remove every item.\v"
                "Asks first when standard input is a terminal, and refuses without --yes when it "
                "is not. Items that are put meanwhile may go too. Exit status 1 says that the "
                "answer was not yes; nothing was removed.\n\n"
-               "Examples:\n  okv flush\n  okv -s local:///tmp/test.sock flush --yes",
-        .children = cli_common_options};
+               "Examples:\n  okv flush\n  okv -s local:///tmp/test.sock flush --yes"};
     struct flush_arguments arguments = {.cli = cli};
 
     int status = cli_begin(cli, &parser, argc, argv, &arguments);

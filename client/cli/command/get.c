@@ -8,8 +8,6 @@
 #include "client/cli/args.h"
 #include "client/cli/output.h"
 
-enum { OPTION_TOUCH = 256, OPTION_OFFSET, OPTION_LENGTH };
-
 struct get_arguments {
     struct cli *cli;
     char *key;
@@ -20,6 +18,7 @@ struct get_arguments {
     bool is_part;
     bool verbose;
 };
+#define NO_OFFSET UINT64_MAX
 
 /* By okv_get_touch(). */
 static int fetch_and_touch(okv *handle, const struct get_arguments *arguments, char **value,
@@ -63,54 +62,32 @@ static int fetch_part(okv *handle, const struct get_arguments *arguments, char *
     return OKV_OK;
 }
 
-static error_t parse_one_key(int key, char *text, struct argp_state *state)
-{
-    struct get_arguments *arguments = state->input;
-
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case 'o':
-        arguments->file = text;
-        return 0;
-    case OPTION_TOUCH:
-        return cli_ttl_or_none(state, "--touch", text, &arguments->touch_ms);
-    case OPTION_OFFSET:
-        arguments->is_part = true;
-        return cli_size(state, "--offset", text, 0, UINT64_MAX, &arguments->offset);
-    case OPTION_LENGTH:
-        arguments->is_part = true;
-        return cli_size(state, "--length", text, 1, UINT64_MAX, &arguments->length);
-    case 'v':
-        arguments->verbose = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (state->arg_num > 0)
-            return cli_usage(state, "unexpected argument '%s': give one KEY", text);
-        arguments->key = text;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        return cli_usage(state, "give a KEY");
-    case ARGP_KEY_END:
-        if (arguments->touch_ms && arguments->is_part)
-            return cli_usage(state,
-                             "--touch fetches the whole value: leave out --offset and --length");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
 /* ---- get ---------------------------------------------------------------- */
 
-static const struct argp_option get_options[] = {
-    {"output", 'o', "FILE", 0, "Write the value to FILE; it is left alone on a miss", 0},
-    {"touch", OPTION_TOUCH, "TIME", 0,
-     "Let the item expire after TIME, such as 60s, or never (none); in the same request", 0},
-    {"offset", OPTION_OFFSET, "SIZE", 0, "Begin at this offset of the value, such as 64K", 0},
-    {"length", OPTION_LENGTH, "SIZE", 0,
-     "Write at most this many bytes; no more of a long value is fetched", 0},
+static const struct cli_option get_options[] = {
+    {"output", 'o', "FILE", "Write the value to FILE; it is left alone on a miss", CLI_TEXT,
+     offsetof(struct get_arguments, file), 0, 0},
+    {"touch", 0, "TIME",
+     "Let the item expire after TIME, such as 60s, or never (none); in the same request",
+     CLI_TTL_OR_NONE, offsetof(struct get_arguments, touch_ms), 0, 0},
+    {"offset", 0, "SIZE", "Begin at this offset of the value, such as 64K", CLI_SIZE,
+     offsetof(struct get_arguments, offset), 0, UINT64_MAX},
+    {"length", 0, "SIZE", "Write at most this many bytes; no more of a long value is fetched",
+     CLI_SIZE, offsetof(struct get_arguments, length), 1, UINT64_MAX},
     {0},
 };
+
+static error_t check_get(struct argp_state *state, void *input)
+{
+    struct get_arguments *arguments = input;
+
+    arguments->is_part = arguments->offset != NO_OFFSET || arguments->length;
+    if (arguments->offset == NO_OFFSET)
+        arguments->offset = 0;
+    if (arguments->touch_ms && arguments->is_part)
+        return cli_usage(state, "--touch fetches the whole value: leave out --offset and --length");
+    return 0;
+}
 
 static int fetch(okv *handle, const struct get_arguments *arguments, char **value, size_t *length)
 {
@@ -137,9 +114,14 @@ fail:
 
 int cli_get(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = get_options,
-        .parser = parse_one_key,
+        .least = 1,
+        .most = 1,
+        .arguments = {offsetof(struct get_arguments, key)},
+        .missing = "give a KEY",
+        .unexpected = "unexpected argument '%s': give one KEY",
+        .check = check_get,
         .args_doc = "KEY",
         .doc = "Write the value of a key to standard output: its bytes, and a newline after them "
                "on a terminal and in a shell only.\v"
@@ -147,9 +129,8 @@ int cli_get(struct cli *cli, int argc, char **argv)
                "Examples:\n  okv get greeting\n  okv get photo -o photo.jpg\n"
                "  okv get session:7 --touch 5m\n"
                "  okv get log --offset 1M --length 4K\n"
-               "  okv --counters get greeting >/dev/null",
-        .children = cli_common_options};
-    struct get_arguments arguments = {.cli = cli};
+               "  okv --counters get greeting >/dev/null"};
+    struct get_arguments arguments = {.cli = cli, .offset = NO_OFFSET};
     char *value = NULL;
     size_t length = 0;
 
@@ -180,17 +161,21 @@ int cli_get(struct cli *cli, int argc, char **argv)
 
 /* ---- exists ------------------------------------------------------------- */
 
-static const struct argp_option exists_options[] = {
-    {"verbose", 'v', NULL, 0, "Print the item's version, its value's length and its time to live",
-     0},
+static const struct cli_option exists_options[] = {
+    {"verbose", 'v', NULL, "Print the item's version, its value's length and its time to live",
+     CLI_FLAG, offsetof(struct get_arguments, verbose), 0, 0},
     {0},
 };
 
 int cli_exists(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = exists_options,
-        .parser = parse_one_key,
+        .least = 1,
+        .most = 1,
+        .arguments = {offsetof(struct get_arguments, key)},
+        .missing = "give a KEY",
+        .unexpected = "unexpected argument '%s': give one KEY",
         .args_doc = "KEY",
         .doc = "Tell by the exit status whether a key is there, without fetching its value.\v"
                "Exit status 0 says that it is there, 1 that it is not; nothing is printed. With -v "
@@ -198,8 +183,7 @@ int cli_exists(struct cli *cli, int argc, char **argv)
                "(milliseconds, or none).\n\n"
                "Examples:\n  okv exists greeting && echo yes\n"
                "  version=$(okv exists -v greeting | sed -n 's/^version //p')\n"
-               "  okv put greeting changed --if-version \"$version\"",
-        .children = cli_common_options};
+               "  okv put greeting changed --if-version \"$version\""};
     struct get_arguments arguments = {.cli = cli};
     struct okv_item_info info;
     char ttl[CLI_TTL_TEXT];

@@ -17,8 +17,6 @@
 /* okv_poll() moves deadlines on, so that waiting is cut into pieces. */
 #define WAIT_MS 100
 
-enum { OPTION_DEPTH = 0x400 };
-
 /* One put and the line it was made from. */
 struct import_slot {
     char *line; /* getline()'s */
@@ -49,27 +47,11 @@ struct import {
     struct progress progress;
 };
 
-static const struct argp_option import_options[] = {
-    {"depth", OPTION_DEPTH, "D", 0, "Keep D puts in flight (32)", 0},
+static const struct cli_option import_options[] = {
+    {"depth", 0, "D", "Keep D puts in flight (32)", CLI_NUMBER, offsetof(struct import, depth), 1,
+     OKV_DEPTH_MAX_OPERATIONS},
     {0},
 };
-
-static error_t parse_import(int key, char *text, struct argp_state *state)
-{
-    struct import *import = state->input;
-
-    cli_parse_child(key, state, import->cli);
-    switch (key) {
-    case OPTION_DEPTH:
-        return cli_number(state, "--depth", text, 1, OKV_DEPTH_MAX_OPERATIONS, &import->depth);
-    case ARGP_KEY_ARG:
-        return cli_usage(
-            state, "unexpected argument '%s': import reads stdin, as in okv import <items.tsv",
-            text);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
 
 static void report_bad(struct import *import, uint64_t number, const char *what)
 {
@@ -340,9 +322,9 @@ static int import_all(struct import *import)
 
 int cli_import(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = import_options,
-        .parser = parse_import,
+        .unexpected = "unexpected argument '%s': import reads stdin, as in okv import <items.tsv",
         .doc =
             "Store the items on standard input, one KEY TAB VALUE a line, or KEY TAB VALUE TAB "
             "TIME for one that expires then, in ms since 1970.\v"
@@ -353,10 +335,9 @@ int cli_import(struct cli *cli, int argc, char **argv)
             "wins. A connection that is lost is made again; a server that was restarted meanwhile "
             "ends the import, as what it had is gone, unless it has --data.\n\n"
             "Examples:\n  okv import <items.tsv\n"
-            "  okv -s local:///old.sock export | okv -s local:///new.sock import",
-        .children = cli_common_options};
+            "  okv -s local:///old.sock export | okv -s local:///new.sock import"};
     struct import import = {.cli = cli, .depth = IMPORT_DEPTH};
-    int status = cli_parse(&parser, 0, argc, argv, &import);
+    int status = cli_read(&parser, argc, argv, &import);
     cli->took_stdin = status == CLI_DONE;
     if (status == CLI_DONE)
         status = cli_connect(cli, (uint32_t)import.depth);

@@ -11,42 +11,27 @@
 #include "shared/identity/proof.h"
 #include "shared/identity/user_key.h"
 
-enum { OPTION_PASSWORD = 256 };
-
 struct keygen_arguments {
     struct cli *cli;
     const char *file;     /* NULL: standard output */
     const char *key_file; /* of --password; or NULL */
 };
 
-static const struct argp_option keygen_options[] = {
-    {"password", OPTION_PASSWORD, "KEYFILE", 0,
-     "Make no key: print the password of the key in KEYFILE, for clients of Redis", 0},
+static const struct cli_option keygen_options[] = {
+    {"password", 0, "KEYFILE",
+     "Make no key: print the password of the key in KEYFILE, for clients of Redis", CLI_TEXT,
+     offsetof(struct keygen_arguments, key_file), 0, 0},
     {0},
 };
 
-static error_t parse_keygen(int key, char *text, struct argp_state *state)
+static error_t check_keygen(struct argp_state *state, void *input)
 {
-    struct keygen_arguments *arguments = state->input;
+    const struct keygen_arguments *arguments = input;
 
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case OPTION_PASSWORD:
-        arguments->key_file = text;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (arguments->file)
-            return cli_usage(state, "unexpected argument '%s': keygen takes one FILE", text);
-        arguments->file = text;
-        return 0;
-    case ARGP_KEY_END:
-        if (arguments->file && arguments->key_file)
-            return cli_usage(state, "--password prints, and makes no key: leave out '%s'",
-                             arguments->file);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    if (arguments->file && arguments->key_file)
+        return cli_usage(state, "--password prints, and makes no key: leave out '%s'",
+                         arguments->file);
+    return 0;
 }
 
 static int write_all(int fd, const char *text, size_t length)
@@ -136,9 +121,12 @@ static int generate(const char *file)
 
 int cli_keygen(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = keygen_options,
-        .parser = parse_keygen,
+        .most = 1,
+        .arguments = {offsetof(struct keygen_arguments, file)},
+        .unexpected = "unexpected argument '%s': keygen takes one FILE",
+        .check = check_keygen,
         .args_doc = "[FILE]",
         .doc =
             "Make a new random key for a user and print it, or write it to a new FILE that only "
@@ -147,11 +135,10 @@ int cli_keygen(struct cli *cli, int argc, char **argv)
             "The key proves who the user is. Both files must have mode 0600.\n"
             "\nExamples:\n  okv keygen alice.key\n  okv keygen --password alice.key\n"
             "  { echo '[alice]'; echo \"key = $(cat alice.key)\"; echo 'default = read, write'; "
-            "} >>users",
-        .children = cli_common_options};
+            "} >>users"};
     struct keygen_arguments arguments = {.cli = cli};
 
-    int status = cli_parse(&parser, 0, argc, argv, &arguments);
+    int status = cli_read(&parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
     return arguments.key_file ? tell_password(arguments.key_file) : generate(arguments.file);

@@ -26,8 +26,6 @@ static int scan_all(struct cli *cli, const char *command, okv_visit *visit, void
 
 /* ---- scan --------------------------------------------------------------- */
 
-enum { OPTION_PREFIX = 0x800, OPTION_LIMIT, OPTION_LONG };
-
 struct scan_arguments {
     struct cli *cli;
     const char *prefix;
@@ -38,43 +36,25 @@ struct scan_arguments {
     bool is_null; /* raw keys, each followed by a NUL */
 };
 
-static const struct argp_option scan_options[] = {
-    {"prefix", OPTION_PREFIX, "P", 0, "Only keys that begin with P", 0},
-    {"limit", OPTION_LIMIT, "N", 0, "End after N keys", 0},
-    {"long", OPTION_LONG, NULL, 0, "Also the value's length, the version and the time to live", 0},
-    {"null", '0', NULL, 0, "Raw keys, each followed by a NUL", 0},
+static const struct cli_option scan_options[] = {
+    {"prefix", 0, "P", "Only keys that begin with P", CLI_TEXT,
+     offsetof(struct scan_arguments, prefix), 0, 0},
+    {"limit", 0, "N", "End after N keys", CLI_NUMBER, offsetof(struct scan_arguments, left), 1,
+     UINT64_MAX},
+    {"long", 0, NULL, "Also the value's length, the version and the time to live", CLI_FLAG,
+     offsetof(struct scan_arguments, verbose), 0, 0},
+    {"null", '0', NULL, "Raw keys, each followed by a NUL", CLI_FLAG,
+     offsetof(struct scan_arguments, is_null), 0, 0},
     {0},
 };
 
-static error_t parse_scan(int key, char *text, struct argp_state *state)
+static error_t check_scan(struct argp_state *state, void *input)
 {
-    struct scan_arguments *arguments = state->input;
+    const struct scan_arguments *arguments = input;
 
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case OPTION_PREFIX:
-        arguments->prefix = text;
-        arguments->prefix_length = strlen(text);
-        return 0;
-    case OPTION_LIMIT:
-        return cli_number(state, "--limit", text, 1, UINT64_MAX, &arguments->left);
-    case OPTION_LONG:
-        arguments->verbose = true;
-        return 0;
-    case '0':
-        arguments->is_null = true;
-        return 0;
-    case ARGP_KEY_END:
-        if (arguments->is_null && arguments->verbose)
-            return cli_usage(state, "--null and --long exclude each other: --long has lines");
-        return 0;
-    case ARGP_KEY_ARG:
-        return cli_usage(state,
-                         "unexpected argument '%s': for keys that begin with it give --prefix %s",
-                         text, text);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    if (arguments->is_null && arguments->verbose)
+        return cli_usage(state, "--null and --long exclude each other: --long has lines");
+    return 0;
 }
 
 static int show_key(void *user, const struct okv_item *item)
@@ -99,6 +79,7 @@ static int show_key(void *user, const struct okv_item *item)
 
 static int list_keys(struct scan_arguments *arguments, const char *command)
 {
+    arguments->prefix_length = strlen(arguments->prefix);
     int status = scan_all(arguments->cli, command, show_key, arguments);
 
     if (status != CLI_DONE)
@@ -109,17 +90,17 @@ static int list_keys(struct scan_arguments *arguments, const char *command)
 
 int cli_list_keys(struct cli *cli, const char *command, const char *prefix)
 {
-    struct scan_arguments arguments = {
-        .cli = cli, .prefix = prefix, .prefix_length = strlen(prefix), .left = UINT64_MAX};
+    struct scan_arguments arguments = {.cli = cli, .prefix = prefix, .left = UINT64_MAX};
 
     return list_keys(&arguments, command);
 }
 
 int cli_scan(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = scan_options,
-        .parser = parse_scan,
+        .unexpected = "unexpected argument '%1$s': for keys that begin with it give --prefix %1$s",
+        .check = check_scan,
         .doc =
             "List the keys that are there, one a line, in no order.\v"
             "The table is read without the server's CPU, and all of it, also with --prefix: "
@@ -128,8 +109,7 @@ int cli_scan(struct cli *cli, int argc, char **argv)
             "tabs between them. Keys are escaped as those of `okv export`, except with --null.\n\n"
             "A key that is there all the while is listed exactly once.\n\n"
             "Examples:\n  okv scan --prefix user: | wc -l\n  okv scan --long | sort -n -k 2 -t "
-            "$'\\t'\n  okv scan --prefix tmp: | okv mget -\n  okv scan -0 | xargs -0 -n 1 okv get",
-        .children = cli_common_options};
+            "$'\\t'\n  okv scan --prefix tmp: | okv mget -\n  okv scan -0 | xargs -0 -n 1 okv get"};
     struct scan_arguments arguments = {.cli = cli, .prefix = "", .left = UINT64_MAX};
 
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
@@ -144,17 +124,6 @@ struct export
     uint64_t items;
     struct progress progress;
 };
-
-static error_t parse_export(int key, char *text, struct argp_state *state)
-{
-    struct export *export = state->input;
-
-    cli_parse_child(key, state, export->cli);
-    if (key != ARGP_KEY_ARG)
-        return ARGP_ERR_UNKNOWN;
-    return cli_usage(
-        state, "unexpected argument '%s': export writes stdout, as in okv export >items.tsv", text);
-}
 
 /* The expiry of an item by the wall clock. A scan may return a little more than the longest time to
  * live that a put accepts. */
@@ -197,16 +166,15 @@ static int export_all(struct export *export)
 
 int cli_export(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
-        .parser = parse_export,
+    static const struct cli_parser parser = {
+        .unexpected = "unexpected argument '%s': export writes stdout, as in okv export >items.tsv",
         .doc = "Write all items to standard output, one KEY TAB VALUE a line; of an item that "
                "expires KEY TAB VALUE TAB TIME, in ms since 1970.\v"
                "The table is read without the server's CPU. In keys and values a tab is written "
                "\\t, a newline \\n, a carriage return \\r and a backslash \\\\; `okv import` reads "
                "them back exactly. Versions are not written. An item that is put or deleted "
                "meanwhile may be missing.\n\n"
-               "Examples:\n  okv export >items.tsv\n  okv export | sort | sha256sum",
-        .children = cli_common_options};
+               "Examples:\n  okv export >items.tsv\n  okv export | sort | sha256sum"};
 
     struct export export = {.cli = cli};
 

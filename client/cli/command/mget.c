@@ -17,7 +17,8 @@
 struct mget {
     struct cli *cli;
     char **keys; /* of the command line */
-    unsigned key_count;
+    int key_count;
+    bool is_null;
     char end; /* of a key on stdin: a newline or, with --null, a NUL */
 
     struct okv_command commands[BATCH];
@@ -35,8 +36,9 @@ struct mget {
     int status;  /* the worst so far */
 };
 
-static const struct argp_option mget_options[] = {
-    {"null", '0', NULL, 0, "With -, keys are raw and end with a NUL", 0},
+static const struct cli_option mget_options[] = {
+    {"null", '0', NULL, "With -, keys are raw and end with a NUL", CLI_FLAG,
+     offsetof(struct mget, is_null), 0, 0},
     {0},
 };
 
@@ -45,30 +47,15 @@ static bool takes_stdin(const struct mget *mget)
     return mget->key_count == 1 && strcmp(mget->keys[0], "-") == 0;
 }
 
-static error_t parse_mget(int key, char *text, struct argp_state *state)
+static error_t check_mget(struct argp_state *state, void *input)
 {
-    struct mget *mget = state->input;
+    struct mget *mget = input;
 
-    (void)text;
-    cli_parse_child(key, state, mget->cli);
-    switch (key) {
-    case '0':
-        mget->end = '\0';
-        return 0;
-    case ARGP_KEY_END:
-        if (mget->end == '\0' && !takes_stdin(mget))
-            return cli_usage(state, "--null is about keys from stdin: give - for KEY");
-        mget->cli->took_stdin = takes_stdin(mget);
-        return 0;
-    case ARGP_KEY_ARGS:
-        mget->keys = state->argv + state->next;
-        mget->key_count = (unsigned)(state->argc - state->next);
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        return cli_usage(state, "give KEYs, or - to take them from stdin");
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    if (mget->is_null && !takes_stdin(mget))
+        return cli_usage(state, "--null is about keys from stdin: give - for KEY");
+    mget->end = mget->is_null ? '\0' : '\n';
+    mget->cli->took_stdin = takes_stdin(mget);
+    return 0;
 }
 
 /* ---- a batch ------------------------------------------------------------ */
@@ -244,21 +231,25 @@ static void show_lines(struct mget *mget)
 
 static void show_arguments(struct mget *mget)
 {
-    unsigned i = 0;
+    int i = 0;
 
     for (; i < mget->key_count && goes_on(mget); i++)
         add(mget, mget->keys[i], strlen(mget->keys[i]));
     finish_batch(mget);
     if (i < mget->key_count)
-        fprintf(stderr, "okv: mget: stopped: %u of %u keys were not looked up\n",
+        fprintf(stderr, "okv: mget: stopped: %d of %d keys were not looked up\n",
                 mget->key_count - i, mget->key_count);
 }
 
 int cli_mget(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = mget_options,
-        .parser = parse_mget,
+        .has_rest = true,
+        .least = 1,
+        .arguments = {offsetof(struct mget, keys), offsetof(struct mget, key_count)},
+        .missing = "give KEYs, or - to take them from stdin",
+        .check = check_mget,
         .args_doc = "KEY...\n-",
         .doc = "Write each key that is there, and its value, as a KEY TAB VALUE line.\v"
                "With - the keys come from standard input, one a line and escaped as `okv export` "
@@ -268,11 +259,10 @@ int cli_mget(struct cli *cli, int argc, char **argv)
                "All keys are tried, also after one that failed, unless the connection fails: that "
                "some were not looked up is then reported.\n\n"
                "Exit status: 3 if a key could not be looked up, else 1 if one was not there.\n\n"
-               "Examples:\n  okv mget user:1 user:2\n  cut -f 1 items.tsv | okv mget - >found.tsv",
-        .children = cli_common_options};
-    struct mget mget = {.cli = cli, .end = '\n'};
+               "Examples:\n  okv mget user:1 user:2\n  cut -f 1 items.tsv | okv mget - >found.tsv"};
+    struct mget mget = {.cli = cli};
 
-    int status = cli_parse(&parser, 0, argc, argv, &mget);
+    int status = cli_read(&parser, argc, argv, &mget);
     if (status == CLI_DONE)
         status = cli_connect(cli, BATCH);
     if (status != CLI_DONE)

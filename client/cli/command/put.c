@@ -7,13 +7,13 @@
 #include "client/cli/args.h"
 #include "client/cli/output.h"
 
-enum { OPTION_TTL = 0x600, OPTION_IF_ABSENT, OPTION_IF_VERSION };
-
 struct put_arguments {
     struct cli *cli;
     char *key;
-    char *value; /* "-": standard input */
-    struct okv_put_options options;
+    char *value;    /* "-": standard input */
+    int64_t ttl_ms; /* 0: the item stays */
+    bool if_absent;
+    uint64_t if_version; /* 0: any */
 };
 
 /*
@@ -86,69 +86,45 @@ static int store_value(const struct put_arguments *arguments, const char *comman
     return status;
 }
 
-static error_t parse_key_and_value(int key, char *text, struct argp_state *state)
-{
-    struct put_arguments *arguments = state->input;
-
-    switch (key) {
-    case ARGP_KEY_ARG:
-        if (state->arg_num == 0)
-            arguments->key = text;
-        else if (state->arg_num == 1)
-            arguments->value = text;
-        else
-            return cli_usage(state, "unexpected argument '%s': quote a value that has spaces",
-                             text);
-        return 0;
-    case ARGP_KEY_END:
-        if (state->arg_num < 2)
-            return cli_usage(state, "give KEY and VALUE, or KEY and - for stdin");
-        arguments->cli->took_stdin = strcmp(arguments->value, "-") == 0;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
+/* For struct cli_parser. */
+#define KEY_AND_VALUE                                                                          \
+    .least = 2, .most = 2,                                                                     \
+    .arguments = {offsetof(struct put_arguments, key), offsetof(struct put_arguments, value)}, \
+    .args_doc = "KEY VALUE\nKEY -", .missing = "give KEY and VALUE, or KEY and - for stdin",   \
+    .unexpected = "unexpected argument '%s': quote a value that has spaces"
 
 /* ---- put ---------------------------------------------------------------- */
 
-static const struct argp_option put_options[] = {
-    {"ttl", OPTION_TTL, "TIME", 0, "The item expires after TIME, as 500ms, 60s, 5m, 2h or 7d", 0},
-    {"if-absent", OPTION_IF_ABSENT, NULL, 0, "Only if the key is not there", 0},
-    {"if-version", OPTION_IF_VERSION, "V", 0, "Only if the item there has version V", 0},
+static const struct cli_option put_options[] = {
+    {"ttl", 0, "TIME", "The item expires after TIME, as 500ms, 60s, 5m, 2h or 7d", CLI_TTL,
+     offsetof(struct put_arguments, ttl_ms), 0, 0},
+    {"if-absent", 0, NULL, "Only if the key is not there", CLI_FLAG,
+     offsetof(struct put_arguments, if_absent), 0, 0},
+    {"if-version", 0, "V", "Only if the item there has version V", CLI_NUMBER,
+     offsetof(struct put_arguments, if_version), 1, UINT64_MAX},
     {0},
 };
 
-static error_t parse_put(int key, char *text, struct argp_state *state)
+static error_t check_put(struct argp_state *state, void *input)
 {
-    struct put_arguments *arguments = state->input;
-    struct okv_put_options *options = &arguments->options;
+    struct put_arguments *arguments = input;
 
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case OPTION_TTL:
-        options->flags |= OKV_WITH_TTL;
-        return cli_ttl(state, "--ttl", text, &options->ttl_ms);
-    case OPTION_IF_ABSENT:
-        options->flags |= OKV_IF_ABSENT;
-        return 0;
-    case OPTION_IF_VERSION:
-        options->flags |= OKV_IF_VERSION;
-        return cli_number(state, "--if-version", text, 1, UINT64_MAX, &options->version);
-    case ARGP_KEY_END:
-        if ((options->flags & OKV_IF_ABSENT) && (options->flags & OKV_IF_VERSION))
-            return cli_usage(state, "--if-absent and --if-version exclude each other: give one");
-        return parse_key_and_value(key, text, state);
-    default:
-        return parse_key_and_value(key, text, state);
-    }
+    if (arguments->if_absent && arguments->if_version)
+        return cli_usage(state, "--if-absent and --if-version exclude each other: give one");
+    arguments->cli->took_stdin = strcmp(arguments->value, "-") == 0;
+    return 0;
 }
 
 static int put(const struct put_arguments *arguments, const char *value, size_t length)
 {
+    const struct okv_put_options options = {.flags = (arguments->ttl_ms ? OKV_WITH_TTL : 0u) |
+                                                     (arguments->if_absent ? OKV_IF_ABSENT : 0u) |
+                                                     (arguments->if_version ? OKV_IF_VERSION : 0u),
+                                            .version = arguments->if_version,
+                                            .ttl_ms = arguments->ttl_ms};
     size_t key_length = strlen(arguments->key);
     int rc = okv_put_with(arguments->cli->handle, arguments->key, key_length, value, length,
-                          &arguments->options, NULL);
+                          &options, NULL);
 
     return rc == OKV_OK ? CLI_DONE
                         : cli_fail(arguments->cli, "put", arguments->key, key_length, rc);
@@ -156,10 +132,10 @@ static int put(const struct put_arguments *arguments, const char *value, size_t 
 
 int cli_put(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = put_options,
-        .parser = parse_put,
-        .args_doc = "KEY VALUE\nKEY -",
+        KEY_AND_VALUE,
+        .check = check_put,
         .doc = "Store a value under a key, replacing what was there.\v"
                "A VALUE of - takes the value from standard input, to its end. Put -- before a key "
                "or value that begins with a dash. Without --ttl the item stays until it is "
@@ -169,8 +145,7 @@ int cli_put(struct cli *cli, int argc, char **argv)
                "Examples:\n  okv put greeting hello\n  okv put photo - <photo.jpg\n"
                "  okv put session:7 alice --ttl 60s\n"
                "  okv put lock \"$HOSTNAME\" --if-absent --ttl 10s || echo taken\n"
-               "  okv put -- -5 minus",
-        .children = cli_common_options};
+               "  okv put -- -5 minus"};
     struct put_arguments arguments = {.cli = cli};
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
 
@@ -178,14 +153,6 @@ int cli_put(struct cli *cli, int argc, char **argv)
 }
 
 /* ---- append ------------------------------------------------------------- */
-
-static error_t parse_append(int key, char *text, struct argp_state *state)
-{
-    struct put_arguments *arguments = state->input;
-
-    cli_parse_child(key, state, arguments->cli);
-    return parse_key_and_value(key, text, state);
-}
 
 static int append(const struct put_arguments *arguments, const char *value, size_t length)
 {
@@ -212,15 +179,13 @@ static int append(const struct put_arguments *arguments, const char *value, size
 
 int cli_append(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
-        .parser = parse_append,
-        .args_doc = "KEY VALUE\nKEY -",
+    static const struct cli_parser parser = {
+        KEY_AND_VALUE, .check = check_put,
         .doc = "Add to the end of a value, or store it when the key is not there.\v"
                "A VALUE of - takes what is to be added from standard input. One append takes as "
                "much as fits a message (about 15000 bytes), and the whole value has the server's "
                "limit. Its time to live does not change.\n\n"
-               "Examples:\n  okv append log 'one more line '\n  date | okv append log -",
-        .children = cli_common_options};
+               "Examples:\n  okv append log 'one more line '\n  date | okv append log -"};
     struct put_arguments arguments = {.cli = cli};
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
 

@@ -3,44 +3,24 @@
 
 #include "client/cli/args.h"
 
-enum { OPTION_NO_HISTORY = 0xe00 };
-
 struct shell_arguments {
     struct cli *cli;
     bool keeps_going, no_history;
 };
 
-static const struct argp_option shell_options[] = {
-    {"keep-going", 'k', NULL, 0, "In a script, go on after a command that failed", 0},
-    {"no-history", OPTION_NO_HISTORY, NULL, 0, "Read and write no file of lines", 0},
+static const struct cli_option shell_options[] = {
+    {"keep-going", 'k', NULL, "In a script, go on after a command that failed", CLI_FLAG,
+     offsetof(struct shell_arguments, keeps_going), 0, 0},
+    {"no-history", 0, NULL, "Read and write no file of lines", CLI_FLAG,
+     offsetof(struct shell_arguments, no_history), 0, 0},
     {0},
 };
 
-static error_t parse_shell(int key, char *text, struct argp_state *state)
-{
-    struct shell_arguments *arguments = state->input;
-
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case 'k':
-        arguments->keeps_going = true;
-        return 0;
-    case OPTION_NO_HISTORY:
-        arguments->no_history = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        return cli_usage(
-            state, "unexpected argument '%s': a shell reads commands from standard input", text);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
 int cli_shell(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = shell_options,
-        .parser = parse_shell,
+        .unexpected = "unexpected argument '%s': a shell reads commands from standard input",
         .doc =
             "Run commands, one a line, on one connection: without connecting anew for each.\v"
             "The commands are those of okv, with the same words, options and output, except that "
@@ -58,10 +38,9 @@ int cli_shell(struct cli *cli, int argc, char **argv)
             "the highest of a command. A command that reads standard input takes the rest of the "
             "script, and ends it even if it fails.\n\n"
             "Examples:\n  okv shell\n  okv shell <commands\n"
-            "  printf '%s\\n' 'incr visits' 'get visits' | okv shell",
-        .children = cli_common_options};
+            "  printf '%s\\n' 'incr visits' 'get visits' | okv shell"};
     struct shell_arguments arguments = {.cli = cli};
-    int status = cli_parse(&parser, 0, argc, argv, &arguments);
+    int status = cli_read(&parser, argc, argv, &arguments);
 
     if (status != CLI_DONE)
         return status;

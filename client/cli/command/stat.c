@@ -14,45 +14,24 @@
 
 #define FIGURES "the server's statistics"
 
-enum { OPTION_INTERVAL = 'i', OPTION_JSON = 0x200, OPTION_ALL };
-
 struct stat_arguments {
     struct cli *cli;
     bool json, all;
     uint32_t interval_ms; /* 0: without rates */
 };
 
-static const struct argp_option stat_options[] = {
-    {"all", OPTION_ALL, NULL, 0,
+static const struct cli_option stat_options[] = {
+    {"all", 0, NULL,
      "Every database, one \"database name value\" a line, then the sums and the server; needs the "
      "right admin",
-     0},
-    {"interval", OPTION_INTERVAL, "TIME", 0,
-     "Wait for TIME, such as 500ms or 10s, and also print the rate of each figure per second", 0},
-    {"json", OPTION_JSON, NULL, 0, "One JSON object instead of lines", 0},
+     CLI_FLAG, offsetof(struct stat_arguments, all), 0, 0},
+    {"interval", 'i', "TIME",
+     "Wait for TIME, such as 500ms or 10s, and also print the rate of each figure per second",
+     CLI_TIME, offsetof(struct stat_arguments, interval_ms), 0, 0},
+    {"json", 0, NULL, "One JSON object instead of lines", CLI_FLAG,
+     offsetof(struct stat_arguments, json), 0, 0},
     {0},
 };
-
-static error_t parse_stat(int key, char *text, struct argp_state *state)
-{
-    struct stat_arguments *arguments = state->input;
-
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case OPTION_JSON:
-        arguments->json = true;
-        return 0;
-    case OPTION_ALL:
-        arguments->all = true;
-        return 0;
-    case OPTION_INTERVAL:
-        return cli_timeout(state, "--interval", text, &arguments->interval_ms);
-    case ARGP_KEY_ARG:
-        return cli_usage(state, "unexpected argument '%s': stat takes no arguments", text);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
 
 /* A statistic as a JSON number where one can hold it exactly, else as a string. An id may have
  * decimal digits only. */
@@ -348,9 +327,9 @@ static int stat_all(struct cli *cli, bool json)
 
 int cli_stat(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = stat_options,
-        .parser = parse_stat,
+        .unexpected = "unexpected argument '%s': stat takes no arguments",
         .doc =
             "Print the server's statistics, then those of this connection, one \"name value\" a "
             "line.\v"
@@ -361,11 +340,10 @@ int cli_stat(struct cli *cli, int argc, char **argv)
                 COUNTER_LINE) "\n"
                               "Examples:\n  okv stat\n  okv stat -i 1s | grep _per_s\n  okv stat "
                               "--json | jq .server.items\n"
-                              "  okv stat --all | grep ' items '",
-        .children = cli_common_options};
+                              "  okv stat --all | grep ' items '"};
     struct stat_arguments arguments = {.cli = cli};
 
-    int status = cli_parse(&parser, 0, argc, argv, &arguments);
+    int status = cli_read(&parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
     if (arguments.all && arguments.interval_ms) {

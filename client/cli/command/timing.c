@@ -18,8 +18,6 @@
 /* READs between two looks at whether to end. */
 #define PROBE_SLICE 100000
 
-enum { OPTION_SIZE = 0x300, OPTION_DEPTH };
-
 struct timing_arguments {
     struct cli *cli;
     uint64_t count;
@@ -34,25 +32,11 @@ static double microseconds(uint64_t ns)
 
 /* ---- ping --------------------------------------------------------------- */
 
-static const struct argp_option ping_options[] = {
-    {"count", 'c', "N", 0, "Send N requests, each after the answer to the one before (5)", 0},
+static const struct cli_option ping_options[] = {
+    {"count", 'c', "N", "Send N requests, each after the answer to the one before (5)", CLI_NUMBER,
+     offsetof(struct timing_arguments, count), 1, PING_COUNT_MAX},
     {0},
 };
-
-static error_t parse_ping(int key, char *text, struct argp_state *state)
-{
-    struct timing_arguments *arguments = state->input;
-
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case 'c':
-        return cli_number(state, "--count", text, 1, PING_COUNT_MAX, &arguments->count);
-    case ARGP_KEY_ARG:
-        return cli_usage(state, "unexpected argument '%s': name the server with -s", text);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
 
 static int ping_all(struct cli *cli, uint32_t wanted, uint64_t *samples)
 {
@@ -79,12 +63,11 @@ static int ping_all(struct cli *cli, uint32_t wanted, uint64_t *samples)
 
 int cli_ping(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = ping_options,
-        .parser = parse_ping,
+        .unexpected = "unexpected argument '%s': name the server with -s",
         .doc = "Send requests that do nothing to the server's CPU and time their answers.\v"
-               "Examples:\n  okv ping\n  okv ping -c 1000",
-        .children = cli_common_options};
+               "Examples:\n  okv ping\n  okv ping -c 1000"};
     struct timing_arguments arguments = {.cli = cli, .count = PING_COUNT};
 
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
@@ -100,32 +83,15 @@ int cli_ping(struct cli *cli, int argc, char **argv)
 
 /* ---- probe -------------------------------------------------------------- */
 
-static const struct argp_option probe_options[] = {
-    {"count", 'n', "N", 0, "Post N READs (10000)", 0},
-    {"size", OPTION_SIZE, "SIZE", 0,
-     "Bytes of each READ, such as 512 or 4K; up to 64 buckets (one bucket)", 0},
-    {"depth", OPTION_DEPTH, "D", 0, "Keep D READs in flight (1)", 0},
+static const struct cli_option probe_options[] = {
+    {"count", 'n', "N", "Post N READs (10000)", CLI_NUMBER,
+     offsetof(struct timing_arguments, count), 1, PROBE_COUNT_MAX},
+    {"size", 0, "SIZE", "Bytes of each READ, such as 512 or 4K; up to 64 buckets (one bucket)",
+     CLI_SIZE, offsetof(struct timing_arguments, size), 1, PROBE_SIZE_MAX},
+    {"depth", 0, "D", "Keep D READs in flight (1)", CLI_NUMBER,
+     offsetof(struct timing_arguments, depth), 1, OKV_DEPTH_MAX_OPERATIONS},
     {0},
 };
-
-static error_t parse_probe(int key, char *text, struct argp_state *state)
-{
-    struct timing_arguments *arguments = state->input;
-
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case 'n':
-        return cli_number(state, "--count", text, 1, PROBE_COUNT_MAX, &arguments->count);
-    case OPTION_SIZE:
-        return cli_size(state, "--size", text, 1, PROBE_SIZE_MAX, &arguments->size);
-    case OPTION_DEPTH:
-        return cli_number(state, "--depth", text, 1, OKV_DEPTH_MAX_OPERATIONS, &arguments->depth);
-    case ARGP_KEY_ARG:
-        return cli_usage(state, "unexpected argument '%s': name the server with -s", text);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
 
 static int probe_all(const struct timing_arguments *arguments, uint32_t length, uint64_t *samples)
 {
@@ -159,19 +125,18 @@ static int probe_all(const struct timing_arguments *arguments, uint32_t length, 
 
 int cli_probe(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = probe_options,
-        .parser = parse_probe,
+        .unexpected = "unexpected argument '%s': name the server with -s",
         .doc = "Time raw READs at random places of the table: the floor under every get.\v"
                "Nothing is looked up or checked. Where the device serves READs the server's CPU "
                "has no "
                "part in it.\n\n"
-               "Examples:\n  okv probe\n  okv probe -n 100000 --size 4K --depth 8",
-        .children = cli_common_options};
+               "Examples:\n  okv probe\n  okv probe -n 100000 --size 4K --depth 8"};
     struct timing_arguments arguments = {.cli = cli, .count = PROBE_COUNT, .depth = 1};
     struct okv_info info;
 
-    int status = cli_parse(&parser, 0, argc, argv, &arguments);
+    int status = cli_read(&parser, argc, argv, &arguments);
     if (status == CLI_DONE)
         status = cli_connect(cli, (uint32_t)arguments.depth);
     if (status != CLI_DONE)

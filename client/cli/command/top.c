@@ -8,8 +8,6 @@
 #include "client/cli/stats.h"
 #include "shared/base/clock.h"
 
-enum { OPTION_INTERVAL = 'i', OPTION_COUNT = 'n', OPTION_JSON = 0xd00 };
-
 #define LINES_PER_HEADING 20u
 #define INTERVAL_MS 1000u
 
@@ -20,10 +18,13 @@ struct top_arguments {
     bool json;
 };
 
-static const struct argp_option top_options[] = {
-    {"count", OPTION_COUNT, "N", 0, "End after N lines", 0},
-    {"interval", OPTION_INTERVAL, "TIME", 0, "Time between two lines, such as 500ms or 5s (1s)", 0},
-    {"json", OPTION_JSON, NULL, 0, "Each line is a JSON object", 0},
+static const struct cli_option top_options[] = {
+    {"count", 'n', "N", "End after N lines", CLI_NUMBER, offsetof(struct top_arguments, count), 1,
+     UINT64_MAX},
+    {"interval", 'i', "TIME", "Time between two lines, such as 500ms or 5s (1s)", CLI_TIME,
+     offsetof(struct top_arguments, interval_ms), 0, 0},
+    {"json", 0, NULL, "Each line is a JSON object", CLI_FLAG, offsetof(struct top_arguments, json),
+     0, 0},
     {0},
 };
 
@@ -65,26 +66,6 @@ struct sample {
     struct timed gets, writes;
     uint64_t values[COLUMN_COUNT];
 };
-
-static error_t parse_top(int key, char *text, struct argp_state *state)
-{
-    struct top_arguments *arguments = state->input;
-
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case OPTION_COUNT:
-        return cli_number(state, "--count", text, 1, UINT64_MAX, &arguments->count);
-    case OPTION_INTERVAL:
-        return cli_timeout(state, "--interval", text, &arguments->interval_ms);
-    case OPTION_JSON:
-        arguments->json = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        return cli_usage(state, "unexpected argument '%s': top takes no arguments", text);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
 
 /* 0: the server does not send it, such as figures of a log without a log. */
 static uint64_t figure(const char *text, const char *name, int base)
@@ -210,9 +191,9 @@ static int show(const struct top_arguments *arguments)
 
 int cli_top(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = top_options,
-        .parser = parse_top,
+        .unexpected = "unexpected argument '%s': top takes no arguments",
         .doc =
             "Print the server's rates, a line each second, until ^C.\v"
             "Columns that end with /s are rates per second; the others are current values. "
@@ -223,8 +204,7 @@ int cli_top(struct cli *cli, int argc, char **argv)
             "and values; waiting is the number of queued requests. cpu % is of one processor. A "
             "user without the right admin sees only the database.\n"
             "\nExamples:\n  okv top\n  okv top -i 10s -n 6\n"
-            "  okv top --json -n 1 | jq .puts_per_s",
-        .children = cli_common_options};
+            "  okv top --json -n 1 | jq .puts_per_s"};
     struct top_arguments arguments = {.cli = cli, .interval_ms = INTERVAL_MS, .count = UINT64_MAX};
 
     int status = cli_begin(cli, &parser, argc, argv, &arguments);

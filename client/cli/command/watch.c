@@ -7,8 +7,6 @@
 #include "client/cli/output.h"
 #include "client/cli/tsv.h"
 
-enum { OPTION_INTERVAL = 'i', OPTION_COUNT = 'n' };
-
 #define INTERVAL_MS 100u
 
 struct watch {
@@ -20,34 +18,13 @@ struct watch {
     uint64_t version; /* of the last line; 0: the item was not there */
 };
 
-static const struct argp_option watch_options[] = {
-    {"count", OPTION_COUNT, "N", 0, "End after N lines", 0},
-    {"interval", OPTION_INTERVAL, "TIME", 0, "Time between two gets, such as 10ms or 1s (100ms)",
-     0},
+static const struct cli_option watch_options[] = {
+    {"count", 'n', "N", "End after N lines", CLI_NUMBER, offsetof(struct watch, count), 1,
+     UINT64_MAX},
+    {"interval", 'i', "TIME", "Time between two gets, such as 10ms or 1s (100ms)", CLI_TIME,
+     offsetof(struct watch, interval_ms), 0, 0},
     {0},
 };
-
-static error_t parse_watch(int key, char *text, struct argp_state *state)
-{
-    struct watch *watch = state->input;
-
-    cli_parse_child(key, state, watch->cli);
-    switch (key) {
-    case OPTION_COUNT:
-        return cli_number(state, "--count", text, 1, UINT64_MAX, &watch->count);
-    case OPTION_INTERVAL:
-        return cli_timeout(state, "--interval", text, &watch->interval_ms);
-    case ARGP_KEY_ARG:
-        if (watch->key)
-            return cli_usage(state, "unexpected argument '%s': give one KEY", text);
-        watch->key = text;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        return cli_usage(state, "give a KEY");
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
 
 /* Prints a line if the item has changed. Returns whether it did. */
 static bool show_change(struct watch *watch, uint64_t version, const char *value, size_t length)
@@ -84,9 +61,13 @@ static int show(struct watch *watch)
 
 int cli_watch(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = watch_options,
-        .parser = parse_watch,
+        .least = 1,
+        .most = 1,
+        .arguments = {offsetof(struct watch, key)},
+        .missing = "give a KEY",
+        .unexpected = "unexpected argument '%s': give one KEY",
         .args_doc = "KEY",
         .doc =
             "Print an item now and each time that it has changed, until ^C.\v"
@@ -94,8 +75,7 @@ int cli_watch(struct cli *cli, int argc, char **argv)
             "export`; version 0 and nothing: the item is not there. It gets the item each "
             "--interval, without the server's CPU, and shows only the last of several changes in "
             "between.\n\nExamples:\n  okv watch leader\n"
-            "  okv watch config -n 2 | tail -n 1 | cut -f 2    # after the next change",
-        .children = cli_common_options};
+            "  okv watch config -n 2 | tail -n 1 | cut -f 2    # after the next change"};
     struct watch watch = {.cli = cli, .interval_ms = INTERVAL_MS, .count = UINT64_MAX};
 
     int status = cli_begin(cli, &parser, argc, argv, &watch);

@@ -7,33 +7,16 @@
 #include "client/cli/doctor/checks.h"
 #include "client/cli/output.h"
 
-#define OPTION_JSON 0x300
-
 struct doctor_arguments {
     struct cli *cli;
     bool as_json;
 };
 
-static const struct argp_option doctor_options[] = {
-    {"json", OPTION_JSON, NULL, 0, "Write one JSON object", 0},
+static const struct cli_option doctor_options[] = {
+    {"json", 0, NULL, "Write one JSON object", CLI_FLAG, offsetof(struct doctor_arguments, as_json),
+     0, 0},
     {0},
 };
-
-static error_t parse_doctor(int key, char *text, struct argp_state *state)
-{
-    struct doctor_arguments *arguments = state->input;
-
-    cli_parse_child(key, state, arguments->cli);
-    switch (key) {
-    case OPTION_JSON:
-        arguments->as_json = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        return cli_usage(state, "unexpected argument '%s': name the server with -s", text);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
 
 /* The transport is loaded and stays so; this takes its function. */
 static void check_providers(struct doctor_report *report)
@@ -59,20 +42,19 @@ static void check_fabrics(struct doctor_report *report)
 
 int cli_doctor(struct cli *cli, int argc, char **argv)
 {
-    static const struct argp parser = {
+    static const struct cli_parser parser = {
         .options = doctor_options,
-        .parser = parse_doctor,
+        .unexpected = "unexpected argument '%s': name the server with -s",
         .doc = "Check the limits, RDMA devices and fabrics of this host, and a server (-s, "
                "$OKV_SERVER or an existing well-known socket): connect, put, get and delete an "
                "item, with the time of each.\v"
                "Each finding is ok, a note or a problem, with what to do about it. Exit status: 0 "
                "without problems, 1 with some, 3 if it could not check.\n"
-               "\nExamples:\n  okv doctor\n  okv doctor -s rdma://10.0.0.1 --json",
-        .children = cli_common_options};
+               "\nExamples:\n  okv doctor\n  okv doctor -s rdma://10.0.0.1 --json"};
     struct doctor_arguments arguments = {.cli = cli};
     struct doctor_report report;
 
-    int status = cli_parse(&parser, 0, argc, argv, &arguments);
+    int status = cli_read(&parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
     doctor_report_init(&report);
