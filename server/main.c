@@ -18,6 +18,7 @@
 #include "server/offline.h"
 #include "server/processors.h"
 #include "server/reload.h"
+#include "server/resp/net/listen.h"
 #include "server/resp/run/client_table.h"
 #include "server/say.h"
 #include "server/store/region.h"
@@ -153,21 +154,21 @@ static int listeners_open(struct okv_server *server, struct okv_diag *diag)
     return 0;
 }
 
-static int doors_open(struct okv_server *server, struct okv_diag *diag)
+static int sockets_open(struct okv_server *server, struct okv_diag *diag)
 {
     int rc = listeners_open(server, diag);
 
     if (rc)
         return rc;
-    rc = okv_resp_door_open(server, diag);
+    rc = okv_resp_open(server, diag);
     if (rc)
         listeners_close(server);
     return rc;
 }
 
-static void doors_close(struct okv_server *server)
+static void sockets_close(struct okv_server *server)
 {
-    okv_resp_door_close(server);
+    okv_resp_close(server);
     listeners_close(server);
 }
 
@@ -333,7 +334,7 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     rc = okv_admission_init(&server->admission, &limits);
     if (rc)
         goto close_authority;
-    rc = doors_open(server, diag);
+    rc = sockets_open(server, diag);
     if (rc)
         goto fini_admission;
     rc = okv_announcer_open(server, diag);
@@ -354,7 +355,7 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
 close_announcer:
     okv_announcer_close(&server->announcer);
 close_doors:
-    doors_close(server);
+    sockets_close(server);
 fini_admission:
     okv_admission_fini(&server->admission);
 close_authority:

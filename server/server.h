@@ -27,7 +27,6 @@
 #include "server/metrics.h"
 #include "server/net/admission.h"
 #include "server/net/announcer.h"
-#include "server/resp/net/listen.h"
 #include "server/service/notify.h"
 #include "server/session/session_table.h"
 #include "server/stats.h"
@@ -35,6 +34,7 @@
 #include "shared/transport/transport.h"
 
 struct okv_exclusive;
+struct okv_resp_shared;
 struct okv_server;
 struct okv_worker;
 
@@ -84,6 +84,7 @@ struct okv_server {
     struct okv_notify notify;
     uint64_t start_ms;        /* okv_clock_boot_ms() when the process began */
     uint64_t clock_origin_ms; /* the same at 0 of the server's clock, which goes on over restarts */
+    atomic_int_fast64_t wall_offset_ms; /* as last read: okv_server_wall_offset_ms() */
     struct okv_message_limits limits;
 
     unsigned listener_count;
@@ -92,7 +93,7 @@ struct okv_server {
     struct okv_socket_listener sockets[OKV_RESP_LISTENERS_MAX];
     /* In the order of the ids that they give; NULL: no more. */
     const struct okv_client_source *client_sources[OKV_CLIENT_SOURCES_MAX + 1];
-    struct okv_resp_door resp_door;
+    struct okv_resp_shared *resp_shared;
     struct okv_exclusive *exclusive; /* NULL: no command runs alone, as there is no RESP listener */
     struct okv_announcer announcer;
     struct okv_worker *workers; /* config.workers */
@@ -113,6 +114,10 @@ static inline uint64_t okv_server_clock_ms(const struct okv_server *server)
 {
     return okv_clock_boot_ms() - server->clock_origin_ms;
 }
+
+/* Unix time at 0 of the server's clock, in ms: the same in each call, until a clock is set. Any
+ * thread. */
+int64_t okv_server_wall_offset_ms(struct okv_server *server);
 
 /* Wakes main after a failure. Every thread blocks it; main waits for it with sigtimedwait(). */
 #define OKV_SERVER_FAILED_SIGNAL SIGUSR2

@@ -56,7 +56,7 @@ static void greet(struct okv_resp_client *client)
     OKV_STATS_ADD(&resp->server->stats, resp_clients_total, 1);
     okv_resp_login_begin(client);
     if (epoll_ctl(resp->epoll_fd, EPOLL_CTL_ADD, client->stream.fd, &event))
-        okv_resp_close(client);
+        okv_resp_client_close(client);
 }
 
 static struct okv_resp_client *next_of_inbox(struct okv_resp *resp)
@@ -97,7 +97,7 @@ static void end_terminated(struct okv_resp *resp)
             OKV_STATS_ADD(&resp->server->stats, closed_revoked, 1);
         else
             continue;
-        okv_resp_close(client);
+        okv_resp_client_close(client);
     }
 }
 
@@ -178,7 +178,7 @@ void okv_resp_scan(struct okv_resp *resp, uint64_t now_ns, bool is_quiet)
     for (client = TAILQ_FIRST(&resp->all); client; client = next) {
         next = TAILQ_NEXT(client, in_all);
         if (is_over(client, now_ns, is_quiet))
-            okv_resp_close(client);
+            okv_resp_client_close(client);
         else
             okv_resp_update_events(client); /* there may be memory again */
     }
@@ -190,6 +190,7 @@ int okv_resp_init(struct okv_resp *resp, struct okv_server *server, unsigned wor
                   const struct okv_executor *executors, struct okv_housekeeping *housekeeping)
 {
     *resp = (struct okv_resp){.server = server,
+                              .shared = server->resp_shared,
                               .worker = worker,
                               .commands = &okv_resp_commands,
                               .executors = executors,
@@ -212,7 +213,7 @@ void okv_resp_end_all(struct okv_resp *resp)
     empty_inbox(resp);
     while ((client = TAILQ_FIRST(&resp->all))) {
         okv_resp_send(client);
-        okv_resp_close(client);
+        okv_resp_client_close(client);
     }
 }
 

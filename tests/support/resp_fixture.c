@@ -12,10 +12,12 @@
 
 #include <cmocka.h>
 
+#include "server/resp/net/listen.h"
 #include "server/resp/resp.h"
 #include "server/resp/run/client_table.h"
 #include "server/resp/run/login.h"
 #include "server/resp/run/run.h"
+#include "server/resp/run/shared.h"
 #include "server/resp/run/transaction.h"
 #include "shared/base/error.h"
 
@@ -36,16 +38,16 @@ void resp_fixture_open(struct resp_fixture *fixture, const struct okv_store_para
     server->worker_signals[0].fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     server->client_sources[0] = &okv_session_clients;
     server->client_sources[1] = &okv_resp_clients;
-    assert_int_equal(okv_resp_door_open(server, NULL), 0);
-    server->exclusive = &server->resp_door.exclusive; /* as if it had opened one */
+    assert_int_equal(okv_resp_open(server, NULL), 0);
+    server->exclusive = &server->resp_shared->exclusive; /* as if it had opened one */
     assert_int_equal(okv_resp_init(&fixture->worker.resp, server, 0, fixture->executors, NULL), 0);
 }
 
 void resp_fixture_close(struct resp_fixture *fixture)
 {
     okv_resp_fini(&fixture->worker.resp);
-    assert_true(TAILQ_EMPTY(&fixture->core.server->resp_door.clients));
-    okv_resp_door_close(fixture->core.server);
+    assert_true(TAILQ_EMPTY(&fixture->core.server->resp_shared->clients));
+    okv_resp_close(fixture->core.server);
     close(fixture->core.server->worker_signals[0].fd);
     server_core_close(&fixture->core);
 }
@@ -112,7 +114,7 @@ int resp_fixture_connect(struct resp_fixture *fixture)
     assert_non_null(client);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
     client->stream.fd = fds[0];
-    client->id = ++fixture->core.server->resp_door.last_id;
+    client->id = ++fixture->core.server->resp_shared->last_id;
     okv_resp_assign(&fixture->worker.resp, client);
     return fds[1];
 }

@@ -17,6 +17,7 @@
 
 #include "server/command/admin.h"
 #include "server/resp/resp.h"
+#include "server/resp/run/shared.h"
 #include "shared/base/error.h"
 #include "tests/support/resp_talk.h"
 
@@ -302,7 +303,7 @@ static void clients_are_in_the_order_of_their_ids(void **state)
         fds[i] = resp_fixture_connect(&fixture);
     TAILQ_FIRST(&fixture.worker.resp.inbox)->id = 7;
     pass();
-    TAILQ_FOREACH(client, &fixture.core.server->resp_door.clients, in_table)
+    TAILQ_FOREACH(client, &fixture.core.server->resp_shared->clients, in_table)
     {
         assert_true(client->id > last);
         last = client->id;

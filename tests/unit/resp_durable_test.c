@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "server/command/exclusive.h"
 #include "server/resp/net/serve.h"
 #include "server/resp/resp.h"
 #include "server/store/store.h"

@@ -20,6 +20,7 @@
 #include "server/resp/net/transfer.h"
 #include "server/resp/resp.h"
 #include "server/resp/run/login.h"
+#include "server/resp/run/shared.h"
 #include "server/store/store.h"
 #include "shared/base/error.h"
 #include "tests/support/resp_talk.h"
@@ -120,12 +121,12 @@ static void replies_that_left_take_no_memory(void **state)
 
 static void run_short_of_memory(void)
 {
-    atomic_fetch_add(&fixture.core.server->resp_door.memory, OKV_RESP_MEMORY_MAX);
+    atomic_fetch_add(&fixture.core.server->resp_shared->memory, OKV_RESP_MEMORY_MAX);
 }
 
 static void end_shortage(void)
 {
-    atomic_fetch_sub(&fixture.core.server->resp_door.memory, OKV_RESP_MEMORY_MAX);
+    atomic_fetch_sub(&fixture.core.server->resp_shared->memory, OKV_RESP_MEMORY_MAX);
 }
 
 static void a_long_request_waits_for_memory(void **state)
@@ -520,7 +521,7 @@ static void no_events_come_of_who_has_ended(void **state)
     passes(1);
     int copy = dup(only_client()->stream.fd);
     assert_true(copy >= 0);
-    okv_resp_close(only_client());
+    okv_resp_client_close(only_client());
     close(fd);
     assert_int_equal(epoll_wait(fixture.worker.resp.epoll_fd, &event, 1, 0), 0);
     close(copy);

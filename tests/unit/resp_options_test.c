@@ -232,8 +232,8 @@ static void read_wall(struct okv_server *server, bool resets, int64_t *least, in
     uint64_t end_ns = okv_clock_ns() + 3000000u;
     do {
         if (resets)
-            atomic_store(&server->resp_door.wall_ms, 0);
-        int64_t now = okv_resp_door_wall_ms(server);
+            atomic_store(&server->wall_offset_ms, 0);
+        int64_t now = okv_server_wall_offset_ms(server);
         *least = now < *least ? now : *least;
         *most = now > *most ? now : *most;
     } while (okv_clock_ns() < end_ns);
@@ -251,12 +251,12 @@ static void the_clocks_differ_by_the_same_from_call_to_call(void **state)
     read_wall(server, true, &low, &high);
     assert_in_range(high - low, 0, 1);
     for (int64_t first = low; first <= high; first++) {
-        atomic_store(&server->resp_door.wall_ms, first);
+        atomic_store(&server->wall_offset_ms, first);
         read_wall(server, false, &least, &most);
         assert_true(least == first && most == first);
     }
     for (int sign = -1; sign <= 1; sign += 2) { /* a clock was set */
-        atomic_store(&server->resp_door.wall_ms, low + 3 * sign);
+        atomic_store(&server->wall_offset_ms, low + 3 * sign);
         read_wall(server, false, &least, &most);
         assert_true(least == most && least >= high - 1 && most <= low + 1);
     }

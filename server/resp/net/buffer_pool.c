@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "server/resp/run/shared.h"
 #include "server/resp/run/transaction.h"
 
 /* Larger buffers are not kept for the next client. */
@@ -93,7 +94,7 @@ void okv_resp_buffers_return(struct okv_resp_client *client)
 
 void okv_resp_count_memory(struct okv_resp_client *client)
 {
-    atomic_int_fast64_t *all = &client->resp->server->resp_door.memory;
+    atomic_int_fast64_t *all = &client->resp->shared->memory;
     size_t memory = client->in.capacity + client->out.capacity +
                     client->parser.capacity * sizeof *client->parser.args +
                     okv_resp_transaction_bytes(client);

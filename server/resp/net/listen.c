@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,17 +10,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "server/resp/resp.h"
-#include "server/worker.h"
-#include "shared/base/clock.h"
+#include "server/resp/net/accept.h"
+#include "server/resp/run/shared.h"
 #include "shared/base/error.h"
 #include "shared/base/resolve.h"
 
 #define BACKLOG 511
-/* Clients that are let in before other listeners get their share. */
-#define CLIENTS_PER_PASS 16
-/* Both clocks are cut to whole milliseconds, so their difference varies by this. */
-#define WALL_CUT_MS 1
 
 /* ---- listening ---- */
 
@@ -117,184 +111,62 @@ static int open_tls(struct okv_server *server, struct okv_diag *diag)
         return okv_diag_set(diag, OKV_EINVAL,
                             "resps://: name a certificate and its key with --tls-cert and "
                             "--tls-key");
-    return okv_tls_create(config->tls_cert, config->tls_key, config->tls_ca, &server->resp_door.tls,
-                          diag);
+    return okv_tls_create(config->tls_cert, config->tls_key, config->tls_ca,
+                          &server->resp_shared->tls, diag);
 }
 
-int okv_resp_door_open(struct okv_server *server, struct okv_diag *diag)
+static int open_listener(struct okv_server *server, const struct okv_uri *uri,
+                         struct okv_diag *diag)
 {
-    struct okv_resp_door *door = &server->resp_door;
+    struct okv_resp_shared *shared = server->resp_shared;
+    struct okv_resp_listener *listener = &shared->listeners[shared->listener_count];
+    int rc = uri->tls && !shared->tls ? open_tls(server, diag) : 0;
 
-    okv_exclusive_init(&door->exclusive);
-    server->exclusive = server->config.resp_count ? &door->exclusive : NULL;
-    pthread_mutex_init(&door->lock, NULL);
-    TAILQ_INIT(&door->clients);
-    for (unsigned i = 0; i < server->config.resp_count; i++) {
-        const struct okv_uri *uri = &server->config.resp[i];
-        struct okv_resp_listener *listener = &door->listeners[i];
-        int rc = uri->tls && !door->tls ? open_tls(server, diag) : 0;
-        if (rc == 0)
-            rc = uri->path[0] ? open_path(uri, listener, diag) : open_network(uri, listener, diag);
-        if (rc) {
-            okv_resp_door_close(server);
-            return rc;
-        }
-        server->sockets[server->socket_count++] = (struct okv_socket_listener){
-            listener->fd, listener->where, "for clients of Redis", okv_resp_door_admit, listener};
-        door->count++;
-    }
+    if (rc)
+        return rc;
+    rc = uri->path[0] ? open_path(uri, listener, diag) : open_network(uri, listener, diag);
+    if (rc)
+        return rc;
+    shared->listener_count++;
+    server->sockets[server->socket_count++] = (struct okv_socket_listener){
+        listener->fd, listener->where, "for clients of Redis", okv_resp_accept, listener};
     return 0;
 }
 
-void okv_resp_door_close(struct okv_server *server)
+int okv_resp_open(struct okv_server *server, struct okv_diag *diag)
 {
-    struct okv_resp_door *door = &server->resp_door;
+    struct okv_resp_shared *shared = calloc(1, sizeof *shared);
+    int rc = 0;
+
+    if (!shared)
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory for clients of Redis");
+    server->resp_shared = shared;
+    okv_exclusive_init(&shared->exclusive);
+    server->exclusive = server->config.resp_count ? &shared->exclusive : NULL;
+    pthread_mutex_init(&shared->lock, NULL);
+    TAILQ_INIT(&shared->clients);
+    for (unsigned i = 0; i < server->config.resp_count && rc == 0; i++)
+        rc = open_listener(server, &server->config.resp[i], diag);
+    if (rc)
+        okv_resp_close(server);
+    return rc;
+}
+
+void okv_resp_close(struct okv_server *server)
+{
+    struct okv_resp_shared *shared = server->resp_shared;
 
     server->socket_count = 0;
-    while (door->count > 0) {
-        struct okv_resp_listener *listener = &door->listeners[--door->count];
+    while (shared->listener_count > 0) {
+        struct okv_resp_listener *listener = &shared->listeners[--shared->listener_count];
         if (listener->path)
             unlink(listener->path);
         close(listener->fd);
     }
-    okv_tls_destroy(door->tls);
-    door->tls = NULL;
-    pthread_mutex_destroy(&door->lock);
-    okv_exclusive_fini(&door->exclusive);
-}
-
-/* ---- clients ---- */
-
-/* A dead peer is found as over the other transports. */
-static void watch_peer(const struct okv_server *server, int fd)
-{
-    const int one = 1;
-    unsigned ms = server->config.keepalive_ms;
-    int idle_s = ms < 3000 ? 1 : (int)(ms / 3000), count = 2;
-
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof idle_s);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
-    /* It also ends who takes no replies for a while, which is allowed. */
-    ms = ms < OKV_RESP_STALLED_MS ? OKV_RESP_STALLED_MS : ms;
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
-}
-
-static void name_ends(struct okv_resp_client *client, const struct sockaddr_storage *address,
-                      const struct okv_resp_listener *listener)
-{
-    struct sockaddr_storage local = {.ss_family = AF_UNSPEC};
-    socklen_t length = sizeof local;
-
-    if (listener->path) {
-        snprintf(client->peer, sizeof client->peer, "%.60s:0", listener->path);
-        snprintf(client->local, sizeof client->local, "%.60s:0", listener->path);
-        snprintf(client->address, sizeof client->address, "unix");
-        return;
-    }
-    getsockname(client->stream.fd, (struct sockaddr *)&local, &length);
-    okv_address_text((const struct sockaddr *)address, client->peer, sizeof client->peer);
-    okv_address_text((const struct sockaddr *)&local, client->local, sizeof client->local);
-    okv_host_text((const struct sockaddr *)address, client->address, sizeof client->address);
-}
-
-static struct okv_resp *least_busy(struct okv_server *server)
-{
-    struct okv_resp *least = &server->workers[0].resp;
-
-    for (unsigned i = 1; i < server->config.workers; i++) {
-        struct okv_resp *resp = &server->workers[i].resp;
-        if (atomic_load(&resp->clients) < atomic_load(&least->clients))
-            least = resp;
-    }
-    return least;
-}
-
-/* Returns 0 or a reason to reject. */
-static int let_in(struct okv_server *server, const struct okv_resp_listener *from, int fd,
-                  const struct sockaddr_storage *address)
-{
-    struct okv_resp_client *client = calloc(1, sizeof *client);
-
-    if (!client)
-        return OKV_REJECT_RESOURCES;
-    client->stream.fd = fd;
-    client->listener = from;
-    name_ends(client, address, from);
-    const struct okv_admission_client who = {.user = "", .address = client->address};
-    int reason = atomic_load(&server->stopping)
-                     ? OKV_REJECT_STOPPING
-                     : okv_admission_admit(&server->admission, &who, NULL, &client->ticket);
-    if (reason) {
-        free(client);
-        return reason;
-    }
-    if (!from->path)
-        watch_peer(server, fd);
-    if (okv_stream_init(&client->stream, fd, from->has_tls ? server->resp_door.tls : NULL)) {
-        okv_admission_release(&server->admission, client->ticket);
-        free(client);
-        return 0; /* it is closed */
-    }
-    client->has_ticket = true;
-    client->id = ++server->resp_door.last_id;
-    okv_resp_assign(least_busy(server), client);
-    return 0;
-}
-
-static void turn_away(struct okv_server *server, int fd, int reason)
-{
-    static const char text[] = "-ERR max number of clients reached\r\n";
-
-    if (reason == OKV_REJECT_USER || reason == OKV_REJECT_BUSY)
-        OKV_STATS_ADD(&server->stats, rejected_busy, 1);
-    else if (reason == OKV_REJECT_ADDRESS)
-        OKV_STATS_ADD(&server->stats, rejected_address, 1);
-    else
-        OKV_STATS_ADD(&server->stats, rejected_resources, 1);
-    send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    close(fd);
-}
-
-void okv_resp_door_admit(struct okv_server *server, void *listener)
-{
-    const struct okv_resp_listener *from = listener;
-
-    for (unsigned i = 0; i < CLIENTS_PER_PASS; i++) {
-        struct sockaddr_storage address;
-        socklen_t length = sizeof address;
-        int fd =
-            accept4(from->fd, (struct sockaddr *)&address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0)
-            return;
-        int reason = let_in(server, from, fd, &address);
-        if (reason)
-            turn_away(server, fd, reason);
-    }
-}
-
-/* Of two readings of the server's clock that are the same, so that the wall's is of that time. */
-static int64_t read_wall_ms(const struct okv_server *server)
-{
-    uint64_t clock_ms, wall_ms;
-
-    do {
-        clock_ms = okv_server_clock_ms(server);
-        wall_ms = okv_clock_wall_ms();
-    } while (okv_server_clock_ms(server) != clock_ms);
-    return (int64_t)wall_ms - (int64_t)clock_ms;
-}
-
-int64_t okv_resp_door_wall_ms(struct okv_server *server)
-{
-    int64_t before = atomic_load(&server->resp_door.wall_ms);
-    int64_t now = read_wall_ms(server);
-
-    /* Another worker may set it meanwhile. */
-    while (llabs(now - before) > WALL_CUT_MS)
-        if (atomic_compare_exchange_weak(&server->resp_door.wall_ms, &before, now))
-            return now;
-    return before;
+    okv_tls_destroy(shared->tls);
+    pthread_mutex_destroy(&shared->lock);
+    okv_exclusive_fini(&shared->exclusive);
+    free(shared);
+    server->exclusive = NULL;
+    server->resp_shared = NULL;
 }

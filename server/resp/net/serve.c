@@ -80,7 +80,7 @@ static void leave_epoll(struct okv_resp_client *client)
     epoll_ctl(client->resp->epoll_fd, EPOLL_CTL_DEL, client->stream.fd, NULL);
 }
 
-void okv_resp_close(struct okv_resp_client *client)
+void okv_resp_client_close(struct okv_resp_client *client)
 {
     struct okv_resp *resp = client->resp;
     struct okv_server *server = resp->server;
@@ -259,7 +259,7 @@ unsigned okv_resp_serve(struct okv_resp_client *client, bool reads)
     okv_resp_buffers_return(client);
     okv_resp_count_memory(client);
     if (!is_open || (client->state == OKV_RESP_DRAINING && !okv_resp_has_replies(client)))
-        okv_resp_close(client);
+        okv_resp_client_close(client);
     else
         okv_resp_update_events(client);
     return served;

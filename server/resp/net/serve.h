@@ -17,6 +17,6 @@ void okv_resp_update_events(struct okv_resp_client *client);
 void okv_resp_fail_deferred(struct okv_resp_client *client);
 
 /* Closes the connection, and frees the client. */
-void okv_resp_close(struct okv_resp_client *client);
+void okv_resp_client_close(struct okv_resp_client *client);
 
 #endif

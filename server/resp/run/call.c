@@ -69,15 +69,6 @@ int okv_resp_execute(struct okv_resp_call *call)
 
 /* ---- in the log's batch ---- */
 
-uint64_t okv_resp_log_bytes(const struct okv_resp_arg *args, uint32_t count)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        bytes += okv_wal_record_size(args[i].length, 0);
-    return bytes;
-}
-
 /* Bytes of records of the command, at least, unless it makes values longer. */
 static uint64_t log_bytes(const struct okv_resp_call *call)
 {

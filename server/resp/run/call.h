@@ -35,9 +35,6 @@ int okv_resp_execute(struct okv_resp_call *call);
 int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
                      int (*run)(struct okv_resp_call *call));
 
-/* Bytes of log records for these arguments, at most. */
-uint64_t okv_resp_log_bytes(const struct okv_resp_arg *args, uint32_t count);
-
 /* ---- replies with an error ---- */
 
 void okv_resp_refuse_right(struct okv_resp_call *call);

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "server/resp/run/shared.h"
+
 void okv_resp_assign(struct okv_resp *resp, struct okv_resp_client *client)
 {
     client->resp = resp;
@@ -45,19 +47,19 @@ void okv_resp_release(struct okv_resp_client *client)
 
 bool okv_resp_is_short_of_memory(const struct okv_resp_client *client)
 {
-    return atomic_load(&client->resp->server->resp_door.memory) >= OKV_RESP_MEMORY_MAX;
+    return atomic_load(&client->resp->shared->memory) >= OKV_RESP_MEMORY_MAX;
 }
 
 /* ---- what others read of a client ---- */
 
 static void lock(struct okv_resp_client *client)
 {
-    pthread_mutex_lock(&client->resp->server->resp_door.lock);
+    pthread_mutex_lock(&client->resp->shared->lock);
 }
 
 static void unlock(struct okv_resp_client *client)
 {
-    pthread_mutex_unlock(&client->resp->server->resp_door.lock);
+    pthread_mutex_unlock(&client->resp->shared->lock);
 }
 
 void okv_resp_client_set_name(struct okv_resp_client *client, const void *name, uint32_t length)

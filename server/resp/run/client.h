@@ -19,6 +19,7 @@
 #include "shared/stream/stream.h"
 
 struct okv_resp;
+struct okv_resp_shared;
 struct okv_resp_command_table;
 struct okv_resp_transaction;
 
@@ -98,7 +99,7 @@ struct okv_resp_client {
     } del;
     uint64_t move_version; /* MOVE: of the item in the other database; or 0 */
 
-    /* The worker writes these with the lock of the client table, and others read them with it. */
+    /* The worker writes these with shared->lock, and others read them with it. */
     unsigned database; /* index */
     char user[OKV_NAME_SIZE];
     uint8_t fingerprint[OKV_FINGERPRINT_SIZE]; /* of the user's key */
@@ -130,7 +131,8 @@ TAILQ_HEAD(okv_resp_client_list, okv_resp_client);
 /* The RESP clients of a worker. */
 struct okv_resp {
     struct okv_server *server;
-    unsigned worker; /* index */
+    struct okv_resp_shared *shared; /* with the other workers */
+    unsigned worker;                /* index */
     const struct okv_resp_command_table *commands;
     const struct okv_executor *executors;  /* of its databases */
     struct okv_housekeeping *housekeeping; /* of the worker; NULL: the clock stands still */
@@ -157,7 +159,7 @@ struct okv_resp {
 
 /* Assigns a client, whose stream, ticket and peer are set, to a worker. */
 void okv_resp_assign(struct okv_resp *resp, struct okv_resp_client *client);
-/* Has the client's worker close it. The caller has the lock of the client table. */
+/* Has the client's worker close it. The caller has shared->lock. */
 void okv_resp_terminate(struct okv_resp_client *client);
 /* Users were loaded again: has the worker check the rights of its clients. */
 void okv_resp_recheck(struct okv_resp *resp);

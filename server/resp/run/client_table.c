@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/resp/net/listen.h"
+#include "server/resp/proto/args.h"
 #include "server/resp/run/call.h"
-#include "server/resp/run/options.h"
+#include "server/resp/run/shared.h"
 #include "server/worker.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -30,29 +30,29 @@ static bool is_text(const struct okv_resp_arg *arg, const char *text)
 /* Workers meet new clients in any order. */
 void okv_resp_table_add(struct okv_resp_client *client)
 {
-    struct okv_resp_door *door = &client->resp->server->resp_door;
+    struct okv_resp_shared *shared = client->resp->shared;
     struct okv_resp_client *before;
 
-    pthread_mutex_lock(&door->lock);
-    TAILQ_FOREACH_REVERSE(before, &door->clients, okv_resp_door_clients, in_table)
+    pthread_mutex_lock(&shared->lock);
+    TAILQ_FOREACH_REVERSE(before, &shared->clients, okv_resp_client_list, in_table)
     {
         if (before->id < client->id)
             break;
     }
     if (before)
-        TAILQ_INSERT_AFTER(&door->clients, before, client, in_table);
+        TAILQ_INSERT_AFTER(&shared->clients, before, client, in_table);
     else
-        TAILQ_INSERT_HEAD(&door->clients, client, in_table);
-    pthread_mutex_unlock(&door->lock);
+        TAILQ_INSERT_HEAD(&shared->clients, client, in_table);
+    pthread_mutex_unlock(&shared->lock);
 }
 
 void okv_resp_table_remove(struct okv_resp_client *client)
 {
-    struct okv_resp_door *door = &client->resp->server->resp_door;
+    struct okv_resp_shared *shared = client->resp->shared;
 
-    pthread_mutex_lock(&door->lock);
-    TAILQ_REMOVE(&door->clients, client, in_table);
-    pthread_mutex_unlock(&door->lock);
+    pthread_mutex_lock(&shared->lock);
+    TAILQ_REMOVE(&shared->clients, client, in_table);
+    pthread_mutex_unlock(&shared->lock);
 }
 
 /* ---- for administrators ---- */
@@ -88,12 +88,12 @@ static int write_line(const struct okv_resp_client *client, const char *database
 static size_t list_clients(struct okv_server *server, unsigned database, uint64_t after, char *out,
                            size_t size)
 {
-    struct okv_resp_door *door = &server->resp_door;
+    struct okv_resp_shared *shared = server->resp_shared;
     const struct okv_resp_client *client;
     size_t used = 0;
 
-    pthread_mutex_lock(&door->lock);
-    TAILQ_FOREACH(client, &door->clients, in_table)
+    pthread_mutex_lock(&shared->lock);
+    TAILQ_FOREACH(client, &shared->clients, in_table)
     {
         if (client->database != database || (ID_BIT | client->id) <= after)
             continue;
@@ -103,24 +103,24 @@ static size_t list_clients(struct okv_server *server, unsigned database, uint64_
             break;
         used += length;
     }
-    pthread_mutex_unlock(&door->lock);
+    pthread_mutex_unlock(&shared->lock);
     return used;
 }
 
 static int end_client(struct okv_server *server, unsigned database, uint64_t id)
 {
-    struct okv_resp_door *door = &server->resp_door;
+    struct okv_resp_shared *shared = server->resp_shared;
     struct okv_resp_client *client;
 
-    pthread_mutex_lock(&door->lock);
-    TAILQ_FOREACH(client, &door->clients, in_table)
+    pthread_mutex_lock(&shared->lock);
+    TAILQ_FOREACH(client, &shared->clients, in_table)
     {
         if (client->database == database && (ID_BIT | client->id) == id)
             break;
     }
     if (client)
         okv_resp_terminate(client);
-    pthread_mutex_unlock(&door->lock);
+    pthread_mutex_unlock(&shared->lock);
     return client ? 0 : OKV_ENOTFOUND;
 }
 
@@ -134,7 +134,7 @@ const struct okv_client_source okv_resp_clients = {list_clients, end_client, rec
 
 /* ---- for clients ---- */
 
-/* Who is admin of a database sees those who use it, and everybody those of its own user. */
+/* An admin sees all clients of the database, others those of their own user. */
 static bool may_see(const struct okv_resp_client *by, const struct okv_resp_client *client)
 {
     return okv_resp_may(by, client->database, OKV_RIGHT_ADMIN) ||
@@ -143,12 +143,12 @@ static bool may_see(const struct okv_resp_client *by, const struct okv_resp_clie
 
 unsigned okv_resp_table_kill(const struct okv_resp_client *by, const struct okv_resp_choice *choice)
 {
-    struct okv_resp_door *door = &by->resp->server->resp_door;
+    struct okv_resp_shared *shared = by->resp->shared;
     struct okv_resp_client *client;
     unsigned count = 0;
 
-    pthread_mutex_lock(&door->lock);
-    TAILQ_FOREACH(client, &door->clients, in_table)
+    pthread_mutex_lock(&shared->lock);
+    TAILQ_FOREACH(client, &shared->clients, in_table)
     {
         if (choice->is_none || (choice->id && (uint64_t)choice->id != client->id) ||
             client->id == choice->skips || !is_text(choice->peer, client->peer) ||
@@ -158,7 +158,7 @@ unsigned okv_resp_table_kill(const struct okv_resp_client *by, const struct okv_
         okv_resp_terminate(client);
         count++;
     }
-    pthread_mutex_unlock(&door->lock);
+    pthread_mutex_unlock(&shared->lock);
     return count;
 }
 
@@ -206,12 +206,12 @@ static bool is_listed(const struct okv_resp_client *client, const struct okv_res
 void okv_resp_table_list(const struct okv_resp_client *by, const struct okv_resp_selection *which,
                          struct okv_resp_buffer *out)
 {
-    struct okv_resp_door *door = &by->resp->server->resp_door;
+    struct okv_resp_shared *shared = by->resp->shared;
     const struct okv_resp_client *client;
     uint64_t now_ns = okv_clock_ns();
 
-    pthread_mutex_lock(&door->lock);
-    TAILQ_FOREACH(client, &door->clients, in_table)
+    pthread_mutex_lock(&shared->lock);
+    TAILQ_FOREACH(client, &shared->clients, in_table)
     {
         uint64_t unserved = client == by
                                 ? by->in.used - by->at
@@ -219,5 +219,5 @@ void okv_resp_table_list(const struct okv_resp_client *by, const struct okv_resp
         if (is_listed(client, which) && may_see(by, client))
             add_line(client, unserved, now_ns, out);
     }
-    pthread_mutex_unlock(&door->lock);
+    pthread_mutex_unlock(&shared->lock);
 }

@@ -1,6 +1,5 @@
 #include "server/resp/run/lookup.h"
 
-#include "server/resp/net/listen.h"
 #include "shared/base/error.h"
 
 /* ---- reading ---- */
@@ -122,12 +121,13 @@ uint64_t okv_resp_now_ms(const struct okv_resp_call *call)
 
 int64_t okv_resp_wall_of(const struct okv_resp_call *call, uint64_t expiry_ms)
 {
-    return okv_resp_door_wall_ms(call->client->resp->server) + (int64_t)expiry_ms - CURRENT_MS;
+    return okv_server_wall_offset_ms(call->client->resp->server) + (int64_t)expiry_ms - CURRENT_MS;
 }
 
 uint64_t okv_resp_expiry_of(const struct okv_resp_call *call, int64_t wall_ms)
 {
-    int64_t expiry_ms = wall_ms - okv_resp_door_wall_ms(call->client->resp->server) + CURRENT_MS;
+    int64_t expiry_ms =
+        wall_ms - okv_server_wall_offset_ms(call->client->resp->server) + CURRENT_MS;
 
     return expiry_ms > (int64_t)okv_resp_now_ms(call) + CURRENT_MS ? (uint64_t)expiry_ms : 0;
 }

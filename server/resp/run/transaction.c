@@ -112,6 +112,15 @@ static bool make_room(void *list, size_t count, size_t *capacity)
 
 /* ---- the queue ---- */
 
+uint64_t okv_resp_log_bytes(const struct okv_resp_arg *args, uint32_t count)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        bytes += okv_wal_record_size(args[i].length, 0);
+    return bytes;
+}
+
 static struct okv_resp_queued *copy_call(const struct okv_resp_call *call, size_t *bytes)
 {
     size_t head = sizeof(struct okv_resp_queued) + call->count * sizeof *call->args;

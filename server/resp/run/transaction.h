@@ -48,7 +48,9 @@ void okv_resp_transaction_drop(struct okv_resp_client *client);
 bool okv_resp_transaction_waits(const struct okv_resp_client *client);
 /* Bytes of memory. */
 size_t okv_resp_transaction_bytes(const struct okv_resp_client *client);
-/* Bytes of log records for the queued commands, at least. */
+/* Bytes of log records for these arguments, at most. */
+uint64_t okv_resp_log_bytes(const struct okv_resp_arg *args, uint32_t count);
+/* The same for the queued commands. */
 uint64_t okv_resp_transaction_log_bytes(const struct okv_resp_client *client);
 
 #endif

@@ -1,0 +1,125 @@
+#include "server/resp/net/accept.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server/resp/run/shared.h"
+#include "server/worker.h"
+#include "shared/base/resolve.h"
+
+/* Clients that are accepted before other listeners get their share. */
+#define CLIENTS_PER_PASS 16
+
+/* A dead peer is found as over the other transports. */
+static void watch_peer(const struct okv_server *server, int fd)
+{
+    const int one = 1;
+    unsigned ms = server->config.keepalive_ms;
+    int idle_s = ms < 3000 ? 1 : (int)(ms / 3000), count = 2;
+
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    /* Taking no replies for a while is allowed, and must not end the connection. */
+    ms = ms < OKV_RESP_STALLED_MS ? OKV_RESP_STALLED_MS : ms;
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+}
+
+static void name_ends(struct okv_resp_client *client, const struct sockaddr_storage *address,
+                      const struct okv_resp_listener *listener)
+{
+    struct sockaddr_storage local = {.ss_family = AF_UNSPEC};
+    socklen_t length = sizeof local;
+
+    if (listener->path) {
+        snprintf(client->peer, sizeof client->peer, "%.60s:0", listener->path);
+        snprintf(client->local, sizeof client->local, "%.60s:0", listener->path);
+        snprintf(client->address, sizeof client->address, "unix");
+        return;
+    }
+    getsockname(client->stream.fd, (struct sockaddr *)&local, &length);
+    okv_address_text((const struct sockaddr *)address, client->peer, sizeof client->peer);
+    okv_address_text((const struct sockaddr *)&local, client->local, sizeof client->local);
+    okv_host_text((const struct sockaddr *)address, client->address, sizeof client->address);
+}
+
+static struct okv_resp *least_busy(struct okv_server *server)
+{
+    struct okv_resp *least = &server->workers[0].resp;
+
+    for (unsigned i = 1; i < server->config.workers; i++) {
+        struct okv_resp *resp = &server->workers[i].resp;
+        if (atomic_load(&resp->clients) < atomic_load(&least->clients))
+            least = resp;
+    }
+    return least;
+}
+
+/* Returns 0 or a reason to reject. */
+static int accept_client(struct okv_server *server, const struct okv_resp_listener *listener,
+                         int fd, const struct sockaddr_storage *address)
+{
+    struct okv_resp_client *client = calloc(1, sizeof *client);
+
+    if (!client)
+        return OKV_REJECT_RESOURCES;
+    client->stream.fd = fd;
+    client->listener = listener;
+    name_ends(client, address, listener);
+    const struct okv_admission_client who = {.user = "", .address = client->address};
+    int reason = atomic_load(&server->stopping)
+                     ? OKV_REJECT_STOPPING
+                     : okv_admission_admit(&server->admission, &who, NULL, &client->ticket);
+    if (reason) {
+        free(client);
+        return reason;
+    }
+    if (!listener->path)
+        watch_peer(server, fd);
+    if (okv_stream_init(&client->stream, fd, listener->has_tls ? server->resp_shared->tls : NULL)) {
+        okv_admission_release(&server->admission, client->ticket);
+        free(client);
+        return 0; /* it is closed */
+    }
+    client->has_ticket = true;
+    client->id = ++server->resp_shared->last_id;
+    okv_resp_assign(least_busy(server), client);
+    return 0;
+}
+
+static void reject(struct okv_server *server, int fd, int reason)
+{
+    static const char text[] = "-ERR max number of clients reached\r\n";
+
+    if (reason == OKV_REJECT_USER || reason == OKV_REJECT_BUSY)
+        OKV_STATS_ADD(&server->stats, rejected_busy, 1);
+    else if (reason == OKV_REJECT_ADDRESS)
+        OKV_STATS_ADD(&server->stats, rejected_address, 1);
+    else
+        OKV_STATS_ADD(&server->stats, rejected_resources, 1);
+    send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(fd);
+}
+
+void okv_resp_accept(struct okv_server *server, void *user)
+{
+    const struct okv_resp_listener *listener = user;
+
+    for (unsigned i = 0; i < CLIENTS_PER_PASS; i++) {
+        struct sockaddr_storage address;
+        socklen_t length = sizeof address;
+        int fd = accept4(listener->fd, (struct sockaddr *)&address, &length,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0)
+            return;
+        int reason = accept_client(server, listener, fd, &address);
+        if (reason)
+            reject(server, fd, reason);
+    }
+}

@@ -1,0 +1,26 @@
+/* What the RESP clients of all workers share. */
+#ifndef OKV_SERVER_RESP_RUN_SHARED_H
+#define OKV_SERVER_RESP_RUN_SHARED_H
+
+#include "server/command/exclusive.h"
+#include "server/resp/run/client.h"
+
+struct okv_resp_listener {
+    int fd;
+    bool has_tls;
+    char where[160];  /* its URI, with the port that it has */
+    const char *path; /* of a Unix socket, removed at the end; borrowed; or NULL */
+};
+
+struct okv_resp_shared {
+    struct okv_exclusive exclusive;      /* workers share it while they run commands */
+    atomic_int_fast64_t memory;          /* bytes of buffers and transactions of all clients */
+    pthread_mutex_t lock;                /* of the next, and of what others read of a client */
+    struct okv_resp_client_list clients; /* sorted by id */
+    uint64_t last_id;                    /* the acceptor's */
+    struct okv_tls *tls;                 /* of all listeners that have it; or NULL */
+    unsigned listener_count;
+    struct okv_resp_listener listeners[OKV_RESP_LISTENERS_MAX];
+};
+
+#endif
