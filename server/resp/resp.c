@@ -14,7 +14,7 @@
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 
-/* Clients whose bytes are read in a pass: others wait so long. */
+/* Events that are handled before sessions are served again. */
 #define EVENTS_PER_PASS 16
 
 /* ---- replies that wait for the log ---- */
@@ -82,7 +82,7 @@ static unsigned empty_inbox(struct okv_resp *resp)
     return count;
 }
 
-/* Those whom somebody killed, or whose users have no rights any more. */
+/* Closes clients that were killed, or whose users have no rights any more. */
 static void end_terminated(struct okv_resp *resp)
 {
     struct okv_resp_client *client, *next;
@@ -115,8 +115,8 @@ static unsigned run_ready(struct okv_resp *resp, bool *is_held_up)
     TAILQ_FOREACH(client, &resp->ready, in_ready)
     {
         *is_held_up = *is_held_up || client->state == OKV_RESP_BLOCKED;
-        count += client->state !=
-                 OKV_RESP_BLOCKED; /* it goes on in the next pass: the worker must not sleep */
+        count +=
+            client->state != OKV_RESP_BLOCKED; /* the worker must not sleep before the next pass */
     }
     return count;
 }
@@ -141,7 +141,7 @@ static bool is_past(uint64_t since_ns, uint64_t interval_ns, uint64_t now_ns)
     return now_ns > since_ns && now_ns - since_ns > interval_ns;
 }
 
-/* Whether the connection is to end, and counts it then. */
+/* Whether the connection is to be closed; counts why. */
 static bool is_over(struct okv_resp_client *client, uint64_t now_ns, bool is_quiet)
 {
     struct okv_stats *stats = &client->resp->server->stats;
@@ -160,7 +160,7 @@ static bool is_over(struct okv_resp_client *client, uint64_t now_ns, bool is_qui
         client->progress_ns = now_ns; /* it waits for the server */
         return false;
     }
-    /* A request that waits for memory is not stalled. Who holds much of it, is. */
+    /* Waiting for memory is not a stall, unless this client holds much of it. */
     bool is_transferring = okv_resp_is_short_of_memory(client)
                                ? client->memory > OKV_RESP_SHORT_MAX || okv_resp_has_replies(client)
                                : okv_resp_is_transferring(client);

@@ -9,19 +9,19 @@
  * is read before commands run, unless `housekeeping` is NULL. OKV_EIO, OKV_ENOMEM. */
 int okv_resp_init(struct okv_resp *resp, struct okv_server *server, unsigned worker,
                   const struct okv_executor *executors, struct okv_housekeeping *housekeeping);
-/* Ends all clients. */
+/* Closes all clients. */
 void okv_resp_fini(struct okv_resp *resp);
 
 /*
- * Serves what has come. Returns how much it did; 0: nothing. With *is_held_up a command waits for
- * something that no descriptor tells of. resp->epoll_fd is readable when clients have sent
+ * Serves what has come. Returns how much it did; 0: nothing. *is_held_up is set when a command
+ * waits for something that no descriptor reports. resp->epoll_fd is readable when clients have sent
  * something.
  */
 unsigned okv_resp_poll(struct okv_resp *resp, bool *is_held_up);
-/* Ends clients that do not say who they are, and unless the worker is busy those that move nothing
- * for too long. Call it now and then. */
+/* Closes clients that do not authenticate in time, and unless the worker is busy those that are
+ * stalled or idle. Call it now and then. */
 void okv_resp_scan(struct okv_resp *resp, uint64_t now_ns, bool is_quiet);
-/* The server ends: replies that are due leave, as far as clients take them, and all clients go. */
+/* The server ends: sends replies, as far as that does not block, and closes all clients. */
 void okv_resp_end_all(struct okv_resp *resp);
 
 #endif

@@ -11,8 +11,8 @@
 
 struct okv_tls; /* certificate and key of the server */
 
-/* Files, as PEM. The caller destroys *out. OKV_EINVAL, OKV_EPERM, OKV_ENOMEM; OKV_EUNSUPPORTED: okv
- * was built without OpenSSL. With `ca` clients have to show a certificate that it signed. */
+/* Reads PEM files. The caller destroys *out. OKV_EINVAL, OKV_EPERM, OKV_ENOMEM; OKV_EUNSUPPORTED:
+ * okv was built without OpenSSL. With `ca`, clients need a certificate that it signed. */
 int okv_tls_create(const char *cert, const char *key, const char *ca, struct okv_tls **out,
                    struct okv_diag *diag);
 void okv_tls_destroy(struct okv_tls *tls); /* accepts NULL */
@@ -20,16 +20,16 @@ void okv_tls_destroy(struct okv_tls *tls); /* accepts NULL */
 struct okv_stream {
     int fd;
     void *ssl;           /* NULL: the socket itself */
-    bool has_unread;     /* bytes are here that epoll does not tell of */
+    bool has_unread;     /* bytes are buffered here, which epoll does not report */
     bool has_ended;      /* the peer sends no more */
-    bool writes_to_read; /* it has to send something before it can read */
+    bool writes_to_read; /* TLS has to send something before it can read */
 };
 
-/* Takes the descriptor, also when it fails. `tls` may be NULL. OKV_ENOMEM. */
+/* Takes ownership of the descriptor, also on failure. `tls` may be NULL. OKV_ENOMEM. */
 int okv_stream_init(struct okv_stream *stream, int fd, struct okv_tls *tls);
 void okv_stream_fini(struct okv_stream *stream);
 
-/* Both return the number of bytes, 0 when none can go now; -1: the connection has ended. Neither
+/* Both return the number of bytes; 0: none at the moment; -1: the connection has ended. Neither
  * blocks. */
 ssize_t okv_stream_read(struct okv_stream *stream, uint8_t *to, size_t room);
 ssize_t okv_stream_write(struct okv_stream *stream, const uint8_t *bytes, size_t length);

@@ -1,4 +1,4 @@
-/* Commands of a connection: who it is, which database it uses, what it is called. */
+/* Commands of a connection: its user, protocol and database. */
 #include <stdio.h>
 #include <string.h>
 

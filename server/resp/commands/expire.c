@@ -1,11 +1,11 @@
-/* Commands of times to live. */
+/* Commands of expiry. */
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-/* ---- EXPIRE and its like ---- */
+/* ---- EXPIRE, PERSIST ---- */
 
 struct expire {
     uint64_t expiry_ms; /* 0: it is past */
@@ -123,7 +123,7 @@ int okv_resp_cmd_persist(struct okv_resp_call *call)
     return 0;
 }
 
-/* ---- TTL and its like ---- */
+/* ---- TTL, EXPIRETIME ---- */
 
 #define NO_KEY (-2)
 #define NO_EXPIRY (-1)

@@ -22,7 +22,7 @@ static int sum_of_keys(struct okv_resp_call *call,
     return 0;
 }
 
-/* When the log has no room for all, it goes on behind those that are gone: others may have put them
+/* If the batch is full, DEL resumes after the last deleted key: others may have put those before it
  * again. */
 int okv_resp_cmd_del(struct okv_resp_call *call)
 {
@@ -45,7 +45,7 @@ int okv_resp_cmd_del(struct okv_resp_call *call)
     return rc == OKV_EAGAIN && !call->is_part ? rc : okv_resp_refuse(call, rc);
 }
 
-/* Also TOUCH: a look at an item leaves no trace in okv. */
+/* Also TOUCH: reading an item leaves no trace in okv. */
 int okv_resp_cmd_exists(struct okv_resp_call *call)
 {
     return sum_of_keys(call, okv_resp_has);
@@ -201,13 +201,13 @@ static int take_and_give(struct okv_resp_call *call)
         return okv_resp_refuse(call, rc);
     if (copying->database == call->client->database)
         return give_copy(call);
-    return okv_resp_in_gate(call, copying->database, give_copy);
+    return okv_resp_in_change(call, copying->database, give_copy);
 }
 
 static int copy_item(struct okv_resp_call *call, const struct copying *copying)
 {
-    if (copying->database == call->client->database && !call->is_in_gate)
-        return okv_resp_in_gate(call, copying->database, take_and_give);
+    if (copying->database == call->client->database && !call->is_in_change)
+        return okv_resp_in_change(call, copying->database, take_and_give);
     return take_and_give(call);
 }
 
@@ -225,7 +225,7 @@ int okv_resp_cmd_copy(struct okv_resp_call *call)
         okv_resp_error(&call->reply, "ERR source and destination objects are the same");
     else if (!okv_resp_may(call->client, copying.database, OKV_RIGHT_WRITE))
         okv_resp_error(&call->reply, "NOPERM this user has no permissions in this database");
-    else if (call->is_in_gate && !is_own)
+    else if (call->is_in_change && !is_own)
         okv_resp_error(&call->reply, "ERR COPY to another database inside MULTI is not allowed");
     else
         call->user = &copying;
@@ -275,12 +275,12 @@ static int move_item(struct okv_resp_call *call, struct copying *copying)
     if (!client->move_version) {
         rc = okv_resp_look(call, &call->args[1], take, &copying->taken);
         if (rc == 0)
-            rc = okv_resp_in_gate(call, copying->database, give_moved);
+            rc = okv_resp_in_change(call, copying->database, give_moved);
     }
     if (rc == 0 && client->move_version && client->commit.batch)
         return OKV_EAGAIN;
     if (rc == 0 && client->move_version)
-        rc = okv_resp_in_gate(call, client->database, remove_moved);
+        rc = okv_resp_in_change(call, client->database, remove_moved);
     else if (rc == 0 || rc == OKV_ENOTFOUND)
         okv_resp_integer(&call->reply, 0);
     else
@@ -326,8 +326,8 @@ static int visit(void *user, const struct okv_store_now *now)
 }
 
 /* Replies with what `tell` says of the item, or null without one. */
-static int tell_of_item(struct okv_resp_call *call,
-                        void (*tell)(struct okv_resp_call *call, const struct look *look))
+static int reply_about(struct okv_resp_call *call,
+                       void (*tell)(struct okv_resp_call *call, const struct look *look))
 {
     struct look look;
     int rc = okv_resp_look(call, &call->args[2], visit, &look);
@@ -344,20 +344,20 @@ static int tell_of_item(struct okv_resp_call *call,
 /* Bytes of flags, lengths and age of an entry. */
 #define ENTRY_HEAD 5
 
-static void tell_usage(struct okv_resp_call *call, const struct look *look)
+static void reply_size(struct okv_resp_call *call, const struct look *look)
 {
     okv_resp_integer(&call->reply, (int64_t)ENTRY_HEAD + call->args[2].length + look->value_length);
 }
 
 int okv_resp_cmd_memory_usage(struct okv_resp_call *call)
 {
-    return tell_of_item(call, tell_usage);
+    return reply_about(call, reply_size);
 }
 
 /* Strings of up to this length are "embstr" to Redis. */
 #define EMBEDDED_MAX 44
 
-static void tell_encoding(struct okv_resp_call *call, const struct look *look)
+static void reply_encoding(struct okv_resp_call *call, const struct look *look)
 {
     okv_resp_text(&call->reply, look->is_integer                     ? "int"
                                 : look->value_length <= EMBEDDED_MAX ? "embstr"
@@ -366,10 +366,10 @@ static void tell_encoding(struct okv_resp_call *call, const struct look *look)
 
 int okv_resp_cmd_object_encoding(struct okv_resp_call *call)
 {
-    return tell_of_item(call, tell_encoding);
+    return reply_about(call, reply_encoding);
 }
 
-static void tell_refcount(struct okv_resp_call *call, const struct look *look)
+static void reply_refcount(struct okv_resp_call *call, const struct look *look)
 {
     (void)look;
     okv_resp_integer(&call->reply, 1);
@@ -377,5 +377,5 @@ static void tell_refcount(struct okv_resp_call *call, const struct look *look)
 
 int okv_resp_cmd_object_refcount(struct okv_resp_call *call)
 {
-    return tell_of_item(call, tell_refcount);
+    return reply_about(call, reply_refcount);
 }

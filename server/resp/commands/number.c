@@ -77,7 +77,7 @@ int okv_resp_cmd_decrby(struct okv_resp_call *call)
 
 /* ---- decimal numbers ---- */
 
-/* Digits of the largest long double, and 17 behind the point. */
+/* Digits of the largest long double, and 17 after the point. */
 #define FLOAT_TEXT (5 * 1024)
 
 struct float_sum {
@@ -86,7 +86,7 @@ struct float_sum {
     uint32_t length;
 };
 
-/* As Redis writes it: 17 digits behind the point, without zeros at the end. */
+/* As Redis writes it: 17 digits after the point, without trailing zeros. */
 static uint32_t write_float(long double number, char text[FLOAT_TEXT])
 {
     int length = snprintf(text, FLOAT_TEXT, "%.17Lf", number);

@@ -155,8 +155,8 @@ int okv_resp_cmd_scan(struct okv_resp_call *call)
 
 /* ---- RANDOMKEY ---- */
 
-/* Of so many keys that follow each other one is picked: the first alone would come as often as the
- * buckets in front of it are empty. */
+/* One of this many consecutive keys is picked: the first alone would come up the more often, the
+ * more buckets before it are empty. */
 #define CANDIDATES 16u
 
 struct pick {
@@ -178,7 +178,7 @@ static void pick_key(void *user, const void *key, uint32_t key_length)
     pick->random = pick->random * UINT64_C(6364136223846793005) + 1;
 }
 
-/* From any bucket on, once around at most. */
+/* From any bucket, once around the table at most. */
 static int pick_from(struct okv_store *store, uint64_t start, struct pick *pick)
 {
     uint64_t position = start;

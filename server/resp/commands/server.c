@@ -56,7 +56,7 @@ int okv_resp_cmd_zero(struct okv_resp_call *call)
     return 0;
 }
 
-/* What okv has nothing for, and clients expect to succeed. */
+/* Commands that okv has no use for, and that clients expect to succeed. */
 int okv_resp_cmd_nothing(struct okv_resp_call *call)
 {
     okv_resp_simple(&call->reply, "OK");
@@ -142,8 +142,8 @@ int okv_resp_cmd_flushall(struct okv_resp_call *call)
 
 /* ---- CONFIG ---- */
 
-/* What dashboards and clients ask for, as it is here. */
-static void tell_setting(const struct okv_server *server, unsigned index, char *out, size_t size)
+/* Settings of Redis that dashboards and clients ask for. */
+static void format_setting(const struct okv_server *server, unsigned index, char *out, size_t size)
 {
     uint64_t memory = 0;
 
@@ -207,14 +207,14 @@ int okv_resp_cmd_config_get(struct okv_resp_call *call)
     for (unsigned i = 0; i < SETTING_COUNT; i++) {
         if (!is_asked_for(call, settings[i]))
             continue;
-        tell_setting(call->client->resp->server, i, value, sizeof value);
+        format_setting(call->client->resp->server, i, value, sizeof value);
         okv_resp_text(&call->reply, settings[i]);
         okv_resp_text(&call->reply, value);
     }
     return 0;
 }
 
-/* What runs is set by the options of okv-server; SIGHUP has it read some of them again. */
+/* Options of okv-server set these; on SIGHUP it reads some of them again. */
 int okv_resp_cmd_config_set(struct okv_resp_call *call)
 {
     const struct okv_resp_arg *name = &call->args[2];

@@ -7,7 +7,7 @@
 #include "server/resp/run/options.h"
 #include "shared/base/error.h"
 
-/* ---- GET and its like ---- */
+/* ---- GET, MGET, STRLEN ---- */
 
 /* Replies with the current value, as a copy: the change may have to run again, and replaces the
  * value. OKV_ENOMEM: the value would be lost. */
@@ -77,7 +77,7 @@ int okv_resp_cmd_strlen(struct okv_resp_call *call)
     return 0;
 }
 
-/* ---- SET and its like ---- */
+/* ---- SET, GETSET, GETDEL ---- */
 
 struct set {
     struct okv_resp_call *call;
@@ -267,7 +267,7 @@ int okv_resp_cmd_getex(struct okv_resp_call *call)
 
 /* ---- of several keys ---- */
 
-/* What no database could take is found before anything is changed. */
+/* Pairs that no database could store are refused before anything is changed. */
 static int check_pairs(const struct okv_resp_call *call)
 {
     for (uint32_t i = 1; i < call->count; i += 2) {

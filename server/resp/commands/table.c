@@ -8,17 +8,17 @@
 #define TRANSACTION OKV_RESP_TRANSACTION
 #define UNQUEUED OKV_RESP_UNQUEUED
 #define NO_MULTI OKV_RESP_NO_MULTI
-#define GATE OKV_RESP_GATE
-#define OWN_GATE OKV_RESP_OWN_GATE
-#define WALK OKV_RESP_WALK
-#define KEYS OKV_RESP_KEYS
+#define CHANGE OKV_RESP_CHANGE
+#define OWN_CHANGE OKV_RESP_OWN_CHANGE
+#define TABLE OKV_RESP_TABLE
+#define CONSISTENT OKV_RESP_CONSISTENT
 
 /* First key, last key, step, value. */
 #define NO_KEYS 0, 0, 0, 0
 #define ONE_KEY 1, 1, 1, 0
 #define KEY_VALUE 1, 1, 1, 2
 #define KEY_TIME_VALUE 1, 1, 1, 3
-#define KEY_BEHIND 2, 2, 1, 0
+#define SECOND_KEY 2, 2, 1, 0
 #define TWO_KEYS 1, 2, 1, 0
 #define ALL_KEYS 1, -1, 1, 0
 #define PAIRS 1, -1, 2, 0
@@ -55,9 +55,9 @@ static const struct okv_resp_command commands[] = {
     {"CONFIG|GET", okv_resp_cmd_config_get, -3, ADMIN, NO_KEYS, "server", "Returns settings"},
     {"CONFIG|SET", okv_resp_cmd_config_set, -4, ADMIN, NO_KEYS, "server",
      "Always refused: set options of okv-server instead"},
-    {"COPY", okv_resp_cmd_copy, -3, WRITE | EXCLUSIVE | OWN_GATE, TWO_KEYS, "generic",
+    {"COPY", okv_resp_cmd_copy, -3, WRITE | EXCLUSIVE | OWN_CHANGE, TWO_KEYS, "generic",
      "Copies a value to a key"},
-    {"DBSIZE", okv_resp_cmd_dbsize, 1, READ | WALK, NO_KEYS, "server",
+    {"DBSIZE", okv_resp_cmd_dbsize, 1, READ | TABLE, NO_KEYS, "server",
      "Returns the number of keys"},
     {"DECR", okv_resp_cmd_decr, 2, WRITE, ONE_KEY, "string", "Subtracts 1 from a number"},
     {"DECRBY", okv_resp_cmd_decrby, 3, WRITE, ONE_KEY, "string", "Subtracts from a number"},
@@ -65,9 +65,10 @@ static const struct okv_resp_command commands[] = {
     {"DISCARD", okv_resp_cmd_discard, 1, UNQUEUED, NO_KEYS, "transactions",
      "Discards a transaction"},
     {"ECHO", okv_resp_cmd_echo, 2, 0, NO_KEYS, "connection", "Returns its argument"},
-    {"EXEC", okv_resp_cmd_exec, 1, UNQUEUED | EXCLUSIVE | TRANSACTION | GATE, NO_KEYS,
+    {"EXEC", okv_resp_cmd_exec, 1, UNQUEUED | EXCLUSIVE | TRANSACTION | CHANGE, NO_KEYS,
      "transactions", "Runs a transaction"},
-    {"EXISTS", okv_resp_cmd_exists, -2, READ | KEYS, ALL_KEYS, "generic", "Counts existing keys"},
+    {"EXISTS", okv_resp_cmd_exists, -2, READ | CONSISTENT, ALL_KEYS, "generic",
+     "Counts existing keys"},
     {"EXPIRE", okv_resp_cmd_expire, -3, WRITE, ONE_KEY, "generic",
      "Sets a time to live in seconds"},
     {"EXPIREAT", okv_resp_cmd_expireat, -3, WRITE, ONE_KEY, "generic",
@@ -94,26 +95,26 @@ static const struct okv_resp_command commands[] = {
     {"INCRBYFLOAT", okv_resp_cmd_incrbyfloat, 3, WRITE, ONE_KEY, "string",
      "Adds to a floating-point number"},
     {"INFO", okv_resp_cmd_info, -1, READ, NO_KEYS, "server", "Describes the server"},
-    {"KEYS", okv_resp_cmd_keys, 2, READ | WALK, NO_KEYS, "generic",
+    {"KEYS", okv_resp_cmd_keys, 2, READ | TABLE, NO_KEYS, "generic",
      "Lists keys that match a pattern"},
     {"LATENCY", NULL, -2, 0, NO_KEYS, "server", "Latency commands"},
     {"LATENCY|HISTORY", okv_resp_cmd_empty_list, 3, ADMIN, NO_KEYS, "server", "Lists nothing"},
     {"LATENCY|LATEST", okv_resp_cmd_empty_list, 2, ADMIN, NO_KEYS, "server", "Lists nothing"},
     {"LATENCY|RESET", okv_resp_cmd_zero, -2, ADMIN, NO_KEYS, "server", "Does nothing"},
     {"MEMORY", NULL, -2, 0, NO_KEYS, "server", "Memory commands"},
-    {"MEMORY|USAGE", okv_resp_cmd_memory_usage, -3, READ, KEY_BEHIND, "server",
+    {"MEMORY|USAGE", okv_resp_cmd_memory_usage, -3, READ, SECOND_KEY, "server",
      "Returns the size of an item in bytes"},
-    {"MGET", okv_resp_cmd_mget, -2, READ | KEYS, ALL_KEYS, "string", "Returns values"},
-    {"MOVE", okv_resp_cmd_move, 3, WRITE | EXCLUSIVE | OWN_GATE | NO_MULTI, ONE_KEY, "generic",
+    {"MGET", okv_resp_cmd_mget, -2, READ | CONSISTENT, ALL_KEYS, "string", "Returns values"},
+    {"MOVE", okv_resp_cmd_move, 3, WRITE | EXCLUSIVE | OWN_CHANGE | NO_MULTI, ONE_KEY, "generic",
      "Moves a key to another database"},
     {"MSET", okv_resp_cmd_mset, -3, WRITE | EXCLUSIVE, PAIRS, "string", "Sets values"},
     {"MSETNX", okv_resp_cmd_msetnx, -3, WRITE | EXCLUSIVE, PAIRS, "string",
      "Sets values if none of the keys exists"},
     {"MULTI", okv_resp_cmd_multi, 1, UNQUEUED, NO_KEYS, "transactions", "Begins a transaction"},
     {"OBJECT", NULL, -2, 0, NO_KEYS, "generic", "Commands about stored values"},
-    {"OBJECT|ENCODING", okv_resp_cmd_object_encoding, 3, READ, KEY_BEHIND, "generic",
+    {"OBJECT|ENCODING", okv_resp_cmd_object_encoding, 3, READ, SECOND_KEY, "generic",
      "Returns the encoding that Redis would use for a value"},
-    {"OBJECT|REFCOUNT", okv_resp_cmd_object_refcount, 3, READ, KEY_BEHIND, "generic",
+    {"OBJECT|REFCOUNT", okv_resp_cmd_object_refcount, 3, READ, SECOND_KEY, "generic",
      "Returns 1 for an existing key"},
     {"PERSIST", okv_resp_cmd_persist, 2, WRITE, ONE_KEY, "generic", "Removes the expiry of a key"},
     {"PEXPIRE", okv_resp_cmd_pexpire, -3, WRITE, ONE_KEY, "generic",
@@ -129,7 +130,7 @@ static const struct okv_resp_command commands[] = {
      "Returns the time to live in milliseconds"},
     {"QUIT", okv_resp_cmd_quit, -1, UNAUTHENTICATED | UNQUEUED, NO_KEYS, "connection",
      "Closes the connection"},
-    {"RANDOMKEY", okv_resp_cmd_randomkey, 1, READ | WALK, NO_KEYS, "generic",
+    {"RANDOMKEY", okv_resp_cmd_randomkey, 1, READ | TABLE, NO_KEYS, "generic",
      "Returns a random key"},
     {"RENAME", okv_resp_cmd_rename, 3, WRITE | EXCLUSIVE, TWO_KEYS, "generic", "Renames a key"},
     {"RENAMENX", okv_resp_cmd_renamenx, 3, WRITE | EXCLUSIVE, TWO_KEYS, "generic",
@@ -138,7 +139,7 @@ static const struct okv_resp_command commands[] = {
      "Resets the connection to its initial state"},
     {"ROLE", okv_resp_cmd_role, 1, READ, NO_KEYS, "server",
      "Returns the role of the server: master without replicas"},
-    {"SCAN", okv_resp_cmd_scan, -2, READ | WALK, NO_KEYS, "generic", "Lists keys in steps"},
+    {"SCAN", okv_resp_cmd_scan, -2, READ | TABLE, NO_KEYS, "generic", "Lists keys in steps"},
     {"SELECT", okv_resp_cmd_select, 2, NO_MULTI, NO_KEYS, "connection", "Selects a database"},
     {"SET", okv_resp_cmd_set, -3, WRITE, KEY_VALUE, "string", "Sets a value"},
     {"SETBIT", okv_resp_cmd_setbit, 4, WRITE, ONE_KEY, "bitmap", "Sets a bit of a value"},
@@ -154,7 +155,8 @@ static const struct okv_resp_command commands[] = {
     {"STRLEN", okv_resp_cmd_strlen, 2, READ, ONE_KEY, "string", "Returns the length of a value"},
     {"SUBSTR", okv_resp_cmd_getrange, 4, READ, ONE_KEY, "string", "Returns part of a value"},
     {"TIME", okv_resp_cmd_time, 1, 0, NO_KEYS, "server", "Returns the time of the server"},
-    {"TOUCH", okv_resp_cmd_exists, -2, READ | KEYS, ALL_KEYS, "generic", "Counts existing keys"},
+    {"TOUCH", okv_resp_cmd_exists, -2, READ | CONSISTENT, ALL_KEYS, "generic",
+     "Counts existing keys"},
     {"TTL", okv_resp_cmd_ttl, 2, READ, ONE_KEY, "generic", "Returns the time to live in seconds"},
     {"TYPE", okv_resp_cmd_type, 2, READ, ONE_KEY, "generic", "Returns the type of a value"},
     {"UNLINK", okv_resp_cmd_del, -2, WRITE, ALL_KEYS, "generic", "Deletes keys"},

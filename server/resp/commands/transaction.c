@@ -87,30 +87,30 @@ int okv_resp_cmd_unwatch(struct okv_resp_call *call)
 {
     struct okv_resp_transaction *transaction = call->client->transaction;
 
-    /* EXEC, in which it may be, forgets them in the end, and may begin again before. */
+    /* Within EXEC they stay until it ends, as it may run again. */
     if (transaction && !transaction->is_open)
         okv_resp_transaction_unwatch(transaction);
     okv_resp_simple(&call->reply, "OK");
     return 0;
 }
 
-/* Of the newest value, which its log may not have yet. OKV_EAGAIN: the gate of that log is closed.
- */
+/* Of the newest item, which may not be published yet. OKV_EAGAIN: its log takes no change at the
+ * moment. */
 static int newest_version(struct okv_resp_call *call, const struct okv_resp_watched *watched,
                           uint64_t *version)
 {
     const struct okv_executor *own = call->executor;
     const struct okv_executor *executor = &call->client->resp->executors[watched->database];
     struct okv_change change = {.wal = NULL};
-    bool is_in_gate = call->is_in_gate;
+    bool is_in_change = call->is_in_change;
 
     if (executor != own && !okv_change_begin_batch(&change, executor->database))
         return OKV_EAGAIN;
     call->executor = executor;
-    call->is_in_gate = executor->database->wal != NULL;
+    call->is_in_change = executor->database->wal != NULL;
     int rc = version_of(call, &(struct okv_resp_arg){watched->key, watched->key_length}, version);
     call->executor = own;
-    call->is_in_gate = is_in_gate;
+    call->is_in_change = is_in_change;
     okv_change_end(&change, false);
     return rc;
 }

@@ -45,8 +45,8 @@ static void return_buffer(struct okv_resp_buffer *borrowed, struct okv_resp_buff
         swap_buffers(borrowed, to);
 }
 
-/* What is done leaves the buffer when it is the larger part, so that a long pipeline is moved a few
- * times, and not in each turn. */
+/* Removes finished requests when they are the larger part of the buffer, so that a long pipeline is
+ * moved a few times, and not each time it is served. */
 static void drop_done(struct okv_resp_client *client)
 {
     if (client->at < client->in.used - client->at)

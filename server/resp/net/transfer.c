@@ -6,8 +6,8 @@
 
 /* Bytes that are read at once. */
 #define READ_SIZE (64u << 10)
-/* Bytes of a long value that are sent or read in a turn. */
-#define BYTES_PER_TURN (256u << 10)
+/* Bytes of a long value that are sent or read before other clients are served. */
+#define LONG_VALUE_STEP (256u << 10)
 
 bool okv_resp_has_replies(const struct okv_resp_client *client)
 {
@@ -21,7 +21,7 @@ bool okv_resp_is_transferring(const struct okv_resp_client *client)
     return client->upload || okv_resp_has_replies(client) || has_begun;
 }
 
-/* A trickle does not count, so that it cannot hold memory for long. */
+/* A trickle is no progress: it would hold memory for long. */
 static void note_progress(struct okv_resp_client *client, size_t bytes)
 {
     client->progress_bytes += bytes;
@@ -47,13 +47,13 @@ static ssize_t send_some(struct okv_resp_client *client, const uint8_t *bytes, s
     return n < 0 ? -1 : (ssize_t)sent;
 }
 
-/* A part of the long value behind the replies. Its end is another reply. */
+/* Sends a part of the long value that follows the replies, and its CR LF. */
 static bool flush_download(struct okv_resp_client *client)
 {
     struct okv_resp_download *download = &client->download;
     uint32_t left = download->length - download->sent;
     ssize_t n = send_some(client, download->bytes + download->sent,
-                          left < BYTES_PER_TURN ? left : BYTES_PER_TURN);
+                          left < LONG_VALUE_STEP ? left : LONG_VALUE_STEP);
 
     if (n < 0)
         return false;
@@ -135,7 +135,7 @@ bool okv_resp_receive(struct okv_resp_client *client)
     ssize_t n;
 
     if (to) {
-        n = receive_to(client, to, room < BYTES_PER_TURN ? room : BYTES_PER_TURN);
+        n = receive_to(client, to, room < LONG_VALUE_STEP ? room : LONG_VALUE_STEP);
         if (n > 0)
             okv_resp_upload_add(client, (size_t)n);
         return n >= 0;

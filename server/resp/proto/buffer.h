@@ -16,7 +16,7 @@ struct okv_resp_buffer {
 };
 
 void okv_resp_buffer_fini(struct okv_resp_buffer *buffer);
-/* Room for so many bytes behind those that are used; NULL: it has failed. */
+/* Room for `bytes` after those that are used; NULL: it has failed. */
 uint8_t *okv_resp_buffer_room(struct okv_resp_buffer *buffer, size_t bytes);
 void okv_resp_buffer_add(struct okv_resp_buffer *buffer, const void *bytes, size_t length);
 /* Removes the first bytes. */

@@ -66,7 +66,7 @@ void okv_resp_parser_skipped(struct okv_resp_parser *parser, const uint8_t *byte
     parser->elsewhere = bytes;
 }
 
-/* What was skipped is elsewhere, wherever the others are. */
+/* The pointer of an argument that was skipped stays valid. */
 void okv_resp_parser_keep(struct okv_resp_parser *parser, const uint8_t *bytes)
 {
     for (uint32_t i = 0; i < parser->count; i++)

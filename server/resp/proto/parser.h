@@ -1,8 +1,8 @@
 /*
  * Requests of the Redis serialization protocol (redis.io, "RESP protocol specification"): arrays of
- * bulk strings, or lines of words. It knows of no command and no connection.
+ * bulk strings, or lines of words. It knows no commands and no connections.
  *
- * A request may come in pieces. The parser goes on where the bytes ended, so each byte is looked at
+ * A request may come in pieces. The parser continues where the bytes ended, so it reads each byte
  * once.
  */
 #ifndef OKV_SERVER_RESP_PROTO_PARSER_H
@@ -18,7 +18,7 @@
 #define OKV_RESP_BULK_MAX                                                  \
     ((64u << 20) + 1024u) /* bytes of an argument: one more than any value \
                            */
-/* The same of a client that has not said who it is. */
+/* The same before a client has authenticated. */
 #define OKV_RESP_UNAUTHENTICATED_ARGS_MAX 10u
 #define OKV_RESP_UNAUTHENTICATED_BULK_MAX (16u << 10) /* also bytes of a line */
 
@@ -33,18 +33,18 @@ struct okv_resp_parser {
     uint32_t capacity;
     uint32_t count;  /* so far */
     uint32_t wanted; /* of the array; 0: its head is not read */
-    uint32_t bulk;   /* bytes of the argument that is read, if has_bulk */
+    uint32_t bulk;   /* size of the argument under way, if has_bulk */
     bool has_bulk;
-    bool is_skipping;         /* the argument that is read is not among the bytes */
-    bool has_skipped;         /* its bytes are elsewhere, and its end of line follows */
+    bool is_skipping;         /* the bytes of the argument under way are not here */
+    bool has_skipped;         /* they are complete elsewhere, and its CR LF follows */
     uint32_t skipped;         /* index of that argument + 1; 0: there is none */
     const uint8_t *elsewhere; /* its bytes */
-    bool is_kept;             /* the complete request is to be given again */
+    bool is_kept;             /* the next call returns the same request */
     bool is_unauthenticated;  /* the lower limits hold */
     size_t position;          /* of the next byte to look at; of a complete request its length */
-    size_t needed;            /* an incomplete request has at least so many bytes */
-    const char *problem;      /* with OKV_EPROTO: what Redis calls it; static */
-    char text[40];            /* has one that is not */
+    size_t needed;            /* least size of an incomplete request */
+    const char *problem;      /* with OKV_EPROTO: in the words of Redis */
+    char text[40];            /* storage of `problem`, unless that is static */
 };
 
 void okv_resp_parser_fini(struct okv_resp_parser *parser);
@@ -52,20 +52,18 @@ void okv_resp_parser_fini(struct okv_resp_parser *parser);
 void okv_resp_parser_reset(struct okv_resp_parser *parser);
 
 /*
- * Goes on with a request whose first `length` bytes are `bytes`. They may have moved since the last
- * call, and they may change: words of a line lose their quotes. Returns 1 with `count` arguments,
- * which point into `bytes`; a request of none is one, too. 0: it is incomplete. OKV_EPROTO: it is
- * no request; OKV_ENOMEM.
+ * Continues with a request whose first `length` bytes are `bytes`. They may have moved since the
+ * last call, and they may change: words of a line lose their quotes. Returns 1 with `count`
+ * arguments, which point into `bytes`; there may be none. 0: the request is incomplete. OKV_EPROTO:
+ * it breaks the protocol; OKV_ENOMEM.
  */
 int okv_resp_parse(struct okv_resp_parser *parser, uint8_t *bytes, size_t length);
-/* Has the next call return the same request, which is complete in `bytes`. A line cannot be parsed
+/* Has the next call return the same request, which is complete in `bytes`: a line cannot be parsed
  * twice. */
 void okv_resp_parser_keep(struct okv_resp_parser *parser, const uint8_t *bytes);
 
-/*
- * The argument that is read is a long one. Its bytes, of which none has been taken out so far, are
- * not put before the parser, as if the request had none of them there.
- */
+/* The bytes of the argument under way go elsewhere: the parser sees the request as if it had none
+ * of them there. */
 void okv_resp_parser_skip(struct okv_resp_parser *parser);
 /* They are complete, and here. */
 void okv_resp_parser_skipped(struct okv_resp_parser *parser, const uint8_t *bytes);

@@ -78,7 +78,7 @@ static uint64_t log_bytes(const struct okv_resp_call *call)
 }
 
 /* One that changes several items does not stop in the middle because the log is full. */
-static int run_promised(struct okv_resp_call *call, struct okv_wal *wal,
+static int run_reserved(struct okv_resp_call *call, struct okv_wal *wal,
                         int (*run)(struct okv_resp_call *call))
 {
     int rc = okv_wal_promise(wal, log_bytes(call));
@@ -97,8 +97,8 @@ static int run_promised(struct okv_resp_call *call, struct okv_wal *wal,
     return rc;
 }
 
-int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
-                     int (*run)(struct okv_resp_call *call))
+int okv_resp_in_change(struct okv_resp_call *call, unsigned database,
+                       int (*run)(struct okv_resp_call *call))
 {
     struct okv_resp_client *client = call->client;
     const struct okv_executor *own = call->executor, *executor = &client->resp->executors[database];
@@ -117,10 +117,10 @@ int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
         return OKV_EAGAIN;
     }
     call->executor = executor;
-    call->is_in_gate = wal != NULL;
-    int rc = wal && call->is_part ? run_promised(call, wal, run) : run(call);
+    call->is_in_change = wal != NULL;
+    int rc = wal && call->is_part ? run_reserved(call, wal, run) : run(call);
     call->executor = own;
-    call->is_in_gate = false;
+    call->is_in_change = false;
     uint64_t batch = okv_change_end(&change, !rc || call->has_changed);
     if (batch)
         okv_resp_defer(client, database, batch, before);

@@ -16,10 +16,10 @@ struct okv_resp_call {
     size_t reply_start;                  /* in reply.out */
     const struct okv_executor *executor; /* of the client's database */
     bool may_have_download;              /* the reply may end with a long value (long_value.h) */
-    bool is_in_gate;                     /* of the log: changes may be made, and reads see them */
-    bool is_part;                        /* of several changes: okv_store_modify() */
-    bool has_changed;                    /* something, so that it cannot begin again */
-    void *user;                          /* of a part that okv_resp_in_gate() runs */
+    bool is_in_change; /* of a durable database: reads see what is not published yet */
+    bool is_part;      /* of several changes: okv_store_modify() */
+    bool has_changed;  /* something, so that it cannot begin again */
+    void *user;        /* of a part that okv_resp_in_change() runs */
 };
 
 /* Whether the client's user has this right, of enum okv_right, in a database. */
@@ -30,10 +30,11 @@ bool okv_resp_call_is_allowed(const struct okv_resp_call *call);
 /* Runs the command if the user may, without looking at MULTI and locks. */
 int okv_resp_execute(struct okv_resp_call *call);
 
-/* Runs a part of a command within the gate of a database's log, if it has one, and on that
- * database. OKV_EAGAIN, or what `run` returns. */
-int okv_resp_in_gate(struct okv_resp_call *call, unsigned database,
-                     int (*run)(struct okv_resp_call *call));
+/* Runs a part of a command in a change scope of a database, and on that database. Its reply waits
+ * for the commit. OKV_EAGAIN: the log takes no change at the moment, or an earlier reply waits for
+ * another one; else what `run` returns. */
+int okv_resp_in_change(struct okv_resp_call *call, unsigned database,
+                       int (*run)(struct okv_resp_call *call));
 
 /* ---- replies with an error ---- */
 

@@ -14,10 +14,10 @@ enum okv_resp_flag {
     OKV_RESP_EXCLUSIVE = 16,      /* runs alone: no other RESP command, and no write of libokv */
     OKV_RESP_UNQUEUED = 32,       /* MULTI does not queue it */
     OKV_RESP_NO_MULTI = 64,       /* not allowed within MULTI */
-    OKV_RESP_GATE = 128,          /* runs within the log's gate, as one that changes items does */
-    OKV_RESP_OWN_GATE = 256,      /* enters the gates of logs itself */
-    OKV_RESP_WALK = 512,          /* looks at the whole table, as it is published */
-    OKV_RESP_KEYS = 1024,         /* reads several items, all of one publication */
+    OKV_RESP_CHANGE = 128,        /* runs in a change scope, like a write */
+    OKV_RESP_OWN_CHANGE = 256,    /* begins change scopes itself */
+    OKV_RESP_TABLE = 512,         /* reads the whole table, as it is published */
+    OKV_RESP_CONSISTENT = 1024,   /* reads several items as of one publication */
     OKV_RESP_TRANSACTION = 2048,  /* with OKV_RESP_EXCLUSIVE: runs alone only after MULTI */
 };
 

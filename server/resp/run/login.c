@@ -12,7 +12,7 @@ void okv_resp_login_begin(struct okv_resp_client *client)
            sizeof client->rights);
 }
 
-/* Counts the client for its user instead of nobody. */
+/* Exchanges the admission ticket for one of the current user. */
 static bool take_ticket(struct okv_resp_client *client)
 {
     struct okv_admission *admission = &client->resp->server->admission;

@@ -1,12 +1,11 @@
 /*
- * Long values of RESP clients: they go from the socket to their extent, and from the extent to the
- * socket, without a copy of the whole.
+ * Long values of RESP clients move between socket and extent without a copy.
  *
- *   upload     a value that a SET or its like stores, as its bytes come: the parser buffers none
- *   download   the value of a GET, after the replies before it, while it leaves
+ *   upload     the value of a SET or the like, as its bytes arrive: the parser buffers none
+ *   download   the value of a GET, while it leaves after the replies before it
  *
- * A client has one of each at a time. Both count towards a share of the database's memory
- * (server/command/reservation.h); who finds none left waits.
+ * A client has at most one of each. Both count towards its share of the database's memory
+ * (server/command/reservation.h); a client without a share waits.
  */
 #ifndef OKV_SERVER_RESP_RUN_LONG_VALUE_H
 #define OKV_SERVER_RESP_RUN_LONG_VALUE_H
@@ -23,34 +22,36 @@ struct okv_resp_call;
 struct okv_resp_client;
 struct okv_value;
 
-/* Bytes of a value that is long. */
+/* Size of the shortest long value. */
 #define OKV_RESP_LONG_MIN (64u << 10)
 
 /* ---- values that arrive ---- */
 
 struct okv_resp_upload {
     unsigned database; /* index */
-    int failure;       /* why it has no extent, and its bytes are dropped; or 0 */
+    int failure;       /* why it has no extent, so that its bytes are dropped; or 0 */
     uint32_t length, received;
     struct okv_store_long_value value;
     struct okv_reservation reservation;
     struct okv_value *stored; /* by the log, in a file, until it is set; or NULL */
 };
 
-/* Begins one if the client's request has come up to a long value that can be taken in. OKV_EAGAIN:
- * there is no memory for it at the moment. */
+/* Begins one if a long value comes next in the client's request. OKV_EAGAIN: there is no memory for
+ * it at the moment. */
 int okv_resp_upload_begin(struct okv_resp_client *client);
-/* Where the next bytes of the value go, at most *room; NULL: none is to be taken in. */
+/* Where the next bytes of the value go, at most *room; NULL: there is no upload, or it is complete.
+ */
 uint8_t *okv_resp_upload_room(struct okv_resp_client *client, size_t *room);
-/* So many have come there. */
+/* `length` bytes have come there. */
 void okv_resp_upload_add(struct okv_resp_client *client, size_t length);
-/* Whether the request can run: the log has the value, if it wants it first. */
+/* Whether the request can run. A value that the log stores in a file of its own is stored first. */
 bool okv_resp_upload_is_ready(struct okv_resp_client *client);
 /* The request has run, or never will. */
 void okv_resp_upload_end(struct okv_resp_client *client);
 
-/* What okv_resp_modify() writes with: the value that arrived, or NULL. Then what became of it. */
+/* The value that arrived, for okv_store_modify(); or NULL. */
 struct okv_store_long_value *okv_resp_upload_value(struct okv_resp_client *client);
+/* It became the value of the key, with this version. */
 void okv_resp_upload_keep(struct okv_resp_client *client, const struct okv_resp_arg *key,
                           uint64_t version);
 

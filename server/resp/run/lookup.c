@@ -8,10 +8,10 @@ int okv_resp_look(struct okv_resp_call *call, const struct okv_resp_arg *key,
                   okv_store_visit *visit, void *user)
 {
     struct okv_store *store = &call->executor->database->store;
-    int rc = okv_store_look(store, call->executor->work, key->text, key->length, call->is_in_gate,
+    int rc = okv_store_look(store, call->executor->work, key->text, key->length, call->is_in_change,
                             visit, user);
 
-    /* Redis has keys of any length. Those that okv cannot have are not there. */
+    /* Redis has keys of any length. Those that okv cannot store do not exist. */
     return rc == OKV_EKEYSIZE ? OKV_ENOTFOUND : rc;
 }
 
@@ -111,7 +111,7 @@ int okv_resp_refuse(struct okv_resp_call *call, int code)
 
 /* ---- times ---- */
 
-/* An item that lives for n ms expires n + 1 ms after the current one, which may be nearly over. */
+/* The current ms may be nearly over: an item that lives for n ms expires n + 1 ms after it. */
 #define CURRENT_MS 1
 
 uint64_t okv_resp_now_ms(const struct okv_resp_call *call)

@@ -72,14 +72,14 @@ static bool check(struct okv_resp_call *call)
 
 /* A read that follows a change of this client sees what the change made, which is not published
  * yet. Then its reply waits as that of the change does. */
-static bool needs_gate(const struct okv_resp_call *call)
+static bool needs_change(const struct okv_resp_call *call)
 {
     const struct okv_resp_client *client = call->client;
     unsigned flags = call->command->flags;
 
-    if (flags & (OKV_RESP_OWN_GATE | OKV_RESP_ADMIN | OKV_RESP_WALK))
+    if (flags & (OKV_RESP_OWN_CHANGE | OKV_RESP_ADMIN | OKV_RESP_TABLE))
         return false;
-    return flags & (OKV_RESP_WRITE | OKV_RESP_GATE) ||
+    return flags & (OKV_RESP_WRITE | OKV_RESP_CHANGE) ||
            (flags & OKV_RESP_READ && client->commit.batch &&
             client->commit.database == client->database);
 }
@@ -103,9 +103,9 @@ static bool runs_alone(const struct okv_resp_call *call)
            (!(flags & OKV_RESP_TRANSACTION) || okv_resp_transaction_is_open(call->client));
 }
 
-static int run_in_own_gate(struct okv_resp_call *call)
+static int run_in_change(struct okv_resp_call *call)
 {
-    return okv_resp_in_gate(call, call->client->database, okv_resp_execute);
+    return okv_resp_in_change(call, call->client->database, okv_resp_execute);
 }
 
 /* Before it excludes others. */
@@ -114,7 +114,7 @@ static bool has_to_wait(const struct okv_resp_call *call)
     struct okv_wal *wal = call->executor->database->wal;
     unsigned flags = call->command->flags;
 
-    if (flags & (OKV_RESP_WALK | OKV_RESP_OWN_GATE) && call->client->commit.batch)
+    if (flags & (OKV_RESP_TABLE | OKV_RESP_OWN_CHANGE) && call->client->commit.batch)
         return true; /* its changes are not published yet */
     if (!(flags & OKV_RESP_EXCLUSIVE))
         return false;
@@ -123,7 +123,7 @@ static bool has_to_wait(const struct okv_resp_call *call)
 
 /* A batch of the log is published item by item. A read meanwhile might see a part of what a command
  * changed, and then run in the gate, where nothing is published. */
-static int run_at_a_moment(struct okv_resp_call *call)
+static int run_consistent(struct okv_resp_call *call)
 {
     struct okv_resp *resp = call->client->resp;
     struct okv_wal *wal = call->executor->database->wal;
@@ -134,18 +134,18 @@ static int run_at_a_moment(struct okv_resp_call *call)
     if (moment % 2)
         return OKV_EAGAIN;
     int rc = okv_resp_execute(call);
-    if (rc || !(call->command->flags & OKV_RESP_KEYS) || okv_wal_moment(wal) == moment)
+    if (rc || !(call->command->flags & OKV_RESP_CONSISTENT) || okv_wal_moment(wal) == moment)
         return rc;
     call->reply.out->used = before;
     resp->counts = counts;
-    return run_in_own_gate(call);
+    return run_in_change(call);
 }
 
 static okv_resp_function *way_of(const struct okv_resp_call *call)
 {
-    if (needs_gate(call))
-        return run_in_own_gate;
-    return call->command->flags & OKV_RESP_READ && call->executor->database->wal ? run_at_a_moment
+    if (needs_change(call))
+        return run_in_change;
+    return call->command->flags & OKV_RESP_READ && call->executor->database->wal ? run_consistent
                                                                                  : okv_resp_execute;
 }
 
