@@ -1,12 +1,7 @@
 /* Clients of Redis of both_worlds_test. */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/end_to_end/both_worlds.h"
 #include "tests/support/random.h"

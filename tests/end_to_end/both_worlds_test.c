@@ -20,15 +20,10 @@
 #include "tests/end_to_end/both_worlds.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/pace.h"
@@ -322,48 +317,6 @@ static void expect_sums(struct worlds *worlds)
     okv_close(&handle);
 }
 
-static void one_order_explains_all(void **state)
-{
-    struct worlds *worlds = *state;
-    static struct worker workers[THREADS];
-
-    for (unsigned i = 0; i < THREADS; i++)
-        start(worlds, &workers[i], i);
-    if (worlds->kills)
-        kill_under_load(worlds);
-    for (unsigned i = 0; i < THREADS; i++)
-        end(&workers[i]);
-    expect_sums(worlds);
-    assert_true(worlds->kills == 0 || atomic_load(&worlds->lost) > 0);
-    print_message("%" PRIu64 " operations of clients of Redis, %" PRIu64 " of libokv; %" PRIu64
-                  " kills, %" PRIu64 " connections lost\n",
-                  atomic_load(&worlds->resp_operations), atomic_load(&worlds->okv_operations),
-                  worlds->kills, atomic_load(&worlds->lost));
-}
-
-/* Nobody else has the worker look at the clock. */
-static void an_item_expires_on_time(void **state)
-{
-    struct worlds *worlds = *state;
-    struct resp_peer peer;
-    struct resp_answer answer;
-
-    assert_true(resp_peer_open(&peer, worlds->path));
-    for (unsigned i = 0; i < 10; i++) {
-        assert_true(resp_peer_call(&peer,
-                                   (const struct resp_word[]){RESP_TEXT("SET"), RESP_TEXT("k"),
-                                                              RESP_TEXT("v"), RESP_TEXT("PX"),
-                                                              RESP_TEXT("30")},
-                                   5, &answer));
-        assert_int_equal(answer.type, '+');
-        usleep(35000); /* times are whole milliseconds */
-        assert_true(resp_peer_call(
-            &peer, (const struct resp_word[]){RESP_TEXT("GET"), RESP_TEXT("k")}, 2, &answer));
-        assert_int_equal(answer.number, -1);
-    }
-    resp_peer_close(&peer);
-}
-
 /* ---- set-up ---- */
 
 #define RESULTS_MAX (UINT64_C(1) << 22)
@@ -462,16 +415,49 @@ static int teardown(void **state)
     return 0;
 }
 
-int main(void)
+TEST_WITH(one_order_explains_all, setup, teardown)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_order_explains_all, setup, teardown),
-        {"no_increment_is_lost", one_order_explains_all, setup_numbers, teardown, NULL},
-        cmocka_unit_test_setup_teardown(an_item_expires_on_time, setup, teardown),
-        {"one_order_explains_all_of_a_durable_server", one_order_explains_all, setup_durable,
-         teardown, NULL},
-        {"one_order_explains_all_over_kills", one_order_explains_all, setup_kills, teardown, NULL},
-    };
+    struct worlds *worlds = *state;
+    static struct worker workers[THREADS];
 
-    return cmocka_run_group_tests_name("both worlds", tests, NULL, NULL);
+    for (unsigned i = 0; i < THREADS; i++)
+        start(worlds, &workers[i], i);
+    if (worlds->kills)
+        kill_under_load(worlds);
+    for (unsigned i = 0; i < THREADS; i++)
+        end(&workers[i]);
+    expect_sums(worlds);
+    assert_true(worlds->kills == 0 || atomic_load(&worlds->lost) > 0);
+    print_message("%" PRIu64 " operations of clients of Redis, %" PRIu64 " of libokv; %" PRIu64
+                  " kills, %" PRIu64 " connections lost\n",
+                  atomic_load(&worlds->resp_operations), atomic_load(&worlds->okv_operations),
+                  worlds->kills, atomic_load(&worlds->lost));
 }
+
+/* Nobody else has the worker look at the clock. */
+TEST_WITH(an_item_expires_on_time, setup, teardown)
+{
+    struct worlds *worlds = *state;
+    struct resp_peer peer;
+    struct resp_answer answer;
+
+    assert_true(resp_peer_open(&peer, worlds->path));
+    for (unsigned i = 0; i < 10; i++) {
+        assert_true(resp_peer_call(&peer,
+                                   (const struct resp_word[]){RESP_TEXT("SET"), RESP_TEXT("k"),
+                                                              RESP_TEXT("v"), RESP_TEXT("PX"),
+                                                              RESP_TEXT("30")},
+                                   5, &answer));
+        assert_int_equal(answer.type, '+');
+        usleep(35000); /* times are whole milliseconds */
+        assert_true(resp_peer_call(
+            &peer, (const struct resp_word[]){RESP_TEXT("GET"), RESP_TEXT("k")}, 2, &answer));
+        assert_int_equal(answer.number, -1);
+    }
+    resp_peer_close(&peer);
+}
+
+TEST_CASE(no_increment_is_lost, one_order_explains_all, setup_numbers, teardown, NULL)
+TEST_CASE(one_order_explains_all_of_a_durable_server, one_order_explains_all, setup_durable,
+          teardown, NULL)
+TEST_CASE(one_order_explains_all_over_kills, one_order_explains_all, setup_kills, teardown, NULL)

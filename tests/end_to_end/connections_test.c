@@ -2,17 +2,10 @@
  * Clients that come back, and limits on those that come: what docs/connections.md
  * promises of reply caches, replaced and idle connections, places and workers.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/counting_client.h"
@@ -41,7 +34,7 @@ static void attempt_in_time(bool (*attempt)(unsigned seconds), unsigned seconds)
 
 /* ---- reply caches ---- */
 
-static void write_that_comes_again_is_answered_and_not_applied(void **state)
+TEST(write_that_comes_again_is_answered_and_not_applied)
 {
     struct bystander *bystander = bystander_of(state);
     struct okv_wire_hello hello;
@@ -75,7 +68,7 @@ static void write_that_comes_again_is_answered_and_not_applied(void **state)
 }
 
 /* Whether the server sees it before or after it ended the connection. */
-static void late_copy_on_the_earlier_connection_does_nothing(void **state)
+TEST(late_copy_on_the_earlier_connection_does_nothing)
 {
     enum { ROUNDS = 20 };
     struct bystander *bystander = bystander_of(state);
@@ -101,7 +94,7 @@ static void late_copy_on_the_earlier_connection_does_nothing(void **state)
 }
 
 /* A client that counts backwards gets no answer, and is served on. */
-static void write_with_an_earlier_sequence_is_dropped(void **state)
+TEST(write_with_an_earlier_sequence_is_dropped)
 {
     struct bystander *bystander = bystander_of(state);
     struct hostile client;
@@ -118,7 +111,7 @@ static void write_with_an_earlier_sequence_is_dropped(void **state)
 }
 
 /* They tell what is there now, whatever number they have. */
-static void reads_leave_no_trace(void **state)
+TEST(reads_leave_no_trace)
 {
     const struct okv_request_message get = {.opcode = OKV_OP_GET,
                                             .sequence = 3,
@@ -139,7 +132,7 @@ static void reads_leave_no_trace(void **state)
     hostile_leave(&client);
 }
 
-static void goodbye_drops_the_reply_cache(void **state)
+TEST(goodbye_drops_the_reply_cache)
 {
     const struct okv_request_message goodbye = {.opcode = OKV_OP_GOODBYE, .slot = 3};
     struct bystander *bystander = bystander_of(state);
@@ -171,7 +164,7 @@ static void goodbye_drops_the_reply_cache(void **state)
 }
 
 /* Its slots bound the credits of later welcomes, and so does each hello. */
-static void kept_reply_cache_keeps_its_request_slots(void **state)
+TEST(kept_reply_cache_keeps_its_request_slots)
 {
     struct bystander *bystander = bystander_of(state);
     struct okv_wire_hello hello;
@@ -565,16 +558,10 @@ static void client_that_comes_back_to_another_worker(void **state)
     assert_int_equal(bystander_stop(&bystander), 0);
 }
 
+TEST_PROGRAM(bystander_setup, bystander_teardown)
+
 int main(void)
 {
-    const struct CMUnitTest common[] = {
-        cmocka_unit_test(write_that_comes_again_is_answered_and_not_applied),
-        cmocka_unit_test(late_copy_on_the_earlier_connection_does_nothing),
-        cmocka_unit_test(write_with_an_earlier_sequence_is_dropped),
-        cmocka_unit_test(reads_leave_no_trace),
-        cmocka_unit_test(goodbye_drops_the_reply_cache),
-        cmocka_unit_test(kept_reply_cache_keeps_its_request_slots),
-    };
     /* With servers of their own, which need the address. */
     const struct CMUnitTest apart[] = {
         cmocka_unit_test(reply_cache_is_remembered_for_as_long_as_was_said),
@@ -588,7 +575,6 @@ int main(void)
         cmocka_unit_test(client_that_comes_back_to_another_worker),
     };
 
-    int failed =
-        cmocka_run_group_tests_name("connections", common, bystander_setup, bystander_teardown);
-    return failed + cmocka_run_group_tests_name("connections with options", apart, NULL, NULL);
+    int failed = test_run();
+    return failed + test_run_group("connections with options", apart, NULL, NULL);
 }

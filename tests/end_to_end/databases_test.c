@@ -1,15 +1,7 @@
 /*
  * Two databases of one server: what is done in one is invisible in the other.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "client/handle.h"
 #include "shared/base/clock.h"
@@ -82,7 +74,7 @@ static void run(okv *handle, int kind, uint64_t begin, uint64_t end, int expecte
     assert_int_equal(bulk_run(handle, &bulk, NULL), expected);
 }
 
-static void items_are_in_one_database(void **state)
+TEST_WITH(items_are_in_one_database, setup, teardown)
 {
     struct fixture *fixture = *state;
 
@@ -98,7 +90,7 @@ static void items_are_in_one_database(void **state)
     assert_int_equal(server_stat(fixture->one, "items"), 0);
 }
 
-static void a_flush_empties_one_database(void **state)
+TEST_WITH(a_flush_empties_one_database, setup, teardown)
 {
     struct fixture *fixture = *state;
 
@@ -109,7 +101,7 @@ static void a_flush_empties_one_database(void **state)
     run(fixture->other, OKV_GET, 0, ITEMS, OKV_OK);
 }
 
-static void a_full_database_leaves_room_in_the_other(void **state)
+TEST_WITH(a_full_database_leaves_room_in_the_other, setup, teardown)
 {
     struct fixture *fixture = *state;
     uint64_t region = server_stat(fixture->other, "region_bytes");
@@ -135,7 +127,7 @@ static void colliding_key(const okv *handle, uint32_t *number, char key[COLLIDIN
 
 /* Keys that were chosen to collide are refused by their own code. Others are served, here and in
  * the other database, and nothing is merged to make room. */
-static void a_full_bucket_is_full_for_its_own_keys(void **state)
+TEST_WITH(a_full_bucket_is_full_for_its_own_keys, setup, teardown)
 {
     struct fixture *fixture = *state;
     okv *one = fixture->one;
@@ -170,7 +162,7 @@ static int count_item(void *user, const struct okv_item *item)
     return 0;
 }
 
-static void a_scan_sees_one_database(void **state)
+TEST_WITH(a_scan_sees_one_database, setup, teardown)
 {
     struct fixture *fixture = *state;
     unsigned count = 0;
@@ -182,7 +174,7 @@ static void a_scan_sees_one_database(void **state)
 }
 
 /* Of a value that is too long for a message: the server READs it into the region. */
-static void long_values_are_in_one_database(void **state)
+TEST_WITH(long_values_are_in_one_database, setup, teardown)
 {
     struct fixture *fixture = *state;
     static char one[LONG], other[LONG], found[LONG];
@@ -201,7 +193,7 @@ static void long_values_are_in_one_database(void **state)
 }
 
 /* The clock of each goes on, also of one that nobody asks the server about. */
-static void items_expire_in_every_database(void **state)
+TEST_WITH(items_expire_in_every_database, setup, teardown)
 {
     struct fixture *fixture = *state;
     const struct okv_put_options brief = {.flags = OKV_WITH_TTL, .ttl_ms = 1};
@@ -219,7 +211,7 @@ static void items_expire_in_every_database(void **state)
     }
 }
 
-static void a_database_that_is_not_there_is_refused(void **state)
+TEST_WITH(a_database_that_is_not_there_is_refused, setup, teardown)
 {
     struct fixture *fixture = *state;
     char why[300] = "";
@@ -231,20 +223,4 @@ static void a_database_that_is_not_there_is_refused(void **state)
     /* also the default one, when others are named */
     assert_int_equal(patient_open(fixture->server.uri, NULL, &handle, why, sizeof why),
                      OKV_EREFUSED);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(items_are_in_one_database, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_flush_empties_one_database, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_full_database_leaves_room_in_the_other, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_full_bucket_is_full_for_its_own_keys, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_scan_sees_one_database, setup, teardown),
-        cmocka_unit_test_setup_teardown(long_values_are_in_one_database, setup, teardown),
-        cmocka_unit_test_setup_teardown(items_expire_in_every_database, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_database_that_is_not_there_is_refused, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,9 @@
  * connects. For the QEMU guest: the server is on OKV_GUEST_ADDR, the client on OKV_GUEST_ADDR2 when
  * there is one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/types.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <arpa/inet.h>
 #include <okv.h>
@@ -19,7 +13,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <time.h>
 
 #include "shared/base/clock.h"
@@ -151,9 +144,8 @@ static void open_and_close(bool listens)
     port->ops->close(port);
 }
 
-static void a_closed_port_leaves_nothing(void **state)
+TEST(a_closed_port_leaves_nothing)
 {
-    (void)state;
     open_and_close(true); /* librdmacm keeps the device open */
     unsigned objects = device_objects(), descriptors = discovery_open_descriptors();
     for (int i = 0; i < 6; i++)
@@ -162,12 +154,11 @@ static void a_closed_port_leaves_nothing(void **state)
     assert_int_equal(discovery_open_descriptors(), descriptors);
 }
 
-static void a_server_that_died_after_its_answer_refuses(void **state)
+TEST(a_server_that_died_after_its_answer_refuses)
 {
     struct ghost ghost;
     char uri[64], why[512];
 
-    (void)state;
     snprintf(uri, sizeof uri, "rdma://%s:7999", server_address());
     ghost_begin(&ghost, uri);
     assert_int_equal(meet(why, sizeof why), OKV_EREFUSED); /* the library loads what it keeps */
@@ -181,12 +172,11 @@ static void a_server_that_died_after_its_answer_refuses(void **state)
     ghost_end(&ghost);
 }
 
-static void a_host_that_died_after_its_answer_times_out(void **state)
+TEST(a_host_that_died_after_its_answer_times_out)
 {
     struct ghost ghost;
     char why[512];
 
-    (void)state;
     ghost_begin(&ghost, "rdma://10.9.9.77:7471");
     int rc = meet(why, sizeof why);
     if ((rc != OKV_ETIMEDOUT && rc != OKV_EADDRESS) || !strstr(why, "10.9.9.77"))
@@ -195,7 +185,7 @@ static void a_host_that_died_after_its_answer_times_out(void **state)
 }
 
 /* No name is resolved for a stranger, no second search begins, and no other transport is used. */
-static void only_a_plain_address_is_used(void **state)
+TEST(only_a_plain_address_is_used)
 {
     static const char *const uris[] = {
         "rdma://localhost:7471", "rdma://discover/ghost", "local:///tmp/ghost.sock",
@@ -204,7 +194,6 @@ static void only_a_plain_address_is_used(void **state)
     struct ghost ghost;
     char why[512];
 
-    (void)state;
     ghost_begin(&ghost, "");
     for (size_t i = 0; i < sizeof uris / sizeof *uris; i++) {
         ghost.uri = uris[i];
@@ -238,14 +227,13 @@ static okv *open_patiently(const char *name)
     return db;
 }
 
-static void datagrams_of_any_length_do_no_harm(void **state)
+TEST(datagrams_of_any_length_do_no_harm)
 {
     static const uint32_t lengths[] = {0, 1, 895, 896, 897, 983, 984, 985, 1024, 4095, 4096};
     struct server_process server;
     struct ud_sender sender;
     okv *db;
 
-    (void)state;
     start(&server, "target");
     ud_sender_open(&sender, client_address(), group);
     memset(sender.bytes, 'x', sizeof sender.bytes);
@@ -275,14 +263,13 @@ static int put_patiently(okv *db, const char *key)
     return rc;
 }
 
-static void a_server_that_moved_is_found_again(void **state)
+TEST(a_server_that_moved_is_found_again)
 {
     struct server_process server;
     char listen[64], value[8];
     size_t length;
     okv *db;
 
-    (void)state;
     start(&server, "nomad");
     db = open_patiently("nomad");
     assert_int_equal(okv_put(db, "key", 3, "value", 5, NULL), OKV_OK);
@@ -298,19 +285,10 @@ static void a_server_that_moved_is_found_again(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_closed_port_leaves_nothing),
-        cmocka_unit_test(a_server_that_died_after_its_answer_refuses),
-        cmocka_unit_test(a_host_that_died_after_its_answer_times_out),
-        cmocka_unit_test(only_a_plain_address_is_used),
-        cmocka_unit_test(datagrams_of_any_length_do_no_harm),
-        cmocka_unit_test(a_server_that_moved_is_found_again),
-    };
-
     if (!server_address()) {
         fprintf(stderr, "it needs a guest with soft-RoCE: OKV_GUEST_ADDR is not set\n");
         return 77;
     }
     discovery_group(group);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

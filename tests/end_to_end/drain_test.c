@@ -1,12 +1,7 @@
 /* A server that is told to end: what it has received is answered, and everybody is told. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/hostile_client.h"
@@ -68,7 +63,7 @@ static void put_by_rendezvous(struct hostile *hostile, const struct okv_advert *
 }
 
 /* More than a connection's share of a pass, and some that wait for their values. */
-static void requests_under_way_are_answered(void **state)
+TEST(requests_under_way_are_answered)
 {
     enum { RENDEZVOUS = 6, PINGS = 10, LENGTH = 300000 };
     static uint8_t value[LENGTH];
@@ -77,7 +72,6 @@ static void requests_under_way_are_answered(void **state)
     struct okv_wire_hello hello;
     struct hostile client;
 
-    (void)state;
     server_start(&server, patient);
     hostile_hello(&hello);
     hello.credits = okv_le16_of(RENDEZVOUS + PINGS - 1);
@@ -112,12 +106,11 @@ static void start_and_end(struct server_process *server, const char *const *argu
 }
 
 /* What a client sent before it knew of the end. */
-static void requests_after_the_goodbye_are_answered(void **state)
+TEST(requests_after_the_goodbye_are_answered)
 {
     struct server_process server;
     struct hostile client;
 
-    (void)state;
     start_and_end(&server, patient, &client);
     for (int i = 0; i < 20; i++) {
         const struct okv_request_message ping = {.opcode = OKV_OP_PING,
@@ -129,7 +122,7 @@ static void requests_after_the_goodbye_are_answered(void **state)
     assert_int_equal(server_wait(&server), 0);
 }
 
-static void everybody_is_told_and_waited_for(void **state)
+TEST(everybody_is_told_and_waited_for)
 {
     enum { CLIENTS = 7 };
     struct hostile clients[CLIENTS], late;
@@ -137,7 +130,6 @@ static void everybody_is_told_and_waited_for(void **state)
     struct okv_wire_hello hello;
     struct okv_reject reject;
 
-    (void)state;
     server_start(&server, patient_workers);
     for (int i = 0; i < CLIENTS; i++)
         hostile_join(&clients[i], &server);
@@ -175,14 +167,13 @@ static void witness_still_waits(struct witness *witness)
     assert_int_equal(server_wait(&witness->server), 0);
 }
 
-static void who_does_not_leave_is_waited_for_no_longer_than_allowed(void **state)
+TEST(who_does_not_leave_is_waited_for_no_longer_than_allowed)
 {
     static const char *const hasty[] = {"--memory", "16M", "--drain-ms", "300", NULL};
     struct server_process server;
     struct witness witness;
     struct hostile client;
 
-    (void)state;
     witness_begin(&witness);
     server_start(&server, hasty);
     hostile_join(&client, &server);
@@ -197,7 +188,7 @@ static void who_does_not_leave_is_waited_for_no_longer_than_allowed(void **state
 }
 
 /* Not even what it is told: the connection is there and nobody reads from it. */
-static void clients_that_read_nothing_do_not_delay_the_end(void **state)
+TEST(clients_that_read_nothing_do_not_delay_the_end)
 {
     static const char *const hasty[] = {"--memory",  "16M", "--drain-ms", "300",
                                         "--workers", "3",   NULL};
@@ -206,7 +197,6 @@ static void clients_that_read_nothing_do_not_delay_the_end(void **state)
     struct server_process server;
     struct witness witness;
 
-    (void)state;
     witness_begin(&witness);
     server_start(&server, hasty);
     for (int i = 0; i < CLIENTS; i++)
@@ -218,42 +208,25 @@ static void clients_that_read_nothing_do_not_delay_the_end(void **state)
         hostile_leave(&clients[i]);
 }
 
-static void without_time_to_drain_clients_are_told_too(void **state)
+TEST(without_time_to_drain_clients_are_told_too)
 {
     static const char *const abrupt[] = {"--memory", "16M", "--drain-ms", "0", NULL};
     struct server_process server;
     struct hostile client;
 
-    (void)state;
     start_and_end(&server, abrupt, &client);
     hostile_expect_closed(&client, "the end of the server");
     hostile_leave(&client);
     assert_int_equal(server_wait(&server), 0);
 }
 
-static void second_signal_ends_at_once(void **state)
+TEST(second_signal_ends_at_once)
 {
     struct server_process server;
     struct hostile client;
 
-    (void)state;
     start_and_end(&server, patient, &client);
     server_signal(&server, SIGTERM);
     assert_int_equal(server_wait(&server), 128 + SIGTERM);
     hostile_leave(&client);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_under_way_are_answered),
-        cmocka_unit_test(requests_after_the_goodbye_are_answered),
-        cmocka_unit_test(everybody_is_told_and_waited_for),
-        cmocka_unit_test(who_does_not_leave_is_waited_for_no_longer_than_allowed),
-        cmocka_unit_test(clients_that_read_nothing_do_not_delay_the_end),
-        cmocka_unit_test(without_time_to_drain_clients_are_told_too),
-        cmocka_unit_test(second_signal_ends_at_once),
-    };
-
-    return cmocka_run_group_tests_name("drain", tests, NULL, NULL);
 }

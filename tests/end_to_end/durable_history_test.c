@@ -7,18 +7,11 @@
  * each, on keys that are not there in the beginning.
  */
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/linearizability.h"
 #include "tests/support/random.h"
@@ -133,31 +126,6 @@ static void load_begin(struct trial *trial, uint64_t number)
     recorded_load_init(&trial->load);
 }
 
-static void one_order_explains_all(void **state)
-{
-    struct trial *trial = *state;
-    uint64_t wanted = kills_wanted();
-
-    for (uint64_t number = 0; trial->kills < wanted; number++) {
-        uint64_t left = wanted - trial->kills;
-        struct history history;
-        load_begin(trial, number);
-        remove_keys(trial);
-        run_clients(trial, left < KILLS ? (unsigned)left : KILLS, &history);
-        expect_one_order(trial, &history);
-        history_fini(&history);
-        if (atomic_load(&trial->load.failure))
-            fail_msg("a client failed: %s", okv_errname(atomic_load(&trial->load.failure)));
-        assert_int_equal(atomic_load(&trial->load.broken), 0);
-    }
-    print_message("%" PRIu64 " kills, %" PRIu64 " operations, %" PRIu64 " values seen, %" PRIu64
-                  " unknown, %" PRIu64 " failed\n",
-                  trial->kills, trial->operations, trial->values, trial->unknown, trial->failed);
-    assert_true(trial->values > 0);
-    assert_int_equal(trial->unknown, 0);
-    assert_int_equal(trial->failed, 0);
-}
-
 static int setup(void **state)
 {
     struct trial *trial = calloc(1, sizeof *trial);
@@ -191,11 +159,27 @@ static int teardown(void **state)
     return 0;
 }
 
-int main(void)
+TEST_WITH(one_order_explains_all, setup, teardown)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_order_explains_all, setup, teardown),
-    };
+    struct trial *trial = *state;
+    uint64_t wanted = kills_wanted();
 
-    return cmocka_run_group_tests_name("histories over kills", tests, NULL, NULL);
+    for (uint64_t number = 0; trial->kills < wanted; number++) {
+        uint64_t left = wanted - trial->kills;
+        struct history history;
+        load_begin(trial, number);
+        remove_keys(trial);
+        run_clients(trial, left < KILLS ? (unsigned)left : KILLS, &history);
+        expect_one_order(trial, &history);
+        history_fini(&history);
+        if (atomic_load(&trial->load.failure))
+            fail_msg("a client failed: %s", okv_errname(atomic_load(&trial->load.failure)));
+        assert_int_equal(atomic_load(&trial->load.broken), 0);
+    }
+    print_message("%" PRIu64 " kills, %" PRIu64 " operations, %" PRIu64 " values seen, %" PRIu64
+                  " unknown, %" PRIu64 " failed\n",
+                  trial->kills, trial->operations, trial->values, trial->unknown, trial->failed);
+    assert_true(trial->values > 0);
+    assert_int_equal(trial->unknown, 0);
+    assert_int_equal(trial->failed, 0);
 }

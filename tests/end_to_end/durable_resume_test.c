@@ -3,18 +3,11 @@
  * once. OKV_LONG=1 kills the server 200 times.
  */
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <okv_admin.h>
 
@@ -149,7 +142,7 @@ static void check(struct writer *writer, okv *handle)
     okv_close(&writer->handle);
 }
 
-static void every_write_is_answered_and_applied_once(void **state)
+TEST(every_write_is_answered_and_applied_once)
 {
     const char *is_long = getenv("OKV_LONG");
     unsigned rounds = is_long && strcmp(is_long, "1") == 0 ? ROUNDS_LONG : ROUNDS;
@@ -159,7 +152,6 @@ static void every_write_is_answered_and_applied_once(void **state)
     uint64_t sum = 0;
     size_t size;
 
-    (void)state;
     assert_non_null(mkdtemp(data));
     if (!getenv("OKV_TEST_URI")) { /* every server is at the same place */
         snprintf(uri, sizeof uri, "local://%s/okv.sock", data);
@@ -194,13 +186,4 @@ static void every_write_is_answered_and_applied_once(void **state)
     assert_int_equal(server_stop(&server), 0);
     snprintf(command, sizeof command, "rm -rf %s", data);
     assert_int_equal(system(command), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_write_is_answered_and_applied_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

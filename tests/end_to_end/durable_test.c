@@ -5,17 +5,10 @@
  * A kill alone does not show that a value waits for the disk, since the kernel keeps what was
  * written: wal_crash_test and power_cut_test do.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/durable_load.h"
 #include "tests/support/server_process.h"
@@ -64,7 +57,9 @@ static void restart(struct fixture *fixture)
     start(fixture);
 }
 
-static void what_was_answered_or_seen_is_there(void **state)
+#define DURABLE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
+DURABLE_TEST(what_was_answered_or_seen_is_there)
 {
     struct fixture *fixture = *state;
     const char *is_long = getenv("OKV_LONG");
@@ -109,7 +104,7 @@ static void assert_expires(okv *handle, const char *key)
     assert_true(info.ttl_ms > 0 && info.ttl_ms != OKV_TTL_NONE);
 }
 
-static void every_kind_of_change_is_there(void **state)
+DURABLE_TEST(every_kind_of_change_is_there)
 {
     enum { LARGE = 3 << 20, READ = 10000 };
     struct fixture *fixture = *state;
@@ -168,7 +163,7 @@ static void every_kind_of_change_is_there(void **state)
 }
 
 /* Versions of an item that is gone are not used again. */
-static void versions_go_on(void **state)
+DURABLE_TEST(versions_go_on)
 {
     struct fixture *fixture = *state;
     okv *handle = server_connect(&fixture->server, NULL);
@@ -183,17 +178,4 @@ static void versions_go_on(void **state)
     assert_int_equal(okv_put(handle, "k", 1, "v", 1, &after), OKV_OK);
     assert_true(after > before);
     okv_close(&handle);
-}
-
-#define DURABLE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        DURABLE_TEST(what_was_answered_or_seen_is_there),
-        DURABLE_TEST(every_kind_of_change_is_there),
-        DURABLE_TEST(versions_go_on),
-    };
-
-    return cmocka_run_group_tests_name("durable", tests, NULL, NULL);
 }

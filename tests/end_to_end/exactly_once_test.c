@@ -13,14 +13,8 @@
  * enough of them for 10,000 lost replies.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 #include <okv.h>
 
 #include "tests/support/chaos_transport.h"
@@ -114,7 +108,7 @@ static void report(const struct pair *pairs, unsigned count, uint64_t seed)
     assert_true(injected[CHAOS_LOSE_REPLY] > 0 && injected[CHAOS_LOSE_REQUEST] > 0);
 }
 
-static void writes_are_applied_once(void **state)
+TEST(writes_are_applied_once)
 {
     static const char *const arguments[] = {"--max-clients", "400", "--max-clients-per-address",
                                             "0", NULL};
@@ -124,7 +118,6 @@ static void writes_are_applied_once(void **state)
     struct pair *pairs = test_calloc(count, sizeof *pairs);
     struct server_process server;
 
-    (void)state;
     server_start(&server, arguments);
     open_pairs(pairs, count, &server, seed);
     for (unsigned i = 0; i < count; i++)
@@ -138,11 +131,4 @@ static void writes_are_applied_once(void **state)
     close_pairs(pairs, count);
     assert_int_equal(server_stop(&server), 0);
     test_free(pairs);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(writes_are_applied_once)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

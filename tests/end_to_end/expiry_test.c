@@ -5,21 +5,14 @@
  * An expiry is waited for, as long as it takes. What is asserted of time can only fail when
  * an item goes too early, however slow the machine is.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/pace.h"
-#include "tests/support/server_process.h"
+#include "tests/support/server_fixture.h"
 
 #define TTL_MS 3000
 #define MS 1000000u
@@ -29,35 +22,11 @@
 #define BRIEF_MS 5
 #define BRIEF_ITEMS 20
 
-struct fixture {
-    struct server_process server;
-    okv *handle;
-};
-
 static int setup(void **state)
 {
     static const char *const arguments[] = {"--memory", "16M", NULL};
-    struct fixture *fixture = calloc(1, sizeof *fixture);
 
-    server_start(&fixture->server, arguments);
-    fixture->handle = server_connect(&fixture->server, NULL);
-    *state = fixture;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *fixture = *state;
-
-    okv_close(&fixture->handle);
-    int status = server_stop(&fixture->server);
-    free(fixture);
-    return status;
-}
-
-static okv *handle_of(void **state)
-{
-    return ((struct fixture *)*state)->handle;
+    return server_fixture_start(state, arguments);
 }
 
 static int put_for(okv *handle, const char *key, size_t size, int64_t ttl_ms, uint32_t flags)
@@ -165,7 +134,7 @@ static void assert_gone(okv *handle, const char *key)
     assert_int_equal(seen_in_scan(handle, key), 0);
 }
 
-static void item_expires(void **state)
+TEST(item_expires)
 {
     static const size_t sizes[] = {6, 1000, 20000}; /* inline, in an extent, READ by rendezvous */
     okv *handle = handle_of(state);
@@ -203,9 +172,9 @@ static void await_late_in_a_millisecond(void)
     } while (now.tv_nsec % (long)MS < (long)MS * 8 / 10);
 }
 
-static void brief_items_have_all_their_time(void **state)
+TEST(brief_items_have_all_their_time)
 {
-    struct fixture *fixture = *state;
+    struct server_fixture *fixture = *state;
     int rc;
 
     for (int i = 0; i < BRIEF_ITEMS; i++) {
@@ -227,7 +196,7 @@ static void brief_items_have_all_their_time(void **state)
 }
 
 /* The server removes what has expired without being asked for it. */
-static void memory_comes_back(void **state)
+TEST(memory_comes_back)
 {
     okv *handle = handle_of(state);
     char key[32];
@@ -247,7 +216,7 @@ static void memory_comes_back(void **state)
     assert_there(handle, "kept");
 }
 
-static void bad_times_to_live(void **state)
+TEST(bad_times_to_live)
 {
     static const int64_t bad[] = {0, -1, INT64_MIN, OKV_TTL_MAX_MS + 1, OKV_TTL_NONE};
     okv *handle = handle_of(state);
@@ -272,7 +241,7 @@ static void bad_times_to_live(void **state)
 }
 
 /* Also where nothing else of the item changes. */
-static void a_put_with_a_time_to_live_sets_it(void **state)
+TEST(a_put_with_a_time_to_live_sets_it)
 {
     okv *handle = handle_of(state);
     struct okv_item_info info;
@@ -309,7 +278,7 @@ static bool lives_are_changed_in_time(okv *handle, int64_t ttl_ms)
     return true;
 }
 
-static void touch(void **state)
+TEST(touch)
 {
     okv *handle = handle_of(state);
     struct okv_item_info info;
@@ -334,9 +303,9 @@ static void touch(void **state)
 }
 
 /* The status in the region stands still with its server; items expire all the same. */
-static void items_of_a_stopped_server_expire(void **state)
+TEST(items_of_a_stopped_server_expire)
 {
-    struct fixture *fixture = *state;
+    struct server_fixture *fixture = *state;
     okv *handle = fixture->handle;
 
     if (!server_is_one_sided(handle))
@@ -360,7 +329,7 @@ static void items_of_a_stopped_server_expire(void **state)
 }
 
 /* A counter has the time to live that it began with, and not that of a later increment. */
-static void a_new_counter_expires(void **state)
+TEST(a_new_counter_expires)
 {
     okv *handle = handle_of(state);
     struct okv_item_info info;
@@ -383,7 +352,7 @@ static void a_new_counter_expires(void **state)
     assert_int_equal(okv_incr_ttl(handle, "counter", 7, 1, OKV_TTL_NONE, NULL, NULL), OKV_ETTL);
 }
 
-static void a_get_that_touches(void **state)
+TEST(a_get_that_touches)
 {
     okv *handle = handle_of(state);
     struct okv_item_info info;
@@ -426,19 +395,4 @@ static void a_get_that_touches(void **state)
     assert_int_equal(length, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(item_expires),
-        cmocka_unit_test(brief_items_have_all_their_time),
-        cmocka_unit_test(memory_comes_back),
-        cmocka_unit_test(bad_times_to_live),
-        cmocka_unit_test(a_put_with_a_time_to_live_sets_it),
-        cmocka_unit_test(touch),
-        cmocka_unit_test(a_new_counter_expires),
-        cmocka_unit_test(a_get_that_touches),
-        cmocka_unit_test(items_of_a_stopped_server_expire),
-    };
-
-    return cmocka_run_group_tests_name("expiry", tests, setup, teardown);
-}
+TEST_PROGRAM(setup, server_fixture_stop)

@@ -7,20 +7,13 @@
  * is gone all the same, and its place is free for another. Over other transports it is when the
  * child ends.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/patient_open.h"
 #include "tests/support/server_process.h"
@@ -123,7 +116,7 @@ static void await_place(const struct server_process *server, okv **out)
     assert_int_equal(rc, OKV_OK);
 }
 
-static void the_place_of_a_killed_client_is_free_though_its_child_lives(void **state)
+TEST(the_place_of_a_killed_client_is_free_though_its_child_lives)
 {
     static const char *const arguments[] = {
         "--memory", "16M", "--max-clients", "1", "--keepalive-ms", "300", NULL};
@@ -131,7 +124,6 @@ static void the_place_of_a_killed_client_is_free_though_its_child_lives(void **s
     struct family family;
     okv *handle;
 
-    (void)state;
     server_start(&server, arguments);
     start_family(&family, &server);
     assert_int_equal(try_open(&server, &handle), OKV_EREFUSED);
@@ -151,13 +143,12 @@ static void the_place_of_a_killed_client_is_free_though_its_child_lives(void **s
 }
 
 /* A process that lives keeps its place, however long it says nothing. */
-static void a_client_that_lives_keeps_its_place(void **state)
+TEST(a_client_that_lives_keeps_its_place)
 {
     static const char *const arguments[] = {"--memory", "16M", "--keepalive-ms", "200", NULL};
     struct server_process server;
     struct family family;
 
-    (void)state;
     server_start(&server, arguments);
     okv *handle = server_connect(&server, NULL);
     start_family(&family, &server);
@@ -221,12 +212,11 @@ static void expect_children_with_handles(const struct server_process *server)
     assert_int_equal(wait_for(child), 0);
 }
 
-static void a_child_has_a_handle_of_its_own(void **state)
+TEST(a_child_has_a_handle_of_its_own)
 {
     static const char *const arguments[] = {"--memory", "16M", NULL};
     struct server_process server;
 
-    (void)state;
     server_start(&server, arguments);
     okv *handle = server_connect(&server, NULL);
     expect_children_with_handles(&server);
@@ -317,7 +307,7 @@ static void expect_no_damage(const okv *handle)
     assert_int_equal(counters.reconnects, 0);
 }
 
-static void what_a_child_writes_and_how_it_ends_is_nothing_to_its_parent(void **state)
+TEST(what_a_child_writes_and_how_it_ends_is_nothing_to_its_parent)
 {
     static const char *const arguments[] = {"--memory", "16M", NULL};
     struct server_process server;
@@ -325,7 +315,6 @@ static void what_a_child_writes_and_how_it_ends_is_nothing_to_its_parent(void **
     uint8_t *memory = malloc(LONG_VALUE); /* shares its pages with others' */
     int sock, seed = 0;
 
-    (void)state;
     assert_non_null(memory);
     server_start(&server, arguments);
     okv *handle = server_connect(&server, NULL);
@@ -351,16 +340,4 @@ static void what_a_child_writes_and_how_it_ends_is_nothing_to_its_parent(void **
     okv_close(&handle);
     free(memory);
     assert_int_equal(server_stop(&server), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_place_of_a_killed_client_is_free_though_its_child_lives),
-        cmocka_unit_test(a_client_that_lives_keeps_its_place),
-        cmocka_unit_test(a_child_has_a_handle_of_its_own),
-        cmocka_unit_test(what_a_child_writes_and_how_it_ends_is_nothing_to_its_parent),
-    };
-
-    return cmocka_run_group_tests_name("forked child", tests, NULL, NULL);
 }

@@ -8,16 +8,10 @@
  */
 #include <inttypes.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/bulk.h"
@@ -310,7 +304,32 @@ static void print_table(okv *handle)
                   server_stat(handle, "splits"), server_stat(handle, "merges"));
 }
 
-static void grows_and_shrinks_under_readers(void **state)
+static int setup(void **state)
+{
+    const char *all = getenv("OKV_LONG");
+    bool is_long = all && strcmp(all, "1") == 0;
+    const char *memory = is_long ? "2G" : server_is_slow() ? "64M" : "256M";
+    const char *const arguments[] = {"--memory", memory, NULL};
+    struct growth *growth = calloc(1, sizeof *growth);
+
+    server_start(&growth->server, arguments);
+    growth->seed = random_seed();
+    /* Halves of it are whole numbers, down to the first thousands. */
+    growth->items = is_long ? 5120000 : server_is_slow() || OKV_SANITIZED ? 32000 : 204800;
+    *state = growth;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct growth *growth = *state;
+    int status = server_stop(&growth->server);
+
+    free(growth);
+    return status;
+}
+
+TEST_WITH(grows_and_shrinks_under_readers, setup, teardown)
 {
     struct growth *growth = *state;
     struct writer writers[WRITERS] = {0};
@@ -346,38 +365,4 @@ static void grows_and_shrinks_under_readers(void **state)
     for (unsigned w = 0; w < WRITERS; w++)
         okv_close(&writers[w].handle);
     okv_close(&handle);
-}
-
-static int setup(void **state)
-{
-    const char *all = getenv("OKV_LONG");
-    bool is_long = all && strcmp(all, "1") == 0;
-    const char *memory = is_long ? "2G" : server_is_slow() ? "64M" : "256M";
-    const char *const arguments[] = {"--memory", memory, NULL};
-    struct growth *growth = calloc(1, sizeof *growth);
-
-    server_start(&growth->server, arguments);
-    growth->seed = random_seed();
-    /* Halves of it are whole numbers, down to the first thousands. */
-    growth->items = is_long ? 5120000 : server_is_slow() || OKV_SANITIZED ? 32000 : 204800;
-    *state = growth;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct growth *growth = *state;
-    int status = server_stop(&growth->server);
-
-    free(growth);
-    return status;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(grows_and_shrinks_under_readers, setup, teardown),
-    };
-
-    return cmocka_run_group_tests_name("growth", tests, NULL, NULL);
 }

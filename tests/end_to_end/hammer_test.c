@@ -8,15 +8,9 @@
  * shows that the hammer can hit and that it is the checksum that protects.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/certified_value.h"
@@ -190,28 +184,6 @@ static void hammer_values(struct hammer *hammer)
 #endif
 }
 
-static void inline_values(void **state)
-{
-    hammer_values(&(struct hammer){.server = *state, .smallest = 8, .largest = 100});
-}
-
-static void extents(void **state)
-{
-    hammer_values(
-        &(struct hammer){.server = *state, .smallest = 4096, .largest = MESSAGE_VALUE_MAX});
-}
-
-static void values_of_every_size(void **state)
-{
-    hammer_values(&(struct hammer){.server = *state, .smallest = 8, .largest = MESSAGE_VALUE_MAX});
-}
-
-static void values_by_rendezvous(void **state)
-{
-    hammer_values(&(struct hammer){
-        .server = *state, .smallest = 100000, .largest = 1 << 20, .by_rendezvous = true});
-}
-
 static int setup_with(void **state, const char *memory)
 {
     const char *const arguments[] = {"--memory", memory, NULL};
@@ -242,14 +214,24 @@ static int teardown(void **state)
     return status;
 }
 
-int main(void)
+TEST_WITH(inline_values, setup, teardown)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(inline_values, setup, teardown),
-        cmocka_unit_test_setup_teardown(extents, setup, teardown),
-        cmocka_unit_test_setup_teardown(values_of_every_size, setup, teardown),
-        cmocka_unit_test_setup_teardown(values_by_rendezvous, setup_for_rendezvous, teardown),
-    };
+    hammer_values(&(struct hammer){.server = *state, .smallest = 8, .largest = 100});
+}
 
-    return cmocka_run_group_tests_name("hammer", tests, NULL, NULL);
+TEST_WITH(extents, setup, teardown)
+{
+    hammer_values(
+        &(struct hammer){.server = *state, .smallest = 4096, .largest = MESSAGE_VALUE_MAX});
+}
+
+TEST_WITH(values_of_every_size, setup, teardown)
+{
+    hammer_values(&(struct hammer){.server = *state, .smallest = 8, .largest = MESSAGE_VALUE_MAX});
+}
+
+TEST_WITH(values_by_rendezvous, setup_for_rendezvous, teardown)
+{
+    hammer_values(&(struct hammer){
+        .server = *state, .smallest = 100000, .largest = 1 << 20, .by_rendezvous = true});
 }

@@ -3,15 +3,9 @@
  * disconnected as docs/format.md says, the server counts why, and a bystander
  * notices nothing.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/hostile_client.h"
 
@@ -48,7 +42,7 @@ static void expect_refusal(struct bystander *bystander, const char *what, const 
     bystander_check(bystander);
 }
 
-static void hello_of_another_version(void **state)
+TEST(hello_of_another_version)
 {
     static const uint16_t versions[] = {0, OKV_WIRE_VERSION + 1, UINT16_MAX};
 
@@ -64,7 +58,7 @@ static void hello_of_another_version(void **state)
     assert_non_null(strstr(okv_reject_text(OKV_REJECT_VERSION), "another protocol version"));
 }
 
-static void hello_that_is_none(void **state)
+TEST(hello_that_is_none)
 {
     uint8_t garbage[OKV_HELLO_MAX];
 
@@ -84,7 +78,7 @@ static void expect_malformed(void **state, const char *what, const struct okv_wi
                    REFUSED_HELLO);
 }
 
-static void hello_with_a_wrong_field(void **state)
+TEST(hello_with_a_wrong_field)
 {
     static const uint16_t slot_units[] = {0, OKV_SLOT_SIZE_MIN / OKV_SLOT_UNIT - 2,
                                           OKV_SLOT_SIZE_MAX / OKV_SLOT_UNIT, UINT16_MAX};
@@ -108,7 +102,7 @@ static void hello_with_a_wrong_field(void **state)
 }
 
 /* What a client offers binds nobody. */
-static void features_that_do_not_exist(void **state)
+TEST(features_that_do_not_exist)
 {
     struct okv_wire_hello hello;
     struct hostile hostile;
@@ -229,7 +223,7 @@ static void expect_end(struct bystander *bystander, const struct bad_message *ba
     bystander_check(bystander);
 }
 
-static void messages_that_make_no_sense(void **state)
+TEST(messages_that_make_no_sense)
 {
     for (size_t i = 0; i < sizeof bad_frames / sizeof *bad_frames; i++)
         expect_end(bystander_of(state), &bad_frames[i], CLOSED_MALFORMED);
@@ -274,7 +268,7 @@ static void expect_end_of(struct bystander *bystander, const struct operation *o
     expect_end(bystander, &bad, CLOSED_MALFORMED);
 }
 
-static void operations_with_what_they_may_not_have(void **state)
+TEST(operations_with_what_they_may_not_have)
 {
     struct bystander *bystander = bystander_of(state);
 
@@ -297,7 +291,7 @@ static void operations_with_what_they_may_not_have(void **state)
 }
 
 /* The same after a good request: what went well before earns no trust. */
-static void message_that_makes_no_sense_later(void **state)
+TEST(message_that_makes_no_sense_later)
 {
     static const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = 3};
     struct bystander *bystander = bystander_of(state);
@@ -315,7 +309,7 @@ static void message_that_makes_no_sense_later(void **state)
 }
 
 /* Larger than any receive buffer of the server: over RDMA the device refuses it. */
-static void message_larger_than_a_slot(void **state)
+TEST(message_larger_than_a_slot)
 {
     struct bystander *bystander = bystander_of(state);
     struct hostile hostile;
@@ -334,7 +328,7 @@ static void message_larger_than_a_slot(void **state)
 }
 
 /* A later version may know more operations: they are answered, not punished. */
-static void operations_that_do_not_exist(void **state)
+TEST(operations_that_do_not_exist)
 {
     static const unsigned opcodes[] = {0, OKV_OP_GET_TOUCH + 1, 64, 126};
     static const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = 3};
@@ -358,7 +352,7 @@ static void operations_that_do_not_exist(void **state)
 
 /* The longest that a message can carry is stored; what the server would never store is not
  * even asked for, whatever it says of where it is. */
-static void value_over_the_limit(void **state)
+TEST(value_over_the_limit)
 {
     struct bystander *bystander = bystander_of(state);
     struct hostile hostile;
@@ -413,7 +407,7 @@ static struct okv_wire_flush flush_step(struct hostile *hostile, uint64_t argume
 }
 
 /* Any numbers do: the server says where to go on, and who follows has emptied the table. */
-static void flush_with_junk(void **state)
+TEST(flush_with_junk)
 {
     enum { STEPS_MAX = 10000 };
     static const uint64_t junk[][2] = {
@@ -463,7 +457,7 @@ static void expect_credit_end(struct bystander *bystander, struct hostile *hosti
     bystander_check(bystander);
 }
 
-static void request_slot_that_was_not_granted(void **state)
+TEST(request_slot_that_was_not_granted)
 {
     static const uint16_t request_slots[] = {HOSTILE_CREDITS, 15,        16, 63, 64,
                                              OKV_CREDITS_MAX, UINT16_MAX};
@@ -480,7 +474,7 @@ static void request_slot_that_was_not_granted(void **state)
 }
 
 /* The value of the first is still being fetched when the second comes. */
-static void request_slot_that_is_taken(void **state)
+TEST(request_slot_that_is_taken)
 {
     static uint8_t value[100000];
     const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = 2};
@@ -509,7 +503,7 @@ static void request_slot_that_is_taken(void **state)
 
 /* The server meets all at once: it serves some, and finds the others on a request slot that waits.
  */
-static void more_requests_than_credits(void **state)
+TEST(more_requests_than_credits)
 {
     const struct okv_request_message ping = {.opcode = OKV_OP_PING};
     struct bystander *bystander = bystander_of(state);
@@ -524,25 +518,4 @@ static void more_requests_than_credits(void **state)
     expect_credit_end(bystander, &hostile, before);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hello_of_another_version),
-        cmocka_unit_test(hello_that_is_none),
-        cmocka_unit_test(hello_with_a_wrong_field),
-        cmocka_unit_test(features_that_do_not_exist),
-        cmocka_unit_test(messages_that_make_no_sense),
-        cmocka_unit_test(operations_with_what_they_may_not_have),
-        cmocka_unit_test(message_that_makes_no_sense_later),
-        cmocka_unit_test(message_larger_than_a_slot),
-        cmocka_unit_test(operations_that_do_not_exist),
-        cmocka_unit_test(value_over_the_limit),
-        cmocka_unit_test(flush_with_junk),
-        cmocka_unit_test(request_slot_that_was_not_granted),
-        cmocka_unit_test(request_slot_that_is_taken),
-        cmocka_unit_test(more_requests_than_credits),
-    };
-
-    return cmocka_run_group_tests_name("hostile messages", tests, bystander_setup,
-                                       bystander_teardown);
-}
+TEST_PROGRAM(bystander_setup, bystander_teardown)

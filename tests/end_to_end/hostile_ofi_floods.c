@@ -2,13 +2,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -16,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "shared/transport/common/pending.h"
@@ -61,7 +55,7 @@ static unsigned flood(struct scene *scene, struct ofi_attacker *attacker, size_t
     return sent;
 }
 
-void floods_of_messages(void **state)
+TEST(floods_of_messages)
 {
     struct scene *scene = *state;
     struct ofi_attacker *attacker = scene_join(scene);
@@ -108,7 +102,7 @@ static uint64_t resident_bytes(const struct scene *scene)
 }
 
 /* A server that kept what came would grow by all of it. */
-void floods_take_little_memory(void **state)
+TEST(floods_take_little_memory)
 {
     enum { LARGE = 8000, COUNT = 30000 };
     struct scene *scene = *state;
@@ -133,7 +127,7 @@ void floods_take_little_memory(void **state)
 /* ---- connections ---- */
 
 /* To the worker's endpoint: with nothing to say, and with noise. */
-void a_flood_of_connections(void **state)
+TEST(a_flood_of_connections)
 {
     enum { COUNT = 300 };
     struct scene *scene = *state;
@@ -166,7 +160,7 @@ void a_flood_of_connections(void **state)
 
 /* More than may be pending, and more come while others connect. All clients come from one host;
  * pending_test covers who makes room. */
-void silent_control_connections(void **state)
+TEST(silent_control_connections)
 {
     enum { COUNT = 2 * OKV_PENDING_MAX };
     struct scene *scene = *state;
@@ -327,7 +321,7 @@ static void kill_attacker(struct scene *scene, const char *how, unsigned rounds)
 /* Over verbs rxm of libfabric 1.17 serves atomics in the server's process, and finds the connection
  * of one by an index in the packet. When its sender is gone, that is nobody's or another's:
  * docs/fabrics.md. */
-void attackers_that_are_killed(void **state)
+TEST(attackers_that_are_killed)
 {
     struct scene *scene = *state;
 
@@ -343,7 +337,7 @@ void attackers_that_are_killed(void **state)
 
 /* ---- the client's side ---- */
 
-void a_descriptor_in_a_set_of_the_program(void **state)
+TEST(a_descriptor_in_a_set_of_the_program)
 {
     struct scene *scene = *state;
     okv *handle = scene->bystander.handle;

@@ -3,15 +3,9 @@
  * attack with all that libfabric has. The table stays as it was, the server goes on, a bystander
  * notices nothing.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/end_to_end/hostile_ofi_list.h"
 #include "tests/support/hostile_ofi.h"
@@ -106,7 +100,7 @@ static struct ofi_attack attack_of(const struct scene *scene, const struct ofi_a
     };
 }
 
-static void forbidden_verbs(void **state)
+TEST(forbidden_verbs)
 {
     struct scene *scene = *state;
     uint64_t hash = scene_hash(scene);
@@ -136,7 +130,7 @@ static void forbidden_verbs(void **state)
 
 /* The counterpart: the same code, kept to the rules, is served. Immediate data without a write
  * touches nothing, and nobody asked for it. */
-static void permitted_verbs(void **state)
+TEST(permitted_verbs)
 {
     static const struct plan permitted[] = {
         {"READ of the superblock", OFI_VERB_READ, 64, AT_START, 0},
@@ -168,7 +162,7 @@ static void expect_answer(struct scene *scene, struct ofi_attacker *attacker)
 }
 
 /* Anyone may send them, so they are nobody's fault: the connection stays. */
-static void messages_for_nobody(void **state)
+TEST(messages_for_nobody)
 {
     static const struct {
         uint64_t key_flip;
@@ -207,7 +201,7 @@ static void expect_malformed(struct scene *scene, size_t length)
     scene_leave(scene);
 }
 
-static void malformed_messages(void **state)
+TEST(malformed_messages)
 {
     struct scene *scene = *state;
     uint64_t hash = scene_hash(scene);
@@ -220,7 +214,7 @@ static void malformed_messages(void **state)
 }
 
 /* What does not fit a receive at all says nothing of who sent it. */
-static void messages_far_longer_than_a_receive(void **state)
+TEST(messages_far_longer_than_a_receive)
 {
     static const size_t lengths[] = {2, 10, 1000, 20000, OFI_ATTACKER_BYTES / 2};
     struct scene *scene = *state;
@@ -241,7 +235,7 @@ static void messages_far_longer_than_a_receive(void **state)
 }
 
 /* After the handshake nothing comes on the control connection. */
-static void bytes_on_the_control_connection(void **state)
+TEST(bytes_on_the_control_connection)
 {
     struct scene *scene = *state;
     uint64_t before = bystander_stat(&scene->bystander, CLOSED_MALFORMED);
@@ -255,22 +249,10 @@ static void bytes_on_the_control_connection(void **state)
     scene_expect_calm(scene, "bytes on the control connection", hash);
 }
 
+TEST_PROGRAM(scene_setup, scene_teardown)
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(permitted_verbs),
-        cmocka_unit_test(forbidden_verbs),
-        cmocka_unit_test(messages_for_nobody),
-        cmocka_unit_test(malformed_messages),
-        cmocka_unit_test(messages_far_longer_than_a_receive),
-        cmocka_unit_test(bytes_on_the_control_connection),
-        cmocka_unit_test(floods_of_messages),
-        cmocka_unit_test(floods_take_little_memory),
-        cmocka_unit_test(a_flood_of_connections),
-        cmocka_unit_test(silent_control_connections),
-        cmocka_unit_test(attackers_that_are_killed),
-        cmocka_unit_test(a_descriptor_in_a_set_of_the_program),
-    };
     const struct CMUnitTest ends[] = {cmocka_unit_test(a_server_that_is_killed_amid_reads)};
     const char *uri = getenv("OKV_TEST_URI");
 
@@ -280,6 +262,6 @@ int main(int argc, char **argv)
     }
     if (argc > 1)
         run_attacker(argv[1]);
-    int failed = cmocka_run_group_tests_name("hostile ofi", tests, scene_setup, scene_teardown);
-    return failed + cmocka_run_group_tests_name("a killed server", ends, scene_setup, NULL);
+    int failed = test_run();
+    return failed + test_run_group("a killed server", ends, scene_setup, NULL);
 }

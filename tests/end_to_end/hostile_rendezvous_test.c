@@ -3,16 +3,9 @@
  * such a value is ever seen, what was reserved for it is free again, and a bystander
  * notices nothing.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/hostile_client.h"
 
@@ -112,7 +105,7 @@ static void put_by_rendezvous(struct hostile *hostile, uint64_t address, uint32_
 /* ---- the tests ---- */
 
 /* The counterpart: the same code, kept to the rules, is served. */
-static void rendezvous_of_what_was_advertised(void **state)
+TEST(rendezvous_of_what_was_advertised)
 {
     static const uint32_t lengths[] = {1, 20000, VALUE_LENGTH, 1 << 20};
     struct bystander *bystander = bystander_of(state);
@@ -190,13 +183,13 @@ static void attack(struct bystander *bystander, const struct plan *plan)
     bystander_check(bystander);
 }
 
-static void rendezvous_reads_of_what_was_not_advertised(void **state)
+TEST(rendezvous_reads_of_what_was_not_advertised)
 {
     for (size_t i = 0; i < sizeof forbidden / sizeof *forbidden; i++)
         attack(bystander_of(state), &forbidden[i]);
 }
 
-static void rendezvous_without_any_advert(void **state)
+TEST(rendezvous_without_any_advert)
 {
     static const uint32_t keys[] = {0, 1, 0x10000, UINT32_MAX};
     struct bystander *bystander = bystander_of(state);
@@ -217,7 +210,7 @@ static void rendezvous_without_any_advert(void **state)
 }
 
 /* The memory is gone when the server comes to it. */
-static void rendezvous_of_what_is_advertised_no_more(void **state)
+TEST(rendezvous_of_what_is_advertised_no_more)
 {
     struct bystander *bystander = bystander_of(state);
     struct hostile hostile;
@@ -256,7 +249,7 @@ static void burst(struct bystander *bystander, struct hostile *hostile,
 }
 
 /* A client that goes away leaves no reservation behind. */
-static void client_that_leaves_with_rendezvous_reads_under_way(void **state)
+TEST(client_that_leaves_with_rendezvous_reads_under_way)
 {
     enum { ROUNDS = 20 };
     struct bystander *bystander = bystander_of(state);
@@ -284,7 +277,7 @@ static void client_that_leaves_with_rendezvous_reads_under_way(void **state)
     bystander_check(bystander);
 }
 
-static void more_rendezvous_reads_than_credits(void **state)
+TEST(more_rendezvous_reads_than_credits)
 {
     struct bystander *bystander = bystander_of(state);
     struct advertised advertised[HOSTILE_CREDITS + 1];
@@ -328,7 +321,7 @@ static void take_replies(struct hostile *hostile, unsigned rendezvous_reads)
 }
 
 /* A client may use all its credits for rendezvous reads. Some wait for others, and all are done. */
-static void more_rendezvous_reads_than_places(void **state)
+TEST(more_rendezvous_reads_than_places)
 {
     enum { COUNT = 15, LENGTH = 300000 };
     static const struct okv_request_message ping = {.opcode = OKV_OP_PING, .slot = COUNT};
@@ -366,7 +359,7 @@ static void more_rendezvous_reads_than_places(void **state)
 }
 
 /* Largest values until there is no room: refused, and what the others took can be had again. */
-static void rendezvous_reads_beyond_the_region(void **state)
+TEST(rendezvous_reads_beyond_the_region)
 {
     static const char *const keys[HOSTILE_CREDITS] = {"large-1", "large-2", "large-3", "large-4"};
     struct bystander *bystander = bystander_of(state);
@@ -400,19 +393,4 @@ static void rendezvous_reads_beyond_the_region(void **state)
     bystander_check(bystander);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rendezvous_of_what_was_advertised),
-        cmocka_unit_test(rendezvous_reads_of_what_was_not_advertised),
-        cmocka_unit_test(rendezvous_without_any_advert),
-        cmocka_unit_test(rendezvous_of_what_is_advertised_no_more),
-        cmocka_unit_test(client_that_leaves_with_rendezvous_reads_under_way),
-        cmocka_unit_test(more_rendezvous_reads_than_credits),
-        cmocka_unit_test(more_rendezvous_reads_than_places),
-        cmocka_unit_test(rendezvous_reads_beyond_the_region),
-    };
-
-    return cmocka_run_group_tests_name("hostile rendezvous reads", tests, bystander_setup,
-                                       bystander_teardown);
-}
+TEST_PROGRAM(bystander_setup, bystander_teardown)

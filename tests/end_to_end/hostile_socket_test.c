@@ -1,14 +1,7 @@
 /* Bare clients that send and write what no transport would. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -16,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "shared/transport/common/pending.h"
@@ -44,7 +37,7 @@ static void expect_malformed(struct bystander *bystander, struct bare_client *cl
     bystander_check(bystander);
 }
 
-static void short_packets(void **state)
+TEST(short_packets)
 {
     struct bystander *bystander = *state;
     struct bare_client client;
@@ -61,7 +54,7 @@ static void short_packets(void **state)
     }
 }
 
-static void large_packets(void **state)
+TEST(large_packets)
 {
     enum { LARGE = 200 * 1024 };
     struct bystander *bystander = *state;
@@ -80,7 +73,7 @@ static void large_packets(void **state)
     free(bytes);
 }
 
-static void first_packets_that_are_no_hello(void **state)
+TEST(first_packets_that_are_no_hello)
 {
     struct bystander *bystander = *state;
     struct bare_client client;
@@ -98,7 +91,7 @@ static void first_packets_that_are_no_hello(void **state)
 }
 
 /* Who says nothing holds nobody up and is sent away in the end, or when there are too many. */
-static void silent_connections(void **state)
+TEST(silent_connections)
 {
     enum { SILENT = 2 * OKV_PENDING_MAX };
     struct bystander *bystander = *state;
@@ -174,7 +167,7 @@ static bool flood_beside(struct bystander *bystander, struct bare_client *slow)
 }
 
 /* Its own connections make room for more of them: who came before, and is slow, is served. */
-static void silent_connections_of_another_user(void **state)
+TEST(silent_connections_of_another_user)
 {
     struct bystander *bystander = *state;
     uint64_t end = pace_guard_end();
@@ -214,7 +207,7 @@ static unsigned ask_without_listening(struct bare_client *client, struct bystand
 
 /* Its replies fill the ring, then the send buffers, then its credits: who has
  * used them up and asks on is disconnected, and nobody waits meanwhile. */
-static void replies_that_nobody_takes(void **state)
+TEST(replies_that_nobody_takes)
 {
     struct bystander *bystander = *state;
     uint64_t before = bystander_stat(bystander, CLOSED_CREDIT);
@@ -278,7 +271,7 @@ static void publish_one_without_end(struct okv_local_ring *ring)
     atomic_store(&ring->own->published, ring->capacity);
 }
 
-static void rings_that_make_no_sense(void **state)
+TEST(rings_that_make_no_sense)
 {
     static void (*const spoils[])(struct okv_local_ring *) = {
         publish_half_a_word,
@@ -294,7 +287,7 @@ static void rings_that_make_no_sense(void **state)
 }
 
 /* All of it, again and again, while the server serves: the connection may end, and nothing else. */
-static void rings_of_junk(void **state)
+TEST(rings_of_junk)
 {
     enum { ROUNDS = 200, WRITES = 2000 };
     struct bystander *bystander = *state;
@@ -319,7 +312,7 @@ static void rings_of_junk(void **state)
 }
 
 /* A load from a page that somebody is making a hole of waits for him. */
-static void rings_without_holes(void **state)
+TEST(rings_without_holes)
 {
     struct bystander *bystander = *state;
     struct bare_client client;
@@ -333,7 +326,7 @@ static void rings_without_holes(void **state)
 }
 
 /* The server looks at no rings in which there may be holes. */
-static void a_client_that_does_not_seal(void **state)
+TEST(a_client_that_does_not_seal)
 {
     struct bystander *bystander = *state;
     struct okv_local_ring ring;
@@ -354,7 +347,7 @@ static void a_client_that_does_not_seal(void **state)
 }
 
 /* Every reply finds a client that says that it sleeps, and never takes a bell off its socket. */
-static void a_client_that_always_sleeps(void **state)
+TEST(a_client_that_always_sleeps)
 {
     enum { PINGS = 2000 };
     struct okv_request_message ping = {.opcode = OKV_OP_PING};
@@ -411,7 +404,7 @@ static void write_place(struct bare_client *client, uint32_t key, uint32_t page,
 }
 
 /* One that the server can READ, and what else its place may say. */
-static void buffers_that_lie_nowhere(void **state)
+TEST(buffers_that_lie_nowhere)
 {
     enum { SIZE = 50000, PAGES = (int)(OKV_LOCAL_VALUES_BYTES / OKV_LOCAL_PAGE) };
     static const struct {
@@ -453,7 +446,7 @@ static void buffers_that_lie_nowhere(void **state)
 /* ---- descriptors that nobody asked for ---- */
 
 /* Where the kernel takes them the server ends the connection. Their last close takes an hour. */
-static void descriptors_hold_nobody_up(void **state)
+TEST(descriptors_hold_nobody_up)
 {
     enum { CLIENTS = 16 };
     struct bystander *bystander = *state;
@@ -479,28 +472,13 @@ static void descriptors_hold_nobody_up(void **state)
     bystander_check(bystander);
 }
 
+TEST_PROGRAM(bystander_setup, bystander_teardown)
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(short_packets),
-        cmocka_unit_test(large_packets),
-        cmocka_unit_test(first_packets_that_are_no_hello),
-        cmocka_unit_test(silent_connections),
-        cmocka_unit_test(silent_connections_of_another_user),
-        cmocka_unit_test(replies_that_nobody_takes),
-        cmocka_unit_test(rings_that_make_no_sense),
-        cmocka_unit_test(rings_of_junk),
-        cmocka_unit_test(rings_without_holes),
-        cmocka_unit_test(a_client_that_does_not_seal),
-        cmocka_unit_test(a_client_that_always_sleeps),
-        cmocka_unit_test(buffers_that_lie_nowhere),
-        cmocka_unit_test(descriptors_hold_nobody_up),
-    };
-
     if (!server_is_local()) {
         printf("skipped: a Unix socket needs a local: URI in OKV_TEST_URI, or none\n");
         return 77;
     }
-    return cmocka_run_group_tests_name("hostile socket", tests, bystander_setup,
-                                       bystander_teardown);
+    return test_run();
 }

@@ -3,19 +3,12 @@
  * is. The device must refuse what is not a READ inside the region; the table
  * stays as it was, the server goes on, a bystander notices nothing.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "shared/format/hash.h"
@@ -153,7 +146,7 @@ static void expect_gone(struct bystander *bystander)
     bystander_expect_stat(bystander, "sessions", 1);
 }
 
-static void forbidden_verbs(void **state)
+TEST(forbidden_verbs)
 {
     struct bystander *bystander = bystander_of(state);
 
@@ -177,7 +170,7 @@ static void forbidden_verbs(void **state)
 }
 
 /* It did nothing wrong, and nobody is told of its end. */
-static void a_queue_pair_that_breaks_in_silence(void **state)
+TEST(a_queue_pair_that_breaks_in_silence)
 {
     struct bystander *bystander = bystander_of(state);
     struct attacker attacker;
@@ -190,7 +183,7 @@ static void a_queue_pair_that_breaks_in_silence(void **state)
     bystander_check(bystander);
 }
 
-static void a_client_that_allows_no_rendezvous_read(void **state)
+TEST(a_client_that_allows_no_rendezvous_read)
 {
     struct bystander *bystander = bystander_of(state);
     struct attacker attacker;
@@ -202,7 +195,7 @@ static void a_client_that_allows_no_rendezvous_read(void **state)
 }
 
 /* The counterpart: the same code, kept to the rules, is served. */
-static void permitted_reads(void **state)
+TEST(permitted_reads)
 {
     static const struct plan permitted[] = {
         {"READ of the superblock", IBV_WR_RDMA_READ, 64, AT_START, 0},
@@ -237,7 +230,7 @@ static void write_ping(struct attacker *attacker, uint32_t value_length)
 }
 
 /* It arrives, so its completion says nothing: the server must end the connection. */
-static void send_without_immediate(void **state)
+TEST(send_without_immediate)
 {
     struct bystander *bystander = bystander_of(state);
     uint64_t hash = table_hash(bystander);
@@ -253,7 +246,7 @@ static void send_without_immediate(void **state)
     expect_calm(bystander, "SEND without immediate", hash);
 }
 
-static void send_larger_than_a_slot(void **state)
+TEST(send_larger_than_a_slot)
 {
     struct bystander *bystander = bystander_of(state);
     uint64_t hash = table_hash(bystander);
@@ -282,7 +275,7 @@ static void send_larger_than_a_slot(void **state)
 
 /* Far more requests than granted, and no receive for any reply: the server's
  * sends to this client never end. Others must not wait for them. */
-static void sends_without_end(void **state)
+TEST(sends_without_end)
 {
     enum { SENDS = 1000, CHECKS = 50 };
     struct bystander *bystander = bystander_of(state);
@@ -503,7 +496,7 @@ static void expect_failed_rendezvous(struct bystander *bystander,
 }
 
 /* The reserved extent was not published, so the value is the one that was there. */
-static void rendezvous_reads_that_the_device_refuses(void **state)
+TEST(rendezvous_reads_that_the_device_refuses)
 {
     struct bystander *bystander = bystander_of(state);
     static uint8_t value[8192], zeros[8192];
@@ -539,19 +532,11 @@ static int setup(void **state)
     return 0;
 }
 
+TEST_PROGRAM(setup, bystander_teardown)
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest flood[] = {cmocka_unit_test(a_flood_cuts_nobody_else_off)};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(permitted_reads),
-        cmocka_unit_test(forbidden_verbs),
-        cmocka_unit_test(send_without_immediate),
-        cmocka_unit_test(send_larger_than_a_slot),
-        cmocka_unit_test(sends_without_end),
-        cmocka_unit_test(rendezvous_reads_that_the_device_refuses),
-        cmocka_unit_test(a_queue_pair_that_breaks_in_silence),
-        cmocka_unit_test(a_client_that_allows_no_rendezvous_read),
-    };
 
     if (!server_is_rdma()) {
         printf("skipped: verbs need an rdma: URI in OKV_TEST_URI\n");
@@ -560,9 +545,8 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "flood") == 0)
         run_flooder();
     const struct CMUnitTest places[] = {cmocka_unit_test(half_open_connections)};
-    int failed = cmocka_run_group_tests_name("hostile verbs", tests, setup, bystander_teardown);
-    failed +=
-        cmocka_run_group_tests_name("few places", places, setup_few_places, bystander_teardown);
-    return failed + cmocka_run_group_tests_name("few receive buffers", flood, setup_few_clients,
-                                                bystander_teardown);
+    int failed = test_run();
+    failed += test_run_group("few places", places, setup_few_places, bystander_teardown);
+    return failed +
+           test_run_group("few receive buffers", flood, setup_few_clients, bystander_teardown);
 }

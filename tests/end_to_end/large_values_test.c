@@ -3,44 +3,28 @@
  * reader fetches them in pieces. Whole in every way, whatever happens to either side.
  */
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/certified_value.h"
 #include "tests/support/pace.h"
 #include "tests/support/patient_open.h"
-#include "tests/support/server_process.h"
+#include "tests/support/server_fixture.h"
 
 #define MIB (1u << 20)
 #define GUARD 64 /* bytes behind a buffer that must stay as they are */
 
-struct fixture {
-    struct server_process server;
-    okv *handle;
-};
-
 static int setup_with(void **state, const char *memory)
 {
     const char *const arguments[] = {"--memory", memory, NULL};
-    struct fixture *fixture = calloc(1, sizeof *fixture);
 
-    server_start(&fixture->server, arguments);
-    fixture->handle = server_connect(&fixture->server, NULL);
-    *state = fixture;
-    return 0;
+    return server_fixture_start(state, arguments);
 }
 
 /* A value may take a quarter of the region. The guest has 2 GiB in all. */
@@ -58,21 +42,6 @@ static int setup_small(void **state)
 static int setup_smallest(void **state)
 {
     return setup_with(state, "16M");
-}
-
-static int teardown(void **state)
-{
-    struct fixture *fixture = *state;
-
-    okv_close(&fixture->handle);
-    int status = server_stop(&fixture->server);
-    free(fixture);
-    return status;
-}
-
-static okv *handle_of(void **state)
-{
-    return ((struct fixture *)*state)->handle;
 }
 
 static void put_certified(okv *handle, const char *key, size_t size, uint64_t n)
@@ -144,7 +113,7 @@ static void assert_in_all_memories(okv *handle, const char *key, size_t size, ui
     free(memory);
 }
 
-static void sizes(void **state)
+TEST_WITH(sizes, setup_large, server_fixture_stop)
 {
     /* The longest in a message is 16384 bytes less 40 and the key's; the longest for any key is
      * 15328. Pieces are READ by 256 KiB and READ by rendezvous by 1 MiB. */
@@ -189,7 +158,7 @@ enum { OVERWRITTEN_MIN = 100000, OVERWRITTEN_MAX = 3 * MIB };
 #define OVERWRITE_MAX_NS UINT64_C(60000000000)
 
 struct overwriter {
-    struct fixture *fixture;
+    struct server_fixture *fixture;
     atomic_bool stop;
     uint64_t last; /* number of the last value that was put */
     int failure;
@@ -293,12 +262,12 @@ static void race(void **state, uint64_t (*get)(okv *handle, uint8_t *buffer, uin
     free(memory);
 }
 
-static void overwritten_while_read(void **state)
+TEST_WITH(overwritten_while_read, setup_smallest, server_fixture_stop)
 {
     race(state, get_overwritten, 1);
 }
 
-static void parts_of_overwritten(void **state)
+TEST_WITH(parts_of_overwritten, setup_smallest, server_fixture_stop)
 {
     race(state, get_part_of_overwritten, 2);
 }
@@ -330,9 +299,9 @@ static void assert_get_costs(okv *handle, size_t size, uint64_t n, struct cost c
 
 /* A handle that has read an item READs bucket and extent together; when the item has moved
  * since, what it read for nothing is never taken for the value. */
-static void hints(void **state)
+TEST_WITH(hints, setup_small, server_fixture_stop)
 {
-    struct fixture *fixture = *state;
+    struct server_fixture *fixture = *state;
     okv *writer = fixture->handle;
     const struct okv_options without = {.hints = OKV_HINTS_NONE};
     okv *reader = server_connect(&fixture->server, NULL);
@@ -364,9 +333,9 @@ static void hints(void **state)
 
 enum { AT_ONCE = 8 };
 
-static void several_at_once(void **state)
+TEST_WITH(several_at_once, setup_small, server_fixture_stop)
 {
-    struct fixture *fixture = *state;
+    struct server_fixture *fixture = *state;
     const struct okv_options options = {.depth = AT_ONCE};
     okv *handle = server_connect(&fixture->server, &options);
     uint8_t *values[AT_ONCE];
@@ -453,9 +422,9 @@ static void assert_victim_is_whole(okv *handle)
 
 /* Killed at any moment of a rendezvous read, and for certain before one: the server stands still
  * from before the request until the client is dead. Nothing of it stays in the heap. */
-static void killed_clients_leave_nothing(void **state)
+TEST_WITH(killed_clients_leave_nothing, setup_small, server_fixture_stop)
 {
-    struct fixture *fixture = *state;
+    struct server_fixture *fixture = *state;
     okv *handle = fixture->handle;
     uint64_t before = server_stat(handle, "extent_bytes");
 
@@ -487,7 +456,7 @@ static void killed_clients_leave_nothing(void **state)
 /* ---- no room ------------------------------------------------------------ */
 
 /* A put that is refused changes nothing; room that comes back can be used. */
-static void full_region(void **state)
+TEST_WITH(full_region, setup_small, server_fixture_stop)
 {
     okv *handle = handle_of(state);
     size_t size = 3 * MIB;
@@ -528,7 +497,7 @@ static void full_region(void **state)
 }
 
 /* A value that was READ by rendezvous and is not stored leaves nothing in the heap. */
-static void refused_by_condition(void **state)
+TEST_WITH(refused_by_condition, setup_small, server_fixture_stop)
 {
     const struct okv_put_options absent = {.flags = OKV_IF_ABSENT};
     struct okv_put_options version = {.flags = OKV_IF_VERSION, .version = 1};
@@ -560,18 +529,7 @@ static void refused_by_condition(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(sizes, setup_large, teardown),
-        cmocka_unit_test_setup_teardown(overwritten_while_read, setup_smallest, teardown),
-        cmocka_unit_test_setup_teardown(parts_of_overwritten, setup_smallest, teardown),
-        cmocka_unit_test_setup_teardown(hints, setup_small, teardown),
-        cmocka_unit_test_setup_teardown(several_at_once, setup_small, teardown),
-        cmocka_unit_test_setup_teardown(killed_clients_leave_nothing, setup_small, teardown),
-        cmocka_unit_test_setup_teardown(full_region, setup_small, teardown),
-        cmocka_unit_test_setup_teardown(refused_by_condition, setup_small, teardown),
-    };
-
     if (argc == 3 && strcmp(argv[1], "put-for-ever") == 0)
         return put_for_ever(argv[2]);
-    return cmocka_run_group_tests_name("large_values", tests, NULL, NULL);
+    return test_run();
 }

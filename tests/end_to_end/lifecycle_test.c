@@ -1,17 +1,10 @@
 /* Servers and clients that stop, die, or say goodbye. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/pace.h"
@@ -84,11 +77,10 @@ static void needs_gets(struct server_process *server, okv *handle, bool one_side
 }
 
 /* Reads go on and cost the server nothing, even when it cannot run at all. */
-static void stopped_server_answers_gets(void **state)
+TEST(stopped_server_answers_gets)
 {
     struct server_process server;
 
-    (void)state;
     server_start(&server, small);
     okv *handle = server_connect(&server, NULL);
     needs_gets(&server, handle, true);
@@ -102,14 +94,13 @@ static void stopped_server_answers_gets(void **state)
 }
 
 /* A server that could run does not either: it sleeps while its table is read. */
-static void gets_cost_the_server_nothing(void **state)
+TEST(gets_cost_the_server_nothing)
 {
     static const char *const no_heartbeats[] = {"--memory", "16M", "--keepalive-ms", "600000",
                                                 NULL};
     struct okv_options options = {.keepalive_ms = OKV_KEEPALIVE_NONE};
     struct server_process server;
 
-    (void)state;
     server_start(&server, no_heartbeats);
     okv *handle = server_connect(&server, &options);
     needs_gets(&server, handle, true);
@@ -121,7 +112,7 @@ static void gets_cost_the_server_nothing(void **state)
 }
 
 /* A server that serves READs stays awake for the next one, as for the next request. */
-static void reads_keep_their_server_awake(void **state)
+TEST(reads_keep_their_server_awake)
 {
     static const char *const arguments[] = {"--memory", "16M", "--spin-us", "1000000", NULL};
     enum { READS = 200 };
@@ -129,7 +120,6 @@ static void reads_keep_their_server_awake(void **state)
     char value[8];
     size_t length;
 
-    (void)state;
     server_start(&server, arguments);
     okv *handle = server_connect(&server, NULL);
     needs_gets(&server, handle, false);
@@ -161,13 +151,12 @@ static int call_for(okv *handle, uint32_t timeout_ms, uint32_t kind)
 }
 
 /* A write that a stopped server does not answer has an unknown outcome. */
-static void stopped_server_leaves_writes_unknown(void **state)
+TEST(stopped_server_leaves_writes_unknown)
 {
     struct server_process server;
     char value[8];
     size_t length;
 
-    (void)state;
     server_start(&server, small);
     okv *handle = server_connect(&server, NULL);
     needs_gets(&server, handle, true);
@@ -185,7 +174,7 @@ static void stopped_server_leaves_writes_unknown(void **state)
 }
 
 /* A handle of depth 1 goes on reading while its one timed-out write is unanswered. */
-static void unanswered_write_leaves_reads_alone(void **state)
+TEST(unanswered_write_leaves_reads_alone)
 {
     const struct okv_options options = {.depth = 1};
     const struct okv_command put = {.kind = OKV_PUT,
@@ -200,7 +189,6 @@ static void unanswered_write_leaves_reads_alone(void **state)
     char value[8];
     size_t length;
 
-    (void)state;
     server_start(&server, small);
     okv *handle = server_connect(&server, &options);
     needs_gets(&server, handle, true);
@@ -232,13 +220,12 @@ static int wait_for_failure(okv *handle)
     return rc;
 }
 
-static void goodbye(void **state)
+TEST(goodbye)
 {
     struct server_process server;
     char value[8];
     size_t length;
 
-    (void)state;
     server_start(&server, small);
     okv *handle = server_connect(&server, &fragile);
     assert_int_equal(kill(server.pid, SIGTERM), 0);
@@ -250,13 +237,12 @@ static void goodbye(void **state)
     okv_close(&handle);
 }
 
-static void killed_server(void **state)
+TEST(killed_server)
 {
     struct server_process server;
     char value[8];
     size_t length;
 
-    (void)state;
     server_start(&server, small);
     okv *handle = server_connect(&server, &fragile);
     assert_int_equal(okv_put(handle, "k", 1, "v", 1, NULL), OKV_OK);
@@ -313,11 +299,10 @@ static void assert_not_mixed(okv *handle)
             fail_msg("a value mixed of %c and %c", value[0], value[i]);
 }
 
-static void killed_clients_leave_nothing(void **state)
+TEST(killed_clients_leave_nothing)
 {
     struct server_process server;
 
-    (void)state;
     server_start(&server, small);
     okv *handle = server_connect(&server, NULL);
     for (int round = 0; round < 10; round++) {
@@ -336,7 +321,7 @@ static void killed_clients_leave_nothing(void **state)
 }
 
 /* One table behind several URIs: over RDMA here, over shared memory there. */
-static void several_listeners(void **state)
+TEST(several_listeners)
 {
     char directory[] = "/tmp/okv-second-XXXXXX", second[64], why[320], value[8];
     const char *const arguments[] = {"--memory", "16M", "--listen", second, NULL};
@@ -344,7 +329,6 @@ static void several_listeners(void **state)
     size_t length;
     okv *other;
 
-    (void)state;
     assert_non_null(mkdtemp(directory));
     snprintf(second, sizeof second, "local://%s/s", directory);
     server_start(&server, arguments);
@@ -363,7 +347,7 @@ static void several_listeners(void **state)
     assert_int_equal(rmdir(directory), 0); /* nothing was left in it */
 }
 
-static void full_server_says_so(void **state)
+TEST(full_server_says_so)
 {
     static const char *const two[] = {
         "--memory", "16M", "--max-clients", "2", "--max-clients-per-address", "0", NULL};
@@ -371,7 +355,6 @@ static void full_server_says_so(void **state)
     char why[320];
     okv *third;
 
-    (void)state;
     server_start(&server, two);
     okv *first = server_connect(&server, NULL);
     okv *second = server_connect(&server, NULL);
@@ -400,12 +383,11 @@ static uint64_t ticks_in_a_while(const struct server_process *server)
 
 /* One tick at most in half a second; one that spins takes all that it gets, always. Emulated
  * processors that others want charge a process for their time now and then: it is tried again. */
-static void idle_server_sleeps(void **state)
+TEST(idle_server_sleeps)
 {
     uint64_t end = pace_guard_end();
     struct server_process server;
 
-    (void)state;
     server_start(&server, small);
     okv *handle = server_connect(&server, NULL);
     assert_int_equal(okv_ping(handle), OKV_OK);
@@ -418,21 +400,7 @@ static void idle_server_sleeps(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stopped_server_answers_gets),
-        cmocka_unit_test(gets_cost_the_server_nothing),
-        cmocka_unit_test(reads_keep_their_server_awake),
-        cmocka_unit_test(stopped_server_leaves_writes_unknown),
-        cmocka_unit_test(unanswered_write_leaves_reads_alone),
-        cmocka_unit_test(goodbye),
-        cmocka_unit_test(killed_server),
-        cmocka_unit_test(killed_clients_leave_nothing),
-        cmocka_unit_test(several_listeners),
-        cmocka_unit_test(full_server_says_so),
-        cmocka_unit_test(idle_server_sleeps),
-    };
-
     if (argc == 3 && strcmp(argv[1], "put-for-ever") == 0)
         return put_for_ever(argv[2]);
-    return cmocka_run_group_tests_name("lifecycle", tests, NULL, NULL);
+    return test_run();
 }

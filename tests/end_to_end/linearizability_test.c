@@ -11,15 +11,8 @@
  * build goes on until it sees a broken value, and passes only if it saw one or a violation.
  */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/bulk.h"
@@ -175,25 +168,6 @@ static void one_order_explains_all(struct trial *trial)
 #endif
 }
 
-static void in_buckets_that_split_and_merge(void **state)
-{
-    struct trial *trial = *state;
-
-    one_order_explains_all(trial);
-#ifndef LINEARIZABILITY_UNCHECKED
-    assert_true(trial->splits > 0);
-    assert_true(trial->merges > 0);
-#endif
-}
-
-static void in_buckets_of_several_pages(void **state)
-{
-    struct trial *trial = *state;
-
-    one_order_explains_all(trial);
-    assert_true(trial->overflow_buckets > 0);
-}
-
 static void load_init(struct trial *trial, uint64_t seed)
 {
     trial->load = (struct recorded_load){
@@ -282,12 +256,21 @@ static int teardown(void **state)
     return status;
 }
 
-int main(void)
+TEST_WITH(in_buckets_that_split_and_merge, setup_index, teardown)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(in_buckets_that_split_and_merge, setup_index, teardown),
-        cmocka_unit_test_setup_teardown(in_buckets_of_several_pages, setup_pages, teardown),
-    };
+    struct trial *trial = *state;
 
-    return cmocka_run_group_tests_name("linearizability", tests, NULL, NULL);
+    one_order_explains_all(trial);
+#ifndef LINEARIZABILITY_UNCHECKED
+    assert_true(trial->splits > 0);
+    assert_true(trial->merges > 0);
+#endif
+}
+
+TEST_WITH(in_buckets_of_several_pages, setup_pages, teardown)
+{
+    struct trial *trial = *state;
+
+    one_order_explains_all(trial);
+    assert_true(trial->overflow_buckets > 0);
 }

@@ -1,47 +1,16 @@
 /* What a user does with a handle, against a real server process. */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/pace.h"
-#include "tests/support/server_process.h"
-
-struct fixture {
-    struct server_process server;
-    okv *handle;
-};
+#include "tests/support/server_fixture.h"
 
 static int setup(void **state)
 {
     static const char *const arguments[] = {"--memory", "16M", NULL};
-    struct fixture *fixture = calloc(1, sizeof *fixture);
 
-    server_start(&fixture->server, arguments);
-    fixture->handle = server_connect(&fixture->server, NULL);
-    *state = fixture;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *fixture = *state;
-
-    okv_close(&fixture->handle);
-    int status = server_stop(&fixture->server);
-    free(fixture);
-    return status;
-}
-
-static okv *handle_of(void **state)
-{
-    return ((struct fixture *)*state)->handle;
+    return server_fixture_start(state, arguments);
 }
 
 static void put_text(okv *handle, const char *key, const char *value)
@@ -62,7 +31,7 @@ static void assert_value(okv *handle, const void *key, size_t key_length, const 
     free(buffer);
 }
 
-static void put_get_delete(void **state)
+TEST(put_get_delete)
 {
     okv *handle = handle_of(state);
     uint64_t first = 0, second = 0, seen = 0;
@@ -81,7 +50,7 @@ static void put_get_delete(void **state)
 }
 
 /* A bad key, a value too large and a key that is not there are three things. */
-static void three_different_results(void **state)
+TEST(three_different_results)
 {
     okv *handle = handle_of(state);
     struct okv_info info;
@@ -102,7 +71,7 @@ static void three_different_results(void **state)
 }
 
 /* Inline, in an extent, and too long for a message. */
-static void keys_and_values_of_every_size(void **state)
+TEST(keys_and_values_of_every_size)
 {
     static const size_t keys[] = {1, 2, 16, 255, 511, 1023, 1024};
     static const size_t some_values[] = {0,   1,    8,    32,   100,   150,   200,   400,
@@ -128,7 +97,7 @@ static void keys_and_values_of_every_size(void **state)
     free(value);
 }
 
-static void small_buffer(void **state)
+TEST(small_buffer)
 {
     okv *handle = handle_of(state);
     char buffer[4] = "xyz";
@@ -144,7 +113,7 @@ static void small_buffer(void **state)
     assert_int_equal(okv_delete(handle, "long", 4), OKV_OK);
 }
 
-static void bad_arguments(void **state)
+TEST(bad_arguments)
 {
     okv *handle = handle_of(state), *other = handle;
     struct okv_options options = {.depth = 5000};
@@ -176,7 +145,7 @@ static void bad_arguments(void **state)
  * The promise: a small item costs one READ, but for the few in 1000 that the table leaves in
  * extents before it grows, which are 5 while it has much room; one in an extent costs two.
  */
-static void reads_per_get(void **state)
+TEST(reads_per_get)
 {
     okv *handle = handle_of(state);
     struct okv_counters before, after;
@@ -223,7 +192,7 @@ static void collect(okv *handle, struct okv_result *results, int count)
     assert_int_equal(okv_pending(handle), 0);
 }
 
-static void asynchronous(void **state)
+TEST(asynchronous)
 {
     okv *handle = handle_of(state);
     struct okv_info info;
@@ -266,7 +235,7 @@ static void asynchronous(void **state)
 }
 
 /* The server takes what comes with a ping, of any length that fits, and keeps none of it. */
-static void echo(void **state)
+TEST(echo)
 {
     static uint8_t bytes[1 << 20]; /* more than any message */
     okv *handle = handle_of(state);
@@ -290,7 +259,7 @@ static void echo(void **state)
 }
 
 /* Arm, poll, sleep on the descriptor: an event loop never misses a result. */
-static void event_loop(void **state)
+TEST(event_loop)
 {
     okv *handle = handle_of(state);
 
@@ -335,7 +304,7 @@ static int visit_stop(void *user, const struct okv_item *item)
     return 42;
 }
 
-static void scan(void **state)
+TEST(scan)
 {
     okv *handle = handle_of(state);
     struct visited visited = {0};
@@ -353,9 +322,9 @@ static void scan(void **state)
     assert_int_equal(okv_scan(handle, visit_stop, NULL), 42);
 }
 
-static void stat_and_info(void **state)
+TEST(stat_and_info)
 {
-    struct fixture *fixture = *state;
+    struct server_fixture *fixture = *state;
     okv *handle = fixture->handle;
     struct okv_info info;
     char text[8];
@@ -379,9 +348,9 @@ static void stat_and_info(void **state)
     assert_true(length > sizeof text);
 }
 
-static void several_clients(void **state)
+TEST(several_clients)
 {
-    struct fixture *fixture = *state;
+    struct server_fixture *fixture = *state;
     okv *handles[8];
 
     for (int i = 0; i < 8; i++)
@@ -398,7 +367,7 @@ static void several_clients(void **state)
         okv_close(&handles[i]);
 }
 
-static void bench_read(void **state)
+TEST(bench_read)
 {
     okv *handle = handle_of(state);
     struct okv_info info;
@@ -415,23 +384,4 @@ static void bench_read(void **state)
     assert_value(handle, "after", 5, "READs", 5);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(put_get_delete),
-        cmocka_unit_test(three_different_results),
-        cmocka_unit_test(keys_and_values_of_every_size),
-        cmocka_unit_test(small_buffer),
-        cmocka_unit_test(bad_arguments),
-        cmocka_unit_test(reads_per_get),
-        cmocka_unit_test(asynchronous),
-        cmocka_unit_test(echo),
-        cmocka_unit_test(event_loop),
-        cmocka_unit_test(scan),
-        cmocka_unit_test(stat_and_info),
-        cmocka_unit_test(several_clients),
-        cmocka_unit_test(bench_read),
-    };
-
-    return cmocka_run_group_tests_name("operations", tests, setup, teardown);
-}
+TEST_PROGRAM(setup, server_fixture_stop)

@@ -1,11 +1,5 @@
 /* The targets of peers against servers that do not behave, and where there is none. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "bench/targets/target.h"
 #include "shared/base/clock.h"
@@ -89,7 +83,7 @@ static void run_plays(const struct play *plays, size_t count)
 #define REDIS .ops = &target_redis_ops, .scheme = "redis"
 #define INFO "$18\r\nredis_version:7.0\n\r\n"
 
-static void redis_misbehaves(void **state)
+TEST(redis_misbehaves)
 {
     static const struct play plays[] = {
         {REDIS, .answers = {NULL}, .open_code = OKV_EDISCONNECTED, .words = "closed"},
@@ -116,7 +110,6 @@ static void redis_misbehaves(void **state)
          .put_status = OKV_EFULL, .get_status = OKV_EREFUSED, .words = "READONLY"},
     };
 
-    (void)state;
     run_plays(plays, sizeof plays / sizeof *plays);
 }
 #endif
@@ -125,7 +118,7 @@ static void redis_misbehaves(void **state)
 #define VERSION "VERSION 1.6.18\r\n"
 #define SETTINGS "STAT item_size_max 1048576\r\nEND\r\n"
 
-static void memcached_misbehaves(void **state)
+TEST(memcached_misbehaves)
 {
     /* A line that never ends; the byte after the last is 0. */
     static const char endless[4096] = {[0 ... 4094] = 'A'};
@@ -157,11 +150,10 @@ static void memcached_misbehaves(void **state)
          .stays = true, .put_status = OKV_EFULL, .get_status = OKV_EREFUSED, .words = "ERROR"},
     };
 
-    (void)state;
     run_plays(plays, sizeof plays / sizeof *plays);
 }
 
-static void nobody_is_there(void **state)
+TEST(nobody_is_there)
 {
     static const struct {
         const struct target_ops *ops;
@@ -192,7 +184,6 @@ static void nobody_is_there(void **state)
 #endif
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct target_config config = {.uri = cases[i].uri, .depth = 1};
         struct target *target = NULL;
@@ -205,7 +196,7 @@ static void nobody_is_there(void **state)
 }
 
 /* What was left out is known by name, with what it takes to have it. */
-static void schemes_are_known(void **state)
+TEST(schemes_are_known)
 {
     static const struct {
         const char *uri;
@@ -218,7 +209,6 @@ static void schemes_are_known(void **state)
         {"valkey+rdma:10.0.0.1", {"not a URI of a server", "memcached://"}},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char why[256] = "";
         target_refuse(cases[i].uri, why, sizeof why);
@@ -233,18 +223,4 @@ static void schemes_are_known(void **state)
 #else
     assert_null(target_ops_of("valkey+rdma://10.0.0.1"));
 #endif
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#ifdef OKV_WITH_HIREDIS
-        cmocka_unit_test(redis_misbehaves),
-#endif
-        cmocka_unit_test(memcached_misbehaves),
-        cmocka_unit_test(nobody_is_there),
-        cmocka_unit_test(schemes_are_known),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,18 +4,11 @@
  * OKV_TEST_REQUIRE_TOOLS=1 that is a failure.
  */
 #include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "bench/targets/target.h"
 #include "tests/support/pace.h"
@@ -311,12 +304,11 @@ static void left_out(void)
 /* ---- the real ones ---------------------------------------------------------- */
 
 #ifdef OKV_WITH_HIREDIS
-static void redis_serves(void **state)
+TEST(redis_serves)
 {
     static const struct abilities abilities = {.incr = true, .ping = true};
     struct peer_process process;
 
-    (void)state;
     if (!peer_process_redis(&process))
         left_out();
     const char *uris[] = {process.socket_uri, process.tcp_uri};
@@ -342,14 +334,13 @@ static void redis_serves(void **state)
 }
 
 /* What a server that is gone leaves under way ends, and says so. */
-static void redis_goes_away(void **state)
+TEST(redis_goes_away)
 {
     struct peer_process process;
     struct okv_result result;
     struct okv_command commands[2] = {on_key(OKV_GET, "a"), on_key(OKV_PUT, "b")};
     int status;
 
-    (void)state;
     if (!peer_process_redis(&process))
         left_out();
     struct target *target = open_target(&target_redis_ops, process.tcp_uri);
@@ -369,22 +360,20 @@ static void redis_goes_away(void **state)
     target->ops->close(target);
 }
 #else
-static void redis_is_built_in(void **state)
+TEST(redis_is_built_in)
 {
-    (void)state;
     print_message("left out: this build has no redis://; run: tests/support/packages.sh peers\n");
     left_out();
 }
 #endif
 
-static void memcached_serves(void **state)
+TEST(memcached_serves)
 {
     static const struct abilities abilities = {
         .versions = true, .incr = true, .ping = true, .head = true};
     static const char blank[] = "a blank";
     struct peer_process process;
 
-    (void)state;
     for (int tcp = 0; tcp < 2; tcp++) {
         if (!peer_process_memcached(&process, tcp))
             left_out();
@@ -447,38 +436,16 @@ static void lmdb_serves_at(const char *scheme)
     remove_lmdb(directory);
 }
 
-static void lmdb_serves(void **state)
+TEST(lmdb_serves)
 {
-    (void)state;
     lmdb_serves_at("lmdb://");
     lmdb_serves_at("lmdb+sync://");
     lmdb_serves_at("lmdb+batch://");
 }
 #else
-static void lmdb_is_built_in(void **state)
+TEST(lmdb_is_built_in)
 {
-    (void)state;
     print_message("left out: this build has no lmdb://; run: tests/support/packages.sh peers\n");
     left_out();
 }
 #endif
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#ifdef OKV_WITH_HIREDIS
-        cmocka_unit_test(redis_serves),
-        cmocka_unit_test(redis_goes_away),
-#else
-        cmocka_unit_test(redis_is_built_in),
-#endif
-#ifdef OKV_WITH_LMDB
-        cmocka_unit_test(lmdb_serves),
-#else
-        cmocka_unit_test(lmdb_is_built_in),
-#endif
-        cmocka_unit_test(memcached_serves),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

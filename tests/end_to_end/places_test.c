@@ -2,15 +2,7 @@
  * Who gets the places of a server: of many clients of one user or of one address, so that others
  * and administrators find some.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/pace.h"
@@ -94,11 +86,10 @@ static void open_admin(struct fixture *fixture)
 }
 
 /* Half of the places, unless the server was told otherwise. */
-static void one_user_leaves_places_to_another(void **state)
+TEST(one_user_leaves_places_to_another)
 {
     struct fixture fixture;
 
-    (void)state;
     start(&fixture, NULL, NULL);
     open_admin(&fixture);
     assert_int_equal(flood(&fixture, "alice", KEY_A, "raise its --max-clients-per-user"),
@@ -111,11 +102,10 @@ static void one_user_leaves_places_to_another(void **state)
 }
 
 /* Even of a user that may have all places. */
-static void a_flood_leaves_places_to_administrators(void **state)
+TEST(a_flood_leaves_places_to_administrators)
 {
     struct fixture fixture;
 
-    (void)state;
     start(&fixture, "--max-clients-per-user", "0");
     open_admin(&fixture);
     assert_int_equal(flood(&fixture, "alice", KEY_A, "raise its --max-clients"), PLACES - KEPT - 1);
@@ -130,14 +120,13 @@ static void a_flood_leaves_places_to_administrators(void **state)
 }
 
 /* Nobody has proven anything there, so all come from one address. */
-static void one_address_leaves_places_to_another(void **state)
+TEST(one_address_leaves_places_to_another)
 {
     static const char *const arguments[] = {"--max-clients", "6", "--memory", "8M", NULL};
     struct server_process server;
     okv *handles[6], *refused = NULL;
     char why[320];
 
-    (void)state;
     server_start(&server, arguments);
     for (unsigned i = 0; i < 3; i++)
         handles[i] = server_connect(&server, NULL);
@@ -147,15 +136,4 @@ static void one_address_leaves_places_to_another(void **state)
     for (unsigned i = 0; i < 3; i++)
         okv_close(&handles[i]);
     assert_int_equal(server_stop(&server), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_user_leaves_places_to_another),
-        cmocka_unit_test(a_flood_leaves_places_to_administrators),
-        cmocka_unit_test(one_address_leaves_places_to_another),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

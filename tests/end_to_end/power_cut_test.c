@@ -14,15 +14,9 @@
  * OKV_LONG=1: 200 cuts of each file system instead of a few of one.
  */
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/block_device.h"
 #include "tests/support/durable_load.h"
@@ -328,8 +322,8 @@ int main(void)
 
     if (!has_what_it_needs())
         return SKIPPED;
-    int failed = cmocka_run_group_tests_name("ext4", on_ext4, NULL, NULL);
+    int failed = test_run_group("ext4", on_ext4, NULL, NULL);
     if (is_long())
-        failed += cmocka_run_group_tests_name("xfs", on_xfs, NULL, NULL);
+        failed += test_run_group("xfs", on_xfs, NULL, NULL);
     return failed;
 }

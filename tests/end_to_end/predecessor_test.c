@@ -3,17 +3,10 @@
  * the address is free.
  */
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/server_process.h"
 
@@ -54,7 +47,7 @@ static void start_at(struct server_process *follower, const struct server_proces
     close(said);
 }
 
-static void the_address_of_a_server_that_ends_is_waited_for(void **state)
+TEST(the_address_of_a_server_that_ends_is_waited_for)
 {
     static const char *const arguments[] = {"--memory", "16M", NULL};
     struct server_process predecessor, follower;
@@ -62,7 +55,6 @@ static void the_address_of_a_server_that_ends_is_waited_for(void **state)
     pthread_t thread;
     int said[2];
 
-    (void)state;
     server_start(&predecessor, arguments);
     assert_int_equal(pipe(said), 0);
     watcher.said = fdopen(said[0], "r");
@@ -77,13 +69,4 @@ static void the_address_of_a_server_that_ends_is_waited_for(void **state)
     assert_true(watcher.killed);
     fclose(watcher.said);
     server_wait(&predecessor); /* its directory */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_address_of_a_server_that_ends_is_waited_for),
-    };
-
-    return cmocka_run_group_tests_name("predecessor", tests, NULL, NULL);
 }

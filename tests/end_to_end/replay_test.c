@@ -1,15 +1,7 @@
 /*
  * Somebody on the way to a server with users: hellos that were copied, and such as were changed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 #include <okv.h>
 
 #include "shared/base/clock.h"
@@ -82,7 +74,9 @@ static int teardown(void **state)
     return status;
 }
 
-static void a_right_proof_is_accepted_and_answered(void **state)
+#define PROOFS_TEST(name) TEST_WITH(name, setup, teardown)
+
+PROOFS_TEST(a_right_proof_is_accepted_and_answered)
 {
     const struct fixture *fixture = *state;
     struct prover prover = {.user = "alice", .key = fixture->key};
@@ -98,7 +92,7 @@ static void a_right_proof_is_accepted_and_answered(void **state)
 }
 
 /* It would take the place of its owner's session. */
-static void a_copied_hello_is_of_no_use(void **state)
+PROOFS_TEST(a_copied_hello_is_of_no_use)
 {
     const struct fixture *fixture = *state;
     struct prover prover = {.user = "alice", .key = fixture->key};
@@ -119,7 +113,7 @@ static void flip(struct okv_wire_hello *hello, unsigned place)
     ((uint8_t *)hello)[place] ^= 0x40;
 }
 
-static void a_changed_hello_is_refused(void **state)
+PROOFS_TEST(a_changed_hello_is_refused)
 {
     const struct fixture *fixture = *state;
     struct hostile client;
@@ -138,17 +132,4 @@ static void a_changed_hello_is_refused(void **state)
             fail_msg("byte %u: reason %u", place, reason);
         assert_int_not_equal(reason, 0);
     }
-}
-
-#define PROOFS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        PROOFS_TEST(a_right_proof_is_accepted_and_answered),
-        PROOFS_TEST(a_copied_hello_is_of_no_use),
-        PROOFS_TEST(a_changed_hello_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

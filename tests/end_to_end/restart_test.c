@@ -1,17 +1,10 @@
 /* Handles that go on when their server dies under load and another takes its address. */
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/pace.h"
 #include "tests/support/server_process.h"
@@ -162,13 +155,14 @@ static void load_begin(struct load *load, const struct server_process *server)
         submit_next(load, tag);
 }
 
-static void killed_under_load(void **state)
+#define RESTART_TEST(name) TEST_WITH(name, address_setup, address_teardown)
+
+RESTART_TEST(killed_under_load)
 {
     struct server_process server;
     struct okv_counters counters;
     struct load load;
 
-    (void)state;
     server_start(&server, small);
     load_begin(&load, &server);
     for (int round = 0; round < ROUNDS; round++) {
@@ -189,12 +183,11 @@ static void killed_under_load(void **state)
 }
 
 /* A server that ends in order answers all that it was sent. */
-static void ended_under_load(void **state)
+RESTART_TEST(ended_under_load)
 {
     struct server_process server;
     struct load load;
 
-    (void)state;
     server_start(&server, small);
     load_begin(&load, &server);
     for (int round = 0; round < ROUNDS; round++) {
@@ -214,7 +207,7 @@ static void ended_under_load(void **state)
 
 /* The one descriptor that was asked for at the beginning wakes for all of it, and no deadline is
  * so near that it could do so instead. */
-static void event_loop_goes_on(void **state)
+RESTART_TEST(event_loop_goes_on)
 {
     const struct okv_options options = {.timeout_ms = 10 * PACE_GUARD_MS,
                                         .keepalive_ms = OKV_KEEPALIVE_NONE};
@@ -222,7 +215,6 @@ static void event_loop_goes_on(void **state)
     struct okv_result result;
     char buffer[16];
 
-    (void)state;
     server_start(&server, small);
     okv *handle = server_connect(&server, &options);
     struct pollfd fd = {.fd = okv_fd(handle), .events = POLLIN};
@@ -267,29 +259,14 @@ static int get_after_a_kill(const char *const *arguments)
     return rc;
 }
 
-static void lost_items_are_told(void **state)
+RESTART_TEST(lost_items_are_told)
 {
     char data[] = "/tmp/okv-restart-data-XXXXXX", command[64];
 
-    (void)state;
     assert_non_null(mkdtemp(data));
     const char *const durable[] = {"--memory", "16M", "--data", data, NULL};
     assert_int_equal(get_after_a_kill(small), OKV_ELOST);
     assert_int_equal(get_after_a_kill(durable), OKV_OK);
     snprintf(command, sizeof command, "rm -rf %s", data);
     assert_int_equal(system(command), 0);
-}
-
-#define RESTART_TEST(name) cmocka_unit_test_setup_teardown(name, address_setup, address_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RESTART_TEST(killed_under_load),
-        RESTART_TEST(ended_under_load),
-        RESTART_TEST(event_loop_goes_on),
-        RESTART_TEST(lost_items_are_told),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
 /*
  * A server with users: who gets in, what each may do, and how that changes while it runs.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/pace.h"
@@ -121,7 +114,9 @@ static void expect_miss(okv *handle)
     assert_int_equal(okv_get(handle, "none", 4, NULL, 0, &length, NULL), OKV_ENOTFOUND);
 }
 
-static void a_user_may_do_what_its_rights_say(void **state)
+#define USERS_TEST(name) TEST_WITH(name, setup, teardown)
+
+USERS_TEST(a_user_may_do_what_its_rights_say)
 {
     struct fixture *fixture = *state;
     okv *bob = open_as(fixture, "bob", KEY_B, "other");
@@ -148,7 +143,7 @@ static void a_user_may_do_what_its_rights_say(void **state)
     okv_close(&alice);
 }
 
-static void a_user_without_a_right_in_the_database_is_denied(void **state)
+USERS_TEST(a_user_without_a_right_in_the_database_is_denied)
 {
     struct fixture *fixture = *state;
     char why[320];
@@ -158,7 +153,7 @@ static void a_user_without_a_right_in_the_database_is_denied(void **state)
     assert_true(server_stat(fixture->admin, "rejected_no_right") >= 1);
 }
 
-static void nobody_is_denied(void **state)
+USERS_TEST(nobody_is_denied)
 {
     struct fixture *fixture = *state;
     char why[320];
@@ -168,7 +163,7 @@ static void nobody_is_denied(void **state)
 }
 
 /* Who has no key learns nothing about who exists, nor about databases. */
-static void every_wrong_proof_has_the_same_answer(void **state)
+USERS_TEST(every_wrong_proof_has_the_same_answer)
 {
     static const struct {
         const char *user, *key, *database;
@@ -197,7 +192,7 @@ static void every_wrong_proof_has_the_same_answer(void **state)
 }
 
 /* With a right proof it is told. */
-static void a_database_that_is_missing_is_told_to_users(void **state)
+USERS_TEST(a_database_that_is_missing_is_told_to_users)
 {
     struct fixture *fixture = *state;
     okv *handle = NULL;
@@ -208,7 +203,7 @@ static void a_database_that_is_missing_is_told_to_users(void **state)
     assert_non_null(strstr(why, "no database of this name"));
 }
 
-static void rights_change_under_a_session(void **state)
+USERS_TEST(rights_change_under_a_session)
 {
     struct fixture *fixture = *state;
     okv *bob = open_as(fixture, "bob", KEY_B, "other");
@@ -234,7 +229,7 @@ static void await_loss(okv *handle)
         assert_true(okv_clock_ns() < end);
 }
 
-static void a_user_that_is_removed_is_disconnected(void **state)
+USERS_TEST(a_user_that_is_removed_is_disconnected)
 {
     struct fixture *fixture = *state;
     struct okv_options options = {.user = "bob",
@@ -257,7 +252,7 @@ static void a_user_that_is_removed_is_disconnected(void **state)
     okv_close(&bob);
 }
 
-static void a_file_with_a_mistake_changes_nothing(void **state)
+USERS_TEST(a_file_with_a_mistake_changes_nothing)
 {
     struct fixture *fixture = *state;
     uint64_t revoked = server_stat(fixture->admin, "closed_revoked");
@@ -274,7 +269,7 @@ static void a_file_with_a_mistake_changes_nothing(void **state)
 
 /* Two keys are good during a rotation. A client with the new key file goes on when the old key is
  * gone. */
-static void a_key_is_rotated(void **state)
+USERS_TEST(a_key_is_rotated)
 {
     struct fixture *fixture = *state;
     uint64_t revoked = server_stat(fixture->admin, "closed_revoked");
@@ -298,13 +293,12 @@ static void a_key_is_rotated(void **state)
 }
 
 /* Whoever sits at the server's address and does not know the key. */
-static void a_server_without_the_key_is_refused(void **state)
+TEST(a_server_without_the_key_is_refused)
 {
     struct fixture fixture = {.admin = NULL};
     okv *handle = NULL;
     char why[320];
 
-    (void)state;
     users_file_open(&fixture.file);
     server_start(&fixture.server, NULL);
     assert_int_equal(try_open(&fixture, "alice", "alice", KEY_A, "", &handle, why, sizeof why),
@@ -312,24 +306,4 @@ static void a_server_without_the_key_is_refused(void **state)
     assert_non_null(strstr(why, "does not know the key"));
     assert_int_equal(server_stop(&fixture.server), 0);
     users_file_close(&fixture.file);
-}
-
-#define USERS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        USERS_TEST(a_user_may_do_what_its_rights_say),
-        USERS_TEST(a_user_without_a_right_in_the_database_is_denied),
-        USERS_TEST(nobody_is_denied),
-        USERS_TEST(every_wrong_proof_has_the_same_answer),
-        USERS_TEST(a_database_that_is_missing_is_told_to_users),
-        USERS_TEST(rights_change_under_a_session),
-        USERS_TEST(a_user_that_is_removed_is_disconnected),
-        USERS_TEST(a_file_with_a_mistake_changes_nothing),
-        USERS_TEST(a_key_is_rotated),
-        cmocka_unit_test(a_server_without_the_key_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

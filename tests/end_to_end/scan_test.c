@@ -3,17 +3,10 @@
  * that is there all the while exactly once, however the table grows and shrinks.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/pace.h"
@@ -210,7 +203,7 @@ static void scan_in_portions(okv *handle, uint32_t portion)
     assert_each_once(&seen);
 }
 
-static void each_item_is_shown_once_while_the_table_changes(void **state)
+TEST(each_item_is_shown_once_while_the_table_changes)
 {
     okv *handle = server_connect(&server, NULL);
     uint64_t random = random_seed();
@@ -219,7 +212,6 @@ static void each_item_is_shown_once_while_the_table_changes(void **state)
     unsigned shrunk = 0;
     uint64_t end = pace_guard_end();
 
-    (void)state;
     for (uint32_t i = 0; i < STABLE; i++)
         assert_int_equal(put_stable(handle, i, 0), OKV_OK);
     scan_once(handle);
@@ -245,11 +237,10 @@ static void each_item_is_shown_once_while_the_table_changes(void **state)
 }
 
 /* Also a portion of one item gets to the end. */
-static void portions_may_be_of_any_size(void **state)
+TEST(portions_may_be_of_any_size)
 {
     okv *handle = server_connect(&server, NULL);
 
-    (void)state;
     scan_in_portions(handle, server_is_slow() ? 100 : 1);
     scan_in_portions(handle, STABLE * 10);
     okv_close(&handle);
@@ -262,13 +253,12 @@ static int count_item(void *user, const struct okv_item *item)
     return 0;
 }
 
-static void cursors_are_checked(void **state)
+TEST(cursors_are_checked)
 {
     static const uint64_t wrong[] = {64, UINT64_MAX, 63, 50, 41 | UINT64_C(5) << 6};
     okv *handle = server_connect(&server, NULL);
     unsigned items = 0;
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         uint64_t cursor = wrong[i];
         assert_int_equal(okv_scan_from(handle, &cursor, count_item, &items), OKV_EINVAL);
@@ -296,7 +286,7 @@ static int see_life(void *user, const struct okv_item *item)
     return 0;
 }
 
-static void a_flushed_table_is_empty_and_expired_items_are_not_shown(void **state)
+TEST(a_flushed_table_is_empty_and_expired_items_are_not_shown)
 {
     okv *handle = server_connect(&server, NULL);
     struct okv_put_options brief = {.flags = OKV_WITH_TTL, .ttl_ms = 1};
@@ -304,7 +294,6 @@ static void a_flushed_table_is_empty_and_expired_items_are_not_shown(void **stat
     struct lives lives = {0};
     unsigned items = 0;
 
-    (void)state;
     assert_int_equal(okv_flush(handle), OKV_OK);
     assert_int_equal(okv_scan(handle, count_item, &items), OKV_OK);
     assert_int_equal(items, 0);
@@ -335,14 +324,4 @@ static int stop(void **state)
     return server_stop(&server);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_item_is_shown_once_while_the_table_changes),
-        cmocka_unit_test(portions_may_be_of_any_size),
-        cmocka_unit_test(cursors_are_checked),
-        cmocka_unit_test(a_flushed_table_is_empty_and_expired_items_are_not_shown),
-    };
-
-    return cmocka_run_group_tests(tests, start, stop);
-}
+TEST_PROGRAM(start, stop)

@@ -1,17 +1,10 @@
 /* What the server says on standard error of clients that do not behave, and of those that do. */
 #include <inttypes.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/hostile_client.h"
@@ -89,7 +82,7 @@ static const char *some_peer(void)
                               : "okv-server: 127.0.0.1:";
 }
 
-static void a_message_that_makes_no_sense_is_told(void **state)
+TEST_WITH(a_message_that_makes_no_sense_is_told, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     static const uint8_t junk[40] = {0xff};
@@ -109,7 +102,7 @@ static void a_message_that_makes_no_sense_is_told(void **state)
     stop(fixture);
 }
 
-static void a_refused_client_is_told(void **state)
+TEST_WITH(a_refused_client_is_told, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct hostile hostile;
@@ -122,7 +115,7 @@ static void a_refused_client_is_told(void **state)
 }
 
 /* It is not the server that lacks something. */
-static void a_client_that_gave_up_is_told(void **state)
+TEST_WITH(a_client_that_gave_up_is_told, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct server_process *server = &fixture->bystander.server;
@@ -141,7 +134,7 @@ static void a_client_that_gave_up_is_told(void **state)
     assert_null(strstr(fixture->text, "ulimit"));
 }
 
-static void clients_that_behave_are_not_told(void **state)
+TEST_WITH(clients_that_behave_are_not_told, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     okv *handle = server_connect(&fixture->bystander.server, NULL);
@@ -175,7 +168,7 @@ static unsigned long events_told(char *text, unsigned *lines)
     return told;
 }
 
-static void a_flood_is_told_in_few_lines(void **state)
+TEST_WITH(a_flood_is_told_in_few_lines, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     uint64_t start_ns = okv_clock_ns();
@@ -192,16 +185,4 @@ static void a_flood_is_told_in_few_lines(void **state)
     unsigned seconds = (unsigned)((okv_clock_ns() - start_ns) / 1000000000u) + 1;
     assert_int_equal(events_told(fixture->text, &lines), FLOOD);
     assert_true(lines <= seconds * 10 + 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_message_that_makes_no_sense_is_told, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_refused_client_is_told, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_client_that_gave_up_is_told, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(clients_that_behave_are_not_told, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_flood_is_told_in_few_lines, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,55 +3,24 @@
  * numbers, appends, times to live, flushes, deadlines. Against a real server process.
  */
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/certified_value.h"
 #include "tests/support/pace.h"
-#include "tests/support/server_process.h"
+#include "tests/support/server_fixture.h"
 
 #define MAX_VALUE (1u << 20)
-
-struct fixture {
-    struct server_process server;
-    okv *handle;
-};
 
 static int setup(void **state)
 {
     static const char *const arguments[] = {"--memory", "64M", "--max-value", "1M", NULL};
-    struct fixture *fixture = calloc(1, sizeof *fixture);
 
-    server_start(&fixture->server, arguments);
-    fixture->handle = server_connect(&fixture->server, NULL);
-    *state = fixture;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *fixture = *state;
-
-    okv_close(&fixture->handle);
-    int status = server_stop(&fixture->server);
-    free(fixture);
-    return status;
-}
-
-static okv *handle_of(void **state)
-{
-    return ((struct fixture *)*state)->handle;
+    return server_fixture_start(state, arguments);
 }
 
 static int put_if(okv *handle, const char *key, const char *value, struct okv_put_options options,
@@ -117,7 +86,7 @@ static int change_many(okv *handle, enum okv_kind kind, const char *prefix, unsi
 
 /* ---- conditions --------------------------------------------------------- */
 
-static void put_if_absent(void **state)
+TEST(put_if_absent)
 {
     const struct okv_put_options absent = {.flags = OKV_IF_ABSENT};
     okv *handle = handle_of(state);
@@ -133,7 +102,7 @@ static void put_if_absent(void **state)
     assert_text(handle, "absent", "three", second);
 }
 
-static void put_if_version(void **state)
+TEST(put_if_version)
 {
     okv *handle = handle_of(state);
     struct okv_put_options required = {.flags = OKV_IF_VERSION, .version = 1};
@@ -158,7 +127,7 @@ static void put_if_version(void **state)
     assert_text(handle, "version", "two", second);
 }
 
-static void delete_if(void **state)
+TEST(delete_if)
 {
     okv *handle = handle_of(state);
     uint64_t version = 0, again = 0;
@@ -179,7 +148,7 @@ enum { ROUNDS = 300 };
 
 /* Two that do the same at the same time; which round each won, and with what version. */
 struct racer {
-    struct fixture *fixture;
+    struct server_fixture *fixture;
     pthread_barrier_t *barrier;
     const char *name;
     int results[2 * ROUNDS];
@@ -211,7 +180,7 @@ static void *race(void *user)
 }
 
 /* Of two that put if absent, or in place of the same version, one wins and both know it. */
-static void one_of_two_wins(void **state)
+TEST(one_of_two_wins)
 {
     static struct racer racers[2];
     pthread_barrier_t barrier;
@@ -264,7 +233,7 @@ static void put_versioned(okv *handle, uint64_t *versions)
 }
 
 /* Deleted and put again, with buckets split and merged in between: never an old version. */
-static void versions_only_rise(void **state)
+TEST(versions_only_rise)
 {
     okv *handle = handle_of(state);
     uint64_t versions[VERSIONED] = {0}, merges = server_stat(handle, "merges");
@@ -281,7 +250,7 @@ static void versions_only_rise(void **state)
     assert_int_equal(change_many(handle, OKV_DELETE, "versioned", VERSIONED), OKV_OK);
 }
 
-static void every_change_has_a_version(void **state)
+TEST(every_change_has_a_version)
 {
     okv *handle = handle_of(state);
     uint64_t put = 0, added = 0, touched = 0, appended = 0;
@@ -322,7 +291,7 @@ static void assert_incr_fails(okv *handle, const char *value, int64_t delta, int
     assert_text(handle, "number", value, version);
 }
 
-static void numbers(void **state)
+TEST(numbers)
 {
     static const char *const none[] = {"", "-", "x", "1x", " 1", "1 ", "+1", "0x10", "1.0", "--1"};
     okv *handle = handle_of(state);
@@ -352,7 +321,7 @@ static void numbers(void **state)
 
 /* From absent over the limits of a bucket and of a message to the largest value; each time
  * the whole is what a single value of that length would be. */
-static void appends(void **state)
+TEST(appends)
 {
     okv *handle = handle_of(state);
     char *expected = malloc(MAX_VALUE), *value = malloc(MAX_VALUE + 1);
@@ -391,7 +360,7 @@ static void appends(void **state)
 enum { FLUSHED = 50000 };
 
 struct putter {
-    struct fixture *fixture;
+    struct server_fixture *fixture;
     atomic_bool stop;
     atomic_ulong rounds;
     atomic_int failure;
@@ -420,7 +389,7 @@ static int visit_flushed(void *user, const struct okv_item *item)
     return 0;
 }
 
-static void flush(void **state)
+TEST(flush)
 {
     struct putter putter = {.fixture = *state};
     okv *handle = handle_of(state);
@@ -489,7 +458,7 @@ static void assert_as_single(okv *handle, const struct okv_command *command,
     assert_true(certified_check(buffer, result->length, item, &n));
 }
 
-static void many_gets(void **state)
+TEST(many_gets)
 {
     static struct okv_command commands[MANY];
     static struct okv_result results[MANY];
@@ -529,9 +498,9 @@ static void many_gets(void **state)
 
 /* The command's own deadline ends a write that a stopped server does not answer; gets need
  * no answer. */
-static void deadlines(void **state)
+TEST(deadlines)
 {
-    struct fixture *fixture = *state;
+    struct server_fixture *fixture = *state;
     okv *handle = fixture->handle;
     struct okv_command put = {.kind = OKV_PUT,
                               .key = "deadline",
@@ -561,21 +530,4 @@ static void deadlines(void **state)
     assert_text(handle, "deadline", "late", info.version);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(put_if_absent),
-        cmocka_unit_test(put_if_version),
-        cmocka_unit_test(delete_if),
-        cmocka_unit_test(one_of_two_wins),
-        cmocka_unit_test(versions_only_rise),
-        cmocka_unit_test(every_change_has_a_version),
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(appends),
-        cmocka_unit_test(flush),
-        cmocka_unit_test(many_gets),
-        cmocka_unit_test(deadlines),
-    };
-
-    return cmocka_run_group_tests_name("updates", tests, setup, teardown);
-}
+TEST_PROGRAM(setup, server_fixture_stop)

@@ -3,17 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/dm-ioctl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 /* ---- commands ---- */
 

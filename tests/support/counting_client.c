@@ -1,11 +1,6 @@
 #include "tests/support/counting_client.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 struct okv_wire_hello counting_hello_after(const struct okv_wire_hello *earlier,
                                            uint64_t session_id)

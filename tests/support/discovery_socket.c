@@ -1,15 +1,10 @@
 #include "tests/support/discovery_socket.h"
 
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include <arpa/inet.h>
-#include <cmocka.h>
 
 #include "shared/discovery/discovery.h"
 

@@ -1,12 +1,9 @@
 #include "tests/support/hostile_socket.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/transport/transport.h"
 #include "tests/support/hostile_client.h"

@@ -1,11 +1,6 @@
 #include "tests/support/loop_fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 struct fixture *fixture_create(uint32_t targets, uint32_t value_size)
 {

@@ -1,13 +1,6 @@
 #include "tests/support/session_fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/session/long_work.h"
 #include "shared/base/error.h"

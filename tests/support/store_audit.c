@@ -1,13 +1,8 @@
 #include "tests/support/store_audit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/format/hash.h"
 #include "shared/format/linear.h"

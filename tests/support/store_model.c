@@ -1,14 +1,8 @@
 #include "tests/support/store_model.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/expire.h"
 #include "server/store/flush.h"

@@ -8,20 +8,12 @@
 #include "server/store/commands.h"
 #include "server/store/long_value.h"
 #include "server/store/store.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/store_audit.h"
 #include "tests/support/store_reader.h"
 
 /* Divides the steps of long runs, because sanitizers are several times slower. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define STORE_TEST_SLOWNESS 4u
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define STORE_TEST_SLOWNESS 4u
-#endif
-#endif
-#ifndef STORE_TEST_SLOWNESS
-#define STORE_TEST_SLOWNESS 1u
-#endif
+#define STORE_TEST_SLOWNESS (OKV_SANITIZED ? 4u : 1u)
 
 struct store_region {
     uint8_t *base;

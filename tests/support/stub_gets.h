@@ -9,6 +9,7 @@
 #include "client/handle.h"
 #include "tests/support/pace.h"
 #include "tests/support/stub_client.h"
+#include "tests/support/test.h"
 
 #define GETS 12
 #define GETS_ODD 5
@@ -29,16 +30,27 @@ enum gets_entry {
 
 /* The initial state of a test is a pointer to its entry point, or begins with one. */
 extern enum gets_entry gets_entries[GETS_ENTRIES];
-#define GETS_TEST(call, entry, function)                                                 \
-    {                                                                                    \
-        call ": " #function, function, gets_setup, client_teardown, &gets_entries[entry] \
-    }
-#define ON_GET(function) GETS_TEST("okv_get", GETS_ONE, function)
-#define ON_GET_AT_ONCE(function) GETS_TEST("okv_get, read_now", GETS_AT_ONCE, function)
-#define ON_GET_MANY(function) GETS_TEST("okv_get_many", GETS_MANY, function)
-#define ON_SUBMIT(function) GETS_TEST("okv_submit", GETS_SUBMIT, function)
-#define ON_ALL(function) \
-    ON_GET(function), ON_GET_AT_ONCE(function), ON_GET_MANY(function), ON_SUBMIT(function)
+#define GETS_CASE(name, call, entry) \
+    TEST_CASE(name##_by_##call, name, gets_setup, client_teardown, &gets_entries[entry])
+#define GETS_CASE_GET(name) GETS_CASE(name, get, GETS_ONE)
+#define GETS_CASE_AT_ONCE(name) GETS_CASE(name, get_at_once, GETS_AT_ONCE)
+#define GETS_CASE_MANY(name) GETS_CASE(name, get_many, GETS_MANY)
+#define GETS_CASE_SUBMIT(name) GETS_CASE(name, submit, GETS_SUBMIT)
+#define GETS_TEST(name, cases)      \
+    static void name(void **state); \
+    cases static void name(__attribute__((unused)) void **state)
+
+/* A test of one or several calls. */
+#define ON_GET_AT_ONCE(name) GETS_TEST(name, GETS_CASE_AT_ONCE(name))
+#define ON_GET_MANY(name) GETS_TEST(name, GETS_CASE_MANY(name))
+#define ON_SUBMIT(name) GETS_TEST(name, GETS_CASE_SUBMIT(name))
+#define ON_SINGLE(name) GETS_TEST(name, GETS_CASE_GET(name) GETS_CASE_AT_ONCE(name))
+#define ON_BATCHES(name) GETS_TEST(name, GETS_CASE_MANY(name) GETS_CASE_SUBMIT(name))
+#define ON_SYNCHRONOUS(name) \
+    GETS_TEST(name, GETS_CASE_GET(name) GETS_CASE_AT_ONCE(name) GETS_CASE_MANY(name))
+#define ON_ALL(name)                                                                 \
+    GETS_TEST(name, GETS_CASE_GET(name) GETS_CASE_AT_ONCE(name) GETS_CASE_MANY(name) \
+                        GETS_CASE_SUBMIT(name))
 
 extern enum gets_entry gets_entry; /* of the test that runs */
 extern char gets_keys[GETS][16];

@@ -1,10 +1,5 @@
 /* What the stub's server answers, and handles on it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/stub_transport.h"
 

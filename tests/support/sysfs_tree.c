@@ -1,16 +1,9 @@
 #include "tests/support/sysfs_tree.h"
 
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #define PORTS "/sys/class/infiniband/%s/ports/%s/"
 

@@ -1,12 +1,8 @@
 #include "tests/support/torn_table.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 

@@ -1,13 +1,7 @@
 #include "tests/support/ud_sender.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
+#include "tests/support/test.h"
 #include <arpa/inet.h>
-#include <cmocka.h>
 
 static struct sockaddr_in address_of(const char *text)
 {

@@ -1,12 +1,9 @@
 #include "tests/support/wal_machine.h"
 
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/long_value.h"
 #include "shared/base/error.h"

@@ -1,10 +1,6 @@
 #include "tests/support/wal_scene.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/commands.h"
 #include "server/wal/salvage.h"

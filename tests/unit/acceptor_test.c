@@ -1,15 +1,9 @@
 /* The acceptor: which clients it refuses and why, and what a refusal leaves behind. The transport
  * is a list of connecting clients and accepts them as the test says. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/net/acceptor.h"
 #include "server/session/session.h"
@@ -181,11 +175,12 @@ static bool is_replaced(const struct okv_session *session)
     return okv_reply_cache_is_replaced(session->reply_cache, session->id);
 }
 
-static void a_full_server_readmits_a_connected_client(void **state)
+#define GATE_TEST(name) TEST_WITH(name, setup, teardown)
+
+GATE_TEST(a_full_server_readmits_a_connected_client)
 {
     struct okv_session *first, *other, *second, *third;
 
-    (void)state;
     assert_int_equal(come(1, 0, &first), 0);
     assert_int_equal(come(2, 0, &other), 0);
     assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
@@ -209,11 +204,10 @@ static void a_full_server_readmits_a_connected_client(void **state)
 }
 
 /* Who presents the client id of another database gets neither its session nor its replies. */
-static void a_client_id_belongs_to_its_database(void **state)
+GATE_TEST(a_client_id_belongs_to_its_database)
 {
     struct okv_session *first, *second;
 
-    (void)state;
     assert_int_equal(come(1, 0, &first), 0);
     gate.core.database = &gate.core.server->databases[1];
     assert_int_equal(come(1, first->id, &second), 0);
@@ -228,12 +222,11 @@ static void a_client_id_belongs_to_its_database(void **state)
 }
 
 /* It gets nothing, and takes no place. */
-static void a_user_without_access_is_refused(void **state)
+GATE_TEST(a_user_without_access_is_refused)
 {
     struct okv_server *server = gate.core.server;
     struct okv_session *session;
 
-    (void)state;
     gate.request.is_foreign = true;
     assert_int_equal(come(1, 0, NULL), OKV_REJECT_UID);
     assert_int_equal(okv_reject_code(OKV_REJECT_UID), OKV_EDENIED);
@@ -254,11 +247,10 @@ static void expect_end_of(const struct okv_session *session)
 }
 
 /* Another client comes, is refused, and finds a place when one of them has gone. */
-static void half_open_connections_make_room(void **state)
+GATE_TEST(half_open_connections_make_room)
 {
     struct okv_session *half_open, *other;
 
-    (void)state;
     gate.request.is_half_open = true;
     assert_int_equal(come(1, 0, &half_open), 0);
     assert_int_equal(come(2, 0, &other), 0);
@@ -275,11 +267,10 @@ static void half_open_connections_make_room(void **state)
 }
 
 /* The oldest of those from where most come, and not simply the oldest. */
-static void who_has_most_half_open_connections_makes_room(void **state)
+GATE_TEST(who_has_most_half_open_connections_makes_room)
 {
     struct okv_session *honest, *flood[MORE - 1];
 
-    (void)state;
     gate.core.server->admission.limits.clients = MORE;
     gate.request.is_half_open = true;
     assert_int_equal(come(1, 0, &honest), 0);
@@ -296,11 +287,10 @@ static void who_has_most_half_open_connections_makes_room(void **state)
 }
 
 /* There are places, and the device has no room for more connections. */
-static void half_open_connections_make_room_on_a_small_device(void **state)
+GATE_TEST(half_open_connections_make_room_on_a_small_device)
 {
     struct okv_session *sessions[MORE];
 
-    (void)state;
     gate.core.server->admission.limits.clients = MORE;
     gate.endpoint.max_conns = gate.spare + 2;
     gate.request.is_half_open = true;
@@ -314,11 +304,10 @@ static void half_open_connections_make_room_on_a_small_device(void **state)
     assert_int_equal(gate.core.server->admission.clients, 0);
 }
 
-static void a_client_that_is_ready_makes_no_room(void **state)
+GATE_TEST(a_client_that_is_ready_makes_no_room)
 {
     struct okv_session *ready, *half_open;
 
-    (void)state;
     gate.request.is_half_open = true;
     assert_int_equal(come(1, 0, &ready), 0);
     assert_int_equal(come(2, 0, &half_open), 0);
@@ -334,11 +323,10 @@ static void a_client_that_is_ready_makes_no_room(void **state)
 }
 
 /* Two connections of an address that may have one, both accepted before either was ready. */
-static void an_address_has_no_more_than_it_may_in_the_end(void **state)
+GATE_TEST(an_address_has_no_more_than_it_may_in_the_end)
 {
     struct okv_session *first, *second;
 
-    (void)state;
     gate.core.server->admission.limits.per_address = 1;
     gate.request.is_half_open = true;
     assert_int_equal(come(1, 0, &first), 0);
@@ -356,11 +344,10 @@ static void an_address_has_no_more_than_it_may_in_the_end(void **state)
 }
 
 /* Its earlier connection is replaced: it has no place any more that another could need. */
-static void a_half_open_client_that_comes_back(void **state)
+GATE_TEST(a_half_open_client_that_comes_back)
 {
     struct okv_session *first, *second, *other;
 
-    (void)state;
     gate.request.is_half_open = true;
     assert_int_equal(come(1, 0, &first), 0);
     assert_int_equal(come(1, first->id, &second), 0);
@@ -379,7 +366,7 @@ static void a_half_open_client_that_comes_back(void **state)
     assert_int_equal(gate.core.server->admission.clients, 0);
 }
 
-static void a_connection_the_transport_refuses_leaves_no_trace(void **state)
+GATE_TEST(a_connection_the_transport_refuses_leaves_no_trace)
 {
     static const struct {
         int answer, reason;
@@ -390,7 +377,6 @@ static void a_connection_the_transport_refuses_leaves_no_trace(void **state)
     };
     struct okv_session *first, *second;
 
-    (void)state;
     assert_int_equal(come(1, 0, &first), 0);
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         gate.accept_answer = refusals[i].answer;
@@ -413,9 +399,8 @@ static void a_connection_the_transport_refuses_leaves_no_trace(void **state)
     assert_int_equal(gate.core.server->admission.clients, 0);
 }
 
-static void an_endless_listener_does_not_keep_the_acceptor_from_stopping(void **state)
+GATE_TEST(an_endless_listener_does_not_keep_the_acceptor_from_stopping)
 {
-    (void)state;
     alarm(PACE_GUARD_MS / 1000);
     gate.request.hello_length = 0;
     atomic_store(&gate.is_endless, true);
@@ -426,25 +411,4 @@ static void an_endless_listener_does_not_keep_the_acceptor_from_stopping(void **
     alarm(0);
     atomic_store(&gate.is_endless, false);
     assert_int_equal(okv_acceptor_start(&gate.acceptor, gate.core.server), 0);
-}
-
-#define GATE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        GATE_TEST(a_full_server_readmits_a_connected_client),
-        GATE_TEST(a_client_id_belongs_to_its_database),
-        GATE_TEST(a_user_without_access_is_refused),
-        GATE_TEST(half_open_connections_make_room),
-        GATE_TEST(who_has_most_half_open_connections_makes_room),
-        GATE_TEST(half_open_connections_make_room_on_a_small_device),
-        GATE_TEST(a_client_that_is_ready_makes_no_room),
-        GATE_TEST(an_address_has_no_more_than_it_may_in_the_end),
-        GATE_TEST(a_half_open_client_that_comes_back),
-        GATE_TEST(a_connection_the_transport_refuses_leaves_no_trace),
-        GATE_TEST(an_endless_listener_does_not_keep_the_acceptor_from_stopping),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* Limits on clients: in all, per user and per address, and who has to make room. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/net/admission.h"
 #include "shared/format/wire.h"
@@ -60,13 +53,12 @@ static int come_back(struct okv_admission *admission, struct okv_admission_clien
     return reason;
 }
 
-static void all_addresses_share_the_limit(void **state)
+TEST(all_addresses_share_the_limit)
 {
     struct okv_admission admission = admission_of((struct okv_admission_limits){.clients = LIMIT});
     uint32_t places[LIMIT];
     char address[16];
 
-    (void)state;
     for (int i = 0; i < LIMIT; i++) {
         snprintf(address, sizeof address, "10.0.0.%d", i % 4);
         places[i] = admit(&admission, from(address));
@@ -100,40 +92,36 @@ static void expect_own_limit(struct okv_admission_limits limits,
     okv_admission_fini(&admission);
 }
 
-static void an_address_has_its_own_limit(void **state)
+TEST(an_address_has_its_own_limit)
 {
-    (void)state;
     expect_own_limit((struct okv_admission_limits){.clients = LIMIT, .per_address = SOME}, from,
                      OKV_REJECT_ADDRESS);
 }
 
-static void a_user_has_its_own_limit(void **state)
+TEST(a_user_has_its_own_limit)
 {
-    (void)state;
     expect_own_limit((struct okv_admission_limits){.clients = LIMIT, .per_user = SOME}, user,
                      OKV_REJECT_USER);
 }
 
-static void clients_of_unknown_address_share_one_limit(void **state)
+TEST(clients_of_unknown_address_share_one_limit)
 {
     struct okv_admission admission =
         admission_of((struct okv_admission_limits){.clients = LIMIT, .per_address = 1});
 
-    (void)state;
     admit(&admission, from(""));
     expect_refusal(&admission, from(""), OKV_REJECT_ADDRESS);
     admit(&admission, from("a"));
     okv_admission_fini(&admission);
 }
 
-static void places_are_reused(void **state)
+TEST(places_are_reused)
 {
     struct okv_admission admission =
         admission_of((struct okv_admission_limits){.clients = LIMIT, .per_address = 1});
     uint32_t places[LIMIT];
     char address[16];
 
-    (void)state;
     for (unsigned i = 0; i < 1000; i++) {
         snprintf(address, sizeof address, "%u", i);
         if (i >= LIMIT)
@@ -148,14 +136,13 @@ static void places_are_reused(void **state)
 /* ---- clients that come back ---- */
 
 /* A client that comes back fits even at the limit, but only once. */
-static void a_replaced_client_does_not_count(void **state)
+TEST(a_replaced_client_does_not_count)
 {
     struct okv_admission admission =
         admission_of((struct okv_admission_limits){.clients = LIMIT, .per_address = SOME});
     uint32_t places[LIMIT];
     char address[16];
 
-    (void)state;
     for (int i = 0; i < LIMIT; i++) {
         snprintf(address, sizeof address, "%d", i / SOME);
         places[i] = admit(&admission, from(address));
@@ -179,13 +166,12 @@ static void a_replaced_client_does_not_count(void **state)
     okv_admission_fini(&admission);
 }
 
-static void a_replaced_client_does_not_count_twice_for_its_user(void **state)
+TEST(a_replaced_client_does_not_count_twice_for_its_user)
 {
     struct okv_admission admission =
         admission_of((struct okv_admission_limits){.clients = LIMIT, .per_user = SOME});
     uint32_t place = admit(&admission, user("a"));
 
-    (void)state;
     for (int i = 1; i < SOME; i++)
         admit(&admission, user("a"));
     for (int round = 0; round < 5; round++) {
@@ -204,14 +190,13 @@ static struct okv_admission_client admin(void)
     return (struct okv_admission_client){.user = "admin", .address = "somewhere", .is_admin = true};
 }
 
-static void the_last_places_are_for_administrators(void **state)
+TEST(the_last_places_are_for_administrators)
 {
     enum { KEPT = 2 };
     struct okv_admission admission =
         admission_of((struct okv_admission_limits){.clients = LIMIT, .kept = KEPT});
     uint32_t place = 0;
 
-    (void)state;
     for (int i = 0; i < LIMIT - KEPT; i++)
         place = admit(&admission, user("a"));
     expect_refusal(&admission, user("a"), OKV_REJECT_BUSY);
@@ -234,13 +219,12 @@ static struct okv_admission_client half_open(const char *user, const char *addre
 }
 
 /* Anybody could have named the address. */
-static void a_half_open_client_does_not_count_for_its_address(void **state)
+TEST(a_half_open_client_does_not_count_for_its_address)
 {
     struct okv_admission admission =
         admission_of((struct okv_admission_limits){.clients = LIMIT, .per_address = 1});
     uint32_t forged[SOME];
 
-    (void)state;
     for (int i = 0; i < SOME; i++)
         forged[i] = admit(&admission, half_open("", "here"));
     uint32_t honest = admit(&admission, from("here"));
@@ -257,26 +241,24 @@ static void a_half_open_client_does_not_count_for_its_address(void **state)
     okv_admission_fini(&admission);
 }
 
-static void half_open_clients_count_for_their_user(void **state)
+TEST(half_open_clients_count_for_their_user)
 {
     struct okv_admission admission =
         admission_of((struct okv_admission_limits){.clients = LIMIT, .per_user = SOME});
 
-    (void)state;
     for (int i = 0; i < SOME; i++)
         admit(&admission, half_open("a", "here"));
     expect_refusal(&admission, half_open("a", "there"), OKV_REJECT_USER);
     okv_admission_fini(&admission);
 }
 
-static void who_has_most_half_open_clients(void **state)
+TEST(who_has_most_half_open_clients)
 {
     struct okv_admission admission = admission_of((struct okv_admission_limits){.clients = LIMIT});
     uint32_t a = admit(&admission, half_open("a", "here")),
              b = admit(&admission, half_open("b", "here")),
              nobody = admit(&admission, half_open("", "there"));
 
-    (void)state;
     admit(&admission, half_open("a", "elsewhere"));
     admit(&admission, half_open("", "there"));
     admit(&admission, half_open("", "there"));
@@ -308,21 +290,19 @@ static void expect_short_places(int kept)
     okv_admission_fini(&admission);
 }
 
-static void half_open_clients_make_places_short(void **state)
+TEST(half_open_clients_make_places_short)
 {
-    (void)state;
     expect_short_places(0);
     expect_short_places(LIMIT / 4);
 }
 
-static void limits_follow_from_the_options(void **state)
+TEST(limits_follow_from_the_options)
 {
     struct okv_config config = {.max_clients = 41,
                                 .max_clients_per_user = OKV_CLIENTS_HALF,
                                 .max_clients_per_address = OKV_CLIENTS_HALF};
     struct okv_admission_limits limits = okv_admission_limits_of(&config);
 
-    (void)state;
     assert_int_equal(limits.clients, 41);
     assert_int_equal(limits.kept, 0);
     assert_int_equal(limits.per_user, 0);
@@ -339,25 +319,4 @@ static void limits_follow_from_the_options(void **state)
     assert_int_equal(limits.kept, 16);
     assert_int_equal(limits.per_user, 0);
     assert_int_equal(limits.per_address, 7);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_addresses_share_the_limit),
-        cmocka_unit_test(an_address_has_its_own_limit),
-        cmocka_unit_test(a_user_has_its_own_limit),
-        cmocka_unit_test(clients_of_unknown_address_share_one_limit),
-        cmocka_unit_test(places_are_reused),
-        cmocka_unit_test(a_replaced_client_does_not_count),
-        cmocka_unit_test(a_replaced_client_does_not_count_twice_for_its_user),
-        cmocka_unit_test(the_last_places_are_for_administrators),
-        cmocka_unit_test(a_half_open_client_does_not_count_for_its_address),
-        cmocka_unit_test(half_open_clients_count_for_their_user),
-        cmocka_unit_test(who_has_most_half_open_clients),
-        cmocka_unit_test(half_open_clients_make_places_short),
-        cmocka_unit_test(limits_follow_from_the_options),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,10 @@
  * answers, with what, and how many. */
 #include <net/if.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/server.h"
 #include "shared/base/error.h"
@@ -104,11 +97,12 @@ static unsigned answers(struct okv_discovery_answer *out)
     return count;
 }
 
-static void a_query_is_answered(void **state)
+#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+
+FIXTURE_TEST(a_query_is_answered)
 {
     struct okv_discovery_answer answer;
 
-    (void)state;
     for (unsigned i = 0; i < 123; i++) {
         char key[16];
         snprintf(key, sizeof key, "%u", i);
@@ -134,12 +128,11 @@ static void a_query_is_answered(void **state)
 
 /* A listener over libfabric is announced where it is, one of the loopback interface beside the
  * sockets of this host. */
-static void a_listener_over_ofi_is_announced(void **state)
+FIXTURE_TEST(a_listener_over_ofi_is_announced)
 {
     struct okv_listener fabric = {.where = "ofi://127.0.0.1:7475"};
     struct okv_discovery_answer answer;
 
-    (void)state;
     f.core.server->listeners[1] = &fabric;
     f.core.server->listener_count = 2;
     open_it();
@@ -151,11 +144,10 @@ static void a_listener_over_ofi_is_announced(void **state)
     assert_string_equal(answer.uris[1], "ofi://127.0.0.1:7475");
 }
 
-static void a_query_for_another_is_not(void **state)
+FIXTURE_TEST(a_query_for_another_is_not)
 {
     struct okv_discovery_answer answer;
 
-    (void)state;
     open_it();
     ask("cach", 1);
     ask("cache1", 2);
@@ -164,11 +156,10 @@ static void a_query_for_another_is_not(void **state)
     assert_int_equal(answers(&answer), 0);
 }
 
-static void a_server_that_ends_is_silent(void **state)
+FIXTURE_TEST(a_server_that_ends_is_silent)
 {
     struct okv_discovery_answer answer;
 
-    (void)state;
     open_it();
     atomic_store(&f.core.server->stopping, true);
     ask("", 1);
@@ -176,12 +167,11 @@ static void a_server_that_ends_is_silent(void **state)
     assert_int_equal(answers(&answer), 0);
 }
 
-static void its_thread_answers_until_the_server_ends(void **state)
+FIXTURE_TEST(its_thread_answers_until_the_server_ends)
 {
     struct okv_discovery_answer answer;
     struct pollfd answered = {.fd = f.fd, .events = POLLIN};
 
-    (void)state;
     open_it();
     assert_int_equal(okv_announcer_start(f.core.server), 0);
     ask("", 1);
@@ -193,7 +183,7 @@ static void its_thread_answers_until_the_server_ends(void **state)
     assert_int_equal(answers(&answer), 0);
 }
 
-static void hostile_datagrams_are_not_answered(void **state)
+FIXTURE_TEST(hostile_datagrams_are_not_answered)
 {
     const struct okv_discovery_query query = {.nonce = 1};
     struct okv_discovery_answer answer = {
@@ -201,7 +191,6 @@ static void hostile_datagrams_are_not_answered(void **state)
     uint8_t bytes[4096] = {0};
     struct okv_wire_discovery wire;
 
-    (void)state;
     open_it();
     okv_discovery_answer_encode(&answer, &wire); /* answers are not answered: nothing loops */
     send_bytes(&wire, sizeof wire);
@@ -236,9 +225,8 @@ static unsigned flood(unsigned count)
     return answered;
 }
 
-static void answers_have_a_rate(void **state)
+FIXTURE_TEST(answers_have_a_rate)
 {
-    (void)state;
     open_it();
     assert_int_equal(flood(4 * OKV_ANNOUNCER_BURST), OKV_ANNOUNCER_BURST);
     assert_int_equal(flood(BATCH), 0);
@@ -252,11 +240,10 @@ static void answers_have_a_rate(void **state)
 }
 
 /* Other ports and the listeners get their turn during a flood. */
-static void a_pass_has_an_end(void **state)
+FIXTURE_TEST(a_pass_has_an_end)
 {
     struct okv_discovery_answer answer;
 
-    (void)state;
     open_it();
     for (unsigned i = 0; i < 70; i++)
         ask("", i);
@@ -268,13 +255,12 @@ static void a_pass_has_an_end(void **state)
 
 /* The path of a socket is for this host. Another socket receives the group on the interface, so
  * that the query comes to this host at all. */
-static void a_query_from_the_network_is_not_answered(void **state)
+FIXTURE_TEST(a_query_from_the_network_is_not_answered)
 {
     struct ip_mreqn network = {.imr_multiaddr = f.group.sin_addr};
     struct okv_discovery_answer answer;
     uint8_t bytes[2048];
 
-    (void)state;
     if (!network_address(IFF_MULTICAST, &network.imr_address)) {
         print_message("no interface with multicast beside the loopback interface\n");
         skip();
@@ -306,7 +292,7 @@ static void count_close(struct okv_discovery_port *port)
     closed++;
 }
 
-static void a_port_that_fails_is_closed(void **state)
+FIXTURE_TEST(a_port_that_fails_is_closed)
 {
     static const struct okv_discovery_port_ops ops = {.receive = fail_to_receive,
                                                       .close = count_close};
@@ -314,7 +300,6 @@ static void a_port_that_fails_is_closed(void **state)
     struct okv_discovery_answer answer;
     struct okv_announcer *announcer = &f.core.server->announcer;
 
-    (void)state;
     open_it();
     announcer->ports[1] = announcer->ports[0];
     announcer->ports[0].port = &broken;
@@ -326,11 +311,10 @@ static void a_port_that_fails_is_closed(void **state)
     assert_int_equal(answers(&answer), 1); /* the other one goes on */
 }
 
-static void a_server_is_announced_only_when_told_to(void **state)
+FIXTURE_TEST(a_server_is_announced_only_when_told_to)
 {
     struct okv_discovery_answer answer;
 
-    (void)state;
     char group[OKV_GROUP_SIZE];
     memcpy(group, f.core.server->config.group, sizeof group);
     f.core.server->config.group[0] = '\0';
@@ -341,7 +325,7 @@ static void a_server_is_announced_only_when_told_to(void **state)
     assert_int_equal(answers(&answer), 0);
 }
 
-static void what_cannot_be_announced_is_explained(void **state)
+FIXTURE_TEST(what_cannot_be_announced_is_explained)
 {
     static const struct {
         const char *where;
@@ -354,7 +338,6 @@ static void what_cannot_be_announced_is_explained(void **state)
         {"rdma://203.0.113.77:7471", OKV_ENODEVICE, "203.0.113.77"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct okv_diag diag = {.text = ""};
         snprintf(f.listener.where, sizeof f.listener.where, "%s", cases[i].where);
@@ -363,26 +346,4 @@ static void what_cannot_be_announced_is_explained(void **state)
             fail_msg("%s: %d, %s", cases[i].where, rc, diag.text);
         assert_int_equal(f.core.server->announcer.count, 0);
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_query_is_answered),
-        TEST(a_listener_over_ofi_is_announced),
-        TEST(a_query_for_another_is_not),
-        TEST(a_server_that_ends_is_silent),
-        TEST(its_thread_answers_until_the_server_ends),
-        TEST(hostile_datagrams_are_not_answered),
-        TEST(answers_have_a_rate),
-        TEST(a_pass_has_an_end),
-        TEST(a_query_from_the_network_is_not_answered),
-        TEST(a_port_that_fails_is_closed),
-        TEST(a_server_is_announced_only_when_told_to),
-        TEST(what_cannot_be_announced_is_explained),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,8 @@
 /* Who a hello comes from, on a clock of the test. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/identity/authority.h"
 #include "shared/base/error.h"
@@ -126,13 +119,14 @@ static void attempt(struct client *client, uint64_t number, uint64_t now_ns)
     prove(client, cookie);
 }
 
-static void a_proof_says_who_it_is(void **state)
+#define WITH_AUTHORITY(name) TEST_WITH(name, set_up, tear_down)
+
+WITH_AUTHORITY(a_proof_says_who_it_is)
 {
     struct client client;
     struct okv_identity identity;
     uint8_t given[OKV_COOKIE_SIZE], used[OKV_COOKIE_SIZE], fingerprint[OKV_FINGERPRINT_SIZE];
 
-    (void)state;
     begin_client(&client, "alice", KEY_A);
     okv_authority_challenge(&authority, &client.claimant, 7 * SECOND, given);
     prove(&client, given);
@@ -150,7 +144,7 @@ static void a_proof_says_who_it_is(void **state)
 }
 
 /* Slots begin at multiples of 10 s. */
-static void cookies_last_for_their_slot_and_the_next(void **state)
+WITH_AUTHORITY(cookies_last_for_their_slot_and_the_next)
 {
     static const struct {
         uint64_t made_ns, decided_ns;
@@ -169,7 +163,6 @@ static void cookies_last_for_their_slot_and_the_next(void **state)
     struct client client;
     uint8_t first[OKV_COOKIE_SIZE], second[OKV_COOKIE_SIZE];
 
-    (void)state;
     begin_client(&client, "alice", KEY_A);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         attempt(&client, i, cases[i].made_ns);
@@ -184,11 +177,10 @@ static void cookies_last_for_their_slot_and_the_next(void **state)
     end_client(&client);
 }
 
-static void a_cookie_is_good_once(void **state)
+WITH_AUTHORITY(a_cookie_is_good_once)
 {
     struct client client, again;
 
-    (void)state;
     begin_client(&client, "alice", KEY_A);
     attempt(&client, 1, 9 * SECOND);
     assert_int_equal(decide(&client, 9 * SECOND), OKV_VERDICT_PROVEN);
@@ -211,11 +203,10 @@ static void a_cookie_is_good_once(void **state)
 }
 
 /* Someone who saw a hello cannot spoil its cookie by proofs that do not fit. */
-static void wrong_proofs_use_nothing_up(void **state)
+WITH_AUTHORITY(wrong_proofs_use_nothing_up)
 {
     struct client client;
 
-    (void)state;
     begin_client(&client, "alice", KEY_A);
     attempt(&client, 1, SECOND);
     for (unsigned i = 0; i < OKV_PROOF_SIZE; i++) {
@@ -228,11 +219,10 @@ static void wrong_proofs_use_nothing_up(void **state)
 }
 
 /* The same proof with something else around it, each alone. */
-static void a_proof_fits_one_hello(void **state)
+WITH_AUTHORITY(a_proof_fits_one_hello)
 {
     struct client client;
 
-    (void)state;
     begin_client(&client, "alice", KEY_A);
     attempt(&client, 1, SECOND);
     for (unsigned i = 0; i < OKV_HELLO_PROVEN; i++) {
@@ -258,7 +248,7 @@ static void a_proof_fits_one_hello(void **state)
     end_client(&client);
 }
 
-static void others_are_denied(void **state)
+WITH_AUTHORITY(others_are_denied)
 {
     static const struct {
         const char *user, *key;
@@ -266,7 +256,6 @@ static void others_are_denied(void **state)
                   {"carol", KEY_C}, {"nobody", KEY_C}, {"", KEY_C}};
     struct client client;
 
-    (void)state;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         begin_client(&client, others[i].user, others[i].key);
         attempt(&client, i, SECOND);
@@ -282,7 +271,7 @@ static void others_are_denied(void **state)
 }
 
 /* Another server, or this one after a restart, has another secret. */
-static void cookies_are_of_one_boot(void **state)
+WITH_AUTHORITY(cookies_are_of_one_boot)
 {
     struct client client;
 
@@ -294,12 +283,11 @@ static void cookies_are_of_one_boot(void **state)
     end_client(&client);
 }
 
-static void keys_rotate(void **state)
+WITH_AUTHORITY(keys_rotate)
 {
     struct client old, new;
     struct okv_diag diag = {""};
 
-    (void)state;
     begin_client(&old, "alice", KEY_A);
     begin_client(&new, "alice", KEY_C);
     attempt(&new, 1, SECOND);
@@ -323,13 +311,12 @@ static void keys_rotate(void **state)
     end_client(&old);
 }
 
-static void a_wrong_file_changes_nothing(void **state)
+WITH_AUTHORITY(a_wrong_file_changes_nothing)
 {
     const struct okv_users *before = authority.users;
     struct okv_diag diag = {""};
     struct client client;
 
-    (void)state;
     write_users("[carol]\nkey = " KEY_C "\n[dave]\n");
     assert_int_equal(okv_authority_reload(&authority, &diag), OKV_EINVAL);
     assert_non_null(strstr(diag.text, ":3: "));
@@ -340,24 +327,22 @@ static void a_wrong_file_changes_nothing(void **state)
     end_client(&client);
 }
 
-static void a_wrong_file_is_no_beginning(void **state)
+TEST(a_wrong_file_is_no_beginning)
 {
     struct okv_authority none;
     struct okv_diag diag = {""};
 
-    (void)state;
     write_users("[alice]\n");
     assert_int_equal(okv_authority_init(&none, path, DATABASES, 2, &diag), OKV_EINVAL);
     assert_non_null(strstr(diag.text, ":1: "));
 }
 
 /* A user who comes too often has to wait, and nobody else. */
-static void users_have_a_share_of_a_slot(void **state)
+WITH_AUTHORITY(users_have_a_share_of_a_slot)
 {
     struct client alice, bob;
     uint64_t number;
 
-    (void)state;
     begin_client(&alice, "alice", KEY_A);
     begin_client(&bob, "bob", KEY_B);
     for (number = 0; number < OKV_USED_COOKIES_SHARE; number++) {
@@ -400,12 +385,11 @@ static unsigned take_all(struct okv_used_cookies *used, uint64_t slot, uint32_t 
     return count;
 }
 
-static void a_full_slot_is_closed(void **state)
+TEST(a_full_slot_is_closed)
 {
     struct okv_used_cookies used;
     uint64_t number = 1;
 
-    (void)state;
     assert_int_equal(okv_used_cookies_init(&used, 4), 0);
     for (uint32_t user = 0; user < 4; user++)
         assert_int_equal(take_all(&used, 5, user, &number), OKV_USED_COOKIES_SHARE);
@@ -449,20 +433,18 @@ static void expect_room_beside(uint32_t users, unsigned reserve)
     okv_used_cookies_fini(&used);
 }
 
-static void others_cannot_use_up_the_reserve_of_a_user(void **state)
+TEST(others_cannot_use_up_the_reserve_of_a_user)
 {
-    (void)state;
     expect_room_beside(OKV_USERS_MAX, 32);
     expect_room_beside(100, 327);
     expect_room_beside(5, 6553);
     expect_room_beside(2, OKV_USED_COOKIES_SHARE);
 }
 
-static void cookies_that_meet_in_the_table_are_told_apart(void **state)
+TEST(cookies_that_meet_in_the_table_are_told_apart)
 {
     struct okv_used_cookies used;
 
-    (void)state;
     assert_int_equal(okv_used_cookies_init(&used, 1), 0);
     for (uint64_t high = 1; high < 100; high++) { /* from the last place on to the first */
         assert_true(take(&used, 1, 0, high << 32 | UINT32_MAX));
@@ -473,12 +455,11 @@ static void cookies_that_meet_in_the_table_are_told_apart(void **state)
     okv_used_cookies_fini(&used);
 }
 
-static void shares_follow_their_users(void **state)
+TEST(shares_follow_their_users)
 {
     struct okv_used_cookies used;
     uint64_t number = 1;
 
-    (void)state;
     assert_int_equal(okv_used_cookies_init(&used, 3), 0);
     assert_int_equal(take_all(&used, 1, 0, &number), OKV_USED_COOKIES_SHARE);
     assert_int_equal(take_all(&used, 2, 0, &number), OKV_USED_COOKIES_SHARE);
@@ -495,13 +476,12 @@ static void shares_follow_their_users(void **state)
 }
 
 /* Whoever may ask for reloads gets no cookies by them. */
-static void a_reload_keeps_the_shares_of_a_slot(void **state)
+WITH_AUTHORITY(a_reload_keeps_the_shares_of_a_slot)
 {
     struct okv_diag diag = {""};
     struct client alice, bob;
     uint64_t number = 1;
 
-    (void)state;
     begin_client(&alice, "alice", KEY_A);
     begin_client(&bob, "bob", KEY_B);
     assert_int_equal(take_all(&authority.used, 1, 0, &number), OKV_USED_COOKIES_SHARE);
@@ -520,28 +500,4 @@ static void a_reload_keeps_the_shares_of_a_slot(void **state)
     end_client(&alice);
 }
 
-#define WITH_AUTHORITY(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_AUTHORITY(a_proof_says_who_it_is),
-        WITH_AUTHORITY(cookies_last_for_their_slot_and_the_next),
-        WITH_AUTHORITY(a_cookie_is_good_once),
-        WITH_AUTHORITY(wrong_proofs_use_nothing_up),
-        WITH_AUTHORITY(a_proof_fits_one_hello),
-        WITH_AUTHORITY(others_are_denied),
-        WITH_AUTHORITY(cookies_are_of_one_boot),
-        WITH_AUTHORITY(keys_rotate),
-        WITH_AUTHORITY(a_wrong_file_changes_nothing),
-        cmocka_unit_test(a_wrong_file_is_no_beginning),
-        WITH_AUTHORITY(users_have_a_share_of_a_slot),
-        cmocka_unit_test(a_full_slot_is_closed),
-        cmocka_unit_test(others_cannot_use_up_the_reserve_of_a_user),
-        cmocka_unit_test(cookies_that_meet_in_the_table_are_told_apart),
-        cmocka_unit_test(shares_follow_their_users),
-        WITH_AUTHORITY(a_reload_keeps_the_shares_of_a_slot),
-    };
-
-    return cmocka_run_group_tests(tests, set_up_file, tear_down_file);
-}
+TEST_PROGRAM(set_up_file, tear_down_file)

@@ -1,12 +1,5 @@
 /* Changing one entry of an image: the others stay the same, one version older. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "shared/format/bucket_edit.h"
@@ -115,13 +108,12 @@ static void make_examples(struct okv_entry *entries)
     entries[5] = inline_entry("zeta", "six", VERSION - 0x10000);
 }
 
-static void each_entry_is_found_and_kept(void **state)
+TEST(each_entry_is_found_and_kept)
 {
     struct okv_entry entries[EXAMPLES];
     uint8_t image[SIZE], from[SIZE];
     struct okv_bucket_cursor cursor;
 
-    (void)state;
     make_examples(entries);
     build(from, entries, EXAMPLES);
     for (int i = 0; i < EXAMPLES; i++) {
@@ -151,14 +143,13 @@ static uint32_t need_of(const struct okv_entry *entry)
     return size <= INLINE_MAX ? size - okv_entry_size(entry, VERSION) : UINT32_MAX;
 }
 
-static void what_could_be_inline_is_told(void **state)
+TEST(what_could_be_inline_is_told)
 {
     struct okv_entry entries[] = {reference("alpha", true), reference("beta", false),
                                   reference("gamma", true)};
     uint8_t image[SIZE], from[SIZE];
     struct okv_bucket_cursor cursor;
 
-    (void)state;
     for (uint32_t length = 70; length < 110; length++) {
         for (uint32_t i = 0; i < 3; i++)
             entries[i].value_length = length + i;
@@ -171,13 +162,12 @@ static void what_could_be_inline_is_told(void **state)
     }
 }
 
-static void an_entry_is_exchanged_for_any_other(void **state)
+TEST(an_entry_is_exchanged_for_any_other)
 {
     struct okv_entry entries[EXAMPLES], changed[EXAMPLES];
     uint8_t image[SIZE], from[SIZE];
     struct okv_bucket_cursor cursor;
 
-    (void)state;
     make_examples(entries);
     build(from, entries, EXAMPLES);
     for (int i = 0; i < EXAMPLES; i++)
@@ -193,13 +183,12 @@ static void an_entry_is_exchanged_for_any_other(void **state)
         }
 }
 
-static void entries_come_and_go(void **state)
+TEST(entries_come_and_go)
 {
     struct okv_entry entries[EXAMPLES + 1];
     uint8_t image[SIZE], from[SIZE];
     struct okv_bucket_cursor cursor;
 
-    (void)state;
     make_examples(entries);
     build(from, entries, EXAMPLES);
     entries[EXAMPLES] = inline_entry("eta", "seven", VERSION + 1);
@@ -231,7 +220,7 @@ static int replace_with(const uint8_t *from, const char *key, uint32_t value_len
     return rc;
 }
 
-static void the_last_byte_is_used_and_no_more(void **state)
+TEST(the_last_byte_is_used_and_no_more)
 {
     struct okv_entry entries[] = {
         inline_entry("k", "v", VERSION),
@@ -239,7 +228,6 @@ static void the_last_byte_is_used_and_no_more(void **state)
     };
     uint8_t from[SIZE];
 
-    (void)state;
     entries[1].value = letters;
     entries[1].value_length = 250;
     build(from, entries, 2);
@@ -252,13 +240,12 @@ static void the_last_byte_is_used_and_no_more(void **state)
     assert_int_equal(replace_with(from, "new", left + 1), OKV_EFULL);
 }
 
-static void an_age_that_takes_a_further_byte_is_refused(void **state)
+TEST(an_age_that_takes_a_further_byte_is_refused)
 {
     static const uint64_t last[] = {0xff, 0xffff, 0xffffffff};
     uint8_t image[SIZE], from[SIZE];
     struct okv_bucket_cursor cursor;
 
-    (void)state;
     for (size_t i = 0; i < sizeof last / sizeof *last; i++)
         for (int off = -1; off <= 1; off++) {
             uint64_t version = UINT64_C(0x100000100);
@@ -271,13 +258,12 @@ static void an_age_that_takes_a_further_byte_is_refused(void **state)
         }
 }
 
-static void doubtful_images_are_refused(void **state)
+TEST(doubtful_images_are_refused)
 {
     const struct okv_entry entries[] = {reference("gamma", true), reference("gamma", true)};
     uint8_t image[SIZE], from[SIZE];
     struct okv_bucket_cursor cursor;
 
-    (void)state;
     build(from, entries, 2);
     assert_false(bump_for(image, from, "gamma", &cursor)); /* either may be it */
     assert_true(bump_for(image, from, "delta", &cursor));
@@ -306,19 +292,4 @@ static void doubtful_images_are_refused(void **state)
     assert_true(bump_for(image, from, "zeta", &cursor));
     struct okv_entry found;
     assert_false(okv_bucket_cursor_read(from, &cursor, &found));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_entry_is_found_and_kept),
-        cmocka_unit_test(what_could_be_inline_is_told),
-        cmocka_unit_test(an_entry_is_exchanged_for_any_other),
-        cmocka_unit_test(entries_come_and_go),
-        cmocka_unit_test(the_last_byte_is_used_and_no_more),
-        cmocka_unit_test(an_age_that_takes_a_further_byte_is_refused),
-        cmocka_unit_test(doubtful_images_are_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,7 @@
  * Images of any bytes with a correct checksum: a reader must neither leave the image nor loop
  * forever. For the sanitizers.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "shared/format/bucket_edit.h"
@@ -130,11 +123,10 @@ static void fuzz_walk(struct fuzz *fuzz, const uint8_t *image)
     assert_true(rc == 0 || rc == OKV_ECORRUPT);
 }
 
-static void random_images_stay_inside(void **state)
+TEST(random_images_stay_inside)
 {
     struct fuzz fuzz = {.random = random_seed()};
 
-    (void)state;
     for (int round = 0; round < 1000000; round++) {
         uint32_t size;
         if (round % 16 == 0)
@@ -147,13 +139,4 @@ static void random_images_stay_inside(void **state)
     print_message("%llu walked to the end, %llu refused\n", (unsigned long long)fuzz.walked,
                   (unsigned long long)fuzz.refused);
     assert_true(fuzz.walked > 100000 && fuzz.refused > 100000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_images_stay_inside),
-    };
-
-    return cmocka_run_group_tests_name("random bucket images", tests, NULL, NULL);
 }

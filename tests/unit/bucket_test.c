@@ -1,12 +1,5 @@
 /* Bucket images and extents: what is found and what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "shared/format/bucket_edit.h"
@@ -89,12 +82,11 @@ static void build_example(uint8_t *image, uint64_t version)
     okv_bucket_seal(image, SIZE, BOOT, BUCKET);
 }
 
-static void finds_what_is_there(void **state)
+TEST(finds_what_is_there)
 {
     uint8_t image[SIZE];
     struct okv_entry entry;
 
-    (void)state;
     build_example(image, 9);
     assert_int_equal(okv_bucket_check(image, SIZE, BOOT, BUCKET, 0), 0);
     assert_int_equal(find(image, "alpha", &entry), 1);
@@ -113,7 +105,7 @@ static void finds_what_is_there(void **state)
 }
 
 /* Keys with one tag and length: a reader tries each until an extent has its key. */
-static void finds_every_possible_entry(void **state)
+TEST(finds_every_possible_entry)
 {
     uint8_t image[SIZE];
     struct okv_entry out, first = entry_of_kind(KEY_IN_EXTENT, 40, 10);
@@ -121,7 +113,6 @@ static void finds_every_possible_entry(void **state)
     uint64_t hash = okv_hash_key(letters, 40, SEED);
     uint32_t position = 0;
 
-    (void)state;
     other_tag.tag ^= 0x8000;
     longer.key_length = 41;
     second.extent = 4096;
@@ -204,7 +195,7 @@ static void round_trip(const struct okv_entry *entry)
     assert_int_equal(position, size);
 }
 
-static void every_width_comes_back(void **state)
+TEST(every_width_comes_back)
 {
     const uint32_t keys[] = {1, 2, 254, 255, 256, 257, 1023, OKV_KEY_MAX};
     const uint32_t inline_values[] = {0, 1, 254, 255, 256, 257, 2000, 4000};
@@ -213,7 +204,6 @@ static void every_width_comes_back(void **state)
                              65535, 65536, 0xffffffff, 0x100000000, VERSION_MAX};
     const uint64_t expiries[] = {0, 1, VERSION_MAX};
 
-    (void)state;
     for (unsigned n = 0; n < KINDS * 8 * 8 * 10 * 3; n++) {
         enum kind kind = (enum kind)(n % KINDS);
         unsigned i = n / KINDS;
@@ -227,7 +217,7 @@ static void every_width_comes_back(void **state)
     round_trip(&entry);
 }
 
-static void full_image_takes_no_more(void **state)
+TEST(full_image_takes_no_more)
 {
     uint8_t image[SIZE];
     struct okv_entry entry = entry_of("k", "0123456789", 1);
@@ -235,7 +225,6 @@ static void full_image_takes_no_more(void **state)
     uint32_t fit = okv_bucket_room(SIZE) / size;
     uint32_t rest = okv_bucket_room(SIZE) - fit * size;
 
-    (void)state;
     okv_bucket_begin(image, 0, 1, 0, 0);
     for (uint32_t i = 0; i < fit; i++)
         assert_int_equal(okv_bucket_append(image, SIZE, &entry), 0);
@@ -250,11 +239,10 @@ static void full_image_takes_no_more(void **state)
     assert_int_equal(okv_bucket_check(image, SIZE, BOOT, BUCKET, 0), 0);
 }
 
-static void expiry(void **state)
+TEST(expiry)
 {
     struct okv_entry entry = {.expiry_ms = 0};
 
-    (void)state;
     assert_false(okv_entry_is_expired(&entry, UINT64_MAX));
     entry.expiry_ms = 100;
     assert_false(okv_entry_is_expired(&entry, 99));
@@ -263,11 +251,10 @@ static void expiry(void **state)
 
 /* ---- torn, stale and misplaced images ---- */
 
-static void every_flipped_bit_is_seen(void **state)
+TEST(every_flipped_bit_is_seen)
 {
     uint8_t image[SIZE];
 
-    (void)state;
     build_example(image, 9);
     uint32_t covered = (uint32_t)sizeof(struct okv_wire_bucket) + okv_bucket_used(image);
     for (uint32_t bit = 0; bit < covered * 8; bit++) {
@@ -279,11 +266,10 @@ static void every_flipped_bit_is_seen(void **state)
     assert_int_equal(okv_bucket_check(image, SIZE, BOOT, BUCKET, 0), 0);
 }
 
-static void another_bucket_page_or_boot_does_not_pass(void **state)
+TEST(another_bucket_page_or_boot_does_not_pass)
 {
     uint8_t image[SIZE];
 
-    (void)state;
     build_example(image, 9);
     assert_int_equal(okv_bucket_check(image, SIZE, BOOT, BUCKET, 0), 0);
     for (unsigned bit = 0; bit < 64; bit++)
@@ -302,12 +288,11 @@ static void another_bucket_page_or_boot_does_not_pass(void **state)
 
 /* Every mixture of two images, each cache line from either, is refused; they have one
  * version and the same lengths: only the checksum can tell. */
-static void torn_images_are_refused(void **state)
+TEST(torn_images_are_refused)
 {
     static uint8_t image[2][SIZE], torn[SIZE];
     const unsigned all = (1u << SIZE / 64) - 1;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct okv_entry entry = entry_of_kind(INLINE, 8, okv_bucket_room(SIZE) - 8 - 5);
         entry.value += i;
@@ -323,12 +308,11 @@ static void torn_images_are_refused(void **state)
     }
 }
 
-static void header_is_checked(void **state)
+TEST(header_is_checked)
 {
     uint8_t image[SIZE];
     struct okv_wire_bucket *header = (struct okv_wire_bucket *)image;
 
-    (void)state;
     build_example(image, 9);
     header->depth = OKV_DEPTH_MAX;
     okv_bucket_seal(image, SIZE, BOOT, BUCKET);
@@ -385,11 +369,10 @@ static int search_of(uint64_t version, const uint8_t *entry, uint32_t length)
     return rc;
 }
 
-static void malformed_entries_are_refused(void **state)
+TEST(malformed_entries_are_refused)
 {
     uint8_t bytes[2000] = {0};
 
-    (void)state;
     bytes[1] = bytes[2] = 1; /* a key and a value of one byte */
     assert_int_equal(next_of(0, bytes, 6), 1);
     for (unsigned flags = 0; flags < 256; flags++) {
@@ -417,11 +400,10 @@ static void malformed_entries_are_refused(void **state)
     assert_int_equal(next_of(0, here, sizeof here), 1);
 }
 
-static void key_lengths_are_checked(void **state)
+TEST(key_lengths_are_checked)
 {
     uint8_t bytes[2000] = {0};
 
-    (void)state;
     for (unsigned kind = 0; kind < 3; kind++) {
         unsigned value = kind ? 2 : 1;
         uint32_t rest = kind == 0 ? 1 : 1 + 14;
@@ -443,12 +425,11 @@ static void key_lengths_are_checked(void **state)
 }
 
 /* Every entry cut off at every byte. */
-static void truncated_entries_are_refused(void **state)
+TEST(truncated_entries_are_refused)
 {
     uint8_t image[OKV_BUCKET_SIZE_MAX];
     struct okv_wire_bucket *header = (struct okv_wire_bucket *)image;
 
-    (void)state;
     for (unsigned n = 0; n < KINDS * 2 * 2 * 4 * 2; n++) {
         enum kind kind = (enum kind)(n % KINDS);
         unsigned i = n / KINDS;
@@ -468,13 +449,12 @@ static void truncated_entries_are_refused(void **state)
     }
 }
 
-static void positions_outside_are_refused(void **state)
+TEST(positions_outside_are_refused)
 {
     uint8_t image[SIZE];
     struct okv_entry entry;
     uint32_t position;
 
-    (void)state;
     build_example(image, 9);
     const uint32_t positions[] = {okv_bucket_used(image) + 1, SIZE, UINT32_MAX};
     for (size_t i = 0; i < sizeof positions / sizeof *positions; i++) {
@@ -485,7 +465,7 @@ static void positions_outside_are_refused(void **state)
     }
 }
 
-static void an_extent_is_checked_for_key_and_checksum(void **state)
+TEST(an_extent_is_checked_for_key_and_checksum)
 {
     uint8_t extent[] = "keyvalue";
     struct okv_entry reference = {
@@ -496,7 +476,6 @@ static void an_extent_is_checked_for_key_and_checksum(void **state)
         .checksum = okv_extent_checksum(extent, 8, BOOT),
     };
 
-    (void)state;
     assert_int_equal(okv_entry_extent_length(&reference), 8);
     assert_int_equal(okv_extent_check(&reference, extent, BOOT, "key", 3), 0);
     assert_int_equal(okv_extent_check(&reference, extent, BOOT, "kez", 3), OKV_ENOTFOUND);
@@ -515,9 +494,8 @@ static void an_extent_is_checked_for_key_and_checksum(void **state)
     assert_int_equal(okv_extent_check(&reference, extent + 2, BOOT, "key", 3), OKV_ECORRUPT);
 }
 
-static void sizes(void **state)
+TEST(sizes)
 {
-    (void)state;
     for (uint64_t size = 0; size <= 10000; size++)
         assert_int_equal(okv_bucket_size_valid(size), size == 256 || size == 512 || size == 1024 ||
                                                           size == 2048 || size == 4096);
@@ -528,25 +506,4 @@ static void sizes(void **state)
     assert_false(okv_range_inside(2, UINT64_MAX, 10));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_what_is_there),
-        cmocka_unit_test(finds_every_possible_entry),
-        cmocka_unit_test(every_width_comes_back),
-        cmocka_unit_test(full_image_takes_no_more),
-        cmocka_unit_test(expiry),
-        cmocka_unit_test(every_flipped_bit_is_seen),
-        cmocka_unit_test(another_bucket_page_or_boot_does_not_pass),
-        cmocka_unit_test(torn_images_are_refused),
-        cmocka_unit_test(header_is_checked),
-        cmocka_unit_test(malformed_entries_are_refused),
-        cmocka_unit_test(key_lengths_are_checked),
-        cmocka_unit_test(truncated_entries_are_refused),
-        cmocka_unit_test(positions_outside_are_refused),
-        cmocka_unit_test(an_extent_is_checked_for_key_and_checksum),
-        cmocka_unit_test(sizes),
-    };
-
-    return cmocka_run_group_tests_name("bucket images", tests, letters_fill, NULL);
-}
+TEST_PROGRAM(letters_fill, NULL)

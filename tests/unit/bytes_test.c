@@ -1,12 +1,6 @@
 /* Short bytes compared and copied without a call (shared/base/bytes.h): as memcmp() and memcpy()
  * do. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/bytes.h"
 
@@ -21,11 +15,10 @@ static uint8_t pattern(uint32_t at)
     return (uint8_t)(at * 37 + 11);
 }
 
-static void bytes_differ_wherever_they_differ(void **state)
+TEST(bytes_differ_wherever_they_differ)
 {
     uint8_t a[LENGTHS], b[LENGTHS + SHIFTS];
 
-    (void)state;
     memset(b, 0xee, sizeof b);
     for (uint32_t i = 0; i < LENGTHS; i++)
         a[i] = pattern(i);
@@ -41,11 +34,10 @@ static void bytes_differ_wherever_they_differ(void **state)
         }
 }
 
-static void as_many_are_copied_as_were_asked_for(void **state)
+TEST(as_many_are_copied_as_were_asked_for)
 {
     uint8_t from[LENGTHS + SHIFTS], to[LENGTHS + SHIFTS + GUARD];
 
-    (void)state;
     for (uint32_t i = 0; i < sizeof from; i++)
         from[i] = pattern(i);
     for (uint32_t shift = 0; shift < SHIFTS; shift++)
@@ -57,14 +49,4 @@ static void as_many_are_copied_as_were_asked_for(void **state)
                 if (i < shift || i >= shift + length)
                     assert_int_equal(to[i], 0xee);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_differ_wherever_they_differ),
-        cmocka_unit_test(as_many_are_copied_as_were_asked_for),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* Which sentence okv(1) fails with: the code's, or why the connection ended. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "client/cli/output.h"
 
@@ -47,12 +41,11 @@ static int fail_with(int code, char *text, size_t size)
     return status;
 }
 
-static void an_answer_of_the_server_has_its_own_message(void **state)
+TEST(an_answer_of_the_server_has_its_own_message)
 {
     static const int full[] = {OKV_EFULL, OKV_EBUCKETFULL};
     char text[512];
 
-    (void)state;
     assert_int_equal(fail_with(OKV_ENOTFOUND, text, sizeof text), CLI_MISS);
     assert_string_equal(text, "okv: del 'key': the key is not there\n");
     for (size_t i = 0; i < sizeof full / sizeof *full; i++) {
@@ -62,13 +55,12 @@ static void an_answer_of_the_server_has_its_own_message(void **state)
     }
 }
 
-static void a_failed_connection_is_told_by_its_reason(void **state)
+TEST(a_failed_connection_is_told_by_its_reason)
 {
     static const int codes[] = {OKV_ETIMEDOUT, OKV_EDISCONNECTED, OKV_ESHUTDOWN,   OKV_EUNKNOWN,
                                 OKV_EPROTO,    OKV_EVERSION,      OKV_EUNSUPPORTED};
     char text[512];
 
-    (void)state;
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         assert_int_equal(fail_with(codes[i], text, sizeof text), CLI_FAILED);
         assert_non_null(strstr(text, WHY));
@@ -78,21 +70,10 @@ static void a_failed_connection_is_told_by_its_reason(void **state)
 }
 
 /* It says which argument was wrong: a fault of okv(1), which a report of it should name. */
-static void a_refused_call_is_told_by_its_reason(void **state)
+TEST(a_refused_call_is_told_by_its_reason)
 {
     char text[512];
 
-    (void)state;
     assert_int_equal(fail_with(OKV_EINVAL, text, sizeof text), CLI_FAILED);
     assert_string_equal(text, "okv: del 'key': " WHY "\n");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_answer_of_the_server_has_its_own_message),
-        cmocka_unit_test(a_failed_connection_is_told_by_its_reason),
-        cmocka_unit_test(a_refused_call_is_told_by_its_reason),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

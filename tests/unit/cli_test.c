@@ -1,13 +1,5 @@
 /* What the programs read and write as text: sizes, times, and items as lines. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "client/cli/tsv.h"
 #include "shared/base/duration.h"
@@ -16,7 +8,7 @@
 
 /* ---- sizes -------------------------------------------------------------- */
 
-static void sizes_have_binary_units(void **state)
+TEST(sizes_have_binary_units)
 {
     static const struct {
         const char *text;
@@ -42,7 +34,6 @@ static void sizes_have_binary_units(void **state)
         {"000000000000000000000000000007", 7},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t bytes = 12345;
         if (okv_size_parse(cases[i].text, &bytes) != 0 || bytes != cases[i].bytes)
@@ -50,7 +41,7 @@ static void sizes_have_binary_units(void **state)
     }
 }
 
-static void wrong_sizes_are_refused(void **state)
+TEST(wrong_sizes_are_refused)
 {
     static const char *const cases[] = {
         "",
@@ -78,7 +69,6 @@ static void wrong_sizes_are_refused(void **state)
         "18014398509481984K",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t bytes = 12345;
         if (okv_size_parse(cases[i], &bytes) != OKV_EINVAL || bytes != 12345)
@@ -86,7 +76,7 @@ static void wrong_sizes_are_refused(void **state)
     }
 }
 
-static void sizes_are_written_in_their_largest_unit(void **state)
+TEST(sizes_are_written_in_their_largest_unit)
 {
     static const struct {
         uint64_t bytes;
@@ -105,7 +95,6 @@ static void sizes_are_written_in_their_largest_unit(void **state)
     };
     char text[OKV_SIZE_TEXT];
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         okv_size_format(cases[i].bytes, text, sizeof text);
         assert_string_equal(text, cases[i].text);
@@ -114,9 +103,8 @@ static void sizes_are_written_in_their_largest_unit(void **state)
     assert_string_equal(text, "256");
 }
 
-static void whole_sizes_are_read_as_written(void **state)
+TEST(whole_sizes_are_read_as_written)
 {
-    (void)state;
     for (unsigned shift = 0; shift < 64; shift++) {
         char text[OKV_SIZE_TEXT];
         uint64_t bytes = 0;
@@ -139,12 +127,11 @@ static void expect_reason(const char *text, uint64_t low, uint64_t high, const c
         fail_msg("'%s': %s", text, why);
 }
 
-static void a_size_that_is_refused_has_a_reason(void **state)
+TEST(a_size_that_is_refused_has_a_reason)
 {
     char why[OKV_SIZE_WHY_TEXT] = "";
     uint64_t bytes = 0;
 
-    (void)state;
     expect_reason("512MB", 1, 4096, "from 1 B to 4 KiB: a whole number");
     expect_reason("1.5G", 0, UINT64_MAX, "from 0 B on: a whole number");
     expect_reason("0", 1, UINT64_MAX, "from 1 B on:");
@@ -169,7 +156,7 @@ static char *copy(const char *line, size_t length)
     return bytes;
 }
 
-static void lines_are_taken_apart(void **state)
+TEST(lines_are_taken_apart)
 {
     static const struct {
         const char *line, *key, *value;
@@ -187,7 +174,6 @@ static void lines_are_taken_apart(void **state)
         {"\\t\t\\t\n", "\t", "\t"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct tsv_item item;
         size_t length = strlen(cases[i].line);
@@ -203,7 +189,7 @@ static void lines_are_taken_apart(void **state)
     }
 }
 
-static void bad_lines_are_explained(void **state)
+TEST(bad_lines_are_explained)
 {
     static const struct {
         const char *line, *part;
@@ -232,7 +218,6 @@ static void bad_lines_are_explained(void **state)
         {"k\t\\x41\n", "escape"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct tsv_item item;
         size_t length = strlen(cases[i].line);
@@ -244,7 +229,7 @@ static void bad_lines_are_explained(void **state)
     }
 }
 
-static void a_third_field_is_a_time(void **state)
+TEST(a_third_field_is_a_time)
 {
     static const struct {
         const char *line;
@@ -258,7 +243,6 @@ static void a_third_field_is_a_time(void **state)
         {"k\tv\\t\t999999999999999999\n", 2, 999999999999999999},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct tsv_item item;
         size_t length = strlen(cases[i].line);
@@ -272,12 +256,11 @@ static void a_third_field_is_a_time(void **state)
     }
 }
 
-static void keys_have_their_greatest_length(void **state)
+TEST(keys_have_their_greatest_length)
 {
     char line[1100];
     struct tsv_item item;
 
-    (void)state;
     for (size_t length = 1023; length <= 1025; length++) {
         memset(line, 'k', length);
         line[length] = '\t';
@@ -313,11 +296,10 @@ static void round_trip(const struct tsv_item *item)
     free(line);
 }
 
-static void every_byte_survives(void **state)
+TEST(every_byte_survives)
 {
     char bytes[256];
 
-    (void)state;
     for (int i = 0; i < 256; i++)
         bytes[i] = (char)i;
     round_trip(&(struct tsv_item){bytes, bytes, sizeof bytes, sizeof bytes, 0});
@@ -327,7 +309,7 @@ static void every_byte_survives(void **state)
     }
 }
 
-static void random_items_survive(void **state)
+TEST(random_items_survive)
 {
     /* Mostly what needs escapes. */
     static const char alphabet[] = "\t\n\r\\tnra\0";
@@ -335,7 +317,6 @@ static void random_items_survive(void **state)
     char key[20];
     char value[40];
 
-    (void)state;
     for (int round = 0; round < 20000; round++) {
         char *all[] = {key, value};
         size_t sizes[] = {sizeof key, sizeof value};
@@ -353,11 +334,10 @@ static void random_items_survive(void **state)
 }
 
 /* Keys alone, as `okv scan` writes them and `okv mget -` reads them. */
-static void single_fields_survive(void **state)
+TEST(single_fields_survive)
 {
     char bytes[256];
 
-    (void)state;
     for (int i = 0; i < 256; i++)
         bytes[i] = (char)i;
     for (size_t length = 1; length <= sizeof bytes; length++) {
@@ -378,11 +358,10 @@ static void single_fields_survive(void **state)
     }
 }
 
-static void unknown_escapes_in_a_field_are_refused(void **state)
+TEST(unknown_escapes_in_a_field_are_refused)
 {
     static const char *const cases[] = {"\\", "a\\", "\\q", "a\\x41", "\\\\\\"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t length = strlen(cases[i]);
         char *field = copy(cases[i], length);
@@ -392,11 +371,10 @@ static void unknown_escapes_in_a_field_are_refused(void **state)
     }
 }
 
-static void a_full_disk_is_noticed(void **state)
+TEST(a_full_disk_is_noticed)
 {
     FILE *full = fopen("/dev/full", "w");
 
-    (void)state;
     if (!full)
         skip();
     setvbuf(full, NULL, _IONBF, 0);
@@ -404,7 +382,7 @@ static void a_full_disk_is_noticed(void **state)
     fclose(full);
 }
 
-static void times_have_units(void **state)
+TEST(times_have_units)
 {
     static const struct {
         const char *text;
@@ -426,7 +404,6 @@ static void times_have_units(void **state)
                                         "18446744073709552s"};
     uint64_t ms;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(okv_duration_parse(cases[i].text, &ms), 0);
         assert_int_equal(ms, cases[i].ms);
@@ -436,27 +413,4 @@ static void times_have_units(void **state)
         if (okv_duration_parse(wrong[i], &ms) != OKV_EINVAL || ms != 12345)
             fail_msg("'%s' was taken", wrong[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_have_binary_units),
-        cmocka_unit_test(wrong_sizes_are_refused),
-        cmocka_unit_test(sizes_are_written_in_their_largest_unit),
-        cmocka_unit_test(whole_sizes_are_read_as_written),
-        cmocka_unit_test(a_size_that_is_refused_has_a_reason),
-        cmocka_unit_test(times_have_units),
-        cmocka_unit_test(lines_are_taken_apart),
-        cmocka_unit_test(bad_lines_are_explained),
-        cmocka_unit_test(a_third_field_is_a_time),
-        cmocka_unit_test(keys_have_their_greatest_length),
-        cmocka_unit_test(every_byte_survives),
-        cmocka_unit_test(random_items_survive),
-        cmocka_unit_test(single_fields_survive),
-        cmocka_unit_test(unknown_escapes_in_a_field_are_refused),
-        cmocka_unit_test(a_full_disk_is_noticed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* Attempts to connect again: how often, to where, for how long, and what ends them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "client/handle.h"
 #include "shared/base/clock.h"
@@ -31,9 +25,10 @@
 
 /* ---- deadlines ---- */
 
-static void deadlines_hold_without_a_connection(void **state)
+#define ATTEMPT_TEST(name) TEST_WITH(name, values_setup, client_teardown)
+
+ATTEMPT_TEST(deadlines_hold_without_a_connection)
 {
-    (void)state;
     handle = stub_open_lasting(4, 4, SHORT_MS);
     stub.answer = no_answer;
     put_submit(0);
@@ -65,9 +60,8 @@ static void deadlines_hold_without_a_connection(void **state)
 }
 
 /* Each lasts half of the pause at least: 20, 40, 80 ms and so on to 500. */
-static void attempts_become_rarer(void **state)
+ATTEMPT_TEST(attempts_become_rarer)
 {
-    (void)state;
     handle = stub_open_lasting(4, 4, LONG_MS);
     stub.refusals = 6;
     uint64_t begun = okv_clock_ns();
@@ -78,11 +72,10 @@ static void attempts_become_rarer(void **state)
 }
 
 /* The pause grows to 500 ms, and not to the 10 s of who is denied. */
-static void a_proof_without_room_is_tried_again_soon(void **state)
+ATTEMPT_TEST(a_proof_without_room_is_tried_again_soon)
 {
     struct link_identity *identity;
 
-    (void)state;
     handle = stub_open_lasting(4, 4, LONG_MS);
     identity = &handle->link.identity;
     strcpy(identity->user, "alice");
@@ -97,7 +90,7 @@ static void a_proof_without_room_is_tried_again_soon(void **state)
     assert_non_null(strstr(okv_why(handle), "no room"));
 }
 
-static void lasting_failures_end_the_handle(void **state)
+ATTEMPT_TEST(lasting_failures_end_the_handle)
 {
     static const int codes[] = {OKV_EPROTO, OKV_EVERSION, OKV_EUNSUPPORTED};
 
@@ -121,7 +114,7 @@ static void lasting_failures_end_the_handle(void **state)
     }
 }
 
-static void passing_failures_do_not_end_the_handle(void **state)
+ATTEMPT_TEST(passing_failures_do_not_end_the_handle)
 {
     static const int codes[] = {OKV_EREFUSED,  OKV_ESHUTDOWN, OKV_ETIMEDOUT, OKV_EDISCONNECTED,
                                 OKV_ENODEVICE, OKV_EADDRESS,  OKV_EIO,       OKV_ENOMEM,
@@ -152,7 +145,7 @@ static void hang_up(unsigned n)
 }
 
 /* The first READs of a connection may be its last. */
-static void verification_that_fails(void **state)
+ATTEMPT_TEST(verification_that_fails)
 {
     for (hang_up_at = 1; hang_up_at <= 2; hang_up_at++) {
         client_setup(state);
@@ -170,9 +163,8 @@ static void verification_that_fails(void **state)
     assert_int_equal(get(), OKV_EPROTO);
 }
 
-static void connecting_takes_steps(void **state)
+ATTEMPT_TEST(connecting_takes_steps)
 {
-    (void)state;
     handle = stub_open_lasting(4, 4, LONG_MS);
     stub.steps = 50;
     stub_hang_up();
@@ -190,7 +182,7 @@ static void lose_it(void)
     assert_int_equal(get(), OKV_ENOTFOUND);
 }
 
-static void address_is_used_and_the_name_asked_seldom(void **state)
+ATTEMPT_TEST(address_is_used_and_the_name_asked_seldom)
 {
     static const struct {
         const char *peer, *address;
@@ -235,22 +227,4 @@ static void address_is_used_and_the_name_asked_seldom(void **state)
         assert_string_equal(stub.host, "10.9.9.2");
         stub_close(&handle);
     }
-}
-
-#define ATTEMPT_TEST(name) cmocka_unit_test_setup_teardown(name, values_setup, client_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ATTEMPT_TEST(deadlines_hold_without_a_connection),
-        ATTEMPT_TEST(attempts_become_rarer),
-        ATTEMPT_TEST(a_proof_without_room_is_tried_again_soon),
-        ATTEMPT_TEST(lasting_failures_end_the_handle),
-        ATTEMPT_TEST(passing_failures_do_not_end_the_handle),
-        ATTEMPT_TEST(verification_that_fails),
-        ATTEMPT_TEST(connecting_takes_steps),
-        ATTEMPT_TEST(address_is_used_and_the_name_asked_seldom),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

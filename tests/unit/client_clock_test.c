@@ -4,14 +4,9 @@
  * milliseconds and is told the server's in whole milliseconds; what it concludes is never ahead of
  * the server's clock.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <time.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "client/connection/clock_sync.h"
 #include "tests/support/random.h"
@@ -49,7 +44,19 @@ static void sample_at(okv *handle, uint64_t from_ns)
     clock_sample(handle, SERVER_BEGIN_NS / MS);
 }
 
-static void the_clock_is_never_ahead_of_the_servers(void **state)
+static int set_up(void **state)
+{
+    *state = calloc(1, sizeof(okv));
+    return *state ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    free(*state);
+    return 0;
+}
+
+TEST_WITH(the_clock_is_never_ahead_of_the_servers, set_up, tear_down)
 {
     static const int64_t ppm[] = {0, -200, 200};
     okv *handle = *state;
@@ -70,7 +77,7 @@ static void the_clock_is_never_ahead_of_the_servers(void **state)
 }
 
 /* What is left to live is never told to be less than it is. */
-static void the_time_to_live_is_never_too_short(void **state)
+TEST_WITH(the_time_to_live_is_never_too_short, set_up, tear_down)
 {
     okv *handle = *state;
     uint64_t expiry_ms = SERVER_BEGIN_NS / MS + 100;
@@ -86,26 +93,4 @@ static void the_time_to_live_is_never_too_short(void **state)
             assert_true((uint64_t)ttl_ms * MS >= left_ns);
         }
     }
-}
-
-static int set_up(void **state)
-{
-    *state = calloc(1, sizeof(okv));
-    return *state ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    free(*state);
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_clock_is_never_ahead_of_the_servers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_time_to_live_is_never_too_short, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests_name("client: clock", tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* Deadlines of the client over a stub transport: when they are seen, and what comes after them. */
 #include <limits.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/pace.h"
@@ -18,11 +13,12 @@
 #define SHORT_MS pace_ms(50)
 #define LONG_MS (2 * PACE_GUARD_MS)
 
-static void unanswered_operations_expire(void **state)
+#define CLIENT_TEST(name) TEST_WITH(name, client_setup, client_teardown)
+
+CLIENT_TEST(unanswered_operations_expire)
 {
     struct okv_counters counted;
 
-    (void)state;
     handle = stub_open(5, 2, SHORT_MS);
     stub.answer = no_answer;
     stub.delay = HELD;
@@ -54,9 +50,8 @@ static void unanswered_operations_expire(void **state)
     assert_int_equal(okv_delete(handle, "key", 3), OKV_EUNKNOWN);
 }
 
-static void event_loop_sees_the_deadline(void **state)
+CLIENT_TEST(event_loop_sees_the_deadline)
 {
-    (void)state;
     handle = stub_open(4, 4, SHORT_MS);
     stub.answer = no_answer;
     put_submit(0);
@@ -79,9 +74,8 @@ static void sleep_past_the_deadline(void)
 }
 
 /* It has a result to give at the deadline, also when that passes just before it sleeps. */
-static void wait_ends_at_a_deadline(void **state)
+CLIENT_TEST(wait_ends_at_a_deadline)
 {
-    (void)state;
     handle = stub_open(4, 4, SHORT_MS);
     stub.answer = no_answer;
     for (unsigned i = 0; i < 2; i++) {
@@ -105,11 +99,10 @@ static void sleep_past_the_deadline_once(void)
 
 /* The get times out in the first pass of catching up; its READ comes in what would be the second.
  */
-static void get_that_times_out_while_it_catches_up_ends(void **state)
+CLIENT_TEST(get_that_times_out_while_it_catches_up_ends)
 {
     char value[8];
 
-    (void)state;
     handle = stub_open(4, 4, SHORT_MS);
     pace_sleep_ms(10); /* so long idle that the next call catches up */
     stub.after_arm = sleep_past_the_deadline_once;
@@ -125,9 +118,8 @@ static void fail_endpoint(void)
 }
 
 /* A call that waits does not sleep on what it learnt when no event came. */
-static void waiting_call_ends_without_an_event(void **state)
+CLIENT_TEST(waiting_call_ends_without_an_event)
 {
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         uint64_t begun = okv_clock_ns();
         handle = stub_open(4, 4, LONG_MS);
@@ -142,9 +134,8 @@ static void waiting_call_ends_without_an_event(void **state)
     }
 }
 
-static void late_answer_gives_slot_and_credit_back(void **state)
+CLIENT_TEST(late_answer_gives_slot_and_credit_back)
 {
-    (void)state;
     handle = stub_open(1, 1, SHORT_MS);
     for (unsigned i = 0; i < 5; i++) {
         stub.answer = no_answer;
@@ -161,9 +152,8 @@ static void late_answer_gives_slot_and_credit_back(void **state)
 }
 
 /* Nor is another one that has its slot by then sent twice. */
-static void expired_request_is_not_sent(void **state)
+CLIENT_TEST(expired_request_is_not_sent)
 {
-    (void)state;
     handle = stub_open(1, 2, SHORT_MS);
     stub.answer = no_answer;
     for (unsigned n = 0; n < 2; n++)
@@ -192,13 +182,12 @@ static int count_item(void *user, const struct okv_item *item)
 }
 
 /* What is still owed of expired operations comes in the middle of a scan and of a bench read. */
-static void scan_and_bench_read_beside_expired_operations(void **state)
+CLIENT_TEST(scan_and_bench_read_beside_expired_operations)
 {
     uint64_t latencies[20];
     unsigned items = 0;
     char keys[2][16];
 
-    (void)state;
     stub_key(keys[0], 1, STUB_DEPTH, 0);
     stub_key(keys[1], 1, STUB_DEPTH, 1);
     struct okv_entry entries[] = {stub_inline(keys[0], "1"),
@@ -232,11 +221,10 @@ static void scan_and_bench_read_beside_expired_operations(void **state)
 }
 
 /* An expired READ still counts against the limit of the device. */
-static void bench_read_has_room_beside_an_expired_read(void **state)
+CLIENT_TEST(bench_read_has_room_beside_an_expired_read)
 {
     uint64_t latencies[20];
 
-    (void)state;
     stub.max_reads = 4;
     handle = stub_open(4, 4, SHORT_MS);
     stub.delay = HELD;
@@ -248,32 +236,11 @@ static void bench_read_has_room_beside_an_expired_read(void **state)
 }
 
 /* Events that lead to no result do not keep it from looking at the clock. */
-static void wait_ends_in_a_stream_of_events(void **state)
+CLIENT_TEST(wait_ends_in_a_stream_of_events)
 {
-    (void)state;
     handle = stub_open(4, 4, LONG_MS);
     stub.stream = UINT_MAX;
     assert_int_equal(okv_wait(handle, (int)SHORT_MS), OKV_ETIMEDOUT);
     assert_true(stub.stream > 0);
     stub.stream = 0;
-}
-
-#define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLIENT_TEST(unanswered_operations_expire),
-        CLIENT_TEST(get_that_times_out_while_it_catches_up_ends),
-        CLIENT_TEST(event_loop_sees_the_deadline),
-        CLIENT_TEST(wait_ends_at_a_deadline),
-        CLIENT_TEST(waiting_call_ends_without_an_event),
-        CLIENT_TEST(late_answer_gives_slot_and_credit_back),
-        CLIENT_TEST(expired_request_is_not_sent),
-        CLIENT_TEST(scan_and_bench_read_beside_expired_operations),
-        CLIENT_TEST(bench_read_has_room_beside_an_expired_read),
-        CLIENT_TEST(wait_ends_in_a_stream_of_events),
-    };
-
-    return cmocka_run_group_tests_name("client: deadlines", tests, NULL, NULL);
 }

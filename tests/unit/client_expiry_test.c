@@ -1,11 +1,5 @@
 /* Items that expire, over a stub transport: what the server's clock is taken to be. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "client/connection/clock_sync.h"
 #include "client/engine/progress.h"
@@ -73,11 +67,12 @@ static void assert_about(int64_t found, int64_t expected)
         fail_msg("%lld is not about %lld", (long long)found, (long long)expected);
 }
 
-static void expired_items_are_misses(void **state)
+#define EXPIRY_TEST(name) TEST_WITH(name, setup, client_teardown)
+
+EXPIRY_TEST(expired_items_are_misses)
 {
     int64_t ttl;
 
-    (void)state;
     open_handle();
     for (unsigned i = 0; i < 2; i++) {
         write_item(STUB_CLOCK + HOUR, i);
@@ -103,12 +98,11 @@ static void expired_items_are_misses(void **state)
 }
 
 /* An expired item with the same tag does not hide the key behind it. */
-static void search_goes_on_behind_an_expired_item(void **state)
+EXPIRY_TEST(search_goes_on_behind_an_expired_item)
 {
     char other[16];
     int64_t ttl;
 
-    (void)state;
     open_handle();
     stub_key(other, 3, STUB_DEPTH, 1);
     struct okv_entry entries[] = {stub_reference(other, "other", EXTENT),
@@ -135,11 +129,10 @@ static void age_sample(uint64_t by_ms)
 }
 
 /* Only an item that expires makes the clock matter, and then at most one READ is under way. */
-static void old_sample_is_renewed_beside_the_get(void **state)
+EXPIRY_TEST(old_sample_is_renewed_beside_the_get)
 {
     int64_t ttl;
 
-    (void)state;
     open_handle();
     write_item(0, false);
     age_sample(6 * SECOND);
@@ -175,9 +168,8 @@ static void let_status_arrive(void)
 }
 
 /* A sample that is behind the one before it tells of a server that was stopped. */
-static void old_news_do_not_set_the_clock_back(void **state)
+EXPIRY_TEST(old_news_do_not_set_the_clock_back)
 {
-    (void)state;
     open_handle();
     uint64_t before = clock_now_ms(handle);
     assert_in_range(before, STUB_CLOCK - ROUNDING, STUB_CLOCK + SLACK);
@@ -202,9 +194,8 @@ static void age_bounds(uint64_t by_ms)
 }
 
 /* A bound loses 200 ppm, so that a server's clock that is slower than ours is followed. */
-static void drift_is_allowed_for(void **state)
+EXPIRY_TEST(drift_is_allowed_for)
 {
-    (void)state;
     open_handle();
     age_bounds(10 * HOUR);
     int64_t lost = 10 * HOUR / 5000 + ROUNDING;
@@ -219,11 +210,10 @@ static void drift_is_allowed_for(void **state)
 
 /* The server's host was paused for two hours, and its clock with it: what was a bound before
  * is none, and is forgotten once some more samples came. */
-static void stopped_clock_is_followed(void **state)
+EXPIRY_TEST(stopped_clock_is_followed)
 {
     int64_t ttl;
 
-    (void)state;
     open_handle();
     for (unsigned i = 0; i < CLOCK_BOUNDS; i++)
         clock_sample(handle, STUB_CLOCK + 1 + i);
@@ -241,11 +231,10 @@ static void stopped_clock_is_followed(void **state)
 
 /* A worse bound replaces the best, from a status that waited for its READ: what was gone
  * stays gone. */
-static void expired_item_does_not_come_back(void **state)
+EXPIRY_TEST(expired_item_does_not_come_back)
 {
     int64_t ttl;
 
-    (void)state;
     open_handle();
     for (unsigned i = 0; i < CLOCK_BOUNDS; i++)
         clock_sample(handle, STUB_CLOCK + 1 + i);
@@ -262,11 +251,10 @@ static void expired_item_does_not_come_back(void **state)
 }
 
 /* The status of a stopped server is no sample, however often it is READ. */
-static void stopped_server_does_not_stop_the_clock(void **state)
+EXPIRY_TEST(stopped_server_does_not_stop_the_clock)
 {
     int64_t ttl;
 
-    (void)state;
     open_handle();
     stub_status(STUB_CLOCK + 1, 4);
     let_status_arrive();
@@ -280,12 +268,11 @@ static void stopped_server_does_not_stop_the_clock(void **state)
     assert_int_equal(status_reads(), 1 + 3 * CLOCK_BOUNDS); /* none was due to the gets */
 }
 
-static void absurd_clocks_do_no_harm(void **state)
+EXPIRY_TEST(absurd_clocks_do_no_harm)
 {
     static const uint64_t clocks[] = {1, (uint64_t)INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX};
     int64_t ttl;
 
-    (void)state;
     for (unsigned i = 0; i < 4; i++) {
         setup(state);
         stub.welcome.clock_ms = clocks[i];
@@ -300,9 +287,8 @@ static void absurd_clocks_do_no_harm(void **state)
 }
 
 /* Blocking, for scans; a status that is never whole is told. */
-static void refresh_waits_for_a_whole_status(void **state)
+EXPIRY_TEST(refresh_waits_for_a_whole_status)
 {
-    (void)state;
     open_handle();
     stub_status(STUB_CLOCK + HOUR, 7);
     assert_int_equal(status_read_blocking(handle), OKV_OK);
@@ -316,13 +302,12 @@ static void refresh_waits_for_a_whole_status(void **state)
 }
 
 /* The one READ that the device has room for belongs to a get that timed out. */
-static void refresh_waits_for_room(void **state)
+EXPIRY_TEST(refresh_waits_for_room)
 {
     struct okv_command command = {
         .kind = OKV_HEAD, .key = key, .key_length = strlen(key), .timeout_ms = 1};
     struct okv_result result;
 
-    (void)state;
     stub.max_reads = 1;
     open_handle();
     stub.delay = HELD;
@@ -332,25 +317,4 @@ static void refresh_waits_for_room(void **state)
     stub.delay = 0;
     assert_int_equal(status_read_blocking(handle), OKV_OK);
     assert_string_equal(okv_why(handle), "");
-}
-
-#define EXPIRY_TEST(name) cmocka_unit_test_setup_teardown(name, setup, client_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXPIRY_TEST(expired_items_are_misses),
-        EXPIRY_TEST(search_goes_on_behind_an_expired_item),
-        EXPIRY_TEST(old_sample_is_renewed_beside_the_get),
-        EXPIRY_TEST(old_news_do_not_set_the_clock_back),
-        EXPIRY_TEST(drift_is_allowed_for),
-        EXPIRY_TEST(stopped_clock_is_followed),
-        EXPIRY_TEST(expired_item_does_not_come_back),
-        EXPIRY_TEST(stopped_server_does_not_stop_the_clock),
-        EXPIRY_TEST(absurd_clocks_do_no_harm),
-        EXPIRY_TEST(refresh_waits_for_a_whole_status),
-        EXPIRY_TEST(refresh_waits_for_room),
-    };
-
-    return cmocka_run_group_tests_name("client: expiry", tests, NULL, NULL);
 }

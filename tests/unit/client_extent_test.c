@@ -1,12 +1,6 @@
 /* Values in extents over a stub transport: long ones in pieces, straight into registered
  * memory, and heads. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "client/handle.h"
 #include "tests/support/pace.h"
@@ -16,7 +10,9 @@
 
 /* ---- destinations of values ---- */
 
-static void values_of_all_lengths(void **state)
+#define EXTENT_TEST(name) TEST_WITH(name, values_setup, client_teardown)
+
+EXTENT_TEST(values_of_all_lengths)
 {
     static const uint32_t sizes[] = {1,
                                      SHORT,
@@ -47,9 +43,8 @@ static void values_of_all_lengths(void **state)
     }
 }
 
-static void pieces_go_out_together(void **state)
+EXTENT_TEST(pieces_go_out_together)
 {
-    (void)state;
     values_open(OKV_HINTS_NONE, false);
     write_value(LONG, true, EXTENT);
     assert_got(LONG);
@@ -62,7 +57,7 @@ static void pieces_go_out_together(void **state)
 /* ---- torn and reused ---- */
 
 /* Any piece, and the key that is READ on its own, with and without registered memory. */
-static void torn_piece_is_read_again(void **state)
+EXTENT_TEST(torn_piece_is_read_again)
 {
     static const uint64_t offsets[] = {EXTENT + 2, EXTENT + 200000, EXTENT + 300000,
                                        EXTENT + LONG + 9};
@@ -94,7 +89,7 @@ static void reuse(unsigned n)
     write_value(SHORT, true, STUB_HEAP);
 }
 
-static void reused_extent_is_never_returned(void **state)
+EXTENT_TEST(reused_extent_is_never_returned)
 {
     for (unsigned n = 0; n < 4; n++) {
         values_setup(state);
@@ -116,9 +111,8 @@ static void grow(unsigned n)
     write_value(LONG, true, EXTENT);
 }
 
-static void value_grows_while_it_is_read(void **state)
+EXTENT_TEST(value_grows_while_it_is_read)
 {
-    (void)state;
     values_open(OKV_HINTS_NONE, false);
     for (unsigned i = 0; i < 3; i++) {
         stub.reads = 0;
@@ -129,9 +123,8 @@ static void value_grows_while_it_is_read(void **state)
     }
 }
 
-static void value_longer_than_the_server_takes(void **state)
+EXTENT_TEST(value_longer_than_the_server_takes)
 {
-    (void)state;
     stub.welcome.max_value = SHORT;
     values_open(OKV_HINTS_NONE, false);
     write_value(SHORT, false, EXTENT);
@@ -143,7 +136,7 @@ static void value_longer_than_the_server_takes(void **state)
 }
 
 /* Tag and lengths are the key's, the long extent is another one's. */
-static void long_extent_of_another_key(void **state)
+EXTENT_TEST(long_extent_of_another_key)
 {
     for (unsigned n = 0; n < 4; n++) {
         values_setup(state);
@@ -182,9 +175,8 @@ static void spoil_extents(unsigned n)
 }
 
 /* The server has no room for the value in its answer: the client goes on by itself. */
-static void value_too_long_for_an_answer(void **state)
+EXTENT_TEST(value_too_long_for_an_answer)
 {
-    (void)state;
     values_open(OKV_HINTS_NONE, false);
     write_value(20000, true, EXTENT);
     stub.answer = answer_too_long;
@@ -202,7 +194,7 @@ static void value_too_long_for_an_answer(void **state)
 
 /* ---- buffers that are too small ---- */
 
-static void buffer_that_is_too_small(void **state)
+EXTENT_TEST(buffer_that_is_too_small)
 {
     static const uint32_t sizes[] = {1, SHORT, EXTENT_BUFFER_SIZE + 1, LONG};
 
@@ -224,11 +216,10 @@ static void buffer_that_is_too_small(void **state)
 }
 
 /* A value goes straight to the caller only where the whole buffer is registered. */
-static void buffer_half_registered(void **state)
+EXTENT_TEST(buffer_half_registered)
 {
     uint8_t *buffers[] = {got + 1, got, got + LONG - 20000};
 
-    (void)state;
     values_open(OKV_HINTS_NONE, false);
     write_value(20000, true, EXTENT);
     assert_int_equal(okv_register(handle, got + 1, LONG - 1, &registration), OKV_OK);
@@ -245,11 +236,10 @@ static void buffer_half_registered(void **state)
 }
 
 /* One that stays is found whatever went before and behind it. */
-static void registrations_that_stay_are_found(void **state)
+EXTENT_TEST(registrations_that_stay_are_found)
 {
     okv_registration *all[3];
 
-    (void)state;
     values_open(OKV_HINTS_NONE, false);
     write_value(20000, true, EXTENT);
     assert_int_equal(okv_register(handle, keys, 1, &all[0]), OKV_OK);
@@ -269,11 +259,10 @@ static void registrations_that_stay_are_found(void **state)
     okv_unregister(handle, &all[1]);
 }
 
-static void registrations_are_limited(void **state)
+EXTENT_TEST(registrations_are_limited)
 {
     okv_registration *all[REGISTRATIONS_MAX], *one;
 
-    (void)state;
     values_open(OKV_HINTS_NONE, false);
     assert_int_equal(okv_register(NULL, got, 1, &one), OKV_EINVAL);
     assert_int_equal(okv_register(handle, NULL, 1, &one), OKV_EINVAL);
@@ -298,9 +287,8 @@ static void registrations_are_limited(void **state)
     stub_close(&handle); /* takes the others with it */
 }
 
-static void no_memory_for_a_long_value(void **state)
+EXTENT_TEST(no_memory_for_a_long_value)
 {
-    (void)state;
     values_open(OKV_HINTS_NONE, false);
     write_value(LONG, true, EXTENT);
     stub.register_result = OKV_EPERM;
@@ -311,7 +299,7 @@ static void no_memory_for_a_long_value(void **state)
 
 /* ---- heads ---- */
 
-static void head_reads_no_value(void **state)
+EXTENT_TEST(head_reads_no_value)
 {
     static const uint32_t sizes[] = {SHORT, LONG};
     struct okv_item_info info;
@@ -367,7 +355,7 @@ static void change(unsigned n)
     stub_write(&image, entries, 2);
 }
 
-static void head_beside_a_writer(void **state)
+EXTENT_TEST(head_beside_a_writer)
 {
     struct okv_item_info info;
 
@@ -394,12 +382,11 @@ static void head_beside_a_writer(void **state)
 }
 
 /* Each waits for room once, however many of its pieces come meanwhile. */
-static void pieces_of_several_values_share_the_room(void **state)
+EXTENT_TEST(pieces_of_several_values_share_the_room)
 {
     static uint8_t all[4][LONG];
     struct okv_result polled[4];
 
-    (void)state;
     stub.max_reads = 3;
     values_open(OKV_HINTS_NONE, false);
     write_value(LONG, true, EXTENT);
@@ -419,7 +406,7 @@ static void pieces_of_several_values_share_the_room(void **state)
 }
 
 /* Deadlines in the middle of pieces and of READs that a hint led to. */
-static void late_pieces_keep_the_slot(void **state)
+EXTENT_TEST(late_pieces_keep_the_slot)
 {
     for (unsigned n = 0; n < 4; n++) {
         values_setup(state);
@@ -452,7 +439,7 @@ static void late_pieces_keep_the_slot(void **state)
     }
 }
 
-static void connection_ends_among_pieces(void **state)
+EXTENT_TEST(connection_ends_among_pieces)
 {
     for (unsigned n = 0; n < 8; n++) {
         values_setup(state);
@@ -469,32 +456,4 @@ static void connection_ends_among_pieces(void **state)
         }
         stub_close(&handle);
     }
-}
-
-#define EXTENT_TEST(name) cmocka_unit_test_setup_teardown(name, values_setup, client_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXTENT_TEST(values_of_all_lengths),
-        EXTENT_TEST(pieces_go_out_together),
-        EXTENT_TEST(torn_piece_is_read_again),
-        EXTENT_TEST(reused_extent_is_never_returned),
-        EXTENT_TEST(value_grows_while_it_is_read),
-        EXTENT_TEST(value_longer_than_the_server_takes),
-        EXTENT_TEST(long_extent_of_another_key),
-        EXTENT_TEST(value_too_long_for_an_answer),
-        EXTENT_TEST(buffer_that_is_too_small),
-        EXTENT_TEST(buffer_half_registered),
-        EXTENT_TEST(registrations_that_stay_are_found),
-        EXTENT_TEST(registrations_are_limited),
-        EXTENT_TEST(no_memory_for_a_long_value),
-        EXTENT_TEST(head_reads_no_value),
-        EXTENT_TEST(head_beside_a_writer),
-        EXTENT_TEST(pieces_of_several_values_share_the_room),
-        EXTENT_TEST(late_pieces_keep_the_slot),
-        EXTENT_TEST(connection_ends_among_pieces),
-    };
-
-    return cmocka_run_group_tests_name("client: extents", tests, NULL, NULL);
 }

@@ -1,13 +1,8 @@
 /* Many gets in one call, over a stub transport: how many are under way at a time, and commands
  * among them that are unlike the others. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/stub_gets.h"
 
@@ -24,9 +19,8 @@ static void note_reads_under_way(unsigned n)
         most_reads = stub.reads_under_way;
 }
 
-static void no_more_than_the_depth_are_under_way(void **state)
+ON_GET_MANY(no_more_than_the_depth_are_under_way)
 {
-    (void)state;
     gets_open(5);
     most_reads = 0;
     gets_before_read = note_reads_under_way;
@@ -35,11 +29,10 @@ static void no_more_than_the_depth_are_under_way(void **state)
     assert_int_equal(stub.posts, 3); /* of 5, 5 and 2 */
 }
 
-static void no_more_than_the_depth_are_accepted(void **state)
+ON_SUBMIT(no_more_than_the_depth_are_accepted)
 {
     size_t accepted = 0;
 
-    (void)state;
     gets_open(5);
     assert_int_equal(okv_submit(handle, gets_commands, GETS, &accepted), OKV_EAGAIN);
     assert_int_equal(accepted, 5);
@@ -52,9 +45,8 @@ static void no_more_than_the_depth_are_accepted(void **state)
 }
 
 /* What there is no room for waits, on the general path. */
-static void no_more_reads_than_there_is_room_for(void **state)
+ON_BATCHES(no_more_reads_than_there_is_room_for)
 {
-    (void)state;
     stub.max_reads = 3;
     gets_open(GETS);
     most_reads = 0;
@@ -64,9 +56,8 @@ static void no_more_reads_than_there_is_room_for(void **state)
 }
 
 /* A get that goes on with its extent is one of those that are under way. */
-static void extent_is_read_beside_later_gets(void **state)
+ON_GET_MANY(extent_is_read_beside_later_gets)
 {
-    (void)state;
     gets_open(4);
     struct okv_entry entry = stub_reference(gets_keys[GETS_ODD], "in an extent", GETS_EXTENT);
     gets_write_odd(&entry);
@@ -89,9 +80,8 @@ static void pass_time(unsigned n)
 }
 
 /* One whose READ came has its value, however late. */
-static void late_get_times_out_without_a_read(void **state)
+ON_GET_MANY(late_get_times_out_without_a_read)
 {
-    (void)state;
     gets_open(4);
     for (unsigned n = 0; n < GETS; n++)
         gets_commands[n].timeout_ms = n == GETS_ODD ? 0 : SHORT_MS;
@@ -110,9 +100,8 @@ static void late_get_times_out_without_a_read(void **state)
 
 /* ---- commands that are unlike the others ---- */
 
-static void head_goes_out_with_the_gets(void **state)
+ON_BATCHES(head_goes_out_with_the_gets)
 {
-    (void)state;
     gets_open(GETS);
     gets_commands[GETS_ODD].kind = OKV_HEAD;
     gets_commands[GETS_ODD].buffer = NULL;
@@ -137,9 +126,8 @@ static void spoil_four_commands(void)
 
 static const int spoilt[] = {OKV_EKEYSIZE, OKV_EINVAL, OKV_EINVAL, OKV_EINVAL};
 
-static void wrong_commands_have_their_own_results(void **state)
+ON_GET_MANY(wrong_commands_have_their_own_results)
 {
-    (void)state;
     gets_open(GETS);
     spoil_four_commands();
     assert_int_equal(gets_run(), OKV_OK);
@@ -154,11 +142,10 @@ static void wrong_commands_have_their_own_results(void **state)
     gets_assert_idle();
 }
 
-static void wrong_commands_are_refused(void **state)
+ON_SUBMIT(wrong_commands_are_refused)
 {
     size_t accepted = 0;
 
-    (void)state;
     gets_open(GETS);
     spoil_four_commands();
     assert_int_equal(okv_submit(handle, gets_commands, GETS, &accepted), OKV_EKEYSIZE);
@@ -174,11 +161,10 @@ static void wrong_commands_are_refused(void **state)
 
 /* ---- beside other calls ---- */
 
-static void blocking_gets_go_beside_submitted_ones(void **state)
+ON_SUBMIT(blocking_gets_go_beside_submitted_ones)
 {
     char value[32];
 
-    (void)state;
     gets_open(GETS + 1);
     stub.delay = 10;
     gets_submit();
@@ -196,23 +182,4 @@ static void blocking_gets_go_beside_submitted_ones(void **state)
     gets_assert_all(GETS, GETS);
     gets_entry = GETS_ONE;
     gets_assert_all(GETS, GETS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ON_GET_MANY(no_more_than_the_depth_are_under_way),
-        ON_SUBMIT(no_more_than_the_depth_are_accepted),
-        ON_GET_MANY(no_more_reads_than_there_is_room_for),
-        ON_SUBMIT(no_more_reads_than_there_is_room_for),
-        ON_GET_MANY(extent_is_read_beside_later_gets),
-        ON_GET_MANY(late_get_times_out_without_a_read),
-        ON_GET_MANY(head_goes_out_with_the_gets),
-        ON_SUBMIT(head_goes_out_with_the_gets),
-        ON_GET_MANY(wrong_commands_have_their_own_results),
-        ON_SUBMIT(wrong_commands_are_refused),
-        ON_SUBMIT(blocking_gets_go_beside_submitted_ones),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

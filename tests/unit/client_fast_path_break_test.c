@@ -1,13 +1,8 @@
 /* What comes in between while gets are on their fast path, over a stub transport: READs that are
  * late or fail, messages, deadlines, the end of the connection. The general path takes over. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/pace.h"
@@ -43,9 +38,8 @@ static void set_timeout(uint32_t ms)
 
 /* ---- READs that are late ---- */
 
-static void slow_reads_are_awaited(void **state)
+ON_ALL(slow_reads_are_awaited)
 {
-    (void)state;
     open_posting(GETS);
     stub.delay = 1000; /* longer than okv_get() polls without an operation */
     assert_all_take(GETS);
@@ -54,9 +48,8 @@ static void slow_reads_are_awaited(void **state)
 }
 
 /* However long all of them take together. */
-static void successive_reads_are_awaited(void **state)
+ON_GET_MANY(successive_reads_are_awaited)
 {
-    (void)state;
     gets_open(1);
     stub.delay = 100;
     assert_all_take(0);
@@ -72,9 +65,8 @@ static void release_events(void)
     stub_release_events(0);
 }
 
-static void one_late_read_is_awaited(void **state)
+ON_SYNCHRONOUS(one_late_read_is_awaited)
 {
-    (void)state;
     open_posting(GETS);
     gets_before_read = hold_odd_read;
     stub.after_arm = release_events;
@@ -85,9 +77,8 @@ static void one_late_read_is_awaited(void **state)
 
 /* A slot is its READ's until that ends: so long okv_get() takes operations, and nobody gets the
  * result. */
-static void read_of_a_get_that_timed_out_keeps_its_slot(void **state)
+ON_SINGLE(read_of_a_get_that_timed_out_keeps_its_slot)
 {
-    (void)state;
     open_posting(4);
     set_timeout(SHORT_MS);
     stub.delay = HELD;
@@ -103,11 +94,10 @@ static void read_of_a_get_that_timed_out_keeps_its_slot(void **state)
     assert_all_take(0);
 }
 
-static void reads_of_gets_that_timed_out_keep_their_slots(void **state)
+ON_BATCHES(reads_of_gets_that_timed_out_keep_their_slots)
 {
     unsigned depth = gets_entry == GETS_MANY ? 4 : GETS;
 
-    (void)state;
     gets_open(depth);
     set_timeout(SHORT_MS);
     stub.delay = HELD;
@@ -127,9 +117,8 @@ static void reads_of_gets_that_timed_out_keep_their_slots(void **state)
 }
 
 /* Slots that are kept for READs do not keep okv_get_many() from ending. */
-static void kept_slots_leave_room_for_others(void **state)
+ON_GET_MANY(kept_slots_leave_room_for_others)
 {
-    (void)state;
     gets_open(4);
     set_timeout(SHORT_MS);
     stub.delay = HELD;
@@ -152,9 +141,8 @@ static void release_events_after_a_timeout(void)
         stub_release_events(0);
 }
 
-static void each_has_its_own_deadline(void **state)
+ON_GET_MANY(each_has_its_own_deadline)
 {
-    (void)state;
     gets_open(GETS);
     gets_commands[GETS_ODD].timeout_ms = SHORT_MS;
     stub.delay = HELD;
@@ -191,18 +179,16 @@ static void assert_goodbye_is_handled(unsigned whole)
 }
 
 /* With read_now there is no poll before the next get. */
-static void message_before_a_read_is_handled(void **state)
+ON_ALL(message_before_a_read_is_handled)
 {
-    (void)state;
     gets_open(GETS);
     gets_before_read = say_goodbye;
     assert_goodbye_is_handled(gets_are_concurrent() ? GETS
                                                     : GETS_ODD + (gets_entry == GETS_AT_ONCE));
 }
 
-static void message_after_a_read_is_handled(void **state)
+ON_ALL(message_after_a_read_is_handled)
 {
-    (void)state;
     open_posting(GETS);
     stub.after_read = say_goodbye;
     assert_goodbye_is_handled(gets_are_concurrent() ? GETS : GETS_ODD);
@@ -221,7 +207,7 @@ static void say_goodbye_late(unsigned n)
 
 /* Gets that time out before they begin are not READ. An attempt says nothing whose second four
  * began after the deadline. */
-static void time_passes_before_a_message_too(void **state)
+ON_GET_MANY(time_passes_before_a_message_too)
 {
     uint64_t end = pace_guard_end(), begun;
 
@@ -243,9 +229,8 @@ static void time_passes_before_a_message_too(void **state)
     assert_int_equal(stub.reads, 8);
 }
 
-static void unknown_event_does_no_harm(void **state)
+ON_ALL(unknown_event_does_no_harm)
 {
-    (void)state;
     open_posting(GETS);
     stub.stream = 1;
     assert_all_take(1);
@@ -254,9 +239,8 @@ static void unknown_event_does_no_harm(void **state)
 
 /* ---- other operations under way ---- */
 
-static void get_beside_a_submitted_one_is_an_operation(void **state)
+ON_SINGLE(get_beside_a_submitted_one_is_an_operation)
 {
-    (void)state;
     gets_open(4);
     stub.delay = HELD;
     assert_int_equal(
@@ -273,9 +257,8 @@ static void get_beside_a_submitted_one_is_an_operation(void **state)
     assert_all_take(0);
 }
 
-static void get_beside_a_request_is_an_operation(void **state)
+ON_SINGLE(get_beside_a_request_is_an_operation)
 {
-    (void)state;
     gets_open(4);
     stub.delay = HELD;
     put_submit(1);
@@ -290,9 +273,8 @@ static void get_beside_a_request_is_an_operation(void **state)
 }
 
 /* Writes that have timed out keep their slots, as those that were submitted do. */
-static void get_waits_while_writes_hold_all_slots(void **state)
+ON_SINGLE(get_waits_while_writes_hold_all_slots)
 {
-    (void)state;
     gets_open(4);
     set_timeout(SHORT_MS);
     stub.answer = no_answer;
@@ -325,9 +307,8 @@ static void ask_for_one_key(void)
 }
 
 /* Images of the same bucket lie where the next ones are READ to: they answer nothing. */
-static void failed_reads_end_the_gets(void **state)
+ON_ALL(failed_reads_end_the_gets)
 {
-    (void)state;
     open_posting(GETS);
     ask_for_one_key();
     assert_int_equal(gets_run(), OKV_OK);
@@ -342,9 +323,8 @@ static void failed_reads_end_the_gets(void **state)
     assert_int_equal(gets_on_fast_path(), 0);
 }
 
-static void refused_reads_end_the_gets(void **state)
+ON_ALL(refused_reads_end_the_gets)
 {
-    (void)state;
     open_posting(GETS);
     stub.read_result = OKV_EDISCONNECTED;
     assert_int_equal(gets_run(), OKV_EDISCONNECTED);
@@ -360,9 +340,8 @@ static void refuse_later_reads(unsigned n)
 }
 
 /* Gets whose READs left before have their values. */
-static void later_refused_reads_end_the_other_gets(void **state)
+ON_GET_MANY(later_refused_reads_end_the_other_gets)
 {
-    (void)state;
     gets_open(4);
     gets_before_read = refuse_later_reads;
     assert_int_equal(gets_run(), OKV_EDISCONNECTED);
@@ -373,11 +352,17 @@ static void later_refused_reads_end_the_other_gets(void **state)
     assert_int_equal(handle->active, 0);
 }
 
-static void broken_endpoint_ends_the_gets(void **state)
+/* Not earlier: a handle that was idle for long polls before its first READ. */
+static void break_endpoint(unsigned n)
 {
-    (void)state;
-    open_posting(GETS);
+    (void)n;
     stub.poll_result = OKV_EIO;
+}
+
+ON_ALL(broken_endpoint_ends_the_gets)
+{
+    open_posting(GETS);
+    gets_before_read = break_endpoint;
     assert_int_equal(gets_run(), OKV_EIO);
     assert_statuses(OKV_EIO);
     assert_int_equal(handle->active, 0);
@@ -408,7 +393,7 @@ static void assert_values_before_the_end(void)
             gets_assert_status(n, OKV_EDISCONNECTED);
 }
 
-static void lost_connection_ends_the_gets(void **state)
+ON_ALL(lost_connection_ends_the_gets)
 {
     for (hang_up_at = 1; hang_up_at <= GETS; hang_up_at++) {
         gets_setup(state);
@@ -423,9 +408,8 @@ static void lost_connection_ends_the_gets(void **state)
     }
 }
 
-static void connection_that_has_ended_ends_the_gets(void **state)
+ON_SYNCHRONOUS(connection_that_has_ended_ends_the_gets)
 {
-    (void)state;
     gets_open(GETS);
     assert_all_take(0);
     stub_hang_up();
@@ -451,7 +435,7 @@ static void hang_up_once(unsigned n)
     stub_hang_up();
 }
 
-static void gets_restart_on_the_next_connection(void **state)
+ON_ALL(gets_restart_on_the_next_connection)
 {
     for (hang_up_at = 1; hang_up_at < GETS; hang_up_at += 3) {
         gets_setup(state);
@@ -469,9 +453,8 @@ static void gets_restart_on_the_next_connection(void **state)
     }
 }
 
-static void held_reads_of_a_lost_connection_end_the_gets(void **state)
+ON_SUBMIT(held_reads_of_a_lost_connection_end_the_gets)
 {
-    (void)state;
     gets_open(GETS);
     stub.delay = HELD;
     gets_submit();
@@ -485,11 +468,10 @@ static void held_reads_of_a_lost_connection_end_the_gets(void **state)
 }
 
 /* Neither gets that a lost connection found under way, nor those that begin while there is none. */
-static void without_a_connection_none_is_on_the_fast_path(void **state)
+ON_SUBMIT(without_a_connection_none_is_on_the_fast_path)
 {
     size_t accepted = 0;
 
-    (void)state;
     gets_open_lasting(GETS);
     stub.delay = HELD;
     assert_int_equal(okv_submit(handle, gets_commands, 4, &accepted), OKV_OK);
@@ -516,9 +498,8 @@ static void flip_byte_for_one(unsigned n)
 
 /* READs that are under way when the server says goodbye end; the get whose image does not answer
  * begins again on the next connection. */
-static void goodbye_lets_the_reads_end(void **state)
+ON_SUBMIT(goodbye_lets_the_reads_end)
 {
-    (void)state;
     gets_open_lasting(GETS);
     gets_before_read = flip_byte_for_one;
     stub.delay = HELD;
@@ -536,9 +517,8 @@ static void goodbye_lets_the_reads_end(void **state)
     gets_assert_idle();
 }
 
-static void slots_of_timed_out_gets_are_free_with_the_connections_end(void **state)
+ON_SUBMIT(slots_of_timed_out_gets_are_free_with_the_connections_end)
 {
-    (void)state;
     gets_open_lasting(GETS);
     set_timeout(SHORT_MS);
     stub.delay = HELD;
@@ -550,46 +530,4 @@ static void slots_of_timed_out_gets_are_free_with_the_connections_end(void **sta
     set_timeout(TIMEOUT_MS);
     assert_int_equal(okv_ping(handle), OKV_OK);
     assert_all_take(0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ON_ALL(slow_reads_are_awaited),
-        ON_GET_MANY(successive_reads_are_awaited),
-        ON_GET(one_late_read_is_awaited),
-        ON_GET_AT_ONCE(one_late_read_is_awaited),
-        ON_GET_MANY(one_late_read_is_awaited),
-        ON_GET(read_of_a_get_that_timed_out_keeps_its_slot),
-        ON_GET_AT_ONCE(read_of_a_get_that_timed_out_keeps_its_slot),
-        ON_GET_MANY(reads_of_gets_that_timed_out_keep_their_slots),
-        ON_SUBMIT(reads_of_gets_that_timed_out_keep_their_slots),
-        ON_GET_MANY(kept_slots_leave_room_for_others),
-        ON_GET_MANY(each_has_its_own_deadline),
-        ON_ALL(message_before_a_read_is_handled),
-        ON_ALL(message_after_a_read_is_handled),
-        ON_GET_MANY(time_passes_before_a_message_too),
-        ON_ALL(unknown_event_does_no_harm),
-        ON_GET(get_beside_a_submitted_one_is_an_operation),
-        ON_GET_AT_ONCE(get_beside_a_submitted_one_is_an_operation),
-        ON_GET(get_beside_a_request_is_an_operation),
-        ON_GET_AT_ONCE(get_beside_a_request_is_an_operation),
-        ON_GET(get_waits_while_writes_hold_all_slots),
-        ON_GET_AT_ONCE(get_waits_while_writes_hold_all_slots),
-        ON_ALL(failed_reads_end_the_gets),
-        ON_ALL(refused_reads_end_the_gets),
-        ON_GET_MANY(later_refused_reads_end_the_other_gets),
-        ON_ALL(broken_endpoint_ends_the_gets),
-        ON_ALL(lost_connection_ends_the_gets),
-        ON_GET(connection_that_has_ended_ends_the_gets),
-        ON_GET_AT_ONCE(connection_that_has_ended_ends_the_gets),
-        ON_GET_MANY(connection_that_has_ended_ends_the_gets),
-        ON_ALL(gets_restart_on_the_next_connection),
-        ON_SUBMIT(held_reads_of_a_lost_connection_end_the_gets),
-        ON_SUBMIT(without_a_connection_none_is_on_the_fast_path),
-        ON_SUBMIT(goodbye_lets_the_reads_end),
-        ON_SUBMIT(slots_of_timed_out_gets_are_free_with_the_connections_end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

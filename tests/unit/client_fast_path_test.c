@@ -1,13 +1,6 @@
 /* The fast path of gets, over a stub transport: every call that gets have, with every kind of image
  * that a READ can bring. How the get ends, what it costs, and that nothing is left of it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/stub_gets.h"
 
@@ -437,17 +430,15 @@ static void get_ends_as_the_image_says(void **state)
 
 /* ---- what is learnt and left behind ---- */
 
-static void results_come_round_after_round(void **state)
+ON_ALL(results_come_round_after_round)
 {
-    (void)state;
     gets_open(GETS + 1); /* their places in the ring of results differ each time */
     for (int round = 0; round < 20; round++)
         gets_assert_all(GETS, GETS);
 }
 
-static void one_key_may_repeat(void **state)
+ON_ALL(one_key_may_repeat)
 {
-    (void)state;
     gets_open(GETS);
     for (unsigned n = 0; n < GETS; n++)
         gets_commands[n].key = gets_keys[0];
@@ -459,11 +450,10 @@ static void one_key_may_repeat(void **state)
 }
 
 /* Each image of a bucket that was split says so, although all keys are where they were. */
-static void depths_of_images_are_learnt(void **state)
+ON_ALL(depths_of_images_are_learnt)
 {
     struct okv_entry odd = gets_item(GETS_ODD);
 
-    (void)state;
     gets_open(GETS);
     stub_bucket(GETS_BUCKET, STUB_DEPTH + 1, &odd, 1);
     gets_write_others(STUB_BUCKETS);
@@ -476,9 +466,8 @@ static void depths_of_images_are_learnt(void **state)
 
 /* A get that finds an item that expires decides on a READ of the server's clock, which goes out
  * with the next READ at the latest. */
-static void old_clock_sample_is_refreshed(void **state)
+ON_ALL(old_clock_sample_is_refreshed)
 {
-    (void)state;
     gets_open(GETS);
     write_item_that_expires();
     handle->clock.sampled_at_ms -= HOUR_MS;
@@ -493,11 +482,10 @@ static void old_clock_sample_is_refreshed(void **state)
     gets_assert_idle();
 }
 
-static void other_operations_use_the_same_slots(void **state)
+ON_ALL(other_operations_use_the_same_slots)
 {
     char text[64];
 
-    (void)state;
     gets_open(GETS);
     gets_assert_all(GETS, GETS);
     okv_stat(handle, text, sizeof text, &length);
@@ -536,17 +524,12 @@ static int run_table(void)
         table[i] = (struct CMUnitTest){names[i], get_ends_as_the_image_says, gets_setup,
                                        client_teardown, &cases[i]};
     }
-    return cmocka_run_group_tests_name("images", table, NULL, NULL);
+    return test_run_group("images", table, NULL, NULL);
 }
 
 int main(void)
 {
-    const struct CMUnitTest calls[] = {
-        ON_ALL(results_come_round_after_round),      ON_ALL(one_key_may_repeat),
-        ON_ALL(depths_of_images_are_learnt),         ON_ALL(old_clock_sample_is_refreshed),
-        ON_ALL(other_operations_use_the_same_slots),
-    };
     int failed = run_table();
 
-    return failed + cmocka_run_group_tests_name("calls", calls, NULL, NULL);
+    return failed + test_run();
 }

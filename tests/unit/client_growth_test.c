@@ -1,12 +1,6 @@
 /* Structures that grow, over a stub transport: programs that know less of them than the library,
  * and programs that know more. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/stub_client.h"
 
@@ -33,13 +27,14 @@ static int open_used(void **state)
     return 0;
 }
 
+#define GROWTH_TEST(name) TEST_WITH(name, open_used, client_teardown)
+
 /* An older program has room for the fields in front of `size`, and for no more. */
-static void older_info(void **state)
+GROWTH_TEST(older_info)
 {
     const size_t size = offsetof(struct okv_info, max_message_value);
     struct okv_info all, older;
 
-    (void)state;
     okv_info(handle, &all);
     memset(&older, UNTOUCHED, sizeof older);
     okv_info_sized(handle, &older, size);
@@ -48,12 +43,11 @@ static void older_info(void **state)
         assert_int_equal(((uint8_t *)&older)[i], UNTOUCHED);
 }
 
-static void newer_info(void **state)
+GROWTH_TEST(newer_info)
 {
     struct okv_info all;
     struct newer_info newer;
 
-    (void)state;
     okv_info(handle, &all);
     memset(&newer, UNTOUCHED, sizeof newer);
     okv_info_sized(handle, &newer.known, sizeof newer);
@@ -63,12 +57,11 @@ static void newer_info(void **state)
         assert_int_equal(newer.added[i], 0);
 }
 
-static void older_counters(void **state)
+GROWTH_TEST(older_counters)
 {
     const size_t size = offsetof(struct okv_counters, torn_buckets);
     struct okv_counters all, older;
 
-    (void)state;
     okv_counters(handle, &all);
     memset(&older, UNTOUCHED, sizeof older);
     okv_counters_sized(handle, &older, size);
@@ -77,12 +70,11 @@ static void older_counters(void **state)
         assert_int_equal(((uint8_t *)&older)[i], UNTOUCHED);
 }
 
-static void newer_counters(void **state)
+GROWTH_TEST(newer_counters)
 {
     struct okv_counters all;
     struct newer_counters newer;
 
-    (void)state;
     okv_counters(handle, &all);
     memset(&newer, UNTOUCHED, sizeof newer);
     okv_counters_sized(handle, &newer.known, sizeof newer);
@@ -109,7 +101,7 @@ static int visit(void *user, const struct okv_item *item)
 }
 
 /* What a newer program finds in fields that this library does not know. */
-static void results_are_zero_where_reserved(void **state)
+GROWTH_TEST(results_are_zero_where_reserved)
 {
     static char key[16];
     struct okv_command commands[] = {{.kind = OKV_GET, .key = key, .key_length = 10},
@@ -119,7 +111,6 @@ static void results_are_zero_where_reserved(void **state)
     struct okv_item_info info;
     unsigned visited = 0;
 
-    (void)state;
     stub_key(key, 1, STUB_DEPTH, 0);
     struct okv_entry entry = stub_inline(key, "value");
     stub_bucket(1, STUB_DEPTH, &entry, 1);
@@ -143,18 +134,4 @@ static void results_are_zero_where_reserved(void **state)
         ended += (unsigned)okv_poll(handle, many + ended, 2);
     for (unsigned i = 0; i < 2; i++)
         assert_zero(many[i].reserved2, LENGTH_OF(many[i].reserved2));
-}
-
-int main(void)
-{
-#define GROWTH_TEST(test) cmocka_unit_test_setup_teardown(test, open_used, client_teardown)
-    const struct CMUnitTest tests[] = {
-        GROWTH_TEST(older_info),
-        GROWTH_TEST(newer_info),
-        GROWTH_TEST(older_counters),
-        GROWTH_TEST(newer_counters),
-        GROWTH_TEST(results_are_zero_where_reserved),
-    };
-
-    return cmocka_run_group_tests_name("client: structures that grow", tests, NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* Extents that are READ together with their buckets, over a stub transport. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "client/get/hints.h"
 #include "tests/support/random.h"
@@ -15,7 +8,9 @@
 #define OTHER (STUB_HEAP + 32768)
 #define SET_SIZE 8 /* hints of one set */
 
-static void second_get_is_one_post(void **state)
+#define HINT_TEST(name) TEST_WITH(name, values_setup, client_teardown)
+
+HINT_TEST(second_get_is_one_post)
 {
     static const uint32_t sizes[] = {SHORT, 20000, LONG};
 
@@ -68,7 +63,7 @@ static void item_becomes(unsigned what)
     }
 }
 
-static void stale_hint_is_never_believed(void **state)
+HINT_TEST(stale_hint_is_never_believed)
 {
     static const int expected[] = {OKV_OK, OKV_OK, OKV_OK, OKV_ENOTFOUND, OKV_ENOTFOUND, OKV_OK};
 
@@ -96,9 +91,8 @@ static void stale_hint_is_never_believed(void **state)
 }
 
 /* Same bytes, and all but one of offset and lengths equal: another extent. */
-static void hint_and_reference_have_equal_offset_and_lengths(void **state)
+HINT_TEST(hint_and_reference_have_equal_offset_and_lengths)
 {
-    (void)state;
     values_open(0, false);
     write_value(SHORT, true, EXTENT);
     assert_got(SHORT);
@@ -114,9 +108,8 @@ static void hint_and_reference_have_equal_offset_and_lengths(void **state)
 }
 
 /* Another value of the same length has the extent: the checksum in the bucket tells. */
-static void extent_is_reused_by_its_key(void **state)
+HINT_TEST(extent_is_reused_by_its_key)
 {
-    (void)state;
     values_open(0, false);
     for (unsigned i = 0; i < 4; i++) {
         value[SHORT - 1] = (char)('0' + i);
@@ -137,9 +130,8 @@ static void rewrite_before_extent(unsigned n)
 
 /* The bucket that is READ is of before, the bytes are of after: they are not taken for the old
  * ones, which are gone. */
-static void extent_is_reused_between_the_reads(void **state)
+HINT_TEST(extent_is_reused_between_the_reads)
 {
-    (void)state;
     values_open(0, false);
     write_value(SHORT, true, EXTENT);
     assert_got(SHORT);
@@ -152,9 +144,8 @@ static void extent_is_reused_between_the_reads(void **state)
 }
 
 /* Once the bucket says that the hint was wrong, no further piece is READ. */
-static void stale_hint_costs_no_more_than_it_must(void **state)
+HINT_TEST(stale_hint_costs_no_more_than_it_must)
 {
-    (void)state;
     stub.max_reads = 2;
     values_open(0, false);
     write_value(LONG, true, EXTENT);
@@ -167,7 +158,7 @@ static void stale_hint_costs_no_more_than_it_must(void **state)
 }
 
 /* Whichever of the READs that are under way together finds a byte wrong. */
-static void torn_hinted_read(void **state)
+HINT_TEST(torn_hinted_read)
 {
     static const uint64_t offsets[] = {STUB_INDEX + BUCKET * STUB_BUCKET_SIZE + 30, EXTENT + 3,
                                        EXTENT + LONG};
@@ -190,9 +181,8 @@ static void torn_hinted_read(void **state)
     }
 }
 
-static void hint_is_not_used_for_a_small_buffer(void **state)
+HINT_TEST(hint_is_not_used_for_a_small_buffer)
 {
-    (void)state;
     values_open(0, true);
     write_value(LONG, true, EXTENT);
     assert_got(LONG);
@@ -237,9 +227,8 @@ static uint64_t crowd_right(void)
     return counted.hints_right - before;
 }
 
-static void hints_of_one_set_do_not_drive_each_other_out(void **state)
+HINT_TEST(hints_of_one_set_do_not_drive_each_other_out)
 {
-    (void)state;
     values_open(1, false); /* a table of one set */
     crowd_write();
     assert_int_equal(crowd_right(), 0);
@@ -249,9 +238,8 @@ static void hints_of_one_set_do_not_drive_each_other_out(void **state)
 }
 
 /* The hint that was not right for longest makes room. */
-static void hints_are_replaced(void **state)
+HINT_TEST(hints_are_replaced)
 {
-    (void)state;
     values_open(1, false);
     crowd_write();
     crowd_right();
@@ -267,9 +255,8 @@ static void hints_are_replaced(void **state)
     assert_int_equal(counted.hints_wrong, 0);
 }
 
-static void writes_forget_their_own_hint_only(void **state)
+HINT_TEST(writes_forget_their_own_hint_only)
 {
-    (void)state;
     values_open(1, false);
     crowd_write();
     crowd_right();
@@ -283,7 +270,7 @@ static void writes_forget_their_own_hint_only(void **state)
 }
 
 /* No buffer for the extent: the bucket alone is READ, and nothing lands where others are. */
-static void no_memory_means_no_hints(void **state)
+HINT_TEST(no_memory_means_no_hints)
 {
     static uint8_t other[LONG];
     static const uint32_t sizes[] = {20000, LONG};
@@ -310,11 +297,10 @@ static void no_memory_means_no_hints(void **state)
 }
 
 /* A handle that READs short values only never touches the table. */
-static void table_without_hints_is_not_touched(void **state)
+HINT_TEST(table_without_hints_is_not_touched)
 {
     struct hint *table;
 
-    (void)state;
     values_open(0, false);
     for (unsigned i = 0; i < 2; i++) {
         struct okv_entry entry = stub_inline(keys[0], "inline");
@@ -414,9 +400,8 @@ static unsigned right_of_hot(uint32_t count, uint64_t hot)
     return right;
 }
 
-static void hot_keys_have_hints(void **state)
+TEST(hot_keys_have_hints)
 {
-    (void)state;
     assert_true(right_of_hot(4096, 1000) >= 9900);
     assert_true(right_of_hot(4096, 2000) >= 9800);
     assert_true(right_of_hot(4096, 3000) >= 9200);
@@ -456,9 +441,8 @@ static void list_remember(uint64_t number)
     listed_count++;
 }
 
-static void set_evicts_the_least_recently_used(void **state)
+TEST(set_evicts_the_least_recently_used)
 {
-    (void)state;
     assert_int_equal(table_create(1), 0);
     assert_int_equal(table.hint_count, SET_SIZE);
     listed_count = 0;
@@ -484,11 +468,10 @@ static void set_evicts_the_least_recently_used(void **state)
 }
 
 /* A hint is found by half of its hash; the length of the key must fit too. */
-static void hint_needs_the_length_of_the_key(void **state)
+TEST(hint_needs_the_length_of_the_key)
 {
     struct okv_entry found;
 
-    (void)state;
     assert_int_equal(table_create(64), 0);
     table_remember(1);
     struct operation shorter = *table_key(1);
@@ -498,40 +481,12 @@ static void hint_needs_the_length_of_the_key(void **state)
     table_destroy();
 }
 
-static void without_a_table_no_hint_is_kept(void **state)
+TEST(without_a_table_no_hint_is_kept)
 {
-    (void)state;
     memset(&table, 0, sizeof table);
     table_remember(1);
     assert_false(table_find(1));
     hints_forget(&table, table_key(1));
     hints_clear(&table);
     assert_int_equal(table.hints_kept, 0);
-}
-
-#define HINT_TEST(name) cmocka_unit_test_setup_teardown(name, values_setup, client_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        HINT_TEST(second_get_is_one_post),
-        HINT_TEST(stale_hint_is_never_believed),
-        HINT_TEST(hint_and_reference_have_equal_offset_and_lengths),
-        HINT_TEST(extent_is_reused_by_its_key),
-        HINT_TEST(extent_is_reused_between_the_reads),
-        HINT_TEST(stale_hint_costs_no_more_than_it_must),
-        HINT_TEST(torn_hinted_read),
-        HINT_TEST(hint_is_not_used_for_a_small_buffer),
-        HINT_TEST(hints_of_one_set_do_not_drive_each_other_out),
-        HINT_TEST(hints_are_replaced),
-        HINT_TEST(writes_forget_their_own_hint_only),
-        HINT_TEST(no_memory_means_no_hints),
-        HINT_TEST(table_without_hints_is_not_touched),
-        cmocka_unit_test(hot_keys_have_hints),
-        cmocka_unit_test(set_evicts_the_least_recently_used),
-        cmocka_unit_test(hint_needs_the_length_of_the_key),
-        cmocka_unit_test(without_a_table_no_hint_is_kept),
-    };
-
-    return cmocka_run_group_tests_name("client: hints", tests, NULL, NULL);
 }

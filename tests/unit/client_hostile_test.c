@@ -1,13 +1,6 @@
 /* Gets from a region of random bytes whose checksums are right, over a stub transport: no READ
  * leaves the region, none lands outside of its memory, and each get ends. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/random.h"
@@ -158,21 +151,11 @@ static void one_round(void)
     stub_close(&handle);
 }
 
-static void gets_from_random_tables(void **state)
+TEST_WITH(gets_from_random_tables, NULL, client_teardown)
 {
-    (void)state;
     seed = random_seed();
     for (unsigned i = 0; i < GETS; i++)
         stub_key(keys[i], i % STUB_BUCKETS, STUB_DEPTH, i);
     for (unsigned round = 0; round < ROUNDS; round++)
         one_round();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(gets_from_random_tables, client_teardown),
-    };
-
-    return cmocka_run_group_tests_name("client: hostile tables", tests, NULL, NULL);
 }

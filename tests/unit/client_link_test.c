@@ -1,12 +1,6 @@
 /* What a handle does with its connection besides posting: memory, goodbye, signs of life, the
  * end. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/pace.h"
@@ -27,8 +21,10 @@ static struct okv_counters counters(void)
 
 /* ---- memory ---- */
 
+#define LINK_TEST(name) TEST_WITH(name, values_setup, client_teardown)
+
 /* Into memory of the caller's, and into a buffer of the handle's. */
-static void pieces_are_read_again(void **state)
+LINK_TEST(pieces_are_read_again)
 {
     for (unsigned registered = 0; registered < 2; registered++) {
         values_setup(state);
@@ -56,9 +52,8 @@ static void pieces_are_read_again(void **state)
 }
 
 /* What is registered without a connection is so on the next. */
-static void registering_without_a_connection(void **state)
+LINK_TEST(registering_without_a_connection)
 {
-    (void)state;
     okv_registration *other;
     handle = stub_open_lasting(4, 4, LONG_MS);
     unsigned own = stub.registrations;
@@ -75,9 +70,8 @@ static void registering_without_a_connection(void **state)
     assert_int_equal(stub.registrations, own);
 }
 
-static void memory_that_cannot_be_registered_again(void **state)
+LINK_TEST(memory_that_cannot_be_registered_again)
 {
-    (void)state;
     handle = stub_open_lasting(4, 4, 2 * SHORT_MS);
     stub_hang_up();
     stub.register_result = OKV_EPERM;
@@ -90,9 +84,8 @@ static void memory_that_cannot_be_registered_again(void **state)
     assert_int_equal(get(), OKV_ENOTFOUND);
 }
 
-static void long_values_are_advertised_again(void **state)
+LINK_TEST(long_values_are_advertised_again)
 {
-    (void)state;
     handle = stub_open_lasting(4, 4, LONG_MS);
     stub.answer = no_answer;
     assert_int_equal(okv_submit_put(handle, "key", 3, value, LONG, 0), OKV_OK);
@@ -112,9 +105,8 @@ static void long_values_are_advertised_again(void **state)
 }
 
 /* One that cannot be advertised again stays unknown: it may have been stored before. */
-static void long_value_that_is_not_advertised_again(void **state)
+LINK_TEST(long_value_that_is_not_advertised_again)
 {
-    (void)state;
     handle = stub_open_lasting(4, 4, LONG_MS);
     stub.answer = no_answer;
     assert_int_equal(okv_submit_put(handle, "key", 3, value, LONG, 0), OKV_OK);
@@ -126,11 +118,10 @@ static void long_value_that_is_not_advertised_again(void **state)
 }
 
 /* Knowledge of the lost table is void. */
-static void hints_are_of_one_table(void **state)
+LINK_TEST(hints_are_of_one_table)
 {
     struct okv_options options = {.credits = 4, .timeout_ms = LONG_MS, .hints = 16};
 
-    (void)state;
     write_value(LONG, true, EXTENT);
     handle = stub_open_with(&options);
     for (unsigned i = 0; i < 2; i++)
@@ -143,9 +134,8 @@ static void hints_are_of_one_table(void **state)
     assert_int_equal(counted.hints_wrong, 0);
 }
 
-static void larger_buckets_get_larger_buffers(void **state)
+LINK_TEST(larger_buckets_get_larger_buffers)
 {
-    (void)state;
     handle = stub_open_lasting(4, 4, LONG_MS);
     stub_hang_up();
     stub.welcome.boot_id = stub.block.boot_id = STUB_BOOT + 1;
@@ -165,9 +155,8 @@ static void larger_buckets_get_larger_buffers(void **state)
 
 /* ---- goodbye ---- */
 
-static void goodbye_lets_answers_come(void **state)
+LINK_TEST(goodbye_lets_answers_come)
 {
-    (void)state;
     handle = stub_open_lasting(4, 4, LONG_MS);
     stub.answer = no_answer;
     put_submit(0);
@@ -203,9 +192,8 @@ static void open_unanswered(void)
 }
 
 /* Answers that do not come are not waited for longer than a dead server is. */
-static void goodbye_is_bounded(void **state)
+LINK_TEST(goodbye_is_bounded)
 {
-    (void)state;
     open_unanswered();
     put_submit(0);
     stub_goodbye();
@@ -214,9 +202,8 @@ static void goodbye_is_bounded(void **state)
     assert_int_equal(stub.connects, 2);
 }
 
-static void goodbye_ends_a_handle_that_does_not_reconnect(void **state)
+LINK_TEST(goodbye_ends_a_handle_that_does_not_reconnect)
 {
-    (void)state;
     handle = stub_open(4, 4, LONG_MS);
     stub.answer = no_answer;
     put_submit(0);
@@ -232,9 +219,8 @@ static void goodbye_ends_a_handle_that_does_not_reconnect(void **state)
 
 /* ---- signs of life ---- */
 
-static void silent_host_is_found(void **state)
+LINK_TEST(silent_host_is_found)
 {
-    (void)state;
     open_unanswered();
     put_submit(0);
     uint64_t begun = okv_clock_ns();
@@ -253,12 +239,11 @@ static void silent_host_is_found(void **state)
     assert_int_equal(results[0].status, OKV_OK);
 }
 
-static void idle_handle_sends_no_heartbeat(void **state)
+LINK_TEST(idle_handle_sends_no_heartbeat)
 {
     struct okv_options options = {
         .credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = KEEPALIVE_MS};
 
-    (void)state;
     handle = stub_open_with(&options);
     stub.silent = true;
     assert_int_equal(okv_wait(handle, (int)KEEPALIVE_MS), OKV_ETIMEDOUT);
@@ -273,9 +258,8 @@ static void idle_handle_sends_no_heartbeat(void **state)
     assert_int_equal(stub.connects, 2);
 }
 
-static void heartbeat_that_cannot_be_posted(void **state)
+LINK_TEST(heartbeat_that_cannot_be_posted)
 {
-    (void)state;
     open_unanswered();
     stub.heartbeat_result = OKV_EDISCONNECTED;
     assert_int_equal(okv_submit_ping(handle, 0), OKV_OK);
@@ -304,7 +288,7 @@ static int visit(void *user, const struct okv_item *item)
     return 0;
 }
 
-static void scan_ends_with_its_connection(void **state)
+LINK_TEST(scan_ends_with_its_connection)
 {
     unsigned items = 0;
 
@@ -326,11 +310,10 @@ static void scan_ends_with_its_connection(void **state)
     }
 }
 
-static void scan_waits_no_longer_than_the_deadline(void **state)
+LINK_TEST(scan_waits_no_longer_than_the_deadline)
 {
     unsigned items = 0;
 
-    (void)state;
     handle = stub_open_lasting(4, 4, SHORT_MS);
     stub.refusals = 1000000;
     stub_hang_up();
@@ -339,11 +322,10 @@ static void scan_waits_no_longer_than_the_deadline(void **state)
 }
 
 /* A READ that does not end costs the connection, not the handle. */
-static void scan_read_without_an_end_times_out(void **state)
+LINK_TEST(scan_read_without_an_end_times_out)
 {
     unsigned items = 0;
 
-    (void)state;
     handle = stub_open_lasting(4, 4, SHORT_MS);
     stub.delay = 1000000000;
     assert_int_equal(okv_scan(handle, visit, &items), OKV_ETIMEDOUT);
@@ -359,7 +341,7 @@ static void break_endpoint(unsigned n)
 }
 
 /* A device that fails costs the connection, too. */
-static void raw_reads_of_a_device_that_fails(void **state)
+LINK_TEST(raw_reads_of_a_device_that_fails)
 {
     uint64_t latencies[4];
 
@@ -402,21 +384,19 @@ static bool answer_first_step(const struct stub_request *request, struct stub_re
 
 /* Also by a durable server, which has the items and knows the client's writes: how far it had come
  * was a place in the old table. */
-static void flush_that_is_interrupted(void **state)
+LINK_TEST(flush_that_is_interrupted)
 {
-    (void)state;
     handle = stub_open_lasting(4, 4, LONG_MS);
     stub.answer = answer_first_step;
     assert_int_equal(okv_flush(handle), OKV_EUNKNOWN);
 }
 
-static void get_many_survives_a_reconnect(void **state)
+LINK_TEST(get_many_survives_a_reconnect)
 {
     struct okv_command commands[40];
     struct okv_result many[40];
     char values[40][8];
 
-    (void)state;
     handle = stub_open_lasting(8, 4, LONG_MS);
     for (unsigned i = 0; i < 40; i++)
         commands[i] = (struct okv_command){.kind = OKV_GET,
@@ -434,9 +414,8 @@ static void get_many_survives_a_reconnect(void **state)
 
 /* ---- the end ---- */
 
-static void close_says_goodbye(void **state)
+LINK_TEST(close_says_goodbye)
 {
-    (void)state;
     handle = stub_open_lasting(4, 1, LONG_MS);
     stub_close(&handle);
     assert_int_equal(stub.goodbyes, 1);
@@ -454,7 +433,7 @@ static void close_says_goodbye(void **state)
 }
 
 /* In every state a handle can be closed, with operations of all kinds under way. */
-static void close_at_any_time(void **state)
+LINK_TEST(close_at_any_time)
 {
     for (unsigned passes = 0; passes < 20; passes++) {
         for (unsigned way = 0; way < 3; way++) {
@@ -479,9 +458,8 @@ static void close_at_any_time(void **state)
     }
 }
 
-static void passes_flush_their_posts(void **state)
+LINK_TEST(passes_flush_their_posts)
 {
-    (void)state;
     handle = stub_open_lasting(8, 4, LONG_MS);
     struct okv_command commands[8];
     for (unsigned i = 0; i < 8; i++)
@@ -497,36 +475,4 @@ static void passes_flush_their_posts(void **state)
     get_submit(8);
     collect();
     assert_int_equal(stub.flushes, 2);
-}
-
-#define LINK_TEST(name) cmocka_unit_test_setup_teardown(name, values_setup, client_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LINK_TEST(pieces_are_read_again),
-        LINK_TEST(registering_without_a_connection),
-        LINK_TEST(memory_that_cannot_be_registered_again),
-        LINK_TEST(long_values_are_advertised_again),
-        LINK_TEST(long_value_that_is_not_advertised_again),
-        LINK_TEST(hints_are_of_one_table),
-        LINK_TEST(larger_buckets_get_larger_buffers),
-        LINK_TEST(goodbye_lets_answers_come),
-        LINK_TEST(goodbye_is_bounded),
-        LINK_TEST(goodbye_ends_a_handle_that_does_not_reconnect),
-        LINK_TEST(silent_host_is_found),
-        LINK_TEST(idle_handle_sends_no_heartbeat),
-        LINK_TEST(heartbeat_that_cannot_be_posted),
-        LINK_TEST(raw_reads_of_a_device_that_fails),
-        LINK_TEST(scan_ends_with_its_connection),
-        LINK_TEST(scan_waits_no_longer_than_the_deadline),
-        LINK_TEST(scan_read_without_an_end_times_out),
-        LINK_TEST(flush_that_is_interrupted),
-        LINK_TEST(get_many_survives_a_reconnect),
-        LINK_TEST(close_says_goodbye),
-        LINK_TEST(close_at_any_time),
-        LINK_TEST(passes_flush_their_posts),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

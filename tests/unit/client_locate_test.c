@@ -1,12 +1,6 @@
 /* How a get locates its bucket, over a stub transport: in an index that has grown, shrunk or moved
  * since the last READ, and in a corrupt one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/stub_client.h"
 
@@ -67,9 +61,10 @@ static void write_at(uint64_t offset, uint64_t bucket, unsigned depth, const cha
 
 /* ---- grown and shrunk ---- */
 
-static void grown_index_is_learnt(void **state)
+#define PLACE_TEST(name) TEST_WITH(name, client_setup, client_teardown)
+
+PLACE_TEST(grown_index_is_learnt)
 {
-    (void)state;
     open_believing(STUB_BUCKETS, 5, 3); /* there are six: 0, 1, 4 and 5 have depth 3 */
     stub_bucket(1, 3, NULL, 0);
     write_item(5, 3, "grown");
@@ -83,9 +78,8 @@ static void grown_index_is_learnt(void **state)
 }
 
 /* From one bucket to 2^5: each image leads at least one level on. */
-static void much_grown_index_is_learnt(void **state)
+PLACE_TEST(much_grown_index_is_learnt)
 {
-    (void)state;
     open_believing(1, 21, 5);
     for (uint64_t bucket = 0; bucket < 32; bucket++)
         stub_bucket(bucket, 5, NULL, 0);
@@ -107,9 +101,8 @@ static void much_grown_index_is_learnt(void **state)
 }
 
 /* The depth of bucket 0 alone would name bucket 5, which is not there. */
-static void depth_of_another_bucket_does_not_set_the_count(void **state)
+PLACE_TEST(depth_of_another_bucket_does_not_set_the_count)
 {
-    (void)state;
     open_believing(1, 5, 3);
     stub_bucket(0, 3, NULL, 0);
     write_item(1, 2, "unsplit"); /* there are five: 4 was split from 0 */
@@ -119,9 +112,8 @@ static void depth_of_another_bucket_does_not_set_the_count(void **state)
     assert_int_equal(buckets_known(), 5);
 }
 
-static void freed_bucket_leads_to_its_parent(void **state)
+PLACE_TEST(freed_bucket_leads_to_its_parent)
 {
-    (void)state;
     open_believing(8, 6, 3); /* there are six: the last one that went is 6 */
     stub_bucket(6, 2, NULL, 0);
     write_item(2, 2, "merged");
@@ -134,9 +126,8 @@ static void freed_bucket_leads_to_its_parent(void **state)
 }
 
 /* The key's bucket is freed, and its bytes are no image. */
-static void garbage_at_a_freed_bucket(void **state)
+PLACE_TEST(garbage_at_a_freed_bucket)
 {
-    (void)state;
     stub_status(STUB_CLOCK + 1, 4);
     open_believing(8, 6, 3);
     write_item(2, 2, "merged");
@@ -151,9 +142,8 @@ static void garbage_at_a_freed_bucket(void **state)
     assert_int_equal(counted.fallbacks, 0);
 }
 
-static void status_gives_the_count_at_once(void **state)
+PLACE_TEST(status_gives_the_count_at_once)
 {
-    (void)state;
     stub_status(STUB_CLOCK + 1, 4);
     open_believing(64, 45, 6);
     write_item(1, 2, "merged");
@@ -162,9 +152,8 @@ static void status_gives_the_count_at_once(void **state)
 }
 
 /* Neither does the status say how many there are: from parent to parent. */
-static void garbage_in_every_parent(void **state)
+PLACE_TEST(garbage_in_every_parent)
 {
-    (void)state;
     stub.region[OKV_STATUS_OFFSET] ^= 1;
     open_believing(64, 45, 6);
     write_item(1, 2, "merged");
@@ -179,9 +168,8 @@ static void garbage_in_every_parent(void **state)
 
 /* ---- the directory ---- */
 
-static void unknown_segment_is_read_from_the_directory(void **state)
+PLACE_TEST(unknown_segment_is_read_from_the_directory)
 {
-    (void)state;
     open_believing(80, 70, 7);
     stub_segment(1, STUB_SEGMENT_1);
     write_item(70, 7, "far");
@@ -192,9 +180,8 @@ static void unknown_segment_is_read_from_the_directory(void **state)
     assert_int_equal(counted.directory_reads, 1);
 }
 
-static void missing_segment_means_a_smaller_index(void **state)
+PLACE_TEST(missing_segment_means_a_smaller_index)
 {
-    (void)state;
     open_believing(80, 70, 7);
     write_item(6, 6, "near");
     assert_found("near");
@@ -205,9 +192,8 @@ static void missing_segment_means_a_smaller_index(void **state)
     assert_int_equal(counted.directory_reads, 1);
 }
 
-static void moved_segment_is_found_again(void **state)
+PLACE_TEST(moved_segment_is_found_again)
 {
-    (void)state;
     stub_segment(1, STUB_SEGMENT_1);
     open_believing(80, 70, 7);
     stub_segment(1, MOVED);
@@ -222,9 +208,8 @@ static void moved_segment_is_found_again(void **state)
 
 /* The last image of a bucket that was given up is still at its old place, while the index
  * has grown again and the bucket is elsewhere. */
-static void stale_offset_of_a_bucket_that_came_back(void **state)
+PLACE_TEST(stale_offset_of_a_bucket_that_came_back)
 {
-    (void)state;
     stub_segment(1, STUB_SEGMENT_1);
     open_believing(80, 70, 7);
     stub_bucket(70, 6, NULL, 0);
@@ -251,9 +236,8 @@ static void expect_the_server_is_asked(void)
     assert_string_equal(okv_why(handle), "");
 }
 
-static void depths_back_and_forth_are_bounded(void **state)
+PLACE_TEST(depths_back_and_forth_are_bounded)
 {
-    (void)state;
     open_believing(STUB_BUCKETS, 3, 2);
     stub_bucket(3, 1, NULL, 0);
     stub_bucket(1, 2, NULL, 0);
@@ -261,7 +245,7 @@ static void depths_back_and_forth_are_bounded(void **state)
     assert_int_equal(counted.wrong_depths, ATTEMPTS);
 }
 
-static void directory_that_leads_out_of_the_region(void **state)
+PLACE_TEST(directory_that_leads_out_of_the_region)
 {
     static const uint64_t offsets[] = {0, 1u << 30, STUB_REGION - STUB_SEGMENT_SIZE + 1,
                                        UINT64_MAX - STUB_SEGMENT_SIZE, UINT64_MAX};
@@ -277,7 +261,7 @@ static void directory_that_leads_out_of_the_region(void **state)
 }
 
 /* Counts and depths beyond what the directory can hold. */
-static void bucket_that_no_segment_can_have(void **state)
+PLACE_TEST(bucket_that_no_segment_can_have)
 {
     static const uint64_t counts[] = {OKV_BUCKETS_MAX, OKV_BUCKETS_MAX - 1,
                                       (uint64_t)OKV_DIRECTORY_ENTRIES * STUB_SEGMENT_BUCKETS + 1};
@@ -294,40 +278,14 @@ static void bucket_that_no_segment_can_have(void **state)
 }
 
 /* Only the directory's own bytes are READ for an entry. */
-static void last_entry_of_the_directory(void **state)
+PLACE_TEST(last_entry_of_the_directory)
 {
     uint64_t last = (uint64_t)OKV_DIRECTORY_ENTRIES * STUB_SEGMENT_BUCKETS;
 
-    (void)state;
     open_believing(last, last - 1, 16);
     stub_segment(OKV_DIRECTORY_ENTRIES - 1, STUB_SEGMENT_1);
     write_at(STUB_SEGMENT_1 + (STUB_SEGMENT_BUCKETS - 1) * STUB_BUCKET_SIZE, last - 1, 16, "last");
     assert_found("last");
     assert_int_equal(counted.directory_reads, 1);
     assert_int_equal(counted.bucket_reads, 1);
-}
-
-#define PLACE_TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        PLACE_TEST(grown_index_is_learnt),
-        PLACE_TEST(much_grown_index_is_learnt),
-        PLACE_TEST(depth_of_another_bucket_does_not_set_the_count),
-        PLACE_TEST(freed_bucket_leads_to_its_parent),
-        PLACE_TEST(garbage_at_a_freed_bucket),
-        PLACE_TEST(status_gives_the_count_at_once),
-        PLACE_TEST(garbage_in_every_parent),
-        PLACE_TEST(unknown_segment_is_read_from_the_directory),
-        PLACE_TEST(missing_segment_means_a_smaller_index),
-        PLACE_TEST(moved_segment_is_found_again),
-        PLACE_TEST(stale_offset_of_a_bucket_that_came_back),
-        PLACE_TEST(depths_back_and_forth_are_bounded),
-        PLACE_TEST(directory_that_leads_out_of_the_region),
-        PLACE_TEST(bucket_that_no_segment_can_have),
-        PLACE_TEST(last_entry_of_the_directory),
-    };
-
-    return cmocka_run_group_tests_name("client: locating buckets", tests, NULL, NULL);
 }

@@ -1,11 +1,5 @@
 /* A get over a stub transport: how many READs it takes, what it believes, and where it ends. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/stub_transport.h"
 
@@ -60,11 +54,12 @@ static void assert_hit(const char *key, const char *value)
     assert_memory_equal(buffer, value, length);
 }
 
-static void inline_hit_and_miss_are_one_read(void **state)
+#define LOOKUP_TEST(name) TEST_WITH(name, setup, teardown)
+
+LOOKUP_TEST(inline_hit_and_miss_are_one_read)
 {
     struct okv_entry entries[] = {stub_inline(keys[0], "zero"), stub_inline(keys[1], "one")};
 
-    (void)state;
     stub_bucket(BUCKET, STUB_DEPTH, entries, 2);
     assert_int_equal(get(keys[2]), OKV_ENOTFOUND);
     assert_int_equal(stub.reads, 1);
@@ -76,11 +71,10 @@ static void inline_hit_and_miss_are_one_read(void **state)
     assert_int_equal(counted.read_bytes, 2 * STUB_BUCKET_SIZE);
 }
 
-static void reference_is_two_reads(void **state)
+LOOKUP_TEST(reference_is_two_reads)
 {
     struct okv_entry entry = stub_reference(keys[0], "in an extent", EXTENT);
 
-    (void)state;
     stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
     assert_hit(keys[0], "in an extent");
     assert_int_equal(version, 5);
@@ -90,7 +84,7 @@ static void reference_is_two_reads(void **state)
 }
 
 /* Tag and length of an entry are the key's, its extent is another one's. */
-static void tag_collision_continues_the_search(void **state)
+LOOKUP_TEST(tag_collision_continues_the_search)
 {
     struct okv_entry entries[3] = {
         stub_reference(keys[1], "of key 1", EXTENT),
@@ -98,7 +92,6 @@ static void tag_collision_continues_the_search(void **state)
         stub_reference(keys[0], "of key 0", EXTENT + 128),
     };
 
-    (void)state;
     entries[0].tag = entries[1].tag = entries[2].tag;
     stub_bucket(BUCKET, STUB_DEPTH, entries, 3);
     assert_hit(keys[0], "of key 0");
@@ -133,7 +126,7 @@ static void tear_reads(uint64_t offset, unsigned count)
     stub.before_read = tear;
 }
 
-static void torn_bucket_is_read_again(void **state)
+LOOKUP_TEST(torn_bucket_is_read_again)
 {
     struct okv_entry entry = stub_inline(keys[0], "whole");
 
@@ -144,7 +137,6 @@ static void torn_bucket_is_read_again(void **state)
         unsigned torn, parents, entries;
     } rounds[] = {{1, 0, 0}, {2, 0, 1}, {3, 1, 1}, {ATTEMPTS - 4, 3, 4}};
 
-    (void)state;
     for (unsigned i = 0; i < 4; i++) {
         struct okv_counters before = counted;
         tear_reads(stub_place(BUCKET) + 40, rounds[i].torn);
@@ -167,11 +159,10 @@ static bool answer_miss(const struct stub_request *request, struct stub_reply *r
     return true;
 }
 
-static void bucket_that_stays_torn_asks_the_server(void **state)
+LOOKUP_TEST(bucket_that_stays_torn_asks_the_server)
 {
     struct okv_entry entry = stub_inline(keys[0], "torn");
 
-    (void)state;
     stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
     tear_reads(stub_place(BUCKET) + 40, UINT32_MAX);
     assert_hit(keys[0], "answer");
@@ -194,12 +185,11 @@ static void bucket_that_stays_torn_asks_the_server(void **state)
 }
 
 /* A head as a get does, with the version that the server says. */
-static void torn_head_asks_the_server(void **state)
+LOOKUP_TEST(torn_head_asks_the_server)
 {
     struct okv_entry entry = stub_inline(keys[0], "torn");
     struct okv_item_info info;
 
-    (void)state;
     stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
     tear_reads(stub_place(BUCKET) + 40, UINT32_MAX);
     assert_int_equal(okv_head(handle, keys[0], strlen(keys[0]), &info), OKV_OK);
@@ -211,11 +201,10 @@ static void torn_head_asks_the_server(void **state)
     assert_int_equal(info.ttl_ms, 0);
 }
 
-static void torn_extent_reads_the_bucket_again(void **state)
+LOOKUP_TEST(torn_extent_reads_the_bucket_again)
 {
     struct okv_entry entry = stub_reference(keys[0], "in an extent", EXTENT);
 
-    (void)state;
     stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
     tear_reads(EXTENT + 15, 2);
     assert_hit(keys[0], "in an extent");
@@ -239,11 +228,10 @@ static void reuse_extent(unsigned n)
     stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
 }
 
-static void reused_extent_reads_the_bucket_again(void **state)
+LOOKUP_TEST(reused_extent_reads_the_bucket_again)
 {
     struct okv_entry entry = stub_reference(keys[0], "in an extent", EXTENT);
 
-    (void)state;
     stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
     stub.before_read = reuse_extent;
     assert_hit(keys[0], "moved");
@@ -275,9 +263,8 @@ static void write_chain(unsigned pages, uint64_t with_version, const char *value
     }
 }
 
-static void chain_is_searched_page_by_page(void **state)
+LOOKUP_TEST(chain_is_searched_page_by_page)
 {
-    (void)state;
     write_chain(3, 9, "chained");
     for (unsigned page = 0; page < 3; page++) {
         stub.reads = 0;
@@ -300,9 +287,8 @@ static void publish_page(unsigned n)
         write_chain(3, 10, "newer");
 }
 
-static void pages_of_two_versions_restart_the_lookup(void **state)
+LOOKUP_TEST(pages_of_two_versions_restart_the_lookup)
 {
-    (void)state;
     write_chain(3, 9, "older");
     stub.before_read = publish_page;
     assert_hit(keys[2], "newer");
@@ -318,7 +304,7 @@ static void assert_eproto_after(unsigned reads)
     assert_int_equal(stub.reads, before + reads);
 }
 
-static void offsets_outside_the_region_are_never_read(void **state)
+LOOKUP_TEST(offsets_outside_the_region_are_never_read)
 {
     static const uint64_t offsets[] = {STUB_REGION - STUB_BUCKET_SIZE + 1, STUB_REGION,
                                        STUB_REGION + 1, (UINT64_C(1) << 48) - 1};
@@ -327,7 +313,6 @@ static void offsets_outside_the_region_are_never_read(void **state)
     struct okv_entry good = stub_reference(keys[0], "in an extent", EXTENT);
     uint32_t size = good.key_length + good.value_length;
 
-    (void)state;
     for (unsigned i = 0; i < 4; i++) {
         image.chain = offsets[i];
         stub_write(&image, NULL, 0);
@@ -375,19 +360,17 @@ static void write_cycle(unsigned n)
     stub_write(&image, NULL, 0);
 }
 
-static void endless_chain_ends(void **state)
+LOOKUP_TEST(endless_chain_ends)
 {
-    (void)state;
     stub.before_read = write_cycle;
     assert_eproto_after(OKV_BUCKET_PAGES_MAX);
 }
 
 /* An extent without bytes is none. */
-static void empty_extent_is_refused(void **state)
+LOOKUP_TEST(empty_extent_is_refused)
 {
     struct okv_entry entry = stub_reference_here(keys[0], "", EXTENT);
 
-    (void)state;
     stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
     assert_int_equal(get(keys[0]), OKV_ECORRUPT);
     assert_int_equal(stub.reads, 1);
@@ -395,12 +378,11 @@ static void empty_extent_is_refused(void **state)
 
 /* ---- what the caller gets ---- */
 
-static void value_larger_than_the_buffer(void **state)
+LOOKUP_TEST(value_larger_than_the_buffer)
 {
     struct okv_entry entries[] = {stub_inline(keys[0], "0123456789"),
                                   stub_reference(keys[1], "0123456789", EXTENT)};
 
-    (void)state;
     stub_bucket(BUCKET, STUB_DEPTH, entries, 2);
     for (unsigned i = 0; i < 2; i++) {
         version = length = 0;
@@ -413,28 +395,4 @@ static void value_larger_than_the_buffer(void **state)
         assert_memory_equal(buffer, "0123456789#", 11);
         memset(buffer, '#', sizeof buffer);
     }
-}
-
-#define LOOKUP_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LOOKUP_TEST(inline_hit_and_miss_are_one_read),
-        LOOKUP_TEST(reference_is_two_reads),
-        LOOKUP_TEST(tag_collision_continues_the_search),
-        LOOKUP_TEST(torn_bucket_is_read_again),
-        LOOKUP_TEST(bucket_that_stays_torn_asks_the_server),
-        LOOKUP_TEST(torn_head_asks_the_server),
-        LOOKUP_TEST(torn_extent_reads_the_bucket_again),
-        LOOKUP_TEST(reused_extent_reads_the_bucket_again),
-        LOOKUP_TEST(chain_is_searched_page_by_page),
-        LOOKUP_TEST(pages_of_two_versions_restart_the_lookup),
-        LOOKUP_TEST(offsets_outside_the_region_are_never_read),
-        LOOKUP_TEST(endless_chain_ends),
-        LOOKUP_TEST(empty_extent_is_refused),
-        LOOKUP_TEST(value_larger_than_the_buffer),
-    };
-
-    return cmocka_run_group_tests_name("client: lookups", tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* A handle in an event loop: the descriptor wakes for all there is to do, and for nothing else. */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/pace.h"
@@ -30,9 +26,10 @@ static void loop(void)
     }
 }
 
-static void event_loop_makes_progress(void **state)
+#define LOOP_TEST(name) TEST_WITH(name, values_setup, client_teardown)
+
+LOOP_TEST(event_loop_makes_progress)
 {
-    (void)state;
     handle = stub_open_lasting(4, 4, LONG_MS);
     stub.answer = no_answer;
     put_submit(0);
@@ -48,9 +45,8 @@ static void event_loop_makes_progress(void **state)
     assert_int_equal(stub.connects, 5);
 }
 
-static void event_loop_wakes_for_deadlines(void **state)
+LOOP_TEST(event_loop_wakes_for_deadlines)
 {
-    (void)state;
     handle = stub_open_lasting(4, 4, SHORT_MS);
     stub.answer = no_answer;
     put_submit(0);
@@ -71,7 +67,7 @@ static bool is_readable(int timeout_ms)
 }
 
 /* What the poll after okv_arm() begins has its own time, and its own descriptor. */
-static void poll_after_arm_may_change_everything(void **state)
+LOOP_TEST(poll_after_arm_may_change_everything)
 {
     struct okv_options options = {
         .credits = 4, .timeout_ms = LONG_MS, .keepalive_ms = OKV_KEEPALIVE_NONE};
@@ -102,12 +98,11 @@ static void poll_after_arm_may_change_everything(void **state)
     }
 }
 
-static void descriptor_is_quiet_after_its_timer(void **state)
+LOOP_TEST(descriptor_is_quiet_after_its_timer)
 {
     struct okv_options options = {
         .credits = 4, .timeout_ms = SHORT_MS, .keepalive_ms = OKV_KEEPALIVE_NONE};
 
-    (void)state;
     handle = stub_open_with(&options);
     stub.answer = no_answer;
     assert_int_equal(okv_submit_ping(handle, 0), OKV_OK);
@@ -120,9 +115,8 @@ static void descriptor_is_quiet_after_its_timer(void **state)
     assert_false(is_readable(0));
 }
 
-static void descriptor_that_cannot_be_watched(void **state)
+LOOP_TEST(descriptor_that_cannot_be_watched)
 {
-    (void)state;
     handle = stub_open_lasting(4, 4, LONG_MS);
     stub.unwatchable = true;
     stub_hang_up();
@@ -132,19 +126,4 @@ static void descriptor_that_cannot_be_watched(void **state)
     stub_hang_up();
     assert_int_equal(okv_ping(handle), OKV_OK);
     assert_int_equal(okv_arm(handle), OKV_OK);
-}
-
-#define LOOP_TEST(name) cmocka_unit_test_setup_teardown(name, values_setup, client_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LOOP_TEST(event_loop_makes_progress),
-        LOOP_TEST(event_loop_wakes_for_deadlines),
-        LOOP_TEST(poll_after_arm_may_change_everything),
-        LOOP_TEST(descriptor_is_quiet_after_its_timer),
-        LOOP_TEST(descriptor_that_cannot_be_watched),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

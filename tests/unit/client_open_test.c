@@ -1,12 +1,5 @@
 /* The client over a stub transport: opening and closing, and the account of operations. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/pace.h"
@@ -49,7 +42,7 @@ static void expect_refusal(int code, const char *page)
         offsetof(struct okv_welcome, name), sizeof(((struct okv_welcome *)NULL)->name), (value) \
     }
 
-static void welcome_that_makes_no_sense(void **state)
+TEST_WITH(welcome_that_makes_no_sense, setup, NULL)
 {
     static const struct {
         size_t offset;
@@ -106,9 +99,8 @@ static void reject(uint32_t reason)
     stub.connect_result = OKV_EREFUSED;
 }
 
-static void rejections_are_explained(void **state)
+TEST_WITH(rejections_are_explained, setup, NULL)
 {
-    (void)state;
 #define EXPECT_REASON(number, name, code, text) \
     reject(number);                             \
     expect_refusal(OKV_E##code, text);
@@ -126,7 +118,7 @@ static void rejections_are_explained(void **state)
     expect_refusal(OKV_EREFUSED, "without a reason");
 }
 
-static void every_failure_has_a_sentence(void **state)
+TEST_WITH(every_failure_has_a_sentence, setup, NULL)
 {
     for (int code = OKV_ERROR_LAST; code < 0; code++) {
         if (code == OKV_EAGAIN) /* from a transport that is to be asked again */
@@ -174,7 +166,7 @@ static void hang_up(unsigned n)
         stub_hang_up();
 }
 
-static void table_is_the_one_described(void **state)
+TEST_WITH(table_is_the_one_described, setup, NULL)
 {
     stub.block.boot_id++;
     expect_refusal(OKV_EPROTO, "described another table");
@@ -209,13 +201,12 @@ static void table_is_the_one_described(void **state)
 }
 
 /* Whether it asks for a proof or not, it has none. */
-static void a_server_that_cannot_prove_itself_is_refused(void **state)
+TEST_WITH(a_server_that_cannot_prove_itself_is_refused, setup, NULL)
 {
     struct users_file file;
     char why[320] = "";
     okv *handle = NULL;
 
-    (void)state;
     users_file_open(&file);
     const struct okv_options options = {.user = "alice",
                                         .key_file = users_file_key(&file, "alice", KEY_A)};
@@ -234,13 +225,12 @@ static void a_server_that_cannot_prove_itself_is_refused(void **state)
 }
 
 /* Whatever comes between, the attempt ends with what the server says of a proof. */
-static void a_proof_that_is_never_new_to_the_server_is_refused(void **state)
+TEST_WITH(a_proof_that_is_never_new_to_the_server_is_refused, setup, NULL)
 {
     struct users_file file;
     char why[320] = "";
     okv *handle = NULL;
 
-    (void)state;
     users_file_open(&file);
     const struct okv_options options = {.user = "alice",
                                         .key_file = users_file_key(&file, "alice", KEY_A)};
@@ -255,18 +245,17 @@ static void a_proof_that_is_never_new_to_the_server_is_refused(void **state)
     users_file_close(&file);
 }
 
-static void a_challenge_needs_a_user(void **state)
+TEST_WITH(a_challenge_needs_a_user, setup, NULL)
 {
     char why[320] = "";
     okv *handle = NULL;
 
-    (void)state;
     stub.challenges = 1;
     assert_int_equal(okv_open(STUB_URI, NULL, &handle, why, sizeof why), OKV_EDENIED);
     assert_non_null(strstr(why, "--key-file"));
 }
 
-static void arguments_of_open(void **state)
+TEST_WITH(arguments_of_open, setup, NULL)
 {
     static const struct {
         struct okv_options options;
@@ -297,7 +286,6 @@ static void arguments_of_open(void **state)
     char why[320];
     okv *handle = (okv *)why;
 
-    (void)state;
     assert_int_equal(okv_open(NULL, NULL, &handle, why, sizeof why), OKV_EINVAL);
     assert_null(handle);
     assert_string_equal(why, "uri: it is NULL");
@@ -323,14 +311,13 @@ static void arguments_of_open(void **state)
     assert_non_null(strstr(why, "mode is for the --listen"));
 }
 
-static void a_fresh_handle_has_no_sentence_and_the_servers_limits(void **state)
+TEST_WITH(a_fresh_handle_has_no_sentence_and_the_servers_limits, setup, NULL)
 {
     struct okv_options options = {.credits = CREDITS};
     char why[320] = "before";
     struct okv_info info;
     okv *handle;
 
-    (void)state;
     assert_int_equal(okv_open(STUB_URI, &options, &handle, why, sizeof why), OKV_OK);
     assert_string_equal(why, "");
     assert_string_equal(okv_why(handle), "");
@@ -349,12 +336,11 @@ static void a_fresh_handle_has_no_sentence_and_the_servers_limits(void **state)
 
 /* ---- the account ---- */
 
-static void depth_is_the_limit(void **state)
+TEST_WITH(depth_is_the_limit, setup, NULL)
 {
     struct okv_result result;
     okv *handle = stub_open(3, 2, 60000);
 
-    (void)state;
     for (uint64_t tag = 0; tag < 3; tag++) {
         assert_int_equal(okv_submit_put(handle, "key", 3, "", 0, tag), 0);
         assert_int_equal(okv_pending(handle), tag + 1);
@@ -375,12 +361,11 @@ static void depth_is_the_limit(void **state)
     stub_close(&handle);
 }
 
-static void close_drops_what_is_under_way(void **state)
+TEST_WITH(close_drops_what_is_under_way, setup, NULL)
 {
     static char buffer[32][8];
     okv *handle;
 
-    (void)state;
     stub.max_reads = 4;
     handle = stub_open(32, 4, 60000);
     stub.delay = HELD;
@@ -567,32 +552,11 @@ static void mix_run(uint32_t depth, uint32_t credits, uint64_t seed)
     stub_close(&mix.handle);
 }
 
-static void every_operation_ends_once(void **state)
+TEST_WITH(every_operation_ends_once, setup, NULL)
 {
     static const uint32_t depths[] = {1, 2, 32}, credits[] = {1, 3, 16};
     uint64_t seed = random_seed();
 
-    (void)state;
     for (unsigned i = 0; i < 9; i++)
         mix_run(depths[i / 3], credits[i % 3], seed + i);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(welcome_that_makes_no_sense, setup),
-        cmocka_unit_test_setup(rejections_are_explained, setup),
-        cmocka_unit_test_setup(every_failure_has_a_sentence, setup),
-        cmocka_unit_test_setup(table_is_the_one_described, setup),
-        cmocka_unit_test_setup(a_server_that_cannot_prove_itself_is_refused, setup),
-        cmocka_unit_test_setup(a_proof_that_is_never_new_to_the_server_is_refused, setup),
-        cmocka_unit_test_setup(a_challenge_needs_a_user, setup),
-        cmocka_unit_test_setup(arguments_of_open, setup),
-        cmocka_unit_test_setup(a_fresh_handle_has_no_sentence_and_the_servers_limits, setup),
-        cmocka_unit_test_setup(depth_is_the_limit, setup),
-        cmocka_unit_test_setup(close_drops_what_is_under_way, setup),
-        cmocka_unit_test_setup(every_operation_ends_once, setup),
-    };
-
-    return cmocka_run_group_tests_name("client: opening and the account", tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* Parts of values over a stub transport: inline, in short extents, and in long ones, of which only
  * the part is READ. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "client/handle.h"
 #include "tests/support/stub_values.h"
@@ -42,7 +36,9 @@ static void write_inline(const char *text)
     stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
 }
 
-static void parts_of_all_places(void **state)
+#define RANGE_TEST(name) TEST_WITH(name, values_setup, client_teardown)
+
+RANGE_TEST(parts_of_all_places)
 {
     static const uint32_t wholes[] = {1, SHORT, EXTENT_BUFFER_SIZE + 1, LONG};
     static const uint64_t offsets[] = {
@@ -71,9 +67,8 @@ static void parts_of_all_places(void **state)
     }
 }
 
-static void part_of_an_inline_value(void **state)
+RANGE_TEST(part_of_an_inline_value)
 {
-    (void)state;
     values_open(OKV_HINTS_NONE, false);
     write_inline("abcdef");
     assert_int_equal(get_part(2, 3), OKV_OK);
@@ -127,7 +122,7 @@ static void change(unsigned n)
     }
 }
 
-static void part_beside_a_writer(void **state)
+RANGE_TEST(part_beside_a_writer)
 {
     for (unsigned n = 0; n < 4 * 5 * 2; n++) {
         change_to = n % 4;
@@ -155,9 +150,8 @@ static void write_each_time(unsigned n)
 }
 
 /* A bucket that always changes confirms nothing: the whole value has a checksum. */
-static void part_of_a_busy_bucket(void **state)
+RANGE_TEST(part_of_a_busy_bucket)
 {
-    (void)state;
     values_open(OKV_HINTS_NONE, false);
     write_value(LONG, true, EXTENT);
     stub.before_read = write_each_time;
@@ -174,9 +168,8 @@ static void part_of_a_busy_bucket(void **state)
 }
 
 /* The tag and the lengths are the key's, the long extent is another one's. */
-static void part_of_another_key(void **state)
+RANGE_TEST(part_of_another_key)
 {
-    (void)state;
     values_open(OKV_HINTS_NONE, false);
     write_value(LONG, true, EXTENT);
     memcpy(stub.region + EXTENT, keys[1], strlen(keys[1]));
@@ -194,11 +187,10 @@ static bool answer_with_the_value(const struct stub_request *request, struct stu
     return true;
 }
 
-static void part_of_an_answer(void **state)
+RANGE_TEST(part_of_an_answer)
 {
     static const uint64_t offsets[] = {0, 200, SHORT, UINT64_MAX};
 
-    (void)state;
     values_open(OKV_HINTS_NONE, false);
     stub.answer = answer_with_the_value;
     for (unsigned n = 0; n < 4; n++) {
@@ -212,9 +204,8 @@ static void part_of_an_answer(void **state)
     values_close();
 }
 
-static void no_memory_for_a_part(void **state)
+RANGE_TEST(no_memory_for_a_part)
 {
-    (void)state;
     values_open(OKV_HINTS_NONE, false);
     write_value(LONG, true, EXTENT);
     stub.register_result = OKV_EPERM;
@@ -225,13 +216,12 @@ static void no_memory_for_a_part(void **state)
     values_close();
 }
 
-static void many_parts_at_once(void **state)
+RANGE_TEST(many_parts_at_once)
 {
     enum { PARTS = 10, PART = LONG / PARTS };
     struct okv_command commands[PARTS];
     struct okv_result parts[PARTS];
 
-    (void)state;
     values_open(OKV_HINTS_NONE, true);
     write_value(LONG, false, EXTENT);
     for (unsigned i = 0; i < PARTS; i++)
@@ -249,18 +239,4 @@ static void many_parts_at_once(void **state)
     }
     assert_memory_equal(got, value, LONG);
     values_close();
-}
-
-#define RANGE_TEST(name) cmocka_unit_test_setup_teardown(name, values_setup, client_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RANGE_TEST(parts_of_all_places),  RANGE_TEST(part_of_an_inline_value),
-        RANGE_TEST(part_beside_a_writer), RANGE_TEST(part_of_a_busy_bucket),
-        RANGE_TEST(part_of_another_key),  RANGE_TEST(part_of_an_answer),
-        RANGE_TEST(no_memory_for_a_part), RANGE_TEST(many_parts_at_once),
-    };
-
-    return cmocka_run_group_tests_name("client: parts of values", tests, NULL, NULL);
 }

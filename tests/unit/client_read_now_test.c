@@ -1,12 +1,6 @@
 /* okv_get() over a transport whose READs can end at once, a stub: how much of an image such a READ
  * brings, and that what it refuses is posted. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/stub_gets.h"
 
@@ -36,11 +30,10 @@ static void get_odd(const char *key, int status)
     assert_int_equal(gets_counters().torn_buckets, 0);
 }
 
-static void lines_behind_the_entries_do_not_matter(void **state)
+ON_GET_AT_ONCE(lines_behind_the_entries_do_not_matter)
 {
     const char *key = gets_keys[GETS_ODD];
 
-    (void)state;
     gets_open(GETS);
     gets_write_odd(NULL);
     get_odd(key, OKV_ENOTFOUND);
@@ -54,13 +47,12 @@ static void lines_behind_the_entries_do_not_matter(void **state)
 }
 
 /* The key is the last of so many, as far behind as they reach. */
-static void lines_with_entries_are_asked_for(void **state)
+ON_GET_AT_ONCE(lines_with_entries_are_asked_for)
 {
     static char keys[ITEMS][16];
     struct okv_entry entries[ITEMS];
     uint32_t lines = 0;
 
-    (void)state;
     gets_open(GETS);
     for (unsigned i = 0; i < ITEMS; i++) {
         stub_key(keys[i], GETS_BUCKET, STUB_DEPTH, ITEMS - 1 - i);
@@ -78,11 +70,10 @@ static void lines_with_entries_are_asked_for(void **state)
 }
 
 /* A header that says more than there can be. */
-static void lines_behind_the_bucket_are_not_asked_for(void **state)
+ON_GET_AT_ONCE(lines_behind_the_bucket_are_not_asked_for)
 {
     uint8_t *image = stub.region + stub_place(GETS_BUCKET);
 
-    (void)state;
     gets_open(GETS);
     ((struct okv_wire_bucket *)image)->used = okv_le16_of(UINT16_MAX);
     assert_int_equal(okv_get(handle, gets_keys[GETS_ODD], strlen(gets_keys[GETS_ODD]), buffer[0],
@@ -98,9 +89,8 @@ static void lines_behind_the_bucket_are_not_asked_for(void **state)
 
 /* ---- what the transport refuses ---- */
 
-static void refused_read_is_posted(void **state)
+ON_GET_AT_ONCE(refused_read_is_posted)
 {
-    (void)state;
     gets_open(GETS);
     stub.now_declined = true;
     unsigned polls = stub.polls;
@@ -115,9 +105,8 @@ static void refused_read_is_posted(void **state)
 }
 
 /* It is for the poll, so the first READ is posted. */
-static void waiting_message_is_handled(void **state)
+ON_GET_AT_ONCE(waiting_message_is_handled)
 {
-    (void)state;
     gets_open(GETS);
     stub_goodbye();
     assert_int_equal(gets_call_one(), OKV_OK);
@@ -125,17 +114,4 @@ static void waiting_message_is_handled(void **state)
     assert_int_equal(stub.posts, 1);
     assert_int_equal(stub.messages_held, 0);
     assert_int_equal(gets_call_one(), OKV_ESHUTDOWN);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ON_GET_AT_ONCE(lines_behind_the_entries_do_not_matter),
-        ON_GET_AT_ONCE(lines_with_entries_are_asked_for),
-        ON_GET_AT_ONCE(lines_behind_the_bucket_are_not_asked_for),
-        ON_GET_AT_ONCE(refused_read_is_posted),
-        ON_GET_AT_ONCE(waiting_message_is_handled),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,7 @@
 /* A connection that is lost and made again: docs/connections.md section 4, row by row. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "client/handle.h"
 #include "shared/base/clock.h"
@@ -52,9 +45,10 @@ static void write_item(const char *text)
 
 /* ---- reads ---- */
 
-static void reads_are_repeated(void **state)
+#define RECONNECT_TEST(name) TEST_WITH(name, values_setup, client_teardown)
+
+RECONNECT_TEST(reads_are_repeated)
 {
-    (void)state;
     write_item("old");
     handle = stub_open_lasting(4, 4, LONG_MS);
     stub.delay = HELD;
@@ -73,9 +67,8 @@ static void reads_are_repeated(void **state)
 }
 
 /* What is left to READ of a value belongs to the connection that is gone. */
-static void half_read_values_are_read_again(void **state)
+RECONNECT_TEST(half_read_values_are_read_again)
 {
-    (void)state;
     stub.max_reads = 1;
     handle = stub_open_lasting(4, 4, LONG_MS);
     write_value(LONG, true, EXTENT);
@@ -95,9 +88,8 @@ static void half_read_values_are_read_again(void **state)
     assert_int_equal(counters().extent_reads, 1);
 }
 
-static void reads_are_of_the_new_table(void **state)
+RECONNECT_TEST(reads_are_of_the_new_table)
 {
-    (void)state;
     write_item("old");
     handle = stub_open_lasting(4, 4, LONG_MS);
     assert_int_equal(get(), OKV_OK);
@@ -113,9 +105,8 @@ static void reads_are_of_the_new_table(void **state)
     assert_int_equal(stub.hello.resume, STUB_SESSION);
 }
 
-static void pings_are_sent_again(void **state)
+RECONNECT_TEST(pings_are_sent_again)
 {
-    (void)state;
     handle = stub_open_lasting(4, 4, LONG_MS);
     stub.answer = no_answer;
     assert_int_equal(okv_submit_ping(handle, 0), OKV_OK);
@@ -130,9 +121,8 @@ static void pings_are_sent_again(void **state)
 
 /* ---- writes ---- */
 
-static void write_is_sent_again_as_it_was(void **state)
+RECONNECT_TEST(write_is_sent_again_as_it_was)
 {
-    (void)state;
     handle = stub_open_lasting(4, 4, LONG_MS);
     assert_int_equal(okv_ping(handle), OKV_OK);
     stub.answer = no_answer;
@@ -155,7 +145,7 @@ static void write_is_sent_again_as_it_was(void **state)
     assert_int_equal(counters().resent, 2);
 }
 
-static void write_is_unknown_where_nothing_is_known(void **state)
+RECONNECT_TEST(write_is_unknown_where_nothing_is_known)
 {
     for (unsigned i = 0; i < 3; i++) {
         client_setup(state);
@@ -182,9 +172,8 @@ static void write_is_unknown_where_nothing_is_known(void **state)
     }
 }
 
-static void unsent_write_is_sent(void **state)
+RECONNECT_TEST(unsent_write_is_sent)
 {
-    (void)state;
     handle = stub_open_lasting(4, 1, LONG_MS);
     stub.answer = no_answer;
     put_submit(0); /* has the only request slot */
@@ -200,7 +189,7 @@ static void unsent_write_is_sent(void **state)
     assert_int_equal(stub.sent, 3);
 }
 
-static void failed_post_is_repeated(void **state)
+RECONNECT_TEST(failed_post_is_repeated)
 {
     static const int failures[] = {OKV_EDISCONNECTED, OKV_EIO};
 
@@ -218,9 +207,8 @@ static void failed_post_is_repeated(void **state)
 }
 
 /* What the new server does not take is told as its own refusals are. */
-static void smaller_server(void **state)
+RECONNECT_TEST(smaller_server)
 {
-    (void)state;
     static uint8_t large[20000];
     handle = stub_open_lasting(4, 4, LONG_MS);
     stub_hang_up();
@@ -258,9 +246,8 @@ static okv *open_if_kept(void)
     return stub_open_with(&options);
 }
 
-static void kept_items_are_waited_for(void **state)
+RECONNECT_TEST(kept_items_are_waited_for)
 {
-    (void)state;
     write_item("value");
     handle = open_if_kept();
     stub_hang_up();
@@ -274,9 +261,8 @@ static void kept_items_are_waited_for(void **state)
     assert_int_equal(counters().reconnects, 2);
 }
 
-static void lost_items_end_the_handle(void **state)
+RECONNECT_TEST(lost_items_end_the_handle)
 {
-    (void)state;
     handle = open_if_kept();
     stub.answer = no_answer;
     put_submit(0);
@@ -309,7 +295,7 @@ static void keep_record(void *user, int level, const char *text)
     snprintf(records->last[level], sizeof records->last[level], "%s", text);
 }
 
-static void a_log_is_told_of_connections(void **state)
+RECONNECT_TEST(a_log_is_told_of_connections)
 {
     static struct records records;
     const struct okv_options options = {.depth = 4,
@@ -319,7 +305,6 @@ static void a_log_is_told_of_connections(void **state)
                                         .reconnect = OKV_RECONNECT_IF_KEPT,
                                         .log = keep_record,
                                         .log_user = &records};
-    (void)state;
     records = (struct records){0};
     handle = stub_open_with(&options);
     assert_int_equal(records.counts[OKV_LEVEL_NOTICE], 1);
@@ -341,9 +326,8 @@ static void a_log_is_told_of_connections(void **state)
     assert_non_null(strstr(records.last[OKV_LEVEL_ERROR], "restarted without the items"));
 }
 
-static void lost_items_are_no_matter_to_others(void **state)
+RECONNECT_TEST(lost_items_are_no_matter_to_others)
 {
-    (void)state;
     handle = stub_open_lasting(4, 4, LONG_MS);
     stub_hang_up();
     restart_empty();
@@ -353,9 +337,8 @@ static void lost_items_are_no_matter_to_others(void **state)
 
 /* ---- results that were given ---- */
 
-static void abandoned_writes_are_not_sent_again(void **state)
+RECONNECT_TEST(abandoned_writes_are_not_sent_again)
 {
-    (void)state;
     handle = stub_open_lasting(2, 1, SHORT_MS);
     stub.answer = no_answer;
     put_submit(0);
@@ -373,9 +356,8 @@ static void abandoned_writes_are_not_sent_again(void **state)
 }
 
 /* It was not answered, and its time passed while the next connection was made. */
-static void write_may_expire_meanwhile(void **state)
+RECONNECT_TEST(write_may_expire_meanwhile)
 {
-    (void)state;
     handle = stub_open_lasting(2, 1, SHORT_MS);
     stub.answer = no_answer;
     put_submit(0);
@@ -414,9 +396,8 @@ static int patient_ping_submit(uint64_t tag)
     return okv_submit(handle, &ping, 1, NULL);
 }
 
-static void abandoned_reads_give_their_slots_back(void **state)
+RECONNECT_TEST(abandoned_reads_give_their_slots_back)
 {
-    (void)state;
     write_item("value");
     handle = stub_open_lasting(1, 1, SHORT_MS);
     for (unsigned i = 0; i < 6; i++) { /* more often than there are slots */
@@ -433,9 +414,8 @@ static void abandoned_reads_give_their_slots_back(void **state)
 }
 
 /* Where they have all of them, a call waits for one, and hears what became of the connection. */
-static void abandoned_reads_do_not_keep_all_slots(void **state)
+RECONNECT_TEST(abandoned_reads_do_not_keep_all_slots)
 {
-    (void)state;
     write_item("value");
     handle = stub_open_lasting(1, 1, SHORT_MS);
     stub.delay = HELD;
@@ -456,9 +436,8 @@ static void abandoned_reads_do_not_keep_all_slots(void **state)
 }
 
 /* Also where something else is under way. */
-static void freed_slots_are_usable(void **state)
+RECONNECT_TEST(freed_slots_are_usable)
 {
-    (void)state;
     handle = stub_open_lasting(2, 1, SHORT_MS);
     stub.delay = HELD;
     for (unsigned i = 0; i < 2; i++)
@@ -473,13 +452,12 @@ static void freed_slots_are_usable(void **state)
 }
 
 /* Only the keepalive tells that the host is gone. */
-static void abandoned_reads_of_a_silent_host(void **state)
+RECONNECT_TEST(abandoned_reads_of_a_silent_host)
 {
     struct okv_options options = {
         .depth = 1, .credits = 1, .timeout_ms = SHORT_MS, .keepalive_ms = 4 * SHORT_MS};
     uint64_t until = pace_guard_end();
 
-    (void)state;
     write_item("value");
     handle = stub_open_with(&options);
     stub.silent = true;
@@ -503,9 +481,8 @@ static bool answer_the_next(const struct stub_request *sent, struct stub_reply *
     return stub.connects > 1;
 }
 
-static void idle_handle_hears_the_goodbye_first(void **state)
+RECONNECT_TEST(idle_handle_hears_the_goodbye_first)
 {
-    (void)state;
     handle = stub_open_lasting(4, 4, LONG_MS);
     stub.answer = answer_the_next;
     stub_goodbye();
@@ -547,7 +524,7 @@ static int idle_call(unsigned way)
 }
 
 /* Its end would show only to who looks for it; what is posted there gets lost. */
-static void idle_handle_checks_its_connection_first(void **state)
+RECONNECT_TEST(idle_handle_checks_its_connection_first)
 {
     for (unsigned way = 0; way < 6; way++) {
         client_setup(state);
@@ -561,35 +538,4 @@ static void idle_handle_checks_its_connection_first(void **state)
         assert_int_equal(stub.connects, 2);
         stub_close(&handle);
     }
-}
-
-#define RECONNECT_TEST(name) cmocka_unit_test_setup_teardown(name, values_setup, client_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RECONNECT_TEST(reads_are_repeated),
-        RECONNECT_TEST(half_read_values_are_read_again),
-        RECONNECT_TEST(reads_are_of_the_new_table),
-        RECONNECT_TEST(pings_are_sent_again),
-        RECONNECT_TEST(write_is_sent_again_as_it_was),
-        RECONNECT_TEST(write_is_unknown_where_nothing_is_known),
-        RECONNECT_TEST(unsent_write_is_sent),
-        RECONNECT_TEST(failed_post_is_repeated),
-        RECONNECT_TEST(smaller_server),
-        RECONNECT_TEST(kept_items_are_waited_for),
-        RECONNECT_TEST(lost_items_end_the_handle),
-        RECONNECT_TEST(a_log_is_told_of_connections),
-        RECONNECT_TEST(lost_items_are_no_matter_to_others),
-        RECONNECT_TEST(abandoned_writes_are_not_sent_again),
-        RECONNECT_TEST(write_may_expire_meanwhile),
-        RECONNECT_TEST(abandoned_reads_give_their_slots_back),
-        RECONNECT_TEST(abandoned_reads_do_not_keep_all_slots),
-        RECONNECT_TEST(freed_slots_are_usable),
-        RECONNECT_TEST(abandoned_reads_of_a_silent_host),
-        RECONNECT_TEST(idle_handle_hears_the_goodbye_first),
-        RECONNECT_TEST(idle_handle_checks_its_connection_first),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* Calls that are refused for their arguments, over a stub transport: okv_why() says which argument
  * and what is wrong with it, until the next call. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/pace.h"
 #include "tests/support/stub_client.h"
@@ -111,9 +105,10 @@ static void expect_fault(const char *place, const char *fault)
     expect_why(sentence);
 }
 
-static void every_field_of_a_command(void **state)
+#define REFUSAL_TEST(name) TEST_WITH(name, open_eight, client_teardown)
+
+REFUSAL_TEST(every_field_of_a_command)
 {
-    (void)state;
     for (unsigned i = 0; i < LENGTH_OF(wrong_commands); i++) {
         const struct wrong_command *wrong = &wrong_commands[i];
         struct okv_command two[] = {{.kind = OKV_PING}, wrong->command};
@@ -129,7 +124,7 @@ static void every_field_of_a_command(void **state)
 }
 
 /* Many gets have a result each; the sentence is about the first that is wrong. */
-static void the_first_of_many_gets(void **state)
+REFUSAL_TEST(the_first_of_many_gets)
 {
     struct okv_command commands[] = {
         {.kind = OKV_GET, KEY}, {.kind = OKV_GET, .key = "key"},
@@ -138,7 +133,6 @@ static void the_first_of_many_gets(void **state)
     };
     struct okv_result many[LENGTH_OF(commands)];
 
-    (void)state;
     assert_int_equal(okv_get_many(handle, commands, many, LENGTH_OF(commands)), OKV_OK);
     assert_int_equal(many[1].status, OKV_EKEYSIZE);
     assert_int_equal(many[3].status, OKV_EINVAL);
@@ -317,9 +311,8 @@ static void expect_why_begins(const char *sentence)
 }
 
 /* Each takes the sentence of the one before it away. */
-static void every_argument_of_every_call(void **state)
+REFUSAL_TEST(every_argument_of_every_call)
 {
-    (void)state;
     for (unsigned i = 0; i < LENGTH_OF(refused_calls); i++) {
         assert_int_equal(refused_calls[i].call(), refused_calls[i].code);
         expect_why_begins(refused_calls[i].sentence);
@@ -328,11 +321,10 @@ static void every_argument_of_every_call(void **state)
 }
 
 /* Without a handle there is nowhere to write to. */
-static void calls_without_a_handle_write_no_sentence(void **state)
+REFUSAL_TEST(calls_without_a_handle_write_no_sentence)
 {
     okv *kept = handle;
 
-    (void)state;
     handle = NULL;
     for (unsigned i = 0; i < LENGTH_OF(refused_calls); i++)
         assert_int_equal(refused_calls[i].call(), OKV_EINVAL);
@@ -371,9 +363,8 @@ static int (*const good_calls[])(void) = {
     a_get_many_call, an_arm_call,       a_register_call, a_bench_call,
 };
 
-static void the_next_call_removes_the_sentence(void **state)
+REFUSAL_TEST(the_next_call_removes_the_sentence)
 {
-    (void)state;
     for (unsigned i = 0; i < LENGTH_OF(good_calls); i++) {
         refuse_one();
         int rc = good_calls[i]();
@@ -385,9 +376,8 @@ static void the_next_call_removes_the_sentence(void **state)
 }
 
 /* What a call was refused for otherwise is nothing that its arguments could change. */
-static void refusals_for_want_of_room_remove_the_sentence(void **state)
+REFUSAL_TEST(refusals_for_want_of_room_remove_the_sentence)
 {
-    (void)state;
     stub.delay = HELD;
     for (uint64_t tag = 0; tag < 8; tag++)
         get_submit(tag);
@@ -407,12 +397,11 @@ static void refusals_for_want_of_room_remove_the_sentence(void **state)
     collect();
 }
 
-static void functions_that_only_look_keep_the_sentence(void **state)
+REFUSAL_TEST(functions_that_only_look_keep_the_sentence)
 {
     struct okv_counters counters;
     struct okv_info info;
 
-    (void)state;
     refuse_one();
     okv_info(handle, &info);
     okv_counters(handle, &counters);
@@ -422,11 +411,10 @@ static void functions_that_only_look_keep_the_sentence(void **state)
 }
 
 /* The sentence is about the code that was returned last. */
-static void the_sentence_of_a_lost_connection_stays(void **state)
+REFUSAL_TEST(the_sentence_of_a_lost_connection_stays)
 {
     char why[320];
 
-    (void)state;
     stub_hang_up();
     assert_int_equal(a_get_call(), OKV_EDISCONNECTED);
     snprintf(why, sizeof why, "%s", okv_why(handle));
@@ -436,21 +424,4 @@ static void the_sentence_of_a_lost_connection_stays(void **state)
         good_calls[i]();
         expect_why(why);
     }
-}
-
-int main(void)
-{
-#define REFUSAL_TEST(test) cmocka_unit_test_setup_teardown(test, open_eight, client_teardown)
-    const struct CMUnitTest tests[] = {
-        REFUSAL_TEST(every_field_of_a_command),
-        REFUSAL_TEST(the_first_of_many_gets),
-        REFUSAL_TEST(every_argument_of_every_call),
-        REFUSAL_TEST(calls_without_a_handle_write_no_sentence),
-        REFUSAL_TEST(the_next_call_removes_the_sentence),
-        REFUSAL_TEST(refusals_for_want_of_room_remove_the_sentence),
-        REFUSAL_TEST(functions_that_only_look_keep_the_sentence),
-        REFUSAL_TEST(the_sentence_of_a_lost_connection_stays),
-    };
-
-    return cmocka_run_group_tests_name("client: calls that are refused", tests, NULL, NULL);
 }

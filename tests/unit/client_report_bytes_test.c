@@ -1,15 +1,10 @@
 /* The bytes of reports (docs/protocol-admin.md section 2.6). A change here changes the protocol. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "shared/format/report.h"
 
-static void report_bytes(void **state)
+TEST(report_bytes)
 {
     const struct okv_report report = {
         .gets = 0x0102030405060708,
@@ -51,7 +46,6 @@ static void report_bytes(void **state)
     struct okv_wire_report wire;
     struct okv_report back;
 
-    (void)state;
     okv_report_encode(&report, &wire);
     assert_int_equal(sizeof wire, sizeof expected);
     assert_memory_equal(&wire, expected, sizeof expected);
@@ -68,14 +62,13 @@ static int report_result(const struct okv_report *report)
     return okv_report_decode((uint8_t *)&wire, sizeof wire, &back);
 }
 
-static void report_is_checked(void **state)
+TEST(report_is_checked)
 {
     const struct okv_report most = {
         .gets = 10, .hits = 7, .misses = 3, .read_bytes = UINT64_MAX, .cells = {4, 6}};
     struct okv_report report = most;
     struct okv_wire_report wire;
 
-    (void)state;
     assert_int_equal(report_result(&report), 0);
     report.hits = 8;
     assert_int_equal(report_result(&report), OKV_EPROTO);
@@ -91,9 +84,8 @@ static void report_is_checked(void **state)
 }
 
 /* Cells follow each other without a gap, and a time is below the end of its cell. */
-static void cells_have_every_time(void **state)
+TEST(cells_have_every_time)
 {
-    (void)state;
     assert_int_equal(okv_report_cell(0), 0);
     assert_int_equal(okv_report_cell_end(0), 128);
     assert_int_equal(okv_report_cell_end(1), 192);
@@ -105,15 +97,4 @@ static void cells_have_every_time(void **state)
     }
     assert_int_equal(okv_report_cell(UINT64_MAX), OKV_REPORT_CELLS - 1);
     assert_int_equal(okv_report_cell_end(OKV_REPORT_CELLS - 1), UINT64_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(report_bytes),
-        cmocka_unit_test(report_is_checked),
-        cmocka_unit_test(cells_have_every_time),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

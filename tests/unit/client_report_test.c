@@ -1,11 +1,5 @@
 /* Reports to the server: what is in them, when they go out, and that they are in nobody's way. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "client/engine/timed_gets.h"
 #include "shared/base/clock.h"
@@ -76,10 +70,11 @@ static uint64_t sum_of_cells(const uint32_t cells[OKV_REPORT_CELLS])
     return sum;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, client_setup, client_teardown)
+
 /* A handle whose gets need no request reports, too. */
-static void gets_are_reported(void **state)
+FIXTURE_TEST(gets_are_reported)
 {
-    (void)state;
     open_with(4, 0);
     assert_int_equal(stub.hello.features, OKV_FEATURE_REPORTS);
     make_due();
@@ -95,9 +90,8 @@ static void gets_are_reported(void **state)
     assert_in_range(handle->operations_begun, begun, begun + 2);
 }
 
-static void what_was_told_is_not_told_again(void **state)
+FIXTURE_TEST(what_was_told_is_not_told_again)
 {
-    (void)state;
     open_with(4, 0);
     assert_int_equal(get(), OKV_ENOTFOUND);
     make_due();
@@ -110,9 +104,8 @@ static void what_was_told_is_not_told_again(void **state)
 }
 
 /* A silent server keeps one credit, and a client that has no other tells it nothing. */
-static void a_credit_is_left_to_others(void **state)
+FIXTURE_TEST(a_credit_is_left_to_others)
 {
-    (void)state;
     open_with(1, 0);
     assert_int_equal(get(), OKV_ENOTFOUND);
     make_due();
@@ -135,9 +128,8 @@ static void a_credit_is_left_to_others(void **state)
 }
 
 /* While a report has no reply gets take the fast path, and requests go out. */
-static void an_unanswered_report_is_in_nobodys_way(void **state)
+FIXTURE_TEST(an_unanswered_report_is_in_nobodys_way)
 {
-    (void)state;
     open_with(4, 0);
     stub.answer = no_answer;
     make_due();
@@ -150,11 +142,10 @@ static void an_unanswered_report_is_in_nobodys_way(void **state)
     assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_OK);
 }
 
-static void a_goodbye_has_the_last_report(void **state)
+FIXTURE_TEST(a_goodbye_has_the_last_report)
 {
     struct okv_report report;
 
-    (void)state;
     open_with(1, 0);
     assert_int_equal(get(), OKV_ENOTFOUND);
     assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_OK);
@@ -171,9 +162,8 @@ static void a_goodbye_has_the_last_report(void **state)
     assert_int_equal(stub.requests[0].message.value_length, 0);
 }
 
-static void nothing_is_told_without_the_feature(void **state)
+FIXTURE_TEST(nothing_is_told_without_the_feature)
 {
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         stub_reset();
         open_with(4, i ? OKV_REPORT_NONE : 0);
@@ -194,12 +184,11 @@ static void nothing_is_told_without_the_feature(void **state)
     }
 }
 
-static void a_feature_that_was_not_offered(void **state)
+FIXTURE_TEST(a_feature_that_was_not_offered)
 {
     const struct okv_options options = {.credits = 4, .report_ms = OKV_REPORT_NONE};
     okv *none;
 
-    (void)state;
     open_with(4, 0);
     stub_close(&handle);
     stub.welcome.features = OKV_FEATURE_REPORTS;
@@ -208,9 +197,8 @@ static void a_feature_that_was_not_offered(void **state)
 
 /* The increments go on at the same server. What was counted at another one is not the next one's.
  */
-static void a_new_connection_counts_nothing_twice(void **state)
+FIXTURE_TEST(a_new_connection_counts_nothing_twice)
 {
-    (void)state;
     open_with(4, 0);
     assert_int_equal(get(), OKV_ENOTFOUND);
     make_due();
@@ -237,9 +225,8 @@ static void a_new_connection_counts_nothing_twice(void **state)
 }
 
 /* The connection ends under a report: its credit is there on the next. */
-static void a_report_that_is_lost_holds_no_credit(void **state)
+FIXTURE_TEST(a_report_that_is_lost_holds_no_credit)
 {
-    (void)state;
     open_with(2, 0);
     stub.answer = no_answer;
     make_due();
@@ -258,9 +245,8 @@ static bool another_sequence(const struct stub_request *request, struct stub_rep
     return true;
 }
 
-static void a_wrong_reply_ends_the_handle(void **state)
+FIXTURE_TEST(a_wrong_reply_ends_the_handle)
 {
-    (void)state;
     open_with(4, 0);
     stub.answer = another_sequence;
     assert_int_equal(get(), OKV_ENOTFOUND);
@@ -269,12 +255,11 @@ static void a_wrong_reply_ends_the_handle(void **state)
 }
 
 /* One of 64, on both paths; a batch is timed as none. */
-static void some_gets_are_timed(void **state)
+FIXTURE_TEST(some_gets_are_timed)
 {
     struct okv_command commands[DEPTH];
     struct okv_result answers[DEPTH];
 
-    (void)state;
     open_with(4, 0);
     for (unsigned i = 0; i < 3 * TIMED_GETS_ONE_IN; i++)
         assert_int_equal(get(), OKV_ENOTFOUND);
@@ -299,12 +284,11 @@ static void some_gets_are_timed(void **state)
 
 /* The handle last looked at the clock when it was opened. A get that its image decides only off the
  * fast path is timed from its own begin all the same. */
-static void a_get_that_leaves_the_fast_path_is_timed_from_its_begin(void **state)
+FIXTURE_TEST(a_get_that_leaves_the_fast_path_is_timed_from_its_begin)
 {
     char key[16], value[8];
     size_t got;
 
-    (void)state;
     stub_key(key, 3, STUB_DEPTH, 0);
     struct okv_entry entry = stub_inline(key, "value");
     entry.expiry_ms = UINT64_C(1) << 45;
@@ -316,25 +300,4 @@ static void a_get_that_leaves_the_fast_path_is_timed_from_its_begin(void **state
                          OKV_OK);
     }
     assert_true(handle->reporting.get_ns < okv_clock_ns() / 2);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(gets_are_reported),
-        TEST(what_was_told_is_not_told_again),
-        TEST(a_credit_is_left_to_others),
-        TEST(an_unanswered_report_is_in_nobodys_way),
-        TEST(a_goodbye_has_the_last_report),
-        TEST(nothing_is_told_without_the_feature),
-        TEST(a_feature_that_was_not_offered),
-        TEST(a_new_connection_counts_nothing_twice),
-        TEST(a_report_that_is_lost_holds_no_credit),
-        TEST(a_wrong_reply_ends_the_handle),
-        TEST(some_gets_are_timed),
-        TEST(a_get_that_leaves_the_fast_path_is_timed_from_its_begin),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* What goes through the whole table, over a stub transport: the server changes it between
  * two READs of a scan; a flush is as many requests as the server wants; a bench read keeps to
  * the index. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/stub_client.h"
 
@@ -86,9 +80,10 @@ static void publish_first_page(unsigned n)
         write_page(0, STUB_VERSION + 1, low, "new");
 }
 
-static void pages_of_two_versions_are_not_mixed(void **state)
+#define SCAN_TEST(name) TEST_WITH(name, setup, client_teardown)
+
+SCAN_TEST(pages_of_two_versions_are_not_mixed)
 {
-    (void)state;
     handle = stub_open(4, 4, 5000);
     write_page(0, STUB_VERSION, low, "old");
     write_page(1, STUB_VERSION + 1, high, "new");
@@ -108,11 +103,10 @@ static void replace_extent(unsigned n)
     stub_bucket(0, STUB_DEPTH, entries, 2);
 }
 
-static void a_replaced_extent_is_read_again(void **state)
+SCAN_TEST(a_replaced_extent_is_read_again)
 {
     struct okv_entry entries[] = {stub_inline(low, "small"), stub_reference(high, "older", EXTENT)};
 
-    (void)state;
     handle = stub_open(4, 4, 5000);
     stub_bucket(0, STUB_DEPTH, entries, 2);
     stub.before_read = replace_extent;
@@ -152,9 +146,8 @@ static void merge(unsigned n)
         write_whole();
 }
 
-static void a_split_at_any_read_leaves_nothing_out(void **state)
+SCAN_TEST(a_split_at_any_read_leaves_nothing_out)
 {
-    (void)state;
     handle = stub_open(4, 4, 5000);
     stub.before_read = split;
     for (change_at = 1; change_at < CHUNK_READ + 4; change_at++) {
@@ -163,9 +156,8 @@ static void a_split_at_any_read_leaves_nothing_out(void **state)
     }
 }
 
-static void a_merge_at_any_read_shows_nothing_twice(void **state)
+SCAN_TEST(a_merge_at_any_read_shows_nothing_twice)
 {
-    (void)state;
     handle = stub_open(4, 4, 5000);
     stub.before_read = merge;
     for (change_at = 1; change_at < CHUNK_READ + 4; change_at++) {
@@ -188,13 +180,12 @@ static void hang_up_late(unsigned n)
 
 /* One image may be that of any number of classes: a server that says so is asked now and then
  * whether it is there. */
-static void a_scan_ends_with_its_server(void **state)
+SCAN_TEST(a_scan_ends_with_its_server)
 {
     /* level 40, at its beginning, of this start of the server: client/scan/scan.c */
     uint64_t mark = STUB_BOOT * UINT64_C(0x9e3779b97f4a7c15) >> 53;
     uint64_t cursor = mark << 53 | (40 + 1);
 
-    (void)state;
     stub.welcome.region_length = stub.block.region_length = UINT64_C(1) << 60;
     stub_bucket(0, 0, NULL, 0);
     handle = stub_open(4, 4, 60000);
@@ -203,9 +194,8 @@ static void a_scan_ends_with_its_server(void **state)
     assert_int_not_equal(cursor, 0);
 }
 
-static void a_bucket_that_stays_torn_ends_the_scan(void **state)
+SCAN_TEST(a_bucket_that_stays_torn_ends_the_scan)
 {
-    (void)state;
     handle = stub_open(4, 4, 50);
     stub.region[stub_place(2) + 10] ^= 1;
     assert_int_equal(okv_scan(handle, show, NULL), OKV_ECORRUPT);
@@ -219,9 +209,8 @@ static void publish_late(unsigned n)
 }
 
 /* A server that was stopped in the middle of copying the image goes on. */
-static void a_bucket_is_waited_for(void **state)
+SCAN_TEST(a_bucket_is_waited_for)
 {
-    (void)state;
     handle = stub_open(4, 4, 60000);
     stub.region[stub_place(2) + 10] ^= 1;
     stub.before_read = publish_late;
@@ -230,11 +219,10 @@ static void a_bucket_is_waited_for(void **state)
 }
 
 /* All READs but those of opening, and of each kind. */
-static void each_read_is_counted(void **state)
+SCAN_TEST(each_read_is_counted)
 {
     struct okv_entry entries[] = {stub_inline(low, "small"), stub_reference(high, "long", EXTENT)};
 
-    (void)state;
     handle = stub_open(4, 4, 5000);
     stub_bucket(0, STUB_DEPTH, entries, 2);
     okv_counters(handle, &counted);
@@ -250,7 +238,7 @@ static void each_read_is_counted(void **state)
 }
 
 /* The READ that is refused finds the goodbye that is waiting. */
-static void a_scan_hears_the_goodbye(void **state)
+SCAN_TEST(a_scan_hears_the_goodbye)
 {
     for (unsigned i = 0; i < 2; i++) {
         int failure = i ? OKV_ESHUTDOWN : OKV_EDISCONNECTED;
@@ -272,11 +260,10 @@ static void refuse_further(unsigned n)
         stub.read_result = OKV_EDISCONNECTED; /* behind status and directory */
 }
 
-static void a_bench_read_that_is_refused_fails_the_handle(void **state)
+SCAN_TEST(a_bench_read_that_is_refused_fails_the_handle)
 {
     uint64_t latencies[4];
 
-    (void)state;
     handle = stub_open(4, 4, 5000);
     stub.before_read = refuse_further;
     assert_int_equal(okv_bench_read(handle, STUB_BUCKET_SIZE, 4, 4, latencies, NULL),
@@ -286,9 +273,8 @@ static void a_bench_read_that_is_refused_fails_the_handle(void **state)
     assert_int_equal(okv_ping(handle), OKV_EDISCONNECTED);
 }
 
-static void a_scan_says_why_it_has_no_memory(void **state)
+SCAN_TEST(a_scan_says_why_it_has_no_memory)
 {
-    (void)state;
     handle = stub_open(4, 4, 5000);
     stub.register_result = OKV_EPERM;
     assert_int_equal(okv_scan(handle, show, NULL), OKV_EPERM);
@@ -316,9 +302,8 @@ static bool answer_flush(const struct stub_request *request, struct stub_reply *
     return true;
 }
 
-static void a_flush_goes_on_where_the_server_says(void **state)
+SCAN_TEST(a_flush_goes_on_where_the_server_says)
 {
-    (void)state;
     handle = stub_open(4, 4, 5000);
     stub.answer = answer_flush;
     assert_int_equal(okv_flush(handle), OKV_OK);
@@ -326,9 +311,8 @@ static void a_flush_goes_on_where_the_server_says(void **state)
     assert_int_equal(okv_flush(NULL), OKV_EINVAL);
 }
 
-static void a_flush_without_an_answer_may_have_happened(void **state)
+SCAN_TEST(a_flush_without_an_answer_may_have_happened)
 {
-    (void)state;
     handle = stub_open(4, 4, 20);
     stub.answer = no_answer;
     assert_int_equal(okv_flush(handle), OKV_EUNKNOWN);
@@ -351,7 +335,7 @@ static bool answer_one_step(const struct stub_request *request, struct stub_repl
 }
 
 /* The first step removed items; the second did not even leave, or was refused. */
-static void a_flush_that_fails_on_its_way_may_have_happened(void **state)
+SCAN_TEST(a_flush_that_fails_on_its_way_may_have_happened)
 {
     for (flush_failure = 0; flush_failure < 3; flush_failure++) {
         setup(state);
@@ -370,12 +354,11 @@ static int stop(void *user, const struct okv_item *item)
     return show(user, item), 7;
 }
 
-static void a_cursor_is_of_one_start_of_the_server(void **state)
+SCAN_TEST(a_cursor_is_of_one_start_of_the_server)
 {
     struct okv_entry entries[2] = {stub_inline(low, "low"), stub_inline(high, "high")};
     uint64_t cursor = 0;
 
-    (void)state;
     stub_bucket(0, STUB_DEPTH, entries, 2);
     handle = stub_open_lasting(4, 4, 5000);
     shown_count = 0;
@@ -421,11 +404,10 @@ static void look_at_place(unsigned n)
     fail_msg("a READ at %llu", (unsigned long long)stub.last_read);
 }
 
-static void a_bench_read_keeps_to_the_index(void **state)
+SCAN_TEST(a_bench_read_keeps_to_the_index)
 {
     uint64_t latencies[500];
 
-    (void)state;
     memset(sent_a_bench_read, 0, sizeof sent_a_bench_read);
     stub_segment(1, STUB_SEGMENT_1);
     stub_status(STUB_CLOCK, 2 * STUB_SEGMENT_BUCKETS);
@@ -440,11 +422,10 @@ static void a_bench_read_keeps_to_the_index(void **state)
 }
 
 /* What has ended is followed by as many at once: as many posts as rounds of `depth`. */
-static void raw_reads_share_a_doorbell(void **state)
+SCAN_TEST(raw_reads_share_a_doorbell)
 {
     uint64_t latencies[10], total = 0;
 
-    (void)state;
     handle = stub_open(4, 4, 5000);
     unsigned posts = stub.posts;
     assert_int_equal(okv_bench_read(handle, STUB_BUCKET_SIZE, 1, 1, latencies, NULL), OKV_OK);
@@ -475,7 +456,7 @@ static int bare_read(struct okv_conn *conn, struct okv_bare_reads *reads)
 }
 
 /* Whatever they end with, the connection is as it was. */
-static void bare_reads_are_the_transports(void **state)
+SCAN_TEST(bare_reads_are_the_transports)
 {
     static const int ends[][2] = {{OKV_EINVAL, OKV_EPROTO}, /* the directory leads out */
                                   {OKV_ETIMEDOUT, OKV_ETIMEDOUT},
@@ -483,7 +464,6 @@ static void bare_reads_are_the_transports(void **state)
                                   {OKV_EIO, OKV_EIO}};
     uint64_t latencies[10], total = 0;
 
-    (void)state;
     stub.bare_read = bare_read;
     handle = stub_open(4, 4, 5000);
     bare_result = OKV_OK;
@@ -500,32 +480,4 @@ static void bare_reads_are_the_transports(void **state)
     struct okv_counters counters;
     okv_counters(handle, &counters);
     assert_int_equal(counters.reconnects, 0);
-}
-
-#define SCAN_TEST(test) cmocka_unit_test_setup_teardown(test, setup, client_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SCAN_TEST(pages_of_two_versions_are_not_mixed),
-        SCAN_TEST(a_replaced_extent_is_read_again),
-        SCAN_TEST(a_split_at_any_read_leaves_nothing_out),
-        SCAN_TEST(a_merge_at_any_read_shows_nothing_twice),
-        SCAN_TEST(a_scan_ends_with_its_server),
-        SCAN_TEST(a_bucket_that_stays_torn_ends_the_scan),
-        SCAN_TEST(a_bucket_is_waited_for),
-        SCAN_TEST(each_read_is_counted),
-        SCAN_TEST(a_scan_hears_the_goodbye),
-        SCAN_TEST(a_bench_read_that_is_refused_fails_the_handle),
-        SCAN_TEST(a_scan_says_why_it_has_no_memory),
-        SCAN_TEST(a_flush_goes_on_where_the_server_says),
-        SCAN_TEST(a_flush_that_fails_on_its_way_may_have_happened),
-        SCAN_TEST(a_flush_without_an_answer_may_have_happened),
-        SCAN_TEST(a_cursor_is_of_one_start_of_the_server),
-        SCAN_TEST(a_bench_read_keeps_to_the_index),
-        SCAN_TEST(raw_reads_share_a_doorbell),
-        SCAN_TEST(bare_reads_are_the_transports),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

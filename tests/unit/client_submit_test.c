@@ -1,12 +1,5 @@
 /* Commands over a stub transport: refusals, doorbells, and okv_get_many(). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/pace.h"
@@ -87,12 +80,13 @@ static void check_result(unsigned n, const struct okv_result *result)
 
 /* ---- one doorbell ---- */
 
-static void submitted_gets_are_one_post(void **state)
+#define SUBMIT_TEST(name) TEST_WITH(name, client_setup, client_teardown)
+
+SUBMIT_TEST(submitted_gets_are_one_post)
 {
     struct okv_result polled[MANY];
     size_t accepted = 0;
 
-    (void)state;
     open_with_many(MANY, 4, LONG_MS);
     assert_int_equal(okv_submit(handle, commands, MANY, &accepted), OKV_OK);
     assert_int_equal(accepted, MANY);
@@ -111,12 +105,11 @@ static void submitted_gets_are_one_post(void **state)
 }
 
 /* More READs than there is room for: none is refused, none is posted beyond the room. */
-static void gets_wait_for_room(void **state)
+SUBMIT_TEST(gets_wait_for_room)
 {
     struct okv_result polled[MANY];
     unsigned ended = 0;
 
-    (void)state;
     stub.max_reads = 7;
     open_with_many(MANY, 4, LONG_MS);
     assert_int_equal(okv_submit(handle, commands, MANY, NULL), OKV_OK);
@@ -139,9 +132,8 @@ static void note_polls(unsigned n)
     polls_before_read = stub.polls;
 }
 
-static void synchronous_get_is_posted_at_once(void **state)
+SUBMIT_TEST(synchronous_get_is_posted_at_once)
 {
-    (void)state;
     handle = stub_open(2, 1, LONG_MS);
     stub.delay = HELD;
     get_submit(1); /* a busy handle does not catch up first */
@@ -159,9 +151,8 @@ static void synchronous_get_is_posted_at_once(void **state)
     assert_int_equal(stub.posts, 1);
 }
 
-static void failed_post_fails_the_handle(void **state)
+SUBMIT_TEST(failed_post_fails_the_handle)
 {
-    (void)state;
     handle = stub_open(8, 4, LONG_MS);
     put_submit(0);
     stub.read_result = OKV_EIO;
@@ -173,9 +164,8 @@ static void failed_post_fails_the_handle(void **state)
 }
 
 /* The goodbye that is waiting says more than the post that came too late. */
-static void goodbye_is_handled_when_a_post_fails(void **state)
+SUBMIT_TEST(goodbye_is_handled_when_a_post_fails)
 {
-    (void)state;
     handle = stub_open(8, 4, LONG_MS);
     stub_goodbye();
     stub.read_result = OKV_EDISCONNECTED;
@@ -245,11 +235,10 @@ static const struct wrong_command {
      OKV_EVALUESIZE},
 };
 
-static void wrong_commands_are_refused(void **state)
+SUBMIT_TEST(wrong_commands_are_refused)
 {
     struct okv_result result;
 
-    (void)state;
     handle = stub_open(4, 4, LONG_MS);
     for (unsigned i = 0; i < LENGTH_OF(wrong_commands); i++) {
         struct okv_command three[] = {
@@ -274,7 +263,7 @@ static void wrong_commands_are_refused(void **state)
 }
 
 /* The limits themselves are allowed. */
-static void extremes_are_accepted(void **state)
+SUBMIT_TEST(extremes_are_accepted)
 {
     static char key[OKV_KEY_MAX_BYTES], value[STUB_REGION];
     const struct okv_command right[] = {
@@ -296,7 +285,6 @@ static void extremes_are_accepted(void **state)
         {.kind = OKV_PING, .value = value, .value_length = OKV_SLOT_SIZE_DEFAULT - 32 - 1024},
     };
 
-    (void)state;
     handle = stub_open(16, 16, LONG_MS);
     for (unsigned i = 0; i < LENGTH_OF(right); i++) {
         struct okv_result result;
@@ -311,14 +299,13 @@ static void extremes_are_accepted(void **state)
     assert_int_equal(okv_submit(handle, right, LENGTH_OF(right), NULL), OKV_OK);
 }
 
-static void nothing_is_needed_where_memory_is(void **state)
+SUBMIT_TEST(nothing_is_needed_where_memory_is)
 {
     struct okv_command command = {.kind = OKV_GET, KEY};
     struct okv_put_options options = {.reserved = 1};
     struct okv_result result;
     size_t accepted = 9;
 
-    (void)state;
     handle = stub_open(4, 4, LONG_MS);
     assert_int_equal(okv_submit(NULL, &command, 1, &accepted), OKV_EINVAL);
     assert_int_equal(accepted, 0);
@@ -342,7 +329,7 @@ static void nothing_is_needed_where_memory_is(void **state)
     assert_int_equal(stub.sent, 0);
 }
 
-static void commands_beyond_the_depth(void **state)
+SUBMIT_TEST(commands_beyond_the_depth)
 {
     struct okv_command pings[5] = {{.kind = OKV_PING, .tag = 0},
                                    {.kind = OKV_PING, .tag = 1},
@@ -351,7 +338,6 @@ static void commands_beyond_the_depth(void **state)
                                    {.kind = OKV_PING, .tag = 4}};
     size_t accepted;
 
-    (void)state;
     handle = stub_open(3, 4, LONG_MS);
     assert_int_equal(okv_submit(handle, pings, 5, &accepted), OKV_EAGAIN);
     assert_int_equal(accepted, 3);
@@ -360,12 +346,11 @@ static void commands_beyond_the_depth(void **state)
     assert_int_equal(seen[3], 0);
 }
 
-static void command_has_its_own_deadline(void **state)
+SUBMIT_TEST(command_has_its_own_deadline)
 {
     struct okv_command ping = {.kind = OKV_PING, .timeout_ms = SHORT_MS};
     struct okv_result result;
 
-    (void)state;
     handle = stub_open(3, 4, LONG_MS);
     stub.answer = no_answer;
     assert_int_equal(okv_call(handle, &ping, &result), OKV_ETIMEDOUT);
@@ -386,7 +371,7 @@ static void note_reads(unsigned n)
         most_reads = stub.reads_under_way;
 }
 
-static void many_gets_in_the_callers_order(void **state)
+SUBMIT_TEST(many_gets_in_the_callers_order)
 {
     static const uint32_t depths[] = {1, 3, 32, MANY};
 
@@ -410,9 +395,8 @@ static void many_gets_in_the_callers_order(void **state)
     }
 }
 
-static void many_gets_of_one_key(void **state)
+SUBMIT_TEST(many_gets_of_one_key)
 {
-    (void)state;
     open_with_many(8, 2, LONG_MS);
     for (unsigned n = 0; n < MANY; n++) {
         commands[n].key = keys[2];
@@ -425,9 +409,8 @@ static void many_gets_of_one_key(void **state)
     }
 }
 
-static void invalid_gets_among_valid_ones(void **state)
+SUBMIT_TEST(invalid_gets_among_valid_ones)
 {
-    (void)state;
     open_with_many(8, 2, LONG_MS);
     commands[0].key_length = 0;
     commands[50].reserved[0] = 1;
@@ -462,7 +445,7 @@ static void hang_up(unsigned n)
         stub_hang_up();
 }
 
-static void connection_ends_during_a_get_many(void **state)
+SUBMIT_TEST(connection_ends_during_a_get_many)
 {
     for (hang_up_at = 1; hang_up_at < 120; hang_up_at += 13) {
         client_setup(state);
@@ -483,9 +466,8 @@ static void connection_ends_during_a_get_many(void **state)
 }
 
 /* All have one deadline. READs under way afterwards keep their slots, not the results. */
-static void many_gets_that_time_out(void **state)
+SUBMIT_TEST(many_gets_that_time_out)
 {
-    (void)state;
     open_with_many(8, 2, SHORT_MS);
     stub.delay = HELD;
     assert_int_equal(okv_get_many(handle, commands, many_results, 20), OKV_OK);
@@ -518,9 +500,8 @@ static void get_many_waits_once(void)
     } while (okv_clock_ns() - begun >= one_after_the_other_ns);
 }
 
-static void many_gets_wait_for_a_dead_server_once(void **state)
+SUBMIT_TEST(many_gets_wait_for_a_dead_server_once)
 {
-    (void)state;
     handle = stub_open_lasting(2, 2, 2 * SHORT_MS);
     write_many();
     write_commands();
@@ -539,9 +520,8 @@ static void many_gets_wait_for_a_dead_server_once(void **state)
 }
 
 /* READs that are late leave two slots for all the others, which wait for them. */
-static void many_gets_with_few_slots(void **state)
+SUBMIT_TEST(many_gets_with_few_slots)
 {
-    (void)state;
     open_with_many(8, 2, LONG_MS);
     for (unsigned n = 0; n < 8; n++)
         commands[n].timeout_ms = SHORT_MS;
@@ -555,9 +535,8 @@ static void many_gets_with_few_slots(void **state)
     }
 }
 
-static void slots_are_used_again_at_once(void **state)
+SUBMIT_TEST(slots_are_used_again_at_once)
 {
-    (void)state;
     handle = stub_open(8, 4, LONG_MS);
     assert_int_equal(get(), OKV_ENOTFOUND);
     const void *destination = stub.last_destination;
@@ -569,32 +548,4 @@ static void slots_are_used_again_at_once(void **state)
     get_submit(1);
     assert_ptr_not_equal(stub.last_destination, destination);
     collect();
-}
-
-#define SUBMIT_TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SUBMIT_TEST(submitted_gets_are_one_post),
-        SUBMIT_TEST(gets_wait_for_room),
-        SUBMIT_TEST(synchronous_get_is_posted_at_once),
-        SUBMIT_TEST(failed_post_fails_the_handle),
-        SUBMIT_TEST(goodbye_is_handled_when_a_post_fails),
-        SUBMIT_TEST(wrong_commands_are_refused),
-        SUBMIT_TEST(extremes_are_accepted),
-        SUBMIT_TEST(nothing_is_needed_where_memory_is),
-        SUBMIT_TEST(commands_beyond_the_depth),
-        SUBMIT_TEST(command_has_its_own_deadline),
-        SUBMIT_TEST(many_gets_in_the_callers_order),
-        SUBMIT_TEST(many_gets_of_one_key),
-        SUBMIT_TEST(invalid_gets_among_valid_ones),
-        SUBMIT_TEST(connection_ends_during_a_get_many),
-        SUBMIT_TEST(many_gets_that_time_out),
-        SUBMIT_TEST(many_gets_wait_for_a_dead_server_once),
-        SUBMIT_TEST(many_gets_with_few_slots),
-        SUBMIT_TEST(slots_are_used_again_at_once),
-    };
-
-    return cmocka_run_group_tests_name("client: commands", tests, NULL, NULL);
 }

@@ -1,11 +1,5 @@
 /* Requests of the client over a stub transport: their answers, and what ends them otherwise. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/pace.h"
@@ -16,9 +10,10 @@
 
 /* ---- requests ---- */
 
-static void blocked_request_needs_no_event(void **state)
+#define CLIENT_TEST(name) TEST_WITH(name, client_setup, client_teardown)
+
+CLIENT_TEST(blocked_request_needs_no_event)
 {
-    (void)state;
     handle = stub_open(4, 4, LONG_MS);
     stub.answer = no_answer;
     stub.no_buffers = 100; /* more than polls before the put */
@@ -34,11 +29,10 @@ static void blocked_request_needs_no_event(void **state)
     assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_OK);
 }
 
-static void second_put_waits_for_the_credit(void **state)
+CLIENT_TEST(second_put_waits_for_the_credit)
 {
     struct stub_reply reply;
 
-    (void)state;
     handle = stub_open(4, 1, LONG_MS);
     stub.answer = no_answer;
     put_submit(0);
@@ -95,7 +89,7 @@ static void expect_failed(int failure)
     assert_int_equal(stub.closes, 1);
 }
 
-static void replies_without_a_request(void **state)
+CLIENT_TEST(replies_without_a_request)
 {
     const struct {
         uint16_t slot;
@@ -163,7 +157,7 @@ static void fail_reads(void)
     stub_release_events(OKV_EIO);
 }
 
-static void connection_ends_in_the_middle(void **state)
+CLIENT_TEST(connection_ends_in_the_middle)
 {
     const struct {
         void (*end)(void);
@@ -255,7 +249,7 @@ static int ping(void)
 }
 
 /* A status that its operation cannot have would pass for something that it is not. */
-static void statuses_that_an_operation_may_have(void **state)
+CLIENT_TEST(statuses_that_an_operation_may_have)
 {
     static const struct {
         int (*call)(void);
@@ -325,7 +319,7 @@ static bool answer_length(const struct stub_request *request, struct stub_reply 
     return true;
 }
 
-static void values_that_a_reply_may_have(void **state)
+CLIENT_TEST(values_that_a_reply_may_have)
 {
     static const struct {
         int (*call)(void);
@@ -343,9 +337,8 @@ static void values_that_a_reply_may_have(void **state)
     }
 }
 
-static void posts_that_fail(void **state)
+CLIENT_TEST(posts_that_fail)
 {
-    (void)state;
     handle = stub_open(4, 4, LONG_MS);
     stub.send_result = OKV_EIO; /* the message may have left, and the connection ends */
     assert_int_equal(okv_put(handle, "key", 3, "value", 5, NULL), OKV_EUNKNOWN);
@@ -363,7 +356,7 @@ static void posts_that_fail(void **state)
 }
 
 /* It did not leave, and what was waiting tells why; also for one that waited for room. */
-static void posts_after_the_end(void **state)
+CLIENT_TEST(posts_after_the_end)
 {
     for (unsigned i = 0; i < 4; i++) {
         bool goodbye = i % 2;
@@ -391,9 +384,8 @@ static void posts_after_the_end(void **state)
 }
 
 /* With no room for one, the others are not tried; with room, they go in their order. */
-static void blocked_requests_are_not_all_tried(void **state)
+CLIENT_TEST(blocked_requests_are_not_all_tried)
 {
-    (void)state;
     handle = stub_open(TAGS, TAGS, LONG_MS);
     stub.no_buffers = 100; /* more than polls before the puts */
     for (uint64_t tag = 0; tag < TAGS; tag++)
@@ -417,36 +409,15 @@ static bool say_nothing_of_itself(const struct stub_request *request, struct stu
 }
 
 /* Also those of a server that has none to tell. */
-static void figures_need_room_for_the_nul(void **state)
+CLIENT_TEST(figures_need_room_for_the_nul)
 {
     size_t needed = 9;
     char text[1] = "x";
 
-    (void)state;
     handle = stub_open(4, 4, LONG_MS);
     stub.answer = say_nothing_of_itself;
     assert_int_equal(okv_stat(handle, NULL, 0, &needed), OKV_ETOOSMALL);
     assert_int_equal(needed, 0);
     assert_int_equal(okv_stat(handle, text, 1, &needed), OKV_OK);
     assert_int_equal(text[0], '\0');
-}
-
-#define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CLIENT_TEST(blocked_request_needs_no_event),
-        CLIENT_TEST(second_put_waits_for_the_credit),
-        CLIENT_TEST(replies_without_a_request),
-        CLIENT_TEST(connection_ends_in_the_middle),
-        CLIENT_TEST(statuses_that_an_operation_may_have),
-        CLIENT_TEST(values_that_a_reply_may_have),
-        CLIENT_TEST(figures_need_room_for_the_nul),
-        CLIENT_TEST(posts_that_fail),
-        CLIENT_TEST(posts_after_the_end),
-        CLIENT_TEST(blocked_requests_are_not_all_tried),
-    };
-
-    return cmocka_run_group_tests_name("client: requests", tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* Writes over a stub transport: what each says to the server, what comes of the answer, and
  * values that are too long for a message. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/pace.h"
 #include "tests/support/stub_client.h"
@@ -39,13 +33,14 @@ static void expect_request(unsigned opcode, unsigned flags, uint64_t argument, u
     assert_memory_equal(request->value, value, strlen(value));
 }
 
-static void requests_carry_their_arguments(void **state)
+#define WRITE_TEST(name) TEST_WITH(name, client_setup, client_teardown)
+
+WRITE_TEST(requests_carry_their_arguments)
 {
     struct okv_put_options options = {0};
     uint64_t version = 0;
     int64_t number = 0;
 
-    (void)state;
     handle = stub_open(4, 4, LONG_MS);
     assert_int_equal(okv_put(handle, "key", 3, "value", 5, &version), OKV_OK);
     expect_request(OKV_OP_PUT, 0, 0, 0, "value");
@@ -89,13 +84,12 @@ static void requests_carry_their_arguments(void **state)
     assert_int_equal(counted.requests, 10);
 }
 
-static void a_get_that_touches_is_one_request(void **state)
+WRITE_TEST(a_get_that_touches_is_one_request)
 {
     struct okv_counters counted;
     uint64_t version = 0;
     char value[6];
 
-    (void)state;
     handle = stub_open(4, 4, LONG_MS);
     length = 0;
     assert_int_equal(okv_get_touch(handle, "key", 3, 1234, value, 6, &length, &version), OKV_OK);
@@ -115,12 +109,11 @@ static void a_get_that_touches_is_one_request(void **state)
     assert_int_equal(counted.reads, 0);
 }
 
-static void ping_carries_a_value(void **state)
+WRITE_TEST(ping_carries_a_value)
 {
     struct okv_command ping = {.kind = OKV_PING, .value = "echo", .value_length = 4};
     struct okv_result result;
 
-    (void)state;
     stub.welcome.max_value = 3; /* of the table, where it never comes */
     handle = stub_open(4, 4, LONG_MS);
     assert_int_equal(okv_call(handle, &ping, &result), OKV_OK);
@@ -156,13 +149,12 @@ static bool answer_now(const struct stub_request *request, struct stub_reply *re
     return true;
 }
 
-static void conflicting_version_is_returned(void **state)
+WRITE_TEST(conflicting_version_is_returned)
 {
     struct okv_put_options options[] = {{.flags = OKV_IF_ABSENT},
                                         {.flags = OKV_IF_VERSION, .version = 3}};
     const int statuses[] = {OKV_EEXISTS, OKV_ECONFLICT, OKV_EFULL, OKV_ENOTFOUND};
 
-    (void)state;
     handle = stub_open(4, 4, LONG_MS);
     stub.answer = answer_now;
     for (unsigned i = 0; i < 4; i++) {
@@ -183,11 +175,10 @@ static void conflicting_version_is_returned(void **state)
     assert_int_equal(result.version, 56);
 }
 
-static void numbers_of_both_signs(void **state)
+WRITE_TEST(numbers_of_both_signs)
 {
     static const int64_t numbers[] = {0, -1, INT64_MIN, INT64_MAX};
 
-    (void)state;
     handle = stub_open(4, 4, LONG_MS);
     stub.answer = answer_now;
     status_now = 0;
@@ -208,11 +199,10 @@ static void numbers_of_both_signs(void **state)
 
 /* ---- values that the server is to READ ---- */
 
-static void long_value_is_advertised(void **state)
+WRITE_TEST(long_value_is_advertised)
 {
     struct okv_counters counted;
 
-    (void)state;
     handle = stub_open(4, 4, LONG_MS);
     assert_int_equal(okv_put(handle, "key", 3, big, INLINE_MAX, NULL), OKV_OK);
     assert_int_equal(last_request()->flags, 0);
@@ -251,9 +241,8 @@ static void long_put_submit(uint64_t tag, uint32_t timeout_ms)
 }
 
 /* An advertised buffer takes a credit, so a put that waits for one advertises nothing yet. */
-static void adverts_come_with_credits(void **state)
+WRITE_TEST(adverts_come_with_credits)
 {
-    (void)state;
     handle = stub_open(8, 2, LONG_MS);
     stub.answer = no_answer;
     for (uint64_t tag = 0; tag < 5; tag++)
@@ -270,9 +259,8 @@ static void adverts_come_with_credits(void **state)
     assert_int_equal(stub.adverts, 0);
 }
 
-static void advert_outlives_its_deadline(void **state)
+WRITE_TEST(advert_outlives_its_deadline)
 {
-    (void)state;
     handle = stub_open(8, 2, LONG_MS);
     stub.answer = no_answer;
     long_put_submit(0, pace_ms(100));
@@ -291,9 +279,8 @@ static void advert_outlives_its_deadline(void **state)
     assert_int_equal(stub.adverts, 0);
 }
 
-static void adverts_end_with_the_connection(void **state)
+WRITE_TEST(adverts_end_with_the_connection)
 {
-    (void)state;
     handle = stub_open(8, 4, LONG_MS);
     stub.answer = no_answer;
     long_put_submit(0, pace_ms(100));
@@ -306,7 +293,7 @@ static void adverts_end_with_the_connection(void **state)
     assert_int_equal(stub.adverts, 0);
 }
 
-static void only_a_message_that_may_have_left_is_unknown(void **state)
+WRITE_TEST(only_a_message_that_may_have_left_is_unknown)
 {
     static const int failures[] = {OKV_EIO, OKV_EDISCONNECTED};
 
@@ -321,11 +308,10 @@ static void only_a_message_that_may_have_left_is_unknown(void **state)
     }
 }
 
-static void memory_that_cannot_be_advertised(void **state)
+WRITE_TEST(memory_that_cannot_be_advertised)
 {
     static const int failures[] = {OKV_EPERM, OKV_ENOMEM, OKV_EIO};
 
-    (void)state;
     handle = stub_open(8, 4, LONG_MS);
     for (unsigned i = 0; i < 3; i++) {
         stub.advertise_result = failures[i];
@@ -338,9 +324,8 @@ static void memory_that_cannot_be_advertised(void **state)
 }
 
 /* Such as a mapping that may only be read: a copy is advertised. */
-static void unsuitable_memory_is_copied(void **state)
+WRITE_TEST(unsuitable_memory_is_copied)
 {
-    (void)state;
     memset(big, 'b', sizeof big);
     handle = stub_open(8, 4, LONG_MS);
     stub.advertise_refused = big;
@@ -354,26 +339,4 @@ static void unsuitable_memory_is_copied(void **state)
     stub.register_result = OKV_EPERM;
     assert_int_equal(okv_put(handle, "key", 3, big, sizeof big, NULL), OKV_EPERM);
     assert_int_equal(stub.sent, 0);
-}
-
-#define WRITE_TEST(name) cmocka_unit_test_setup_teardown(name, client_setup, client_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WRITE_TEST(requests_carry_their_arguments),
-        WRITE_TEST(a_get_that_touches_is_one_request),
-        WRITE_TEST(ping_carries_a_value),
-        WRITE_TEST(conflicting_version_is_returned),
-        WRITE_TEST(numbers_of_both_signs),
-        WRITE_TEST(long_value_is_advertised),
-        WRITE_TEST(adverts_come_with_credits),
-        WRITE_TEST(advert_outlives_its_deadline),
-        WRITE_TEST(adverts_end_with_the_connection),
-        WRITE_TEST(only_a_message_that_may_have_left_is_unknown),
-        WRITE_TEST(memory_that_cannot_be_advertised),
-        WRITE_TEST(unsuitable_memory_is_copied),
-    };
-
-    return cmocka_run_group_tests_name("client: writes", tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* Which socket a client takes when no server is named. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/default_uri.h"
 
@@ -41,9 +35,8 @@ static void expect(bool is_there, const char *uri)
     assert_string_equal(text, uri);
 }
 
-static void the_users_own_goes_first(void **state)
+TEST(the_users_own_goes_first)
 {
-    (void)state;
     setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
     host.uid = 7;
     host.own = "/run/user/7/okv.sock";
@@ -54,9 +47,8 @@ static void the_users_own_goes_first(void **state)
     expect(true, "local:///run/okv.sock");
 }
 
-static void the_service_is_found_without_it(void **state)
+TEST(the_service_is_found_without_it)
 {
-    (void)state;
     setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
     host.own = NULL;
     host.has_service = true;
@@ -67,9 +59,8 @@ static void the_service_is_found_without_it(void **state)
 }
 
 /* An error names the socket that the user's own server would have. */
-static void without_either_it_is_the_users_own(void **state)
+TEST(without_either_it_is_the_users_own)
 {
-    (void)state;
     unsetenv("XDG_RUNTIME_DIR");
     host.own = NULL;
     host.has_service = false;
@@ -79,26 +70,13 @@ static void without_either_it_is_the_users_own(void **state)
     expect(false, "local:///tmp/okv-7.sock");
 }
 
-static void a_server_never_takes_that_of_the_service(void **state)
+TEST(a_server_never_takes_that_of_the_service)
 {
     char text[OKV_DEFAULT_URI_TEXT];
 
-    (void)state;
     host.own = NULL;
     host.has_service = true;
     host.uid = 0;
     okv_default_uri(text, sizeof text);
     assert_string_equal(text, "local:///run/okv.sock");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_users_own_goes_first),
-        cmocka_unit_test(the_service_is_found_without_it),
-        cmocka_unit_test(without_either_it_is_the_users_own),
-        cmocka_unit_test(a_server_never_takes_that_of_the_service),
-    };
-
-    return cmocka_run_group_tests_name("default URI", tests, NULL, NULL);
 }

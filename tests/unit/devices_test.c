@@ -1,14 +1,8 @@
 /* Which address stands for an RDMA device, and on which devices "*" listens. */
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/net/devices.h"
 #include "shared/base/error.h"
@@ -62,7 +56,7 @@ static const char *chosen(const struct sysfs_tree *tree, const char *text, int f
     return rc ? diag.text : out;
 }
 
-static void ports_are_read_in_their_order(void **state)
+TEST_WITH(ports_are_read_in_their_order, machine_open, machine_close)
 {
     const struct sysfs_tree *tree = *state;
     struct okv_ports ports;
@@ -84,17 +78,16 @@ static void ports_are_read_in_their_order(void **state)
     okv_ports_fini(&ports);
 }
 
-static void a_machine_without_devices_has_no_ports(void **state)
+TEST(a_machine_without_devices_has_no_ports)
 {
     struct okv_ports ports;
 
-    (void)state;
     assert_int_equal(okv_ports_read("/nonexistent", &ports, NULL), 0);
     assert_int_equal(ports.count, 0);
     okv_ports_fini(&ports);
 }
 
-static void a_device_stands_for_its_best_address(void **state)
+TEST_WITH(a_device_stands_for_its_best_address, machine_open, machine_close)
 {
     const struct sysfs_tree *tree = *state;
 
@@ -113,7 +106,7 @@ static void a_device_stands_for_its_best_address(void **state)
         "fe80::202:c9ff:fe00:1%eth3");
 }
 
-static void an_unusable_choice_names_the_usable_ones(void **state)
+TEST_WITH(an_unusable_choice_names_the_usable_ones, machine_open, machine_close)
 {
     static const struct {
         const char *uri;
@@ -144,7 +137,7 @@ static void an_unusable_choice_names_the_usable_ones(void **state)
 }
 
 /* On a host with many. */
-static void the_usable_ones_end_with_a_whole_one(void **state)
+TEST_WITH(the_usable_ones_end_with_a_whole_one, machine_open, machine_close)
 {
     static const char named[] = "usable are device=mlx5_0&port=1&gid=3 (10.0.0.1), ";
     const struct sysfs_tree *tree = *state;
@@ -166,7 +159,7 @@ static void the_usable_ones_end_with_a_whole_one(void **state)
     assert_int_equal(whole + more, 22);
 }
 
-static void a_port_without_an_address_has_a_flaw(void **state)
+TEST_WITH(a_port_without_an_address_has_a_flaw, machine_open, machine_close)
 {
     const struct sysfs_tree *tree = *state;
 
@@ -181,7 +174,7 @@ static void a_port_without_an_address_has_a_flaw(void **state)
 }
 
 /* An address that has GIDs of RoCE v1 only. */
-static void roce_v1_is_used_where_there_is_nothing_else(void **state)
+TEST_WITH(roce_v1_is_used_where_there_is_nothing_else, machine_open, machine_close)
 {
     const struct sysfs_tree *tree = *state;
 
@@ -215,7 +208,7 @@ static const char *listeners(const struct sysfs_tree *tree, const char *const *u
     return out;
 }
 
-static void a_gid_named_twice_is_refused(void **state)
+TEST_WITH(a_gid_named_twice_is_refused, machine_open, machine_close)
 {
     const char *const same[] = {"rdma://*?device=mlx5_0", "rdma://*?device=mlx5_0&gid=3", NULL};
     const char *const two[] = {"rdma://*?device=mlx5_0", "rdma://*?device=mlx5_0&gid=4", NULL};
@@ -224,7 +217,7 @@ static void a_gid_named_twice_is_refused(void **state)
     assert_string_equal(listeners(*state, two, 0), "10.0.0.1\n10.0.0.2\n");
 }
 
-static void everywhere_is_each_usable_port(void **state)
+TEST_WITH(everywhere_is_each_usable_port, machine_open, machine_close)
 {
     const struct sysfs_tree *tree = *state;
 
@@ -245,7 +238,7 @@ static void everywhere_is_each_usable_port(void **state)
     listeners(tree, (const char *[]){"rdma://*?device=rxe1", NULL}, OKV_EADDRESS);
 }
 
-static void one_device_has_the_transports_wildcard(void **state)
+TEST_WITH(one_device_has_the_transports_wildcard, machine_open, machine_close)
 {
     struct sysfs_tree *tree = *state;
 
@@ -261,7 +254,7 @@ static void one_device_has_the_transports_wildcard(void **state)
     assert_string_equal(listeners(tree, (const char *[]){"rdma://*", NULL}, 0), "10.0.0.1\n");
 }
 
-static void the_only_device_has_to_be_usable(void **state)
+TEST_WITH(the_only_device_has_to_be_usable, machine_open, machine_close)
 {
     const char *const *everywhere = (const char *[]){"rdma://*", NULL};
     struct sysfs_tree *tree = *state;
@@ -281,7 +274,7 @@ static void the_only_device_has_to_be_usable(void **state)
     listeners(tree, everywhere, OKV_EADDRESS);
 }
 
-static void one_address_has_one_listener(void **state)
+TEST_WITH(one_address_has_one_listener, machine_open, machine_close)
 {
     struct sysfs_tree *tree = *state;
 
@@ -294,7 +287,7 @@ static void one_address_has_one_listener(void **state)
         "10.0.0.1\n10.0.0.1\n");
 }
 
-static void nothing_usable_is_explained(void **state)
+TEST_WITH(nothing_usable_is_explained, machine_open, machine_close)
 {
     const struct sysfs_tree *tree = *state;
 
@@ -303,7 +296,7 @@ static void nothing_usable_is_explained(void **state)
     listeners(tree, (const char *[]){"rdma://*", NULL}, OKV_EADDRESS);
 }
 
-static void more_listeners_than_there_may_be_are_refused(void **state)
+TEST_WITH(more_listeners_than_there_may_be_are_refused, machine_open, machine_close)
 {
     static const char *uris[OKV_LISTENERS_MAX + 1];
     const struct sysfs_tree *tree = *state;
@@ -314,35 +307,4 @@ static void more_listeners_than_there_may_be_are_refused(void **state)
     listeners(tree, uris, OKV_EADDRESS);
     uris[OKV_LISTENERS_MAX - 1] = "rdma://0.0.0.0";
     listeners(tree, uris, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(ports_are_read_in_their_order, machine_open, machine_close),
-        cmocka_unit_test(a_machine_without_devices_has_no_ports),
-        cmocka_unit_test_setup_teardown(a_device_stands_for_its_best_address, machine_open,
-                                        machine_close),
-        cmocka_unit_test_setup_teardown(an_unusable_choice_names_the_usable_ones, machine_open,
-                                        machine_close),
-        cmocka_unit_test_setup_teardown(a_port_without_an_address_has_a_flaw, machine_open,
-                                        machine_close),
-        cmocka_unit_test_setup_teardown(roce_v1_is_used_where_there_is_nothing_else, machine_open,
-                                        machine_close),
-        cmocka_unit_test_setup_teardown(a_gid_named_twice_is_refused, machine_open, machine_close),
-        cmocka_unit_test_setup_teardown(everywhere_is_each_usable_port, machine_open,
-                                        machine_close),
-        cmocka_unit_test_setup_teardown(one_device_has_the_transports_wildcard, machine_open,
-                                        machine_close),
-        cmocka_unit_test_setup_teardown(the_only_device_has_to_be_usable, machine_open,
-                                        machine_close),
-        cmocka_unit_test_setup_teardown(the_usable_ones_end_with_a_whole_one, machine_open,
-                                        machine_close),
-        cmocka_unit_test_setup_teardown(one_address_has_one_listener, machine_open, machine_close),
-        cmocka_unit_test_setup_teardown(nothing_usable_is_explained, machine_open, machine_close),
-        cmocka_unit_test_setup_teardown(more_listeners_than_there_may_be_are_refused, machine_open,
-                                        machine_close),
-    };
-
-    return cmocka_run_group_tests_name("devices", tests, NULL, NULL);
 }

@@ -1,20 +1,13 @@
 /* okv_discovery_search() over UDP on the loopback interface: a thread answers as each test says,
  * and not as a server would. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -120,11 +113,10 @@ static void answer_twice(struct responder *responder, uint64_t nonce, unsigned c
     send_answer(responder, nonce, 2, "one", "local:///c");
 }
 
-static void a_server_is_found_once(void **state)
+TEST(a_server_is_found_once)
 {
     uint32_t timeout_ms = pace_ms(500);
 
-    (void)state;
     do
         search(answer_twice, "", timeout_ms, 0, &found);
     while (found.count < 2 && again(&timeout_ms));
@@ -148,11 +140,10 @@ static void answer_with_many_uris(struct responder *responder, uint64_t nonce, u
     send_answer(responder, nonce, 2, "one", "local:///a"); /* these were all */
 }
 
-static void a_server_has_a_few_uris(void **state)
+TEST(a_server_has_a_few_uris)
 {
     uint32_t settle_ms = pace_ms(200);
 
-    (void)state;
     do
         search(answer_with_many_uris, "one", PACE_GUARD_MS, settle_ms, &found);
     while (found.count < 2 && again(&settle_ms));
@@ -168,13 +159,12 @@ static void answer_as_many(struct responder *responder, uint64_t nonce, unsigned
         send_answer(responder, nonce, count * AT_ONCE + i, "one", "local:///a");
 }
 
-static void not_more_servers_than_there_is_room(void **state)
+TEST(not_more_servers_than_there_is_room)
 {
     const unsigned enough = OKV_DISCOVERY_FOUND_MAX / AT_ONCE + 3;
     uint32_t timeout_ms = pace_ms(1000);
     unsigned queries;
 
-    (void)state;
     do
         queries = search(answer_as_many, "", timeout_ms, 0, &found);
     while ((queries < enough || found.count < OKV_DISCOVERY_FOUND_MAX) && again(&timeout_ms));
@@ -202,9 +192,8 @@ static void answer_with_rubbish(struct responder *responder, uint64_t nonce, uns
     send_answer(responder, nonce, 4, "one", "local:///a"); /* the end of the search */
 }
 
-static void rubbish_is_no_server(void **state)
+TEST(rubbish_is_no_server)
 {
-    (void)state;
     search(answer_with_rubbish, "one", PACE_GUARD_MS, 1, &found);
     assert_int_equal(found.count, 1);
     assert_int_equal(found.servers[0].boot_id, 4);
@@ -217,9 +206,8 @@ static void answer_the_third(struct responder *responder, uint64_t nonce, unsign
 }
 
 /* And the search ends then, long before its time-out. */
-static void lost_queries_are_repeated(void **state)
+TEST(lost_queries_are_repeated)
 {
-    (void)state;
     assert_true(search(answer_the_third, "one", PACE_GUARD_MS, 1, &found) >= 3);
     assert_int_equal(found.count, 1);
 }
@@ -232,11 +220,10 @@ static void answer_all(struct responder *responder, uint64_t nonce, unsigned cou
 }
 
 /* One that missed the first query has until the search settles. */
-static void a_second_server_is_waited_for(void **state)
+TEST(a_second_server_is_waited_for)
 {
     uint32_t settle_ms = pace_ms(400);
 
-    (void)state;
     do {
         uint64_t begun = okv_clock_ns();
         search(answer_all, "one", 2 * settle_ms, settle_ms, &found);
@@ -250,50 +237,30 @@ static void answer_nothing(struct responder *responder, uint64_t nonce, unsigned
     (void)responder, (void)nonce, (void)count;
 }
 
-static void silence_ends_at_the_timeout(void **state)
+TEST(silence_ends_at_the_timeout)
 {
     uint64_t begun = okv_clock_ns();
 
-    (void)state;
     search(answer_nothing, "", 250, 100, &found);
     assert_int_equal(found.count, 0);
     assert_true(okv_clock_ns() - begun >= 250 * MS);
 }
 
-static void without_interface_nothing_is_asked(void **state)
+TEST(without_interface_nothing_is_asked)
 {
     const struct okv_discovery_search asked = {
         .group = "", .name = "", .source = "203.0.113.77", .udp = true, .timeout_ms = 100};
     struct okv_diag diag = {.text = ""};
 
-    (void)state;
     assert_int_equal(okv_discovery_search(&asked, &found, &diag), OKV_ENODEVICE);
     assert_non_null(strstr(diag.text, "203.0.113.77"));
     assert_int_equal(found.count, 0);
 }
 
-static void descriptors_are_closed(void **state)
+TEST(descriptors_are_closed)
 {
     unsigned before = discovery_open_descriptors();
 
-    (void)state;
     search(answer_twice, "", 50, 0, &found);
     assert_int_equal(discovery_open_descriptors(), before);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_server_is_found_once),
-        cmocka_unit_test(a_server_has_a_few_uris),
-        cmocka_unit_test(not_more_servers_than_there_is_room),
-        cmocka_unit_test(rubbish_is_no_server),
-        cmocka_unit_test(lost_queries_are_repeated),
-        cmocka_unit_test(a_second_server_is_waited_for),
-        cmocka_unit_test(silence_ends_at_the_timeout),
-        cmocka_unit_test(without_interface_nothing_is_asked),
-        cmocka_unit_test(descriptors_are_closed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* The datagrams of discovery: what the decoders refuse, and what they hand on. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "shared/format/discovery.h"
@@ -91,11 +84,10 @@ static const struct spoiled SPOILED[] = {
     {OKV_DISCOVERY_ANSWER, 895, 'x', OKV_EPROTO},  /* last byte */
 };
 
-static void spoiled_datagrams_are_refused(void **state)
+TEST(spoiled_datagrams_are_refused)
 {
     uint8_t bytes[LENGTH];
 
-    (void)state;
     for (size_t i = 0; i < sizeof SPOILED / sizeof *SPOILED; i++) {
         const struct spoiled *spoiled = &SPOILED[i];
         encode(spoiled->kind, bytes);
@@ -108,11 +100,10 @@ static void spoiled_datagrams_are_refused(void **state)
     }
 }
 
-static void an_answer_without_name_or_uri_is_refused(void **state)
+TEST(an_answer_without_name_or_uri_is_refused)
 {
     struct okv_wire_discovery wire;
 
-    (void)state;
     okv_discovery_answer_encode(&ANSWER, &wire);
     memset(wire.name, 0, sizeof wire.name);
     assert_int_equal(decode((uint8_t *)&wire, LENGTH, OKV_DISCOVERY_ANSWER), OKV_EPROTO);
@@ -124,11 +115,10 @@ static void an_answer_without_name_or_uri_is_refused(void **state)
     assert_int_equal(decode((uint8_t *)&wire, LENGTH, OKV_DISCOVERY_ANSWER), OKV_EPROTO);
 }
 
-static void only_one_length_is_right(void **state)
+TEST(only_one_length_is_right)
 {
     uint8_t bytes[LENGTH + 64] = {0};
 
-    (void)state;
     for (enum okv_discovery_kind kind = OKV_DISCOVERY_QUERY; kind <= OKV_DISCOVERY_ANSWER; kind++) {
         encode(kind, bytes);
         for (size_t length = 0; length <= sizeof bytes; length++)
@@ -136,25 +126,23 @@ static void only_one_length_is_right(void **state)
     }
 }
 
-static void a_query_may_name_no_server(void **state)
+TEST(a_query_may_name_no_server)
 {
     const struct okv_discovery_query any = {.nonce = UINT64_MAX};
     struct okv_discovery_query back;
     struct okv_wire_discovery wire;
 
-    (void)state;
     okv_discovery_query_encode(&any, &wire);
     assert_int_equal(okv_discovery_query_decode((uint8_t *)&wire, sizeof wire, &back), 0);
     assert_string_equal(back.name, "");
     assert_true(back.nonce == UINT64_MAX);
 }
 
-static void longest_texts_fit(void **state)
+TEST(longest_texts_fit)
 {
     struct okv_discovery_answer answer = ANSWER, back;
     struct okv_wire_discovery wire;
 
-    (void)state;
     memset(answer.name, 'n', sizeof answer.name - 1);
     memset(answer.release, '9', sizeof answer.release - 1);
     answer.uri_count = OKV_DISCOVERY_URIS;
@@ -170,28 +158,13 @@ static void longest_texts_fit(void **state)
     assert_false(okv_discovery_uri_fits("local:///\x1b"));
 }
 
-static void numbers_are_coarse(void **state)
+TEST(numbers_are_coarse)
 {
     static const uint64_t cases[][2] = {
         {0, 0},     {1, 1},     {99, 99},           {100, 100},
         {109, 100}, {110, 110}, {1234567, 1200000}, {UINT64_MAX, UINT64_C(18000000000000000000)},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_true(okv_discovery_coarse(cases[i][0]) == cases[i][1]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(spoiled_datagrams_are_refused),
-        cmocka_unit_test(an_answer_without_name_or_uri_is_refused),
-        cmocka_unit_test(only_one_length_is_right),
-        cmocka_unit_test(a_query_may_name_no_server),
-        cmocka_unit_test(longest_texts_fit),
-        cmocka_unit_test(numbers_are_coarse),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
 /* What okv doctor says of RDMA devices and limits, from a tree of files that stands for /sys and
  * /proc. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "client/cli/doctor/checks.h"
 #include "tests/support/sanitized.h"
@@ -79,7 +72,7 @@ static unsigned count(const struct host *host, const char *level, const char *wo
     return found;
 }
 
-static void a_port_that_is_well_has_no_problem(void **state)
+TEST_WITH(a_port_that_is_well_has_no_problem, host_open, host_close)
 {
     struct host *host = *state;
 
@@ -94,7 +87,7 @@ static void a_port_that_is_well_has_no_problem(void **state)
     assert_int_equal(count(host, "note", ""), 0);
 }
 
-static void a_port_that_is_down(void **state)
+TEST_WITH(a_port_that_is_down, host_open, host_close)
 {
     struct host *host = *state;
 
@@ -104,7 +97,7 @@ static void a_port_that_is_down(void **state)
     assert_int_equal(count(host, "problem", "ip link set eth1 up"), 1);
 }
 
-static void a_machine_without_a_connection_manager(void **state)
+TEST_WITH(a_machine_without_a_connection_manager, host_open, host_close)
 {
     struct host *host = *state;
     char path[64];
@@ -116,7 +109,7 @@ static void a_machine_without_a_connection_manager(void **state)
     assert_int_equal(count(host, "problem", "modprobe rdma_ucm"), 1);
 }
 
-static void limits_that_rule_a_device_out(void **state)
+TEST_WITH(limits_that_rule_a_device_out, host_open, host_close)
 {
     struct host *host = *state;
     struct okv_device_limits limits = {
@@ -134,7 +127,7 @@ static void limits_that_rule_a_device_out(void **state)
     assert_int_equal(count(host, "problem", "no RDMA READ"), 1);
 }
 
-static void a_device_without_an_address(void **state)
+TEST_WITH(a_device_without_an_address, host_open, host_close)
 {
     struct host *host = *state;
 
@@ -145,7 +138,7 @@ static void a_device_without_an_address(void **state)
     assert_int_equal(count(host, "problem", "ip addr add ADDRESS/24 dev eth1"), 1);
 }
 
-static void an_mtu_that_makes_messages_short(void **state)
+TEST_WITH(an_mtu_that_makes_messages_short, host_open, host_close)
 {
     struct host *host = *state;
 
@@ -174,7 +167,7 @@ static void put_interface(struct host *host, const char *name, const char *type,
 }
 
 /* Its GIDs are no addresses. The interface of the loopback has one on every host. */
-static void infiniband_takes_the_address_of_ipoib(void **state)
+TEST_WITH(infiniband_takes_the_address_of_ipoib, host_open, host_close)
 {
     struct host *host = *state;
 
@@ -200,7 +193,7 @@ static void infiniband_takes_the_address_of_ipoib(void **state)
     assert_int_equal(count(host, "note", "leaves by the address 10.9.9.9, which no"), 1);
 }
 
-static void an_ipv6_address_is_enough(void **state)
+TEST_WITH(an_ipv6_address_is_enough, host_open, host_close)
 {
     struct host *host = *state;
 
@@ -211,7 +204,7 @@ static void an_ipv6_address_is_enough(void **state)
     assert_int_equal(count(host, "note", ""), 0);
 }
 
-static void a_second_device_has_findings_of_its_own(void **state)
+TEST_WITH(a_second_device_has_findings_of_its_own, host_open, host_close)
 {
     struct host *host = *state;
 
@@ -234,7 +227,7 @@ static void check_way(struct host *host, const char *uri, const char *level, con
     assert_int_equal(json_array_size(host->report.findings), 1);
 }
 
-static void a_route_leads_to_a_gid(void **state)
+TEST_WITH(a_route_leads_to_a_gid, host_open, host_close)
 {
     static const char loopback[] = "0000:0000:0000:0000:0000:ffff:7f00:0001";
     struct host *host = *state;
@@ -254,7 +247,7 @@ static void a_route_leads_to_a_gid(void **state)
     check_way(host, "rdma://discover/one", "ok", "multicast group");
 }
 
-static void without_a_device_soft_roce_is_offered(void **state)
+TEST_WITH(without_a_device_soft_roce_is_offered, host_open, host_close)
 {
     struct host *host = *state;
     struct utsname kernel;
@@ -300,7 +293,7 @@ static void limit(struct host *host, rlim_t memory, rlim_t descriptors, const ch
     doctor_check_host(&host->report, host->tree.root, server);
 }
 
-static void locked_memory_matters_over_rdma(void **state)
+TEST_WITH(locked_memory_matters_over_rdma, host_open, host_close)
 {
     const char *local = "local:///run/okv.sock", *rdma = "rdma://10.0.0.1";
     struct host *host = *state;
@@ -322,7 +315,7 @@ static void locked_memory_matters_over_rdma(void **state)
     assert_int_equal(count(host, "ok", "no limit"), 1);
 }
 
-static void descriptors_for_all_clients(void **state)
+TEST_WITH(descriptors_for_all_clients, host_open, host_close)
 {
     struct host *host = *state;
 
@@ -332,7 +325,7 @@ static void descriptors_for_all_clients(void **state)
     assert_int_equal(count(host, "ok", "4368 for 1024 clients"), 1);
 }
 
-static void a_report_is_text_or_json(void **state)
+TEST_WITH(a_report_is_text_or_json, host_open, host_close)
 {
     struct host *host = *state;
     char *text = NULL;
@@ -356,30 +349,4 @@ static void a_report_is_text_or_json(void **state)
     assert_true(json_equal(json_object_get(whole, "findings"), host->report.findings));
     json_decref(whole);
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_port_that_is_well_has_no_problem, host_open, host_close),
-        cmocka_unit_test_setup_teardown(a_port_that_is_down, host_open, host_close),
-        cmocka_unit_test_setup_teardown(a_machine_without_a_connection_manager, host_open,
-                                        host_close),
-        cmocka_unit_test_setup_teardown(limits_that_rule_a_device_out, host_open, host_close),
-        cmocka_unit_test_setup_teardown(a_device_without_an_address, host_open, host_close),
-        cmocka_unit_test_setup_teardown(an_mtu_that_makes_messages_short, host_open, host_close),
-        cmocka_unit_test_setup_teardown(infiniband_takes_the_address_of_ipoib, host_open,
-                                        host_close),
-        cmocka_unit_test_setup_teardown(an_ipv6_address_is_enough, host_open, host_close),
-        cmocka_unit_test_setup_teardown(a_second_device_has_findings_of_its_own, host_open,
-                                        host_close),
-        cmocka_unit_test_setup_teardown(a_route_leads_to_a_gid, host_open, host_close),
-        cmocka_unit_test_setup_teardown(without_a_device_soft_roce_is_offered, host_open,
-                                        host_close),
-        cmocka_unit_test_setup_teardown(locked_memory_matters_over_rdma, host_open, host_close),
-        cmocka_unit_test_setup_teardown(descriptors_for_all_clients, host_open, host_close),
-        cmocka_unit_test_setup_teardown(a_report_is_text_or_json, host_open, host_close),
-    };
-
-    return cmocka_run_group_tests_name("okv doctor", tests, NULL, NULL);
 }

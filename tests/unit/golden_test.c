@@ -2,15 +2,9 @@
  * The bytes of docs/format.md, docs/protocol.md and docs/protocol-transports.md, one example of
  * each. A change here changes the format and needs a new version number.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "shared/format/bucket_edit.h"
@@ -58,7 +52,7 @@ static void assert_bytes(const void *actual, size_t length, const char *expected
     assert_memory_equal(actual, bytes, length);
 }
 
-static void hello_bytes(void **state)
+TEST(hello_bytes)
 {
     struct okv_hello hello = {
         .client_id = "0123456",
@@ -74,7 +68,6 @@ static void hello_bytes(void **state)
     struct okv_wire_hello wire, again;
     struct okv_hello back;
 
-    (void)state;
     okv_hello_encode(&hello, &wire);
     assert_bytes(&wire, sizeof wire,
                  "6f6b7631 0200 3800 3031323334353600 6162636465666700 11223344 ff01 0f84"
@@ -86,7 +79,7 @@ static void hello_bytes(void **state)
     assert_int_equal(okv_database_id("cache"), 0x164101ee);
 }
 
-static void welcome_bytes(void **state)
+TEST(welcome_bytes)
 {
     const struct okv_welcome welcome = {
         .rkey = 0x0a0b0c0d,
@@ -112,7 +105,6 @@ static void welcome_bytes(void **state)
     struct okv_welcome back;
     struct okv_wire_welcome wire;
 
-    (void)state;
     okv_welcome_encode(&welcome, &wire);
     assert_bytes(&wire, sizeof wire,
                  "6f6b7631 0200 8800 00000000 0d0c0b0a 8877665544332211 00100000007f0000"
@@ -125,12 +117,11 @@ static void welcome_bytes(void **state)
                         offsetof(struct okv_welcome, proof) + sizeof welcome.proof);
 }
 
-static void reject_bytes(void **state)
+TEST(reject_bytes)
 {
     struct okv_reject reject = {.version = 1, .reason = OKV_REJECT_BUSY, .detail = 64}, back;
     struct okv_wire_reject wire;
 
-    (void)state;
     okv_reject_encode(&reject, &wire);
     assert_bytes(&wire, sizeof wire, "6f6b7631 0100 1000 04000000 40000000");
     assert_int_equal(okv_reject_decode((uint8_t *)&wire, sizeof wire, &back), 0);
@@ -250,12 +241,11 @@ static void assert_requests_equal(const struct okv_request_message *a,
         assert_memory_equal(a->value, b->value, a->value_length);
 }
 
-static void request_bytes(void **state)
+TEST(request_bytes)
 {
     uint8_t bytes[128];
     struct okv_request_message back;
 
-    (void)state;
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         const struct okv_request_message *request = &requests[i].request;
         uint32_t length = okv_request_encode(request, bytes);
@@ -286,12 +276,11 @@ static void reply_expect(const struct okv_reply_message *reply, const char *expe
         assert_memory_equal(back.value, reply->value, reply->value_length);
 }
 
-static void reply_bytes(void **state)
+TEST(reply_bytes)
 {
     const struct okv_wire_number number = {.number = okv_le64_of((uint64_t)INT64_MIN)};
     const struct okv_wire_flush flush = {.next = okv_le64_of(0x40), .splits = okv_le64_of(3)};
 
-    (void)state;
     reply_expect(&(struct okv_reply_message){.sequence = 0x0102, .status = OKV_ENOTFOUND},
                  "0201000000000000 0000000000000000 01000000 00000000");
     reply_expect(
@@ -317,7 +306,7 @@ static void reply_bytes(void **state)
     assert_int_equal(OKV_IMMEDIATE_REPLY | okv_immediate(OKV_OP_GOODBYE, 0), 0xff000000);
 }
 
-static void superblock_bytes(void **state)
+TEST(superblock_bytes)
 {
     const struct okv_superblock block = {
         .boot_id = 0x1122334455667788,
@@ -332,7 +321,6 @@ static void superblock_bytes(void **state)
     struct okv_wire_superblock wire;
     struct okv_superblock back;
 
-    (void)state;
     okv_superblock_encode(&block, &wire);
     assert_bytes(&wire, sizeof wire,
                  "6f6b767461626c65 01000000 00020000 8877665544332211 00ffeeddccbbaa99"
@@ -343,13 +331,12 @@ static void superblock_bytes(void **state)
     assert_int_equal(back.bucket_size, block.bucket_size);
 }
 
-static void status_bytes(void **state)
+TEST(status_bytes)
 {
     const struct okv_table_status status = {.clock_ms = 0x415, .bucket_count = 99};
     struct okv_table_status back;
     struct okv_wire_status wire;
 
-    (void)state;
     okv_status_encode(&status, 0x1122334455667788, &wire);
     assert_bytes(&wire, sizeof wire, "1504000000000000 6300000000000000 b0c66716bf9ae350");
     assert_int_equal(okv_status_decode((uint8_t *)&wire, 0x1122334455667788, &back), 0);
@@ -357,11 +344,10 @@ static void status_bytes(void **state)
 }
 
 /* The offsets of the region's blocks, and one entry of the directory. */
-static void layout(void **state)
+TEST(layout)
 {
     okv_le64 entry = okv_le64_of(0x123456789000);
 
-    (void)state;
     assert_int_equal(OKV_STATUS_OFFSET, 128);
     assert_int_equal(OKV_DIRECTORY_OFFSET, 4096);
     assert_int_equal(OKV_DIRECTORY_SIZE, 8192);
@@ -453,12 +439,11 @@ static void append_references(uint8_t *image, uint32_t size)
                                .checksum = 0x1817161514131211});
 }
 
-static void bucket_bytes(void **state)
+TEST(bucket_bytes)
 {
     uint8_t letters[512], image[1024];
     const uint32_t length = 24 + 0x297;
 
-    (void)state;
     memset(letters, 'c', 256);
     memset(letters + 256, 'v', 256);
     memset(image, 0xee, sizeof image);
@@ -483,18 +468,17 @@ static void bucket_bytes(void **state)
 }
 
 /* Bucket 100 was merged into bucket 36, whose depth is 6. */
-static void merged_bucket_bytes(void **state)
+TEST(merged_bucket_bytes)
 {
     uint8_t image[256];
 
-    (void)state;
     okv_bucket_begin(image, 6, 7, 0, 0);
     okv_bucket_seal(image, sizeof image, BOOT, 100);
     assert_bytes(image, 24, "4f5614a5f3ce5917 070000000000 0000 000000000000 06 00");
 }
 
 /* A request and its reply, as they stand in the memory of a connection. */
-static void local_ring_bytes(void **state)
+TEST(local_ring_bytes)
 {
     static const uint8_t request[] = "request", reply[] = "rep";
     struct okv_local_ring client, server;
@@ -502,7 +486,6 @@ static void local_ring_bytes(void **state)
     uint32_t length, immediate;
     int fd;
 
-    (void)state;
     assert_int_equal(okv_local_ring_create(2000, &server, &fd), 0);
     assert_int_equal(okv_local_ring_map(fd, &client), 0);
     assert_int_equal(okv_local_ring_put(&client, request, 7, 0x11121314), 0);
@@ -535,7 +518,7 @@ static void local_ring_bytes(void **state)
     close(fd);
 }
 
-static void discovery_bytes(void **state)
+TEST(discovery_bytes)
 {
     const struct okv_discovery_query query = {.nonce = 0x8877665544332211, .name = "cache"};
     const struct okv_discovery_answer answer = {
@@ -552,7 +535,6 @@ static void discovery_bytes(void **state)
     struct okv_discovery_answer back;
     struct okv_wire_discovery wire;
 
-    (void)state;
     memset(&back, 0, sizeof back); /* with the bytes behind its fields */
     okv_discovery_query_encode(&query, &wire);
     assert_bytes(&wire, sizeof wire,
@@ -570,9 +552,8 @@ static void discovery_bytes(void **state)
 }
 
 /* Published values of XXH3-64 pin the hash itself: an empty input, seed 0. */
-static void hash_values(void **state)
+TEST(hash_values)
 {
-    (void)state;
     assert_int_equal(okv_hash_checksum("", 0, 0), 0x2d06800538d394c2);
     assert_int_equal(okv_hash_checksum("", 0, 1), 0x2d06800538d394c3);
     assert_int_equal(okv_hash_bucket(0xffffffffffffffff, 3), 7);
@@ -580,19 +561,4 @@ static void hash_values(void **state)
     assert_int_equal(okv_hash_tag(0xabcd000000000000), 0xabcd);
     assert_int_equal(okv_hash_key("key", 3, 0x99aabbccddeeff00), 0x88760e81f20f52af);
     assert_int_equal(okv_extent_checksum((const uint8_t *)"keyvalue", 8, BOOT), 0xb8a40539c1abd5b4);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hello_bytes),     cmocka_unit_test(welcome_bytes),
-        cmocka_unit_test(reject_bytes),    cmocka_unit_test(request_bytes),
-        cmocka_unit_test(reply_bytes),     cmocka_unit_test(superblock_bytes),
-        cmocka_unit_test(status_bytes),    cmocka_unit_test(layout),
-        cmocka_unit_test(bucket_bytes),    cmocka_unit_test(merged_bucket_bytes),
-        cmocka_unit_test(hash_values),     cmocka_unit_test(local_ring_bytes),
-        cmocka_unit_test(discovery_bytes),
-    };
-
-    return cmocka_run_group_tests_name("golden bytes", tests, NULL, NULL);
 }

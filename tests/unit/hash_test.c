@@ -1,11 +1,5 @@
 /* Checksums are XXH3-64 with any vectors and in any number of pieces. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 #include <xxhash.h>
 
 #include "shared/format/hash.h"
@@ -20,9 +14,8 @@ static void fill(void)
         bytes[i] = (uint8_t)(i * 2654435761u >> 13);
 }
 
-static void checksum_is_of_its_length_alone(void **state)
+TEST(checksum_is_of_its_length_alone)
 {
-    (void)state;
     fill();
     for (unsigned length = 0; length <= LONG; length += length < 2100 ? 1 : 997) {
         const uint8_t *at = bytes + length % 64;
@@ -30,12 +23,11 @@ static void checksum_is_of_its_length_alone(void **state)
     }
 }
 
-static void checksum_of_two_is_that_of_both(void **state)
+TEST(checksum_of_two_is_that_of_both)
 {
     static const unsigned lengths[] = {1, 240, 241, 255, 256, 1023, 1024, 1025, 4096, LONG};
     static const unsigned firsts[] = {0, 1, 16, 64, 255, 256, 257, 1024};
 
-    (void)state;
     fill();
     for (unsigned i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         for (unsigned k = 0; k < sizeof firsts / sizeof *firsts; k++) {
@@ -49,12 +41,11 @@ static void checksum_of_two_is_that_of_both(void **state)
     }
 }
 
-static void checksum_of_a_stream_is_that_of_all(void **state)
+TEST(checksum_of_a_stream_is_that_of_all)
 {
     static const unsigned pieces[] = {1, 64, 239, 241, 1023, 1024, 4096, LONG};
     struct okv_hash_stream stream;
 
-    (void)state;
     fill();
     for (unsigned i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         okv_hash_stream_begin(&stream);
@@ -67,23 +58,10 @@ static void checksum_of_a_stream_is_that_of_all(void **state)
 }
 
 /* The values of a build without vectors. */
-static void values_of_long_inputs(void **state)
+TEST(values_of_long_inputs)
 {
-    (void)state;
     memset(bytes, 'o', sizeof bytes);
     assert_int_equal(okv_hash_checksum(bytes, 1023, 0), UINT64_C(0xfe13e7360bd9fe4c));
     assert_int_equal(okv_hash_checksum(bytes, 1024, 0), UINT64_C(0x92d9ab49f6d8d1ee));
     assert_int_equal(okv_hash_checksum(bytes, 4096, 0), UINT64_C(0x579d277129a1a9b0));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(checksum_is_of_its_length_alone),
-        cmocka_unit_test(checksum_of_two_is_that_of_both),
-        cmocka_unit_test(checksum_of_a_stream_is_that_of_all),
-        cmocka_unit_test(values_of_long_inputs),
-    };
-
-    return cmocka_run_group_tests_name("hash", tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* The heap: allocation, freeing, and reuse of a full region. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/heap.h"
 #include "shared/base/error.h"
@@ -61,12 +55,11 @@ static void free_all(struct region *region, uint64_t size, const uint64_t *offse
     assert_int_equal(okv_heap_used(&region->heap), 0);
 }
 
-static void init_refuses_invalid_regions(void **state)
+TEST(init_refuses_invalid_regions)
 {
     struct okv_heap heap;
     static _Alignas(4096) uint8_t memory[8192];
 
-    (void)state;
     assert_int_equal(okv_heap_init(&heap, memory, 0, 8192), OKV_EINVAL);
     assert_int_equal(okv_heap_init(&heap, memory, 4097, 8192), OKV_EINVAL);
     assert_int_equal(okv_heap_init(&heap, memory, 8192, 4096), OKV_EINVAL);
@@ -74,11 +67,10 @@ static void init_refuses_invalid_regions(void **state)
     assert_int_equal(okv_heap_init(&heap, memory, 4096, 8000), OKV_EINVAL);
 }
 
-static void space_comes_from_the_end(void **state)
+TEST(space_comes_from_the_end)
 {
     struct region region;
 
-    (void)state;
     region_open(&region);
     assert_int_equal(okv_heap_used(&region.heap), 0);
     assert_int_equal(okv_heap_reached(&region.heap), 0);
@@ -93,11 +85,10 @@ static void space_comes_from_the_end(void **state)
     region_close(&region);
 }
 
-static void absurd_sizes_are_refused(void **state)
+TEST(absurd_sizes_are_refused)
 {
     struct region region;
 
-    (void)state;
     region_open(&region);
     assert_int_equal(okv_heap_alloc(&region.heap, 0), 0);
     assert_int_equal(okv_heap_alloc(&region.heap, LENGTH), 0);
@@ -108,13 +99,12 @@ static void absurd_sizes_are_refused(void **state)
 }
 
 /* After everything of one size was freed, the region serves every other size. */
-static void a_full_region_can_be_used_by_other_sizes(void **state)
+TEST(a_full_region_can_be_used_by_other_sizes)
 {
     static const uint64_t sizes[] = {31, 64, 300, 512, 1000, 4096, 15000, 100000, 31};
     struct region region;
     uint64_t *offsets = calloc(LENGTH / 16, sizeof *offsets);
 
-    (void)state;
     assert_non_null(offsets);
     region_open(&region);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -130,12 +120,11 @@ static void a_full_region_can_be_used_by_other_sizes(void **state)
 }
 
 /* Freeing one allocation makes room for one of its size. */
-static void freed_memory_is_reused_in_a_full_region(void **state)
+TEST(freed_memory_is_reused_in_a_full_region)
 {
     struct region region;
     uint64_t *offsets = calloc(LENGTH / 16, sizeof *offsets);
 
-    (void)state;
     assert_non_null(offsets);
     region_open(&region);
     unsigned n = fill(&region, 900, offsets, LENGTH / 16);
@@ -150,11 +139,10 @@ static void freed_memory_is_reused_in_a_full_region(void **state)
     free(offsets);
 }
 
-static void heap_size_is_what_an_allocation_takes(void **state)
+TEST(heap_size_is_what_an_allocation_takes)
 {
     struct region region;
 
-    (void)state;
     region_open(&region);
     for (uint64_t size = 1; size < 200000; size += 1 + size / 5) {
         uint64_t offset = okv_heap_alloc(&region.heap, size);
@@ -167,14 +155,13 @@ static void heap_size_is_what_an_allocation_takes(void **state)
 
 /* An eighth of the first half of the allocations is left, and all of the second half. Only the
  * former is worth moving. */
-static void allocations_among_holes_are_sparse(void **state)
+TEST(allocations_among_holes_are_sparse)
 {
     enum { COUNT = 2048 };
     struct region region;
     uint64_t offsets[COUNT];
     unsigned sparse = 0;
 
-    (void)state;
     region_open(&region);
     assert_int_equal(fill(&region, 300, offsets, COUNT), COUNT);
     for (unsigned i = 0; i < COUNT; i++)
@@ -191,11 +178,10 @@ static void allocations_among_holes_are_sparse(void **state)
     region_close(&region);
 }
 
-static void heaps_are_independent(void **state)
+TEST(heaps_are_independent)
 {
     struct region a, b;
 
-    (void)state;
     region_open(&a);
     region_open(&b);
     uint64_t in_a = okv_heap_alloc(&a.heap, 5000);
@@ -209,12 +195,11 @@ static void heaps_are_independent(void **state)
     region_close(&b);
 }
 
-static void a_pinned_allocation_waits_to_be_freed(void **state)
+TEST(a_pinned_allocation_waits_to_be_freed)
 {
     struct region region;
     struct okv_heap_pin pin, other;
 
-    (void)state;
     region_open(&region);
     region.heap.wipes = true;
     uint64_t offset = okv_heap_alloc(&region.heap, OKV_HEAP_PINNED_MIN);
@@ -243,13 +228,12 @@ static void a_pinned_allocation_waits_to_be_freed(void **state)
     region_close(&region);
 }
 
-static void a_pin_without_a_free_frees_nothing(void **state)
+TEST(a_pin_without_a_free_frees_nothing)
 {
     struct region region;
     struct okv_heap_pin pins[3];
     uint64_t offsets[3];
 
-    (void)state;
     region_open(&region);
     for (unsigned i = 0; i < 3; i++) {
         offsets[i] = okv_heap_alloc(&region.heap, OKV_HEAP_PINNED_MIN);
@@ -270,13 +254,12 @@ static void expect_zeros(const uint8_t *bytes, uint64_t length)
 }
 
 /* It is used until it is zero, from its end on. What was freed first comes first. */
-static void long_memory_is_wiped_in_slices(void **state)
+TEST(long_memory_is_wiped_in_slices)
 {
     const uint64_t length = OKV_HEAP_WIPED_LATER * 2;
     struct region region;
     uint64_t offsets[3];
 
-    (void)state;
     region_open(&region);
     region.heap.wipes = true;
     for (unsigned i = 0; i < 3; i++) {
@@ -308,11 +291,10 @@ static void long_memory_is_wiped_in_slices(void **state)
 }
 
 /* It is there for others at once, also with --wipe. */
-static void unwritten_memory_is_not_wiped(void **state)
+TEST(unwritten_memory_is_not_wiped)
 {
     struct region region;
 
-    (void)state;
     region_open(&region);
     region.heap.wipes = true;
     okv_heap_free_unwritten(&region.heap, okv_heap_alloc(&region.heap, 2 * OKV_HEAP_WIPED_LATER));
@@ -322,9 +304,8 @@ static void unwritten_memory_is_not_wiped(void **state)
 }
 
 /* jemalloc has 4094 arenas. */
-static void arenas_are_destroyed_with_their_heap(void **state)
+TEST(arenas_are_destroyed_with_their_heap)
 {
-    (void)state;
     for (int i = 0; i < 6000; i++) {
         static _Alignas(4096) uint8_t memory[1 << 16];
         struct okv_heap heap;
@@ -332,25 +313,4 @@ static void arenas_are_destroyed_with_their_heap(void **state)
         assert_true(okv_heap_alloc(&heap, 100) > 0);
         okv_heap_fini(&heap);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(init_refuses_invalid_regions),
-        cmocka_unit_test(space_comes_from_the_end),
-        cmocka_unit_test(absurd_sizes_are_refused),
-        cmocka_unit_test(a_full_region_can_be_used_by_other_sizes),
-        cmocka_unit_test(freed_memory_is_reused_in_a_full_region),
-        cmocka_unit_test(heap_size_is_what_an_allocation_takes),
-        cmocka_unit_test(allocations_among_holes_are_sparse),
-        cmocka_unit_test(heaps_are_independent),
-        cmocka_unit_test(a_pinned_allocation_waits_to_be_freed),
-        cmocka_unit_test(a_pin_without_a_free_frees_nothing),
-        cmocka_unit_test(long_memory_is_wiped_in_slices),
-        cmocka_unit_test(unwritten_memory_is_not_wiped),
-        cmocka_unit_test(arenas_are_destroyed_with_their_heap),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

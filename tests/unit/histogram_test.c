@@ -1,11 +1,5 @@
 /* Percentiles stay within the promised distance of the samples they stand for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "bench/load/histogram.h"
 
@@ -29,7 +23,9 @@ static int histogram_free(void **state)
     return 0;
 }
 
-static void nothing_recorded_gives_zeros(void **state)
+#define WITH_HISTOGRAM(name) TEST_WITH(name, histogram_create, histogram_free)
+
+WITH_HISTOGRAM(nothing_recorded_gives_zeros)
 {
     const struct histogram *histogram = *state;
 
@@ -38,7 +34,7 @@ static void nothing_recorded_gives_zeros(void **state)
     assert_true(histogram_mean(histogram) == 0.0);
 }
 
-static void one_sample_is_every_percentile(void **state)
+WITH_HISTOGRAM(one_sample_is_every_percentile)
 {
     static const uint64_t values[] = {0, 1, 255, 256, 257, 123456789, UINT64_MAX};
     static const double percents[] = {0, 0.1, 50, 99, 100};
@@ -52,7 +48,7 @@ static void one_sample_is_every_percentile(void **state)
     }
 }
 
-static void small_values_are_exact(void **state)
+WITH_HISTOGRAM(small_values_are_exact)
 {
     struct histogram *histogram = *state;
 
@@ -69,7 +65,7 @@ static void small_values_are_exact(void **state)
 
 /* Every power of two, its neighbours and what lies between: no bucket is out of
  * place. A sample is framed by others, as the extremes are exact anyway. */
-static void every_magnitude_is_within_the_error(void **state)
+WITH_HISTOGRAM(every_magnitude_is_within_the_error)
 {
     struct histogram *histogram = *state;
 
@@ -97,7 +93,7 @@ static int compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static void percentiles_agree_with_sorting(void **state)
+WITH_HISTOGRAM(percentiles_agree_with_sorting)
 {
     static const double percents[] = {1, 10, 50, 90, 99, 99.9, 99.99, 100};
     struct histogram *histogram = *state;
@@ -126,7 +122,7 @@ static void percentiles_agree_with_sorting(void **state)
 }
 
 /* Every sample is met once, in order, and not above what is said of it. */
-static void steps_cover_all_samples(void **state)
+WITH_HISTOGRAM(steps_cover_all_samples)
 {
     static const uint64_t samples[] = {0, 1, 255, 256, 257, 258, 70000, 70001, 1234567, UINT64_MAX};
     struct histogram *histogram = *state;
@@ -156,7 +152,7 @@ static void steps_cover_all_samples(void **state)
     assert_int_equal(step.upper, 100000);
 }
 
-static void merging_is_recording_both(void **state)
+WITH_HISTOGRAM(merging_is_recording_both)
 {
     struct histogram *both = *state;
     struct histogram *left = test_malloc(sizeof *left);
@@ -178,21 +174,4 @@ static void merging_is_recording_both(void **state)
     assert_memory_equal(right, both, sizeof *both);
     test_free(left);
     test_free(right);
-}
-
-#define WITH_HISTOGRAM(test) cmocka_unit_test_setup_teardown(test, histogram_create, histogram_free)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WITH_HISTOGRAM(nothing_recorded_gives_zeros),
-        WITH_HISTOGRAM(one_sample_is_every_percentile),
-        WITH_HISTOGRAM(small_values_are_exact),
-        WITH_HISTOGRAM(every_magnitude_is_within_the_error),
-        WITH_HISTOGRAM(percentiles_agree_with_sorting),
-        WITH_HISTOGRAM(steps_cover_all_samples),
-        WITH_HISTOGRAM(merging_is_recording_both),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

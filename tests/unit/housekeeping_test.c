@@ -1,12 +1,5 @@
 /* Work between requests. The tests set the clock; nothing waits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/housekeeping.h"
 #include "shared/format/superblock.h"
@@ -67,7 +60,9 @@ static uint64_t published(const struct fixture *fixture)
     return published_in(fixture->core.server->databases);
 }
 
-static void the_store_gets_the_servers_clock(void **state)
+#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+
+FIXTURE_TEST(the_store_gets_the_servers_clock)
 {
     struct fixture *fixture = *state;
     struct okv_server *server = fixture->core.server;
@@ -84,7 +79,7 @@ static void the_store_gets_the_servers_clock(void **state)
 }
 
 /* An idle server sleeps for ever and touches nothing. */
-static void without_expiring_items_nothing_is_done(void **state)
+FIXTURE_TEST(without_expiring_items_nothing_is_done)
 {
     struct fixture *fixture = *state;
     uint64_t before = published(fixture);
@@ -98,7 +93,7 @@ static void without_expiring_items_nothing_is_done(void **state)
     assert_int_equal(okv_housekeeping_sleep_ms(fixture->core.server, 5000), 5000);
 }
 
-static void the_first_expiring_item_publishes_the_clock(void **state)
+FIXTURE_TEST(the_first_expiring_item_publishes_the_clock)
 {
     struct fixture *fixture = *state;
 
@@ -109,7 +104,7 @@ static void the_first_expiring_item_publishes_the_clock(void **state)
     assert_int_equal(published(fixture), BEGIN_MS);
 }
 
-static void the_clock_is_published_at_an_interval(void **state)
+FIXTURE_TEST(the_clock_is_published_at_an_interval)
 {
     struct fixture *fixture = *state;
     unsigned publications = 0;
@@ -131,7 +126,7 @@ static void the_clock_is_published_at_an_interval(void **state)
 }
 
 /* Each has its own times: what is done in one does not put off another. */
-static void every_database_is_kept(void **state)
+FIXTURE_TEST(every_database_is_kept)
 {
     struct fixture *fixture = *state;
     struct okv_database *first = &fixture->core.server->databases[0];
@@ -154,7 +149,7 @@ static void every_database_is_kept(void **state)
 }
 
 /* Memory is freed even though no request touches the items. */
-static void expired_items_are_swept(void **state)
+FIXTURE_TEST(expired_items_are_swept)
 {
     enum { ITEMS = 200 };
     struct fixture *fixture = *state;
@@ -183,7 +178,7 @@ static void expired_items_are_swept(void **state)
     assert_int_equal(okv_housekeeping_sleep_ms(fixture->core.server, -1), -1);
 }
 
-static void sweeps_keep_an_interval(void **state)
+FIXTURE_TEST(sweeps_keep_an_interval)
 {
     struct fixture *fixture = *state;
     unsigned sweeps = 0;
@@ -195,21 +190,4 @@ static void sweeps_keep_an_interval(void **state)
         sweeps += atomic_load(&fixture->core.database->store.swept) != before;
     }
     assert_int_equal(sweeps, 10);
-}
-
-#define FIXTURE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(the_store_gets_the_servers_clock),
-        FIXTURE_TEST(without_expiring_items_nothing_is_done),
-        FIXTURE_TEST(the_first_expiring_item_publishes_the_clock),
-        FIXTURE_TEST(the_clock_is_published_at_an_interval),
-        FIXTURE_TEST(every_database_is_kept),
-        FIXTURE_TEST(expired_items_are_swept),
-        FIXTURE_TEST(sweeps_keep_an_interval),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

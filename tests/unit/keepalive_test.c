@@ -1,10 +1,5 @@
 /* Keepalive: when a client gets a heartbeat, and when it counts as dead. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/session/keepalive.h"
 
@@ -26,12 +21,11 @@ static unsigned ticks_until_dead(struct okv_keepalive *keepalive, struct okv_con
     return 0;
 }
 
-static void a_silent_client_is_sent_a_heartbeat(void **state)
+TEST(a_silent_client_is_sent_a_heartbeat)
 {
     struct okv_keepalive keepalive = {.is_up = true};
     struct okv_conn conn = {.acknowledged = 0};
 
-    (void)state;
     for (int i = 0; i < 100; i++) {
         assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_HEARTBEAT);
         conn.acknowledged++; /* at once */
@@ -40,12 +34,11 @@ static void a_silent_client_is_sent_a_heartbeat(void **state)
 }
 
 /* Traffic is a sign of life. */
-static void a_client_with_traffic_gets_no_heartbeat(void **state)
+TEST(a_client_with_traffic_gets_no_heartbeat)
 {
     struct okv_keepalive keepalive = {.is_up = true};
     struct okv_conn conn = {.acknowledged = 0};
 
-    (void)state;
     for (uint64_t i = 1; i < 100; i++) {
         conn.acknowledged += i;
         conn.unacknowledged = i % 7;
@@ -55,12 +48,11 @@ static void a_client_with_traffic_gets_no_heartbeat(void **state)
 
 /* A client is dead at most six ticks after its last sign of life, and not before three ticks after
  * something became outstanding. */
-static void a_dead_client_is_found_in_time(void **state)
+TEST(a_dead_client_is_found_in_time)
 {
     struct okv_keepalive keepalive = {.is_up = true};
     struct okv_conn conn = {.acknowledged = 5};
 
-    (void)state;
     assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_FINE);
     assert_int_equal(ticks_until_dead(&keepalive, &conn), 1 + OKV_KEEPALIVE_TICKS / 2);
     keepalive = (struct okv_keepalive){.is_up = true};
@@ -69,23 +61,21 @@ static void a_dead_client_is_found_in_time(void **state)
 }
 
 /* The client reads no replies, so something is unacknowledged at every tick. */
-static void a_client_that_acknowledges_nothing_is_dead(void **state)
+TEST(a_client_that_acknowledges_nothing_is_dead)
 {
     struct okv_keepalive keepalive = {.is_up = true};
     struct okv_conn conn = {.unacknowledged = 3};
 
-    (void)state;
     for (unsigned tick = 0; tick < OKV_KEEPALIVE_TICKS / 2; tick++)
         assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_FINE);
     assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_DEAD);
 }
 
-static void a_late_acknowledgement_restarts_the_count(void **state)
+TEST(a_late_acknowledgement_restarts_the_count)
 {
     struct okv_keepalive keepalive = {.is_up = true};
     struct okv_conn conn = {.unacknowledged = 3};
 
-    (void)state;
     for (int round = 0; round < 10; round++) {
         for (unsigned tick = 0; tick < OKV_KEEPALIVE_TICKS / 2; tick++)
             assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_FINE);
@@ -95,12 +85,11 @@ static void a_late_acknowledgement_restarts_the_count(void **state)
 }
 
 /* A new client may not be ready to answer. One that never is gets no more time than others. */
-static void a_new_client_is_not_sent_a_heartbeat_at_once(void **state)
+TEST(a_new_client_is_not_sent_a_heartbeat_at_once)
 {
     struct okv_keepalive keepalive = {.waits = 0};
     struct okv_conn conn = {.acknowledged = 0};
 
-    (void)state;
     for (unsigned tick = 0; tick < OKV_KEEPALIVE_GRACE; tick++)
         assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_FINE);
     assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_HEARTBEAT);
@@ -116,18 +105,4 @@ static void a_new_client_is_not_sent_a_heartbeat_at_once(void **state)
     conn.acknowledged = 1;
     assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_FINE);
     assert_int_equal(okv_keepalive_tick(&keepalive, &conn), OKV_KEEPALIVE_HEARTBEAT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_silent_client_is_sent_a_heartbeat),
-        cmocka_unit_test(a_client_with_traffic_gets_no_heartbeat),
-        cmocka_unit_test(a_dead_client_is_found_in_time),
-        cmocka_unit_test(a_client_that_acknowledges_nothing_is_dead),
-        cmocka_unit_test(a_new_client_is_not_sent_a_heartbeat_at_once),
-        cmocka_unit_test(a_late_acknowledgement_restarts_the_count),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

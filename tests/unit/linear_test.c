@@ -1,12 +1,5 @@
 /* Linear hashing: against a model that splits one bucket at a time, and a reader who learns. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/format/linear.h"
 #include "tests/support/random.h"
@@ -39,12 +32,11 @@ static void model_split(struct model *model)
     }
 }
 
-static void buckets_and_depths_are_the_models(void **state)
+TEST(buckets_and_depths_are_the_models)
 {
     static struct model model = {.count = 1};
     uint64_t random = random_seed();
 
-    (void)state;
     for (unsigned i = 0; i < MODEL_HASHES; i++)
         model.hash[i] = random_next(&random);
     for (;;) {
@@ -77,11 +69,10 @@ static uint64_t random_count(uint64_t *random)
     return count + 1;
 }
 
-static void big_counts(void **state)
+TEST(big_counts)
 {
     uint64_t random = random_seed();
 
-    (void)state;
     for (unsigned bit = 0; bit <= OKV_DEPTH_MAX; bit++) {
         uint64_t power = UINT64_C(1) << bit;
         for (int i = 0; i < 1000; i++) {
@@ -143,11 +134,10 @@ static unsigned reads_allowed(uint64_t thought, uint64_t count)
     return thought <= count ? 4 : 2 + okv_linear_level(thought) - okv_linear_level(count);
 }
 
-static void a_reader_learns_the_count(void **state)
+TEST(a_reader_learns_the_count)
 {
     uint64_t random = random_seed();
 
-    (void)state;
     for (uint64_t count = 1; count <= 200; count++) {
         for (uint64_t begin = 1; begin <= 300; begin++) {
             uint64_t thought = begin;
@@ -163,11 +153,10 @@ static void a_reader_learns_the_count(void **state)
     }
 }
 
-static void a_reader_of_a_big_table_learns(void **state)
+TEST(a_reader_of_a_big_table_learns)
 {
     uint64_t random = random_seed();
 
-    (void)state;
     for (int i = 0; i < 200000; i++) {
         uint64_t count = random_count(&random), thought = random_count(&random);
         for (int j = 0; j < 4; j++) {
@@ -182,11 +171,10 @@ static void a_reader_of_a_big_table_learns(void **state)
 }
 
 /* A count that grows and shrinks under the reader: it always finds the way again. */
-static void a_reader_follows_growth_and_shrinking(void **state)
+TEST(a_reader_follows_growth_and_shrinking)
 {
     uint64_t random = random_seed(), count = 64, thought = 64;
 
-    (void)state;
     for (int i = 0; i < 1000000; i++) {
         uint64_t step = random_next(&random) % 8;
         if (i / 5000 % 2)
@@ -197,9 +185,8 @@ static void a_reader_follows_growth_and_shrinking(void **state)
     }
 }
 
-static void an_image_that_agrees_does_not_change_the_count(void **state)
+TEST(an_image_that_agrees_does_not_change_the_count)
 {
-    (void)state;
     for (uint64_t count = 1; count <= 70; count++)
         for (uint64_t bucket = 0; bucket <= 140; bucket++)
             for (unsigned depth = 0; depth <= 9; depth++) {
@@ -212,13 +199,12 @@ static void an_image_that_agrees_does_not_change_the_count(void **state)
 }
 
 /* Contradicting images: the count stays a possible one. */
-static void hostile_images_teach_no_nonsense(void **state)
+TEST(hostile_images_teach_no_nonsense)
 {
     uint64_t random = random_seed(), thought = 1;
     const uint64_t counts[] = {0, 1, 2, 63, OKV_BUCKETS_MAX, OKV_BUCKETS_MAX + 1, UINT64_MAX};
     const uint64_t buckets[] = {0, 1, 2, 63, 64, OKV_BUCKETS_MAX - 1, OKV_BUCKETS_MAX, UINT64_MAX};
 
-    (void)state;
     for (unsigned depth = 0; depth <= OKV_DEPTH_MAX; depth++) {
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
             for (size_t b = 0; b < sizeof buckets / sizeof *buckets; b++)
@@ -238,9 +224,8 @@ static void hostile_images_teach_no_nonsense(void **state)
     }
 }
 
-static void segments(void **state)
+TEST(segments)
 {
-    (void)state;
     assert_true(okv_segment_buckets_valid(OKV_SEGMENT_BUCKETS_MIN));
     assert_true(okv_segment_buckets_valid(OKV_SEGMENT_BUCKETS_MAX));
     assert_false(okv_segment_buckets_valid(0));
@@ -248,20 +233,4 @@ static void segments(void **state)
     assert_false(okv_segment_buckets_valid(OKV_SEGMENT_BUCKETS_MIN + 1));
     assert_false(okv_segment_buckets_valid(UINT64_C(2) * OKV_SEGMENT_BUCKETS_MAX));
     assert_false(okv_segment_buckets_valid((UINT64_C(1) << 32) + 64));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buckets_and_depths_are_the_models),
-        cmocka_unit_test(big_counts),
-        cmocka_unit_test(a_reader_learns_the_count),
-        cmocka_unit_test(a_reader_of_a_big_table_learns),
-        cmocka_unit_test(a_reader_follows_growth_and_shrinking),
-        cmocka_unit_test(an_image_that_agrees_does_not_change_the_count),
-        cmocka_unit_test(hostile_images_teach_no_nonsense),
-        cmocka_unit_test(segments),
-    };
-
-    return cmocka_run_group_tests_name("linear hashing", tests, NULL, NULL);
 }

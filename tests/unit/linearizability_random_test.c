@@ -1,16 +1,9 @@
 /* The checker of histories against its reference on random short ones, and on long ones from a
  * simulated store. $OKV_TEST_SEED repeats a run; $OKV_TEST_STEPS is how many short histories of
  * each sort there are, $OKV_TEST_OPERATIONS how long the long one is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/history_simulation.h"
 #include "tests/support/linearizability.h"
@@ -243,27 +236,24 @@ static void agree(bool counter)
                     tally.verdicts[LINEARIZABILITY_HOLDS] > steps * 3 / 2);
 }
 
-static void both_agree_on_nonsense(void **state)
+TEST(both_agree_on_nonsense)
 {
     uint64_t seed = random_seed();
     uint64_t steps = number_from("OKV_TEST_STEPS", STEPS);
     struct tally tally = {{0}};
 
-    (void)state;
     for (uint64_t i = 0; i < 10 * steps; i++)
         nonsense_once(seed + i, &tally);
     tally_print(&tally);
 }
 
-static void both_agree_on_registers(void **state)
+TEST(both_agree_on_registers)
 {
-    (void)state;
     agree(false);
 }
 
-static void both_agree_on_counters(void **state)
+TEST(both_agree_on_counters)
 {
-    (void)state;
     agree(true);
 }
 
@@ -456,7 +446,7 @@ static void expect_holds(const struct history *history)
     print_message("%zu operations in %.2f s\n", history->length, seconds() - start);
 }
 
-static void one_wrong_record_in_a_million_is_caught(void **state)
+TEST(one_wrong_record_in_a_million_is_caught)
 {
     static const struct {
         const char *name;
@@ -475,7 +465,6 @@ static void one_wrong_record_in_a_million_is_caught(void **state)
     };
     struct history history = long_history(0, number_from("OKV_TEST_OPERATIONS", OPERATIONS));
 
-    (void)state;
     expect_holds(&history);
     for (size_t i = 0; i < sizeof corruptions / sizeof *corruptions; i++)
         for (size_t page = 0; page < 3; page++)
@@ -485,27 +474,13 @@ static void one_wrong_record_in_a_million_is_caught(void **state)
 }
 
 /* One operation in a hundred has an unknown outcome. */
-static void unknown_outcomes_do_not_add_up(void **state)
+TEST(unknown_outcomes_do_not_add_up)
 {
     struct history history = long_history(10, number_from("OKV_TEST_OPERATIONS", OPERATIONS));
 
-    (void)state;
     expect_holds(&history);
     expect_caught(&history, "stale read", stale_read, history.length / 2);
     expect_caught(&history, "false miss", false_miss, history.length / 2);
     expect_caught(&history, "wrong count", wrong_count, history.length / 2);
     history_fini(&history);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_agree_on_registers),
-        cmocka_unit_test(both_agree_on_counters),
-        cmocka_unit_test(both_agree_on_nonsense),
-        cmocka_unit_test(one_wrong_record_in_a_million_is_caught),
-        cmocka_unit_test(unknown_outcomes_do_not_add_up),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

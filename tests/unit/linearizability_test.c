@@ -1,14 +1,6 @@
 /* The checker of histories, on histories made by hand: what holds is accepted, what does not is
  * caught, and by both checkers. Random and long ones: linearizability_random_test.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/linearizability.h"
 
@@ -84,7 +76,7 @@ static void expect(const struct example *example, const struct linearizability_o
             expect(&(examples)[i], options, verdict);                      \
     } while (0)
 
-static void linearizable_histories_are_accepted(void **state)
+TEST(linearizable_histories_are_accepted)
 {
     static const struct example examples[] = {
         {"nothing", {{0}}},
@@ -120,11 +112,10 @@ static void linearizable_histories_are_accepted(void **state)
           MISS(3, 4)}},
     };
 
-    (void)state;
     EXPECT_ALL(examples, NULL, LINEARIZABILITY_HOLDS);
 }
 
-static void unknown_outcomes_may_be_either(void **state)
+TEST(unknown_outcomes_may_be_either)
 {
     static const struct example examples[] = {
         {"never", {PUT_UNKNOWN(1, 1), MISS(2, 3), MISS(4, 5)}},
@@ -152,11 +143,10 @@ static void unknown_outcomes_may_be_either(void **state)
         {"INCR, after a DELETE", {INCR(1, 2, 4, 4, 5), DEL_UNKNOWN(3), INCR(4, 5, 1, 1, 8)}},
     };
 
-    (void)state;
     EXPECT_ALL(examples, NULL, LINEARIZABILITY_HOLDS);
 }
 
-static void violations_are_found(void **state)
+TEST(violations_are_found)
 {
     static const struct example examples[] = {
         {"stale read", {PUT(1, 2, 1, 5), PUT(3, 4, 2, 6), GET(5, 6, 1, 5)}},
@@ -203,11 +193,10 @@ static void violations_are_found(void **state)
           GET(3, 4, 1, 5)}},
     };
 
-    (void)state;
     EXPECT_ALL(examples, NULL, LINEARIZABILITY_VIOLATED);
 }
 
-static void unknown_outcomes_excuse_only_themselves(void **state)
+TEST(unknown_outcomes_excuse_only_themselves)
 {
     static const struct example examples[] = {
         {"seen, then undone",
@@ -228,11 +217,10 @@ static void unknown_outcomes_excuse_only_themselves(void **state)
          {INCR(1, 2, 1, 1, 5), INCR_UNKNOWN(3, 1), INCR(4, 5, 1, 3, 8), INCR(6, 7, 1, 3, 9)}},
     };
 
-    (void)state;
     EXPECT_ALL(examples, NULL, LINEARIZABILITY_VIOLATED);
 }
 
-static void counters_count(void **state)
+TEST(counters_count)
 {
     static const struct example good[] = {
         {"from nothing", {INCR(1, 2, 5, 5, 1), GET(3, 4, 5, 1), INCR(5, 6, -2, 3, 2)}},
@@ -253,7 +241,6 @@ static void counters_count(void **state)
     static const struct example created = {"created", {INCR(1, 2, 1, 1, 5)}};
     const struct linearizability_options needs_item = {.incr_needs_item = true};
 
-    (void)state;
     EXPECT_ALL(good, NULL, LINEARIZABILITY_HOLDS);
     EXPECT_ALL(bad, NULL, LINEARIZABILITY_VIOLATED);
     expect(&refused, &needs_item, LINEARIZABILITY_HOLDS);
@@ -261,7 +248,7 @@ static void counters_count(void **state)
     expect(&created, &needs_item, LINEARIZABILITY_VIOLATED);
 }
 
-static void malformed_histories_are_refused(void **state)
+TEST(malformed_histories_are_refused)
 {
     static const struct example examples[] = {
         {"one value twice", {PUT(1, 2, 1, 5), PUT(3, 4, 1, 6)}},
@@ -271,18 +258,16 @@ static void malformed_histories_are_refused(void **state)
         {"a result that is none of the operation's", {RECORD(1, 2, GET, EXISTS)}},
     };
 
-    (void)state;
     EXPECT_ALL(examples, NULL, LINEARIZABILITY_MALFORMED);
 }
 
 /* More operations at once, or more orders, than the checker looks at: it says so. */
-static void too_much_is_undecided(void **state)
+TEST(too_much_is_undecided)
 {
     static struct history_record records[80];
     const struct linearizability_options few = {.states_max = 2};
     struct linearizability_report report;
 
-    (void)state;
     for (unsigned i = 0; i < 80; i++)
         records[i] = (struct history_record)MISS(1, 2);
     assert_int_equal(linearizability_check_key(records, 80, NULL, &report),
@@ -299,13 +284,12 @@ static void too_much_is_undecided(void **state)
     assert_int_equal(linearizability_check_key(records, 20, NULL, &report), LINEARIZABILITY_HOLDS);
 }
 
-static void logs_become_a_history(void **state)
+TEST(logs_become_a_history)
 {
     struct history_log logs[2];
     struct history history;
     struct linearizability_report report;
 
-    (void)state;
     for (uint16_t i = 0; i < 2; i++)
         assert_true(history_log_init(&logs[i], i, 0));
     for (uint32_t i = 0; i < 1000; i++) {
@@ -330,20 +314,4 @@ static void logs_become_a_history(void **state)
     history_fini(&history);
     for (unsigned i = 0; i < 2; i++)
         history_log_fini(&logs[i]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linearizable_histories_are_accepted),
-        cmocka_unit_test(unknown_outcomes_may_be_either),
-        cmocka_unit_test(violations_are_found),
-        cmocka_unit_test(unknown_outcomes_excuse_only_themselves),
-        cmocka_unit_test(counters_count),
-        cmocka_unit_test(malformed_histories_are_refused),
-        cmocka_unit_test(too_much_is_undecided),
-        cmocka_unit_test(logs_become_a_history),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

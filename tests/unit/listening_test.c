@@ -1,16 +1,9 @@
 /* Listening at an address in use: the number of attempts, and the log. The transport's address
  * becomes free after a number of attempts that the test sets. Naps take no time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/net/listening.h"
 #include "shared/base/error.h"
@@ -93,7 +86,9 @@ static int listen_at(struct fixture *fixture, const char *where, struct okv_diag
     return rc;
 }
 
-static void a_free_address_is_used_at_once(void **state)
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
+FIXTURE_TEST(a_free_address_is_used_at_once)
 {
     struct fixture *fixture = *state;
     struct okv_diag diag = {""};
@@ -104,7 +99,7 @@ static void a_free_address_is_used_at_once(void **state)
     assert_string_equal(fixture->text, "");
 }
 
-static void an_address_that_becomes_free_is_waited_for(void **state)
+FIXTURE_TEST(an_address_that_becomes_free_is_waited_for)
 {
     struct fixture *fixture = *state;
     struct okv_diag diag = {""};
@@ -117,7 +112,7 @@ static void an_address_that_becomes_free_is_waited_for(void **state)
                         "for a server that may be ending\n");
 }
 
-static void an_address_that_stays_in_use_is_given_up(void **state)
+FIXTURE_TEST(an_address_that_stays_in_use_is_given_up)
 {
     struct fixture *fixture = *state;
     struct okv_diag diag = {""};
@@ -130,7 +125,7 @@ static void an_address_that_stays_in_use_is_given_up(void **state)
     assert_ptr_equal(strchr(fixture->text, '\n'), strrchr(fixture->text, '\n')); /* one line */
 }
 
-static void another_failure_is_not_waited_for(void **state)
+FIXTURE_TEST(another_failure_is_not_waited_for)
 {
     struct fixture *fixture = *state;
     struct okv_diag diag = {""};
@@ -147,7 +142,7 @@ static void another_failure_is_not_waited_for(void **state)
     assert_non_null(strstr(fixture->text, "rdma://10.0.0.1:99 is in use"));
 }
 
-static void the_options_say_how_many_may_be_silent_for_how_long(void **state)
+FIXTURE_TEST(the_options_say_how_many_may_be_silent_for_how_long)
 {
     struct fixture *fixture = *state;
     struct okv_diag diag = {""};
@@ -159,19 +154,4 @@ static void the_options_say_how_many_may_be_silent_for_how_long(void **state)
     fixture->server.config.hello_ms = 2000;
     assert_int_equal(listen_at(fixture, "local:///run/okv.sock", &diag), 0);
     assert_int_equal(pending.silence_ns, 2000000000u);
-}
-
-#define FIXTURE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(a_free_address_is_used_at_once),
-        FIXTURE_TEST(an_address_that_becomes_free_is_waited_for),
-        FIXTURE_TEST(an_address_that_stays_in_use_is_given_up),
-        FIXTURE_TEST(another_failure_is_not_waited_for),
-        FIXTURE_TEST(the_options_say_how_many_may_be_silent_for_how_long),
-    };
-
-    return cmocka_run_group_tests_name("listening", tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 /* The log: its rate, and the count of lines that it left out. */
 #include <fcntl.h>
 #include <pty.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/log.h"
 
@@ -49,11 +42,10 @@ static void close_log(struct fixture *fixture)
     close(fixture->ends[1]);
 }
 
-static void a_line_is_written_at_once(void **state)
+TEST(a_line_is_written_at_once)
 {
     struct fixture fixture;
 
-    (void)state;
     open_log(&fixture);
     okv_log_line(&fixture.log, OKV_LOG_NOTICE, "part", 5, "10.9.9.2:40213: ended");
     assert_int_equal(read_lines(&fixture), 1);
@@ -61,11 +53,10 @@ static void a_line_is_written_at_once(void **state)
     close_log(&fixture);
 }
 
-static void lines_beyond_the_rate_are_counted(void **state)
+TEST(lines_beyond_the_rate_are_counted)
 {
     struct fixture fixture;
 
-    (void)state;
     open_log(&fixture);
     for (uint64_t i = 0; i < 100; i++)
         okv_log_line(&fixture.log, OKV_LOG_NOTICE, "part", 7 * SECOND + i * MS, "flood");
@@ -88,11 +79,10 @@ static void lines_beyond_the_rate_are_counted(void **state)
     close_log(&fixture);
 }
 
-static void the_last_line_counts_what_was_left_out(void **state)
+TEST(the_last_line_counts_what_was_left_out)
 {
     struct fixture fixture;
 
-    (void)state;
     open_log(&fixture);
     for (uint64_t i = 0; i < 13; i++)
         okv_log_line(&fixture.log, OKV_LOG_NOTICE, "part", SECOND, "flood");
@@ -105,11 +95,10 @@ static void the_last_line_counts_what_was_left_out(void **state)
 }
 
 /* Threads read the clock before they lock. */
-static void an_earlier_time_starts_no_new_second(void **state)
+TEST(an_earlier_time_starts_no_new_second)
 {
     struct fixture fixture;
 
-    (void)state;
     open_log(&fixture);
     for (uint64_t i = 0; i < 50; i++)
         okv_log_line(&fixture.log, OKV_LOG_NOTICE, "part", SECOND + i % 2 * 10, "flood");
@@ -118,12 +107,11 @@ static void an_earlier_time_starts_no_new_second(void **state)
 }
 
 /* Without a reader no thread of the server waits, and no line is cut. */
-static void a_full_pipe_does_not_block(void **state)
+TEST(a_full_pipe_does_not_block)
 {
     struct fixture fixture;
     char filling[4096] = "";
 
-    (void)state;
     open_log(&fixture);
     while (write(fixture.ends[1], filling, sizeof filling) > 0)
         ;
@@ -159,11 +147,10 @@ static void expect_line(struct fixture *fixture, const char *before, const char 
     assert_string_equal(time + 24, behind);
 }
 
-static void lines_have_fields(void **state)
+TEST(lines_have_fields)
 {
     struct fixture fixture;
 
-    (void)state;
     open_log(&fixture);
     log_in(&fixture, OKV_LOG_LOGFMT);
     okv_log_say(&fixture.log, OKV_LOG_ERROR, "database", "a \"quote\", %d\n", 7);
@@ -179,11 +166,10 @@ static void lines_have_fields(void **state)
     close_log(&fixture);
 }
 
-static void a_terminal_gets_time_level_and_part(void **state)
+TEST(a_terminal_gets_time_level_and_part)
 {
     struct fixture fixture;
 
-    (void)state;
     open_log(&fixture);
     close_log(&fixture);
     assert_int_equal(openpty(&fixture.ends[0], &fixture.ends[1], NULL, NULL, NULL), 0);
@@ -194,12 +180,11 @@ static void a_terminal_gets_time_level_and_part(void **state)
 }
 
 /* What clients send makes no line longer than a pipe takes at once. */
-static void a_line_has_an_end(void **state)
+TEST(a_line_has_an_end)
 {
     struct fixture fixture;
     char text[5000];
 
-    (void)state;
     memset(text, '\1', sizeof text);
     text[sizeof text - 1] = '\0';
     open_log(&fixture);
@@ -211,13 +196,12 @@ static void a_line_has_an_end(void **state)
 }
 
 /* The journal reads a level at the beginning of a line, from the descriptor that it gave. */
-static void the_journal_gets_levels(void **state)
+TEST(the_journal_gets_levels)
 {
     struct fixture fixture;
     struct stat status;
     char stream[64];
 
-    (void)state;
     open_log(&fixture);
     assert_int_equal(fstat(fixture.ends[1], &status), 0);
     snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)status.st_dev,
@@ -234,20 +218,4 @@ static void the_journal_gets_levels(void **state)
     assert_string_equal(fixture.text, "okv-server: ends\n");
     unsetenv("JOURNAL_STREAM");
     close_log(&fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_is_written_at_once),
-        cmocka_unit_test(lines_have_fields),
-        cmocka_unit_test(a_terminal_gets_time_level_and_part),
-        cmocka_unit_test(a_line_has_an_end),
-        cmocka_unit_test(the_journal_gets_levels),
-        cmocka_unit_test(lines_beyond_the_rate_are_counted),
-        cmocka_unit_test(the_last_line_counts_what_was_left_out),
-        cmocka_unit_test(an_earlier_time_starts_no_new_second),
-        cmocka_unit_test(a_full_pipe_does_not_block),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,12 @@
 /* What each operation of the mix does to the target, and what counts as what. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/loop_fixture.h"
 
-static void wrong_and_missing_values_are_counted(void **state)
+TEST(wrong_and_missing_values_are_counted)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     assert_int_equal(fixture_run(fixture, OPERATION_GET, 10, 2, 0), OKV_OK);
     assert_int_equal(fixture->tally->missing, 10);
     assert_int_equal(fixture_latency(fixture, OPERATION_GET)->count, 10);
@@ -31,11 +23,10 @@ static void wrong_and_missing_values_are_counted(void **state)
 }
 
 /* A value that is whole but shorter than its record's. */
-static void a_value_of_another_size_is_wrong(void **state)
+TEST(a_value_of_another_size_is_wrong)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     fixture_load(fixture);
     for (int i = 0; i < RECORDS; i++) {
         struct stub_item *item = &fixture->stubs[0]->items[i];
@@ -47,11 +38,10 @@ static void a_value_of_another_size_is_wrong(void **state)
     fixture_destroy(fixture);
 }
 
-static void rmw_is_a_get_and_a_put(void **state)
+TEST(rmw_is_a_get_and_a_put)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     fixture_load(fixture);
     uint64_t version = fixture->stubs[0]->items[0].version;
     assert_int_equal(fixture_run(fixture, OPERATION_RMW, RECORDS, 3, 0), OKV_OK);
@@ -68,11 +58,10 @@ static void rmw_is_a_get_and_a_put(void **state)
     fixture_destroy(fixture);
 }
 
-static void rmw_puts_a_deleted_record(void **state)
+TEST(rmw_puts_a_deleted_record)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     assert_int_equal(fixture_run(fixture, OPERATION_RMW, 10, 1, 0), OKV_OK);
     assert_int_equal(fixture->tally->missing, 10);
     assert_int_equal(fixture->stubs[0]->counts[OKV_PUT], 10);
@@ -81,11 +70,10 @@ static void rmw_puts_a_deleted_record(void **state)
 }
 
 /* The put of an rmw whose get was before the deadline is after it. */
-static void an_rmw_is_finished_after_the_deadline(void **state)
+TEST(an_rmw_is_finished_after_the_deadline)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     fixture_load(fixture);
     assert_int_equal(fixture_run(fixture, OPERATION_RMW, 1000, 4, stub_target_now() + 15000),
                      OKV_OK);
@@ -94,11 +82,10 @@ static void an_rmw_is_finished_after_the_deadline(void **state)
     fixture_destroy(fixture);
 }
 
-static void cas_puts_on_the_version_of_its_get(void **state)
+TEST(cas_puts_on_the_version_of_its_get)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     fixture_load(fixture);
     assert_int_equal(fixture_run(fixture, OPERATION_CAS, 50, 4, 0), OKV_OK);
     assert_int_equal(fixture_latency(fixture, OPERATION_CAS)->count, 50);
@@ -111,11 +98,10 @@ static void cas_puts_on_the_version_of_its_get(void **state)
     fixture_destroy(fixture);
 }
 
-static void cas_of_nothing_is_a_miss(void **state)
+TEST(cas_of_nothing_is_a_miss)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     assert_int_equal(fixture_run(fixture, OPERATION_CAS, 10, 1, 0), OKV_OK);
     assert_int_equal(fixture->tally->missing, 10);
     assert_int_equal(fixture->stubs[0]->counts[OKV_PUT], 0);
@@ -123,11 +109,10 @@ static void cas_of_nothing_is_a_miss(void **state)
     fixture_destroy(fixture);
 }
 
-static void deletes_may_find_nothing(void **state)
+TEST(deletes_may_find_nothing)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     fixture_load(fixture);
     assert_int_equal(fixture_run(fixture, OPERATION_DELETE, 2 * RECORDS, 1, 0), OKV_OK);
     assert_int_equal(fixture_latency(fixture, OPERATION_DELETE)->count, 2 * RECORDS);
@@ -137,12 +122,11 @@ static void deletes_may_find_nothing(void **state)
     fixture_destroy(fixture);
 }
 
-static void numbers_have_keys_of_their_own(void **state)
+TEST(numbers_have_keys_of_their_own)
 {
     struct fixture *fixture = fixture_create(1, 32);
     char key[KEY_SIZE];
 
-    (void)state;
     fixture_load(fixture);
     assert_int_equal(fixture_run(fixture, OPERATION_INCR, 3 * RECORDS, 4, 0), OKV_OK);
     workload_number_key_write(7, key, sizeof key);
@@ -167,14 +151,13 @@ static bool next_insert(void *user, struct loop_order *order)
     return inserts_take(fixture->inserts, &order->record);
 }
 
-static void inserts_are_there_when_they_have_ended(void **state)
+TEST(inserts_are_there_when_they_have_ended)
 {
     struct fixture *fixture = fixture_create(2, 32);
     struct loop_run_config config = {
         .next = next_insert, .user = fixture, .depth = 8, .tally = fixture->tally};
     char key[KEY_SIZE];
 
-    (void)state;
     fixture->remaining = 500;
     assert_int_equal(loop_run(fixture->loop, &config), OKV_OK);
     assert_int_equal(inserts_visible(fixture->inserts), RECORDS + 500);
@@ -185,33 +168,13 @@ static void inserts_are_there_when_they_have_ended(void **state)
     fixture_destroy(fixture);
 }
 
-static void a_ping_has_no_payload(void **state)
+TEST(a_ping_has_no_payload)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     assert_int_equal(fixture_run(fixture, OPERATION_PING, 10, 1, 0), OKV_OK);
     assert_int_equal(fixture->stubs[0]->counts[OKV_PING], 10);
     assert_int_equal(fixture->stubs[0]->last_value_length, 0);
     assert_int_equal(fixture_latency(fixture, OPERATION_PING)->count, 10);
     fixture_destroy(fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_and_missing_values_are_counted),
-        cmocka_unit_test(a_value_of_another_size_is_wrong),
-        cmocka_unit_test(rmw_is_a_get_and_a_put),
-        cmocka_unit_test(rmw_puts_a_deleted_record),
-        cmocka_unit_test(an_rmw_is_finished_after_the_deadline),
-        cmocka_unit_test(cas_puts_on_the_version_of_its_get),
-        cmocka_unit_test(cas_of_nothing_is_a_miss),
-        cmocka_unit_test(deletes_may_find_nothing),
-        cmocka_unit_test(numbers_have_keys_of_their_own),
-        cmocka_unit_test(inserts_are_there_when_they_have_ended),
-        cmocka_unit_test(a_ping_has_no_payload),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

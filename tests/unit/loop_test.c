@@ -1,13 +1,6 @@
 /* The loop keeps to its depth, its order and its clock, counts what it finds, and no operation
  * that was due is left out of the latencies because the server stood still. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/loop_fixture.h"
 
@@ -23,11 +16,10 @@ static uint64_t slow(const struct histogram *histogram)
 
 /* ---- the closed loop ---------------------------------------------------- */
 
-static void gets_find_put_values(void **state)
+TEST(gets_find_put_values)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     fixture_load(fixture);
     assert_int_equal(fixture_run(fixture, OPERATION_GET, 1000, 4, 0), OKV_OK);
     assert_int_equal(fixture_latency(fixture, OPERATION_GET)->count, 1000);
@@ -39,11 +31,10 @@ static void gets_find_put_values(void **state)
     fixture_destroy(fixture);
 }
 
-static void times_are_from_submission_to_result(void **state)
+TEST(times_are_from_submission_to_result)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     fixture_load(fixture);
     assert_int_equal(fixture_run(fixture, OPERATION_GET, 1000, 1, 0), OKV_OK);
     assert_true(fixture_latency(fixture, OPERATION_GET)->min >= 10000);
@@ -65,11 +56,10 @@ static void get_alone(struct target *target, const struct okv_command *command,
 }
 
 /* Gets of a target that takes one at a time go to it so where none is under way beside them. */
-static void a_get_alone_is_made_by_get(void **state)
+TEST(a_get_alone_is_made_by_get)
 {
     struct target_ops ops;
 
-    (void)state;
     for (int targets = 1; targets <= 2; targets++) {
         struct fixture *fixture = fixture_create(targets, 32);
         for (int i = 0; i < targets; i++) {
@@ -93,9 +83,8 @@ static void a_get_alone_is_made_by_get(void **state)
     }
 }
 
-static void the_depth_is_kept_and_not_exceeded(void **state)
+TEST(the_depth_is_kept_and_not_exceeded)
 {
-    (void)state;
     for (uint32_t depth = 1; depth <= SLOTS; depth *= 4) {
         struct fixture *fixture = fixture_create(TARGETS, 32);
         assert_int_equal(fixture_run(fixture, OPERATION_PUT, 5000, depth, 0), OKV_OK);
@@ -110,21 +99,19 @@ static void the_depth_is_kept_and_not_exceeded(void **state)
 }
 
 /* With one doorbell: as many submissions as there are times when something ended. */
-static void orders_that_fit_are_submitted_together(void **state)
+TEST(orders_that_fit_are_submitted_together)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     assert_int_equal(fixture_run(fixture, OPERATION_PUT, 160, 16, 0), OKV_OK);
     assert_int_equal(fixture->stubs[0]->submits, 10);
     fixture_destroy(fixture);
 }
 
-static void a_full_target_gets_the_rest_later(void **state)
+TEST(a_full_target_gets_the_rest_later)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     fixture->stubs[0]->room = 3;
     assert_int_equal(fixture_run(fixture, OPERATION_PUT, 100, 8, 0), OKV_OK);
     assert_int_equal(fixture_latency(fixture, OPERATION_PUT)->count, 100);
@@ -134,12 +121,11 @@ static void a_full_target_gets_the_rest_later(void **state)
     fixture_destroy(fixture);
 }
 
-static void nothing_is_begun_after_the_deadline(void **state)
+TEST(nothing_is_begun_after_the_deadline)
 {
     struct fixture *fixture = fixture_create(1, 32);
     uint64_t start_ns = stub_target_now();
 
-    (void)state;
     assert_int_equal(fixture_run(fixture, OPERATION_PUT, UINT64_MAX, 8, start_ns + 10 * MS),
                      OKV_OK);
     assert_in_range(fixture->stubs[0]->last_ns, start_ns + 9 * MS, start_ns + 10 * MS);
@@ -150,12 +136,11 @@ static void nothing_is_begun_after_the_deadline(void **state)
 }
 
 /* What a loop without a schedule makes of a server that stands still: one slow operation. */
-static void a_closed_loop_omits_a_stall(void **state)
+TEST(a_closed_loop_omits_a_stall)
 {
     struct fixture *fixture = fixture_create(1, 32);
     uint64_t start_ns = stub_target_now();
 
-    (void)state;
     fixture->stubs[0]->still_from_ns = start_ns + 100 * MS;
     fixture->stubs[0]->still_until_ns = start_ns + 200 * MS;
     assert_int_equal(fixture_run(fixture, OPERATION_PUT, UINT64_MAX, 1, start_ns + 1000 * MS),
@@ -169,11 +154,10 @@ static void a_closed_loop_omits_a_stall(void **state)
 /* 1000 operations per second, of which 100 are due while the server stands still: all of these
  * are slow, by what was left of it when they were due. So whether they wait in the server or, for
  * want of depth, here. */
-static void an_open_loop_counts_a_stall(void **state)
+TEST(an_open_loop_counts_a_stall)
 {
     static const uint32_t depths[] = {1, 16, SLOTS};
 
-    (void)state;
     for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
         struct fixture *fixture = fixture_create(1, 32);
         const struct histogram *puts = fixture_latency(fixture, OPERATION_PUT);
@@ -194,9 +178,8 @@ static void an_open_loop_counts_a_stall(void **state)
     }
 }
 
-static void nothing_is_begun_before_it_is_due(void **state)
+TEST(nothing_is_begun_before_it_is_due)
 {
-    (void)state;
     for (uint32_t targets = 1; targets <= TARGETS; targets++) {
         struct fixture *fixture = fixture_create(targets, 32);
         uint64_t start_ns = stub_target_now();
@@ -214,11 +197,10 @@ static void nothing_is_begun_before_it_is_due(void **state)
 }
 
 /* 100000 per second of a server that does them in 10 us at depth 1, and is asked for twice that. */
-static void overload_shows_in_latencies(void **state)
+TEST(overload_shows_in_latencies)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     fixture->distance_ns = 5000;
     assert_int_equal(fixture_run(fixture, OPERATION_PUT, 10000, 1, 0), OKV_OK);
     assert_true(fixture_latency(fixture, OPERATION_PUT)->max > 50 * MS);
@@ -227,11 +209,10 @@ static void overload_shows_in_latencies(void **state)
     fixture_destroy(fixture);
 }
 
-static void a_given_order_is_done_after_the_deadline(void **state)
+TEST(a_given_order_is_done_after_the_deadline)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     fixture->distance_ns = 10 * MS;
     assert_int_equal(fixture_run(fixture, OPERATION_PUT, 10, 1, stub_target_now() + 25 * MS),
                      OKV_OK);
@@ -242,7 +223,7 @@ static void a_given_order_is_done_after_the_deadline(void **state)
 
 /* ---- batches ------------------------------------------------------------ */
 
-static void batches_are_of_gets(void **state)
+TEST(batches_are_of_gets)
 {
     struct fixture *fixture = fixture_create(2, 32);
     struct loop_run_config config = {.next = fixture_next,
@@ -251,7 +232,6 @@ static void batches_are_of_gets(void **state)
                                      .batches = true,
                                      .tally = fixture->tally};
 
-    (void)state;
     assert_int_equal(fixture_run(fixture, OPERATION_PUT, 2 * RECORDS, 1, 0), OKV_OK);
     fixture->stubs[0]->submits = fixture->stubs[1]->submits = 0;
     fixture->next = 0;
@@ -266,11 +246,10 @@ static void batches_are_of_gets(void **state)
 
 /* ---- ends --------------------------------------------------------------- */
 
-static void a_final_code_ends_the_loop(void **state)
+TEST(a_final_code_ends_the_loop)
 {
     struct fixture *fixture = fixture_create(2, 32);
 
-    (void)state;
     fixture->stubs[1]->code = OKV_EFULL;
     assert_int_equal(fixture_run(fixture, OPERATION_PUT, 1000, 4, 0), OKV_EFULL);
     assert_true(fixture->stop);
@@ -280,11 +259,10 @@ static void a_final_code_ends_the_loop(void **state)
     fixture_destroy(fixture);
 }
 
-static void other_codes_are_counted(void **state)
+TEST(other_codes_are_counted)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     fixture->stubs[0]->code = OKV_ETIMEDOUT;
     assert_int_equal(fixture_run(fixture, OPERATION_PUT, 100, 4, 0), OKV_OK);
     assert_false(fixture->stop);
@@ -294,22 +272,20 @@ static void other_codes_are_counted(void **state)
     fixture_destroy(fixture);
 }
 
-static void a_broken_target_ends_the_loop(void **state)
+TEST(a_broken_target_ends_the_loop)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     fixture->stubs[0]->poll_code = OKV_EDISCONNECTED;
     assert_int_equal(fixture_run(fixture, OPERATION_PUT, 100, 4, 0), OKV_EDISCONNECTED);
     assert_string_equal(fixture->tally->why, "the stub says so");
     fixture_destroy(fixture);
 }
 
-static void another_loop_may_stop_this_one(void **state)
+TEST(another_loop_may_stop_this_one)
 {
     struct fixture *fixture = fixture_create(1, 32);
 
-    (void)state;
     fixture->stop = true;
     assert_int_equal(fixture_run(fixture, OPERATION_PUT, 100, 4, 0), OKV_OK);
     assert_int_equal(fixture->stubs[0]->counts[OKV_PUT], 0);
@@ -318,13 +294,12 @@ static void another_loop_may_stop_this_one(void **state)
 
 /* ---- the series --------------------------------------------------------- */
 
-static void each_second_has_its_operations(void **state)
+TEST(each_second_has_its_operations)
 {
     struct fixture *fixture = fixture_create(1, 32);
     struct series series;
     uint64_t start_ns = stub_target_now();
 
-    (void)state;
     series_init(&series, start_ns, 0);
     fixture->series = &series;
     fixture->distance_ns = 10 * MS;
@@ -339,30 +314,4 @@ static void each_second_has_its_operations(void **state)
     assert_true(series.latency[2]->max < MS);
     series_fini(&series);
     fixture_destroy(fixture);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gets_find_put_values),
-        cmocka_unit_test(times_are_from_submission_to_result),
-        cmocka_unit_test(a_get_alone_is_made_by_get),
-        cmocka_unit_test(the_depth_is_kept_and_not_exceeded),
-        cmocka_unit_test(orders_that_fit_are_submitted_together),
-        cmocka_unit_test(a_full_target_gets_the_rest_later),
-        cmocka_unit_test(nothing_is_begun_after_the_deadline),
-        cmocka_unit_test(a_closed_loop_omits_a_stall),
-        cmocka_unit_test(an_open_loop_counts_a_stall),
-        cmocka_unit_test(nothing_is_begun_before_it_is_due),
-        cmocka_unit_test(overload_shows_in_latencies),
-        cmocka_unit_test(a_given_order_is_done_after_the_deadline),
-        cmocka_unit_test(batches_are_of_gets),
-        cmocka_unit_test(a_final_code_ends_the_loop),
-        cmocka_unit_test(other_codes_are_counted),
-        cmocka_unit_test(a_broken_target_ends_the_loop),
-        cmocka_unit_test(another_loop_may_stop_this_one),
-        cmocka_unit_test(each_second_has_its_operations),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* Mappings of a file that others have mapped: where they begin, and that they are of the file. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/mapping.h"
 
@@ -24,13 +19,12 @@ static int file_of(size_t length)
 }
 
 /* Two of a length that is no multiple, so that the second would lie anywhere behind the first. */
-static void long_mappings_begin_at_a_huge_page(void **state)
+TEST(long_mappings_begin_at_a_huge_page)
 {
     size_t length = 3 * OKV_HUGE_PAGE + PAGE;
     int fd = file_of(length);
     uint8_t *maps[2];
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         maps[i] = okv_map_shared(fd, length, PROT_READ | PROT_WRITE);
         assert_ptr_not_equal(maps[i], MAP_FAILED);
@@ -44,11 +38,10 @@ static void long_mappings_begin_at_a_huge_page(void **state)
     close(fd);
 }
 
-static void short_mappings_show_the_file(void **state)
+TEST(short_mappings_show_the_file)
 {
     int fd = file_of(PAGE);
 
-    (void)state;
     assert_int_equal(pwrite(fd, "text", 4, 0), 4);
     uint8_t *map = okv_map_shared(fd, PAGE, PROT_READ);
     assert_ptr_not_equal(map, MAP_FAILED);
@@ -57,9 +50,8 @@ static void short_mappings_show_the_file(void **state)
     close(fd);
 }
 
-static void what_cannot_be_mapped_says_why(void **state)
+TEST(what_cannot_be_mapped_says_why)
 {
-    (void)state;
     errno = 0;
     assert_ptr_equal(okv_map_shared(-1, OKV_HUGE_PAGE, PROT_READ), MAP_FAILED);
     assert_int_equal(errno, EBADF);
@@ -68,15 +60,4 @@ static void what_cannot_be_mapped_says_why(void **state)
     assert_ptr_equal(okv_map_shared(fd, SIZE_MAX - PAGE, PROT_READ), MAP_FAILED);
     assert_int_equal(errno, ENOMEM);
     close(fd);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_mappings_begin_at_a_huge_page),
-        cmocka_unit_test(short_mappings_show_the_file),
-        cmocka_unit_test(what_cannot_be_mapped_says_why),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,16 +5,10 @@
  * provider net, or registers all its memory for remote writing. Skipped without libokv-ofi.so.
  */
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_errno.h>
@@ -110,44 +104,40 @@ static void assert_says(const char *text, const char *part)
         fail_msg("'%s' does not say '%s'", text, part);
 }
 
-static void the_best_one_is_taken(void **state)
+TEST(the_best_one_is_taken)
 {
     char how[320];
 
-    (void)state;
     fault = NOTHING;
     assert_int_equal(listen_with("", how, sizeof how), 0);
     assert_says(how, "provider net, ");
     assert_null(strstr(how, "not by"));
 }
 
-static void the_next_one_is_taken_when_it_does_not_open(void **state)
+TEST(the_next_one_is_taken_when_it_does_not_open)
 {
     char how[320];
 
-    (void)state;
     fault = CANNOT_OPEN;
     assert_int_equal(listen_with("", how, sizeof how), 0);
     assert_says(how, "provider tcp");
     assert_says(how, "not by net");
 }
 
-static void the_next_one_is_taken_when_it_can_be_written(void **state)
+TEST(the_next_one_is_taken_when_it_can_be_written)
 {
     char how[320];
 
-    (void)state;
     fault = MAY_BE_WRITTEN;
     assert_int_equal(listen_with("", how, sizeof how), 0);
     assert_says(how, "provider tcp");
     assert_says(how, "not by net");
 }
 
-static void the_one_that_is_named_or_none(void **state)
+TEST(the_one_that_is_named_or_none)
 {
     char how[320];
 
-    (void)state;
     fault = CANNOT_OPEN;
     assert_int_not_equal(listen_with("?provider=net", how, sizeof how), 0);
     assert_says(how, "provider net cannot be opened");
@@ -159,16 +149,9 @@ static void the_one_that_is_named_or_none(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_one_is_taken),
-        cmocka_unit_test(the_next_one_is_taken_when_it_does_not_open),
-        cmocka_unit_test(the_next_one_is_taken_when_it_can_be_written),
-        cmocka_unit_test(the_one_that_is_named_or_none),
-    };
-
     if (!okv_ofi_module_is_there()) {
         puts("skipped: there is no " OKV_OFI_MODULE);
         return 77;
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

@@ -1,13 +1,6 @@
 /* The command line of kv-bench: what options mean together. What is wrong with one ends the
  * program: tests/end_to_end/bad_input.sh. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "bench/options.h"
 
@@ -44,9 +37,8 @@ static void assert_mix(const struct options *options, const double mix[OPERATION
         assert_mix(options, mix);                          \
     } while (0)
 
-static void defaults_are_those_of_the_manual(void **state)
+TEST(defaults_are_those_of_the_manual)
 {
-    (void)state;
     setenv("OKV_SERVER", "local:///from/the/environment", 1);
     const struct options *options = parse("kv-bench");
     assert_int_equal(options->target_count, 1);
@@ -72,7 +64,7 @@ static void defaults_are_those_of_the_manual(void **state)
 }
 
 /* Each server with each of them; its records are stored once. */
-static void numbers_of_threads_are_compared(void **state)
+TEST(numbers_of_threads_are_compared)
 {
     static const struct {
         const char *name, *uri;
@@ -83,7 +75,6 @@ static void numbers_of_threads_are_compared(void **state)
                   {"redis:///b 4 threads", "redis:///b", 4}};
     const struct options *options = parse("kv-bench -s a=local:///a -s redis:///b --threads 1,4");
 
-    (void)state;
     assert_int_equal(options->target_count, sizeof wanted / sizeof *wanted);
     for (uint32_t i = 0; i < options->target_count; i++) {
         assert_string_equal(options->targets[i].name, wanted[i].name);
@@ -98,9 +89,8 @@ static void numbers_of_threads_are_compared(void **state)
     assert_true(options->targets[1].load);
 }
 
-static void servers_may_have_names(void **state)
+TEST(servers_may_have_names)
 {
-    (void)state;
     const struct options *options =
         parse("kv-bench -s okv=rdma://10.0.0.1?source=10.0.0.2 -s redis://10.0.0.1:6379 "
               "--server=x=lmdb:///dev/shm/x=y -s rdma://10.0.0.1?source=10.0.0.2");
@@ -117,9 +107,8 @@ static void servers_may_have_names(void **state)
     assert_true(options->server_named);
 }
 
-static void workloads_are_those_of_ycsb(void **state)
+TEST(workloads_are_those_of_ycsb)
 {
-    (void)state;
     const struct options *options = parse("kv-bench --workload a");
     ASSERT_MIX(options, [OPERATION_GET] = 50, [OPERATION_PUT] = 50);
     assert_int_equal(options->choice.distribution, WORKLOAD_ZIPFIAN);
@@ -134,9 +123,8 @@ static void workloads_are_those_of_ycsb(void **state)
 }
 
 /* Wherever they stand. */
-static void other_options_go_before_the_workload(void **state)
+TEST(other_options_go_before_the_workload)
 {
-    (void)state;
     const struct options *options =
         parse("kv-bench --mix get=80,put=20 --distribution uniform --workload d");
     ASSERT_MIX(options, [OPERATION_GET] = 80, [OPERATION_PUT] = 20);
@@ -148,9 +136,8 @@ static void other_options_go_before_the_workload(void **state)
     assert_int_equal(options->choice.distribution, WORKLOAD_LATEST);
 }
 
-static void mixes_add_up(void **state)
+TEST(mixes_add_up)
 {
-    (void)state;
     ASSERT_MIX(parse("kv-bench --mix put=5,get=95"), [OPERATION_GET] = 95, [OPERATION_PUT] = 5);
     ASSERT_MIX(parse("kv-bench --mix get=70"), [OPERATION_GET] = 70, [OPERATION_PUT] = 30);
     ASSERT_MIX(parse("kv-bench --mix put=30"), [OPERATION_GET] = 70, [OPERATION_PUT] = 30);
@@ -162,9 +149,8 @@ static void mixes_add_up(void **state)
     ASSERT_MIX(parse("kv-bench --mix rmw=100,get=0"), [OPERATION_RMW] = 100);
 }
 
-static void values_have_one_size_or_many(void **state)
+TEST(values_have_one_size_or_many)
 {
-    (void)state;
     const struct workload_values *values = &parse("kv-bench --value-size 4K")->values;
     assert_int_equal(values->sizes, WORKLOAD_SIZES_FIXED);
     assert_int_equal(values->high, 4096);
@@ -178,18 +164,16 @@ static void values_have_one_size_or_many(void **state)
     assert_int_equal(parse("kv-bench --value-size trace:1M")->values.high, 1 << 20);
 }
 
-static void an_open_loop_may_have_many_under_way(void **state)
+TEST(an_open_loop_may_have_many_under_way)
 {
-    (void)state;
     const struct options *options = parse("kv-bench --rate 50K --even");
     assert_true(options->rate == 50000 && options->even);
     assert_int_equal(options->depth, 32);
     assert_int_equal(parse("kv-bench --rate 50K --depth 2")->depth, 2);
 }
 
-static void batches_are_as_deep_as_they_are_long(void **state)
+TEST(batches_are_as_deep_as_they_are_long)
 {
-    (void)state;
     const struct options *options = parse("kv-bench --get-many 100 --workload a");
     assert_int_equal(options->depth, 100);
     ASSERT_MIX(options, [OPERATION_GET] = 100);
@@ -197,9 +181,8 @@ static void batches_are_as_deep_as_they_are_long(void **state)
     assert_int_equal(parse("kv-bench --get-many 5000")->depth, 1024);
 }
 
-static void the_floor_has_its_own_amounts(void **state)
+TEST(the_floor_has_its_own_amounts)
 {
-    (void)state;
     const struct options *options = parse("kv-bench --floor");
     assert_int_equal(options->rounds, 5);
     assert_int_equal(options->operations, 20000);
@@ -210,30 +193,10 @@ static void the_floor_has_its_own_amounts(void **state)
     assert_int_equal(options->get_many, 32);
 }
 
-static void seconds_may_have_a_unit(void **state)
+TEST(seconds_may_have_a_unit)
 {
-    (void)state;
     const struct options *options = parse("kv-bench --seconds 2m --warmup 500ms");
     assert_true(options->seconds == 120 && options->warmup == 0.5);
     options = parse("kv-bench --seconds 0.25 --warmup 0");
     assert_true(options->seconds == 0.25 && options->warmup == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_those_of_the_manual),
-        cmocka_unit_test(numbers_of_threads_are_compared),
-        cmocka_unit_test(servers_may_have_names),
-        cmocka_unit_test(workloads_are_those_of_ycsb),
-        cmocka_unit_test(other_options_go_before_the_workload),
-        cmocka_unit_test(mixes_add_up),
-        cmocka_unit_test(values_have_one_size_or_many),
-        cmocka_unit_test(an_open_loop_may_have_many_under_way),
-        cmocka_unit_test(batches_are_as_deep_as_they_are_long),
-        cmocka_unit_test(the_floor_has_its_own_amounts),
-        cmocka_unit_test(seconds_may_have_a_unit),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

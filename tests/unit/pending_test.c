@@ -1,14 +1,9 @@
 /* Clients that have connected and not said hello yet: who makes room for the next. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/transport/common/pending.h"
 
@@ -62,12 +57,13 @@ static int teardown(void **state)
     return 0;
 }
 
+#define PENDING_TEST(name) TEST_WITH(name, setup, teardown)
+
 /* It came first, and is no part of the flood. */
-static void a_flood_crowds_out_itself(void **state)
+PENDING_TEST(a_flood_crowds_out_itself)
 {
     unsigned honest = add("honest");
 
-    (void)state;
     for (unsigned i = 1; i < OKV_PENDING_MAX + 40; i++)
         add("flood");
     assert_int_equal(pending.count, OKV_PENDING_MAX);
@@ -78,9 +74,8 @@ static void a_flood_crowds_out_itself(void **state)
 }
 
 /* Limits that become lower hold for those who are there already. */
-static void lower_limits_hold_at_once(void **state)
+PENDING_TEST(lower_limits_hold_at_once)
 {
-    (void)state;
     for (unsigned i = 0; i < 20; i++)
         add("flood");
     pending.max = 4;
@@ -92,9 +87,8 @@ static void lower_limits_hold_at_once(void **state)
     assert_true(is_here(last));
 }
 
-static void one_who_comes_amid_a_flood_stays(void **state)
+PENDING_TEST(one_who_comes_amid_a_flood_stays)
 {
-    (void)state;
     for (unsigned i = 0; i < OKV_PENDING_MAX; i++)
         add("flood");
     unsigned honest = add("honest");
@@ -104,12 +98,11 @@ static void one_who_comes_amid_a_flood_stays(void **state)
 }
 
 /* Two of them: the larger one pays, whoever comes. */
-static void the_larger_of_two_floods_makes_room(void **state)
+PENDING_TEST(the_larger_of_two_floods_makes_room)
 {
     enum { LESS = OKV_PENDING_MAX / 2 - 8 };
     unsigned small[LESS];
 
-    (void)state;
     for (unsigned i = 0; i < LESS; i++)
         small[i] = add("small");
     while (pending.count < OKV_PENDING_MAX)
@@ -121,11 +114,10 @@ static void the_larger_of_two_floods_makes_room(void **state)
 }
 
 /* Who has said hello is none of them any more. */
-static void one_that_was_removed_counts_no_more(void **state)
+PENDING_TEST(one_that_was_removed_counts_no_more)
 {
     unsigned gone[OKV_PENDING_MAX - 1];
 
-    (void)state;
     for (unsigned i = 0; i < OKV_PENDING_MAX - 1; i++)
         gone[i] = add("was many");
     unsigned kept = add("was many");
@@ -139,29 +131,12 @@ static void one_that_was_removed_counts_no_more(void **state)
     assert_true(is_here(kept));
 }
 
-static void an_owner_sets_the_limit(void **state)
+PENDING_TEST(an_owner_sets_the_limit)
 {
-    (void)state;
     pending.max = 3;
     for (unsigned i = 0; i < 5; i++)
         add("flood");
     assert_int_equal(pending.count, 3);
     assert_false(is_here(1));
     assert_true(is_here(2));
-}
-
-#define PENDING_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        PENDING_TEST(a_flood_crowds_out_itself),
-        PENDING_TEST(lower_limits_hold_at_once),
-        PENDING_TEST(one_who_comes_amid_a_flood_stays),
-        PENDING_TEST(the_larger_of_two_floods_makes_room),
-        PENDING_TEST(one_that_was_removed_counts_no_more),
-        PENDING_TEST(an_owner_sets_the_limit),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

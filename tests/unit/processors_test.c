@@ -1,14 +1,8 @@
 /* The list of --worker-cpus, and which processors threads keep to. */
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/processors.h"
 #include "shared/base/error.h"
@@ -33,12 +27,11 @@ static int parse(const char *text, cpu_set_t *set, struct okv_diag *diag)
     return okv_processors_parse(text, &usable, set, diag);
 }
 
-static void a_list_names_processors_and_ranges(void **state)
+TEST(a_list_names_processors_and_ranges)
 {
     char text[64];
     cpu_set_t set;
 
-    (void)state;
     if (first == last) {
         print_message("skipped: there is one processor\n");
         skip();
@@ -53,7 +46,7 @@ static void a_list_names_processors_and_ranges(void **state)
     assert_int_equal(CPU_COUNT(&set), 1);
 }
 
-static void what_is_no_list_is_refused(void **state)
+TEST(what_is_no_list_is_refused)
 {
     static const char *const wrong[] = {"",
                                         ",",
@@ -74,19 +67,17 @@ static void what_is_no_list_is_refused(void **state)
     struct okv_diag diag;
     cpu_set_t set;
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(parse(wrong[i], &set, &diag), OKV_EINVAL);
         assert_non_null(strstr(diag.text, "give processors"));
     }
 }
 
-static void a_processor_that_is_not_there_is_refused(void **state)
+TEST(a_processor_that_is_not_there_is_refused)
 {
     struct okv_diag diag;
     cpu_set_t set;
 
-    (void)state;
     if (CPU_ISSET(CPU_SETSIZE - 1, &usable))
         skip();
     assert_int_equal(parse("1023", &set, &diag), OKV_EINVAL);
@@ -94,14 +85,13 @@ static void a_processor_that_is_not_there_is_refused(void **state)
 }
 
 /* The server's other threads have to run somewhere. */
-static void a_list_of_all_is_refused(void **state)
+TEST(a_list_of_all_is_refused)
 {
     char text[16 * CPU_SETSIZE];
     struct okv_diag diag;
     cpu_set_t set;
     size_t length = 0;
 
-    (void)state;
     for (int cpu = first; cpu <= last; cpu++)
         if (CPU_ISSET(cpu, &usable))
             length += (size_t)snprintf(text + length, sizeof text - length, "%s%d",
@@ -146,11 +136,10 @@ static void start(struct threads *threads)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-static void a_worker_has_its_processor_alone(void **state)
+TEST(a_worker_has_its_processor_alone)
 {
     struct threads threads = {0};
 
-    (void)state;
     if (first == last) {
         print_message("skipped: there is one processor\n");
         skip();
@@ -162,26 +151,13 @@ static void a_worker_has_its_processor_alone(void **state)
     assert_false(CPU_ISSET(last, &threads.other));
 }
 
-static void without_a_list_all_run_anywhere(void **state)
+TEST(without_a_list_all_run_anywhere)
 {
     struct threads threads = {0};
 
-    (void)state;
     start(&threads);
     assert_true(CPU_EQUAL(&threads.worker, &usable));
     assert_true(CPU_EQUAL(&threads.other, &usable));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_list_names_processors_and_ranges),
-        cmocka_unit_test(what_is_no_list_is_refused),
-        cmocka_unit_test(a_processor_that_is_not_there_is_refused),
-        cmocka_unit_test(a_worker_has_its_processor_alone),
-        cmocka_unit_test(a_list_of_all_is_refused),
-        cmocka_unit_test(without_a_list_all_run_anywhere),
-    };
-
-    return cmocka_run_group_tests_name("processors", tests, set_up, NULL);
-}
+TEST_PROGRAM(set_up, NULL)

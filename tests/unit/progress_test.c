@@ -1,12 +1,7 @@
 /* The line that says how far a start has come, into a pipe and on a clock of the test. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/progress.h"
 
@@ -39,12 +34,11 @@ static void close_screen(struct screen *screen)
     close(screen->ends[1]);
 }
 
-static void it_shows_items_share_and_time_left(void **state)
+TEST(it_shows_items_share_and_time_left)
 {
     struct okv_progress progress;
     struct screen screen;
 
-    (void)state;
     open_screen(&screen);
     okv_progress_begin(&progress, screen.ends[1], "database a", 8 * MIB, 5000 * MS);
     okv_progress_show(&progress, 2 * MIB, 70, 7000 * MS);
@@ -55,12 +49,11 @@ static void it_shows_items_share_and_time_left(void **state)
     close_screen(&screen);
 }
 
-static void short_work_shows_nothing(void **state)
+TEST(short_work_shows_nothing)
 {
     struct okv_progress progress;
     struct screen screen;
 
-    (void)state;
     open_screen(&screen);
     okv_progress_begin(&progress, screen.ends[1], "database a", 8 * MIB, 5000 * MS);
     okv_progress_show(&progress, MIB, 1, 5999 * MS);
@@ -69,13 +62,12 @@ static void short_work_shows_nothing(void **state)
     close_screen(&screen);
 }
 
-static void it_is_shown_five_times_a_second(void **state)
+TEST(it_is_shown_five_times_a_second)
 {
     struct okv_progress progress;
     struct screen screen;
     unsigned lines = 0;
 
-    (void)state;
     open_screen(&screen);
     okv_progress_begin(&progress, screen.ends[1], "database a", 8 * MIB, 0);
     for (uint64_t ms = 1000; ms < 2000; ms++) {
@@ -87,12 +79,11 @@ static void it_is_shown_five_times_a_second(void **state)
 }
 
 /* Files may have become longer, or say nothing. */
-static void odd_totals_are_no_harm(void **state)
+TEST(odd_totals_are_no_harm)
 {
     struct okv_progress progress;
     struct screen screen;
 
-    (void)state;
     open_screen(&screen);
     okv_progress_begin(&progress, screen.ends[1], "database a", 0, 0);
     okv_progress_show(&progress, MIB, 1, 2000 * MS);
@@ -104,16 +95,4 @@ static void odd_totals_are_no_harm(void **state)
     okv_progress_show(&progress, MIB, 1, 2000 * MS);
     okv_progress_end(&progress);
     close_screen(&screen);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_shows_items_share_and_time_left),
-        cmocka_unit_test(short_work_shows_nothing),
-        cmocka_unit_test(it_is_shown_five_times_a_second),
-        cmocka_unit_test(odd_totals_are_no_harm),
-    };
-
-    return cmocka_run_group_tests_name("progress", tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 /* The hashes of shared/identity/proof.h. The bytes were made with Python's
  * hashlib.blake2b(content, digest_size=16, key=key, person=purpose). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/identity/proof.h"
 
@@ -70,7 +64,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void proofs_have_these_bytes(void **state)
+TEST_WITH(proofs_have_these_bytes, set_up, tear_down)
 {
     struct fixture *f = *state;
     uint8_t out[OKV_PROOF_SIZE];
@@ -88,7 +82,7 @@ static void proofs_have_these_bytes(void **state)
     assert_memory_equal(out, CLIENT_UNBOUND, sizeof out);
 }
 
-static void cookies_have_these_bytes(void **state)
+TEST_WITH(cookies_have_these_bytes, set_up, tear_down)
 {
     struct fixture *f = *state;
     const uint64_t slot = UINT64_C(0x0102030405060708);
@@ -122,7 +116,7 @@ static void expect_covered(const struct fixture *f, uint8_t *bytes, size_t lengt
     }
 }
 
-static void proofs_cover_every_byte(void **state)
+TEST_WITH(proofs_cover_every_byte, set_up, tear_down)
 {
     struct fixture *f = *state;
     uint8_t out[OKV_PROOF_SIZE];
@@ -144,7 +138,7 @@ static void proofs_cover_every_byte(void **state)
 }
 
 /* No byte can move from one part to the next. */
-static void parts_have_ends(void **state)
+TEST_WITH(parts_have_ends, set_up, tear_down)
 {
     struct fixture *f = *state;
     uint8_t out[OKV_PROOF_SIZE];
@@ -162,11 +156,10 @@ static void parts_have_ends(void **state)
     assert_false(okv_proof_equal(out, SERVER));
 }
 
-static void a_difference_in_any_byte_is_seen(void **state)
+TEST(a_difference_in_any_byte_is_seen)
 {
     uint8_t other[OKV_PROOF_SIZE];
 
-    (void)state;
     memcpy(other, CLIENT, sizeof other);
     assert_true(okv_proof_equal(other, CLIENT));
     for (unsigned i = 0; i < sizeof other; i++) {
@@ -176,24 +169,9 @@ static void a_difference_in_any_byte_is_seen(void **state)
     }
 }
 
-static void no_key_id_is_0(void **state)
+TEST(no_key_id_is_0)
 {
     const uint8_t fingerprint[OKV_FINGERPRINT_SIZE] = {0, 0, 0, 0, 7};
 
-    (void)state;
     assert_int_equal(okv_user_key_id(fingerprint), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(proofs_have_these_bytes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(cookies_have_these_bytes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(proofs_cover_every_byte, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(parts_have_ends, set_up, tear_down),
-        cmocka_unit_test(a_difference_in_any_byte_is_seen),
-        cmocka_unit_test(no_key_id_is_0),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* Reading the users file again: who asks for it, and how often it is done. */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/command/admin.h"
 #include "server/net/acceptor.h"
@@ -78,13 +72,14 @@ static void await_reloads(uint64_t count)
     }
 }
 
+#define RELOAD_TEST(name) TEST_WITH(name, setup, teardown)
+
 /* However often administrators ask: the first is served at once, the others when a second is over,
  * all by one reload. */
-static void administrators_have_one_reload_a_second(void **state)
+RELOAD_TEST(administrators_have_one_reload_a_second)
 {
     uint64_t begun_ns = okv_clock_ns(), end = pace_guard_end();
 
-    (void)state;
     while (reloads() < 3) {
         ask();
         assert_true(okv_clock_ns() < end);
@@ -94,9 +89,8 @@ static void administrators_have_one_reload_a_second(void **state)
 }
 
 /* Who has to wait gets what is in the file then, and not the outcome of the reload before. */
-static void a_late_reload_reads_the_file_again(void **state)
+RELOAD_TEST(a_late_reload_reads_the_file_again)
 {
-    (void)state;
     ask();
     await_reloads(1);
     users_file_write(&file, ALICE "[bob]\n");
@@ -111,11 +105,10 @@ static void a_late_reload_reads_the_file_again(void **state)
 }
 
 /* Nor does a signal wait for what administrators do, and it serves those who wait. */
-static void signals_are_not_limited(void **state)
+RELOAD_TEST(signals_are_not_limited)
 {
     uint64_t begun_ns = okv_clock_ns();
 
-    (void)state;
     ask();
     await_reloads(1);
     ask();
@@ -127,13 +120,12 @@ static void signals_are_not_limited(void **state)
 }
 
 /* Administrators cannot fill the log, and an operator reads what his signal did. */
-static void the_log_has_a_limit_for_administrators(void **state)
+RELOAD_TEST(the_log_has_a_limit_for_administrators)
 {
     struct okv_log *log = &core.server->log;
     char line[OKV_LOG_TEXT_MAX + 16] = "";
     int ends[2];
 
-    (void)state;
     assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
     /* A second that has had its lines, and does not end. */
     *log = (struct okv_log){.fd = ends[1], .second_ns = UINT64_MAX, .lines = OKV_LOG_LINES_MAX};
@@ -152,18 +144,4 @@ static void the_log_has_a_limit_for_administrators(void **state)
     close(ends[1]);
     okv_log_init(log, STDERR_FILENO, OKV_LOG_TEXT);
     assert_int_equal(okv_acceptor_start(&acceptor, core.server), 0);
-}
-
-#define RELOAD_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RELOAD_TEST(administrators_have_one_reload_a_second),
-        RELOAD_TEST(a_late_reload_reads_the_file_again),
-        RELOAD_TEST(signals_are_not_limited),
-        RELOAD_TEST(the_log_has_a_limit_for_administrators),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* What a log knows of clients: written, recovered in any order, and kept by snapshots. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/session/reply_cache_log.h"
 #include "server/wal/collect.h"
@@ -132,11 +125,10 @@ static void add(void *to, const struct okv_wal_record *record)
     okv_wal_add_reply(to, NULL, &knows_client, record);
 }
 
-static void a_client_goes_on_after_a_start(void **state)
+TEST(a_client_goes_on_after_a_start)
 {
     struct fixture fixture, next;
 
-    (void)state;
     for (unsigned way = 0; way < 4; way++) {
         fixture_begin(&fixture);
         struct okv_reply_cache_grant grant = connect(&fixture, 1, 100, 0);
@@ -166,11 +158,10 @@ static void a_client_goes_on_after_a_start(void **state)
     }
 }
 
-static void a_client_that_changed_nothing_goes_on(void **state)
+TEST(a_client_that_changed_nothing_goes_on)
 {
     struct fixture fixture;
 
-    (void)state;
     fixture_begin(&fixture);
     okv_reply_caches_forget(&fixture.caches, 99);
     struct okv_reply_cache_grant grant = connect(&fixture, 1, 2000, 100);
@@ -196,12 +187,11 @@ static void a_client_that_changed_nothing_goes_on(void **state)
 }
 
 /* Those who wrote last are known, and nobody else resumes. */
-static void more_clients_than_may_be(void **state)
+TEST(more_clients_than_may_be)
 {
     enum { CLIENTS = LIMIT + 2 };
     struct fixture fixture, next;
 
-    (void)state;
     fixture_begin(&fixture);
     for (unsigned i = 0; i < CLIENTS; i++) {
         struct okv_reply_cache_grant grant = connect(&fixture, (uint8_t)i, 100 + i, 0);
@@ -227,11 +217,10 @@ static void more_clients_than_may_be(void **state)
 }
 
 /* A client whose first reply cache was forgotten has a second one. */
-static void the_last_reply_cache_counts(void **state)
+TEST(the_last_reply_cache_counts)
 {
     struct fixture fixture, next;
 
-    (void)state;
     fixture_begin(&fixture);
     struct okv_reply_cache_grant grant = connect(&fixture, 1, 100, 0);
     apply(&fixture, grant.reply_cache, 0, 5, 100, 0);
@@ -250,7 +239,7 @@ static void the_last_reply_cache_counts(void **state)
 }
 
 /* A reply without its client, a slot that the client does not have. */
-static void records_that_make_no_sense(void **state)
+TEST(records_that_make_no_sense)
 {
     const struct okv_wal_reply of = {.client = 300, .session = 1, .slot = 3, .opcode = 1};
     const struct okv_wal_reply beyond = {.client = 400, .slot = 1000, .opcode = 1};
@@ -258,7 +247,6 @@ static void records_that_make_no_sense(void **state)
     uint8_t key[OKV_WAL_REPLY_SIZE], since[OKV_WAL_CLIENT_VALUE_SIZE] = {1};
     struct fixture fixture;
 
-    (void)state;
     fixture_begin(&fixture);
     struct okv_wal_record record = {
         .kind = OKV_WAL_REPLY, .key = key, .key_length = sizeof key, .version = 1, .sequence = 1};
@@ -281,11 +269,10 @@ static void records_that_make_no_sense(void **state)
 }
 
 /* A reply from before the start was repeated in a session that left no record. */
-static void a_recovered_client_is_forgotten_for_good(void **state)
+TEST(a_recovered_client_is_forgotten_for_good)
 {
     struct fixture fixture, next;
 
-    (void)state;
     fixture_begin(&fixture);
     struct okv_reply_cache_grant grant = connect(&fixture, 1, 100, 0);
     apply(&fixture, grant.reply_cache, 0, 5, 100, 0);
@@ -304,11 +291,10 @@ static void a_recovered_client_is_forgotten_for_good(void **state)
 }
 
 /* A client tells the id of a session that another one has. */
-static void clients_do_not_share_a_name(void **state)
+TEST(clients_do_not_share_a_name)
 {
     struct fixture fixture, next;
 
-    (void)state;
     fixture_begin(&fixture);
     struct okv_reply_cache_grant first = connect(&fixture, 1, 2000, 0);
     struct okv_reply_cache_grant second = connect(&fixture, 2, 2001, 2000);
@@ -328,19 +314,4 @@ static void clients_do_not_share_a_name(void **state)
     leave(&next, &second, 4001);
     fixture_end(&fixture);
     fixture_end(&next);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_client_goes_on_after_a_start),
-        cmocka_unit_test(a_client_that_changed_nothing_goes_on),
-        cmocka_unit_test(more_clients_than_may_be),
-        cmocka_unit_test(the_last_reply_cache_counts),
-        cmocka_unit_test(a_recovered_client_is_forgotten_for_good),
-        cmocka_unit_test(clients_do_not_share_a_name),
-        cmocka_unit_test(records_that_make_no_sense),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

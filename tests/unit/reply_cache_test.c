@@ -1,11 +1,5 @@
 /* Reply caches: replies to resent writes, holders, and lifetime. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 #include <pthread.h>
 #include <sched.h>
 
@@ -105,7 +99,9 @@ static void apply(const struct holder *holder, uint16_t request_slot, uint64_t s
     done(holder, request_slot, sequence, sequence);
 }
 
-static void duplicates_get_the_stored_answer(void **state)
+#define REPLY_CACHE_TEST(name) TEST_WITH(name, setup, teardown)
+
+REPLY_CACHE_TEST(duplicates_get_the_stored_answer)
 {
     struct holder holder = acquire(*state, 1, 0);
     static const uint8_t result[OKV_REPLY_CACHE_VALUE_MAX] = "0123456789abcde";
@@ -139,7 +135,7 @@ static void duplicates_get_the_stored_answer(void **state)
     release(*state, &holder, false);
 }
 
-static void late_writes_are_stale_and_slots_independent(void **state)
+REPLY_CACHE_TEST(late_writes_are_stale_and_slots_independent)
 {
     struct holder holder = acquire(*state, 1, 0);
 
@@ -154,7 +150,7 @@ static void late_writes_are_stale_and_slots_independent(void **state)
     release(*state, &holder, false);
 }
 
-static void a_write_that_is_being_applied_is_waited_for(void **state)
+REPLY_CACHE_TEST(a_write_that_is_being_applied_is_waited_for)
 {
     struct holder holder = acquire(*state, 1, 0);
 
@@ -171,7 +167,7 @@ static void a_write_that_is_being_applied_is_waited_for(void **state)
     release(*state, &holder, false);
 }
 
-static void a_client_that_comes_back_finds_its_replies(void **state)
+REPLY_CACHE_TEST(a_client_that_comes_back_finds_its_replies)
 {
     struct fixture *fixture = *state;
     struct holder first = acquire(fixture, 1, 0);
@@ -192,7 +188,7 @@ static void a_client_that_comes_back_finds_its_replies(void **state)
     release(fixture, &other, false);
 }
 
-static void an_earlier_session_is_replaced(void **state)
+REPLY_CACHE_TEST(an_earlier_session_is_replaced)
 {
     struct fixture *fixture = *state;
     struct holder first = acquire(fixture, 1, 0);
@@ -227,7 +223,7 @@ static struct holder write_once_and_idle(struct fixture *fixture)
     return holder;
 }
 
-static void a_reply_cache_is_kept_for_a_while(void **state)
+REPLY_CACHE_TEST(a_reply_cache_is_kept_for_a_while)
 {
     struct fixture *fixture = *state;
     struct holder first = write_once_and_idle(fixture);
@@ -245,7 +241,7 @@ static void a_reply_cache_is_kept_for_a_while(void **state)
 
 /* The reply cache was made for a session whose welcome got lost, so it does not know the client's
  * earlier writes. */
-static void a_reply_cache_that_missed_a_session_is_not_resumed(void **state)
+REPLY_CACHE_TEST(a_reply_cache_that_missed_a_session_is_not_resumed)
 {
     struct fixture *fixture = *state;
     struct holder first = write_once_and_idle(fixture);
@@ -265,7 +261,7 @@ static void a_reply_cache_that_missed_a_session_is_not_resumed(void **state)
 }
 
 /* Sessions of this boot have lower ids than the new one. */
-static void a_session_of_another_boot_is_not_resumed(void **state)
+REPLY_CACHE_TEST(a_session_of_another_boot_is_not_resumed)
 {
     struct fixture *fixture = *state;
     struct holder first = acquire(fixture, 1, 0);
@@ -281,7 +277,7 @@ static void a_session_of_another_boot_is_not_resumed(void **state)
 }
 
 /* A hello has the low half of a session id. */
-static void a_session_before_the_low_half_began_anew_is_known(void **state)
+REPLY_CACHE_TEST(a_session_before_the_low_half_began_anew_is_known)
 {
     struct fixture *fixture = *state;
 
@@ -304,7 +300,7 @@ static void a_session_before_the_low_half_began_anew_is_known(void **state)
 }
 
 /* Another thread released it after the clock was read. */
-static void a_reply_cache_idle_since_the_future_is_kept(void **state)
+REPLY_CACHE_TEST(a_reply_cache_idle_since_the_future_is_kept)
 {
     struct fixture *fixture = *state;
     struct holder first = acquire(fixture, 1, 0);
@@ -331,7 +327,7 @@ static bool rollback(struct fixture *fixture, const struct holder *holder)
                                     fixture->now_ms);
 }
 
-static void rollback_drops_a_new_reply_cache(void **state)
+REPLY_CACHE_TEST(rollback_drops_a_new_reply_cache)
 {
     struct fixture *fixture = *state;
     struct holder holder = acquire(fixture, 1, 0);
@@ -342,7 +338,7 @@ static void rollback_drops_a_new_reply_cache(void **state)
     assert_false(okv_reply_cache_find_holder(&fixture->reply_caches, owner_of(1), &place));
 }
 
-static void rollback_keeps_an_idle_reply_cache(void **state)
+REPLY_CACHE_TEST(rollback_keeps_an_idle_reply_cache)
 {
     struct fixture *fixture = *state;
     struct holder first = acquire(fixture, 1, 0);
@@ -359,7 +355,7 @@ static void rollback_keeps_an_idle_reply_cache(void **state)
     release(fixture, &second, false);
 }
 
-static void rollback_restores_the_replaced_session(void **state)
+REPLY_CACHE_TEST(rollback_restores_the_replaced_session)
 {
     struct fixture *fixture = *state;
     struct holder first = acquire(fixture, 1, 0), failed = acquire(fixture, 1, first.session_id);
@@ -382,7 +378,7 @@ static void rollback_restores_the_replaced_session(void **state)
     assert_true(release(fixture, &second, false));
 }
 
-static void rollback_reports_a_replaced_session_that_ended(void **state)
+REPLY_CACHE_TEST(rollback_reports_a_replaced_session_that_ended)
 {
     struct fixture *fixture = *state;
     struct holder first = acquire(fixture, 1, 0), failed = acquire(fixture, 1, first.session_id);
@@ -398,7 +394,7 @@ static void rollback_reports_a_replaced_session_that_ended(void **state)
 }
 
 /* A replaced session may outlast the reply cache. It still finds that it is replaced. */
-static void a_replaced_session_may_end_last(void **state)
+REPLY_CACHE_TEST(a_replaced_session_may_end_last)
 {
     struct fixture *fixture = *state;
 
@@ -420,7 +416,7 @@ static void a_replaced_session_may_end_last(void **state)
     }
 }
 
-static void the_longest_idle_reply_cache_is_dropped_first(void **state)
+REPLY_CACHE_TEST(the_longest_idle_reply_cache_is_dropped_first)
 {
     struct fixture *fixture = *state;
     struct holder holders[LIMIT];
@@ -446,7 +442,7 @@ static void the_longest_idle_reply_cache_is_dropped_first(void **state)
 }
 
 /* Somebody who comes and goes under many names takes the memory of nobody else's writes. */
-static void a_user_with_many_reply_caches_loses_its_own(void **state)
+REPLY_CACHE_TEST(a_user_with_many_reply_caches_loses_its_own)
 {
     struct fixture *fixture = *state;
     struct okv_reply_cache_claim claim = {.credits = 4};
@@ -480,9 +476,8 @@ static void a_user_with_many_reply_caches_loses_its_own(void **state)
                             fixture->now_ms, true);
 }
 
-static void only_writes_are_remembered(void **state)
+REPLY_CACHE_TEST(only_writes_are_remembered)
 {
-    (void)state;
     assert_true(okv_opcode_is_write(OKV_OP_PUT));
     assert_true(okv_opcode_is_write(OKV_OP_DELETE));
     assert_true(okv_opcode_is_write(OKV_OP_APPEND));
@@ -542,7 +537,7 @@ static void *write_all(void *user)
     return NULL;
 }
 
-static void two_sessions_apply_each_write_once(void **state)
+REPLY_CACHE_TEST(two_sessions_apply_each_write_once)
 {
     struct holder holder = acquire(*state, 1, 0);
     static atomic_uint applied[WRITES + 1];
@@ -560,33 +555,4 @@ static void two_sessions_apply_each_write_once(void **state)
     for (unsigned i = 1; i <= WRITES; i++)
         assert_int_equal(applied[i], 1);
     release(*state, &holder, false);
-}
-
-#define REPLY_CACHE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        REPLY_CACHE_TEST(duplicates_get_the_stored_answer),
-        REPLY_CACHE_TEST(late_writes_are_stale_and_slots_independent),
-        REPLY_CACHE_TEST(a_write_that_is_being_applied_is_waited_for),
-        REPLY_CACHE_TEST(a_client_that_comes_back_finds_its_replies),
-        REPLY_CACHE_TEST(an_earlier_session_is_replaced),
-        REPLY_CACHE_TEST(a_reply_cache_is_kept_for_a_while),
-        REPLY_CACHE_TEST(a_reply_cache_that_missed_a_session_is_not_resumed),
-        REPLY_CACHE_TEST(a_session_of_another_boot_is_not_resumed),
-        REPLY_CACHE_TEST(a_session_before_the_low_half_began_anew_is_known),
-        REPLY_CACHE_TEST(a_reply_cache_idle_since_the_future_is_kept),
-        REPLY_CACHE_TEST(rollback_drops_a_new_reply_cache),
-        REPLY_CACHE_TEST(rollback_keeps_an_idle_reply_cache),
-        REPLY_CACHE_TEST(rollback_restores_the_replaced_session),
-        REPLY_CACHE_TEST(rollback_reports_a_replaced_session_that_ended),
-        REPLY_CACHE_TEST(a_replaced_session_may_end_last),
-        REPLY_CACHE_TEST(the_longest_idle_reply_cache_is_dropped_first),
-        REPLY_CACHE_TEST(a_user_with_many_reply_caches_loses_its_own),
-        REPLY_CACHE_TEST(only_writes_are_remembered),
-        REPLY_CACHE_TEST(two_sessions_apply_each_write_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* Reports of runs that never were: spreads, ratios, and what the files say. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 #include <jansson.h>
 #include <math.h>
 #include <unistd.h>
@@ -101,11 +94,12 @@ static int teardown(void **state)
 
 /* ---- over the rounds ----------------------------------------------------- */
 
-static void spread_is_the_middle_and_the_ends(void **state)
+#define REPORT_TEST(name) TEST_WITH(name, setup, teardown)
+
+REPORT_TEST(spread_is_the_middle_and_the_ends)
 {
     double odd[] = {5, 1, 9}, even[] = {4, 1, 2, 9}, one[] = {7};
 
-    (void)state;
     struct report_spread spread = report_spread(odd, 3);
     assert_true(spread.median == 5 && spread.min == 1 && spread.max == 9);
     spread = report_spread(even, 4);
@@ -115,7 +109,7 @@ static void spread_is_the_middle_and_the_ends(void **state)
 }
 
 /* The ratio of medians would be 2: rounds are compared with their like. */
-static void ratios_compare_each_round_with_its_like(void **state)
+REPORT_TEST(ratios_compare_each_round_with_its_like)
 {
     static const uint64_t first[] = {100, 200, 400}, second[] = {400, 400, 400};
     struct fixture *fixture = *state;
@@ -143,7 +137,7 @@ static void ratios_compare_each_round_with_its_like(void **state)
     report_rounds_fini(&rounds[1]);
 }
 
-static void unknown_figures_have_no_spread(void **state)
+REPORT_TEST(unknown_figures_have_no_spread)
 {
     static const uint64_t times[] = {100, 200, 300};
     struct fixture *fixture = *state;
@@ -163,7 +157,7 @@ static void unknown_figures_have_no_spread(void **state)
     report_rounds_fini(&rounds);
 }
 
-static void figures_have_names_of_their_own(void **state)
+REPORT_TEST(figures_have_names_of_their_own)
 {
     static const uint64_t times[] = {100, 200, 300};
     struct fixture *fixture = *state;
@@ -187,11 +181,10 @@ static void figures_have_names_of_their_own(void **state)
     }
 }
 
-static void bytes_are_of_reads_and_messages(void **state)
+REPORT_TEST(bytes_are_of_reads_and_messages)
 {
     struct phase *phase = calloc(1, sizeof *phase);
 
-    (void)state;
     assert_non_null(phase);
     round_of(phase, 10, 100);
     phase->counters = (struct okv_counters){
@@ -202,13 +195,12 @@ static void bytes_are_of_reads_and_messages(void **state)
 }
 
 /* A slice that took a thousand times as long does not change the rate. */
-static void floor_compares_like_with_like(void **state)
+REPORT_TEST(floor_compares_like_with_like)
 {
     static const uint64_t ns[FLOOR_KIND_COUNT] = {100, 200, 300, 3000, 2000, 1000};
     struct floor_round *round = calloc(1, sizeof *round);
     struct floor_figures figures;
 
-    (void)state;
     assert_non_null(round);
     floor_round_figures(round, &figures);
     assert_true(figures.get_over_read == 0 && figures.rate[FLOOR_GET] == 0);
@@ -238,7 +230,7 @@ static void floor_compares_like_with_like(void **state)
 
 /* ---- the outcome --------------------------------------------------------- */
 
-static void a_run_is_good_without_wrong_missing_or_failed_operations(void **state)
+REPORT_TEST(a_run_is_good_without_wrong_missing_or_failed_operations)
 {
     static const uint64_t times[] = {100, 200, 300};
     struct fixture *fixture = *state;
@@ -289,7 +281,7 @@ static void assert_quoted(struct fixture *fixture, const char *text, const char 
     assert_string_equal(fixture->text, quoted);
 }
 
-static void fields_are_quoted_where_they_must(void **state)
+REPORT_TEST(fields_are_quoted_where_they_must)
 {
     struct fixture *fixture = *state;
 
@@ -309,7 +301,7 @@ static unsigned count_of(const char *text, const char *end, char c)
     return count;
 }
 
-static void lines_have_equal_numbers_of_fields(void **state)
+REPORT_TEST(lines_have_equal_numbers_of_fields)
 {
     static const uint64_t times[] = {100, 200, 300};
     struct fixture *fixture = *state;
@@ -343,7 +335,7 @@ static void lines_have_equal_numbers_of_fields(void **state)
 }
 
 /* Five lines for each halving of what is left, up to the last sample. */
-static void histograms_have_percentiles(void **state)
+REPORT_TEST(histograms_have_percentiles)
 {
     static const double shares[] = {0,   0.1,  0.2,   0.3, 0.4,   0.5,  0.55,  0.6,   0.65,
                                     0.7, 0.75, 0.775, 0.8, 0.825, 0.85, 0.875, 0.8875};
@@ -380,7 +372,7 @@ static void histograms_have_percentiles(void **state)
 }
 
 /* Names of targets are those of no directory, and two that are alike have files of their own. */
-static void histogram_files_have_safe_and_distinct_names(void **state)
+REPORT_TEST(histogram_files_have_safe_and_distinct_names)
 {
     static const uint64_t times[] = {100, 200, 300};
     static const char *const names[] = {"h.local____a.get.hgrm", "h.local____a-2.get.hgrm"};
@@ -412,7 +404,7 @@ static double number_at(const json_t *root, const char *target_key, const char *
     return json_is_null(found) ? NAN : json_number_value(found);
 }
 
-static void json_has_all_known_values(void **state)
+REPORT_TEST(json_has_all_known_values)
 {
     static const uint64_t first[] = {100, 200, 400}, second[] = {400, 400, 400};
     struct fixture *fixture = *state;
@@ -482,7 +474,7 @@ static const char *table_of(struct fixture *fixture, const char *const *times)
     return fixture->text;
 }
 
-static void a_busy_host_is_told(void **state)
+REPORT_TEST(a_busy_host_is_told)
 {
     /* user, nice, system, idle, iowait, irq, softirq, steal */
     static const char *const busy[] = {"cpu  100 0 0 900 0 0 0 0 7 7\ncpu0 1\n",
@@ -501,7 +493,7 @@ static void a_busy_host_is_told(void **state)
     assert_null(strstr(table_of(fixture, none), "busy"));
 }
 
-static void table_has_a_block_for_each(void **state)
+REPORT_TEST(table_has_a_block_for_each)
 {
     static const uint64_t first[] = {100, 200, 400}, second[] = {400, 400, 400};
     struct fixture *fixture = *state;
@@ -522,28 +514,4 @@ static void table_has_a_block_for_each(void **state)
     assert_non_null(
         strstr(fixture->text, "get_p50_us                           2.000   (1.000 to 4.000)"));
     assert_non_null(strstr(fixture->text, "server CPU us per operation              -\n"));
-}
-
-#define REPORT_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        REPORT_TEST(spread_is_the_middle_and_the_ends),
-        REPORT_TEST(ratios_compare_each_round_with_its_like),
-        REPORT_TEST(unknown_figures_have_no_spread),
-        REPORT_TEST(figures_have_names_of_their_own),
-        REPORT_TEST(bytes_are_of_reads_and_messages),
-        REPORT_TEST(floor_compares_like_with_like),
-        REPORT_TEST(a_run_is_good_without_wrong_missing_or_failed_operations),
-        REPORT_TEST(fields_are_quoted_where_they_must),
-        REPORT_TEST(lines_have_equal_numbers_of_fields),
-        REPORT_TEST(histograms_have_percentiles),
-        REPORT_TEST(histogram_files_have_safe_and_distinct_names),
-        REPORT_TEST(json_has_all_known_values),
-        REPORT_TEST(a_busy_host_is_told),
-        REPORT_TEST(table_has_a_block_for_each),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,6 @@
 /* RESP commands without a connection: who may give them, transactions, and options at their ends.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/resp/commands/commands.h"
 #include "server/resp/proto/args.h"
@@ -76,11 +69,12 @@ static void expect_too_many(struct okv_resp_client *client, const char *begin, u
     expect_error(client, line, "-ERR");
 }
 
-static void every_command_is_found_by_its_name(void **state)
+#define FIXTURE_TEST(name) TEST_WITH(name, begin, end)
+
+FIXTURE_TEST(every_command_is_found_by_its_name)
 {
     const struct okv_resp_command_table *table = &okv_resp_commands;
 
-    (void)state;
     for (unsigned i = 0; i < table->count; i++) {
         const struct okv_resp_command *command = &table->commands[i];
         char name[32];
@@ -96,9 +90,8 @@ static void every_command_is_found_by_its_name(void **state)
     assert_true(table->count > 60);
 }
 
-static void the_number_of_arguments_is_checked(void **state)
+FIXTURE_TEST(the_number_of_arguments_is_checked)
 {
-    (void)state;
     expect(one, "get", "-ERR wrong number of arguments for 'get' command\r\n");
     expect(one, "GET a b", "-ERR wrong number of arguments for 'get' command\r\n");
     expect(one, "del", "-ERR wrong number of arguments for 'del' command\r\n");
@@ -112,9 +105,8 @@ static void the_number_of_arguments_is_checked(void **state)
 
 /* ---- rights ---- */
 
-static void rights_are_those_of_the_database(void **state)
+FIXTURE_TEST(rights_are_those_of_the_database)
 {
-    (void)state;
     expect(one, "set k 1", OK);
     one->rights[0] = OKV_RIGHT_READ;
     expect(one, "get k", "$1\r\n1\r\n");
@@ -139,9 +131,8 @@ static void rights_are_those_of_the_database(void **state)
     expect(other, "get k", "$1\r\n3\r\n");
 }
 
-static void rights_hold_for_each_database(void **state)
+FIXTURE_TEST(rights_hold_for_each_database)
 {
-    (void)state;
     expect(one, "set k v", OK);
     one->rights[1] = 0;
     expect_error(one, "select 1", "-NOPERM");
@@ -158,9 +149,8 @@ static void rights_hold_for_each_database(void **state)
     expect(one, "select -1", "-ERR DB index is out of range\r\n");
 }
 
-static void rights_are_looked_at_again_by_exec(void **state)
+FIXTURE_TEST(rights_are_looked_at_again_by_exec)
 {
-    (void)state;
     expect(one, "multi", OK);
     expect(one, "set k 1", QUEUED);
     expect(one, "get k", QUEUED);
@@ -173,9 +163,8 @@ static void rights_are_looked_at_again_by_exec(void **state)
     expect_error(one, "exec", "-EXECABORT");
 }
 
-static void a_stranger_may_say_who_it_is_and_leave(void **state)
+FIXTURE_TEST(a_stranger_may_say_who_it_is_and_leave)
 {
-    (void)state;
     one->is_authenticated = false;
     expect(one, "get k", "-NOAUTH Authentication required.\r\n");
     expect(one, "ping", "-NOAUTH Authentication required.\r\n");
@@ -187,9 +176,8 @@ static void a_stranger_may_say_who_it_is_and_leave(void **state)
 
 /* ---- transactions ---- */
 
-static void a_transaction_runs_at_once(void **state)
+FIXTURE_TEST(a_transaction_runs_at_once)
 {
-    (void)state;
     expect(one, "multi", OK);
     expect(one, "set k 1", QUEUED);
     expect(one, "incr k", QUEUED);
@@ -209,12 +197,11 @@ static void a_transaction_runs_at_once(void **state)
     expect(one, "discard", "-ERR DISCARD without MULTI\r\n");
 }
 
-static void what_a_transaction_cannot_have_spoils_it(void **state)
+FIXTURE_TEST(what_a_transaction_cannot_have_spoils_it)
 {
     static const char *const lines[] = {"select 1", "flushdb", "hello 3", "nothing",
                                         "client reply off"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         expect(one, "multi", OK);
         expect(one, "set k 1", QUEUED);
@@ -242,9 +229,8 @@ static void expect_watched(const char *key, const char *line, bool is_changed)
     expect(one, "exec", is_changed ? "*-1\r\n" : "*1\r\n+PONG\r\n");
 }
 
-static void exec_does_nothing_when_a_watched_key_changed(void **state)
+FIXTURE_TEST(exec_does_nothing_when_a_watched_key_changed)
 {
-    (void)state;
     expect(other, "set k v", OK);
     expect_watched("k", NULL, false);
     expect_watched("k", "get k", false);
@@ -263,9 +249,8 @@ static void exec_does_nothing_when_a_watched_key_changed(void **state)
     expect(one, "exec", "*-1\r\n");
 }
 
-static void watches_end_and_have_a_database(void **state)
+FIXTURE_TEST(watches_end_and_have_a_database)
 {
-    (void)state;
     expect(one, "watch k", OK);
     expect(one, "unwatch", OK);
     expect(other, "set k v", OK);
@@ -292,9 +277,8 @@ static void watches_end_and_have_a_database(void **state)
 
 /* ---- ends of ranges ---- */
 
-static void lengths_and_counts_have_ends(void **state)
+FIXTURE_TEST(lengths_and_counts_have_ends)
 {
-    (void)state;
     expect(one, "setrange k 9223372036854775807 ''", ":0\r\n");
     expect(one, "set k abc", OK);
     expect(one, "setrange k 9223372036854775807 ''", ":3\r\n");
@@ -314,11 +298,10 @@ static void lengths_and_counts_have_ends(void **state)
     expect(one, "scan 18446744073709551616", "-ERR invalid cursor\r\n");
 }
 
-static void patterns_and_watches_have_ends(void **state)
+FIXTURE_TEST(patterns_and_watches_have_ends)
 {
     static char line[4096];
 
-    (void)state;
     snprintf(line, sizeof line, "keys %02048d", 0);
     expect(one, line, "*0\r\n");
     snprintf(line, sizeof line, "keys %02049d", 0);
@@ -331,11 +314,10 @@ static void patterns_and_watches_have_ends(void **state)
 }
 
 /* Nothing is set when one of the pairs cannot be. */
-static void pairs_are_set_together(void **state)
+FIXTURE_TEST(pairs_are_set_together)
 {
     static char line[2048];
 
-    (void)state;
     snprintf(line, sizeof line, "mset a 1 %01025d 2", 0);
     expect_error(one, line, "-ERR a key has");
     snprintf(line, sizeof line, "msetnx a 1 %01025d 2", 0);
@@ -373,9 +355,8 @@ static unsigned calls_until(struct okv_resp_client *client, const char *line, co
     return calls;
 }
 
-static void a_flush_empties_its_databases_in_steps(void **state)
+FIXTURE_TEST(a_flush_empties_its_databases_in_steps)
 {
-    (void)state;
     expect(other, "select 1", OK);
     fill(one);
     fill(other);
@@ -389,9 +370,8 @@ static void a_flush_empties_its_databases_in_steps(void **state)
 }
 
 /* The next flush does not go on where one was that had no rights any more. */
-static void a_flush_that_is_refused_is_over(void **state)
+FIXTURE_TEST(a_flush_that_is_refused_is_over)
 {
-    (void)state;
     expect(other, "select 1", OK);
     fill(one);
     fill(other);
@@ -402,28 +382,4 @@ static void a_flush_that_is_refused_is_over(void **state)
     expect(one, "set k v", OK);
     calls_until(one, "flushdb", OK);
     expect(one, "dbsize", ":0\r\n");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-    const struct CMUnitTest tests[] = {
-        TEST(every_command_is_found_by_its_name),
-        TEST(the_number_of_arguments_is_checked),
-        TEST(rights_are_those_of_the_database),
-        TEST(rights_hold_for_each_database),
-        TEST(rights_are_looked_at_again_by_exec),
-        TEST(a_stranger_may_say_who_it_is_and_leave),
-        TEST(a_transaction_runs_at_once),
-        TEST(what_a_transaction_cannot_have_spoils_it),
-        TEST(exec_does_nothing_when_a_watched_key_changed),
-        TEST(watches_end_and_have_a_database),
-        TEST(lengths_and_counts_have_ends),
-        TEST(patterns_and_watches_have_ends),
-        TEST(pairs_are_set_together),
-        TEST(a_flush_empties_its_databases_in_steps),
-        TEST(a_flush_that_is_refused_is_over),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,10 @@
  * reads, and how connections end.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/command/admin.h"
 #include "server/resp/resp.h"
@@ -60,12 +53,13 @@ ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags)
 
 /* ---- requests ---- */
 
-static void a_request_may_come_in_pieces(void **state)
+#define FIXTURE_TEST(name) TEST_WITH(name, begin, end)
+
+FIXTURE_TEST(a_request_may_come_in_pieces)
 {
     static const char *const pieces[] = {"*", "2\r", "\n$4\r\nEC", "HO\r\n$2\r\na", "b\r", "\nPI"};
     int fd = resp_fixture_connect(&fixture);
 
-    (void)state;
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         hear_nothing(fd);
         say(fd, pieces[i]);
@@ -78,14 +72,13 @@ static void a_request_may_come_in_pieces(void **state)
 }
 
 /* A long value has its bytes read at once, and goes on where it was. */
-static void a_long_request_comes_as_it_comes(void **state)
+FIXTURE_TEST(a_long_request_comes_as_it_comes)
 {
     int fd = resp_fixture_connect(&fixture);
     char head[64];
     uint8_t *value = malloc(LONG), *got = malloc(LONG);
     size_t sent = 0;
 
-    (void)state;
     for (size_t i = 0; i < LONG; i++)
         value[i] = (uint8_t)(i * 31 >> 3);
     snprintf(head, sizeof head, "*3\r\n$3\r\nSET\r\n$1\r\nv\r\n$%u\r\n", LONG);
@@ -123,12 +116,11 @@ static void hear_pongs(int fd, unsigned count)
         hear(fd, PONG);
 }
 
-static void a_client_has_its_turn_only(void **state)
+FIXTURE_TEST(a_client_has_its_turn_only)
 {
     int many = resp_fixture_connect(&fixture), few = resp_fixture_connect(&fixture);
     struct okv_stats *stats = &fixture.core.server->stats;
 
-    (void)state;
     say_pings(many, 1000);
     say(few, "PING\r\n");
     pass();
@@ -161,11 +153,10 @@ static void hear_long(int fd)
 }
 
 /* All of its requests have come, and nothing but the room for replies lets it go on. */
-static void long_replies_of_a_pipeline_all_leave(void **state)
+FIXTURE_TEST(long_replies_of_a_pipeline_all_leave)
 {
     int fd = resp_fixture_connect(&fixture);
 
-    (void)state;
     put_long();
     say(fd, "get v\r\nget v\r\nget v\r\nPING\r\n");
     for (unsigned i = 0; i < 3; i++)
@@ -175,12 +166,11 @@ static void long_replies_of_a_pipeline_all_leave(void **state)
 }
 
 /* Nothing tells of the room that a long reply leaves behind when it goes in one piece. */
-static void replies_that_leave_at_once_make_room(void **state)
+FIXTURE_TEST(replies_that_leave_at_once_make_room)
 {
     int fd = resp_fixture_connect(&fixture);
     const size_t length = LONG + sizeof "$2097152\r\n\r\n" - 1;
 
-    (void)state;
     put_long();
     say(fd, "get v\r\nget v\r\nget v\r\nPING\r\n");
     network.is_fast = true;
@@ -193,12 +183,11 @@ static void replies_that_leave_at_once_make_room(void **state)
     leave(fd);
 }
 
-static void who_reads_nothing_gets_no_more_than_its_room(void **state)
+FIXTURE_TEST(who_reads_nothing_gets_no_more_than_its_room)
 {
     int fd = resp_fixture_connect(&fixture);
     struct okv_stats *stats = &fixture.core.server->stats;
 
-    (void)state;
     put_long();
     say(fd, "get v\r\nget v\r\nget v\r\n");
     for (unsigned i = 0; i < 100; i++)
@@ -213,11 +202,10 @@ static void who_reads_nothing_gets_no_more_than_its_room(void **state)
 /* ---- the end ---- */
 
 /* Of a turn, and of more. */
-static void who_has_said_all_gets_all_replies(void **state)
+FIXTURE_TEST(who_has_said_all_gets_all_replies)
 {
     static const unsigned counts[] = {0, 1, 63, 64, 65, 128, 129, 300};
 
-    (void)state;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         int fd = resp_fixture_connect(&fixture);
         say_pings(fd, counts[i]);
@@ -228,11 +216,10 @@ static void who_has_said_all_gets_all_replies(void **state)
     assert_int_equal(atomic_load(&fixture.worker.resp.clients), 0);
 }
 
-static void a_request_that_is_none_ends_the_connection(void **state)
+FIXTURE_TEST(a_request_that_is_none_ends_the_connection)
 {
     int fd = resp_fixture_connect(&fixture);
 
-    (void)state;
     say(fd, "PING\r\n*1\r\nPING\r\nPING\r\n");
     hear(fd, "+PONG\r\n-ERR Protocol error: expected '$', got 'P'\r\n");
     hear_end(fd);
@@ -242,11 +229,10 @@ static void a_request_that_is_none_ends_the_connection(void **state)
     hear_end(fd);
 }
 
-static void a_client_is_killed_by_another(void **state)
+FIXTURE_TEST(a_client_is_killed_by_another)
 {
     int one = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
 
-    (void)state;
     say(one, "client id\r\n");
     hear(one, ":1\r\n");
     say(other, "client kill id 1\r\n");
@@ -272,11 +258,10 @@ static void expect_admin(const char *command, int status, const char *answer)
 }
 
 /* Behind the sessions of libokv. */
-static void administrators_list_and_end_clients(void **state)
+FIXTURE_TEST(administrators_list_and_end_clients)
 {
     int one = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
 
-    (void)state;
     say(one, "PING\r\nPING\r\n");
     hear(one, PONG PONG);
     say(other, "select 1\r\n");
@@ -292,13 +277,12 @@ static void administrators_list_and_end_clients(void **state)
 }
 
 /* Whichever worker meets them first. */
-static void clients_are_in_the_order_of_their_ids(void **state)
+FIXTURE_TEST(clients_are_in_the_order_of_their_ids)
 {
     int fds[3];
     uint64_t last = 0;
     struct okv_resp_client *client;
 
-    (void)state;
     for (unsigned i = 0; i < 3; i++)
         fds[i] = resp_fixture_connect(&fixture);
     TAILQ_FIRST(&fixture.worker.resp.inbox)->id = 7;
@@ -313,13 +297,12 @@ static void clients_are_in_the_order_of_their_ids(void **state)
         leave(fds[i]);
 }
 
-static void a_client_that_sends_nothing_ends(void **state)
+FIXTURE_TEST(a_client_that_sends_nothing_ends)
 {
     int fd = resp_fixture_connect(&fixture);
     struct okv_resp *resp = &fixture.worker.resp;
     const uint64_t second = 1000000000;
 
-    (void)state;
     say(fd, "PING\r\n");
     hear(fd, PONG);
     okv_resp_scan(resp, UINT64_MAX / 2, true); /* without --idle-s */
@@ -335,13 +318,12 @@ static void a_client_that_sends_nothing_ends(void **state)
 /* ---- commands that wait ---- */
 
 /* Its words are in quotes, and it is looked at more than once. */
-static void a_command_that_waits_is_run_as_it_came(void **state)
+FIXTURE_TEST(a_command_that_waits_is_run_as_it_came)
 {
     int fd = resp_fixture_connect(&fixture);
     unsigned waits = 0;
     char key[24];
 
-    (void)state;
     for (unsigned i = 0; i < MANY; i++) {
         snprintf(key, sizeof key, "key%u", i);
         server_core_put(&fixture.core, key, 'x', 30, 0);
@@ -352,26 +334,4 @@ static void a_command_that_waits_is_run_as_it_came(void **state)
     assert_true(waits > 1);
     hear(fd, "+OK\r\n+OK\r\n$3\r\nc d\r\n:1\r\n");
     leave(fd);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-    const struct CMUnitTest tests[] = {
-        TEST(a_request_may_come_in_pieces),
-        TEST(a_long_request_comes_as_it_comes),
-        TEST(a_client_has_its_turn_only),
-        TEST(long_replies_of_a_pipeline_all_leave),
-        TEST(replies_that_leave_at_once_make_room),
-        TEST(who_reads_nothing_gets_no_more_than_its_room),
-        TEST(who_has_said_all_gets_all_replies),
-        TEST(a_request_that_is_none_ends_the_connection),
-        TEST(a_client_is_killed_by_another),
-        TEST(administrators_list_and_end_clients),
-        TEST(clients_are_in_the_order_of_their_ids),
-        TEST(a_client_that_sends_nothing_ends),
-        TEST(a_command_that_waits_is_run_as_it_came),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,17 +4,10 @@
  */
 #include <poll.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/command/exclusive.h"
 #include "server/resp/net/serve.h"
@@ -105,12 +98,13 @@ static void await(int fd)
 
 /* ---- tests ---- */
 
-static void a_change_is_answered_when_it_is_in_the_log(void **state)
+#define FIXTURE_TEST(name) TEST_WITH(name, begin, end)
+
+FIXTURE_TEST(a_change_is_answered_when_it_is_in_the_log)
 {
     int one = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
 
-    (void)state;
     atomic_store(&durable->is_held, true);
     say(one, "PING\r\nset k v\r\nget k\r\nPING\r\n");
     hear(one, PONG); /* it came before the change */
@@ -128,12 +122,11 @@ static void a_change_is_answered_when_it_is_in_the_log(void **state)
 }
 
 /* Of another database, too: replies keep their order. */
-static void what_follows_a_change_waits_with_it(void **state)
+FIXTURE_TEST(what_follows_a_change_waits_with_it)
 {
     int fd = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
 
-    (void)state;
     atomic_store(&durable->is_held, true);
     say(fd, "multi\r\nset k v\r\nget k\r\nexec\r\n");
     hear(fd, "+OK\r\n+QUEUED\r\n+QUEUED\r\n");
@@ -146,12 +139,11 @@ static void what_follows_a_change_waits_with_it(void **state)
     close(fd);
 }
 
-static void a_log_that_fails_leaves_one_error(void **state)
+FIXTURE_TEST(a_log_that_fails_leaves_one_error)
 {
     int fd = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
 
-    (void)state;
     atomic_store(&durable->is_held, true);
     say(fd, "PING\r\nset k v\r\nget k\r\nPING\r\n");
     hear(fd, PONG);
@@ -169,13 +161,12 @@ static void a_log_that_fails_leaves_one_error(void **state)
 }
 
 /* A worker may come to a client after its batch failed, and before it looked at those that wait. */
-static void a_change_after_a_failure_does_not_hide_it(void **state)
+FIXTURE_TEST(a_change_after_a_failure_does_not_hide_it)
 {
     int fd = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
     int status;
 
-    (void)state;
     atomic_store(&durable->is_held, true);
     say(fd, "set k v\r\n");
     hear_nothing(fd);
@@ -200,12 +191,11 @@ static void a_change_after_a_failure_does_not_hide_it(void **state)
 }
 
 /* KEYS and its like look at what is published. */
-static void a_walk_sees_what_its_client_changed(void **state)
+FIXTURE_TEST(a_walk_sees_what_its_client_changed)
 {
     int fd = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
 
-    (void)state;
     atomic_store(&durable->is_held, true);
     say(fd, "set k v\r\nkeys *\r\nscan 0\r\nrandomkey\r\ndbsize\r\n");
     hear_nothing(fd);
@@ -244,13 +234,12 @@ static void say_mset(int fd, char *value, unsigned pairs)
 }
 
 /* More than what ends a batch of single changes. */
-static void many_long_values_are_one_change(void **state)
+FIXTURE_TEST(many_long_values_are_one_change)
 {
     int fd = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
     char *value = malloc(LONG);
 
-    (void)state;
     assert_true(PAIRS * LONG >= OKV_WAL_BATCH_BYTES);
     say_mset(fd, value, PAIRS);
     await(fd);
@@ -272,14 +261,13 @@ static void many_long_values_are_one_change(void **state)
 }
 
 /* The log has no space of the disk for more. */
-static void what_no_batch_takes_is_refused_whole(void **state)
+FIXTURE_TEST(what_no_batch_takes_is_refused_whole)
 {
     int fd = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
     char *value = malloc(LONG);
     char refusal[96];
 
-    (void)state;
     say_mset(fd, value, PAIRS + 2);
     await(fd);
     snprintf(refusal, sizeof refusal, "-ERR the log takes at most %llu bytes of one command\r\n",
@@ -314,12 +302,11 @@ static int put_long(bool is_part)
 }
 
 /* Others do not take the room that a command of several keys was promised. */
-static void a_promise_of_the_log_is_kept(void **state)
+FIXTURE_TEST(a_promise_of_the_log_is_kept)
 {
     struct durable *durable = open_durable();
     struct okv_wal *wal = &durable->wal;
 
-    (void)state;
     assert_true(okv_wal_enter(wal));
     assert_int_equal(okv_wal_promise(wal, okv_wal_promise_max(wal)), OKV_EVALUESIZE);
     assert_int_equal(put_long(false), 0);
@@ -335,13 +322,12 @@ static void a_promise_of_the_log_is_kept(void **state)
 }
 
 /* The batch after the one that had no room for it keeps it. */
-static void a_promise_comes_at_the_next_batch(void **state)
+FIXTURE_TEST(a_promise_comes_at_the_next_batch)
 {
     struct durable *durable = open_durable();
     struct okv_wal *wal = &durable->wal;
     int status;
 
-    (void)state;
     assert_true(okv_wal_enter(wal));
     uint64_t batch = wal->batch;
     assert_int_equal(put_long(false), 0);
@@ -396,13 +382,12 @@ static void put_without_end(struct durable *durable, const char *key, const char
 }
 
 /* And leave what somebody else puts meanwhile. */
-static void many_removals_go_on_in_the_next_batch(void **state)
+FIXTURE_TEST(many_removals_go_on_in_the_next_batch)
 {
     int fd = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
     char key[KEY_LENGTH + 1];
 
-    (void)state;
     snprintf(key, sizeof key, "%0*u", KEY_LENGTH, 0);
     for (unsigned i = 0; i < KEYS; i += 1000) {
         say_keys(fd, "MSET", i, 1000, true);
@@ -427,12 +412,11 @@ static void many_removals_go_on_in_the_next_batch(void **state)
 }
 
 /* It is watched in another database than that of EXEC. */
-static void exec_sees_a_change_that_is_not_published(void **state)
+FIXTURE_TEST(exec_sees_a_change_that_is_not_published)
 {
     int fd = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
 
-    (void)state;
     say(fd, "watch k\r\nselect 1\r\nmulti\r\nset x y\r\n");
     hear(fd, "+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n");
     put_without_end(durable, "k", "v");
@@ -443,13 +427,12 @@ static void exec_sees_a_change_that_is_not_published(void **state)
 }
 
 /* EXEC excludes nobody while the log of what it watches is busy. */
-static void exec_waits_before_it_runs_alone(void **state)
+FIXTURE_TEST(exec_waits_before_it_runs_alone)
 {
     int one = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
     struct okv_exclusive *exclusive = fixture.core.server->exclusive;
 
-    (void)state;
     say(one, "watch k\r\nselect 1\r\nmulti\r\nset x y\r\n");
     hear(one, "+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n");
     atomic_store(&durable->is_held, true);
@@ -472,12 +455,11 @@ static void exec_waits_before_it_runs_alone(void **state)
 }
 
 /* Value and copy are of one batch. */
-static void a_copy_is_of_what_is_not_published(void **state)
+FIXTURE_TEST(a_copy_is_of_what_is_not_published)
 {
     int fd = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
 
-    (void)state;
     put_without_end(durable, "a", "v");
     say(fd, "copy a b\r\n");
     await(fd);
@@ -507,12 +489,11 @@ int __wrap_okv_store_look(struct okv_store *store, struct okv_store_work *work, 
 }
 
 /* Then the read waits for the gate, which is closed while the log syncs. */
-static void reads_of_two_moments_are_made_again(void **state)
+FIXTURE_TEST(reads_of_two_moments_are_made_again)
 {
     int writer = resp_fixture_connect(&fixture), fd = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
 
-    (void)state;
     atomic_store(&durable->is_held, true);
     say(writer, "set a v\r\n");
     hear_nothing(writer);
@@ -531,12 +512,11 @@ static void reads_of_two_moments_are_made_again(void **state)
 }
 
 /* It may have published a part. */
-static void reads_wait_while_a_batch_is_published(void **state)
+FIXTURE_TEST(reads_wait_while_a_batch_is_published)
 {
     int fd = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
 
-    (void)state;
     atomic_fetch_add(&durable->wal.moments, 1);
     say(fd, "get a\r\n");
     hear_nothing(fd);
@@ -550,14 +530,13 @@ static void reads_wait_while_a_batch_is_published(void **state)
 }
 
 /* Its connection is broken, and it waits for the log: epoll says so for ever. */
-static void who_left_costs_nothing_while_the_log_is_slow(void **state)
+FIXTURE_TEST(who_left_costs_nothing_while_the_log_is_slow)
 {
     int fd = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
     struct okv_resp *resp = &fixture.worker.resp;
     bool is_held_up;
 
-    (void)state;
     atomic_store(&durable->is_held, true);
     say(fd, "set k v\r\nquit\r\n");
     hear_nothing(fd);
@@ -571,29 +550,4 @@ static void who_left_costs_nothing_while_the_log_is_slow(void **state)
     }
     assert_int_equal(atomic_load(&resp->clients), 0);
     close_durable(durable);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-    const struct CMUnitTest tests[] = {
-        TEST(a_change_is_answered_when_it_is_in_the_log),
-        TEST(what_follows_a_change_waits_with_it),
-        TEST(a_log_that_fails_leaves_one_error),
-        TEST(a_change_after_a_failure_does_not_hide_it),
-        TEST(a_walk_sees_what_its_client_changed),
-        TEST(many_long_values_are_one_change),
-        TEST(what_no_batch_takes_is_refused_whole),
-        TEST(a_promise_of_the_log_is_kept),
-        TEST(a_promise_comes_at_the_next_batch),
-        TEST(many_removals_go_on_in_the_next_batch),
-        TEST(exec_sees_a_change_that_is_not_published),
-        TEST(exec_waits_before_it_runs_alone),
-        TEST(a_copy_is_of_what_is_not_published),
-        TEST(reads_of_two_moments_are_made_again),
-        TEST(reads_wait_while_a_batch_is_published),
-        TEST(who_left_costs_nothing_while_the_log_is_slow),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

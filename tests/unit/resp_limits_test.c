@@ -3,18 +3,11 @@
  * a worker while a command runs alone on another one, connections of other users.
  */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/resp/net/serve.h"
 #include "server/resp/net/transfer.h"
@@ -47,11 +40,12 @@ static struct okv_resp_client *only_client(void)
 
 /* ---- buffers ---- */
 
-static void a_buffer_that_failed_takes_nothing(void **state)
+#define FIXTURE_TEST(name) TEST_WITH(name, begin, end)
+
+FIXTURE_TEST(a_buffer_that_failed_takes_nothing)
 {
     struct okv_resp_buffer buffer = {.used = 0};
 
-    (void)state;
     okv_resp_buffer_add(&buffer, "ab", 2);
     assert_null(okv_resp_buffer_room(&buffer, OKV_RESP_BUFFER_MAX - 1));
     okv_resp_buffer_add(&buffer, "c", 1);
@@ -74,11 +68,10 @@ static int connect_with_replies(void)
 }
 
 /* A reply that does not fit ends the connection: the next one would take its place. */
-static void nothing_follows_a_reply_that_failed(void **state)
+FIXTURE_TEST(nothing_follows_a_reply_that_failed)
 {
     int fd = connect_with_replies();
 
-    (void)state;
     only_client()->out.has_failed = true;
     say(fd, "PING\r\nPING\r\n");
     passes(10);
@@ -87,12 +80,11 @@ static void nothing_follows_a_reply_that_failed(void **state)
     leave(fd);
 }
 
-static void who_reads_nothing_gets_no_more_than_its_room(void **state)
+FIXTURE_TEST(who_reads_nothing_gets_no_more_than_its_room)
 {
     int fd = connect_with_replies();
     const uint64_t room = OKV_RESP_UNSENT_MAX / MEDIUM + UNREAD; /* and what the socket takes */
 
-    (void)state;
     for (unsigned i = 0; i < 2 * room; i++) {
         say(fd, "get v\r\n");
         passes(1);
@@ -102,12 +94,11 @@ static void who_reads_nothing_gets_no_more_than_its_room(void **state)
 }
 
 /* There is always a reply that has not left. */
-static void replies_that_left_take_no_memory(void **state)
+FIXTURE_TEST(replies_that_left_take_no_memory)
 {
     static uint8_t bytes[MEDIUM + sizeof "$40960\r\n\r\n" - 1];
     int fd = connect_with_replies();
 
-    (void)state;
     for (unsigned i = 0; i < ROUNDS; i++) {
         say(fd, "get v\r\n");
         hear_bytes(fd, bytes, sizeof bytes);
@@ -129,13 +120,12 @@ static void end_shortage(void)
     atomic_fetch_sub(&fixture.core.server->resp_shared->memory, OKV_RESP_MEMORY_MAX);
 }
 
-static void a_long_request_waits_for_memory(void **state)
+FIXTURE_TEST(a_long_request_waits_for_memory)
 {
     static uint8_t bytes[LONG_ECHO];
     int fd = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
     char head[64];
 
-    (void)state;
     run_short_of_memory();
     snprintf(head, sizeof head, "*2\r\n$4\r\nECHO\r\n$%u\r\n", LONG_ECHO);
     say(fd, head);
@@ -156,11 +146,10 @@ static void a_long_request_waits_for_memory(void **state)
     leave(other);
 }
 
-static void long_replies_end_for_want_of_memory(void **state)
+FIXTURE_TEST(long_replies_end_for_want_of_memory)
 {
     int fd = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
 
-    (void)state;
     server_core_put(&fixture.core, "v", 'v', MEDIUM, 0);
     run_short_of_memory();
     say(fd, "MGET v v v v v v v v v v v v v v v v v v v v v v v v v v v v v v v v\r\n");
@@ -175,13 +164,12 @@ static void long_replies_end_for_want_of_memory(void **state)
 }
 
 /* Nobody would have it then. */
-static void a_value_is_not_removed_without_memory_for_the_reply(void **state)
+FIXTURE_TEST(a_value_is_not_removed_without_memory_for_the_reply)
 {
     static const char *const lines[] = {"getdel v\r\n", "set v w get\r\n", "getset v w\r\n",
                                         "getex v exat 1\r\n"};
     uint64_t version = server_core_put(&fixture.core, "v", 'v', 2 * OKV_RESP_SHORT_MAX, 0);
 
-    (void)state;
     run_short_of_memory();
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         int fd = resp_fixture_connect(&fixture);
@@ -193,13 +181,12 @@ static void a_value_is_not_removed_without_memory_for_the_reply(void **state)
 }
 
 /* It holds much and does nothing. Others wait for it. */
-static void who_holds_memory_that_is_short_ends(void **state)
+FIXTURE_TEST(who_holds_memory_that_is_short_ends)
 {
     int fd = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
     struct okv_resp *resp = &fixture.worker.resp;
     char *value = calloc(1, MEDIUM + 1), head[64];
 
-    (void)state;
     memset(value, 'v', MEDIUM);
     say(fd, "MULTI\r\n");
     hear(fd, "+OK\r\n");
@@ -225,12 +212,11 @@ static void who_holds_memory_that_is_short_ends(void **state)
     close(fd);
 }
 
-static void a_transaction_stays_small_for_want_of_memory(void **state)
+FIXTURE_TEST(a_transaction_stays_small_for_want_of_memory)
 {
     int fd = resp_fixture_connect(&fixture);
     char *value = calloc(1, MEDIUM + 1);
 
-    (void)state;
     assert_non_null(value);
     memset(value, 'v', MEDIUM);
     run_short_of_memory();
@@ -256,12 +242,11 @@ static void a_transaction_stays_small_for_want_of_memory(void **state)
 /* ---- transfers ---- */
 
 /* Part of it is read, all of it is kept. */
-static void a_range_counts_with_its_value(void **state)
+FIXTURE_TEST(a_range_counts_with_its_value)
 {
     int fd = resp_fixture_connect(&fixture);
     char reply[16];
 
-    (void)state;
     server_core_put(&fixture.core, "v", 'v', LONG, 0);
     say(fd, "getrange v 100 1000099\r\n");
     passes(10);
@@ -286,13 +271,12 @@ static size_t take_some(int fd)
     return download->sent - before;
 }
 
-static void a_trickle_is_no_progress(void **state)
+FIXTURE_TEST(a_trickle_is_no_progress)
 {
     int fd = resp_fixture_connect(&fixture);
     struct okv_resp *resp = &fixture.worker.resp;
     size_t left = 0;
 
-    (void)state;
     server_core_put(&fixture.core, "v", 'v', LONG, 0);
     say(fd, "get v\r\n");
     passes(10);
@@ -366,21 +350,19 @@ static void end_exec(int slow, int fd, const char *reply)
     leave(fd);
 }
 
-static void a_transaction_waits_for_memory(void **state)
+FIXTURE_TEST(a_transaction_waits_for_memory)
 {
     int slow = resp_fixture_connect(&fixture), fd = resp_fixture_connect(&fixture);
 
-    (void)state;
     begin_exec(slow, fd);
     end_exec(slow, fd, "*2\r\n+OK\r\n+OK\r\n");
 }
 
 /* Nothing of it has happened before it begins again. */
-static void a_transaction_that_waits_keeps_its_watches(void **state)
+FIXTURE_TEST(a_transaction_that_waits_keeps_its_watches)
 {
     int slow = resp_fixture_connect(&fixture), fd = resp_fixture_connect(&fixture);
 
-    (void)state;
     begin_exec(slow, fd);
     server_core_put(&fixture.core, "x", 'x', 1, 0);
     end_exec(slow, fd, "*-1\r\n");
@@ -388,12 +370,11 @@ static void a_transaction_that_waits_keeps_its_watches(void **state)
 
 /* ---- other workers, other users ---- */
 
-static void a_worker_does_not_wait_for_another_one(void **state)
+FIXTURE_TEST(a_worker_does_not_wait_for_another_one)
 {
     int fd = resp_fixture_connect(&fixture);
     pthread_rwlock_t *running = &fixture.core.server->exclusive->lock;
 
-    (void)state;
     resp_fixture_poll(&fixture);
     pthread_rwlock_wrlock(running);
     say(fd, "PING\r\n");
@@ -419,13 +400,12 @@ static void *ask_three_times(void *user)
 }
 
 /* As commands of other workers do that run alone, one after the other. */
-static void who_asks_again_and_again_gets_in(void **state)
+FIXTURE_TEST(who_asks_again_and_again_gets_in)
 {
     struct okv_exclusive *exclusive = fixture.core.server->exclusive;
     uint64_t ticket = 0;
     pthread_t thread;
 
-    (void)state;
     pthread_rwlock_wrlock(&exclusive->lock);
     assert_int_equal(pthread_create(&thread, NULL, ask_three_times, &ticket), 0);
     for (unsigned i = 0; i < 60000 && atomic_load(&exclusive->ended) < 16; i++)
@@ -437,12 +417,11 @@ static void who_asks_again_and_again_gets_in(void **state)
 }
 
 /* It is an error, for which no other worker has to stop. */
-static void exec_without_multi_does_not_run_alone(void **state)
+FIXTURE_TEST(exec_without_multi_does_not_run_alone)
 {
     int fd = resp_fixture_connect(&fixture);
     struct okv_exclusive *exclusive = fixture.core.server->exclusive;
 
-    (void)state;
     say(fd, "exec\r\nmulti\r\nexec\r\n");
     hear(fd, "-ERR EXEC without MULTI\r\n+OK\r\n*0\r\n");
     assert_int_equal(atomic_load(&exclusive->ended), 1);
@@ -450,11 +429,10 @@ static void exec_without_multi_does_not_run_alone(void **state)
 }
 
 /* An admin of one database has no say in another one. */
-static void clients_of_other_databases_are_spared(void **state)
+FIXTURE_TEST(clients_of_other_databases_are_spared)
 {
     int one = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
 
-    (void)state;
     say(one, "select 1\r\n");
     hear(one, "+OK\r\n");
     struct okv_resp_client *client = only_client();
@@ -474,13 +452,12 @@ static void clients_of_other_databases_are_spared(void **state)
     leave(other);
 }
 
-static void who_does_not_say_who_it_is_has_a_while(void **state)
+FIXTURE_TEST(who_does_not_say_who_it_is_has_a_while)
 {
     struct okv_server *server = fixture.core.server;
     struct okv_resp *resp = &fixture.worker.resp;
     int fd = resp_fixture_connect(&fixture);
 
-    (void)state;
     server->config.hello_ms = 5;
     say(fd, "PING\r\n");
     hear(fd, "+PONG\r\n");
@@ -498,11 +475,10 @@ static void who_does_not_say_who_it_is_has_a_while(void **state)
 }
 
 /* A page of the web can have a browser send this to any port. */
-static void a_browser_is_not_served(void **state)
+FIXTURE_TEST(a_browser_is_not_served)
 {
     static const char *const lines[] = {"POST / HTTP/1.1\r\nset k v\r\n", "host: a\r\nset k v\r\n"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         int fd = resp_fixture_connect(&fixture);
         say(fd, lines[i]);
@@ -512,12 +488,11 @@ static void a_browser_is_not_served(void **state)
 }
 
 /* Somebody else has the descriptor of a client that ends, and keeps it. */
-static void no_events_come_of_who_has_ended(void **state)
+FIXTURE_TEST(no_events_come_of_who_has_ended)
 {
     int fd = resp_fixture_connect(&fixture);
     struct epoll_event event;
 
-    (void)state;
     passes(1);
     int copy = dup(only_client()->stream.fd);
     assert_true(copy >= 0);
@@ -525,33 +500,4 @@ static void no_events_come_of_who_has_ended(void **state)
     close(fd);
     assert_int_equal(epoll_wait(fixture.worker.resp.epoll_fd, &event, 1, 0), 0);
     close(copy);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-    const struct CMUnitTest tests[] = {
-        TEST(a_buffer_that_failed_takes_nothing),
-        TEST(nothing_follows_a_reply_that_failed),
-        TEST(who_reads_nothing_gets_no_more_than_its_room),
-        TEST(replies_that_left_take_no_memory),
-        TEST(a_long_request_waits_for_memory),
-        TEST(long_replies_end_for_want_of_memory),
-        TEST(a_value_is_not_removed_without_memory_for_the_reply),
-        TEST(who_holds_memory_that_is_short_ends),
-        TEST(a_transaction_stays_small_for_want_of_memory),
-        TEST(a_range_counts_with_its_value),
-        TEST(a_trickle_is_no_progress),
-        TEST(a_transaction_waits_for_memory),
-        TEST(a_transaction_that_waits_keeps_its_watches),
-        TEST(a_worker_does_not_wait_for_another_one),
-        TEST(who_asks_again_and_again_gets_in),
-        TEST(exec_without_multi_does_not_run_alone),
-        TEST(clients_of_other_databases_are_spared),
-        TEST(who_does_not_say_who_it_is_has_a_while),
-        TEST(a_browser_is_not_served),
-        TEST(no_events_come_of_who_has_ended),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,7 @@
 /* What arguments of RESP commands say: words, numbers, moments, patterns. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/lookup.h"
@@ -21,11 +14,10 @@ static struct okv_resp_arg arg_of(const char *text)
     return (struct okv_resp_arg){(const uint8_t *)text, (uint32_t)strlen(text)};
 }
 
-static void a_word_is_whole_and_in_any_case(void **state)
+TEST(a_word_is_whole_and_in_any_case)
 {
     const struct okv_resp_arg arg = arg_of("kEEpttl");
 
-    (void)state;
     assert_true(okv_resp_arg_is(&arg, "KEEPTTL"));
     assert_false(okv_resp_arg_is(&arg, "KEEPTT"));
     assert_false(okv_resp_arg_is(&arg, "KEEPTTLS"));
@@ -42,7 +34,7 @@ static void expect_integer(const char *text, int64_t expected)
     assert_true(number == expected);
 }
 
-static void integers_have_one_form(void **state)
+TEST(integers_have_one_form)
 {
     static const char *const none[] = {"",
                                        "-",
@@ -63,7 +55,6 @@ static void integers_have_one_form(void **state)
     const struct okv_resp_arg with_nul = {(const uint8_t *)"1\0", 2};
     int64_t number;
 
-    (void)state;
     expect_integer("0", 0);
     expect_integer("7", 7);
     expect_integer("-12", -12);
@@ -81,14 +72,13 @@ static bool float_of(const char *text, long double *number)
     return okv_resp_parse_float((const uint8_t *)text, strlen(text), number);
 }
 
-static void floats_are_any_decimal_but_nan(void **state)
+TEST(floats_are_any_decimal_but_nan)
 {
     static const char *const none[] = {"",     " 1",      "1 ",       "1x", "nan",
                                        "-nan", "1e99999", "-1e99999", "e5", "."};
     char longest[256];
     long double number;
 
-    (void)state;
     assert_true(float_of("3.5", &number) && number == 3.5L);
     assert_true(float_of("-1e3", &number) && number == -1000);
     assert_true(float_of("+.25", &number) && number == .25L);
@@ -154,7 +144,7 @@ static bool need_expiry(struct times *times, const char *text, unsigned form, in
 #define AT OKV_RESP_TIME_AT
 #define POSITIVE OKV_RESP_TIME_POSITIVE
 
-static void times_are_in_range_or_refused(void **state)
+TEST(times_are_in_range_or_refused)
 {
     static const struct {
         const char *text;
@@ -181,7 +171,6 @@ static void times_are_in_range_or_refused(void **state)
     struct times times;
     int64_t wall_ms;
 
-    (void)state;
     open_times(&times);
     for (size_t i = 0; i < sizeof times_of / sizeof *times_of; i++)
         assert_int_equal(need_expiry(&times, times_of[i].text, times_of[i].form, &wall_ms, NO_TIME),
@@ -190,12 +179,11 @@ static void times_are_in_range_or_refused(void **state)
     close_times(&times);
 }
 
-static void times_are_unix_times_or_from_now(void **state)
+TEST(times_are_unix_times_or_from_now)
 {
     struct times times;
     int64_t wall_ms;
 
-    (void)state;
     open_times(&times);
     assert_true(need_expiry(&times, "4102444800", AT, &wall_ms, NULL));
     assert_int_equal(wall_ms, INT64_C(4102444800000));
@@ -208,11 +196,10 @@ static void times_are_unix_times_or_from_now(void **state)
 }
 
 /* Of long ago, and the last one that there is. */
-static void moments_far_away_expire_or_stay(void **state)
+TEST(moments_far_away_expire_or_stay)
 {
     struct times times;
 
-    (void)state;
     open_times(&times);
     resp_fixture_call(times.client, "set k v");
     assert_string_equal(resp_fixture_call(times.client, "pexpireat k 140737488355327"), ":1\r\n");
@@ -240,12 +227,11 @@ static void read_wall(struct okv_server *server, bool resets, int64_t *least, in
 }
 
 /* Two clocks in whole milliseconds differ by one more or less, according to when they are read. */
-static void the_clocks_differ_by_the_same_from_call_to_call(void **state)
+TEST(the_clocks_differ_by_the_same_from_call_to_call)
 {
     struct times times;
     int64_t low, high, least, most;
 
-    (void)state;
     open_times(&times);
     struct okv_server *server = times.client->resp->server;
     read_wall(server, true, &low, &high);
@@ -296,11 +282,10 @@ static unsigned power(unsigned base, unsigned exponent)
     return exponent ? base * power(base, exponent - 1) : 1;
 }
 
-static void all_short_patterns_match_what_they_mean(void **state)
+TEST(all_short_patterns_match_what_they_mean)
 {
     char pattern[8], text[8];
 
-    (void)state;
     for (unsigned p = 0; p <= 5; p++)
         for (unsigned i = 0; i < power(4, p); i++) {
             make_text(i, p, "ab*?", pattern);
@@ -312,9 +297,8 @@ static void all_short_patterns_match_what_they_mean(void **state)
         }
 }
 
-static void sets_and_escapes_match(void **state)
+TEST(sets_and_escapes_match)
 {
-    (void)state;
     assert_true(matches("h[ae]llo", "hello") && !matches("h[ae]llo", "hillo"));
     assert_true(matches("h[^e]llo", "hallo") && !matches("h[^e]llo", "hello"));
     assert_true(matches("k[0-9]", "k7") && !matches("k[0-9]", "kx"));
@@ -332,11 +316,10 @@ static void sets_and_escapes_match(void **state)
 }
 
 /* Whoever tries all ways to divide a text among many stars never ends. */
-static void many_stars_take_no_more_time(void **state)
+TEST(many_stars_take_no_more_time)
 {
     char pattern[2001], text[4001];
 
-    (void)state;
     for (unsigned i = 0; i < sizeof pattern - 1; i += 2)
         memcpy(pattern + i, "a*", 2);
     pattern[sizeof pattern - 2] = 'b';
@@ -349,22 +332,4 @@ static void many_stars_take_no_more_time(void **state)
     assert_false(matches("a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*c", text));
     assert_false(
         matches("*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[xy]", text));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_word_is_whole_and_in_any_case),
-        cmocka_unit_test(integers_have_one_form),
-        cmocka_unit_test(floats_are_any_decimal_but_nan),
-        cmocka_unit_test(times_are_in_range_or_refused),
-        cmocka_unit_test(times_are_unix_times_or_from_now),
-        cmocka_unit_test(moments_far_away_expire_or_stay),
-        cmocka_unit_test(the_clocks_differ_by_the_same_from_call_to_call),
-        cmocka_unit_test(all_short_patterns_match_what_they_mean),
-        cmocka_unit_test(sets_and_escapes_match),
-        cmocka_unit_test(many_stars_take_no_more_time),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,9 @@
  * Requests of RESP: arrays and lines, in pieces, limits, and what is no request. Every request is
  * fed at once, byte by byte and in all splits into two, in memory that moves and has no byte more.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/resp/proto/parser.h"
 #include "shared/base/error.h"
@@ -96,9 +89,8 @@ static void expect(const struct expected *expected, bool is_unauthenticated)
 #define REFUSE_STRANGER(bytes, why) \
     expect(&(struct expected){bytes, sizeof bytes - 1, OKV_EPROTO, 0, {NULL}, why}, true)
 
-static void arrays_are_requests(void **state)
+TEST(arrays_are_requests)
 {
-    (void)state;
     EXPECT("*1\r\n$4\r\nPING\r\n", 1, "PING");
     EXPECT("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n", 3, "SET", "k", "value");
     EXPECT("*2\r\n$3\r\nGET\r\n$0\r\n\r\n", 2, "GET", "");
@@ -109,9 +101,8 @@ static void arrays_are_requests(void **state)
     EXPECT_NONE("*-100\r\n");
 }
 
-static void lines_are_requests(void **state)
+TEST(lines_are_requests)
 {
-    (void)state;
     EXPECT("PING\r\n", 1, "PING");
     EXPECT("PING\n", 1, "PING");
     EXPECT("  set\tk   value \r\n", 3, "set", "k", "value");
@@ -121,9 +112,8 @@ static void lines_are_requests(void **state)
     EXPECT("a*1 $1\r\n", 2, "a*1", "$1");
 }
 
-static void words_have_quotes_and_escapes(void **state)
+TEST(words_have_quotes_and_escapes)
 {
-    (void)state;
     EXPECT("set \"a b\" 'c d'\r\n", 3, "set", "a b", "c d");
     EXPECT("\"\" ''\r\n", 2, "", "");
     EXPECT("\"\\n\\r\\t\\b\\a\\\\\\\"\\q\"\r\n", 1, "\n\r\t\b\a\\\"q");
@@ -134,11 +124,10 @@ static void words_have_quotes_and_escapes(void **state)
     EXPECT("\"a'b\" 'c\"d'\r\n", 2, "a'b", "c\"d");
 }
 
-static void what_is_no_request_is_said(void **state)
+TEST(what_is_no_request_is_said)
 {
     static const char unbalanced[] = "unbalanced quotes in request";
 
-    (void)state;
     REFUSE("*\r\n", "invalid multibulk length");
     REFUSE("*-\r\n", "invalid multibulk length");
     REFUSE("*1x\r\n", "invalid multibulk length");
@@ -161,26 +150,24 @@ static void what_is_no_request_is_said(void **state)
 
 /* ---- limits ---- */
 
-static void the_number_of_arguments_has_a_limit(void **state)
+TEST(the_number_of_arguments_has_a_limit)
 {
     struct okv_resp_parser parser = {0};
     uint8_t head[] = "*1048576\r\n";
 
-    (void)state;
     REFUSE("*1048577\r\n", "invalid multibulk length");
     assert_int_equal(okv_resp_parse(&parser, head, sizeof head - 1), 0);
     assert_int_equal(parser.capacity, 0); /* it takes no memory before they come */
     okv_resp_parser_fini(&parser);
 }
 
-static void many_arguments_come(void **state)
+TEST(many_arguments_come)
 {
     const uint32_t count = 100000;
     struct okv_resp_parser parser = {0};
     char *bytes = malloc(count * 8 + 32);
     size_t length = (size_t)sprintf(bytes, "*%u\r\n", count);
 
-    (void)state;
     for (uint32_t i = 0; i < count; i++)
         length += (size_t)sprintf(bytes + length, "$1\r\n%c\r\n", 'a' + (int)(i % 26));
     size_t half = length / 2;
@@ -204,13 +191,12 @@ static uint8_t *map_request(void)
     return bytes;
 }
 
-static void an_argument_has_a_limit(void **state)
+TEST(an_argument_has_a_limit)
 {
     struct okv_resp_parser parser = {0};
     uint8_t *bytes = map_request();
     char text[64];
 
-    (void)state;
     size_t head = (size_t)snprintf(text, sizeof text, "*1\r\n$%u\r\n", OKV_RESP_BULK_MAX);
     memcpy(bytes, text, head);
     assert_int_equal(okv_resp_parse(&parser, bytes, head), 0);
@@ -226,7 +212,7 @@ static void an_argument_has_a_limit(void **state)
     munmap(bytes, OKV_RESP_REQUEST_MAX);
 }
 
-static void a_request_has_a_limit(void **state)
+TEST(a_request_has_a_limit)
 {
     struct okv_resp_parser parser = {0};
     uint8_t *bytes = map_request();
@@ -234,7 +220,6 @@ static void a_request_has_a_limit(void **state)
     size_t at;
     char text[64];
 
-    (void)state;
     /* Three arguments: the third ends with the last byte, or one behind it. */
     for (uint32_t behind = 0; behind < 2; behind++) {
         at = (size_t)snprintf(text, sizeof text, "*3\r\n");
@@ -275,18 +260,16 @@ static void expect_line(size_t length, bool is_unauthenticated, int rc)
     free(bytes);
 }
 
-static void a_line_has_a_limit(void **state)
+TEST(a_line_has_a_limit)
 {
-    (void)state;
     expect_line(OKV_RESP_INLINE_MAX, false, 1);
     expect_line(OKV_RESP_INLINE_MAX + 1, false, OKV_EPROTO);
     expect_line(OKV_RESP_UNAUTHENTICATED_BULK_MAX, true, 1);
     expect_line(OKV_RESP_UNAUTHENTICATED_BULK_MAX + 1, true, OKV_EPROTO);
 }
 
-static void strangers_have_lower_limits(void **state)
+TEST(strangers_have_lower_limits)
 {
-    (void)state;
     REFUSE_STRANGER("*11\r\n", "unauthenticated multibulk length");
     REFUSE_STRANGER("*1\r\n$16385\r\n", "unauthenticated bulk length");
     const struct expected most = {"*10\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n$1\r\ne\r\n"
@@ -305,12 +288,11 @@ static void strangers_have_lower_limits(void **state)
 
 /* ---- the same request again ---- */
 
-static void a_request_is_kept_while_its_bytes_move(void **state)
+TEST(a_request_is_kept_while_its_bytes_move)
 {
     static const char *const requests[] = {"set \"a b\" 'c d'\r\n",
                                            "*3\r\n$3\r\nset\r\n$3\r\na b\r\n$3\r\nc d\r\n", "\r\n"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         struct okv_resp_parser parser = {0};
         size_t length = strlen(requests[i]);
@@ -333,23 +315,4 @@ static void a_request_is_kept_while_its_bytes_move(void **state)
         okv_resp_parser_fini(&parser);
         free(bytes);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_are_requests),
-        cmocka_unit_test(lines_are_requests),
-        cmocka_unit_test(words_have_quotes_and_escapes),
-        cmocka_unit_test(what_is_no_request_is_said),
-        cmocka_unit_test(the_number_of_arguments_has_a_limit),
-        cmocka_unit_test(many_arguments_come),
-        cmocka_unit_test(an_argument_has_a_limit),
-        cmocka_unit_test(a_request_has_a_limit),
-        cmocka_unit_test(a_line_has_a_limit),
-        cmocka_unit_test(strangers_have_lower_limits),
-        cmocka_unit_test(a_request_is_kept_while_its_bytes_move),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,5 @@
 /* Bytes of replies, of each type in RESP2 and RESP3, and the buffer that they go to. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/resp/proto/reply.h"
 #include "tests/support/sanitized.h"
@@ -45,9 +37,8 @@ static void end(struct replies *replies, const char *bytes, size_t length)
     } while (0)
 #define EXPECT_BOTH(call, bytes) EXPECT(call, bytes, bytes)
 
-static void numbers_are_decimal(void **state)
+TEST(numbers_are_decimal)
 {
-    (void)state;
     EXPECT_BOTH(okv_resp_integer(to, 0), ":0\r\n");
     EXPECT_BOTH(okv_resp_integer(to, -1), ":-1\r\n");
     EXPECT_BOTH(okv_resp_integer(to, 1234567890), ":1234567890\r\n");
@@ -55,9 +46,8 @@ static void numbers_are_decimal(void **state)
     EXPECT_BOTH(okv_resp_integer(to, INT64_MIN), ":-9223372036854775808\r\n");
 }
 
-static void strings_have_their_length(void **state)
+TEST(strings_have_their_length)
 {
-    (void)state;
     EXPECT_BOTH(okv_resp_simple(to, "OK"), "+OK\r\n");
     EXPECT_BOTH(okv_resp_bulk(to, "", 0), "$0\r\n\r\n");
     EXPECT_BOTH(okv_resp_bulk(to, "a\r\n\0b", 5), "$5\r\na\r\n\0b\r\n");
@@ -66,16 +56,14 @@ static void strings_have_their_length(void **state)
     EXPECT(okv_resp_verbatim(to, "", 0), "$0\r\n\r\n", "=4\r\ntxt:\r\n");
 }
 
-static void nothing_has_a_type_in_resp3(void **state)
+TEST(nothing_has_a_type_in_resp3)
 {
-    (void)state;
     EXPECT(okv_resp_null(to), "$-1\r\n", "_\r\n");
     EXPECT(okv_resp_null_array(to), "*-1\r\n", "_\r\n");
 }
 
-static void lists_have_their_count(void **state)
+TEST(lists_have_their_count)
 {
-    (void)state;
     EXPECT_BOTH(okv_resp_array(to, 0), "*0\r\n");
     EXPECT_BOTH(okv_resp_array(to, 12), "*12\r\n");
     EXPECT(okv_resp_set(to, 3), "*3\r\n", "~3\r\n");
@@ -84,11 +72,10 @@ static void lists_have_their_count(void **state)
 }
 
 /* An argument in an error must not look like the next reply. */
-static void an_error_is_one_line(void **state)
+TEST(an_error_is_one_line)
 {
     char name[2000];
 
-    (void)state;
     EXPECT_BOTH(okv_resp_error(to, "ERR no %s", "such key"), "-ERR no such key\r\n");
     EXPECT_BOTH(okv_resp_error(to, "ERR '%s'", "a\r\n+OK\r\n\n\r"), "-ERR 'a  +OK    '\r\n");
     memset(name, '\n', sizeof name - 1);
@@ -105,12 +92,11 @@ static void an_error_is_one_line(void **state)
 
 /* ---- the buffer ---- */
 
-static void a_buffer_grows_and_keeps_its_bytes(void **state)
+TEST(a_buffer_grows_and_keeps_its_bytes)
 {
     struct okv_resp_buffer buffer = {.used = 0};
     uint8_t piece[700];
 
-    (void)state;
     for (unsigned i = 0; i < 50; i++) {
         memset(piece, (int)i, sizeof piece);
         okv_resp_buffer_add(&buffer, piece, sizeof piece);
@@ -125,11 +111,10 @@ static void a_buffer_grows_and_keeps_its_bytes(void **state)
     assert_null(buffer.bytes);
 }
 
-static void nothing_is_added_without_memory(void **state)
+TEST(nothing_is_added_without_memory)
 {
     struct okv_resp_buffer buffer = {.used = 0};
 
-    (void)state;
     if (OKV_SANITIZED)
         skip(); /* there such an allocation ends the program */
     okv_resp_buffer_add(&buffer, "ab", 2);
@@ -138,19 +123,4 @@ static void nothing_is_added_without_memory(void **state)
     assert_int_equal(buffer.used, 2);
     assert_memory_equal(buffer.bytes, "ab", 2);
     okv_resp_buffer_fini(&buffer);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_decimal),
-        cmocka_unit_test(strings_have_their_length),
-        cmocka_unit_test(nothing_has_a_type_in_resp3),
-        cmocka_unit_test(lists_have_their_count),
-        cmocka_unit_test(an_error_is_one_line),
-        cmocka_unit_test(a_buffer_grows_and_keeps_its_bytes),
-        cmocka_unit_test(nothing_is_added_without_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,8 @@
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "bench/load/schedule.h"
 
@@ -51,7 +45,7 @@ static struct fixture *fixture_create(enum workload_distribution distribution,
 
 /* ---- the mix ------------------------------------------------------------ */
 
-static void operations_have_their_shares(void **state)
+TEST(operations_have_their_shares)
 {
     static const double mixes[][OPERATION_MIXED_COUNT] = {
         {[OPERATION_GET] = 95, [OPERATION_PUT] = 5},
@@ -66,7 +60,6 @@ static void operations_have_their_shares(void **state)
          [OPERATION_INCR] = 10},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++) {
         struct fixture *fixture = fixture_create(WORKLOAD_UNIFORM, mixes[i]);
         uint64_t counts[OPERATION_COUNT] = {0};
@@ -85,7 +78,7 @@ static void operations_have_their_shares(void **state)
     }
 }
 
-static void records_are_inserted_one_after_the_other(void **state)
+TEST(records_are_inserted_one_after_the_other)
 {
     static const double mix[OPERATION_MIXED_COUNT] = {
         [OPERATION_GET] = 90, [OPERATION_INSERT] = 10};
@@ -94,7 +87,6 @@ static void records_are_inserted_one_after_the_other(void **state)
     uint64_t next = RECORDS;
     uint64_t reached = 0;
 
-    (void)state;
     schedule_begin(&fixture->schedule, 100000, START, 0, 0);
     while (schedule_next(&fixture->schedule, &order)) {
         if (order.operation == OPERATION_INSERT) {
@@ -111,7 +103,7 @@ static void records_are_inserted_one_after_the_other(void **state)
 }
 
 /* What was handed out and has not ended is not asked for. */
-static void unfinished_inserts_are_not_read(void **state)
+TEST(unfinished_inserts_are_not_read)
 {
     static const double mix[OPERATION_MIXED_COUNT] = {
         [OPERATION_GET] = 50, [OPERATION_INSERT] = 50};
@@ -120,7 +112,6 @@ static void unfinished_inserts_are_not_read(void **state)
     uint64_t first = 0;
     uint64_t puts = 0;
 
-    (void)state;
     schedule_begin(&fixture->schedule, 3 * INSERTS_WINDOW, START, 0, 0);
     while (schedule_next(&fixture->schedule, &order)) {
         if (order.operation == OPERATION_INSERT)
@@ -139,12 +130,11 @@ static void unfinished_inserts_are_not_read(void **state)
 
 static const double gets[OPERATION_MIXED_COUNT] = {[OPERATION_GET] = 100};
 
-static void even_orders_are_due_at_one_distance(void **state)
+TEST(even_orders_are_due_at_one_distance)
 {
     struct fixture *fixture = fixture_create(WORKLOAD_UNIFORM, gets);
     struct loop_order order;
 
-    (void)state;
     fixture->plan.distance_ns = 1000.5;
     fixture->plan.even = true;
     schedule_begin(&fixture->schedule, UINT64_MAX, START, START + 1000000, 0.5);
@@ -160,7 +150,7 @@ static void even_orders_are_due_at_one_distance(void **state)
 
 /* Distances are exponential: their mean is the rate's, their deviation as large, and a share of
  * 1/e of them is longer than the mean. */
-static void poisson_orders_have_the_rate(void **state)
+TEST(poisson_orders_have_the_rate)
 {
     struct fixture *fixture = fixture_create(WORKLOAD_UNIFORM, gets);
     struct loop_order order;
@@ -169,7 +159,6 @@ static void poisson_orders_have_the_rate(void **state)
     uint64_t longer = 0;
     uint64_t before = START;
 
-    (void)state;
     fixture->plan.distance_ns = 1000000;
     schedule_begin(&fixture->schedule, DRAWS, START, 0, 0);
     while (schedule_next(&fixture->schedule, &order)) {
@@ -187,13 +176,12 @@ static void poisson_orders_have_the_rate(void **state)
     free(fixture);
 }
 
-static void a_schedule_ends_with_its_operations(void **state)
+TEST(a_schedule_ends_with_its_operations)
 {
     struct fixture *fixture = fixture_create(WORKLOAD_UNIFORM, gets);
     struct loop_order order;
     int count = 0;
 
-    (void)state;
     fixture->plan.distance_ns = 1000;
     schedule_begin(&fixture->schedule, 10, START, 0, 0);
     while (schedule_next(&fixture->schedule, &order))
@@ -204,12 +192,11 @@ static void a_schedule_ends_with_its_operations(void **state)
     free(fixture);
 }
 
-static void orders_not_begun_are_counted(void **state)
+TEST(orders_not_begun_are_counted)
 {
     struct fixture *fixture = fixture_create(WORKLOAD_UNIFORM, gets);
     struct loop_order order;
 
-    (void)state;
     fixture->plan.distance_ns = 1000;
     fixture->plan.even = true;
     schedule_begin(&fixture->schedule, UINT64_MAX, START, START + 100000, 0.5);
@@ -238,12 +225,11 @@ static void orders_not_begun_are_counted(void **state)
 
 /* ---- inserts ------------------------------------------------------------ */
 
-static void inserts_are_counted_on_in_their_order(void **state)
+TEST(inserts_are_counted_on_in_their_order)
 {
     struct inserts *inserts = calloc(1, sizeof *inserts);
     uint64_t numbers[5];
 
-    (void)state;
     assert_non_null(inserts);
     inserts_init(inserts, 0);
     for (uint64_t i = 0; i < 5; i++) {
@@ -262,12 +248,11 @@ static void inserts_are_counted_on_in_their_order(void **state)
     free(inserts);
 }
 
-static void a_window_of_inserts_can_be_full(void **state)
+TEST(a_window_of_inserts_can_be_full)
 {
     struct inserts *inserts = calloc(1, sizeof *inserts);
     uint64_t number;
 
-    (void)state;
     assert_non_null(inserts);
     inserts_init(inserts, 100);
     for (uint32_t i = 0; i < INSERTS_WINDOW; i++)
@@ -305,12 +290,11 @@ static void *take_and_end(void *user)
     return NULL;
 }
 
-static void threads_share_inserts(void **state)
+TEST(threads_share_inserts)
 {
     struct inserts *inserts = calloc(1, sizeof *inserts);
     pthread_t threads[THREADS];
 
-    (void)state;
     assert_non_null(inserts);
     inserts_init(inserts, 0);
     for (int i = 0; i < THREADS; i++)
@@ -322,22 +306,4 @@ static void threads_share_inserts(void **state)
     }
     assert_int_equal(inserts_visible(inserts), THREADS * TAKES);
     free(inserts);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operations_have_their_shares),
-        cmocka_unit_test(records_are_inserted_one_after_the_other),
-        cmocka_unit_test(unfinished_inserts_are_not_read),
-        cmocka_unit_test(even_orders_are_due_at_one_distance),
-        cmocka_unit_test(poisson_orders_have_the_rate),
-        cmocka_unit_test(a_schedule_ends_with_its_operations),
-        cmocka_unit_test(orders_not_begun_are_counted),
-        cmocka_unit_test(inserts_are_counted_on_in_their_order),
-        cmocka_unit_test(a_window_of_inserts_can_be_full),
-        cmocka_unit_test(threads_share_inserts),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,5 @@
 /* What ended in which second. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "bench/load/series.h"
 
@@ -22,11 +16,10 @@ static void record(struct series *series, uint64_t end_ns, uint64_t latency_ns)
     histogram_record(histogram, latency_ns);
 }
 
-static void seconds_have_their_own_histograms(void **state)
+TEST(seconds_have_their_own_histograms)
 {
     struct series series;
 
-    (void)state;
     series_init(&series, START, 0);
     record(&series, START, 1);
     record(&series, START + SECOND - 1, 2);
@@ -41,11 +34,10 @@ static void seconds_have_their_own_histograms(void **state)
     series_fini(&series);
 }
 
-static void the_last_second_has_all_later_results(void **state)
+TEST(the_last_second_has_all_later_results)
 {
     struct series series;
 
-    (void)state;
     series_init(&series, START, 2);
     record(&series, START + 10 * SECOND - 1, 1);
     assert_int_equal(series.seconds, 2);
@@ -58,12 +50,11 @@ static void the_last_second_has_all_later_results(void **state)
     series_fini(&series);
 }
 
-static void results_before_the_start_count_in_the_first_second(void **state)
+TEST(results_before_the_start_count_in_the_first_second)
 {
     struct series series;
     uint64_t until_ns;
 
-    (void)state;
     series_init(&series, START, 0);
     struct histogram *histogram = series_at(&series, START - 1, &until_ns);
     assert_ptr_equal(histogram, series.latency[0]);
@@ -71,12 +62,11 @@ static void results_before_the_start_count_in_the_first_second(void **state)
     series_fini(&series);
 }
 
-static void series_are_added_second_by_second(void **state)
+TEST(series_are_added_second_by_second)
 {
     struct series into;
     struct series from;
 
-    (void)state;
     series_init(&into, 0, 0);
     series_init(&from, START, 0);
     record(&into, 0, 7);
@@ -89,16 +79,4 @@ static void series_are_added_second_by_second(void **state)
     assert_int_equal(into.latency[2]->max, 9);
     series_fini(&from);
     series_fini(&into);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(seconds_have_their_own_histograms),
-        cmocka_unit_test(the_last_second_has_all_later_results),
-        cmocka_unit_test(results_before_the_start_count_in_the_first_second),
-        cmocka_unit_test(series_are_added_second_by_second),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,5 @@
 /* Dispatch of requests: order and share of a pass, flushing, and writes that are applied once. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/command/exclusive.h"
 #include "server/session/long_work.h"
@@ -12,7 +7,9 @@
 #include "shared/base/error.h"
 #include "tests/support/session_fixture.h"
 
-static void a_connection_has_its_share_of_a_pass(void **state)
+#define FIXTURE_TEST(name) TEST_WITH(name, fixture_setup, fixture_teardown)
+
+FIXTURE_TEST(a_connection_has_its_share_of_a_pass)
 {
     struct fixture *fixture = *state;
     struct client *many = &fixture->clients[0], *one = &fixture->clients[1];
@@ -40,7 +37,7 @@ static void a_connection_has_its_share_of_a_pass(void **state)
 }
 
 /* Of 4 KiB each. */
-static void long_messages_use_up_the_share(void **state)
+FIXTURE_TEST(long_messages_use_up_the_share)
 {
     static uint8_t value[2 * OKV_SESSION_SHARE_BYTES], messages[6][sizeof value + 100];
     struct fixture *fixture = *state;
@@ -67,7 +64,7 @@ static void long_messages_use_up_the_share(void **state)
     assert_int_equal(client->posted, 6);
 }
 
-static void the_replies_of_a_pass_leave_together(void **state)
+FIXTURE_TEST(the_replies_of_a_pass_leave_together)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -87,7 +84,7 @@ static void the_replies_of_a_pass_leave_together(void **state)
     assert_int_equal(fixture->clients[1].flushes, 0);
 }
 
-static void without_a_send_buffer_requests_wait(void **state)
+FIXTURE_TEST(without_a_send_buffer_requests_wait)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -107,7 +104,7 @@ static void without_a_send_buffer_requests_wait(void **state)
 }
 
 /* Of a client of Redis, on another worker. */
-static void a_write_waits_for_a_command_that_runs_alone(void **state)
+FIXTURE_TEST(a_write_waits_for_a_command_that_runs_alone)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -130,7 +127,7 @@ static void a_write_waits_for_a_command_that_runs_alone(void **state)
     okv_exclusive_fini(&exclusive);
 }
 
-static void an_answered_request_frees_its_slot(void **state)
+FIXTURE_TEST(an_answered_request_frees_its_slot)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -153,7 +150,7 @@ static void an_answered_request_frees_its_slot(void **state)
 }
 
 /* The sequence is below the last one, so no reply is due. */
-static void a_dropped_write_frees_its_slot(void **state)
+FIXTURE_TEST(a_dropped_write_frees_its_slot)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -193,7 +190,7 @@ static void end_rendezvous(struct fixture *fixture, struct client *client, unsig
 
 /* The client resends the PUT on another connection, before or after the value arrived. Nothing is
  * posted to the old connection. */
-static void a_rendezvous_of_a_replaced_session_does_nothing(void **state)
+FIXTURE_TEST(a_rendezvous_of_a_replaced_session_does_nothing)
 {
     struct fixture *fixture = *state;
     struct okv_stats *stats = &fixture->core.server->stats;
@@ -224,7 +221,7 @@ static void a_rendezvous_of_a_replaced_session_does_nothing(void **state)
 }
 
 /* It succeeded and was waiting for its reply. */
-static void a_rendezvous_that_ended_is_not_answered_to_a_replaced_session(void **state)
+FIXTURE_TEST(a_rendezvous_that_ended_is_not_answered_to_a_replaced_session)
 {
     struct fixture *fixture = *state;
     struct client *first = &fixture->clients[0], *second = &fixture->clients[1];
@@ -239,7 +236,7 @@ static void a_rendezvous_that_ended_is_not_answered_to_a_replaced_session(void *
 }
 
 /* The client resends a write on another connection while this one applies it. */
-static void a_write_that_is_being_applied_elsewhere_is_waited_for(void **state)
+FIXTURE_TEST(a_write_that_is_being_applied_elsewhere_is_waited_for)
 {
     struct fixture *fixture = *state;
     struct client *first = &fixture->clients[0], *second = &fixture->clients[1];
@@ -283,7 +280,7 @@ static void arrive_on_key(struct fixture *fixture, unsigned opcode, uint16_t slo
 }
 
 /* The reply cache has no room for the value: it is read again while the item is the same. */
-static void a_resent_get_that_touches_is_applied_once(void **state)
+FIXTURE_TEST(a_resent_get_that_touches_is_applied_once)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -313,7 +310,7 @@ static void a_resent_get_that_touches_is_applied_once(void **state)
     assert_int_equal(client->replies[7].status, OKV_ENOTFOUND);
 }
 
-static void a_replaced_session_applies_nothing(void **state)
+FIXTURE_TEST(a_replaced_session_applies_nothing)
 {
     struct fixture *fixture = *state;
     struct client *first = &fixture->clients[0], *second = &fixture->clients[1];
@@ -358,7 +355,7 @@ static void ping_until_timed(struct fixture *fixture, struct client *client, uns
     }
 }
 
-static void one_write_of_61_is_timed(void **state)
+FIXTURE_TEST(one_write_of_61_is_timed)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -376,7 +373,7 @@ static void one_write_of_61_is_timed(void **state)
 }
 
 /* It waits behind a pass of pings, whose replies have no part in it. */
-static void the_time_of_a_write_ends_with_its_reply(void **state)
+FIXTURE_TEST(the_time_of_a_write_ends_with_its_reply)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -398,7 +395,7 @@ static void the_time_of_a_write_ends_with_its_reply(void **state)
     assert_int_equal(writes_timed(fixture), 1);
 }
 
-static void a_refused_write_has_no_time(void **state)
+FIXTURE_TEST(a_refused_write_has_no_time)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -410,7 +407,7 @@ static void a_refused_write_has_no_time(void **state)
     assert_int_equal(writes_timed(fixture), 0);
 }
 
-static void a_write_without_a_reply_has_no_time(void **state)
+FIXTURE_TEST(a_write_without_a_reply_has_no_time)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -421,30 +418,4 @@ static void a_write_without_a_reply_has_no_time(void **state)
     assert_int_equal(stat_of(&fixture->core.server->stats.stale), 1);
     fixture_arrive(fixture, client, OKV_OP_INCR, 3, 11);
     assert_int_equal(writes_timed(fixture), 0);
-}
-
-#define FIXTURE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(a_connection_has_its_share_of_a_pass),
-        FIXTURE_TEST(long_messages_use_up_the_share),
-        FIXTURE_TEST(the_replies_of_a_pass_leave_together),
-        FIXTURE_TEST(without_a_send_buffer_requests_wait),
-        FIXTURE_TEST(a_write_waits_for_a_command_that_runs_alone),
-        FIXTURE_TEST(an_answered_request_frees_its_slot),
-        FIXTURE_TEST(a_dropped_write_frees_its_slot),
-        FIXTURE_TEST(a_rendezvous_of_a_replaced_session_does_nothing),
-        FIXTURE_TEST(a_rendezvous_that_ended_is_not_answered_to_a_replaced_session),
-        FIXTURE_TEST(a_write_that_is_being_applied_elsewhere_is_waited_for),
-        FIXTURE_TEST(a_resent_get_that_touches_is_applied_once),
-        FIXTURE_TEST(a_replaced_session_applies_nothing),
-        FIXTURE_TEST(one_write_of_61_is_timed),
-        FIXTURE_TEST(the_time_of_a_write_ends_with_its_reply),
-        FIXTURE_TEST(a_refused_write_has_no_time),
-        FIXTURE_TEST(a_write_without_a_reply_has_no_time),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,13 @@
 /* How sessions end: reasons, keepalive, idle and replaced ones, goodbye. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "tests/support/session_fixture.h"
 
+#define FIXTURE_TEST(name) TEST_WITH(name, fixture_setup, fixture_teardown)
+
 /* Also one that was still waiting when the connection ended. */
-static void a_goodbye_counts(void **state)
+FIXTURE_TEST(a_goodbye_counts)
 {
     struct fixture *fixture = *state;
     struct okv_stats *stats = &fixture->core.server->stats;
@@ -29,7 +26,7 @@ static void a_goodbye_counts(void **state)
     assert_int_equal(okv_reply_caches_count(&fixture->core.database->reply_caches), 0);
 }
 
-static void the_transports_reason_is_counted(void **state)
+FIXTURE_TEST(the_transports_reason_is_counted)
 {
     struct fixture *fixture = *state;
     struct okv_stats *stats = &fixture->core.server->stats;
@@ -54,7 +51,7 @@ static void the_transports_reason_is_counted(void **state)
 
 /* ---- ticks ---- */
 
-static void a_silent_client_gets_a_heartbeat_and_is_ended(void **state)
+FIXTURE_TEST(a_silent_client_gets_a_heartbeat_and_is_ended)
 {
     struct fixture *fixture = *state;
     struct okv_stats *stats = &fixture->core.server->stats;
@@ -81,7 +78,7 @@ static void a_silent_client_gets_a_heartbeat_and_is_ended(void **state)
 }
 
 /* A tick comes after a poll, so a client whose request was seen is ready for a heartbeat. */
-static void a_client_that_sent_a_request_may_get_a_heartbeat(void **state)
+FIXTURE_TEST(a_client_that_sent_a_request_may_get_a_heartbeat)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -97,7 +94,7 @@ static void scan(struct fixture *fixture, struct client *client, unsigned times)
         okv_session_count_idle(&fixture->worker.sessions, client->session, true);
 }
 
-static void an_idle_client_is_ended_if_configured(void **state)
+FIXTURE_TEST(an_idle_client_is_ended_if_configured)
 {
     enum { SCANS_IN_10_S = 20 };
     struct fixture *fixture = *state;
@@ -131,7 +128,7 @@ static void scan_half_open(struct fixture *fixture, struct client *client, unsig
         okv_session_count_half_open(&fixture->worker.sessions, client->session);
 }
 
-static void a_half_open_client_is_ended_in_5_s(void **state)
+FIXTURE_TEST(a_half_open_client_is_ended_in_5_s)
 {
     enum { SCANS_IN_5_S = 10 };
     struct fixture *fixture = *state;
@@ -152,7 +149,7 @@ static void a_half_open_client_is_ended_in_5_s(void **state)
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_half_open), 1);
 }
 
-static void an_option_says_how_long_it_may_be_half_open(void **state)
+FIXTURE_TEST(an_option_says_how_long_it_may_be_half_open)
 {
     enum { SCANS_IN_20_S = 40 };
     struct fixture *fixture = *state;
@@ -166,7 +163,7 @@ static void an_option_says_how_long_it_may_be_half_open(void **state)
     assert_true(client->closed);
 }
 
-static void a_superfluous_session_is_ended(void **state)
+FIXTURE_TEST(a_superfluous_session_is_ended)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -179,7 +176,7 @@ static void a_superfluous_session_is_ended(void **state)
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_crowded_out), 1);
 }
 
-static void sessions_are_scanned_at_least_twice_a_second(void **state)
+FIXTURE_TEST(sessions_are_scanned_at_least_twice_a_second)
 {
     struct fixture *fixture = *state;
 
@@ -189,7 +186,7 @@ static void sessions_are_scanned_at_least_twice_a_second(void **state)
     assert_int_equal(okv_sessions_scan_ns(fixture->worker.server), 100000000);
 }
 
-static void a_replaced_session_is_ended(void **state)
+FIXTURE_TEST(a_replaced_session_is_ended)
 {
     struct fixture *fixture = *state;
     struct client *first = &fixture->clients[0], *second = &fixture->clients[1];
@@ -203,7 +200,7 @@ static void a_replaced_session_is_ended(void **state)
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_replaced), 1);
 }
 
-static void a_session_has_settled_when_everything_is_acknowledged(void **state)
+FIXTURE_TEST(a_session_has_settled_when_everything_is_acknowledged)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -218,7 +215,7 @@ static void a_session_has_settled_when_everything_is_acknowledged(void **state)
     assert_true(okv_session_has_settled(client->session));
 }
 
-static void a_client_is_told_goodbye_once(void **state)
+FIXTURE_TEST(a_client_is_told_goodbye_once)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -236,26 +233,4 @@ static void a_client_is_told_goodbye_once(void **state)
     assert_int_equal(client->flushed, 1);
     okv_session_closed(&fixture->worker.sessions, client->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_stopping), 1);
-}
-
-#define FIXTURE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(a_goodbye_counts),
-        FIXTURE_TEST(the_transports_reason_is_counted),
-        FIXTURE_TEST(a_silent_client_gets_a_heartbeat_and_is_ended),
-        FIXTURE_TEST(an_idle_client_is_ended_if_configured),
-        FIXTURE_TEST(a_client_that_sent_a_request_may_get_a_heartbeat),
-        FIXTURE_TEST(a_half_open_client_is_ended_in_5_s),
-        FIXTURE_TEST(an_option_says_how_long_it_may_be_half_open),
-        FIXTURE_TEST(a_superfluous_session_is_ended),
-        FIXTURE_TEST(sessions_are_scanned_at_least_twice_a_second),
-        FIXTURE_TEST(a_session_has_settled_when_everything_is_acknowledged),
-        FIXTURE_TEST(a_replaced_session_is_ended),
-        FIXTURE_TEST(a_client_is_told_goodbye_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

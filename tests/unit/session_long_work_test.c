@@ -1,13 +1,6 @@
 /* Long work: long writes take turns, others are served in between, and nothing is left of a session
  * that ends. The order of events counts, never time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/session/long_work.h"
 #include "shared/base/bytes.h"
@@ -143,7 +136,9 @@ static void expect_stored(struct fixture *fixture, const char *key, int fill, ui
 
 /* ---- the tests ---- */
 
-static void others_are_served_between_slices(void **state)
+#define LONG_TEST(name) TEST_WITH(name, setup, fixture_teardown)
+
+LONG_TEST(others_are_served_between_slices)
 {
     struct fixture *fixture = *state;
     struct client *busy = &fixture->clients[0], *other = &fixture->clients[1];
@@ -165,7 +160,7 @@ static void others_are_served_between_slices(void **state)
     expect_stored(fixture, "p", 'p', LONG, 0);
 }
 
-static void long_writes_take_turns(void **state)
+LONG_TEST(long_writes_take_turns)
 {
     struct fixture *fixture = *state;
     struct okv_long_write *first = &fixture->clients[0].session->long_writes[0];
@@ -194,7 +189,7 @@ static void long_writes_take_turns(void **state)
 }
 
 /* A write that is short counts as a sixteenth of a slice. */
-static void short_turns_count(void **state)
+LONG_TEST(short_turns_count)
 {
     struct fixture *fixture = *state;
     char key[3] = "a0";
@@ -214,7 +209,7 @@ static void short_turns_count(void **state)
 }
 
 /* Their value before is the one that the other made. */
-static void appends_to_one_value_wait_for_each_other(void **state)
+LONG_TEST(appends_to_one_value_wait_for_each_other)
 {
     struct fixture *fixture = *state;
 
@@ -228,7 +223,7 @@ static void appends_to_one_value_wait_for_each_other(void **state)
     expect_stored(fixture, "a", 'a', LONG, 6);
 }
 
-static void beyond_the_long_writes_of_a_session_requests_wait(void **state)
+LONG_TEST(beyond_the_long_writes_of_a_session_requests_wait)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -245,7 +240,7 @@ static void beyond_the_long_writes_of_a_session_requests_wait(void **state)
 }
 
 /* The put has an effect before the append, which its value then has at the end. */
-static void a_put_meanwhile_makes_an_append_begin_again(void **state)
+LONG_TEST(a_put_meanwhile_makes_an_append_begin_again)
 {
     static const uint32_t lengths[] = {2 * SLICE, 100, 0};
 
@@ -266,7 +261,7 @@ static void a_put_meanwhile_makes_an_append_begin_again(void **state)
     }
 }
 
-static void a_touch_meanwhile_does_not(void **state)
+LONG_TEST(a_touch_meanwhile_does_not)
 {
     struct fixture *fixture = *state;
     const struct okv_request_message touch = {.opcode = OKV_OP_TOUCH,
@@ -285,7 +280,7 @@ static void a_touch_meanwhile_does_not(void **state)
     assert_int_equal(atomic_load(&fixture->core.database->store.totals.expiring), 1);
 }
 
-static void a_right_that_is_lost_meanwhile_counts(void **state)
+LONG_TEST(a_right_that_is_lost_meanwhile_counts)
 {
     struct fixture *fixture = *state;
 
@@ -305,7 +300,7 @@ static void a_right_that_is_lost_meanwhile_counts(void **state)
 }
 
 /* In each state of an append: not begun, waiting, after each slice. */
-static void nothing_is_left_of_a_session_that_ends(void **state)
+LONG_TEST(nothing_is_left_of_a_session_that_ends)
 {
     for (unsigned slices = 0; slices < 5; slices++) {
         struct fixture *fixture = *state;
@@ -329,7 +324,7 @@ static void nothing_is_left_of_a_session_that_ends(void **state)
 }
 
 /* The client resends what the old connection had begun. */
-static void a_resent_append_is_applied_once(void **state)
+LONG_TEST(a_resent_append_is_applied_once)
 {
     struct fixture *fixture = *state;
     struct client *first = &fixture->clients[0], *second = &fixture->clients[1];
@@ -358,7 +353,7 @@ static void a_resent_append_is_applied_once(void **state)
     expect_stored(fixture, "a", 'a', LONG, 2);
 }
 
-static void an_append_without_room_is_refused(void **state)
+LONG_TEST(an_append_without_room_is_refused)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -379,7 +374,7 @@ static void an_append_without_room_is_refused(void **state)
 }
 
 /* Memory that others have reserved. */
-static void an_append_waits_for_its_share_of_the_memory(void **state)
+LONG_TEST(an_append_waits_for_its_share_of_the_memory)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -402,7 +397,7 @@ static void an_append_waits_for_its_share_of_the_memory(void **state)
 }
 
 /* The memory of a deleted value is wiped by slices, and a put that needs it waits. */
-static void writes_wait_for_memory_that_is_being_wiped(void **state)
+LONG_TEST(writes_wait_for_memory_that_is_being_wiped)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -443,27 +438,4 @@ static void writes_wait_for_memory_that_is_being_wiped(void **state)
     while (okv_heap_has_unwiped(heap))
         fixture_next_pass(fixture);
     expect_stored(fixture, "b", 'b', 100, 0);
-}
-
-#define LONG_TEST(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LONG_TEST(others_are_served_between_slices),
-        LONG_TEST(long_writes_take_turns),
-        LONG_TEST(short_turns_count),
-        LONG_TEST(appends_to_one_value_wait_for_each_other),
-        LONG_TEST(beyond_the_long_writes_of_a_session_requests_wait),
-        LONG_TEST(a_put_meanwhile_makes_an_append_begin_again),
-        LONG_TEST(a_touch_meanwhile_does_not),
-        LONG_TEST(a_right_that_is_lost_meanwhile_counts),
-        LONG_TEST(nothing_is_left_of_a_session_that_ends),
-        LONG_TEST(a_resent_append_is_applied_once),
-        LONG_TEST(an_append_without_room_is_refused),
-        LONG_TEST(writes_wait_for_memory_that_is_being_wiped),
-        LONG_TEST(an_append_waits_for_its_share_of_the_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

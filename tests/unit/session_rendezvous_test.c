@@ -1,13 +1,6 @@
 /* Rendezvous reads: values that the server READs from a client's memory, and the extents reserved
  * for them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/session/session.h"
 #include "shared/base/error.h"
@@ -160,7 +153,9 @@ static void expect_nothing_reserved(const struct rendezvous_reads *rendezvous_re
     assert_int_equal(heap_used(rendezvous_reads), rendezvous_reads->heap_used);
 }
 
-static void a_rendezvous_puts_its_value(void **state)
+#define RENDEZVOUS_TEST(name) TEST_WITH(name, rendezvous_reads_setup, rendezvous_reads_teardown)
+
+RENDEZVOUS_TEST(a_rendezvous_puts_its_value)
 {
     static const uint32_t lengths[] = {1, 200, 4096, 50000, 1 << 16, VALUE_MAX};
     struct rendezvous_reads *rendezvous_reads = *state;
@@ -184,7 +179,7 @@ static void a_rendezvous_puts_its_value(void **state)
     }
 }
 
-static void a_failed_rendezvous_keeps_the_old_value(void **state)
+RENDEZVOUS_TEST(a_failed_rendezvous_keeps_the_old_value)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
 
@@ -201,7 +196,7 @@ static void a_failed_rendezvous_keeps_the_old_value(void **state)
     assert_int_equal(atomic_load(&rendezvous_reads->core.database->counts.rendezvous_failed), 1);
 }
 
-static void a_failed_condition_releases_the_extent(void **state)
+RENDEZVOUS_TEST(a_failed_condition_releases_the_extent)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
 
@@ -221,7 +216,7 @@ static void a_failed_condition_releases_the_extent(void **state)
     expect_nothing_reserved(rendezvous_reads);
 }
 
-static void a_rendezvous_is_in_use_until_it_is_answered(void **state)
+RENDEZVOUS_TEST(a_rendezvous_is_in_use_until_it_is_answered)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
 
@@ -244,7 +239,7 @@ static void a_rendezvous_is_in_use_until_it_is_answered(void **state)
     expect_nothing_reserved(rendezvous_reads);
 }
 
-static void a_rendezvous_that_cannot_begin_reserves_nothing(void **state)
+RENDEZVOUS_TEST(a_rendezvous_that_cannot_begin_reserves_nothing)
 {
     static const int answers[] = {OKV_EAGAIN, OKV_EUNSUPPORTED, OKV_EDISCONNECTED};
     struct rendezvous_reads *rendezvous_reads = *state;
@@ -265,7 +260,7 @@ static void a_rendezvous_that_cannot_begin_reserves_nothing(void **state)
     expect_nothing_reserved(rendezvous_reads);
 }
 
-static void a_rendezvous_without_room_is_refused(void **state)
+RENDEZVOUS_TEST(a_rendezvous_without_room_is_refused)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
 
@@ -281,7 +276,7 @@ static void a_rendezvous_without_room_is_refused(void **state)
 
 /* A quarter of the region is a value of VALUE_MAX. A session leaves as much of it as it takes. */
 /* Others that have a little all the time do not keep it out. */
-static void one_rendezvous_read_at_a_time_exceeds_the_share(void **state)
+RENDEZVOUS_TEST(one_rendezvous_read_at_a_time_exceeds_the_share)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
 
@@ -299,7 +294,7 @@ static void one_rendezvous_read_at_a_time_exceeds_the_share(void **state)
     expect_nothing_reserved(rendezvous_reads);
 }
 
-static void rendezvous_reads_have_their_share_of_the_memory(void **state)
+RENDEZVOUS_TEST(rendezvous_reads_have_their_share_of_the_memory)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
     atomic_bool *is_exceeded = &rendezvous_reads->core.database->is_exceeded;
@@ -326,7 +321,7 @@ static void rendezvous_reads_have_their_share_of_the_memory(void **state)
 }
 
 /* A value that arrives after the connection ended is not put, because no reply can leave. */
-static void a_session_that_ends_releases_all_extents(void **state)
+RENDEZVOUS_TEST(a_session_that_ends_releases_all_extents)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
 
@@ -349,7 +344,7 @@ static enum okv_reply_cache_verdict verdict_on(const struct okv_session *session
                                  (uint64_t)letter * 1000, reply, value);
 }
 
-static void the_reply_of_a_rendezvous_is_remembered(void **state)
+RENDEZVOUS_TEST(the_reply_of_a_rendezvous_is_remembered)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
     struct okv_reply_message reply;
@@ -370,7 +365,7 @@ static void the_reply_of_a_rendezvous_is_remembered(void **state)
     assert_int_equal(reply.status, OKV_ENOTFOUND);
 }
 
-static void a_failed_rendezvous_is_not_remembered(void **state)
+RENDEZVOUS_TEST(a_failed_rendezvous_is_not_remembered)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
     struct okv_reply_message reply;
@@ -384,26 +379,4 @@ static void a_failed_rendezvous_is_not_remembered(void **state)
     rendezvous_reads->session->closing = true;
     rendezvous_end(rendezvous_reads, 1, 0, 'v');
     assert_int_equal(verdict_on(rendezvous_reads->session, 'a', &reply), OKV_REPLY_CACHE_APPLY);
-}
-
-#define RENDEZVOUS_TEST(test) \
-    cmocka_unit_test_setup_teardown(test, rendezvous_reads_setup, rendezvous_reads_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RENDEZVOUS_TEST(a_rendezvous_puts_its_value),
-        RENDEZVOUS_TEST(a_failed_rendezvous_keeps_the_old_value),
-        RENDEZVOUS_TEST(a_failed_condition_releases_the_extent),
-        RENDEZVOUS_TEST(a_rendezvous_is_in_use_until_it_is_answered),
-        RENDEZVOUS_TEST(a_rendezvous_that_cannot_begin_reserves_nothing),
-        RENDEZVOUS_TEST(a_rendezvous_without_room_is_refused),
-        RENDEZVOUS_TEST(rendezvous_reads_have_their_share_of_the_memory),
-        RENDEZVOUS_TEST(one_rendezvous_read_at_a_time_exceeds_the_share),
-        RENDEZVOUS_TEST(a_session_that_ends_releases_all_extents),
-        RENDEZVOUS_TEST(the_reply_of_a_rendezvous_is_remembered),
-        RENDEZVOUS_TEST(a_failed_rendezvous_is_not_remembered),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,5 @@
 /* Reports of clients: sums, and what a client that lies can do to them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -40,7 +34,9 @@ static void arrive(struct fixture *fixture, unsigned number, unsigned opcode, ui
     fixture_arrive_as(fixture, &fixture->clients[number], &request);
 }
 
-static void reports_add_up(void **state)
+#define FIXTURE_TEST(name) TEST_WITH(name, setup, fixture_teardown)
+
+FIXTURE_TEST(reports_add_up)
 {
     struct fixture *fixture = *state;
     struct okv_counts *counts = &fixture->core.database->counts;
@@ -77,7 +73,7 @@ static void reports_add_up(void **state)
 }
 
 /* The connection has closed when the turn of the GOODBYE would come. */
-static void a_goodbye_that_waits_counts(void **state)
+FIXTURE_TEST(a_goodbye_that_waits_counts)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -94,7 +90,7 @@ static void a_goodbye_that_waits_counts(void **state)
 }
 
 /* It fills its own share, and the sum of others still grows. */
-static void a_liar_has_a_share(void **state)
+FIXTURE_TEST(a_liar_has_a_share)
 {
     struct fixture *fixture = *state;
     struct okv_counts *counts = &fixture->core.database->counts;
@@ -124,7 +120,7 @@ static void a_liar_has_a_share(void **state)
     assert_true(stat_of(&counts->client_reads) == UINT64_MAX);
 }
 
-static void what_is_no_report_ends_the_session(void **state)
+FIXTURE_TEST(what_is_no_report_ends_the_session)
 {
     struct fixture *fixture = *state;
     const struct okv_report wrong = {.gets = 1, .hits = 2}, right = {.gets = 1};
@@ -140,7 +136,7 @@ static void what_is_no_report_ends_the_session(void **state)
 }
 
 /* As many sessions as fit, and the others in the next answer. */
-static void the_list_of_sessions_has_pages(void **state)
+FIXTURE_TEST(the_list_of_sessions_has_pages)
 {
     struct fixture *fixture = *state;
     const struct okv_report report = {.gets = 5, .hits = 3};
@@ -163,18 +159,4 @@ static void the_list_of_sessions_has_pages(void **state)
     assert_int_equal(used, length - first);
     assert_int_equal(okv_session_clients.list(server, 0, 2, page, sizeof page), 0);
     assert_int_equal(okv_session_clients.list(server, 1, 0, page, sizeof page), 0);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(reports_add_up),
-        TEST(a_goodbye_that_waits_counts),
-        TEST(a_liar_has_a_share),
-        TEST(what_is_no_report_ends_the_session),
-        TEST(the_list_of_sessions_has_pages),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,5 @@
 /* Sessions: slots and deferred requests; and the handshake's decisions. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/net/handshake.h"
 #include "server/session/session.h"
@@ -19,11 +13,10 @@ static struct okv_event request(uint32_t number)
     return (struct okv_event){.type = OKV_EVENT_RECV, .immediate = number, .slot = number};
 }
 
-static void a_session_starts_with_nothing_waiting(void **state)
+TEST(a_session_starts_with_nothing_waiting)
 {
     struct okv_session *session = okv_session_create(7, 2, CREDITS);
 
-    (void)state;
     assert_non_null(session);
     assert_int_equal(session->id, 7);
     assert_int_equal(session->listener, 2);
@@ -34,11 +27,10 @@ static void a_session_starts_with_nothing_waiting(void **state)
     okv_session_destroy(NULL);
 }
 
-static void a_slot_is_in_use_until_it_is_released(void **state)
+TEST(a_slot_is_in_use_until_it_is_released)
 {
     static const uint32_t counts[] = {1, CREDITS, 64, 65, OKV_CREDITS_MAX};
 
-    (void)state;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         struct okv_session *session = okv_session_create(1, 0, counts[i]);
         for (uint16_t request_slot = 0; request_slot < counts[i]; request_slot++)
@@ -52,11 +44,10 @@ static void a_slot_is_in_use_until_it_is_released(void **state)
     }
 }
 
-static void a_slot_beyond_the_last_is_refused(void **state)
+TEST(a_slot_beyond_the_last_is_refused)
 {
     struct okv_session *session = okv_session_create(1, 0, CREDITS);
 
-    (void)state;
     assert_int_equal(okv_session_slot_acquire(session, CREDITS), OKV_ECREDIT);
     assert_int_equal(okv_session_slot_acquire(session, 64), OKV_ECREDIT);
     assert_int_equal(okv_session_slot_acquire(session, UINT16_MAX), OKV_ECREDIT);
@@ -65,12 +56,11 @@ static void a_slot_beyond_the_last_is_refused(void **state)
 }
 
 /* Several times around the ring, at every number of deferred requests. */
-static void deferred_requests_keep_their_order(void **state)
+TEST(deferred_requests_keep_their_order)
 {
     struct okv_session *session = okv_session_create(1, 0, CREDITS);
     uint32_t in = 0, out = 0;
 
-    (void)state;
     for (uint32_t fill = 1; fill <= CREDITS; fill++) {
         for (uint32_t round = 0; round < 2 * CREDITS; round++) {
             while (in - out < fill) {
@@ -91,11 +81,10 @@ static void deferred_requests_keep_their_order(void **state)
     okv_session_destroy(session);
 }
 
-static void a_single_credit_is_enough(void **state)
+TEST(a_single_credit_is_enough)
 {
     struct okv_session *session = okv_session_create(1, 0, 1);
 
-    (void)state;
     for (uint32_t i = 0; i < 3; i++) {
         struct okv_event event = request(i);
         okv_session_defer(session, &event);
@@ -136,13 +125,12 @@ static int decide(const struct okv_hello *hello, const struct okv_handshake_term
     return reason;
 }
 
-static void a_hello_names_client_and_session(void **state)
+TEST(a_hello_names_client_and_session)
 {
     struct okv_hello hello = HELLO;
     struct okv_handshake_client client;
     struct okv_wire_hello wire;
 
-    (void)state;
     hello.resume = UINT32_C(0x55667788);
     okv_hello_encode(&hello, &wire);
     assert_int_equal(okv_handshake_decide((const uint8_t *)&wire, sizeof wire, &TERMS, &client), 0);
@@ -152,25 +140,23 @@ static void a_hello_names_client_and_session(void **state)
 }
 
 /* Who asks is told so when it is known who that is. */
-static void a_database_that_is_not_there_is_marked(void **state)
+TEST(a_database_that_is_not_there_is_marked)
 {
     struct okv_hello hello = HELLO;
     struct okv_handshake_client client;
     struct okv_wire_hello wire;
 
-    (void)state;
     hello.database = 13;
     okv_hello_encode(&hello, &wire);
     assert_int_equal(okv_handshake_decide((const uint8_t *)&wire, sizeof wire, &TERMS, &client), 0);
     assert_int_equal(client.database, OKV_HANDSHAKE_NO_DATABASE);
 }
 
-static void a_client_gets_what_it_asks_up_to_the_limit(void **state)
+TEST(a_client_gets_what_it_asks_up_to_the_limit)
 {
     struct okv_hello hello = HELLO;
     uint32_t credits;
 
-    (void)state;
     assert_int_equal(decide(&hello, &TERMS, &credits), 0);
     assert_int_equal(credits, 8);
     hello.credits = 16;
@@ -184,7 +170,7 @@ static void a_client_gets_what_it_asks_up_to_the_limit(void **state)
     assert_int_equal(credits, 1);
 }
 
-static void a_hello_that_makes_no_sense_is_malformed(void **state)
+TEST(a_hello_that_makes_no_sense_is_malformed)
 {
     struct okv_wire_hello wire;
     const uint8_t *bytes = (const uint8_t *)&wire;
@@ -192,7 +178,6 @@ static void a_hello_that_makes_no_sense_is_malformed(void **state)
     struct okv_handshake_client client;
     uint32_t credits;
 
-    (void)state;
     okv_hello_encode(&hello, &wire);
     for (size_t length = 0; length < sizeof wire; length++)
         assert_int_equal(okv_handshake_decide(bytes, length, &TERMS, &client),
@@ -206,7 +191,7 @@ static void a_hello_that_makes_no_sense_is_malformed(void **state)
 }
 
 /* A transport may pad the hello with zeros. */
-static void padding_is_ignored(void **state)
+TEST(padding_is_ignored)
 {
     struct {
         struct okv_wire_hello wire;
@@ -214,7 +199,6 @@ static void padding_is_ignored(void **state)
     } padded = {.padding = {0}};
     struct okv_handshake_client client;
 
-    (void)state;
     okv_hello_encode(&HELLO, &padded.wire);
     assert_int_equal(okv_handshake_decide((const uint8_t *)&padded, sizeof padded, &TERMS, &client),
                      0);
@@ -222,13 +206,12 @@ static void padding_is_ignored(void **state)
 }
 
 /* Also when there are other reasons to refuse. */
-static void another_version_is_refused_first(void **state)
+TEST(another_version_is_refused_first)
 {
     struct okv_handshake_terms terms = TERMS;
     struct okv_handshake_client client = {.credits = 77};
     struct okv_wire_hello wire;
 
-    (void)state;
     terms.stopping = true;
     okv_hello_encode(&HELLO, &wire);
     wire.version.bytes[0] = OKV_WIRE_VERSION + 1;
@@ -237,14 +220,13 @@ static void another_version_is_refused_first(void **state)
     assert_int_equal(client.credits, 77);
 }
 
-static void unknown_features_are_ignored(void **state)
+TEST(unknown_features_are_ignored)
 {
     struct okv_hello hello = HELLO;
     struct okv_handshake_client client;
     struct okv_wire_hello wire;
     uint32_t credits;
 
-    (void)state;
     hello.features = 63;
     assert_int_equal(decide(&hello, &TERMS, &credits), 0);
     assert_int_equal(credits, 8);
@@ -253,12 +235,11 @@ static void unknown_features_are_ignored(void **state)
     assert_int_equal(client.features, OKV_FEATURES_ALL);
 }
 
-static void a_client_must_accept_the_largest_message(void **state)
+TEST(a_client_must_accept_the_largest_message)
 {
     struct okv_hello hello = HELLO;
     uint32_t credits;
 
-    (void)state;
     hello.slot_size = OKV_SLOT_SIZE_DEFAULT - OKV_SLOT_UNIT;
     assert_int_equal(decide(&hello, &TERMS, &credits), OKV_REJECT_SLOT_SIZE);
     assert_int_equal(credits, 77);
@@ -266,35 +247,12 @@ static void a_client_must_accept_the_largest_message(void **state)
     assert_int_equal(decide(&hello, &TERMS, &credits), 0);
 }
 
-static void a_stopping_server_refuses_clients(void **state)
+TEST(a_stopping_server_refuses_clients)
 {
     struct okv_handshake_terms terms = TERMS;
     uint32_t credits;
 
-    (void)state;
     terms.stopping = true;
     assert_int_equal(decide(&HELLO, &terms, &credits), OKV_REJECT_STOPPING);
     assert_int_equal(credits, 77);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_session_starts_with_nothing_waiting),
-        cmocka_unit_test(a_slot_is_in_use_until_it_is_released),
-        cmocka_unit_test(a_slot_beyond_the_last_is_refused),
-        cmocka_unit_test(deferred_requests_keep_their_order),
-        cmocka_unit_test(a_single_credit_is_enough),
-        cmocka_unit_test(a_hello_names_client_and_session),
-        cmocka_unit_test(a_database_that_is_not_there_is_marked),
-        cmocka_unit_test(a_client_gets_what_it_asks_up_to_the_limit),
-        cmocka_unit_test(a_hello_that_makes_no_sense_is_malformed),
-        cmocka_unit_test(padding_is_ignored),
-        cmocka_unit_test(another_version_is_refused_first),
-        cmocka_unit_test(unknown_features_are_ignored),
-        cmocka_unit_test(a_client_must_accept_the_largest_message),
-        cmocka_unit_test(a_stopping_server_refuses_clients),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

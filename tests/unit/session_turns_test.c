@@ -1,14 +1,6 @@
 /* Whose turn it is when several have work: databases take turns, and nobody has to stand behind
  * those that wait. The order of events counts, never time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/session/admit.h"
 #include "server/session/long_work.h"
@@ -63,7 +55,7 @@ static void run_slice(struct fixture *fixture)
 }
 
 /* However many long writes the other one has. */
-static void databases_take_turns(void **state)
+TEST_WITH(databases_take_turns, setup_two, fixture_teardown)
 {
     struct fixture *fixture = *state;
     const struct okv_long_write *one = &fixture->clients[1].session->long_writes[0];
@@ -108,7 +100,7 @@ static uint64_t source_of_append(struct fixture *fixture, const char *key)
 }
 
 /* They cost those that run nothing, and as long as one runs, the worker does not sleep. */
-static void those_that_are_held_up_do_not_slow_others(void **state)
+TEST_WITH(those_that_are_held_up_do_not_slow_others, setup, fixture_teardown)
 {
     struct fixture *fixture = *state;
     const struct okv_long_write *other = &fixture->clients[1].session->long_writes[0];
@@ -153,7 +145,7 @@ static void ping(struct fixture *fixture, struct client *client, uint16_t count)
 }
 
 /* However many connections one of them has: here it had the share of all but the first request. */
-static void short_requests_of_databases_take_turns(void **state)
+TEST_WITH(short_requests_of_databases_take_turns, setup_two, fixture_teardown)
 {
     struct fixture *fixture = *state;
     struct okv_sessions *sessions = &fixture->worker.sessions;
@@ -170,7 +162,7 @@ static void short_requests_of_databases_take_turns(void **state)
 }
 
 /* A request that comes while others of its database wait does not overtake them. */
-static void who_waits_comes_before_who_arrives(void **state)
+TEST_WITH(who_waits_comes_before_who_arrives, setup, fixture_teardown)
 {
     struct fixture *fixture = *state;
     struct okv_sessions *sessions = &fixture->worker.sessions;
@@ -209,7 +201,7 @@ static void put_colliding(struct fixture *fixture, char keys[][COLLIDING_KEY + 1
 }
 
 /* A long bucket is taken apart for each put, and that takes as long as many others. */
-static void puts_into_a_long_bucket_use_up_the_share(void **state)
+TEST_WITH(puts_into_a_long_bucket_use_up_the_share, setup, fixture_teardown)
 {
     enum { KEYS = 100 };
     static char keys[KEYS][COLLIDING_KEY + 1];
@@ -249,7 +241,7 @@ static void arrive_gets(struct fixture *fixture, const char *key, uint32_t *sequ
 
 /* Whether they find something in its last page or nothing at all. What is in its first page is as
  * cheap as elsewhere. */
-static void gets_from_a_long_bucket_use_up_the_share(void **state)
+TEST_WITH(gets_from_a_long_bucket_use_up_the_share, setup, fixture_teardown)
 {
     enum { KEYS = 100 };
     static char keys[KEYS][COLLIDING_KEY + 1];
@@ -276,7 +268,7 @@ static void gets_from_a_long_bucket_use_up_the_share(void **state)
 }
 
 /* However short their values are. */
-static void long_writes_pay_for_a_long_bucket(void **state)
+TEST_WITH(long_writes_pay_for_a_long_bucket, setup, fixture_teardown)
 {
     enum { KEYS = 120, PUTS = 4 };
     static char keys[KEYS][COLLIDING_KEY + 1];
@@ -303,7 +295,7 @@ static void long_writes_pay_for_a_long_bucket(void **state)
 }
 
 /* To make room takes long. So a request that has it made is its database's last one of the pass. */
-static void who_makes_room_has_had_its_share(void **state)
+TEST_WITH(who_makes_room_has_had_its_share, setup_two, fixture_teardown)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
@@ -329,7 +321,7 @@ static void who_makes_room_has_had_its_share(void **state)
     }
 }
 
-static void a_long_write_that_makes_room_ends_the_slice(void **state)
+TEST_WITH(a_long_write_that_makes_room_ends_the_slice, setup, fixture_teardown)
 {
     struct fixture *fixture = *state;
 
@@ -350,7 +342,7 @@ static void a_long_write_that_makes_room_ends_the_slice(void **state)
 }
 
 /* Freed memory of one database does not keep that of the other from being wiped. */
-static void databases_are_wiped_in_turns(void **state)
+TEST_WITH(databases_are_wiped_in_turns, setup_two, fixture_teardown)
 {
     struct fixture *fixture = *state;
     struct okv_database *databases = fixture->core.server->databases;
@@ -368,29 +360,4 @@ static void databases_are_wiped_in_turns(void **state)
     while (okv_long_work_run(&fixture->worker.sessions) > 0)
         ;
     assert_false(okv_heap_has_unwiped(&databases[0].store.heap));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(databases_take_turns, setup_two, fixture_teardown),
-        cmocka_unit_test_setup_teardown(databases_are_wiped_in_turns, setup_two, fixture_teardown),
-        cmocka_unit_test_setup_teardown(short_requests_of_databases_take_turns, setup_two,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(who_waits_comes_before_who_arrives, setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(puts_into_a_long_bucket_use_up_the_share, setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(gets_from_a_long_bucket_use_up_the_share, setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(long_writes_pay_for_a_long_bucket, setup, fixture_teardown),
-        cmocka_unit_test_setup_teardown(who_makes_room_has_had_its_share, setup_two,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(a_long_write_that_makes_room_ends_the_slice, setup,
-                                        fixture_teardown),
-        cmocka_unit_test_setup_teardown(those_that_are_held_up_do_not_slow_others, setup,
-                                        fixture_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

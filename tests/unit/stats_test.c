@@ -1,13 +1,5 @@
 /* The server's statistics: one line each, and parts that add up to the whole. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/format/wire.h"
 #include "tests/support/server_core.h"
@@ -76,7 +68,9 @@ static bool is_text(const char *line)
            strncmp(line, "listener_", 9) == 0;
 }
 
-static void every_line_is_a_name_and_a_value(void **state)
+#define STATS_TEST(name) TEST_WITH(name, setup, teardown)
+
+STATS_TEST(every_line_is_a_name_and_a_value)
 {
     static char text[TEXT_SIZE + 1];
     char *end, *rest;
@@ -99,7 +93,7 @@ static void every_line_is_a_name_and_a_value(void **state)
 }
 
 /* Who may read one database learns nothing of others. */
-static void the_server_has_numbers_of_its_own(void **state)
+STATS_TEST(the_server_has_numbers_of_its_own)
 {
     static char text[TEXT_SIZE + 1];
     struct server_core *core = *state;
@@ -118,7 +112,7 @@ static void the_server_has_numbers_of_its_own(void **state)
 }
 
 /* The needed size is returned and nothing is written past the buffer. */
-static void a_small_buffer_is_reported(void **state)
+STATS_TEST(a_small_buffer_is_reported)
 {
     static char text[TEXT_SIZE + 1], small[TEXT_SIZE + 1];
     struct server_core *core = *state;
@@ -132,7 +126,7 @@ static void a_small_buffer_is_reported(void **state)
 }
 
 /* At every step of small items until buckets overflow, large ones, deletions. */
-static void the_parts_add_up(void **state)
+STATS_TEST(the_parts_add_up)
 {
     enum { ITEMS = 3000 };
     struct server_core *core = *state;
@@ -170,26 +164,11 @@ static void the_parts_add_up(void **state)
 }
 
 /* The server's clock begins where that of the log ended. */
-static void the_uptime_is_that_of_the_process(void **state)
+STATS_TEST(the_uptime_is_that_of_the_process)
 {
     struct server_core *core = *state;
 
     core->server->clock_origin_ms -= UINT64_C(1) << 40;
     core->server->start_ms -= 5000;
     assert_in_range(figure(core, "uptime_ms"), 5000, (UINT64_C(1) << 40) - 1);
-}
-
-#define STATS_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STATS_TEST(every_line_is_a_name_and_a_value),
-        STATS_TEST(the_server_has_numbers_of_its_own),
-        STATS_TEST(a_small_buffer_is_reported),
-        STATS_TEST(the_parts_add_up),
-        STATS_TEST(the_uptime_is_that_of_the_process),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

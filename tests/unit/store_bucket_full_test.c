@@ -2,14 +2,7 @@
  * Keys that were chosen to collide fill their bucket. Other keys of the bucket are refused. The
  * rest of the table does not notice: READs per get stay, nothing is merged, the index grows on.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
@@ -163,7 +156,7 @@ static void expect_no_pause(void)
     assert_int_equal(atomic_load(&attack.region.store.shrink_pause), 0);
 }
 
-static void a_full_bucket_refuses_every_change_that_adds(void **state)
+TEST(a_full_bucket_refuses_every_change_that_adds)
 {
     struct okv_store *store = &attack.region.store;
     uint8_t key[COLLIDING_KEY];
@@ -188,7 +181,7 @@ static void a_full_bucket_refuses_every_change_that_adds(void **state)
     close_attack();
 }
 
-static void a_removal_makes_a_full_bucket_accept(void **state)
+TEST(a_removal_makes_a_full_bucket_accept)
 {
     open_attack(state);
     uint32_t refused = fill_bucket();
@@ -200,7 +193,7 @@ static void a_removal_makes_a_full_bucket_accept(void **state)
 }
 
 /* Each change raises the ages of all others, which then need more bytes. */
-static void what_a_full_bucket_has_can_be_overwritten(void **state)
+TEST(what_a_full_bucket_has_can_be_overwritten)
 {
     open_attack(state);
     fill_bucket();
@@ -209,7 +202,7 @@ static void what_a_full_bucket_has_can_be_overwritten(void **state)
     close_attack();
 }
 
-static void others_keep_their_reads(void **state)
+TEST(others_keep_their_reads)
 {
     struct okv_store_totals *totals = &attack.region.store.totals;
 
@@ -231,7 +224,7 @@ static void others_keep_their_reads(void **state)
 
 /* The split of the full bucket is no obstacle, although its items cannot be divided and their ages
  * have grown. */
-static void the_index_grows_past_a_full_bucket(void **state)
+TEST(the_index_grows_past_a_full_bucket)
 {
     open_attack(state);
     fill_bucket();
@@ -247,7 +240,7 @@ static void the_index_grows_past_a_full_bucket(void **state)
 }
 
 /* No split cures the extra READs of colliding keys. The index does not take all memory for them. */
-static void growth_for_colliding_keys_is_bounded(void **state)
+TEST(growth_for_colliding_keys_is_bounded)
 {
     const uint64_t share = 20; /* bytes of the index to a byte of entries */
 
@@ -265,7 +258,7 @@ static void growth_for_colliding_keys_is_bounded(void **state)
 }
 
 /* Two buckets that together are more than full are the next to be merged. */
-static void a_refused_merge_is_not_tried_at_every_change(void **state)
+TEST(a_refused_merge_is_not_tried_at_every_change)
 {
     struct okv_store *store = &attack.region.store;
     unsigned honest = 0;
@@ -297,19 +290,4 @@ static void a_refused_merge_is_not_tried_at_every_change(void **state)
         assert_int_equal(put_honest(i % honest), 0);
     assert_true(buckets() < 1024);
     close_attack();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_full_bucket_refuses_every_change_that_adds),
-        cmocka_unit_test(a_removal_makes_a_full_bucket_accept),
-        cmocka_unit_test(what_a_full_bucket_has_can_be_overwritten),
-        cmocka_unit_test(others_keep_their_reads),
-        cmocka_unit_test(the_index_grows_past_a_full_bucket),
-        cmocka_unit_test(growth_for_colliding_keys_is_bounded),
-        cmocka_unit_test(a_refused_merge_is_not_tried_at_every_change),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

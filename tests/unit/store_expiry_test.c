@@ -1,12 +1,5 @@
 /* Items that expire, the sweep that removes them, and flush. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/expire.h"
 #include "server/store/flush.h"
@@ -66,11 +59,10 @@ static uint64_t time_after(uint64_t clock, uint64_t ttl)
     return clock + ttl + 1;
 }
 
-static void an_item_exists_until_it_expires(void **state)
+TEST(an_item_exists_until_it_expires)
 {
     struct store_region region;
 
-    (void)state;
     store_region_open(&region, &params);
     set_clock(&region, 1000);
     uint64_t version = put(&region, "v", 1);
@@ -92,13 +84,12 @@ static void an_item_exists_until_it_expires(void **state)
     store_region_close(&region);
 }
 
-static void an_expired_item_is_absent_for_every_operation(void **state)
+TEST(an_expired_item_is_absent_for_every_operation)
 {
     struct store_region region;
     struct okv_store_outcome outcome;
     uint64_t clock = 1, version;
 
-    (void)state;
     store_region_open(&region, &params);
 #define EXPIRED (version = put(&region, "41", 5), set_clock(&region, clock = time_after(clock, 5)))
     EXPIRED;
@@ -140,12 +131,11 @@ static void an_expired_item_is_absent_for_every_operation(void **state)
     store_region_close(&region);
 }
 
-static void changes_keep_an_expiry_and_put_does_not(void **state)
+TEST(changes_keep_an_expiry_and_put_does_not)
 {
     struct store_region region;
     struct okv_store_outcome outcome;
 
-    (void)state;
     store_region_open(&region, &params);
     put(&region, "1", 100);
     assert_int_equal(call(&region, okv_store_incr, (struct okv_store_write){.delta = 1}, &outcome),
@@ -216,13 +206,12 @@ static unsigned expect_items(struct store_region *region, const uint64_t version
     return count;
 }
 
-static void a_sweep_removes_what_has_expired_and_only_that(void **state)
+TEST(a_sweep_removes_what_has_expired_and_only_that)
 {
     struct store_region region;
     struct store_audit audit;
     uint64_t versions[ITEMS];
 
-    (void)state;
     store_region_open(&region, &params);
     put_items(&region, versions);
     for (uint64_t clock = 1; clock < ITEMS + 300; clock += 300) {
@@ -243,13 +232,12 @@ static void a_sweep_removes_what_has_expired_and_only_that(void **state)
     store_region_close(&region);
 }
 
-static void a_sweep_makes_room_in_a_full_region(void **state)
+TEST(a_sweep_makes_room_in_a_full_region)
 {
     struct store_region region;
     struct store_audit audit;
     unsigned n = 0;
 
-    (void)state;
     store_region_open(&region, &params);
     for (;; n++) {
         struct okv_store_outcome outcome;
@@ -275,14 +263,13 @@ static void a_sweep_makes_room_in_a_full_region(void **state)
 
 /* ---- flush ---- */
 
-static void a_flush_removes_everything_in_steps(void **state)
+TEST(a_flush_removes_everything_in_steps)
 {
     struct store_region region;
     uint64_t versions[ITEMS], next = 0, splits = 0, last = UINT64_MAX;
     struct okv_store_params many = params;
     unsigned steps = 0;
 
-    (void)state;
     many.length = 16u << 20;
     many.bucket_size = 256;
     many.extra_reads = 1;
@@ -304,14 +291,13 @@ static void a_flush_removes_everything_in_steps(void **state)
 }
 
 /* With splits between every two steps. */
-static void a_flush_goes_on_after_splits(void **state)
+TEST(a_flush_goes_on_after_splits)
 {
     struct store_region region;
     uint64_t versions[ITEMS], next = 0, splits = 0;
     struct okv_store_params many = params;
     unsigned steps = 0, added = 0;
 
-    (void)state;
     many.length = 64u << 20;
     many.bucket_size = 256;
     many.extra_reads = 1;
@@ -338,17 +324,7 @@ static void a_flush_goes_on_after_splits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_item_exists_until_it_expires),
-        cmocka_unit_test(an_expired_item_is_absent_for_every_operation),
-        cmocka_unit_test(changes_keep_an_expiry_and_put_does_not),
-        cmocka_unit_test(a_sweep_removes_what_has_expired_and_only_that),
-        cmocka_unit_test(a_sweep_makes_room_in_a_full_region),
-        cmocka_unit_test(a_flush_removes_everything_in_steps),
-        cmocka_unit_test(a_flush_goes_on_after_splits),
-    };
-
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * 13 + 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

@@ -2,13 +2,7 @@
  * A full region: it keeps working, nothing leaks, and freed memory can be used by items of any
  * other size.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/restore.h"
 #include "shared/base/error.h"
@@ -39,11 +33,10 @@ static void close_both(struct store_region *region, struct store_filler *filler)
     store_region_close(region);
 }
 
-static void a_full_region_keeps_working(void **state)
+TEST(a_full_region_keeps_working)
 {
     struct okv_store_params large = params;
 
-    (void)state;
     large.length = 2 * REGION;
     for (unsigned m = 0; m < STORE_MIXES; m++) {
         struct store_region region;
@@ -92,11 +85,10 @@ static void expect_reuse(const struct store_mix *first, const struct store_mix *
                  (unsigned long long)filled, (unsigned long long)freed);
 }
 
-static void freed_memory_serves_other_sizes(void **state)
+TEST(freed_memory_serves_other_sizes)
 {
     const unsigned slow = STORE_TEST_SLOWNESS > 1; /* then half of the kinds are enough */
 
-    (void)state;
     for (unsigned first = slow; first < STORE_MIXES; first += 1 + slow) {
         struct store_region region;
         struct store_filler filler;
@@ -122,11 +114,10 @@ static void freed_memory_serves_other_sizes(void **state)
 }
 
 /* As a start does after a crash. A heap that is full has no room for second images. */
-static void raising_versions_needs_no_room(void **state)
+TEST(raising_versions_needs_no_room)
 {
     const uint64_t by = UINT64_C(1) << 40;
 
-    (void)state;
     for (unsigned m = 0; m < STORE_MIXES; m++) {
         struct store_region region;
         struct store_filler filler;
@@ -151,7 +142,7 @@ static void raising_versions_needs_no_room(void **state)
 }
 
 /* Fills and empties again and again, by pages. */
-static void fill_and_empty_cycles_leak_nothing(void **state)
+TEST(fill_and_empty_cycles_leak_nothing)
 {
     struct store_region region;
     struct store_filler filler;
@@ -160,7 +151,6 @@ static void fill_and_empty_cycles_leak_nothing(void **state)
         (store_test_is_long() ? 10000000u : 200000u) / STORE_TEST_SLOWNESS / STORE_TEST_SLOWNESS;
     unsigned cycles = 0;
 
-    (void)state;
     open_both(&region, &filler, &params);
     for (; filler.operations < operations; cycles++) {
         store_filler_fill(&filler, &store_mixes[store_random_below(&filler.random, STORE_MIXES)]);
@@ -176,16 +166,4 @@ static void fill_and_empty_cycles_leak_nothing(void **state)
     }
     print_message("%u cycles\n", cycles);
     close_both(&region, &filler);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_full_region_keeps_working),
-        cmocka_unit_test(freed_memory_serves_other_sizes),
-        cmocka_unit_test(raising_versions_needs_no_room),
-        cmocka_unit_test(fill_and_empty_cycles_leak_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

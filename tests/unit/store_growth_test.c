@@ -2,15 +2,7 @@
  * The index grows and shrinks with its data, while other threads read: a thousand items to many.
  * $OKV_LONG=1: to five million, in a region of 1 GiB.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "tests/support/store_watch.h"
@@ -95,14 +87,13 @@ static unsigned fill_with_large(struct store_region *region)
     return n;
 }
 
-static void the_index_follows_its_data(void **state)
+TEST(the_index_follows_its_data)
 {
     const struct okv_store_params params = {.length = region_length(), .bucket_size = 512};
     struct store_region region;
     struct store_watch watch;
     struct store_watcher watcher;
 
-    (void)state;
     store_region_open(&region, &params);
     store_watch_open(&watch, &region, many(), KEY, VALUE);
     atomic_store(&watch.known, 0);
@@ -130,7 +121,7 @@ static void the_index_follows_its_data(void **state)
 
 /* The same with buckets and items of other sizes, up to a quarter of a bucket. For larger items two
  * new buckets per change would be too slow. */
-static void other_buckets_grow_as_well(void **state)
+TEST(other_buckets_grow_as_well)
 {
     static const struct {
         uint32_t bucket, value;
@@ -138,7 +129,6 @@ static void other_buckets_grow_as_well(void **state)
                  {4096, 100}, {4096, 900}, {512, 90}};
     unsigned items = 30000 / STORE_TEST_SLOWNESS;
 
-    (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct store_region region;
         struct store_watch watch;
@@ -158,14 +148,13 @@ static void other_buckets_grow_as_well(void **state)
 }
 
 /* Two of these items fill a bucket, and a few are too few for shares of 1000. */
-static void a_few_items_settle(void **state)
+TEST(a_few_items_settle)
 {
     struct store_region region;
     struct store_watch watch;
     uint8_t value[160];
     unsigned items = 150;
 
-    (void)state;
     store_region_open(&region, &(struct okv_store_params){.length = 16u << 20, .bucket_size = 512});
     store_watch_open(&watch, &region, items, KEY, sizeof value);
     uint64_t resized = 0;
@@ -184,7 +173,7 @@ static void a_few_items_settle(void **state)
 }
 
 /* While memory is plentiful, extra READs are rarer. */
-static void spare_memory_saves_reads(void **state)
+TEST(spare_memory_saves_reads)
 {
     unsigned items = 40000 / STORE_TEST_SLOWNESS, most = 0;
     struct store_region region;
@@ -192,7 +181,6 @@ static void spare_memory_saves_reads(void **state)
     struct store_audit audit;
     uint8_t value[VALUE];
 
-    (void)state;
     store_region_open(
         &region, &(struct okv_store_params){.length = (uint64_t)items * 4096, .bucket_size = 512});
     store_watch_open(&watch, &region, 20 * items, KEY, VALUE);
@@ -210,14 +198,13 @@ static void spare_memory_saves_reads(void **state)
 }
 
 /* Images lead a reader with an old bucket count to the right bucket. */
-static void a_reader_with_an_old_count_finds_its_way(void **state)
+TEST(a_reader_with_an_old_count_finds_its_way)
 {
     struct store_region region;
     struct store_watch watch;
     uint8_t value[VALUE];
     unsigned items = 20000;
 
-    (void)state;
     store_region_open(&region, &(struct okv_store_params){.length = 16u << 20, .bucket_size = 512});
     store_watch_open(&watch, &region, items, KEY, VALUE);
     for (unsigned i = 0; i < items; i++)
@@ -237,17 +224,4 @@ static void a_reader_with_an_old_count_finds_its_way(void **state)
     assert_false(atomic_load(&watch.failed));
     store_watch_close(&watch);
     store_region_close(&region);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_index_follows_its_data),
-        cmocka_unit_test(other_buckets_grow_as_well),
-        cmocka_unit_test(a_few_items_settle),
-        cmocka_unit_test(spare_memory_saves_reads),
-        cmocka_unit_test(a_reader_with_an_old_count_finds_its_way),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* The layout of a bucket: items inline, in extents, in overflow pages; and that a full region
  * changes nothing. */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "shared/format/linear.h"
@@ -77,12 +71,11 @@ static int append(struct store_region *region, const char *key, uint32_t size,
 
 /* ---- layout ---- */
 
-static void large_entries_go_to_extents(void **state)
+TEST(large_entries_go_to_extents)
 {
     struct store_region region;
     uint64_t version;
 
-    (void)state;
     store_region_open(&region, &fixed);
     uint32_t largest = ROOM / 3 - HEAD - 1; /* the default */
     assert_int_equal(put_size(&region, "k", largest, &version), 0);
@@ -107,7 +100,7 @@ static void large_entries_go_to_extents(void **state)
 }
 
 /* Entries of 70, 80 and 60 bytes fit 232. A fourth one moves the largest to an extent. */
-static void the_largest_is_spilled_first_and_returns(void **state)
+TEST(the_largest_is_spilled_first_and_returns)
 {
     static const uint32_t sizes[] = {70, 80, 60, 50};
     struct store_region region;
@@ -116,7 +109,6 @@ static void the_largest_is_spilled_first_and_returns(void **state)
     unsigned number = 0;
     struct okv_store_params params = fixed;
 
-    (void)state;
     params.inline_max = ROOM;
     store_region_open(&region, &params);
     for (unsigned i = 0; i < 4; i++) {
@@ -141,7 +133,7 @@ static void the_largest_is_spilled_first_and_returns(void **state)
 }
 
 /* References that do not fit go to overflow pages, up to the limit of a bucket. */
-static void a_bucket_has_a_limit(void **state)
+TEST(a_bucket_has_a_limit)
 {
     struct store_region region;
     struct store_audit audit;
@@ -149,7 +141,6 @@ static void a_bucket_has_a_limit(void **state)
     unsigned n = 0, number = 0;
     int rc;
 
-    (void)state;
     store_region_open(&region, &fixed);
     for (;; n++) {
         store_region_key(&region, 6, &number, key);
@@ -191,7 +182,7 @@ static void fill_bucket(struct store_region *region, uint32_t size)
 
 /* The value gets too long to be inline, and so long that its reference has the key. In a full
  * bucket there is no place for that: the extent that was made for both is given back. */
-static void a_refused_append_gives_its_extent_back(void **state)
+TEST(a_refused_append_gives_its_extent_back)
 {
     struct store_region region;
     struct store_audit before, after;
@@ -199,7 +190,6 @@ static void a_refused_append_gives_its_extent_back(void **state)
     char key[LONG_KEY + 1];
     unsigned number = 0;
 
-    (void)state;
     store_region_open(&region, &fixed);
     do
         snprintf(key, sizeof key, "%0*u", (int)LONG_KEY, number++);
@@ -216,7 +206,7 @@ static void a_refused_append_gives_its_extent_back(void **state)
 
 /* ---- a full region ---- */
 
-static void a_refused_put_changes_nothing(void **state)
+TEST(a_refused_put_changes_nothing)
 {
     struct store_region region;
     struct store_audit before, after;
@@ -225,7 +215,6 @@ static void a_refused_put_changes_nothing(void **state)
     unsigned n = 0;
     char key[24];
 
-    (void)state;
     store_region_open(&region, &fixed);
     assert_int_equal(put_size(&region, "k", 30000, &kept), 0);
     for (;; n++) {
@@ -256,15 +245,7 @@ static void a_refused_put_changes_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_entries_go_to_extents),
-        cmocka_unit_test(the_largest_is_spilled_first_and_returns),
-        cmocka_unit_test(a_bucket_has_a_limit),
-        cmocka_unit_test(a_refused_append_gives_its_extent_back),
-        cmocka_unit_test(a_refused_put_changes_nothing),
-    };
-
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * 7 + (i >> 8) + 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

@@ -1,14 +1,8 @@
 /* Long values: written in slices, appended to without a lock, while others change the item. */
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "tests/support/store_region.h"
@@ -95,13 +89,12 @@ static void expect(struct store_region *region, uint32_t length, uint64_t versio
 /* ---- the tests ---- */
 
 /* With the key in the entry and in the extent. The reader checks the checksum as one. */
-static void slices_make_the_value_and_its_checksum(void **state)
+TEST(slices_make_the_value_and_its_checksum)
 {
     static const uint32_t sizes[] = {OKV_STORE_LONG_MIN, SLICE - 1,     SLICE, SLICE + 1,
                                      3 * SLICE - 1,      3 * SLICE + 1, 65000, 65536 - 2};
     uint8_t key[OKV_KEY_MAX];
 
-    (void)state;
     memset(key, 'k', sizeof key);
     for (uint32_t key_length = 1; key_length <= OKV_KEY_MAX; key_length += OKV_KEY_MAX - 1)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -123,12 +116,11 @@ static void slices_make_the_value_and_its_checksum(void **state)
         }
 }
 
-static void shorter_values_are_appended_to_at_once(void **state)
+TEST(shorter_values_are_appended_to_at_once)
 {
     struct store_region region;
     struct appending appending;
 
-    (void)state;
     open_region(&region, &params);
     put(&region, OKV_STORE_LONG_MIN - 1);
     assert_int_equal(appending_open(&appending, &region, OKV_STORE_LONG_MIN - 1, 1), 0);
@@ -141,12 +133,11 @@ static void shorter_values_are_appended_to_at_once(void **state)
     store_region_close(&region);
 }
 
-static void a_value_beyond_the_limit_is_refused(void **state)
+TEST(a_value_beyond_the_limit_is_refused)
 {
     struct store_region region;
     struct appending appending;
 
-    (void)state;
     open_region(&region, &params);
     put(&region, VALUE_MAX - 99);
     assert_int_equal(appending_open(&appending, &region, 0, 100), OKV_EVALUESIZE);
@@ -155,12 +146,11 @@ static void a_value_beyond_the_limit_is_refused(void **state)
 }
 
 /* Another value, also one of the same bytes, a shorter one, or none. */
-static void a_change_of_the_value_makes_it_begin_again(void **state)
+TEST(a_change_of_the_value_makes_it_begin_again)
 {
     struct store_region region;
     struct appending appending;
 
-    (void)state;
     open_region(&region, &params);
     for (unsigned round = 0; round < 3; round++) {
         put(&region, 50000);
@@ -181,7 +171,7 @@ static void a_change_of_the_value_makes_it_begin_again(void **state)
     store_region_close(&region);
 }
 
-static void a_touch_does_not(void **state)
+TEST(a_touch_does_not)
 {
     struct store_region region;
     struct appending appending;
@@ -189,7 +179,6 @@ static void a_touch_does_not(void **state)
     const struct okv_store_write touch = {.key = "key", .key_length = 3, .ttl_ms = 5000};
     struct okv_store_outcome touched;
 
-    (void)state;
     open_region(&region, &params);
     put(&region, 50000);
     begin(&appending, &region, 50000);
@@ -205,14 +194,13 @@ static void a_touch_does_not(void **state)
 }
 
 /* The item expires meanwhile. */
-static void an_expired_value_is_not_appended_to(void **state)
+TEST(an_expired_value_is_not_appended_to)
 {
     struct store_region region;
     struct appending appending;
     const struct okv_store_write touch = {.key = "key", .key_length = 3, .ttl_ms = 5000};
     struct okv_store_outcome touched;
 
-    (void)state;
     open_region(&region, &params);
     put(&region, 50000);
     assert_int_equal(okv_store_touch(&region.store, &region.work, &touch, &touched), 0);
@@ -232,7 +220,7 @@ static void wipe_all(struct store_region *region)
 }
 
 /* The source is freed meanwhile: no allocation takes its memory, and its bytes stay. */
-static void a_pinned_extent_is_not_reused(void **state)
+TEST(a_pinned_extent_is_not_reused)
 {
     struct okv_store_params wiped = params;
     struct store_region region;
@@ -240,7 +228,6 @@ static void a_pinned_extent_is_not_reused(void **state)
     char key[8];
     unsigned count = 0;
 
-    (void)state;
     wiped.wipe = true;
     open_region(&region, &wiped);
     put(&region, 100000);
@@ -266,12 +253,11 @@ static void a_pinned_extent_is_not_reused(void **state)
     store_region_close(&region);
 }
 
-static void one_append_at_a_time_has_a_source(void **state)
+TEST(one_append_at_a_time_has_a_source)
 {
     struct store_region region;
     struct appending first, second;
 
-    (void)state;
     open_region(&region, &params);
     put(&region, 50000);
     begin(&first, &region, 50000);
@@ -356,7 +342,7 @@ static void *append_many(void *argument)
     return argument;
 }
 
-static void appends_and_puts_of_several_threads_leave_whole_values(void **state)
+TEST(appends_and_puts_of_several_threads_leave_whole_values)
 {
     struct store_region region;
     struct appender appenders[APPENDERS];
@@ -365,7 +351,6 @@ static void appends_and_puts_of_several_threads_leave_whole_values(void **state)
     pthread_barrier_t start;
     unsigned again = 0;
 
-    (void)state;
     pthread_barrier_init(&start, NULL, APPENDERS);
     open_region(&region, &params);
     put(&region, BASE);
@@ -391,21 +376,4 @@ static void appends_and_puts_of_several_threads_leave_whole_values(void **state)
     assert_int_equal(store_region_delete(&region, "key", 3), 0);
     store_region_expect_empty(&region, true);
     store_region_close(&region);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slices_make_the_value_and_its_checksum),
-        cmocka_unit_test(shorter_values_are_appended_to_at_once),
-        cmocka_unit_test(a_value_beyond_the_limit_is_refused),
-        cmocka_unit_test(a_change_of_the_value_makes_it_begin_again),
-        cmocka_unit_test(a_touch_does_not),
-        cmocka_unit_test(an_expired_value_is_not_appended_to),
-        cmocka_unit_test(a_pinned_extent_is_not_reused),
-        cmocka_unit_test(one_append_at_a_time_has_a_source),
-        cmocka_unit_test(appends_and_puts_of_several_threads_leave_whole_values),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

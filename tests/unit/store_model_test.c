@@ -1,11 +1,5 @@
 /* The store against a model, with tables of every shape (tests/support/store_model.h). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/store_model.h"
 
@@ -21,7 +15,7 @@ static void run(const char *name, const struct store_model_params *params,
 }
 
 /* An index that cannot grow: buckets overflow, and the region is full again and again. */
-static void few_small_buckets(void **state)
+TEST(few_small_buckets)
 {
     const struct store_model_params params = {
         .store = {.length = 512u << 10, .bucket_size = 256, .index_percent = 1, .max_value = 9000},
@@ -31,13 +25,12 @@ static void few_small_buckets(void **state)
     };
     struct store_model_seen seen;
 
-    (void)state;
     run("few small buckets", &params, &seen);
     assert_true(seen.full > 0 && seen.references > 0 && seen.longest > 1 && seen.expired > 0);
     assert_int_equal(seen.splits, 0);
 }
 
-static void growth_in_a_roomy_region(void **state)
+TEST(growth_in_a_roomy_region)
 {
     const struct store_model_params params = {
         .store = {.length = 256u << 20, .bucket_size = 512},
@@ -48,12 +41,11 @@ static void growth_in_a_roomy_region(void **state)
     };
     struct store_model_seen seen;
 
-    (void)state;
     run("growth in a roomy region", &params, &seen);
     assert_true(seen.splits > 100 && seen.references > 0 && seen.expired > 0);
 }
 
-static void growth_until_full(void **state)
+TEST(growth_until_full)
 {
     const struct store_model_params params = {
         .store = {.length = 1u << 20, .bucket_size = 512, .max_value = 8000},
@@ -63,12 +55,11 @@ static void growth_until_full(void **state)
     };
     struct store_model_seen seen;
 
-    (void)state;
     run("growth until full", &params, &seen);
     assert_true(seen.full > 0 && seen.splits > 100);
 }
 
-static void all_items_inline(void **state)
+TEST(all_items_inline)
 {
     const struct store_model_params params = {
         .store = {.length = 4u << 20, .bucket_size = 1024, .inline_max = UINT32_MAX},
@@ -78,12 +69,11 @@ static void all_items_inline(void **state)
     };
     struct store_model_seen seen;
 
-    (void)state;
     run("all that fits inline", &params, &seen);
     assert_true(seen.splits > 0 && seen.references > 0);
 }
 
-static void all_items_in_extents(void **state)
+TEST(all_items_in_extents)
 {
     const struct store_model_params params = {
         .store = {.length = 8u << 20, .bucket_size = 4096, .inline_max = 1},
@@ -93,12 +83,11 @@ static void all_items_in_extents(void **state)
     };
     struct store_model_seen seen;
 
-    (void)state;
     run("all in extents", &params, &seen);
     assert_true(seen.references > 0);
 }
 
-static void large_buckets(void **state)
+TEST(large_buckets)
 {
     const struct store_model_params params = {
         .store = {.length = 4u << 20, .bucket_size = 2048, .extra_reads = 5},
@@ -108,13 +97,12 @@ static void large_buckets(void **state)
     };
     struct store_model_seen seen;
 
-    (void)state;
     run("large buckets", &params, &seen);
     assert_true(seen.splits > 0);
 }
 
 /* Keys that no split separates, as a hostile client might choose. */
-static void keys_of_one_bucket(void **state)
+TEST(keys_of_one_bucket)
 {
     const struct store_model_params params = {
         .store = {.length = 2u << 20, .bucket_size = 256},
@@ -125,19 +113,6 @@ static void keys_of_one_bucket(void **state)
     };
     struct store_model_seen seen;
 
-    (void)state;
     run("keys of one bucket", &params, &seen);
     assert_true(seen.longest > 10 && seen.bucket_full > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(few_small_buckets),    cmocka_unit_test(growth_in_a_roomy_region),
-        cmocka_unit_test(growth_until_full),    cmocka_unit_test(all_items_inline),
-        cmocka_unit_test(all_items_in_extents), cmocka_unit_test(large_buckets),
-        cmocka_unit_test(keys_of_one_bucket),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

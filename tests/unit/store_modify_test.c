@@ -2,14 +2,7 @@
  * okv_store_modify() and okv_store_look(): what the caller's function sees, what becomes of what it
  * says, and that a look sees what is published only.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/pending.h"
 #include "shared/base/error.h"
@@ -114,13 +107,12 @@ static void end(struct store_region *region)
 
 /* ---- what is decided ---- */
 
-static void keeping_changes_nothing(void **state)
+TEST(keeping_changes_nothing)
 {
     struct decision decision = {.rc = OKV_STORE_KEEP, .next = {bytes, 7, 99}};
     struct okv_store_outcome outcome;
     struct store_region region;
 
-    (void)state;
     store_region_open(&region, &params);
     assert_int_equal(modify(&region, "k", &decision, &outcome), 0);
     assert_false(decision.was_there);
@@ -137,13 +129,12 @@ static void keeping_changes_nothing(void **state)
     end(&region);
 }
 
-static void removing_needs_an_item(void **state)
+TEST(removing_needs_an_item)
 {
     struct decision decision = {.rc = OKV_STORE_REMOVE};
     struct okv_store_outcome outcome;
     struct store_region region;
 
-    (void)state;
     store_region_open(&region, &params);
     assert_int_equal(modify(&region, "k", &decision, &outcome), OKV_ENOTFOUND);
     put(&region, "k", LONG);
@@ -158,13 +149,12 @@ static void removing_needs_an_item(void **state)
     end(&region);
 }
 
-static void a_code_is_returned_and_changes_nothing(void **state)
+TEST(a_code_is_returned_and_changes_nothing)
 {
     struct decision decision = {.rc = OKV_ENUMBER, .next = {bytes, 7, 0}};
     struct okv_store_outcome outcome;
     struct store_region region;
 
-    (void)state;
     store_region_open(&region, &params);
     uint64_t version = put(&region, "k", 5);
     assert_int_equal(modify(&region, "k", &decision, &outcome), OKV_ENUMBER);
@@ -178,7 +168,7 @@ static void a_code_is_returned_and_changes_nothing(void **state)
     end(&region);
 }
 
-static void an_item_is_made_and_replaced(void **state)
+TEST(an_item_is_made_and_replaced)
 {
     static const uint32_t lengths[] = {0, 5, 200, LONG, 1, LONG + 700, 0};
     struct decision decision = {.rc = 0};
@@ -186,7 +176,6 @@ static void an_item_is_made_and_replaced(void **state)
     struct store_region region;
     uint64_t version = 0;
 
-    (void)state;
     store_region_open(&region, &params);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths - 1; i++) {
         decision.next = (struct okv_store_next){bytes, lengths[i], 0};
@@ -216,14 +205,13 @@ static uint64_t extent_of(struct store_region *region, const char *key, uint64_t
     return found.extent;
 }
 
-static void a_value_that_stays_keeps_its_extent(void **state)
+TEST(a_value_that_stays_keeps_its_extent)
 {
     struct decision decision = {.keeps_value = true, .next.expiry_ms = 5000};
     struct okv_store_outcome outcome;
     struct store_region region;
     uint64_t expiry_ms;
 
-    (void)state;
     store_region_open(&region, &params);
     uint64_t version = put(&region, "k", LONG);
     uint64_t extent = extent_of(&region, "k", &expiry_ms);
@@ -244,13 +232,12 @@ static void a_value_that_stays_keeps_its_extent(void **state)
     end(&region);
 }
 
-static void a_short_value_stays(void **state)
+TEST(a_short_value_stays)
 {
     struct decision decision = {.keeps_value = true, .next.expiry_ms = 70};
     struct okv_store_outcome outcome;
     struct store_region region;
 
-    (void)state;
     store_region_open(&region, &params);
     put(&region, "k", 9);
     assert_int_equal(modify(&region, "k", &decision, &outcome), 0);
@@ -260,13 +247,12 @@ static void a_short_value_stays(void **state)
     end(&region);
 }
 
-static void an_expired_item_is_not_there(void **state)
+TEST(an_expired_item_is_not_there)
 {
     struct decision decision = {.next = {bytes, 4, 10}};
     struct okv_store_outcome outcome;
     struct store_region region;
 
-    (void)state;
     store_region_open(&region, &params);
     assert_int_equal(modify(&region, "k", &decision, &outcome), 0);
     okv_store_set_clock(&region.store, 9, true);
@@ -298,13 +284,12 @@ static void fill(struct store_region *region)
         while (store_region_put(region, key, (uint32_t)strlen(key), bytes, lengths[i], NULL) == 0);
 }
 
-static void without_room_the_item_stays(void **state)
+TEST(without_room_the_item_stays)
 {
     struct decision decision = {.next = {bytes, 60000, 0}};
     struct okv_store_outcome outcome;
     struct store_region region;
 
-    (void)state;
     store_region_open(&region, &params);
     uint64_t version = put(&region, "k", 50);
     fill(&region);
@@ -327,13 +312,12 @@ static int decide_anew(void *user, const struct okv_store_now *now, struct okv_s
     return rc;
 }
 
-static void what_is_decided_last_counts(void **state)
+TEST(what_is_decided_last_counts)
 {
     struct decision decision = {.next = {bytes, 60000, 0}};
     struct okv_store_outcome outcome;
     struct store_region region;
 
-    (void)state;
     store_region_open(&region, &params);
     put(&region, "k", 50);
     fill(&region);
@@ -396,14 +380,13 @@ static void collect(struct store_region *region, struct log *log)
     okv_store_pending_set_direct(&region->store, false);
 }
 
-static void a_change_sees_what_waits_and_a_look_does_not(void **state)
+TEST(a_change_sees_what_waits_and_a_look_does_not)
 {
     struct decision decision = {.next = {bytes, 30, 0}}, keep = {.rc = OKV_STORE_KEEP};
     struct okv_store_outcome outcome;
     struct store_region region;
     struct log log;
 
-    (void)state;
     store_region_open(&region, &params);
     uint64_t before = put(&region, "k", 20);
     collect(&region, &log);
@@ -426,14 +409,13 @@ static void a_change_sees_what_waits_and_a_look_does_not(void **state)
     end(&region);
 }
 
-static void what_is_removed_waits_too(void **state)
+TEST(what_is_removed_waits_too)
 {
     struct decision decision = {.rc = OKV_STORE_REMOVE}, keep = {.rc = OKV_STORE_KEEP};
     struct okv_store_outcome outcome;
     struct store_region region;
     struct log log;
 
-    (void)state;
     store_region_open(&region, &params);
     uint64_t version = put(&region, "k", LONG);
     collect(&region, &log);
@@ -450,7 +432,7 @@ static void what_is_removed_waits_too(void **state)
     end(&region);
 }
 
-static void a_value_that_stays_has_a_record(void **state)
+TEST(a_value_that_stays_has_a_record)
 {
     struct decision decision = {.keeps_value = true, .next.expiry_ms = 4000};
     struct okv_store_outcome outcome;
@@ -458,7 +440,6 @@ static void a_value_that_stays_has_a_record(void **state)
     uint64_t expiry_ms;
     struct log log;
 
-    (void)state;
     store_region_open(&region, &params);
     put(&region, "k", LONG);
     uint64_t extent = extent_of(&region, "k", &expiry_ms);
@@ -474,14 +455,13 @@ static void a_value_that_stays_has_a_record(void **state)
     end(&region);
 }
 
-static void a_log_that_refuses_leaves_the_item(void **state)
+TEST(a_log_that_refuses_leaves_the_item)
 {
     struct decision decision = {.next = {bytes, 30, 0}}, keep = {.rc = OKV_STORE_KEEP};
     struct okv_store_outcome outcome;
     struct store_region region;
     struct log log;
 
-    (void)state;
     store_region_open(&region, &params);
     uint64_t version = put(&region, "k", 20);
     collect(&region, &log);
@@ -498,23 +478,7 @@ static void a_log_that_refuses_leaves_the_item(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeping_changes_nothing),
-        cmocka_unit_test(removing_needs_an_item),
-        cmocka_unit_test(a_code_is_returned_and_changes_nothing),
-        cmocka_unit_test(an_item_is_made_and_replaced),
-        cmocka_unit_test(a_value_that_stays_keeps_its_extent),
-        cmocka_unit_test(a_short_value_stays),
-        cmocka_unit_test(an_expired_item_is_not_there),
-        cmocka_unit_test(without_room_the_item_stays),
-        cmocka_unit_test(what_is_decided_last_counts),
-        cmocka_unit_test(a_change_sees_what_waits_and_a_look_does_not),
-        cmocka_unit_test(what_is_removed_waits_too),
-        cmocka_unit_test(a_value_that_stays_has_a_record),
-        cmocka_unit_test(a_log_that_refuses_leaves_the_item),
-    };
-
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * 7 + 3);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

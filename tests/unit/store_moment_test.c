@@ -3,13 +3,7 @@
  * decides, on both paths of a change. The linker wraps okv_store_update_commit(), so that the test
  * moves the clock before each commit in place.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/update_in_place.h"
 #include "shared/base/error.h"
@@ -135,7 +129,7 @@ static void expect_sound(struct full_bucket *full, uint64_t version)
 }
 
 /* Otherwise the extent would be freed with the expired item, and published with the touched one. */
-static void a_touch_while_the_item_expires_keeps_the_extent(void **state)
+TEST_WITH(a_touch_while_the_item_expires_keeps_the_extent, set_up, tear_down)
 {
     struct full_bucket *full = *state;
     struct okv_store_outcome outcome;
@@ -151,7 +145,7 @@ static void a_touch_while_the_item_expires_keeps_the_extent(void **state)
 }
 
 /* The entry keeps its length, so the touch is an update in place. */
-static void a_touch_of_an_inline_item_keeps_it(void **state)
+TEST_WITH(a_touch_of_an_inline_item_keeps_it, set_up, tear_down)
 {
     struct full_bucket *full = *state;
     struct okv_store_outcome outcome;
@@ -166,7 +160,7 @@ static void a_touch_of_an_inline_item_keeps_it(void **state)
     store_region_expect(&full->region, "inline", 6, full->value, 4, outcome.version);
 }
 
-static void an_append_while_the_item_expires_keeps_the_value(void **state)
+TEST_WITH(an_append_while_the_item_expires_keeps_the_value, set_up, tear_down)
 {
     struct full_bucket *full = *state;
     struct okv_store_outcome outcome;
@@ -185,7 +179,7 @@ static void an_append_while_the_item_expires_keeps_the_value(void **state)
     store_region_expect(&full->region, full->key, write.key_length, NULL, 0, 0);
 }
 
-static void a_touch_after_the_expiry_finds_nothing(void **state)
+TEST_WITH(a_touch_after_the_expiry_finds_nothing, set_up, tear_down)
 {
     struct full_bucket *full = *state;
     struct okv_store_outcome outcome;
@@ -196,18 +190,4 @@ static void a_touch_after_the_expiry_finds_nothing(void **state)
     assert_int_equal(okv_store_touch(&full->region.store, &full->region.work, &write, &outcome),
                      OKV_ENOTFOUND);
     store_region_audit(&full->region, NULL, NULL, &audit);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_touch_while_the_item_expires_keeps_the_extent, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_touch_of_an_inline_item_keeps_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_append_while_the_item_expires_keeps_the_value, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_touch_after_the_expiry_finds_nothing, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* The store, one call at a time: limits, conditions, numbers, values of rendezvous reads. */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "shared/format/linear.h"
@@ -57,7 +51,7 @@ static void expect_text(struct store_region *region, const char *key, const char
 
 /* ---- the empty table ---- */
 
-static void init_refuses_invalid_regions(void **state)
+TEST(init_refuses_invalid_regions)
 {
     static _Alignas(4096) uint8_t memory[256u << 10];
     const struct okv_store_params good = {
@@ -65,7 +59,6 @@ static void init_refuses_invalid_regions(void **state)
     struct okv_store_params params = good;
     struct okv_store store;
 
-    (void)state;
     params.boot_id = 0;
     assert_int_equal(okv_store_init(&store, &params), OKV_EINVAL);
     params = good;
@@ -89,13 +82,12 @@ static void init_refuses_invalid_regions(void **state)
     okv_store_fini(&store);
 }
 
-static void the_first_pages_describe_the_table(void **state)
+TEST(the_first_pages_describe_the_table)
 {
     struct store_region region;
     struct okv_superblock block;
     struct okv_table_status status;
 
-    (void)state;
     for (uint32_t size = OKV_BUCKET_SIZE_MIN; size <= OKV_BUCKET_SIZE_MAX; size *= 2) {
         store_region_open(&region,
                           &(struct okv_store_params){.length = 64u << 20, .bucket_size = size});
@@ -125,14 +117,13 @@ typedef int store_call(struct okv_store *store, struct okv_store_work *work,
 static store_call *const calls[] = {okv_store_put, okv_store_append, okv_store_incr,
                                     okv_store_touch, okv_store_delete};
 
-static void sizes_out_of_range_are_refused(void **state)
+TEST(sizes_out_of_range_are_refused)
 {
     struct store_region region;
     uint8_t key[OKV_KEY_MAX + 1] = {1};
     uint32_t length;
     uint64_t version;
 
-    (void)state;
     store_region_open(&region, &small);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         for (uint32_t size = 0; size <= OKV_KEY_MAX + 1; size += OKV_KEY_MAX + 1) {
@@ -174,14 +165,13 @@ static void expect_round_trip(struct store_region *region, const uint8_t *key, u
 
 /* Keys and values at every limit: of the entry's fields, of inline entries, of a message, of the
  * table. */
-static void every_length_round_trips(void **state)
+TEST(every_length_round_trips)
 {
     static const uint32_t keys[] = {1, 2, 254, 255, 256, 1023, OKV_KEY_MAX};
     static const uint32_t values[] = {0,     1,     254,   255,   256,   15319,        15320,
                                       15321, 32768, 65534, 65535, 65536, VALUE_MAX - 1};
     uint8_t key[OKV_KEY_MAX];
 
-    (void)state;
     memset(key, 'k', sizeof key);
     for (uint32_t size = OKV_BUCKET_SIZE_MIN; size <= OKV_BUCKET_SIZE_MAX; size *= 2) {
         struct store_region region;
@@ -199,12 +189,11 @@ static void every_length_round_trips(void **state)
     }
 }
 
-static void versions_only_increase(void **state)
+TEST(versions_only_increase)
 {
     struct store_region region;
     uint64_t last = 0;
 
-    (void)state;
     store_region_open(&region, &small);
     assert_int_equal(remove_key(&region, "key"), OKV_ENOTFOUND);
     for (int i = 0; i < 1000; i++) {
@@ -223,14 +212,13 @@ static void versions_only_increase(void **state)
     store_region_close(&region);
 }
 
-static void a_small_buffer_is_not_written(void **state)
+TEST(a_small_buffer_is_not_written)
 {
     struct store_region region;
     uint8_t buffer[8] = "old";
     uint32_t length = 0;
     uint64_t version, put;
 
-    (void)state;
     store_region_open(&region, &small);
     put = put_text(&region, "key", "value");
     assert_int_equal(okv_store_get(&region.store, NULL, "key", 3, buffer, 4, &length, &version),
@@ -263,12 +251,11 @@ static int put_if(struct store_region *region, const char *value, bool absent,
     return rc;
 }
 
-static void a_failed_condition_changes_nothing(void **state)
+TEST(a_failed_condition_changes_nothing)
 {
     struct store_region region;
     uint64_t version = 1, now, wrong;
 
-    (void)state;
     store_region_open(&region, &small);
     assert_int_equal(put_if(&region, "a", false, &version, &now), OKV_ENOTFOUND);
     assert_int_equal(now, 0);
@@ -351,11 +338,10 @@ static const struct {
     {"nan", 1, OKV_ENUMBER, NULL},
 };
 
-static void incr_parses_every_number(void **state)
+TEST(incr_parses_every_number)
 {
     struct store_region region;
 
-    (void)state;
     store_region_open(&region, &small);
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
         struct okv_store_outcome outcome = {.version = 99};
@@ -393,14 +379,13 @@ static int append(struct store_region *region, const uint8_t *value, uint32_t si
 }
 
 /* Byte by byte past every limit of a small value, then in larger steps. */
-static void append_grows_up_to_the_limit(void **state)
+TEST(append_grows_up_to_the_limit)
 {
     struct store_region region;
     struct okv_store_outcome outcome;
     uint32_t length = 0;
     uint64_t version = 0;
 
-    (void)state;
     store_region_open(&region, &small);
     for (uint32_t step = 0; length < VALUE_MAX; step = length < 600 ? 1 : 1 + length / 3) {
         uint32_t size = step < VALUE_MAX - length ? step : VALUE_MAX - length;
@@ -426,13 +411,12 @@ static void append_grows_up_to_the_limit(void **state)
 
 /* ---- values of rendezvous reads ---- */
 
-static void a_reserved_extent_becomes_the_value(void **state)
+TEST(a_reserved_extent_becomes_the_value)
 {
     static const uint32_t sizes[] = {1, 40, 1000, 1024, 15321, VALUE_MAX};
     struct store_region region;
     struct okv_store_outcome outcome;
 
-    (void)state;
     store_region_open(&region, &small);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct okv_store_write write = {.key = "key", .key_length = 3, .value_length = sizes[i]};
@@ -454,13 +438,12 @@ static void a_reserved_extent_becomes_the_value(void **state)
     store_region_close(&region);
 }
 
-static void a_full_region_reserves_nothing(void **state)
+TEST(a_full_region_reserves_nothing)
 {
     struct store_region region;
     struct okv_store_long_value values[64] = {{.extent = 0}};
     unsigned n = 0;
 
-    (void)state;
     store_region_open(&region, &small);
     while (okv_store_long_reserve(&region.store, &region.work, &values[n], 3, VALUE_MAX) == 0)
         assert_true(++n < 64);
@@ -471,7 +454,7 @@ static void a_full_region_reserves_nothing(void **state)
     store_region_close(&region);
 }
 
-static void no_value_exceeds_the_limit(void **state)
+TEST(no_value_exceeds_the_limit)
 {
     const struct okv_store_params narrow = {.length = 4u << 20, .bucket_size = 512, .max_value = 4};
     struct okv_store_write write = {
@@ -479,7 +462,6 @@ static void no_value_exceeds_the_limit(void **state)
     struct store_region region;
     struct okv_store_outcome outcome;
 
-    (void)state;
     store_region_open(&region, &narrow);
     assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), 0);
     write.delta = 1;
@@ -495,22 +477,7 @@ static void no_value_exceeds_the_limit(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(init_refuses_invalid_regions),
-        cmocka_unit_test(the_first_pages_describe_the_table),
-        cmocka_unit_test(sizes_out_of_range_are_refused),
-        cmocka_unit_test(every_length_round_trips),
-        cmocka_unit_test(no_value_exceeds_the_limit),
-        cmocka_unit_test(versions_only_increase),
-        cmocka_unit_test(a_small_buffer_is_not_written),
-        cmocka_unit_test(a_failed_condition_changes_nothing),
-        cmocka_unit_test(incr_parses_every_number),
-        cmocka_unit_test(append_grows_up_to_the_limit),
-        cmocka_unit_test(a_reserved_extent_becomes_the_value),
-        cmocka_unit_test(a_full_region_reserves_nothing),
-    };
-
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * 7 + (i >> 8) + 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

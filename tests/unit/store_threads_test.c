@@ -2,15 +2,7 @@
  * Several threads on one store: extents that are freed and reused while others read, writers while
  * the index grows and shrinks, a flush between splits.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/expire.h"
 #include "server/store/flush.h"
@@ -76,23 +68,21 @@ static void churn_resurrects_nothing(const struct okv_store_params *params)
     store_region_close(&region);
 }
 
-static void churn_resurrects_nothing_inline_or_not(void **state)
+TEST(churn_resurrects_nothing_inline_or_not)
 {
-    (void)state;
     churn_resurrects_nothing(&(struct okv_store_params){
         .length = 8u << 20, .bucket_size = 512, .max_value = REUSED_VALUE});
 }
 
-static void churn_resurrects_nothing_in_extents(void **state)
+TEST(churn_resurrects_nothing_in_extents)
 {
-    (void)state;
     churn_resurrects_nothing(&(struct okv_store_params){
         .length = 8u << 20, .bucket_size = 256, .inline_max = 1, .max_value = REUSED_VALUE});
 }
 
 /* An index that cannot grow: every change writes all pages of its bucket, and deletes move items
  * between pages. */
-static void a_miss_needs_all_pages_of_one_version(void **state)
+TEST(a_miss_needs_all_pages_of_one_version)
 {
     const unsigned keys = 1500;
     struct store_region region;
@@ -102,7 +92,6 @@ static void a_miss_needs_all_pages_of_one_version(void **state)
     struct store_audit audit;
     uint8_t value[60];
 
-    (void)state;
     store_random_init(&random);
     store_region_open(&region, &(struct okv_store_params){
                                    .length = 1u << 20, .bucket_size = 256, .index_percent = 1});
@@ -126,7 +115,7 @@ static void a_miss_needs_all_pages_of_one_version(void **state)
 }
 
 /* A region that is always full: extents move to make room while others read them. */
-static void compaction_moves_extents_under_readers(void **state)
+TEST(compaction_moves_extents_under_readers)
 {
     const unsigned keys = 3000, max = 3000;
     struct store_region region;
@@ -137,7 +126,6 @@ static void compaction_moves_extents_under_readers(void **state)
     unsigned full = 0;
     uint8_t value[3000];
 
-    (void)state;
     store_random_init(&random);
     store_region_open(&region, &(struct okv_store_params){.length = 1u << 20, .bucket_size = 512});
     store_watch_open(&watch, &region, keys, 20, max);
@@ -209,7 +197,7 @@ static void join_writers(struct writer *writers)
     }
 }
 
-static void writers_agree_while_the_index_grows_and_shrinks(void **state)
+TEST(writers_agree_while_the_index_grows_and_shrinks)
 {
     struct store_region region;
     struct store_watch watch;
@@ -217,7 +205,6 @@ static void writers_agree_while_the_index_grows_and_shrinks(void **state)
     struct writer writers[WRITERS];
     struct store_audit audit;
 
-    (void)state;
     store_region_open(&region, &(struct okv_store_params){.length = 32u << 20, .bucket_size = 256});
     store_watch_open(&watch, &region, WRITERS * KEYS_PER_WRITER, 12, SMALL_VALUE);
     store_watch_start(&watch, &watcher, 1);
@@ -306,7 +293,7 @@ static void *compete(void *argument)
     return argument;
 }
 
-static void rivals_lose_no_increment(void **state)
+TEST(rivals_lose_no_increment)
 {
     struct store_region region;
     struct rival rivals[WRITERS];
@@ -316,7 +303,6 @@ static void rivals_lose_no_increment(void **state)
     uint64_t version;
     unsigned counted = 0;
 
-    (void)state;
     store_region_open(&region, &(struct okv_store_params){
                                    .length = 96u << 10, .bucket_size = 256, .index_percent = 1});
     for (unsigned i = 0; i < WRITERS; i++) {
@@ -367,7 +353,7 @@ static void *grow_index(void *argument)
 }
 
 /* A flush removes every item that existed when it began, also those that splits moved. */
-static void a_flush_misses_nothing_between_splits(void **state)
+TEST(a_flush_misses_nothing_between_splits)
 {
     const unsigned old = 3000;
     struct store_region region;
@@ -375,7 +361,6 @@ static void a_flush_misses_nothing_between_splits(void **state)
     uint8_t value[64];
     uint64_t flush_steps = 0, begun_again = 0;
 
-    (void)state;
     store_region_open(&region, &(struct okv_store_params){.length = 64u << 20, .bucket_size = 256});
     store_watch_open(&watch, &region, 40000, 12, 64);
     for (unsigned round = 0; round < times(60); round++) {
@@ -409,19 +394,4 @@ static void a_flush_misses_nothing_between_splits(void **state)
                   (unsigned long long)begun_again);
     store_watch_close(&watch);
     store_region_close(&region);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(churn_resurrects_nothing_inline_or_not),
-        cmocka_unit_test(churn_resurrects_nothing_in_extents),
-        cmocka_unit_test(a_miss_needs_all_pages_of_one_version),
-        cmocka_unit_test(compaction_moves_extents_under_readers),
-        cmocka_unit_test(writers_agree_while_the_index_grows_and_shrinks),
-        cmocka_unit_test(rivals_lose_no_increment),
-        cmocka_unit_test(a_flush_misses_nothing_between_splits),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,6 @@
 /* Updates in place (server/store/update_in_place.c): which changes they serve, and that a new
  * layout of the bucket would give the same image. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_layout.h"
@@ -63,7 +56,7 @@ static void next_key(const struct store_region *region, unsigned *number, char k
     ++*number;
 }
 
-static void common_changes_update_in_place(void **state)
+TEST(common_changes_update_in_place)
 {
     struct store_region region;
     struct okv_store_outcome outcome;
@@ -72,7 +65,6 @@ static void common_changes_update_in_place(void **state)
         .key = "a", .key_length = 1, .value = "tail", .value_length = 4};
     const struct okv_store_write touched = {.key = "a", .key_length = 1, .ttl_ms = 1000};
 
-    (void)state;
     store_region_open(&region, &roomy);
     assert_int_equal(put(&region, "a", 30, 0), 0);
     assert_true(was_updated_in_place(&region, "a"));
@@ -100,7 +92,7 @@ static void common_changes_update_in_place(void **state)
 }
 
 /* An overwrite by a value of the same length changes no total. */
-static void an_overwrite_changes_no_total(void **state)
+TEST(an_overwrite_changes_no_total)
 {
     struct store_region region;
     struct okv_store_outcome outcome;
@@ -109,7 +101,6 @@ static void an_overwrite_changes_no_total(void **state)
     uint32_t length;
     uint64_t version;
 
-    (void)state;
     store_region_open(&region, &roomy);
     assert_int_equal(okv_store_put(&region.store, &region.work, &write, &outcome), 0);
     assert_int_equal(changes(&region), 1);
@@ -149,14 +140,13 @@ static void an_overwrite_changes_no_total(void **state)
 }
 
 /* Growth that other changes left unfinished continues with overwrites. */
-static void overwrites_continue_growth(void **state)
+TEST(overwrites_continue_growth)
 {
     const struct okv_store_params fixed = {
         .length = 16u << 20, .bucket_size = BUCKET, .extra_reads = 1000};
     struct store_region region;
     char key[24];
 
-    (void)state;
     store_region_open(&region, &fixed);
     for (unsigned i = 0; i < 2000; i++) {
         snprintf(key, sizeof key, "%u", i);
@@ -170,13 +160,12 @@ static void overwrites_continue_growth(void **state)
     store_region_close(&region);
 }
 
-static void the_next_change_removes_expired_items(void **state)
+TEST(the_next_change_removes_expired_items)
 {
     struct store_region region;
     unsigned number = 0;
     char first[24], second[24];
 
-    (void)state;
     store_region_open(&region, &roomy);
     next_key(&region, &number, first);
     next_key(&region, &number, second);
@@ -203,7 +192,7 @@ static void the_next_change_removes_expired_items(void **state)
 }
 
 /* A small item that a full bucket moved to an extent returns when there is room. */
-static void items_return_inline_when_there_is_room(void **state)
+TEST(items_return_inline_when_there_is_room)
 {
     /* an index that cannot grow */
     const struct okv_store_params fixed = {
@@ -212,7 +201,6 @@ static void items_return_inline_when_there_is_room(void **state)
     unsigned number = 0, count = 0;
     char keys[16][24];
 
-    (void)state;
     store_region_open(&region, &fixed);
     do {
         next_key(&region, &number, keys[count]);
@@ -246,7 +234,7 @@ static void expect_settled(struct store_region *region, uint64_t number)
                         bucket->pages == 1 ? BUCKET : 0);
 }
 
-static void a_new_layout_changes_nothing(void **state)
+TEST(a_new_layout_changes_nothing)
 {
     static const uint32_t lengths[] = {0, 5, 30, 100, 140, 200, 1000, 5000};
     struct store_region region;
@@ -254,7 +242,6 @@ static void a_new_layout_changes_nothing(void **state)
     struct store_audit audit;
     unsigned in_place = 0, steps = 40000 / STORE_TEST_SLOWNESS;
 
-    (void)state;
     store_random_init(&random);
     store_region_open(&region, &roomy);
     for (unsigned step = 0; step < steps; step++) {
@@ -296,7 +283,7 @@ static void keys_of_one_tag(const struct store_region *region, char first[24], c
 }
 
 /* A reference without its key has a tag only, which is another key's too. */
-static void an_item_of_the_same_tag_is_left_alone(void **state)
+TEST(an_item_of_the_same_tag_is_left_alone)
 {
     struct store_region region;
     struct store_audit audit;
@@ -304,7 +291,6 @@ static void an_item_of_the_same_tag_is_left_alone(void **state)
     char first[24], second[24];
     uint64_t version, other;
 
-    (void)state;
     store_region_open(&region, &roomy);
     keys_of_one_tag(&region, first, second);
     uint32_t length = (uint32_t)strlen(first);
@@ -327,19 +313,4 @@ static void an_item_of_the_same_tag_is_left_alone(void **state)
     store_region_expect(&region, first, length, bytes + 2, 6000, version);
     store_region_audit(&region, NULL, NULL, &audit);
     store_region_close(&region);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(common_changes_update_in_place),
-        cmocka_unit_test(an_overwrite_changes_no_total),
-        cmocka_unit_test(overwrites_continue_growth),
-        cmocka_unit_test(the_next_change_removes_expired_items),
-        cmocka_unit_test(items_return_inline_when_there_is_room),
-        cmocka_unit_test(a_new_layout_changes_nothing),
-        cmocka_unit_test(an_item_of_the_same_tag_is_left_alone),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,5 @@
 /* okv_store_walk(): every item that stays is met, though buckets split and merge between steps. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/walk.h"
 #include "shared/base/error.h"
@@ -126,12 +119,11 @@ static uint64_t merges(struct walk *walk)
 
 /* ---- a quiet table ---- */
 
-static void an_empty_table_has_nothing_and_an_end(void **state)
+TEST(an_empty_table_has_nothing_and_an_end)
 {
     static struct walk walk;
     unsigned steps = 1;
 
-    (void)state;
     memset(&walk, 0, sizeof walk);
     store_region_open(&walk.region, &params);
     while (step(&walk))
@@ -141,13 +133,12 @@ static void an_empty_table_has_nothing_and_an_end(void **state)
     store_region_close(&walk.region);
 }
 
-static void each_item_is_met_once(void **state)
+TEST(each_item_is_met_once)
 {
     static struct walk walk;
     struct store_audit audit;
     unsigned steps = 1;
 
-    (void)state;
     begin(&walk, &crowded);
     store_region_audit(&walk.region, NULL, NULL, &audit);
     assert_true(audit.overflow_pages > 0 && audit.references > 0); /* of all kinds */
@@ -158,12 +149,11 @@ static void each_item_is_met_once(void **state)
     end(&walk, 1);
 }
 
-static void any_position_goes_on_to_the_end(void **state)
+TEST(any_position_goes_on_to_the_end)
 {
     static struct walk walk;
     struct store_random random;
 
-    (void)state;
     begin(&walk, &crowded);
     store_random_init(&random);
     for (unsigned i = 0; i < 50; i++) {
@@ -179,14 +169,13 @@ static void any_position_goes_on_to_the_end(void **state)
     end(&walk, 51);
 }
 
-static void expired_items_are_not_met(void **state)
+TEST(expired_items_are_not_met)
 {
     static struct walk walk;
     struct okv_store_outcome outcome;
     const struct okv_store_write write = {
         .key = "come", .key_length = 4, .value = bytes, .value_length = 9, .ttl_ms = 5};
 
-    (void)state;
     begin(&walk, &params);
     assert_int_equal(okv_store_put(&walk.region.store, &walk.region.work, &write, &outcome), 0);
     while (step(&walk))
@@ -201,11 +190,10 @@ static void expired_items_are_not_met(void **state)
 
 /* ---- while it changes ---- */
 
-static void nothing_is_missed_while_buckets_split(void **state)
+TEST(nothing_is_missed_while_buckets_split)
 {
     static struct walk walk;
 
-    (void)state;
     begin(&walk, &params);
     uint64_t before = splits(&walk);
     while (step(&walk))
@@ -216,11 +204,10 @@ static void nothing_is_missed_while_buckets_split(void **state)
     end(&walk, 1); /* no bucket gets items of one that was passed */
 }
 
-static void nothing_is_missed_while_buckets_merge(void **state)
+TEST(nothing_is_missed_while_buckets_merge)
 {
     static struct walk walk;
 
-    (void)state;
     begin(&walk, &params);
     while (walk.coming < COMING_MAX)
         add(&walk);
@@ -234,12 +221,11 @@ static void nothing_is_missed_while_buckets_merge(void **state)
 }
 
 /* Now this, now that, at random, and from walk to walk at other places. */
-static void nothing_is_missed_while_both_happen(void **state)
+TEST(nothing_is_missed_while_both_happen)
 {
     static struct walk walk;
     struct store_random random;
 
-    (void)state;
     begin(&walk, &params);
     store_random_init(&random);
     for (unsigned round = 0; round < 20 / STORE_TEST_SLOWNESS + 1; round++) {
@@ -265,17 +251,7 @@ static void nothing_is_missed_while_both_happen(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_table_has_nothing_and_an_end),
-        cmocka_unit_test(each_item_is_met_once),
-        cmocka_unit_test(any_position_goes_on_to_the_end),
-        cmocka_unit_test(expired_items_are_not_met),
-        cmocka_unit_test(nothing_is_missed_while_buckets_split),
-        cmocka_unit_test(nothing_is_missed_while_buckets_merge),
-        cmocka_unit_test(nothing_is_missed_while_both_happen),
-    };
-
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * 11 + 5);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run();
 }

@@ -3,14 +3,8 @@
  * of a value that is gone.
  */
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/compact.h"
 #include "server/store/expire.h"
@@ -83,11 +77,10 @@ static void delete_number(struct store_region *region, unsigned number)
     assert_int_equal(store_region_delete(region, key, (uint32_t)length), 0);
 }
 
-static void deleted_values_are_gone(void **state)
+TEST(deleted_values_are_gone)
 {
     struct store_region region;
 
-    (void)state;
     store_region_open(&region, &params);
     for (unsigned i = 0; i < LENGTHS; i++)
         assert_int_equal(put_number(&region, i, lengths[i]), 0);
@@ -100,12 +93,11 @@ static void deleted_values_are_gone(void **state)
 }
 
 /* Each length by each other: in place or not, shorter and longer, inline and in an extent. */
-static void replaced_values_are_gone(void **state)
+TEST(replaced_values_are_gone)
 {
     static const uint8_t zeros[VALUE_MAX];
     struct store_region region;
 
-    (void)state;
     store_region_open(&region, &params);
     for (unsigned i = 0; i < LENGTHS; i++)
         for (unsigned j = 0; j < LENGTHS; j++) {
@@ -119,11 +111,10 @@ static void replaced_values_are_gone(void **state)
     store_region_close(&region);
 }
 
-static void expired_values_are_gone(void **state)
+TEST(expired_values_are_gone)
 {
     struct store_region region;
 
-    (void)state;
     store_region_open(&region, &params);
     for (unsigned i = 0; i < LENGTHS; i++) {
         const struct okv_store_write write = {.key = &lengths[i],
@@ -141,12 +132,11 @@ static void expired_values_are_gone(void **state)
     store_region_close(&region);
 }
 
-static void flushed_values_are_gone(void **state)
+TEST(flushed_values_are_gone)
 {
     struct store_region region;
     uint64_t next = 0, splits = 0;
 
-    (void)state;
     store_region_open(&region, &params);
     for (unsigned i = 0; i < 1000; i++)
         assert_int_equal(put_number(&region, i, lengths[i % 5]), 0);
@@ -159,12 +149,11 @@ static void flushed_values_are_gone(void **state)
 }
 
 /* Splits copy items from bucket to bucket, merges copy them back. */
-static void growth_and_shrinking_leave_no_copies(void **state)
+TEST(growth_and_shrinking_leave_no_copies)
 {
     const unsigned items = 8000 / STORE_TEST_SLOWNESS;
     struct store_region region;
 
-    (void)state;
     store_region_open(&region, &params);
     for (unsigned i = 0; i < items; i++) {
         assert_int_equal(put_number(&region, i, lengths[i % 4]), 0);
@@ -184,13 +173,12 @@ static void growth_and_shrinking_leave_no_copies(void **state)
 }
 
 /* Keys of one bucket, which no split divides. */
-static void overflow_pages_leave_no_copies(void **state)
+TEST(overflow_pages_leave_no_copies)
 {
     struct store_region region;
     char keys[100][24];
     unsigned number = 0;
 
-    (void)state;
     store_region_open(&region, &params);
     for (unsigned i = 0; i < 100; i++) {
         store_region_key(&region, 16, &number, keys[i]);
@@ -206,12 +194,11 @@ static void overflow_pages_leave_no_copies(void **state)
 }
 
 /* A full region with holes: puts that find no room give back what they took, and extents move. */
-static void compaction_leaves_no_copies(void **state)
+TEST(compaction_leaves_no_copies)
 {
     struct store_region region;
     unsigned items = 0;
 
-    (void)state;
     store_region_open(&region, &params);
     while (put_number(&region, items, 300) == 0)
         items++;
@@ -231,12 +218,11 @@ static void compaction_leaves_no_copies(void **state)
     store_region_close(&region);
 }
 
-static void a_value_that_no_put_used_is_gone(void **state)
+TEST(a_value_that_no_put_used_is_gone)
 {
     struct store_region region;
     struct okv_store_long_value value = {.extent = 0};
 
-    (void)state;
     store_region_open(&region, &params);
     assert_int_equal(okv_store_long_reserve(&region.store, &region.work, &value, 3, 20000), 0);
     memcpy(region.base + okv_store_long_offset(&value), marked(20000), 20000);
@@ -247,13 +233,12 @@ static void a_value_that_no_put_used_is_gone(void **state)
 }
 
 /* A merge may need memory, and has none but the reserve, which holds nothing to wipe. */
-static void the_reserve_is_there_for_merges(void **state)
+TEST(the_reserve_is_there_for_merges)
 {
     struct store_region region;
     struct okv_store *store = &region.store;
     unsigned count = 0, merges = 1024;
 
-    (void)state;
     store_region_open(&region, &params);
     while (!store->reserve)
         assert_int_equal(put_number(&region, count++, 40), 0);
@@ -272,34 +257,15 @@ static void the_reserve_is_there_for_merges(void **state)
 }
 
 /* What the others would see. */
-static void without_it_values_stay(void **state)
+TEST(without_it_values_stay)
 {
     struct okv_store_params unwiped = params;
     struct store_region region;
 
-    (void)state;
     unwiped.wipe = false;
     store_region_open(&region, &unwiped);
     assert_int_equal(put(&region, "key", 20000), 0);
     assert_int_equal(store_region_delete(&region, "key", 3), 0);
     assert_int_equal(count_values(&region), 1);
     store_region_close(&region);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(deleted_values_are_gone),
-        cmocka_unit_test(replaced_values_are_gone),
-        cmocka_unit_test(expired_values_are_gone),
-        cmocka_unit_test(flushed_values_are_gone),
-        cmocka_unit_test(growth_and_shrinking_leave_no_copies),
-        cmocka_unit_test(overflow_pages_leave_no_copies),
-        cmocka_unit_test(compaction_leaves_no_copies),
-        cmocka_unit_test(a_value_that_no_put_used_is_gone),
-        cmocka_unit_test(the_reserve_is_there_for_merges),
-        cmocka_unit_test(without_it_values_stay),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

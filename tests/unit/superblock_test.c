@@ -1,11 +1,5 @@
 /* The decoders of superblock and status: everything a peer's bytes may get wrong. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "shared/format/bucket.h"
@@ -40,9 +34,8 @@ static int result_of(const struct okv_superblock *block)
         assert_int_equal(result_of(&bad), OKV_EPROTO); \
     } while (0)
 
-static void fields_are_checked(void **state)
+TEST(fields_are_checked)
 {
-    (void)state;
     assert_int_equal(result_of(&good), 0);
     REFUSED(boot_id, 0);
     REFUSED(bucket_size, 500);
@@ -60,11 +53,10 @@ static void fields_are_checked(void **state)
     REFUSED(region_length, OKV_HEAP_OFFSET - 1);
 }
 
-static void limits_are_allowed(void **state)
+TEST(limits_are_allowed)
 {
     struct okv_superblock block = good;
 
-    (void)state;
     block.segment_buckets = OKV_SEGMENT_BUCKETS_MAX;
     block.bucket_size = OKV_BUCKET_SIZE_MAX;
     block.region_length = OKV_HEAP_OFFSET;
@@ -74,13 +66,12 @@ static void limits_are_allowed(void **state)
 }
 
 /* Reserved bytes are for a later format, with whatever checksum they come. */
-static void reserved_bytes_are_zero(void **state)
+TEST(reserved_bytes_are_zero)
 {
     struct okv_wire_superblock wire;
     struct okv_superblock back;
     const size_t covered = offsetof(struct okv_wire_superblock, checksum);
 
-    (void)state;
     for (unsigned bit = 0; bit < 64; bit++) {
         okv_superblock_encode(&good, &wire);
         wire.reserved = okv_le64_of(UINT64_C(1) << bit);
@@ -90,13 +81,12 @@ static void reserved_bytes_are_zero(void **state)
     }
 }
 
-static void damage_is_seen(void **state)
+TEST(damage_is_seen)
 {
     struct okv_wire_superblock wire;
     struct okv_superblock back;
     uint8_t *bytes = (uint8_t *)&wire;
 
-    (void)state;
     okv_superblock_encode(&good, &wire);
     for (size_t bit = 0; bit < sizeof wire * 8; bit++) {
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -121,9 +111,8 @@ static int status_result(uint64_t clock_ms, uint64_t bucket_count, uint64_t boot
     return okv_status_decode((const uint8_t *)&wire, boot_id, &back);
 }
 
-static void status_is_checked(void **state)
+TEST(status_is_checked)
 {
-    (void)state;
     assert_int_equal(status_result(1, 1, BOOT), 0);
     assert_int_equal(status_result(UINT64_MAX, OKV_BUCKETS_MAX, BOOT), 0);
     assert_int_equal(status_result(1, 1, BOOT + 1), OKV_ECORRUPT);
@@ -133,14 +122,13 @@ static void status_is_checked(void **state)
 }
 
 /* Clients read it while the server writes it: any bit of another state must be noticed. */
-static void status_damage_is_seen(void **state)
+TEST(status_damage_is_seen)
 {
     const struct okv_table_status status = {.clock_ms = 1000, .bucket_count = 64};
     struct okv_table_status back;
     struct okv_wire_status wire;
     uint8_t *bytes = (uint8_t *)&wire;
 
-    (void)state;
     okv_status_encode(&status, BOOT, &wire);
     for (size_t bit = 0; bit < sizeof wire * 8; bit++) {
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -149,15 +137,4 @@ static void status_damage_is_seen(void **state)
     }
     memset(bytes, 0, sizeof wire);
     assert_int_equal(okv_status_decode(bytes, BOOT, &back), OKV_ECORRUPT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_are_checked),      cmocka_unit_test(limits_are_allowed),
-        cmocka_unit_test(reserved_bytes_are_zero), cmocka_unit_test(damage_is_seen),
-        cmocka_unit_test(status_is_checked),       cmocka_unit_test(status_damage_is_seen),
-    };
-
-    return cmocka_run_group_tests_name("superblock", tests, NULL, NULL);
 }

@@ -11,31 +11,19 @@
  */
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "tests/support/random.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/torn_reader.h"
 
 #define READERS 2
 #define WRITERS 2
 
-#ifndef __has_feature
-#define __has_feature(feature) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IMAGES UINT64_C(1000000)
-#else
-#define IMAGES UINT64_C(10000000)
-#endif
+#define IMAGES (OKV_SANITIZED ? UINT64_C(1000000) : UINT64_C(10000000))
 #define LONG_TIMES 100
 /* Each shape ends after this time with what it has checked by then: a reader yields in the middle
  * of an image, and gets a busy machine back late. */
@@ -200,13 +188,12 @@ static void run_shape(const struct torn_shape *shape, uint64_t images, struct to
 #ifdef TORN_UNCHECKED
 
 /* Round after round until a wrong image was accepted: sooner or later depends on the machine. */
-static void small_items(void **state)
+TEST(small_items)
 {
     const struct torn_shape shape = {
         .name = "small items", .bucket_size = 512, .keys = 8, .small_max = 48};
     struct torn_counts total = {0};
 
-    (void)state;
     for (unsigned round = 0; round < UNSAFE_ROUNDS && total.wrong == 0; round++)
         run_shape(&shape, UNSAFE_IMAGES, &total);
     assert_true(total.wrong > 0);
@@ -224,18 +211,17 @@ static void expect_proof(const struct torn_counts *total)
     assert_true(total->states > images / 100);
 }
 
-static void small_items(void **state)
+TEST(small_items)
 {
     const struct torn_shape shape = {
         .name = "small items", .bucket_size = 512, .keys = 8, .small_max = 48};
     struct torn_counts total;
 
-    (void)state;
     run_shape(&shape, images_of_test() / 10 * 6, &total);
     expect_proof(&total);
 }
 
-static void extents_splits_and_merges(void **state)
+TEST(extents_splits_and_merges)
 {
     const struct torn_shape shape = {.name = "extents, splits and merges",
                                      .bucket_size = 512,
@@ -245,35 +231,20 @@ static void extents_splits_and_merges(void **state)
                                      .fillers = TORN_FILLERS_MAX};
     struct torn_counts total;
 
-    (void)state;
     run_shape(&shape, images_of_test() / 10 * 2, &total);
     expect_proof(&total);
     assert_true(total.extents > 0 && total.extents_rejected > 0);
     assert_true(total.moved > 0);
 }
 
-static void overflow_pages(void **state)
+TEST(overflow_pages)
 {
     const struct torn_shape shape = {
         .name = "overflow pages", .bucket_size = 256, .keys = 28, .small_max = 64};
     struct torn_counts total;
 
-    (void)state;
     run_shape(&shape, images_of_test() / 10 * 2, &total);
     expect_proof(&total);
     assert_true(total.pages > 0 && total.extents > 0);
 }
 #endif
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_items),
-#ifndef TORN_UNCHECKED
-        cmocka_unit_test(extents_splits_and_merges),
-        cmocka_unit_test(overflow_pages),
-#endif
-    };
-
-    return cmocka_run_group_tests_name("torn reads", tests, NULL, NULL);
-}

@@ -4,13 +4,7 @@
  * OKV_TEST_URI is the URI that clients connect to, OKV_TEST_LISTEN the one that the server listens
  * on if it differs. Without them: the local transport in a fresh directory.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -21,7 +15,7 @@
 
 /* ---- the handshake ---- */
 
-static void the_handshake_carries_bytes_both_ways(void **state)
+TEST(the_handshake_carries_bytes_both_ways)
 {
     struct fixture *fixture = *state;
     struct okv_answer welcome;
@@ -46,7 +40,7 @@ static void the_handshake_carries_bytes_both_ways(void **state)
     assert_int_equal(atomic_load(&fixture->wrong), 0);
 }
 
-static void a_rejection_carries_its_reason(void **state)
+TEST(a_rejection_carries_its_reason)
 {
     struct fixture *fixture = *state;
     struct okv_answer welcome;
@@ -65,7 +59,7 @@ static void a_rejection_carries_its_reason(void **state)
     assert_int_equal(atomic_load(&fixture->wrong), 0);
 }
 
-static void a_server_that_does_not_answer_times_out(void **state)
+TEST(a_server_that_does_not_answer_times_out)
 {
     struct fixture *fixture = *state;
     struct okv_answer welcome;
@@ -84,7 +78,7 @@ static void a_server_that_does_not_answer_times_out(void **state)
     client_destroy(client_create(state));
 }
 
-static void connecting_to_nobody_says_so(void **state)
+TEST(connecting_to_nobody_says_so)
 {
     struct fixture *fixture = *state;
     const struct okv_uri uri = fixture->connect_uri;
@@ -107,7 +101,7 @@ static void connecting_to_nobody_says_so(void **state)
 
 /* ---- READs ---- */
 
-static void reads_bring_the_right_bytes(void **state)
+TEST(reads_bring_the_right_bytes)
 {
     struct client *client = client_create(state);
 
@@ -125,7 +119,7 @@ static void reads_bring_the_right_bytes(void **state)
     client_destroy(client);
 }
 
-static void reads_outside_the_region_are_refused(void **state)
+TEST(reads_outside_the_region_are_refused)
 {
     struct client *client = client_create(state);
     const struct okv_read refused[] = {
@@ -152,7 +146,7 @@ static void reads_outside_the_region_are_refused(void **state)
     client_destroy(client);
 }
 
-static void every_read_of_a_batch_reports_once(void **state)
+TEST(every_read_of_a_batch_reports_once)
 {
     enum { LENGTH = 300, MOST = 64, BATCHES = 20 };
     struct client *client = client_create(state);
@@ -180,7 +174,7 @@ static void every_read_of_a_batch_reports_once(void **state)
     client_destroy(client);
 }
 
-static void too_many_reads_are_refused(void **state)
+TEST(too_many_reads_are_refused)
 {
     struct client *client = client_create(state);
     unsigned most = client->conn->max_reads;
@@ -204,7 +198,7 @@ static void too_many_reads_are_refused(void **state)
     client_destroy(client);
 }
 
-static void a_store_of_the_server_is_seen_by_a_later_read(void **state)
+TEST(a_store_of_the_server_is_seen_by_a_later_read)
 {
     enum { OFFSET = 70000, LENGTH = 64 };
     struct client *client = client_create(state);
@@ -226,7 +220,7 @@ static void a_store_of_the_server_is_seen_by_a_later_read(void **state)
 
 /* ---- messages ---- */
 
-static void messages_have_any_size_and_immediate(void **state)
+TEST(messages_have_any_size_and_immediate)
 {
     static const uint32_t lengths[] = {0, 1, 4, 255, 4096, FIXTURE_SLOT_SIZE};
     static const uint32_t immediates[] = {0, 1, 0x80000000u, 0xffffffffu};
@@ -239,7 +233,7 @@ static void messages_have_any_size_and_immediate(void **state)
     client_destroy(client);
 }
 
-static void a_message_larger_than_a_slot_is_refused(void **state)
+TEST(a_message_larger_than_a_slot_is_refused)
 {
     struct client *client = client_create(state);
     uint8_t *buffer = client->ops->send_buffer(client->conn);
@@ -253,7 +247,7 @@ static void a_message_larger_than_a_slot_is_refused(void **state)
     client_destroy(client);
 }
 
-static void ten_thousand_echoes(void **state)
+TEST(ten_thousand_echoes)
 {
     struct client *client = client_create(state);
 
@@ -262,7 +256,7 @@ static void ten_thousand_echoes(void **state)
     client_destroy(client);
 }
 
-static void all_credits_may_be_outstanding(void **state)
+TEST(all_credits_may_be_outstanding)
 {
     struct client *client = client_create(state);
 
@@ -276,7 +270,7 @@ static void all_credits_may_be_outstanding(void **state)
     client_destroy(client);
 }
 
-static void received_messages_stay_until_released(void **state)
+TEST(received_messages_stay_until_released)
 {
     struct client *client = client_create(state);
     struct okv_event events[FIXTURE_CREDITS];
@@ -293,7 +287,7 @@ static void received_messages_stay_until_released(void **state)
     client_destroy(client);
 }
 
-static void send_buffers_run_out_and_come_back(void **state)
+TEST(send_buffers_run_out_and_come_back)
 {
     struct client *client = client_create(state);
     unsigned sent = 0;
@@ -312,57 +306,4 @@ static void send_buffers_run_out_and_come_back(void **state)
     client_destroy(client);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_handshake_carries_bytes_both_ways),
-        cmocka_unit_test(a_rejection_carries_its_reason),
-        cmocka_unit_test(a_server_that_does_not_answer_times_out),
-        cmocka_unit_test(connecting_to_nobody_says_so),
-        cmocka_unit_test(reads_bring_the_right_bytes),
-        cmocka_unit_test(reads_outside_the_region_are_refused),
-        cmocka_unit_test(connections_reach_their_own_region),
-        cmocka_unit_test(every_read_of_a_batch_reports_once),
-        cmocka_unit_test(too_many_reads_are_refused),
-        cmocka_unit_test(a_store_of_the_server_is_seen_by_a_later_read),
-        cmocka_unit_test(messages_have_any_size_and_immediate),
-        cmocka_unit_test(a_message_larger_than_a_slot_is_refused),
-        cmocka_unit_test(ten_thousand_echoes),
-        cmocka_unit_test(all_credits_may_be_outstanding),
-        cmocka_unit_test(received_messages_stay_until_released),
-        cmocka_unit_test(send_buffers_run_out_and_come_back),
-        cmocka_unit_test(a_rendezvous_brings_the_right_bytes),
-        cmocka_unit_test(a_rendezvous_may_begin_inside_the_buffer),
-        cmocka_unit_test(several_rendezvous_reads_at_once),
-        cmocka_unit_test(rendezvous_reads_outside_the_region_are_refused),
-        cmocka_unit_test(a_rendezvous_arrives_in_the_region_of_its_connection),
-        cmocka_unit_test(only_a_server_may_start_a_rendezvous),
-        cmocka_unit_test(memory_that_is_not_advertised_cannot_be_read),
-        cmocka_unit_test(a_rendezvous_after_withdraw_brings_no_other_bytes),
-        cmocka_unit_test(adverts_come_and_go),
-        cmocka_unit_test(a_client_that_closes_ends_its_rendezvous_reads),
-        cmocka_unit_test(a_server_that_closes_ends_its_rendezvous_reads),
-        cmocka_unit_test(an_armed_descriptor_wakes),
-        cmocka_unit_test(a_close_of_our_own_wakes),
-        cmocka_unit_test(the_server_closes),
-        cmocka_unit_test(the_client_closes),
-        cmocka_unit_test(a_close_ends_what_is_under_way),
-        cmocka_unit_test(a_client_may_vanish_at_any_time),
-        cmocka_unit_test(connections_leave_nothing_behind),
-        cmocka_unit_test(several_clients_at_once),
-        cmocka_unit_test(a_flush_sends_several_messages),
-        cmocka_unit_test(unflushed_messages_end_with_the_connection),
-        cmocka_unit_test(a_heartbeat_is_acknowledged_without_the_peers_process),
-        cmocka_unit_test(a_heartbeat_finds_a_closed_connection),
-        cmocka_unit_test(everything_is_acknowledged_in_the_end),
-        cmocka_unit_test(several_endpoints_on_one_listener),
-        cmocka_unit_test(busy_connections_starve_nobody),
-        cmocka_unit_test(a_connect_in_steps_never_blocks),
-        cmocka_unit_test(a_connect_in_steps_is_rejected),
-        cmocka_unit_test(a_connect_in_steps_finds_nobody),
-        cmocka_unit_test(a_connect_in_steps_ends_at_its_deadline),
-        cmocka_unit_test(a_connect_is_cancelled_at_any_step),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_setup_from_environment, fixture_teardown);
-}
+TEST_PROGRAM(fixture_setup_from_environment, fixture_teardown)

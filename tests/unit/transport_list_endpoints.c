@@ -1,11 +1,7 @@
 /* Part of the list in transport_list.c: a server with a thread for each of several endpoints. */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/transport_client.h"
 #include "tests/unit/transport_list.h"
@@ -148,7 +144,7 @@ static void service_stop(struct service *service)
     service->ops->unlisten(service->listener);
 }
 
-void several_endpoints_on_one_listener(void **state)
+TEST(several_endpoints_on_one_listener)
 {
     struct fixture *fixture = *state;
     /* for the clients: where they connect */

@@ -1,10 +1,7 @@
 /* Part of the list in transport_list.c: waking up, ends of connections, several at once. */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "tests/support/transport_client.h"
@@ -42,7 +39,7 @@ static void *wake_from_elsewhere(void *argument)
     return NULL;
 }
 
-void an_armed_descriptor_wakes(void **state)
+TEST(an_armed_descriptor_wakes)
 {
     struct client *client = client_create(state);
     struct okv_endpoint *endpoint = client->conn->endpoint;
@@ -79,7 +76,7 @@ void an_armed_descriptor_wakes(void **state)
     client_destroy(client);
 }
 
-void a_close_of_our_own_wakes(void **state)
+TEST(a_close_of_our_own_wakes)
 {
     struct client *client = client_create(state);
 
@@ -103,7 +100,7 @@ static void assert_conn_is_dead(struct client *client)
     client_expect_nothing(client);
 }
 
-void the_server_closes(void **state)
+TEST(the_server_closes)
 {
     struct client *client = client_create(state);
 
@@ -116,7 +113,7 @@ void the_server_closes(void **state)
     client_destroy(client);
 }
 
-void the_client_closes(void **state)
+TEST(the_client_closes)
 {
     struct client *client = client_create(state);
 
@@ -129,7 +126,7 @@ void the_client_closes(void **state)
     client_destroy(client);
 }
 
-void a_close_ends_what_is_under_way(void **state)
+TEST(a_close_ends_what_is_under_way)
 {
     struct client *client = client_create(state);
     unsigned reads = client->conn->max_reads;
@@ -153,7 +150,7 @@ void a_close_ends_what_is_under_way(void **state)
     client_destroy(client);
 }
 
-void a_client_may_vanish_at_any_time(void **state)
+TEST(a_client_may_vanish_at_any_time)
 {
     for (unsigned round = 0; round < 10; round++) {
         struct client *client = client_create(state);
@@ -167,7 +164,7 @@ void a_client_may_vanish_at_any_time(void **state)
     }
 }
 
-void connections_leave_nothing_behind(void **state)
+TEST(connections_leave_nothing_behind)
 {
     struct fixture *fixture = *state;
     unsigned before = atomic_load(&fixture->opened);
@@ -265,7 +262,7 @@ unsigned run_several_clients(struct fixture *fixture)
     return CLIENTS;
 }
 
-void several_clients_at_once(void **state)
+TEST(several_clients_at_once)
 {
     struct fixture *fixture = *state;
 

@@ -1,12 +1,8 @@
 /* Part of the list in transport_list.c: fairness of a busy endpoint. Server and clients share one
  * thread, so that the clients refill between two polls however slow the machine is. */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -167,7 +163,7 @@ static void crowd_disperse(struct crowd *crowd)
     crowd->ops->unlisten(crowd->listener);
 }
 
-void busy_connections_starve_nobody(void **state)
+TEST(busy_connections_starve_nobody)
 {
     enum { PASSES_BEFORE = 10, ROUNDS = 20, MOST = 20000 };
     struct crowd *crowd = test_calloc(1, sizeof *crowd);

@@ -1,10 +1,7 @@
 /* Part of the list in transport_list.c: when messages leave, and what was acknowledged. */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -22,7 +19,7 @@ static void queue_message(struct client *client, unsigned number, uint32_t lengt
     assert_int_equal(client->ops->post_send(client->conn, length, number), 0);
 }
 
-void a_flush_sends_several_messages(void **state)
+TEST(a_flush_sends_several_messages)
 {
     struct client *client = client_create(state);
 
@@ -41,7 +38,7 @@ void a_flush_sends_several_messages(void **state)
 }
 
 /* They need not arrive, and the connection ends as it does without them. */
-void unflushed_messages_end_with_the_connection(void **state)
+TEST(unflushed_messages_end_with_the_connection)
 {
     for (unsigned round = 0; round < 4; round++) {
         struct client *client = client_create(state);
@@ -77,7 +74,7 @@ static void await_acknowledged(struct client *client, uint64_t before, unsigned 
     }
 }
 
-void a_heartbeat_is_acknowledged_without_the_peers_process(void **state)
+TEST(a_heartbeat_is_acknowledged_without_the_peers_process)
 {
     struct client *client = client_create(state);
 
@@ -96,7 +93,7 @@ void a_heartbeat_is_acknowledged_without_the_peers_process(void **state)
     client_destroy(client);
 }
 
-void a_heartbeat_finds_a_closed_connection(void **state)
+TEST(a_heartbeat_finds_a_closed_connection)
 {
     struct client *client = client_create(state);
 
@@ -110,7 +107,7 @@ void a_heartbeat_finds_a_closed_connection(void **state)
     client_destroy(client);
 }
 
-void everything_is_acknowledged_in_the_end(void **state)
+TEST(everything_is_acknowledged_in_the_end)
 {
     enum { LENGTH = 100 };
     struct client *client = client_create(state);

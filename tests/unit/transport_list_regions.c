@@ -1,10 +1,5 @@
 /* Part of the list in transport_list.c: two regions of one listener. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "tests/support/transport_client.h"
@@ -25,7 +20,7 @@ static void read_other(struct client *client)
         assert_int_equal(client->bytes[i], FIXTURE_OTHER_BYTE);
 }
 
-void connections_reach_their_own_region(void **state)
+TEST(connections_reach_their_own_region)
 {
     const struct fixture *fixture = *state;
 

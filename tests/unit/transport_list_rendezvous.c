@@ -1,11 +1,7 @@
 /* Part of the list in transport_list.c: advertised buffers and rendezvous reads. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "tests/support/transport_client.h"
@@ -108,7 +104,7 @@ static void assert_untouched(struct client *client, uint64_t offset, uint32_t le
     assert_region_bytes(client->fixture->region + offset, offset, length);
 }
 
-void a_rendezvous_brings_the_right_bytes(void **state)
+TEST(a_rendezvous_brings_the_right_bytes)
 {
     static const struct {
         uint32_t length;
@@ -134,7 +130,7 @@ void a_rendezvous_brings_the_right_bytes(void **state)
     client_destroy(client);
 }
 
-void a_rendezvous_arrives_in_the_region_of_its_connection(void **state)
+TEST(a_rendezvous_arrives_in_the_region_of_its_connection)
 {
     struct fixture *fixture = *state;
     uint8_t *other = fixture->other;
@@ -160,7 +156,7 @@ void a_rendezvous_arrives_in_the_region_of_its_connection(void **state)
     client_destroy(client);
 }
 
-void a_rendezvous_may_begin_inside_the_buffer(void **state)
+TEST(a_rendezvous_may_begin_inside_the_buffer)
 {
     struct client *client = client_create(state);
     struct value value;
@@ -176,7 +172,7 @@ void a_rendezvous_may_begin_inside_the_buffer(void **state)
     client_destroy(client);
 }
 
-void several_rendezvous_reads_at_once(void **state)
+TEST(several_rendezvous_reads_at_once)
 {
     enum { COUNT = OKV_RENDEZVOUS_MAX + 2, STRIDE = 5 * MIB / 4 };
     struct client *client = client_create(state);
@@ -210,7 +206,7 @@ void several_rendezvous_reads_at_once(void **state)
     client_destroy(client);
 }
 
-void rendezvous_reads_outside_the_region_are_refused(void **state)
+TEST(rendezvous_reads_outside_the_region_are_refused)
 {
     static const struct {
         uint64_t offset;
@@ -240,7 +236,7 @@ void rendezvous_reads_outside_the_region_are_refused(void **state)
     client_destroy(client);
 }
 
-void only_a_server_may_start_a_rendezvous(void **state)
+TEST(only_a_server_may_start_a_rendezvous)
 {
     struct client *client = client_create(state);
     struct okv_advert *advert = NULL;
@@ -271,7 +267,7 @@ static void assert_rendezvous_failed(struct client *client)
         client_echo(client, 1, 10, 1);
 }
 
-void memory_that_is_not_advertised_cannot_be_read(void **state)
+TEST(memory_that_is_not_advertised_cannot_be_read)
 {
     enum { LENGTH = 10000, OFFSET = 3000 };
     static const struct {
@@ -305,7 +301,7 @@ void memory_that_is_not_advertised_cannot_be_read(void **state)
     }
 }
 
-void a_rendezvous_after_withdraw_brings_no_other_bytes(void **state)
+TEST(a_rendezvous_after_withdraw_brings_no_other_bytes)
 {
     enum { LENGTH = 100000 };
     struct client *client = client_create(state);
@@ -325,7 +321,7 @@ void a_rendezvous_after_withdraw_brings_no_other_bytes(void **state)
     client_destroy(client);
 }
 
-void adverts_come_and_go(void **state)
+TEST(adverts_come_and_go)
 {
     struct client *client = client_create(state);
     struct value values[FIXTURE_CREDITS];
@@ -390,7 +386,7 @@ static void close_server(struct client *client)
     client_expect_closed(client);
 }
 
-void a_client_that_closes_ends_its_rendezvous_reads(void **state)
+TEST(a_client_that_closes_ends_its_rendezvous_reads)
 {
     for (unsigned round = 0; round < 5; round++) {
         end_amid_rendezvous_reads(state, close_client);
@@ -398,7 +394,7 @@ void a_client_that_closes_ends_its_rendezvous_reads(void **state)
     }
 }
 
-void a_server_that_closes_ends_its_rendezvous_reads(void **state)
+TEST(a_server_that_closes_ends_its_rendezvous_reads)
 {
     for (unsigned round = 0; round < 5; round++)
         end_amid_rendezvous_reads(state, close_server);

@@ -1,11 +1,7 @@
 /* Part of the list in transport_list.c: connects in steps. */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -86,7 +82,7 @@ static void assert_serves(struct attempt *attempt)
     assert_true(fixture_is_empty(attempt->fixture));
 }
 
-void a_connect_in_steps_never_blocks(void **state)
+TEST(a_connect_in_steps_never_blocks)
 {
     struct fixture *fixture = *state;
     struct attempt attempt;
@@ -104,7 +100,7 @@ void a_connect_in_steps_never_blocks(void **state)
     assert_int_equal(atomic_load(&fixture->wrong), 0);
 }
 
-void a_connect_in_steps_is_rejected(void **state)
+TEST(a_connect_in_steps_is_rejected)
 {
     struct fixture *fixture = *state;
     struct attempt attempt;
@@ -119,7 +115,7 @@ void a_connect_in_steps_is_rejected(void **state)
     assert_true(attempt.diag.text[0] != '\0');
 }
 
-void a_connect_in_steps_finds_nobody(void **state)
+TEST(a_connect_in_steps_finds_nobody)
 {
     struct fixture *fixture = *state;
     const struct okv_uri uri = fixture->connect_uri;
@@ -137,7 +133,7 @@ void a_connect_in_steps_finds_nobody(void **state)
     assert_true(attempt.diag.text[0] != '\0');
 }
 
-void a_connect_in_steps_ends_at_its_deadline(void **state)
+TEST(a_connect_in_steps_ends_at_its_deadline)
 {
     struct fixture *fixture = *state;
     uint64_t deadline = okv_clock_ns() + 150000000u;
@@ -179,7 +175,7 @@ static bool cancel_after(struct fixture *fixture, unsigned steps)
     return false;
 }
 
-void a_connect_is_cancelled_at_any_step(void **state)
+TEST(a_connect_is_cancelled_at_any_step)
 {
     struct fixture *fixture = *state;
     unsigned steps = 0;

@@ -4,18 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
@@ -175,7 +170,7 @@ static void expect_answer(struct fixture *fixture, const uint8_t *answer, size_t
     offer_end(&offer);
 }
 
-static void a_client_takes_sealed_memory_only(void **state)
+TEST(a_client_takes_sealed_memory_only)
 {
     static const struct {
         int seals, status;
@@ -211,7 +206,7 @@ static int make_page(const uint32_t *words, size_t size, int seals)
     return fd;
 }
 
-static void a_client_takes_rings_of_its_format_only(void **state)
+TEST(a_client_takes_rings_of_its_format_only)
 {
     enum { SIZED = F_SEAL_SHRINK | F_SEAL_GROW, BASE = 8192 };
     static const struct {
@@ -253,7 +248,7 @@ static void a_client_takes_rings_of_its_format_only(void **state)
     close(region);
 }
 
-static void a_client_understands_no_other_answer(void **state)
+TEST(a_client_understands_no_other_answer)
 {
     static const struct {
         uint32_t magic, kind;
@@ -344,7 +339,7 @@ static void stage_close(struct stage *stage)
 }
 
 /* An answer with a descriptor whose last close takes longer than anybody waits. */
-static void no_descriptor_of_an_answer_holds_a_client_up(void **state)
+TEST(no_descriptor_of_an_answer_holds_a_client_up)
 {
     static const struct {
         uint32_t kind;
@@ -385,7 +380,7 @@ static void no_descriptor_of_an_answer_holds_a_client_up(void **state)
     hang_guard(false);
 }
 
-static void no_descriptor_of_a_bell_holds_a_client_up(void **state)
+TEST(no_descriptor_of_a_bell_holds_a_client_up)
 {
     struct fixture *fixture = *state;
     unsigned threads = threads_running();
@@ -420,7 +415,7 @@ static void no_descriptor_of_a_bell_holds_a_client_up(void **state)
 }
 
 /* One descriptor too many, though it is harmless. */
-static void a_welcome_has_three_descriptors(void **state)
+TEST(a_welcome_has_three_descriptors)
 {
     uint8_t answer[20] = {0};
     struct offer offer;
@@ -436,7 +431,7 @@ static void a_welcome_has_three_descriptors(void **state)
 }
 
 /* Its client writes there. */
-static void a_client_takes_values_of_their_size_only(void **state)
+TEST(a_client_takes_values_of_their_size_only)
 {
     uint8_t answer[20] = {0};
     struct offer offer;
@@ -459,7 +454,7 @@ static void a_client_takes_values_of_their_size_only(void **state)
 }
 
 /* The kernel reports its length, 0, as it reports the end. */
-static void an_empty_answer_leaves_no_descriptor_behind(void **state)
+TEST(an_empty_answer_leaves_no_descriptor_behind)
 {
     int region = make_memfd(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
     const int fds[] = {region, region, region};
@@ -472,7 +467,7 @@ static void an_empty_answer_leaves_no_descriptor_behind(void **state)
 }
 
 /* A server sends its welcome and dies, or a rejection and closes. */
-static void the_end_overtakes_no_answer(void **state)
+TEST(the_end_overtakes_no_answer)
 {
     struct okv_conn *conn = NULL;
     struct offer offer;
@@ -489,19 +484,4 @@ static void the_end_overtakes_no_answer(void **state)
     offer_end(&offer);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_client_takes_sealed_memory_only),
-        cmocka_unit_test(a_client_takes_rings_of_its_format_only),
-        cmocka_unit_test(a_client_understands_no_other_answer),
-        cmocka_unit_test(no_descriptor_of_an_answer_holds_a_client_up),
-        cmocka_unit_test(no_descriptor_of_a_bell_holds_a_client_up),
-        cmocka_unit_test(a_welcome_has_three_descriptors),
-        cmocka_unit_test(a_client_takes_values_of_their_size_only),
-        cmocka_unit_test(an_empty_answer_leaves_no_descriptor_behind),
-        cmocka_unit_test(the_end_overtakes_no_answer),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);
-}
+TEST_PROGRAM(fixture_setup_local, fixture_teardown)

@@ -4,16 +4,11 @@
  */
 #include <errno.h>
 #include <linux/sockios.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
@@ -88,7 +83,7 @@ static void expect_service(struct scene *scene)
     expect_closed(scene, conn, OKV_EDISCONNECTED);
 }
 
-static void a_hello_with_a_descriptor_is_dropped(void **state)
+TEST(a_hello_with_a_descriptor_is_dropped)
 {
     uint8_t hello[4];
     struct okv_request *request;
@@ -110,7 +105,7 @@ static void a_hello_with_a_descriptor_is_dropped(void **state)
 }
 
 /* Behind the hello, before the server has accepted. */
-static void a_rejected_client_may_leave_descriptors(void **state)
+TEST(a_rejected_client_may_leave_descriptors)
 {
     struct okv_request *request;
     struct bare_client client;
@@ -129,7 +124,7 @@ static void a_rejected_client_may_leave_descriptors(void **state)
 }
 
 /* After the welcome: where a bell may be, and where the server comes to look for none. */
-static void packets_with_descriptors_end_their_connection(void **state)
+TEST(packets_with_descriptors_end_their_connection)
 {
     struct okv_conn *conn;
     struct bare_client client;
@@ -163,7 +158,7 @@ static void packets_with_descriptors_end_their_connection(void **state)
 }
 
 /* Sockets that nobody has accepted belong to the listening one. */
-static void a_server_that_ends_waits_for_nobody(void **state)
+TEST(a_server_that_ends_waits_for_nobody)
 {
     enum { CLIENTS = 3 };
     struct bare_client clients[CLIENTS];
@@ -186,7 +181,7 @@ static void a_server_that_ends_waits_for_nobody(void **state)
 }
 
 /* A client may have as many as it likes; each costs the server a moment. */
-static void many_descriptors_leave_nothing_behind(void **state)
+TEST(many_descriptors_leave_nothing_behind)
 {
     enum { CLIENTS = 20 };
     struct okv_request *request;
@@ -214,7 +209,7 @@ static int unread(const struct bare_client *client)
 }
 
 /* A client that rings without end takes no more of a server's pass than any other. */
-static void a_pass_receives_one_packet(void **state)
+TEST(a_pass_receives_one_packet)
 {
     enum { BELLS = 10, POLLS = 100 };
     struct okv_conn *conn;
@@ -240,7 +235,7 @@ static void a_pass_receives_one_packet(void **state)
 }
 
 /* From the connect on, where the kernel can. */
-static void the_kernel_refuses_descriptors(void **state)
+TEST(the_kernel_refuses_descriptors)
 {
     const int fd = STDIN_FILENO;
     int allowed = 1;
@@ -265,17 +260,4 @@ static void the_kernel_refuses_descriptors(void **state)
     steps_stop(&steps);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_hello_with_a_descriptor_is_dropped),
-        cmocka_unit_test(a_rejected_client_may_leave_descriptors),
-        cmocka_unit_test(packets_with_descriptors_end_their_connection),
-        cmocka_unit_test(a_server_that_ends_waits_for_nobody),
-        cmocka_unit_test(many_descriptors_leave_nothing_behind),
-        cmocka_unit_test(a_pass_receives_one_packet),
-        cmocka_unit_test(the_kernel_refuses_descriptors),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);
-}
+TEST_PROGRAM(fixture_setup_local, fixture_teardown)

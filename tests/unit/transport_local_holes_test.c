@@ -4,17 +4,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "tests/support/pace.h"
@@ -87,7 +82,7 @@ static void part(struct meeting *meeting)
 }
 
 /* To unmap them waits for whoever makes a hole in them. */
-static void rings_without_a_seal_are_unmapped_apart(void **state)
+TEST(rings_without_a_seal_are_unmapped_apart)
 {
     uint64_t end = pace_guard_end();
     struct meeting meeting;
@@ -104,7 +99,7 @@ static void rings_without_a_seal_are_unmapped_apart(void **state)
 }
 
 /* A page that the kernel cannot provide later would kill the server. */
-static void holes_from_before_the_seal(void **state)
+TEST(holes_from_before_the_seal)
 {
     struct meeting meeting;
     struct okv_event event;
@@ -124,12 +119,4 @@ static void holes_from_before_the_seal(void **state)
     steps_stop(&meeting.steps);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rings_without_a_seal_are_unmapped_apart),
-        cmocka_unit_test(holes_from_before_the_seal),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);
-}
+TEST_PROGRAM(fixture_setup_local, fixture_teardown)

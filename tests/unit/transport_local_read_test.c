@@ -4,15 +4,10 @@
  * about another reason to refuse first marks the server as just seen alive.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -189,11 +184,12 @@ static void expect_lines(uint32_t length, uint32_t said)
         assert_int_equal(reader.before[i], UNTOUCHED);
 }
 
-static void a_read_now_copies_the_lines_in_use(void **state)
+#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+
+FIXTURE_TEST(a_read_now_copies_the_lines_in_use)
 {
     static const uint32_t lengths[] = {LINE, 2 * LINE, 512, 512 + LINE, LENGTH_MAX};
 
-    (void)state;
     for (unsigned i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         for (uint32_t said = 0; said <= lengths[i]; said += LINE / 2) {
             expect_lines(lengths[i], said);
@@ -202,11 +198,10 @@ static void a_read_now_copies_the_lines_in_use(void **state)
     }
 }
 
-static void an_extent_beyond_the_length_is_all(void **state)
+FIXTURE_TEST(an_extent_beyond_the_length_is_all)
 {
     static const uint32_t lengths[] = {LINE, 2 * LINE, 512, 512 + LINE, LENGTH_MAX};
 
-    (void)state;
     for (unsigned i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         expect_lines(lengths[i], lengths[i] + 1);
         expect_lines(lengths[i], lengths[i] + LINE);
@@ -224,10 +219,9 @@ static uint32_t extent_after_long(const uint8_t *beginning)
     return LINE;
 }
 
-static void what_was_copied_long_after_the_server_was_seen_is_not_read(void **state)
+FIXTURE_TEST(what_was_copied_long_after_the_server_was_seen_is_not_read)
 {
     struct okv_read read = read_of(LINE);
-    (void)state;
     assert_soon();
     uint64_t acknowledged = reader.conn->acknowledged;
     for (unsigned i = 0; i < TRIES; i++) {
@@ -239,7 +233,7 @@ static void what_was_copied_long_after_the_server_was_seen_is_not_read(void **st
     extents_asked = 0;
 }
 
-static void what_the_server_writes_is_there_for_the_next(void **state)
+FIXTURE_TEST(what_the_server_writes_is_there_for_the_next)
 {
     struct fixture *fixture = *state;
     struct okv_read read = read_of(2 * LINE);
@@ -267,7 +261,7 @@ static void expect_refused(const struct okv_read *refused, unsigned count)
     assert_soon();
 }
 
-static void a_read_outside_the_region_is_refused(void **state)
+FIXTURE_TEST(a_read_outside_the_region_is_refused)
 {
     const struct okv_read refused[] = {
         {FIXTURE_REGION - LINE, reader.now, reader.memory, 2 * LINE, 1},
@@ -280,12 +274,11 @@ static void a_read_outside_the_region_is_refused(void **state)
         {UINT64_C(1) << 63, reader.now, reader.memory, LINE, 1},
     };
 
-    (void)state;
     memset(reader.now, UNTOUCHED, sizeof reader.now);
     expect_refused(refused, sizeof refused / sizeof refused[0]);
 }
 
-static void a_destination_outside_the_memory_is_refused(void **state)
+FIXTURE_TEST(a_destination_outside_the_memory_is_refused)
 {
     const struct okv_read refused[] = {
         {OFFSET, reader.posted - 1, reader.memory, LINE, 1},
@@ -297,17 +290,15 @@ static void a_destination_outside_the_memory_is_refused(void **state)
         {OFFSET, reader.now, NULL, LINE, 1},
     };
 
-    (void)state;
     memset(reader.now, UNTOUCHED, sizeof reader.now);
     expect_refused(refused, sizeof refused / sizeof refused[0]);
 }
 
-static void a_part_of_a_line_is_refused(void **state)
+FIXTURE_TEST(a_part_of_a_line_is_refused)
 {
     static const uint32_t lengths[] = {0, 1, 8, LINE - 1, LINE + 1, 100, 512 - 1, LENGTH_MAX - 1};
     struct okv_read refused[sizeof lengths / sizeof lengths[0]];
 
-    (void)state;
     for (unsigned i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
         refused[i] = read_of(lengths[i]);
     memset(reader.now, UNTOUCHED, sizeof reader.now);
@@ -320,12 +311,11 @@ static uint32_t two_lines(const uint8_t *beginning)
     return 2 * LINE;
 }
 
-static void the_last_lines_of_the_region_are_not(void **state)
+FIXTURE_TEST(the_last_lines_of_the_region_are_not)
 {
     struct okv_read read = {FIXTURE_REGION - 2 * LINE, reader.now, reader.memory, 2 * LINE, 1};
     uint64_t end = fixture_soon();
 
-    (void)state;
     do {
         server_was_seen();
     } while (!reader.ops->read_now(reader.conn, &read, two_lines) && okv_clock_ns() < end);
@@ -335,9 +325,8 @@ static void the_last_lines_of_the_region_are_not(void **state)
 
 /* ---- what polls have to do first ---- */
 
-static void a_read_that_was_posted_is_reported_first(void **state)
+FIXTURE_TEST(a_read_that_was_posted_is_reported_first)
 {
-    (void)state;
     assert_soon();
     post();
     assert_not_now();
@@ -348,7 +337,7 @@ static void a_read_that_was_posted_is_reported_first(void **state)
     assert_soon();
 }
 
-static void a_message_that_waits_is_taken_first(void **state)
+FIXTURE_TEST(a_message_that_waits_is_taken_first)
 {
     struct fixture *fixture = *state;
 
@@ -364,7 +353,7 @@ static void a_message_that_waits_is_taken_first(void **state)
     assert_soon();
 }
 
-static void a_message_that_has_no_room_goes_first(void **state)
+FIXTURE_TEST(a_message_that_has_no_room_goes_first)
 {
     struct fixture *fixture = *state;
     unsigned sent = 0;
@@ -411,7 +400,7 @@ static void send_message(void)
 }
 
 /* The server does not empty its socket, so a bell has no room there. */
-static void a_bell_without_room_goes_first(void **state)
+FIXTURE_TEST(a_bell_without_room_goes_first)
 {
     struct fixture *fixture = *state;
     const struct okv_local_conn *conn = okv_local_conn(reader.conn);
@@ -433,12 +422,11 @@ static void a_bell_without_room_goes_first(void **state)
 
 /* ---- whether the server is alive ---- */
 
-static void a_server_that_was_not_seen_yet_is_not_read_from(void **state)
+FIXTURE_TEST(a_server_that_was_not_seen_yet_is_not_read_from)
 {
     struct okv_read read = read_of(LINE);
     struct okv_event event;
 
-    (void)state;
     for (unsigned i = 0; i < TRIES; i++) {
         assert_false(read_now(&read));
         assert_int_equal(reader.ops->poll(reader.conn->endpoint, &event, 1), 0);
@@ -446,11 +434,10 @@ static void a_server_that_was_not_seen_yet_is_not_read_from(void **state)
     assert_soon();
 }
 
-static void a_server_that_was_not_seen_for_long_is_not_read_from(void **state)
+FIXTURE_TEST(a_server_that_was_not_seen_for_long_is_not_read_from)
 {
     struct okv_read read = read_of(LINE);
 
-    (void)state;
     assert_soon();
     usleep(LONG_US);
     for (unsigned i = 0; i < TRIES; i++)
@@ -467,7 +454,7 @@ static void expect_end(void)
     assert_int_equal(event.status, OKV_EDISCONNECTED);
 }
 
-static void a_server_that_has_gone_is_not_read_from(void **state)
+FIXTURE_TEST(a_server_that_has_gone_is_not_read_from)
 {
     struct fixture *fixture = *state;
     struct okv_read read = read_of(LINE);
@@ -485,7 +472,7 @@ static void a_server_that_has_gone_is_not_read_from(void **state)
     assert_not_now();
 }
 
-static void the_end_shows_behind_a_message(void **state)
+FIXTURE_TEST(the_end_shows_behind_a_message)
 {
     struct fixture *fixture = *state;
     struct okv_event event;
@@ -504,9 +491,8 @@ static void the_end_shows_behind_a_message(void **state)
     assert_not_now();
 }
 
-static void a_connection_that_was_closed_is_not_read_from(void **state)
+FIXTURE_TEST(a_connection_that_was_closed_is_not_read_from)
 {
-    (void)state;
     assert_soon();
     reader.ops->close(reader.conn);
     assert_not_now();
@@ -514,28 +500,4 @@ static void a_connection_that_was_closed_is_not_read_from(void **state)
     assert_not_now();
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_read_now_copies_the_lines_in_use),
-        TEST(an_extent_beyond_the_length_is_all),
-        TEST(what_was_copied_long_after_the_server_was_seen_is_not_read),
-        TEST(what_the_server_writes_is_there_for_the_next),
-        TEST(a_read_outside_the_region_is_refused),
-        TEST(a_destination_outside_the_memory_is_refused),
-        TEST(a_part_of_a_line_is_refused),
-        TEST(the_last_lines_of_the_region_are_not),
-        TEST(a_read_that_was_posted_is_reported_first),
-        TEST(a_message_that_waits_is_taken_first),
-        TEST(a_message_that_has_no_room_goes_first),
-        TEST(a_bell_without_room_goes_first),
-        TEST(a_server_that_was_not_seen_yet_is_not_read_from),
-        TEST(a_server_that_was_not_seen_for_long_is_not_read_from),
-        TEST(a_server_that_has_gone_is_not_read_from),
-        TEST(the_end_shows_behind_a_message),
-        TEST(a_connection_that_was_closed_is_not_read_from),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);
-}
+TEST_PROGRAM(fixture_setup_local, fixture_teardown)

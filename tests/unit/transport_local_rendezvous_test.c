@@ -6,16 +6,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "shared/transport/local/local.h"
@@ -164,7 +159,7 @@ static void expect_good_buffer(const struct meeting *meeting, uint32_t key, uint
     fixture_restore(meeting->fixture, 0, MEMORY);
 }
 
-static void buffers_lie_in_the_values(void **state)
+TEST(buffers_lie_in_the_values)
 {
     static const struct {
         uint32_t page, size;
@@ -192,7 +187,7 @@ static void buffers_lie_in_the_values(void **state)
     disconnect(&meeting);
 }
 
-static void keys_name_a_place_that_there_is(void **state)
+TEST(keys_name_a_place_that_there_is)
 {
     static const uint32_t keys[] = {0, PLACES, 0xffff, 0xffffffff, 2u << 16, 1};
     struct meeting meeting;
@@ -207,7 +202,7 @@ static void keys_name_a_place_that_there_is(void **state)
 }
 
 /* A rendezvous read ends at the stated size, even if there are more values. */
-static void the_stated_size_of_a_buffer_counts(void **state)
+TEST(the_stated_size_of_a_buffer_counts)
 {
     static const struct {
         uint64_t address;
@@ -229,7 +224,7 @@ static void the_stated_size_of_a_buffer_counts(void **state)
 }
 
 /* What was read may be another buffer's. */
-static void a_key_that_changes_meanwhile_fails_the_read(void **state)
+TEST(a_key_that_changes_meanwhile_fails_the_read)
 {
     static const uint32_t keys[] = {0, 2u << 16, UINT32_MAX};
     struct meeting meeting;
@@ -255,7 +250,7 @@ static blkcnt_t blocks_of(int fd)
 }
 
 /* Pages that are not there are zeros, and reading them makes none. */
-static void holes_are_zeros(void **state)
+TEST(holes_are_zeros)
 {
     struct meeting meeting;
 
@@ -272,7 +267,7 @@ static void holes_are_zeros(void **state)
 }
 
 /* A client can have no more memory than its values take, and a thread of its own frees that. */
-static void much_memory_is_freed_apart(void **state)
+TEST(much_memory_is_freed_apart)
 {
     struct meeting meeting;
 
@@ -292,7 +287,7 @@ static void much_memory_is_freed_apart(void **state)
     }
 }
 
-static void a_rendezvous_wakes_and_comes_before_the_end(void **state)
+TEST(a_rendezvous_wakes_and_comes_before_the_end)
 {
     struct meeting meeting;
     struct okv_event event;
@@ -345,7 +340,7 @@ static void expect_next(const struct meeting *meeting, enum okv_event_type type,
         meeting->steps.ops->recv_release(meeting->steps.endpoint, &event);
 }
 
-static void messages_come_between_the_pieces_of_a_copy(void **state)
+TEST(messages_come_between_the_pieces_of_a_copy)
 {
     struct meeting meeting;
     uint8_t byte = 0;
@@ -367,7 +362,7 @@ static void messages_come_between_the_pieces_of_a_copy(void **state)
     disconnect(&meeting);
 }
 
-static void a_copy_keeps_an_armed_endpoint_readable(void **state)
+TEST(a_copy_keeps_an_armed_endpoint_readable)
 {
     struct meeting meeting;
     struct okv_event event;
@@ -385,7 +380,7 @@ static void a_copy_keeps_an_armed_endpoint_readable(void **state)
     disconnect(&meeting);
 }
 
-static void a_copy_ends_with_its_buffer(void **state)
+TEST(a_copy_ends_with_its_buffer)
 {
     struct meeting meeting;
     struct okv_event event;
@@ -400,7 +395,7 @@ static void a_copy_ends_with_its_buffer(void **state)
     disconnect(&meeting);
 }
 
-static void copies_end_with_their_connection(void **state)
+TEST(copies_end_with_their_connection)
 {
     struct meeting meeting;
     struct okv_event event, events[OKV_RENDEZVOUS_MAX];
@@ -427,7 +422,7 @@ static void copies_end_with_their_connection(void **state)
 
 /* ---- clients of okv ---- */
 
-static void a_client_advertises_no_more_than_its_credits(void **state)
+TEST(a_client_advertises_no_more_than_its_credits)
 {
     struct fixture *fixture = *state;
     const struct okv_transport_ops *ops = fixture->ops;
@@ -457,7 +452,7 @@ static void a_client_advertises_no_more_than_its_credits(void **state)
 }
 
 /* Room for four of the longest values, whatever lies before and between them. */
-static void buffers_take_the_room_there_is(void **state)
+TEST(buffers_take_the_room_there_is)
 {
     enum { LONGEST = 64 };
     struct fixture *fixture = *state;
@@ -487,23 +482,4 @@ static void buffers_take_the_room_there_is(void **state)
     assert_true(fixture_is_empty(fixture));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buffers_lie_in_the_values),
-        cmocka_unit_test(keys_name_a_place_that_there_is),
-        cmocka_unit_test(the_stated_size_of_a_buffer_counts),
-        cmocka_unit_test(a_key_that_changes_meanwhile_fails_the_read),
-        cmocka_unit_test(holes_are_zeros),
-        cmocka_unit_test(much_memory_is_freed_apart),
-        cmocka_unit_test(a_rendezvous_wakes_and_comes_before_the_end),
-        cmocka_unit_test(messages_come_between_the_pieces_of_a_copy),
-        cmocka_unit_test(a_copy_keeps_an_armed_endpoint_readable),
-        cmocka_unit_test(a_copy_ends_with_its_buffer),
-        cmocka_unit_test(copies_end_with_their_connection),
-        cmocka_unit_test(a_client_advertises_no_more_than_its_credits),
-        cmocka_unit_test(buffers_take_the_room_there_is),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);
-}
+TEST_PROGRAM(fixture_setup_local, fixture_teardown)

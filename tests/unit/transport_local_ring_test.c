@@ -3,17 +3,12 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "shared/transport/local/ring.h"
@@ -91,12 +86,11 @@ static void expect_nothing(struct okv_local_ring *ring)
 
 /* ---- two honest peers ---- */
 
-static void messages_of_any_length_go_round(void **state)
+TEST(messages_of_any_length_go_round)
 {
     static const uint32_t positions[] = {0, 8, UINT32_MAX - 7, UINT32_MAX - 2047, 1u << 31};
     struct pair pair;
 
-    (void)state;
     for (unsigned p = 0; p < sizeof positions / sizeof positions[0]; p++) {
         uint64_t random = p;
         pair_start(&pair, positions[p]);
@@ -114,11 +108,10 @@ static void messages_of_any_length_go_round(void **state)
     }
 }
 
-static void what_is_not_published_is_not_there(void **state)
+TEST(what_is_not_published_is_not_there)
 {
     struct pair pair;
 
-    (void)state;
     pair_start(&pair, 0);
     put(&pair.client, 10, 1);
     put(&pair.client, 0, 2);
@@ -132,13 +125,12 @@ static void what_is_not_published_is_not_there(void **state)
     pair_end(&pair);
 }
 
-static void a_full_ring_takes_no_more(void **state)
+TEST(a_full_ring_takes_no_more)
 {
     enum { EACH = 56, COUNT = CAPACITY / (EACH + OKV_LOCAL_RING_RECORD) };
     struct pair pair;
     uint8_t bytes[EACH] = {0};
 
-    (void)state;
     pair_start(&pair, UINT32_MAX - 63);
     for (uint32_t i = 0; i < COUNT; i++)
         put(&pair.client, EACH, i);
@@ -158,11 +150,10 @@ static void a_full_ring_takes_no_more(void **state)
     pair_end(&pair);
 }
 
-static void who_sleeps_is_woken_once(void **state)
+TEST(who_sleeps_is_woken_once)
 {
     struct pair pair;
 
-    (void)state;
     pair_start(&pair, 0);
     assert_false(okv_local_ring_publish(&pair.client)); /* of nothing */
     put(&pair.client, 1, 1);
@@ -186,11 +177,10 @@ static void who_sleeps_is_woken_once(void **state)
     pair_end(&pair);
 }
 
-static void what_was_published_before_the_end_is_all(void **state)
+TEST(what_was_published_before_the_end_is_all)
 {
     struct pair pair;
 
-    (void)state;
     pair_start(&pair, 0);
     put(&pair.client, 100, 1);
     put(&pair.client, 100, 2);
@@ -206,11 +196,10 @@ static void what_was_published_before_the_end_is_all(void **state)
 
 /* ---- the memory ---- */
 
-static void the_memory_is_sealed_and_there(void **state)
+TEST(the_memory_is_sealed_and_there)
 {
     static const uint32_t slots[] = {1, 2040, 2041, 9248, 1u << 20, OKV_LOCAL_RING_SLOT_MAX};
 
-    (void)state;
     for (unsigned i = 0; i < sizeof slots / sizeof slots[0]; i++) {
         struct okv_local_ring server, client;
         struct stat file;
@@ -245,12 +234,11 @@ static void the_memory_is_sealed_and_there(void **state)
     assert_int_equal(okv_local_ring_create(UINT32_MAX, &ring, &fd), OKV_EUNSUPPORTED);
 }
 
-static void values_have_their_size(void **state)
+TEST(values_have_their_size)
 {
     struct stat file;
     int fd;
 
-    (void)state;
     assert_int_equal(okv_local_values_create(&fd), 0);
     assert_int_equal(okv_local_values_check(fd), 0);
     assert_int_equal(fstat(fd, &file), 0);
@@ -272,7 +260,7 @@ static void expect_lie(struct okv_local_ring *ring, uint32_t size)
     assert_int_equal(okv_local_ring_take(ring, bytes, size, &length, &immediate), OKV_EPROTO);
 }
 
-static void positions_that_make_no_sense(void **state)
+TEST(positions_that_make_no_sense)
 {
     static const uint32_t lies[] = {
         1, 4, 7, CAPACITY + 8, CAPACITY + 1, 1u << 31, UINT32_MAX, UINT32_MAX - 7, 0x7ffffff8u};
@@ -280,7 +268,6 @@ static void positions_that_make_no_sense(void **state)
     struct pair pair;
     uint8_t bytes[CAPACITY] = {0};
 
-    (void)state;
     for (unsigned k = 0; k < sizeof starts / sizeof starts[0]; k++) {
         for (unsigned i = 0; i < sizeof lies / sizeof lies[0]; i++) {
             pair_start(&pair, starts[k]);
@@ -304,7 +291,7 @@ static void positions_that_make_no_sense(void **state)
     }
 }
 
-static void lengths_that_make_no_sense(void **state)
+TEST(lengths_that_make_no_sense)
 {
     static const struct {
         uint32_t length, there, size;
@@ -322,7 +309,6 @@ static void lengths_that_make_no_sense(void **state)
     };
     struct pair pair;
 
-    (void)state;
     for (unsigned i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         pair_start(&pair, 8192);
         memcpy(pair.client.out, &lies[i].length, sizeof lies[i].length);
@@ -334,12 +320,11 @@ static void lengths_that_make_no_sense(void **state)
 
 /* With any bytes in the memory a message is never longer than allowed, and no access leaves the
  * ring: the sanitizer checks that. */
-static void any_bytes_at_any_time(void **state)
+TEST(any_bytes_at_any_time)
 {
     uint64_t random = 5;
     unsigned taken = 0, lies = 0;
 
-    (void)state;
     for (unsigned round = 0; round < 20000; round++) {
         struct pair pair;
         static uint8_t bytes[100];
@@ -393,14 +378,13 @@ static void *scribble(void *argument)
     return NULL;
 }
 
-static void bytes_that_change_while_they_are_read(void **state)
+TEST(bytes_that_change_while_they_are_read)
 {
     struct pair pair;
     struct scribbler scribbler = {.pair = &pair};
     pthread_t thread;
     unsigned taken = 0, lies = 0;
 
-    (void)state;
     pair_start(&pair, 0);
     assert_int_equal(pthread_create(&thread, NULL, scribble, &scribbler), 0);
     for (unsigned i = 0; taken < 2000 && i < 10000000; i++) {
@@ -481,13 +465,12 @@ static void *listen_to_all(void *argument)
     return NULL;
 }
 
-static void a_sleeper_is_always_woken(void **state)
+TEST(a_sleeper_is_always_woken)
 {
     struct talk *talk = test_calloc(1, sizeof *talk);
     static uint8_t bytes[LONGEST];
     pthread_t thread;
 
-    (void)state;
     pair_start(&talk->pair, UINT32_MAX - 99999);
     talk->count = 200000;
     sem_init(&talk->to_server, 0, 0);
@@ -515,26 +498,4 @@ static void a_sleeper_is_always_woken(void **state)
     sem_destroy(&talk->to_client);
     pair_end(&talk->pair);
     test_free(talk);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_of_any_length_go_round),
-        cmocka_unit_test(what_is_not_published_is_not_there),
-        cmocka_unit_test(a_full_ring_takes_no_more),
-        cmocka_unit_test(who_sleeps_is_woken_once),
-        cmocka_unit_test(what_was_published_before_the_end_is_all),
-        cmocka_unit_test(the_memory_is_sealed_and_there),
-        cmocka_unit_test(values_have_their_size),
-        cmocka_unit_test(positions_that_make_no_sense),
-        cmocka_unit_test(lengths_that_make_no_sense),
-        cmocka_unit_test(any_bytes_at_any_time),
-#if !OKV_SANITIZED_THREADS
-        cmocka_unit_test(bytes_that_change_while_they_are_read),
-#endif
-        cmocka_unit_test(a_sleeper_is_always_woken),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

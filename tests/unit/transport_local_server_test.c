@@ -4,18 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -23,7 +18,7 @@
 
 /* ---- the region ---- */
 
-static void the_region_is_sealed(void **state)
+TEST(the_region_is_sealed)
 {
     struct fixture *fixture = *state;
     int fd = fixture->region_fd;
@@ -46,7 +41,7 @@ static void the_region_is_sealed(void **state)
 
 /* The descriptor that clients get can neither be written to nor have memory allocated, and nobody
  * but its owner can make one of it that can. */
-static void clients_may_only_read_the_region(void **state)
+TEST(clients_may_only_read_the_region)
 {
     struct fixture *fixture = *state;
     struct bare_client client;
@@ -66,7 +61,7 @@ static void clients_may_only_read_the_region(void **state)
     assert_true(fixture_is_empty(fixture));
 }
 
-static void a_region_larger_than_its_memory_is_refused(void **state)
+TEST(a_region_larger_than_its_memory_is_refused)
 {
     struct fixture *fixture = *state;
     struct okv_conn *conn = fixture_connect(fixture);
@@ -81,7 +76,7 @@ static void a_region_larger_than_its_memory_is_refused(void **state)
 
 /* Buffers that were not given back when their client went away may be all there
  * are; the next client is served as soon as one is. */
-static void buffers_of_a_client_that_is_gone_come_back(void **state)
+TEST(buffers_of_a_client_that_is_gone_come_back)
 {
     const struct fixture *fixture = *state;
     const struct okv_message_limits limits = {64, 1};
@@ -125,14 +120,14 @@ static void assert_no_listen(const struct fixture *fixture, const char *path, in
         fail_msg("\"%s\" does not say \"%s\"", diag.text, says);
 }
 
-static void a_path_has_one_server(void **state)
+TEST(a_path_has_one_server)
 {
     struct fixture *fixture = *state;
 
     assert_no_listen(fixture, fixture->listen_uri.path, OKV_EAGAIN, "already listens");
 }
 
-static void a_path_in_the_way_stays(void **state)
+TEST(a_path_in_the_way_stays)
 {
     struct fixture *fixture = *state;
     char path[128];
@@ -158,7 +153,7 @@ static void a_path_in_the_way_stays(void **state)
     unlink(path);
 }
 
-static void a_dead_servers_path_is_taken_over(void **state)
+TEST(a_dead_servers_path_is_taken_over)
 {
     struct fixture *fixture = *state;
     struct okv_listener *listener;
@@ -180,7 +175,7 @@ static void a_dead_servers_path_is_taken_over(void **state)
     assert_int_equal(access(lock, F_OK), -1);
 }
 
-static void another_socket_at_the_path_is_left_alone(void **state)
+TEST(another_socket_at_the_path_is_left_alone)
 {
     struct fixture *fixture = *state;
     struct okv_listener *listener;
@@ -203,7 +198,7 @@ static void another_socket_at_the_path_is_left_alone(void **state)
     unlink(path);
 }
 
-static void clients_learn_why_they_cannot_connect(void **state)
+TEST(clients_learn_why_they_cannot_connect)
 {
     struct fixture *fixture = *state;
     const struct okv_uri uri = fixture->connect_uri;
@@ -243,7 +238,7 @@ static void clients_learn_why_they_cannot_connect(void **state)
 }
 
 /* A server accepts slowly. Clients beyond its queue try again and get in. */
-static void a_full_queue_is_tried_again(void **state)
+TEST(a_full_queue_is_tried_again)
 {
     enum { QUEUE_MAX = 1000 };
     struct fixture *fixture = *state;
@@ -284,20 +279,4 @@ static void a_full_queue_is_tried_again(void **state)
     assert_string_equal(fixture->address, user);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_region_is_sealed),
-        cmocka_unit_test(clients_may_only_read_the_region),
-        cmocka_unit_test(a_region_larger_than_its_memory_is_refused),
-        cmocka_unit_test(buffers_of_a_client_that_is_gone_come_back),
-        cmocka_unit_test(a_path_has_one_server),
-        cmocka_unit_test(a_path_in_the_way_stays),
-        cmocka_unit_test(a_dead_servers_path_is_taken_over),
-        cmocka_unit_test(another_socket_at_the_path_is_left_alone),
-        cmocka_unit_test(clients_learn_why_they_cannot_connect),
-        cmocka_unit_test(a_full_queue_is_tried_again),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);
-}
+TEST_PROGRAM(fixture_setup_local, fixture_teardown)

@@ -3,17 +3,11 @@
  * has the tests for every transport.
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/bytes.h"
 #include "shared/base/clock.h"
@@ -78,7 +72,7 @@ static void expect_close(struct fixture *fixture, struct bare_client *client, un
     assert_still_serving(fixture);
 }
 
-static void packets_that_are_none_end_their_connection(void **state)
+TEST(packets_that_are_none_end_their_connection)
 {
     struct fixture *fixture = *state;
     static const struct {
@@ -99,7 +93,7 @@ static void packets_that_are_none_end_their_connection(void **state)
     }
 }
 
-static void an_empty_packet_ends_its_connection(void **state)
+TEST(an_empty_packet_ends_its_connection)
 {
     struct fixture *fixture = *state;
     unsigned before = atomic_load(&fixture->closed);
@@ -111,7 +105,7 @@ static void an_empty_packet_ends_its_connection(void **state)
 }
 
 /* More bells than any client needs hurt only the client that rings them. */
-static void bells_without_end(void **state)
+TEST(bells_without_end)
 {
     struct fixture *fixture = *state;
     struct bare_client client;
@@ -129,7 +123,7 @@ static void bells_without_end(void **state)
 }
 
 /* It fills only its own share of the buffers and its own ring. */
-static void a_client_that_reads_nothing_hurts_itself_alone(void **state)
+TEST(a_client_that_reads_nothing_hurts_itself_alone)
 {
     struct fixture *fixture = *state;
     static uint8_t message[FIXTURE_SLOT_SIZE];
@@ -169,7 +163,7 @@ static unsigned open_descriptors(void)
     return count;
 }
 
-static void silent_clients_block_nobody(void **state)
+TEST(silent_clients_block_nobody)
 {
     struct fixture *fixture = *state;
     struct bare_client clients[SILENT_CLIENTS];
@@ -189,7 +183,7 @@ static void silent_clients_block_nobody(void **state)
     assert_still_serving(fixture);
 }
 
-static void a_silent_client_is_dropped(void **state)
+TEST(a_silent_client_is_dropped)
 {
     struct bare_client client;
 
@@ -200,7 +194,7 @@ static void a_silent_client_is_dropped(void **state)
 
 /* With no descriptor left the next client is turned away, and those that are
  * connected notice nothing. */
-static void a_client_too_many_is_turned_away(void **state)
+TEST(a_client_too_many_is_turned_away)
 {
     struct fixture *fixture = *state;
     struct rlimit before, low;
@@ -219,7 +213,7 @@ static void a_client_too_many_is_turned_away(void **state)
     assert_still_serving(fixture);
 }
 
-static void a_wrong_hello_is_dropped(void **state)
+TEST(a_wrong_hello_is_dropped)
 {
     static const uint8_t other_magic[8] = "GET / HT";
     uint8_t too_long[4 + OKV_HELLO_MAX + 1] = {0};
@@ -243,7 +237,7 @@ static void a_wrong_hello_is_dropped(void **state)
 }
 
 /* More than the ring holds: messages wait in the connection, and keep their order. */
-static void messages_wait_for_room_in_the_ring(void **state)
+TEST(messages_wait_for_room_in_the_ring)
 {
     struct fixture *fixture = *state;
     const struct okv_transport_ops *ops = fixture->ops;
@@ -274,7 +268,7 @@ static void messages_wait_for_room_in_the_ring(void **state)
 }
 
 /* The mapping is still there when the server is gone, but a READ must not succeed. */
-static void a_read_after_the_server_has_gone_fails(void **state)
+TEST(a_read_after_the_server_has_gone_fails)
 {
     struct fixture *fixture = *state;
     const struct okv_transport_ops *ops = fixture->ops;
@@ -315,7 +309,7 @@ static void a_read_after_the_server_has_gone_fails(void **state)
     ops->conn_destroy(conn);
 }
 
-static void a_read_lands_in_its_memory_or_nowhere(void **state)
+TEST(a_read_lands_in_its_memory_or_nowhere)
 {
     struct fixture *fixture = *state;
     struct okv_conn *conn = fixture_connect(fixture);
@@ -336,21 +330,4 @@ static void a_read_lands_in_its_memory_or_nowhere(void **state)
     assert_true(fixture_is_empty(fixture));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packets_that_are_none_end_their_connection),
-        cmocka_unit_test(an_empty_packet_ends_its_connection),
-        cmocka_unit_test(bells_without_end),
-        cmocka_unit_test(a_client_that_reads_nothing_hurts_itself_alone),
-        cmocka_unit_test(silent_clients_block_nobody),
-        cmocka_unit_test(a_silent_client_is_dropped),
-        cmocka_unit_test(a_client_too_many_is_turned_away),
-        cmocka_unit_test(a_wrong_hello_is_dropped),
-        cmocka_unit_test(messages_wait_for_room_in_the_ring),
-        cmocka_unit_test(a_read_after_the_server_has_gone_fails),
-        cmocka_unit_test(a_read_lands_in_its_memory_or_nowhere),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);
-}
+TEST_PROGRAM(fixture_setup_local, fixture_teardown)

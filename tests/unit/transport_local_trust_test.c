@@ -5,18 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "shared/transport/local/peer_credentials.h"
@@ -114,9 +107,8 @@ static int tear_down(void **state)
     return system(command);
 }
 
-static void a_directory_that_is_open_to_all_is_refused(void **state)
+TEST_WITH(a_directory_that_is_open_to_all_is_refused, set_up, tear_down)
 {
-    (void)state;
     trust(in_base("closed/sock"));
     trust(in_base("closed/../closed/.//sock"));
     refuse(in_base("open/sock"), "open is open to all");
@@ -124,9 +116,8 @@ static void a_directory_that_is_open_to_all_is_refused(void **state)
     refuse(in_base("open/../closed/sock"), "open is open to all");
 }
 
-static void a_server_of_root_or_of_this_user_may_be_anywhere(void **state)
+TEST_WITH(a_server_of_root_or_of_this_user_may_be_anywhere, set_up, tear_down)
 {
-    (void)state;
     owner = 0;
     trust(in_base("open/sock"));
     owner = geteuid();
@@ -142,11 +133,10 @@ static bool is_trusted(uid_t uid)
     return is_so;
 }
 
-static void only_root_and_this_user_are_trusted(void **state)
+TEST(only_root_and_this_user_are_trusted)
 {
     bool is_so = false;
 
-    (void)state;
     assert_true(is_trusted(0));
     assert_true(is_trusted(geteuid()));
     assert_false(is_trusted(geteuid() + 1));
@@ -161,9 +151,8 @@ static void only_root_and_this_user_are_trusted(void **state)
 }
 
 /* Whoever may write to a directory on the way decides where a path leads. */
-static void links_are_followed(void **state)
+TEST_WITH(links_are_followed, set_up, tear_down)
 {
-    (void)state;
     make_link("closed/near", "../closed");
     make_link("closed/far", in_base("closed"));
     make_link("closed/next", "sock");
@@ -181,11 +170,10 @@ static void links_are_followed(void **state)
     refuse(in_base("closed/through/sock"), "open is open to all");
 }
 
-static void a_path_that_cannot_be_followed_is_refused(void **state)
+TEST_WITH(a_path_that_cannot_be_followed_is_refused, set_up, tear_down)
 {
     char target[PATH_MAX];
 
-    (void)state;
     make_link("closed/loop", "loop");
     refuse(in_base("closed/missing"), "missing: No such file");
     refuse(in_base("closed/loop"), "loop: Too many");
@@ -197,12 +185,11 @@ static void a_path_that_cannot_be_followed_is_refused(void **state)
 }
 
 /* Their text is that of a path, and need not lead where they do. */
-static void links_of_proc_are_not_taken_by_their_text(void **state)
+TEST_WITH(links_of_proc_are_not_taken_by_their_text, set_up, tear_down)
 {
     char path[64];
     int fd = open(in_base("closed/sock"), O_RDONLY | O_CLOEXEC);
 
-    (void)state;
     assert_true(fd >= 0);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     trust(path);
@@ -240,24 +227,11 @@ static bool make_base(void)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_directory_that_is_open_to_all_is_refused, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_server_of_root_or_of_this_user_may_be_anywhere, set_up,
-                                        tear_down),
-        cmocka_unit_test(only_root_and_this_user_are_trusted),
-        cmocka_unit_test_setup_teardown(links_are_followed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_path_that_cannot_be_followed_is_refused, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(links_of_proc_are_not_taken_by_their_text, set_up,
-                                        tear_down),
-    };
-
     if (!make_base()) {
         printf("skipped: run it where no directory on the way is open to all\n");
         return 77;
     }
-    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    int failures = test_run();
     rmdir(base);
     return failures;
 }

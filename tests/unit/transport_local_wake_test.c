@@ -3,12 +3,9 @@
  * woken and who has gone. The test drives the server step by step; the client is bare.
  */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/socket.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "tests/support/pace.h"
@@ -26,7 +23,7 @@ static void meet(struct steps *steps, const struct fixture *fixture, uint32_t sl
 }
 
 /* The keepalive judges by this whether the peer receives. */
-static void a_message_that_a_peer_leaves_is_unacknowledged(void **state)
+TEST(a_message_that_a_peer_leaves_is_unacknowledged)
 {
     struct bare_client client;
     struct steps steps;
@@ -77,7 +74,7 @@ static void a_message_that_a_peer_leaves_is_unacknowledged(void **state)
 }
 
 /* Shut for reading and not closed: no bell reaches it, and it could go on sending. */
-static void a_peer_that_receives_no_more_is_ended(void **state)
+TEST(a_peer_that_receives_no_more_is_ended)
 {
     enum { BEFORE = 3 };
     struct bare_client client;
@@ -141,7 +138,7 @@ static void leave(struct steps *steps, struct bare_client *client, struct okv_co
 }
 
 /* After many idle polls a client goes to rest; its next message wakes it. */
-static void a_silent_client_goes_to_rest(void **state)
+TEST(a_silent_client_goes_to_rest)
 {
     enum { POLLS = 100000, SOON = 40 };
     struct bare_client client;
@@ -169,7 +166,7 @@ static void a_silent_client_goes_to_rest(void **state)
 }
 
 /* Any event between the arm and the sleep ends the sleep. */
-static void an_armed_server_is_woken(void **state)
+TEST(an_armed_server_is_woken)
 {
     struct bare_client client;
     struct steps steps;
@@ -196,7 +193,7 @@ static void an_armed_server_is_woken(void **state)
 }
 
 /* After a poll with events the owner may sleep without another arm. */
-static void a_message_does_not_disarm(void **state)
+TEST(a_message_does_not_disarm)
 {
     struct bare_client client;
     struct steps steps;
@@ -220,7 +217,7 @@ static void a_message_does_not_disarm(void **state)
 }
 
 /* Found out by what was sent after the last poll before the sleep. */
-static void a_peer_that_went_wakes(void **state)
+TEST(a_peer_that_went_wakes)
 {
     struct bare_client client;
     struct steps steps;
@@ -243,16 +240,4 @@ static void a_peer_that_went_wakes(void **state)
     steps_stop(&steps);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_message_that_a_peer_leaves_is_unacknowledged),
-        cmocka_unit_test(a_peer_that_receives_no_more_is_ended),
-        cmocka_unit_test(a_silent_client_goes_to_rest),
-        cmocka_unit_test(an_armed_server_is_woken),
-        cmocka_unit_test(a_message_does_not_disarm),
-        cmocka_unit_test(a_peer_that_went_wakes),
-    };
-
-    return cmocka_run_group_tests(tests, fixture_setup_local, fixture_teardown);
-}
+TEST_PROGRAM(fixture_setup_local, fixture_teardown)

@@ -2,15 +2,10 @@
  * connection. */
 #include <arpa/inet.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -92,7 +87,7 @@ static void greet(const struct talk *talk, const void *provider, size_t length)
 }
 
 /* The name goes into sentences, which people read in a terminal. */
-void greetings_that_name_no_provider(void **state)
+TEST(greetings_that_name_no_provider)
 {
     static const struct {
         const char *bytes;
@@ -118,7 +113,7 @@ void greetings_that_name_no_provider(void **state)
 }
 
 /* "tcp" is what people write; the provider is called tcp;ofi_rxm, or there is another one. */
-void a_greeting_with_half_a_name(void **state)
+TEST(a_greeting_with_half_a_name)
 {
     struct fixture *fixture = *state;
     struct ofi_frame greeting;
@@ -177,7 +172,7 @@ static int answer_with(const struct fixture *fixture, const struct ofi_frame *fr
     return talk.answer.rejected ? 0 : rc;
 }
 
-void answers_with_bytes_that_nothing_uses(void **state)
+TEST(answers_with_bytes_that_nothing_uses)
 {
     struct fixture *fixture = *state;
     struct sockaddr_in name = ofi_control_address(&fixture->connect_uri);
@@ -210,7 +205,7 @@ void answers_with_bytes_that_nothing_uses(void **state)
 
 /* A server drops a client that is slow to say hello, as one is that takes long to open its
  * endpoint. The client comes again with that endpoint, once. */
-void a_server_that_hangs_up(void **state)
+TEST(a_server_that_hangs_up)
 {
     struct fixture *fixture = *state;
     struct ofi_frame first, second;

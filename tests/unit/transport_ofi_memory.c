@@ -1,13 +1,9 @@
 /* Part of transport_ofi_test.c: memory that is lent to the provider, and to the peer. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "shared/transport/ofi/ofi.h"
@@ -17,7 +13,7 @@
 
 static uint8_t lent[4096];
 
-void a_client_advertises_no_more_than_its_credits(void **state)
+TEST(a_client_advertises_no_more_than_its_credits)
 {
     struct client *client = client_create(state);
     const struct okv_transport_ops *ops = client->ops;
@@ -54,7 +50,7 @@ static int try_rendezvous(struct client *client, const struct okv_advert *advert
 }
 
 /* OKV_EAGAIN would make the server wait for the end of another rendezvous read, for ever. */
-void a_rendezvous_read_without_memory(void **state)
+TEST(a_rendezvous_read_without_memory)
 {
     struct client *client = client_create(state);
     struct okv_advert *advert;
@@ -99,7 +95,7 @@ static bool is_mapped(const void *base)
 
 /* A provider that keeps an endpoint may still write to what it was given. It may also have freed
  * half of it, so that nobody may use or close it again. */
-void an_endpoint_that_cannot_be_closed(void **state)
+TEST(an_endpoint_that_cannot_be_closed)
 {
     static struct fid_ep *kept; /* for who looks for leaks */
     struct fixture *fixture = *state;
@@ -127,7 +123,7 @@ void an_endpoint_that_cannot_be_closed(void **state)
 
 /* The same for registered memory. The registration is the test's: no provider over TCP wants one.
  */
-void memory_that_the_provider_keeps(void **state)
+TEST(memory_that_the_provider_keeps)
 {
     struct fixture *fixture = *state;
     struct okv_conn *conn = fixture_connect(fixture);

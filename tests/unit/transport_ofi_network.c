@@ -1,15 +1,10 @@
 /* Part of transport_ofi_test.c: a server at an address that is not of the loopback interface. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/network_address.h"
 #include "tests/support/ofi_attacker.h"
@@ -67,7 +62,7 @@ static struct in_addr endpoint_address(const struct fixture *fixture)
     return name.sin_addr;
 }
 
-void a_server_on_the_network(void **state)
+TEST(a_server_on_the_network)
 {
     const struct fixture *own = *state;
     static struct fixture fixture;

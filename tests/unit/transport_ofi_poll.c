@@ -1,13 +1,9 @@
 /* Part of transport_ofi_test.c: descriptors in sets of the program, and how much one poll does. */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -29,7 +25,7 @@ static void expect_room_in_sets(int fd)
     close(inner);
 }
 
-void descriptors_in_sets_of_the_program(void **state)
+TEST(descriptors_in_sets_of_the_program)
 {
     struct fixture *fixture = *state;
     struct client *client = client_create(state);
@@ -118,7 +114,7 @@ static void flood_and_poll(struct fixture *fixture, struct ofi_attacker *attacke
     assert_int_not_equal(limited, 0); /* else the flood was none */
 }
 
-void a_flood_and_one_poll(void **state)
+TEST(a_flood_and_one_poll)
 {
     struct fixture *fixture = *state;
     struct ofi_endpoint *ep = (struct ofi_endpoint *)fixture->endpoint;
@@ -162,7 +158,7 @@ static ssize_t fail_first(struct fid_ep *ep, void *buffer, size_t length, void *
 
 /* A provider may fail to take a receive because of who has sent to it. The receive is posted again,
  * and the endpoint goes on. */
-void receives_that_fail(void **state)
+TEST(receives_that_fail)
 {
     struct fixture *fixture = *state;
     struct ofi_endpoint *ep = (struct ofi_endpoint *)fixture->endpoint;
@@ -227,7 +223,7 @@ static void errors_end(struct ofi_endpoint *ep)
 }
 
 /* rxm tells of a failure of its own with a pointer of its own. A server has other peers. */
-void errors_of_nothing_of_ours(void **state)
+TEST(errors_of_nothing_of_ours)
 {
     struct fixture *fixture = *state;
     struct ofi_endpoint *ep = (struct ofi_endpoint *)fixture->endpoint;
@@ -244,7 +240,7 @@ void errors_of_nothing_of_ours(void **state)
 }
 
 /* A client has one peer. Its reply may have been what failed, so the connection ends. */
-void errors_of_a_client(void **state)
+TEST(errors_of_a_client)
 {
     struct client *client = client_create(state);
     struct ofi_endpoint *ep = (struct ofi_endpoint *)client->conn->endpoint;
@@ -256,7 +252,7 @@ void errors_of_a_client(void **state)
 }
 
 /* An overrun queue has lost completions, and gives no more. */
-void a_queue_that_has_overrun(void **state)
+TEST(a_queue_that_has_overrun)
 {
     struct client *client = client_create(state);
     struct ofi_endpoint *ep = (struct ofi_endpoint *)client->conn->endpoint;
@@ -282,7 +278,7 @@ static ssize_t count_post(struct fid_ep *ep, void *buffer, size_t length, void *
 
 /* rxm tells of each part of a long message that failed. Posted each time, a slot would receive two
  * messages at once. */
-void a_receive_that_fails_four_times(void **state)
+TEST(a_receive_that_fails_four_times)
 {
     struct fixture *fixture = *state;
     struct ofi_endpoint *ep = (struct ofi_endpoint *)fixture->endpoint;

@@ -1,14 +1,10 @@
 /* Part of transport_ofi_test.c: READs while the server's worker does not poll. A device serves them
  * by itself; otherwise the progress thread does, unless it stands still as well. */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "shared/transport/ofi/ofi.h"
@@ -30,7 +26,7 @@ static bool read_ends(struct client *client, uint64_t offset, uint32_t length)
 }
 
 /* The thread helps again and again, also when the worker has polled just before. */
-void reads_beside_a_busy_worker(void **state)
+TEST(reads_beside_a_busy_worker)
 {
     static const uint32_t lengths[] = {1, 777, CLIENT_LARGE_READ};
     struct client *client = client_create(state);
@@ -51,7 +47,7 @@ void reads_beside_a_busy_worker(void **state)
 
 /* The worker is asleep on its descriptor, and what the provider had for it is taken by the progress
  * thread. */
-void a_sleeping_worker_is_woken(void **state)
+TEST(a_sleeping_worker_is_woken)
 {
     struct fixture *fixture = *state;
     struct client *client = client_create(state);

@@ -7,16 +7,10 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -64,7 +58,7 @@ static void send_spoilt(void **state, const struct ofi_frame *frame)
     expect_service(state);
 }
 
-static void frames_that_are_none(void **state)
+TEST(frames_that_are_none)
 {
     struct fixture *fixture = *state;
     struct ofi_frame frame;
@@ -87,7 +81,7 @@ static void frames_that_are_none(void **state)
 }
 
 /* Such as a later version might fill in. */
-static void hellos_with_bytes_that_nothing_uses(void **state)
+TEST(hellos_with_bytes_that_nothing_uses)
 {
     struct fixture *fixture = *state;
     struct ofi_frame frame;
@@ -111,7 +105,7 @@ static void hellos_with_bytes_that_nothing_uses(void **state)
 }
 
 /* libfabric takes the family of an address for true, and no further address after a wrong one. */
-static void names_that_are_no_addresses(void **state)
+TEST(names_that_are_no_addresses)
 {
     static const uint16_t families[] = {AF_UNSPEC, AF_UNIX, AF_INET6, 99, UINT16_MAX};
     static const uint8_t lengths[] = {0, 1, 15, 17, OFI_NAME_MAX, OFI_NAME_MAX + 1, UINT8_MAX};
@@ -131,7 +125,7 @@ static void names_that_are_no_addresses(void **state)
 }
 
 /* A client that names another host's endpoint could break that one's connection. */
-static void a_name_of_another_host(void **state)
+TEST(a_name_of_another_host)
 {
     struct ofi_frame frame;
 
@@ -141,7 +135,7 @@ static void a_name_of_another_host(void **state)
     send_spoilt(state, &frame);
 }
 
-static void peers_that_say_little(void **state)
+TEST(peers_that_say_little)
 {
     struct fixture *fixture = *state;
     struct ofi_frame greeting;
@@ -180,7 +174,7 @@ static int bare_read(struct client *client, uint64_t offset, uint32_t length, ui
     return rc;
 }
 
-static void bare_reads(void **state)
+TEST(bare_reads)
 {
     static const uint32_t depths[] = {1, 16, 64, BARE_COUNT + 1};
     struct client *client = client_create(state);
@@ -195,7 +189,7 @@ static void bare_reads(void **state)
     client_destroy(client);
 }
 
-static void bare_reads_outside_of_the_region(void **state)
+TEST(bare_reads_outside_of_the_region)
 {
     struct client *client = client_create(state);
 
@@ -231,7 +225,7 @@ static struct bare_ends bare_timeouts(struct client *client)
 }
 
 /* READs that nobody serves in time are ended, and later ones begin anew. */
-static void bare_reads_that_take_too_long(void **state)
+TEST(bare_reads_that_take_too_long)
 {
     struct client *client = client_create(state);
     struct bare_ends ends;
@@ -252,7 +246,7 @@ static void bare_reads_that_take_too_long(void **state)
     client_destroy(client);
 }
 
-static void bare_reads_after_the_end(void **state)
+TEST(bare_reads_after_the_end)
 {
     struct client *client = client_create(state);
 
@@ -263,42 +257,15 @@ static void bare_reads_after_the_end(void **state)
     client_destroy(client);
 }
 
+TEST_PROGRAM(fixture_setup_from_environment, fixture_teardown)
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_that_are_none),
-        cmocka_unit_test(hellos_with_bytes_that_nothing_uses),
-        cmocka_unit_test(names_that_are_no_addresses),
-        cmocka_unit_test(a_name_of_another_host),
-        cmocka_unit_test(peers_that_say_little),
-        cmocka_unit_test(a_server_on_the_network),
-        cmocka_unit_test(greetings_that_name_no_provider),
-        cmocka_unit_test(a_greeting_with_half_a_name),
-        cmocka_unit_test(answers_with_bytes_that_nothing_uses),
-        cmocka_unit_test(a_server_that_hangs_up),
-        cmocka_unit_test(a_client_advertises_no_more_than_its_credits),
-        cmocka_unit_test(a_rendezvous_read_without_memory),
-        cmocka_unit_test(an_endpoint_that_cannot_be_closed),
-        cmocka_unit_test(memory_that_the_provider_keeps),
-        cmocka_unit_test(descriptors_in_sets_of_the_program),
-        cmocka_unit_test(a_flood_and_one_poll),
-        cmocka_unit_test(receives_that_fail),
-        cmocka_unit_test(errors_of_nothing_of_ours),
-        cmocka_unit_test(errors_of_a_client),
-        cmocka_unit_test(a_queue_that_has_overrun),
-        cmocka_unit_test(a_receive_that_fails_four_times),
-        cmocka_unit_test(reads_beside_a_busy_worker),
-        cmocka_unit_test(a_sleeping_worker_is_woken),
-        cmocka_unit_test(bare_reads),
-        cmocka_unit_test(bare_reads_outside_of_the_region),
-        cmocka_unit_test(bare_reads_that_take_too_long),
-        cmocka_unit_test(bare_reads_after_the_end),
-    };
     const char *uri = getenv("OKV_TEST_URI");
 
     if (!uri || strncmp(uri, "ofi:", 4) != 0) {
         printf("skipped: OKV_TEST_URI is not of ofi\n");
         return 77;
     }
-    return cmocka_run_group_tests(tests, fixture_setup_from_environment, fixture_teardown);
+    return test_run();
 }

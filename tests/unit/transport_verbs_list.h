@@ -2,12 +2,6 @@
 #ifndef OKV_TESTS_TRANSPORT_VERBS_LIST_H
 #define OKV_TESTS_TRANSPORT_VERBS_LIST_H
 
-/* transport_verbs_writes.c */
-
-void a_key_of_another_region_is_refused(void **state);
-void a_server_writes_to_no_memory(void **state);
-void a_write_with_an_immediate_ends_the_connection(void **state);
-
 /* transport_verbs_ruin.c: for a disposable machine. In this order: the device does not come back.
  */
 

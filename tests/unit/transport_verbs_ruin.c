@@ -1,11 +1,5 @@
 /* Part of transport_verbs_test.c: tests that change the network and the devices of the machine. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "tests/support/verbs_meeting.h"

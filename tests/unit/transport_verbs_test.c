@@ -5,17 +5,11 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -62,7 +56,7 @@ static void set_state(struct okv_conn *conn, enum ibv_qp_state state)
     assert_int_equal(ibv_modify_qp(((struct verbs_conn *)conn)->qp, &attr, IBV_QP_STATE), 0);
 }
 
-static void either_side_heartbeats(void **state)
+TEST(either_side_heartbeats)
 {
     struct meeting *meeting = *state;
 
@@ -74,7 +68,7 @@ static void either_side_heartbeats(void **state)
     meeting_disconnect(meeting);
 }
 
-static void a_zombie_answers_no_heartbeat_of_the_server(void **state)
+TEST(a_zombie_answers_no_heartbeat_of_the_server)
 {
     struct meeting *meeting = *state;
 
@@ -84,7 +78,7 @@ static void a_zombie_answers_no_heartbeat_of_the_server(void **state)
     meeting_disconnect(meeting);
 }
 
-static void a_zombie_answers_no_heartbeat_of_the_client(void **state)
+TEST(a_zombie_answers_no_heartbeat_of_the_client)
 {
     struct meeting *meeting = *state;
 
@@ -95,7 +89,7 @@ static void a_zombie_answers_no_heartbeat_of_the_client(void **state)
     meeting_disconnect(meeting);
 }
 
-static void a_broken_queue_pair_fails_its_own_heartbeat(void **state)
+TEST(a_broken_queue_pair_fails_its_own_heartbeat)
 {
     struct meeting *meeting = *state;
 
@@ -106,7 +100,7 @@ static void a_broken_queue_pair_fails_its_own_heartbeat(void **state)
 }
 
 /* The server's device refuses the READ and does not tell its process. */
-static void a_refused_read_is_found_by_a_heartbeat(void **state)
+TEST(a_refused_read_is_found_by_a_heartbeat)
 {
     struct meeting *meeting = *state;
     struct okv_memory *memory;
@@ -129,7 +123,7 @@ static void a_refused_read_is_found_by_a_heartbeat(void **state)
     meeting_disconnect(meeting);
 }
 
-static void a_client_that_never_confirms_is_ended(void **state)
+TEST(a_client_that_never_confirms_is_ended)
 {
     struct meeting *meeting = *state;
     struct knock knock;
@@ -140,7 +134,7 @@ static void a_client_that_never_confirms_is_ended(void **state)
     knock_end(&knock);
 }
 
-static void a_client_that_changes_its_mind_is_ended(void **state)
+TEST(a_client_that_changes_its_mind_is_ended)
 {
     struct meeting *meeting = *state;
     struct knock knock;
@@ -152,7 +146,7 @@ static void a_client_that_changes_its_mind_is_ended(void **state)
     assert_int_equal(meeting->server.close_status, OKV_EDISCONNECTED);
 }
 
-static void a_client_that_allows_no_rendezvous_is_refused(void **state)
+TEST(a_client_that_allows_no_rendezvous_is_refused)
 {
     struct meeting *meeting = *state;
     struct knock knock;
@@ -211,7 +205,7 @@ static pid_t start_client(struct meeting *meeting)
     return pid;
 }
 
-static void a_stopped_process_answers_and_a_killed_one_does_not(void **state)
+TEST(a_stopped_process_answers_and_a_killed_one_does_not)
 {
     struct meeting *meeting = *state;
     pid_t pid = start_client(meeting);
@@ -264,7 +258,7 @@ static int step_to_the_end(struct meeting *meeting, struct okv_connecting *conne
 }
 
 /* Long before its deadline. A machine that stands still has the result at the first step. */
-static void a_silent_host_is_given_up_in_time(void **state)
+TEST(a_silent_host_is_given_up_in_time)
 {
     struct meeting *meeting = *state;
     struct okv_uri uri = meeting->connect_uri;
@@ -286,7 +280,7 @@ static void a_silent_host_is_given_up_in_time(void **state)
 
 /* The server ignores its requests. The client sends a second one, since the first might be lost;
  * the deadline ends both. On a machine that stands still it may end the first. */
-static void a_silent_server_is_asked_again_until_the_deadline(void **state)
+TEST(a_silent_server_is_asked_again_until_the_deadline)
 {
     struct meeting *meeting = *state;
     struct okv_diag diag = {""};
@@ -307,7 +301,7 @@ static void a_silent_server_is_asked_again_until_the_deadline(void **state)
 }
 
 /* The address is resolved, but the caller makes its next step too late. */
-static void a_deadline_between_two_steps_is_a_time_out(void **state)
+TEST(a_deadline_between_two_steps_is_a_time_out)
 {
     struct meeting *meeting = *state;
     struct okv_answer welcome;
@@ -331,7 +325,7 @@ static void a_deadline_between_two_steps_is_a_time_out(void **state)
     meeting->quiet = false;
 }
 
-static void nobody_listens(void **state)
+TEST(nobody_listens)
 {
     struct meeting *meeting = *state;
     struct okv_uri uri = meeting->connect_uri;
@@ -386,7 +380,7 @@ static bool heartbeat_a_while(struct meeting *meeting, struct okv_connecting *co
 
 /* The client has the answer but is busy elsewhere. Its queue pair accepts nothing yet, so a
  * heartbeat must wait. */
-static void a_client_that_is_slow_to_process_the_answer_stays(void **state)
+TEST(a_client_that_is_slow_to_process_the_answer_stays)
 {
     struct meeting *meeting = *state;
     struct okv_connecting *connecting;
@@ -411,7 +405,7 @@ static void a_client_that_is_slow_to_process_the_answer_stays(void **state)
     meeting_disconnect(meeting);
 }
 
-static void a_connect_may_be_cancelled_at_any_step(void **state)
+TEST(a_connect_may_be_cancelled_at_any_step)
 {
     struct meeting *meeting = *state;
     unsigned descriptors = steps_open_descriptors();
@@ -438,7 +432,7 @@ static void a_connect_may_be_cancelled_at_any_step(void **state)
     assert_int_equal(steps_open_descriptors(), descriptors);
 }
 
-static void the_request_says_which_host_asks(void **state)
+TEST(the_request_says_which_host_asks)
 {
     struct meeting *meeting = *state;
     const struct okv_uri *uri = &meeting->connect_uri;
@@ -459,7 +453,7 @@ static int counted_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct i
     return real_post_send(qp, wr, bad);
 }
 
-static void messages_leave_with_one_doorbell(void **state)
+TEST(messages_leave_with_one_doorbell)
 {
     struct meeting *meeting = *state;
 
@@ -485,7 +479,7 @@ static void messages_leave_with_one_doorbell(void **state)
     meeting_disconnect(meeting);
 }
 
-static void what_was_not_flushed_never_leaves(void **state)
+TEST(what_was_not_flushed_never_leaves)
 {
     struct meeting *meeting = *state;
 
@@ -507,7 +501,7 @@ static void what_was_not_flushed_never_leaves(void **state)
 }
 
 /* All work that both sides may have under way at once, with room for the heartbeat. */
-static void everything_at_once_is_accounted_for(void **state)
+TEST(everything_at_once_is_accounted_for)
 {
     struct meeting *meeting = *state;
     static uint8_t bytes[64], value[3u << 20];
@@ -548,32 +542,10 @@ static void everything_at_once_is_accounted_for(void **state)
     meeting_disconnect(meeting);
 }
 
+TEST_PROGRAM(setup, teardown)
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(either_side_heartbeats),
-        cmocka_unit_test(a_zombie_answers_no_heartbeat_of_the_server),
-        cmocka_unit_test(a_zombie_answers_no_heartbeat_of_the_client),
-        cmocka_unit_test(a_broken_queue_pair_fails_its_own_heartbeat),
-        cmocka_unit_test(a_refused_read_is_found_by_a_heartbeat),
-        cmocka_unit_test(a_key_of_another_region_is_refused),
-        cmocka_unit_test(a_server_writes_to_no_memory),
-        cmocka_unit_test(a_write_with_an_immediate_ends_the_connection),
-        cmocka_unit_test(a_client_that_never_confirms_is_ended),
-        cmocka_unit_test(a_client_that_changes_its_mind_is_ended),
-        cmocka_unit_test(a_client_that_allows_no_rendezvous_is_refused),
-        cmocka_unit_test(a_stopped_process_answers_and_a_killed_one_does_not),
-        cmocka_unit_test(a_silent_host_is_given_up_in_time),
-        cmocka_unit_test(a_silent_server_is_asked_again_until_the_deadline),
-        cmocka_unit_test(a_deadline_between_two_steps_is_a_time_out),
-        cmocka_unit_test(nobody_listens),
-        cmocka_unit_test(a_client_that_is_slow_to_process_the_answer_stays),
-        cmocka_unit_test(a_connect_may_be_cancelled_at_any_step),
-        cmocka_unit_test(the_request_says_which_host_asks),
-        cmocka_unit_test(messages_leave_with_one_doorbell),
-        cmocka_unit_test(what_was_not_flushed_never_leaves),
-        cmocka_unit_test(everything_at_once_is_accounted_for),
-    };
     /* In this order: the device does not come back. */
     const struct CMUnitTest ruinous[] = {
         cmocka_unit_test(a_heartbeat_may_be_asked_again),
@@ -588,8 +560,8 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "client") == 0)
         return run_client();
-    int failed = cmocka_run_group_tests_name("transport over RDMA", tests, setup, teardown);
+    int failed = test_run();
     if (argc > 1 && strcmp(argv[1], "disposable") == 0)
-        failed += cmocka_run_group_tests_name("ruinous", ruinous, setup, teardown);
+        failed += test_run_group("ruinous", ruinous, setup, teardown);
     return failed;
 }

@@ -1,11 +1,6 @@
 /* Part of transport_verbs_test.c: a hostile server that writes to its client, and a hostile client
  * that READs another region. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "tests/support/verbs_meeting.h"
@@ -32,7 +27,7 @@ static void write_to_client(struct meeting *meeting, enum ibv_wr_opcode opcode, 
 }
 
 /* A client's queue pair allows writes because of heartbeats; its memory does not. */
-void a_server_writes_to_no_memory(void **state)
+TEST(a_server_writes_to_no_memory)
 {
     struct meeting *meeting = *state;
     uint8_t bytes[64];
@@ -62,7 +57,7 @@ void a_server_writes_to_no_memory(void **state)
     }
 }
 
-void a_write_with_an_immediate_ends_the_connection(void **state)
+TEST(a_write_with_an_immediate_ends_the_connection)
 {
     struct meeting *meeting = *state;
 
@@ -74,7 +69,7 @@ void a_write_with_an_immediate_ends_the_connection(void **state)
 }
 
 /* Who knows the key of another region cannot use it: its queue pairs are of another domain. */
-void a_key_of_another_region_is_refused(void **state)
+TEST(a_key_of_another_region_is_refused)
 {
     struct meeting *meeting = *state;
     struct okv_memory *memory;

@@ -1,12 +1,5 @@
 /* What okv_uri_parse accepts, and what it says about the rest. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "shared/base/uri.h"
@@ -16,7 +9,7 @@ struct accepted {
     const char *host, *port, *source;
 };
 
-static void rdma_uris_are_parsed(void **state)
+TEST(rdma_uris_are_parsed)
 {
     static const struct accepted cases[] = {
         {"rdma://10.0.0.1", "10.0.0.1", "7471", ""},
@@ -34,7 +27,6 @@ static void rdma_uris_are_parsed(void **state)
         {"rdma://[fd00::1]?source=[fd00::2]", "fd00::1", "7471", "fd00::2"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct okv_uri uri;
         struct okv_diag diag = {""};
@@ -49,7 +41,7 @@ static void rdma_uris_are_parsed(void **state)
     }
 }
 
-static void discover_uris_name_a_server(void **state)
+TEST(discover_uris_name_a_server)
 {
     static const struct {
         const char *text, *name, *source, *group;
@@ -65,7 +57,6 @@ static void discover_uris_name_a_server(void **state)
     };
     struct okv_uri uri;
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct okv_diag diag = {""};
         if (okv_uri_parse(cases[i].text, &uri, &diag))
@@ -82,11 +73,10 @@ static void discover_uris_name_a_server(void **state)
     assert_string_equal(uri.name, "");
 }
 
-static void local_uris_carry_a_path(void **state)
+TEST(local_uris_carry_a_path)
 {
     struct okv_uri uri;
 
-    (void)state;
     assert_int_equal(okv_uri_parse("local:///run/okv.sock", &uri, NULL), 0);
     assert_int_equal(uri.scheme, OKV_SCHEME_LOCAL);
     assert_string_equal(uri.path, "/run/okv.sock");
@@ -107,11 +97,10 @@ static void local_uris_carry_a_path(void **state)
     assert_int_equal(uri.mode, 0777);
 }
 
-static void resp_uris_are_of_servers(void **state)
+TEST(resp_uris_are_of_servers)
 {
     struct okv_uri uri;
 
-    (void)state;
     assert_int_equal(okv_uri_parse("resp://10.0.0.1", &uri, NULL), 0);
     assert_int_equal(uri.scheme, OKV_SCHEME_RESP);
     assert_string_equal(uri.host, "10.0.0.1");
@@ -130,7 +119,7 @@ static void resp_uris_are_of_servers(void **state)
     assert_false(uri.tls);
 }
 
-static void any_uri_may_name_a_database(void **state)
+TEST(any_uri_may_name_a_database)
 {
     static const char *const texts[] = {
         "local:///run/okv.sock?database=cache-1",    "rdma://h?database=cache-1",
@@ -139,7 +128,6 @@ static void any_uri_may_name_a_database(void **state)
     };
     struct okv_uri uri;
 
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         assert_int_equal(okv_uri_parse(texts[i], &uri, NULL), 0);
         assert_string_equal(uri.database, "cache-1");
@@ -167,7 +155,7 @@ static void assert_refused(const struct refused *refused)
     assert_int_equal(okv_uri_parse(refused->text, &uri, NULL), OKV_EURI);
 }
 
-static void wrong_names_are_explained(void **state)
+TEST(wrong_names_are_explained)
 {
     static const struct refused cases[] = {
         {"rdma://h?group=239.1.2.3", "has source, device", "?source=10.0.0.2"},
@@ -210,16 +198,14 @@ static void wrong_names_are_explained(void **state)
         {"rdma://h?database=a&database=a", "twice", "?database=cache"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_refused(&cases[i]);
 }
 
-static void a_device_may_have_a_port_and_a_gid(void **state)
+TEST(a_device_may_have_a_port_and_a_gid)
 {
     struct okv_uri uri;
 
-    (void)state;
     assert_int_equal(okv_uri_parse("rdma://10.0.0.1", &uri, NULL), 0);
     assert_string_equal(uri.device, "");
     assert_false(uri.has_gid);
@@ -235,7 +221,7 @@ static void a_device_may_have_a_port_and_a_gid(void **state)
     assert_int_equal(uri.gid, 255);
 }
 
-static void wrong_devices_are_explained(void **state)
+TEST(wrong_devices_are_explained)
 {
     static const struct refused cases[] = {
         {"rdma://h?device=", "not one RDMA device", "?device=mlx5_0"},
@@ -254,12 +240,11 @@ static void wrong_devices_are_explained(void **state)
         {"ofi://h?device=a", "not an option of an ofi URI", "ofi://10.0.0.1"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_refused(&cases[i]);
 }
 
-static void wrong_resp_uris_are_explained(void **state)
+TEST(wrong_resp_uris_are_explained)
 {
     static const struct refused cases[] = {
         {"redis://10.0.0.1", "does not begin with", "resp://"},
@@ -270,12 +255,11 @@ static void wrong_resp_uris_are_explained(void **state)
         {"resp:///a#b", "#", "local:///run/okv.sock"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_refused(&cases[i]);
 }
 
-static void wrong_uris_are_explained(void **state)
+TEST(wrong_uris_are_explained)
 {
     static const struct refused cases[] = {
         {NULL, "empty", "rdma://10.0.0.1:7471"},
@@ -330,7 +314,6 @@ static void wrong_uris_are_explained(void **state)
         {"local:///run/#", "may not contain #", "local:///run/okv.sock"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_refused(&cases[i]);
 }
@@ -348,12 +331,11 @@ static const char *stretched(char *out, size_t size, const char *prefix, size_t 
     return out;
 }
 
-static void every_part_has_its_length(void **state)
+TEST(every_part_has_its_length)
 {
     char text[2048];
     struct okv_uri uri;
 
-    (void)state;
     assert_int_equal(okv_uri_parse(stretched(text, sizeof text, "local:///", 102, ""), &uri, NULL),
                      0);
     assert_int_equal(strlen(uri.path), 103);
@@ -387,11 +369,10 @@ static void every_part_has_its_length(void **state)
 }
 
 /* Every prefix of a URI ends in an answer: nothing is read behind the end of the text. */
-static void every_prefix_is_answered(void **state)
+TEST(every_prefix_is_answered)
 {
     static const char whole[] = "rdma://[fd00::1%eth0]:7471?source=[fd00::2]&source=10.0.0.1";
 
-    (void)state;
     for (size_t length = 0; length < sizeof whole; length++) {
         char *text = test_malloc(length + 1);
         struct okv_uri uri;
@@ -401,24 +382,4 @@ static void every_prefix_is_answered(void **state)
         assert_true(status == 0 || status == OKV_EURI);
         test_free(text);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rdma_uris_are_parsed),
-        cmocka_unit_test(local_uris_carry_a_path),
-        cmocka_unit_test(resp_uris_are_of_servers),
-        cmocka_unit_test(any_uri_may_name_a_database),
-        cmocka_unit_test(wrong_uris_are_explained),
-        cmocka_unit_test(wrong_resp_uris_are_explained),
-        cmocka_unit_test(every_part_has_its_length),
-        cmocka_unit_test(every_prefix_is_answered),
-        cmocka_unit_test(discover_uris_name_a_server),
-        cmocka_unit_test(wrong_names_are_explained),
-        cmocka_unit_test(a_device_may_have_a_port_and_a_gid),
-        cmocka_unit_test(wrong_devices_are_explained),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

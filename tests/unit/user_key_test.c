@@ -1,19 +1,12 @@
 /* Keys of users, and the files that hold secrets. */
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <sodium.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "shared/identity/user_key.h"
@@ -64,11 +57,10 @@ static void expect_text(struct okv_user_key *key, const char *expected)
     okv_user_key_destroy(key);
 }
 
-static void a_key_is_its_text(void **state)
+TEST(a_key_is_its_text)
 {
     struct okv_user_key *key = NULL;
 
-    (void)state;
     assert_int_equal(okv_user_key_parse(TEXT, &key), 0);
     for (unsigned i = 0; i < OKV_USER_KEY_SIZE; i++)
         assert_int_equal(key->bytes[i], i);
@@ -76,7 +68,7 @@ static void a_key_is_its_text(void **state)
     okv_user_key_destroy(NULL);
 }
 
-static void other_texts_are_no_keys(void **state)
+TEST(other_texts_are_no_keys)
 {
     static const char *const wrong[] = {
         "",
@@ -91,7 +83,6 @@ static void other_texts_are_no_keys(void **state)
         "AAECAwQFBgcICQoLDA0OD_AREhMUFRYXGBkaGxwdHh8=",  /* the alphabet of URLs */
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct okv_user_key *key = NULL;
         if (okv_user_key_parse(wrong[i], &key) != OKV_EINVAL || key)
@@ -99,11 +90,10 @@ static void other_texts_are_no_keys(void **state)
     }
 }
 
-static void created_keys_differ(void **state)
+TEST(created_keys_differ)
 {
     struct okv_user_key *one = NULL, *other = NULL;
 
-    (void)state;
     assert_int_equal(okv_user_key_create(&one), 0);
     assert_int_equal(okv_user_key_create(&other), 0);
     assert_memory_not_equal(one->bytes, other->bytes, OKV_USER_KEY_SIZE);
@@ -130,19 +120,18 @@ static bool is_left_out_of_dumps(const void *address)
     return found;
 }
 
-static void keys_are_left_out_of_core_dumps(void **state)
+TEST(keys_are_left_out_of_core_dumps)
 {
     struct okv_user_key *key = NULL;
     int other = 0;
 
-    (void)state;
     assert_int_equal(okv_user_key_create(&key), 0);
     assert_true(is_left_out_of_dumps(key->bytes));
     assert_false(is_left_out_of_dumps(&other));
     okv_user_key_destroy(key);
 }
 
-static void a_key_file_is_one_line(void **state)
+TEST_WITH(a_key_file_is_one_line, NULL, remove_file)
 {
     static const struct {
         const char *text;
@@ -159,7 +148,6 @@ static void a_key_file_is_one_line(void **state)
         {"key = " TEXT "\n", OKV_EINVAL},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         struct okv_user_key *key = NULL;
         struct okv_diag diag = {""};
@@ -185,12 +173,11 @@ static void expect_refusal(int code, const char *sentence)
         fail_msg("no '%s' in: %s", sentence, diag.text);
 }
 
-static void secrets_are_closed_to_others(void **state)
+TEST_WITH(secrets_are_closed_to_others, NULL, remove_file)
 {
     static const mode_t open_to_others[] = {0601, 0602, 0604, 0610, 0620, 0640, 0777};
     static const mode_t closed[] = {0600, 0400, 0700};
 
-    (void)state;
     write_file("secret", 0600);
     for (size_t i = 0; i < sizeof open_to_others / sizeof *open_to_others; i++) {
         assert_int_equal(chmod(path, open_to_others[i]), 0);
@@ -204,9 +191,8 @@ static void secrets_are_closed_to_others(void **state)
     }
 }
 
-static void secrets_belong_to_this_user_or_to_root(void **state)
+TEST_WITH(secrets_belong_to_this_user_or_to_root, NULL, remove_file)
 {
-    (void)state;
     write_file("secret", 0600);
     if (chown(path, geteuid() + 1, (gid_t)-1) == 0)
         expect_refusal(OKV_EPERM, "chown ");
@@ -214,9 +200,8 @@ static void secrets_belong_to_this_user_or_to_root(void **state)
         print_message("only root can give a file to another user: left out\n");
 }
 
-static void secrets_are_regular_files(void **state)
+TEST_WITH(secrets_are_regular_files, NULL, remove_file)
 {
-    (void)state;
     expect_refusal(OKV_EINVAL, "No such file");
     assert_int_equal(mkfifo(path, 0600), 0); /* to open it must not wait for a writer */
     expect_refusal(OKV_EINVAL, "regular file");
@@ -226,11 +211,10 @@ static void secrets_are_regular_files(void **state)
 }
 
 /* As a mounted secret of Kubernetes is. */
-static void secrets_may_be_behind_links(void **state)
+TEST_WITH(secrets_may_be_behind_links, NULL, remove_file)
 {
     char target[80];
 
-    (void)state;
     write_file("secret", 0600);
     snprintf(target, sizeof target, "%s.moved", path);
     assert_int_equal(rename(path, target), 0);
@@ -245,11 +229,10 @@ static void secrets_may_be_behind_links(void **state)
 }
 
 /* To open a device may have effects: a terminal's other end notices that it was open. */
-static void devices_behind_links_are_not_opened(void **state)
+TEST_WITH(devices_behind_links_are_not_opened, NULL, remove_file)
 {
     struct pollfd other = {.fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)};
 
-    (void)state;
     if (other.fd < 0 || grantpt(other.fd) || unlockpt(other.fd))
         skip();
     assert_int_equal(symlink(ptsname(other.fd), path), 0);
@@ -263,12 +246,11 @@ static void devices_behind_links_are_not_opened(void **state)
     close(other.fd);
 }
 
-static void files_have_a_limit(void **state)
+TEST_WITH(files_have_a_limit, NULL, remove_file)
 {
     char *text = NULL;
     size_t length = 0;
 
-    (void)state;
     write_file("12345678", 0600);
     assert_int_equal(okv_secret_file_read(path, 7, &text, &length, NULL), OKV_EINVAL);
     assert_null(text);
@@ -278,35 +260,16 @@ static void files_have_a_limit(void **state)
     sodium_free(text);
 }
 
-static void long_paths_leave_room_for_the_sentence(void **state)
+TEST(long_paths_leave_room_for_the_sentence)
 {
     char name[2001];
     struct okv_diag diag = {""};
     struct okv_user_key *key;
 
-    (void)state;
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     assert_int_equal(okv_user_key_read(name, &key, &diag), OKV_EINVAL);
     assert_non_null(strstr(diag.text, "name a file"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_key_is_its_text),
-        cmocka_unit_test(other_texts_are_no_keys),
-        cmocka_unit_test(created_keys_differ),
-        cmocka_unit_test(keys_are_left_out_of_core_dumps),
-        cmocka_unit_test_teardown(a_key_file_is_one_line, remove_file),
-        cmocka_unit_test_teardown(secrets_are_closed_to_others, remove_file),
-        cmocka_unit_test_teardown(secrets_belong_to_this_user_or_to_root, remove_file),
-        cmocka_unit_test_teardown(secrets_are_regular_files, remove_file),
-        cmocka_unit_test_teardown(secrets_may_be_behind_links, remove_file),
-        cmocka_unit_test_teardown(devices_behind_links_are_not_opened, remove_file),
-        cmocka_unit_test_teardown(files_have_a_limit, remove_file),
-        cmocka_unit_test(long_paths_leave_room_for_the_sentence),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_PROGRAM(set_up, tear_down)

@@ -1,16 +1,9 @@
 /* Users files: what they say, what is wrong with them, and that no sentence has a key. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/identity/users.h"
 #include "shared/base/error.h"
@@ -84,7 +77,7 @@ static void expect_user(const struct okv_users *users, const char *key, const ch
     assert_int_equal(okv_users_rights(users, name, fingerprint, OKV_DATABASES_MAX), 0);
 }
 
-static void a_file_says_who_may_do_what(void **state)
+TEST(a_file_says_who_may_do_what)
 {
     struct okv_users *users = users_of("# people\n"
                                        "[alice]\n"
@@ -99,7 +92,6 @@ static void a_file_says_who_may_do_what(void **state)
                                        "[carol]\n"
                                        "key = " KEY_D);
 
-    (void)state;
     expect_user(users, KEY_A, "alice", 3, OKV_RIGHTS_ALL, 0);
     expect_user(users, KEY_B, "alice", 3, OKV_RIGHTS_ALL, 0);
     expect_user(users, KEY_C, "bob.smith_2-x", 0, 0, 1);
@@ -111,13 +103,12 @@ static void a_file_says_who_may_do_what(void **state)
     okv_users_destroy(NULL);
 }
 
-static void rights_end_with_the_user_and_with_the_key(void **state)
+TEST(rights_end_with_the_user_and_with_the_key)
 {
     struct okv_users *users = users_of("[alice]\nkey = " KEY_A "\ncache = read\n"
                                        "[bob]\nkey = " KEY_B "\ncache = read, write\n");
     uint8_t a[OKV_FINGERPRINT_SIZE], b[OKV_FINGERPRINT_SIZE], c[OKV_FINGERPRINT_SIZE];
 
-    (void)state;
     fingerprint_of(KEY_A, a);
     fingerprint_of(KEY_B, b);
     fingerprint_of(KEY_C, c);
@@ -131,7 +122,7 @@ static void rights_end_with_the_user_and_with_the_key(void **state)
 }
 
 /* Ways of writing that mean the same. */
-static void writing_may_vary(void **state)
+TEST(writing_may_vary)
 {
     static const char *const files[] = {
         "[alice]\nkey=" KEY_A "\ncache=read,write\n",
@@ -141,7 +132,6 @@ static void writing_may_vary(void **state)
         "\n\n[alice]\t# \xc3\xa9\nkey = " KEY_A "\n# [bob]\n#key = x\ncache = read, write, read",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         struct okv_users *users = users_of(files[i]);
         expect_user(users, KEY_A, "alice", 0, 3, 0);
@@ -218,9 +208,8 @@ static const struct mistake MISTAKES[] = {
     {"[alice]\rkey = " KEY_A "\r", "users:1:", "control character"},
 };
 
-static void mistakes_name_the_line_and_no_key(void **state)
+TEST(mistakes_name_the_line_and_no_key)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof MISTAKES / sizeof *MISTAKES; i++) {
         const struct mistake *mistake = &MISTAKES[i];
         struct okv_users *users = NULL;
@@ -236,19 +225,17 @@ static void mistakes_name_the_line_and_no_key(void **state)
     }
 }
 
-static void lines_of_the_longest_kind_are_read(void **state)
+TEST(lines_of_the_longest_kind_are_read)
 {
-    (void)state;
     okv_users_destroy(users_of(LINE_OF_190 "\n" ALICE LINE_OF_190));
 }
 
-static void a_nul_is_no_text(void **state)
+TEST(a_nul_is_no_text)
 {
     static const char *const files[] = {"\0[alice]\nkey = " KEY_A, "[alice\0]\nkey = " KEY_A,
                                         "[alice]\0\nkey = " KEY_A};
     const size_t length = sizeof "\0[alice]\nkey = " KEY_A - 1;
 
-    (void)state;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         struct okv_users *users = NULL;
         struct okv_diag diag = {""};
@@ -259,13 +246,12 @@ static void a_nul_is_no_text(void **state)
     }
 }
 
-static void a_database_cannot_be_called_key(void **state)
+TEST(a_database_cannot_be_called_key)
 {
     static const char *const databases[] = {"default", "key"};
     struct okv_users *users = NULL;
     struct okv_diag diag = {""};
 
-    (void)state;
     assert_int_equal(okv_users_parse("users", ALICE, strlen(ALICE), databases, 2, &users, &diag),
                      OKV_EINVAL);
     assert_non_null(strstr(diag.text, "another name"));
@@ -292,13 +278,12 @@ static char *many_users(unsigned count, unsigned keys)
     return text;
 }
 
-static void there_is_room_for_the_most_users_and_keys(void **state)
+TEST(there_is_room_for_the_most_users_and_keys)
 {
     char *text = many_users(OKV_USERS_MAX, OKV_USERS_KEYS);
     struct okv_users *users = users_of(text);
     char last[OKV_USER_KEY_TEXT];
 
-    (void)state;
     memcpy(last, strrchr(text, '\n') - (sizeof last - 1), sizeof last - 1);
     last[sizeof last - 1] = '\0';
     assert_int_equal(holder_of(users, last)->index, OKV_USERS_MAX - 1);
@@ -306,26 +291,24 @@ static void there_is_room_for_the_most_users_and_keys(void **state)
     test_free(text);
 }
 
-static void there_is_no_room_for_more_users(void **state)
+TEST(there_is_no_room_for_more_users)
 {
     char *text = many_users(OKV_USERS_MAX + 1, 1);
     struct okv_users *users = NULL;
     struct okv_diag diag = {""};
 
-    (void)state;
     assert_int_equal(parse(text, &users, &diag), OKV_EINVAL);
     assert_non_null(strstr(diag.text, "users:2001: more than 1000 users"));
     test_free(text);
 }
 
-static void files_of_others_are_refused(void **state)
+TEST(files_of_others_are_refused)
 {
     char path[] = "/tmp/okv-users.XXXXXX";
     int fd = mkstemp(path);
     struct okv_users *users = NULL;
     struct okv_diag diag = {""};
 
-    (void)state;
     assert_true(fd >= 0);
     assert_int_equal(write(fd, ALICE "cache = read\n", strlen(ALICE "cache = read\n")),
                      (int)strlen(ALICE "cache = read\n"));
@@ -353,20 +336,4 @@ static int set_up(void **state)
     return okv_identity_init();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_says_who_may_do_what),
-        cmocka_unit_test(rights_end_with_the_user_and_with_the_key),
-        cmocka_unit_test(writing_may_vary),
-        cmocka_unit_test(mistakes_name_the_line_and_no_key),
-        cmocka_unit_test(lines_of_the_longest_kind_are_read),
-        cmocka_unit_test(a_nul_is_no_text),
-        cmocka_unit_test(a_database_cannot_be_called_key),
-        cmocka_unit_test(there_is_room_for_the_most_users_and_keys),
-        cmocka_unit_test(there_is_no_room_for_more_users),
-        cmocka_unit_test(files_of_others_are_refused),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, NULL);
-}
+TEST_PROGRAM(set_up, NULL)

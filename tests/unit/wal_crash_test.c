@@ -4,14 +4,7 @@
  *
  * The disk of the test keeps what was not synced apart. A crash loses any of it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/commands.h"
 #include "shared/base/error.h"
@@ -174,11 +167,10 @@ static void end(struct history *history)
 }
 
 /* Runs batches until the machine stops at a call, crashes, recovers, and does so again. */
-static void crash_at_any_call(void **state)
+TEST(crash_at_any_call)
 {
     struct history *history = calloc(1, sizeof *history);
 
-    (void)state;
     for (uint64_t seed = 1; seed <= seeds(); seed++) {
         history_begin(history, seed);
         for (unsigned round = 0; round < 3; round++) {
@@ -215,11 +207,10 @@ static void expect_refusal(struct wal_machine *machine)
 }
 
 /* A call fails once: nothing that it left behind is answered, seen or brought back as a success. */
-static void a_failure_is_final(void **state)
+TEST(a_failure_is_final)
 {
     struct history *history = calloc(1, sizeof *history);
 
-    (void)state;
     for (uint64_t seed = 1; seed <= seeds(); seed++) {
         history_begin(history, seed);
         assert_int_equal(wal_machine_start(&history->machine), 0);
@@ -247,11 +238,10 @@ static void a_failure_is_final(void **state)
 }
 
 /* Calls for snapshots fail now and then. The log goes on. */
-static void snapshots_may_fail(void **state)
+TEST(snapshots_may_fail)
 {
     struct history *history = calloc(1, sizeof *history);
 
-    (void)state;
     for (uint64_t seed = 1; seed <= seeds(); seed++) {
         history_begin(history, seed);
         assert_int_equal(wal_machine_start(&history->machine), 0);
@@ -272,11 +262,10 @@ static void snapshots_may_fail(void **state)
 }
 
 /* Damage in front of a batch that is whole is no cut. */
-static void damage_stops_the_start(void **state)
+TEST(damage_stops_the_start)
 {
     struct history *history = calloc(1, sizeof *history);
 
-    (void)state;
     history_begin(history, 9);
     assert_int_equal(wal_machine_start(&history->machine), 0);
     for (unsigned i = 0; i < BATCHES; i++) {
@@ -291,16 +280,4 @@ static void damage_stops_the_start(void **state)
         strstr(history->machine.diag.text, "log.0000000000000001 is damaged at byte 4096"));
     history_end(history);
     free(history);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(crash_at_any_call),
-        cmocka_unit_test(a_failure_is_final),
-        cmocka_unit_test(snapshots_may_fail),
-        cmocka_unit_test(damage_stops_the_start),
-    };
-
-    return cmocka_run_group_tests_name("wal crashes", tests, NULL, NULL);
 }

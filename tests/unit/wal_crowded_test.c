@@ -1,13 +1,7 @@
 /* What waits for the disk is bounded, and so is what one step adds to it. */
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/flush.h"
 #include "server/store/long_value.h"
@@ -82,9 +76,8 @@ static bool flush(struct trial *trial, uint64_t *next, uint64_t *splits)
 }
 
 /* A batch is one frame, which a start has to accept. */
-static void a_flush_ends_its_step_when_the_batch_is_full(void **state)
+TEST(a_flush_ends_its_step_when_the_batch_is_full)
 {
-    (void)state;
     for (unsigned is_relaxed = 0; is_relaxed < 2; is_relaxed++) {
         struct trial *trial = trial_begin(REGION, is_relaxed ? OKV_WAL_NEVER : 0);
         struct okv_wal *wal = &trial->machine.wal;
@@ -114,13 +107,12 @@ static uint64_t waiting(struct okv_snapshot *snapshot)
 }
 
 /* Beside a snapshot that makes no progress. */
-static void a_flush_does_not_fill_memory_with_a_snapshot(void **state)
+TEST(a_flush_does_not_fill_memory_with_a_snapshot)
 {
     struct trial *trial = trial_begin(REGION, OKV_WAL_NEVER);
     struct okv_wal *wal = &trial->machine.wal;
     uint64_t next = 0, splits = 0;
 
-    (void)state;
     put_all(trial, 8000, 8, 8000);
     trial->disk.holds_snapshots = HOLD;
     okv_wal_snapshot(wal);
@@ -156,13 +148,12 @@ static void *delete_behind_the_gate(void *user)
     return NULL;
 }
 
-static void changes_wait_for_a_snapshot_that_is_far_behind(void **state)
+TEST(changes_wait_for_a_snapshot_that_is_far_behind)
 {
     struct trial *trial = trial_begin(REGION, OKV_WAL_NEVER);
     struct okv_wal *wal = &trial->machine.wal;
     pthread_t thread;
 
-    (void)state;
     put_all(trial, 8000, 8, 8000);
     trial->disk.holds_snapshots = HOLD;
     okv_wal_snapshot(wal);
@@ -182,7 +173,7 @@ static void changes_wait_for_a_snapshot_that_is_far_behind(void **state)
 }
 
 /* Memory that a pin keeps comes back: a put is to be tried again. */
-static void memory_under_a_pin_is_no_reason_to_refuse(void **state)
+TEST(memory_under_a_pin_is_no_reason_to_refuse)
 {
     struct trial *trial = trial_begin(4 * MIB, OKV_WAL_NEVER);
     struct wal_machine *machine = &trial->machine;
@@ -192,7 +183,6 @@ static void memory_under_a_pin_is_no_reason_to_refuse(void **state)
     unsigned count = 0;
     int rc;
 
-    (void)state;
     while ((rc = put(trial, count, 8, 8000)) == 0 || rc == OKV_EAGAIN)
         count += rc == 0;
     assert_int_equal(rc, OKV_EFULL);
@@ -210,16 +200,4 @@ static void memory_under_a_pin_is_no_reason_to_refuse(void **state)
     assert_int_equal(rc, 0);
     assert_int_equal(put(trial, count + 1, 8, 8000), OKV_EFULL);
     trial_end(trial);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_flush_ends_its_step_when_the_batch_is_full),
-        cmocka_unit_test(a_flush_does_not_fill_memory_with_a_snapshot),
-        cmocka_unit_test(changes_wait_for_a_snapshot_that_is_far_behind),
-        cmocka_unit_test(memory_under_a_pin_is_no_reason_to_refuse),
-    };
-
-    return cmocka_run_group_tests_name("a crowded log", tests, NULL, NULL);
 }

@@ -1,13 +1,5 @@
 /* Damaged files at every kind of place: what a start, a check and a salvage make of them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/commands.h"
 #include "server/wal/listing.h"
@@ -184,7 +176,7 @@ static void expect_counts(struct counts counts, unsigned lost, unsigned older, u
 
 /* ---- the places ---- */
 
-static void what_is_whole_comes_out_as_it_was(void **state)
+TEST(what_is_whole_comes_out_as_it_was)
 {
     struct trial *trial = trial_begin(*state);
     struct okv_diag diag;
@@ -211,7 +203,7 @@ static void what_is_whole_comes_out_as_it_was(void **state)
     trial_end(trial);
 }
 
-static void the_header_of_a_snapshot(void **state)
+TEST(the_header_of_a_snapshot)
 {
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
@@ -224,7 +216,7 @@ static void the_header_of_a_snapshot(void **state)
 }
 
 /* Its keys are lost, but for those that the log has. The first one is long. */
-static void a_frame_of_a_snapshot(void **state)
+TEST(a_frame_of_a_snapshot)
 {
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
@@ -245,7 +237,7 @@ static void a_frame_of_a_snapshot(void **state)
 }
 
 /* Their keys get no version that a lost item had: salvage() looks. */
-static void lost_buckets_without_a_log(void **state)
+TEST(lost_buckets_without_a_log)
 {
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
@@ -261,7 +253,7 @@ static void lost_buckets_without_a_log(void **state)
     trial_end(trial);
 }
 
-static void the_end_of_a_snapshot(void **state)
+TEST(the_end_of_a_snapshot)
 {
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
@@ -278,7 +270,7 @@ static void the_end_of_a_snapshot(void **state)
 }
 
 /* Changes of that batch are lost, and later ones are not. */
-static void a_frame_in_the_middle_of_a_segment(void **state)
+TEST(a_frame_in_the_middle_of_a_segment)
 {
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
@@ -293,7 +285,7 @@ static void a_frame_in_the_middle_of_a_segment(void **state)
 }
 
 /* Two that are not side by side are two. */
-static void deletes_that_are_lost_return_items(void **state)
+TEST(deletes_that_are_lost_return_items)
 {
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
@@ -308,7 +300,7 @@ static void deletes_that_are_lost_return_items(void **state)
 }
 
 /* Frames say their positions themselves. */
-static void the_header_of_a_segment(void **state)
+TEST(the_header_of_a_segment)
 {
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
@@ -360,7 +352,7 @@ static void reseal(struct trial *trial, const char *name, unsigned index, bool i
 }
 
 /* It is left out with its frame. */
-static void a_record_that_makes_no_sense(void **state)
+TEST(a_record_that_makes_no_sense)
 {
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
@@ -384,7 +376,7 @@ static void a_record_that_makes_no_sense(void **state)
     }
 }
 
-static void an_incomplete_end_is_no_damage(void **state)
+TEST(an_incomplete_end_is_no_damage)
 {
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
@@ -402,7 +394,7 @@ static void an_incomplete_end_is_no_damage(void **state)
     trial_end(trial);
 }
 
-static void a_segment_that_is_missing(void **state)
+TEST(a_segment_that_is_missing)
 {
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
@@ -415,7 +407,7 @@ static void a_segment_that_is_missing(void **state)
 }
 
 /* At a position that fits. */
-static void a_segment_of_another_database(void **state)
+TEST(a_segment_of_another_database)
 {
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
@@ -432,7 +424,7 @@ static void a_segment_of_another_database(void **state)
     trial_end(trial);
 }
 
-static void a_file_under_another_name(void **state)
+TEST(a_file_under_another_name)
 {
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
@@ -446,7 +438,7 @@ static void a_file_under_another_name(void **state)
     trial_end(trial);
 }
 
-static void a_long_value(void **state)
+TEST(a_long_value)
 {
     static const char name[] = "value.0000000000000001";
     static const char *const what[] = {NULL, "is damaged: it is not what was written",
@@ -470,7 +462,7 @@ static void a_long_value(void **state)
     }
 }
 
-static void without_a_snapshot_the_log_comes_out(void **state)
+TEST(without_a_snapshot_the_log_comes_out)
 {
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
@@ -482,7 +474,7 @@ static void without_a_snapshot_the_log_comes_out(void **state)
 }
 
 /* Without a seed nothing says where an item belongs. */
-static void without_any_header_a_snapshot_is_not_saved(void **state)
+TEST(without_any_header_a_snapshot_is_not_saved)
 {
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
@@ -502,7 +494,7 @@ static void without_any_header_a_snapshot_is_not_saved(void **state)
 }
 
 /* A start then refuses what is there, or finds all of it. */
-static void a_salvage_that_is_interrupted(void **state)
+TEST(a_salvage_that_is_interrupted)
 {
     struct wal_scene *scene = *state;
     struct okv_diag diag;
@@ -528,7 +520,7 @@ static void a_salvage_that_is_interrupted(void **state)
     }
 }
 
-static void one_changed_byte_anywhere(void **state)
+TEST(one_changed_byte_anywhere)
 {
     struct wal_scene *scene = *state;
     uint64_t random = 1, size;
@@ -568,28 +560,4 @@ static int end_scene(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_whole_comes_out_as_it_was),
-        cmocka_unit_test(the_header_of_a_snapshot),
-        cmocka_unit_test(a_frame_of_a_snapshot),
-        cmocka_unit_test(lost_buckets_without_a_log),
-        cmocka_unit_test(the_end_of_a_snapshot),
-        cmocka_unit_test(a_frame_in_the_middle_of_a_segment),
-        cmocka_unit_test(deletes_that_are_lost_return_items),
-        cmocka_unit_test(the_header_of_a_segment),
-        cmocka_unit_test(a_record_that_makes_no_sense),
-        cmocka_unit_test(an_incomplete_end_is_no_damage),
-        cmocka_unit_test(a_segment_that_is_missing),
-        cmocka_unit_test(a_segment_of_another_database),
-        cmocka_unit_test(a_file_under_another_name),
-        cmocka_unit_test(a_long_value),
-        cmocka_unit_test(without_a_snapshot_the_log_comes_out),
-        cmocka_unit_test(without_any_header_a_snapshot_is_not_saved),
-        cmocka_unit_test(a_salvage_that_is_interrupted),
-        cmocka_unit_test(one_changed_byte_anywhere),
-    };
-
-    return cmocka_run_group_tests_name("damaged files", tests, make_scene, end_scene);
-}
+TEST_PROGRAM(make_scene, end_scene)

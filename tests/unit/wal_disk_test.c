@@ -5,14 +5,8 @@
 #include <errno.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/commands.h"
 #include "server/wal/frame.h"
@@ -154,11 +148,10 @@ static void await_room(struct trial *trial)
     assert_int_equal(rc, 0);
 }
 
-static void a_full_disk_refuses_writes_until_it_has_space(void **state)
+TEST(a_full_disk_refuses_writes_until_it_has_space)
 {
     struct trial *trial = trial_begin(LITTLE);
 
-    (void)state;
     fill_disk(trial);
     assert_int_equal(change(trial, 1, 0), OKV_EDISKFULL);
     assert_int_equal(put_next(trial), OKV_EDISKFULL);
@@ -177,11 +170,10 @@ static void a_full_disk_refuses_writes_until_it_has_space(void **state)
 }
 
 /* Nobody writes meanwhile. */
-static void space_is_found_without_a_write(void **state)
+TEST(space_is_found_without_a_write)
 {
     struct trial *trial = trial_begin(LITTLE);
 
-    (void)state;
     fill_disk(trial);
     crash_disk_set_space(&trial->disk, PLENTY);
     while (trial->events[OKV_WAL_DISK_HAS_ROOM] == 0)
@@ -190,11 +182,10 @@ static void space_is_found_without_a_write(void **state)
     trial_end(trial);
 }
 
-static void a_start_on_a_full_disk(void **state)
+TEST(a_start_on_a_full_disk)
 {
     struct trial *trial = trial_begin(PLENTY);
 
-    (void)state;
     for (unsigned i = 0; i < KEYS; i++)
         assert_int_equal(put_next(trial), 0);
     crash_disk_set_space(&trial->disk, 0);
@@ -210,11 +201,10 @@ static void a_start_on_a_full_disk(void **state)
 }
 
 /* What it needs beside the segment that is written is not there. */
-static void a_full_disk_has_no_snapshot(void **state)
+TEST(a_full_disk_has_no_snapshot)
 {
     struct trial *trial = trial_begin(LITTLE);
 
-    (void)state;
     assert_int_equal(put_next(trial), 0);
     assert_int_equal(wal_machine_snapshot(&trial->machine), OKV_EDISKFULL);
     while (trial->events[OKV_WAL_SNAPSHOT_FAILED] == 0)
@@ -231,11 +221,10 @@ static void a_full_disk_has_no_snapshot(void **state)
 }
 
 /* Each has more reserved than it has bytes. */
-static void old_segments_keep_no_space(void **state)
+TEST(old_segments_keep_no_space)
 {
     struct trial *trial = trial_begin(6 * LITTLE);
 
-    (void)state;
     for (unsigned i = 0; i < 40; i++) {
         assert_int_equal(put_next(trial), 0);
         restart(trial);
@@ -267,11 +256,10 @@ static uint64_t segment_size(struct trial *trial)
 }
 
 /* Nothing of what the spare has is taken for the log's. */
-static void the_next_segment_is_written_over_the_spare(void **state)
+TEST(the_next_segment_is_written_over_the_spare)
 {
     struct trial *trial = trial_begin(PLENTY);
 
-    (void)state;
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(put_next(trial), 0);
     assert_int_equal(segment_size(trial) % 4096, 0); /* whole pages */
@@ -289,7 +277,7 @@ static void the_next_segment_is_written_over_the_spare(void **state)
 }
 
 /* Zeros up to the end of the file, that are too few for a frame. */
-static void padding_is_no_frame_that_was_begun(void **state)
+TEST(padding_is_no_frame_that_was_begun)
 {
     struct trial *trial = trial_begin(PLENTY);
     struct okv_files *files = &trial->disk.files;
@@ -297,7 +285,6 @@ static void padding_is_no_frame_that_was_begun(void **state)
     char name[OKV_WAL_NAME_SIZE];
     uint64_t size;
 
-    (void)state;
     assert_int_equal(put_next(trial), 0);
     okv_wal_name(OKV_WAL_SEGMENT, wal->segment.number, name);
     uint64_t end = okv_wal_frame_offset(&wal->segment, wal->position) + 24;
@@ -322,11 +309,10 @@ static struct trial *trial_begin_with_spare(void)
 }
 
 /* Segments of the server before may have numbers that come again. */
-static void a_start_has_no_spare(void **state)
+TEST(a_start_has_no_spare)
 {
     struct trial *trial = trial_begin_with_spare();
 
-    (void)state;
     restart(trial);
     assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SPARE), 0);
     assert_int_equal(segment_size(trial), OKV_WAL_HEADER_SIZE);
@@ -334,11 +320,10 @@ static void a_start_has_no_spare(void **state)
 }
 
 /* It has what writes need. */
-static void a_full_disk_has_no_spare(void **state)
+TEST(a_full_disk_has_no_spare)
 {
     struct trial *trial = trial_begin_with_spare();
 
-    (void)state;
     crash_disk_set_space(&trial->disk, 0);
     fill_disk(trial);
     assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SPARE), 0);
@@ -350,7 +335,7 @@ static void a_full_disk_has_no_spare(void **state)
 /* ---- long values ---- */
 
 /* An append copies from what it pins, and its client may leave while the file is written. */
-static void a_dropped_value_pins_nothing(void **state)
+TEST(a_dropped_value_pins_nothing)
 {
     struct trial *trial = trial_begin(PLENTY);
     struct wal_machine *machine = &trial->machine;
@@ -358,7 +343,6 @@ static void a_dropped_value_pins_nothing(void **state)
     struct okv_store_long_value value = {.extent = 0}, source = {.extent = 0};
     bool is_picked = false;
 
-    (void)state;
     assert_int_equal(okv_store_long_reserve(&machine->store, &machine->work, &value, 1, 2 * LENGTH),
                      0);
     assert_int_equal(okv_store_long_reserve(&machine->store, &machine->work, &source, 1, LENGTH),
@@ -383,11 +367,10 @@ static void a_dropped_value_pins_nothing(void **state)
 
 /* ---- failures ---- */
 
-static void a_failure_is_reported_once(void **state)
+TEST(a_failure_is_reported_once)
 {
     struct trial *trial = trial_begin(PLENTY);
 
-    (void)state;
     trial->disk.log_fails_in = 1;
     wal_machine_enter(&trial->machine);
     assert_int_equal(write_one(trial, 1, 1), 0);
@@ -409,13 +392,12 @@ static void wait_to_be_let_on(void *user)
     sem_wait(&trial->may_end);
 }
 
-static void while_a_sync_lasts_gets_go_on_and_writes_wait(void **state)
+TEST(while_a_sync_lasts_gets_go_on_and_writes_wait)
 {
     struct trial *trial = trial_begin(PLENTY);
     struct okv_wal *wal = &trial->machine.wal;
     int status;
 
-    (void)state;
     sem_init(&trial->is_syncing, 0, 0);
     sem_init(&trial->may_end, 0, 0);
     assert_int_equal(change(trial, 1, 1), 0);
@@ -443,24 +425,4 @@ static void while_a_sync_lasts_gets_go_on_and_writes_wait(void **state)
     sem_destroy(&trial->is_syncing);
     sem_destroy(&trial->may_end);
     trial_end(trial);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_full_disk_refuses_writes_until_it_has_space),
-        cmocka_unit_test(space_is_found_without_a_write),
-        cmocka_unit_test(a_start_on_a_full_disk),
-        cmocka_unit_test(a_full_disk_has_no_snapshot),
-        cmocka_unit_test(old_segments_keep_no_space),
-        cmocka_unit_test(the_next_segment_is_written_over_the_spare),
-        cmocka_unit_test(padding_is_no_frame_that_was_begun),
-        cmocka_unit_test(a_start_has_no_spare),
-        cmocka_unit_test(a_full_disk_has_no_spare),
-        cmocka_unit_test(a_dropped_value_pins_nothing),
-        cmocka_unit_test(a_failure_is_reported_once),
-        cmocka_unit_test(while_a_sync_lasts_gets_go_on_and_writes_wait),
-    };
-
-    return cmocka_run_group_tests_name("the log's disk", tests, NULL, NULL);
 }

@@ -1,17 +1,10 @@
 /* The files of a directory: writes that the kernel takes in parts, space that is reserved, and a
  * file that somebody removed. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/wal/file.h"
 
@@ -93,7 +86,9 @@ static struct stat status_of(const struct fixture *fixture)
     return status;
 }
 
-static void a_write_goes_on_where_the_kernel_stopped(void **state)
+#define FILE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
+FILE_TEST(a_write_goes_on_where_the_kernel_stopped)
 {
     static const char expected[] = "\0\0\0one, two and three";
     struct fixture *fixture = *state;
@@ -117,7 +112,7 @@ static void a_write_goes_on_where_the_kernel_stopped(void **state)
     }
 }
 
-static void what_is_reserved_is_no_part_of_the_file(void **state)
+FILE_TEST(what_is_reserved_is_no_part_of_the_file)
 {
     struct fixture *fixture = *state;
     char byte = 1;
@@ -133,7 +128,7 @@ static void what_is_reserved_is_no_part_of_the_file(void **state)
     assert_int_equal(status_of(fixture).st_size, 1);
 }
 
-static void a_file_is_written_over(void **state)
+FILE_TEST(a_file_is_written_over)
 {
     struct fixture *fixture = *state;
     const struct okv_file_ops *ops = fixture->ops;
@@ -157,7 +152,7 @@ static void a_file_is_written_over(void **state)
     ops->close(file);
 }
 
-static void a_file_system_that_reserves_nothing_will_do(void **state)
+FILE_TEST(a_file_system_that_reserves_nothing_will_do)
 {
     struct fixture *fixture = *state;
 
@@ -168,26 +163,11 @@ static void a_file_system_that_reserves_nothing_will_do(void **state)
 }
 
 /* What was written to it goes with the process. */
-static void a_removed_file_is_not_durable(void **state)
+FILE_TEST(a_removed_file_is_not_durable)
 {
     struct fixture *fixture = *state;
 
     assert_int_equal(fixture->ops->sync(fixture->file), 0);
     assert_int_equal(fixture->ops->remove(&fixture->directory.files, "file"), 0);
     assert_int_equal(fixture->ops->sync(fixture->file), -ENOENT);
-}
-
-#define FILE_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FILE_TEST(a_write_goes_on_where_the_kernel_stopped),
-        FILE_TEST(what_is_reserved_is_no_part_of_the_file),
-        FILE_TEST(a_file_is_written_over),
-        FILE_TEST(a_file_system_that_reserves_nothing_will_do),
-        FILE_TEST(a_removed_file_is_not_durable),
-    };
-
-    return cmocka_run_group_tests_name("the log's files", tests, NULL, NULL);
 }

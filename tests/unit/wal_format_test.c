@@ -1,11 +1,5 @@
 /* The bytes of docs/durability-format.md, one example of each, and what a reader refuses. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/wal/format.h"
 #include "server/wal/whole.h"
@@ -84,11 +78,10 @@ static void expect_header(const struct okv_wal_header *header, const uint8_t *go
     assert_int_equal(back.is_relaxed, header->is_relaxed);
 }
 
-static void headers_have_these_bytes(void **state)
+TEST(headers_have_these_bytes)
 {
     struct okv_wal_header snapshot = segment;
 
-    (void)state;
     snapshot.bucket_count = 64;
     snapshot.bucket_size = 1024;
     snapshot.is_relaxed = false;
@@ -96,12 +89,11 @@ static void headers_have_these_bytes(void **state)
     expect_header(&snapshot, golden_snapshot);
 }
 
-static void a_changed_header_is_refused(void **state)
+TEST(a_changed_header_is_refused)
 {
     uint8_t bytes[OKV_WAL_HEADER_SIZE];
     struct okv_wal_header back;
 
-    (void)state;
     okv_wal_header_encode(&segment, bytes);
     for (size_t i = 0; i < 80; i++) {
         bytes[i] ^= 1;
@@ -115,14 +107,13 @@ static void a_changed_header_is_refused(void **state)
 }
 
 /* Its segment alone, all that a crash may leave of its restore, would be a database of no items. */
-static void a_snapshot_of_number_one_is_refused(void **state)
+TEST(a_snapshot_of_number_one_is_refused)
 {
     uint8_t bytes[OKV_WAL_HEADER_SIZE];
     struct okv_wal_reader reader = {.bytes = bytes, .name = "name"};
     struct okv_wal_header snapshot = segment, back;
     struct okv_diag diag;
 
-    (void)state;
     snapshot.bucket_count = 64;
     snapshot.is_relaxed = false;
     for (snapshot.number = 1; snapshot.number <= 2; snapshot.number++) {
@@ -140,7 +131,7 @@ static const struct okv_wal_record put = {.kind = OKV_WAL_PUT,
                                           .version = 7,
                                           .expiry_ms = 100};
 
-static void records_have_these_bytes(void **state)
+TEST(records_have_these_bytes)
 {
     const struct okv_wal_record gone = {
         .kind = OKV_WAL_DELETE, .key = "key", .key_length = 3, .version = 8};
@@ -148,7 +139,6 @@ static void records_have_these_bytes(void **state)
     uint8_t bytes[40];
     uint64_t at = 0;
 
-    (void)state;
     assert_int_equal(okv_wal_record_size(3, 5), 32);
     okv_wal_record_encode(&put, bytes);
     assert_memory_equal(bytes, golden_put, 32);
@@ -172,7 +162,7 @@ static void records_have_these_bytes(void **state)
     assert_memory_equal(bytes, golden_end, 24);
 }
 
-static void records_of_clients_have_these_bytes(void **state)
+TEST(records_of_clients_have_these_bytes)
 {
     static const char owner[OKV_WAL_CLIENT_SIZE + 1] =
         "alice\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
@@ -188,7 +178,6 @@ static void records_of_clients_have_these_bytes(void **state)
     uint8_t bytes[72];
     uint64_t at = 0;
 
-    (void)state;
     okv_wal_record_encode(&client, bytes);
     assert_memory_equal(bytes, "\x05\0\x28\0\x08\0\0\0\0\0\x10\0\0\0\0\0\x10\0\0\0\0\0\0\0", 24);
     assert_memory_equal(bytes + 24, owner, OKV_WAL_CLIENT_SIZE);
@@ -200,7 +189,7 @@ static void records_of_clients_have_these_bytes(void **state)
     assert_int_equal(okv_wal_record_decode(bytes, 72, &at, &back), OKV_ECORRUPT);
 }
 
-static void a_long_value_has_these_bytes(void **state)
+TEST(a_long_value_has_these_bytes)
 {
     const struct okv_wal_long at = {5, 2 << 20, UINT64_C(0x1122334455667788)};
     uint8_t place[OKV_WAL_LONG_SIZE], bytes[sizeof golden_long];
@@ -208,7 +197,6 @@ static void a_long_value_has_these_bytes(void **state)
     struct okv_wal_long back_at;
     uint64_t end = 0;
 
-    (void)state;
     okv_wal_long_encode(&at, place);
     const struct okv_wal_record record = {.kind = OKV_WAL_LONG,
                                           .key = "key",
@@ -231,7 +219,7 @@ static void a_long_value_has_these_bytes(void **state)
     assert_int_equal(okv_wal_record_decode(bytes, sizeof bytes, &end, &back), OKV_ECORRUPT);
 }
 
-static void records_of_replies_have_these_bytes(void **state)
+TEST(records_of_replies_have_these_bytes)
 {
     const struct okv_wal_reply of = {
         .client = 0x100000, .session = 2, .slot = 3, .opcode = OKV_OP_INCR};
@@ -241,7 +229,6 @@ static void records_of_replies_have_these_bytes(void **state)
     uint8_t bytes[72], key[OKV_WAL_REPLY_SIZE];
     uint64_t at;
 
-    (void)state;
     okv_wal_reply_encode(&of, key);
     const struct okv_wal_record reply = {.kind = OKV_WAL_REPLY,
                                          .key = key,
@@ -277,7 +264,7 @@ static void records_of_replies_have_these_bytes(void **state)
     assert_memory_equal(bytes, "\x07\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24);
 }
 
-static void a_record_that_makes_no_sense_is_refused(void **state)
+TEST(a_record_that_makes_no_sense_is_refused)
 {
     static const struct {
         size_t at;
@@ -287,7 +274,6 @@ static void a_record_that_makes_no_sense_is_refused(void **state)
     struct okv_wal_record back;
     uint8_t bytes[40];
 
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         uint64_t at = 0;
         memcpy(bytes, golden_put, sizeof bytes);
@@ -301,14 +287,13 @@ static void a_record_that_makes_no_sense_is_refused(void **state)
     }
 }
 
-static void a_frame_is_whole_or_not_valid(void **state)
+TEST(a_frame_is_whole_or_not_valid)
 {
     const struct okv_wal_frame frame = {
         .length = 80, .position = 1000, .durable = 900, .clock_ms = 5, .wall_ms = 6};
     struct okv_wal_frame back;
     uint8_t bytes[80];
 
-    (void)state;
     okv_wal_record_encode(&put, bytes + 48);
     okv_wal_frame_seal(&frame, 3, bytes);
     assert_memory_equal(bytes + 8,
@@ -329,21 +314,4 @@ static void a_frame_is_whole_or_not_valid(void **state)
                      okv_wal_frame_check(&back, 3, 1000, bytes));
         bytes[i] ^= 1;
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(headers_have_these_bytes),
-        cmocka_unit_test(a_changed_header_is_refused),
-        cmocka_unit_test(a_snapshot_of_number_one_is_refused),
-        cmocka_unit_test(records_have_these_bytes),
-        cmocka_unit_test(records_of_clients_have_these_bytes),
-        cmocka_unit_test(records_of_replies_have_these_bytes),
-        cmocka_unit_test(a_long_value_has_these_bytes),
-        cmocka_unit_test(a_record_that_makes_no_sense_is_refused),
-        cmocka_unit_test(a_frame_is_whole_or_not_valid),
-    };
-
-    return cmocka_run_group_tests_name("wal format", tests, NULL, NULL);
 }

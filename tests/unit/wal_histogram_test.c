@@ -1,28 +1,20 @@
 /* Quantiles of the log's figures. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/wal/histogram.h"
 
-static void an_empty_one_has_zeros(void **state)
+TEST(an_empty_one_has_zeros)
 {
     static struct okv_wal_histogram histogram;
 
-    (void)state;
     assert_int_equal(okv_wal_histogram_quantile(&histogram, 50), 0);
     assert_int_equal(okv_wal_histogram_quantile(&histogram, 99), 0);
 }
 
-static void small_values_are_exact(void **state)
+TEST(small_values_are_exact)
 {
     static struct okv_wal_histogram histogram;
 
-    (void)state;
     for (uint64_t value = 1; value <= 10; value++)
         okv_wal_histogram_add(&histogram, value);
     assert_int_equal(histogram.count, 10);
@@ -34,11 +26,10 @@ static void small_values_are_exact(void **state)
 
 /* Each value alone, beside a larger one: what half of the values are at most is that value, or up
  * to an eighth more. */
-static void quantiles_are_rounded_up_by_an_eighth(void **state)
+TEST(quantiles_are_rounded_up_by_an_eighth)
 {
     static struct okv_wal_histogram histogram;
 
-    (void)state;
     for (unsigned bit = 0; bit < 63; bit++) {
         for (uint64_t part = 0; part < 40; part++) {
             uint64_t value = (UINT64_C(1) << bit) + part * ((UINT64_C(1) << bit) / 41);
@@ -53,11 +44,10 @@ static void quantiles_are_rounded_up_by_an_eighth(void **state)
     }
 }
 
-static void values_below_a_power_of_two_are_exact(void **state)
+TEST(values_below_a_power_of_two_are_exact)
 {
     static struct okv_wal_histogram histogram;
 
-    (void)state;
     for (unsigned bit = 3; bit < 63; bit++) {
         okv_wal_histogram_add(&histogram, (UINT64_C(1) << bit) - 1);
         okv_wal_histogram_add(&histogram, UINT64_C(1) << bit);
@@ -66,27 +56,13 @@ static void values_below_a_power_of_two_are_exact(void **state)
     }
 }
 
-static void rare_values_are_above_a_quantile(void **state)
+TEST(rare_values_are_above_a_quantile)
 {
     static struct okv_wal_histogram histogram;
 
-    (void)state;
     for (unsigned i = 0; i < 1000; i++)
         okv_wal_histogram_add(&histogram, i < 990 ? 4 : 7);
     assert_int_equal(okv_wal_histogram_quantile(&histogram, 99), 4);
     okv_wal_histogram_add(&histogram, 7);
     assert_int_equal(okv_wal_histogram_quantile(&histogram, 99), 7);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_one_has_zeros),
-        cmocka_unit_test(small_values_are_exact),
-        cmocka_unit_test(quantiles_are_rounded_up_by_an_eighth),
-        cmocka_unit_test(values_below_a_power_of_two_are_exact),
-        cmocka_unit_test(rare_values_are_above_a_quantile),
-    };
-
-    return cmocka_run_group_tests_name("wal histogram", tests, NULL, NULL);
 }

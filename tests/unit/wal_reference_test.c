@@ -1,15 +1,8 @@
 /* Snapshots that refer to the files of long values. */
 #include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/wal/collect.h"
 #include "server/wal/listing.h"
@@ -107,9 +100,8 @@ static void restart(struct trial *trial)
 }
 
 /* Files stay as long as a snapshot refers to them, across starts. */
-static void it_refers_to_files(void **state)
+TEST(it_refers_to_files)
 {
-    (void)state;
     for (unsigned is_relaxed = 0; is_relaxed < 2; is_relaxed++) {
         struct trial *trial = trial_begin(is_relaxed ? OKV_WAL_NEVER : 0);
         for (unsigned key = 0; key < 3; key++)
@@ -138,12 +130,11 @@ static void it_refers_to_files(void **state)
 }
 
 /* It refers to the value of its moment, which a later one of the key does not take away. */
-static void it_refers_to_values_of_its_moment(void **state)
+TEST(it_refers_to_values_of_its_moment)
 {
     struct trial *trial = trial_begin(0);
     struct okv_snapshot *snapshot = &trial->machine.wal.snapshot;
 
-    (void)state;
     put(trial, 0, 10);
     trial->disk.holds_snapshots = HOLD;
     wal_machine_let_grow(&trial->machine);
@@ -187,11 +178,10 @@ static int restore(struct trial *trial, struct trial *to)
 }
 
 /* Later ones refer to the files all the same. */
-static void a_whole_one_needs_no_other_file(void **state)
+TEST(a_whole_one_needs_no_other_file)
 {
     struct trial *trial = trial_begin(0), *other = calloc(1, sizeof *other);
 
-    (void)state;
     put(trial, 0, 10);
     let_refer(trial);
     assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
@@ -213,13 +203,12 @@ static void a_whole_one_needs_no_other_file(void **state)
 }
 
 /* Whoever asked for it has time to copy it. */
-static void a_whole_one_stays_a_while(void **state)
+TEST(a_whole_one_stays_a_while)
 {
     struct trial *trial = trial_begin(0);
     struct okv_wal *wal = &trial->machine.wal;
     uint64_t newest;
 
-    (void)state;
     put(trial, 0, 10);
     assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
     uint64_t number = atomic_load(&wal->snapshot.made);
@@ -290,11 +279,10 @@ static void let_wish_at_rename(struct trial *trial)
 }
 
 /* It is decided that one begins, which then is the one that was wished for. */
-static void a_wish_for_the_one_that_is_due(void **state)
+TEST(a_wish_for_the_one_that_is_due)
 {
     struct trial *trial = trial_begin_with_one();
 
-    (void)state;
     trial->disk.user = trial;
     trial->disk.before_sync = wish_before_sync;
     wal_machine_let_grow(&trial->machine);
@@ -307,11 +295,10 @@ static void a_wish_for_the_one_that_is_due(void **state)
 }
 
 /* Its segment has begun: one more follows. */
-static void a_wish_is_never_too_late(void **state)
+TEST(a_wish_is_never_too_late)
 {
     struct trial *trial = trial_begin_with_one();
 
-    (void)state;
     let_wish_at_rename(trial);
     let_refer(trial);
     assert_int_equal(end_of(trial, trial->wish, 0), trial->wish);
@@ -320,12 +307,11 @@ static void a_wish_is_never_too_late(void **state)
 }
 
 /* Whoever was promised a number hears of the end, and the number comes again. */
-static void a_late_wish_fails_with_the_segment(void **state)
+TEST(a_late_wish_fails_with_the_segment)
 {
     struct trial *trial = trial_begin_with_one();
     struct okv_wal *wal = &trial->machine.wal;
 
-    (void)state;
     trial->fails = true;
     let_wish_at_rename(trial);
     wal_machine_let_grow(&trial->machine);
@@ -342,11 +328,10 @@ static void a_late_wish_fails_with_the_segment(void **state)
 /* ---- starts, and starts that fail ---- */
 
 /* Alone it is no database. */
-static void it_is_no_backup(void **state)
+TEST(it_is_no_backup)
 {
     struct trial *trial = trial_begin(0), *other = calloc(1, sizeof *other);
 
-    (void)state;
     put(trial, 0, 10);
     let_refer(trial);
     assert_int_equal(restore(trial, other), OKV_EINVAL);
@@ -412,28 +397,26 @@ static struct trial *trial_begin_with_two(void)
     return trial;
 }
 
-static void a_file_that_is_damaged_is_named(void **state)
+TEST(a_file_that_is_damaged_is_named)
 {
     struct trial *trial = trial_begin_with_two();
 
-    (void)state;
     crash_disk_bytes(&trial->disk, FIRST, NULL)[100] ^= 1;
     expect_loss_of_first(trial, OKV_ECORRUPT, FIRST " is damaged");
     trial_end(trial);
 }
 
-static void a_file_that_cannot_be_read_is_named(void **state)
+TEST(a_file_that_cannot_be_read_is_named)
 {
     struct trial *trial = trial_begin_with_two();
 
-    (void)state;
     trial->disk.unreadable = FIRST;
     expect_loss_of_first(trial, OKV_EIO, "cannot read " FIRST);
     trial_end(trial);
 }
 
 /* As when a tail is read twice. */
-static void a_file_is_copied_once(void **state)
+TEST(a_file_is_copied_once)
 {
     struct trial *trial = trial_begin_with_two();
     const uint8_t *bytes = crash_disk_bytes(&trial->disk, FIRST, NULL);
@@ -442,7 +425,6 @@ static void a_file_is_copied_once(void **state)
     struct crash_disk other;
     struct okv_diag diag;
 
-    (void)state;
     crash_disk_init(&other, 2);
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(okv_values_copy(&trial->disk.files, &other.files, &at, &diag), 0);
@@ -451,12 +433,11 @@ static void a_file_is_copied_once(void **state)
 }
 
 /* What the files have of long values is no reason for the first snapshot. */
-static void a_start_counts_no_values(void **state)
+TEST(a_start_counts_no_values)
 {
     struct trial *trial = trial_begin_with_two();
     const struct okv_wal *wal = &trial->machine.wal;
 
-    (void)state;
     restart(trial);
     assert_int_equal(atomic_load(&wal->values.logged), 2 * LENGTH);
     assert_int_equal(wal->values_tried, 2 * LENGTH);
@@ -490,13 +471,12 @@ static void end_bucket_early(struct trial *trial)
     okv_wal_frame_seal(&frame, header.number, first);
 }
 
-static void an_item_needs_its_bucket(void **state)
+TEST(an_item_needs_its_bucket)
 {
     struct trial *trial = trial_begin(0), *saved = calloc(1, sizeof *saved);
     struct okv_wal_survey survey;
     struct okv_diag first;
 
-    (void)state;
     for (unsigned key = 0; key < 50; key++)
         put(trial, key, key);
     let_refer(trial);
@@ -509,25 +489,4 @@ static void an_item_needs_its_bucket(void **state)
     wal_machine_stop(&saved->machine);
     trial_end(saved);
     trial_end(trial);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_refers_to_files),
-        cmocka_unit_test(it_refers_to_values_of_its_moment),
-        cmocka_unit_test(a_whole_one_needs_no_other_file),
-        cmocka_unit_test(a_whole_one_stays_a_while),
-        cmocka_unit_test(a_wish_for_the_one_that_is_due),
-        cmocka_unit_test(a_wish_is_never_too_late),
-        cmocka_unit_test(a_late_wish_fails_with_the_segment),
-        cmocka_unit_test(it_is_no_backup),
-        cmocka_unit_test(a_file_that_is_damaged_is_named),
-        cmocka_unit_test(a_file_that_cannot_be_read_is_named),
-        cmocka_unit_test(a_file_is_copied_once),
-        cmocka_unit_test(a_start_counts_no_values),
-        cmocka_unit_test(an_item_needs_its_bucket),
-    };
-
-    return cmocka_run_group_tests_name("snapshots that refer", tests, NULL, NULL);
 }

@@ -4,14 +4,8 @@
  */
 #include <sched.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/commands.h"
 #include "server/wal/collect.h"
@@ -205,9 +199,8 @@ static unsigned seeds(void)
 
 /* ---- the tests ---- */
 
-static void a_crash_loses_the_end_alone(void **state)
+TEST(a_crash_loses_the_end_alone)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= seeds(); seed++) {
         struct trial *trial = trial_begin(seed, seed % 3 ? SYNC_WITHIN_NS : OKV_WAL_NEVER);
         for (unsigned round = 0; round < 3; round++) {
@@ -232,11 +225,10 @@ static void a_crash_loses_the_end_alone(void **state)
 }
 
 /* Versions say whether it was clean: they are raised only if something may be lost. */
-static void a_clean_end_loses_nothing(void **state)
+TEST(a_clean_end_loses_nothing)
 {
     struct trial *trial = trial_begin(1, OKV_WAL_NEVER);
 
-    (void)state;
     for (unsigned round = 0; round < 3; round++) {
         start(trial);
         assert_false(trial->machine.found.is_unclean);
@@ -255,11 +247,10 @@ static void a_clean_end_loses_nothing(void **state)
 }
 
 /* Though the last record that is there says so: it is one of the run before. */
-static void a_run_without_a_change_is_not_clean(void **state)
+TEST(a_run_without_a_change_is_not_clean)
 {
     struct trial *trial = trial_begin(1, OKV_WAL_NEVER);
 
-    (void)state;
     start(trial);
     assert_int_equal(change(trial), 0);
     wal_machine_stop(&trial->machine);
@@ -279,11 +270,10 @@ static void a_run_without_a_change_is_not_clean(void **state)
 }
 
 /* What a start copied is durable, and nothing of it is an end that a crash cut off. */
-static void damage_in_a_copied_tail_stops_the_start(void **state)
+TEST(damage_in_a_copied_tail_stops_the_start)
 {
     struct trial *trial = trial_begin(1, OKV_WAL_NEVER);
 
-    (void)state;
     start(trial);
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(change(trial), 0);
@@ -320,12 +310,11 @@ static void let_go(struct trial *trial)
     sem_post(&trial->may_end);
 }
 
-static void no_change_is_made_when_the_disk_is_late(void **state)
+TEST(no_change_is_made_when_the_disk_is_late)
 {
     struct trial *trial = trial_begin(1, SYNC_WITHIN_NS);
     struct okv_wal *wal = &trial->machine.wal;
 
-    (void)state;
     start(trial);
     hold(trial);
     while (okv_wal_enter(wal)) {
@@ -350,9 +339,8 @@ static int put_one(struct trial *trial, uint32_t length)
 }
 
 /* Of a snapshot: what was changed while the log was synced for it. */
-static void a_segment_begins_with_what_is_not_durable(void **state)
+TEST(a_segment_begins_with_what_is_not_durable)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct trial *trial = trial_begin(seed, OKV_WAL_NEVER);
         struct okv_wal *wal = &trial->machine.wal;
@@ -379,7 +367,7 @@ static void a_segment_begins_with_what_is_not_durable(void **state)
 }
 
 /* A file goes with the records that refer to it, not before. */
-static void a_long_value_before_a_snapshot_outlives_a_crash(void **state)
+TEST(a_long_value_before_a_snapshot_outlives_a_crash)
 {
     struct trial *trial = trial_begin(1, OKV_WAL_NEVER);
     struct okv_wal *wal = &trial->machine.wal;
@@ -389,7 +377,6 @@ static void a_long_value_before_a_snapshot_outlives_a_crash(void **state)
     const struct okv_store_write write = {
         .key = &key, .key_length = sizeof key, .value = value, .value_length = sizeof value};
 
-    (void)state;
     start(trial);
     trial->disk.user = trial;
     trial->disk.before_sync = hold_the_sync;
@@ -413,7 +400,7 @@ static void a_long_value_before_a_snapshot_outlives_a_crash(void **state)
 }
 
 /* Also what may not be refused with EAGAIN: removals and replies. */
-static void nothing_is_let_in_when_much_waits(void **state)
+TEST(nothing_is_let_in_when_much_waits)
 {
     const struct okv_wal_record client = {
         .kind = OKV_WAL_CLIENT, .key = (uint8_t[OKV_WAL_CLIENT_SIZE]){1}, .slots = 1, .version = 1};
@@ -421,7 +408,6 @@ static void nothing_is_let_in_when_much_waits(void **state)
     struct okv_wal *wal = &trial->machine.wal;
     bool knows_client = true;
 
-    (void)state;
     start(trial);
     pthread_mutex_lock(&trial->disk.lock); /* no write ends */
     for (;;) {
@@ -442,13 +428,12 @@ static void nothing_is_let_in_when_much_waits(void **state)
     trial_end(trial);
 }
 
-static void what_waits_for_the_disk_is_bounded(void **state)
+TEST(what_waits_for_the_disk_is_bounded)
 {
     struct trial *trial = trial_begin(1, UINT64_C(3600000000000));
     struct okv_wal *wal = &trial->machine.wal;
     int rc;
 
-    (void)state;
     start(trial);
     pthread_mutex_lock(&trial->disk.lock); /* no write ends */
     while ((rc = put_one(trial, 1 << 16)) == 0)
@@ -463,12 +448,11 @@ static void what_waits_for_the_disk_is_bounded(void **state)
     trial_end(trial);
 }
 
-static void a_failure_refuses_what_comes_after_it(void **state)
+TEST(a_failure_refuses_what_comes_after_it)
 {
     struct trial *trial = trial_begin(1, SYNC_WITHIN_NS);
     int rc;
 
-    (void)state;
     start(trial);
     assert_int_equal(change(trial), 0);
     settle(trial);
@@ -494,12 +478,11 @@ static uint64_t log_size(struct trial *trial)
 }
 
 /* Not even what was published while the sync was under way that failed. */
-static void nothing_is_written_after_a_failure(void **state)
+TEST(nothing_is_written_after_a_failure)
 {
     struct trial *trial = trial_begin(1, SYNC_WITHIN_NS);
     struct okv_wal *wal = &trial->machine.wal;
 
-    (void)state;
     start(trial);
     pthread_rwlock_rdlock(&wal->gate);
     trial->disk.user = trial;
@@ -521,23 +504,4 @@ static void nothing_is_written_after_a_failure(void **state)
     expect_recovery(trial);
     wal_machine_kill(&trial->machine);
     trial_end(trial);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_crash_loses_the_end_alone),
-        cmocka_unit_test(a_clean_end_loses_nothing),
-        cmocka_unit_test(a_run_without_a_change_is_not_clean),
-        cmocka_unit_test(damage_in_a_copied_tail_stops_the_start),
-        cmocka_unit_test(a_segment_begins_with_what_is_not_durable),
-        cmocka_unit_test(a_long_value_before_a_snapshot_outlives_a_crash),
-        cmocka_unit_test(no_change_is_made_when_the_disk_is_late),
-        cmocka_unit_test(nothing_is_let_in_when_much_waits),
-        cmocka_unit_test(what_waits_for_the_disk_is_bounded),
-        cmocka_unit_test(a_failure_refuses_what_comes_after_it),
-        cmocka_unit_test(nothing_is_written_after_a_failure),
-    };
-
-    return cmocka_run_group_tests_name("a log that syncs now and then", tests, NULL, NULL);
 }

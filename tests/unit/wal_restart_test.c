@@ -1,17 +1,10 @@
 /* What a durable store holds after a restart, with as much memory as before. */
 #include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/commands.h"
 #include "server/store/expire.h"
@@ -98,14 +91,13 @@ static bool is_there(struct trial *trial, uint32_t key)
 }
 
 /* The log has several times as many bytes as the region, and few of their items live on. */
-static void expired_items_take_no_room(void **state)
+TEST(expired_items_take_no_room)
 {
     enum { TURNS = 40, KEYS = 8, TTL = 50, LENGTH = 1 << 16 };
     struct trial *trial = trial_begin(REGION, false);
     struct okv_store *store = &trial->machine.store;
     uint64_t clock = 1000;
 
-    (void)state;
     for (uint32_t turn = 0; turn < TURNS; turn++, clock += 2 * TTL) {
         okv_store_set_clock(store, clock, false);
         wal_machine_enter(&trial->machine);
@@ -124,12 +116,11 @@ static void expired_items_take_no_room(void **state)
 }
 
 /* Nobody wipes freed memory in the background of a start. */
-static void replaced_items_take_no_room(void **state)
+TEST(replaced_items_take_no_room)
 {
     enum { PUTS = 400, KEYS = 4 };
     struct trial *trial = trial_begin(REGION, true);
 
-    (void)state;
     for (uint32_t i = 0; i < PUTS; i++) {
         while (okv_heap_wipe(&trial->machine.store.heap, UINT64_MAX) > 0)
             continue;
@@ -157,12 +148,11 @@ static uint32_t fill(struct trial *trial, uint64_t *random)
     return key;
 }
 
-static void a_full_region_restarts(void **state)
+TEST(a_full_region_restarts)
 {
     unsigned rounds = getenv("OKV_LONG") ? 100 : 15;
     uint64_t random = 5;
 
-    (void)state;
     for (unsigned round = 0; round < rounds; round++) {
         struct trial *trial = trial_begin(SMALL_REGION, false);
         uint32_t keys = fill(trial, &random);
@@ -193,13 +183,12 @@ static void expect_zeros_behind_entries(const struct okv_store *store)
 }
 
 /* Readers see whole buckets. */
-static void nothing_else_is_published(void **state)
+TEST(nothing_else_is_published)
 {
     enum { PUTS = 4000, KEYS = 500 };
     struct trial *trial = trial_begin(REGION, false);
     uint64_t random = 3;
 
-    (void)state;
     for (unsigned i = 0; i < PUTS; i++) {
         uint64_t chosen = okv_random_next(&random);
         wal_machine_enter(&trial->machine);
@@ -216,11 +205,10 @@ static void nothing_else_is_published(void **state)
 }
 
 /* The log goes on in the segment that it has. */
-static void a_segment_that_cannot_be_begun(void **state)
+TEST(a_segment_that_cannot_be_begun)
 {
     struct trial *trial = trial_begin(REGION, false);
 
-    (void)state;
     assert_int_equal(put_durably(trial, 1, 10, 0), 0);
     trial->disk.log_fails_in = 1;
     okv_wal_snapshot(&trial->machine.wal);
@@ -248,23 +236,21 @@ static uint64_t first_position(struct trial *trial)
 }
 
 /* A value whose bytes look like a frame is one only at its position. */
-static void a_log_begins_where_nobody_knows(void **state)
+TEST(a_log_begins_where_nobody_knows)
 {
     struct trial *first = trial_begin(REGION, false), *second = trial_begin(REGION, false);
 
-    (void)state;
     assert_int_not_equal(first_position(first), first_position(second));
     assert_int_equal(first_position(first) % OKV_WAL_ALIGNMENT, 0);
     trial_end(first);
     trial_end(second);
 }
 
-static void a_directory_that_others_may_change(void **state)
+TEST(a_directory_that_others_may_change)
 {
     struct okv_directory directory;
     char path[] = "/tmp/okv-shared-XXXXXX", inside[64], aside[96];
 
-    (void)state;
     assert_non_null(mkdtemp(path));
     snprintf(inside, sizeof inside, "%s/default", path);
     assert_int_equal(chmod(path, 0777), 0);
@@ -351,28 +337,11 @@ static void flush_in_part(struct trial *trial, unsigned removed)
         assert_int_equal(is_there(trial, key), was_there[key]);
 }
 
-static void a_flush_that_the_log_refuses(void **state)
+TEST(a_flush_that_the_log_refuses)
 {
     struct trial *trial = trial_begin(REGION, false);
 
-    (void)state;
     for (unsigned removed = 1; removed < 12; removed++)
         flush_in_part(trial, removed);
     trial_end(trial);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(expired_items_take_no_room),
-        cmocka_unit_test(replaced_items_take_no_room),
-        cmocka_unit_test(a_full_region_restarts),
-        cmocka_unit_test(nothing_else_is_published),
-        cmocka_unit_test(a_flush_that_the_log_refuses),
-        cmocka_unit_test(a_segment_that_cannot_be_begun),
-        cmocka_unit_test(a_log_begins_where_nobody_knows),
-        cmocka_unit_test(a_directory_that_others_may_change),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,8 @@
 /* Snapshots: the state of one moment, while items, their number and their sizes change. */
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/store/commands.h"
 #include "server/wal/listing.h"
@@ -189,26 +182,23 @@ static void expect_moment(uint64_t sync_within_ns, uint32_t before, uint32_t key
     trial_end(trial);
 }
 
-static void it_is_of_one_moment_while_the_table_grows(void **state)
+TEST(it_is_of_one_moment_while_the_table_grows)
 {
-    (void)state;
     expect_moment(0, 1500, KEYS, 0);
     expect_moment(OKV_WAL_NEVER, 1500, KEYS, 0);
 }
 
-static void it_is_of_one_moment_while_the_table_shrinks(void **state)
+TEST(it_is_of_one_moment_while_the_table_shrinks)
 {
-    (void)state;
     expect_moment(0, 4000, 4000, 95);
     expect_moment(OKV_WAL_NEVER, 4000, 4000, 95);
 }
 
 /* Three ways to start find the same: from the log, from snapshot and log, from a clean stop. */
-static void a_start_finds_what_was_there(void **state)
+TEST(a_start_finds_what_was_there)
 {
     struct trial *trial = trial_begin(3);
 
-    (void)state;
     change(trial, 100, KEYS, 20);
     wal_machine_kill(&trial->machine);
     restart(trial);
@@ -232,11 +222,10 @@ static void a_start_finds_what_was_there(void **state)
 }
 
 /* What a snapshot replaces goes, and the log it needs stays. */
-static void it_replaces_the_log(void **state)
+TEST(it_replaces_the_log)
 {
     struct trial *trial = trial_begin(4);
 
-    (void)state;
     for (unsigned i = 0; i < 3; i++) {
         change(trial, 10, KEYS, 0);
         assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
@@ -275,11 +264,10 @@ static void await_values(struct trial *trial, unsigned count)
 }
 
 /* But for those that were put after its moment, or are in no snapshot yet. */
-static void it_replaces_long_values(void **state)
+TEST(it_replaces_long_values)
 {
     struct trial *trial = trial_begin(10);
 
-    (void)state;
     for (uint32_t key = 0; key < 3; key++)
         put_long(trial, key);
     await_values(trial, 3);
@@ -309,9 +297,8 @@ static void it_replaces_long_values(void **state)
 }
 
 /* A long value is written from where it is, also when its item has another one by then. */
-static void it_has_long_values_of_its_moment(void **state)
+TEST(it_has_long_values_of_its_moment)
 {
-    (void)state;
     for (unsigned is_relaxed = 0; is_relaxed < 2; is_relaxed++) {
         struct trial *trial = trial_begin_with(10, is_relaxed ? OKV_WAL_NEVER : 0);
         struct item items[KEYS];
@@ -351,11 +338,10 @@ static void put_until_one_failed(struct trial *trial)
 }
 
 /* When it has grown as much again, by long values as well. */
-static void a_log_that_grew_is_tried_once(void **state)
+TEST(a_log_that_grew_is_tried_once)
 {
     struct trial *trial = trial_begin(11);
 
-    (void)state;
     trial->disk.snapshot_faults = 100;
     put_until_one_failed(trial);
     okv_snapshot_await(&trial->machine.wal.snapshot);
@@ -377,13 +363,12 @@ static int end_of(struct trial *trial, uint64_t number, uint64_t *newest)
 }
 
 /* A wish waits for the end of the one that is being made, and for no write. */
-static void a_wish_is_granted_after_the_one_before(void **state)
+TEST(a_wish_is_granted_after_the_one_before)
 {
     struct trial *trial = trial_begin(8);
     struct okv_wal *wal = &trial->machine.wal;
     uint64_t newest;
 
-    (void)state;
     change(trial, 10, 100, 0);
     begin_slowly(trial);
     uint64_t first = wal->granted;
@@ -402,13 +387,12 @@ static void a_wish_is_granted_after_the_one_before(void **state)
 }
 
 /* Whoever asks for it is told, also after another start. */
-static void a_failure_has_an_end(void **state)
+TEST(a_failure_has_an_end)
 {
     struct trial *trial = trial_begin(9);
     struct okv_wal *wal = &trial->machine.wal;
     uint64_t newest;
 
-    (void)state;
     change(trial, 10, 100, 0);
     trial->disk.snapshot_faults = 100;
     uint64_t failed = okv_wal_snapshot(wal);
@@ -433,11 +417,10 @@ static void a_failure_has_an_end(void **state)
 }
 
 /* The log alone would be longer than the data. */
-static void a_long_log_has_one_made(void **state)
+TEST(a_long_log_has_one_made)
 {
     struct trial *trial = trial_begin(5);
 
-    (void)state;
     while (atomic_load(&trial->machine.wal.snapshot.completed) == 0)
         change(trial, 100, 2000, 0);
     assert_in_range(crash_disk_count(&trial->disk, OKV_WAL_SEGMENT), 1, 3);
@@ -446,12 +429,11 @@ static void a_long_log_has_one_made(void **state)
 }
 
 /* Also of keys that are gone: their buckets keep them. */
-static void versions_go_on_rising(void **state)
+TEST(versions_go_on_rising)
 {
     struct trial *trial = trial_begin(6);
     uint64_t before[100];
 
-    (void)state;
     change(trial, 20, 100, 0);
     for (uint32_t key = 0; key < 100; key++) {
         before[key] = trial->items[key].version;
@@ -501,14 +483,13 @@ static bool restore(struct trial *trial, const char *path, unsigned calls)
 
 /* Whatever is lost when the machine stops: a start finds all of it or nothing, or says that it is
  * not whole; and all of it when a server has served it. */
-static void a_restore_is_whole_or_none(void **state)
+TEST(a_restore_is_whole_or_none)
 {
     struct trial *trial = trial_begin(10);
     char path[] = "/tmp/okv-restore.XXXXXX";
     int fd = mkstemp(path);
     unsigned served = 0;
 
-    (void)state;
     assert_true(fd >= 0);
     close(fd);
     change(trial, 40, KEYS, 10);
@@ -540,13 +521,12 @@ static void a_restore_is_whole_or_none(void **state)
 }
 
 /* A bit that changed, an end that is missing: nothing is guessed. */
-static void damage_stops_the_start(void **state)
+TEST(damage_stops_the_start)
 {
     struct trial *trial = trial_begin(7);
     char name[OKV_WAL_NAME_SIZE];
     uint64_t size;
 
-    (void)state;
     change(trial, 40, KEYS, 0);
     wal_machine_stop(&trial->machine);
     okv_wal_name(OKV_WAL_SNAPSHOT, trial->machine.wal.snapshot.header.number, name);
@@ -565,25 +545,4 @@ static void damage_stops_the_start(void **state)
     assert_int_equal(wal_machine_start(&trial->machine), OKV_ECORRUPT);
     assert_non_null(strstr(trial->machine.diag.text, "damaged"));
     trial_end(trial);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_of_one_moment_while_the_table_grows),
-        cmocka_unit_test(it_is_of_one_moment_while_the_table_shrinks),
-        cmocka_unit_test(a_start_finds_what_was_there),
-        cmocka_unit_test(it_replaces_the_log),
-        cmocka_unit_test(it_replaces_long_values),
-        cmocka_unit_test(it_has_long_values_of_its_moment),
-        cmocka_unit_test(a_wish_is_granted_after_the_one_before),
-        cmocka_unit_test(a_failure_has_an_end),
-        cmocka_unit_test(a_long_log_has_one_made),
-        cmocka_unit_test(a_log_that_grew_is_tried_once),
-        cmocka_unit_test(versions_go_on_rising),
-        cmocka_unit_test(a_restore_is_whole_or_none),
-        cmocka_unit_test(damage_stops_the_start),
-    };
-
-    return cmocka_run_group_tests_name("snapshots", tests, NULL, NULL);
 }

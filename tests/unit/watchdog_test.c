@@ -1,26 +1,20 @@
 /* A service manager learns of a worker that stands still: by silence. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "server/server.h"
 #include "server/worker.h"
 
 #define WORKERS 3u
 
-static void all_workers_have_to_go_on(void **state)
+TEST(all_workers_have_to_go_on)
 {
     struct okv_server *server = calloc(1, sizeof *server);
     struct okv_worker *workers = calloc(WORKERS, sizeof *workers);
     eventfd_t wakes;
 
-    (void)state;
     server->config.workers = WORKERS;
     server->workers = workers;
     for (unsigned i = 0; i < WORKERS; i++)
@@ -41,11 +35,4 @@ static void all_workers_have_to_go_on(void **state)
     }
     free(workers);
     free(server);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_workers_have_to_go_on)};
-
-    return cmocka_run_group_tests_name("the watchdog", tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* Decoders of the handshake and the messages: everything a peer may get wrong. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "shared/base/error.h"
 #include "shared/format/linear.h"
@@ -31,11 +25,10 @@ static int decode_hello(const struct okv_wire_hello *wire, size_t length)
     return okv_hello_decode((const uint8_t *)wire, length, &hello);
 }
 
-static void hello_is_checked(void **state)
+TEST(hello_is_checked)
 {
     struct okv_wire_hello wire = good_hello();
 
-    (void)state;
     assert_int_equal(decode_hello(&wire, sizeof wire), 0);
     for (size_t length = 0; length < sizeof wire; length++)
         assert_int_equal(decode_hello(&wire, length), OKV_EPROTO);
@@ -93,12 +86,11 @@ static int welcome_result(const struct okv_welcome *welcome)
         assert_int_equal(welcome_result(&bad), OKV_EPROTO); \
     } while (0)
 
-static void welcome_is_checked(void **state)
+TEST(welcome_is_checked)
 {
     struct okv_welcome welcome = good_welcome(), back;
     struct okv_wire_welcome wire;
 
-    (void)state;
     assert_int_equal(welcome_result(&welcome), 0);
     WELCOME_WITH(bucket_size, 500);
     WELCOME_WITH(bucket_size, 1 << 30);
@@ -129,12 +121,11 @@ static void welcome_is_checked(void **state)
         assert_int_equal(okv_welcome_decode((uint8_t *)&wire, length, &back), OKV_EPROTO);
 }
 
-static void reject_survives_versions(void **state)
+TEST(reject_survives_versions)
 {
     struct okv_reject reject = {.version = 99, .reason = OKV_REJECT_VERSION}, back;
     struct okv_wire_reject wire;
 
-    (void)state;
     okv_reject_encode(&reject, &wire);
     assert_int_equal(okv_reject_decode((uint8_t *)&wire, sizeof wire, &back), 0);
     assert_int_equal(back.version, 99);
@@ -145,7 +136,7 @@ static void reject_survives_versions(void **state)
         assert_int_equal(okv_reject_decode((uint8_t *)&wire, length, &back), OKV_EPROTO);
 }
 
-static void challenge_has_a_cookie(void **state)
+TEST(challenge_has_a_cookie)
 {
     static const uint8_t bytes[] = "okv1\x02\0\x20\0\x0b\0\0\0\0\0\0\0"
                                    "ABCDEFGHIJKLMNOP";
@@ -153,7 +144,6 @@ static void challenge_has_a_cookie(void **state)
     uint8_t back[OKV_COOKIE_SIZE];
     struct okv_wire_challenge wire;
 
-    (void)state;
     okv_challenge_encode(cookie, &wire);
     assert_int_equal(sizeof wire, sizeof bytes - 1);
     assert_memory_equal(&wire, bytes, sizeof wire);
@@ -230,12 +220,11 @@ static int decode_request(unsigned opcode, const uint8_t *bytes, uint32_t length
 }
 
 /* Every operation with every set of fields and every set of the 16 bits of flags. */
-static void operations_have_their_fields_only(void **state)
+TEST(operations_have_their_fields_only)
 {
     uint8_t bytes[128];
     unsigned accepted = 0;
 
-    (void)state;
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
         const struct operation *operation = &operations[i];
         for (unsigned fields = 0; fields < 16; fields++) {
@@ -255,13 +244,12 @@ static void operations_have_their_fields_only(void **state)
     assert_int_equal(accepted, 2 + 2 + (4 + 4 + 8) + (2 + 2 + 4) + 3 + 6 + (4 + 2) + 4 + 3 * 2);
 }
 
-static void unknown_operations_can_be_answered(void **state)
+TEST(unknown_operations_can_be_answered)
 {
     struct okv_request_message request = request_of(0, KEY | VALUE, 0), back;
     uint8_t bytes[128];
     uint32_t length;
 
-    (void)state;
     request.sequence = 0x123456789;
     length = okv_request_encode(&request, bytes);
     for (unsigned opcode = 0; opcode <= 0x7f; opcode++) {
@@ -274,7 +262,7 @@ static void unknown_operations_can_be_answered(void **state)
     }
 }
 
-static void immediates_are_checked(void **state)
+TEST(immediates_are_checked)
 {
     struct okv_request_message request = request_of(OKV_OP_GET, KEY, 0), back;
     struct okv_reply_message reply = {.sequence = 1}, reply_back;
@@ -283,7 +271,6 @@ static void immediates_are_checked(void **state)
     uint32_t reply_length = okv_reply_encode(&reply, reply_bytes);
     uint32_t get = okv_immediate(OKV_OP_GET, 7);
 
-    (void)state;
     assert_int_equal(okv_request_decode(get, bytes, length, &back), 0);
     assert_int_equal(okv_request_decode(get | OKV_IMMEDIATE_REPLY, bytes, length, &back),
                      OKV_EPROTO);
@@ -298,12 +285,11 @@ static void immediates_are_checked(void **state)
     }
 }
 
-static void request_lengths_are_checked(void **state)
+TEST(request_lengths_are_checked)
 {
     const unsigned flags[] = {0, OKV_REQUEST_RENDEZVOUS};
     uint8_t bytes[128] = {0};
 
-    (void)state;
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         struct okv_request_message request = request_of(OKV_OP_PUT, KEY | VALUE, flags[i]);
         uint32_t length = okv_request_encode(&request, bytes);
@@ -316,7 +302,7 @@ static void request_lengths_are_checked(void **state)
 }
 
 /* Lengths that add up only modulo 2^16 or 2^32. */
-static void overflowing_lengths_are_refused(void **state)
+TEST(overflowing_lengths_are_refused)
 {
     struct okv_request_message request = request_of(OKV_OP_PUT, KEY | VALUE, 0);
     uint8_t bytes[128] = {0};
@@ -326,7 +312,6 @@ static void overflowing_lengths_are_refused(void **state)
                                UINT32_MAX - 2 - (uint32_t)OKV_REQUEST_HEADER, UINT32_C(1) << 31,
                                8 + (UINT32_C(1) << 16)};
 
-    (void)state;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         wire->value_length = okv_le32_of(values[i]);
         for (uint32_t n = 0; n < sizeof bytes; n++)
@@ -337,13 +322,12 @@ static void overflowing_lengths_are_refused(void **state)
     assert_int_equal(decode_request(OKV_OP_PUT, bytes, length), OKV_EPROTO);
 }
 
-static void key_lengths_are_checked(void **state)
+TEST(key_lengths_are_checked)
 {
     static uint8_t key[OKV_KEY_MAX + 1], bytes[OKV_KEY_MAX + 128];
     struct okv_request_message request = request_of(OKV_OP_GET, KEY, 0);
     uint32_t length;
 
-    (void)state;
     request.key = key;
     request.key_length = OKV_KEY_MAX;
     length = okv_request_encode(&request, bytes);
@@ -353,26 +337,24 @@ static void key_lengths_are_checked(void **state)
     assert_int_equal(decode_request(OKV_OP_GET, bytes, length), OKV_EPROTO);
 }
 
-static void reserved_bits_of_requests_are_zero(void **state)
+TEST(reserved_bits_of_requests_are_zero)
 {
     struct okv_request_message request = request_of(OKV_OP_GET, KEY, 0);
     uint8_t bytes[128];
     struct okv_wire_request *wire = (struct okv_wire_request *)bytes;
     uint32_t length = okv_request_encode(&request, bytes);
 
-    (void)state;
     for (unsigned bit = 0; bit < 16; bit++) {
         wire->reserved = okv_le16_of((uint16_t)(1u << bit));
         assert_int_equal(decode_request(OKV_OP_GET, bytes, length), OKV_EPROTO);
     }
 }
 
-static void time_to_live_has_a_limit(void **state)
+TEST(time_to_live_has_a_limit)
 {
     const unsigned opcodes[] = {OKV_OP_PUT, OKV_OP_TOUCH};
     uint8_t bytes[128];
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct okv_request_message request = request_of(opcodes[i], KEY | TTL, 0);
         request.ttl_ms = OKV_TTL_MAX;
@@ -388,7 +370,7 @@ static void time_to_live_has_a_limit(void **state)
 }
 
 /* The message names the advertised buffer of the value. */
-static void values_by_rendezvous(void **state)
+TEST(values_by_rendezvous)
 {
     struct okv_request_message request =
         request_of(OKV_OP_PUT, KEY | VALUE, OKV_REQUEST_RENDEZVOUS);
@@ -396,7 +378,6 @@ static void values_by_rendezvous(void **state)
     uint8_t bytes[128];
     uint32_t put = okv_immediate(OKV_OP_PUT, 7);
 
-    (void)state;
     request.value = NULL;
     request.value_length = UINT32_MAX; /* the decoder does not check the table's limit */
     request.rendezvous_address = UINT64_MAX;
@@ -415,7 +396,7 @@ static void values_by_rendezvous(void **state)
     assert_int_equal(decode_request(OKV_OP_PUT, bytes, length), OKV_EPROTO);
 }
 
-static void reply_is_checked(void **state)
+TEST(reply_is_checked)
 {
     struct okv_reply_message reply = {
         .sequence = 9, .version = 4, .value = (const uint8_t *)"abc", .value_length = 3};
@@ -425,7 +406,6 @@ static void reply_is_checked(void **state)
     struct okv_wire_reply *wire = (struct okv_wire_reply *)bytes;
     uint32_t immediate = OKV_IMMEDIATE_REPLY | okv_immediate(OKV_OP_GET, 3);
 
-    (void)state;
     assert_int_equal(okv_reply_decode(immediate, bytes, length, &back), 0);
     assert_int_equal(back.status, 0);
     assert_int_equal(back.version, 4);
@@ -448,9 +428,8 @@ static void reply_is_checked(void **state)
     assert_int_equal(okv_reply_decode(immediate, bytes, length, &back), OKV_EPROTO);
 }
 
-static void error_texts(void **state)
+TEST(error_texts)
 {
-    (void)state;
     for (int code = OKV_ERROR_LAST; code <= 0; code++) {
         assert_string_not_equal(okv_error_text(code), "unknown error");
         assert_string_not_equal(okv_error_name(code), "OKV_E?");
@@ -461,11 +440,10 @@ static void error_texts(void **state)
 }
 
 /* Any bytes are either refused or lead nowhere outside them. Runs under the sanitizers. */
-static void random_messages_stay_inside(void **state)
+TEST(random_messages_stay_inside)
 {
     uint64_t random = random_seed();
 
-    (void)state;
     for (int round = 0; round < 200000; round++) {
         struct okv_request_message request = request_of(OKV_OP_PUT, KEY | VALUE, 0), back;
         struct okv_reply_message reply;
@@ -485,28 +463,4 @@ static void random_messages_stay_inside(void **state)
             assert_ptr_equal(reply.value + reply.value_length, bytes + length);
         free(bytes);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hello_is_checked),
-        cmocka_unit_test(welcome_is_checked),
-        cmocka_unit_test(reject_survives_versions),
-        cmocka_unit_test(challenge_has_a_cookie),
-        cmocka_unit_test(operations_have_their_fields_only),
-        cmocka_unit_test(unknown_operations_can_be_answered),
-        cmocka_unit_test(immediates_are_checked),
-        cmocka_unit_test(request_lengths_are_checked),
-        cmocka_unit_test(overflowing_lengths_are_refused),
-        cmocka_unit_test(key_lengths_are_checked),
-        cmocka_unit_test(reserved_bits_of_requests_are_zero),
-        cmocka_unit_test(time_to_live_has_a_limit),
-        cmocka_unit_test(values_by_rendezvous),
-        cmocka_unit_test(reply_is_checked),
-        cmocka_unit_test(random_messages_stay_inside),
-        cmocka_unit_test(error_texts),
-    };
-
-    return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
 }

@@ -1,14 +1,7 @@
 /* The load has the shape that is asked for, and values prove what they are. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "bench/load/workload.h"
 
@@ -38,25 +31,23 @@ static struct workload_chooser chooser_of(enum workload_distribution distributio
 
 /* ---- random numbers ----------------------------------------------------- */
 
-static void equal_seeds_give_equal_numbers(void **state)
+TEST(equal_seeds_give_equal_numbers)
 {
     struct workload_random a = {.state = 7};
     struct workload_random b = {.state = 7};
     struct workload_random c = {.state = 8};
 
-    (void)state;
     uint64_t first = workload_random_next(&a);
     assert_true(first == workload_random_next(&b));
     assert_true(first != workload_random_next(&c));
 }
 
-static void random_numbers_keep_their_bounds(void **state)
+TEST(random_numbers_keep_their_bounds)
 {
     static const uint64_t bounds[] = {1, 2, 3, 100, UINT64_C(1) << 40};
     struct workload_random random = {.state = 1};
     double sum = 0;
 
-    (void)state;
     for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {
         for (int n = 0; n < 1000; n++)
             assert_true(workload_random_below(&random, bounds[i]) < bounds[i]);
@@ -71,13 +62,12 @@ static void random_numbers_keep_their_bounds(void **state)
 
 /* ---- distributions ------------------------------------------------------ */
 
-static void uniform_draws_every_record_alike(void **state)
+TEST(uniform_draws_every_record_alike)
 {
     static uint32_t counts[RECORDS];
     struct workload_random random = {.state = 42};
     struct workload_chooser chooser;
 
-    (void)state;
     memset(counts, 0, sizeof counts);
     chooser = chooser_of(WORKLOAD_UNIFORM, RECORDS, 0);
     for (int i = 0; i < DRAWS; i++)
@@ -98,12 +88,11 @@ static double zeta(uint64_t n, double theta)
 
 /* The method is exact for the first two ranks and an approximation of the
  * cumulative distribution for the others. */
-static void zipfian_ranks_follow_the_law(void **state)
+TEST(zipfian_ranks_follow_the_law)
 {
     static const double thetas[] = {0.5, 0.9, 0.99};
     static uint32_t counts[RECORDS];
 
-    (void)state;
     for (size_t t = 0; t < sizeof thetas / sizeof thetas[0]; t++) {
         struct workload_random random = {.state = 42 + t};
         struct workload_chooser chooser;
@@ -129,11 +118,10 @@ static void zipfian_ranks_follow_the_law(void **state)
 }
 
 /* Beyond a million terms the sum is not added up term by term. */
-static void zeta_of_many_records_is_close(void **state)
+TEST(zeta_of_many_records_is_close)
 {
     struct workload_chooser chooser;
 
-    (void)state;
     chooser = chooser_of(WORKLOAD_ZIPFIAN, 3000000, 0.99);
     assert_near(chooser.zeta, zeta(3000000, 0.99), 1e-9);
     chooser = chooser_of(WORKLOAD_ZIPFIAN, UINT64_C(10000000000), 0.99);
@@ -141,12 +129,11 @@ static void zeta_of_many_records_is_close(void **state)
     assert_near(chooser.zeta, 26.46902820178302, 1e-6);
 }
 
-static void scattering_is_a_permutation(void **state)
+TEST(scattering_is_a_permutation)
 {
     static const uint64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 100, 1000, 4096, 4097};
     static uint8_t seen[4097];
 
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct workload_chooser chooser;
         chooser = chooser_of(WORKLOAD_ZIPFIAN, sizes[i], 0.99);
@@ -161,12 +148,11 @@ static void scattering_is_a_permutation(void **state)
 }
 
 /* The hottest records are not each other's neighbours. */
-static void scattering_separates_neighbours(void **state)
+TEST(scattering_separates_neighbours)
 {
     struct workload_chooser chooser;
     int close = 0;
 
-    (void)state;
     chooser = chooser_of(WORKLOAD_ZIPFIAN, 1000000, 0.99);
     for (uint64_t rank = 0; rank < 1000; rank++) {
         uint64_t a = workload_chooser_scatter(&chooser, rank);
@@ -176,9 +162,8 @@ static void scattering_separates_neighbours(void **state)
     assert_true(close < 20);
 }
 
-static void few_records_are_all_drawn(void **state)
+TEST(few_records_are_all_drawn)
 {
-    (void)state;
     for (uint64_t records = 1; records <= 4; records++) {
         struct workload_random random = {.state = records};
         struct workload_chooser chooser;
@@ -195,14 +180,13 @@ static void few_records_are_all_drawn(void **state)
 
 /* The newest record is the most popular, as the first one of Zipf's law; with more of them the
  * popular ones move on. */
-static void latest_follows_inserts(void **state)
+TEST(latest_follows_inserts)
 {
     static uint32_t counts[RECORDS + 500];
     struct workload_random random = {.state = 42};
     struct workload_chooser chooser = chooser_of(WORKLOAD_LATEST, RECORDS, 0.99);
     double total = zeta(RECORDS, 0.99);
 
-    (void)state;
     for (uint64_t inserted = RECORDS; inserted <= RECORDS + 500; inserted += 500) {
         memset(counts, 0, sizeof counts);
         for (int i = 0; i < DRAWS; i++) {
@@ -220,7 +204,7 @@ static void latest_follows_inserts(void **state)
 }
 
 /* A fifth of the records gets four fifths of the operations, alike within both parts. */
-static void a_hotspot_gets_its_share(void **state)
+TEST(a_hotspot_gets_its_share)
 {
     static uint32_t counts[RECORDS];
     struct workload_random random = {.state = 42};
@@ -228,7 +212,6 @@ static void a_hotspot_gets_its_share(void **state)
     double hot = 0;
     int hot_records = 0;
 
-    (void)state;
     memset(counts, 0, sizeof counts);
     for (int i = 0; i < DRAWS; i++)
         counts[workload_chooser_next(&chooser, &random, RECORDS)]++;
@@ -243,9 +226,8 @@ static void a_hotspot_gets_its_share(void **state)
     assert_near(hot, DRAWS * 0.8, 0.01);
 }
 
-static void a_hotspot_may_be_small(void **state)
+TEST(a_hotspot_may_be_small)
 {
-    (void)state;
     for (uint64_t records = 1; records <= 6; records++) {
         struct workload_random random = {.state = records};
         struct workload_chooser chooser = chooser_of(WORKLOAD_HOTSPOT, records, 0);
@@ -258,14 +240,13 @@ static void a_hotspot_may_be_small(void **state)
 
 /* ---- sizes -------------------------------------------------------------- */
 
-static void a_record_keeps_its_size(void **state)
+TEST(a_record_keeps_its_size)
 {
     static const struct workload_values kinds[] = {{WORKLOAD_SIZES_FIXED, 32, 32},
                                                    {WORKLOAD_SIZES_UNIFORM, 16, 4096},
                                                    {WORKLOAD_SIZES_UNIFORM, 100, 100},
                                                    {WORKLOAD_SIZES_TRACE, 16, 1000}};
 
-    (void)state;
     for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
         for (uint64_t record = 0; record < 10000; record++) {
             uint32_t size = workload_value_size(&kinds[kind], record);
@@ -275,12 +256,11 @@ static void a_record_keeps_its_size(void **state)
     }
 }
 
-static void uniform_sizes_are_spread_evenly(void **state)
+TEST(uniform_sizes_are_spread_evenly)
 {
     static const struct workload_values values = {WORKLOAD_SIZES_UNIFORM, 16, 25};
     uint32_t counts[10] = {0};
 
-    (void)state;
     for (uint64_t record = 0; record < DRAWS; record++)
         counts[workload_value_size(&values, record) - 16]++;
     for (int i = 0; i < 10; i++)
@@ -288,13 +268,12 @@ static void uniform_sizes_are_spread_evenly(void **state)
 }
 
 /* The share of values below x is 1 - (1 + shape * x / scale)^(-1 / shape). */
-static void trace_sizes_follow_the_fitted_law(void **state)
+TEST(trace_sizes_follow_the_fitted_law)
 {
     static const struct workload_values values = {WORKLOAD_SIZES_TRACE, 16, 65536};
     static const uint32_t limits[] = {17, 50, 100, 214, 500, 1000, 4000, 10000};
     uint32_t below[sizeof limits / sizeof *limits] = {0};
 
-    (void)state;
     for (uint64_t record = 0; record < DRAWS; record++) {
         uint32_t size = workload_value_size(&values, record);
         for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
@@ -306,12 +285,11 @@ static void trace_sizes_follow_the_fitted_law(void **state)
     }
 }
 
-static void trace_sizes_end_at_the_largest(void **state)
+TEST(trace_sizes_end_at_the_largest)
 {
     static const struct workload_values values = {WORKLOAD_SIZES_TRACE, 16, 300};
     uint32_t largest = 0;
 
-    (void)state;
     for (uint64_t record = 0; record < 10000; record++)
         largest += workload_value_size(&values, record) == 300;
     assert_near(largest, 10000 * pow(1 + 0.348238 * 300 / 214.476, -1 / 0.348238), 0.1);
@@ -319,11 +297,10 @@ static void trace_sizes_end_at_the_largest(void **state)
 
 /* ---- keys and values ---------------------------------------------------- */
 
-static void keys_are_numbers_in_hexadecimal(void **state)
+TEST(keys_are_numbers_in_hexadecimal)
 {
     char key[20];
 
-    (void)state;
     workload_key_write(0xbeef, key, 6);
     assert_memory_equal(key, "00beef", 6);
     workload_key_write(UINT64_MAX, key, sizeof key);
@@ -332,12 +309,11 @@ static void keys_are_numbers_in_hexadecimal(void **state)
     assert_memory_equal(key, "5", 1);
 }
 
-static void keys_of_numbers_are_no_records(void **state)
+TEST(keys_of_numbers_are_no_records)
 {
     char key[20];
     char number[20];
 
-    (void)state;
     workload_number_key_write(0xbeef, number, 6);
     assert_memory_equal(number, "n0beef", 6);
     for (uint64_t record = 0; record < 1000; record++) {
@@ -350,11 +326,10 @@ static void keys_of_numbers_are_no_records(void **state)
 }
 
 /* Every digit at every place, for keys that are shorter and longer than a number. */
-static void keys_are_written_digit_by_digit(void **state)
+TEST(keys_are_written_digit_by_digit)
 {
     struct workload_random random = {.state = 3};
 
-    (void)state;
     for (int i = 0; i < 100000; i++) {
         uint64_t record = workload_random_next(&random) >> (i % 64);
         size_t size = 1 + (size_t)(i % 24);
@@ -368,9 +343,8 @@ static void keys_are_written_digit_by_digit(void **state)
     }
 }
 
-static void keys_fit_when_they_can_differ(void **state)
+TEST(keys_fit_when_they_can_differ)
 {
-    (void)state;
     assert_true(workload_key_fits(16, 1));
     assert_false(workload_key_fits(17, 1));
     assert_true(workload_key_fits(UINT64_C(1) << 60, 15));
@@ -379,12 +353,11 @@ static void keys_fit_when_they_can_differ(void **state)
     assert_true(workload_key_fits(UINT64_MAX, 1024));
 }
 
-static void values_are_checked_to_the_last_byte(void **state)
+TEST(values_are_checked_to_the_last_byte)
 {
     static const size_t sizes[] = {16, 17, 23, 24, 32, 100, 1000};
     char value[1000];
 
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         size_t size = sizes[i];
         workload_value_write(12, 34, value, size);
@@ -401,13 +374,12 @@ static void values_are_checked_to_the_last_byte(void **state)
 
 /* The same where bytes are too many to be changed one by one: at the end, every
  * 4095 bytes, and where a short piece was taken from another value. */
-static void large_values_are_checked_everywhere(void **state)
+TEST(large_values_are_checked_everywhere)
 {
     size_t size = (1u << 20) + 13;
     char *value = malloc(size);
     char *other = malloc(size);
 
-    (void)state;
     assert_non_null(value);
     assert_non_null(other);
     workload_value_write(12, 34, value, size);
@@ -430,12 +402,11 @@ static void large_values_are_checked_everywhere(void **state)
 }
 
 /* What a torn read would bring: the front of one value, the rest of the next. */
-static void halves_of_two_values_are_no_value(void **state)
+TEST(halves_of_two_values_are_no_value)
 {
     char first[64];
     char second[64];
 
-    (void)state;
     for (size_t cut = 1; cut < sizeof first; cut++) {
         workload_value_write(1, 100, first, sizeof first);
         workload_value_write(1, 101, second, sizeof second);
@@ -445,42 +416,10 @@ static void halves_of_two_values_are_no_value(void **state)
     }
 }
 
-static void short_values_fail_the_check(void **state)
+TEST(short_values_fail_the_check)
 {
     char value[WORKLOAD_VALUE_MIN] = {0};
 
-    (void)state;
     assert_false(workload_value_check(0, value, 0));
     assert_false(workload_value_check(0, value, WORKLOAD_VALUE_MIN - 1));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_seeds_give_equal_numbers),
-        cmocka_unit_test(random_numbers_keep_their_bounds),
-        cmocka_unit_test(uniform_draws_every_record_alike),
-        cmocka_unit_test(zipfian_ranks_follow_the_law),
-        cmocka_unit_test(zeta_of_many_records_is_close),
-        cmocka_unit_test(scattering_is_a_permutation),
-        cmocka_unit_test(scattering_separates_neighbours),
-        cmocka_unit_test(few_records_are_all_drawn),
-        cmocka_unit_test(latest_follows_inserts),
-        cmocka_unit_test(a_hotspot_gets_its_share),
-        cmocka_unit_test(a_hotspot_may_be_small),
-        cmocka_unit_test(a_record_keeps_its_size),
-        cmocka_unit_test(uniform_sizes_are_spread_evenly),
-        cmocka_unit_test(trace_sizes_follow_the_fitted_law),
-        cmocka_unit_test(trace_sizes_end_at_the_largest),
-        cmocka_unit_test(keys_are_numbers_in_hexadecimal),
-        cmocka_unit_test(keys_of_numbers_are_no_records),
-        cmocka_unit_test(keys_are_written_digit_by_digit),
-        cmocka_unit_test(keys_fit_when_they_can_differ),
-        cmocka_unit_test(values_are_checked_to_the_last_byte),
-        cmocka_unit_test(large_values_are_checked_everywhere),
-        cmocka_unit_test(halves_of_two_values_are_no_value),
-        cmocka_unit_test(short_values_fail_the_check),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
