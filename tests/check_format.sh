@@ -52,7 +52,8 @@ if [[ $version != *"version 14."* ]]; then
     exit 77
 fi
 status=0
-clang-format --dry-run -Werror "${sources[@]}" || status=1
-shellcheck -x "${scripts[@]}" || status=1
+# In as many processes as there are processors, each with a few files at a time.
+printf '%s\0' "${sources[@]}" | xargs -0 -n 32 -P "$(nproc)" clang-format --dry-run -Werror || status=1
+printf '%s\0' "${scripts[@]}" | xargs -0 -n 8 -P "$(nproc)" shellcheck -x || status=1
 echo "check_format: ${#sources[@]} C files, ${#scripts[@]} shell scripts"
 exit $status
