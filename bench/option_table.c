@@ -329,5 +329,6 @@ const struct okv_option bench_options[] = {
      TEXT(hdr)},
     {"progress", 0, NULL, 5, 0, NULL, "Show progress even if stderr is no terminal",
      FLAG(progress)},
+    {.letter = 'h', .group = -1},
     {0},
 };

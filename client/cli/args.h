@@ -7,39 +7,49 @@
 #include <stddef.h>
 
 #include "client/cli/run.h"
+#include "shared/base/options.h"
 
-/* The options that every command takes too; their input is the struct cli, which a parser hands
- * over with cli_parse_child(), first thing. */
-extern const struct argp_child cli_common_options[];
+/* Hands the struct cli over to the options that every command takes, first thing in a parser. */
 void cli_parse_child(int key, struct argp_state *state, struct cli *cli);
-/* Parses arguments; flags are those of argp_parse(). Returns CLI_DONE, or the status to end with
- * after printing why, or help. */
+/* Parses arguments, with the options of every command as children of `parser`; flags are those of
+ * argp_parse(). Returns CLI_DONE, or the status to end with after printing why, or help. */
 int cli_parse(const struct argp *parser, unsigned flags, int argc, char **argv, void *input);
+/* Reads the option's text into its field, or is a usage error. Returns what the parser is to
+ * return. */
+error_t cli_read_option(const struct okv_option *option, const char *text, void *fields,
+                        struct argp_state *state);
 
-/* The type of an option's field. */
-enum cli_kind {
-    CLI_FLAG,        /* bool */
-    CLI_TEXT,        /* const char * */
-    CLI_NUMBER,      /* uint64_t, from `low` to `high`; the same for a size */
-    CLI_SIZE,        /* uint64_t */
-    CLI_TIME,        /* uint32_t, ms */
-    CLI_TTL,         /* int64_t, ms */
-    CLI_TTL_OR_NONE, /* int64_t, ms or OKV_TTL_NONE */
-};
+/* The kind of an option, and its field of a command's arguments. */
+#define CLI_FIELD(type, member) .offset = offsetof(type, member), .size = sizeof((type *)0)->member
+#define CLI_FLAG(type, member) OKV_OPTION_FLAG, CLI_FIELD(type, member)
+#define CLI_TEXT(type, member) OKV_OPTION_TEXT, CLI_FIELD(type, member)
+#define CLI_NUMBER(type, member, from, to)                                    \
+    OKV_OPTION_OTHER, CLI_FIELD(type, member), .least = (from), .most = (to), \
+                                               .read = cli_read_number
+#define CLI_SIZE(type, member, from, to) \
+    OKV_OPTION_SIZE, CLI_FIELD(type, member), .least = (from), .most = (to)
+#define CLI_TIME(type, member)                                                         \
+    OKV_OPTION_DURATION, CLI_FIELD(type, member), .least = 1, .most = CLI_TIME_MAX_MS, \
+                                                  .example = "500ms or 10s"
+#define CLI_TTL(type, member) OKV_OPTION_OTHER, CLI_FIELD(type, member), .read = cli_read_ttl
+#define CLI_TTL_OR_NONE(type, member) \
+    OKV_OPTION_OTHER, CLI_FIELD(type, member), .read = cli_read_ttl_or_none
 
-struct cli_option {
-    const char *name; /* NULL: the end of the list */
-    int letter;       /* 0: none */
-    const char *argument, *help;
-    enum cli_kind kind;
-    size_t offset; /* of the field in the command's arguments */
-    uint64_t low, high;
-};
-#define CLI_OPTIONS_MAX 8
+/* A day: longer waits are a mistake in the number. */
+#define CLI_TIME_MAX_MS 86400000u
+
+/* Readers of struct okv_option: a whole number, as uint64_t; a time to live in milliseconds, as
+ * int64_t, the second with OKV_TTL_NONE for "none". */
+int cli_read_number(const struct okv_option *option, const char *text, void *fields,
+                    struct okv_diag *why);
+int cli_read_ttl(const struct okv_option *option, const char *text, void *fields,
+                 struct okv_diag *why);
+int cli_read_ttl_or_none(const struct okv_option *option, const char *text, void *fields,
+                         struct okv_diag *why);
 
 /* The command line of a command, whose arguments are a struct that begins with the struct cli *. */
 struct cli_parser {
-    const struct cli_option *options; /* up to CLI_OPTIONS_MAX; NULL: none */
+    const struct okv_option *options; /* their fields are those of the arguments; NULL: none */
     const char *args_doc, *doc;       /* of struct argp */
     unsigned least, most;             /* arguments */
     bool has_rest;                    /* any number of arguments: `most` does not count */
@@ -59,22 +69,10 @@ int cli_read(const struct cli_parser *parser, int argc, char **argv, void *argum
  * $OKV_USER and $OKV_KEY_FILE. */
 void cli_server_default(struct cli *cli);
 
-/* The number in `text`; a usage error that names the option unless it is whole and from `low` to
- * `high`. Returns what the parser is to return. */
-error_t cli_number(struct argp_state *state, const char *option, const char *text, uint64_t low,
-                   uint64_t high, uint64_t *out);
-/* Likewise for a size in bytes, as 512 or 4K; `high` UINT64_MAX: any. */
-error_t cli_size(struct argp_state *state, const char *option, const char *text, uint64_t low,
-                 uint64_t high, uint64_t *out);
-/* Likewise for a number that may have a sign, of 64 bits. */
-error_t cli_signed_number(struct argp_state *state, const char *option, const char *text,
+/* Reads an argument called `name`; a usage error unless it is a whole number of 64 bits, or a time
+ * to live in milliseconds or "none". Returns what the parser is to return. */
+error_t cli_signed_number(struct argp_state *state, const char *name, const char *text,
                           int64_t *out);
-/* Likewise for a time, in milliseconds. */
-error_t cli_timeout(struct argp_state *state, const char *option, const char *text, uint32_t *out);
-/* Likewise for a time to live, in milliseconds. */
-error_t cli_ttl(struct argp_state *state, const char *option, const char *text, int64_t *out);
-/* The same, and OKV_TTL_NONE for "none". */
-error_t cli_ttl_or_none(struct argp_state *state, const char *option, const char *text,
-                        int64_t *out);
+error_t cli_ttl_or_none(struct argp_state *state, const char *name, const char *text, int64_t *out);
 
 #endif

@@ -89,7 +89,6 @@ int command_line_run(struct cli *cli, int argc, char **argv)
     static const struct argp parser = {.parser = parse,
                                        .args_doc = "COMMAND [ARGUMENT...]",
                                        .doc = about,
-                                       .children = cli_common_options,
                                        .help_filter = help_filter};
     static char help[] = "--help";
     struct command_line line = {.cli = cli};

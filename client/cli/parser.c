@@ -1,9 +1,4 @@
-#include <stdio.h>
-
 #include "client/cli/args.h"
-
-/* Keys of options without a letter, above those of the common options. */
-#define KEYS 0x1000
 
 struct parsing {
     const struct cli_parser *parser;
@@ -13,38 +8,6 @@ struct parsing {
 static void *field(const struct parsing *parsing, size_t offset)
 {
     return (char *)parsing->arguments + offset;
-}
-
-static int key_of(const struct cli_parser *parser, const struct cli_option *option)
-{
-    return option->letter ? option->letter : KEYS + (int)(option - parser->options);
-}
-
-static error_t read_option(const struct cli_option *option, struct argp_state *state,
-                           const char *text, void *out)
-{
-    char name[32];
-
-    snprintf(name, sizeof name, "--%s", option->name);
-    switch (option->kind) {
-    case CLI_FLAG:
-        *(bool *)out = true;
-        return 0;
-    case CLI_TEXT:
-        *(const char **)out = text;
-        return 0;
-    case CLI_NUMBER:
-        return cli_number(state, name, text, option->low, option->high, out);
-    case CLI_SIZE:
-        return cli_size(state, name, text, option->low, option->high, out);
-    case CLI_TIME:
-        return cli_timeout(state, name, text, out);
-    case CLI_TTL:
-        return cli_ttl(state, name, text, out);
-    case CLI_TTL_OR_NONE:
-        return cli_ttl_or_none(state, name, text, out);
-    }
-    return ARGP_ERR_UNKNOWN;
 }
 
 static error_t read_argument(const struct parsing *parsing, struct argp_state *state, char *text)
@@ -78,7 +41,6 @@ static error_t end(const struct parsing *parsing, struct argp_state *state)
 static error_t parse(int key, char *text, struct argp_state *state)
 {
     const struct parsing *parsing = state->input;
-    const struct cli_option *option = parsing->parser->options;
 
     cli_parse_child(key, state, *(struct cli **)parsing->arguments);
     if (key == ARGP_KEY_ARG)
@@ -87,27 +49,19 @@ static error_t parse(int key, char *text, struct argp_state *state)
         return read_rest(parsing, state);
     if (key == ARGP_KEY_END)
         return end(parsing, state);
-    for (; option && option->name; option++)
-        if (key == key_of(parsing->parser, option))
-            return read_option(option, state, text, field(parsing, option->offset));
-    return ARGP_ERR_UNKNOWN;
+    const struct okv_option *table = parsing->parser->options;
+    const struct okv_option *option = table ? okv_option_of_key(table, key) : NULL;
+    return option ? cli_read_option(option, text, parsing->arguments, state) : ARGP_ERR_UNKNOWN;
 }
 
 int cli_read(const struct cli_parser *parser, int argc, char **argv, void *arguments)
 {
-    struct argp_option options[CLI_OPTIONS_MAX + 1] = {{.name = NULL}};
+    struct okv_options_argp options = {.list = {{.name = NULL}}};
     struct parsing parsing = {parser, arguments};
-    const struct argp argp = {.options = options,
-                              .parser = parse,
-                              .args_doc = parser->args_doc,
-                              .doc = parser->doc,
-                              .children = cli_common_options};
-    struct argp_option *out = options;
+    const struct argp argp = {
+        .options = options.list, .parser = parse, .args_doc = parser->args_doc, .doc = parser->doc};
 
-    for (const struct cli_option *option = parser->options; option && option->name; option++)
-        *out++ = (struct argp_option){.name = option->name,
-                                      .key = key_of(parser, option),
-                                      .arg = option->argument,
-                                      .doc = option->help};
+    if (parser->options)
+        okv_options_argp(parser->options, &options);
     return cli_parse(&argp, 0, argc, argv, &parsing);
 }

@@ -306,5 +306,6 @@ const struct okv_option okv_config_options[] = {
      "Do not serve: check all options, and print them as a FILE for --config, with where each is "
      "from",
      FLAG(has_to_print)},
+    {.letter = 'h', .group = -1},
     {0},
 };

@@ -32,7 +32,7 @@ __attribute__((format(printf, 2, 3))) static void append(struct text *out, const
 
 static bool is_end(const struct okv_option *option)
 {
-    return !option->name && !option->help;
+    return !option->name && !option->help && !option->letter;
 }
 
 const struct okv_option *okv_option_find(const struct okv_option *table, const char *name)
@@ -307,7 +307,7 @@ void okv_option_value(const struct okv_option *option, const void *fields, char 
 /* {limits} and {default} of the help, and whether a change of the option takes effect at once. */
 static void write_help(const struct okv_option *option, struct text *out)
 {
-    for (const char *at = option->help; *at; at++) {
+    for (const char *at = option->help ? option->help : ""; *at; at++) {
         const char *brace = strchrnul(at, '{');
         append(out, "%.*s", (int)(brace - at), at);
         if (brace[0] && brace[1] == 'l')
@@ -322,16 +322,27 @@ static void write_help(const struct okv_option *option, struct text *out)
     out->at++; /* the NUL */
 }
 
+static bool is_hidden(const struct okv_option *option)
+{
+    return !option->help;
+}
+
+/* A title has the key 0. */
+static int key_of(const struct okv_option *option, int number)
+{
+    return option->letter || !option->name ? option->letter : KEY_FIRST + number;
+}
+
 static struct argp_option argp_option_of(const struct okv_option *option, int number,
                                          const char *help)
 {
     return (struct argp_option){
         .name = option->name,
-        .key = !option->name    ? 0
-               : option->letter ? option->letter
-                                : KEY_FIRST + number,
+        .key = key_of(option, number),
         .arg = option->argument,
-        .flags = option->flags & OKV_OPTION_MAY_BE_ALONE ? OPTION_ARG_OPTIONAL : 0,
+        .flags = is_hidden(option)                         ? OPTION_HIDDEN
+                 : option->flags & OKV_OPTION_MAY_BE_ALONE ? OPTION_ARG_OPTIONAL
+                                                           : 0,
         .doc = help,
         .group = option->group,
     };
@@ -347,14 +358,13 @@ void okv_options_argp(const struct okv_option *table, struct okv_options_argp *o
         write_help(&table[count], &texts);
         out->list[count] = argp_option_of(&table[count], count, help);
     }
-    out->list[count++] = (struct argp_option){.key = 'h', .flags = OPTION_HIDDEN, .group = -1};
     out->list[count] = (struct argp_option){0};
 }
 
 const struct okv_option *okv_option_of_key(const struct okv_option *table, int key)
 {
     for (int i = 0; !is_end(&table[i]); i++)
-        if (table[i].name && (table[i].letter ? table[i].letter : KEY_FIRST + i) == key)
+        if (table[i].name && key_of(&table[i], i) == key)
             return &table[i];
     return NULL;
 }

@@ -77,15 +77,15 @@ void okv_option_value(const struct okv_option *option, const void *fields, char 
 
 #define OKV_OPTIONS_MAX 64
 
-/* For argp_parse(): the rows, then -h. */
+/* For argp_parse(). */
 struct okv_options_argp {
     struct argp_option list[OKV_OPTIONS_MAX];
     char texts[8192]; /* of --help, where they differ from the rows' */
 };
 
-/* The table has less than OKV_OPTIONS_MAX - 1 rows. `out` has to live as long as argp uses it. */
+/* The table has less than OKV_OPTIONS_MAX rows. `out` has to live as long as argp uses it. */
 void okv_options_argp(const struct okv_option *table, struct okv_options_argp *out);
-/* The row of an argp key; NULL: the key is argp's, or -h. */
+/* The row of an argp key; NULL: the key is argp's, or of a hidden letter. */
 const struct okv_option *okv_option_of_key(const struct okv_option *table, int key);
 
 #endif

@@ -79,9 +79,10 @@ struct incr_arguments {
     int64_t ttl_ms; /* 0: a new item stays */
 };
 
-static const struct cli_option incr_options[] = {
-    {"ttl", 0, "TIME", "An item that was not there expires after TIME, as 500ms, 60s, 5m, 2h or 7d",
-     CLI_TTL, offsetof(struct incr_arguments, ttl_ms), 0, 0},
+static const struct okv_option incr_options[] = {
+    {"ttl", 0, "TIME",
+     .help = "An item that was not there expires after TIME, as 500ms, 60s, 5m, 2h or 7d",
+     CLI_TTL(struct incr_arguments, ttl_ms)},
     {0},
 };
 

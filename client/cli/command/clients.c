@@ -167,11 +167,10 @@ static int list_databases(struct cli *cli, struct listing *listing)
     return status;
 }
 
-static const struct cli_option clients_options[] = {
-    {"all", 0, NULL, "Those of every database", CLI_FLAG, offsetof(struct clients_arguments, all),
-     0, 0},
-    {"json", 0, NULL, "One JSON array instead of a table", CLI_FLAG,
-     offsetof(struct clients_arguments, json), 0, 0},
+static const struct okv_option clients_options[] = {
+    {"all", 0, NULL, .help = "Those of every database", CLI_FLAG(struct clients_arguments, all)},
+    {"json", 0, NULL, .help = "One JSON array instead of a table",
+     CLI_FLAG(struct clients_arguments, json)},
     {0},
 };
 

@@ -25,15 +25,15 @@ struct del_arguments {
     bool is_dry;
 };
 
-static const struct cli_option del_options[] = {
-    {"if-version", 0, "V", "Only if the item has version V", CLI_NUMBER,
-     offsetof(struct del_arguments, version), 1, UINT64_MAX},
-    {"null", '0', NULL, "With -, keys are raw and end with a NUL", CLI_FLAG,
-     offsetof(struct del_arguments, is_null), 0, 0},
-    {"prefix", 0, "P", "Remove every key that begins with P", CLI_TEXT,
-     offsetof(struct del_arguments, prefix), 0, 0},
-    {"dry-run", 0, NULL, "With --prefix, list the keys and remove none", CLI_FLAG,
-     offsetof(struct del_arguments, is_dry), 0, 0},
+static const struct okv_option del_options[] = {
+    {"if-version", 0, "V", .help = "Only if the item has version V",
+     CLI_NUMBER(struct del_arguments, version, 1, UINT64_MAX)},
+    {"null", '0', NULL, .help = "With -, keys are raw and end with a NUL",
+     CLI_FLAG(struct del_arguments, is_null)},
+    {"prefix", 0, "P", .help = "Remove every key that begins with P",
+     CLI_TEXT(struct del_arguments, prefix)},
+    {"dry-run", 0, NULL, .help = "With --prefix, list the keys and remove none",
+     CLI_FLAG(struct del_arguments, is_dry)},
     {0},
 };
 

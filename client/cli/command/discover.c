@@ -21,14 +21,15 @@ struct discover_arguments {
     bool json;
 };
 
-static const struct cli_option discover_options[] = {
+static const struct okv_option discover_options[] = {
     {"group", 0, "GROUP",
-     "The multicast group to ask in (" OKV_DISCOVERY_GROUP "), as servers have it in --announce",
-     CLI_TEXT, offsetof(struct discover_arguments, group), 0, 0},
-    {"source", 0, "ADDRESS", "Ask on the interface with this address only, not on all", CLI_TEXT,
-     offsetof(struct discover_arguments, source), 0, 0},
-    {"json", 0, NULL, "One JSON array instead of lines", CLI_FLAG,
-     offsetof(struct discover_arguments, json), 0, 0},
+     .help = "The multicast group to ask in (" OKV_DISCOVERY_GROUP
+             "), as servers have it in --announce",
+     CLI_TEXT(struct discover_arguments, group)},
+    {"source", 0, "ADDRESS", .help = "Ask on the interface with this address only, not on all",
+     CLI_TEXT(struct discover_arguments, source)},
+    {"json", 0, NULL, .help = "One JSON array instead of lines",
+     CLI_FLAG(struct discover_arguments, json)},
     {0},
 };
 

@@ -12,8 +12,8 @@ struct flush_arguments {
     bool yes;
 };
 
-static const struct cli_option flush_options[] = {
-    {"yes", 0, NULL, "Do not ask", CLI_FLAG, offsetof(struct flush_arguments, yes), 0, 0},
+static const struct okv_option flush_options[] = {
+    {"yes", 0, NULL, .help = "Do not ask", CLI_FLAG(struct flush_arguments, yes)},
     {0},
 };
 

@@ -64,16 +64,17 @@ static int fetch_part(okv *handle, const struct get_arguments *arguments, char *
 
 /* ---- get ---------------------------------------------------------------- */
 
-static const struct cli_option get_options[] = {
-    {"output", 'o', "FILE", "Write the value to FILE; it is left alone on a miss", CLI_TEXT,
-     offsetof(struct get_arguments, file), 0, 0},
+static const struct okv_option get_options[] = {
+    {"output", 'o', "FILE", .help = "Write the value to FILE; it is left alone on a miss",
+     CLI_TEXT(struct get_arguments, file)},
     {"touch", 0, "TIME",
-     "Let the item expire after TIME, such as 60s, or never (none); in the same request",
-     CLI_TTL_OR_NONE, offsetof(struct get_arguments, touch_ms), 0, 0},
-    {"offset", 0, "SIZE", "Begin at this offset of the value, such as 64K", CLI_SIZE,
-     offsetof(struct get_arguments, offset), 0, UINT64_MAX},
-    {"length", 0, "SIZE", "Write at most this many bytes; no more of a long value is fetched",
-     CLI_SIZE, offsetof(struct get_arguments, length), 1, UINT64_MAX},
+     .help = "Let the item expire after TIME, such as 60s, or never (none); in the same request",
+     CLI_TTL_OR_NONE(struct get_arguments, touch_ms)},
+    {"offset", 0, "SIZE", .help = "Begin at this offset of the value, such as 64K",
+     CLI_SIZE(struct get_arguments, offset, 0, UINT64_MAX)},
+    {"length", 0, "SIZE",
+     .help = "Write at most this many bytes; no more of a long value is fetched",
+     CLI_SIZE(struct get_arguments, length, 1, UINT64_MAX)},
     {0},
 };
 
@@ -161,9 +162,10 @@ int cli_get(struct cli *cli, int argc, char **argv)
 
 /* ---- exists ------------------------------------------------------------- */
 
-static const struct cli_option exists_options[] = {
-    {"verbose", 'v', NULL, "Print the item's version, its value's length and its time to live",
-     CLI_FLAG, offsetof(struct get_arguments, verbose), 0, 0},
+static const struct okv_option exists_options[] = {
+    {"verbose", 'v', NULL,
+     .help = "Print the item's version, its value's length and its time to live",
+     CLI_FLAG(struct get_arguments, verbose)},
     {0},
 };
 

@@ -47,9 +47,9 @@ struct import {
     struct progress progress;
 };
 
-static const struct cli_option import_options[] = {
-    {"depth", 0, "D", "Keep D puts in flight (32)", CLI_NUMBER, offsetof(struct import, depth), 1,
-     OKV_DEPTH_MAX_OPERATIONS},
+static const struct okv_option import_options[] = {
+    {"depth", 0, "D", .help = "Keep D puts in flight (32)",
+     CLI_NUMBER(struct import, depth, 1, OKV_DEPTH_MAX_OPERATIONS)},
     {0},
 };
 

@@ -17,10 +17,10 @@ struct keygen_arguments {
     const char *key_file; /* of --password; or NULL */
 };
 
-static const struct cli_option keygen_options[] = {
+static const struct okv_option keygen_options[] = {
     {"password", 0, "KEYFILE",
-     "Make no key: print the password of the key in KEYFILE, for clients of Redis", CLI_TEXT,
-     offsetof(struct keygen_arguments, key_file), 0, 0},
+     .help = "Make no key: print the password of the key in KEYFILE, for clients of Redis",
+     CLI_TEXT(struct keygen_arguments, key_file)},
     {0},
 };
 

@@ -36,15 +36,15 @@ struct scan_arguments {
     bool is_null; /* raw keys, each followed by a NUL */
 };
 
-static const struct cli_option scan_options[] = {
-    {"prefix", 0, "P", "Only keys that begin with P", CLI_TEXT,
-     offsetof(struct scan_arguments, prefix), 0, 0},
-    {"limit", 0, "N", "End after N keys", CLI_NUMBER, offsetof(struct scan_arguments, left), 1,
-     UINT64_MAX},
-    {"long", 0, NULL, "Also the value's length, the version and the time to live", CLI_FLAG,
-     offsetof(struct scan_arguments, verbose), 0, 0},
-    {"null", '0', NULL, "Raw keys, each followed by a NUL", CLI_FLAG,
-     offsetof(struct scan_arguments, is_null), 0, 0},
+static const struct okv_option scan_options[] = {
+    {"prefix", 0, "P", .help = "Only keys that begin with P",
+     CLI_TEXT(struct scan_arguments, prefix)},
+    {"limit", 0, "N", .help = "End after N keys",
+     CLI_NUMBER(struct scan_arguments, left, 1, UINT64_MAX)},
+    {"long", 0, NULL, .help = "Also the value's length, the version and the time to live",
+     CLI_FLAG(struct scan_arguments, verbose)},
+    {"null", '0', NULL, .help = "Raw keys, each followed by a NUL",
+     CLI_FLAG(struct scan_arguments, is_null)},
     {0},
 };
 

@@ -36,9 +36,9 @@ struct mget {
     int status;  /* the worst so far */
 };
 
-static const struct cli_option mget_options[] = {
-    {"null", '0', NULL, "With -, keys are raw and end with a NUL", CLI_FLAG,
-     offsetof(struct mget, is_null), 0, 0},
+static const struct okv_option mget_options[] = {
+    {"null", '0', NULL, .help = "With -, keys are raw and end with a NUL",
+     CLI_FLAG(struct mget, is_null)},
     {0},
 };
 

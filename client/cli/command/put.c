@@ -95,13 +95,13 @@ static int store_value(const struct put_arguments *arguments, const char *comman
 
 /* ---- put ---------------------------------------------------------------- */
 
-static const struct cli_option put_options[] = {
-    {"ttl", 0, "TIME", "The item expires after TIME, as 500ms, 60s, 5m, 2h or 7d", CLI_TTL,
-     offsetof(struct put_arguments, ttl_ms), 0, 0},
-    {"if-absent", 0, NULL, "Only if the key is not there", CLI_FLAG,
-     offsetof(struct put_arguments, if_absent), 0, 0},
-    {"if-version", 0, "V", "Only if the item there has version V", CLI_NUMBER,
-     offsetof(struct put_arguments, if_version), 1, UINT64_MAX},
+static const struct okv_option put_options[] = {
+    {"ttl", 0, "TIME", .help = "The item expires after TIME, as 500ms, 60s, 5m, 2h or 7d",
+     CLI_TTL(struct put_arguments, ttl_ms)},
+    {"if-absent", 0, NULL, .help = "Only if the key is not there",
+     CLI_FLAG(struct put_arguments, if_absent)},
+    {"if-version", 0, "V", .help = "Only if the item there has version V",
+     CLI_NUMBER(struct put_arguments, if_version, 1, UINT64_MAX)},
     {0},
 };
 

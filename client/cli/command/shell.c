@@ -8,11 +8,11 @@ struct shell_arguments {
     bool keeps_going, no_history;
 };
 
-static const struct cli_option shell_options[] = {
-    {"keep-going", 'k', NULL, "In a script, go on after a command that failed", CLI_FLAG,
-     offsetof(struct shell_arguments, keeps_going), 0, 0},
-    {"no-history", 0, NULL, "Read and write no file of lines", CLI_FLAG,
-     offsetof(struct shell_arguments, no_history), 0, 0},
+static const struct okv_option shell_options[] = {
+    {"keep-going", 'k', NULL, .help = "In a script, go on after a command that failed",
+     CLI_FLAG(struct shell_arguments, keeps_going)},
+    {"no-history", 0, NULL, .help = "Read and write no file of lines",
+     CLI_FLAG(struct shell_arguments, no_history)},
     {0},
 };
 

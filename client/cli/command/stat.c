@@ -20,16 +20,17 @@ struct stat_arguments {
     uint32_t interval_ms; /* 0: without rates */
 };
 
-static const struct cli_option stat_options[] = {
+static const struct okv_option stat_options[] = {
     {"all", 0, NULL,
-     "Every database, one \"database name value\" a line, then the sums and the server; needs the "
-     "right admin",
-     CLI_FLAG, offsetof(struct stat_arguments, all), 0, 0},
+     .help = "Every database, one \"database name value\" a line, then the sums and the server; "
+             "needs the right admin",
+     CLI_FLAG(struct stat_arguments, all)},
     {"interval", 'i', "TIME",
-     "Wait for TIME, such as 500ms or 10s, and also print the rate of each figure per second",
-     CLI_TIME, offsetof(struct stat_arguments, interval_ms), 0, 0},
-    {"json", 0, NULL, "One JSON object instead of lines", CLI_FLAG,
-     offsetof(struct stat_arguments, json), 0, 0},
+     .help =
+         "Wait for TIME, such as 500ms or 10s, and also print the rate of each figure per second",
+     CLI_TIME(struct stat_arguments, interval_ms)},
+    {"json", 0, NULL, .help = "One JSON object instead of lines",
+     CLI_FLAG(struct stat_arguments, json)},
     {0},
 };
 

@@ -32,9 +32,9 @@ static double microseconds(uint64_t ns)
 
 /* ---- ping --------------------------------------------------------------- */
 
-static const struct cli_option ping_options[] = {
-    {"count", 'c', "N", "Send N requests, each after the answer to the one before (5)", CLI_NUMBER,
-     offsetof(struct timing_arguments, count), 1, PING_COUNT_MAX},
+static const struct okv_option ping_options[] = {
+    {"count", 'c', "N", .help = "Send N requests, each after the answer to the one before (5)",
+     CLI_NUMBER(struct timing_arguments, count, 1, PING_COUNT_MAX)},
     {0},
 };
 
@@ -83,13 +83,14 @@ int cli_ping(struct cli *cli, int argc, char **argv)
 
 /* ---- probe -------------------------------------------------------------- */
 
-static const struct cli_option probe_options[] = {
-    {"count", 'n', "N", "Post N READs (10000)", CLI_NUMBER,
-     offsetof(struct timing_arguments, count), 1, PROBE_COUNT_MAX},
-    {"size", 0, "SIZE", "Bytes of each READ, such as 512 or 4K; up to 64 buckets (one bucket)",
-     CLI_SIZE, offsetof(struct timing_arguments, size), 1, PROBE_SIZE_MAX},
-    {"depth", 0, "D", "Keep D READs in flight (1)", CLI_NUMBER,
-     offsetof(struct timing_arguments, depth), 1, OKV_DEPTH_MAX_OPERATIONS},
+static const struct okv_option probe_options[] = {
+    {"count", 'n', "N", .help = "Post N READs (10000)",
+     CLI_NUMBER(struct timing_arguments, count, 1, PROBE_COUNT_MAX)},
+    {"size", 0, "SIZE",
+     .help = "Bytes of each READ, such as 512 or 4K; up to 64 buckets (one bucket)",
+     CLI_SIZE(struct timing_arguments, size, 1, PROBE_SIZE_MAX)},
+    {"depth", 0, "D", .help = "Keep D READs in flight (1)",
+     CLI_NUMBER(struct timing_arguments, depth, 1, OKV_DEPTH_MAX_OPERATIONS)},
     {0},
 };
 

@@ -18,13 +18,12 @@ struct top_arguments {
     bool json;
 };
 
-static const struct cli_option top_options[] = {
-    {"count", 'n', "N", "End after N lines", CLI_NUMBER, offsetof(struct top_arguments, count), 1,
-     UINT64_MAX},
-    {"interval", 'i', "TIME", "Time between two lines, such as 500ms or 5s (1s)", CLI_TIME,
-     offsetof(struct top_arguments, interval_ms), 0, 0},
-    {"json", 0, NULL, "Each line is a JSON object", CLI_FLAG, offsetof(struct top_arguments, json),
-     0, 0},
+static const struct okv_option top_options[] = {
+    {"count", 'n', "N", .help = "End after N lines",
+     CLI_NUMBER(struct top_arguments, count, 1, UINT64_MAX)},
+    {"interval", 'i', "TIME", .help = "Time between two lines, such as 500ms or 5s (1s)",
+     CLI_TIME(struct top_arguments, interval_ms)},
+    {"json", 0, NULL, .help = "Each line is a JSON object", CLI_FLAG(struct top_arguments, json)},
     {0},
 };
 

@@ -18,11 +18,11 @@ struct watch {
     uint64_t version; /* of the last line; 0: the item was not there */
 };
 
-static const struct cli_option watch_options[] = {
-    {"count", 'n', "N", "End after N lines", CLI_NUMBER, offsetof(struct watch, count), 1,
-     UINT64_MAX},
-    {"interval", 'i', "TIME", "Time between two gets, such as 10ms or 1s (100ms)", CLI_TIME,
-     offsetof(struct watch, interval_ms), 0, 0},
+static const struct okv_option watch_options[] = {
+    {"count", 'n', "N", .help = "End after N lines",
+     CLI_NUMBER(struct watch, count, 1, UINT64_MAX)},
+    {"interval", 'i', "TIME", .help = "Time between two gets, such as 10ms or 1s (100ms)",
+     CLI_TIME(struct watch, interval_ms)},
     {0},
 };
 

@@ -12,9 +12,8 @@ struct doctor_arguments {
     bool as_json;
 };
 
-static const struct cli_option doctor_options[] = {
-    {"json", 0, NULL, "Write one JSON object", CLI_FLAG, offsetof(struct doctor_arguments, as_json),
-     0, 0},
+static const struct okv_option doctor_options[] = {
+    {"json", 0, NULL, .help = "Write one JSON object", CLI_FLAG(struct doctor_arguments, as_json)},
     {0},
 };
 
