@@ -4,8 +4,8 @@
 
 #include "shared/transport/transport.h"
 
-/* Its table. Without the library a table whose listen and connect_start say so. Loads the library
- * at the first call, any thread; it stays loaded. */
+/* The table of its operations. Without the library, a table whose listen and connect_start fail
+ * with a sentence. Loads the library at the first call, any thread; it stays loaded. */
 const struct okv_transport_ops *okv_ofi_module(void);
 bool okv_ofi_module_is_there(void);
 

@@ -44,8 +44,8 @@
 
 struct okv_transport_ops;
 
-/* Memory that clients may read: mapped at `base`, backed by the memfd `fd`. Borrowed; must outlive
- * the listener and stay mapped. */
+/* Memory that clients may read: mapped at `base`, backed by the memfd `fd`. Borrowed; it must
+ * outlive the listener and stay mapped. */
 struct okv_region {
     void *base;
     uint64_t length;
@@ -58,9 +58,9 @@ struct okv_message_limits {
     uint32_t credits;   /* messages that one connection may have outstanding */
 };
 
-/* What ties a connection to its two ends, and both of them see: over RDMA their GIDs, the client's
- * queue pair and the port, over ofi the client's place; nothing over local, where the kernel tells
- * who the peer is. A proof that covers it is of no use on another connection. */
+/* What both ends know of a connection and no other connection has: over RDMA their GIDs, the
+ * client's queue pair and the port; over ofi the client's place; nothing over local, where the
+ * kernel identifies the peer. A proof that covers it is invalid on another connection. */
 #define OKV_BINDING_MAX 80
 struct okv_binding {
     uint8_t bytes[OKV_BINDING_MAX];
@@ -70,15 +70,16 @@ struct okv_binding {
 /* Regions of one listener. */
 #define OKV_REGIONS_MAX 16
 
-/* How many connections a poll reports as closed, at most about: to free one takes longer than to
- * serve a request. */
+/* Approximate limit of the connections that one poll reports as closed: to free one takes longer
+ * than to serve a request. */
 #define OKV_ENDS_PER_POLL 32
 
 struct okv_listener {
     const struct okv_transport_ops *ops;
-    struct okv_pending *pending; /* who has not said hello; NULL: no such clients. Its limits may be
-                                    set between listen and the first next_request */
-    int fd;                      /* readable when next_request has something to do */
+    /* Clients that have not sent their hello; NULL: the transport has none. Its limits may be set
+     * between listen and the first next_request. */
+    struct okv_pending *pending;
+    int fd;                          /* readable when next_request has something to do */
     uint32_t rkeys[OKV_REGIONS_MAX]; /* with which clients read each region; 0 for local and ofi */
     char where[192];                 /* the URI for clients: "rdma://10.9.9.1:7471" */
     char how[192];                   /* for people: device, port, GID, MTU; or the socket */
@@ -91,17 +92,17 @@ struct okv_request {
     size_t hello_length;
     struct okv_binding binding;
     char peer[64];     /* address of the client, for people */
-    char address[64];  /* where answers go: the same for all connections of a host, over local of a
-                          user */
-    bool is_half_open; /* nothing shows yet that the client is at this address */
-    bool is_foreign;   /* the listener does not share memory with this user: reject it */
+    char address[64];  /* where answers go: the same for all connections of a host, or over local
+                          of a user */
+    bool is_half_open; /* it is not proven yet that the client is at this address */
+    bool is_foreign;   /* the listener shares no memory with this user: reject it */
 };
 
 struct okv_endpoint {
     const struct okv_transport_ops *ops;
     int fd;             /* readable when an armed endpoint has something to poll */
     bool is_copying;    /* the last poll left copies to the next one, so that no poll takes long */
-    unsigned max_conns; /* how many connections it takes */
+    unsigned max_conns; /* connections that it has room for */
 };
 
 /* How a request is accepted. */
@@ -122,8 +123,8 @@ struct okv_conn {
     bool is_one_sided;      /* client: READs are served without the server's process */
     unsigned max_reads;     /* client: READs that may be outstanding at once, at least 1 */
     uint64_t remote_length; /* client: bytes that post_read may address; 0 until set_remote */
-    /* Sends, READs, pieces of rendezvous reads and heartbeats: those that the peer's device has not
-     * acknowledged yet, and the total it has acknowledged. The transport counts them on the
+    /* Sends, READs, pieces of rendezvous reads and heartbeats that the peer's device has not
+     * acknowledged yet, and the number that it has acknowledged. The transport counts them on the
      * endpoint's thread. */
     uint32_t unacknowledged;
     uint64_t acknowledged;
@@ -146,13 +147,13 @@ struct okv_read {
     uint64_t cookie;
 };
 
-/* READs for bare_read: each of `length` bytes, which go nowhere. */
+/* READs for bare_read: each of `length` bytes, which are discarded. */
 struct okv_bare_reads {
     const uint64_t *offsets; /* [count], in the remote region */
     uint32_t length;
     uint32_t count;
     uint32_t depth;         /* READs under way at once, at least 1 */
-    uint64_t timeout_ns;    /* OKV_ETIMEDOUT when none ends for so long */
+    uint64_t timeout_ns;    /* OKV_ETIMEDOUT when none ends within this time */
     uint64_t *latencies_ns; /* [count]: set to the time of each, from its post to its completion */
     uint64_t total_ns;      /* set: from the first post to the last completion */
 };
@@ -161,19 +162,19 @@ struct okv_bare_reads {
 static inline bool okv_read_is_valid(const struct okv_read *read, uint64_t remote_length,
                                      const void *base, size_t length)
 {
-    /* A destination before the memory wraps around to one far behind it. */
+    /* A destination before the memory wraps around to one far beyond it. */
     uint64_t offset = (uint64_t)((uintptr_t)read->destination - (uintptr_t)base);
 
     return read->length > 0 && okv_range_inside(read->offset, read->length, remote_length) &&
            okv_range_inside(offset, read->length, length);
 }
 
-/* Tells from the first OKV_READ_BEGINNING bytes of a READ how many bytes of it matter. The bytes
- * are not checked yet; a result above the READ's length means all of them. */
+/* Computes from the first OKV_READ_BEGINNING bytes of a READ how many of its bytes are needed. The
+ * bytes are not checked yet; a result above the READ's length means all of them. */
 #define OKV_READ_BEGINNING 64u
 typedef uint32_t okv_used_bytes(const uint8_t *beginning);
 
-/* An advertised buffer: client memory that the server may READ. A message carries these two numbers
+/* An advertised buffer: client memory that the server may READ. A message carries the two numbers
  * to the server. */
 struct okv_advert {
     uint64_t address;
@@ -198,7 +199,7 @@ enum okv_event_type {
     OKV_EVENT_READ,            /* a READ ended: status, cookie */
     OKV_EVENT_RENDEZVOUS_DONE, /* server: a rendezvous read ended and writes no more: status, cookie
                                 */
-    OKV_EVENT_RECV,   /* a message came: immediate, data, length; recv_release must follow */
+    OKV_EVENT_RECV,   /* a message arrived: immediate, data, length; recv_release must follow */
     OKV_EVENT_CLOSED, /* the last event of a connection: status says why */
 };
 
@@ -214,9 +215,9 @@ struct okv_event {
     uint32_t slot; /* the transport's: the index of the receive buffer */
 };
 
-/* Writes the hello to go on with, of the same length as before. After a rejection it goes to the
- * same server with the same binding; false: there is none, and the rejection stands. With
- * `rejection` and `binding` NULL another attempt begins, with another binding. */
+/* Writes the next hello, of the same length as before. After a rejection it is sent to the same
+ * server with the same binding; false: there is none, and the rejection is final. With `rejection`
+ * and `binding` NULL another attempt begins, with another binding. */
 typedef bool okv_next_hello(void *user, const uint8_t *rejection, size_t length,
                             const struct okv_binding *binding, uint8_t *hello);
 
@@ -252,8 +253,8 @@ struct okv_transport_ops {
 
     /* Starts to listen and opens `regions`, 1 to OKV_REGIONS_MAX, for remote reading, and only for
      * that. Over verbs and local a connection cannot reach another region than its own, whatever
-     * its peer knows; over ofi its random key is
-     * what keeps others out, and a provider that gives keys itself is refused more than one region.
+     * its peer knows. Over ofi a region is protected by its random key, so a provider that chooses
+     * keys itself is refused more than one region.
      * OKV_EAGAIN: another listener has the address, or one that was killed is not gone yet.
      * OKV_EADDRESS, OKV_ENODEVICE, OKV_EPERM, OKV_EUNSUPPORTED, OKV_EIO, OKV_ENOMEM. */
     int (*listen)(const struct okv_uri *uri, const struct okv_region *regions, unsigned count,
@@ -261,15 +262,15 @@ struct okv_transport_ops {
     /* Ends listening. Every endpoint and connection of the listener must be destroyed before. */
     void (*unlisten)(struct okv_listener *listener);
 
-    /* Makes an endpoint for up to `max_conns` connections with `limits` each, or for fewer, as far
-     * as the device has room: (*out)->max_conns, which is more than 4. */
+    /* Makes an endpoint for up to `max_conns` connections with `limits` each, or for as many as the
+     * device has room for: (*out)->max_conns, which is more than 4. */
     int (*endpoint_create)(struct okv_listener *listener, const struct okv_message_limits *limits,
                            unsigned max_conns, struct okv_endpoint **out, struct okv_diag *diag);
     void (*endpoint_destroy)(struct okv_endpoint *endpoint);
 
-    /* Handles what made the listener's fd readable; never blocks. Connections learn of their
-     * peer's end here, so it must be called while there are any. A client that got no answer may
-     * ask again, so one hello may come twice. Returns 1 with a request in `*out`, 0 when nothing is
+    /* Handles what made the listener's fd readable; never blocks. It also notices the ends of
+     * peers, so it must be called while there are connections. A client that got no answer may ask
+     * again, so one hello may arrive twice. Returns 1 with a request in `*out`, 0 when nothing is
      * left, or a negative code when the listener itself failed. */
     int (*next_request)(struct okv_listener *listener, struct okv_request **out);
     /* Accepts, answers with the welcome and frees the request; OKV_EVENT_OPENED follows at the
@@ -284,8 +285,8 @@ struct okv_transport_ops {
      * that `params` points to are copied. */
     int (*connect_start)(const struct okv_uri *uri, const struct okv_connect_params *params,
                          struct okv_connecting **out, struct okv_diag *diag);
-    /* Goes as far as it can without blocking. OKV_EAGAIN: call it again when `fd` is readable or at
-     * wake_ns. Any other result ends `connecting`. OKV_EREFUSED by the server itself sets
+    /* Advances as far as it can without blocking. OKV_EAGAIN: call it again when `fd` is readable
+     * or at wake_ns. Any other result ends `connecting`. OKV_EREFUSED by the server itself sets
      * `answer->rejected`. After 0 the caller reads the welcome, then calls set_remote.
      * OKV_EADDRESS, OKV_ENODEVICE, OKV_EREFUSED, OKV_ETIMEDOUT, OKV_EUNSUPPORTED, OKV_EPROTO,
      * OKV_EPERM, OKV_EIO, OKV_ENOMEM. */
@@ -315,30 +316,31 @@ struct okv_transport_ops {
     int (*post_read)(struct okv_conn *conn, const struct okv_read *reads, unsigned count);
 
     /* Client, NULL unless the region is mapped here. Performs one READ of a multiple of
-     * OKV_READ_BEGINNING bytes before it returns, without an event. It may leave out bytes beyond
-     * `used_bytes` of it. False: post the READ and poll instead. A poll has something to do first,
-     * perhaps to report the end of the connection, or post_read refuses the READ. The destination
-     * may have been written then. */
+     * OKV_READ_BEGINNING bytes before it returns, without an event. It may skip bytes beyond
+     * `used_bytes`. False: post the READ and poll instead, because a poll has something to do
+     * first, such as to report the end of the connection, or because post_read refuses the READ.
+     * The destination may have been written even so. */
     bool (*read_now)(struct okv_conn *conn, const struct okv_read *read,
                      okv_used_bytes *used_bytes);
 
-    /* Client, NULL where post_read and poll do little beside the device's own calls. Performs READs
-     * by those calls alone, beside the connection, and times them: the floor under post_read.
+    /* Client, NULL where post_read and poll do little besides the device's own calls. Performs
+     * READs by those calls alone, outside of the connection, and times them: the lower bound of
+     * post_read.
      * Blocks until they are done. OKV_EINVAL for one that does not stay inside the remote region,
      * OKV_EDISCONNECTED, OKV_ENOMEM, OKV_ETIMEDOUT, OKV_EIO; the connection stays as it is. */
     int (*bare_read)(struct okv_conn *conn, struct okv_bare_reads *reads);
 
     /* Client: lets the server READ base[0..length) until withdraw. The memory is borrowed and must
      * not change. Messages posted from now on may name the buffer. A buffer is good for one
-     * rendezvous read, and each credit allows one buffer at a time; a transport that keeps places
-     * for them refuses more with OKV_EAGAIN. OKV_EINVAL, OKV_EPERM, OKV_ENOMEM, OKV_EDISCONNECTED;
+     * rendezvous read, and each credit allows one buffer at a time; a transport that has a slot for
+     * each refuses more with OKV_EAGAIN. OKV_EINVAL, OKV_EPERM, OKV_ENOMEM, OKV_EDISCONNECTED;
      * OKV_EIO also for memory that the device cannot read, such as a mapping without PROT_WRITE. */
     int (*advertise)(struct okv_conn *conn, const void *base, size_t length,
                      struct okv_advert **out);
     /* Ends an advertised buffer; accepts NULL. Call it before conn_destroy; the connection may have
      * ended. A later rendezvous read fails or gets the advertised bytes, never others. Only a
-     * message that the server sent after its rendezvous read says that nothing of the read is still
-     * under way; a READ that finds the buffer withdrawn may end the connection. */
+     * message that the server sent after its rendezvous read proves that no part of the read is
+     * still under way; a READ of a withdrawn buffer may end the connection. */
     void (*withdraw)(struct okv_advert *advert);
     /* Server: starts a rendezvous read. Its target in the region belongs to the transport until its
      * event. Address, key and length may come from the client unchecked. OKV_EINVAL for a target
@@ -360,7 +362,7 @@ struct okv_transport_ops {
      * messages may have left. */
     void (*flush)(struct okv_conn *conn);
 
-    /* Asks the peer's device for a sign of life; its process takes no part. The answer raises
+    /* Asks the peer's device for a sign of life; its process is not involved. The answer raises
      * `acknowledged`; without one OKV_EVENT_CLOSED comes with OKV_ETIMEDOUT or OKV_EDISCONNECTED.
      * Returns 0 also when it asks nothing: an earlier heartbeat is under way; a client has not
      * called set_remote; or an accepted peer may not be ready to answer, for 1.5 s at most.

@@ -5,7 +5,7 @@
 #ifndef OKV_TESTS_VERBS_MEETING_H
 #define OKV_TESTS_VERBS_MEETING_H
 
-#include "shared/transport/verbs/connecting.h"
+#include "shared/transport/verbs/attempt.h"
 #include "shared/transport/verbs/device.h"
 #include "tests/support/pace.h"
 

@@ -1,4 +1,3 @@
-/* One connection: its memory, what epoll watches, active or idle, and how it ends. */
 #include "shared/transport/local/conn.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-/* Endpoints of the local transport: how they are made, and freed with their connections. */
 #include "shared/transport/local/endpoint.h"
 
 #include <stdlib.h>

@@ -10,12 +10,10 @@
  *   notification      what comes on its socket: notifications, the peer's end
  *   messages          send buffers to ring, ring to receive buffers
  *   read              the client's READs
- *   advert            the client's advertised buffers
- *   rendezvous        the server's rendezvous reads
+ *   rendezvous        the client's advertised buffers, the server's rendezvous reads
  *   endpoint          endpoints: made, and freed with their connections
  *   poll              poll and arm
- *   accept            requests of clients: accept and reject
- *   listen            the socket in the file system, the region's seals
+ *   listen            the listener: the region's seals, the socket, requests, accept and reject
  *   connect           the client's connect, step by step
  *   ops               the table of operations
  *
@@ -88,8 +86,8 @@ enum { OKV_LOCAL_REGION, OKV_LOCAL_RINGS, OKV_LOCAL_VALUES, OKV_LOCAL_DESCRIPTOR
 
 /*
  * The mapping outlives the server, so a copy from it does not prove that the server at this address
- * still serves these bytes. A READ therefore succeeds only if the server was seen alive within
- * ALIVE_STEPS of okv_clock_steps() before its end, 40 to 200 us. A server that takes over from a
+ * still serves these bytes. A READ therefore succeeds only if the server was seen alive at most
+ * ALIVE_STEPS of okv_clock_steps(), 40 to 200 us, before the READ ended. A server that replaces a
  * dead one waits TAKEOVER_NS before it serves. The counters of two CPUs may differ by up to the
  * difference of the two times; kernels use no counter that differs by more.
  */
@@ -151,7 +149,7 @@ struct okv_local_conn {
     int rings;      /* memfd, in a server until it has seen the client's seal; else -1 */
     bool is_active; /* polls check its ring; it is in the endpoint's list `active` */
     TAILQ_ENTRY(okv_local_conn) in_active;
-    unsigned idle_polls; /* polls in a row without a message */
+    unsigned idle_polls; /* consecutive polls without a message */
     bool hung_up;        /* the peer has ended; its last messages may still be in the ring */
 
     /* Send buffers. The caller fills them here, because the peer could change bytes in the ring.

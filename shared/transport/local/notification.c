@@ -1,4 +1,3 @@
-/* What comes on the socket of a connection: notifications, and the end of the peer. */
 #include "shared/transport/local/notification.h"
 
 #include <errno.h>

@@ -2,8 +2,6 @@
 #include <stdlib.h>
 
 #include "shared/base/error.h"
-#include "shared/transport/local/accept.h"
-#include "shared/transport/local/advert.h"
 #include "shared/transport/local/conn.h"
 #include "shared/transport/local/connect.h"
 #include "shared/transport/local/endpoint.h"

@@ -1,4 +1,3 @@
-/* Packets of a local socket, received without their descriptors. */
 #include "shared/transport/local/packet.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-/* Poll and arm of the local transport. */
 #include "shared/transport/local/poll.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-/* READs of the local transport: copies from the server's region, which the client maps. */
 #include "shared/transport/local/read.h"
 
 #include <string.h>

@@ -1,12 +1,176 @@
-/* The server's rendezvous reads: copies of an advertised buffer into the region. */
+/*
+ * A client's advertised buffers, and the server's rendezvous reads of them.
+ *
+ * A client writes a copy of its memory into the values and describes it in a slot before the rings
+ * (ring.h). The server copies from there into the region.
+ */
 #include "shared/transport/local/rendezvous.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
 #include "shared/transport/local/conn.h"
+
+#define PAGES_MAX ((uint32_t)(OKV_LOCAL_VALUES_BYTES / OKV_LOCAL_PAGE))
+
+struct advert {
+    struct okv_advert base;
+    struct okv_local_conn *conn;
+};
+
+/* Buffers that one connection may have at a time: one for each credit. */
+static unsigned slot_count(const struct okv_local_conn *conn)
+{
+    uint32_t credits = okv_local_endpoint(conn->base.endpoint)->limits.credits;
+
+    return credits < OKV_LOCAL_ADVERTS ? credits : OKV_LOCAL_ADVERTS;
+}
+
+static uint32_t pages_of(size_t length)
+{
+    return (uint32_t)((length + OKV_LOCAL_PAGE - 1) / OKV_LOCAL_PAGE);
+}
+
+/* A buffer that has one of these pages, or NULL. */
+static const struct okv_local_key *find_owner(const struct okv_local_conn *conn, uint32_t page,
+                                              uint32_t pages)
+{
+    for (unsigned i = 0; i < slot_count(conn); i++) {
+        const struct okv_local_key *key = &conn->keys[i];
+        if (key->pages > 0 && page < key->page + key->pages && key->page < page + pages)
+            return key;
+    }
+    return NULL;
+}
+
+/* Finds the first room of `pages` pages: at the beginning, or after a buffer. */
+static int find_pages(const struct okv_local_conn *conn, uint32_t pages, uint32_t *out)
+{
+    const struct okv_local_key *owner;
+    uint32_t page = 0;
+
+    while ((owner = find_owner(conn, page, pages)))
+        page = owner->page + owner->pages;
+    if (page + pages > PAGES_MAX)
+        return OKV_EAGAIN;
+    *out = page;
+    return 0;
+}
+
+/* Reserves the lowest free slot, and room in the values. */
+static int reserve(struct okv_local_conn *conn, uint32_t pages, uint32_t *index)
+{
+    unsigned count = slot_count(conn), i;
+    uint32_t page;
+
+    if (!conn->keys)
+        conn->keys = calloc(count, sizeof *conn->keys);
+    if (!conn->keys)
+        return OKV_ENOMEM;
+    for (i = 0; i < count && conn->keys[i].pages > 0; i++)
+        continue;
+    if (i == count)
+        return OKV_EAGAIN;
+    int status = find_pages(conn, pages, &page);
+    if (status)
+        return status;
+    conn->keys[i] = (struct okv_local_key){conn->keys[i].uses + 1u, page, pages};
+    if (conn->keys[i].uses == 0) /* key 0 names no buffer */
+        conn->keys[i].uses = 1;
+    *index = i;
+    return 0;
+}
+
+static off_t offset_of(uint32_t page)
+{
+    return (off_t)page * OKV_LOCAL_PAGE;
+}
+
+/* Frees slot and room. The key is cleared first: see okv_local_advert_slot. */
+static void release(struct okv_local_conn *conn, uint32_t index)
+{
+    struct okv_local_key *key = &conn->keys[index];
+
+    atomic_store_explicit(&conn->ring.page->adverts[index].key, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+    fallocate(conn->values, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset_of(key->page),
+              offset_of(key->pages));
+    key->pages = 0;
+}
+
+static int copy(const struct okv_local_conn *conn, uint32_t page, const uint8_t *bytes,
+                size_t length)
+{
+    const off_t offset = offset_of(page);
+    size_t done = 0;
+
+    while (done < length) {
+        ssize_t n = pwrite(conn->values, bytes + done, length - done, offset + (off_t)done);
+        if (n < 0 && errno != EINTR)
+            return okv_local_error(errno);
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+static void publish(struct okv_local_conn *conn, uint32_t index, size_t length, uint32_t key)
+{
+    struct okv_local_advert_slot *slot = &conn->ring.page->adverts[index];
+
+    atomic_store_explicit(&slot->size, (uint32_t)length, memory_order_relaxed);
+    atomic_store_explicit(&slot->page, conn->keys[index].page, memory_order_relaxed);
+    atomic_store_explicit(&slot->key, key, memory_order_release);
+}
+
+int okv_local_advertise(struct okv_conn *base, const void *bytes, size_t length,
+                        struct okv_advert **out)
+{
+    struct okv_local_conn *conn = okv_local_conn(base);
+    struct advert *advert;
+    uint32_t index;
+    int status;
+
+    if (!okv_local_endpoint(base->endpoint)->client || length == 0 ||
+        length > OKV_LOCAL_VALUES_BYTES)
+        return OKV_EINVAL;
+    if (conn->state != OKV_LOCAL_OPEN || conn->hung_up)
+        return OKV_EDISCONNECTED;
+    advert = calloc(1, sizeof *advert);
+    if (!advert)
+        return OKV_ENOMEM;
+    advert->conn = conn;
+    status = reserve(conn, pages_of(length), &index);
+    if (status)
+        goto free_advert;
+    status = copy(conn, conn->keys[index].page, bytes, length);
+    if (status)
+        goto release_slot;
+    advert->base.key = (uint32_t)conn->keys[index].uses << OKV_LOCAL_INDEX_BITS | index;
+    publish(conn, index, length, advert->base.key);
+    *out = &advert->base;
+    return 0;
+release_slot:
+    release(conn, index);
+free_advert:
+    free(advert);
+    return status;
+}
+
+void okv_local_withdraw(struct okv_advert *base)
+{
+    struct advert *advert = (struct advert *)base;
+
+    if (!advert)
+        return;
+    release(advert->conn, base->key % (1u << OKV_LOCAL_INDEX_BITS));
+    free(advert);
+}
+
+/* ---- the server ---- */
 
 /* The client may change its table at any time. */
 static int find_buffer(struct okv_local_conn *conn, unsigned slot)

@@ -1,9 +1,12 @@
-/* The server's rendezvous reads: copies of an advertised buffer into the region. */
+/* A client's advertised buffers, and the server's rendezvous reads of them. */
 #ifndef OKV_SHARED_TRANSPORT_LOCAL_RENDEZVOUS_H
 #define OKV_SHARED_TRANSPORT_LOCAL_RENDEZVOUS_H
 
 #include "shared/transport/local/local.h"
 
+int okv_local_advertise(struct okv_conn *conn, const void *base, size_t length,
+                        struct okv_advert **out);
+void okv_local_withdraw(struct okv_advert *advert);
 int okv_local_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous);
 /* Copies a piece for the connections with rendezvous reads, which take turns. Reports those that
  * are complete or have failed; returns their number. */

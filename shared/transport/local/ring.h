@@ -36,7 +36,7 @@
 #define OKV_LOCAL_PAGE 4096u
 /* Buffers that a client may advertise at a time. */
 #define OKV_LOCAL_ADVERTS 256u
-/* Room for their values: four of the longest. It gets memory when it is written, and nobody maps
+/* Room for their values: four of the longest. Memory is allocated on write, and neither side maps
  * it. */
 #define OKV_LOCAL_VALUES_BYTES (UINT64_C(4) << 26)
 #define OKV_LOCAL_RING_MIN 4096u           /* the smallest capacity; all are powers of two */
@@ -100,7 +100,7 @@ struct okv_local_ring {
     uint32_t published;
     uint32_t peer_taken; /* of `out`, as we last saw it */
     uint32_t taken;      /* of `in` */
-    uint32_t told;       /* the part of `taken` that the peer knows of */
+    uint32_t told;       /* `taken` as the peer knows it */
     uint32_t available;  /* the peer's position in `in`, as we last saw it */
     bool has_ended;      /* the peer writes no more: `available` is final */
 };
@@ -126,7 +126,7 @@ bool okv_local_ring_has_no_holes(int fd);
 int okv_local_ring_map(int fd, struct okv_local_ring *ring);
 /* Server: makes the memory for values. OKV_EPERM (descriptors), OKV_ENOMEM, OKV_EIO. */
 int okv_local_values_create(int *fd);
-/* Client: OKV_EPROTO for what is no such memory. */
+/* Client: OKV_EPROTO for a descriptor of anything else. */
 int okv_local_values_check(int fd);
 /* Does nothing when no memory is mapped. */
 void okv_local_ring_unmap(struct okv_local_ring *ring);

@@ -1,4 +1,3 @@
-/* One connection: its memory, its peer, and how it begins to end. */
 #include "shared/transport/ofi/conn.h"
 
 #include <errno.h>

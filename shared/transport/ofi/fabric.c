@@ -1,4 +1,3 @@
-/* A provider that is open, and memory for it. */
 #include "shared/transport/ofi/fabric.h"
 
 #include <errno.h>

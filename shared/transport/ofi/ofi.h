@@ -92,11 +92,11 @@ struct ofi_slab {
 
 enum ofi_work { OFI_WORK_RECV, OFI_WORK_SEND, OFI_WORK_READ, OFI_WORK_PIECE, OFI_WORK_FIRST };
 
-/* An operation of the fabric. It has to stay where it is until its completion: libfabric has a
- * pointer to it, and some providers write into it. */
+/* An operation of the fabric. It must not move until its completion: libfabric has a pointer to it,
+ * and some providers write into it. */
 struct ofi_op {
     struct fi_context2 context;
-    const struct ofi_op *self; /* by which it is told from a pointer of the provider's own */
+    const struct ofi_op *self; /* tells it from a pointer of the provider's own */
     enum ofi_work work;
     unsigned index;
     struct ofi_conn *conn; /* NULL for a receive */
@@ -135,7 +135,7 @@ struct ofi_listener {
     struct ofi_region regions[OKV_REGIONS_MAX];
 };
 
-/* The thread that makes progress in a busy worker's place. */
+/* The thread that makes progress for a busy worker. */
 struct ofi_progress {
     pthread_t thread;
     bool runs;
@@ -230,8 +230,8 @@ struct ofi_conn {
     unsigned read_first, read_count;
 
     struct okv_rendezvous_reads rendezvous;
-    /* Where pieces arrive, unless a device serves them. A peer that stops making progress keeps the
-     * provider's READs for ever, and they must not write to the region then. */
+    /* Where pieces arrive, unless a device serves them. A peer that stops making progress can delay
+     * the provider's READs for ever, and late ones must not write to the region. */
     struct ofi_slab bounce;
     struct ofi_piece {
         struct ofi_op op;
@@ -272,9 +272,8 @@ static inline uint8_t *ofi_slot(const struct ofi_endpoint *ep, unsigned slot)
     return okv_slab_slot(&slots->memory, slot % ep->pool_slots);
 }
 
-/* The provider has taken an operation. Where a process serves READs, one that takes its time says
- * nothing about its host, so nothing counts as unacknowledged: the control connection finds a host
- * that is dead. */
+/* The provider has taken an operation. Where a process serves READs, a slow answer says nothing
+ * about its host, so nothing counts as unacknowledged: the control connection finds a dead host. */
 static inline void ofi_conn_posted(struct ofi_conn *conn)
 {
     conn->pending++;

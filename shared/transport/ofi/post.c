@@ -1,4 +1,3 @@
-/* Posts messages and READs. What a provider has no room for waits, in order, until a poll. */
 #include "shared/transport/ofi/post.h"
 
 #include "shared/base/error.h"

@@ -1,4 +1,3 @@
-/* Chooses a provider, opens it, and checks what it promises. */
 #include "shared/transport/ofi/provider.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,3 @@
-/* Receive slots: a pool for each connection, posted to the provider. */
 #include "shared/transport/ofi/receive.h"
 
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-/* A client's advertised buffers, and the server's rendezvous reads of them. */
 #include "shared/transport/ofi/rendezvous.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  *
  * The control connection is TCP. It carries four frames, each a header and a body of fixed size;
  * after them it carries nothing, and its end is the connection's. Messages travel over the fabric,
- * each behind a header of its own.
+ * each after a header of its own.
  */
 #ifndef OKV_SHARED_TRANSPORT_OFI_WIRE_H
 #define OKV_SHARED_TRANSPORT_OFI_WIRE_H
@@ -37,8 +37,8 @@ struct ofi_greeting {
 };
 _Static_assert(sizeof(struct ofi_greeting) == 32, "docs/protocol-transports.md section 5.1");
 
-/* Where to send messages: an endpoint's address, as fi_getname() tells it, and what their headers
- * must have. */
+/* Where to send messages: an endpoint's address, as fi_getname() returns it, and what their headers
+ * must contain. */
 struct ofi_place {
     okv_le64 key; /* random: messages without it are dropped */
     okv_le32 connection;
@@ -85,7 +85,7 @@ struct ofi_frame {
     } body;
 };
 
-/* In front of each message. */
+/* Precedes each message. */
 struct ofi_message_header {
     okv_le64 key;        /* of the receiver's place */
     okv_le32 connection; /* of the receiver's place */
@@ -97,8 +97,8 @@ _Static_assert(sizeof(struct ofi_message_header) == 16, "docs/protocol-transport
 void okv_ofi_frame_begin(struct ofi_frame *frame, enum ofi_frame_kind kind);
 /* Bytes of a frame with its body, from its header; 0 for a header that is none of this version. */
 size_t okv_ofi_frame_length(const struct ofi_frame_header *header);
-/* True when the lengths inside the body lie in their ranges, what nothing uses is zero, and the
- * provider's name is one. */
+/* True when the lengths inside the body lie in their ranges, unused bytes are zero, and the name of
+ * the provider has only characters of such names. */
 bool okv_ofi_frame_is_valid(const struct ofi_frame *frame);
 
 /* What ties a connection to its client: the client's place. */

@@ -2,7 +2,42 @@
 #ifndef OKV_SHARED_TRANSPORT_VERBS_ATTEMPT_H
 #define OKV_SHARED_TRANSPORT_VERBS_ATTEMPT_H
 
-#include "shared/transport/verbs/connecting.h"
+#include "shared/transport/common/hello.h"
+#include "shared/transport/verbs/verbs.h"
+
+/* What an attempt waits for, in this order. */
+enum verbs_step { VERBS_STEP_ADDRESS, VERBS_STEP_ROUTE, VERBS_STEP_ANSWER, VERBS_STEP_DONE };
+
+/* One attempt to reach one address. */
+struct verbs_attempt {
+    enum verbs_step step;
+    uint64_t deadline_ns; /* of this step */
+    bool again;           /* it failed, but another attempt may succeed */
+
+    struct rdma_cm_id *id;      /* NULL while there is no attempt */
+    struct verbs_conn *conn;    /* NULL before the first VERBS_STEP_ANSWER */
+    struct okv_binding binding; /* of `conn` */
+    uint8_t reads_out;          /* our READs that the device executes at once */
+    uint8_t reads_in;           /* READs of the server that it serves at once */
+    unsigned reads_posted;      /* READs that may be posted at once */
+};
+
+struct verbs_connecting {
+    struct okv_connecting base;
+    struct okv_uri uri;
+    struct okv_hello hello;
+    bool has_begun; /* an attempt */
+    struct okv_message_limits limits;
+    uint64_t deadline_ns;
+    struct rdma_event_channel *channel; /* of all attempts; passes to the connection in the end */
+    struct addrinfo *addresses;         /* of the host */
+    const struct addrinfo *address;     /* the current one */
+    struct addrinfo *source;            /* NULL: the route decides */
+    unsigned attempts;                  /* to this address, with the current one */
+    struct verbs_attempt attempt;
+    struct okv_answer answer;
+    struct okv_diag diag; /* why the latest attempt failed */
+};
 
 /* Begins an attempt. Returns 0 or a code of connect_step. okv_verbs_attempt_end or
  * okv_verbs_attempt_finish must follow. */

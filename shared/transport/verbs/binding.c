@@ -1,4 +1,3 @@
-/* What ties a connection to its two ends: docs/protocol.md section 1.4. */
 #include "shared/transport/verbs/binding.h"
 
 #include <string.h>

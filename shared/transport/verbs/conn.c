@@ -1,4 +1,3 @@
-/* One connection: its memory, its lists, its end. */
 #include "shared/transport/verbs/conn.h"
 
 #include <errno.h>

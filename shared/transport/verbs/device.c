@@ -1,4 +1,3 @@
-/* RDMA devices: which one, how it is described to people, what it cannot do. */
 #include "shared/transport/verbs/device.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,3 @@
-/* Why an attempt to connect failed, for people. */
 #include "shared/transport/verbs/diagnose.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #ifndef OKV_SHARED_TRANSPORT_VERBS_DIAGNOSE_H
 #define OKV_SHARED_TRANSPORT_VERBS_DIAGNOSE_H
 
-#include "shared/transport/verbs/connecting.h"
+#include "shared/transport/verbs/attempt.h"
 
 /* The current step took too long. */
 int okv_verbs_diagnose_silence(struct verbs_connecting *c);

@@ -1,4 +1,3 @@
-/* rdma://discover/NAME to the address of the server: docs/discovery.md. */
 #include "shared/transport/verbs/discover.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,3 @@
-/* The listener: requests, accept, reject, the connection manager's events. */
 #include "shared/transport/verbs/listen.h"
 
 #include <arpa/inet.h>

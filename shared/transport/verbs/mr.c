@@ -1,4 +1,3 @@
-/* Memory that the device may access: the region, message slots, the caller's buffers. */
 #include "shared/transport/verbs/mr.h"
 
 #include <errno.h>

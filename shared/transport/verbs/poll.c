@@ -1,4 +1,3 @@
-/* Turns completions into events, and arms the descriptor to wait on. */
 #include "shared/transport/verbs/poll.h"
 
 #include <arpa/inet.h>

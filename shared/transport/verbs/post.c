@@ -1,4 +1,3 @@
-/* Posts receives, sends, READs and heartbeats to the device. */
 #include "shared/transport/verbs/post.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,3 @@
-/* Queue pairs: how they are made, and their states. */
 #include "shared/transport/verbs/qp.h"
 
 #include <errno.h>

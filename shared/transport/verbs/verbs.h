@@ -14,8 +14,8 @@
  *   poll        completions to events
  *   binding     what ties a connection to its two ends, for proofs
  *   listen      the listener: requests, accept, reject
- *   diagnose    why an attempt failed, for people
  *   attempt     one attempt to connect, event by event
+ *   diagnose    why an attempt failed, for people
  *   connect     the client's connect: addresses and attempts, one after another
  *   ops         the table of operations
  *
@@ -60,8 +60,8 @@
 #define VERBS_CLOSE_NS 1000000000u /* time for a closing connection to flush its work */
 #define VERBS_HELLO_ROOM 256       /* private data lengths are 8 bits wide */
 
-/* A client readies its queue pair when it processes our welcome. A heartbeat that comes earlier is
- * dropped and would end the connection, so the server waits this long for a sign that the client
+/* A client readies its queue pair when it processes our welcome. A heartbeat that arrives earlier
+ * is dropped and would end the connection, so the server waits this long for a sign that the client
  * is ready. A dead client is still found within a keepalive of 3 s. */
 #define VERBS_READY_NS 1500000000u
 
@@ -77,7 +77,7 @@
  * a goodbye needs no credit. */
 #define VERBS_SPARE_RECVS 2
 
-/* A region, open for remote reading. A key of it is good for queue pairs of its domain only. */
+/* A region, open for remote reading. Its key is valid for queue pairs of its domain only. */
 struct verbs_region {
     struct ibv_pd *pd;
     struct ibv_mr *mr;
@@ -220,7 +220,8 @@ static inline uint64_t verbs_wr_id(enum verbs_work work, unsigned index)
     return (uint64_t)work << 32 | index;
 }
 
-/* A sign came that the peer's queue pair accepts packets. Any thread that may touch it. */
+/* Called at a sign that the peer's queue pair accepts packets. Any thread that may touch the
+ * connection. */
 static inline void verbs_conn_is_ready(struct verbs_conn *conn)
 {
     if (atomic_load_explicit(&conn->ready, memory_order_relaxed))
