@@ -89,7 +89,7 @@ void okv_resp_client_close(struct okv_resp_client *client)
     TAILQ_REMOVE(&resp->all, client, in_all);
     unready(client);
     okv_resp_release(client);
-    /* A thread with a table of descriptors of its own may have the socket, too (local/discard.c):
+    /* A thread with a table of descriptors of its own may have the socket, too (local/safe_close.c):
      * then it is not closed yet, and epoll would still report it. */
     epoll_ctl(resp->epoll_fd, EPOLL_CTL_DEL, client->stream.fd, NULL);
     okv_stream_fini(&client->stream);
