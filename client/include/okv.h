@@ -138,7 +138,7 @@ typedef void okv_log_function(void *user, int level, const char *text);
 /* A connection was made; the text names its path (okv_info.path). */
 #define OKV_LEVEL_NOTICE 2
 
-/* How a handle is to behave. Zero in a field means its default, here in parentheses. */
+/* How a handle behaves. Zero in a field means its default, here in parentheses. */
 struct okv_options {
     uint32_t connect_timeout_ms; /* okv_open() gives up after this (3000) */
     uint32_t timeout_ms;         /* deadline of each operation, waiting for a connection
@@ -146,8 +146,8 @@ struct okv_options {
     uint32_t depth;              /* operations in flight at once, 1 to 1024 (32) */
     uint32_t credits;            /* requests to have outstanding, 1 to 1024; the server may grant
                                     fewer (16) */
-    uint32_t hints;              /* large items to remember the place of, up to 2^20; rounded up to
-                                    a power of two, at least 8; 17 bytes each (8192) */
+    uint32_t hints;              /* large items whose place is remembered, up to 2^20; rounded up
+                                    to a power of two, at least 8; 17 bytes each (8192) */
     uint32_t reconnect;          /* 0: reconnects when the connection is lost */
     uint32_t keepalive_ms;       /* a dead server host or network is detected within this time, 200
                                     to 600000 (3000); over ofi:// with net, tcp or efa it is 3000 */
@@ -172,7 +172,7 @@ struct okv_options {
 #define OKV_RECONNECT_IF_KEPT 2
 /* okv_options.keepalive_ms: no heartbeats; only transport and deadlines detect a dead server. */
 #define OKV_KEEPALIVE_NONE UINT32_MAX
-/* okv_options.report_ms: tell the server nothing. */
+/* okv_options.report_ms: no reports. */
 #define OKV_REPORT_NONE UINT32_MAX
 
 /*
@@ -313,7 +313,7 @@ OKV_API int okv_get(okv *handle, const void *key, size_t key_length, void *buffe
 OKV_API int okv_get_range(okv *handle, const void *key, size_t key_length, uint64_t offset,
                           void *buffer, size_t size, size_t *length, uint64_t *version);
 
-/* What is known of an item without its value. */
+/* An item without its value. */
 struct okv_item_info {
     size_t length;        /* of the value, bytes */
     uint64_t version;     /* not 0 */
@@ -392,7 +392,7 @@ OKV_API int okv_incr_ttl(okv *handle, const void *key, size_t key_length, int64_
 OKV_API int okv_append(okv *handle, const void *key, size_t key_length, const void *value,
                        size_t value_length, size_t *length, uint64_t *version);
 
-/* okv_touch: the item is to live until it is deleted. */
+/* okv_touch: the item lives until it is deleted. */
 #define OKV_TTL_NONE INT64_MAX
 
 /* Lets an item expire `ttl_ms` from now, or never (OKV_TTL_NONE). Its version changes. Errors:
@@ -409,12 +409,12 @@ OKV_API int okv_touch(okv *handle, const void *key, size_t key_length, int64_t t
 OKV_API int okv_get_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_ms,
                           void *buffer, size_t size, size_t *length, uint64_t *version);
 
-/* Removes every item that is there when the call begins; those put meanwhile may go too. Blocks as
- * long as it takes, each of its steps for timeout_ms at most. After OKV_EUNKNOWN and OKV_ECORRUPT
- * some items may be gone, or all: call it again, on another handle if this one failed. After other
- * errors nothing was removed. Errors: those of all calls, OKV_EUNKNOWN (a step had no answer, or
- * one failed after others had been done), OKV_ECORRUPT (the server found a damaged bucket),
- * OKV_EDENIED (it requires the right admin), OKV_EUNSUPPORTED. */
+/* Removes every item that is there when the call begins; those put meanwhile may be removed too.
+ * Blocks as long as it takes, each of its steps for timeout_ms at most. After OKV_EUNKNOWN and
+ * OKV_ECORRUPT some items may be gone, or all: call it again, on another handle if this one failed.
+ * After other errors nothing was removed. Errors: those of all calls, OKV_EUNKNOWN (a step had no
+ * answer, or one failed after others had been done), OKV_ECORRUPT (the server found a damaged
+ * bucket), OKV_EDENIED (it requires the right admin), OKV_EUNSUPPORTED. */
 OKV_API int okv_flush(okv *handle);
 
 /* Sends one request, which the server's CPU answers, and waits for the answer. Errors: those of all
@@ -550,7 +550,7 @@ OKV_API uint32_t okv_pending(const okv *handle);
 OKV_API int okv_fd(const okv *handle);
 OKV_API int okv_arm(okv *handle);
 
-/* Blocks until okv_poll() has a result or a failure to tell, or for `timeout_ms`. Errors:
+/* Blocks until okv_poll() has a result or a failure to return, or for `timeout_ms`. Errors:
  * OKV_ETIMEDOUT, OKV_EINVAL (NULL, a negative time). */
 OKV_API int okv_wait(okv *handle, int timeout_ms);
 

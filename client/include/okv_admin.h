@@ -1,5 +1,5 @@
-/* What only an operator's program needs: commands to a running server. As okv.h says for all calls,
- * a handle belongs to one thread at a time. */
+/* For programs of operators: commands to a running server. As okv.h says for all calls, a handle
+ * belongs to one thread at a time. */
 #ifndef OKV_ADMIN_H
 #define OKV_ADMIN_H
 
