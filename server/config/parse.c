@@ -204,6 +204,7 @@ static void set_defaults(struct okv_config *config, const cpu_set_t *usable)
         .usable_cpus = *usable,
         .max_clients_per_user = OKV_CLIENTS_HALF,
         .max_clients_per_address = OKV_CLIENTS_HALF,
+        .settings.table = okv_config_options,
     };
     okv_options_init(okv_config_options, config);
 }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/config/option_table.h"
 #include "shared/base/error.h"
 #include "shared/base/spell_suggest.h"
 
@@ -17,9 +16,10 @@
 
 /* ---- the list ---- */
 
-const struct okv_option *okv_setting_find(const char *name)
+/* The option of this name, if a file and the environment may have it, or NULL. */
+static const struct okv_option *find(const struct okv_settings *settings, const char *name)
 {
-    const struct okv_option *option = okv_option_find(okv_config_options, name);
+    const struct okv_option *option = okv_option_find(settings->table, name);
 
     return option && !(option->flags & OKV_OPTION_COMMAND_LINE) ? option : NULL;
 }
@@ -130,9 +130,9 @@ static int wrong_name(struct file *file, const char *name)
     struct okv_options_argp options;
     const struct argp parser = {.options = options.list};
 
-    okv_options_argp(okv_config_options, &options);
+    okv_options_argp(file->settings->table, &options);
     const char *nearest = okv_spell_option(&parser, name);
-    if (file->rc == 0 && nearest && okv_setting_find(nearest))
+    if (file->rc == 0 && nearest && find(file->settings, nearest))
         file->rc = okv_diag_set(file->diag, OKV_EINVAL, "%s:%u: %s: do you mean %s?",
                                 file->settings->file, file->line, name, nearest);
     return wrong(file,
@@ -142,7 +142,7 @@ static int wrong_name(struct file *file, const char *name)
 static int take_pair(void *user, const char *section, const char *name, const char *value)
 {
     struct file *file = user;
-    const struct okv_option *option = okv_setting_find(name);
+    const struct okv_option *option = find(file->settings, name);
 
     if (*section)
         return wrong(file, "there are no sections here: take out the line in brackets with ",
@@ -194,7 +194,7 @@ int okv_settings_read_environment(struct okv_settings *settings)
     char variable[VARIABLE_SIZE];
     int rc = 0;
 
-    for (const struct okv_option *option = okv_config_options; option->name && rc == 0; option++) {
+    for (const struct okv_option *option = settings->table; option->name && rc == 0; option++) {
         variable_of(option, variable);
         const char *text = option->flags & OKV_OPTION_COMMAND_LINE ? NULL : getenv(variable);
         if (text && option->flags & OKV_OPTION_LIST)

@@ -27,6 +27,7 @@ struct okv_setting {
 };
 
 struct okv_settings {
+    const struct okv_option *table; /* borrowed */
     struct okv_setting list[OKV_SETTINGS_MAX];
     unsigned count;
     const char *file;                  /* NULL: there is none */
@@ -34,9 +35,6 @@ struct okv_settings {
     char wrong[OKV_SETTINGS_TEXT];     /* the first error: where, what and the fix; "": none */
     bool is_of_arguments; /* the error is in the command line, or in several settings */
 };
-
-/* The option of this name, if a file and the environment may have it, or NULL. */
-const struct okv_option *okv_setting_find(const char *name);
 
 /* Copies `text`. OKV_EFULL, OKV_ENOMEM. */
 int okv_settings_add(struct okv_settings *settings, const struct okv_option *option,
