@@ -7,17 +7,13 @@
 #include <stdint.h>
 
 #include "server/config/settings.h"
+#include "server/limits.h"
 #include "server/log.h"
 #include "server/store/region.h"
 #include "shared/base/uri.h"
 
-#define OKV_LISTENERS_MAX 16
-#define OKV_RESP_LISTENERS_MAX 8
-#define OKV_WORKERS_MAX 64
 #define OKV_CLIENTS_MAX 10000
 #define OKV_CLIENTS_HALF UINT32_MAX
-
-#define OKV_DATABASES_MAX 16
 
 #define OKV_MEMORY_MIN (UINT64_C(1) << 20) /* of a database */
 #define OKV_MEMORY_MAX (UINT64_C(1) << 47)

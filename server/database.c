@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "server/config.h"
 #include "server/durable.h"
 #include "server/progress.h"
 #include "server/session/reply_cache_log.h"
@@ -81,7 +82,7 @@ static int replay(struct okv_database *database, struct okv_diag *diag)
     durable->wal.has_read = show;
     durable->wal.has_read_user = &reading;
     durable->clients = (struct okv_wal_clients){okv_reply_caches_save, okv_reply_caches_recover,
-                                                &database->reply_caches};
+                                                database->reply_caches};
     durable->wal.clients = &durable->clients;
     if (rc == 0)
         rc = okv_wal_replay(&durable->wal, &database->store, &durable->found, &why);
@@ -115,19 +116,19 @@ int okv_database_init(struct okv_database *database, const struct okv_config *co
     rc = open_store(database, config->wipe, boot_id, diag);
     if (rc)
         goto destroy_region;
-    rc = okv_reply_caches_init(&database->reply_caches,
-                               config->max_clients * REPLY_CACHES_PER_CLIENT,
-                               config->remember_s * UINT64_C(1000), boot_id);
+    rc =
+        okv_reply_caches_init(database->reply_caches, config->max_clients * REPLY_CACHES_PER_CLIENT,
+                              config->remember_s * UINT64_C(1000), boot_id);
     if (rc)
         goto fini_store;
-    database->reply_caches.is_durable = database->durable != NULL;
+    database->reply_caches->is_durable = database->durable != NULL;
     rc = replay(database, diag);
     if (rc)
         goto fini_reply_caches;
     return 0;
 fini_reply_caches:
-    okv_reply_caches_abandon(&database->reply_caches);
-    okv_reply_caches_fini(&database->reply_caches);
+    okv_reply_caches_abandon(database->reply_caches);
+    okv_reply_caches_fini(database->reply_caches);
 fini_store:
     okv_store_fini(&database->store);
 destroy_region:
@@ -142,7 +143,7 @@ close_durable:
  * tells the low half of its last one. */
 static uint64_t session_base(const struct okv_database *database)
 {
-    uint64_t last_known = okv_reply_caches_last_session(&database->reply_caches);
+    uint64_t last_known = okv_reply_caches_last_session(database->reply_caches);
     uint64_t number = database->durable->wal.segment.number + 1;
     uint64_t by_number = number < (UINT64_C(1) << 27) ? number << SESSIONS_BITS : 0;
     uint64_t least = last_known + (UINT64_C(1) << SESSIONS_BITS);
@@ -161,7 +162,7 @@ int okv_database_start(struct okv_database *database, double snapshot_ratio,
         return 0;
     uint64_t clock_ms = atomic_load(&database->store.clock_ms);
     database->session_base = session_base(database);
-    okv_reply_caches_adopt(&database->reply_caches, database->session_base, clock_ms);
+    okv_reply_caches_adopt(database->reply_caches, database->session_base, clock_ms);
     const struct okv_wal_params params = {
         .snapshot_ratio = snapshot_ratio,
         .sync_within_ns = database->config->sync_within_ns,
@@ -211,7 +212,7 @@ void okv_database_stop(struct okv_database *database)
 
 void okv_database_fini(struct okv_database *database)
 {
-    okv_reply_caches_fini(&database->reply_caches);
+    okv_reply_caches_fini(database->reply_caches);
     okv_store_fini(&database->store);
     okv_region_destroy(&database->region);
     okv_durable_close(database->durable);

@@ -2,23 +2,24 @@
 #ifndef OKV_SERVER_DATABASE_H
 #define OKV_SERVER_DATABASE_H
 
-#include "server/config.h"
-#include "server/session/reply_cache.h"
 #include "server/stats.h"
+#include "server/store/region.h"
 #include "server/store/store.h"
-#include "shared/transport/transport.h"
 
+struct okv_config;
+struct okv_database_config;
 struct okv_durable;
+struct okv_reply_caches;
 struct okv_wal;
 
 struct okv_database {
     const struct okv_database_config *config;
     struct okv_region region;
     struct okv_store store;
-    struct okv_durable *durable;          /* NULL: in memory only */
-    struct okv_wal *wal;                  /* its log, or NULL */
-    struct okv_reply_caches reply_caches; /* of its clients */
-    uint64_t session_base;                /* ids of sessions are above it; 0 without a log */
+    struct okv_durable *durable;           /* NULL: in memory only */
+    struct okv_wal *wal;                   /* its log, or NULL */
+    struct okv_reply_caches *reply_caches; /* of its clients */
+    uint64_t session_base;                 /* ids of sessions are above it; 0 without a log */
     struct okv_counts counts;
     struct okv_times client_times; /* of gets, as clients report them */
     struct okv_times write_times;  /* session/timed_writes.h */

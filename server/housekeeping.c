@@ -1,6 +1,9 @@
 #include "server/housekeeping.h"
 
 #include "server/command/change.h"
+#include "server/database.h"
+#include "server/server.h"
+#include "server/session/reply_cache.h"
 #include "server/store/expire.h"
 #include "server/store/pending.h"
 #include "shared/base/clock.h"
@@ -81,7 +84,7 @@ void okv_housekeeping_run(struct okv_housekeeping *housekeeping, struct okv_serv
 
     if (now - housekeeping->forgot_ms >= FORGET_MS) {
         for (unsigned i = 0; i < server->database_count; i++)
-            okv_reply_caches_expire(&server->databases[i].reply_caches, now);
+            okv_reply_caches_expire(server->databases[i].reply_caches, now);
         housekeeping->forgot_ms = now;
     }
     for (unsigned i = 0; i < server->database_count; i++)

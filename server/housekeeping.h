@@ -6,7 +6,13 @@
 #ifndef OKV_SERVER_HOUSEKEEPING_H
 #define OKV_SERVER_HOUSEKEEPING_H
 
-#include "server/server.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/limits.h"
+
+struct okv_server;
+struct okv_store_work;
 
 /* One per worker. Starts as zeros. All times are on the server's clock. */
 struct okv_housekeeping {

@@ -10,9 +10,14 @@
 
 #include "server/config/option_table.h"
 #include "server/config/print.h"
+#include "server/database.h"
 #include "server/descriptors.h"
 #include "server/durable.h"
+#include "server/identity/authority.h"
+#include "server/metrics.h"
 #include "server/net/acceptor.h"
+#include "server/net/admission.h"
+#include "server/net/announcer.h"
 #include "server/net/devices.h"
 #include "server/net/listening.h"
 #include "server/offline.h"
@@ -21,6 +26,8 @@
 #include "server/resp/net/listen.h"
 #include "server/resp/run/client_table.h"
 #include "server/say.h"
+#include "server/service/notify.h"
+#include "server/session/session_table.h"
 #include "server/store/region.h"
 #include "server/worker.h"
 #include "shared/base/clock.h"
@@ -121,14 +128,14 @@ static int authority_open(struct okv_server *server, struct okv_diag *diag)
         return okv_diag_set(diag, rc,
                             "libsodium cannot be used here: see that the system has "
                             "random bytes");
-    return okv_authority_init(&server->authority, server->config.users, server->database_names,
+    return okv_authority_init(server->authority, server->config.users, server->database_names,
                               server->database_count, diag);
 }
 
 static void authority_close(struct okv_server *server)
 {
     if (server->config.users)
-        okv_authority_fini(&server->authority);
+        okv_authority_fini(server->authority);
 }
 
 static void listeners_close(struct okv_server *server)
@@ -242,13 +249,13 @@ static bool take_signal(struct okv_acceptor *acceptor, int number)
 /* Waits for a signal. Meanwhile the service manager learns that all workers go on. */
 static int next_signal(struct okv_server *server, const sigset_t *signals)
 {
-    uint64_t ns = server->notify.watchdog_ns;
+    uint64_t ns = server->notify->watchdog_ns;
     const struct timespec interval = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     int number;
 
     while ((number = sigtimedwait(signals, NULL, ns ? &interval : NULL)) < 0)
         if (errno == EAGAIN && okv_workers_go_on(server))
-            okv_notify_send(&server->notify, "WATCHDOG=1");
+            okv_notify_send(server->notify, "WATCHDOG=1");
     return number;
 }
 
@@ -260,7 +267,7 @@ static void wait_for_signal(struct okv_acceptor *acceptor, const sigset_t *signa
 
     while (!take_signal(acceptor, number = next_signal(server, signals)))
         continue;
-    okv_notify_send(&server->notify, "STOPPING=1\nSTATUS=telling clients and ending");
+    okv_notify_send(server->notify, "STOPPING=1\nSTATUS=telling clients and ending");
     if (!atomic_load(&server->failure))
         okv_log_say(&server->log, OKV_LOG_NOTICE, "server", "%s: telling clients and ending",
                     strsignal(number));
@@ -300,14 +307,14 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
         okv_diag_set(diag, rc, "cannot start the announcer: %s", okv_error_text(rc));
     } else {
         okv_say_ready(server);
-        okv_metrics_set_ready(&server->metrics, true);
-        okv_notify_send(&server->notify, "READY=1\nSTATUS=serving");
+        okv_metrics_set_ready(server->metrics, true);
+        okv_notify_send(server->notify, "READY=1\nSTATUS=serving");
         wait_for_signal(&acceptor, signals);
-        okv_metrics_set_ready(&server->metrics, false);
+        okv_metrics_set_ready(server->metrics, false);
     }
     workers_stop(server, server->config.workers);
     okv_acceptor_stop(&acceptor);
-    okv_announcer_stop(&server->announcer);
+    okv_announcer_stop(server->announcer);
     return rc ? rc : failure_explain(server, diag);
 }
 
@@ -315,7 +322,7 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
 {
     okv_say_begin(server);
     if (server->config.data)
-        okv_notify_send(&server->notify, "STATUS=reading the log");
+        okv_notify_send(server->notify, "STATUS=reading the log");
     int rc = databases_open(server, diag);
 
     if (rc)
@@ -324,14 +331,14 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     /* Allocating the regions may take minutes, and a signal may end that. From here on only
      * sigtimedwait() takes signals. */
     pthread_sigmask(SIG_BLOCK, signals, NULL);
-    okv_session_table_init(&server->session_table);
+    okv_session_table_init(server->session_table);
     server->client_sources[0] = &okv_session_clients;
     server->client_sources[1] = &okv_resp_clients;
     rc = authority_open(server, diag);
     if (rc)
         goto fini_session_table;
     const struct okv_admission_limits limits = okv_admission_limits_of(&server->config);
-    rc = okv_admission_init(&server->admission, &limits);
+    rc = okv_admission_init(server->admission, &limits);
     if (rc)
         goto close_authority;
     rc = sockets_open(server, diag);
@@ -353,15 +360,15 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     }
     workers_destroy(server, server->config.workers);
 close_announcer:
-    okv_announcer_close(&server->announcer);
+    okv_announcer_close(server->announcer);
 close_doors:
     sockets_close(server);
 fini_admission:
-    okv_admission_fini(&server->admission);
+    okv_admission_fini(server->admission);
 close_authority:
     authority_close(server);
 fini_session_table:
-    okv_session_table_fini(&server->session_table);
+    okv_session_table_fini(server->session_table);
     databases_close(server);
     return rc;
 }
@@ -374,10 +381,10 @@ static int run_with_metrics(struct okv_server *server, const sigset_t *signals,
     diag->text[0] = '\0';
     int rc = boot_id_draw(server, diag);
     if (rc == 0)
-        rc = okv_metrics_start(&server->metrics, server, diag);
+        rc = okv_metrics_start(server->metrics, server, diag);
     if (rc == 0)
         rc = run(server, signals, diag);
-    okv_metrics_stop(&server->metrics);
+    okv_metrics_stop(server->metrics);
     return rc;
 }
 
@@ -412,7 +419,7 @@ static int serve_from_beginning_to_end(struct okv_server *server, struct okv_dia
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, OKV_SERVER_FAILED_SIGNAL);
 
-    okv_notify_init(&server->notify);
+    okv_notify_init(server->notify);
     okv_log_init(&server->log, STDERR_FILENO, server->config.log_format);
     int rc = okv_listen_devices(&server->config, "", &server->log, diag);
     if (rc == 0)
@@ -420,7 +427,7 @@ static int serve_from_beginning_to_end(struct okv_server *server, struct okv_dia
     if (rc)
         okv_log_say(&server->log, OKV_LOG_ERROR, "server", "%s",
                     diag->text[0] ? diag->text : okv_error_text(rc));
-    okv_notify_fini(&server->notify);
+    okv_notify_fini(server->notify);
     okv_log_fini(&server->log);
     return rc;
 }
@@ -445,7 +452,7 @@ int main(int argc, char **argv)
 
     if (has_slip(argc, argv))
         return OKV_EXIT_USAGE;
-    struct okv_server *server = calloc(1, sizeof *server);
+    struct okv_server *server = okv_server_create();
     if (!server)
         return status;
     server->start_ms = okv_clock_boot_ms();
@@ -458,6 +465,6 @@ int main(int argc, char **argv)
         status = rc ? OKV_EXIT_CANNOT_SERVE : 0;
     }
     okv_config_fini(&server->config);
-    free(server);
+    okv_server_destroy(server);
     return status;
 }

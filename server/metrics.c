@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "server/database.h"
 #include "server/server.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"

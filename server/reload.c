@@ -6,6 +6,7 @@
 #include "server/config/option_table.h"
 #include "server/config/print.h"
 #include "server/descriptors.h"
+#include "server/net/admission.h"
 #include "server/net/listening.h"
 #include "shared/base/error.h"
 
@@ -37,7 +38,7 @@ static void log_changes(struct okv_server *server, const struct okv_config *to)
 static void fit(struct okv_server *server, struct okv_config *to)
 {
     struct okv_diag diag = {.text = ""};
-    uint32_t most = server->admission.most;
+    uint32_t most = server->admission->most;
 
     if (to->max_clients > most) {
         okv_log_say(&server->log, OKV_LOG_WARNING, "config",
@@ -78,7 +79,7 @@ static void apply(struct okv_server *server, struct okv_config *to)
     log_changes(server, to);
     copy_reloadable(to, config);
     const struct okv_admission_limits limits = okv_admission_limits_of(config);
-    okv_admission_set_limits(&server->admission, &limits);
+    okv_admission_set_limits(server->admission, &limits);
     for (unsigned i = 0; i < server->listener_count; i++)
         okv_server_set_patience(server->listeners[i], config);
     okv_log_set_format(&server->log, config->log_format);

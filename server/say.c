@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "server/database.h"
 #include "server/durable.h"
 #include "server/worker.h"
 #include "shared/base/size.h"

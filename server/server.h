@@ -21,21 +21,21 @@
 #include <stdatomic.h>
 
 #include "server/config.h"
-#include "server/database.h"
-#include "server/identity/authority.h"
 #include "server/log.h"
-#include "server/metrics.h"
-#include "server/net/admission.h"
-#include "server/net/announcer.h"
-#include "server/service/notify.h"
-#include "server/session/session_table.h"
 #include "server/stats.h"
 #include "shared/base/clock.h"
 #include "shared/transport/transport.h"
 
+struct okv_admission;
+struct okv_announcer;
+struct okv_authority;
+struct okv_database;
 struct okv_exclusive;
+struct okv_metrics;
+struct okv_notify;
 struct okv_resp_shared;
 struct okv_server;
+struct okv_session_table;
 struct okv_worker;
 
 /* The clients of a front end, for commands about clients and for new users. Any thread may call. */
@@ -71,17 +71,17 @@ struct okv_server {
     struct okv_config config;
     uint64_t boot_id; /* random, never 0; of all its databases */
     unsigned database_count;
-    struct okv_database databases[OKV_DATABASES_MAX];
+    struct okv_database *databases; /* [database_count] */
     struct okv_stats stats;
     const char *database_names[OKV_DATABASES_MAX];
-    struct okv_authority authority; /* the acceptor's; empty without --users */
-    int acceptor_fd;                /* an eventfd that wakes it */
-    atomic_bool reload_is_asked;    /* by an administrator, and not done yet */
-    struct okv_admission admission;
-    struct okv_session_table session_table;
+    struct okv_authority *authority; /* the acceptor's; empty without --users */
+    int acceptor_fd;                 /* an eventfd that wakes it */
+    atomic_bool reload_is_asked;     /* by an administrator, and not done yet */
+    struct okv_admission *admission;
+    struct okv_session_table *session_table;
     struct okv_log log;
-    struct okv_metrics metrics;
-    struct okv_notify notify;
+    struct okv_metrics *metrics;
+    struct okv_notify *notify;
     uint64_t start_ms;        /* okv_clock_boot_ms() when the process began */
     uint64_t clock_origin_ms; /* the same at 0 of the server's clock, which goes on over restarts */
     atomic_int_fast64_t wall_offset_ms; /* as last read: okv_server_wall_offset_ms() */
@@ -95,7 +95,7 @@ struct okv_server {
     const struct okv_client_source *client_sources[OKV_CLIENT_SOURCES_MAX + 1];
     struct okv_resp_shared *resp_shared;
     struct okv_exclusive *exclusive; /* NULL: no command runs alone, as there is no RESP listener */
-    struct okv_announcer announcer;
+    struct okv_announcer *announcer;
     struct okv_worker *workers; /* config.workers */
     struct okv_worker_signal worker_signals[OKV_WORKERS_MAX];
     atomic_bool housekeeper_sleeps; /* the first worker sleeps, perhaps for ever */
@@ -103,6 +103,12 @@ struct okv_server {
     atomic_uint failed_listener;    /* index + 1 of the first whose device failed; 0: none */
     atomic_int failure;             /* why the server ends, or 0; written after failed_listener */
 };
+
+/* A server of zeros with the state of its subsystems, which their own functions set up. NULL: there
+ * is no memory. */
+struct okv_server *okv_server_create(void);
+/* Accepts NULL. */
+void okv_server_destroy(struct okv_server *server);
 
 static inline uint64_t okv_server_uptime_ms(const struct okv_server *server)
 {

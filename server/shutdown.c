@@ -1,5 +1,6 @@
 #include "server/shutdown.h"
 
+#include "server/server.h"
 #include "server/session/lifecycle.h"
 #include "shared/base/clock.h"
 

@@ -7,8 +7,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "server/database.h"
 #include "server/durable.h"
 #include "server/server.h"
+#include "server/session/reply_cache.h"
 #include "shared/base/clock.h"
 #include "shared/format/superblock.h"
 
@@ -207,7 +209,7 @@ static void write_database(const struct writer *writer, struct okv_server *serve
     struct okv_counts *counts = &database->counts;
 
     write_figure(writer, "uptime_ms", okv_server_uptime_ms(server));
-    write_figure(writer, "reply_caches", okv_reply_caches_count(&database->reply_caches));
+    write_figure(writer, "reply_caches", okv_reply_caches_count(database->reply_caches));
     write_items(writer, &database->store);
     write_index(writer, &database->store);
     write_region(writer, &database->store);

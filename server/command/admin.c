@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/database.h"
+#include "server/server.h"
 #include "shared/base/error.h"
 
 /* The longest command. */

@@ -5,7 +5,10 @@
 #ifndef OKV_SERVER_COMMAND_ADMIN_H
 #define OKV_SERVER_COMMAND_ADMIN_H
 
-#include "server/server.h"
+#include <stdint.h>
+
+struct okv_database;
+struct okv_server;
 
 /* Runs a command and writes its answer to out[0..size), *used bytes. Any thread. OKV_EINVAL: there
  * is no such command; OKV_ENOTFOUND: no such session; OKV_EUNSUPPORTED: the server has no users, or

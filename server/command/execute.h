@@ -1,15 +1,13 @@
-/*
- * Executes one request. It knows of no connection: a session, or any other front end, calls it.
- *
- * This folder may use server/store and shared/, and the headers that all threads of a server share
- * (server.h).
- */
+/* Executes one request. It knows of no connection: a session or another front end calls it. */
 #ifndef OKV_SERVER_COMMAND_EXECUTE_H
 #define OKV_SERVER_COMMAND_EXECUTE_H
 
-#include "server/server.h"
-#include "server/store/long_value.h"
 #include "shared/format/wire.h"
+
+struct okv_database;
+struct okv_server;
+struct okv_store_long_value;
+struct okv_store_work;
 
 /* What requests of one database are executed with, on one thread. */
 struct okv_executor {

@@ -7,10 +7,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "server/database.h"
+#include "server/identity/authority.h"
 #include "server/log.h"
+#include "server/net/admission.h"
 #include "server/net/half_open.h"
 #include "server/net/handshake.h"
 #include "server/net/identify.h"
+#include "server/session/session_table.h"
 #include "server/worker.h"
 #include "shared/base/error.h"
 #include "shared/format/superblock.h"
@@ -233,7 +237,7 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
     struct okv_reply_cache_grant *grant = &arrival->grant;
     int reason = OKV_REJECT_RESOURCES;
 
-    struct okv_reply_caches *caches = &server->databases[arrival->client.database].reply_caches;
+    struct okv_reply_caches *caches = server->databases[arrival->client.database].reply_caches;
 
     if (okv_reply_cache_acquire(caches, claim, okv_server_clock_ms(server), grant))
         return OKV_REJECT_RESOURCES;
@@ -244,23 +248,23 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
     struct okv_session *session = make_session(arrival, slots);
     if (!session)
         goto roll_back_reply_cache;
-    okv_session_table_add(&server->session_table, session);
+    okv_session_table_add(server->session_table, session);
     reason = hand_over(server, arrival, session);
     if (reason)
         goto unregister_session;
     if (grant->resumed)
         OKV_STATS_ADD(&server->stats, resumed, 1);
     if (grant->replaced) {
-        okv_admission_release(&server->admission, grant->replaced_place);
+        okv_admission_release(server->admission, grant->replaced_place);
         okv_server_end_unwanted(server, grant->replaced_worker);
     }
     return 0;
 unregister_session:
-    okv_session_table_remove(&server->session_table, session);
+    okv_session_table_remove(server->session_table, session);
     okv_session_destroy(session);
 roll_back_reply_cache:
     if (!okv_reply_cache_rollback(caches, grant, claim->session_id, okv_server_clock_ms(server)))
-        okv_admission_release(&server->admission, grant->replaced_place);
+        okv_admission_release(server->admission, grant->replaced_place);
     return reason;
 }
 
@@ -269,7 +273,7 @@ roll_back_reply_cache:
 static int admit(struct okv_acceptor *acceptor, struct arrival *arrival)
 {
     struct okv_server *server = acceptor->server;
-    struct okv_reply_caches *caches = &server->databases[arrival->client.database].reply_caches;
+    struct okv_reply_caches *caches = server->databases[arrival->client.database].reply_caches;
     struct okv_reply_cache_owner owner;
     const struct okv_admission_client client = {
         .user = arrival->identity.of.user,
@@ -285,7 +289,7 @@ static int admit(struct okv_acceptor *acceptor, struct arrival *arrival)
     okv_half_open_relieve(server, arrival->listener);
     bool is_back = okv_reply_cache_find_holder(caches, &owner, &replaced_place);
     int reason =
-        okv_admission_admit(&server->admission, &client, is_back ? &replaced_place : NULL, &place);
+        okv_admission_admit(server->admission, &client, is_back ? &replaced_place : NULL, &place);
 
     if (reason)
         return reason;
@@ -300,7 +304,7 @@ static int admit(struct okv_acceptor *acceptor, struct arrival *arrival)
     };
     reason = begin_session(server, arrival);
     if (reason)
-        okv_admission_release(&server->admission, place);
+        okv_admission_release(server->admission, place);
     return reason;
 }
 

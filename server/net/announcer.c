@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "server/database.h"
 #include "server/server.h"
 #include "shared/base/error.h"
 #include "shared/format/superblock.h"
@@ -66,7 +67,7 @@ static void list_uris(const struct okv_server *server, struct okv_announced_port
 static int open_port(struct okv_server *server, struct in_addr interface, bool is_udp,
                      struct okv_diag *diag)
 {
-    struct okv_announcer *announcer = &server->announcer;
+    struct okv_announcer *announcer = server->announcer;
     struct okv_announced_port *port = &announcer->ports[announcer->count];
     struct okv_discovery_place place = {.interface = interface, .listens = true};
 
@@ -116,7 +117,7 @@ int okv_announcer_open(struct okv_server *server, struct okv_diag *diag)
     for (unsigned i = 0; i < server->listener_count; i++) {
         int rc = open_for(server, server->listeners[i], diag);
         if (rc) {
-            okv_announcer_close(&server->announcer);
+            okv_announcer_close(server->announcer);
             return rc;
         }
     }
@@ -178,7 +179,7 @@ static int handle(struct okv_server *server, struct okv_announced_port *port,
     }
     if (query.name[0] && strcmp(query.name, port->answer.name) != 0)
         return 0;
-    if (!is_within_rate(&server->announcer, now_ns)) {
+    if (!is_within_rate(server->announcer, now_ns)) {
         OKV_STATS_ADD(&server->stats, discovery_limited, 1);
         return 0;
     }
@@ -215,7 +216,7 @@ static void log_failure(struct okv_server *server, const struct okv_announced_po
 
 bool okv_announcer_serve(struct okv_server *server, uint64_t now_ns)
 {
-    struct okv_announcer *announcer = &server->announcer;
+    struct okv_announcer *announcer = server->announcer;
     bool has_more = false;
 
     for (unsigned i = announcer->count; i-- > 0;) {
@@ -232,7 +233,7 @@ bool okv_announcer_serve(struct okv_server *server, uint64_t now_ns)
 static void *serve_all(void *user)
 {
     struct okv_server *server = user;
-    struct okv_announcer *announcer = &server->announcer;
+    struct okv_announcer *announcer = server->announcer;
     struct pollfd fds[OKV_ANNOUNCER_PORTS_MAX + 1];
     bool has_more = false;
 
@@ -249,7 +250,7 @@ static void *serve_all(void *user)
 
 int okv_announcer_start(struct okv_server *server)
 {
-    struct okv_announcer *announcer = &server->announcer;
+    struct okv_announcer *announcer = server->announcer;
 
     announcer->stop_fd = -1;
     if (announcer->count == 0)

@@ -1,12 +1,14 @@
 #include "server/net/half_open.h"
 
+#include "server/net/admission.h"
 #include "server/session/lifecycle.h"
+#include "server/session/session_table.h"
 #include "server/worker.h"
 
 /* Its place may be another's when it is replaced. Under the table's lock. */
 static void end(struct okv_server *server, struct okv_session *session)
 {
-    okv_session_table_unwatch(&server->session_table, session);
+    okv_session_table_unwatch(server->session_table, session);
     atomic_store(&session->unwanted, OKV_SESSION_END_CROWDED_OUT);
     okv_server_end_unwanted(server, session->worker);
 }
@@ -16,8 +18,8 @@ static void settle(struct okv_server *server, struct okv_session *session)
     if (atomic_load(&session->is_half_open))
         return;
     if (okv_session_is_replaced(session) ||
-        okv_admission_establish(&server->admission, session->place)) {
-        okv_session_table_unwatch(&server->session_table, session);
+        okv_admission_establish(server->admission, session->place)) {
+        okv_session_table_unwatch(server->session_table, session);
         return;
     }
     OKV_STATS_ADD(&server->stats, rejected_address, 1);
@@ -26,7 +28,7 @@ static void settle(struct okv_server *server, struct okv_session *session)
 
 void okv_half_open_settle(struct okv_server *server)
 {
-    struct okv_session_table *table = &server->session_table;
+    struct okv_session_table *table = server->session_table;
     struct okv_session *session, *next;
 
     pthread_mutex_lock(&table->lock);
@@ -42,11 +44,11 @@ static struct okv_session *one_too_many(struct okv_server *server)
     struct okv_session *session, *found = NULL;
     uint32_t most = 0;
 
-    TAILQ_FOREACH(session, &server->session_table.half_open, in_half_open)
+    TAILQ_FOREACH(session, &server->session_table->half_open, in_half_open)
     {
         if (okv_session_is_replaced(session))
             continue;
-        uint32_t count = okv_admission_half_open(&server->admission, session->place);
+        uint32_t count = okv_admission_half_open(server->admission, session->place);
         if (count > most) {
             most = count;
             found = session;
@@ -57,11 +59,11 @@ static struct okv_session *one_too_many(struct okv_server *server)
 
 void okv_half_open_relieve(struct okv_server *server, unsigned listener)
 {
-    if (!okv_admission_is_short(&server->admission, okv_workers_room(server, listener)))
+    if (!okv_admission_is_short(server->admission, okv_workers_room(server, listener)))
         return;
-    pthread_mutex_lock(&server->session_table.lock);
+    pthread_mutex_lock(&server->session_table->lock);
     struct okv_session *session = one_too_many(server);
     if (session)
         end(server, session);
-    pthread_mutex_unlock(&server->session_table.lock);
+    pthread_mutex_unlock(&server->session_table->lock);
 }

@@ -6,8 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "server/database.h"
+#include "server/limits.h"
 #include "shared/format/wire.h"
+
+struct okv_database;
 
 /* The server's terms. */
 struct okv_handshake_terms {

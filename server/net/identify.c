@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/identity/authority.h"
 #include "shared/base/error.h"
 #include "shared/identity/proof.h"
 
@@ -26,10 +27,10 @@ static int prove(struct okv_server *server, const struct okv_request *request,
     memcpy(claimant.client_id, client->client_id, sizeof claimant.client_id);
     memcpy(claimant.nonce, client->nonce, sizeof claimant.nonce);
     if (client->key_id == 0) {
-        okv_authority_challenge(&server->authority, &claimant, now_ns, out->cookie);
+        okv_authority_challenge(server->authority, &claimant, now_ns, out->cookie);
         return OKV_REJECT_CHALLENGE;
     }
-    switch (okv_authority_decide(&server->authority, &claimant, now_ns, &out->of, out->cookie)) {
+    switch (okv_authority_decide(server->authority, &claimant, now_ns, &out->of, out->cookie)) {
     case OKV_VERDICT_PROVEN:
         return 0;
     case OKV_VERDICT_STALE:
@@ -81,7 +82,7 @@ void okv_identify_reload(struct okv_server *server, bool is_of_client)
 
     if (!has_users(server))
         return;
-    if (okv_authority_reload(&server->authority, &diag)) {
+    if (okv_authority_reload(server->authority, &diag)) {
         OKV_STATS_ADD(&server->stats, users_refused, 1);
         level = OKV_LOG_WARNING;
         snprintf(text, sizeof text, "users stay as they were: %.150s", diag.text);

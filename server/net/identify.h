@@ -4,6 +4,7 @@
 #ifndef OKV_SERVER_NET_IDENTIFY_H
 #define OKV_SERVER_NET_IDENTIFY_H
 
+#include "server/identity/authority.h"
 #include "server/net/handshake.h"
 #include "server/server.h"
 

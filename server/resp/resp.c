@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "server/database.h"
 #include "server/resp/commands/commands.h"
 #include "server/resp/net/buffer_pool.h"
 #include "server/resp/net/serve.h"

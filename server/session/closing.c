@@ -1,8 +1,12 @@
 #include "server/session/closing.h"
 
+#include "server/database.h"
+#include "server/net/admission.h"
+#include "server/server.h"
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
 #include "server/session/reply.h"
+#include "server/session/session_table.h"
 #include "shared/base/error.h"
 
 /* Why a connection ended that the worker did not close. */
@@ -52,19 +56,19 @@ static void free_session(struct okv_sessions *sessions, struct okv_session *sess
     uint32_t place = session->place;
 
     okv_sessions_unlist(sessions, session);
-    okv_session_table_remove(&server->session_table, session);
+    okv_session_table_remove(server->session_table, session);
     OKV_STATS_SUBTRACT(&server->stats, sessions, 1);
     OKV_STATS_SUBTRACT(&server->stats, credits_granted, session->request_slots);
     if (session->report.is_due)
         atomic_fetch_sub(&server->databases[session->database].reporting, 1);
-    bool is_holder = okv_reply_cache_release(&server->databases[session->database].reply_caches,
+    bool is_holder = okv_reply_cache_release(server->databases[session->database].reply_caches,
                                              session->reply_cache, session->id,
                                              okv_server_clock_ms(server), session->forget);
     session->conn->ops->conn_destroy(session->conn);
     okv_session_destroy(session);
     /* Only now: until here the endpoint still counts the connection. */
     if (is_holder)
-        okv_admission_release(&server->admission, place);
+        okv_admission_release(server->admission, place);
     atomic_fetch_sub(&sessions->clients[listener], 1);
 }
 

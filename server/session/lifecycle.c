@@ -3,7 +3,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "server/config.h"
+#include "server/database.h"
 #include "server/log.h"
+#include "server/server.h"
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 
 /* A client is ready a moment after the welcome, and gives up its attempt to connect after 3 s,
@@ -121,7 +125,7 @@ bool okv_session_end_unwanted(struct okv_sessions *sessions, struct okv_session 
     if (!reason)
         return false;
     if (reason == OKV_SESSION_END_KILLED || reason == OKV_SESSION_END_REVOKED) {
-        okv_reply_caches_forget(&sessions->server->databases[session->database].reply_caches,
+        okv_reply_caches_forget(sessions->server->databases[session->database].reply_caches,
                                 session->id);
         session->forget = true;
     }

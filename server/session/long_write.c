@@ -2,6 +2,8 @@
 
 #include "server/command/change.h"
 #include "server/command/execute.h"
+#include "server/database.h"
+#include "server/server.h"
 #include "server/session/reply_cache_log.h"
 #include "server/session/session.h"
 #include "server/wal/wal.h"

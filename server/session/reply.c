@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/database.h"
+#include "server/server.h"
 #include "server/session/timed_writes.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/database.h"
+#include "server/identity/authority.h"
 #include "server/server.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -81,7 +83,7 @@ static int write_line(const struct okv_session *session, const char *database, c
 static size_t list_clients(struct okv_server *server, unsigned database, uint64_t after, char *out,
                            size_t size)
 {
-    struct okv_session_table *table = &server->session_table;
+    struct okv_session_table *table = server->session_table;
     const struct okv_session *session;
     size_t used = 0;
 
@@ -102,7 +104,7 @@ static size_t list_clients(struct okv_server *server, unsigned database, uint64_
 
 static int end_client(struct okv_server *server, unsigned database, uint64_t id)
 {
-    struct okv_session_table *table = &server->session_table;
+    struct okv_session_table *table = server->session_table;
     struct okv_session *session;
     int rc = OKV_ENOTFOUND;
 
@@ -121,13 +123,13 @@ static int end_client(struct okv_server *server, unsigned database, uint64_t id)
 
 static void recheck(struct okv_server *server)
 {
-    struct okv_session_table *table = &server->session_table;
+    struct okv_session_table *table = server->session_table;
     struct okv_session *session;
 
     pthread_mutex_lock(&table->lock);
     TAILQ_FOREACH(session, &table->all, in_table)
     {
-        unsigned rights = okv_users_rights(server->authority.users, session->user,
+        unsigned rights = okv_users_rights(server->authority->users, session->user,
                                            session->fingerprint, session->database);
         atomic_store(&session->rights, rights);
         if (rights == 0)

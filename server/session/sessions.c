@@ -1,9 +1,47 @@
 #include "server/session/sessions.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "server/command/execute.h"
+#include "server/config.h"
+#include "server/database.h"
+#include "server/server.h"
+#include "server/store/state.h"
+#include "shared/base/error.h"
 
 /* The longest interval of scans for idle sessions. */
 #define SCAN_NS UINT64_C(500000000)
+
+static void free_executors(struct okv_sessions *sessions, unsigned count)
+{
+    while (count-- > 0)
+        okv_store_work_fini(&sessions->works[count]);
+    free(sessions->works);
+    free(sessions->executors);
+}
+
+static int make_executors(struct okv_sessions *sessions)
+{
+    struct okv_server *server = sessions->server;
+
+    sessions->works = calloc(server->database_count, sizeof *sessions->works);
+    sessions->executors = calloc(server->database_count, sizeof *sessions->executors);
+    if (!sessions->works || !sessions->executors) {
+        free_executors(sessions, 0);
+        return OKV_ENOMEM;
+    }
+    for (unsigned i = 0; i < server->database_count; i++) {
+        struct okv_database *database = &server->databases[i];
+        int rc = okv_store_work_init(&sessions->works[i], database->config->bucket_size);
+        if (rc) {
+            free_executors(sessions, i);
+            return rc;
+        }
+        sessions->executors[i] = (struct okv_executor){server, database, &sessions->works[i]};
+    }
+    return 0;
+}
 
 int okv_sessions_init(struct okv_sessions *sessions, struct okv_server *server)
 {
@@ -16,23 +54,12 @@ int okv_sessions_init(struct okv_sessions *sessions, struct okv_server *server)
         TAILQ_INIT(&sessions->long_work[i].running);
         TAILQ_INIT(&sessions->long_work[i].held_up);
     }
-    for (unsigned i = 0; i < server->database_count; i++) {
-        struct okv_database *database = &server->databases[i];
-        int rc = okv_store_work_init(&sessions->works[i], database->config->bucket_size);
-        if (rc) {
-            while (i-- > 0)
-                okv_store_work_fini(&sessions->works[i]);
-            return rc;
-        }
-        sessions->executors[i] = (struct okv_executor){server, database, &sessions->works[i]};
-    }
-    return 0;
+    return make_executors(sessions);
 }
 
 void okv_sessions_fini(struct okv_sessions *sessions)
 {
-    for (unsigned i = 0; i < sessions->server->database_count; i++)
-        okv_store_work_fini(&sessions->works[i]);
+    free_executors(sessions, sessions->server->database_count);
 }
 
 void okv_sessions_begin_pass(struct okv_sessions *sessions)

@@ -5,15 +5,16 @@
 #ifndef OKV_SERVER_SESSION_SESSIONS_H
 #define OKV_SERVER_SESSION_SESSIONS_H
 
-#include "server/command/execute.h"
 #include "server/housekeeping.h"
-#include "server/server.h"
+#include "server/limits.h"
 #include "server/session/session.h"
+
+struct okv_executor;
 
 struct okv_sessions {
     struct okv_server *server;
-    struct okv_store_work works[OKV_DATABASES_MAX]; /* copies of the buckets being changed */
-    struct okv_executor executors[OKV_DATABASES_MAX];
+    struct okv_store_work *works;   /* of each database: copies of the buckets being changed */
+    struct okv_executor *executors; /* likewise */
     struct okv_housekeeping housekeeping;
     atomic_uint clients[OKV_LISTENERS_MAX]; /* per listener; the acceptor adds */
 

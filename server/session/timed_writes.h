@@ -10,6 +10,8 @@
 #ifndef OKV_SERVER_SESSION_TIMED_WRITES_H
 #define OKV_SERVER_SESSION_TIMED_WRITES_H
 
+#include "server/database.h"
+#include "server/server.h"
 #include "server/session/sessions.h"
 #include "shared/base/clock.h"
 

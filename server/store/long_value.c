@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "server/store/bucket_layout.h"
+#include "server/store/commands.h"
 #include "server/store/compact.h"
 #include "server/store/pending.h"
 #include "shared/base/error.h"
@@ -35,6 +36,12 @@ int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
 uint64_t okv_store_long_offset(const struct okv_store_long_value *value)
 {
     return value->extent + value->key_length;
+}
+
+uint8_t *okv_store_long_bytes(const struct okv_store *store,
+                              const struct okv_store_long_value *value)
+{
+    return value->extent ? store->table.base + value->extent + value->key_length : NULL;
 }
 
 void okv_store_long_begin(const struct okv_store *store, struct okv_store_long_value *value,

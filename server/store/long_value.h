@@ -17,8 +17,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "server/store/commands.h"
+#include "server/store/heap.h"
 #include "shared/format/hash.h"
+
+struct okv_store;
+struct okv_store_work;
+struct okv_store_write;
 
 /* An append to a value of this length or more is long. */
 #define OKV_STORE_LONG_MIN OKV_HEAP_PINNED_MIN
@@ -51,11 +55,8 @@ int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
 /* Offset of the value in the region. */
 uint64_t okv_store_long_offset(const struct okv_store_long_value *value);
 /* The value itself. NULL: there is no extent, or it belongs to the store. */
-static inline uint8_t *okv_store_long_bytes(const struct okv_store *store,
-                                            const struct okv_store_long_value *value)
-{
-    return value->extent ? store->table.base + value->extent + value->key_length : NULL;
-}
+uint8_t *okv_store_long_bytes(const struct okv_store *store,
+                              const struct okv_store_long_value *value);
 /* `write` is the put, whose value is in the extent, or the append that was found to be long. */
 void okv_store_long_begin(const struct okv_store *store, struct okv_store_long_value *value,
                           const struct okv_store_write *write);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/store/state.h"
 #include "server/wal/background.h"
 #include "server/wal/listing.h"
 #include "server/wal/room.h"

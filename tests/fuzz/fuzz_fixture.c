@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 
+#include "server/net/admission.h"
 #include "tests/fuzz/fuzz_threads.h"
 #include "tests/fuzz/fuzz_time.h"
 #include "tests/support/store_audit.h"
@@ -145,8 +146,8 @@ void fixture_connect(struct fixture *fixture, const uint8_t *hello, size_t lengt
     fixture->tasks[0].run(fixture->tasks[0].user);
     fixture->accepting = false;
     free(bytes);
-    FUZZ_CHECK(fixture->core.server->admission.clients <= FIXTURE_CLIENTS_MAX);
-    FUZZ_CHECK(okv_reply_caches_count(&world->core.database->reply_caches) <= FIXTURE_REPLY_CACHES);
+    FUZZ_CHECK(fixture->core.server->admission->clients <= FIXTURE_CLIENTS_MAX);
+    FUZZ_CHECK(okv_reply_caches_count(world->core.database->reply_caches) <= FIXTURE_REPLY_CACHES);
 }
 
 /* ---- the end of a connection ---- */
@@ -511,10 +512,10 @@ void fixture_open(struct fixture *fixture, struct fuzz_input *input,
     fuzz_time_begin(is_ready, fixture);
     server_core_open(&fixture->core, params);
     struct okv_server *server = fixture->core.server;
-    struct okv_reply_caches *caches = &fixture->core.database->reply_caches;
+    struct okv_reply_caches *caches = fixture->core.database->reply_caches;
     okv_reply_caches_fini(caches);
     FUZZ_CHECK(okv_reply_caches_init(caches, FIXTURE_REPLY_CACHES, 1000, 7) == 0);
-    FUZZ_CHECK(okv_admission_init(&server->admission, &FIXTURE_LIMITS) == 0);
+    FUZZ_CHECK(okv_admission_init(server->admission, &FIXTURE_LIMITS) == 0);
     server->limits = (struct okv_message_limits){.slot_size = OKV_SLOT_SIZE_DEFAULT,
                                                  .credits = FIXTURE_REQUEST_SLOTS};
     server->config.workers = 1;
@@ -588,13 +589,13 @@ void fixture_run(struct fixture *fixture)
     FUZZ_CHECK(atomic_load(&stats->sessions) == 0 && atomic_load(&stats->credits_granted) == 0 &&
                atomic_load(&stats->requests_waiting) == 0);
     FUZZ_CHECK(atomic_load(&stats->sessions_total) == count_closed(stats));
-    FUZZ_CHECK(server->admission.clients == 0 && fixture->worker.sessions.clients[0] == 0);
+    FUZZ_CHECK(server->admission->clients == 0 && fixture->worker.sessions.clients[0] == 0);
     fixture_audit(fixture);
 }
 
 void fixture_close(struct fixture *fixture)
 {
-    okv_admission_fini(&fixture->core.server->admission);
+    okv_admission_fini(fixture->core.server->admission);
     server_core_close(&fixture->core);
     fuzz_time_end();
 }

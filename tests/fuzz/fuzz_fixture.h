@@ -14,6 +14,7 @@
 #define OKV_TESTS_FUZZ_FIXTURE_H
 
 #include "server/net/acceptor.h"
+#include "server/net/admission.h"
 #include "server/session/lifecycle.h"
 #include "server/worker.h"
 #include "shared/base/error.h"

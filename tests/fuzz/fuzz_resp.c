@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "server/identity/authority.h"
+#include "server/net/admission.h"
 #include "server/resp/resp.h"
 #include "shared/base/error.h"
 #include "tests/fuzz/fuzz_input.h"
@@ -218,13 +220,13 @@ static void begin(struct server *server, uint8_t choice)
     memset(server, 0, sizeof *server);
     resp_fixture_open(&server->fixture, &params);
     struct okv_server *core = server->fixture.core.server;
-    FUZZ_CHECK(okv_admission_init(&core->admission, &limits) == 0);
+    FUZZ_CHECK(okv_admission_init(core->admission, &limits) == 0);
     if (choice & 0x40) {
         FUZZ_CHECK(okv_identity_init() == 0);
         core->config.users = "users";
-        pthread_mutex_init(&core->authority.lock, NULL);
+        pthread_mutex_init(&core->authority->lock, NULL);
         FUZZ_CHECK(okv_users_parse("users", users_text, strlen(users_text), names, 2,
-                                   &core->authority.users, NULL) == 0);
+                                   &core->authority->users, NULL) == 0);
     }
     server->fd = resp_fixture_connect(&server->fixture);
 }
@@ -291,15 +293,15 @@ static void end(struct server *server)
     struct okv_server *core = server->fixture.core.server;
 
     FUZZ_CHECK(atomic_load(&server->fixture.worker.resp.clients) == 0);
-    FUZZ_CHECK(atomic_load(&core->stats.resp_clients) == 0 && core->admission.clients == 0);
+    FUZZ_CHECK(atomic_load(&core->stats.resp_clients) == 0 && core->admission->clients == 0);
     for (unsigned i = 0; i < core->database_count; i++)
         audit(&core->databases[i]);
     close(server->fd);
     okv_resp_buffer_fini(&server->replies.bytes);
-    okv_admission_fini(&core->admission);
+    okv_admission_fini(core->admission);
     if (core->config.users) {
-        okv_users_destroy(core->authority.users);
-        pthread_mutex_destroy(&core->authority.lock);
+        okv_users_destroy(core->authority->users);
+        pthread_mutex_destroy(&core->authority->lock);
     }
     resp_fixture_close(&server->fixture);
 }

@@ -14,6 +14,7 @@
 #include "server/resp/run/run.h"
 #include "server/resp/run/shared.h"
 #include "server/resp/run/transaction.h"
+#include "server/session/session_table.h"
 #include "shared/base/error.h"
 
 #define PASSES 20000u /* that are enough for anything that no thread does */

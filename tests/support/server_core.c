@@ -5,7 +5,9 @@
 
 #include "tests/support/test.h"
 
+#include "server/session/session_table.h"
 #include "server/store/commands.h"
+#include "server/store/state.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -31,18 +33,18 @@ static void open_database(struct server_core *core, const char *name,
     core->database->region = (struct okv_region){all.base, all.length, -1};
     assert_int_equal(okv_store_init(&core->database->store, &all), 0);
     assert_int_equal(okv_store_work_init(&core->works[index], all.bucket_size), 0);
-    assert_int_equal(okv_reply_caches_init(&core->database->reply_caches, 16, 1000, 7), 0);
+    assert_int_equal(okv_reply_caches_init(core->database->reply_caches, 16, 1000, 7), 0);
 }
 
 void server_core_open(struct server_core *core, const struct okv_store_params *params)
 {
-    core->server = calloc(1, sizeof *core->server);
+    core->server = okv_server_create();
     assert_non_null(core->server);
     core->server->start_ms = okv_clock_boot_ms();
     core->server->clock_origin_ms = core->server->start_ms - 1;
     core->server->boot_id = 5;
     okv_log_init(&core->server->log, STDERR_FILENO, OKV_LOG_TEXT);
-    okv_session_table_init(&core->server->session_table);
+    okv_session_table_init(core->server->session_table);
     open_database(core, OKV_DATABASE_DEFAULT, params);
     core->executor = (struct okv_executor){core->server, core->database, core->works};
 }
@@ -57,14 +59,14 @@ void server_core_close(struct server_core *core)
 {
     for (unsigned i = 0; i < core->server->database_count; i++) {
         struct okv_database *database = &core->server->databases[i];
-        okv_reply_caches_fini(&database->reply_caches);
+        okv_reply_caches_fini(database->reply_caches);
         okv_store_work_fini(&core->works[i]);
         okv_store_fini(&database->store);
         munmap(database->region.base, database->region.length);
     }
-    okv_session_table_fini(&core->server->session_table);
+    okv_session_table_fini(core->server->session_table);
     okv_log_fini(&core->server->log);
-    free(core->server);
+    okv_server_destroy(core->server);
 }
 
 /* Of the database of the calls. */
@@ -81,13 +83,13 @@ struct okv_session *server_core_session(struct server_core *core, uint64_t id, u
     struct okv_reply_cache_grant taken;
 
     memset(taker.owner.client_id, client, sizeof taker.owner.client_id);
-    assert_int_equal(okv_reply_cache_acquire(&core->database->reply_caches, &taker, 1, &taken), 0);
+    assert_int_equal(okv_reply_cache_acquire(core->database->reply_caches, &taker, 1, &taken), 0);
     struct okv_session *session =
         okv_session_create(id, 0, okv_reply_cache_request_slots(taken.reply_cache));
     assert_non_null(session);
     session->reply_cache = taken.reply_cache;
     atomic_init(&session->rights, OKV_RIGHTS_ALL);
-    okv_session_table_add(&core->server->session_table, session);
+    okv_session_table_add(core->server->session_table, session);
     return session;
 }
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "server/command/execute.h"
+#include "server/database.h"
 #include "server/server.h"
 #include "server/session/session.h"
 

@@ -2,6 +2,7 @@
 
 #include "tests/support/test.h"
 
+#include "server/net/admission.h"
 #include "server/session/long_work.h"
 #include "shared/base/error.h"
 
@@ -87,7 +88,7 @@ void fixture_open(struct fixture *fixture, unsigned number, uint8_t id, uint64_t
     client->session =
         server_core_session(&fixture->core, number + 1, id, resume, FIXTURE_REQUEST_SLOTS);
     client->conn.user = client->session;
-    assert_int_equal(okv_admission_admit(&fixture->core.server->admission, &anybody, NULL, &place),
+    assert_int_equal(okv_admission_admit(fixture->core.server->admission, &anybody, NULL, &place),
                      0);
     client->session->place = place;
     atomic_fetch_add(&fixture->worker.sessions.clients[0], 1);
@@ -114,7 +115,7 @@ int fixture_setup_with(void **state, const struct okv_store_params *params)
     server->config.keepalive_ms = 6000;
     server->workers = &fixture->worker;
     const struct okv_admission_limits limits = {.clients = 10};
-    assert_int_equal(okv_admission_init(&server->admission, &limits), 0);
+    assert_int_equal(okv_admission_init(server->admission, &limits), 0);
     assert_int_equal(okv_worker_init(&fixture->worker, server, NULL), 0);
     fixture->worker.sessions.pass = 1;
     for (unsigned i = 0; i < 2; i++)
@@ -135,7 +136,7 @@ int fixture_teardown(void **state)
     assert_int_equal(atomic_load(&fixture->core.server->stats.credits_granted), 0);
     assert_int_equal(atomic_load(&fixture->core.server->stats.requests_waiting), 0);
     okv_worker_fini(&fixture->worker);
-    okv_admission_fini(&fixture->core.server->admission);
+    okv_admission_fini(fixture->core.server->admission);
     server_core_close(&fixture->core);
     free(fixture);
     return 0;

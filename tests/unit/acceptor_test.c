@@ -6,7 +6,9 @@
 #include "tests/support/test.h"
 
 #include "server/net/acceptor.h"
+#include "server/net/admission.h"
 #include "server/session/session.h"
+#include "server/session/session_table.h"
 #include "server/worker.h"
 #include "shared/base/error.h"
 #include "shared/format/wire.h"
@@ -117,8 +119,8 @@ static int setup(void **state)
     server->listeners[0] = &gate.listener;
     server->workers = &gate.worker;
     const struct okv_admission_limits limits = {.clients = MORE};
-    assert_int_equal(okv_admission_init(&server->admission, &limits), 0);
-    server->admission.limits.clients = LIMIT;
+    assert_int_equal(okv_admission_init(server->admission, &limits), 0);
+    server->admission->limits.clients = LIMIT;
     assert_int_equal(okv_worker_init(&gate.worker, server, NULL), 0);
     assert_int_equal(okv_acceptor_start(&gate.acceptor, server), 0);
     return 0;
@@ -129,7 +131,7 @@ static int teardown(void **state)
     (void)state;
     okv_acceptor_stop(&gate.acceptor);
     okv_worker_fini(&gate.worker);
-    okv_admission_fini(&gate.core.server->admission);
+    okv_admission_fini(gate.core.server->admission);
     server_core_close(&gate.core);
     close(gate.listener.fd);
     return 0;
@@ -162,11 +164,11 @@ static void leave(struct okv_session *session)
 {
     struct okv_server *server = gate.core.server;
 
-    if (okv_reply_cache_release(&server->databases[session->database].reply_caches,
+    if (okv_reply_cache_release(server->databases[session->database].reply_caches,
                                 session->reply_cache, session->id, 1, true))
-        okv_admission_release(&server->admission, session->place);
+        okv_admission_release(server->admission, session->place);
     atomic_fetch_sub(&gate.worker.sessions.clients[0], 1);
-    okv_session_table_remove(&server->session_table, session);
+    okv_session_table_remove(server->session_table, session);
     okv_session_destroy(session);
 }
 
@@ -189,17 +191,17 @@ GATE_TEST(a_full_server_readmits_a_connected_client)
     assert_true(gate.core.server->worker_signals[0].has_unwanted);
     assert_int_equal(gate.core.server->stats.resumed, 1);
     assert_int_equal(come(1, second->id, &third), 0);
-    assert_int_equal(gate.core.server->admission.clients, LIMIT);
+    assert_int_equal(gate.core.server->admission->clients, LIMIT);
     assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
     leave(first);
     leave(second);
-    assert_int_equal(gate.core.server->admission.clients, LIMIT);
+    assert_int_equal(gate.core.server->admission->clients, LIMIT);
     assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
     leave(third);
     assert_int_equal(come(3, 0, &first), 0);
     leave(first);
     leave(other);
-    assert_int_equal(gate.core.server->admission.clients, 0);
+    assert_int_equal(gate.core.server->admission->clients, 0);
     assert_int_equal(gate.worker.sessions.clients[0], 0);
 }
 
@@ -218,7 +220,7 @@ GATE_TEST(a_client_id_belongs_to_its_database)
     gate.core.database = gate.core.server->databases;
     leave(first);
     leave(second);
-    assert_int_equal(gate.core.server->admission.clients, 0);
+    assert_int_equal(gate.core.server->admission->clients, 0);
 }
 
 /* It gets nothing, and takes no place. */
@@ -232,7 +234,7 @@ GATE_TEST(a_user_without_access_is_refused)
     assert_int_equal(okv_reject_code(OKV_REJECT_UID), OKV_EDENIED);
     assert_int_equal(server->stats.rejected_uid, 1);
     assert_int_equal(server->stats.sessions_total, 0);
-    assert_int_equal(server->admission.clients, 0);
+    assert_int_equal(server->admission->clients, 0);
     gate.request.is_foreign = false;
     assert_int_equal(come(1, 0, &session), 0);
     leave(session);
@@ -262,8 +264,8 @@ GATE_TEST(half_open_connections_make_room)
     assert_int_equal(come(3, 0, &half_open), 0);
     leave(half_open);
     leave(other);
-    assert_int_equal(gate.core.server->admission.half_open, 0);
-    assert_int_equal(gate.core.server->admission.clients, 0);
+    assert_int_equal(gate.core.server->admission->half_open, 0);
+    assert_int_equal(gate.core.server->admission->clients, 0);
 }
 
 /* The oldest of those from where most come, and not simply the oldest. */
@@ -271,7 +273,7 @@ GATE_TEST(who_has_most_half_open_connections_makes_room)
 {
     struct okv_session *honest, *flood[MORE - 1];
 
-    gate.core.server->admission.limits.clients = MORE;
+    gate.core.server->admission->limits.clients = MORE;
     gate.request.is_half_open = true;
     assert_int_equal(come(1, 0, &honest), 0);
     strcpy(gate.request.address, "elsewhere");
@@ -283,7 +285,7 @@ GATE_TEST(who_has_most_half_open_connections_makes_room)
     leave(honest);
     for (unsigned i = 0; i < MORE - 1; i++)
         leave(flood[i]);
-    assert_int_equal(gate.core.server->admission.clients, 0);
+    assert_int_equal(gate.core.server->admission->clients, 0);
 }
 
 /* There are places, and the device has no room for more connections. */
@@ -291,7 +293,7 @@ GATE_TEST(half_open_connections_make_room_on_a_small_device)
 {
     struct okv_session *sessions[MORE];
 
-    gate.core.server->admission.limits.clients = MORE;
+    gate.core.server->admission->limits.clients = MORE;
     gate.endpoint.max_conns = gate.spare + 2;
     gate.request.is_half_open = true;
     for (unsigned i = 0; i < 2; i++)
@@ -301,7 +303,7 @@ GATE_TEST(half_open_connections_make_room_on_a_small_device)
     expect_end_of(sessions[0]);
     for (unsigned i = 0; i < 3; i++)
         leave(sessions[i]);
-    assert_int_equal(gate.core.server->admission.clients, 0);
+    assert_int_equal(gate.core.server->admission->clients, 0);
 }
 
 GATE_TEST(a_client_that_is_ready_makes_no_room)
@@ -319,7 +321,7 @@ GATE_TEST(a_client_that_is_ready_makes_no_room)
     assert_false(ready->unwanted || gate.core.server->worker_signals[0].has_unwanted);
     leave(ready);
     leave(half_open);
-    assert_int_equal(gate.core.server->admission.clients, 0);
+    assert_int_equal(gate.core.server->admission->clients, 0);
 }
 
 /* Two connections of an address that may have one, both accepted before either was ready. */
@@ -327,7 +329,7 @@ GATE_TEST(an_address_has_no_more_than_it_may_in_the_end)
 {
     struct okv_session *first, *second;
 
-    gate.core.server->admission.limits.per_address = 1;
+    gate.core.server->admission->limits.per_address = 1;
     gate.request.is_half_open = true;
     assert_int_equal(come(1, 0, &first), 0);
     assert_int_equal(come(2, 0, &second), 0);
@@ -340,7 +342,7 @@ GATE_TEST(an_address_has_no_more_than_it_may_in_the_end)
     leave(second);
     assert_int_equal(come(3, 0, NULL), OKV_REJECT_ADDRESS);
     leave(first);
-    assert_int_equal(gate.core.server->admission.clients, 0);
+    assert_int_equal(gate.core.server->admission->clients, 0);
 }
 
 /* Its earlier connection is replaced: it has no place any more that another could need. */
@@ -352,18 +354,18 @@ GATE_TEST(a_half_open_client_that_comes_back)
     assert_int_equal(come(1, 0, &first), 0);
     assert_int_equal(come(1, first->id, &second), 0);
     assert_true(is_replaced(first));
-    assert_int_equal(gate.core.server->admission.half_open, 1);
+    assert_int_equal(gate.core.server->admission->half_open, 1);
     assert_int_equal(come(2, 0, &other), 0);
     atomic_store(&first->is_half_open, false);
     assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
     assert_false(first->unwanted || other->unwanted);
     assert_true(second->unwanted);
-    assert_int_equal(gate.core.server->admission.half_open, 2);
+    assert_int_equal(gate.core.server->admission->half_open, 2);
     leave(first);
     leave(second);
     leave(other);
-    assert_int_equal(gate.core.server->admission.half_open, 0);
-    assert_int_equal(gate.core.server->admission.clients, 0);
+    assert_int_equal(gate.core.server->admission->half_open, 0);
+    assert_int_equal(gate.core.server->admission->clients, 0);
 }
 
 GATE_TEST(a_connection_the_transport_refuses_leaves_no_trace)
@@ -384,9 +386,9 @@ GATE_TEST(a_connection_the_transport_refuses_leaves_no_trace)
         assert_int_equal(come(2, 0, NULL), refusals[i].reason);
         assert_false(is_replaced(first));
         assert_false(gate.core.server->worker_signals[0].has_unwanted);
-        assert_int_equal(gate.core.server->admission.clients, 1);
+        assert_int_equal(gate.core.server->admission->clients, 1);
         assert_int_equal(gate.worker.sessions.clients[0], 1);
-        assert_int_equal(okv_reply_caches_count(&gate.core.database->reply_caches), 1);
+        assert_int_equal(okv_reply_caches_count(gate.core.database->reply_caches), 1);
     }
     assert_int_equal(gate.core.server->stats.rejected_feature, 2);
     assert_int_equal(gate.core.server->stats.rejected_resources, 4);
@@ -396,7 +398,7 @@ GATE_TEST(a_connection_the_transport_refuses_leaves_no_trace)
     assert_true(is_replaced(first));
     leave(first);
     leave(second);
-    assert_int_equal(gate.core.server->admission.clients, 0);
+    assert_int_equal(gate.core.server->admission->clients, 0);
 }
 
 GATE_TEST(an_endless_listener_does_not_keep_the_acceptor_from_stopping)

@@ -7,6 +7,7 @@
 
 #include "tests/support/test.h"
 
+#include "server/net/announcer.h"
 #include "server/server.h"
 #include "shared/base/error.h"
 #include "tests/support/discovery_socket.h"
@@ -48,7 +49,7 @@ static int teardown(void **state)
 {
     (void)state;
     close(f.fd);
-    okv_announcer_close(&f.core.server->announcer);
+    okv_announcer_close(f.core.server->announcer);
     server_core_close(&f.core);
     return 0;
 }
@@ -59,7 +60,7 @@ static void open_it(void)
 
     if (okv_announcer_open(f.core.server, &diag))
         fail_msg("%s", diag.text);
-    assert_int_equal(f.core.server->announcer.count, 1);
+    assert_int_equal(f.core.server->announcer->count, 1);
 }
 
 static void send_bytes(const void *bytes, size_t length)
@@ -178,7 +179,7 @@ FIXTURE_TEST(its_thread_answers_until_the_server_ends)
     assert_int_equal(poll(&answered, 1, -1), 1);
     assert_int_equal(answers(&answer), 1);
     atomic_store(&f.core.server->stopping, true);
-    okv_announcer_stop(&f.core.server->announcer);
+    okv_announcer_stop(f.core.server->announcer);
     ask("", 2);
     assert_int_equal(answers(&answer), 0);
 }
@@ -298,7 +299,7 @@ FIXTURE_TEST(a_port_that_fails_is_closed)
                                                       .close = count_close};
     struct okv_discovery_port broken = {.ops = &ops, .fd = -1};
     struct okv_discovery_answer answer;
-    struct okv_announcer *announcer = &f.core.server->announcer;
+    struct okv_announcer *announcer = f.core.server->announcer;
 
     open_it();
     announcer->ports[1] = announcer->ports[0];
@@ -319,7 +320,7 @@ FIXTURE_TEST(a_server_is_announced_only_when_told_to)
     memcpy(group, f.core.server->config.group, sizeof group);
     f.core.server->config.group[0] = '\0';
     assert_int_equal(okv_announcer_open(f.core.server, NULL), 0);
-    assert_int_equal(f.core.server->announcer.count, 0);
+    assert_int_equal(f.core.server->announcer->count, 0);
     ask("", 1);
     assert_false(serve());
     assert_int_equal(answers(&answer), 0);
@@ -344,6 +345,6 @@ FIXTURE_TEST(what_cannot_be_announced_is_explained)
         int rc = okv_announcer_open(f.core.server, &diag);
         if (rc != cases[i].code || !strstr(diag.text, cases[i].says))
             fail_msg("%s: %d, %s", cases[i].where, rc, diag.text);
-        assert_int_equal(f.core.server->announcer.count, 0);
+        assert_int_equal(f.core.server->announcer->count, 0);
     }
 }

@@ -5,6 +5,7 @@
 #include "tests/support/test.h"
 
 #include "server/command/admin.h"
+#include "server/identity/authority.h"
 #include "server/net/acceptor.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -30,8 +31,7 @@ static int setup(void **state)
     users_file_write(&file, ALICE);
     server_core_open(&core, &params);
     core.server->config.users = file.users;
-    assert_int_equal(okv_authority_init(&core.server->authority, file.users, databases, 1, NULL),
-                     0);
+    assert_int_equal(okv_authority_init(core.server->authority, file.users, databases, 1, NULL), 0);
     assert_int_equal(okv_acceptor_start(&acceptor, core.server), 0);
     return 0;
 }
@@ -40,7 +40,7 @@ static int teardown(void **state)
 {
     (void)state;
     okv_acceptor_stop(&acceptor);
-    okv_authority_fini(&core.server->authority);
+    okv_authority_fini(core.server->authority);
     server_core_close(&core);
     users_file_close(&file);
     return 0;

@@ -23,7 +23,7 @@ FIXTURE_TEST(a_goodbye_counts)
     okv_session_closed(&fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&stats->closed_by_client), 2);
     assert_int_equal(stat_of(&stats->closed_lost), 0);
-    assert_int_equal(okv_reply_caches_count(&fixture->core.database->reply_caches), 0);
+    assert_int_equal(okv_reply_caches_count(fixture->core.database->reply_caches), 0);
 }
 
 FIXTURE_TEST(the_transports_reason_is_counted)

@@ -3,6 +3,7 @@
 #include "tests/support/test.h"
 
 #include "server/session/session.h"
+#include "server/session/session_table.h"
 #include "shared/base/error.h"
 #include "shared/format/wire.h"
 #include "tests/support/server_core.h"
@@ -73,10 +74,10 @@ static int rendezvous_reads_teardown(void **state)
 {
     struct rendezvous_reads *rendezvous_reads = *state;
 
-    okv_reply_cache_release(&rendezvous_reads->core.database->reply_caches,
+    okv_reply_cache_release(rendezvous_reads->core.database->reply_caches,
                             rendezvous_reads->session->reply_cache, rendezvous_reads->session->id,
                             1, true);
-    okv_session_table_remove(&rendezvous_reads->core.server->session_table,
+    okv_session_table_remove(rendezvous_reads->core.server->session_table,
                              rendezvous_reads->session);
     okv_session_destroy(rendezvous_reads->session);
     server_core_close(&rendezvous_reads->core);

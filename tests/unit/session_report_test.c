@@ -1,6 +1,7 @@
 /* Reports of clients: sums, and what a client that lies can do to them. */
 #include "tests/support/test.h"
 
+#include "server/session/session_table.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "tests/support/session_fixture.h"

@@ -4,6 +4,7 @@
 
 #include "server/session/admit.h"
 #include "server/session/long_work.h"
+#include "server/store/state.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 #include "tests/support/session_fixture.h"

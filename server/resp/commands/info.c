@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "server/database.h"
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/options.h"
 #include "server/wal/wal.h"

@@ -6,9 +6,11 @@
 #include <sys/time.h>
 
 #include "server/command/change.h"
+#include "server/database.h"
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
+#include "server/server.h"
 #include "server/store/flush.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"

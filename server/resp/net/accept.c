@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "server/net/admission.h"
 #include "server/resp/run/shared.h"
 #include "server/worker.h"
 #include "shared/base/resolve.h"
@@ -75,7 +76,7 @@ static int accept_client(struct okv_server *server, const struct okv_resp_listen
     const struct okv_admission_client who = {.user = "", .address = client->address};
     int reason = atomic_load(&server->stopping)
                      ? OKV_REJECT_STOPPING
-                     : okv_admission_admit(&server->admission, &who, NULL, &client->ticket);
+                     : okv_admission_admit(server->admission, &who, NULL, &client->ticket);
     if (reason) {
         free(client);
         return reason;
@@ -83,7 +84,7 @@ static int accept_client(struct okv_server *server, const struct okv_resp_listen
     if (!listener->path)
         watch_peer(server, fd);
     if (okv_stream_init(&client->stream, fd, listener->has_tls ? server->resp_shared->tls : NULL)) {
-        okv_admission_release(&server->admission, client->ticket);
+        okv_admission_release(server->admission, client->ticket);
         free(client);
         return 0; /* it is closed */
     }

@@ -6,6 +6,7 @@
 
 #include "server/command/exclusive.h"
 #include "server/housekeeping.h"
+#include "server/net/admission.h"
 #include "server/resp/net/buffer_pool.h"
 #include "server/resp/net/transfer.h"
 #include "server/resp/proto/reply.h"
@@ -101,7 +102,7 @@ void okv_resp_client_close(struct okv_resp_client *client)
     okv_resp_buffer_fini(&client->out);
     okv_resp_count_memory(client);
     if (client->has_ticket)
-        okv_admission_release(&server->admission, client->ticket);
+        okv_admission_release(server->admission, client->ticket);
     OKV_STATS_SUBTRACT(&server->stats, resp_clients, 1);
     atomic_fetch_sub(&resp->clients, 1);
     free(client);

@@ -3,9 +3,11 @@
 #include <inttypes.h>
 
 #include "server/command/change.h"
+#include "server/database.h"
 #include "server/resp/proto/args.h"
 #include "server/resp/run/command.h"
 #include "server/resp/run/transaction.h"
+#include "server/server.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 

@@ -16,6 +16,7 @@
 #include "server/resp/proto/parser.h"
 #include "server/resp/run/long_value.h"
 #include "server/server.h"
+#include "shared/identity/proof.h"
 #include "shared/stream/stream.h"
 
 struct okv_resp;

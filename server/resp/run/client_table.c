@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/database.h"
 #include "server/resp/proto/args.h"
 #include "server/resp/run/call.h"
 #include "server/resp/run/shared.h"

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "server/identity/authority.h"
+#include "server/net/admission.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -15,7 +17,7 @@ void okv_resp_login_begin(struct okv_resp_client *client)
 /* Exchanges the admission ticket for one of the current user. */
 static bool take_ticket(struct okv_resp_client *client)
 {
-    struct okv_admission *admission = &client->resp->server->admission;
+    struct okv_admission *admission = client->resp->server->admission;
     const struct okv_admission_client who = {
         .user = client->user,
         .address = client->address,
@@ -33,7 +35,7 @@ int okv_resp_log_in(struct okv_resp_client *client, const struct okv_resp_login 
     struct okv_server *server = client->resp->server;
     struct okv_login_grant grant;
 
-    if (!okv_authority_log_in(&server->authority, login->user, login->password,
+    if (!okv_authority_log_in(server->authority, login->user, login->password,
                               login->password_length, &grant)) {
         OKV_STATS_ADD(&server->stats, rejected_denied, 1);
         return OKV_EDENIED;
@@ -66,7 +68,7 @@ bool okv_resp_login_holds(struct okv_resp_client *client)
 
     if (!server->config.users || !client->is_authenticated)
         return true;
-    okv_authority_rights(&server->authority, client->user, client->fingerprint, client->rights);
+    okv_authority_rights(server->authority, client->user, client->fingerprint, client->rights);
     for (unsigned i = 0; i < server->database_count; i++)
         all |= client->rights[i];
     return all != 0;

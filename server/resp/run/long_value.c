@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/database.h"
 #include "server/resp/run/call.h"
 #include "server/resp/run/command.h"
 #include "server/resp/run/transaction.h"

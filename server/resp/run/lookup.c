@@ -1,5 +1,7 @@
 #include "server/resp/run/lookup.h"
 
+#include "server/database.h"
+#include "server/server.h"
 #include "shared/base/error.h"
 
 /* ---- reading ---- */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "server/database.h"
 #include "server/resp/run/command.h"
 #include "server/resp/run/lookup.h"
 #include "shared/base/clock.h"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "server/command/exclusive.h"
+#include "server/database.h"
 #include "server/resp/proto/args.h"
 #include "server/resp/run/call.h"
 #include "server/resp/run/command.h"
