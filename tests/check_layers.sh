@@ -107,19 +107,21 @@ check_rooms() {
     room shared/transport/verbs shared/base shared/devices shared/discovery shared/transport/common shared/transport/transport.h
     room shared/transport/ofi shared/base shared/transport/common shared/transport/transport.h
 
-    # server.h, stats.h, log.h and housekeeping.h are what all of a server's threads share.
-    local common=(server/server.h server/stats.h server/log.h server/housekeeping.h)
+    # What all of a server's threads share.
+    local common=(server/server.h server/limits.h server/config.h server/stats.h server/log.h server/housekeeping.h
+        server/database.h server/identity)
     room server/identity shared server/config.h
     room server/store shared
     room server/wal shared server/store
-    room server/command shared server/store server/wal server/database.h "${common[@]}"
-    room server/session shared server/store server/command server/wal "${common[@]}"
+    room server/command shared server/store server/wal "${common[@]}"
+    room server/session shared server/store server/command server/wal server/net/admission.h "${common[@]}"
     room server/resp/proto shared
-    room server/resp/run shared server/store server/wal server/command server/resp server/worker.h "${common[@]}"
-    room server/resp/net shared server/command server/config.h server/resp server/worker.h "${common[@]}"
+    room server/resp/run shared server/store server/wal server/command server/resp server/worker.h \
+        server/net/admission.h "${common[@]}"
+    room server/resp/net shared server/command server/resp server/worker.h server/net/admission.h "${common[@]}"
     room server/resp/commands shared server/store server/wal server/command server/resp "${common[@]}"
     room server/resp server/resp shared server/wal server/worker.h "${common[@]}"
-    room server/net shared server/session server/config.h server/database.h server/worker.h "${common[@]}"
+    room server/net shared server/session server/worker.h "${common[@]}"
     room server/config shared server
     room server shared server
 

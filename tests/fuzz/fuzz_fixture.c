@@ -3,7 +3,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 
-#include "server/net/admission.h"
 #include "tests/fuzz/fuzz_threads.h"
 #include "tests/fuzz/fuzz_time.h"
 #include "tests/support/store_audit.h"
