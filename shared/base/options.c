@@ -307,7 +307,7 @@ void okv_option_value(const struct okv_option *option, const void *fields, char 
 /* {limits} and {default} of the help, and whether a change of the option takes effect at once. */
 static void write_help(const struct okv_option *option, struct text *out)
 {
-    for (const char *at = option->help ? option->help : ""; *at; at++) {
+    for (const char *at = option->help; *at; at++) {
         const char *brace = strchrnul(at, '{');
         append(out, "%.*s", (int)(brace - at), at);
         if (brace[0] && brace[1] == 'l')
@@ -320,11 +320,6 @@ static void write_help(const struct okv_option *option, struct text *out)
     if (option->flags & OKV_OPTION_RELOADABLE)
         append(out, " [SIGHUP]");
     out->at++; /* the NUL */
-}
-
-static bool is_hidden(const struct okv_option *option)
-{
-    return !option->help;
 }
 
 /* A title has the key 0. */
@@ -340,7 +335,7 @@ static struct argp_option argp_option_of(const struct okv_option *option, int nu
         .name = option->name,
         .key = key_of(option, number),
         .arg = option->argument,
-        .flags = is_hidden(option)                         ? OPTION_HIDDEN
+        .flags = !option->help                             ? OPTION_HIDDEN
                  : option->flags & OKV_OPTION_MAY_BE_ALONE ? OPTION_ARG_OPTIONAL
                                                            : 0,
         .doc = help,
@@ -354,8 +349,11 @@ void okv_options_argp(const struct okv_option *table, struct okv_options_argp *o
     int count = 0;
 
     for (; !is_end(&table[count]); count++) {
-        const char *help = texts.at;
-        write_help(&table[count], &texts);
+        const char *help = table[count].help;
+        if (help && (strchr(help, '{') || table[count].flags & OKV_OPTION_RELOADABLE)) {
+            help = texts.at;
+            write_help(&table[count], &texts);
+        }
         out->list[count] = argp_option_of(&table[count], count, help);
     }
     out->list[count] = (struct argp_option){0};

@@ -1,6 +1,6 @@
 /*
- * A program's options as a table. Reading an option, its limits, its default, its sentence of
- * error, --help and through that the manual follow from its row: docs/how-to-add.md.
+ * A program's options as a table. Parsing, limits, defaults, error sentences and --help follow from
+ * an option's row, and the manual from --help: docs/how-to-add.md.
  */
 #ifndef OKV_SHARED_BASE_OPTIONS_H
 #define OKV_SHARED_BASE_OPTIONS_H
@@ -12,10 +12,10 @@
 
 #include "shared/base/diag.h"
 
-/* What the option's text is, and the type of its field. */
+/* The type of the field, and what text it takes. */
 enum okv_option_kind {
-    OKV_OPTION_FLAG,     /* bool: nothing, it is true */
-    OKV_OPTION_TEXT,     /* const char *: any; it is borrowed */
+    OKV_OPTION_FLAG,     /* bool: none; it becomes true */
+    OKV_OPTION_TEXT,     /* const char *: any text, borrowed */
     OKV_OPTION_NUMBER,   /* uint32_t: digits, or with a unit_ms a time that is a multiple of it */
     OKV_OPTION_COUNT,    /* uint32_t, uint64_t: digits, then perhaps K, M or G for powers of 1000 */
     OKV_OPTION_SIZE,     /* uint32_t, uint64_t: bytes, as okv_size_parse() reads them */
@@ -35,9 +35,10 @@ enum okv_option_flags {
 };
 
 struct okv_option {
-    const char *name; /* without dashes; NULL: `help` is the title of a group, or of neither: the
-                         end of the table */
-    int letter;       /* 0: it has none */
+    /* Without dashes. NULL: `help` is the title of a group, or without `help` `letter` is hidden,
+     * or without either the table ends. */
+    const char *name;
+    int letter;           /* 0: it has none */
     const char *argument; /* as --help calls it; NULL: it takes none */
     int group;            /* in --help */
     unsigned flags;       /* enum okv_option_flags */
@@ -50,7 +51,7 @@ struct okv_option {
     uint32_t unit_ms;         /* NUMBER: the unit of a time; 0: it is no time */
     const char *example;      /* DURATION, REAL: in the sentence of error; NULL: none */
     const char *const *words; /* CHOICE; ends with NULL */
-    /* In the place of the kind's reader; as okv_option_read(). */
+    /* Instead of the kind's reader; as okv_option_read(). */
     int (*read)(const struct okv_option *option, const char *text, void *fields,
                 struct okv_diag *why);
 };
@@ -71,8 +72,8 @@ int okv_option_read(const struct okv_option *option, const char *text, void *fie
 void okv_option_clear(const struct okv_option *option, void *fields);
 /* Reads the default of each option that has one. */
 void okv_options_init(const struct okv_option *table, void *fields);
-/* Writes what the field says, as a user would write it, for NUMBER and CHOICE; the default of
- * others. "": the program chooses later. */
+/* Writes the field of a NUMBER or CHOICE as a user would write it, and the default of others. "":
+ * the program chooses later. */
 void okv_option_value(const struct okv_option *option, const void *fields, char *out, size_t size);
 
 #define OKV_OPTIONS_MAX 64
@@ -80,10 +81,10 @@ void okv_option_value(const struct okv_option *option, const void *fields, char 
 /* For argp_parse(). */
 struct okv_options_argp {
     struct argp_option list[OKV_OPTIONS_MAX];
-    char texts[8192]; /* of --help, where they differ from the rows' */
+    char texts[4096]; /* helps that differ from the rows' */
 };
 
-/* The table has less than OKV_OPTIONS_MAX rows. `out` has to live as long as argp uses it. */
+/* The table has fewer than OKV_OPTIONS_MAX rows. `out` has to live as long as argp uses it. */
 void okv_options_argp(const struct okv_option *table, struct okv_options_argp *out);
 /* The row of an argp key; NULL: the key is argp's, or of a hidden letter. */
 const struct okv_option *okv_option_of_key(const struct okv_option *table, int key);
