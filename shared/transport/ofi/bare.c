@@ -17,9 +17,7 @@
 
 struct ofi_bare {
     struct ofi_fabric fabric;
-    struct fid_av *av;
-    struct fid_cq *cq;
-    struct fid_ep *ep;
+    struct ofi_end end;
     fi_addr_t server;
 };
 
@@ -48,12 +46,7 @@ void okv_ofi_bare_close(struct ofi_bare *bare)
 {
     if (!bare)
         return;
-    if (bare->ep)
-        fi_close(&bare->ep->fid); /* ends every READ */
-    if (bare->cq)
-        fi_close(&bare->cq->fid);
-    if (bare->av)
-        fi_close(&bare->av->fid);
+    okv_ofi_end_close(&bare->end);
     if (bare->fabric.domain)
         fi_close(&bare->fabric.domain->fid);
     if (bare->fabric.fabric)
@@ -67,8 +60,7 @@ void okv_ofi_bare_close(struct ofi_bare *bare)
 static int open_endpoint(struct ofi_bare *bare, const struct ofi_fabric *like)
 {
     struct ofi_fabric *fabric = &bare->fabric;
-    struct fi_av_attr av = {.type = like->info->domain_attr->av_type, .count = 1};
-    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_NONE};
+    struct fi_cq_attr queue = {.format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_NONE};
 
     fabric->info = fi_dupinfo(like->info);
     if (!fabric->info)
@@ -76,17 +68,7 @@ static int open_endpoint(struct ofi_bare *bare, const struct ofi_fabric *like)
     int rc = fi_fabric(fabric->info->fabric_attr, &fabric->fabric, NULL);
     if (rc == 0)
         rc = fi_domain(fabric->fabric, fabric->info, &fabric->domain, NULL);
-    if (rc == 0)
-        rc = fi_av_open(fabric->domain, &av, &bare->av, NULL);
-    if (rc == 0)
-        rc = fi_cq_open(fabric->domain, &cq, &bare->cq, NULL);
-    if (rc == 0)
-        rc = fi_endpoint(fabric->domain, fabric->info, &bare->ep, NULL);
-    if (rc == 0)
-        rc = fi_ep_bind(bare->ep, &bare->av->fid, 0);
-    if (rc == 0)
-        rc = fi_ep_bind(bare->ep, &bare->cq->fid, FI_TRANSMIT | FI_RECV);
-    return rc ? rc : fi_enable(bare->ep);
+    return rc ? rc : okv_ofi_end_open(fabric, 1, &queue, &bare->end);
 }
 
 static int find_server(struct ofi_bare *bare, const struct ofi_conn *conn)
@@ -95,7 +77,7 @@ static int find_server(struct ofi_bare *bare, const struct ofi_conn *conn)
     size_t length = sizeof name;
     int rc = fi_av_lookup(ofi_endpoint_of(conn)->av, conn->peer, name, &length);
 
-    if (rc == 0 && fi_av_insert(bare->av, name, 1, &bare->server, 0, NULL) != 1)
+    if (rc == 0 && fi_av_insert(bare->end.av, name, 1, &bare->server, 0, NULL) != 1)
         rc = -FI_EADDRNOTAVAIL;
     return rc;
 }
@@ -113,7 +95,7 @@ static int post(struct bare_run *run)
     while (run->free && run->posted < reads->count) {
         struct bare_slot *slot = run->free;
         ssize_t rc =
-            fi_read(run->bare->ep, slot->destination, reads->length, run->slab.region.desc,
+            fi_read(run->bare->end.ep, slot->destination, reads->length, run->slab.region.desc,
                     run->bare->server, run->conn->remote_address + reads->offsets[run->posted],
                     run->conn->remote_key, &slot->context);
         if (rc == -FI_EAGAIN)
@@ -139,7 +121,7 @@ static struct bare_slot *slot_of(const struct bare_run *run, void *context)
 static int poll_once(struct bare_run *run)
 {
     struct fi_cq_msg_entry done[OFI_POLL_BATCH];
-    ssize_t n = fi_cq_read(run->bare->cq, done, OFI_POLL_BATCH);
+    ssize_t n = fi_cq_read(run->bare->end.cq, done, OFI_POLL_BATCH);
 
     if (n == -FI_EAGAIN || n == 0)
         return run->posted < run->reads->count && run->free ? post(run) : 0;
@@ -212,9 +194,9 @@ static int read_all(struct ofi_conn *conn, struct okv_bare_reads *reads)
     if (rc)
         return rc;
     rc = perform(&run);
-    if (rc && conn->bare->ep) {
-        bool is_closed = fi_close(&conn->bare->ep->fid) == 0;
-        conn->bare->ep = NULL;
+    if (rc && conn->bare->end.ep) {
+        bool is_closed = fi_close(&conn->bare->end.ep->fid) == 0;
+        conn->bare->end.ep = NULL;
         if (!is_closed)
             return rc; /* the provider may still write to them */
     }

@@ -56,6 +56,36 @@ int okv_ofi_error(ssize_t rc)
     }
 }
 
+/* ---- ends ---- */
+
+int okv_ofi_end_open(const struct ofi_fabric *fabric, size_t peers, struct fi_cq_attr *queue,
+                     struct ofi_end *end)
+{
+    struct fi_av_attr av = {.type = fabric->info->domain_attr->av_type, .count = peers};
+    int rc = fi_av_open(fabric->domain, &av, &end->av, NULL);
+
+    if (rc == 0)
+        rc = fi_cq_open(fabric->domain, queue, &end->cq, NULL);
+    if (rc == 0)
+        rc = fi_endpoint(fabric->domain, fabric->info, &end->ep, NULL);
+    if (rc == 0)
+        rc = fi_ep_bind(end->ep, &end->av->fid, 0);
+    if (rc == 0)
+        rc = fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV);
+    return rc ? rc : fi_enable(end->ep);
+}
+
+bool okv_ofi_end_close(struct ofi_end *end)
+{
+    if (end->ep && fi_close(&end->ep->fid)) /* ends every operation */
+        return false;
+    if (end->cq)
+        fi_close(&end->cq->fid);
+    if (end->av)
+        fi_close(&end->av->fid);
+    return true;
+}
+
 /* ---- memory ---- */
 
 static int diagnose_registration(const struct ofi_fabric *fabric, int rc, size_t length,

@@ -21,48 +21,17 @@
 /* A refused operation may never complete. A machine with other work takes its time. */
 #define ATTACK_NS UINT64_C(10000000000)
 
-/* One end: an endpoint with a queue of its own. */
-struct end {
-    struct fid_av *av;
-    struct fid_cq *cq;
-    struct fid_ep *ep;
-};
-
-/* False when its operations may go on. */
-static bool end_close(struct end *end)
+static int end_open(const struct ofi_fabric *fabric, struct ofi_end *end)
 {
-    if (end->ep && fi_close(&end->ep->fid))
-        return false;
-    if (end->cq)
-        fi_close(&end->cq->fid);
-    if (end->av)
-        fi_close(&end->av->fid);
-    return true;
-}
+    struct fi_cq_attr queue = {.size = 16, .format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_FD};
 
-static int end_open(const struct ofi_fabric *fabric, struct end *end)
-{
-    struct fi_av_attr av = {.type = fabric->info->domain_attr->av_type, .count = 2};
-    struct fi_cq_attr cq = {.size = 16, .format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_FD};
-    int rc = fi_av_open(fabric->domain, &av, &end->av, NULL);
-
-    if (rc == 0)
-        rc = fi_cq_open(fabric->domain, &cq, &end->cq, NULL);
-    if (rc == 0)
-        rc = fi_endpoint(fabric->domain, fabric->info, &end->ep, NULL);
-    if (rc == 0)
-        rc = fi_ep_bind(end->ep, &end->av->fid, 0);
-    if (rc == 0)
-        rc = fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV);
-    if (rc == 0)
-        rc = fi_enable(end->ep);
-    return rc;
+    return okv_ofi_end_open(fabric, 2, &queue, end);
 }
 
 /* What the attacker knows and has. */
 struct attack {
     struct ofi_fabric fabric; /* one that lets it write; `fabric.fabric` is the target's */
-    struct end attacker, target;
+    struct ofi_end attacker, target;
     fi_addr_t victim;
     uint8_t *own; /* the attacker's page */
     struct ofi_region own_region, target_region;
@@ -187,9 +156,9 @@ static int attack_open(const struct ofi_fabric *fabric, struct attack *attack, u
 /* False when the provider may still use the pages. */
 static bool attack_close(struct attack *attack)
 {
-    bool is_closed = end_close(&attack->attacker);
+    bool is_closed = okv_ofi_end_close(&attack->attacker);
 
-    is_closed &= end_close(&attack->target);
+    is_closed &= okv_ofi_end_close(&attack->target);
     okv_ofi_region_close(&attack->own_region);
     okv_ofi_region_close(&attack->target_region);
     if (attack->fabric.domain)
