@@ -75,15 +75,16 @@ run_tests() {
     ctest --test-dir "build/$preset" --output-on-failure --no-tests=error "$@" || red+=" $preset"
 }
 
+# Three tests at a time: many wait, and none asserts a time.
 short() {
     export OKV_TEST_SEED=${OKV_TEST_SEED:-1}
     step "OKV_TEST_SEED=$OKV_TEST_SEED"
     build release short_release
-    run_tests release -j 2 -L 'tree|guest|ofi|script' -LE slow
+    run_tests release -j 3 -L 'tree|guest|ofi|script' -LE slow
     build asan short_asan
-    run_tests asan -j 2 -L 'unit|local|ofi' -LE 'slow|script'
+    run_tests asan -j 3 -L 'unit|local|ofi' -LE 'slow|script'
     build tsan short_tsan
-    run_tests tsan -j 2 -L threaded
+    run_tests tsan -j 3 -L threaded
 }
 
 full() {
