@@ -13,7 +13,7 @@ struct okv_slab {
     size_t bytes;
 };
 
-/* Maps `count` slots for a device, and `spare` bytes behind them. The pages hold nothing else, and
+/* Maps `count` slots for a device, and `spare` bytes after them. The pages hold nothing else, and
  * a forked child does not get them: a fork cannot split them between parent and device (man
  * ibv_fork_init). OKV_ENOMEM with a sentence. */
 int okv_slab_map(struct okv_slab *slab, unsigned count, size_t slot_size, size_t spare,

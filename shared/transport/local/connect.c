@@ -151,9 +151,9 @@ static unsigned passed_descriptors(struct msghdr *message, int fds[OKV_LOCAL_DES
     return (unsigned)count;
 }
 
-/* Looks at the next packet, which stays in the socket. The kernel may tell of the end before the
- * last packet, when both come in the middle of a look; a second look is right. A packet of 0 bytes
- * looks like the end but for its descriptors, which each look installs anew. */
+/* Looks at the next packet, which stays in the socket. The kernel may report the end before the
+ * last packet when both arrive during a look; a second look is right. A packet of 0 bytes looks
+ * like the end, except for its descriptors, which each look installs again. */
 static ssize_t peek(int sock, struct msghdr *message)
 {
     const struct msghdr first = *message;

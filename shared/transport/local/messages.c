@@ -1,12 +1,10 @@
-/* Messages of the local transport: from send buffers into the ring, from the ring into receive
- * buffers. */
 #include "shared/transport/local/messages.h"
 
 #include "shared/base/error.h"
 #include "shared/transport/local/conn.h"
 #include "shared/transport/local/notification.h"
 
-/* Messages that one call receives at most, so that a busy peer does not hold up the others. */
+/* Limit of the messages of one call, so that a busy peer does not delay the others. */
 #define RECEIVE_BATCH 16u
 
 /* ---- sending ---- */

@@ -1,13 +1,14 @@
 /*
- * Giving back what a hostile peer had a hand on, without waiting for him.
+ * Releases what a hostile peer had access to, without waiting for the peer.
  *
- * A socket may hold packets, and packets may hold descriptors. Whoever removes such a packet closes
- * these descriptors, and that may take as long as the peer likes: a TCP socket with SO_LINGER waits
- * for its own peer. Looking at a packet (MSG_PEEK) closes nothing. A socket with packets left is
- * closed by an ending thread, because the kernel lets no ending thread linger.
+ * A socket may hold packets, and packets may hold descriptors. To remove such a packet closes these
+ * descriptors, and that may take as long as the peer likes: a TCP socket with SO_LINGER waits for
+ * its own peer. To look at a packet (MSG_PEEK) closes nothing. A socket with packets left is closed
+ * by an ending thread, because the kernel lets no ending thread linger.
  *
- * Whoever makes holes in memory holds a lock for which munmap waits: the longer, the more often he
- * has mapped it. So a thread of its own unmaps rings that were never sealed against holes.
+ * A process that makes holes in memory holds a lock for which munmap waits, the longer the more
+ * often the memory is mapped there. So a separate thread unmaps rings that were never sealed
+ * against holes.
  */
 #include "shared/transport/local/safe_close.h"
 
@@ -103,8 +104,8 @@ static void *part(void *argument)
     return NULL;
 }
 
-/* Only close: whoever else has the memory can hold its lock for ever, for which most other calls
- * would wait. */
+/* Only close: another process that has the memory can hold its lock for ever, and most other calls
+ * would wait for that. */
 static void *free_memory(void *argument)
 {
     run_where_the_main_thread_may();

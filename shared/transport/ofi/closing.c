@@ -68,8 +68,9 @@ int okv_ofi_closing_finish(struct ofi_endpoint *endpoint, struct okv_event *even
     return count;
 }
 
-/* Waits for the provider to let go of its operations. Its place is free for another meanwhile, so
- * that peers that stall cannot take all of them; for so many at most, which bounds the memory. */
+/* Waits for the provider to release its operations. Its number is free for another connection
+ * meanwhile, so that peers that stall cannot take all numbers. At most max_conns numbers are freed
+ * in this way, which bounds the memory. */
 static void become_zombie(struct ofi_conn *conn)
 {
     struct ofi_endpoint *ep = ofi_endpoint_of(conn);

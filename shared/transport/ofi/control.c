@@ -11,7 +11,7 @@
 
 #include "shared/base/error.h"
 
-/* A host that answers nothing for so long is dead: one second idle, then two unanswered probes. */
+/* A host is dead after one second without data and two unanswered probes. */
 #define KEEPALIVE_IDLE_S 1
 #define KEEPALIVE_PROBES 2
 #define UNANSWERED_MS 3000

@@ -53,7 +53,7 @@ extern const struct okv_transport_ops okv_transport_ofi;
 
 #define OFI_API FI_VERSION(1, 17)
 #define OFI_RENDEZVOUS_PIECE (1u << 18) /* a rendezvous read is split into READs of this length */
-#define OFI_RENDEZVOUS_DEPTH 4          /* of which so many are under way on one connection */
+#define OFI_RENDEZVOUS_DEPTH 4          /* of them may be under way on one connection */
 #define OFI_POLL_BATCH 64               /* completions taken from the queue at once */
 #define OFI_TAKEN_MAX 256               /* and in one poll, also when they make no events */
 /* How a queue's descriptor is watched. Once the queue has had a completion, that of net stays

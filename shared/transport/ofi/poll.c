@@ -24,7 +24,7 @@ static struct ofi_conn *receiver(const struct ofi_endpoint *ep,
     return conn && conn->key == okv_le64_get(header->key) ? conn : NULL;
 }
 
-/* Whether the provider has the slot by this operation; else it has given it back already. */
+/* Whether the provider has the slot by this operation; else it has returned the slot already. */
 static bool is_current(const struct ofi_endpoint *ep, const struct ofi_op *op)
 {
     const struct ofi_recv *recv = ofi_recv_of(ep, op->index);
@@ -214,7 +214,7 @@ static int take_completions(struct ofi_endpoint *ep, struct okv_event *events, i
             break;
     }
     if (left < 0 || ep->base.is_copying)
-        okv_wakeup_signal(&ep->wakeup); /* no change of the queue tells of the others */
+        okv_wakeup_signal(&ep->wakeup); /* no change of the queue announces the others */
     return count;
 }
 
@@ -281,7 +281,7 @@ int okv_ofi_arm(struct okv_endpoint *endpoint)
     if (ep->ep) {
         int rc = fi_trywait(ep->fabric->fabric, &queue, 1);
         if (rc == -FI_EAGAIN)
-            okv_wakeup_signal(&ep->wakeup); /* something has come already */
+            okv_wakeup_signal(&ep->wakeup); /* something has arrived already */
         else if (rc)
             return OKV_EIO;
     }

@@ -51,8 +51,8 @@ static void *run(void *argument)
         nanosleep(&moment, NULL);
         while (worker_is_busy(progress, polls)) {
             has_changed = make_progress(ep);
-            okv_wakeup_signal(
-                &ep->wakeup); /* it may sleep, and its own change have been taken here */
+            /* It may sleep, and the change that would wake it may have been taken here. */
+            okv_wakeup_signal(&ep->wakeup);
         }
     }
     return NULL;

@@ -60,7 +60,7 @@ static bool is_in_time(const struct attack *attack)
     return okv_clock_ns() < attack->end_ns;
 }
 
-/* Until so many operations have ended, or the time is over. */
+/* Waits until `ended` operations have ended, or the time is over. */
 static bool await(struct attack *attack, unsigned ended)
 {
     while (attack->ended < ended && is_in_time(attack))

@@ -30,13 +30,13 @@ static void prepare_environment(void)
     /* The layer over verbs sizes its completion queue by this number of peers; with the default of
      * 256 it exceeds what soft-RoCE has. */
     setenv("FI_UNIVERSE_SIZE", "64", 0);
-    /* Where that layer has receives for each peer, a peer that goes while a message of its own
-     * waits makes libfabric 1.17 post a receive to memory that it has freed. */
+    /* Where that layer has receives for each peer, a peer that disconnects while a message of its
+     * own waits makes libfabric 1.17 post a receive to memory that it has freed. */
     setenv("FI_OFI_RXM_USE_SRX", "1", 0);
     /* An endpoint would pin 4096 receives. */
     setenv("FI_OFI_RXM_MSG_RX_SIZE", "1024", 0);
-    /* A message that is longer than a buffer goes in pieces, which later ones may overtake. This is
-     * more than the longest of okv; both sides need the same size. */
+    /* A message that is longer than a buffer is sent in pieces, which later messages may overtake.
+     * This is more than the longest of okv; both sides need the same size. */
     setenv("FI_OFI_RXM_BUFFER_SIZE", "20480", 0);
 }
 

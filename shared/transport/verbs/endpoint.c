@@ -13,7 +13,7 @@
 /* An endpoint for fewer connections is of no use, unless it was asked for. */
 #define LEAST_CONNS 8u
 
-/* Entries of the completion queue for a connection. With so many for each the queue cannot
+/* Entries of the completion queue for a connection. With these for each the queue cannot
  * overflow. An overflowing one loses completions silently on some devices and breaks on others. */
 static uint64_t entries_per_conn(const struct verbs_endpoint_params *params)
 {

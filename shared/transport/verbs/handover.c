@@ -1,5 +1,3 @@
-/* Where the listener's thread meets the endpoint's: connections that were accepted or lost, and
- * the wake-up that tells of them. */
 #include "shared/transport/verbs/handover.h"
 
 #include "shared/base/error.h"

@@ -1,6 +1,6 @@
 /*
- * What the listener's thread leaves for the endpoint's: connections that were accepted (arrivals)
- * or that the connection manager has lost, and the wake-up that goes with them.
+ * What the listener's thread leaves for the endpoint's: connections that were accepted, which are
+ * arrivals, and those that the connection manager reports as lost.
  */
 #ifndef OKV_SHARED_TRANSPORT_VERBS_HANDOVER_H
 #define OKV_SHARED_TRANSPORT_VERBS_HANDOVER_H

@@ -19,8 +19,8 @@
 #include "shared/transport/verbs/post.h"
 #include "shared/transport/verbs/qp.h"
 
-/* Of the connection manager that one call of next_request handles. Whoever makes many, without a
- * request among them, keeps the listener's thread no longer than that. */
+/* Events of the connection manager that one call of next_request handles, so that a peer that
+ * causes many cannot keep the listener's thread busy. */
 #define EVENTS_PER_CALL 64
 
 static int diagnose_bind(int errnum, const struct okv_uri *uri, struct okv_diag *diag)

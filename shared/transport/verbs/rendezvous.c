@@ -76,7 +76,7 @@ static int post_piece(struct verbs_conn *conn, unsigned index)
 }
 
 /* Posts pieces, oldest rendezvous read first, as many as the queue pair may have under way. One
- * more would wait in the send queue and hold up the messages behind it. */
+ * more would wait in the send queue and hold up the messages after it. */
 static void post_pieces(struct verbs_conn *conn)
 {
     for (unsigned i = 0; i < conn->rendezvous.count; i++) {

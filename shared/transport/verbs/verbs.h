@@ -50,11 +50,11 @@
 #include "shared/transport/transport.h"
 
 #define VERBS_READ_DEPTH 16 /* READs that we ask the device to execute at once */
-/* A rendezvous read is split into READs of at most this length, and so many are under way. */
+/* A rendezvous read is split into READs of at most this length; DEPTH of them are under way. */
 #define VERBS_RENDEZVOUS_PIECE (1u << 20)
 #define VERBS_RENDEZVOUS_DEPTH 4
 #define VERBS_HEARTBEATS 1         /* heartbeats under way at once */
-#define VERBS_SLAB_SPARE 64        /* bytes of a slab behind its slots, for a heartbeat's answer */
+#define VERBS_SLAB_SPARE 64        /* bytes of a slab after its slots, for a heartbeat's answer */
 #define VERBS_MAX_INLINE 256       /* bytes that we ask to send without a DMA read */
 #define VERBS_POLL_BATCH 16        /* completions taken from the queue at once */
 #define VERBS_CLOSE_NS 1000000000u /* time for a closing connection to flush its work */
@@ -114,7 +114,7 @@ struct okv_memory {
 /* Slots that are registered for the device to read and write. */
 struct verbs_slab {
     struct okv_slab memory;
-    uint8_t *spare; /* VERBS_SLAB_SPARE bytes behind the slots */
+    uint8_t *spare; /* VERBS_SLAB_SPARE bytes after the slots */
     struct ibv_mr *mr;
 };
 
@@ -198,7 +198,7 @@ struct verbs_conn {
 
     struct okv_rendezvous_reads rendezvous; /* they end in order */
     unsigned pieces;                        /* under way, of all rendezvous reads */
-    uint8_t rendezvous_depth; /* at most so many pieces; 0: no rendezvous reads here */
+    uint8_t rendezvous_depth;               /* limit of `pieces`; 0: no rendezvous reads here */
 
     struct verbs_conn *next_by_qp_num;
     LIST_ENTRY(verbs_conn) in_closing;
@@ -231,7 +231,7 @@ static inline void verbs_conn_is_ready(struct verbs_conn *conn)
         atomic_store(conn->is_half_open, false);
 }
 
-/* Counts work that goes to the device, which completes each piece once. */
+/* Counts work that is passed to the device, which completes each piece once. */
 static inline void verbs_conn_posted(struct verbs_conn *conn, unsigned count)
 {
     conn->base.unacknowledged += count;
