@@ -13,8 +13,8 @@
 
 #include "server/wal/file.h"
 #include "server/wal/listing.h"
-#include "server/wal/salvage.h"
-#include "server/wal/walk.h"
+#include "server/wal/offline/salvage.h"
+#include "server/wal/offline/verify.h"
 #include "shared/base/error.h"
 
 struct offline {

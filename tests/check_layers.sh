@@ -112,7 +112,10 @@ check_rooms() {
         server/database.h server/identity)
     room server/identity shared server/config.h
     room server/store shared
-    room server/wal shared server/store
+    local log_room
+    for log_room in server/wal{,/blob,/snapshot,/recovery,/offline}; do
+        room "$log_room" shared server/store server/wal
+    done
     room server/command shared server/store server/wal "${common[@]}"
     room server/session shared server/store server/command server/wal server/net/admission.h "${common[@]}"
     room server/resp/proto shared

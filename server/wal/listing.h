@@ -14,7 +14,7 @@
 /* A snapshot and a segment that are not whole. */
 #define OKV_WAL_PART "snapshot.part"
 #define OKV_WAL_SEGMENT_PART "log.part"
-/* A segment that is not needed any more: room.h. */
+/* A segment that is not needed any more: preallocate.h. */
 #define OKV_WAL_SPARE "log.spare"
 
 struct okv_wal_listing {

@@ -2,10 +2,10 @@
 
 #include <errno.h>
 
-#include "server/wal/collect.h"
+#include "server/wal/append.h"
 #include "server/wal/frame.h"
 #include "server/wal/listing.h"
-#include "server/wal/tail.h"
+#include "server/wal/recovery/carry_over.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 

@@ -9,12 +9,12 @@
 #include <time.h>
 
 #include "server/store/store.h"
-#include "server/wal/batch.h"
-#include "server/wal/collect.h"
+#include "server/wal/append.h"
 #include "server/wal/listing.h"
-#include "server/wal/replay.h"
-#include "server/wal/schedule.h"
+#include "server/wal/recovery/log.h"
 #include "server/wal/segment.h"
+#include "server/wal/snapshot/schedule.h"
+#include "server/wal/writer.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 

@@ -12,7 +12,7 @@
  *
  * After a failed write or sync nobody knows what the disk has. The log stays failed: images of that
  * batch are dropped, its writes have an unknown outcome, and later ones are refused. A disk that is
- * full is no failure: writes are refused until there is space (room.h).
+ * full is no failure: writes are refused until there is space (preallocate.h).
  */
 #ifndef OKV_SERVER_WAL_WAL_H
 #define OKV_SERVER_WAL_WAL_H
@@ -22,12 +22,12 @@
 #include <stdbool.h>
 
 #include "server/store/pending.h"
+#include "server/wal/blob/blobs.h"
 #include "server/wal/file.h"
 #include "server/wal/format.h"
 #include "server/wal/histogram.h"
-#include "server/wal/room.h"
-#include "server/wal/snapshot.h"
-#include "server/wal/values.h"
+#include "server/wal/preallocate.h"
+#include "server/wal/snapshot/saver.h"
 #include "shared/base/diag.h"
 
 /* The records of a batch have at most so many bytes, but for one record, for those of items that

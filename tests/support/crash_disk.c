@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/wal/blob/blobs.h"
 #include "server/wal/listing.h"
-#include "server/wal/values.h"
 #include "shared/base/random.h"
 
 #define SECTOR 512u

@@ -3,7 +3,7 @@
 #include "tests/support/test.h"
 
 #include "server/store/commands.h"
-#include "server/wal/salvage.h"
+#include "server/wal/offline/salvage.h"
 #include "shared/base/error.h"
 
 static void change(struct wal_machine *machine, uint32_t key, uint32_t round, bool is_delete)

@@ -2,7 +2,7 @@
 #include "tests/support/test.h"
 
 #include "server/session/reply_cache_log.h"
-#include "server/wal/collect.h"
+#include "server/wal/append.h"
 #include "shared/base/error.h"
 
 #define FIRST 48 /* offset of a frame's first record */

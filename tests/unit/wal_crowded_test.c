@@ -5,7 +5,7 @@
 
 #include "server/store/flush.h"
 #include "server/store/long_value.h"
-#include "server/wal/batch.h"
+#include "server/wal/writer.h"
 #include "shared/base/error.h"
 #include "tests/support/wal_machine.h"
 

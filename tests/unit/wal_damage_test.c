@@ -3,7 +3,7 @@
 
 #include "server/store/commands.h"
 #include "server/wal/listing.h"
-#include "server/wal/salvage.h"
+#include "server/wal/offline/salvage.h"
 #include "shared/base/error.h"
 #include "shared/base/random.h"
 #include "tests/support/wal_scene.h"

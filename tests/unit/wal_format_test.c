@@ -2,7 +2,7 @@
 #include "tests/support/test.h"
 
 #include "server/wal/format.h"
-#include "server/wal/whole.h"
+#include "server/wal/recovery/validate.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 #include "shared/format/wire.h"

@@ -4,9 +4,9 @@
 
 #include "tests/support/test.h"
 
-#include "server/wal/collect.h"
+#include "server/wal/append.h"
 #include "server/wal/listing.h"
-#include "server/wal/salvage.h"
+#include "server/wal/offline/salvage.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 #include "tests/support/wal_machine.h"

@@ -8,7 +8,7 @@
 #include "tests/support/test.h"
 
 #include "server/store/commands.h"
-#include "server/wal/collect.h"
+#include "server/wal/append.h"
 #include "shared/base/error.h"
 #include "shared/base/random.h"
 #include "tests/support/wal_machine.h"

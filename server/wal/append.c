@@ -1,0 +1,270 @@
+#include "server/wal/append.h"
+
+#include <stdlib.h>
+
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+#define CAPACITY (UINT64_C(1) << 16)
+
+/* ---- one batch ---- */
+
+int okv_wal_batch_init(struct okv_wal_batch *batch)
+{
+    *batch = (struct okv_wal_batch){
+        .bytes = malloc(CAPACITY), .used = OKV_WAL_FRAME_HEADER, .capacity = CAPACITY};
+    return batch->bytes ? 0 : OKV_ENOMEM;
+}
+
+void okv_wal_batch_fini(struct okv_wal_batch *batch)
+{
+    free(batch->bytes);
+}
+
+static int make_space(struct okv_wal_batch *batch, uint64_t size)
+{
+    uint64_t needed = batch->used + size;
+
+    if (needed <= batch->capacity)
+        return 0;
+    uint64_t capacity = needed < 2 * batch->capacity ? 2 * batch->capacity : needed;
+    uint8_t *larger = realloc(batch->bytes, capacity);
+    if (!larger)
+        return OKV_ENOMEM;
+    batch->bytes = larger;
+    batch->capacity = capacity;
+    return 0;
+}
+
+void okv_wal_batch_shrink(struct okv_wal_batch *batch)
+{
+    void *smaller =
+        batch->capacity > 2 * OKV_WAL_BATCH_BYTES ? realloc(batch->bytes, CAPACITY) : NULL;
+
+    if (!smaller)
+        return;
+    batch->bytes = smaller;
+    batch->capacity = CAPACITY;
+}
+
+int okv_wal_batch_add(struct okv_wal_batch *batch, const struct okv_wal_record *record)
+{
+    uint64_t size = okv_wal_record_size(record->key_length, record->value_length);
+    int rc = make_space(batch, size);
+
+    if (rc)
+        return rc;
+    okv_wal_record_encode(record, batch->bytes + batch->used);
+    batch->used += size;
+    return 0;
+}
+
+/* ---- changes ---- */
+
+void okv_wal_wake(void *user)
+{
+    struct okv_wal *wal = user;
+
+    pthread_mutex_lock(&wal->lock);
+    wal->is_wanted = true;
+    pthread_cond_signal(&wal->wanted);
+    pthread_mutex_unlock(&wal->lock);
+}
+
+/* `place` is for the value of one that is long. */
+static struct okv_wal_record wire_of(const struct okv_store_record *record,
+                                     uint8_t place[OKV_WAL_LONG_SIZE])
+{
+    struct okv_wal_record wire = {
+        .kind = record->value ? OKV_WAL_PUT : OKV_WAL_DELETE,
+        .key = record->key,
+        .key_length = record->key_length,
+        .value = record->value,
+        .value_length = record->value_length,
+        .expiry_ms = record->expiry_ms,
+    };
+
+    if (record->copy) {
+        const struct okv_wal_long at = {record->copy->number, record->value_length,
+                                        record->copy->checksum};
+        okv_wal_long_encode(&at, place);
+        wire.kind = OKV_WAL_LONG;
+        wire.value = place;
+        wire.value_length = OKV_WAL_LONG_SIZE;
+    }
+    return wire;
+}
+
+uint64_t okv_wal_promise_max(const struct okv_wal *wal)
+{
+    return wal->room.batch - OKV_WAL_REPLIES_BYTES;
+}
+
+/* Removals need no room in the store, so they are not refused while the log has any. Parts have
+ * what they were promised, which nobody else takes, and more as far as there is some. */
+static bool has_room(const struct okv_wal *wal, const struct okv_store_record *record,
+                     uint64_t size)
+{
+    const struct okv_wal_batch *batch = &wal->collected;
+    uint64_t most = record->value ? OKV_WAL_BATCH_BYTES : okv_wal_promise_max(wal);
+
+    if (record->is_part)
+        return batch->records == 0 || batch->used + size <= okv_wal_promise_max(wal);
+    return (batch->records == 0 && batch->promised == 0) ||
+           batch->used + batch->promised + size <= most;
+}
+
+int okv_wal_promise(struct okv_wal *wal, uint64_t bytes)
+{
+    uint64_t most = okv_wal_promise_max(wal) - OKV_WAL_FRAME_HEADER;
+    int rc = bytes > most ? OKV_EVALUESIZE : 0;
+
+    pthread_mutex_lock(&wal->lock);
+    if (rc == 0 && wal->collected.used - OKV_WAL_FRAME_HEADER + bytes > most)
+        rc = OKV_EAGAIN;
+    if (rc == 0)
+        wal->collected.promised = bytes;
+    else if (rc == OKV_EAGAIN)
+        wal->asked = bytes;
+    pthread_mutex_unlock(&wal->lock);
+    if (rc == OKV_EAGAIN)
+        okv_wal_wake(wal);
+    return rc;
+}
+
+void okv_wal_promise_end(struct okv_wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    wal->collected.promised = 0;
+    pthread_mutex_unlock(&wal->lock);
+}
+
+/* Keeps the lock until end_record(): the version is not known yet. */
+static int begin_record(void *user, const struct okv_store_record *record)
+{
+    struct okv_wal *wal = user;
+    struct okv_wal_batch *batch = &wal->collected;
+    uint8_t place[OKV_WAL_LONG_SIZE];
+    const struct okv_wal_record wire = wire_of(record, place);
+    uint64_t size = okv_wal_record_size(wire.key_length, wire.value_length);
+
+    if (atomic_load(&wal->failure))
+        return OKV_EREADONLY;
+    if (atomic_load(&wal->room.is_full))
+        return OKV_EDISKFULL;
+    pthread_mutex_lock(&wal->lock);
+    int rc = has_room(wal, record, size) ? make_space(batch, size) : OKV_EAGAIN;
+    if (rc) {
+        pthread_mutex_unlock(&wal->lock);
+        okv_wal_wake(wal);
+        return rc;
+    }
+    okv_wal_record_encode(&wire, batch->bytes + batch->used);
+    wal->begun = size;
+    wal->is_part = record->is_part;
+    return 0;
+}
+
+/* Where nobody waits for a record, the log's thread writes it when it is time, or when there are
+ * many. `before`: what was used. Under the lock. */
+static void note_added(struct okv_wal *wal, uint64_t before)
+{
+    struct okv_wal_batch *batch = &wal->collected;
+    bool is_first = before == OKV_WAL_FRAME_HEADER;
+    bool is_long = before < OKV_WAL_WRITE_BYTES && batch->used >= OKV_WAL_WRITE_BYTES;
+
+    if (is_first && wal->sync_within_ns)
+        batch->since_ns = okv_clock_ns();
+    if (wal->is_direct && (is_first || is_long))
+        pthread_cond_signal(&wal->wanted);
+    if (batch->used >= OKV_WAL_BATCH_BYTES)
+        atomic_store(&wal->is_crowded, true);
+}
+
+static void end_record(void *user, bool was_made, uint64_t version)
+{
+    struct okv_wal *wal = user;
+    struct okv_wal_batch *batch = &wal->collected;
+    uint64_t before = batch->used;
+
+    if (was_made) {
+        okv_wal_record_set_version(batch->bytes + before, version);
+        batch->used += wal->begun;
+        if (wal->is_part)
+            batch->promised -= wal->begun < batch->promised ? wal->begun : batch->promised;
+        batch->records++;
+        note_added(wal, before);
+    }
+    pthread_mutex_unlock(&wal->lock);
+}
+
+static void before_change(void *user, uint64_t number)
+{
+    struct okv_wal *wal = user;
+
+    okv_snapshot_before(&wal->snapshot, number);
+}
+
+static bool is_crowded(void *user)
+{
+    const struct okv_wal *wal = user;
+
+    return atomic_load(&wal->is_crowded) || atomic_load(&wal->snapshot.is_crowded);
+}
+
+struct okv_store_log okv_wal_store_log(struct okv_wal *wal)
+{
+    return (struct okv_store_log){
+        .begin = begin_record,
+        .end = end_record,
+        .before = wal->is_direct ? before_change : NULL,
+        .is_crowded = is_crowded,
+        .wake = okv_wal_wake,
+        .user = wal,
+    };
+}
+
+void okv_wal_add_reply(struct okv_wal *wal, const struct okv_wal_record *client, bool *knows_client,
+                       const struct okv_wal_record *reply)
+{
+    struct okv_wal_batch *batch = &wal->collected;
+    int rc = 0;
+
+    /* Without room there is no change either. */
+    if (atomic_load(&wal->failure) || atomic_load(&wal->room.is_full))
+        return;
+    pthread_mutex_lock(&wal->lock);
+    uint64_t before = batch->used;
+    if (!*knows_client)
+        rc = okv_wal_batch_add(batch, client);
+    *knows_client |= rc == 0;
+    if (rc == 0)
+        rc = okv_wal_batch_add(batch, reply);
+    batch->lacks_reply |= rc != 0;
+    note_added(wal, before);
+    pthread_mutex_unlock(&wal->lock);
+}
+
+uint64_t okv_wal_unsynced(struct okv_wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    uint64_t bytes = wal->collected.used - OKV_WAL_FRAME_HEADER + atomic_load(&wal->taken_unsynced);
+    pthread_mutex_unlock(&wal->lock);
+    return bytes;
+}
+
+void okv_wal_take(struct okv_wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    struct okv_wal_batch empty = wal->taken;
+    wal->taken = wal->collected;
+    empty.used = OKV_WAL_FRAME_HEADER;
+    empty.records = 0;
+    empty.lacks_reply = false;
+    empty.promised = wal->asked;
+    wal->asked = 0;
+    wal->collected = empty;
+    atomic_store(&wal->is_crowded, false);
+    atomic_fetch_add(&wal->taken_unsynced, wal->taken.used - OKV_WAL_FRAME_HEADER);
+    pthread_mutex_unlock(&wal->lock);
+}

@@ -1,0 +1,191 @@
+#include "server/wal/recovery/reader.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/base/error.h"
+
+#define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
+#define WINDOW (UINT64_C(1) << 16)
+
+static int read_failed(const struct okv_wal_reader *reader, int error, struct okv_diag *diag)
+{
+    return okv_diag_set(diag, okv_error_from_errno(-error), "cannot read %s: %s", reader->name,
+                        strerror(-error));
+}
+
+int okv_wal_reader_damaged(const struct okv_wal_reader *reader, uint64_t offset, const char *what,
+                           struct okv_diag *diag)
+{
+    return okv_diag_set(diag, OKV_ECORRUPT, "%s is damaged at byte %" PRIu64 ": %s", reader->name,
+                        offset, what);
+}
+
+static int reserve(struct okv_wal_reader *reader, uint64_t length)
+{
+    if (length <= reader->capacity)
+        return 0;
+    uint8_t *larger = realloc(reader->bytes, length);
+    if (!larger)
+        return OKV_ENOMEM;
+    reader->bytes = larger;
+    reader->capacity = length;
+    return 0;
+}
+
+/* Reads up to `length` bytes. */
+static int read_bytes(struct okv_wal_reader *reader, uint64_t at, uint64_t length, size_t *got,
+                      struct okv_diag *diag)
+{
+    int rc = reserve(reader, length);
+
+    if (rc)
+        return rc;
+    rc = reader->files->ops->read(reader->file, reader->bytes, length, at, got);
+    return rc ? read_failed(reader, rc, diag) : 0;
+}
+
+int okv_wal_reader_open(struct okv_wal_reader *reader, struct okv_files *files, const char *name,
+                        size_t *got, struct okv_diag *diag)
+{
+    reader->files = files;
+    reader->name = name;
+    reader->offset = OKV_WAL_HEADER_SIZE;
+    int rc = files->ops->open(files, name, &reader->file);
+    if (rc)
+        return read_failed(reader, rc, diag);
+    rc = read_bytes(reader, 0, OKV_WAL_HEADER_SIZE, got, diag);
+    if (rc)
+        files->ops->close(reader->file);
+    return rc;
+}
+
+void okv_wal_reader_close(struct okv_wal_reader *reader)
+{
+    reader->files->ops->close(reader->file);
+}
+
+uint64_t okv_wal_reader_position(const struct okv_wal_reader *reader)
+{
+    return reader->first + reader->offset - OKV_WAL_HEADER_SIZE;
+}
+
+/* Whether the frame may be the one at reader->offset. */
+static bool fits(struct okv_wal_reader *reader, const struct okv_wal_frame *frame)
+{
+    if (reader->is_adrift)
+        reader->first = frame->position - (reader->offset - OKV_WAL_HEADER_SIZE);
+    return frame->position == okv_wal_reader_position(reader);
+}
+
+/* Reads the frame at reader->offset. 1: there is no valid one. */
+static int read_frame(struct okv_wal_reader *reader, struct okv_wal_frame *frame,
+                      struct okv_diag *diag)
+{
+    size_t got;
+    int rc = read_bytes(reader, reader->offset, FRAME_HEADER, &got, diag);
+
+    if (rc)
+        return rc;
+    if (got < FRAME_HEADER || !okv_wal_frame_peek(reader->bytes, OKV_WAL_FRAME_MAX, frame) ||
+        !fits(reader, frame))
+        return 1;
+    rc = read_bytes(reader, reader->offset, frame->length, &got, diag);
+    if (rc)
+        return rc;
+    if (got < frame->length ||
+        !okv_wal_frame_check(frame, reader->number, frame->position, reader->bytes))
+        return 1;
+    reader->is_adrift = false;
+    return 0;
+}
+
+int okv_wal_reader_next(struct okv_wal_reader *reader, struct okv_wal_frame *frame,
+                        struct okv_diag *diag)
+{
+    int rc = read_frame(reader, frame, diag);
+
+    if (rc == 0)
+        reader->offset += frame->length;
+    return rc;
+}
+
+static bool has_zeros(const uint8_t *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (bytes[i])
+            return false;
+    return true;
+}
+
+int okv_wal_reader_begun(struct okv_wal_reader *reader, uint64_t *out, struct okv_diag *diag)
+{
+    struct okv_wal_frame frame;
+    uint64_t size = 0;
+    size_t got;
+
+    *out = 0;
+    int rc = read_bytes(reader, reader->offset, FRAME_HEADER, &got, diag);
+    if (rc || got == 0)
+        return rc;
+    rc = reader->files->ops->size(reader->file, &size);
+    if (rc)
+        return read_failed(reader, rc, diag);
+    uint64_t left = size - reader->offset;
+    bool is_padding = got < FRAME_HEADER && has_zeros(reader->bytes, got);
+    bool has_length = got == FRAME_HEADER && okv_wal_frame_peek(reader->bytes, left, &frame);
+    if (got < FRAME_HEADER ? !is_padding : frame.position == okv_wal_reader_position(reader))
+        *out = has_length ? frame.length : left;
+    return 0;
+}
+
+int okv_wal_reader_is_at_end(struct okv_wal_reader *reader, bool *is_at_end, struct okv_diag *diag)
+{
+    size_t got;
+    int rc = read_bytes(reader, reader->offset, 1, &got, diag);
+
+    *is_at_end = got == 0;
+    return rc;
+}
+
+/* Moves to the first place in `window`, which is what the file has at the reader's offset, where
+ * the header of a frame may be. False: there is none, and it moved behind what was looked at. */
+static bool seek(struct okv_wal_reader *reader, const uint8_t *window, size_t length)
+{
+    struct okv_wal_frame frame;
+
+    for (size_t at = 0; length - at >= FRAME_HEADER; at += OKV_WAL_ALIGNMENT) {
+        if (okv_wal_frame_peek(window + at, OKV_WAL_FRAME_MAX, &frame) && fits(reader, &frame))
+            return true;
+        reader->offset += OKV_WAL_ALIGNMENT;
+    }
+    return false;
+}
+
+int okv_wal_reader_find_later(struct okv_wal_reader *reader, uint64_t durable, uint64_t *offset,
+                              struct okv_diag *diag)
+{
+    uint64_t before = reader->offset;
+    uint8_t *window = malloc(WINDOW);
+    struct okv_wal_frame frame;
+    size_t got = WINDOW;
+    int rc = window ? 0 : OKV_ENOMEM;
+
+    *offset = 0;
+    reader->offset += OKV_WAL_ALIGNMENT;
+    while (rc == 0 && !*offset && got >= FRAME_HEADER) {
+        rc = reader->files->ops->read(reader->file, window, WINDOW, reader->offset, &got);
+        if (rc) {
+            rc = read_failed(reader, rc, diag);
+        } else if (got >= FRAME_HEADER && seek(reader, window, got)) {
+            rc = read_frame(reader, &frame, diag);
+            *offset = rc || frame.durable < durable ? 0 : reader->offset;
+            reader->offset += OKV_WAL_ALIGNMENT;
+            rc = rc == 1 ? 0 : rc;
+        }
+    }
+    free(window);
+    reader->offset = before;
+    return rc;
+}

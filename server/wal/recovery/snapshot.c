@@ -1,0 +1,391 @@
+#include "server/wal/recovery/snapshot.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "server/store/compact.h"
+#include "server/store/resize.h"
+#include "server/store/restore.h"
+#include "server/store/store.h"
+#include "server/wal/listing.h"
+#include "server/wal/recovery/reader.h"
+#include "server/wal/recovery/validate.h"
+#include "shared/base/error.h"
+
+#define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
+#define THREADS_MAX 16
+
+int okv_wal_does_not_fit(int rc, struct okv_diag *diag)
+{
+    return okv_diag_set(
+        diag, rc, "the items do not fit (%s): give as much --memory and --max-value as before",
+        okv_error_text(rc));
+}
+
+int okv_wal_recover_client(const struct okv_wal *wal, const struct okv_wal_record *record)
+{
+    const struct okv_wal_clients *clients = wal->clients;
+
+    return clients ? clients->recover(clients->user, record) : 0;
+}
+
+/* ---- the header ---- */
+
+static int open_snapshot(struct okv_wal_reader *reader, const struct okv_wal *wal, uint64_t number,
+                         char name[OKV_WAL_NAME_SIZE], struct okv_wal_header *header,
+                         struct okv_diag *diag)
+{
+    size_t got;
+
+    okv_wal_name(OKV_WAL_SNAPSHOT, number, name);
+    int rc =
+        okv_wal_reader_open(reader, wal->files, wal->restored ? OKV_WAL_PART : name, &got, diag);
+    if (rc)
+        return rc;
+    if (wal->restored)
+        reader->name = wal->restored;
+    rc = okv_wal_snapshot_header(reader, got, number, header, diag);
+    if (rc)
+        okv_wal_reader_close(reader);
+    return rc;
+}
+
+int okv_wal_load_header(struct okv_wal *wal, uint64_t number, struct okv_diag *diag)
+{
+    struct okv_wal_reader reader = {.number = number};
+    char name[OKV_WAL_NAME_SIZE];
+    int rc = open_snapshot(&reader, wal, number, name, &wal->loaded, diag);
+
+    if (rc == 0)
+        okv_wal_reader_close(&reader);
+    free(reader.bytes);
+    return rc;
+}
+
+/* ---- frames, each by one of several threads ---- */
+
+struct load {
+    struct okv_wal *wal;
+    struct okv_store *store;
+    struct okv_wal_found *found;
+    pthread_mutex_t lock; /* of what follows */
+    struct okv_wal_reader reader;
+    uint64_t items;    /* so far */
+    uint64_t expected; /* in all; known at the end */
+    bool is_ended;     /* the record of the end was read */
+    bool refers;       /* to other files */
+    bool has_no_more;
+    int rc; /* of the first that failed */
+    struct okv_diag diag;
+};
+
+/* One thread's part. */
+struct loader {
+    struct load *load;
+    struct okv_store_work work;
+    struct okv_wal_reader frame; /* what it took of load->reader: bytes and offset */
+    uint64_t items;
+    bool refers;
+    struct okv_wal_record bucket;   /* of the items of the frame; kind 0: none so far */
+    uint8_t *value;                 /* that was read from its file; it belongs to the bucket */
+    bool has_bucket;                /* which is locked */
+    struct okv_store_effort effort; /* to make room for it */
+    bool is_forced;
+    struct okv_diag diag;
+};
+
+static int end_bucket(struct loader *loader)
+{
+    int rc = 0;
+
+    if (loader->has_bucket)
+        rc = okv_store_restore_end(loader->load->store, &loader->work);
+    loader->has_bucket = false;
+    free(loader->value);
+    loader->value = NULL;
+    return rc;
+}
+
+static int begin_bucket(struct loader *loader, const struct okv_wal_record *record)
+{
+    int rc = okv_store_restore_begin(loader->load->store, &loader->work, record->bucket,
+                                     record->version);
+
+    loader->has_bucket = rc == 0;
+    loader->bucket = *record;
+    return rc;
+}
+
+/* All of it fits, for it did, but the heap has other holes than then. Merges are out of the
+ * question: the buckets must be those of the snapshot. */
+static bool make_room(struct loader *loader)
+{
+    struct okv_store *store = loader->load->store;
+
+    if (okv_store_make_room(store, &loader->work, 1, &loader->effort))
+        return true;
+    if (loader->is_forced)
+        return false;
+    loader->is_forced = true;
+    okv_store_compact_again(store);
+    return true;
+}
+
+static int add_item(struct loader *loader, const struct okv_wal_record *record,
+                    const uint8_t *value)
+{
+    const struct okv_store_restored item = {
+        .key = record->key,
+        .key_length = record->key_length,
+        .value = value,
+        .value_length = okv_wal_value_length(record),
+        .version = record->version,
+        .expiry_ms = record->expiry_ms,
+    };
+
+    if (!loader->has_bucket)
+        return OKV_ECORRUPT;
+    loader->items++;
+    return okv_store_restore_add(loader->load->store, &loader->work, &item);
+}
+
+static int add_long(struct loader *loader, const struct okv_wal_record *record)
+{
+    struct okv_wal *wal = loader->load->wal;
+
+    if (wal->restored)
+        return okv_diag_set(&loader->diag, OKV_EINVAL,
+                            "%s refers to values in other files: make a copy with okv admin "
+                            "snapshot, or copy the whole directory of the database",
+                            wal->restored);
+    int rc = okv_values_recover(&wal->values, record, &loader->value, &loader->diag);
+    loader->refers = true;
+    return rc ? rc : add_item(loader, record, loader->value);
+}
+
+static void note_end(struct load *load, const struct okv_wal_record *record)
+{
+    pthread_mutex_lock(&load->lock);
+    load->is_ended = true;
+    load->expected = record->version;
+    pthread_mutex_unlock(&load->lock);
+}
+
+static int apply_record(struct loader *loader, const struct okv_wal_record *record)
+{
+    switch (record->kind) {
+    case OKV_WAL_BUCKET:
+        return begin_bucket(loader, record);
+    case OKV_WAL_PUT:
+        return add_item(loader, record, record->value);
+    case OKV_WAL_LONG:
+        return add_long(loader, record);
+    case OKV_WAL_END:
+        note_end(loader->load, record);
+        return 0;
+    case OKV_WAL_CLIENT:
+    case OKV_WAL_REPLY:
+    case OKV_WAL_FORGOTTEN:
+        return okv_wal_recover_client(loader->load->wal, record);
+    case OKV_WAL_DELETE:
+    case OKV_WAL_RAISE:
+    case OKV_WAL_CLEAN:
+        break;
+    }
+    return OKV_ECORRUPT;
+}
+
+/* An item of the bucket that ended with a long value. */
+static int go_on_with_bucket(struct loader *loader)
+{
+    return loader->bucket.kind ? begin_bucket(loader, &loader->bucket) : OKV_ECORRUPT;
+}
+
+/* Applies the records of the bucket at `*at`, or one record that is of none, and moves behind them,
+ * or to the one that fails. A bucket with long values has as many parts, so that there is memory
+ * for one of them. */
+static int apply_bucket(struct loader *loader, uint64_t length, uint64_t *at)
+{
+    struct okv_wal_record record;
+    bool is_first = true;
+
+    while (*at < length) {
+        uint64_t next = *at;
+        int rc = okv_wal_record_decode(loader->frame.bytes, length, &next, &record);
+        if (rc == 0 && !is_first && !okv_wal_is_change(&record))
+            break;
+        if (rc == 0 && is_first && okv_wal_is_change(&record))
+            rc = go_on_with_bucket(loader);
+        if (rc == 0)
+            rc = apply_record(loader, &record);
+        if (rc)
+            return rc;
+        *at = next;
+        if (record.kind == OKV_WAL_LONG)
+            break;
+        is_first = false;
+    }
+    return end_bucket(loader);
+}
+
+static int apply_frame(struct loader *loader, uint64_t length)
+{
+    uint64_t at = FRAME_HEADER;
+    int rc = 0;
+
+    loader->bucket.kind = 0;
+    while (at < length && rc == 0) {
+        uint64_t begin = at, items = loader->items;
+        loader->effort = (struct okv_store_effort){.compactions = UINT_MAX};
+        loader->is_forced = false;
+        while ((rc = apply_bucket(loader, length, &at)) == OKV_EFULL && make_room(loader)) {
+            at = begin;
+            loader->items = items;
+        }
+    }
+    if (loader->has_bucket)
+        okv_store_restore_cancel(loader->load->store, &loader->work);
+    loader->has_bucket = false;
+    free(loader->value);
+    loader->value = NULL;
+    if (loader->diag.text[0]) /* a value in another file */
+        return rc;
+    if (rc == OKV_ECORRUPT)
+        return okv_wal_reader_damaged(&loader->frame, loader->frame.offset - length + at,
+                                      "a record makes no sense", &loader->diag);
+    return rc ? okv_wal_does_not_fit(rc, &loader->diag) : 0;
+}
+
+/* Takes the next frame from the shared reader. 1: there is none. */
+static int take_frame(struct loader *loader, struct okv_wal_frame *frame)
+{
+    struct load *load = loader->load;
+    struct okv_wal_reader *reader = &load->reader;
+    int rc = 1;
+
+    pthread_mutex_lock(&load->lock);
+    if (!load->rc && !load->has_no_more)
+        rc = okv_wal_reader_next(reader, frame, &loader->diag);
+    if (rc == 1) {
+        load->has_no_more = true;
+    } else if (rc == 0) {
+        struct okv_wal_reader before = loader->frame;
+        loader->frame = *reader;
+        reader->bytes = before.bytes;
+        reader->capacity = before.capacity;
+        load->found->bytes += frame->length;
+        if (load->wal->has_read)
+            load->wal->has_read(load->wal->has_read_user, load->found->bytes);
+        load->found->clock_ms = frame->clock_ms;
+        load->found->wall_ms = frame->wall_ms;
+    }
+    pthread_mutex_unlock(&load->lock);
+    return rc;
+}
+
+static void note_result(struct loader *loader, int rc)
+{
+    struct load *load = loader->load;
+
+    pthread_mutex_lock(&load->lock);
+    load->items += loader->items;
+    load->refers |= loader->refers;
+    if (rc && !load->rc) {
+        load->rc = rc;
+        load->diag = loader->diag;
+    }
+    pthread_mutex_unlock(&load->lock);
+}
+
+static void *run(void *user)
+{
+    struct load *load = user;
+    struct loader loader = {.load = load};
+    struct okv_wal_frame frame;
+    int rc = okv_store_work_init(&loader.work, load->store->table.bucket_size);
+
+    if (rc) {
+        note_result(&loader, rc);
+        return NULL;
+    }
+    while (rc == 0 && (rc = take_frame(&loader, &frame)) == 0)
+        rc = apply_frame(&loader, frame.length);
+    note_result(&loader, rc == 1 ? 0 : rc);
+    free(loader.frame.bytes);
+    okv_store_work_fini(&loader.work);
+    return NULL;
+}
+
+/* The calling thread is one of them. */
+static void run_threads(struct load *load)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    pthread_t threads[THREADS_MAX];
+    unsigned count = 0;
+
+    while (count < THREADS_MAX && count + 1 < processors &&
+           pthread_create(&threads[count], NULL, run, load) == 0)
+        count++;
+    run(load);
+    while (count > 0)
+        pthread_join(threads[--count], NULL);
+}
+
+/* ---- the whole ---- */
+
+static int check_whole(struct load *load, struct okv_diag *diag)
+{
+    if (load->rc) {
+        *diag = load->diag;
+        return load->rc;
+    }
+    return okv_wal_snapshot_end(&load->reader, load->is_ended, load->items, load->expected, diag);
+}
+
+/* Buckets of the same number hold the same items when there are as many of the same size. */
+static int prepare_table(struct okv_store *store, const struct okv_wal_header *header,
+                         struct okv_diag *diag)
+{
+    struct okv_store_work work;
+
+    if (store->table.bucket_size != header->bucket_size)
+        return okv_diag_set(diag, OKV_EINVAL,
+                            "its snapshot has buckets of %u bytes, not %u: start with "
+                            "--bucket-size %u",
+                            header->bucket_size, store->table.bucket_size, header->bucket_size);
+    int rc = okv_store_work_init(&work, store->table.bucket_size);
+    if (rc)
+        return rc;
+    rc = okv_store_grow(store, &work, header->bucket_count);
+    okv_store_reserve_release(store); /* a full region may have had none */
+    okv_store_work_fini(&work);
+    return rc ? okv_wal_does_not_fit(rc, diag) : 0;
+}
+
+int okv_wal_load(struct okv_wal *wal, struct okv_wal_found *found, struct okv_diag *diag)
+{
+    struct load load = {.wal = wal, .store = wal->store, .found = found};
+    char name[OKV_WAL_NAME_SIZE];
+    struct okv_wal_header header;
+    int rc = prepare_table(wal->store, &wal->loaded, diag);
+
+    if (rc == 0)
+        rc = open_snapshot(&load.reader, wal, wal->loaded.number, name, &header, diag);
+    if (rc)
+        goto free_bytes;
+    pthread_mutex_init(&load.lock, NULL);
+    run_threads(&load);
+    okv_store_reserve_allocate(wal->store);
+    okv_store_set_clock(wal->store, found->clock_ms, false);
+    pthread_mutex_destroy(&load.lock);
+    rc = check_whole(&load, diag);
+    wal->whole = load.refers ? 0 : wal->loaded.number;
+    found->snapshot = wal->loaded.number;
+    found->snapshot_items = load.items;
+    found->snapshot_wall_ms = found->wall_ms;
+    okv_wal_reader_close(&load.reader);
+free_bytes:
+    free(load.reader.bytes);
+    return rc;
+}

@@ -1,0 +1,309 @@
+#include "server/wal/writer.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "server/store/maintain.h"
+#include "server/store/store.h"
+#include "server/wal/append.h"
+#include "server/wal/frame.h"
+#include "server/wal/segment.h"
+#include "server/wal/snapshot/schedule.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+/* How long a batch waits for as many records as the last one had: this share of a sync. */
+#define GATHER_SHARE 5
+/* Of the mean time of a sync, what the last one counts. */
+#define SYNC_WEIGHT 8
+/* Resizing steps after a batch. */
+#define RESIZES_MAX 256u
+/* Records that need not wait for the disk are written after this time at most. */
+#define WRITE_DELAY_NS UINT64_C(10000000)
+/* Of the log that is not durable; a start has to copy it. Fewer changes than OKV_WAL_RAISE_BY. */
+#define UNSYNCED_MAX (UINT64_C(1) << 30)
+
+/* ---- the disk ---- */
+
+static int write_taken(struct okv_wal *wal)
+{
+    struct okv_wal_batch *batch = &wal->taken;
+    const struct okv_wal_frame frame = {
+        .length = batch->used,
+        .position = wal->position,
+        .durable = wal->durable,
+        .clock_ms = atomic_load(&wal->store->clock_ms),
+        .wall_ms = okv_clock_wall_ms(),
+    };
+    int rc = okv_wal_frame_write(wal->files, wal->file, &wal->segment, &frame, batch->bytes);
+    if (rc)
+        return rc;
+    wal->position += frame.length;
+    atomic_store(&wal->length, wal->position - wal->snapshot_begun);
+    if (!wal->oldest_ns)
+        wal->oldest_ns = batch->since_ns;
+    return 0;
+}
+
+static int sync_log(struct okv_wal *wal)
+{
+    uint64_t begin = okv_clock_ns();
+    int rc = wal->position == wal->durable ? 0 : wal->files->ops->sync(wal->file);
+    uint64_t taken = okv_clock_ns() - begin;
+
+    if (rc || wal->position == wal->durable)
+        return rc;
+    okv_wal_histogram_add(&wal->syncs, taken);
+    wal->sync_ns = (wal->sync_ns * (SYNC_WEIGHT - 1) + taken) / SYNC_WEIGHT;
+    okv_wal_note_durable(wal);
+    return 0;
+}
+
+/* When the oldest record that is not durable is to be; UINT64_MAX: any time. Half of the time is
+ * for the sync itself. */
+static uint64_t sync_due_ns(const struct okv_wal *wal)
+{
+    bool is_timed = wal->oldest_ns && wal->sync_within_ns != OKV_WAL_NEVER;
+
+    return is_timed ? wal->oldest_ns + wal->sync_within_ns / 2 : UINT64_MAX;
+}
+
+static bool is_sync_due(const struct okv_wal *wal)
+{
+    return wal->sync_within_ns == 0 || wal->position - wal->durable >= UNSYNCED_MAX ||
+           okv_clock_ns() >= sync_due_ns(wal);
+}
+
+/* Nothing of a batch that lacks a reply may come back: its write would be applied twice. Nothing is
+ * written after a failure: a later sync may succeed without what an earlier one lost. */
+static int log_taken(struct okv_wal *wal)
+{
+    bool has_records = wal->taken.used > OKV_WAL_FRAME_HEADER;
+    bool is_too_long = wal->taken.used > OKV_WAL_FRAME_MAX; /* no start would read it */
+    int rc = wal->taken.lacks_reply || is_too_long ? -ENOMEM : 0;
+
+    if (atomic_load(&wal->failure))
+        return has_records ? -EIO : 0;
+    if (rc == 0 && has_records)
+        rc = write_taken(wal);
+    if (rc == 0 && is_sync_due(wal))
+        rc = sync_log(wal);
+    if (wal->taken.records) {
+        wal->records_before = wal->taken.records;
+        okv_wal_histogram_add(&wal->batches, wal->taken.records);
+    }
+    okv_wal_batch_shrink(&wal->taken);
+    return rc;
+}
+
+/* ---- the end of a batch ---- */
+
+/* Nobody knows whether the disk has this batch. */
+static void drop_batch(struct okv_wal *wal, int error)
+{
+    okv_store_pending_drop(wal->store);
+    if (!atomic_load(&wal->unknown)) /* nothing changes after the first one */
+        atomic_store(&wal->unknown, wal->batch);
+    okv_wal_fail(wal, error);
+}
+
+static void publish(struct okv_wal *wal)
+{
+    atomic_fetch_add(&wal->moments, 1);
+    okv_store_pending_publish(wal->store);
+    atomic_fetch_add(&wal->moments, 1);
+}
+
+/* The gate is closed. */
+static void end_batch(struct okv_wal *wal, bool is_snapshot_due)
+{
+    okv_wal_take(wal);
+    unsigned records = wal->taken.records;
+    int rc = log_taken(wal);
+    okv_snapshot_lock(&wal->snapshot);
+    if (rc)
+        drop_batch(wal, rc);
+    else
+        publish(wal);
+    atomic_store_explicit(&wal->done, wal->batch, memory_order_release);
+    wal->batch++;
+    okv_store_maintain(wal->store, &wal->work, records < RESIZES_MAX ? records : RESIZES_MAX);
+    if (rc == 0 && is_snapshot_due)
+        okv_wal_schedule_begin(wal);
+    okv_wal_schedule_report(wal);
+    okv_snapshot_unlock(&wal->snapshot);
+    okv_wal_make_room(wal);
+}
+
+static void run_batch(struct okv_wal *wal, bool is_snapshot_due)
+{
+    pthread_rwlock_wrlock(&wal->gate);
+    end_batch(wal, is_snapshot_due);
+    pthread_rwlock_unlock(&wal->gate);
+    wal->notify(wal->user);
+}
+
+/* A snapshot of what is published at once. All before its moment is durable: no record of it comes
+ * to the segment behind, whose long values would go with the snapshot. */
+static void run_snapshot(struct okv_wal *wal)
+{
+    pthread_rwlock_wrlock(&wal->gate);
+    okv_wal_take(wal);
+    int rc = log_taken(wal);
+    if (rc == 0 && !atomic_load(&wal->failure))
+        rc = sync_log(wal);
+    if (rc)
+        okv_wal_fail(wal, rc);
+    okv_snapshot_lock(&wal->snapshot);
+    if (rc == 0)
+        okv_wal_schedule_begin(wal);
+    okv_snapshot_unlock(&wal->snapshot);
+    okv_wal_make_room(wal);
+    pthread_rwlock_unlock(&wal->gate);
+    wal->notify(wal->user);
+}
+
+/* Its changes are published already, and the next ones go on while it is written. Before a snapshot
+ * it is synced as well: what is to be synced with the gate closed is short then. */
+static void run_published_batch(struct okv_wal *wal, bool is_snapshot_due)
+{
+    pthread_rwlock_wrlock(&wal->gate);
+    okv_wal_take(wal);
+    okv_store_maintain(wal->store, &wal->work, 0);
+    okv_wal_make_room(wal); /* for two batches: for what was taken there is some already */
+    pthread_rwlock_unlock(&wal->gate);
+    wal->notify(wal->user);
+
+    atomic_store(&wal->waits_since_ns, wal->oldest_ns ? wal->oldest_ns : wal->taken.since_ns);
+    int rc = log_taken(wal);
+    if (rc == 0 && is_snapshot_due)
+        rc = sync_log(wal);
+    atomic_store(&wal->waits_since_ns, 0);
+    if (rc)
+        okv_wal_fail(wal, rc);
+    wal->notify(wal->user); /* who came too late for the disk goes on */
+    okv_snapshot_lock(&wal->snapshot);
+    okv_wal_schedule_report(wal);
+    okv_snapshot_unlock(&wal->snapshot);
+}
+
+/* ---- waiting for one ---- */
+
+static struct timespec at(uint64_t ns)
+{
+    return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+}
+
+/* When records that nobody waits for are written. Under the lock. */
+static uint64_t write_due_ns(const struct okv_wal *wal)
+{
+    const struct okv_wal_batch *batch = &wal->collected;
+    uint64_t delay =
+        wal->sync_within_ns / 4 < WRITE_DELAY_NS ? wal->sync_within_ns / 4 : WRITE_DELAY_NS;
+
+    if (!wal->is_direct || batch->used == OKV_WAL_FRAME_HEADER)
+        return UINT64_MAX;
+    return batch->used < OKV_WAL_WRITE_BYTES ? batch->since_ns + delay : 0;
+}
+
+/* When there is something to do, though nobody asks for it. Under the lock. */
+static uint64_t due_ns(const struct okv_wal *wal, uint64_t retry_ns)
+{
+    uint64_t write_ns = write_due_ns(wal), sync_ns = sync_due_ns(wal), due = retry_ns;
+
+    if (atomic_load(&wal->failure))
+        return UINT64_MAX;
+    due = write_ns < due ? write_ns : due;
+    return sync_ns < due ? sync_ns : due;
+}
+
+/* While the disk is full it is tried again now and then, after an empty batch. Under the lock. */
+static void await_wish(struct okv_wal *wal)
+{
+    uint64_t retry_ns =
+        atomic_load(&wal->room.is_full) ? okv_clock_ns() + OKV_WAL_ROOM_RETRY_NS : UINT64_MAX;
+
+    while (!wal->is_wanted && !wal->has_to_stop) {
+        uint64_t due = due_ns(wal, retry_ns);
+        const struct timespec until = at(due);
+        if (due == UINT64_MAX)
+            pthread_cond_wait(&wal->wanted, &wal->lock);
+        else if (okv_clock_ns() >= due)
+            return;
+        else
+            pthread_cond_timedwait(&wal->wanted, &wal->lock, &until);
+    }
+}
+
+/* A little, for as many records as the last batch had. Under the lock. */
+static void gather(struct okv_wal *wal)
+{
+    const struct timespec until = at(okv_clock_ns() + wal->sync_ns / GATHER_SHARE);
+    const struct okv_wal_batch *batch = &wal->collected;
+
+    while (batch->records > 0 && batch->records < wal->records_before && !wal->has_to_stop &&
+           pthread_cond_timedwait(&wal->wanted, &wal->lock, &until) == 0)
+        continue;
+}
+
+/* Waits until there is a batch to end. False: the thread is to end. */
+static bool await_batch(struct okv_wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    await_wish(wal);
+    if (wal->sync_within_ns == 0)
+        gather(wal);
+    bool has_records = wal->collected.used > OKV_WAL_FRAME_HEADER;
+    bool goes_on = wal->is_wanted || has_records || !wal->has_to_stop;
+    wal->is_wanted = false;
+    pthread_mutex_unlock(&wal->lock);
+    return goes_on;
+}
+
+/* Nothing was lost up to here: versions need no raise. */
+static int log_clean_end(struct okv_wal *wal)
+{
+    const struct okv_wal_record clean = {.kind = OKV_WAL_CLEAN, .version = wal->segment.number};
+
+    okv_wal_take(wal);
+    if (okv_wal_batch_add(&wal->taken, &clean))
+        return -ENOMEM;
+    int rc = write_taken(wal);
+    return rc ? rc : sync_log(wal);
+}
+
+/* No change comes any more. */
+static void end_log(struct okv_wal *wal)
+{
+    int rc = atomic_load(&wal->failure) ? 0 : sync_log(wal);
+
+    okv_snapshot_await(&wal->snapshot);
+    okv_snapshot_lock(&wal->snapshot);
+    if (rc == 0)
+        okv_wal_schedule_last(wal);
+    okv_snapshot_unlock(&wal->snapshot);
+    if (rc == 0 && wal->sync_within_ns && !atomic_load(&wal->failure))
+        rc = log_clean_end(wal);
+    if (rc)
+        okv_wal_fail(wal, rc);
+    if (!atomic_load(&wal->failure))
+        okv_wal_trim_segment(wal);
+}
+
+void *okv_wal_run(void *user)
+{
+    struct okv_wal *wal = user;
+
+    while (await_batch(wal)) {
+        bool is_snapshot_due = okv_wal_schedule_take(wal);
+        if (!wal->is_direct) {
+            run_batch(wal, is_snapshot_due);
+            continue;
+        }
+        run_published_batch(wal, is_snapshot_due);
+        if (is_snapshot_due)
+            run_snapshot(wal);
+    }
+    end_log(wal);
+    return NULL;
+}
