@@ -12,6 +12,7 @@
 #include "server/session/reply_cache_log.h"
 #include "server/store/region.h"
 #include "server/wal/listing.h"
+#include "server/wal/snapshot/schedule.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/format/wire.h"
@@ -27,7 +28,7 @@ static int open_store(struct okv_database *database, bool wipe, uint64_t boot_id
     uint64_t hash_seed;
 
     if (database->durable)
-        hash_seed = database->durable->wal.segment.hash_seed;
+        hash_seed = okv_wal_hash_seed(database->durable->wal);
     else if (getrandom(&hash_seed, sizeof hash_seed, 0) != sizeof hash_seed)
         return okv_diag_set(diag, OKV_EIO, "no random bytes from the system: %s", strerror(errno));
     const struct okv_store_params params = {
@@ -76,17 +77,14 @@ static int replay(struct okv_database *database, struct okv_diag *diag)
     if (!durable)
         return 0;
     snprintf(what, sizeof what, "database %s", database->config->name);
-    int rc = okv_wal_list_bytes(durable->wal.files, &total, &why);
+    int rc = okv_wal_list_bytes(&durable->directory.files, &total, &why);
     okv_progress_begin(&reading.progress, isatty(STDERR_FILENO) ? STDERR_FILENO : -1, what, total,
                        begun_ns);
-    durable->wal.has_read = show;
-    durable->wal.has_read_user = &reading;
     durable->clients = (struct okv_wal_clients){okv_reply_caches_save, okv_reply_caches_recover,
                                                 database->reply_caches};
-    durable->wal.clients = &durable->clients;
+    const struct okv_wal_recovery recovery = {&database->store, &durable->clients, show, &reading};
     if (rc == 0)
-        rc = okv_wal_replay(&durable->wal, &database->store, &durable->found, &why);
-    durable->wal.has_read = NULL;
+        rc = okv_wal_recover(durable->wal, &recovery, &durable->found, &why);
     okv_progress_end(&reading.progress);
     durable->found_ns = okv_clock_ns() - begun_ns;
     return rc ? okv_diag_set(diag, rc, "database %s: %s%s", database->config->name, why.text,
@@ -144,7 +142,7 @@ close_durable:
 static uint64_t session_base(const struct okv_database *database)
 {
     uint64_t last_known = okv_reply_caches_last_session(database->reply_caches);
-    uint64_t number = database->durable->wal.segment.number + 1;
+    uint64_t number = okv_wal_segment_number(database->durable->wal) + 1;
     uint64_t by_number = number < (UINT64_C(1) << 27) ? number << SESSIONS_BITS : 0;
     uint64_t least = last_known + (UINT64_C(1) << SESSIONS_BITS);
 
@@ -169,11 +167,11 @@ int okv_database_start(struct okv_database *database, double snapshot_ratio,
         .notify = notify,
         .user = user,
     };
-    int rc = okv_wal_start(&database->durable->wal, &params, &why);
+    int rc = okv_wal_start(database->durable->wal, &params, &why);
     if (rc)
         return okv_diag_set(diag, rc, "database %s: %s", database->config->name,
                             why.text[0] ? why.text : okv_error_text(rc));
-    database->wal = &database->durable->wal;
+    database->wal = database->durable->wal;
     return 0;
 }
 
@@ -181,7 +179,7 @@ int okv_database_snapshot(const struct okv_database *database, uint64_t *number)
 {
     if (!database->wal)
         return OKV_EUNSUPPORTED;
-    *number = okv_wal_snapshot(database->wal);
+    *number = okv_wal_snapshot_request(database->wal);
     return 0;
 }
 

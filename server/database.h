@@ -31,7 +31,7 @@ struct okv_database {
 
 /* Makes a table: empty, or with --data what its log has. `config` is borrowed. Blocks while memory
  * is taken (region.h) and the log is read. `boot_id` is the server's. OKV_EINVAL: too little
- * memory; OKV_EPERM, OKV_ENOMEM, OKV_EIO, and what okv_durable_open() and okv_wal_replay() return.
+ * memory; OKV_EPERM, OKV_ENOMEM, OKV_EIO, and what okv_durable_open() and okv_wal_recover() return.
  */
 int okv_database_init(struct okv_database *database, const struct okv_config *config,
                       unsigned index, uint64_t boot_id, struct okv_diag *diag);

@@ -1,39 +1,35 @@
 #include "server/durable.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-static int cannot_use(const char *path, int error, struct okv_diag *diag)
+static int cannot_use(const char *path, int rc, const struct okv_diag *why, struct okv_diag *diag)
 {
-    return okv_diag_set(diag, okv_error_from_errno(error), "--data: %s cannot be used: %s", path,
-                        error == EPERM ? "it belongs to another user, or everybody may write it: "
-                                         "others could change what is in it"
-                                       : strerror(error));
+    return okv_diag_set(diag, rc, "--data: %s cannot be used: %s", path, why->text);
 }
 
 static int open_directory(struct okv_directory *directory, const char *data, const char *name,
                           struct okv_diag *diag)
 {
     char path[PATH_MAX];
+    struct okv_diag why;
 
     if ((size_t)snprintf(path, sizeof path, "%s/%s", data, name) >= sizeof path)
         return okv_diag_set(diag, OKV_EADDRESS, "--data %s: the path is too long", data);
-    int rc = okv_directory_make(data);
+    int rc = okv_directory_make(data, &why);
     if (rc)
-        return cannot_use(data, -rc, diag);
-    rc = okv_directory_open(directory, path);
-    if (rc == -EBUSY)
+        return cannot_use(data, rc, &why, diag);
+    rc = okv_directory_open(directory, path, &why);
+    if (rc == OKV_EAGAIN)
         return okv_diag_set(diag, OKV_EAGAIN,
                             "--data %s: another server has it: stop that one, or name another "
                             "directory",
                             data);
-    return rc ? cannot_use(path, -rc, diag) : 0;
+    return rc ? cannot_use(path, rc, &why, diag) : 0;
 }
 
 const char *okv_durable_remedy(int rc)
@@ -78,23 +74,25 @@ free_durable:
 }
 
 /* The remedy comes before what may be long. */
-static void report(void *user, enum okv_wal_event event, int error)
+static void report(void *user, enum okv_wal_event event, const char *why)
 {
     const struct okv_durable *durable = user;
     struct okv_log *log = durable->server_log;
+    struct okv_wal_stats stats;
 
     switch (event) {
     case OKV_WAL_FAILED:
         okv_log_say(log, OKV_LOG_ERROR, "database",
                     "database %s: its log failed: %s: writes are refused, gets go on; see the "
                     "kernel's log, repair the disk, start again",
-                    durable->name, strerror(-error));
+                    durable->name, why);
         break;
     case OKV_WAL_DISK_FULL:
+        okv_wal_get_stats(durable->wal, &stats);
         okv_log_say(log, OKV_LOG_ERROR, "database",
                     "database %s: the disk is full: writes are refused, gets go on; %u MiB are "
                     "wanted: make room in %s",
-                    durable->name, okv_wal_room_wanted_mib(&durable->wal.room), durable->data);
+                    durable->name, stats.wanted_mib, durable->data);
         break;
     case OKV_WAL_DISK_HAS_ROOM:
         okv_log_say(log, OKV_LOG_NOTICE, "database",
@@ -104,7 +102,7 @@ static void report(void *user, enum okv_wal_event event, int error)
         okv_log_say(log, OKV_LOG_WARNING, "database",
                     "database %s: a snapshot failed (%s): the log goes on and grows; see that "
                     "there is room in %s",
-                    durable->name, okv_error_text(error), durable->data);
+                    durable->name, why, durable->data);
         break;
     }
 }
@@ -112,8 +110,7 @@ static void report(void *user, enum okv_wal_event event, int error)
 void okv_durable_report_to(struct okv_durable *durable, struct okv_log *log)
 {
     durable->server_log = log;
-    durable->wal.report = report;
-    durable->wal.report_user = durable;
+    okv_wal_set_report(durable->wal, report, durable);
 }
 
 uint64_t okv_durable_clock_ms(const struct okv_durable *durable)
@@ -129,7 +126,7 @@ void okv_durable_close(struct okv_durable *durable)
 {
     if (!durable)
         return;
-    okv_wal_close(&durable->wal);
+    okv_wal_close(durable->wal);
     okv_directory_close(&durable->directory);
     free(durable);
 }

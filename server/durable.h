@@ -3,13 +3,15 @@
 #define OKV_SERVER_DURABLE_H
 
 #include "server/log.h"
+#include "server/wal/file.h"
+#include "server/wal/recovery/recover.h"
 #include "server/wal/wal.h"
 
 struct okv_durable {
     const char *data, *name; /* as for okv_durable_open() */
     struct okv_log *server_log;
     struct okv_directory directory;
-    struct okv_wal wal;
+    struct okv_wal *wal;
     struct okv_wal_clients clients;
     struct okv_wal_found found;
     uint64_t found_ns; /* how long it took to read that */

@@ -11,6 +11,7 @@
 
 #include "server/database.h"
 #include "server/server.h"
+#include "server/wal/histogram.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 #include "shared/base/resolve.h"
@@ -265,8 +266,11 @@ static void write_times(FILE *page, const char *metric, const char *database,
 }
 
 /* A sample for each power of two of nanoseconds. */
-static void write_syncs(FILE *page, const char *database, const struct okv_wal_histogram *syncs)
+static void write_syncs(FILE *page, const char *database, struct okv_wal *wal)
 {
+    struct okv_wal_stats stats;
+    okv_wal_get_stats(wal, &stats);
+    const struct okv_wal_histogram *syncs = stats.syncs;
     unsigned long long count = 0;
 
     for (unsigned exponent = SYNC_LEAST; exponent <= SYNC_MOST; exponent++) {
@@ -299,7 +303,7 @@ static void write_all_times(FILE *page, const struct okv_server *server)
         write_histogram_head(page, SYNCS, "time of a sync of the log");
     for (unsigned i = 0; i < count; i++)
         if (server->databases[i].wal)
-            write_syncs(page, server->config.databases[i].name, &server->databases[i].wal->syncs);
+            write_syncs(page, server->config.databases[i].name, server->databases[i].wal);
 }
 
 static void write_all_databases(FILE *page, struct okv_server *server, struct figures *figures)

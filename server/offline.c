@@ -11,10 +11,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "server/wal/file.h"
-#include "server/wal/listing.h"
 #include "server/wal/offline/salvage.h"
-#include "server/wal/offline/verify.h"
 #include "shared/base/error.h"
 
 struct offline {
@@ -96,26 +93,27 @@ static void print_salvaged(const struct offline *offline, const struct okv_wal_s
 
 static int open_source(struct offline *offline, struct okv_directory *directory, const char *path)
 {
-    int rc = okv_directory_open_shared(directory, path);
+    struct okv_diag why;
+    int rc = okv_directory_open_shared(directory, path, &why);
 
-    if (rc == -EBUSY)
+    if (rc == OKV_EAGAIN)
         fail(offline, OKV_EAGAIN, path,
              "a server has it: stop that one, or copy the directory of a stopped one");
     else if (rc)
-        fail(offline, okv_error_from_errno(-rc), path, strerror(-rc));
+        fail(offline, rc, path, why.text);
     return rc;
 }
 
 static void check(struct offline *offline, const char *path)
 {
-    const struct okv_wal_report report = {print_damage, offline};
+    const struct okv_wal_damage_report report = {print_damage, offline};
     struct okv_directory directory;
     struct okv_wal_survey survey;
     struct okv_diag why = {.text = ""};
 
     if (open_source(offline, &directory, path))
         return;
-    int rc = okv_wal_walk(&directory.files, &report, NULL, NULL, &survey, &why);
+    int rc = okv_wal_verify(&directory.files, &report, NULL, NULL, &survey, &why);
     if (rc)
         fail(offline, rc, path, why.text[0] ? why.text : okv_error_text(rc));
     else
@@ -125,7 +123,7 @@ static void check(struct offline *offline, const char *path)
 
 static void salvage(struct offline *offline, const char *path)
 {
-    const struct okv_wal_report report = {print_damage, offline};
+    const struct okv_wal_damage_report report = {print_damage, offline};
     struct okv_directory from, to;
     struct okv_wal_survey survey;
     struct okv_wal_salvaged salvaged;
@@ -139,9 +137,9 @@ static void salvage(struct offline *offline, const char *path)
     }
     if (open_source(offline, &from, path))
         return;
-    int rc = okv_directory_open(&to, target);
+    int rc = okv_directory_open(&to, target, &why);
     if (rc) {
-        fail(offline, okv_error_from_errno(-rc), target, strerror(-rc));
+        fail(offline, rc, target, why.text);
         goto close_from;
     }
     rc = okv_wal_salvage(&from.files, &to.files, offline->config->table.bucket_size, &report,

@@ -11,6 +11,8 @@
 #include "server/durable.h"
 #include "server/server.h"
 #include "server/session/reply_cache.h"
+#include "server/store/pending.h"
+#include "server/wal/histogram.h"
 #include "shared/base/clock.h"
 #include "shared/format/superblock.h"
 
@@ -96,17 +98,17 @@ static void write_region(const struct writer *writer, struct okv_store *store)
     write_figure(writer, "never_used_bytes", store->length - OKV_HEAP_OFFSET - reached);
 }
 
-static void write_batches(const struct writer *writer, struct okv_wal *wal)
+static void write_batches(const struct writer *writer, const struct okv_wal_stats *stats)
 {
-    const struct okv_wal_histogram *batches = &wal->batches, *syncs = &wal->syncs;
+    const struct okv_wal_histogram *batches = stats->batches, *syncs = stats->syncs;
 
-    if (wal->sync_within_ns != OKV_WAL_NEVER)
-        write_figure(writer, "sync_within_ms", wal->sync_within_ns / 1000000u);
-    write_figure(writer, "log_failed", atomic_load(&wal->failure) != 0);
-    write_figure(writer, "disk_full", atomic_load(&wal->room.is_full));
-    write_figure(writer, "unsynced_bytes", okv_wal_unsynced(wal));
-    write_figure(writer, "log_bytes", atomic_load(&wal->length));
-    write_figure(writer, "value_file_bytes", atomic_load(&wal->values.bytes));
+    if (stats->sync_within_ns != OKV_WAL_NEVER)
+        write_figure(writer, "sync_within_ms", stats->sync_within_ns / 1000000u);
+    write_figure(writer, "log_failed", stats->failure != 0);
+    write_figure(writer, "disk_full", stats->is_disk_full);
+    write_figure(writer, "unsynced_bytes", stats->unsynced_bytes);
+    write_figure(writer, "log_bytes", stats->log_bytes);
+    write_figure(writer, "value_file_bytes", stats->blob_bytes);
     write_figure(writer, "log_records", atomic_load(&batches->sum));
     write_figure(writer, "log_batches", atomic_load(&batches->count));
     write_figure(writer, "log_syncs", atomic_load(&syncs->count));
@@ -118,13 +120,10 @@ static void write_batches(const struct writer *writer, struct okv_wal *wal)
 }
 
 /* Without a snapshot there is no such figure. The wall clock may have been set back. */
-static void write_snapshot_age(const struct writer *writer, const struct okv_durable *durable)
+static void write_snapshot_age(const struct writer *writer, uint64_t made_ms)
 {
-    uint64_t made_ms = atomic_load(&durable->wal.snapshot.last_wall_ms);
     uint64_t now_ms = okv_clock_wall_ms();
 
-    if (!made_ms)
-        made_ms = durable->found.snapshot_wall_ms;
     if (made_ms)
         write_figure(writer, "snapshot_age_ms", now_ms > made_ms ? now_ms - made_ms : 0);
 }
@@ -132,16 +131,19 @@ static void write_snapshot_age(const struct writer *writer, const struct okv_dur
 /* Of a durable database. */
 static void write_log(const struct writer *writer, struct okv_durable *durable)
 {
-    const struct okv_snapshot *snapshot = &durable->wal.snapshot;
+    const struct okv_wal_found *found = &durable->found;
+    struct okv_wal_stats stats;
 
-    write_batches(writer, &durable->wal);
-    write_figure(writer, "snapshots", atomic_load(&snapshot->completed));
-    write_figure(writer, "snapshots_failed", atomic_load(&snapshot->failed));
-    write_figure(writer, "snapshot_bytes", atomic_load(&snapshot->last_bytes));
-    write_figure(writer, "snapshot_ms", atomic_load(&snapshot->last_ns) / 1000000u);
-    write_snapshot_age(writer, durable);
+    okv_wal_get_stats(durable->wal, &stats);
+    write_batches(writer, &stats);
+    write_figure(writer, "snapshots", stats.snapshots);
+    write_figure(writer, "snapshots_failed", stats.snapshots_failed);
+    write_figure(writer, "snapshot_bytes", stats.snapshot_bytes);
+    write_figure(writer, "snapshot_ms", stats.snapshot_ns / 1000000u);
+    write_snapshot_age(writer,
+                       stats.snapshot_wall_ms ? stats.snapshot_wall_ms : found->snapshot_wall_ms);
     write_figure(writer, "recovery_ms", durable->found_ns / 1000000u);
-    write_figure(writer, "recovery_items", durable->found.items);
+    write_figure(writer, "recovery_items", found->items);
 }
 
 static uint64_t times_count(const struct okv_times *times)

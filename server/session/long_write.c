@@ -6,6 +6,7 @@
 #include "server/server.h"
 #include "server/session/reply_cache_log.h"
 #include "server/session/session.h"
+#include "server/wal/blob/blobs.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 
@@ -21,7 +22,7 @@ static struct okv_long_write *find(struct okv_session *session, enum okv_long_wr
 static void release(struct okv_long_write *write, struct okv_database *database)
 {
     if (write->stored)
-        okv_values_drop(&database->wal->values, write->stored, &write->value);
+        okv_blob_release(okv_wal_blobs(database->wal), write->stored, &write->value);
     write->stored = NULL;
     okv_store_long_release(&database->store, &write->value);
     okv_unreserve(database, &write->session->reserved, &write->reservation);
@@ -171,8 +172,8 @@ static int apply(struct okv_long_write *write, const struct okv_executor *execut
                      &write->value, reply, write->reply_value);
     bool is_applied = reply->status != OKV_STORE_LONG && reply->status != OKV_EAGAIN;
     if (write->stored && reply->status == OKV_OK) {
-        okv_values_keep(&change.wal->values, write->stored, write->request.key,
-                        write->request.key_length, reply->version);
+        okv_blob_reference(okv_wal_blobs(change.wal), write->stored, write->request.key,
+                           write->request.key_length, reply->version);
         write->stored = NULL;
     }
     if (change.wal && is_applied)
@@ -221,13 +222,13 @@ static int store(struct okv_long_write *write, const struct okv_executor *execut
     struct okv_database *database = executor->database;
     struct okv_store_long_value *value = &write->value;
 
-    if (!database->wal || value->value_length < database->wal->values.least)
+    if (!database->wal || value->value_length < okv_wal_blob_min(database->wal))
         return 0;
     if (!write->stored)
-        write->stored = okv_values_store(&database->wal->values,
-                                         database->store.table.base + okv_store_long_offset(value),
-                                         value->value_length);
-    return write->stored ? okv_values_state(&database->wal->values, write->stored, &value->copy)
+        write->stored = okv_blob_write(okv_wal_blobs(database->wal),
+                                       database->store.table.base + okv_store_long_offset(value),
+                                       value->value_length);
+    return write->stored ? okv_blob_state(okv_wal_blobs(database->wal), write->stored, &value->copy)
                          : 0;
 }
 

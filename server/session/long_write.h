@@ -48,7 +48,7 @@ struct okv_long_write {
     struct okv_request_message request; /* in the message */
     struct okv_store_long_value value;
     struct okv_reservation reservation;
-    struct okv_value *stored;  /* by the log, in a file, until the write is applied; or NULL */
+    struct okv_blob *stored;   /* by the log, in a file, until the write is applied; or NULL */
     uint64_t batch;            /* of the log, if it is held */
     uint64_t exclusive_ticket; /* of okv_exclusive_share() */
     struct okv_reply_message reply;

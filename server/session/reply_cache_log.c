@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "server/session/reply_cache_state.h"
+#include "server/wal/append.h"
+#include "server/wal/format.h"
 #include "shared/base/bytes.h"
 
 _Static_assert(sizeof(struct okv_reply_cache_owner) == OKV_WAL_CLIENT_SIZE, "key of a CLIENT");

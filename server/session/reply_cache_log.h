@@ -9,7 +9,9 @@
 #define OKV_SERVER_SESSION_REPLY_CACHE_LOG_H
 
 #include "server/session/reply_cache.h"
-#include "server/wal/wal.h"
+
+struct okv_wal;
+struct okv_wal_record;
 
 /* Between okv_wal_enter() and okv_wal_leave(), after a write was applied and before
  * okv_reply_cache_done(): adds the reply to the batch that has the write, unless it refuses the

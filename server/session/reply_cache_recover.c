@@ -3,6 +3,7 @@
 
 #include "server/session/reply_cache_log.h"
 #include "server/session/reply_cache_state.h"
+#include "server/wal/format.h"
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
 

@@ -2,6 +2,9 @@
 
 #include <stdlib.h>
 
+#include "server/store/pending.h"
+#include "server/wal/frame.h"
+#include "server/wal/state.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -97,21 +100,21 @@ static struct okv_wal_record wire_of(const struct okv_store_record *record,
 
 uint64_t okv_wal_promise_max(const struct okv_wal *wal)
 {
-    return wal->room.batch - OKV_WAL_REPLIES_BYTES;
+    return wal->space.batch - OKV_WAL_REPLIES_BYTES;
 }
 
-/* Removals need no room in the store, so they are not refused while the log has any. Parts have
- * what they were promised, which nobody else takes, and more as far as there is some. */
+/* Deletions need no room in the store, so they are not refused while the log has any. Parts use
+ * what is reserved for them, and more as far as there is room. */
 static bool has_room(const struct okv_wal *wal, const struct okv_store_record *record,
                      uint64_t size)
 {
-    const struct okv_wal_batch *batch = &wal->collected;
+    const struct okv_wal_batch *batch = &wal->staged;
     uint64_t most = record->value ? OKV_WAL_BATCH_BYTES : okv_wal_promise_max(wal);
 
     if (record->is_part)
         return batch->records == 0 || batch->used + size <= okv_wal_promise_max(wal);
-    return (batch->records == 0 && batch->promised == 0) ||
-           batch->used + batch->promised + size <= most;
+    return (batch->records == 0 && batch->reserved == 0) ||
+           batch->used + batch->reserved + size <= most;
 }
 
 int okv_wal_promise(struct okv_wal *wal, uint64_t bytes)
@@ -120,12 +123,12 @@ int okv_wal_promise(struct okv_wal *wal, uint64_t bytes)
     int rc = bytes > most ? OKV_EVALUESIZE : 0;
 
     pthread_mutex_lock(&wal->lock);
-    if (rc == 0 && wal->collected.used - OKV_WAL_FRAME_HEADER + bytes > most)
+    if (rc == 0 && wal->staged.used - OKV_WAL_FRAME_HEADER + bytes > most)
         rc = OKV_EAGAIN;
     if (rc == 0)
-        wal->collected.promised = bytes;
+        wal->staged.reserved = bytes;
     else if (rc == OKV_EAGAIN)
-        wal->asked = bytes;
+        wal->reserve_wanted = bytes;
     pthread_mutex_unlock(&wal->lock);
     if (rc == OKV_EAGAIN)
         okv_wal_wake(wal);
@@ -135,22 +138,22 @@ int okv_wal_promise(struct okv_wal *wal, uint64_t bytes)
 void okv_wal_promise_end(struct okv_wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
-    wal->collected.promised = 0;
+    wal->staged.reserved = 0;
     pthread_mutex_unlock(&wal->lock);
 }
 
-/* Keeps the lock until end_record(): the version is not known yet. */
+/* Holds the lock until end_record(): the version is not known yet. */
 static int begin_record(void *user, const struct okv_store_record *record)
 {
     struct okv_wal *wal = user;
-    struct okv_wal_batch *batch = &wal->collected;
+    struct okv_wal_batch *batch = &wal->staged;
     uint8_t place[OKV_WAL_LONG_SIZE];
     const struct okv_wal_record wire = wire_of(record, place);
     uint64_t size = okv_wal_record_size(wire.key_length, wire.value_length);
 
     if (atomic_load(&wal->failure))
         return OKV_EREADONLY;
-    if (atomic_load(&wal->room.is_full))
+    if (atomic_load(&wal->space.is_full))
         return OKV_EDISKFULL;
     pthread_mutex_lock(&wal->lock);
     int rc = has_room(wal, record, size) ? make_space(batch, size) : OKV_EAGAIN;
@@ -160,16 +163,16 @@ static int begin_record(void *user, const struct okv_store_record *record)
         return rc;
     }
     okv_wal_record_encode(&wire, batch->bytes + batch->used);
-    wal->begun = size;
+    wal->record_size = size;
     wal->is_part = record->is_part;
     return 0;
 }
 
-/* Where nobody waits for a record, the log's thread writes it when it is time, or when there are
- * many. `before`: what was used. Under the lock. */
+/* If nobody waits for a record, the log's thread writes it when it is due, or with many others.
+ * `before`: bytes that were used. Under the lock. */
 static void note_added(struct okv_wal *wal, uint64_t before)
 {
-    struct okv_wal_batch *batch = &wal->collected;
+    struct okv_wal_batch *batch = &wal->staged;
     bool is_first = before == OKV_WAL_FRAME_HEADER;
     bool is_long = before < OKV_WAL_WRITE_BYTES && batch->used >= OKV_WAL_WRITE_BYTES;
 
@@ -178,20 +181,21 @@ static void note_added(struct okv_wal *wal, uint64_t before)
     if (wal->is_direct && (is_first || is_long))
         pthread_cond_signal(&wal->wanted);
     if (batch->used >= OKV_WAL_BATCH_BYTES)
-        atomic_store(&wal->is_crowded, true);
+        atomic_store(&wal->is_throttled, true);
 }
 
 static void end_record(void *user, bool was_made, uint64_t version)
 {
     struct okv_wal *wal = user;
-    struct okv_wal_batch *batch = &wal->collected;
+    struct okv_wal_batch *batch = &wal->staged;
     uint64_t before = batch->used;
 
     if (was_made) {
         okv_wal_record_set_version(batch->bytes + before, version);
-        batch->used += wal->begun;
+        batch->used += wal->record_size;
         if (wal->is_part)
-            batch->promised -= wal->begun < batch->promised ? wal->begun : batch->promised;
+            batch->reserved -=
+                wal->record_size < batch->reserved ? wal->record_size : batch->reserved;
         batch->records++;
         note_added(wal, before);
     }
@@ -202,23 +206,23 @@ static void before_change(void *user, uint64_t number)
 {
     struct okv_wal *wal = user;
 
-    okv_snapshot_before(&wal->snapshot, number);
+    okv_snapshot_before_change(&wal->snapshot, number);
 }
 
-static bool is_crowded(void *user)
+static bool is_throttled(void *user)
 {
     const struct okv_wal *wal = user;
 
-    return atomic_load(&wal->is_crowded) || atomic_load(&wal->snapshot.is_crowded);
+    return atomic_load(&wal->is_throttled) || atomic_load(&wal->snapshot.is_throttled);
 }
 
-struct okv_store_log okv_wal_store_log(struct okv_wal *wal)
+void okv_wal_store_log(struct okv_wal *wal, struct okv_store_log *out)
 {
-    return (struct okv_store_log){
+    *out = (struct okv_store_log){
         .begin = begin_record,
         .end = end_record,
         .before = wal->is_direct ? before_change : NULL,
-        .is_crowded = is_crowded,
+        .is_crowded = is_throttled,
         .wake = okv_wal_wake,
         .user = wal,
     };
@@ -227,11 +231,11 @@ struct okv_store_log okv_wal_store_log(struct okv_wal *wal)
 void okv_wal_add_reply(struct okv_wal *wal, const struct okv_wal_record *client, bool *knows_client,
                        const struct okv_wal_record *reply)
 {
-    struct okv_wal_batch *batch = &wal->collected;
+    struct okv_wal_batch *batch = &wal->staged;
     int rc = 0;
 
     /* Without room there is no change either. */
-    if (atomic_load(&wal->failure) || atomic_load(&wal->room.is_full))
+    if (atomic_load(&wal->failure) || atomic_load(&wal->space.is_full))
         return;
     pthread_mutex_lock(&wal->lock);
     uint64_t before = batch->used;
@@ -248,23 +252,23 @@ void okv_wal_add_reply(struct okv_wal *wal, const struct okv_wal_record *client,
 uint64_t okv_wal_unsynced(struct okv_wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
-    uint64_t bytes = wal->collected.used - OKV_WAL_FRAME_HEADER + atomic_load(&wal->taken_unsynced);
+    uint64_t bytes = wal->staged.used - OKV_WAL_FRAME_HEADER + atomic_load(&wal->written_unsynced);
     pthread_mutex_unlock(&wal->lock);
     return bytes;
 }
 
-void okv_wal_take(struct okv_wal *wal)
+void okv_wal_take_staged(struct okv_wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
-    struct okv_wal_batch empty = wal->taken;
-    wal->taken = wal->collected;
+    struct okv_wal_batch empty = wal->writing;
+    wal->writing = wal->staged;
     empty.used = OKV_WAL_FRAME_HEADER;
     empty.records = 0;
     empty.lacks_reply = false;
-    empty.promised = wal->asked;
-    wal->asked = 0;
-    wal->collected = empty;
-    atomic_store(&wal->is_crowded, false);
-    atomic_fetch_add(&wal->taken_unsynced, wal->taken.used - OKV_WAL_FRAME_HEADER);
+    empty.reserved = wal->reserve_wanted;
+    wal->reserve_wanted = 0;
+    wal->staged = empty;
+    atomic_store(&wal->is_throttled, false);
+    atomic_fetch_add(&wal->written_unsynced, wal->writing.used - OKV_WAL_FRAME_HEADER);
     pthread_mutex_unlock(&wal->lock);
 }

@@ -1,31 +1,52 @@
 /*
- * The batch that is collected: the records of changes, in an order in which they were made.
+ * Adding records to the open batch, in an order in which their changes were made.
  *
- * Whoever has entered the gate adds records; the log's thread takes the batch while the gate is
- * closed, and goes on with an empty one.
+ * Callers that have entered the gate add records; the log's thread takes the batch while the gate
+ * is closed, and leaves an empty one.
  */
 #ifndef OKV_SERVER_WAL_APPEND_H
 #define OKV_SERVER_WAL_APPEND_H
 
-#include "server/wal/wal.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-#define OKV_WAL_FRAME_HEADER sizeof(struct okv_wal_wire_frame)
+struct okv_store_log;
+struct okv_wal;
+struct okv_wal_batch;
+struct okv_wal_record;
+
+/* Between enter and leave, for one caller at a time: reserves `bytes` bytes of the batch for the
+ * records of parts of a change (okv_store_write.is_part), whatever others add meanwhile. The caller
+ * ends the reservation before it leaves. OKV_EAGAIN: the batch has no room for them, the next one
+ * has; OKV_EVALUESIZE: no batch has. */
+int okv_wal_promise(struct okv_wal *wal, uint64_t bytes);
+void okv_wal_promise_end(struct okv_wal *wal);
+/* The most bytes that can be reserved. */
+uint64_t okv_wal_promise_max(const struct okv_wal *wal);
+/* Between enter and leave: adds a REPLY to the batch, and before it its CLIENT unless
+ * *knows_client, which the log's lock guards. Without memory the batch fails. */
+void okv_wal_add_reply(struct okv_wal *wal, const struct okv_wal_record *client, bool *knows_client,
+                       const struct okv_wal_record *reply);
+/* Bytes of records of changes that are made and not durable. Any thread. */
+uint64_t okv_wal_unsynced(struct okv_wal *wal);
+/* Has the log's thread end the batch; `wal` is a struct okv_wal. Any thread. */
+void okv_wal_wake(void *wal);
+
+/* ---- for the log ---- */
+
 /* Records that need not wait are written when there are so many bytes of them. */
 #define OKV_WAL_WRITE_BYTES (UINT64_C(1) << 20)
 
 /* OKV_ENOMEM. */
 int okv_wal_batch_init(struct okv_wal_batch *batch);
 void okv_wal_batch_fini(struct okv_wal_batch *batch);
-/* Its records are written: gives back memory that only a command of many keys needed. */
+/* After its records were written: releases memory that only a command of many keys needed. */
 void okv_wal_batch_shrink(struct okv_wal_batch *batch);
 /* Adds a record that is no change. OKV_ENOMEM. */
 int okv_wal_batch_add(struct okv_wal_batch *batch, const struct okv_wal_record *record);
-
 /* What the store calls for each change. */
-struct okv_store_log okv_wal_store_log(struct okv_wal *wal);
-/* Has the log's thread end the batch. */
-void okv_wal_wake(void *wal);
-/* Moves what was collected to wal->taken. The gate is closed. */
-void okv_wal_take(struct okv_wal *wal);
+void okv_wal_store_log(struct okv_wal *wal, struct okv_store_log *out);
+/* Moves wal->staged to wal->writing. The gate is closed. */
+void okv_wal_take_staged(struct okv_wal *wal);
 
 #endif

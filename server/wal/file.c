@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shared/base/error.h"
+
 #define LOCK_NAME "lock"
 
 struct okv_file {
@@ -23,35 +25,54 @@ static struct okv_directory *directory_of(struct okv_files *files)
     return (struct okv_directory *)files;
 }
 
-static int open_file(struct okv_files *files, const char *name, int flags, struct okv_file **out)
+int okv_file_failed(int error, struct okv_diag *why)
+{
+    int rc = okv_error_from_errno(error);
+
+    if (error == ENOSPC || error == EDQUOT)
+        rc = OKV_EDISKFULL;
+    else if (error == ENOENT)
+        rc = OKV_ENOTFOUND;
+    else if (error == EEXIST)
+        rc = OKV_EEXISTS;
+    else if (rc != OKV_EPERM && rc != OKV_ENOMEM)
+        rc = OKV_EIO;
+    return okv_diag_set(why, rc, "%s", strerror(error));
+}
+
+static int open_file(struct okv_files *files, const char *name, int flags, struct okv_file **out,
+                     struct okv_diag *why)
 {
     struct okv_file *file = malloc(sizeof *file);
 
     if (!file)
-        return -ENOMEM;
+        return okv_file_failed(ENOMEM, why);
     file->fd = openat(directory_of(files)->fd, name, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file->fd < 0) {
-        int error = errno;
+        int rc = okv_file_failed(errno, why);
         free(file);
-        return -error;
+        return rc;
     }
     *out = file;
     return 0;
 }
 
-static int file_create(struct okv_files *files, const char *name, struct okv_file **out)
+static int file_create(struct okv_files *files, const char *name, struct okv_file **out,
+                       struct okv_diag *why)
 {
-    return open_file(files, name, O_WRONLY | O_CREAT | O_EXCL, out);
+    return open_file(files, name, O_WRONLY | O_CREAT | O_EXCL, out, why);
 }
 
-static int file_reopen(struct okv_files *files, const char *name, struct okv_file **out)
+static int file_reopen(struct okv_files *files, const char *name, struct okv_file **out,
+                       struct okv_diag *why)
 {
-    return open_file(files, name, O_WRONLY, out);
+    return open_file(files, name, O_WRONLY, out, why);
 }
 
-static int file_open(struct okv_files *files, const char *name, struct okv_file **out)
+static int file_open(struct okv_files *files, const char *name, struct okv_file **out,
+                     struct okv_diag *why)
 {
-    return open_file(files, name, O_RDONLY, out);
+    return open_file(files, name, O_RDONLY, out, why);
 }
 
 static void file_close(struct okv_file *file)
@@ -72,7 +93,8 @@ static unsigned advance(struct iovec **vectors, unsigned count, size_t written)
     return count;
 }
 
-static int file_write(struct okv_file *file, struct iovec *vectors, unsigned count, uint64_t offset)
+static int file_write(struct okv_file *file, struct iovec *vectors, unsigned count, uint64_t offset,
+                      struct okv_diag *why)
 {
     while ((count = advance(&vectors, count, 0)) > 0) {
         int some = count < IOV_MAX ? (int)count : IOV_MAX;
@@ -80,58 +102,60 @@ static int file_write(struct okv_file *file, struct iovec *vectors, unsigned cou
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
-            return written < 0 ? -errno : -EIO;
+            return okv_file_failed(written < 0 ? errno : EIO, why);
         count = advance(&vectors, count, (size_t)written);
         offset += (uint64_t)written;
     }
     return 0;
 }
 
-static int file_reserve(struct okv_file *file, uint64_t offset, uint64_t length)
+static int file_reserve(struct okv_file *file, uint64_t offset, uint64_t length,
+                        struct okv_diag *why)
 {
     while (fallocate(file->fd, FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)length))
         if (errno != EINTR)
-            return errno == EOPNOTSUPP || errno == ENOSYS ? 0 : -errno;
+            return errno == EOPNOTSUPP || errno == ENOSYS ? 0 : okv_file_failed(errno, why);
     return 0;
 }
 
-/* The kernel gives back what is behind the end although the size stays. */
-static int file_trim(struct okv_files *files, const char *name, uint64_t end)
+/* Truncation also releases what is reserved after the end, even if the size stays. */
+static int file_trim(struct okv_files *files, const char *name, uint64_t end, struct okv_diag *why)
 {
     struct okv_file *file = NULL;
     struct stat status;
-    int rc = open_file(files, name, O_WRONLY, &file);
+    int rc = open_file(files, name, O_WRONLY, &file, why);
 
     if (rc)
         return rc;
     if (fstat(file->fd, &status))
-        rc = -errno;
+        rc = okv_file_failed(errno, why);
     else if (ftruncate(file->fd, (uint64_t)status.st_size < end ? status.st_size : (off_t)end))
-        rc = -errno;
+        rc = okv_file_failed(errno, why);
     file_close(file);
     return rc;
 }
 
-static int file_sync(struct okv_file *file)
+static int file_sync(struct okv_file *file, struct okv_diag *why)
 {
     struct stat status;
 
     if (fdatasync(file->fd) || fstat(file->fd, &status))
-        return -errno;
-    return status.st_nlink > 0 ? 0 : -ENOENT;
+        return okv_file_failed(errno, why);
+    return status.st_nlink > 0 ? 0 : okv_file_failed(ENOENT, why);
 }
 
-static int file_write_out(struct okv_file *file, uint64_t offset, uint64_t length)
+static int file_write_out(struct okv_file *file, uint64_t offset, uint64_t length,
+                          struct okv_diag *why)
 {
     const unsigned flags = SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
 
     if (sync_file_range(file->fd, (off_t)offset, (off_t)length, flags) == 0)
         return 0;
-    return errno == ENOSYS || errno == EINVAL ? 0 : -errno;
+    return errno == ENOSYS || errno == EINVAL ? 0 : okv_file_failed(errno, why);
 }
 
 static int file_read(struct okv_file *file, void *buffer, size_t length, uint64_t offset,
-                     size_t *got)
+                     size_t *got, struct okv_diag *why)
 {
     *got = 0;
     while (*got < length) {
@@ -140,40 +164,42 @@ static int file_read(struct okv_file *file, void *buffer, size_t length, uint64_
         if (some < 0 && errno == EINTR)
             continue;
         if (some <= 0)
-            return some < 0 ? -errno : 0;
+            return some < 0 ? okv_file_failed(errno, why) : 0;
         *got += (size_t)some;
     }
     return 0;
 }
 
-static int file_size(struct okv_file *file, uint64_t *out)
+static int file_size(struct okv_file *file, uint64_t *out, struct okv_diag *why)
 {
     struct stat status;
 
     if (fstat(file->fd, &status))
-        return -errno;
+        return okv_file_failed(errno, why);
     *out = (uint64_t)status.st_size;
     return 0;
 }
 
-static int file_rename(struct okv_files *files, const char *from, const char *to)
+static int file_rename(struct okv_files *files, const char *from, const char *to,
+                       struct okv_diag *why)
 {
     int directory = directory_of(files)->fd;
 
-    return renameat(directory, from, directory, to) ? -errno : 0;
+    return renameat(directory, from, directory, to) ? okv_file_failed(errno, why) : 0;
 }
 
-static int file_remove(struct okv_files *files, const char *name)
+static int file_remove(struct okv_files *files, const char *name, struct okv_diag *why)
 {
-    return unlinkat(directory_of(files)->fd, name, 0) ? -errno : 0;
+    return unlinkat(directory_of(files)->fd, name, 0) ? okv_file_failed(errno, why) : 0;
 }
 
-static int sync_names(struct okv_files *files)
+static int sync_names(struct okv_files *files, struct okv_diag *why)
 {
-    return fsync(directory_of(files)->fd) ? -errno : 0;
+    return fsync(directory_of(files)->fd) ? okv_file_failed(errno, why) : 0;
 }
 
-static int list(struct okv_files *files, int (*each)(const char *name, void *user), void *user)
+static int list(struct okv_files *files, int (*each)(const char *name, void *user), void *user,
+                struct okv_diag *why)
 {
     int fd = openat(directory_of(files)->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *names = fd < 0 ? NULL : fdopendir(fd);
@@ -181,15 +207,15 @@ static int list(struct okv_files *files, int (*each)(const char *name, void *use
     int rc = 0;
 
     if (!names) {
-        rc = -errno;
+        rc = okv_file_failed(errno, why);
         if (fd >= 0)
             close(fd);
         return rc;
     }
     for (errno = 0; rc == 0 && (entry = readdir(names)); errno = 0)
         rc = each(entry->d_name, user);
-    if (rc == 0)
-        rc = -errno;
+    if (rc == 0 && errno)
+        rc = okv_file_failed(errno, why);
     closedir(names);
     return rc;
 }
@@ -212,87 +238,85 @@ static const struct okv_file_ops ops = {
     .list = list,
 };
 
-/* Whoever may change names in it could plant a log, or take one away. */
-static int check_owner(const char *path)
+/* Anyone who may change names in it could plant a log, or remove one. */
+static int check_owner(const char *path, struct okv_diag *why)
 {
     struct stat directory;
 
     if (stat(path, &directory))
-        return -errno;
+        return okv_file_failed(errno, why);
     bool is_ours = directory.st_uid == geteuid() || directory.st_uid == 0;
-    return is_ours && !(directory.st_mode & S_IWOTH) ? 0 : -EPERM;
+    if (!is_ours || (directory.st_mode & S_IWOTH))
+        return okv_diag_set(why, OKV_EPERM,
+                            "it belongs to another user, or everybody may write it: others could "
+                            "change what is in it");
+    return 0;
 }
 
-/* Who made it may have died before its name was durable. */
-int okv_directory_make(const char *path)
+/* A process that made it may have died before its name was durable. */
+int okv_directory_make(const char *path, struct okv_diag *why)
 {
     char parent[PATH_MAX];
-    int fd, rc = 0;
+    int rc = 0;
 
     if (mkdir(path, 0700) && errno != EEXIST)
-        return -errno;
-    rc = check_owner(path);
+        return okv_file_failed(errno, why);
+    rc = check_owner(path, why);
     if (rc)
         return rc;
-    if (strlen(path) + 4 > sizeof parent)
-        return -ENAMETOOLONG;
-    strcpy(parent, path);
-    strcat(parent, "/..");
-    fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if ((size_t)snprintf(parent, sizeof parent, "%s/..", path) >= sizeof parent)
+        return okv_file_failed(ENAMETOOLONG, why);
+    int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return -errno;
+        return okv_file_failed(errno, why);
     if (fsync(fd))
-        rc = -errno;
+        rc = okv_file_failed(errno, why);
     close(fd);
     return rc;
 }
 
 /* `how` is LOCK_EX or LOCK_SH. */
-static int lock_directory(int directory, int flags, int how)
+static int lock_directory(struct okv_directory *directory, int flags, int how, struct okv_diag *why)
 {
-    int fd = openat(directory, LOCK_NAME, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
-
-    if (fd < 0)
-        return -errno;
-    if (flock(fd, how | LOCK_NB)) {
-        int error = errno;
-        close(fd);
-        return error == EWOULDBLOCK ? -EBUSY : -error;
-    }
-    return fd;
+    directory->lock = openat(directory->fd, LOCK_NAME, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (directory->lock < 0)
+        return okv_file_failed(errno, why);
+    if (flock(directory->lock, how | LOCK_NB) == 0)
+        return 0;
+    int rc = errno == EWOULDBLOCK ? OKV_EAGAIN : okv_file_failed(errno, why);
+    close(directory->lock);
+    return rc;
 }
 
-int okv_directory_open(struct okv_directory *directory, const char *path)
+int okv_directory_open(struct okv_directory *directory, const char *path, struct okv_diag *why)
 {
-    int rc = okv_directory_make(path);
+    int rc = okv_directory_make(path, why);
 
     if (rc)
         return rc;
     directory->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (directory->fd < 0)
-        return -errno;
-    directory->lock = lock_directory(directory->fd, O_RDWR | O_CREAT, LOCK_EX);
-    if (directory->lock < 0) {
+        return okv_file_failed(errno, why);
+    rc = lock_directory(directory, O_RDWR | O_CREAT, LOCK_EX, why);
+    if (rc)
         close(directory->fd);
-        return directory->lock;
-    }
     directory->files.ops = &ops;
-    return 0;
+    return rc;
 }
 
-int okv_directory_open_shared(struct okv_directory *directory, const char *path)
+int okv_directory_open_shared(struct okv_directory *directory, const char *path,
+                              struct okv_diag *why)
 {
     directory->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory->fd < 0)
-        return -errno;
-    directory->lock = lock_directory(directory->fd, O_RDONLY, LOCK_SH);
-    /* A copy may be without one, and no server has used it then. */
-    if (directory->lock < 0 && directory->lock != -ENOENT) {
-        close(directory->fd);
-        return directory->lock;
-    }
+        return okv_file_failed(errno, why);
+    int rc = lock_directory(directory, O_RDONLY, LOCK_SH, why);
     directory->files.ops = &ops;
-    return 0;
+    if (rc == OKV_ENOTFOUND) /* a copy may be without one, and no server has used it then */
+        return 0;
+    if (rc)
+        close(directory->fd);
+    return rc;
 }
 
 void okv_directory_close(struct okv_directory *directory)
@@ -300,4 +324,25 @@ void okv_directory_close(struct okv_directory *directory)
     close(directory->fd);
     if (directory->lock >= 0)
         close(directory->lock);
+}
+
+int okv_source_open(const char *path, struct okv_diag *why)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    return fd < 0 ? okv_file_failed(errno, why) : fd;
+}
+
+int okv_source_read(int fd, void *buffer, size_t length, size_t *got, struct okv_diag *why)
+{
+    *got = 0;
+    while (*got < length) {
+        ssize_t some = read(fd, (char *)buffer + *got, length - *got);
+        if (some < 0 && errno == EINTR)
+            continue;
+        if (some <= 0)
+            return some < 0 ? okv_file_failed(errno, why) : 0;
+        *got += (size_t)some;
+    }
+    return 0;
 }

@@ -9,12 +9,22 @@ uint64_t okv_wal_frame_offset(const struct okv_wal_header *segment, uint64_t pos
 
 int okv_wal_frame_write(struct okv_files *files, struct okv_file *file,
                         const struct okv_wal_header *segment, const struct okv_wal_frame *frame,
-                        uint8_t *bytes)
+                        uint8_t *bytes, struct okv_diag *why)
 {
     static uint8_t zeros[PAGE];
     uint64_t offset = okv_wal_frame_offset(segment, frame->position);
     struct iovec vectors[] = {{bytes, frame->length}, {zeros, -(offset + frame->length) % PAGE}};
 
     okv_wal_frame_seal(frame, segment->number, bytes);
-    return files->ops->write(file, vectors, 2, offset);
+    return files->ops->write(file, vectors, 2, offset, why);
+}
+
+int okv_wal_header_write(struct okv_files *files, struct okv_file *file,
+                         const struct okv_wal_header *header, struct okv_diag *why)
+{
+    uint8_t bytes[OKV_WAL_HEADER_SIZE];
+    struct iovec vector = {bytes, sizeof bytes};
+
+    okv_wal_header_encode(header, bytes);
+    return files->ops->write(file, &vector, 1, 0, why);
 }

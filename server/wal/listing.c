@@ -57,20 +57,23 @@ static bool is_complete(const struct okv_wal_listing *listing)
            listing->first == (listing->snapshot ? listing->snapshot : 1);
 }
 
-static int list_failed(struct okv_diag *diag, int error)
+static int list(struct okv_files *files, int (*each)(const char *name, void *user), void *user,
+                struct okv_diag *diag)
 {
-    return okv_diag_set(diag, okv_error_from_errno(-error), "cannot read the directory: %s",
-                        strerror(-error));
+    struct okv_diag why;
+    int rc = files->ops->list(files, each, user, &why);
+
+    return rc ? okv_diag_set(diag, rc, "cannot read the directory: %s", why.text) : 0;
 }
 
 int okv_wal_list(struct okv_files *files, struct okv_wal_listing *out, struct okv_diag *diag)
 {
     *out = (struct okv_wal_listing){0};
-    int rc = files->ops->list(files, note_snapshot, out);
+    int rc = list(files, note_snapshot, out, diag);
     if (rc == 0)
-        rc = files->ops->list(files, note_segment, out);
+        rc = list(files, note_segment, out, diag);
     if (rc)
-        return list_failed(diag, rc);
+        return rc;
     if (!is_complete(out))
         return okv_diag_set(diag, OKV_ECORRUPT,
                             "a segment of the log is missing: there are %" PRIu64 " from %" PRIx64
@@ -91,8 +94,7 @@ static int note_any(const char *name, void *user)
 int okv_wal_is_empty(struct okv_files *files, bool *is_empty, struct okv_diag *diag)
 {
     *is_empty = true;
-    int rc = files->ops->list(files, note_any, is_empty);
-    return rc ? list_failed(diag, rc) : 0;
+    return list(files, note_any, is_empty, diag);
 }
 
 struct search {
@@ -112,65 +114,68 @@ static int note_lowest(const char *name, void *user)
 int okv_wal_list_from(struct okv_files *files, uint64_t *number, struct okv_diag *diag)
 {
     struct search search = {.from = *number};
-    int rc = files->ops->list(files, note_lowest, &search);
+    int rc = list(files, note_lowest, &search, diag);
 
     *number = search.lowest;
-    return rc ? list_failed(diag, rc) : 0;
+    return rc;
 }
 
-static int add_bytes(struct okv_files *files, const char *prefix, uint64_t number, uint64_t *sum)
+static int add_bytes(struct okv_files *files, const char *prefix, uint64_t number, uint64_t *sum,
+                     struct okv_diag *diag)
 {
     char name[OKV_WAL_NAME_SIZE];
     struct okv_file *file;
+    struct okv_diag why;
     uint64_t size = 0;
 
     okv_wal_name(prefix, number, name);
-    int rc = files->ops->open(files, name, &file);
-    if (rc)
-        return rc;
-    rc = files->ops->size(file, &size);
-    files->ops->close(file);
+    int rc = files->ops->open(files, name, &file, &why);
+    if (rc == 0) {
+        rc = files->ops->size(file, &size, &why);
+        files->ops->close(file);
+    }
     *sum += size;
-    return rc;
+    return rc ? okv_diag_set(diag, rc, "cannot read the directory: %s", why.text) : 0;
 }
 
 int okv_wal_list_bytes(struct okv_files *files, uint64_t *out, struct okv_diag *diag)
 {
     struct okv_wal_listing listing;
-    int error = 0, rc = okv_wal_list(files, &listing, diag);
+    int rc = okv_wal_list(files, &listing, diag);
 
     *out = 0;
-    if (rc)
-        return rc;
-    if (listing.snapshot)
-        error = add_bytes(files, OKV_WAL_SNAPSHOT, listing.snapshot, out);
-    for (uint64_t number = listing.first; !error && number && number <= listing.last; number++)
-        error = add_bytes(files, OKV_WAL_SEGMENT, number, out);
-    return error ? list_failed(diag, error) : 0;
+    if (rc == 0 && listing.snapshot)
+        rc = add_bytes(files, OKV_WAL_SNAPSHOT, listing.snapshot, out, diag);
+    for (uint64_t number = listing.first; !rc && number && number <= listing.last; number++)
+        rc = add_bytes(files, OKV_WAL_SEGMENT, number, out, diag);
+    return rc;
 }
 
 struct removal {
     struct okv_files *files;
     uint64_t before;
-    bool keeps_spare;
+    bool recycles;
+    struct okv_diag *why;
 };
 
 static int remove_old(const char *name, void *user)
 {
     struct removal *removal = user;
-    uint64_t number =
-        okv_wal_number(OKV_WAL_SEGMENT, name) | okv_wal_number(OKV_WAL_SNAPSHOT, name);
+    struct okv_files *files = removal->files;
+    uint64_t segment = okv_wal_number(OKV_WAL_SEGMENT, name);
+    uint64_t number = segment | okv_wal_number(OKV_WAL_SNAPSHOT, name);
 
     if ((number == 0 || number >= removal->before) && strcmp(name, OKV_WAL_PART) != 0)
         return 0;
-    if (removal->keeps_spare && okv_wal_number(OKV_WAL_SEGMENT, name))
-        return removal->files->ops->rename(removal->files, name, OKV_WAL_SPARE);
-    return removal->files->ops->remove(removal->files, name);
+    if (removal->recycles && segment)
+        return files->ops->rename(files, name, OKV_WAL_RECYCLED, removal->why);
+    return files->ops->remove(files, name, removal->why);
 }
 
-int okv_wal_remove_before(struct okv_files *files, uint64_t number, bool keeps_spare)
+int okv_wal_remove_before(struct okv_files *files, uint64_t number, bool recycles,
+                          struct okv_diag *why)
 {
-    struct removal removal = {files, number, keeps_spare};
+    struct removal removal = {files, number, recycles, why};
 
-    return files->ops->list(files, remove_old, &removal);
+    return files->ops->list(files, remove_old, &removal, why);
 }

@@ -1,47 +1,46 @@
 #include "server/wal/segment.h"
 
-#include <errno.h>
-
-#include "server/wal/append.h"
+#include "server/store/store.h"
 #include "server/wal/frame.h"
 #include "server/wal/listing.h"
 #include "server/wal/recovery/carry_over.h"
+#include "server/wal/state.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-void okv_wal_report(struct okv_wal *wal, enum okv_wal_event event, int error)
+void okv_wal_raise_event(struct okv_wal *wal, enum okv_wal_event event, const char *why)
 {
     if (wal->report)
-        wal->report(wal->report_user, event, error);
+        wal->report(wal->report_user, event, why);
 }
 
-void okv_wal_fail(struct okv_wal *wal, int error)
+void okv_wal_fail(struct okv_wal *wal, int rc, const char *why)
 {
-    if (!atomic_exchange(&wal->failure, okv_error_from_errno(-error)))
-        okv_wal_report(wal, OKV_WAL_FAILED, error);
+    if (!atomic_exchange(&wal->failure, rc))
+        okv_wal_raise_event(wal, OKV_WAL_FAILED, why);
 }
 
-/* ---- room on the disk ---- */
+/* ---- disk space ---- */
 
-static void report_room(struct okv_wal *wal, bool was_full)
+static void report_space(struct okv_wal *wal, bool was_full)
 {
-    if (wal->room.is_full && !was_full)
-        okv_wal_report(wal, OKV_WAL_DISK_FULL, -ENOSPC);
-    if (!wal->room.is_full && was_full)
-        okv_wal_report(wal, OKV_WAL_DISK_HAS_ROOM, 0);
+    if (wal->space.is_full && !was_full)
+        okv_wal_raise_event(wal, OKV_WAL_DISK_FULL, "");
+    if (!wal->space.is_full && was_full)
+        okv_wal_raise_event(wal, OKV_WAL_DISK_HAS_ROOM, "");
 }
 
-void okv_wal_make_room(struct okv_wal *wal)
+void okv_wal_reserve_space(struct okv_wal *wal)
 {
     uint64_t used = okv_wal_frame_offset(&wal->segment, wal->position);
-    bool was_full = wal->room.is_full;
+    bool was_full = wal->space.is_full;
 
     if (atomic_load(&wal->failure))
         return;
-    int rc = okv_wal_room_extend(&wal->room, wal->files, wal->file, used);
+    int rc = okv_wal_preallocate(&wal->space, wal->files, wal->file, used, &wal->why);
     if (rc)
-        okv_wal_fail(wal, rc);
-    report_room(wal, was_full);
+        okv_wal_fail(wal, rc, wal->why.text);
+    report_space(wal, was_full);
 }
 
 /* ---- segments ---- */
@@ -51,10 +50,11 @@ void okv_wal_trim_segment(struct okv_wal *wal)
     char name[OKV_WAL_NAME_SIZE];
 
     okv_wal_name(OKV_WAL_SEGMENT, wal->segment.number, name);
-    wal->files->ops->trim(wal->files, name, okv_wal_frame_offset(&wal->segment, wal->position));
+    wal->files->ops->trim(wal->files, name, okv_wal_frame_offset(&wal->segment, wal->position),
+                          NULL);
 }
 
-/* Behind the tail, where the versions were raised. */
+/* After the frames carried over, which have the versions from before the raise. */
 static int write_raise(struct okv_wal *wal, const struct okv_wal_header *segment,
                        struct okv_file *file)
 {
@@ -71,61 +71,60 @@ static int write_raise(struct okv_wal *wal, const struct okv_wal_header *segment
     okv_wal_record_encode(&raise, bytes + OKV_WAL_FRAME_HEADER);
     wal->has_to_raise = false;
     wal->position += frame.length;
-    return okv_wal_frame_write(wal->files, file, segment, &frame, bytes);
+    return okv_wal_frame_write(wal->files, file, segment, &frame, bytes, &wal->why);
 }
 
-/* The header, and what may not be durable of the segment before. */
+/* The header, and those frames of the segment before that may not be durable. */
 static int write_segment(struct okv_wal *wal, const struct okv_wal_header *segment,
                          struct okv_file *file)
 {
-    uint8_t bytes[OKV_WAL_HEADER_SIZE];
-    struct iovec vector = {bytes, sizeof bytes};
+    int rc = okv_wal_header_write(wal->files, file, segment, &wal->why);
 
-    okv_wal_header_encode(segment, bytes);
-    int rc = wal->files->ops->write(file, &vector, 1, 0);
     if (rc == 0)
-        rc = okv_wal_tail_copy(wal, segment, file);
+        rc = okv_wal_carry_over(wal, segment, file);
     if (rc == 0 && wal->has_to_raise)
         rc = write_raise(wal, segment, file);
     if (rc == 0)
-        rc = wal->files->ops->sync(file);
+        rc = wal->files->ops->sync(file, &wal->why);
     return rc;
 }
 
 /* A segment that was not begun must not be there at the next start. */
 static void remove_segment(struct okv_wal *wal, const char *name)
 {
-    int rc = wal->files->ops->remove(wal->files, name);
+    struct okv_diag why;
+    int rc = wal->files->ops->remove(wal->files, name, &why);
 
     if (rc == 0)
-        rc = wal->files->ops->sync_names(wal->files);
+        rc = wal->files->ops->sync_names(wal->files, &why);
     if (rc)
-        okv_wal_fail(wal, rc);
+        okv_wal_fail(wal, rc, why.text);
 }
 
-/* It has its name when all of it is durable. */
+/* It gets its name when all of it is durable. */
 static int create_segment(struct okv_wal *wal, const struct okv_wal_header *segment,
-                          struct okv_wal_room *room, struct okv_file **out)
+                          struct okv_file **out)
 {
     const struct okv_file_ops *ops = wal->files->ops;
     char name[OKV_WAL_NAME_SIZE];
 
     okv_wal_name(OKV_WAL_SEGMENT, segment->number, name);
-    ops->remove(wal->files, OKV_WAL_SEGMENT_PART); /* of one that failed */
-    int rc = okv_wal_room_create(wal->files, OKV_WAL_SEGMENT_PART, out);
+    ops->remove(wal->files, OKV_WAL_SEGMENT_PART, NULL); /* of one that failed */
+    int rc = okv_wal_recycled_create(wal->files, OKV_WAL_SEGMENT_PART, out, &wal->why);
     if (rc)
         return rc;
     rc = write_segment(wal, segment, *out);
     if (rc == 0)
-        rc = okv_wal_room_begin(room, wal->files, *out,
-                                okv_wal_frame_offset(segment, wal->position), !wal->file);
+        rc = okv_wal_preallocate_segment(&wal->space, wal->files, *out,
+                                         okv_wal_frame_offset(segment, wal->position), !wal->file,
+                                         &wal->why);
     if (rc == 0)
-        rc = ops->rename(wal->files, OKV_WAL_SEGMENT_PART, name);
+        rc = ops->rename(wal->files, OKV_WAL_SEGMENT_PART, name, &wal->why);
     if (rc) {
-        ops->remove(wal->files, OKV_WAL_SEGMENT_PART);
+        ops->remove(wal->files, OKV_WAL_SEGMENT_PART, NULL);
         goto close;
     }
-    rc = ops->sync_names(wal->files);
+    rc = ops->sync_names(wal->files, &wal->why);
     if (rc == 0)
         return 0;
     remove_segment(wal, name);
@@ -138,18 +137,18 @@ void okv_wal_note_durable(struct okv_wal *wal)
 {
     wal->durable = wal->position;
     wal->oldest_ns = 0;
-    atomic_store(&wal->taken_unsynced, 0);
+    atomic_store(&wal->written_unsynced, 0);
 }
 
 int okv_wal_begin_segment(struct okv_wal *wal)
 {
     struct okv_wal_header segment = wal->segment;
-    bool was_full = wal->room.is_full;
+    bool was_full = wal->space.is_full;
     struct okv_file *file;
 
     segment.number++;
     segment.position = wal->durable;
-    int rc = create_segment(wal, &segment, &wal->room, &file);
+    int rc = create_segment(wal, &segment, &file);
     if (rc)
         return rc;
     if (wal->file) {
@@ -159,6 +158,6 @@ int okv_wal_begin_segment(struct okv_wal *wal)
     wal->file = file;
     wal->segment = segment;
     okv_wal_note_durable(wal);
-    report_room(wal, was_full);
+    report_space(wal, was_full);
     return 0;
 }

@@ -1,31 +1,31 @@
 #include "server/wal/wal.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
+#include "server/store/pending.h"
 #include "server/store/store.h"
 #include "server/wal/append.h"
 #include "server/wal/listing.h"
-#include "server/wal/recovery/log.h"
+#include "server/wal/recovery/recover.h"
 #include "server/wal/segment.h"
 #include "server/wal/snapshot/schedule.h"
+#include "server/wal/snapshot/writer.h"
+#include "server/wal/state.h"
 #include "server/wal/writer.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-/* At which a log may begin. */
+/* Positions at which a new log may begin. */
 #define POSITIONS (UINT64_C(1) << 56)
 
 /* ---- the gate ---- */
 
-/* Whether the disk has taken too long already. Whoever came now would be answered though an older
- * change may be lost. */
-static bool is_late(struct okv_wal *wal)
+/* Whether the disk has taken too long already: a change made now would be answered although an
+ * older one may be lost. */
+static bool is_late(const struct okv_wal *wal)
 {
     uint64_t since_ns = atomic_load(&wal->waits_since_ns);
 
@@ -35,8 +35,8 @@ static bool is_late(struct okv_wal *wal)
 
 bool okv_wal_enter(struct okv_wal *wal)
 {
-    return !is_late(wal) && !atomic_load(&wal->is_crowded) &&
-           !atomic_load(&wal->snapshot.is_crowded) && pthread_rwlock_tryrdlock(&wal->gate) == 0;
+    return !is_late(wal) && !atomic_load(&wal->is_throttled) &&
+           !atomic_load(&wal->snapshot.is_throttled) && pthread_rwlock_tryrdlock(&wal->gate) == 0;
 }
 
 void okv_wal_leave(struct okv_wal *wal)
@@ -57,7 +57,7 @@ uint64_t okv_wal_hold(struct okv_wal *wal)
     if (wal->is_direct)
         return 0;
     pthread_mutex_lock(&wal->lock);
-    if (!wal->is_wanted || wal->collected.records >= wal->records_before)
+    if (!wal->is_wanted || wal->staged.records >= wal->records_before)
         pthread_cond_signal(&wal->wanted);
     wal->is_wanted = true;
     pthread_mutex_unlock(&wal->lock);
@@ -72,13 +72,69 @@ bool okv_wal_is_done(struct okv_wal *wal, uint64_t batch, int *status)
     return true;
 }
 
-/* ---- start and stop ---- */
-
-static int failed(struct okv_diag *diag, int error, const char *what)
+uint64_t okv_wal_moment(const struct okv_wal *wal)
 {
-    return okv_diag_set(diag, okv_error_from_errno(-error), "the log: %s: %s", what,
-                        strerror(-error));
+    return atomic_load(&wal->publish_seq);
 }
+
+/* ---- what others ask ---- */
+
+uint64_t okv_wal_hash_seed(const struct okv_wal *wal)
+{
+    return wal->segment.hash_seed;
+}
+
+uint64_t okv_wal_segment_number(const struct okv_wal *wal)
+{
+    return wal->segment.number;
+}
+
+int okv_wal_failure(const struct okv_wal *wal)
+{
+    return atomic_load(&wal->failure);
+}
+
+uint64_t okv_wal_blob_min(const struct okv_wal *wal)
+{
+    return wal->blobs.min_length;
+}
+
+struct okv_blobs *okv_wal_blobs(struct okv_wal *wal)
+{
+    return &wal->blobs;
+}
+
+void okv_wal_get_stats(struct okv_wal *wal, struct okv_wal_stats *out)
+{
+    const struct okv_snapshot *snapshot = &wal->snapshot;
+
+    *out = (struct okv_wal_stats){
+        .sync_within_ns = wal->sync_within_ns,
+        .failure = atomic_load(&wal->failure),
+        .is_disk_full = atomic_load(&wal->space.is_full),
+        .wanted_mib = (unsigned)(wal->space.wanted >> 20),
+        .unsynced_bytes = okv_wal_unsynced(wal),
+        .log_bytes = atomic_load(&wal->length),
+        .blob_bytes = atomic_load(&wal->blobs.bytes),
+        .batches = &wal->batches,
+        .syncs = &wal->syncs,
+        .snapshots = atomic_load(&snapshot->completed),
+        .snapshots_failed = atomic_load(&snapshot->failed),
+        .snapshot_bytes = atomic_load(&snapshot->last_bytes),
+        .snapshot_ns = atomic_load(&snapshot->last_ns),
+        .snapshot_wall_ms = atomic_load(&snapshot->last_wall_ms),
+    };
+}
+
+void okv_wal_set_report(struct okv_wal *wal,
+                        void (*report)(void *user, enum okv_wal_event event, const char *why),
+                        void *user)
+{
+    wal->report = report;
+    wal->report_user = user;
+}
+
+/* ---- start and stop ---- */
 
 static void init_locks(struct okv_wal *wal)
 {
@@ -97,121 +153,149 @@ static void init_locks(struct okv_wal *wal)
     pthread_rwlockattr_destroy(&gate);
 }
 
-int okv_wal_open(struct okv_wal *wal, struct okv_files *files, const char *restore,
+/* Of a log that has no files yet. */
+static int begin_identity(struct okv_wal_header *segment, struct okv_diag *diag)
+{
+    if (getrandom(&segment->hash_seed, sizeof segment->hash_seed, 0) < 0 ||
+        getrandom(&segment->position, sizeof segment->position, 0) < 0 ||
+        getrandom(segment->database_id, OKV_WAL_ID_SIZE, 0) < 0)
+        return okv_diag_set(diag, OKV_EIO, "no random bytes from the system: %s", strerror(errno));
+    /* Nobody can write a value whose bytes look like a frame at its place in the log. */
+    segment->position = segment->position % POSITIONS * OKV_WAL_ALIGNMENT;
+    return 0;
+}
+
+int okv_wal_open(struct okv_wal **out, struct okv_files *files, const char *import,
                  struct okv_diag *diag)
 {
-    *wal = (struct okv_wal){.files = files, .restored = restore, .batch = 1};
-    init_locks(wal);
-    okv_values_init(&wal->values, files);
+    struct okv_wal *wal = calloc(1, sizeof *wal);
     bool is_there;
-    int rc = okv_wal_batch_init(&wal->collected);
+
+    if (!wal)
+        return OKV_ENOMEM;
+    wal->files = files;
+    wal->imported = import;
+    wal->batch = 1;
+    init_locks(wal);
+    okv_blobs_init(&wal->blobs, files);
+    int rc = okv_wal_batch_init(&wal->staged);
     if (rc == 0)
-        rc = okv_wal_batch_init(&wal->taken);
+        rc = okv_wal_batch_init(&wal->writing);
     if (rc == 0)
-        rc = okv_wal_find(wal, &is_there, diag);
+        rc = okv_wal_discover(wal, &is_there, diag);
+    if (rc == 0 && !is_there)
+        rc = begin_identity(&wal->segment, diag);
     if (rc)
-        goto close;
-    if (is_there)
-        return 0;
-    if (getrandom(&wal->segment.hash_seed, sizeof wal->segment.hash_seed, 0) < 0 ||
-        getrandom(&wal->segment.position, sizeof wal->segment.position, 0) < 0 ||
-        getrandom(wal->segment.database_id, OKV_WAL_ID_SIZE, 0) < 0) {
-        rc = okv_diag_set(diag, OKV_EIO, "no random bytes from the system: %s", strerror(errno));
-        goto close;
-    }
-    /* Nobody can write a value whose bytes look like a frame at its place in the log. */
-    wal->segment.position = wal->segment.position % POSITIONS * OKV_WAL_ALIGNMENT;
-    return 0;
-close:
-    okv_wal_close(wal);
+        okv_wal_close(wal);
+    else
+        *out = wal;
     return rc;
 }
 
-/* All of it has been loaded, and its segment is there. */
-static int name_restored(struct okv_wal *wal)
+/* After all of it was recovered, and its segment has begun. */
+static int name_import(struct okv_wal *wal)
 {
     char name[OKV_WAL_NAME_SIZE];
 
-    okv_wal_name(OKV_WAL_SNAPSHOT, wal->loaded.number, name);
-    int rc = wal->files->ops->rename(wal->files, OKV_WAL_PART, name);
+    okv_wal_name(OKV_WAL_SNAPSHOT, wal->snapshot_header.number, name);
+    int rc = wal->files->ops->rename(wal->files, OKV_WAL_PART, name, &wal->why);
     if (rc)
         return rc;
-    wal->restored = NULL;
-    return wal->files->ops->sync_names(wal->files);
+    wal->imported = NULL;
+    return wal->files->ops->sync_names(wal->files, &wal->why);
 }
 
-/* Begins the segment of this start. What no segment needs any more goes. */
+/* Begins the segment of this start, and removes files that are not needed any more. */
 static int begin_files(struct okv_wal *wal)
 {
-    if (!wal->restored) /* it may be what fills the disk */
-        wal->files->ops->remove(wal->files, OKV_WAL_PART);
-    okv_wal_room_trim_all(wal->files); /* nor what a server that died had reserved */
+    if (!wal->imported) /* it may be what fills the disk */
+        wal->files->ops->remove(wal->files, OKV_WAL_PART, NULL);
+    okv_wal_trim_segments(wal->files); /* likewise what a server that died had reserved */
     /* What this start has read may have names that are not durable. */
-    int rc = wal->files->ops->sync_names(wal->files);
+    int rc = wal->files->ops->sync_names(wal->files, &wal->why);
 
     if (rc == 0)
-        rc = okv_wal_room_remove_spare(wal->files);
+        rc = okv_wal_recycled_remove(wal->files, &wal->why);
     if (rc == 0)
         rc = okv_wal_begin_segment(wal);
-    if (rc == 0 && wal->restored)
-        rc = name_restored(wal);
+    if (rc == 0 && wal->imported)
+        rc = name_import(wal);
     if (rc == 0)
-        rc = okv_wal_remove_before(wal->files, wal->loaded.number, false);
+        rc = okv_wal_remove_before(wal->files, wal->snapshot_header.number, false, &wal->why);
     return rc;
 }
 
-/* A disk that failed may fail a record, too. One that is full refuses this value alone. */
-static void value_stored(void *user, int error)
+/* A disk that failed may fail a record, too. A full disk refuses this value alone. */
+static void blob_written(void *user, int rc, const char *why)
 {
     struct okv_wal *wal = user;
 
-    if (error && okv_wal_room_error(error) != OKV_EDISKFULL)
-        okv_wal_fail(wal, error);
+    if (rc && rc != OKV_EDISKFULL)
+        okv_wal_fail(wal, rc, why);
     wal->notify(wal->user);
+}
+
+static int start_snapshots(struct okv_wal *wal)
+{
+    /* The end of a snapshot wakes the log's thread, for a request that came meanwhile. */
+    int rc = okv_snapshot_init(&wal->snapshot, wal->files, wal->store, okv_wal_wake, wal);
+
+    if (rc)
+        return rc;
+    atomic_store(&wal->snapshot.self_contained, wal->self_contained);
+    atomic_store(&wal->snapshot.made, wal->snapshot_header.number);
+    atomic_store(&wal->snapshot.ended, wal->segment.number);
+    wal->snapshot.blobs = &wal->blobs;
+    return 0;
+}
+
+static int start_threads(struct okv_wal *wal, struct okv_diag *diag)
+{
+    struct okv_diag why = {.text = ""};
+    int rc = start_snapshots(wal);
+
+    if (rc)
+        return rc;
+    rc = okv_blobs_start(&wal->blobs, wal->store, blob_written, wal, &why);
+    if (rc) {
+        okv_diag_set(diag, rc, "the log: cannot begin with long values: %s", why.text);
+        goto fini_snapshot;
+    }
+    if (pthread_create(&wal->thread, NULL, okv_wal_writer_run, wal) == 0)
+        return 0;
+    rc = OKV_ENOMEM;
+    okv_blobs_stop(&wal->blobs);
+fini_snapshot:
+    okv_snapshot_fini(&wal->snapshot);
+    return rc;
 }
 
 int okv_wal_start(struct okv_wal *wal, const struct okv_wal_params *params, struct okv_diag *diag)
 {
+    struct okv_store_log log;
+
     wal->notify = params->notify;
     wal->user = params->user;
     wal->snapshot_ratio = params->snapshot_ratio;
     wal->sync_within_ns = params->sync_within_ns;
     wal->segment.is_relaxed = wal->is_direct = params->sync_within_ns != 0;
     wal->snapshot_begun = wal->snapshot_tried = wal->segment.position;
-    okv_wal_room_init(&wal->room, wal->store->max_value, wal->sync_within_ns ? 2 : 1);
+    okv_wal_space_init(&wal->space, wal->store->max_value, wal->sync_within_ns ? 2 : 1);
     int rc = begin_files(wal);
     if (rc)
-        return failed(diag, rc, "cannot begin a segment");
-    wal->granted = wal->segment.number;
+        return okv_diag_set(diag, rc, "the log: cannot begin a segment: %s", wal->why.text);
+    wal->scheduled = wal->segment.number;
     rc = okv_store_work_init(&wal->work, wal->store->table.bucket_size);
     if (rc)
         return rc;
-    const struct okv_store_log log = okv_wal_store_log(wal);
+    okv_wal_store_log(wal, &log);
     rc = okv_store_pending_begin(wal->store, &log);
     if (rc)
         goto fini_work;
-    /* One that is being made wakes the log's thread at its end, for a wish that came meanwhile. */
-    rc = okv_snapshot_init(&wal->snapshot, wal->files, wal->store, okv_wal_wake, wal);
-    if (rc)
-        goto end_pending;
     okv_store_pending_set_direct(wal->store, wal->is_direct);
-    atomic_store(&wal->snapshot.whole, wal->whole);
-    atomic_store(&wal->snapshot.made, wal->loaded.number);
-    atomic_store(&wal->snapshot.ended, wal->segment.number);
-    wal->snapshot.values = &wal->values;
-    rc = okv_values_start(&wal->values, wal->store, value_stored, wal);
-    if (rc) {
-        failed(diag, rc, "cannot begin with long values");
-        rc = okv_error_from_errno(-rc);
-        goto fini_snapshot;
-    }
-    if (pthread_create(&wal->thread, NULL, okv_wal_run, wal) == 0)
+    rc = start_threads(wal, diag);
+    if (rc == 0)
         return 0;
-    rc = OKV_ENOMEM;
-    okv_values_stop(&wal->values);
-fini_snapshot:
-    okv_snapshot_fini(&wal->snapshot);
-end_pending:
     okv_store_pending_end(wal->store);
 fini_work:
     okv_store_work_fini(&wal->work);
@@ -226,7 +310,7 @@ void okv_wal_stop(struct okv_wal *wal)
     pthread_mutex_unlock(&wal->lock);
     pthread_join(wal->thread, NULL);
     okv_snapshot_fini(&wal->snapshot);
-    okv_values_stop(&wal->values);
+    okv_blobs_stop(&wal->blobs);
     okv_wal_schedule_report(wal);      /* the last one */
     pthread_rwlock_wrlock(&wal->gate); /* no change begins any more */
     wal->is_stopped = true;
@@ -240,12 +324,13 @@ void okv_wal_close(struct okv_wal *wal)
         pthread_rwlock_unlock(&wal->gate);
     if (wal->file)
         wal->files->ops->close(wal->file);
-    if (wal->restored)
-        wal->files->ops->remove(wal->files, OKV_WAL_PART);
+    if (wal->imported)
+        wal->files->ops->remove(wal->files, OKV_WAL_PART, NULL);
     pthread_mutex_destroy(&wal->lock);
     pthread_cond_destroy(&wal->wanted);
     pthread_rwlock_destroy(&wal->gate);
-    okv_values_fini(&wal->values);
-    okv_wal_batch_fini(&wal->taken);
-    okv_wal_batch_fini(&wal->collected);
+    okv_blobs_fini(&wal->blobs);
+    okv_wal_batch_fini(&wal->writing);
+    okv_wal_batch_fini(&wal->staged);
+    free(wal);
 }

@@ -1,33 +1,35 @@
 #include "server/wal/writer.h"
 
-#include <errno.h>
 #include <time.h>
 
 #include "server/store/maintain.h"
+#include "server/store/pending.h"
 #include "server/store/store.h"
 #include "server/wal/append.h"
 #include "server/wal/frame.h"
 #include "server/wal/segment.h"
 #include "server/wal/snapshot/schedule.h"
+#include "server/wal/state.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-/* How long a batch waits for as many records as the last one had: this share of a sync. */
+/* A batch waits this share of a sync for as many records as the last one had. */
 #define GATHER_SHARE 5
-/* Of the mean time of a sync, what the last one counts. */
+/* Weight 1 / SYNC_WEIGHT of the last sync in the mean time of a sync. */
 #define SYNC_WEIGHT 8
 /* Resizing steps after a batch. */
 #define RESIZES_MAX 256u
-/* Records that need not wait for the disk are written after this time at most. */
+/* Records that nobody waits for are written within this time. */
 #define WRITE_DELAY_NS UINT64_C(10000000)
-/* Of the log that is not durable; a start has to copy it. Fewer changes than OKV_WAL_RAISE_BY. */
+/* Most bytes of the log that are not durable, as a start has to copy them. They hold fewer changes
+ * than OKV_WAL_RAISE_BY. */
 #define UNSYNCED_MAX (UINT64_C(1) << 30)
 
 /* ---- the disk ---- */
 
-static int write_taken(struct okv_wal *wal)
+static int write_frame(struct okv_wal *wal)
 {
-    struct okv_wal_batch *batch = &wal->taken;
+    struct okv_wal_batch *batch = &wal->writing;
     const struct okv_wal_frame frame = {
         .length = batch->used,
         .position = wal->position,
@@ -35,7 +37,8 @@ static int write_taken(struct okv_wal *wal)
         .clock_ms = atomic_load(&wal->store->clock_ms),
         .wall_ms = okv_clock_wall_ms(),
     };
-    int rc = okv_wal_frame_write(wal->files, wal->file, &wal->segment, &frame, batch->bytes);
+    int rc =
+        okv_wal_frame_write(wal->files, wal->file, &wal->segment, &frame, batch->bytes, &wal->why);
     if (rc)
         return rc;
     wal->position += frame.length;
@@ -48,7 +51,7 @@ static int write_taken(struct okv_wal *wal)
 static int sync_log(struct okv_wal *wal)
 {
     uint64_t begin = okv_clock_ns();
-    int rc = wal->position == wal->durable ? 0 : wal->files->ops->sync(wal->file);
+    int rc = wal->position == wal->durable ? 0 : wal->files->ops->sync(wal->file, &wal->why);
     uint64_t taken = okv_clock_ns() - begin;
 
     if (rc || wal->position == wal->durable)
@@ -59,8 +62,8 @@ static int sync_log(struct okv_wal *wal)
     return 0;
 }
 
-/* When the oldest record that is not durable is to be; UINT64_MAX: any time. Half of the time is
- * for the sync itself. */
+/* When to sync the oldest record that is not durable; UINT64_MAX: any time. Half of the time is
+ * left for the sync itself. */
 static uint64_t sync_due_ns(const struct okv_wal *wal)
 {
     bool is_timed = wal->oldest_ns && wal->sync_within_ns != OKV_WAL_NEVER;
@@ -74,52 +77,55 @@ static bool is_sync_due(const struct okv_wal *wal)
            okv_clock_ns() >= sync_due_ns(wal);
 }
 
-/* Nothing of a batch that lacks a reply may come back: its write would be applied twice. Nothing is
- * written after a failure: a later sync may succeed without what an earlier one lost. */
-static int log_taken(struct okv_wal *wal)
+/* Writes wal->writing. Nothing of a batch that lacks a reply may be recovered: its write would be
+ * applied twice. Nothing is written after a failure: a later sync may succeed without what an
+ * earlier one lost. */
+static int write_batch(struct okv_wal *wal)
 {
-    bool has_records = wal->taken.used > OKV_WAL_FRAME_HEADER;
-    bool is_too_long = wal->taken.used > OKV_WAL_FRAME_MAX; /* no start would read it */
-    int rc = wal->taken.lacks_reply || is_too_long ? -ENOMEM : 0;
+    bool has_records = wal->writing.used > OKV_WAL_FRAME_HEADER;
+    bool is_too_long = wal->writing.used > OKV_WAL_FRAME_MAX; /* no start would read it */
+    int rc = 0;
 
     if (atomic_load(&wal->failure))
-        return has_records ? -EIO : 0;
+        return has_records ? OKV_EIO : 0;
+    if (wal->writing.lacks_reply || is_too_long)
+        rc = okv_diag_set(&wal->why, OKV_ENOMEM, "%s", okv_error_text(OKV_ENOMEM));
     if (rc == 0 && has_records)
-        rc = write_taken(wal);
+        rc = write_frame(wal);
     if (rc == 0 && is_sync_due(wal))
         rc = sync_log(wal);
-    if (wal->taken.records) {
-        wal->records_before = wal->taken.records;
-        okv_wal_histogram_add(&wal->batches, wal->taken.records);
+    if (wal->writing.records) {
+        wal->records_before = wal->writing.records;
+        okv_wal_histogram_add(&wal->batches, wal->writing.records);
     }
-    okv_wal_batch_shrink(&wal->taken);
+    okv_wal_batch_shrink(&wal->writing);
     return rc;
 }
 
 /* ---- the end of a batch ---- */
 
-/* Nobody knows whether the disk has this batch. */
-static void drop_batch(struct okv_wal *wal, int error)
+/* Whether the disk has this batch is unknown. */
+static void drop_batch(struct okv_wal *wal, int rc)
 {
     okv_store_pending_drop(wal->store);
     if (!atomic_load(&wal->unknown)) /* nothing changes after the first one */
         atomic_store(&wal->unknown, wal->batch);
-    okv_wal_fail(wal, error);
+    okv_wal_fail(wal, rc, wal->why.text);
 }
 
 static void publish(struct okv_wal *wal)
 {
-    atomic_fetch_add(&wal->moments, 1);
+    atomic_fetch_add(&wal->publish_seq, 1);
     okv_store_pending_publish(wal->store);
-    atomic_fetch_add(&wal->moments, 1);
+    atomic_fetch_add(&wal->publish_seq, 1);
 }
 
 /* The gate is closed. */
 static void end_batch(struct okv_wal *wal, bool is_snapshot_due)
 {
-    okv_wal_take(wal);
-    unsigned records = wal->taken.records;
-    int rc = log_taken(wal);
+    okv_wal_take_staged(wal);
+    unsigned records = wal->writing.records;
+    int rc = write_batch(wal);
     okv_snapshot_lock(&wal->snapshot);
     if (rc)
         drop_batch(wal, rc);
@@ -132,7 +138,7 @@ static void end_batch(struct okv_wal *wal, bool is_snapshot_due)
         okv_wal_schedule_begin(wal);
     okv_wal_schedule_report(wal);
     okv_snapshot_unlock(&wal->snapshot);
-    okv_wal_make_room(wal);
+    okv_wal_reserve_space(wal);
 }
 
 static void run_batch(struct okv_wal *wal, bool is_snapshot_due)
@@ -143,45 +149,45 @@ static void run_batch(struct okv_wal *wal, bool is_snapshot_due)
     wal->notify(wal->user);
 }
 
-/* A snapshot of what is published at once. All before its moment is durable: no record of it comes
- * to the segment behind, whose long values would go with the snapshot. */
+/* In a log whose changes are published at once. Everything before the snapshot is durable, so no
+ * earlier record lands in the new segment, whose blob files the snapshot would remove. */
 static void run_snapshot(struct okv_wal *wal)
 {
     pthread_rwlock_wrlock(&wal->gate);
-    okv_wal_take(wal);
-    int rc = log_taken(wal);
+    okv_wal_take_staged(wal);
+    int rc = write_batch(wal);
     if (rc == 0 && !atomic_load(&wal->failure))
         rc = sync_log(wal);
     if (rc)
-        okv_wal_fail(wal, rc);
+        okv_wal_fail(wal, rc, wal->why.text);
     okv_snapshot_lock(&wal->snapshot);
     if (rc == 0)
         okv_wal_schedule_begin(wal);
     okv_snapshot_unlock(&wal->snapshot);
-    okv_wal_make_room(wal);
+    okv_wal_reserve_space(wal);
     pthread_rwlock_unlock(&wal->gate);
     wal->notify(wal->user);
 }
 
-/* Its changes are published already, and the next ones go on while it is written. Before a snapshot
- * it is synced as well: what is to be synced with the gate closed is short then. */
+/* Its changes are published already, and further ones are made while it is written. Before a
+ * snapshot it is synced as well, so that little is left to sync with the gate closed. */
 static void run_published_batch(struct okv_wal *wal, bool is_snapshot_due)
 {
     pthread_rwlock_wrlock(&wal->gate);
-    okv_wal_take(wal);
+    okv_wal_take_staged(wal);
     okv_store_maintain(wal->store, &wal->work, 0);
-    okv_wal_make_room(wal); /* for two batches: for what was taken there is some already */
+    okv_wal_reserve_space(wal); /* for two batches: the one that was taken has its space already */
     pthread_rwlock_unlock(&wal->gate);
     wal->notify(wal->user);
 
-    atomic_store(&wal->waits_since_ns, wal->oldest_ns ? wal->oldest_ns : wal->taken.since_ns);
-    int rc = log_taken(wal);
+    atomic_store(&wal->waits_since_ns, wal->oldest_ns ? wal->oldest_ns : wal->writing.since_ns);
+    int rc = write_batch(wal);
     if (rc == 0 && is_snapshot_due)
         rc = sync_log(wal);
     atomic_store(&wal->waits_since_ns, 0);
     if (rc)
-        okv_wal_fail(wal, rc);
-    wal->notify(wal->user); /* who came too late for the disk goes on */
+        okv_wal_fail(wal, rc, wal->why.text);
+    wal->notify(wal->user); /* changes that were refused as the disk was late */
     okv_snapshot_lock(&wal->snapshot);
     okv_wal_schedule_report(wal);
     okv_snapshot_unlock(&wal->snapshot);
@@ -194,10 +200,10 @@ static struct timespec at(uint64_t ns)
     return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 }
 
-/* When records that nobody waits for are written. Under the lock. */
+/* When to write records that nobody waits for. Under the lock. */
 static uint64_t write_due_ns(const struct okv_wal *wal)
 {
-    const struct okv_wal_batch *batch = &wal->collected;
+    const struct okv_wal_batch *batch = &wal->staged;
     uint64_t delay =
         wal->sync_within_ns / 4 < WRITE_DELAY_NS ? wal->sync_within_ns / 4 : WRITE_DELAY_NS;
 
@@ -206,7 +212,7 @@ static uint64_t write_due_ns(const struct okv_wal *wal)
     return batch->used < OKV_WAL_WRITE_BYTES ? batch->since_ns + delay : 0;
 }
 
-/* When there is something to do, though nobody asks for it. Under the lock. */
+/* When there is something to do without a request. Under the lock. */
 static uint64_t due_ns(const struct okv_wal *wal, uint64_t retry_ns)
 {
     uint64_t write_ns = write_due_ns(wal), sync_ns = sync_due_ns(wal), due = retry_ns;
@@ -217,11 +223,11 @@ static uint64_t due_ns(const struct okv_wal *wal, uint64_t retry_ns)
     return sync_ns < due ? sync_ns : due;
 }
 
-/* While the disk is full it is tried again now and then, after an empty batch. Under the lock. */
-static void await_wish(struct okv_wal *wal)
+/* A full disk is tried again at intervals, after an empty batch. Under the lock. */
+static void await_request(struct okv_wal *wal)
 {
     uint64_t retry_ns =
-        atomic_load(&wal->room.is_full) ? okv_clock_ns() + OKV_WAL_ROOM_RETRY_NS : UINT64_MAX;
+        atomic_load(&wal->space.is_full) ? okv_clock_ns() + OKV_WAL_SPACE_RETRY_NS : UINT64_MAX;
 
     while (!wal->is_wanted && !wal->has_to_stop) {
         uint64_t due = due_ns(wal, retry_ns);
@@ -235,11 +241,11 @@ static void await_wish(struct okv_wal *wal)
     }
 }
 
-/* A little, for as many records as the last batch had. Under the lock. */
+/* Waits briefly for as many records as the last batch had. Under the lock. */
 static void gather(struct okv_wal *wal)
 {
     const struct timespec until = at(okv_clock_ns() + wal->sync_ns / GATHER_SHARE);
-    const struct okv_wal_batch *batch = &wal->collected;
+    const struct okv_wal_batch *batch = &wal->staged;
 
     while (batch->records > 0 && batch->records < wal->records_before && !wal->has_to_stop &&
            pthread_cond_timedwait(&wal->wanted, &wal->lock, &until) == 0)
@@ -250,25 +256,25 @@ static void gather(struct okv_wal *wal)
 static bool await_batch(struct okv_wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
-    await_wish(wal);
+    await_request(wal);
     if (wal->sync_within_ns == 0)
         gather(wal);
-    bool has_records = wal->collected.used > OKV_WAL_FRAME_HEADER;
-    bool goes_on = wal->is_wanted || has_records || !wal->has_to_stop;
+    bool has_records = wal->staged.used > OKV_WAL_FRAME_HEADER;
+    bool continues = wal->is_wanted || has_records || !wal->has_to_stop;
     wal->is_wanted = false;
     pthread_mutex_unlock(&wal->lock);
-    return goes_on;
+    return continues;
 }
 
-/* Nothing was lost up to here: versions need no raise. */
+/* Records that nothing was lost up to here: versions need no raise. */
 static int log_clean_end(struct okv_wal *wal)
 {
     const struct okv_wal_record clean = {.kind = OKV_WAL_CLEAN, .version = wal->segment.number};
 
-    okv_wal_take(wal);
-    if (okv_wal_batch_add(&wal->taken, &clean))
-        return -ENOMEM;
-    int rc = write_taken(wal);
+    okv_wal_take_staged(wal);
+    if (okv_wal_batch_add(&wal->writing, &clean))
+        return okv_diag_set(&wal->why, OKV_ENOMEM, "%s", okv_error_text(OKV_ENOMEM));
+    int rc = write_frame(wal);
     return rc ? rc : sync_log(wal);
 }
 
@@ -285,17 +291,17 @@ static void end_log(struct okv_wal *wal)
     if (rc == 0 && wal->sync_within_ns && !atomic_load(&wal->failure))
         rc = log_clean_end(wal);
     if (rc)
-        okv_wal_fail(wal, rc);
+        okv_wal_fail(wal, rc, wal->why.text);
     if (!atomic_load(&wal->failure))
         okv_wal_trim_segment(wal);
 }
 
-void *okv_wal_run(void *user)
+void *okv_wal_writer_run(void *user)
 {
     struct okv_wal *wal = user;
 
     while (await_batch(wal)) {
-        bool is_snapshot_due = okv_wal_schedule_take(wal);
+        bool is_snapshot_due = okv_wal_schedule_is_due(wal);
         if (!wal->is_direct) {
             run_batch(wal, is_snapshot_due);
             continue;

@@ -1,10 +1,8 @@
-/* The log's thread: ends batches, writes and syncs. */
+/* The log's thread: ends batches, writes and syncs them, and publishes their images. */
 #ifndef OKV_SERVER_WAL_WRITER_H
 #define OKV_SERVER_WAL_WRITER_H
 
-#include "server/wal/wal.h"
-
-/* The function of the log's thread; `user` is the struct okv_wal. */
-void *okv_wal_run(void *user);
+/* The function of the thread; `user` is the struct okv_wal. */
+void *okv_wal_writer_run(void *user);
 
 #endif

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/wal/blob/blobs.h"
 #include "server/wal/listing.h"
 #include "shared/base/random.h"
 
@@ -32,17 +31,17 @@ static bool is_of(const char *name, const char *prefix)
 }
 
 /* Whether the call takes place, and how it ends otherwise. Under the lock. */
-static int call(struct crash_disk *disk, const char *name, bool is_write)
+static int call(struct crash_disk *disk, const char *name, bool is_write, struct okv_diag *why)
 {
-    bool is_log = is_of(name, OKV_WAL_SEGMENT) || is_of(name, OKV_WAL_VALUE);
+    bool is_log = is_of(name, OKV_WAL_SEGMENT) || is_of(name, OKV_WAL_BLOB);
 
     if (disk->calls_left == 0)
-        return -ENODEV;
+        return okv_file_failed(ENODEV, why);
     disk->calls_left -= disk->calls_left != CRASH_DISK_FOREVER;
     if (is_log && is_write && disk->log_fails_in && --disk->log_fails_in == 0)
-        return -EIO;
+        return okv_file_failed(EIO, why);
     if (!is_log && okv_random_next(&disk->random) % 100 < disk->snapshot_faults)
-        return -EIO;
+        return okv_file_failed(EIO, why);
     return 0;
 }
 
@@ -65,15 +64,16 @@ static void hold_snapshot(struct crash_disk *disk, const char *name)
         pthread_cond_wait(&disk->changed, &disk->lock);
 }
 
-static int disk_create(struct okv_files *files, const char *name, struct okv_file **out)
+static int disk_create(struct okv_files *files, const char *name, struct okv_file **out,
+                       struct okv_diag *why)
 {
     struct crash_disk *disk = disk_of(files);
 
     pthread_mutex_lock(&disk->lock);
     hold_snapshot(disk, name);
-    int rc = call(disk, name, false);
+    int rc = call(disk, name, false, why);
     if (rc == 0 && find_file(disk, name))
-        rc = -EEXIST;
+        rc = okv_file_failed(EEXIST, why);
     if (rc == 0) {
         *out = calloc(1, sizeof **out);
         (*out)->disk = disk;
@@ -85,25 +85,27 @@ static int disk_create(struct okv_files *files, const char *name, struct okv_fil
     return rc;
 }
 
-static int disk_reopen(struct okv_files *files, const char *name, struct okv_file **out)
+static int disk_reopen(struct okv_files *files, const char *name, struct okv_file **out,
+                       struct okv_diag *why)
 {
     struct crash_disk *disk = disk_of(files);
 
     pthread_mutex_lock(&disk->lock);
-    int rc = call(disk, name, false);
+    int rc = call(disk, name, false, why);
     *out = find_file(disk, name);
     pthread_mutex_unlock(&disk->lock);
-    return rc || *out ? rc : -ENOENT;
+    return rc || *out ? rc : okv_file_failed(ENOENT, why);
 }
 
-static int disk_open(struct okv_files *files, const char *name, struct okv_file **out)
+static int disk_open(struct okv_files *files, const char *name, struct okv_file **out,
+                     struct okv_diag *why)
 {
     struct crash_disk *disk = disk_of(files);
 
     pthread_mutex_lock(&disk->lock);
     *out = find_file(disk, name);
     pthread_mutex_unlock(&disk->lock);
-    return *out ? 0 : -ENOENT;
+    return *out ? 0 : okv_file_failed(ENOENT, why);
 }
 
 static void disk_close(struct okv_file *file)
@@ -112,13 +114,13 @@ static void disk_close(struct okv_file *file)
 }
 
 /* Has the file take the disk's space up to `end`. Under the lock. */
-static int take(struct okv_file *file, uint64_t end)
+static int take(struct okv_file *file, uint64_t end, struct okv_diag *why)
 {
     struct crash_disk *disk = file->disk;
     uint64_t more = end > file->taken ? end - file->taken : 0;
 
     if (more > disk->space)
-        return -ENOSPC;
+        return okv_file_failed(ENOSPC, why);
     if (disk->space != UINT64_MAX)
         disk->space -= more;
     file->taken += more;
@@ -133,12 +135,13 @@ static void give_back(struct okv_file *file, uint64_t end)
     file->taken = end;
 }
 
-static int disk_reserve(struct okv_file *file, uint64_t offset, uint64_t length)
+static int disk_reserve(struct okv_file *file, uint64_t offset, uint64_t length,
+                        struct okv_diag *why)
 {
     pthread_mutex_lock(&file->disk->lock);
-    int rc = call(file->disk, file->name, false);
+    int rc = call(file->disk, file->name, false, why);
     if (rc == 0)
-        rc = take(file, offset + length);
+        rc = take(file, offset + length, why);
     pthread_mutex_unlock(&file->disk->lock);
     return rc;
 }
@@ -151,13 +154,13 @@ static void cut_off(struct okv_file *file, uint64_t end)
     file->synced = end < file->synced ? end : file->synced;
 }
 
-static int disk_trim(struct okv_files *files, const char *name, uint64_t end)
+static int disk_trim(struct okv_files *files, const char *name, uint64_t end, struct okv_diag *why)
 {
     struct crash_disk *disk = disk_of(files);
 
     pthread_mutex_lock(&disk->lock);
     struct okv_file *file = find_file(disk, name);
-    int rc = call(disk, name, false);
+    int rc = call(disk, name, false, why);
     if (rc == 0 && file) {
         cut_off(file, file->size < end ? file->size : end);
         give_back(file, file->size);
@@ -179,13 +182,14 @@ static void allocate(struct okv_file *file, uint64_t size)
     file->capacity = capacity;
 }
 
-static int disk_write(struct okv_file *file, struct iovec *vectors, unsigned count, uint64_t offset)
+static int disk_write(struct okv_file *file, struct iovec *vectors, unsigned count, uint64_t offset,
+                      struct okv_diag *why)
 {
     pthread_mutex_lock(&file->disk->lock);
-    int rc = call(file->disk, file->name, true);
+    int rc = call(file->disk, file->name, true, why);
     for (unsigned i = 0; !rc && i < count; offset += vectors[i].iov_len, i++) {
         uint64_t end = offset + vectors[i].iov_len;
-        rc = take(file, end);
+        rc = take(file, end, why);
         if (rc) {
             file->disk->log_had_no_space |= is_of(file->name, OKV_WAL_SEGMENT);
             break;
@@ -199,7 +203,7 @@ static int disk_write(struct okv_file *file, struct iovec *vectors, unsigned cou
     return rc;
 }
 
-static int disk_sync(struct okv_file *file)
+static int disk_sync(struct okv_file *file, struct okv_diag *why)
 {
     struct crash_disk *disk = file->disk;
     bool is_log = is_of(file->name, OKV_WAL_SEGMENT);
@@ -207,7 +211,7 @@ static int disk_sync(struct okv_file *file)
     if (is_log && strcmp(file->name, OKV_WAL_SEGMENT_PART) != 0 && disk->before_sync)
         disk->before_sync(disk->user);
     pthread_mutex_lock(&disk->lock);
-    int rc = call(disk, file->name, true);
+    int rc = call(disk, file->name, true, why);
     if (rc == 0 && file->size > file->synced)
         memcpy(file->durable + file->synced, file->now + file->synced, file->size - file->synced);
     if (rc == 0)
@@ -219,22 +223,23 @@ static int disk_sync(struct okv_file *file)
 }
 
 /* A crash decides about each sector. */
-static int disk_write_out(struct okv_file *file, uint64_t offset, uint64_t length)
+static int disk_write_out(struct okv_file *file, uint64_t offset, uint64_t length,
+                          struct okv_diag *why)
 {
     (void)offset, (void)length;
     pthread_mutex_lock(&file->disk->lock);
-    int rc = call(file->disk, file->name, true);
+    int rc = call(file->disk, file->name, true, why);
     pthread_mutex_unlock(&file->disk->lock);
     return rc;
 }
 
 static int disk_read(struct okv_file *file, void *buffer, size_t length, uint64_t offset,
-                     size_t *got)
+                     size_t *got, struct okv_diag *why)
 {
     const char *unreadable = file->disk->unreadable;
 
     if (unreadable && strcmp(file->name, unreadable) == 0)
-        return -EIO;
+        return okv_file_failed(EIO, why);
     pthread_mutex_lock(&file->disk->lock);
     uint64_t there = offset < file->size ? file->size - offset : 0;
     *got = length < there ? length : there;
@@ -244,8 +249,9 @@ static int disk_read(struct okv_file *file, void *buffer, size_t length, uint64_
     return 0;
 }
 
-static int disk_size(struct okv_file *file, uint64_t *out)
+static int disk_size(struct okv_file *file, uint64_t *out, struct okv_diag *why)
 {
+    (void)why;
     pthread_mutex_lock(&file->disk->lock);
     *out = file->size;
     pthread_mutex_unlock(&file->disk->lock);
@@ -253,16 +259,17 @@ static int disk_size(struct okv_file *file, uint64_t *out)
 }
 
 /* Under the lock: gives the file of this name another one. */
-static int name_again(struct crash_disk *disk, const char *from, const char *to)
+static int name_again(struct crash_disk *disk, const char *from, const char *to,
+                      struct okv_diag *why)
 {
     struct okv_file *file = find_file(disk, from);
     struct okv_file *before = to[0] ? find_file(disk, to) : NULL;
-    int rc = call(disk, from, false);
+    int rc = call(disk, from, false, why);
 
     if (rc)
         return rc;
     if (!file)
-        return -ENOENT;
+        return okv_file_failed(ENOENT, why);
     if (before) {
         before->name[0] = '\0';
         give_back(before, 0);
@@ -273,27 +280,28 @@ static int name_again(struct crash_disk *disk, const char *from, const char *to)
     return 0;
 }
 
-static int disk_rename(struct okv_files *files, const char *from, const char *to)
+static int disk_rename(struct okv_files *files, const char *from, const char *to,
+                       struct okv_diag *why)
 {
     struct crash_disk *disk = disk_of(files);
 
     pthread_mutex_lock(&disk->lock);
-    int rc = name_again(disk, from, to);
+    int rc = name_again(disk, from, to, why);
     pthread_mutex_unlock(&disk->lock);
     return rc;
 }
 
-static int disk_remove(struct okv_files *files, const char *name)
+static int disk_remove(struct okv_files *files, const char *name, struct okv_diag *why)
 {
-    return disk_rename(files, name, "");
+    return disk_rename(files, name, "", why);
 }
 
-static int disk_sync_names(struct okv_files *files)
+static int disk_sync_names(struct okv_files *files, struct okv_diag *why)
 {
     struct crash_disk *disk = disk_of(files);
 
     pthread_mutex_lock(&disk->lock);
-    int rc = call(disk, OKV_WAL_SEGMENT, false);
+    int rc = call(disk, OKV_WAL_SEGMENT, false, why);
     for (struct okv_file *file = disk->all; !rc && file; file = file->next)
         memcpy(file->durable_name, file->name, sizeof file->name);
     pthread_mutex_unlock(&disk->lock);
@@ -301,12 +309,14 @@ static int disk_sync_names(struct okv_files *files)
 }
 
 /* Files that are new come at the head, where this does not look any more. */
-static int disk_list(struct okv_files *files, int (*each)(const char *name, void *user), void *user)
+static int disk_list(struct okv_files *files, int (*each)(const char *name, void *user), void *user,
+                     struct okv_diag *why)
 {
     struct crash_disk *disk = disk_of(files);
     char name[OKV_WAL_NAME_SIZE];
     int rc = 0;
 
+    (void)why;
     pthread_mutex_lock(&disk->lock);
     for (struct okv_file *file = disk->all; file && rc == 0; file = file->next) {
         if (!file->name[0])

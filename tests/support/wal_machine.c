@@ -55,7 +55,7 @@ static void begin_store(struct wal_machine *machine)
                                             .max_value = VALUE_MAX,
                                             .wipe = machine->wipes,
                                             .boot_id = 77,
-                                            .hash_seed = machine->wal.segment.hash_seed};
+                                            .hash_seed = machine->wal->segment.hash_seed};
     assert_int_equal(okv_store_init(&machine->store, &params), 0);
     assert_int_equal(okv_store_work_init(&machine->work, BUCKET_SIZE), 0);
     pthread_mutex_init(&machine->lock, NULL);
@@ -69,7 +69,7 @@ static int start_log(struct wal_machine *machine)
                                           .notify = notify,
                                           .user = machine};
 
-    return okv_wal_start(&machine->wal, &params, &machine->diag);
+    return okv_wal_start(machine->wal, &params, &machine->diag);
 }
 
 int wal_machine_start(struct wal_machine *machine)
@@ -79,17 +79,16 @@ int wal_machine_start(struct wal_machine *machine)
     if (rc)
         return rc;
     begin_store(machine);
-    machine->wal.values.least = WAL_MACHINE_LONG;
-    machine->wal.has_read = note_read;
-    machine->wal.has_read_user = machine;
-    machine->wal.report = machine->report;
-    machine->wal.report_user = machine->report_user;
-    rc = okv_wal_replay(&machine->wal, &machine->store, &machine->found, &machine->diag);
+    machine->wal->blobs.min_length = WAL_MACHINE_LONG;
+    okv_wal_set_report(machine->wal, machine->report, machine->report_user);
+    const struct okv_wal_recovery recovery = {
+        .store = &machine->store, .progress = note_read, .user = machine};
+    rc = okv_wal_recover(machine->wal, &recovery, &machine->found, &machine->diag);
     if (rc == 0)
         rc = start_log(machine);
     if (rc == 0)
         return 0;
-    okv_wal_close(&machine->wal);
+    okv_wal_close(machine->wal);
     end_store(machine);
     return rc;
 }
@@ -97,8 +96,8 @@ int wal_machine_start(struct wal_machine *machine)
 void wal_machine_stop(struct wal_machine *machine)
 {
     crash_disk_release(machine->disk);
-    okv_wal_stop(&machine->wal);
-    okv_wal_close(&machine->wal);
+    okv_wal_stop(machine->wal);
+    okv_wal_close(machine->wal);
     end_store(machine);
 }
 
@@ -111,7 +110,7 @@ void wal_machine_kill(struct wal_machine *machine)
 
 void wal_machine_enter(struct wal_machine *machine)
 {
-    while (!okv_wal_enter(&machine->wal))
+    while (!okv_wal_enter(machine->wal))
         sched_yield();
 }
 
@@ -120,7 +119,7 @@ static int await(struct wal_machine *machine, uint64_t batch)
     int status = 0;
 
     pthread_mutex_lock(&machine->lock);
-    while (!okv_wal_is_done(&machine->wal, batch, &status))
+    while (!okv_wal_is_done(machine->wal, batch, &status))
         pthread_cond_wait(&machine->ended, &machine->lock);
     pthread_mutex_unlock(&machine->lock);
     return status;
@@ -128,9 +127,9 @@ static int await(struct wal_machine *machine, uint64_t batch)
 
 int wal_machine_leave(struct wal_machine *machine)
 {
-    uint64_t batch = okv_wal_hold(&machine->wal);
+    uint64_t batch = okv_wal_hold(machine->wal);
 
-    okv_wal_leave(&machine->wal);
+    okv_wal_leave(machine->wal);
     return await(machine, batch);
 }
 
@@ -153,30 +152,30 @@ uint32_t wal_machine_number(struct okv_store *store, unsigned key)
 /* The end of a batch begins it. */
 int wal_machine_snapshot(struct wal_machine *machine)
 {
-    okv_wal_snapshot(&machine->wal);
+    okv_wal_snapshot_request(machine->wal);
     wal_machine_enter(machine);
     int rc = wal_machine_leave(machine);
-    return rc ? rc : okv_snapshot_await(&machine->wal.snapshot);
+    return rc ? rc : okv_snapshot_await(&machine->wal->snapshot);
 }
 
 void wal_machine_let_grow(struct wal_machine *machine)
 {
-    atomic_store(&machine->wal.snapshot.whole_ns, 0); /* nobody copies the one before */
-    atomic_fetch_add(&machine->wal.values.logged, UINT64_C(1) << 30);
+    atomic_store(&machine->wal->snapshot.self_contained_ns, 0); /* nobody copies the one before */
+    atomic_fetch_add(&machine->wal->blobs.logged, UINT64_C(1) << 30);
 }
 
 static int store_value(struct wal_machine *machine, struct okv_store_long_value *value,
-                       struct okv_value **stored)
+                       struct okv_blob **stored)
 {
     const uint8_t *bytes = machine->region + okv_store_long_offset(value);
     int rc;
 
-    *stored = okv_values_store(&machine->wal.values, bytes, value->value_length);
+    *stored = okv_blob_write(&machine->wal->blobs, bytes, value->value_length);
     assert_non_null(*stored);
-    while ((rc = okv_values_state(&machine->wal.values, *stored, &value->copy)) == OKV_EAGAIN)
+    while ((rc = okv_blob_state(&machine->wal->blobs, *stored, &value->copy)) == OKV_EAGAIN)
         sched_yield();
     /* The log fails with it, a moment later. */
-    while (rc && rc != OKV_EDISKFULL && !atomic_load(&machine->wal.failure))
+    while (rc && rc != OKV_EDISKFULL && !atomic_load(&machine->wal->failure))
         sched_yield();
     return rc ? OKV_EUNKNOWN : 0;
 }
@@ -186,7 +185,7 @@ int wal_machine_put_long(struct wal_machine *machine, const struct okv_store_wri
 {
     struct okv_store_long_value value = {.extent = 0};
     struct okv_store_write what = *write;
-    struct okv_value *stored = NULL;
+    struct okv_blob *stored = NULL;
     int rc = okv_store_long_reserve(&machine->store, &machine->work, &value, write->key_length,
                                     write->value_length);
 
@@ -201,10 +200,10 @@ int wal_machine_put_long(struct wal_machine *machine, const struct okv_store_wri
     if (rc == 0)
         rc = okv_store_put(&machine->store, &machine->work, &what, outcome);
     if (rc == 0)
-        okv_values_keep(&machine->wal.values, stored, write->key, write->key_length,
-                        outcome->version);
+        okv_blob_reference(&machine->wal->blobs, stored, write->key, write->key_length,
+                           outcome->version);
     else
-        okv_values_drop(&machine->wal.values, stored, &value);
+        okv_blob_release(&machine->wal->blobs, stored, &value);
     okv_store_long_release(&machine->store, &value);
     return rc;
 }

@@ -3,8 +3,11 @@
 #define OKV_TESTS_WAL_MACHINE_H
 
 #include "server/store/commands.h"
+#include "server/store/pending.h"
 #include "server/store/store.h"
-#include "server/wal/wal.h"
+#include "server/wal/recovery/recover.h"
+#include "server/wal/snapshot/schedule.h"
+#include "server/wal/state.h"
 #include "tests/support/crash_disk.h"
 
 /* Bytes of a value that is written to files from where it is. */
@@ -19,19 +22,19 @@ struct wal_machine {
     uint8_t *region;
     struct okv_store store;
     struct okv_store_work work;
-    struct okv_wal wal;
+    struct okv_wal *wal;
     struct okv_wal_found found;
     uint64_t read;  /* bytes, as the start said at last */
     unsigned reads; /* how often it said so */
     struct okv_diag diag;
-    void (*report)(void *user, enum okv_wal_event event, int error); /* of the log; or NULL */
+    void (*report)(void *user, enum okv_wal_event event, const char *why); /* or NULL */
     void *report_user;
     pthread_mutex_t lock;
     pthread_cond_t ended;
 };
 
 void wal_machine_init(struct wal_machine *machine, struct crash_disk *disk, uint64_t length);
-/* Returns 0, or what okv_wal_open(), replay or start did; machine->diag says why. */
+/* Returns 0, or what okv_wal_open(), recover or start did; machine->diag says why. */
 int wal_machine_start(struct wal_machine *machine);
 /* After a start that went well. */
 void wal_machine_stop(struct wal_machine *machine);

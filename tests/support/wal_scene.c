@@ -43,12 +43,12 @@ void wal_scene_make(struct wal_scene *scene)
     assert_int_equal(wal_machine_start(&machine), 0);
     wal_scene_change(&machine, 0, WAL_SCENE_KEYS, 1, false);
     assert_int_equal(wal_machine_snapshot(&machine), 0);
-    okv_wal_name(OKV_WAL_SNAPSHOT, machine.wal.segment.number, scene->snapshot);
-    okv_wal_name(OKV_WAL_SEGMENT, machine.wal.segment.number, scene->first);
+    okv_wal_name(OKV_WAL_SNAPSHOT, machine.wal->segment.number, scene->snapshot);
+    okv_wal_name(OKV_WAL_SEGMENT, machine.wal->segment.number, scene->first);
     wal_scene_change(&machine, 0, WAL_SCENE_CHANGED, 2, false);
     wal_machine_kill(&machine);
     assert_int_equal(wal_machine_start(&machine), 0);
-    okv_wal_name(OKV_WAL_SEGMENT, machine.wal.segment.number, scene->second);
+    okv_wal_name(OKV_WAL_SEGMENT, machine.wal->segment.number, scene->second);
     wal_scene_change(&machine, WAL_SCENE_CHANGED, 2 * WAL_SCENE_CHANGED, 0, true);
     wal_machine_kill(&machine);
 }
@@ -102,9 +102,9 @@ static int copy_file(const char *name, void *user)
     uint8_t *bytes = crash_disk_bytes(copying->from, name, &size);
     struct iovec vector = {bytes, size};
 
-    assert_int_equal(to->ops->create(to, name, &file), 0);
+    assert_int_equal(to->ops->create(to, name, &file, NULL), 0);
     if (size)
-        assert_int_equal(to->ops->write(file, &vector, 1, 0), 0);
+        assert_int_equal(to->ops->write(file, &vector, 1, 0, NULL), 0);
     to->ops->close(file);
     return 0;
 }
@@ -114,7 +114,7 @@ void wal_scene_copy(struct crash_disk *from, struct crash_disk *to)
     struct copying copying = {from, to};
 
     crash_disk_init(to, 1);
-    assert_int_equal(from->files.ops->list(&from->files, copy_file, &copying), 0);
+    assert_int_equal(from->files.ops->list(&from->files, copy_file, &copying, NULL), 0);
 }
 
 void wal_scene_copy_file(struct crash_disk *from, const char *name, struct crash_disk *to)

@@ -3,6 +3,8 @@
 
 #include "server/session/reply_cache_log.h"
 #include "server/wal/append.h"
+#include "server/wal/frame.h"
+#include "server/wal/state.h"
 #include "shared/base/error.h"
 
 #define FIRST 48 /* offset of a frame's first record */
@@ -20,7 +22,7 @@ static void fixture_begin(struct fixture *fixture)
     memset(fixture, 0, sizeof *fixture);
     assert_int_equal(okv_reply_caches_init(&fixture->caches, LIMIT, 60000, 1), 0);
     fixture->caches.is_durable = true;
-    assert_int_equal(okv_wal_batch_init(&fixture->wal.collected), 0);
+    assert_int_equal(okv_wal_batch_init(&fixture->wal.staged), 0);
     pthread_mutex_init(&fixture->wal.lock, NULL);
 }
 
@@ -28,7 +30,7 @@ static void fixture_end(struct fixture *fixture)
 {
     okv_reply_caches_fini(&fixture->caches);
     pthread_mutex_destroy(&fixture->wal.lock);
-    okv_wal_batch_fini(&fixture->wal.collected);
+    okv_wal_batch_fini(&fixture->wal.staged);
 }
 
 static struct okv_reply_cache_grant connect(struct fixture *fixture, uint8_t client,
@@ -97,11 +99,10 @@ static unsigned records_of(const struct okv_wal *wal, struct okv_wal_record *out
     uint64_t at = FIRST;
     unsigned count = 0;
 
-    while (at < wal->collected.used) {
+    while (at < wal->staged.used) {
         assert_true(count < RECORDS_MAX);
         assert_int_equal(
-            okv_wal_record_decode(wal->collected.bytes, wal->collected.used, &at, &out[count++]),
-            0);
+            okv_wal_record_decode(wal->staged.bytes, wal->staged.used, &at, &out[count++]), 0);
     }
     return count;
 }
@@ -139,7 +140,7 @@ TEST(a_client_goes_on_after_a_start)
         apply(&fixture, grant.reply_cache, 2, 8, 100, OKV_ECONFLICT);
         leave(&fixture, &grant, 100);
         if (way & 2) { /* from a snapshot */
-            fixture.wal.collected.used = FIRST;
+            fixture.wal.staged.used = FIRST;
             okv_reply_caches_save(&fixture.caches, add, &fixture.wal);
         }
         recover(&next, &fixture.wal, way & 1);
@@ -202,7 +203,7 @@ TEST(more_clients_than_may_be)
     assert_int_equal(okv_reply_caches_last_session(&next.caches), 100 + CLIENTS - 1);
     okv_reply_caches_adopt(&next.caches, BASE, 1);
     assert_int_equal(okv_reply_caches_count(&next.caches), LIMIT);
-    fixture.wal.collected.used = FIRST; /* a snapshot keeps it so */
+    fixture.wal.staged.used = FIRST; /* a snapshot keeps it so */
     okv_reply_caches_save(&next.caches, add, &fixture.wal);
     fixture_end(&next);
     recover(&next, &fixture.wal, false);

@@ -13,7 +13,9 @@
 #include "server/resp/net/serve.h"
 #include "server/resp/resp.h"
 #include "server/store/store.h"
-#include "server/wal/wal.h"
+#include "server/wal/append.h"
+#include "server/wal/recovery/recover.h"
+#include "server/wal/state.h"
 #include "shared/base/error.h"
 #include "tests/support/crash_disk.h"
 #include "tests/support/resp_talk.h"
@@ -28,7 +30,7 @@ static const struct okv_store_params params = {
 
 struct durable {
     struct crash_disk disk;
-    struct okv_wal wal;
+    struct okv_wal *wal;
     sem_t may_sync;
     atomic_bool is_held;
 };
@@ -52,17 +54,17 @@ static struct durable *open_durable(void)
     struct durable *durable = calloc(1, sizeof *durable);
     struct okv_database *database = fixture.core.server->databases;
     const struct okv_wal_params wal_params = {.notify = notify};
+    const struct okv_wal_recovery store = {&database->store, NULL, NULL, NULL};
     struct okv_wal_found found;
 
-    assert_non_null(durable);
     sem_init(&durable->may_sync, 0, 0);
     crash_disk_init(&durable->disk, 1);
     assert_int_equal(okv_wal_open(&durable->wal, &durable->disk.files, NULL, NULL), 0);
-    assert_int_equal(okv_wal_replay(&durable->wal, &database->store, &found, NULL), 0);
-    assert_int_equal(okv_wal_start(&durable->wal, &wal_params, NULL), 0);
+    assert_int_equal(okv_wal_recover(durable->wal, &store, &found, NULL), 0);
+    assert_int_equal(okv_wal_start(durable->wal, &wal_params, NULL), 0);
     durable->disk.user = durable;
     durable->disk.before_sync = hold_sync;
-    database->wal = &durable->wal;
+    database->wal = durable->wal;
     return durable;
 }
 
@@ -76,8 +78,8 @@ static void close_durable(struct durable *durable)
 {
     okv_resp_end_all(&fixture.worker.resp);
     fixture.core.server->databases->wal = NULL;
-    okv_wal_stop(&durable->wal);
-    okv_wal_close(&durable->wal);
+    okv_wal_stop(durable->wal);
+    okv_wal_close(durable->wal);
     crash_disk_fini(&durable->disk);
     sem_destroy(&durable->may_sync);
     free(durable);
@@ -174,7 +176,7 @@ FIXTURE_TEST(a_change_after_a_failure_does_not_hide_it)
     uint64_t batch = client->commit.batch;
     crash_disk_fail_again(&durable->disk, 1);
     let_sync(durable);
-    for (unsigned i = 0; i < 60000 && !okv_wal_is_done(&durable->wal, batch, &status); i++)
+    for (unsigned i = 0; i < 60000 && !okv_wal_is_done(durable->wal, batch, &status); i++)
         poll(NULL, 0, 1);
     say(fd, "set k w\r\n");
     okv_resp_serve(client, true);
@@ -271,7 +273,7 @@ FIXTURE_TEST(what_no_batch_takes_is_refused_whole)
     say_mset(fd, value, PAIRS + 2);
     await(fd);
     snprintf(refusal, sizeof refusal, "-ERR the log takes at most %llu bytes of one command\r\n",
-             (unsigned long long)okv_wal_promise_max(&durable->wal));
+             (unsigned long long)okv_wal_promise_max(durable->wal));
     hear(fd, refusal);
     say(fd, "multi\r\nset x y\r\n");
     hear(fd, "+OK\r\n+QUEUED\r\n");
@@ -305,7 +307,7 @@ static int put_long(bool is_part)
 FIXTURE_TEST(a_promise_of_the_log_is_kept)
 {
     struct durable *durable = open_durable();
-    struct okv_wal *wal = &durable->wal;
+    struct okv_wal *wal = durable->wal;
 
     assert_true(okv_wal_enter(wal));
     assert_int_equal(okv_wal_promise(wal, okv_wal_promise_max(wal)), OKV_EVALUESIZE);
@@ -315,7 +317,7 @@ FIXTURE_TEST(a_promise_of_the_log_is_kept)
     assert_int_equal(put_long(false), OKV_EAGAIN);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(put_long(true), 0);
-    assert_int_equal(wal->collected.promised, 300 - 3 * (okv_wal_record_size(1, LONG) - LONG));
+    assert_int_equal(wal->staged.reserved, 300 - 3 * (okv_wal_record_size(1, LONG) - LONG));
     okv_wal_promise_end(wal);
     okv_wal_leave(wal);
     close_durable(durable);
@@ -325,7 +327,7 @@ FIXTURE_TEST(a_promise_of_the_log_is_kept)
 FIXTURE_TEST(a_promise_comes_at_the_next_batch)
 {
     struct durable *durable = open_durable();
-    struct okv_wal *wal = &durable->wal;
+    struct okv_wal *wal = durable->wal;
     int status;
 
     assert_true(okv_wal_enter(wal));
@@ -373,12 +375,12 @@ static void put_without_end(struct durable *durable, const char *key, const char
                                           .value = value,
                                           .value_length = (uint32_t)strlen(value)};
 
-    while (!okv_wal_enter(&durable->wal))
+    while (!okv_wal_enter(durable->wal))
         poll(NULL, 0, 1);
     assert_int_equal(okv_store_put(&fixture.core.server->databases[0].store, &fixture.core.works[0],
                                    &write, &outcome),
                      0);
-    okv_wal_leave(&durable->wal);
+    okv_wal_leave(durable->wal);
 }
 
 /* And leave what somebody else puts meanwhile. */
@@ -437,7 +439,7 @@ FIXTURE_TEST(exec_waits_before_it_runs_alone)
     hear(one, "+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n");
     atomic_store(&durable->is_held, true);
     say(other, "set other v\r\n");
-    for (unsigned i = 0; i < 60000 && okv_wal_is_open(&durable->wal); i++) {
+    for (unsigned i = 0; i < 60000 && okv_wal_is_open(durable->wal); i++) {
         pass();
         poll(NULL, 0, 1);
     }
@@ -484,7 +486,7 @@ int __wrap_okv_store_look(struct okv_store *store, struct okv_store_work *work, 
                           uint32_t key_length, bool newest, okv_store_visit *visit, void *user)
 {
     if (published)
-        atomic_fetch_add(&published->moments, 2);
+        atomic_fetch_add(&published->publish_seq, 2);
     return __real_okv_store_look(store, work, key, key_length, newest, visit, user);
 }
 
@@ -497,7 +499,7 @@ FIXTURE_TEST(reads_of_two_moments_are_made_again)
     atomic_store(&durable->is_held, true);
     say(writer, "set a v\r\n");
     hear_nothing(writer);
-    published = &durable->wal;
+    published = durable->wal;
     say(fd, "get a\r\n");
     hear(fd, "$-1\r\n");
     say(fd, "mget a b\r\n");
@@ -517,12 +519,12 @@ FIXTURE_TEST(reads_wait_while_a_batch_is_published)
     int fd = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
 
-    atomic_fetch_add(&durable->wal.moments, 1);
+    atomic_fetch_add(&durable->wal->publish_seq, 1);
     say(fd, "get a\r\n");
     hear_nothing(fd);
     say(fd, "mget a b\r\n");
     hear_nothing(fd);
-    atomic_fetch_add(&durable->wal.moments, 1);
+    atomic_fetch_add(&durable->wal->publish_seq, 1);
     await(fd);
     hear(fd, "$-1\r\n*2\r\n$-1\r\n$-1\r\n");
     close_durable(durable);

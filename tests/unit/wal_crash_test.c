@@ -93,7 +93,7 @@ static int run_batch(struct history *history)
     history->last = history->answered;
     uint64_t choice = okv_random_next(&history->random) % 8;
     if (choice == 0)
-        okv_wal_snapshot(&machine->wal);
+        okv_wal_snapshot_request(machine->wal);
     if (choice == 1)
         wal_machine_let_grow(machine);
     wal_machine_enter(machine);
@@ -203,7 +203,7 @@ static void expect_refusal(struct wal_machine *machine)
     wal_machine_enter(machine);
     assert_int_equal(okv_store_put(&machine->store, &machine->work, &write, &outcome),
                      OKV_EREADONLY);
-    okv_wal_leave(&machine->wal);
+    okv_wal_leave(machine->wal);
 }
 
 /* A call fails once: nothing that it left behind is answered, seen or brought back as a success. */

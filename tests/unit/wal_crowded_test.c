@@ -80,7 +80,7 @@ TEST(a_flush_ends_its_step_when_the_batch_is_full)
 {
     for (unsigned is_relaxed = 0; is_relaxed < 2; is_relaxed++) {
         struct trial *trial = trial_begin(REGION, is_relaxed ? OKV_WAL_NEVER : 0);
-        struct okv_wal *wal = &trial->machine.wal;
+        struct okv_wal *wal = trial->machine.wal;
         uint64_t next = 0, splits = 0, steps = 0, position = 0;
         put_all(trial, 20000, LONG_KEY, 8);
         do {
@@ -101,7 +101,7 @@ TEST(a_flush_ends_its_step_when_the_batch_is_full)
 static uint64_t waiting(struct okv_snapshot *snapshot)
 {
     pthread_mutex_lock(&snapshot->lock);
-    uint64_t bytes = snapshot->chunks.weight;
+    uint64_t bytes = snapshot->buffer.weight;
     pthread_mutex_unlock(&snapshot->lock);
     return bytes;
 }
@@ -110,12 +110,12 @@ static uint64_t waiting(struct okv_snapshot *snapshot)
 TEST(a_flush_does_not_fill_memory_with_a_snapshot)
 {
     struct trial *trial = trial_begin(REGION, OKV_WAL_NEVER);
-    struct okv_wal *wal = &trial->machine.wal;
+    struct okv_wal *wal = trial->machine.wal;
     uint64_t next = 0, splits = 0;
 
     put_all(trial, 8000, 8, 8000);
     trial->disk.holds_snapshots = HOLD;
-    okv_wal_snapshot(wal);
+    okv_wal_snapshot_request(wal);
     while (!okv_snapshot_is_active(&wal->snapshot))
         sched_yield();
     flush(trial, &next, &splits);
@@ -138,25 +138,25 @@ static void *delete_behind_the_gate(void *user)
     struct okv_store_outcome outcome;
     uint64_t next = 0;
 
-    pthread_rwlock_rdlock(&machine->wal.gate);
+    pthread_rwlock_rdlock(&machine->wal->gate);
     for (; next < 8000; next++) {
         const struct okv_store_write write = {.key = &next, .key_length = sizeof next};
         int rc = okv_store_delete(&machine->store, &machine->work, &write, &outcome);
         assert_true(rc == 0 || rc == OKV_ENOTFOUND);
     }
-    pthread_rwlock_unlock(&machine->wal.gate);
+    pthread_rwlock_unlock(&machine->wal->gate);
     return NULL;
 }
 
 TEST(changes_wait_for_a_snapshot_that_is_far_behind)
 {
     struct trial *trial = trial_begin(REGION, OKV_WAL_NEVER);
-    struct okv_wal *wal = &trial->machine.wal;
+    struct okv_wal *wal = trial->machine.wal;
     pthread_t thread;
 
     put_all(trial, 8000, 8, 8000);
     trial->disk.holds_snapshots = HOLD;
-    okv_wal_snapshot(wal);
+    okv_wal_snapshot_request(wal);
     while (!okv_snapshot_is_active(&wal->snapshot))
         sched_yield();
     assert_int_equal(pthread_create(&thread, NULL, delete_behind_the_gate, trial), 0);

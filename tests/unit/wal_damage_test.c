@@ -64,11 +64,11 @@ static void note(void *user, const char *name, uint64_t from, uint64_t to, const
 
 static void check(struct trial *trial)
 {
-    const struct okv_wal_report report = {note, trial};
+    const struct okv_wal_damage_report report = {note, trial};
     struct okv_diag diag;
 
     trial->first.text[0] = '\0';
-    assert_int_equal(okv_wal_walk(&trial->disk.files, &report, NULL, NULL, &trial->survey, &diag),
+    assert_int_equal(okv_wal_verify(&trial->disk.files, &report, NULL, NULL, &trial->survey, &diag),
                      0);
 }
 
@@ -129,7 +129,7 @@ static void expect_forgotten(struct crash_disk *saved)
 /* Salvages, checks what came out, starts on it, and changes every key there. */
 static struct counts salvage(struct trial *trial)
 {
-    const struct okv_wal_report report = {note, trial};
+    const struct okv_wal_damage_report report = {note, trial};
     struct okv_wal_survey survey;
     struct wal_machine *machine = &trial->machine;
     struct okv_diag diag = {.text = ""};
@@ -140,7 +140,7 @@ static struct counts salvage(struct trial *trial)
     if (rc)
         fail_msg("salvage: %s", diag.text);
     assert_int_equal(trial->survey.damages, damages);
-    assert_int_equal(okv_wal_walk(&trial->saved.files, &report, NULL, NULL, &survey, &diag), 0);
+    assert_int_equal(okv_wal_verify(&trial->saved.files, &report, NULL, NULL, &survey, &diag), 0);
     assert_int_equal(survey.damages, 0);
     assert_int_equal(survey.items, trial->survey.items);
     assert_int_equal(survey.records, trial->survey.records);
@@ -245,8 +245,8 @@ TEST(lost_buckets_without_a_log)
     uint64_t length;
 
     flip(trial, scene->snapshot, wal_scene_frame(&trial->disk, scene->snapshot, 0, &length) + 8);
-    files->ops->remove(files, scene->first);
-    files->ops->remove(files, scene->second);
+    files->ops->remove(files, scene->first, NULL);
+    files->ops->remove(files, scene->second, NULL);
     expect_damage(trial, "", "a segment of the log is missing");
     assert_true(salvage(trial).lost > 0);
     assert_true(trial->salvaged.buckets > 0);
@@ -399,7 +399,7 @@ TEST(a_segment_that_is_missing)
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
 
-    trial->disk.files.ops->remove(&trial->disk.files, scene->first);
+    trial->disk.files.ops->remove(&trial->disk.files, scene->first, NULL);
     expect_damage(trial, "", "a segment of the log is missing");
     expect_counts(salvage(trial), 0, WAL_SCENE_CHANGED - WAL_SCENE_BATCH,
                   0); /* the second has the last batch */
@@ -430,8 +430,8 @@ TEST(a_file_under_another_name)
     struct trial *trial = trial_begin(scene);
     struct okv_files *files = &trial->disk.files;
 
-    files->ops->remove(files, scene->second);
-    files->ops->rename(files, scene->first, scene->second);
+    files->ops->remove(files, scene->second, NULL);
+    files->ops->rename(files, scene->first, scene->second, NULL);
     wal_scene_copy_file(&scene->disk, scene->first, &trial->disk);
     expect_damage(trial, scene->second, "at byte 0: it is another file");
     expect_counts(salvage(trial), 0, 0, WAL_SCENE_CHANGED);
@@ -450,7 +450,7 @@ TEST(a_long_value)
         if (i == 1)
             flip(trial, name, 4000);
         if (i == 2)
-            trial->disk.files.ops->remove(&trial->disk.files, name);
+            trial->disk.files.ops->remove(&trial->disk.files, name, NULL);
         if (what[i])
             expect_damage(trial, name, what[i]);
         else
@@ -467,7 +467,7 @@ TEST(without_a_snapshot_the_log_comes_out)
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
 
-    trial->disk.files.ops->remove(&trial->disk.files, scene->snapshot);
+    trial->disk.files.ops->remove(&trial->disk.files, scene->snapshot, NULL);
     expect_damage(trial, "", "a segment of the log is missing");
     expect_counts(salvage(trial), WAL_SCENE_KEYS - 2 * WAL_SCENE_CHANGED, 0, 0);
     trial_end(trial);
@@ -478,7 +478,7 @@ TEST(without_any_header_a_snapshot_is_not_saved)
 {
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
-    const struct okv_wal_report report = {note, trial};
+    const struct okv_wal_damage_report report = {note, trial};
     struct okv_diag diag;
 
     flip(trial, scene->snapshot, 16);
@@ -502,7 +502,7 @@ TEST(a_salvage_that_is_interrupted)
 
     for (unsigned calls = 2; rc; calls++) {
         struct trial *trial = trial_begin(scene);
-        const struct okv_wal_report report = {note, trial};
+        const struct okv_wal_damage_report report = {note, trial};
         trial->saved.calls_left = calls;
         rc = okv_wal_salvage(&trial->disk.files, &trial->saved.files, BUCKET_SIZE, &report,
                              &trial->survey, &trial->salvaged, &diag);

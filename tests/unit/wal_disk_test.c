@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <stdio.h>
 
 #include "tests/support/test.h"
 
@@ -28,16 +29,16 @@ struct trial {
     uint32_t last[KEYS]; /* the number of the value that each key has; 0: none */
     uint32_t next;
     atomic_uint events[OKV_WAL_SNAPSHOT_FAILED + 1];
-    atomic_int error; /* with the last one */
+    char why[64]; /* of the last one */
     sem_t is_syncing, may_end;
 };
 
-static void count_event(void *user, enum okv_wal_event event, int error)
+static void count_event(void *user, enum okv_wal_event event, const char *why)
 {
     struct trial *trial = user;
 
+    snprintf(trial->why, sizeof trial->why, "%s", why);
     atomic_fetch_add(&trial->events[event], 1);
-    atomic_store(&trial->error, error);
 }
 
 static void start(struct trial *trial)
@@ -209,7 +210,7 @@ TEST(a_full_disk_has_no_snapshot)
     assert_int_equal(wal_machine_snapshot(&trial->machine), OKV_EDISKFULL);
     while (trial->events[OKV_WAL_SNAPSHOT_FAILED] == 0)
         sched_yield();
-    assert_int_equal(trial->error, OKV_EDISKFULL);
+    assert_string_equal(trial->why, okv_error_text(OKV_EDISKFULL));
     assert_int_equal(crash_disk_count(&trial->disk, "log."), 1);
     assert_int_equal(put_next(trial), 0);
     assert_int_equal(trial->events[OKV_WAL_DISK_FULL], 0);
@@ -250,7 +251,7 @@ static uint64_t segment_size(struct trial *trial)
     char name[OKV_WAL_NAME_SIZE];
     uint64_t size;
 
-    okv_wal_name(OKV_WAL_SEGMENT, trial->machine.wal.segment.number, name);
+    okv_wal_name(OKV_WAL_SEGMENT, trial->machine.wal->segment.number, name);
     assert_non_null(crash_disk_bytes(&trial->disk, name, &size));
     return size;
 }
@@ -264,7 +265,7 @@ TEST(the_next_segment_is_written_over_the_spare)
         assert_int_equal(put_next(trial), 0);
     assert_int_equal(segment_size(trial) % 4096, 0); /* whole pages */
     assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
-    assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SPARE), 1);
+    assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_RECYCLED), 1);
     assert_int_equal(segment_size(trial), OKV_WAL_HEADER_SIZE);
     assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
     assert_true(segment_size(trial) > 4 * LENGTH);
@@ -281,7 +282,7 @@ TEST(padding_is_no_frame_that_was_begun)
 {
     struct trial *trial = trial_begin(PLENTY);
     struct okv_files *files = &trial->disk.files;
-    const struct okv_wal *wal = &trial->machine.wal;
+    const struct okv_wal *wal = trial->machine.wal;
     char name[OKV_WAL_NAME_SIZE];
     uint64_t size;
 
@@ -289,7 +290,7 @@ TEST(padding_is_no_frame_that_was_begun)
     okv_wal_name(OKV_WAL_SEGMENT, wal->segment.number, name);
     uint64_t end = okv_wal_frame_offset(&wal->segment, wal->position) + 24;
     wal_machine_kill(&trial->machine);
-    assert_int_equal(files->ops->trim(files, name, end), 0);
+    assert_int_equal(files->ops->trim(files, name, end, NULL), 0);
     crash_disk_bytes(&trial->disk, name, &size);
     assert_int_equal(size, end);
     start(trial);
@@ -304,7 +305,7 @@ static struct trial *trial_begin_with_spare(void)
 
     assert_int_equal(put_next(trial), 0);
     assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
-    assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SPARE), 1);
+    assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_RECYCLED), 1);
     return trial;
 }
 
@@ -314,7 +315,7 @@ TEST(a_start_has_no_spare)
     struct trial *trial = trial_begin_with_spare();
 
     restart(trial);
-    assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SPARE), 0);
+    assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_RECYCLED), 0);
     assert_int_equal(segment_size(trial), OKV_WAL_HEADER_SIZE);
     trial_end(trial);
 }
@@ -326,7 +327,7 @@ TEST(a_full_disk_has_no_spare)
 
     crash_disk_set_space(&trial->disk, 0);
     fill_disk(trial);
-    assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SPARE), 0);
+    assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_RECYCLED), 0);
     crash_disk_set_space(&trial->disk, PLENTY);
     await_room(trial);
     trial_end(trial);
@@ -339,7 +340,7 @@ TEST(a_dropped_value_pins_nothing)
 {
     struct trial *trial = trial_begin(PLENTY);
     struct wal_machine *machine = &trial->machine;
-    struct okv_values *values = &machine->wal.values;
+    struct okv_blobs *values = &machine->wal->blobs;
     struct okv_store_long_value value = {.extent = 0}, source = {.extent = 0};
     bool is_picked = false;
 
@@ -349,14 +350,14 @@ TEST(a_dropped_value_pins_nothing)
                      0);
     assert_true(okv_heap_pin(&machine->store.heap, source.extent, &value.source));
     pthread_mutex_lock(&trial->disk.lock); /* no write ends */
-    struct okv_value *stored =
-        okv_values_store(values, machine->region + okv_store_long_offset(&value), 2 * LENGTH);
+    struct okv_blob *stored =
+        okv_blob_write(values, machine->region + okv_store_long_offset(&value), 2 * LENGTH);
     while (!is_picked) {
         pthread_mutex_lock(&values->lock);
         is_picked = TAILQ_EMPTY(&values->jobs);
         pthread_mutex_unlock(&values->lock);
     }
-    okv_values_drop(values, stored, &value);
+    okv_blob_release(values, stored, &value);
     assert_int_equal(value.extent, 0);
     assert_int_equal(atomic_load(&machine->store.heap.pin_count), 0);
     assert_true(LIST_EMPTY(&machine->store.heap.pins));
@@ -376,7 +377,7 @@ TEST(a_failure_is_reported_once)
     assert_int_equal(write_one(trial, 1, 1), 0);
     assert_int_equal(wal_machine_leave(&trial->machine), OKV_EUNKNOWN);
     assert_int_equal(trial->events[OKV_WAL_FAILED], 1);
-    assert_int_equal(trial->error, -EIO);
+    assert_string_equal(trial->why, strerror(EIO));
     assert_int_equal(change(trial, 1, 1), OKV_EREADONLY);
     assert_int_equal(trial->events[OKV_WAL_FAILED], 1);
     trial_end(trial);
@@ -395,7 +396,7 @@ static void wait_to_be_let_on(void *user)
 TEST(while_a_sync_lasts_gets_go_on_and_writes_wait)
 {
     struct trial *trial = trial_begin(PLENTY);
-    struct okv_wal *wal = &trial->machine.wal;
+    struct okv_wal *wal = trial->machine.wal;
     int status;
 
     sem_init(&trial->is_syncing, 0, 0);
@@ -408,13 +409,13 @@ TEST(while_a_sync_lasts_gets_go_on_and_writes_wait)
     uint64_t batch = okv_wal_hold(wal);
     okv_wal_leave(wal);
     sem_wait(&trial->is_syncing);
-    uint64_t capacity = wal->collected.capacity;
+    uint64_t capacity = wal->staged.capacity;
     for (unsigned i = 0; i < 1000; i++) {
         assert_false(okv_wal_enter(wal));
         assert_false(okv_wal_is_done(wal, batch, &status));
         assert_int_equal(get(trial, 1), 1);
     }
-    assert_int_equal(wal->collected.capacity, capacity);
+    assert_int_equal(wal->staged.capacity, capacity);
     trial->disk.before_sync = NULL;
     sem_post(&trial->may_end);
     wal_machine_enter(&trial->machine);

@@ -7,6 +7,7 @@
 #include "tests/support/test.h"
 
 #include "server/wal/file.h"
+#include "shared/base/error.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -55,9 +56,10 @@ static int set_up(void **state)
 
     snprintf(fixture->path, sizeof fixture->path, "/tmp/okv-file-XXXXXX");
     assert_non_null(mkdtemp(fixture->path));
-    assert_int_equal(okv_directory_open(&fixture->directory, fixture->path), 0);
+    assert_int_equal(okv_directory_open(&fixture->directory, fixture->path, NULL), 0);
     fixture->ops = fixture->directory.files.ops;
-    assert_int_equal(fixture->ops->create(&fixture->directory.files, "file", &fixture->file), 0);
+    assert_int_equal(fixture->ops->create(&fixture->directory.files, "file", &fixture->file, NULL),
+                     0);
     most = calls = 0;
     *state = fixture;
     return 0;
@@ -99,16 +101,16 @@ FILE_TEST(a_write_goes_on_where_the_kernel_stopped)
         char found[32];
         size_t got;
         struct okv_file *file;
-        assert_int_equal(fixture->ops->write(fixture->file, vectors, 4, 3), 0);
-        assert_int_equal(fixture->ops->open(&fixture->directory.files, "file", &file), 0);
-        assert_int_equal(fixture->ops->read(file, found, sizeof found, 0, &got), 0);
+        assert_int_equal(fixture->ops->write(fixture->file, vectors, 4, 3, NULL), 0);
+        assert_int_equal(fixture->ops->open(&fixture->directory.files, "file", &file, NULL), 0);
+        assert_int_equal(fixture->ops->read(file, found, sizeof found, 0, &got, NULL), 0);
         fixture->ops->close(file);
         assert_int_equal(got, sizeof expected - 1);
         assert_memory_equal(found, expected, got);
-        assert_int_equal(fixture->ops->remove(&fixture->directory.files, "file"), 0);
+        assert_int_equal(fixture->ops->remove(&fixture->directory.files, "file", NULL), 0);
         fixture->ops->close(fixture->file);
-        assert_int_equal(fixture->ops->create(&fixture->directory.files, "file", &fixture->file),
-                         0);
+        assert_int_equal(
+            fixture->ops->create(&fixture->directory.files, "file", &fixture->file, NULL), 0);
     }
 }
 
@@ -118,12 +120,12 @@ FILE_TEST(what_is_reserved_is_no_part_of_the_file)
     char byte = 1;
     struct iovec vector = {&byte, 1};
 
-    assert_int_equal(fixture->ops->write(fixture->file, &vector, 1, 0), 0);
+    assert_int_equal(fixture->ops->write(fixture->file, &vector, 1, 0, NULL), 0);
     reserve_error = EINTR;
-    assert_int_equal(fixture->ops->reserve(fixture->file, 0, 4 * MIB), 0);
+    assert_int_equal(fixture->ops->reserve(fixture->file, 0, 4 * MIB, NULL), 0);
     assert_true((uint64_t)status_of(fixture).st_blocks * 512 >= 4 * MIB);
     assert_int_equal(status_of(fixture).st_size, 1);
-    assert_int_equal(fixture->ops->trim(&fixture->directory.files, "file", MIB), 0);
+    assert_int_equal(fixture->ops->trim(&fixture->directory.files, "file", MIB, NULL), 0);
     assert_true((uint64_t)status_of(fixture).st_blocks * 512 < MIB);
     assert_int_equal(status_of(fixture).st_size, 1);
 }
@@ -138,15 +140,15 @@ FILE_TEST(a_file_is_written_over)
     struct okv_file *file;
     size_t got;
 
-    assert_int_equal(ops->write(fixture->file, &vector, 1, 0), 0);
-    assert_int_equal(ops->reopen(files, "none", &file), -ENOENT);
-    assert_int_equal(ops->reopen(files, "file", &file), 0);
+    assert_int_equal(ops->write(fixture->file, &vector, 1, 0, NULL), 0);
+    assert_int_equal(ops->reopen(files, "none", &file, NULL), OKV_ENOTFOUND);
+    assert_int_equal(ops->reopen(files, "file", &file, NULL), 0);
     vector = (struct iovec){"XY", 2};
-    assert_int_equal(ops->write(file, &vector, 1, 1), 0);
+    assert_int_equal(ops->write(file, &vector, 1, 1, NULL), 0);
     ops->close(file);
-    assert_int_equal(ops->trim(files, "file", 5), 0);
-    assert_int_equal(ops->open(files, "file", &file), 0);
-    assert_int_equal(ops->read(file, seen, sizeof seen, 0, &got), 0);
+    assert_int_equal(ops->trim(files, "file", 5, NULL), 0);
+    assert_int_equal(ops->open(files, "file", &file, NULL), 0);
+    assert_int_equal(ops->read(file, seen, sizeof seen, 0, &got, NULL), 0);
     assert_int_equal(got, 5);
     assert_memory_equal(seen, "aXYde", 5);
     ops->close(file);
@@ -157,9 +159,9 @@ FILE_TEST(a_file_system_that_reserves_nothing_will_do)
     struct fixture *fixture = *state;
 
     reserve_error = EOPNOTSUPP;
-    assert_int_equal(fixture->ops->reserve(fixture->file, 0, MIB), 0);
+    assert_int_equal(fixture->ops->reserve(fixture->file, 0, MIB, NULL), 0);
     reserve_error = ENOSPC;
-    assert_int_equal(fixture->ops->reserve(fixture->file, 0, MIB), -ENOSPC);
+    assert_int_equal(fixture->ops->reserve(fixture->file, 0, MIB, NULL), OKV_EDISKFULL);
 }
 
 /* What was written to it goes with the process. */
@@ -167,7 +169,7 @@ FILE_TEST(a_removed_file_is_not_durable)
 {
     struct fixture *fixture = *state;
 
-    assert_int_equal(fixture->ops->sync(fixture->file), 0);
-    assert_int_equal(fixture->ops->remove(&fixture->directory.files, "file"), 0);
-    assert_int_equal(fixture->ops->sync(fixture->file), -ENOENT);
+    assert_int_equal(fixture->ops->sync(fixture->file, NULL), 0);
+    assert_int_equal(fixture->ops->remove(&fixture->directory.files, "file", NULL), 0);
+    assert_int_equal(fixture->ops->sync(fixture->file, NULL), OKV_ENOTFOUND);
 }

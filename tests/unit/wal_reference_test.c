@@ -5,6 +5,8 @@
 #include "tests/support/test.h"
 
 #include "server/wal/append.h"
+#include "server/wal/blob/files.h"
+#include "server/wal/frame.h"
 #include "server/wal/listing.h"
 #include "server/wal/offline/salvage.h"
 #include "shared/base/error.h"
@@ -65,7 +67,7 @@ static void expect(struct trial *trial, unsigned key, uint32_t number)
 
 static void await_files(struct trial *trial, unsigned count)
 {
-    while (crash_disk_count(&trial->disk, OKV_WAL_VALUE) != count)
+    while (crash_disk_count(&trial->disk, OKV_WAL_BLOB) != count)
         sched_yield();
 }
 
@@ -74,7 +76,7 @@ static uint64_t snapshot_size(struct trial *trial)
     char name[OKV_WAL_NAME_SIZE];
     uint64_t size;
 
-    okv_wal_name(OKV_WAL_SNAPSHOT, atomic_load(&trial->machine.wal.snapshot.made), name);
+    okv_wal_name(OKV_WAL_SNAPSHOT, atomic_load(&trial->machine.wal->snapshot.made), name);
     assert_non_null(crash_disk_bytes(&trial->disk, name, &size));
     return size;
 }
@@ -82,14 +84,14 @@ static uint64_t snapshot_size(struct trial *trial)
 /* One that the log's length is the reason for. */
 static void let_refer(struct trial *trial)
 {
-    struct okv_snapshot *snapshot = &trial->machine.wal.snapshot;
+    struct okv_snapshot *snapshot = &trial->machine.wal->snapshot;
     uint64_t before = atomic_load(&snapshot->completed);
 
     wal_machine_let_grow(&trial->machine);
     wal_machine_enter(&trial->machine);
     assert_int_equal(wal_machine_leave(&trial->machine), 0);
     while (atomic_load(&snapshot->completed) == before)
-        okv_wal_wake(&trial->machine.wal);
+        okv_wal_wake(trial->machine.wal);
     assert_int_equal(okv_snapshot_await(snapshot), 0);
 }
 
@@ -133,14 +135,14 @@ TEST(it_refers_to_files)
 TEST(it_refers_to_values_of_its_moment)
 {
     struct trial *trial = trial_begin(0);
-    struct okv_snapshot *snapshot = &trial->machine.wal.snapshot;
+    struct okv_snapshot *snapshot = &trial->machine.wal->snapshot;
 
     put(trial, 0, 10);
     trial->disk.holds_snapshots = HOLD;
     wal_machine_let_grow(&trial->machine);
     put(trial, 0, 20);
     while (!okv_snapshot_is_active(snapshot))
-        okv_wal_wake(&trial->machine.wal);
+        okv_wal_wake(trial->machine.wal);
     put(trial, 0, 30);
     crash_disk_release(&trial->disk);
     assert_int_equal(okv_snapshot_await(snapshot), 0);
@@ -154,7 +156,7 @@ TEST(it_refers_to_values_of_its_moment)
 
 static char *name_of_snapshot(struct trial *trial, char name[OKV_WAL_NAME_SIZE])
 {
-    okv_wal_name(OKV_WAL_SNAPSHOT, atomic_load(&trial->machine.wal.snapshot.made), name);
+    okv_wal_name(OKV_WAL_SNAPSHOT, atomic_load(&trial->machine.wal->snapshot.made), name);
     return name;
 }
 
@@ -206,14 +208,14 @@ TEST(a_whole_one_needs_no_other_file)
 TEST(a_whole_one_stays_a_while)
 {
     struct trial *trial = trial_begin(0);
-    struct okv_wal *wal = &trial->machine.wal;
+    struct okv_wal *wal = trial->machine.wal;
     uint64_t newest;
 
     put(trial, 0, 10);
     assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
     uint64_t number = atomic_load(&wal->snapshot.made);
     assert_int_equal(okv_wal_snapshot_state(wal, number, &newest), 0);
-    atomic_fetch_add(&wal->values.logged, UINT64_C(1) << 30); /* the whole one is new, though */
+    atomic_fetch_add(&wal->blobs.logged, UINT64_C(1) << 30); /* the whole one is new, though */
     put(trial, 0, 20);
     put(trial, 0, 30);
     assert_int_equal(okv_wal_snapshot_state(wal, number, &newest), 0);
@@ -231,7 +233,7 @@ static uint64_t end_of(struct trial *trial, uint64_t number, int status)
     uint64_t newest;
     int rc;
 
-    while ((rc = okv_wal_snapshot_state(&trial->machine.wal, number, &newest)) == OKV_EAGAIN)
+    while ((rc = okv_wal_snapshot_state(trial->machine.wal, number, &newest)) == OKV_EAGAIN)
         sched_yield();
     assert_int_equal(rc, status);
     return newest;
@@ -240,10 +242,11 @@ static uint64_t end_of(struct trial *trial, uint64_t number, int status)
 static void wish(struct trial *trial)
 {
     if (!trial->wish)
-        trial->wish = okv_wal_snapshot(&trial->machine.wal);
+        trial->wish = okv_wal_snapshot_request(trial->machine.wal);
 }
 
-static int rename_late(struct okv_files *files, const char *from, const char *to)
+static int rename_late(struct okv_files *files, const char *from, const char *to,
+                       struct okv_diag *why)
 {
     struct trial *trial = (struct trial *)files;
 
@@ -251,10 +254,10 @@ static int rename_late(struct okv_files *files, const char *from, const char *to
         wish(trial);
         if (trial->fails) {
             trial->fails = false;
-            return -EIO;
+            return okv_file_failed(EIO, why);
         }
     }
-    return trial->real->rename(files, from, to);
+    return trial->real->rename(files, from, to, why);
 }
 
 static void wish_before_sync(void *user)
@@ -287,7 +290,7 @@ TEST(a_wish_for_the_one_that_is_due)
     trial->disk.before_sync = wish_before_sync;
     wal_machine_let_grow(&trial->machine);
     put(trial, 0, 20);
-    while (atomic_load(&trial->machine.wal.snapshot.completed) == 0)
+    while (atomic_load(&trial->machine.wal->snapshot.completed) == 0)
         sched_yield();
     assert_int_equal(end_of(trial, trial->wish, 0), trial->wish);
     wal_machine_stop(&trial->machine);
@@ -310,7 +313,7 @@ TEST(a_wish_is_never_too_late)
 TEST(a_late_wish_fails_with_the_segment)
 {
     struct trial *trial = trial_begin_with_one();
-    struct okv_wal *wal = &trial->machine.wal;
+    struct okv_wal *wal = trial->machine.wal;
 
     trial->fails = true;
     let_wish_at_rename(trial);
@@ -319,7 +322,7 @@ TEST(a_late_wish_fails_with_the_segment)
     while (atomic_load(&wal->snapshot.failed) == 0)
         sched_yield();
     end_of(trial, trial->wish, OKV_ENOTFOUND);
-    assert_int_equal(okv_wal_snapshot(wal), trial->wish);
+    assert_int_equal(okv_wal_snapshot_request(wal), trial->wish);
     assert_int_equal(end_of(trial, trial->wish, 0), trial->wish);
     wal_machine_stop(&trial->machine);
     trial_end(trial);
@@ -355,7 +358,7 @@ static void note(void *user, const char *name, uint64_t from, uint64_t to, const
 static void salvage(struct trial *trial, struct trial *saved, struct okv_diag *first,
                     struct okv_wal_survey *survey)
 {
-    const struct okv_wal_report report = {note, first};
+    const struct okv_wal_damage_report report = {note, first};
     struct okv_wal_salvaged salvaged;
     struct okv_diag diag;
 
@@ -427,7 +430,7 @@ TEST(a_file_is_copied_once)
 
     crash_disk_init(&other, 2);
     for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(okv_values_copy(&trial->disk.files, &other.files, &at, &diag), 0);
+        assert_int_equal(okv_blob_file_copy(&trial->disk.files, &other.files, &at, &diag), 0);
     crash_disk_fini(&other);
     trial_end(trial);
 }
@@ -436,11 +439,11 @@ TEST(a_file_is_copied_once)
 TEST(a_start_counts_no_values)
 {
     struct trial *trial = trial_begin_with_two();
-    const struct okv_wal *wal = &trial->machine.wal;
 
     restart(trial);
-    assert_int_equal(atomic_load(&wal->values.logged), 2 * LENGTH);
-    assert_int_equal(wal->values_tried, 2 * LENGTH);
+    const struct okv_wal *wal = trial->machine.wal;
+    assert_int_equal(atomic_load(&wal->blobs.logged), 2 * LENGTH);
+    assert_int_equal(wal->blobs_tried, 2 * LENGTH);
     wal_machine_stop(&trial->machine);
     trial_end(trial);
 }

@@ -9,6 +9,8 @@
 
 #include "server/store/commands.h"
 #include "server/wal/append.h"
+#include "server/wal/frame.h"
+#include "server/wal/listing.h"
 #include "shared/base/error.h"
 #include "shared/base/random.h"
 #include "tests/support/wal_machine.h"
@@ -137,7 +139,7 @@ static int change(struct trial *trial)
 /* Waits until all is durable, or the log failed. */
 static void settle(struct trial *trial)
 {
-    struct okv_wal *wal = &trial->machine.wal;
+    struct okv_wal *wal = trial->machine.wal;
 
     while (okv_wal_unsynced(wal) > 0 && !atomic_load(&wal->failure))
         sched_yield();
@@ -150,20 +152,20 @@ static void settle(struct trial *trial)
 /* Has a frame written. */
 static void have_written(struct trial *trial)
 {
-    struct okv_wal *wal = &trial->machine.wal;
+    struct okv_wal *wal = trial->machine.wal;
     bool is_there = true;
 
     okv_wal_wake(wal);
     while (is_there && !atomic_load(&wal->failure)) {
         pthread_mutex_lock(&wal->lock);
-        is_there = wal->collected.used > OKV_WAL_FRAME_HEADER;
+        is_there = wal->staged.used > OKV_WAL_FRAME_HEADER;
         pthread_mutex_unlock(&wal->lock);
     }
 }
 
 static void run_until_it_stops(struct trial *trial)
 {
-    struct okv_wal *wal = &trial->machine.wal;
+    struct okv_wal *wal = trial->machine.wal;
 
     for (unsigned i = 0; i < CHANGES && change(trial) == 0; i++) {
         uint64_t next = choose(trial, 12);
@@ -172,7 +174,7 @@ static void run_until_it_stops(struct trial *trial)
         if (next == 4 && trial->machine.sync_within_ns != OKV_WAL_NEVER)
             settle(trial);
         if (next == 5 && choose(trial, 3) == 0)
-            okv_wal_snapshot(wal);
+            okv_wal_snapshot_request(wal);
     }
 }
 
@@ -313,9 +315,9 @@ static void let_go(struct trial *trial)
 TEST(no_change_is_made_when_the_disk_is_late)
 {
     struct trial *trial = trial_begin(1, SYNC_WITHIN_NS);
-    struct okv_wal *wal = &trial->machine.wal;
 
     start(trial);
+    struct okv_wal *wal = trial->machine.wal;
     hold(trial);
     while (okv_wal_enter(wal)) {
         okv_wal_leave(wal);
@@ -343,13 +345,13 @@ TEST(a_segment_begins_with_what_is_not_durable)
 {
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct trial *trial = trial_begin(seed, OKV_WAL_NEVER);
-        struct okv_wal *wal = &trial->machine.wal;
         start(trial);
+        struct okv_wal *wal = trial->machine.wal;
         trial->disk.holds_snapshots = 1000;
         trial->disk.user = trial;
         trial->disk.before_sync = hold_the_sync;
         assert_int_equal(put_one(trial, 100), 0);
-        okv_wal_snapshot(wal);
+        okv_wal_snapshot_request(wal);
         sem_wait(&trial->is_syncing);
         assert_int_equal(put_one(trial, 100), 0);
         let_go(trial);
@@ -370,7 +372,6 @@ TEST(a_segment_begins_with_what_is_not_durable)
 TEST(a_long_value_before_a_snapshot_outlives_a_crash)
 {
     struct trial *trial = trial_begin(1, OKV_WAL_NEVER);
-    struct okv_wal *wal = &trial->machine.wal;
     static uint8_t value[WAL_MACHINE_LONG];
     struct okv_store_outcome outcome;
     unsigned key = KEYS;
@@ -378,10 +379,11 @@ TEST(a_long_value_before_a_snapshot_outlives_a_crash)
         .key = &key, .key_length = sizeof key, .value = value, .value_length = sizeof value};
 
     start(trial);
+    struct okv_wal *wal = trial->machine.wal;
     trial->disk.user = trial;
     trial->disk.before_sync = hold_the_sync;
     assert_int_equal(put_one(trial, 100), 0);
-    okv_wal_snapshot(wal);
+    okv_wal_snapshot_request(wal);
     sem_wait(&trial->is_syncing);
     for (value[3] = 1; value[3] < 3; value[3]++) {
         wal_machine_enter(&trial->machine);
@@ -390,7 +392,7 @@ TEST(a_long_value_before_a_snapshot_outlives_a_crash)
     }
     let_go(trial);
     while (atomic_load(&wal->snapshot.made) == 0 ||
-           crash_disk_count(&trial->disk, OKV_WAL_VALUE) != 1)
+           crash_disk_count(&trial->disk, OKV_WAL_BLOB) != 1)
         sched_yield();
     wal_machine_kill(&trial->machine);
     start(trial);
@@ -405,10 +407,10 @@ TEST(nothing_is_let_in_when_much_waits)
     const struct okv_wal_record client = {
         .kind = OKV_WAL_CLIENT, .key = (uint8_t[OKV_WAL_CLIENT_SIZE]){1}, .slots = 1, .version = 1};
     struct trial *trial = trial_begin(1, UINT64_C(3600000000000));
-    struct okv_wal *wal = &trial->machine.wal;
     bool knows_client = true;
 
     start(trial);
+    struct okv_wal *wal = trial->machine.wal;
     pthread_mutex_lock(&trial->disk.lock); /* no write ends */
     for (;;) {
         uint64_t waits = okv_wal_unsynced(wal);
@@ -431,10 +433,10 @@ TEST(nothing_is_let_in_when_much_waits)
 TEST(what_waits_for_the_disk_is_bounded)
 {
     struct trial *trial = trial_begin(1, UINT64_C(3600000000000));
-    struct okv_wal *wal = &trial->machine.wal;
     int rc;
 
     start(trial);
+    struct okv_wal *wal = trial->machine.wal;
     pthread_mutex_lock(&trial->disk.lock); /* no write ends */
     while ((rc = put_one(trial, 1 << 16)) == 0)
         assert_true(okv_wal_unsynced(wal) < 3 * OKV_WAL_BATCH_BYTES);
@@ -481,9 +483,9 @@ static uint64_t log_size(struct trial *trial)
 TEST(nothing_is_written_after_a_failure)
 {
     struct trial *trial = trial_begin(1, SYNC_WITHIN_NS);
-    struct okv_wal *wal = &trial->machine.wal;
 
     start(trial);
+    struct okv_wal *wal = trial->machine.wal;
     pthread_rwlock_rdlock(&wal->gate);
     trial->disk.user = trial;
     trial->disk.before_sync = hold_the_sync;

@@ -138,8 +138,8 @@ static void restart(struct trial *trial)
 static void begin_slowly(struct trial *trial)
 {
     trial->disk.holds_snapshots = HOLD;
-    okv_wal_snapshot(&trial->machine.wal);
-    while (!okv_snapshot_is_active(&trial->machine.wal.snapshot))
+    okv_wal_snapshot_request(trial->machine.wal);
+    while (!okv_snapshot_is_active(&trial->machine.wal->snapshot))
         sched_yield();
 }
 
@@ -150,7 +150,7 @@ static void expect_snapshot(struct trial *trial, const struct item *items)
     char name[OKV_WAL_NAME_SIZE];
 
     wal_machine_kill(&trial->machine);
-    okv_wal_name(OKV_WAL_SEGMENT, trial->machine.wal.snapshot.header.number, name);
+    okv_wal_name(OKV_WAL_SEGMENT, trial->machine.wal->snapshot.header.number, name);
     uint8_t *bytes = crash_disk_bytes(&trial->disk, name, &size);
     assert_non_null(bytes);
     assert_true(size > OKV_WAL_HEADER_SIZE || trial->machine.sync_within_ns);
@@ -176,7 +176,7 @@ static void expect_moment(uint64_t sync_within_ns, uint32_t before, uint32_t key
     change(trial, HOLD + 20, keys, percent);
     assert_int_not_equal(atomic_load(&trial->machine.store.bucket_count), buckets);
     crash_disk_release(&trial->disk); /* its thread may have come late, and wait for more syncs */
-    assert_int_equal(okv_snapshot_await(&trial->machine.wal.snapshot), 0);
+    assert_int_equal(okv_snapshot_await(&trial->machine.wal->snapshot), 0);
     expect_snapshot(trial, items);
     free(items);
     trial_end(trial);
@@ -259,7 +259,7 @@ static void put_long(struct trial *trial, uint32_t key)
 
 static void await_values(struct trial *trial, unsigned count)
 {
-    while (crash_disk_count(&trial->disk, OKV_WAL_VALUE) != count)
+    while (crash_disk_count(&trial->disk, OKV_WAL_BLOB) != count)
         sched_yield();
 }
 
@@ -276,7 +276,7 @@ TEST(it_replaces_long_values)
     put_long(trial, 0);
     await_values(trial, 5);
     crash_disk_release(&trial->disk);
-    assert_int_equal(okv_snapshot_await(&trial->machine.wal.snapshot), 0);
+    assert_int_equal(okv_snapshot_await(&trial->machine.wal->snapshot), 0);
     wal_machine_kill(&trial->machine);
     crash_disk_crash(&trial->disk);
     restart(trial);
@@ -310,7 +310,7 @@ TEST(it_has_long_values_of_its_moment)
         for (uint32_t key = 0; key < 4; key++)
             put_long(trial, key);
         crash_disk_release(&trial->disk);
-        assert_int_equal(okv_snapshot_await(&trial->machine.wal.snapshot), 0);
+        assert_int_equal(okv_snapshot_await(&trial->machine.wal->snapshot), 0);
         wal_machine_enter(&trial->machine);
         for (uint32_t key = 0; key < 4; key++)
             delete (trial, key);
@@ -330,7 +330,7 @@ static void put_until_one_failed(struct trial *trial)
     const struct okv_store_write write = {
         .key = "key", .key_length = 3, .value = value, .value_length = sizeof value};
 
-    while (atomic_load(&machine->wal.snapshot.failed) == 0) {
+    while (atomic_load(&machine->wal->snapshot.failed) == 0) {
         wal_machine_enter(machine);
         assert_int_equal(wal_machine_put_long(machine, &write, &outcome), 0);
         assert_int_equal(wal_machine_leave(machine), 0);
@@ -344,10 +344,10 @@ TEST(a_log_that_grew_is_tried_once)
 
     trial->disk.snapshot_faults = 100;
     put_until_one_failed(trial);
-    okv_snapshot_await(&trial->machine.wal.snapshot);
+    okv_snapshot_await(&trial->machine.wal->snapshot);
     change(trial, 20, 100, 0);
-    okv_snapshot_await(&trial->machine.wal.snapshot);
-    assert_int_equal(atomic_load(&trial->machine.wal.snapshot.failed), 1);
+    okv_snapshot_await(&trial->machine.wal->snapshot);
+    assert_int_equal(atomic_load(&trial->machine.wal->snapshot.failed), 1);
     trial->disk.snapshot_faults = 0;
     wal_machine_stop(&trial->machine);
     trial_end(trial);
@@ -357,7 +357,7 @@ static int end_of(struct trial *trial, uint64_t number, uint64_t *newest)
 {
     int rc;
 
-    while ((rc = okv_wal_snapshot_state(&trial->machine.wal, number, newest)) == OKV_EAGAIN)
+    while ((rc = okv_wal_snapshot_state(trial->machine.wal, number, newest)) == OKV_EAGAIN)
         sched_yield();
     return rc;
 }
@@ -366,13 +366,13 @@ static int end_of(struct trial *trial, uint64_t number, uint64_t *newest)
 TEST(a_wish_is_granted_after_the_one_before)
 {
     struct trial *trial = trial_begin(8);
-    struct okv_wal *wal = &trial->machine.wal;
+    struct okv_wal *wal = trial->machine.wal;
     uint64_t newest;
 
     change(trial, 10, 100, 0);
     begin_slowly(trial);
-    uint64_t first = wal->granted;
-    uint64_t second = okv_wal_snapshot(wal);
+    uint64_t first = wal->scheduled;
+    uint64_t second = okv_wal_snapshot_request(wal);
     assert_int_equal(second, first + 1);
     change(trial, 2, 100, 0);
     assert_int_equal(okv_wal_snapshot_state(wal, second, &newest), OKV_EAGAIN);
@@ -390,18 +390,19 @@ TEST(a_wish_is_granted_after_the_one_before)
 TEST(a_failure_has_an_end)
 {
     struct trial *trial = trial_begin(9);
-    struct okv_wal *wal = &trial->machine.wal;
+    struct okv_wal *wal = trial->machine.wal;
     uint64_t newest;
 
     change(trial, 10, 100, 0);
     trial->disk.snapshot_faults = 100;
-    uint64_t failed = okv_wal_snapshot(wal);
+    uint64_t failed = okv_wal_snapshot_request(wal);
     assert_int_equal(end_of(trial, failed, &newest), OKV_ENOTFOUND);
     trial->disk.snapshot_faults = 0;
     wal_machine_kill(&trial->machine);
     restart(trial);
+    wal = trial->machine.wal;
     assert_int_equal(okv_wal_snapshot_state(wal, failed, &newest), OKV_ENOTFOUND);
-    uint64_t made = okv_wal_snapshot(wal);
+    uint64_t made = okv_wal_snapshot_request(wal);
     assert_int_equal(end_of(trial, made, &newest), 0);
     wal_machine_kill(&trial->machine);
     restart(trial);
@@ -411,7 +412,7 @@ TEST(a_failure_has_an_end)
     wal_machine_enter(&trial->machine);
     put(trial, 1);
     assert_int_equal(wal_machine_leave(&trial->machine), OKV_EUNKNOWN);
-    assert_int_equal(end_of(trial, okv_wal_snapshot(wal), &newest), OKV_ENOTFOUND);
+    assert_int_equal(end_of(trial, okv_wal_snapshot_request(wal), &newest), OKV_ENOTFOUND);
     wal_machine_stop(&trial->machine);
     trial_end(trial);
 }
@@ -421,7 +422,7 @@ TEST(a_long_log_has_one_made)
 {
     struct trial *trial = trial_begin(5);
 
-    while (atomic_load(&trial->machine.wal.snapshot.completed) == 0)
+    while (atomic_load(&trial->machine.wal->snapshot.completed) == 0)
         change(trial, 100, 2000, 0);
     assert_in_range(crash_disk_count(&trial->disk, OKV_WAL_SEGMENT), 1, 3);
     wal_machine_stop(&trial->machine);
@@ -460,7 +461,7 @@ static void back_up(struct trial *trial, const char *path)
     char name[OKV_WAL_NAME_SIZE];
     uint64_t size;
 
-    okv_wal_name(OKV_WAL_SNAPSHOT, trial->machine.wal.snapshot.header.number, name);
+    okv_wal_name(OKV_WAL_SNAPSHOT, trial->machine.wal->snapshot.header.number, name);
     uint8_t *bytes = crash_disk_bytes(&trial->disk, name, &size);
     assert_non_null(bytes);
     FILE *file = fopen(path, "w");
@@ -529,7 +530,7 @@ TEST(damage_stops_the_start)
 
     change(trial, 40, KEYS, 0);
     wal_machine_stop(&trial->machine);
-    okv_wal_name(OKV_WAL_SNAPSHOT, trial->machine.wal.snapshot.header.number, name);
+    okv_wal_name(OKV_WAL_SNAPSHOT, trial->machine.wal->snapshot.header.number, name);
     uint8_t *bytes = crash_disk_bytes(&trial->disk, name, &size);
     for (unsigned i = 0; i < 50; i++) {
         uint64_t at = i < 8 ? i : okv_random_next(&trial->random) % size;

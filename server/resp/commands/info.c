@@ -69,8 +69,8 @@ static void add_persistence(struct okv_server *server, struct okv_resp_buffer *o
     bool has_log = server->config.data != NULL, has_failed = false;
 
     for (unsigned i = 0; i < server->database_count; i++)
-        has_failed = has_failed ||
-                     (server->databases[i].wal && atomic_load(&server->databases[i].wal->failure));
+        has_failed =
+            has_failed || (server->databases[i].wal && okv_wal_failure(server->databases[i].wal));
     add(out, "loading:0\r\naof_enabled:%d\r\nrdb_bgsave_in_progress:0\r\n", has_log);
     add(out, "aof_last_write_status:%s\r\nrdb_last_bgsave_status:ok\r\n",
         has_failed ? "err" : "ok");

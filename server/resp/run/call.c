@@ -8,6 +8,8 @@
 #include "server/resp/run/command.h"
 #include "server/resp/run/transaction.h"
 #include "server/server.h"
+#include "server/wal/append.h"
+#include "server/wal/format.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 

@@ -7,6 +7,7 @@
 #include "server/resp/run/call.h"
 #include "server/resp/run/command.h"
 #include "server/resp/run/transaction.h"
+#include "server/wal/blob/blobs.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 
@@ -123,15 +124,15 @@ bool okv_resp_upload_is_ready(struct okv_resp_client *client)
         return true;
     const struct okv_executor *executor = executor_of(client);
     struct okv_wal *wal = executor->database->wal;
-    if (!wal || upload->length < wal->values.least)
+    if (!wal || upload->length < okv_wal_blob_min(wal))
         return true;
     if (!upload->stored)
-        upload->stored = okv_values_store(
-            &wal->values, okv_store_long_bytes(&executor->database->store, &upload->value),
+        upload->stored = okv_blob_write(
+            okv_wal_blobs(wal), okv_store_long_bytes(&executor->database->store, &upload->value),
             upload->length);
     if (!upload->stored)
         return true; /* the record takes it */
-    int rc = okv_values_state(&wal->values, upload->stored, &upload->value.copy);
+    int rc = okv_blob_state(okv_wal_blobs(wal), upload->stored, &upload->value.copy);
     if (rc && rc != OKV_EAGAIN)
         upload->failure = rc == OKV_EDISKFULL ? rc : OKV_EREADONLY;
     return rc != OKV_EAGAIN;
@@ -145,7 +146,7 @@ void okv_resp_upload_end(struct okv_resp_client *client)
         return;
     struct okv_database *database = executor_of(client)->database;
     if (upload->stored)
-        okv_values_drop(&database->wal->values, upload->stored, &upload->value);
+        okv_blob_release(okv_wal_blobs(database->wal), upload->stored, &upload->value);
     okv_store_long_release(&database->store, &upload->value);
     okv_unreserve(database, &client->reserved, &upload->reservation);
     free(upload);
@@ -164,8 +165,8 @@ void okv_resp_upload_keep(struct okv_resp_client *client, const struct okv_resp_
 
     if (!upload || !upload->stored || upload->value.extent)
         return;
-    okv_values_keep(&executor_of(client)->database->wal->values, upload->stored, key->text,
-                    key->length, version);
+    okv_blob_reference(okv_wal_blobs(executor_of(client)->database->wal), upload->stored, key->text,
+                       key->length, version);
     upload->stored = NULL;
 }
 

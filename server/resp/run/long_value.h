@@ -20,7 +20,7 @@
 struct okv_resp_arg;
 struct okv_resp_call;
 struct okv_resp_client;
-struct okv_value;
+struct okv_blob;
 
 /* Size of the shortest long value. */
 #define OKV_RESP_LONG_MIN (64u << 10)
@@ -33,7 +33,7 @@ struct okv_resp_upload {
     uint32_t length, received;
     struct okv_store_long_value value;
     struct okv_reservation reservation;
-    struct okv_value *stored; /* by the log, in a file, until it is set; or NULL */
+    struct okv_blob *stored; /* by the log, in a file, until it is set; or NULL */
 };
 
 /* Begins one if a long value comes next in the client's request. OKV_EAGAIN: there is no memory for

@@ -5,6 +5,7 @@
 
 #include "server/database.h"
 #include "server/resp/run/command.h"
+#include "server/wal/format.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 

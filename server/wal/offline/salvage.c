@@ -5,11 +5,11 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "server/wal/blob/blobs.h"
+#include "server/wal/blob/files.h"
+#include "server/wal/frame.h"
 #include "server/wal/listing.h"
 #include "shared/base/error.h"
 
-#define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
 /* Of the snapshot and the segment that are written. The first segment alone would be a database
  * without items; this one alone is refused, so the snapshot's name is the last step. */
 #define NUMBER 2
@@ -32,31 +32,35 @@ struct salvage {
     struct output snapshot, segment;
     uint64_t *found; /* a bit for each bucket of the snapshot, as far as they go */
     uint64_t words;
-    uint64_t bucket_count; /* the highest number, and one */
+    uint64_t bucket_count; /* the highest number plus one */
     uint64_t items;
     uint64_t version;                     /* the highest of the snapshot, raised */
     uint64_t clock_ms, wall_ms;           /* of the snapshot */
     uint64_t last_clock_ms, last_wall_ms; /* of the last frame */
-    uint64_t last_session;                /* the highest id that was seen of a client */
+    uint64_t last_session;                /* the highest id of a session in a record */
 };
 
-/* Ids of sessions that left no record are less above those that did. */
+/* Ids of sessions that left no record are at most this far above those that did. */
 #define SESSIONS (UINT64_C(1) << 31)
 
 /* ---- files ---- */
 
-static int failed(const struct output *output, int error, struct okv_diag *diag)
+static int explain(const struct output *output, int rc, const struct okv_diag *why,
+                   struct okv_diag *diag)
 {
-    return okv_diag_set(diag, okv_error_from_errno(-error), "cannot write %s: %s", output->name,
-                        strerror(-error));
+    return rc ? okv_diag_set(diag, rc, "cannot write %s: %s", output->name, why->text) : 0;
 }
 
 static int create(struct output *output, struct okv_files *files, const char *name,
                   struct okv_diag *diag)
 {
+    struct okv_diag why;
+
     *output = (struct output){.files = files, .name = name};
-    int rc = files->ops->create(files, name, &output->file);
-    return rc ? failed(output, rc, diag) : 0;
+    int rc = files->ops->create(files, name, &output->file, &why);
+    if (rc)
+        output->file = NULL;
+    return explain(output, rc, &why, diag);
 }
 
 static void close_output(struct output *output)
@@ -78,34 +82,29 @@ static int write_frame(struct output *output, const struct okv_wal_frame *like, 
         .wall_ms = like->wall_ms,
     };
     struct iovec vector = {bytes, length};
+    struct okv_diag why;
 
     okv_wal_frame_seal(&frame, NUMBER, bytes);
-    int rc = ops->write(output->file, &vector, 1, OKV_WAL_HEADER_SIZE + output->position);
+    int rc = ops->write(output->file, &vector, 1, OKV_WAL_HEADER_SIZE + output->position, &why);
     output->position += length;
     output->unsynced += length;
     if (rc == 0 && output->unsynced >= BYTES_PER_SYNC) {
-        rc = ops->sync(output->file);
+        rc = ops->sync(output->file, &why);
         output->unsynced = 0;
     }
-    return rc ? failed(output, rc, diag) : 0;
+    return explain(output, rc, &why, diag);
 }
 
 /* And makes the file durable. */
 static int write_header(struct output *output, const struct okv_wal_header *header,
                         struct okv_diag *diag)
 {
-    const struct okv_file_ops *ops = output->files->ops;
-    uint8_t *bytes = malloc(OKV_WAL_HEADER_SIZE);
-    struct iovec vector = {bytes, OKV_WAL_HEADER_SIZE};
+    struct okv_diag why;
+    int rc = okv_wal_header_write(output->files, output->file, header, &why);
 
-    if (!bytes)
-        return OKV_ENOMEM;
-    okv_wal_header_encode(header, bytes);
-    int rc = ops->write(output->file, &vector, 1, 0);
     if (rc == 0)
-        rc = ops->sync(output->file);
-    free(bytes);
-    return rc ? failed(output, rc, diag) : 0;
+        rc = output->files->ops->sync(output->file, &why);
+    return explain(output, rc, &why, diag);
 }
 
 /* ---- frames ---- */
@@ -146,7 +145,7 @@ static int note_record(struct salvage *salvage, const struct okv_wal_record *rec
     return note_bucket(salvage, record->bucket);
 }
 
-/* Its file. */
+/* Copies the blob file. */
 static int save_long(struct salvage *salvage, const struct okv_wal_record *record,
                      struct okv_diag *diag)
 {
@@ -155,7 +154,7 @@ static int save_long(struct salvage *salvage, const struct okv_wal_record *recor
     if (record->kind != OKV_WAL_LONG)
         return 0;
     okv_wal_long_decode(record->value, &at);
-    return okv_values_copy(salvage->from, salvage->segment.files, &at, diag);
+    return okv_blob_file_copy(salvage->from, salvage->segment.files, &at, diag);
 }
 
 static int take_record(struct salvage *salvage, bool is_of_snapshot,
@@ -166,13 +165,13 @@ static int take_record(struct salvage *salvage, bool is_of_snapshot,
     return rc == 0 && is_of_snapshot ? note_record(salvage, record) : rc;
 }
 
-/* Raises the versions of a frame, and takes out the end of a snapshot, and what was known of
- * clients: a part of it would have writes applied twice. */
+/* Raises the versions of a frame, and removes the end of a snapshot and what was known of clients:
+ * a part of that would let writes be applied twice. */
 static int change_records(struct salvage *salvage, bool is_of_snapshot, uint8_t *bytes,
                           uint64_t *length, struct okv_diag *diag)
 {
     struct okv_wal_record record;
-    uint64_t at = FRAME_HEADER, to = FRAME_HEADER;
+    uint64_t at = OKV_WAL_FRAME_HEADER, to = OKV_WAL_FRAME_HEADER;
 
     while (at < *length) {
         uint64_t begin = at;
@@ -191,7 +190,7 @@ static int change_records(struct salvage *salvage, bool is_of_snapshot, uint8_t 
             return okv_diag_set(diag, OKV_ENUMBER, "its versions are too high to be raised");
         rc = take_record(salvage, is_of_snapshot, &record, diag);
         if (rc == OKV_ECORRUPT)
-            continue; /* the walk has said so */
+            continue; /* reported by okv_wal_verify() */
         if (rc)
             return rc;
         memmove(bytes + to, bytes + begin, at - begin);
@@ -215,22 +214,22 @@ static int copy_frame(void *user, bool is_of_snapshot, const struct okv_wal_fram
         salvage->clock_ms = frame->clock_ms;
         salvage->wall_ms = frame->wall_ms;
     }
-    if (rc || length == FRAME_HEADER)
+    if (rc || length == OKV_WAL_FRAME_HEADER)
         return rc;
     return write_frame(is_of_snapshot ? &salvage->snapshot : &salvage->segment, frame, length,
                        bytes, diag);
 }
 
-/* Nobody resumes a session of before. */
+/* No earlier session can be resumed. */
 static int write_forgotten(struct salvage *salvage, struct okv_diag *diag)
 {
     const struct okv_wal_frame like = {.clock_ms = salvage->last_clock_ms,
                                        .wall_ms = salvage->last_wall_ms};
     const struct okv_wal_record forgotten = {.kind = OKV_WAL_FORGOTTEN,
                                              .version = salvage->last_session + SESSIONS};
-    uint8_t bytes[FRAME_HEADER + sizeof(struct okv_wal_wire_record)];
+    uint8_t bytes[OKV_WAL_FRAME_HEADER + sizeof(struct okv_wal_wire_record)];
 
-    okv_wal_record_encode(&forgotten, bytes + FRAME_HEADER);
+    okv_wal_record_encode(&forgotten, bytes + OKV_WAL_FRAME_HEADER);
     return write_frame(&salvage->segment, &like, sizeof bytes, bytes, diag);
 }
 
@@ -253,8 +252,8 @@ static int write_lost(struct salvage *salvage, struct okv_wal_salvaged *out, str
 {
     const struct okv_wal_frame like = {.clock_ms = salvage->clock_ms, .wall_ms = salvage->wall_ms};
     const struct okv_wal_record end = {.kind = OKV_WAL_END, .version = salvage->items};
-    uint64_t most = FRAME_HEADER + (BUCKETS_PER_FRAME + 1) * okv_wal_record_size(0, 0);
-    uint64_t length = FRAME_HEADER;
+    uint64_t most = OKV_WAL_FRAME_HEADER + (BUCKETS_PER_FRAME + 1) * okv_wal_record_size(0, 0);
+    uint64_t length = OKV_WAL_FRAME_HEADER;
     uint8_t *bytes = malloc(most);
     int rc = bytes ? 0 : OKV_ENOMEM;
 
@@ -268,7 +267,7 @@ static int write_lost(struct salvage *salvage, struct okv_wal_salvaged *out, str
         if (length < most - okv_wal_record_size(0, 0))
             continue;
         rc = write_frame(&salvage->snapshot, &like, length, bytes, diag);
-        length = FRAME_HEADER;
+        length = OKV_WAL_FRAME_HEADER;
     }
     if (rc == 0) {
         append(bytes, &length, &end);
@@ -298,6 +297,7 @@ static int end_snapshot(struct salvage *salvage, const struct okv_wal_survey *su
     struct okv_files *files = salvage->snapshot.files;
     struct okv_wal_header header = *common;
     char name[OKV_WAL_NAME_SIZE];
+    struct okv_diag why;
 
     if (survey->header.bucket_count)
         salvage->bucket_count = survey->header.bucket_count;
@@ -311,13 +311,13 @@ static int end_snapshot(struct salvage *salvage, const struct okv_wal_survey *su
     if (rc)
         return rc;
     okv_wal_name(OKV_WAL_SNAPSHOT, NUMBER, name);
-    rc = files->ops->rename(files, OKV_WAL_PART, name);
+    rc = files->ops->rename(files, OKV_WAL_PART, name, &why);
     if (rc == 0)
-        rc = files->ops->sync_names(files);
-    return rc ? failed(&salvage->snapshot, rc, diag) : 0;
+        rc = files->ops->sync_names(files, &why);
+    return explain(&salvage->snapshot, rc, &why, diag);
 }
 
-/* ---- the whole ---- */
+/* ---- all of it ---- */
 
 static int end_files(struct salvage *salvage, const struct okv_wal_survey *survey,
                      uint32_t bucket_size, struct okv_wal_salvaged *out, struct okv_diag *diag)
@@ -339,17 +339,17 @@ static int end_files(struct salvage *salvage, const struct okv_wal_survey *surve
 static int create_files(struct salvage *salvage, struct okv_files *files, const char *segment,
                         struct okv_diag *diag)
 {
+    struct okv_diag why;
     int rc = create(&salvage->segment, files, segment, diag);
 
     if (rc)
         return rc;
-    rc = files->ops->sync_names(files);
-    return rc ? failed(&salvage->segment, rc, diag)
-              : create(&salvage->snapshot, files, OKV_WAL_PART, diag);
+    rc = explain(&salvage->segment, files->ops->sync_names(files, &why), &why, diag);
+    return rc ? rc : create(&salvage->snapshot, files, OKV_WAL_PART, diag);
 }
 
 int okv_wal_salvage(struct okv_files *from, struct okv_files *to, uint32_t bucket_size,
-                    const struct okv_wal_report *report, struct okv_wal_survey *survey,
+                    const struct okv_wal_damage_report *report, struct okv_wal_survey *survey,
                     struct okv_wal_salvaged *out, struct okv_diag *diag)
 {
     struct salvage salvage = {.from = from};
@@ -359,7 +359,7 @@ int okv_wal_salvage(struct okv_files *from, struct okv_files *to, uint32_t bucke
     okv_wal_name(OKV_WAL_SEGMENT, NUMBER, name);
     int rc = create_files(&salvage, to, name, diag);
     if (rc == 0)
-        rc = okv_wal_walk(from, report, copy_frame, &salvage, survey, diag);
+        rc = okv_wal_verify(from, report, copy_frame, &salvage, survey, diag);
     if (rc == 0)
         rc = end_files(&salvage, survey, bucket_size, out, diag);
     close_output(&salvage.snapshot);

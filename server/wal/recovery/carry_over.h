@@ -1,13 +1,16 @@
-/* The end of the log, of which nobody knows whether it is durable. */
+/* The end of the log, which may not be durable at a start. */
 #ifndef OKV_SERVER_WAL_RECOVERY_CARRY_OVER_H
 #define OKV_SERVER_WAL_RECOVERY_CARRY_OVER_H
 
-#include "server/wal/wal.h"
+#include "server/wal/file.h"
+#include "server/wal/format.h"
+
+struct okv_wal;
 
 /* At a start: copies the frames of the last segment from wal->durable on to `file`, the segment
- * that is to begin. Only the page cache may have them, so a crash after the start would otherwise
- * take back what clients saw. Returns 0 or a negative errno value. */
-int okv_wal_tail_copy(struct okv_wal *wal, const struct okv_wal_header *segment,
-                      struct okv_file *file);
+ * that is to begin. They may be in the page cache only, so a crash after the start would otherwise
+ * revert what clients saw. On failure wal->why says why. OKV_ECORRUPT, and as okv_file_ops. */
+int okv_wal_carry_over(struct okv_wal *wal, const struct okv_wal_header *segment,
+                       struct okv_file *file);
 
 #endif

@@ -1,9 +1,7 @@
 #include "server/wal/recovery/import.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "server/wal/listing.h"
@@ -23,65 +21,47 @@ static int check_empty(struct okv_files *files, struct okv_diag *diag)
                         "none: start without --restore, or move this directory away");
 }
 
-/* Reads up to PIECE bytes; less only at the end. */
-static int read_piece(int fd, char *bytes, size_t *got)
-{
-    *got = 0;
-    while (*got < PIECE) {
-        ssize_t some = read(fd, bytes + *got, PIECE - *got);
-        if (some < 0 && errno == EINTR)
-            continue;
-        if (some <= 0)
-            return some < 0 ? -errno : 0;
-        *got += (size_t)some;
-    }
-    return 0;
-}
-
 static int copy(struct okv_files *files, int fd, const char *path, struct okv_file *file,
                 char *bytes, struct okv_diag *diag)
 {
+    struct okv_diag why;
     uint64_t offset = 0;
     size_t got = PIECE;
     int rc = 0;
 
     while (rc == 0 && got == PIECE) {
-        rc = read_piece(fd, bytes, &got);
+        rc = okv_source_read(fd, bytes, PIECE, &got, &why);
         if (rc)
-            return okv_diag_set(diag, okv_error_from_errno(-rc), "cannot read %s: %s", path,
-                                strerror(-rc));
+            return okv_diag_set(diag, rc, "cannot read %s: %s", path, why.text);
         struct iovec vector = {bytes, got};
-        rc = files->ops->write(file, &vector, 1, offset);
+        rc = files->ops->write(file, &vector, 1, offset, &why);
         offset += got;
     }
     if (rc == 0)
-        rc = files->ops->sync(file);
-    return rc ? okv_diag_set(diag, okv_error_from_errno(-rc), "cannot copy %s here: %s", path,
-                             strerror(-rc))
-              : 0;
+        rc = files->ops->sync(file, &why);
+    return rc ? okv_diag_set(diag, rc, "cannot copy %s here: %s", path, why.text) : 0;
 }
 
-int okv_wal_restore(struct okv_files *files, const char *path, struct okv_diag *diag)
+int okv_wal_import(struct okv_files *files, const char *path, struct okv_diag *diag)
 {
+    struct okv_diag why;
     struct okv_file *file;
     int rc = check_empty(files, diag);
 
     if (rc)
         return rc;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = okv_source_open(path, &why);
     if (fd < 0)
-        return okv_diag_set(diag, okv_error_from_errno(errno), "cannot open %s: %s", path,
-                            strerror(errno));
+        return okv_diag_set(diag, fd, "cannot open %s: %s", path, why.text);
     char *bytes = malloc(PIECE);
     if (!bytes) {
         rc = OKV_ENOMEM;
         goto close_source;
     }
-    files->ops->remove(files, OKV_WAL_PART); /* of an attempt that was cut short */
-    rc = files->ops->create(files, OKV_WAL_PART, &file);
+    files->ops->remove(files, OKV_WAL_PART, NULL); /* of an attempt that was interrupted */
+    rc = files->ops->create(files, OKV_WAL_PART, &file, &why);
     if (rc) {
-        okv_diag_set(diag, okv_error_from_errno(-rc), "cannot create a file: %s", strerror(-rc));
-        rc = okv_error_from_errno(-rc);
+        okv_diag_set(diag, rc, "cannot create a file: %s", why.text);
         goto free_bytes;
     }
     rc = copy(files, fd, path, file, bytes, diag);

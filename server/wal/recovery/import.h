@@ -1,13 +1,12 @@
-/* Beginning a log with a snapshot from elsewhere. Callers use wal.h. */
+/* Begins a log with a snapshot from elsewhere. */
 #ifndef OKV_SERVER_WAL_RECOVERY_IMPORT_H
 #define OKV_SERVER_WAL_RECOVERY_IMPORT_H
 
 #include "server/wal/file.h"
-#include "shared/base/diag.h"
 
-/* Copies the file at `path` into a directory without a log, as OKV_WAL_PART, and syncs it; looks at
- * none of its bytes. OKV_EEXISTS: there is a log; OKV_EIO, OKV_EPERM, OKV_ENOMEM. On failure
+/* Copies the file at `path` into a directory without a log, as OKV_WAL_PART, and syncs it; does not
+ * check its contents. OKV_EEXISTS: there is a log; otherwise fails like okv_file_ops. On failure
  * OKV_WAL_PART may be there. */
-int okv_wal_restore(struct okv_files *files, const char *path, struct okv_diag *diag);
+int okv_wal_import(struct okv_files *files, const char *path, struct okv_diag *diag);
 
 #endif

@@ -1,11 +1,11 @@
-/* Reading a log at a start. Callers use wal.h. */
+/* Recovers the changes of the log: its segments, one after the other. */
 #ifndef OKV_SERVER_WAL_RECOVERY_LOG_H
 #define OKV_SERVER_WAL_RECOVERY_LOG_H
 
-#include "server/wal/wal.h"
+#include "server/wal/recovery/recover.h"
 
-/* Reads the headers. Sets wal->loaded, and wal->segment to what is the same in all segments, its
- * number to that of the last; 0: there is none. */
-int okv_wal_find(struct okv_wal *wal, bool *is_there, struct okv_diag *diag);
+/* Makes the changes in wal->store, which has those of the snapshot. Fails like okv_wal_recover().
+ */
+int okv_wal_recover_log(struct okv_wal *wal, struct okv_wal_found *found, struct okv_diag *diag);
 
 #endif

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/wal/frame.h"
 #include "shared/base/error.h"
 
-#define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
 #define WINDOW (UINT64_C(1) << 16)
 
-static int read_failed(const struct okv_wal_reader *reader, int error, struct okv_diag *diag)
+static int read_failed(const struct okv_wal_reader *reader, int rc, const struct okv_diag *why,
+                       struct okv_diag *diag)
 {
-    return okv_diag_set(diag, okv_error_from_errno(-error), "cannot read %s: %s", reader->name,
-                        strerror(-error));
+    return rc ? okv_diag_set(diag, rc, "cannot read %s: %s", reader->name, why->text) : 0;
 }
 
 int okv_wal_reader_damaged(const struct okv_wal_reader *reader, uint64_t offset, const char *what,
@@ -38,32 +38,40 @@ static int reserve(struct okv_wal_reader *reader, uint64_t length)
 static int read_bytes(struct okv_wal_reader *reader, uint64_t at, uint64_t length, size_t *got,
                       struct okv_diag *diag)
 {
+    struct okv_diag why;
     int rc = reserve(reader, length);
 
     if (rc)
         return rc;
-    rc = reader->files->ops->read(reader->file, reader->bytes, length, at, got);
-    return rc ? read_failed(reader, rc, diag) : 0;
+    rc = reader->files->ops->read(reader->file, reader->bytes, length, at, got, &why);
+    return read_failed(reader, rc, &why, diag);
 }
 
 int okv_wal_reader_open(struct okv_wal_reader *reader, struct okv_files *files, const char *name,
-                        size_t *got, struct okv_diag *diag)
+                        struct okv_diag *diag)
 {
+    struct okv_diag why;
+
     reader->files = files;
     reader->name = name;
     reader->offset = OKV_WAL_HEADER_SIZE;
-    int rc = files->ops->open(files, name, &reader->file);
+    reader->is_adrift = false;
+    int rc = files->ops->open(files, name, &reader->file, &why);
+    if (rc) {
+        reader->file = NULL;
+        return read_failed(reader, rc, &why, diag);
+    }
+    rc = read_bytes(reader, 0, OKV_WAL_HEADER_SIZE, &reader->header_length, diag);
     if (rc)
-        return read_failed(reader, rc, diag);
-    rc = read_bytes(reader, 0, OKV_WAL_HEADER_SIZE, got, diag);
-    if (rc)
-        files->ops->close(reader->file);
+        okv_wal_reader_close(reader);
     return rc;
 }
 
 void okv_wal_reader_close(struct okv_wal_reader *reader)
 {
-    reader->files->ops->close(reader->file);
+    if (reader->file)
+        reader->files->ops->close(reader->file);
+    reader->file = NULL;
 }
 
 uint64_t okv_wal_reader_position(const struct okv_wal_reader *reader)
@@ -79,24 +87,24 @@ static bool fits(struct okv_wal_reader *reader, const struct okv_wal_frame *fram
     return frame->position == okv_wal_reader_position(reader);
 }
 
-/* Reads the frame at reader->offset. 1: there is no valid one. */
+/* Reads the frame at reader->offset. */
 static int read_frame(struct okv_wal_reader *reader, struct okv_wal_frame *frame,
                       struct okv_diag *diag)
 {
     size_t got;
-    int rc = read_bytes(reader, reader->offset, FRAME_HEADER, &got, diag);
+    int rc = read_bytes(reader, reader->offset, OKV_WAL_FRAME_HEADER, &got, diag);
 
     if (rc)
         return rc;
-    if (got < FRAME_HEADER || !okv_wal_frame_peek(reader->bytes, OKV_WAL_FRAME_MAX, frame) ||
-        !fits(reader, frame))
-        return 1;
+    if (got < OKV_WAL_FRAME_HEADER ||
+        !okv_wal_frame_peek(reader->bytes, OKV_WAL_FRAME_MAX, frame) || !fits(reader, frame))
+        return OKV_WAL_NONE;
     rc = read_bytes(reader, reader->offset, frame->length, &got, diag);
     if (rc)
         return rc;
     if (got < frame->length ||
         !okv_wal_frame_check(frame, reader->number, frame->position, reader->bytes))
-        return 1;
+        return OKV_WAL_NONE;
     reader->is_adrift = false;
     return 0;
 }
@@ -122,20 +130,23 @@ static bool has_zeros(const uint8_t *bytes, size_t count)
 int okv_wal_reader_begun(struct okv_wal_reader *reader, uint64_t *out, struct okv_diag *diag)
 {
     struct okv_wal_frame frame;
+    struct okv_diag why;
     uint64_t size = 0;
     size_t got;
 
     *out = 0;
-    int rc = read_bytes(reader, reader->offset, FRAME_HEADER, &got, diag);
+    int rc = read_bytes(reader, reader->offset, OKV_WAL_FRAME_HEADER, &got, diag);
     if (rc || got == 0)
         return rc;
-    rc = reader->files->ops->size(reader->file, &size);
+    rc = reader->files->ops->size(reader->file, &size, &why);
     if (rc)
-        return read_failed(reader, rc, diag);
+        return read_failed(reader, rc, &why, diag);
     uint64_t left = size - reader->offset;
-    bool is_padding = got < FRAME_HEADER && has_zeros(reader->bytes, got);
-    bool has_length = got == FRAME_HEADER && okv_wal_frame_peek(reader->bytes, left, &frame);
-    if (got < FRAME_HEADER ? !is_padding : frame.position == okv_wal_reader_position(reader))
+    bool is_padding = got < OKV_WAL_FRAME_HEADER && has_zeros(reader->bytes, got);
+    bool has_length =
+        got == OKV_WAL_FRAME_HEADER && okv_wal_frame_peek(reader->bytes, left, &frame);
+    if (got < OKV_WAL_FRAME_HEADER ? !is_padding
+                                   : frame.position == okv_wal_reader_position(reader))
         *out = has_length ? frame.length : left;
     return 0;
 }
@@ -149,13 +160,13 @@ int okv_wal_reader_is_at_end(struct okv_wal_reader *reader, bool *is_at_end, str
     return rc;
 }
 
-/* Moves to the first place in `window`, which is what the file has at the reader's offset, where
- * the header of a frame may be. False: there is none, and it moved behind what was looked at. */
+/* Moves to the first place in `window`, the bytes of the file at the reader's offset, where the
+ * header of a frame may be. False: there is none, and it moved past the window. */
 static bool seek(struct okv_wal_reader *reader, const uint8_t *window, size_t length)
 {
     struct okv_wal_frame frame;
 
-    for (size_t at = 0; length - at >= FRAME_HEADER; at += OKV_WAL_ALIGNMENT) {
+    for (size_t at = 0; length - at >= OKV_WAL_FRAME_HEADER; at += OKV_WAL_ALIGNMENT) {
         if (okv_wal_frame_peek(window + at, OKV_WAL_FRAME_MAX, &frame) && fits(reader, &frame))
             return true;
         reader->offset += OKV_WAL_ALIGNMENT;
@@ -169,20 +180,21 @@ int okv_wal_reader_find_later(struct okv_wal_reader *reader, uint64_t durable, u
     uint64_t before = reader->offset;
     uint8_t *window = malloc(WINDOW);
     struct okv_wal_frame frame;
+    struct okv_diag why;
     size_t got = WINDOW;
     int rc = window ? 0 : OKV_ENOMEM;
 
     *offset = 0;
     reader->offset += OKV_WAL_ALIGNMENT;
-    while (rc == 0 && !*offset && got >= FRAME_HEADER) {
-        rc = reader->files->ops->read(reader->file, window, WINDOW, reader->offset, &got);
+    while (rc == 0 && !*offset && got >= OKV_WAL_FRAME_HEADER) {
+        rc = reader->files->ops->read(reader->file, window, WINDOW, reader->offset, &got, &why);
         if (rc) {
-            rc = read_failed(reader, rc, diag);
-        } else if (got >= FRAME_HEADER && seek(reader, window, got)) {
+            rc = read_failed(reader, rc, &why, diag);
+        } else if (got >= OKV_WAL_FRAME_HEADER && seek(reader, window, got)) {
             rc = read_frame(reader, &frame, diag);
             *offset = rc || frame.durable < durable ? 0 : reader->offset;
             reader->offset += OKV_WAL_ALIGNMENT;
-            rc = rc == 1 ? 0 : rc;
+            rc = rc == OKV_WAL_NONE ? 0 : rc;
         }
     }
     free(window);

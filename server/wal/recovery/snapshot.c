@@ -8,12 +8,12 @@
 #include "server/store/resize.h"
 #include "server/store/restore.h"
 #include "server/store/store.h"
-#include "server/wal/listing.h"
-#include "server/wal/recovery/reader.h"
+#include "server/wal/frame.h"
+#include "server/wal/recovery/scan.h"
 #include "server/wal/recovery/validate.h"
+#include "server/wal/state.h"
 #include "shared/base/error.h"
 
-#define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
 #define THREADS_MAX 16
 
 int okv_wal_does_not_fit(int rc, struct okv_diag *diag)
@@ -30,39 +30,6 @@ int okv_wal_recover_client(const struct okv_wal *wal, const struct okv_wal_recor
     return clients ? clients->recover(clients->user, record) : 0;
 }
 
-/* ---- the header ---- */
-
-static int open_snapshot(struct okv_wal_reader *reader, const struct okv_wal *wal, uint64_t number,
-                         char name[OKV_WAL_NAME_SIZE], struct okv_wal_header *header,
-                         struct okv_diag *diag)
-{
-    size_t got;
-
-    okv_wal_name(OKV_WAL_SNAPSHOT, number, name);
-    int rc =
-        okv_wal_reader_open(reader, wal->files, wal->restored ? OKV_WAL_PART : name, &got, diag);
-    if (rc)
-        return rc;
-    if (wal->restored)
-        reader->name = wal->restored;
-    rc = okv_wal_snapshot_header(reader, got, number, header, diag);
-    if (rc)
-        okv_wal_reader_close(reader);
-    return rc;
-}
-
-int okv_wal_load_header(struct okv_wal *wal, uint64_t number, struct okv_diag *diag)
-{
-    struct okv_wal_reader reader = {.number = number};
-    char name[OKV_WAL_NAME_SIZE];
-    int rc = open_snapshot(&reader, wal, number, name, &wal->loaded, diag);
-
-    if (rc == 0)
-        okv_wal_reader_close(&reader);
-    free(reader.bytes);
-    return rc;
-}
-
 /* ---- frames, each by one of several threads ---- */
 
 struct load {
@@ -70,13 +37,13 @@ struct load {
     struct okv_store *store;
     struct okv_wal_found *found;
     pthread_mutex_t lock; /* of what follows */
-    struct okv_wal_reader reader;
+    struct okv_wal_scan scan;
     uint64_t items;    /* so far */
     uint64_t expected; /* in all; known at the end */
     bool is_ended;     /* the record of the end was read */
-    bool refers;       /* to other files */
+    bool refers;       /* to blob files */
     bool has_no_more;
-    int rc; /* of the first that failed */
+    int rc; /* of the first thread that failed */
     struct okv_diag diag;
 };
 
@@ -84,10 +51,10 @@ struct load {
 struct loader {
     struct load *load;
     struct okv_store_work work;
-    struct okv_wal_reader frame; /* what it took of load->reader: bytes and offset */
+    struct okv_wal_reader frame; /* what it took of the scan's reader: bytes and offset */
     uint64_t items;
     bool refers;
-    struct okv_wal_record bucket;   /* of the items of the frame; kind 0: none so far */
+    struct okv_wal_record bucket;   /* the last one that was applied of the frame; kind 0: none */
     uint8_t *value;                 /* that was read from its file; it belongs to the bucket */
     bool has_bucket;                /* which is locked */
     struct okv_store_effort effort; /* to make room for it */
@@ -113,7 +80,6 @@ static int begin_bucket(struct loader *loader, const struct okv_wal_record *reco
                                      record->version);
 
     loader->has_bucket = rc == 0;
-    loader->bucket = *record;
     return rc;
 }
 
@@ -144,8 +110,6 @@ static int add_item(struct loader *loader, const struct okv_wal_record *record,
         .expiry_ms = record->expiry_ms,
     };
 
-    if (!loader->has_bucket)
-        return OKV_ECORRUPT;
     loader->items++;
     return okv_store_restore_add(loader->load->store, &loader->work, &item);
 }
@@ -154,12 +118,12 @@ static int add_long(struct loader *loader, const struct okv_wal_record *record)
 {
     struct okv_wal *wal = loader->load->wal;
 
-    if (wal->restored)
+    if (wal->imported)
         return okv_diag_set(&loader->diag, OKV_EINVAL,
                             "%s refers to values in other files: make a copy with okv admin "
                             "snapshot, or copy the whole directory of the database",
-                            wal->restored);
-    int rc = okv_values_recover(&wal->values, record, &loader->value, &loader->diag);
+                            wal->imported);
+    int rc = okv_blobs_recover(&wal->blobs, record, &loader->value, &loader->diag);
     loader->refers = true;
     return rc ? rc : add_item(loader, record, loader->value);
 }
@@ -191,37 +155,32 @@ static int apply_record(struct loader *loader, const struct okv_wal_record *reco
     case OKV_WAL_DELETE:
     case OKV_WAL_RAISE:
     case OKV_WAL_CLEAN:
-        break;
+        break; /* in no snapshot */
     }
     return OKV_ECORRUPT;
 }
 
-/* An item of the bucket that ended with a long value. */
-static int go_on_with_bucket(struct loader *loader)
-{
-    return loader->bucket.kind ? begin_bucket(loader, &loader->bucket) : OKV_ECORRUPT;
-}
-
-/* Applies the records of the bucket at `*at`, or one record that is of none, and moves behind them,
+/* Applies the records of the bucket at `*at`, or one record that is of none, and moves past them,
  * or to the one that fails. A bucket with long values has as many parts, so that there is memory
  * for one of them. */
 static int apply_bucket(struct loader *loader, uint64_t length, uint64_t *at)
 {
-    struct okv_wal_record record;
+    struct okv_wal_record bucket = loader->bucket, record;
     bool is_first = true;
 
     while (*at < length) {
         uint64_t next = *at;
-        int rc = okv_wal_record_decode(loader->frame.bytes, length, &next, &record);
+        int rc = okv_wal_snapshot_record(&loader->frame, length, &next, &bucket, &record);
         if (rc == 0 && !is_first && !okv_wal_is_change(&record))
             break;
-        if (rc == 0 && is_first && okv_wal_is_change(&record))
-            rc = go_on_with_bucket(loader);
+        if (rc == 0 && is_first && okv_wal_is_change(&record)) /* after a long value */
+            rc = begin_bucket(loader, &bucket);
         if (rc == 0)
             rc = apply_record(loader, &record);
         if (rc)
             return rc;
         *at = next;
+        loader->bucket = bucket;
         if (record.kind == OKV_WAL_LONG)
             break;
         is_first = false;
@@ -231,7 +190,7 @@ static int apply_bucket(struct loader *loader, uint64_t length, uint64_t *at)
 
 static int apply_frame(struct loader *loader, uint64_t length)
 {
-    uint64_t at = FRAME_HEADER;
+    uint64_t at = OKV_WAL_FRAME_HEADER;
     int rc = 0;
 
     loader->bucket.kind = 0;
@@ -257,17 +216,17 @@ static int apply_frame(struct loader *loader, uint64_t length)
     return rc ? okv_wal_does_not_fit(rc, &loader->diag) : 0;
 }
 
-/* Takes the next frame from the shared reader. 1: there is none. */
+/* Takes the next frame from the shared reader. OKV_WAL_NONE: there is none. */
 static int take_frame(struct loader *loader, struct okv_wal_frame *frame)
 {
     struct load *load = loader->load;
-    struct okv_wal_reader *reader = &load->reader;
-    int rc = 1;
+    struct okv_wal_reader *reader = &load->scan.reader;
+    int rc = OKV_WAL_NONE;
 
     pthread_mutex_lock(&load->lock);
     if (!load->rc && !load->has_no_more)
-        rc = okv_wal_reader_next(reader, frame, &loader->diag);
-    if (rc == 1) {
+        rc = okv_wal_scan_frame(&load->scan, frame, &loader->diag);
+    if (rc == OKV_WAL_NONE) {
         load->has_no_more = true;
     } else if (rc == 0) {
         struct okv_wal_reader before = loader->frame;
@@ -275,8 +234,8 @@ static int take_frame(struct loader *loader, struct okv_wal_frame *frame)
         reader->bytes = before.bytes;
         reader->capacity = before.capacity;
         load->found->bytes += frame->length;
-        if (load->wal->has_read)
-            load->wal->has_read(load->wal->has_read_user, load->found->bytes);
+        if (load->wal->progress)
+            load->wal->progress(load->wal->progress_user, load->found->bytes);
         load->found->clock_ms = frame->clock_ms;
         load->found->wall_ms = frame->wall_ms;
     }
@@ -311,7 +270,7 @@ static void *run(void *user)
     }
     while (rc == 0 && (rc = take_frame(&loader, &frame)) == 0)
         rc = apply_frame(&loader, frame.length);
-    note_result(&loader, rc == 1 ? 0 : rc);
+    note_result(&loader, rc == OKV_WAL_NONE ? 0 : rc);
     free(loader.frame.bytes);
     okv_store_work_fini(&loader.work);
     return NULL;
@@ -332,16 +291,7 @@ static void run_threads(struct load *load)
         pthread_join(threads[--count], NULL);
 }
 
-/* ---- the whole ---- */
-
-static int check_whole(struct load *load, struct okv_diag *diag)
-{
-    if (load->rc) {
-        *diag = load->diag;
-        return load->rc;
-    }
-    return okv_wal_snapshot_end(&load->reader, load->is_ended, load->items, load->expected, diag);
-}
+/* ---- all of it ---- */
 
 /* Buckets of the same number hold the same items when there are as many of the same size. */
 static int prepare_table(struct okv_store *store, const struct okv_wal_header *header,
@@ -363,29 +313,42 @@ static int prepare_table(struct okv_store *store, const struct okv_wal_header *h
     return rc ? okv_wal_does_not_fit(rc, diag) : 0;
 }
 
-int okv_wal_load(struct okv_wal *wal, struct okv_wal_found *found, struct okv_diag *diag)
+static int check_result(struct load *load, struct okv_diag *diag)
 {
-    struct load load = {.wal = wal, .store = wal->store, .found = found};
-    char name[OKV_WAL_NAME_SIZE];
-    struct okv_wal_header header;
-    int rc = prepare_table(wal->store, &wal->loaded, diag);
+    if (load->rc) {
+        *diag = load->diag;
+        return load->rc;
+    }
+    return okv_wal_scan_snapshot_end(&load->scan, load->is_ended, load->items, load->expected,
+                                     diag);
+}
+
+int okv_wal_recover_snapshot(struct okv_wal *wal, struct okv_wal_found *found,
+                             struct okv_diag *diag)
+{
+    struct load load = {
+        .wal = wal,
+        .store = wal->store,
+        .found = found,
+        .scan = {.files = wal->files, .listing.snapshot = wal->snapshot_header.number},
+    };
+    int rc = prepare_table(wal->store, &wal->snapshot_header, diag);
 
     if (rc == 0)
-        rc = open_snapshot(&load.reader, wal, wal->loaded.number, name, &header, diag);
+        rc = okv_wal_scan_snapshot(&load.scan, wal->imported, diag);
     if (rc)
-        goto free_bytes;
+        goto end_scan;
     pthread_mutex_init(&load.lock, NULL);
     run_threads(&load);
     okv_store_reserve_allocate(wal->store);
     okv_store_set_clock(wal->store, found->clock_ms, false);
     pthread_mutex_destroy(&load.lock);
-    rc = check_whole(&load, diag);
-    wal->whole = load.refers ? 0 : wal->loaded.number;
-    found->snapshot = wal->loaded.number;
+    rc = check_result(&load, diag);
+    wal->self_contained = load.refers ? 0 : wal->snapshot_header.number;
+    found->snapshot = wal->snapshot_header.number;
     found->snapshot_items = load.items;
     found->snapshot_wall_ms = found->wall_ms;
-    okv_wal_reader_close(&load.reader);
-free_bytes:
-    free(load.reader.bytes);
+end_scan:
+    okv_wal_scan_end(&load.scan);
     return rc;
 }

@@ -3,42 +3,44 @@
 #include <stdlib.h>
 
 #include "server/wal/background.h"
+#include "server/wal/frame.h"
 
-#define FRAME_HEADER sizeof(struct okv_wal_wire_frame)
-/* Of records in a chunk, but for one that is longer. */
+/* Bytes of records in a chunk, unless one record is longer. */
 #define CHUNK_SIZE (UINT64_C(256) << 10)
 
-bool okv_chunks_have_room(const struct okv_chunks *chunks, uint64_t size)
+bool okv_snapshot_buffer_has_room(const struct okv_snapshot_buffer *buffer, uint64_t size)
 {
-    const struct okv_chunk *chunk = chunks->last;
+    const struct okv_snapshot_chunk *chunk = buffer->last;
 
     return chunk && chunk->capacity - chunk->used >= size;
 }
 
-bool okv_chunks_begin(struct okv_chunks *chunks, uint64_t size, bool is_to_be_filled)
+bool okv_snapshot_buffer_add_chunk(struct okv_snapshot_buffer *buffer, uint64_t size,
+                                   bool is_to_be_filled)
 {
     uint64_t records = is_to_be_filled && size < CHUNK_SIZE ? CHUNK_SIZE : size;
-    uint64_t capacity = FRAME_HEADER + records;
-    struct okv_chunk *chunk = malloc(sizeof *chunk + capacity);
+    uint64_t capacity = OKV_WAL_FRAME_HEADER + records;
+    struct okv_snapshot_chunk *chunk = malloc(sizeof *chunk + capacity);
 
     if (!chunk)
         return false;
-    *chunk = (struct okv_chunk){.used = FRAME_HEADER,
-                                .length = FRAME_HEADER,
-                                .capacity = capacity,
-                                .weight = sizeof *chunk + capacity};
-    if (chunks->last)
-        chunks->last->next = chunk;
+    *chunk = (struct okv_snapshot_chunk){.used = OKV_WAL_FRAME_HEADER,
+                                         .length = OKV_WAL_FRAME_HEADER,
+                                         .capacity = capacity,
+                                         .weight = sizeof *chunk + capacity};
+    if (buffer->last)
+        buffer->last->next = chunk;
     else
-        chunks->first = chunk;
-    chunks->last = chunk;
-    chunks->weight += chunk->weight;
+        buffer->first = chunk;
+    buffer->last = chunk;
+    buffer->weight += chunk->weight;
     return true;
 }
 
-void okv_chunks_append(struct okv_chunks *chunks, const struct okv_wal_record *record)
+void okv_snapshot_buffer_append(struct okv_snapshot_buffer *buffer,
+                                const struct okv_wal_record *record)
 {
-    struct okv_chunk *chunk = chunks->last;
+    struct okv_snapshot_chunk *chunk = buffer->last;
     uint64_t size = okv_wal_record_size(record->key_length, record->value_length);
 
     okv_wal_record_encode(record, chunk->bytes + chunk->used);
@@ -46,12 +48,12 @@ void okv_chunks_append(struct okv_chunks *chunks, const struct okv_wal_record *r
     chunk->length += size;
 }
 
-bool okv_chunks_append_pinned(struct okv_chunks *chunks, const struct okv_wal_record *record,
-                              uint64_t extent)
+bool okv_snapshot_buffer_append_pinned(struct okv_snapshot_buffer *buffer,
+                                       const struct okv_wal_record *record, uint64_t extent)
 {
-    struct okv_chunk *chunk = chunks->last;
+    struct okv_snapshot_chunk *chunk = buffer->last;
 
-    if (!okv_heap_pin(chunks->heap, extent, &chunk->pin))
+    if (!okv_heap_pin(buffer->heap, extent, &chunk->pin))
         return false;
     okv_wal_record_encode_head(record, chunk->bytes + chunk->used);
     chunk->used += sizeof(struct okv_wal_wire_record) + record->key_length;
@@ -60,38 +62,40 @@ bool okv_chunks_append_pinned(struct okv_chunks *chunks, const struct okv_wal_re
     chunk->value = record->value;
     chunk->value_length = record->value_length;
     chunk->weight += record->value_length;
-    chunks->weight += record->value_length;
+    buffer->weight += record->value_length;
     return true;
 }
 
-bool okv_chunks_has_whole(const struct okv_chunks *chunks)
+bool okv_snapshot_buffer_has_full_chunk(const struct okv_snapshot_buffer *buffer)
 {
-    const struct okv_chunk *first = chunks->first;
+    const struct okv_snapshot_chunk *first = buffer->first;
 
-    return first && (first->next || first->value || first->used - FRAME_HEADER >= CHUNK_SIZE);
+    return first &&
+           (first->next || first->value || first->used - OKV_WAL_FRAME_HEADER >= CHUNK_SIZE);
 }
 
-struct okv_chunk *okv_chunks_take(struct okv_chunks *chunks)
+struct okv_snapshot_chunk *okv_snapshot_buffer_take(struct okv_snapshot_buffer *buffer)
 {
-    struct okv_chunk *first = chunks->first;
+    struct okv_snapshot_chunk *first = buffer->first;
 
-    chunks->first = chunks->last = NULL;
+    buffer->first = buffer->last = NULL;
     return first;
 }
 
-void okv_chunks_drop(struct okv_chunks *chunks)
+void okv_snapshot_buffer_drop(struct okv_snapshot_buffer *buffer)
 {
-    struct okv_chunk *chunk = okv_chunks_take(chunks), *next;
+    struct okv_snapshot_chunk *chunk = okv_snapshot_buffer_take(buffer), *next;
 
     for (; chunk; chunk = next) {
         next = chunk->next;
-        okv_chunk_free(chunk, chunks->heap);
+        okv_snapshot_chunk_free(chunk, buffer->heap);
     }
-    chunks->weight = 0;
+    buffer->weight = 0;
 }
 
-int okv_chunk_write(struct okv_chunk *chunk, struct okv_files *files, struct okv_file *file,
-                    struct okv_wal_frame *frame, uint64_t number, uint64_t offset, bool is_in_hurry)
+int okv_snapshot_chunk_write(struct okv_snapshot_chunk *chunk, struct okv_files *files,
+                             struct okv_file *file, struct okv_wal_frame *frame, uint64_t number,
+                             uint64_t offset, bool is_in_hurry)
 {
     static const uint8_t zeros[OKV_WAL_ALIGNMENT];
     int rc = 0;
@@ -105,14 +109,13 @@ int okv_chunk_write(struct okv_chunk *chunk, struct okv_files *files, struct okv
         {(void *)zeros, chunk->length - chunk->used - chunk->value_length},
     };
     for (unsigned i = 0; rc == 0 && i < sizeof parts / sizeof *parts; i++) {
-        rc = okv_background_write(files, file, parts[i].iov_base, parts[i].iov_len, offset,
-                                  is_in_hurry);
+        rc = okv_background_write(files, file, &parts[i], offset, is_in_hurry, NULL);
         offset += parts[i].iov_len;
     }
     return rc;
 }
 
-void okv_chunk_free(struct okv_chunk *chunk, struct okv_heap *heap)
+void okv_snapshot_chunk_free(struct okv_snapshot_chunk *chunk, struct okv_heap *heap)
 {
     okv_heap_unpin(heap, &chunk->pin);
     free(chunk);

@@ -1,4 +1,4 @@
-/* What a snapshot has saved and not written yet: chunks of records, each a frame of its file. */
+/* Records that a snapshot has saved and not written yet, in chunks: each becomes a frame. */
 #ifndef OKV_SERVER_WAL_SNAPSHOT_BUFFER_H
 #define OKV_SERVER_WAL_SNAPSHOT_BUFFER_H
 
@@ -9,48 +9,49 @@
 #include "server/wal/file.h"
 #include "server/wal/format.h"
 
-struct okv_chunk {
-    struct okv_chunk *next;
+struct okv_snapshot_chunk {
+    struct okv_snapshot_chunk *next;
     struct okv_heap_pin pin; /* of the value */
-    const uint8_t *value;    /* of the last record, which is not in bytes; NULL: all is there */
+    const uint8_t *value;    /* of the last record, if it is in the region; NULL: it is in bytes */
     uint32_t value_length;
     uint64_t length;         /* of the frame */
     uint64_t used, capacity; /* of bytes */
-    uint64_t weight;         /* of the memory that it holds, its value's as well */
+    uint64_t weight;         /* memory that it holds, with its value */
     uint8_t bytes[];
 };
 
-/* Those that get records, or wait. */
-struct okv_chunks {
-    struct okv_heap *heap; /* of the values */
-    struct okv_chunk *first, *last;
-    uint64_t weight; /* of all, and of those that were taken and have not ended */
+struct okv_snapshot_buffer {
+    struct okv_heap *heap;                   /* of the values */
+    struct okv_snapshot_chunk *first, *last; /* not taken yet */
+    uint64_t weight; /* of all, and of those that were taken and are not freed */
 };
 
-/* Whether the last chunk has room for a record of so many bytes. */
-bool okv_chunks_have_room(const struct okv_chunks *chunks, uint64_t size);
-/* Begins a chunk for records of `size` bytes; one that is to be filled has room for more. False: no
- * memory. */
-bool okv_chunks_begin(struct okv_chunks *chunks, uint64_t size, bool is_to_be_filled);
-/* The last chunk, which has room, gets a record. */
-void okv_chunks_append(struct okv_chunks *chunks, const struct okv_wal_record *record);
-/* The last chunk, which has room for it without its value, ends with a record whose value stays
- * where it is, in that extent. False: another pin has it. */
-bool okv_chunks_append_pinned(struct okv_chunks *chunks, const struct okv_wal_record *record,
-                              uint64_t extent);
+/* Whether the last chunk has room for a record of `size` bytes. */
+bool okv_snapshot_buffer_has_room(const struct okv_snapshot_buffer *buffer, uint64_t size);
+/* Adds a chunk for records of `size` bytes, and for more if it is to be filled. False: no memory.
+ */
+bool okv_snapshot_buffer_add_chunk(struct okv_snapshot_buffer *buffer, uint64_t size,
+                                   bool is_to_be_filled);
+/* Appends a record to the last chunk, which has room. */
+void okv_snapshot_buffer_append(struct okv_snapshot_buffer *buffer,
+                                const struct okv_wal_record *record);
+/* Ends the last chunk with a record whose value stays in that extent; the chunk has room for the
+ * rest. False: another pin has the extent. */
+bool okv_snapshot_buffer_append_pinned(struct okv_snapshot_buffer *buffer,
+                                       const struct okv_wal_record *record, uint64_t extent);
 /* Whether there is a chunk that gets no more records. */
-bool okv_chunks_has_whole(const struct okv_chunks *chunks);
-/* Takes all, a list. */
-struct okv_chunk *okv_chunks_take(struct okv_chunks *chunks);
-/* Frees all. */
-void okv_chunks_drop(struct okv_chunks *chunks);
+bool okv_snapshot_buffer_has_full_chunk(const struct okv_snapshot_buffer *buffer);
+/* Takes all chunks, as a list. */
+struct okv_snapshot_chunk *okv_snapshot_buffer_take(struct okv_snapshot_buffer *buffer);
+/* Frees all chunks. */
+void okv_snapshot_buffer_drop(struct okv_snapshot_buffer *buffer);
 
 /* Seals a chunk as this frame, whose length it sets, and writes it to `offset` of the snapshot's
- * file. Returns 0 or a negative errno. */
-int okv_chunk_write(struct okv_chunk *chunk, struct okv_files *files, struct okv_file *file,
-                    struct okv_wal_frame *frame, uint64_t number, uint64_t offset,
-                    bool is_in_hurry);
-/* Its memory, and its value's, is free for others. */
-void okv_chunk_free(struct okv_chunk *chunk, struct okv_heap *heap);
+ * file. Fails like okv_file_ops.write. */
+int okv_snapshot_chunk_write(struct okv_snapshot_chunk *chunk, struct okv_files *files,
+                             struct okv_file *file, struct okv_wal_frame *frame, uint64_t number,
+                             uint64_t offset, bool is_in_hurry);
+/* Frees it, and unpins its value. */
+void okv_snapshot_chunk_free(struct okv_snapshot_chunk *chunk, struct okv_heap *heap);
 
 #endif
