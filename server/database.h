@@ -35,8 +35,8 @@ struct okv_database {
  */
 int okv_database_init(struct okv_database *database, const struct okv_config *config,
                       unsigned index, uint64_t boot_id, struct okv_diag *diag);
-/* Begins the log of a durable database: from here on changes need its gate (wal.h). `notify` is
- * called on the log's thread when a batch has ended. OKV_EIO, OKV_ENOMEM. */
+/* Begins the log of a durable database: from here on changes need okv_wal_begin_change(). `notify`
+ * is called on the log's thread when a batch has ended. OKV_EIO, OKV_ENOMEM. */
 int okv_database_start(struct okv_database *database, double snapshot_ratio,
                        void (*notify)(void *user), void *user, struct okv_diag *diag);
 /* Has a snapshot begin soon; *number says which. OKV_EUNSUPPORTED: the database is in memory only.

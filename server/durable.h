@@ -1,4 +1,4 @@
-/* What makes a database durable: its directory and its log (docs/durability.md). */
+/* The durable part of a database: its directory and its log (docs/durability.md). */
 #ifndef OKV_SERVER_DURABLE_H
 #define OKV_SERVER_DURABLE_H
 
@@ -14,7 +14,7 @@ struct okv_durable {
     struct okv_wal *wal;
     struct okv_wal_clients clients;
     struct okv_wal_found found;
-    uint64_t found_ns; /* how long it took to read that */
+    uint64_t found_ns; /* duration of the recovery */
 };
 
 /* Opens the log of database `name` below `data`, a directory that is created if it is not there,
@@ -24,13 +24,13 @@ struct okv_durable {
  */
 int okv_durable_open(const char *data, const char *name, const char *restore,
                      struct okv_durable **out, struct okv_diag *diag);
-/* Before the log is started: has it report disk problems in the server's log, with what to do about
- * them. `log` is borrowed. */
+/* Before the log is started: has it report disk problems in the server's log, with a remedy. `log`
+ * is borrowed. */
 void okv_durable_report_to(struct okv_durable *durable, struct okv_log *log);
 /* What to do when a start failed like this, to be appended to the sentence; or "". */
 const char *okv_durable_remedy(int rc);
-/* What the server's clock shows after this start, at least: it goes on where the last one ended, by
- * the wall clock as far as that was not set back. */
+/* The least time of the server's clock after this start: it continues where the last one ended, and
+ * adds the wall-clock time since, unless that was set back. */
 uint64_t okv_durable_clock_ms(const struct okv_durable *durable);
 /* Accepts NULL. */
 void okv_durable_close(struct okv_durable *durable);

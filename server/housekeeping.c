@@ -48,7 +48,7 @@ static void sweep(struct okv_store *store, struct okv_store_work *work, uint64_t
     uint64_t until = okv_clock_ns() + time_ns;
 
     for (uint64_t done = 0;
-         done < count && okv_clock_ns() < until && !okv_store_is_crowded(&store->table);
+         done < count && okv_clock_ns() < until && !okv_store_is_throttled(&store->table);
          done += SWEEP_STEP)
         okv_store_sweep(store, work, SWEEP_STEP);
 }

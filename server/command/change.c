@@ -24,15 +24,15 @@ bool okv_change_begin(struct okv_change *change, const struct okv_executor *exec
 bool okv_change_begin_batch(struct okv_change *change, struct okv_database *database)
 {
     *change = (struct okv_change){.wal = database->wal};
-    return !database->wal || okv_wal_enter(database->wal);
+    return !database->wal || okv_wal_begin_change(database->wal);
 }
 
 uint64_t okv_change_end(struct okv_change *change, bool is_done)
 {
-    uint64_t batch = change->wal && is_done ? okv_wal_hold(change->wal) : 0;
+    uint64_t batch = change->wal && is_done ? okv_wal_request_commit(change->wal) : 0;
 
     if (change->wal)
-        okv_wal_leave(change->wal);
+        okv_wal_end_change(change->wal);
     okv_exclusive_unshare(change->exclusive);
     return batch;
 }

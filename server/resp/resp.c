@@ -29,7 +29,7 @@ static unsigned serve_committed(struct okv_resp *resp)
     for (client = TAILQ_FIRST(&resp->deferred); client; client = next) {
         struct okv_wal *wal = resp->server->databases[client->commit.database].wal;
         next = TAILQ_NEXT(client, in_deferred);
-        if (!okv_wal_is_done(wal, client->commit.batch, &status))
+        if (!okv_wal_is_committed(wal, client->commit.batch, &status))
             continue;
         if (status)
             okv_resp_fail_deferred(client);

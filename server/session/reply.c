@@ -71,7 +71,7 @@ static void note_ended(struct okv_session *session, struct okv_wal *wal)
         struct okv_pending_reply *pending = pending_at(session, i);
         if (pending->is_done)
             continue;
-        if (!okv_wal_is_done(wal, pending->batch, &status))
+        if (!okv_wal_is_committed(wal, pending->batch, &status))
             return;
         if (status)
             pending->reply = (struct okv_reply_message){.opcode = pending->reply.opcode,

@@ -13,7 +13,7 @@
 struct okv_wal;
 struct okv_wal_record;
 
-/* Between okv_wal_enter() and okv_wal_leave(), after a write was applied and before
+/* Between okv_wal_begin_change() and okv_wal_end_change(), after a write was applied and before
  * okv_reply_cache_done(): adds the reply to the batch that has the write, unless it refuses the
  * write. */
 void okv_reply_cache_log(struct okv_reply_cache *reply_cache, struct okv_wal *wal,

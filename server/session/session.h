@@ -9,7 +9,7 @@
  *   - an older connection of the client may still apply the same write;
  *   - too many long writes are under way;
  *   - there is no memory for it: others have reserved it, or it is being wiped;
- *   - the log's gate is closed, or a command of a client of Redis runs alone.
+ *   - the log's batch is closed, or a command of a client of Redis runs alone.
  * A long write is listed here from its beginning until it is answered (long_write.h).
  *
  * This folder may use server/command, server/wal, server/store and shared/, and the headers that

@@ -62,7 +62,7 @@ static int empty_buckets(struct okv_store *store, struct okv_store_work *work, u
 {
     int rc = 0;
 
-    for (; *next > to && !okv_store_is_crowded(&store->table); --*next) {
+    for (; *next > to && !okv_store_is_throttled(&store->table); --*next) {
         rc = empty_bucket(store, work, *next - 1);
         if (rc)
             break;

@@ -12,7 +12,7 @@
  *                (resizing, compaction), and all in a log that does not sync each batch
  *
  * Threads. The images of a bucket are under its lock. No change may begin while images are
- * published or dropped; the log's gate ensures that (server/wal/wal.h).
+ * published or dropped; the log's batch lock ensures that (server/wal/wal.h).
  */
 #ifndef OKV_SERVER_STORE_PENDING_H
 #define OKV_SERVER_STORE_PENDING_H
@@ -46,7 +46,7 @@ struct okv_store_log {
      * The bucket is locked. Or NULL. */
     void (*before)(void *user, uint64_t number);
     /* Whether so much waits for the disk that work of many steps should pause. */
-    bool (*is_crowded)(void *user);
+    bool (*is_throttled)(void *user);
     /* Ends the batch soon, even if it has no record. */
     void (*wake)(void *user);
     void *user;
@@ -112,9 +112,9 @@ static inline void okv_store_before_change(const struct okv_table *table, uint64
         table->pending->log.before(table->pending->log.user, number);
 }
 /* Whether a flush, a sweep or a series of merges should pause. */
-static inline bool okv_store_is_crowded(const struct okv_table *table)
+static inline bool okv_store_is_throttled(const struct okv_table *table)
 {
-    return table->pending && table->pending->log.is_crowded(table->pending->log.user);
+    return table->pending && table->pending->log.is_throttled(table->pending->log.user);
 }
 /* Allocates the memory to stage `pages` pages. OKV_ENOMEM. */
 int okv_store_pending_reserve(const struct okv_table *table, uint64_t number, unsigned pages);

@@ -296,7 +296,7 @@ void okv_store_shrink(struct okv_store *store, struct okv_store_work *work, unsi
     if (!is_too_empty(store) || pauses(&store->shrink_pause))
         return;
     pthread_mutex_lock(&store->resizing);
-    for (unsigned i = 0; i < most && is_too_empty(store) && !okv_store_is_crowded(&store->table);
+    for (unsigned i = 0; i < most && is_too_empty(store) && !okv_store_is_throttled(&store->table);
          i++)
         if (merge(store, work)) {
             atomic_store_explicit(&store->shrink_pause, PAUSE, memory_order_relaxed);

@@ -98,7 +98,7 @@ static struct okv_wal_record wire_of(const struct okv_store_record *record,
     return wire;
 }
 
-uint64_t okv_wal_promise_max(const struct okv_wal *wal)
+uint64_t okv_wal_batch_reserve_max(const struct okv_wal *wal)
 {
     return wal->space.batch - OKV_WAL_REPLIES_BYTES;
 }
@@ -109,17 +109,17 @@ static bool has_room(const struct okv_wal *wal, const struct okv_store_record *r
                      uint64_t size)
 {
     const struct okv_wal_batch *batch = &wal->staged;
-    uint64_t most = record->value ? OKV_WAL_BATCH_BYTES : okv_wal_promise_max(wal);
+    uint64_t most = record->value ? OKV_WAL_BATCH_BYTES : okv_wal_batch_reserve_max(wal);
 
     if (record->is_part)
-        return batch->records == 0 || batch->used + size <= okv_wal_promise_max(wal);
+        return batch->records == 0 || batch->used + size <= okv_wal_batch_reserve_max(wal);
     return (batch->records == 0 && batch->reserved == 0) ||
            batch->used + batch->reserved + size <= most;
 }
 
-int okv_wal_promise(struct okv_wal *wal, uint64_t bytes)
+int okv_wal_batch_reserve(struct okv_wal *wal, uint64_t bytes)
 {
-    uint64_t most = okv_wal_promise_max(wal) - OKV_WAL_FRAME_HEADER;
+    uint64_t most = okv_wal_batch_reserve_max(wal) - OKV_WAL_FRAME_HEADER;
     int rc = bytes > most ? OKV_EVALUESIZE : 0;
 
     pthread_mutex_lock(&wal->lock);
@@ -135,7 +135,7 @@ int okv_wal_promise(struct okv_wal *wal, uint64_t bytes)
     return rc;
 }
 
-void okv_wal_promise_end(struct okv_wal *wal)
+void okv_wal_batch_unreserve(struct okv_wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
     wal->staged.reserved = 0;
@@ -222,7 +222,7 @@ void okv_wal_store_log(struct okv_wal *wal, struct okv_store_log *out)
         .begin = begin_record,
         .end = end_record,
         .before = wal->is_direct ? before_change : NULL,
-        .is_crowded = is_throttled,
+        .is_throttled = is_throttled,
         .wake = okv_wal_wake,
         .user = wal,
     };

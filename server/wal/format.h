@@ -57,7 +57,7 @@ _Static_assert(offsetof(struct okv_wal_wire_record, version) == 8, "record.versi
 /* Of a segment of the log, or of a snapshot. */
 struct okv_wal_header {
     uint8_t database_id[OKV_WAL_ID_SIZE];
-    uint64_t number;   /* of the segment; of a snapshot: of the segment that goes on from it */
+    uint64_t number;   /* of the segment; of a snapshot: of the segment that continues it */
     uint64_t position; /* of that segment's first frame */
     uint64_t hash_seed;
     uint64_t bucket_count; /* of a snapshot: of the table at that moment; of a segment 0 */
@@ -73,33 +73,33 @@ struct okv_wal_frame {
     uint64_t wall_ms;
 };
 
-/* The longest frame: a batch may have one record more than fits, of a largest value. */
+/* The longest frame. A batch may exceed its limit by one record of a largest value. */
 #define OKV_WAL_FRAME_MAX (UINT64_C(1) << 28)
 
 enum okv_wal_kind {
     OKV_WAL_PUT = 1,
     OKV_WAL_DELETE = 2,
     /* Of snapshots only. */
-    OKV_WAL_BUCKET = 3, /* the puts behind it are of this bucket */
+    OKV_WAL_BUCKET = 3, /* the puts after it are of this bucket */
     OKV_WAL_END = 4,
     /* What the server remembers of its clients. */
-    OKV_WAL_CLIENT = 5,    /* its key says who */
+    OKV_WAL_CLIENT = 5,    /* its key identifies the client */
     OKV_WAL_REPLY = 6,     /* to a write; its key is an encoded okv_wal_reply */
     OKV_WAL_FORGOTTEN = 7, /* in snapshots */
     /* Of segments only. */
-    OKV_WAL_RAISE = 8, /* all versions */
-    OKV_WAL_CLEAN = 9, /* nothing was lost behind this record */
+    OKV_WAL_RAISE = 8, /* all versions are raised */
+    OKV_WAL_CLEAN = 9, /* nothing was lost after this record */
 
     OKV_WAL_LONG = 10, /* a put; its value is an encoded okv_wal_long */
 };
 
-/* By how much versions are raised when answered changes may be lost: more than those could be. */
+/* By how much versions are raised when answered changes may be lost: more than there can be. */
 #define OKV_WAL_RAISE_BY (UINT64_C(1) << 28)
 
 /* Bytes of the keys of CLIENT and REPLY. */
 #define OKV_WAL_CLIENT_SIZE 40u
 #define OKV_WAL_REPLY_SIZE 16u
-/* The value of CLIENT: since which session all its writes are known. */
+/* The value of CLIENT: the session since which all its writes are known. */
 #define OKV_WAL_CLIENT_VALUE_SIZE 8u
 /* The longest value of a reply. */
 #define OKV_WAL_REPLY_VALUE_MAX 16u
@@ -110,9 +110,9 @@ struct okv_wal_record {
     uint32_t key_length;
     const void *value;
     uint32_t value_length;
-    /* Of END: how many items there are; of CLIENT: the first session of its reply cache, which
-     * names it; of FORGOTTEN: of sessions up to this one reply caches may have been dropped; of
-     * RAISE: by how much; of CLEAN: the number of the segment that it is in. */
+    /* Of END: the number of items; of CLIENT: the first session of its reply cache, which names it;
+     * of FORGOTTEN: reply caches of sessions up to this one may have been dropped; of RAISE: by how
+     * much; of CLEAN: the number of its segment. */
     uint64_t version;
     union {
         uint64_t expiry_ms;
@@ -130,22 +130,22 @@ struct okv_wal_long {
 };
 #define OKV_WAL_LONG_SIZE 24u
 
-/* Whose write a reply answers. */
+/* The write that a reply answers. */
 struct okv_wal_reply {
     uint64_t client;  /* version of its CLIENT */
-    uint32_t session; /* so many ids after it */
+    uint32_t session; /* id of the session minus `client` */
     uint16_t slot;
     uint8_t opcode;
 };
 
-/* Whether it is of an item. */
+/* Whether it changes an item. */
 static inline bool okv_wal_is_change(const struct okv_wal_record *record)
 {
     return record->kind == OKV_WAL_PUT || record->kind == OKV_WAL_DELETE ||
            record->kind == OKV_WAL_LONG;
 }
 
-/* Writes OKV_WAL_HEADER_SIZE bytes. One with buckets is of a snapshot. */
+/* Writes OKV_WAL_HEADER_SIZE bytes. A header with buckets is of a snapshot. */
 void okv_wal_header_encode(const struct okv_wal_header *header, uint8_t *out);
 /* `bytes` has OKV_WAL_HEADER_SIZE. OKV_EVERSION: another format; OKV_ECORRUPT. */
 int okv_wal_header_decode(const uint8_t *bytes, struct okv_wal_header *out);
@@ -154,11 +154,11 @@ int okv_wal_header_decode(const uint8_t *bytes, struct okv_wal_header *out);
 uint64_t okv_wal_record_size(uint32_t key_length, uint32_t value_length);
 /* Writes a record. */
 void okv_wal_record_encode(const struct okv_wal_record *record, uint8_t *out);
-/* Without its value, which follows, and zeros up to its size. */
+/* Writes a record without its value and the padding. */
 void okv_wal_record_encode_head(const struct okv_wal_record *record, uint8_t *out);
-/* Its version, when that is known later. */
+/* Sets the version of an encoded record. */
 void okv_wal_record_set_version(uint8_t *record, uint64_t version);
-/* Reads the record at *at, of `end`, and moves *at behind it. The record points into the bytes.
+/* Reads the record at *at, before `end`, and moves *at past it. The record points into the bytes.
  * OKV_ECORRUPT. */
 int okv_wal_record_decode(const uint8_t *bytes, uint64_t end, uint64_t *at,
                           struct okv_wal_record *out);
@@ -170,17 +170,17 @@ void okv_wal_reply_decode(const uint8_t bytes[OKV_WAL_REPLY_SIZE], struct okv_wa
 void okv_wal_long_encode(const struct okv_wal_long *at, uint8_t out[OKV_WAL_LONG_SIZE]);
 /* The value of a LONG that was decoded. */
 void okv_wal_long_decode(const uint8_t bytes[OKV_WAL_LONG_SIZE], struct okv_wal_long *out);
-/* Of the item of a PUT or a LONG that was decoded. */
+/* The length of the value of a PUT or a LONG that was decoded. */
 uint32_t okv_wal_value_length(const struct okv_wal_record *record);
 
-/* Writes the header of a frame whose records are behind it, all of frame->length bytes. */
+/* Writes the header of a frame before its records; all has frame->length bytes. */
 void okv_wal_frame_seal(const struct okv_wal_frame *frame, uint64_t segment, uint8_t *bytes);
-/* The same where only the first `length` bytes are there, and `rest` has what follows. Zeros follow
- * to the end. */
+/* The same for a frame in parts: its first `length` bytes are at `bytes`, the next at `rest`, and
+ * the padding after them is zeros. */
 void okv_wal_frame_seal_parts(const struct okv_wal_frame *frame, uint64_t segment, uint8_t *bytes,
                               uint64_t length, const uint8_t *rest, uint64_t rest_length);
-/* Reads a header, at least sizeof(struct okv_wal_wire_frame) bytes. False: its length is none that
- * a frame has, or is above `most`. */
+/* Reads a header of sizeof(struct okv_wal_wire_frame) bytes. False: no frame has its length, or it
+ * is above `most`. */
 bool okv_wal_frame_peek(const uint8_t *bytes, uint64_t most, struct okv_wal_frame *out);
 /* Whether the bytes, frame->length of them, are the frame at this position of this segment. */
 bool okv_wal_frame_check(const struct okv_wal_frame *frame, uint64_t segment, uint64_t position,

@@ -1,5 +1,4 @@
-/* How large values were: a count for each eighth of a power of two. One thread adds, any thread
- * reads. */
+/* A histogram with a cell for each eighth of a power of two. One thread adds, any thread reads. */
 #ifndef OKV_SERVER_WAL_HISTOGRAM_H
 #define OKV_SERVER_WAL_HISTOGRAM_H
 
@@ -15,9 +14,9 @@ struct okv_wal_histogram {
 };
 
 void okv_wal_histogram_add(struct okv_wal_histogram *histogram, uint64_t value);
-/* How many values were below 2^`exponent`, which is 3 to 63. */
+/* The number of values below 2^`exponent`, which is 3 to 63. */
 uint64_t okv_wal_histogram_below(const struct okv_wal_histogram *histogram, unsigned exponent);
-/* What `percent` of the values are at most, rounded up by at most an eighth; 0: there are none. */
+/* The `percent` quantile of the values, rounded up by at most an eighth; 0: there are none. */
 uint64_t okv_wal_histogram_quantile(const struct okv_wal_histogram *histogram, unsigned percent);
 
 #endif

@@ -48,7 +48,7 @@ static int note_segment(const char *name, void *user)
     return 0;
 }
 
-/* A server makes the segment before the snapshot that it goes on from. */
+/* A server makes the segment before the snapshot that it continues. */
 static bool is_complete(const struct okv_wal_listing *listing)
 {
     if (listing->count == 0)

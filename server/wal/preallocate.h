@@ -23,8 +23,8 @@
 
 #include "server/wal/file.h"
 
-/* The records of a batch have at most so many bytes. A single larger record, deletions, and one
- * command of several keys (okv_wal_promise) may exceed it. */
+/* Soft limit of a batch. A single larger record, deletions, and one command of several keys
+ * (okv_wal_batch_reserve) may exceed it. */
 #define OKV_WAL_BATCH_BYTES (UINT64_C(8) << 20)
 /* Bytes of a batch that are kept for the records of replies. */
 #define OKV_WAL_REPLIES_BYTES (UINT64_C(1) << 16)

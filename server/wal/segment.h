@@ -12,7 +12,7 @@ void okv_wal_trim_segment(struct okv_wal *wal);
 int okv_wal_begin_segment(struct okv_wal *wal);
 /* All that was written is durable. */
 void okv_wal_note_durable(struct okv_wal *wal);
-/* Reserves space for the next batch, or finds that the disk is full. The gate is closed. */
+/* Reserves space for the next batch, or finds that the disk is full. The batch is closed. */
 void okv_wal_reserve_space(struct okv_wal *wal);
 /* The log has failed permanently. Any thread. */
 void okv_wal_fail(struct okv_wal *wal, int rc, const char *why);

@@ -52,20 +52,19 @@ struct okv_wal {
 
     struct okv_wal_histogram batches, syncs; /* records of each, ns of each, since the start */
 
-    pthread_rwlock_t gate;                 /* read: a change is made; write: a batch is ended */
+    pthread_rwlock_t batch_lock;           /* read: a change is made; write: the batch is closed */
     bool is_direct;                        /* changes are published at once */
     atomic_bool is_throttled;              /* so much is staged that changes wait */
-    uint64_t batch;                        /* number of the open one; under the gate */
+    uint64_t batch;                        /* number of the open one; under batch_lock */
     atomic_uint_fast64_t done;             /* number of the last one that ended */
     atomic_uint_fast64_t publish_seq;      /* odd while a batch is being published */
     atomic_int failure;                    /* 0, or why the log failed */
     atomic_uint_fast64_t unknown;          /* number of the batch in which it did; 0: none */
-    bool is_stopped;                       /* and the gate closed permanently */
+    bool is_stopped;                       /* and the batch is closed permanently */
     atomic_uint_fast64_t waits_since_ns;   /* of the oldest change that waits for the disk, while
                                               the log's thread writes; 0: it does not */
     struct okv_wal_batch writing;          /* of the log's thread */
-    atomic_uint_fast64_t written_unsynced; /* bytes of records that were taken, and are not durable
-                                            */
+    atomic_uint_fast64_t written_unsynced; /* bytes of records taken so far that are not durable */
 
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t wanted;

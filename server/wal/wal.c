@@ -21,7 +21,7 @@
 /* Positions at which a new log may begin. */
 #define POSITIONS (UINT64_C(1) << 56)
 
-/* ---- the gate ---- */
+/* ---- the batch ---- */
 
 /* Whether the disk has taken too long already: a change made now would be answered although an
  * older one may be lost. */
@@ -33,26 +33,27 @@ static bool is_late(const struct okv_wal *wal)
            okv_clock_ns() - since_ns > wal->sync_within_ns;
 }
 
-bool okv_wal_enter(struct okv_wal *wal)
+bool okv_wal_begin_change(struct okv_wal *wal)
 {
     return !is_late(wal) && !atomic_load(&wal->is_throttled) &&
-           !atomic_load(&wal->snapshot.is_throttled) && pthread_rwlock_tryrdlock(&wal->gate) == 0;
+           !atomic_load(&wal->snapshot.is_throttled) &&
+           pthread_rwlock_tryrdlock(&wal->batch_lock) == 0;
 }
 
-void okv_wal_leave(struct okv_wal *wal)
+void okv_wal_end_change(struct okv_wal *wal)
 {
-    pthread_rwlock_unlock(&wal->gate);
+    pthread_rwlock_unlock(&wal->batch_lock);
 }
 
-bool okv_wal_is_open(struct okv_wal *wal)
+bool okv_wal_is_batch_open(struct okv_wal *wal)
 {
-    if (!okv_wal_enter(wal))
+    if (!okv_wal_begin_change(wal))
         return false;
-    okv_wal_leave(wal);
+    okv_wal_end_change(wal);
     return true;
 }
 
-uint64_t okv_wal_hold(struct okv_wal *wal)
+uint64_t okv_wal_request_commit(struct okv_wal *wal)
 {
     if (wal->is_direct)
         return 0;
@@ -64,7 +65,7 @@ uint64_t okv_wal_hold(struct okv_wal *wal)
     return wal->batch;
 }
 
-bool okv_wal_is_done(struct okv_wal *wal, uint64_t batch, int *status)
+bool okv_wal_is_committed(struct okv_wal *wal, uint64_t batch, int *status)
 {
     if (atomic_load_explicit(&wal->done, memory_order_acquire) < batch)
         return false;
@@ -72,7 +73,7 @@ bool okv_wal_is_done(struct okv_wal *wal, uint64_t batch, int *status)
     return true;
 }
 
-uint64_t okv_wal_moment(const struct okv_wal *wal)
+uint64_t okv_wal_publish_seq(const struct okv_wal *wal)
 {
     return atomic_load(&wal->publish_seq);
 }
@@ -138,19 +139,19 @@ void okv_wal_set_report(struct okv_wal *wal,
 
 static void init_locks(struct okv_wal *wal)
 {
-    pthread_rwlockattr_t gate;
+    pthread_rwlockattr_t writer_first;
     pthread_condattr_t clock;
 
-    pthread_rwlockattr_init(&gate);
+    pthread_rwlockattr_init(&writer_first);
     /* No change begins while the log's thread waits for those that are under way. */
-    pthread_rwlockattr_setkind_np(&gate, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlockattr_setkind_np(&writer_first, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_rwlock_init(&wal->gate, &gate);
+    pthread_rwlock_init(&wal->batch_lock, &writer_first);
     pthread_cond_init(&wal->wanted, &clock);
     pthread_mutex_init(&wal->lock, NULL);
     pthread_condattr_destroy(&clock);
-    pthread_rwlockattr_destroy(&gate);
+    pthread_rwlockattr_destroy(&writer_first);
 }
 
 /* Of a log that has no files yet. */
@@ -311,8 +312,8 @@ void okv_wal_stop(struct okv_wal *wal)
     pthread_join(wal->thread, NULL);
     okv_snapshot_fini(&wal->snapshot);
     okv_blobs_stop(&wal->blobs);
-    okv_wal_schedule_report(wal);      /* the last one */
-    pthread_rwlock_wrlock(&wal->gate); /* no change begins any more */
+    okv_wal_schedule_report(wal);            /* the last one */
+    pthread_rwlock_wrlock(&wal->batch_lock); /* no change begins any more */
     wal->is_stopped = true;
     okv_store_pending_end(wal->store);
     okv_store_work_fini(&wal->work);
@@ -321,14 +322,14 @@ void okv_wal_stop(struct okv_wal *wal)
 void okv_wal_close(struct okv_wal *wal)
 {
     if (wal->is_stopped)
-        pthread_rwlock_unlock(&wal->gate);
+        pthread_rwlock_unlock(&wal->batch_lock);
     if (wal->file)
         wal->files->ops->close(wal->file);
     if (wal->imported)
         wal->files->ops->remove(wal->files, OKV_WAL_PART, NULL);
     pthread_mutex_destroy(&wal->lock);
     pthread_cond_destroy(&wal->wanted);
-    pthread_rwlock_destroy(&wal->gate);
+    pthread_rwlock_destroy(&wal->batch_lock);
     okv_blobs_fini(&wal->blobs);
     okv_wal_batch_fini(&wal->writing);
     okv_wal_batch_fini(&wal->staged);

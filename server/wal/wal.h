@@ -1,15 +1,14 @@
 /*
  * The write-ahead log of a durable database (docs/durability.md).
  *
- * Writes are committed in batches, one at a time. While a batch is open, the gate is open: workers
- * enter, make changes, and leave; the images of these changes wait in the store, their records in
- * the log. The log's thread closes the gate, writes the records as one frame, syncs, publishes the
- * images, and opens the gate for the next batch. Then the batch is done, and its writes are
- * answered.
+ * Writes are committed in batches, one at a time. While a batch is open, workers begin and end
+ * changes; the images of these changes wait in the store, their records in the log. The log's
+ * thread closes the batch, writes the records as one frame, syncs, publishes the images, and opens
+ * the next batch. Then the batch is committed, and its writes are answered.
  *
  * A log may also sync at intervals (okv_wal_params.sync_within_ns). A change is then published at
- * once, and its record waits until the log's thread writes it. The gate closes only while the
- * thread takes the waiting records.
+ * once, and its record waits until the log's thread writes it. A batch is closed only while the
+ * thread takes its records.
  *
  * After a failed write or sync the contents of the disk are unknown. The log stays failed: the
  * images of that batch are dropped, its writes have an unknown outcome, and later ones are refused.
@@ -34,7 +33,7 @@ struct okv_wal_params {
     double snapshot_ratio;      /* log length / data size that triggers a snapshot; 0: never */
     uint64_t sync_within_ns;    /* longest time from a change to its sync; 0: a change is answered
                                    after its sync; OKV_WAL_NEVER */
-    void (*notify)(void *user); /* a batch is done, or the gate is open; on the log's thread */
+    void (*notify)(void *user); /* a batch is committed or opened; on the log's thread */
     void *user;
 };
 
@@ -77,31 +76,31 @@ void okv_wal_set_report(struct okv_wal *wal,
                         void (*report)(void *user, enum okv_wal_event event, const char *why),
                         void *user);
 /* After okv_wal_recover(): begins a segment and starts the log's threads. From here on changes of
- * the store need the gate. A snapshot is made when the log that it would replace is
+ * the store need okv_wal_begin_change(). A snapshot is made when the log that it would replace is
  * `snapshot_ratio` times as long as the data, and by okv_wal_stop(); such snapshots refer to blob
  * files. With a ratio of 0 they are made on request only (snapshot/schedule.h). OKV_EIO,
  * OKV_EDISKFULL, OKV_ENOMEM. */
 int okv_wal_start(struct okv_wal *wal, const struct okv_wal_params *params, struct okv_diag *diag);
-/* Ends the last batch, makes a snapshot, ends the threads, and closes the gate. No change may be
+/* Ends the last batch, makes a snapshot, ends the threads, and refuses changes. No change may be
  * under way. */
 void okv_wal_stop(struct okv_wal *wal);
 /* After stop, or after a failure of recover or start. Frees it. */
 void okv_wal_close(struct okv_wal *wal);
 
-/* Sequence number of what is published: odd while a batch is being published. Any thread. */
-uint64_t okv_wal_moment(const struct okv_wal *wal);
-
-/* Before a change. False: a batch is being ended, or the disk takes too long; retry after `notify`.
+/* Before a change. False: the batch is closed, or the disk takes too long; retry after `notify`.
  * Never blocks. Any thread. */
-bool okv_wal_enter(struct okv_wal *wal);
-void okv_wal_leave(struct okv_wal *wal);
-/* Whether okv_wal_enter() would succeed now. */
-bool okv_wal_is_open(struct okv_wal *wal);
-/* Between enter and leave: the batch that the answer has to wait for; 0: none. */
-uint64_t okv_wal_hold(struct okv_wal *wal);
-/* Whether a batch is done. If so, *status is 0, or OKV_EUNKNOWN: its writes may have happened. Any
- * thread. */
-bool okv_wal_is_done(struct okv_wal *wal, uint64_t batch, int *status);
+bool okv_wal_begin_change(struct okv_wal *wal);
+void okv_wal_end_change(struct okv_wal *wal);
+/* Whether okv_wal_begin_change() would succeed now. */
+bool okv_wal_is_batch_open(struct okv_wal *wal);
+/* During a change: has the batch committed soon. Returns its number, which the answer has to wait
+ * for; 0: the answer need not wait. */
+uint64_t okv_wal_request_commit(struct okv_wal *wal);
+/* Whether the batch of this number is committed. If so, *status is 0, or OKV_EUNKNOWN: it failed,
+ * and its writes may have happened. Any thread. */
+bool okv_wal_is_committed(struct okv_wal *wal, uint64_t batch, int *status);
+/* Sequence number of what is published: odd while a batch is being published. Any thread. */
+uint64_t okv_wal_publish_seq(const struct okv_wal *wal);
 
 /* 0, or the result code with which the log failed. Any thread. */
 int okv_wal_failure(const struct okv_wal *wal);

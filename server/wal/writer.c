@@ -120,7 +120,7 @@ static void publish(struct okv_wal *wal)
     atomic_fetch_add(&wal->publish_seq, 1);
 }
 
-/* The gate is closed. */
+/* The batch is closed. */
 static void end_batch(struct okv_wal *wal, bool is_snapshot_due)
 {
     okv_wal_take_staged(wal);
@@ -143,9 +143,9 @@ static void end_batch(struct okv_wal *wal, bool is_snapshot_due)
 
 static void run_batch(struct okv_wal *wal, bool is_snapshot_due)
 {
-    pthread_rwlock_wrlock(&wal->gate);
+    pthread_rwlock_wrlock(&wal->batch_lock);
     end_batch(wal, is_snapshot_due);
-    pthread_rwlock_unlock(&wal->gate);
+    pthread_rwlock_unlock(&wal->batch_lock);
     wal->notify(wal->user);
 }
 
@@ -153,7 +153,7 @@ static void run_batch(struct okv_wal *wal, bool is_snapshot_due)
  * earlier record lands in the new segment, whose blob files the snapshot would remove. */
 static void run_snapshot(struct okv_wal *wal)
 {
-    pthread_rwlock_wrlock(&wal->gate);
+    pthread_rwlock_wrlock(&wal->batch_lock);
     okv_wal_take_staged(wal);
     int rc = write_batch(wal);
     if (rc == 0 && !atomic_load(&wal->failure))
@@ -165,19 +165,19 @@ static void run_snapshot(struct okv_wal *wal)
         okv_wal_schedule_begin(wal);
     okv_snapshot_unlock(&wal->snapshot);
     okv_wal_reserve_space(wal);
-    pthread_rwlock_unlock(&wal->gate);
+    pthread_rwlock_unlock(&wal->batch_lock);
     wal->notify(wal->user);
 }
 
 /* Its changes are published already, and further ones are made while it is written. Before a
- * snapshot it is synced as well, so that little is left to sync with the gate closed. */
+ * snapshot it is synced as well, so that little is left to sync while the batch is closed. */
 static void run_published_batch(struct okv_wal *wal, bool is_snapshot_due)
 {
-    pthread_rwlock_wrlock(&wal->gate);
+    pthread_rwlock_wrlock(&wal->batch_lock);
     okv_wal_take_staged(wal);
     okv_store_maintain(wal->store, &wal->work, 0);
     okv_wal_reserve_space(wal); /* for two batches: the one that was taken has its space already */
-    pthread_rwlock_unlock(&wal->gate);
+    pthread_rwlock_unlock(&wal->batch_lock);
     wal->notify(wal->user);
 
     atomic_store(&wal->waits_since_ns, wal->oldest_ns ? wal->oldest_ns : wal->writing.since_ns);

@@ -110,7 +110,7 @@ void wal_machine_kill(struct wal_machine *machine)
 
 void wal_machine_enter(struct wal_machine *machine)
 {
-    while (!okv_wal_enter(machine->wal))
+    while (!okv_wal_begin_change(machine->wal))
         sched_yield();
 }
 
@@ -119,7 +119,7 @@ static int await(struct wal_machine *machine, uint64_t batch)
     int status = 0;
 
     pthread_mutex_lock(&machine->lock);
-    while (!okv_wal_is_done(machine->wal, batch, &status))
+    while (!okv_wal_is_committed(machine->wal, batch, &status))
         pthread_cond_wait(&machine->ended, &machine->lock);
     pthread_mutex_unlock(&machine->lock);
     return status;
@@ -127,9 +127,9 @@ static int await(struct wal_machine *machine, uint64_t batch)
 
 int wal_machine_leave(struct wal_machine *machine)
 {
-    uint64_t batch = okv_wal_hold(machine->wal);
+    uint64_t batch = okv_wal_request_commit(machine->wal);
 
-    okv_wal_leave(machine->wal);
+    okv_wal_end_change(machine->wal);
     return await(machine, batch);
 }
 

@@ -176,7 +176,7 @@ FIXTURE_TEST(a_change_after_a_failure_does_not_hide_it)
     uint64_t batch = client->commit.batch;
     crash_disk_fail_again(&durable->disk, 1);
     let_sync(durable);
-    for (unsigned i = 0; i < 60000 && !okv_wal_is_done(durable->wal, batch, &status); i++)
+    for (unsigned i = 0; i < 60000 && !okv_wal_is_committed(durable->wal, batch, &status); i++)
         poll(NULL, 0, 1);
     say(fd, "set k w\r\n");
     okv_resp_serve(client, true);
@@ -273,7 +273,7 @@ FIXTURE_TEST(what_no_batch_takes_is_refused_whole)
     say_mset(fd, value, PAIRS + 2);
     await(fd);
     snprintf(refusal, sizeof refusal, "-ERR the log takes at most %llu bytes of one command\r\n",
-             (unsigned long long)okv_wal_promise_max(durable->wal));
+             (unsigned long long)okv_wal_batch_reserve_max(durable->wal));
     hear(fd, refusal);
     say(fd, "multi\r\nset x y\r\n");
     hear(fd, "+OK\r\n+QUEUED\r\n");
@@ -309,17 +309,17 @@ FIXTURE_TEST(a_promise_of_the_log_is_kept)
     struct durable *durable = open_durable();
     struct okv_wal *wal = durable->wal;
 
-    assert_true(okv_wal_enter(wal));
-    assert_int_equal(okv_wal_promise(wal, okv_wal_promise_max(wal)), OKV_EVALUESIZE);
+    assert_true(okv_wal_begin_change(wal));
+    assert_int_equal(okv_wal_batch_reserve(wal, okv_wal_batch_reserve_max(wal)), OKV_EVALUESIZE);
     assert_int_equal(put_long(false), 0);
-    assert_int_equal(okv_wal_promise(wal, 4 * (LONG + 400)), OKV_EAGAIN);
-    assert_int_equal(okv_wal_promise(wal, 3 * (LONG + 100)), 0);
+    assert_int_equal(okv_wal_batch_reserve(wal, 4 * (LONG + 400)), OKV_EAGAIN);
+    assert_int_equal(okv_wal_batch_reserve(wal, 3 * (LONG + 100)), 0);
     assert_int_equal(put_long(false), OKV_EAGAIN);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(put_long(true), 0);
     assert_int_equal(wal->staged.reserved, 300 - 3 * (okv_wal_record_size(1, LONG) - LONG));
-    okv_wal_promise_end(wal);
-    okv_wal_leave(wal);
+    okv_wal_batch_unreserve(wal);
+    okv_wal_end_change(wal);
     close_durable(durable);
 }
 
@@ -330,21 +330,21 @@ FIXTURE_TEST(a_promise_comes_at_the_next_batch)
     struct okv_wal *wal = durable->wal;
     int status;
 
-    assert_true(okv_wal_enter(wal));
+    assert_true(okv_wal_begin_change(wal));
     uint64_t batch = wal->batch;
     assert_int_equal(put_long(false), 0);
-    assert_int_equal(okv_wal_promise(wal, 4 * (LONG + 400)), OKV_EAGAIN);
-    okv_wal_leave(wal);
-    for (unsigned i = 0; i < 60000 && !okv_wal_is_done(wal, batch, &status); i++)
+    assert_int_equal(okv_wal_batch_reserve(wal, 4 * (LONG + 400)), OKV_EAGAIN);
+    okv_wal_end_change(wal);
+    for (unsigned i = 0; i < 60000 && !okv_wal_is_committed(wal, batch, &status); i++)
         poll(NULL, 0, 1);
-    while (!okv_wal_enter(wal))
+    while (!okv_wal_begin_change(wal))
         poll(NULL, 0, 1);
     assert_int_equal(put_long(false), OKV_EAGAIN);
-    assert_int_equal(okv_wal_promise(wal, 4 * (LONG + 400)), 0);
+    assert_int_equal(okv_wal_batch_reserve(wal, 4 * (LONG + 400)), 0);
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(put_long(true), 0);
-    okv_wal_promise_end(wal);
-    okv_wal_leave(wal);
+    okv_wal_batch_unreserve(wal);
+    okv_wal_end_change(wal);
     close_durable(durable);
 }
 
@@ -375,12 +375,12 @@ static void put_without_end(struct durable *durable, const char *key, const char
                                           .value = value,
                                           .value_length = (uint32_t)strlen(value)};
 
-    while (!okv_wal_enter(durable->wal))
+    while (!okv_wal_begin_change(durable->wal))
         poll(NULL, 0, 1);
     assert_int_equal(okv_store_put(&fixture.core.server->databases[0].store, &fixture.core.works[0],
                                    &write, &outcome),
                      0);
-    okv_wal_leave(durable->wal);
+    okv_wal_end_change(durable->wal);
 }
 
 /* And leave what somebody else puts meanwhile. */
@@ -439,7 +439,7 @@ FIXTURE_TEST(exec_waits_before_it_runs_alone)
     hear(one, "+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n");
     atomic_store(&durable->is_held, true);
     say(other, "set other v\r\n");
-    for (unsigned i = 0; i < 60000 && okv_wal_is_open(durable->wal); i++) {
+    for (unsigned i = 0; i < 60000 && okv_wal_is_batch_open(durable->wal); i++) {
         pass();
         poll(NULL, 0, 1);
     }

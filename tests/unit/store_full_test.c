@@ -4,7 +4,7 @@
  */
 #include "tests/support/test.h"
 
-#include "server/store/restore.h"
+#include "server/store/recover.h"
 #include "shared/base/error.h"
 #include "tests/support/store_filler.h"
 

@@ -371,7 +371,7 @@ static void collect(struct store_region *region, struct log *log)
 {
     const struct okv_store_log calls = {.begin = log_begin,
                                         .end = log_end,
-                                        .is_crowded = log_is_crowded,
+                                        .is_throttled = log_is_crowded,
                                         .wake = log_wake,
                                         .user = log};
 

@@ -1,7 +1,8 @@
-/* okv_store_walk(): every item that stays is met, though buckets split and merge between steps. */
+/* okv_store_iterate(): every item that stays is met, though buckets split and merge between steps.
+ */
 #include "tests/support/test.h"
 
-#include "server/store/walk.h"
+#include "server/store/iterate.h"
 #include "shared/base/error.h"
 #include "tests/support/store_region.h"
 
@@ -86,7 +87,7 @@ static bool step(struct walk *walk)
 {
     uint64_t before = walk->position;
 
-    assert_int_equal(okv_store_walk(&walk->region.store, &walk->position, meet, walk), 0);
+    assert_int_equal(okv_store_iterate(&walk->region.store, &walk->position, meet, walk), 0);
     assert_true(walk->position == 0 || walk->position > before);
     return walk->position != 0;
 }

@@ -203,7 +203,7 @@ static void expect_refusal(struct wal_machine *machine)
     wal_machine_enter(machine);
     assert_int_equal(okv_store_put(&machine->store, &machine->work, &write, &outcome),
                      OKV_EREADONLY);
-    okv_wal_leave(machine->wal);
+    okv_wal_end_change(machine->wal);
 }
 
 /* A call fails once: nothing that it left behind is answered, seen or brought back as a success. */

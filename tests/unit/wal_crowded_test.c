@@ -120,7 +120,7 @@ TEST(a_flush_does_not_fill_memory_with_a_snapshot)
         sched_yield();
     flush(trial, &next, &splits);
     assert_true(waiting(&wal->snapshot) < 9 * MIB);
-    assert_false(okv_wal_enter(wal)); /* until something of it was written */
+    assert_false(okv_wal_begin_change(wal)); /* until something of it was written */
     crash_disk_release(&trial->disk);
     while (flush(trial, &next, &splits))
         continue;
@@ -138,13 +138,13 @@ static void *delete_behind_the_gate(void *user)
     struct okv_store_outcome outcome;
     uint64_t next = 0;
 
-    pthread_rwlock_rdlock(&machine->wal->gate);
+    pthread_rwlock_rdlock(&machine->wal->batch_lock);
     for (; next < 8000; next++) {
         const struct okv_store_write write = {.key = &next, .key_length = sizeof next};
         int rc = okv_store_delete(&machine->store, &machine->work, &write, &outcome);
         assert_true(rc == 0 || rc == OKV_ENOTFOUND);
     }
-    pthread_rwlock_unlock(&machine->wal->gate);
+    pthread_rwlock_unlock(&machine->wal->batch_lock);
     return NULL;
 }
 

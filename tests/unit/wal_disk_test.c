@@ -406,23 +406,23 @@ TEST(while_a_sync_lasts_gets_go_on_and_writes_wait)
     trial->disk.before_sync = wait_to_be_let_on;
     wal_machine_enter(&trial->machine);
     assert_int_equal(write_one(trial, 1, 2), 0);
-    uint64_t batch = okv_wal_hold(wal);
-    okv_wal_leave(wal);
+    uint64_t batch = okv_wal_request_commit(wal);
+    okv_wal_end_change(wal);
     sem_wait(&trial->is_syncing);
     uint64_t capacity = wal->staged.capacity;
     for (unsigned i = 0; i < 1000; i++) {
-        assert_false(okv_wal_enter(wal));
-        assert_false(okv_wal_is_done(wal, batch, &status));
+        assert_false(okv_wal_begin_change(wal));
+        assert_false(okv_wal_is_committed(wal, batch, &status));
         assert_int_equal(get(trial, 1), 1);
     }
     assert_int_equal(wal->staged.capacity, capacity);
     trial->disk.before_sync = NULL;
     sem_post(&trial->may_end);
     wal_machine_enter(&trial->machine);
-    assert_true(okv_wal_is_done(wal, batch, &status));
+    assert_true(okv_wal_is_committed(wal, batch, &status));
     assert_int_equal(status, 0);
     assert_int_equal(get(trial, 1), 2);
-    okv_wal_leave(wal);
+    okv_wal_end_change(wal);
     sem_destroy(&trial->is_syncing);
     sem_destroy(&trial->may_end);
     trial_end(trial);

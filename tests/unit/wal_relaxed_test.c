@@ -319,11 +319,11 @@ TEST(no_change_is_made_when_the_disk_is_late)
     start(trial);
     struct okv_wal *wal = trial->machine.wal;
     hold(trial);
-    while (okv_wal_enter(wal)) {
-        okv_wal_leave(wal);
+    while (okv_wal_begin_change(wal)) {
+        okv_wal_end_change(wal);
         sched_yield();
     }
-    assert_false(okv_wal_enter(wal));
+    assert_false(okv_wal_begin_change(wal));
     struct state seen = read_all(trial);
     assert_memory_equal(&seen, &trial->states[trial->count], sizeof seen);
     let_go(trial);
@@ -415,17 +415,17 @@ TEST(nothing_is_let_in_when_much_waits)
     for (;;) {
         uint64_t waits = okv_wal_unsynced(wal);
         assert_true(waits < 3 * OKV_WAL_BATCH_BYTES);
-        if (okv_wal_enter(wal)) {
+        if (okv_wal_begin_change(wal)) {
             okv_wal_add_reply(wal, &client, &knows_client, &client);
-            okv_wal_leave(wal);
+            okv_wal_end_change(wal);
         } else if (waits >= OKV_WAL_BATCH_BYTES) {
             break;
         }
     }
     pthread_mutex_unlock(&trial->disk.lock);
-    while (!okv_wal_enter(wal))
+    while (!okv_wal_begin_change(wal))
         sched_yield();
-    okv_wal_leave(wal);
+    okv_wal_end_change(wal);
     wal_machine_stop(&trial->machine);
     trial_end(trial);
 }
@@ -486,15 +486,15 @@ TEST(nothing_is_written_after_a_failure)
 
     start(trial);
     struct okv_wal *wal = trial->machine.wal;
-    pthread_rwlock_rdlock(&wal->gate);
+    pthread_rwlock_rdlock(&wal->batch_lock);
     trial->disk.user = trial;
     trial->disk.before_sync = hold_the_sync;
     assert_int_equal(put(trial, 1, 8), 0);
-    pthread_rwlock_unlock(&wal->gate);
+    pthread_rwlock_unlock(&wal->batch_lock);
     sem_wait(&trial->is_syncing);
-    pthread_rwlock_rdlock(&wal->gate); /* however late the disk is */
+    pthread_rwlock_rdlock(&wal->batch_lock); /* however late the disk is */
     assert_int_equal(put(trial, 2, 8), 0);
-    pthread_rwlock_unlock(&wal->gate);
+    pthread_rwlock_unlock(&wal->batch_lock);
     uint64_t size = log_size(trial);
     crash_disk_fail_again(&trial->disk, 1);
     let_go(trial);

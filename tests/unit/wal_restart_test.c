@@ -196,7 +196,7 @@ TEST(nothing_else_is_published)
         if (i % 20 == 0)
             assert_int_equal(wal_machine_leave(&trial->machine), 0);
         else
-            okv_wal_leave(trial->machine.wal);
+            okv_wal_end_change(trial->machine.wal);
     }
     wal_machine_enter(&trial->machine);
     assert_int_equal(wal_machine_leave(&trial->machine), 0);
@@ -292,11 +292,11 @@ static void end_begun(void *user, bool was_made, uint64_t version)
     log->log.end(log->log.user, was_made, version);
 }
 
-static bool is_crowded(void *user)
+static bool is_throttled(void *user)
 {
     struct short_log *log = user;
 
-    return log->log.is_crowded(log->log.user);
+    return log->log.is_throttled(log->log.user);
 }
 
 static void wake(void *user)
@@ -323,7 +323,7 @@ static void flush_in_part(struct trial *trial, unsigned removed)
     wal_machine_enter(&trial->machine);
     *log = (struct okv_store_log){.begin = begin_or_fail,
                                   .end = end_begun,
-                                  .is_crowded = is_crowded,
+                                  .is_throttled = is_throttled,
                                   .wake = wake,
                                   .user = &refusing};
     assert_int_equal(okv_store_flush(store, &trial->machine.work, &next, &splits), OKV_ENOMEM);

@@ -8,7 +8,7 @@
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
-#include "server/store/walk.h"
+#include "server/store/iterate.h"
 #include "shared/base/error.h"
 
 /* ---- SCAN and KEYS ---- */
@@ -63,7 +63,7 @@ int okv_resp_cmd_keys(struct okv_resp_call *call)
         return 0;
     listing.reply = (struct okv_resp_reply){&listing.keys, call->reply.protocol};
     do
-        rc = okv_store_walk(&call->executor->database->store, &position, list_key, &listing);
+        rc = okv_store_iterate(&call->executor->database->store, &position, list_key, &listing);
     while (rc == 0 && position && !listing.keys.has_failed);
     if (rc == 0)
         add_listed(call, &listing);
@@ -139,7 +139,7 @@ int okv_resp_cmd_scan(struct okv_resp_call *call)
     /* An empty bucket counts, too: a sparse table is to be passed over in bounded steps. */
     int64_t passed = 0;
     do
-        rc = okv_store_walk(&call->executor->database->store, &position, list_key, listing);
+        rc = okv_store_iterate(&call->executor->database->store, &position, list_key, listing);
     while (rc == 0 && position && listing->met < (uint64_t)scan.count &&
            ++passed / 10 < scan.count);
     if (rc == 0) {
@@ -187,7 +187,7 @@ static int pick_from(struct okv_store *store, uint64_t start, struct pick *pick)
     int rc;
 
     do {
-        rc = okv_store_walk(store, &position, pick_key, pick);
+        rc = okv_store_iterate(store, &position, pick_key, pick);
         ends += position == 0;
     } while (rc == 0 && pick->met < CANDIDATES && (ends == 0 || (ends == 1 && position < start)));
     return rc;

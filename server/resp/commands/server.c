@@ -76,11 +76,11 @@ static int flush_step(struct okv_resp_call *call, const struct okv_executor *exe
     int status = 0;
 
     if (flush->is_empty)
-        return okv_wal_is_done(wal, flush->batch, &status) ? status : OKV_EAGAIN;
+        return okv_wal_is_committed(wal, flush->batch, &status) ? status : OKV_EAGAIN;
     if (!okv_change_begin_batch(&change, executor->database))
         return OKV_EAGAIN;
     /* What the last step removed is there again if its batch failed. */
-    if (wal && okv_wal_is_done(wal, flush->batch, &status) && status) {
+    if (wal && okv_wal_is_committed(wal, flush->batch, &status) && status) {
         okv_change_end(&change, false);
         return status;
     }

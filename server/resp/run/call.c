@@ -85,19 +85,19 @@ static uint64_t log_bytes(const struct okv_resp_call *call)
 static int run_reserved(struct okv_resp_call *call, struct okv_wal *wal,
                         int (*run)(struct okv_resp_call *call))
 {
-    int rc = okv_wal_promise(wal, log_bytes(call));
+    int rc = okv_wal_batch_reserve(wal, log_bytes(call));
 
     if (rc == OKV_EAGAIN)
         return rc;
     if (rc) {
         okv_resp_error(&call->reply, "ERR the log takes at most %" PRIu64 " bytes of one command",
-                       okv_wal_promise_max(wal));
+                       okv_wal_batch_reserve_max(wal));
         if (okv_resp_transaction_is_open(call->client))
             okv_resp_transaction_drop(call->client);
         return 0;
     }
     rc = run(call);
-    okv_wal_promise_end(wal);
+    okv_wal_batch_unreserve(wal);
     return rc;
 }
 
@@ -116,7 +116,7 @@ int okv_resp_in_change(struct okv_resp_call *call, unsigned database,
     if (!okv_change_begin_batch(&change, executor->database))
         return OKV_EAGAIN;
     /* Replies wait for one batch at a time. Those of one that failed are errors first. */
-    if (wal && okv_wal_is_done(wal, client->commit.batch, &status) && status) {
+    if (wal && okv_wal_is_committed(wal, client->commit.batch, &status) && status) {
         okv_change_end(&change, false);
         return OKV_EAGAIN;
     }

@@ -119,7 +119,7 @@ static bool has_to_wait(const struct okv_resp_call *call)
         return true; /* its changes are not published yet */
     if (!(flags & OKV_RESP_EXCLUSIVE))
         return false;
-    return (wal && !okv_wal_is_open(wal)) || okv_resp_transaction_waits(call->client);
+    return (wal && !okv_wal_is_batch_open(wal)) || okv_resp_transaction_waits(call->client);
 }
 
 /* A batch of the log is published item by item. A read meanwhile might see a part of what a command
@@ -130,12 +130,12 @@ static int run_consistent(struct okv_resp_call *call)
     struct okv_wal *wal = call->executor->database->wal;
     const struct okv_resp_counts counts = resp->counts;
     size_t before = call->reply.out->used;
-    uint64_t moment = okv_wal_moment(wal);
+    uint64_t moment = okv_wal_publish_seq(wal);
 
     if (moment % 2)
         return OKV_EAGAIN;
     int rc = okv_resp_execute(call);
-    if (rc || !(call->command->flags & OKV_RESP_CONSISTENT) || okv_wal_moment(wal) == moment)
+    if (rc || !(call->command->flags & OKV_RESP_CONSISTENT) || okv_wal_publish_seq(wal) == moment)
         return rc;
     call->reply.out->used = before;
     resp->counts = counts;

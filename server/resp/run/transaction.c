@@ -210,7 +210,7 @@ bool okv_resp_transaction_waits(const struct okv_resp_client *client)
     for (size_t i = 0; i < count; i++) {
         unsigned database = transaction->watches[i]->database;
         struct okv_wal *wal = client->resp->executors[database].database->wal;
-        if (database != looked_at && wal && !okv_wal_is_open(wal))
+        if (database != looked_at && wal && !okv_wal_is_batch_open(wal))
             return true;
         looked_at = database;
     }

@@ -25,7 +25,7 @@
 #include "server/wal/file.h"
 #include "server/wal/format.h"
 
-/* A file costs about four syncs more than a record, which is the time to write so many bytes. */
+/* A file costs about four syncs more than a record: the time to write this many bytes. */
 #define OKV_BLOB_MIN (UINT64_C(1) << 20)
 
 /* Lists of the index, each for some hashes of keys. */
@@ -91,7 +91,7 @@ void okv_blob_reference(struct okv_blobs *blobs, struct okv_blob *blob, const vo
 void okv_blob_release(struct okv_blobs *blobs, struct okv_blob *blob,
                       struct okv_store_long_value *extent);
 
-/* A snapshot begins. The gate is closed. */
+/* A snapshot begins. The batch is closed. */
 void okv_blobs_mark_old(struct okv_blobs *blobs);
 /* The snapshot has this version of an item. If that has a file, it stays, and *out says where.
  * False: it has none. */

@@ -17,7 +17,7 @@ struct verify {
 
 /* ---- frames ---- */
 
-/* As store/restore.c judges it. */
+/* As store/recover.c judges it. */
 static bool is_misplaced(const struct okv_wal_header *header, const struct okv_wal_record *bucket,
                          const struct okv_wal_record *record)
 {

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "server/store/restore.h"
+#include "server/store/recover.h"
 #include "server/store/store.h"
 #include "server/wal/frame.h"
 #include "server/wal/recovery/scan.h"
@@ -30,7 +30,7 @@ static int raise_versions(struct replay *replay, uint64_t by, struct okv_diag *d
 static int apply_change(struct replay *replay, const struct okv_wal_record *record,
                         struct okv_diag *diag)
 {
-    struct okv_store_restored item = {
+    struct okv_store_recovered item = {
         .key = record->key,
         .key_length = record->key_length,
         .value = record->kind == OKV_WAL_DELETE ? NULL : record->value,
@@ -48,7 +48,7 @@ static int apply_change(struct replay *replay, const struct okv_wal_record *reco
     }
     if (rc)
         return rc;
-    rc = okv_store_restore(replay->wal->store, &replay->work, &item);
+    rc = okv_store_recover(replay->wal->store, &replay->work, &item);
     free(value);
     return rc ? okv_wal_does_not_fit(rc, diag) : 0;
 }

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "server/store/compact.h"
+#include "server/store/recover.h"
 #include "server/store/resize.h"
-#include "server/store/restore.h"
 #include "server/store/store.h"
 #include "server/wal/frame.h"
 #include "server/wal/recovery/scan.h"
@@ -67,7 +67,7 @@ static int end_bucket(struct loader *loader)
     int rc = 0;
 
     if (loader->has_bucket)
-        rc = okv_store_restore_end(loader->load->store, &loader->work);
+        rc = okv_store_recover_bucket_end(loader->load->store, &loader->work);
     loader->has_bucket = false;
     free(loader->value);
     loader->value = NULL;
@@ -76,8 +76,8 @@ static int end_bucket(struct loader *loader)
 
 static int begin_bucket(struct loader *loader, const struct okv_wal_record *record)
 {
-    int rc = okv_store_restore_begin(loader->load->store, &loader->work, record->bucket,
-                                     record->version);
+    int rc = okv_store_recover_bucket_begin(loader->load->store, &loader->work, record->bucket,
+                                            record->version);
 
     loader->has_bucket = rc == 0;
     return rc;
@@ -101,7 +101,7 @@ static bool make_room(struct loader *loader)
 static int add_item(struct loader *loader, const struct okv_wal_record *record,
                     const uint8_t *value)
 {
-    const struct okv_store_restored item = {
+    const struct okv_store_recovered item = {
         .key = record->key,
         .key_length = record->key_length,
         .value = value,
@@ -111,7 +111,7 @@ static int add_item(struct loader *loader, const struct okv_wal_record *record,
     };
 
     loader->items++;
-    return okv_store_restore_add(loader->load->store, &loader->work, &item);
+    return okv_store_recover_bucket_add(loader->load->store, &loader->work, &item);
 }
 
 static int add_long(struct loader *loader, const struct okv_wal_record *record)
@@ -204,7 +204,7 @@ static int apply_frame(struct loader *loader, uint64_t length)
         }
     }
     if (loader->has_bucket)
-        okv_store_restore_cancel(loader->load->store, &loader->work);
+        okv_store_recover_bucket_cancel(loader->load->store, &loader->work);
     loader->has_bucket = false;
     free(loader->value);
     loader->value = NULL;

@@ -20,7 +20,7 @@ int okv_wal_snapshot_state(struct okv_wal *wal, uint64_t number, uint64_t *newes
 
 /* Whether one is to begin now. */
 bool okv_wal_schedule_is_due(struct okv_wal *wal);
-/* Begins one, unless the log has failed. The gate is closed, nothing is pending, all of the log is
+/* Begins one, unless the log has failed. The batch is closed, nothing is pending, all of the log is
  * durable, and the snapshot's lock is held. */
 void okv_wal_schedule_begin(struct okv_wal *wal);
 /* Begins one if anything changed since the last, at the end of the log. The same holds. */

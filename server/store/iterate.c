@@ -1,9 +1,9 @@
-#include "server/store/walk.h"
+#include "server/store/iterate.h"
 
 #include "server/store/locking.h"
 
-static int walk_page(const struct okv_store *store, const uint8_t *image, uint64_t clock_ms,
-                     okv_store_meet *meet, void *user)
+static int iterate_page(const struct okv_store *store, const uint8_t *image, uint64_t clock_ms,
+                        okv_store_iterate_visit *visit, void *user)
 {
     uint32_t position = 0;
     struct okv_entry entry;
@@ -13,12 +13,13 @@ static int walk_page(const struct okv_store *store, const uint8_t *image, uint64
         const uint8_t *extent = store->table.base + entry.extent;
         if (okv_entry_is_expired(&entry, clock_ms))
             continue;
-        meet(user, entry.key_in_extent ? extent : entry.key, entry.key_length);
+        visit(user, entry.key_in_extent ? extent : entry.key, entry.key_length);
     }
     return rc;
 }
 
-int okv_store_walk(struct okv_store *store, uint64_t *position, okv_store_meet *meet, void *user)
+int okv_store_iterate(struct okv_store *store, uint64_t *position, okv_store_iterate_visit *visit,
+                      void *user)
 {
     const struct okv_table *table = &store->table;
     uint64_t number = okv_store_lock_hash(store, okv_bits_reversed(*position));
@@ -29,7 +30,7 @@ int okv_store_walk(struct okv_store *store, uint64_t *position, okv_store_meet *
 
     while (offset && rc == 0) {
         const uint8_t *image = table->base + offset;
-        rc = walk_page(store, image, clock_ms, meet, user);
+        rc = iterate_page(store, image, clock_ms, visit, user);
         offset = okv_bucket_chain(image);
     }
     okv_store_unlock(store, number);

@@ -1,4 +1,4 @@
-#include "server/store/restore.h"
+#include "server/store/recover.h"
 
 #include <limits.h>
 
@@ -12,14 +12,14 @@
 
 /* Replaces `item`, or adds one if that is NULL. */
 static int put_item(struct okv_store_bucket *bucket, struct okv_store_item *item,
-                    const struct okv_store_restored *restored)
+                    const struct okv_store_recovered *recovered)
 {
     const struct okv_entry entry = {
-        .key = restored->key,
-        .key_length = restored->key_length,
-        .value = restored->value,
-        .value_length = restored->value_length,
-        .expiry_ms = restored->expiry_ms,
+        .key = recovered->key,
+        .key_length = recovered->key_length,
+        .value = recovered->value,
+        .value_length = recovered->value_length,
+        .expiry_ms = recovered->expiry_ms,
     };
     int rc = okv_store_bucket_put(bucket, item, &entry);
 
@@ -27,39 +27,39 @@ static int put_item(struct okv_store_bucket *bucket, struct okv_store_item *item
         return rc;
     if (!item)
         item = &bucket->items[bucket->item_count - 1];
-    item->entry.version = restored->version;
+    item->entry.version = recovered->version;
     return 0;
 }
 
-static int change_item(struct okv_store_bucket *bucket, const struct okv_store_restored *restored)
+static int change_item(struct okv_store_bucket *bucket, const struct okv_store_recovered *recovered)
 {
     struct okv_store_item *item =
-        okv_store_bucket_find(bucket, restored->key, restored->key_length);
+        okv_store_bucket_find(bucket, recovered->key, recovered->key_length);
 
-    if (item && item->entry.version > restored->version)
+    if (item && item->entry.version > recovered->version)
         return 0;
-    if (!restored->value) {
+    if (!recovered->value) {
         if (item)
             okv_store_bucket_remove(bucket, item);
         return 0;
     }
     bucket->only_shrinks = false;
-    return put_item(bucket, item, restored);
+    return put_item(bucket, item, recovered);
 }
 
-static int restore_once(struct okv_store *store, struct okv_store_work *work,
-                        const struct okv_store_restored *restored)
+static int recover_once(struct okv_store *store, struct okv_store_work *work,
+                        const struct okv_store_recovered *recovered)
 {
     struct okv_store_bucket *bucket = &work->bucket;
-    uint64_t hash = okv_hash_key(restored->key, restored->key_length, store->table.hash_seed);
+    uint64_t hash = okv_hash_key(recovered->key, recovered->key_length, store->table.hash_seed);
     uint64_t number = okv_store_lock_hash(store, hash);
     int rc = okv_store_transaction_load(store, work, number);
 
     if (rc)
         goto unlock;
-    if (bucket->next_version < restored->version)
-        bucket->next_version = restored->version;
-    rc = change_item(bucket, restored);
+    if (bucket->next_version < recovered->version)
+        bucket->next_version = recovered->version;
+    rc = change_item(bucket, recovered);
     if (rc == 0)
         rc = okv_store_transaction_commit(store, work);
 unlock:
@@ -69,14 +69,14 @@ unlock:
 
 /* It fits, for it did, but the heap has other holes than then. What no effort finds room for gets a
  * pass of compaction of its own, the place of what it replaces, and the reserve. */
-static int restore_with_room(struct okv_store *store, struct okv_store_work *work,
-                             const struct okv_store_restored *restored)
+static int recover_with_room(struct okv_store *store, struct okv_store_work *work,
+                             const struct okv_store_recovered *recovered)
 {
-    const struct okv_store_restored gone = {
-        .key = restored->key, .key_length = restored->key_length, .version = restored->version};
+    const struct okv_store_recovered gone = {
+        .key = recovered->key, .key_length = recovered->key_length, .version = recovered->version};
     struct okv_store_effort effort = {UINT_MAX, UINT_MAX, UINT_MAX};
-    uint64_t size = (uint64_t)restored->key_length + restored->value_length;
-    int rc = restore_once(store, work, restored);
+    uint64_t size = (uint64_t)recovered->key_length + recovered->value_length;
+    int rc = recover_once(store, work, recovered);
     bool was_forced = false;
 
     while (rc == OKV_EFULL) {
@@ -87,21 +87,21 @@ static int restore_with_room(struct okv_store *store, struct okv_store_work *wor
             was_forced = true;
             okv_store_compact_again(store);
             okv_store_reserve_release(store);
-            restore_once(store, work, &gone);
+            recover_once(store, work, &gone);
         }
-        rc = restore_once(store, work, restored);
+        rc = recover_once(store, work, recovered);
     }
     return rc;
 }
 
-int okv_store_restore(struct okv_store *store, struct okv_store_work *work,
-                      const struct okv_store_restored *restored)
+int okv_store_recover(struct okv_store *store, struct okv_store_work *work,
+                      const struct okv_store_recovered *recovered)
 {
-    if (restored->key_length == 0 || restored->key_length > OKV_KEY_MAX)
+    if (recovered->key_length == 0 || recovered->key_length > OKV_KEY_MAX)
         return OKV_EKEYSIZE;
-    if (restored->value_length > store->max_value)
+    if (recovered->value_length > store->max_value)
         return OKV_EVALUESIZE;
-    int rc = restore_with_room(store, work, restored);
+    int rc = recover_with_room(store, work, recovered);
     if (rc == 0)
         okv_store_resize(store, work);
     return rc;
@@ -139,8 +139,8 @@ int okv_store_raise_versions(struct okv_store *store, struct okv_store_work *wor
 
 /* ---- buckets of a snapshot ---- */
 
-int okv_store_restore_begin(struct okv_store *store, struct okv_store_work *work, uint64_t number,
-                            uint64_t version)
+int okv_store_recover_bucket_begin(struct okv_store *store, struct okv_store_work *work,
+                                   uint64_t number, uint64_t version)
 {
     struct okv_store_bucket *bucket = &work->bucket;
 
@@ -156,22 +156,22 @@ int okv_store_restore_begin(struct okv_store *store, struct okv_store_work *work
     return 0;
 }
 
-int okv_store_restore_add(struct okv_store *store, struct okv_store_work *work,
-                          const struct okv_store_restored *restored)
+int okv_store_recover_bucket_add(struct okv_store *store, struct okv_store_work *work,
+                                 const struct okv_store_recovered *recovered)
 {
     struct okv_store_bucket *bucket = &work->bucket;
-    uint64_t hash = okv_hash_key(restored->key, restored->key_length, store->table.hash_seed);
+    uint64_t hash = okv_hash_key(recovered->key, recovered->key_length, store->table.hash_seed);
 
     if (okv_linear_bucket(hash, atomic_load(&store->bucket_count)) != bucket->number ||
-        restored->version > bucket->next_version ||
-        okv_store_bucket_find(bucket, restored->key, restored->key_length))
+        recovered->version > bucket->next_version ||
+        okv_store_bucket_find(bucket, recovered->key, recovered->key_length))
         return OKV_ECORRUPT;
-    if (restored->value_length > store->max_value)
+    if (recovered->value_length > store->max_value)
         return OKV_EVALUESIZE;
-    return put_item(bucket, NULL, restored);
+    return put_item(bucket, NULL, recovered);
 }
 
-int okv_store_restore_end(struct okv_store *store, struct okv_store_work *work)
+int okv_store_recover_bucket_end(struct okv_store *store, struct okv_store_work *work)
 {
     uint64_t number = work->bucket.number;
 
@@ -181,7 +181,7 @@ int okv_store_restore_end(struct okv_store *store, struct okv_store_work *work)
     return rc;
 }
 
-void okv_store_restore_cancel(struct okv_store *store, struct okv_store_work *work)
+void okv_store_recover_bucket_cancel(struct okv_store *store, struct okv_store_work *work)
 {
     okv_store_unlock(store, work->bucket.number);
 }
