@@ -21,7 +21,7 @@
 #define CONNECTIONS_MAX 8u
 #define IDLE_S 10u
 #define BACKLOG 8
-#define FIGURES_MAX 160
+#define SAMPLES_MAX 160
 /* Times of syncs, from 2^14 to 2^35 ns: 16 us to 34 s. */
 #define SYNCS "okv_sync_seconds"
 #define SYNC_LEAST 14u
@@ -29,91 +29,7 @@
 
 /* ---- names ---- */
 
-struct description {
-    const char *name, *text;
-};
-
-/* Those that only rise. */
-static const struct description counters[] = {
-#define DESCRIPTION(name, text) {#name, text},
-    OKV_COUNTS_LIST(DESCRIPTION) OKV_STATS_LIST(DESCRIPTION)
-#undef DESCRIPTION
-        {"expired", "items removed when they had expired"},
-    {"splits", "buckets split"},
-    {"merges", "buckets merged"},
-    {"log_records", "changes written to the log"},
-    {"log_batches", "batches written to the log"},
-    {"log_syncs", "syncs of the log"},
-    {"snapshots", "snapshots made"},
-    {"snapshots_failed", "snapshots that failed"},
-    {"cpu_ms", "processor time of the server"},
-};
-
-static const struct description gauges[] = {
-#define DESCRIPTION(name, text) {#name, text},
-    OKV_STATS_NOW_LIST(DESCRIPTION)
-#undef DESCRIPTION
-        {"uptime_ms", "time since the process began"},
-    {"pid", "process id"},
-    {"resident_bytes", "memory of the process, regions included as far as they were used"},
-    {"workers", "threads that serve requests"},
-    {"max_clients", "most clients at once"},
-    {"reply_caches", "clients whose last writes are remembered"},
-    {"items", "items, expired ones included until they are removed"},
-    {"items_expiring", "items with a time to live"},
-    {"items_in_extents", "items outside of their buckets"},
-    {"user_bytes", "bytes of keys and values"},
-    {"entry_bytes", "bytes that items take in buckets and extents"},
-    {"extra_reads_per_1000", "READs that 1000 gets take beyond the first"},
-    {"buckets", "buckets of the index"},
-    {"buckets_max", "most buckets that there may be"},
-    {"overflow_buckets", "pages of buckets beyond the first"},
-    {"bucket_bytes", "bytes of a bucket"},
-    {"segment_bytes", "bytes of a segment of the index"},
-    {"used_bytes", "bytes of it in use"},
-    {"region_bytes", "bytes of the registered memory"},
-    {"superblock_bytes", "bytes of the region's head"},
-    {"index_bytes", "bytes of the index"},
-    {"overflow_bytes", "bytes of overflow pages"},
-    {"extent_bytes", "bytes of extents"},
-    {"heap_unused_bytes", "bytes that were used and are free"},
-    {"never_used_bytes", "bytes that were never used"},
-    {"sync_within_ms", "time that a change may wait for its sync"},
-    {"log_failed", "1: the log failed, and there are no writes"},
-    {"disk_full", "1: there are no writes until the disk has space"},
-    {"unsynced_bytes", "bytes of the log that are not durable"},
-    {"log_bytes", "bytes of the log that a start reads"},
-    {"value_file_bytes", "bytes of long values in files of their own"},
-    {"batch_records_p50", "records of a batch, median"},
-    {"batch_records_max", "records of the largest batch"},
-    {"sync_p50_us", "time of a sync, median"},
-    {"sync_p99_us", "time of a sync, 99th percentile"},
-    {"sync_max_us", "time of the longest sync"},
-    {"snapshot_bytes", "bytes of the last snapshot"},
-    {"snapshot_ms", "time that it took"},
-    {"snapshot_age_ms", "age of the newest snapshot"},
-    {"recovery_ms", "time that the start took to read log and snapshot"},
-    {"recovery_items", "items that it found"},
-    {"client_reporting", "clients connected that report"},
-    {"client_gets_timed", "gets whose time clients have reported"},
-    {"client_gets_timed_ns", "time that these took together"},
-    {"client_get_p50_ns", "time of a get at clients, median since the start"},
-    {"client_get_p99_ns", "time of a get at clients, 99th percentile since the start"},
-    {"writes_timed", "writes whose time was taken"},
-    {"writes_timed_ns", "time that these took together"},
-    {"write_p50_ns", "time of a write at the server, median since the start"},
-    {"write_p99_ns", "time of a write at the server, 99th percentile since the start"},
-};
-
-static const char *find(const struct description *descriptions, size_t count, const char *name)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(descriptions[i].name, name) == 0)
-            return descriptions[i].text;
-    return NULL;
-}
-
-/* How many of the figure are one in the metric's unit. Cuts off the figure's. */
+/* Cuts the unit off the name. Returns how many of it are one base unit. */
 static unsigned take_unit(char *name)
 {
     static const struct {
@@ -139,105 +55,81 @@ static bool ends_with(const char *name, const char *suffix)
 
 /* ---- the page ---- */
 
-struct figure {
-    const char *name;
+struct sample {
+    struct okv_metric metric;
+    const char *database; /* NULL: of the server */
     uint64_t value;
+    bool is_written;
 };
 
-struct figures {
-    size_t count;
-    struct figure list[FIGURES_MAX];
+struct samples {
+    struct sample *list;
+    size_t count, size;
+    const char *database; /* of those that are collected now */
 };
 
-static void collect(void *user, const char *name, uint64_t value)
+static void collect(void *user, const struct okv_metric *metric, uint64_t value)
 {
-    struct figures *figures = user;
+    struct samples *samples = user;
 
-    if (figures->count < FIGURES_MAX)
-        figures->list[figures->count++] = (struct figure){name, value};
+    if (samples->count < samples->size)
+        samples->list[samples->count++] =
+            (struct sample){.metric = *metric, .database = samples->database, .value = value};
 }
 
-/* Writes what the metric is, and its name to `metric`. Returns the factor of its unit. */
-static unsigned write_head(FILE *page, const char *name, char metric[64])
+/* Writes what the metric is, and its name to `name`. Returns the factor of its unit. */
+static unsigned write_head(FILE *page, const struct okv_metric *metric, char name[64])
 {
-    const char *help = find(counters, sizeof counters / sizeof *counters, name);
-    bool is_counter = help != NULL;
-
-    snprintf(metric, 48, "okv_%s", name);
-    unsigned factor = take_unit(metric);
+    snprintf(name, 48, "okv_%s", metric->name);
+    unsigned factor = take_unit(name);
     if (factor > 1)
-        strcat(metric, "_seconds");
-    if (is_counter && !ends_with(metric, "_total"))
-        strcat(metric, "_total");
-    if (!help)
-        help = find(gauges, sizeof gauges / sizeof *gauges, name);
-    if (help)
-        fprintf(page, "# HELP %s %s\n", metric, help);
-    fprintf(page, "# TYPE %s %s\n", metric, is_counter ? "counter" : "gauge");
+        strcat(name, "_seconds");
+    if (metric->is_counter && !ends_with(name, "_total"))
+        strcat(name, "_total");
+    fprintf(page, "# HELP %s %s\n# TYPE %s %s\n", name, metric->help, name,
+            metric->is_counter ? "counter" : "gauge");
     return factor;
 }
 
-static void write_sample(FILE *page, const char *metric, const char *database, uint64_t value,
-                         unsigned factor)
+static void write_sample(FILE *page, const char *name, const struct sample *sample, unsigned factor)
 {
-    fputs(metric, page);
-    if (database)
-        fprintf(page, "{database=\"%s\"}", database);
+    fputs(name, page);
+    if (sample->database)
+        fprintf(page, "{database=\"%s\"}", sample->database);
     if (factor > 1)
-        fprintf(page, " %.9f\n", (double)value / factor);
+        fprintf(page, " %.9f\n", (double)sample->value / factor);
     else
-        fprintf(page, " %llu\n", (unsigned long long)value);
+        fprintf(page, " %llu\n", (unsigned long long)sample->value);
 }
 
-static void write_server(FILE *page, struct okv_server *server, bool is_ready)
+/* All samples of a metric have to be together, and not all databases have all metrics. */
+static void write_samples(FILE *page, struct samples *samples)
 {
-    struct figures figures = {0};
-    char metric[64];
+    char name[64];
 
+    for (size_t i = 0; i < samples->count; i++) {
+        const struct okv_metric *metric = &samples->list[i].metric;
+        if (samples->list[i].is_written)
+            continue;
+        unsigned factor = write_head(page, metric, name);
+        for (struct sample *sample = &samples->list[i]; sample < &samples->list[samples->count];
+             sample++) {
+            if (strcmp(sample->metric.name, metric->name) != 0)
+                continue;
+            write_sample(page, name, sample, factor);
+            sample->is_written = true;
+        }
+    }
+}
+
+static void write_about(FILE *page, const struct okv_server *server, bool is_ready)
+{
     fprintf(page,
             "# HELP okv_info what runs\n# TYPE okv_info gauge\n"
             "okv_info{version=\"%s\",boot_id=\"%016llx\"} 1\n"
             "# HELP okv_ready 1: it serves, 0: it reads its log, or ends\n# TYPE okv_ready gauge\n"
             "okv_ready %d\n",
             OKV_VERSION, (unsigned long long)server->boot_id, is_ready);
-    okv_stats_each(server, NULL, collect, &figures);
-    for (size_t i = 0; i < figures.count; i++) {
-        unsigned factor = write_head(page, figures.list[i].name, metric);
-        write_sample(page, metric, NULL, figures.list[i].value, factor);
-    }
-}
-
-static const struct figure *find_figure(const struct figures *figures, const char *name)
-{
-    for (size_t i = 0; i < figures->count; i++)
-        if (strcmp(figures->list[i].name, name) == 0)
-            return &figures->list[i];
-    return NULL;
-}
-
-/* All samples of a metric have to be together, and not all databases have all figures. */
-static void write_databases(FILE *page, const struct okv_server *server,
-                            const struct figures *figures)
-{
-    unsigned count = server->database_count;
-    char metric[64];
-
-    for (unsigned i = 0; i < count; i++)
-        for (size_t k = 0; k < figures[i].count; k++) {
-            const char *name = figures[i].list[k].name;
-            bool is_written = false;
-            for (unsigned j = 0; j < i; j++)
-                is_written |= find_figure(&figures[j], name) != NULL;
-            if (is_written)
-                continue;
-            unsigned factor = write_head(page, name, metric);
-            for (unsigned j = i; j < count; j++) {
-                const struct figure *figure = find_figure(&figures[j], name);
-                if (figure)
-                    write_sample(page, metric, server->config.databases[j].name, figure->value,
-                                 factor);
-            }
-        }
 }
 
 static void write_histogram_head(FILE *page, const char *metric, const char *help)
@@ -245,7 +137,25 @@ static void write_histogram_head(FILE *page, const char *metric, const char *hel
     fprintf(page, "# HELP %s %s\n# TYPE %s histogram\n", metric, help, metric);
 }
 
-/* A power of two of nanoseconds has two cells; one sample is enough for both. */
+static void write_bucket(FILE *page, const char *metric, const char *database, uint64_t end_ns,
+                         uint64_t count)
+{
+    fprintf(page, "%s_bucket{database=\"%s\",le=\"%.9f\"} %llu\n", metric, database,
+            (double)end_ns / 1e9, (unsigned long long)count);
+}
+
+static void write_histogram_end(FILE *page, const char *metric, const char *database,
+                                uint64_t sum_ns, unsigned long long count)
+{
+    fprintf(page,
+            "%s_bucket{database=\"%s\",le=\"+Inf\"} %llu\n"
+            "%s_sum{database=\"%s\"} %.9f\n"
+            "%s_count{database=\"%s\"} %llu\n",
+            metric, database, count, metric, database, (double)sum_ns / 1e9, metric, database,
+            count);
+}
+
+/* A power of two of nanoseconds has two cells; one bucket is enough for both. */
 static void write_times(FILE *page, const char *metric, const char *database,
                         const struct okv_times *times)
 {
@@ -254,35 +164,23 @@ static void write_times(FILE *page, const char *metric, const char *database,
     for (unsigned i = 0; i < OKV_REPORT_CELLS; i++) {
         count += atomic_load(&times->cells[i]);
         if (i % 2 == 0)
-            fprintf(page, "%s_bucket{database=\"%s\",le=\"%.9f\"} %llu\n", metric, database,
-                    (double)okv_report_cell_end(i) / 1e9, (unsigned long long)count);
+            write_bucket(page, metric, database, okv_report_cell_end(i), count);
     }
-    fprintf(page,
-            "%s_bucket{database=\"%s\",le=\"+Inf\"} %llu\n"
-            "%s_sum{database=\"%s\"} %.9f\n"
-            "%s_count{database=\"%s\"} %llu\n",
-            metric, database, (unsigned long long)count, metric, database,
-            (double)atomic_load(&times->ns) / 1e9, metric, database, (unsigned long long)count);
+    write_histogram_end(page, metric, database, atomic_load(&times->ns), count);
 }
 
-/* A sample for each power of two of nanoseconds. */
+/* A bucket for each power of two of nanoseconds. */
 static void write_syncs(FILE *page, const char *database, struct okv_wal *wal)
 {
     struct okv_wal_stats stats;
     okv_wal_get_stats(wal, &stats);
     const struct okv_wal_histogram *syncs = stats.syncs;
-    unsigned long long count = 0;
 
-    for (unsigned exponent = SYNC_LEAST; exponent <= SYNC_MOST; exponent++) {
-        count = okv_wal_histogram_below(syncs, exponent);
-        fprintf(page, SYNCS "_bucket{database=\"%s\",le=\"%.9f\"} %llu\n", database,
-                (double)(UINT64_C(1) << exponent) / 1e9, count);
-    }
-    count = okv_wal_histogram_below(syncs, 63);
-    fprintf(page,
-            SYNCS "_bucket{database=\"%s\",le=\"+Inf\"} %llu\n" SYNCS
-                  "_sum{database=\"%s\"} %.9f\n" SYNCS "_count{database=\"%s\"} %llu\n",
-            database, count, database, (double)atomic_load(&syncs->sum) / 1e9, database, count);
+    for (unsigned exponent = SYNC_LEAST; exponent <= SYNC_MOST; exponent++)
+        write_bucket(page, SYNCS, database, UINT64_C(1) << exponent,
+                     okv_wal_histogram_below(syncs, exponent));
+    write_histogram_end(page, SYNCS, database, atomic_load(&syncs->sum),
+                        okv_wal_histogram_below(syncs, 63));
 }
 
 static void write_all_times(FILE *page, const struct okv_server *server)
@@ -306,33 +204,33 @@ static void write_all_times(FILE *page, const struct okv_server *server)
             write_syncs(page, server->config.databases[i].name, server->databases[i].wal);
 }
 
-static void write_all_databases(FILE *page, struct okv_server *server, struct figures *figures)
-{
-    for (unsigned i = 0; i < server->database_count; i++)
-        okv_stats_each(server, &server->databases[i], collect, &figures[i]);
-    write_databases(page, server, figures);
-    write_all_times(page, server);
-}
-
 /* Returns the page to free(), or NULL without memory. While the server is not ready its databases
  * are main's alone. */
 static char *render(struct okv_server *server, bool is_ready, size_t *length)
 {
-    struct figures *figures = calloc(OKV_DATABASES_MAX, sizeof *figures);
+    unsigned databases = is_ready ? server->database_count : 0;
+    struct samples samples = {.size = SAMPLES_MAX * (1 + databases)};
     char *page = NULL;
-    FILE *out = figures ? open_memstream(&page, length) : NULL;
 
+    samples.list = calloc(samples.size, sizeof *samples.list);
+    FILE *out = samples.list ? open_memstream(&page, length) : NULL;
     if (!out)
-        goto free_figures;
-    write_server(out, server, is_ready);
+        goto free_samples;
+    write_about(out, server, is_ready);
+    okv_stats_each(server, NULL, collect, &samples);
+    for (unsigned i = 0; i < databases; i++) {
+        samples.database = server->config.databases[i].name;
+        okv_stats_each(server, &server->databases[i], collect, &samples);
+    }
+    write_samples(out, &samples);
     if (is_ready)
-        write_all_databases(out, server, figures);
+        write_all_times(out, server);
     if (fclose(out)) {
         free(page);
         page = NULL;
     }
-free_figures:
-    free(figures);
+free_samples:
+    free(samples.list);
     return page;
 }
 
@@ -359,7 +257,7 @@ static enum MHD_Result say(struct MHD_Connection *connection, unsigned status, c
     return respond(connection, status, (char *)text, strlen(text), MHD_RESPMEM_PERSISTENT);
 }
 
-static enum MHD_Result respond_with_figures(struct okv_metrics *metrics,
+static enum MHD_Result respond_with_metrics(struct okv_metrics *metrics,
                                             struct MHD_Connection *connection)
 {
     size_t length = 0;
@@ -392,7 +290,7 @@ static enum MHD_Result answer(void *user, struct MHD_Connection *connection, con
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return say(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only\n");
     if (strcmp(path, "/metrics") == 0)
-        return respond_with_figures(metrics, connection);
+        return respond_with_metrics(metrics, connection);
     if (strcmp(path, "/healthz") == 0)
         return say(connection, MHD_HTTP_OK, "ok\n");
     if (strcmp(path, "/readyz") == 0)

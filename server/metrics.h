@@ -1,7 +1,7 @@
 /*
- * The server's figures over HTTP, for Prometheus and for whoever restarts servers: /metrics (text
- * format 0.0.4, https://prometheus.io/docs/instrumenting/exposition_formats/; without the databases
- * while it does not serve), /healthz (200 as long as the process runs) and /readyz (200 while it
+ * The server's metrics over HTTP, for Prometheus and for supervisors: /metrics (text format 0.0.4,
+ * https://prometheus.io/docs/instrumenting/exposition_formats/; without the databases while the
+ * server does not serve), /healthz (200 as long as the process runs) and /readyz (200 while it
  * serves, else 503). On a thread of its own.
  */
 #ifndef OKV_SERVER_METRICS_H
@@ -17,17 +17,17 @@ struct okv_server;
 
 struct okv_metrics {
     struct okv_server *server;
-    struct MHD_Daemon *daemon; /* NULL: nobody asked for it */
+    struct MHD_Daemon *daemon; /* NULL: without --metrics */
     pthread_mutex_t lock;
     bool is_ready; /* under the lock */
 };
 
 /* Listens where the configuration says, if it does; port 0: any that is free. Logs where that is.
- * The figures of databases are read while is_ready only. OKV_ENOMEM; what okv_resolve() and
+ * The metrics of databases are read while is_ready only. OKV_ENOMEM; what okv_resolve() and
  * okv_bind_failed() return. */
 int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server,
                       struct okv_diag *diag);
-/* After this call nobody reads the figures of databases, if `is_ready` is false. */
+/* Blocks while a page is rendered. With false, no metric of a database is read after this call. */
 void okv_metrics_set_ready(struct okv_metrics *metrics, bool is_ready);
 void okv_metrics_stop(struct okv_metrics *metrics);
 

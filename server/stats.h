@@ -1,4 +1,4 @@
-/* The counters of the server and of its databases, and their text: lines of "name value". */
+/* The metrics of the server and of its databases: docs/how-to-add.md. */
 #ifndef OKV_SERVER_STATS_H
 #define OKV_SERVER_STATS_H
 
@@ -141,10 +141,17 @@ struct okv_stats {
 #define OKV_STATS_SUBTRACT(stats, name, n) \
     atomic_fetch_sub_explicit(&(stats)->name, (n), memory_order_relaxed)
 
-/* Calls `visit` with each number of a database, or of the server when `database` is NULL. Names are
- * static. */
+/* A number that the server publishes: for `okv stat`, and for Prometheus as okv_NAME in the base
+ * unit of its suffix _ms, _us or _ns. */
+struct okv_metric {
+    const char *name, *help; /* static */
+    bool is_counter;         /* it only rises; else it is a gauge */
+};
+
+typedef void okv_stats_visit(void *user, const struct okv_metric *metric, uint64_t value);
+/* Visits each metric of a database, or of the server when `database` is NULL. */
 void okv_stats_each(struct okv_server *server, struct okv_database *database,
-                    void (*visit)(void *user, const char *name, uint64_t value), void *user);
+                    okv_stats_visit *visit, void *user);
 /* Writes all of one database, and of the server when `with_server`, without a NUL: numbers, boot
  * id, and what is text, such as the listeners. Returns the length. If that is more than `size`, the
  * text is incomplete. */

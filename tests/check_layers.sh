@@ -205,7 +205,7 @@ listed_names() {
 unexplained() {
     local file=$1 name
     shift
-    [ $# -gt 0 ] || complain "no names of figures were found" <<<"$file"
+    [ $# -gt 0 ] || complain "no names of metrics were found" <<<"$file"
     while IFS= read -r name; do
         complain "'$name' is not explained in docs/man/okv.1" <<<"$file"
     done < <(comm -23 <(printf '%s\n' "$@" | sort -u) <(sed -n 's/^\.B //p' docs/man/okv.1 | sort -u))
@@ -217,7 +217,7 @@ check_manual() {
     unexplained server/stats.h "${names[@]}"
     mapfile -t names < <(listed_names client/include/okv.h OKV_COUNTER_LIST)
     unexplained client/include/okv.h "${names[@]}"
-    mapfile -t names < <(grep -oE 'write_figure\(&?writer, "[a-z_]+"' server/stats.c | cut -d '"' -f 2)
+    mapfile -t names < <(grep -oE 'write_(gauge|counter)\(&?writer, "[a-z0-9_]+"' server/stats.c | cut -d '"' -f 2)
     unexplained server/stats.c "${names[@]}"
 }
 
