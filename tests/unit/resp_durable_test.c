@@ -291,7 +291,7 @@ FIXTURE_TEST(what_no_batch_takes_is_refused_whole)
     close(fd);
 }
 
-/* Within the gate, as a part of a change or by itself. */
+/* During a change, as a part of it or by itself. */
 static int put_long(bool is_part)
 {
     static const uint8_t value[LONG];
@@ -490,7 +490,7 @@ int __wrap_okv_store_look(struct okv_store *store, struct okv_store_work *work, 
     return __real_okv_store_look(store, work, key, key_length, newest, visit, user);
 }
 
-/* Then the read waits for the gate, which is closed while the log syncs. */
+/* Then the read waits for the batch, which is closed while the log syncs. */
 FIXTURE_TEST(reads_of_two_moments_are_made_again)
 {
     int writer = resp_fixture_connect(&fixture), fd = resp_fixture_connect(&fixture);

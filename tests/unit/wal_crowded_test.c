@@ -130,7 +130,7 @@ TEST(a_flush_does_not_fill_memory_with_a_snapshot)
     trial_end(trial);
 }
 
-/* What no check of the gate holds up waits for the snapshot itself. */
+/* A change that has begun waits for the snapshot itself. */
 static void *delete_behind_the_gate(void *user)
 {
     struct trial *trial = user;

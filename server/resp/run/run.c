@@ -123,7 +123,7 @@ static bool has_to_wait(const struct okv_resp_call *call)
 }
 
 /* A batch of the log is published item by item. A read meanwhile might see a part of what a command
- * changed, and then run in the gate, where nothing is published. */
+ * changed, and then run as a change, while nothing is published. */
 static int run_consistent(struct okv_resp_call *call)
 {
     struct okv_resp *resp = call->client->resp;
