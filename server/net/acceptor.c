@@ -14,6 +14,7 @@
 #include "server/net/half_open.h"
 #include "server/net/handshake.h"
 #include "server/net/identify.h"
+#include "server/session/reply_cache.h"
 #include "server/session/session_table.h"
 #include "server/worker.h"
 #include "shared/base/error.h"

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "server/identity/authority.h"
+#include "server/server.h"
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/identity/proof.h"
 

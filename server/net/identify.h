@@ -6,7 +6,9 @@
 
 #include "server/identity/authority.h"
 #include "server/net/handshake.h"
-#include "server/server.h"
+#include "shared/transport/transport.h"
+
+struct okv_server;
 
 /* A client whose hello was decoded, and what became of it. */
 struct okv_arrival_identity {

@@ -12,7 +12,9 @@
 #include "server/resp/net/transfer.h"
 #include "server/resp/run/client_table.h"
 #include "server/resp/run/login.h"
+#include "server/server.h"
 #include "server/wal/wal.h"
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 
 /* Events that are handled before sessions are served again. */

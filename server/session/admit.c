@@ -7,6 +7,7 @@
 #include "server/session/reply.h"
 #include "server/session/request.h"
 #include "server/session/timed_writes.h"
+#include "server/store/state.h"
 
 /* A session that made the server make room has used up its share of the pass. */
 static void charge(struct okv_sessions *sessions, struct okv_session *session, unsigned cost)

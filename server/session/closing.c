@@ -6,6 +6,7 @@
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
 #include "server/session/reply.h"
+#include "server/session/reply_cache.h"
 #include "server/session/session_table.h"
 #include "shared/base/error.h"
 

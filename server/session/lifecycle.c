@@ -7,6 +7,7 @@
 #include "server/database.h"
 #include "server/log.h"
 #include "server/server.h"
+#include "server/session/reply_cache.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 

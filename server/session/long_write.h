@@ -20,7 +20,6 @@
 #include <sys/queue.h>
 
 #include "server/command/reservation.h"
-#include "server/session/reply_cache.h"
 #include "server/store/long_value.h"
 #include "shared/format/wire.h"
 #include "shared/transport/transport.h"
@@ -52,7 +51,7 @@ struct okv_long_write {
     uint64_t batch;            /* of the log, if it is held */
     uint64_t exclusive_ticket; /* of okv_exclusive_share() */
     struct okv_reply_message reply;
-    uint8_t reply_value[OKV_REPLY_CACHE_VALUE_MAX];
+    uint8_t reply_value[OKV_WRITE_REPLY_MAX];
     struct okv_long_write_list *list; /* of long work, that it is in */
     TAILQ_ENTRY(okv_long_write) in_list;
 };

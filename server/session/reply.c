@@ -5,6 +5,7 @@
 
 #include "server/database.h"
 #include "server/server.h"
+#include "server/session/reply_cache.h"
 #include "server/session/timed_writes.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"

@@ -48,9 +48,6 @@ struct okv_reply_caches {
     struct okv_recovered_clients *recovered; /* during a start */
 };
 
-/* The longest value of a write's reply. */
-#define OKV_REPLY_CACHE_VALUE_MAX 16
-
 /* What to do with a write. */
 enum okv_reply_cache_verdict {
     OKV_REPLY_CACHE_APPLY,  /* it is new: apply it, then call okv_reply_cache_done() or
@@ -130,12 +127,12 @@ uint32_t okv_reply_cache_request_slots(const struct okv_reply_cache *reply_cache
 
 /* What to do with a write (okv_opcode_is_write()) on `request_slot`, which is below
  * okv_reply_cache_request_slots(). OKV_REPLY_CACHE_ANSWER fills `reply` and `value`, which has
- * OKV_REPLY_CACHE_VALUE_MAX bytes. */
+ * OKV_WRITE_REPLY_MAX bytes. */
 enum okv_reply_cache_verdict okv_reply_cache_begin(struct okv_reply_cache *reply_cache,
                                                    uint16_t request_slot, uint64_t sequence,
                                                    struct okv_reply_message *reply, uint8_t *value);
 /* The write was applied or refused. Stores its reply, whose value has at most
- * OKV_REPLY_CACHE_VALUE_MAX bytes. */
+ * OKV_WRITE_REPLY_MAX bytes. */
 void okv_reply_cache_done(struct okv_reply_cache *reply_cache,
                           const struct okv_reply_message *reply);
 /* The write was not applied and not answered: forgets it. After OKV_REPLY_CACHE_APPLY, call either

@@ -8,7 +8,7 @@
 #include "shared/base/bytes.h"
 
 _Static_assert(sizeof(struct okv_reply_cache_owner) == OKV_WAL_CLIENT_SIZE, "key of a CLIENT");
-_Static_assert(OKV_REPLY_CACHE_VALUE_MAX == OKV_WAL_REPLY_VALUE_MAX, "value of a REPLY");
+_Static_assert(OKV_WRITE_REPLY_MAX == OKV_WAL_REPLY_VALUE_MAX, "value of a REPLY");
 
 static struct okv_wal_record client_record(const struct okv_reply_cache *reply_cache,
                                            uint8_t value[OKV_WAL_CLIENT_VALUE_SIZE])

@@ -18,7 +18,7 @@ struct request_slot {
     atomic_bool is_locked;
     uint8_t opcode;
     uint8_t value_length;
-    uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
+    uint8_t value[OKV_WRITE_REPLY_MAX];
 };
 
 /* The last write of a request slot that changed something, as the log has it. */
@@ -27,7 +27,7 @@ struct logged_reply {
     uint64_t version;
     uint8_t opcode;
     uint8_t value_length;
-    uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
+    uint8_t value[OKV_WRITE_REPLY_MAX];
 };
 
 /* A user with reply caches. */

@@ -8,6 +8,7 @@
 #include "server/session/reply.h"
 #include "server/session/reply_cache_log.h"
 #include "server/session/timed_writes.h"
+#include "server/store/commands.h"
 #include "shared/base/error.h"
 
 enum outcome {

@@ -25,10 +25,13 @@
 
 #include "server/session/keepalive.h"
 #include "server/session/long_write.h"
-#include "server/session/reply_cache.h"
 #include "server/session/report.h"
-#include "shared/identity/proof.h"
+#include "shared/base/uri.h"
+#include "shared/format/wire.h"
+#include "shared/identity/user_key.h"
 #include "shared/transport/transport.h"
+
+struct okv_reply_cache;
 
 /* Why a session ended. Each reason has a counter closed_NAME, which okv(1) explains. */
 #define OKV_SESSION_END_LIST(X)   \
@@ -58,7 +61,7 @@ enum okv_session_end_reason {
 struct okv_pending_reply {
     uint64_t batch;
     struct okv_reply_message reply;
-    uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
+    uint8_t value[OKV_WRITE_REPLY_MAX];
     void *long_value; /* one that does not fit there; else NULL */
     bool is_done;     /* the batch has ended; the reply waits for a send buffer */
 };

@@ -24,8 +24,6 @@
 #include "shared/format/wire.h"
 #include "shared/identity/user_key.h"
 
-#define OKV_FINGERPRINT_SIZE 16
-
 /* What both proofs cover; all borrowed. */
 struct okv_exchange {
     const uint8_t *hello;  /* the second hello; its first OKV_HELLO_PROVEN bytes count */

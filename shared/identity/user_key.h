@@ -12,8 +12,9 @@
 
 #include "shared/base/diag.h"
 
-#define OKV_USER_KEY_SIZE 32 /* bytes */
-#define OKV_USER_KEY_TEXT 45 /* base64 (standard alphabet, padded) with its NUL */
+#define OKV_USER_KEY_SIZE 32    /* bytes */
+#define OKV_FINGERPRINT_SIZE 16 /* bytes of the fingerprint of a key (proof.h) */
+#define OKV_USER_KEY_TEXT 45    /* base64 (standard alphabet, padded) with its NUL */
 
 /* Never a local variable: okv_user_key_create() and its like have the memory for it. */
 struct okv_user_key {

@@ -16,6 +16,7 @@
 #include "server/net/acceptor.h"
 #include "server/net/admission.h"
 #include "server/session/lifecycle.h"
+#include "server/session/reply_cache.h"
 #include "server/worker.h"
 #include "shared/base/error.h"
 #include "tests/fuzz/fuzz_input.h"

@@ -24,7 +24,7 @@ static int fake_post_send(struct okv_conn *conn, uint32_t length, uint32_t immed
     assert_in_range(client->posted, 0, FIXTURE_POSTED - 1);
     struct okv_reply_message *reply = &client->replies[client->posted];
     assert_int_equal(okv_reply_decode(immediate, client->out, length, reply), 0);
-    if (reply->value_length <= OKV_REPLY_CACHE_VALUE_MAX)
+    if (reply->value_length <= OKV_WRITE_REPLY_MAX)
         memcpy(client->values[client->posted], reply->value, reply->value_length);
     client->posted++;
     return 0;

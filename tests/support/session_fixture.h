@@ -32,7 +32,7 @@ struct client {
     unsigned flushes, released, heartbeats;
     unsigned posted, flushed; /* messages; of these, flushed ones */
     struct okv_reply_message replies[FIXTURE_POSTED];
-    uint8_t values[FIXTURE_POSTED][OKV_REPLY_CACHE_VALUE_MAX]; /* of short ones */
+    uint8_t values[FIXTURE_POSTED][OKV_WRITE_REPLY_MAX]; /* of short ones */
     unsigned rendezvous_reads;
     struct okv_rendezvous rendezvous; /* the last one */
 };

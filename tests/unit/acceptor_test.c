@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "server/session/reply_cache.h"
 #include "tests/support/test.h"
 
 #include "server/net/acceptor.h"

@@ -64,7 +64,7 @@ static void apply(struct fixture *fixture, struct okv_reply_cache *reply_cache, 
                                       .value = (const uint8_t *)"12345678",
                                       .value_length = 8};
     struct okv_reply_message known;
-    uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
+    uint8_t value[OKV_WRITE_REPLY_MAX];
 
     assert_int_equal(okv_reply_cache_begin(reply_cache, slot, sequence, &known, value),
                      OKV_REPLY_CACHE_APPLY);
@@ -76,7 +76,7 @@ static void expect(struct okv_reply_cache *reply_cache, uint16_t slot, uint64_t 
                    enum okv_reply_cache_verdict verdict)
 {
     struct okv_reply_message known;
-    uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
+    uint8_t value[OKV_WRITE_REPLY_MAX];
 
     assert_int_equal(okv_reply_cache_begin(reply_cache, slot, sequence, &known, value), verdict);
     if (verdict == OKV_REPLY_CACHE_APPLY) {

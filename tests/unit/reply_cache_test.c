@@ -79,7 +79,7 @@ static enum okv_reply_cache_verdict begin(const struct holder *holder, uint16_t 
                                           uint64_t sequence)
 {
     struct okv_reply_message reply;
-    uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
+    uint8_t value[OKV_WRITE_REPLY_MAX];
 
     return okv_reply_cache_begin(holder->grant.reply_cache, request_slot, sequence, &reply, value);
 }
@@ -104,7 +104,7 @@ static void apply(const struct holder *holder, uint16_t request_slot, uint64_t s
 REPLY_CACHE_TEST(duplicates_get_the_stored_answer)
 {
     struct holder holder = acquire(*state, 1, 0);
-    static const uint8_t result[OKV_REPLY_CACHE_VALUE_MAX] = "0123456789abcde";
+    static const uint8_t result[OKV_WRITE_REPLY_MAX] = "0123456789abcde";
     const struct okv_reply_message stored = {
         .opcode = OKV_OP_FLUSH,
         .slot = 3,
@@ -120,7 +120,7 @@ REPLY_CACHE_TEST(duplicates_get_the_stored_answer)
     okv_reply_cache_done(holder.grant.reply_cache, &stored);
     for (int i = 0; i < 3; i++) {
         struct okv_reply_message reply;
-        uint8_t value[OKV_REPLY_CACHE_VALUE_MAX] = {0};
+        uint8_t value[OKV_WRITE_REPLY_MAX] = {0};
         assert_int_equal(okv_reply_cache_begin(holder.grant.reply_cache, 3, 7, &reply, value),
                          OKV_REPLY_CACHE_ANSWER);
         assert_int_equal(reply.opcode, OKV_OP_FLUSH);
@@ -507,7 +507,7 @@ static void *write_all(void *user)
 {
     struct rival *rival = user;
     struct okv_reply_message reply;
-    uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
+    uint8_t value[OKV_WRITE_REPLY_MAX];
 
     for (uint64_t sequence = 1; sequence <= WRITES;) {
         switch (okv_reply_cache_begin(rival->reply_cache, 0, sequence, &reply, value)) {

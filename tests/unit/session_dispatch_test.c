@@ -1,4 +1,6 @@
 /* Dispatch of requests: order and share of a pass, flushing, and writes that are applied once. */
+#include "server/session/reply_cache.h"
+#include "shared/format/wire.h"
 #include "tests/support/test.h"
 
 #include "server/command/exclusive.h"
@@ -241,7 +243,7 @@ FIXTURE_TEST(a_write_that_is_being_applied_elsewhere_is_waited_for)
     struct fixture *fixture = *state;
     struct client *first = &fixture->clients[0], *second = &fixture->clients[1];
     struct okv_reply_message reply;
-    uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
+    uint8_t value[OKV_WRITE_REPLY_MAX];
 
     okv_session_closed(&fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
     fixture_open(fixture, 1, 1, 1);

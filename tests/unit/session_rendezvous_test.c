@@ -1,5 +1,6 @@
 /* Rendezvous reads: values that the server READs from a client's memory, and the extents reserved
  * for them. */
+#include "server/session/reply_cache.h"
 #include "tests/support/test.h"
 
 #include "server/session/session.h"
@@ -339,7 +340,7 @@ RENDEZVOUS_TEST(a_session_that_ends_releases_all_extents)
 static enum okv_reply_cache_verdict verdict_on(const struct okv_session *session, char letter,
                                                struct okv_reply_message *reply)
 {
-    static uint8_t value[OKV_REPLY_CACHE_VALUE_MAX];
+    static uint8_t value[OKV_WRITE_REPLY_MAX];
 
     return okv_reply_cache_begin(session->reply_cache, (uint16_t)(letter - 'a'),
                                  (uint64_t)letter * 1000, reply, value);

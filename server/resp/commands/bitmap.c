@@ -1,6 +1,7 @@
 /* Commands of bits. A change replaces the whole value. */
 #include <string.h>
 
+#include "server/command/execute.h"
 #include "server/database.h"
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/lookup.h"

@@ -7,7 +7,9 @@
 #include "server/resp/run/login.h"
 #include "server/resp/run/options.h"
 #include "server/resp/run/transaction.h"
+#include "server/server.h"
 #include "shared/base/error.h"
+#include "shared/format/wire.h"
 
 int okv_resp_cmd_ping(struct okv_resp_call *call)
 {

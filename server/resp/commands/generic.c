@@ -5,6 +5,7 @@
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
 #include "shared/base/error.h"
+#include "shared/format/wire.h"
 
 /* Calls `of` with each key, and replies with the sum of what it returns. */
 static int sum_of_keys(struct okv_resp_call *call,

@@ -8,6 +8,7 @@
 #include "server/database.h"
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/options.h"
+#include "server/server.h"
 #include "server/wal/wal.h"
 #include "shared/base/size.h"
 

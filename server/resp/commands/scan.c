@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "server/command/execute.h"
 #include "server/database.h"
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/lookup.h"

@@ -6,6 +6,7 @@
 #include <sys/time.h>
 
 #include "server/command/change.h"
+#include "server/command/execute.h"
 #include "server/database.h"
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/lookup.h"
@@ -14,6 +15,7 @@
 #include "server/store/flush.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
+#include "shared/format/wire.h"
 
 int okv_resp_cmd_dbsize(struct okv_resp_call *call)
 {

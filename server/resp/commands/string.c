@@ -2,6 +2,7 @@
  * all readers and writers. */
 #include <string.h>
 
+#include "server/command/execute.h"
 #include "server/database.h"
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/lookup.h"

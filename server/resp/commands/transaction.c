@@ -1,6 +1,7 @@
 /* MULTI, EXEC and WATCH. */
 #include "server/resp/run/transaction.h"
 #include "server/command/change.h"
+#include "server/command/execute.h"
 #include "server/database.h"
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/lookup.h"

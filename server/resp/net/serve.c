@@ -13,6 +13,7 @@
 #include "server/resp/run/client_table.h"
 #include "server/resp/run/run.h"
 #include "server/resp/run/transaction.h"
+#include "server/server.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -90,8 +91,8 @@ void okv_resp_client_close(struct okv_resp_client *client)
     TAILQ_REMOVE(&resp->all, client, in_all);
     unready(client);
     okv_resp_release(client);
-    /* A thread with a table of descriptors of its own may have the socket, too (local/safe_close.c):
-     * then it is not closed yet, and epoll would still report it. */
+    /* A thread with a table of descriptors of its own may have the socket, too
+     * (local/safe_close.c): then it is not closed yet, and epoll would still report it. */
     epoll_ctl(resp->epoll_fd, EPOLL_CTL_DEL, client->stream.fd, NULL);
     okv_stream_fini(&client->stream);
     okv_resp_download_end(client);

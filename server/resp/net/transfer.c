@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "server/server.h"
 #include "shared/base/clock.h"
 
 /* Bytes that are read at once. */

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "server/command/change.h"
+#include "server/command/execute.h"
 #include "server/database.h"
 #include "server/resp/proto/args.h"
 #include "server/resp/run/command.h"
@@ -12,6 +13,7 @@
 #include "server/wal/format.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
+#include "shared/format/wire.h"
 
 /* ---- rights ---- */
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "server/resp/run/shared.h"
+#include "server/server.h"
 
 void okv_resp_assign(struct okv_resp *resp, struct okv_resp_client *client)
 {

@@ -11,18 +11,21 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "server/command/execute.h"
+#include "server/limits.h"
 #include "server/resp/proto/buffer.h"
 #include "server/resp/proto/parser.h"
 #include "server/resp/run/long_value.h"
-#include "server/server.h"
-#include "shared/identity/proof.h"
+#include "shared/base/uri.h"
+#include "shared/identity/user_key.h"
 #include "shared/stream/stream.h"
 
+struct okv_executor;
+struct okv_housekeeping;
 struct okv_resp;
 struct okv_resp_shared;
 struct okv_resp_command_table;
 struct okv_resp_transaction;
+struct okv_server;
 
 /* CLIENT REPLY: which replies a client gets. */
 enum okv_resp_replies {

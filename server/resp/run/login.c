@@ -4,6 +4,7 @@
 
 #include "server/identity/authority.h"
 #include "server/net/admission.h"
+#include "server/server.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 

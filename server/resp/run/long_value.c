@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/command/execute.h"
 #include "server/database.h"
 #include "server/resp/run/call.h"
 #include "server/resp/run/command.h"
@@ -10,6 +11,7 @@
 #include "server/wal/blob/blobs.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
+#include "shared/format/wire.h"
 
 /* ---- values that arrive ---- */
 

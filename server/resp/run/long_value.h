@@ -14,13 +14,13 @@
 #include <stdint.h>
 
 #include "server/command/reservation.h"
-#include "server/store/commands.h"
 #include "server/store/long_value.h"
 
 struct okv_resp_arg;
 struct okv_resp_call;
 struct okv_resp_client;
 struct okv_blob;
+struct okv_store_now;
 
 /* Size of the shortest long value. */
 #define OKV_RESP_LONG_MIN (64u << 10)

@@ -1,6 +1,8 @@
 #include "server/resp/run/lookup.h"
 
+#include "server/command/execute.h"
 #include "server/database.h"
+#include "server/resp/run/call.h"
 #include "server/server.h"
 #include "shared/base/error.h"
 

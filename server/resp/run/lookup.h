@@ -2,9 +2,10 @@
 #ifndef OKV_SERVER_RESP_RUN_LOOKUP_H
 #define OKV_SERVER_RESP_RUN_LOOKUP_H
 
-#include "server/resp/run/call.h"
-#include "server/store/commands.h"
 #include "server/store/store.h"
+
+struct okv_resp_arg;
+struct okv_resp_call;
 
 /* okv_store_look(): in a change scope at the newest item, else at the published one. A key that okv
  * cannot store is OKV_ENOTFOUND. */

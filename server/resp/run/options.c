@@ -5,6 +5,7 @@
 #include "server/database.h"
 #include "server/resp/run/command.h"
 #include "server/resp/run/lookup.h"
+#include "server/server.h"
 #include "shared/base/clock.h"
 
 int okv_resp_syntax_error(struct okv_resp_call *call)

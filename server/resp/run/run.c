@@ -3,12 +3,14 @@
 #include <stdio.h>
 
 #include "server/command/exclusive.h"
+#include "server/command/execute.h"
 #include "server/database.h"
 #include "server/resp/proto/args.h"
 #include "server/resp/run/call.h"
 #include "server/resp/run/command.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/transaction.h"
+#include "server/server.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 

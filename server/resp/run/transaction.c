@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/command/execute.h"
 #include "server/database.h"
 #include "server/resp/run/command.h"
 #include "server/wal/format.h"

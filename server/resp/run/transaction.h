@@ -4,6 +4,7 @@
 #define OKV_SERVER_RESP_RUN_TRANSACTION_H
 
 #include "server/resp/run/call.h"
+#include "shared/format/entry.h"
 
 struct okv_resp_queued {
     const struct okv_resp_command *command;
