@@ -107,26 +107,30 @@ check_rooms() {
     room shared/transport/verbs shared/base shared/devices shared/discovery shared/transport/common shared/transport/transport.h
     room shared/transport/ofi shared/base shared/transport/common shared/transport/transport.h
 
-    # What all of a server's threads share.
-    local common=(server/server.h server/limits.h server/config.h server/stats.h server/log.h server/housekeeping.h
-        server/database.h server/identity)
-    room server/identity shared server/config.h
+    # What all rooms of a server share: state, statistics, the log, a database.
+    local common=(server/core server/config/config.h server/metrics/stats.h server/database server/identity
+        server/clients/admission.h)
+    room server/identity shared server/config/config.h
     room server/store shared
     local log_room
     for log_room in server/wal{,/blob,/snapshot,/recovery,/offline}; do
         room "$log_room" shared server/store server/wal
     done
+    room server/core shared server/config/config.h server/metrics/stats.h
+    room server/database shared server/store server/wal server/config/config.h server/core server/metrics/stats.h
+    room server/clients shared server/config/config.h
+    room server/metrics shared server/store server/wal "${common[@]}"
     room server/command shared server/store server/wal "${common[@]}"
-    room server/session shared server/store server/command server/wal server/net/admission.h "${common[@]}"
+    room server/session shared server/store server/command server/wal "${common[@]}"
     room server/resp/proto shared
-    room server/resp/run shared server/store server/wal server/command server/resp server/worker.h \
-        server/net/admission.h "${common[@]}"
-    room server/resp/net shared server/command server/resp server/worker.h server/net/admission.h "${common[@]}"
+    room server/resp/run shared server/store server/wal server/command server/resp server/worker "${common[@]}"
+    room server/resp/net shared server/command server/resp server/worker "${common[@]}"
     room server/resp/commands shared server/store server/wal server/command server/resp "${common[@]}"
-    room server/resp server/resp shared server/wal server/worker.h "${common[@]}"
-    room server/net shared server/session server/worker.h "${common[@]}"
-    room server/config shared server
-    room server shared server
+    room server/resp server/resp shared server/wal server/worker "${common[@]}"
+    room server/net shared server/session server/worker "${common[@]}"
+    room server/config shared server/store/region.h server/wal/wal.h server/core
+    room server/worker shared server/store server/command server/session server/resp "${common[@]}"
+    room server/main shared server
 
     room client api shared
     room client/engine api shared client/handle.h client/operation.h
@@ -213,12 +217,12 @@ unexplained() {
 
 check_manual() {
     local names
-    mapfile -t names < <(listed_names server/stats.h '[A-Z_]*')
-    unexplained server/stats.h "${names[@]}"
+    mapfile -t names < <(listed_names server/metrics/stats.h '[A-Z_]*')
+    unexplained server/metrics/stats.h "${names[@]}"
     mapfile -t names < <(listed_names client/include/okv.h OKV_COUNTER_LIST)
     unexplained client/include/okv.h "${names[@]}"
-    mapfile -t names < <(grep -oE 'write_(gauge|counter)\(&?writer, "[a-z0-9_]+"' server/stats.c | cut -d '"' -f 2)
-    unexplained server/stats.c "${names[@]}"
+    mapfile -t names < <(grep -oE 'write_(gauge|counter)\(&?writer, "[a-z0-9_]+"' server/metrics/stats.c | cut -d '"' -f 2)
+    unexplained server/metrics/stats.c "${names[@]}"
 }
 
 check_exports() {

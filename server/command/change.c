@@ -2,8 +2,8 @@
 
 #include "server/command/exclusive.h"
 #include "server/command/execute.h"
-#include "server/database.h"
-#include "server/server.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
 #include "server/wal/wal.h"
 
 bool okv_change_begin(struct okv_change *change, const struct okv_executor *executor,

@@ -1,8 +1,8 @@
 #include "server/command/execute.h"
 
 #include "server/command/admin.h"
-#include "server/database.h"
-#include "server/server.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
 #include "server/store/commands.h"
 #include "server/store/flush.h"
 #include "shared/base/error.h"

@@ -1,6 +1,6 @@
 #include "server/command/reservation.h"
 
-#include "server/database.h"
+#include "server/database/database.h"
 
 /* Extents of transfers under way take at most this part of a database's memory. */
 #define RESERVED_PART 4u

@@ -2,7 +2,7 @@
 #ifndef OKV_SERVER_CONFIG_DATABASES_H
 #define OKV_SERVER_CONFIG_DATABASES_H
 
-#include "server/config.h"
+#include "server/config/config.h"
 
 /* Reader of --database: notes `text`, borrowed, in config->databases. OKV_EINVAL: too many. */
 int okv_config_database(const struct okv_option *option, const char *text, void *fields,

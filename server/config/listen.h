@@ -2,7 +2,7 @@
 #ifndef OKV_SERVER_CONFIG_LISTEN_H
 #define OKV_SERVER_CONFIG_LISTEN_H
 
-#include "server/config.h"
+#include "server/config/config.h"
 
 /* Reader of --listen: adds a URI. OKV_EINVAL. */
 int okv_config_listen_add(const struct okv_option *option, const char *text, void *fields,

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/config.h"
+#include "server/config/config.h"
 #include "server/config/databases.h"
 #include "server/config/listen.h"
-#include "server/processors.h"
+#include "server/core/processors.h"
 #include "shared/base/error.h"
 #include "shared/discovery/discovery.h"
 #include "shared/format/bucket.h"

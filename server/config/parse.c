@@ -1,11 +1,10 @@
-#include "server/config.h"
-
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/config/config.h"
 #include "server/config/databases.h"
 #include "server/config/listen.h"
 #include "server/config/option_table.h"

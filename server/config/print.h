@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "server/config.h"
+#include "server/config/config.h"
 
 /* Writes the option's value as a file has it, but a list with spaces between its values. "": the
  * server chooses. */

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "server/config.h"
+#include "server/config/config.h"
 #include "shared/base/diag.h"
 #include "shared/base/uri.h"
 #include "shared/identity/proof.h"

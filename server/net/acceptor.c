@@ -7,16 +7,16 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "server/database.h"
+#include "server/clients/admission.h"
+#include "server/core/log.h"
+#include "server/database/database.h"
+#include "server/database/reply_cache.h"
 #include "server/identity/authority.h"
-#include "server/log.h"
-#include "server/net/admission.h"
 #include "server/net/half_open.h"
 #include "server/net/handshake.h"
 #include "server/net/identify.h"
-#include "server/session/reply_cache.h"
 #include "server/session/session_table.h"
-#include "server/worker.h"
+#include "server/worker/worker.h"
 #include "shared/base/error.h"
 #include "shared/format/superblock.h"
 #include "shared/format/wire.h"

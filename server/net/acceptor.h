@@ -1,15 +1,10 @@
-/*
- * The thread that admits clients: it answers the hello and hands the session to a worker.
- *
- * This folder may use server/session, worker.h and shared/, and the headers that all
- * threads of a server share (server.h).
- */
+/* The thread that admits clients: it answers the hello and hands the session to a worker. */
 #ifndef OKV_SERVER_NET_ACCEPTOR_H
 #define OKV_SERVER_NET_ACCEPTOR_H
 
 #include <pthread.h>
 
-#include "server/server.h"
+#include "server/core/server.h"
 
 struct okv_acceptor {
     struct okv_server *server;

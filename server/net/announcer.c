@@ -7,8 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "server/database.h"
-#include "server/server.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
 #include "shared/base/error.h"
 #include "shared/format/superblock.h"
 

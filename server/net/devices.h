@@ -6,8 +6,8 @@
 #ifndef OKV_SERVER_NET_DEVICES_H
 #define OKV_SERVER_NET_DEVICES_H
 
-#include "server/config.h"
-#include "server/log.h"
+#include "server/config/config.h"
+#include "server/core/log.h"
 #include "shared/base/diag.h"
 
 /* Puts the addresses of devices into config->listen, and logs which ports it leaves out and why. A

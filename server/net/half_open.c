@@ -1,9 +1,9 @@
 #include "server/net/half_open.h"
 
-#include "server/net/admission.h"
+#include "server/clients/admission.h"
 #include "server/session/lifecycle.h"
 #include "server/session/session_table.h"
-#include "server/worker.h"
+#include "server/worker/worker.h"
 
 /* Its place may be another's when it is replaced. Under the table's lock. */
 static void end(struct okv_server *server, struct okv_session *session)

@@ -6,7 +6,7 @@
 #ifndef OKV_SERVER_NET_HALF_OPEN_H
 #define OKV_SERVER_NET_HALF_OPEN_H
 
-#include "server/server.h"
+#include "server/core/server.h"
 
 /* Counts those that are not half-open any more for their addresses. */
 void okv_half_open_settle(struct okv_server *server);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "server/database.h"
+#include "server/database/database.h"
 #include "shared/base/error.h"
 
 static unsigned database_of(const struct okv_handshake_terms *terms, uint32_t id)

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "server/limits.h"
+#include "server/core/limits.h"
 #include "shared/format/wire.h"
 
 struct okv_database;

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/core/server.h"
 #include "server/identity/authority.h"
-#include "server/server.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/identity/proof.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "server/database.h"
+#include "server/database/database.h"
 #include "shared/base/error.h"
 #include "shared/transport/common/pending.h"
 

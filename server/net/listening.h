@@ -5,7 +5,7 @@
 #ifndef OKV_SERVER_NET_LISTENING_H
 #define OKV_SERVER_NET_LISTENING_H
 
-#include "server/server.h"
+#include "server/core/server.h"
 
 /* Calls listen() of the transport. While the address is in use, logs that and retries for about 2
  * s, then returns OKV_EAGAIN. */

@@ -5,14 +5,14 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "server/database.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
 #include "server/resp/commands/commands.h"
 #include "server/resp/net/buffer_pool.h"
 #include "server/resp/net/serve.h"
 #include "server/resp/net/transfer.h"
 #include "server/resp/run/client_table.h"
 #include "server/resp/run/login.h"
-#include "server/server.h"
 #include "server/wal/wal.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"

@@ -1,7 +1,7 @@
 #include "server/session/admit.h"
 
 #include "server/command/execute.h"
-#include "server/server.h"
+#include "server/core/server.h"
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
 #include "server/session/reply.h"

@@ -1,12 +1,12 @@
 #include "server/session/closing.h"
 
-#include "server/database.h"
-#include "server/net/admission.h"
-#include "server/server.h"
+#include "server/clients/admission.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
+#include "server/database/reply_cache.h"
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
 #include "server/session/reply.h"
-#include "server/session/reply_cache.h"
 #include "server/session/session_table.h"
 #include "shared/base/error.h"
 

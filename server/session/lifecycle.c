@@ -3,11 +3,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "server/config.h"
-#include "server/database.h"
-#include "server/log.h"
-#include "server/server.h"
-#include "server/session/reply_cache.h"
+#include "server/config/config.h"
+#include "server/core/log.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
+#include "server/database/reply_cache.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 

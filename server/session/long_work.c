@@ -1,8 +1,8 @@
 #include "server/session/long_work.h"
 
 #include "server/command/execute.h"
-#include "server/database.h"
-#include "server/server.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
 #include "server/session/lifecycle.h"
 #include "server/session/reply.h"
 #include "shared/base/error.h"

@@ -2,9 +2,9 @@
 
 #include "server/command/change.h"
 #include "server/command/execute.h"
-#include "server/database.h"
-#include "server/server.h"
-#include "server/session/reply_cache_log.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
+#include "server/database/reply_cache_log.h"
 #include "server/session/session.h"
 #include "server/wal/blob/blobs.h"
 #include "server/wal/wal.h"

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/database.h"
-#include "server/server.h"
-#include "server/session/reply_cache.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
+#include "server/database/reply_cache.h"
 #include "server/session/timed_writes.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"

@@ -1,7 +1,7 @@
 #include "server/session/report.h"
 
-#include "server/database.h"
-#include "server/server.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
 #include "server/session/sessions.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"

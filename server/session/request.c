@@ -2,11 +2,11 @@
 
 #include "server/command/change.h"
 #include "server/command/execute.h"
-#include "server/server.h"
+#include "server/core/server.h"
+#include "server/database/reply_cache_log.h"
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
 #include "server/session/reply.h"
-#include "server/session/reply_cache_log.h"
 #include "server/session/timed_writes.h"
 #include "server/store/commands.h"
 #include "shared/base/error.h"

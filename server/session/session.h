@@ -11,9 +11,6 @@
  *   - there is no memory for it: others have reserved it, or it is being wiped;
  *   - the log's batch is closed, or a command of a client of Redis runs alone.
  * A long write is listed here from its beginning until it is answered (long_write.h).
- *
- * This folder may use server/command, server/wal, server/store and shared/, and the headers that
- * all threads of a server share (server.h).
  */
 #ifndef OKV_SERVER_SESSION_SESSION_H
 #define OKV_SERVER_SESSION_SESSION_H

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/database.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
 #include "server/identity/authority.h"
-#include "server/server.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 

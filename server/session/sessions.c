@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "server/command/execute.h"
-#include "server/config.h"
-#include "server/database.h"
-#include "server/server.h"
+#include "server/config/config.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
 #include "server/store/state.h"
 #include "shared/base/error.h"
 

@@ -5,8 +5,8 @@
 #ifndef OKV_SERVER_SESSION_SESSIONS_H
 #define OKV_SERVER_SESSION_SESSIONS_H
 
-#include "server/housekeeping.h"
-#include "server/limits.h"
+#include "server/command/housekeeping.h"
+#include "server/core/limits.h"
 #include "server/session/session.h"
 
 struct okv_executor;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/server.h"
+#include "server/core/server.h"
 #include "server/store/store.h"
 #include "shared/base/error.h"
 #include "tests/faults/inject.h"
@@ -20,7 +20,7 @@
 
 #define VALUE_MAX (1u << 20)
 
-/* server/main.c, compiled with another name for its main(). */
+/* server/main/main.c, compiled with another name for its main(). */
 int okv_server_main(int argc, char **argv);
 
 /* One server for each process. */

@@ -13,11 +13,11 @@
 #ifndef OKV_TESTS_FUZZ_FIXTURE_H
 #define OKV_TESTS_FUZZ_FIXTURE_H
 
+#include "server/clients/admission.h"
+#include "server/database/reply_cache.h"
 #include "server/net/acceptor.h"
-#include "server/net/admission.h"
 #include "server/session/lifecycle.h"
-#include "server/session/reply_cache.h"
-#include "server/worker.h"
+#include "server/worker/worker.h"
 #include "shared/base/error.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/support/server_core.h"

@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "server/config.h"
+#include "server/config/config.h"
 #include "shared/format/bucket.h"
 #include "shared/format/wire.h"
 #include "tests/fuzz/fuzz_input.h"

@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "server/clients/admission.h"
 #include "server/identity/authority.h"
-#include "server/net/admission.h"
 #include "server/resp/resp.h"
 #include "shared/base/error.h"
 #include "tests/fuzz/fuzz_input.h"

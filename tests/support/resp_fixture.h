@@ -4,7 +4,7 @@
 #define OKV_TESTS_RESP_FIXTURE_H
 
 #include "server/resp/run/call.h"
-#include "server/worker.h"
+#include "server/worker/worker.h"
 #include "tests/support/server_core.h"
 
 struct resp_fixture {

@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "server/session/reply_cache.h"
+#include "server/database/reply_cache.h"
 #include "tests/support/test.h"
 
 #include "server/session/session_table.h"

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "server/command/execute.h"
-#include "server/database.h"
-#include "server/server.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
 #include "server/session/session.h"
 
 #define SERVER_CORE_DATABASES 2

@@ -2,7 +2,7 @@
 
 #include "tests/support/test.h"
 
-#include "server/net/admission.h"
+#include "server/clients/admission.h"
 #include "server/session/long_work.h"
 #include "shared/base/error.h"
 

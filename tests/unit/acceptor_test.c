@@ -3,14 +3,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "server/session/reply_cache.h"
+#include "server/database/reply_cache.h"
 #include "tests/support/test.h"
 
+#include "server/clients/admission.h"
 #include "server/net/acceptor.h"
-#include "server/net/admission.h"
 #include "server/session/session.h"
 #include "server/session/session_table.h"
-#include "server/worker.h"
+#include "server/worker/worker.h"
 #include "shared/base/error.h"
 #include "shared/format/wire.h"
 #include "tests/support/pace.h"

@@ -1,7 +1,7 @@
 /* Limits on clients: in all, per user and per address, and who has to make room. */
 #include "tests/support/test.h"
 
-#include "server/net/admission.h"
+#include "server/clients/admission.h"
 #include "shared/format/wire.h"
 
 enum { LIMIT = 10, SOME = 3 };

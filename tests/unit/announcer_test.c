@@ -7,8 +7,8 @@
 
 #include "tests/support/test.h"
 
+#include "server/core/server.h"
 #include "server/net/announcer.h"
-#include "server/server.h"
 #include "shared/base/error.h"
 #include "tests/support/discovery_socket.h"
 #include "tests/support/network_address.h"

@@ -1,7 +1,7 @@
 /* Work between requests. The tests set the clock; nothing waits. */
 #include "tests/support/test.h"
 
-#include "server/housekeeping.h"
+#include "server/command/housekeeping.h"
 #include "shared/format/superblock.h"
 #include "tests/support/server_core.h"
 

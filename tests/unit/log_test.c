@@ -6,7 +6,7 @@
 
 #include "tests/support/test.h"
 
-#include "server/log.h"
+#include "server/core/log.h"
 
 #define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)

@@ -4,7 +4,7 @@
 
 #include "tests/support/test.h"
 
-#include "server/processors.h"
+#include "server/core/processors.h"
 #include "shared/base/error.h"
 
 /* Of this process; the first and the last of them. */

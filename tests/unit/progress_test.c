@@ -3,7 +3,7 @@
 
 #include "tests/support/test.h"
 
-#include "server/progress.h"
+#include "server/core/progress.h"
 
 #define MS UINT64_C(1000000)
 #define MIB (UINT64_C(1) << 20)

@@ -1,7 +1,7 @@
 /* What a log knows of clients: written, recovered in any order, and kept by snapshots. */
 #include "tests/support/test.h"
 
-#include "server/session/reply_cache_log.h"
+#include "server/database/reply_cache_log.h"
 #include "server/wal/append.h"
 #include "server/wal/frame.h"
 #include "server/wal/state.h"

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "server/session/reply_cache.h"
+#include "server/database/reply_cache.h"
 #include "shared/base/error.h"
 
 #define LIMIT 8u

@@ -1,5 +1,5 @@
 /* Dispatch of requests: order and share of a pass, flushing, and writes that are applied once. */
-#include "server/session/reply_cache.h"
+#include "server/database/reply_cache.h"
 #include "shared/format/wire.h"
 #include "tests/support/test.h"
 

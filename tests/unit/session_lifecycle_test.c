@@ -1,5 +1,5 @@
 /* How sessions end: reasons, keepalive, idle and replaced ones, goodbye. */
-#include "server/session/reply_cache.h"
+#include "server/database/reply_cache.h"
 #include "tests/support/test.h"
 
 #include "shared/base/error.h"

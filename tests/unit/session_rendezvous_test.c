@@ -1,6 +1,6 @@
 /* Rendezvous reads: values that the server READs from a client's memory, and the extents reserved
  * for them. */
-#include "server/session/reply_cache.h"
+#include "server/database/reply_cache.h"
 #include "tests/support/test.h"
 
 #include "server/session/session.h"

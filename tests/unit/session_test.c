@@ -1,7 +1,7 @@
 /* Sessions: slots and deferred requests; and the handshake's decisions. */
 #include "tests/support/test.h"
 
-#include "server/database.h"
+#include "server/database/database.h"
 #include "server/net/handshake.h"
 #include "server/session/session.h"
 #include "shared/base/error.h"

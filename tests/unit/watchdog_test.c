@@ -4,8 +4,8 @@
 
 #include "tests/support/test.h"
 
-#include "server/server.h"
-#include "server/worker.h"
+#include "server/core/server.h"
+#include "server/worker/worker.h"
 
 #define WORKERS 3u
 

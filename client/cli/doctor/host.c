@@ -15,7 +15,7 @@
 /* Below it a client cannot register the buffers of a handle, 1.3 MiB. */
 #define MEMLOCK_OF_CLIENT (UINT64_C(2) << 20)
 /* What a server with the default --max-clients on one listener over local:// may take, and four
- * workers: server/descriptors.c. */
+ * workers: server/main/descriptors.c. */
 #define FILES_LEAST 4368u
 
 /* True when the limit on locked memory does not apply to this process. */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "server/command/execute.h"
-#include "server/database.h"
+#include "server/database/database.h"
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"

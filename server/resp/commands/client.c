@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/core/server.h"
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/client_table.h"
 #include "server/resp/run/options.h"
-#include "server/server.h"
 #include "shared/base/error.h"
 
 int okv_resp_cmd_client_id(struct okv_resp_call *call)

@@ -2,12 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/core/server.h"
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/client_table.h"
 #include "server/resp/run/login.h"
 #include "server/resp/run/options.h"
 #include "server/resp/run/transaction.h"
-#include "server/server.h"
 #include "shared/base/error.h"
 #include "shared/format/wire.h"
 

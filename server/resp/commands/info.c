@@ -5,10 +5,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "server/database.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/options.h"
-#include "server/server.h"
 #include "server/wal/wal.h"
 #include "shared/base/size.h"
 

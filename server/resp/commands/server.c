@@ -7,11 +7,11 @@
 
 #include "server/command/change.h"
 #include "server/command/execute.h"
-#include "server/database.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
-#include "server/server.h"
 #include "server/store/flush.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"

@@ -7,9 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/net/admission.h"
+#include "server/clients/admission.h"
 #include "server/resp/run/shared.h"
-#include "server/worker.h"
+#include "server/worker/worker.h"
 #include "shared/base/resolve.h"
 
 /* Clients that are accepted before other listeners get their share. */

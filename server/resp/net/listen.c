@@ -10,10 +10,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "server/config.h"
+#include "server/config/config.h"
+#include "server/core/server.h"
 #include "server/resp/net/accept.h"
 #include "server/resp/run/shared.h"
-#include "server/server.h"
 #include "shared/base/error.h"
 #include "shared/base/resolve.h"
 

@@ -4,16 +4,16 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "server/clients/admission.h"
 #include "server/command/exclusive.h"
-#include "server/housekeeping.h"
-#include "server/net/admission.h"
+#include "server/command/housekeeping.h"
+#include "server/core/server.h"
 #include "server/resp/net/buffer_pool.h"
 #include "server/resp/net/transfer.h"
 #include "server/resp/proto/reply.h"
 #include "server/resp/run/client_table.h"
 #include "server/resp/run/run.h"
 #include "server/resp/run/transaction.h"
-#include "server/server.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "server/server.h"
+#include "server/core/server.h"
 #include "shared/base/clock.h"
 
 /* Bytes that are read at once. */

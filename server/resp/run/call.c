@@ -4,11 +4,11 @@
 
 #include "server/command/change.h"
 #include "server/command/execute.h"
-#include "server/database.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
 #include "server/resp/proto/args.h"
 #include "server/resp/run/command.h"
 #include "server/resp/run/transaction.h"
-#include "server/server.h"
 #include "server/wal/append.h"
 #include "server/wal/format.h"
 #include "server/wal/wal.h"

@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 
+#include "server/core/server.h"
 #include "server/resp/run/shared.h"
-#include "server/server.h"
 
 void okv_resp_assign(struct okv_resp *resp, struct okv_resp_client *client)
 {

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/database.h"
+#include "server/database/database.h"
 #include "server/resp/proto/args.h"
 #include "server/resp/run/call.h"
 #include "server/resp/run/shared.h"
-#include "server/worker.h"
+#include "server/worker/worker.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 

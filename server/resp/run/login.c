@@ -2,9 +2,9 @@
 
 #include <string.h>
 
+#include "server/clients/admission.h"
+#include "server/core/server.h"
 #include "server/identity/authority.h"
-#include "server/net/admission.h"
-#include "server/server.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 

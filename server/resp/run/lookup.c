@@ -1,9 +1,9 @@
 #include "server/resp/run/lookup.h"
 
 #include "server/command/execute.h"
-#include "server/database.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
 #include "server/resp/run/call.h"
-#include "server/server.h"
 #include "shared/base/error.h"
 
 /* ---- reading ---- */

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-#include "server/database.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
 #include "server/resp/run/command.h"
 #include "server/resp/run/lookup.h"
-#include "server/server.h"
 #include "shared/base/clock.h"
 
 int okv_resp_syntax_error(struct okv_resp_call *call)

@@ -4,13 +4,13 @@
 
 #include "server/command/exclusive.h"
 #include "server/command/execute.h"
-#include "server/database.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
 #include "server/resp/proto/args.h"
 #include "server/resp/run/call.h"
 #include "server/resp/run/command.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/transaction.h"
-#include "server/server.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "server/command/execute.h"
-#include "server/database.h"
+#include "server/database/database.h"
 #include "server/resp/run/command.h"
 #include "server/wal/format.h"
 #include "server/wal/wal.h"

@@ -1,0 +1,60 @@
+#include "server/core/server.h"
+
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* Both clocks are truncated to whole milliseconds, so their difference varies by this. */
+#define WALL_ROUNDING_MS 1
+
+void okv_server_wake(struct okv_server *server, unsigned worker)
+{
+    eventfd_write(server->worker_signals[worker].fd, 1);
+}
+
+void okv_server_end_unwanted(struct okv_server *server, unsigned worker)
+{
+    atomic_store(&server->worker_signals[worker].has_unwanted, true);
+    okv_server_wake(server, worker);
+}
+
+void okv_server_ask_reload(struct okv_server *server)
+{
+    atomic_store(&server->reload_is_asked, true);
+    eventfd_write(server->acceptor_fd, 1);
+}
+
+void okv_server_fail(struct okv_server *server, unsigned listener, int code)
+{
+    unsigned none = 0;
+
+    if (!atomic_compare_exchange_strong(&server->failed_listener, &none, listener + 1))
+        return;
+    atomic_store(&server->failure, code);
+    kill(getpid(), OKV_SERVER_FAILED_SIGNAL);
+}
+
+/* Between two readings of the server's clock that are the same, so that both clocks are read at one
+ * time. */
+static int64_t read_wall_offset_ms(const struct okv_server *server)
+{
+    uint64_t clock_ms, wall_ms;
+
+    do {
+        clock_ms = okv_server_clock_ms(server);
+        wall_ms = okv_clock_wall_ms();
+    } while (okv_server_clock_ms(server) != clock_ms);
+    return (int64_t)wall_ms - (int64_t)clock_ms;
+}
+
+int64_t okv_server_wall_offset_ms(struct okv_server *server)
+{
+    int64_t before = atomic_load(&server->wall_offset_ms);
+    int64_t now = read_wall_offset_ms(server);
+
+    /* Another worker may set it meanwhile. */
+    while (llabs(now - before) > WALL_ROUNDING_MS)
+        if (atomic_compare_exchange_weak(&server->wall_offset_ms, &before, now))
+            return now;
+    return before;
+}

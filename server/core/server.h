@@ -1,0 +1,141 @@
+/*
+ * The state of a server, which its threads share.
+ *
+ *   main      sets up, waits for signals, tears down (main/)
+ *   acceptor  drives the listeners and admits clients (net/acceptor.c)
+ *   announcer answers clients that look for servers (net/announcer.c)
+ *   workers   drive their endpoints and serve their sessions (worker/)
+ *   metrics   answers HTTP requests (metrics/)
+ *
+ * Each durable database has threads of its log, too (wal/); docs/threads.md lists all of them.
+ * server/README.md has the rooms of the server. The state of each is behind a pointer, so that this
+ * header includes none of them.
+ */
+#ifndef OKV_SERVER_CORE_SERVER_H
+#define OKV_SERVER_CORE_SERVER_H
+
+#include <signal.h>
+#include <stdatomic.h>
+
+#include "server/config/config.h"
+#include "server/core/log.h"
+#include "server/metrics/stats.h"
+#include "shared/base/clock.h"
+#include "shared/transport/transport.h"
+
+struct okv_admission;
+struct okv_announcer;
+struct okv_authority;
+struct okv_database;
+struct okv_exclusive;
+struct okv_metrics;
+struct okv_notify;
+struct okv_resp_shared;
+struct okv_server;
+struct okv_session_table;
+struct okv_worker;
+
+/* The clients of a front end, for commands about clients and for new users. Any thread may call. */
+struct okv_client_source {
+    /* Writes a line for each client of the database whose id is above `after`, in the order of the
+     * ids, as many as fit: docs/protocol-admin.md section 2.5. Returns the length. */
+    size_t (*list)(struct okv_server *server, unsigned database, uint64_t after, char *out,
+                   size_t size);
+    /* Has a client of the database end soon. OKV_ENOTFOUND: it has no such client. */
+    int (*kill)(struct okv_server *server, unsigned database, uint64_t id);
+    /* Users were loaded: gives clients the rights that they have now. Those without any end soon.
+     */
+    void (*recheck)(struct okv_server *server);
+};
+#define OKV_CLIENT_SOURCES_MAX 2
+
+/* A socket whose connections a front end accepts, on the acceptor's thread. */
+struct okv_socket_listener {
+    int fd;
+    const char *where; /* its URI, with the port that it has */
+    const char *how;   /* what it is for, in words */
+    void (*admit)(struct okv_server *server, void *listener); /* some of those that wait */
+    void *listener;
+};
+
+/* How other threads reach a worker. */
+struct okv_worker_signal {
+    int fd;                   /* an eventfd, which ends its sleep */
+    atomic_bool has_unwanted; /* sessions are to end: replaced, killed, or without rights */
+};
+
+struct okv_server {
+    struct okv_config config;
+    uint64_t boot_id; /* random, never 0; of all its databases */
+    unsigned database_count;
+    struct okv_database *databases; /* [database_count] */
+    struct okv_stats stats;
+    const char *database_names[OKV_DATABASES_MAX];
+    struct okv_authority *authority; /* the acceptor's; empty without --users */
+    int acceptor_fd;                 /* an eventfd that wakes it */
+    atomic_bool reload_is_asked;     /* by an administrator, and not done yet */
+    struct okv_admission *admission;
+    struct okv_session_table *session_table;
+    struct okv_log log;
+    struct okv_metrics *metrics;
+    struct okv_notify *notify;
+    uint64_t start_ms;        /* okv_clock_boot_ms() when the process began */
+    uint64_t clock_origin_ms; /* the same at 0 of the server's clock, which goes on over restarts */
+    atomic_int_fast64_t wall_offset_ms; /* as last read: okv_server_wall_offset_ms() */
+    struct okv_message_limits limits;
+
+    unsigned listener_count;
+    struct okv_listener *listeners[OKV_LISTENERS_MAX];
+    unsigned socket_count;
+    struct okv_socket_listener sockets[OKV_RESP_LISTENERS_MAX];
+    /* In the order of the ids that they give; NULL: no more. */
+    const struct okv_client_source *client_sources[OKV_CLIENT_SOURCES_MAX + 1];
+    struct okv_resp_shared *resp_shared;
+    struct okv_exclusive *exclusive; /* NULL: no command runs alone, as there is no RESP listener */
+    struct okv_announcer *announcer;
+    struct okv_worker *workers; /* config.workers */
+    struct okv_worker_signal worker_signals[OKV_WORKERS_MAX];
+    atomic_bool housekeeper_sleeps; /* the first worker sleeps, perhaps for ever */
+    atomic_bool stopping;           /* reject new clients, end the others */
+    atomic_uint failed_listener;    /* index + 1 of the first whose device failed; 0: none */
+    atomic_int failure;             /* why the server ends, or 0; written after failed_listener */
+};
+
+/* A server of zeros with the state of its subsystems, which their own functions set up. NULL: there
+ * is no memory. */
+struct okv_server *okv_server_create(void);
+/* Accepts NULL. */
+void okv_server_destroy(struct okv_server *server);
+
+static inline uint64_t okv_server_uptime_ms(const struct okv_server *server)
+{
+    return okv_clock_boot_ms() - server->start_ms;
+}
+
+/* The server's clock, on which items expire: ms, at least 1, never set back. Any thread. */
+static inline uint64_t okv_server_clock_ms(const struct okv_server *server)
+{
+    return okv_clock_boot_ms() - server->clock_origin_ms;
+}
+
+/* Unix time at 0 of the server's clock, in ms: the same in each call, until a clock is set. Any
+ * thread. */
+int64_t okv_server_wall_offset_ms(struct okv_server *server);
+
+/* Wakes main after a failure. Every thread blocks it; main waits for it with sigtimedwait(). */
+#define OKV_SERVER_FAILED_SIGNAL SIGUSR2
+
+/* Ends a worker's sleep. Any thread. */
+void okv_server_wake(struct okv_server *server, unsigned worker);
+/* Makes a worker end its sessions that are replaced, killed or have no rights. Any thread. */
+void okv_server_end_unwanted(struct okv_server *server, unsigned worker);
+
+/* Makes the acceptor read the users file again, at most once in a second for all who ask. Any
+ * thread; returns at once. */
+void okv_server_ask_reload(struct okv_server *server);
+
+/* Reports that a listener or one of its endpoints failed. Main then ends the server and prints the
+ * first failure. Any thread. */
+void okv_server_fail(struct okv_server *server, unsigned listener, int code);
+
+#endif

@@ -1,0 +1,217 @@
+#include "server/database/database.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "server/config/config.h"
+#include "server/core/progress.h"
+#include "server/database/durable.h"
+#include "server/database/reply_cache_log.h"
+#include "server/store/region.h"
+#include "server/wal/listing.h"
+#include "server/wal/snapshot/schedule.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/format/wire.h"
+
+#define REPLY_CACHES_PER_CLIENT 4
+/* So many sessions may come to a server and change nothing until its next start. */
+#define SESSIONS_BITS 20
+
+static int open_store(struct okv_database *database, bool wipe, uint64_t boot_id,
+                      struct okv_diag *diag)
+{
+    const struct okv_database_config *config = database->config;
+    uint64_t hash_seed;
+
+    if (database->durable)
+        hash_seed = okv_wal_hash_seed(database->durable->wal);
+    else if (getrandom(&hash_seed, sizeof hash_seed, 0) != sizeof hash_seed)
+        return okv_diag_set(diag, OKV_EIO, "no random bytes from the system: %s", strerror(errno));
+    const struct okv_store_params params = {
+        .base = database->region.base,
+        .length = database->region.length,
+        .bucket_size = config->bucket_size,
+        .inline_max = config->inline_max,
+        .extra_reads = config->extra_reads,
+        .index_percent = config->index_percent,
+        .max_value = config->max_value,
+        .wipe = wipe,
+        .boot_id = boot_id,
+        .hash_seed = hash_seed,
+    };
+    int rc = okv_store_init(&database->store, &params);
+    if (rc == OKV_EINVAL)
+        return okv_diag_set(diag, rc,
+                            "database %s: %llu bytes are too few for a table: give it more memory",
+                            config->name, (unsigned long long)params.length);
+    return rc ? okv_diag_set(diag, rc, "database %s: cannot make a table in %llu bytes: %s",
+                             config->name, (unsigned long long)params.length, okv_error_text(rc))
+              : 0;
+}
+
+struct reading {
+    struct okv_progress progress;
+    const struct okv_store *store;
+};
+
+static void show(void *user, uint64_t bytes)
+{
+    struct reading *reading = user;
+
+    okv_progress_show(&reading->progress, bytes, atomic_load(&reading->store->totals.items),
+                      okv_clock_ns());
+}
+
+static int replay(struct okv_database *database, struct okv_diag *diag)
+{
+    struct okv_durable *durable = database->durable;
+    struct reading reading = {.store = &database->store};
+    struct okv_diag why = {.text = ""};
+    char what[OKV_NAME_SIZE + 16];
+    uint64_t begun_ns = okv_clock_ns(), total = 0;
+
+    if (!durable)
+        return 0;
+    snprintf(what, sizeof what, "database %s", database->config->name);
+    int rc = okv_wal_list_bytes(&durable->directory.files, &total, &why);
+    okv_progress_begin(&reading.progress, isatty(STDERR_FILENO) ? STDERR_FILENO : -1, what, total,
+                       begun_ns);
+    durable->clients = (struct okv_wal_clients){okv_reply_caches_save, okv_reply_caches_recover,
+                                                database->reply_caches};
+    const struct okv_wal_recovery recovery = {&database->store, &durable->clients, show, &reading};
+    if (rc == 0)
+        rc = okv_wal_recover(durable->wal, &recovery, &durable->found, &why);
+    okv_progress_end(&reading.progress);
+    durable->found_ns = okv_clock_ns() - begun_ns;
+    return rc ? okv_diag_set(diag, rc, "database %s: %s%s", database->config->name, why.text,
+                             okv_durable_remedy(rc))
+              : 0;
+}
+
+int okv_database_init(struct okv_database *database, const struct okv_config *config,
+                      unsigned index, uint64_t boot_id, struct okv_diag *diag)
+{
+    database->config = &config->databases[index];
+    database->id = okv_database_id(database->config->name);
+    struct okv_diag why = {.text = ""};
+    int rc = 0;
+
+    if (config->data)
+        rc = okv_durable_open(config->data, database->config->name, config->restore,
+                              &database->durable, diag);
+    if (rc)
+        return rc;
+    rc = okv_region_create(database->config->memory, config->pages, config->prefault,
+                           &database->region, &why);
+    if (rc) {
+        okv_diag_set(diag, rc, "database %s: %s", database->config->name, why.text);
+        goto close_durable;
+    }
+    rc = open_store(database, config->wipe, boot_id, diag);
+    if (rc)
+        goto destroy_region;
+    rc =
+        okv_reply_caches_init(database->reply_caches, config->max_clients * REPLY_CACHES_PER_CLIENT,
+                              config->remember_s * UINT64_C(1000), boot_id);
+    if (rc)
+        goto fini_store;
+    database->reply_caches->is_durable = database->durable != NULL;
+    rc = replay(database, diag);
+    if (rc)
+        goto fini_reply_caches;
+    return 0;
+fini_reply_caches:
+    okv_reply_caches_abandon(database->reply_caches);
+    okv_reply_caches_fini(database->reply_caches);
+fini_store:
+    okv_store_fini(&database->store);
+destroy_region:
+    okv_region_destroy(&database->region);
+close_durable:
+    okv_durable_close(database->durable);
+    return rc;
+}
+
+/* The log numbers a segment for each start. So ids of sessions go on where no earlier ones were,
+ * though not every session left a record. They rise by less than a half of 2^32, since a client
+ * tells the low half of its last one. */
+static uint64_t session_base(const struct okv_database *database)
+{
+    uint64_t last_known = okv_reply_caches_last_session(database->reply_caches);
+    uint64_t number = okv_wal_segment_number(database->durable->wal) + 1;
+    uint64_t by_number = number < (UINT64_C(1) << 27) ? number << SESSIONS_BITS : 0;
+    uint64_t least = last_known + (UINT64_C(1) << SESSIONS_BITS);
+
+    return by_number > least && (last_known == 0 || by_number - last_known < UINT64_C(1) << 31)
+               ? by_number
+               : least;
+}
+
+int okv_database_start(struct okv_database *database, double snapshot_ratio,
+                       void (*notify)(void *user), void *user, struct okv_diag *diag)
+{
+    struct okv_diag why = {.text = ""};
+
+    if (!database->durable)
+        return 0;
+    uint64_t clock_ms = atomic_load(&database->store.clock_ms);
+    database->session_base = session_base(database);
+    okv_reply_caches_adopt(database->reply_caches, database->session_base, clock_ms);
+    const struct okv_wal_params params = {
+        .snapshot_ratio = snapshot_ratio,
+        .sync_within_ns = database->config->sync_within_ns,
+        .notify = notify,
+        .user = user,
+    };
+    int rc = okv_wal_start(database->durable->wal, &params, &why);
+    if (rc)
+        return okv_diag_set(diag, rc, "database %s: %s", database->config->name,
+                            why.text[0] ? why.text : okv_error_text(rc));
+    database->wal = database->durable->wal;
+    return 0;
+}
+
+int okv_database_snapshot(const struct okv_database *database, uint64_t *number)
+{
+    if (!database->wal)
+        return OKV_EUNSUPPORTED;
+    *number = okv_wal_snapshot_request(database->wal);
+    return 0;
+}
+
+int okv_database_snapshot_path(const struct okv_database *database, const char *data,
+                               uint64_t number, char *out, uint32_t size, uint32_t *used)
+{
+    char name[OKV_WAL_NAME_SIZE];
+    uint64_t newest;
+
+    if (!database->wal)
+        return OKV_EUNSUPPORTED;
+    int rc = number ? okv_wal_snapshot_state(database->wal, number, &newest) : OKV_EINVAL;
+    if (rc)
+        return rc;
+    okv_wal_name(OKV_WAL_SNAPSHOT, newest, name);
+    int length = snprintf(out, size, "%s/%s/%s", data, database->config->name, name);
+    if (length < 0 || (uint32_t)length >= size)
+        return OKV_EUNSUPPORTED;
+    *used = (uint32_t)length;
+    return 0;
+}
+
+void okv_database_stop(struct okv_database *database)
+{
+    if (database->wal)
+        okv_wal_stop(database->wal);
+}
+
+void okv_database_fini(struct okv_database *database)
+{
+    okv_reply_caches_fini(database->reply_caches);
+    okv_store_fini(&database->store);
+    okv_region_destroy(&database->region);
+    okv_durable_close(database->durable);
+}

@@ -1,0 +1,34 @@
+/*
+ * Reply caches of a durable database: what they know of writes that changed something is in the log
+ * and in snapshots, so that a client that comes back to a server that was started again goes on
+ * (docs/durability.md sections 1 and 2).
+ *
+ * A refusal is not in the log: it changed nothing, and the resent write is judged anew.
+ */
+#ifndef OKV_SERVER_DATABASE_REPLY_CACHE_LOG_H
+#define OKV_SERVER_DATABASE_REPLY_CACHE_LOG_H
+
+#include "server/database/reply_cache.h"
+
+struct okv_wal;
+struct okv_wal_record;
+
+/* Between okv_wal_begin_change() and okv_wal_end_change(), after a write was applied and before
+ * okv_reply_cache_done(): adds the reply to the batch that has the write, unless it refuses the
+ * write. */
+void okv_reply_cache_log(struct okv_reply_cache *reply_cache, struct okv_wal *wal,
+                         uint64_t session_id, const struct okv_reply_message *reply);
+
+/* For struct okv_wal_clients; `reply_caches` is a struct okv_reply_caches. */
+void okv_reply_caches_save(void *reply_caches,
+                           void (*emit)(void *to, const struct okv_wal_record *record), void *to);
+int okv_reply_caches_recover(void *reply_caches, const struct okv_wal_record *record);
+/* After a replay: the highest id of a session that is known, or 0. */
+uint64_t okv_reply_caches_last_session(const struct okv_reply_caches *reply_caches);
+/* Makes idle reply caches of what was recovered, those used last if there are more than may be.
+ * `first` is above all ids of sessions before this start, and below those after it. */
+void okv_reply_caches_adopt(struct okv_reply_caches *reply_caches, uint64_t first, uint64_t now_ms);
+/* Forgets what was recovered; after a replay that failed. */
+void okv_reply_caches_abandon(struct okv_reply_caches *reply_caches);
+
+#endif

@@ -1,0 +1,228 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/database/reply_cache_log.h"
+#include "server/database/reply_cache_state.h"
+#include "server/wal/format.h"
+#include "shared/base/bytes.h"
+#include "shared/base/error.h"
+
+#define LISTS 4096u
+
+struct recovered_reply {
+    uint16_t slot;
+    struct logged_reply logged;
+};
+
+/* A client of the log. Replies may come before it is known who it is. */
+struct recovered {
+    struct recovered *next;
+    uint64_t id;           /* its name: its first session */
+    uint64_t last_session; /* that is known */
+    uint64_t known_since;
+    bool has_owner;
+    struct okv_reply_cache_owner owner;
+    uint32_t slots; /* of its reply cache */
+    uint32_t count; /* of `replies` */
+    struct recovered_reply *replies;
+};
+
+struct okv_recovered_clients {
+    struct recovered *lists[LISTS]; /* by id */
+    size_t count;
+};
+
+static struct recovered *recovered_at(struct okv_recovered_clients *clients, uint64_t id)
+{
+    struct recovered **list = &clients->lists[id % LISTS], *client = *list;
+
+    while (client && client->id != id)
+        client = client->next;
+    if (client)
+        return client;
+    client = calloc(1, sizeof *client);
+    if (!client)
+        return NULL;
+    *client = (struct recovered){.next = *list, .id = id, .last_session = id};
+    *list = client;
+    clients->count++;
+    return client;
+}
+
+static int recover_owner(struct okv_recovered_clients *clients, const struct okv_wal_record *record)
+{
+    struct recovered *client = recovered_at(clients, record->version);
+
+    if (!client)
+        return OKV_ENOMEM;
+    memcpy(&client->owner, record->key, sizeof client->owner);
+    client->owner.user[sizeof client->owner.user - 1] = '\0';
+    client->slots = (uint32_t)record->slots;
+    client->known_since = okv_get_u64(record->value);
+    client->has_owner = true;
+    return 0;
+}
+
+/* Of a slot; NULL when there is no memory. */
+static struct logged_reply *reply_at(struct recovered *client, uint16_t slot)
+{
+    for (uint32_t i = 0; i < client->count; i++)
+        if (client->replies[i].slot == slot)
+            return &client->replies[i].logged;
+    struct recovered_reply *more =
+        realloc(client->replies, (client->count + 1) * sizeof *client->replies);
+    if (!more)
+        return NULL;
+    client->replies = more;
+    more[client->count] = (struct recovered_reply){.slot = slot};
+    return &more[client->count++].logged;
+}
+
+static int recover_reply(struct okv_recovered_clients *clients, const struct okv_wal_record *record)
+{
+    struct okv_wal_reply reply;
+
+    okv_wal_reply_decode(record->key, &reply);
+    struct recovered *client = recovered_at(clients, reply.client);
+    struct logged_reply *logged = client ? reply_at(client, reply.slot) : NULL;
+    if (!logged)
+        return OKV_ENOMEM;
+    if (client->last_session < reply.client + reply.session)
+        client->last_session = reply.client + reply.session;
+    if (record->sequence <= logged->sequence)
+        return 0;
+    *logged = (struct logged_reply){
+        .sequence = record->sequence,
+        .version = record->version,
+        .opcode = reply.opcode,
+        .value_length = (uint8_t)record->value_length,
+    };
+    if (record->value_length)
+        memcpy(logged->value, record->value, record->value_length);
+    return 0;
+}
+
+int okv_reply_caches_recover(void *user, const struct okv_wal_record *record)
+{
+    struct okv_reply_caches *reply_caches = user;
+    int rc = 0;
+
+    pthread_mutex_lock(&reply_caches->lock);
+    if (!reply_caches->recovered)
+        reply_caches->recovered = calloc(1, sizeof *reply_caches->recovered);
+    if (!reply_caches->recovered)
+        rc = OKV_ENOMEM;
+    else if (record->kind == OKV_WAL_CLIENT)
+        rc = recover_owner(reply_caches->recovered, record);
+    else if (record->kind == OKV_WAL_REPLY)
+        rc = recover_reply(reply_caches->recovered, record);
+    else
+        okv_reply_caches_forget(reply_caches, record->version);
+    pthread_mutex_unlock(&reply_caches->lock);
+    return rc;
+}
+
+static int by_last_session(const void *left, const void *right)
+{
+    const struct recovered *first = *(struct recovered *const *)left;
+    const struct recovered *second = *(struct recovered *const *)right;
+
+    return (first->last_session < second->last_session) -
+           (first->last_session > second->last_session);
+}
+
+static void fill(struct okv_reply_cache *reply_cache, const struct recovered *client)
+{
+    reply_cache->known_since = client->known_since;
+    reply_cache->is_logged = true;
+    atomic_store(&reply_cache->logged_session, client->last_session);
+    for (uint32_t i = 0; i < client->count; i++) {
+        const struct logged_reply *logged = &client->replies[i].logged;
+        uint16_t slot = client->replies[i].slot;
+        if (slot >= client->slots)
+            continue;
+        struct request_slot *request_slot = &reply_cache->request_slots[slot];
+        reply_cache->logged[slot] = *logged;
+        atomic_store(&request_slot->sequence, logged->sequence);
+        request_slot->version = logged->version;
+        request_slot->opcode = logged->opcode;
+        request_slot->value_length = logged->value_length;
+        memcpy(request_slot->value, logged->value, sizeof logged->value);
+    }
+}
+
+/* Under the lock. A client that has a later one has lost this one. Its last session is not known,
+ * but was before `first`. */
+static void adopt(struct okv_reply_caches *reply_caches, const struct recovered *client,
+                  uint64_t first, uint64_t now_ms)
+{
+    const struct okv_reply_cache_claim claim = {
+        .owner = client->owner, .session_id = client->id, .credits = client->slots};
+    struct okv_reply_cache *reply_cache;
+
+    if (!client->has_owner || okv_reply_cache_find(reply_caches, &client->owner))
+        return;
+    if (reply_caches->count == reply_caches->limit ||
+        okv_reply_cache_create(reply_caches, &claim, &reply_cache)) {
+        okv_reply_caches_forget(reply_caches, first);
+        return;
+    }
+    fill(reply_cache, client);
+    atomic_store(&reply_cache->holder, first);
+    okv_reply_cache_idle(reply_caches, reply_cache, now_ms);
+}
+
+static struct recovered **list_of(const struct okv_recovered_clients *clients)
+{
+    struct recovered **all = calloc(clients->count + 1, sizeof *all);
+    size_t count = 0;
+
+    for (unsigned i = 0; all && i < LISTS; i++)
+        for (struct recovered *client = clients->lists[i]; client; client = client->next)
+            all[count++] = client;
+    if (all)
+        qsort(all, count, sizeof *all, by_last_session);
+    return all;
+}
+
+uint64_t okv_reply_caches_last_session(const struct okv_reply_caches *reply_caches)
+{
+    const struct okv_recovered_clients *clients = reply_caches->recovered;
+    uint64_t last = atomic_load(&reply_caches->forgotten);
+
+    for (unsigned i = 0; clients && i < LISTS; i++)
+        for (const struct recovered *client = clients->lists[i]; client; client = client->next)
+            if (last < client->last_session)
+                last = client->last_session;
+    return last;
+}
+
+void okv_reply_caches_adopt(struct okv_reply_caches *reply_caches, uint64_t first, uint64_t now_ms)
+{
+    const struct okv_recovered_clients *clients = reply_caches->recovered;
+    struct recovered **all = clients ? list_of(clients) : NULL;
+
+    pthread_mutex_lock(&reply_caches->lock);
+    for (size_t i = 0; all && i < clients->count; i++)
+        adopt(reply_caches, all[i], first, now_ms);
+    if (clients && !all) /* no memory: nobody resumes */
+        okv_reply_caches_forget(reply_caches, first);
+    pthread_mutex_unlock(&reply_caches->lock);
+    free(all);
+    okv_reply_caches_abandon(reply_caches);
+}
+
+void okv_reply_caches_abandon(struct okv_reply_caches *reply_caches)
+{
+    struct okv_recovered_clients *clients = reply_caches->recovered;
+    struct recovered *client;
+
+    for (unsigned i = 0; clients && i < LISTS; i++)
+        while ((client = clients->lists[i])) {
+            clients->lists[i] = client->next;
+            free(client->replies);
+            free(client);
+        }
+    free(clients);
+    reply_caches->recovered = NULL;
+}

@@ -1,0 +1,48 @@
+#include <stdlib.h>
+
+#include "server/clients/admission.h"
+#include "server/core/notify.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
+#include "server/database/reply_cache.h"
+#include "server/identity/authority.h"
+#include "server/metrics/metrics.h"
+#include "server/net/announcer.h"
+#include "server/session/session_table.h"
+
+/* One allocation, so that nothing else can fail. */
+struct whole {
+    struct okv_server server;
+    struct okv_database databases[OKV_DATABASES_MAX];
+    struct okv_reply_caches reply_caches[OKV_DATABASES_MAX];
+    struct okv_authority authority;
+    struct okv_admission admission;
+    struct okv_session_table session_table;
+    struct okv_announcer announcer;
+    struct okv_metrics metrics;
+    struct okv_notify notify;
+};
+
+struct okv_server *okv_server_create(void)
+{
+    struct whole *whole = calloc(1, sizeof *whole);
+
+    if (!whole)
+        return NULL;
+    struct okv_server *server = &whole->server;
+    server->databases = whole->databases;
+    for (unsigned i = 0; i < OKV_DATABASES_MAX; i++)
+        whole->databases[i].reply_caches = &whole->reply_caches[i];
+    server->authority = &whole->authority;
+    server->admission = &whole->admission;
+    server->session_table = &whole->session_table;
+    server->announcer = &whole->announcer;
+    server->metrics = &whole->metrics;
+    server->notify = &whole->notify;
+    return server;
+}
+
+void okv_server_destroy(struct okv_server *server)
+{
+    free(server);
+}

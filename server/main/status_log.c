@@ -1,0 +1,130 @@
+#include "server/main/status_log.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "server/database/database.h"
+#include "server/database/durable.h"
+#include "server/worker/worker.h"
+#include "shared/base/size.h"
+
+void okv_status_log_found(struct okv_server *server, const struct okv_database *database)
+{
+    const struct okv_wal_found *found = &database->durable->found;
+
+    okv_log_say(
+        &server->log, found->is_unclean ? OKV_LOG_WARNING : OKV_LOG_NOTICE, "database",
+        "database %s: %llu items: %llu of a snapshot, and %llu records in %llu "
+        "segments, read in %.1f s%s",
+        database->config->name, (unsigned long long)atomic_load(&database->store.totals.items),
+        (unsigned long long)found->snapshot_items, (unsigned long long)found->records,
+        (unsigned long long)found->segments, (double)database->durable->found_ns / 1e9,
+        found->is_unclean ? "; it was not stopped, so changes that were not synced may be lost, "
+                            "and versions are raised"
+        : found->is_cut   ? "; the last batch was not whole and not answered, and is left out"
+                          : "");
+}
+
+void okv_status_log_memory_only(struct okv_server *server, const struct okv_database *database)
+{
+    okv_log_say(&server->log, OKV_LOG_WARNING, "database",
+                "database %s: in memory only: its items will be gone when the server ends "
+                "(--data DIR keeps them)",
+                database->config->name);
+}
+
+void okv_status_log_lost(struct okv_server *server, struct okv_database *database)
+{
+    unsigned long long items = atomic_load(&database->store.totals.items);
+
+    if (!database->durable && items > 0)
+        okv_log_say(&server->log, OKV_LOG_WARNING, "database",
+                    "database %s: was in memory only; %llu items are gone", database->config->name,
+                    items);
+}
+
+static const char *limit_text(int resource, char text[OKV_SIZE_TEXT])
+{
+    struct rlimit limit;
+
+    if (getrlimit(resource, &limit) || limit.rlim_cur == RLIM_INFINITY)
+        return "unlimited";
+    okv_size_format(limit.rlim_cur, text, OKV_SIZE_TEXT);
+    return text;
+}
+
+void okv_status_log_begin(struct okv_server *server)
+{
+    const struct okv_config *config = &server->config;
+    char memory_text[OKV_SIZE_TEXT], locked_text[OKV_SIZE_TEXT];
+    struct rlimit files = {0};
+    uint64_t memory = 0;
+
+    for (unsigned i = 0; i < config->database_count; i++)
+        memory += config->databases[i].memory;
+    okv_size_format(memory, memory_text, sizeof memory_text);
+    getrlimit(RLIMIT_NOFILE, &files);
+    okv_log_say(&server->log, OKV_LOG_NOTICE, "server",
+                "version %s, pid %d, memory %s, databases %u, workers %u, max clients %u; limits: "
+                "descriptors %llu, locked memory %s",
+                OKV_VERSION, (int)getpid(), memory_text, config->database_count, config->workers,
+                config->max_clients, (unsigned long long)files.rlim_cur,
+                limit_text(RLIMIT_MEMLOCK, locked_text));
+}
+
+void okv_status_log_ready(struct okv_server *server)
+{
+    for (unsigned i = 0; i < server->listener_count; i++)
+        okv_log_say(&server->log, OKV_LOG_NOTICE, "listener", "%s: %s", server->listeners[i]->where,
+                    server->listeners[i]->how);
+    for (unsigned i = 0; i < server->socket_count; i++)
+        okv_log_say(&server->log, OKV_LOG_NOTICE, "listener", "%s: %s", server->sockets[i].where,
+                    server->sockets[i].how);
+    if (server->config.reachable && !server->config.users)
+        okv_log_say(&server->log, OKV_LOG_WARNING, "listener",
+                    "open: whoever reaches it from another host can read, write and flush "
+                    "everything");
+    if (server->config.group[0])
+        okv_log_say(&server->log, OKV_LOG_NOTICE, "discovery", "announced as %s in group %s",
+                    server->config.name, server->config.group);
+    printf("ready");
+    for (unsigned i = 0; i < server->listener_count; i++)
+        printf(" %s", server->listeners[i]->where);
+    for (unsigned i = 0; i < server->socket_count; i++)
+        printf(" %s", server->sockets[i].where);
+    printf("\n");
+    fflush(stdout);
+}
+
+void okv_status_log_status(struct okv_server *server)
+{
+    okv_log_say(&server->log, OKV_LOG_NOTICE, "server",
+                "status: pid %d, up %llu s, %llu clients of %u, %llu requests wait", (int)getpid(),
+                (unsigned long long)(okv_server_uptime_ms(server) / 1000),
+                (unsigned long long)(atomic_load(&server->stats.sessions) +
+                                     atomic_load(&server->stats.resp_clients)),
+                server->config.max_clients,
+                (unsigned long long)atomic_load(&server->stats.requests_waiting));
+    for (unsigned i = 0; i < server->database_count; i++) {
+        const struct okv_database *database = &server->databases[i];
+        okv_log_say(&server->log, OKV_LOG_NOTICE, "database",
+                    "status: database %s: %llu items, %llu of %llu bytes", database->config->name,
+                    (unsigned long long)atomic_load(&database->store.totals.items),
+                    (unsigned long long)okv_heap_used(&database->store.heap),
+                    (unsigned long long)database->region.length);
+    }
+}
+
+void okv_status_log_little_room(struct okv_server *server)
+{
+    for (unsigned i = 0; i < server->listener_count; i++) {
+        uint32_t room = okv_workers_room(server, i);
+        if (room >= server->config.max_clients)
+            continue;
+        okv_log_say(&server->log, OKV_LOG_WARNING, "listener",
+                    "%s: its device has room for %u clients, and --max-clients is %u: "
+                    "takes no more than that; more --workers or fewer --credits make room",
+                    server->listeners[i]->where, room, server->config.max_clients);
+    }
+}
