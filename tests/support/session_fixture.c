@@ -104,10 +104,17 @@ int fixture_setup(void **state)
 
 int fixture_setup_with(void **state, const struct okv_store_params *params)
 {
+    return fixture_setup_databases(state, params, 1);
+}
+
+int fixture_setup_databases(void **state, const struct okv_store_params *params, unsigned databases)
+{
     struct fixture *fixture = calloc(1, sizeof *fixture);
 
     assert_non_null(fixture);
     server_core_open(&fixture->core, params);
+    if (databases > 1)
+        server_core_open_second(&fixture->core, params);
     struct okv_server *server = fixture->core.server;
     server->limits =
         (struct okv_message_limits){.slot_size = FIXTURE_SLOT, .credits = FIXTURE_REQUEST_SLOTS};

@@ -46,6 +46,9 @@ struct fixture {
 /* Set-up and tear-down of a test. Its state is the fixture; clients 0 and 1 have ids 1 and 2. */
 int fixture_setup(void **state);
 int fixture_setup_with(void **state, const struct okv_store_params *params);
+/* The same with one database or two; both clients use the first. */
+int fixture_setup_databases(void **state, const struct okv_store_params *params,
+                            unsigned databases);
 int fixture_teardown(void **state);
 /* Opens a new session of client `number`, whose old one is closed. The client's id is `id`. */
 void fixture_open(struct fixture *fixture, unsigned number, uint8_t id, uint64_t resume);

@@ -25,17 +25,13 @@ static int setup(void **state)
 /* The second client is in a database of its own. */
 static int setup_two(void **state)
 {
-    assert_int_equal(setup(state), 0);
+    assert_int_equal(fixture_setup_databases(state, &params, 2), 0);
     struct fixture *fixture = *state;
     struct okv_sessions *sessions = &fixture->worker.sessions;
     struct server_core *core = &fixture->core;
 
-    server_core_open_second(core, &params);
-    struct okv_database *second = &core->server->databases[1];
-    assert_int_equal(okv_store_work_init(&sessions->works[1], second->config->bucket_size), 0);
-    sessions->executors[1] = (struct okv_executor){core->server, second, &sessions->works[1]};
     okv_session_closed(sessions, fixture->clients[1].session, OKV_EDISCONNECTED);
-    core->database = second;
+    core->database = &core->server->databases[1];
     fixture_open(fixture, 1, 2, 0);
     fixture->clients[1].session->database = 1;
     core->database = core->server->databases;
