@@ -109,7 +109,7 @@ check_rooms() {
 
     # What all rooms of a server share: state, statistics, the log, a database.
     local common=(server/core server/config/config.h server/metrics/stats.h server/database server/identity
-        server/clients/admission.h)
+        server/clients)
     room server/identity shared server/config/config.h
     room server/store shared
     local log_room
@@ -118,7 +118,7 @@ check_rooms() {
     done
     room server/core shared server/config/config.h server/metrics/stats.h
     room server/database shared server/store server/wal server/config/config.h server/core server/metrics/stats.h
-    room server/clients shared server/config/config.h
+    room server/clients shared server/config/config.h "${common[@]}"
     room server/metrics shared server/store server/wal "${common[@]}"
     room server/command shared server/store server/wal "${common[@]}"
     room server/session shared server/store server/command server/wal "${common[@]}"

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/clients/client_table.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "shared/base/error.h"
@@ -14,27 +15,6 @@
 static unsigned index_of(const struct okv_server *server, const struct okv_database *database)
 {
     return (unsigned)(database - server->databases);
-}
-
-static int end_client(struct okv_server *server, const struct okv_database *database, uint64_t id)
-{
-    const struct okv_client_source *const *source = server->client_sources;
-    int rc = OKV_ENOTFOUND;
-
-    for (; *source && rc == OKV_ENOTFOUND; source++)
-        rc = (*source)->kill(server, index_of(server, database), id);
-    return rc;
-}
-
-static size_t list_clients(struct okv_server *server, const struct okv_database *database,
-                           uint64_t after, char *out, size_t size)
-{
-    const struct okv_client_source *const *source = server->client_sources;
-    size_t used = 0;
-
-    for (; *source && used == 0; source++)
-        used = (*source)->list(server, index_of(server, database), after, out, size);
-    return used;
 }
 
 /* A slot holds them: there are at most OKV_DATABASES_MAX. */
@@ -81,11 +61,11 @@ int okv_admin_run(struct okv_server *server, const struct okv_database *database
     memcpy(command, text, length);
     command[length] = '\0';
     if (sscanf(command, "sessions %" SCNx64 "%n", &id, &end) == 1 && end == (int)length) {
-        *used = (uint32_t)list_clients(server, database, id, out, size);
+        *used = (uint32_t)okv_clients_list(server, index_of(server, database), id, out, size);
         return 0;
     }
     if (sscanf(command, "kill %" SCNx64 "%n", &id, &end) == 1 && end == (int)length)
-        return end_client(server, database, id);
+        return okv_clients_kill(server, index_of(server, database), id);
     if (strcmp(command, "databases") == 0) {
         *used = (uint32_t)list_databases(server, out, size);
         return *used < size ? 0 : OKV_EUNSUPPORTED;

@@ -12,9 +12,9 @@ void okv_server_wake(struct okv_server *server, unsigned worker)
     eventfd_write(server->worker_signals[worker].fd, 1);
 }
 
-void okv_server_end_unwanted(struct okv_server *server, unsigned worker)
+void okv_server_end_unwanted(struct okv_server *server, unsigned worker, unsigned kind)
 {
-    atomic_store(&server->worker_signals[worker].has_unwanted, true);
+    atomic_store(&server->worker_signals[worker].has_unwanted[kind], true);
     okv_server_wake(server, worker);
 }
 

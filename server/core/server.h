@@ -32,22 +32,8 @@ struct okv_metrics;
 struct okv_notify;
 struct okv_resp_shared;
 struct okv_server;
-struct okv_session_table;
+struct okv_client_table;
 struct okv_worker;
-
-/* The clients of a front end, for commands about clients and for new users. Any thread may call. */
-struct okv_client_source {
-    /* Writes a line for each client of the database whose id is above `after`, in the order of the
-     * ids, as many as fit: docs/protocol-admin.md section 2.5. Returns the length. */
-    size_t (*list)(struct okv_server *server, unsigned database, uint64_t after, char *out,
-                   size_t size);
-    /* Has a client of the database end soon. OKV_ENOTFOUND: it has no such client. */
-    int (*kill)(struct okv_server *server, unsigned database, uint64_t id);
-    /* Users were loaded: gives clients the rights that they have now. Those without any end soon.
-     */
-    void (*recheck)(struct okv_server *server);
-};
-#define OKV_CLIENT_SOURCES_MAX 2
 
 /* A socket whose connections a front end accepts, on the acceptor's thread. */
 struct okv_socket_listener {
@@ -60,8 +46,9 @@ struct okv_socket_listener {
 
 /* How other threads reach a worker. */
 struct okv_worker_signal {
-    int fd;                   /* an eventfd, which ends its sleep */
-    atomic_bool has_unwanted; /* sessions are to end: replaced, killed, or without rights */
+    int fd; /* an eventfd, which ends its sleep */
+    /* Clients are to end: replaced, killed, or perhaps without rights. By enum okv_client_kind. */
+    atomic_bool has_unwanted[2];
 };
 
 struct okv_server {
@@ -75,7 +62,7 @@ struct okv_server {
     int acceptor_fd;                 /* an eventfd that wakes it */
     atomic_bool reload_is_asked;     /* by an administrator, and not done yet */
     struct okv_admission *admission;
-    struct okv_session_table *session_table;
+    struct okv_client_table *clients;
     struct okv_log log;
     struct okv_metrics *metrics;
     struct okv_notify *notify;
@@ -88,8 +75,6 @@ struct okv_server {
     struct okv_listener *listeners[OKV_LISTENERS_MAX];
     unsigned socket_count;
     struct okv_socket_listener sockets[OKV_RESP_LISTENERS_MAX];
-    /* In the order of the ids that they give; NULL: no more. */
-    const struct okv_client_source *client_sources[OKV_CLIENT_SOURCES_MAX + 1];
     struct okv_resp_shared *resp_shared;
     struct okv_exclusive *exclusive; /* NULL: no command runs alone, as there is no RESP listener */
     struct okv_announcer *announcer;
@@ -127,8 +112,9 @@ int64_t okv_server_wall_offset_ms(struct okv_server *server);
 
 /* Ends a worker's sleep. Any thread. */
 void okv_server_wake(struct okv_server *server, unsigned worker);
-/* Makes a worker end its sessions that are replaced, killed or have no rights. Any thread. */
-void okv_server_end_unwanted(struct okv_server *server, unsigned worker);
+/* Makes a worker end clients of a kind (enum okv_client_kind) that are replaced, killed or have no
+ * rights. Any thread. */
+void okv_server_end_unwanted(struct okv_server *server, unsigned worker, unsigned kind);
 
 /* Makes the acceptor read the users file again, at most once in a second for all who ask. Any
  * thread; returns at once. */

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "server/clients/admission.h"
+#include "server/clients/client_table.h"
 #include "server/core/notify.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
@@ -8,7 +9,6 @@
 #include "server/identity/authority.h"
 #include "server/metrics/metrics.h"
 #include "server/net/announcer.h"
-#include "server/session/session_table.h"
 
 /* One allocation, so that nothing else can fail. */
 struct whole {
@@ -17,7 +17,7 @@ struct whole {
     struct okv_reply_caches reply_caches[OKV_DATABASES_MAX];
     struct okv_authority authority;
     struct okv_admission admission;
-    struct okv_session_table session_table;
+    struct okv_client_table clients;
     struct okv_announcer announcer;
     struct okv_metrics metrics;
     struct okv_notify notify;
@@ -35,7 +35,7 @@ struct okv_server *okv_server_create(void)
         whole->databases[i].reply_caches = &whole->reply_caches[i];
     server->authority = &whole->authority;
     server->admission = &whole->admission;
-    server->session_table = &whole->session_table;
+    server->clients = &whole->clients;
     server->announcer = &whole->announcer;
     server->metrics = &whole->metrics;
     server->notify = &whole->notify;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "server/clients/admission.h"
+#include "server/clients/client_table.h"
 #include "server/config/option_table.h"
 #include "server/config/print.h"
 #include "server/core/notify.h"
@@ -27,7 +28,6 @@
 #include "server/net/listening.h"
 #include "server/resp/net/listen.h"
 #include "server/resp/run/client_table.h"
-#include "server/session/session_table.h"
 #include "server/store/region.h"
 #include "server/worker/worker.h"
 #include "shared/base/clock.h"
@@ -331,12 +331,10 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     /* Allocating the regions may take minutes, and a signal may end that. From here on only
      * sigtimedwait() takes signals. */
     pthread_sigmask(SIG_BLOCK, signals, NULL);
-    okv_session_table_init(server->session_table);
-    server->client_sources[0] = &okv_session_clients;
-    server->client_sources[1] = &okv_resp_clients;
+    okv_client_table_init(server->clients);
     rc = authority_open(server, diag);
     if (rc)
-        goto fini_session_table;
+        goto fini_clients;
     const struct okv_admission_limits limits = okv_admission_limits_of(&server->config);
     rc = okv_admission_init(server->admission, &limits);
     if (rc)
@@ -367,8 +365,8 @@ fini_admission:
     okv_admission_fini(server->admission);
 close_authority:
     authority_close(server);
-fini_session_table:
-    okv_session_table_fini(server->session_table);
+fini_clients:
+    okv_client_table_fini(server->clients);
     databases_close(server);
     return rc;
 }

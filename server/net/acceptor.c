@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "server/clients/admission.h"
+#include "server/clients/client_table.h"
 #include "server/core/log.h"
 #include "server/database/database.h"
 #include "server/database/reply_cache.h"
@@ -15,7 +16,6 @@
 #include "server/net/half_open.h"
 #include "server/net/handshake.h"
 #include "server/net/identify.h"
-#include "server/session/session_table.h"
 #include "server/worker/worker.h"
 #include "shared/base/error.h"
 #include "shared/format/superblock.h"
@@ -121,10 +121,10 @@ static void challenge(struct okv_server *server, struct okv_request *request,
 static void compose_welcome(const struct okv_server *server, const struct okv_session *session,
                             bool resumed, struct okv_wire_welcome *out)
 {
-    const struct okv_store *store = &server->databases[session->database].store;
+    const struct okv_store *store = &server->databases[session->common.database].store;
     const struct okv_welcome welcome = {
-        .features = session->report.is_due ? OKV_FEATURE_REPORTS : 0,
-        .rkey = server->listeners[session->listener]->rkeys[session->database],
+        .features = session->common.report.is_due ? OKV_FEATURE_REPORTS : 0,
+        .rkey = server->listeners[session->listener]->rkeys[session->common.database],
         .boot_id = store->table.boot_id,
         .region_length = store->length,
         .directory_offset = OKV_DIRECTORY_OFFSET,
@@ -133,10 +133,10 @@ static void compose_welcome(const struct okv_server *server, const struct okv_se
         .bucket_size = store->table.bucket_size,
         .segment_buckets = store->table.segment_buckets,
         .slot_size = server->limits.slot_size,
-        .credits = session->request_slots,
+        .credits = session->common.request_slots,
         .max_key = OKV_KEY_MAX,
         .max_value = store->max_value,
-        .session_id = session->id,
+        .session_id = session->common.id,
         .clock_ms = okv_server_clock_ms(server),
         .resumed = resumed,
         .remember_ms = server->config.remember_s * 1000u,
@@ -185,7 +185,7 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
     atomic_fetch_add(&worker->sessions.clients[listener], 1);
     const struct okv_accept accept = {
         .endpoint = worker->endpoints[listener],
-        .region = session->database,
+        .region = session->common.database,
         .user = session,
         .is_half_open = &session->is_half_open,
         .welcome = (const uint8_t *)&bytes,
@@ -216,16 +216,16 @@ static struct okv_session *make_session(const struct arrival *arrival, uint32_t 
 
     if (!session)
         return NULL;
-    session->database = arrival->client.database;
+    session->common.database = arrival->client.database;
     session->place = arrival->claim.place;
     session->reply_cache = arrival->grant.reply_cache;
-    session->worker = arrival->claim.worker;
-    session->transport = arrival->request->listener->ops->name;
-    session->how = arrival->request->listener->how;
-    session->report.is_due = arrival->client.features & OKV_FEATURE_REPORTS;
-    memcpy(session->peer, arrival->request->peer, sizeof session->peer);
-    memcpy(session->user, identity->user, sizeof session->user);
-    memcpy(session->fingerprint, identity->fingerprint, sizeof session->fingerprint);
+    session->common.worker = arrival->claim.worker;
+    session->common.transport = arrival->request->listener->ops->name;
+    session->common.how = arrival->request->listener->how;
+    session->common.report.is_due = arrival->client.features & OKV_FEATURE_REPORTS;
+    memcpy(session->common.peer, arrival->request->peer, sizeof session->common.peer);
+    memcpy(session->common.user, identity->user, sizeof session->common.user);
+    memcpy(session->common.fingerprint, identity->fingerprint, sizeof session->common.fingerprint);
     atomic_init(&session->rights, arrival->identity.rights);
     atomic_init(&session->is_half_open, arrival->request->is_half_open);
     return session;
@@ -249,7 +249,7 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
     struct okv_session *session = make_session(arrival, slots);
     if (!session)
         goto roll_back_reply_cache;
-    okv_session_table_add(server->session_table, session);
+    okv_client_table_add(server->clients, &session->common, atomic_load(&session->is_half_open));
     reason = hand_over(server, arrival, session);
     if (reason)
         goto unregister_session;
@@ -257,11 +257,11 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
         OKV_STATS_ADD(&server->stats, resumed, 1);
     if (grant->replaced) {
         okv_admission_release(server->admission, grant->replaced_place);
-        okv_server_end_unwanted(server, grant->replaced_worker);
+        okv_server_end_unwanted(server, grant->replaced_worker, OKV_CLIENT_NATIVE);
     }
     return 0;
 unregister_session:
-    okv_session_table_remove(server->session_table, session);
+    okv_client_table_remove(server->clients, &session->common);
     okv_session_destroy(session);
 roll_back_reply_cache:
     if (!okv_reply_cache_rollback(caches, grant, claim->session_id, okv_server_clock_ms(server)))

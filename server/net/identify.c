@@ -1,5 +1,7 @@
 #include "server/net/identify.h"
 
+#include "server/session/session.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -76,6 +78,27 @@ void okv_identify_prove(const struct okv_request *request,
                          welcome->proof);
 }
 
+/* Gives sessions the rights that they have now, and has workers do so for RESP clients. Those
+ * without any end soon. */
+static void apply_rights(struct okv_server *server)
+{
+    struct okv_client_table *table = server->clients;
+    struct okv_client *client;
+
+    pthread_mutex_lock(&table->lock);
+    TAILQ_FOREACH(client, &table->lists[OKV_CLIENT_NATIVE], in_table)
+    {
+        unsigned rights = okv_users_rights(server->authority->users, client->user,
+                                           client->fingerprint, client->database);
+        atomic_store(&((struct okv_session *)client)->rights, rights);
+        if (rights == 0)
+            okv_server_end_unwanted(server, client->worker, OKV_CLIENT_NATIVE);
+    }
+    pthread_mutex_unlock(&table->lock);
+    for (unsigned i = 0; i < server->config.workers; i++)
+        okv_server_end_unwanted(server, i, OKV_CLIENT_RESP);
+}
+
 void okv_identify_reload(struct okv_server *server, bool is_of_client)
 {
     struct okv_diag diag = {.text = ""};
@@ -89,8 +112,7 @@ void okv_identify_reload(struct okv_server *server, bool is_of_client)
         level = OKV_LOG_WARNING;
         snprintf(text, sizeof text, "users stay as they were: %.150s", diag.text);
     } else {
-        for (unsigned i = 0; server->client_sources[i]; i++)
-            server->client_sources[i]->recheck(server);
+        apply_rights(server);
         OKV_STATS_ADD(&server->stats, users_loaded, 1); /* who waits for it finds the new rights */
         snprintf(text, sizeof text, "users loaded from %.150s", server->config.users);
     }

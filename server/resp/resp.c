@@ -50,11 +50,11 @@ static void greet(struct okv_resp_client *client)
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = client};
 
     client->events = EPOLLIN;
-    client->created_ns = client->unauthenticated_ns = client->progress_ns = okv_clock_ns();
-    atomic_store(&client->active_ns, client->created_ns);
+    client->common.created_ns = client->unauthenticated_ns = client->progress_ns = okv_clock_ns();
+    atomic_store(&client->common.active_ns, client->common.created_ns);
     atomic_store(&client->queued, -1);
     TAILQ_INSERT_TAIL(&resp->all, client, in_all);
-    okv_resp_table_add(client);
+    okv_client_table_add(resp->server->clients, &client->common, false);
     OKV_STATS_ADD(&resp->server->stats, resp_clients, 1);
     OKV_STATS_ADD(&resp->server->stats, resp_clients_total, 1);
     okv_resp_login_begin(client);
@@ -88,13 +88,15 @@ static unsigned empty_inbox(struct okv_resp *resp)
 /* Closes clients that were killed, or whose users have no rights any more. */
 static void end_terminated(struct okv_resp *resp)
 {
+    atomic_bool *has_unwanted =
+        &resp->server->worker_signals[resp->worker].has_unwanted[OKV_CLIENT_RESP];
     struct okv_resp_client *client, *next;
 
-    if (!atomic_load(&resp->must_recheck) || !atomic_exchange(&resp->must_recheck, false))
+    if (!atomic_load(has_unwanted) || !atomic_exchange(has_unwanted, false))
         return;
     for (client = TAILQ_FIRST(&resp->all); client; client = next) {
         next = TAILQ_NEXT(client, in_all);
-        if (atomic_load(&client->is_terminated))
+        if (atomic_load(&client->common.is_killed))
             OKV_STATS_ADD(&resp->server->stats, closed_killed, 1);
         else if (!okv_resp_login_holds(client))
             OKV_STATS_ADD(&resp->server->stats, closed_revoked, 1);

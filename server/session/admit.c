@@ -12,13 +12,13 @@
 /* A session that made the server make room has used up its share of the pass. */
 static void charge(struct okv_sessions *sessions, struct okv_session *session, unsigned cost)
 {
-    struct okv_store_work *work = &sessions->works[session->database];
+    struct okv_store_work *work = &sessions->works[session->common.database];
 
     cost += work->loaded_pages / OKV_SESSION_SHARE_PAGES;
     if (work->made_room)
         cost += OKV_DATABASE_SHARE;
     session->served += cost;
-    sessions->served[session->database] += cost;
+    sessions->served[session->common.database] += cost;
     work->made_room = false;
 }
 
@@ -27,7 +27,7 @@ static enum okv_request_fate serve(struct okv_sessions *sessions, struct okv_ses
 {
     if (okv_session_end_unwanted(sessions, session))
         return OKV_REQUEST_DONE;
-    sessions->works[session->database].loaded_pages = 0;
+    sessions->works[session->common.database].loaded_pages = 0;
     enum okv_request_fate fate = okv_session_serve(sessions, session, request);
     charge(sessions, session,
            fate == OKV_REQUEST_BLOCKED ? 0 : 1 + request->length / OKV_SESSION_SHARE_BYTES);
@@ -41,7 +41,7 @@ static bool has_share(const struct okv_sessions *sessions, struct okv_session *s
         session->served = 0;
     }
     return session->served < OKV_SESSION_SHARE &&
-           sessions->served[session->database] < OKV_DATABASE_SHARE;
+           sessions->served[session->common.database] < OKV_DATABASE_SHARE;
 }
 
 static bool is_request(uint32_t immediate)
@@ -72,15 +72,15 @@ bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *sess
     okv_timed_write_begin(session, okv_immediate_opcode(request->immediate),
                           okv_immediate_slot(request->immediate));
     session->keepalive.is_up = true;
-    okv_session_add(&session->bytes_in, request->length);
+    okv_session_add(&session->common.bytes_in, request->length);
     /* A client that only gets reports, too, and is as idle as before. */
     if (okv_immediate_opcode(request->immediate) != OKV_OP_REPORT) {
         session->idle_scans = 0;
-        okv_session_add(&session->requests, 1);
-        atomic_store_explicit(&session->active_ns, sessions->now_ns, memory_order_relaxed);
+        okv_session_add(&session->common.requests, 1);
+        atomic_store_explicit(&session->common.active_ns, sessions->now_ns, memory_order_relaxed);
     }
     /* Nobody of the database waits, so it takes nobody's turn. */
-    if (TAILQ_EMPTY(&sessions->ready[session->database]) && !okv_session_oldest(session) &&
+    if (TAILQ_EMPTY(&sessions->ready[session->common.database]) && !okv_session_oldest(session) &&
         has_share(sessions, session)) {
         enum okv_request_fate fate = serve(sessions, session, request);
         if (fate != OKV_REQUEST_BLOCKED)
@@ -99,7 +99,7 @@ void okv_session_rendezvous_done(struct okv_sessions *sessions, struct okv_sessi
     okv_housekeeping_update_clock(&sessions->housekeeping, sessions->server);
     okv_session_end_unwanted(sessions, session);
     struct okv_long_write *write =
-        okv_long_write_arrived(session, &sessions->executors[session->database], event);
+        okv_long_write_arrived(session, &sessions->executors[session->common.database], event);
     if (write->state == OKV_LONG_WRITE_RUNNING)
         okv_long_work_add(sessions, write);
     else

@@ -1,13 +1,14 @@
 #include "server/session/closing.h"
 
 #include "server/clients/admission.h"
+#include "server/clients/client_table.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/database/reply_cache.h"
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
 #include "server/session/reply.h"
-#include "server/session/session_table.h"
+#include "server/session/report.h"
 #include "shared/base/error.h"
 
 /* Why a connection ended that the worker did not close. */
@@ -57,14 +58,14 @@ static void free_session(struct okv_sessions *sessions, struct okv_session *sess
     uint32_t place = session->place;
 
     okv_sessions_unlist(sessions, session);
-    okv_session_table_remove(server->session_table, session);
+    okv_client_table_remove(server->clients, &session->common);
     OKV_STATS_SUBTRACT(&server->stats, sessions, 1);
-    OKV_STATS_SUBTRACT(&server->stats, credits_granted, session->request_slots);
-    if (session->report.is_due)
-        atomic_fetch_sub(&server->databases[session->database].reporting, 1);
-    bool is_holder = okv_reply_cache_release(server->databases[session->database].reply_caches,
-                                             session->reply_cache, session->id,
-                                             okv_server_clock_ms(server), session->forget);
+    OKV_STATS_SUBTRACT(&server->stats, credits_granted, session->common.request_slots);
+    if (session->common.report.is_due)
+        atomic_fetch_sub(&server->databases[session->common.database].reporting, 1);
+    bool is_holder = okv_reply_cache_release(
+        server->databases[session->common.database].reply_caches, session->reply_cache,
+        session->common.id, okv_server_clock_ms(server), session->forget);
     session->conn->ops->conn_destroy(session->conn);
     okv_session_destroy(session);
     /* Only now: until here the endpoint still counts the connection. */

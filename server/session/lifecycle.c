@@ -24,9 +24,9 @@ void okv_session_opened(struct okv_sessions *sessions, struct okv_conn *conn)
     TAILQ_INSERT_TAIL(&sessions->all, session, in_all);
     OKV_STATS_ADD(stats, sessions_total, 1);
     OKV_STATS_ADD(stats, sessions, 1);
-    OKV_STATS_ADD(stats, credits_granted, session->request_slots);
-    if (session->report.is_due)
-        atomic_fetch_add(&sessions->server->databases[session->database].reporting, 1);
+    OKV_STATS_ADD(stats, credits_granted, session->common.request_slots);
+    if (session->common.report.is_due)
+        atomic_fetch_add(&sessions->server->databases[session->common.database].reporting, 1);
 }
 
 /* What the log says. NULL: nothing, because the end is orderly. */
@@ -79,7 +79,8 @@ static void log_end(struct okv_log *log, const struct okv_session *session,
     if (reason == OKV_SESSION_END_FAILED && failure[0] != '\0')
         why = failure;
     snprintf(text, sizeof text, "%s: ended: %s (session %016" PRIx64 ", %.1f s)",
-             session->conn->peer, why, session->id, (double)(now_ns - session->created_ns) / 1e9);
+             session->conn->peer, why, session->common.id,
+             (double)(now_ns - session->common.created_ns) / 1e9);
     okv_log_line(log, OKV_LOG_NOTICE, "clients", now_ns, text);
 }
 
@@ -112,7 +113,7 @@ void okv_session_end(struct okv_sessions *sessions, struct okv_session *session,
 
 bool okv_session_is_replaced(const struct okv_session *session)
 {
-    return okv_reply_cache_is_replaced(session->reply_cache, session->id);
+    return okv_reply_cache_is_replaced(session->reply_cache, session->common.id);
 }
 
 bool okv_session_end_unwanted(struct okv_sessions *sessions, struct okv_session *session)
@@ -121,13 +122,15 @@ bool okv_session_end_unwanted(struct okv_sessions *sessions, struct okv_session 
 
     if (okv_session_is_replaced(session))
         reason = OKV_SESSION_END_REPLACED;
+    else if (!reason && atomic_load_explicit(&session->common.is_killed, memory_order_relaxed))
+        reason = OKV_SESSION_END_KILLED;
     else if (!reason && !okv_session_rights_now(session))
         reason = OKV_SESSION_END_REVOKED;
     if (!reason)
         return false;
     if (reason == OKV_SESSION_END_KILLED || reason == OKV_SESSION_END_REVOKED) {
-        okv_reply_caches_forget(sessions->server->databases[session->database].reply_caches,
-                                session->id);
+        okv_reply_caches_forget(sessions->server->databases[session->common.database].reply_caches,
+                                session->common.id);
         session->forget = true;
     }
     okv_session_end(sessions, session, (enum okv_session_end_reason)reason);

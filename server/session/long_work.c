@@ -28,7 +28,7 @@ static void leave(struct okv_long_write *write)
 
 void okv_long_work_add(struct okv_sessions *sessions, struct okv_long_write *write)
 {
-    join(&sessions->long_work[write->session->database].running, write);
+    join(&sessions->long_work[write->session->common.database].running, write);
 }
 
 /* Returns the bytes of the turn, or 0 if the write is held up. */
@@ -36,11 +36,11 @@ static uint64_t take_turn(struct okv_sessions *sessions, struct okv_long_write *
                           uint64_t most)
 {
     struct okv_session *session = write->session;
-    struct okv_long_work *work = &sessions->long_work[session->database];
+    struct okv_long_work *work = &sessions->long_work[session->common.database];
 
     leave(write);
     okv_session_end_unwanted(sessions, session);
-    uint64_t done = okv_long_write_run(write, &sessions->executors[session->database], most);
+    uint64_t done = okv_long_write_run(write, &sessions->executors[session->common.database], most);
     if (write->state == OKV_LONG_WRITE_RUNNING) {
         join(done ? &work->running : &work->held_up, write);
         return done;
@@ -57,7 +57,7 @@ static uint64_t take_turn(struct okv_sessions *sessions, struct okv_long_write *
  * the write went on. */
 static bool run_write(struct okv_sessions *sessions, struct okv_long_write *write, uint64_t *left)
 {
-    struct okv_store_work *work = &sessions->works[write->session->database];
+    struct okv_store_work *work = &sessions->works[write->session->common.database];
 
     work->loaded_pages = 0;
     uint64_t done = take_turn(sessions, write, *left);
@@ -141,6 +141,7 @@ void okv_long_work_drop(struct okv_sessions *sessions, struct okv_session *sessi
         if (write->state != OKV_LONG_WRITE_RUNNING)
             continue;
         leave(write);
-        okv_long_write_drop(write, &sessions->executors[session->database], OKV_EDISCONNECTED);
+        okv_long_write_drop(write, &sessions->executors[session->common.database],
+                            OKV_EDISCONNECTED);
     }
 }

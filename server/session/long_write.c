@@ -177,7 +177,8 @@ static int apply(struct okv_long_write *write, const struct okv_executor *execut
         write->stored = NULL;
     }
     if (change.wal && is_applied)
-        okv_reply_cache_log(write->session->reply_cache, change.wal, write->session->id, reply);
+        okv_reply_cache_log(write->session->reply_cache, change.wal, write->session->common.id,
+                            reply);
     write->batch = okv_change_end(&change, is_applied);
     if (!is_applied)
         return reply->status;

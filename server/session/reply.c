@@ -17,7 +17,7 @@ void okv_session_reply(struct okv_sessions *sessions, struct okv_session *sessio
     uint32_t length = okv_reply_encode(reply, out);
 
     OKV_STATS_ADD(&sessions->server->stats, bytes_out, length);
-    okv_session_add(&session->bytes_out, length);
+    okv_session_add(&session->common.bytes_out, length);
     okv_timed_write_end(sessions, session, reply->slot, reply->status == OKV_OK);
     okv_session_slot_release(session, reply->slot);
     /* A connection that fails here reports itself by its CLOSED event. */
@@ -30,7 +30,7 @@ void okv_session_reply(struct okv_sessions *sessions, struct okv_session *sessio
 
 static struct okv_pending_reply *pending_at(struct okv_session *session, uint32_t index)
 {
-    return &session->pending[(session->pending_first + index) % session->request_slots];
+    return &session->pending[(session->pending_first + index) % session->common.request_slots];
 }
 
 /* Without memory the client learns that the write was applied, perhaps. */
@@ -87,7 +87,7 @@ static void note_ended(struct okv_session *session, struct okv_wal *wal)
 static void drop_first(struct okv_session *session)
 {
     free(pending_at(session, 0)->long_value);
-    session->pending_first = (session->pending_first + 1) % session->request_slots;
+    session->pending_first = (session->pending_first + 1) % session->common.request_slots;
     session->pending_count--;
 }
 
@@ -96,7 +96,7 @@ unsigned okv_session_post_committed(struct okv_sessions *sessions, struct okv_se
     unsigned posted = 0;
     uint8_t *out;
 
-    note_ended(session, sessions->server->databases[session->database].wal);
+    note_ended(session, sessions->server->databases[session->common.database].wal);
     while (session->pending_count > 0 && pending_at(session, 0)->is_done) {
         if (!session->closing) {
             out = session->conn->ops->send_buffer(session->conn);

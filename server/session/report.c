@@ -61,15 +61,15 @@ static void add_times(struct okv_report_share *share, struct okv_times *times,
 int okv_session_report(struct okv_sessions *sessions, struct okv_session *session,
                        const uint8_t *bytes, size_t length)
 {
-    struct okv_database *database = &sessions->server->databases[session->database];
+    struct okv_database *database = &sessions->server->databases[session->common.database];
     struct okv_counts *counts = &database->counts;
-    struct okv_report_share *share = &session->report;
+    struct okv_report_share *share = &session->common.report;
     struct okv_report report;
     int rc = share->is_due ? okv_report_decode(bytes, length, &report) : OKV_EPROTO;
 
     if (rc)
         return rc;
-    uint64_t age_ns = okv_clock_ns() - session->created_ns;
+    uint64_t age_ns = okv_clock_ns() - session->common.created_ns;
     uint64_t most = age_ns > UINT64_MAX / SHARE_PER_NS ? UINT64_MAX : age_ns * SHARE_PER_NS;
 #define ADD(name) add_share(&share->name, &counts->client_##name, report.name, most);
     OKV_REPORT_LIST(ADD)

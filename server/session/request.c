@@ -7,6 +7,7 @@
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
 #include "server/session/reply.h"
+#include "server/session/report.h"
 #include "server/session/timed_writes.h"
 #include "server/store/commands.h"
 #include "shared/base/error.h"
@@ -94,7 +95,7 @@ static enum outcome change(struct exchange *exchange)
     enum outcome outcome = execute(exchange);
     bool is_done = outcome == ANSWERED;
     if (is_done && change.wal)
-        okv_reply_cache_log(session->reply_cache, change.wal, session->id, &exchange->reply);
+        okv_reply_cache_log(session->reply_cache, change.wal, session->common.id, &exchange->reply);
     uint64_t batch = okv_change_end(&change, is_done);
     if (batch == 0)
         return outcome;
@@ -215,7 +216,7 @@ enum okv_request_fate okv_session_serve(struct okv_sessions *sessions, struct ok
 
     exchange.sessions = sessions;
     exchange.session = session;
-    exchange.executor = &sessions->executors[session->database];
+    exchange.executor = &sessions->executors[session->common.database];
     exchange.message = message;
     enum outcome outcome = take(&exchange);
     if (outcome == BLOCKED)

@@ -13,13 +13,16 @@ struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t 
 
     if (!session)
         return NULL;
-    *session = (struct okv_session){.id = id,
-                                    .listener = listener,
-                                    .request_slots = request_slots,
-                                    .transport = "-",
-                                    .how = "",
-                                    .created_ns = okv_clock_ns()};
-    session->active_ns = session->created_ns;
+    *session = (struct okv_session){
+        .common = {.id = id,
+                   .kind = OKV_CLIENT_NATIVE,
+                   .request_slots = request_slots,
+                   .transport = "-",
+                   .how = "",
+                   .created_ns = okv_clock_ns()},
+        .listener = listener,
+    };
+    session->common.active_ns = session->common.created_ns;
     session->slots_in_use =
         calloc((request_slots + REQUEST_SLOTS_PER_WORD - 1) / REQUEST_SLOTS_PER_WORD,
                sizeof *session->slots_in_use);
@@ -46,7 +49,7 @@ int okv_session_slot_acquire(struct okv_session *session, uint16_t request_slot)
 {
     uint64_t bit = UINT64_C(1) << request_slot % REQUEST_SLOTS_PER_WORD;
 
-    if (request_slot >= session->request_slots ||
+    if (request_slot >= session->common.request_slots ||
         session->slots_in_use[request_slot / REQUEST_SLOTS_PER_WORD] & bit)
         return OKV_ECREDIT;
     session->slots_in_use[request_slot / REQUEST_SLOTS_PER_WORD] |= bit;
@@ -61,7 +64,8 @@ void okv_session_slot_release(struct okv_session *session, uint16_t request_slot
 
 void okv_session_defer(struct okv_session *session, const struct okv_event *request)
 {
-    uint32_t at = (session->deferred_first + session->deferred_count) % session->request_slots;
+    uint32_t at =
+        (session->deferred_first + session->deferred_count) % session->common.request_slots;
 
     session->deferred[at] = *request;
     session->deferred_count++;
@@ -74,6 +78,6 @@ const struct okv_event *okv_session_oldest(const struct okv_session *session)
 
 void okv_session_drop_oldest(struct okv_session *session)
 {
-    session->deferred_first = (session->deferred_first + 1) % session->request_slots;
+    session->deferred_first = (session->deferred_first + 1) % session->common.request_slots;
     session->deferred_count--;
 }

@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "server/clients/client_table.h"
 #include "server/session/keepalive.h"
 #include "server/session/long_write.h"
 #include "server/session/report.h"
@@ -64,30 +65,18 @@ struct okv_pending_reply {
 };
 
 struct okv_session {
-    uint64_t id;
-    unsigned listener;                         /* index: which endpoint it is on */
-    unsigned database;                         /* index */
-    uint32_t place;                            /* of okv_admission_admit() */
-    char user[OKV_NAME_SIZE];                  /* "": the server serves everybody */
-    uint8_t fingerprint[OKV_FINGERPRINT_SIZE]; /* of the user's key */
-    char peer[64];                             /* address of the client, for people */
-    unsigned worker;                           /* index */
+    struct okv_client common;
+    unsigned listener;        /* index: which endpoint it is on */
+    uint32_t place;           /* of okv_admission_admit() */
     atomic_uint rights;       /* of enum okv_right; 0: it is to end. The acceptor changes them. */
-    atomic_int unwanted;      /* why it is to end: killed or crowded out; 0: it is not */
+    atomic_int unwanted;      /* why it is to end: crowded out; 0: it is not */
     atomic_bool is_half_open; /* nothing shows yet that the client got the welcome */
-    struct okv_report_share report;
-    const char *transport, *how; /* of its listener */
-    /* The worker alone writes these. */
-    atomic_uint_fast64_t requests; /* received */
-    atomic_uint_fast64_t bytes_in, bytes_out;
-    atomic_uint_fast64_t active_ns; /* when the last request came, as of the pass */
     struct okv_conn *conn;
     struct okv_reply_cache *reply_cache; /* the client's, with at least as many slots */
     bool closing;                        /* the worker closed it; later messages are dropped */
     bool told_goodbye;                   /* a GOODBYE was sent */
     bool forget;                         /* the client said GOODBYE: drop its reply cache */
 
-    uint32_t request_slots;
     uint64_t *slots_in_use; /* a bit for each request slot */
     struct {
         uint64_t begun_ns; /* 0: no write is being timed (timed_writes.h) */
@@ -113,9 +102,6 @@ struct okv_session {
     /* Membership in the lists of struct okv_sessions. */
     bool is_ready, is_unflushed, is_committing;
     TAILQ_ENTRY(okv_session) in_all, in_ready, in_unflushed, in_committing;
-    /* session_table.h */
-    bool is_watched; /* it is in the list of half-open ones */
-    TAILQ_ENTRY(okv_session) in_table, in_half_open;
 };
 
 TAILQ_HEAD(okv_session_list, okv_session);

@@ -74,7 +74,7 @@ void okv_sessions_make_ready(struct okv_sessions *sessions, struct okv_session *
     if (session->is_ready)
         return;
     session->is_ready = true;
-    TAILQ_INSERT_TAIL(&sessions->ready[session->database], session, in_ready);
+    TAILQ_INSERT_TAIL(&sessions->ready[session->common.database], session, in_ready);
 }
 
 void okv_sessions_queue_flush(struct okv_sessions *sessions, struct okv_session *session)
@@ -97,7 +97,7 @@ void okv_sessions_flush(struct okv_sessions *sessions, struct okv_session *sessi
 void okv_sessions_quiet(struct okv_sessions *sessions, struct okv_session *session)
 {
     if (session->is_ready)
-        TAILQ_REMOVE(&sessions->ready[session->database], session, in_ready);
+        TAILQ_REMOVE(&sessions->ready[session->common.database], session, in_ready);
     if (session->is_unflushed)
         TAILQ_REMOVE(&sessions->unflushed, session, in_unflushed);
     session->is_ready = session->is_unflushed = false;

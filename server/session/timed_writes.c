@@ -7,7 +7,8 @@
 
 void okv_timed_write_begin(struct okv_session *session, unsigned opcode, uint16_t request_slot)
 {
-    uint64_t number = session->id + atomic_load_explicit(&session->requests, memory_order_relaxed);
+    uint64_t number =
+        session->common.id + atomic_load_explicit(&session->common.requests, memory_order_relaxed);
 
     if (number % OKV_TIMED_WRITES_ONE_IN || session->timed.begun_ns || !okv_opcode_is_write(opcode))
         return;
@@ -24,6 +25,6 @@ void okv_timed_write_end(struct okv_sessions *sessions, struct okv_session *sess
         return;
     session->timed.begun_ns = 0;
     if (is_done)
-        okv_times_add(&sessions->server->databases[session->database].write_times,
+        okv_times_add(&sessions->server->databases[session->common.database].write_times,
                       okv_clock_ns() - begun_ns);
 }

@@ -94,7 +94,7 @@ static void scan_sessions(struct okv_worker *worker)
     bool is_late = false, ignored;
     bool is_scan = is_due(&worker->scan_ns, now_ns, okv_sessions_scan_ns(worker->server), &is_late);
     bool is_tick = is_due(&worker->tick_ns, now_ns, okv_sessions_tick_ns(worker->server), &ignored);
-    atomic_bool *unwanted = &worker->signal->has_unwanted;
+    atomic_bool *unwanted = &worker->signal->has_unwanted[OKV_CLIENT_NATIVE];
     bool has_unwanted = atomic_load(unwanted) && atomic_exchange(unwanted, false);
     struct okv_session *session;
 

@@ -82,9 +82,9 @@ static void meet(struct fixture_connection *c, const struct okv_session *session
 {
     struct fixture_client *client = &world->clients[c->id];
 
-    FUZZ_CHECK(welcome->session_id > world->session && welcome->session_id == session->id);
+    FUZZ_CHECK(welcome->session_id > world->session && welcome->session_id == session->common.id);
     c->request_slot_count = welcome->credits;
-    FUZZ_CHECK(welcome->credits == session->request_slots);
+    FUZZ_CHECK(welcome->credits == session->common.request_slots);
     FUZZ_CHECK(welcome->credits <= FIXTURE_REQUEST_SLOTS);
     world->session = welcome->session_id;
     if (c->id == FIXTURE_IDS)

@@ -7,6 +7,7 @@
 
 #include "tests/support/test.h"
 
+#include "server/clients/client_table.h"
 #include "server/resp/net/listen.h"
 #include "server/resp/resp.h"
 #include "server/resp/run/client_table.h"
@@ -14,7 +15,6 @@
 #include "server/resp/run/run.h"
 #include "server/resp/run/shared.h"
 #include "server/resp/run/transaction.h"
-#include "server/session/session_table.h"
 #include "shared/base/error.h"
 
 #define PASSES 20000u /* that are enough for anything that no thread does */
@@ -32,8 +32,6 @@ void resp_fixture_open(struct resp_fixture *fixture, const struct okv_store_para
     server->workers = &fixture->worker;
     fixture->worker.server = server;
     server->worker_signals[0].fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    server->client_sources[0] = &okv_session_clients;
-    server->client_sources[1] = &okv_resp_clients;
     assert_int_equal(okv_resp_open(server, NULL), 0);
     server->exclusive = &server->resp_shared->exclusive; /* as if it had opened one */
     assert_int_equal(okv_resp_init(&fixture->worker.resp, server, 0, fixture->executors, NULL), 0);
@@ -42,7 +40,7 @@ void resp_fixture_open(struct resp_fixture *fixture, const struct okv_store_para
 void resp_fixture_close(struct resp_fixture *fixture)
 {
     okv_resp_fini(&fixture->worker.resp);
-    assert_true(TAILQ_EMPTY(&fixture->core.server->resp_shared->clients));
+    assert_true(TAILQ_EMPTY(&fixture->core.server->clients->lists[OKV_CLIENT_RESP]));
     okv_resp_close(fixture->core.server);
     close(fixture->core.server->worker_signals[0].fd);
     server_core_close(&fixture->core);

@@ -6,7 +6,7 @@
 #include "server/database/reply_cache.h"
 #include "tests/support/test.h"
 
-#include "server/session/session_table.h"
+#include "server/clients/client_table.h"
 #include "server/store/commands.h"
 #include "server/store/state.h"
 #include "shared/base/clock.h"
@@ -45,7 +45,7 @@ void server_core_open(struct server_core *core, const struct okv_store_params *p
     core->server->clock_origin_ms = core->server->start_ms - 1;
     core->server->boot_id = 5;
     okv_log_init(&core->server->log, STDERR_FILENO, OKV_LOG_TEXT);
-    okv_session_table_init(core->server->session_table);
+    okv_client_table_init(core->server->clients);
     open_database(core, OKV_DATABASE_DEFAULT, params);
     core->executor = (struct okv_executor){core->server, core->database, core->works};
 }
@@ -65,7 +65,7 @@ void server_core_close(struct server_core *core)
         okv_store_fini(&database->store);
         munmap(database->region.base, database->region.length);
     }
-    okv_session_table_fini(core->server->session_table);
+    okv_client_table_fini(core->server->clients);
     okv_log_fini(&core->server->log);
     okv_server_destroy(core->server);
 }
@@ -90,7 +90,8 @@ struct okv_session *server_core_session(struct server_core *core, uint64_t id, u
     assert_non_null(session);
     session->reply_cache = taken.reply_cache;
     atomic_init(&session->rights, OKV_RIGHTS_ALL);
-    okv_session_table_add(core->server->session_table, session);
+    okv_client_table_add(core->server->clients, &session->common,
+                         atomic_load(&session->is_half_open));
     return session;
 }
 

@@ -7,9 +7,9 @@
 #include "tests/support/test.h"
 
 #include "server/clients/admission.h"
+#include "server/clients/client_table.h"
 #include "server/net/acceptor.h"
 #include "server/session/session.h"
-#include "server/session/session_table.h"
 #include "server/worker/worker.h"
 #include "shared/base/error.h"
 #include "shared/format/wire.h"
@@ -165,17 +165,17 @@ static void leave(struct okv_session *session)
 {
     struct okv_server *server = gate.core.server;
 
-    if (okv_reply_cache_release(server->databases[session->database].reply_caches,
-                                session->reply_cache, session->id, 1, true))
+    if (okv_reply_cache_release(server->databases[session->common.database].reply_caches,
+                                session->reply_cache, session->common.id, 1, true))
         okv_admission_release(server->admission, session->place);
     atomic_fetch_sub(&gate.worker.sessions.clients[0], 1);
-    okv_session_table_remove(server->session_table, session);
+    okv_client_table_remove(server->clients, &session->common);
     okv_session_destroy(session);
 }
 
 static bool is_replaced(const struct okv_session *session)
 {
-    return okv_reply_cache_is_replaced(session->reply_cache, session->id);
+    return okv_reply_cache_is_replaced(session->reply_cache, session->common.id);
 }
 
 #define GATE_TEST(name) TEST_WITH(name, setup, teardown)
@@ -187,11 +187,11 @@ GATE_TEST(a_full_server_readmits_a_connected_client)
     assert_int_equal(come(1, 0, &first), 0);
     assert_int_equal(come(2, 0, &other), 0);
     assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
-    assert_int_equal(come(1, first->id, &second), 0);
+    assert_int_equal(come(1, first->common.id, &second), 0);
     assert_true(is_replaced(first));
-    assert_true(gate.core.server->worker_signals[0].has_unwanted);
+    assert_true(gate.core.server->worker_signals[0].has_unwanted[OKV_CLIENT_NATIVE]);
     assert_int_equal(gate.core.server->stats.resumed, 1);
-    assert_int_equal(come(1, second->id, &third), 0);
+    assert_int_equal(come(1, second->common.id, &third), 0);
     assert_int_equal(gate.core.server->admission->clients, LIMIT);
     assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
     leave(first);
@@ -213,8 +213,8 @@ GATE_TEST(a_client_id_belongs_to_its_database)
 
     assert_int_equal(come(1, 0, &first), 0);
     gate.core.database = &gate.core.server->databases[1];
-    assert_int_equal(come(1, first->id, &second), 0);
-    assert_int_equal(second->database, 1);
+    assert_int_equal(come(1, first->common.id, &second), 0);
+    assert_int_equal(second->common.database, 1);
     assert_false(is_replaced(first));
     assert_int_equal(gate.core.server->stats.resumed, 0);
     assert_ptr_not_equal(first->reply_cache, second->reply_cache);
@@ -246,7 +246,8 @@ GATE_TEST(a_user_without_access_is_refused)
 static void expect_end_of(const struct okv_session *session)
 {
     assert_int_equal(session->unwanted, OKV_SESSION_END_CROWDED_OUT);
-    assert_true(atomic_exchange(&gate.core.server->worker_signals[0].has_unwanted, false));
+    assert_true(atomic_exchange(
+        &gate.core.server->worker_signals[0].has_unwanted[OKV_CLIENT_NATIVE], false));
 }
 
 /* Another client comes, is refused, and finds a place when one of them has gone. */
@@ -319,7 +320,8 @@ GATE_TEST(a_client_that_is_ready_makes_no_room)
     expect_end_of(half_open);
     atomic_store(&half_open->is_half_open, false); /* too late */
     assert_int_equal(come(3, 0, NULL), OKV_REJECT_BUSY);
-    assert_false(ready->unwanted || gate.core.server->worker_signals[0].has_unwanted);
+    assert_false(ready->unwanted ||
+                 gate.core.server->worker_signals[0].has_unwanted[OKV_CLIENT_NATIVE]);
     leave(ready);
     leave(half_open);
     assert_int_equal(gate.core.server->admission->clients, 0);
@@ -353,7 +355,7 @@ GATE_TEST(a_half_open_client_that_comes_back)
 
     gate.request.is_half_open = true;
     assert_int_equal(come(1, 0, &first), 0);
-    assert_int_equal(come(1, first->id, &second), 0);
+    assert_int_equal(come(1, first->common.id, &second), 0);
     assert_true(is_replaced(first));
     assert_int_equal(gate.core.server->admission->half_open, 1);
     assert_int_equal(come(2, 0, &other), 0);
@@ -383,10 +385,10 @@ GATE_TEST(a_connection_the_transport_refuses_leaves_no_trace)
     assert_int_equal(come(1, 0, &first), 0);
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         gate.accept_answer = refusals[i].answer;
-        assert_int_equal(come(1, first->id, NULL), refusals[i].reason);
+        assert_int_equal(come(1, first->common.id, NULL), refusals[i].reason);
         assert_int_equal(come(2, 0, NULL), refusals[i].reason);
         assert_false(is_replaced(first));
-        assert_false(gate.core.server->worker_signals[0].has_unwanted);
+        assert_false(gate.core.server->worker_signals[0].has_unwanted[OKV_CLIENT_NATIVE]);
         assert_int_equal(gate.core.server->admission->clients, 1);
         assert_int_equal(gate.worker.sessions.clients[0], 1);
         assert_int_equal(okv_reply_caches_count(gate.core.database->reply_caches), 1);
@@ -395,7 +397,7 @@ GATE_TEST(a_connection_the_transport_refuses_leaves_no_trace)
     assert_int_equal(gate.core.server->stats.rejected_resources, 4);
     assert_int_equal(gate.core.server->stats.rejected_gone, 2);
     gate.accept_answer = 0;
-    assert_int_equal(come(1, first->id, &second), 0);
+    assert_int_equal(come(1, first->common.id, &second), 0);
     assert_true(is_replaced(first));
     leave(first);
     leave(second);

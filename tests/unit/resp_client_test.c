@@ -281,18 +281,18 @@ FIXTURE_TEST(clients_are_in_the_order_of_their_ids)
 {
     int fds[3];
     uint64_t last = 0;
-    struct okv_resp_client *client;
+    const struct okv_client *client;
 
     for (unsigned i = 0; i < 3; i++)
         fds[i] = resp_fixture_connect(&fixture);
-    TAILQ_FIRST(&fixture.worker.resp.inbox)->id = 7;
+    TAILQ_FIRST(&fixture.worker.resp.inbox)->common.id = OKV_CLIENT_RESP_ID | 7;
     pass();
-    TAILQ_FOREACH(client, &fixture.core.server->resp_shared->clients, in_table)
+    TAILQ_FOREACH(client, &fixture.core.server->clients->lists[OKV_CLIENT_RESP], in_table)
     {
         assert_true(client->id > last);
         last = client->id;
     }
-    assert_int_equal(last, 7);
+    assert_int_equal(last, OKV_CLIENT_RESP_ID | 7);
     for (unsigned i = 0; i < 3; i++)
         leave(fds[i]);
 }

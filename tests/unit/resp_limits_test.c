@@ -436,7 +436,7 @@ FIXTURE_TEST(clients_of_other_databases_are_spared)
     say(one, "select 1\r\n");
     hear(one, "+OK\r\n");
     struct okv_resp_client *client = only_client();
-    snprintf(client->user, sizeof client->user, "one");
+    snprintf(client->common.user, sizeof client->common.user, "one");
     say(other, "client kill id 1\r\n");
     hear(other, ":1\r\n");
     hear_end(one);
@@ -444,7 +444,7 @@ FIXTURE_TEST(clients_of_other_databases_are_spared)
     say(one, "select 1\r\n");
     hear(one, "+OK\r\n");
     client = TAILQ_LAST(&fixture.worker.resp.all, okv_resp_client_list);
-    snprintf(client->user, sizeof client->user, "one");
+    snprintf(client->common.user, sizeof client->common.user, "one");
     only_client()->rights[1] = OKV_RIGHT_READ | OKV_RIGHT_WRITE;
     say(other, "client kill id 3\r\nclient list id 3\r\n");
     hear(other, ":0\r\n$0\r\n\r\n");

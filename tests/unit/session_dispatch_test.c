@@ -351,7 +351,8 @@ static void ping_until_timed(struct fixture *fixture, struct client *client, uns
 {
     const struct okv_session *session = client->session;
 
-    while ((session->id + stat_of(&session->requests) + left) % OKV_TIMED_WRITES_ONE_IN) {
+    while ((session->common.id + stat_of(&session->common.requests) + left) %
+           OKV_TIMED_WRITES_ONE_IN) {
         fixture_arrive(fixture, client, OKV_OP_PING, 0, 1);
         fixture_next_pass(fixture);
     }

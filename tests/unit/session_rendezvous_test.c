@@ -3,8 +3,8 @@
 #include "server/database/reply_cache.h"
 #include "tests/support/test.h"
 
+#include "server/clients/client_table.h"
 #include "server/session/session.h"
-#include "server/session/session_table.h"
 #include "shared/base/error.h"
 #include "shared/format/wire.h"
 #include "tests/support/server_core.h"
@@ -76,10 +76,10 @@ static int rendezvous_reads_teardown(void **state)
     struct rendezvous_reads *rendezvous_reads = *state;
 
     okv_reply_cache_release(rendezvous_reads->core.database->reply_caches,
-                            rendezvous_reads->session->reply_cache, rendezvous_reads->session->id,
-                            1, true);
-    okv_session_table_remove(rendezvous_reads->core.server->session_table,
-                             rendezvous_reads->session);
+                            rendezvous_reads->session->reply_cache,
+                            rendezvous_reads->session->common.id, 1, true);
+    okv_client_table_remove(rendezvous_reads->core.server->clients,
+                            &rendezvous_reads->session->common);
     okv_session_destroy(rendezvous_reads->session);
     server_core_close(&rendezvous_reads->core);
     free(rendezvous_reads);

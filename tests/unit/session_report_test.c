@@ -1,7 +1,7 @@
 /* Reports of clients: sums, and what a client that lies can do to them. */
 #include "tests/support/test.h"
 
-#include "server/session/session_table.h"
+#include "server/clients/client_table.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "tests/support/session_fixture.h"
@@ -14,8 +14,8 @@ static int setup(void **state)
     struct fixture *fixture = *state;
 
     for (unsigned i = 0; i < 2; i++) {
-        fixture->clients[i].session->report.is_due = true;
-        fixture->clients[i].session->created_ns -= HOUR_NS;
+        fixture->clients[i].session->common.report.is_due = true;
+        fixture->clients[i].session->common.created_ns -= HOUR_NS;
         fixture->core.database->reporting++;
     }
     return rc;
@@ -59,10 +59,10 @@ FIXTURE_TEST(reports_add_up)
     assert_int_equal(stat_of(&times->ns), 2700);
     assert_int_equal(stat_of(&times->cells[2]), 3);
     assert_int_equal(stat_of(&times->cells[53]), 6);
-    assert_int_equal(stat_of(&fixture->clients[0].session->report.gets), 10);
-    assert_int_equal(stat_of(&fixture->clients[1].session->report.gets), 5);
+    assert_int_equal(stat_of(&fixture->clients[0].session->common.report.gets), 10);
+    assert_int_equal(stat_of(&fixture->clients[1].session->common.report.gets), 5);
     /* They make nobody busy. */
-    assert_int_equal(stat_of(&fixture->clients[0].session->requests), 0);
+    assert_int_equal(stat_of(&fixture->clients[0].session->common.requests), 0);
     /* What a session reported stays when it is gone. */
     arrive(fixture, 1, OKV_OP_GOODBYE, 3, &report);
     assert_true(fixture->clients[1].closed);
@@ -105,13 +105,13 @@ FIXTURE_TEST(a_liar_has_a_share)
 
     arrive(fixture, 0, OKV_OP_REPORT, 1, &lie);
     arrive(fixture, 0, OKV_OP_REPORT, 2, &lie);
-    uint64_t share = stat_of(&fixture->clients[0].session->report.gets);
-    uint64_t age_ns = okv_clock_ns() - fixture->clients[0].session->created_ns;
+    uint64_t share = stat_of(&fixture->clients[0].session->common.report.gets);
+    uint64_t age_ns = okv_clock_ns() - fixture->clients[0].session->common.created_ns;
     assert_in_range(share, HOUR_NS * 1024, age_ns * 1024);
     assert_int_equal(stat_of(&counts->client_gets), share);
     arrive(fixture, 1, OKV_OP_REPORT, 1, &truth);
     assert_int_equal(stat_of(&counts->client_gets), share + 7);
-    assert_int_equal(stat_of(&fixture->clients[1].session->report.gets), 7);
+    assert_int_equal(stat_of(&fixture->clients[1].session->common.report.gets), 7);
     /* A timed get takes its time, and so many fit into no hour. */
     assert_int_equal(stat_of(&times->cells[53]), 0);
     assert_int_equal(stat_of(&times->ns), 0);
@@ -129,11 +129,11 @@ FIXTURE_TEST(what_is_no_report_ends_the_session)
     arrive(fixture, 0, OKV_OP_REPORT, 1, &wrong);
     assert_true(fixture->clients[0].closed);
     assert_int_equal(fixture->clients[0].posted, 0);
-    fixture->clients[1].session->report.is_due = false;
+    fixture->clients[1].session->common.report.is_due = false;
     arrive(fixture, 1, OKV_OP_GOODBYE, 1, &right);
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_malformed), 2);
     assert_int_equal(stat_of(&fixture->core.database->counts.client_gets), 0);
-    fixture->clients[1].session->report.is_due = true;
+    fixture->clients[1].session->common.report.is_due = true;
 }
 
 /* As many sessions as fit, and the others in the next answer. */
@@ -145,7 +145,7 @@ FIXTURE_TEST(the_list_of_sessions_has_pages)
     char all[1024] = "", page[1024] = "";
 
     arrive(fixture, 0, OKV_OP_REPORT, 1, &report);
-    size_t length = okv_session_clients.list(server, 0, 0, all, sizeof all);
+    size_t length = okv_clients_list(server, 0, 0, all, sizeof all);
     assert_int_equal(strlen(all), length);
     const char *second = strchr(all, '\n') + 1;
     assert_int_equal(strchr(second, '\n') - all, length - 1);
@@ -153,11 +153,11 @@ FIXTURE_TEST(the_list_of_sessions_has_pages)
     assert_non_null(strstr(all, " 1 5 3 - \n"));
     size_t first = (size_t)(second - all);
     for (size_t size = 0; size <= length; size++) {
-        size_t used = okv_session_clients.list(server, 0, 0, page, size);
+        size_t used = okv_clients_list(server, 0, 0, page, size);
         assert_int_equal(used, size > first ? first : 0); /* each needs room for a NUL */
     }
-    size_t used = okv_session_clients.list(server, 0, 1, page, sizeof page);
+    size_t used = okv_clients_list(server, 0, 1, page, sizeof page);
     assert_int_equal(used, length - first);
-    assert_int_equal(okv_session_clients.list(server, 0, 2, page, sizeof page), 0);
-    assert_int_equal(okv_session_clients.list(server, 1, 0, page, sizeof page), 0);
+    assert_int_equal(okv_clients_list(server, 0, 2, page, sizeof page), 0);
+    assert_int_equal(okv_clients_list(server, 1, 0, page, sizeof page), 0);
 }

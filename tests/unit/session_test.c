@@ -19,9 +19,9 @@ TEST(a_session_starts_with_nothing_waiting)
     struct okv_session *session = okv_session_create(7, 2, CREDITS);
 
     assert_non_null(session);
-    assert_int_equal(session->id, 7);
+    assert_int_equal(session->common.id, 7);
     assert_int_equal(session->listener, 2);
-    assert_int_equal(session->request_slots, CREDITS);
+    assert_int_equal(session->common.request_slots, CREDITS);
     assert_false(session->closing);
     assert_null(okv_session_oldest(session));
     okv_session_destroy(session);

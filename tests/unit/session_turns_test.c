@@ -33,7 +33,7 @@ static int setup_two(void **state)
     okv_session_closed(sessions, fixture->clients[1].session, OKV_EDISCONNECTED);
     core->database = &core->server->databases[1];
     fixture_open(fixture, 1, 2, 0);
-    fixture->clients[1].session->database = 1;
+    fixture->clients[1].session->common.database = 1;
     core->database = core->server->databases;
     return 0;
 }

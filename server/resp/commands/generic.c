@@ -200,14 +200,14 @@ static int take_and_give(struct okv_resp_call *call)
     }
     if (rc)
         return okv_resp_refuse(call, rc);
-    if (copying->database == call->client->database)
+    if (copying->database == call->client->common.database)
         return give_copy(call);
     return okv_resp_in_change(call, copying->database, give_copy);
 }
 
 static int copy_item(struct okv_resp_call *call, const struct copying *copying)
 {
-    if (copying->database == call->client->database && !call->is_in_change)
+    if (copying->database == call->client->common.database && !call->is_in_change)
         return okv_resp_in_change(call, copying->database, take_and_give);
     return take_and_give(call);
 }
@@ -215,12 +215,12 @@ static int copy_item(struct okv_resp_call *call, const struct copying *copying)
 int okv_resp_cmd_copy(struct okv_resp_call *call)
 {
     const struct okv_resp_arg *from = &call->args[1];
-    struct copying copying = {.to = &call->args[2], .database = call->client->database};
+    struct copying copying = {.to = &call->args[2], .database = call->client->common.database};
 
     copying.given = (struct given){.taken = &copying.taken, .if_absent = true};
     if (!read_copy_options(call, &copying))
         return 0;
-    bool is_own = copying.database == call->client->database;
+    bool is_own = copying.database == call->client->common.database;
     if (is_own && from->length == copying.to->length &&
         memcmp(from->text, copying.to->text, from->length) == 0)
         okv_resp_error(&call->reply, "ERR source and destination objects are the same");
@@ -281,7 +281,7 @@ static int move_item(struct okv_resp_call *call, struct copying *copying)
     if (rc == 0 && client->move_version && client->commit.batch)
         return OKV_EAGAIN;
     if (rc == 0 && client->move_version)
-        rc = okv_resp_in_change(call, client->database, remove_moved);
+        rc = okv_resp_in_change(call, client->common.database, remove_moved);
     else if (rc == 0 || rc == OKV_ENOTFOUND)
         okv_resp_integer(&call->reply, 0);
     else
@@ -298,7 +298,7 @@ int okv_resp_cmd_move(struct okv_resp_call *call)
     copying.database = (unsigned)database;
     if (database < 0)
         okv_resp_error(&call->reply, "ERR value is not an integer or out of range");
-    else if (copying.database == call->client->database)
+    else if (copying.database == call->client->common.database)
         okv_resp_error(&call->reply, "ERR source and destination objects are the same");
     else if (!okv_resp_may(call->client, copying.database, OKV_RIGHT_WRITE))
         okv_resp_error(&call->reply, "NOPERM this user has no permissions in this database");

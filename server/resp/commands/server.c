@@ -127,7 +127,7 @@ static int flush(struct okv_resp_call *call, unsigned first, unsigned last)
 
 int okv_resp_cmd_flushdb(struct okv_resp_call *call)
 {
-    return flush(call, call->client->database, call->client->database);
+    return flush(call, call->client->common.database, call->client->common.database);
 }
 
 int okv_resp_cmd_flushall(struct okv_resp_call *call)

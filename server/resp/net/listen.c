@@ -145,8 +145,6 @@ int okv_resp_open(struct okv_server *server, struct okv_diag *diag)
     server->resp_shared = shared;
     okv_exclusive_init(&shared->exclusive);
     server->exclusive = server->config.resp_count ? &shared->exclusive : NULL;
-    pthread_mutex_init(&shared->lock, NULL);
-    TAILQ_INIT(&shared->clients);
     for (unsigned i = 0; i < server->config.resp_count && rc == 0; i++)
         rc = open_listener(server, &server->config.resp[i], diag);
     if (rc)
@@ -166,7 +164,6 @@ void okv_resp_close(struct okv_server *server)
         close(listener->fd);
     }
     okv_tls_destroy(shared->tls);
-    pthread_mutex_destroy(&shared->lock);
     okv_exclusive_fini(&shared->exclusive);
     free(shared);
     server->exclusive = NULL;

@@ -11,7 +11,6 @@
 #include "server/resp/net/buffer_pool.h"
 #include "server/resp/net/transfer.h"
 #include "server/resp/proto/reply.h"
-#include "server/resp/run/client_table.h"
 #include "server/resp/run/run.h"
 #include "server/resp/run/transaction.h"
 #include "shared/base/clock.h"
@@ -87,7 +86,7 @@ void okv_resp_client_close(struct okv_resp_client *client)
     struct okv_resp *resp = client->resp;
     struct okv_server *server = resp->server;
 
-    okv_resp_table_remove(client);
+    okv_client_table_remove(server->clients, &client->common);
     TAILQ_REMOVE(&resp->all, client, in_all);
     unready(client);
     okv_resp_release(client);
@@ -235,8 +234,8 @@ static unsigned run_requests(struct okv_resp_client *client, bool *has_more)
 static void publish_progress(struct okv_resp_client *client, unsigned served)
 {
     if (served > 0) {
-        OKV_STATS_ADD(client, requests, served);
-        atomic_store_explicit(&client->active_ns, okv_clock_ns(), memory_order_relaxed);
+        OKV_STATS_ADD(&client->common, requests, served);
+        atomic_store_explicit(&client->common.active_ns, okv_clock_ns(), memory_order_relaxed);
     }
     atomic_store_explicit(&client->unserved, client->in.used - client->at, memory_order_relaxed);
 }

@@ -44,7 +44,7 @@ static ssize_t send_some(struct okv_resp_client *client, const uint8_t *bytes, s
     if (sent)
         note_progress(client, sent);
     OKV_STATS_ADD(&client->resp->server->stats, bytes_out, sent);
-    OKV_STATS_ADD(client, bytes_out, sent);
+    OKV_STATS_ADD(&client->common, bytes_out, sent);
     return n < 0 ? -1 : (ssize_t)sent;
 }
 
@@ -106,7 +106,7 @@ static ssize_t receive_to(struct okv_resp_client *client, uint8_t *to, size_t ro
         if (client->upload || !okv_resp_has_replies(client))
             note_progress(client, (size_t)n); /* requests are no replies taken */
         OKV_STATS_ADD(&client->resp->server->stats, bytes_in, (uint64_t)n);
-        OKV_STATS_ADD(client, bytes_in, (uint64_t)n);
+        OKV_STATS_ADD(&client->common, bytes_in, (uint64_t)n);
     }
     return n;
 }

@@ -29,7 +29,7 @@ bool okv_resp_call_is_allowed(const struct okv_resp_call *call)
                      (flags & OKV_RESP_WRITE ? OKV_RIGHT_WRITE : 0u) |
                      (flags & OKV_RESP_ADMIN ? OKV_RIGHT_ADMIN : 0u);
 
-    if (!right || okv_resp_may(call->client, call->client->database, right))
+    if (!right || okv_resp_may(call->client, call->client->common.database, right))
         return true;
     OKV_STATS_ADD(&call->executor->database->counts, denied, 1);
     return false;

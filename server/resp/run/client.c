@@ -7,8 +7,17 @@
 
 void okv_resp_assign(struct okv_resp *resp, struct okv_resp_client *client)
 {
+    const struct okv_resp_listener *listener = client->listener;
+
     client->resp = resp;
     client->protocol = 2;
+    client->common.kind = OKV_CLIENT_RESP;
+    client->common.id = OKV_CLIENT_RESP_ID | client->id;
+    client->common.worker = resp->worker;
+    client->common.transport = listener && listener->has_tls ? "resps" : "resp";
+    client->common.how = listener ? listener->where : "-";
+    snprintf(client->common.peer, sizeof client->common.peer, "%s",
+             listener && listener->path ? client->address : client->peer);
     atomic_fetch_add(&resp->clients, 1);
     pthread_mutex_lock(&resp->lock);
     TAILQ_INSERT_TAIL(&resp->inbox, client, in_all);
@@ -17,16 +26,10 @@ void okv_resp_assign(struct okv_resp *resp, struct okv_resp_client *client)
     okv_server_wake(resp->server, resp->worker);
 }
 
-void okv_resp_recheck(struct okv_resp *resp)
-{
-    atomic_store(&resp->must_recheck, true);
-    okv_server_wake(resp->server, resp->worker);
-}
-
 void okv_resp_terminate(struct okv_resp_client *client)
 {
-    atomic_store(&client->is_terminated, true);
-    okv_resp_recheck(client->resp);
+    atomic_store(&client->common.is_killed, true);
+    okv_server_end_unwanted(client->resp->server, client->resp->worker, OKV_CLIENT_RESP);
 }
 
 void okv_resp_defer(struct okv_resp_client *client, unsigned database, uint64_t batch, size_t from)
@@ -55,12 +58,12 @@ bool okv_resp_is_short_of_memory(const struct okv_resp_client *client)
 
 static void lock(struct okv_resp_client *client)
 {
-    pthread_mutex_lock(&client->resp->shared->lock);
+    pthread_mutex_lock(&client->resp->server->clients->lock);
 }
 
 static void unlock(struct okv_resp_client *client)
 {
-    pthread_mutex_unlock(&client->resp->shared->lock);
+    pthread_mutex_unlock(&client->resp->server->clients->lock);
 }
 
 void okv_resp_client_set_name(struct okv_resp_client *client, const void *name, uint32_t length)
@@ -73,14 +76,14 @@ void okv_resp_client_set_name(struct okv_resp_client *client, const void *name, 
 void okv_resp_client_set_user(struct okv_resp_client *client, const char *user)
 {
     lock(client);
-    snprintf(client->user, sizeof client->user, "%s", user);
+    snprintf(client->common.user, sizeof client->common.user, "%s", user);
     unlock(client);
 }
 
 void okv_resp_client_set_database(struct okv_resp_client *client, unsigned database)
 {
     lock(client);
-    client->database = database;
+    client->common.database = database;
     unlock(client);
 }
 

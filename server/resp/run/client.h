@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "server/clients/client_table.h"
 #include "server/core/limits.h"
 #include "server/resp/proto/buffer.h"
 #include "server/resp/proto/parser.h"
@@ -61,8 +62,9 @@ enum okv_resp_state {
 #define OKV_RESP_NAME_MAX 64u    /* size of the name of CLIENT SETNAME, with its NUL */
 
 struct okv_resp_client {
+    struct okv_client common; /* its worker writes user and database with the lock of the table */
     struct okv_resp *resp;
-    uint64_t id;
+    uint64_t id; /* as Redis counts clients; OKV_CLIENT_RESP_ID of it is that of okv */
     struct okv_stream stream;
     enum okv_resp_state state;
     bool is_ready;     /* in the list of clients that can go on without an event */
@@ -103,29 +105,21 @@ struct okv_resp_client {
     } del;
     uint64_t move_version; /* MOVE: of the item in the other database; or 0 */
 
-    /* The worker writes these with shared->lock, and others read them with it. */
-    unsigned database; /* index */
-    char user[OKV_NAME_SIZE];
-    uint8_t fingerprint[OKV_FINGERPRINT_SIZE]; /* of the user's key */
-    char peer[64];                             /* its address, as text */
-    char address[64];                          /* the same without a port, which limits are for */
-    char local[64];                            /* the server's end, as text */
-    const struct okv_resp_listener *listener;
+    /* The worker writes these with the lock of the client table, and others read them with it. */
     char name[OKV_RESP_NAME_MAX];
-    TAILQ_ENTRY(okv_resp_client) in_table;
+    char peer[64];    /* its address, as text */
+    char address[64]; /* the same without a port, which limits are for */
+    char local[64];   /* the server's end, as text */
+    const struct okv_resp_listener *listener;
 
-    uint64_t created_ns;
-    uint64_t unauthenticated_ns;    /* since when, unless is_authenticated */
-    uint64_t progress_ns;           /* when its last byte came or left, or enough of a transfer */
-    size_t progress_bytes;          /* of a transfer, since then */
-    atomic_uint_fast64_t active_ns; /* of its last request */
-    atomic_uint_fast64_t requests, bytes_in, bytes_out;
+    uint64_t unauthenticated_ns; /* since when, unless is_authenticated */
+    uint64_t progress_ns;        /* when its last byte came or left, or enough of a transfer */
+    size_t progress_bytes;       /* of a transfer, since then */
     const char *_Atomic command; /* its last one; static */
     /* For CLIENT LIST: bytes of requests and of replies that wait, and the queued commands of MULTI
      * (-1: there was none) with their bytes. */
     atomic_uint_fast64_t unserved, unsent, queued_bytes;
     atomic_int queued;
-    atomic_bool is_terminated;           /* CLIENT KILL: its worker closes it */
     TAILQ_ENTRY(okv_resp_client) in_all; /* before that in the inbox */
     TAILQ_ENTRY(okv_resp_client) in_ready, in_deferred;
 };
@@ -144,8 +138,7 @@ struct okv_resp {
     pthread_mutex_t lock;              /* of the inbox */
     struct okv_resp_client_list inbox; /* clients that the acceptor assigned */
     atomic_bool has_inbox;
-    atomic_uint clients;      /* with those of the inbox */
-    atomic_bool must_recheck; /* a client is terminated, or users were loaded again */
+    atomic_uint clients; /* with those of the inbox */
     struct okv_resp_client_list all, ready;
     struct okv_resp_client_list deferred; /* their replies wait for a commit */
     /* Borrowed by the client that is served: buffer_pool.h. */
@@ -163,10 +156,8 @@ struct okv_resp {
 
 /* Assigns a client, whose stream, ticket and peer are set, to a worker. */
 void okv_resp_assign(struct okv_resp *resp, struct okv_resp_client *client);
-/* Has the client's worker close it. The caller has shared->lock. */
+/* Has the client's worker close it. */
 void okv_resp_terminate(struct okv_resp_client *client);
-/* Users were loaded again: has the worker check the rights of its clients. */
-void okv_resp_recheck(struct okv_resp *resp);
 
 /* ---- the worker's thread ---- */
 

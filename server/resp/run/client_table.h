@@ -14,9 +14,6 @@ struct okv_resp_choice {
     uint64_t skips;                   /* id of a client that does not match; or 0 */
 };
 
-void okv_resp_table_add(struct okv_resp_client *client);
-void okv_resp_table_remove(struct okv_resp_client *client);
-
 /* Terminates the matching clients among those that `by` may see. Returns how many there are. */
 unsigned okv_resp_table_kill(const struct okv_resp_client *by,
                              const struct okv_resp_choice *choice);
@@ -34,8 +31,5 @@ struct okv_resp_selection {
  * of which it is admin, and those of its own user. */
 void okv_resp_table_list(const struct okv_resp_client *by, const struct okv_resp_selection *which,
                          struct okv_resp_buffer *out);
-
-/* RESP clients as clients of the server. */
-extern const struct okv_client_source okv_resp_clients;
 
 #endif

@@ -20,9 +20,9 @@ static bool take_ticket(struct okv_resp_client *client)
 {
     struct okv_admission *admission = client->resp->server->admission;
     const struct okv_admission_client who = {
-        .user = client->user,
+        .user = client->common.user,
         .address = client->address,
-        .is_admin = client->rights[client->database] & OKV_RIGHT_ADMIN,
+        .is_admin = client->rights[client->common.database] & OKV_RIGHT_ADMIN,
     };
 
     if (client->has_ticket)
@@ -42,7 +42,7 @@ int okv_resp_log_in(struct okv_resp_client *client, const struct okv_resp_login 
         return OKV_EDENIED;
     }
     okv_resp_client_set_user(client, login->user);
-    memcpy(client->fingerprint, grant.fingerprint, sizeof client->fingerprint);
+    memcpy(client->common.fingerprint, grant.fingerprint, sizeof client->common.fingerprint);
     memcpy(client->rights, grant.rights, sizeof client->rights);
     client->is_authenticated = true;
     if (take_ticket(client))
@@ -69,7 +69,8 @@ bool okv_resp_login_holds(struct okv_resp_client *client)
 
     if (!server->config.users || !client->is_authenticated)
         return true;
-    okv_authority_rights(server->authority, client->user, client->fingerprint, client->rights);
+    okv_authority_rights(server->authority, client->common.user, client->common.fingerprint,
+                         client->rights);
     for (unsigned i = 0; i < server->database_count; i++)
         all |= client->rights[i];
     return all != 0;

@@ -30,7 +30,7 @@ static bool is_wanted(const struct okv_resp_client *client, const struct okv_res
         return false;
     const struct okv_resp_command *command = okv_resp_command_find(client->resp->commands, name);
     return command && command->value == (int)parser->count &&
-           okv_resp_may(client, client->database, OKV_RIGHT_WRITE);
+           okv_resp_may(client, client->common.database, OKV_RIGHT_WRITE);
 }
 
 static struct okv_resp_arg early_arg(const struct okv_resp_client *client, uint32_t index)
@@ -75,7 +75,7 @@ int okv_resp_upload_begin(struct okv_resp_client *client)
     client->upload = calloc(1, sizeof *client->upload);
     if (!client->upload)
         return OKV_EAGAIN;
-    client->upload->database = client->database;
+    client->upload->database = client->common.database;
     client->upload->length = client->parser.bulk;
     client->upload->failure = reserve(client, &key);
     if (client->upload->failure != OKV_EAGAIN) {
@@ -187,7 +187,7 @@ static int begin_download(struct okv_resp_call *call, const struct okv_store_now
     download->bytes = now->value + first;
     download->length = length;
     download->sent = 0;
-    download->database = client->database;
+    download->database = client->common.database;
     okv_resp_bulk_head(&call->reply, length);
     return 0;
 }

@@ -84,7 +84,7 @@ static bool needs_change(const struct okv_resp_call *call)
         return false;
     return flags & (OKV_RESP_WRITE | OKV_RESP_CHANGE) ||
            (flags & OKV_RESP_READ && client->commit.batch &&
-            client->commit.database == client->database);
+            client->commit.database == client->common.database);
 }
 
 static int run_exclusive(struct okv_resp_call *call, okv_resp_function *how)
@@ -108,7 +108,7 @@ static bool runs_alone(const struct okv_resp_call *call)
 
 static int run_in_change(struct okv_resp_call *call)
 {
-    return okv_resp_in_change(call, call->client->database, okv_resp_execute);
+    return okv_resp_in_change(call, call->client->common.database, okv_resp_execute);
 }
 
 /* Before it excludes others. */
@@ -196,7 +196,7 @@ int okv_resp_run(struct okv_resp_client *client, const struct okv_resp_arg *args
         .count = count,
         .reply = {&client->out, client->protocol},
         .reply_start = client->out.used,
-        .executor = &client->resp->executors[client->database],
+        .executor = &client->resp->executors[client->common.database],
         .may_have_download = client->replies == OKV_RESP_REPLIES_ALL,
     };
     int rc = 0;

@@ -13,12 +13,10 @@ struct okv_resp_listener {
 };
 
 struct okv_resp_shared {
-    struct okv_exclusive exclusive;      /* workers share it while they run commands */
-    atomic_int_fast64_t memory;          /* bytes of buffers and transactions of all clients */
-    pthread_mutex_t lock;                /* of the next, and of what others read of a client */
-    struct okv_resp_client_list clients; /* sorted by id */
-    uint64_t last_id;                    /* the acceptor's */
-    struct okv_tls *tls;                 /* of all listeners that have it; or NULL */
+    struct okv_exclusive exclusive; /* workers share it while they run commands */
+    atomic_int_fast64_t memory;     /* bytes of buffers and transactions of all clients */
+    uint64_t last_id;               /* the acceptor's */
+    struct okv_tls *tls;            /* of all listeners that have it; or NULL */
     unsigned listener_count;
     struct okv_resp_listener listeners[OKV_RESP_LISTENERS_MAX];
 };

@@ -177,7 +177,7 @@ bool okv_resp_transaction_is_watched(const struct okv_resp_client *client,
 
     for (size_t i = 0; transaction && i < transaction->watch_count; i++) {
         const struct okv_resp_watched *watched = transaction->watches[i];
-        if (watched->database == client->database && watched->key_length == key->length &&
+        if (watched->database == client->common.database && watched->key_length == key->length &&
             memcmp(watched->key, key->text, key->length) == 0)
             return true;
     }
@@ -196,7 +196,7 @@ int okv_resp_transaction_watch(struct okv_resp_client *client, const struct okv_
     if (!watched)
         return OKV_ENOMEM;
     *watched = (struct okv_resp_watched){
-        .database = client->database, .version = version, .key_length = key->length};
+        .database = client->common.database, .version = version, .key_length = key->length};
     memcpy(watched->key, key->text, key->length);
     transaction->watches[transaction->watch_count++] = watched;
     return 0;
@@ -206,7 +206,7 @@ bool okv_resp_transaction_waits(const struct okv_resp_client *client)
 {
     const struct okv_resp_transaction *transaction = client->transaction;
     size_t count = okv_resp_transaction_is_open(client) ? transaction->watch_count : 0;
-    unsigned looked_at = client->database;
+    unsigned looked_at = client->common.database;
 
     for (size_t i = 0; i < count; i++) {
         unsigned database = transaction->watches[i]->database;
