@@ -98,6 +98,7 @@ void wal_machine_stop(struct wal_machine *machine)
     crash_disk_release(machine->disk);
     okv_wal_stop(machine->wal);
     okv_wal_close(machine->wal);
+    machine->wal = NULL;
     end_store(machine);
 }
 

@@ -269,6 +269,21 @@ TEST(the_end_of_a_snapshot)
     trial_end(trial);
 }
 
+/* Cut off between two frames. */
+TEST(a_snapshot_without_its_end)
+{
+    struct wal_scene *scene = *state;
+    struct trial *trial = trial_begin(scene);
+    unsigned last = wal_scene_frames(&trial->disk, scene->snapshot) - 1;
+    uint64_t length, at = wal_scene_frame(&trial->disk, scene->snapshot, last, &length);
+
+    trial->disk.files.ops->trim(&trial->disk.files, scene->snapshot, at, NULL);
+    expect_damage(trial, scene->snapshot, "it is not whole");
+    assert_int_equal(trial->from, at);
+    assert_int_equal(trial->to, at);
+    trial_end(trial);
+}
+
 /* Changes of that batch are lost, and later ones are not. */
 TEST(a_frame_in_the_middle_of_a_segment)
 {

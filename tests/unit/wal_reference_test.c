@@ -71,12 +71,20 @@ static void await_files(struct trial *trial, unsigned count)
         sched_yield();
 }
 
+static uint64_t newest_snapshot(struct trial *trial)
+{
+    struct okv_wal_listing listing;
+
+    assert_int_equal(okv_wal_list(&trial->disk.files, &listing, NULL), 0);
+    return listing.snapshot;
+}
+
 static uint64_t snapshot_size(struct trial *trial)
 {
     char name[OKV_WAL_NAME_SIZE];
     uint64_t size;
 
-    okv_wal_name(OKV_WAL_SNAPSHOT, atomic_load(&trial->machine.wal->snapshot.made), name);
+    okv_wal_name(OKV_WAL_SNAPSHOT, newest_snapshot(trial), name);
     assert_non_null(crash_disk_bytes(&trial->disk, name, &size));
     return size;
 }
@@ -156,7 +164,7 @@ TEST(it_refers_to_values_of_its_moment)
 
 static char *name_of_snapshot(struct trial *trial, char name[OKV_WAL_NAME_SIZE])
 {
-    okv_wal_name(OKV_WAL_SNAPSHOT, atomic_load(&trial->machine.wal->snapshot.made), name);
+    okv_wal_name(OKV_WAL_SNAPSHOT, newest_snapshot(trial), name);
     return name;
 }
 

@@ -143,6 +143,14 @@ static void begin_slowly(struct trial *trial)
         sched_yield();
 }
 
+static uint64_t newest_snapshot(struct trial *trial)
+{
+    struct okv_wal_listing listing;
+
+    assert_int_equal(okv_wal_list(&trial->disk.files, &listing, NULL), 0);
+    return listing.snapshot;
+}
+
 /* A start from the snapshot alone: what the log has since is cut off. */
 static void expect_snapshot(struct trial *trial, const struct item *items)
 {
@@ -150,7 +158,7 @@ static void expect_snapshot(struct trial *trial, const struct item *items)
     char name[OKV_WAL_NAME_SIZE];
 
     wal_machine_kill(&trial->machine);
-    okv_wal_name(OKV_WAL_SEGMENT, trial->machine.wal->snapshot.header.number, name);
+    okv_wal_name(OKV_WAL_SEGMENT, newest_snapshot(trial), name);
     uint8_t *bytes = crash_disk_bytes(&trial->disk, name, &size);
     assert_non_null(bytes);
     assert_true(size > OKV_WAL_HEADER_SIZE || trial->machine.sync_within_ns);
@@ -461,7 +469,7 @@ static void back_up(struct trial *trial, const char *path)
     char name[OKV_WAL_NAME_SIZE];
     uint64_t size;
 
-    okv_wal_name(OKV_WAL_SNAPSHOT, trial->machine.wal->snapshot.header.number, name);
+    okv_wal_name(OKV_WAL_SNAPSHOT, newest_snapshot(trial), name);
     uint8_t *bytes = crash_disk_bytes(&trial->disk, name, &size);
     assert_non_null(bytes);
     FILE *file = fopen(path, "w");
@@ -530,7 +538,7 @@ TEST(damage_stops_the_start)
 
     change(trial, 40, KEYS, 0);
     wal_machine_stop(&trial->machine);
-    okv_wal_name(OKV_WAL_SNAPSHOT, trial->machine.wal->snapshot.header.number, name);
+    okv_wal_name(OKV_WAL_SNAPSHOT, newest_snapshot(trial), name);
     uint8_t *bytes = crash_disk_bytes(&trial->disk, name, &size);
     for (unsigned i = 0; i < 50; i++) {
         uint64_t at = i < 8 ? i : okv_random_next(&trial->random) % size;
