@@ -414,6 +414,7 @@ TEST(a_failure_has_an_end)
     assert_int_equal(end_of(trial, made, &newest), 0);
     wal_machine_kill(&trial->machine);
     restart(trial);
+    wal = trial->machine.wal;
     assert_int_equal(okv_wal_snapshot_state(wal, made, &newest), 0);
     assert_int_equal(newest, made);
     trial->disk.log_fails_in = 1;
