@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Holds the arrows of docs/architecture.md: who includes whom, what libraries may do, what libokv exports.
+# Holds what the sources promise: which folders include each other, what libraries may do, what libokv exports.
 # Also how long things may be, and that every figure that is counted is explained.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -70,89 +70,19 @@ search() {
     [ $# -eq 0 ] || grep -HnE -- "$pattern" "$@" || [ $? -eq 1 ]
 }
 
-# own_includes FILE...: lines that include something of this tree.
-own_includes() {
-    search '^[[:space:]]*#[[:space:]]*include[[:space:]]*("|<okv\.h>)' "$@"
-}
-
-# room FOLDER USES...: what the files of a module, FOLDER without its subfolders, include of this tree is their own
-# or lies below one of the paths; "api" is <okv.h>.
-room() {
-    local room=$1 path pattern files
-    shift
-    pattern="\"$room/[^/]+\""
-    for path in "$@"; do
-        case $path in
-            api) pattern+="|<okv\\.h>" ;;
-            *.h) pattern+="|\"$path\"" ;;
-            *)   pattern+="|\"$path/" ;;
-        esac
-    done
-    mapfile -t files < <(folder_files "$room" | grep -E "^$room/[^/]+$")
-    [ ${#files[@]} -gt 0 ] || complain "there is no such module" <<<"$room"
-    complain "$room/ uses only: ${*:-nothing}" < <(own_includes "${files[@]}" | grep -vE "include[[:space:]]*($pattern)")
-}
-
-# The arrows of docs/architecture.md: each module uses those that stand before it.
-check_rooms() {
-    room shared/base
-    room shared/format shared/base
-    room shared/identity shared/base shared/format/wire.h
-    room shared/discovery shared/base shared/format/discovery.h
-    room shared/devices shared/base
-    room shared/stream shared/base
-    room shared/transport shared/base
-    room shared/transport/common shared/base shared/transport/transport.h
-    room shared/transport/local shared/base shared/transport/common shared/transport/transport.h
-    room shared/transport/verbs shared/base shared/devices shared/discovery shared/transport/common shared/transport/transport.h
-    room shared/transport/ofi shared/base shared/transport/common shared/transport/transport.h
-
-    # What all rooms of a server share: state, statistics, the log, a database.
-    local common=(server/core server/config/config.h server/metrics/stats.h server/database server/identity
-        server/clients)
-    room server/identity shared server/config/config.h
-    room server/store shared
-    local log_room
-    for log_room in server/wal{,/blob,/snapshot,/recovery,/offline}; do
-        room "$log_room" shared server/store server/wal
-    done
-    room server/core shared server/config/config.h server/metrics/stats.h
-    room server/database shared server/store server/wal server/config/config.h server/core server/metrics/stats.h
-    room server/clients shared server/config/config.h "${common[@]}"
-    room server/metrics shared server/store server/wal "${common[@]}"
-    room server/command shared server/store server/wal "${common[@]}"
-    room server/session shared server/store server/command server/wal "${common[@]}"
-    room server/resp/proto shared
-    room server/resp/run shared server/store server/wal server/command server/resp server/worker "${common[@]}"
-    room server/resp/net shared server/command server/resp server/worker "${common[@]}"
-    room server/resp/commands shared server/store server/wal server/command server/resp "${common[@]}"
-    room server/resp server/resp shared server/wal server/worker "${common[@]}"
-    room server/net shared server/session server/worker "${common[@]}"
-    room server/config shared server/store/region.h server/wal/wal.h server/core
-    room server/worker shared server/store server/command server/session server/resp "${common[@]}"
-    room server/main shared server
-
-    room client api shared
-    room client/engine api shared client/handle.h client/operation.h
-    room client/connection api shared client/handle.h client/operation.h client/engine
-    room client/get api shared client/handle.h client/operation.h client/engine client/connection
-    room client/scan api shared client/handle.h client/engine client/connection client/get
-    room client/api api shared client/handle.h client/engine client/connection client/get client/scan
-    room client/examples api
-
-    # What programs have of shared/: self-contained files that say nothing about the table.
-    local helpers=(shared/base/size.h shared/base/duration.h shared/base/clock.h shared/base/default_uri.h
-        shared/base/spell_suggest.h shared/base/options.h)
-    room client/cli/doctor api client/cli shared/devices shared/base/resolve.h shared/base/uri.h "${helpers[@]}"
-    room client/cli/command api client/cli shared/discovery/discovery.h shared/identity/user_key.h shared/identity/proof.h "${helpers[@]}"
-    room client/cli/shell api client/cli "${helpers[@]}"
-    room client/cli api client/cli/shell "${helpers[@]}"
-    room bench/targets api "${helpers[@]}"
-    room bench/load api bench/targets bench/options.h bench/interrupt.h "${helpers[@]}"
-    # The floor is the copy and the checksum of a bucket, as a get has them.
-    room bench/floor api bench/load bench/options.h bench/interrupt.h shared/format/hash.h "${helpers[@]}"
-    room bench/report api bench/floor bench/load bench/options.h "${helpers[@]}"
-    room bench api bench "${helpers[@]}"
+# Programs and the library meet in shared/ and in okv.h. tests/check_links holds the arrows between rooms.
+check_folders() {
+    local folder others files
+    while read -r folder others; do
+        mapfile -t files < <(folder_files "$folder")
+        complain "$folder/ includes nothing of $others" < <(
+            search "^[[:space:]]*#[[:space:]]*include[[:space:]]*\"(${others// /|})/" "${files[@]}")
+    done <<'TEXT'
+shared client server bench
+client server bench
+server client bench
+bench client server
+TEXT
 }
 
 # No header includes itself by way of others. tsort fails on a circle and names its files.
@@ -239,7 +169,7 @@ check_exports() {
         < <(comm -13 <(printf '%s\n' "$names") <(printf '%s\n' "$exported") | sed 's/^/client\/okv.map:/')
 }
 
-check_rooms
+check_folders
 check_circles
 check_verbs
 check_calls
