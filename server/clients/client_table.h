@@ -14,7 +14,7 @@
 
 #include "shared/base/uri.h"
 #include "shared/format/report.h"
-#include "shared/identity/proof.h"
+#include "shared/identity/user_key.h"
 
 struct okv_server;
 

@@ -16,6 +16,8 @@
 #include "server/net/half_open.h"
 #include "server/net/handshake.h"
 #include "server/net/identify.h"
+#include "server/session/session.h"
+#include "server/session/sessions.h"
 #include "server/worker/worker.h"
 #include "shared/base/error.h"
 #include "shared/format/superblock.h"
@@ -152,8 +154,8 @@ static struct okv_worker *least_busy_worker(struct okv_server *server, unsigned 
 
     for (unsigned i = 1; i < server->config.workers; i++) {
         struct okv_worker *worker = &server->workers[i];
-        if (atomic_load(&worker->sessions.clients[listener]) <
-            atomic_load(&least->sessions.clients[listener]))
+        if (atomic_load(&worker->sessions->clients[listener]) <
+            atomic_load(&least->sessions->clients[listener]))
             least = worker;
     }
     return least;
@@ -182,7 +184,7 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
     compose_welcome(server, session, arrival->grant.resumed, &bytes);
     okv_identify_prove(request, &arrival->identity, &bytes);
     /* Before accept: the worker may see the session end before accept returns. */
-    atomic_fetch_add(&worker->sessions.clients[listener], 1);
+    atomic_fetch_add(&worker->sessions->clients[listener], 1);
     const struct okv_accept accept = {
         .endpoint = worker->endpoints[listener],
         .region = session->common.database,
@@ -194,7 +196,7 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
     int rc = request->listener->ops->accept(request, &accept);
     if (rc == 0)
         return 0;
-    atomic_fetch_sub(&worker->sessions.clients[listener], 1);
+    atomic_fetch_sub(&worker->sessions->clients[listener], 1);
     switch (rc) {
     case OKV_EAGAIN:
         return OKV_REJECT_BUSY;

@@ -23,7 +23,6 @@
 #include "server/clients/client_table.h"
 #include "server/session/keepalive.h"
 #include "server/session/long_write.h"
-#include "server/session/report.h"
 #include "shared/base/uri.h"
 #include "shared/format/wire.h"
 #include "shared/identity/user_key.h"

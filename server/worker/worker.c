@@ -2,16 +2,19 @@
 
 #include <poll.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "server/core/processors.h"
 #include "server/resp/resp.h"
+#include "server/resp/run/client.h"
 #include "server/session/admit.h"
 #include "server/session/closing.h"
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
+#include "server/session/sessions.h"
 #include "server/worker/shutdown.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -36,17 +39,17 @@ static void handle(struct okv_worker *worker, const struct okv_event *event)
 
     switch (event->type) {
     case OKV_EVENT_OPENED:
-        okv_session_opened(&worker->sessions, event->conn);
+        okv_session_opened(worker->sessions, event->conn);
         break;
     case OKV_EVENT_RECV:
-        if (!okv_session_receive(&worker->sessions, session, event))
+        if (!okv_session_receive(worker->sessions, session, event))
             event->conn->ops->recv_release(event->conn->endpoint, event);
         break;
     case OKV_EVENT_CLOSED:
-        okv_session_closed(&worker->sessions, session, event->status);
+        okv_session_closed(worker->sessions, session, event->status);
         break;
     case OKV_EVENT_RENDEZVOUS_DONE:
-        okv_session_rendezvous_done(&worker->sessions, session, event);
+        okv_session_rendezvous_done(worker->sessions, session, event);
         break;
     case OKV_EVENT_READ:
         break;
@@ -66,7 +69,7 @@ static unsigned poll_endpoints(struct okv_worker *worker)
         /* Read the clock after the messages came. Their senders may already know of items that
          * expired since the pass began. */
         if (n > 0)
-            okv_housekeeping_update_clock(&worker->sessions.housekeeping, worker->server);
+            okv_housekeeping_update_clock(&worker->sessions->housekeeping, worker->server);
         for (int k = 0; k < n; k++)
             handle(worker, &events[k]);
         total += n > 0 ? (unsigned)n : endpoint->is_copying;
@@ -90,7 +93,7 @@ static bool is_due(uint64_t *at_ns, uint64_t now_ns, uint64_t interval_ns, bool 
  * does one with more events to come: a session's request may be among them. */
 static void scan_sessions(struct okv_worker *worker)
 {
-    uint64_t now_ns = worker->sessions.now_ns;
+    uint64_t now_ns = worker->sessions->now_ns;
     bool is_late = false, ignored;
     bool is_scan = is_due(&worker->scan_ns, now_ns, okv_sessions_scan_ns(worker->server), &is_late);
     bool is_tick = is_due(&worker->tick_ns, now_ns, okv_sessions_tick_ns(worker->server), &ignored);
@@ -101,16 +104,16 @@ static void scan_sessions(struct okv_worker *worker)
     if (!is_scan && !is_tick && !has_unwanted)
         return;
     if (is_scan && !is_late)
-        okv_resp_scan(&worker->resp, now_ns, !worker->has_more);
-    TAILQ_FOREACH(session, &worker->sessions.all, in_all)
+        okv_resp_scan(worker->resp, now_ns, !worker->has_more);
+    TAILQ_FOREACH(session, &worker->sessions->all, in_all)
     {
-        okv_session_end_unwanted(&worker->sessions, session);
+        okv_session_end_unwanted(worker->sessions, session);
         if (is_scan && !is_late)
-            okv_session_count_idle(&worker->sessions, session, !worker->has_more);
+            okv_session_count_idle(worker->sessions, session, !worker->has_more);
         if (is_scan && !is_late)
-            okv_session_count_half_open(&worker->sessions, session);
+            okv_session_count_half_open(worker->sessions, session);
         if (is_tick)
-            okv_session_tick(&worker->sessions, session);
+            okv_session_tick(worker->sessions, session);
     }
 }
 
@@ -141,30 +144,30 @@ static unsigned pass(struct okv_worker *worker)
     struct okv_session *session;
 
     atomic_fetch_add_explicit(&worker->passes, 1, memory_order_relaxed);
-    okv_sessions_begin_pass(&worker->sessions);
-    worker->sessions.now_ns = okv_clock_ns();
+    okv_sessions_begin_pass(worker->sessions);
+    worker->sessions->now_ns = okv_clock_ns();
     worker->has_more = false;
     unsigned done = poll_endpoints(worker);
-    done += okv_sessions_answer_committed(&worker->sessions);
-    done += okv_sessions_run_ready(&worker->sessions);
-    done += okv_resp_poll(&worker->resp, &worker->sessions.is_held_up);
+    done += okv_sessions_answer_committed(worker->sessions);
+    done += okv_sessions_run_ready(worker->sessions);
+    done += okv_resp_poll(worker->resp, &worker->sessions->is_held_up);
     scan_sessions(worker);
-    while ((session = TAILQ_FIRST(&worker->sessions.unflushed)))
-        okv_sessions_flush(&worker->sessions, session);
+    while ((session = TAILQ_FIRST(&worker->sessions->unflushed)))
+        okv_sessions_flush(worker->sessions, session);
     if (is_housekeeper(worker)) {
         if (!done)
-            okv_housekeeping_update_clock(&worker->sessions.housekeeping, worker->server);
-        okv_housekeeping_run(&worker->sessions.housekeeping, worker->server,
-                             worker->sessions.works);
+            okv_housekeeping_update_clock(&worker->sessions->housekeeping, worker->server);
+        okv_housekeeping_run(&worker->sessions->housekeeping, worker->server,
+                             worker->sessions->works);
     } else if (done) {
         wake_housekeeper(worker);
     }
     /* Last: the replies of this pass have left. */
-    done += okv_long_work_run(&worker->sessions);
+    done += okv_long_work_run(worker->sessions);
     if (done)
         worker->idle_ns = 0;
     else if (!worker->idle_ns)
-        worker->idle_ns = worker->sessions.now_ns;
+        worker->idle_ns = worker->sessions->now_ns;
     return done;
 }
 
@@ -178,9 +181,9 @@ static int shorter(int a_ms, int b_ms)
 /* Time in ms, at most `longest`, until something other than an event is due; -1: no limit. */
 static int sleep_ms(struct okv_worker *worker, int longest)
 {
-    if (worker->sessions.is_held_up)
+    if (worker->sessions->is_held_up)
         longest = shorter(longest, HELD_UP_MS);
-    if (!TAILQ_EMPTY(&worker->sessions.all) || !TAILQ_EMPTY(&worker->resp.all)) {
+    if (!TAILQ_EMPTY(&worker->sessions->all) || !TAILQ_EMPTY(&worker->resp->all)) {
         longest = shorter(longest, okv_clock_ms_until(worker->scan_ns));
         longest = shorter(longest, okv_clock_ms_until(worker->tick_ns));
     }
@@ -225,7 +228,7 @@ static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
             okv_server_fail(worker->server, i, rc);
         fds[i] = (struct pollfd){.fd = endpoint->fd, .events = POLLIN};
     }
-    fds[count++] = (struct pollfd){.fd = worker->resp.epoll_fd, .events = POLLIN};
+    fds[count++] = (struct pollfd){.fd = worker->resp->epoll_fd, .events = POLLIN};
     fds[count] = (struct pollfd){.fd = worker->signal->fd, .events = POLLIN};
     if (pass(worker) > 0)
         return;
@@ -245,7 +248,8 @@ static uint64_t spin_ns(const struct okv_worker *worker)
 {
     uint64_t ns = (uint64_t)worker->server->config.spin_us * 1000u;
 
-    bool holds = !TAILQ_EMPTY(&worker->sessions.committing) || !TAILQ_EMPTY(&worker->resp.deferred);
+    bool holds =
+        !TAILQ_EMPTY(&worker->sessions->committing) || !TAILQ_EMPTY(&worker->resp->deferred);
 
     return holds ? SPINS_FOR_BATCH * ns : ns;
 }
@@ -255,7 +259,7 @@ static void progress(struct okv_worker *worker, int longest_sleep_ms)
 {
     if (pass(worker) > 0)
         return;
-    if (worker->sessions.now_ns - worker->idle_ns < spin_ns(worker))
+    if (worker->sessions->now_ns - worker->idle_ns < spin_ns(worker))
         sched_yield();
     else
         sleep_until_event(worker, longest_sleep_ms);
@@ -269,7 +273,7 @@ static void progress_of(void *worker, int longest_sleep_ms)
 static struct okv_shutdown shutdown_of(struct okv_worker *worker)
 {
     return (struct okv_shutdown){
-        .sessions = &worker->sessions, .progress = progress_of, .worker = worker};
+        .sessions = worker->sessions, .progress = progress_of, .worker = worker};
 }
 
 static void *serve_all(void *user)
@@ -280,7 +284,7 @@ static void *serve_all(void *user)
     okv_processors_take(&server->config.worker_cpus, index_of(worker));
     while (!atomic_load(&server->stopping))
         progress(worker, -1);
-    okv_resp_end_all(&worker->resp);
+    okv_resp_end_all(worker->resp);
     const struct okv_shutdown shutdown = shutdown_of(worker);
     worker->end_ns = okv_shutdown_run(&shutdown);
     return NULL;
@@ -323,7 +327,7 @@ uint32_t okv_workers_room(const struct okv_server *server, unsigned listener)
     for (unsigned i = 0; i < server->config.workers; i++) {
         struct okv_worker *worker = &server->workers[i];
         uint32_t most = worker->endpoints[listener]->max_conns - SPARE_CONNS;
-        uint32_t clients = atomic_load(&worker->sessions.clients[listener]);
+        uint32_t clients = atomic_load(&worker->sessions->clients[listener]);
         room += most > clients ? most - clients : 0;
     }
     return room;
@@ -335,35 +339,58 @@ static int no_descriptor(struct okv_diag *diag)
                         "no descriptor for a worker: raise the limit on open files (ulimit -n)");
 }
 
-int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct okv_diag *diag)
+static int create_clients(struct okv_worker *worker, struct okv_diag *diag)
 {
-    *worker = (struct okv_worker){.server = server};
-    worker->signal = &server->worker_signals[index_of(worker)];
-    int rc = okv_sessions_init(&worker->sessions, server);
+    struct okv_sessions *sessions = worker->sessions;
+    int rc = okv_sessions_init(sessions, worker->server);
 
     if (rc)
         return okv_diag_set(diag, rc, "no memory for a worker");
+    if (okv_resp_init(worker->resp, worker->server, index_of(worker), sessions->executors,
+                      &sessions->housekeeping)) {
+        okv_sessions_fini(sessions);
+        return no_descriptor(diag);
+    }
+    return 0;
+}
+
+static void destroy_clients(struct okv_worker *worker)
+{
+    okv_resp_fini(worker->resp);
+    okv_sessions_fini(worker->sessions);
+}
+
+int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct okv_diag *diag)
+{
+    *worker = (struct okv_worker){.server = server,
+                                  .sessions = calloc(1, sizeof *worker->sessions),
+                                  .resp = calloc(1, sizeof *worker->resp)};
+    worker->signal = &server->worker_signals[index_of(worker)];
+    int rc = worker->sessions && worker->resp
+                 ? 0
+                 : okv_diag_set(diag, OKV_ENOMEM, "no memory for a worker");
+
+    if (rc)
+        goto free_clients;
     worker->signal->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (worker->signal->fd < 0) {
         rc = no_descriptor(diag);
-        goto fini_sessions;
+        goto free_clients;
     }
-    rc = okv_resp_init(&worker->resp, server, index_of(worker), worker->sessions.executors,
-                       &worker->sessions.housekeeping);
-    if (rc) {
-        rc = no_descriptor(diag);
+    rc = create_clients(worker, diag);
+    if (rc)
         goto close_wake;
-    }
     rc = create_endpoints(worker, diag);
     if (rc)
-        goto fini_resp;
+        goto destroy_clients;
     return 0;
-fini_resp:
-    okv_resp_fini(&worker->resp);
+destroy_clients:
+    destroy_clients(worker);
 close_wake:
     close(worker->signal->fd);
-fini_sessions:
-    okv_sessions_fini(&worker->sessions);
+free_clients:
+    free(worker->resp);
+    free(worker->sessions);
     return rc;
 }
 
@@ -374,9 +401,10 @@ void okv_worker_fini(struct okv_worker *worker)
 
     okv_shutdown_end_late(&shutdown, worker->end_ns);
     destroy_endpoints(worker);
-    okv_resp_fini(&worker->resp);
+    destroy_clients(worker);
     close(worker->signal->fd);
-    okv_sessions_fini(&worker->sessions);
+    free(worker->resp);
+    free(worker->sessions);
 }
 
 int okv_worker_start(struct okv_worker *worker)

@@ -5,8 +5,9 @@
 #include <pthread.h>
 
 #include "server/core/server.h"
-#include "server/resp/run/client.h"
-#include "server/session/sessions.h"
+
+struct okv_resp;
+struct okv_sessions;
 
 struct okv_worker {
     struct okv_server *server;
@@ -14,8 +15,8 @@ struct okv_worker {
     struct okv_worker_signal *signal; /* its own, of the server */
     struct okv_endpoint
         *endpoints[OKV_LISTENERS_MAX]; /* one per listener, used by this worker only */
-    struct okv_sessions sessions;
-    struct okv_resp resp;
+    struct okv_sessions *sessions;     /* its native clients; owned */
+    struct okv_resp *resp;             /* its RESP clients; owned */
 
     /* since when passes have found nothing to do; 0: the last one found something */
     uint64_t idle_ns;

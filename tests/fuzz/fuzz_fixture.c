@@ -588,7 +588,7 @@ void fixture_run(struct fixture *fixture)
     FUZZ_CHECK(atomic_load(&stats->sessions) == 0 && atomic_load(&stats->credits_granted) == 0 &&
                atomic_load(&stats->requests_waiting) == 0);
     FUZZ_CHECK(atomic_load(&stats->sessions_total) == count_closed(stats));
-    FUZZ_CHECK(server->admission->clients == 0 && fixture->worker.sessions.clients[0] == 0);
+    FUZZ_CHECK(server->admission->clients == 0 && fixture->worker.sessions->clients[0] == 0);
     fixture_audit(fixture);
 }
 

@@ -13,6 +13,7 @@
 #include "server/clients/admission.h"
 #include "server/identity/authority.h"
 #include "server/resp/resp.h"
+#include "server/resp/run/client.h"
 #include "shared/base/error.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/fuzz_time.h"
@@ -292,7 +293,7 @@ static void end(struct server *server)
 {
     struct okv_server *core = server->fixture.core.server;
 
-    FUZZ_CHECK(atomic_load(&server->fixture.worker.resp.clients) == 0);
+    FUZZ_CHECK(atomic_load(&server->fixture.worker.resp->clients) == 0);
     FUZZ_CHECK(atomic_load(&core->stats.resp_clients) == 0 && core->admission->clients == 0);
     for (unsigned i = 0; i < core->database_count; i++)
         audit(&core->databases[i]);

@@ -31,15 +31,16 @@ void resp_fixture_open(struct resp_fixture *fixture, const struct okv_store_para
     server->config.workers = 1;
     server->workers = &fixture->worker;
     fixture->worker.server = server;
+    fixture->worker.resp = &fixture->resp;
     server->worker_signals[0].fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert_int_equal(okv_resp_open(server, NULL), 0);
     server->exclusive = &server->resp_shared->exclusive; /* as if it had opened one */
-    assert_int_equal(okv_resp_init(&fixture->worker.resp, server, 0, fixture->executors, NULL), 0);
+    assert_int_equal(okv_resp_init(fixture->worker.resp, server, 0, fixture->executors, NULL), 0);
 }
 
 void resp_fixture_close(struct resp_fixture *fixture)
 {
-    okv_resp_fini(&fixture->worker.resp);
+    okv_resp_fini(fixture->worker.resp);
     assert_true(TAILQ_EMPTY(&fixture->core.server->clients->lists[OKV_CLIENT_RESP]));
     okv_resp_close(fixture->core.server);
     close(fixture->core.server->worker_signals[0].fd);
@@ -63,7 +64,7 @@ struct okv_resp_client *resp_fixture_client(struct resp_fixture *fixture)
     struct okv_resp_client *client = calloc(1, sizeof *client);
 
     assert_non_null(client);
-    client->resp = &fixture->worker.resp;
+    client->resp = fixture->worker.resp;
     client->stream.fd = -1;
     client->protocol = 2;
     okv_resp_login_begin(client);
@@ -109,7 +110,7 @@ int resp_fixture_connect(struct resp_fixture *fixture)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
     client->stream.fd = fds[0];
     client->id = ++fixture->core.server->resp_shared->last_id;
-    okv_resp_assign(&fixture->worker.resp, client);
+    okv_resp_assign(fixture->worker.resp, client);
     return fds[1];
 }
 
@@ -117,7 +118,7 @@ bool resp_fixture_poll(struct resp_fixture *fixture)
 {
     bool is_held_up = false;
 
-    okv_resp_poll(&fixture->worker.resp, &is_held_up);
+    okv_resp_poll(fixture->worker.resp, &is_held_up);
     return is_held_up;
 }
 
@@ -160,7 +161,7 @@ void resp_fixture_hear_nothing(struct resp_fixture *fixture, int fd)
 
 void resp_fixture_leave(struct resp_fixture *fixture, int fd)
 {
-    struct okv_resp *resp = &fixture->worker.resp;
+    struct okv_resp *resp = fixture->worker.resp;
     unsigned before = atomic_load(&resp->clients);
 
     close(fd);

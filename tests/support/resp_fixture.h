@@ -4,12 +4,14 @@
 #define OKV_TESTS_RESP_FIXTURE_H
 
 #include "server/resp/run/call.h"
+#include "server/resp/run/client.h"
 #include "server/worker/worker.h"
 #include "tests/support/server_core.h"
 
 struct resp_fixture {
     struct server_core core;
     struct okv_worker worker; /* as far as RESP clients need one */
+    struct okv_resp resp;     /* the worker's */
     struct okv_executor executors[SERVER_CORE_DATABASES];
 };
 

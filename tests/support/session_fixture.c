@@ -91,8 +91,8 @@ void fixture_open(struct fixture *fixture, unsigned number, uint8_t id, uint64_t
     assert_int_equal(okv_admission_admit(fixture->core.server->admission, &anybody, NULL, &place),
                      0);
     client->session->place = place;
-    atomic_fetch_add(&fixture->worker.sessions.clients[0], 1);
-    okv_session_opened(&fixture->worker.sessions, &client->conn);
+    atomic_fetch_add(&fixture->worker.sessions->clients[0], 1);
+    okv_session_opened(fixture->worker.sessions, &client->conn);
 }
 
 int fixture_setup(void **state)
@@ -124,7 +124,7 @@ int fixture_setup_databases(void **state, const struct okv_store_params *params,
     const struct okv_admission_limits limits = {.clients = 10};
     assert_int_equal(okv_admission_init(server->admission, &limits), 0);
     assert_int_equal(okv_worker_init(&fixture->worker, server, NULL), 0);
-    fixture->worker.sessions.pass = 1;
+    fixture->worker.sessions->pass = 1;
     for (unsigned i = 0; i < 2; i++)
         fixture_open(fixture, i, (uint8_t)(i + 1), 0);
     *state = fixture;
@@ -137,7 +137,7 @@ int fixture_teardown(void **state)
 
     for (unsigned i = 0; i < 2; i++)
         if (!fixture->clients[i].destroyed)
-            okv_session_closed(&fixture->worker.sessions, fixture->clients[i].session,
+            okv_session_closed(fixture->worker.sessions, fixture->clients[i].session,
                                OKV_EDISCONNECTED);
     assert_int_equal(atomic_load(&fixture->core.server->stats.sessions), 0);
     assert_int_equal(atomic_load(&fixture->core.server->stats.credits_granted), 0);
@@ -163,7 +163,7 @@ void fixture_arrive_as(struct fixture *fixture, struct client *client,
         .length = okv_request_encode(request, client->messages[client->count]),
     };
     client->count++;
-    if (!okv_session_receive(&fixture->worker.sessions, client->session, event))
+    if (!okv_session_receive(fixture->worker.sessions, client->session, event))
         client->released++;
 }
 
@@ -206,16 +206,16 @@ void fixture_rendezvous_done(struct fixture *fixture, struct client *client, uns
                                     .cookie = number,
                                     .status = status};
 
-    okv_session_rendezvous_done(&fixture->worker.sessions, client->session, &event);
+    okv_session_rendezvous_done(fixture->worker.sessions, client->session, &event);
 }
 
 unsigned fixture_next_pass(struct fixture *fixture)
 {
     struct okv_session *session;
 
-    while ((session = TAILQ_FIRST(&fixture->worker.sessions.unflushed)))
-        okv_sessions_flush(&fixture->worker.sessions, session);
-    okv_long_work_run(&fixture->worker.sessions);
-    okv_sessions_begin_pass(&fixture->worker.sessions);
-    return okv_sessions_run_ready(&fixture->worker.sessions);
+    while ((session = TAILQ_FIRST(&fixture->worker.sessions->unflushed)))
+        okv_sessions_flush(fixture->worker.sessions, session);
+    okv_long_work_run(fixture->worker.sessions);
+    okv_sessions_begin_pass(fixture->worker.sessions);
+    return okv_sessions_run_ready(fixture->worker.sessions);
 }

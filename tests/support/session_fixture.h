@@ -9,6 +9,7 @@
 #include "server/session/admit.h"
 #include "server/session/closing.h"
 #include "server/session/lifecycle.h"
+#include "server/session/sessions.h"
 #include "server/worker/worker.h"
 #include "tests/support/server_core.h"
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "server/database/reply_cache.h"
+#include "server/session/sessions.h"
 #include "tests/support/test.h"
 
 #include "server/clients/admission.h"
@@ -168,7 +169,7 @@ static void leave(struct okv_session *session)
     if (okv_reply_cache_release(server->databases[session->common.database].reply_caches,
                                 session->reply_cache, session->common.id, 1, true))
         okv_admission_release(server->admission, session->place);
-    atomic_fetch_sub(&gate.worker.sessions.clients[0], 1);
+    atomic_fetch_sub(&gate.worker.sessions->clients[0], 1);
     okv_client_table_remove(server->clients, &session->common);
     okv_session_destroy(session);
 }
@@ -203,7 +204,7 @@ GATE_TEST(a_full_server_readmits_a_connected_client)
     leave(first);
     leave(other);
     assert_int_equal(gate.core.server->admission->clients, 0);
-    assert_int_equal(gate.worker.sessions.clients[0], 0);
+    assert_int_equal(gate.worker.sessions->clients[0], 0);
 }
 
 /* Who presents the client id of another database gets neither its session nor its replies. */
@@ -390,7 +391,7 @@ GATE_TEST(a_connection_the_transport_refuses_leaves_no_trace)
         assert_false(is_replaced(first));
         assert_false(gate.core.server->worker_signals[0].has_unwanted[OKV_CLIENT_NATIVE]);
         assert_int_equal(gate.core.server->admission->clients, 1);
-        assert_int_equal(gate.worker.sessions.clients[0], 1);
+        assert_int_equal(gate.worker.sessions->clients[0], 1);
         assert_int_equal(okv_reply_caches_count(gate.core.database->reply_caches), 1);
     }
     assert_int_equal(gate.core.server->stats.rejected_feature, 2);

@@ -213,7 +213,7 @@ FIXTURE_TEST(who_has_said_all_gets_all_replies)
         hear_pongs(fd, counts[i]);
         hear_end(fd);
     }
-    assert_int_equal(atomic_load(&fixture.worker.resp.clients), 0);
+    assert_int_equal(atomic_load(&fixture.worker.resp->clients), 0);
 }
 
 FIXTURE_TEST(a_request_that_is_none_ends_the_connection)
@@ -285,7 +285,7 @@ FIXTURE_TEST(clients_are_in_the_order_of_their_ids)
 
     for (unsigned i = 0; i < 3; i++)
         fds[i] = resp_fixture_connect(&fixture);
-    TAILQ_FIRST(&fixture.worker.resp.inbox)->common.id = OKV_CLIENT_RESP_ID | 7;
+    TAILQ_FIRST(&fixture.worker.resp->inbox)->common.id = OKV_CLIENT_RESP_ID | 7;
     pass();
     TAILQ_FOREACH(client, &fixture.core.server->clients->lists[OKV_CLIENT_RESP], in_table)
     {
@@ -300,7 +300,7 @@ FIXTURE_TEST(clients_are_in_the_order_of_their_ids)
 FIXTURE_TEST(a_client_that_sends_nothing_ends)
 {
     int fd = resp_fixture_connect(&fixture);
-    struct okv_resp *resp = &fixture.worker.resp;
+    struct okv_resp *resp = fixture.worker.resp;
     const uint64_t second = 1000000000;
 
     say(fd, "PING\r\n");

@@ -76,7 +76,7 @@ static void let_sync(struct durable *durable)
 
 static void close_durable(struct durable *durable)
 {
-    okv_resp_end_all(&fixture.worker.resp);
+    okv_resp_end_all(fixture.worker.resp);
     fixture.core.server->databases->wal = NULL;
     okv_wal_stop(durable->wal);
     okv_wal_close(durable->wal);
@@ -172,7 +172,7 @@ FIXTURE_TEST(a_change_after_a_failure_does_not_hide_it)
     atomic_store(&durable->is_held, true);
     say(fd, "set k v\r\n");
     hear_nothing(fd);
-    struct okv_resp_client *client = TAILQ_FIRST(&fixture.worker.resp.all);
+    struct okv_resp_client *client = TAILQ_FIRST(&fixture.worker.resp->all);
     uint64_t batch = client->commit.batch;
     crash_disk_fail_again(&durable->disk, 1);
     let_sync(durable);
@@ -398,7 +398,7 @@ FIXTURE_TEST(many_removals_go_on_in_the_next_batch)
     }
     atomic_store(&durable->is_held, true);
     say_keys(fd, "DEL", 0, KEYS, false);
-    const struct okv_resp_client *client = TAILQ_FIRST(&fixture.worker.resp.all);
+    const struct okv_resp_client *client = TAILQ_FIRST(&fixture.worker.resp->all);
     for (unsigned i = 0; i < 60000 && client->del.next <= 1; i++)
         pass();
     assert_true(client->del.next > 1);
@@ -536,7 +536,7 @@ FIXTURE_TEST(who_left_costs_nothing_while_the_log_is_slow)
 {
     int fd = resp_fixture_connect(&fixture);
     struct durable *durable = open_durable();
-    struct okv_resp *resp = &fixture.worker.resp;
+    struct okv_resp *resp = fixture.worker.resp;
     bool is_held_up;
 
     atomic_store(&durable->is_held, true);

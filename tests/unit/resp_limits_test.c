@@ -35,7 +35,7 @@ static void passes(unsigned count)
 
 static struct okv_resp_client *only_client(void)
 {
-    return TAILQ_FIRST(&fixture.worker.resp.all);
+    return TAILQ_FIRST(&fixture.worker.resp->all);
 }
 
 /* ---- buffers ---- */
@@ -139,7 +139,7 @@ FIXTURE_TEST(a_long_request_waits_for_memory)
     hear(other, "$2\r\nhi\r\n");
     end_shortage();
     size_t before = only_client()->in.used;
-    okv_resp_scan(&fixture.worker.resp, 0, true);
+    okv_resp_scan(fixture.worker.resp, 0, true);
     passes(10);
     assert_true(only_client()->in.used > before);
     leave(fd);
@@ -184,7 +184,7 @@ FIXTURE_TEST(a_value_is_not_removed_without_memory_for_the_reply)
 FIXTURE_TEST(who_holds_memory_that_is_short_ends)
 {
     int fd = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
-    struct okv_resp *resp = &fixture.worker.resp;
+    struct okv_resp *resp = fixture.worker.resp;
     char *value = calloc(1, MEDIUM + 1), head[64];
 
     memset(value, 'v', MEDIUM);
@@ -274,7 +274,7 @@ static size_t take_some(int fd)
 FIXTURE_TEST(a_trickle_is_no_progress)
 {
     int fd = resp_fixture_connect(&fixture);
-    struct okv_resp *resp = &fixture.worker.resp;
+    struct okv_resp *resp = fixture.worker.resp;
     size_t left = 0;
 
     server_core_put(&fixture.core, "v", 'v', LONG, 0);
@@ -443,7 +443,7 @@ FIXTURE_TEST(clients_of_other_databases_are_spared)
     one = resp_fixture_connect(&fixture);
     say(one, "select 1\r\n");
     hear(one, "+OK\r\n");
-    client = TAILQ_LAST(&fixture.worker.resp.all, okv_resp_client_list);
+    client = TAILQ_LAST(&fixture.worker.resp->all, okv_resp_client_list);
     snprintf(client->common.user, sizeof client->common.user, "one");
     only_client()->rights[1] = OKV_RIGHT_READ | OKV_RIGHT_WRITE;
     say(other, "client kill id 3\r\nclient list id 3\r\n");
@@ -455,7 +455,7 @@ FIXTURE_TEST(clients_of_other_databases_are_spared)
 FIXTURE_TEST(who_does_not_say_who_it_is_has_a_while)
 {
     struct okv_server *server = fixture.core.server;
-    struct okv_resp *resp = &fixture.worker.resp;
+    struct okv_resp *resp = fixture.worker.resp;
     int fd = resp_fixture_connect(&fixture);
 
     server->config.hello_ms = 5;
@@ -498,6 +498,6 @@ FIXTURE_TEST(no_events_come_of_who_has_ended)
     assert_true(copy >= 0);
     okv_resp_client_close(only_client());
     close(fd);
-    assert_int_equal(epoll_wait(fixture.worker.resp.epoll_fd, &event, 1, 0), 0);
+    assert_int_equal(epoll_wait(fixture.worker.resp->epoll_fd, &event, 1, 0), 0);
     close(copy);
 }

@@ -20,7 +20,7 @@ FIXTURE_TEST(a_connection_has_its_share_of_a_pass)
         fixture_arrive(fixture, many, OKV_OP_PING, request_slot, request_slot + 1u);
     fixture_arrive(fixture, one, OKV_OP_PING, 0, 1);
     assert_int_equal(many->posted, OKV_SESSION_SHARE);
-    assert_int_equal(okv_sessions_run_ready(&fixture->worker.sessions), 1);
+    assert_int_equal(okv_sessions_run_ready(fixture->worker.sessions), 1);
     assert_int_equal(many->posted, OKV_SESSION_SHARE);
     assert_int_equal(one->posted, 1);
     assert_int_equal(stat_of(&fixture->core.server->stats.requests_waiting), 12);
@@ -35,7 +35,7 @@ FIXTURE_TEST(a_connection_has_its_share_of_a_pass)
         assert_int_equal(many->replies[i].slot, i % 20);
     assert_int_equal(many->released, 21);
     assert_int_equal(fixture_next_pass(fixture), 0);
-    assert_true(TAILQ_EMPTY(&fixture->worker.sessions.ready[0]));
+    assert_true(TAILQ_EMPTY(&fixture->worker.sessions->ready[0]));
 }
 
 /* Of 4 KiB each. */
@@ -59,7 +59,7 @@ FIXTURE_TEST(long_messages_use_up_the_share)
                                         .has_immediate = true,
                                         .data = messages[i],
                                         .length = okv_request_encode(&put, messages[i])};
-        okv_session_receive(&fixture->worker.sessions, client->session, &event);
+        okv_session_receive(fixture->worker.sessions, client->session, &event);
     }
     assert_int_equal(client->posted, 3); /* each counts as three */
     fixture_next_pass(fixture);
@@ -97,7 +97,7 @@ FIXTURE_TEST(without_a_send_buffer_requests_wait)
     assert_int_equal(fixture_next_pass(fixture), 0);
     assert_int_equal(stat_of(&fixture->core.database->counts.incrs), 0);
     fixture_arrive(fixture, &fixture->clients[1], OKV_OP_PING, 0, 1);
-    assert_int_equal(okv_sessions_run_ready(&fixture->worker.sessions), 1);
+    assert_int_equal(okv_sessions_run_ready(fixture->worker.sessions), 1);
     assert_int_equal(fixture->clients[1].posted, 1);
     client->no_buffers = false;
     assert_int_equal(fixture_next_pass(fixture), 5);
@@ -120,7 +120,7 @@ FIXTURE_TEST(a_write_waits_for_a_command_that_runs_alone)
     fixture_arrive(fixture, &fixture->clients[1], OKV_OP_PING, 0, 1);
     assert_int_equal(fixture_next_pass(fixture), 1);
     assert_int_equal(client->posted, 0);
-    assert_true(fixture->worker.sessions.is_held_up);
+    assert_true(fixture->worker.sessions->is_held_up);
     assert_int_equal(fixture->clients[1].posted, 1);
     pthread_rwlock_unlock(&exclusive.lock);
     assert_int_equal(fixture_next_pass(fixture), 1);
@@ -187,7 +187,7 @@ static void arrive_put_to_rendezvous(struct fixture *fixture, struct client *cli
 static void end_rendezvous(struct fixture *fixture, struct client *client, unsigned number)
 {
     fixture_rendezvous_done(fixture, client, number, 0);
-    okv_long_work_run(&fixture->worker.sessions);
+    okv_long_work_run(fixture->worker.sessions);
 }
 
 /* The client resends the PUT on another connection, before or after the value arrived. Nothing is
@@ -202,7 +202,7 @@ FIXTURE_TEST(a_rendezvous_of_a_replaced_session_does_nothing)
     arrive_put_to_rendezvous(fixture, first, 1, 2);
     assert_int_equal(first->rendezvous_reads, 2);
     end_rendezvous(fixture, first, 0);
-    okv_session_closed(&fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
+    okv_session_closed(fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
     fixture_open(fixture, 1, 1, 1);
     end_rendezvous(fixture, first, 1);
     fixture_next_pass(fixture);
@@ -230,7 +230,7 @@ FIXTURE_TEST(a_rendezvous_that_ended_is_not_answered_to_a_replaced_session)
 
     arrive_put_to_rendezvous(fixture, first, 0, 1);
     end_rendezvous(fixture, first, 0);
-    okv_session_closed(&fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
+    okv_session_closed(fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
     fixture_open(fixture, 1, 1, 1);
     fixture_next_pass(fixture);
     assert_int_equal(first->posted, 0);
@@ -245,14 +245,14 @@ FIXTURE_TEST(a_write_that_is_being_applied_elsewhere_is_waited_for)
     struct okv_reply_message reply;
     uint8_t value[OKV_WRITE_REPLY_MAX];
 
-    okv_session_closed(&fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
+    okv_session_closed(fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
     fixture_open(fixture, 1, 1, 1);
     assert_ptr_equal(second->session->reply_cache, first->session->reply_cache);
     assert_int_equal(okv_reply_cache_begin(first->session->reply_cache, 2, 5, &reply, value),
                      OKV_REPLY_CACHE_APPLY);
     fixture_arrive(fixture, second, OKV_OP_INCR, 2, 5);
     assert_int_equal(second->posted, 0);
-    assert_true(fixture->worker.sessions.is_held_up);
+    assert_true(fixture->worker.sessions->is_held_up);
     assert_int_equal(fixture_next_pass(fixture), 0);
     reply = (struct okv_reply_message){
         .opcode = OKV_OP_INCR, .slot = 2, .sequence = 5, .version = 77, .status = OKV_OK};
@@ -320,7 +320,7 @@ FIXTURE_TEST(a_replaced_session_applies_nothing)
     first->no_buffers = true;
     fixture_arrive(fixture, first, OKV_OP_INCR, 0, 1); /* waits */
     first->no_buffers = false;
-    okv_session_closed(&fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
+    okv_session_closed(fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
     fixture_open(fixture, 1, 1, 1);
     fixture_next_pass(fixture);
     assert_true(first->closed);
@@ -328,7 +328,7 @@ FIXTURE_TEST(a_replaced_session_applies_nothing)
     assert_int_equal(first->posted, 0);
     assert_int_equal(stat_of(&fixture->core.database->counts.incrs), 0);
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_replaced), 1);
-    okv_session_closed(&fixture->worker.sessions, first->session, OKV_EDISCONNECTED);
+    okv_session_closed(fixture->worker.sessions, first->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_replaced), 1);
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_lost),
                      1); /* the second session of setup */

@@ -17,11 +17,11 @@ FIXTURE_TEST(a_goodbye_counts)
     first->no_buffers = second->no_buffers = true;
     fixture_arrive(fixture, first, OKV_OP_GOODBYE, 0, 1);
     assert_true(first->closed);
-    okv_session_closed(&fixture->worker.sessions, first->session, OKV_EDISCONNECTED);
+    okv_session_closed(fixture->worker.sessions, first->session, OKV_EDISCONNECTED);
     fixture_arrive(fixture, second, OKV_OP_PING, 0, 1);
     fixture_arrive(fixture, second, OKV_OP_GOODBYE, 1, 2);
     assert_false(second->closed);
-    okv_session_closed(&fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
+    okv_session_closed(fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&stats->closed_by_client), 2);
     assert_int_equal(stat_of(&stats->closed_lost), 0);
     assert_int_equal(okv_reply_caches_count(fixture->core.database->reply_caches), 0);
@@ -42,7 +42,7 @@ FIXTURE_TEST(the_transports_reason_is_counted)
     };
 
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        okv_session_closed(&fixture->worker.sessions, fixture->clients[1].session, ends[i].status);
+        okv_session_closed(fixture->worker.sessions, fixture->clients[1].session, ends[i].status);
         assert_true(fixture->clients[1].destroyed);
         assert_int_equal(stat_of(ends[i].counter), 1);
         fixture_open(fixture, 1, 2, 0);
@@ -60,21 +60,21 @@ FIXTURE_TEST(a_silent_client_gets_a_heartbeat_and_is_ended)
     unsigned ticks = 0;
 
     for (unsigned i = 0; i < OKV_KEEPALIVE_GRACE; i++)
-        okv_session_tick(&fixture->worker.sessions, client->session);
+        okv_session_tick(fixture->worker.sessions, client->session);
     assert_int_equal(client->heartbeats, 0);
-    okv_session_tick(&fixture->worker.sessions, client->session);
+    okv_session_tick(fixture->worker.sessions, client->session);
     assert_int_equal(client->heartbeats, 1);
     client->conn.unacknowledged = 0;
     client->conn.acknowledged++;
     while (!client->closed && ticks < 100) {
-        okv_session_tick(&fixture->worker.sessions, client->session);
+        okv_session_tick(fixture->worker.sessions, client->session);
         ticks++;
     }
     assert_int_equal(client->heartbeats, 2);
     assert_in_range(ticks, 4, OKV_KEEPALIVE_TICKS);
     assert_int_equal(stat_of(&stats->closed_unresponsive), 1);
     assert_int_equal(stat_of(&stats->heartbeats), 2);
-    okv_session_closed(&fixture->worker.sessions, client->session, OKV_EDISCONNECTED);
+    okv_session_closed(fixture->worker.sessions, client->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&stats->closed_lost), 0);
 }
 
@@ -85,14 +85,14 @@ FIXTURE_TEST(a_client_that_sent_a_request_may_get_a_heartbeat)
     struct client *client = &fixture->clients[0];
 
     fixture_arrive(fixture, client, OKV_OP_PING, 0, 1);
-    okv_session_tick(&fixture->worker.sessions, client->session);
+    okv_session_tick(fixture->worker.sessions, client->session);
     assert_int_equal(client->heartbeats, 1);
 }
 
 static void scan(struct fixture *fixture, struct client *client, unsigned times)
 {
     while (times-- > 0)
-        okv_session_count_idle(&fixture->worker.sessions, client->session, true);
+        okv_session_count_idle(fixture->worker.sessions, client->session, true);
 }
 
 FIXTURE_TEST(an_idle_client_is_ended_if_configured)
@@ -111,10 +111,10 @@ FIXTURE_TEST(an_idle_client_is_ended_if_configured)
     fixture_arrive(fixture, waiting, OKV_OP_PING, 0, 1);
     scan(fixture, idle, SCANS_IN_10_S - 1);
     fixture_arrive(fixture, idle, OKV_OP_PING, 0, 1);
-    okv_sessions_run_ready(&fixture->worker.sessions);
+    okv_sessions_run_ready(fixture->worker.sessions);
     scan(fixture, idle, SCANS_IN_10_S);
     /* Its request may be in the endpoint. */
-    okv_session_count_idle(&fixture->worker.sessions, idle->session, false);
+    okv_session_count_idle(fixture->worker.sessions, idle->session, false);
     assert_false(idle->closed);
     scan(fixture, idle, 1);
     assert_true(idle->closed);
@@ -126,7 +126,7 @@ FIXTURE_TEST(an_idle_client_is_ended_if_configured)
 static void scan_half_open(struct fixture *fixture, struct client *client, unsigned scans)
 {
     for (unsigned i = 0; i < scans; i++)
-        okv_session_count_half_open(&fixture->worker.sessions, client->session);
+        okv_session_count_half_open(fixture->worker.sessions, client->session);
 }
 
 FIXTURE_TEST(a_half_open_client_is_ended_in_5_s)
@@ -169,9 +169,9 @@ FIXTURE_TEST(a_superfluous_session_is_ended)
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
 
-    assert_false(okv_session_end_unwanted(&fixture->worker.sessions, client->session));
+    assert_false(okv_session_end_unwanted(fixture->worker.sessions, client->session));
     atomic_store(&client->session->unwanted, OKV_SESSION_END_CROWDED_OUT);
-    assert_true(okv_session_end_unwanted(&fixture->worker.sessions, client->session));
+    assert_true(okv_session_end_unwanted(fixture->worker.sessions, client->session));
     assert_true(client->closed);
     assert_false(client->session->forget); /* it may come back for its replies */
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_crowded_out), 1);
@@ -192,11 +192,11 @@ FIXTURE_TEST(a_replaced_session_is_ended)
     struct fixture *fixture = *state;
     struct client *first = &fixture->clients[0], *second = &fixture->clients[1];
 
-    okv_session_closed(&fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
+    okv_session_closed(fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
     fixture_open(fixture, 1, 1, 1);
-    assert_false(okv_session_end_unwanted(&fixture->worker.sessions, second->session));
+    assert_false(okv_session_end_unwanted(fixture->worker.sessions, second->session));
     assert_false(second->closed);
-    assert_true(okv_session_end_unwanted(&fixture->worker.sessions, first->session));
+    assert_true(okv_session_end_unwanted(fixture->worker.sessions, first->session));
     assert_true(first->closed);
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_replaced), 1);
 }
@@ -207,7 +207,7 @@ FIXTURE_TEST(a_session_has_settled_when_everything_is_acknowledged)
     struct client *client = &fixture->clients[0];
 
     assert_true(okv_session_has_settled(client->session));
-    okv_session_say_goodbye(&fixture->worker.sessions, client->session);
+    okv_session_say_goodbye(fixture->worker.sessions, client->session);
     assert_false(okv_session_has_settled(client->session));
     fixture_next_pass(fixture);
     client->conn.unacknowledged = 1;
@@ -222,16 +222,16 @@ FIXTURE_TEST(a_client_is_told_goodbye_once)
     struct client *client = &fixture->clients[0];
 
     client->no_buffers = true;
-    okv_session_say_goodbye(&fixture->worker.sessions, client->session);
+    okv_session_say_goodbye(fixture->worker.sessions, client->session);
     assert_int_equal(client->posted, 0);
     client->no_buffers = false;
     for (int i = 0; i < 3; i++)
-        okv_session_say_goodbye(&fixture->worker.sessions, client->session);
+        okv_session_say_goodbye(fixture->worker.sessions, client->session);
     assert_int_equal(client->posted, 1);
     assert_int_equal(client->replies[0].opcode, OKV_OP_GOODBYE);
     assert_int_equal(client->replies[0].status, OKV_ESHUTDOWN);
     fixture_next_pass(fixture);
     assert_int_equal(client->flushed, 1);
-    okv_session_closed(&fixture->worker.sessions, client->session, OKV_EDISCONNECTED);
+    okv_session_closed(fixture->worker.sessions, client->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_stopping), 1);
 }

@@ -58,12 +58,12 @@ static void arrive_long_put(struct fixture *fixture, struct client *client, cons
 
 static void run_slice(struct fixture *fixture)
 {
-    assert_true(okv_long_work_run(&fixture->worker.sessions) > 0);
+    assert_true(okv_long_work_run(fixture->worker.sessions) > 0);
 }
 
 static bool is_at_work(const struct fixture *fixture)
 {
-    const struct okv_long_work *work = fixture->worker.sessions.long_work;
+    const struct okv_long_work *work = fixture->worker.sessions->long_work;
 
     for (unsigned i = 0; i < fixture->core.server->database_count; i++)
         if (!TAILQ_EMPTY(&work[i].running) || !TAILQ_EMPTY(&work[i].held_up))
@@ -181,7 +181,7 @@ LONG_TEST(long_writes_take_turns)
     run_slice(fixture); /* has room for the rest of both */
     assert_int_equal(first->state, OKV_LONG_WRITE_ENDED);
     assert_int_equal(second->state, OKV_LONG_WRITE_ENDED);
-    assert_int_equal(okv_long_work_run(&fixture->worker.sessions), 0);
+    assert_int_equal(okv_long_work_run(fixture->worker.sessions), 0);
     fixture_next_pass(fixture);
     expect_appended(&fixture->clients[0], LONG + TAIL);
     assert_int_equal(fixture->clients[1].posted, 1);
@@ -311,10 +311,10 @@ LONG_TEST(nothing_is_left_of_a_session_that_ends)
         for (unsigned i = 0; i < slices; i++)
             run_slice(fixture);
         if (slices % 2)
-            okv_session_end(&fixture->worker.sessions, client->session, OKV_SESSION_END_BY_CLIENT);
+            okv_session_end(fixture->worker.sessions, client->session, OKV_SESSION_END_BY_CLIENT);
         if (slices == 3)
             run_slice(fixture); /* it is dropped here, otherwise when the connection has closed */
-        okv_session_closed(&fixture->worker.sessions, client->session, OKV_EDISCONNECTED);
+        okv_session_closed(fixture->worker.sessions, client->session, OKV_EDISCONNECTED);
         assert_int_equal(client->posted, 0);
         assert_int_equal(client->released, 2);
         assert_false(is_at_work(fixture));
@@ -336,7 +336,7 @@ LONG_TEST(a_resent_append_is_applied_once)
     expect_appended(first, LONG + TAIL);
     arrive_append(fixture, first, "a", 2, 1);
     run_slice(fixture);
-    okv_session_closed(&fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
+    okv_session_closed(fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
     fixture_open(fixture, 1, 1, 1); /* replaces the first */
     arrive_append(fixture, second, "a", 0, 1);
     expect_appended(second, LONG + TAIL); /* from the reply cache */
@@ -385,9 +385,9 @@ LONG_TEST(an_append_waits_for_its_share_of_the_memory)
     atomic_store(&fixture->core.database->is_exceeded, true);
     arrive_append(fixture, client, "a", 0, 1);
     for (unsigned i = 0; i < 10; i++) {
-        fixture->worker.sessions.is_held_up = false;
-        assert_int_equal(okv_long_work_run(&fixture->worker.sessions), 0);
-        assert_true(fixture->worker.sessions.is_held_up); /* it is tried again soon */
+        fixture->worker.sessions->is_held_up = false;
+        assert_int_equal(okv_long_work_run(fixture->worker.sessions), 0);
+        assert_true(fixture->worker.sessions->is_held_up); /* it is tried again soon */
     }
     atomic_store(reserved, 0);
     finish(fixture);
@@ -419,11 +419,11 @@ LONG_TEST(writes_wait_for_memory_that_is_being_wiped)
     assert_true(okv_heap_has_unwiped(heap));
     unsigned passes = 0;
     for (; client->rendezvous_reads == 0; passes++) {
-        fixture->worker.sessions.is_held_up = false;
+        fixture->worker.sessions->is_held_up = false;
         fixture_arrive(fixture, &fixture->clients[1], OKV_OP_PING, 0, passes + 1);
         fixture_next_pass(fixture);
         assert_int_equal(fixture->clients[1].posted, passes + 1);
-        assert_int_equal(fixture->worker.sessions.is_held_up, client->rendezvous_reads == 0);
+        assert_int_equal(fixture->worker.sessions->is_held_up, client->rendezvous_reads == 0);
     }
     assert_int_equal(passes, 4);
     assert_false(okv_heap_has_unwiped(heap));

@@ -66,7 +66,7 @@ FIXTURE_TEST(reports_add_up)
     /* What a session reported stays when it is gone. */
     arrive(fixture, 1, OKV_OP_GOODBYE, 3, &report);
     assert_true(fixture->clients[1].closed);
-    okv_session_closed(&fixture->worker.sessions, fixture->clients[1].session, OKV_EDISCONNECTED);
+    okv_session_closed(fixture->worker.sessions, fixture->clients[1].session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&counts->client_gets), 20);
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_by_client), 1);
     assert_int_equal(atomic_load(&fixture->core.database->reporting), 1);
@@ -84,7 +84,7 @@ FIXTURE_TEST(a_goodbye_that_waits_counts)
     fixture_arrive(fixture, client, OKV_OP_PING, 0, 1);
     arrive(fixture, 0, OKV_OP_GOODBYE, 2, &report);
     assert_int_equal(stat_of(&fixture->core.database->counts.client_gets), 0);
-    okv_session_closed(&fixture->worker.sessions, client->session, OKV_EDISCONNECTED);
+    okv_session_closed(fixture->worker.sessions, client->session, OKV_EDISCONNECTED);
     assert_int_equal(stat_of(&fixture->core.database->counts.client_gets), 5);
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_by_client), 1);
     fixture_open(fixture, 0, 1, 0);

@@ -27,7 +27,7 @@ static int setup_two(void **state)
 {
     assert_int_equal(fixture_setup_databases(state, &params, 2), 0);
     struct fixture *fixture = *state;
-    struct okv_sessions *sessions = &fixture->worker.sessions;
+    struct okv_sessions *sessions = fixture->worker.sessions;
     struct server_core *core = &fixture->core;
 
     okv_session_closed(sessions, fixture->clients[1].session, OKV_EDISCONNECTED);
@@ -48,7 +48,7 @@ static void put_in_second(struct fixture *fixture, const char *key, int fill, ui
 
 static void run_slice(struct fixture *fixture)
 {
-    assert_true(okv_long_work_run(&fixture->worker.sessions) > 0);
+    assert_true(okv_long_work_run(fixture->worker.sessions) > 0);
 }
 
 /* However many long writes the other one has. */
@@ -74,7 +74,7 @@ TEST_WITH(databases_take_turns, setup_two, fixture_teardown)
     run_slice(fixture);
     assert_int_equal(one->state, OKV_LONG_WRITE_ENDED);
     assert_int_equal(fixture->clients[0].session->long_writes[3].state, OKV_LONG_WRITE_RUNNING);
-    while (okv_long_work_run(&fixture->worker.sessions) > 0)
+    while (okv_long_work_run(fixture->worker.sessions) > 0)
         fixture_next_pass(fixture);
     fixture_next_pass(fixture);
     assert_int_equal(fixture->clients[0].posted, OKV_LONG_WRITES_MAX);
@@ -117,10 +117,10 @@ TEST_WITH(those_that_are_held_up_do_not_slow_others, setup, fixture_teardown)
     }
     run_slice(fixture);
     assert_int_equal(other->state, OKV_LONG_WRITE_ENDED);
-    assert_int_equal(okv_long_work_run(&fixture->worker.sessions), 0);
-    assert_true(fixture->worker.sessions.is_held_up);
+    assert_int_equal(okv_long_work_run(fixture->worker.sessions), 0);
+    assert_true(fixture->worker.sessions->is_held_up);
     okv_heap_unpin(heap, &pin);
-    while (okv_long_work_run(&fixture->worker.sessions) > 0)
+    while (okv_long_work_run(fixture->worker.sessions) > 0)
         fixture_next_pass(fixture);
     fixture_next_pass(fixture);
     assert_int_equal(fixture->clients[0].posted, OKV_LONG_WRITES_MAX);
@@ -145,7 +145,7 @@ static void ping(struct fixture *fixture, struct client *client, uint16_t count)
 TEST_WITH(short_requests_of_databases_take_turns, setup_two, fixture_teardown)
 {
     struct fixture *fixture = *state;
-    struct okv_sessions *sessions = &fixture->worker.sessions;
+    struct okv_sessions *sessions = fixture->worker.sessions;
     struct client *one = &fixture->clients[0], *other = &fixture->clients[1];
 
     sessions->served[0] = OKV_DATABASE_SHARE - 1;
@@ -162,7 +162,7 @@ TEST_WITH(short_requests_of_databases_take_turns, setup_two, fixture_teardown)
 TEST_WITH(who_waits_comes_before_who_arrives, setup, fixture_teardown)
 {
     struct fixture *fixture = *state;
-    struct okv_sessions *sessions = &fixture->worker.sessions;
+    struct okv_sessions *sessions = fixture->worker.sessions;
     struct client *one = &fixture->clients[0], *other = &fixture->clients[1];
 
     sessions->served[0] = OKV_DATABASE_SHARE;
@@ -257,7 +257,7 @@ TEST_WITH(gets_from_a_long_bucket_use_up_the_share, setup, fixture_teardown)
             assert_int_equal(fixture_next_pass(fixture), 1);
             assert_int_equal(client->posted, before + k);
         }
-        okv_sessions_begin_pass(&fixture->worker.sessions);
+        okv_sessions_begin_pass(fixture->worker.sessions);
     }
     unsigned before = client->posted;
     arrive_gets(fixture, keys[0], &sequence, 3);
@@ -309,7 +309,7 @@ TEST_WITH(who_makes_room_has_had_its_share, setup_two, fixture_teardown)
     }
     assert_int_equal(client->posted, 1);
     assert_int_equal(client->replies[0].status, OKV_EFULL);
-    assert_true(fixture->worker.sessions.served[0] >= OKV_DATABASE_SHARE);
+    assert_true(fixture->worker.sessions->served[0] >= OKV_DATABASE_SHARE);
     ping(fixture, &fixture->clients[1], 1); /* of the other database */
     assert_int_equal(fixture->clients[1].posted, 1);
     for (unsigned i = 2; i <= 3; i++) {
@@ -354,7 +354,7 @@ TEST_WITH(databases_are_wiped_in_turns, setup_two, fixture_teardown)
         run_slice(fixture);
     assert_false(okv_heap_has_unwiped(&databases[1].store.heap));
     assert_true(okv_heap_has_unwiped(&databases[0].store.heap));
-    while (okv_long_work_run(&fixture->worker.sessions) > 0)
+    while (okv_long_work_run(fixture->worker.sessions) > 0)
         ;
     assert_false(okv_heap_has_unwiped(&databases[0].store.heap));
 }

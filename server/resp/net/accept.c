@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include "server/clients/admission.h"
+#include "server/resp/run/client.h"
 #include "server/resp/run/shared.h"
 #include "server/worker/worker.h"
 #include "shared/base/resolve.h"
+#include "shared/format/wire.h"
 
 /* Clients that are accepted before other listeners get their share. */
 #define CLIENTS_PER_PASS 16
@@ -52,10 +54,10 @@ static void name_ends(struct okv_resp_client *client, const struct sockaddr_stor
 
 static struct okv_resp *least_busy(struct okv_server *server)
 {
-    struct okv_resp *least = &server->workers[0].resp;
+    struct okv_resp *least = server->workers[0].resp;
 
     for (unsigned i = 1; i < server->config.workers; i++) {
-        struct okv_resp *resp = &server->workers[i].resp;
+        struct okv_resp *resp = server->workers[i].resp;
         if (atomic_load(&resp->clients) < atomic_load(&least->clients))
             least = resp;
     }

@@ -12,6 +12,7 @@
 #include "server/resp/run/shared.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "shared/format/wire.h"
 
 #define LINE_MAX_TEXT 1024 /* more than names, addresses and numbers can have */
 
