@@ -33,11 +33,11 @@
 #define OKV_WAL_SPACE_RETRY_NS UINT64_C(100000000)
 
 struct okv_wal_space {
-    uint64_t batch;    /* the most bytes of one batch */
-    uint64_t longest;  /* of all batches until the next call */
-    uint64_t reserved; /* bytes of the segment, from its beginning */
-    uint64_t wanted;   /* bytes, when the disk was full */
-    uint64_t tried_ns; /* when it was */
+    uint64_t batch;              /* the most bytes of one batch */
+    uint64_t longest;            /* of all batches until the next call */
+    uint64_t reserved;           /* bytes of the segment, from its beginning */
+    uint64_t tried_ns;           /* when the disk was full */
+    atomic_uint_fast64_t wanted; /* bytes, when it was */
     atomic_bool is_full;
 };
 

@@ -113,7 +113,7 @@ void okv_wal_get_stats(struct okv_wal *wal, struct okv_wal_stats *out)
         .sync_within_ns = wal->sync_within_ns,
         .failure = atomic_load(&wal->failure),
         .is_disk_full = atomic_load(&wal->space.is_full),
-        .wanted_mib = (unsigned)(wal->space.wanted >> 20),
+        .wanted_mib = (unsigned)(atomic_load(&wal->space.wanted) >> 20),
         .unsynced_bytes = okv_wal_unsynced(wal),
         .log_bytes = atomic_load(&wal->length),
         .blob_bytes = atomic_load(&wal->blobs.bytes),
