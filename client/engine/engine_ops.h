@@ -1,5 +1,5 @@
 /*
- * Calls against the arrows: the engine handles events and deadlines without knowledge of
+ * Upcalls from engine/: the engine handles events and deadlines without knowledge of
  * connections, lookups and commands. client/api/engine_ops.c fills the table.
  */
 #ifndef OKV_CLIENT_ENGINE_ENGINE_OPS_H

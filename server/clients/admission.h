@@ -63,7 +63,7 @@ struct okv_admission_limits okv_admission_limits_of(const struct okv_config *con
 
 /* OKV_ENOMEM. */
 int okv_admission_init(struct okv_admission *admission, const struct okv_admission_limits *limits);
-/* For clients that come from now on; those who are there stay. limits->clients is no more than
+/* For clients that come from now on; connected clients stay. limits->clients is no more than
  * okv_admission_init() had. */
 void okv_admission_set_limits(struct okv_admission *admission,
                               const struct okv_admission_limits *limits);
@@ -77,11 +77,10 @@ int okv_admission_admit(struct okv_admission *admission, const struct okv_admiss
 /* The client has left. */
 void okv_admission_release(struct okv_admission *admission, uint32_t place);
 
-/* A half-open client is there after all. False: its address has as many as it may, and the client
- * has to go. */
+/* A half-open client has proved its address. False: the address is at its limit; end the client. */
 bool okv_admission_establish(struct okv_admission *admission, uint32_t place);
 /* Whether half-open clients have most of the places that the others leave, so that some of them
- * have to go. `room`: clients for whom the listener's device has room still. */
+ * have to go. `room`: clients that the listener's device still has room for. */
 bool okv_admission_is_short(struct okv_admission *admission, uint32_t room);
 /* How many half-open clients there are of the same user, or without users of the same address. */
 uint32_t okv_admission_half_open(struct okv_admission *admission, uint32_t place);

@@ -64,7 +64,7 @@ struct okv_client_table {
 };
 
 void okv_client_table_init(struct okv_client_table *table);
-/* It is empty. */
+/* The table must be empty. */
 void okv_client_table_fini(struct okv_client_table *table);
 void okv_client_table_add(struct okv_client_table *table, struct okv_client *client,
                           bool is_half_open);
@@ -76,7 +76,7 @@ void okv_client_table_unwatch(struct okv_client_table *table, struct okv_client 
  * as many of one kind as fit: docs/protocol-admin.md section 2.5. Returns the length. */
 size_t okv_clients_list(struct okv_server *server, unsigned database, uint64_t after, char *out,
                         size_t size);
-/* Has the worker of a client of the database close it. OKV_ENOTFOUND: there is none. */
+/* Asks the worker of a client of the database to close it. OKV_ENOTFOUND: there is none. */
 int okv_clients_kill(struct okv_server *server, unsigned database, uint64_t id);
 
 #endif

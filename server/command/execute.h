@@ -28,10 +28,16 @@ int okv_execute(const struct okv_executor *executor, unsigned rights,
                 uint8_t *room, uint32_t size);
 
 /*
- * A PUT with a complete `value`, or an APPEND; `room` is for the value of its reply. An APPEND
- * whose `value` is empty has either been applied to a short value, or finds its source. The status
- * is then OKV_STORE_LONG or OKV_EAGAIN, as that of a complete one that has to begin again
- * (okv_store_append), and nothing was changed.
+ * Executes a long write; `room` is for the value of an APPEND's reply. With the status
+ * OKV_STORE_LONG or OKV_EAGAIN nothing was changed.
+ *
+ * A PUT has a complete `value`.
+ *
+ * The first call for an APPEND has a `value` of zeros. It appends to a short value; OKV_STORE_LONG:
+ * the current value is long, and is the source of `value` now.
+ *
+ * A later call for the APPEND has the complete `value`. OKV_STORE_LONG: the item has another value
+ * than the source now, so the APPEND begins again (okv_store_append()).
  */
 void okv_execute_long(const struct okv_executor *executor, unsigned rights,
                       const struct okv_request_message *request, struct okv_store_long_value *value,

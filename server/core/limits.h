@@ -1,4 +1,4 @@
-/* How many there are of anything at most: the dimensions of arrays. */
+/* Compile-time maxima: the dimensions of arrays. */
 #ifndef OKV_SERVER_CORE_LIMITS_H
 #define OKV_SERVER_CORE_LIMITS_H
 

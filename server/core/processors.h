@@ -16,7 +16,7 @@ int okv_processors_parse(const char *text, const cpu_set_t *usable, cpu_set_t *o
 /* Keeps the calling thread and those that it creates from here on off the workers' processors. An
  * empty set is no list. */
 void okv_processors_avoid(const cpu_set_t *of_workers);
-/* Keeps the calling thread to the `index`-th of the set, if it has so many. */
+/* Keeps the calling thread to the `index`-th of the set, if it has that many. */
 void okv_processors_take(const cpu_set_t *of_workers, unsigned index);
 
 #endif

@@ -39,8 +39,8 @@ int okv_database_init(struct okv_database *database, const struct okv_config *co
  * is called on the log's thread when a batch has ended. OKV_EIO, OKV_ENOMEM. */
 int okv_database_start(struct okv_database *database, double snapshot_ratio,
                        void (*notify)(void *user), void *user, struct okv_diag *diag);
-/* Has a snapshot begin soon; *number says which. OKV_EUNSUPPORTED: the database is in memory only.
- * Any thread. */
+/* Asks for a snapshot, which begins soon; *number says which. OKV_EUNSUPPORTED: the database is in
+ * memory only. Any thread. */
 int okv_database_snapshot(const struct okv_database *database, uint64_t *number);
 /* Writes the path of the snapshot of this number, or of a later one that replaced it, below `data`,
  * the directory of all databases; *used is its length. OKV_EAGAIN: it is not made yet;

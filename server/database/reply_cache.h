@@ -88,7 +88,7 @@ struct okv_reply_cache_grant {
 
 /*
  * Gives a new session the client's reply cache: the existing one, with the slots that it has, or a
- * new one. Beyond `limit` the oldest idle one goes of the user who has most idle ones, so nobody
+ * new one. Beyond `limit`, drops the oldest idle cache of the user with most idle ones, so nobody
  * makes the server forget what others wrote. OKV_ENOMEM; OKV_EAGAIN: `limit` sessions hold one
  * each.
  *

@@ -1,8 +1,8 @@
 /*
- * Who a hello comes from. The first hello gets a cookie, for which nothing is kept; the second one
- * has a proof made with it. A cookie is good in the slot of time that it was made in and in the
- * next one, that is for 10 to 20 s, and once. For one thread after okv_authority_init(), but for
- * the last two calls; okv_identity_init() comes before it.
+ * Authenticates clients. The first hello is answered with a cookie, for which nothing is kept; the
+ * second one has a proof made with it. A cookie is good in the slot of time that it was made in and
+ * in the next one, that is for 10 to 20 s, and once. For one thread after okv_authority_init(), but
+ * for the last two calls; okv_identity_init() comes before it.
  */
 #ifndef OKV_SERVER_IDENTITY_AUTHORITY_H
 #define OKV_SERVER_IDENTITY_AUTHORITY_H
@@ -51,7 +51,7 @@ struct okv_claimant {
 
 enum okv_verdict {
     OKV_VERDICT_PROVEN,
-    OKV_VERDICT_DENIED, /* user, key, proof or time is wrong: nobody is told which */
+    OKV_VERDICT_DENIED, /* wrong user, key, proof or time; the client is not told which */
     OKV_VERDICT_STALE   /* the proof is right and its cookie was used: begin anew */
 };
 

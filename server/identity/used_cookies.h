@@ -5,7 +5,7 @@
  *
  * Half of a slot's room is divided into reserves, one for each user of the users file: no other
  * user gets what is in it, whatever they do together. With OKV_USERS_MAX users it is 32 cookies.
- * The other half is for whoever comes first.
+ * The other half is shared, first come first served.
  */
 #ifndef OKV_SERVER_IDENTITY_USED_COOKIES_H
 #define OKV_SERVER_IDENTITY_USED_COOKIES_H
@@ -33,7 +33,7 @@ struct okv_used_cookies {
     struct okv_used_slot slots[2]; /* by the lowest bit of their slot */
     uint32_t users;                /* that there is room for */
     uint32_t reserve;              /* cookies of a user in a slot */
-    uint32_t *spare;               /* shares to be, while users get other indexes */
+    uint32_t *spare;               /* the new shares, while users get other indexes */
 };
 
 /* For users with an index below `users`, as many as there are at most. OKV_ENOMEM. */

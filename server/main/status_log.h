@@ -4,18 +4,19 @@
 
 #include "server/core/server.h"
 
-/* A start: its version and limits. */
+/* Logs that the server starts: its version and limits. */
 void okv_status_log_begin(struct okv_server *server);
-/* A durable database, once its log is read: what was found in it. */
+/* Logs what recovery found in the log of a durable database. */
 void okv_status_log_found(struct okv_server *server, const struct okv_database *database);
-/* One without a log, at the start; and at the end, if it has items. */
+/* At the start: warns that the database has no log, so that its items end with the server. */
 void okv_status_log_memory_only(struct okv_server *server, const struct okv_database *database);
+/* At the end: warns how many items are lost, if the database has no log and is not empty. */
 void okv_status_log_lost(struct okv_server *server, struct okv_database *database);
-/* A device may have room for fewer clients than --max-clients: that listener refuses the others. */
+/* Warns of each listener whose device has room for fewer clients than --max-clients. */
 void okv_status_log_little_room(struct okv_server *server);
-/* It serves: its listeners, and the line `ready URI...` on standard output. */
+/* Logs that the server is ready: its listeners, and `ready URI...` on standard output. */
 void okv_status_log_ready(struct okv_server *server);
-/* A line for the server, and one for each database. */
+/* Logs a line for the server, and one for each database. */
 void okv_status_log_status(struct okv_server *server);
 
 #endif

@@ -8,10 +8,12 @@
 
 #include "server/core/server.h"
 
-/* Counts those that are not half-open any more for their addresses. */
+/* Charges clients that are no longer half-open to their addresses. Ends those whose address is at
+ * its limit. */
 void okv_half_open_settle(struct okv_server *server);
-/* Ends one, if they have most of the places that others leave, or of the room of this listener's
- * device: the oldest of the user who has most of them, or without users of that address. */
+/* Ends the oldest half-open connection of the user (without users: the address) with most of them,
+ * if half-open ones have most of the places that others leave, or of the room of this listener's
+ * device (okv_admission_is_short()). */
 void okv_half_open_relieve(struct okv_server *server, unsigned listener);
 
 #endif

@@ -159,7 +159,7 @@ struct okv_long_write *okv_long_write_arrived(struct okv_session *session,
     return write;
 }
 
-/* Has the write applied, if it can be. OKV_STORE_LONG: not yet; OKV_EAGAIN: try again. In both
+/* Applies the write, if it can be. OKV_STORE_LONG: not yet; OKV_EAGAIN: try again. In both
  * cases nothing was changed. */
 static int apply(struct okv_long_write *write, const struct okv_executor *executor)
 {

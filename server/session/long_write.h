@@ -2,10 +2,10 @@
  * A write that takes longer than a pass: a PUT whose value is too long for a message, or an APPEND
  * to a long value.
  *
- *   begin     a PUT has the transport READ the client's advertised buffer into an extent
+ *   begin     a PUT makes the transport READ the client's advertised buffer into an extent
  *   arrived   the rendezvous read of a PUT has ended
  *   run       a slice of the copy and of the checksum; the last one applies the write
- *   answer    posts the reply when there is a send buffer (dispatch.c)
+ *   answer    posts the reply when there is a send buffer (admit.c)
  *
  * Until the write is applied nothing refers to the extent, so no reader sees what a failed one left
  * in it. The write keeps its message until it ends.
@@ -92,7 +92,7 @@ void okv_long_write_drop(struct okv_long_write *write, const struct okv_executor
 
 /* A long write that ended and was not answered yet, or NULL. */
 struct okv_long_write *okv_long_write_ended(struct okv_session *session);
-/* It was answered. */
+/* The write was answered, or its reply waits for the log (reply.h). */
 void okv_long_write_free(struct okv_long_write *write);
 
 #endif

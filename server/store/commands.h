@@ -81,10 +81,13 @@ typedef int okv_store_change(struct okv_store *store, struct okv_store_work *wor
 int okv_store_put(struct okv_store *store, struct okv_store_work *work,
                   const struct okv_store_write *write, struct okv_store_outcome *outcome);
 /*
- * Adds `value` to the end of the value, or puts it. Errors as okv_store_put(), and OKV_STORE_LONG
- * when the current value is long; nothing was changed. With a `long_value` of zeros, this value is
- * its source then, or OKV_EAGAIN: another append has it as its source. With one that is complete,
- * its extent becomes the value; OKV_STORE_LONG: the item has another value than the source now.
+ * Adds `value` to the end of the current value, or puts it. Errors as okv_store_put(). Nothing is
+ * changed with OKV_STORE_LONG, which means, by the state of `long_value`:
+ *   NULL      the current value is long
+ *   zeros     the current value is long, and is the source of `long_value` now; OKV_EAGAIN instead
+ *             if another append has it as its source
+ *   complete  the item no longer has the source as its value. Otherwise the extent of `long_value`
+ *             becomes its value
  */
 int okv_store_append(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome);
@@ -97,9 +100,9 @@ int okv_store_incr(struct okv_store *store, struct okv_store_work *work,
 int okv_store_touch(struct okv_store *store, struct okv_store_work *work,
                     const struct okv_store_write *write, struct okv_store_outcome *outcome);
 /* Changes an item as write->decide() says, atomically for all readers and writers. decide() sees
- * the newest item, which in a durable store may not be published yet. Also what decide() returned,
- * but 0 for OKV_STORE_KEEP, which leaves `outcome` as zeros, and OKV_ENOTFOUND for OKV_STORE_REMOVE
- * without an item. */
+ * the newest item, which in a durable store may not be published yet. Returns 0 after
+ * OKV_STORE_KEEP (`outcome` is zeros), OKV_ENOTFOUND after OKV_STORE_REMOVE without an item, and
+ * the code of a decide() that failed. Other errors as okv_store_put(). */
 int okv_store_modify(struct okv_store *store, struct okv_store_work *work,
                      const struct okv_store_write *write, struct okv_store_outcome *outcome);
 /* Removes a key; needs no room. OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECONFLICT, OKV_ECORRUPT; errors

@@ -91,7 +91,7 @@ static inline bool okv_heap_has_unwiped(const struct okv_heap *heap)
     return atomic_load_explicit(&heap->unwiped_count, memory_order_relaxed) > 0;
 }
 
-/* Whether memory that was freed may make room for so many bytes, together with what is free: when
+/* Whether memory that was freed may make room for `size` bytes, together with what is free: when
  * it is wiped, or when its pins go. */
 bool okv_heap_frees_later(const struct okv_heap *heap, uint64_t size);
 

@@ -29,7 +29,7 @@ void okv_wal_add_reply(struct okv_wal *wal, const struct okv_wal_record *client,
                        const struct okv_wal_record *reply);
 /* Bytes of records of changes that are made and not durable. Any thread. */
 uint64_t okv_wal_unsynced(struct okv_wal *wal);
-/* Has the log's thread end the batch; `wal` is a struct okv_wal. Any thread. */
+/* Asks the log's thread to end the batch; `wal` is a struct okv_wal. Any thread. */
 void okv_wal_wake(void *wal);
 
 /* ---- for the log ---- */

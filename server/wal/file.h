@@ -42,7 +42,7 @@ struct okv_file_ops {
      * another sync may succeed without them. OKV_ENOTFOUND: the file was removed, and what was
      * written is lost with the process. */
     int (*sync)(struct okv_file *file, struct okv_diag *why);
-    /* Has the kernel write these bytes to the disk and waits for that. They are not durable: that
+    /* Makes the kernel write these bytes to the disk and waits for that. They are not durable: that
      * takes a sync, which waits for less then. 0 also where the system cannot do that. */
     int (*write_out)(struct okv_file *file, uint64_t offset, uint64_t length, struct okv_diag *why);
     /* Reads up to `length` bytes; *got is less only at the end of the file. */

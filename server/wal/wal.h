@@ -93,8 +93,8 @@ bool okv_wal_begin_change(struct okv_wal *wal);
 void okv_wal_end_change(struct okv_wal *wal);
 /* Whether okv_wal_begin_change() would succeed now. */
 bool okv_wal_is_batch_open(struct okv_wal *wal);
-/* During a change: has the batch committed soon. Returns its number, which the answer has to wait
- * for; 0: the answer need not wait. */
+/* During a change: asks the log to commit the batch soon. Returns its number, which the answer has
+ * to wait for; 0: the answer need not wait. */
 uint64_t okv_wal_request_commit(struct okv_wal *wal);
 /* Whether the batch of this number is committed. If so, *status is 0, or OKV_EUNKNOWN: it failed,
  * and its writes may have happened. Any thread. */

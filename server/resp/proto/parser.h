@@ -58,14 +58,14 @@ void okv_resp_parser_reset(struct okv_resp_parser *parser);
  * it breaks the protocol; OKV_ENOMEM.
  */
 int okv_resp_parse(struct okv_resp_parser *parser, uint8_t *bytes, size_t length);
-/* Has the next call return the same request, which is complete in `bytes`: a line cannot be parsed
- * twice. */
+/* Makes the next call return the same request, which is complete in `bytes`: a line cannot be
+ * parsed twice. */
 void okv_resp_parser_keep(struct okv_resp_parser *parser, const uint8_t *bytes);
 
 /* The bytes of the argument under way go elsewhere: the parser sees the request as if it had none
  * of them there. */
 void okv_resp_parser_skip(struct okv_resp_parser *parser);
-/* They are complete, and here. */
+/* The skipped bytes are complete, at `bytes`. */
 void okv_resp_parser_skipped(struct okv_resp_parser *parser, const uint8_t *bytes);
 
 #endif

@@ -156,7 +156,7 @@ struct okv_resp {
 
 /* Assigns a client, whose stream, ticket and peer are set, to a worker. */
 void okv_resp_assign(struct okv_resp *resp, struct okv_resp_client *client);
-/* Has the client's worker close it. */
+/* Asks the client's worker to close it. */
 void okv_resp_terminate(struct okv_resp_client *client);
 
 /* ---- the worker's thread ---- */
@@ -164,7 +164,7 @@ void okv_resp_terminate(struct okv_resp_client *client);
 /* Replies from `from` on wait for a batch of a database's log. None waits for another log, and an
  * earlier batch of this one succeeded. */
 void okv_resp_defer(struct okv_resp_client *client, unsigned database, uint64_t batch, size_t from);
-/* They may leave. */
+/* Allows the deferred replies to be sent. */
 void okv_resp_release(struct okv_resp_client *client);
 
 /* Whether all clients together have as much memory as they may. */

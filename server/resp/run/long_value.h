@@ -51,7 +51,7 @@ void okv_resp_upload_end(struct okv_resp_client *client);
 
 /* The value that arrived, for okv_store_modify(); or NULL. */
 struct okv_store_long_value *okv_resp_upload_value(struct okv_resp_client *client);
-/* It became the value of the key, with this version. */
+/* The upload became the key's value, with this version. */
 void okv_resp_upload_keep(struct okv_resp_client *client, const struct okv_resp_arg *key,
                           uint64_t version);
 
@@ -66,7 +66,7 @@ struct okv_resp_download {
 };
 
 /* Replies with `length` bytes of a value, which is locked, from `first` on. Bytes of a long value
- * leave behind the reply without a copy, and all of it is kept meanwhile. May be called again.
+ * are sent after the reply, without a copy, and all of it is kept meanwhile. May be called again.
  * OKV_EAGAIN: there is no memory for that at the moment, and nothing was replied. */
 int okv_resp_reply_value(struct okv_resp_call *call, const struct okv_store_now *now,
                          uint32_t first, uint32_t length);

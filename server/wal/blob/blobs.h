@@ -77,7 +77,7 @@ void okv_blobs_stop(struct okv_blobs *blobs);
 
 /* ---- while it serves; any thread ---- */
 
-/* Has a value written to a file, from an extent that does not change. NULL: no memory. */
+/* Begins to write a value to a file, from an extent that does not change. NULL: no memory. */
 struct okv_blob *okv_blob_write(struct okv_blobs *blobs, const uint8_t *bytes, uint64_t length);
 /* 0: it is stored, and *out says where; OKV_EAGAIN: not yet; OKV_EDISKFULL. Another code: the log
  * has failed. */

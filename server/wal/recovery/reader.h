@@ -17,7 +17,7 @@ struct okv_wal_reader {
     const char *name;      /* of the file; borrowed */
     uint64_t number;       /* in the checksums */
     uint64_t first;        /* position of the first frame */
-    bool is_adrift;        /* `first` is unknown: the first valid frame tells it */
+    bool is_adrift;        /* the file's header is damaged: the first valid frame tells `first` */
     uint64_t offset;       /* of the next frame in the file */
     uint8_t *bytes;        /* what was read last */
     uint64_t capacity;

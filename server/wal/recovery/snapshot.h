@@ -8,7 +8,7 @@
  * each processor, 17 at most. Fails like okv_wal_recover(). */
 int okv_wal_recover_snapshot(struct okv_wal *wal, struct okv_wal_found *found,
                              struct okv_diag *diag);
-/* Has the server remember what the record says of a client. Any thread. OKV_ENOMEM. */
+/* Makes the server remember what the record says of a client. Any thread. OKV_ENOMEM. */
 int okv_wal_recover_client(const struct okv_wal *wal, const struct okv_wal_record *record);
 /* Sets the sentence that an item found no room. Returns `rc`. */
 int okv_wal_does_not_fit(int rc, struct okv_diag *diag);

@@ -49,7 +49,7 @@ struct okv_snapshot {
     bool has_to_stop;
     bool is_last;           /* no batch follows; set before it begins */
     bool is_self_contained; /* it refers to no other file; likewise */
-    int failure;            /* of the one that is made */
+    int failure;            /* of the snapshot that is being made, or of the last one */
     struct okv_wal_header header;
     uint64_t clock_ms, wall_ms;
     atomic_uint_fast64_t *saved; /* a bit for each bucket; set under the lock */
@@ -69,10 +69,10 @@ struct okv_snapshot {
     atomic_uint_fast64_t last_bytes, last_ns, last_wall_ms; /* of the last one; its moment */
 };
 
-/* Begins one of the published state. header->number is that of a segment that begins at this
+/* Begins a snapshot of the published state. header->number is that of a segment that begins at this
  * moment; all of the header but the bucket fields is the caller's. For the log's thread, with the
- * lock held, while none is being made. When it is complete, the files that it replaces are removed.
- * OKV_ENOMEM. */
+ * lock held, while no snapshot is being made. When it is complete, the files that it replaces are
+ * removed. OKV_ENOMEM. */
 int okv_snapshot_begin(struct okv_snapshot *snapshot, const struct okv_wal_header *header,
                        uint64_t wall_ms);
 /* Adds a record that belongs to no bucket to `snapshot`, a struct okv_snapshot. With the lock. */
@@ -80,15 +80,15 @@ void okv_snapshot_add(void *snapshot, const struct okv_wal_record *record);
 /* Saves bucket `number` of the table of the snapshot's moment, unless it is saved. With the lock.
  */
 void okv_snapshot_save_bucket(struct okv_snapshot *snapshot, uint64_t number);
-/* Whether one is being made. Any thread. */
+/* Whether a snapshot is being made. Any thread. */
 bool okv_snapshot_is_active(struct okv_snapshot *snapshot);
-/* The one of this number was made or has failed; a later one may have already. */
+/* The snapshot of this number was made or has failed; a later one may have already. */
 void okv_snapshot_note_end(struct okv_snapshot *snapshot, uint64_t number);
-/* Waits until none is being made. Returns 0, or why the last one failed. Any thread. */
+/* Waits until no snapshot is being made. Returns 0, or why the last one failed. Any thread. */
 int okv_snapshot_await(struct okv_snapshot *snapshot);
 
-/* Before the images of a bucket of the current table are published at once, or it is merged: saves
- * it. One that is not in the table yet has nothing to save. The caller has locked it. */
+/* Saves a bucket of the current table before its images are published at once, or before it is
+ * merged. A bucket that is not in the table yet has nothing to save. The caller has locked it. */
 void okv_snapshot_before_change(struct okv_snapshot *snapshot, uint64_t number);
 /* Before images are published or buckets resized: takes the lock and saves those that are about to
  * change. May block until chunks were written. */

@@ -50,8 +50,8 @@ struct okv_pending {
     unsigned count;
 };
 
-/* Takes over `sock`, which is non-blocking, also on failure. `ops` must outlive it. Codes of
- * descriptors and memory, with a sentence. */
+/* Takes over `sock`, which is non-blocking, also on failure. `ops` must outlive it.
+ * OKV_ENOMEM; OKV_EIO: no descriptor is left, among others. With a sentence. */
 int okv_pending_open(struct okv_pending *pending, int sock, uint64_t silence_ns,
                      const struct okv_pending_ops *ops, struct okv_diag *diag);
 /* Drops all and closes the descriptors. */

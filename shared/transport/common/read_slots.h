@@ -15,7 +15,7 @@ struct okv_read_slots {
     unsigned busy;
 };
 
-/* Takes the first free slot at or after `from`; there is one. Returns its index. */
+/* Takes the first free slot at or after `from`, which must exist. Returns its index. */
 static inline unsigned okv_read_slots_take(struct okv_read_slots *reads, unsigned from,
                                            uint64_t cookie)
 {

@@ -45,13 +45,13 @@ static inline void okv_send_slots_queue(struct okv_send_slots *slots)
     slots->has_current = false;
 }
 
-/* The slot that has waited longest; there is one. */
+/* The slot that has waited longest. Precondition: one is queued. */
 static inline unsigned okv_send_slots_first(const struct okv_send_slots *slots)
 {
     return slots->ring[slots->first];
 }
 
-/* It waits no more. */
+/* Removes that slot from the queue. */
 static inline void okv_send_slots_pop(struct okv_send_slots *slots)
 {
     slots->first = (slots->first + 1) % slots->count;

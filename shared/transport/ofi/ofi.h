@@ -177,7 +177,7 @@ struct ofi_endpoint {
     struct ofi_conn_list blocked; /* have work that the provider had no room for */
     struct ofi_conn_list closing;
     unsigned zombie_count;
-    struct ofi_conn_list zombies; /* destroyed, but the provider still has operations of theirs */
+    struct ofi_conn_list zombies; /* destroyed, operations outstanding */
     struct ofi_progress progress;
 
     struct okv_arrivals arrivals; /* its lock guards the next two, too */
