@@ -176,6 +176,20 @@ FIXTURE_TEST(a_stranger_may_say_who_it_is_and_leave)
 
 /* ---- transactions ---- */
 
+/* Several keys have several replies, of which none may be left. */
+FIXTURE_TEST(a_client_without_replies_gets_none)
+{
+    expect(one, "MSET a A b B", OK);
+    expect(one, "CLIENT REPLY OFF", "");
+    expect(one, "GET a", "");
+    expect(one, "MGET a", "");
+    expect(one, "MGET a b none", "");
+    expect(one, "CLIENT REPLY ON", OK);
+    expect(one, "CLIENT REPLY SKIP", "");
+    expect(one, "MGET a b", "");
+    expect(one, "MGET a b", "*2\r\n$1\r\nA\r\n$1\r\nB\r\n");
+}
+
 FIXTURE_TEST(a_transaction_runs_at_once)
 {
     expect(one, "multi", OK);

@@ -199,6 +199,7 @@ int okv_resp_run(struct okv_resp_client *client, const struct okv_resp_arg *args
         .executor = &client->resp->executors[client->common.database],
         .may_have_download = client->replies == OKV_RESP_REPLIES_ALL,
     };
+    const size_t before = client->out.used; /* MGET moves call.reply_start from key to key */
     int rc = 0;
 
     call.is_part = call.command && runs_alone(&call);
@@ -215,6 +216,6 @@ int okv_resp_run(struct okv_resp_client *client, const struct okv_resp_arg *args
     else if (may)
         rc = run_locked(&call);
     if (rc == 0)
-        drop_reply(client, call.reply_start);
+        drop_reply(client, before);
     return rc;
 }
