@@ -122,7 +122,7 @@ bool okv_session_end_unwanted(struct okv_sessions *sessions, struct okv_session 
 
     if (okv_session_is_replaced(session))
         reason = OKV_SESSION_END_REPLACED;
-    else if (!reason && atomic_load_explicit(&session->common.is_killed, memory_order_relaxed))
+    else if (atomic_load_explicit(&session->common.is_killed, memory_order_relaxed))
         reason = OKV_SESSION_END_KILLED;
     else if (!reason && !okv_session_rights_now(session))
         reason = OKV_SESSION_END_REVOKED;
