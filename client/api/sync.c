@@ -65,18 +65,31 @@ int okv_call(okv *handle, const struct okv_command *command, struct okv_result *
     return command_run(handle, command, result, __func__);
 }
 
-/* A get on the general path. */
-static int get_run(okv *handle, const struct get_call *call, struct okv_result *result)
+static struct okv_command get_command(const struct get_call *call)
 {
-    struct okv_command command = {
+    return (struct okv_command){
         .kind = OKV_GET,
         .key = call->key,
         .key_length = call->key_length,
         .buffer = call->buffer,
         .buffer_size = call->size,
     };
+}
+
+/* A get on the general path. */
+static int get_run(okv *handle, const struct get_call *call, struct okv_result *result)
+{
+    struct okv_command command = get_command(call);
 
     return command_run(handle, &command, result, "okv_get");
+}
+
+/* Says what is wrong with the arguments, without any work for the connection. */
+static __attribute__((cold, noinline)) int get_refuse(okv *handle, const struct get_call *call)
+{
+    struct okv_command command = get_command(call);
+
+    return command_explain(handle, command_check(handle, &command, NULL), &command, "okv_get");
 }
 
 int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_t size,
@@ -87,9 +100,9 @@ int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_
 
     if (!handle || !length)
         return argument_error(handle, OKV_EINVAL, __func__, "length: it is NULL");
-    /* The general path reports what is wrong with the others. */
-    if (!key || (!buffer && size > 0) || key_length < 1 || key_length > handle->table.max_key ||
-        !fast_get(handle, &call, &result))
+    if (!key || (!buffer && size > 0) || key_length < 1 || key_length > handle->table.max_key)
+        return get_refuse(handle, &call);
+    if (!fast_get(handle, &call, &result))
         result.status = get_run(handle, &call, &result);
     if (result.status == OKV_OK || result.status == OKV_ETOOSMALL)
         *length = result.length;
