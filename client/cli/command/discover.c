@@ -21,11 +21,23 @@ struct discover_arguments {
     bool json;
 };
 
+static int read_group(const struct okv_option *option, const char *text, void *fields,
+                      struct okv_diag *why)
+{
+    struct discover_arguments *arguments = fields;
+
+    (void)option;
+    if (!okv_group_is_valid(text))
+        return okv_diag_set(why, OKV_EINVAL, " %s: give " OKV_GROUP_RULE, text);
+    arguments->group = text;
+    return 0;
+}
+
 static const struct okv_option discover_options[] = {
     {"group", 0, "GROUP",
      .help = "The multicast group to ask in (" OKV_DISCOVERY_GROUP
              "), as servers have it in --announce",
-     CLI_TEXT(struct discover_arguments, group)},
+     OKV_OPTION_OTHER, .read = read_group},
     {"source", 0, "ADDRESS", .help = "Ask on the interface with this address only, not on all",
      CLI_TEXT(struct discover_arguments, source)},
     {"json", 0, NULL, .help = "One JSON array instead of lines",
@@ -37,8 +49,6 @@ static error_t check_discover(struct argp_state *state, void *input)
 {
     const struct discover_arguments *arguments = input;
 
-    if (arguments->group[0] && !okv_group_is_valid(arguments->group))
-        return cli_usage(state, "--group %s: give " OKV_GROUP_RULE, arguments->group);
     if (arguments->cli->timeout_ms > TIMEOUT_MS_MAX)
         return cli_usage(state, "--timeout: it asks for at most %ds", TIMEOUT_MS_MAX / 1000);
     return 0;

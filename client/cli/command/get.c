@@ -71,7 +71,7 @@ static const struct okv_option get_options[] = {
      .help = "Let the item expire after TIME, such as 60s, or never (none); in the same request",
      CLI_TTL_OR_NONE(struct get_arguments, touch_ms)},
     {"offset", 0, "SIZE", .help = "Begin at this offset of the value, such as 64K",
-     CLI_SIZE(struct get_arguments, offset, 0, UINT64_MAX)},
+     CLI_SIZE(struct get_arguments, offset, 0, NO_OFFSET - 1)},
     {"length", 0, "SIZE",
      .help = "Write at most this many bytes; no more of a long value is fetched",
      CLI_SIZE(struct get_arguments, length, 1, UINT64_MAX)},
