@@ -169,7 +169,8 @@ int okv_verbs_poll(struct okv_endpoint *endpoint, struct okv_event *events, int 
     }
     if (count == 0 && ep->cm && (ep->armed || ++ep->empty_polls % CM_CHECK_INTERVAL == 0))
         poll_cm(ep);
-    if (!LIST_EMPTY(&ep->closing))
+    /* An end never comes before the OKV_EVENT_OPENED of its connection. */
+    if (!LIST_EMPTY(&ep->closing) && STAILQ_EMPTY(&ep->arrivals.announced))
         count += okv_verbs_closing_finish(ep, events + count, max - count);
     if (count > 0) {
         ep->armed = false;
