@@ -283,7 +283,8 @@ static int lock_directory(struct okv_directory *directory, int flags, int how, s
         return okv_file_failed(errno, why);
     if (flock(directory->lock, how | LOCK_NB) == 0)
         return 0;
-    int rc = errno == EWOULDBLOCK ? OKV_EAGAIN : okv_file_failed(errno, why);
+    int rc = errno == EWOULDBLOCK ? okv_diag_set(why, OKV_EAGAIN, "%s", strerror(EBUSY))
+                                  : okv_file_failed(errno, why);
     close(directory->lock);
     return rc;
 }

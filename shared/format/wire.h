@@ -15,12 +15,10 @@
 #include "shared/format/entry.h"
 #include "shared/format/opcode.h"
 
-#define OKV_WIRE_MAGIC                                                                           \
-    UINT32_C(0x31766b6f) /* The longest value of a reply to a write, except that of a GET_TOUCH. \
-                          */
+/* The longest value of a reply to a write, except that of a GET_TOUCH. */
 #define OKV_WRITE_REPLY_MAX 16
 
-/* "okv1" in memory */
+#define OKV_WIRE_MAGIC UINT32_C(0x31766b6f) /* "okv1" in memory */
 #define OKV_WIRE_VERSION 2
 
 #define OKV_CLIENT_ID_SIZE 8

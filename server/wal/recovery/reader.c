@@ -22,13 +22,13 @@ int okv_wal_reader_damaged(const struct okv_wal_reader *reader, uint64_t offset,
                         offset, what);
 }
 
-static int reserve(struct okv_wal_reader *reader, uint64_t length)
+static int reserve(struct okv_wal_reader *reader, uint64_t length, struct okv_diag *diag)
 {
     if (length <= reader->capacity)
         return 0;
     uint8_t *larger = realloc(reader->bytes, length);
     if (!larger)
-        return OKV_ENOMEM;
+        return okv_diag_set(diag, OKV_ENOMEM, "%s", okv_error_text(OKV_ENOMEM));
     reader->bytes = larger;
     reader->capacity = length;
     return 0;
@@ -39,7 +39,7 @@ static int read_bytes(struct okv_wal_reader *reader, uint64_t at, uint64_t lengt
                       struct okv_diag *diag)
 {
     struct okv_diag why;
-    int rc = reserve(reader, length);
+    int rc = reserve(reader, length, diag);
 
     if (rc)
         return rc;

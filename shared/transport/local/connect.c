@@ -42,7 +42,7 @@ struct connecting {
     struct okv_uri uri;
     struct okv_message_limits limits;
     uint64_t deadline_ns;
-    struct okv_hello hello;
+    struct okv_connect_hello hello;
     struct okv_local_endpoint *endpoint;
     struct okv_local_conn *conn; /* not yet part of the endpoint */
     bool asked;                  /* the hello is sent */

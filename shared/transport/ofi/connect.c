@@ -39,7 +39,7 @@ struct ofi_connecting {
     struct okv_connecting base; /* base.fd: an epoll set of the socket alone */
     struct okv_uri uri;
     struct okv_message_limits limits;
-    struct okv_hello hello;
+    struct okv_connect_hello hello;
     uint64_t deadline_ns;                           /* for the server */
     uint64_t caller_deadline_ns;                    /* for all of it */
     struct addrinfo *addresses, *current, *address; /* all, and the next one */

@@ -25,7 +25,7 @@ struct verbs_attempt {
 struct verbs_connecting {
     struct okv_connecting base;
     struct okv_uri uri;
-    struct okv_hello hello;
+    struct okv_connect_hello hello;
     bool has_begun; /* an attempt */
     struct okv_message_limits limits;
     uint64_t deadline_ns;
