@@ -27,7 +27,7 @@
 #include "server/net/devices.h"
 #include "server/net/listening.h"
 #include "server/resp/net/listen.h"
-#include "server/resp/run/client_table.h"
+#include "server/resp/run/client_list.h"
 #include "server/store/region.h"
 #include "server/worker/worker.h"
 #include "shared/base/clock.h"

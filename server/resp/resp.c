@@ -11,7 +11,7 @@
 #include "server/resp/net/buffer_pool.h"
 #include "server/resp/net/serve.h"
 #include "server/resp/net/transfer.h"
-#include "server/resp/run/client_table.h"
+#include "server/resp/run/client_list.h"
 #include "server/resp/run/login.h"
 #include "server/wal/wal.h"
 #include "shared/base/clock.h"

@@ -10,7 +10,7 @@
 #include "server/clients/client_table.h"
 #include "server/resp/net/listen.h"
 #include "server/resp/resp.h"
-#include "server/resp/run/client_table.h"
+#include "server/resp/run/client_list.h"
 #include "server/resp/run/login.h"
 #include "server/resp/run/run.h"
 #include "server/resp/run/shared.h"

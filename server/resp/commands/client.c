@@ -5,7 +5,7 @@
 
 #include "server/core/server.h"
 #include "server/resp/commands/commands.h"
-#include "server/resp/run/client_table.h"
+#include "server/resp/run/client_list.h"
 #include "server/resp/run/options.h"
 #include "shared/base/error.h"
 

@@ -4,7 +4,7 @@
 
 #include "server/core/server.h"
 #include "server/resp/commands/commands.h"
-#include "server/resp/run/client_table.h"
+#include "server/resp/run/client_list.h"
 #include "server/resp/run/login.h"
 #include "server/resp/run/options.h"
 #include "server/resp/run/transaction.h"

@@ -1,6 +1,6 @@
 /* The RESP clients of all workers. Any thread. */
-#ifndef OKV_SERVER_RESP_RUN_CLIENT_TABLE_H
-#define OKV_SERVER_RESP_RUN_CLIENT_TABLE_H
+#ifndef OKV_SERVER_RESP_RUN_CLIENT_LIST_H
+#define OKV_SERVER_RESP_RUN_CLIENT_LIST_H
 
 #include "server/resp/run/client.h"
 

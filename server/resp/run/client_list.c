@@ -1,4 +1,4 @@
-#include "server/resp/run/client_table.h"
+#include "server/resp/run/client_list.h"
 
 #include <inttypes.h>
 #include <stdio.h>
