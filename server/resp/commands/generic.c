@@ -187,8 +187,8 @@ static int give_copy(struct okv_resp_call *call)
     return 0;
 }
 
-/* Within one database both are in its batch, so value and copy are of one batch. For another one the
- * value is taken as it is published; a client's own change is waited for (has_to_wait). */
+/* Within one database both are in its batch, so value and copy are of one batch. For another one
+ * the value is taken as it is published; a client's own change is waited for (has_to_wait). */
 static int take_and_give(struct okv_resp_call *call)
 {
     struct copying *copying = call->user;
