@@ -99,7 +99,7 @@ static int write_line(const struct okv_client *client, const char *database, cha
 size_t okv_clients_list(struct okv_server *server, unsigned database, uint64_t after, char *out,
                         size_t size)
 {
-    const char *name = server->databases[database].config->name;
+    const char *name = server->database_names[database];
     struct okv_client_table *table = server->clients;
     size_t used = 0;
 
