@@ -99,7 +99,7 @@ static int write_line(const struct okv_client *client, const char *database, cha
 size_t okv_clients_list(struct okv_server *server, unsigned database, uint64_t after, char *out,
                         size_t size)
 {
-    const char *name = server->database_names[database];
+    const struct okv_database_config *config = server->databases[database].config;
     struct okv_client_table *table = server->clients;
     size_t used = 0;
 
@@ -110,7 +110,7 @@ size_t okv_clients_list(struct okv_server *server, unsigned database, uint64_t a
         {
             if (client->database != database || client->id <= after)
                 continue;
-            size_t length = (size_t)write_line(client, name, out + used, size - used);
+            size_t length = (size_t)write_line(client, config->name, out + used, size - used);
             if (length >= size - used)
                 break;
             used += length;
