@@ -121,7 +121,7 @@ static int lease_await(struct lease *lease, int64_t ttl_ms)
 
 /* Call it after a third of the time, so that it can fail twice. OKV_ECONFLICT, OKV_ENOTFOUND: the
  * lease is lost, take it anew. Any other error: it is ours as long as lease_is_held(). It is a put,
- * as okv_touch() has no condition: that would renew the lease of whoever has it now. */
+ * as okv_touch() has no condition: that would renew the lease of its present holder. */
 static int lease_renew(struct lease *lease, int64_t ttl_ms)
 {
     int rc = lease_put(lease, ttl_ms);

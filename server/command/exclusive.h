@@ -1,5 +1,5 @@
 /*
- * Commands that run alone: EXEC, MSET, MSETNX, RENAME, COPY and the like. While one runs, no other
+ * Commands that run alone: EXEC, MSET, MSETNX, RENAME and COPY. While one runs, no other
  * worker runs a command of a RESP client or makes a change for a native client. Only RESP clients
  * give such commands, so a server without a listener for them has no lock: calls of share and
  * unshare then pass NULL.

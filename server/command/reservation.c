@@ -7,7 +7,7 @@
 
 /*
  * A client gets as much as it leaves to others. So n clients that take what they can get leave
- * 1/(n+1) of the part, and whoever comes next has as much as each of them. One transfer of a
+ * 1/(n+1) of the part, and the next client has as much as each of them. One transfer of a
  * database at a time may be of any length: it waits for no more than the one before it.
  */
 bool okv_reserve(struct okv_database *database, uint64_t *own, struct okv_reservation *reservation,

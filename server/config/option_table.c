@@ -159,9 +159,9 @@ const struct okv_option okv_config_options[] = {
      "Default: local:///run/okv.sock as root, else a socket in $XDG_RUNTIME_DIR or /tmp",
      OTHER(okv_config_listen_add)},
     {"open", 0, NULL, 1, 0, NULL,
-     "Serve whoever reaches the server. Without it and --users a URI that other hosts reach is "
-     "refused: every rdma://, and ofi:// and resp:// but for the loopback addresses 127.0.0.0/8 "
-     "and [::1]",
+     "Serve anyone who can reach the server. Without it and --users a URI that other hosts reach "
+     "is refused: every rdma://, and ofi:// and resp:// except at the loopback addresses "
+     "127.0.0.0/8 and [::1]",
      FLAG(is_open)},
     {"announce", 0, "GROUP", 1, OKV_OPTION_MAY_BE_ALONE, NULL,
      "Answer clients that look for servers in the multicast group GROUP (" OKV_DISCOVERY_GROUP

@@ -225,8 +225,8 @@ static bool is_text(const char *line, size_t length)
     return true;
 }
 
-/* A line with [. inih passes over what is behind the ], and tells of a section only with its first
- * line. */
+/* A line with [. inih ignores what follows the ], and reports a section only with its first line.
+ */
 static int begin_section(struct parse *parse, const char *line, size_t length)
 {
     const char *close = memchr(line, ']', length);

@@ -353,7 +353,7 @@ static int answer_some(struct okv_acceptor *acceptor, unsigned listener)
     return rc;
 }
 
-/* Whoever asked until now is served by it, too: the file is read after the flag is cleared. */
+/* It serves all requests up to now: the file is read after the flag is cleared. */
 static void reload(struct okv_acceptor *acceptor, bool is_of_client)
 {
     atomic_store(&acceptor->server->reload_is_asked, false);

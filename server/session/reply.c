@@ -63,7 +63,7 @@ void okv_session_reply_after(struct okv_sessions *sessions, struct okv_session *
     TAILQ_INSERT_TAIL(&sessions->committing, session, in_committing);
 }
 
-/* Tells the reply cache of the replies whose batches have ended. */
+/* Hands the replies whose batches have ended to the reply cache. */
 static void note_ended(struct okv_session *session, struct okv_wal *wal)
 {
     int status;

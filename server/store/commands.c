@@ -430,8 +430,8 @@ static int make_once(change *make, struct okv_store *store, struct okv_store_wor
 }
 
 /* Tries again after making room in the heap; while freed memory is pinned or being wiped, the
- * caller tries again. Nothing makes room in a full bucket, and whoever fills one must not have
- * others pay for the attempt. */
+ * caller tries again. Nothing makes room in a full bucket, and the attempt would cost other
+ * clients time. */
 static int make_with_room(change *make, struct okv_store *store, struct okv_store_work *work,
                           const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {

@@ -104,7 +104,8 @@ static inline bool okv_store_is_collecting(const struct okv_table *table)
 {
     return table->pending && !table->pending->is_direct;
 }
-/* Tells the log that the bucket's images in the region are about to change, unless they are staged.
+/* Notifies the log that the bucket's images in the region are about to change, unless they are
+ * staged.
  */
 static inline void okv_store_before_change(const struct okv_table *table, uint64_t number)
 {

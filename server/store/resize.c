@@ -211,7 +211,7 @@ static int merge_locked(struct okv_store *store, struct okv_store_work *work, ui
         rc = okv_store_bucket_prepare(bucket, table);
     if (rc)
         return rc;
-    okv_store_before_change(table, from); /* it may be read by whoever saves it */
+    okv_store_before_change(table, from); /* a snapshot may still have to save it */
     okv_store_bucket_publish(bucket, table);
     okv_store_publish_empty(table, from, bucket->depth, bucket->next_version);
     set_count(store, from);

@@ -1,4 +1,4 @@
-/* What a client tells the server of its gets: docs/protocol-admin.md section 2.6. */
+/* A client's report of its gets to the server: docs/protocol-admin.md section 2.6. */
 #ifndef OKV_SHARED_FORMAT_REPORT_H
 #define OKV_SHARED_FORMAT_REPORT_H
 

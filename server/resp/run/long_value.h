@@ -1,7 +1,7 @@
 /*
  * Long values of RESP clients move between socket and extent without a copy.
  *
- *   upload     the value of a SET or the like, as its bytes arrive: the parser buffers none
+ *   upload     the value of a command such as SET, as its bytes arrive: the parser buffers none
  *   download   the value of a GET, while it leaves after the replies before it
  *
  * A client has at most one of each. Both count towards its share of the database's memory

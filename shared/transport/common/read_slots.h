@@ -31,8 +31,8 @@ static inline unsigned okv_read_slots_take(struct okv_read_slots *reads, unsigne
 /* A READ has ended. Returns the number of events, 1 or 0. A slot that is free has ended before. */
 int okv_read_slots_complete(struct okv_read_slots *reads, unsigned index, int status,
                             struct okv_conn *conn, struct okv_event *event);
-/* Ends all with OKV_EDISCONNECTED, up to `max` events in all, `*count` of which there are already.
- * True when none is left. */
+/* Ends outstanding READs with OKV_EDISCONNECTED: adds their events to the `*count` events that
+ * there are, up to `max`. True when no READ is left. */
 bool okv_read_slots_end(struct okv_read_slots *reads, struct okv_conn *conn,
                         struct okv_event *events, int max, int *count);
 

@@ -1,6 +1,6 @@
 /* The TCP connection beside the fabric: frames before the connection stands, then its end. The
- * kernel tells of a peer that died, and finds a host that does not answer. libfabric does
- * neither. */
+ * kernel reports a peer that died and detects a host that does not answer. libfabric does neither.
+ */
 #include "shared/transport/ofi/control.h"
 
 #include <errno.h>
