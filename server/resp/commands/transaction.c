@@ -7,7 +7,7 @@
 #include "server/resp/run/lookup.h"
 #include "shared/base/error.h"
 
-/* After so many commands of EXEC those that follow may not wait: all would run again. */
+/* Commands of EXEC that may wait; a later one may not, as all before it would run again. */
 #define AGAIN_MAX 64u
 /* Keys that a client may watch: EXEC reads each while no other RESP command runs. */
 #define WATCHES_MAX 4096u
