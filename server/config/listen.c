@@ -97,7 +97,7 @@ void okv_config_check_reach(const struct okv_config *config, struct okv_settings
     if (config->reachable && !config->is_open && !config->users)
         okv_config_error(
             settings,
-            "--listen %s: other hosts may reach it, and whoever does can read, write and "
+            "--listen %s: other hosts may reach it, and anyone who does can read, write and "
             "flush everything: name who may with --users, or give --open if all may, or "
             "listen on local:///PATH or on a loopback address, such as ofi://127.0.0.1",
             config->reachable);

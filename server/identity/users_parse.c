@@ -192,7 +192,7 @@ static int take_database(struct parse *parse, const char *name, const char *valu
                      "these are no rights: write read, write and admin, with commas between them");
     if (!(rights & OKV_RIGHT_READ))
         return wrong(parse, parse->line,
-                     "rights without read, which is not possible, because whoever is connected can "
+                     "rights without read, which is not possible, because any connected client can "
                      "read over RDMA: add read, or remove the line");
     parse->user_databases |= 1u << index;
     parse->user->rights[index] = rights;

@@ -83,7 +83,7 @@ void okv_status_log_ready(struct okv_server *server)
                     server->sockets[i].how);
     if (server->config.reachable && !server->config.users)
         okv_log_say(&server->log, OKV_LOG_WARNING, "listener",
-                    "open: whoever reaches it from another host can read, write and flush "
+                    "open: anyone who reaches it from another host can read, write and flush "
                     "everything");
     if (server->config.group[0])
         okv_log_say(&server->log, OKV_LOG_NOTICE, "discovery", "announced as %s in group %s",

@@ -489,7 +489,7 @@ fabrics() {
     ! grep -q ': open: ' "$scratch/log" || wrong "it says so"
     what="a server of other hosts says that it is open" checks=$((checks + 1))
     start_server "ofi://${net%.*}.$((${net##*.} * 256 + 7))?provider=net" # as a name; they count as other hosts
-    [ "$(grep -c 'okv-server: open: whoever reaches it' "$scratch/log")" -eq 1 ] || wrong "it says nothing"
+    [ "$(grep -c 'okv-server: open: anyone who reaches it' "$scratch/log")" -eq 1 ] || wrong "it says nothing"
     check "another provider than the server's" 3 'uses .* net, .* names tcp' 'leave' \
         "$okv" -s "ofi://$net.6?provider=tcp" ping
 }
