@@ -106,7 +106,8 @@ struct okv_server;
     X(sessions, "clients connected")                         \
     X(credits_granted, "requests they may have outstanding") \
     X(requests_waiting, "requests that wait to be served")   \
-    X(resp_clients, "clients of Redis connected")
+    X(resp_clients, "clients of Redis connected")            \
+    X(longest_step, "most work of a step, in units of 1 ns")
 
 /* Any thread may add and read. */
 struct okv_counts {
@@ -140,6 +141,18 @@ struct okv_stats {
 
 #define OKV_STATS_SUBTRACT(stats, name, n) \
     atomic_fetch_sub_explicit(&(stats)->name, (n), memory_order_relaxed)
+
+/* For a value that only rises. */
+#define OKV_STATS_RAISE(stats, name, n) okv_stats_raise(&(stats)->name, (n))
+
+static inline void okv_stats_raise(atomic_uint_fast64_t *value, uint64_t to)
+{
+    uint64_t now = atomic_load_explicit(value, memory_order_relaxed);
+
+    while (now < to && !atomic_compare_exchange_weak_explicit(value, &now, to, memory_order_relaxed,
+                                                              memory_order_relaxed))
+        continue;
+}
 
 /* A number that the server publishes: for `okv stat`, and for Prometheus as okv_NAME in the base
  * unit of its suffix _ms, _us or _ns. */

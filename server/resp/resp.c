@@ -161,7 +161,7 @@ static bool is_over(struct okv_resp_client *client, uint64_t now_ns, bool is_qui
     }
     if (!is_quiet)
         return false;
-    if (client->commit.batch || (client->state == OKV_RESP_BLOCKED && client->is_ready)) {
+    if (client->commit.batch || (client->state != OKV_RESP_READING && client->is_ready)) {
         client->progress_ns = now_ns; /* it waits for the server */
         return false;
     }
@@ -227,7 +227,7 @@ void okv_resp_fini(struct okv_resp *resp)
     okv_resp_end_all(resp);
     okv_resp_buffer_fini(&resp->in);
     okv_resp_buffer_fini(&resp->out);
-    free(resp->args);
+    okv_resp_memory_free(resp->args, resp->arg_capacity * sizeof *resp->args);
     pthread_mutex_destroy(&resp->lock);
     close(resp->epoll_fd);
 }

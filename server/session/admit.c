@@ -7,7 +7,7 @@
 #include "server/session/reply.h"
 #include "server/session/request.h"
 #include "server/session/timed_writes.h"
-#include "server/store/state.h"
+#include "server/store/store.h"
 
 /* A session that made the server make room has used up its share of the pass. */
 static void charge(struct okv_sessions *sessions, struct okv_session *session, unsigned cost)
@@ -22,15 +22,27 @@ static void charge(struct okv_sessions *sessions, struct okv_session *session, u
     work->made_room = false;
 }
 
+static void note_step(struct okv_sessions *sessions, struct okv_session *session,
+                      const struct okv_event *request)
+{
+    struct okv_turn *turn = &sessions->turn;
+
+    okv_turn_spend(turn, OKV_TURN_ITEM + request->length +
+                             okv_store_work_take(&sessions->works[session->common.database]));
+    okv_turn_end_step(turn);
+    OKV_STATS_RAISE(&sessions->server->stats, longest_step, turn->longest);
+}
+
 static enum okv_request_fate serve(struct okv_sessions *sessions, struct okv_session *session,
                                    const struct okv_event *request)
 {
     if (okv_session_end_unwanted(sessions, session))
         return OKV_REQUEST_DONE;
-    sessions->works[session->common.database].loaded_pages = 0;
+    okv_store_work_take(&sessions->works[session->common.database]);
     enum okv_request_fate fate = okv_session_serve(sessions, session, request);
     charge(sessions, session,
            fate == OKV_REQUEST_BLOCKED ? 0 : 1 + request->length / OKV_SESSION_SHARE_BYTES);
+    note_step(sessions, session, request);
     return fate;
 }
 

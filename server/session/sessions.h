@@ -7,6 +7,7 @@
 
 #include "server/command/housekeeping.h"
 #include "server/core/limits.h"
+#include "server/core/turn.h"
 #include "server/session/session.h"
 
 struct okv_executor;
@@ -29,6 +30,7 @@ struct okv_sessions {
     } long_work[OKV_DATABASES_MAX];
     unsigned run_next, wipe_next; /* the databases whose turns are next: indices */
 
+    struct okv_turn turn;               /* measures steps */
     uint64_t now_ns;                    /* begin of the worker's current pass */
     uint64_t pass;                      /* its number */
     unsigned served[OKV_DATABASES_MAX]; /* in it: requests, as they count for a database's share */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/core/turn.h"
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_layout.h"
 #include "server/store/bucket_transaction.h"
@@ -60,7 +61,9 @@ static int target_open(struct okv_store *store, struct okv_store_work *work,
         okv_store_update_begin(store, work, target->bucket, hash, target->clock_ms, write->key,
                                write->key_length) &&
         okv_store_update_read(store, work, write->key, write->key_length, &target->current);
-    if (!target->is_in_place)
+    if (target->is_in_place)
+        work->bytes += OKV_TURN_ITEM; /* a page */
+    else
         rc = target_load(store, work, write, target);
     if (rc)
         okv_store_unlock(store, target->bucket);
@@ -134,6 +137,8 @@ static int replace(struct okv_store *store, struct okv_store_work *work,
     struct okv_store_record record = {
         .key = write->key, .key_length = write->key_length, .is_part = write->is_part};
 
+    if (entry && !entry->extent)
+        work->bytes += entry->value_length;
     if (!log)
         return replace_unlogged(store, work, write, target, entry, version);
     if (entry) {
@@ -142,6 +147,8 @@ static int replace(struct okv_store *store, struct okv_store_work *work,
         record.expiry_ms = entry->expiry_ms;
         if (write->long_value && write->long_value->copy.number)
             record.copy = &write->long_value->copy;
+        else
+            work->bytes += record.value_length;
     }
     okv_store_before_change(&store->table, target->bucket); /* not with the log's lock */
     int rc = log->begin(log->user, &record);
@@ -307,6 +314,7 @@ static int append_to_current(struct okv_store *store, struct okv_store_work *wor
         return OKV_EVALUESIZE;
     if (length > sizeof both) {
         rc = extent_of_both(store, write, current, (uint32_t)length, &entry);
+        work->bytes += length;
     } else {
         memcpy(both, current->value, current->value_length);
         if (write->value_length)

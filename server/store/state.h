@@ -81,8 +81,9 @@ struct okv_store_work {
         struct okv_bucket_cursor cursor;
         struct okv_entry current; /* at the cursor, once okv_store_update_read() read it */
     } update;                     /* of one entry (update_in_place.c) */
-    /* Expensive work of a call, for fair shares. Callers clear both. */
+    /* Expensive work of a call, for fair shares. Callers clear them. */
     unsigned loaded_pages; /* of buckets: taken apart, or searched by a get */
+    uint64_t bytes;        /* of values: copied, hashed, or copied to a log */
     bool made_room;        /* okv_store_make_room() was called */
 };
 

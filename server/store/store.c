@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/core/turn.h"
 #include "server/store/bucket_image.h"
 #include "server/store/locking.h"
 #include "server/store/pending.h"
@@ -24,6 +25,7 @@ int okv_store_work_init(struct okv_store_work *work, uint32_t bucket_size)
         goto fini_bucket;
     work->update = (struct okv_store_update){.image = malloc(bucket_size)};
     work->loaded_pages = 0;
+    work->bytes = 0;
     work->made_room = false;
     if (work->update.image)
         return 0;
@@ -39,6 +41,15 @@ void okv_store_work_fini(struct okv_store_work *work)
     free(work->update.image);
     okv_store_bucket_fini(&work->sibling);
     okv_store_bucket_fini(&work->bucket);
+}
+
+uint64_t okv_store_work_take(struct okv_store_work *work)
+{
+    uint64_t spent = (uint64_t)work->loaded_pages * OKV_TURN_ITEM + work->bytes;
+
+    work->loaded_pages = 0;
+    work->bytes = 0;
+    return spent;
 }
 
 /* ---- the empty table ---- */
@@ -258,6 +269,9 @@ int okv_store_get(struct okv_store *store, struct okv_store_work *work, const vo
                   uint64_t *version)
 {
     struct copy copy = {buffer, size, length, version};
+    int rc = okv_store_look(store, work, key, key_length, false, copy_value, &copy);
 
-    return okv_store_look(store, work, key, key_length, false, copy_value, &copy);
+    if (work && rc == 0)
+        work->bytes += *length;
+    return rc;
 }

@@ -161,6 +161,23 @@ TEST(the_number_of_arguments_has_a_limit)
     okv_resp_parser_fini(&parser);
 }
 
+/* Calls until the parser needs more bytes, or has the request. Returns its last result. */
+static int parse_all(struct okv_resp_parser *parser, uint8_t *bytes, size_t length)
+{
+    uint32_t count, set;
+    int rc;
+
+    do {
+        count = parser->count;
+        set = parser->set;
+        rc = okv_resp_parse(parser, bytes, length);
+        assert_true(parser->count - count <= OKV_RESP_ARGS_PER_CALL);
+        assert_true(parser->set - set <= OKV_RESP_ARGS_PER_CALL);
+    } while (rc == 0 && parser->has_more);
+    return rc;
+}
+
+/* A call reads some of them; the others wait for the next one. */
 TEST(many_arguments_come)
 {
     const uint32_t count = 100000;
@@ -172,6 +189,11 @@ TEST(many_arguments_come)
         length += (size_t)sprintf(bytes + length, "$1\r\n%c\r\n", 'a' + (int)(i % 26));
     size_t half = length / 2;
     assert_int_equal(okv_resp_parse(&parser, (uint8_t *)bytes, half), 0);
+    assert_true(parser.has_more);
+    assert_int_equal(parse_all(&parser, (uint8_t *)bytes, half), 0);
+    assert_int_equal(parse_all(&parser, (uint8_t *)bytes, length), 1);
+    okv_resp_parser_keep(&parser, (uint8_t *)bytes);
+    assert_true(okv_resp_parser_is_fixed(&parser));
     assert_int_equal(okv_resp_parse(&parser, (uint8_t *)bytes, length), 1);
     assert_int_equal(parser.count, count);
     assert_int_equal(parser.position, length);

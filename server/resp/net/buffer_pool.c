@@ -7,6 +7,8 @@
 
 /* Larger buffers are not kept for the next client. */
 #define POOLED_MAX (1u << 20)
+/* Bytes of finished requests that are removed in any case. */
+#define DONE_MAX (1u << 20)
 
 static void swap_buffers(struct okv_resp_buffer *a, struct okv_resp_buffer *b)
 {
@@ -49,26 +51,28 @@ static void return_buffer(struct okv_resp_buffer *borrowed, struct okv_resp_buff
  * moved a few times, and not each time it is served. */
 static void drop_done(struct okv_resp_client *client)
 {
-    if (client->at < client->in.used - client->at)
-        return;
-    okv_resp_buffer_drop(&client->in, client->at);
-    client->at = 0;
+    if (client->at >= client->in.used - client->at || client->at >= DONE_MAX)
+        client->at -= okv_resp_buffer_drop(&client->in, client->at);
 }
 
 static void return_input(struct okv_resp *resp, struct okv_resp_client *client)
 {
     struct okv_resp_buffer rest = {.used = 0};
 
+    if (okv_resp_parser_is_fixed(&client->parser))
+        return;
     drop_done(client);
-    if (client->in.used == 0) {
+    if (client->in.used == client->at) {
+        client->at = 0;
         return_buffer(&client->in, &resp->in);
-    } else if (client->in.used <= OKV_RESP_SMALL_REST &&
+    } else if (client->in.used - client->at <= OKV_RESP_SMALL_REST &&
                client->in.capacity > OKV_RESP_SMALL_REST) {
-        okv_resp_buffer_add(&rest, client->in.bytes, client->in.used);
+        okv_resp_buffer_add(&rest, client->in.bytes + client->at, client->in.used - client->at);
         if (rest.has_failed)
             return;
         return_buffer(&client->in, &resp->in);
         client->in = rest;
+        client->at = 0;
     }
 }
 
@@ -82,8 +86,8 @@ void okv_resp_buffers_return(struct okv_resp_client *client)
         return_buffer(&client->out, &resp->out);
     if (parser->count > 0)
         return;
-    if (resp->args) {
-        free(parser->args);
+    if (resp->args || parser->capacity * sizeof *parser->args > POOLED_MAX) {
+        okv_resp_memory_free(parser->args, parser->capacity * sizeof *parser->args);
     } else {
         resp->args = parser->args;
         resp->arg_capacity = parser->capacity;

@@ -16,9 +16,6 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-/* Commands of a client in a row: others wait meanwhile. */
-#define COMMANDS_MAX 64u
-
 static void make_ready(struct okv_resp_client *client)
 {
     if (client->is_ready)
@@ -131,10 +128,10 @@ static int parse(struct okv_resp_client *client)
     return okv_resp_parse(&client->parser, in->bytes + client->at, in->used - client->at);
 }
 
-/* The complete request runs later. Its bytes may move until then. */
-static void block(struct okv_resp_client *client)
+/* The complete request runs later, or goes on then. Its bytes may move until then. */
+static void keep(struct okv_resp_client *client, enum okv_resp_state state)
 {
-    client->state = OKV_RESP_BLOCKED;
+    client->state = state;
     okv_resp_parser_keep(&client->parser, client->in.bytes + client->at);
 }
 
@@ -142,24 +139,27 @@ static void block(struct okv_resp_client *client)
 static bool next_request(struct okv_resp_client *client)
 {
     int rc = parse(client);
+    bool goes_on = false;
 
     if (rc == 0 && okv_resp_upload_begin(client)) {
         client->state = OKV_RESP_BLOCKED;
         return false;
     }
     if (rc == 0 && client->upload) {
-        okv_resp_move_to_upload(client);
+        goes_on = okv_resp_move_to_upload(client);
         rc = parse(client);
     }
     if (rc < 0)
         refuse(client, rc);
-    if (rc == 0 && client->stream.has_ended)
+    else if (rc == 0 && (goes_on || client->parser.has_more))
+        client->state = OKV_RESP_RUNNING;
+    else if (rc == 0 && client->stream.has_ended)
         client->state = OKV_RESP_DRAINING;
     if (rc != 1)
         return false;
     bool is_ready = okv_resp_upload_is_ready(client);
     if (!is_ready)
-        block(client);
+        keep(client, OKV_RESP_BLOCKED);
     return is_ready;
 }
 
@@ -167,9 +167,11 @@ static bool next_request(struct okv_resp_client *client)
 static bool run_request(struct okv_resp_client *client)
 {
     struct okv_resp_parser *parser = &client->parser;
+    int rc = parser->count > 0 ? okv_resp_run(client, parser->args, parser->count) : 0;
 
-    if (parser->count > 0 && okv_resp_run(client, parser->args, parser->count)) {
-        block(client);
+    okv_turn_end_step(&client->resp->turn);
+    if (rc) {
+        keep(client, rc == OKV_RESP_GOES_ON ? OKV_RESP_RUNNING : OKV_RESP_BLOCKED);
         return false;
     }
     okv_resp_upload_end(client);
@@ -194,8 +196,8 @@ static bool has_requests(const struct okv_resp_client *client)
     return client->in.used > client->at || client->stream.has_ended;
 }
 
-/* Runs requests that have come, until COMMANDS_MAX have run, replies have no room, or one has to
- * wait. Returns how many ran; *has_more: others may run later. */
+/* Runs requests that have come, until the turn ends, replies have no room, or one has to wait or to
+ * go on. Returns how many ran; *has_more: others may run later. */
 static unsigned run_requests(struct okv_resp_client *client, bool *has_more)
 {
     struct okv_resp *resp = client->resp;
@@ -216,7 +218,7 @@ static unsigned run_requests(struct okv_resp_client *client, bool *has_more)
         okv_housekeeping_update_clock(resp->housekeeping, resp->server);
     for (;;) {
         client->parser.is_unauthenticated = !client->is_authenticated;
-        *has_more = count == COMMANDS_MAX || !takes_replies(client);
+        *has_more = okv_turn_left(&resp->turn) == 0 || !takes_replies(client);
         if (*has_more || client->state != OKV_RESP_READING || !next_request(client) ||
             !run_request(client))
             break;
@@ -226,36 +228,41 @@ static unsigned run_requests(struct okv_resp_client *client, bool *has_more)
     }
     okv_exclusive_unshare(resp->server->exclusive);
     add_counts(resp);
-    *has_more = (*has_more || client->state == OKV_RESP_BLOCKED) &&
+    *has_more = (*has_more || client->state != OKV_RESP_READING) &&
                 client->state != OKV_RESP_DRAINING && has_requests(client);
     return count;
 }
 
 static void publish_progress(struct okv_resp_client *client, unsigned served)
 {
+    OKV_STATS_RAISE(&client->resp->server->stats, longest_step, client->resp->turn.longest);
     if (served > 0) {
         OKV_STATS_ADD(&client->common, requests, served);
         atomic_store_explicit(&client->common.active_ns, okv_clock_ns(), memory_order_relaxed);
     }
     atomic_store_explicit(&client->unserved, client->in.used - client->at, memory_order_relaxed);
+    atomic_store_explicit(&client->unsent, client->out.used - client->sent, memory_order_relaxed);
 }
 
 unsigned okv_resp_serve(struct okv_resp_client *client, bool reads)
 {
     bool is_open = true, has_more;
 
+    okv_turn_begin(&client->resp->turn);
     okv_resp_buffers_borrow(client);
     reads = reads || client->stream.has_unread || client->stream.writes_to_read;
     unsigned served = run_requests(client, &has_more);
-    if (reads && may_read(client) && served < COMMANDS_MAX) {
+    if (reads && may_read(client) && okv_turn_left(&client->resp->turn) > 0) {
         is_open = okv_resp_receive(client);
+        okv_turn_end_step(&client->resp->turn);
         served += is_open ? run_requests(client, &has_more) : 0;
     }
-    publish_progress(client, served);
     is_open = is_open && okv_resp_send(client);
-    atomic_store_explicit(&client->unsent, client->out.used - client->sent, memory_order_relaxed);
+    okv_turn_end_step(&client->resp->turn);
+    publish_progress(client, served);
     unready(client);
-    if ((has_more && takes_replies(client)) || (client->stream.has_unread && may_read(client)))
+    if ((has_more && takes_replies(client)) || client->takes_more ||
+        (client->stream.has_unread && may_read(client)))
         make_ready(client);
     okv_resp_buffers_return(client);
     okv_resp_count_memory(client);

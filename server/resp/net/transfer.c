@@ -7,8 +7,9 @@
 
 /* Bytes that are read at once. */
 #define READ_SIZE (64u << 10)
-/* Bytes of a long value that are sent or read before other clients are served. */
-#define LONG_VALUE_STEP (256u << 10)
+/* Bytes of a long value that are read before other clients are served: they are copied and hashed.
+ */
+#define UPLOAD_STEP (OKV_TURN_WORK / 2)
 
 bool okv_resp_has_replies(const struct okv_resp_client *client)
 {
@@ -32,15 +33,21 @@ static void note_progress(struct okv_resp_client *client, size_t bytes)
     client->progress_ns = okv_clock_ns();
 }
 
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Sends as much as the client takes. Returns how much; -1: the connection has ended. */
 static ssize_t send_some(struct okv_resp_client *client, const uint8_t *bytes, size_t length)
 {
-    size_t sent = 0;
+    size_t most = least(length, OKV_TURN_WORK), sent = 0;
     ssize_t n = 0;
 
-    while (sent < length &&
-           (n = okv_stream_write(&client->stream, bytes + sent, length - sent)) > 0)
+    while (sent < most && (n = okv_stream_write(&client->stream, bytes + sent, most - sent)) > 0)
         sent += (size_t)n;
+    client->takes_more = sent == most && most < length;
+    okv_turn_spend(&client->resp->turn, sent);
     if (sent)
         note_progress(client, sent);
     OKV_STATS_ADD(&client->resp->server->stats, bytes_out, sent);
@@ -52,9 +59,8 @@ static ssize_t send_some(struct okv_resp_client *client, const uint8_t *bytes, s
 static bool flush_download(struct okv_resp_client *client)
 {
     struct okv_resp_download *download = &client->download;
-    uint32_t left = download->length - download->sent;
-    ssize_t n = send_some(client, download->bytes + download->sent,
-                          left < LONG_VALUE_STEP ? left : LONG_VALUE_STEP);
+    ssize_t n =
+        send_some(client, download->bytes + download->sent, download->length - download->sent);
 
     if (n < 0)
         return false;
@@ -70,11 +76,17 @@ static bool flush_download(struct okv_resp_client *client)
  * replies to take does not make it grow. */
 static void drop_sent(struct okv_resp_client *client)
 {
-    if (client->sent == 0 || client->sent < client->out.used - client->sent)
+    struct okv_resp_buffer *out = &client->out;
+    size_t dropped = client->sent;
+
+    if (client->sent == 0 || client->sent < out->used - client->sent)
         return;
-    okv_resp_buffer_drop(&client->out, client->sent);
-    client->commit.from -= client->commit.batch ? client->sent : 0;
-    client->sent = 0;
+    if (client->sent == out->used)
+        out->used = 0;
+    else
+        dropped = okv_resp_buffer_drop(out, client->sent);
+    client->commit.from -= client->commit.batch ? dropped : 0;
+    client->sent -= dropped;
 }
 
 bool okv_resp_send(struct okv_resp_client *client)
@@ -103,6 +115,7 @@ static ssize_t receive_to(struct okv_resp_client *client, uint8_t *to, size_t ro
     ssize_t n = okv_stream_read(&client->stream, to, room);
 
     if (n > 0) {
+        okv_turn_spend(&client->resp->turn, (uint64_t)n);
         if (client->upload || !okv_resp_has_replies(client))
             note_progress(client, (size_t)n); /* requests are no replies taken */
         OKV_STATS_ADD(&client->resp->server->stats, bytes_in, (uint64_t)n);
@@ -111,21 +124,24 @@ static ssize_t receive_to(struct okv_resp_client *client, uint8_t *to, size_t ro
     return n;
 }
 
-void okv_resp_move_to_upload(struct okv_resp_client *client)
+bool okv_resp_move_to_upload(struct okv_resp_client *client)
 {
     struct okv_resp_buffer *in = &client->in;
-    size_t first = client->at + client->parser.position, from = first, room;
+    size_t first = client->at + client->parser.position, from = first, room = 0;
+    size_t end = least(in->used, first + UPLOAD_STEP);
     uint8_t *to;
 
-    while (in->used > from && (to = okv_resp_upload_room(client, &room))) {
-        size_t length = in->used - from < room ? in->used - from : room;
+    while ((to = okv_resp_upload_room(client, &room)) && from < end) {
+        size_t length = least(end - from, room);
         memcpy(to, in->bytes + from, length);
         okv_resp_upload_add(client, length);
         from += length;
     }
+    okv_turn_spend(&client->resp->turn, from - first);
     /* The head of the request moves, which is short, and not what follows. */
     memmove(in->bytes + client->at + from - first, in->bytes + client->at, first - client->at);
     client->at += from - first;
+    return to && in->used > from;
 }
 
 bool okv_resp_receive(struct okv_resp_client *client)
@@ -136,7 +152,7 @@ bool okv_resp_receive(struct okv_resp_client *client)
     ssize_t n;
 
     if (to) {
-        n = receive_to(client, to, room < LONG_VALUE_STEP ? room : LONG_VALUE_STEP);
+        n = receive_to(client, to, least(room, UPLOAD_STEP));
         if (n > 0)
             okv_resp_upload_add(client, (size_t)n);
         return n >= 0;
@@ -145,7 +161,7 @@ bool okv_resp_receive(struct okv_resp_client *client)
     if (needed > client->in.used + room) {
         size_t missing = needed - client->in.used;
         room = client->in.used > room ? client->in.used : room;
-        room = missing < room ? missing : room;
+        room = least(least(missing, room), OKV_TURN_WORK);
     }
     to = okv_resp_buffer_room(&client->in, room);
     n = to ? receive_to(client, to, room) : -1;

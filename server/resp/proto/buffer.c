@@ -2,12 +2,49 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define FIRST 1024u
+#define PAGE ((size_t)4096)
+
+/* ---- memory ---- */
+
+static void *map(size_t size)
+{
+    void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+void *okv_resp_memory_grow(void *bytes, size_t from, size_t to)
+{
+    if (to < OKV_RESP_MAPPED_MIN)
+        return realloc(bytes, to);
+    if (from >= OKV_RESP_MAPPED_MIN) {
+        void *moved = mremap(bytes, from, to, MREMAP_MAYMOVE);
+        return moved == MAP_FAILED ? NULL : moved;
+    }
+    void *pages = map(to);
+    if (pages && from) {
+        memcpy(pages, bytes, from);
+        free(bytes);
+    }
+    return pages;
+}
+
+void okv_resp_memory_free(void *bytes, size_t size)
+{
+    if (size >= OKV_RESP_MAPPED_MIN)
+        munmap(bytes, size);
+    else
+        free(bytes);
+}
+
+/* ---- buffers ---- */
 
 void okv_resp_buffer_fini(struct okv_resp_buffer *buffer)
 {
-    free(buffer->bytes);
+    okv_resp_memory_free(buffer->bytes, buffer->capacity);
     *buffer = (struct okv_resp_buffer){0};
 }
 
@@ -21,7 +58,9 @@ static bool grow(struct okv_resp_buffer *buffer, size_t wanted)
     capacity = capacity > most ? most : capacity;
     capacity = capacity < FIRST ? FIRST : capacity;
     capacity = capacity < wanted ? wanted : capacity;
-    void *grown = realloc(buffer->bytes, capacity);
+    if (capacity >= OKV_RESP_MAPPED_MIN)
+        capacity = (capacity + PAGE - 1) / PAGE * PAGE;
+    void *grown = okv_resp_memory_grow(buffer->bytes, buffer->capacity, capacity);
     if (!grown)
         return false;
     buffer->bytes = grown;
@@ -50,9 +89,20 @@ void okv_resp_buffer_add(struct okv_resp_buffer *buffer, const void *bytes, size
     buffer->used += length;
 }
 
-void okv_resp_buffer_drop(struct okv_resp_buffer *buffer, size_t length)
+size_t okv_resp_buffer_drop(struct okv_resp_buffer *buffer, size_t length)
 {
+    size_t pages = length - length % PAGE;
+
+    if (buffer->capacity >= pages + OKV_RESP_MAPPED_MIN) {
+        if (pages)
+            munmap(buffer->bytes, pages);
+        buffer->bytes += pages;
+        buffer->used -= pages;
+        buffer->capacity -= pages;
+        return pages;
+    }
     buffer->used -= length;
     if (buffer->used)
         memmove(buffer->bytes, buffer->bytes + length, buffer->used);
+    return length;
 }

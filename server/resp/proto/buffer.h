@@ -15,11 +15,18 @@ struct okv_resp_buffer {
     bool has_failed; /* out of memory: nothing more is added */
 };
 
+/* Memory that grows from one size to another, as realloc() has it; `bytes` may be NULL. From
+ * OKV_RESP_MAPPED_MIN on it consists of pages that move without a copy. */
+#define OKV_RESP_MAPPED_MIN (128u << 10)
+void *okv_resp_memory_grow(void *bytes, size_t from, size_t to);
+void okv_resp_memory_free(void *bytes, size_t size);
+
 void okv_resp_buffer_fini(struct okv_resp_buffer *buffer);
 /* Room for `bytes` after those that are used; NULL: it has failed. */
 uint8_t *okv_resp_buffer_room(struct okv_resp_buffer *buffer, size_t bytes);
 void okv_resp_buffer_add(struct okv_resp_buffer *buffer, const void *bytes, size_t length);
-/* Removes the first bytes. */
-void okv_resp_buffer_drop(struct okv_resp_buffer *buffer, size_t length);
+/* Removes bytes from the front, at most `length`; of mapped memory whole pages, so that the others
+ * do not move. Returns how many. */
+size_t okv_resp_buffer_drop(struct okv_resp_buffer *buffer, size_t length);
 
 #endif

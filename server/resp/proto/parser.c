@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/resp/proto/buffer.h"
 #include "shared/base/error.h"
 
 #define ARGS_FIRST 16u
@@ -12,13 +13,13 @@
 
 void okv_resp_parser_fini(struct okv_resp_parser *parser)
 {
-    free(parser->args);
+    okv_resp_memory_free(parser->args, parser->capacity * sizeof *parser->args);
     *parser = (struct okv_resp_parser){0};
 }
 
 void okv_resp_parser_reset(struct okv_resp_parser *parser)
 {
-    parser->count = parser->wanted = parser->skipped = 0;
+    parser->count = parser->set = parser->wanted = parser->skipped = 0;
     parser->has_bulk = parser->is_kept = parser->is_skipping = parser->has_skipped = false;
     parser->position = parser->needed = 0;
 }
@@ -33,7 +34,8 @@ static int add_arg(struct okv_resp_parser *parser, size_t offset, uint32_t lengt
 {
     if (parser->count == parser->capacity) {
         uint32_t capacity = parser->capacity ? 2 * parser->capacity : ARGS_FIRST;
-        void *args = realloc(parser->args, capacity * sizeof *parser->args);
+        void *args = okv_resp_memory_grow(parser->args, parser->capacity * sizeof *parser->args,
+                                          capacity * sizeof *parser->args);
         if (!args)
             return OKV_ENOMEM;
         parser->args = args;
@@ -46,8 +48,15 @@ static int add_arg(struct okv_resp_parser *parser, size_t offset, uint32_t lengt
 
 static int complete(struct okv_resp_parser *parser, const uint8_t *bytes)
 {
-    for (uint32_t i = 0; i < parser->count; i++)
-        parser->args[i].text = bytes + (uintptr_t)parser->args[i].text;
+    uint32_t last = parser->set + OKV_RESP_ARGS_PER_CALL;
+
+    for (; parser->set < parser->count; parser->set++) {
+        if (parser->set == last) {
+            parser->has_more = true;
+            return 0;
+        }
+        parser->args[parser->set].text = bytes + (uintptr_t)parser->args[parser->set].text;
+    }
     if (parser->skipped)
         parser->args[parser->skipped - 1].text = parser->elsewhere;
     return 1;
@@ -66,12 +75,21 @@ void okv_resp_parser_skipped(struct okv_resp_parser *parser, const uint8_t *byte
     parser->elsewhere = bytes;
 }
 
+bool okv_resp_parser_is_fixed(const struct okv_resp_parser *parser)
+{
+    return parser->set > 0 && parser->count > OKV_RESP_ARGS_PER_CALL;
+}
+
 /* The pointer of an argument that was skipped stays valid. */
 void okv_resp_parser_keep(struct okv_resp_parser *parser, const uint8_t *bytes)
 {
-    for (uint32_t i = 0; i < parser->count; i++)
-        parser->args[i].text = (const uint8_t *)(parser->args[i].text - bytes);
     parser->is_kept = true;
+    if (okv_resp_parser_is_fixed(parser))
+        return;
+    for (; parser->set > 0; parser->set--) {
+        struct okv_resp_arg *arg = &parser->args[parser->set - 1];
+        arg->text = (const uint8_t *)(arg->text - bytes);
+    }
 }
 
 /* ---- arrays ---- */
@@ -152,6 +170,7 @@ static int read_length(struct okv_resp_parser *parser, const uint8_t *bytes, siz
 
 static int parse_array(struct okv_resp_parser *parser, const uint8_t *bytes, size_t length)
 {
+    uint32_t last = parser->count + OKV_RESP_ARGS_PER_CALL;
     int rc;
 
     if (parser->wanted == 0 && (rc = read_head(parser, bytes, length)) != 0)
@@ -159,6 +178,10 @@ static int parse_array(struct okv_resp_parser *parser, const uint8_t *bytes, siz
     if (parser->wanted == 0)
         return 0;
     while (parser->count < parser->wanted) {
+        if (parser->count == last) {
+            parser->has_more = true;
+            return 0;
+        }
         if (!parser->has_bulk && (rc = read_length(parser, bytes, length)) != 1)
             return rc;
         if (parser->is_skipping)
@@ -277,7 +300,8 @@ static int parse_line(struct okv_resp_parser *parser, uint8_t *bytes, size_t len
 
 int okv_resp_parse(struct okv_resp_parser *parser, uint8_t *bytes, size_t length)
 {
-    if (parser->is_kept) {
+    parser->has_more = false;
+    if (parser->is_kept || parser->set > 0) {
         parser->is_kept = false;
         return complete(parser, bytes);
     }

@@ -18,6 +18,8 @@
 #define OKV_RESP_BULK_MAX                                                  \
     ((64u << 20) + 1024u) /* bytes of an argument: one more than any value \
                            */
+/* Arguments that a call reads, or whose texts it sets: a request of many takes several calls. */
+#define OKV_RESP_ARGS_PER_CALL 1024u
 /* The same before a client has authenticated. */
 #define OKV_RESP_UNAUTHENTICATED_ARGS_MAX 10u
 #define OKV_RESP_UNAUTHENTICATED_BULK_MAX (16u << 10) /* also bytes of a line */
@@ -32,6 +34,7 @@ struct okv_resp_parser {
     struct okv_resp_arg *args; /* [capacity]; texts are set when the request is complete */
     uint32_t capacity;
     uint32_t count;  /* so far */
+    uint32_t set;    /* of these, whose texts are set */
     uint32_t wanted; /* of the array; 0: its head is not read */
     uint32_t bulk;   /* size of the argument under way, if has_bulk */
     bool has_bulk;
@@ -40,6 +43,7 @@ struct okv_resp_parser {
     uint32_t skipped;         /* index of that argument + 1; 0: there is none */
     const uint8_t *elsewhere; /* its bytes */
     bool is_kept;             /* the next call returns the same request */
+    bool has_more;            /* the call ended after OKV_RESP_ARGS_PER_CALL */
     bool is_unauthenticated;  /* the lower limits hold */
     size_t position;          /* of the next byte to look at; of a complete request its length */
     size_t needed;            /* least size of an incomplete request */
@@ -54,10 +58,13 @@ void okv_resp_parser_reset(struct okv_resp_parser *parser);
 /*
  * Continues with a request whose first `length` bytes are `bytes`. They may have moved since the
  * last call, and they may change: words of a line lose their quotes. Returns 1 with `count`
- * arguments, which point into `bytes`; there may be none. 0: the request is incomplete. OKV_EPROTO:
- * it breaks the protocol; OKV_ENOMEM.
+ * arguments, which point into `bytes`; there may be none. 0: the request is incomplete, or with
+ * `has_more` the call is to be repeated. OKV_EPROTO: it breaks the protocol; OKV_ENOMEM.
  */
 int okv_resp_parse(struct okv_resp_parser *parser, uint8_t *bytes, size_t length);
+/* Whether the bytes of the request may not move any more, because it has many arguments whose texts
+ * are set. */
+bool okv_resp_parser_is_fixed(const struct okv_resp_parser *parser);
 /* Makes the next call return the same request, which is complete in `bytes`: a line cannot be
  * parsed twice. */
 void okv_resp_parser_keep(struct okv_resp_parser *parser, const uint8_t *bytes);

@@ -64,13 +64,29 @@ int okv_resp_refuse_subcommand(struct okv_resp_call *call)
     return 0;
 }
 
+/* Counts the command, what the store did for it, and its reply. */
+static void spend(struct okv_resp *resp, size_t replied)
+{
+    uint64_t work = OKV_TURN_ITEM + replied;
+
+    for (unsigned i = 0; i < resp->server->database_count; i++)
+        work += okv_store_work_take(resp->executors[i].work);
+    okv_turn_spend(&resp->turn, work);
+}
+
 int okv_resp_execute(struct okv_resp_call *call)
 {
-    call->client->resp->counts.commands++;
+    struct okv_resp *resp = call->client->resp;
+    size_t before = call->reply.out->used;
+    int rc = 0;
+
+    resp->counts.commands++;
     if (okv_resp_call_is_allowed(call))
-        return call->command->run(call);
-    okv_resp_refuse_right(call);
-    return 0;
+        rc = call->command->run(call);
+    else
+        okv_resp_refuse_right(call);
+    spend(resp, call->reply.out->used - before);
+    return rc;
 }
 
 /* ---- in the log's batch ---- */

@@ -13,6 +13,7 @@
 
 #include "server/clients/client_table.h"
 #include "server/core/limits.h"
+#include "server/core/turn.h"
 #include "server/resp/proto/buffer.h"
 #include "server/resp/proto/parser.h"
 #include "server/resp/run/long_value.h"
@@ -39,9 +40,14 @@ enum okv_resp_replies {
 /* What happens to the requests of a client. */
 enum okv_resp_state {
     OKV_RESP_READING,  /* they run as they arrive */
+    OKV_RESP_RUNNING,  /* the next one goes on in its next turn */
     OKV_RESP_BLOCKED,  /* the next one waits: for a log, for memory, for an exclusive command */
     OKV_RESP_DRAINING, /* none runs: the connection closes when all replies have left */
 };
+
+/* Result of a command that goes on when it is called again, in a later turn. What it has replied so
+ * far may leave. */
+#define OKV_RESP_GOES_ON 1
 
 /* Bytes of replies waiting for a client beyond which none of its commands runs. */
 #define OKV_RESP_UNSENT_MAX (1u << 20)
@@ -68,6 +74,7 @@ struct okv_resp_client {
     struct okv_stream stream;
     enum okv_resp_state state;
     bool is_ready;     /* in the list of clients that can go on without an event */
+    bool takes_more;   /* its socket took all that a turn sends, and there is more */
     bool is_off_epoll; /* its connection is broken, and epoll would report that again and again */
     uint32_t events;   /* that epoll reports of it */
     uint32_t ticket;   /* of okv_admission_admit(), with has_ticket */
@@ -133,6 +140,7 @@ struct okv_resp {
     unsigned worker;                /* index */
     const struct okv_resp_command_table *commands;
     const struct okv_executor *executors;  /* of its databases */
+    struct okv_turn turn;                  /* of the client that is served */
     struct okv_housekeeping *housekeeping; /* of the worker; NULL: the clock stands still */
     int epoll_fd;
     pthread_mutex_t lock;              /* of the inbox */

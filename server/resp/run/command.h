@@ -21,7 +21,7 @@ enum okv_resp_flag {
     OKV_RESP_TRANSACTION = 2048,  /* with OKV_RESP_EXCLUSIVE: runs alone only after MULTI */
 };
 
-/* Returns 0, or OKV_EAGAIN as okv_resp_run(). */
+/* Returns 0, OKV_RESP_GOES_ON, or OKV_EAGAIN as okv_resp_run(). */
 typedef int okv_resp_function(struct okv_resp_call *call);
 
 struct okv_resp_command {

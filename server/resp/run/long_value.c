@@ -107,6 +107,7 @@ void okv_resp_upload_add(struct okv_resp_client *client, size_t length)
     struct okv_resp_upload *upload = client->upload;
 
     upload->received += (uint32_t)length;
+    okv_turn_spend(&client->resp->turn, length);
     if (!upload->failure)
         okv_store_long_step(&executor_of(client)->database->store, &upload->value,
                             upload->value.key_length + upload->received - upload->value.done);

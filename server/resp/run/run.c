@@ -162,10 +162,10 @@ static int run_locked(struct okv_resp_call *call)
 
     if (!has_to_wait(call))
         rc = runs_alone(call) ? run_exclusive(call, how) : how(call);
-    if (rc) {
+    if (rc == OKV_EAGAIN) {
         call->reply.out->used = before;
         client->resp->counts = counts;
-    } else { /* also when it was refused in the middle */
+    } else if (rc == 0) { /* also when it was refused in the middle */
         client->flush.is_under_way = false;
         client->move_version = 0;
         client->del.next = 0;
@@ -176,11 +176,13 @@ static int run_locked(struct okv_resp_call *call)
 /* ---- a request ---- */
 
 /* Takes back the reply of a client that wants none. */
-static void drop_reply(struct okv_resp_client *client, size_t before)
+static void drop_reply(struct okv_resp_client *client, size_t before, bool goes_on)
 {
     if (client->replies == OKV_RESP_REPLIES_ALL)
         return;
     client->out.used = before;
+    if (goes_on)
+        return;
     if (client->replies == OKV_RESP_REPLIES_NOT_THIS)
         client->replies = OKV_RESP_REPLIES_NOT_NEXT;
     else if (client->replies == OKV_RESP_REPLIES_NOT_NEXT)
@@ -215,7 +217,7 @@ int okv_resp_run(struct okv_resp_client *client, const struct okv_resp_arg *args
         okv_resp_transaction_queue(&call);
     else if (may)
         rc = run_locked(&call);
-    if (rc == 0)
-        drop_reply(client, before);
+    if (rc != OKV_EAGAIN)
+        drop_reply(client, before, rc == OKV_RESP_GOES_ON);
     return rc;
 }

@@ -1,0 +1,53 @@
+/*
+ * The work of a turn. A worker serves its clients in turns, and a turn ends when it has done
+ * OKV_TURN_WORK. Work is counted, not timed, so that a slow machine serves as fairly as a fast one:
+ *
+ *   1       a byte that is compared, copied, hashed or encoded
+ *   1,000   a command, a page of a bucket, an allocation
+ *
+ * 1,000 units stand for 1 us. What cannot be interrupted is a step, of at most OKV_TURN_STEP_MAX.
+ * The last step of a turn may exceed it (docs/threads.md).
+ */
+#ifndef OKV_SERVER_CORE_TURN_H
+#define OKV_SERVER_CORE_TURN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define OKV_TURN_WORK 200000u
+#define OKV_TURN_STEP_MAX 300000u
+/* Price of a command, of a page of a bucket, of an allocation. */
+#define OKV_TURN_ITEM 1000u
+
+/* Of one worker; starts as zeros. */
+struct okv_turn {
+    uint64_t spent;      /* in this turn */
+    uint64_t step_begin; /* `spent` when the step began */
+    uint64_t longest;    /* work of the longest step so far */
+};
+
+static inline void okv_turn_begin(struct okv_turn *turn)
+{
+    turn->spent = turn->step_begin = 0;
+}
+
+static inline void okv_turn_spend(struct okv_turn *turn, uint64_t work)
+{
+    turn->spent += work;
+}
+
+/* Others may be served between two steps. */
+static inline void okv_turn_end_step(struct okv_turn *turn)
+{
+    uint64_t step = turn->spent - turn->step_begin;
+
+    turn->longest = step > turn->longest ? step : turn->longest;
+    turn->step_begin = turn->spent;
+}
+
+static inline uint64_t okv_turn_left(const struct okv_turn *turn)
+{
+    return turn->spent < OKV_TURN_WORK ? OKV_TURN_WORK - turn->spent : 0;
+}
+
+#endif
