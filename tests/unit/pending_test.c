@@ -34,7 +34,7 @@ static unsigned add(const char *from)
     clients[number] = (struct okv_pending_client){.sock = sock};
     snprintf(clients[number].base.address, sizeof clients[number].base.address, "%s", from);
     assert_int_equal(okv_pending_add(&pending, &clients[number]), 0);
-    assert_in_range(pending.count, 1, OKV_PENDING_MAX);
+    assert_in_range(pending.crowd.count, 1, OKV_PENDING_MAX);
     return number;
 }
 
@@ -66,7 +66,7 @@ PENDING_TEST(a_flood_crowds_out_itself)
 
     for (unsigned i = 1; i < OKV_PENDING_MAX + 40; i++)
         add("flood");
-    assert_int_equal(pending.count, OKV_PENDING_MAX);
+    assert_int_equal(pending.crowd.count, OKV_PENDING_MAX);
     assert_true(is_here(honest));
     for (unsigned i = 1; i <= 40; i++)
         assert_false(is_here(i)); /* its oldest ones went */
@@ -80,10 +80,10 @@ PENDING_TEST(lower_limits_hold_at_once)
         add("flood");
     pending.max = 4;
     add("flood");
-    assert_int_equal(pending.count, 4);
+    assert_int_equal(pending.crowd.count, 4);
     pending.silence_ns = 0;
     unsigned last = add("honest");
-    assert_int_equal(pending.count, 1);
+    assert_int_equal(pending.crowd.count, 1);
     assert_true(is_here(last));
 }
 
@@ -105,7 +105,7 @@ PENDING_TEST(the_larger_of_two_floods_makes_room)
 
     for (unsigned i = 0; i < LESS; i++)
         small[i] = add("small");
-    while (pending.count < OKV_PENDING_MAX)
+    while (pending.crowd.count < OKV_PENDING_MAX)
         add("large");
     for (unsigned i = 0; i < 8; i++)
         add("small");
@@ -125,7 +125,7 @@ PENDING_TEST(one_that_was_removed_counts_no_more)
         okv_pending_remove(&pending, &clients[gone[i]]);
         drop(&clients[gone[i]]);
     }
-    while (pending.count < OKV_PENDING_MAX)
+    while (pending.crowd.count < OKV_PENDING_MAX)
         add("flood");
     add("flood");
     assert_true(is_here(kept));
@@ -136,7 +136,7 @@ PENDING_TEST(an_owner_sets_the_limit)
     pending.max = 3;
     for (unsigned i = 0; i < 5; i++)
         add("flood");
-    assert_int_equal(pending.count, 3);
+    assert_int_equal(pending.crowd.count, 3);
     assert_false(is_here(1));
     assert_true(is_here(2));
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -17,10 +18,24 @@
  * others. */
 #define STEPS_MAX 8
 
+static struct okv_pending_client *client_of(struct okv_crowd_member *member)
+{
+    return (struct okv_pending_client *)((char *)member -
+                                         offsetof(struct okv_pending_client, member));
+}
+
+/* NULL: there is none. */
+static struct okv_pending_client *oldest_of(const struct okv_pending *pending)
+{
+    struct okv_crowd_member *member = TAILQ_FIRST(&pending->crowd.members);
+
+    return member ? client_of(member) : NULL;
+}
+
 /* Sets the timer to the moment when the oldest client is dropped. */
 static void set_timer(const struct okv_pending *pending)
 {
-    const struct okv_pending_client *oldest = TAILQ_FIRST(&pending->clients);
+    const struct okv_pending_client *oldest = oldest_of(pending);
     struct itimerspec when = {0};
 
     if (oldest) {
@@ -46,7 +61,7 @@ int okv_pending_open(struct okv_pending *pending, int sock, uint64_t silence_ns,
                                     .max = OKV_PENDING_MAX,
                                     .silence_ns = silence_ns,
                                     .usual_silence_ns = silence_ns};
-    TAILQ_INIT(&pending->clients);
+    okv_crowd_init(&pending->crowd);
     pending->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     pending->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     pending->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -78,8 +93,8 @@ void okv_pending_close(struct okv_pending *pending)
     const int fds[] = {pending->epoll, pending->spare, pending->timer};
     struct okv_pending_client *client;
 
-    while ((client = TAILQ_FIRST(&pending->clients))) {
-        TAILQ_REMOVE(&pending->clients, client, in_clients);
+    while ((client = oldest_of(pending))) {
+        okv_crowd_remove(&pending->crowd, &client->member);
         pending->ops->drop(client);
     }
     for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
@@ -89,31 +104,12 @@ void okv_pending_close(struct okv_pending *pending)
     close_socket(pending->ops->close_listening, pending->sock);
 }
 
-static bool is_from(const struct okv_pending_client *client, const char *address)
-{
-    return strcmp(client->base.address, address) == 0;
-}
-
-static unsigned count_from(const struct okv_pending *pending, const char *address)
-{
-    const struct okv_pending_client *client;
-    unsigned count = 0;
-
-    TAILQ_FOREACH(client, &pending->clients, in_clients)
-    count += is_from(client, address);
-    return count;
-}
-
 void okv_pending_remove(struct okv_pending *pending, struct okv_pending_client *client)
 {
-    bool was_oldest = TAILQ_FIRST(&pending->clients) == client;
-    struct okv_pending_client *later = client;
+    bool was_oldest = oldest_of(pending) == client;
 
     epoll_ctl(pending->epoll, EPOLL_CTL_DEL, client->sock, NULL);
-    while ((later = TAILQ_NEXT(later, in_clients)))
-        later->ahead -= is_from(later, client->base.address);
-    TAILQ_REMOVE(&pending->clients, client, in_clients);
-    pending->count--;
+    okv_crowd_remove(&pending->crowd, &client->member);
     if (was_oldest)
         set_timer(pending);
 }
@@ -124,29 +120,12 @@ static void drop(struct okv_pending *pending, struct okv_pending_client *client)
     pending->ops->drop(client);
 }
 
-/* The oldest of those from where most come. A flood has it called for each of its clients, so it
- * looks at each client once. */
-static struct okv_pending_client *one_too_many(const struct okv_pending *pending)
-{
-    struct okv_pending_client *last = TAILQ_FIRST(&pending->clients), *first = last, *client;
-
-    TAILQ_FOREACH(client, &pending->clients, in_clients)
-    {
-        if (client->ahead > last->ahead)
-            last = client;
-    }
-    while (!is_from(first, last->base.address))
-        first = TAILQ_NEXT(first, in_clients);
-    return first;
-}
-
 static void drop_overdue(struct okv_pending *pending)
 {
     uint64_t now = okv_clock_ns();
     struct okv_pending_client *oldest;
 
-    while ((oldest = TAILQ_FIRST(&pending->clients)) &&
-           now - oldest->arrived_ns >= pending->silence_ns)
+    while ((oldest = oldest_of(pending)) && now - oldest->arrived_ns >= pending->silence_ns)
         drop(pending, oldest);
     set_timer(pending); /* also makes its descriptor unreadable */
 }
@@ -157,14 +136,13 @@ int okv_pending_add(struct okv_pending *pending, struct okv_pending_client *clie
 
     if (errnum)
         return errnum;
-    while (pending->count >= pending->max && pending->count > 0)
-        drop(pending, one_too_many(pending));
+    while (pending->crowd.count >= pending->max && pending->crowd.count > 0)
+        drop(pending, client_of(okv_crowd_one_too_many(&pending->crowd)));
     client->arrived_ns = okv_clock_ns();
     drop_overdue(pending); /* the time may have become shorter */
-    client->ahead = count_from(pending, client->base.address);
-    TAILQ_INSERT_TAIL(&pending->clients, client, in_clients);
-    pending->count++;
-    if (TAILQ_FIRST(&pending->clients) == client)
+    client->member = (struct okv_crowd_member){.address = client->base.address};
+    okv_crowd_add(&pending->crowd, &client->member);
+    if (oldest_of(pending) == client)
         set_timer(pending);
     return 0;
 }

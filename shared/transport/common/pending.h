@@ -8,6 +8,7 @@
 #ifndef OKV_SHARED_TRANSPORT_COMMON_PENDING_H
 #define OKV_SHARED_TRANSPORT_COMMON_PENDING_H
 
+#include "shared/base/crowd.h"
 #include "shared/transport/transport.h"
 
 #define OKV_PENDING_MAX 128 /* unless the listener's owner sets another limit */
@@ -17,8 +18,7 @@ struct okv_pending_client {
     struct okv_request base; /* the clients of an `address` are counted together */
     int sock;                /* non-blocking; -1: none */
     uint64_t arrived_ns;
-    unsigned ahead; /* older ones from there */
-    TAILQ_ENTRY(okv_pending_client) in_clients;
+    struct okv_crowd_member member;
 };
 
 struct okv_pending_ops {
@@ -34,8 +34,6 @@ struct okv_pending_ops {
     void (*close_client)(int sock), (*close_listening)(int sock);
 };
 
-TAILQ_HEAD(okv_pending_clients, okv_pending_client);
-
 struct okv_pending {
     const struct okv_pending_ops *ops;
     int epoll; /* readable when next_request has something to do */
@@ -43,11 +41,10 @@ struct okv_pending {
     int timer; /* expires when the oldest client has taken too long */
     int spare; /* closed for a moment to turn a client away when no descriptor is left */
     /* Any thread may change these two. */
-    atomic_uint max;                    /* how many clients there may be */
-    _Atomic uint64_t silence_ns;        /* until a silent one is dropped */
-    uint64_t usual_silence_ns;          /* the transport's */
-    struct okv_pending_clients clients; /* oldest first */
-    unsigned count;
+    atomic_uint max;             /* how many clients there may be */
+    _Atomic uint64_t silence_ns; /* until a silent one is dropped */
+    uint64_t usual_silence_ns;   /* the transport's */
+    struct okv_crowd crowd;      /* the clients */
 };
 
 /* Takes over `sock`, which is non-blocking, also on failure. `ops` must outlive it.
