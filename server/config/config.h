@@ -55,7 +55,8 @@ struct okv_config {
     _Atomic uint32_t max_clients; /* on all listeners together */
     /* 0: as max_clients; OKV_CLIENTS_HALF: half of them, per address with users as max_clients */
     _Atomic uint32_t max_clients_per_user, max_clients_per_address;
-    _Atomic uint32_t max_silent; /* clients of one listener before their hello */
+    _Atomic uint32_t max_silent; /* clients before their hello or log-in: of one
+                                            listener, of all RESP listeners */
     _Atomic uint32_t hello_ms;   /* time limit of a hello, over RDMA of a connection's confirmation;
                                     0: the transport's default */
     uint32_t keepalive_ms;       /* a dead client is disconnected within this time */

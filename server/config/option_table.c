@@ -272,8 +272,9 @@ const struct okv_option okv_config_options[] = {
      "--max-clients; with --users 0)",
      NUMBER(max_clients_per_address, 0, OKV_CLIENTS_MAX)},
     {"max-silent", 0, "N", 3, OKV_OPTION_RELOADABLE, "128",
-     "Connections to one local:// or ofi:// listener that have not said hello: {limits} "
-     "({default}). One more drops one of the uid or host that has most",
+     "Connections to one local:// or ofi:// listener that have not said hello, and, with users, of "
+     "clients of Redis that have not logged in: {limits} ({default}). One more drops one of the "
+     "uid or host that has most",
      NUMBER(max_silent, 1, SILENT_MAX)},
     {"hello-ms", 0, "MS", 3, OKV_OPTION_RELOADABLE, NULL,
      "How long a client may take to say hello, over rdma:// to confirm its connection: {limits} "

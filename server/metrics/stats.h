@@ -84,7 +84,7 @@ struct okv_server;
     X(closed_revoked, "connections ended: the user lost its key or its rights")                \
     X(closed_killed, "connections that an administrator ended")                                \
     X(closed_half_open, "connections ended: half-open for too long")                           \
-    X(closed_crowded_out, "connections ended: half-open, and others needed the place")         \
+    X(closed_crowded_out, "connections ended: half-open or silent, and others came")           \
     X(closed_idle, "connections ended: no request for --idle-s")                               \
     X(closed_malformed, "connections ended: a malformed message")                              \
     X(closed_no_immediate, "connections ended: a message without immediate")                   \

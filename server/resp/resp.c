@@ -152,8 +152,7 @@ static bool is_over(struct okv_resp_client *client, uint64_t now_ns, bool is_qui
     struct okv_stats *stats = &client->resp->server->stats;
     uint64_t idle_ns = client->resp->server->config.idle_s * UINT64_C(1000000000);
     const uint64_t stalled_ns = OKV_RESP_STALLED_MS * UINT64_C(1000000);
-    uint32_t hello_ms = client->resp->server->config.hello_ms;
-    uint64_t hello_ns = (hello_ms ? hello_ms : OKV_RESP_HELLO_MS) * UINT64_C(1000000);
+    uint64_t hello_ns = okv_resp_hello_ns(client->resp->server);
 
     if (!client->is_authenticated && is_past(client->unauthenticated_ns, hello_ns, now_ns)) {
         OKV_STATS_ADD(stats, closed_half_open, 1);

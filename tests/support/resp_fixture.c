@@ -21,6 +21,12 @@
 
 void resp_fixture_open(struct resp_fixture *fixture, const struct okv_store_params *params)
 {
+    resp_fixture_open_with(fixture, params, NULL);
+}
+
+void resp_fixture_open_with(struct resp_fixture *fixture, const struct okv_store_params *params,
+                            void (*configure)(struct okv_server *server))
+{
     memset(fixture, 0, sizeof *fixture);
     server_core_open(&fixture->core, params);
     server_core_open_second(&fixture->core, params);
@@ -33,6 +39,8 @@ void resp_fixture_open(struct resp_fixture *fixture, const struct okv_store_para
     fixture->worker.server = server;
     fixture->worker.resp = &fixture->resp;
     server->worker_signals[0].fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (configure)
+        configure(server);
     assert_int_equal(okv_resp_open(server, NULL), 0);
     server->exclusive = &server->resp_shared->exclusive; /* as if it had opened one */
     assert_int_equal(okv_resp_init(fixture->worker.resp, server, 0, fixture->executors, NULL), 0);

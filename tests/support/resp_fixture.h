@@ -17,6 +17,9 @@ struct resp_fixture {
 
 /* Tables with `params`; everybody may do everything. */
 void resp_fixture_open(struct resp_fixture *fixture, const struct okv_store_params *params);
+/* The same, after `configure` has changed the configuration. */
+void resp_fixture_open_with(struct resp_fixture *fixture, const struct okv_store_params *params,
+                            void (*configure)(struct okv_server *server));
 /* Ends clients that have sockets. */
 void resp_fixture_close(struct resp_fixture *fixture);
 /* The server's clock goes on. */

@@ -7,6 +7,7 @@
 #include "server/resp/run/client_list.h"
 #include "server/resp/run/login.h"
 #include "server/resp/run/options.h"
+#include "server/resp/run/place.h"
 #include "server/resp/run/transaction.h"
 #include "shared/base/error.h"
 #include "shared/format/wire.h"
@@ -52,11 +53,13 @@ static bool log_in(struct okv_resp_call *call, const struct okv_resp_arg *user,
         login.password_length = password->length;
     }
     int rc = login.user[0] ? okv_resp_log_in(call->client, &login) : OKV_EDENIED;
-    if (rc == OKV_EREFUSED)
+    if (rc == OKV_EREFUSED) {
         okv_resp_error(&call->reply, "ERR max number of clients reached");
-    else if (rc)
+    } else if (rc) {
         okv_resp_error(&call->reply,
                        "WRONGPASS invalid username-password pair or user is disabled.");
+        okv_resp_place_refused(call->client, OKV_RESP_REFUSED_PASSWORD);
+    }
     return rc == 0;
 }
 
@@ -138,6 +141,7 @@ int okv_resp_cmd_hello(struct okv_resp_call *call)
                        "otherwise the HELLO <proto> AUTH <user> <pass> option can be used to "
                        "authenticate the client and select the RESP protocol version at the same "
                        "time");
+        okv_resp_place_refused(call->client, OKV_RESP_REFUSED_COMMAND);
         return 0;
     }
     if (name && !okv_resp_set_name(call, name))

@@ -4,15 +4,16 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/clients/admission.h"
-#include "server/resp/run/client.h"
+#include "server/resp/run/place.h"
 #include "server/resp/run/shared.h"
 #include "server/worker/worker.h"
 #include "shared/base/resolve.h"
 #include "shared/format/wire.h"
+#include "shared/transport/local/peer_credentials.h"
 
 /* Clients that are accepted before other listeners get their share. */
 #define CLIENTS_PER_PASS 16
@@ -43,11 +44,12 @@ static void name_ends(struct okv_resp_client *client, const struct sockaddr_stor
     if (listener->path) {
         snprintf(client->peer, sizeof client->peer, "%.60s:0", listener->path);
         snprintf(client->local, sizeof client->local, "%.60s:0", listener->path);
-        snprintf(client->address, sizeof client->address, "unix");
+        okv_local_peer_name(client->stream.fd, client->common.peer, client->address);
         return;
     }
     getsockname(client->stream.fd, (struct sockaddr *)&local, &length);
     okv_address_text((const struct sockaddr *)address, client->peer, sizeof client->peer);
+    memcpy(client->common.peer, client->peer, sizeof client->common.peer);
     okv_address_text((const struct sockaddr *)&local, client->local, sizeof client->local);
     okv_host_text((const struct sockaddr *)address, client->address, sizeof client->address);
 }
@@ -64,50 +66,64 @@ static struct okv_resp *least_busy(struct okv_server *server)
     return least;
 }
 
-/* Returns 0 or a reason to reject. */
-static int accept_client(struct okv_server *server, const struct okv_resp_listener *listener,
-                         int fd, const struct sockaddr_storage *address)
+/* False: it was counted why not. */
+static bool admit(struct okv_server *server, struct okv_resp_client *client)
+{
+    if (atomic_load(&server->stopping)) {
+        OKV_STATS_ADD(&server->stats, rejected_stopping, 1);
+        return false;
+    }
+    if (!server->config.users)
+        return okv_resp_place_take(server, client) == 0;
+    bool is_in = okv_resp_place_wait(server, client);
+    OKV_STATS_ADD(&server->stats, rejected_resources, !is_in);
+    return is_in;
+}
+
+static struct okv_resp_client *create_client(struct okv_server *server,
+                                             const struct okv_resp_listener *listener, int fd,
+                                             const struct sockaddr_storage *address)
 {
     struct okv_resp_client *client = calloc(1, sizeof *client);
 
-    if (!client)
-        return OKV_REJECT_RESOURCES;
-    client->stream.fd = fd;
+    if (!client) {
+        close(fd);
+        return NULL;
+    }
+    if (okv_stream_init(&client->stream, fd, listener->has_tls ? server->resp_shared->tls : NULL)) {
+        free(client);
+        return NULL;
+    }
     client->listener = listener;
     name_ends(client, address, listener);
-    const struct okv_admission_client who = {.user = "", .address = client->address};
-    int reason = atomic_load(&server->stopping)
-                     ? OKV_REJECT_STOPPING
-                     : okv_admission_admit(server->admission, &who, NULL, &client->ticket);
-    if (reason) {
-        free(client);
-        return reason;
-    }
-    if (!listener->path)
-        watch_peer(server, fd);
-    if (okv_stream_init(&client->stream, fd, listener->has_tls ? server->resp_shared->tls : NULL)) {
-        okv_admission_release(server->admission, client->ticket);
-        free(client);
-        return 0; /* it is closed */
-    }
-    client->has_ticket = true;
-    client->id = ++server->resp_shared->last_id;
-    okv_resp_assign(least_busy(server), client);
-    return 0;
+    return client;
 }
 
-static void reject(struct okv_server *server, int fd, int reason)
+static void reject(struct okv_resp_client *client)
 {
     static const char text[] = "-ERR max number of clients reached\r\n";
 
-    if (reason == OKV_REJECT_USER || reason == OKV_REJECT_BUSY)
-        OKV_STATS_ADD(&server->stats, rejected_busy, 1);
-    else if (reason == OKV_REJECT_ADDRESS)
-        OKV_STATS_ADD(&server->stats, rejected_address, 1);
-    else
+    if (!client->listener->has_tls)
+        send(client->stream.fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    okv_stream_fini(&client->stream);
+    free(client);
+}
+
+static void accept_client(struct okv_server *server, const struct okv_resp_listener *listener,
+                          int fd, const struct sockaddr_storage *address)
+{
+    struct okv_resp_client *client = create_client(server, listener, fd, address);
+
+    if (!client) {
         OKV_STATS_ADD(&server->stats, rejected_resources, 1);
-    send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    close(fd);
+    } else if (!admit(server, client)) {
+        reject(client);
+    } else {
+        if (!listener->path)
+            watch_peer(server, fd);
+        client->id = ++server->resp_shared->last_id;
+        okv_resp_assign(least_busy(server), client);
+    }
 }
 
 void okv_resp_accept(struct okv_server *server, void *user)
@@ -121,8 +137,6 @@ void okv_resp_accept(struct okv_server *server, void *user)
                          SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0)
             return;
-        int reason = accept_client(server, listener, fd, &address);
-        if (reason)
-            reject(server, fd, reason);
+        accept_client(server, listener, fd, &address);
     }
 }

@@ -144,6 +144,7 @@ int okv_resp_open(struct okv_server *server, struct okv_diag *diag)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for clients of Redis");
     server->resp_shared = shared;
     okv_exclusive_init(&shared->exclusive);
+    okv_resp_door_init(&shared->door);
     server->exclusive = server->config.resp_count ? &shared->exclusive : NULL;
     for (unsigned i = 0; i < server->config.resp_count && rc == 0; i++)
         rc = open_listener(server, &server->config.resp[i], diag);
@@ -164,6 +165,7 @@ void okv_resp_close(struct okv_server *server)
         close(listener->fd);
     }
     okv_tls_destroy(shared->tls);
+    okv_resp_door_fini(&shared->door);
     okv_exclusive_fini(&shared->exclusive);
     free(shared);
     server->exclusive = NULL;

@@ -4,13 +4,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "server/clients/admission.h"
 #include "server/command/exclusive.h"
 #include "server/command/housekeeping.h"
 #include "server/core/server.h"
 #include "server/resp/net/buffer_pool.h"
 #include "server/resp/net/transfer.h"
 #include "server/resp/proto/reply.h"
+#include "server/resp/run/place.h"
 #include "server/resp/run/run.h"
 #include "server/resp/run/transaction.h"
 #include "shared/base/clock.h"
@@ -90,6 +90,7 @@ void okv_resp_client_close(struct okv_resp_client *client)
     /* A thread with a table of descriptors of its own may have the socket, too
      * (local/safe_close.c): then it is not closed yet, and epoll would still report it. */
     epoll_ctl(resp->epoll_fd, EPOLL_CTL_DEL, client->stream.fd, NULL);
+    okv_resp_place_leave(server, client);
     okv_stream_fini(&client->stream);
     okv_resp_download_end(client);
     okv_resp_upload_end(client);
@@ -98,8 +99,6 @@ void okv_resp_client_close(struct okv_resp_client *client)
     okv_resp_buffer_fini(&client->in);
     okv_resp_buffer_fini(&client->out);
     okv_resp_count_memory(client);
-    if (client->has_ticket)
-        okv_admission_release(server->admission, client->ticket);
     OKV_STATS_SUBTRACT(&server->stats, resp_clients, 1);
     atomic_fetch_sub(&resp->clients, 1);
     free(client);

@@ -5,6 +5,8 @@
 #include "server/core/server.h"
 #include "server/resp/run/shared.h"
 
+#define HELLO_MS 10000u /* without --hello-ms */
+
 void okv_resp_assign(struct okv_resp *resp, struct okv_resp_client *client)
 {
     const struct okv_resp_listener *listener = client->listener;
@@ -16,8 +18,6 @@ void okv_resp_assign(struct okv_resp *resp, struct okv_resp_client *client)
     client->common.worker = resp->worker;
     client->common.transport = listener && listener->has_tls ? "resps" : "resp";
     client->common.how = listener ? listener->where : "-";
-    snprintf(client->common.peer, sizeof client->common.peer, "%s",
-             listener && listener->path ? client->address : client->peer);
     atomic_fetch_add(&resp->clients, 1);
     pthread_mutex_lock(&resp->lock);
     TAILQ_INSERT_TAIL(&resp->inbox, client, in_all);
@@ -49,9 +49,17 @@ void okv_resp_release(struct okv_resp_client *client)
     client->commit.batch = 0;
 }
 
+uint64_t okv_resp_hello_ns(const struct okv_server *server)
+{
+    uint32_t hello_ms = server->config.hello_ms;
+
+    return (hello_ms ? hello_ms : HELLO_MS) * UINT64_C(1000000);
+}
+
 bool okv_resp_is_short_of_memory(const struct okv_resp_client *client)
 {
-    return atomic_load(&client->resp->shared->memory) >= OKV_RESP_MEMORY_MAX;
+    return !client->is_authenticated ||
+           atomic_load(&client->resp->shared->memory) >= OKV_RESP_MEMORY_MAX;
 }
 
 /* ---- what others read of a client ---- */

@@ -25,6 +25,7 @@ struct okv_executor;
 struct okv_housekeeping;
 struct okv_resp;
 struct okv_resp_shared;
+struct okv_resp_silent;
 struct okv_resp_command_table;
 struct okv_resp_transaction;
 struct okv_server;
@@ -64,8 +65,7 @@ enum okv_resp_state {
  * than OKV_RESP_PROGRESS_MIN bytes in OKV_RESP_STALLED_MS. */
 #define OKV_RESP_PROGRESS_MIN (64u << 10)
 #define OKV_RESP_STALLED_MS 30000u
-#define OKV_RESP_HELLO_MS 10000u /* time to authenticate, without --hello-ms */
-#define OKV_RESP_NAME_MAX 64u    /* size of the name of CLIENT SETNAME, with its NUL */
+#define OKV_RESP_NAME_MAX 64u /* size of the name of CLIENT SETNAME, with its NUL */
 
 struct okv_resp_client {
     struct okv_client common; /* its worker writes user and database with the lock of the table */
@@ -79,6 +79,8 @@ struct okv_resp_client {
     uint32_t events;   /* that epoll reports of it */
     uint32_t ticket;   /* of okv_admission_admit(), with has_ticket */
     bool has_ticket;
+    struct okv_resp_silent *silent;    /* it has no place yet; or NULL */
+    unsigned refusals;                 /* points: place.h */
     bool is_authenticated;             /* or the server has no users */
     uint8_t rights[OKV_DATABASES_MAX]; /* of its user, of enum okv_right */
     unsigned protocol;                 /* 2 or 3 */
@@ -175,7 +177,11 @@ void okv_resp_defer(struct okv_resp_client *client, unsigned database, uint64_t 
 /* Allows the deferred replies to be sent. */
 void okv_resp_release(struct okv_resp_client *client);
 
-/* Whether all clients together have as much memory as they may. */
+/* How long a client may be silent. Any thread. */
+uint64_t okv_resp_hello_ns(const struct okv_server *server);
+
+/* Whether the client has to get by with little: all clients together have as much memory as they
+ * may, or it has not logged in. */
 bool okv_resp_is_short_of_memory(const struct okv_resp_client *client);
 
 void okv_resp_client_set_name(struct okv_resp_client *client, const void *name, uint32_t length);

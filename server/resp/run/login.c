@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "server/clients/admission.h"
 #include "server/core/server.h"
 #include "server/identity/authority.h"
+#include "server/resp/run/place.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -13,22 +13,6 @@ void okv_resp_login_begin(struct okv_resp_client *client)
     client->is_authenticated = client->resp->server->config.users == NULL;
     memset(client->rights, client->is_authenticated ? (int)OKV_RIGHTS_ALL : 0,
            sizeof client->rights);
-}
-
-/* Exchanges the admission ticket for one of the current user. */
-static bool take_ticket(struct okv_resp_client *client)
-{
-    struct okv_admission *admission = client->resp->server->admission;
-    const struct okv_admission_client who = {
-        .user = client->common.user,
-        .address = client->address,
-        .is_admin = client->rights[client->common.database] & OKV_RIGHT_ADMIN,
-    };
-
-    if (client->has_ticket)
-        okv_admission_release(admission, client->ticket);
-    client->has_ticket = okv_admission_admit(admission, &who, NULL, &client->ticket) == 0;
-    return client->has_ticket;
 }
 
 int okv_resp_log_in(struct okv_resp_client *client, const struct okv_resp_login *login)
@@ -45,9 +29,8 @@ int okv_resp_log_in(struct okv_resp_client *client, const struct okv_resp_login 
     memcpy(client->common.fingerprint, grant.fingerprint, sizeof client->common.fingerprint);
     memcpy(client->rights, grant.rights, sizeof client->rights);
     client->is_authenticated = true;
-    if (take_ticket(client))
+    if (okv_resp_place_take(server, client) == 0)
         return 0;
-    OKV_STATS_ADD(&server->stats, rejected_user, 1);
     client->state = OKV_RESP_DRAINING;
     return OKV_EREFUSED;
 }
@@ -58,7 +41,7 @@ void okv_resp_log_out(struct okv_resp_client *client)
     if (client->is_authenticated)
         client->unauthenticated_ns = okv_clock_ns();
     okv_resp_login_begin(client);
-    if (!take_ticket(client))
+    if (!okv_resp_place_wait(client->resp->server, client))
         client->state = OKV_RESP_DRAINING;
 }
 

@@ -13,10 +13,10 @@ struct okv_resp_login {
 
 /* A new client: has all rights if the server has no users, and none otherwise. */
 void okv_resp_login_begin(struct okv_resp_client *client);
-/* Takes the rights of the user. OKV_EDENIED: wrong password; OKV_EREFUSED: the user has as many
- * clients as it may, and this one is closed. */
+/* Takes the rights of the user, and a place. OKV_EDENIED: wrong password; OKV_EREFUSED: there is no
+ * place for the user or its address, and the client is closed. */
 int okv_resp_log_in(struct okv_resp_client *client, const struct okv_resp_login *login);
-/* Back to unauthenticated; closed if there are as many of these as there may be. */
+/* Back to unauthenticated, without a place. */
 void okv_resp_log_out(struct okv_resp_client *client);
 /* Reads the rights of the user again. False: it has none. */
 bool okv_resp_login_holds(struct okv_resp_client *client);

@@ -10,6 +10,7 @@
 #include "server/resp/run/call.h"
 #include "server/resp/run/command.h"
 #include "server/resp/run/lookup.h"
+#include "server/resp/run/place.h"
 #include "server/resp/run/transaction.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
@@ -44,6 +45,12 @@ static bool is_http(const struct okv_resp_arg *name)
     return okv_resp_arg_is(name, "POST") || okv_resp_arg_is(name, "HOST:");
 }
 
+static void refuse_stranger(struct okv_resp_call *call)
+{
+    okv_resp_error(&call->reply, "NOAUTH Authentication required.");
+    okv_resp_place_refused(call->client, OKV_RESP_REFUSED_COMMAND);
+}
+
 /* False: the command may not run at all, and an error was replied. */
 static bool check(struct okv_resp_call *call)
 {
@@ -54,7 +61,7 @@ static bool check(struct okv_resp_call *call)
     if (!call->command && is_http(&call->args[0]))
         client->state = OKV_RESP_DRAINING;
     else if (is_unauthenticated)
-        okv_resp_error(&call->reply, "NOAUTH Authentication required.");
+        refuse_stranger(call);
     else if (!call->command)
         refuse_unknown(call);
     else if (!has_its_arguments(call))

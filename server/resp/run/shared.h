@@ -4,6 +4,7 @@
 
 #include "server/command/exclusive.h"
 #include "server/resp/run/client.h"
+#include "server/resp/run/place.h"
 
 struct okv_resp_listener {
     int fd;
@@ -14,9 +15,10 @@ struct okv_resp_listener {
 
 struct okv_resp_shared {
     struct okv_exclusive exclusive; /* workers share it while they run commands */
-    atomic_int_fast64_t memory;     /* bytes of buffers and transactions of all clients */
-    uint64_t last_id;               /* the acceptor's */
-    struct okv_tls *tls;            /* of all listeners that have it; or NULL */
+    struct okv_resp_door door;
+    atomic_int_fast64_t memory; /* bytes of buffers and transactions of all clients */
+    uint64_t last_id;           /* the acceptor's */
+    struct okv_tls *tls;        /* of all listeners that have it; or NULL */
     unsigned listener_count;
     struct okv_resp_listener listeners[OKV_RESP_LISTENERS_MAX];
 };

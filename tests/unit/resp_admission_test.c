@@ -1,0 +1,316 @@
+/*
+ * Who gets the places of a server with users, of clients of Redis: not strangers, who are silent
+ * until they log in, and make room for each other.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/support/test.h"
+
+#include "server/clients/admission.h"
+#include "server/identity/authority.h"
+#include "server/resp/net/accept.h"
+#include "server/resp/resp.h"
+#include "server/resp/run/shared.h"
+#include "shared/identity/proof.h"
+#include "shared/identity/user_key.h"
+#include "tests/support/resp_talk.h"
+#include "tests/support/users_file.h"
+
+#define PLACES 8u
+#define KEPT 2u /* a quarter of them */
+#define SILENT 4u
+#define FLOOD 20u
+#define HONEST "127.0.0.3"
+#define HOSTILE "127.0.0.2"
+#define WRONG "AUTH alice wrong\r\n"
+#define WRONGPASS "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+#define NO_PLACE "-ERR max number of clients reached\r\n"
+
+static const struct okv_store_params params = {
+    .length = 8u << 20, .bucket_size = 256, .extra_reads = 1, .max_value = 1u << 20};
+
+static struct users_file file;
+
+static void configure(struct okv_server *server)
+{
+    struct okv_config *config = &server->config;
+
+    users_file_open(&file);
+    users_file_write(&file, "[alice]\nkey = " KEY_A "\ndefault = read, write\n"
+                            "[bob]\nkey = " KEY_B "\ndefault = read, write\n"
+                            "[root]\nkey = " KEY_C "\nsecond = read, admin\n");
+    config->users = file.users;
+    config->max_clients = PLACES;
+    config->max_silent = SILENT;
+    config->max_clients_per_user = 0;
+    config->max_clients_per_address = OKV_CLIENTS_HALF;
+    config->resp[0] = (struct okv_uri){.host = "127.0.0.1", .port = "0"};
+    config->resp_count = 1;
+    for (unsigned i = 0; i < server->database_count; i++)
+        server->database_names[i] = config->databases[i].name;
+    assert_int_equal(okv_identity_init(), 0);
+    assert_int_equal(okv_authority_init(server->authority, config->users, server->database_names,
+                                        server->database_count, NULL),
+                     0);
+    const struct okv_admission_limits limits = okv_admission_limits_of(config);
+    assert_int_equal(limits.kept, KEPT);
+    assert_int_equal(okv_admission_init(server->admission, &limits), 0);
+}
+
+static int open_server(void **state)
+{
+    (void)state;
+    resp_fixture_open_with(&fixture, &params, configure);
+    return 0;
+}
+
+static int close_server(void **state)
+{
+    struct okv_server *server = fixture.core.server;
+
+    (void)state;
+    okv_resp_end_all(fixture.worker.resp);
+    assert_int_equal(server->admission->clients, 0);
+    assert_int_equal(server->resp_shared->door.crowd.count, 0);
+    assert_int_equal(server->resp_shared->door.leaving, 0);
+    okv_admission_fini(server->admission);
+    okv_authority_fini(server->authority);
+    resp_fixture_close(&fixture);
+    users_file_close(&file);
+    return 0;
+}
+
+#define FIXTURE_TEST(name) TEST_WITH(name, open_server, close_server)
+
+/* The worker does not serve it yet. */
+static int connect_unserved(const char *from)
+{
+    struct okv_resp_listener *listener = &fixture.core.server->resp_shared->listeners[0];
+    struct sockaddr_in own = {.sin_family = AF_INET}, to;
+    socklen_t length = sizeof to;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(inet_pton(AF_INET, from, &own.sin_addr), 1);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&own, sizeof own), 0);
+    assert_int_equal(getsockname(listener->fd, (struct sockaddr *)&to, &length), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
+    okv_resp_accept(fixture.core.server, listener);
+    return fd;
+}
+
+static int connect_from(const char *from)
+{
+    int fd = connect_unserved(from);
+
+    pass();
+    return fd;
+}
+
+static void say_login(int fd, const char *user, const char *key_text)
+{
+    char password[OKV_PASSWORD_TEXT], line[128];
+    struct okv_user_key *key;
+
+    assert_int_equal(okv_user_key_parse(key_text, &key), 0);
+    okv_user_key_password(key, password);
+    okv_user_key_destroy(key);
+    snprintf(line, sizeof line, "AUTH %s %s\r\n", user, password);
+    say(fd, line);
+}
+
+static int log_in(const char *from, const char *user, const char *key)
+{
+    int fd = connect_from(from);
+
+    say_login(fd, user, key);
+    hear(fd, "+OK\r\n");
+    return fd;
+}
+
+static void expect_no_place(const char *user, const char *key)
+{
+    int fd = connect_from(HONEST);
+
+    say_login(fd, user, key);
+    hear(fd, NO_PLACE);
+    hear_end(fd);
+}
+
+static void close_all(const int *fds, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        close(fds[i]);
+}
+
+static bool is_open(int fd)
+{
+    uint8_t byte;
+
+    for (unsigned i = 0; i < 10; i++)
+        pass();
+    return recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+FIXTURE_TEST(strangers_take_no_place)
+{
+    int strangers[FLOOD], users[PLACES - KEPT];
+
+    for (unsigned i = 0; i < FLOOD; i++)
+        strangers[i] = connect_from(HOSTILE);
+    assert_int_equal(fixture.core.server->admission->clients, 0);
+    for (unsigned i = 0; i < PLACES - KEPT; i++)
+        users[i] = log_in(HONEST, "alice", KEY_A);
+    assert_int_equal(fixture.core.server->admission->clients, PLACES - KEPT);
+    close_all(strangers, FLOOD);
+    close_all(users, PLACES - KEPT);
+}
+
+/* Those of their address, oldest first. */
+FIXTURE_TEST(strangers_crowd_out_each_other)
+{
+    int strangers[FLOOD], honest = connect_from(HONEST);
+
+    for (unsigned i = 0; i < FLOOD; i++)
+        strangers[i] = connect_from(HOSTILE);
+    for (unsigned i = 0; i < FLOOD; i++)
+        assert_int_equal(is_open(strangers[i]), i >= FLOOD - (SILENT - 1));
+    assert_int_equal(atomic_load(&fixture.core.server->stats.closed_crowded_out),
+                     FLOOD - (SILENT - 1));
+    say_login(honest, "alice", KEY_A);
+    hear(honest, "+OK\r\n");
+    close(honest);
+    close_all(strangers, FLOOD);
+}
+
+/* While the worker is busy, descriptors of those that made room are open still. */
+FIXTURE_TEST(there_are_at_most_twice_as_many_strangers)
+{
+    const struct okv_resp_door *door = &fixture.core.server->resp_shared->door;
+    int strangers[FLOOD];
+
+    for (unsigned i = 0; i < FLOOD; i++) {
+        strangers[i] = connect_unserved(HOSTILE);
+        assert_in_range(door->crowd.count, 1, SILENT);
+        assert_in_range(door->leaving, 0, SILENT);
+    }
+    assert_int_equal(atomic_load(&fixture.core.server->stats.rejected_resources),
+                     FLOOD - 2 * SILENT);
+    pass();
+    int late = log_in(HONEST, "alice", KEY_A);
+    close(late);
+    close_all(strangers, FLOOD);
+}
+
+/* Of whichever database, as it may select another one. */
+FIXTURE_TEST(the_last_places_are_for_administrators)
+{
+    int users[PLACES];
+
+    for (unsigned i = 0; i < PLACES - KEPT; i++)
+        users[i] = log_in(HONEST, i % 2 ? "alice" : "bob", i % 2 ? KEY_A : KEY_B);
+    expect_no_place("alice", KEY_A);
+    for (unsigned i = PLACES - KEPT; i < PLACES; i++)
+        users[i] = log_in(HONEST, "root", KEY_C);
+    expect_no_place("root", KEY_C);
+    assert_int_equal(atomic_load(&fixture.core.server->stats.rejected_busy), 2);
+    close_all(users, PLACES);
+}
+
+FIXTURE_TEST(a_place_ends_with_the_log_in)
+{
+    struct okv_server *server = fixture.core.server;
+    int fd = log_in(HONEST, "alice", KEY_A);
+
+    say_login(fd, "bob", KEY_B);
+    hear(fd, "+OK\r\n");
+    assert_int_equal(server->admission->clients, 1);
+    assert_int_equal(server->resp_shared->door.crowd.count, 0);
+    say(fd, "RESET\r\n");
+    hear(fd, "+RESET\r\n");
+    assert_int_equal(server->admission->clients, 0);
+    assert_int_equal(server->resp_shared->door.crowd.count, 1);
+    say_login(fd, "alice", KEY_A);
+    hear(fd, "+OK\r\n");
+    assert_int_equal(server->admission->clients, 1);
+    close(fd);
+}
+
+/* ---- who guesses ---- */
+
+static void guess(const char *from)
+{
+    int fd = connect_from(from);
+
+    say(fd, WRONG WRONG WRONG WRONG WRONG "PING\r\n");
+    for (unsigned i = 0; i < OKV_RESP_REFUSALS_MAX / OKV_RESP_REFUSED_PASSWORD; i++)
+        hear(fd, WRONGPASS);
+    hear_end(fd);
+}
+
+FIXTURE_TEST(a_few_wrong_passwords_end_the_connection)
+{
+    guess(HOSTILE);
+    int fd = log_in(HONEST, "alice", KEY_A); /* this one knows better, and may guess no more */
+    say(fd, WRONG WRONG WRONG WRONG);
+    for (unsigned i = 0; i < 4; i++)
+        hear(fd, WRONGPASS);
+    hear_end(fd);
+}
+
+FIXTURE_TEST(who_says_much_before_the_log_in_ends)
+{
+    int fd = connect_from(HOSTILE);
+
+    for (unsigned i = 0; i < OKV_RESP_REFUSALS_MAX / 2; i++)
+        say(fd, "PING\r\nHELLO 3\r\n");
+    for (unsigned i = 0; i < OKV_RESP_REFUSALS_MAX / 2; i++) {
+        uint8_t rest[sizeof "-NOAUTH HELLO must be called with the client already authenticated, "
+                            "otherwise the HELLO <proto> AUTH <user> <pass> option can be used to "
+                            "authenticate the client and select the RESP protocol version at the "
+                            "same time\r\n" -
+                     1];
+        hear(fd, "-NOAUTH Authentication required.\r\n");
+        hear_bytes(fd, rest, sizeof rest);
+    }
+    hear_end(fd);
+}
+
+/* Without the guesses the oldest one would have to leave. */
+FIXTURE_TEST(wrong_passwords_cost_the_address)
+{
+    int honest[SILENT - 1], hostile;
+
+    for (unsigned i = 0; i < SILENT - 1; i++)
+        honest[i] = connect_from(HONEST);
+    for (unsigned i = 0; i < SILENT; i++)
+        guess(HOSTILE);
+    hostile = connect_from(HOSTILE);
+    int last = connect_from("127.0.0.4");
+    assert_false(is_open(hostile));
+    for (unsigned i = 0; i < SILENT - 1; i++)
+        assert_true(is_open(honest[i]));
+    close(hostile);
+    close(last);
+    close_all(honest, SILENT - 1);
+}
+
+/* As long as a client may be silent. */
+FIXTURE_TEST(an_address_pays_for_a_while)
+{
+    struct okv_server *server = fixture.core.server;
+    const struct okv_resp_door *door = &server->resp_shared->door;
+
+    for (unsigned i = 0; i < 2 * SILENT; i++)
+        guess(HOSTILE);
+    assert_int_equal(door->crowd.gone, SILENT);
+    server->config.hello_ms = 1;
+    for (unsigned i = 0; i < SILENT; i++)
+        guess(HOSTILE);
+    usleep(2000);
+    int fd = connect_from(HONEST);
+    assert_int_equal(door->crowd.gone, 0);
+    close(fd);
+}
