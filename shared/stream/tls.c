@@ -59,7 +59,7 @@ int okv_tls_create(const char *cert, const char *key, const char *ca, struct okv
     if (!context)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for TLS");
     SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_CLEANSE_PLAINTEXT);
     SSL_CTX_set_session_id_context(context, (const unsigned char *)"okv", 3);
     SSL_CTX_set_default_passwd_cb(context, no_password);
     /* What could not be sent is sent later, and may lie elsewhere then. */

@@ -17,6 +17,7 @@
 #include "shared/identity/proof.h"
 #include "shared/identity/user_key.h"
 #include "tests/support/resp_talk.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/users_file.h"
 
 #define PLACES 8u
@@ -27,6 +28,8 @@
 #define HOSTILE "127.0.0.2"
 #define WRONG "AUTH alice wrong\r\n"
 #define WRONGPASS "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+#define MASK 0x5a
+#define WHOLE 15u /* bytes from the begin of a password on: with the end of its line */
 #define NO_PLACE "-ERR max number of clients reached\r\n"
 
 static const struct okv_store_params params = {
@@ -303,14 +306,112 @@ FIXTURE_TEST(an_address_pays_for_a_while)
     struct okv_server *server = fixture.core.server;
     const struct okv_resp_door *door = &server->resp_shared->door;
 
-    for (unsigned i = 0; i < 2 * SILENT; i++)
-        guess(HOSTILE);
-    assert_int_equal(door->crowd.gone, SILENT);
     server->config.hello_ms = 1;
-    for (unsigned i = 0; i < SILENT; i++)
-        guess(HOSTILE);
+    guess(HOSTILE);
     usleep(2000);
     int fd = connect_from(HONEST);
     assert_int_equal(door->crowd.gone, 0);
     close(fd);
+    server->config.hello_ms = 600000;
+    for (unsigned i = 0; i < 2 * SILENT; i++)
+        guess(HOSTILE);
+    assert_int_equal(door->crowd.gone, SILENT); /* the others are forgotten */
+}
+
+/* ---- passwords in memory ---- */
+
+/* One that occurs nowhere else, and here in disguise only. */
+static const uint8_t disguised[] = {'x' ^ MASK, 'Q' ^ MASK, '7' ^ MASK, 'k' ^ MASK, 'Z' ^ MASK,
+                                    'w' ^ MASK, '9' ^ MASK, 'p' ^ MASK, 'L' ^ MASK, 't' ^ MASK};
+
+/* Says the line with the password in place of '%', and forgets it. The first piece ends `cut` bytes
+ * after its begin. */
+static void say_password(int fd, const char *line, size_t cut)
+{
+    char text[8192];
+    const char *at = strchr(line, '%');
+    size_t before = (size_t)(at - line), after = strlen(at + 1);
+    size_t all = before + sizeof disguised + after, split = before + cut < all ? before + cut : all;
+
+    assert_true(all <= sizeof text);
+    memcpy(text, line, before);
+    for (size_t i = 0; i < sizeof disguised; i++)
+        text[before + i] = (char)(disguised[i] ^ MASK);
+    memcpy(text + before + sizeof disguised, at + 1, after);
+    assert_int_equal(send(fd, text, split, MSG_NOSIGNAL), split);
+    pass();
+    assert_int_equal(send(fd, text + split, all - split, MSG_NOSIGNAL), all - split);
+    explicit_bzero(text, sizeof text);
+    for (unsigned i = 0; i < 5; i++)
+        pass();
+}
+
+static bool has_password(const volatile uint8_t *from, const volatile uint8_t *to)
+{
+    for (; from + sizeof disguised <= to; from++) {
+        size_t i = 0;
+        while (i < sizeof disguised && (from[i] ^ MASK) == disguised[i])
+            i++;
+        if (i == sizeof disguised)
+            return true;
+    }
+    return false;
+}
+
+/* What a core dump of this process would have. */
+static void expect_no_password(const char *line, size_t cut)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char text[512], rights[8];
+    unsigned long from, to;
+
+    assert_non_null(maps);
+    while (fgets(text, sizeof text, maps)) {
+        assert_int_equal(sscanf(text, "%lx-%lx %7s", &from, &to, rights), 3);
+        if (strncmp(rights, "rw", 2) == 0 &&
+            has_password((const volatile uint8_t *)from, (const volatile uint8_t *)to))
+            fail_msg("cut at %zu, a copy remains of: %s", cut, line);
+    }
+    fclose(maps);
+}
+
+FIXTURE_TEST(no_password_stays_in_memory)
+{
+    static const char *const lines[] = {
+        "AUTH alice %\r\n",
+        "auth \"%\"\r\n",
+        "*3\r\n$4\r\nAUTH\r\n$5\r\nalice\r\n$10\r\n%\r\n",
+        "*5\r\n$5\r\nhello\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$5\r\nalice\r\n$10\r\n%\r\n",
+        "HELLO 3 %\r\n",                                            /* the reply repeats it */
+        "PING\r\nPING\r\nPING\r\nPING\r\nPING\r\nAUTH alice %\r\n", /* what came before leaves first
+                                                                     */
+        "AUTH alice %\r\nPING\r\n*1\r\n$4\r\nPI",
+        "AUTHH alice %\r\n",
+        "AUTH alice % 4\r\n",
+        "*3\r\n$4\r\nAUTH\r\n$10\r\n%\r\n:\r\n", /* breaks the protocol */
+        "AUTH alice %",                          /* it never ends */
+    };
+
+    if (OKV_SANITIZED)
+        skip(); /* its memory is too large to search */
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        for (size_t cut = 0; cut <= WHOLE; cut += sizeof disguised / 2) {
+            int fd = connect_from(HOSTILE), in = log_in(HONEST, "alice", KEY_A);
+            say_password(fd, lines[i], cut);
+            bool is_typo = strstr(lines[i], "AUTHH"); /* to a user it is a command with words */
+            if (!is_typo)
+                say_password(in, lines[i], cut);
+            uint8_t replies[4096];
+            while (recv(fd, replies, sizeof replies, MSG_DONTWAIT) > 0)
+                ;
+            while (recv(in, replies, sizeof replies, MSG_DONTWAIT) > 0)
+                ;
+            explicit_bzero(replies, sizeof replies);
+            close(fd);
+            close(in);
+            for (unsigned k = 0; k < 5; k++)
+                pass();
+            expect_no_password(lines[i], cut);
+        }
+    }
 }

@@ -1,6 +1,7 @@
 #include "server/resp/net/buffer_pool.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "server/resp/run/shared.h"
 #include "server/resp/run/transaction.h"
@@ -70,6 +71,7 @@ static void return_input(struct okv_resp *resp, struct okv_resp_client *client)
         okv_resp_buffer_add(&rest, client->in.bytes + client->at, client->in.used - client->at);
         if (rest.has_failed)
             return;
+        explicit_bzero(client->in.bytes + client->at, rest.used);
         return_buffer(&client->in, &resp->in);
         client->in = rest;
         client->at = 0;

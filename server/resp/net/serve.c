@@ -9,6 +9,7 @@
 #include "server/core/server.h"
 #include "server/resp/net/buffer_pool.h"
 #include "server/resp/net/transfer.h"
+#include "server/resp/proto/args.h"
 #include "server/resp/proto/reply.h"
 #include "server/resp/run/place.h"
 #include "server/resp/run/run.h"
@@ -162,6 +163,21 @@ static bool next_request(struct okv_resp_client *client)
     return is_ready;
 }
 
+/* Of a request that has run and may have one. */
+static void wipe_password(struct okv_resp_client *client)
+{
+    const struct okv_resp_parser *parser = &client->parser;
+    const struct okv_resp_arg *name = parser->args;
+    bool may_have =
+        parser->is_unauthenticated ||
+        (parser->count > 0 && (okv_resp_arg_is(name, "AUTH") || okv_resp_arg_is(name, "HELLO")));
+
+    if (!may_have)
+        return;
+    explicit_bzero(client->in.bytes + client->at, parser->position);
+    client->has_secrets = true;
+}
+
 /* Returns whether it has run. */
 static bool run_request(struct okv_resp_client *client)
 {
@@ -174,6 +190,7 @@ static bool run_request(struct okv_resp_client *client)
         return false;
     }
     okv_resp_upload_end(client);
+    wipe_password(client);
     client->at += parser->position;
     okv_resp_parser_reset(parser);
     return true;

@@ -81,6 +81,9 @@ static void drop_sent(struct okv_resp_client *client)
 
     if (client->sent == 0 || client->sent < out->used - client->sent)
         return;
+    if (client->sent == out->used && client->has_secrets)
+        explicit_bzero(out->bytes, out->used);
+    client->has_secrets = client->has_secrets && client->sent < out->used;
     if (client->sent == out->used)
         out->used = 0;
     else

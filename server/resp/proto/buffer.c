@@ -18,26 +18,27 @@ static void *map(size_t size)
 
 void *okv_resp_memory_grow(void *bytes, size_t from, size_t to)
 {
-    if (to < OKV_RESP_MAPPED_MIN)
-        return realloc(bytes, to);
     if (from >= OKV_RESP_MAPPED_MIN) {
         void *moved = mremap(bytes, from, to, MREMAP_MAYMOVE);
         return moved == MAP_FAILED ? NULL : moved;
     }
-    void *pages = map(to);
-    if (pages && from) {
-        memcpy(pages, bytes, from);
-        free(bytes);
+    void *grown = to < OKV_RESP_MAPPED_MIN ? malloc(to) : map(to);
+    if (grown && from) {
+        memcpy(grown, bytes, from);
+        okv_resp_memory_free(bytes, from);
     }
-    return pages;
+    return grown;
 }
 
 void okv_resp_memory_free(void *bytes, size_t size)
 {
-    if (size >= OKV_RESP_MAPPED_MIN)
+    if (size >= OKV_RESP_MAPPED_MIN) {
         munmap(bytes, size);
-    else
-        free(bytes);
+        return;
+    }
+    if (bytes)
+        explicit_bzero(bytes, size);
+    free(bytes);
 }
 
 /* ---- buffers ---- */
@@ -102,7 +103,10 @@ size_t okv_resp_buffer_drop(struct okv_resp_buffer *buffer, size_t length)
         return pages;
     }
     buffer->used -= length;
-    if (buffer->used)
+    if (buffer->used) {
+        size_t end = buffer->used + length, old = length > buffer->used ? length : buffer->used;
         memmove(buffer->bytes, buffer->bytes + length, buffer->used);
+        explicit_bzero(buffer->bytes + old, end - old);
+    }
     return length;
 }

@@ -1,4 +1,5 @@
-/* A buffer of bytes that grows, up to OKV_RESP_BUFFER_MAX. Starts as zeros. */
+/* A buffer of bytes that grows, up to OKV_RESP_BUFFER_MAX. Starts as zeros. Bytes that it moves or
+ * frees may be a password, and are wiped where they were. */
 #ifndef OKV_SERVER_RESP_PROTO_BUFFER_H
 #define OKV_SERVER_RESP_PROTO_BUFFER_H
 

@@ -46,6 +46,7 @@ void okv_resp_error(const struct okv_resp_reply *to, const char *format, ...)
     okv_resp_buffer_add(to->out, "-", 1);
     okv_resp_buffer_add(to->out, text, strlen(text));
     okv_resp_buffer_add(to->out, "\r\n", 2);
+    explicit_bzero(text, sizeof text); /* it may repeat a word of a log-in */
 }
 
 void okv_resp_integer(const struct okv_resp_reply *to, int64_t number)

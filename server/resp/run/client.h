@@ -88,9 +88,10 @@ struct okv_resp_client {
 
     struct okv_resp_parser parser;
     struct okv_resp_buffer in, out;
-    size_t at;     /* in `in`: where the next request begins */
-    size_t sent;   /* of `out` */
-    size_t memory; /* bytes of buffers, arguments and transaction, as counted for all clients */
+    bool has_secrets; /* `out` may have words of a log-in */
+    size_t at;        /* in `in`: where the next request begins */
+    size_t sent;      /* of `out` */
+    size_t memory;    /* bytes of buffers, arguments and transaction, as counted for all clients */
     struct {
         uint64_t batch;    /* of a log; 0: no reply waits */
         unsigned database; /* index: whose log */
