@@ -195,7 +195,7 @@ struct okv_options {
  * for each RDMA interface that cannot join the group. Errors: OKV_EINVAL (`out` or `uri` NULL, an
  * option out of range, a key file that is missing or has no key), OKV_EURI, OKV_EADDRESS,
  * OKV_ENODEVICE, OKV_EREFUSED (nothing listens there, the server is full or has no such database),
- * OKV_EDENIED (user and key do not match, or have no right in the database; the server could not
+ * OKV_EDENIED (user and key do not match, or have a right in no such database; the server could not
  * prove that it knows the key; over local:// it does not serve this uid), OKV_ETIMEDOUT,
  * OKV_EVERSION, OKV_ESHUTDOWN, OKV_EUNSUPPORTED (an iWARP device, or a feature that device or
  * server lacks), OKV_EPERM (permissions of the socket, the limit on locked memory, a key file that

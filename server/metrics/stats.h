@@ -72,7 +72,7 @@ struct okv_server;
     X(challenges, "clients asked for a proof of who they are")                                 \
     X(rejected_denied, "clients refused: no such user with this key")                          \
     X(rejected_stale, "clients refused: a hello that came before")                             \
-    X(rejected_no_right, "clients refused: no right in the database")                          \
+    X(rejected_no_right, "clients refused: no database of that name with a right")             \
     X(rejected_uid, "clients refused: another user's, on local:// without uids=any")           \
     X(users_loaded, "times the users file was loaded again")                                   \
     X(users_refused, "times it was not, for a mistake in it")                                  \

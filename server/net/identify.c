@@ -54,11 +54,12 @@ int okv_identify(struct okv_server *server, const struct okv_request *request,
         if (reason)
             return reason;
     }
-    if (client->database == OKV_HANDSHAKE_NO_DATABASE)
-        return OKV_REJECT_DATABASE;
-    if (has_users(server))
-        out->rights = out->of.found->rights[client->database];
-    return out->rights ? 0 : OKV_REJECT_NO_RIGHT;
+    bool is_there = client->database != OKV_HANDSHAKE_NO_DATABASE;
+    if (has_users(server)) /* no user learns which other databases there are */
+        out->rights = is_there ? out->of.found->rights[client->database] : 0;
+    if (!out->rights)
+        return OKV_REJECT_NO_RIGHT;
+    return is_there ? 0 : OKV_REJECT_DATABASE;
 }
 
 void okv_identify_prove(const struct okv_request *request,

@@ -204,7 +204,8 @@ _Static_assert(sizeof(struct okv_wire_challenge) == 32, "challenge: a REJ takes 
     X(13, STALE, REFUSED,                                                                          \
       "the server saw this proof before, or has no room for more of this user: try again in 10 s") \
     X(14, NO_RIGHT, DENIED,                                                                        \
-      "the user has no right in this database: see the server's users file, and ?database=")       \
+      "the server has no database of this name in which the user has a right: see its users "      \
+      "file, and ?database= in the URI")                                                           \
     X(15, USER, REFUSED,                                                                           \
       "the server has as many clients of this user as it allows: raise its "                       \
       "--max-clients-per-user")                                                                    \

@@ -146,11 +146,13 @@ USERS_TEST(a_user_may_do_what_its_rights_say)
 USERS_TEST(a_user_without_a_right_in_the_database_is_denied)
 {
     struct fixture *fixture = *state;
-    char why[320];
+    char why[320], of_none[320];
 
     expect_denied(fixture, "bob", KEY_B, "one", why, sizeof why);
-    assert_non_null(strstr(why, "no right in this database"));
+    assert_non_null(strstr(why, "in which the user has a right"));
     assert_true(server_stat(fixture->admin, "rejected_no_right") >= 1);
+    expect_denied(fixture, "bob", KEY_B, "two", of_none, sizeof of_none); /* it does not exist */
+    assert_string_equal(of_none, why);
 }
 
 USERS_TEST(nobody_is_denied)
@@ -189,18 +191,6 @@ USERS_TEST(every_wrong_proof_has_the_same_answer)
     assert_int_equal(server_stat(fixture->admin, "sessions_total"), sessions);
     assert_int_equal(server_stat(fixture->admin, "reply_caches"), caches);
     expect_miss(fixture->admin);
-}
-
-/* With a right proof it is told. */
-USERS_TEST(a_database_that_is_missing_is_told_to_users)
-{
-    struct fixture *fixture = *state;
-    okv *handle = NULL;
-    char why[320];
-
-    assert_int_equal(try_open(fixture, "alice", "who", KEY_A, "missing", &handle, why, sizeof why),
-                     OKV_EREFUSED);
-    assert_non_null(strstr(why, "no database of this name"));
 }
 
 USERS_TEST(rights_change_under_a_session)

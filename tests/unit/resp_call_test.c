@@ -135,9 +135,6 @@ FIXTURE_TEST(rights_hold_for_each_database)
 {
     expect(one, "set k v", OK);
     one->rights[1] = 0;
-    expect_error(one, "select 1", "-NOPERM");
-    expect_error(one, "select second", "-NOPERM");
-    expect_error(one, "copy k k db 1", "-NOPERM");
     expect_error(one, "flushall", "-NOPERM");
     expect(one, "get k", "$1\r\nv\r\n");
     one->rights[1] = OKV_RIGHT_READ;
@@ -147,6 +144,59 @@ FIXTURE_TEST(rights_hold_for_each_database)
     expect_error(one, "copy k k db 1", "-NOPERM");
     expect(one, "select 7", "-ERR DB index is out of range\r\n");
     expect(one, "select -1", "-ERR DB index is out of range\r\n");
+}
+
+/* A user without a right there gets the reply that it gets for one that does not exist. */
+FIXTURE_TEST(a_database_without_a_right_is_not_there)
+{
+    static const char *const lines[] = {"select %s", "copy k k db %s", "move k %s"};
+    static const char *const names[] = {"1", "second"};
+    char line[64], reply[256];
+
+    expect(one, "set k v", OK);
+    expect(other, "select 1", OK);
+    expect(other, "set hidden v", OK);
+    one->rights[1] = 0;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        snprintf(line, sizeof line, lines[i], "none");
+        snprintf(reply, sizeof reply, "%s", resp_fixture_call(one, line));
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            snprintf(line, sizeof line, lines[i], names[k]);
+            expect(one, line, reply);
+        }
+    }
+    one->rights[0] = 0; /* the one that it begins with */
+    expect(one, "get k", "-NOPERM this user has no permissions to run the 'get' command\r\n");
+}
+
+/* What INFO and CONFIG tell of the databases with `rights` of one: keys and bytes. */
+static void expect_about(unsigned of_default, unsigned of_second, bool has_default, bool has_second)
+{
+    char memory[64];
+    const char *text;
+
+    one->rights[0] = (uint8_t)of_default;
+    one->rights[1] = (uint8_t)of_second;
+    text = resp_fixture_call(one, "info");
+    assert_int_equal(strstr(text, "db0:keys=1") != NULL, has_default);
+    assert_int_equal(strstr(text, "db1:keys=1") != NULL, has_second);
+    snprintf(memory, sizeof memory, "\r\nmaxmemory:%llu\r\n",
+             (unsigned long long)params.length * (has_default + has_second));
+    assert_non_null(strstr(text, memory));
+}
+
+FIXTURE_TEST(info_is_about_databases_with_a_right)
+{
+    expect(one, "set k v", OK);
+    expect(other, "select 1", OK);
+    expect(other, "set k v", OK);
+    expect_about(OKV_RIGHT_READ, OKV_RIGHT_READ, true, true);
+    expect_about(OKV_RIGHT_READ, OKV_RIGHT_ADMIN, true, true);
+    expect_about(OKV_RIGHT_READ | OKV_RIGHT_ADMIN, 0, true, false);
+    expect(one, "config get databases", "*2\r\n$9\r\ndatabases\r\n$1\r\n1\r\n");
+    one->rights[1] = OKV_RIGHT_READ;
+    expect(one, "select 1", OK);
+    expect_about(0, OKV_RIGHT_READ, false, true);
 }
 
 FIXTURE_TEST(rights_are_looked_at_again_by_exec)

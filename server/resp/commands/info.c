@@ -1,4 +1,5 @@
-/* INFO: the server as Redis describes itself. */
+/* INFO: the server as Redis describes itself. Of databases it has those in which the user has a
+ * right. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/resp/commands/commands.h"
+#include "server/resp/run/call.h"
 #include "server/resp/run/options.h"
 #include "server/wal/wal.h"
 #include "shared/base/size.h"
@@ -26,10 +28,11 @@ __attribute__((format(printf, 2, 3))) static void add(struct okv_resp_buffer *ou
     okv_resp_buffer_add(out, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
 }
 
-typedef void section(struct okv_server *server, struct okv_resp_buffer *out);
+typedef void section(const struct okv_resp_client *client, struct okv_resp_buffer *out);
 
-static void add_server(struct okv_server *server, struct okv_resp_buffer *out)
+static void add_server(const struct okv_resp_client *client, struct okv_resp_buffer *out)
 {
+    const struct okv_server *server = client->resp->server;
     uint64_t uptime_s = okv_server_uptime_ms(server) / 1000;
 
     add(out, "redis_version:%s\r\nokv_version:%s\r\nredis_mode:standalone\r\n",
@@ -41,19 +44,23 @@ static void add_server(struct okv_server *server, struct okv_resp_buffer *out)
     add(out, "io_threads_active:%u\r\n", server->config.workers);
 }
 
-static void add_clients(struct okv_server *server, struct okv_resp_buffer *out)
+static void add_clients(const struct okv_resp_client *client, struct okv_resp_buffer *out)
 {
+    const struct okv_server *server = client->resp->server;
     add(out, "connected_clients:%" PRIuFAST64 "\r\nmaxclients:%u\r\nblocked_clients:0\r\n",
         atomic_load(&server->stats.resp_clients), server->config.max_clients);
     add(out, "okv_sessions:%" PRIuFAST64 "\r\n", atomic_load(&server->stats.sessions));
 }
 
-static void add_memory(struct okv_server *server, struct okv_resp_buffer *out)
+static void add_memory(const struct okv_resp_client *client, struct okv_resp_buffer *out)
 {
+    const struct okv_server *server = client->resp->server;
     uint64_t used = 0, all = 0;
     char used_text[OKV_SIZE_TEXT], all_text[OKV_SIZE_TEXT];
 
     for (unsigned i = 0; i < server->database_count; i++) {
+        if (!okv_resp_sees(client, i))
+            continue;
         used += okv_heap_used(&server->databases[i].store.heap);
         all += server->databases[i].region.length;
     }
@@ -65,24 +72,27 @@ static void add_memory(struct okv_server *server, struct okv_resp_buffer *out)
         all_text);
 }
 
-static void add_persistence(struct okv_server *server, struct okv_resp_buffer *out)
+static void add_persistence(const struct okv_resp_client *client, struct okv_resp_buffer *out)
 {
+    const struct okv_server *server = client->resp->server;
     bool has_log = server->config.data != NULL, has_failed = false;
 
     for (unsigned i = 0; i < server->database_count; i++)
-        has_failed =
-            has_failed || (server->databases[i].wal && okv_wal_failure(server->databases[i].wal));
+        has_failed = has_failed || (okv_resp_sees(client, i) && server->databases[i].wal &&
+                                    okv_wal_failure(server->databases[i].wal));
     add(out, "loading:0\r\naof_enabled:%d\r\nrdb_bgsave_in_progress:0\r\n", has_log);
     add(out, "aof_last_write_status:%s\r\nrdb_last_bgsave_status:ok\r\n",
         has_failed ? "err" : "ok");
 }
 
-static void add_stats(struct okv_server *server, struct okv_resp_buffer *out)
+static void add_stats(const struct okv_resp_client *client, struct okv_resp_buffer *out)
 {
+    const struct okv_server *server = client->resp->server;
     uint64_t expired = 0;
 
     for (unsigned i = 0; i < server->database_count; i++)
-        expired += atomic_load(&server->databases[i].store.totals.expired);
+        if (okv_resp_sees(client, i))
+            expired += atomic_load(&server->databases[i].store.totals.expired);
     add(out, "total_connections_received:%" PRIuFAST64 "\r\n",
         atomic_load(&server->stats.resp_clients_total));
     add(out, "total_commands_processed:%" PRIuFAST64 "\r\n",
@@ -92,27 +102,28 @@ static void add_stats(struct okv_server *server, struct okv_resp_buffer *out)
         atomic_load(&server->stats.resp_hits), atomic_load(&server->stats.resp_misses));
 }
 
-static void add_replication(struct okv_server *server, struct okv_resp_buffer *out)
+static void add_replication(const struct okv_resp_client *client, struct okv_resp_buffer *out)
 {
-    (void)server;
+    (void)client;
     add(out, "role:master\r\nconnected_slaves:0\r\n");
 }
 
-static void add_cpu(struct okv_server *server, struct okv_resp_buffer *out)
+static void add_cpu(const struct okv_resp_client *client, struct okv_resp_buffer *out)
 {
     struct rusage usage;
 
-    (void)server;
+    (void)client;
     getrusage(RUSAGE_SELF, &usage);
     add(out, "used_cpu_sys:%ld.%06ld\r\nused_cpu_user:%ld.%06ld\r\n", (long)usage.ru_stime.tv_sec,
         (long)usage.ru_stime.tv_usec, (long)usage.ru_utime.tv_sec, (long)usage.ru_utime.tv_usec);
 }
 
-static void add_keyspace(struct okv_server *server, struct okv_resp_buffer *out)
+static void add_keyspace(const struct okv_resp_client *client, struct okv_resp_buffer *out)
 {
+    const struct okv_server *server = client->resp->server;
     for (unsigned i = 0; i < server->database_count; i++) {
         const struct okv_store_totals *totals = &server->databases[i].store.totals;
-        if (atomic_load(&totals->items))
+        if (okv_resp_sees(client, i) && atomic_load(&totals->items))
             add(out, "db%u:keys=%" PRIuFAST64 ",expires=%" PRIuFAST64 ",avg_ttl=0\r\n", i,
                 atomic_load(&totals->items), atomic_load(&totals->expiring));
     }
@@ -147,7 +158,7 @@ int okv_resp_cmd_info(struct okv_resp_call *call)
         if (!is_wanted(call, sections[i].name))
             continue;
         add(&text, "%s# %s\r\n", text.used ? "\r\n" : "", sections[i].title);
-        sections[i].add(call->client->resp->server, &text);
+        sections[i].add(call->client, &text);
     }
     okv_resp_verbatim(&call->reply, text.used ? (const char *)text.bytes : "", text.used);
     okv_resp_buffer_fini(&text);

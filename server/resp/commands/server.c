@@ -147,21 +147,28 @@ int okv_resp_cmd_flushall(struct okv_resp_call *call)
 /* ---- CONFIG ---- */
 
 /* Settings of Redis that dashboards and clients ask for. */
-static void format_setting(const struct okv_server *server, unsigned index, char *out, size_t size)
+static void format_setting(const struct okv_resp_client *client, unsigned index, char *out,
+                           size_t size)
 {
+    const struct okv_server *server = client->resp->server;
     uint64_t memory = 0;
+    unsigned databases = 0;
 
+    for (unsigned i = 0; i < server->database_count; i++) {
+        if (!okv_resp_sees(client, i))
+            continue;
+        memory += server->databases[i].region.length;
+        databases = i + 1;
+    }
     switch (index) {
     case 0:
-        for (unsigned i = 0; i < server->database_count; i++)
-            memory += server->databases[i].region.length;
         snprintf(out, size, "%" PRIu64, memory);
         break;
     case 1:
         snprintf(out, size, "%u", server->config.max_clients);
         break;
     case 2:
-        snprintf(out, size, "%u", server->database_count);
+        snprintf(out, size, "%u", databases);
         break;
     case 3:
         snprintf(out, size, "%u", server->config.idle_s);
@@ -211,7 +218,7 @@ int okv_resp_cmd_config_get(struct okv_resp_call *call)
     for (unsigned i = 0; i < SETTING_COUNT; i++) {
         if (!is_asked_for(call, settings[i]))
             continue;
-        format_setting(call->client->resp->server, i, value, sizeof value);
+        format_setting(call->client, i, value, sizeof value);
         okv_resp_text(&call->reply, settings[i]);
         okv_resp_text(&call->reply, value);
     }

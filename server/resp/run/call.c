@@ -22,6 +22,11 @@ bool okv_resp_may(const struct okv_resp_client *client, unsigned database, unsig
     return (client->rights[database] & right) == right;
 }
 
+bool okv_resp_sees(const struct okv_resp_client *client, unsigned database)
+{
+    return client->rights[database] != 0;
+}
+
 bool okv_resp_call_is_allowed(const struct okv_resp_call *call)
 {
     unsigned flags = call->command->flags;
@@ -39,10 +44,12 @@ void okv_resp_refuse_right(struct okv_resp_call *call)
 {
     char name[32];
 
+    bool is_seen = okv_resp_sees(call->client, call->client->common.database);
+
     okv_resp_lower(call->command->name, name, sizeof name);
-    okv_resp_error(&call->reply,
-                   "NOPERM this user has no permissions to run the '%s' command in database %s",
-                   name, call->executor->database->config->name);
+    okv_resp_error(&call->reply, "NOPERM this user has no permissions to run the '%s' command%s%s",
+                   name, is_seen ? " in database " : "",
+                   is_seen ? call->executor->database->config->name : "");
 }
 
 int okv_resp_refuse_count(struct okv_resp_call *call)

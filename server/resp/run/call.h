@@ -24,6 +24,8 @@ struct okv_resp_call {
 
 /* Whether the client's user has this right, of enum okv_right, in a database. */
 bool okv_resp_may(const struct okv_resp_client *client, unsigned database, unsigned right);
+/* Whether it has any. Otherwise no reply may say that the database is there. */
+bool okv_resp_sees(const struct okv_resp_client *client, unsigned database);
 /* Whether it has the rights that the command needs. Counts a refusal. */
 bool okv_resp_call_is_allowed(const struct okv_resp_call *call);
 

@@ -81,14 +81,15 @@ int okv_resp_read_expiry(struct okv_resp_call *call, uint32_t *index, uint64_t *
 int okv_resp_database_of(const struct okv_resp_call *call, const struct okv_resp_arg *arg)
 {
     const struct okv_server *server = call->client->resp->server;
-    int64_t number;
+    int64_t number = -1;
+    bool is_number = okv_resp_arg_integer(arg, &number);
 
-    if (okv_resp_arg_integer(arg, &number))
-        return number >= 0 && number < server->database_count ? (int)number : -1;
-    for (unsigned i = 0; i < server->database_count; i++) {
+    for (unsigned i = 0; i < server->database_count && !is_number; i++) {
         const char *name = server->databases[i].config->name;
         if (strlen(name) == arg->length && memcmp(name, arg->text, arg->length) == 0)
-            return (int)i;
+            number = i;
     }
-    return -1;
+    bool is_there = number >= 0 && number < server->database_count &&
+                    okv_resp_sees(call->client, (unsigned)number);
+    return is_there ? (int)number : -1;
 }

@@ -26,7 +26,8 @@ bool okv_resp_need_expiry(struct okv_resp_call *call, uint32_t index, unsigned f
  * an error was replied. */
 int okv_resp_read_expiry(struct okv_resp_call *call, uint32_t *index, uint64_t *expiry_ms);
 
-/* Index of the database with this name or number; -1: there is none, and nothing was replied. */
+/* Index of the database with this name or number; -1: there is none in which the user has a right,
+ * and nothing was replied. */
 int okv_resp_database_of(const struct okv_resp_call *call, const struct okv_resp_arg *arg);
 
 #endif
