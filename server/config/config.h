@@ -43,6 +43,7 @@ struct okv_config {
     struct okv_uri resp[OKV_RESP_LISTENERS_MAX]; /* for clients of Redis */
     unsigned resp_count;
     const char *reachable;            /* the last URI that other hosts may reach; NULL: none */
+    const char *loopback;             /* the last one that every user of this host reaches */
     bool is_open;                     /* without users, all clients may do everything */
     struct okv_database_config table; /* the options of all databases */
     bool has_sync;                    /* --sync was given */

@@ -21,11 +21,16 @@ static bool is_loopback(const char *host)
     return inet_pton(AF_INET6, host, &in6) == 1 && IN6_IS_ADDR_LOOPBACK(&in6);
 }
 
-/* RDMA devices have no loopback address. */
+/* RDMA devices have none. */
+static bool has_loopback(const struct okv_uri *uri)
+{
+    return uri->scheme != OKV_SCHEME_RDMA && uri->host[0] && is_loopback(uri->host);
+}
+
 static bool is_reachable(const struct okv_uri *uri)
 {
     return uri->scheme == OKV_SCHEME_RDMA ||
-           (uri->scheme != OKV_SCHEME_LOCAL && uri->host[0] && !is_loopback(uri->host));
+           (uri->scheme != OKV_SCHEME_LOCAL && uri->host[0] && !has_loopback(uri));
 }
 
 static bool is_same_place(const struct okv_uri *one, const struct okv_uri *other)
@@ -89,6 +94,8 @@ int okv_config_listen_add(const struct okv_option *option, const char *text, voi
                             OKV_LISTENERS_MAX, OKV_RESP_LISTENERS_MAX);
     if (is_reachable(&uri))
         config->reachable = text;
+    if (has_loopback(&uri))
+        config->loopback = text;
     return 0;
 }
 
@@ -99,7 +106,8 @@ void okv_config_check_reach(const struct okv_config *config, struct okv_settings
             settings,
             "--listen %s: other hosts may reach it, and anyone who does can read, write and "
             "flush everything: name who may with --users, or give --open if all may, or "
-            "listen on local:///PATH or on a loopback address, such as ofi://127.0.0.1",
+            "listen on local:///PATH, or on a loopback address, such as ofi://127.0.0.1, if all "
+            "users of this host may",
             config->reachable);
 }
 

@@ -85,6 +85,11 @@ void okv_status_log_ready(struct okv_server *server)
         okv_log_say(&server->log, OKV_LOG_WARNING, "listener",
                     "open: anyone who reaches it from another host can read, write and flush "
                     "everything");
+    if (server->config.loopback && !server->config.users)
+        okv_log_say(&server->log, OKV_LOG_WARNING, "listener",
+                    "%s: every user of this host can read, write and flush everything: name who "
+                    "may with --users, or listen on a path (local:///PATH, resp:///PATH)",
+                    server->config.loopback);
     if (server->config.group[0])
         okv_log_say(&server->log, OKV_LOG_NOTICE, "discovery", "announced as %s in group %s",
                     server->config.name, server->config.group);

@@ -487,6 +487,8 @@ fabrics() {
     start_server "ofi://$net.6?provider=net"
     what="a server of this host does not say that it is open" checks=$((checks + 1))
     ! grep -q ': open: ' "$scratch/log" || wrong "it says so"
+    what="a server on a loopback address says that users of this host reach it" checks=$((checks + 1))
+    grep -q "ofi://$net.6.*: every user of this host .*: .*--users.*resp:///PATH" "$scratch/log" || wrong "it says nothing"
     what="a server of other hosts says that it is open" checks=$((checks + 1))
     start_server "ofi://${net%.*}.$((${net##*.} * 256 + 7))?provider=net" # as a name; they count as other hosts
     [ "$(grep -c 'okv-server: open: anyone who reaches it' "$scratch/log")" -eq 1 ] || wrong "it says nothing"

@@ -149,11 +149,17 @@ node_clients() {
     done
 }
 
+# Warnings of the server that any user of this host may do everything at its address.
+warnings() {
+    grep -c "resp://127.0.0.1:$port: every user of this host can .* --users, .*resp:///PATH" "$scratch/log" || true
+}
+
 # Many connections with pipelines, each value checked.
 load() {
     has kv-bench test -x "$build/bench/kv-bench" || return 0
     end_server TERM
     start_resp_server --memory 64M --workers 2
+    same "a warning without users" "$(warnings)" 1
     passes "a load of many connections" "$build/bench/kv-bench" -s "redis://127.0.0.1:$port" --records 5K \
         --value-size trace:100K --mix get=70,put=20,insert=5,delete=5 --threads 2 --connections 20 --depth 8 \
         --operations 60K --warmup 0
@@ -195,6 +201,7 @@ password=$("$okv" keygen --password "$scratch/app.key")
 printf '[app]\nkey = %s\ndefault = read, write, admin\n' "$(cat "$scratch/app.key")" >"$scratch/users"
 head -c 786432 /dev/urandom | base64 -w 0 >"$scratch/large" # 1 MiB, which ends with no newline
 start_resp_server --users "$scratch/users" --memory 64M
+same "no warning with users" "$(warnings)" 0
 redis_cli
 hiredis
 redis_py
