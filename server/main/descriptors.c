@@ -35,6 +35,8 @@ static uint64_t without_clients(const struct okv_config *config)
 {
     uint64_t sum = OF_PROCESS + config->resp_count;
 
+    if (config->metrics.host[0])
+        sum += OKV_SCRAPERS_ADMITTED;
     if (config->resp_count) /* those that are silent, and those that made room for them */
         sum += 2 * (uint64_t)config->max_silent;
     for (unsigned i = 0; i < config->listen_count; i++) {

@@ -2,25 +2,25 @@
 
 #include <errno.h>
 #include <microhttpd.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/wal/histogram.h"
 #include "server/wal/wal.h"
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/base/resolve.h"
 
 #define TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"
-/* A scraper needs one connection, for a moment. */
-#define CONNECTIONS_MAX 8u
-#define IDLE_S 10u
-#define BACKLOG 8
+#define BACKLOG 64
 #define SAMPLES_MAX 160
 /* Times of syncs, from 2^14 to 2^35 ns: 16 us to 34 s. */
 #define SYNCS "okv_sync_seconds"
@@ -330,19 +330,60 @@ static void say_where(struct okv_log *log, int fd)
     okv_log_say(log, OKV_LOG_NOTICE, "metrics", "metrics: http://%s/metrics", text);
 }
 
-/* On a thread that takes no signals. */
-static struct MHD_Daemon *start_daemon(struct okv_metrics *metrics, int fd)
+/* Its own loop, not that of libmicrohttpd, which has no deadline for a request. */
+static void *serve(void *user)
+{
+    struct okv_metrics *metrics = user;
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(metrics->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    struct pollfd fds[] = {{.fd = info->epoll_fd, .events = POLLIN},
+                           {.fd = metrics->stop_fd, .events = POLLIN}};
+
+    while (!fds[1].revents) {
+        MHD_UNSIGNED_LONG_LONG ms = 0;
+        int wait_ms = okv_scrapers_end_overdue(&metrics->scrapers, okv_clock_ns());
+        if (MHD_get_timeout(metrics->daemon, &ms) == MHD_YES &&
+            (wait_ms < 0 || ms < (unsigned)wait_ms))
+            wait_ms = (int)ms;
+        poll(fds, 2, wait_ms);
+        MHD_run(metrics->daemon);
+    }
+    return NULL;
+}
+
+/* The thread takes no signals. */
+static int start_thread(struct okv_metrics *metrics)
 {
     sigset_t all, before;
 
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    struct MHD_Daemon *daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL, NULL, answer,
-        metrics, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_END);
+    int rc = pthread_create(&metrics->thread, NULL, serve, metrics) ? OKV_ENOMEM : 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return daemon;
+    return rc;
+}
+
+static int start_daemon(struct okv_metrics *metrics, int fd)
+{
+    okv_scrapers_init(&metrics->scrapers);
+    metrics->stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (metrics->stop_fd < 0)
+        return OKV_EIO;
+    metrics->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL, 0, NULL, NULL, answer, metrics, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_LIMIT, OKV_SCRAPERS_ADMITTED, MHD_OPTION_NOTIFY_CONNECTION,
+        okv_scrapers_on_connection, &metrics->scrapers, MHD_OPTION_NOTIFY_COMPLETED,
+        okv_scrapers_on_completed, &metrics->scrapers, MHD_OPTION_END);
+    if (!metrics->daemon)
+        goto close_fd;
+    if (start_thread(metrics) == 0)
+        return 0;
+    MHD_quiesce_daemon(metrics->daemon); /* the socket is the caller's */
+    MHD_stop_daemon(metrics->daemon);
+    metrics->daemon = NULL;
+close_fd:
+    close(metrics->stop_fd);
+    return OKV_ENOMEM;
 }
 
 int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server, struct okv_diag *diag)
@@ -356,10 +397,10 @@ int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server, st
     int rc = listen_at(where->host, where->port, &fd, diag);
     if (rc)
         return rc;
-    metrics->daemon = start_daemon(metrics, fd);
-    if (!metrics->daemon) {
+    rc = start_daemon(metrics, fd);
+    if (rc) {
         close(fd);
-        return okv_diag_set(diag, OKV_ENOMEM, "--metrics: cannot start its thread");
+        return okv_diag_set(diag, rc, "--metrics: cannot start its thread");
     }
     say_where(&server->log, fd);
     return 0;
@@ -374,6 +415,10 @@ void okv_metrics_set_ready(struct okv_metrics *metrics, bool is_ready)
 
 void okv_metrics_stop(struct okv_metrics *metrics)
 {
-    if (metrics->daemon)
-        MHD_stop_daemon(metrics->daemon); /* closes the socket, too */
+    if (!metrics->daemon)
+        return;
+    eventfd_write(metrics->stop_fd, 1);
+    pthread_join(metrics->thread, NULL);
+    MHD_stop_daemon(metrics->daemon); /* closes the socket, too */
+    close(metrics->stop_fd);
 }

@@ -10,14 +10,17 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "server/metrics/scrapers.h"
 #include "shared/base/diag.h"
 
-struct MHD_Daemon;
 struct okv_server;
 
 struct okv_metrics {
     struct okv_server *server;
     struct MHD_Daemon *daemon; /* NULL: without --metrics */
+    pthread_t thread;
+    int stop_fd; /* an eventfd: the thread is to end */
+    struct okv_scrapers scrapers;
     pthread_mutex_t lock;
     bool is_ready; /* under the lock */
 };

@@ -95,6 +95,39 @@ expect "the version" "$(figure "okv_info{version=\"$("$server" --version | head 
     "$okv" -s "$socket" --database one stat | sed -n 's/^boot_id //p')\"}")" 1
 expect "a time in seconds" "$(figure 'okv_uptime_seconds{database="one"}' | grep -c '^[0-9]*\.[0-9]*$')" 1
 
+# ---- slow connections keep nobody out, and end ----
+# slow ADDRESS COUNT: as many that begin a request and do not end it; the last one sends a byte now and then. Prints "there"
+# when they are, and "ended" when the last one is.
+cat >"$scratch/slow.py" <<'TEXT'
+import socket, sys, time
+there = []
+for _ in range(int(sys.argv[3])):
+    there.append(socket.create_connection(("127.0.0.1", int(sys.argv[1])), 60, (sys.argv[2], 0)))
+    there[-1].sendall(b"GET /healthz HTTP/1.1\r\nX: ")
+print("there", flush=True)
+try:
+    for _ in range(600):
+        there[-1].sendall(b"x")
+        time.sleep(0.2)
+    print("goes on")
+except OSError:
+    print("ended")
+TEXT
+slow() {
+    mkfifo "$scratch/slow.$1"
+    $python "$scratch/slow.py" "$(sed -n 's|.*http://127.0.0.1:\([0-9]*\)/metrics.*|\1|p' "$scratch/log")" "$1" "$2" \
+        >"$scratch/slow.$1" &
+    exec {from}<"$scratch/slow.$1"
+    read -r _ <&"$from"
+}
+slow 127.0.0.2 200
+expect "GET /healthz beside slow connections" "$(status GET /healthz)" 200
+expect "again" "$(status GET /healthz)" 200
+expect "the trickle ends" "$(cat <&"$from")" ended
+slow 127.0.0.1 200
+expect "GET /healthz beside slow connections from the same address" "$(status GET /healthz)" 200
+exec {from}<&-
+
 # ---- what docs/prometheus asks for is there ----
 docs=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../docs/prometheus" && pwd)
 request GET /metrics | sed -nE 's/^# TYPE ([^ ]*) histogram/\1_bucket/p; t; s/^# TYPE ([^ ]*) .*/\1/p' | sort >"$scratch/there"
