@@ -61,6 +61,7 @@ struct okv_config {
     _Atomic uint32_t hello_ms;   /* time limit of a hello, over RDMA of a connection's confirmation;
                                     0: the transport's default */
     uint32_t keepalive_ms;       /* a dead client is disconnected within this time */
+    _Atomic uint32_t alone_ms;   /* work of a command that runs alone (core/turn.h) */
     _Atomic uint32_t idle_s;     /* clients idle for this long are disconnected; 0: never */
     uint32_t remember_s;         /* lifetime of a reply cache after its session */
     double snapshot_ratio;       /* okv_wal_start() */

@@ -281,6 +281,10 @@ const struct okv_option okv_config_options[] = {
      "(3000 over local://, 5000 over rdma://, 10000 over ofi://). With users, how long a client "
      "of Redis may take to say who it is (10000)",
      NUMBER(hello_ms, 100, 600000), MS},
+    {"alone-ms", 0, "MS", 3, OKV_OPTION_RELOADABLE, "10",
+     "How long a command of a client of Redis may run alone: {limits} ({default}). EXEC, MSET, "
+     "RENAME, COPY and their like do; a longer one is refused",
+     NUMBER(alone_ms, 1, 10000), MS},
     {"credits", 0, "N", 3, 0, "16", "Requests that a client may have outstanding ({default})",
      NUMBER(credits, 1, OKV_CREDITS_MAX)},
     {"keepalive-ms", 0, "MS", 3, 0, "3000",

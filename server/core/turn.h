@@ -24,6 +24,7 @@ struct okv_turn {
     uint64_t spent;      /* in this turn */
     uint64_t step_begin; /* `spent` when the step began */
     uint64_t longest;    /* work of the longest step so far */
+    uint64_t alone;      /* the same of commands that run alone (command/exclusive.h) */
 };
 
 static inline void okv_turn_begin(struct okv_turn *turn)
@@ -42,6 +43,15 @@ static inline void okv_turn_end_step(struct okv_turn *turn)
     uint64_t step = turn->spent - turn->step_begin;
 
     turn->longest = step > turn->longest ? step : turn->longest;
+    turn->step_begin = turn->spent;
+}
+
+/* The same of a command that ran alone. */
+static inline void okv_turn_end_alone(struct okv_turn *turn)
+{
+    uint64_t alone = turn->spent - turn->step_begin;
+
+    turn->alone = alone > turn->alone ? alone : turn->alone;
     turn->step_begin = turn->spent;
 }
 

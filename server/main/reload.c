@@ -53,6 +53,7 @@ static void fit(struct okv_server *server, struct okv_config *to)
     *running = server->config;
     running->max_clients = to->max_clients;
     running->max_silent = to->max_silent;
+    running->alone_ms = to->alone_ms;
     if (okv_descriptors_raise(running, &diag))
         okv_log_say(&server->log, OKV_LOG_WARNING, "config", "%s", diag.text);
     to->max_clients = running->max_clients;

@@ -107,7 +107,8 @@ struct okv_server;
     X(credits_granted, "requests they may have outstanding") \
     X(requests_waiting, "requests that wait to be served")   \
     X(resp_clients, "clients of Redis connected")            \
-    X(longest_step, "most work of a step, in units of 1 ns")
+    X(longest_step, "most work of a step, in units of 1 ns") \
+    X(longest_alone, "the same of a command that ran alone")
 
 /* Any thread may add and read. */
 struct okv_counts {

@@ -2,8 +2,10 @@
 
 #include "server/command/execute.h"
 #include "server/core/server.h"
+#include "server/core/turn.h"
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
+#include "server/session/long_write.h"
 #include "server/session/reply.h"
 #include "server/session/request.h"
 #include "server/session/timed_writes.h"
@@ -22,15 +24,13 @@ static void charge(struct okv_sessions *sessions, struct okv_session *session, u
     work->made_room = false;
 }
 
-static void note_step(struct okv_sessions *sessions, struct okv_session *session,
+static void note_step(struct okv_sessions *sessions, const struct okv_session *session,
                       const struct okv_event *request)
 {
-    struct okv_turn *turn = &sessions->turn;
+    uint64_t step = OKV_TURN_ITEM + request->length +
+                    okv_store_work_take(&sessions->works[session->common.database]);
 
-    okv_turn_spend(turn, OKV_TURN_ITEM + request->length +
-                             okv_store_work_take(&sessions->works[session->common.database]));
-    okv_turn_end_step(turn);
-    OKV_STATS_RAISE(&sessions->server->stats, longest_step, turn->longest);
+    OKV_STATS_RAISE(&sessions->server->stats, longest_step, step);
 }
 
 static enum okv_request_fate serve(struct okv_sessions *sessions, struct okv_session *session,

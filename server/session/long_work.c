@@ -4,6 +4,7 @@
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/session/lifecycle.h"
+#include "server/session/long_write.h"
 #include "server/session/reply.h"
 #include "shared/base/error.h"
 #include "shared/format/bucket.h"

@@ -6,7 +6,6 @@
 #include "server/database/database.h"
 #include "server/database/reply_cache_log.h"
 #include "server/session/session.h"
-#include "server/wal/blob/blobs.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 
@@ -21,23 +20,14 @@ static struct okv_long_write *find(struct okv_session *session, enum okv_long_wr
 /* Gives back all but the message. */
 static void release(struct okv_long_write *write, struct okv_database *database)
 {
-    if (write->stored)
-        okv_blob_release(okv_wal_blobs(database->wal), write->stored, &write->value);
-    write->stored = NULL;
-    okv_store_long_release(&database->store, &write->value);
-    okv_unreserve(database, &write->session->reserved, &write->reservation);
+    okv_long_transfer_release(&write->transfer, database, &write->session->reserved);
 }
 
 static int reserve_extent(struct okv_long_write *write, const struct okv_executor *executor,
                           uint32_t value_length)
 {
-    uint32_t key_length = write->request.key_length;
-
-    if (!okv_reserve(executor->database, &write->session->reserved, &write->reservation,
-                     (uint64_t)key_length + value_length))
-        return OKV_EAGAIN;
-    return okv_store_long_reserve(&executor->database->store, executor->work, &write->value,
-                                  key_length, value_length);
+    return okv_long_transfer_reserve(&write->transfer, executor, &write->session->reserved,
+                                     write->request.key_length, value_length);
 }
 
 /* ---- begin ---- */
@@ -69,8 +59,6 @@ static int begin_read(struct okv_long_write *write, const struct okv_executor *e
 
     if (!okv_execute_may(executor, okv_session_rights_now(session), OKV_OP_PUT))
         return OKV_EDENIED;
-    if (request->value_length > executor->database->store.max_value)
-        return OKV_EVALUESIZE;
     int rc = reserve_extent(write, executor, request->value_length);
     if (rc)
         return rc;
@@ -78,7 +66,7 @@ static int begin_read(struct okv_long_write *write, const struct okv_executor *e
         .address = request->rendezvous_address,
         .key = request->rendezvous_key,
         .length = request->value_length,
-        .offset = okv_store_long_offset(&write->value),
+        .offset = okv_store_long_offset(&write->transfer.value),
         .cookie = (uint64_t)(write - session->long_writes),
     };
     return conn->ops->rendezvous(conn, &what);
@@ -137,7 +125,7 @@ static void begin_value(struct okv_long_write *write, const struct okv_executor 
                                          .value = request->value,
                                          .value_length = request->value_length};
 
-    okv_store_long_begin(&executor->database->store, &write->value, &what);
+    okv_store_long_begin(&executor->database->store, &write->transfer.value, &what);
 }
 
 struct okv_long_write *okv_long_write_arrived(struct okv_session *session,
@@ -169,13 +157,11 @@ static int apply(struct okv_long_write *write, const struct okv_executor *execut
     if (!okv_change_begin(&change, executor, &write->exclusive_ticket))
         return OKV_EAGAIN;
     okv_execute_long(executor, okv_session_rights_now(write->session), &write->request,
-                     &write->value, reply, write->reply_value);
+                     &write->transfer.value, reply, write->reply_value);
     bool is_applied = reply->status != OKV_STORE_LONG && reply->status != OKV_EAGAIN;
-    if (write->stored && reply->status == OKV_OK) {
-        okv_blob_reference(okv_wal_blobs(change.wal), write->stored, write->request.key,
-                           write->request.key_length, reply->version);
-        write->stored = NULL;
-    }
+    if (reply->status == OKV_OK)
+        okv_long_transfer_keep(&write->transfer, executor->database, write->request.key,
+                               write->request.key_length, reply->version);
     if (change.wal && is_applied)
         okv_reply_cache_log(write->session->reply_cache, change.wal, write->session->common.id,
                             reply);
@@ -204,7 +190,8 @@ static bool begin_append(struct okv_long_write *write, const struct okv_executor
 
     if (apply(write, executor) != OKV_STORE_LONG)
         return false;
-    int rc = reserve_extent(write, executor, write->value.before_length + request->value_length);
+    int rc = reserve_extent(write, executor,
+                            write->transfer.value.before_length + request->value_length);
     if (rc == 0) {
         begin_value(write, executor);
         return true;
@@ -217,31 +204,15 @@ static bool begin_append(struct okv_long_write *write, const struct okv_executor
     return false;
 }
 
-/* Whether the log has the value, or takes it with the record. */
-static int store(struct okv_long_write *write, const struct okv_executor *executor)
-{
-    struct okv_database *database = executor->database;
-    struct okv_store_long_value *value = &write->value;
-
-    if (!database->wal || value->value_length < okv_wal_blob_min(database->wal))
-        return 0;
-    if (!write->stored)
-        write->stored = okv_blob_write(okv_wal_blobs(database->wal),
-                                       database->store.table.base + okv_store_long_offset(value),
-                                       value->value_length);
-    return write->stored ? okv_blob_state(okv_wal_blobs(database->wal), write->stored, &value->copy)
-                         : 0;
-}
-
 /* All of the value is there. Applies the write when it can be. */
 static void run_to_end(struct okv_long_write *write, const struct okv_executor *executor)
 {
-    int rc = store(write, executor);
+    int rc = okv_long_transfer_store(&write->transfer, executor->database);
 
     if (rc == 0)
         rc = apply(write, executor);
     else if (rc != OKV_EAGAIN)
-        refuse(write, executor, rc == OKV_EDISKFULL ? rc : OKV_EREADONLY);
+        refuse(write, executor, rc);
     if (rc == OKV_STORE_LONG)
         release(write, executor->database); /* begin again with the value that is there now */
 }
@@ -254,10 +225,10 @@ uint64_t okv_long_write_run(struct okv_long_write *write, const struct okv_execu
         okv_long_write_drop(write, executor, OKV_EDISCONNECTED);
         return 0;
     }
-    if (write->value.extent == 0 && !begin_append(write, executor))
+    if (write->transfer.value.extent == 0 && !begin_append(write, executor))
         return 0;
-    uint64_t done = okv_store_long_step(&executor->database->store, &write->value, most);
-    if (okv_store_long_is_complete(&write->value))
+    uint64_t done = okv_store_long_step(&executor->database->store, &write->transfer.value, most);
+    if (okv_store_long_is_complete(&write->transfer.value))
         run_to_end(write, executor);
     return done;
 }

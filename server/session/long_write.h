@@ -19,8 +19,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "server/command/reservation.h"
-#include "server/store/long_value.h"
+#include "server/command/long_transfer.h"
 #include "shared/format/wire.h"
 #include "shared/transport/transport.h"
 
@@ -38,16 +37,12 @@ enum okv_long_write_state {
     OKV_LONG_WRITE_ENDED
 };
 
-TAILQ_HEAD(okv_long_write_list, okv_long_write);
-
 struct okv_long_write {
     enum okv_long_write_state state;
     struct okv_session *session;
     struct okv_event message;
     struct okv_request_message request; /* in the message */
-    struct okv_store_long_value value;
-    struct okv_reservation reservation;
-    struct okv_blob *stored;   /* by the log, in a file, until the write is applied; or NULL */
+    struct okv_long_transfer transfer;
     uint64_t batch;            /* of the log, if it is held */
     uint64_t exclusive_ticket; /* of okv_exclusive_share() */
     struct okv_reply_message reply;

@@ -6,6 +6,7 @@
 #include "server/database/reply_cache_log.h"
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
+#include "server/session/long_write.h"
 #include "server/session/reply.h"
 #include "server/session/report.h"
 #include "server/session/timed_writes.h"

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "server/session/long_write.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -28,7 +29,9 @@ struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t 
                sizeof *session->slots_in_use);
     session->deferred = calloc(request_slots, sizeof *session->deferred);
     session->pending = calloc(request_slots, sizeof *session->pending);
-    if (!session->slots_in_use || !session->deferred || !session->pending) {
+    session->long_writes = calloc(OKV_LONG_WRITES_MAX, sizeof *session->long_writes);
+    if (!session->slots_in_use || !session->deferred || !session->pending ||
+        !session->long_writes) {
         okv_session_destroy(session);
         return NULL;
     }
@@ -39,6 +42,7 @@ void okv_session_destroy(struct okv_session *session)
 {
     if (!session)
         return;
+    free(session->long_writes);
     free(session->pending);
     free(session->deferred);
     free(session->slots_in_use);

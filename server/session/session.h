@@ -22,12 +22,12 @@
 
 #include "server/clients/client_table.h"
 #include "server/session/keepalive.h"
-#include "server/session/long_write.h"
 #include "shared/base/uri.h"
 #include "shared/format/wire.h"
 #include "shared/identity/user_key.h"
 #include "shared/transport/transport.h"
 
+struct okv_long_write;
 struct okv_reply_cache;
 
 /* Why a session ended. Each reason has a counter closed_NAME, which okv(1) explains. */
@@ -86,10 +86,10 @@ struct okv_session {
     uint32_t deferred_count;
     struct okv_pending_reply *pending; /* ring of `request_slots`, in the order of application */
     uint32_t pending_first, pending_count;
-    bool is_gone; /* its connection has closed; the last held reply ends it */
-    struct okv_long_write long_writes[OKV_LONG_WRITES_MAX];
-    uint32_t long_write_count; /* of these, in use */
-    uint64_t reserved;         /* bytes, by all of them */
+    bool is_gone;                       /* its connection has closed; the last held reply ends it */
+    struct okv_long_write *long_writes; /* [OKV_LONG_WRITES_MAX] */
+    uint32_t long_write_count;          /* of these, in use */
+    uint64_t reserved;                  /* bytes, by all of them */
 
     struct okv_keepalive keepalive;
     uint32_t idle_scans; /* since the last request */

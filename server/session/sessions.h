@@ -7,10 +7,11 @@
 
 #include "server/command/housekeeping.h"
 #include "server/core/limits.h"
-#include "server/core/turn.h"
 #include "server/session/session.h"
 
 struct okv_executor;
+
+TAILQ_HEAD(okv_long_write_list, okv_long_write);
 
 struct okv_sessions {
     struct okv_server *server;
@@ -30,7 +31,6 @@ struct okv_sessions {
     } long_work[OKV_DATABASES_MAX];
     unsigned run_next, wipe_next; /* the databases whose turns are next: indices */
 
-    struct okv_turn turn;               /* measures steps */
     uint64_t now_ns;                    /* begin of the worker's current pass */
     uint64_t pass;                      /* its number */
     unsigned served[OKV_DATABASES_MAX]; /* in it: requests, as they count for a database's share */

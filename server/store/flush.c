@@ -9,6 +9,10 @@
 /* Buckets emptied in one step of a flush. A step also empties up to as many that splits made since
  * the last step. */
 #define FLUSH_STEP 512
+/* Pages taken apart in one step; the bucket with the last of them may have more. */
+#define FLUSH_PAGES 100
+/* Merges at the end of one step. */
+#define FLUSH_MERGES 50
 
 /* Removals alone do not fail, so the log may have them first: from the last item on. Returns how
  * many it has; fewer than all: *rc says why. */
@@ -55,14 +59,16 @@ unlock:
     return rc;
 }
 
-/* Empties buckets below *next, down to `to`, or as long as the log has room: a batch is one frame,
- * which has to fit memory and disk. *next is where it stopped. */
+/* Empties buckets below *next, down to `to`, or as long as the step has pages left and the log
+ * room: a batch is one frame, which has to fit memory and disk. *next is where it stopped. */
 static int empty_buckets(struct okv_store *store, struct okv_store_work *work, uint64_t *next,
                          uint64_t to)
 {
+    unsigned most = work->loaded_pages + FLUSH_PAGES;
     int rc = 0;
 
-    for (; *next > to && !okv_store_is_throttled(&store->table); --*next) {
+    for (; *next > to && work->loaded_pages < most && !okv_store_is_throttled(&store->table);
+         --*next) {
         rc = empty_bucket(store, work, *next - 1);
         if (rc)
             break;
@@ -91,7 +97,7 @@ int okv_store_flush(struct okv_store *store, struct okv_store_work *work, uint64
     pthread_mutex_unlock(&store->resizing);
     if (rc || highest != fresh)
         return rc;
-    okv_store_shrink(store, work, FLUSH_STEP);
+    okv_store_shrink(store, work, FLUSH_MERGES);
     *next = from;
     *splits = seen;
     return 0;

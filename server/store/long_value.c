@@ -44,39 +44,63 @@ uint8_t *okv_store_long_bytes(const struct okv_store *store,
     return value->extent ? store->table.base + value->extent + value->key_length : NULL;
 }
 
+void okv_store_long_compose(struct okv_store_long_value *value, const uint8_t *patch,
+                            uint32_t patch_length, uint32_t patch_offset)
+{
+    value->patch = patch;
+    value->patch_length = patch_length;
+    value->patch_offset = patch_offset;
+}
+
 void okv_store_long_begin(const struct okv_store *store, struct okv_store_long_value *value,
                           const struct okv_store_write *write)
 {
     uint8_t *extent = store->table.base + value->extent;
 
     memcpy(extent, write->key, value->key_length);
-    if (value->before && write->value_length)
-        memcpy(extent + value->key_length + value->before_length, write->value,
-               write->value_length);
+    if (value->before)
+        okv_store_long_compose(value, write->value, write->value_length, value->before_length);
     okv_hash_stream_begin(&value->checksum);
 }
 
-/* Copies what bytes [done, end) of the extent have of the current value. */
-static void copy_before(const struct okv_store_long_value *value, uint8_t *extent, uint64_t end)
+/* Fills those of the bytes [from, to) of the value that are in [first, last), from `bytes`, or with
+ * zeros. */
+static void fill(uint8_t *value, uint64_t from, uint64_t to, const uint8_t *bytes, uint64_t first,
+                 uint64_t last)
 {
-    uint64_t first = value->key_length, last = first + value->before_length;
+    uint64_t begin = from > first ? from : first, end = to < last ? to : last;
 
-    if (value->done > first)
-        first = value->done;
-    if (end < last)
-        last = end;
-    if (first < last)
-        memcpy(extent + first, value->before + (first - value->key_length), last - first);
+    if (begin >= end)
+        return;
+    if (bytes)
+        memcpy(value + begin, bytes + (begin - first), end - begin);
+    else
+        memset(value + begin, 0, end - begin);
+}
+
+/* Bytes [from, to) of the value. */
+static void compose(const struct okv_store_long_value *long_value, uint8_t *value, uint64_t from,
+                    uint64_t to)
+{
+    uint64_t before = long_value->before_length, patch = long_value->patch_offset;
+
+    if (long_value->before)
+        fill(value, from, to, long_value->before, 0, before);
+    if (long_value->patch)
+        fill(value, from, to, NULL, before, patch);
+    if (long_value->patch)
+        fill(value, from, to, long_value->patch, patch, patch + long_value->patch_length);
 }
 
 uint64_t okv_store_long_step(const struct okv_store *store, struct okv_store_long_value *value,
                              uint64_t most)
 {
     uint8_t *extent = store->table.base + value->extent;
-    uint64_t left = value->length - value->done;
-    uint64_t length = left < most ? left : most;
+    uint64_t left = value->length - value->done, key = value->key_length;
+    uint64_t length = left < most ? left : most, end = value->done + length;
 
-    copy_before(value, extent, value->done + length);
+    if (end > key)
+        compose(value, extent + key, value->done > key ? value->done - key : 0, end - key);
     okv_hash_stream_add(&value->checksum, extent + value->done, length);
     value->done += length;
     return length;

@@ -3,13 +3,14 @@
  * that other requests are served between two slices.
  *
  *   reserve   allocates the extent, which nothing refers to
- *   begin     writes what is short: the key, and the bytes to append
- *   step      copies the current value of an append, and adds to the checksum
- *   put or append of commands.h
+ *   begin     writes the key
+ *   compose   a value that is not in the extent yet: it is made of a source and a patch
+ *   step      copies source and patch, and adds to the checksum
+ *   put, append or modify of commands.h
  *   release   in any case
  *
- * okv_store_append() pins the extent of the current value. As extents never change, an item that
- * still refers to it when the append takes effect still has that value.
+ * okv_store_append() pins the extent of the current value, which becomes the source. As extents
+ * never change, an item that still refers to it when the append takes effect still has that value.
  */
 #ifndef OKV_SERVER_STORE_LONG_VALUE_H
 #define OKV_SERVER_STORE_LONG_VALUE_H
@@ -35,9 +36,11 @@ struct okv_store_copy {
 
 /* Starts as zeros. */
 struct okv_store_long_value {
-    struct okv_heap_pin source; /* append: of the current value's extent */
-    const uint8_t *before;      /* append: the current value */
+    struct okv_heap_pin source; /* of the extent of `before` */
+    const uint8_t *before;      /* bytes that the value begins with; or NULL */
     uint32_t before_length;
+    const uint8_t *patch; /* bytes at patch_offset, also of `before`; zeros fill a gap */
+    uint32_t patch_length, patch_offset;
     uint64_t extent; /* 0: none, or it belongs to the store */
     uint64_t length; /* bytes of it */
     uint64_t done;   /* of these, bytes that are written and in the checksum */
@@ -57,9 +60,14 @@ uint64_t okv_store_long_offset(const struct okv_store_long_value *value);
 /* The value itself. NULL: there is no extent, or it belongs to the store. */
 uint8_t *okv_store_long_bytes(const struct okv_store *store,
                               const struct okv_store_long_value *value);
-/* `write` is the put, whose value is in the extent, or the append that was found to be long. */
+/* `write` is the put, whose value is in the extent, or the append that was found to be long, whose
+ * bytes stay the caller's and do not change until the value is complete. */
 void okv_store_long_begin(const struct okv_store *store, struct okv_store_long_value *value,
                           const struct okv_store_write *write);
+/* After begin: the value is `before`, which the caller has set, with the patch in it. The caller's
+ * patch and source stay as they are until the value is complete. */
+void okv_store_long_compose(struct okv_store_long_value *value, const uint8_t *patch,
+                            uint32_t patch_length, uint32_t patch_offset);
 /* Processes up to `most` bytes. Returns how many, fewer only at the end. */
 uint64_t okv_store_long_step(const struct okv_store *store, struct okv_store_long_value *value,
                              uint64_t most);

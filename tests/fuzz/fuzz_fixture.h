@@ -17,6 +17,7 @@
 #include "server/database/reply_cache.h"
 #include "server/net/acceptor.h"
 #include "server/session/lifecycle.h"
+#include "server/session/long_write.h"
 #include "server/session/sessions.h"
 #include "server/worker/worker.h"
 #include "shared/base/error.h"

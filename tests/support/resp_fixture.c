@@ -15,6 +15,7 @@
 #include "server/resp/run/run.h"
 #include "server/resp/run/shared.h"
 #include "server/resp/run/transaction.h"
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 
 #define PASSES 20000u /* that are enough for anything that no thread does */
@@ -85,6 +86,7 @@ void resp_fixture_end(struct okv_resp_client *client)
     okv_resp_parser_fini(&client->parser);
     okv_resp_buffer_fini(&client->in);
     okv_resp_buffer_fini(&client->out);
+    okv_resp_buffer_fini(&client->text);
     free(client);
 }
 
@@ -107,7 +109,8 @@ const char *resp_fixture_call(struct okv_resp_client *client, const char *line)
     do {
         okv_turn_begin(&client->resp->turn);
         rc = okv_resp_run(client, parser->args, parser->count);
-    } while (rc == OKV_RESP_GOES_ON);
+    } while (rc == OKV_RESP_GOES_ON ||
+             (rc == OKV_EAGAIN && !okv_exclusive_may_begin(exclusive, okv_clock_ns())));
     okv_exclusive_unshare(exclusive);
     okv_resp_buffer_add(&client->out, "", 1);
     assert_true(rc == 0 || (rc == OKV_EAGAIN && client->out.used == 1));

@@ -44,6 +44,7 @@ void server_core_open(struct server_core *core, const struct okv_store_params *p
     core->server->start_ms = okv_clock_boot_ms();
     core->server->clock_origin_ms = core->server->start_ms - 1;
     core->server->boot_id = 5;
+    core->server->config.alone_ms = 10;
     okv_log_init(&core->server->log, STDERR_FILENO, OKV_LOG_TEXT);
     okv_client_table_init(core->server->clients);
     open_database(core, OKV_DATABASE_DEFAULT, params);

@@ -146,13 +146,17 @@ FIXTURE_TEST(a_long_request_waits_for_memory)
     leave(other);
 }
 
+/* Of a transaction, whose replies cannot wait for each other. */
 FIXTURE_TEST(long_replies_end_for_want_of_memory)
 {
     int fd = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
 
     server_core_put(&fixture.core, "v", 'v', MEDIUM, 0);
     run_short_of_memory();
-    say(fd, "MGET v v v v v v v v v v v v v v v v v v v v v v v v v v v v v v v v\r\n");
+    say(fd, "MULTI\r\n"
+            "MGET v v v v v v v v v v v v v v v v v v v v v v v v v v v v v v v v\r\n"
+            "EXEC\r\n");
+    hear(fd, "+OK\r\n+QUEUED\r\n");
     passes(10);
     assert_int_equal(only_client()->state, OKV_RESP_DRAINING);
     assert_true(only_client()->out.capacity <= OKV_RESP_SHORT_MAX);
@@ -166,14 +170,16 @@ FIXTURE_TEST(long_replies_end_for_want_of_memory)
 /* Nobody would have it then. */
 FIXTURE_TEST(a_value_is_not_removed_without_memory_for_the_reply)
 {
-    static const char *const lines[] = {"getdel v\r\n", "set v w get\r\n", "getset v w\r\n",
-                                        "getex v exat 1\r\n"};
+    static const char *const lines[] = {"getdel v\r\nexec\r\n", "set v w get\r\nexec\r\n",
+                                        "getset v w\r\nexec\r\n", "getex v exat 1\r\nexec\r\n"};
     uint64_t version = server_core_put(&fixture.core, "v", 'v', 2 * OKV_RESP_SHORT_MAX, 0);
 
     run_short_of_memory();
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         int fd = resp_fixture_connect(&fixture);
+        say(fd, "multi\r\n");
         say(fd, lines[i]);
+        hear(fd, "+OK\r\n+QUEUED\r\n*1\r\n");
         hear_end(fd);
     }
     end_shortage();

@@ -3,6 +3,7 @@
 #include "tests/support/test.h"
 
 #include "server/session/long_work.h"
+#include "server/session/long_write.h"
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
 #include "tests/support/session_fixture.h"
@@ -171,11 +172,11 @@ LONG_TEST(long_writes_take_turns)
     arrive_long_put(fixture, &fixture->clients[1], "p");
     for (unsigned i = 1; i <= 3; i++) {
         run_slice(fixture);
-        assert_int_equal(first->value.done, i * SLICE);
-        assert_int_equal(second->value.done, (i - 1) * SLICE);
+        assert_int_equal(first->transfer.value.done, i * SLICE);
+        assert_int_equal(second->transfer.value.done, (i - 1) * SLICE);
         run_slice(fixture);
-        assert_int_equal(first->value.done, i * SLICE);
-        assert_int_equal(second->value.done, i * SLICE);
+        assert_int_equal(first->transfer.value.done, i * SLICE);
+        assert_int_equal(second->transfer.value.done, i * SLICE);
     }
     assert_int_equal(first->state, OKV_LONG_WRITE_RUNNING);
     run_slice(fixture); /* has room for the rest of both */
@@ -203,7 +204,7 @@ LONG_TEST(short_turns_count)
     const struct okv_long_write *writes = fixture->clients[0].session->long_writes;
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(writes[i].state, OKV_LONG_WRITE_ENDED);
-    assert_int_equal(writes[3].value.done, SLICE / 16 * 13);
+    assert_int_equal(writes[3].transfer.value.done, SLICE / 16 * 13);
     finish(fixture);
     assert_int_equal(fixture->clients[0].posted, OKV_LONG_WRITES_MAX);
 }

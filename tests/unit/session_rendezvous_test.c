@@ -4,6 +4,7 @@
 #include "tests/support/test.h"
 
 #include "server/clients/client_table.h"
+#include "server/session/long_write.h"
 #include "server/session/session.h"
 #include "shared/base/error.h"
 #include "shared/format/wire.h"

@@ -4,6 +4,7 @@
 
 #include "server/session/admit.h"
 #include "server/session/long_work.h"
+#include "server/session/long_write.h"
 #include "server/store/state.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
@@ -68,7 +69,7 @@ TEST_WITH(databases_take_turns, setup_two, fixture_teardown)
     for (unsigned i = 1; i <= 3; i++) {
         run_slice(fixture);
         run_slice(fixture);
-        assert_int_equal(one->value.done, i * SLICE);
+        assert_int_equal(one->transfer.value.done, i * SLICE);
     }
     run_slice(fixture);
     run_slice(fixture);
@@ -113,7 +114,7 @@ TEST_WITH(those_that_are_held_up_do_not_slow_others, setup, fixture_teardown)
     fixture_arrive_append(fixture, &fixture->clients[1], "b", "1", 0, 1);
     for (unsigned i = 1; i <= 3; i++) {
         run_slice(fixture);
-        assert_int_equal(other->value.done, i * SLICE);
+        assert_int_equal(other->transfer.value.done, i * SLICE);
     }
     run_slice(fixture);
     assert_int_equal(other->state, OKV_LONG_WRITE_ENDED);

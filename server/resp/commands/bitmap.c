@@ -1,17 +1,15 @@
 /* Commands of bits. A change replaces the whole value. */
-#include <string.h>
-
 #include "server/command/execute.h"
 #include "server/database/database.h"
 #include "server/resp/commands/commands.h"
+#include "server/resp/commands/edit.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
 #include "shared/base/error.h"
 
 struct bit {
-    struct okv_resp_buffer made;
     uint64_t offset; /* from the highest bit of the first byte on */
-    bool is_set, was_set;
+    bool was_set;
 };
 
 static bool bit_of(const void *value, uint32_t length, uint64_t offset)
@@ -55,41 +53,25 @@ int okv_resp_cmd_getbit(struct okv_resp_call *call)
     return 0;
 }
 
-static int decide_bit(void *user, const struct okv_store_now *now, struct okv_store_next *next)
-{
-    struct bit *bit = user;
-    uint32_t before = now ? now->value_length : 0, at = (uint32_t)(bit->offset / 8);
-    uint32_t length = at < before ? before : at + 1;
-    uint8_t mask = (uint8_t)(0x80u >> bit->offset % 8);
-
-    bit->made.used = 0;
-    uint8_t *bytes = okv_resp_buffer_room(&bit->made, length);
-    if (!bytes)
-        return OKV_ENOMEM;
-    memset(bytes, 0, length);
-    if (before)
-        memcpy(bytes, now->value, before);
-    bit->was_set = bytes[at] & mask;
-    bytes[at] = (uint8_t)(bit->is_set ? bytes[at] | mask : bytes[at] & ~mask);
-    *next = (struct okv_store_next){bytes, length, now ? now->expiry_ms : 0};
-    return 0;
-}
-
 int okv_resp_cmd_setbit(struct okv_resp_call *call)
 {
     const struct okv_resp_arg *value = &call->args[3];
-    struct bit bit = {.is_set = okv_resp_arg_is(value, "1")};
+    struct okv_resp_edit edit = {.call = call, .sets = okv_resp_arg_is(value, "1")};
+    struct bit bit = {.was_set = false};
 
     if (!need_offset(call, &bit))
         return 0;
-    if (!bit.is_set && !okv_resp_arg_is(value, "0")) {
+    if (!edit.sets && !okv_resp_arg_is(value, "0")) {
         okv_resp_error(&call->reply, "ERR bit is not an integer or out of range");
         return 0;
     }
-    int rc = okv_resp_modify(call, &call->args[1], decide_bit, &bit);
-    okv_resp_buffer_fini(&bit.made);
+    edit.offset = bit.offset / 8;
+    edit.mask = (uint8_t)(0x80u >> bit.offset % 8);
+    int rc = okv_resp_edit_run(&edit);
+    if (rc == OKV_RESP_GOES_ON)
+        return rc;
     if (rc)
         return okv_resp_refuse(call, rc);
-    okv_resp_integer(&call->reply, bit.was_set);
+    okv_resp_integer(&call->reply, edit.was_set);
     return 0;
 }

@@ -76,14 +76,34 @@ int okv_resp_cmd_client_reply(struct okv_resp_call *call)
 
 /* ---- LIST and INFO ---- */
 
+/* Work of a step over the clients. */
+#define LOOK_AT_ALL (OKV_RESP_CLIENTS_PER_STEP * 100)
+
+/* Collects the lines, in several turns if there are many. */
 static int list_clients(struct okv_resp_call *call, const struct okv_resp_selection *which)
 {
-    struct okv_resp_buffer text = {.used = 0};
+    struct okv_resp_client *client = call->client;
+    struct okv_resp_buffer *text = &client->text;
 
-    okv_resp_table_list(call->client, which, &text);
-    okv_resp_verbatim(&call->reply, text.used ? (const char *)text.bytes : "", text.used);
-    okv_resp_buffer_fini(&text);
-    return 0;
+    int rc = 0;
+
+    do {
+        size_t before = text->used;
+        if (client->progress.next)
+            break; /* they are all there, and the reply has begun */
+        okv_resp_table_list(client, which, &client->progress.sum, text);
+        okv_turn_spend(&client->resp->turn, text->used - before + LOOK_AT_ALL);
+    } while (client->progress.sum && call->is_part);
+    if (client->progress.sum)
+        return OKV_RESP_GOES_ON;
+    if (text->used > OKV_TURN_WORK)
+        rc =
+            okv_resp_bulk_in_steps(call, &(struct okv_resp_arg){text->bytes, (uint32_t)text->used});
+    else
+        okv_resp_verbatim(&call->reply, text->used ? (const char *)text->bytes : "", text->used);
+    if (rc == 0)
+        okv_resp_buffer_fini(text);
+    return rc;
 }
 
 int okv_resp_cmd_client_info(struct okv_resp_call *call)
@@ -104,6 +124,9 @@ static bool need_id(struct okv_resp_call *call, uint32_t index, int64_t *id)
 static int list_ids(struct okv_resp_call *call)
 {
     uint32_t count = call->count - 3;
+
+    if (!okv_resp_need_few(call, OKV_RESP_FEW))
+        return 0;
     int64_t *ids = calloc(count, sizeof *ids);
     bool are_ids = ids != NULL;
 
@@ -111,12 +134,13 @@ static int list_ids(struct okv_resp_call *call)
         are_ids = need_id(call, i + 3, &ids[i]);
     if (!ids)
         okv_resp_error(&call->reply, "ERR there is no memory for these");
+    int rc = 0;
     if (are_ids) {
         qsort(ids, count, sizeof *ids, okv_resp_compare_ids);
-        list_clients(call, &(struct okv_resp_selection){ids, count});
+        rc = list_clients(call, &(struct okv_resp_selection){ids, count});
     }
     free(ids);
-    return 0;
+    return rc;
 }
 
 /* Whether there are clients of this type: all are normal. Replies with an error if there is no such
@@ -197,17 +221,27 @@ static bool read_filter(struct okv_resp_call *call, uint32_t index, struct okv_r
 
 int okv_resp_cmd_client_kill(struct okv_resp_call *call)
 {
-    struct okv_resp_choice choice = {.skips = call->client->id};
+    struct okv_resp_client *client = call->client;
+    struct okv_resp_choice choice = {.skips = client->id};
     bool is_old_form = call->count == 3;
 
     if (is_old_form) {
         choice.peer = &call->args[2];
         choice.skips = 0;
     }
+    if (!okv_resp_need_few(call, OKV_RESP_FEW))
+        return 0;
     for (uint32_t i = 2; i < call->count && !is_old_form; i += 2)
         if (!read_filter(call, i, &choice))
             return 0;
-    unsigned killed = okv_resp_table_kill(call->client, &choice);
+    do {
+        client->progress.next += okv_resp_table_kill(client, &choice, &client->progress.sum);
+        okv_turn_spend(&client->resp->turn, LOOK_AT_ALL);
+    } while (client->progress.sum && call->is_part);
+    if (client->progress.sum)
+        return OKV_RESP_GOES_ON;
+    uint32_t killed = client->progress.next;
+    client->progress.next = 0;
     if (!is_old_form)
         okv_resp_integer(&call->reply, killed);
     else if (killed)

@@ -31,7 +31,8 @@ okv_resp_function okv_resp_cmd_expire, okv_resp_cmd_pexpire, okv_resp_cmd_expire
     okv_resp_cmd_expiretime, okv_resp_cmd_pexpiretime;
 /* generic.c */
 okv_resp_function okv_resp_cmd_del, okv_resp_cmd_exists, okv_resp_cmd_type, okv_resp_cmd_rename,
-    okv_resp_cmd_renamenx, okv_resp_cmd_copy, okv_resp_cmd_move, okv_resp_cmd_memory_usage,
+    okv_resp_cmd_renamenx, okv_resp_cmd_copy, okv_resp_cmd_move, okv_resp_prepare_rename,
+    okv_resp_prepare_copy, okv_resp_prepare_move, okv_resp_cmd_memory_usage,
     okv_resp_cmd_object_encoding, okv_resp_cmd_object_refcount;
 /* info.c */
 okv_resp_function okv_resp_cmd_info;

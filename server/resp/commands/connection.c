@@ -14,10 +14,10 @@
 
 int okv_resp_cmd_ping(struct okv_resp_call *call)
 {
+    if (call->count == 2)
+        return okv_resp_bulk_in_steps(call, &call->args[1]);
     if (call->count > 2)
         okv_resp_refuse_count(call);
-    else if (call->count == 2)
-        okv_resp_bulk(&call->reply, call->args[1].text, call->args[1].length);
     else
         okv_resp_simple(&call->reply, "PONG");
     return 0;
@@ -25,8 +25,7 @@ int okv_resp_cmd_ping(struct okv_resp_call *call)
 
 int okv_resp_cmd_echo(struct okv_resp_call *call)
 {
-    okv_resp_bulk(&call->reply, call->args[1].text, call->args[1].length);
-    return 0;
+    return okv_resp_bulk_in_steps(call, &call->args[1]);
 }
 
 int okv_resp_cmd_quit(struct okv_resp_call *call)

@@ -139,6 +139,9 @@ static const struct {
     {"cpu", "CPU", add_cpu},          {"keyspace", "Keyspace", add_keyspace},
 };
 
+/* Words of INFO. */
+#define SECTIONS_MAX 64u
+
 /* Whether INFO is to have this section. */
 static bool is_wanted(const struct okv_resp_call *call, const char *name)
 {
@@ -154,6 +157,8 @@ int okv_resp_cmd_info(struct okv_resp_call *call)
 {
     struct okv_resp_buffer text = {.used = 0};
 
+    if (!okv_resp_need_few(call, SECTIONS_MAX))
+        return 0;
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         if (!is_wanted(call, sections[i].name))
             continue;

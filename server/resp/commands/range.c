@@ -1,10 +1,7 @@
 /* Commands of a part of a value. A change replaces the whole value. */
-#include <string.h>
-
-#include "server/command/execute.h"
-#include "server/database/database.h"
 #include "server/resp/commands/commands.h"
-#include "server/resp/run/long_value.h"
+#include "server/resp/commands/edit.h"
+#include "server/resp/run/download.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
 #include "shared/base/error.h"
@@ -51,66 +48,28 @@ int okv_resp_cmd_getrange(struct okv_resp_call *call)
 
 /* ---- APPEND and SETRANGE ---- */
 
-/* A change that makes a value of the one that is there, in memory of its own. */
-struct edit {
-    struct okv_resp_buffer made;
-    const struct okv_resp_arg *with;
-    uint64_t offset; /* SETRANGE */
-    bool is_append;
-    uint32_t max_value;
-    uint64_t length; /* of the result */
-};
-
-static int decide_edit(void *user, const struct okv_store_now *now, struct okv_store_next *next)
+static int run_edit(struct okv_resp_edit *edit)
 {
-    struct edit *edit = user;
-    uint64_t before = now ? now->value_length : 0;
-    uint64_t offset = edit->is_append ? before : edit->offset;
-    uint64_t end = offset + edit->with->length;
+    int rc = okv_resp_edit_run(edit);
 
-    if (edit->with->length == 0 && (now || !edit->is_append)) {
-        edit->length = before;
-        return OKV_STORE_KEEP;
-    }
-    edit->length = end > before ? end : before;
-    if (edit->length > edit->max_value)
-        return OKV_EVALUESIZE;
-    edit->made.used = 0;
-    uint8_t *bytes = okv_resp_buffer_room(&edit->made, edit->length + 1);
-    if (!bytes)
-        return OKV_ENOMEM;
-    if (before)
-        memcpy(bytes, now->value, before);
-    if (offset > before)
-        memset(bytes + before, 0, offset - before);
-    if (edit->with->length)
-        memcpy(bytes + offset, edit->with->text, edit->with->length);
-    *next = (struct okv_store_next){bytes, (uint32_t)edit->length, now ? now->expiry_ms : 0};
-    return 0;
-}
-
-static int run_edit(struct okv_resp_call *call, struct edit *edit)
-{
-    edit->max_value = call->executor->database->store.max_value;
-    int rc = okv_resp_modify(call, &call->args[1], decide_edit, edit);
-
-    okv_resp_buffer_fini(&edit->made);
+    if (rc == OKV_RESP_GOES_ON)
+        return rc;
     if (rc)
-        return okv_resp_refuse(call, rc);
-    okv_resp_integer(&call->reply, (int64_t)edit->length);
+        return okv_resp_refuse(edit->call, rc);
+    okv_resp_integer(&edit->call->reply, (int64_t)edit->length);
     return 0;
 }
 
 int okv_resp_cmd_append(struct okv_resp_call *call)
 {
-    struct edit edit = {.with = &call->args[2], .is_append = true};
+    struct okv_resp_edit edit = {.call = call, .with = call->args[2], .is_append = true};
 
-    return run_edit(call, &edit);
+    return run_edit(&edit);
 }
 
 int okv_resp_cmd_setrange(struct okv_resp_call *call)
 {
-    struct edit edit = {.with = &call->args[3]};
+    struct okv_resp_edit edit = {.call = call, .with = call->args[3]};
     int64_t offset;
 
     if (!okv_resp_need_integer(call, 2, &offset))
@@ -120,7 +79,7 @@ int okv_resp_cmd_setrange(struct okv_resp_call *call)
         return 0;
     }
     edit.offset = (uint64_t)offset;
-    if (edit.with->length && edit.offset > OKV_VALUE_MAX)
+    if (edit.with.length && edit.offset > OKV_VALUE_MAX)
         return okv_resp_refuse(call, OKV_EVALUESIZE);
-    return run_edit(call, &edit);
+    return run_edit(&edit);
 }

@@ -192,6 +192,8 @@ static const char *const settings[] = {"maxmemory",        "maxclients", "databa
                                        "timeout",          "appendonly", "proto-max-bulk-len",
                                        "maxmemory-policy", "save"};
 #define SETTING_COUNT (sizeof settings / sizeof *settings)
+/* Words of CONFIG GET. */
+#define PATTERNS_MAX 32u
 
 static bool is_asked_for(const struct okv_resp_call *call, const char *name)
 {
@@ -212,6 +214,8 @@ int okv_resp_cmd_config_get(struct okv_resp_call *call)
     char value[64];
     size_t count = 0;
 
+    if (!okv_resp_need_few(call, PATTERNS_MAX))
+        return 0;
     for (size_t i = 0; i < SETTING_COUNT; i++)
         count += is_asked_for(call, settings[i]);
     okv_resp_map(&call->reply, count);

@@ -5,22 +5,36 @@
 #include "server/command/execute.h"
 #include "server/database/database.h"
 #include "server/resp/commands/commands.h"
+#include "server/resp/run/download.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
 #include "shared/base/error.h"
 
 /* ---- GET, MGET, STRLEN ---- */
 
-/* Replies with the current value, as a copy: the change may have to run again, and replaces the
- * value. OKV_ENOMEM: the value would be lost. */
-static int reply_copy(struct okv_resp_call *call, const struct okv_store_now *now)
+/* Replies with the current value, which the change may replace or remove: a long one is pinned
+ * until it has left. The change may have to run again. OKV_ENOMEM: the value would be lost;
+ * OKV_EAGAIN. */
+static int reply_old(struct okv_resp_call *call, const struct okv_store_now *now)
 {
+    int rc = 0;
+
+    okv_resp_download_end(call->client);
     call->reply.out->used = call->reply_start;
     if (now)
-        okv_resp_bulk(&call->reply, now->value, now->value_length);
+        rc = okv_resp_reply_value(call, now, 0, now->value_length);
     else
         okv_resp_null(&call->reply);
-    return call->reply.out->has_failed ? OKV_ENOMEM : 0;
+    return call->reply.out->has_failed ? OKV_ENOMEM : rc;
+}
+
+/* What such a change returns. A value that is not replied is not sent. */
+static int end_reply_old(struct okv_resp_call *call, int rc)
+{
+    if (rc == 0)
+        return 0;
+    okv_resp_download_end(call->client);
+    return okv_resp_refuse(call, rc);
 }
 
 static int visit_value(void *user, const struct okv_store_now *now)
@@ -51,15 +65,25 @@ int okv_resp_cmd_get(struct okv_resp_call *call)
     return get(call, &call->args[1]);
 }
 
+/* Goes on after a long value has left, and in its next turn if there are many keys. */
 int okv_resp_cmd_mget(struct okv_resp_call *call)
 {
+    struct okv_resp_client *client = call->client;
+    uint32_t next = call->is_part || !client->progress.next ? 1 : client->progress.next;
     int rc = 0;
 
-    call->may_have_download = false;
-    okv_resp_array(&call->reply, call->count - 1);
-    for (uint32_t i = 1; i < call->count && rc == 0; i++)
-        rc = get(call, &call->args[i]);
-    return rc;
+    if (next == 1)
+        okv_resp_array(&call->reply, call->count - 1);
+    while (next < call->count && rc == 0) {
+        rc = get(call, &call->args[next]);
+        next += rc == 0;
+        if (client->download.length || okv_resp_has_to_pause(call))
+            break;
+    }
+    client->progress.next = next;
+    if (rc && (next == 1 || call->is_part))
+        return rc;
+    return rc || next < call->count ? OKV_RESP_GOES_ON : 0;
 }
 
 static int visit_length(void *user, const struct okv_store_now *now)
@@ -94,8 +118,10 @@ static int decide_set(void *user, const struct okv_store_now *now, struct okv_st
 {
     struct set *set = user;
 
-    if (set->wants_old && reply_copy(set->call, now))
-        return OKV_ENOMEM;
+    int rc = set->wants_old ? reply_old(set->call, now) : 0;
+
+    if (rc)
+        return rc;
     set->was_set = !(now ? set->if_absent : set->if_present);
     if (!set->was_set)
         return OKV_STORE_KEEP;
@@ -146,10 +172,8 @@ int okv_resp_cmd_set(struct okv_resp_call *call)
     if (!read_set_options(call, &what))
         return 0;
     int rc = set(call, &call->args[1], &what);
-    if (rc)
-        return okv_resp_refuse(call, rc);
-    if (what.wants_old)
-        return 0;
+    if (rc || what.wants_old)
+        return end_reply_old(call, rc);
     if (what.was_set)
         okv_resp_simple(&call->reply, "OK");
     else
@@ -194,24 +218,23 @@ int okv_resp_cmd_setnx(struct okv_resp_call *call)
 int okv_resp_cmd_getset(struct okv_resp_call *call)
 {
     struct set what = {.call = call, .value = &call->args[2], .wants_old = true};
-    int rc = set(call, &call->args[1], &what);
 
-    return rc ? okv_resp_refuse(call, rc) : 0;
+    return end_reply_old(call, set(call, &call->args[1], &what));
 }
 
 static int decide_getdel(void *user, const struct okv_store_now *now, struct okv_store_next *next)
 {
+    int rc = reply_old(user, now);
+
     (void)next;
-    if (reply_copy(user, now))
-        return OKV_ENOMEM;
+    if (rc)
+        return rc;
     return now ? OKV_STORE_REMOVE : OKV_STORE_KEEP;
 }
 
 int okv_resp_cmd_getdel(struct okv_resp_call *call)
 {
-    int rc = okv_resp_modify(call, &call->args[1], decide_getdel, call);
-
-    return rc ? okv_resp_refuse(call, rc) : 0;
+    return end_reply_old(call, okv_resp_modify(call, &call->args[1], decide_getdel, call));
 }
 
 /* ---- GETEX ---- */
@@ -226,9 +249,10 @@ struct getex {
 static int decide_getex(void *user, const struct okv_store_now *now, struct okv_store_next *next)
 {
     const struct getex *getex = user;
+    int rc = reply_old(getex->call, now);
 
-    if (reply_copy(getex->call, now))
-        return OKV_ENOMEM;
+    if (rc)
+        return rc;
     if (!now || !getex->changes || (!getex->is_past && getex->expiry_ms == now->expiry_ms))
         return OKV_STORE_KEEP;
     if (getex->is_past)
@@ -262,7 +286,7 @@ int okv_resp_cmd_getex(struct okv_resp_call *call)
         return 0;
     int rc = okv_resp_modify(call, &call->args[1], decide_getex, &getex);
     if (rc != OKV_EKEYSIZE)
-        return rc ? okv_resp_refuse(call, rc) : 0;
+        return end_reply_old(call, rc);
     okv_resp_null(&call->reply);
     return 0;
 }

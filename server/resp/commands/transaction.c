@@ -63,22 +63,33 @@ static int watch(struct okv_resp_call *call, const struct okv_resp_arg *key)
     return rc ? rc : okv_resp_transaction_watch(call->client, key, version);
 }
 
-int okv_resp_cmd_watch(struct okv_resp_call *call)
+/* Returns false when an error was replied. */
+static bool may_watch(struct okv_resp_call *call)
 {
     const struct okv_resp_transaction *transaction = call->client->transaction;
     size_t before = transaction ? transaction->watch_count : 0;
+
+    if (okv_resp_transaction_is_open(call->client))
+        okv_resp_error(&call->reply, "ERR WATCH inside MULTI is not allowed");
+    else if (before + call->count - 1 > WATCHES_MAX)
+        okv_resp_error(&call->reply, "ERR a client may watch %u keys", WATCHES_MAX);
+    else
+        return true;
+    return false;
+}
+
+int okv_resp_cmd_watch(struct okv_resp_call *call)
+{
+    uint32_t *next = &call->client->progress.next;
     int rc = 0;
 
-    if (okv_resp_transaction_is_open(call->client)) {
-        okv_resp_error(&call->reply, "ERR WATCH inside MULTI is not allowed");
+    if (*next == 0 && !may_watch(call))
         return 0;
+    for (*next = *next ? *next : 1; *next < call->count && rc == 0; ++*next) {
+        if (*next > 1 && okv_resp_has_to_pause(call))
+            return OKV_RESP_GOES_ON;
+        rc = watch(call, &call->args[*next]);
     }
-    if (before + call->count - 1 > WATCHES_MAX) {
-        okv_resp_error(&call->reply, "ERR a client may watch %u keys", WATCHES_MAX);
-        return 0;
-    }
-    for (uint32_t i = 1; i < call->count && rc == 0; i++)
-        rc = watch(call, &call->args[i]);
     if (rc)
         return okv_resp_refuse(call, rc);
     okv_resp_simple(&call->reply, "OK");

@@ -11,11 +11,17 @@
 #include "server/resp/net/transfer.h"
 #include "server/resp/proto/args.h"
 #include "server/resp/proto/reply.h"
+#include "server/resp/run/call.h"
+#include "server/resp/run/long_build.h"
 #include "server/resp/run/place.h"
 #include "server/resp/run/run.h"
 #include "server/resp/run/transaction.h"
+#include "server/resp/run/upload.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+
+/* Work of reading an argument, or of setting its text. */
+#define ARGUMENT 20u
 
 static void make_ready(struct okv_resp_client *client)
 {
@@ -95,10 +101,12 @@ void okv_resp_client_close(struct okv_resp_client *client)
     okv_stream_fini(&client->stream);
     okv_resp_download_end(client);
     okv_resp_upload_end(client);
+    okv_resp_build_end(client);
     okv_resp_transaction_drop(client);
     okv_resp_parser_fini(&client->parser);
     okv_resp_buffer_fini(&client->in);
     okv_resp_buffer_fini(&client->out);
+    okv_resp_buffer_fini(&client->text);
     okv_resp_count_memory(client);
     OKV_STATS_SUBTRACT(&server->stats, resp_clients, 1);
     atomic_fetch_sub(&resp->clients, 1);
@@ -122,10 +130,15 @@ static void refuse(struct okv_resp_client *client, int code)
 static int parse(struct okv_resp_client *client)
 {
     struct okv_resp_buffer *in = &client->in;
+    struct okv_resp_parser *parser = &client->parser;
+    uint32_t before = parser->count + parser->set;
 
     if (in->used == client->at)
         return 0;
-    return okv_resp_parse(&client->parser, in->bytes + client->at, in->used - client->at);
+    int rc = okv_resp_parse(parser, in->bytes + client->at, in->used - client->at);
+    uint32_t after = parser->count + parser->set;
+    okv_turn_spend(&client->resp->turn, after > before ? (after - before) * ARGUMENT : 0);
+    return rc;
 }
 
 /* The complete request runs later, or goes on then. Its bytes may move until then. */
@@ -251,7 +264,10 @@ static unsigned run_requests(struct okv_resp_client *client, bool *has_more)
 
 static void publish_progress(struct okv_resp_client *client, unsigned served)
 {
-    OKV_STATS_RAISE(&client->resp->server->stats, longest_step, client->resp->turn.longest);
+    struct okv_stats *stats = &client->resp->server->stats;
+
+    OKV_STATS_RAISE(stats, longest_step, client->resp->turn.longest);
+    OKV_STATS_RAISE(stats, longest_alone, client->resp->turn.alone);
     if (served > 0) {
         OKV_STATS_ADD(&client->common, requests, served);
         atomic_store_explicit(&client->common.active_ns, okv_clock_ns(), memory_order_relaxed);
@@ -265,6 +281,7 @@ unsigned okv_resp_serve(struct okv_resp_client *client, bool reads)
     bool is_open = true, has_more;
 
     okv_turn_begin(&client->resp->turn);
+    okv_resp_take_work(client->resp); /* not this client's */
     okv_resp_buffers_borrow(client);
     reads = reads || client->stream.has_unread || client->stream.writes_to_read;
     unsigned served = run_requests(client, &has_more);
@@ -293,7 +310,9 @@ void okv_resp_on_event(struct okv_resp_client *client, uint32_t events)
 {
     bool is_broken = events & (EPOLLHUP | EPOLLERR);
 
-    if (is_broken && !client->events)
+    if (is_broken && client->state == OKV_RESP_RUNNING)
+        okv_resp_client_close(client); /* nobody is there for the rest */
+    else if (is_broken && !client->events)
         leave_epoll(client);
     else
         okv_resp_serve(client, is_broken || events & EPOLLIN);

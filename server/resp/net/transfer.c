@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "server/core/server.h"
+#include "server/resp/run/upload.h"
 #include "shared/base/clock.h"
 
 /* Bytes that are read at once. */

@@ -71,28 +71,64 @@ int okv_resp_refuse_subcommand(struct okv_resp_call *call)
     return 0;
 }
 
-/* Counts the command, what the store did for it, and its reply. */
-static void spend(struct okv_resp *resp, size_t replied)
+uint64_t okv_resp_take_work(const struct okv_resp *resp)
 {
-    uint64_t work = OKV_TURN_ITEM + replied;
+    uint64_t work = 0;
 
     for (unsigned i = 0; i < resp->server->database_count; i++)
         work += okv_store_work_take(resp->executors[i].work);
-    okv_turn_spend(&resp->turn, work);
+    return work;
+}
+
+/* What was done since the last call. What EXEC replied was counted with its commands. */
+static void spend(struct okv_resp_call *call)
+{
+    struct okv_resp *resp = call->client->resp;
+    size_t used = call->reply.out->used;
+    bool is_exec = call->command->flags & OKV_RESP_TRANSACTION;
+    size_t replied = used > call->counted && !is_exec ? used - call->counted : 0;
+
+    okv_turn_spend(&resp->turn, okv_resp_take_work(resp) + replied);
+    call->counted = used;
+}
+
+bool okv_resp_has_to_pause(struct okv_resp_call *call)
+{
+    spend(call);
+    return !call->is_part && okv_turn_left(&call->client->resp->turn) == 0;
+}
+
+int okv_resp_bulk_in_steps(struct okv_resp_call *call, const struct okv_resp_arg *arg)
+{
+    uint32_t *done = &call->client->progress.next;
+    uint32_t length = arg->length - *done;
+
+    if (*done == 0)
+        okv_resp_bulk_head(&call->reply, arg->length);
+    if (length > OKV_TURN_WORK && !call->is_part)
+        length = OKV_TURN_WORK;
+    okv_resp_buffer_add(call->reply.out, arg->text + *done, length);
+    *done += length;
+    if (*done < arg->length)
+        return OKV_RESP_GOES_ON;
+    *done = 0;
+    okv_resp_buffer_add(call->reply.out, "\r\n", 2);
+    return 0;
 }
 
 int okv_resp_execute(struct okv_resp_call *call)
 {
     struct okv_resp *resp = call->client->resp;
-    size_t before = call->reply.out->used;
     int rc = 0;
 
+    call->counted = call->reply.out->used;
+    okv_turn_spend(&resp->turn, OKV_TURN_ITEM);
     resp->counts.commands++;
     if (okv_resp_call_is_allowed(call))
         rc = call->command->run(call);
     else
         okv_resp_refuse_right(call);
-    spend(resp, call->reply.out->used - before);
+    spend(call);
     return rc;
 }
 
@@ -150,7 +186,9 @@ int okv_resp_in_change(struct okv_resp_call *call, unsigned database,
     int rc = wal && call->is_part ? run_reserved(call, wal, run) : run(call);
     call->executor = own;
     call->is_in_change = false;
-    uint64_t batch = okv_change_end(&change, !rc || call->has_changed);
+    bool has_replied = rc == OKV_RESP_GOES_ON && call->reply.out->used > before;
+    bool is_done = rc == 0 || call->has_changed || has_replied;
+    uint64_t batch = okv_change_end(&change, is_done);
     if (batch)
         okv_resp_defer(client, database, batch, before);
     return rc;

@@ -14,10 +14,12 @@ struct okv_resp_call {
     uint32_t count;
     struct okv_resp_reply reply;
     size_t reply_start;                  /* in reply.out */
+    size_t counted;                      /* the same: bytes from here on are no work yet */
     const struct okv_executor *executor; /* of the client's database */
     bool may_have_download;              /* the reply may end with a long value (long_value.h) */
     bool is_in_change; /* of a durable database: reads see what is not published yet */
     bool is_part;      /* of several changes: okv_store_modify() */
+    bool is_preparing; /* others are served meanwhile, and nothing is to be changed */
     bool has_changed;  /* something, so that it cannot begin again */
     void *user;        /* of a part that okv_resp_in_change() runs */
 };
@@ -29,7 +31,13 @@ bool okv_resp_sees(const struct okv_resp_client *client, unsigned database);
 /* Whether it has the rights that the command needs. Counts a refusal. */
 bool okv_resp_call_is_allowed(const struct okv_resp_call *call);
 
-/* Runs the command if the user may, without looking at MULTI and locks. */
+/* Work that the store has done for the worker since the last call. */
+uint64_t okv_resp_take_work(const struct okv_resp *resp);
+/* Whether a command goes on in its next turn. Not if it runs alone: then it ends in this one. */
+bool okv_resp_has_to_pause(struct okv_resp_call *call);
+/* Replies with an argument, in steps. Returns 0 or OKV_RESP_GOES_ON. */
+int okv_resp_bulk_in_steps(struct okv_resp_call *call, const struct okv_resp_arg *arg);
+/* Runs the command if the user may, without looking at MULTI and locks. Counts its work. */
 int okv_resp_execute(struct okv_resp_call *call);
 
 /* Runs a part of a command in a change scope of a database, and on that database. Its reply waits

@@ -16,7 +16,7 @@
 #include "server/core/turn.h"
 #include "server/resp/proto/buffer.h"
 #include "server/resp/proto/parser.h"
-#include "server/resp/run/long_value.h"
+#include "server/resp/run/download.h"
 #include "shared/base/uri.h"
 #include "shared/identity/user_key.h"
 #include "shared/stream/stream.h"
@@ -24,10 +24,12 @@
 struct okv_executor;
 struct okv_housekeeping;
 struct okv_resp;
+struct okv_resp_build;
 struct okv_resp_shared;
 struct okv_resp_silent;
 struct okv_resp_command_table;
 struct okv_resp_transaction;
+struct okv_resp_upload;
 struct okv_server;
 
 /* CLIENT REPLY: which replies a client gets. */
@@ -98,8 +100,9 @@ struct okv_resp_client {
         size_t from;       /* in `out`: where the replies begin that wait for the batch */
     } commit;
     struct okv_resp_upload *upload;           /* long value of the request under way; or NULL */
+    struct okv_resp_build *build;             /* likewise, made of a stored one (long_build.h) */
     struct okv_resp_download download;        /* leaves after `out` */
-    uint64_t reserved;                        /* bytes, by both */
+    uint64_t reserved;                        /* bytes, by all three */
     struct okv_resp_transaction *transaction; /* of MULTI and WATCH; or NULL */
 
     /* Commands that go on when they are called again. */
@@ -109,11 +112,12 @@ struct okv_resp_client {
         unsigned database;
         bool is_under_way, is_empty;
     } flush;
-    struct {           /* DEL */
-        uint32_t next; /* argument; 0: none is under way */
-        uint64_t removed;
-    } del;
-    uint64_t move_version; /* MOVE: of the item in the other database; or 0 */
+    struct okv_resp_progress { /* those that look at one argument after the other */
+        uint32_t next;         /* argument, or byte of one; 0: none is under way */
+        uint64_t sum;
+    } progress;
+    struct okv_resp_buffer text; /* of CLIENT LIST, so far */
+    uint64_t move_version;       /* MOVE: of the item in the other database; or 0 */
 
     /* The worker writes these with the lock of the client table, and others read them with it. */
     char name[OKV_RESP_NAME_MAX];

@@ -34,26 +34,59 @@ static bool may_see(const struct okv_resp_client *by, const struct okv_resp_clie
            strcmp(client->common.user, by->common.user) == 0;
 }
 
-unsigned okv_resp_table_kill(const struct okv_resp_client *by, const struct okv_resp_choice *choice)
+static bool is_chosen(const struct okv_resp_client *client, const struct okv_resp_choice *choice)
+{
+    return !choice->is_none && (!choice->id || (uint64_t)choice->id == client->id) &&
+           client->id != choice->skips && is_text(choice->peer, client->peer) &&
+           is_text(choice->local, client->local) && is_text(choice->user, user_of(client));
+}
+
+/* Calls `of` for each client of a step. */
+static void each_client(const struct okv_resp_client *by, uint64_t *after,
+                        void (*of)(void *user, struct okv_resp_client *client), void *user)
 {
     struct okv_client_table *table = by->resp->server->clients;
     struct okv_client *common;
-    unsigned count = 0;
+    unsigned left = OKV_RESP_CLIENTS_PER_STEP;
 
     pthread_mutex_lock(&table->lock);
     TAILQ_FOREACH(common, &table->lists[OKV_CLIENT_RESP], in_table)
     {
         struct okv_resp_client *client = (struct okv_resp_client *)common;
-        if (choice->is_none || (choice->id && (uint64_t)choice->id != client->id) ||
-            client->id == choice->skips || !is_text(choice->peer, client->peer) ||
-            !is_text(choice->local, client->local) || !is_text(choice->user, user_of(client)) ||
-            !may_see(by, client))
+        if (client->id <= *after)
             continue;
-        okv_resp_terminate(client);
-        count++;
+        if (left-- == 0)
+            break;
+        *after = client->id;
+        of(user, client);
     }
+    *after = common ? *after : 0;
     pthread_mutex_unlock(&table->lock);
-    return count;
+}
+
+struct killing {
+    const struct okv_resp_client *by;
+    const struct okv_resp_choice *choice;
+    unsigned count;
+};
+
+static void kill_chosen(void *user, struct okv_resp_client *client)
+{
+    struct killing *killing = user;
+
+    if (!is_chosen(client, killing->choice) || !may_see(killing->by, client))
+        return;
+    okv_resp_terminate(client);
+    killing->count++;
+}
+
+unsigned okv_resp_table_kill(const struct okv_resp_client *by, const struct okv_resp_choice *choice,
+                             uint64_t *after)
+{
+    struct killing killing = {by, choice, 0};
+
+    each_client(by, after, kill_chosen, &killing);
+    return killing.count;
 }
 
 /* What okv has nothing for is 0. */
@@ -98,22 +131,29 @@ static bool is_listed(const struct okv_resp_client *client, const struct okv_res
            bsearch(&id, which->ids, which->count, sizeof id, okv_resp_compare_ids);
 }
 
-void okv_resp_table_list(const struct okv_resp_client *by, const struct okv_resp_selection *which,
-                         struct okv_resp_buffer *out)
-{
-    struct okv_client_table *table = by->resp->server->clients;
-    const struct okv_client *common;
-    uint64_t now_ns = okv_clock_ns();
+struct listing {
+    const struct okv_resp_client *by;
+    const struct okv_resp_selection *which;
+    uint64_t now_ns;
+    struct okv_resp_buffer *out;
+};
 
-    pthread_mutex_lock(&table->lock);
-    TAILQ_FOREACH(common, &table->lists[OKV_CLIENT_RESP], in_table)
-    {
-        const struct okv_resp_client *client = (const struct okv_resp_client *)common;
-        uint64_t unserved = client == by
-                                ? by->in.used - by->at
-                                : atomic_load_explicit(&client->unserved, memory_order_relaxed);
-        if (is_listed(client, which) && may_see(by, client))
-            add_line(client, unserved, now_ns, out);
-    }
-    pthread_mutex_unlock(&table->lock);
+static void list_selected(void *user, struct okv_resp_client *client)
+{
+    const struct listing *listing = user;
+    const struct okv_resp_client *by = listing->by;
+    uint64_t unserved = client == by
+                            ? by->in.used - by->at
+                            : atomic_load_explicit(&client->unserved, memory_order_relaxed);
+
+    if (is_listed(client, listing->which) && may_see(by, client))
+        add_line(client, unserved, listing->now_ns, listing->out);
+}
+
+void okv_resp_table_list(const struct okv_resp_client *by, const struct okv_resp_selection *which,
+                         uint64_t *after, struct okv_resp_buffer *out)
+{
+    struct listing listing = {by, which, okv_clock_ns(), out};
+
+    each_client(by, after, list_selected, &listing);
 }

@@ -14,9 +14,14 @@ struct okv_resp_choice {
     uint64_t skips;                   /* id of a client that does not match; or 0 */
 };
 
-/* Terminates the matching clients among those that `by` may see. Returns how many there are. */
-unsigned okv_resp_table_kill(const struct okv_resp_client *by,
-                             const struct okv_resp_choice *choice);
+/* Clients that a call looks at. */
+#define OKV_RESP_CLIENTS_PER_STEP 400u
+
+/* Terminates the matching clients among those that `by` may see and whose ids are above *after,
+ * which becomes that of the last one it looked at; 0: there are no more. Returns how many there
+ * are. */
+unsigned okv_resp_table_kill(const struct okv_resp_client *by, const struct okv_resp_choice *choice,
+                             uint64_t *after);
 
 #define OKV_RESP_USER_DEFAULT "default" /* name of the user of a client without one */
 
@@ -28,8 +33,8 @@ struct okv_resp_selection {
 };
 
 /* Adds a line of CLIENT LIST for each selected client that `by` may see: those that use a database
- * of which it is admin, and those of its own user. */
+ * of which it is admin, and those of its own user. `after` as above. */
 void okv_resp_table_list(const struct okv_resp_client *by, const struct okv_resp_selection *which,
-                         struct okv_resp_buffer *out);
+                         uint64_t *after, struct okv_resp_buffer *out);
 
 #endif

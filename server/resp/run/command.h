@@ -19,6 +19,12 @@ enum okv_resp_flag {
     OKV_RESP_TABLE = 512,         /* reads the whole table, as it is published */
     OKV_RESP_CONSISTENT = 1024,   /* reads several items as of one publication */
     OKV_RESP_TRANSACTION = 2048,  /* with OKV_RESP_EXCLUSIVE: runs alone only after MULTI */
+    OKV_RESP_VALUE = 4096,        /* its work grows with the values of its keys */
+    OKV_RESP_OFFSET = 8192,       /* its third argument is an offset: a value may grow up to it */
+    OKV_RESP_BIT_OFFSET = 16384,  /* the same in bits */
+    OKV_RESP_WALK = 32768,        /* walks the whole table */
+    OKV_RESP_CLIENTS = 65536,     /* looks at all clients */
+    OKV_RESP_PREPARES = 131072,   /* is called with is_preparing before it runs alone */
 };
 
 /* Returns 0, OKV_RESP_GOES_ON, or OKV_EAGAIN as okv_resp_run(). */

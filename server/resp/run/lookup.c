@@ -4,6 +4,7 @@
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/resp/run/call.h"
+#include "server/resp/run/upload.h"
 #include "shared/base/error.h"
 
 /* ---- reading ---- */
@@ -42,7 +43,7 @@ int okv_resp_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
     struct okv_store_outcome outcome;
     const struct okv_store_write write = {.key = key->text,
                                           .key_length = key->length,
-                                          .long_value = okv_resp_upload_value(call->client),
+                                          .long_value = okv_resp_long_value(call->client),
                                           .is_part = call->is_part,
                                           .decide = decide,
                                           .user = user};
@@ -53,7 +54,7 @@ int okv_resp_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
         OKV_STATS_ADD(&database->counts, deletes, 1);
     } else if (rc == 0 && outcome.version) {
         call->has_changed = true;
-        okv_resp_upload_keep(call->client, key, outcome.version);
+        okv_resp_long_value_keep(call->client, key, outcome.version);
         OKV_STATS_ADD(&database->counts, puts, 1);
     }
     return rc;

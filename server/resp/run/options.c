@@ -14,6 +14,15 @@ int okv_resp_syntax_error(struct okv_resp_call *call)
     return 0;
 }
 
+bool okv_resp_need_few(struct okv_resp_call *call, uint32_t most)
+{
+    if (call->count <= most)
+        return true;
+    okv_resp_error(&call->reply, "ERR %s takes at most %u arguments", call->command->name,
+                   most - 1);
+    return false;
+}
+
 bool okv_resp_need_integer(struct okv_resp_call *call, uint32_t index, int64_t *number)
 {
     if (okv_resp_arg_integer(&call->args[index], number))

@@ -8,6 +8,10 @@
 
 int okv_resp_syntax_error(struct okv_resp_call *call); /* returns 0 */
 
+/* Of commands that reply about each argument in one step. */
+#define OKV_RESP_FEW 1000u
+bool okv_resp_need_few(struct okv_resp_call *call, uint32_t most);
+
 bool okv_resp_need_integer(struct okv_resp_call *call, uint32_t index, int64_t *number);
 
 /* How an argument gives a time: in seconds from now, unless it has these flags. */

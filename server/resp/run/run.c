@@ -7,12 +7,16 @@
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/resp/proto/args.h"
+#include "server/resp/run/alone.h"
 #include "server/resp/run/call.h"
 #include "server/resp/run/command.h"
+#include "server/resp/run/long_build.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/place.h"
 #include "server/resp/run/transaction.h"
+#include "server/resp/run/upload.h"
 #include "server/wal/wal.h"
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 
 /* ---- checks ---- */
@@ -94,13 +98,39 @@ static bool needs_change(const struct okv_resp_call *call)
             client->commit.database == client->common.database);
 }
 
+/* Returns 0 when there is nothing more to do before it runs alone, or it was refused. */
+static int prepare(struct okv_resp_call *call)
+{
+    if (!(call->command->flags & OKV_RESP_PREPARES))
+        return 0;
+    if (!okv_resp_call_is_allowed(call)) {
+        okv_resp_refuse_right(call);
+        return 0;
+    }
+    call->is_preparing = true;
+    int rc = call->command->run(call);
+    call->is_preparing = false;
+    return rc;
+}
+
 static int run_exclusive(struct okv_resp_call *call, okv_resp_function *how)
 {
     struct okv_exclusive *exclusive = call->client->resp->server->exclusive;
+    struct okv_turn *turn = &call->client->resp->turn;
+    size_t before = call->reply.out->used;
+    int rc = prepare(call);
 
+    if (rc || call->reply.out->used > before)
+        return rc; /* it is not ready, or was refused */
+    if (!okv_exclusive_may_begin(exclusive, okv_clock_ns()))
+        return OKV_EAGAIN;
+    okv_turn_end_step(turn);
     okv_exclusive_begin(exclusive);
-    int rc = how(call);
-    okv_exclusive_end(exclusive);
+    uint64_t began_ns = okv_clock_ns();
+    rc = how(call);
+    uint64_t now_ns = okv_clock_ns();
+    okv_exclusive_end(exclusive, now_ns, now_ns - began_ns);
+    okv_turn_end_alone(turn);
     return rc;
 }
 
@@ -113,9 +143,16 @@ static bool runs_alone(const struct okv_resp_call *call)
            (!(flags & OKV_RESP_TRANSACTION) || okv_resp_transaction_is_open(call->client));
 }
 
+static int execute(struct okv_resp_call *call)
+{
+    if (call->is_part && !okv_resp_alone_check(call))
+        return 0;
+    return okv_resp_execute(call);
+}
+
 static int run_in_change(struct okv_resp_call *call)
 {
-    return okv_resp_in_change(call, call->client->common.database, okv_resp_execute);
+    return okv_resp_in_change(call, call->client->common.database, execute);
 }
 
 /* Before it excludes others. */
@@ -138,15 +175,18 @@ static int run_consistent(struct okv_resp_call *call)
     struct okv_resp *resp = call->client->resp;
     struct okv_wal *wal = call->executor->database->wal;
     const struct okv_resp_counts counts = resp->counts;
+    const struct okv_resp_progress progress = call->client->progress;
     size_t before = call->reply.out->used;
     uint64_t moment = okv_wal_publish_seq(wal);
 
     if (moment % 2)
         return OKV_EAGAIN;
-    int rc = okv_resp_execute(call);
+    int rc = execute(call);
     if (rc || !(call->command->flags & OKV_RESP_CONSISTENT) || okv_wal_publish_seq(wal) == moment)
         return rc;
     call->reply.out->used = before;
+    okv_resp_download_end(call->client);
+    call->client->progress = progress;
     resp->counts = counts;
     return run_in_change(call);
 }
@@ -156,7 +196,7 @@ static okv_resp_function *way_of(const struct okv_resp_call *call)
     if (needs_change(call))
         return run_in_change;
     return call->command->flags & OKV_RESP_READ && call->executor->database->wal ? run_consistent
-                                                                                 : okv_resp_execute;
+                                                                                 : execute;
 }
 
 static int run_locked(struct okv_resp_call *call)
@@ -175,7 +215,9 @@ static int run_locked(struct okv_resp_call *call)
     } else if (rc == 0) { /* also when it was refused in the middle */
         client->flush.is_under_way = false;
         client->move_version = 0;
-        client->del.next = 0;
+        client->progress = (struct okv_resp_progress){.next = 0};
+        okv_resp_buffer_fini(&client->text);
+        okv_resp_build_end(client);
     }
     return rc;
 }
@@ -221,7 +263,7 @@ int okv_resp_run(struct okv_resp_client *client, const struct okv_resp_arg *args
     if (may)
         atomic_store_explicit(&client->command, call.command->name, memory_order_relaxed);
     if (may && okv_resp_transaction_is_open(client) && !(call.command->flags & OKV_RESP_UNQUEUED))
-        okv_resp_transaction_queue(&call);
+        rc = okv_resp_transaction_queue(&call);
     else if (may)
         rc = run_locked(&call);
     if (rc != OKV_EAGAIN)

@@ -6,9 +6,11 @@
 #include "server/command/execute.h"
 #include "server/database/database.h"
 #include "server/resp/run/command.h"
+#include "server/resp/run/price.h"
 #include "server/wal/format.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
+#include "shared/format/hash.h"
 
 /* Bytes of the commands of one transaction. */
 #define QUEUE_MAX (128u << 20)
@@ -79,6 +81,9 @@ void okv_resp_transaction_unwatch(struct okv_resp_transaction *transaction)
 {
     while (transaction->watch_count > 0)
         free(transaction->watches[--transaction->watch_count]);
+    free(transaction->watch_index);
+    transaction->watch_index = NULL;
+    transaction->watch_slots = 0;
 }
 
 void okv_resp_transaction_drop(struct okv_resp_client *client)
@@ -90,6 +95,7 @@ void okv_resp_transaction_drop(struct okv_resp_client *client)
     while (transaction->count > 0)
         free(transaction->queue[--transaction->count]);
     okv_resp_transaction_unwatch(transaction);
+    free(transaction->copy.queued);
     free(transaction->queue);
     free(transaction->watches);
     free(transaction);
@@ -124,64 +130,129 @@ uint64_t okv_resp_log_bytes(const struct okv_resp_arg *args, uint32_t count)
     return bytes;
 }
 
-static struct okv_resp_queued *copy_call(const struct okv_resp_call *call, size_t *bytes)
+static void refuse_queue(struct okv_resp_call *call)
 {
-    size_t head = sizeof(struct okv_resp_queued) + call->count * sizeof *call->args;
-
-    *bytes = head;
-    for (uint32_t i = 0; i < call->count; i++)
-        *bytes += call->args[i].length;
-    struct okv_resp_queued *queued = malloc(*bytes);
-    if (!queued)
-        return NULL;
-    queued->command = call->command;
-    queued->count = call->count;
-    uint8_t *text = (uint8_t *)queued + head;
-    for (uint32_t i = 0; i < call->count; i++) {
-        queued->args[i] = (struct okv_resp_arg){text, call->args[i].length};
-        memcpy(text, call->args[i].text, call->args[i].length);
-        text += call->args[i].length;
-    }
-    return queued;
+    call->client->transaction->is_spoiled = true;
+    okv_resp_error(&call->reply, "OOM a transaction may have 128 MiB, as far as there is memory");
 }
 
-void okv_resp_transaction_queue(struct okv_resp_call *call)
+/* Makes room for a copy of a command. False: an error was replied. */
+static bool begin_copy(struct okv_resp_call *call)
 {
     struct okv_resp_transaction *transaction = call->client->transaction;
-    struct okv_resp_queued *queued = NULL;
-    size_t bytes = 0;
+    size_t bytes = sizeof(struct okv_resp_queued) + call->count * sizeof *call->args;
+    uint64_t work =
+        okv_resp_price_of_arguments(call->client, call->command, call->args, call->count);
 
-    if (make_room(&transaction->queue, transaction->count, &transaction->capacity))
-        queued = copy_call(call, &bytes);
-    if (!queued || !has_room(call->client, bytes)) {
-        free(queued);
+    for (uint32_t i = 0; i < call->count; i++)
+        bytes += call->args[i].length;
+    if (transaction->work + work > okv_resp_alone_work(call->client)) {
         transaction->is_spoiled = true;
-        okv_resp_error(&call->reply,
-                       "OOM a transaction may have 128 MiB, as far as there is memory");
-        return;
+        okv_resp_refuse_length(call);
+        return false;
     }
-    transaction->queue[transaction->count++] = queued;
+    if (!has_room(call->client, bytes) ||
+        !make_room(&transaction->queue, transaction->count, &transaction->capacity) ||
+        !(transaction->copy.queued = malloc(bytes))) {
+        refuse_queue(call);
+        return false;
+    }
+    *transaction->copy.queued =
+        (struct okv_resp_queued){.command = call->command, .work = work, .count = call->count};
+    transaction->copy.to = (uint8_t *)&transaction->copy.queued->args[call->count];
+    transaction->copy.arg = transaction->copy.done = 0;
     transaction->bytes += bytes;
+    return true;
+}
+
+/* Copies as much as a turn may. Returns whether all is copied. */
+static bool copy_some(const struct okv_resp_call *call, struct okv_resp_copy *copy)
+{
+    struct okv_turn *turn = &call->client->resp->turn;
+    uint32_t left = OKV_TURN_WORK;
+
+    for (; copy->arg < call->count && left > 0; copy->arg++, copy->done = 0) {
+        const struct okv_resp_arg *arg = &call->args[copy->arg];
+        uint32_t length = arg->length - copy->done;
+        length = length < left ? length : left;
+        if (copy->done == 0)
+            copy->queued->args[copy->arg] = (struct okv_resp_arg){copy->to, arg->length};
+        memcpy(copy->to, arg->text + copy->done, length);
+        copy->to += length;
+        copy->done += length;
+        left -= length;
+        if (copy->done < arg->length)
+            break;
+    }
+    okv_turn_spend(turn, OKV_TURN_ITEM + OKV_TURN_WORK - left);
+    return copy->arg == call->count;
+}
+
+int okv_resp_transaction_queue(struct okv_resp_call *call)
+{
+    struct okv_resp_transaction *transaction = call->client->transaction;
+    struct okv_resp_copy *copy = &transaction->copy;
+
+    if (!copy->queued && !begin_copy(call))
+        return 0;
+    if (!copy_some(call, copy))
+        return OKV_RESP_GOES_ON;
+    transaction->work += copy->queued->work;
+    transaction->queue[transaction->count++] = copy->queued;
+    copy->queued = NULL;
     if (call->command->flags & OKV_RESP_WRITE)
         transaction->log_bytes += okv_resp_log_bytes(call->args, call->count);
     publish_size(call->client);
     okv_resp_simple(&call->reply, "QUEUED");
+    return 0;
 }
 
 /* ---- watched keys ---- */
+
+/* Where the key is in the index, or will be. */
+static uint32_t *find_watch(const struct okv_resp_transaction *transaction, unsigned database,
+                            const void *key, uint32_t key_length)
+{
+    size_t mask = transaction->watch_slots - 1;
+    size_t at = okv_hash_key(key, key_length, database) & mask;
+
+    for (; transaction->watch_index[at]; at = (at + 1) & mask) {
+        const struct okv_resp_watched *watched =
+            transaction->watches[transaction->watch_index[at] - 1];
+        if (watched->database == database && watched->key_length == key_length &&
+            memcmp(watched->key, key, key_length) == 0)
+            break;
+    }
+    return &transaction->watch_index[at];
+}
 
 bool okv_resp_transaction_is_watched(const struct okv_resp_client *client,
                                      const struct okv_resp_arg *key)
 {
     const struct okv_resp_transaction *transaction = client->transaction;
 
-    for (size_t i = 0; transaction && i < transaction->watch_count; i++) {
+    return transaction && transaction->watch_count &&
+           *find_watch(transaction, client->common.database, key->text, key->length);
+}
+
+static bool make_room_in_index(struct okv_resp_transaction *transaction)
+{
+    size_t slots = transaction->watch_slots ? 2 * transaction->watch_slots : 16;
+
+    if (2 * (transaction->watch_count + 1) <= transaction->watch_slots)
+        return true;
+    uint32_t *index = calloc(slots, sizeof *index);
+    if (!index)
+        return false;
+    free(transaction->watch_index);
+    transaction->watch_index = index;
+    transaction->watch_slots = slots;
+    for (size_t i = 0; i < transaction->watch_count; i++) {
         const struct okv_resp_watched *watched = transaction->watches[i];
-        if (watched->database == client->common.database && watched->key_length == key->length &&
-            memcmp(watched->key, key->text, key->length) == 0)
-            return true;
+        *find_watch(transaction, watched->database, watched->key, watched->key_length) =
+            (uint32_t)i + 1;
     }
-    return false;
+    return true;
 }
 
 int okv_resp_transaction_watch(struct okv_resp_client *client, const struct okv_resp_arg *key,
@@ -190,7 +261,7 @@ int okv_resp_transaction_watch(struct okv_resp_client *client, const struct okv_
     struct okv_resp_transaction *transaction = create(client);
     struct okv_resp_watched *watched = NULL;
 
-    if (transaction && has_room(client, sizeof *watched) &&
+    if (transaction && has_room(client, sizeof *watched) && make_room_in_index(transaction) &&
         make_room(&transaction->watches, transaction->watch_count, &transaction->watch_capacity))
         watched = malloc(sizeof *watched);
     if (!watched)
@@ -198,6 +269,8 @@ int okv_resp_transaction_watch(struct okv_resp_client *client, const struct okv_
     *watched = (struct okv_resp_watched){
         .database = client->common.database, .version = version, .key_length = key->length};
     memcpy(watched->key, key->text, key->length);
+    *find_watch(transaction, watched->database, key->text, key->length) =
+        (uint32_t)transaction->watch_count + 1;
     transaction->watches[transaction->watch_count++] = watched;
     return 0;
 }

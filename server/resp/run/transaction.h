@@ -8,6 +8,7 @@
 
 struct okv_resp_queued {
     const struct okv_resp_command *command;
+    uint64_t work; /* okv_resp_price_of_arguments() */
     uint32_t count;
     struct okv_resp_arg args[]; /* followed by their texts */
 };
@@ -20,20 +21,31 @@ struct okv_resp_watched {
 };
 
 struct okv_resp_transaction {
-    bool is_open;                   /* MULTI was given, and neither EXEC nor DISCARD since */
-    bool is_spoiled;                /* a command was refused: EXEC runs none */
+    bool is_open;                       /* MULTI was given, and neither EXEC nor DISCARD since */
+    bool is_spoiled;                    /* a command was refused: EXEC runs none */
+    struct okv_resp_copy {              /* of the command that is being queued */
+        struct okv_resp_queued *queued; /* NULL: there is none */
+        uint8_t *to;
+        uint32_t arg, done; /* the argument that is next, and its bytes that are copied */
+    } copy;
     struct okv_resp_queued **queue; /* [capacity] */
     size_t count, capacity, bytes;
     uint64_t log_bytes;
+    uint64_t work;                     /* of all commands, by their arguments */
     struct okv_resp_watched **watches; /* [watch_capacity] */
     size_t watch_count, watch_capacity;
+    /* Of the watches, by the hash of the key: number + 1; 0: free. Twice as many as watches at
+     * least; a power of two. */
+    uint32_t *watch_index;
+    size_t watch_slots;
 };
 
 bool okv_resp_transaction_is_open(const struct okv_resp_client *client);
 /* False: there is no memory. */
 bool okv_resp_transaction_open(struct okv_resp_client *client);
-/* Copies a command for EXEC, and replies. Without memory for it the transaction is spoiled. */
-void okv_resp_transaction_queue(struct okv_resp_call *call);
+/* Copies a command for EXEC, and replies. Returns 0, or OKV_RESP_GOES_ON. Without memory for it, or
+ * when EXEC could not run it with the others, the transaction is spoiled. */
+int okv_resp_transaction_queue(struct okv_resp_call *call);
 /* If the transaction is open, EXEC runs nothing. */
 void okv_resp_transaction_spoil(struct okv_resp_client *client);
 /* Watches a key of the client's database. OKV_ENOMEM. */

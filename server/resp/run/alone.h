@@ -1,0 +1,17 @@
+/*
+ * The work of a command that is about to run alone: at most --alone-ms, or it is refused and
+ * changes nothing. What is compared is an upper bound, which follows the lengths that values have
+ * now, and may have after the commands of a transaction before this one.
+ */
+#ifndef OKV_SERVER_RESP_RUN_ALONE_H
+#define OKV_SERVER_RESP_RUN_ALONE_H
+
+#include <stdbool.h>
+
+struct okv_resp_call;
+
+/* Whether a command, EXEC with its queue, may run. If not, it replies with an error, and a
+ * transaction is dropped. */
+bool okv_resp_alone_check(struct okv_resp_call *call);
+
+#endif

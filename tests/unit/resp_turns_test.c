@@ -1,0 +1,388 @@
+/*
+ * No step of a RESP client is longer than it may be, and nothing runs alone for longer: every
+ * command of the table, with the worst arguments that it takes, on a full database, by itself and
+ * in a transaction. What was done is counted by the server, so no clock matters.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/support/test.h"
+
+#include "server/command/exclusive.h"
+#include "server/resp/commands/commands.h"
+#include "server/resp/run/command.h"
+#include "server/store/store.h"
+#include "tests/support/resp_fixture.h"
+
+#define LONG (4u << 20) /* bytes of the longest values */
+#define KEY_MAX 1024u
+#define KEYS 3000u /* with names of KEY_MAX bytes */
+#define FILLERS 30000u
+#define MANY 20000u
+#define ALONE_MS 10u
+
+static const struct okv_store_params params = {
+    .length = 32u << 20, .bucket_size = 256, .extra_reads = 1, .max_value = LONG};
+
+static struct resp_fixture fixture;
+
+/* ---- requests ---- */
+
+/* Words of a line that stand for others. */
+#define VALUE "%v"    /* a value of LONG bytes */
+#define KEY "%k"      /* a key of KEY_MAX bytes, which is there */
+#define KEYS_ALL "%m" /* KEYS such keys */
+#define PAIRS "%p"    /* each of them with a short value */
+#define WORDS "%w"    /* many words */
+
+struct bytes {
+    char *bytes;
+    size_t used, capacity;
+};
+
+static void add(struct bytes *to, const void *bytes, size_t length)
+{
+    if (to->used + length > to->capacity) {
+        to->capacity = 2 * (to->used + length);
+        to->bytes = realloc(to->bytes, to->capacity);
+        assert_non_null(to->bytes);
+    }
+    memcpy(to->bytes + to->used, bytes, length);
+    to->used += length;
+}
+
+static void add_arg(struct bytes *to, const void *bytes, size_t length)
+{
+    char head[32];
+
+    add(to, head, (size_t)snprintf(head, sizeof head, "$%zu\r\n", length));
+    add(to, bytes, length);
+    add(to, "\r\n", 2);
+}
+
+static const char *key_of(unsigned number)
+{
+    static char key[KEY_MAX + 1];
+
+    memset(key, 'a', KEY_MAX);
+    key[snprintf(key, sizeof key, "%u", number)] = 'a';
+    return key;
+}
+
+/* Returns how many it adds. */
+static unsigned add_word(struct bytes *to, const char *word)
+{
+    static char value[LONG];
+    unsigned count = 0;
+
+    if (strcmp(word, VALUE) == 0) {
+        add_arg(to, value, sizeof value);
+        return 1;
+    }
+    if (strcmp(word, KEY) == 0) {
+        add_arg(to, key_of(0), KEY_MAX);
+        return 1;
+    }
+    if (strcmp(word, WORDS) == 0)
+        for (; count < MANY; count++)
+            add_arg(to, "get", 3);
+    for (unsigned i = 0; word[0] == '%' && count < MANY && i < KEYS; i++) {
+        add_arg(to, key_of(i), KEY_MAX);
+        if (strcmp(word, PAIRS) == 0)
+            add_arg(to, "v", 1);
+        count += strcmp(word, PAIRS) == 0 ? 2 : 1;
+    }
+    if (word[0] != '%')
+        add_arg(to, word, strlen(word));
+    return count ? count : 1;
+}
+
+static void add_request(struct bytes *to, const char *line)
+{
+    struct bytes args = {.used = 0};
+    char copy[256], head[32];
+    unsigned count = 0;
+
+    snprintf(copy, sizeof copy, "%s", line);
+    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
+        count += add_word(&args, word);
+    add(to, head, (size_t)snprintf(head, sizeof head, "*%u\r\n", count));
+    add(to, args.bytes, args.used);
+    free(args.bytes);
+}
+
+/* ---- a client ---- */
+
+#define END "+RESET\r\n"
+
+/* Sends the requests and reads all replies, while the worker makes passes. Returns the last bytes
+ * of them. */
+static const char *exchange(const struct bytes *requests)
+{
+    static char last[1u << 16];
+    size_t sent = 0, used = 0;
+    int fd = resp_fixture_connect(&fixture);
+    ssize_t n = -1;
+
+    while (n != 0 && (used < strlen(END) || strcmp(last + used - strlen(END), END) != 0)) {
+        if (sent < requests->used &&
+            (n = send(fd, requests->bytes + sent, requests->used - sent, MSG_NOSIGNAL)) > 0)
+            sent += (size_t)n;
+        resp_fixture_poll(&fixture);
+        if (used > sizeof last / 2) {
+            memmove(last, last + used - 1024, 1024);
+            used = 1024;
+        }
+        n = recv(fd, last + used, sizeof last - used - 1, 0);
+        assert_true(n >= 0 || errno == EAGAIN || errno == ECONNRESET);
+        used += n > 0 ? (size_t)n : 0;
+        last[used] = '\0';
+    }
+    if (n == 0)
+        close(fd);
+    else
+        resp_fixture_leave(&fixture, fd);
+    return last;
+}
+
+/* Gives lines, the last of which is NULL, and fails the test if a step was too long. */
+static const char *give(const char *const lines[])
+{
+    struct okv_stats *stats = &fixture.core.server->stats;
+    struct bytes requests = {.used = 0};
+
+    for (unsigned i = 0; lines[i]; i++)
+        add_request(&requests, lines[i]);
+    add_request(&requests, "RESET");
+    fixture.resp.turn.longest = fixture.resp.turn.alone = 0;
+    atomic_store(&stats->longest_step, 0);
+    atomic_store(&stats->longest_alone, 0);
+    const char *reply = exchange(&requests);
+    free(requests.bytes);
+    if (atomic_load(&stats->longest_step) > OKV_TURN_STEP_MAX)
+        fail_msg("%s: a step of %" PRIuFAST64, lines[0], atomic_load(&stats->longest_step));
+    if (atomic_load(&stats->longest_alone) > ALONE_MS * UINT64_C(1000) * OKV_TURN_ITEM)
+        fail_msg("%s: alone for %" PRIuFAST64, lines[1], atomic_load(&stats->longest_alone));
+    return reply;
+}
+
+/* What commands took away is there again; others fill the database. */
+static void fill(void)
+{
+    struct okv_store *store = &fixture.core.database->store;
+    struct okv_store_outcome outcome;
+    char name[16];
+
+    if (atomic_load(&store->totals.items) < KEYS) {
+        for (unsigned i = 0; i < KEYS; i++)
+            server_core_put(&fixture.core, key_of(i), 'v', 100, 0);
+        for (unsigned i = 0; i < FILLERS; i++) {
+            snprintf(name, sizeof name, "%u", i);
+            server_core_put(&fixture.core, name, 'v', 100, 0);
+        }
+    }
+    const struct okv_store_write other = {.key = "other", .key_length = 5};
+    okv_store_delete(store, fixture.core.works, &other, &outcome);
+    server_core_put(&fixture.core, "long", 'v', LONG, 0);
+    server_core_put(&fixture.core, "short", 'v', 10, 0);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    resp_fixture_open(&fixture, &params);
+    fixture.core.server->config.alone_ms = ALONE_MS;
+    fill();
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    resp_fixture_close(&fixture);
+    return 0;
+}
+
+#define FIXTURE_TEST(name) TEST_WITH(name, begin, end)
+
+/* ---- every command ---- */
+
+/* The worst arguments of each command. A new one needs a line here. */
+static const struct {
+    const char *name;
+    const char *lines[6];
+} worst[] = {
+    {"APPEND", {"APPEND long x", "APPEND short " VALUE, "APPEND new " VALUE}},
+    {"AUTH", {"AUTH " VALUE, "AUTH " WORDS}},
+    {"CLIENT", {"CLIENT " WORDS}},
+    {"CLIENT|GETNAME", {"CLIENT GETNAME"}},
+    {"CLIENT|ID", {"CLIENT ID"}},
+    {"CLIENT|INFO", {"CLIENT INFO"}},
+    {"CLIENT|KILL", {"CLIENT KILL ADDR " VALUE, "CLIENT KILL USER " KEY}},
+    {"CLIENT|LIST", {"CLIENT LIST", "CLIENT LIST ID " WORDS}},
+    {"CLIENT|NO-EVICT", {"CLIENT NO-EVICT " VALUE}},
+    {"CLIENT|NO-TOUCH", {"CLIENT NO-TOUCH " VALUE}},
+    {"CLIENT|REPLY", {"CLIENT REPLY ON"}},
+    {"CLIENT|SETINFO", {"CLIENT SETINFO " VALUE " x"}},
+    {"CLIENT|SETNAME", {"CLIENT SETNAME " VALUE}},
+    {"COMMAND", {"COMMAND"}},
+    {"COMMAND|COUNT", {"COMMAND COUNT"}},
+    {"COMMAND|DOCS", {"COMMAND DOCS", "COMMAND DOCS " WORDS}},
+    {"COMMAND|GETKEYS", {"COMMAND GETKEYS MGET " KEYS_ALL, "COMMAND GETKEYS SET " VALUE " x"}},
+    {"COMMAND|INFO", {"COMMAND INFO", "COMMAND INFO " WORDS}},
+    {"CONFIG", {"CONFIG " WORDS}},
+    {"CONFIG|GET", {"CONFIG GET " WORDS, "CONFIG GET " VALUE}},
+    {"CONFIG|SET", {"CONFIG SET " PAIRS}},
+    {"COPY", {"COPY long other", "COPY long other REPLACE", "COPY long long DB 1"}},
+    {"DBSIZE", {"DBSIZE"}},
+    {"DECR", {"DECR long", "DECR " KEY}},
+    {"DECRBY", {"DECRBY long 1", "DECRBY short " VALUE}},
+    {"DEL", {"DEL long", "DEL " KEYS_ALL, "DEL " VALUE}},
+    {"DISCARD", {"DISCARD"}},
+    {"ECHO", {"ECHO " VALUE}},
+    {"EXEC", {"EXEC"}},
+    {"EXISTS", {"EXISTS " KEYS_ALL, "EXISTS long"}},
+    {"EXPIRE", {"EXPIRE long 100", "EXPIRE long " VALUE}},
+    {"EXPIREAT", {"EXPIREAT long 5000000000"}},
+    {"EXPIRETIME", {"EXPIRETIME long"}},
+    {"FLUSHALL", {"FLUSHALL"}},
+    {"FLUSHDB", {"FLUSHDB"}},
+    {"GET", {"GET long"}},
+    {"GETBIT", {"GETBIT long 33554431"}},
+    {"GETDEL", {"GETDEL long"}},
+    {"GETEX", {"GETEX long EX 100"}},
+    {"GETRANGE", {"GETRANGE long 0 -1", "GETRANGE long 1 -2"}},
+    {"GETSET", {"GETSET long x", "GETSET long " VALUE}},
+    {"HELLO", {"HELLO 3", "HELLO " WORDS}},
+    {"INCR", {"INCR long"}},
+    {"INCRBY", {"INCRBY long 1"}},
+    {"INCRBYFLOAT", {"INCRBYFLOAT long 1.5", "INCRBYFLOAT short " VALUE}},
+    {"INFO", {"INFO", "INFO " WORDS}},
+    {"KEYS", {"PING"}},
+    {"LATENCY", {"LATENCY " WORDS}},
+    {"LATENCY|HISTORY", {"LATENCY HISTORY " VALUE}},
+    {"LATENCY|LATEST", {"LATENCY LATEST"}},
+    {"LATENCY|RESET", {"LATENCY RESET " WORDS}},
+    {"MEMORY", {"MEMORY " WORDS}},
+    {"MEMORY|USAGE", {"MEMORY USAGE long"}},
+    {"MGET", {"MGET " KEYS_ALL, "MGET long long long", "MGET " WORDS}},
+    {"MOVE", {"MOVE long 1", "MOVE long " VALUE}},
+    {"MSET", {"MSET " PAIRS, "MSET long " VALUE " other " VALUE}},
+    {"MSETNX", {"MSETNX " PAIRS, "MSETNX other " VALUE}},
+    {"MULTI", {"MULTI"}},
+    {"OBJECT", {"OBJECT " WORDS}},
+    {"OBJECT|ENCODING", {"OBJECT ENCODING long"}},
+    {"OBJECT|REFCOUNT", {"OBJECT REFCOUNT long"}},
+    {"PERSIST", {"PERSIST long"}},
+    {"PEXPIRE", {"PEXPIRE long 100000"}},
+    {"PEXPIREAT", {"PEXPIREAT long 5000000000000"}},
+    {"PEXPIRETIME", {"PEXPIRETIME long"}},
+    {"PING", {"PING " VALUE, "PING " WORDS}},
+    {"PSETEX", {"PSETEX long 100000 " VALUE}},
+    {"PTTL", {"PTTL long"}},
+    {"QUIT", {"QUIT " WORDS}},
+    {"RANDOMKEY", {"RANDOMKEY"}},
+    {"RENAME", {"RENAME long other"}},
+    {"RENAMENX", {"RENAMENX long other"}},
+    {"RESET", {"RESET"}},
+    {"ROLE", {"ROLE"}},
+    {"SCAN", {"PING"}},
+    {"SELECT", {"SELECT " VALUE}},
+    {"SET", {"SET long x GET", "SET long " VALUE, "SET long " VALUE " GET"}},
+    {"SETBIT", {"SETBIT long 0 1", "SETBIT new 33554431 1"}},
+    {"SETEX", {"SETEX long 100 " VALUE}},
+    {"SETNX", {"SETNX long " VALUE, "SETNX new " VALUE}},
+    {"SETRANGE", {"SETRANGE long 0 x", "SETRANGE new 4194303 x", "SETRANGE short 0 " VALUE}},
+    {"SLOWLOG", {"SLOWLOG " WORDS}},
+    {"SLOWLOG|GET", {"SLOWLOG GET " WORDS}},
+    {"SLOWLOG|LEN", {"SLOWLOG LEN"}},
+    {"SLOWLOG|RESET", {"SLOWLOG RESET"}},
+    {"STRLEN", {"STRLEN long"}},
+    {"SUBSTR", {"SUBSTR long 0 -1"}},
+    {"TIME", {"TIME"}},
+    {"TOUCH", {"TOUCH " KEYS_ALL}},
+    {"TTL", {"TTL long"}},
+    {"TYPE", {"TYPE long"}},
+    {"UNLINK", {"UNLINK long", "UNLINK " KEYS_ALL}},
+    {"UNWATCH", {"UNWATCH"}},
+    {"WATCH", {"WATCH " KEYS_ALL, "WATCH " WORDS}},
+};
+
+static unsigned worst_of(const char *name)
+{
+    for (unsigned i = 0; i < sizeof worst / sizeof *worst; i++)
+        if (strcmp(worst[i].name, name) == 0)
+            return i;
+    fail_msg("%s: its worst arguments are missing here", name);
+    return 0;
+}
+
+/* `in_transaction`: after MULTI, with EXEC at the end. */
+static void give_worst(unsigned i, bool in_transaction)
+{
+    for (unsigned k = 0; k < sizeof worst->lines / sizeof *worst->lines && worst[i].lines[k]; k++) {
+        const char *alone[] = {worst[i].lines[k], worst[i].lines[k], worst[i].lines[k], NULL};
+        const char *queued[] = {"MULTI", worst[i].lines[k], worst[i].lines[k], "EXEC", NULL};
+        fill();
+        give(in_transaction ? queued : alone);
+    }
+}
+
+FIXTURE_TEST(no_command_takes_longer_than_a_step)
+{
+    for (unsigned i = 0; i < okv_resp_commands.count; i++)
+        give_worst(worst_of(okv_resp_commands.commands[i].name), false);
+}
+
+FIXTURE_TEST(no_transaction_runs_alone_for_longer_than_it_may)
+{
+    for (unsigned i = 0; i < okv_resp_commands.count; i++)
+        give_worst(worst_of(okv_resp_commands.commands[i].name), true);
+}
+
+/* ---- what runs alone ---- */
+
+FIXTURE_TEST(what_would_run_alone_for_too_long_changes_nothing)
+{
+    static const char *const lines[] = {"MSET short x other " VALUE, "GET short", NULL};
+    static const char *const queue[] = {"MULTI", "SET short x", "MGET long long long",
+                                        "EXEC",  "GET short",   NULL};
+
+    fixture.core.server->config.alone_ms = 1;
+    assert_non_null(strstr(give(lines), "$10\r\nvvvvvvvvvv\r\n" END));
+    assert_non_null(strstr(give(queue), "-ERR this would run alone for longer"));
+    assert_non_null(strstr(give(queue), "$10\r\nvvvvvvvvvv\r\n" END));
+}
+
+/* Each value that a transaction makes counts for the commands after it. */
+FIXTURE_TEST(a_transaction_pays_for_values_that_it_makes)
+{
+    static const char *const grows[] = {"MULTI", "SETRANGE short 600000 x", "GET short", "EXEC",
+                                        NULL};
+    static const char *const shrinks[] = {"MULTI", "SET long x", "GET short", "EXEC", NULL};
+
+    fixture.core.server->config.alone_ms = 1;
+    assert_non_null(strstr(give(grows), "-ERR this would run alone for longer"));
+    assert_non_null(strstr(give(shrinks), "*2\r\n+OK\r\n$10\r\nvvvvvvvvvv\r\n" END));
+}
+
+TEST(others_have_four_times_as_long)
+{
+    const uint64_t now = 1000000000, took = 3000000;
+    struct okv_exclusive exclusive;
+    uint64_t ticket = 0;
+
+    okv_exclusive_init(&exclusive);
+    assert_true(okv_exclusive_share(&exclusive, &ticket));
+    assert_true(okv_exclusive_may_begin(&exclusive, now));
+    okv_exclusive_begin(&exclusive);
+    okv_exclusive_end(&exclusive, now, took);
+    assert_false(okv_exclusive_may_begin(&exclusive, now));
+    assert_false(
+        okv_exclusive_may_begin(&exclusive, now + 4 * (took - OKV_EXCLUSIVE_BURST_NS) - 1));
+    assert_true(okv_exclusive_may_begin(&exclusive, now + 4 * (took - OKV_EXCLUSIVE_BURST_NS)));
+    okv_exclusive_unshare(&exclusive);
+    okv_exclusive_fini(&exclusive);
+}
