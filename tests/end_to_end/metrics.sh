@@ -165,6 +165,7 @@ cp "$("$okv" -s "$socket" --database one admin snapshot)" "$scratch/snapshot"
 end_server TERM
 mkfifo "$scratch/slow"
 : >"$scratch/ready"
+: >"$scratch/log" # or the port of the last server is read from it
 setpriv --pdeathsig KILL "$server" --listen "$socket" --data "$scratch/other" --database one:16M --restore "$scratch/slow" \
     --metrics 127.0.0.1:0 >"$scratch/ready" 2>"$scratch/log" &
 servers+=($!)
