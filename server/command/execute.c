@@ -185,6 +185,9 @@ void okv_execute_long(const struct okv_executor *executor, unsigned rights,
         reply->status = OKV_EDENIED;
     else if (request->opcode == OKV_OP_PUT)
         execute_put(executor, request, value, reply);
+    else if (request->opcode == OKV_OP_TOUCH)
+        execute_change(executor, okv_store_touch, request, value,
+                       &executor->database->counts.touches, reply);
     else
         execute_append(executor, request, value, reply, room);
 }
@@ -251,7 +254,7 @@ int okv_execute(const struct okv_executor *executor, unsigned rights,
         return 0;
     case OKV_OP_TOUCH:
         execute_change(executor, okv_store_touch, request, NULL, &counts->touches, reply);
-        return 0;
+        return reply->status == OKV_STORE_LONG ? OKV_STORE_LONG : 0;
     case OKV_OP_APPEND:
         execute_append(executor, request, NULL, reply, room);
         return reply->status == OKV_STORE_LONG ? OKV_STORE_LONG : 0;

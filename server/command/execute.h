@@ -19,9 +19,10 @@ struct okv_executor {
 /*
  * Executes a decoded request, or refuses it where `rights` (of enum okv_right) lack the one that it
  * needs, and sets status, version and value of `reply`. The value is written to
- * `room`, which has `size` bytes. Returns 0; OKV_STORE_LONG for an APPEND to a long value; or
- * OKV_EPROTO for a request that makes no sense, and the caller closes the connection. In the last
- * two cases, and with the status OKV_EAGAIN, nothing was changed.
+ * `room`, which has `size` bytes. Returns 0; OKV_STORE_LONG for an APPEND to a long value,
+ * or a TOUCH of one in a durable database; or OKV_EPROTO for a request that makes no sense, and the
+ * caller closes the connection. In the last two cases, and with the status OKV_EAGAIN, nothing was
+ * changed.
  */
 int okv_execute(const struct okv_executor *executor, unsigned rights,
                 const struct okv_request_message *request, struct okv_reply_message *reply,
@@ -33,11 +34,11 @@ int okv_execute(const struct okv_executor *executor, unsigned rights,
  *
  * A PUT has a complete `value`.
  *
- * The first call for an APPEND has a `value` of zeros. It appends to a short value; OKV_STORE_LONG:
- * the current value is long, and is the source of `value` now.
+ * The first call for an APPEND or TOUCH has a `value` of zeros. It changes a short value;
+ * OKV_STORE_LONG: the current value is long, and is the source of `value` now.
  *
- * A later call for the APPEND has the complete `value`. OKV_STORE_LONG: the item has another value
- * than the source now, so the APPEND begins again (okv_store_append()).
+ * A later call has the complete `value`. OKV_STORE_LONG: the item has another value
+ * than the source now, so the change begins again (okv_store_append()).
  */
 void okv_execute_long(const struct okv_executor *executor, unsigned rights,
                       const struct okv_request_message *request, struct okv_store_long_value *value,

@@ -91,7 +91,7 @@ int okv_long_write_begin_put(struct okv_session *session, const struct okv_execu
     return rc;
 }
 
-struct okv_long_write *okv_long_write_begin_append(struct okv_session *session,
+struct okv_long_write *okv_long_write_begin_change(struct okv_session *session,
                                                    const struct okv_event *message,
                                                    const struct okv_request_message *request)
 {
@@ -184,7 +184,7 @@ static void refuse(struct okv_long_write *write, const struct okv_executor *exec
 }
 
 /* Returns whether there is an extent to go on with. */
-static bool begin_append(struct okv_long_write *write, const struct okv_executor *executor)
+static bool begin_long_change(struct okv_long_write *write, const struct okv_executor *executor)
 {
     const struct okv_request_message *request = &write->request;
 
@@ -225,7 +225,7 @@ uint64_t okv_long_write_run(struct okv_long_write *write, const struct okv_execu
         okv_long_write_drop(write, executor, OKV_EDISCONNECTED);
         return 0;
     }
-    if (write->transfer.value.extent == 0 && !begin_append(write, executor))
+    if (write->transfer.value.extent == 0 && !begin_long_change(write, executor))
         return 0;
     uint64_t done = okv_store_long_step(&executor->database->store, &write->transfer.value, most);
     if (okv_store_long_is_complete(&write->transfer.value))

@@ -1,6 +1,6 @@
 /*
- * A write that takes longer than a pass: a PUT whose value is too long for a message, or an APPEND
- * to a long value.
+ * A write that takes longer than a pass: a PUT whose value is too long for a message, an APPEND to
+ * a long value, or a TOUCH of one in a durable database.
  *
  *   begin     a PUT makes the transport READ the client's advertised buffer into an extent
  *   arrived   the rendezvous read of a PUT has ended
@@ -62,9 +62,9 @@ struct okv_long_write {
 int okv_long_write_begin_put(struct okv_session *session, const struct okv_executor *executor,
                              const struct okv_event *message,
                              const struct okv_request_message *request);
-/* Begins an APPEND to a long value, and keeps the message. The caller lets it run. NULL: as many
+/* Begins an APPEND or a TOUCH, and keeps the message. The caller lets it run. NULL: as many
  * long writes are in use as there may be. */
-struct okv_long_write *okv_long_write_begin_append(struct okv_session *session,
+struct okv_long_write *okv_long_write_begin_change(struct okv_session *session,
                                                    const struct okv_event *message,
                                                    const struct okv_request_message *request);
 

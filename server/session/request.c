@@ -46,10 +46,10 @@ static uint32_t room_of_reply(const struct exchange *exchange)
     return exchange->sessions->server->limits.slot_size - (uint32_t)OKV_REPLY_HEADER;
 }
 
-static enum outcome begin_append(struct exchange *exchange)
+static enum outcome begin_long_change(struct exchange *exchange)
 {
     struct okv_long_write *write =
-        okv_long_write_begin_append(exchange->session, exchange->message, &exchange->request);
+        okv_long_write_begin_change(exchange->session, exchange->message, &exchange->request);
 
     if (!write)
         return BLOCKED;
@@ -64,7 +64,7 @@ static enum outcome execute(struct exchange *exchange)
                          room_of_reply(exchange));
 
     if (rc == OKV_STORE_LONG)
-        return begin_append(exchange);
+        return begin_long_change(exchange);
     if (rc == 0 && exchange->reply.status == OKV_EAGAIN)
         return held_up(exchange);
     return rc ? MALFORMED : ANSWERED;

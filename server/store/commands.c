@@ -223,13 +223,54 @@ static int erase(struct okv_store *store, struct okv_store_work *work,
     return rc ? rc : replace(store, work, write, target, NULL, &ignored);
 }
 
+/* The current value becomes the source of the caller's long value, if there is one. */
+static int take_source(struct okv_store *store, const struct okv_store_write *write,
+                       const struct okv_entry *current)
+{
+    struct okv_store_long_value *value = write->long_value;
+
+    if (!value)
+        return OKV_STORE_LONG;
+    if (!okv_heap_pin(&store->heap, current->extent, &value->source))
+        return OKV_EAGAIN;
+    value->before = current->value;
+    value->before_length = current->value_length;
+    return OKV_STORE_LONG;
+}
+
+/* Sets the complete long value. The item must have its source as value: no other can be in that
+ * extent, which is pinned. */
+static int replace_source(struct okv_store *store, struct okv_store_work *work,
+                          const struct okv_store_write *write, struct target *target,
+                          uint64_t expiry_ms, struct okv_store_outcome *outcome)
+{
+    struct okv_store_long_value *value = write->long_value;
+
+    if (!target->current || target->current->extent != value->source.offset)
+        return OKV_STORE_LONG;
+    struct okv_entry entry = entry_of_long_value(store, write);
+    entry.expiry_ms = expiry_ms;
+    int rc = replace(store, work, write, target, &entry, &outcome->version);
+    if (rc)
+        return rc;
+    outcome->length = value->value_length;
+    value->extent = 0;
+    return 0;
+}
+
 static int touch(struct okv_store *store, struct okv_store_work *work,
                  const struct okv_store_write *write, struct target *target,
                  struct okv_store_outcome *outcome)
 {
-    if (!target->current)
+    const struct okv_entry *current = target->current;
+
+    if (!current)
         return OKV_ENOTFOUND;
-    struct okv_entry entry = *target->current;
+    if (write->long_value && write->long_value->extent)
+        return replace_source(store, work, write, target, expiry_of(store, write->ttl_ms), outcome);
+    if (store->table.pending && current->extent && current->value_length >= OKV_STORE_LONG_LOGGED)
+        return take_source(store, write, current);
+    struct okv_entry entry = *current;
     uint32_t length = write->room ? entry.value_length : 0;
     if (length > write->room_size)
         return OKV_EVALUESIZE;
@@ -331,52 +372,20 @@ static int append_to_current(struct okv_store *store, struct okv_store_work *wor
     return rc;
 }
 
-/* The current value becomes the source of the caller's long value. */
-static int append_is_long(struct okv_store *store, const struct okv_store_write *write,
-                          const struct okv_entry *current)
-{
-    struct okv_store_long_value *value = write->long_value;
-
-    if ((uint64_t)current->value_length + write->value_length > store->max_value)
-        return OKV_EVALUESIZE;
-    if (!value)
-        return OKV_STORE_LONG;
-    if (!okv_heap_pin(&store->heap, current->extent, &value->source))
-        return OKV_EAGAIN;
-    value->before = current->value;
-    value->before_length = current->value_length;
-    return OKV_STORE_LONG;
-}
-
-/* The item must have its source as value: no other can be in that extent, which is pinned. */
-static int append_long_value(struct okv_store *store, struct okv_store_work *work,
-                             const struct okv_store_write *write, struct target *target,
-                             struct okv_store_outcome *outcome)
-{
-    struct okv_store_long_value *value = write->long_value;
-
-    if (!target->current || target->current->extent != value->source.offset)
-        return OKV_STORE_LONG;
-    struct okv_entry entry = entry_of_long_value(store, write);
-    entry.expiry_ms = target->current->expiry_ms;
-    int rc = replace(store, work, write, target, &entry, &outcome->version);
-    if (rc)
-        return rc;
-    outcome->length = value->value_length;
-    value->extent = 0;
-    return 0;
-}
-
 static int append(struct okv_store *store, struct okv_store_work *work,
                   const struct okv_store_write *write, struct target *target,
                   struct okv_store_outcome *outcome)
 {
+    const struct okv_entry *current = target->current;
+
     if (write->long_value && write->long_value->extent)
-        return append_long_value(store, work, write, target, outcome);
-    if (target->current && target->current->extent &&
-        target->current->value_length >= OKV_STORE_LONG_MIN)
-        return append_is_long(store, write, target->current);
-    if (target->current)
+        return replace_source(store, work, write, target, current ? current->expiry_ms : 0,
+                              outcome);
+    if (current && current->extent && current->value_length >= OKV_STORE_LONG_MIN)
+        return (uint64_t)current->value_length + write->value_length > store->max_value
+                   ? OKV_EVALUESIZE
+                   : take_source(store, write, current);
+    if (current)
         return append_to_current(store, work, write, target, outcome);
     const struct okv_entry entry =
         entry_of_value(write->key, write->key_length, write->value, write->value_length);

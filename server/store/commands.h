@@ -40,7 +40,7 @@ struct okv_store_write {
     uint32_t key_length;
     const void *value; /* put: not with `long_value` */
     uint32_t value_length;
-    struct okv_store_long_value *long_value; /* put, append, modify: NULL, or see there */
+    struct okv_store_long_value *long_value; /* not incr and delete: NULL, or see there */
     uint64_t ttl_ms; /* put, touch, and incr of a missing key: the item lives at least this long
                         from the begin of the call; 0: it never expires */
     bool if_absent;
@@ -95,8 +95,9 @@ int okv_store_append(struct okv_store *store, struct okv_store_work *work,
  * OKV_EVALUESIZE is about the sum. */
 int okv_store_incr(struct okv_store *store, struct okv_store_work *work,
                    const struct okv_store_write *write, struct okv_store_outcome *outcome);
-/* Sets when the item expires. OKV_ENOTFOUND; OKV_EVALUESIZE: `room` is too small; OKV_EFULL,
- * OKV_EBUCKETFULL: its entry grew and there is no room. */
+/* Sets when the item expires. In a durable store a value of OKV_STORE_LONG_LOGGED and more is a
+ * long one, as of okv_store_append(). OKV_ENOTFOUND; OKV_EVALUESIZE: `room` is too small;
+ * OKV_EFULL, OKV_EBUCKETFULL: its entry grew and there is no room. */
 int okv_store_touch(struct okv_store *store, struct okv_store_work *work,
                     const struct okv_store_write *write, struct okv_store_outcome *outcome);
 /* Changes an item as write->decide() says, atomically for all readers and writers. decide() sees

@@ -9,8 +9,9 @@
  *   put, append or modify of commands.h
  *   release   in any case
  *
- * okv_store_append() pins the extent of the current value, which becomes the source. As extents
- * never change, an item that still refers to it when the append takes effect still has that value.
+ * okv_store_append() and okv_store_touch() pin the extent of the current value, which becomes the
+ * source. As extents never change, an item that still refers to it when the change takes effect
+ * still has that value.
  */
 #ifndef OKV_SERVER_STORE_LONG_VALUE_H
 #define OKV_SERVER_STORE_LONG_VALUE_H
@@ -27,6 +28,9 @@ struct okv_store_write;
 
 /* An append to a value of this length or more is long. */
 #define OKV_STORE_LONG_MIN OKV_HEAP_PINNED_MIN
+
+/* Likewise a touch, in a durable store: its log takes the value. */
+#define OKV_STORE_LONG_LOGGED (256u << 10)
 
 /* A copy of a value that the log wrote before the record of the change. */
 struct okv_store_copy {

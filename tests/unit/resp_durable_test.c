@@ -263,6 +263,38 @@ FIXTURE_TEST(many_long_values_are_one_change)
     close(fd);
 }
 
+/* Whatever changes, the log takes the whole value, but never in one step. */
+FIXTURE_TEST(long_values_are_logged_in_steps)
+{
+    static const struct {
+        const char *line, *reply;
+    } changes[] = {
+        {"setrange a 2097151 x\r\n", ":2097152\r\n"},
+        {"setbit a 0 1\r\n", ":0\r\n"},
+        {"expire a 1000\r\n", ":1\r\n"},
+        {"persist a\r\n", ":1\r\n"},
+        {"copy a b\r\n", ":1\r\n"},
+        {"rename b c\r\n", "+OK\r\n"},
+        {"pexpire c 1000000\r\n", ":1\r\n"},
+    };
+    struct okv_stats *stats = &fixture.core.server->stats;
+    int fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        say(fd, changes[i].line);
+        await(fd);
+        hear(fd, changes[i].reply);
+    }
+    assert_in_range(atomic_load(&stats->longest_step), 1, OKV_TURN_STEP_MAX);
+    assert_in_range(atomic_load(&stats->longest_alone), 1, OKV_TURN_STEP_MAX);
+    say(fd, "getrange c 0 0\r\ngetrange c -1 -1\r\nstrlen a\r\nexists b\r\n");
+    await(fd);
+    hear(fd, "$1\r\n\x80\r\n$1\r\nx\r\n:2097152\r\n:0\r\n");
+    close_durable(durable);
+    close(fd);
+}
+
 /* The log has no space of the disk for more. */
 FIXTURE_TEST(what_no_batch_takes_is_refused_whole)
 {

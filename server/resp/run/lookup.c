@@ -4,6 +4,7 @@
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/resp/run/call.h"
+#include "server/resp/run/long_build.h"
 #include "server/resp/run/upload.h"
 #include "shared/base/error.h"
 
@@ -36,27 +37,73 @@ int okv_resp_has(struct okv_resp_call *call, const struct okv_resp_arg *key)
 
 /* ---- changing ---- */
 
+/* A change that leaves a long value as it is, such as EXPIRE, sets a copy of it in a durable
+ * database: the log takes the value, in steps. */
+struct change {
+    struct okv_resp_call *call;
+    okv_store_decide *decide;
+    void *user;
+    uint32_t length; /* of the value that was taken for that */
+};
+
+static int decide_change(void *user, const struct okv_store_now *now, struct okv_store_next *next)
+{
+    struct change *change = user;
+    struct okv_resp_call *call = change->call;
+    int rc = change->decide(change->user, now, next);
+
+    if (rc || !now || next->value != now->value || now->value_length < OKV_STORE_LONG_LOGGED ||
+        call->is_part || !call->executor->database->wal)
+        return rc;
+    if (okv_resp_build_is_of(call->client, now->version)) {
+        next->value = okv_store_long_bytes(&call->executor->database->store,
+                                           okv_resp_long_value(call->client));
+        return 0;
+    }
+    okv_resp_build_end(call->client);
+    rc = okv_resp_build_take(call, now);
+    change->length = rc ? 0 : now->value_length;
+    return rc ? rc : OKV_STORE_KEEP;
+}
+
+static void count_change(struct okv_resp_call *call, const struct okv_resp_arg *key,
+                         const struct okv_store_outcome *outcome)
+{
+    struct okv_counts *counts = &call->executor->database->counts;
+
+    if (outcome->is_removed) {
+        call->has_changed = true;
+        OKV_STATS_ADD(counts, deletes, 1);
+    } else if (outcome->version) {
+        call->has_changed = true;
+        okv_resp_long_value_keep(call->client, key, outcome->version);
+        OKV_STATS_ADD(counts, puts, 1);
+    }
+}
+
 int okv_resp_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
                     okv_store_decide *decide, void *user)
 {
-    struct okv_database *database = call->executor->database;
+    struct change change = {call, decide, user, 0};
     struct okv_store_outcome outcome;
+    int rc = okv_resp_build_step(call->client, NULL);
+
+    if (rc)
+        return rc;
     const struct okv_store_write write = {.key = key->text,
                                           .key_length = key->length,
                                           .long_value = okv_resp_long_value(call->client),
                                           .is_part = call->is_part,
-                                          .decide = decide,
-                                          .user = user};
-
-    int rc = okv_store_modify(&database->store, call->executor->work, &write, &outcome);
-    if (rc == 0 && outcome.is_removed) {
-        call->has_changed = true;
-        OKV_STATS_ADD(&database->counts, deletes, 1);
-    } else if (rc == 0 && outcome.version) {
-        call->has_changed = true;
-        okv_resp_long_value_keep(call->client, key, outcome.version);
-        OKV_STATS_ADD(&database->counts, puts, 1);
+                                          .decide = decide_change,
+                                          .user = &change};
+    rc = okv_store_modify(&call->executor->database->store, call->executor->work, &write, &outcome);
+    if (rc == 0 && change.length) {
+        const struct okv_resp_plan plan = {
+            .key = key, .database = call->client->build->database, .length = change.length};
+        return okv_resp_build_begin(call, &plan);
     }
+    if (rc == 0)
+        count_change(call, key, &outcome);
     return rc;
 }
 
@@ -82,6 +129,8 @@ int okv_resp_refuse(struct okv_resp_call *call, int code)
     if (code == OKV_EAGAIN && !call->has_changed)
         return OKV_EAGAIN;
     to->out->used = call->reply_start;
+    if (code == OKV_RESP_GOES_ON)
+        return code;
     switch (code) {
     case OKV_EAGAIN:
         okv_resp_error(to, "TRYAGAIN there is no room at the moment, and a part of this was done");

@@ -11,7 +11,8 @@ struct okv_resp_call;
  * cannot store is OKV_ENOTFOUND. */
 int okv_resp_look(struct okv_resp_call *call, const struct okv_resp_arg *key,
                   okv_store_visit *visit, void *user);
-/* okv_store_modify(); counts what was changed. */
+/* okv_store_modify(); counts what was changed. OKV_RESP_GOES_ON: it makes a long value first, and is
+ * to be called again in the client's next turn. */
 int okv_resp_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
                     okv_store_decide *decide, void *user);
 /* Removes an item. 0; OKV_ENOTFOUND; as okv_store_delete(). */
@@ -20,7 +21,7 @@ int okv_resp_remove(struct okv_resp_call *call, const struct okv_resp_arg *key);
 int okv_resp_has(struct okv_resp_call *call, const struct okv_resp_arg *key);
 
 /* Replies with what a code of the store means, in place of what the call has replied so far.
- * Returns 0; OKV_EAGAIN: nothing was changed, and the command is to run again later. */
+ * Returns 0; OKV_EAGAIN or OKV_RESP_GOES_ON: the command is to run again later. */
 int okv_resp_refuse(struct okv_resp_call *call, int code);
 
 /* ---- times ---- */

@@ -25,8 +25,9 @@
 #include "server/wal/file.h"
 #include "server/wal/format.h"
 
-/* A file costs about four syncs more than a record: the time to write this many bytes. */
-#define OKV_BLOB_MIN (UINT64_C(1) << 20)
+/* A file costs about four syncs more than a record. But the worker copies a record in one step
+ * (core/turn.h). */
+#define OKV_BLOB_MIN (UINT64_C(256) << 10)
 
 /* Lists of the index, each for some hashes of keys. */
 #define OKV_BLOB_CHAINS 1024u
