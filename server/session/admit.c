@@ -25,10 +25,10 @@ static void charge(struct okv_sessions *sessions, struct okv_session *session, u
 }
 
 static void note_step(struct okv_sessions *sessions, const struct okv_session *session,
-                      const struct okv_event *request)
+                      uint64_t bytes)
 {
-    uint64_t step = OKV_TURN_ITEM + request->length +
-                    okv_store_work_take(&sessions->works[session->common.database]);
+    uint64_t step =
+        OKV_TURN_ITEM + bytes + okv_store_work_take(&sessions->works[session->common.database]);
 
     OKV_STATS_RAISE(&sessions->server->stats, longest_step, step);
 }
@@ -39,10 +39,12 @@ static enum okv_request_fate serve(struct okv_sessions *sessions, struct okv_ses
     if (okv_session_end_unwanted(sessions, session))
         return OKV_REQUEST_DONE;
     okv_store_work_take(&sessions->works[session->common.database]);
+    uint64_t replied = atomic_load_explicit(&session->common.bytes_out, memory_order_relaxed);
     enum okv_request_fate fate = okv_session_serve(sessions, session, request);
     charge(sessions, session,
            fate == OKV_REQUEST_BLOCKED ? 0 : 1 + request->length / OKV_SESSION_SHARE_BYTES);
-    note_step(sessions, session, request);
+    replied = atomic_load_explicit(&session->common.bytes_out, memory_order_relaxed) - replied;
+    note_step(sessions, session, request->length + replied);
     return fate;
 }
 

@@ -12,6 +12,7 @@
 
 #include "server/command/exclusive.h"
 #include "server/resp/commands/commands.h"
+#include "server/resp/resp.h"
 #include "server/resp/run/command.h"
 #include "server/store/store.h"
 #include "tests/support/resp_fixture.h"
@@ -340,6 +341,84 @@ FIXTURE_TEST(no_transaction_runs_alone_for_longer_than_it_may)
 {
     for (unsigned i = 0; i < okv_resp_commands.count; i++)
         give_worst(worst_of(okv_resp_commands.commands[i].name), true);
+}
+
+/* ---- between two steps ---- */
+
+/* A client whose DEL of all keys has begun. */
+static int begin_del(void)
+{
+    struct bytes request = {.used = 0};
+    int fd = resp_fixture_connect(&fixture);
+    struct okv_store *store = &fixture.core.database->store;
+    uint64_t before = atomic_load(&store->totals.items);
+    size_t sent = 0;
+
+    add_request(&request, "DEL " KEYS_ALL);
+    while (atomic_load(&store->totals.items) == before) {
+        ssize_t n = send(fd, request.bytes + sent, request.used - sent, MSG_NOSIGNAL);
+        sent += n > 0 ? (size_t)n : 0;
+        resp_fixture_poll(&fixture);
+    }
+    assert_int_equal(sent, request.used);
+    free(request.bytes);
+    return fd;
+}
+
+static void expect_end(uint64_t left)
+{
+    assert_int_equal(atomic_load(&fixture.resp.clients), 0);
+    for (unsigned i = 0; i < 100; i++)
+        resp_fixture_poll(&fixture);
+    assert_int_equal(atomic_load(&fixture.core.database->store.totals.items), left);
+    assert_true(left > FILLERS);
+}
+
+FIXTURE_TEST(a_killed_client_ends_between_two_steps)
+{
+    int fd = begin_del();
+    uint64_t left = atomic_load(&fixture.core.database->store.totals.items);
+
+    okv_resp_terminate(TAILQ_FIRST(&fixture.resp.all));
+    resp_fixture_poll(&fixture);
+    expect_end(left);
+    close(fd);
+}
+
+FIXTURE_TEST(a_client_that_hangs_up_ends_between_two_steps)
+{
+    int fd = begin_del();
+
+    close(fd);
+    for (unsigned i = 0; i < 2; i++)
+        resp_fixture_poll(&fixture);
+    expect_end(atomic_load(&fixture.core.database->store.totals.items));
+}
+
+FIXTURE_TEST(a_server_that_stops_waits_for_no_command)
+{
+    int fd = begin_del();
+    uint64_t left = atomic_load(&fixture.core.database->store.totals.items);
+
+    okv_resp_end_all(&fixture.resp);
+    expect_end(left);
+    close(fd);
+}
+
+/* Others are served between two steps. */
+FIXTURE_TEST(a_neighbour_is_served_between_two_steps)
+{
+    int busy = begin_del(), other = resp_fixture_connect(&fixture);
+    struct okv_store *store = &fixture.core.database->store;
+
+    resp_fixture_say(other, "PING\r\n");
+    for (unsigned i = 0; i < 2; i++)
+        resp_fixture_poll(&fixture);
+    assert_true(atomic_load(&store->totals.items) > FILLERS + KEYS / 2);
+    resp_fixture_hear(&fixture, other, "+PONG\r\n");
+    resp_fixture_hear(&fixture, busy, ":3000\r\n");
+    resp_fixture_leave(&fixture, busy);
+    resp_fixture_leave(&fixture, other);
 }
 
 /* ---- what runs alone ---- */

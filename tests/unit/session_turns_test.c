@@ -1,7 +1,10 @@
 /* Whose turn it is when several have work: databases take turns, and nobody has to stand behind
  * those that wait. The order of events counts, never time. */
+#include <inttypes.h>
+
 #include "tests/support/test.h"
 
+#include "server/core/turn.h"
 #include "server/session/admit.h"
 #include "server/session/long_work.h"
 #include "server/session/long_write.h"
@@ -290,6 +293,62 @@ TEST_WITH(long_writes_pay_for_a_long_bucket, setup, fixture_teardown)
     for (unsigned i = 0; i < PUTS; i++)
         ended += client->session->long_writes[i].state == OKV_LONG_WRITE_ENDED;
     assert_int_equal(ended, PUTS - 1);
+}
+
+static const char *const admin_commands[] = {"databases", "server", "snapshot", "reload",
+                                             "clients 0", "kill 9", "nonsense"};
+
+/* Asks for the operation with this key, or for each command if it has none. */
+static void ask(struct fixture *fixture, unsigned opcode, const char *key)
+{
+    const struct okv_opcode_facts *facts = okv_opcode_facts(opcode);
+    struct client *client = &fixture->clients[0];
+    static uint32_t sequence;
+
+    for (unsigned i = 0; i < (opcode == OKV_OP_ADMIN ? 7 : 1); i++) {
+        const char *text = opcode == OKV_OP_ADMIN ? admin_commands[i] : "value";
+        struct okv_request_message request = {.opcode = opcode, .sequence = ++sequence};
+        if (facts->has_key) {
+            request.key = (const uint8_t *)key;
+            request.key_length = (uint32_t)strlen(key);
+        }
+        if (facts->has_value && opcode != OKV_OP_FLUSH) {
+            request.value = (const uint8_t *)text;
+            request.value_length = (uint32_t)strlen(text);
+        }
+        unsigned before = client->posted;
+        fixture_arrive_as(fixture, client, &request);
+        while (client->posted == before)
+            fixture_next_pass(fixture);
+        client->count = client->posted = 0;
+    }
+}
+
+/* On a long value, in a long bucket, with many buckets: of each operation and each command. */
+TEST_WITH(no_operation_takes_longer_than_a_step, setup, fixture_teardown)
+{
+    enum { KEYS = 120, FILLERS = 20000 };
+    static char keys[KEYS][COLLIDING_KEY + 1];
+    struct fixture *fixture = *state;
+    struct okv_stats *stats = &fixture->core.server->stats;
+    char name[16];
+
+    put_colliding(fixture, keys, KEYS);
+    for (unsigned i = 0; i < FILLERS; i++) {
+        snprintf(name, sizeof name, "%u", i);
+        server_core_put(&fixture->core, name, 'v', 10, 0);
+    }
+    for (unsigned opcode = 1; opcode < OKV_OP_GOODBYE; opcode++) {
+        if (!okv_opcode_facts(opcode)->right || opcode == OKV_OP_REPORT)
+            continue;
+        server_core_put(&fixture->core, "long", 'v', LONG, 0);
+        ask(fixture, opcode, "long");
+        ask(fixture, opcode, keys[KEYS - 1]);
+        if (atomic_load(&stats->longest_step) > OKV_TURN_STEP_MAX)
+            fail_msg("operation %u: a step of %" PRIuFAST64, opcode,
+                     atomic_load(&stats->longest_step));
+    }
+    assert_true(atomic_load(&stats->longest_step) > OKV_TURN_ITEM);
 }
 
 /* To make room takes long. So a request that has it made is its database's last one of the pass. */
