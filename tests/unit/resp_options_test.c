@@ -1,4 +1,4 @@
-/* What arguments of RESP commands say: words, numbers, moments, patterns. */
+/* What arguments of RESP commands say: words, numbers, moments. */
 #include <math.h>
 
 #include "tests/support/test.h"
@@ -247,89 +247,4 @@ TEST(the_clocks_differ_by_the_same_from_call_to_call)
         assert_true(least == most && least >= high - 1 && most <= low + 1);
     }
     close_times(&times);
-}
-
-/* ---- patterns ---- */
-
-static bool matches(const char *pattern, const char *text)
-{
-    return okv_resp_glob_matches((const uint8_t *)pattern, strlen(pattern), (const uint8_t *)text,
-                                 strlen(text));
-}
-
-/* What * and ? mean, word for word. */
-static bool matches_slowly(const char *pattern, const char *text)
-{
-    if (*pattern == '*')
-        return matches_slowly(pattern + 1, text) || (*text && matches_slowly(pattern, text + 1));
-    if (!*pattern || !*text)
-        return *pattern == *text;
-    return (*pattern == '?' || *pattern == *text) && matches_slowly(pattern + 1, text + 1);
-}
-
-/* Text number `number` of this length and these letters. */
-static void make_text(unsigned number, unsigned length, const char *letters, char *out)
-{
-    unsigned base = (unsigned)strlen(letters);
-
-    for (unsigned i = 0; i < length; i++, number /= base)
-        out[i] = letters[number % base];
-    out[length] = '\0';
-}
-
-static unsigned power(unsigned base, unsigned exponent)
-{
-    return exponent ? base * power(base, exponent - 1) : 1;
-}
-
-TEST(all_short_patterns_match_what_they_mean)
-{
-    char pattern[8], text[8];
-
-    for (unsigned p = 0; p <= 5; p++)
-        for (unsigned i = 0; i < power(4, p); i++) {
-            make_text(i, p, "ab*?", pattern);
-            for (unsigned t = 0; t <= 4; t++)
-                for (unsigned k = 0; k < power(2, t); k++) {
-                    make_text(k, t, "ab", text);
-                    assert_int_equal(matches(pattern, text), matches_slowly(pattern, text));
-                }
-        }
-}
-
-TEST(sets_and_escapes_match)
-{
-    assert_true(matches("h[ae]llo", "hello") && !matches("h[ae]llo", "hillo"));
-    assert_true(matches("h[^e]llo", "hallo") && !matches("h[^e]llo", "hello"));
-    assert_true(matches("k[0-9]", "k7") && !matches("k[0-9]", "kx"));
-    assert_true(matches("k[9-0]", "k7")); /* in either order */
-    assert_true(matches("[a\\]b]", "]") && !matches("[a\\]b]", "\\"));
-    assert_true(matches("\\*a", "*a") && !matches("\\*a", "xa"));
-    assert_true(matches("a\\", "a\\"));
-    assert_true(matches("*[ab]*[cd]", "xxaxxd") && !matches("*[ab]*[cd]", "xxdxxa"));
-    /* Sets without an end have one at the end of the pattern. */
-    assert_true(matches("[ab", "b") && !matches("[ab", "c"));
-    assert_false(matches("[", "a"));
-    assert_true(matches("[^", "a"));
-    assert_false(matches("[]", "a"));
-    assert_true(okv_resp_glob_matches((const uint8_t *)"a?c", 3, (const uint8_t *)"a\0c", 3));
-}
-
-/* Whoever tries all ways to divide a text among many stars never ends. */
-TEST(many_stars_take_no_more_time)
-{
-    char pattern[2001], text[4001];
-
-    for (unsigned i = 0; i < sizeof pattern - 1; i += 2)
-        memcpy(pattern + i, "a*", 2);
-    pattern[sizeof pattern - 2] = 'b';
-    pattern[sizeof pattern - 1] = '\0';
-    memset(text, 'a', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
-    assert_false(matches(pattern, text));
-    text[sizeof text - 2] = 'b';
-    assert_true(matches(pattern, text));
-    assert_false(matches("a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*c", text));
-    assert_false(
-        matches("*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[a-c]*[xy]", text));
 }

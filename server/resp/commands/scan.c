@@ -7,6 +7,7 @@
 #include "server/command/execute.h"
 #include "server/database/database.h"
 #include "server/resp/commands/commands.h"
+#include "server/resp/proto/pattern.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
 #include "server/store/iterate.h"
@@ -14,16 +15,15 @@
 
 /* ---- SCAN and KEYS ---- */
 
-/* Bytes of a pattern: keys are compared with it while their bucket is locked. */
-#define PATTERN_MAX 2048u
 /* Keys that one SCAN lists, whatever its COUNT. */
 #define COUNT_MAX 10000
 
 struct listing {
     struct okv_resp_reply reply; /* into a buffer of its own */
     struct okv_resp_buffer keys;
-    const struct okv_resp_arg *pattern; /* NULL: all */
-    uint64_t met, listed;
+    struct okv_resp_pattern pattern;
+    bool has_pattern; /* else all are listed */
+    uint64_t met, listed, work;
 };
 
 static void list_key(void *user, const void *key, uint32_t key_length)
@@ -31,8 +31,8 @@ static void list_key(void *user, const void *key, uint32_t key_length)
     struct listing *listing = user;
 
     listing->met++;
-    if (listing->pattern &&
-        !okv_resp_glob_matches(listing->pattern->text, listing->pattern->length, key, key_length))
+    if (listing->has_pattern &&
+        !okv_resp_pattern_matches(&listing->pattern, key, key_length, &listing->work))
         return;
     okv_resp_bulk(&listing->reply, key, key_length);
     listing->listed++;
@@ -45,22 +45,34 @@ static void add_listed(struct okv_resp_call *call, struct listing *listing)
     call->reply.out->has_failed = call->reply.out->has_failed || listing->keys.has_failed;
 }
 
-/* Replies with an error if it is longer. */
-static bool need_pattern(struct okv_resp_call *call, const struct okv_resp_arg *pattern)
+/* False: an error was replied. */
+static bool read_pattern(struct okv_resp_call *call, const struct okv_resp_arg *text,
+                         struct listing *listing)
 {
-    if (pattern->length <= PATTERN_MAX)
-        return true;
-    okv_resp_error(&call->reply, "ERR a pattern has at most %u bytes", PATTERN_MAX);
-    return false;
+    okv_resp_pattern_fini(&listing->pattern); /* the last of several counts */
+    int rc = okv_resp_pattern_init(&listing->pattern, text->text, text->length);
+
+    listing->has_pattern = rc == 0;
+    if (rc == OKV_EINVAL)
+        okv_resp_error(&call->reply, "ERR a pattern has at most %u bytes", OKV_RESP_PATTERN_MAX);
+    else if (rc)
+        okv_resp_refuse(call, rc);
+    return rc == 0;
+}
+
+static void end_listing(struct listing *listing)
+{
+    okv_resp_pattern_fini(&listing->pattern);
+    okv_resp_buffer_fini(&listing->keys);
 }
 
 int okv_resp_cmd_keys(struct okv_resp_call *call)
 {
-    struct listing listing = {.pattern = &call->args[1]};
+    struct listing listing = {.met = 0};
     uint64_t position = 0;
     int rc;
 
-    if (!need_pattern(call, listing.pattern))
+    if (!read_pattern(call, &call->args[1], &listing))
         return 0;
     listing.reply = (struct okv_resp_reply){&listing.keys, call->reply.protocol};
     do
@@ -68,7 +80,7 @@ int okv_resp_cmd_keys(struct okv_resp_call *call)
     while (rc == 0 && position && !listing.keys.has_failed);
     if (rc == 0)
         add_listed(call, &listing);
-    okv_resp_buffer_fini(&listing.keys);
+    end_listing(&listing);
     return rc ? okv_resp_refuse(call, rc) : 0;
 }
 
@@ -96,8 +108,7 @@ static bool read_scan_options(struct okv_resp_call *call, struct scan *scan)
             }
             scan->count = scan->count > COUNT_MAX ? COUNT_MAX : scan->count;
         } else if (okv_resp_arg_is(option, "MATCH")) {
-            scan->listing.pattern = &call->args[i + 1];
-            if (!need_pattern(call, scan->listing.pattern))
+            if (!read_pattern(call, &call->args[i + 1], &scan->listing))
                 return false;
         } else if (okv_resp_arg_is(option, "TYPE")) {
             scan->lists_nothing = !okv_resp_arg_is(&call->args[i + 1], "string");
@@ -134,8 +145,10 @@ int okv_resp_cmd_scan(struct okv_resp_call *call)
         okv_resp_error(&call->reply, "ERR invalid cursor");
         return 0;
     }
-    if (!read_scan_options(call, &scan))
+    if (!read_scan_options(call, &scan)) {
+        end_listing(listing);
         return 0;
+    }
     listing->reply = (struct okv_resp_reply){&listing->keys, call->reply.protocol};
     /* An empty bucket counts, too: a sparse table is to be passed over in bounded steps. */
     int64_t passed = 0;
@@ -151,7 +164,7 @@ int okv_resp_cmd_scan(struct okv_resp_call *call)
         okv_resp_text(&call->reply, cursor);
         add_listed(call, listing);
     }
-    okv_resp_buffer_fini(&listing->keys);
+    end_listing(listing);
     return rc ? okv_resp_refuse(call, rc) : 0;
 }
 

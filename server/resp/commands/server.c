@@ -10,6 +10,7 @@
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/resp/commands/commands.h"
+#include "server/resp/proto/pattern.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
 #include "server/store/flush.h"
@@ -195,32 +196,43 @@ static const char *const settings[] = {"maxmemory",        "maxclients", "databa
 /* Words of CONFIG GET. */
 #define PATTERNS_MAX 32u
 
-static bool is_asked_for(const struct okv_resp_call *call, const char *name)
+/* Bit i: setting i matches one of the patterns, which are in either case. */
+static int settings_of(const struct okv_resp_call *call, unsigned *asked_for)
 {
+    *asked_for = 0;
     for (uint32_t i = 2; i < call->count; i++) {
-        char pattern[64];
-        uint32_t length = call->args[i].length < sizeof pattern ? call->args[i].length : 0;
+        uint8_t text[64];
+        uint32_t length = call->args[i].length < sizeof text ? call->args[i].length : 0;
+        struct okv_resp_pattern pattern;
+        uint64_t work = 0;
         for (uint32_t k = 0; k < length; k++)
-            pattern[k] = (char)tolower(call->args[i].text[k]);
-        if (okv_resp_glob_matches((const uint8_t *)pattern, length, (const uint8_t *)name,
-                                  strlen(name)))
-            return true;
+            text[k] = (uint8_t)tolower(call->args[i].text[k]);
+        int rc = okv_resp_pattern_init(&pattern, text, length);
+        if (rc)
+            return rc;
+        for (unsigned k = 0; k < SETTING_COUNT; k++)
+            *asked_for |= (unsigned)okv_resp_pattern_matches(&pattern, (const uint8_t *)settings[k],
+                                                             strlen(settings[k]), &work)
+                          << k;
+        okv_resp_pattern_fini(&pattern);
     }
-    return false;
+    return 0;
 }
 
 int okv_resp_cmd_config_get(struct okv_resp_call *call)
 {
     char value[64];
-    size_t count = 0;
+    unsigned asked_for;
+    int rc;
 
     if (!okv_resp_need_few(call, PATTERNS_MAX))
         return 0;
-    for (size_t i = 0; i < SETTING_COUNT; i++)
-        count += is_asked_for(call, settings[i]);
-    okv_resp_map(&call->reply, count);
+    rc = settings_of(call, &asked_for);
+    if (rc)
+        return okv_resp_refuse(call, rc);
+    okv_resp_map(&call->reply, (size_t)__builtin_popcount(asked_for));
     for (unsigned i = 0; i < SETTING_COUNT; i++) {
-        if (!is_asked_for(call, settings[i]))
+        if (!(asked_for >> i & 1))
             continue;
         format_setting(call->client, i, value, sizeof value);
         okv_resp_text(&call->reply, settings[i]);

@@ -1,4 +1,4 @@
-/* Arguments of a request as words, numbers and patterns. */
+/* Arguments of a request as words and numbers. */
 #ifndef OKV_SERVER_RESP_PROTO_ARGS_H
 #define OKV_SERVER_RESP_PROTO_ARGS_H
 
@@ -13,8 +13,5 @@ bool okv_resp_arg_integer(const struct okv_resp_arg *arg, int64_t *number);
 bool okv_resp_parse_integer(const uint8_t *text, size_t length, int64_t *number);
 /* A decimal number; NaN is refused. */
 bool okv_resp_parse_float(const uint8_t *text, size_t length, long double *number);
-/* Whether a glob pattern (*, ?, [a-z], [^a], \) matches the whole text. */
-bool okv_resp_glob_matches(const uint8_t *pattern, size_t pattern_length, const uint8_t *text,
-                           size_t length);
 
 #endif
