@@ -1,18 +1,35 @@
-/* An iteration over all items, which may pause at any bucket and continue much later. */
+/*
+ * A walk over all keys in steps of bounded work, which may continue much later.
+ *
+ * It meets them in the order of their positions: hashes with their bits reversed. A bucket has an
+ * interval of positions at any depth. So a walk meets every key that is there from its beginning to
+ * its end once, though buckets split and merge, and may stop within a bucket.
+ */
 #ifndef OKV_SERVER_STORE_ITERATE_H
 #define OKV_SERVER_STORE_ITERATE_H
 
 #include "server/store/state.h"
 
-typedef void okv_store_iterate_visit(void *user, const void *key, uint32_t key_length);
+/* A position has enough bits for the bucket of the largest depth. */
+#define OKV_STORE_POSITION_BITS 48
+
+/* Work is counted as core/turn.h says. */
+struct okv_store_walk {
+    uint64_t position; /* of the next key; starts as 0, and is 0 after the last key */
+    uint64_t limit;    /* of the work of this step */
+    uint64_t spent;    /* by this step, to which `visit` may add */
+    unsigned price;    /* work of `visit` for a byte of a key, at most */
+    bool is_first;     /* no bucket of this step was visited: the next one is, whatever it takes */
+};
 
 /*
- * Calls `visit` for each published item of one bucket, which is locked meanwhile, and moves
- * *position to the next bucket. It starts as 0, and is 0 after the last one. Positions are hashes
- * in reversed order of bits, so an iteration visits every item that exists from its beginning to
- * its end, though buckets split and merge; some it visits twice. OKV_ECORRUPT.
+ * Calls `visit` for the published keys of one bucket from the walk's position on, as far as the
+ * limit suffices, and moves the position. Keys of one position are visited together. The bucket is
+ * locked while its keys are copied, and `visit` runs without a lock. OKV_EAGAIN: the bucket takes
+ * more than what is left of the limit, and the position is the same; OKV_ENOMEM; OKV_ECORRUPT.
  */
-int okv_store_iterate(struct okv_store *store, uint64_t *position, okv_store_iterate_visit *visit,
-                      void *user);
+typedef void okv_store_iterate_visit(void *user, const void *key, uint32_t key_length);
+int okv_store_iterate(struct okv_store *store, struct okv_store_walk *walk,
+                      okv_store_iterate_visit *visit, void *user);
 
 #endif

@@ -11,6 +11,7 @@
 #include "server/resp/net/listen.h"
 #include "server/resp/resp.h"
 #include "server/resp/run/client_list.h"
+#include "server/resp/run/listing.h"
 #include "server/resp/run/login.h"
 #include "server/resp/run/run.h"
 #include "server/resp/run/shared.h"
@@ -83,6 +84,7 @@ struct okv_resp_client *resp_fixture_client(struct resp_fixture *fixture)
 void resp_fixture_end(struct okv_resp_client *client)
 {
     okv_resp_transaction_drop(client);
+    okv_resp_listing_destroy(client);
     okv_resp_parser_fini(&client->parser);
     okv_resp_buffer_fini(&client->in);
     okv_resp_buffer_fini(&client->out);

@@ -37,6 +37,7 @@ static struct resp_fixture fixture;
 #define KEYS_ALL "%m" /* KEYS such keys */
 #define PAIRS "%p"    /* each of them with a short value */
 #define WORDS "%w"    /* many words */
+#define PATTERN "%t"  /* what takes longest to compare with such a key */
 
 struct bytes {
     char *bytes;
@@ -75,7 +76,7 @@ static const char *key_of(unsigned number)
 /* Returns how many it adds. */
 static unsigned add_word(struct bytes *to, const char *word)
 {
-    static char value[LONG];
+    static char value[LONG], pattern[KEY_MAX];
     unsigned count = 0;
 
     if (strcmp(word, VALUE) == 0) {
@@ -84,6 +85,13 @@ static unsigned add_word(struct bytes *to, const char *word)
     }
     if (strcmp(word, KEY) == 0) {
         add_arg(to, key_of(0), KEY_MAX);
+        return 1;
+    }
+    if (strcmp(word, PATTERN) == 0) {
+        memset(pattern, 'a', sizeof pattern);
+        pattern[0] = pattern[sizeof pattern - 1] = '*';
+        pattern[sizeof pattern - 2] = 'b';
+        add_arg(to, pattern, sizeof pattern);
         return 1;
     }
     if (strcmp(word, WORDS) == 0)
@@ -261,7 +269,7 @@ static const struct {
     {"INCRBY", {"INCRBY long 1"}},
     {"INCRBYFLOAT", {"INCRBYFLOAT long 1.5", "INCRBYFLOAT short " VALUE}},
     {"INFO", {"INFO", "INFO " WORDS}},
-    {"KEYS", {"PING"}},
+    {"KEYS", {"KEYS *", "KEYS " PATTERN, "KEYS " VALUE}},
     {"LATENCY", {"LATENCY " WORDS}},
     {"LATENCY|HISTORY", {"LATENCY HISTORY " VALUE}},
     {"LATENCY|LATEST", {"LATENCY LATEST"}},
@@ -289,7 +297,9 @@ static const struct {
     {"RENAMENX", {"RENAMENX long other"}},
     {"RESET", {"RESET"}},
     {"ROLE", {"ROLE"}},
-    {"SCAN", {"PING"}},
+    {"SCAN",
+     {"SCAN 0 COUNT 1000000000", "SCAN 0 MATCH " PATTERN " COUNT 1000000000",
+      "SCAN 99999999999999 TYPE x MATCH " VALUE}},
     {"SELECT", {"SELECT " VALUE}},
     {"SET", {"SET long x GET", "SET long " VALUE, "SET long " VALUE " GET"}},
     {"SETBIT", {"SETBIT long 0 1", "SETBIT new 33554431 1"}},

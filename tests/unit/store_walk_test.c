@@ -1,7 +1,8 @@
-/* okv_store_iterate(): every item that stays is met, though buckets split and merge between steps.
- */
+/* okv_store_iterate(): every item that stays is met once, though buckets split and merge between
+ * steps, and a step takes no more work than its limit. */
 #include "tests/support/test.h"
 
+#include "server/core/turn.h"
 #include "server/store/iterate.h"
 #include "shared/base/error.h"
 #include "tests/support/store_region.h"
@@ -17,10 +18,26 @@ static uint8_t bytes[4000];
 
 struct walk {
     struct store_region region;
-    uint64_t position;
+    struct okv_store_walk at;
+    uint64_t limit; /* of a step; 0: none */
     unsigned met[STAYING], all, others;
     unsigned coming; /* items that were added */
 };
+
+/* All keys that begin so have the same hash. */
+#define TWIN "twin"
+#define TWINS 20u
+
+uint64_t __real_okv_hash_key(const void *key, size_t length, uint64_t seed);
+uint64_t __wrap_okv_hash_key(const void *key, size_t length, uint64_t seed);
+
+uint64_t __wrap_okv_hash_key(const void *key, size_t length, uint64_t seed)
+{
+    size_t twin = strlen(TWIN);
+
+    return __real_okv_hash_key(key, length > twin && memcmp(key, TWIN, twin) == 0 ? twin : length,
+                               seed);
+}
 
 /* Some are inline, some in extents, some with their keys there, some empty. */
 static uint32_t length_of(unsigned i)
@@ -44,6 +61,7 @@ static uint32_t key_of(unsigned i, char key[OKV_KEY_MAX])
 static void meet(void *user, const void *key, uint32_t key_length)
 {
     struct walk *walk = user;
+    walk->at.spent += key_length * walk->at.price;
     char text[OKV_KEY_MAX + 1], wanted[OKV_KEY_MAX];
     unsigned i;
 
@@ -72,12 +90,12 @@ static void begin(struct walk *walk, const struct okv_store_params *with)
             store_region_put(&walk->region, key, key_of(i, key), bytes, length_of(i), NULL), 0);
 }
 
-static void end(struct walk *walk, unsigned most)
+static void end(struct walk *walk, unsigned least, unsigned most)
 {
     struct store_audit audit;
 
     for (unsigned i = 0; i < STAYING; i++)
-        assert_in_range(walk->met[i], 1, most);
+        assert_in_range(walk->met[i], least, most);
     store_region_audit(&walk->region, NULL, NULL, &audit);
     store_region_close(&walk->region);
 }
@@ -85,11 +103,16 @@ static void end(struct walk *walk, unsigned most)
 /* Returns whether there is more. */
 static bool step(struct walk *walk)
 {
-    uint64_t before = walk->position;
+    struct okv_store_walk *at = &walk->at;
+    uint64_t before = at->position;
 
-    assert_int_equal(okv_store_iterate(&walk->region.store, &walk->position, meet, walk), 0);
-    assert_true(walk->position == 0 || walk->position > before);
-    return walk->position != 0;
+    at->limit = walk->limit ? walk->limit : UINT64_MAX;
+    at->spent = 0;
+    at->is_first = true;
+    assert_int_equal(okv_store_iterate(&walk->region.store, at, meet, walk), 0);
+    assert_true(at->position == 0 || at->position > before);
+    assert_true(at->position >> OKV_STORE_POSITION_BITS == 0);
+    return at->position != 0;
 }
 
 static void add(struct walk *walk)
@@ -147,7 +170,7 @@ TEST(each_item_is_met_once)
         steps++;
     assert_int_equal(steps, atomic_load(&walk.region.store.bucket_count));
     assert_int_equal(walk.all, STAYING);
-    end(&walk, 1);
+    end(&walk, 1, 1);
 }
 
 TEST(any_position_goes_on_to_the_end)
@@ -158,16 +181,16 @@ TEST(any_position_goes_on_to_the_end)
     begin(&walk, &crowded);
     store_random_init(&random);
     for (unsigned i = 0; i < 50; i++) {
-        walk.position = i ? store_random_next(&random) : UINT64_MAX;
+        walk.at.position = (i ? store_random_next(&random) : UINT64_MAX) >> 16;
         unsigned steps = 1;
         while (step(&walk))
             steps++;
         assert_true(steps <= atomic_load(&walk.region.store.bucket_count));
     }
-    walk.position = 0;
+    walk.at.position = 0;
     while (step(&walk))
         ;
-    end(&walk, 51);
+    end(&walk, 1, 51);
 }
 
 TEST(expired_items_are_not_met)
@@ -186,7 +209,69 @@ TEST(expired_items_are_not_met)
     while (step(&walk))
         ;
     assert_int_equal(walk.others, 1);
-    end(&walk, 2);
+    end(&walk, 2, 2);
+}
+
+/* ---- work ---- */
+
+/* Each step visits one key, with the limit of what it takes to look at the bucket. */
+TEST(a_step_may_end_at_any_key)
+{
+    static struct walk walk;
+    unsigned steps = 1;
+
+    begin(&walk, &crowded);
+    walk.limit = 1;
+    while (step(&walk))
+        steps++;
+    assert_in_range(steps, STAYING, STAYING + atomic_load(&walk.region.store.bucket_count));
+    end(&walk, 1, 1);
+}
+
+/* Beside the first bucket, which has no limit. */
+TEST(no_step_takes_more_than_its_limit)
+{
+    static struct walk walk;
+    struct okv_store_walk *at = &walk.at;
+    uint64_t longest = 0;
+    unsigned refused = 0;
+
+    begin(&walk, &crowded);
+    at->price = 20;
+    at->limit = 40000;
+    do {
+        int rc = okv_store_iterate(&walk.region.store, at, meet, &walk);
+        assert_true(at->spent <= at->limit);
+        longest = at->spent > longest ? at->spent : longest;
+        refused += rc == OKV_EAGAIN;
+        assert_true(rc == 0 || (rc == OKV_EAGAIN && at->spent > 0));
+        if (rc)
+            at->spent = 0; /* another step */
+    } while (at->position);
+    assert_true(refused > 0 && longest > at->limit / 2);
+    end(&walk, 1, 1);
+}
+
+/* Keys of the same hash, of which none can be passed by. */
+TEST(keys_of_one_position_are_met_together)
+{
+    static struct walk walk;
+    char key[24];
+
+    begin(&walk, &params);
+    for (unsigned i = 0; i < TWINS; i++) {
+        int length = snprintf(key, sizeof key, TWIN "%u", i);
+        assert_int_equal(store_region_put(&walk.region, key, (uint32_t)length, bytes, 40, NULL), 0);
+    }
+    walk.limit = 1;
+    bool has_more = true;
+    while (has_more) {
+        unsigned before = walk.others;
+        has_more = step(&walk);
+        assert_true(walk.others == before || walk.others == before + TWINS);
+    }
+    assert_int_equal(walk.others, TWINS);
+    end(&walk, 1, 1);
 }
 
 /* ---- while it changes ---- */
@@ -202,7 +287,7 @@ TEST(nothing_is_missed_while_buckets_split)
             add(&walk);
     print_message("%u splits\n", (unsigned)(splits(&walk) - before));
     assert_true(splits(&walk) - before > 500);
-    end(&walk, 1); /* no bucket gets items of one that was passed */
+    end(&walk, 1, 1);
 }
 
 TEST(nothing_is_missed_while_buckets_merge)
@@ -218,7 +303,7 @@ TEST(nothing_is_missed_while_buckets_merge)
             take(&walk);
     print_message("%u merges\n", (unsigned)(merges(&walk) - before));
     assert_true(merges(&walk) - before > 500);
-    end(&walk, UINT32_MAX);
+    end(&walk, 1, 1);
 }
 
 /* Now this, now that, at random, and from walk to walk at other places. */
@@ -243,11 +328,12 @@ TEST(nothing_is_missed_while_both_happen)
             }
         }
         for (unsigned i = 0; i < STAYING; i++)
-            assert_true(walk.met[i] > 0);
+            assert_int_equal(walk.met[i], 1);
+        walk.limit = round % 2 ? 0 : 3000; /* a bucket, or a part of one */
     }
     print_message("%u splits, %u merges\n", (unsigned)splits(&walk), (unsigned)merges(&walk));
     assert_true(splits(&walk) > 1000 && merges(&walk) > 1000);
-    end(&walk, UINT32_MAX);
+    end(&walk, 1, 1);
 }
 
 int main(void)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/resp/run/listing.h"
 #include "server/resp/run/shared.h"
 #include "server/resp/run/transaction.h"
 
@@ -103,7 +104,7 @@ void okv_resp_count_memory(struct okv_resp_client *client)
     atomic_int_fast64_t *all = &client->resp->shared->memory;
     size_t memory = client->in.capacity + client->out.capacity +
                     client->parser.capacity * sizeof *client->parser.args +
-                    okv_resp_transaction_bytes(client);
+                    okv_resp_transaction_bytes(client) + okv_resp_listing_bytes(client);
 
     if (memory == client->memory)
         return;

@@ -12,6 +12,7 @@
 #include "server/resp/proto/args.h"
 #include "server/resp/proto/reply.h"
 #include "server/resp/run/call.h"
+#include "server/resp/run/listing.h"
 #include "server/resp/run/long_build.h"
 #include "server/resp/run/place.h"
 #include "server/resp/run/run.h"
@@ -43,7 +44,8 @@ static bool takes_replies(const struct okv_resp_client *client)
 {
     size_t unsent = client->out.used - client->sent;
     bool is_short = client->out.most == OKV_RESP_SHORT_MAX || okv_resp_is_short_of_memory(client);
-    bool has_room = unsent == 0 || (unsent < OKV_RESP_UNSENT_MAX && !is_short);
+    bool is_full = is_short || (client->listing && client->listing->is_complete);
+    bool has_room = unsent == 0 || (unsent < OKV_RESP_UNSENT_MAX && !is_full);
 
     return has_room && client->download.length == 0;
 }
@@ -103,6 +105,7 @@ void okv_resp_client_close(struct okv_resp_client *client)
     okv_resp_upload_end(client);
     okv_resp_build_end(client);
     okv_resp_transaction_drop(client);
+    okv_resp_listing_destroy(client);
     okv_resp_parser_fini(&client->parser);
     okv_resp_buffer_fini(&client->in);
     okv_resp_buffer_fini(&client->out);

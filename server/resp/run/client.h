@@ -28,6 +28,7 @@ struct okv_resp_build;
 struct okv_resp_shared;
 struct okv_resp_silent;
 struct okv_resp_command_table;
+struct okv_resp_listing;
 struct okv_resp_transaction;
 struct okv_resp_upload;
 struct okv_server;
@@ -116,8 +117,13 @@ struct okv_resp_client {
         uint32_t next;         /* argument, or byte of one; 0: none is under way */
         uint64_t sum;
     } progress;
-    struct okv_resp_buffer text; /* of CLIENT LIST, so far */
-    uint64_t move_version;       /* MOVE: of the item in the other database; or 0 */
+    struct okv_resp_buffer text;      /* of CLIENT LIST, so far */
+    struct okv_resp_listing *listing; /* KEYS; or NULL */
+    struct okv_resp_random_progress { /* RANDOMKEY */
+        uint64_t start, position;     /* of okv_store_iterate() */
+        bool is_under_way, has_wrapped;
+    } random;
+    uint64_t move_version; /* MOVE: of the item in the other database; or 0 */
 
     /* The worker writes these with the lock of the client table, and others read them with it. */
     char name[OKV_RESP_NAME_MAX];

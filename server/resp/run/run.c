@@ -10,6 +10,7 @@
 #include "server/resp/run/alone.h"
 #include "server/resp/run/call.h"
 #include "server/resp/run/command.h"
+#include "server/resp/run/listing.h"
 #include "server/resp/run/long_build.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/place.h"
@@ -212,17 +213,27 @@ static int run_locked(struct okv_resp_call *call)
     if (rc == OKV_EAGAIN) {
         call->reply.out->used = before;
         client->resp->counts = counts;
-    } else if (rc == 0) { /* also when it was refused in the middle */
-        client->flush.is_under_way = false;
-        client->move_version = 0;
-        client->progress = (struct okv_resp_progress){.next = 0};
-        okv_resp_buffer_fini(&client->text);
-        okv_resp_build_end(client);
+    } else if (rc == OKV_RESP_GOES_ON) {
+        client->resp->counts.commands = counts.commands;
     }
     return rc;
 }
 
 /* ---- a request ---- */
+
+/* Forgets the progress of a command that has ended, maybe because it was refused in the middle. */
+static void forget_progress(struct okv_resp_client *client)
+{
+    if (client->listing && client->listing->is_complete)
+        okv_resp_listing_reply(client);
+    okv_resp_listing_destroy(client);
+    client->random.is_under_way = false;
+    client->flush.is_under_way = false;
+    client->move_version = 0;
+    client->progress = (struct okv_resp_progress){.next = 0};
+    okv_resp_buffer_fini(&client->text);
+    okv_resp_build_end(client);
+}
 
 /* Takes back the reply of a client that wants none. */
 static void drop_reply(struct okv_resp_client *client, size_t before, bool goes_on)
@@ -266,6 +277,8 @@ int okv_resp_run(struct okv_resp_client *client, const struct okv_resp_arg *args
         rc = okv_resp_transaction_queue(&call);
     else if (may)
         rc = run_locked(&call);
+    if (rc == 0)
+        forget_progress(client);
     if (rc != OKV_EAGAIN)
         drop_reply(client, before, rc == OKV_RESP_GOES_ON);
     return rc;
