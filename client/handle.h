@@ -164,6 +164,7 @@ static inline uint32_t ring_index(uint32_t first, uint32_t ahead, uint32_t size)
  */
 struct request_slots {
     struct operation **holders; /* by request slot; NULL: free */
+    uint64_t *answered;         /* by request slot: the sequence of its last reply */
     uint16_t *free;             /* a stack of the free ones among those that the server granted */
     uint32_t count;             /* of `free` */
     uint32_t resends;           /* holders whose request waits to be sent again */

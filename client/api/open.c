@@ -122,6 +122,7 @@ static void queues_free(okv *handle)
     free(handle->operations);
     free(handle->order);
     free(handle->request_slots.holders);
+    free(handle->request_slots.answered);
     free(handle->request_slots.free);
     free(handle->batch.reads);
     free(handle->hints);
@@ -136,10 +137,13 @@ static int queues_allocate(okv *handle, const struct okv_options *options)
     handle->ended.results = calloc(handle->depth, sizeof *handle->ended.results);
     handle->order = calloc(handle->slot_count, sizeof *handle->order);
     handle->request_slots.holders = calloc(options->credits, sizeof(struct operation *));
+    handle->request_slots.answered =
+        calloc(options->credits, sizeof *handle->request_slots.answered);
     handle->request_slots.free = calloc(options->credits, sizeof *handle->request_slots.free);
     if (!handle->operations || !handle->free.slots || !handle->blocked_reads.slots ||
         !handle->blocked_requests.slots || !handle->ended.results || !handle->order ||
-        !handle->request_slots.holders || !handle->request_slots.free)
+        !handle->request_slots.holders || !handle->request_slots.answered ||
+        !handle->request_slots.free)
         return OKV_ENOMEM;
     for (uint32_t i = 0; i < handle->slot_count; i++) {
         handle->operations[i].index = (uint16_t)i;

@@ -124,6 +124,7 @@ bool report_reply(okv *handle, const struct okv_reply_message *reply)
         reply->status != OKV_OK || reply->value_length)
         return false;
     reporting->is_owed = false;
+    slots->answered[reply->slot] = reply->sequence;
     slots->free[slots->count++] = reply->slot;
     return true;
 }

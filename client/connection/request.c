@@ -235,6 +235,14 @@ static int reply_fill(struct operation *operation, const struct okv_reply_messag
     return status;
 }
 
+/* True for a copy of an earlier reply: over ofi with verbs others can make the provider deliver it
+ * again. */
+static bool reply_is_repeated(const okv *handle, const struct okv_reply_message *reply)
+{
+    return reply->slot < handle->table.credits && reply->sequence > 0 &&
+           reply->sequence <= handle->request_slots.answered[reply->slot];
+}
+
 /* The operation that a reply answers, or NULL if it fits none. */
 static struct operation *reply_operation(okv *handle, const struct okv_reply_message *reply)
 {
@@ -275,7 +283,7 @@ struct operation *request_message(okv *handle, const struct okv_event *event)
         goodbye_receive(handle);
         return NULL;
     }
-    if (report_reply(handle, &reply))
+    if (reply_is_repeated(handle, &reply) || report_reply(handle, &reply))
         return NULL;
     struct operation *operation = reply_operation(handle, &reply);
     if (!operation) {
@@ -283,6 +291,7 @@ struct operation *request_message(okv *handle, const struct okv_event *event)
         return NULL;
     }
     request_forget(handle, operation);
+    handle->request_slots.answered[reply.slot] = reply.sequence;
     handle->counters.replies++;
     handle->counters.reply_bytes += event->length;
     return reply_apply(handle, operation, &reply);

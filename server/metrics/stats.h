@@ -55,6 +55,7 @@ struct okv_server;
     X(deferred, "requests that waited: for their turn, a send buffer, or earlier long values") \
     X(duplicates, "resent writes that were answered from the reply cache")                     \
     X(stale, "writes that their client had given up, and that were dropped")                   \
+    X(repeated, "requests that had come on their connection before, and were dropped")         \
     X(bytes_in, "bytes of requests")                                                           \
     X(bytes_out, "bytes of replies")                                                           \
     X(sessions_total, "clients accepted since the start")                                      \

@@ -64,6 +64,15 @@ static bool is_request(uint32_t immediate)
            okv_immediate(okv_immediate_opcode(immediate), okv_immediate_slot(immediate));
 }
 
+/* Over ofi with verbs others can make the provider deliver a message again. The copy of an
+ * unanswered request would look like one without credit, and end the connection. */
+static bool is_repeated(struct okv_session *session, const struct okv_event *request)
+{
+    uint64_t sequence = request->length < OKV_REQUEST_HEADER ? 0 : okv_get_u64(request->data);
+
+    return okv_session_is_repeated(session, okv_immediate_slot(request->immediate), sequence);
+}
+
 bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *session,
                          const struct okv_event *request)
 {
@@ -77,6 +86,10 @@ bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *sess
     }
     if (!is_request(request->immediate)) {
         okv_session_end(sessions, session, OKV_SESSION_END_MALFORMED);
+        return false;
+    }
+    if (is_repeated(session, request)) {
+        OKV_STATS_ADD(stats, repeated, 1);
         return false;
     }
     if (okv_session_slot_acquire(session, okv_immediate_slot(request->immediate))) {

@@ -27,10 +27,11 @@ struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t 
     session->slots_in_use =
         calloc((request_slots + REQUEST_SLOTS_PER_WORD - 1) / REQUEST_SLOTS_PER_WORD,
                sizeof *session->slots_in_use);
+    session->sequences = calloc(request_slots, sizeof *session->sequences);
     session->deferred = calloc(request_slots, sizeof *session->deferred);
     session->pending = calloc(request_slots, sizeof *session->pending);
     session->long_writes = calloc(OKV_LONG_WRITES_MAX, sizeof *session->long_writes);
-    if (!session->slots_in_use || !session->deferred || !session->pending ||
+    if (!session->slots_in_use || !session->sequences || !session->deferred || !session->pending ||
         !session->long_writes) {
         okv_session_destroy(session);
         return NULL;
@@ -45,8 +46,19 @@ void okv_session_destroy(struct okv_session *session)
     free(session->long_writes);
     free(session->pending);
     free(session->deferred);
+    free(session->sequences);
     free(session->slots_in_use);
     free(session);
+}
+
+bool okv_session_is_repeated(struct okv_session *session, uint16_t request_slot, uint64_t sequence)
+{
+    if (request_slot >= session->common.request_slots || sequence == 0)
+        return false;
+    if (sequence <= session->sequences[request_slot])
+        return true;
+    session->sequences[request_slot] = sequence;
+    return false;
 }
 
 int okv_session_slot_acquire(struct okv_session *session, uint16_t request_slot)

@@ -77,6 +77,7 @@ struct okv_session {
     bool forget;                         /* the client said GOODBYE: drop its reply cache */
 
     uint64_t *slots_in_use; /* a bit for each request slot */
+    uint64_t *sequences;    /* of the last request on each request slot; 0: none came */
     struct {
         uint64_t begun_ns; /* 0: no write is being timed (timed_writes.h) */
         uint16_t request_slot;
@@ -123,6 +124,9 @@ struct okv_session *okv_session_create(uint64_t id, unsigned listener, uint32_t 
 /* Accepts NULL. No request may be deferred, and every long write must have ended. */
 void okv_session_destroy(struct okv_session *session);
 
+/* Whether this sequence or a later one came on the request slot before; if not, notes it. Sequence
+ * 0, which no client of okv sends, and a slot that is not there never repeat. */
+bool okv_session_is_repeated(struct okv_session *session, uint16_t request_slot, uint64_t sequence);
 /* A request came. OKV_ECREDIT: there is no such slot, or its last request is unanswered. */
 int okv_session_slot_acquire(struct okv_session *session, uint16_t request_slot);
 /* The request was answered. */

@@ -93,24 +93,36 @@ TEST(late_copy_on_the_earlier_connection_does_nothing)
     bystander_expect_stat(bystander, "sessions", 1);
 }
 
-/* A client that counts backwards gets no answer, and is served on. */
-TEST(write_with_an_earlier_sequence_is_dropped)
+/* A request that comes again on its connection, or a client that counts backwards: no answer, and
+ * the client is served on. */
+TEST(request_that_comes_again_is_dropped)
 {
+    struct okv_request_message get = {.opcode = OKV_OP_GET,
+                                      .sequence = 11,
+                                      .key = (const uint8_t *)COUNTING_KEY,
+                                      .key_length = sizeof COUNTING_KEY - 1};
     struct bystander *bystander = bystander_of(state);
     struct hostile client;
-    uint64_t stale = bystander_stat(bystander, "stale");
+    uint64_t repeated = bystander_stat(bystander, "repeated");
 
     counting_reset(bystander);
     hostile_join(&client, &bystander->server);
     assert_int_equal(counting_incr(&client, 0, 10, 1), 101);
+    counting_send(&client, 0, 10, 1);
     counting_send(&client, 0, 9, 50);
     assert_int_equal(counting_incr(&client, 1, 8, 1), 102); /* request slots are apart */
+    hostile_request_again(&client, &get);
+    hostile_expect_reply(&client, 0, OKV_OK);
+    hostile_request_again(&client, &get);
+    get.sequence++;
+    hostile_request_again(&client, &get);
+    hostile_expect_reply(&client, 0, OKV_OK);
     assert_int_equal(counting_value(bystander), 102);
-    assert_int_equal(bystander_stat(bystander, "stale"), stale + 1);
+    assert_int_equal(bystander_stat(bystander, "repeated"), repeated + 3);
     hostile_leave(&client);
 }
 
-/* They tell what is there now, whatever number they have. */
+/* One that comes again on another connection tells what is there now. */
 TEST(reads_leave_no_trace)
 {
     const struct okv_request_message get = {.opcode = OKV_OP_GET,
@@ -118,18 +130,23 @@ TEST(reads_leave_no_trace)
                                             .key = (const uint8_t *)COUNTING_KEY,
                                             .key_length = sizeof COUNTING_KEY - 1};
     struct bystander *bystander = bystander_of(state);
-    struct hostile client;
+    struct okv_wire_hello hello;
+    struct hostile first, second;
 
     counting_reset(bystander);
-    hostile_join(&client, &bystander->server);
-    assert_int_equal(counting_incr(&client, 0, 2, 1), 101);
-    hostile_request_again(&client, &get);
-    hostile_expect_reply(&client, 0, OKV_OK);
+    hostile_hello(&hello);
+    hostile_join_as(&first, &bystander->server, &hello);
+    assert_int_equal(counting_incr(&first, 0, 2, 1), 101);
+    hostile_request_again(&first, &get);
+    hostile_expect_reply(&first, 0, OKV_OK);
     assert_int_equal(okv_delete(bystander->handle, COUNTING_KEY, sizeof COUNTING_KEY - 1), OKV_OK);
-    hostile_request_again(&client, &get);
-    hostile_expect_reply(&client, 0, OKV_ENOTFOUND);
-    assert_int_equal(counting_incr(&client, 0, 3, 1), 1);
-    hostile_leave(&client);
+    hello = counting_hello_after(&hello, first.table.session_id);
+    hostile_join_as(&second, &bystander->server, &hello);
+    hostile_request_again(&second, &get);
+    hostile_expect_reply(&second, 0, OKV_ENOTFOUND);
+    assert_int_equal(counting_incr(&second, 0, 4, 1), 1);
+    hostile_leave(&first);
+    hostile_leave(&second);
 }
 
 TEST(goodbye_drops_the_reply_cache)

@@ -151,6 +151,37 @@ TEST(permitted_verbs)
     scene_expect_calm(scene, "permitted verbs", hash);
 }
 
+/* Over verbs the server's rxm takes immediate data for a message, and delivers what came into that
+ * receive before, here messages of the bystander, who notices nothing. */
+TEST(messages_that_are_delivered_again)
+{
+    enum { FILL = 1500, SIGNALS = 100 }; /* a message came into each receive of rxm before */
+    struct scene *scene = *state;
+    okv *handle = scene->bystander.handle;
+    struct ofi_attacker *attacker = scene_join(scene);
+    const struct plan plan = {"immediate data alone", OFI_VERB_SIGNAL, 0, AT_START, 0};
+    struct ofi_attack attack = attack_of(scene, attacker, &plan);
+    uint64_t repeated = bystander_stat(&scene->bystander, "repeated");
+    struct okv_counters before, after;
+
+    for (unsigned i = 0; i < FILL; i++)
+        assert_int_equal(okv_ping(handle), OKV_OK);
+    okv_counters(handle, &before);
+    for (unsigned i = 0; i < SIGNALS; i++) {
+        assert_int_equal(okv_ping(handle), OKV_OK);
+        assert_int_equal(okv_put(handle, "signal", 6, "value", 5, NULL), OKV_OK);
+        if (ofi_attacker_can(attacker, &attack))
+            assert_int_equal(ofi_attacker_try(attacker, &attack), 0);
+    }
+    scene_leave(scene);
+    scene_expect_items(scene, "messages that are delivered again");
+    okv_counters(handle, &after);
+    assert_int_equal(after.reconnects, before.reconnects);
+    repeated = bystander_stat(&scene->bystander, "repeated") - repeated;
+    print_message("%llu messages came again\n", (unsigned long long)repeated);
+    assert_true(repeated > 0 || !scene_is_over_verbs(scene));
+}
+
 /* ---- messages ---- */
 
 static void expect_answer(struct scene *scene, struct ofi_attacker *attacker)

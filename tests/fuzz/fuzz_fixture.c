@@ -211,8 +211,7 @@ static void transport_conn_destroy(struct okv_conn *conn)
 {
     struct fixture_connection *c = of_conn(conn);
 
-    FUZZ_CHECK(c->finished && c->rendezvous_count == 0);
-    FUZZ_CHECK(c->held == 0);
+    FUZZ_CHECK(c->finished && c->rendezvous_count == 0 && c->held == 0);
     for (unsigned i = 0; i < FIXTURE_REQUEST_SLOTS; i++)
         request_slot_free(&c->request_slots[i]);
     free(c->out);
@@ -249,6 +248,8 @@ void fixture_send(struct fixture_connection *c, uint32_t immediate, bool has_imm
                                 .data = bytes,
                                 .length = length};
     c->held++;
+    if (has_immediate && fixture_is_repeated(c, immediate, bytes, length))
+        return;
     if (number < c->request_slot_count && c->request_slots[number].busy && !is_owed(c, number))
         c->unsure = c->may_end = true; /* it may have been too late, and left without a word */
     else if (number >= c->request_slot_count || c->request_slots[number].busy || !has_immediate ||
@@ -329,8 +330,7 @@ static void check_reply(struct fixture_connection *c, const struct okv_reply_mes
     struct fixture_request_slot *request_slot = &c->request_slots[reply->slot];
     bool is_write = okv_opcode_is_write(request_slot->request.opcode);
 
-    FUZZ_CHECK(!c->replaced);
-    FUZZ_CHECK(request_slot->busy && !request_slot->malformed &&
+    FUZZ_CHECK(!c->replaced && request_slot->busy && !request_slot->malformed &&
                request_slot->request.opcode != OKV_OP_GOODBYE);
     FUZZ_CHECK(reply->status != OKV_ECORRUPT && reply->sequence == request_slot->request.sequence);
     FUZZ_CHECK(!request_slot->unsupported || reply->status == OKV_EUNSUPPORTED);

@@ -63,11 +63,28 @@ struct fixture_connection {
     unsigned id; /* of the client; FIXTURE_IDS: of none of them */
     uint32_t request_slot_count;
     struct fixture_request_slot request_slots[FIXTURE_REQUEST_SLOTS];
+    uint64_t sequences[FIXTURE_REQUEST_SLOTS]; /* of the last request that was sent */
     unsigned rendezvous_count;
     struct okv_rendezvous rendezvous_reads[OKV_RENDEZVOUS_MAX];
     unsigned held; /* receive buffers that the server has */
     uint8_t *out;  /* the send buffer */
 };
+
+/* The request came on this connection before, so the server drops it; else notes its sequence. */
+static inline bool fixture_is_repeated(struct fixture_connection *c, uint32_t immediate,
+                                       const uint8_t *bytes, uint32_t length)
+{
+    uint64_t sequence = length < OKV_REQUEST_HEADER ? 0 : okv_get_u64(bytes);
+    uint16_t number = okv_immediate_slot(immediate);
+
+    if (number >= c->request_slot_count || sequence == 0 ||
+        immediate != okv_immediate(okv_immediate_opcode(immediate), number))
+        return false;
+    if (sequence <= c->sequences[number])
+        return true;
+    c->sequences[number] = sequence;
+    return false;
+}
 
 /* What is known of a client. */
 struct fixture_client {

@@ -150,7 +150,7 @@ bool scene_may_send(const struct scene *scene, size_t length)
 
 size_t scene_write_ping(struct ofi_attacker *attacker, uint64_t key_flip, uint32_t connection_flip)
 {
-    const struct okv_request_message ping = {.opcode = OKV_OP_PING, .sequence = 1};
+    const struct okv_request_message ping = {.opcode = OKV_OP_PING}; /* 0 never repeats */
     uint32_t length =
         okv_request_encode(&ping, attacker->bytes + sizeof(struct ofi_message_header));
 

@@ -223,22 +223,13 @@ void ofi_attacker_progress(struct ofi_attacker *attacker)
         ;
 }
 
-/* Over verbs the server's rxm takes immediate data for a message. */
-static bool is_mistaken(const struct fi_info *info, const struct ofi_attack *attack)
-{
-    bool is_data = attack->verb == OFI_VERB_SIGNAL || attack->verb == OFI_VERB_WRITE_DATA;
-
-    return is_data && attack->length == 0 &&
-           strncmp(info->fabric_attr->prov_name, "verbs", strlen("verbs")) == 0;
-}
-
 bool ofi_attacker_can(const struct ofi_attacker *attacker, const struct ofi_attack *attack)
 {
     const struct fi_info *info = attacker->info;
     size_t key_size = info->domain_attr->mr_key_size;
 
     return (attack->verb < OFI_VERB_ATOMIC || (info->caps & FI_ATOMIC)) &&
-           !is_mistaken(info, attack) && attack->length <= info->ep_attr->max_msg_size &&
+           attack->length <= info->ep_attr->max_msg_size &&
            (key_size >= sizeof attack->key || attack->key >> (8 * key_size) == 0);
 }
 

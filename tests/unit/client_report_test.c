@@ -245,6 +245,19 @@ static bool another_sequence(const struct stub_request *request, struct stub_rep
     return true;
 }
 
+FIXTURE_TEST(a_second_reply_is_ignored)
+{
+    open_with(4, 0);
+    make_due();
+    gets_until_timed();
+    assert_int_equal(okv_ping(handle), OKV_OK);
+    struct stub_reply again = stub_reply_to(0);
+    assert_int_equal(again.message.opcode, OKV_OP_REPORT);
+    stub_say(&again);
+    assert_int_equal(okv_ping(handle), OKV_OK);
+    assert_int_equal(handle->request_slots.count, 4);
+}
+
 FIXTURE_TEST(a_wrong_reply_ends_the_handle)
 {
     open_with(4, 0);

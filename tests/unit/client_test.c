@@ -139,12 +139,34 @@ CLIENT_TEST(replies_without_a_request)
         expect_failed(OKV_EPROTO);
         stub_close(&handle);
     }
-    client_setup(state);
-    handle = stub_open(8, 3, LONG_MS); /* a second answer to the same request */
-    assert_int_equal(okv_ping(handle), OKV_OK);
-    struct stub_reply again = stub_reply_to(0);
+}
+
+/* Another client can bring that about, while the slot is free or has a later request. */
+CLIENT_TEST(second_replies_are_ignored)
+{
+    struct okv_counters counters;
+
+    handle = stub_open(8, 3, LONG_MS);
+    for (unsigned n = 0; n < 3; n++) {
+        assert_int_equal(okv_ping(handle), OKV_OK);
+        for (unsigned earlier = 0; earlier <= n; earlier++) {
+            struct stub_reply again = stub_reply_to(earlier);
+            stub_say(&again);
+        }
+    }
+    stub.answer = no_answer;
+    put_submit(0);
+    struct stub_reply again = stub_reply_to(2), reply = stub_reply_to(3);
+    assert_int_equal(again.message.slot, reply.message.slot);
     stub_say(&again);
-    assert_int_equal(okv_ping(handle), OKV_EPROTO);
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(collect_once(), 0);
+    stub_say(&reply);
+    collect();
+    assert_int_equal(results[0].status, OKV_OK);
+    assert_string_equal(okv_why(handle), "");
+    okv_counters(handle, &counters);
+    assert_int_equal(counters.replies, 4);
 }
 
 static void fail_endpoint(void)

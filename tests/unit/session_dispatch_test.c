@@ -151,19 +151,62 @@ FIXTURE_TEST(an_answered_request_frees_its_slot)
     assert_int_equal(stat_of(&fixture->core.database->counts.pings), 5);
 }
 
+/* Another client can bring that about, so neither is the client told nor the session ended. */
+FIXTURE_TEST(a_request_that_came_before_is_dropped)
+{
+    static const unsigned opcodes[] = {OKV_OP_PING, OKV_OP_GET, OKV_OP_INCR, OKV_OP_DELETE};
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+    const struct okv_stats *stats = &fixture->core.server->stats;
+    uint16_t i = 0;
+
+    for (; i < sizeof opcodes / sizeof *opcodes; i++) {
+        client->no_buffers = true;
+        fixture_arrive(fixture, client, opcodes[i], i, 7);
+        fixture_arrive(fixture, client, opcodes[i], i, 7); /* before the answer */
+        assert_int_equal(stat_of(&stats->requests_waiting), 1);
+        client->no_buffers = false;
+        fixture_next_pass(fixture);
+        fixture_arrive(fixture, client, opcodes[i], i, 7);
+        fixture_arrive(fixture, client, opcodes[i], i, 6); /* of an earlier one */
+        assert_int_equal(client->posted, 2 * i + 1);
+        assert_int_equal(stat_of(&stats->repeated), 3 * (i + 1));
+        fixture_arrive(fixture, client, opcodes[i], i, 8);
+        assert_int_equal(client->posted, 2 * i + 2);
+        assert_int_equal(client->released, client->count);
+    }
+    assert_int_equal(stat_of(&client->session->common.requests), 2 * i);
+    assert_int_equal(stat_of(&fixture->core.database->counts.incrs), 2);
+    assert_int_equal(stat_of(&stats->duplicates), 0);
+    assert_false(client->closed);
+    /* Slots and connections are apart. */
+    fixture_arrive(fixture, client, OKV_OP_PING, i, 7);
+    fixture_arrive(fixture, &fixture->clients[1], OKV_OP_PING, 0, 7);
+    assert_int_equal(client->posted, 2 * i + 1);
+    assert_int_equal(fixture->clients[1].posted, 1);
+}
+
+/* Client 0 is back on another connection, which takes the place of client 1. */
+static struct client *come_back(struct fixture *fixture)
+{
+    okv_session_closed(fixture->worker.sessions, fixture->clients[1].session, OKV_EDISCONNECTED);
+    fixture_open(fixture, 1, 1, 1);
+    return &fixture->clients[1];
+}
+
 /* The sequence is below the last one, so no reply is due. */
 FIXTURE_TEST(a_dropped_write_frees_its_slot)
 {
     struct fixture *fixture = *state;
-    struct client *client = &fixture->clients[0];
 
-    fixture_arrive(fixture, client, OKV_OP_INCR, 3, 10);
+    fixture_arrive(fixture, &fixture->clients[0], OKV_OP_INCR, 3, 10);
+    struct client *client = come_back(fixture);
     fixture_arrive(fixture, client, OKV_OP_INCR, 3, 9);
-    assert_int_equal(client->posted, 1);
+    assert_int_equal(client->posted, 0);
     assert_int_equal(stat_of(&fixture->core.server->stats.stale), 1);
     fixture_arrive(fixture, client, OKV_OP_INCR, 3, 11);
     assert_false(client->closed);
-    assert_int_equal(client->posted, 2);
+    assert_int_equal(client->posted, 1);
     assert_int_equal(stat_of(&fixture->core.database->counts.incrs), 2);
 }
 
@@ -202,8 +245,7 @@ FIXTURE_TEST(a_rendezvous_of_a_replaced_session_does_nothing)
     arrive_put_to_rendezvous(fixture, first, 1, 2);
     assert_int_equal(first->rendezvous_reads, 2);
     end_rendezvous(fixture, first, 0);
-    okv_session_closed(fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
-    fixture_open(fixture, 1, 1, 1);
+    come_back(fixture);
     end_rendezvous(fixture, first, 1);
     fixture_next_pass(fixture);
     assert_int_equal(first->posted, 0);
@@ -226,12 +268,11 @@ FIXTURE_TEST(a_rendezvous_of_a_replaced_session_does_nothing)
 FIXTURE_TEST(a_rendezvous_that_ended_is_not_answered_to_a_replaced_session)
 {
     struct fixture *fixture = *state;
-    struct client *first = &fixture->clients[0], *second = &fixture->clients[1];
+    struct client *first = &fixture->clients[0];
 
     arrive_put_to_rendezvous(fixture, first, 0, 1);
     end_rendezvous(fixture, first, 0);
-    okv_session_closed(fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
-    fixture_open(fixture, 1, 1, 1);
+    come_back(fixture);
     fixture_next_pass(fixture);
     assert_int_equal(first->posted, 0);
     assert_true(first->closed);
@@ -245,8 +286,7 @@ FIXTURE_TEST(a_write_that_is_being_applied_elsewhere_is_waited_for)
     struct okv_reply_message reply;
     uint8_t value[OKV_WRITE_REPLY_MAX];
 
-    okv_session_closed(fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
-    fixture_open(fixture, 1, 1, 1);
+    come_back(fixture);
     assert_ptr_equal(second->session->reply_cache, first->session->reply_cache);
     assert_int_equal(okv_reply_cache_begin(first->session->reply_cache, 2, 5, &reply, value),
                      OKV_REPLY_CACHE_APPLY);
@@ -266,19 +306,19 @@ FIXTURE_TEST(a_write_that_is_being_applied_elsewhere_is_waited_for)
     assert_int_equal(stat_of(&fixture->core.server->stats.duplicates), 1);
 }
 
-static void arrive_on_key(struct fixture *fixture, unsigned opcode, uint16_t slot,
-                          uint64_t sequence, uint64_t ttl_ms)
+static void arrive_on_key(struct fixture *fixture, struct client *client, unsigned opcode,
+                          uint16_t slot, uint64_t sequence)
 {
     const struct okv_request_message request = {
         .opcode = opcode,
         .slot = slot,
         .sequence = sequence,
-        .ttl_ms = ttl_ms,
+        .ttl_ms = opcode == OKV_OP_GET_TOUCH ? 1000 : 0,
         .key = (const uint8_t *)"k",
         .key_length = 1,
     };
 
-    fixture_arrive_as(fixture, &fixture->clients[0], &request);
+    fixture_arrive_as(fixture, client, &request);
 }
 
 /* The reply cache has no room for the value: it is read again while the item is the same. */
@@ -288,28 +328,28 @@ FIXTURE_TEST(a_resent_get_that_touches_is_applied_once)
     struct client *client = &fixture->clients[0];
 
     fixture_arrive_append(fixture, client, "k", "value", 0, 1);
-    arrive_on_key(fixture, OKV_OP_GET_TOUCH, 1, 2, 1000);
-    arrive_on_key(fixture, OKV_OP_GET_TOUCH, 1, 2, 1000);
-    assert_int_equal(client->posted, 3);
-    for (unsigned i = 1; i <= 2; i++) {
-        assert_int_equal(client->replies[i].status, OKV_OK);
-        assert_int_equal(client->replies[i].value_length, 5);
-        assert_memory_equal(client->values[i], "value", 5);
-        assert_int_equal(client->replies[i].version, client->replies[1].version);
-    }
-    assert_int_equal(stat_of(&fixture->core.database->counts.touches), 1);
+    arrive_on_key(fixture, client, OKV_OP_GET_TOUCH, 1, 2);
+    uint64_t version = client->replies[1].version;
+    client = come_back(fixture);
+    arrive_on_key(fixture, client, OKV_OP_GET_TOUCH, 1, 2);
+    assert_int_equal(client->replies[0].status, OKV_OK);
+    assert_int_equal(client->replies[0].value_length, 5);
+    assert_memory_equal(client->values[0], "value", 5);
+    assert_int_equal(client->replies[0].version, version);
     fixture_arrive_append(fixture, client, "k", "s", 2, 3);
-    arrive_on_key(fixture, OKV_OP_GET_TOUCH, 1, 2, 1000);
-    assert_int_equal(client->replies[4].status, OKV_EUNKNOWN);
-    assert_int_equal(client->replies[4].value_length, 0);
-    assert_int_equal(client->replies[4].version, 0);
+    client = come_back(fixture);
+    arrive_on_key(fixture, client, OKV_OP_GET_TOUCH, 1, 2);
+    assert_int_equal(client->replies[0].status, OKV_EUNKNOWN);
+    assert_int_equal(client->replies[0].value_length, 0);
+    assert_int_equal(client->replies[0].version, 0);
     assert_int_equal(stat_of(&fixture->core.database->counts.touches), 1);
     /* A refusal stays one. */
-    arrive_on_key(fixture, OKV_OP_DELETE, 3, 4, 0);
-    arrive_on_key(fixture, OKV_OP_GET_TOUCH, 4, 5, 1000);
-    arrive_on_key(fixture, OKV_OP_GET_TOUCH, 4, 5, 1000);
-    assert_int_equal(client->replies[6].status, OKV_ENOTFOUND);
-    assert_int_equal(client->replies[7].status, OKV_ENOTFOUND);
+    arrive_on_key(fixture, client, OKV_OP_DELETE, 3, 4);
+    arrive_on_key(fixture, client, OKV_OP_GET_TOUCH, 4, 5);
+    assert_int_equal(client->replies[2].status, OKV_ENOTFOUND);
+    client = come_back(fixture);
+    arrive_on_key(fixture, client, OKV_OP_GET_TOUCH, 4, 5);
+    assert_int_equal(client->replies[0].status, OKV_ENOTFOUND);
 }
 
 FIXTURE_TEST(a_replaced_session_applies_nothing)
@@ -320,8 +360,7 @@ FIXTURE_TEST(a_replaced_session_applies_nothing)
     first->no_buffers = true;
     fixture_arrive(fixture, first, OKV_OP_INCR, 0, 1); /* waits */
     first->no_buffers = false;
-    okv_session_closed(fixture->worker.sessions, second->session, OKV_EDISCONNECTED);
-    fixture_open(fixture, 1, 1, 1);
+    come_back(fixture);
     fixture_next_pass(fixture);
     assert_true(first->closed);
     fixture_arrive(fixture, first, OKV_OP_INCR, 1, 2);
@@ -346,16 +385,20 @@ static uint64_t writes_timed(const struct fixture *fixture)
     return count;
 }
 
+static void ping(struct fixture *fixture, struct client *client)
+{
+    fixture_arrive(fixture, client, OKV_OP_PING, 0, FIXTURE_MESSAGES + client->count);
+    fixture_next_pass(fixture);
+}
+
 /* Pings until `left` requests come before the one whose time is taken, if it is a write. */
 static void ping_until_timed(struct fixture *fixture, struct client *client, unsigned left)
 {
     const struct okv_session *session = client->session;
 
     while ((session->common.id + stat_of(&session->common.requests) + left) %
-           OKV_TIMED_WRITES_ONE_IN) {
-        fixture_arrive(fixture, client, OKV_OP_PING, 0, 1);
-        fixture_next_pass(fixture);
-    }
+           OKV_TIMED_WRITES_ONE_IN)
+        ping(fixture, client);
 }
 
 FIXTURE_TEST(one_write_of_61_is_timed)
@@ -370,8 +413,7 @@ FIXTURE_TEST(one_write_of_61_is_timed)
     assert_int_equal(client->posted, 2 * OKV_TIMED_WRITES_ONE_IN);
     assert_int_equal(writes_timed(fixture), 2);
     ping_until_timed(fixture, client, 0);
-    fixture_arrive(fixture, client, OKV_OP_PING, 0, 1);
-    fixture_next_pass(fixture);
+    ping(fixture, client);
     assert_int_equal(writes_timed(fixture), 2);
 }
 
@@ -413,9 +455,9 @@ FIXTURE_TEST(a_refused_write_has_no_time)
 FIXTURE_TEST(a_write_without_a_reply_has_no_time)
 {
     struct fixture *fixture = *state;
-    struct client *client = &fixture->clients[0];
 
-    fixture_arrive(fixture, client, OKV_OP_INCR, 3, 10);
+    fixture_arrive(fixture, &fixture->clients[0], OKV_OP_INCR, 3, 10);
+    struct client *client = come_back(fixture);
     ping_until_timed(fixture, client, 0);
     fixture_arrive(fixture, client, OKV_OP_INCR, 3, 9);
     assert_int_equal(stat_of(&fixture->core.server->stats.stale), 1);
