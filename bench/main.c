@@ -10,6 +10,7 @@
 #include "bench/options.h"
 #include "bench/report/output.h"
 #include "bench/report/report.h"
+#include "shared/base/printable.h"
 
 enum { STATUS_DONE = 0, STATUS_USAGE = 2, STATUS_FAILED = 3, STATUS_INTERRUPTED = 4 };
 
@@ -396,7 +397,7 @@ int main(int argc, char **argv)
     struct bench bench = {.runners = {NULL}};
 
     bench.report = calloc(1, sizeof *bench.report);
-    if (!bench.report)
+    if (!bench.report || !okv_printable_stream(&stdout) || !okv_printable_stream(&stderr))
         return fail("start", "out of memory");
     /* First of all: parsing options modifies the command line. */
     environment_read(&bench.report->environment, argc, argv);

@@ -10,6 +10,7 @@
 #include "bench/floor/floor_gets.h"
 #include "bench/interrupt.h"
 #include "shared/base/clock.h"
+#include "shared/base/printable.h"
 
 /* Operations of a slice: many times the depth, because its start and end have fewer under way. */
 #define SLICE_OPERATIONS 256
@@ -275,7 +276,8 @@ static int run_round(struct floor *floor, uint32_t number)
         if (now >= deadline_ns || interrupted())
             break;
         if (options->progress && now - shown_ns > PROGRESS_NS) {
-            fprintf(stderr, "\r\033[Kfloor, round %u: %llu gets", number, (unsigned long long)done);
+            okv_printable_clear_line();
+            fprintf(stderr, "floor, round %u: %llu gets", number, (unsigned long long)done);
             shown_ns = now;
         }
         rc = run_slices(floor, i % 2 == 0, true);
@@ -283,7 +285,7 @@ static int run_round(struct floor *floor, uint32_t number)
     if (rc == OKV_OK && !interrupted())
         rc = run_stretch(floor);
     if (options->progress)
-        fputs("\r\033[K", stderr);
+        okv_printable_clear_line();
     return rc;
 }
 

@@ -8,6 +8,7 @@
 #include "bench/interrupt.h"
 #include "bench/load/runner_state.h"
 #include "shared/base/clock.h"
+#include "shared/base/printable.h"
 
 #define PROGRESS_MS 500
 
@@ -114,7 +115,8 @@ static void show_progress(const struct runner *runner, const char *label, double
 
     for (uint32_t i = 0; i < runner->opened; i++)
         done += atomic_load_explicit(&runner->workers[i].done, memory_order_relaxed);
-    fprintf(stderr, "\r\033[K%s: %.0f s, %lu operations, %.0f operations/s", label, seconds, done,
+    okv_printable_clear_line();
+    fprintf(stderr, "%s: %.0f s, %lu operations, %.0f operations/s", label, seconds, done,
             (double)(done - *shown) * 1e3 / PROGRESS_MS);
     *shown = done;
 }
@@ -142,7 +144,7 @@ static void wait_workers(struct runner *runner, const char *label)
     }
     pthread_mutex_unlock(&runner->lock);
     if (runner->options->progress)
-        fputs("\r\033[K", stderr);
+        okv_printable_clear_line();
 }
 
 /* Adds up the results of the workers. */

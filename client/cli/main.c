@@ -1,12 +1,19 @@
 /* okv(1). */
+#include <stdio.h>
+
 #include "client/cli/args.h"
 #include "client/cli/commands.h"
 #include "client/cli/shell/shell.h"
+#include "shared/base/printable.h"
 
 int main(int argc, char **argv)
 {
     struct cli cli = {.shell = shell_run};
 
+    if (!okv_printable_stream(&stdout) || !okv_printable_stream(&stderr)) {
+        fputs("okv: out of memory\n", stderr);
+        return CLI_FAILED;
+    }
     cli_server_default(&cli);
     int status = command_line_run(&cli, argc, argv);
     cli_interrupt_end();

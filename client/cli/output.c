@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shared/base/printable.h"
+
 /* Long enough to recognise a key, short enough for one line. */
 #define SHOWN_KEY_BYTES 64
 
@@ -46,19 +48,14 @@ const char *cli_advice(int code)
     }
 }
 
-/* Writes the key so that it cannot garble a terminal. */
-static void print_key(FILE *out, const unsigned char *key, size_t length)
+/* In one line, also in a file. */
+static void print_key(FILE *out, const void *key, size_t length)
 {
+    char text[OKV_PRINTABLE_MAX * SHOWN_KEY_BYTES];
     size_t shown = length > SHOWN_KEY_BYTES ? SHOWN_KEY_BYTES : length;
 
-    fputs(" '", out);
-    for (size_t i = 0; i < shown; i++) {
-        if (key[i] < 0x20 || key[i] == 0x7f)
-            fprintf(out, "\\x%02x", key[i]);
-        else
-            putc(key[i], out);
-    }
-    fputs(shown < length ? "…'" : "'", out);
+    fprintf(out, " '%.*s%s'", (int)okv_printable_copy(key, shown, false, text), text,
+            shown < length ? "…" : "");
 }
 
 int cli_fail(const struct cli *cli, const char *command, const void *key, size_t key_length,

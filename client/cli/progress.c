@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "shared/base/printable.h"
+
 #define PROGRESS_SECONDS 1
 
 void progress_init(struct progress *progress, bool is_shown)
@@ -16,11 +18,12 @@ void progress_show(struct progress *progress, uint64_t items)
     if (!progress->is_shown || now < progress->next)
         return;
     progress->next = now + PROGRESS_SECONDS;
-    fprintf(stderr, "\r%llu items", (unsigned long long)items);
+    okv_printable_clear_line();
+    fprintf(stderr, "%llu items", (unsigned long long)items);
 }
 
 void progress_clear(const struct progress *progress)
 {
     if (progress->is_shown)
-        fputs("\r\033[K", stderr);
+        okv_printable_clear_line();
 }

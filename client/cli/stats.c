@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shared/base/printable.h"
+
 int cli_fetch_stat(okv *handle, const char *command, char **text)
 {
     size_t size = 16384;
@@ -39,6 +41,20 @@ bool cli_stat_number(const char *text, const char *name, int base, uint64_t *out
         }
     }
     return false;
+}
+
+char *cli_json_text(const char *text)
+{
+    size_t length = strlen(text);
+    char *copy = malloc(OKV_PRINTABLE_MAX * length + 1);
+    json_t *whole = json_string(text); /* NULL unless it is UTF-8 */
+
+    if (copy && whole)
+        memcpy(copy, text, length + 1);
+    else if (copy)
+        copy[okv_printable_copy(text, length, true, copy)] = '\0';
+    json_decref(whole);
+    return copy;
 }
 
 json_t *cli_json_id(uint64_t id)

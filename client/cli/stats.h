@@ -12,6 +12,8 @@ int cli_fetch_stat(okv *handle, const char *command, char **text);
 /* Finds the number of `name` in statistics. False: there is no such line. */
 bool cli_stat_number(const char *text, const char *name, int base, uint64_t *out);
 
+/* A copy of a server's text for JSON, to free(): bytes that are no UTF-8 as \xHH. */
+char *cli_json_text(const char *text);
 /* Ids are names: as numbers most JSON readers would round them. */
 json_t *cli_json_id(uint64_t id);
 /* Prints `root`, of `what`, and takes it over. Returns CLI_DONE, or CLI_FAILED after printing why.

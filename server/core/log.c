@@ -5,9 +5,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "shared/base/printable.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 /* A byte of the text may take six in JSON. */
@@ -80,12 +83,14 @@ static int format_line(const struct okv_log *log, enum okv_log_level level, cons
     static const char *const priorities[] = {"<3>", "<4>", "<5>"};
     char escaped[6 * OKV_LOG_TEXT_MAX], time[TIME_SIZE];
 
-    if (log->format == OKV_LOG_TEXT && !log->is_terminal)
-        return snprintf(line, LINE_MAX, "%sokv-server: %s\n",
-                        log->is_journal ? priorities[level] : "", text);
     format_time(time);
-    if (log->format == OKV_LOG_TEXT)
-        return snprintf(line, LINE_MAX, "%s %s %s: %s\n", time, names[level], part, text);
+    if (log->format == OKV_LOG_TEXT) {
+        escaped[okv_printable_copy(text, strlen(text), false, escaped)] = '\0';
+        if (log->is_terminal)
+            return snprintf(line, LINE_MAX, "%s %s %s: %s\n", time, names[level], part, escaped);
+        return snprintf(line, LINE_MAX, "%sokv-server: %s\n",
+                        log->is_journal ? priorities[level] : "", escaped);
+    }
     escape(text, escaped);
     return snprintf(line, LINE_MAX,
                     log->format == OKV_LOG_JSON

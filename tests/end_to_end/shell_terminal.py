@@ -1,4 +1,5 @@
-"""okv shell on a terminal: ^C, signals, history, encoding and completion. Usage: shell_terminal.py OKV SCRATCH SERVER"""
+"""okv on a terminal: ^C, signals, history, encoding and completion of its shell; control characters.
+Usage: shell_terminal.py OKV SCRATCH SERVER"""
 import fcntl
 import glob
 import os
@@ -7,6 +8,7 @@ import select
 import signal
 import stat
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -261,6 +263,55 @@ def completion(okv, state):
     shell.end(b"exit\n")
 
 
+# Each single byte but NUL, U+0080 to U+009F in UTF-8, and characters that have such bytes.
+BYTES = bytes(range(1, 256)) + "".join(map(chr, range(0x80, 0xa0))).encode() + "ě€😀".encode()
+
+
+def on_terminal(*command):
+    """What it prints there: standard output and standard error."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execv(command[0], command)
+    text = b""
+    try:
+        while more := os.read(fd, 4096):
+            text += more
+    except OSError:
+        pass
+    os.waitpid(pid, 0)
+    os.close(fd)
+    return text.replace(b"\r\n", b"\n")
+
+
+def check_shown(text, what):
+    """No byte of it commands a terminal."""
+    shown = text.decode()  # fails for single bytes of C1, too
+    check(all(byte.isprintable() or byte in "\n\t\xa0\xad" for byte in shown), f"{what} on a terminal: {text}")
+    for byte in (0x01, 0x1b, 0x7f, 0x80, 0x9b, 0xff):
+        check(b"\\x%02x" % byte in text, f"{byte} in {what}: {text}")
+    check(b"\\xc2\\x9b" in text and "ě€😀".encode() in text, f"UTF-8 in {what}: {text}")
+
+
+def control_characters(okv, state):
+    key, escaped = b"bytes" + BYTES, BYTES
+    for byte, letter in ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"), (b"\r", b"\\r")):
+        escaped = escaped.replace(byte, letter)
+    line = b"bytes" + escaped + b"\t" + escaped + b"\n"
+    run = lambda *command, **more: subprocess.run(command, capture_output=True, check=True, **more).stdout
+    run(okv, "import", input=line)
+    for command, raw in ((("get", key), BYTES), (("mget", key), line), (("export",), line),
+                         (("scan", "--prefix", "bytes"), b"bytes" + escaped + b"\n"),
+                         (("scan", "-0", "--prefix", "bytes"), key + b"\0"),
+                         (("watch", "-n", "1", key), escaped + b"\n")):
+        check(raw in run(okv, *command), f"{command} in a pipe")
+        check_shown(on_terminal(okv, *command), command)
+    failed = on_terminal(okv, "del", BYTES[-40:])
+    check(b"\\xc2\\x9f" in failed and "ě€😀".encode() in failed, f"a failure: {failed}")
+    shell = Shell(okv, state, "--no-history")
+    check_shown(shell.type(b"scan --prefix bytes\n").split(b"\r\n", 1)[1].split(b"\r\n", 1)[0], "scan in a shell")
+    shell.end(b"exit\n")
+
+
 if __name__ == "__main__":
     OKV, STATE = sys.argv[1], os.path.join(sys.argv[2], "state")
     interrupts(OKV, STATE)
@@ -271,3 +322,4 @@ if __name__ == "__main__":
     no_history(OKV, STATE)
     encoding(OKV, STATE)
     completion(OKV, STATE)
+    control_characters(OKV, STATE)

@@ -1,9 +1,14 @@
-/* What the programs read and write as text: sizes, times, and items as lines. */
+/* What the programs read and write as text: sizes, times, items as lines, bytes of a peer. */
+#include <pty.h>
+#include <termios.h>
+#include <unistd.h>
+
 #include "tests/support/test.h"
 
 #include "client/cli/tsv.h"
 #include "shared/base/duration.h"
 #include "shared/base/error.h"
+#include "shared/base/printable.h"
 #include "shared/base/size.h"
 
 /* ---- sizes -------------------------------------------------------------- */
@@ -413,4 +418,90 @@ TEST(times_have_units)
         if (okv_duration_parse(wrong[i], &ms) != OKV_EINVAL || ms != 12345)
             fail_msg("'%s' was taken", wrong[i]);
     }
+}
+
+/* ---- bytes of a peer ---------------------------------------------------- */
+
+static const struct {
+    const char *bytes, *shown;
+} shown_cases[] = {
+    {"plain ~ text", "plain ~ text"},
+    {"\x1b[31mred\a\b\r\x7f", "\\x1b[31mred\\x07\\x08\\x0d\\x7f"},
+    {"\x01\x1f", "\\x01\\x1f"},
+    {"\x80\x9b\x9f", "\\x80\\x9b\\x9f"},                            /* C1 as single bytes */
+    {"\xc2\x80\xc2\x9b\xc2\x9f", "\\xc2\\x80\\xc2\\x9b\\xc2\\x9f"}, /* and in UTF-8 */
+    {"\xc2\xa0\xc4\x9b\xe2\x82\xac\xf0\x9f\x98\x80",
+     "\xc2\xa0\xc4\x9b\xe2\x82\xac\xf0\x9f\x98\x80"},
+    {"\xc0\x9b \xe0\x80\x9b \xf0\x80\x80\x9b", "\\xc0\\x9b \\xe0\\x80\\x9b \\xf0\\x80\\x80\\x9b"},
+    {"\xed\xa0\x80 \xf4\x90\x80\x80 \xff", "\\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80 \\xff"},
+    {"\xc4 \xe2\x82 \xf0\x9f\x98", "\\xc4 \\xe2\\x82 \\xf0\\x9f\\x98"},
+    {"\xe2\x9b[\xc2\x1b", "\\xe2\\x9b[\\xc2\\x1b"},
+};
+
+TEST(control_characters_are_shown)
+{
+    char shown[256];
+
+    for (size_t i = 0; i < sizeof shown_cases / sizeof *shown_cases; i++) {
+        const char *bytes = shown_cases[i].bytes;
+        for (int keeps = 0; keeps < 2; keeps++) {
+            shown[okv_printable_copy(bytes, strlen(bytes), keeps, shown)] = '\0';
+            assert_string_equal(shown, shown_cases[i].shown);
+        }
+    }
+    assert_int_equal(okv_printable_copy("a\0b\n\t", 5, false, shown), 14);
+    assert_memory_equal(shown, "a\\x00b\\x0a\\x09", 14);
+    assert_int_equal(okv_printable_copy("a\0b\n\t", 5, true, shown), 8);
+    assert_memory_equal(shown, "a\\x00b\n\t", 8);
+}
+
+/* Waits for the whole line, and cuts its newline off. */
+static void read_line(int fd, char *line, size_t size)
+{
+    size_t length = 0;
+
+    do {
+        assert_in_range(length, 0, size - 1);
+        assert_int_equal(read(fd, line + length, 1), 1);
+    } while (line[length++] != '\n');
+    line[length - 1] = '\0';
+}
+
+/* Each case as it is, and in pieces of any length. */
+TEST(a_stream_on_a_terminal_shows_them)
+{
+    struct termios raw;
+    int ends[2];
+    char shown[256];
+
+    cfmakeraw(&raw);
+    assert_int_equal(openpty(&ends[0], &ends[1], NULL, &raw, NULL), 0);
+    FILE *terminal = fdopen(ends[1], "w"), *stream = terminal;
+    assert_true(okv_printable_stream(&stream));
+    assert_ptr_not_equal(stream, terminal);
+    for (size_t i = 0; i < sizeof shown_cases / sizeof *shown_cases; i++) {
+        const char *bytes = shown_cases[i].bytes;
+        for (size_t piece = 1; piece <= strlen(bytes); piece++) {
+            for (size_t at = 0; at < strlen(bytes); at += piece) {
+                fprintf(stream, "%.*s", (int)piece, bytes + at);
+                fflush(stream);
+            }
+            fputs("\n", stream);
+            read_line(ends[0], shown, sizeof shown);
+            assert_string_equal(shown, shown_cases[i].shown);
+        }
+    }
+    fclose(stream);
+    fclose(terminal);
+    close(ends[0]);
+}
+
+TEST(a_stream_into_a_file_is_left_alone)
+{
+    FILE *file = tmpfile(), *stream = file;
+
+    assert_non_null(file);
+    assert_true(okv_printable_stream(&stream));
+    assert_ptr_equal(stream, file);
+    fclose(file);
 }

@@ -176,6 +176,20 @@ TEST(a_terminal_gets_time_level_and_part)
     okv_log_init(&fixture.log, fixture.ends[1], OKV_LOG_AUTO);
     okv_log_say(&fixture.log, OKV_LOG_WARNING, "users", "a \"quote\"");
     expect_line(&fixture, "", " warning users: a \"quote\"\r\n");
+    okv_log_say(&fixture.log, OKV_LOG_WARNING, "users", "\x1b[2J\n\xc2\x9b\x9b\xc3\xa4");
+    expect_line(&fixture, "", " warning users: \\x1b[2J\\x0a\\xc2\\x9b\\x9b\xc3\xa4\r\n");
+    close_log(&fixture);
+}
+
+/* What clients send neither begins a line nor commands the terminal on which the log is read. */
+TEST(a_line_has_no_control_characters)
+{
+    struct fixture fixture;
+
+    open_log(&fixture);
+    okv_log_line(&fixture.log, OKV_LOG_NOTICE, "part", SECOND, "user \x1b[2J\nokv-server: forged");
+    assert_int_equal(read_lines(&fixture), 1);
+    assert_string_equal(fixture.text, "okv-server: user \\x1b[2J\\x0aokv-server: forged\n");
     close_log(&fixture);
 }
 

@@ -99,21 +99,13 @@ static void print_line(const struct client_line *line)
            cli_short_number((double)line->bytes_out, out), gets, hits, line->transport, line->how);
 }
 
-/* Names of clients must not garble a terminal: only ASCII is left. */
-static void make_printable(char *text)
-{
-    for (; *text; text++)
-        if ((*text < ' ' || *text > '~') && *text != '\n' && *text != '\t')
-            *text = '?';
-}
-
-/* Prints the sessions of one answer, or adds them to the list. False: an invalid line. */
+/* Prints the sessions of one answer, or adds them to the list; cuts the text up. False: an invalid
+ * line. */
 static bool take_lines(char *text, struct listing *listing, uint64_t *last)
 {
     struct client_line line;
     char *rest = NULL;
 
-    make_printable(text);
     if (!listing->list)
         print_heading(listing);
     for (char *at = strtok_r(text, "\n", &rest); at; at = strtok_r(NULL, "\n", &rest)) {
@@ -128,23 +120,34 @@ static bool take_lines(char *text, struct listing *listing, uint64_t *last)
     return true;
 }
 
+/* Fetches the sessions after this one, into *text to free(). Returns the code. */
+static int fetch_lines(struct cli *cli, const struct listing *listing, uint64_t after, char **text)
+{
+    char command[COMMAND_MAX], *answer = NULL;
+
+    snprintf(command, sizeof command, "sessions %" PRIx64, after);
+    int rc = cli_fetch_stat(cli->handle, command, &answer);
+    *text = listing->list && rc == OKV_OK ? cli_json_text(answer) : answer;
+    if (*text != answer)
+        free(answer);
+    return rc == OKV_OK && !*text ? OKV_ENOMEM : rc;
+}
+
 /* Asks for further sessions until there are none. */
 static int list_database(struct cli *cli, const char *name, void *user)
 {
     struct listing *listing = user;
-    char command[COMMAND_MAX];
     uint64_t last = 0, after;
 
     (void)name;
     do {
-        char *answer = NULL;
+        char *text = NULL;
         after = last;
-        snprintf(command, sizeof command, "sessions %" PRIx64, after);
-        int rc = cli_fetch_stat(cli->handle, command, &answer);
+        int rc = fetch_lines(cli, listing, after, &text);
         if (rc != OKV_OK)
             return cli_fail(cli, "clients", NULL, 0, rc);
-        bool is_read = take_lines(answer, listing, &last);
-        free(answer);
+        bool is_read = take_lines(text, listing, &last);
+        free(text);
         if (!is_read) {
             fprintf(stderr, "okv: clients: the server is older and lists them otherwise: use the "
                             "okv of its release\n");

@@ -52,19 +52,21 @@ static json_t *json_statistic(const char *name, const char *text)
     return json_string(text);
 }
 
-/* The lines as an object; cuts the text up. */
-static json_t *json_figures(char *text)
+/* The lines as an object. NULL: no memory. */
+static json_t *json_figures(const char *text)
 {
-    json_t *figures = json_object();
-    char *rest = NULL;
+    char *copy = cli_json_text(text), *rest = NULL;
+    json_t *figures = copy ? json_object() : NULL;
 
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line = copy ? strtok_r(copy, "\n", &rest) : NULL; line;
+         line = strtok_r(NULL, "\n", &rest)) {
         char *space = strchr(line, ' ');
         if (!space)
             continue;
         *space = '\0';
         json_object_set_new(figures, line, json_statistic(line, space + 1));
     }
+    free(copy);
     return figures;
 }
 
@@ -123,12 +125,10 @@ struct sample {
 static int sample_take(struct cli *cli, struct sample *sample)
 {
     int rc = cli_fetch_stat(cli->handle, NULL, &sample->text);
-    char *copy = rc == OKV_OK ? strdup(sample->text) : NULL;
 
     sample->ns = okv_clock_ns();
-    if (copy)
-        sample->figures = json_figures(copy);
-    free(copy);
+    if (rc == OKV_OK)
+        sample->figures = json_figures(sample->text);
     return rc == OKV_OK && !sample->figures ? OKV_ENOMEM : rc;
 }
 
@@ -136,6 +136,12 @@ static void sample_fini(struct sample *sample)
 {
     json_decref(sample->figures);
     free(sample->text);
+}
+
+/* The sum, where a server may send anything. */
+static json_int_t wrapped(json_int_t a, uint64_t b)
+{
+    return (json_int_t)((uint64_t)a + b);
 }
 
 /* The change of each figure per second, without those at 0. A restarted server has none. */
@@ -151,7 +157,7 @@ static json_t *json_rates(const struct sample *before, const struct sample *now)
     json_object_foreach(now->figures, name, value)
     {
         const json_t *old = json_object_get(before->figures, name);
-        json_int_t gain = json_integer_value(value) - json_integer_value(old);
+        json_int_t gain = wrapped(json_integer_value(value), -(uint64_t)json_integer_value(old));
         if (is_summable(name) && json_is_integer(value) && json_is_integer(old) && gain != 0)
             json_object_set_new(rates, name, json_real((double)gain / seconds));
     }
@@ -241,7 +247,8 @@ static void add_figures(json_t *totals, json_t *figures)
     {
         json_int_t before = json_integer_value(json_object_get(totals, name));
         if (is_summable(name) && json_is_integer(value))
-            json_object_set_new(totals, name, json_integer(before + json_integer_value(value)));
+            json_object_set_new(totals, name,
+                                json_integer(wrapped(before, (uint64_t)json_integer_value(value))));
     }
 }
 

@@ -1,6 +1,7 @@
 #include "client/cli/shell/editor.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <histedit.h>
 #include <langinfo.h>
 #include <locale.h>
@@ -20,6 +21,7 @@
 #define LOOK_MS 1000
 
 struct editor {
+    FILE *terminal; /* stdout would show the sequences that move the cursor */
     EditLine *line;
     History *history;
     const char *prompt;
@@ -155,7 +157,10 @@ static bool set_up(struct editor *editor)
 {
     HistEvent event;
 
-    editor->line = el_init("okv", stdin, stdout, stderr);
+    editor->terminal = fdopen(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0), "w");
+    if (!editor->terminal)
+        return false;
+    editor->line = el_init("okv", stdin, editor->terminal, editor->terminal);
     editor->history = history_init();
     if (!editor->line || !editor->history)
         return false;
@@ -207,6 +212,8 @@ void editor_destroy(struct editor *editor)
         el_end(editor->line);
     if (editor->history)
         history_end(editor->history);
+    if (editor->terminal)
+        fclose(editor->terminal);
     free(editor->entry);
     free(editor);
 }
