@@ -10,7 +10,7 @@ from ctypes import byref, c_size_t, c_void_p
 from typing import Any, Iterable, Iterator, NamedTuple, Optional
 
 from . import operations
-from ._library import COUNTERS, LIMITS, Command, Counters, Info, Options, Result, lib
+from ._library import CODES, COUNTERS, LIMITS, Command, Counters, Info, Options, Result, lib
 from .errors import Disconnected, error_of
 from .operations import (TOO_SMALL, UNKNOWN, Head, Item, Key, Operation, T, Ttl, Value,
                          buffer_memory)
@@ -384,7 +384,7 @@ class Client:
     # ---- what there is to see ----
 
     def stat(self) -> dict[str, str]:
-        """The server's statistics."""
+        """The server's statistics. Raises Error when they are no text."""
         size = _STAT_SIZE
         length = c_size_t()
         with self._use() as handle:
@@ -395,7 +395,11 @@ class Client:
                     break
                 size = length.value + _STAT_SIZE
             self._check(status)
-        pairs = (line.partition(" ") for line in text.value.decode().splitlines())
+        try:
+            lines = text.value.decode().split("\n")
+        except UnicodeDecodeError:
+            raise error_of(CODES["OKV_EPROTO"], "the server's statistics are no text") from None
+        pairs = (line.partition(" ") for line in lines if line)
         return {name: value for name, _, value in pairs}
 
     @property
