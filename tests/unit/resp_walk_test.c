@@ -17,6 +17,7 @@
 
 #define MANY 20000u
 #define LONG_KEYS 900u
+#define GETS 2000u        /* in a transaction */
 #define VALUE (40u << 10) /* bytes of a value that is copied to the replies */
 #define UNREAD 16u        /* of them, which the socket does not take at once */
 
@@ -277,7 +278,7 @@ FIXTURE_TEST(a_listing_that_nobody_wants_is_dropped)
     leave(fd);
 }
 
-/* Nobody else runs a command while EXEC runs. */
+/* Nobody else runs a command while EXEC runs. What comes after KEYS has its work, too. */
 FIXTURE_TEST(keys_within_exec_has_an_end)
 {
     static uint8_t met[MANY];
@@ -288,13 +289,24 @@ FIXTURE_TEST(keys_within_exec_has_an_end)
     put_long_keys();
     memset(line + length, 'a', 900);
     snprintf(line + length + 900, sizeof line - (size_t)length - 900,
-             "b*\r\nscan 0 count 100000\r\nexec\r\n");
+             "b*\r\nscan 0 count 100000\r\n");
     say(fd, line);
-    hear(fd, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n+OK\r\n*1\r\n$1\r\nk\r\n");
+    hear(fd, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n");
+    for (unsigned i = 0; i < GETS; i++) {
+        say(fd, "get k\r\n");
+        hear(fd, "+QUEUED\r\n");
+    }
+    say(fd, "exec\r\n");
+    assert_int_equal(hear_number(fd, '*'), 4 + GETS);
+    hear(fd, "+OK\r\n*1\r\n$1\r\nk\r\n");
     hear_line(fd, error, sizeof error);
     assert_non_null(strstr(error, "-ERR this would run alone"));
     assert_true(hear_cursor(fd) > 0); /* it ends early */
     assert_in_range(hear_keys(fd, "none", met), 1, LONG_KEYS);
+    for (unsigned i = 0; i < GETS; i++)
+        hear(fd, "$1\r\nv\r\n");
+    assert_in_range(atomic_load(&stats()->longest_alone), 5000 * OKV_TURN_ITEM,
+                    10000 * OKV_TURN_ITEM);
     leave(fd);
 }
 

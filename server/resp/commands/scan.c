@@ -111,23 +111,25 @@ static int begin_keys(struct okv_resp_call *call)
     return 0;
 }
 
-/* EXEC has looked at its price, which is less than that of long keys and patterns. */
+/* EXEC has room for its price, which long keys and patterns may exceed, and for what is spare. */
 static int keys_in_exec(struct okv_resp_call *call, struct okv_resp_listing *listing)
 {
-    const struct okv_turn *turn = &call->client->resp->turn;
-    uint64_t most = okv_resp_alone_work(call->client), spent = turn->spent - turn->step_begin;
+    struct okv_store_walk *walk = &listing->walk;
 
-    listing->walk.limit = spent < most ? most - spent : 0;
-    listing->walk.is_first = true;
-    listing->walk.spent = 0;
+    walk->limit = call->price + call->spare;
+    walk->spent = 0;
+    walk->is_first = false;
     int rc = list_keys(call, listing, UINT64_MAX);
+    uint64_t work = walk->spent + listing->keys.used; /* which are copied */
 
-    if (rc == OKV_EAGAIN || (rc == 0 && listing->walk.position))
-        okv_resp_refuse_length(call);
-    else if (rc)
+    if (rc && rc != OKV_EAGAIN)
         okv_resp_refuse(call, rc);
+    else if (rc || walk->position || work > walk->limit)
+        okv_resp_refuse_length(call);
     else
         add_listed(call, listing);
+    if (work > call->price)
+        call->spare -= work < walk->limit ? work - call->price : call->spare;
     okv_resp_listing_destroy(call->client);
     return 0;
 }

@@ -158,12 +158,14 @@ static int run_queue(struct okv_resp_call *call, const struct okv_resp_transacti
         one.command = queued->command;
         one.args = queued->args;
         one.count = queued->count;
+        one.price = queued->work;
         one.has_changed = one.has_changed || i >= AGAIN_MAX;
         one.may_have_download = false;
         one.reply_start = call->reply.out->used;
         one.reply.protocol = call->client->protocol;
         rc = okv_resp_execute(&one);
         call->has_changed = call->has_changed || one.has_changed;
+        call->spare = one.spare;
     }
     return rc;
 }

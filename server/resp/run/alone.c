@@ -178,8 +178,10 @@ bool okv_resp_alone_check(struct okv_resp_call *call)
     if (okv_resp_transaction_is_open(call->client) && transaction->is_spoiled)
         return true; /* EXEC refuses it */
     add_all(&pricing);
-    if (pricing.work <= pricing.most)
+    if (pricing.work <= pricing.most) {
+        call->spare = pricing.most - pricing.work;
         return true;
+    }
     okv_resp_refuse_length(call);
     if (okv_resp_transaction_is_open(call->client))
         okv_resp_transaction_drop(call->client);
