@@ -11,8 +11,8 @@ struct okv_resp_call;
  * cannot store is OKV_ENOTFOUND. */
 int okv_resp_look(struct okv_resp_call *call, const struct okv_resp_arg *key,
                   okv_store_visit *visit, void *user);
-/* okv_store_modify(); counts what was changed. OKV_RESP_GOES_ON: it makes a long value first, and is
- * to be called again in the client's next turn. */
+/* okv_store_modify(); counts what was changed. OKV_RESP_GOES_ON: it makes a long value first, and
+ * is to be called again in the client's next turn. */
 int okv_resp_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
                     okv_store_decide *decide, void *user);
 /* Removes an item. 0; OKV_ENOTFOUND; as okv_store_delete(). */
