@@ -93,6 +93,14 @@ void attack_resp_halves(struct attacker *attacker);
 void attack_resp_slow(struct attacker *attacker);
 void attack_resp_passwords(struct attacker *attacker);
 void attack_resp_transactions(struct attacker *attacker);
+void attack_resp_gets(struct attacker *attacker);
+void attack_resp_setrange(struct attacker *attacker);
+void attack_resp_append(struct attacker *attacker);
+void attack_resp_copy(struct attacker *attacker);
+void attack_resp_mset(struct attacker *attacker);
+void attack_resp_exec(struct attacker *attacker);
+void attack_resp_keys(struct attacker *attacker);
+void attack_resp_scan(struct attacker *attacker);
 
 /* ---- processes: attackers.c ---- */
 

@@ -34,6 +34,10 @@
 #define QUEUE_BLOCKS_MAX 130u /* more than a transaction may have */
 #define QUEUE_MAX_EVERY 8u
 #define PASSWORDS 64u
+#define PAIRS 1000u
+#define QUEUED_MOST 4500u /* nearly --alone-ms */
+#define LONG_KEY 1000
+#define LONG_KEYS 10000u
 #define NOISE 64u
 
 /* A request that is put together. */
@@ -326,4 +330,111 @@ void attack_resp_transactions(struct attacker *attacker)
         press(sock, "EXEC\r\n", i % 4 == 2 ? 6 : 0, MOMENT_MS);
         attacker_count(attacker, false);
     }
+}
+
+/* ---- commands that take long ---- */
+
+/* Says `first` once in each connection, and `line` many times after it. */
+static void repeat(struct attacker *attacker, const char *first, const char *line, unsigned count)
+{
+    static struct text text;
+
+    add(&text, "%s", first);
+    for (unsigned i = 0; i < count; i++)
+        add(&text, "%s", line);
+    add(&text, "QUIT\r\n");
+    for (;;) {
+        int sock = join(attacker, true);
+        if (sock >= 0)
+            attacker_count(attacker, !converse(sock, &text));
+    }
+}
+
+/* Makes the value "long" as long as it may be. */
+static const char *make_long(void)
+{
+    return server_is_slow() ? "SETRANGE long 16777215 x\r\n" : "SETRANGE long 67108863 x\r\n";
+}
+
+/* A yardstick: it takes as little as a command can. */
+void attack_resp_gets(struct attacker *attacker)
+{
+    repeat(attacker, "SET key value\r\n", "GET key\r\n", 1000);
+}
+
+void attack_resp_setrange(struct attacker *attacker)
+{
+    repeat(attacker, make_long(), "SETRANGE long 0 x\r\n", 64);
+}
+
+void attack_resp_append(struct attacker *attacker)
+{
+    repeat(attacker, "DEL tail\r\nSETRANGE tail 8000000 x\r\n", "APPEND tail x\r\n", 64);
+}
+
+void attack_resp_copy(struct attacker *attacker)
+{
+    repeat(attacker, make_long(), "COPY long other REPLACE\r\n", 32);
+}
+
+void attack_resp_mset(struct attacker *attacker)
+{
+    static struct text pairs;
+
+    add(&pairs, "MSET");
+    for (unsigned i = 0; i < PAIRS; i++)
+        add(&pairs, " pair:%u value", i);
+    add(&pairs, "\r\n");
+    repeat(attacker, "", pairs.bytes, 16);
+}
+
+void attack_resp_exec(struct attacker *attacker)
+{
+    static struct text queue;
+
+    add(&queue, "MULTI\r\n");
+    for (unsigned i = 0; i < QUEUED_MOST; i++)
+        add(&queue, "SET queued:%u value\r\n", i);
+    add(&queue, "EXEC\r\n");
+    repeat(attacker, "", queue.bytes, 4);
+}
+
+/* Keys that nearly match the pattern, as late as it can be. */
+static void put_long_keys(struct attacker *attacker)
+{
+    static struct text puts;
+    static char tail[LONG_KEY + 1];
+    unsigned number = 0;
+
+    memset(tail, 'a', LONG_KEY);
+    while (number < LONG_KEYS) {
+        puts.length = 0;
+        while (number < LONG_KEYS && puts.length < sizeof puts.bytes - 2 * sizeof tail)
+            add(&puts, "SET %u%s v\r\n", number++, tail);
+        add(&puts, "QUIT\r\n");
+        int sock = join(attacker, true);
+        if (sock >= 0)
+            converse(sock, &puts);
+    }
+}
+
+static void walk(struct attacker *attacker, const char *command, const char *options)
+{
+    static struct text line;
+    static char half[LONG_KEY / 2 + 1];
+
+    put_long_keys(attacker);
+    memset(half, 'a', LONG_KEY / 2);
+    add(&line, "%s *%sb%s\r\n", command, half, options);
+    repeat(attacker, "", line.bytes, 4);
+}
+
+void attack_resp_keys(struct attacker *attacker)
+{
+    walk(attacker, "KEYS", "");
+}
+
+void attack_resp_scan(struct attacker *attacker)
+{
+    walk(attacker, "SCAN 0 MATCH", " COUNT 10000");
 }
