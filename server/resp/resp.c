@@ -17,15 +17,14 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-/* Events that are handled before sessions are served again. */
+/* Events that are taken before sessions are served again. */
 #define EVENTS_PER_PASS 16
 
 /* ---- replies that wait for the log ---- */
 
-static unsigned serve_committed(struct okv_resp *resp)
+static void end_committed(struct okv_resp *resp)
 {
     struct okv_resp_client *client, *next;
-    unsigned count = 0;
     int status;
 
     for (client = TAILQ_FIRST(&resp->deferred); client; client = next) {
@@ -36,10 +35,8 @@ static unsigned serve_committed(struct okv_resp *resp)
         if (status)
             okv_resp_fail_deferred(client);
         okv_resp_release(client);
-        count++;
-        okv_resp_serve(client, false);
+        okv_resp_make_ready(client);
     }
-    return count;
 }
 
 /* ---- a pass ---- */
@@ -106,23 +103,52 @@ static void end_terminated(struct okv_resp *resp)
     }
 }
 
-static unsigned run_ready(struct okv_resp *resp, bool *is_held_up)
+/* Serves clients of a database, each once, until the pass has had its work. Returns how many
+ * requests ran. */
+static unsigned run_database(struct okv_resp *resp, unsigned database, uint64_t *work)
 {
-    struct okv_resp_client *last = TAILQ_LAST(&resp->ready, okv_resp_client_list);
+    struct okv_resp_client_list *ready = &resp->ready[database];
+    struct okv_resp_client *last = TAILQ_LAST(ready, okv_resp_client_list);
     struct okv_resp_client *client;
     unsigned count = 0;
     bool is_last = !last;
 
-    while (!is_last && (client = TAILQ_FIRST(&resp->ready))) {
+    while (!is_last && *work < OKV_TURN_WORK && (client = TAILQ_FIRST(ready))) {
         is_last = client == last;
-        count += okv_resp_serve(client, false);
+        count += okv_resp_serve(client);
+        *work += resp->turn.spent;
     }
-    TAILQ_FOREACH(client, &resp->ready, in_ready)
-    {
-        *is_held_up = *is_held_up || client->state == OKV_RESP_BLOCKED;
-        count +=
-            client->state != OKV_RESP_BLOCKED; /* the worker must not sleep before the next pass */
+    return count;
+}
+
+/* A pass does the work of one turn, or of the last one that it begins, however many clients there
+ * are: the others wait, and databases take turns. */
+static unsigned run_ready(struct okv_resp *resp)
+{
+    unsigned databases = resp->server->database_count, count = 0;
+    uint64_t work = 0;
+
+    for (unsigned i = 0; i < databases && work < OKV_TURN_WORK; i++) {
+        count += run_database(resp, resp->ready_next, &work);
+        resp->ready_next = (resp->ready_next + 1) % databases;
     }
+    return count;
+}
+
+/* Clients that can go on. The worker must not sleep before the next pass, unless they only wait for
+ * something: *is_held_up. */
+static unsigned count_ready(const struct okv_resp *resp, bool *is_held_up)
+{
+    const struct okv_resp_client *client;
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < resp->server->database_count; i++)
+        TAILQ_FOREACH(client, &resp->ready[i], in_ready)
+        {
+            bool is_blocked = client->state == OKV_RESP_BLOCKED && !client->has_input;
+            *is_held_up = *is_held_up || is_blocked;
+            count += !is_blocked;
+        }
     return count;
 }
 
@@ -132,13 +158,13 @@ unsigned okv_resp_poll(struct okv_resp *resp, bool *is_held_up)
     unsigned done = empty_inbox(resp);
 
     end_terminated(resp);
-    done += serve_committed(resp);
-    done += run_ready(resp, is_held_up);
+    end_committed(resp);
     int n =
         atomic_load(&resp->clients) ? epoll_wait(resp->epoll_fd, events, EVENTS_PER_PASS, 0) : 0;
     for (int i = 0; i < n; i++)
         okv_resp_on_event(events[i].data.ptr, events[i].events);
-    return done + (n > 0 ? (unsigned)n : 0);
+    done += run_ready(resp);
+    return done + count_ready(resp, is_held_up) + (n > 0 ? (unsigned)n : 0);
 }
 
 static bool is_past(uint64_t since_ns, uint64_t interval_ns, uint64_t now_ns)
@@ -201,7 +227,8 @@ int okv_resp_init(struct okv_resp *resp, struct okv_server *server, unsigned wor
                               .housekeeping = housekeeping};
     TAILQ_INIT(&resp->inbox);
     TAILQ_INIT(&resp->all);
-    TAILQ_INIT(&resp->ready);
+    for (unsigned i = 0; i < OKV_DATABASES_MAX; i++)
+        TAILQ_INIT(&resp->ready[i]);
     TAILQ_INIT(&resp->deferred);
     resp->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (resp->epoll_fd < 0)

@@ -179,7 +179,8 @@ FIXTURE_TEST(a_change_after_a_failure_does_not_hide_it)
     for (unsigned i = 0; i < 60000 && !okv_wal_is_committed(durable->wal, batch, &status); i++)
         poll(NULL, 0, 1);
     say(fd, "set k w\r\n");
-    okv_resp_serve(client, true);
+    client->has_input = true;
+    okv_resp_serve(client);
     hear(fd, "-UNKNOWN the log failed, and this command may have been applied\r\n");
     hear_end(fd);
     fd = resp_fixture_connect(&fixture);

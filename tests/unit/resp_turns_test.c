@@ -415,6 +415,39 @@ FIXTURE_TEST(a_server_that_stops_waits_for_no_command)
     close(fd);
 }
 
+/* However many clients of one database have work, those of others wait for one turn. */
+FIXTURE_TEST(a_pass_does_the_work_of_one_turn)
+{
+    enum { BUSY = 20, PINGS = 1000 };
+    int fds[BUSY], other = resp_fixture_connect(&fixture);
+    struct bytes pings = {.used = 0};
+    struct okv_stats *stats = &fixture.core.server->stats;
+
+    for (unsigned i = 0; i < PINGS; i++)
+        add(&pings, "PING\r\n", 6);
+    for (unsigned i = 0; i < BUSY; i++) {
+        fds[i] = resp_fixture_connect(&fixture);
+        assert_int_equal(send(fds[i], pings.bytes, pings.used, MSG_NOSIGNAL), pings.used);
+    }
+    resp_fixture_say(other, "SELECT 1\r\n");
+    resp_fixture_hear(&fixture, other, "+OK\r\n");
+    for (unsigned i = 0; i < BUSY / 2; i++) {
+        uint64_t before = atomic_load(&stats->resp_commands);
+        resp_fixture_poll(&fixture);
+        assert_in_range(atomic_load(&stats->resp_commands) - before, 1,
+                        2 * OKV_TURN_WORK / OKV_TURN_ITEM);
+    }
+    resp_fixture_say(other, "PING\r\n");
+    for (unsigned i = 0; i < 3; i++)
+        resp_fixture_poll(&fixture);
+    char pong[8];
+    assert_int_equal(recv(other, pong, sizeof pong, 0), 7);
+    for (unsigned i = 0; i < BUSY; i++)
+        close(fds[i]);
+    close(other);
+    free(pings.bytes);
+}
+
 /* Others are served between two steps. */
 FIXTURE_TEST(a_neighbour_is_served_between_two_steps)
 {

@@ -24,18 +24,19 @@
 /* Work of reading an argument, or of setting its text. */
 #define ARGUMENT 20u
 
-static void make_ready(struct okv_resp_client *client)
+void okv_resp_make_ready(struct okv_resp_client *client)
 {
     if (client->is_ready)
         return;
     client->is_ready = true;
-    TAILQ_INSERT_TAIL(&client->resp->ready, client, in_ready);
+    client->ready_in = client->common.database;
+    TAILQ_INSERT_TAIL(&client->resp->ready[client->ready_in], client, in_ready);
 }
 
 static void unready(struct okv_resp_client *client)
 {
     if (client->is_ready)
-        TAILQ_REMOVE(&client->resp->ready, client, in_ready);
+        TAILQ_REMOVE(&client->resp->ready[client->ready_in], client, in_ready);
     client->is_ready = false;
 }
 
@@ -279,14 +280,15 @@ static void publish_progress(struct okv_resp_client *client, unsigned served)
     atomic_store_explicit(&client->unsent, client->out.used - client->sent, memory_order_relaxed);
 }
 
-unsigned okv_resp_serve(struct okv_resp_client *client, bool reads)
+unsigned okv_resp_serve(struct okv_resp_client *client)
 {
+    bool reads = client->has_input || client->stream.has_unread || client->stream.writes_to_read;
     bool is_open = true, has_more;
 
     okv_turn_begin(&client->resp->turn);
     okv_resp_take_work(client->resp); /* not this client's */
     okv_resp_buffers_borrow(client);
-    reads = reads || client->stream.has_unread || client->stream.writes_to_read;
+    client->has_input = false;
     unsigned served = run_requests(client, &has_more);
     if (reads && may_read(client) && okv_turn_left(&client->resp->turn) > 0) {
         is_open = okv_resp_receive(client);
@@ -299,7 +301,7 @@ unsigned okv_resp_serve(struct okv_resp_client *client, bool reads)
     unready(client);
     if ((has_more && takes_replies(client)) || client->takes_more ||
         (client->stream.has_unread && may_read(client)))
-        make_ready(client);
+        okv_resp_make_ready(client);
     okv_resp_buffers_return(client);
     okv_resp_count_memory(client);
     if (!is_open || (client->state == OKV_RESP_DRAINING && !okv_resp_has_replies(client)))
@@ -313,12 +315,14 @@ void okv_resp_on_event(struct okv_resp_client *client, uint32_t events)
 {
     bool is_broken = events & (EPOLLHUP | EPOLLERR);
 
-    if (is_broken && client->state == OKV_RESP_RUNNING)
+    if (is_broken && client->state == OKV_RESP_RUNNING) {
         okv_resp_client_close(client); /* nobody is there for the rest */
-    else if (is_broken && !client->events)
+    } else if (is_broken && !client->events) {
         leave_epoll(client);
-    else
-        okv_resp_serve(client, is_broken || events & EPOLLIN);
+    } else {
+        client->has_input = client->has_input || is_broken || events & EPOLLIN;
+        okv_resp_make_ready(client);
+    }
 }
 
 void okv_resp_fail_deferred(struct okv_resp_client *client)

@@ -5,9 +5,11 @@
 
 #include "server/resp/run/client.h"
 
-/* With `reads`, more requests may have come. Returns how many ran; the client may be freed then. */
-unsigned okv_resp_serve(struct okv_resp_client *client, bool reads);
-/* The same with what epoll reports of it. */
+/* A turn. Returns how many requests ran; the client may be freed then. */
+unsigned okv_resp_serve(struct okv_resp_client *client);
+/* It is served in this pass or in a later one. */
+void okv_resp_make_ready(struct okv_resp_client *client);
+/* The same, with what epoll reports of it. The client may be freed then. */
 void okv_resp_on_event(struct okv_resp_client *client, uint32_t events);
 
 /* Has epoll report what the client can go on with. */

@@ -76,7 +76,9 @@ struct okv_resp_client {
     uint64_t id; /* as Redis counts clients; OKV_CLIENT_RESP_ID of it is that of okv */
     struct okv_stream stream;
     enum okv_resp_state state;
-    bool is_ready;     /* in the list of clients that can go on without an event */
+    bool is_ready;     /* in the list of its database of clients that can go on */
+    bool has_input;    /* epoll said so */
+    unsigned ready_in; /* index of that database */
     bool takes_more;   /* its socket took all that a turn sends, and there is more */
     bool is_off_epoll; /* its connection is broken, and epoll would report that again and again */
     uint32_t events;   /* that epoll reports of it */
@@ -160,8 +162,10 @@ struct okv_resp {
     struct okv_resp_client_list inbox; /* clients that the acceptor assigned */
     atomic_bool has_inbox;
     atomic_uint clients; /* with those of the inbox */
-    struct okv_resp_client_list all, ready;
-    struct okv_resp_client_list deferred; /* their replies wait for a commit */
+    struct okv_resp_client_list all;
+    struct okv_resp_client_list ready[OKV_DATABASES_MAX]; /* of a database: they can go on */
+    unsigned ready_next;                                  /* index of the one whose turn is next */
+    struct okv_resp_client_list deferred;                 /* their replies wait for a commit */
     /* Borrowed by the client that is served: buffer_pool.h. */
     struct okv_resp_buffer in, out;
     struct okv_resp_arg *args;
