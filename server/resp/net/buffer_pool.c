@@ -102,7 +102,7 @@ void okv_resp_buffers_return(struct okv_resp_client *client)
 void okv_resp_count_memory(struct okv_resp_client *client)
 {
     atomic_int_fast64_t *all = &client->resp->shared->memory;
-    size_t memory = client->in.capacity + client->out.capacity +
+    size_t memory = client->in.capacity + client->out.capacity + client->text.capacity +
                     client->parser.capacity * sizeof *client->parser.args +
                     okv_resp_transaction_bytes(client) + okv_resp_listing_bytes(client);
 
