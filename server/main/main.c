@@ -314,6 +314,7 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
     }
     workers_stop(server, server->config.workers);
     okv_acceptor_stop(&acceptor);
+    okv_resp_stop(server);
     okv_announcer_stop(server->announcer);
     return rc ? rc : failure_explain(server, diag);
 }

@@ -9,7 +9,7 @@
 int okv_stream_init(struct okv_stream *stream, int fd, struct okv_tls *tls)
 {
     *stream = (struct okv_stream){.fd = fd};
-    int rc = tls ? okv_tls_begin(tls, fd, &stream->ssl) : 0;
+    int rc = tls ? okv_tls_begin(tls, stream) : 0;
 
     if (rc)
         close(fd);
@@ -21,6 +21,11 @@ void okv_stream_fini(struct okv_stream *stream)
     if (stream->ssl)
         okv_tls_end(stream->ssl);
     close(stream->fd);
+}
+
+int okv_stream_handshake(struct okv_stream *stream)
+{
+    return stream->ssl ? okv_tls_handshake(stream) : 1;
 }
 
 ssize_t okv_stream_read(struct okv_stream *stream, uint8_t *to, size_t room)

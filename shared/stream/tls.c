@@ -6,6 +6,11 @@
 
 #include "shared/base/error.h"
 
+/* A KeyUpdate costs as much as a dozen requests, and has 27 bytes. Those that a peer has a reason
+ * for come rarely: it may send some for each MiB of data. */
+#define EMPTY_RECORDS_MAX 16
+#define FORGOTTEN_AFTER (1u << 20)
+
 static SSL_CTX *context_of(struct okv_tls *tls)
 {
     return (SSL_CTX *)tls;
@@ -65,6 +70,8 @@ int okv_tls_create(const char *cert, const char *key, const char *ca, struct okv
     /* What could not be sent is sent later, and may lie elsewhere then. */
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                   SSL_MODE_RELEASE_BUFFERS);
+    /* A read returns after each record. */
+    SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);
     int rc = load(context, cert, key, ca, diag);
     if (rc) {
         SSL_CTX_free(context);
@@ -79,16 +86,27 @@ void okv_tls_destroy(struct okv_tls *tls)
     SSL_CTX_free(context_of(tls));
 }
 
-int okv_tls_begin(struct okv_tls *tls, int fd, void **out)
+/* Each record begins with a head. */
+static void on_message(int is_sent, int version, int type, const void *bytes, size_t length,
+                       SSL *ssl, void *stream)
+{
+    (void)version, (void)bytes, (void)length, (void)ssl;
+    if (!is_sent && type == SSL3_RT_HEADER)
+        ((struct okv_stream *)stream)->empty_records++;
+}
+
+int okv_tls_begin(struct okv_tls *tls, struct okv_stream *stream)
 {
     SSL *ssl = SSL_new(context_of(tls));
 
-    if (!ssl || SSL_set_fd(ssl, fd) != 1) {
+    if (!ssl || SSL_set_fd(ssl, stream->fd) != 1) {
         SSL_free(ssl);
         return OKV_ENOMEM;
     }
+    SSL_set_msg_callback(ssl, on_message);
+    SSL_set_msg_callback_arg(ssl, stream);
     SSL_set_accept_state(ssl);
-    *out = ssl;
+    stream->ssl = ssl;
     return 0;
 }
 
@@ -114,13 +132,39 @@ static ssize_t outcome(struct okv_stream *stream, int n)
     }
 }
 
-ssize_t okv_tls_read(struct okv_stream *stream, uint8_t *to, size_t room)
+int okv_tls_handshake(struct okv_stream *stream)
 {
     ERR_clear_error();
-    int n = SSL_read(stream->ssl, to, room < INT_MAX ? (int)room : INT_MAX);
+    int n = SSL_do_handshake(stream->ssl);
 
+    stream->writes_to_read = n <= 0 && SSL_want_write(stream->ssl);
+    stream->empty_records = 0;
+    if (n == 1)
+        return 1;
+    return outcome(stream, n) || stream->has_ended ? -1 : 0;
+}
+
+/* Some data came, perhaps the rest of a record that was counted before. */
+static void count_data(struct okv_stream *stream, uint32_t bytes, bool is_rest)
+{
+    stream->empty_records -= !is_rest;
+    stream->data += bytes;
+    if (stream->data >= FORGOTTEN_AFTER)
+        stream->data = 0, stream->empty_records = 0;
+}
+
+ssize_t okv_tls_read(struct okv_stream *stream, uint8_t *to, size_t room)
+{
+    bool is_rest = SSL_pending(stream->ssl) > 0;
+
+    ERR_clear_error();
+    int n = SSL_read(stream->ssl, to, room < INT_MAX ? (int)room : INT_MAX);
     stream->has_unread = SSL_pending(stream->ssl) > 0;
     stream->writes_to_read = n <= 0 && SSL_want_write(stream->ssl);
+    if (n > 0)
+        count_data(stream, (uint32_t)n, is_rest);
+    if (stream->empty_records > EMPTY_RECORDS_MAX)
+        return -1;
     return n > 0 ? n : outcome(stream, n);
 }
 

@@ -4,10 +4,11 @@
 
 #include "shared/stream/stream.h"
 
-/* OKV_ENOMEM. */
-int okv_tls_begin(struct okv_tls *tls, int fd, void **ssl);
+/* Of the stream's descriptor; the stream stays where it is. OKV_ENOMEM. */
+int okv_tls_begin(struct okv_tls *tls, struct okv_stream *stream);
 void okv_tls_end(void *ssl);
-/* As okv_stream_read() and okv_stream_write(). The first ones shake hands. */
+/* As those of stream.h. */
+int okv_tls_handshake(struct okv_stream *stream);
 ssize_t okv_tls_read(struct okv_stream *stream, uint8_t *to, size_t room);
 ssize_t okv_tls_write(struct okv_stream *stream, const uint8_t *bytes, size_t length);
 

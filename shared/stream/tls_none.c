@@ -18,12 +18,17 @@ void okv_tls_destroy(struct okv_tls *tls)
     (void)tls;
 }
 
-int okv_tls_begin(struct okv_tls *tls, int fd, void **ssl)
+int okv_tls_begin(struct okv_tls *tls, struct okv_stream *stream)
 {
     (void)tls;
-    (void)fd;
-    (void)ssl;
+    (void)stream;
     return OKV_EUNSUPPORTED;
+}
+
+int okv_tls_handshake(struct okv_stream *stream)
+{
+    (void)stream;
+    return -1;
 }
 
 void okv_tls_end(void *ssl)

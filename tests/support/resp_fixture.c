@@ -50,6 +50,7 @@ void resp_fixture_open_with(struct resp_fixture *fixture, const struct okv_store
 
 void resp_fixture_close(struct resp_fixture *fixture)
 {
+    okv_resp_stop(fixture->core.server);
     okv_resp_fini(fixture->worker.resp);
     assert_true(TAILQ_EMPTY(&fixture->core.server->clients->lists[OKV_CLIENT_RESP]));
     okv_resp_close(fixture->core.server);

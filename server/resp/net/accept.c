@@ -8,9 +8,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "server/core/server.h"
+#include "server/resp/net/admit.h"
+#include "server/resp/net/handshake.h"
 #include "server/resp/run/place.h"
 #include "server/resp/run/shared.h"
-#include "server/worker/worker.h"
 #include "shared/base/resolve.h"
 #include "shared/format/wire.h"
 #include "shared/transport/local/peer_credentials.h"
@@ -54,32 +56,6 @@ static void name_ends(struct okv_resp_client *client, const struct sockaddr_stor
     okv_host_text((const struct sockaddr *)address, client->address, sizeof client->address);
 }
 
-static struct okv_resp *least_busy(struct okv_server *server)
-{
-    struct okv_resp *least = server->workers[0].resp;
-
-    for (unsigned i = 1; i < server->config.workers; i++) {
-        struct okv_resp *resp = server->workers[i].resp;
-        if (atomic_load(&resp->clients) < atomic_load(&least->clients))
-            least = resp;
-    }
-    return least;
-}
-
-/* False: it was counted why not. */
-static bool admit(struct okv_server *server, struct okv_resp_client *client)
-{
-    if (atomic_load(&server->stopping)) {
-        OKV_STATS_ADD(&server->stats, rejected_stopping, 1);
-        return false;
-    }
-    if (!server->config.users)
-        return okv_resp_place_take(server, client) == 0;
-    bool is_in = okv_resp_place_wait(server, client);
-    OKV_STATS_ADD(&server->stats, rejected_resources, !is_in);
-    return is_in;
-}
-
 static struct okv_resp_client *create_client(struct okv_server *server,
                                              const struct okv_resp_listener *listener, int fd,
                                              const struct sockaddr_storage *address)
@@ -99,14 +75,25 @@ static struct okv_resp_client *create_client(struct okv_server *server,
     return client;
 }
 
-static void reject(struct okv_resp_client *client)
+/* Before it has a place, or is silent. */
+static void reject(struct okv_server *server, struct okv_resp_client *client)
 {
-    static const char text[] = "-ERR max number of clients reached\r\n";
+    if (client->stream.ssl)
+        okv_resp_turn_away(server, client);
+    else
+        okv_resp_refuse_place(server, client);
+}
 
-    if (!client->listener->has_tls)
-        send(client->stream.fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    okv_stream_fini(&client->stream);
-    free(client);
+/* A stranger waits until it has shaken hands and logged in. */
+static bool may_wait(struct okv_server *server, struct okv_resp_client *client)
+{
+    bool is_stranger = server->config.users || client->stream.ssl;
+    bool is_stopping = atomic_load(&server->stopping);
+    bool has_room = !is_stopping && (!is_stranger || okv_resp_place_wait(server, client));
+
+    OKV_STATS_ADD(&server->stats, rejected_stopping, is_stopping);
+    OKV_STATS_ADD(&server->stats, rejected_resources, !is_stopping && !has_room);
+    return has_room;
 }
 
 static void accept_client(struct okv_server *server, const struct okv_resp_listener *listener,
@@ -116,14 +103,19 @@ static void accept_client(struct okv_server *server, const struct okv_resp_liste
 
     if (!client) {
         OKV_STATS_ADD(&server->stats, rejected_resources, 1);
-    } else if (!admit(server, client)) {
-        reject(client);
-    } else {
-        if (!listener->path)
-            watch_peer(server, fd);
-        client->id = ++server->resp_shared->last_id;
-        okv_resp_assign(least_busy(server), client);
+        return;
     }
+    if (!may_wait(server, client)) {
+        reject(server, client);
+        return;
+    }
+    if (!listener->path)
+        watch_peer(server, fd);
+    client->id = ++server->resp_shared->last_id;
+    if (client->stream.ssl)
+        okv_resp_handshakes_add(server->resp_shared->handshakes, client);
+    else
+        okv_resp_admit(server, client);
 }
 
 void okv_resp_accept(struct okv_server *server, void *user)

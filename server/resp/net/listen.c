@@ -13,6 +13,7 @@
 #include "server/config/config.h"
 #include "server/core/server.h"
 #include "server/resp/net/accept.h"
+#include "server/resp/net/handshake.h"
 #include "server/resp/run/shared.h"
 #include "shared/base/error.h"
 #include "shared/base/resolve.h"
@@ -105,6 +106,19 @@ static int open_path(const struct okv_uri *uri, struct okv_resp_listener *out,
     return 0;
 }
 
+static int start_handshakes(struct okv_server *server, struct okv_diag *diag)
+{
+    struct okv_resp_handshakes *handshakes = calloc(1, sizeof *handshakes);
+    int rc = handshakes ? okv_resp_handshakes_start(handshakes, server) : OKV_ENOMEM;
+
+    if (rc) {
+        free(handshakes);
+        return okv_diag_set(diag, rc, "resps://: cannot start the thread of handshakes");
+    }
+    server->resp_shared->handshakes = handshakes;
+    return 0;
+}
+
 static int open_tls(struct okv_server *server, struct okv_diag *diag)
 {
     const struct okv_config *config = &server->config;
@@ -113,8 +127,9 @@ static int open_tls(struct okv_server *server, struct okv_diag *diag)
         return okv_diag_set(diag, OKV_EINVAL,
                             "resps://: name a certificate and its key with --tls-cert and "
                             "--tls-key");
-    return okv_tls_create(config->tls_cert, config->tls_key, config->tls_ca,
-                          &server->resp_shared->tls, diag);
+    int rc = okv_tls_create(config->tls_cert, config->tls_key, config->tls_ca,
+                            &server->resp_shared->tls, diag);
+    return rc ? rc : start_handshakes(server, diag);
 }
 
 static int open_listener(struct okv_server *server, const struct okv_uri *uri,
@@ -153,10 +168,21 @@ int okv_resp_open(struct okv_server *server, struct okv_diag *diag)
     return rc;
 }
 
+void okv_resp_stop(struct okv_server *server)
+{
+    struct okv_resp_shared *shared = server->resp_shared;
+
+    if (shared->handshakes)
+        okv_resp_handshakes_stop(shared->handshakes);
+    free(shared->handshakes);
+    shared->handshakes = NULL;
+}
+
 void okv_resp_close(struct okv_server *server)
 {
     struct okv_resp_shared *shared = server->resp_shared;
 
+    okv_resp_stop(server);
     server->socket_count = 0;
     while (shared->listener_count > 0) {
         struct okv_resp_listener *listener = &shared->listeners[--shared->listener_count];
