@@ -2,6 +2,7 @@
  * What RESP clients cannot take from each other: memory of those that read slowly or not at all,
  * a worker while a command runs alone on another one, connections of other users.
  */
+#include <jemalloc/jemalloc.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -14,15 +15,19 @@
 #include "server/resp/resp.h"
 #include "server/resp/run/login.h"
 #include "server/resp/run/shared.h"
+#include "server/resp/run/transaction.h"
 #include "server/store/store.h"
 #include "shared/base/error.h"
 #include "tests/support/resp_talk.h"
+#include "tests/support/sanitized.h"
 
 #define LONG (2u << 20)    /* bytes of a value: more than a client may leave unread */
 #define MEDIUM (40u << 10) /* of one that is copied to the replies */
 #define UNREAD 20u         /* of them that nobody reads */
 #define LONG_ECHO 400000u
 #define ROUNDS 500u
+#define WATCHES 100u
+#define TINY 1000u
 
 static const struct okv_store_params params = {
     .length = 32u << 20, .bucket_size = 256, .extra_reads = 1, .max_value = LONG};
@@ -228,7 +233,7 @@ FIXTURE_TEST(a_transaction_stays_small_for_want_of_memory)
     run_short_of_memory();
     say(fd, "MULTI\r\n");
     hear(fd, "+OK\r\n");
-    for (unsigned i = 0; i < OKV_RESP_SHORT_MAX / MEDIUM; i++) {
+    for (unsigned i = 0; i < OKV_RESP_SHORT_MAX / (MEDIUM + MEDIUM / 4); i++) {
         say(fd, "SET k ");
         say(fd, value);
         say(fd, "\r\n");
@@ -243,6 +248,38 @@ FIXTURE_TEST(a_transaction_stays_small_for_want_of_memory)
     end_shortage();
     free(value);
     leave(fd);
+}
+
+/* What this thread has of the allocator. */
+static size_t taken(void)
+{
+    uint64_t allocated = 0, freed = 0;
+    size_t size = sizeof allocated;
+
+    assert_int_equal(mallctl("thread.allocated", &allocated, &size, NULL, 0), 0);
+    assert_int_equal(mallctl("thread.deallocated", &freed, &size, NULL, 0), 0);
+    return (size_t)(allocated - freed);
+}
+
+/* Many small commands take several times as much as their bytes. */
+FIXTURE_TEST(a_transaction_counts_what_it_takes)
+{
+    struct okv_resp_client *client = resp_fixture_client(&fixture);
+    char line[16];
+
+    if (OKV_SANITIZED)
+        skip(); /* its allocator is another */
+    assert_non_null(resp_fixture_call(client, "watch k"));
+    size_t before = taken(), counted = okv_resp_transaction_bytes(client);
+    for (unsigned i = 0; i < WATCHES; i++) {
+        snprintf(line, sizeof line, "watch k%u", i);
+        assert_string_equal(resp_fixture_call(client, line), "+OK\r\n");
+    }
+    assert_string_equal(resp_fixture_call(client, "multi"), "+OK\r\n");
+    for (unsigned i = 0; i < TINY; i++)
+        assert_string_equal(resp_fixture_call(client, "ping"), "+QUEUED\r\n");
+    assert_int_equal(okv_resp_transaction_bytes(client) - counted, taken() - before);
+    resp_fixture_end(client);
 }
 
 /* ---- transfers ---- */

@@ -1,5 +1,6 @@
 #include "server/resp/run/transaction.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,9 +49,12 @@ size_t okv_resp_transaction_bytes(const struct okv_resp_client *client)
 {
     const struct okv_resp_transaction *transaction = client->transaction;
 
-    return transaction
-               ? transaction->bytes + transaction->watch_count * sizeof(struct okv_resp_watched)
-               : 0;
+    if (!transaction)
+        return 0;
+    size_t watch = transaction->watch_count ? malloc_usable_size(transaction->watches[0]) : 0;
+    return sizeof *transaction + transaction->bytes + transaction->capacity * sizeof(void *) +
+           transaction->watch_count * watch + transaction->watch_capacity * sizeof(void *) +
+           transaction->watch_slots * sizeof *transaction->watch_index;
 }
 
 /* Whether it may grow by `bytes`. */
@@ -161,7 +165,7 @@ static bool begin_copy(struct okv_resp_call *call)
         (struct okv_resp_queued){.command = call->command, .work = work, .count = call->count};
     transaction->copy.to = (uint8_t *)&transaction->copy.queued->args[call->count];
     transaction->copy.arg = transaction->copy.done = 0;
-    transaction->bytes += bytes;
+    transaction->bytes += malloc_usable_size(transaction->copy.queued);
     return true;
 }
 

@@ -29,7 +29,8 @@ struct okv_resp_transaction {
         uint32_t arg, done; /* the argument that is next, and its bytes that are copied */
     } copy;
     struct okv_resp_queued **queue; /* [capacity] */
-    size_t count, capacity, bytes;
+    size_t count, capacity;
+    size_t bytes; /* that the allocator has for the commands */
     uint64_t log_bytes;
     uint64_t work;                     /* of all commands, by their arguments */
     struct okv_resp_watched **watches; /* [watch_capacity] */
@@ -59,7 +60,7 @@ void okv_resp_transaction_drop(struct okv_resp_client *client);
 
 /* Whether EXEC would have to wait for the log of a watched key of another database. */
 bool okv_resp_transaction_waits(const struct okv_resp_client *client);
-/* Bytes of memory. */
+/* Bytes of memory, with what the allocator adds. */
 size_t okv_resp_transaction_bytes(const struct okv_resp_client *client);
 /* Bytes of log records for these arguments, at most. */
 uint64_t okv_resp_log_bytes(const struct okv_resp_arg *args, uint32_t count);
