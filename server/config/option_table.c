@@ -272,14 +272,15 @@ const struct okv_option okv_config_options[] = {
      "--max-clients; with --users 0)",
      NUMBER(max_clients_per_address, 0, OKV_CLIENTS_MAX)},
     {"max-silent", 0, "N", 3, OKV_OPTION_RELOADABLE, "128",
-     "Connections to one local:// or ofi:// listener that have not said hello, and, with users, of "
-     "clients of Redis that have not logged in: {limits} ({default}). One more drops one of the "
-     "uid or host that has most",
+     "Connections to one local:// or ofi:// listener that have not said hello, and those of "
+     "clients "
+     "of Redis that have not finished a TLS handshake or, with users, logged in: {limits} "
+     "({default}). One more drops one of the uid or host that has most",
      NUMBER(max_silent, 1, SILENT_MAX)},
     {"hello-ms", 0, "MS", 3, OKV_OPTION_RELOADABLE, NULL,
      "How long a client may take to say hello, over rdma:// to confirm its connection: {limits} "
-     "(3000 over local://, 5000 over rdma://, 10000 over ofi://). With users, how long a client "
-     "of Redis may take to say who it is (10000)",
+     "(3000 over local://, 5000 over rdma://, 10000 over ofi://). For clients of Redis, how "
+     "long a TLS handshake may take and, with users, the log-in (10000)",
      NUMBER(hello_ms, 100, 600000), MS},
     {"alone-ms", 0, "MS", 3, OKV_OPTION_RELOADABLE, "10",
      "How long a command of a client of Redis may run alone: {limits} ({default}). EXEC, MSET, "
