@@ -394,10 +394,12 @@ static int run(struct bench *bench)
 
 int main(int argc, char **argv)
 {
+    static struct okv_printable out, err;
     struct bench bench = {.runners = {NULL}};
 
     bench.report = calloc(1, sizeof *bench.report);
-    if (!bench.report || !okv_printable_stream(&stdout) || !okv_printable_stream(&stderr))
+    if (!bench.report || !okv_printable_stream(&out, &stdout) ||
+        !okv_printable_stream(&err, &stderr))
         return fail("start", "out of memory");
     /* First of all: parsing options modifies the command line. */
     environment_read(&bench.report->environment, argc, argv);

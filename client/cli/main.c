@@ -8,9 +8,10 @@
 
 int main(int argc, char **argv)
 {
+    static struct okv_printable out, err;
     struct cli cli = {.shell = shell_run};
 
-    if (!okv_printable_stream(&stdout) || !okv_printable_stream(&stderr)) {
+    if (!okv_printable_stream(&out, &stdout) || !okv_printable_stream(&err, &stderr)) {
         fputs("okv: out of memory\n", stderr);
         return CLI_FAILED;
     }

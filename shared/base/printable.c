@@ -1,6 +1,5 @@
 #include "shared/base/printable.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -73,13 +72,7 @@ size_t okv_printable_copy(const void *bytes, size_t length, bool keeps_lines, ch
 /* ---- a stream ---- */
 
 #define PIECE 1024
-#define REST_MAX 3 /* bytes of a character whose end is missing */
-
-struct stream {
-    int fd;
-    unsigned char rest[REST_MAX]; /* of the last piece: the begin of a character */
-    size_t rest_length;
-};
+#define REST_MAX (sizeof((struct okv_printable *)0)->rest)
 
 /* Bytes at the end that may begin a character. */
 static size_t open_length(const unsigned char *bytes, size_t length)
@@ -104,7 +97,7 @@ static bool write_all(int fd, const char *bytes, size_t length)
 }
 
 /* At most PIECE bytes. */
-static bool write_piece(struct stream *stream, const char *bytes, size_t length)
+static bool write_piece(struct okv_printable *stream, const char *bytes, size_t length)
 {
     unsigned char piece[REST_MAX + PIECE];
     char shown[OKV_PRINTABLE_MAX * sizeof piece];
@@ -131,20 +124,17 @@ static ssize_t stream_write(void *cookie, const char *bytes, size_t length)
     return (ssize_t)done;
 }
 
-bool okv_printable_stream(FILE **stream)
+bool okv_printable_stream(struct okv_printable *state, FILE **stream)
 {
     const cookie_io_functions_t functions = {.write = stream_write};
     int fd = fileno(*stream);
 
     if (fd < 0 || !isatty(fd))
         return true;
-    struct stream *of = calloc(1, sizeof *of);
-    FILE *file = of ? fopencookie(of, "w", functions) : NULL;
-    if (!file) {
-        free(of);
+    FILE *file = fopencookie(state, "w", functions);
+    if (!file)
         return false;
-    }
-    of->fd = fd;
+    *state = (struct okv_printable){.fd = fd};
     setvbuf(file, NULL, fd == STDERR_FILENO ? _IONBF : _IOLBF, BUFSIZ);
     *stream = file;
     return true;

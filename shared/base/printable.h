@@ -18,10 +18,17 @@
  * stay if `keeps_lines`. Returns the length of the result. */
 size_t okv_printable_copy(const void *bytes, size_t length, bool keeps_lines, char *out);
 
+/* The state of a stream. */
+struct okv_printable {
+    int fd;
+    unsigned char rest[3]; /* the begin of a character, whose end is to come */
+    size_t rest_length;
+};
+
 /* Replaces stdout or stderr, if it is a terminal, by a stream that writes everything as
  * okv_printable_copy() with `keeps_lines`. Returns false when there is no memory. Call it before
- * anything is written. */
-bool okv_printable_stream(FILE **stream);
+ * anything is written. `state` is in use until the process ends. */
+bool okv_printable_stream(struct okv_printable *state, FILE **stream);
 /* Clears the line of the terminal that stderr is, which that stream would not let through. */
 void okv_printable_clear_line(void);
 

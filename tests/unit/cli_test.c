@@ -470,6 +470,7 @@ static void read_line(int fd, char *line, size_t size)
 /* Each case as it is, and in pieces of any length. */
 TEST(a_stream_on_a_terminal_shows_them)
 {
+    struct okv_printable printable;
     struct termios raw;
     int ends[2];
     char shown[256];
@@ -477,7 +478,7 @@ TEST(a_stream_on_a_terminal_shows_them)
     cfmakeraw(&raw);
     assert_int_equal(openpty(&ends[0], &ends[1], NULL, &raw, NULL), 0);
     FILE *terminal = fdopen(ends[1], "w"), *stream = terminal;
-    assert_true(okv_printable_stream(&stream));
+    assert_true(okv_printable_stream(&printable, &stream));
     assert_ptr_not_equal(stream, terminal);
     for (size_t i = 0; i < sizeof shown_cases / sizeof *shown_cases; i++) {
         const char *bytes = shown_cases[i].bytes;
@@ -499,9 +500,10 @@ TEST(a_stream_on_a_terminal_shows_them)
 TEST(a_stream_into_a_file_is_left_alone)
 {
     FILE *file = tmpfile(), *stream = file;
+    struct okv_printable printable;
 
     assert_non_null(file);
-    assert_true(okv_printable_stream(&stream));
+    assert_true(okv_printable_stream(&printable, &stream));
     assert_ptr_equal(stream, file);
     fclose(file);
 }
