@@ -215,7 +215,7 @@ static void look_at_all(struct offline *offline, const char *data)
     }
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
-        if (name[0] != '.' &&
+        if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
             (size_t)snprintf(path, sizeof path, "%s/%s", data, name) < sizeof path &&
             is_database(path)) {
             look_at(offline, path, name);

@@ -61,9 +61,9 @@ struct okv_uri {
  * `*out` is then unspecified. */
 int okv_uri_parse(const char *text, struct okv_uri *out, struct okv_diag *diag);
 
-/* What a server or a database may be called: 1 to 31 letters, digits, '.', '-' or '_'. */
+/* Whether a server, a database or a user may be called so. A database's directory has its name. */
 bool okv_name_is_valid(const char *name);
-#define OKV_NAME_RULE "1 to 31 letters, digits, '.', '-' or '_'"
+#define OKV_NAME_RULE "1 to 31 letters, digits, '.', '-' or '_', other than '.' and '..'"
 /* A multicast group for discovery: an IPv4 address from 224.0.1.0 to 239.255.255.255. */
 bool okv_group_is_valid(const char *group);
 #define OKV_GROUP_RULE "an IPv4 multicast address from 224.0.1.0 to 239.255.255.255"

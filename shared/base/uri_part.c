@@ -24,7 +24,8 @@ bool okv_name_is_valid(const char *name)
     for (size_t i = 0; i < length; i++)
         if (!okv_uri_is_letter(name[i]) && !okv_uri_is_digit(name[i]) && !strchr(".-_", name[i]))
             return false;
-    return length > 0 && length < OKV_NAME_SIZE;
+    return length > 0 && length < OKV_NAME_SIZE && strcmp(name, ".") != 0 &&
+           strcmp(name, "..") != 0;
 }
 
 bool okv_group_is_valid(const char *group)

@@ -121,7 +121,7 @@ command_lines() {
         "$server" --listen "$socket" --max-value 5M --memory 16M
     check "--max-value over a quarter of one database" 2 'max-value 5 MiB: the database small' 'SIZE' \
         "$server" --listen "$socket" --database large:64M --database small:16M --max-value 5M
-    for name in '' a/b a:0 a: a:1Q a:512K 01234567890123456789012345678901; do
+    for name in '' . .. ..:4M a/b a:0 a: a:1Q a:512K 01234567890123456789012345678901; do
         check "--database '$name'" 2 'database' 'from 1 MiB|1 to 31' "$server" --listen "$socket" --database "$name"
     done
     check "--database twice" 2 'one called a' 'another name' "$server" --listen "$socket" --database a --database a:4M

@@ -72,6 +72,10 @@ offline 0 --check "$data/two"
 expect "the lines of one database" "$(wc -l <"$scratch/out")" 1
 says '^two: whole' "one database"
 (cd "$data/two" && offline 0 --check .)
+cp -r "$data/two" "$data/.two"
+offline 0 --check "$data"
+says '^.two: whole' "a database whose name begins with a dot"
+rm -r "$data/.two"
 expect "files after a check" "$(sums)" "$before"
 
 log=$data/one/log.0000000000000002

@@ -91,6 +91,7 @@ wrong_options() {
     says 2 'it needs --announce' "$server" --name cache
     says 2 'at most 60s' "$okv" discover -t 61s
     says 2 '1 to 31 letters' "$server" --announce --name 'a b'
+    says 2 '1 to 31 letters' "$server" --announce --name ..
     says 2 '1 to 31 letters' "$server" --announce --name 01234567890123456789012345678901
     says 2 'this is for clients' "$server" --listen rdma://discover/cache
     says 2 'from 224.0.1.0 to' "$okv" discover --group 10.0.0.1

@@ -194,6 +194,8 @@ TEST(wrong_names_are_explained)
         {"rdma://discover/a?uids=any", "\"uids=any\" is not an option", "?source=10.0.0.2"},
         {"local:///run/okv.sock?database=", "not the name of a database", "?database=cache"},
         {"rdma://h?database=a/b", "1 to 31 letters", "?database=cache"},
+        {"ofi://h?database=.", "other than '.' and '..'", "?database=cache"},
+        {"local:///run/okv.sock?database=..", "other than '.' and '..'", "?database=cache"},
         {"rdma://h?database=01234567890123456789012345678901", "1 to 31", "?database=cache"},
         {"rdma://h?database=a&database=a", "twice", "?database=cache"},
     };
