@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "shared/base/error.h"
+#include "shared/base/regular_file.h"
 #include "shared/base/spell_suggest.h"
 
 #define VARIABLE_SIZE 64
@@ -160,10 +162,15 @@ int okv_settings_read_file(struct okv_settings *settings, struct okv_diag *diag)
 {
     struct file file = {.settings = settings, .diag = diag};
 
-    file.stream = fopen(settings->file, "re");
-    if (!file.stream)
-        return okv_diag_set(diag, okv_error_from_errno(errno), "--config %s: %s", settings->file,
-                            strerror(errno));
+    struct okv_diag why;
+    int fd = okv_trusted_file_open(settings->file, OKV_FILE_OTHERS_READ, &why);
+    if (fd < 0)
+        return okv_diag_set(diag, fd, "--config: %s", why.text);
+    file.stream = fdopen(fd, "r");
+    if (!file.stream) {
+        close(fd);
+        return okv_diag_set(diag, OKV_ENOMEM, "--config %s: %s", settings->file, strerror(errno));
+    }
     int line = ini_parse_stream(read_line, &file, take_pair, &file);
     if (ferror(file.stream))
         file.rc = okv_diag_set(diag, OKV_EIO, "--config %s: it cannot be read", settings->file);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "shared/base/error.h"
+#include "shared/base/regular_file.h"
 
 /* This slot and the one before. */
 #define SLOTS 2
@@ -18,7 +19,7 @@ int okv_authority_init(struct okv_authority *authority, const char *path,
         okv_used_cookies_init(&authority->used, OKV_USERS_MAX)) {
         okv_authority_fini(authority);
         return okv_diag_set(diag, OKV_ENOMEM, "out of memory for the users of %s",
-                            okv_secret_file_shown(path));
+                            okv_file_shown(path));
     }
     int rc = okv_authority_reload(authority, diag);
     if (rc)

@@ -27,7 +27,7 @@ struct okv_user {
 
 struct okv_users;
 
-/* Reads a file that okv_secret_file_open() accepts. `databases` are names by index, borrowed for
+/* Reads a file that okv_secret_file_read() takes. `databases` are names by index, borrowed for
  * the call. Returns 0, or OKV_EINVAL, OKV_EPERM, OKV_ENOMEM or OKV_EIO with a sentence that names
  * file and line and never contains a piece of a key. */
 int okv_users_load(const char *path, const char *const *databases, unsigned count,

@@ -13,6 +13,7 @@
 
 #include "server/identity/users_state.h"
 #include "shared/base/error.h"
+#include "shared/base/regular_file.h"
 
 #define KEY "key" /* the name of a line with a key */
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
@@ -361,7 +362,7 @@ int okv_users_load(const char *path, const char *const *databases, unsigned coun
     int rc = okv_secret_file_read(path, OKV_USERS_FILE_MAX, &text, &length, diag);
     if (rc)
         return rc;
-    rc = okv_users_parse(okv_secret_file_shown(path), text, length, databases, count, out, diag);
+    rc = okv_users_parse(okv_file_shown(path), text, length, databases, count, out, diag);
     sodium_free(text);
     return rc;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "shared/base/error.h"
+#include "shared/base/regular_file.h"
 
 #define LOCK_NAME "lock"
 
@@ -37,7 +38,7 @@ int okv_file_failed(int error, struct okv_diag *why)
         rc = OKV_EEXISTS;
     else if (rc != OKV_EPERM && rc != OKV_ENOMEM)
         rc = OKV_EIO;
-    return okv_diag_set(why, rc, "%s", strerror(error));
+    return okv_diag_set(why, rc, "%s", okv_regular_file_error(error));
 }
 
 static int open_file(struct okv_files *files, const char *name, int flags, struct okv_file **out,
@@ -47,7 +48,7 @@ static int open_file(struct okv_files *files, const char *name, int flags, struc
 
     if (!file)
         return okv_file_failed(ENOMEM, why);
-    file->fd = openat(directory_of(files)->fd, name, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+    file->fd = okv_regular_file_open(directory_of(files)->fd, name, flags | O_NOFOLLOW);
     if (file->fd < 0) {
         int rc = okv_file_failed(errno, why);
         free(file);
@@ -157,17 +158,7 @@ static int file_write_out(struct okv_file *file, uint64_t offset, uint64_t lengt
 static int file_read(struct okv_file *file, void *buffer, size_t length, uint64_t offset,
                      size_t *got, struct okv_diag *why)
 {
-    *got = 0;
-    while (*got < length) {
-        ssize_t some =
-            pread(file->fd, (char *)buffer + *got, length - *got, (off_t)(offset + *got));
-        if (some < 0 && errno == EINTR)
-            continue;
-        if (some <= 0)
-            return some < 0 ? okv_file_failed(errno, why) : 0;
-        *got += (size_t)some;
-    }
-    return 0;
+    return okv_source_read(file->fd, buffer, length, offset, got, why);
 }
 
 static int file_size(struct okv_file *file, uint64_t *out, struct okv_diag *why)
@@ -278,7 +269,7 @@ int okv_directory_make(const char *path, struct okv_diag *why)
 /* `how` is LOCK_EX or LOCK_SH. */
 static int lock_directory(struct okv_directory *directory, int flags, int how, struct okv_diag *why)
 {
-    directory->lock = openat(directory->fd, LOCK_NAME, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+    directory->lock = okv_regular_file_open(directory->fd, LOCK_NAME, flags | O_NOFOLLOW);
     if (directory->lock < 0)
         return okv_file_failed(errno, why);
     if (flock(directory->lock, how | LOCK_NB) == 0)
@@ -329,16 +320,17 @@ void okv_directory_close(struct okv_directory *directory)
 
 int okv_source_open(const char *path, struct okv_diag *why)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = okv_regular_file_open(AT_FDCWD, path, O_RDONLY);
 
     return fd < 0 ? okv_file_failed(errno, why) : fd;
 }
 
-int okv_source_read(int fd, void *buffer, size_t length, size_t *got, struct okv_diag *why)
+int okv_source_read(int fd, void *buffer, size_t length, uint64_t offset, size_t *got,
+                    struct okv_diag *why)
 {
     *got = 0;
     while (*got < length) {
-        ssize_t some = read(fd, (char *)buffer + *got, length - *got);
+        ssize_t some = pread(fd, (char *)buffer + *got, length - *got, (off_t)(offset + *got));
         if (some < 0 && errno == EINTR)
             continue;
         if (some <= 0)

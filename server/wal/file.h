@@ -87,10 +87,11 @@ int okv_directory_open_shared(struct okv_directory *directory, const char *path,
                               struct okv_diag *why);
 void okv_directory_close(struct okv_directory *directory);
 
-/* Opens a file or a pipe anywhere, for reading from its beginning. Returns its descriptor, which
- * the caller closes, or a result code. */
+/* Opens a regular file anywhere, for reading. Returns its descriptor, which the caller closes, or a
+ * result code. */
 int okv_source_open(const char *path, struct okv_diag *why);
 /* Reads up to `length` bytes; *got is less only at the end. */
-int okv_source_read(int fd, void *buffer, size_t length, size_t *got, struct okv_diag *why);
+int okv_source_read(int fd, void *buffer, size_t length, uint64_t offset, size_t *got,
+                    struct okv_diag *why);
 
 #endif

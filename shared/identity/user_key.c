@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "shared/base/error.h"
+#include "shared/base/regular_file.h"
 
 /* More than the line of a key file and what may end it. */
 #define KEY_FILE_MAX 64
@@ -61,7 +62,7 @@ int okv_user_key_parse(const char *text, struct okv_user_key **out)
 
 int okv_user_key_read(const char *path, struct okv_user_key **out, struct okv_diag *diag)
 {
-    const char *shown = okv_secret_file_shown(path);
+    const char *shown = okv_file_shown(path);
     char *text;
     size_t length;
 

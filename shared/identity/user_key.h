@@ -29,7 +29,7 @@ int okv_identity_init(void);
 int okv_user_key_create(struct okv_user_key **out); /* random */
 /* Also OKV_EINVAL: `text` is not exactly 32 bytes as base64. */
 int okv_user_key_parse(const char *text, struct okv_user_key **out);
-/* Of a file of one line, opened by okv_secret_file_open(). Also its codes, OKV_EINVAL for another
+/* Of a file of one line, read by okv_secret_file_read(). Also its codes, OKV_EINVAL for another
  * content, and OKV_EIO; each with a sentence, which never has a piece of the key. */
 int okv_user_key_read(const char *path, struct okv_user_key **out, struct okv_diag *diag);
 
@@ -40,19 +40,10 @@ int okv_user_key_decode(const char *text, size_t length, struct okv_user_key *ke
 void okv_user_key_text(const struct okv_user_key *key, char text[OKV_USER_KEY_TEXT]);
 void okv_user_key_destroy(struct okv_user_key *key); /* accepts NULL */
 
-/* Opens a file that holds secrets, for reading. Follows symbolic links. The file must be
- * regular, belong to this process's user or root, and grant no permission to anybody else; any
- * other file is not opened at all. Needs /proc. Returns a descriptor, which is non-blocking and
- * closed on exec; or OKV_EPERM, OKV_EINVAL, OKV_ENOMEM or OKV_EIO with a sentence that says what to
- * do. */
-int okv_secret_file_open(const char *path, struct okv_diag *diag);
-
-/* Reads all of such a file into *text, `*length` bytes without a NUL, to be freed by sodium_free().
- * OKV_EINVAL when it has more than `limit` bytes; OKV_ENOMEM; what opening returns. */
+/* Reads all of a file that okv_trusted_file_open() takes for one with secrets into *text, `*length`
+ * bytes without a NUL, to be freed by sodium_free(). OKV_EINVAL when it has more than `limit`
+ * bytes; OKV_ENOMEM; what opening returns. */
 int okv_secret_file_read(const char *path, size_t limit, char **text, size_t *length,
                          struct okv_diag *diag);
-
-/* The end of a path, short enough to leave room in a sentence for what is said about it. */
-const char *okv_secret_file_shown(const char *path);
 
 #endif

@@ -3,8 +3,11 @@
 #include <limits.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "shared/base/error.h"
+#include "shared/base/regular_file.h"
 
 /* A KeyUpdate costs as much as a dozen requests, and has 27 bytes. Those that a peer has a reason
  * for come rarely: it may send some for each MiB of data. */
@@ -33,27 +36,52 @@ static int no_password(char *out, int size, int is_new, void *user)
     return -1;
 }
 
-static int load(SSL_CTX *context, const char *cert, const char *key, const char *ca,
-                struct okv_diag *diag)
+static bool use_certificate(SSL_CTX *context, const char *path)
 {
-    if (SSL_CTX_use_certificate_chain_file(context, cert) != 1)
-        return okv_diag_set(diag, OKV_EINVAL,
-                            "--tls-cert %s: %s: give a certificate, with those that signed it, as "
-                            "PEM",
-                            cert, why());
-    if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_check_private_key(context) != 1)
-        return okv_diag_set(diag, OKV_EINVAL,
-                            "--tls-key %s: %s: give the key of the certificate, as PEM", key,
-                            why());
-    if (!ca)
-        return 0;
-    if (SSL_CTX_load_verify_locations(context, ca, NULL) != 1)
-        return okv_diag_set(diag, OKV_EINVAL, "--tls-ca %s: %s: give certificates as PEM", ca,
-                            why());
-    SSL_CTX_set_client_CA_list(context, SSL_load_client_CA_file(ca));
+    return SSL_CTX_use_certificate_chain_file(context, path) == 1;
+}
+
+static bool use_key(SSL_CTX *context, const char *path)
+{
+    return SSL_CTX_use_PrivateKey_file(context, path, SSL_FILETYPE_PEM) == 1 &&
+           SSL_CTX_check_private_key(context) == 1;
+}
+
+static bool use_authorities(SSL_CTX *context, const char *path)
+{
+    if (SSL_CTX_load_verify_locations(context, path, NULL) != 1)
+        return false;
+    SSL_CTX_set_client_CA_list(context, SSL_load_client_CA_file(path));
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-    return 0;
+    return true;
+}
+
+/* What an option names, in the order in which it is loaded. */
+static const struct part {
+    const char *option, *fix;
+    enum okv_file_trust trust;
+    bool (*use)(SSL_CTX *context, const char *path);
+} parts[] = {
+    {"--tls-cert", "give a certificate, with those that signed it, as PEM", OKV_FILE_OTHERS_READ,
+     use_certificate},
+    {"--tls-key", "give the key of the certificate, as PEM", OKV_FILE_OTHERS_NEVER, use_key},
+    {"--tls-ca", "give certificates as PEM", OKV_FILE_OTHERS_READ, use_authorities},
+};
+
+/* OpenSSL opens the file that was checked: the path may lead elsewhere by now. */
+static int load(SSL_CTX *context, const struct part *part, const char *file, struct okv_diag *diag)
+{
+    struct okv_diag failure;
+    char path[32];
+    int rc = 0, fd = okv_trusted_file_open(file, part->trust, &failure);
+
+    if (fd < 0)
+        return okv_diag_set(diag, fd, "%s: %s", part->option, failure.text);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (!part->use(context, path))
+        rc = okv_diag_set(diag, OKV_EINVAL, "%s %s: %s: %s", part->option, file, why(), part->fix);
+    close(fd);
+    return rc;
 }
 
 int okv_tls_create(const char *cert, const char *key, const char *ca, struct okv_tls **out,
@@ -72,7 +100,11 @@ int okv_tls_create(const char *cert, const char *key, const char *ca, struct okv
                                   SSL_MODE_RELEASE_BUFFERS);
     /* A read returns after each record. */
     SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);
-    int rc = load(context, cert, key, ca, diag);
+    const char *const files[] = {cert, key, ca};
+    int rc = 0;
+    for (unsigned i = 0; i < 3 && rc == 0; i++)
+        if (files[i])
+            rc = load(context, &parts[i], files[i], diag);
     if (rc) {
         SSL_CTX_free(context);
         return rc;

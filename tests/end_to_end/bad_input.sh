@@ -190,6 +190,9 @@ nobody_listens() {
     : >"$scratch/file"
     check "a file in the way (server)" 3 'not a socket' 'remove|choose' \
         "$server" --listen "local://$scratch/file" --memory 16M
+    mkfifo "$scratch/socket.lock"
+    check "a FIFO for the lock of a socket" 3 'socket.lock: it is not a regular file' '.' \
+        "$server" --listen "local://$scratch/socket" --memory 16M
     check "a file, not a socket (okv)" 3 'no server listens' 'okv-server --listen' \
         "$okv" -s "local://$scratch/file" ping
 }
@@ -205,6 +208,32 @@ key_files() {
     chmod 644 "$scratch/there" # as a key file must not be
     check "a key for a password that others may read" 3 'there' 'chmod' "$okv" keygen --password "$scratch/there"
     check "no room for a key" 3 'No space left' 'output' sh -c "\"$okv\" keygen >/dev/full"
+}
+
+# Files that somebody else may have made or changed, and what is no file.
+server_files() {
+    local mode part
+    mkfifo "$scratch/fifo"
+    check "a configuration that is a FIFO" 2 '--config: .*not a regular file' 'name one' "$server" --config "$scratch/fifo"
+    : >"$scratch/configuration"
+    for mode in 602 620 666; do
+        chmod $mode "$scratch/configuration"
+        check "a configuration of mode $mode" 2 "others \(mode 0$mode\)" 'chmod go-w' "$server" --config "$scratch/configuration"
+    done
+    ldd "$server" | grep -q libssl && [ -n "$(command -v openssl)" ] || return 0
+    openssl req -x509 -newkey rsa:2048 -nodes -keyout "$scratch/key" -out "$scratch/cert" -days 2 -subj /CN=localhost 2>/dev/null
+    local tls=("$server" --listen resps://127.0.0.1 --memory 16M)
+    for part in "$scratch/fifo $scratch/key" "$scratch/cert $scratch/fifo"; do
+        check "a FIFO for TLS" 3 'fifo is not a regular file' 'name one' "${tls[@]}" --tls-cert "${part% *}" --tls-key "${part#* }"
+    done
+    tls+=(--tls-cert "$scratch/cert" --tls-key "$scratch/key")
+    check "a FIFO for --tls-ca" 3 '--tls-ca: .*fifo is not a regular file' 'name one' "${tls[@]}" --tls-ca "$scratch/fifo"
+    for mode in 604 640; do
+        chmod $mode "$scratch/key"
+        check "a key of TLS of mode $mode" 3 "--tls-key: .*mode 0$mode" 'chmod 600' "${tls[@]}"
+    done
+    chmod 646 "$scratch/cert"
+    check "a certificate that anybody may change" 3 '--tls-cert: .*mode 0646' 'chmod go-w' "${tls[@]}"
 }
 
 # What argp lets through and the programs have to refuse; no server is needed for that.
@@ -516,6 +545,7 @@ if [ -n "${OKV_GUEST:-}" ]; then
 else
     command_arguments # the same everywhere, and the guest is slow
     key_files
+    server_files
     no_device
     without_libfabric
     [ ! -e "$build"/shared/libokv-ofi.so.0.2 ] || fabrics

@@ -98,7 +98,7 @@ grep -q '^okv-server: OKV_CREDITS: --credits x' "$scratch/printed" || wrong "OKV
 status=0
 "$build/server/okv-server" --config "$scratch/none" >"$scratch/printed" 2>&1 || status=$?
 [ $status -eq 2 ] || wrong "a file that is not there: exit status $status"
-grep -q 'none: No such file' "$scratch/printed" || wrong "a file that is not there: no cause"
+grep -q 'none cannot be opened: No such file' "$scratch/printed" || wrong "a file that is not there: no cause"
 
 printf 'memory = 8M\nmax-clients = 5\n' >"$file"
 start_server "$socket" --config "$file"

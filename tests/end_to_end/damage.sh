@@ -133,6 +133,20 @@ for file in "$data"/one/log.0* "$data"/one/snapshot.0*; do
     of_another_version "$file"
 done
 
+# A FIFO in the place of a file: nothing waits for its other end.
+for file in lock log.0000000000000001 snapshot.0000000000000002; do
+    data=$scratch/$file
+    mkdir -p "$data/one"
+    touch "$data/one/lock" "$data/one/log.000000000000000"{1,2}
+    rm -f "$data/one/$file"
+    mkfifo "$data/one/$file"
+    for use in "--check $data" "--salvage $data --to $data.saved" "--listen $socket --memory 16M --data $data --database one"; do
+        # shellcheck disable=SC2086 # words
+        offline 3 $use
+        says 'it is not a regular file' "a FIFO as $file, ${use%% *}"
+    done
+done
+
 offline 3 --check "$scratch/full"
 says 'there is no database in it' "a directory of something else"
 offline 3 --check "$scratch/none"

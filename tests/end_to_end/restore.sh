@@ -93,7 +93,10 @@ seq 3000 >"$scratch/wrong"
 refused "another kind of file" "$scratch/wrong is damaged at byte 0: it has no header" --restore "$scratch/wrong"
 refused "a segment of a log" "damaged at byte 0: it is another file" --restore "$(find "$scratch/old" -name 'log.*' | head -n 1)"
 refused "a file that is not there" "cannot open $scratch/nothing: No such file" --restore "$scratch/nothing"
-refused "a directory" "cannot read $scratch: Is a directory" --restore "$scratch"
+refused "a directory" "cannot open $scratch: it is not a regular file" --restore "$scratch"
+mkfifo "$scratch/fifo"
+refused "a FIFO" "cannot open $scratch/fifo: it is not a regular file" --restore "$scratch/fifo"
+refused "a device" "cannot open /dev/zero: it is not a regular file" --restore /dev/zero
 refused "a database with less memory" 'the items do not fit' --restore "$copy" --memory 1M
 refused "a lower --max-value" 'the items do not fit (the value is larger' --restore "$copy" --max-value 64K
 refused "buckets of another size" 'start with --bucket-size 512' --restore "$copy" --bucket-size 1K

@@ -9,6 +9,7 @@
 #include "tests/support/test.h"
 
 #include "shared/base/error.h"
+#include "shared/base/regular_file.h"
 #include "shared/identity/user_key.h"
 
 /* The bytes 0 to 31. */
@@ -168,7 +169,7 @@ static void expect_refusal(int code, const char *sentence)
 {
     struct okv_diag diag = {""};
 
-    assert_int_equal(okv_secret_file_open(path, &diag), code);
+    assert_int_equal(okv_trusted_file_open(path, OKV_FILE_OTHERS_NEVER, &diag), code);
     if (!strstr(diag.text, sentence) || !strstr(diag.text, path))
         fail_msg("no '%s' in: %s", sentence, diag.text);
 }
@@ -185,7 +186,27 @@ TEST_WITH(secrets_are_closed_to_others, NULL, remove_file)
     }
     for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
         assert_int_equal(chmod(path, closed[i]), 0);
-        int fd = okv_secret_file_open(path, NULL);
+        int fd = okv_trusted_file_open(path, OKV_FILE_OTHERS_NEVER, NULL);
+        assert_in_range(fd, 0, 1000);
+        close(fd);
+    }
+}
+
+TEST_WITH(what_others_may_read_they_may_not_change, NULL, remove_file)
+{
+    static const mode_t refused[] = {0602, 0620, 0666};
+    static const mode_t accepted[] = {0644, 0600, 0444};
+    struct okv_diag diag;
+
+    write_file("no secret", 0600);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_int_equal(chmod(path, refused[i]), 0);
+        assert_int_equal(okv_trusted_file_open(path, OKV_FILE_OTHERS_READ, &diag), OKV_EPERM);
+        assert_non_null(strstr(diag.text, "chmod go-w "));
+    }
+    for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
+        assert_int_equal(chmod(path, accepted[i]), 0);
+        int fd = okv_trusted_file_open(path, OKV_FILE_OTHERS_READ, NULL);
         assert_in_range(fd, 0, 1000);
         close(fd);
     }
@@ -219,7 +240,7 @@ TEST_WITH(secrets_may_be_behind_links, NULL, remove_file)
     snprintf(target, sizeof target, "%s.moved", path);
     assert_int_equal(rename(path, target), 0);
     assert_int_equal(symlink(target, path), 0);
-    int fd = okv_secret_file_open(path, NULL);
+    int fd = okv_trusted_file_open(path, OKV_FILE_OTHERS_NEVER, NULL);
     assert_in_range(fd, 0, 1000);
     close(fd);
     assert_int_equal(chmod(target, 0640), 0);

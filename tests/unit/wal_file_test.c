@@ -173,3 +173,47 @@ FILE_TEST(a_removed_file_is_not_durable)
     assert_int_equal(fixture->ops->remove(&fixture->directory.files, "file", NULL), 0);
     assert_int_equal(fixture->ops->sync(fixture->file, NULL), OKV_ENOTFOUND);
 }
+
+static void make_fifo(const struct fixture *fixture, const char *name, char path[80])
+{
+    snprintf(path, 80, "%s/%s", fixture->path, name);
+    assert_int_equal(mkfifo(path, 0600), 0);
+}
+
+/* To open a FIFO may wait for its other end, for ever. */
+FILE_TEST(only_regular_files_are_opened)
+{
+    struct fixture *fixture = *state;
+    const struct okv_file_ops *ops = fixture->ops;
+    struct okv_files *files = &fixture->directory.files;
+    static const char why_not[] = "it is not a regular file";
+    struct okv_file *file;
+    struct okv_diag why;
+    char path[80];
+
+    make_fifo(fixture, "fifo", path);
+    assert_int_equal(ops->open(files, "fifo", &file, &why), OKV_EIO);
+    assert_string_equal(why.text, why_not);
+    assert_int_equal(ops->reopen(files, "fifo", &file, &why), OKV_EIO);
+    assert_string_equal(why.text, why_not);
+    assert_int_equal(ops->trim(files, "fifo", 0, &why), OKV_EIO);
+    assert_string_equal(why.text, why_not);
+    assert_int_equal(okv_source_open(path, &why), OKV_EIO);
+    assert_string_equal(why.text, why_not);
+    assert_int_equal(okv_source_open(fixture->path, &why), OKV_EIO);
+    assert_string_equal(why.text, why_not);
+}
+
+FILE_TEST(the_lock_is_a_regular_file)
+{
+    struct fixture *fixture = *state;
+    struct okv_directory other;
+    struct okv_diag why;
+    char path[80];
+
+    assert_int_equal(fixture->ops->remove(&fixture->directory.files, "lock", NULL), 0);
+    make_fifo(fixture, "lock", path);
+    assert_int_equal(okv_directory_open(&other, fixture->path, &why), OKV_EIO);
+    assert_string_equal(why.text, "it is not a regular file");
+    assert_int_equal(okv_directory_open_shared(&other, fixture->path, &why), OKV_EIO);
+}

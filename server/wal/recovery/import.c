@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "server/wal/listing.h"
+#include "server/wal/recovery/validate.h"
 #include "shared/base/error.h"
 
 #define PIECE ((size_t)1 << 20)
@@ -21,8 +22,21 @@ static int check_empty(struct okv_files *files, struct okv_diag *diag)
                         "none: start without --restore, or move this directory away");
 }
 
+/* Before anything is written: the file may be something else, and large. */
+static int check_header(int fd, const char *path, uint8_t *bytes, struct okv_diag *diag)
+{
+    struct okv_wal_reader reader = {.name = path, .bytes = bytes};
+    struct okv_wal_header header;
+    struct okv_diag why;
+    int rc = okv_source_read(fd, bytes, OKV_WAL_HEADER_SIZE, 0, &reader.header_length, &why);
+
+    if (rc)
+        return okv_diag_set(diag, rc, "cannot read %s: %s", path, why.text);
+    return okv_wal_check_header(&reader, true, 0, &header, diag);
+}
+
 static int copy(struct okv_files *files, int fd, const char *path, struct okv_file *file,
-                char *bytes, struct okv_diag *diag)
+                uint8_t *bytes, struct okv_diag *diag)
 {
     struct okv_diag why;
     uint64_t offset = 0;
@@ -30,7 +44,7 @@ static int copy(struct okv_files *files, int fd, const char *path, struct okv_fi
     int rc = 0;
 
     while (rc == 0 && got == PIECE) {
-        rc = okv_source_read(fd, bytes, PIECE, &got, &why);
+        rc = okv_source_read(fd, bytes, PIECE, offset, &got, &why);
         if (rc)
             return okv_diag_set(diag, rc, "cannot read %s: %s", path, why.text);
         struct iovec vector = {bytes, got};
@@ -53,11 +67,10 @@ int okv_wal_import(struct okv_files *files, const char *path, struct okv_diag *d
     int fd = okv_source_open(path, &why);
     if (fd < 0)
         return okv_diag_set(diag, fd, "cannot open %s: %s", path, why.text);
-    char *bytes = malloc(PIECE);
-    if (!bytes) {
-        rc = OKV_ENOMEM;
-        goto close_source;
-    }
+    uint8_t *bytes = malloc(PIECE);
+    rc = bytes ? check_header(fd, path, bytes, diag) : OKV_ENOMEM;
+    if (rc)
+        goto free_bytes;
     files->ops->remove(files, OKV_WAL_PART, NULL); /* of an attempt that was interrupted */
     rc = files->ops->create(files, OKV_WAL_PART, &file, &why);
     if (rc) {
@@ -68,7 +81,6 @@ int okv_wal_import(struct okv_files *files, const char *path, struct okv_diag *d
     files->ops->close(file);
 free_bytes:
     free(bytes);
-close_source:
     close(fd);
     return rc;
 }

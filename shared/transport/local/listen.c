@@ -24,6 +24,7 @@
 
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
+#include "shared/base/regular_file.h"
 #include "shared/transport/local/conn.h"
 #include "shared/transport/local/local.h"
 #include "shared/transport/local/packet.h"
@@ -135,7 +136,7 @@ static int path_failed(struct okv_diag *diag, const char *path, int error)
                             "%s is a symbolic link: remove it, or choose another path", path);
     default:
         return okv_diag_set(diag, okv_error_from_errno(error), "cannot create %s: %s", path,
-                            strerror(error));
+                            okv_regular_file_error(error));
     }
 }
 
@@ -154,7 +155,7 @@ static int acquire_lock(const char *path, int *out, struct okv_diag *diag)
     struct stat ours, named;
 
     for (int attempt = 0; attempt < LOCK_ATTEMPTS; attempt++) {
-        int fd = open(lock.text, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+        int fd = okv_regular_file_open(AT_FDCWD, lock.text, O_RDWR | O_CREAT | O_NOFOLLOW);
         if (fd < 0)
             return path_failed(diag, lock.text, errno);
         if (flock(fd, LOCK_EX | LOCK_NB)) {
