@@ -91,6 +91,10 @@ refused "a copy that is cut off" "$scratch/wrong is damaged at byte .*not whole"
 refused "a copy that goes on" "$scratch/wrong is damaged at byte .*not whole" --restore "$scratch/wrong"
 seq 3000 >"$scratch/wrong"
 refused "another kind of file" "$scratch/wrong is damaged at byte 0: it has no header" --restore "$scratch/wrong"
+truncate -s 256M "$scratch/zeros"
+ulimit -S -f 65536 # KiB: nothing of it is copied before it is known to be a snapshot
+refused "a long file of zeros" "$scratch/zeros is damaged at byte 0: it has no header" --restore "$scratch/zeros"
+ulimit -S -f unlimited
 refused "a segment of a log" "damaged at byte 0: it is another file" --restore "$(find "$scratch/old" -name 'log.*' | head -n 1)"
 refused "a file that is not there" "cannot open $scratch/nothing: No such file" --restore "$scratch/nothing"
 refused "a directory" "cannot open $scratch: it is not a regular file" --restore "$scratch"

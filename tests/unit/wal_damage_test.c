@@ -215,6 +215,32 @@ TEST(the_header_of_a_snapshot)
     trial_end(trial);
 }
 
+static void forge_bucket_count(struct trial *trial, const char *name, uint64_t count)
+{
+    struct okv_wal_header header;
+    uint64_t size;
+    uint8_t *bytes = wal_scene_bytes(&trial->disk, name, &size);
+
+    assert_int_equal(okv_wal_header_decode(bytes, &header), 0);
+    header.bucket_count = count;
+    okv_wal_header_encode(&header, bytes);
+}
+
+/* What is written for lost buckets, and kept in memory, is bounded by the size of the file. */
+TEST(a_header_that_counts_too_many_buckets)
+{
+    struct wal_scene *scene = *state;
+
+    for (uint64_t count = UINT64_C(1) << 18; count; count <<= 1) {
+        struct trial *trial = trial_begin(scene);
+        forge_bucket_count(trial, scene->snapshot, count);
+        expect_damage(trial, scene->snapshot, "at byte 0: it counts more buckets than it can have");
+        expect_counts(salvage(trial), 0, 0, 0);
+        assert_int_equal(trial->salvaged.buckets, 0);
+        trial_end(trial);
+    }
+}
+
 /* Its keys are lost, but for those that the log has. The first one is long. */
 TEST(a_frame_of_a_snapshot)
 {
@@ -364,6 +390,21 @@ static void reseal(struct trial *trial, const char *name, unsigned index, bool i
     find_put(bytes + at, length, &before, &put);
     bytes[at + (is_before ? before : put) + in_record] ^= 4;
     okv_wal_frame_seal(&frame, header.number, bytes + at);
+}
+
+TEST(a_bucket_of_a_large_number_in_a_snapshot_without_header)
+{
+    struct wal_scene *scene = *state;
+
+    for (unsigned byte = 2; byte < 8; byte++) { /* of the number */
+        struct trial *trial = trial_begin(scene);
+        reseal(trial, scene->snapshot, 0, true, 16 + byte);
+        flip(trial, scene->snapshot, 20);
+        expect_damage(trial, scene->snapshot, "at byte 0: it has no header");
+        assert_int_equal(trial->survey.damages, 2);
+        assert_true(salvage(trial).lost > 0);
+        trial_end(trial);
+    }
 }
 
 /* It is left out with its frame. */

@@ -17,15 +17,15 @@ struct verify {
 
 /* ---- frames ---- */
 
-/* As store/recover.c judges it. */
-static bool is_misplaced(const struct okv_wal_header *header, const struct okv_wal_record *bucket,
-                         const struct okv_wal_record *record)
+/* As store/recover.c judges it. Without a header, `size`, of the file, bounds the numbers. */
+static bool is_misplaced(const struct okv_wal_header *header, uint64_t size,
+                         const struct okv_wal_record *bucket, const struct okv_wal_record *record)
 {
-    if (header->bucket_count == 0)
-        return false;
+    uint64_t count = header->bucket_count ? header->bucket_count : okv_wal_buckets_max(size);
+
     if (record->kind == OKV_WAL_BUCKET)
-        return record->bucket >= header->bucket_count;
-    return okv_wal_is_change(record) &&
+        return record->bucket >= count;
+    return header->bucket_count && okv_wal_is_change(record) &&
            okv_linear_bucket(okv_hash_key(record->key, record->key_length, header->hash_seed),
                              header->bucket_count) != bucket->bucket;
 }
@@ -59,7 +59,7 @@ static int check_snapshot_frame(struct verify *verify, uint64_t length, struct o
         uint64_t begin = at;
         bool is_lost;
         int rc = okv_wal_snapshot_record(reader, length, &at, &bucket, &record);
-        if (rc || is_misplaced(&survey.header, &bucket, &record))
+        if (rc || is_misplaced(&survey.header, verify->scan.size, &bucket, &record))
             return okv_wal_reader_damaged(reader, reader->offset - length + begin,
                                           "a record makes no sense", why);
         rc = check_long(verify, &record, &is_lost, why);

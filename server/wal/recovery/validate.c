@@ -11,6 +11,26 @@
 
 /* ---- headers ---- */
 
+uint64_t okv_wal_buckets_max(uint64_t size)
+{
+    return size / okv_wal_record_size(0, 0);
+}
+
+/* A forged header has a valid checksum, too, and a salvage writes a record of each lost bucket. */
+static int check_buckets(struct okv_wal_reader *reader, const struct okv_wal_header *header,
+                         struct okv_diag *diag)
+{
+    struct okv_diag why;
+    uint64_t size;
+    int rc = reader->file ? reader->files->ops->size(reader->file, &size, &why) : 0;
+
+    if (rc)
+        return okv_diag_set(diag, rc, "cannot read %s: %s", reader->name, why.text);
+    if (!reader->file || header->bucket_count <= okv_wal_buckets_max(size))
+        return 0;
+    return okv_wal_reader_damaged(reader, 0, "it counts more buckets than it can have", diag);
+}
+
 int okv_wal_check_header(struct okv_wal_reader *reader, bool is_snapshot, uint64_t number,
                          struct okv_wal_header *out, struct okv_diag *diag)
 {
@@ -30,6 +50,11 @@ int okv_wal_check_header(struct okv_wal_reader *reader, bool is_snapshot, uint64
     bool is_sane = !is_snapshot || (out->number >= NUMBER_MIN && out->number <= NUMBER_MAX);
     if ((number && out->number != number) || !is_sane || is_snapshot != (out->bucket_count != 0))
         return okv_wal_reader_damaged(reader, 0, "it is another file", diag);
+    rc = check_buckets(reader, out, diag);
+    if (rc) {
+        out->number = out->bucket_count = 0;
+        return rc;
+    }
     reader->number = out->number;
     reader->first = is_snapshot ? 0 : out->position;
     return 0;
