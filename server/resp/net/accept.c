@@ -43,9 +43,9 @@ static void name_ends(struct okv_resp_client *client, const struct sockaddr_stor
     struct sockaddr_storage local = {.ss_family = AF_UNSPEC};
     socklen_t length = sizeof local;
 
-    if (listener->path) {
-        snprintf(client->peer, sizeof client->peer, "%.60s:0", listener->path);
-        snprintf(client->local, sizeof client->local, "%.60s:0", listener->path);
+    if (listener->socket.path) {
+        snprintf(client->peer, sizeof client->peer, "%.60s:0", listener->socket.path);
+        snprintf(client->local, sizeof client->local, "%.60s:0", listener->socket.path);
         okv_local_peer_name(client->stream.fd, client->common.peer, client->address);
         return;
     }
@@ -109,7 +109,7 @@ static void accept_client(struct okv_server *server, const struct okv_resp_liste
         reject(server, client);
         return;
     }
-    if (!listener->path)
+    if (!listener->socket.path)
         watch_peer(server, fd);
     client->id = ++server->resp_shared->last_id;
     if (client->stream.ssl)

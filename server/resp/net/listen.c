@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "server/config/config.h"
@@ -68,41 +66,21 @@ static int open_network(const struct okv_uri *uri, struct okv_resp_listener *out
     return rc;
 }
 
-/* A socket that a killed server left refuses. */
-static bool is_abandoned(const struct sockaddr_un *address)
-{
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool refuses = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 &&
-                   errno == ECONNREFUSED;
-
-    if (fd >= 0)
-        close(fd);
-    return refuses;
-}
-
 static int open_path(const struct okv_uri *uri, struct okv_resp_listener *out,
                      struct okv_diag *diag)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (fd < 0)
         return okv_diag_set(diag, OKV_EIO, "no socket for resp://%s: %s", uri->path,
                             strerror(errno));
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", uri->path);
-    snprintf(out->where, sizeof out->where, "resp://%s", address.sun_path);
-    int rc = bind(fd, (const struct sockaddr *)&address, sizeof address);
-    if (rc && errno == EADDRINUSE && is_abandoned(&address) && unlink(uri->path) == 0)
-        rc = bind(fd, (const struct sockaddr *)&address, sizeof address);
-    if (rc || (uri->mode && chmod(uri->path, uri->mode)) || listen(fd, BACKLOG)) {
-        rc = okv_diag_set(diag, okv_error_from_errno(errno), "cannot listen on resp://%s: %s%s",
-                          uri->path, strerror(errno),
-                          errno == EADDRINUSE ? ": another server has it" : "");
+    int rc = okv_socket_path_listen(&out->socket, uri, fd, BACKLOG, diag);
+    if (rc) {
         close(fd);
-        return rc;
+        return rc == OKV_EAGAIN ? OKV_EADDRESS : rc;
     }
+    snprintf(out->where, sizeof out->where, "resp://%s", uri->path);
     out->fd = fd;
-    out->path = uri->path;
     return 0;
 }
 
@@ -186,8 +164,7 @@ void okv_resp_close(struct okv_server *server)
     server->socket_count = 0;
     while (shared->listener_count > 0) {
         struct okv_resp_listener *listener = &shared->listeners[--shared->listener_count];
-        if (listener->path)
-            unlink(listener->path);
+        okv_socket_path_remove(&listener->socket);
         close(listener->fd);
     }
     okv_tls_destroy(shared->tls);

@@ -5,12 +5,13 @@
 #include "server/command/exclusive.h"
 #include "server/resp/run/client.h"
 #include "server/resp/run/place.h"
+#include "shared/transport/local/socket_path.h"
 
 struct okv_resp_listener {
     int fd;
     bool has_tls;
-    char where[160];  /* its URI, with the port that it has */
-    const char *path; /* of a Unix socket, removed at the end; borrowed; or NULL */
+    char where[160];               /* its URI, with the port that it has */
+    struct okv_socket_path socket; /* of a Unix socket */
 };
 
 struct okv_resp_shared {

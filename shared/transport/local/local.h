@@ -65,6 +65,7 @@
 #include "shared/transport/common/send_slots.h"
 #include "shared/transport/common/wakeup.h"
 #include "shared/transport/local/ring.h"
+#include "shared/transport/local/socket_path.h"
 #include "shared/transport/transport.h"
 
 #define OKV_LOCAL_MAGIC 0x4c766b6fu /* "okvL" */
@@ -105,10 +106,8 @@ struct okv_local_listener {
     struct okv_region regions[OKV_REGIONS_MAX];
     int shared[OKV_REGIONS_MAX]; /* descriptors of the regions for clients, for reading only */
     unsigned region_count;
-    int lock;     /* flock on PATH.lock, held while listening */
-    dev_t device; /* of our socket in the file system */
-    ino_t inode;
     struct okv_uri uri;
+    struct okv_socket_path path; /* borrows from `uri` */
 };
 
 enum okv_local_state {
