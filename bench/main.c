@@ -11,6 +11,7 @@
 #include "bench/report/output.h"
 #include "bench/report/report.h"
 #include "shared/base/printable.h"
+#include "shared/base/standard_files.h"
 
 enum { STATUS_DONE = 0, STATUS_USAGE = 2, STATUS_FAILED = 3, STATUS_INTERRUPTED = 4 };
 
@@ -397,6 +398,8 @@ int main(int argc, char **argv)
     static struct okv_printable out, err;
     struct bench bench = {.runners = {NULL}};
 
+    if (okv_standard_files_open())
+        return STATUS_FAILED;
     bench.report = calloc(1, sizeof *bench.report);
     if (!bench.report || !okv_printable_stream(&out, &stdout) ||
         !okv_printable_stream(&err, &stderr))

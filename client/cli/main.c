@@ -5,12 +5,15 @@
 #include "client/cli/commands.h"
 #include "client/cli/shell/shell.h"
 #include "shared/base/printable.h"
+#include "shared/base/standard_files.h"
 
 int main(int argc, char **argv)
 {
     static struct okv_printable out, err;
     struct cli cli = {.shell = shell_run};
 
+    if (okv_standard_files_open())
+        return CLI_FAILED;
     if (!okv_printable_stream(&out, &stdout) || !okv_printable_stream(&err, &stderr)) {
         fputs("okv: out of memory\n", stderr);
         return CLI_FAILED;

@@ -33,6 +33,7 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/base/spell_suggest.h"
+#include "shared/base/standard_files.h"
 #include "shared/format/wire.h"
 
 static void databases_close(struct okv_server *server)
@@ -410,6 +411,7 @@ static int serve_from_beginning_to_end(struct okv_server *server, struct okv_dia
     };
     okv_processors_avoid(&server->config.worker_cpus);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a log beyond the limit on files fails by its write */
     sigemptyset(&signals);
     sigaddset(&signals, SIGHUP);
     sigaddset(&signals, SIGUSR1);
@@ -449,6 +451,8 @@ int main(int argc, char **argv)
     struct okv_diag diag = {.text = ""};
     int status = OKV_EXIT_CANNOT_SERVE;
 
+    if (okv_standard_files_open())
+        return status;
     if (has_slip(argc, argv))
         return OKV_EXIT_USAGE;
     struct okv_server *server = okv_server_create();

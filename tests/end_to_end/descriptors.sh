@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The server's limit on open files: raised to what its clients may take, as far as that goes.
+# The server's limit on open files: raised to what its clients may take, as far as that goes. And programs that were
+# started without standard input, output or error.
 set -euo pipefail
 
 usage() {
@@ -69,6 +70,46 @@ start 1000 1000 --max-clients 4 --workers 1
 [ "$soft" -eq 1000 ] || wrong "a limit that is high enough" "it is $soft"
 ! grep -q 'open files' "$scratch/log" || wrong "a limit that is high enough" "the server complains"
 stop
+
+# A socket or a file in the place of one that is closed would get what the program prints.
+# has_null WHAT DESCRIPTOR...: the process that was started last has /dev/null there once it serves, or is served.
+has_null() {
+    local what=$1 fd
+    shift
+    for fd; do
+        [ "$(readlink "/proc/$!/fd/$fd")" = /dev/null ] || wrong "$what" "descriptor $fd is $(readlink "/proc/$!/fd/$fd")"
+    done
+    kill -KILL $!
+    wait $! || true
+}
+
+# served CLIENTS: waits until the server has so many; `okv clients` lists itself, too, below a title.
+served() {
+    for ((i = 0; i < 1200; i++)); do
+        [ "$("$okv" -s "$socket" clients 2>/dev/null | wc -l)" -ne $(($1 + 2)) ] || return 0
+        sleep 0.1
+    done
+    wrong "the clients of a server" "there are never $1"
+}
+
+setpriv --pdeathsig KILL "$program" --listen "$socket" --memory 16M --data "$scratch/data" <&- >&- 2>&- &
+served 0
+"$okv" -s "$socket" put key value
+[ ! -s "$scratch/data/default/lock" ] || wrong "a server without standard error" "its log is in the lock"
+has_null "a server" 0 1 2
+server=$program
+start_server "$socket"
+"$bench" -s "$socket" --records 10 --seconds 3600 <&- >&- 2>&- &
+served 1
+has_null kv-bench 0 1 2
+served 0
+mkfifo "$scratch/commands"
+"$okv" -s "$socket" shell <"$scratch/commands" >&- 2>&- &
+exec 9>"$scratch/commands"
+echo "put key two" >&9
+served 1
+has_null okv 1 2
+end_server TERM
 
 echo "descriptors: $failures wrong"
 [ $failures -eq 0 ]

@@ -67,6 +67,24 @@ start_server "$socket" --data "$disk/data"
 expect "an item from before" "$("$okv" -s "$socket" get before)" one
 expect "an item from after" "$("$okv" -s "$socket" get after)" two
 
+# ---- a limit on the length of files ----
+# Also the memory of a client is a file: the one that meets the limit is connected before.
+mkfifo "$scratch/commands"
+"$okv" -s "$socket" shell <"$scratch/commands" >"$scratch/shell" 2>&1 &
+exec 9>"$scratch/commands"
+echo "put limit one" >&9
+until [ "$("$okv" -s "$socket" get limit 2>/dev/null)" = one ]; do sleep 0.1; done
+prlimit --pid "${servers[-1]}" --fsize=4096:
+echo "put limit two" >&9
+until grep -q 'may or may not have happened' "$scratch/shell" || ! kill -0 "${servers[-1]}"; do sleep 0.1; done
+prlimit --pid "${servers[-1]}" --fsize=unlimited:
+exec 9>&-
+okv_fails 'its log failed' put gone three
+expect "a get with a log that failed" "$("$okv" -s "$socket" get before)" one
+says 'database default: its log failed: File too large: writes are refused, gets go on'
+end_server TERM
+start_server "$socket" --data "$disk/data"
+
 # ---- a directory that is removed ----
 rm -r "$disk/data"
 okv_fails 'may or may not have happened' put gone three
