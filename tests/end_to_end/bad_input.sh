@@ -188,58 +188,11 @@ nobody_listens() {
     check "no such directory (server)" 3 'directory' 'create|choose' \
         "$server" --listen "local://$scratch/no/such" --memory 16M
     : >"$scratch/file"
-    things_in_the_way
     mkfifo "$scratch/socket.lock"
     check "a FIFO for the lock of a socket" 3 'socket.lock: it is not a regular file' '.' \
         "$server" --listen "local://$scratch/socket" --memory 16M
     check "a file, not a socket (okv)" 3 'no server listens' 'okv-server --listen' \
         "$okv" -s "local://$scratch/file" ping
-}
-
-# What is no socket of a server that died stays where it is.
-things_in_the_way() {
-    local scheme thing
-    ln -s "$scratch/file" "$scratch/link"
-    mkfifo "$scratch/fifo"
-    mkdir "$scratch/directory"
-    "$python" -c 'import socket, sys, time
-socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-socket.bind(sys.argv[1])
-time.sleep(600)' "$scratch/datagrams" &
-    servers+=($!)
-    until [ -S "$scratch/datagrams" ]; do sleep 0.05; done
-    for scheme in local resp; do
-        for thing in file link fifo directory datagrams; do
-            check "a $thing in the way of $scheme" 3 "$thing (exists and is not a socket|is the socket of another program)" \
-                'remove|choose' "$server" --listen "$scheme://$scratch/$thing" --memory 16M
-            what="a $thing in the way of $scheme"
-            [ -e "$scratch/$thing" ] || wrong "it is gone"
-        done
-    done
-    end_server TERM
-    rm "$scratch/link" "$scratch/fifo"
-}
-
-# Each server removes its own socket at its end, and not that of one which has the path by now.
-sockets_of_others() {
-    local scheme path=$scratch/shared
-    for scheme in local resp; do
-        start_server "$socket.first" --listen "$scheme://$path"
-        check "a socket in use by $scheme" 3 "already listens on $path" 'stop|choose' \
-            "$server" --listen "$scheme://$path" --memory 16M
-        rm "$path" "$path.lock"
-        start_server "$socket.second" --listen "$scheme://$path"
-        kill "${servers[-2]}"
-        wait "${servers[-2]}" || true
-        same "the files of a server that took the path, $scheme" "$(cd "$scratch" && echo shared*)" "shared shared.lock"
-        unset 'servers[-2]'
-        end_server TERM
-        same "the files after its end, $scheme" "$(cd "$scratch" && echo shared*)" "shared*"
-        start_server "$socket.first" --listen "$scheme://$path"
-        end_server KILL
-        start_server "$socket.first" --listen "$scheme://$path" # over the socket that was left
-        end_server TERM
-    done
 }
 
 key_files() {
@@ -591,7 +544,6 @@ else
     command_arguments # the same everywhere, and the guest is slow
     key_files
     server_files
-    sockets_of_others
     no_device
     without_libfabric
     [ ! -e "$build"/shared/libokv-ofi.so.0.2 ] || fabrics

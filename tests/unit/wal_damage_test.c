@@ -151,8 +151,7 @@ static struct counts salvage(struct trial *trial)
     struct counts counts = count_keys(machine);
     wal_scene_change(machine, 0, WAL_SCENE_KEYS, 3, false);
     for (uint32_t key = 0; key < WAL_SCENE_KEYS; key++)
-        assert_int_equal(wal_scene_salvaged_round(machine, key),
-                         3); /* its version is a raised one */
+        assert_int_equal(wal_scene_salvaged_round(machine, key), 3); /* of a raised version */
     wal_machine_stop(machine);
     return counts;
 }
@@ -215,28 +214,20 @@ TEST(the_header_of_a_snapshot)
     trial_end(trial);
 }
 
-static void forge_bucket_count(struct trial *trial, const char *name, uint64_t count)
-{
-    struct okv_wal_header header;
-    uint64_t size;
-    uint8_t *bytes = wal_scene_bytes(&trial->disk, name, &size);
-
-    assert_int_equal(okv_wal_header_decode(bytes, &header), 0);
-    header.bucket_count = count;
-    okv_wal_header_encode(&header, bytes);
-}
-
-/* What is written for lost buckets, and kept in memory, is bounded by the size of the file. */
 TEST(a_header_that_counts_too_many_buckets)
 {
     struct wal_scene *scene = *state;
+    struct okv_wal_header header;
+    uint64_t size;
 
     for (uint64_t count = UINT64_C(1) << 18; count; count <<= 1) {
         struct trial *trial = trial_begin(scene);
-        forge_bucket_count(trial, scene->snapshot, count);
+        uint8_t *bytes = wal_scene_bytes(&trial->disk, scene->snapshot, &size);
+        okv_wal_header_decode(bytes, &header);
+        header.bucket_count = count;
+        okv_wal_header_encode(&header, bytes);
         expect_damage(trial, scene->snapshot, "at byte 0: it counts more buckets than it can have");
         expect_counts(salvage(trial), 0, 0, 0);
-        assert_int_equal(trial->salvaged.buckets, 0);
         trial_end(trial);
     }
 }
@@ -392,31 +383,18 @@ static void reseal(struct trial *trial, const char *name, unsigned index, bool i
     okv_wal_frame_seal(&frame, header.number, bytes + at);
 }
 
-TEST(a_bucket_of_a_large_number_in_a_snapshot_without_header)
-{
-    struct wal_scene *scene = *state;
-
-    for (unsigned byte = 2; byte < 8; byte++) { /* of the number */
-        struct trial *trial = trial_begin(scene);
-        reseal(trial, scene->snapshot, 0, true, 16 + byte);
-        flip(trial, scene->snapshot, 20);
-        expect_damage(trial, scene->snapshot, "at byte 0: it has no header");
-        assert_int_equal(trial->survey.damages, 2);
-        assert_true(salvage(trial).lost > 0);
-        trial_end(trial);
-    }
-}
-
-/* It is left out with its frame. */
 TEST(a_record_that_makes_no_sense)
 {
     struct wal_scene *scene = *state;
     struct trial *trial = trial_begin(scene);
-    /* Of a snapshot: kind, number and another number of a bucket; kind and version of an item. */
+    /* Of a snapshot: kind, number and another number of a bucket; kind and version of an item.
+     * Without a header, a number that the file cannot have. */
     const struct {
         bool is_bucket;
         uint64_t in_record;
-    } places[] = {{true, 0}, {true, 22}, {true, 16}, {false, 0}, {false, 13}};
+        bool has_no_header;
+    } places[] = {{true, 0, false},   {true, 22, false}, {true, 16, false}, {false, 0, false},
+                  {false, 13, false}, {true, 18, true},  {true, 23, true}};
 
     reseal(trial, scene->first, 3, false, 0);
     expect_damage(trial, scene->first, "a record makes no sense");
@@ -425,8 +403,11 @@ TEST(a_record_that_makes_no_sense)
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         trial = trial_begin(scene);
         reseal(trial, scene->snapshot, 0, places[i].is_bucket, places[i].in_record);
-        expect_damage(trial, scene->snapshot, "a record makes no sense");
-        assert_int_equal(trial->survey.damages, 1);
+        if (places[i].has_no_header)
+            flip(trial, scene->snapshot, 20);
+        expect_damage(trial, scene->snapshot,
+                      places[i].has_no_header ? "it has no header" : "a record makes no sense");
+        assert_int_equal(trial->survey.damages, 1 + places[i].has_no_header);
         assert_true(salvage(trial).lost > 0);
         trial_end(trial);
     }
