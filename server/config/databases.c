@@ -8,6 +8,7 @@
 #include "shared/base/duration.h"
 #include "shared/base/error.h"
 #include "shared/base/mapping.h"
+#include "shared/base/memory_limit.h"
 #include "shared/base/size.h"
 #include "shared/format/wire.h"
 
@@ -134,4 +135,21 @@ void okv_config_add_databases(struct okv_config *config, struct okv_settings *se
         config->databases[config->database_count++].text = OKV_DATABASE_DEFAULT;
     for (unsigned i = 0; i < config->database_count; i++)
         add_database(config, i, settings);
+}
+
+uint64_t okv_config_memory(const struct okv_config *config)
+{
+    uint64_t memory = 0;
+
+    for (unsigned i = 0; i < config->database_count; i++)
+        memory += config->databases[i].memory;
+    return memory;
+}
+
+uint64_t okv_config_memory_limit(const struct okv_config *config)
+{
+    uint64_t limit;
+
+    return config->pages != OKV_REGION_RESERVED && okv_memory_limit("", &limit) ? limit
+                                                                                : UINT64_MAX;
 }

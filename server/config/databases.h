@@ -14,4 +14,10 @@ void okv_config_add_databases(struct okv_config *config, struct okv_settings *se
 /* Reads `always`, `never` or a time such as 100ms as okv_wal_params.sync_within_ns. OKV_EINVAL. */
 int okv_config_sync(const char *text, uint64_t *within_ns, struct okv_diag *why);
 
+/* Bytes of all databases. */
+uint64_t okv_config_memory(const struct okv_config *config);
+/* Bytes that the control group grants to them; UINT64_MAX: it has no limit, or huge pages are
+ * reserved, which do not count. */
+uint64_t okv_config_memory_limit(const struct okv_config *config);
+
 #endif

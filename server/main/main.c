@@ -10,6 +10,7 @@
 
 #include "server/clients/admission.h"
 #include "server/clients/client_table.h"
+#include "server/config/databases.h"
 #include "server/config/option_table.h"
 #include "server/config/print.h"
 #include "server/core/notify.h"
@@ -52,11 +53,8 @@ static int boot_id_draw(struct okv_server *server, struct okv_diag *diag)
 
 static int databases_open(struct okv_server *server, struct okv_diag *diag)
 {
-    uint64_t memory = 0;
-
-    for (unsigned i = 0; i < server->config.database_count; i++)
-        memory += server->config.databases[i].memory;
-    int rc = okv_region_check(memory, diag);
+    uint64_t memory = okv_config_memory(&server->config);
+    int rc = okv_region_check(memory, okv_config_memory_limit(&server->config), diag);
 
     while (rc == 0 && server->database_count < server->config.database_count) {
         unsigned index = server->database_count;

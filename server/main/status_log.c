@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "server/config/databases.h"
 #include "server/database/database.h"
 #include "server/database/durable.h"
 #include "server/worker/worker.h"
@@ -54,15 +55,28 @@ static const char *limit_text(int resource, char text[OKV_SIZE_TEXT])
     return text;
 }
 
+/* Beside the regions there are buffers of clients, and the log's. */
+static void warn_of_limit(struct okv_server *server, uint64_t memory, uint64_t limit)
+{
+    char text[OKV_SIZE_TEXT];
+
+    if (memory <= limit / 8 * 7)
+        return;
+    okv_size_format(limit, text, sizeof text);
+    okv_log_say(&server->log, OKV_LOG_WARNING, "server",
+                "the control group may use %s, and the databases take most of it: the kernel may "
+                "kill the server as they fill; lower --memory, or raise the limit (memory.max, "
+                "MemoryMax=)",
+                text);
+}
+
 void okv_status_log_begin(struct okv_server *server)
 {
     const struct okv_config *config = &server->config;
     char memory_text[OKV_SIZE_TEXT], locked_text[OKV_SIZE_TEXT];
     struct rlimit files = {0};
-    uint64_t memory = 0;
+    uint64_t memory = okv_config_memory(config);
 
-    for (unsigned i = 0; i < config->database_count; i++)
-        memory += config->databases[i].memory;
     okv_size_format(memory, memory_text, sizeof memory_text);
     getrlimit(RLIMIT_NOFILE, &files);
     okv_log_say(&server->log, OKV_LOG_NOTICE, "server",
@@ -71,6 +85,7 @@ void okv_status_log_begin(struct okv_server *server)
                 OKV_VERSION, (int)getpid(), memory_text, config->database_count, config->workers,
                 config->max_clients, (unsigned long long)files.rlim_cur,
                 limit_text(RLIMIT_MEMLOCK, locked_text));
+    warn_of_limit(server, memory, okv_config_memory_limit(config));
 }
 
 void okv_status_log_ready(struct okv_server *server)

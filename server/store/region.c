@@ -35,17 +35,23 @@ static int huge_pages_missing(uint64_t length, struct okv_diag *diag)
 
 /* The kernel provides pages of a memfd on first use. Without this check, regions larger than the
  * memory would end in the OOM killer. */
-int okv_region_check(uint64_t length, struct okv_diag *diag)
+int okv_region_check(uint64_t length, uint64_t limit, struct okv_diag *diag)
 {
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     char wanted[OKV_SIZE_TEXT], there[OKV_SIZE_TEXT];
+    bool is_limited = limit < memory;
 
+    if (is_limited)
+        memory = limit;
     if (length <= memory)
         return 0;
     okv_size_format(length, wanted, sizeof wanted);
     okv_size_format(memory, there, sizeof there);
     return okv_diag_set(diag, OKV_ENOMEM,
-                        "--memory: %s in all do not fit the %s of this machine: choose less",
+                        is_limited
+                            ? "--memory: %s in all do not fit the %s that the control group may "
+                              "use: choose less, or raise its limit (memory.max, MemoryMax=)"
+                            : "--memory: %s in all do not fit the %s of this machine: choose less",
                         wanted, there);
 }
 

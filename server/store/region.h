@@ -16,8 +16,9 @@ enum okv_region_pages {
     OKV_REGION_TRANSPARENT, /* huge pages that the kernel makes of small ones, all at once */
 };
 
-/* Whether regions of `length` bytes in total fit the memory of this machine. OKV_ENOMEM. */
-int okv_region_check(uint64_t length, struct okv_diag *diag);
+/* Whether regions of `length` bytes in total fit the memory of this machine, and `limit`, that of
+ * its control group. OKV_ENOMEM. */
+int okv_region_check(uint64_t length, uint64_t limit, struct okv_diag *diag);
 
 /*
  * Maps `length` bytes of zeros, a multiple of a page (of OKV_HUGE_PAGE unless small). With

@@ -293,6 +293,19 @@ static void limit(struct host *host, rlim_t memory, rlim_t descriptors, const ch
     doctor_check_host(&host->report, host->tree.root, server);
 }
 
+TEST_WITH(a_limit_of_the_control_group_is_named, host_open, host_close)
+{
+    struct host *host = *state;
+
+    limit(host, 64 << 10, 65536, "");
+    assert_int_equal(count(host, "note", "control group"), 0);
+    put(host, "/proc/self/cgroup", "0::/okv.service");
+    put(host, "/sys/fs/cgroup/okv.service/memory.max", "67108864");
+    limit(host, 64 << 10, 65536, "");
+    assert_int_equal(count(host, "note", "64 MiB for this control group"), 1);
+    assert_int_equal(count(host, "note", "MemoryMax="), 1);
+}
+
 TEST_WITH(locked_memory_matters_over_rdma, host_open, host_close)
 {
     const char *local = "local:///run/okv.sock", *rdma = "rdma://10.0.0.1";

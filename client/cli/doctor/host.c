@@ -8,6 +8,7 @@
 
 #include "client/cli/doctor/checks.h"
 #include "client/cli/doctor/files.h"
+#include "shared/base/memory_limit.h"
 #include "shared/base/size.h"
 
 /* Below it a server cannot register a region of the default size. */
@@ -57,6 +58,21 @@ static void check_memlock(struct doctor_report *report, const char *root, const 
                "%s: over rdma:// all memory of a server must fit, and 1.3 MiB for each handle of a "
                "client",
                size);
+}
+
+static void check_memory_limit(struct doctor_report *report, const char *root)
+{
+    uint64_t limit;
+    char size[OKV_SIZE_TEXT];
+
+    if (!okv_memory_limit(root, &limit))
+        return;
+    okv_size_format(limit, size, sizeof size);
+    doctor_add(
+        report, DOCTOR_NOTE, "memory limit",
+        "a higher memory.max, or MemoryMax= in a service's unit, or less --memory",
+        "%s for this control group: all memory of a server and its clients' buffers must fit",
+        size);
 }
 
 static void check_files(struct doctor_report *report)
@@ -141,6 +157,7 @@ static void check_guest(struct doctor_report *report, const char *root)
 void doctor_check_host(struct doctor_report *report, const char *root, const char *server)
 {
     check_memlock(report, root, server);
+    check_memory_limit(report, root);
     check_files(report);
     check_huge_pages(report, root);
     check_firewall(report, root);
