@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include "server/config/config.h"
+#include "server/core/log.h"
 #include "server/core/progress.h"
 #include "server/database/durable.h"
 #include "server/database/reply_cache_log.h"
+#include "server/store/fullness.h"
 #include "server/store/region.h"
 #include "server/wal/listing.h"
 #include "server/wal/snapshot/schedule.h"
@@ -173,6 +175,29 @@ int okv_database_start(struct okv_database *database, double snapshot_ratio,
                             why.text[0] ? why.text : okv_error_text(rc));
     database->wal = database->durable->wal;
     return 0;
+}
+
+static void report_fullness(void *user, bool is_full)
+{
+    const struct okv_database *database = user;
+    char text[OKV_LOG_TEXT_MAX];
+
+    snprintf(text, sizeof text,
+             is_full
+                 ? "database %s is full: writes that need memory are refused, gets go on; delete "
+                   "items, or give it more by --memory, or by SIZE in --database"
+                 : "database %s has room: writes are taken again",
+             database->config->name);
+    okv_log_line(database->log, is_full ? OKV_LOG_WARNING : OKV_LOG_NOTICE, "database",
+                 okv_clock_ns(), text);
+}
+
+void okv_database_report_to(struct okv_database *database, struct okv_log *log)
+{
+    database->log = log;
+    okv_store_report_fullness(&database->store, report_fullness, database);
+    if (database->durable)
+        okv_durable_report_to(database->durable, log);
 }
 
 int okv_database_snapshot(const struct okv_database *database, uint64_t *number)

@@ -8,12 +8,14 @@
 
 struct okv_config;
 struct okv_database_config;
+struct okv_log;
 struct okv_durable;
 struct okv_reply_caches;
 struct okv_wal;
 
 struct okv_database {
     const struct okv_database_config *config;
+    struct okv_log *log; /* since okv_database_report_to() */
     struct okv_region region;
     struct okv_store store;
     struct okv_durable *durable;           /* NULL: in memory only */
@@ -35,6 +37,9 @@ struct okv_database {
  */
 int okv_database_init(struct okv_database *database, const struct okv_config *config,
                       unsigned index, uint64_t boot_id, struct okv_diag *diag);
+/* Logs from now on what happens to the database: that it is full, that its log fails. Before
+ * okv_database_start(). */
+void okv_database_report_to(struct okv_database *database, struct okv_log *log);
 /* Begins the log of a durable database: from here on changes need okv_wal_begin_change(). `notify`
  * is called on the log's thread when a batch has ended. OKV_EIO, OKV_ENOMEM. */
 int okv_database_start(struct okv_database *database, double snapshot_ratio,

@@ -100,8 +100,7 @@ static void logs_stop(struct okv_server *server, unsigned count)
 static int logs_start(struct okv_server *server, struct okv_diag *diag)
 {
     for (unsigned i = 0; i < server->database_count; i++) {
-        if (server->databases[i].durable)
-            okv_durable_report_to(server->databases[i].durable, &server->log);
+        okv_database_report_to(&server->databases[i], &server->log);
         int rc = okv_database_start(&server->databases[i], server->config.snapshot_ratio,
                                     wake_workers, server, diag);
         if (rc) {

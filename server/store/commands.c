@@ -12,6 +12,7 @@
 #include "server/store/bucket_layout.h"
 #include "server/store/bucket_transaction.h"
 #include "server/store/compact.h"
+#include "server/store/fullness.h"
 #include "server/store/locking.h"
 #include "server/store/long_value.h"
 #include "server/store/pending.h"
@@ -472,6 +473,10 @@ static int make_with_room(change *make, struct okv_store *store, struct okv_stor
     }
     if (rc == OKV_EFULL && work->in_steps)
         okv_store_work_in_steps(work); /* the next change has as many steps */
+    if (rc == OKV_EFULL)
+        okv_store_note_full(store);
+    else if (rc == 0)
+        okv_store_note_taken(store);
     return rc;
 }
 

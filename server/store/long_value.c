@@ -5,6 +5,7 @@
 #include "server/store/bucket_layout.h"
 #include "server/store/commands.h"
 #include "server/store/compact.h"
+#include "server/store/fullness.h"
 #include "server/store/pending.h"
 #include "server/store/store.h"
 #include "shared/base/error.h"
@@ -25,8 +26,10 @@ int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
     while (!(value->extent = okv_heap_alloc(&store->heap, value->length))) {
         if (!goes_on && work->in_steps)
             okv_store_work_in_steps(work); /* the next change has as many steps */
-        if (!goes_on)
+        if (!goes_on) {
+            okv_store_note_full(store);
             return OKV_EFULL;
+        }
         if (has_tried && work->in_steps)
             return OKV_EAGAIN;
         has_tried = true;

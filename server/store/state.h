@@ -64,6 +64,12 @@ struct okv_store {
     /* Changes to let pass before growth, or a merge, is tried again. */
     atomic_int growth_pause, shrink_pause;
     struct okv_store_totals totals;
+    struct okv_store_fullness {
+        atomic_bool is_full;
+        atomic_uint_fast64_t user_bytes; /* when a write was refused last */
+        void (*report)(void *user, bool is_full);
+        void *user;
+    } fullness;
     pthread_mutex_t resizing;   /* splits and merges; acquired before a bucket's lock */
     pthread_mutex_t publishing; /* of the status block */
     pthread_mutex_t locks[OKV_STORE_LOCKS];

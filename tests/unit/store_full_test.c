@@ -4,6 +4,7 @@
  */
 #include "tests/support/test.h"
 
+#include "server/store/fullness.h"
 #include "server/store/recover.h"
 #include "shared/base/error.h"
 #include "tests/support/store_filler.h"
@@ -83,6 +84,36 @@ static void expect_reuse(const struct store_mix *first, const struct store_mix *
     if (filled < freed / 3)
         fail_msg("%s after %s: %llu bytes in the place of %llu", other->name, first->name,
                  (unsigned long long)filled, (unsigned long long)freed);
+}
+
+struct reports {
+    unsigned full, room;
+};
+
+static void note_fullness(void *user, bool is_full)
+{
+    struct reports *reports = user;
+
+    reports->full += is_full;
+    reports->room += !is_full;
+}
+
+/* A full store that takes what is deleted at a time stays full. */
+TEST(fullness_is_reported_when_it_begins_and_ends)
+{
+    struct store_region region;
+    struct store_filler filler;
+    struct reports reports = {0};
+
+    open_both(&region, &filler, &params);
+    okv_store_report_fullness(&region.store, note_fullness, &reports);
+    for (unsigned i = 0; i < 4; i++) {
+        store_filler_delete(&filler, i == 2 ? 50 : 1);
+        store_filler_fill(&filler, &store_mixes[2]);
+        assert_int_equal(reports.full, i < 2 ? 1 : 2);
+        assert_int_equal(reports.room, i < 2 ? 0 : 1);
+    }
+    close_both(&region, &filler);
 }
 
 TEST(freed_memory_serves_other_sizes)
