@@ -129,8 +129,47 @@ static bool write_left_out(struct okv_log *log)
     return true;
 }
 
+/* ---- strangers ---- */
+
+static void write_strangers(struct okv_log *log, uint64_t now_ns)
+{
+    char text[OKV_LOG_TEXT_MAX];
+
+    snprintf(text, sizeof text, "%" PRIu64 " more clients were refused; the last was %.*s",
+             log->strangers.count, OKV_LOG_TEXT_MAX - 64, log->strangers.last);
+    write_line(log, OKV_LOG_NOTICE, "clients", text);
+    log->strangers.count = 0;
+    log->strangers.next_ns = now_ns + OKV_LOG_TICK_NS;
+}
+
+void okv_log_stranger(struct okv_log *log, uint64_t now_ns, const char *text)
+{
+    pthread_mutex_lock(&log->lock);
+    bool is_due = now_ns >= log->strangers.next_ns;
+    snprintf(log->strangers.last, sizeof log->strangers.last, "%s", text);
+    if (is_due && log->strangers.count == 0) {
+        write_line(log, OKV_LOG_NOTICE, "clients", log->strangers.last);
+        log->strangers.next_ns = now_ns + OKV_LOG_TICK_NS;
+    } else {
+        log->strangers.count++;
+        if (is_due)
+            write_strangers(log, now_ns);
+    }
+    pthread_mutex_unlock(&log->lock);
+}
+
+void okv_log_tick(struct okv_log *log, uint64_t now_ns)
+{
+    pthread_mutex_lock(&log->lock);
+    if (log->strangers.count && now_ns >= log->strangers.next_ns)
+        write_strangers(log, now_ns);
+    pthread_mutex_unlock(&log->lock);
+}
+
 void okv_log_fini(struct okv_log *log)
 {
+    if (log->strangers.count)
+        write_strangers(log, 0);
     if (log->left_out)
         write_left_out(log);
     pthread_mutex_destroy(&log->lock);

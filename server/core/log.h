@@ -16,6 +16,7 @@
 #define OKV_LOG_LINES_MAX 10u
 /* Bytes of a text, and its end. A line in any format is shorter than PIPE_BUF. */
 #define OKV_LOG_TEXT_MAX 400
+#define OKV_LOG_TICK_NS UINT64_C(60000000000)
 
 enum okv_log_format {
     OKV_LOG_AUTO,   /* text for a terminal or the journal, else logfmt */
@@ -40,6 +41,11 @@ struct okv_log {
     uint64_t second_ns; /* begin of the current second */
     unsigned lines;     /* written in this second */
     uint64_t left_out;  /* lines left out since the last line */
+    struct {
+        uint64_t next_ns;            /* no line before */
+        uint64_t count;              /* since the last line */
+        char last[OKV_LOG_TEXT_MAX]; /* of these */
+    } strangers;                     /* that were refused */
 };
 
 /* `fd` stays the caller's. */
@@ -52,6 +58,11 @@ void okv_log_fini(struct okv_log *log);
  * the server; `now_ns` is of a monotonic clock. */
 void okv_log_line(struct okv_log *log, enum okv_log_level level, const char *part, uint64_t now_ns,
                   const char *text);
+/* Writes a line on a stranger who was refused, at most one a minute: `text` itself after a quiet
+ * minute, else how many there were and the last one. okv_log_tick() writes what waits. */
+void okv_log_stranger(struct okv_log *log, uint64_t now_ns, const char *text);
+/* Call it from time to time, at least every OKV_LOG_TICK_NS. */
+void okv_log_tick(struct okv_log *log, uint64_t now_ns);
 /* Writes a line at any rate, for what no client brings about. */
 void okv_log_say(struct okv_log *log, enum okv_log_level level, const char *part,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));

@@ -244,16 +244,22 @@ static bool take_signal(struct okv_acceptor *acceptor, int number)
     }
 }
 
-/* Waits for a signal. Meanwhile the service manager learns that all workers go on. */
+/* Waits for a signal. Meanwhile the service manager learns that all workers go on, and lines of the
+ * log that wait are written. */
 static int next_signal(struct okv_server *server, const sigset_t *signals)
 {
-    uint64_t ns = server->notify->watchdog_ns;
+    uint64_t watchdog_ns = server->notify->watchdog_ns;
+    uint64_t ns = watchdog_ns && watchdog_ns < OKV_LOG_TICK_NS ? watchdog_ns : OKV_LOG_TICK_NS;
     const struct timespec interval = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     int number;
 
-    while ((number = sigtimedwait(signals, NULL, ns ? &interval : NULL)) < 0)
-        if (errno == EAGAIN && okv_workers_go_on(server))
+    while ((number = sigtimedwait(signals, NULL, &interval)) < 0) {
+        if (errno != EAGAIN)
+            continue;
+        okv_log_tick(&server->log, okv_clock_ns());
+        if (watchdog_ns && okv_workers_go_on(server))
             okv_notify_send(server->notify, "WATCHDOG=1");
+    }
     return number;
 }
 

@@ -9,6 +9,7 @@
 
 #include "server/clients/admission.h"
 #include "server/clients/client_table.h"
+#include "server/clients/refusal.h"
 #include "server/core/log.h"
 #include "server/database/database.h"
 #include "server/database/reply_cache.h"
@@ -85,27 +86,21 @@ static void count_rejection(struct okv_stats *stats, int reason)
     }
 }
 
-static void log_rejection(struct okv_log *log, const struct okv_request *request, int reason)
-{
-    char text[OKV_LOG_TEXT_MAX];
-
-    if (reason == OKV_REJECT_STOPPING)
-        return;
-    snprintf(text, sizeof text, "%s: refused: %s", request->peer,
-             okv_reject_text((uint32_t)reason));
-    okv_log_line(log, OKV_LOG_NOTICE, "clients", okv_clock_ns(), text);
-}
-
-/* On a server with users only what a user did is logged: others could fill the log. */
 static void reject(struct okv_server *server, struct okv_request *request, int reason,
                    const struct okv_identity *identity)
 {
     const struct okv_reject reject = {.version = OKV_WIRE_VERSION, .reason = (uint32_t)reason};
     struct okv_wire_reject bytes;
 
+    const struct okv_refusal refusal = {
+        .peer = request->peer,
+        .user = identity->key ? identity->user : "",
+        .is_proven = identity->key != NULL,
+        .reason = reason,
+    };
+
     count_rejection(&server->stats, reason);
-    if (!server->config.users || identity->key)
-        log_rejection(&server->log, request, reason);
+    okv_refusal_log(server, &refusal);
     okv_reject_encode(&reject, &bytes);
     request->listener->ops->reject(request, (const uint8_t *)&bytes, sizeof bytes);
 }

@@ -79,6 +79,50 @@ TEST(lines_beyond_the_rate_are_counted)
     close_log(&fixture);
 }
 
+/* One after a quiet minute, then what came in each minute. */
+TEST(strangers_have_a_line_a_minute)
+{
+    const uint64_t minute = 60 * SECOND;
+    struct fixture fixture;
+
+    open_log(&fixture);
+    okv_log_stranger(&fixture.log, minute, "10.9.9.1: refused: first");
+    assert_int_equal(read_lines(&fixture), 1);
+    assert_string_equal(fixture.text, "okv-server: 10.9.9.1: refused: first\n");
+    for (uint64_t i = 0; i < 1000; i++)
+        okv_log_stranger(&fixture.log, minute + i * MS, "10.9.9.2: refused: again");
+    okv_log_tick(&fixture.log, 2 * minute - 1);
+    assert_int_equal(read_lines(&fixture), 0);
+    okv_log_tick(&fixture.log, 2 * minute);
+    assert_int_equal(read_lines(&fixture), 1);
+    assert_string_equal(fixture.text, "okv-server: 1000 more clients were refused; the last was "
+                                      "10.9.9.2: refused: again\n");
+    okv_log_tick(&fixture.log, 3 * minute);
+    assert_int_equal(read_lines(&fixture), 0);
+    okv_log_stranger(&fixture.log, 3 * minute, "10.9.9.3: refused: quiet before");
+    assert_int_equal(read_lines(&fixture), 1);
+    okv_log_stranger(&fixture.log, 3 * minute + 1, "10.9.9.4: refused: and the end");
+    okv_log_fini(&fixture.log);
+    assert_int_equal(read_lines(&fixture), 1);
+    assert_non_null(strstr(fixture.text, "1 more clients were refused; the last was 10.9.9.4"));
+    close(fixture.ends[0]);
+    close(fixture.ends[1]);
+}
+
+/* They take no lines from others, nor others from them. */
+TEST(strangers_and_others_have_lines_of_their_own)
+{
+    struct fixture fixture;
+
+    open_log(&fixture);
+    for (uint64_t i = 0; i < 100; i++) {
+        okv_log_stranger(&fixture.log, 60 * SECOND, "stranger");
+        okv_log_line(&fixture.log, OKV_LOG_NOTICE, "part", 60 * SECOND, "flood");
+    }
+    assert_int_equal(read_lines(&fixture), OKV_LOG_LINES_MAX + 1);
+    close_log(&fixture);
+}
+
 TEST(the_last_line_counts_what_was_left_out)
 {
     struct fixture fixture;

@@ -2,11 +2,13 @@
 
 #include <string.h>
 
+#include "server/clients/refusal.h"
 #include "server/core/server.h"
 #include "server/identity/authority.h"
 #include "server/resp/run/place.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "shared/format/wire.h"
 
 void okv_resp_login_begin(struct okv_resp_client *client)
 {
@@ -22,7 +24,10 @@ int okv_resp_log_in(struct okv_resp_client *client, const struct okv_resp_login 
 
     if (!okv_authority_log_in(server->authority, login->user, login->password,
                               login->password_length, &grant)) {
+        const struct okv_refusal refusal = {client->common.peer, login->user, false,
+                                            OKV_REJECT_DENIED};
         OKV_STATS_ADD(&server->stats, rejected_denied, 1);
+        okv_refusal_log(server, &refusal);
         return OKV_EDENIED;
     }
     okv_resp_client_set_user(client, login->user);

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "server/clients/admission.h"
+#include "server/clients/refusal.h"
 #include "server/core/server.h"
 #include "server/resp/run/shared.h"
 #include "shared/base/clock.h"
@@ -180,7 +181,9 @@ int okv_resp_place_take(struct okv_server *server, struct okv_resp_client *clien
     give_back(server, client);
     int reason = okv_admission_admit(server->admission, &who, NULL, &client->ticket);
     if (reason) {
+        const struct okv_refusal refusal = {client->common.peer, client->common.user, true, reason};
         count_rejection(&server->stats, reason);
+        okv_refusal_log(server, &refusal);
         return reason;
     }
     client->has_ticket = true;

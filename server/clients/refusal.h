@@ -1,0 +1,20 @@
+/* The line in the log on a client that is refused, of any front end. */
+#ifndef OKV_SERVER_CLIENTS_REFUSAL_H
+#define OKV_SERVER_CLIENTS_REFUSAL_H
+
+#include <stdbool.h>
+
+struct okv_server;
+
+struct okv_refusal {
+    const char *peer;
+    const char *user; /* that it is, or claims to be; "": none */
+    bool is_proven;   /* it is that user */
+    int reason;       /* of enum okv_reject_reason */
+};
+
+/* On a server with users, of all who have not proven who they are, a line a minute: others could
+ * fill the log. Any thread. */
+void okv_refusal_log(struct okv_server *server, const struct okv_refusal *refusal);
+
+#endif
