@@ -148,6 +148,33 @@ TEST_WITH(clients_that_behave_are_not_told, set_up, tear_down)
     assert_null(strstr(fixture->text, " more connections"));
 }
 
+static int put(okv *handle, int number)
+{
+    static const char value[60000];
+    char key[16];
+
+    snprintf(key, sizeof key, "key %d", number);
+    return okv_put(handle, key, strlen(key), value, sizeof value, NULL);
+}
+
+TEST_WITH(a_full_database_is_told, set_up, tear_down)
+{
+    struct fixture *fixture = *state;
+    okv *handle = server_connect(&fixture->bystander.server, NULL);
+    int number = 0, rc;
+
+    while ((rc = put(handle, number)) == 0)
+        number++;
+    assert_int_equal(rc, OKV_EFULL);
+    expect_log(fixture, "database default is full: writes that need memory are refused");
+    assert_null(strstr(fixture->text, "has room"));
+    assert_int_equal(okv_flush(handle), 0);
+    assert_int_equal(put(handle, number), 0);
+    expect_log(fixture, "database default has room: writes are taken again");
+    okv_close(&handle);
+    stop(fixture);
+}
+
 /* How many ends and refusals the log tells of, one by one or not; *lines is how many it has. */
 static unsigned long events_told(char *text, unsigned *lines)
 {

@@ -148,6 +148,23 @@ if try_server "local://$scratch/third.sock" --users "$scratch/missing"; then
     failures=$((failures + 1))
 fi
 
+# Strangers have a line in the log at once, and then one a minute, or at the end; a Redis client with its user.
+strangers=$socket
+socket=$socket.strangers
+section reader 'default = read' | write_users
+start_resp_server --users "$users"
+is 'a stranger' '3:' as nobody -t 1s ping
+exec 3<>"/dev/tcp/127.0.0.1/$port"
+printf 'AUTH reader wrong\r\n' >&3
+read -r answer <&3
+exec 3>&-
+same "the answer to a wrong password" "${answer:0:10}" -WRONGPASS
+same "lines on strangers" "$(grep -c ': refused: ' "$scratch/log")" 1
+end_server TERM
+same "lines on strangers at the end" \
+    "$(grep -cE '[0-9]+ more clients were refused; the last was 127.0.0.1:[0-9]+ \(user reader\): refused: ' "$scratch/log")" 1
+socket=$strangers
+
 # Who puts a socket where anybody may could pass on what client and server say.
 if [ "$(id -u)" -eq 0 ]; then
     squat=/tmp/okv-squat.$$.sock clean=/run/okv-test.$$ closed=/tmp/okv-closed.$$
