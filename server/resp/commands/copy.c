@@ -277,8 +277,10 @@ static int give_moved(struct okv_resp_call *call)
     struct copying *copying = call->user;
     int rc = okv_resp_modify(call, &call->args[1], give, &copying->given);
 
-    if (rc == 0 && !copying->given.was_there)
+    if (rc == 0 && !copying->given.was_there) {
         call->client->move_version = copying->taken.version;
+        okv_resp_build_end(call->client); /* the removal builds nothing */
+    }
     return rc;
 }
 
