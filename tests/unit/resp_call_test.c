@@ -261,6 +261,18 @@ FIXTURE_TEST(a_transaction_runs_at_once)
     expect(one, "discard", "-ERR DISCARD without MULTI\r\n");
 }
 
+/* One that looks at many arguments leaves no progress to the next one. */
+FIXTURE_TEST(commands_of_a_transaction_do_not_go_on_with_each_other)
+{
+    expect(one, "set k v", OK);
+    expect(one, "multi", OK);
+    expect(one, "exists a b k c d e f", QUEUED);
+    expect(one, "echo hello", QUEUED);
+    expect(one, "mget k a", QUEUED);
+    expect(one, "ping hi", QUEUED);
+    expect(one, "exec", "*4\r\n:1\r\n$5\r\nhello\r\n*2\r\n$1\r\nv\r\n$-1\r\n$2\r\nhi\r\n");
+}
+
 FIXTURE_TEST(what_a_transaction_cannot_have_spoils_it)
 {
     static const char *const lines[] = {"select 1", "flushdb", "hello 3", "nothing",
@@ -375,6 +387,17 @@ FIXTURE_TEST(patterns_and_watches_have_ends)
     expect(one, "watch k", OK);
     expect_too_many(one, "watch", KEYS_MAX);
     expect_too_many(other, "watch", KEYS_MAX + 1);
+}
+
+/* It is built for the other database, while others are served. */
+FIXTURE_TEST(a_long_value_moves)
+{
+    expect(one, "setrange k 70000 x", ":70001\r\n");
+    expect(one, "move k 1", ":1\r\n");
+    expect(one, "exists k", ":0\r\n");
+    expect(one, "select 1", OK);
+    expect(one, "getrange k -1 -1", "$1\r\nx\r\n");
+    expect(one, "strlen k", ":70001\r\n");
 }
 
 /* Nothing is set when one of the pairs cannot be. */

@@ -163,6 +163,7 @@ static int run_queue(struct okv_resp_call *call, const struct okv_resp_transacti
         one.may_have_download = false;
         one.reply_start = call->reply.out->used;
         one.reply.protocol = call->client->protocol;
+        call->client->progress = (struct okv_resp_progress){.next = 0};
         rc = okv_resp_execute(&one);
         call->has_changed = call->has_changed || one.has_changed;
         call->spare = one.spare;
