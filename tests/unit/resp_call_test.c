@@ -103,6 +103,32 @@ FIXTURE_TEST(the_number_of_arguments_is_checked)
            "-ERR unknown command 'no  +OK', with args beginning with: \r\n");
 }
 
+/* Gives `begin` with `count` words more. */
+static void expect_refused(const char *begin, unsigned count, const char *reply)
+{
+    static char line[1u << 14];
+    size_t used = (size_t)snprintf(line, sizeof line, "%s", begin);
+
+    for (unsigned i = 0; i < count; i++)
+        used += (size_t)snprintf(line + used, sizeof line - used, " get");
+    expect(one, line, reply);
+}
+
+/* A step looks at all of them. */
+FIXTURE_TEST(only_keys_may_be_many)
+{
+    expect_refused("set k v", 997, "$-1\r\n");
+    expect_refused("set k v", 998, "-ERR SET takes at most 999 arguments\r\n");
+    expect_refused("copy a b", 998, "-ERR COPY takes at most 999 arguments\r\n");
+    expect_refused("command docs", 999, "-ERR COMMAND|DOCS takes at most 999 arguments\r\n");
+    expect_refused("exists", 1000, ":0\r\n");
+    expect(one, "scan 0 match a count 999 type string", "*2\r\n$1\r\n0\r\n*0\r\n");
+    expect(one, "scan 0 match a match b match c match d",
+           "-ERR SCAN takes at most 7 arguments\r\n");
+    expect(one, "hello 2 auth default x auth default x",
+           "-ERR HELLO takes at most 6 arguments\r\n");
+}
+
 /* ---- rights ---- */
 
 FIXTURE_TEST(rights_are_those_of_the_database)
@@ -238,6 +264,10 @@ FIXTURE_TEST(a_client_without_replies_gets_none)
     expect(one, "CLIENT REPLY SKIP", "");
     expect(one, "MGET a b", "");
     expect(one, "MGET a b", "*2\r\n$1\r\nA\r\n$1\r\nB\r\n");
+    expect(one, "CLIENT REPLY SKIP", "");
+    expect(one, "CLIENT REPLY SKIP", "");
+    expect(one, "GET a", "");
+    expect(one, "GET a", "$1\r\nA\r\n");
 }
 
 FIXTURE_TEST(a_transaction_runs_at_once)
@@ -372,6 +402,11 @@ FIXTURE_TEST(lengths_and_counts_have_ends)
     expect(one, "decrby n -9223372036854775808", "-ERR decrement would overflow\r\n");
     expect_error(one, "scan 0 count 9223372036854775807", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\n");
     expect(one, "scan 18446744073709551616", "-ERR invalid cursor\r\n");
+    /* Nobody looks at the bytes of a long one. */
+    expect_error(one,
+                 "client setname \"a long name "
+                 "0123456789012345678901234567890123456789012345678901234567890123456789\"",
+                 "-ERR a client's name has at most 63 characters");
 }
 
 FIXTURE_TEST(patterns_and_watches_have_ends)

@@ -233,7 +233,7 @@ static const struct {
     {"CLIENT|LIST", {"CLIENT LIST", "CLIENT LIST ID " WORDS}},
     {"CLIENT|NO-EVICT", {"CLIENT NO-EVICT " VALUE}},
     {"CLIENT|NO-TOUCH", {"CLIENT NO-TOUCH " VALUE}},
-    {"CLIENT|REPLY", {"CLIENT REPLY ON"}},
+    {"CLIENT|REPLY", {"CLIENT REPLY ON", "CLIENT REPLY SKIP"}},
     {"CLIENT|SETINFO", {"CLIENT SETINFO " VALUE " x"}},
     {"CLIENT|SETNAME", {"CLIENT SETNAME " VALUE}},
     {"COMMAND", {"COMMAND"}},
@@ -353,25 +353,49 @@ FIXTURE_TEST(no_transaction_runs_alone_for_longer_than_it_may)
         give_worst(worst_of(okv_resp_commands.commands[i].name), true);
 }
 
+/* Nobody copies a reply that is dropped. */
+FIXTURE_TEST(no_command_without_a_reply_takes_longer_than_a_step)
+{
+    static const char *const lines[] = {"CLIENT REPLY OFF", "GET long", "MGET long long",
+                                        "SET long x GET", NULL};
+
+    give(lines);
+}
+
 /* ---- between two steps ---- */
 
-/* A client whose DEL of all keys has begun. */
-static int begin_del(void)
+static struct okv_resp_client *first(void)
+{
+    return TAILQ_FIRST(&fixture.resp.all);
+}
+
+/* Sends as much of a request as is read until it has come so far. Returns what it left. */
+static size_t give_until(int fd, const char *line, bool (*has_come)(void))
 {
     struct bytes request = {.used = 0};
-    int fd = resp_fixture_connect(&fixture);
-    struct okv_store *store = &fixture.core.database->store;
-    uint64_t before = atomic_load(&store->totals.items);
     size_t sent = 0;
 
-    add_request(&request, "DEL " KEYS_ALL);
-    while (atomic_load(&store->totals.items) == before) {
+    add_request(&request, line);
+    while (!has_come()) {
         ssize_t n = send(fd, request.bytes + sent, request.used - sent, MSG_NOSIGNAL);
         sent += n > 0 ? (size_t)n : 0;
         resp_fixture_poll(&fixture);
     }
-    assert_int_equal(sent, request.used);
     free(request.bytes);
+    return request.used - sent;
+}
+
+static bool keys_go(void)
+{
+    return atomic_load(&fixture.core.database->store.totals.items) < KEYS + FILLERS;
+}
+
+/* A client whose DEL of all keys has begun. */
+static int begin_del(void)
+{
+    int fd = resp_fixture_connect(&fixture);
+
+    assert_int_equal(give_until(fd, "DEL " KEYS_ALL, keys_go), 0);
     return fd;
 }
 
@@ -462,6 +486,25 @@ FIXTURE_TEST(a_neighbour_is_served_between_two_steps)
     resp_fixture_hear(&fixture, busy, ":3000\r\n");
     resp_fixture_leave(&fixture, busy);
     resp_fixture_leave(&fixture, other);
+}
+
+static bool is_at_value(void)
+{
+    return first() && first()->parser.count == 3 && first()->parser.has_bulk;
+}
+
+/* What comes before a value that is stored as it arrives is moved in each step. */
+FIXTURE_TEST(no_value_is_stored_behind_long_arguments)
+{
+    int fd = resp_fixture_connect(&fixture);
+
+    give_until(fd, "SETEX short 100 " VALUE, is_at_value);
+    assert_non_null(first()->upload);
+    resp_fixture_leave(&fixture, fd);
+    fd = resp_fixture_connect(&fixture);
+    give_until(fd, "SETEX short " VALUE " " VALUE, is_at_value);
+    assert_null(first()->upload);
+    resp_fixture_leave(&fixture, fd);
 }
 
 /* ---- what runs alone ---- */

@@ -27,15 +27,17 @@ static bool is_name(const struct okv_resp_arg *name)
 
 bool okv_resp_set_name(struct okv_resp_call *call, const struct okv_resp_arg *name)
 {
-    if (!is_name(name))
+    bool is_short = name->length < OKV_RESP_NAME_MAX, is_valid = is_short && is_name(name);
+
+    if (is_valid)
+        okv_resp_client_set_name(call->client, name->text, name->length);
+    else if (is_short)
         okv_resp_error(&call->reply, "ERR Client names cannot contain spaces, newlines or special "
                                      "characters.");
-    else if (name->length >= OKV_RESP_NAME_MAX)
+    else
         okv_resp_error(&call->reply, "ERR a client's name has at most %u characters",
                        OKV_RESP_NAME_MAX - 1);
-    else
-        okv_resp_client_set_name(call->client, name->text, name->length);
-    return is_name(name) && name->length < OKV_RESP_NAME_MAX;
+    return is_valid;
 }
 
 int okv_resp_cmd_client_setname(struct okv_resp_call *call)
@@ -68,7 +70,7 @@ int okv_resp_cmd_client_reply(struct okv_resp_call *call)
         client->replies = OKV_RESP_REPLIES_NONE;
     } else if (!okv_resp_arg_is(mode, "SKIP")) {
         return okv_resp_syntax_error(call);
-    } else if (client->replies == OKV_RESP_REPLIES_ALL) {
+    } else if (client->replies != OKV_RESP_REPLIES_NONE) {
         client->replies = OKV_RESP_REPLIES_NOT_THIS;
     }
     return 0;
@@ -124,9 +126,6 @@ static bool need_id(struct okv_resp_call *call, uint32_t index, int64_t *id)
 static int list_ids(struct okv_resp_call *call)
 {
     uint32_t count = call->count - 3;
-
-    if (!okv_resp_need_few(call, OKV_RESP_FEW))
-        return 0;
     int64_t *ids = calloc(count, sizeof *ids);
     bool are_ids = ids != NULL;
 
@@ -229,8 +228,6 @@ int okv_resp_cmd_client_kill(struct okv_resp_call *call)
         choice.peer = &call->args[2];
         choice.skips = 0;
     }
-    if (!okv_resp_need_few(call, OKV_RESP_FEW))
-        return 0;
     for (uint32_t i = 2; i < call->count && !is_old_form; i += 2)
         if (!read_filter(call, i, &choice))
             return 0;

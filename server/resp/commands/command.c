@@ -70,8 +70,6 @@ int okv_resp_cmd_command_info(struct okv_resp_call *call)
 {
     const struct okv_resp_command *command;
 
-    if (!okv_resp_need_few(call, OKV_RESP_FEW))
-        return 0;
     okv_resp_array(&call->reply, call->count == 2 ? count_commands(call) : call->count - 2);
     if (call->count == 2)
         reply_all(call, reply_command);
@@ -101,8 +99,6 @@ int okv_resp_cmd_command_docs(struct okv_resp_call *call)
     const struct okv_resp_command *command;
     unsigned count = 0;
 
-    if (!okv_resp_need_few(call, OKV_RESP_FEW))
-        return 0;
     for (uint32_t i = 2; i < call->count; i++)
         count += okv_resp_command_find(table_of(call), &call->args[i]) != NULL;
     okv_resp_map(&call->reply, call->count == 2 ? count_commands(call) : count);
@@ -121,8 +117,6 @@ int okv_resp_cmd_command_getkeys(struct okv_resp_call *call)
     int count = (int)call->count - 2;
     uint64_t bytes = 0;
 
-    if (!okv_resp_need_few(call, OKV_RESP_FEW))
-        return 0;
     for (uint32_t i = 2; i < call->count; i++)
         bytes += call->args[i].length;
     if (bytes > OKV_TURN_WORK) {

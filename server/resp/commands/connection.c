@@ -106,11 +106,16 @@ static void welcome(struct okv_resp_call *call)
     okv_resp_array(to, 0);
 }
 
+/* With each option once: to log in takes a while. */
+#define HELLO_WORDS 7u
+
 int okv_resp_cmd_hello(struct okv_resp_call *call)
 {
     int64_t protocol = call->client->protocol;
     const struct okv_resp_arg *name = NULL;
 
+    if (!okv_resp_need_few(call, HELLO_WORDS))
+        return 0;
     if (call->count > 1 && (!okv_resp_arg_integer(&call->args[1], &protocol))) {
         okv_resp_error(&call->reply, "ERR Protocol version is not an integer or out of range");
         return 0;

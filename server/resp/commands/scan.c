@@ -172,6 +172,9 @@ int okv_resp_cmd_keys(struct okv_resp_call *call)
 
 /* ---- SCAN ---- */
 
+/* With each option once: they are read in each step. */
+#define SCAN_WORDS 8u
+
 struct scan {
     struct okv_resp_listing listing;
     int64_t count;
@@ -259,6 +262,8 @@ int okv_resp_cmd_scan(struct okv_resp_call *call)
     uint64_t cursor;
     int rc;
 
+    if (!okv_resp_need_few(call, SCAN_WORDS))
+        return 0;
     if (!read_cursor(&call->args[1], &cursor)) {
         okv_resp_error(&call->reply, "ERR invalid cursor");
         return 0;

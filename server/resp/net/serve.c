@@ -180,7 +180,7 @@ static bool next_request(struct okv_resp_client *client)
     return is_ready;
 }
 
-/* Of a request that has run and may have one. */
+/* Of a request that has run and may have one. What is longer than a turn allows is no log-in. */
 static void wipe_password(struct okv_resp_client *client)
 {
     const struct okv_resp_parser *parser = &client->parser;
@@ -191,7 +191,9 @@ static void wipe_password(struct okv_resp_client *client)
 
     if (!may_have)
         return;
-    explicit_bzero(client->in.bytes + client->at, parser->position);
+    size_t length = parser->position < OKV_TURN_WORK ? parser->position : OKV_TURN_WORK;
+    explicit_bzero(client->in.bytes + client->at, length);
+    okv_turn_spend(&client->resp->turn, length);
     client->has_secrets = true;
 }
 

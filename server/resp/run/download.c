@@ -27,6 +27,8 @@ int okv_resp_reply_value(struct okv_resp_call *call, const struct okv_store_now 
                          uint32_t first, uint32_t length)
 {
     call->reply.out->used = call->reply_start;
+    if (call->client->replies != OKV_RESP_REPLIES_ALL)
+        return 0; /* it would be dropped */
     if (call->may_have_download && now->extent && length >= OKV_RESP_LONG_MIN)
         return begin_download(call, now, first, length);
     okv_resp_bulk(&call->reply, now->value + first, length);

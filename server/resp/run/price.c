@@ -52,13 +52,13 @@ uint64_t okv_resp_price_of_arguments(const struct okv_resp_client *client,
                                      const struct okv_resp_command *command,
                                      const struct okv_resp_arg *args, uint32_t count)
 {
-    uint64_t bytes = 0, keys = okv_resp_count_keys(command, count);
+    uint64_t keys = okv_resp_count_keys(command, count), most = okv_resp_alone_work(client);
+    uint64_t price = (1 + (keys ? keys : count)) * OKV_TURN_ITEM +
+                     (keys ? 0 : price_without_keys(client, command));
 
-    for (uint32_t i = 0; i < count; i++)
-        bytes += args[i].length;
-    if (!keys)
-        return (1 + (uint64_t)count) * OKV_TURN_ITEM + bytes + price_without_keys(client, command);
-    return (1 + keys) * OKV_TURN_ITEM + bytes;
+    for (uint32_t i = 0; i < count && price <= most; i++)
+        price += args[i].length;
+    return price;
 }
 
 void okv_resp_refuse_length(struct okv_resp_call *call)

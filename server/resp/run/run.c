@@ -13,6 +13,7 @@
 #include "server/resp/run/listing.h"
 #include "server/resp/run/long_build.h"
 #include "server/resp/run/lookup.h"
+#include "server/resp/run/options.h"
 #include "server/resp/run/place.h"
 #include "server/resp/run/transaction.h"
 #include "server/resp/run/upload.h"
@@ -43,6 +44,13 @@ static bool has_its_arguments(const struct okv_resp_call *call)
     return arity > 0 ? count == arity : count >= -arity;
 }
 
+/* A command may have many keys, or pairs of them, but few other arguments: it looks at all of them
+ * in one step. */
+static bool may_have_so_many(const struct okv_resp_call *call)
+{
+    return call->count <= OKV_RESP_FEW || call->command->last_key < 0;
+}
+
 /* HTTP, sent by a browser on behalf of a web page, may hide commands that the page chose. Redis
  * ends such connections, too. */
 static bool is_http(const struct okv_resp_arg *name)
@@ -71,6 +79,8 @@ static bool check(struct okv_resp_call *call)
         refuse_unknown(call);
     else if (!has_its_arguments(call))
         okv_resp_refuse_count(call);
+    else if (!may_have_so_many(call))
+        okv_resp_need_few(call, OKV_RESP_FEW);
     else if (!call->command->run)
         okv_resp_refuse_subcommand(call);
     else if (okv_resp_transaction_is_open(client) && !okv_resp_call_is_allowed(call))
@@ -259,7 +269,7 @@ int okv_resp_run(struct okv_resp_client *client, const struct okv_resp_arg *args
         .reply = {&client->out, client->protocol},
         .reply_start = client->out.used,
         .executor = &client->resp->executors[client->common.database],
-        .may_have_download = client->replies == OKV_RESP_REPLIES_ALL,
+        .may_have_download = true,
     };
     const size_t before = client->out.used; /* MGET moves call.reply_start from key to key */
     int rc = 0;

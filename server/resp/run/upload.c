@@ -17,13 +17,15 @@ static const struct okv_executor *executor_of(const struct okv_resp_client *clie
     return &client->resp->executors[client->upload->database];
 }
 
-/* Whether the argument that is read is a value that may go to its extent at once. */
+/* Whether the argument that is read is a value that may go to its extent at once. Its head is moved
+ * in each step: a long one is of no key and no time. */
 static bool is_wanted(const struct okv_resp_client *client, const struct okv_resp_arg *name)
 {
     const struct okv_resp_parser *parser = &client->parser;
 
     if (!parser->has_bulk || parser->bulk < OKV_RESP_LONG_MIN || parser->count < 2 ||
-        !client->is_authenticated || okv_resp_transaction_is_open(client))
+        parser->position > OKV_RESP_SMALL_REST || !client->is_authenticated ||
+        okv_resp_transaction_is_open(client))
         return false;
     const struct okv_resp_command *command = okv_resp_command_find(client->resp->commands, name);
     return command && command->value == (int)parser->count &&
