@@ -14,6 +14,7 @@
 #include "server/resp/commands/commands.h"
 #include "server/resp/resp.h"
 #include "server/resp/run/command.h"
+#include "server/resp/run/transaction.h"
 #include "server/store/store.h"
 #include "tests/support/resp_fixture.h"
 
@@ -486,6 +487,26 @@ FIXTURE_TEST(a_neighbour_is_served_between_two_steps)
     resp_fixture_hear(&fixture, busy, ":3000\r\n");
     resp_fixture_leave(&fixture, busy);
     resp_fixture_leave(&fixture, other);
+}
+
+static bool is_copied(void)
+{
+    return first()->transaction->copy.queued;
+}
+
+FIXTURE_TEST(a_command_that_is_refused_is_queued_no_further)
+{
+    int fd = resp_fixture_connect(&fixture);
+
+    resp_fixture_say(fd, "MULTI\r\n");
+    resp_fixture_hear(&fixture, fd, "+OK\r\n");
+    give_until(fd, "SET short " VALUE, is_copied);
+    first()->rights[0] = OKV_RIGHT_READ;
+    resp_fixture_hear(&fixture, fd,
+                      "-NOPERM this user has no permissions to run the 'set' command in database "
+                      "default\r\n");
+    assert_false(is_copied());
+    resp_fixture_leave(&fixture, fd);
 }
 
 static bool is_at_value(void)

@@ -30,8 +30,13 @@ bool okv_resp_transaction_is_open(const struct okv_resp_client *client)
 
 void okv_resp_transaction_spoil(struct okv_resp_client *client)
 {
-    if (okv_resp_transaction_is_open(client))
-        client->transaction->is_spoiled = true;
+    struct okv_resp_transaction *transaction = client->transaction;
+
+    if (!okv_resp_transaction_is_open(client))
+        return;
+    transaction->is_spoiled = true;
+    free(transaction->copy.queued); /* the refused command may be half copied */
+    transaction->copy.queued = NULL;
 }
 
 static void publish_size(struct okv_resp_client *client)
