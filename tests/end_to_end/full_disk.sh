@@ -52,7 +52,7 @@ mount -t tmpfs -o size=48m none "$disk"
 start_server "$socket" --data "$disk/data"
 "$okv" -s "$socket" put before one
 head -c 100m /dev/zero >"$disk/ballast" 2>/dev/null || true # as much as there is
-head -c 1000000 /dev/zero >"$scratch/large"
+head -c 250000 /dev/zero >"$scratch/large" # less than has a file of its own
 until ! "$okv" -s "$socket" put large - <"$scratch/large" 2>"$scratch/out"; do :; done
 expect "what a put gets" "$(grep -c 'takes no writes until its disk has space: make room on the disk' "$scratch/out")" 1
 okv_fails 'until its disk has space' del before

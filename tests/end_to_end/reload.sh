@@ -103,7 +103,7 @@ grep -qF "stays as it was: $file:1: no line for a file" <<<"$said" || wrong "--s
 [ "$(figure max_clients)" = 5 ] || wrong "a wrong file changed something"
 mv "$file" "$file.away"
 kill -HUP "${servers[-1]}"
-until grep -q 'stays as it was: --config .*: No such file' "$scratch/log"; do sleep 0.05; done
+until grep -q 'stays as it was: --config: .* cannot be opened: No such file' "$scratch/log"; do sleep 0.05; done
 [ "$("$okv" -s "$socket" get key)" = value ] || wrong "the server does not go on"
 
 # The command line goes before the file.
