@@ -165,7 +165,7 @@ end_server TERM
 records=300000
 start_server "$socket" --data "$scratch/other" --database one:128M --sync 1s
 "$bench" --server "$socket?database=one" --records $records --load-only >/dev/null 2>"$scratch/err"
-end_server KILL # or a snapshot would be faster
+end_server TERM
 : >"$scratch/ready"
 : >"$scratch/log" # or the port of the last server is read from it
 setpriv --pdeathsig KILL "$server" --listen "$socket" --data "$scratch/other" --database one:128M \
