@@ -209,6 +209,21 @@ FIXTURE_TEST(a_walk_sees_what_its_client_changed)
     close(fd);
 }
 
+FIXTURE_TEST(a_walk_of_a_transaction_sees_earlier_changes)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    atomic_store(&durable->is_held, true);
+    say(fd, "set k v\r\nmulti\r\nkeys *\r\nexec\r\n");
+    hear_nothing(fd);
+    let_sync(durable);
+    await(fd);
+    hear(fd, "+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n*1\r\n$1\r\nk\r\n");
+    close_durable(durable);
+    close(fd);
+}
+
 /* Sends all of it while the worker makes passes. */
 static void say_bytes(int fd, const char *bytes, size_t length)
 {

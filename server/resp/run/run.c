@@ -166,13 +166,22 @@ static int run_in_change(struct okv_resp_call *call)
     return okv_resp_in_change(call, call->client->common.database, execute);
 }
 
+static bool reads_published(const struct okv_resp_call *call)
+{
+    unsigned flags = call->command->flags;
+
+    if (flags & OKV_RESP_TRANSACTION && runs_alone(call))
+        return call->client->transaction->reads_table;
+    return flags & (OKV_RESP_TABLE | OKV_RESP_OWN_CHANGE);
+}
+
 /* Before it excludes others. */
 static bool has_to_wait(const struct okv_resp_call *call)
 {
     struct okv_wal *wal = call->executor->database->wal;
     unsigned flags = call->command->flags;
 
-    if (flags & (OKV_RESP_TABLE | OKV_RESP_OWN_CHANGE) && call->client->commit.batch)
+    if (reads_published(call) && call->client->commit.batch)
         return true; /* its changes are not published yet */
     if (!(flags & OKV_RESP_EXCLUSIVE))
         return false;

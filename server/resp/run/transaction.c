@@ -209,6 +209,8 @@ int okv_resp_transaction_queue(struct okv_resp_call *call)
     transaction->work += copy->queued->work;
     transaction->queue[transaction->count++] = copy->queued;
     copy->queued = NULL;
+    if (call->command->flags & OKV_RESP_TABLE)
+        transaction->reads_table = true;
     if (call->command->flags & OKV_RESP_WRITE)
         transaction->log_bytes += okv_resp_log_bytes(call->args, call->count);
     publish_size(call->client);

@@ -23,6 +23,7 @@ struct okv_resp_watched {
 struct okv_resp_transaction {
     bool is_open;                       /* MULTI was given, and neither EXEC nor DISCARD since */
     bool is_spoiled;                    /* a command was refused: EXEC runs none */
+    bool reads_table;                   /* as it is published: OKV_RESP_TABLE */
     struct okv_resp_copy {              /* of the command that is being queued */
         struct okv_resp_queued *queued; /* NULL: there is none */
         uint8_t *to;
