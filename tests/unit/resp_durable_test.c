@@ -200,26 +200,14 @@ FIXTURE_TEST(a_walk_sees_what_its_client_changed)
     struct durable *durable = open_durable();
 
     atomic_store(&durable->is_held, true);
-    say(fd, "set k v\r\nkeys *\r\nscan 0\r\nrandomkey\r\ndbsize\r\n");
-    hear_nothing(fd);
-    let_sync(durable);
-    await(fd);
-    hear(fd, "+OK\r\n*1\r\n$1\r\nk\r\n*2\r\n$1\r\n0\r\n*1\r\n$1\r\nk\r\n$1\r\nk\r\n:1\r\n");
-    close_durable(durable);
-    close(fd);
-}
-
-FIXTURE_TEST(a_walk_of_a_transaction_sees_earlier_changes)
-{
-    int fd = resp_fixture_connect(&fixture);
-    struct durable *durable = open_durable();
-
-    atomic_store(&durable->is_held, true);
     say(fd, "set k v\r\nmulti\r\nkeys *\r\nexec\r\n");
     hear_nothing(fd);
     let_sync(durable);
     await(fd);
     hear(fd, "+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n*1\r\n$1\r\nk\r\n");
+    say(fd, "set k v\r\nkeys *\r\nscan 0\r\nrandomkey\r\ndbsize\r\n");
+    await(fd);
+    hear(fd, "+OK\r\n*1\r\n$1\r\nk\r\n*2\r\n$1\r\n0\r\n*1\r\n$1\r\nk\r\n$1\r\nk\r\n:1\r\n");
     close_durable(durable);
     close(fd);
 }
