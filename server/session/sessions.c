@@ -7,7 +7,7 @@
 #include "server/config/config.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
-#include "server/store/store.h"
+#include "server/store/state.h"
 #include "shared/base/error.h"
 
 /* The longest interval of scans for idle sessions. */
@@ -38,7 +38,6 @@ static int make_executors(struct okv_sessions *sessions)
             free_executors(sessions, i);
             return rc;
         }
-        okv_store_work_in_steps(&sessions->works[i]);
         sessions->executors[i] = (struct okv_executor){server, database, &sessions->works[i]};
     }
     return 0;

@@ -17,7 +17,6 @@
 #include "server/store/long_value.h"
 #include "server/store/pending.h"
 #include "server/store/resize.h"
-#include "server/store/store.h"
 #include "server/store/update_in_place.h"
 #include "shared/base/error.h"
 
@@ -448,14 +447,13 @@ static int make_once(change *make, struct okv_store *store, struct okv_store_wor
     return rc;
 }
 
-/* Tries again after making room in the heap; while freed memory is pinned or being wiped, and after
- * a short step, the caller tries again. A part of a command cannot wait: it has one short step.
- * Nothing makes room in a full bucket, and the attempt would cost other clients time. */
+/* Tries again after making room in the heap; while freed memory is pinned or being wiped, the
+ * caller tries again. Nothing makes room in a full bucket, and the attempt would cost other
+ * clients time. */
 static int make_with_room(change *make, struct okv_store *store, struct okv_store_work *work,
                           const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
-    struct okv_store_effort at_once = OKV_STORE_EFFORT;
-    struct okv_store_effort *effort = work->in_steps ? &work->effort : &at_once;
+    struct okv_store_effort effort = OKV_STORE_EFFORT;
     int rc = make_once(make, store, work, write, outcome);
     uint64_t size = write->key_length + (write->decide ? outcome->length : write->value_length);
     bool goes_on = true;
@@ -466,13 +464,9 @@ static int make_with_room(change *make, struct okv_store *store, struct okv_stor
             (is_collecting && okv_store_pending_waits_for_room(store, size)))
             return OKV_EAGAIN;
         /* Once more in any case: a wipe or a pin may have ended since the attempt. */
-        goes_on = !is_collecting && okv_store_make_room(store, work, size, effort);
+        goes_on = !is_collecting && okv_store_make_room(store, work, size, &effort);
         rc = make_once(make, store, work, write, outcome);
-        if (rc == OKV_EFULL && goes_on && work->in_steps)
-            return write->is_part ? rc : OKV_EAGAIN;
     }
-    if (rc == OKV_EFULL && work->in_steps)
-        okv_store_work_in_steps(work); /* the next change has as many steps */
     if (rc == OKV_EFULL)
         okv_store_note_full(store);
     else if (rc == 0)

@@ -92,16 +92,14 @@ static uint64_t changes(struct okv_store *store)
 static bool compact(struct okv_store *store, struct okv_store_work *work)
 {
     struct okv_store_compaction *pass = &store->compaction;
-    unsigned part = work->in_steps ? OKV_STORE_SHORT_STEPS : 1;
     bool goes_on;
 
     pthread_mutex_lock(&store->resizing);
     goes_on = changes(store) >= pass->not_before;
     uint64_t count = goes_on ? atomic_load(&store->bucket_count) : 0;
-    uint64_t end = pass->next + STEP_BUCKETS / part;
-    end = end < count ? end : count;
+    uint64_t end = pass->next + STEP_BUCKETS < count ? pass->next + STEP_BUCKETS : count;
     pass->bytes = 0;
-    for (; pass->next < end && pass->bytes < STEP_BYTES / part; pass->next++)
+    for (; pass->next < end && pass->bytes < STEP_BYTES; pass->next++)
         pass->moved += compact_bucket(store, work, pass->next);
     if (goes_on && pass->next >= count) {
         bool done = pass->moved < count / 64 + 1;
@@ -125,20 +123,15 @@ void okv_store_compact_again(struct okv_store *store)
 bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                          struct okv_store_effort *effort)
 {
-    unsigned part = work->in_steps ? OKV_STORE_SHORT_STEPS : 1;
-
     work->made_room = true;
     if (effort->sweeps > 0 && atomic_load(&store->totals.expiring) > 0) {
         uint64_t expired = atomic_load(&store->totals.expired);
         effort->sweeps--;
-        okv_store_sweep(store, work, SWEEP_STEP / part);
-        if (work->in_steps || atomic_load(&store->totals.expired) != expired)
+        okv_store_sweep(store, work, SWEEP_STEP);
+        if (atomic_load(&store->totals.expired) != expired)
             return true;
     }
-    unsigned merges = effort->merges / part, before = merges;
-    bool made = okv_store_free_segment(store, work, size, &merges);
-    effort->merges -= before - merges;
-    if (made || (work->in_steps && merges < before))
+    if (okv_store_free_segment(store, work, size, &effort->merges))
         return true;
     if (effort->compactions == 0)
         return false;

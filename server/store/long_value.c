@@ -7,16 +7,14 @@
 #include "server/store/compact.h"
 #include "server/store/fullness.h"
 #include "server/store/pending.h"
-#include "server/store/store.h"
 #include "shared/base/error.h"
 
 int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
                            struct okv_store_long_value *value, uint32_t key_length,
                            uint32_t value_length)
 {
-    struct okv_store_effort at_once = OKV_STORE_EFFORT;
-    struct okv_store_effort *effort = work->in_steps ? &work->effort : &at_once;
-    bool goes_on = true, has_tried = false;
+    struct okv_store_effort effort = OKV_STORE_EFFORT;
+    bool goes_on = true;
 
     value->value_length = value_length;
     value->key_length =
@@ -24,21 +22,16 @@ int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
     value->length = (uint64_t)value->key_length + value_length;
     value->done = 0;
     while (!(value->extent = okv_heap_alloc(&store->heap, value->length))) {
-        if (!goes_on && work->in_steps)
-            okv_store_work_in_steps(work); /* the next change has as many steps */
         if (!goes_on) {
             okv_store_note_full(store);
             return OKV_EFULL;
         }
-        if (has_tried && work->in_steps)
-            return OKV_EAGAIN;
-        has_tried = true;
         bool is_pending = store->table.pending; /* images wait, or are being published */
         if (okv_heap_frees_later(&store->heap, value->length) ||
             (is_pending && okv_store_pending_waits_for_room(store, value->length)))
             return OKV_EAGAIN;
         /* Once more in any case: a wipe or a pin may have ended since the attempt. */
-        goes_on = !is_pending && okv_store_make_room(store, work, value->length, effort);
+        goes_on = !is_pending && okv_store_make_room(store, work, value->length, &effort);
     }
     return 0;
 }

@@ -75,25 +75,6 @@ struct okv_store {
     pthread_mutex_t locks[OKV_STORE_LOCKS];
 };
 
-/* Steps of making room that one refused change may still take. The next refused change continues
- * where this one ended. */
-struct okv_store_effort {
-    unsigned merges;
-    unsigned sweeps;
-    unsigned compactions;
-};
-#define OKV_STORE_EFFORT                              \
-    {                                                 \
-        .merges = 1024, .sweeps = 4, .compactions = 4 \
-    }
-/* The same in short steps. */
-#define OKV_STORE_SHORT_STEPS 32u
-#define OKV_STORE_EFFORT_IN_STEPS                            \
-    {                                                        \
-        .merges = 1024, .sweeps = 4 * OKV_STORE_SHORT_STEPS, \
-        .compactions = 4 * OKV_STORE_SHORT_STEPS             \
-    }
-
 /* Working memory of one thread: private copies of what it changes. */
 struct okv_store_work {
     struct okv_store_bucket bucket;
@@ -110,10 +91,6 @@ struct okv_store_work {
     unsigned loaded_pages; /* of buckets: taken apart, or searched by a get */
     uint64_t bytes;        /* of values: copied, hashed, or copied to a log */
     bool made_room;        /* okv_store_make_room() was called */
-    /* Whether a change that makes room takes one short step of that and returns OKV_EAGAIN, so that
-     * others are served before it tries again; and the steps that are left. */
-    bool in_steps;
-    struct okv_store_effort effort;
 };
 
 #endif

@@ -26,7 +26,7 @@ int okv_store_work_init(struct okv_store_work *work, uint32_t bucket_size)
     work->update = (struct okv_store_update){.image = malloc(bucket_size)};
     work->loaded_pages = 0;
     work->bytes = 0;
-    work->made_room = work->in_steps = false;
+    work->made_room = false;
     if (work->update.image)
         return 0;
     rc = OKV_ENOMEM;
@@ -41,12 +41,6 @@ void okv_store_work_fini(struct okv_store_work *work)
     free(work->update.image);
     okv_store_bucket_fini(&work->sibling);
     okv_store_bucket_fini(&work->bucket);
-}
-
-void okv_store_work_in_steps(struct okv_store_work *work)
-{
-    work->in_steps = true;
-    work->effort = (struct okv_store_effort)OKV_STORE_EFFORT_IN_STEPS;
 }
 
 uint64_t okv_store_work_take(struct okv_store_work *work)

@@ -50,8 +50,6 @@ void okv_store_fini(struct okv_store *store);
 /* OKV_ENOMEM. */
 int okv_store_work_init(struct okv_store_work *work, uint32_t bucket_size);
 void okv_store_work_fini(struct okv_store_work *work);
-/* From now on changes make room in steps: see in_steps in state.h. */
-void okv_store_work_in_steps(struct okv_store_work *work);
 /* Work since the last call, in units of core/turn.h. */
 uint64_t okv_store_work_take(struct okv_store_work *work);
 
