@@ -217,11 +217,12 @@ TEST(permitted_reads)
     expect_calm(bystander, "permitted", hash);
 }
 
-/* Fills the attacker's memory with a PING whose header says `value_length`. */
-static void write_ping(struct attacker *attacker, uint32_t value_length)
+/* Fills the attacker's memory with a PING whose header says so. Of those that are sent several
+ * times the server drops all but the first, unless their sequence is 0. */
+static void write_ping(struct attacker *attacker, uint32_t value_length, uint64_t sequence)
 {
     struct okv_wire_request header = {
-        .sequence = okv_le64_of(1),
+        .sequence = okv_le64_of(sequence),
         .value_length = okv_le32_of(value_length),
     };
 
@@ -238,7 +239,7 @@ TEST(send_without_immediate)
     struct attacker attacker;
 
     attacker_join(&attacker, &bystander->server);
-    write_ping(&attacker, 0);
+    write_ping(&attacker, 0, 1);
     attacker_try(&attacker, &(struct attack){.opcode = IBV_WR_SEND, .length = OKV_REQUEST_HEADER});
     attacker_expect_end(&attacker, "SEND without immediate");
     bystander_expect_stat(bystander, CLOSED_NO_IMMEDIATE, before + 1);
@@ -262,7 +263,7 @@ TEST(send_larger_than_a_slot)
             .immediate = okv_immediate(OKV_OP_PING, 0),
         };
         attacker_join(&attacker, &bystander->server);
-        write_ping(&attacker, sizes[i] - (uint32_t)OKV_REQUEST_HEADER);
+        write_ping(&attacker, sizes[i] - (uint32_t)OKV_REQUEST_HEADER, 1);
         enum ibv_wc_status status = attacker_try(&attacker, &send);
         print_message("SEND of %u bytes: %s\n", sizes[i], ibv_wc_status_str(status));
         assert_int_not_equal(status, IBV_WC_SUCCESS);
@@ -289,7 +290,7 @@ TEST(sends_without_end)
     unsigned ended, good;
 
     attacker_join(&attacker, &bystander->server);
-    write_ping(&attacker, 0);
+    write_ping(&attacker, 0, 0);
     for (int i = 0; i < SENDS; i++)
         attacker_post(&attacker, &send);
     for (int i = 0; i < CHECKS; i++)
@@ -318,7 +319,7 @@ static _Noreturn void run_flooder(void)
     snprintf(server.uri, sizeof server.uri, "%s", getenv("OKV_TEST_URI"));
     for (;;) {
         if (attacker_may_join(&attacker, &server)) {
-            write_ping(&attacker, 0);
+            write_ping(&attacker, 0, 0);
             for (int i = 0; i < FLOOD; i++)
                 attacker_post(&attacker, &send);
             attacker_waits(&attacker, 1000);
