@@ -138,11 +138,17 @@ static void wake_housekeeper(struct okv_worker *worker)
         okv_server_wake(server, 0);
 }
 
-/* Serves what has come. Returns 0 when nothing had. */
-static unsigned pass(struct okv_worker *worker)
+static void flush_sessions(struct okv_worker *worker)
 {
     struct okv_session *session;
 
+    while ((session = TAILQ_FIRST(&worker->sessions->unflushed)))
+        okv_sessions_flush(worker->sessions, session);
+}
+
+/* Serves what has come. Returns 0 when nothing had. */
+static unsigned pass(struct okv_worker *worker)
+{
     atomic_fetch_add_explicit(&worker->passes, 1, memory_order_relaxed);
     okv_sessions_begin_pass(worker->sessions);
     worker->sessions->now_ns = okv_clock_ns();
@@ -150,10 +156,10 @@ static unsigned pass(struct okv_worker *worker)
     unsigned done = poll_endpoints(worker);
     done += okv_sessions_answer_committed(worker->sessions);
     done += okv_sessions_run_ready(worker->sessions);
+    flush_sessions(worker); /* replies do not wait for what RESP clients ask for */
     done += okv_resp_poll(worker->resp, &worker->sessions->is_held_up);
     scan_sessions(worker);
-    while ((session = TAILQ_FIRST(&worker->sessions->unflushed)))
-        okv_sessions_flush(worker->sessions, session);
+    flush_sessions(worker);
     if (is_housekeeper(worker)) {
         if (!done)
             okv_housekeeping_update_clock(&worker->sessions->housekeeping, worker->server);
