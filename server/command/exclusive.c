@@ -45,10 +45,21 @@ bool okv_exclusive_may_begin(const struct okv_exclusive *exclusive, uint64_t now
     return atomic_load(&exclusive->rest_ns) <= now_ns + REST * OKV_EXCLUSIVE_BURST_NS;
 }
 
-void okv_exclusive_begin(struct okv_exclusive *exclusive)
+/* The thread had the lock exclusively. */
+static void share_again(struct okv_exclusive *exclusive)
+{
+    pthread_rwlock_unlock(&exclusive->lock);
+    pthread_rwlock_rdlock(&exclusive->lock);
+}
+
+bool okv_exclusive_begin(struct okv_exclusive *exclusive, uint64_t now_ns)
 {
     pthread_rwlock_unlock(&exclusive->lock);
     pthread_rwlock_wrlock(&exclusive->lock);
+    if (okv_exclusive_may_begin(exclusive, now_ns))
+        return true;
+    share_again(exclusive);
+    return false;
 }
 
 void okv_exclusive_end(struct okv_exclusive *exclusive, uint64_t now_ns, uint64_t took_ns)
@@ -57,6 +68,5 @@ void okv_exclusive_end(struct okv_exclusive *exclusive, uint64_t now_ns, uint64_
 
     atomic_store(&exclusive->rest_ns, (rest_ns > now_ns ? rest_ns : now_ns) + REST * took_ns);
     atomic_fetch_add(&exclusive->ended, 1);
-    pthread_rwlock_unlock(&exclusive->lock);
-    pthread_rwlock_rdlock(&exclusive->lock);
+    share_again(exclusive);
 }

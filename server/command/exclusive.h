@@ -41,10 +41,14 @@ bool okv_exclusive_share(struct okv_exclusive *exclusive, uint64_t *ticket);
 void okv_exclusive_unshare(struct okv_exclusive *exclusive);
 /* Whether an exclusive command may begin now, as others had their time. */
 bool okv_exclusive_may_begin(const struct okv_exclusive *exclusive, uint64_t now_ns);
-/* Around an exclusive command of a thread that shares the lock. Both block, at most for a turn of
- * each other worker, and both release the lock before they acquire it in the other mode: others may
- * change items in between. The command ran for `took_ns`. */
-void okv_exclusive_begin(struct okv_exclusive *exclusive);
+/*
+ * Around an exclusive command of a thread that shares the lock. Both release the lock before they
+ * acquire it in the other mode: others may change items in between. Begin blocks while other
+ * workers end their turns; false: one of them ran a command alone meanwhile, so that others have
+ * their time now, and the thread shares the lock again. End blocks while a command of another
+ * worker runs alone. The command ran for `took_ns`.
+ */
+bool okv_exclusive_begin(struct okv_exclusive *exclusive, uint64_t now_ns);
 void okv_exclusive_end(struct okv_exclusive *exclusive, uint64_t now_ns, uint64_t took_ns);
 
 #endif

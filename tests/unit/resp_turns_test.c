@@ -563,8 +563,9 @@ TEST(others_have_four_times_as_long)
     okv_exclusive_init(&exclusive);
     assert_true(okv_exclusive_share(&exclusive, &ticket));
     assert_true(okv_exclusive_may_begin(&exclusive, now));
-    okv_exclusive_begin(&exclusive);
+    assert_true(okv_exclusive_begin(&exclusive, now));
     okv_exclusive_end(&exclusive, now, took);
+    assert_false(okv_exclusive_begin(&exclusive, now)); /* as if it had waited meanwhile */
     assert_false(okv_exclusive_may_begin(&exclusive, now));
     assert_false(
         okv_exclusive_may_begin(&exclusive, now + 4 * (took - OKV_EXCLUSIVE_BURST_NS) - 1));

@@ -133,10 +133,10 @@ static int run_exclusive(struct okv_resp_call *call, okv_resp_function *how)
 
     if (rc || call->reply.out->used > before)
         return rc; /* it is not ready, or was refused */
-    if (!okv_exclusive_may_begin(exclusive, okv_clock_ns()))
+    uint64_t asked_ns = okv_clock_ns();
+    if (!okv_exclusive_may_begin(exclusive, asked_ns) || !okv_exclusive_begin(exclusive, asked_ns))
         return OKV_EAGAIN;
     okv_turn_end_step(turn);
-    okv_exclusive_begin(exclusive);
     uint64_t began_ns = okv_clock_ns();
     rc = how(call);
     uint64_t now_ns = okv_clock_ns();
