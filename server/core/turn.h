@@ -5,8 +5,8 @@
  *   1       a byte that is compared, copied, hashed or encoded
  *   1,000   a command, a page of a bucket, an allocation
  *
- * 1,000 units stand for 1 us. What cannot be interrupted is a step, of at most OKV_TURN_STEP_MAX.
- * The last step of a turn may exceed it (docs/threads.md).
+ * 1,000 units stand for 1 us. What cannot be interrupted is a step of at most OKV_TURN_STEP_MAX,
+ * with exceptions that docs/threads.md lists. The last step of a turn may exceed OKV_TURN_WORK.
  */
 #ifndef OKV_SERVER_CORE_TURN_H
 #define OKV_SERVER_CORE_TURN_H

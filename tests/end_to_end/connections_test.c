@@ -122,7 +122,7 @@ TEST(request_that_comes_again_is_dropped)
     hostile_leave(&client);
 }
 
-/* One that comes again on another connection tells what is there now. */
+/* A read that is resent on another connection returns the current value. */
 TEST(reads_leave_no_trace)
 {
     const struct okv_request_message get = {.opcode = OKV_OP_GET,
