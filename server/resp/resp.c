@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "server/core/server.h"
@@ -230,6 +231,8 @@ int okv_resp_init(struct okv_resp *resp, struct okv_server *server, unsigned wor
     for (unsigned i = 0; i < OKV_DATABASES_MAX; i++)
         TAILQ_INIT(&resp->ready[i]);
     TAILQ_INIT(&resp->deferred);
+    if (getrandom(&resp->hash_seed, sizeof resp->hash_seed, 0) != sizeof resp->hash_seed)
+        return OKV_EIO;
     resp->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (resp->epoll_fd < 0)
         return OKV_EIO;

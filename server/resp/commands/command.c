@@ -132,7 +132,7 @@ int okv_resp_cmd_command_getkeys(struct okv_resp_call *call)
         okv_resp_error(&call->reply, "ERR Invalid number of arguments specified for command");
         return 0;
     }
-    int last = command->last_key < 0 ? count + command->last_key : command->last_key;
+    int last = okv_resp_last_key(command, (uint32_t)count);
     okv_resp_array(&call->reply, (size_t)((last - command->first_key) / command->key_step + 1));
     for (int i = command->first_key; i <= last; i += command->key_step)
         okv_resp_bulk(&call->reply, call->args[i + 2].text, call->args[i + 2].length);

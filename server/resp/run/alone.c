@@ -34,7 +34,7 @@ static void each_key(struct pricing *pricing, const struct okv_resp_command *com
                                 uint64_t *length),
                      uint64_t *length)
 {
-    int last = command->last_key < 0 ? (int)count + command->last_key : command->last_key;
+    int last = okv_resp_last_key(command, count);
 
     for (int i = command->first_key; i && i <= last && pricing->work <= pricing->most;
          i += command->key_step)
@@ -43,10 +43,12 @@ static void each_key(struct pricing *pricing, const struct okv_resp_command *com
 
 /* ---- by the values of its keys ---- */
 
-static struct okv_resp_length *slot_of(const struct lengths *lengths,
+static struct okv_resp_length *slot_of(const struct pricing *pricing,
                                        const struct okv_resp_arg *key)
 {
-    uint64_t hash = okv_hash_key(key->text, key->length, 0) | 1;
+    const struct lengths *lengths = &pricing->lengths;
+    uint64_t seed = pricing->call->client->resp->hash_seed;
+    uint64_t hash = okv_hash_key(key->text, key->length, seed) | 1;
     uint64_t at = hash >> 1 & lengths->mask;
 
     while (lengths->slots[at].hash && lengths->slots[at].hash != hash)
@@ -64,7 +66,7 @@ static int visit_length(void *user, const struct okv_store_now *now)
 /* Adds the length of its value to *length. */
 static void add_length(struct pricing *pricing, const struct okv_resp_arg *key, uint64_t *length)
 {
-    struct okv_resp_length *slot = slot_of(&pricing->lengths, key);
+    struct okv_resp_length *slot = slot_of(pricing, key);
     uint64_t stored = 0;
 
     if (slot->length == 0) {
@@ -76,7 +78,7 @@ static void add_length(struct pricing *pricing, const struct okv_resp_arg *key, 
 
 static void set_length(struct pricing *pricing, const struct okv_resp_arg *key, uint64_t *length)
 {
-    struct okv_resp_length *slot = slot_of(&pricing->lengths, key);
+    struct okv_resp_length *slot = slot_of(pricing, key);
 
     if (slot->length < *length + 1)
         slot->length = *length + 1;

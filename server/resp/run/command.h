@@ -52,6 +52,11 @@ const struct okv_resp_command *okv_resp_command_find(const struct okv_resp_comma
  * itself. */
 const struct okv_resp_command *okv_resp_command_of(const struct okv_resp_command_table *table,
                                                    const struct okv_resp_arg *args, uint32_t count);
+/* Index of the last key of a request with `count` arguments. */
+static inline int okv_resp_last_key(const struct okv_resp_command *command, uint32_t count)
+{
+    return command->last_key < 0 ? (int)count + command->last_key : command->last_key;
+}
 bool okv_resp_command_is_subcommand(const struct okv_resp_command *command);
 
 #endif

@@ -20,7 +20,7 @@ uint64_t okv_resp_alone_work(const struct okv_resp_client *client)
 
 uint32_t okv_resp_count_keys(const struct okv_resp_command *command, uint32_t count)
 {
-    int last = command->last_key < 0 ? (int)count + command->last_key : command->last_key;
+    int last = okv_resp_last_key(command, count);
 
     return command->first_key
                ? (uint32_t)(last - command->first_key) / (unsigned)command->key_step + 1

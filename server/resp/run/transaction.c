@@ -20,6 +20,8 @@ static struct okv_resp_transaction *create(struct okv_resp_client *client)
 {
     if (!client->transaction)
         client->transaction = calloc(1, sizeof *client->transaction);
+    if (client->transaction)
+        client->transaction->hash_seed = client->resp->hash_seed;
     return client->transaction;
 }
 
@@ -225,7 +227,7 @@ static uint32_t *find_watch(const struct okv_resp_transaction *transaction, unsi
                             const void *key, uint32_t key_length)
 {
     size_t mask = transaction->watch_slots - 1;
-    size_t at = okv_hash_key(key, key_length, database) & mask;
+    size_t at = okv_hash_key(key, key_length, transaction->hash_seed + database) & mask;
 
     for (; transaction->watch_index[at]; at = (at + 1) & mask) {
         const struct okv_resp_watched *watched =

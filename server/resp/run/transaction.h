@@ -40,6 +40,7 @@ struct okv_resp_transaction {
      * least; a power of two. */
     uint32_t *watch_index;
     size_t watch_slots;
+    uint64_t hash_seed; /* of the index */
 };
 
 bool okv_resp_transaction_is_open(const struct okv_resp_client *client);
