@@ -537,7 +537,9 @@ FIXTURE_TEST(what_would_run_alone_for_too_long_changes_nothing)
                                         "EXEC",  "GET short",   NULL};
 
     fixture.core.server->config.alone_ms = 1;
+    uint64_t ended = atomic_load(&fixture.core.server->exclusive->ended);
     assert_non_null(strstr(give(lines), "$10\r\nvvvvvvvvvv\r\n" END));
+    assert_int_equal(atomic_load(&fixture.core.server->exclusive->ended), ended); /* nor began */
     assert_non_null(strstr(give(queue), "-ERR this would run alone for longer"));
     assert_non_null(strstr(give(queue), "$10\r\nvvvvvvvvvv\r\n" END));
 }

@@ -157,7 +157,7 @@ struct okv_resp {
     const struct okv_executor *executors;  /* of its databases */
     struct okv_turn turn;                  /* of the client that is served */
     struct okv_housekeeping *housekeeping; /* of the worker; NULL: the clock stands still */
-    uint64_t hash_seed; /* of tables of keys that clients choose: a secret */
+    uint64_t hash_seed;                    /* of tables of keys that clients choose: a secret */
     int epoll_fd;
     pthread_mutex_t lock;              /* of the inbox */
     struct okv_resp_client_list inbox; /* clients that the acceptor assigned */

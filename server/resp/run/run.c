@@ -15,6 +15,7 @@
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
 #include "server/resp/run/place.h"
+#include "server/resp/run/price.h"
 #include "server/resp/run/transaction.h"
 #include "server/resp/run/upload.h"
 #include "server/wal/wal.h"
@@ -129,8 +130,15 @@ static int run_exclusive(struct okv_resp_call *call, okv_resp_function *how)
     struct okv_exclusive *exclusive = call->client->resp->server->exclusive;
     struct okv_turn *turn = &call->client->resp->turn;
     size_t before = call->reply.out->used;
-    int rc = prepare(call);
+    int rc;
 
+    /* Too many arguments are not worth stopping others for. */
+    if (okv_resp_price_of_arguments(call->client, call->command, call->args, call->count) >
+        okv_resp_alone_work(call->client)) {
+        okv_resp_refuse_length(call);
+        return 0;
+    }
+    rc = prepare(call);
     if (rc || call->reply.out->used > before)
         return rc; /* it is not ready, or was refused */
     uint64_t asked_ns = okv_clock_ns();
