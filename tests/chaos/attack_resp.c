@@ -377,26 +377,27 @@ void attack_resp_copy(struct attacker *attacker)
     repeat(attacker, make_long(), "COPY long other REPLACE\r\n", 32);
 }
 
+/* Repeats `first`, `each` with the numbers below `most`, and `last`. */
+static void repeat_numbers(struct attacker *attacker, const char *first, const char *each,
+                           unsigned most, const char *last, unsigned count)
+{
+    static struct text line;
+
+    add(&line, "%s", first);
+    for (unsigned i = 0; i < most; i++)
+        add(&line, "%s%u value%s", each, i, last[0] ? "\r\n" : "");
+    add(&line, "%s\r\n", last);
+    repeat(attacker, "", line.bytes, count);
+}
+
 void attack_resp_mset(struct attacker *attacker)
 {
-    static struct text pairs;
-
-    add(&pairs, "MSET");
-    for (unsigned i = 0; i < PAIRS; i++)
-        add(&pairs, " pair:%u value", i);
-    add(&pairs, "\r\n");
-    repeat(attacker, "", pairs.bytes, 16);
+    repeat_numbers(attacker, "MSET", " pair:", PAIRS, "", 16);
 }
 
 void attack_resp_exec(struct attacker *attacker)
 {
-    static struct text queue;
-
-    add(&queue, "MULTI\r\n");
-    for (unsigned i = 0; i < QUEUED_MOST; i++)
-        add(&queue, "SET queued:%u value\r\n", i);
-    add(&queue, "EXEC\r\n");
-    repeat(attacker, "", queue.bytes, 4);
+    repeat_numbers(attacker, "MULTI\r\n", "SET queued:", QUEUED_MOST, "EXEC", 4);
 }
 
 /* Keys that nearly match the pattern, as late as it can be. */
