@@ -12,16 +12,16 @@
 #include "server/store/store.h"
 
 /* A session that made the server make room has used up its share of the pass. */
-static void charge(struct okv_sessions *sessions, struct okv_session *session, unsigned cost)
+static void charge(struct okv_sessions *sessions, struct okv_session *session, unsigned cost,
+                   bool has_made_room)
 {
-    struct okv_store_work *work = &sessions->works[session->common.database];
+    const struct okv_store_work *work = &sessions->works[session->common.database];
 
     cost += work->loaded_pages / OKV_SESSION_SHARE_PAGES;
-    if (work->made_room)
+    if (has_made_room)
         cost += OKV_DATABASE_SHARE;
     session->served += cost;
     sessions->served[session->common.database] += cost;
-    work->made_room = false;
 }
 
 static void note_step(struct okv_sessions *sessions, const struct okv_session *session,
@@ -38,11 +38,14 @@ static enum okv_request_fate serve(struct okv_sessions *sessions, struct okv_ses
 {
     if (okv_session_end_unwanted(sessions, session))
         return OKV_REQUEST_DONE;
+    const struct okv_store_work *work = &sessions->works[session->common.database];
+    unsigned room_steps = work->room_steps;
     okv_store_work_take(&sessions->works[session->common.database]);
     uint64_t replied = atomic_load_explicit(&session->common.bytes_out, memory_order_relaxed);
     enum okv_request_fate fate = okv_session_serve(sessions, session, request);
     charge(sessions, session,
-           fate == OKV_REQUEST_BLOCKED ? 0 : 1 + request->length / OKV_SESSION_SHARE_BYTES);
+           fate == OKV_REQUEST_BLOCKED ? 0 : 1 + request->length / OKV_SESSION_SHARE_BYTES,
+           work->room_steps != room_steps);
     replied = atomic_load_explicit(&session->common.bytes_out, memory_order_relaxed) - replied;
     note_step(sessions, session, request->length + replied);
     return fate;

@@ -59,14 +59,14 @@ static uint64_t take_turn(struct okv_sessions *sessions, struct okv_long_write *
 static bool run_write(struct okv_sessions *sessions, struct okv_long_write *write, uint64_t *left)
 {
     struct okv_store_work *work = &sessions->works[write->session->common.database];
+    unsigned room_steps = work->room_steps;
 
     okv_store_work_take(work);
     uint64_t done = take_turn(sessions, write, *left);
     uint64_t cost = (done < TURN_MIN ? TURN_MIN : done) + work->loaded_pages * PAGE_COST;
 
-    if (work->made_room)
+    if (work->room_steps != room_steps)
         *left = 0;
-    work->made_room = false;
     if (done == 0) {
         sessions->is_held_up = true;
         return false;

@@ -38,6 +38,7 @@ static int make_executors(struct okv_sessions *sessions)
             free_executors(sessions, i);
             return rc;
         }
+        sessions->works[i].in_steps = true;
         sessions->executors[i] = (struct okv_executor){server, database, &sessions->works[i]};
     }
     return 0;
@@ -62,9 +63,24 @@ void okv_sessions_fini(struct okv_sessions *sessions)
     free_executors(sessions, sessions->server->database_count);
 }
 
+static unsigned count_room_steps(const struct okv_sessions *sessions)
+{
+    unsigned steps = 0;
+
+    for (unsigned i = 0; i < sessions->server->database_count; i++)
+        steps += sessions->works[i].room_steps;
+    return steps;
+}
+
+bool okv_sessions_made_room(const struct okv_sessions *sessions)
+{
+    return count_room_steps(sessions) != sessions->room_steps;
+}
+
 void okv_sessions_begin_pass(struct okv_sessions *sessions)
 {
     sessions->pass++;
+    sessions->room_steps = count_room_steps(sessions);
     sessions->is_held_up = false;
     memset(sessions->served, 0, sizeof sessions->served);
 }

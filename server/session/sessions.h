@@ -34,6 +34,7 @@ struct okv_sessions {
     uint64_t now_ns;                    /* begin of the worker's current pass */
     uint64_t pass;                      /* its number */
     unsigned served[OKV_DATABASES_MAX]; /* in it: requests, as they count for a database's share */
+    unsigned room_steps;                /* before it */
     bool is_held_up; /* in it: a write waits for one of another connection, for memory, for a log,
                         or for a command that runs alone */
     uint64_t exclusive_ticket; /* of okv_exclusive_share() */
@@ -44,6 +45,8 @@ int okv_sessions_init(struct okv_sessions *sessions, struct okv_server *server);
 void okv_sessions_fini(struct okv_sessions *sessions);
 
 void okv_sessions_begin_pass(struct okv_sessions *sessions);
+/* Whether a change of this pass, of any kind of client, made room. Then another pass is due. */
+bool okv_sessions_made_room(const struct okv_sessions *sessions);
 /* Adds the session to the ready queue of its database, if it is not there. */
 void okv_sessions_make_ready(struct okv_sessions *sessions, struct okv_session *session);
 /* Replies were posted. The end of the pass flushes them. */

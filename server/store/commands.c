@@ -11,12 +11,11 @@
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_layout.h"
 #include "server/store/bucket_transaction.h"
-#include "server/store/compact.h"
-#include "server/store/fullness.h"
 #include "server/store/locking.h"
 #include "server/store/long_value.h"
 #include "server/store/pending.h"
 #include "server/store/resize.h"
+#include "server/store/room.h"
 #include "server/store/update_in_place.h"
 #include "shared/base/error.h"
 
@@ -447,30 +446,34 @@ static int make_once(change *make, struct okv_store *store, struct okv_store_wor
     return rc;
 }
 
-/* Tries again after making room in the heap; while freed memory is pinned or being wiped, the
- * caller tries again. Nothing makes room in a full bucket, and the attempt would cost other
- * clients time. */
+static int attempt(change *make, struct okv_store *store, struct okv_store_work *work,
+                   const struct okv_store_write *write, struct okv_store_outcome *outcome)
+{
+    if (!okv_store_room_is_kept(store, work) || write->steps)
+        return make_once(make, store, work, write, outcome);
+    outcome->length = 0;
+    return OKV_EFULL;
+}
+
+/* Tries again after making room in the heap. Nothing makes room in a full bucket, and the attempt
+ * would cost other clients time. */
 static int make_with_room(change *make, struct okv_store *store, struct okv_store_work *work,
                           const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
-    struct okv_store_effort effort = OKV_STORE_EFFORT;
-    int rc = make_once(make, store, work, write, outcome);
+    struct okv_store_search search;
+    int rc = attempt(make, store, work, write, outcome);
     uint64_t size = write->key_length + (write->decide ? outcome->length : write->value_length);
-    bool goes_on = true;
 
-    while (rc == OKV_EFULL && goes_on) {
-        bool is_collecting = okv_store_is_collecting(&store->table);
-        if (okv_heap_frees_later(&store->heap, size) ||
-            (is_collecting && okv_store_pending_waits_for_room(store, size)))
-            return OKV_EAGAIN;
-        /* Once more in any case: a wipe or a pin may have ended since the attempt. */
-        goes_on = !is_collecting && okv_store_make_room(store, work, size, &effort);
-        rc = make_once(make, store, work, write, outcome);
-    }
     if (rc == OKV_EFULL)
-        okv_store_note_full(store);
-    else if (rc == 0)
-        okv_store_note_taken(store);
+        okv_store_search_begin(&search, work, write->steps, okv_store_is_collecting(&store->table));
+    while (rc == OKV_EFULL) {
+        rc = okv_store_search_room(store, work, size, &search);
+        if (rc)
+            return rc;
+        rc = attempt(make, store, work, write, outcome);
+    }
+    if (rc == 0)
+        okv_store_room_taken(store, size);
     return rc;
 }
 

@@ -49,8 +49,10 @@ struct okv_store_write {
     int64_t delta;    /* incr */
     void *room;       /* touch: also receives a copy of the value; or NULL */
     uint32_t room_size;
-    bool is_part; /* of a command of several changes, which must not stop in the middle: the log
-                     accepts it although its batch is full */
+    bool is_part;    /* of a command of several changes, which must not stop in the middle: the log
+                        accepts it although its batch is full */
+    unsigned *steps; /* to make room at once, which it counts down; NULL: it may return OKV_EAGAIN
+                        instead. See room.h */
     okv_store_decide *decide; /* modify */
     void *user;               /* of decide */
 };

@@ -19,8 +19,8 @@
 #include "server/store/resize.h"
 #include "shared/base/error.h"
 
-/* A step ends after so many buckets or bytes: in about a millisecond. */
-#define STEP_BUCKETS 1024
+/* A step ends after so many pages of buckets or bytes, in about a millisecond. */
+#define STEP_PAGES 1024
 #define STEP_BYTES (UINT64_C(2) << 20)
 /* Longer extents are not moved, nor is the source of an append that is under way. */
 #define MOVE_MAX (UINT64_C(1) << 20)
@@ -83,28 +83,36 @@ static unsigned compact_bucket(struct okv_store *store, struct okv_store_work *w
     return moved;
 }
 
-/* Counts what makes holes. */
-static uint64_t changes(struct okv_store *store)
+uint64_t okv_store_count_changes(const struct okv_store *store)
 {
     return atomic_load(&store->totals.changes) + atomic_load(&store->totals.expired);
+}
+
+/* A step of a series is short if others are served between two. */
+static unsigned parts_of_step(const struct okv_store_work *work)
+{
+    return work->in_steps ? OKV_STORE_SHORT_STEPS : 1;
 }
 
 static bool compact(struct okv_store *store, struct okv_store_work *work)
 {
     struct okv_store_compaction *pass = &store->compaction;
+    unsigned parts = parts_of_step(work), before = work->loaded_pages;
     bool goes_on;
 
     pthread_mutex_lock(&store->resizing);
-    goes_on = changes(store) >= pass->not_before;
+    goes_on = okv_store_count_changes(store) >= pass->not_before;
     uint64_t count = goes_on ? atomic_load(&store->bucket_count) : 0;
-    uint64_t end = pass->next + STEP_BUCKETS < count ? pass->next + STEP_BUCKETS : count;
     pass->bytes = 0;
-    for (; pass->next < end && pass->bytes < STEP_BYTES; pass->next++)
+    for (; pass->next < count && work->loaded_pages - before < STEP_PAGES &&
+           okv_store_step_goes_on(work, before) && pass->bytes < STEP_BYTES / parts;
+         pass->next++)
         pass->moved += compact_bucket(store, work, pass->next);
+    work->bytes += pass->bytes;
     if (goes_on && pass->next >= count) {
         bool done = pass->moved < count / 64 + 1;
         if (done && pass->downwards)
-            pass->not_before = changes(store) + 1 + CHANGES_PER_BUCKET * count;
+            pass->not_before = okv_store_count_changes(store) + 1 + CHANGES_PER_BUCKET * count;
         pass->downwards = done && !pass->downwards;
         pass->next = 0;
         pass->moved = 0;
@@ -123,15 +131,17 @@ void okv_store_compact_again(struct okv_store *store)
 bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                          struct okv_store_effort *effort)
 {
-    work->made_room = true;
+    work->room_steps++;
     if (effort->sweeps > 0 && atomic_load(&store->totals.expiring) > 0) {
         uint64_t expired = atomic_load(&store->totals.expired);
         effort->sweeps--;
-        okv_store_sweep(store, work, SWEEP_STEP);
-        if (atomic_load(&store->totals.expired) != expired)
+        okv_store_sweep(store, work, SWEEP_STEP / parts_of_step(work));
+        if (work->in_steps || atomic_load(&store->totals.expired) != expired)
             return true;
     }
-    if (okv_store_free_segment(store, work, size, &effort->merges))
+    unsigned merges = effort->merges;
+    if (okv_store_free_segment(store, work, size, &effort->merges) ||
+        (work->in_steps && effort->merges > 0 && effort->merges < merges))
         return true;
     if (effort->compactions == 0)
         return false;

@@ -7,22 +7,12 @@
 
 #include "server/store/state.h"
 
-/* What one refused change may still spend on making room. The next refused change continues where
- * this one ended. */
-struct okv_store_effort {
-    unsigned merges;
-    unsigned sweeps;
-    unsigned compactions;
-};
-#define OKV_STORE_EFFORT                              \
-    {                                                 \
-        .merges = 1024, .sweeps = 4, .compactions = 4 \
-    }
-
 /* Takes one step that may make room for `size` bytes. Returns true when it is worth trying the
- * change again. No bucket may be locked. */
+ * change again. No bucket may be locked. With work->in_steps a step is short. */
 bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                          struct okv_store_effort *effort);
+/* What makes holes: changes that were made, and items that expired. */
+uint64_t okv_store_count_changes(const struct okv_store *store);
 /* Makes the next steps compact the whole heap, even if little has changed since the last pass. */
 void okv_store_compact_again(struct okv_store *store);
 

@@ -34,13 +34,13 @@ static void sweep_bucket(struct okv_store *store, struct okv_store_work *work, u
 void okv_store_sweep(struct okv_store *store, struct okv_store_work *work, unsigned buckets)
 {
     uint64_t count = atomic_load(&store->bucket_count);
-    uint64_t first = atomic_fetch_add(&store->swept, buckets);
+    unsigned pages = work->loaded_pages;
 
     if (atomic_load(&store->totals.expiring) == 0)
         return;
     if (buckets > count)
         buckets = (unsigned)count;
-    for (unsigned i = 0; i < buckets; i++)
-        sweep_bucket(store, work, (first + i) % count);
+    for (unsigned i = 0; i < buckets && okv_store_step_goes_on(work, pages); i++)
+        sweep_bucket(store, work, atomic_fetch_add(&store->swept, 1) % count);
     okv_store_shrink(store, work, buckets);
 }

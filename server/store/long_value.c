@@ -4,34 +4,30 @@
 
 #include "server/store/bucket_layout.h"
 #include "server/store/commands.h"
-#include "server/store/compact.h"
-#include "server/store/fullness.h"
 #include "server/store/pending.h"
+#include "server/store/room.h"
 #include "shared/base/error.h"
 
 int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
                            struct okv_store_long_value *value, uint32_t key_length,
                            uint32_t value_length)
 {
-    struct okv_store_effort effort = OKV_STORE_EFFORT;
-    bool goes_on = true;
+    struct okv_store_search search;
+    int rc;
 
+    /* The images of a log wait, or are being published. */
+    okv_store_search_begin(&search, work, NULL, store->table.pending);
     value->value_length = value_length;
     value->key_length =
         okv_store_key_goes_to_extent(&store->table, key_length, value_length) ? key_length : 0;
     value->length = (uint64_t)value->key_length + value_length;
     value->done = 0;
-    while (!(value->extent = okv_heap_alloc(&store->heap, value->length))) {
-        if (!goes_on) {
-            okv_store_note_full(store);
-            return OKV_EFULL;
-        }
-        bool is_pending = store->table.pending; /* images wait, or are being published */
-        if (okv_heap_frees_later(&store->heap, value->length) ||
-            (is_pending && okv_store_pending_waits_for_room(store, value->length)))
-            return OKV_EAGAIN;
-        /* Once more in any case: a wipe or a pin may have ended since the attempt. */
-        goes_on = !is_pending && okv_store_make_room(store, work, value->length, &effort);
+    value->extent = 0;
+    while (okv_store_room_is_kept(store, work) ||
+           !(value->extent = okv_heap_alloc(&store->heap, value->length))) {
+        rc = okv_store_search_room(store, work, value->length, &search);
+        if (rc)
+            return rc;
     }
     return 0;
 }

@@ -295,8 +295,10 @@ void okv_store_shrink(struct okv_store *store, struct okv_store_work *work, unsi
         return;
     if (!is_too_empty(store) || pauses(&store->shrink_pause))
         return;
+    unsigned pages = work->loaded_pages;
     pthread_mutex_lock(&store->resizing);
-    for (unsigned i = 0; i < most && is_too_empty(store) && !okv_store_is_throttled(&store->table);
+    for (unsigned i = 0; i < most && is_too_empty(store) && okv_store_step_goes_on(work, pages) &&
+                         !okv_store_is_throttled(&store->table);
          i++)
         if (merge(store, work)) {
             atomic_store_explicit(&store->shrink_pause, PAUSE, memory_order_relaxed);
@@ -319,20 +321,24 @@ static uint64_t spare_length(struct okv_store *store)
 bool okv_store_free_segment(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                             unsigned *merges)
 {
+    unsigned pages = work->loaded_pages;
+
+    atomic_store(&store->round.is_merging, false);
     if (*merges == 0 || !is_sparse(store, FULL_PERCENT) || size > spare_length(store))
         return false;
     pthread_mutex_lock(&store->resizing);
     uint64_t before = atomic_load(&store->index_length);
     okv_store_reserve_release(store);
     while (*merges > 0 && atomic_load(&store->index_length) == before &&
-           is_sparse(store, FULL_PERCENT)) {
+           is_sparse(store, FULL_PERCENT) && okv_store_step_goes_on(work, pages)) {
         --*merges;
         if (merge(store, work))
             *merges = 0;
     }
     okv_store_reserve_allocate(store);
     bool made = atomic_load(&store->index_length) < before;
-    if (made)
+    atomic_store(&store->round.is_merging, !made && *merges > 0 && is_sparse(store, FULL_PERCENT));
+    if (made || work->in_steps) /* splits would undo what this step began */
         atomic_store_explicit(&store->growth_pause, GROWTH_PAUSE_FULL, memory_order_relaxed);
     pthread_mutex_unlock(&store->resizing);
     return made;

@@ -20,7 +20,8 @@ void okv_store_resize(struct okv_store *store, struct okv_store_work *work);
 /* Merges up to `most` buckets while the table is too empty. No bucket may be locked. */
 void okv_store_shrink(struct okv_store *store, struct okv_store_work *work, unsigned most);
 /* Tries to free a segment of the index for an allocation of `size` bytes, with at most *merges
- * merges, which it counts down. Returns true if one was freed. No bucket may be locked. */
+ * merges, which it counts down, and takes one short step of that with work->in_steps. Returns true
+ * if one was freed. *merges is 0 after a merge found no room. No bucket may be locked. */
 bool okv_store_free_segment(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                             unsigned *merges);
 

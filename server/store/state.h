@@ -40,6 +40,19 @@ struct okv_store_totals {
     atomic_uint_fast64_t expired; /* items removed because they expired */
 };
 
+/* Steps of making room that are left. What takes steps next continues where these ended. */
+struct okv_store_effort {
+    unsigned merges; /* each of one bucket */
+    unsigned sweeps, compactions;
+};
+#define OKV_STORE_EFFORT                              \
+    {                                                 \
+        .merges = 1024, .sweeps = 4, .compactions = 4 \
+    }
+/* A short step is this part of a sweep or a compaction, and ends after so many pages. */
+#define OKV_STORE_SHORT_STEPS 32u
+#define OKV_STORE_STEP_PAGES 32u
+
 /* Do not move it while the store lives. */
 struct okv_store {
     struct okv_table table;
@@ -58,6 +71,16 @@ struct okv_store {
         bool downwards;      /* this pass moves every extent that finds a better position */
         uint64_t not_before; /* changes at which another pass is worthwhile */
     } compaction;            /* under `resizing` */
+    /* The round in which changes of workers make room (room.c). */
+    struct okv_store_round {
+        pthread_mutex_t lock;
+        atomic_uint_fast64_t size;    /* the largest change that waits; 0: no round is under way */
+        struct okv_store_effort left; /* in short steps */
+        /* A segment of the index is freed step by step. What merges leave of the reserve meanwhile
+         * is for further merges, so other changes wait. */
+        atomic_bool is_merging;
+        uint64_t refused, not_before; /* this size and more is refused until so many changes */
+    } round;
     /* Heap kept back for merges, once there are several segments; 0: none. */
     atomic_uint_fast64_t reserve;
     atomic_uint_fast64_t swept; /* bucket at which okv_store_sweep() continues */
@@ -90,7 +113,15 @@ struct okv_store_work {
     /* Expensive work of a call, for fair shares. Callers clear them. */
     unsigned loaded_pages; /* of buckets: taken apart, or searched by a get */
     uint64_t bytes;        /* of values: copied, hashed, or copied to a log */
-    bool made_room;        /* okv_store_make_room() was called */
+    unsigned room_steps;   /* calls of okv_store_make_room(), since ever */
+    /* Of a worker: changes make room in short steps, between which others are served (room.h). */
+    bool in_steps;
 };
+
+/* Whether a step that began at this number of loaded pages goes on. */
+static inline bool okv_store_step_goes_on(const struct okv_store_work *work, unsigned loaded_pages)
+{
+    return !work->in_steps || work->loaded_pages - loaded_pages < OKV_STORE_STEP_PAGES;
+}
 
 #endif

@@ -170,6 +170,7 @@ static unsigned pass(struct okv_worker *worker)
     }
     /* Last: the replies of this pass have left. */
     done += okv_long_work_run(worker->sessions);
+    done += okv_sessions_made_room(worker->sessions);
     if (done)
         worker->idle_ns = 0;
     else if (!worker->idle_ns)

@@ -12,6 +12,9 @@
 #include "server/resp/run/transaction.h"
 #include "shared/format/hash.h"
 
+/* The most short steps that a command takes to make room while others wait. */
+#define ROOM_STEPS 2u
+
 /* The greatest lengths that the values of a transaction's keys may have. */
 struct lengths {
     struct okv_resp_length {
@@ -25,6 +28,7 @@ struct pricing {
     struct okv_resp_call *call;
     struct lengths lengths;
     uint64_t work, most;
+    bool has_writes;
 };
 
 /* Calls `of` for each key. */
@@ -117,6 +121,7 @@ static void add_command(struct pricing *pricing, const struct okv_resp_command *
     bool is_write = command->flags & OKV_RESP_WRITE;
     unsigned logs = is_write && pricing->call->executor->database->wal;
 
+    pricing->has_writes = pricing->has_writes || is_write;
     pricing->work += arguments + bytes * logs;
     if (needs_values(pricing, command, args, count))
         each_key(pricing, command, args, count, add_length, &length);
@@ -172,6 +177,16 @@ static void add_all(struct pricing *pricing)
     free(pricing->lengths.slots);
 }
 
+/* A command that has changed something can no longer wait for room. */
+static void reserve_room_steps(struct okv_resp_call *call, unsigned steps)
+{
+    uint64_t most = call->spare / OKV_TURN_STEP_MAX;
+
+    steps = most < steps ? (unsigned)most : steps;
+    call->client->room_steps = steps;
+    call->spare -= (uint64_t)steps * OKV_TURN_STEP_MAX;
+}
+
 bool okv_resp_alone_check(struct okv_resp_call *call)
 {
     struct pricing pricing = {.call = call, .most = okv_resp_alone_work(call->client)};
@@ -182,6 +197,7 @@ bool okv_resp_alone_check(struct okv_resp_call *call)
     add_all(&pricing);
     if (pricing.work <= pricing.most) {
         call->spare = pricing.most - pricing.work;
+        reserve_room_steps(call, pricing.has_writes ? ROOM_STEPS : 0);
         return true;
     }
     okv_resp_refuse_length(call);

@@ -10,8 +10,9 @@
 
 struct okv_resp_call;
 
-/* Whether a command, EXEC with its queue, may run, and call->spare. If not, it replies with an
- * error, and a transaction is dropped. */
+/* Whether a command, EXEC with its queue, may run; sets what it may do beyond its price:
+ * call->spare and client->room_steps. If not, it replies with an error, and a transaction is
+ * dropped. */
 bool okv_resp_alone_check(struct okv_resp_call *call);
 
 #endif
