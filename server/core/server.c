@@ -1,6 +1,8 @@
 #include "server/core/server.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -32,6 +34,20 @@ void okv_server_fail(struct okv_server *server, unsigned listener, int code)
         return;
     atomic_store(&server->failure, code);
     kill(getpid(), OKV_SERVER_FAILED_SIGNAL);
+}
+
+void okv_server_log_shortage(struct okv_server *server, struct okv_entrance *entrance,
+                             const char *where)
+{
+    int errnum = okv_entrance_news(entrance);
+    char text[OKV_LOG_TEXT_MAX];
+
+    if (errnum == 0)
+        return;
+    snprintf(text, sizeof text,
+             "%s: no client can be accepted (%s): they wait until others leave; see ulimit -n",
+             where, strerror(errnum));
+    okv_log_line(&server->log, OKV_LOG_WARNING, "listener", okv_clock_ns(), text);
 }
 
 /* Between two readings of the server's clock that are the same, so that both clocks are read at one

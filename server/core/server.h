@@ -21,6 +21,7 @@
 #include "server/core/log.h"
 #include "server/metrics/stats.h"
 #include "shared/base/clock.h"
+#include "shared/base/entrance.h"
 #include "shared/transport/transport.h"
 
 struct okv_admission;
@@ -37,7 +38,7 @@ struct okv_worker;
 
 /* A socket whose connections a front end accepts, on the acceptor's thread. */
 struct okv_socket_listener {
-    int fd;
+    int fd;            /* readable when `admit` has something to do */
     const char *where; /* its URI, with the port that it has */
     const char *how;   /* what it is for, in words */
     void (*admit)(struct okv_server *server, void *listener); /* some of those that wait */
@@ -123,5 +124,10 @@ void okv_server_ask_reload(struct okv_server *server);
 /* Reports that a listener or one of its endpoints failed. Main then ends the server and prints the
  * first failure. Any thread. */
 void okv_server_fail(struct okv_server *server, unsigned listener, int code);
+
+/* Logs that clients wait at an entrance, once for each shortage. Its thread calls when it has
+ * accepted. */
+void okv_server_log_shortage(struct okv_server *server, struct okv_entrance *entrance,
+                             const char *where);
 
 #endif

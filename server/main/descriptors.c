@@ -10,6 +10,7 @@
  * some of their own. */
 #define OF_PROCESS 64u
 #define OF_LISTENER 16u
+#define OF_RESP_LISTENER 3u
 #define OF_WORKER 16u
 /* Of a client: over local:// its socket, its process, the memory of its values and, until its first
  * message, of its rings; over ofi:// two connections, with net and tcp. */
@@ -33,7 +34,7 @@ static unsigned of_client(const struct okv_config *config)
 
 static uint64_t without_clients(const struct okv_config *config)
 {
-    uint64_t sum = OF_PROCESS + config->resp_count;
+    uint64_t sum = OF_PROCESS + OF_RESP_LISTENER * config->resp_count;
 
     if (config->metrics.host[0])
         sum += OKV_SCRAPERS_ADMITTED;

@@ -319,15 +319,34 @@ static int listen_at(const char *host, const char *port, int *out, struct okv_di
     return rc;
 }
 
-static void say_where(struct okv_log *log, int fd)
+static void say_where(struct okv_metrics *metrics)
 {
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
-    char text[128];
+    char text[100];
 
-    getsockname(fd, (struct sockaddr *)&address, &length);
+    getsockname(metrics->sock, (struct sockaddr *)&address, &length);
     okv_address_text((const struct sockaddr *)&address, text, sizeof text);
-    okv_log_say(log, OKV_LOG_NOTICE, "metrics", "metrics: http://%s/metrics", text);
+    snprintf(metrics->where, sizeof metrics->where, "http://%s/metrics", text);
+    okv_log_say(&metrics->server->log, OKV_LOG_NOTICE, "metrics", "metrics: %s", metrics->where);
+}
+
+static bool has_room(const struct okv_metrics *metrics)
+{
+    return MHD_get_daemon_info(metrics->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS)
+               ->num_connections < OKV_SCRAPERS_ADMITTED;
+}
+
+/* libmicrohttpd would ask for a client again and again, while there is no descriptor for it. */
+static void accept_one(struct okv_metrics *metrics)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    int fd = okv_entrance_accept(&metrics->entrance, (struct sockaddr *)&address, &length);
+
+    if (fd >= 0)
+        MHD_add_connection(metrics->daemon, fd, (struct sockaddr *)&address, length);
+    okv_server_log_shortage(metrics->server, &metrics->entrance, metrics->where);
 }
 
 /* Its own loop, not that of libmicrohttpd, which has no deadline for a request. */
@@ -337,7 +356,8 @@ static void *serve(void *user)
     const union MHD_DaemonInfo *info =
         MHD_get_daemon_info(metrics->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     struct pollfd fds[] = {{.fd = info->epoll_fd, .events = POLLIN},
-                           {.fd = metrics->stop_fd, .events = POLLIN}};
+                           {.fd = metrics->stop_fd, .events = POLLIN},
+                           {.events = POLLIN}};
 
     while (!fds[1].revents) {
         MHD_UNSIGNED_LONG_LONG ms = 0;
@@ -345,7 +365,10 @@ static void *serve(void *user)
         if (MHD_get_timeout(metrics->daemon, &ms) == MHD_YES &&
             (wait_ms < 0 || ms < (unsigned)wait_ms))
             wait_ms = (int)ms;
-        poll(fds, 2, wait_ms);
+        fds[2].fd = has_room(metrics) ? metrics->entrance.fd : -1;
+        poll(fds, 3, wait_ms);
+        if (fds[2].revents)
+            accept_one(metrics);
         MHD_run(metrics->daemon);
     }
     return NULL;
@@ -363,14 +386,16 @@ static int start_thread(struct okv_metrics *metrics)
     return rc;
 }
 
-static int start_daemon(struct okv_metrics *metrics, int fd)
+static int start_daemon(struct okv_metrics *metrics)
 {
     okv_scrapers_init(&metrics->scrapers);
+    if (okv_entrance_open(&metrics->entrance, metrics->sock))
+        return OKV_EIO;
     metrics->stop_fd = eventfd(0, EFD_CLOEXEC);
     if (metrics->stop_fd < 0)
-        return OKV_EIO;
+        goto close_entrance;
     metrics->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL, 0, NULL, NULL, answer, metrics, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, answer, metrics,
         MHD_OPTION_CONNECTION_LIMIT, OKV_SCRAPERS_ADMITTED, MHD_OPTION_NOTIFY_CONNECTION,
         okv_scrapers_on_connection, &metrics->scrapers, MHD_OPTION_NOTIFY_COMPLETED,
         okv_scrapers_on_completed, &metrics->scrapers, MHD_OPTION_END);
@@ -378,31 +403,31 @@ static int start_daemon(struct okv_metrics *metrics, int fd)
         goto close_fd;
     if (start_thread(metrics) == 0)
         return 0;
-    MHD_quiesce_daemon(metrics->daemon); /* the socket is the caller's */
     MHD_stop_daemon(metrics->daemon);
     metrics->daemon = NULL;
 close_fd:
     close(metrics->stop_fd);
+close_entrance:
+    okv_entrance_close(&metrics->entrance);
     return OKV_ENOMEM;
 }
 
 int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server, struct okv_diag *diag)
 {
     const struct okv_config_address *where = &server->config.metrics;
-    int fd = -1;
 
     *metrics = (struct okv_metrics){.server = server, .lock = PTHREAD_MUTEX_INITIALIZER};
     if (!where->host[0])
         return 0;
-    int rc = listen_at(where->host, where->port, &fd, diag);
+    int rc = listen_at(where->host, where->port, &metrics->sock, diag);
     if (rc)
         return rc;
-    rc = start_daemon(metrics, fd);
+    say_where(metrics);
+    rc = start_daemon(metrics);
     if (rc) {
-        close(fd);
+        close(metrics->sock);
         return okv_diag_set(diag, rc, "--metrics: cannot start its thread");
     }
-    say_where(&server->log, fd);
     return 0;
 }
 
@@ -419,6 +444,8 @@ void okv_metrics_stop(struct okv_metrics *metrics)
         return;
     eventfd_write(metrics->stop_fd, 1);
     pthread_join(metrics->thread, NULL);
-    MHD_stop_daemon(metrics->daemon); /* closes the socket, too */
+    MHD_stop_daemon(metrics->daemon);
+    okv_entrance_close(&metrics->entrance);
+    close(metrics->sock);
     close(metrics->stop_fd);
 }

@@ -12,6 +12,7 @@
 
 #include "server/metrics/scrapers.h"
 #include "shared/base/diag.h"
+#include "shared/base/entrance.h"
 
 struct okv_server;
 
@@ -20,6 +21,9 @@ struct okv_metrics {
     struct MHD_Daemon *daemon; /* NULL: without --metrics */
     pthread_t thread;
     int stop_fd; /* an eventfd: the thread is to end */
+    int sock;
+    struct okv_entrance entrance; /* of `sock` */
+    char where[128];              /* of the page */
     struct okv_scrapers scrapers;
     pthread_mutex_t lock;
     bool is_ready; /* under the lock */

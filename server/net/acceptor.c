@@ -23,6 +23,7 @@
 #include "shared/base/error.h"
 #include "shared/format/superblock.h"
 #include "shared/format/wire.h"
+#include "shared/transport/common/pending.h"
 
 /* Who has had no pause of PAUSE_NS for FLOOD_NS is in a flood. */
 #define PAUSE_NS 1000000
@@ -345,6 +346,8 @@ static int answer_some(struct okv_acceptor *acceptor, unsigned listener)
         if (rc == 1)
             answer(acceptor, listener, request);
     }
+    if (from->pending)
+        okv_server_log_shortage(acceptor->server, &from->pending->entrance, from->where);
     return rc;
 }
 

@@ -1,11 +1,15 @@
 /* Clients that have connected and not said hello yet: who makes room for the next. */
+#include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"
 
 #include "shared/transport/common/pending.h"
+#include "tests/support/no_descriptors.h"
+#include "tests/support/pace.h"
 
 #define NEVER_NS UINT64_C(1000000000000)
 
@@ -14,10 +18,24 @@ static struct okv_pending pending;
 static unsigned added;
 
 /* A client is gone when its socket is. */
-static void drop(struct okv_pending_client *client)
+static void leave(struct okv_pending_client *client)
 {
     close(client->sock);
     client->sock = -1;
+}
+
+/* Those that the listener made are no others'. */
+static void drop(struct okv_pending_client *client)
+{
+    leave(client);
+    if (client < clients || client >= clients + added)
+        free(client);
+}
+
+static int greet(struct okv_pending_client *client)
+{
+    snprintf(client->base.address, sizeof client->base.address, "somewhere");
+    return 0;
 }
 
 static bool is_here(unsigned number)
@@ -40,11 +58,15 @@ static unsigned add(const char *from)
 
 static int setup(void **state)
 {
-    static const struct okv_pending_ops ops = {.drop = drop};
+    static const struct okv_pending_ops ops = {
+        .size = sizeof(struct okv_pending_client), .greet = greet, .drop = drop};
+    const struct sockaddr name = {.sa_family = AF_UNIX}; /* the kernel chooses one */
     int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     (void)state;
     added = 0;
+    assert_int_equal(bind(sock, &name, sizeof name.sa_family), 0);
+    assert_int_equal(listen(sock, 8), 0);
     return okv_pending_open(&pending, sock, NEVER_NS, &ops, NULL);
 }
 
@@ -123,7 +145,7 @@ PENDING_TEST(one_that_was_removed_counts_no_more)
     unsigned kept = add("was many");
     for (unsigned i = 0; i < OKV_PENDING_MAX - 1; i++) {
         okv_pending_remove(&pending, &clients[gone[i]]);
-        drop(&clients[gone[i]]);
+        leave(&clients[gone[i]]);
     }
     while (pending.crowd.count < OKV_PENDING_MAX)
         add("flood");
@@ -139,4 +161,43 @@ PENDING_TEST(an_owner_sets_the_limit)
     assert_int_equal(pending.crowd.count, 3);
     assert_false(is_here(1));
     assert_true(is_here(2));
+}
+
+static int connect_client(void)
+{
+    struct sockaddr_storage name;
+    socklen_t length = sizeof name;
+    int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(getsockname(pending.sock, (struct sockaddr *)&name, &length), 0);
+    assert_int_equal(connect(sock, (const struct sockaddr *)&name, length), 0);
+    return sock;
+}
+
+static void look(void)
+{
+    struct okv_listener listener = {.pending = &pending};
+    struct okv_request *request;
+
+    assert_int_equal(okv_pending_next_request(&listener, &request), 0);
+}
+
+/* The listener does not spin meanwhile, and those who are there are watched. */
+PENDING_TEST(a_client_waits_for_a_descriptor)
+{
+    int sock = connect_client();
+    struct rlimit before = no_descriptors_begin(0);
+
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(is_readable(pending.epoll, PACE_GUARD_MS)); /* the rest is over */
+        look();
+        assert_false(is_readable(pending.epoll, 0));
+        assert_int_equal(okv_entrance_news(&pending.entrance), i == 0 ? EMFILE : 0);
+        assert_int_equal(pending.crowd.count, 0);
+    }
+    no_descriptors_end(before);
+    assert_true(is_readable(pending.epoll, PACE_GUARD_MS));
+    look();
+    assert_int_equal(pending.crowd.count, 1);
+    close(sock);
 }

@@ -11,11 +11,12 @@
 
 #include "server/clients/admission.h"
 #include "server/identity/authority.h"
-#include "server/resp/net/accept.h"
 #include "server/resp/resp.h"
 #include "server/resp/run/shared.h"
 #include "shared/identity/proof.h"
 #include "shared/identity/user_key.h"
+#include "tests/support/no_descriptors.h"
+#include "tests/support/pace.h"
 #include "tests/support/resp_talk.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/users_file.h"
@@ -88,8 +89,8 @@ static int close_server(void **state)
 
 #define FIXTURE_TEST(name) TEST_WITH(name, open_server, close_server)
 
-/* The worker does not serve it yet. */
-static int connect_unserved(const char *from)
+/* Nobody has accepted it yet. */
+static int connect_unaccepted(const char *from)
 {
     struct okv_resp_listener *listener = &fixture.core.server->resp_shared->listeners[0];
     struct sockaddr_in own = {.sin_family = AF_INET}, to;
@@ -100,7 +101,22 @@ static int connect_unserved(const char *from)
     assert_int_equal(bind(fd, (const struct sockaddr *)&own, sizeof own), 0);
     assert_int_equal(getsockname(listener->fd, (struct sockaddr *)&to, &length), 0);
     assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
-    okv_resp_accept(fixture.core.server, listener);
+    return fd;
+}
+
+static void accept_clients(void)
+{
+    const struct okv_socket_listener *listener = &fixture.core.server->sockets[0];
+
+    listener->admit(fixture.core.server, listener->listener);
+}
+
+/* The worker does not serve it yet. */
+static int connect_unserved(const char *from)
+{
+    int fd = connect_unaccepted(from);
+
+    accept_clients();
     return fd;
 }
 
@@ -414,4 +430,20 @@ FIXTURE_TEST(no_password_stays_in_memory)
             expect_no_password(lines[i], cut);
         }
     }
+}
+
+/* The acceptor, which polls the listener, does not spin meanwhile. */
+FIXTURE_TEST(a_client_waits_for_a_descriptor)
+{
+    int listening = fixture.core.server->sockets[0].fd, fd = connect_unaccepted(HONEST);
+    struct rlimit before = no_descriptors_begin(0);
+
+    accept_clients();
+    assert_false(is_readable(listening, 0));
+    no_descriptors_end(before);
+    assert_true(is_readable(listening, PACE_GUARD_MS));
+    accept_clients();
+    say(fd, "PING\r\n");
+    hear(fd, "-NOAUTH Authentication required.\r\n");
+    close(fd);
 }

@@ -120,15 +120,15 @@ static void accept_client(struct okv_server *server, const struct okv_resp_liste
 
 void okv_resp_accept(struct okv_server *server, void *user)
 {
-    const struct okv_resp_listener *listener = user;
+    struct okv_resp_listener *listener = user;
 
     for (unsigned i = 0; i < CLIENTS_PER_PASS; i++) {
         struct sockaddr_storage address;
         socklen_t length = sizeof address;
-        int fd = accept4(listener->fd, (struct sockaddr *)&address, &length,
-                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = okv_entrance_accept(&listener->entrance, (struct sockaddr *)&address, &length);
         if (fd < 0)
-            return;
+            break;
         accept_client(server, listener, fd, &address);
     }
+    okv_server_log_shortage(server, &listener->entrance, listener->where);
 }

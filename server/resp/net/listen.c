@@ -84,6 +84,26 @@ static int open_path(const struct okv_uri *uri, struct okv_resp_listener *out,
     return 0;
 }
 
+static void close_listener(struct okv_resp_listener *listener)
+{
+    okv_entrance_close(&listener->entrance);
+    okv_socket_path_remove(&listener->socket);
+    close(listener->fd);
+}
+
+static int open_entrance(struct okv_resp_listener *listener, struct okv_diag *diag)
+{
+    int errnum = okv_entrance_open(&listener->entrance, listener->fd);
+
+    if (errnum == 0)
+        return 0;
+    close_listener(listener);
+    return okv_diag_set(diag, okv_error_from_errno(errnum),
+                        "no descriptor to listen with (%s): raise the limit on open files "
+                        "(ulimit -n)",
+                        strerror(errnum));
+}
+
 static int start_handshakes(struct okv_server *server, struct okv_diag *diag)
 {
     struct okv_resp_handshakes *handshakes = calloc(1, sizeof *handshakes);
@@ -120,11 +140,13 @@ static int open_listener(struct okv_server *server, const struct okv_uri *uri,
     if (rc)
         return rc;
     rc = uri->path[0] ? open_path(uri, listener, diag) : open_network(uri, listener, diag);
+    if (rc == 0)
+        rc = open_entrance(listener, diag);
     if (rc)
         return rc;
     shared->listener_count++;
     server->sockets[server->socket_count++] = (struct okv_socket_listener){
-        listener->fd, listener->where, "for clients of Redis", okv_resp_accept, listener};
+        listener->entrance.fd, listener->where, "for clients of Redis", okv_resp_accept, listener};
     return 0;
 }
 
@@ -162,11 +184,8 @@ void okv_resp_close(struct okv_server *server)
 
     okv_resp_stop(server);
     server->socket_count = 0;
-    while (shared->listener_count > 0) {
-        struct okv_resp_listener *listener = &shared->listeners[--shared->listener_count];
-        okv_socket_path_remove(&listener->socket);
-        close(listener->fd);
-    }
+    while (shared->listener_count > 0)
+        close_listener(&shared->listeners[--shared->listener_count]);
     okv_tls_destroy(shared->tls);
     okv_resp_door_fini(&shared->door);
     okv_exclusive_fini(&shared->exclusive);

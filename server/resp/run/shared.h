@@ -5,10 +5,12 @@
 #include "server/command/exclusive.h"
 #include "server/resp/run/client.h"
 #include "server/resp/run/place.h"
+#include "shared/base/entrance.h"
 #include "shared/transport/local/socket_path.h"
 
 struct okv_resp_listener {
     int fd;
+    struct okv_entrance entrance; /* of `fd` */
     bool has_tls;
     char where[160];               /* its URI, with the port that it has */
     struct okv_socket_path socket; /* of a Unix socket */

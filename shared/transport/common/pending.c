@@ -1,7 +1,6 @@
 #include "shared/transport/common/pending.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,11 +62,12 @@ int okv_pending_open(struct okv_pending *pending, int sock, uint64_t silence_ns,
                                     .usual_silence_ns = silence_ns};
     okv_crowd_init(&pending->crowd);
     pending->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    pending->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     pending->epoll = epoll_create1(EPOLL_CLOEXEC);
-    int errnum = pending->timer < 0 || pending->spare < 0 || pending->epoll < 0 ? errno : 0;
+    int errnum = pending->timer < 0 || pending->epoll < 0 ? errno : 0;
+    int failure = okv_entrance_open(&pending->entrance, sock);
+    errnum = errnum ? errnum : failure;
     if (errnum == 0)
-        errnum = watch(pending, sock, &pending->sock);
+        errnum = watch(pending, pending->entrance.fd, &pending->entrance);
     if (errnum == 0)
         errnum = watch(pending, pending->timer, &pending->timer);
     if (errnum == 0)
@@ -90,7 +90,7 @@ static void close_socket(void (*apart)(int sock), int sock)
 
 void okv_pending_close(struct okv_pending *pending)
 {
-    const int fds[] = {pending->epoll, pending->spare, pending->timer};
+    const int fds[] = {pending->epoll, pending->timer};
     struct okv_pending_client *client;
 
     while ((client = oldest_of(pending))) {
@@ -101,6 +101,7 @@ void okv_pending_close(struct okv_pending *pending)
         if (fds[i] >= 0)
             close(fds[i]);
     }
+    okv_entrance_close(&pending->entrance);
     close_socket(pending->ops->close_listening, pending->sock);
 }
 
@@ -147,24 +148,11 @@ int okv_pending_add(struct okv_pending *pending, struct okv_pending_client *clie
     return 0;
 }
 
-/* Turns one client away when no descriptor is left for it. Otherwise its connect would keep the
- * listener's descriptor readable for ever. */
-static void turn_away(struct okv_pending *pending)
-{
-    close(pending->spare);
-    int sock = accept4(pending->sock, NULL, NULL, SOCK_CLOEXEC);
-    if (sock >= 0)
-        close_socket(pending->ops->close_client, sock);
-    pending->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-}
-
 static void accept_client(struct okv_listener *listener)
 {
     struct okv_pending *pending = listener->pending;
-    int sock = accept4(pending->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int sock = okv_entrance_accept(&pending->entrance, NULL, NULL);
 
-    if (sock < 0 && (errno == EMFILE || errno == ENFILE))
-        turn_away(pending);
     if (sock < 0)
         return;
     struct okv_pending_client *client = calloc(1, pending->ops->size);
@@ -201,7 +189,7 @@ int okv_pending_next_request(struct okv_listener *listener, struct okv_request *
             return okv_error_from_errno(errno);
         if (count <= 0)
             return 0;
-        if (event.data.ptr == &pending->sock) {
+        if (event.data.ptr == &pending->entrance) {
             accept_client(listener);
         } else if (event.data.ptr == &pending->timer) {
             drop_overdue(pending);

@@ -9,6 +9,7 @@
 #define OKV_SHARED_TRANSPORT_COMMON_PENDING_H
 
 #include "shared/base/crowd.h"
+#include "shared/base/entrance.h"
 #include "shared/transport/transport.h"
 
 #define OKV_PENDING_MAX 128 /* unless the listener's owner sets another limit */
@@ -36,10 +37,10 @@ struct okv_pending_ops {
 
 struct okv_pending {
     const struct okv_pending_ops *ops;
-    int epoll; /* readable when next_request has something to do */
-    int sock;  /* that listens */
-    int timer; /* expires when the oldest client has taken too long */
-    int spare; /* closed for a moment to turn a client away when no descriptor is left */
+    int epoll;                    /* readable when next_request has something to do */
+    int sock;                     /* that listens */
+    int timer;                    /* expires when the oldest client has taken too long */
+    struct okv_entrance entrance; /* of `sock` */
     /* Any thread may change these two. */
     atomic_uint max;             /* how many clients there may be */
     _Atomic uint64_t silence_ns; /* until a silent one is dropped */
