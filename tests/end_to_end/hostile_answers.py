@@ -57,8 +57,6 @@ def run(what, *command):
 
 def okv_commands(okv, what, answer):
     for words in COMMANDS:
-        if words == "admin snapshot" and not answer:  # asks again until there is one
-            continue
         command = (okv, "-s", URI, *words.split())
         ended = run(what, *command)
         if "--json" in words and ended.returncode == 0:

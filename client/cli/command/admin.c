@@ -10,8 +10,12 @@
 
 #define ANSWER_MAX 65536
 #define COMMAND_MAX 64
+#define NUMBER_MAX 16 /* digits of the number of a snapshot */
 #define PAUSE_MS 10
 #define RELOAD_LOOKS 1000
+/* A snapshot of a large database takes hours, and one that is never made a day. */
+#define SNAPSHOT_MS (24u * 3600u * 1000u)
+#define SNAPSHOT_PAUSE_MS 1000u
 
 struct admin_arguments {
     struct cli *cli;
@@ -61,36 +65,67 @@ static int reload_users(struct cli *cli)
     return CLI_FAILED;
 }
 
-/* Requests a snapshot, then asks for its path until it is there. */
+/* Requests a snapshot. `command` asks for its path. */
+static int request_snapshot(struct cli *cli, char *answer, char command[COMMAND_MAX])
+{
+    size_t length;
+    int rc = okv_admin(cli->handle, "snapshot", answer, ANSWER_MAX, &length);
+
+    if (rc != OKV_OK)
+        return rc;
+    if (length == 0 || length > NUMBER_MAX || strspn(answer, "0123456789abcdef") != length)
+        return OKV_EPROTO;
+    snprintf(command, COMMAND_MAX, "snapshot %.*s", NUMBER_MAX, answer);
+    return OKV_OK;
+}
+
+/* Nothing is the answer as long as the snapshot is being made. *length 0, without a failure: it was
+ * interrupted, or it took too long. */
+static int await_snapshot(struct cli *cli, const char *command, char *answer, size_t *length)
+{
+    uint32_t pause_ms = PAUSE_MS, waited_ms = 0;
+
+    for (;;) {
+        int rc = okv_admin(cli->handle, command, answer, ANSWER_MAX, length);
+        if (rc != OKV_OK || *length > 0 || waited_ms >= SNAPSHOT_MS || !cli_pause(pause_ms))
+            return rc;
+        waited_ms += pause_ms;
+        pause_ms = 2 * pause_ms < SNAPSHOT_PAUSE_MS ? 2 * pause_ms : SNAPSHOT_PAUSE_MS;
+    }
+}
+
+static int fail_snapshot(struct cli *cli, int rc)
+{
+    if (rc == OKV_EUNSUPPORTED)
+        return cli_fail_with(cli, "admin snapshot", NULL, 0, rc,
+                             "the server was started without --data");
+    if (rc == OKV_ECONFLICT)
+        return cli_fail_with(cli, "admin snapshot", NULL, 0, rc,
+                             "a later one has replaced it already: ask again");
+    if (rc != OKV_ENOTFOUND)
+        return cli_fail(cli, "admin snapshot", NULL, 0, rc);
+    fprintf(stderr, "okv: admin snapshot: it failed: see that the disk of --data has room and no "
+                    "errors\n");
+    return CLI_FAILED;
+}
+
 static int make_snapshot(struct cli *cli)
 {
     static char answer[ANSWER_MAX];
     char command[COMMAND_MAX];
-    size_t length;
-    int rc = okv_admin(cli->handle, "snapshot", answer, sizeof answer, &length);
+    size_t length = 0;
+    int rc = request_snapshot(cli, answer, command);
 
-    if (rc == OKV_EUNSUPPORTED)
-        return cli_fail_with(cli, "admin snapshot", NULL, 0, rc,
-                             "the server was started without --data");
-    snprintf(command, sizeof command, "snapshot %.16s", answer);
     cli_interrupt_catch(true);
-    for (length = 0; rc == OKV_OK && length == 0 && !cli_interrupted();) {
-        rc = okv_admin(cli->handle, command, answer, sizeof answer, &length);
-        if (rc == OKV_OK && length == 0)
-            cli_pause(PAUSE_MS);
-    }
-    if (rc == OKV_ENOTFOUND) {
-        fprintf(stderr, "okv: admin snapshot: it failed: see that the disk of --data has room and "
-                        "no errors\n");
-        return CLI_FAILED;
-    }
-    if (rc == OKV_ECONFLICT)
-        return cli_fail_with(cli, "admin snapshot", NULL, 0, rc,
-                             "a later one has replaced it already: ask again");
+    if (rc == OKV_OK)
+        rc = await_snapshot(cli, command, answer, &length);
     if (rc != OKV_OK)
-        return cli_fail(cli, "admin snapshot", NULL, 0, rc);
+        return fail_snapshot(cli, rc);
     if (length == 0) {
-        fprintf(stderr, "okv: admin snapshot: interrupted: the server goes on with it\n");
+        fprintf(stderr, cli_interrupted()
+                            ? "okv: admin snapshot: interrupted: the server goes on with it\n"
+                            : "okv: admin snapshot: asked, and the server has not made it in a "
+                              "day: see its log\n");
         return CLI_FAILED;
     }
     printf("%s\n", answer);
