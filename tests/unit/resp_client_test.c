@@ -318,21 +318,105 @@ FIXTURE_TEST(a_client_that_sends_nothing_ends)
 
 /* ---- commands that wait ---- */
 
-/* Its words are in quotes, and it is looked at more than once. */
-FIXTURE_TEST(a_command_that_waits_is_run_as_it_came)
+static void put_many(void)
 {
-    int fd = resp_fixture_connect(&fixture);
-    unsigned waits = 0;
     char key[24];
 
     for (unsigned i = 0; i < MANY; i++) {
         snprintf(key, sizeof key, "key%u", i);
         server_core_put(&fixture.core, key, 'x', 30, 0);
     }
+}
+
+/* Its words are in quotes, and it is looked at more than once. */
+FIXTURE_TEST(a_command_that_waits_is_run_as_it_came)
+{
+    int fd = resp_fixture_connect(&fixture);
+    unsigned waits = 0;
+
+    put_many();
     say(fd, "\"flushdb\" \"sync\"\r\nset \"a b\" 'c d'\r\nget \"a b\"\r\ndbsize\r\n");
     while (waits < MANY && (resp_fixture_poll(&fixture) || waits == 0))
         waits++;
     assert_true(waits > 1);
     hear(fd, "+OK\r\n+OK\r\n$3\r\nc d\r\n:1\r\n");
     leave(fd);
+}
+
+/* ---- commands whose client ends ---- */
+
+static uint64_t items(void)
+{
+    return atomic_load(&fixture.core.database->store.totals.items);
+}
+
+/* Begins one that takes many turns. */
+static int begin_long(const char *line)
+{
+    int fd = resp_fixture_connect(&fixture);
+
+    put_many();
+    say(fd, line);
+    pass();
+    pass();
+    return fd;
+}
+
+static void expect_flush_is_over(uint64_t before)
+{
+    assert_int_equal(atomic_load(&fixture.worker.resp->clients), 0);
+    assert_in_range(items(), 1, before);
+    uint64_t left = items();
+    for (unsigned i = 0; i < 10; i++)
+        pass();
+    assert_int_equal(items(), left);
+}
+
+FIXTURE_TEST(a_flush_ends_with_its_connection)
+{
+    int fd = begin_long("flushall\r\n");
+    uint64_t before = items();
+
+    assert_in_range(before, 1, MANY - 1);
+    close(fd);
+    pass();
+    expect_flush_is_over(before);
+}
+
+FIXTURE_TEST(a_flush_ends_with_its_client)
+{
+    int fd = begin_long("flushall\r\n");
+    uint64_t before = items();
+
+    assert_in_range(before, 1, MANY - 1);
+    expect_admin("kill 8000000000000001", 0, "");
+    pass();
+    expect_flush_is_over(before);
+    close(fd);
+}
+
+FIXTURE_TEST(a_flush_does_not_keep_a_server_from_its_end)
+{
+    int fd = begin_long("flushall\r\n");
+    uint64_t before = items();
+
+    okv_resp_end_all(fixture.worker.resp);
+    expect_flush_is_over(before);
+    close(fd);
+}
+
+/* The connection breaks while something runs alone. */
+FIXTURE_TEST(a_walk_that_was_held_up_ends_with_its_connection)
+{
+    pthread_rwlock_t *lock = &fixture.core.server->exclusive->lock;
+    int fd = begin_long("keys *\r\n");
+
+    assert_int_equal(pthread_rwlock_wrlock(lock), 0);
+    pass();
+    close(fd);
+    pass();
+    assert_int_equal(atomic_load(&fixture.worker.resp->clients), 1);
+    assert_int_equal(pthread_rwlock_unlock(lock), 0);
+    pass();
+    assert_int_equal(atomic_load(&fixture.worker.resp->clients), 0);
 }

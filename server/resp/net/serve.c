@@ -81,6 +81,12 @@ void okv_resp_update_events(struct okv_resp_client *client)
     epoll_ctl(client->resp->epoll_fd, how, client->stream.fd, &event);
 }
 
+/* Whether a request has begun that takes several turns. */
+static bool goes_on(const struct okv_resp_client *client)
+{
+    return client->state == OKV_RESP_RUNNING || client->flush.is_under_way;
+}
+
 /* The connection is broken, but the client waits for something else before it can be closed. */
 static void leave_epoll(struct okv_resp_client *client)
 {
@@ -306,7 +312,9 @@ unsigned okv_resp_serve(struct okv_resp_client *client)
         okv_resp_make_ready(client);
     okv_resp_buffers_return(client);
     okv_resp_count_memory(client);
-    if (!is_open || (client->state == OKV_RESP_DRAINING && !okv_resp_has_replies(client)))
+    bool is_abandoned = client->is_off_epoll && goes_on(client); /* as in okv_resp_on_event() */
+    bool is_drained = client->state == OKV_RESP_DRAINING && !okv_resp_has_replies(client);
+    if (!is_open || is_drained || is_abandoned)
         okv_resp_client_close(client);
     else
         okv_resp_update_events(client);
@@ -317,7 +325,7 @@ void okv_resp_on_event(struct okv_resp_client *client, uint32_t events)
 {
     bool is_broken = events & (EPOLLHUP | EPOLLERR);
 
-    if (is_broken && client->state == OKV_RESP_RUNNING) {
+    if (is_broken && goes_on(client)) {
         okv_resp_client_close(client); /* nobody is there for the rest */
     } else if (is_broken && !client->events) {
         leave_epoll(client);
