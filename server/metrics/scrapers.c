@@ -12,7 +12,7 @@
 
 struct scraper {
     struct okv_crowd_member member; /* first; in the crowd until it is ended */
-    char address[64];
+    char address[OKV_HOST_TEXT];
     int fd;
     bool is_ended;
     uint64_t begun_ns;
@@ -50,7 +50,7 @@ static struct scraper *create(struct MHD_Connection *connection)
     scraper->fd = fd->connect_fd;
     scraper->begun_ns = okv_clock_ns();
     scraper->member.address = scraper->address;
-    okv_host_text(peer->client_addr, scraper->address, sizeof scraper->address);
+    okv_host_group_text(peer->client_addr, scraper->address);
     return scraper;
 }
 

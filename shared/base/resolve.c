@@ -61,6 +61,21 @@ void okv_host_text(const struct sockaddr *address, char *out, size_t size)
         snprintf(out, size, "?");
 }
 
+void okv_host_group_text(const struct sockaddr *address, char *out)
+{
+    struct sockaddr_in6 group = {.sin6_family = AF_INET6};
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)address;
+    const size_t prefix = sizeof group.sin6_addr / 2;
+
+    if (address->sa_family != AF_INET6 || IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr)) {
+        okv_host_text(address, out, OKV_HOST_TEXT);
+        return;
+    }
+    memcpy(&group.sin6_addr, &in6->sin6_addr, prefix);
+    okv_host_text((const struct sockaddr *)&group, out, OKV_HOST_TEXT);
+    strcat(out, "/64");
+}
+
 /* A link-local address is of no use without its zone. */
 static void add_zone(const struct sockaddr *address, char *host, size_t size)
 {

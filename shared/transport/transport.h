@@ -92,8 +92,8 @@ struct okv_request {
     size_t hello_length;
     struct okv_binding binding;
     char peer[64];     /* address of the client, for people */
-    char address[64];  /* where answers go: the same for all connections of a host, or over local
-                          of a user */
+    char address[64];  /* where answers go, as limits count it (okv_host_group_text()): the same for
+                          all connections of a host, or over local of a user */
     bool is_half_open; /* it is not proven yet that the client is at this address */
     bool is_foreign;   /* the listener shares no memory with this user: reject it */
 };

@@ -38,6 +38,17 @@ static const struct okv_store_params params = {
 
 static struct users_file file;
 
+static bool has_ipv6(void)
+{
+    const struct sockaddr_in6 own = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool has = fd >= 0 && bind(fd, (const struct sockaddr *)&own, sizeof own) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    return has;
+}
+
 static void configure(struct okv_server *server)
 {
     struct okv_config *config = &server->config;
@@ -52,7 +63,8 @@ static void configure(struct okv_server *server)
     config->max_clients_per_user = 0;
     config->max_clients_per_address = OKV_CLIENTS_HALF;
     config->resp[0] = (struct okv_uri){.host = "127.0.0.1", .port = "0"};
-    config->resp_count = 1;
+    config->resp[1] = (struct okv_uri){.host = "::1", .port = "0"};
+    config->resp_count = has_ipv6() ? 2 : 1;
     for (unsigned i = 0; i < server->database_count; i++)
         server->database_names[i] = config->databases[i].name;
     assert_int_equal(okv_identity_init(), 0);
@@ -445,5 +457,24 @@ FIXTURE_TEST(a_client_waits_for_a_descriptor)
     accept_clients();
     say(fd, "PING\r\n");
     hear(fd, "-NOAUTH Authentication required.\r\n");
+    close(fd);
+}
+
+/* A host of IPv6 that comes from many of its addresses is one. */
+FIXTURE_TEST(a_network_of_ipv6_counts_as_one_address)
+{
+    struct okv_resp_shared *shared = fixture.core.server->resp_shared;
+    struct okv_resp_listener *listener = &shared->listeners[1];
+    struct sockaddr_in6 to;
+    socklen_t length = sizeof to;
+
+    if (shared->listener_count < 2)
+        skip();
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(getsockname(listener->fd, (struct sockaddr *)&to, &length), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
+    fixture.core.server->sockets[1].admit(fixture.core.server, listener);
+    pass();
+    assert_string_equal(TAILQ_FIRST(&fixture.worker.resp->all)->address, "::/64");
     close(fd);
 }

@@ -53,7 +53,7 @@ static void name_ends(struct okv_resp_client *client, const struct sockaddr_stor
     okv_address_text((const struct sockaddr *)address, client->peer, sizeof client->peer);
     memcpy(client->common.peer, client->peer, sizeof client->common.peer);
     okv_address_text((const struct sockaddr *)&local, client->local, sizeof client->local);
-    okv_host_text((const struct sockaddr *)address, client->address, sizeof client->address);
+    okv_host_group_text((const struct sockaddr *)address, client->address);
 }
 
 static struct okv_resp_client *create_client(struct okv_server *server,

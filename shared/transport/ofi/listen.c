@@ -51,7 +51,7 @@ static int greet(struct okv_pending_client *client)
         okv_ofi_control_prepare(client->sock) || send_greeting(client))
         return OKV_EDISCONNECTED;
     okv_address_text((struct sockaddr *)&peer, request->peer, sizeof request->peer);
-    okv_host_text((struct sockaddr *)&peer, request->address, sizeof request->address);
+    okv_host_group_text((struct sockaddr *)&peer, request->address);
     return 0;
 }
 

@@ -109,6 +109,7 @@ static void query_port(struct verbs_listener *l)
         okv_verbs_find_gid(l->verbs, port, any ? NULL : &l->id->route.addr.addr.ibaddr.sgid, &gid);
 
     bool answers = ibv_query_port(l->verbs, port, &attr) == 0;
+    l->is_infiniband = answers && attr.link_layer == IBV_LINK_LAYER_INFINIBAND;
     l->rendezvous_piece = answers && attr.max_msg_sz > 0 && attr.max_msg_sz < VERBS_RENDEZVOUS_PIECE
                               ? attr.max_msg_sz
                               : VERBS_RENDEZVOUS_PIECE;
@@ -223,14 +224,18 @@ void okv_verbs_unlisten(struct okv_listener *listener)
     free(l);
 }
 
-/* Where the answer goes. What rdma_get_peer_addr() tells is only the client's word. */
-static void name_address(struct rdma_cm_id *id, char *out, size_t size)
+/* Where the answer goes. What rdma_get_peer_addr() tells is only the client's word. The GIDs of an
+ * InfiniBand subnet begin alike, and no host chooses how its own ends. */
+static void name_address(const struct verbs_listener *l, struct rdma_cm_id *id, char *out)
 {
     struct sockaddr_in6 gid = {.sin6_family = AF_INET6};
 
     if (id->route.num_paths > 0)
         memcpy(&gid.sin6_addr, id->route.path_rec[0].dgid.raw, sizeof gid.sin6_addr);
-    okv_host_text((struct sockaddr *)&gid, out, size);
+    if (l->is_infiniband)
+        okv_host_text((struct sockaddr *)&gid, out, OKV_HOST_TEXT);
+    else
+        okv_host_group_text((struct sockaddr *)&gid, out);
 }
 
 static struct verbs_request *make_request(struct verbs_listener *l,
@@ -250,7 +255,7 @@ static struct verbs_request *make_request(struct verbs_listener *l,
     request->base.hello_length = length < OKV_HELLO_MAX ? OKV_HELLO_MAX : length;
     okv_verbs_binding(event->id, false, event->param.conn.qp_num, &request->base.binding);
     okv_address_text(rdma_get_peer_addr(event->id), request->base.peer, sizeof request->base.peer);
-    name_address(event->id, request->base.address, sizeof request->base.address);
+    name_address(l, event->id, request->base.address);
     request->base.is_half_open = true;
     return request;
 }

@@ -94,6 +94,7 @@ struct verbs_listener {
     uint8_t rendezvous_depth;  /* pieces that may be under way at once on one connection */
     uint32_t rendezvous_piece; /* bytes of a piece at most */
     bool removed;              /* the device went away */
+    bool is_infiniband;        /* else it is Ethernet */
 };
 
 struct verbs_request {
