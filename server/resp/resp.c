@@ -20,6 +20,9 @@
 
 /* Events that are taken before sessions are served again. */
 #define EVENTS_PER_PASS 16
+/* Work for a page that is unmapped. */
+#define UNMAPPED_PAGE 300u
+#define PAGE 4096u
 
 /* ---- replies that wait for the log ---- */
 
@@ -122,12 +125,21 @@ static unsigned run_database(struct okv_resp *resp, unsigned database, uint64_t 
     return count;
 }
 
+/* Returns the work. */
+static uint64_t empty_trash(struct okv_resp *resp)
+{
+    okv_turn_begin(&resp->turn);
+    okv_turn_spend(&resp->turn, okv_resp_trash_empty(&resp->trash) / PAGE * UNMAPPED_PAGE);
+    okv_turn_end_step(&resp->turn);
+    return resp->turn.spent;
+}
+
 /* A pass does the work of one turn, or of the last one that it begins, however many clients there
  * are: the others wait, and databases take turns. */
 static unsigned run_ready(struct okv_resp *resp)
 {
     unsigned databases = resp->server->database_count, count = 0;
-    uint64_t work = 0;
+    uint64_t work = empty_trash(resp);
 
     for (unsigned i = 0; i < databases && work < OKV_TURN_WORK; i++) {
         count += run_database(resp, resp->ready_next, &work);
@@ -165,6 +177,7 @@ unsigned okv_resp_poll(struct okv_resp *resp, bool *is_held_up)
     for (int i = 0; i < n; i++)
         okv_resp_on_event(events[i].data.ptr, events[i].events);
     done += run_ready(resp);
+    done += resp->trash.first != NULL;
     return done + count_ready(resp, is_held_up) + (n > 0 ? (unsigned)n : 0);
 }
 
@@ -257,6 +270,8 @@ void okv_resp_fini(struct okv_resp *resp)
     okv_resp_buffer_fini(&resp->in);
     okv_resp_buffer_fini(&resp->out);
     okv_resp_memory_free(resp->args, resp->arg_capacity * sizeof *resp->args);
+    while (okv_resp_trash_empty(&resp->trash) > 0)
+        continue;
     pthread_mutex_destroy(&resp->lock);
     close(resp->epoll_fd);
 }

@@ -3,6 +3,8 @@
  * reads, and how connections end.
  */
 #include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,6 +19,8 @@
 #define LONG (2u << 20) /* bytes of a value: more than a client may leave unread */
 #define MANY 3000u      /* items in so many buckets that FLUSHDB takes many steps */
 #define PINGS_MAX 1000u
+#define LONG_REQUEST (8u << 20)
+#define UNMAPPED_MAX (1u << 20) /* in one pass */
 #define PONG "+PONG\r\n"
 
 static const struct okv_store_params params = {
@@ -49,6 +53,21 @@ ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags)
     if (network.is_fast && fd != network.fd)
         network.bytes += read_all(network.fd);
     return __real_send(fd, bytes, length, flags);
+}
+
+/* What the server unmaps. */
+static struct {
+    size_t longest, all;
+} unmapped;
+
+int __real_munmap(void *bytes, size_t length);
+__attribute__((visibility("default"))) int __wrap_munmap(void *bytes, size_t length);
+
+int __wrap_munmap(void *bytes, size_t length)
+{
+    unmapped.longest = length > unmapped.longest ? length : unmapped.longest;
+    unmapped.all += length;
+    return __real_munmap(bytes, length);
 }
 
 /* ---- requests ---- */
@@ -198,6 +217,63 @@ FIXTURE_TEST(who_reads_nothing_gets_no_more_than_its_room)
     for (unsigned i = 0; i < 3; i++)
         hear_long(fd);
     hear_end(fd);
+}
+
+/* ---- the memory of long requests ---- */
+
+/* Sends `length` bytes of an ECHO, whose word has LONG_REQUEST. */
+static void say_long(int fd, size_t length)
+{
+    static const char head[] = "*2\r\n$4\r\nECHO\r\n$8388608\r\n";
+    char *bytes = malloc(length);
+    ssize_t n;
+
+    assert_non_null(bytes);
+    memset(bytes, 'x', length);
+    memcpy(bytes, head, sizeof head - 1);
+    memcpy(bytes + length - 2, "\r\n", 2);
+    for (size_t sent = 0; sent<length; sent += n> 0 ? (size_t)n : 0) {
+        n = send(fd, bytes + sent, length - sent, MSG_NOSIGNAL);
+        assert_true(n > 0 || errno == EAGAIN);
+        pass();
+    }
+    free(bytes);
+}
+
+static void expect_unmapped_in_steps(size_t least)
+{
+    for (size_t i = 0; i < 100 && unmapped.all < least; i++) {
+        size_t before = unmapped.all;
+        pass();
+        assert_true(unmapped.all - before <= UNMAPPED_MAX);
+    }
+    assert_in_range(unmapped.all, least, SIZE_MAX);
+    assert_in_range(unmapped.longest, 1, UNMAPPED_MAX);
+}
+
+FIXTURE_TEST(memory_of_a_long_request_is_unmapped_in_steps)
+{
+    const size_t head = sizeof "*2\r\n$4\r\nECHO\r\n$8388608\r\n" - 1;
+    static uint8_t reply[LONG_REQUEST];
+    int fd = resp_fixture_connect(&fixture);
+
+    memset(&unmapped, 0, sizeof unmapped);
+    say_long(fd, head + LONG_REQUEST + 2);
+    hear(fd, "$8388608\r\n");
+    hear_bytes(fd, reply, sizeof reply);
+    hear(fd, "\r\n");
+    expect_unmapped_in_steps(2 * LONG_REQUEST); /* with that of its reply */
+    leave(fd);
+}
+
+FIXTURE_TEST(memory_of_who_leaves_is_unmapped_in_steps)
+{
+    int fd = resp_fixture_connect(&fixture);
+
+    memset(&unmapped, 0, sizeof unmapped);
+    say_long(fd, LONG_REQUEST);
+    leave(fd);
+    expect_unmapped_in_steps(LONG_REQUEST);
 }
 
 /* ---- the end ---- */

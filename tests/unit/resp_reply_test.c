@@ -95,20 +95,48 @@ TEST(an_error_is_one_line)
 TEST(a_buffer_grows_and_keeps_its_bytes)
 {
     struct okv_resp_buffer buffer = {.used = 0};
+    struct okv_resp_trash trash = {.first = NULL};
     uint8_t piece[700];
 
     for (unsigned i = 0; i < 50; i++) {
         memset(piece, (int)i, sizeof piece);
         okv_resp_buffer_add(&buffer, piece, sizeof piece);
     }
-    okv_resp_buffer_drop(&buffer, 10 * sizeof piece + 1);
+    okv_resp_buffer_drop(&buffer, 10 * sizeof piece + 1, &trash);
     assert_int_equal(buffer.used, 40 * sizeof piece - 1);
     for (size_t i = 0; i < buffer.used; i++)
         assert_int_equal(buffer.bytes[i], 10 + (i + 1) / sizeof piece);
-    okv_resp_buffer_drop(&buffer, buffer.used);
+    okv_resp_buffer_drop(&buffer, buffer.used, &trash);
     assert_int_equal(buffer.used, 0);
     okv_resp_buffer_fini(&buffer);
     assert_null(buffer.bytes);
+}
+
+/* The rest of a buffer that is mapped stays where it is. */
+TEST(the_begin_of_a_long_buffer_goes_in_steps)
+{
+    static uint8_t piece[OKV_RESP_TRASH_STEP];
+    struct okv_resp_buffer buffer = {.used = 0};
+    struct okv_resp_trash trash = {.first = NULL};
+    size_t all = 0, step;
+
+    for (unsigned i = 0; i < 5; i++) {
+        memset(piece, (int)i, sizeof piece);
+        okv_resp_buffer_add(&buffer, piece, sizeof piece);
+    }
+    const uint8_t *last = buffer.bytes + 4 * sizeof piece;
+    assert_int_equal(okv_resp_buffer_drop(&buffer, 3 * sizeof piece + 1, &trash), 3 * sizeof piece);
+    assert_int_equal(buffer.used, 2 * sizeof piece);
+    while ((step = okv_resp_trash_empty(&trash)) > 0) {
+        assert_true(step <= OKV_RESP_TRASH_STEP);
+        all += step;
+    }
+    assert_int_equal(all, 3 * sizeof piece);
+    assert_memory_equal(last, piece, sizeof piece);
+    okv_resp_buffer_discard(&buffer, &trash);
+    assert_null(buffer.bytes);
+    while (okv_resp_trash_empty(&trash) > 0)
+        continue;
 }
 
 TEST(nothing_is_added_without_memory)

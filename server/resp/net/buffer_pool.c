@@ -40,11 +40,12 @@ void okv_resp_buffers_borrow(struct okv_resp_client *client)
 }
 
 /* Keeps an empty buffer for the next client. */
-static void return_buffer(struct okv_resp_buffer *borrowed, struct okv_resp_buffer *to)
+static void return_buffer(struct okv_resp_buffer *borrowed, struct okv_resp_buffer *to,
+                          struct okv_resp_trash *trash)
 {
     borrowed->used = 0;
     if (borrowed->has_failed || to->bytes || borrowed->capacity > POOLED_MAX)
-        okv_resp_buffer_fini(borrowed);
+        okv_resp_buffer_discard(borrowed, trash);
     else
         swap_buffers(borrowed, to);
 }
@@ -54,7 +55,7 @@ static void return_buffer(struct okv_resp_buffer *borrowed, struct okv_resp_buff
 static void drop_done(struct okv_resp_client *client)
 {
     if (client->at >= client->in.used - client->at || client->at >= DONE_MAX)
-        client->at -= okv_resp_buffer_drop(&client->in, client->at);
+        client->at -= okv_resp_buffer_drop(&client->in, client->at, &client->resp->trash);
 }
 
 static void return_input(struct okv_resp *resp, struct okv_resp_client *client)
@@ -66,14 +67,14 @@ static void return_input(struct okv_resp *resp, struct okv_resp_client *client)
     drop_done(client);
     if (client->in.used == client->at) {
         client->at = 0;
-        return_buffer(&client->in, &resp->in);
+        return_buffer(&client->in, &resp->in, &resp->trash);
     } else if (client->in.used - client->at <= OKV_RESP_SMALL_REST &&
                client->in.capacity > OKV_RESP_SMALL_REST) {
         okv_resp_buffer_add(&rest, client->in.bytes + client->at, client->in.used - client->at);
         if (rest.has_failed)
             return;
         explicit_bzero(client->in.bytes + client->at, rest.used);
-        return_buffer(&client->in, &resp->in);
+        return_buffer(&client->in, &resp->in, &resp->trash);
         client->in = rest;
         client->at = 0;
     }
@@ -86,17 +87,30 @@ void okv_resp_buffers_return(struct okv_resp_client *client)
 
     return_input(resp, client);
     if (client->out.used == 0)
-        return_buffer(&client->out, &resp->out);
+        return_buffer(&client->out, &resp->out, &resp->trash);
     if (parser->count > 0)
         return;
     if (resp->args || parser->capacity * sizeof *parser->args > POOLED_MAX) {
-        okv_resp_memory_free(parser->args, parser->capacity * sizeof *parser->args);
+        okv_resp_memory_discard(parser->args, parser->capacity * sizeof *parser->args,
+                                &resp->trash);
     } else {
         resp->args = parser->args;
         resp->arg_capacity = parser->capacity;
     }
     parser->args = NULL;
     parser->capacity = 0;
+}
+
+void okv_resp_buffers_discard(struct okv_resp_client *client)
+{
+    struct okv_resp_trash *trash = &client->resp->trash;
+    struct okv_resp_parser *parser = &client->parser;
+
+    okv_resp_memory_discard(parser->args, parser->capacity * sizeof *parser->args, trash);
+    *parser = (struct okv_resp_parser){0};
+    okv_resp_buffer_discard(&client->in, trash);
+    okv_resp_buffer_discard(&client->out, trash);
+    okv_resp_buffer_discard(&client->text, trash);
 }
 
 void okv_resp_count_memory(struct okv_resp_client *client)

@@ -10,6 +10,8 @@
 void okv_resp_buffers_borrow(struct okv_resp_client *client);
 /* The client keeps buffers that are in use. */
 void okv_resp_buffers_return(struct okv_resp_client *client);
+/* The client ends. */
+void okv_resp_buffers_discard(struct okv_resp_client *client);
 /* Counts the memory that the client keeps until it is served again. */
 void okv_resp_count_memory(struct okv_resp_client *client);
 

@@ -113,10 +113,7 @@ void okv_resp_client_close(struct okv_resp_client *client)
     okv_resp_build_end(client);
     okv_resp_transaction_drop(client);
     okv_resp_listing_destroy(client);
-    okv_resp_parser_fini(&client->parser);
-    okv_resp_buffer_fini(&client->in);
-    okv_resp_buffer_fini(&client->out);
-    okv_resp_buffer_fini(&client->text);
+    okv_resp_buffers_discard(client);
     okv_resp_count_memory(client);
     OKV_STATS_SUBTRACT(&server->stats, resp_clients, 1);
     atomic_fetch_sub(&resp->clients, 1);

@@ -88,7 +88,7 @@ static void drop_sent(struct okv_resp_client *client)
     if (client->sent == out->used)
         out->used = 0;
     else
-        dropped = okv_resp_buffer_drop(out, client->sent);
+        dropped = okv_resp_buffer_drop(out, client->sent, &client->resp->trash);
     client->commit.from -= client->commit.batch ? dropped : 0;
     client->sent -= dropped;
 }

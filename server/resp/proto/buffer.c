@@ -41,11 +41,55 @@ void okv_resp_memory_free(void *bytes, size_t size)
     free(bytes);
 }
 
+/* ---- memory that is unmapped in steps ---- */
+
+_Static_assert(OKV_RESP_TRASH_STEP >= OKV_RESP_MAPPED_MIN, "what is longer is mapped");
+
+/* At its begin, which is unmapped last. */
+struct okv_resp_trash_piece {
+    struct okv_resp_trash_piece *next;
+    size_t size;
+};
+
+void okv_resp_memory_discard(void *bytes, size_t size, struct okv_resp_trash *trash)
+{
+    struct okv_resp_trash_piece *piece = bytes;
+
+    if (size <= OKV_RESP_TRASH_STEP) {
+        okv_resp_memory_free(bytes, size);
+        return;
+    }
+    *piece = (struct okv_resp_trash_piece){trash->first, (size + PAGE - 1) / PAGE * PAGE};
+    trash->first = piece;
+}
+
+size_t okv_resp_trash_empty(struct okv_resp_trash *trash)
+{
+    struct okv_resp_trash_piece *piece = trash->first;
+
+    if (!piece)
+        return 0;
+    size_t size = piece->size;
+    size_t left = size > OKV_RESP_TRASH_STEP ? size - OKV_RESP_TRASH_STEP : 0;
+    if (left)
+        piece->size = left;
+    else
+        trash->first = piece->next;
+    munmap((uint8_t *)piece + left, size - left);
+    return size - left;
+}
+
 /* ---- buffers ---- */
 
 void okv_resp_buffer_fini(struct okv_resp_buffer *buffer)
 {
     okv_resp_memory_free(buffer->bytes, buffer->capacity);
+    *buffer = (struct okv_resp_buffer){0};
+}
+
+void okv_resp_buffer_discard(struct okv_resp_buffer *buffer, struct okv_resp_trash *trash)
+{
+    okv_resp_memory_discard(buffer->bytes, buffer->capacity, trash);
     *buffer = (struct okv_resp_buffer){0};
 }
 
@@ -90,16 +134,26 @@ void okv_resp_buffer_add(struct okv_resp_buffer *buffer, const void *bytes, size
     buffer->used += length;
 }
 
-size_t okv_resp_buffer_drop(struct okv_resp_buffer *buffer, size_t length)
+/* From the front of a mapped buffer, which stays mapped behind it. */
+static void discard_pages(struct okv_resp_buffer *buffer, size_t pages,
+                          struct okv_resp_trash *trash)
+{
+    if (pages > OKV_RESP_TRASH_STEP)
+        okv_resp_memory_discard(buffer->bytes, pages, trash);
+    else if (pages)
+        munmap(buffer->bytes, pages);
+    buffer->bytes += pages;
+    buffer->used -= pages;
+    buffer->capacity -= pages;
+}
+
+size_t okv_resp_buffer_drop(struct okv_resp_buffer *buffer, size_t length,
+                            struct okv_resp_trash *trash)
 {
     size_t pages = length - length % PAGE;
 
     if (buffer->capacity >= pages + OKV_RESP_MAPPED_MIN) {
-        if (pages)
-            munmap(buffer->bytes, pages);
-        buffer->bytes += pages;
-        buffer->used -= pages;
-        buffer->capacity -= pages;
+        discard_pages(buffer, pages, trash);
         return pages;
     }
     buffer->used -= length;

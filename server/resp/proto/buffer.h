@@ -22,12 +22,25 @@ struct okv_resp_buffer {
 void *okv_resp_memory_grow(void *bytes, size_t from, size_t to);
 void okv_resp_memory_free(void *bytes, size_t size);
 
+/* Mapped memory that nobody needs any more. To unmap all of it at once would hold up others: its
+ * worker unmaps it in steps. Starts as zeros. */
+#define OKV_RESP_TRASH_STEP (1u << 20)
+struct okv_resp_trash {
+    struct okv_resp_trash_piece *first;
+};
+/* Frees memory; `trash` takes what is longer than a step. */
+void okv_resp_memory_discard(void *bytes, size_t size, struct okv_resp_trash *trash);
+/* A step. Returns how many bytes are unmapped; 0: there is nothing. */
+size_t okv_resp_trash_empty(struct okv_resp_trash *trash);
+
 void okv_resp_buffer_fini(struct okv_resp_buffer *buffer);
+void okv_resp_buffer_discard(struct okv_resp_buffer *buffer, struct okv_resp_trash *trash);
 /* Room for `bytes` after those that are used; NULL: it has failed. */
 uint8_t *okv_resp_buffer_room(struct okv_resp_buffer *buffer, size_t bytes);
 void okv_resp_buffer_add(struct okv_resp_buffer *buffer, const void *bytes, size_t length);
 /* Removes bytes from the front, at most `length`; of mapped memory whole pages, so that the others
  * do not move. Returns how many. */
-size_t okv_resp_buffer_drop(struct okv_resp_buffer *buffer, size_t length);
+size_t okv_resp_buffer_drop(struct okv_resp_buffer *buffer, size_t length,
+                            struct okv_resp_trash *trash);
 
 #endif

@@ -172,6 +172,8 @@ struct okv_resp {
     struct okv_resp_buffer in, out;
     struct okv_resp_arg *args;
     uint32_t arg_capacity;
+    /* Memory of clients that is not counted any more: a pass unmaps more than it reads. */
+    struct okv_resp_trash trash;
     struct okv_resp_counts {
         uint64_t commands, hits, misses;
     } counts;                  /* not yet in the server's */

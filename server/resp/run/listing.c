@@ -40,6 +40,7 @@ void okv_resp_listing_destroy(struct okv_resp_client *client)
 {
     if (!client->listing)
         return;
+    okv_resp_buffer_discard(&client->listing->keys, &client->resp->trash);
     okv_resp_listing_fini(client->listing);
     free(client->listing);
     client->listing = NULL;
@@ -54,7 +55,7 @@ void okv_resp_listing_reply(struct okv_resp_client *client)
 
     client->sent = OKV_RESP_LISTING_ROOM - length;
     memcpy(keys->bytes + client->sent, head, length);
-    okv_resp_buffer_fini(&client->out);
+    okv_resp_buffer_discard(&client->out, &client->resp->trash);
     client->out = *keys;
     *keys = (struct okv_resp_buffer){.used = 0};
 }
