@@ -1,7 +1,8 @@
 /*
  * No step of a RESP client is longer than it may be, and nothing runs alone for longer: every
  * command of the table, with the worst arguments that it takes, on a full database, by itself and
- * in a transaction. What was done is counted by the server, so no clock matters.
+ * in a transaction. What was done is counted by the server, so no clock matters. Each command has
+ * one reply, in however many steps.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,13 +17,11 @@
 #include "server/resp/run/command.h"
 #include "server/resp/run/transaction.h"
 #include "server/store/store.h"
+#include "tests/support/resp_count.h"
 #include "tests/support/resp_fixture.h"
+#include "tests/support/resp_request.h"
 
-#define LONG (4u << 20) /* bytes of the longest values */
-#define KEY_MAX 1024u
-#define KEYS 3000u /* with names of KEY_MAX bytes */
 #define FILLERS 30000u
-#define MANY 20000u
 #define ALONE_MS 10u
 
 static const struct okv_store_params params = {
@@ -30,108 +29,17 @@ static const struct okv_store_params params = {
 
 static struct resp_fixture fixture;
 
-/* ---- requests ---- */
-
-/* Words of a line that stand for others. */
-#define VALUE "%v"    /* a value of LONG bytes */
-#define KEY "%k"      /* a key of KEY_MAX bytes, which is there */
-#define KEYS_ALL "%m" /* KEYS such keys */
-#define PAIRS "%p"    /* each of them with a short value */
-#define WORDS "%w"    /* many words */
-#define PATTERN "%t"  /* what takes longest to compare with such a key */
-
-struct bytes {
-    char *bytes;
-    size_t used, capacity;
-};
-
-static void add(struct bytes *to, const void *bytes, size_t length)
-{
-    if (to->used + length > to->capacity) {
-        to->capacity = 2 * (to->used + length);
-        to->bytes = realloc(to->bytes, to->capacity);
-        assert_non_null(to->bytes);
-    }
-    memcpy(to->bytes + to->used, bytes, length);
-    to->used += length;
-}
-
-static void add_arg(struct bytes *to, const void *bytes, size_t length)
-{
-    char head[32];
-
-    add(to, head, (size_t)snprintf(head, sizeof head, "$%zu\r\n", length));
-    add(to, bytes, length);
-    add(to, "\r\n", 2);
-}
-
-static const char *key_of(unsigned number)
-{
-    static char key[KEY_MAX + 1];
-
-    memset(key, 'a', KEY_MAX);
-    key[snprintf(key, sizeof key, "%u", number)] = 'a';
-    return key;
-}
-
-/* Returns how many it adds. */
-static unsigned add_word(struct bytes *to, const char *word)
-{
-    static char value[LONG], pattern[KEY_MAX];
-    unsigned count = 0;
-
-    if (strcmp(word, VALUE) == 0) {
-        add_arg(to, value, sizeof value);
-        return 1;
-    }
-    if (strcmp(word, KEY) == 0) {
-        add_arg(to, key_of(0), KEY_MAX);
-        return 1;
-    }
-    if (strcmp(word, PATTERN) == 0) {
-        memset(pattern, 'a', sizeof pattern);
-        pattern[0] = pattern[sizeof pattern - 1] = '*';
-        pattern[sizeof pattern - 2] = 'b';
-        add_arg(to, pattern, sizeof pattern);
-        return 1;
-    }
-    if (strcmp(word, WORDS) == 0)
-        for (; count < MANY; count++)
-            add_arg(to, "get", 3);
-    for (unsigned i = 0; word[0] == '%' && count < MANY && i < KEYS; i++) {
-        add_arg(to, key_of(i), KEY_MAX);
-        if (strcmp(word, PAIRS) == 0)
-            add_arg(to, "v", 1);
-        count += strcmp(word, PAIRS) == 0 ? 2 : 1;
-    }
-    if (word[0] != '%')
-        add_arg(to, word, strlen(word));
-    return count ? count : 1;
-}
-
-static void add_request(struct bytes *to, const char *line)
-{
-    struct bytes args = {.used = 0};
-    char copy[256], head[32];
-    unsigned count = 0;
-
-    snprintf(copy, sizeof copy, "%s", line);
-    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
-        count += add_word(&args, word);
-    add(to, head, (size_t)snprintf(head, sizeof head, "*%u\r\n", count));
-    add(to, args.bytes, args.used);
-    free(args.bytes);
-}
-
 /* ---- a client ---- */
 
-#define END "+RESET\r\n"
+#define END "+RESET\r\n$3\r\nend\r\n"
+#define END_REPLIES 2u
 
-/* Sends the requests and reads all replies, while the worker makes passes. Returns the last bytes
- * of them. */
-static const char *exchange(const struct bytes *requests)
+/* Sends the requests and reads all replies, while the worker makes passes, until END or the
+ * connection ends. Returns the last bytes of them, and counts those before END. */
+static const char *exchange(const struct bytes *requests, unsigned *replies)
 {
     static char last[1u << 16];
+    struct resp_count count = {.replies = 0};
     size_t sent = 0, used = 0;
     int fd = resp_fixture_connect(&fixture);
     ssize_t n = -1;
@@ -147,9 +55,12 @@ static const char *exchange(const struct bytes *requests)
         }
         n = recv(fd, last + used, sizeof last - used - 1, 0);
         assert_true(n >= 0 || errno == EAGAIN || errno == ECONNRESET);
+        resp_count_add(&count, last + used, n > 0 ? (size_t)n : 0);
         used += n > 0 ? (size_t)n : 0;
         last[used] = '\0';
     }
+    assert_int_equal(count.missing, 0);
+    *replies = count.replies - (n == 0 ? 0 : END_REPLIES);
     if (n == 0)
         close(fd);
     else
@@ -157,23 +68,49 @@ static const char *exchange(const struct bytes *requests)
     return last;
 }
 
-/* Gives lines, the last of which is NULL, and fails the test if a step was too long. */
+/* How many replies lines get: each has one, whether it runs, is queued or refused. After MULTI no
+ * CLIENT REPLY is taken. */
+static unsigned replies_to(const char *const lines[])
+{
+    bool is_queued = strcmp(lines[0], "MULTI") == 0;
+    unsigned count = 0;
+
+    for (unsigned i = 0; lines[i]; i++) {
+        if (strcmp(lines[i], "CLIENT REPLY OFF") == 0)
+            break;
+        if (strcmp(lines[i], "CLIENT REPLY SKIP") == 0 && !is_queued)
+            continue; /* what follows is another one, or RESET */
+        count++;
+        if (strcmp(lines[i], "QUIT") == 0)
+            break; /* the connection ends */
+    }
+    return count;
+}
+
+/* Gives lines, the last of which is NULL, and fails the test if a step was too long, or a line had
+ * no reply or more than one. */
 static const char *give(const char *const lines[])
 {
     struct okv_stats *stats = &fixture.core.server->stats;
     struct bytes requests = {.used = 0};
+    unsigned replies;
 
     for (unsigned i = 0; lines[i]; i++)
         add_request(&requests, lines[i]);
     add_request(&requests, "RESET");
+    add_request(&requests, "ECHO end");
     fixture.resp.turn.longest = fixture.resp.turn.alone = 0;
     atomic_store(&stats->longest_step, 0);
     atomic_store(&stats->longest_alone, 0);
-    const char *reply = exchange(&requests);
+    const char *reply = exchange(&requests, &replies);
     free(requests.bytes);
+    if (replies != replies_to(lines))
+        fail_msg("%s, %s: %u replies instead of %u", lines[0], lines[1] ? lines[1] : "", replies,
+                 replies_to(lines));
     if (atomic_load(&stats->longest_step) > OKV_TURN_STEP_MAX)
         fail_msg("%s: a step of %" PRIuFAST64, lines[0], atomic_load(&stats->longest_step));
-    if (atomic_load(&stats->longest_alone) > ALONE_MS * UINT64_C(1000) * OKV_TURN_ITEM)
+    if (atomic_load(&stats->longest_alone) >
+        fixture.core.server->config.alone_ms * UINT64_C(1000) * OKV_TURN_ITEM)
         fail_msg("%s: alone for %" PRIuFAST64, lines[1], atomic_load(&stats->longest_alone));
     return reply;
 }
@@ -292,7 +229,7 @@ static const struct {
     {"PING", {"PING " VALUE, "PING " WORDS}},
     {"PSETEX", {"PSETEX long 100000 " VALUE}},
     {"PTTL", {"PTTL long"}},
-    {"QUIT", {"QUIT " WORDS}},
+    {"QUIT", {"QUIT", "QUIT " WORDS}},
     {"RANDOMKEY", {"RANDOMKEY"}},
     {"RENAME", {"RENAME long other"}},
     {"RENAMENX", {"RENAMENX long other"}},
@@ -350,6 +287,14 @@ FIXTURE_TEST(no_command_takes_longer_than_a_step)
 
 FIXTURE_TEST(no_transaction_runs_alone_for_longer_than_it_may)
 {
+    for (unsigned i = 0; i < okv_resp_commands.count; i++)
+        give_worst(worst_of(okv_resp_commands.commands[i].name), true);
+}
+
+/* EXEC refuses most of what is too long. What it runs has as many replies as it says. */
+FIXTURE_TEST(each_command_of_a_transaction_has_its_reply)
+{
+    fixture.core.server->config.alone_ms = 100 * ALONE_MS;
     for (unsigned i = 0; i < okv_resp_commands.count; i++)
         give_worst(worst_of(okv_resp_commands.commands[i].name), true);
 }
@@ -449,7 +394,7 @@ FIXTURE_TEST(a_pass_does_the_work_of_one_turn)
     struct okv_stats *stats = &fixture.core.server->stats;
 
     for (unsigned i = 0; i < PINGS; i++)
-        add(&pings, "PING\r\n", 6);
+        bytes_add(&pings, "PING\r\n", 6);
     for (unsigned i = 0; i < BUSY; i++) {
         fds[i] = resp_fixture_connect(&fixture);
         assert_int_equal(send(fds[i], pings.bytes, pings.used, MSG_NOSIGNAL), pings.used);
