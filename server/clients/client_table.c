@@ -41,6 +41,8 @@ static void insert(struct okv_client_list *list, struct okv_client *client)
 void okv_client_table_add(struct okv_client_table *table, struct okv_client *client,
                           bool is_half_open)
 {
+    client->scanned = NULL;
+    LIST_INIT(&client->scanners);
     pthread_mutex_lock(&table->lock);
     insert(&table->lists[client->kind], client);
     client->is_watched = is_half_open;
@@ -49,9 +51,24 @@ void okv_client_table_add(struct okv_client_table *table, struct okv_client *cli
     pthread_mutex_unlock(&table->lock);
 }
 
+static void set_scanned(struct okv_client *scanner, struct okv_client *scanned)
+{
+    if (scanner->scanned)
+        LIST_REMOVE(scanner, in_scanners);
+    scanner->scanned = scanned;
+    if (scanned)
+        LIST_INSERT_HEAD(&scanned->scanners, scanner, in_scanners);
+}
+
 void okv_client_table_remove(struct okv_client_table *table, struct okv_client *client)
 {
+    struct okv_client *scanner;
+
     pthread_mutex_lock(&table->lock);
+    set_scanned(client, NULL);
+    /* Their scans go on with the one that follows. */
+    while ((scanner = LIST_FIRST(&client->scanners)))
+        set_scanned(scanner, TAILQ_PREV(client, okv_client_list, in_table));
     TAILQ_REMOVE(&table->lists[client->kind], client, in_table);
     okv_client_table_unwatch(table, client);
     pthread_mutex_unlock(&table->lock);
@@ -62,6 +79,27 @@ void okv_client_table_unwatch(struct okv_client_table *table, struct okv_client 
     if (client->is_watched)
         TAILQ_REMOVE(&table->half_open, client, in_half_open);
     client->is_watched = false;
+}
+
+bool okv_client_table_scan(struct okv_client_table *table, struct okv_client *scanner, bool goes_on,
+                           void (*of)(void *user, struct okv_client *client), void *user)
+{
+    struct okv_client *client, *last = NULL;
+
+    pthread_mutex_lock(&table->lock);
+    /* Without one, all that it has looked at have gone. */
+    if (goes_on && scanner->scanned)
+        client = TAILQ_NEXT(scanner->scanned, in_table);
+    else
+        client = TAILQ_FIRST(&table->lists[scanner->kind]);
+    for (unsigned i = 0; client && i < OKV_CLIENTS_PER_SCAN; i++) {
+        of(user, client);
+        last = client;
+        client = TAILQ_NEXT(client, in_table);
+    }
+    set_scanned(scanner, client ? last : NULL);
+    pthread_mutex_unlock(&table->lock);
+    return client != NULL;
 }
 
 static uint64_t now_of(const atomic_uint_fast64_t *count)

@@ -53,6 +53,10 @@ struct okv_client {
     atomic_bool is_killed;          /* an administrator had it closed */
     bool is_watched;                /* it is in the list of half-open clients */
     TAILQ_ENTRY(okv_client) in_table, in_half_open;
+    /* Of okv_client_table_scan(), with the lock of the table. */
+    struct okv_client *scanned;         /* the last one that it looked at; or NULL */
+    LIST_HEAD(, okv_client) scanners;   /* those of which this is the last one */
+    LIST_ENTRY(okv_client) in_scanners; /* of `scanned` */
 };
 
 TAILQ_HEAD(okv_client_list, okv_client);
@@ -69,6 +73,16 @@ void okv_client_table_fini(struct okv_client_table *table);
 void okv_client_table_add(struct okv_client_table *table, struct okv_client *client,
                           bool is_half_open);
 void okv_client_table_remove(struct okv_client_table *table, struct okv_client *client);
+
+/* Clients that a call of okv_client_table_scan() looks at. */
+#define OKV_CLIENTS_PER_SCAN 400u
+
+/* Calls `of`, with the lock of the table, for the next clients of the scanner's kind in the order
+ * of their ids. `goes_on`: those after the ones of its last call. Returns whether there are more.
+ */
+bool okv_client_table_scan(struct okv_client_table *table, struct okv_client *scanner, bool goes_on,
+                           void (*of)(void *user, struct okv_client *client), void *user);
+
 /* Takes a client from the list of half-open ones. The caller holds the lock. */
 void okv_client_table_unwatch(struct okv_client_table *table, struct okv_client *client);
 

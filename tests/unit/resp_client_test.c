@@ -374,6 +374,70 @@ FIXTURE_TEST(clients_are_in_the_order_of_their_ids)
         leave(fds[i]);
 }
 
+/* More than a step looks at, without sockets. */
+static struct okv_resp_client *crowd_create(unsigned count)
+{
+    struct okv_resp_client *clients = calloc(count, sizeof *clients);
+
+    assert_non_null(clients);
+    for (unsigned i = 0; i < count; i++) {
+        clients[i].resp = fixture.worker.resp;
+        clients[i].id = 1000 + i;
+        clients[i].common.id = OKV_CLIENT_RESP_ID | clients[i].id;
+        clients[i].common.kind = OKV_CLIENT_RESP;
+        okv_client_table_add(fixture.core.server->clients, &clients[i].common, false);
+    }
+    return clients;
+}
+
+static void crowd_destroy(struct okv_resp_client *clients, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        okv_client_table_remove(fixture.core.server->clients, &clients[i].common);
+    free(clients);
+}
+
+/* The text of the next reply, without its head; the user frees it. */
+static char *hear_text(int fd)
+{
+    char head[16] = "";
+    size_t used = 0;
+
+    while (!strchr(head, '\n')) {
+        assert_true(used < sizeof head - 1);
+        hear_bytes(fd, (uint8_t *)head + used++, 1);
+    }
+    assert_int_equal(head[0], '$');
+    size_t length = strtoul(head + 1, NULL, 10);
+    char *text = calloc(1, length + 3);
+    assert_non_null(text);
+    hear_bytes(fd, (uint8_t *)text, length + 2);
+    return text;
+}
+
+FIXTURE_TEST(all_of_many_clients_are_listed_and_ended_once)
+{
+    enum { CROWD = 3 * OKV_CLIENTS_PER_SCAN };
+    struct okv_resp_client *crowd = crowd_create(CROWD);
+    int fd = resp_fixture_connect(&fixture);
+
+    for (unsigned turn = 0; turn < 2; turn++) {
+        unsigned lines = 0;
+        say(fd, "client list\r\n");
+        char *text = hear_text(fd);
+        for (char *line = strtok(text, "\r\n"); line; line = strtok(NULL, "\r\n"), lines++)
+            assert_int_equal(strtoul(line + strlen("id="), NULL, 10), lines ? 999 + lines : 1);
+        assert_int_equal(lines, 1 + CROWD);
+        free(text);
+    }
+    say(fd, "client kill user default\r\n");
+    hear(fd, ":1200\r\n");
+    for (unsigned i = 0; i < CROWD; i++)
+        assert_true(crowd[i].common.is_killed);
+    crowd_destroy(crowd, CROWD);
+    leave(fd);
+}
+
 FIXTURE_TEST(a_client_that_sends_nothing_ends)
 {
     int fd = resp_fixture_connect(&fixture);

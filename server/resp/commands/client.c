@@ -79,7 +79,7 @@ int okv_resp_cmd_client_reply(struct okv_resp_call *call)
 /* ---- LIST and INFO ---- */
 
 /* Work of a step over the clients. */
-#define LOOK_AT_ALL (OKV_RESP_CLIENTS_PER_STEP * 100)
+#define LOOK_AT_ALL (OKV_CLIENTS_PER_SCAN * 100)
 
 /* Collects the lines, in several turns if there are many. */
 static int list_clients(struct okv_resp_call *call, const struct okv_resp_selection *which)
@@ -93,7 +93,7 @@ static int list_clients(struct okv_resp_call *call, const struct okv_resp_select
         size_t before = text->used;
         if (client->progress.next)
             break; /* they are all there, and the reply has begun */
-        okv_resp_table_list(client, which, &client->progress.sum, text);
+        client->progress.sum = okv_resp_table_list(client, which, client->progress.sum != 0, text);
         okv_turn_spend(&client->resp->turn, text->used - before + LOOK_AT_ALL);
     } while (client->progress.sum && call->is_part);
     if (client->progress.sum)
@@ -232,7 +232,8 @@ int okv_resp_cmd_client_kill(struct okv_resp_call *call)
         if (!read_filter(call, i, &choice))
             return 0;
     do {
-        client->progress.next += okv_resp_table_kill(client, &choice, &client->progress.sum);
+        client->progress.sum =
+            okv_resp_table_kill(client, &choice, client->progress.sum != 0, &client->progress.next);
         okv_turn_spend(&client->resp->turn, LOOK_AT_ALL);
     } while (client->progress.sum && call->is_part);
     if (client->progress.sum)

@@ -41,37 +41,15 @@ static bool is_chosen(const struct okv_resp_client *client, const struct okv_res
            is_text(choice->local, client->local) && is_text(choice->user, user_of(client));
 }
 
-/* Calls `of` for each client of a step. */
-static void each_client(const struct okv_resp_client *by, uint64_t *after,
-                        void (*of)(void *user, struct okv_resp_client *client), void *user)
-{
-    struct okv_client_table *table = by->resp->server->clients;
-    struct okv_client *common;
-    unsigned left = OKV_RESP_CLIENTS_PER_STEP;
-
-    pthread_mutex_lock(&table->lock);
-    TAILQ_FOREACH(common, &table->lists[OKV_CLIENT_RESP], in_table)
-    {
-        struct okv_resp_client *client = (struct okv_resp_client *)common;
-        if (client->id <= *after)
-            continue;
-        if (left-- == 0)
-            break;
-        *after = client->id;
-        of(user, client);
-    }
-    *after = common ? *after : 0;
-    pthread_mutex_unlock(&table->lock);
-}
-
 struct killing {
     const struct okv_resp_client *by;
     const struct okv_resp_choice *choice;
-    unsigned count;
+    uint32_t count;
 };
 
-static void kill_chosen(void *user, struct okv_resp_client *client)
+static void kill_chosen(void *user, struct okv_client *common)
 {
+    struct okv_resp_client *client = (struct okv_resp_client *)common;
     struct killing *killing = user;
 
     if (!is_chosen(client, killing->choice) || !may_see(killing->by, client))
@@ -80,13 +58,15 @@ static void kill_chosen(void *user, struct okv_resp_client *client)
     killing->count++;
 }
 
-unsigned okv_resp_table_kill(const struct okv_resp_client *by, const struct okv_resp_choice *choice,
-                             uint64_t *after)
+bool okv_resp_table_kill(struct okv_resp_client *by, const struct okv_resp_choice *choice,
+                         bool goes_on, uint32_t *count)
 {
     struct killing killing = {by, choice, 0};
+    bool has_more = okv_client_table_scan(by->resp->server->clients, &by->common, goes_on,
+                                          kill_chosen, &killing);
 
-    each_client(by, after, kill_chosen, &killing);
-    return killing.count;
+    *count += killing.count;
+    return has_more;
 }
 
 /* What okv has nothing for is 0. */
@@ -138,8 +118,9 @@ struct listing {
     struct okv_resp_buffer *out;
 };
 
-static void list_selected(void *user, struct okv_resp_client *client)
+static void list_selected(void *user, struct okv_client *common)
 {
+    const struct okv_resp_client *client = (const struct okv_resp_client *)common;
     const struct listing *listing = user;
     const struct okv_resp_client *by = listing->by;
     uint64_t unserved = client == by
@@ -150,10 +131,11 @@ static void list_selected(void *user, struct okv_resp_client *client)
         add_line(client, unserved, listing->now_ns, listing->out);
 }
 
-void okv_resp_table_list(const struct okv_resp_client *by, const struct okv_resp_selection *which,
-                         uint64_t *after, struct okv_resp_buffer *out)
+bool okv_resp_table_list(struct okv_resp_client *by, const struct okv_resp_selection *which,
+                         bool goes_on, struct okv_resp_buffer *out)
 {
     struct listing listing = {by, which, okv_clock_ns(), out};
 
-    each_client(by, after, list_selected, &listing);
+    return okv_client_table_scan(by->resp->server->clients, &by->common, goes_on, list_selected,
+                                 &listing);
 }

@@ -14,14 +14,13 @@ struct okv_resp_choice {
     uint64_t skips;                   /* id of a client that does not match; or 0 */
 };
 
-/* Clients that a call looks at. */
-#define OKV_RESP_CLIENTS_PER_STEP 400u
+/* A call looks at OKV_CLIENTS_PER_SCAN clients. `goes_on`: those after the ones of the last call
+ * for `by`. Returns whether there are more. */
 
-/* Terminates the matching clients among those that `by` may see and whose ids are above *after,
- * which becomes that of the last one it looked at; 0: there are no more. Returns how many there
+/* Terminates the matching clients among those that `by` may see, and adds to *count how many there
  * are. */
-unsigned okv_resp_table_kill(const struct okv_resp_client *by, const struct okv_resp_choice *choice,
-                             uint64_t *after);
+bool okv_resp_table_kill(struct okv_resp_client *by, const struct okv_resp_choice *choice,
+                         bool goes_on, uint32_t *count);
 
 #define OKV_RESP_USER_DEFAULT "default" /* name of the user of a client without one */
 
@@ -33,8 +32,8 @@ struct okv_resp_selection {
 };
 
 /* Adds a line of CLIENT LIST for each selected client that `by` may see: those that use a database
- * of which it is admin, and those of its own user. `after` as above. */
-void okv_resp_table_list(const struct okv_resp_client *by, const struct okv_resp_selection *which,
-                         uint64_t *after, struct okv_resp_buffer *out);
+ * of which it is admin, and those of its own user. */
+bool okv_resp_table_list(struct okv_resp_client *by, const struct okv_resp_selection *which,
+                         bool goes_on, struct okv_resp_buffer *out);
 
 #endif
