@@ -154,6 +154,8 @@ socket=$socket.strangers
 section reader 'default = read' | write_users
 start_resp_server --users "$users"
 is 'a stranger' '3:' as nobody -t 1s ping
+is 'the key of another' '3:' "$okv" -s "$socket" -t 1s --user reader --key-file "$scratch/nobody.key" ping
+is 'who names no user' '3:' "$okv" -s "$socket" -t 1s ping
 exec 3<>"/dev/tcp/127.0.0.1/$port"
 printf 'AUTH reader wrong\r\n' >&3
 read -r answer <&3
@@ -161,8 +163,10 @@ exec 3>&-
 same "the answer to a wrong password" "${answer:0:10}" -WRONGPASS
 same "lines on strangers" "$(grep -c ': refused: ' "$scratch/log")" 1
 end_server TERM
+why='refused: the server knows no such user with this key: '
+same "the line on the first" "$(grep -cE "pid [0-9]+ uid [0-9]+: $why" "$scratch/log")" 1
 same "lines on strangers at the end" \
-    "$(grep -cE '[0-9]+ more clients were refused; the last was 127.0.0.1:[0-9]+ \(user reader\): refused: ' "$scratch/log")" 1
+    "$(grep -cE "[3-9] more clients were refused; the last was 127.0.0.1:[0-9]+ \(user reader\): $why" "$scratch/log")" 1
 socket=$strangers
 
 # Who puts a socket where anybody may could pass on what client and server say.
