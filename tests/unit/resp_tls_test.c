@@ -5,13 +5,10 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"
@@ -22,6 +19,7 @@
 #include "server/resp/resp.h"
 #include "server/resp/run/shared.h"
 #include "shared/base/clock.h"
+#include "tests/support/certificate.h"
 #include "tests/support/pace.h"
 #include "tests/support/resp_talk.h"
 
@@ -40,44 +38,15 @@ static SSL_CTX *context;
 
 /* ---- a server with a certificate ---- */
 
-static void write_key(EVP_PKEY *key)
-{
-    FILE *file = fopen(key_path, "w");
-
-    assert_non_null(file);
-    assert_int_equal(PEM_write_PrivateKey(file, key, NULL, NULL, 0, NULL, NULL), 1);
-    fclose(file);
-}
-
-static void write_certificate(EVP_PKEY *key)
-{
-    FILE *file = fopen(cert_path, "w");
-    X509 *x509 = X509_new();
-
-    assert_non_null(file);
-    ASN1_INTEGER_set(X509_get_serialNumber(x509), 1);
-    X509_gmtime_adj(X509_getm_notBefore(x509), -3600);
-    X509_gmtime_adj(X509_getm_notAfter(x509), 36000);
-    X509_set_pubkey(x509, key);
-    assert_true(X509_sign(x509, key, EVP_sha256()) > 0);
-    assert_int_equal(PEM_write_X509(file, x509), 1);
-    X509_free(x509);
-    fclose(file);
-}
-
 static void configure(struct okv_server *server)
 {
     struct okv_config *config = &server->config;
-    EVP_PKEY *key = EVP_EC_gen("P-256");
 
     strcpy(directory, "/tmp/okv-tls-XXXXXX");
     assert_non_null(mkdtemp(directory));
     snprintf(cert_path, sizeof cert_path, "%s/cert", directory);
     snprintf(key_path, sizeof key_path, "%s/key", directory);
-    umask(077);
-    write_key(key);
-    write_certificate(key);
-    EVP_PKEY_free(key);
+    certificate_write(cert_path, key_path);
     config->tls_cert = cert_path;
     config->tls_key = key_path;
     config->max_clients = PLACES;
