@@ -1,9 +1,10 @@
 /*
  * Attacks on a server with users and two databases, each a loop in a process of its own, which is
- * the test's program started again: PROGRAM attacker NAME URI KEY_FILE RESP_PATH FD INDEX
- * PROCESSOR.
+ * the test's program started again: PROGRAM attacker NAME URI KEY_FILE RESP_PATH RESPS_URI FD
+ * INDEX PROCESSOR.
  *
- * The attackers are mallory, who may read and write in database "two", and processes without a key.
+ * The attackers are mallory, who may read and write in databases "two" and "three", and processes
+ * without a key.
  * A refusal stops none of them. They run at a lower priority than the others of this machine, or
  * on a processor of their own, so that what shows is what the server does for them, and not that
  * they take its processors.
@@ -27,6 +28,7 @@
 #define ATTACKERS_MAX 64 /* processes of one attack */
 #define ATTACK_USER "mallory"
 #define ATTACK_DATABASE "two"
+#define ATTACK_DATABASE_FULL "three"
 #define ATTACKER_ROLE "attacker" /* the first argument */
 
 /* In memory that the test shares with its attackers. */
@@ -39,22 +41,25 @@ struct attacker {
     const char *server;               /* its URI */
     struct okv_uri uri;               /* the same */
     const char *resp_path;            /* of its socket for clients of Redis */
-    struct okv_options options;       /* of mallory in "two" */
+    struct okv_uri resps;             /* for those with TLS */
+    struct okv_options options;       /* of mallory in the attack's database */
     struct okv_user_key *key;         /* mallory's */
     struct okv_user_key *wrong;       /* of nobody */
     char password[OKV_PASSWORD_TEXT]; /* that goes with mallory's */
     struct attack_state *state;
 };
 
-/* What an attack needs: any transport, a socket to connect to (not over RDMA), shared memory. */
-enum attack_reach { ATTACK_ANY, ATTACK_SOCKET, ATTACK_LOCAL };
+/* What an attack needs: any transport, a socket to connect to (not over RDMA), shared memory; a
+ * build with OpenSSL; or any transport and ATTACK_DATABASE_FULL, where others are in
+ * ATTACK_DATABASE. */
+enum attack_reach { ATTACK_ANY, ATTACK_SOCKET, ATTACK_LOCAL, ATTACK_TLS, ATTACK_FULL };
 
 struct attack {
     const char *name;
     const char *about;
     void (*run)(struct attacker *attacker); /* never returns */
     enum attack_reach reach;
-    const char *figure; /* a count of the server or of "two" that rises by it; NULL: none does */
+    const char *figure; /* a count of the server or the database that rises by it; or NULL */
 };
 
 extern const struct attack attacks[];
@@ -65,6 +70,8 @@ extern const size_t attack_count; /* at most ATTACKS_MAX */
 int attacker_connect(const struct attacker *attacker);
 /* The same to its socket for clients of Redis, over every transport. */
 int attacker_connect_resp(const struct attacker *attacker);
+/* The same to its listener with TLS, and a blocking one. */
+int attacker_connect_resps(const struct attacker *attacker);
 /* One blow more. */
 void attacker_count(struct attacker *attacker, bool was_refused);
 /* One that was turned away, after which nothing else can be done for a moment. */
@@ -76,8 +83,10 @@ void attack_append(struct attacker *attacker);
 void attack_large(struct attacker *attacker);
 void attack_requests(struct attacker *attacker);
 void attack_clients(struct attacker *attacker);
+void attack_full(struct attacker *attacker);
 /* Before there is a session, in attack_door.c. */
 void attack_silent(struct attacker *attacker);
+void attack_resp_silent(struct attacker *attacker);
 void attack_challenges(struct attacker *attacker);
 void attack_proofs(struct attacker *attacker);
 /* On the socket and the shared memory, in attack_local.c. */
@@ -101,11 +110,25 @@ void attack_resp_mset(struct attacker *attacker);
 void attack_resp_exec(struct attacker *attacker);
 void attack_resp_keys(struct attacker *attacker);
 void attack_resp_scan(struct attacker *attacker);
+void attack_resp_watch(struct attacker *attacker);
+/* With TLS, before a log-in, in attack_tls.c. */
+void attack_tls_handshakes(struct attacker *attacker);
+void attack_tls_updates(struct attacker *attacker);
+/* False: the build has no OpenSSL, and there is no such attack. */
+bool attack_has_tls(void);
+/* What the server's listener needs; fails the test. */
+void attack_write_certificate(const char *cert_path, const char *key_path);
 
 /* ---- processes: attackers.c ---- */
 
-struct attackers {
+/* Whom they attack, and mallory's key. */
+struct attack_target {
     const char *uri, *key_file, *resp_path;
+    const char *resps; /* URI of the listener with TLS, even where there is none */
+};
+
+struct attackers {
+    struct attack_target target;
     int fd;
     struct attack_state *states;            /* of attacks[], by index */
     unsigned each;                          /* processes of an attack; at most ATTACKERS_MAX */
@@ -114,8 +137,8 @@ struct attackers {
 };
 
 /* Fails the test when there is no memory. Texts are borrowed. */
-void attackers_init(struct attackers *attackers, const char *uri, const char *resp_path,
-                    const char *key_file, unsigned each, int processor);
+void attackers_init(struct attackers *attackers, const struct attack_target *target, unsigned each,
+                    int processor);
 void attackers_fini(struct attackers *attackers);
 /* Starts attacks[index]; fails the test when there is no process. */
 void attackers_start(struct attackers *attackers, size_t index);

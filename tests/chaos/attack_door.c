@@ -63,7 +63,13 @@ int attacker_connect_resp(const struct attacker *attacker)
     return connect_path(attacker->resp_path, SOCK_STREAM);
 }
 
-void attack_silent(struct attacker *attacker)
+int attacker_connect_resps(const struct attacker *attacker)
+{
+    return connect_tcp(&attacker->resps);
+}
+
+/* The newest so many of them stay. */
+static void hold_silent(struct attacker *attacker, int (*connect_to)(const struct attacker *))
 {
     int socks[SILENT];
 
@@ -72,12 +78,23 @@ void attack_silent(struct attacker *attacker)
     for (unsigned i = 0;; i = (i + 1) % SILENT) {
         if (socks[i] >= 0)
             close(socks[i]);
-        socks[i] = attacker_connect(attacker);
+        socks[i] = connect_to(attacker);
         if (socks[i] < 0)
             attacker_turned_away(attacker);
         else
             attacker_count(attacker, false);
     }
+}
+
+void attack_silent(struct attacker *attacker)
+{
+    hold_silent(attacker, attacker_connect);
+}
+
+/* More than --max-silent. */
+void attack_resp_silent(struct attacker *attacker)
+{
+    hold_silent(attacker, attacker_connect_resp);
 }
 
 /* ---- hellos ---- */

@@ -39,6 +39,9 @@
 #define LONG_KEY 1000
 #define LONG_KEYS 10000u
 #define NOISE 64u
+#define WATCH_KEY 1024    /* bytes; the longest */
+#define WATCH_EACH 512u   /* keys of a command */
+#define WATCH_COMMANDS 8u /* together as many keys as a client may watch */
 
 /* A request that is put together. */
 struct text {
@@ -438,4 +441,51 @@ void attack_resp_keys(struct attacker *attacker)
 void attack_resp_scan(struct attacker *attacker)
 {
     walk(attacker, "SCAN 0 MATCH", " COUNT 10000");
+}
+
+/* ---- watched keys ---- */
+
+static void fill_watch(struct text *text, unsigned command)
+{
+    static char tail[WATCH_KEY];
+
+    memset(tail, 'w', sizeof tail);
+    add(text, "*%u\r\n$5\r\nWATCH\r\n", WATCH_EACH + 1);
+    for (unsigned i = 0; i < WATCH_EACH; i++)
+        add(text, "$%d\r\n%08u%.*s\r\n", WATCH_KEY, command * WATCH_EACH + i, WATCH_KEY - 8, tail);
+}
+
+/* Whether the server took all of them and was content. */
+static bool watch_once(int sock, const struct text texts[WATCH_COMMANDS])
+{
+    char replies[(WATCH_COMMANDS + 1) * 5];
+
+    for (unsigned i = 0; i < WATCH_COMMANDS; i++)
+        if (press(sock, texts[i].bytes, texts[i].length, PACE_GUARD_MS) < texts[i].length)
+            return false;
+    if (hear(sock, replies, sizeof replies) < sizeof replies)
+        return false;
+    for (unsigned i = 0; i <= WATCH_COMMANDS; i++)
+        if (memcmp(replies + 5 * (size_t)i, "+OK\r\n", 5) != 0)
+            return false;
+    return true;
+}
+
+/* All keys, and none, in one connection for as long as the server lets it. */
+void attack_resp_watch(struct attacker *attacker)
+{
+    static struct text texts[WATCH_COMMANDS];
+
+    for (unsigned i = 0; i < WATCH_COMMANDS; i++)
+        fill_watch(&texts[i], i);
+    add(&texts[WATCH_COMMANDS - 1], "UNWATCH\r\n");
+    for (;;) {
+        int sock = join(attacker, true);
+        for (bool goes_on = sock >= 0; goes_on;) {
+            goes_on = watch_once(sock, texts);
+            attacker_count(attacker, !goes_on);
+        }
+        if (sock >= 0)
+            close(sock);
+    }
 }

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "tests/support/test.h"
 
@@ -35,11 +36,14 @@
 /* MiB that the server may have besides its databases: the 1 GiB of docs/resp.md, 1 MiB for each
  * RESP client that it lets in, and the replies to a command. */
 #define OWN_MIB_MAX 2400
+#define ARGUMENTS_MAX 24 /* of the server */
 
-#define USERS                                                                 \
-    "[alice]\nkey = " KEY_A "\none = read, write\n"                           \
-    "[" ATTACK_USER "]\nkey = " KEY_B "\n" ATTACK_DATABASE " = read, write\n" \
-    "[carol]\nkey = " KEY_C "\n" ATTACK_DATABASE " = read, write, admin\n"
+#define USERS                                                                                      \
+    "[alice]\nkey = " KEY_A "\none = read, write\n"                                                \
+    "[" ATTACK_USER "]\nkey = " KEY_B "\n" ATTACK_DATABASE " = read, write\n" ATTACK_DATABASE_FULL \
+    " = read, write\n"                                                                             \
+    "[carol]\nkey = " KEY_C "\n" ATTACK_DATABASE " = read, write, admin\n" ATTACK_DATABASE_FULL    \
+    " = read, write, admin\n"
 
 enum who { ALICE, MALLORY, CAROL, USERS_COUNT };
 
@@ -53,8 +57,10 @@ struct trial {
     struct users_file file;
     char key_files[USERS_COUNT][96];
     char resp_path[96]; /* of the socket for clients of Redis */
+    char resps[64];     /* of the listener with TLS */
+    char cert[96], key[96];
     struct server_process server;
-    okv *admin; /* sees all figures */
+    okv *admin, *admin_of_full; /* who see all figures */
     struct attackers attackers;
     struct honest honest;
     struct honest_figures at_rest, attacked;
@@ -100,30 +106,58 @@ static void go_first(const struct trial *trial)
         printf("honest clients have no higher priority: that takes root\n");
 }
 
+/* Nobody else's server is at an address that is made of this process' number. */
+static void choose_addresses(struct trial *trial)
+{
+    unsigned pid = (unsigned)getpid();
+
+    snprintf(trial->resp_path, sizeof trial->resp_path, "%s/resp.sock", trial->file.directory);
+    snprintf(trial->resps, sizeof trial->resps, "resps://127.%u.%u.%u:6380", 1 + pid / 40000 % 200,
+             1 + pid / 200 % 200, 1 + pid % 200);
+    snprintf(trial->cert, sizeof trial->cert, "%s/cert", trial->file.directory);
+    snprintf(trial->key, sizeof trial->key, "%s/key", trial->file.directory);
+}
+
+static void start_server(struct trial *trial)
+{
+    /* In the guest there is less memory. */
+    const char *database = server_is_slow() ? ATTACK_DATABASE ":128M" : ATTACK_DATABASE ":512M";
+    const bool is_apart = trial->processor >= 0;
+    const char *arguments[ARGUMENTS_MAX] = {"--users", trial->file.users, "--database", "one:16M",
+                                            "--database", database, "--database",
+                                            ATTACK_DATABASE_FULL ":32M",
+                                            /* Commands that run alone stop the other worker. */
+                                            "--workers", is_apart ? "1" : "2"};
+    unsigned count = 10;
+    char worker_cpu[16], resp[128];
+
+    snprintf(resp, sizeof resp, "resp://%s", trial->resp_path);
+    snprintf(worker_cpu, sizeof worker_cpu, "%d", trial->worker_cpu);
+    arguments[count++] = "--listen";
+    arguments[count++] = resp;
+    if (is_apart) {
+        arguments[count++] = "--worker-cpus";
+        arguments[count++] = worker_cpu;
+    }
+    if (attack_has_tls()) {
+        attack_write_certificate(trial->cert, trial->key);
+        const char *const tls[] = {"--listen",  trial->resps, "--tls-cert",
+                                   trial->cert, "--tls-key",  trial->key};
+        memcpy(arguments + count, tls, sizeof tls);
+    }
+    server_start(&trial->server, arguments);
+}
+
 static void set_up(struct trial *trial)
 {
     struct okv_options alice = {.user = "alice", .database = "one"};
     struct okv_options admin = {.user = "carol", .database = ATTACK_DATABASE};
 
-    /* In the guest there is less memory. */
-    const char *database = server_is_slow() ? ATTACK_DATABASE ":128M" : ATTACK_DATABASE ":512M";
-
-    char resp[128];
-
     users_file_open(&trial->file);
     users_file_write(&trial->file, USERS);
-    snprintf(trial->resp_path, sizeof trial->resp_path, "%s/resp.sock", trial->file.directory);
-    snprintf(resp, sizeof resp, "resp://%s", trial->resp_path);
-    const bool is_apart = trial->processor >= 0;
-    char worker_cpu[16];
-    const char *const arguments[] = {"--users", trial->file.users, "--listen", resp, "--database",
-                                     "one:16M", "--database", database,
-                                     /* Commands that run alone stop the other worker. */
-                                     "--workers", is_apart ? "1" : "2",
-                                     is_apart ? "--worker-cpus" : NULL, worker_cpu, NULL};
-    snprintf(worker_cpu, sizeof worker_cpu, "%d", trial->worker_cpu);
-    server_start(&trial->server, arguments);
-    if (is_apart)
+    choose_addresses(trial);
+    start_server(trial);
+    if (trial->processor >= 0)
         go_first(trial);
     alice.key_file = key_file(trial, ALICE, "alice", KEY_A);
     admin.key_file = key_file(trial, CAROL, "carol", KEY_C);
@@ -131,15 +165,22 @@ static void set_up(struct trial *trial)
     honest_figures_init(&trial->at_rest);
     honest_figures_init(&trial->attacked);
     trial->admin = server_connect(&trial->server, &admin);
-    attackers_init(&trial->attackers, trial->server.uri, trial->resp_path,
-                   key_file(trial, MALLORY, ATTACK_USER, KEY_B), (unsigned)trial->each,
-                   trial->processor);
+    strcpy(admin.database, ATTACK_DATABASE_FULL);
+    trial->admin_of_full = server_connect(&trial->server, &admin);
+    const struct attack_target target = {
+        .uri = trial->server.uri,
+        .resp_path = trial->resp_path,
+        .resps = trial->resps,
+        .key_file = key_file(trial, MALLORY, ATTACK_USER, KEY_B),
+    };
+    attackers_init(&trial->attackers, &target, (unsigned)trial->each, trial->processor);
 }
 
 static void tear_down(struct trial *trial)
 {
     attackers_fini(&trial->attackers);
     okv_close(&trial->admin);
+    okv_close(&trial->admin_of_full);
     if (!server_is_running(&trial->server))
         complain(trial, "the server is gone");
     int status = server_stop(&trial->server);
@@ -150,10 +191,14 @@ static void tear_down(struct trial *trial)
 
 /* ---- the attack ---- */
 
-static bool is_possible(const struct attack *attack)
+/* NULL: it is possible. */
+static const char *why_impossible(const struct attack *attack)
 {
-    return attack->reach == ATTACK_ANY || server_is_local() ||
-           (attack->reach == ATTACK_SOCKET && !server_is_rdma());
+    if (attack->reach == ATTACK_TLS)
+        return attack_has_tls() ? NULL : "this build has no OpenSSL";
+    if (attack->reach == ATTACK_LOCAL && !server_is_local())
+        return "there is no shared memory";
+    return attack->reach == ATTACK_SOCKET && server_is_rdma() ? "there is no socket" : NULL;
 }
 
 /* Resident, in MiB. */
@@ -189,8 +234,9 @@ static void tend(struct trial *trial)
 static void begin_attack(struct trial *trial, size_t index)
 {
     const char *figure = attacks[index].figure;
+    okv *admin = attacks[index].reach == ATTACK_FULL ? trial->admin_of_full : trial->admin;
     const struct attack_state *state = &trial->attackers.states[index];
-    uint64_t before = figure ? server_stat(trial->admin, figure) : 0;
+    uint64_t before = figure ? server_stat(admin, figure) : 0;
     uint64_t done = atomic_load(&state->done), guard = pace_guard_end();
 
     attackers_start(&trial->attackers, index);
@@ -199,7 +245,7 @@ static void begin_attack(struct trial *trial, size_t index)
     if (atomic_load(&state->done) == done)
         complain(trial, "%s: the attack did not take place", attacks[index].name);
     else if (figure && done == 0) /* later it may be at its limit */
-        server_await_stat_from(trial->admin, figure, before + RISE);
+        server_await_stat_from(admin, figure, before + RISE);
 }
 
 /* One after the other; then all go on for so long. */
@@ -232,17 +278,24 @@ static void put_long(struct trial *trial)
     free(value);
 }
 
+static void empty(struct trial *trial, okv *admin)
+{
+    int status = okv_flush(admin);
+
+    if (status)
+        complain(trial, "no flush after the attack: %s", okv_why(admin));
+    server_await_stat(admin, "extent_bytes", 0);
+}
+
 /* Nothing stays behind: no RESP client, no memory of values that were under way. */
 static void expect_nothing_left(struct trial *trial)
 {
     if (!server_is_running(&trial->server))
         return;
     server_await_stat(trial->admin, "resp_clients", 0);
-    server_await_stat(trial->admin, "sessions", 1);
-    int status = okv_flush(trial->admin);
-    if (status)
-        complain(trial, "no flush after the attack: %s", okv_why(trial->admin));
-    server_await_stat(trial->admin, "extent_bytes", 0);
+    server_await_stat(trial->admin, "sessions", 2);
+    empty(trial, trial->admin);
+    empty(trial, trial->admin_of_full);
     put_long(trial);
 }
 
@@ -390,6 +443,22 @@ static char *list_attacks(int key, const char *text, void *input)
     return list;
 }
 
+/* Chooses all without a choice, and leaves out what is not possible here. False: everything. */
+static bool keep_possible(struct trial *trial)
+{
+    bool is_any_possible = false;
+
+    for (size_t i = 0; i < attack_count; i++) {
+        const char *why = why_impossible(&attacks[i]);
+        bool is_wanted = trial->chosen[i] || !trial->is_any_chosen;
+        trial->chosen[i] = is_wanted && !why;
+        is_any_possible = is_any_possible || trial->chosen[i];
+        if (is_wanted && why)
+            printf("%-17s skipped: %s\n", attacks[i].name, why);
+    }
+    return is_any_possible;
+}
+
 /* False: nothing that is asked for is possible here. */
 static bool read_arguments(struct trial *trial, int argc, char **argv)
 {
@@ -419,12 +488,7 @@ static bool read_arguments(struct trial *trial, int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, trial);
     if (trial->rounds > trial->seconds)
         trial->rounds = trial->seconds;
-    bool is_any_possible = false;
-    for (size_t i = 0; i < attack_count; i++) {
-        trial->chosen[i] = (trial->chosen[i] || !trial->is_any_chosen) && is_possible(&attacks[i]);
-        is_any_possible = is_any_possible || trial->chosen[i];
-    }
-    return is_any_possible;
+    return keep_possible(trial);
 }
 
 int main(int argc, char **argv)
@@ -434,7 +498,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], ATTACKER_ROLE) == 0)
         return attacker_main(argc, argv);
     if (!read_arguments(&trial, argc, argv)) {
-        printf("skipped: no such attack over this transport\n");
+        printf("skipped: no such attack here\n");
         return EXIT_SKIPPED;
     }
     set_up(&trial);

@@ -1,4 +1,5 @@
 /* Attacks by a user of another database, with the library as it is. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -10,6 +11,7 @@
 #include "tests/support/pace.h"
 #include "tests/support/patient_open.h"
 #include "tests/support/prover.h"
+#include "tests/support/random.h"
 
 #define DEPTH 16
 #define LARGE_DEPTH 4
@@ -20,6 +22,10 @@
 #define BUCKET_KEY 56
 #define BUCKET_VALUE 512
 #define APPEND_ROOM 4096
+#define FULL_KEYS 4096u
+#define FULL_KEY 8
+#define FULL_LEAST 64u
+#define FULL_DOUBLINGS 15u
 
 /* Opens until it is let in. */
 static okv *open_persistently(struct attacker *attacker)
@@ -216,6 +222,43 @@ void attack_large(struct attacker *attacker)
                                            .value_length = size};
     if (value)
         repeat(attacker, commands, LARGE_DEPTH, same_again, NULL);
+}
+
+/* ---- a full database ---- */
+
+struct filling {
+    uint64_t random;
+    char keys[DEPTH][FULL_KEY + 1]; /* by tag */
+};
+
+/* Another key gets a value of another size, short ones as often as long ones. All together would
+ * need many times the memory that there is. */
+static void next_size(struct okv_command *command, int status, void *user)
+{
+    struct filling *filling = user;
+    char *key = filling->keys[command->tag];
+    uint64_t most = FULL_LEAST << random_below(&filling->random, FULL_DOUBLINGS);
+
+    (void)status;
+    snprintf(key, FULL_KEY + 1, "full%04x", (unsigned)random_below(&filling->random, FULL_KEYS));
+    command->key = key;
+    command->key_length = FULL_KEY;
+    command->value_length = 1 + random_below(&filling->random, most);
+}
+
+/* When the database is full, each put that finds no place for its value makes the server look for
+ * room, and each that takes the place of a value leaves a hole of another size. */
+void attack_full(struct attacker *attacker)
+{
+    static const uint8_t value[FULL_LEAST << (FULL_DOUBLINGS - 1)];
+    static struct filling filling;
+    struct okv_command commands[DEPTH];
+
+    for (unsigned i = 0; i < DEPTH; i++) {
+        commands[i] = (struct okv_command){.kind = OKV_PUT, .value = value, .tag = i};
+        next_size(&commands[i], OKV_OK, &filling);
+    }
+    repeat(attacker, commands, DEPTH, next_size, &filling);
 }
 
 /* ---- client ids ---- */

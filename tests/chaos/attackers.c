@@ -29,6 +29,8 @@ const struct attack attacks[] = {
     {"large", "puts large values", attack_large, ATTACK_ANY, "rendezvous_bytes"},
     {"requests", "has as many short requests outstanding as it may", attack_requests, ATTACK_ANY,
      NULL},
+    {"full", "keeps a database full and puts values of many sizes", attack_full, ATTACK_FULL,
+     "puts_refused"},
     {"silent", "connects and says nothing", attack_silent, ATTACK_SOCKET, NULL},
     {"challenges", "takes a challenge and proves nothing", attack_challenges, ATTACK_ANY,
      "challenges"},
@@ -37,6 +39,8 @@ const struct attack attacks[] = {
     {"memory", "leaves with its shared memory full", attack_memory, ATTACK_LOCAL, "closed_lost"},
     {"holes", "allocates and punches shared memory", attack_holes, ATTACK_LOCAL, "closed_lost"},
     {"packets", "floods the socket with packets", attack_packets, ATTACK_LOCAL, "closed_lost"},
+    {"resp_silent", "connects as a client of Redis and says nothing", attack_resp_silent,
+     ATTACK_ANY, "closed_crowded_out"},
     {"resp_floods", "sends pipelines and reads no reply", attack_resp_floods, ATTACK_ANY,
      "resp_commands"},
     {"resp_frames", "breaks the protocol of Redis", attack_resp_frames, ATTACK_ANY,
@@ -61,6 +65,12 @@ const struct attack attacks[] = {
     {"resp_keys", "lists keys by a pattern that takes long", attack_resp_keys, ATTACK_ANY,
      "resp_commands"},
     {"resp_scan", "the same in steps", attack_resp_scan, ATTACK_ANY, "resp_commands"},
+    {"resp_watch", "watches as many of the longest keys as it may", attack_resp_watch, ATTACK_ANY,
+     "resp_commands"},
+    {"tls_handshakes", "shakes hands over TLS and leaves", attack_tls_handshakes, ATTACK_TLS,
+     "resp_clients_total"},
+    {"tls_updates", "updates keys of TLS and sends no data", attack_tls_updates, ATTACK_TLS,
+     "resp_clients_total"},
     {"proofs", "proves wrongly, 1,000 times a second", attack_proofs, ATTACK_ANY,
      "rejected_denied"},
 };
@@ -70,12 +80,10 @@ _Static_assert(sizeof attacks / sizeof *attacks <= ATTACKS_MAX, "struct attacker
 
 #define STATES_SIZE (ATTACKS_MAX * sizeof(struct attack_state))
 
-void attackers_init(struct attackers *attackers, const char *uri, const char *resp_path,
-                    const char *key_file, unsigned each, int processor)
+void attackers_init(struct attackers *attackers, const struct attack_target *target, unsigned each,
+                    int processor)
 {
-    *attackers = (struct attackers){.uri = uri,
-                                    .key_file = key_file,
-                                    .resp_path = resp_path,
+    *attackers = (struct attackers){.target = *target,
                                     .fd = memfd_create("attackers", 0), /* not closed on exec */
                                     .each = each,
                                     .processor = processor};
@@ -95,13 +103,15 @@ void attackers_fini(struct attackers *attackers)
 
 void attackers_start(struct attackers *attackers, size_t index)
 {
+    const struct attack_target *target = &attackers->target;
     char fd[16], number[16], processor[16];
     char *argv[] = {PROGRAM,
                     ATTACKER_ROLE,
                     (char *)attacks[index].name,
-                    (char *)attackers->uri,
-                    (char *)attackers->key_file,
-                    (char *)attackers->resp_path,
+                    (char *)target->uri,
+                    (char *)target->key_file,
+                    (char *)target->resp_path,
+                    (char *)target->resps,
                     fd,
                     number,
                     processor,
@@ -175,28 +185,36 @@ static bool stay_on(int processor)
     return sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
+/* False: it is not what attackers_start() gives. */
+static bool understand(struct attacker *attacker, const struct attack *attack, char **argv)
+{
+    struct okv_diag diag;
+
+    *attacker = (struct attacker){.server = argv[3],
+                                  .resp_path = argv[5],
+                                  .options = {.user = ATTACK_USER, .key_file = argv[4]}};
+    snprintf(attacker->options.database, sizeof attacker->options.database, "%s",
+             attack->reach == ATTACK_FULL ? ATTACK_DATABASE_FULL : ATTACK_DATABASE);
+    return okv_uri_parse(argv[3], &attacker->uri, &diag) == 0 &&
+           okv_uri_parse(argv[6], &attacker->resps, &diag) == 0 && okv_identity_init() == 0 &&
+           okv_user_key_read(argv[4], &attacker->key, &diag) == 0 &&
+           okv_user_key_create(&attacker->wrong) == 0;
+}
+
 int attacker_main(int argc, char **argv)
 {
     static struct attacker attacker; /* for as long as the process */
-    struct okv_diag diag;
 
-    if (argc != 9 || strcmp(argv[1], ATTACKER_ROLE) != 0)
+    if (argc != 10 || strcmp(argv[1], ATTACKER_ROLE) != 0)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpriority(PRIO_PROCESS, 0, PRIORITY);
-    if (!stay_on((int)strtol(argv[8], NULL, 10)))
+    if (!stay_on((int)strtol(argv[9], NULL, 10)))
         return 1;
     struct attack_state *states = mmap(NULL, STATES_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
-                                       (int)strtol(argv[6], NULL, 10), 0);
-    const struct attack *attack = &attacks[strtoul(argv[7], NULL, 10) % attack_count];
-    attacker = (struct attacker){
-        .server = argv[3],
-        .resp_path = argv[5],
-        .options = {.user = ATTACK_USER, .key_file = argv[4], .database = ATTACK_DATABASE},
-    };
-    if (states == MAP_FAILED || okv_uri_parse(argv[3], &attacker.uri, &diag) ||
-        okv_identity_init() || okv_user_key_read(argv[4], &attacker.key, &diag) ||
-        okv_user_key_create(&attacker.wrong))
+                                       (int)strtol(argv[7], NULL, 10), 0);
+    const struct attack *attack = &attacks[strtoul(argv[8], NULL, 10) % attack_count];
+    if (states == MAP_FAILED || !understand(&attacker, attack, argv))
         return 1;
     okv_user_key_password(attacker.key, attacker.password);
     attacker.state = &states[attack - attacks];
