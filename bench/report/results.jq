@@ -4,7 +4,8 @@
 #   okv-python-1   bench/python
 #   okv-figures-1  figures of other programs, collected by hand: { "environment": { NAME: TEXT, … } or nothing, "tables": [
 #                  { "columns": [TEXT, …], "rows": [ { "cells": [TEXT, …], "raw": [[NUMBER, …], …] or text }, … ] }, … ] }
-#                  `raw` is what the cells summarize: a list for each side of a ratio. The page has their medians.
+#                  `raw` is what the cells summarize: a list for each side of a ratio. The page has their medians. Of
+#                  other members, such as what each run measured, it shows nothing.
 
 # ---- numbers and text ----
 

@@ -16,6 +16,7 @@
 
 #include "shared/base/clock.h"
 #include "tests/chaos/attack.h"
+#include "tests/chaos/attack_figures.h"
 #include "tests/chaos/honest.h"
 #include "tests/figures/figure.h"
 #include "tests/support/pace.h"
@@ -56,6 +57,7 @@ struct trial {
     bool is_any_chosen;
     struct users_file file;
     char key_files[USERS_COUNT][96];
+    const char *json;   /* file for the figures; or NULL */
     char resp_path[96]; /* of the socket for clients of Redis */
     char resps[64];     /* of the listener with TLS */
     char cert[96], key[96];
@@ -63,7 +65,7 @@ struct trial {
     okv *admin, *admin_of_full; /* who see all figures */
     struct attackers attackers;
     struct honest honest;
-    struct honest_figures at_rest, attacked;
+    struct attack_figures figures;
     double attacked_seconds;
     uint64_t most_memory; /* MiB that the server had of its own */
     unsigned failures;
@@ -162,8 +164,8 @@ static void set_up(struct trial *trial)
     alice.key_file = key_file(trial, ALICE, "alice", KEY_A);
     admin.key_file = key_file(trial, CAROL, "carol", KEY_C);
     honest_init(&trial->honest, trial->server.uri, &alice);
-    honest_figures_init(&trial->at_rest);
-    honest_figures_init(&trial->attacked);
+    honest_figures_init(&trial->figures.at_rest);
+    honest_figures_init(&trial->figures.attacked);
     trial->admin = server_connect(&trial->server, &admin);
     strcpy(admin.database, ATTACK_DATABASE_FULL);
     trial->admin_of_full = server_connect(&trial->server, &admin);
@@ -306,10 +308,10 @@ static void run(struct trial *trial)
     for (uint64_t round = 0; round < trial->rounds; round++) {
         honest_begin(&trial->honest);
         pace_sleep_ms((uint32_t)(seconds * 1000 / REST_PART));
-        honest_end(&trial->honest, &trial->at_rest);
+        honest_end(&trial->honest, &trial->figures.at_rest);
         honest_begin(&trial->honest);
         attack_for(trial, seconds);
-        honest_end(&trial->honest, &trial->attacked);
+        honest_end(&trial->honest, &trial->figures.attacked);
         attackers_kill(&trial->attackers);
         expect_nothing_left(trial);
     }
@@ -328,27 +330,6 @@ static void print_attacks(const struct trial *trial)
                (double)done / trial->attacked_seconds,
                done ? 100.0 * (double)refused / (double)done : 0, attacks[i].about);
     }
-}
-
-static double us(const struct honest_figures *figures, unsigned kind, double percent)
-{
-    return (double)histogram_percentile(&figures->times[kind], percent) / 1e3;
-}
-
-static void print_times(const struct trial *trial)
-{
-    static const char *const names[HONEST_KINDS] = {"put", "get", "open"};
-    const struct honest_figures *rest = &trial->at_rest, *attacked = &trial->attacked;
-
-    printf("%-5s %31s  %31s  %13s\n", "", "at rest, us", "attacked, us", "ratio");
-    printf("%-5s %9s %9s %11s  %9s %9s %11s  %6s %6s\n", "", "p50", "p99", "count", "p50", "p99",
-           "count", "p50", "p99");
-    for (unsigned kind = 0; kind < HONEST_KINDS; kind++)
-        printf("%-5s %9.1f %9.1f %11" PRIu64 "  %9.1f %9.1f %11" PRIu64 "  %6.2f %6.2f\n",
-               names[kind], us(rest, kind, 50), us(rest, kind, 99), rest->times[kind].count,
-               us(attacked, kind, 50), us(attacked, kind, 99), attacked->times[kind].count,
-               us(attacked, kind, 50) / us(rest, kind, 50),
-               us(attacked, kind, 99) / us(rest, kind, 99));
 }
 
 static void judge_honest(struct trial *trial, const struct honest_figures *figures,
@@ -372,6 +353,39 @@ static void judge_honest(struct trial *trial, const struct honest_figures *figur
             complain(trial, "%s: there were no operations of a kind", when);
     if ((double)failed > FAILURES * (double)all + (trial->is_long ? 0 : FAILURES_SHORT))
         complain(trial, "%s: %" PRIu64 " of %" PRIu64 " operations failed", when, failed, all);
+}
+
+/* As "append, 60 processes, 20 s". */
+static void name_attacks(const struct trial *trial, char *name, size_t size)
+{
+    size_t length = 0;
+
+    name[0] = '\0';
+    for (size_t i = 0; i < attack_count && trial->is_any_chosen; i++)
+        if (trial->chosen[i])
+            length += (size_t)snprintf(name + length, size - length, "%s, ", attacks[i].name);
+    if (!trial->is_any_chosen)
+        length = (size_t)snprintf(name, size, "all, ");
+    if (trial->each > 1)
+        length +=
+            (size_t)snprintf(name + length, size - length, "%" PRIu64 " processes, ", trial->each);
+    snprintf(name + length, size - length, "%" PRIu64 " s", trial->seconds);
+}
+
+static void report(struct trial *trial)
+{
+    char name[ATTACKS_MAX * 32];
+
+    print_attacks(trial);
+    attack_figures_print(&trial->figures);
+    printf("the server had at most %" PRIu64 " MiB of its own memory\n", trial->most_memory);
+    judge_honest(trial, &trial->figures.at_rest, "at rest");
+    judge_honest(trial, &trial->figures.attacked, "attacked");
+    name_attacks(trial, name, sizeof name);
+    trial->figures.name = name;
+    int rc = trial->json ? attack_figures_write(&trial->figures, trial->json) : 0;
+    if (rc)
+        complain(trial, "%s: %s", trial->json, strerror(-rc));
 }
 
 /* ---- the command line ---- */
@@ -419,6 +433,13 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         trial->processor = (int)figure_number(text, 0, CPU_SETSIZE - 1, state);
         choose_processor(trial, state);
         return 0;
+    case 'j':
+        trial->json = text;
+        return 0;
+    case 'l':
+        for (size_t i = 0; i < attack_count; i++)
+            puts(attacks[i].name);
+        exit(0);
     case ARGP_KEY_ARG:
         choose(trial, text, state);
         return 0;
@@ -470,6 +491,8 @@ static bool read_arguments(struct trial *trial, int argc, char **argv)
          "The server's one worker has another processor to itself. Honest clients run first on "
          "processor N, attackers last",
          0},
+        {"json", 'j', "FILE", 0, "Write the figures to FILE, for bench/results", 0},
+        {"list", 'l', NULL, 0, "Print the names of all attacks and end", 0},
         {0},
     };
     static const struct argp argp = {
@@ -503,11 +526,7 @@ int main(int argc, char **argv)
     }
     set_up(&trial);
     run(&trial);
-    print_attacks(&trial);
-    print_times(&trial);
-    printf("the server had at most %" PRIu64 " MiB of its own memory\n", trial.most_memory);
-    judge_honest(&trial, &trial.at_rest, "at rest");
-    judge_honest(&trial, &trial.attacked, "attacked");
+    report(&trial);
     tear_down(&trial);
     return trial.failures ? 1 : 0;
 }

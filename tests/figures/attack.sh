@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# What honest clients notice of each attack: medians of several runs, as a file for bench/results.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/figures/attack.sh [-n RUNS] BUILD_DIR FILE [OPTION...] [-- ATTACK...]
+
+Runs the attack_test of a build, such as build/release, RUNS (3) times for each attack, one after the other, with options
+such as -s 8 and -p 1. Writes to FILE the medians of the times of puts, gets and opens in us, at rest and attacked, the
+medians of their ratios, and how many operations failed in all runs under attack. A p99 is left out, "-", where those at
+rest differ by more than a factor of 2. An attack that is not possible here is left out. Needs jq, and root for -p.
+
+Exit status: 0 done, 1 a run failed and its attack is left out, 2 wrong usage.
+
+example, of all attacks, and the page with them:
+  tests/figures/attack.sh build/release docs/results/data/attack/each.json -s 8 -p 1
+  bench/results -o docs/results/attack.md docs/results/data/attack/figures.json docs/results/data/attack/each.json
+TEXT
+}
+
+environment() {
+    local model virtual=''
+    model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+    ! grep -q '^flags.* hypervisor' /proc/cpuinfo || virtual=', virtual'
+    jq -n --arg processors "${model:-unknown}$virtual, $(nproc) CPUs, $(uname -srm)" --arg date "$(date -u +%F)" \
+        --arg okv "$("$build/server/okv-server" --version | sed -n '1s/^okv-server //p'), the commit that has this page" \
+        --arg runs "\`attack_test${options[*]:+ ${options[*]}}\`, medians of $runs runs of each attack" \
+        '{processors: $processors, date: $date, okv: $okv, runs: $runs}' | sed '2,$s/^/  /'
+}
+
+# rows JSON...: those of one attack, of its runs.
+rows() {
+    jq -n -c -L "$here/../../bench/report" 'include "results";
+        [inputs.tables[0].rows] | transpose[]
+        | . as $runs
+        | def times($name): map(.at_rest[$name], .attacked[$name]) | [.[range(0; length; 2)]], [.[range(1; length; 2)]];
+          def both($name): [$runs | times($name) | median | fixed(1)] | join("; ");
+          def ratio($name): $runs | map(.attacked[$name] / .at_rest[$name]) | median | fixed(2);
+          ($runs | map(.at_rest.p99) | max <= 2 * min) as $is_steady
+        | { cells: [$runs[0].cells[0, 1], both("p50"), ratio("p50"),
+                    (if $is_steady then both("p99"), ratio("p99") else "-", "-" end),
+                    ($runs | map(.attacked.failed) | add | tostring)],
+            at_rest: map(.at_rest), attacked: map(.attacked) }' "$@"
+}
+
+# measure ATTACK: adds its rows to $scratch/rows. False: a run failed.
+measure() {
+    local run status
+    for ((run = 1; run <= runs; run++)); do
+        status=0
+        "$build/tests/chaos/attack_test" "${options[@]}" --json "$scratch/$1.$run" "$1" >"$scratch/log" 2>&1 || status=$?
+        if [ $status -ne 0 ]; then
+            grep -E '^(attack_test:|[^ ]+ +skipped: )' "$scratch/log" || tail -n 5 "$scratch/log"
+            return $((status != 77))
+        fi
+    done
+    rows "$scratch/$1".* | tee -a "$scratch/rows" | jq -r '.cells | join("  ")'
+}
+
+write() {
+    local columns='["attack", "operation", "p50", "ratio", "p99", "ratio", "failed"]'
+    printf '{\n  "schema": "okv-figures-1",\n  "environment": %s,\n' "$(environment)"
+    printf '  "tables": [\n    {\n      "columns": %s,\n      "rows": [\n' "$columns"
+    sed 's/^/        /; $!s/$/,/' "$scratch/rows"
+    printf '      ]\n    }\n  ]\n}\n'
+}
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+runs=3 options=() failed=0
+[ "${1-}" != --help ] || { usage; exit 0; }
+[ "${1-}" != -n ] || { runs=${2-}; shift 2; }
+if [ $# -lt 2 ] || ! [[ $runs =~ ^[1-9][0-9]*$ ]]; then
+    usage >&2
+    exit 2
+fi
+build=$1 file=$2
+shift 2
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    options+=("$1")
+    shift
+done
+attacks=("${@:2}")
+[ ${#attacks[@]} -gt 0 ] || mapfile -t attacks < <("$build/tests/chaos/attack_test" --list)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+: >"$scratch/rows"
+for attack in "${attacks[@]}"; do
+    measure "$attack" || failed=1
+done
+write >"$scratch/file"
+jq empty "$scratch/file"
+cp "$scratch/file" "$file"
+exit $failed
