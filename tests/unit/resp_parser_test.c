@@ -290,6 +290,32 @@ TEST(a_line_has_a_limit)
     expect_line(OKV_RESP_UNAUTHENTICATED_BULK_MAX + 1, true, OKV_EPROTO);
 }
 
+static void expect_words(unsigned count, bool is_unauthenticated, int rc)
+{
+    struct okv_resp_parser parser = {.is_unauthenticated = is_unauthenticated};
+    uint8_t *bytes = malloc(2 * count);
+    int first;
+
+    for (unsigned i = 0; i < count; i++)
+        memcpy(bytes + 2 * i, i + 1 < count ? "a " : "a\n", 2);
+    while ((first = okv_resp_parse(&parser, bytes, 2 * count)) == 0 && parser.has_more)
+        ;
+    assert_int_equal(first, rc);
+    if (rc < 0)
+        assert_string_equal(parser.problem, "too many words in an inline request");
+    okv_resp_parser_fini(&parser);
+    free(bytes);
+}
+
+/* It is read in one step. */
+TEST(a_line_has_a_limit_of_words)
+{
+    expect_words(OKV_RESP_INLINE_ARGS_MAX, false, 1);
+    expect_words(OKV_RESP_INLINE_ARGS_MAX + 1, false, OKV_EPROTO);
+    expect_words(OKV_RESP_UNAUTHENTICATED_ARGS_MAX, true, 1);
+    expect_words(OKV_RESP_UNAUTHENTICATED_ARGS_MAX + 1, true, OKV_EPROTO);
+}
+
 TEST(strangers_have_lower_limits)
 {
     REFUSE_STRANGER("*11\r\n", "unauthenticated multibulk length");

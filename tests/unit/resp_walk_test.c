@@ -235,6 +235,22 @@ FIXTURE_TEST(a_long_listing_follows_earlier_replies)
     leave(fd);
 }
 
+/* It is complete, and waits for others to be read. */
+FIXTURE_TEST(a_listing_needs_the_right_until_it_is_sent)
+{
+    static uint8_t value[VALUE + 2];
+    int fd = connect_with_listing();
+
+    client_of(0)->rights[0] = 0;
+    for (unsigned i = 0; i < UNREAD; i++) {
+        assert_int_equal(hear_number(fd, '$'), VALUE);
+        hear_bytes(fd, value, VALUE + 2);
+    }
+    hear(fd, "-NOPERM");
+    assert_null(client_of(0)->listing);
+    leave(fd);
+}
+
 /* As any other reply. */
 FIXTURE_TEST(a_listing_that_nobody_reads_ends)
 {

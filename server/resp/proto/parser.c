@@ -250,6 +250,12 @@ static bool read_quoted(const uint8_t *line, size_t end, uint8_t quote, size_t *
     return *from == end || is_space(line[*from]);
 }
 
+static bool has_too_many_words(const struct okv_resp_parser *parser)
+{
+    return parser->count >= (parser->is_unauthenticated ? OKV_RESP_UNAUTHENTICATED_ARGS_MAX
+                                                        : OKV_RESP_INLINE_ARGS_MAX);
+}
+
 /* A word is written where it was read: it never gets longer. */
 static int read_words(struct okv_resp_parser *parser, uint8_t *line, size_t end)
 {
@@ -260,6 +266,8 @@ static int read_words(struct okv_resp_parser *parser, uint8_t *line, size_t end)
             at++;
         if (at == end)
             break;
+        if (has_too_many_words(parser))
+            return refuse(parser, "too many words in an inline request");
         uint8_t *to = line + at;
         size_t first = at;
         while (at < end && !is_space(line[at])) {

@@ -14,6 +14,7 @@
 
 #define OKV_RESP_ARGS_MAX (1u << 20)
 #define OKV_RESP_INLINE_MAX (64u << 10)   /* bytes of a line */
+#define OKV_RESP_INLINE_ARGS_MAX 8192u    /* of a line, which is read in one step */
 #define OKV_RESP_REQUEST_MAX (128u << 20) /* bytes of a request */
 #define OKV_RESP_BULK_MAX                                                  \
     ((64u << 20) + 1024u) /* bytes of an argument: one more than any value \

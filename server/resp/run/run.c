@@ -251,7 +251,8 @@ static int run_locked(struct okv_resp_call *call)
 /* Forgets the progress of a command that has ended, maybe because it was refused in the middle. */
 static void forget_progress(struct okv_resp_client *client)
 {
-    if (client->listing && client->listing->is_complete)
+    /* With a reply it was refused after all: the user may have lost the right meanwhile. */
+    if (client->listing && client->listing->is_complete && client->out.used == 0)
         okv_resp_listing_reply(client);
     okv_resp_listing_destroy(client);
     client->random.is_under_way = false;
