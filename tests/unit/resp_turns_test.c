@@ -291,6 +291,25 @@ FIXTURE_TEST(no_transaction_runs_alone_for_longer_than_it_may)
         give_worst(worst_of(okv_resp_commands.commands[i].name), true);
 }
 
+/* A command that costs more than its price shows it when it runs often. */
+FIXTURE_TEST(no_command_is_too_cheap_for_a_transaction)
+{
+    enum { TIMES = 1000 };
+    const char *queued[TIMES + 3] = {"MULTI"};
+
+    queued[TIMES + 1] = "EXEC";
+    for (unsigned i = 0; i < sizeof worst / sizeof *worst; i++)
+        for (unsigned k = 0; k < sizeof worst->lines / sizeof *worst->lines; k++) {
+            const char *line = worst[i].lines[k];
+            if (!line || strchr(line, '%'))
+                continue;
+            for (unsigned n = 1; n <= TIMES; n++)
+                queued[n] = line;
+            fill();
+            give(queued);
+        }
+}
+
 /* EXEC refuses most of what is too long. What it runs has as many replies as it says. */
 FIXTURE_TEST(each_command_of_a_transaction_has_its_reply)
 {

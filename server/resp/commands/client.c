@@ -110,9 +110,12 @@ static int list_clients(struct okv_resp_call *call, const struct okv_resp_select
 
 int okv_resp_cmd_client_info(struct okv_resp_call *call)
 {
-    const int64_t id = (int64_t)call->client->id;
+    struct okv_resp_buffer *text = &call->client->text;
 
-    return list_clients(call, &(struct okv_resp_selection){&id, 1});
+    okv_resp_table_describe(call->client, text);
+    okv_resp_verbatim(&call->reply, text->used ? (const char *)text->bytes : "", text->used);
+    okv_resp_buffer_fini(text);
+    return 0;
 }
 
 static bool need_id(struct okv_resp_call *call, uint32_t index, int64_t *id)

@@ -111,6 +111,11 @@ static bool is_listed(const struct okv_resp_client *client, const struct okv_res
            bsearch(&id, which->ids, which->count, sizeof id, okv_resp_compare_ids);
 }
 
+void okv_resp_table_describe(const struct okv_resp_client *client, struct okv_resp_buffer *out)
+{
+    add_line(client, client->in.used - client->at, okv_clock_ns(), out);
+}
+
 struct listing {
     const struct okv_resp_client *by;
     const struct okv_resp_selection *which;

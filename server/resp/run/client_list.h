@@ -31,6 +31,8 @@ struct okv_resp_selection {
     uint32_t count;     /* 0: all */
 };
 
+/* Adds the client's own line of CLIENT LIST. */
+void okv_resp_table_describe(const struct okv_resp_client *client, struct okv_resp_buffer *out);
 /* Adds a line of CLIENT LIST for each selected client that `by` may see: those that use a database
  * of which it is admin, and those of its own user. */
 bool okv_resp_table_list(struct okv_resp_client *by, const struct okv_resp_selection *which,
