@@ -38,11 +38,14 @@ static enum okv_request_fate serve(struct okv_sessions *sessions, struct okv_ses
 {
     if (okv_session_end_unwanted(sessions, session))
         return OKV_REQUEST_DONE;
-    const struct okv_store_work *work = &sessions->works[session->common.database];
+    struct okv_store_work *work = &sessions->works[session->common.database];
     unsigned room_steps = work->room_steps;
-    okv_store_work_take(&sessions->works[session->common.database]);
+    work->effort = &session->effort;
+    okv_store_work_take(work);
     uint64_t replied = atomic_load_explicit(&session->common.bytes_out, memory_order_relaxed);
     enum okv_request_fate fate = okv_session_serve(sessions, session, request);
+    if (fate != OKV_REQUEST_BLOCKED)
+        session->effort = (struct okv_store_effort){.has_begun = false};
     charge(sessions, session,
            fate == OKV_REQUEST_BLOCKED ? 0 : 1 + request->length / OKV_SESSION_SHARE_BYTES,
            work->room_steps != room_steps);

@@ -61,6 +61,7 @@ static bool run_write(struct okv_sessions *sessions, struct okv_long_write *writ
     struct okv_store_work *work = &sessions->works[write->session->common.database];
     unsigned room_steps = work->room_steps;
 
+    work->effort = &write->effort;
     okv_store_work_take(work);
     uint64_t done = take_turn(sessions, write, *left);
     uint64_t cost = (done < TURN_MIN ? TURN_MIN : done) + work->loaded_pages * PAGE_COST;

@@ -11,6 +11,7 @@
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_layout.h"
 #include "server/store/bucket_transaction.h"
+#include "server/store/fullness.h"
 #include "server/store/locking.h"
 #include "server/store/long_value.h"
 #include "server/store/pending.h"
@@ -447,9 +448,10 @@ static int make_once(change *make, struct okv_store *store, struct okv_store_wor
 }
 
 static int attempt(change *make, struct okv_store *store, struct okv_store_work *work,
-                   const struct okv_store_write *write, struct okv_store_outcome *outcome)
+                   const struct okv_store_write *write, struct okv_store_outcome *outcome,
+                   bool insists)
 {
-    if (!okv_store_room_is_kept(store, work) || write->steps)
+    if (!okv_store_room_is_kept(store, work) || write->cannot_wait || insists)
         return make_once(make, store, work, write, outcome);
     outcome->length = 0;
     return OKV_EFULL;
@@ -461,19 +463,22 @@ static int make_with_room(change *make, struct okv_store *store, struct okv_stor
                           const struct okv_store_write *write, struct okv_store_outcome *outcome)
 {
     struct okv_store_search search;
-    int rc = attempt(make, store, work, write, outcome);
+    int rc = attempt(make, store, work, write, outcome, false);
     uint64_t size = write->key_length + (write->decide ? outcome->length : write->value_length);
 
     if (rc == OKV_EFULL)
-        okv_store_search_begin(&search, work, write->steps, okv_store_is_collecting(&store->table));
+        okv_store_search_begin(
+            &search, work,
+            &(struct okv_store_room_terms){write->steps, write->cannot_wait,
+                                           okv_store_is_collecting(&store->table)});
     while (rc == OKV_EFULL) {
         rc = okv_store_search_room(store, work, size, &search);
         if (rc)
             return rc;
-        rc = attempt(make, store, work, write, outcome);
+        rc = attempt(make, store, work, write, outcome, search.is_over);
     }
     if (rc == 0)
-        okv_store_room_taken(store, size);
+        okv_store_note_taken(store);
     return rc;
 }
 

@@ -49,10 +49,11 @@ struct okv_store_write {
     int64_t delta;    /* incr */
     void *room;       /* touch: also receives a copy of the value; or NULL */
     uint32_t room_size;
-    bool is_part;    /* of a command of several changes, which must not stop in the middle: the log
-                        accepts it although its batch is full */
-    unsigned *steps; /* to make room at once, which it counts down; NULL: it may return OKV_EAGAIN
-                        instead. See room.h */
+    bool is_part;     /* of a command of several changes, which must not stop in the middle: the log
+                         accepts it although its batch is full */
+    unsigned *steps;  /* that it may take to make room before it returns (room.h), which it counts
+                         down; NULL: one */
+    bool cannot_wait; /* without room it is refused, and does not return OKV_EAGAIN */
     okv_store_decide *decide; /* modify */
     void *user;               /* of decide */
 };

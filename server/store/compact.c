@@ -17,9 +17,10 @@
 #include "server/store/expire.h"
 #include "server/store/locking.h"
 #include "server/store/resize.h"
+#include "server/store/room.h"
 #include "shared/base/error.h"
 
-/* A step ends after so many pages of buckets or bytes, in about a millisecond. */
+/* A step ends after STEP_PAGES pages of buckets or STEP_BYTES bytes, in about a millisecond. */
 #define STEP_PAGES 1024
 #define STEP_BYTES (UINT64_C(2) << 20)
 /* Longer extents are not moved, nor is the source of an append that is under way. */
@@ -132,7 +133,8 @@ bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, u
                          struct okv_store_effort *effort)
 {
     work->room_steps++;
-    if (effort->sweeps > 0 && atomic_load(&store->totals.expiring) > 0) {
+    if (effort->sweeps > 0 && atomic_load(&store->totals.expiring) > 0 &&
+        !okv_store_room_is_kept(store, work)) {
         uint64_t expired = atomic_load(&store->totals.expired);
         effort->sweeps--;
         okv_store_sweep(store, work, SWEEP_STEP / parts_of_step(work));

@@ -16,14 +16,15 @@ int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
     int rc;
 
     /* The images of a log wait, or are being published. */
-    okv_store_search_begin(&search, work, NULL, store->table.pending);
+    okv_store_search_begin(&search, work,
+                           &(struct okv_store_room_terms){.waits_for_log = store->table.pending});
     value->value_length = value_length;
     value->key_length =
         okv_store_key_goes_to_extent(&store->table, key_length, value_length) ? key_length : 0;
     value->length = (uint64_t)value->key_length + value_length;
     value->done = 0;
     value->extent = 0;
-    while (okv_store_room_is_kept(store, work) ||
+    while ((okv_store_room_is_kept(store, work) && !search.is_over) ||
            !(value->extent = okv_heap_alloc(&store->heap, value->length))) {
         rc = okv_store_search_room(store, work, value->length, &search);
         if (rc)

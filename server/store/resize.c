@@ -201,6 +201,7 @@ static int merge_locked(struct okv_store *store, struct okv_store_work *work, ui
         rc = okv_store_bucket_load(gone, table, from);
     if (rc)
         return rc;
+    work->loaded_pages += gone->published_pages;
     bucket->depth--;
     if (bucket->next_version <= gone->version)
         bucket->next_version = gone->version + 1;
@@ -323,21 +324,22 @@ bool okv_store_free_segment(struct okv_store *store, struct okv_store_work *work
 {
     unsigned pages = work->loaded_pages;
 
-    atomic_store(&store->round.is_merging, false);
-    if (*merges == 0 || !is_sparse(store, FULL_PERCENT) || size > spare_length(store))
+    if (*merges == 0 || size > spare_length(store))
         return false;
     pthread_mutex_lock(&store->resizing);
     uint64_t before = atomic_load(&store->index_length);
+    bool goes_on = is_sparse(store, FULL_PERCENT), has_failed = false;
     okv_store_reserve_release(store);
-    while (*merges > 0 && atomic_load(&store->index_length) == before &&
-           is_sparse(store, FULL_PERCENT) && okv_store_step_goes_on(work, pages)) {
+    while (goes_on && !has_failed && *merges > 0 && okv_store_step_goes_on(work, pages)) {
         --*merges;
-        if (merge(store, work))
-            *merges = 0;
+        has_failed = merge(store, work) != 0;
+        goes_on = atomic_load(&store->index_length) == before && is_sparse(store, FULL_PERCENT);
     }
+    if (has_failed)
+        *merges = 0;
     okv_store_reserve_allocate(store);
     bool made = atomic_load(&store->index_length) < before;
-    atomic_store(&store->round.is_merging, !made && *merges > 0 && is_sparse(store, FULL_PERCENT));
+    atomic_store(&store->room.is_merging, work->in_steps && goes_on && !has_failed);
     if (made || work->in_steps) /* splits would undo what this step began */
         atomic_store_explicit(&store->growth_pause, GROWTH_PAUSE_FULL, memory_order_relaxed);
     pthread_mutex_unlock(&store->resizing);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "server/store/bucket.h"
+#include "server/store/effort.h"
 #include "server/store/heap.h"
 #include "shared/format/bucket_edit.h"
 
@@ -40,16 +41,7 @@ struct okv_store_totals {
     atomic_uint_fast64_t expired; /* items removed because they expired */
 };
 
-/* Steps of making room that are left. What takes steps next continues where these ended. */
-struct okv_store_effort {
-    unsigned merges; /* each of one bucket */
-    unsigned sweeps, compactions;
-};
-#define OKV_STORE_EFFORT                              \
-    {                                                 \
-        .merges = 1024, .sweeps = 4, .compactions = 4 \
-    }
-/* A short step is this part of a sweep or a compaction, and ends after so many pages. */
+/* A short step is this part of a sweep or a compaction, and ends after OKV_STORE_STEP_PAGES. */
 #define OKV_STORE_SHORT_STEPS 32u
 #define OKV_STORE_STEP_PAGES 32u
 
@@ -71,16 +63,11 @@ struct okv_store {
         bool downwards;      /* this pass moves every extent that finds a better position */
         uint64_t not_before; /* changes at which another pass is worthwhile */
     } compaction;            /* under `resizing` */
-    /* The round in which changes of workers make room (room.c). */
-    struct okv_store_round {
-        pthread_mutex_t lock;
-        atomic_uint_fast64_t size;    /* the largest change that waits; 0: no round is under way */
-        struct okv_store_effort left; /* in short steps */
-        /* A segment of the index is freed step by step. What merges leave of the reserve meanwhile
-         * is for further merges, so other changes wait. */
-        atomic_bool is_merging;
-        uint64_t refused, not_before; /* this size and more is refused until so many changes */
-    } round;
+    /* How changes find room in a full heap (room.h). */
+    struct okv_store_room {
+        atomic_bool is_merging;                   /* a segment is given up; under `resizing` */
+        atomic_uint_fast64_t refused, not_before; /* this size and more, below that many changes */
+    } room;
     /* Heap kept back for merges, once there are several segments; 0: none. */
     atomic_uint_fast64_t reserve;
     atomic_uint_fast64_t swept; /* bucket at which okv_store_sweep() continues */
@@ -114,8 +101,9 @@ struct okv_store_work {
     unsigned loaded_pages; /* of buckets: taken apart, or searched by a get */
     uint64_t bytes;        /* of values: copied, hashed, or copied to a log */
     unsigned room_steps;   /* calls of okv_store_make_room(), since ever */
-    /* Of a worker: changes make room in short steps, between which others are served (room.h). */
+    /* Of a worker: steps of maintenance are short, and changes that make room wait between them. */
     bool in_steps;
+    struct okv_store_effort *effort; /* of the request that it serves; zeros at its begin */
 };
 
 /* Whether a step that began at this number of loaded pages goes on. */

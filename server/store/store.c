@@ -28,6 +28,7 @@ int okv_store_work_init(struct okv_store_work *work, uint32_t bucket_size)
     work->bytes = 0;
     work->room_steps = 0;
     work->in_steps = false;
+    work->effort = NULL;
     if (work->update.image)
         return 0;
     rc = OKV_ENOMEM;
@@ -115,7 +116,6 @@ static void locks_init(struct okv_store *store)
 {
     pthread_mutex_init(&store->resizing, NULL);
     pthread_mutex_init(&store->publishing, NULL);
-    pthread_mutex_init(&store->round.lock, NULL);
     for (unsigned i = 0; i < OKV_STORE_LOCKS; i++)
         pthread_mutex_init(&store->locks[i], NULL);
 }
@@ -163,7 +163,6 @@ void okv_store_fini(struct okv_store *store)
         pthread_mutex_destroy(&store->locks[i]);
     pthread_mutex_destroy(&store->publishing);
     pthread_mutex_destroy(&store->resizing);
-    pthread_mutex_destroy(&store->round.lock);
     okv_heap_fini(&store->heap);
 }
 

@@ -1,5 +1,5 @@
 /*
- * A listening socket and whom it accepts. A client that waits keeps such a socket readable, also
+ * A listening socket, from which clients are accepted. A client that waits keeps such a socket readable, also
  * while there is no descriptor or memory for it. The entrance then rests for a moment: clients wait
  * in the queue of the kernel, and the thread that accepts them does not spin. One thread calls.
  */

@@ -434,8 +434,14 @@ FIXTURE_TEST(all_of_many_clients_are_listed_and_ended_once)
     hear(fd, ":1200\r\n");
     for (unsigned i = 0; i < CROWD; i++)
         assert_true(crowd[i].common.is_killed);
+    for (unsigned i = 0; i < CROWD; i++)
+        crowd[i].common.is_killed = false;
+    say(fd, "client kill user default skipme no\r\n"); /* itself last */
+    hear(fd, ":1201\r\n");
+    for (unsigned i = 0; i < CROWD; i++)
+        assert_true(crowd[i].common.is_killed);
     crowd_destroy(crowd, CROWD);
-    leave(fd);
+    hear_end(fd);
 }
 
 FIXTURE_TEST(a_client_that_sends_nothing_ends)
@@ -510,6 +516,22 @@ static void expect_flush_is_over(uint64_t before)
     for (unsigned i = 0; i < 10; i++)
         pass();
     assert_int_equal(items(), left);
+}
+
+FIXTURE_TEST(a_flush_of_all_takes_a_step_for_each_database)
+{
+    int fd = resp_fixture_connect(&fixture);
+    const struct okv_store_totals *other = &fixture.core.server->databases[1].store.totals;
+
+    say(fd, "set a 1\r\nselect 1\r\nset b 1\r\n");
+    hear(fd, "+OK\r\n+OK\r\n+OK\r\n");
+    say(fd, "flushall\r\n");
+    while (items() > 0)
+        pass();
+    assert_int_equal(atomic_load(&other->items), 1);
+    hear(fd, "+OK\r\n");
+    assert_int_equal(atomic_load(&other->items), 0);
+    leave(fd);
 }
 
 FIXTURE_TEST(a_flush_ends_with_its_connection)

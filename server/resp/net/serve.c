@@ -291,7 +291,7 @@ unsigned okv_resp_serve(struct okv_resp_client *client)
     bool is_open = true, has_more;
 
     okv_turn_begin(&client->resp->turn);
-    okv_resp_take_work(client->resp); /* not this client's */
+    okv_resp_begin_work(client);
     okv_resp_buffers_borrow(client);
     client->has_input = false;
     unsigned served = run_requests(client, &has_more);

@@ -12,9 +12,6 @@
 #include "server/resp/run/transaction.h"
 #include "shared/format/hash.h"
 
-/* The most short steps that a command takes to make room while others wait. */
-#define ROOM_STEPS 2u
-
 /* The greatest lengths that the values of a transaction's keys may have. */
 struct lengths {
     struct okv_resp_length {
@@ -177,16 +174,6 @@ static void add_all(struct pricing *pricing)
     free(pricing->lengths.slots);
 }
 
-/* A command that has changed something can no longer wait for room. */
-static void reserve_room_steps(struct okv_resp_call *call, unsigned steps)
-{
-    uint64_t most = call->spare / OKV_TURN_STEP_MAX;
-
-    steps = most < steps ? (unsigned)most : steps;
-    call->client->room_steps = steps;
-    call->spare -= (uint64_t)steps * OKV_TURN_STEP_MAX;
-}
-
 bool okv_resp_alone_check(struct okv_resp_call *call)
 {
     struct pricing pricing = {.call = call, .most = okv_resp_alone_work(call->client)};
@@ -195,9 +182,11 @@ bool okv_resp_alone_check(struct okv_resp_call *call)
     if (okv_resp_transaction_is_open(call->client) && transaction->is_spoiled)
         return true; /* EXEC refuses it */
     add_all(&pricing);
+    if (pricing.has_writes)
+        pricing.work += OKV_TURN_STEP_MAX; /* to make room */
     if (pricing.work <= pricing.most) {
         call->spare = pricing.most - pricing.work;
-        reserve_room_steps(call, pricing.has_writes ? ROOM_STEPS : 0);
+        call->client->room_steps = pricing.has_writes;
         return true;
     }
     okv_resp_refuse_length(call);

@@ -80,6 +80,13 @@ uint64_t okv_resp_take_work(const struct okv_resp *resp)
     return work;
 }
 
+void okv_resp_begin_work(struct okv_resp_client *client)
+{
+    okv_resp_take_work(client->resp);
+    for (unsigned i = 0; i < client->resp->server->database_count; i++)
+        client->resp->executors[i].work->effort = &client->effort;
+}
+
 /* What was done since the last call. What EXEC replied was counted with its commands. */
 static void spend(struct okv_resp_call *call)
 {

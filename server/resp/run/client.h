@@ -17,6 +17,7 @@
 #include "server/resp/proto/buffer.h"
 #include "server/resp/proto/parser.h"
 #include "server/resp/run/download.h"
+#include "server/store/effort.h"
 #include "shared/base/uri.h"
 #include "shared/identity/user_key.h"
 #include "shared/stream/stream.h"
@@ -102,11 +103,12 @@ struct okv_resp_client {
         unsigned database; /* index: whose log */
         size_t from;       /* in `out`: where the replies begin that wait for the batch */
     } commit;
-    struct okv_resp_upload *upload;    /* long value of the request under way; or NULL */
-    struct okv_resp_build *build;      /* likewise, made of a stored one (long_build.h) */
-    struct okv_resp_download download; /* leaves after `out` */
-    uint64_t reserved;                 /* bytes, by all three */
-    unsigned room_steps; /* that a command which runs alone may still take to make room */
+    struct okv_resp_upload *upload;           /* long value of the request under way; or NULL */
+    struct okv_resp_build *build;             /* likewise, made of a stored one (long_build.h) */
+    struct okv_resp_download download;        /* leaves after `out` */
+    uint64_t reserved;                        /* bytes, by all three */
+    struct okv_store_effort effort;           /* of its command, to make room (store/room.h) */
+    unsigned room_steps;                      /* that it may still take, if it runs alone */
     struct okv_resp_transaction *transaction; /* of MULTI and WATCH; or NULL */
 
     /* Commands that go on when they are called again. */

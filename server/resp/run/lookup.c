@@ -90,14 +90,14 @@ int okv_resp_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
 
     if (rc)
         return rc;
-    const struct okv_store_write write = {
-        .key = key->text,
-        .key_length = key->length,
-        .long_value = okv_resp_long_value(call->client),
-        .is_part = call->is_part,
-        .steps = call->is_part && call->has_changed ? &call->client->room_steps : NULL,
-        .decide = decide_change,
-        .user = &change};
+    const struct okv_store_write write = {.key = key->text,
+                                          .key_length = key->length,
+                                          .long_value = okv_resp_long_value(call->client),
+                                          .is_part = call->is_part,
+                                          .steps = call->is_part ? &call->client->room_steps : NULL,
+                                          .cannot_wait = call->is_part && call->has_changed,
+                                          .decide = decide_change,
+                                          .user = &change};
     rc = okv_store_modify(&call->executor->database->store, call->executor->work, &write, &outcome);
     if (rc == 0 && change.length) {
         const struct okv_resp_plan plan = {
