@@ -117,6 +117,8 @@ static int flush(struct okv_resp_call *call, unsigned first, unsigned last)
         OKV_STATS_ADD(&executor->database->counts, flushes, 1);
         *flush =
             (struct okv_resp_flush_progress){.database = flush->database + 1, .is_under_way = true};
+        if (flush->database <= last)
+            return OKV_EAGAIN; /* a database is a step at least */
     }
     if (rc == OKV_EAGAIN)
         return rc;

@@ -52,7 +52,8 @@ static void kill_chosen(void *user, struct okv_client *common)
     struct okv_resp_client *client = (struct okv_resp_client *)common;
     struct killing *killing = user;
 
-    if (!is_chosen(client, killing->choice) || !may_see(killing->by, client))
+    if (client == killing->by || !is_chosen(client, killing->choice) ||
+        !may_see(killing->by, client))
         return;
     okv_resp_terminate(client);
     killing->count++;
@@ -65,6 +66,11 @@ bool okv_resp_table_kill(struct okv_resp_client *by, const struct okv_resp_choic
     bool has_more = okv_client_table_scan(by->resp->server->clients, &by->common, goes_on,
                                           kill_chosen, &killing);
 
+    /* Last, or nobody would go on. */
+    if (!has_more && is_chosen(by, choice)) {
+        okv_resp_terminate(by);
+        killing.count++;
+    }
     *count += killing.count;
     return has_more;
 }
