@@ -1,6 +1,7 @@
 #include "server/command/admin.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,76 +13,124 @@
 /* The longest command. */
 #define COMMAND_MAX 64
 
-static unsigned index_of(const struct okv_server *server, const struct okv_database *database)
+/* One that runs. */
+struct call {
+    struct okv_server *server;
+    const struct okv_database *database;
+    uint64_t number; /* its argument */
+    char *out;       /* the answer */
+    uint32_t size, used;
+};
+
+static unsigned index_of(const struct call *call)
 {
-    return (unsigned)(database - server->databases);
+    return (unsigned)(call->database - call->server->databases);
+}
+
+static int list_sessions(struct call *call)
+{
+    call->used = (uint32_t)okv_clients_list(call->server, index_of(call), call->number, call->out,
+                                            call->size);
+    return 0;
+}
+
+static int kill_session(struct call *call)
+{
+    return okv_clients_kill(call->server, index_of(call), call->number);
 }
 
 /* A slot holds them: there are at most OKV_DATABASES_MAX. */
-static size_t list_databases(const struct okv_server *server, char *out, size_t size)
+static int list_databases(struct call *call)
 {
-    size_t used = 0;
+    const struct okv_server *server = call->server;
 
-    for (unsigned i = 0; i < server->database_count && used < size; i++)
-        used +=
-            (size_t)snprintf(out + used, size - used, "%s\n", server->databases[i].config->name);
-    return used;
+    for (unsigned i = 0; i < server->database_count && call->used < call->size; i++)
+        call->used += (uint32_t)snprintf(call->out + call->used, call->size - call->used, "%s\n",
+                                         server->databases[i].config->name);
+    return call->used < call->size ? 0 : OKV_EUNSUPPORTED;
 }
 
-static int begin_snapshot(const struct okv_database *database, char *out, uint32_t size,
-                          uint32_t *used)
+static int describe_server(struct call *call)
+{
+    call->used = (uint32_t)okv_stats_render_server(call->server, call->out, call->size);
+    return call->used <= call->size ? 0 : OKV_EUNSUPPORTED;
+}
+
+static int begin_snapshot(struct call *call)
 {
     uint64_t number;
-    int rc = okv_database_snapshot(database, &number);
+    int rc = okv_database_snapshot(call->database, &number);
 
     if (rc == 0)
-        *used = (uint32_t)snprintf(out, size, "%" PRIx64, number);
+        call->used = (uint32_t)snprintf(call->out, call->size, "%" PRIx64, number);
     return rc;
 }
 
 /* Nothing while it is not made yet. */
-static int tell_snapshot(const struct okv_server *server, const struct okv_database *database,
-                         uint64_t number, char *out, uint32_t size, uint32_t *used)
+static int tell_snapshot(struct call *call)
 {
-    int rc = okv_database_snapshot_path(database, server->config.data, number, out, size, used);
+    int rc = okv_database_snapshot_path(call->database, call->server->config.data, call->number,
+                                        call->out, call->size, &call->used);
 
     return rc == OKV_EAGAIN ? 0 : rc;
+}
+
+static int reload(struct call *call)
+{
+    if (!call->server->config.users)
+        return OKV_EUNSUPPORTED;
+    okv_server_ask_reload(call->server);
+    return 0;
+}
+
+/* "%" stands for a number in hexadecimal digits. */
+static const struct command {
+    const char *text;
+    int (*run)(struct call *call);
+} commands[] = {
+    {"sessions %", list_sessions},
+    {"kill %", kill_session},
+    {"databases", list_databases},
+    {"server", describe_server},
+    {"snapshot", begin_snapshot},
+    {"snapshot %", tell_snapshot},
+    {"reload", reload},
+};
+#define COUNT (sizeof commands / sizeof *commands)
+
+const char *okv_admin_command(unsigned index)
+{
+    return index < COUNT ? commands[index].text : NULL;
+}
+
+static bool matches(const struct command *command, const char *text, uint64_t *number)
+{
+    size_t name = strcspn(command->text, "%");
+    int end = 0;
+
+    if (!command->text[name])
+        return strcmp(text, command->text) == 0;
+    return strncmp(text, command->text, name) == 0 &&
+           sscanf(text + name, "%" SCNx64 "%n", number, &end) == 1 && !text[name + (size_t)end];
 }
 
 int okv_admin_run(struct okv_server *server, const struct okv_database *database,
                   const uint8_t *text, uint32_t length, char *out, uint32_t size, uint32_t *used)
 {
-    char command[COMMAND_MAX + 1];
-    uint64_t id = 0;
-    int end = 0;
+    struct call call = {.server = server, .database = database, .out = out, .size = size};
+    char line[COMMAND_MAX + 1];
+    unsigned i = 0;
 
     *used = 0;
     if (length > COMMAND_MAX || memchr(text, '\0', length))
         return OKV_EINVAL;
-    memcpy(command, text, length);
-    command[length] = '\0';
-    if (sscanf(command, "sessions %" SCNx64 "%n", &id, &end) == 1 && end == (int)length) {
-        *used = (uint32_t)okv_clients_list(server, index_of(server, database), id, out, size);
-        return 0;
-    }
-    if (sscanf(command, "kill %" SCNx64 "%n", &id, &end) == 1 && end == (int)length)
-        return okv_clients_kill(server, index_of(server, database), id);
-    if (strcmp(command, "databases") == 0) {
-        *used = (uint32_t)list_databases(server, out, size);
-        return *used < size ? 0 : OKV_EUNSUPPORTED;
-    }
-    if (strcmp(command, "server") == 0) {
-        *used = (uint32_t)okv_stats_render_server(server, out, size);
-        return *used <= size ? 0 : OKV_EUNSUPPORTED;
-    }
-    if (strcmp(command, "snapshot") == 0)
-        return begin_snapshot(database, out, size, used);
-    if (sscanf(command, "snapshot %" SCNx64 "%n", &id, &end) == 1 && end == (int)length)
-        return tell_snapshot(server, database, id, out, size, used);
-    if (strcmp(command, "reload") != 0)
+    memcpy(line, text, length);
+    line[length] = '\0';
+    while (i < COUNT && !matches(&commands[i], line, &call.number))
+        i++;
+    if (i == COUNT)
         return OKV_EINVAL;
-    if (!server->config.users)
-        return OKV_EUNSUPPORTED;
-    okv_server_ask_reload(server);
-    return 0;
+    int rc = commands[i].run(&call);
+    *used = call.used;
+    return rc;
 }

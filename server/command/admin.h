@@ -10,6 +10,8 @@
 struct okv_database;
 struct okv_server;
 
+/* The text of a command, "%" in it for a number in hexadecimal digits; NULL behind the last one. */
+const char *okv_admin_command(unsigned index);
 /* Runs a command and writes its answer to out[0..size), *used bytes. Any thread. OKV_EINVAL: there
  * is no such command; OKV_ENOTFOUND: no such session; OKV_EUNSUPPORTED: the server has no users, or
  * the answer does not fit. */

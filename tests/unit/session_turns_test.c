@@ -4,6 +4,7 @@
 
 #include "tests/support/test.h"
 
+#include "server/command/admin.h"
 #include "server/core/turn.h"
 #include "server/session/admit.h"
 #include "server/session/long_work.h"
@@ -295,8 +296,16 @@ TEST_WITH(long_writes_pay_for_a_long_bucket, setup, fixture_teardown)
     assert_int_equal(ended, PUTS - 1);
 }
 
-static const char *const admin_commands[] = {"databases", "server", "snapshot", "reload",
-                                             "clients 0", "kill 9", "nonsense"};
+/* The text of an admin command, and at the end one that there is not. */
+static const char *admin_text(unsigned index, char line[64])
+{
+    const char *text = okv_admin_command(index);
+
+    snprintf(line, 64, "%s", text ? text : "nonsense");
+    if (strchr(line, '%'))
+        *strchr(line, '%') = '0';
+    return text;
+}
 
 /* Asks for the operation with this key, or for each command if it has none. */
 static void ask(struct fixture *fixture, unsigned opcode, const char *key)
@@ -305,16 +314,19 @@ static void ask(struct fixture *fixture, unsigned opcode, const char *key)
     struct client *client = &fixture->clients[0];
     static uint32_t sequence;
 
-    for (unsigned i = 0; i < (opcode == OKV_OP_ADMIN ? 7 : 1); i++) {
-        const char *text = opcode == OKV_OP_ADMIN ? admin_commands[i] : "value";
+    char line[64] = "value";
+    bool has_more = true;
+
+    for (unsigned i = 0; has_more; i++) {
+        has_more = opcode == OKV_OP_ADMIN && admin_text(i, line);
         struct okv_request_message request = {.opcode = opcode, .sequence = ++sequence};
         if (facts->has_key) {
             request.key = (const uint8_t *)key;
             request.key_length = (uint32_t)strlen(key);
         }
         if (facts->has_value && opcode != OKV_OP_FLUSH) {
-            request.value = (const uint8_t *)text;
-            request.value_length = (uint32_t)strlen(text);
+            request.value = (const uint8_t *)line;
+            request.value_length = (uint32_t)strlen(line);
         }
         unsigned before = client->posted;
         fixture_arrive_as(fixture, client, &request);
