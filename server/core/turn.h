@@ -60,4 +60,16 @@ static inline uint64_t okv_turn_left(const struct okv_turn *turn)
     return turn->spent < OKV_TURN_WORK ? OKV_TURN_WORK - turn->spent : 0;
 }
 
+/* What one request may still spend on making room in a full heap (server/store/room.h). What takes
+ * steps next continues where these ended. */
+struct okv_effort {
+    unsigned merges; /* each of one bucket */
+    unsigned sweeps, compactions;
+    bool has_begun;
+};
+#define OKV_EFFORT                                    \
+    {                                                 \
+        .merges = 1024, .sweeps = 4, .compactions = 4 \
+    }
+
 #endif

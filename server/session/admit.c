@@ -45,7 +45,7 @@ static enum okv_request_fate serve(struct okv_sessions *sessions, struct okv_ses
     uint64_t replied = atomic_load_explicit(&session->common.bytes_out, memory_order_relaxed);
     enum okv_request_fate fate = okv_session_serve(sessions, session, request);
     if (fate != OKV_REQUEST_BLOCKED)
-        session->effort = (struct okv_store_effort){.has_begun = false};
+        session->effort = (struct okv_effort){.has_begun = false};
     charge(sessions, session,
            fate == OKV_REQUEST_BLOCKED ? 0 : 1 + request->length / OKV_SESSION_SHARE_BYTES,
            work->room_steps != room_steps);

@@ -20,7 +20,7 @@
 #include <sys/queue.h>
 
 #include "server/command/long_transfer.h"
-#include "server/store/effort.h"
+#include "server/core/turn.h"
 #include "shared/format/wire.h"
 #include "shared/transport/transport.h"
 
@@ -44,9 +44,9 @@ struct okv_long_write {
     struct okv_event message;
     struct okv_request_message request; /* in the message */
     struct okv_long_transfer transfer;
-    struct okv_store_effort effort; /* to make room (store/room.h) */
-    uint64_t batch;                 /* of the log, if it is held */
-    uint64_t exclusive_ticket;      /* of okv_exclusive_share() */
+    struct okv_effort effort;  /* to make room (store/room.h) */
+    uint64_t batch;            /* of the log, if it is held */
+    uint64_t exclusive_ticket; /* of okv_exclusive_share() */
     struct okv_reply_message reply;
     uint8_t reply_value[OKV_WRITE_REPLY_MAX];
     struct okv_long_write_list *list; /* of long work, that it is in */

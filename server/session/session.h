@@ -21,8 +21,8 @@
 #include <sys/queue.h>
 
 #include "server/clients/client_table.h"
+#include "server/core/turn.h"
 #include "server/session/keepalive.h"
-#include "server/store/effort.h"
 #include "shared/base/uri.h"
 #include "shared/format/wire.h"
 #include "shared/identity/user_key.h"
@@ -92,7 +92,7 @@ struct okv_session {
     struct okv_long_write *long_writes; /* [OKV_LONG_WRITES_MAX] */
     uint32_t long_write_count;          /* of these, in use */
     uint64_t reserved;                  /* bytes, by all of them */
-    struct okv_store_effort effort;     /* of its first request, to make room (store/room.h) */
+    struct okv_effort effort;           /* of its first request, to make room (store/room.h) */
 
     struct okv_keepalive keepalive;
     uint32_t idle_scans; /* since the last request */

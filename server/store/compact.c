@@ -130,7 +130,7 @@ void okv_store_compact_again(struct okv_store *store)
 }
 
 bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
-                         struct okv_store_effort *effort)
+                         struct okv_effort *effort)
 {
     work->room_steps++;
     if (effort->sweeps > 0 && atomic_load(&store->totals.expiring) > 0 &&

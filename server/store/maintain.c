@@ -16,7 +16,7 @@ static bool has_room(struct okv_store *store, uint64_t size)
 /* A step at least, so that this comes to an end: a change may need more than its size. */
 static void make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size)
 {
-    struct okv_store_effort effort = OKV_STORE_EFFORT;
+    struct okv_effort effort = OKV_EFFORT;
 
     while (okv_store_make_room(store, work, size, &effort))
         if (has_room(store, size))

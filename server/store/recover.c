@@ -74,7 +74,7 @@ static int recover_with_room(struct okv_store *store, struct okv_store_work *wor
 {
     const struct okv_store_recovered gone = {
         .key = recovered->key, .key_length = recovered->key_length, .version = recovered->version};
-    struct okv_store_effort effort = {UINT_MAX, UINT_MAX, UINT_MAX, true};
+    struct okv_effort effort = {UINT_MAX, UINT_MAX, UINT_MAX, true};
     uint64_t size = (uint64_t)recovered->key_length + recovered->value_length;
     int rc = recover_once(store, work, recovered);
     bool was_forced = false;

@@ -10,8 +10,8 @@
 /* After a search that left nothing to be done, changes of the table before another one. */
 #define PAUSE 64
 
-static const struct okv_store_effort at_once = OKV_STORE_EFFORT;
-static const struct okv_store_effort in_short_steps = {
+static const struct okv_effort at_once = OKV_EFFORT;
+static const struct okv_effort in_short_steps = {
     .merges = 1024, .sweeps = 4 * OKV_STORE_SHORT_STEPS, .compactions = 4 * OKV_STORE_SHORT_STEPS};
 
 static bool waits_between_steps(const struct okv_store_work *work)
@@ -28,7 +28,7 @@ static bool is_in_vain(struct okv_store *store, uint64_t size)
 
 /* Returns whether the change is worth another attempt. */
 static bool take_step(struct okv_store *store, struct okv_store_work *work, uint64_t size,
-                      struct okv_store_effort *effort)
+                      struct okv_effort *effort)
 {
     if (waits_between_steps(work) && is_in_vain(store, size))
         return false;
@@ -48,7 +48,7 @@ void okv_store_search_begin(struct okv_store_search *search, const struct okv_st
 
     search->terms = *terms;
     search->own_steps = waits ? 1 : UINT_MAX;
-    search->own_effort = (struct okv_store_effort){.has_begun = false};
+    search->own_effort = (struct okv_effort){.has_begun = false};
     search->steps = terms->steps ? terms->steps : &search->own_steps;
     search->effort = waits ? work->effort : &search->own_effort;
     search->is_over = false;

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/core/turn.h"
 #include "server/store/state.h"
 
 struct okv_store_room_terms {
@@ -28,7 +29,7 @@ struct okv_store_room_terms {
 /* Of one call that makes a change. */
 struct okv_store_search {
     struct okv_store_room_terms terms;
-    struct okv_store_effort own_effort, *effort;
+    struct okv_effort own_effort, *effort;
     unsigned own_steps, *steps; /* that it may take now */
     bool is_over;               /* the next attempt is the last one */
 };

@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 #include "server/store/bucket.h"
-#include "server/store/effort.h"
 #include "server/store/heap.h"
 #include "shared/format/bucket_edit.h"
 
@@ -44,6 +43,8 @@ struct okv_store_totals {
 /* A short step is this part of a sweep or a compaction, and ends after OKV_STORE_STEP_PAGES. */
 #define OKV_STORE_SHORT_STEPS 32u
 #define OKV_STORE_STEP_PAGES 32u
+
+struct okv_effort;
 
 /* Do not move it while the store lives. */
 struct okv_store {
@@ -103,7 +104,7 @@ struct okv_store_work {
     unsigned room_steps;   /* calls of okv_store_make_room(), since ever */
     /* Of a worker: steps of maintenance are short, and changes that make room wait between them. */
     bool in_steps;
-    struct okv_store_effort *effort; /* of the request that it serves; zeros at its begin */
+    struct okv_effort *effort; /* of the request that it serves; zeros at its begin */
 };
 
 /* Whether a step that began at this number of loaded pages goes on. */

@@ -1,7 +1,8 @@
 /*
- * A listening socket, from which clients are accepted. A client that waits keeps such a socket readable, also
- * while there is no descriptor or memory for it. The entrance then rests for a moment: clients wait
- * in the queue of the kernel, and the thread that accepts them does not spin. One thread calls.
+ * A listening socket, from which clients are accepted. A client that waits keeps such a socket
+ * readable, also while there is no descriptor or memory for it. The entrance then rests for a
+ * moment: clients wait in the queue of the kernel, and the thread that accepts them does not spin.
+ * One thread calls.
  */
 #ifndef OKV_SHARED_BASE_ENTRANCE_H
 #define OKV_SHARED_BASE_ENTRANCE_H

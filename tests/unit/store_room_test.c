@@ -19,7 +19,7 @@ static const struct okv_store_params params = {
 
 /* `effort`: of the request. NULL: in one piece. */
 static int put(struct store_region *region, unsigned number, uint32_t length,
-               struct okv_store_effort *effort, unsigned *steps)
+               struct okv_effort *effort, unsigned *steps)
 {
     char key[32];
     struct okv_store_outcome outcome;
@@ -44,7 +44,7 @@ static int put(struct store_region *region, unsigned number, uint32_t length,
 /* Puts items, several at a time as clients do, until one is refused. Returns how many fit. */
 static unsigned fill(struct store_region *region, bool in_steps)
 {
-    struct okv_store_effort efforts[WAITERS] = {{0}};
+    struct okv_effort efforts[WAITERS] = {{0}};
     unsigned numbers[WAITERS], next = 0, count = 0;
 
     for (unsigned i = 0; i < WAITERS; i++)
@@ -56,7 +56,7 @@ static unsigned fill(struct store_region *region, bool in_steps)
         if (rc == OKV_EAGAIN)
             continue;
         assert_int_equal(rc, 0);
-        efforts[i] = (struct okv_store_effort){0};
+        efforts[i] = (struct okv_effort){0};
         numbers[i] = next++;
         count++;
     }
@@ -87,7 +87,7 @@ TEST(in_steps_as_many_items_fit)
 /* Returns the steps that it took to refuse the longest value. */
 static unsigned steps_of_refusal(struct store_region *region)
 {
-    struct okv_store_effort effort = {0};
+    struct okv_effort effort = {0};
     unsigned before = region->work.room_steps;
     int rc;
 
@@ -126,7 +126,7 @@ TEST(what_cannot_fit_is_refused_at_once_until_the_table_changes)
 TEST(a_part_of_a_command_takes_its_steps_at_once)
 {
     struct store_region region;
-    struct okv_store_effort effort = {0};
+    struct okv_effort effort = {0};
     unsigned steps = 2;
 
     open_region(&region);
@@ -143,7 +143,7 @@ TEST(a_change_does_not_wait_for_ever_beside_changes_that_succeed)
 {
     enum { MANY = 10000 };
     struct store_region region;
-    struct okv_store_effort effort = {0}, other = {0};
+    struct okv_effort effort = {0}, other = {0};
     unsigned attempts = 1;
 
     open_region(&region);
@@ -152,7 +152,7 @@ TEST(a_change_does_not_wait_for_ever_beside_changes_that_succeed)
         assert_true(++attempts < MANY);
         while (put(&region, attempts % count, VALUE, &other, NULL) == OKV_EAGAIN)
             ;
-        other = (struct okv_store_effort){0};
+        other = (struct okv_effort){0};
     }
     assert_true(attempts > 1);
     store_region_close(&region);
@@ -162,7 +162,7 @@ TEST(a_change_does_not_wait_for_ever_beside_changes_that_succeed)
 TEST(a_series_of_merges_that_nobody_goes_on_with_holds_up_nobody)
 {
     struct store_region region;
-    struct okv_store_effort effort = {0}, other = {0};
+    struct okv_effort effort = {0}, other = {0};
     unsigned attempts = 1;
 
     open_region(&region);

@@ -209,7 +209,7 @@ TEST(compaction_leaves_no_copies)
     expect_values(&region);
     uint64_t moved = 0;
     for (unsigned i = 0; i < STEPS; i++) {
-        struct okv_store_effort effort = {.compactions = 1};
+        struct okv_effort effort = {.compactions = 1};
         okv_store_make_room(&region.store, &region.work, VALUE_MAX, &effort);
         moved += region.store.compaction.bytes;
         expect_values(&region);

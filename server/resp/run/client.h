@@ -17,7 +17,6 @@
 #include "server/resp/proto/buffer.h"
 #include "server/resp/proto/parser.h"
 #include "server/resp/run/download.h"
-#include "server/store/effort.h"
 #include "shared/base/uri.h"
 #include "shared/identity/user_key.h"
 #include "shared/stream/stream.h"
@@ -107,7 +106,7 @@ struct okv_resp_client {
     struct okv_resp_build *build;             /* likewise, made of a stored one (long_build.h) */
     struct okv_resp_download download;        /* leaves after `out` */
     uint64_t reserved;                        /* bytes, by all three */
-    struct okv_store_effort effort;           /* of its command, to make room (store/room.h) */
+    struct okv_effort effort;                 /* of its command, to make room (store/room.h) */
     unsigned room_steps;                      /* that it may still take, if it runs alone */
     struct okv_resp_transaction *transaction; /* of MULTI and WATCH; or NULL */
 

@@ -54,10 +54,10 @@ struct loader {
     struct okv_wal_reader frame; /* what it took of the scan's reader: bytes and offset */
     uint64_t items;
     bool refers;
-    struct okv_wal_record bucket;   /* the last one that was applied of the frame; kind 0: none */
-    uint8_t *value;                 /* that was read from its file; it belongs to the bucket */
-    bool has_bucket;                /* which is locked */
-    struct okv_store_effort effort; /* to make room for it */
+    struct okv_wal_record bucket; /* the last one that was applied of the frame; kind 0: none */
+    uint8_t *value;               /* that was read from its file; it belongs to the bucket */
+    bool has_bucket;              /* which is locked */
+    struct okv_effort effort;     /* to make room for it */
     bool is_forced;
     struct okv_diag diag;
 };
@@ -196,7 +196,7 @@ static int apply_frame(struct loader *loader, uint64_t length)
     loader->bucket.kind = 0;
     while (at < length && rc == 0) {
         uint64_t begin = at, items = loader->items;
-        loader->effort = (struct okv_store_effort){.compactions = UINT_MAX};
+        loader->effort = (struct okv_effort){.compactions = UINT_MAX};
         loader->is_forced = false;
         while ((rc = apply_bucket(loader, length, &at)) == OKV_EFULL && make_room(loader)) {
             at = begin;
