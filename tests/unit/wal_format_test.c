@@ -115,6 +115,7 @@ TEST(a_snapshot_of_number_one_is_refused)
     struct okv_diag diag;
 
     snapshot.bucket_count = 64;
+    snapshot.bucket_size = 256;
     snapshot.is_relaxed = false;
     for (snapshot.number = 1; snapshot.number <= 2; snapshot.number++) {
         okv_wal_header_encode(&snapshot, bytes);

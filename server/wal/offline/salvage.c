@@ -8,6 +8,7 @@
 #include "server/wal/blob/files.h"
 #include "server/wal/frame.h"
 #include "server/wal/listing.h"
+#include "server/wal/recovery/validate.h"
 #include "shared/base/error.h"
 
 /* Of the snapshot and the segment that are written. The first segment alone would be a database
@@ -29,13 +30,12 @@ struct output {
 
 struct salvage {
     struct okv_files *from;
+    const struct okv_wal_survey *survey; /* its header is known before frames are */
     struct output snapshot, segment;
-    uint64_t *found; /* a bit for each bucket of the snapshot, as far as they go */
-    uint64_t words;
-    uint64_t bucket_count; /* the highest number plus one */
-    uint64_t items;
-    uint64_t version;                     /* the highest of the snapshot, raised */
-    uint64_t clock_ms, wall_ms;           /* of the snapshot */
+    uint64_t *found;            /* a bit for each bucket of the snapshot; NULL: there is none */
+    uint64_t items;             /* of the snapshot that is written */
+    uint64_t version;           /* the highest of the snapshot, raised */
+    uint64_t clock_ms, wall_ms; /* of the snapshot */
     uint64_t last_clock_ms, last_wall_ms; /* of the last frame */
     uint64_t last_session;                /* the highest id of a session in a record */
 };
@@ -109,22 +109,22 @@ static int write_header(struct output *output, const struct okv_wal_header *head
 
 /* ---- frames ---- */
 
+/* Without its header nothing says how many buckets the snapshot had, and so to which one an item
+ * belongs. Its items then begin the segment, as changes. */
+static bool has_buckets(const struct salvage *salvage)
+{
+    return salvage->survey->header.bucket_count > 0;
+}
+
 static int note_bucket(struct salvage *salvage, uint64_t number)
 {
-    uint64_t words = number / 64 + 1;
+    uint64_t words = okv_wal_bucket_count(&salvage->survey->header) / 64 + 1;
 
-    if (words > salvage->words) {
-        words = words > 2 * salvage->words ? words : 2 * salvage->words;
-        uint64_t *more = reallocarray(salvage->found, words, sizeof *more);
-        if (!more)
-            return OKV_ENOMEM;
-        memset(more + salvage->words, 0, (words - salvage->words) * sizeof *more);
-        salvage->found = more;
-        salvage->words = words;
-    }
+    if (!salvage->found)
+        salvage->found = calloc(words, sizeof *salvage->found);
+    if (!salvage->found)
+        return OKV_ENOMEM;
     salvage->found[number / 64] |= UINT64_C(1) << number % 64;
-    if (number >= salvage->bucket_count)
-        salvage->bucket_count = number + 1;
     return 0;
 }
 
@@ -142,7 +142,7 @@ static int note_record(struct salvage *salvage, const struct okv_wal_record *rec
     }
     if (record->version + OKV_WAL_SALVAGE_RAISE > salvage->version)
         salvage->version = record->version + OKV_WAL_SALVAGE_RAISE;
-    return note_bucket(salvage, record->bucket);
+    return has_buckets(salvage) ? note_bucket(salvage, record->bucket) : 0;
 }
 
 /* Copies the blob file. */
@@ -193,6 +193,8 @@ static int change_records(struct salvage *salvage, bool is_of_snapshot, uint8_t 
             continue; /* reported by okv_wal_verify() */
         if (rc)
             return rc;
+        if (record.kind == OKV_WAL_BUCKET && !has_buckets(salvage))
+            continue;
         memmove(bytes + to, bytes + begin, at - begin);
         okv_wal_record_set_version(bytes + to, record.version + OKV_WAL_SALVAGE_RAISE);
         to += at - begin;
@@ -216,8 +218,9 @@ static int copy_frame(void *user, bool is_of_snapshot, const struct okv_wal_fram
     }
     if (rc || length == OKV_WAL_FRAME_HEADER)
         return rc;
-    return write_frame(is_of_snapshot ? &salvage->snapshot : &salvage->segment, frame, length,
-                       bytes, diag);
+    return write_frame(is_of_snapshot && has_buckets(salvage) ? &salvage->snapshot
+                                                              : &salvage->segment,
+                       frame, length, bytes, diag);
 }
 
 /* No earlier session can be resumed. */
@@ -237,8 +240,7 @@ static int write_forgotten(struct salvage *salvage, struct okv_diag *diag)
 
 static bool is_lost(const struct salvage *salvage, uint64_t number)
 {
-    return number / 64 >= salvage->words ||
-           !(salvage->found[number / 64] & UINT64_C(1) << number % 64);
+    return !salvage->found || !(salvage->found[number / 64] & UINT64_C(1) << number % 64);
 }
 
 static void append(uint8_t *bytes, uint64_t *length, const struct okv_wal_record *record)
@@ -247,23 +249,26 @@ static void append(uint8_t *bytes, uint64_t *length, const struct okv_wal_record
     *length += okv_wal_record_size(0, 0);
 }
 
-/* Gives lost buckets a version that none of their keys had, and ends the snapshot. */
-static int write_lost(struct salvage *salvage, struct okv_wal_salvaged *out, struct okv_diag *diag)
+/* Gives lost buckets a version that none of their keys had, and ends the snapshot. Those of an
+ * empty table give it to all that are split from them. */
+static int write_lost(struct salvage *salvage, uint64_t bucket_count, struct okv_wal_salvaged *out,
+                      struct okv_diag *diag)
 {
     const struct okv_wal_frame like = {.clock_ms = salvage->clock_ms, .wall_ms = salvage->wall_ms};
-    const struct okv_wal_record end = {.kind = OKV_WAL_END, .version = salvage->items};
+    const struct okv_wal_record end = {.kind = OKV_WAL_END,
+                                       .version = has_buckets(salvage) ? salvage->items : 0};
     uint64_t most = OKV_WAL_FRAME_HEADER + (BUCKETS_PER_FRAME + 1) * okv_wal_record_size(0, 0);
     uint64_t length = OKV_WAL_FRAME_HEADER;
     uint8_t *bytes = malloc(most);
     int rc = bytes ? 0 : OKV_ENOMEM;
 
-    for (uint64_t number = 0; rc == 0 && number < salvage->bucket_count; number++) {
+    for (uint64_t number = 0; rc == 0 && number < bucket_count; number++) {
         const struct okv_wal_record bucket = {
             .kind = OKV_WAL_BUCKET, .version = salvage->version, .bucket = number};
         if (!is_lost(salvage, number))
             continue;
         append(bytes, &length, &bucket);
-        out->buckets++;
+        out->buckets += has_buckets(salvage);
         if (length < most - okv_wal_record_size(0, 0))
             continue;
         rc = write_frame(&salvage->snapshot, &like, length, bytes, diag);
@@ -290,22 +295,20 @@ static int make_header(const struct okv_wal_survey *survey, struct okv_wal_heade
     return 0;
 }
 
-static int end_snapshot(struct salvage *salvage, const struct okv_wal_survey *survey,
-                        const struct okv_wal_header *common, uint32_t bucket_size,
-                        struct okv_wal_salvaged *out, struct okv_diag *diag)
+static int end_snapshot(struct salvage *salvage, const struct okv_wal_header *common,
+                        uint32_t bucket_size, struct okv_wal_salvaged *out, struct okv_diag *diag)
 {
+    const struct okv_wal_header *found = &salvage->survey->header;
     struct okv_files *files = salvage->snapshot.files;
     struct okv_wal_header header = *common;
     char name[OKV_WAL_NAME_SIZE];
     struct okv_diag why;
 
-    if (survey->header.bucket_count)
-        salvage->bucket_count = survey->header.bucket_count;
-    header.bucket_count = salvage->bucket_count ? salvage->bucket_count : 1;
-    header.bucket_size = survey->header.bucket_count ? survey->header.bucket_size : bucket_size;
+    header.bucket_count = okv_wal_bucket_count(found);
+    header.bucket_size = has_buckets(salvage) ? found->bucket_size : bucket_size;
     if (salvage->version < OKV_WAL_SALVAGE_RAISE)
         salvage->version = OKV_WAL_SALVAGE_RAISE;
-    int rc = write_lost(salvage, out, diag);
+    int rc = write_lost(salvage, header.bucket_count, out, diag);
     if (rc == 0)
         rc = write_header(&salvage->snapshot, &header, diag);
     if (rc)
@@ -319,21 +322,17 @@ static int end_snapshot(struct salvage *salvage, const struct okv_wal_survey *su
 
 /* ---- all of it ---- */
 
-static int end_files(struct salvage *salvage, const struct okv_wal_survey *survey,
-                     uint32_t bucket_size, struct okv_wal_salvaged *out, struct okv_diag *diag)
+static int end_files(struct salvage *salvage, uint32_t bucket_size, struct okv_wal_salvaged *out,
+                     struct okv_diag *diag)
 {
     struct okv_wal_header header;
+    int rc = make_header(salvage->survey, &header, diag);
 
-    if ((salvage->bucket_count || survey->header.bucket_count) && !survey->has_base)
-        return okv_diag_set(diag, OKV_ECORRUPT,
-                            "the headers of its snapshot and of all segments are damaged: the seed "
-                            "of its hashes is lost, and with it where items belong");
-    int rc = make_header(survey, &header, diag);
     if (rc == 0)
         rc = write_forgotten(salvage, diag);
     if (rc == 0)
         rc = write_header(&salvage->segment, &header, diag);
-    return rc ? rc : end_snapshot(salvage, survey, &header, bucket_size, out, diag);
+    return rc ? rc : end_snapshot(salvage, &header, bucket_size, out, diag);
 }
 
 static int create_files(struct salvage *salvage, struct okv_files *files, const char *segment,
@@ -352,7 +351,7 @@ int okv_wal_salvage(struct okv_files *from, struct okv_files *to, uint32_t bucke
                     const struct okv_wal_damage_report *report, struct okv_wal_survey *survey,
                     struct okv_wal_salvaged *out, struct okv_diag *diag)
 {
-    struct salvage salvage = {.from = from};
+    struct salvage salvage = {.from = from, .survey = survey};
     char name[OKV_WAL_NAME_SIZE];
 
     *out = (struct okv_wal_salvaged){0};
@@ -361,7 +360,7 @@ int okv_wal_salvage(struct okv_files *from, struct okv_files *to, uint32_t bucke
     if (rc == 0)
         rc = okv_wal_verify(from, report, copy_frame, &salvage, survey, diag);
     if (rc == 0)
-        rc = end_files(&salvage, survey, bucket_size, out, diag);
+        rc = end_files(&salvage, bucket_size, out, diag);
     close_output(&salvage.snapshot);
     close_output(&salvage.segment);
     free(salvage.found);

@@ -21,13 +21,14 @@ struct verify {
 static bool is_misplaced(const struct okv_wal_header *header, uint64_t size,
                          const struct okv_wal_record *bucket, const struct okv_wal_record *record)
 {
-    uint64_t count = header->bucket_count ? header->bucket_count : okv_wal_buckets_max(size);
+    uint64_t count =
+        header->bucket_count ? okv_wal_bucket_count(header) : okv_wal_buckets_max(size);
 
     if (record->kind == OKV_WAL_BUCKET)
         return record->bucket >= count;
     return header->bucket_count && okv_wal_is_change(record) &&
            okv_linear_bucket(okv_hash_key(record->key, record->key_length, header->hash_seed),
-                             header->bucket_count) != bucket->bucket;
+                             count) != bucket->bucket;
 }
 
 /* Damage to a blob does not make its frame damaged. */

@@ -2,7 +2,9 @@
 
 #include <string.h>
 
+#include "server/store/state.h"
 #include "shared/base/error.h"
+#include "shared/format/bucket.h"
 
 /* Of a snapshot. Its segment is there first: 1 alone would be a database without a snapshot. */
 #define NUMBER_MIN 2
@@ -16,14 +18,22 @@ uint64_t okv_wal_buckets_max(uint64_t size)
     return size / okv_wal_record_size(0, 0);
 }
 
+uint64_t okv_wal_bucket_count(const struct okv_wal_header *snapshot)
+{
+    return snapshot->bucket_count > OKV_STORE_BUCKETS_MIN ? snapshot->bucket_count
+                                                          : OKV_STORE_BUCKETS_MIN;
+}
+
 /* A forged header has a valid checksum, too, and a salvage writes a record of each lost bucket. */
 static int check_buckets(struct okv_wal_reader *reader, const struct okv_wal_header *header,
                          struct okv_diag *diag)
 {
     struct okv_diag why;
     uint64_t size;
-    int rc = reader->file ? reader->files->ops->size(reader->file, &size, &why) : 0;
 
+    if (header->bucket_count && !okv_bucket_size_valid(header->bucket_size))
+        return okv_wal_reader_damaged(reader, 0, "its buckets have no valid size", diag);
+    int rc = reader->file ? reader->files->ops->size(reader->file, &size, &why) : 0;
     if (rc)
         return okv_diag_set(diag, rc, "cannot read %s: %s", reader->name, why.text);
     if (!reader->file || header->bucket_count <= okv_wal_buckets_max(size))

@@ -10,13 +10,16 @@
 /* All return OKV_ECORRUPT with a sentence when the file is damaged. */
 
 /* Checks the header in reader->bytes, of a snapshot or a segment of this number, 0: of any number,
- * and makes the reader ready for frames. If the file has no header, or one that counts more
- * buckets than the file can have, out->number is 0 and the reader only lacks reader->first.
- * OKV_EVERSION, OKV_EIO. */
+ * and makes the reader ready for frames. If the file has no header, or one whose buckets have no
+ * valid size or are more than the file can have, out->number is 0 and the reader only lacks
+ * reader->first. OKV_EVERSION, OKV_EIO. */
 int okv_wal_check_header(struct okv_wal_reader *reader, bool is_snapshot, uint64_t number,
                          struct okv_wal_header *out, struct okv_diag *diag);
 /* How many buckets a snapshot of `size` bytes has at most: it has a record of each. */
 uint64_t okv_wal_buckets_max(uint64_t size);
+/* How many buckets the table has into which a start reads a snapshot; if bucket_count is 0, those
+ * of an empty table. */
+uint64_t okv_wal_bucket_count(const struct okv_wal_header *snapshot);
 /* Whether a segment is of the same database as `base`, the header of the snapshot or of another
  * segment. */
 int okv_wal_check_database(const struct okv_wal_reader *reader,
