@@ -36,6 +36,19 @@ static bool is_control(const unsigned char *at, size_t length)
     return length == 2 && at[0] == 0xc2 && at[1] < 0xa0;
 }
 
+/* Whether it changes the direction in which text is shown: U+061C, U+200E, U+200F, U+202A to U+202E
+ * and U+2066 to U+2069. */
+static bool is_direction(const unsigned char *at, size_t length)
+{
+    if (length == 2)
+        return at[0] == 0xd8 && at[1] == 0x9c;
+    if (length != 3 || at[0] != 0xe2)
+        return false;
+    return (at[1] == 0x80 && (at[2] == 0x8e || at[2] == 0x8f)) ||
+           (at[1] == 0x80 && at[2] >= 0xaa && at[2] <= 0xae) ||
+           (at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9);
+}
+
 static char *escape(const unsigned char *at, size_t length, char *to)
 {
     static const char digits[] = "0123456789abcdef";
@@ -60,7 +73,7 @@ size_t okv_printable_copy(const void *bytes, size_t length, bool keeps_lines, ch
         bool stays = keeps_lines && (*at == '\n' || *at == '\t');
         if (!is_character)
             taken = 1;
-        if (!stays && (!is_character || is_control(at, taken)))
+        if (!stays && (!is_character || is_control(at, taken) || is_direction(at, taken)))
             to = escape(at, taken, to);
         else
             to = mempcpy(to, at, taken);

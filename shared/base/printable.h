@@ -2,7 +2,9 @@
  * Bytes of a peer on a terminal, which they could command: keys, values, the answers of a server.
  *
  * Control characters are shown as \xHH, a byte each: those below 0x20, 0x7f, and U+0080 to U+009F.
- * So are bytes that are no UTF-8, among them the single bytes 0x80 to 0x9f. The result is UTF-8.
+ * So are marks of the direction of text, which let it look like another one: U+061C, U+200E,
+ * U+200F, U+202A to U+202E and U+2066 to U+2069; and bytes that are no UTF-8, among them the single
+ * bytes 0x80 to 0x9f. The result is UTF-8.
  */
 #ifndef OKV_SHARED_BASE_PRINTABLE_H
 #define OKV_SHARED_BASE_PRINTABLE_H

@@ -264,7 +264,7 @@ def completion(okv, state):
 
 
 # Each single byte but NUL, U+0080 to U+009F in UTF-8, and characters that have such bytes.
-BYTES = bytes(range(1, 256)) + "".join(map(chr, range(0x80, 0xa0))).encode() + "ě€😀".encode()
+BYTES = bytes(range(1, 256)) + "".join(map(chr, range(0x80, 0xa0))).encode() + "\u202eě€😀".encode()
 
 
 def on_terminal(*command):
@@ -285,7 +285,7 @@ def on_terminal(*command):
 
 def check_harmless(text, what):
     """No byte of it commands a terminal."""
-    controls = {*range(0x20), *range(0x7f, 0xa0)} - {ord("\n"), ord("\t")}
+    controls = {*range(0x20), *range(0x7f, 0xa0), 0x202e} - {ord("\n"), ord("\t")}
     shown = text.decode(errors="surrogateescape")  # of single bytes
     wrong = [byte for byte in shown if ord(byte) in controls or "\udc80" <= byte <= "\udcff"]
     check(not wrong, f"{what} on a terminal: {wrong} in {text}")
@@ -296,6 +296,7 @@ def check_shown(text, what):
     for byte in (0x01, 0x1b, 0x7f, 0x80, 0x9b, 0xff):
         check(b"\\x%02x" % byte in text, f"{byte} in {what}: {text}")
     check(b"\\xc2\\x9b" in text and "ě€😀".encode() in text, f"UTF-8 in {what}: {text}")
+    check(b"\\xe2\\x80\\xae" in text, f"a mark of the direction in {what}: {text}")
 
 
 def control_characters(okv, state):

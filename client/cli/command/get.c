@@ -126,8 +126,9 @@ int cli_get(struct cli *cli, int argc, char **argv)
         .args_doc = "KEY",
         .doc = "Write the value of a key to standard output: its bytes, and a newline after them "
                "on a terminal and in a shell only.\v"
-               "On a terminal control characters other than newlines and tabs, and bytes that are "
-               "no UTF-8, are shown as \\xHH: by this command and all others.\n\n"
+               "On a terminal control characters other than newlines and tabs, marks of the "
+               "direction of text, and bytes that are no UTF-8 are shown as \\xHH: by this command "
+               "and all others.\n\n"
                "Exit status 1 says that the key is not there.\n\n"
                "Examples:\n  okv get greeting\n  okv get photo -o photo.jpg\n"
                "  okv get session:7 --touch 5m\n"
