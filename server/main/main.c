@@ -414,7 +414,6 @@ static int serve_from_beginning_to_end(struct okv_server *server, struct okv_dia
     };
     okv_processors_avoid(&server->config.worker_cpus);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a log beyond the limit on files fails by its write */
     sigemptyset(&signals);
     sigaddset(&signals, SIGHUP);
     sigaddset(&signals, SIGUSR1);
@@ -456,6 +455,7 @@ int main(int argc, char **argv)
 
     if (okv_standard_files_open())
         return status;
+    signal(SIGXFSZ, SIG_IGN); /* a log beyond the limit on files fails by its write */
     if (has_slip(argc, argv))
         return OKV_EXIT_USAGE;
     struct okv_server *server = okv_server_create();

@@ -174,6 +174,12 @@ files() {
     same "the status on a full disk" $status 3
     same "what is said of it" "$(grep -c '^kv-bench: /dev/full: cannot be written' "$scratch/err")" 1
     status=0
+    # A pipe has what it prints: no file but the results is to meet the limit, of a KiB.
+    (ulimit -f 1 && exec "$bench" -s one="$socket" --records 500 --operations 10 --json "$file.json" 2>&1) |
+        cat >"$scratch/err" || status=$?
+    same "the status beyond the limit on files" $status 3
+    same "what is said of it" "$(grep -c '^kv-bench: .*run.json: cannot be written' "$scratch/err")" 1
+    status=0
     "$bench" -s one="$socket" --json "$scratch/files" >"$scratch/out" 2>"$scratch/err" || status=$?
     same "the status of a directory" "$status $(grep -c 'Is a directory' "$scratch/err")" '3 1'
     "$bench" -s one="$socket" --records 500 --operations 10 --json - 2>/dev/null | jq -e .schema >/dev/null ||

@@ -152,6 +152,17 @@ full() {
     says 'cannot write the output: No space left'
 }
 
+# The limit on the length of files, of a KiB, ends no command by a signal.
+beyond_the_limit() {
+    local status=0
+    head -c 4000 /dev/zero | tr '\0' x | "$okv" put long -
+    (ulimit -f 1 && exec "$okv" export) 2>&1 >"$scratch/out" | cat >"$scratch/err" || status=$?
+    same "the status beyond the limit on files" $status 3
+    says 'cannot write the output: File too large'
+    says 'export: ended after [0-9]* items: not all are written'
+    "$okv" del long
+}
+
 # until_or_end PROCESS CONDITION...: until it holds, or the process has ended.
 until_or_end() {
     local process=$1
@@ -192,6 +203,7 @@ full "$okv" put --help
 full "$okv" --help
 full "$okv" shell <<<help
 full "$okv" shell <<<'put --help'
+beyond_the_limit
 checks=$((checks + 1))
 python3 "$here/shell_terminal.py" "$okv" "$scratch" "${servers[-1]}" || failures=$((failures + 1))
 lost
