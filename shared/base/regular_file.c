@@ -62,7 +62,8 @@ static int code_of(int errnum)
     }
 }
 
-/* 0 when only this user, or root, can change the file and, if it holds secrets, read it. */
+/* 0 when only this user, or root, can change the file and, if it holds secrets, read it, and it is
+ * not too long. */
 static int check(const char *shown, enum okv_file_trust trust, const struct stat *file,
                  struct okv_diag *diag)
 {
@@ -76,6 +77,9 @@ static int check(const char *shown, enum okv_file_trust trust, const struct stat
 
     if (!S_ISREG(file->st_mode))
         return okv_diag_set(diag, OKV_EINVAL, "%s is not a regular file: name one", shown);
+    if (file->st_size > OKV_TRUSTED_FILE_MAX)
+        return okv_diag_set(diag, OKV_EINVAL, "%s has more than %d bytes: name the right file",
+                            shown, OKV_TRUSTED_FILE_MAX);
     if (file->st_uid != geteuid() && file->st_uid != 0)
         return okv_diag_set(diag, OKV_EPERM, "%s belongs to another user, uid %u: chown %u %s",
                             shown, (unsigned)file->st_uid, (unsigned)geteuid(), shown);

@@ -19,10 +19,14 @@ enum okv_file_trust {
     OKV_FILE_OTHERS_NEVER, /* it holds secrets: nor read it */
 };
 
-/* Opens a file for reading that belongs to this process's user or root. Follows symbolic links. Any
- * other file is not opened at all. Needs /proc. Returns a descriptor, which is non-blocking and
- * closed on exec; or OKV_EPERM, OKV_EINVAL, OKV_ENOMEM or OKV_EIO with a sentence that says what to
- * do. */
+/* Bytes of such a file. One that has more, such as a sparse one of terabytes, would be read for
+ * hours. */
+#define OKV_TRUSTED_FILE_MAX (1 << 20)
+
+/* Opens a file for reading that belongs to this process's user or root and has at most
+ * OKV_TRUSTED_FILE_MAX bytes. Follows symbolic links. Any other file is not opened at all. Needs
+ * /proc. Returns a descriptor, which is non-blocking and closed on exec; or OKV_EPERM, OKV_EINVAL,
+ * OKV_ENOMEM or OKV_EIO with a sentence that says what to do. */
 int okv_trusted_file_open(const char *path, enum okv_file_trust trust, struct okv_diag *diag);
 
 /* The end of a path, short enough to leave room in a sentence for what is said about it. */

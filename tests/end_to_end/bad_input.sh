@@ -225,6 +225,9 @@ server_files() {
         check "a FIFO for TLS" 3 'fifo is not a regular file' 'name one' "${tls[@]}" --tls-cert "${part% *}" --tls-key "${part#* }"
     done
     tls+=(--tls-cert "$scratch/cert" --tls-key "$scratch/key")
+    truncate -s 1G "$scratch/endless"
+    check "a file of 1 GiB for --tls-ca" 3 '--tls-ca: .*endless has more than 1048576 bytes' 'name the right' \
+        "${tls[@]}" --tls-ca "$scratch/endless"
     check "a FIFO for --tls-ca" 3 '--tls-ca: .*fifo is not a regular file' 'name one' "${tls[@]}" --tls-ca "$scratch/fifo"
     for mode in 604 640; do
         chmod $mode "$scratch/key"

@@ -100,6 +100,14 @@ status=0
 [ $status -eq 2 ] || wrong "a file that is not there: exit status $status"
 grep -q 'none cannot be opened: No such file' "$scratch/printed" || wrong "a file that is not there: no cause"
 
+for option in --print-config --open; do
+    status=0
+    truncate -s 1G "$scratch/long"
+    "$build/server/okv-server" --config "$scratch/long" $option >"$scratch/printed" 2>&1 || status=$?
+    [ $status -eq 2 ] || wrong "a file of 1 GiB and $option: exit status $status"
+    grep -q -- '--config: .*long has more than 1048576 bytes' "$scratch/printed" || wrong "a file of 1 GiB: no cause"
+done
+
 printf 'memory = 8M\nmax-clients = 5\n' >"$file"
 start_server "$socket" --config "$file"
 "$okv" -s "$socket" put key value

@@ -101,6 +101,10 @@ done
 reload $'salvage = x'
 grep -qF "stays as it was: $file:1: no line for a file" <<<"$said" || wrong "--salvage in a file: '$said'"
 [ "$(figure max_clients)" = 5 ] || wrong "a wrong file changed something"
+truncate -s 1G "$file"
+kill -HUP "${servers[-1]}"
+until grep -q 'stays as it was: --config: ' "$scratch/log"; do sleep 0.05; done
+grep -q 'stays as it was: --config: .* has more than 1048576 bytes' "$scratch/log" || wrong "a file of 1 GiB is read"
 mv "$file" "$file.away"
 kill -HUP "${servers[-1]}"
 until grep -q 'stays as it was: --config: .* cannot be opened: No such file' "$scratch/log"; do sleep 0.05; done

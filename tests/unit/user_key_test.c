@@ -212,6 +212,20 @@ TEST_WITH(what_others_may_read_they_may_not_change, NULL, remove_file)
     }
 }
 
+TEST_WITH(a_file_has_a_limit, NULL, remove_file)
+{
+    struct okv_diag diag;
+
+    write_file("", 0600);
+    assert_int_equal(truncate(path, OKV_TRUSTED_FILE_MAX), 0);
+    int fd = okv_trusted_file_open(path, OKV_FILE_OTHERS_READ, NULL);
+    assert_in_range(fd, 0, 1000);
+    close(fd);
+    assert_int_equal(truncate(path, OKV_TRUSTED_FILE_MAX + 1), 0);
+    expect_refusal(OKV_EINVAL, "has more than 1048576 bytes: name the right file");
+    assert_int_equal(okv_trusted_file_open(path, OKV_FILE_OTHERS_READ, &diag), OKV_EINVAL);
+}
+
 TEST_WITH(secrets_belong_to_this_user_or_to_root, NULL, remove_file)
 {
     write_file("secret", 0600);
