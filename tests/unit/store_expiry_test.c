@@ -3,6 +3,7 @@
 
 #include "server/store/expire.h"
 #include "server/store/flush.h"
+#include "server/store/resize.h"
 #include "shared/base/error.h"
 #include "tests/support/store_region.h"
 
@@ -287,6 +288,30 @@ TEST(a_flush_removes_everything_in_steps)
     store_region_expect_empty(&region, false);
     put_items(&region, versions);
     expect_items(&region, versions, 0); /* no item is missing */
+    store_region_close(&region);
+}
+
+/* More splits than a step can follow, at once. */
+TEST(a_flush_follows_many_splits)
+{
+    struct store_region region;
+    uint64_t versions[ITEMS], next = 0, splits = 0;
+    struct okv_store_params many = params;
+    unsigned steps = 0;
+
+    many.length = 16u << 20;
+    many.bucket_size = 256;
+    many.extra_reads = 1;
+    store_region_open(&region, &many);
+    put_items(&region, versions);
+    do {
+        assert_int_equal(okv_store_flush(&region.store, &region.work, &next, &splits), 0);
+        uint64_t count = atomic_load(&region.store.bucket_count);
+        if (steps % 8 == 2 && steps < 40)
+            assert_int_equal(okv_store_grow(&region.store, &region.work, count + 300), 0);
+        assert_true(++steps < 1000);
+    } while (next);
+    store_region_expect_empty(&region, false);
     store_region_close(&region);
 }
 
