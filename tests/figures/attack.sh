@@ -7,15 +7,15 @@ usage() {
 usage: tests/figures/attack.sh [-n RUNS] BUILD_DIR FILE [OPTION...] [-- ATTACK...]
 
 Runs the attack_test of a build, such as build/release, RUNS (3) times for each attack, one after the other, with options
-such as -s 8 and -p 1. Writes to FILE the medians of the times of puts, gets and opens in us, at rest and attacked, the
-medians of their ratios, and how many operations failed in all runs under attack. A p99 is left out, "-", where those at
-rest differ by more than a factor of 2. An attack that is not possible here is left out. Needs jq, and root for -p.
+such as -s 8 and -p 1. Writes to FILE a row for each attack: the medians of the times of puts in us, at rest and attacked,
+the medians of their ratios, and how many operations of any kind failed in all runs under attack; beside it the times of
+puts, gets and opens of each run. A p99 is left out, "-", where those at rest differ by more than a factor of 2. An attack that is not possible here is left out. Needs jq, and root for -p.
 
 Exit status: 0 done, 1 a run failed and its attack is left out, 2 wrong usage.
 
 example, of all attacks, and the page with them:
   tests/figures/attack.sh build/release docs/results/data/attack/each.json -s 8 -p 1
-  bench/results -o docs/results/attack.md docs/results/data/attack/figures.json docs/results/data/attack/each.json
+  bench/results -o docs/results/attack.md docs/results/data/attack/each.json
 TEXT
 }
 
@@ -29,19 +29,18 @@ environment() {
         '{processors: $processors, date: $date, okv: $okv, runs: $runs}' | sed '2,$s/^/  /'
 }
 
-# rows JSON...: those of one attack, of its runs.
+# rows JSON...: that of one attack, of its runs: puts as cells, with the numbers of all operations.
 rows() {
     jq -n -c -L "$here/../../bench/report" 'include "results";
-        [inputs.tables[0].rows] | transpose[]
-        | . as $runs
-        | def times($name): map(.at_rest[$name], .attacked[$name]) | [.[range(0; length; 2)]], [.[range(1; length; 2)]];
-          def both($name): [$runs | times($name) | median | fixed(1)] | join("; ");
-          def ratio($name): $runs | map(.attacked[$name] / .at_rest[$name]) | median | fixed(2);
-          ($runs | map(.at_rest.p99) | max <= 2 * min) as $is_steady
-        | { cells: [$runs[0].cells[0, 1], both("p50"), ratio("p50"),
-                    (if $is_steady then both("p99"), ratio("p99") else "-", "-" end),
-                    ($runs | map(.attacked.failed) | add | tostring)],
-            at_rest: map(.at_rest), attacked: map(.attacked) }' "$@"
+        [inputs.tables[0].rows] | transpose
+        | map({at_rest: map(.at_rest), attacked: map(.attacked)}) as [$put, $get, $open]
+        | ([$put, $get, $open | .attacked[].failed] | add) as $failed
+        | ($put.at_rest | map(.p99) | max <= 2 * min) as $is_steady
+        | def both($name): [$put.at_rest, $put.attacked | map(.[$name]) | median | fixed(1)] | join("; ");
+          def ratio($name): [$put.at_rest, $put.attacked] | transpose | map(.[1][$name] / .[0][$name]) | median | fixed(2);
+          { cells: [$name, both("p50"), ratio("p50"), (if $is_steady then both("p99"), ratio("p99") else "-", "-" end),
+                    ($failed | tostring)],
+            put: $put, get: $get, open: $open }' --arg name "$1" "${@:2}"
 }
 
 # measure ATTACK: adds its rows to $scratch/rows. False: a run failed.
@@ -55,11 +54,11 @@ measure() {
             return $((status != 77))
         fi
     done
-    rows "$scratch/$1".* | tee -a "$scratch/rows" | jq -r '.cells | join("  ")'
+    rows "$1" "$scratch/$1".* | tee -a "$scratch/rows" | jq -r '.cells | join("  ")'
 }
 
 write() {
-    local columns='["attack", "operation", "p50", "ratio", "p99", "ratio", "failed"]'
+    local columns='["attack", "put, p50 in us", "ratio", "p99 in us", "ratio", "failed"]'
     printf '{\n  "schema": "okv-figures-1",\n  "environment": %s,\n' "$(environment)"
     printf '  "tables": [\n    {\n      "columns": %s,\n      "rows": [\n' "$columns"
     sed 's/^/        /; $!s/$/,/' "$scratch/rows"
