@@ -13,7 +13,7 @@
 #define TURN_MIN (OKV_LONG_WORK_SLICE / 16)
 /* What a page of a bucket that is taken apart counts as: the longest bucket is a slice. */
 #define PAGE_COST (OKV_LONG_WORK_SLICE / OKV_BUCKET_PAGES_MAX)
-/* Writes that are held up, of which a turn of their database tries again so many. */
+/* Writes that are held up and that a turn of their database tries again, at most. */
 #define TRIES 4
 
 static void join(struct okv_long_write_list *list, struct okv_long_write *write)

@@ -447,6 +447,7 @@ static int make_once(change *make, struct okv_store *store, struct okv_store_wor
     return rc;
 }
 
+/* While a series of merges is under way, a change waits that can, and that does not insist. */
 static int attempt(change *make, struct okv_store *store, struct okv_store_work *work,
                    const struct okv_store_write *write, struct okv_store_outcome *outcome,
                    bool insists)

@@ -53,7 +53,7 @@ struct okv_store_write {
                          accepts it although its batch is full */
     unsigned *steps;  /* that it may take to make room before it returns (room.h), which it counts
                          down; NULL: one */
-    bool cannot_wait; /* without room it is refused, and does not return OKV_EAGAIN */
+    bool cannot_wait; /* when these are used up it is refused; else it returns OKV_EAGAIN */
     okv_store_decide *decide; /* modify */
     void *user;               /* of decide */
 };

@@ -318,7 +318,8 @@ static uint64_t spare_length(struct okv_store *store)
 }
 
 /* A merge may need extents and overflow pages before it frees a segment. They come from the
- * reserve, which is allocated again before anyone else can use the freed memory. */
+ * reserve, which is allocated again as far as there is room. What is left of it between short steps
+ * is kept by room.is_merging. */
 bool okv_store_free_segment(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                             unsigned *merges)
 {

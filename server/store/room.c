@@ -58,18 +58,24 @@ void okv_store_search_begin(struct okv_store_search *search, const struct okv_st
     search->effort->has_begun = true;
 }
 
+static int refuse(struct okv_store *store)
+{
+    okv_store_note_full(store);
+    return OKV_EFULL;
+}
+
 int okv_store_search_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                           struct okv_store_search *search)
 {
     const struct okv_store_room_terms *terms = &search->terms;
 
-    if (search->is_over || (terms->cannot_wait && *search->steps == 0)) {
-        okv_store_note_full(store);
-        return OKV_EFULL;
-    }
-    if (*search->steps == 0 || okv_heap_frees_later(&store->heap, size) ||
+    if (search->is_over)
+        return refuse(store);
+    if (okv_heap_frees_later(&store->heap, size) ||
         (terms->waits_for_log && okv_store_pending_waits_for_room(store, size)))
         return OKV_EAGAIN;
+    if (*search->steps == 0)
+        return terms->cannot_wait ? refuse(store) : OKV_EAGAIN;
     --*search->steps;
     /* One more attempt in any case: a wipe or a pin may have ended since the last one. */
     search->is_over = terms->waits_for_log || !take_step(store, work, size, search->effort);

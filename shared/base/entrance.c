@@ -2,10 +2,14 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "shared/base/diag.h"
+#include "shared/base/error.h"
 
 /* Nobody tells when there is a descriptor again. */
 #define REST_NS 100000000
@@ -29,6 +33,14 @@ int okv_entrance_open(struct okv_entrance *entrance, int sock)
     int errnum = errno;
     okv_entrance_close(entrance);
     return errnum;
+}
+
+int okv_entrance_explain(struct okv_diag *diag, int errnum)
+{
+    return okv_diag_set(diag, okv_error_from_errno(errnum),
+                        "no descriptor to listen with (%s): raise the limit on open files "
+                        "(ulimit -n)",
+                        strerror(errnum));
 }
 
 void okv_entrance_close(struct okv_entrance *entrance)

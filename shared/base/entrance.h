@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
+struct okv_diag;
+
 struct okv_entrance {
     int fd; /* readable when okv_entrance_accept() has something to do */
     int sock, timer;
@@ -20,6 +22,8 @@ struct okv_entrance {
 
 /* `sock` is non-blocking, and the caller's. Returns 0 or an errno. */
 int okv_entrance_open(struct okv_entrance *entrance, int sock);
+/* Why a listener did not open: sets the message for an errno, and returns its error. */
+int okv_entrance_explain(struct okv_diag *diag, int errnum);
 /* The socket is open still. */
 void okv_entrance_close(struct okv_entrance *entrance);
 /* Returns the non-blocking socket of a client, its address as from accept(2), or -1: nobody can

@@ -14,7 +14,7 @@ int okv_resolve(const char *host, const char *port, int flags, struct addrinfo *
 
 /* "10.9.9.1", "fd00::1"; an IPv4-mapped IPv6 address is written as IPv4. */
 void okv_host_text(const struct sockaddr *address, char *out, size_t size);
-/* The same of whom limits on an address count as one: of an IPv6 address the first 64 bits,
+/* The same of the addresses that limits count as one: of an IPv6 address the first 64 bits,
  * "fd00::/64", as a host chooses the others. `out` has OKV_HOST_TEXT bytes. */
 #define OKV_HOST_TEXT 64
 void okv_host_group_text(const struct sockaddr *address, char *out);

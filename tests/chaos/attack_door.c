@@ -68,7 +68,7 @@ int attacker_connect_resps(const struct attacker *attacker)
     return connect_tcp(&attacker->resps);
 }
 
-/* The newest so many of them stay. */
+/* The newest SILENT connections stay open. */
 static void hold_silent(struct attacker *attacker, int (*connect_to)(const struct attacker *))
 {
     int socks[SILENT];

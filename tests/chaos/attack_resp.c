@@ -80,7 +80,7 @@ static size_t press(int sock, const void *bytes, size_t length, int ms)
     return sent;
 }
 
-/* Takes so many bytes, or until the server ends the connection. Returns how many. */
+/* Takes `length` bytes, or fewer if the server ends the connection. Returns their number. */
 static size_t hear(int sock, char *bytes, size_t length)
 {
     struct pollfd pollfd = {.fd = sock, .events = POLLIN};

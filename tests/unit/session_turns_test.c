@@ -296,7 +296,8 @@ TEST_WITH(long_writes_pay_for_a_long_bucket, setup, fixture_teardown)
     assert_int_equal(ended, PUTS - 1);
 }
 
-/* The text of an admin command, and at the end one that there is not. */
+/* Writes the admin command with this index; after the last one an unknown command, and returns
+ * NULL. */
 static const char *admin_text(unsigned index, char line[64])
 {
     const char *text = okv_admin_command(index);

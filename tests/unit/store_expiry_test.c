@@ -264,18 +264,25 @@ TEST(a_sweep_makes_room_in_a_full_region)
 
 /* ---- flush ---- */
 
+/* A table of ITEMS in many small buckets. */
+static void open_many(struct store_region *region, uint64_t length, uint64_t versions[ITEMS])
+{
+    struct okv_store_params many = params;
+
+    many.length = length;
+    many.bucket_size = 256;
+    many.extra_reads = 1;
+    store_region_open(region, &many);
+    put_items(region, versions);
+}
+
 TEST(a_flush_removes_everything_in_steps)
 {
     struct store_region region;
     uint64_t versions[ITEMS], next = 0, splits = 0, last = UINT64_MAX;
-    struct okv_store_params many = params;
     unsigned steps = 0;
 
-    many.length = 16u << 20;
-    many.bucket_size = 256;
-    many.extra_reads = 1;
-    store_region_open(&region, &many);
-    put_items(&region, versions);
+    open_many(&region, 16u << 20, versions);
     assert_true(atomic_load(&region.store.bucket_count) > 1000);
     set_clock(&region, 100);
     do {
@@ -296,14 +303,9 @@ TEST(a_flush_follows_many_splits)
 {
     struct store_region region;
     uint64_t versions[ITEMS], next = 0, splits = 0;
-    struct okv_store_params many = params;
     unsigned steps = 0;
 
-    many.length = 16u << 20;
-    many.bucket_size = 256;
-    many.extra_reads = 1;
-    store_region_open(&region, &many);
-    put_items(&region, versions);
+    open_many(&region, 16u << 20, versions);
     do {
         assert_int_equal(okv_store_flush(&region.store, &region.work, &next, &splits), 0);
         uint64_t count = atomic_load(&region.store.bucket_count);
@@ -320,14 +322,9 @@ TEST(a_flush_goes_on_after_splits)
 {
     struct store_region region;
     uint64_t versions[ITEMS], next = 0, splits = 0;
-    struct okv_store_params many = params;
     unsigned steps = 0, added = 0;
 
-    many.length = 64u << 20;
-    many.bucket_size = 256;
-    many.extra_reads = 1;
-    store_region_open(&region, &many);
-    put_items(&region, versions);
+    open_many(&region, 64u << 20, versions);
     do {
         assert_int_equal(okv_store_flush(&region.store, &region.work, &next, &splits), 0);
         uint64_t before = atomic_load(&region.store.totals.splits);

@@ -98,10 +98,7 @@ static int open_entrance(struct okv_resp_listener *listener, struct okv_diag *di
     if (errnum == 0)
         return 0;
     close_listener(listener);
-    return okv_diag_set(diag, okv_error_from_errno(errnum),
-                        "no descriptor to listen with (%s): raise the limit on open files "
-                        "(ulimit -n)",
-                        strerror(errnum));
+    return okv_entrance_explain(diag, errnum);
 }
 
 static int start_handshakes(struct okv_server *server, struct okv_diag *diag)

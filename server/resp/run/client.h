@@ -132,7 +132,7 @@ struct okv_resp_client {
     /* The worker writes these with the lock of the client table, and others read them with it. */
     char name[OKV_RESP_NAME_MAX];
     char peer[64];    /* its address, as text */
-    char address[64]; /* whom limits count as one: okv_host_group_text(), or the uid */
+    char address[64]; /* that limits count as one: okv_host_group_text(), or the uid */
     char local[64];   /* the server's end, as text */
     const struct okv_resp_listener *listener;
 

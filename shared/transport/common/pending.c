@@ -73,10 +73,7 @@ int okv_pending_open(struct okv_pending *pending, int sock, uint64_t silence_ns,
     if (errnum == 0)
         return 0;
     okv_pending_close(pending);
-    return okv_diag_set(diag, okv_error_from_errno(errnum),
-                        "no descriptor to listen with (%s): raise the limit on open files "
-                        "(ulimit -n)",
-                        strerror(errnum));
+    return okv_entrance_explain(diag, errnum);
 }
 
 /* By `apart` where that is not NULL. */
