@@ -16,6 +16,13 @@ static double ratio(const struct attack_figures *figures, unsigned kind, double 
     return us(&figures->attacked, kind, percent) / us(&figures->at_rest, kind, percent);
 }
 
+void attack_figures_init(struct attack_figures *figures)
+{
+    *figures = (struct attack_figures){.kill_ms = -1, .stop_ms = -1};
+    honest_figures_init(&figures->at_rest);
+    honest_figures_init(&figures->attacked);
+}
+
 void attack_figures_print(const struct attack_figures *figures)
 {
     const struct honest_figures *rest = &figures->at_rest, *attacked = &figures->attacked;
@@ -28,6 +35,9 @@ void attack_figures_print(const struct attack_figures *figures)
                names[kind], us(rest, kind, 50), us(rest, kind, 99), rest->times[kind].count,
                us(attacked, kind, 50), us(attacked, kind, 99), attacked->times[kind].count,
                ratio(figures, kind, 50), ratio(figures, kind, 99));
+    if (figures->kill_ms >= 0)
+        printf("sessions that were killed were gone within %.1f ms\n", figures->kill_ms);
+    printf("the server ended %.1f ms after SIGTERM\n", figures->stop_ms);
 }
 
 static void write_numbers(FILE *out, const char *name, const struct honest_figures *figures,
@@ -67,6 +77,9 @@ int attack_figures_write(const struct attack_figures *figures, const char *path)
                  "\"ratio\", \"failed\"],\n      \"rows\": [\n");
     for (unsigned kind = 0; kind < HONEST_KINDS; kind++)
         write_row(out, figures, kind);
-    fprintf(out, "      ]\n    }\n  ]\n}\n");
+    fprintf(out,
+            "      ]\n    }\n  ],\n"
+            "  \"kill_ms\": %.1f, \"stop_ms\": %.1f\n}\n",
+            figures->kill_ms, figures->stop_ms);
     return fclose(out) ? -errno : 0;
 }

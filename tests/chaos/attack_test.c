@@ -16,6 +16,7 @@
 
 #include "shared/base/clock.h"
 #include "tests/chaos/attack.h"
+#include "tests/chaos/attack_ends.h"
 #include "tests/chaos/attack_figures.h"
 #include "tests/chaos/honest.h"
 #include "tests/figures/figure.h"
@@ -164,8 +165,7 @@ static void set_up(struct trial *trial)
     alice.key_file = key_file(trial, ALICE, "alice", KEY_A);
     admin.key_file = key_file(trial, CAROL, "carol", KEY_C);
     honest_init(&trial->honest, trial->server.uri, &alice);
-    honest_figures_init(&trial->figures.at_rest);
-    honest_figures_init(&trial->figures.attacked);
+    attack_figures_init(&trial->figures);
     trial->admin = server_connect(&trial->server, &admin);
     strcpy(admin.database, ATTACK_DATABASE_FULL);
     trial->admin_of_full = server_connect(&trial->server, &admin);
@@ -181,13 +181,6 @@ static void set_up(struct trial *trial)
 static void tear_down(struct trial *trial)
 {
     attackers_fini(&trial->attackers);
-    okv_close(&trial->admin);
-    okv_close(&trial->admin_of_full);
-    if (!server_is_running(&trial->server))
-        complain(trial, "the server is gone");
-    int status = server_stop(&trial->server);
-    if (status)
-        complain(trial, "the server ended with status %d", status);
     users_file_close(&trial->file);
 }
 
@@ -250,14 +243,19 @@ static void begin_attack(struct trial *trial, size_t index)
         server_await_stat_from(admin, figure, before + RISE);
 }
 
+static void begin_attacks(struct trial *trial)
+{
+    for (size_t i = 0; i < attack_count; i++)
+        if (trial->chosen[i])
+            begin_attack(trial, i);
+}
+
 /* One after the other; then all go on for so long. */
 static void attack_for(struct trial *trial, uint64_t seconds)
 {
     uint64_t begin = okv_clock_ns();
 
-    for (size_t i = 0; i < attack_count; i++)
-        if (trial->chosen[i])
-            begin_attack(trial, i);
+    begin_attacks(trial);
     uint64_t end = okv_clock_ns() + seconds * 1000000000u;
     while (trial->failures == 0 && okv_clock_ns() < end && server_is_running(&trial->server)) {
         pace_sleep_ms(TEND_MS);
@@ -301,6 +299,35 @@ static void expect_nothing_left(struct trial *trial)
     put_long(trial);
 }
 
+static void raise_to(double *most, double value)
+{
+    *most = value > *most ? value : *most;
+}
+
+/* In both databases, while the attackers go on. */
+static void end_their_sessions(struct trial *trial)
+{
+    raise_to(&trial->figures.kill_ms, attack_ends_kill(trial->admin, ATTACK_USER));
+    raise_to(&trial->figures.kill_ms, attack_ends_kill(trial->admin_of_full, ATTACK_USER));
+}
+
+/* In the midst of attacks. */
+static void end_server(struct trial *trial)
+{
+    int status;
+
+    if (!server_is_running(&trial->server))
+        complain(trial, "the server is gone");
+    else if (trial->failures == 0)
+        begin_attacks(trial);
+    okv_close(&trial->admin);
+    okv_close(&trial->admin_of_full);
+    trial->figures.stop_ms = attack_ends_stop(&trial->server, &status);
+    if (status)
+        complain(trial, "the server ended with status %d", status);
+    attackers_kill(&trial->attackers);
+}
+
 static void run(struct trial *trial)
 {
     uint64_t seconds = trial->seconds / trial->rounds;
@@ -312,6 +339,7 @@ static void run(struct trial *trial)
         honest_begin(&trial->honest);
         attack_for(trial, seconds);
         honest_end(&trial->honest, &trial->figures.attacked);
+        end_their_sessions(trial);
         attackers_kill(&trial->attackers);
         expect_nothing_left(trial);
     }
@@ -526,6 +554,7 @@ int main(int argc, char **argv)
     }
     set_up(&trial);
     run(&trial);
+    end_server(&trial);
     report(&trial);
     tear_down(&trial);
     return trial.failures ? 1 : 0;

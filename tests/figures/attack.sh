@@ -6,10 +6,12 @@ usage() {
     cat <<'TEXT'
 usage: tests/figures/attack.sh [-n RUNS] BUILD_DIR FILE [OPTION...] [-- ATTACK...]
 
-Runs the attack_test of a build, such as build/release, RUNS (3) times for each attack, one after the other, with options
-such as -s 8 and -p 1. Writes to FILE a row for each attack: the medians of the times of puts in us, at rest and attacked,
-the medians of their ratios, and how many operations of any kind failed in all runs under attack; beside it the times of
-puts, gets and opens of each run. A p99 is left out, "-", where those at rest differ by more than a factor of 2. An attack that is not possible here is left out. Needs jq, and root for -p.
+Runs the attack_test of a build, such as build/release, RUNS (3) times for each attack, one after the other, with
+options such as -s 8 and -p 1. Writes to FILE a row for each attack: the medians of the times of puts in us, at rest and
+attacked, the medians of their ratios, how many operations of any kind failed in all runs under attack, and the times
+from an administrator's kill to the end of the attackers' sessions and from SIGTERM to the end of the server; beside
+it the times of puts, gets and opens of each run. A p99 is left out, "-", where those at rest differ by more than a
+factor of 2. An attack that is not possible here is left out. Needs jq, and root for -p.
 
 Exit status: 0 done, 1 a run failed and its attack is left out, 2 wrong usage.
 
@@ -32,15 +34,16 @@ environment() {
 # rows JSON...: that of one attack, of its runs: puts as cells, with the numbers of all operations.
 rows() {
     jq -n -c -L "$here/../../bench/report" 'include "results";
-        [inputs.tables[0].rows] | transpose
+        [inputs] as $runs | [$runs[].tables[0].rows] | transpose
         | map({at_rest: map(.at_rest), attacked: map(.attacked)}) as [$put, $get, $open]
         | ([$put, $get, $open | .attacked[].failed] | add) as $failed
         | ($put.at_rest | map(.p99) | max <= 2 * min) as $is_steady
         | def both($name): [$put.at_rest, $put.attacked | map(.[$name]) | median | fixed(1)] | join("; ");
           def ratio($name): [$put.at_rest, $put.attacked] | transpose | map(.[1][$name] / .[0][$name]) | median | fixed(2);
+          def ms($name): $runs | map(.[$name] | select(. >= 0)) | if . == [] then "-" else median | fixed(1) end;
           { cells: [$name, both("p50"), ratio("p50"), (if $is_steady then both("p99"), ratio("p99") else "-", "-" end),
-                    ($failed | tostring)],
-            put: $put, get: $get, open: $open }' --arg name "$1" "${@:2}"
+                    ($failed | tostring), ms("kill_ms"), ms("stop_ms")],
+            put: $put, get: $get, open: $open, kill_ms: ($runs | map(.kill_ms)), stop_ms: ($runs | map(.stop_ms)) }' --arg name "$1" "${@:2}"
 }
 
 # measure ATTACK: adds its rows to $scratch/rows. False: a run failed.
@@ -58,7 +61,7 @@ measure() {
 }
 
 write() {
-    local columns='["attack", "put, p50 in us", "ratio", "p99 in us", "ratio", "failed"]'
+    local columns='["attack", "put, p50 in us", "ratio", "p99 in us", "ratio", "failed", "kill, ms", "stop, ms"]'
     printf '{\n  "schema": "okv-figures-1",\n  "environment": %s,\n' "$(environment)"
     printf '  "tables": [\n    {\n      "columns": %s,\n      "rows": [\n' "$columns"
     sed 's/^/        /; $!s/$/,/' "$scratch/rows"
