@@ -4,6 +4,8 @@
  *
  *   1       a byte that is compared, copied, hashed or encoded
  *   1,000   a command, a page of a bucket, an allocation
+ *   1,000   a page of memory that is filled for the first time: the kernel clears it
+ *     300   a page of memory that is unmapped
  *
  * 1,000 units stand for 1 us. What cannot be interrupted is a step of at most OKV_TURN_STEP_MAX,
  * with exceptions that docs/threads.md lists. The last step of a turn may exceed OKV_TURN_WORK.
@@ -18,6 +20,9 @@
 #define OKV_TURN_STEP_MAX 300000u
 /* Price of a command, of a page of a bucket, of an allocation. */
 #define OKV_TURN_ITEM 1000u
+#define OKV_TURN_FILLED_PAGE 1000u
+#define OKV_TURN_UNMAPPED_PAGE 300u
+#define OKV_TURN_PAGE 4096u /* bytes */
 
 /* Of one worker; starts as zeros. */
 struct okv_turn {

@@ -14,15 +14,13 @@
 #include "server/resp/net/transfer.h"
 #include "server/resp/run/client_list.h"
 #include "server/resp/run/login.h"
+#include "server/resp/run/price.h"
 #include "server/wal/wal.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
 /* Events that are taken before sessions are served again. */
 #define EVENTS_PER_PASS 16
-/* Work for a page that is unmapped. */
-#define UNMAPPED_PAGE 300u
-#define PAGE 4096u
 
 /* ---- replies that wait for the log ---- */
 
@@ -125,12 +123,12 @@ static unsigned run_database(struct okv_resp *resp, unsigned database, uint64_t 
     return count;
 }
 
-/* Returns the work. */
+/* A step of it. Returns the work, with that of clients that were closed. */
 static uint64_t empty_trash(struct okv_resp *resp)
 {
     okv_turn_begin(&resp->turn);
-    okv_turn_spend(&resp->turn, okv_resp_trash_empty(&resp->trash) / PAGE * UNMAPPED_PAGE);
-    okv_turn_end_step(&resp->turn);
+    okv_resp_trash_empty(&resp->trash);
+    okv_resp_spend_unmapped(resp);
     return resp->turn.spent;
 }
 

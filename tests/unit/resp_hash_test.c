@@ -8,11 +8,13 @@
 #define KEYS 256u
 #define BITS 0xfffu /* low ones, in which the chosen keys agree: those that tables begin with */
 #define LINE_SIZE (KEYS * 16)
+#define WATCHES 2049u /* an index of a power of two has just grown */
 
 static const struct okv_store_params params = {
     .length = 1u << 20, .bucket_size = 256, .extra_reads = 1, .max_value = 1024};
 
-static unsigned collisions; /* hashes so far with no bit of BITS */
+static unsigned collisions;          /* hashes so far with no bit of BITS */
+static unsigned hashes, comparisons; /* so far */
 
 uint64_t __real_okv_hash_key(const void *key, size_t length, uint64_t seed);
 uint64_t __wrap_okv_hash_key(const void *key, size_t length, uint64_t seed);
@@ -21,7 +23,16 @@ uint64_t __wrap_okv_hash_key(const void *key, size_t length, uint64_t seed)
     uint64_t hash = __real_okv_hash_key(key, length, seed);
 
     collisions += (hash & BITS) == 0;
+    hashes++;
     return hash;
+}
+
+int __real_memcmp(const void *a, const void *b, size_t length);
+int __wrap_memcmp(const void *a, const void *b, size_t length);
+int __wrap_memcmp(const void *a, const void *b, size_t length)
+{
+    comparisons++;
+    return __real_memcmp(a, b, length);
 }
 
 /* Keys whose hashes without a seed have no bit of BITS, as words after a command. Each has `after`
@@ -63,6 +74,23 @@ TEST_WITH(keys_that_a_client_chooses_do_not_collide, begin, end)
     assert_string_equal(resp_fixture_call(client, line_of("MGET", "")), "+QUEUED\r\n");
     assert_string_equal(resp_fixture_call(client, "EXEC"), "*-1\r\n"); /* MSET changed them */
     expect_no_more_collisions();
+    resp_fixture_end(client);
+}
+
+/* However many are watched already: each is hashed for the table, for the check and for the entry.
+ */
+TEST_WITH(each_watched_key_costs_the_same, begin, end)
+{
+    struct okv_resp_client *client = resp_fixture_client(&fixture);
+    char line[32];
+
+    hashes = comparisons = 0;
+    for (unsigned i = 0; i < WATCHES; i++) {
+        snprintf(line, sizeof line, "WATCH watched:%u", i);
+        assert_string_equal(resp_fixture_call(client, line), "+OK\r\n");
+    }
+    assert_in_range(hashes, WATCHES, 4 * WATCHES);
+    assert_in_range(comparisons, 0, 4 * WATCHES);
     resp_fixture_end(client);
 }
 

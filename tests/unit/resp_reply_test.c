@@ -139,6 +139,45 @@ TEST(the_begin_of_a_long_buffer_goes_in_steps)
         continue;
 }
 
+/* When many clients end at once. */
+TEST(all_that_is_discarded_at_once_is_one_step)
+{
+    struct okv_resp_trash trash = {.first = NULL};
+    size_t left = 0;
+
+    for (unsigned i = 0; i < 5; i++) {
+        struct okv_resp_buffer buffer = {.used = 0};
+        assert_non_null(okv_resp_buffer_room(&buffer, OKV_RESP_TRASH_STEP / 2));
+        okv_resp_buffer_discard(&buffer, &trash);
+    }
+    assert_int_equal(trash.unmapped, OKV_RESP_TRASH_STEP);
+    for (size_t step; (step = okv_resp_trash_empty(&trash)) > 0; left += step)
+        assert_true(step <= OKV_RESP_TRASH_STEP);
+    assert_int_equal(left, 3 * OKV_RESP_TRASH_STEP / 2);
+}
+
+TEST(each_page_is_new_once)
+{
+    static const uint8_t piece[OKV_RESP_MAPPED_MIN];
+    struct okv_resp_buffer buffer = {.used = 0};
+    struct okv_resp_trash trash = {.first = NULL};
+
+    okv_resp_buffer_add(&buffer, piece, sizeof piece / 2);
+    assert_int_equal(okv_resp_buffer_fresh(&buffer), 0); /* the allocator's */
+    okv_resp_buffer_add(&buffer, piece, sizeof piece);
+    assert_int_equal(okv_resp_buffer_fresh(&buffer), 3 * sizeof piece / 2);
+    assert_int_equal(okv_resp_buffer_fresh(&buffer), 0);
+    buffer.used = 0;
+    okv_resp_buffer_add(&buffer, piece, sizeof piece);
+    assert_int_equal(okv_resp_buffer_fresh(&buffer), 0);
+    okv_resp_buffer_add(&buffer, piece, sizeof piece);
+    assert_int_equal(okv_resp_buffer_fresh(&buffer), sizeof piece / 2);
+    okv_resp_buffer_drop(&buffer, sizeof piece, &trash);
+    okv_resp_buffer_add(&buffer, piece, sizeof piece);
+    assert_int_equal(okv_resp_buffer_fresh(&buffer), sizeof piece);
+    okv_resp_buffer_fini(&buffer);
+}
+
 TEST(nothing_is_added_without_memory)
 {
     struct okv_resp_buffer buffer = {.used = 0};

@@ -455,7 +455,7 @@ FIXTURE_TEST(a_neighbour_is_served_between_two_steps)
 
 static bool is_copied(void)
 {
-    return first()->transaction->copy.queued;
+    return first()->transaction->copy.is_under_way;
 }
 
 FIXTURE_TEST(a_command_that_is_refused_is_queued_no_further)
@@ -489,6 +489,27 @@ FIXTURE_TEST(no_value_is_stored_behind_long_arguments)
     fd = resp_fixture_connect(&fixture);
     give_until(fd, "SETEX short " VALUE " " VALUE, is_at_value);
     assert_null(first()->upload);
+    resp_fixture_leave(&fixture, fd);
+}
+
+/* A request that is kept until all of it is there fills pages that the kernel clears first. */
+FIXTURE_TEST(new_memory_costs_its_pages)
+{
+    struct bytes request = {.used = 0};
+    int fd = resp_fixture_connect(&fixture);
+    uint64_t work = 0, filled = 0;
+    size_t sent = 0;
+
+    add_request(&request, "ECHO " VALUE);
+    while (filled < 4 * OKV_RESP_MAPPED_MIN) {
+        ssize_t n = send(fd, request.bytes + sent, request.used - sent, MSG_NOSIGNAL);
+        sent += n > 0 ? (size_t)n : 0;
+        resp_fixture_poll(&fixture);
+        work += fixture.resp.turn.spent;
+        filled = first() ? first()->in.used : 0;
+    }
+    assert_true(work >= filled + filled / OKV_TURN_PAGE * OKV_TURN_FILLED_PAGE);
+    free(request.bytes);
     resp_fixture_leave(&fixture, fd);
 }
 

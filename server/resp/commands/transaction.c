@@ -67,7 +67,7 @@ static int watch(struct okv_resp_call *call, const struct okv_resp_arg *key)
 static bool may_watch(struct okv_resp_call *call)
 {
     const struct okv_resp_transaction *transaction = call->client->transaction;
-    size_t before = transaction ? transaction->watch_count : 0;
+    size_t before = transaction ? transaction->watches.count : 0;
 
     if (okv_resp_transaction_is_open(call->client))
         okv_resp_error(&call->reply, "ERR WATCH inside MULTI is not allowed");
@@ -98,11 +98,11 @@ int okv_resp_cmd_watch(struct okv_resp_call *call)
 
 int okv_resp_cmd_unwatch(struct okv_resp_call *call)
 {
-    struct okv_resp_transaction *transaction = call->client->transaction;
+    const struct okv_resp_transaction *transaction = call->client->transaction;
 
     /* Within EXEC they stay until it ends, as it may run again. */
     if (transaction && !transaction->is_open)
-        okv_resp_transaction_unwatch(transaction);
+        okv_resp_transaction_unwatch(call->client);
     okv_resp_simple(&call->reply, "OK");
     return 0;
 }
@@ -131,10 +131,10 @@ static int newest_version(struct okv_resp_call *call, const struct okv_resp_watc
 /* Whether a watched key has changed. 1, 0, or a negative code. */
 static int is_outdated(struct okv_resp_call *call, const struct okv_resp_transaction *transaction)
 {
+    const struct okv_resp_watched *watched = NULL;
     int rc = 0;
 
-    for (size_t i = 0; i < transaction->watch_count && rc == 0; i++) {
-        const struct okv_resp_watched *watched = transaction->watches[i];
+    while (rc == 0 && (watched = okv_resp_watches_next(&transaction->watches, watched))) {
         uint64_t version;
         rc = newest_version(call, watched, &version);
         if (rc == 0)
@@ -147,19 +147,20 @@ static int is_outdated(struct okv_resp_call *call, const struct okv_resp_transac
 
 /* Each command replies, whatever became of those before it. None can wait when one has changed
  * something, or when all those before it would run again. */
-static int run_queue(struct okv_resp_call *call, const struct okv_resp_transaction *transaction)
+static int run_queue(struct okv_resp_call *call, struct okv_resp_transaction *transaction)
 {
+    struct okv_resp_queued *queued = NULL;
+    unsigned done = 0;
     int rc = 0;
 
     okv_resp_array(&call->reply, transaction->count);
-    for (size_t i = 0; i < transaction->count && rc == 0; i++) {
-        const struct okv_resp_queued *queued = transaction->queue[i];
+    while (rc == 0 && (queued = okv_resp_transaction_next(transaction, queued))) {
         struct okv_resp_call one = *call;
         one.command = queued->command;
         one.args = queued->args;
         one.count = queued->count;
         one.price = queued->work;
-        one.has_changed = one.has_changed || i >= AGAIN_MAX;
+        one.has_changed = one.has_changed || done++ >= AGAIN_MAX;
         one.may_have_download = false;
         one.reply_start = call->reply.out->used;
         one.reply.protocol = call->client->protocol;

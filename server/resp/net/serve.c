@@ -15,6 +15,7 @@
 #include "server/resp/run/listing.h"
 #include "server/resp/run/long_build.h"
 #include "server/resp/run/place.h"
+#include "server/resp/run/price.h"
 #include "server/resp/run/run.h"
 #include "server/resp/run/transaction.h"
 #include "server/resp/run/upload.h"
@@ -206,6 +207,7 @@ static bool run_request(struct okv_resp_client *client)
     struct okv_resp_parser *parser = &client->parser;
     int rc = parser->count > 0 ? okv_resp_run(client, parser->args, parser->count) : 0;
 
+    okv_resp_spend_filled(client);
     okv_turn_end_step(&client->resp->turn);
     if (rc) {
         keep(client, rc == OKV_RESP_GOES_ON ? OKV_RESP_RUNNING : OKV_RESP_BLOCKED);
@@ -287,21 +289,23 @@ static void publish_progress(struct okv_resp_client *client, unsigned served)
 
 unsigned okv_resp_serve(struct okv_resp_client *client)
 {
+    struct okv_resp *resp = client->resp;
     bool reads = client->has_input || client->stream.has_unread || client->stream.writes_to_read;
     bool is_open = true, has_more;
 
-    okv_turn_begin(&client->resp->turn);
+    okv_turn_begin(&resp->turn);
     okv_resp_begin_work(client);
     okv_resp_buffers_borrow(client);
     client->has_input = false;
     unsigned served = run_requests(client, &has_more);
-    if (reads && may_read(client) && okv_turn_left(&client->resp->turn) > 0) {
+    if (reads && may_read(client) && okv_turn_left(&resp->turn) > 0) {
         is_open = okv_resp_receive(client);
-        okv_turn_end_step(&client->resp->turn);
+        okv_resp_spend_filled(client);
+        okv_turn_end_step(&resp->turn);
         served += is_open ? run_requests(client, &has_more) : 0;
     }
     is_open = is_open && okv_resp_send(client);
-    okv_turn_end_step(&client->resp->turn);
+    okv_turn_end_step(&resp->turn);
     publish_progress(client, served);
     unready(client);
     if ((has_more && takes_replies(client)) || client->takes_more ||
@@ -315,6 +319,7 @@ unsigned okv_resp_serve(struct okv_resp_client *client)
         okv_resp_client_close(client);
     else
         okv_resp_update_events(client);
+    okv_resp_spend_unmapped(resp);
     return served;
 }
 

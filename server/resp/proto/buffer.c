@@ -43,43 +43,72 @@ void okv_resp_memory_free(void *bytes, size_t size)
 
 /* ---- memory that is unmapped in steps ---- */
 
-_Static_assert(OKV_RESP_TRASH_STEP >= OKV_RESP_MAPPED_MIN, "what is longer is mapped");
-
 /* At its begin, which is unmapped last. */
 struct okv_resp_trash_piece {
     struct okv_resp_trash_piece *next;
     size_t size;
 };
 
-void okv_resp_memory_discard(void *bytes, size_t size, struct okv_resp_trash *trash)
+static void unmap(void *bytes, size_t size, struct okv_resp_trash *trash)
+{
+    munmap(bytes, size);
+    trash->unmapped += size;
+}
+
+/* Whole pages. */
+static void discard_mapped(void *bytes, size_t size, struct okv_resp_trash *trash)
 {
     struct okv_resp_trash_piece *piece = bytes;
 
-    if (size <= OKV_RESP_TRASH_STEP) {
-        okv_resp_memory_free(bytes, size);
+    if (trash->unmapped + size <= OKV_RESP_TRASH_STEP) {
+        unmap(bytes, size, trash);
         return;
     }
-    *piece = (struct okv_resp_trash_piece){trash->first, (size + PAGE - 1) / PAGE * PAGE};
+    *piece = (struct okv_resp_trash_piece){trash->first, size};
     trash->first = piece;
 }
 
-size_t okv_resp_trash_empty(struct okv_resp_trash *trash)
+void okv_resp_memory_discard(void *bytes, size_t size, struct okv_resp_trash *trash)
+{
+    if (size < OKV_RESP_MAPPED_MIN)
+        okv_resp_memory_free(bytes, size);
+    else
+        discard_mapped(bytes, (size + PAGE - 1) / PAGE * PAGE, trash);
+}
+
+/* The end of the first piece, at most `most` bytes. Returns how many. */
+static size_t empty_some(struct okv_resp_trash *trash, size_t most)
 {
     struct okv_resp_trash_piece *piece = trash->first;
+    size_t size = piece->size, left = size > most ? size - most : 0;
 
-    if (!piece)
-        return 0;
-    size_t size = piece->size;
-    size_t left = size > OKV_RESP_TRASH_STEP ? size - OKV_RESP_TRASH_STEP : 0;
     if (left)
         piece->size = left;
     else
         trash->first = piece->next;
-    munmap((uint8_t *)piece + left, size - left);
+    unmap((uint8_t *)piece + left, size - left, trash);
     return size - left;
 }
 
+size_t okv_resp_trash_empty(struct okv_resp_trash *trash)
+{
+    size_t done = 0;
+
+    while (trash->first && done < OKV_RESP_TRASH_STEP)
+        done += empty_some(trash, OKV_RESP_TRASH_STEP - done);
+    return done;
+}
+
 /* ---- buffers ---- */
+
+size_t okv_resp_buffer_fresh(struct okv_resp_buffer *buffer)
+{
+    bool is_mapped = buffer->capacity >= OKV_RESP_MAPPED_MIN;
+    size_t fresh = is_mapped && buffer->used > buffer->touched ? buffer->used - buffer->touched : 0;
+
+    buffer->touched += fresh;
+    return fresh;
+}
 
 void okv_resp_buffer_fini(struct okv_resp_buffer *buffer)
 {
@@ -138,12 +167,12 @@ void okv_resp_buffer_add(struct okv_resp_buffer *buffer, const void *bytes, size
 static void discard_pages(struct okv_resp_buffer *buffer, size_t pages,
                           struct okv_resp_trash *trash)
 {
-    if (pages > OKV_RESP_TRASH_STEP)
-        okv_resp_memory_discard(buffer->bytes, pages, trash);
-    else if (pages)
-        munmap(buffer->bytes, pages);
+    if (pages == 0)
+        return;
+    discard_mapped(buffer->bytes, pages, trash);
     buffer->bytes += pages;
     buffer->used -= pages;
+    buffer->touched -= pages < buffer->touched ? pages : buffer->touched;
     buffer->capacity -= pages;
 }
 

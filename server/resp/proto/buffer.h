@@ -12,6 +12,7 @@
 struct okv_resp_buffer {
     uint8_t *bytes;
     size_t used, capacity;
+    size_t touched;  /* of mapped memory: whose pages the kernel has provided, as counted so far */
     size_t most;     /* that it may grow to; 0: OKV_RESP_BUFFER_MAX */
     bool has_failed; /* out of memory: nothing more is added */
 };
@@ -27,12 +28,16 @@ void okv_resp_memory_free(void *bytes, size_t size);
 #define OKV_RESP_TRASH_STEP (1u << 20)
 struct okv_resp_trash {
     struct okv_resp_trash_piece *first;
+    size_t unmapped; /* bytes, since the caller set this to 0 */
 };
-/* Frees memory; `trash` takes what is longer than a step. */
+/* Frees memory; `trash` takes what would be more than a step in all. */
 void okv_resp_memory_discard(void *bytes, size_t size, struct okv_resp_trash *trash);
 /* A step. Returns how many bytes are unmapped; 0: there is nothing. */
 size_t okv_resp_trash_empty(struct okv_resp_trash *trash);
 
+/* Bytes of mapped memory that were used for the first time since the last call: each page of them
+ * was a page fault. */
+size_t okv_resp_buffer_fresh(struct okv_resp_buffer *buffer);
 void okv_resp_buffer_fini(struct okv_resp_buffer *buffer);
 void okv_resp_buffer_discard(struct okv_resp_buffer *buffer, struct okv_resp_trash *trash);
 /* Room for `bytes` after those that are used; NULL: it has failed. */

@@ -120,11 +120,12 @@ static void add_command(struct pricing *pricing, const struct okv_resp_command *
 
     pricing->has_writes = pricing->has_writes || is_write;
     pricing->work += arguments + bytes * logs;
+    pricing->work += is_write ? 0 : okv_resp_price_of_filled(bytes); /* of the reply */
     if (needs_values(pricing, command, args, count))
         each_key(pricing, command, args, count, add_length, &length);
     uint64_t offset = offset_of(command, args);
     length = length > offset ? length : offset;
-    pricing->work += length * (1 + is_write + logs);
+    pricing->work += length * (1 + is_write + logs) + okv_resp_price_of_filled(length);
     length += bytes;
     if (is_write)
         each_key(pricing, command, args, count, set_length, &length);
@@ -132,12 +133,13 @@ static void add_command(struct pricing *pricing, const struct okv_resp_command *
 
 /* ---- all of it ---- */
 
-static void add_queue(struct pricing *pricing, const struct okv_resp_transaction *transaction)
+static void add_queue(struct pricing *pricing, struct okv_resp_transaction *transaction)
 {
-    for (size_t i = 0; i < transaction->count && pricing->work <= pricing->most; i++) {
-        const struct okv_resp_queued *queued = transaction->queue[i];
+    struct okv_resp_queued *queued = NULL;
+
+    while (pricing->work <= pricing->most &&
+           (queued = okv_resp_transaction_next(transaction, queued)))
         add_command(pricing, queued->command, queued->args, queued->count, queued->work);
-    }
 }
 
 /* Twice as many slots as keys. */
@@ -154,7 +156,7 @@ static bool lengths_init(struct lengths *lengths, uint64_t keys)
 static void add_all(struct pricing *pricing)
 {
     struct okv_resp_call *call = pricing->call;
-    const struct okv_resp_transaction *transaction = call->client->transaction;
+    struct okv_resp_transaction *transaction = call->client->transaction;
     bool is_exec = call->command->flags & OKV_RESP_TRANSACTION;
     uint64_t arguments =
         okv_resp_price_of_arguments(call->client, call->command, call->args, call->count);
@@ -166,7 +168,7 @@ static void add_all(struct pricing *pricing)
         return;
     }
     if (is_exec) {
-        pricing->work = transaction->watch_count * (UINT64_C(2) * OKV_TURN_ITEM);
+        pricing->work = transaction->watches.count * (UINT64_C(2) * OKV_TURN_ITEM);
         add_queue(pricing, transaction);
     } else {
         add_command(pricing, call->command, call->args, call->count, arguments);

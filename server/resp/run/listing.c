@@ -60,6 +60,11 @@ void okv_resp_listing_reply(struct okv_resp_client *client)
     *keys = (struct okv_resp_buffer){.used = 0};
 }
 
+size_t okv_resp_listing_fresh(struct okv_resp_client *client)
+{
+    return client->listing ? okv_resp_buffer_fresh(&client->listing->keys) : 0;
+}
+
 size_t okv_resp_listing_bytes(const struct okv_resp_client *client)
 {
     const struct okv_resp_listing *listing = client->listing;

@@ -32,6 +32,8 @@ void okv_resp_listing_destroy(struct okv_resp_client *client);
 /* Makes a complete listing the client's replies, of which it has none, without moving it. */
 void okv_resp_listing_reply(struct okv_resp_client *client);
 /* Bytes of memory. */
+/* okv_resp_buffer_fresh() of it. */
+size_t okv_resp_listing_fresh(struct okv_resp_client *client);
 size_t okv_resp_listing_bytes(const struct okv_resp_client *client);
 
 #endif

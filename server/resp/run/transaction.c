@@ -1,6 +1,5 @@
 #include "server/resp/run/transaction.h"
 
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,17 +10,15 @@
 #include "server/wal/format.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
-#include "shared/format/hash.h"
 
 /* Bytes of the commands of one transaction. */
 #define QUEUE_MAX (128u << 20)
+#define ALIGNMENT (sizeof(void *))
 
 static struct okv_resp_transaction *create(struct okv_resp_client *client)
 {
     if (!client->transaction)
         client->transaction = calloc(1, sizeof *client->transaction);
-    if (client->transaction)
-        client->transaction->hash_seed = client->resp->hash_seed;
     return client->transaction;
 }
 
@@ -37,8 +34,9 @@ void okv_resp_transaction_spoil(struct okv_resp_client *client)
     if (!okv_resp_transaction_is_open(client))
         return;
     transaction->is_spoiled = true;
-    free(transaction->copy.queued); /* the refused command may be half copied */
-    transaction->copy.queued = NULL;
+    if (transaction->copy.is_under_way) /* the refused command is half copied */
+        transaction->commands.used = transaction->copy.at;
+    transaction->copy.is_under_way = false;
 }
 
 static void publish_size(struct okv_resp_client *client)
@@ -48,7 +46,7 @@ static void publish_size(struct okv_resp_client *client)
 
     atomic_store_explicit(&client->queued, is_open ? (int)transaction->count : -1,
                           memory_order_relaxed);
-    atomic_store_explicit(&client->queued_bytes, is_open ? transaction->bytes : 0,
+    atomic_store_explicit(&client->queued_bytes, is_open ? transaction->commands.used : 0,
                           memory_order_relaxed);
 }
 
@@ -58,18 +56,23 @@ size_t okv_resp_transaction_bytes(const struct okv_resp_client *client)
 
     if (!transaction)
         return 0;
-    size_t watch = transaction->watch_count ? malloc_usable_size(transaction->watches[0]) : 0;
-    return sizeof *transaction + transaction->bytes + transaction->capacity * sizeof(void *) +
-           transaction->watch_count * watch + transaction->watch_capacity * sizeof(void *) +
-           transaction->watch_slots * sizeof *transaction->watch_index;
+    return sizeof *transaction + transaction->commands.capacity +
+           okv_resp_watches_bytes(&transaction->watches);
 }
 
-/* Whether it may grow by `bytes`. */
-static bool has_room(const struct okv_resp_client *client, size_t bytes)
+size_t okv_resp_transaction_fresh(struct okv_resp_client *client)
 {
-    size_t most = okv_resp_is_short_of_memory(client) ? OKV_RESP_SHORT_MAX : QUEUE_MAX;
+    struct okv_resp_transaction *transaction = client->transaction;
 
-    return okv_resp_transaction_bytes(client) + bytes <= most;
+    return transaction ? okv_resp_buffer_fresh(&transaction->commands) +
+                             okv_resp_buffer_fresh(&transaction->watches.keys)
+                       : 0;
+}
+
+/* That commands and watched keys together may have. */
+static size_t most_bytes(const struct okv_resp_client *client)
+{
+    return okv_resp_is_short_of_memory(client) ? OKV_RESP_SHORT_MAX : QUEUE_MAX;
 }
 
 uint64_t okv_resp_transaction_log_bytes(const struct okv_resp_client *client)
@@ -88,13 +91,9 @@ bool okv_resp_transaction_open(struct okv_resp_client *client)
     return true;
 }
 
-void okv_resp_transaction_unwatch(struct okv_resp_transaction *transaction)
+void okv_resp_transaction_unwatch(struct okv_resp_client *client)
 {
-    while (transaction->watch_count > 0)
-        free(transaction->watches[--transaction->watch_count]);
-    free(transaction->watch_index);
-    transaction->watch_index = NULL;
-    transaction->watch_slots = 0;
+    okv_resp_watches_drop(&client->transaction->watches, &client->resp->trash);
 }
 
 void okv_resp_transaction_drop(struct okv_resp_client *client)
@@ -103,31 +102,11 @@ void okv_resp_transaction_drop(struct okv_resp_client *client)
 
     if (!transaction)
         return;
-    while (transaction->count > 0)
-        free(transaction->queue[--transaction->count]);
-    okv_resp_transaction_unwatch(transaction);
-    free(transaction->copy.queued);
-    free(transaction->queue);
-    free(transaction->watches);
+    okv_resp_transaction_unwatch(client);
+    okv_resp_buffer_discard(&transaction->commands, &client->resp->trash);
     free(transaction);
     client->transaction = NULL;
     publish_size(client);
-}
-
-/* Makes room for one more pointer. */
-static bool make_room(void *list, size_t count, size_t *capacity)
-{
-    void **pointers = list;
-    size_t wanted = *capacity ? 2 * *capacity : 8;
-
-    if (count < *capacity)
-        return true;
-    void *grown = realloc(*pointers, wanted * sizeof(void *));
-    if (!grown)
-        return false;
-    *pointers = grown;
-    *capacity = wanted;
-    return true;
 }
 
 /* ---- the queue ---- */
@@ -147,38 +126,57 @@ static void refuse_queue(struct okv_resp_call *call)
     okv_resp_error(&call->reply, "OOM a transaction may have 128 MiB, as far as there is memory");
 }
 
+static size_t size_of_arguments(uint32_t count)
+{
+    return sizeof(struct okv_resp_queued) + count * sizeof(struct okv_resp_arg);
+}
+
+static size_t size_of(const struct okv_resp_call *call)
+{
+    size_t size = size_of_arguments(call->count);
+
+    for (uint32_t i = 0; i < call->count; i++)
+        size += call->args[i].length;
+    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* The command that is being queued, until the buffer grows. */
+static struct okv_resp_queued *last(const struct okv_resp_transaction *transaction)
+{
+    return (void *)(transaction->commands.bytes + transaction->copy.at);
+}
+
 /* Makes room for a copy of a command. False: an error was replied. */
 static bool begin_copy(struct okv_resp_call *call)
 {
     struct okv_resp_transaction *transaction = call->client->transaction;
-    size_t bytes = sizeof(struct okv_resp_queued) + call->count * sizeof *call->args;
+    struct okv_resp_buffer *commands = &transaction->commands;
     uint64_t work =
         okv_resp_price_of_arguments(call->client, call->command, call->args, call->count);
 
-    for (uint32_t i = 0; i < call->count; i++)
-        bytes += call->args[i].length;
     if (transaction->work + work > okv_resp_alone_work(call->client)) {
         transaction->is_spoiled = true;
         okv_resp_refuse_length(call);
         return false;
     }
-    if (!has_room(call->client, bytes) ||
-        !make_room(&transaction->queue, transaction->count, &transaction->capacity) ||
-        !(transaction->copy.queued = malloc(bytes))) {
+    size_t size = size_of(call), watches = okv_resp_watches_bytes(&transaction->watches);
+    size_t most = most_bytes(call->client);
+    commands->most = most > watches ? most - watches : 1;
+    if (!okv_resp_buffer_room(commands, size)) {
         refuse_queue(call);
         return false;
     }
-    *transaction->copy.queued =
-        (struct okv_resp_queued){.command = call->command, .work = work, .count = call->count};
-    transaction->copy.to = (uint8_t *)&transaction->copy.queued->args[call->count];
-    transaction->copy.arg = transaction->copy.done = 0;
-    transaction->bytes += malloc_usable_size(transaction->copy.queued);
+    transaction->copy = (struct okv_resp_copy){.is_under_way = true, .at = commands->used};
+    *last(transaction) = (struct okv_resp_queued){
+        .command = call->command, .work = work, .size = size, .count = call->count};
+    commands->used += size_of_arguments(call->count);
     return true;
 }
 
 /* Copies as much as a turn may. Returns whether all is copied. */
-static bool copy_some(const struct okv_resp_call *call, struct okv_resp_copy *copy)
+static bool copy_some(const struct okv_resp_call *call, struct okv_resp_transaction *transaction)
 {
+    struct okv_resp_copy *copy = &transaction->copy;
     struct okv_turn *turn = &call->client->resp->turn;
     uint32_t left = OKV_TURN_WORK;
 
@@ -186,10 +184,10 @@ static bool copy_some(const struct okv_resp_call *call, struct okv_resp_copy *co
         const struct okv_resp_arg *arg = &call->args[copy->arg];
         uint32_t length = arg->length - copy->done;
         length = length < left ? length : left;
-        if (copy->done == 0)
-            copy->queued->args[copy->arg] = (struct okv_resp_arg){copy->to, arg->length};
-        memcpy(copy->to, arg->text + copy->done, length);
-        copy->to += length;
+        last(transaction)->args[copy->arg].length = arg->length;
+        memcpy(transaction->commands.bytes + transaction->commands.used, arg->text + copy->done,
+               length);
+        transaction->commands.used += length;
         copy->done += length;
         left -= length;
         if (copy->done < arg->length)
@@ -202,15 +200,17 @@ static bool copy_some(const struct okv_resp_call *call, struct okv_resp_copy *co
 int okv_resp_transaction_queue(struct okv_resp_call *call)
 {
     struct okv_resp_transaction *transaction = call->client->transaction;
-    struct okv_resp_copy *copy = &transaction->copy;
+    const struct okv_resp_queued *queued;
 
-    if (!copy->queued && !begin_copy(call))
+    if (!transaction->copy.is_under_way && !begin_copy(call))
         return 0;
-    if (!copy_some(call, copy))
+    if (!copy_some(call, transaction))
         return OKV_RESP_GOES_ON;
-    transaction->work += copy->queued->work;
-    transaction->queue[transaction->count++] = copy->queued;
-    copy->queued = NULL;
+    queued = last(transaction);
+    transaction->copy.is_under_way = false;
+    transaction->work += queued->work;
+    transaction->commands.used = transaction->copy.at + queued->size;
+    transaction->count++;
     if (call->command->flags & OKV_RESP_TABLE)
         transaction->reads_table = true;
     if (call->command->flags & OKV_RESP_WRITE)
@@ -220,86 +220,65 @@ int okv_resp_transaction_queue(struct okv_resp_call *call)
     return 0;
 }
 
-/* ---- watched keys ---- */
-
-/* Where the key is in the index, or will be. */
-static uint32_t *find_watch(const struct okv_resp_transaction *transaction, unsigned database,
-                            const void *key, uint32_t key_length)
+/* The buffer may have moved since, and its texts with it. */
+static void set_texts(struct okv_resp_queued *queued)
 {
-    size_t mask = transaction->watch_slots - 1;
-    size_t at = okv_hash_key(key, key_length, transaction->hash_seed + database) & mask;
+    const uint8_t *text = (const uint8_t *)queued + size_of_arguments(queued->count);
 
-    for (; transaction->watch_index[at]; at = (at + 1) & mask) {
-        const struct okv_resp_watched *watched =
-            transaction->watches[transaction->watch_index[at] - 1];
-        if (watched->database == database && watched->key_length == key_length &&
-            memcmp(watched->key, key, key_length) == 0)
-            break;
+    for (uint32_t i = 0; i < queued->count; i++) {
+        queued->args[i].text = text;
+        text += queued->args[i].length;
     }
-    return &transaction->watch_index[at];
 }
+
+struct okv_resp_queued *okv_resp_transaction_next(struct okv_resp_transaction *transaction,
+                                                  struct okv_resp_queued *queued)
+{
+    struct okv_resp_buffer *commands = &transaction->commands;
+    uint8_t *next = queued ? (uint8_t *)queued + queued->size : commands->bytes;
+
+    if (!next || next == commands->bytes + commands->used)
+        return NULL;
+    set_texts((void *)next);
+    return (void *)next;
+}
+
+/* ---- watched keys ---- */
 
 bool okv_resp_transaction_is_watched(const struct okv_resp_client *client,
                                      const struct okv_resp_arg *key)
 {
-    const struct okv_resp_transaction *transaction = client->transaction;
-
-    return transaction && transaction->watch_count &&
-           *find_watch(transaction, client->common.database, key->text, key->length);
-}
-
-static bool make_room_in_index(struct okv_resp_transaction *transaction)
-{
-    size_t slots = transaction->watch_slots ? 2 * transaction->watch_slots : 16;
-
-    if (2 * (transaction->watch_count + 1) <= transaction->watch_slots)
-        return true;
-    uint32_t *index = calloc(slots, sizeof *index);
-    if (!index)
-        return false;
-    free(transaction->watch_index);
-    transaction->watch_index = index;
-    transaction->watch_slots = slots;
-    for (size_t i = 0; i < transaction->watch_count; i++) {
-        const struct okv_resp_watched *watched = transaction->watches[i];
-        *find_watch(transaction, watched->database, watched->key, watched->key_length) =
-            (uint32_t)i + 1;
-    }
-    return true;
+    return client->transaction &&
+           okv_resp_watches_have(&client->transaction->watches, client->resp->hash_seed,
+                                 client->common.database, key);
 }
 
 int okv_resp_transaction_watch(struct okv_resp_client *client, const struct okv_resp_arg *key,
                                uint64_t version)
 {
     struct okv_resp_transaction *transaction = create(client);
-    struct okv_resp_watched *watched = NULL;
 
-    if (transaction && has_room(client, sizeof *watched) && make_room_in_index(transaction) &&
-        make_room(&transaction->watches, transaction->watch_count, &transaction->watch_capacity))
-        watched = malloc(sizeof *watched);
-    if (!watched)
+    if (!transaction)
         return OKV_ENOMEM;
-    *watched = (struct okv_resp_watched){
-        .database = client->common.database, .version = version, .key_length = key->length};
-    memcpy(watched->key, key->text, key->length);
-    *find_watch(transaction, watched->database, key->text, key->length) =
-        (uint32_t)transaction->watch_count + 1;
-    transaction->watches[transaction->watch_count++] = watched;
-    return 0;
+    int64_t work = okv_resp_watches_add(&transaction->watches, client->resp->hash_seed,
+                                        most_bytes(client), client->common.database, key, version);
+    okv_turn_spend(&client->resp->turn, work > 0 ? (uint64_t)work : 0);
+    return work < 0 ? (int)work : 0;
 }
 
 bool okv_resp_transaction_waits(const struct okv_resp_client *client)
 {
     const struct okv_resp_transaction *transaction = client->transaction;
-    size_t count = okv_resp_transaction_is_open(client) ? transaction->watch_count : 0;
+    const struct okv_resp_watched *watched = NULL;
     unsigned looked_at = client->common.database;
 
-    for (size_t i = 0; i < count; i++) {
-        unsigned database = transaction->watches[i]->database;
-        struct okv_wal *wal = client->resp->executors[database].database->wal;
-        if (database != looked_at && wal && !okv_wal_is_batch_open(wal))
+    if (!okv_resp_transaction_is_open(client))
+        return false;
+    while ((watched = okv_resp_watches_next(&transaction->watches, watched))) {
+        struct okv_wal *wal = client->resp->executors[watched->database].database->wal;
+        if (watched->database != looked_at && wal && !okv_wal_is_batch_open(wal))
             return true;
-        looked_at = database;
+        looked_at = watched->database;
     }
     return false;
 }
