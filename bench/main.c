@@ -399,8 +399,10 @@ int main(int argc, char **argv)
     static struct okv_printable out, err;
     struct bench bench = {.runners = {NULL}};
 
-    if (okv_standard_files_open())
+    if (okv_standard_files_open()) {
+        perror("kv-bench: /dev/null for a descriptor that is closed");
         return STATUS_FAILED;
+    }
     signal(SIGXFSZ, SIG_IGN); /* results beyond the limit on files fail by their write */
     bench.report = calloc(1, sizeof *bench.report);
     if (!bench.report || !okv_printable_stream(&out, &stdout) ||

@@ -13,8 +13,10 @@ int main(int argc, char **argv)
     static struct okv_printable out, err;
     struct cli cli = {.shell = shell_run};
 
-    if (okv_standard_files_open())
+    if (okv_standard_files_open()) {
+        perror("okv: /dev/null for a descriptor that is closed");
         return CLI_FAILED;
+    }
     signal(SIGXFSZ, SIG_IGN); /* output beyond the limit on files fails by its write */
     if (!okv_printable_stream(&out, &stdout) || !okv_printable_stream(&err, &stderr)) {
         fputs("okv: out of memory\n", stderr);

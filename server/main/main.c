@@ -453,8 +453,10 @@ int main(int argc, char **argv)
     struct okv_diag diag = {.text = ""};
     int status = OKV_EXIT_CANNOT_SERVE;
 
-    if (okv_standard_files_open())
+    if (okv_standard_files_open()) {
+        perror("okv-server: /dev/null for a descriptor that is closed");
         return status;
+    }
     signal(SIGXFSZ, SIG_IGN); /* a log beyond the limit on files fails by its write */
     if (has_slip(argc, argv))
         return OKV_EXIT_USAGE;

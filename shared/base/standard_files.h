@@ -4,7 +4,7 @@
 
 /* Opens /dev/null in the place of each that is closed, so that no file or socket gets its number,
  * and with that what the program prints. Reads and writes fail as they would without. The first
- * thing that a program does. Returns 0 or OKV_EIO, when nothing can be said about it. */
+ * thing that a program does. Returns 0, or OKV_EIO and errno says why. */
 int okv_standard_files_open(void);
 
 #endif
