@@ -16,12 +16,30 @@ static void *map(size_t size)
     return pages == MAP_FAILED ? NULL : pages;
 }
 
+#ifdef OKV_NO_MREMAP
+static void *map_more(void *bytes, size_t from, size_t to)
+{
+    void *moved = map(to);
+
+    if (moved) {
+        memcpy(moved, bytes, from);
+        munmap(bytes, from);
+    }
+    return moved;
+}
+#else
+static void *map_more(void *bytes, size_t from, size_t to)
+{
+    void *moved = mremap(bytes, from, to, MREMAP_MAYMOVE);
+
+    return moved == MAP_FAILED ? NULL : moved;
+}
+#endif
+
 void *okv_resp_memory_grow(void *bytes, size_t from, size_t to)
 {
-    if (from >= OKV_RESP_MAPPED_MIN) {
-        void *moved = mremap(bytes, from, to, MREMAP_MAYMOVE);
-        return moved == MAP_FAILED ? NULL : moved;
-    }
+    if (from >= OKV_RESP_MAPPED_MIN)
+        return map_more(bytes, from, to);
     void *grown = to < OKV_RESP_MAPPED_MIN ? malloc(to) : map(to);
     if (grown && from) {
         memcpy(grown, bytes, from);
