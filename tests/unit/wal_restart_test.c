@@ -12,6 +12,7 @@
 #include "shared/base/error.h"
 #include "shared/base/random.h"
 #include "shared/format/bucket.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/wal_machine.h"
 
 #define REGION (UINT64_C(8) << 20)
@@ -150,7 +151,7 @@ static uint32_t fill(struct trial *trial, uint64_t *random)
 
 TEST(a_full_region_restarts)
 {
-    unsigned rounds = getenv("OKV_LONG") ? 100 : 15;
+    unsigned rounds = getenv("OKV_LONG") ? 100 : OKV_SANITIZED ? 4 : 15;
     uint64_t random = 5;
 
     for (unsigned round = 0; round < rounds; round++) {
