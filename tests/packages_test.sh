@@ -36,7 +36,7 @@ as() {
 
 # ---- build ----
 logged "$root/packaging/build" "$scratch/packages"
-for package in okv-server okv-tools libokv0.2 libokv-dev python3-okv; do
+for package in okv-server okv-tools libokv0.3 libokv-dev python3-okv; do
     [ -f "$(echo "$scratch/packages/${package}_"*.deb)" ] || fail "there is no package $package"
 done
 # Whoever builds them for others says who that is.
@@ -114,7 +114,7 @@ fi
 mount_proc "$system"
 
 # ---- remove ----
-logged inside sh -c 'DEBIAN_FRONTEND=noninteractive apt-get purge -y okv-server okv-tools libokv0.2 libokv-dev python3-okv'
+logged inside sh -c 'DEBIAN_FRONTEND=noninteractive apt-get purge -y okv-server okv-tools libokv0.3 libokv-dev python3-okv'
 left=$(find "$system/etc" "$system/usr" "$system/lib" \( -name '*okv*' -o -name kv-bench \) ! -name 'okv*packages*')
 [ -z "$left" ] || fail "this stayed: $left"
 echo "packages_test: all is well"

@@ -113,7 +113,7 @@ OKV_API const char *okv_strerror(int code);
 /* Returns the code's name, "OKV_ENOTFOUND"; static, never NULL. Any thread. */
 OKV_API const char *okv_errname(int code);
 
-/* Returns the version of the library, "0.2.0"; static. Any thread. */
+/* Returns the version of the library, "0.3.0"; static. Any thread. */
 OKV_API const char *okv_version(void);
 /* Returns the URI schemes that the library can open on this host, such as "rdma, ofi, local";
  * static. Loads libfabric, where okv has it, as okv_open() does for ofi://. Any thread. */

@@ -12,7 +12,7 @@
 #include "shared/base/bytes.h"
 
 #define OKV_SUPERBLOCK_MAGIC UINT64_C(0x656c626174766b6f) /* "okvtable" in memory */
-#define OKV_FORMAT_VERSION 1
+#define OKV_FORMAT_VERSION 2
 #define OKV_STATUS_OFFSET 128
 #define OKV_DIRECTORY_OFFSET 4096
 /* Segments of the index. The superblock says how many buckets each has. */

@@ -19,7 +19,7 @@
 #define OKV_WRITE_REPLY_MAX 16
 
 #define OKV_WIRE_MAGIC UINT32_C(0x31766b6f) /* "okv1" in memory */
-#define OKV_WIRE_VERSION 2
+#define OKV_WIRE_VERSION 3
 
 #define OKV_CLIENT_ID_SIZE 8
 #define OKV_NONCE_SIZE 8

@@ -2,14 +2,14 @@
 # Programs that were linked to libokv work with the library of this tree: it is compared with a recorded one.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-baseline=$here/okv-0.2.abi
+baseline=$here/okv-0.3.abi
 
 usage() {
     cat <<'TEXT'
 usage: tests/abi/check_abi.sh [--record] BUILD_DIR
 
 Compares the functions of BUILD_DIR/client/libokv.so and the structures that they take with
-tests/abi/okv-0.2.abi. New functions, and new fields at the end of okv_info and okv_counters, are no difference.
+tests/abi/okv-0.3.abi. New functions, and new fields at the end of okv_info and okv_counters, are no difference.
 
   --record   writes the file. For a field that took the place of a reserved one (Growth in okv.h), together with
              that change. Anything else that differs breaks programs: it needs another soname and another file.

@@ -2,14 +2,14 @@
 # Scripts and dashboards work with the programs of this tree: their names are compared with recorded ones.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-baseline=$here/okv-0.2.names
+baseline=$here/okv-0.3.names
 
 usage() {
     cat <<'TEXT'
 usage: tests/abi/check_names.sh BUILD_DIR [--record]
 
 Compares the options of the programs in BUILD_DIR, the commands of okv, the metrics of a server, and the members of JSON
-with tests/abi/okv-0.2.names. New ones are no difference.
+with tests/abi/okv-0.3.names. New ones are no difference.
 
   --record   writes the file. For names that a release adds. One that goes breaks scripts: docs/compatibility.md.
 

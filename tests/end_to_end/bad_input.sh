@@ -549,7 +549,7 @@ else
     server_files
     no_device
     without_libfabric
-    [ ! -e "$build"/shared/libokv-ofi.so.0.2 ] || fabrics
+    [ ! -e "$build"/shared/libokv-ofi.so.0.3 ] || fabrics
     start_server "$socket" --max-value 64K
     check "a socket in use" 3 'already listens' 'stop|choose' "$server" --listen "$socket" --memory 16M
     keys_and_values

@@ -84,7 +84,7 @@ def main(okv, bench, library, scratch, package=""):
     seed = int(os.environ.get("OKV_TEST_SEED") or random.randrange(1 << 32))
     print(f"OKV_TEST_SEED={seed}")
     random.seed(seed)
-    os.environ.update(OKV_TEST_ANSWER=path, LD_LIBRARY_PATH=library, OKV_LIBRARY=f"{library}/libokv.so.0.2",
+    os.environ.update(OKV_TEST_ANSWER=path, LD_LIBRARY_PATH=library, OKV_LIBRARY=f"{library}/libokv.so.0.3",
                       PYTHONPATH=package, OKV_SERVER=URI)
     answers = dict(ANSWERS)
     for i in range(3):

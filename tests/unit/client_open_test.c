@@ -108,7 +108,7 @@ TEST_WITH(rejections_are_explained, setup, NULL)
     OKV_REJECT_LIST(EXPECT_REASON)
 #undef EXPECT_REASON
     reject(OKV_REJECT_VERSION);
-    expect_refusal(OKV_EVERSION, "speaks 7, this client 2");
+    expect_refusal(OKV_EVERSION, "speaks 7, this client 3");
     reject(99);
     expect_refusal(OKV_EREFUSED, "does not know");
     stub.raw.length--;

@@ -70,7 +70,7 @@ TEST(hello_bytes)
 
     okv_hello_encode(&hello, &wire);
     assert_bytes(&wire, sizeof wire,
-                 "6f6b7631 0200 3800 3031323334353600 6162636465666700 11223344 ff01 0f84"
+                 "6f6b7631 0300 3800 3031323334353600 6162636465666700 11223344 ff01 0f84"
                  "a1a2a3a4 b1b2b3b4 4142434445464748494a4b4c4d4e4f00");
     assert_int_equal(okv_hello_decode((uint8_t *)&wire, sizeof wire, &back), 0);
     okv_hello_encode(&back, &again);
@@ -107,7 +107,7 @@ TEST(welcome_bytes)
 
     okv_welcome_encode(&welcome, &wire);
     assert_bytes(&wire, sizeof wire,
-                 "6f6b7631 0200 8800 00000000 0d0c0b0a 8877665544332211 00100000007f0000"
+                 "6f6b7631 0300 8800 00000000 0d0c0b0a 8877665544332211 00100000007f0000"
                  "0000100000000000 0010000000000000 8967452301000000 00ffeeddccbbaa99"
                  "00020000 40000000 00400000 08000000 00040000 00000004"
                  "0700000000000000 1504000000000000 01000000 60ea0000"
@@ -323,9 +323,9 @@ TEST(superblock_bytes)
 
     okv_superblock_encode(&block, &wire);
     assert_bytes(&wire, sizeof wire,
-                 "6f6b767461626c65 01000000 00020000 8877665544332211 00ffeeddccbbaa99"
+                 "6f6b767461626c65 02000000 00020000 8877665544332211 00ffeeddccbbaa99"
                  "0000100000000000 0010000000000000 00040000 40000000 0000000000000000"
-                 "000000008f010000 6f6a190b5b29cd35");
+                 "000000008f010000 e9f2e585c3bc5151");
     assert_int_equal(okv_superblock_decode((uint8_t *)&wire, sizeof wire, &back), 0);
     assert_memory_equal(&back, &block, offsetof(struct okv_superblock, bucket_size));
     assert_int_equal(back.bucket_size, block.bucket_size);
@@ -527,7 +527,7 @@ TEST(discovery_bytes)
         .items = 1200000,
         .memory_used = 0x0102030405,
         .name = "cache",
-        .release = "0.2.0",
+        .release = "0.3.0",
         .uri_count = 2,
         .uris = {"rdma://10.0.0.1:7471", "local:///run/okv.sock"},
     };
@@ -544,7 +544,7 @@ TEST(discovery_bytes)
     okv_discovery_answer_encode(&answer, &wire);
     assert_bytes(&wire, sizeof wire,
                  "6f6b7664 0100 8003 02000000 00000000 1122334455667788 6361636865 00*27"
-                 " efcdab8967452301 804f120000000000 0504030201000000 302e322e30 00*43"
+                 " efcdab8967452301 804f120000000000 0504030201000000 302e332e30 00*43"
                  " 72646d613a2f2f31302e302e302e313a37343731 00*172"
                  " 6c6f63616c3a2f2f2f72756e2f6f6b762e736f636b 00*555");
     assert_int_equal(okv_discovery_answer_decode((uint8_t *)&wire, sizeof wire, &back), 0);

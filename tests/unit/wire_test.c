@@ -138,7 +138,7 @@ TEST(reject_survives_versions)
 
 TEST(challenge_has_a_cookie)
 {
-    static const uint8_t bytes[] = "okv1\x02\0\x20\0\x0b\0\0\0\0\0\0\0"
+    static const uint8_t bytes[] = "okv1\x03\0\x20\0\x0b\0\0\0\0\0\0\0"
                                    "ABCDEFGHIJKLMNOP";
     const uint8_t *cookie = bytes + sizeof bytes - 1 - OKV_COOKIE_SIZE;
     uint8_t back[OKV_COOKIE_SIZE];

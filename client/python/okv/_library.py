@@ -10,7 +10,7 @@ import ctypes.util
 import os
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
-SONAME = "libokv.so.0.2"
+SONAME = "libokv.so.0.3"
 
 CODES = {
     "OKV_OK": 0, "OKV_ENOTFOUND": -1, "OKV_EINVAL": -2, "OKV_EKEYSIZE": -3, "OKV_EVALUESIZE": -4,
