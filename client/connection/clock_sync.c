@@ -91,7 +91,8 @@ int64_t clock_ttl_ms(okv *handle, uint64_t expiry_ms)
     if (expiry_ms == 0)
         return OKV_TTL_NONE;
     uint64_t now = clock_now_ms(handle);
-    return expiry_ms > now ? (int64_t)(expiry_ms - now) : 0;
+    int64_t left_ms = expiry_ms > now ? (int64_t)(expiry_ms - now) : 0;
+    return left_ms < OKV_TTL_MAX_MS ? left_ms : OKV_TTL_MAX_MS;
 }
 
 void status_refresh_soon(okv *handle)

@@ -9,7 +9,8 @@ void clock_sample(okv *handle, uint64_t clock_ms);
 /* The estimate in ms. It is never ahead of the server's clock. It never runs backwards, unless the
  * server's clock stood still. */
 uint64_t clock_now_ms(okv *handle);
-/* The time an item has left, or some ms more, never less. OKV_TTL_NONE: no expiry; 0: expired. */
+/* The time an item has left, or some ms more, never less; at most what a put accepts.
+ * OKV_TTL_NONE: no expiry; 0: expired. */
 int64_t clock_ttl_ms(okv *handle, uint64_t expiry_ms);
 
 /* ---- READs of the status, for a sample. Each also sets handle->bucket_count. ---- */

@@ -336,8 +336,8 @@ OKV_API int okv_head(okv *handle, const void *key, size_t key_length, struct okv
 OKV_API int okv_put(okv *handle, const void *key, size_t key_length, const void *value,
                     size_t value_length, uint64_t *version);
 
-/* Longest time to live, ms: some 34 years. */
-#define OKV_TTL_MAX_MS (INT64_C(1) << 40)
+/* Longest time to live, ms: some 4,459 years. */
+#define OKV_TTL_MAX_MS ((INT64_C(1) << 47) - 1)
 
 enum {
     OKV_IF_ABSENT = 1,  /* put: only if the key is not there; else OKV_EEXISTS */
@@ -526,8 +526,9 @@ struct okv_result {
     uint64_t version;  /* of the item, as the synchronous call gives it; else 0 */
     int64_t number;    /* incr: the result */
     int64_t ttl_ms;    /* get, head, get_range: the time left to live, never too low and up to about
-                          0.1 s too high, so it may exceed what the item was given; or OKV_TTL_NONE;
-                          0: unknown, as the server answered instead (okv_counters.fallbacks) */
+                          0.1 s too high, so it may exceed what the item was given, but not
+                          OKV_TTL_MAX_MS; or OKV_TTL_NONE; 0: unknown, as the server answered
+                          instead (okv_counters.fallbacks) */
     uint64_t reserved2[2]; /* zero */
 };
 

@@ -100,10 +100,12 @@ static int check_conditions(const struct okv_store_write *write, const struct ta
 }
 
 /* The clock counts whole milliseconds, and the current one may be nearly over. One more ensures
- * that at least ttl_ms pass. */
+ * that at least ttl_ms pass. An expiry has 48 bits: only a clock beyond 2^47 needs more. */
 static uint64_t expiry_of(const struct okv_store *store, uint64_t ttl_ms)
 {
-    return ttl_ms ? atomic_load(&store->clock_ms) + ttl_ms + 1 : 0;
+    uint64_t expiry_ms = atomic_load(&store->clock_ms) + ttl_ms + 1;
+
+    return !ttl_ms ? 0 : expiry_ms < OKV_LE48_MAX ? expiry_ms : OKV_LE48_MAX;
 }
 
 /* Replaces the item by `entry`, or removes it if that is NULL, and commits. */

@@ -37,7 +37,7 @@
     X(NUMBER, -26, "the value is not a decimal integer of 64 bits")                        \
     X(RENDEZVOUS, -27, "the server could not read the value from the client's memory")     \
     X(OVERFLOW, -28, "the result does not fit a signed integer of 64 bits")                \
-    X(TTL, -29, "a time to live is 1 ms to 2^40 ms")                                       \
+    X(TTL, -29, "a time to live is 1 ms to 2^47 - 1 ms")                                   \
     X(DENIED, -30, "the user may not do this, or the server does not accept who asks")     \
     X(BUCKETFULL, -31, "the bucket of this key has no room for the item; other keys have") \
     X(READONLY, -32, "the database takes no writes: its log failed")                       \

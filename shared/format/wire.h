@@ -283,8 +283,8 @@ enum okv_request_flag {
     OKV_REQUEST_RENDEZVOUS = 4, /* PUT: the server READs the value from the client */
 };
 
-/* The longest time to live: 2^40 ms, some 34 years. */
-#define OKV_TTL_MAX (UINT64_C(1) << 40)
+/* The longest time to live, ms: with a clock of 47 bits the expiry fits its 48. */
+#define OKV_TTL_MAX ((UINT64_C(1) << 47) - 1)
 
 /* A request; key and value point into the message that was decoded. */
 struct okv_request_message {

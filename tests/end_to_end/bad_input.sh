@@ -240,8 +240,8 @@ server_files() {
 # What argp lets through and the programs have to refuse; no server is needed for that.
 command_arguments() {
     local bad
-    for bad in 0s -1s 60 1099511627777ms 99999999999999999999s 1.5s 10sec ''; do
-        check "--ttl '$bad'" 2 '--ttl' 'time from 1ms to 12725d, such as 500ms, 60s' \
+    for bad in 0s -1s 60 140737488355328ms 99999999999999999999s 1.5s 10sec ''; do
+        check "--ttl '$bad'" 2 '--ttl' 'time from 1ms to 1628906d, such as 500ms, 60s' \
             "$okv" -s "$socket" put key value "--ttl=$bad"
         check "touch '$bad'" 2 'TIME' 'time from 1ms to .* or none' "$okv" -s "$socket" touch key "$bad"
     done

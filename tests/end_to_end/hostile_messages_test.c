@@ -163,10 +163,9 @@ static const struct bad_message bad_frames[] = {
 
 /* A time to live and an advertised buffer, where they may be. */
 static const struct bad_message bad_fields[] = {
-    {"a PUT for longer than 2^40 ms", OPERATION(PUT), HEADER + 1, 1, 0, 0, 0, OKV_TTL_MAX + 1, 0},
+    {"a PUT for 2^47 ms", OPERATION(PUT), HEADER + 1, 1, 0, 0, 0, OKV_TTL_MAX + 1, 0},
     {"a PUT for 2^48 ms", OPERATION(PUT), HEADER + 1, 1, 0, 0, 0, TTL_MOST, 0},
-    {"a TOUCH for longer than 2^40 ms", OPERATION(TOUCH), HEADER + 1, 1, 0, 0, 0, OKV_TTL_MAX + 1,
-     0},
+    {"a TOUCH for 2^47 ms", OPERATION(TOUCH), HEADER + 1, 1, 0, 0, 0, OKV_TTL_MAX + 1, 0},
     {"both conditions", OPERATION(PUT), HEADER + 1, 1, 0, ABSENT | VERSION, 7, 0, 0},
     {"a version without condition", OPERATION(PUT), HEADER + 1, 1, 0, 0, 1, 0, 0},
     {"the last bit of a version", OPERATION(PUT), HEADER + 1, 1, 0, ABSENT, UINT64_C(1) << 63, 0,

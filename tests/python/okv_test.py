@@ -94,6 +94,23 @@ class Interface(unittest.TestCase):
                 self.assertNotIn(inspect.Signature.empty, types, f"{of.__name__}.{name}")
 
 
+class TimesToLive(unittest.TestCase):
+    """In seconds, and in ms for the library."""
+
+    def test_none_is_rounded_down(self):
+        for ttl, ms in ((1, 1000), (0.001, 1), (0.0001, 1), (1.0001, 1001), (0, 0), (-1, -1000),
+                        (datetime.timedelta(microseconds=1), 1),
+                        (datetime.timedelta(days=1, microseconds=1), 86400001),
+                        (datetime.timedelta(minutes=2), 120000)):
+            self.assertEqual(okv.operations.ttl_to_ms(ttl), ms)
+
+    def test_they_come_back_as_they_were(self):
+        longest = _library.LIMITS["OKV_TTL_MAX_MS"]
+        step = longest // 10007
+        for ms in *range(1, 10000), *range(step, longest, step), longest:
+            self.assertEqual(okv.operations.ttl_to_ms(okv.operations.ttl_from_ms(ms)), ms)
+
+
 class DefaultServer(unittest.TestCase):
     """Where a client without a URI looks, as the program okv does."""
 
@@ -207,6 +224,14 @@ class Sync(unittest.TestCase):
         self.assertFalse(db.touch("none", 1))
         with self.assertRaises(okv.TooLarge):
             db.put("a", "", ttl=0)
+
+    def test_the_time_that_is_left_can_be_put_again(self):
+        for ttl in 4e9, okv.operations.ttl_from_ms(_library.LIMITS["OKV_TTL_MAX_MS"]):
+            self.db.put("far", "", ttl=ttl)
+            self.db.put("far", "", ttl=self.db.get_item("far").ttl)
+            self.assertAlmostEqual(self.db.head("far").ttl, ttl, delta=100)
+        with self.assertRaises(okv.TooLarge):
+            self.db.put("far", "", ttl=ttl + 0.001)
 
     def test_counters_that_expire(self):
         self.assertEqual(self.db.incr("n", 5, ttl=100), 5)

@@ -97,6 +97,22 @@ EXPIRY_TEST(expired_items_are_misses)
     assert_int_equal(counted.status_reads, 0); /* the welcome is recent enough */
 }
 
+/* What an item has left is never more than a put accepts, though it seems to have more. */
+EXPIRY_TEST(the_time_that_is_left_can_be_put_again)
+{
+    int64_t ttl;
+
+    open_handle();
+    write_item(STUB_CLOCK + OKV_TTL_MAX_MS + HOUR, false);
+    assert_int_equal(get_key(&ttl), OKV_OK);
+    assert_true(ttl == OKV_TTL_MAX_MS);
+    assert_int_equal(head_key(&ttl), OKV_OK);
+    assert_true(ttl == OKV_TTL_MAX_MS);
+    write_item(STUB_CLOCK + OKV_TTL_MAX_MS - HOUR, false);
+    assert_int_equal(get_key(&ttl), OKV_OK);
+    assert_about(ttl, OKV_TTL_MAX_MS - HOUR);
+}
+
 /* An expired item with the same tag does not hide the key behind it. */
 EXPIRY_TEST(search_goes_on_behind_an_expired_item)
 {

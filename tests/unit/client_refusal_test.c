@@ -77,11 +77,11 @@ static const struct wrong_command {
      "value_length: 1048577 is above 1048576, the most that this server takes of OKV_PUT"},
     {{.kind = OKV_PUT, KEY, .flags = OKV_WITH_TTL, .ttl_ms = -5},
      OKV_ETTL,
-     "ttl_ms: -5 is not 1 to 1099511627776"},
-    {{.kind = OKV_TOUCH, KEY}, OKV_ETTL, "ttl_ms: 0 is not 1 to 1099511627776, nor OKV_TTL_NONE"},
+     "ttl_ms: -5 is not 1 to 140737488355327"},
+    {{.kind = OKV_TOUCH, KEY}, OKV_ETTL, "ttl_ms: 0 is not 1 to 140737488355327, nor OKV_TTL_NONE"},
     {{.kind = OKV_GET_TOUCH, KEY},
      OKV_ETTL,
-     "ttl_ms: 0 is not 1 to 1099511627776, nor OKV_TTL_NONE"},
+     "ttl_ms: 0 is not 1 to 140737488355327, nor OKV_TTL_NONE"},
     {{.kind = OKV_GET_TOUCH, KEY, .ttl_ms = 1, .buffer_size = 1},
      OKV_EINVAL,
      "buffer: it is NULL, and its size is 1"},
@@ -93,7 +93,7 @@ static const struct wrong_command {
      "ttl_ms: OKV_INCR takes it with OKV_WITH_TTL"},
     {{.kind = OKV_INCR, KEY, .flags = OKV_WITH_TTL},
      OKV_ETTL,
-     "ttl_ms: 0 is not 1 to 1099511627776"},
+     "ttl_ms: 0 is not 1 to 140737488355327"},
 };
 
 /* The call and the place in it, then what is wrong with the field. */
@@ -253,7 +253,7 @@ static const struct refused_call {
     {put_flags, OKV_EINVAL,
      "okv_put_with: flags: OKV_IF_ABSENT and OKV_IF_VERSION exclude each other"},
     {put_version, OKV_EINVAL, "okv_put_with: version: it is for OKV_IF_VERSION, "},
-    {put_ttl, OKV_ETTL, "okv_put_with: ttl_ms: 0 is not 1 to 1099511627776"},
+    {put_ttl, OKV_ETTL, "okv_put_with: ttl_ms: 0 is not 1 to 140737488355327"},
     {delete_without_key, OKV_EINVAL, "okv_delete: key: it is NULL"},
     {delete_no_key, OKV_EKEYSIZE, "okv_delete: key_length: 0 "},
     {delete_if_without_key, OKV_EINVAL, "okv_delete_if: key: it is NULL"},

@@ -7,7 +7,7 @@
 #include "shared/base/error.h"
 #include "tests/support/store_region.h"
 
-#define TTL_MAX (UINT64_C(1) << 40)
+#define TTL_MAX ((UINT64_C(1) << 47) - 1)
 #define ITEMS 3000u
 
 static const struct okv_store_params params = {.length = 4u << 20, .bucket_size = 512};
@@ -58,6 +58,22 @@ static void set_clock(struct store_region *region, uint64_t clock)
 static uint64_t time_after(uint64_t clock, uint64_t ttl)
 {
     return clock + ttl + 1;
+}
+
+/* Of the longest time to live and the latest clock, and of a clock beyond that. */
+TEST(an_expiry_is_never_cut)
+{
+    const uint64_t latest = (UINT64_C(1) << 48) - 1;
+    struct store_region region;
+
+    store_region_open(&region, &params);
+    for (uint64_t over = 0; over < 3; over++) {
+        set_clock(&region, TTL_MAX + over);
+        uint64_t version = put(&region, "v", TTL_MAX);
+        assert_int_equal(expiry(&region), latest);
+        expect(&region, "v", version);
+    }
+    store_region_close(&region);
 }
 
 TEST(an_item_exists_until_it_expires)

@@ -125,14 +125,10 @@ struct export
     struct progress progress;
 };
 
-/* The expiry of an item by the wall clock. A scan may return a little more than the longest time to
- * live that a put accepts. */
+/* The expiry of an item by the wall clock. */
 static int64_t expiry_of(const struct okv_item *item)
 {
-    if (item->ttl_ms == OKV_TTL_NONE)
-        return 0;
-    return (int64_t)okv_clock_wall_ms() +
-           (item->ttl_ms < OKV_TTL_MAX_MS ? item->ttl_ms : OKV_TTL_MAX_MS);
+    return item->ttl_ms == OKV_TTL_NONE ? 0 : (int64_t)okv_clock_wall_ms() + item->ttl_ms;
 }
 
 static int write_item(void *user, const struct okv_item *item)

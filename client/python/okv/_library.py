@@ -30,7 +30,7 @@ FLAGS = {"OKV_IF_ABSENT": 1, "OKV_IF_VERSION": 2, "OKV_WITH_TTL": 4}
 LIMITS = {
     "OKV_KEY_MAX_BYTES": 1024,
     "OKV_DEPTH_MAX_OPERATIONS": 1024,
-    "OKV_TTL_MAX_MS": 1 << 40,
+    "OKV_TTL_MAX_MS": (1 << 47) - 1,
     "OKV_TTL_NONE": (1 << 63) - 1,
     "OKV_HINTS_NONE": (1 << 32) - 1,
     "OKV_LEVEL_ERROR": 0,

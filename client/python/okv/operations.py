@@ -79,9 +79,11 @@ def buffer_memory(buffer: Any) -> tuple[int, int, Any]:
 
 
 def ttl_to_ms(ttl: Ttl) -> int:
-    """Seconds, never rounded down."""
-    seconds = ttl.total_seconds() if isinstance(ttl, datetime.timedelta) else ttl
-    return math.ceil(seconds * 1000)
+    """Never rounded down. What ttl_from_ms() gives is as many ms again."""
+    if isinstance(ttl, datetime.timedelta):
+        return -(-ttl // datetime.timedelta(milliseconds=1))
+    ms = round(ttl * 1000)
+    return ms if ms / 1000 == ttl else math.ceil(ttl * 1000)
 
 
 def ttl_from_ms(ttl_ms: int) -> Optional[float]:
