@@ -28,6 +28,8 @@ int capability_decline(const char *server, const struct okv_command *command, ch
         condition = " on a version";
     else if (command->flags & OKV_WITH_TTL)
         condition = " with a time to live";
+    else if (command->flags & OKV_KEEP_TTL)
+        condition = " that keeps a time to live";
     else if (command->kind == OKV_INCR && command->delta < 0)
         condition = " by less than 0";
     if (command->kind == OKV_PING)

@@ -289,10 +289,10 @@ static bool takes_key(const struct okv_command *command)
     return true;
 }
 
-/* No ttl: memcached counts in seconds. */
+/* No ttl: memcached counts in seconds, and a set cannot keep one. */
 static int add_put(struct request *request, const struct okv_command *command)
 {
-    if (command->flags & OKV_WITH_TTL)
+    if (command->flags & (OKV_WITH_TTL | OKV_KEEP_TTL))
         return OKV_EUNSUPPORTED;
     add_word(request, "ms ");
     add(request, command->key, command->key_length);

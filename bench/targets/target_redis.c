@@ -193,7 +193,7 @@ static void add_number(struct request *request, int64_t number)
 
 static int add_put(struct request *request, const struct okv_command *command)
 {
-    if (command->flags & OKV_IF_VERSION)
+    if (command->flags & (OKV_IF_VERSION | OKV_KEEP_TTL))
         return OKV_EUNSUPPORTED;
     add_word(request, "SET");
     add_bytes(request, command->key, command->key_length);

@@ -27,7 +27,7 @@ static const struct command_shape command_shapes[] = {
     [OKV_HEAD] = {.name = "OKV_HEAD", .kind = OPERATION_HEAD, .key = true},
     [OKV_PUT] = {.name = "OKV_PUT",
                  .kind = OPERATION_PUT,
-                 .flags = OKV_IF_ABSENT | OKV_IF_VERSION | OKV_WITH_TTL,
+                 .flags = OKV_IF_ABSENT | OKV_IF_VERSION | OKV_WITH_TTL | OKV_KEEP_TTL,
                  .key = true,
                  .value = true},
     [OKV_DELETE] = {.name = "OKV_DELETE",
@@ -98,6 +98,7 @@ static int condition_check(const struct command_shape *shape, const struct okv_c
                            struct okv_diag *fault)
 {
     uint32_t both = OKV_IF_ABSENT | OKV_IF_VERSION;
+    uint32_t both_ttls = OKV_WITH_TTL | OKV_KEEP_TTL;
     bool if_version = command->flags & OKV_IF_VERSION;
 
     if (command->flags & ~shape->flags)
@@ -106,6 +107,9 @@ static int condition_check(const struct command_shape *shape, const struct okv_c
     if ((command->flags & both) == both)
         return okv_diag_set(fault, OKV_EINVAL,
                             "flags: OKV_IF_ABSENT and OKV_IF_VERSION exclude each other");
+    if ((command->flags & both_ttls) == both_ttls)
+        return okv_diag_set(fault, OKV_EINVAL,
+                            "flags: OKV_WITH_TTL and OKV_KEEP_TTL exclude each other");
     if (if_version && command->version == 0)
         return okv_diag_set(fault, OKV_EINVAL, "version: no item has 0: OKV_IF_VERSION needs one");
     if (!if_version && command->version)
@@ -222,6 +226,8 @@ static uint16_t request_flags(const struct okv_command *command)
         flags |= OKV_REQUEST_IF_ABSENT;
     if (command->flags & OKV_IF_VERSION)
         flags |= OKV_REQUEST_IF_VERSION;
+    if (command->flags & OKV_KEEP_TTL)
+        flags |= OKV_REQUEST_KEEP_TTL;
     return (uint16_t)flags;
 }
 

@@ -150,7 +150,7 @@ static int fenced_put(const struct lease *lease, const char *key, const struct f
     int rc = OKV_EUNKNOWN;
 
     for (int i = 0; i < TRIES; i++) {
-        struct okv_put_options options = {.flags = OKV_IF_VERSION};
+        struct okv_put_options options = {.flags = OKV_IF_VERSION | OKV_KEEP_TTL};
         struct fenced there;
         size_t length = sizeof there;
         rc = okv_get(lease->db, key, strlen(key), &there, sizeof there, &length, &options.version);

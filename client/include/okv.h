@@ -347,11 +347,15 @@ enum {
      * before ttl_ms have passed since the call began. Readers know that clock to about 0.1 s and
      * may see the item that much longer: a get may still find an item for which a delete returned
      * OKV_ENOTFOUND. */
-    OKV_WITH_TTL = 4
+    OKV_WITH_TTL = 4,
+    /* Put: the item keeps the expiry that it has. A key that is not there gets an item that does
+     * not expire. */
+    OKV_KEEP_TTL = 8
 };
 
 struct okv_put_options {
-    uint32_t flags;        /* of the ones above; the first two exclude each other */
+    uint32_t flags;        /* of the ones above; the first two exclude each other, and
+                              so do the last two */
     uint32_t reserved;     /* zero */
     uint64_t version;      /* OKV_IF_VERSION: not 0; else 0 */
     int64_t ttl_ms;        /* OKV_WITH_TTL: 1 to OKV_TTL_MAX_MS; else 0 */
@@ -479,13 +483,13 @@ enum okv_kind {
 
 /* One operation; what its kind does not use is zero. */
 struct okv_command {
-    uint32_t kind;     /* enum okv_kind */
-    uint32_t flags;    /* put: OKV_IF_ABSENT, OKV_IF_VERSION, OKV_WITH_TTL; delete: OKV_IF_VERSION;
-                          incr: OKV_WITH_TTL */
-    uint64_t tag;      /* yours; comes back with the result */
-    const void *key;   /* all but ping */
-    size_t key_length; /* bytes */
-    const void *value; /* put, append, ping */
+    uint32_t kind;         /* enum okv_kind */
+    uint32_t flags;        /* put: OKV_IF_ABSENT, OKV_IF_VERSION, OKV_WITH_TTL, OKV_KEEP_TTL;
+                              delete: OKV_IF_VERSION; incr: OKV_WITH_TTL */
+    uint64_t tag;          /* yours; comes back with the result */
+    const void *key;       /* all but ping */
+    size_t key_length;     /* bytes */
+    const void *value;     /* put, append, ping */
     size_t value_length;   /* bytes */
     void *buffer;          /* get, get_touch, get_range */
     size_t buffer_size;    /* bytes */

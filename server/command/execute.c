@@ -17,6 +17,7 @@ static struct okv_store_write write_of(const struct okv_request_message *request
         .value_length = request->value_length,
         .long_value = long_value,
         .ttl_ms = request->ttl_ms,
+        .keep_ttl = request->flags & OKV_REQUEST_KEEP_TTL,
         .if_absent = request->flags & OKV_REQUEST_IF_ABSENT,
         .if_version = request->flags & OKV_REQUEST_IF_VERSION,
         .version = request->argument,

@@ -209,7 +209,8 @@ static int put(struct okv_store *store, struct okv_store_work *work,
 
     if (rc)
         return rc;
-    entry.expiry_ms = expiry_of(store, write->ttl_ms);
+    entry.expiry_ms = write->keep_ttl && target->current ? target->current->expiry_ms
+                                                         : expiry_of(store, write->ttl_ms);
     rc = replace(store, work, write, target, &entry, &outcome->version);
     if (rc == 0 && write->long_value)
         write->long_value->extent = 0;

@@ -43,6 +43,7 @@ struct okv_store_write {
     struct okv_store_long_value *long_value; /* not incr and delete: NULL, or see there */
     uint64_t ttl_ms; /* put, touch, and incr of a missing key: the item lives at least this long
                         from the begin of the call; 0: it never expires */
+    bool keep_ttl;   /* put: an item that is there keeps its expiry; with `ttl_ms` 0 */
     bool if_absent;
     bool if_version;
     uint64_t version; /* what if_version requires */

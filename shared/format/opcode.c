@@ -10,8 +10,8 @@ const struct okv_opcode_facts okv_opcodes[OKV_OPCODES] = {
     [OKV_OP_PING] = {READ, .has_value = true},
     [OKV_OP_GET] = {READ, .has_key = true},
     [OKV_OP_PUT] = {WRITE, .has_key = true, .has_value = true, .has_ttl = true,
-                    .flags =
-                        OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION | OKV_REQUEST_RENDEZVOUS},
+                    .flags = OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION |
+                             OKV_REQUEST_RENDEZVOUS | OKV_REQUEST_KEEP_TTL},
     [OKV_OP_DELETE] = {WRITE, .has_key = true, .flags = OKV_REQUEST_IF_VERSION},
     [OKV_OP_STAT] = {READ},
     [OKV_OP_APPEND] = {WRITE, .has_key = true, .has_value = true},

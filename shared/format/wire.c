@@ -295,11 +295,12 @@ static int request_fields_check(const struct okv_request_message *request)
         return OKV_EUNSUPPORTED;
     bool both =
         (request->flags & OKV_REQUEST_IF_ABSENT) && (request->flags & OKV_REQUEST_IF_VERSION);
+    bool two_ttls = request->flags & OKV_REQUEST_KEEP_TTL && request->ttl_ms;
     bool argument = facts->has_argument || request->flags & OKV_REQUEST_IF_VERSION;
     if (facts->has_key != (request->key_length > 0) ||
         (request->value_length && !facts->has_value) || (request->argument && !argument) ||
         (request->ttl_ms && !facts->has_ttl) || request->ttl_ms > OKV_TTL_MAX ||
-        request->flags & ~facts->flags || both)
+        request->flags & ~facts->flags || both || two_ttls)
         return OKV_EPROTO;
     return 0;
 }

@@ -281,6 +281,7 @@ enum okv_request_flag {
     OKV_REQUEST_IF_ABSENT = 1,  /* PUT: only when the key is not there */
     OKV_REQUEST_IF_VERSION = 2, /* PUT, DELETE: only when its version is `argument` */
     OKV_REQUEST_RENDEZVOUS = 4, /* PUT: the server READs the value from the client */
+    OKV_REQUEST_KEEP_TTL = 8,   /* PUT: an item that is there keeps its expiry; without ttl_ms */
 };
 
 /* The longest time to live, ms: with a clock of 47 bits the expiry fits its 48. */

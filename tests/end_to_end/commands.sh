@@ -124,6 +124,17 @@ times() {
     ttl=$(ttl_of session)
     # A client's idea of the server's clock may lag a little.
     same "the time to live is near what was asked for" $((ttl > 500000 && ttl < 610000)) 1
+    expect 0 '' put session carol --keep-ttl
+    ttl=$(ttl_of session)
+    same "the time to live after put --keep-ttl" $((ttl > 500000 && ttl < 610000)) 1
+    expect 0 '' put session dave --keep-ttl --if-version "$("$okv" exists -v session | sed -n 's/^version //p')"
+    ttl=$(ttl_of session)
+    same "the time to live after a swap with --keep-ttl" $((ttl > 500000 && ttl < 610000)) 1
+    expect 0 '' put stays forever --keep-ttl
+    same "the time to live of a new item with --keep-ttl" "$(ttl_of stays)" none
+    expect 0 '' del stays
+    expect 2 '' put session erin --keep-ttl --ttl 1s
+    expect 0 dave get session
     expect 0 '' touch session none
     same "the time to live after touch none" "$(ttl_of session)" none
     expect 0 '' touch session 1ms

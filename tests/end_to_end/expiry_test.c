@@ -255,6 +255,29 @@ TEST(a_put_with_a_time_to_live_sets_it)
     assert_true(info.ttl_ms == OKV_TTL_NONE);
 }
 
+/* By a compare-and-swap, by a put without a condition, and of a value that the server READs. */
+TEST(a_put_that_keeps_the_time_to_live)
+{
+    static const char longer[100000];
+    okv *handle = handle_of(state);
+    struct okv_put_options keep = {.flags = OKV_KEEP_TTL};
+    struct okv_put_options swap = {.flags = OKV_KEEP_TTL | OKV_IF_VERSION};
+    struct okv_item_info info;
+
+    uint64_t begun = okv_clock_ns();
+    assert_int_equal(put_for(handle, "kept", 6, 600000, 0), OKV_OK);
+    assert_int_equal(okv_put_with(handle, "kept", 4, "v", 1, &keep, &swap.version), OKV_OK);
+    assert_left(handle, "kept", begun, 600000);
+    assert_int_equal(okv_put_with(handle, "kept", 4, "w", 1, &swap, NULL), OKV_OK);
+    assert_left(handle, "kept", begun, 600000);
+    assert_int_equal(okv_put_with(handle, "kept", 4, "x", 1, &swap, NULL), OKV_ECONFLICT);
+    assert_int_equal(okv_put_with(handle, "kept", 4, longer, sizeof longer, &keep, NULL), OKV_OK);
+    assert_left(handle, "kept", begun, 600000);
+    assert_int_equal(okv_put_with(handle, "fresh", 5, "v", 1, &keep, NULL), OKV_OK);
+    assert_int_equal(head(handle, "fresh", &info), OKV_OK);
+    assert_true(info.ttl_ms == OKV_TTL_NONE);
+}
+
 /* Items of `ttl_ms` that are touched, replaced and appended to while they live. False: that took
  * longer than they live, so that it says nothing. */
 static bool lives_are_changed_in_time(okv *handle, int64_t ttl_ms)

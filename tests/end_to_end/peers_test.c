@@ -126,6 +126,9 @@ static void conditions_hold(struct target *target, const struct abilities *abili
     command.flags = OKV_IF_ABSENT;
     assert_int_equal(call(target, command).status, OKV_OK);
     assert_int_equal(call(target, command).status, OKV_EEXISTS);
+    command.flags = OKV_KEEP_TTL;
+    assert_int_equal(call(target, command).status, OKV_EUNSUPPORTED);
+    assert_non_null(strstr(target->ops->why(target), "a put that keeps a time to live"));
     command.flags = OKV_IF_VERSION;
     command.version = 1;
     if (!abilities->versions) {

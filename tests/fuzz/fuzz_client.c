@@ -165,7 +165,7 @@ static void call_put(struct program *program)
     size_t key_length, length = choose_length(program);
     const uint8_t *key = choose_key(program, &key_length);
     uint8_t *bytes = calloc(1, length ? length : 1);
-    struct okv_put_options options = {.flags = choice & 7};
+    struct okv_put_options options = {.flags = choice & 15};
 
     FUZZ_CHECK(bytes);
     if (choice & OKV_IF_VERSION)

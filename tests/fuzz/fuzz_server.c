@@ -70,6 +70,10 @@ static void choose_value(struct fuzz_input *input, struct okv_request_message *r
     if (choice & 64 && (is_put || request->opcode == OKV_OP_TOUCH ||
                         request->opcode == OKV_OP_GET_TOUCH || request->opcode == OKV_OP_INCR_TTL))
         request->ttl_ms = fuzz_number(input) % OKV_TTL_MAX;
+    if (is_put && request->ttl_ms % 4 == 3) {
+        request->flags |= OKV_REQUEST_KEEP_TTL;
+        request->ttl_ms = 0;
+    }
     if (choice & 128 && request->value_length < sizeof numbers &&
         !(request->flags & OKV_REQUEST_RENDEZVOUS))
         request->value = numbers;

@@ -225,6 +225,28 @@ class Sync(unittest.TestCase):
         with self.assertRaises(okv.TooLarge):
             db.put("a", "", ttl=0)
 
+    def test_times_to_live_that_are_kept(self):
+        db = self.db
+        version = db.put("a", "1", ttl=1000)
+        later = db.cas("a", "2", version)
+        self.assertGreater(db.head("a").ttl, 900)
+        db.put("a", "3", keep_ttl=True)
+        self.assertGreater(db.head("a").ttl, 900)
+        with self.assertRaises(okv.Conflict):
+            db.cas("a", "4", later)
+        db.pipeline().put("a", "5", keep_ttl=True).execute()
+        item = db.get_item("a")
+        self.assertGreater(item.ttl, 900)
+        version = db.cas("a", "6", item.version, ttl=100000)
+        self.assertGreater(db.head("a").ttl, 90000)
+        db.cas("a", "7", version, keep_ttl=False)
+        self.assertIsNone(db.head("a").ttl)
+        db.put("b", "1", keep_ttl=True)
+        self.assertIsNone(db.head("b").ttl)
+        with self.assertRaises(okv.Error) as caught:
+            db.put("b", "2", ttl=1, keep_ttl=True)
+        self.assertIn("exclude each other", str(caught.exception))
+
     def test_the_time_that_is_left_can_be_put_again(self):
         for ttl in 4e9, okv.operations.ttl_from_ms(_library.LIMITS["OKV_TTL_MAX_MS"]):
             self.db.put("far", "", ttl=ttl)
@@ -537,6 +559,8 @@ class Async(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(await db.get_into("async", buffer), 10001)
         with self.assertRaises(okv.Conflict):
             await db.cas("async", "", version)
+        await db.cas("async", "z", (await db.head("async")).version)
+        self.assertGreater((await db.head("async")).ttl, 50)
         self.assertTrue(await db.touch("async", None))
         self.assertTrue(await db.delete("async"))
         self.assertFalse(await db.delete("async"))

@@ -175,9 +175,13 @@ static void put(struct model *model, struct expected *item)
     write.value = model->scratch;
     write.ttl_ms = random_ttl(model);
     uint32_t kind = store_random_below(&model->random, 8);
+    bool live = is_live(model, item);
     write.if_absent = kind == 0;
     if (kind == 1)
         random_condition(model, item, &write);
+    write.keep_ttl = kind == 1 || kind == 3 || kind == 5;
+    if (write.keep_ttl)
+        write.ttl_ms = 0;
     int wanted = condition(model, item, &write);
     if (write.value_length > store->max_value)
         wanted = OKV_EVALUESIZE;
@@ -187,7 +191,9 @@ static void put(struct model *model, struct expected *item)
     if (write.long_value)
         okv_store_long_release(store, &value);
     settle(model, item, rc, wanted, &outcome, model->scratch, write.value_length,
-           write.ttl_ms ? model->clock + write.ttl_ms + 1 : 0);
+           write.keep_ttl && live ? item->expiry
+           : write.ttl_ms         ? model->clock + write.ttl_ms + 1
+                                  : 0);
 }
 
 static void append(struct model *model, struct expected *item)

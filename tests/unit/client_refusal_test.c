@@ -51,6 +51,12 @@ static const struct wrong_command {
     {{.kind = OKV_PUT, KEY, .flags = OKV_IF_ABSENT | OKV_IF_VERSION, .version = 1},
      OKV_EINVAL,
      "flags: OKV_IF_ABSENT and OKV_IF_VERSION exclude each other"},
+    {{.kind = OKV_PUT, KEY, .flags = OKV_WITH_TTL | OKV_KEEP_TTL, .ttl_ms = 1},
+     OKV_EINVAL,
+     "flags: OKV_WITH_TTL and OKV_KEEP_TTL exclude each other"},
+    {{.kind = OKV_PUT, KEY, .flags = OKV_KEEP_TTL, .ttl_ms = 1},
+     OKV_EINVAL,
+     "ttl_ms: OKV_PUT takes it with OKV_WITH_TTL"},
     {{.kind = OKV_DELETE, KEY, .flags = OKV_IF_VERSION},
      OKV_EINVAL,
      "version: no item has 0: OKV_IF_VERSION needs one"},
@@ -184,6 +190,7 @@ CALL(put_reserved, put_with(&(struct okv_put_options){.reserved = 1}))
 CALL(put_reserved2, put_with(&(struct okv_put_options){.reserved2 = {[4] = 1}}))
 CALL(put_flags, put_with(&(struct okv_put_options){.flags = 3, .version = 1}))
 CALL(put_version, put_with(&(struct okv_put_options){.version = 1}))
+CALL(put_ttls, put_with(&(struct okv_put_options){.flags = 12, .ttl_ms = 1}))
 CALL(put_ttl, put_with(&(struct okv_put_options){.flags = OKV_WITH_TTL}))
 CALL(delete_without_key, okv_delete(handle, NULL, 3))
 CALL(delete_no_key, okv_delete(handle, "key", 0))
@@ -253,6 +260,7 @@ static const struct refused_call {
     {put_flags, OKV_EINVAL,
      "okv_put_with: flags: OKV_IF_ABSENT and OKV_IF_VERSION exclude each other"},
     {put_version, OKV_EINVAL, "okv_put_with: version: it is for OKV_IF_VERSION, "},
+    {put_ttls, OKV_EINVAL, "okv_put_with: flags: OKV_WITH_TTL and OKV_KEEP_TTL exclude each other"},
     {put_ttl, OKV_ETTL, "okv_put_with: ttl_ms: 0 is not 1 to 140737488355327"},
     {delete_without_key, OKV_EINVAL, "okv_delete: key: it is NULL"},
     {delete_no_key, OKV_EKEYSIZE, "okv_delete: key_length: 0 "},

@@ -52,6 +52,12 @@ WRITE_TEST(requests_carry_their_arguments)
     options = (struct okv_put_options){.flags = OKV_IF_VERSION, .version = UINT64_C(1) << 47};
     assert_int_equal(okv_put_with(handle, "key", 3, "v", 1, &options, NULL), OKV_OK);
     expect_request(OKV_OP_PUT, OKV_REQUEST_IF_VERSION, UINT64_C(1) << 47, 0, "v");
+    options = (struct okv_put_options){.flags = OKV_KEEP_TTL};
+    assert_int_equal(okv_put_with(handle, "key", 3, "v", 1, &options, NULL), OKV_OK);
+    expect_request(OKV_OP_PUT, OKV_REQUEST_KEEP_TTL, 0, 0, "v");
+    options = (struct okv_put_options){.flags = OKV_KEEP_TTL | OKV_IF_VERSION, .version = 8};
+    assert_int_equal(okv_put_with(handle, "key", 3, "v", 1, &options, NULL), OKV_OK);
+    expect_request(OKV_OP_PUT, OKV_REQUEST_KEEP_TTL | OKV_REQUEST_IF_VERSION, 8, 0, "v");
     assert_int_equal(okv_delete(handle, "key", 3), OKV_OK);
     expect_request(OKV_OP_DELETE, 0, 0, 0, "");
     assert_int_equal(okv_delete_if(handle, "key", 3, 9), OKV_OK);

@@ -171,6 +171,14 @@ static const struct {
      0x03000000,
      "0100000000000000 0605040302010000 000000000000 0600 00000004 0300 0000"
      "6b6579 00100000007f0000 0d0c0b0a"},
+    {{.opcode = OKV_OP_PUT,
+      .sequence = 1,
+      .argument = 0x42,
+      .flags = OKV_REQUEST_IF_VERSION | OKV_REQUEST_KEEP_TTL,
+      KEY},
+     0x03000000,
+     "0100000000000000 4200000000000000 000000000000 0a00 00000000 0300 0000"
+     "6b6579"},
     {{.opcode = OKV_OP_DELETE,
       .sequence = 1,
       .argument = 0x42,

@@ -76,6 +76,37 @@ TEST(an_expiry_is_never_cut)
     store_region_close(&region);
 }
 
+/* In place and not, inline and in an extent. */
+TEST(a_put_can_keep_the_expiry)
+{
+    static const uint32_t lengths[] = {3, 3, 40, 5000, 0, 6000};
+    static const char value[6000];
+    struct store_region region;
+    struct okv_store_outcome outcome;
+    struct okv_store_write write = {.value = value, .keep_ttl = true};
+
+    store_region_open(&region, &params);
+    set_clock(&region, 1000);
+    put(&region, "old", 500);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        set_clock(&region, 1001 + i);
+        write.value_length = lengths[i];
+        assert_int_equal(call(&region, okv_store_put, write, &outcome), 0);
+        assert_int_equal(expiry(&region), 1501);
+    }
+    write.if_version = true;
+    write.version = outcome.version;
+    assert_int_equal(call(&region, okv_store_put, write, &outcome), 0);
+    assert_int_equal(expiry(&region), 1501);
+    write.if_version = false;
+    set_clock(&region, 1501); /* it is gone: the next one is new */
+    assert_int_equal(call(&region, okv_store_put, write, &outcome), 0);
+    assert_int_equal(expiry(&region), 0);
+    assert_int_equal(call(&region, okv_store_put, write, &outcome), 0);
+    assert_int_equal(expiry(&region), 0);
+    store_region_close(&region);
+}
+
 TEST(an_item_exists_until_it_expires)
 {
     struct store_region region;

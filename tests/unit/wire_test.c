@@ -157,7 +157,8 @@ TEST(challenge_has_a_cookie)
 
 /* What each operation may have; the same table as in docs/protocol.md section 2.2. */
 enum field { KEY = 1, VALUE = 2, ARGUMENT = 4, TTL = 8 };
-#define FLAGS_ALL (OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION | OKV_REQUEST_RENDEZVOUS)
+#define FLAGS_ALL \
+    (OKV_REQUEST_IF_ABSENT | OKV_REQUEST_IF_VERSION | OKV_REQUEST_RENDEZVOUS | OKV_REQUEST_KEEP_TTL)
 
 static const struct operation {
     unsigned opcode;
@@ -190,6 +191,8 @@ static bool allowed(const struct operation *operation, unsigned fields, unsigned
     if (flags & OKV_REQUEST_RENDEZVOUS && !(fields & VALUE))
         return false;
     if (flags & OKV_REQUEST_IF_ABSENT && flags & OKV_REQUEST_IF_VERSION)
+        return false;
+    if (flags & OKV_REQUEST_KEEP_TTL && fields & TTL)
         return false;
     return !(fields & ~may) && !(operation->needs & ~fields) && !(flags & ~operation->flags);
 }
@@ -239,9 +242,10 @@ TEST(operations_have_their_fields_only)
             }
         }
     }
-    /* PING; STAT, GET; PUT alone, IF_ABSENT, IF_VERSION, and the same by rendezvous; DELETE;
-     * APPEND, TOUCH, INCR; INCR_TTL, GET_TOUCH; FLUSH; ADMIN, REPORT, GOODBYE. */
-    assert_int_equal(accepted, 2 + 2 + (4 + 4 + 8) + (2 + 2 + 4) + 3 + 6 + (4 + 2) + 4 + 3 * 2);
+    /* PING; STAT, GET; PUT alone, IF_ABSENT, IF_VERSION, and the same by rendezvous, then each with
+     * KEEP_TTL; DELETE; APPEND, TOUCH, INCR; INCR_TTL, GET_TOUCH; FLUSH; ADMIN, REPORT, GOODBYE. */
+    unsigned puts = (4 + 4 + 8) + (2 + 2 + 4) + (2 + 2 + 4) + (1 + 1 + 2);
+    assert_int_equal(accepted, 2 + 2 + puts + 3 + 6 + (4 + 2) + 4 + 3 * 2);
 }
 
 TEST(unknown_operations_can_be_answered)

@@ -12,6 +12,7 @@ struct put_arguments {
     char *key;
     char *value;    /* "-": standard input */
     int64_t ttl_ms; /* 0: the item stays */
+    bool keep_ttl;
     bool if_absent;
     uint64_t if_version; /* 0: any */
 };
@@ -98,6 +99,8 @@ static int store_value(const struct put_arguments *arguments, const char *comman
 static const struct okv_option put_options[] = {
     {"ttl", 0, "TIME", .help = "The item expires after TIME, as 500ms, 60s, 5m, 2h or 7d",
      CLI_TTL(struct put_arguments, ttl_ms)},
+    {"keep-ttl", 0, NULL, .help = "The item expires when the one before it would have",
+     CLI_FLAG(struct put_arguments, keep_ttl)},
     {"if-absent", 0, NULL, .help = "Only if the key is not there",
      CLI_FLAG(struct put_arguments, if_absent)},
     {"if-version", 0, "V", .help = "Only if the item there has version V",
@@ -111,6 +114,8 @@ static error_t check_put(struct argp_state *state, void *input)
 
     if (arguments->if_absent && arguments->if_version)
         return cli_usage(state, "--if-absent and --if-version exclude each other: give one");
+    if (arguments->ttl_ms && arguments->keep_ttl)
+        return cli_usage(state, "--ttl and --keep-ttl exclude each other: give one");
     arguments->cli->took_stdin = strcmp(arguments->value, "-") == 0;
     return 0;
 }
@@ -118,6 +123,7 @@ static error_t check_put(struct argp_state *state, void *input)
 static int put(const struct put_arguments *arguments, const char *value, size_t length)
 {
     const struct okv_put_options options = {.flags = (arguments->ttl_ms ? OKV_WITH_TTL : 0u) |
+                                                     (arguments->keep_ttl ? OKV_KEEP_TTL : 0u) |
                                                      (arguments->if_absent ? OKV_IF_ABSENT : 0u) |
                                                      (arguments->if_version ? OKV_IF_VERSION : 0u),
                                             .version = arguments->if_version,
@@ -138,9 +144,9 @@ int cli_put(struct cli *cli, int argc, char **argv)
         .check = check_put,
         .doc = "Store a value under a key, replacing what was there.\v"
                "A VALUE of - takes the value from standard input, to its end. Put -- before a key "
-               "or value that begins with a dash. Without --ttl the item stays until it is "
-               "deleted, whatever the one before it had. The version for --if-version is what "
-               "`okv exists -v KEY` prints.\n\n"
+               "or value that begins with a dash. Without --ttl or --keep-ttl the item stays until "
+               "it is deleted, whatever the one before it had. The version for --if-version is "
+               "what `okv exists -v KEY` prints.\n\n"
                "Exit status 1 says that the condition was not met; nothing was changed.\n\n"
                "Examples:\n  okv put greeting hello\n  okv put photo - <photo.jpg\n"
                "  okv put session:7 alice --ttl 60s\n"

@@ -110,12 +110,15 @@ class AsyncClient:
         return await self._run(operations.HeadOf(key))
 
     async def put(self, key: Key, value: Value, *, ttl: Optional[Ttl] = None,
-                  if_absent: bool = False, if_version: Optional[int] = None) -> int:
-        return await self._run(operations.Put(key, value, ttl, if_absent, if_version))
+                  keep_ttl: bool = False, if_absent: bool = False,
+                  if_version: Optional[int] = None) -> int:
+        return await self._run(
+            operations.Put(key, value, ttl, keep_ttl, if_absent, if_version))
 
-    async def cas(self, key: Key, value: Value, version: int, *,
-                  ttl: Optional[Ttl] = None) -> int:
-        return await self.put(key, value, ttl=ttl, if_version=version)
+    async def cas(self, key: Key, value: Value, version: int, *, ttl: Optional[Ttl] = None,
+                  keep_ttl: bool = True) -> int:
+        return await self.put(key, value, ttl=ttl, keep_ttl=keep_ttl and ttl is None,
+                              if_version=version)
 
     async def delete(self, key: Key, *, if_version: Optional[int] = None) -> bool:
         return await self._run(operations.Delete(key, if_version))

@@ -251,15 +251,18 @@ class Client:
         """Length, version and time to live, or None."""
         return self._run(operations.HeadOf(key))
 
-    def put(self, key: Key, value: Value, *, ttl: Optional[Ttl] = None, if_absent: bool = False,
-            if_version: Optional[int] = None) -> int:
-        """Stores a value and returns its version. `ttl`: seconds, or a timedelta. Raises Exists
-        with `if_absent`; Conflict and NotFound with `if_version`."""
-        return self._run(operations.Put(key, value, ttl, if_absent, if_version))
+    def put(self, key: Key, value: Value, *, ttl: Optional[Ttl] = None, keep_ttl: bool = False,
+            if_absent: bool = False, if_version: Optional[int] = None) -> int:
+        """Stores a value and returns its version. `ttl`: seconds, or a timedelta. With `keep_ttl`
+        the item expires when it would have, else without `ttl` never. Raises Exists with
+        `if_absent`; Conflict and NotFound with `if_version`."""
+        return self._run(operations.Put(key, value, ttl, keep_ttl, if_absent, if_version))
 
-    def cas(self, key: Key, value: Value, version: int, *, ttl: Optional[Ttl] = None) -> int:
-        """Stores a value if the item has this version: see put()."""
-        return self.put(key, value, ttl=ttl, if_version=version)
+    def cas(self, key: Key, value: Value, version: int, *, ttl: Optional[Ttl] = None,
+            keep_ttl: bool = True) -> int:
+        """Stores a value if the item has this version, and keeps its time to live unless `ttl` is
+        another: see put()."""
+        return self.put(key, value, ttl=ttl, keep_ttl=keep_ttl and ttl is None, if_version=version)
 
     def delete(self, key: Key, *, if_version: Optional[int] = None) -> bool:
         """Whether the item was there. Raises Conflict with `if_version`."""

@@ -210,14 +210,16 @@ class HeadOf(Lookup[Head]):
 class Put(Operation[int]):
     kind = KINDS["OKV_PUT"]
 
-    def __init__(self, key: Key, value: Value, ttl: Optional[Ttl], if_absent: bool,
-                 if_version: Optional[int]):
+    def __init__(self, key: Key, value: Value, ttl: Optional[Ttl], keep_ttl: bool,
+                 if_absent: bool, if_version: Optional[int]):
         super().__init__(key)
         self.set_value(value)
         command = self.command
         if ttl is not None:
             command.flags |= FLAGS["OKV_WITH_TTL"]
             command.ttl_ms = ttl_to_ms(ttl)
+        if keep_ttl:
+            command.flags |= FLAGS["OKV_KEEP_TTL"]
         if if_absent:
             command.flags |= FLAGS["OKV_IF_ABSENT"]
         if if_version is not None:

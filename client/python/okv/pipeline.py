@@ -39,9 +39,9 @@ class Pipeline:
     def head(self, key: Key) -> "Pipeline":
         return self._add(operations.HeadOf(key))
 
-    def put(self, key: Key, value: Value, *, ttl: Optional[Ttl] = None, if_absent: bool = False,
-            if_version: Optional[int] = None) -> "Pipeline":
-        return self._add(operations.Put(key, value, ttl, if_absent, if_version))
+    def put(self, key: Key, value: Value, *, ttl: Optional[Ttl] = None, keep_ttl: bool = False,
+            if_absent: bool = False, if_version: Optional[int] = None) -> "Pipeline":
+        return self._add(operations.Put(key, value, ttl, keep_ttl, if_absent, if_version))
 
     def delete(self, key: Key, *, if_version: Optional[int] = None) -> "Pipeline":
         return self._add(operations.Delete(key, if_version))
