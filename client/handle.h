@@ -4,7 +4,9 @@
 #define OKV_CLIENT_HANDLE_H
 
 #include <okv.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "client/operation.h"
 #include "shared/base/diag.h"
@@ -197,6 +199,8 @@ struct reporting {
 struct engine_ops;
 
 struct okv {
+    _Atomic uint32_t *mark; /* of a call that is running: client/api/enter.h */
+    pid_t process;          /* that opened the handle */
     const struct okv_transport_ops *transport;
     const struct engine_ops *ops;
     struct okv_conn *conn;     /* NULL: not connected */

@@ -3,18 +3,36 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-int argument_error(okv *handle, int code, const char *call, const char *format, ...)
-{
-    struct okv_diag *diag = handle ? &handle->argument_error : NULL;
-    va_list args;
+#include "shared/base/error.h"
 
-    if (!diag)
-        return code;
+static void sentence_write(okv *handle, const char *call, const char *format, va_list args)
+{
+    struct okv_diag *diag = &handle->argument_error;
     int used = snprintf(diag->text, sizeof diag->text, "%s: ", call);
-    va_start(args, format);
+
     if (used > 0 && (size_t)used < sizeof diag->text)
         vsnprintf(diag->text + used, sizeof diag->text - (size_t)used, format, args);
-    va_end(args);
     argument_error_keep(handle);
+}
+
+int argument_error(okv *handle, int code, const char *call, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    sentence_write(handle, call, format, args);
+    va_end(args);
     return code;
+}
+
+int argument_refuse(okv *handle, const char *call, const char *format, ...)
+{
+    va_list args;
+
+    if (!handle || call_enter(handle, call))
+        return OKV_EINVAL;
+    va_start(args, format);
+    sentence_write(handle, call, format, args);
+    va_end(args);
+    return call_leave(handle, OKV_EINVAL);
 }

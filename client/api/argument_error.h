@@ -8,6 +8,7 @@
 #ifndef OKV_CLIENT_API_ARGUMENT_ERROR_H
 #define OKV_CLIENT_API_ARGUMENT_ERROR_H
 
+#include "client/api/enter.h"
 #include "client/handle.h"
 
 /* Rises with each operation that begins and each result that is polled. */
@@ -23,9 +24,12 @@ static inline void argument_error_clear(okv *handle)
 }
 
 /* Writes "CALL: ", then the sentence, and returns `code`. The sentence begins with the argument's
- * name. `handle` may be NULL. */
+ * name. */
 int argument_error(okv *handle, int code, const char *call, const char *format, ...)
     __attribute__((cold, format(printf, 4, 5)));
+/* The same with OKV_EINVAL, as a whole call: it enters and leaves. `handle` may be NULL. */
+int argument_refuse(okv *handle, const char *call, const char *format, ...)
+    __attribute__((cold, format(printf, 3, 4)));
 
 /* Keeps a sentence that was written earlier in this call, before other operations began. */
 static inline void argument_error_keep(okv *handle)

@@ -19,16 +19,12 @@ static int submit_refuse(okv *handle, int rc, const struct okv_command *commands
 }
 
 /* `single` is the call that has one command; NULL: okv_submit(). */
-static inline int submit(okv *handle, const struct okv_command *commands, size_t count,
-                         size_t *accepted, const char *single)
+static inline int submit_all(okv *handle, const struct okv_command *commands, size_t count,
+                             size_t *accepted, const char *single)
 {
     size_t taken = 0;
     int rc = 0;
 
-    if (accepted)
-        *accepted = 0;
-    if (!handle || (!commands && count > 0))
-        return argument_error(handle, OKV_EINVAL, "okv_submit", "commands: it is NULL");
     if (handle->failure || count == 0) {
         argument_error_clear(handle);
         return handle->failure;
@@ -45,6 +41,20 @@ static inline int submit(okv *handle, const struct okv_command *commands, size_t
     if (accepted)
         *accepted = taken;
     return rc ? submit_refuse(handle, rc, commands, taken, single) : 0;
+}
+
+static inline int submit(okv *handle, const struct okv_command *commands, size_t count,
+                         size_t *accepted, const char *single)
+{
+    const char *call = single ? single : "okv_submit";
+
+    if (accepted)
+        *accepted = 0;
+    if (!handle || (!commands && count > 0))
+        return argument_refuse(handle, call, "commands: it is NULL");
+    if (call_enter(handle, call))
+        return OKV_EINVAL;
+    return call_leave(handle, submit_all(handle, commands, count, accepted, single));
 }
 
 int okv_submit(okv *handle, const struct okv_command *commands, size_t count, size_t *accepted)
@@ -100,9 +110,11 @@ int okv_submit_ping(okv *handle, uint64_t tag)
 int okv_poll(okv *handle, struct okv_result *results, int max)
 {
     if (!handle || !results)
-        return argument_error(handle, OKV_EINVAL, __func__, "results: it is NULL");
+        return argument_refuse(handle, __func__, "results: it is NULL");
     if (max < 1)
-        return argument_error(handle, OKV_EINVAL, __func__, "max: %d is below 1", max);
+        return argument_refuse(handle, __func__, "max: %d is below 1", max);
+    if (call_enter(handle, __func__))
+        return OKV_EINVAL;
     if (handle->ended.count == 0) {
         argument_error_clear(handle);
         bool idle = !engine_progress(handle);
@@ -118,12 +130,12 @@ int okv_poll(okv *handle, struct okv_result *results, int max)
         ended->count--;
         handle->pending--;
     }
-    return n > 0 ? n : handle->failure;
+    return call_leave(handle, n > 0 ? n : handle->failure);
 }
 
 uint32_t okv_pending(const okv *handle)
 {
-    return handle->pending;
+    return call_may_look(handle, __func__) ? handle->pending : 0;
 }
 
 /* ---- many gets ---- */
@@ -215,32 +227,39 @@ static int many_failure(const okv *handle, const struct many *many)
     return OKV_OK;
 }
 
+static int get_many(okv *handle, struct many *many)
+{
+    argument_error_clear(handle);
+    if (handle->failure)
+        return handle->failure;
+    if (handle->active > 0)
+        return OKV_EAGAIN;
+    many->begun_ns = call_begin(handle);
+    many_run(handle, many);
+    int failure = many_failure(handle, many);
+    if (failure)
+        argument_error_clear(handle);
+    argument_error_keep(handle);
+    return failure;
+}
+
 int okv_get_many(okv *handle, const struct okv_command *commands, struct okv_result *results,
                  size_t count)
 {
     struct many many = {.commands = commands, .results = results, .count = count};
 
     if (!handle || (!commands && count > 0))
-        return argument_error(handle, OKV_EINVAL, __func__, "commands: it is NULL");
+        return argument_refuse(handle, __func__, "commands: it is NULL");
     if (!results && count > 0)
-        return argument_error(handle, OKV_EINVAL, __func__, "results: it is NULL");
+        return argument_refuse(handle, __func__, "results: it is NULL");
     for (size_t i = 0; i < count; i++)
         if (commands[i].kind != OKV_GET && commands[i].kind != OKV_HEAD &&
             commands[i].kind != OKV_GET_RANGE)
-            return argument_error(
-                handle, OKV_EINVAL, __func__,
+            return argument_refuse(
+                handle, __func__,
                 "commands[%zu].kind: %u is none of OKV_GET, OKV_HEAD, OKV_GET_RANGE", i,
                 commands[i].kind);
-    argument_error_clear(handle);
-    if (handle->failure)
-        return handle->failure;
-    if (handle->active > 0)
-        return OKV_EAGAIN;
-    many.begun_ns = call_begin(handle);
-    many_run(handle, &many);
-    int failure = many_failure(handle, &many);
-    if (failure)
-        argument_error_clear(handle);
-    argument_error_keep(handle);
-    return failure;
+    if (call_enter(handle, __func__))
+        return OKV_EINVAL;
+    return call_leave(handle, get_many(handle, &many));
 }

@@ -176,8 +176,6 @@ static int arguments_check(okv *handle, const struct bench *bench, uint32_t dept
 {
     static const char call[] = "okv_bench_read";
 
-    if (!handle || !bench->latencies_ns)
-        return argument_error(handle, OKV_EINVAL, call, "latencies_ns: it is NULL");
     if (bench->count == 0)
         return argument_error(handle, OKV_EINVAL, call, "count: it is 0");
     if (depth == 0 || depth > handle->depth)
@@ -238,6 +236,34 @@ static int bench_bare(struct bench *bench, uint32_t depth)
     return rc == OKV_EINVAL ? OKV_EPROTO : rc; /* the directory leads outside of the region */
 }
 
+static int bench_read(struct bench *bench, uint32_t depth)
+{
+    okv *handle = bench->handle;
+    int rc = arguments_check(handle, bench, depth);
+
+    if (rc)
+        return rc;
+    argument_error_clear(handle);
+    rc = link_await_idle(handle);
+    if (rc == 0)
+        rc = length_check(handle, bench->length);
+    if (rc)
+        return rc;
+    bench->last_start = handle->table.segment_buckets -
+                        (bench->length + handle->table.bucket_size - 1) / handle->table.bucket_size;
+    rc = status_read_blocking(handle);
+    if (rc == 0 || rc == OKV_ECORRUPT)
+        rc = directory_read(handle);
+    if (rc)
+        return rc;
+    /* READs of operations that timed out may still count. */
+    unsigned room = reads_room(handle);
+    if (room == 0)
+        return OKV_EAGAIN;
+    depth = depth < room ? depth : room;
+    return handle->transport->bare_read ? bench_bare(bench, depth) : bench_all(bench, depth);
+}
+
 int okv_bench_read(okv *handle, uint32_t length, uint32_t count, uint32_t depth,
                    uint64_t *latencies_ns, uint64_t *total_ns)
 {
@@ -249,29 +275,13 @@ int okv_bench_read(okv *handle, uint32_t length, uint32_t count, uint32_t depth,
         .random = okv_clock_ns() | 1,
     };
 
-    int rc = arguments_check(handle, &bench, depth);
+    if (!handle || !latencies_ns)
+        return argument_refuse(handle, __func__, "latencies_ns: it is NULL");
+    int rc = call_enter(handle, __func__);
     if (rc)
         return rc;
-    argument_error_clear(handle);
-    rc = link_await_idle(handle);
-    if (rc == 0)
-        rc = length_check(handle, length);
-    if (rc)
-        return rc;
-    bench.last_start = handle->table.segment_buckets -
-                       (length + handle->table.bucket_size - 1) / handle->table.bucket_size;
-    rc = status_read_blocking(handle);
-    if (rc == 0 || rc == OKV_ECORRUPT)
-        rc = directory_read(handle);
-    if (rc)
-        return rc;
-    /* READs of operations that timed out may still count. */
-    unsigned room = reads_room(handle);
-    if (room == 0)
-        return OKV_EAGAIN;
-    depth = depth < room ? depth : room;
-    rc = handle->transport->bare_read ? bench_bare(&bench, depth) : bench_all(&bench, depth);
+    rc = bench_read(&bench, depth);
     if (rc == 0 && total_ns)
         *total_ns = bench.ended_ns - bench.began_ns;
-    return rc;
+    return call_leave(handle, rc);
 }

@@ -15,7 +15,7 @@
 
 int okv_fd(const okv *handle)
 {
-    return handle->event_fd.epoll;
+    return call_may_look(handle, __func__) ? handle->event_fd.epoll : OKV_EINVAL;
 }
 
 /* Sets the timer unless it fires early enough already: an extra wake-up does no harm. */
@@ -47,7 +47,7 @@ static uint64_t fd_wake_ns(const okv *handle)
     return wake;
 }
 
-int okv_arm(okv *handle)
+static int fd_arm(okv *handle)
 {
     struct event_fd *event_fd = &handle->event_fd;
 
@@ -62,6 +62,13 @@ int okv_arm(okv *handle)
     if (rc == 0 && handle->conn)
         rc = handle->transport->arm(handle->conn->endpoint);
     return rc;
+}
+
+int okv_arm(okv *handle)
+{
+    int rc = call_enter(handle, __func__);
+
+    return rc ? rc : call_leave(handle, fd_arm(handle));
 }
 
 /* True when the armed state no longer fits: the link has changed, something is due earlier, or the
@@ -80,7 +87,7 @@ static bool is_stale(const okv *handle, bool idle)
 void fd_follow(okv *handle, bool idle)
 {
     for (int passes = 0; is_stale(handle, idle); passes++) {
-        if (passes == FOLLOW_PASSES || okv_arm(handle)) {
+        if (passes == FOLLOW_PASSES || fd_arm(handle)) {
             timer_set(&handle->event_fd, 0); /* the next okv_poll() continues, or reports it */
             return;
         }

@@ -28,13 +28,11 @@ static int flush_step(okv *handle, uint64_t *next, struct okv_wire_flush *answer
     return rc;
 }
 
-int okv_flush(okv *handle)
+static int flush(okv *handle)
 {
     struct okv_wire_flush answer = {0};
     uint64_t next = 0;
 
-    if (!handle)
-        return OKV_EINVAL;
     argument_error_clear(handle);
     int rc = flush_step(handle, &next, &answer, true);
     while (rc == 0 && next != 0) {
@@ -43,4 +41,11 @@ int okv_flush(okv *handle)
             rc = OKV_EUNKNOWN; /* earlier steps have removed items */
     }
     return rc;
+}
+
+int okv_flush(okv *handle)
+{
+    if (!handle || call_enter(handle, __func__))
+        return OKV_EINVAL;
+    return call_leave(handle, flush(handle));
 }

@@ -220,16 +220,29 @@ static int handle_connect(okv *handle, const char *uri, const struct okv_options
     return link_open(handle);
 }
 
+static void parts_free(okv *handle)
+{
+    event_fd_destroy(handle);
+    queues_free(handle);
+    identity_fini(handle);
+    free(handle->link.uri_text);
+    mark_destroy(handle);
+    free(handle);
+}
+
 static void handle_free(okv *handle)
 {
     if (handle->transport)
         link_drop(handle);
     memory_destroy(handle);
-    event_fd_destroy(handle);
-    queues_free(handle);
-    identity_fini(handle);
-    free(handle->link.uri_text);
-    free(handle);
+    parts_free(handle);
+}
+
+/* In a child: connection, registrations and what the transport has are its parent's. */
+static void handle_abandon(okv *handle)
+{
+    memory_abandon(handle);
+    parts_free(handle);
 }
 
 /* Writes the sentence, or the code's text when there is none, and returns the code. */
@@ -267,6 +280,8 @@ int okv_open(const char *uri, const struct okv_options *given, okv **out, char *
     handle->earliest_deadline_ns = UINT64_MAX;
     handle->next_sequence = 1;
     rc = queues_allocate(handle, &options);
+    if (rc == 0)
+        rc = mark_create(handle);
     if (rc)
         goto free_handle;
     rc = handle_connect(handle, uri, &options);
@@ -291,13 +306,23 @@ void okv_close(okv **handle)
 {
     if (!handle || !*handle)
         return;
-    goodbye_send(*handle);
-    handle_free(*handle);
+    if (handle_is_inherited(*handle)) {
+        handle_abandon(*handle);
+    } else {
+        if (call_enter(*handle, __func__))
+            return;
+        goodbye_send(*handle);
+        handle_free(*handle);
+    }
     *handle = NULL;
 }
 
 const char *okv_why(const okv *handle)
 {
+    const char *refusal = call_refusal(handle);
+
+    if (refusal)
+        return refusal;
     if (handle->argument_error.text[0] != '\0' && handle->argument_error_at == call_count(handle))
         return handle->argument_error.text;
     return handle->why.text;
@@ -315,25 +340,31 @@ static void copy_known(void *out, size_t size, const void *known, size_t known_s
 
 void okv_info_sized(const okv *handle, struct okv_info *out, size_t size)
 {
-    struct okv_info info = {
-        .transport = handle->transport->name,
-        .path = handle->how,
-        .boot_id = handle->table.boot_id,
-        .session_id = handle->table.session_id,
-        .region_bytes = handle->table.region_length,
-        .buckets = handle->bucket_count,
-        .bucket_bytes = handle->table.bucket_size,
-        .max_value = handle->table.max_value,
-        .credits = handle->table.credits,
-        .depth = handle->depth,
-        .max_message_value = okv_slot_value_max(handle->table.slot_size),
-        .one_sided = handle->is_one_sided,
-    };
+    struct okv_info info = {.transport = "", .path = ""};
+
+    if (call_may_look(handle, "okv_info"))
+        info = (struct okv_info){
+            .transport = handle->transport->name,
+            .path = handle->how,
+            .boot_id = handle->table.boot_id,
+            .session_id = handle->table.session_id,
+            .region_bytes = handle->table.region_length,
+            .buckets = handle->bucket_count,
+            .bucket_bytes = handle->table.bucket_size,
+            .max_value = handle->table.max_value,
+            .credits = handle->table.credits,
+            .depth = handle->depth,
+            .max_message_value = okv_slot_value_max(handle->table.slot_size),
+            .one_sided = handle->is_one_sided,
+        };
 
     copy_known(out, size, &info, sizeof info);
 }
 
 void okv_counters_sized(const okv *handle, struct okv_counters *out, size_t size)
 {
-    copy_known(out, size, &handle->counters, sizeof handle->counters);
+    static const struct okv_counters none;
+    bool may = call_may_look(handle, "okv_counters");
+
+    copy_known(out, size, may ? &handle->counters : &none, sizeof none);
 }

@@ -18,9 +18,9 @@ static int scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user
 int okv_scan_from(okv *handle, uint64_t *cursor, okv_visit *visit, void *user)
 {
     if (!handle || !cursor || !visit)
-        return argument_error(handle, OKV_EINVAL, __func__, "%s: it is NULL",
-                              cursor ? "visit" : "cursor");
-    return scan_from(handle, cursor, visit, user);
+        return argument_refuse(handle, __func__, "%s: it is NULL", cursor ? "visit" : "cursor");
+    int rc = call_enter(handle, __func__);
+    return rc ? rc : call_leave(handle, scan_from(handle, cursor, visit, user));
 }
 
 int okv_scan(okv *handle, okv_visit *visit, void *user)
@@ -28,6 +28,7 @@ int okv_scan(okv *handle, okv_visit *visit, void *user)
     uint64_t cursor = 0;
 
     if (!handle || !visit)
-        return argument_error(handle, OKV_EINVAL, __func__, "visit: it is NULL");
-    return scan_from(handle, &cursor, visit, user);
+        return argument_refuse(handle, __func__, "visit: it is NULL");
+    int rc = call_enter(handle, __func__);
+    return rc ? rc : call_leave(handle, scan_from(handle, &cursor, visit, user));
 }

@@ -13,21 +13,28 @@
 /* The longest command of okv_admin(), bytes. */
 #define ADMIN_COMMAND_MAX 64u
 
-/* Runs the command of `call` to its end; `result` is filled in any case. */
+/* Runs the command to its end, within `call`; `result` is filled in any case. */
+static int command_run_within(okv *handle, const struct okv_command *command,
+                              struct okv_result *result, const char *call)
+{
+    struct operation *operation;
+    int rc =
+        command_start(handle, command, call_begin(handle), DELIVER_TO_CALLER, NULL, &operation);
+
+    if (rc == 0)
+        return wait_operation(handle, operation, result);
+    *result = (struct okv_result){.tag = command->tag, .status = rc};
+    return command_explain(handle, rc, command, call);
+}
+
+/* The same as the whole of `call`. */
 static int command_run(okv *handle, const struct okv_command *command, struct okv_result *result,
                        const char *call)
 {
-    struct operation *operation;
-
     *result = (struct okv_result){.tag = command->tag, .status = OKV_EINVAL};
-    if (!handle)
+    if (!handle || call_enter(handle, call))
         return OKV_EINVAL;
-    int rc =
-        command_start(handle, command, call_begin(handle), DELIVER_TO_CALLER, NULL, &operation);
-    if (rc == 0)
-        return wait_operation(handle, operation, result);
-    result->status = rc;
-    return command_explain(handle, rc, command, call);
+    return call_leave(handle, command_run_within(handle, command, result, call));
 }
 
 /* The same for calls whose only output is the version: the new one, or on OKV_ECONFLICT and
@@ -60,8 +67,7 @@ static int command_measure(okv *handle, const struct okv_command *command, size_
 int okv_call(okv *handle, const struct okv_command *command, struct okv_result *result)
 {
     if (!handle || !command || !result)
-        return argument_error(handle, OKV_EINVAL, __func__, "%s: it is NULL",
-                              command ? "result" : "command");
+        return argument_refuse(handle, __func__, "%s: it is NULL", command ? "result" : "command");
     return command_run(handle, command, result, __func__);
 }
 
@@ -81,7 +87,7 @@ static int get_run(okv *handle, const struct get_call *call, struct okv_result *
 {
     struct okv_command command = get_command(call);
 
-    return command_run(handle, &command, result, "okv_get");
+    return command_run_within(handle, &command, result, "okv_get");
 }
 
 /* Says what is wrong with the arguments, without any work for the connection. */
@@ -99,11 +105,14 @@ int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_
     struct okv_result result;
 
     if (!handle || !length)
-        return argument_error(handle, OKV_EINVAL, __func__, "length: it is NULL");
+        return argument_refuse(handle, __func__, "length: it is NULL");
+    if (call_enter(handle, __func__))
+        return OKV_EINVAL;
     if (!key || (!buffer && size > 0) || key_length < 1 || key_length > handle->table.max_key)
-        return get_refuse(handle, &call);
+        return call_leave(handle, get_refuse(handle, &call));
     if (!fast_get(handle, &call, &result))
         result.status = get_run(handle, &call, &result);
+    call_leave(handle, result.status);
     if (result.status == OKV_OK || result.status == OKV_ETOOSMALL)
         *length = result.length;
     if (result.status == OKV_OK && version)
@@ -173,7 +182,7 @@ int okv_put_with(okv *handle, const void *key, size_t key_length, const void *va
     const char *fault = options ? reserved_fault(options) : "options: it is NULL";
 
     if (fault)
-        return argument_error(handle, OKV_EINVAL, __func__, "%s", fault);
+        return argument_refuse(handle, __func__, "%s", fault);
     struct okv_command command = {
         .kind = OKV_PUT,
         .flags = options->flags,
@@ -279,7 +288,7 @@ int okv_get_touch(okv *handle, const void *key, size_t key_length, int64_t ttl_m
     };
 
     if (!handle || !length)
-        return argument_error(handle, OKV_EINVAL, __func__, "length: it is NULL");
+        return argument_refuse(handle, __func__, "length: it is NULL");
     return command_measure(handle, &command, length, version, __func__);
 }
 
@@ -291,17 +300,12 @@ int okv_ping(okv *handle)
 }
 
 /* A request whose answer is text. */
-static int ask(okv *handle, enum operation_kind kind, const char *question, char *buffer,
-               size_t size, size_t *length, const char *call)
+static int ask_within(okv *handle, enum operation_kind kind, const char *question, char *buffer,
+                      size_t size, size_t *length)
 {
     struct operation *operation;
     struct okv_result result;
 
-    if (!handle || !length)
-        return argument_error(handle, OKV_EINVAL, call, "length: it is NULL");
-    if (!buffer && size > 0)
-        return argument_error(handle, OKV_EINVAL, call, "buffer: it is NULL, and its size is %zu",
-                              size);
     argument_error_clear(handle);
     int rc = wait_acquire(handle, kind, DELIVER_TO_CALLER, call_begin(handle) + handle->timeout_ns,
                           &operation);
@@ -322,6 +326,18 @@ static int ask(okv *handle, enum operation_kind kind, const char *question, char
     return rc;
 }
 
+static int ask(okv *handle, enum operation_kind kind, const char *question, char *buffer,
+               size_t size, size_t *length, const char *call)
+{
+    if (!handle || !length)
+        return argument_refuse(handle, call, "length: it is NULL");
+    if (!buffer && size > 0)
+        return argument_refuse(handle, call, "buffer: it is NULL, and its size is %zu", size);
+    if (call_enter(handle, call))
+        return OKV_EINVAL;
+    return call_leave(handle, ask_within(handle, kind, question, buffer, size, length));
+}
+
 int okv_stat(okv *handle, char *buffer, size_t size, size_t *length)
 {
     return ask(handle, OPERATION_STAT, "", buffer, size, length, __func__);
@@ -330,7 +346,7 @@ int okv_stat(okv *handle, char *buffer, size_t size, size_t *length)
 int okv_admin(okv *handle, const char *command, char *buffer, size_t size, size_t *length)
 {
     if (!handle || !command || strlen(command) > ADMIN_COMMAND_MAX)
-        return argument_error(handle, OKV_EINVAL, __func__,
-                              "command: it is NULL or longer than %u bytes", ADMIN_COMMAND_MAX);
+        return argument_refuse(handle, __func__, "command: it is NULL or longer than %u bytes",
+                               ADMIN_COMMAND_MAX);
     return ask(handle, OPERATION_ADMIN, command, buffer, size, length, __func__);
 }

@@ -7,14 +7,11 @@
 /* Passes of a busy wait between two looks at the clock. */
 #define BUSY_PASSES 64
 
-int okv_wait(okv *handle, int timeout_ms)
+static int result_await(okv *handle, int timeout_ms)
 {
     struct waiting waiting = {0};
     uint32_t passes = 0;
 
-    if (!handle || timeout_ms < 0)
-        return argument_error(handle, OKV_EINVAL, __func__, "timeout_ms: %d is negative",
-                              timeout_ms);
     argument_error_clear(handle);
     /* A result usually comes before the clock is read at all. Reconnecting takes longer, so then
      * the deadline is exact from the start. */
@@ -31,4 +28,13 @@ int okv_wait(okv *handle, int timeout_ms)
         wait_pause(handle, &waiting, deadline);
     }
     return OKV_OK;
+}
+
+int okv_wait(okv *handle, int timeout_ms)
+{
+    if (!handle || timeout_ms < 0)
+        return argument_refuse(handle, __func__, "timeout_ms: %d is negative", timeout_ms);
+    if (call_enter(handle, __func__))
+        return OKV_EINVAL;
+    return call_leave(handle, result_await(handle, timeout_ms));
 }

@@ -82,11 +82,17 @@ int memory_attach(okv *handle, uint32_t bucket_size)
 
 /* ---- bounce buffers ---- */
 
+static void bounce_free(struct bounce *bounce)
+{
+    if (bounce)
+        free(bounce->base);
+    free(bounce);
+}
+
 static void bounce_destroy(const okv *handle, struct bounce *bounce)
 {
     handle->transport->memory_unregister(bounce->memory);
-    free(bounce->base);
-    free(bounce);
+    bounce_free(bounce);
 }
 
 static int bounce_create(okv *handle, size_t size, struct bounce **out)
@@ -240,4 +246,13 @@ void memory_destroy(okv *handle)
     for (unsigned i = 0; i < REGISTRATIONS_MAX; i++)
         free(handle->registrations[i]);
     free(handle->arena);
+}
+
+void memory_abandon(okv *handle)
+{
+    for (uint32_t i = 0; handle->operations && i < handle->slot_count; i++)
+        bounce_free(handle->operations[i].bounce);
+    for (unsigned i = 0; i < BOUNCES_KEPT; i++)
+        bounce_free(handle->bounces[i]);
+    memory_destroy(handle);
 }

@@ -23,5 +23,7 @@ const struct okv_registration *registration_find(const okv *handle, const uint8_
                                                  size_t length);
 /* Frees everything; call memory_detach() first. */
 void memory_destroy(okv *handle);
+/* The same in a child of a fork, where the registrations are its parent's: leaves them alone. */
+void memory_abandon(okv *handle);
 
 #endif

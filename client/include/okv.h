@@ -9,11 +9,19 @@
  * no threads for its work (over local://, closing a connection may start a short-lived one),
  * installs no signal handlers, never prints and never exits.
  *
- * Fork. A child must neither use nor close its parent's handles; it opens its own. Fork only while
- * no other thread is in a call of this library. A child does its parent's handles no harm (over
- * rdma:// since Linux 5.12). Over rdma:// and ofi://, a parent that dies stays connected until its
- * children have ended. A child cannot open handles over ofi:// with verbs, nor with
- * rdma://discover/NAME.
+ * Fork. A child opens handles of its own. It may close its parent's: that frees memory, and leaves
+ * the connection to the parent. Fork only while no other thread is in a call of this library. A
+ * child does its parent's handles no harm (over rdma:// since Linux 5.12). Over rdma:// and ofi://,
+ * a parent that dies stays connected until its children have ended. A child cannot open handles
+ * over ofi:// with verbs, nor with rdma://discover/NAME.
+ *
+ * Refused calls. A call does nothing and returns OKV_EINVAL when another thread is in a call on the
+ * handle, when it is made by a callback of a call on the handle, and in a child when it is on a
+ * handle of its parent; okv_why() then names the thread or the process, until the next call of this
+ * thread. Of calls without a code, okv_info() and okv_counters() give zeros and empty names,
+ * okv_pending() 0; okv_unregister() and okv_close() leave the pointer as it is, except okv_close()
+ * in a child. This finds mistakes: two threads that call at the same moment may both go on, and a
+ * child is recognized since Linux 4.14.
  *
  * NULL. Calls on a NULL handle return OKV_EINVAL. With a NULL handle okv_close() and
  * okv_unregister() do nothing. Do not pass NULL to okv_why(), okv_info(), okv_counters(),
@@ -213,7 +221,8 @@ OKV_API void okv_close(okv **handle);
 
 /*
  * Returns a sentence about the handle, or "" when there is nothing to say. The text belongs to the
- * handle: it changes as the handle's state does, and is valid until okv_close().
+ * handle: it changes as the handle's state does, and is valid until okv_close(). That of a refused
+ * call belongs to the thread and is valid until its next call.
  *
  * After a call that was refused for its arguments, with OKV_EINVAL, OKV_EKEYSIZE, OKV_EVALUESIZE or
  * OKV_ETTL, it names the argument and what is wrong with it:

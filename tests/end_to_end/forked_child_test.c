@@ -1,6 +1,7 @@
 /*
  * Clients that fork. A child can open a handle of its own, whatever its parent did before, and
- * nothing that it does to its memory reaches its parent's handle.
+ * nothing that it does reaches its parent's handle: not what it does to its memory, and not the
+ * calls that it makes, each of which is refused.
  *
  * A client that is killed while a child of its process lives: the child has the client's
  * descriptors open, and so does not let it end. Over local:// the server finds out that the client
@@ -15,6 +16,7 @@
 
 #include "tests/support/test.h"
 
+#include "tests/support/handle_calls.h"
 #include "tests/support/patient_open.h"
 #include "tests/support/server_process.h"
 
@@ -225,6 +227,70 @@ TEST(a_child_has_a_handle_of_its_own)
     expect_children_with_handles(&server);
     handle = server_connect(&server, NULL);
     assert_int_equal(okv_ping(handle), OKV_OK);
+    okv_close(&handle);
+    assert_int_equal(server_stop(&server), 0);
+}
+
+/* ---- a child that uses its parent's handle ---- */
+
+/* In a child: the step that failed, or 0. */
+static int use_parents_handle(const struct server_process *server, okv *handle, pid_t parent)
+{
+    char why[64];
+    okv *own;
+
+    snprintf(why, sizeof why, "process %d, which has forked this one", (int)parent);
+    if (handle_calls_accepted(handle, why))
+        return 1;
+    if (patient_open(server->uri, NULL, &own, NULL, 0) || okv_ping(own))
+        return 2;
+    if (handle_calls_accepted(handle, why))
+        return 3;
+    okv_close(&handle);
+    if (handle || okv_ping(own))
+        return 4;
+    okv_close(&own);
+    return 0;
+}
+
+static void expect_refused_in_child(const struct server_process *server, okv *handle)
+{
+    pid_t parent = getpid(), child = fork();
+
+    if (child == 0)
+        _exit(use_parents_handle(server, handle, parent));
+    assert_int_equal(wait_for(child), 0);
+}
+
+/* With a value that the server READs, one that the client READs in an extent, and one that is under
+ * way when the process forks. */
+TEST(a_child_is_refused_its_parents_handle_which_stays_whole)
+{
+    static const char *const arguments[] = {"--memory", "16M", NULL};
+    static char value[LONG_VALUE], back[LONG_VALUE];
+    struct server_process server;
+    struct okv_result result;
+    struct okv_counters counters;
+    size_t length;
+
+    server_start(&server, arguments);
+    okv *handle = server_connect(&server, NULL);
+    for (int round = 0; round < ROUNDS; round++) {
+        memset(value, 'a' + round, sizeof value);
+        assert_int_equal(okv_put(handle, "long", 4, value, sizeof value, NULL), OKV_OK);
+        assert_int_equal(okv_submit_put(handle, "short", 5, value, 10, 0), OKV_OK);
+        expect_refused_in_child(&server, handle);
+        while (okv_pending(handle) > 0)
+            if (okv_poll(handle, &result, 1) == 1)
+                assert_int_equal(result.status, OKV_OK);
+        assert_int_equal(okv_get(handle, "long", 4, back, sizeof back, &length, NULL), OKV_OK);
+        assert_memory_equal(back, value, sizeof value);
+        assert_int_equal(okv_get(handle, "short", 5, back, sizeof back, &length, NULL), OKV_OK);
+        assert_int_equal(length, 10);
+        assert_string_equal(okv_why(handle), "");
+    }
+    okv_counters(handle, &counters);
+    assert_int_equal(counters.reconnects, 0);
     okv_close(&handle);
     assert_int_equal(server_stop(&server), 0);
 }

@@ -1,0 +1,69 @@
+/*
+ * One call at a time. A second thread in a call of a handle, a callback that calls it, and a child
+ * that uses its parent's are refused before they change anything of the handle. This finds
+ * mistakes, and is no lock: of two threads that enter at the same moment both may pass.
+ */
+#ifndef OKV_CLIENT_API_ENTER_H
+#define OKV_CLIENT_API_ENTER_H
+
+#include <stdatomic.h>
+
+#include "client/handle.h"
+
+/* handle->mark: no call is running. Else it is the id of a thread, or 0 in a child: the kernel
+ * clears the page of the mark when a process forks. */
+#define MARK_FREE UINT32_MAX
+
+/* The mark of a new handle. OKV_ENOMEM. */
+int mark_create(okv *handle);
+void mark_destroy(okv *handle);
+
+/* The id of this thread; 0: it is not known, or the thread's last call was refused. With this model
+ * an access is two moves, and no call. */
+extern _Thread_local uint32_t entering_thread __attribute__((tls_model("initial-exec")));
+
+/* The rest of call_enter(). */
+int call_enter_slowly(okv *handle, const char *call) __attribute__((cold));
+/* The sentence of a call that was refused: OKV_EINVAL. */
+int call_refuse(const okv *handle, const char *call) __attribute__((cold));
+/* What okv_why() says of this thread's last call if it was one of this handle and was refused, or
+ * of a handle that this thread may not use; else NULL. */
+const char *call_refusal(const okv *handle);
+
+static inline uint32_t mark_of(const okv *handle)
+{
+    return atomic_load_explicit(handle->mark, memory_order_relaxed);
+}
+
+/* True in a child, of its parent's handle. */
+static inline bool handle_is_inherited(const okv *handle)
+{
+    return mark_of(handle) == 0;
+}
+
+/* Begins a call by its name: 0, or OKV_EINVAL, and the call must end without touching the handle.
+ */
+static inline int call_enter(okv *handle, const char *call)
+{
+    uint32_t thread = entering_thread;
+
+    if (mark_of(handle) != MARK_FREE || thread == 0)
+        return call_enter_slowly(handle, call);
+    atomic_store_explicit(handle->mark, thread, memory_order_relaxed);
+    return 0;
+}
+
+/* Ends it. Returns `rc`. */
+static inline int call_leave(okv *handle, int rc)
+{
+    atomic_store_explicit(handle->mark, MARK_FREE, memory_order_relaxed);
+    return rc;
+}
+
+/* For calls that only look: true, or OKV_EINVAL is explained as by call_enter(). */
+static inline bool call_may_look(const okv *handle, const char *call)
+{
+    return mark_of(handle) == MARK_FREE || call_refuse(handle, call) == 0;
+}
+
+#endif
