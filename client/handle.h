@@ -72,6 +72,7 @@ struct link {
     struct okv_welcome table; /* from the welcome of this attempt */
     bool reading;             /* a READ of the attempt is under way */
     int broken;               /* why the attempt's connection ended; 0: it has not */
+    int refusal;              /* how the last attempt failed; 0: it did not, or is the first */
     uint64_t deadline_ns;     /* of the state; LINK_UP has none */
     uint64_t up_since_ns;
     unsigned attempts; /* since a connection last proved steady */
@@ -269,6 +270,12 @@ struct okv {
 static inline bool link_is_up(const okv *handle)
 {
     return handle->link.state == LINK_UP;
+}
+
+/* What a call returns whose time is over and that has changed nothing. */
+static inline int timeout_status(const okv *handle)
+{
+    return handle->link.refusal == OKV_EDENIED ? OKV_EDENIED : OKV_ETIMEDOUT;
 }
 
 #endif

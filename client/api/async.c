@@ -177,7 +177,7 @@ static bool start_next(okv *handle, struct many *many, uint64_t now)
 {
     if (next_deadline_ns(handle, many) <= now) {
         handle->counters.timeouts++;
-        next_end(many, OKV_ETIMEDOUT);
+        next_end(many, timeout_status(handle));
         return true;
     }
     if (handle->active == handle->depth)

@@ -2,7 +2,9 @@
 
 #include <sched.h>
 
+#include "client/connection/identity.h"
 #include "client/connection/report.h"
+#include "client/engine/failure.h"
 #include "client/engine/progress.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -12,17 +14,36 @@
 #define OWED_NS (3000 * MS) /* the limit for owed replies without a keepalive */
 #define DELIVERY_NS (20 * MS)
 
-void goodbye_receive(okv *handle)
+/* A server that has proven its identity says that the user may not go on. */
+static void access_revoked(okv *handle)
+{
+    struct okv_diag why;
+
+    okv_diag_set(&why, 0,
+                 "the server has ended the access of user %s: the key, or the last right in this "
+                 "database, was taken from its users file",
+                 handle->link.identity.user);
+    engine_fail(handle, OKV_EDENIED, why.text);
+}
+
+void goodbye_receive(okv *handle, int status)
 {
     struct link *link = &handle->link;
     uint64_t bound = handle->keepalive.period_ns ? handle->keepalive.period_ns : OWED_NS;
+    bool is_denied = status == OKV_EDENIED && identity_is_known(handle);
 
     if (link->state == LINK_SUPERBLOCK || link->state == LINK_DIRECTORY)
-        link->broken = OKV_ESHUTDOWN;
+        link->broken = is_denied ? OKV_EDENIED : OKV_ESHUTDOWN;
     if (link->state != LINK_UP)
         return;
-    okv_diag_set(&handle->why, 0, "the server is shutting down and said goodbye");
-    link->cause = OKV_ESHUTDOWN;
+    if (is_denied && !identity_renew(handle)) {
+        access_revoked(handle);
+        return;
+    }
+    okv_diag_set(&handle->why, 0,
+                 is_denied ? "the server no longer accepts the key, and said goodbye"
+                           : "the server is shutting down and said goodbye");
+    link->cause = is_denied ? OKV_EDENIED : OKV_ESHUTDOWN;
     link->state = LINK_DRAINING;
     link->deadline_ns = okv_clock_ns() + bound;
     handle->event_fd.stale = true;

@@ -160,6 +160,18 @@ bool identity_is_doubtful(const okv *handle)
     return identity->key && !identity->is_answered;
 }
 
+bool identity_is_known(const okv *handle)
+{
+    const struct link_identity *identity = &handle->link.identity;
+
+    return identity->key && identity->is_answered;
+}
+
+bool identity_renew(okv *handle)
+{
+    return has_another_key(&handle->link.identity);
+}
+
 bool identity_is_proven(okv *handle, const uint8_t *welcome, size_t length)
 {
     struct link_identity *identity = &handle->link.identity;

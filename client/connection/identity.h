@@ -19,5 +19,9 @@ okv_next_hello identity_next_hello;
 bool identity_is_proven(okv *handle, const uint8_t *welcome, size_t length);
 /* True when the server of this attempt may be anyone: there is a user, and no proof came. */
 bool identity_is_doubtful(const okv *handle);
+/* True when there is a user, and the server of this attempt has proven that it knows the key. */
+bool identity_is_known(const okv *handle);
+/* Reads the key file again. True when it has another key, which the next attempt uses. */
+bool identity_renew(okv *handle);
 
 #endif

@@ -100,6 +100,7 @@ void link_up(okv *handle)
     memcpy(handle->how, handle->conn->how, sizeof handle->how);
     handle->is_one_sided = handle->conn->is_one_sided;
     handle->why.text[0] = '\0';
+    link->refusal = 0;
     link->state = LINK_UP;
     link->up_since_ns = okv_clock_ns();
     link->attempts++;
@@ -116,6 +117,7 @@ static void attempt_failed(okv *handle, int rc, const struct okv_diag *why)
 {
     link_drop(handle);
     handle->link.attempts++;
+    handle->link.refusal = rc;
     if (is_final(rc) && !identity_is_doubtful(handle)) {
         engine_fail(handle, rc, why->text[0] ? why->text : okv_error_text(rc));
         return;

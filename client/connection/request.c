@@ -280,7 +280,7 @@ struct operation *request_message(okv *handle, const struct okv_event *event)
         return NULL;
     }
     if (reply.opcode == OKV_OP_GOODBYE) {
-        goodbye_receive(handle);
+        goodbye_receive(handle, reply.status);
         return NULL;
     }
     if (reply_is_repeated(handle, &reply) || report_reply(handle, &reply))

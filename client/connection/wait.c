@@ -66,7 +66,7 @@ static int slot_await(okv *handle, enum operation_delivery delivery, uint64_t de
             return OKV_EAGAIN;
         if (okv_clock_ns() >= deadline_ns) {
             handle->counters.timeouts++;
-            return OKV_ETIMEDOUT;
+            return timeout_status(handle);
         }
         wait_pause(handle, &waiting, deadline_ns);
     }
@@ -113,7 +113,7 @@ int link_await_idle(okv *handle)
     uint64_t deadline_ns = okv_clock_ns() + handle->timeout_ns;
     while (!link_is_up(handle) && !handle->failure) {
         if (okv_clock_ns() >= deadline_ns)
-            return OKV_ETIMEDOUT;
+            return timeout_status(handle);
         wait_pause(handle, &waiting, deadline_ns);
     }
     return handle->failure;

@@ -16,9 +16,8 @@ struct waiting {
 /* One pass, then a pause if nothing happened. The pauses grow; a sleep ends with an event, at
  * `deadline_ns` or at the deadline of an operation. */
 void wait_pause(okv *handle, struct waiting *waiting, uint64_t deadline_ns);
-/* As operation_acquire(), but DELIVER_TO_CALLER waits for a free slot; OKV_ETIMEDOUT at the
- * deadline.
- */
+/* As operation_acquire(), but DELIVER_TO_CALLER waits for a free slot; OKV_ETIMEDOUT or
+ * OKV_EDENIED at the deadline. */
 int wait_acquire(okv *handle, enum operation_kind kind, enum operation_delivery delivery,
                  uint64_t deadline_ns, struct operation **out);
 /* Posts the batch and blocks until `operation` has ended, at the latest at its deadline. Fills
@@ -27,7 +26,8 @@ int wait_operation(okv *handle, struct operation *operation, struct okv_result *
 /* Makes the first connection: one attempt. */
 int link_open(okv *handle);
 /* For calls that are alone on a handle: waits until the link is up, at most for the handle's
- * timeout. OKV_EAGAIN: operations are under way; OKV_ETIMEDOUT, or the handle's failure. */
+ * timeout. OKV_EAGAIN: operations are under way; OKV_ETIMEDOUT, OKV_EDENIED, or the handle's
+ * failure. */
 int link_await_idle(okv *handle);
 
 #endif

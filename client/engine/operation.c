@@ -267,10 +267,10 @@ void operation_expire(okv *handle, struct operation *operation)
 
     handle->counters.timeouts++;
     if (!awaited && operation->reads == 0) {
-        operation_end_unanswered(handle, operation, OKV_ETIMEDOUT);
+        operation_end_unanswered(handle, operation, timeout_status(handle));
         return;
     }
-    operation_conclude(handle, operation, status_without_reply(operation, OKV_ETIMEDOUT));
+    operation_conclude(handle, operation, status_without_reply(operation, timeout_status(handle)));
     operation->is_fast = false;
     operation->abandoned = true;
 }

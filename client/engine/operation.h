@@ -84,8 +84,8 @@ void operation_end(okv *handle, struct operation *operation, int status);
 /* Ends it without a reply: with OKV_EUNKNOWN if it is a write whose request left, else with
  * `failure`. */
 void operation_end_unanswered(okv *handle, struct operation *operation, int failure);
-/* Delivers OKV_ETIMEDOUT or OKV_EUNKNOWN. While READs or a reply are under way the operation keeps
- * its slot, abandoned. */
+/* Delivers OKV_ETIMEDOUT, OKV_EDENIED or OKV_EUNKNOWN. While READs or a reply are under way the
+ * operation keeps its slot, abandoned. */
 void operation_expire(okv *handle, struct operation *operation);
 /* Frees the slot, its request slot and its buffers. */
 void operation_release(okv *handle, struct operation *operation);

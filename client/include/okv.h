@@ -48,11 +48,12 @@
  * OKV_RECONNECT_IF_KEPT then fails (okv_info.boot_id).
  *
  * Failure of a handle. A handle fails for good when the server breaks the protocol, speaks another
- * version, or cannot serve this client at all: every later call returns the reason (OKV_EPROTO,
- * OKV_EVERSION or OKV_EUNSUPPORTED), and okv_why() explains it. With OKV_RECONNECT_NEVER it also
- * fails when the connection ends (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_ETIMEDOUT, OKV_EIO), and
- * with OKV_RECONNECT_IF_KEPT when the server has lost the items (OKV_ELOST). Lists of errors call
- * this "the handle's failure". Close such a handle.
+ * version, cannot serve this client at all, or says that the user's key or last right was taken
+ * away: every later call returns the reason (OKV_EPROTO, OKV_EVERSION, OKV_EUNSUPPORTED or
+ * OKV_EDENIED), and okv_why() explains it. With OKV_RECONNECT_NEVER it also fails when the
+ * connection ends (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_ETIMEDOUT, OKV_EIO), and with
+ * OKV_RECONNECT_IF_KEPT when the server has lost the items (OKV_ELOST). Lists of errors call this
+ * "the handle's failure". Close such a handle.
  *
  * Growth. A program works with any library of the same soname, older or newer than its okv.h.
  * okv_options, okv_put_options and okv_command keep their size: a new field takes the place of a
@@ -283,12 +284,14 @@ static inline void okv_info(const okv *handle, struct okv_info *out)
  * made another connection (okv_counters.reconnects), but not when the handle merely fails; until
  * then leave the memory mapped, and registered if it was.
  *
- * Errors of all calls: OKV_EINVAL (NULL where memory is needed), OKV_ETIMEDOUT (no answer,
- * connection or operation slot in time; nothing was changed), the handle's failure. Errors of all
+ * Errors of all calls: OKV_EINVAL (NULL where memory is needed, a call that is refused),
+ * OKV_ETIMEDOUT (no answer, connection or operation slot in time; nothing was changed), OKV_EDENIED
+ * (the same, and the last attempt to connect was denied), the handle's failure. Errors of all
  * writes: those of all calls, OKV_EKEYSIZE, OKV_EUNKNOWN (the write may have happened: it was sent
  * and no answer came, the server that it was sent to is gone, or that server's log failed),
- * OKV_ECORRUPT (the server found the item's bucket damaged), OKV_EDENIED (the user may not write),
- * OKV_EREADONLY, OKV_EDISKFULL, OKV_EUNSUPPORTED (the server does not know the operation).
+ * OKV_ECORRUPT (the server found the item's bucket damaged), OKV_EDENIED (the user may not write,
+ * or the last attempt to connect was denied), OKV_EREADONLY, OKV_EDISKFULL, OKV_EUNSUPPORTED (the
+ * server does not know the operation).
  */
 
 /* Largest key, bytes. The largest value is the server's: okv_info.max_value. */
@@ -460,10 +463,11 @@ struct okv_item {
  * Blocks as long as it takes; each READ in it may take timeout_ms. A scan whose connection is lost
  * has ended: the next call connects again. Errors: OKV_EINVAL (`visit` NULL), OKV_EAGAIN
  * (operations are in flight on the handle), OKV_ETIMEDOUT (a READ took timeout_ms, or there was no
- * connection for as long), OKV_EDISCONNECTED (the connection was lost meanwhile), OKV_ECORRUPT (a
- * bucket failed its checks for timeout_ms), OKV_EPROTO (the table makes no sense; the handle stays
- * usable, unless okv_why() has a sentence), OKV_ENOMEM, OKV_EPERM (the limit on locked memory is in
- * the way), OKV_EIO (its buffers cannot be registered), the handle's failure.
+ * connection for as long), OKV_EDENIED (there was none, as the last attempt was denied),
+ * OKV_EDISCONNECTED (the connection was lost meanwhile), OKV_ECORRUPT (a bucket failed its checks
+ * for timeout_ms), OKV_EPROTO (the table makes no sense; the handle stays usable, unless okv_why()
+ * has a sentence), OKV_ENOMEM, OKV_EPERM (the limit on locked memory is in the way), OKV_EIO (its
+ * buffers cannot be registered), the handle's failure.
  */
 typedef int okv_visit(void *user, const struct okv_item *item);
 OKV_API int okv_scan(okv *handle, okv_visit *visit, void *user);
@@ -655,10 +659,11 @@ static inline void okv_counters(const okv *handle, struct okv_counters *out)
  * latencies_ns[0..count) to the time of each from its post to its completion, *total_ns (may be
  * NULL) to that of all. Blocks until all are done. Errors: OKV_EINVAL (length 0 or above
  * bucket_bytes * 64 or above a segment of the index, count or depth 0, depth above the handle's),
- * OKV_EAGAIN (operations are in flight), OKV_ETIMEDOUT (none has ended for timeout_ms),
- * OKV_EDISCONNECTED (the connection was lost meanwhile), OKV_ENOMEM, OKV_EPERM (the limit on locked
- * memory is in the way), OKV_EIO (the buffers cannot be registered), OKV_EPROTO (the directory
- * makes no sense), the handle's failure. */
+ * OKV_EAGAIN (operations are in flight), OKV_ETIMEDOUT (none has ended for timeout_ms), OKV_EDENIED
+ * (there is no connection, as the last attempt was denied), OKV_EDISCONNECTED (the connection was
+ * lost meanwhile), OKV_ENOMEM, OKV_EPERM (the limit on locked memory is in the way), OKV_EIO (the
+ * buffers cannot be registered), OKV_EPROTO (the directory makes no sense), the handle's failure.
+ * */
 OKV_API int okv_bench_read(okv *handle, uint32_t length, uint32_t count, uint32_t depth,
                            uint64_t *latencies_ns, uint64_t *total_ns);
 

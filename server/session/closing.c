@@ -14,6 +14,8 @@
 /* Why a connection ended that the worker did not close. */
 static enum okv_session_end_reason reason_of(const struct okv_session *session, int status)
 {
+    if (session->is_revoked)
+        return OKV_SESSION_END_REVOKED;
     if (session->forget)
         return OKV_SESSION_END_BY_CLIENT;
     if (status == OKV_EPROTO)

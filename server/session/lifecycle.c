@@ -14,6 +14,8 @@
 /* A client is ready a moment after the welcome, and gives up its attempt to connect after 3 s,
  * unless it was told otherwise. */
 #define HALF_OPEN_NS UINT64_C(5000000000)
+/* Time for a goodbye to arrive before a session without rights ends. */
+#define REVOKED_NS UINT64_C(200000000)
 
 void okv_session_opened(struct okv_sessions *sessions, struct okv_conn *conn)
 {
@@ -116,6 +118,31 @@ bool okv_session_is_replaced(const struct okv_session *session)
     return okv_reply_cache_is_replaced(session->reply_cache, session->common.id);
 }
 
+/* Nothing of the client may be applied any more, here or on another connection. */
+static void forget_client(struct okv_sessions *sessions, struct okv_session *session)
+{
+    okv_reply_caches_forget(sessions->server->databases[session->common.database].reply_caches,
+                            session->common.id);
+    session->forget = true;
+}
+
+/* Tells the client, and ends the session as soon as it has that. */
+static void access_end(struct okv_sessions *sessions, struct okv_session *session)
+{
+    uint64_t now_ns = okv_clock_ns();
+
+    if (!session->is_revoked) {
+        forget_client(sessions, session);
+        session->is_revoked = true;
+        session->revoked_ns = now_ns;
+    }
+    okv_session_say_goodbye(sessions, session, OKV_EDENIED);
+    okv_sessions_flush(sessions, session);
+    bool has_arrived = session->told_goodbye && okv_session_has_settled(session);
+    if (has_arrived || now_ns - session->revoked_ns >= REVOKED_NS)
+        okv_session_end(sessions, session, OKV_SESSION_END_REVOKED);
+}
+
 bool okv_session_end_unwanted(struct okv_sessions *sessions, struct okv_session *session)
 {
     int reason = atomic_load_explicit(&session->unwanted, memory_order_relaxed);
@@ -124,15 +151,16 @@ bool okv_session_end_unwanted(struct okv_sessions *sessions, struct okv_session 
         reason = OKV_SESSION_END_REPLACED;
     else if (atomic_load_explicit(&session->common.is_killed, memory_order_relaxed))
         reason = OKV_SESSION_END_KILLED;
-    else if (!reason && !okv_session_rights_now(session))
+    else if (!reason && (session->is_revoked || !okv_session_rights_now(session)))
         reason = OKV_SESSION_END_REVOKED;
     if (!reason)
         return false;
-    if (reason == OKV_SESSION_END_KILLED || reason == OKV_SESSION_END_REVOKED) {
-        okv_reply_caches_forget(sessions->server->databases[session->common.database].reply_caches,
-                                session->common.id);
-        session->forget = true;
+    if (reason == OKV_SESSION_END_REVOKED) {
+        access_end(sessions, session);
+        return true;
     }
+    if (reason == OKV_SESSION_END_KILLED)
+        forget_client(sessions, session);
     okv_session_end(sessions, session, (enum okv_session_end_reason)reason);
     return true;
 }
@@ -190,9 +218,9 @@ bool okv_session_has_settled(const struct okv_session *session)
     return session->closing || (!session->is_unflushed && session->conn->unacknowledged == 0);
 }
 
-void okv_session_say_goodbye(struct okv_sessions *sessions, struct okv_session *session)
+void okv_session_say_goodbye(struct okv_sessions *sessions, struct okv_session *session, int status)
 {
-    const struct okv_reply_message goodbye = {.status = OKV_ESHUTDOWN};
+    const struct okv_reply_message goodbye = {.status = status};
     struct okv_conn *conn = session->conn;
 
     if (session->closing || session->told_goodbye)

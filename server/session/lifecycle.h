@@ -17,8 +17,14 @@ void okv_session_record_end(struct okv_server *server, const struct okv_session 
 
 /* Whether a later connection of the client replaced this one. Its requests must not be applied. */
 bool okv_session_is_replaced(const struct okv_session *session);
-/* Ends the session if it is replaced, unwanted or has lost its rights. Returns whether it does. */
+/* Ends the session if it is replaced, unwanted or has lost its rights. Returns whether it does: no
+ * request may be served. A client that has lost its rights is told first: call it again until
+ * `closing` is set, as okv_session_is_leaving() says. */
 bool okv_session_end_unwanted(struct okv_sessions *sessions, struct okv_session *session);
+static inline bool okv_session_is_leaving(const struct okv_session *session)
+{
+    return session->is_revoked && !session->closing;
+}
 /* Counts a scan without a request since the last one. When the count reaches --idle-s, ends the
  * session if `may_end`. */
 void okv_session_count_idle(struct okv_sessions *sessions, struct okv_session *session,
@@ -29,7 +35,9 @@ void okv_session_count_half_open(struct okv_sessions *sessions, struct okv_sessi
 void okv_session_tick(struct okv_sessions *sessions, struct okv_session *session);
 /* Whether all posted messages were acknowledged, or the session is closing. */
 bool okv_session_has_settled(const struct okv_session *session);
-/* Tells the client once that the server ends. Does nothing without a send buffer: call it again. */
-void okv_session_say_goodbye(struct okv_sessions *sessions, struct okv_session *session);
+/* Tells the client once that the server ends the connection, and why: OKV_ESHUTDOWN, OKV_EDENIED.
+ * Does nothing without a send buffer: call it again. */
+void okv_session_say_goodbye(struct okv_sessions *sessions, struct okv_session *session,
+                             int status);
 
 #endif

@@ -76,6 +76,8 @@ struct okv_session {
     bool closing;                        /* the worker closed it; later messages are dropped */
     bool told_goodbye;                   /* a GOODBYE was sent */
     bool forget;                         /* the client said GOODBYE: drop its reply cache */
+    bool is_revoked;                     /* its user lost every right: it is told, then it ends */
+    uint64_t revoked_ns;                 /* when that was noticed */
 
     uint64_t *slots_in_use; /* a bit for each request slot */
     uint64_t *sequences;    /* of the last request on each request slot; 0: none came */

@@ -36,7 +36,7 @@ struct okv_sessions {
     unsigned served[OKV_DATABASES_MAX]; /* in it: requests, as they count for a database's share */
     unsigned room_steps;                /* before it */
     bool is_held_up; /* in it: a write waits for one of another connection, for memory, for a log,
-                        or for a command that runs alone */
+                        or for a command that runs alone; or a client is told that it has to go */
     uint64_t exclusive_ticket; /* of okv_exclusive_share() */
 };
 

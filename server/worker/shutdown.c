@@ -3,6 +3,7 @@
 #include "server/core/server.h"
 #include "server/session/lifecycle.h"
 #include "shared/base/clock.h"
+#include "shared/base/error.h"
 
 /* How often the sessions are checked. */
 #define CHECK_MS 10
@@ -33,7 +34,7 @@ static void say_goodbye(struct okv_sessions *sessions)
     struct okv_session *session;
 
     TAILQ_FOREACH(session, &sessions->all, in_all)
-    okv_session_say_goodbye(sessions, session);
+    okv_session_say_goodbye(sessions, session, OKV_ESHUTDOWN);
 }
 
 /* A client may send requests until it has read the goodbye: they are answered. */

@@ -89,6 +89,13 @@ static bool is_due(uint64_t *at_ns, uint64_t now_ns, uint64_t interval_ns, bool 
     return true;
 }
 
+/* A session waits until its client has been told why it ends. */
+static void look_again(struct okv_worker *worker)
+{
+    atomic_store(&worker->signal->has_unwanted[OKV_CLIENT_NATIVE], true);
+    worker->sessions->is_held_up = true;
+}
+
 /* A scan that runs late does not count idle intervals: the worker was stalled, not the client. Nor
  * does one with more events to come: a session's request may be among them. */
 static void scan_sessions(struct okv_worker *worker)
@@ -108,6 +115,8 @@ static void scan_sessions(struct okv_worker *worker)
     TAILQ_FOREACH(session, &worker->sessions->all, in_all)
     {
         okv_session_end_unwanted(worker->sessions, session);
+        if (okv_session_is_leaving(session))
+            look_again(worker);
         if (is_scan && !is_late)
             okv_session_count_idle(worker->sessions, session, !worker->has_more);
         if (is_scan && !is_late)

@@ -20,6 +20,10 @@ if [ -n "$(sed -n 's/^OKV_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")" ]; then
     exit 77
 fi
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+for name in alice bob; do "$okv" keygen "$scratch/$name.key"; done
+(umask 077; printf '[alice]\nkey = %s\ndefault = read\n' "$(cat "$scratch/alice.key")" >"$scratch/users")
+start_server "local://$scratch/users.sock" --users "$scratch/users"
+export OKV_USERS_SERVER=local://$scratch/users.sock OKV_USERS_DIRECTORY=$scratch OKV_USERS_PID=${servers[-1]}
 start_server "$socket"
 OKV_SERVER=$socket OKV_LIBRARY=$build/client/libokv.so PYTHONPATH=$root/client/python PYTHONDONTWRITEBYTECODE=1 \
     "$python" -W error "$root/tests/python/okv_test.py"

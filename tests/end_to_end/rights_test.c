@@ -3,6 +3,8 @@
  */
 #include <signal.h>
 
+#include <okv_admin.h>
+
 #include "tests/support/test.h"
 
 #include "shared/base/clock.h"
@@ -210,36 +212,116 @@ USERS_TEST(rights_change_under_a_session)
     okv_close(&bob);
 }
 
-static void await_loss(okv *handle)
+/* Pings, as a READ might end before the connection does. */
+static void await_ping(okv *handle, int status)
 {
     uint64_t end = pace_guard_end();
 
-    /* A ping, as a READ might end before the connection does. */
-    while (okv_ping(handle) == OKV_OK)
+    while (okv_ping(handle) != status)
         assert_true(okv_clock_ns() < end);
 }
 
-USERS_TEST(a_user_that_is_removed_is_disconnected)
+/* The handle fails: its deadline is hours away. */
+static void expect_access_ended(okv *handle, const char *user)
+{
+    char sentence[64];
+    size_t length;
+
+    snprintf(sentence, sizeof sentence, "ended the access of user %s", user);
+    await_ping(handle, OKV_EDENIED);
+    assert_non_null(strstr(okv_why(handle), sentence));
+    assert_int_equal(okv_put(handle, "a", 1, "1", 1, NULL), OKV_EDENIED);
+    assert_int_equal(okv_get(handle, "a", 1, NULL, 0, &length, NULL), OKV_EDENIED);
+    assert_int_equal(okv_arm(handle), OKV_EDENIED);
+}
+
+static okv *open_lasting(struct fixture *fixture, const char *user, const char *key,
+                         const char *database, uint32_t timeout_ms)
+{
+    struct okv_options options = {.user = user,
+                                  .timeout_ms = timeout_ms,
+                                  .key_file = users_file_key(&fixture->file, user, key)};
+
+    snprintf(options.database, sizeof options.database, "%s", database);
+    return server_connect(&fixture->server, &options);
+}
+
+#define HOURS_MS 36000000
+
+/* One that is not in the file any more, and one without a right in the database. */
+USERS_TEST(a_user_whose_access_ends_is_told_at_once)
 {
     struct fixture *fixture = *state;
-    struct okv_options options = {.user = "bob",
-                                  .database = "other",
-                                  .timeout_ms = 500,
-                                  .key_file = users_file_key(&fixture->file, "bob", KEY_B)};
     uint64_t revoked = server_stat(fixture->admin, "closed_revoked");
-    okv *bob = server_connect(&fixture->server, &options);
+    okv *bob = open_lasting(fixture, "bob", KEY_B, "other", HOURS_MS);
+    okv *carol = open_lasting(fixture, "carol", KEY_C, "one", HOURS_MS);
+    okv *alice = open_as(fixture, "alice", KEY_A, "other");
+
+    expect_changes(bob, OKV_OK);
+    reload(fixture, ALICE "[carol]\nkey = " KEY_C "\nother = read\n", "users_loaded");
+    server_await_stat(fixture->admin, "closed_revoked", revoked + 2);
+    expect_access_ended(bob, "bob");
+    expect_access_ended(carol, "carol");
+    okv_close(&bob);
+    okv_close(&carol);
+    assert_int_equal(okv_ping(alice), OKV_OK);
+    okv_close(&alice);
+    /* Who is back in the file opens another handle. */
+    reload(fixture, ALICE BOB, "users_loaded");
+    bob = open_as(fixture, "bob", KEY_B, "other");
+    expect_changes(bob, OKV_OK);
+    okv_close(&bob);
+}
+
+/* What was under way when the server ends it. */
+USERS_TEST(a_write_of_a_user_whose_access_ends_is_unknown)
+{
+    struct fixture *fixture = *state;
+    okv *bob = open_lasting(fixture, "bob", KEY_B, "other", HOURS_MS);
+    struct okv_result result = {.tag = 0};
+    uint64_t end = pace_guard_end();
+    uint64_t revoked = server_stat(fixture->admin, "closed_revoked");
 
     reload(fixture, ALICE, "users_loaded");
+    int rc = okv_submit_put(bob, "a", 1, "1", 1, 0); /* unless it knows already */
+    if (rc == OKV_OK) {
+        while (okv_poll(bob, &result, 1) == 0)
+            assert_true(okv_clock_ns() < end);
+        assert_true(result.status == OKV_EUNKNOWN || result.status == OKV_EDENIED);
+    } else {
+        assert_int_equal(rc, OKV_EDENIED);
+    }
+    expect_access_ended(bob, "bob");
     server_await_stat(fixture->admin, "closed_revoked", revoked + 1);
-    await_loss(bob);
-    server_await_stat_from(fixture->admin, "rejected_denied", 1);
-    assert_int_equal(okv_ping(bob), OKV_ETIMEDOUT);
-    /* Who is back in the file comes back by itself. */
-    reload(fixture, ALICE BOB, "users_loaded");
-    uint64_t end = pace_guard_end();
-    while (okv_ping(bob) != OKV_OK)
-        assert_true(okv_clock_ns() < end);
     okv_close(&bob);
+}
+
+/* Its connection had ended before, so that no server can tell it with a proof. It goes on trying,
+ * and its calls end by their deadlines with what the last attempt was answered. */
+USERS_TEST(a_user_that_is_refused_comes_back_by_itself)
+{
+    struct fixture *fixture = *state;
+    char kill[32], answer[32];
+    struct okv_info info;
+    size_t length;
+
+    reload(fixture, "[alice]\nkey = " KEY_A "\none = read, write, admin\nother = read, admin\n" BOB,
+           "users_loaded");
+    okv *alice = open_as(fixture, "alice", KEY_A, "other");
+    okv *bob = open_lasting(fixture, "bob", KEY_B, "other", 500);
+    okv_info(bob, &info);
+    snprintf(kill, sizeof kill, "kill %llx", (unsigned long long)info.session_id);
+    assert_int_equal(okv_admin(alice, kill, answer, sizeof answer, &length), OKV_OK);
+    server_await_stat(fixture->admin, "closed_killed", 1);
+    reload(fixture, ALICE, "users_loaded");
+    await_ping(bob, OKV_EDENIED);
+    assert_int_equal(okv_put(bob, "a", 1, "1", 1, NULL), OKV_EDENIED);
+    assert_non_null(strstr(okv_why(bob), "knows no such user"));
+    reload(fixture, ALICE BOB, "users_loaded");
+    await_ping(bob, OKV_OK);
+    expect_changes(bob, OKV_OK);
+    okv_close(&bob);
+    okv_close(&alice);
 }
 
 USERS_TEST(a_file_with_a_mistake_changes_nothing)

@@ -224,7 +224,8 @@ static void act_unasked(struct connection *c)
     if (choice >= 0xf8) {
         end(c, ends[choice & 3]);
     } else if (choice >= 0xf0) {
-        const struct okv_reply_message goodbye = {.status = OKV_ESHUTDOWN};
+        const struct okv_reply_message goodbye = {.status =
+                                                      choice & 1 ? OKV_EDENIED : OKV_ESHUTDOWN};
         say(c, bytes, okv_reply_encode(&goodbye, bytes),
             okv_immediate(OKV_OP_GOODBYE, 0) | OKV_IMMEDIATE_REPLY, true);
     } else {

@@ -11,6 +11,7 @@ import os
 import pathlib
 import pickle
 import re
+import signal
 import tempfile
 import threading
 import time
@@ -509,6 +510,60 @@ class Sync(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(self.db.get("n"), b"2000")
+
+
+class Users(unittest.IsolatedAsyncioTestCase):
+    """Of a server of their own, which has alice in its users file."""
+
+    def setUp(self):
+        directory = pathlib.Path(os.environ["OKV_USERS_DIRECTORY"])
+        self.bob = {"uri": os.environ["OKV_USERS_SERVER"], "user": "bob",
+                    "key_file": directory / "bob.key", "timeout": 3600}
+        self.users = directory / "users"
+        self.alice = self.users.read_text()
+        key = self.bob["key_file"].read_text()
+        self.write(f"{self.alice}[bob]\nkey = {key}default = read, write\n")
+
+    def tearDown(self):
+        self.write(self.alice)
+
+    def write(self, text):
+        new = self.users.with_suffix(".new")
+        new.touch(mode=0o600)
+        new.write_text(text)
+        new.replace(self.users)
+        os.kill(int(os.environ["OKV_USERS_PID"]), signal.SIGHUP)
+
+    def open(self):
+        """The server reads its file some time after the signal."""
+        while True:
+            try:
+                return okv.Client(**self.bob)
+            except okv.Denied:
+                time.sleep(0.01)
+
+    def test_one_whose_access_ends(self):
+        with self.open() as bob:
+            bob.put("key", "1")
+            self.write(self.alice)
+            with self.assertRaises(okv.Denied) as caught:
+                while True:
+                    bob.ping()
+            self.assertIn("ended the access of user bob", str(caught.exception))
+            self.assertIsInstance(caught.exception, PermissionError)
+            with self.assertRaises(okv.Denied):
+                bob.get("key")
+
+    async def test_one_in_an_event_loop(self):
+        client = self.open()
+        async with okv.AsyncClient(client) as bob:
+            await bob.put("key", "1")
+            self.write(self.alice)
+            with self.assertRaises(okv.Denied):
+                while True:
+                    await bob.ping()
+            with self.assertRaises(okv.Denied):
+                await bob.get("key")
 
 
 class Readme(unittest.TestCase):

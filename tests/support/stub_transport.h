@@ -159,11 +159,15 @@ void stub_close(okv **handle);
 struct stub_reply stub_reply_to(unsigned n);
 /* Lets a message of the server arrive. */
 void stub_say(const struct stub_reply *reply);
-static inline void stub_goodbye(void)
+static inline void stub_goodbye_because(int status)
 {
-    struct stub_reply goodbye = {.message = {.opcode = OKV_OP_GOODBYE, .status = OKV_ESHUTDOWN}};
+    struct stub_reply goodbye = {.message = {.opcode = OKV_OP_GOODBYE, .status = status}};
 
     stub_say(&goodbye);
+}
+static inline void stub_goodbye(void)
+{
+    stub_goodbye_because(OKV_ESHUTDOWN);
 }
 /* A server that was started anew, or that forgot: with an empty table, and nothing to resume. */
 void stub_restart(uint64_t boot_id);

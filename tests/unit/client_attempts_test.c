@@ -8,6 +8,7 @@
 #include "shared/identity/user_key.h"
 #include "tests/support/pace.h"
 #include "tests/support/stub_values.h"
+#include "tests/support/users_file.h"
 
 #define LONG_MS (2 * PACE_GUARD_MS)
 /* Passes while a test waits; what has to be done meanwhile is done in a fraction of it. */
@@ -88,6 +89,111 @@ ATTEMPT_TEST(a_proof_without_room_is_tried_again_soon)
     POLL_UNTIL(stub.connects == 3 && handle->link.state == LINK_BACKOFF);
     assert_true(handle->link.deadline_ns <= okv_clock_ns() + UINT64_C(500000000));
     assert_non_null(strstr(okv_why(handle), "no room"));
+}
+
+/* ---- a user that may not go on ---- */
+
+/* The handle is alice's, and the server has proven that it knows her key. */
+static void become_alice(const struct users_file *file)
+{
+    struct link_identity *identity = &handle->link.identity;
+
+    strcpy(identity->user, "alice");
+    assert_int_equal(okv_identity_init(), 0);
+    identity->key_file = strdup(users_file_key(file, "alice", KEY_A));
+    assert_int_equal(okv_user_key_read(identity->key_file, &identity->key, NULL), 0);
+    identity->is_answered = true;
+}
+
+ATTEMPT_TEST(a_user_whose_access_has_ended_is_told_at_once)
+{
+    struct users_file file;
+
+    users_file_open(&file);
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    become_alice(&file);
+    stub.answer = no_answer;
+    put_submit(0);
+    stub_goodbye_because(OKV_EDENIED);
+    collect();
+    assert_int_equal(results[0].status, OKV_EUNKNOWN);
+    assert_int_equal(get(), OKV_EDENIED);
+    assert_int_equal(okv_poll(handle, results, 1), OKV_EDENIED);
+    assert_non_null(strstr(okv_why(handle), "ended the access of user alice"));
+    assert_int_equal(stub.connects, 1);
+    users_file_close(&file);
+}
+
+/* The key file has the new key when the old one goes. Here the server does not prove that it knows
+ * it, and so the handle goes on trying. */
+ATTEMPT_TEST(a_user_with_another_key_tries_it)
+{
+    struct users_file file;
+    uint64_t guard = pace_guard_end();
+
+    users_file_open(&file);
+    handle = stub_open_lasting(4, 4, SHORT_MS);
+    become_alice(&file);
+    users_file_key(&file, "alice", KEY_B);
+    stub_goodbye_because(OKV_EDENIED);
+    while (get() == OKV_ENOTFOUND || stub.connects < 3)
+        assert_true(okv_clock_ns() < guard);
+    assert_int_equal(get(), OKV_EDENIED);
+    assert_int_equal(okv_put(handle, "key", 3, "v", 1, NULL), OKV_EDENIED);
+    assert_non_null(strstr(okv_why(handle), "does not know the key of user alice"));
+    assert_int_equal(stub.sent, 0);
+    users_file_close(&file);
+}
+
+/* Without a proof the message is anybody's. */
+ATTEMPT_TEST(a_denial_without_a_proof_ends_the_connection_alone)
+{
+    handle = stub_open_lasting(4, 4, LONG_MS);
+    stub_goodbye_because(OKV_EDENIED);
+    POLL_UNTIL(stub.connects == 2);
+    assert_int_equal(get(), OKV_ENOTFOUND);
+}
+
+static int visit(void *user, const struct okv_item *item)
+{
+    (void)user, (void)item;
+    return 0;
+}
+
+/* All calls that a deadline ends, as long as it is the last answer to an attempt. */
+ATTEMPT_TEST(calls_that_time_out_after_a_denial_say_so)
+{
+    const struct okv_command two[] = {{.kind = OKV_GET, .key = "key", .key_length = 3},
+                                      {.kind = OKV_HEAD, .key = "key", .key_length = 3}};
+    struct okv_result many[2];
+    uint64_t guard = pace_guard_end(), latency;
+
+    handle = stub_open_lasting(1, 1, SHORT_MS);
+    stub.answer = no_answer;
+    put_submit(0);
+    stub.connect_result = OKV_EDENIED;
+    stub_hang_up();
+    collect();
+    assert_int_equal(results[0].status, OKV_EUNKNOWN); /* it was sent */
+    assert_int_equal(get(), OKV_EDENIED);
+    assert_int_equal(okv_put(handle, "key", 3, "v", 1, NULL), OKV_EDENIED);
+    assert_int_equal(okv_ping(handle), OKV_EDENIED);
+    assert_int_equal(okv_scan(handle, visit, NULL), OKV_EDENIED);
+    assert_int_equal(okv_bench_read(handle, STUB_BUCKET_SIZE, 1, 1, &latency, NULL), OKV_EDENIED);
+    assert_int_equal(okv_get_many(handle, two, many, 2), OKV_OK);
+    assert_int_equal(many[0].status, OKV_EDENIED);
+    assert_int_equal(many[1].status, OKV_EDENIED);
+    get_submit(1);
+    collect();
+    assert_int_equal(results[1].status, OKV_EDENIED);
+    stub.connect_result = OKV_EREFUSED;
+    while (get() == OKV_EDENIED)
+        assert_true(okv_clock_ns() < guard);
+    assert_int_equal(get(), OKV_ETIMEDOUT);
+    stub.connect_result = 0;
+    while (get() != OKV_ENOTFOUND)
+        assert_true(okv_clock_ns() < guard);
+    assert_string_equal(okv_why(handle), "");
 }
 
 ATTEMPT_TEST(lasting_failures_end_the_handle)

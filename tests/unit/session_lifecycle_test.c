@@ -201,13 +201,73 @@ FIXTURE_TEST(a_replaced_session_is_ended)
     assert_int_equal(stat_of(&fixture->core.server->stats.closed_replaced), 1);
 }
 
+static bool end_unwanted(struct fixture *fixture, const struct client *client)
+{
+    return okv_session_end_unwanted(fixture->worker.sessions, client->session);
+}
+
+/* By a goodbye, as soon as there is a buffer; the connection ends when it has arrived, and no
+ * request is served meanwhile. */
+FIXTURE_TEST(a_client_without_rights_is_told_before_the_end)
+{
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+
+    assert_false(end_unwanted(fixture, client));
+    client->no_buffers = true;
+    atomic_store(&client->session->rights, 0);
+    assert_true(end_unwanted(fixture, client));
+    assert_int_equal(client->posted, 0);
+    assert_true(okv_session_is_leaving(client->session));
+    client->no_buffers = false;
+    client->conn.unacknowledged = 1;
+    assert_true(end_unwanted(fixture, client));
+    assert_int_equal(client->posted, 1);
+    assert_int_equal(client->flushed, 1);
+    assert_int_equal(client->replies[0].opcode, OKV_OP_GOODBYE);
+    assert_int_equal(client->replies[0].status, OKV_EDENIED);
+    fixture_arrive(fixture, client, OKV_OP_PUT, 0, 1);
+    atomic_store(&client->session->rights, OKV_RIGHTS_ALL); /* too late */
+    fixture_arrive(fixture, client, OKV_OP_PUT, 1, 2);
+    assert_int_equal(client->posted, 1);
+    assert_int_equal(stat_of(&fixture->core.database->counts.puts), 0);
+    assert_false(client->closed);
+    client->conn.unacknowledged = 0;
+    assert_true(end_unwanted(fixture, client));
+    assert_true(client->closed);
+    assert_false(okv_session_is_leaving(client->session));
+    assert_int_equal(stat_of(&fixture->core.server->stats.closed_revoked), 1);
+    okv_session_closed(fixture->worker.sessions, client->session, OKV_EDISCONNECTED);
+    assert_int_equal(okv_reply_caches_count(fixture->core.database->reply_caches), 1);
+}
+
+/* One that goes at once, and one that acknowledges nothing. */
+FIXTURE_TEST(a_client_without_rights_is_not_waited_for)
+{
+    struct fixture *fixture = *state;
+    struct client *first = &fixture->clients[0], *second = &fixture->clients[1];
+
+    for (unsigned i = 0; i < 2; i++) {
+        atomic_store(&fixture->clients[i].session->rights, 0);
+        fixture->clients[i].conn.unacknowledged = 1;
+        assert_true(end_unwanted(fixture, &fixture->clients[i]));
+        assert_false(fixture->clients[i].closed);
+    }
+    okv_session_closed(fixture->worker.sessions, first->session, OKV_EDISCONNECTED);
+    assert_int_equal(stat_of(&fixture->core.server->stats.closed_revoked), 1);
+    second->session->revoked_ns -= 1000000000;
+    assert_true(end_unwanted(fixture, second));
+    assert_true(second->closed);
+    assert_int_equal(stat_of(&fixture->core.server->stats.closed_revoked), 2);
+}
+
 FIXTURE_TEST(a_session_has_settled_when_everything_is_acknowledged)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->clients[0];
 
     assert_true(okv_session_has_settled(client->session));
-    okv_session_say_goodbye(fixture->worker.sessions, client->session);
+    okv_session_say_goodbye(fixture->worker.sessions, client->session, OKV_ESHUTDOWN);
     assert_false(okv_session_has_settled(client->session));
     fixture_next_pass(fixture);
     client->conn.unacknowledged = 1;
@@ -222,11 +282,11 @@ FIXTURE_TEST(a_client_is_told_goodbye_once)
     struct client *client = &fixture->clients[0];
 
     client->no_buffers = true;
-    okv_session_say_goodbye(fixture->worker.sessions, client->session);
+    okv_session_say_goodbye(fixture->worker.sessions, client->session, OKV_ESHUTDOWN);
     assert_int_equal(client->posted, 0);
     client->no_buffers = false;
     for (int i = 0; i < 3; i++)
-        okv_session_say_goodbye(fixture->worker.sessions, client->session);
+        okv_session_say_goodbye(fixture->worker.sessions, client->session, OKV_ESHUTDOWN);
     assert_int_equal(client->posted, 1);
     assert_int_equal(client->replies[0].opcode, OKV_OP_GOODBYE);
     assert_int_equal(client->replies[0].status, OKV_ESHUTDOWN);
