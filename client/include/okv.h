@@ -660,10 +660,9 @@ static inline void okv_counters(const okv *handle, struct okv_counters *out)
  * NULL) to that of all. Blocks until all are done. Errors: OKV_EINVAL (length 0 or above
  * bucket_bytes * 64 or above a segment of the index, count or depth 0, depth above the handle's),
  * OKV_EAGAIN (operations are in flight), OKV_ETIMEDOUT (none has ended for timeout_ms), OKV_EDENIED
- * (there is no connection, as the last attempt was denied), OKV_EDISCONNECTED (the connection was
- * lost meanwhile), OKV_ENOMEM, OKV_EPERM (the limit on locked memory is in the way), OKV_EIO (the
- * buffers cannot be registered), OKV_EPROTO (the directory makes no sense), the handle's failure.
- * */
+ * (the last attempt to connect was denied), OKV_EDISCONNECTED (the connection was lost meanwhile),
+ * OKV_ENOMEM, OKV_EPERM (the limit on locked memory is in the way), OKV_EIO (the buffers cannot be
+ * registered), OKV_EPROTO (the directory makes no sense), the handle's failure. */
 OKV_API int okv_bench_read(okv *handle, uint32_t length, uint32_t count, uint32_t depth,
                            uint64_t *latencies_ns, uint64_t *total_ns);
 
