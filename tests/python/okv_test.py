@@ -1,12 +1,15 @@
 """The Python package against a server: $OKV_SERVER, which is empty. Run by tests/end_to_end/python.sh."""
 
 import asyncio
+import copy
 import ctypes
 import datetime
+import fractions
 import gc
 import inspect
 import json
 import logging
+import math
 import os
 import pathlib
 import pickle
@@ -16,6 +19,7 @@ import tempfile
 import threading
 import time
 import unittest
+import warnings
 from unittest import mock
 
 import okv
@@ -381,9 +385,10 @@ class Sync(unittest.TestCase):
         self.db.put("key", "", if_absent=True)
         with self.assertRaises(okv.Exists) as caught:
             self.db.put("key", "", if_absent=True)
-        copy = pickle.loads(pickle.dumps(caught.exception))
-        self.assertEqual((type(copy), str(copy), copy.version),
-                         (okv.Exists, str(caught.exception), caught.exception.version))
+        for way in lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy:
+            same = way(caught.exception)
+            self.assertEqual((type(same), str(same), same.version),
+                             (okv.Exists, str(caught.exception), caught.exception.version))
 
     def test_a_registration_keeps_its_memory(self):
         buffer = bytearray(100000)
@@ -406,10 +411,90 @@ class Sync(unittest.TestCase):
         for wrong in 5, None, 1.5:
             with self.assertRaises(TypeError):
                 self.db.get(wrong)
-        for options in {"timeout": 1e9}, {"depth": 1 << 40}, {"depth": -1}:
-            with self.assertRaises(ValueError):
+        uri = os.environ["OKV_SERVER"]
+        for options in (
+            {"timeout": 1e9}, {"depth": 1 << 40}, {"depth": -1}, {"credits": 1 << 32},
+            {"timeout": 0}, {"timeout": -1}, {"timeout": math.nan}, {"timeout": math.inf},
+            {"connect_timeout": 0}, {"keepalive": -1}, {"keepalive": 4294967.295}, {"report": -0.1},
+            {"report": 4294967.295}, {"hints": -1}, {"hints": (1 << 32) - 1}, {"value_size": -1},
+            {"uri": f"{uri}\0"}, {"uri": f"{uri}\0?database=none"}, {"user": "a\0b", "key_file": uri},
+            {"user": "a", "key_file": f"{uri}\0x"}, {"database": "default\0"}, {"database": "\0"},
+            {"database": "x" * 33},
+        ):
+            with self.assertRaises(ValueError, msg=options):
                 okv.Client(**options)
-        okv.Client(keepalive=0, timeout=60).close()
+        for options in ({"timeout": "1"}, {"depth": 1.5}, {"depth": "1"}, {"hints": 1.0},
+                        {"value_size": b"1"}, {"uri": uri.encode()}, {"user": b"a"},
+                        {"database": 5}, {"key_file": 5}):
+            with self.assertRaises(TypeError, msg=options):
+                okv.Client(**options)
+        okv.Client(keepalive=0, report=0, hints=0, timeout=60).close()
+
+    def test_a_timeout_below_a_ms(self):
+        with okv.Client(timeout=0.0001) as db:
+            self.assertEqual(db._opened[1].timeout_ms, 1)
+
+    def test_numbers_that_do_not_fit(self):
+        """None is cut off, or becomes another."""
+        db = self.db
+        version = db.put("key", "1")
+        calls = (
+            lambda n: db.put("key", "2", if_version=n), lambda n: db.cas("key", "2", n),
+            lambda n: db.delete("key", if_version=n), lambda n: db.get_range("key", n, 1),
+            lambda n: db.get_range("key", 0, n), lambda n: db.get_range_into("key", n, bytearray(1)),
+            lambda n: db.pipeline().put("key", "2", if_version=n),
+            lambda n: db.pipeline().delete("key", if_version=n),
+        )
+        for call in calls:
+            for wrong in version + (1 << 64), version - (1 << 64), 1 << 64, -1:
+                with self.assertRaises(OverflowError):
+                    call(wrong)
+            for wrong in "1", 1.0, b"1":
+                with self.assertRaises(TypeError):
+                    call(wrong)
+        for wrong in 1 << 63, -(1 << 63) - 1:
+            with self.assertRaises(OverflowError):
+                db.incr("n", wrong)
+        self.assertEqual(db.get("key"), b"1")
+        self.assertIsNone(db.get("n"))
+
+    def test_times_to_live_that_do_not_fit(self):
+        db = self.db
+        version = db.put("key", "1")
+        calls = (
+            lambda ttl: db.put("key", "2", ttl=ttl), lambda ttl: db.cas("key", "2", version, ttl=ttl),
+            lambda ttl: db.incr("n", ttl=ttl), lambda ttl: db.touch("key", ttl),
+            lambda ttl: db.get_and_touch("key", ttl), lambda ttl: db.pipeline().touch("key", ttl),
+        )
+        for call in calls:
+            for wrong in (2**64 / 1000, (2**64 + 5000) / 1000, 2**64 // 1000 + 5, 2**63 / 1000, 1e300,
+                          -2**63, math.inf, fractions.Fraction(2**63 - 1, 1000)):
+                with self.assertRaises(OverflowError):
+                    call(wrong)
+            with self.assertRaises(ValueError):
+                call(math.nan)
+            with self.assertRaises(TypeError):
+                call("60")
+        self.assertIsNone(db.head("key").ttl)
+        self.assertEqual(db.get("key"), b"1")
+        self.assertIsNone(db.get("n"))
+
+    def test_a_client_is_neither_copied_nor_pickled(self):
+        self.db.put("key", "1")
+        with self.db.register(bytearray(100)) as registration:
+            for one in self.db, self.db.pipeline().get("key"), registration:
+                for way in copy.copy, copy.deepcopy, pickle.dumps:
+                    with self.assertRaises(TypeError) as caught:
+                        way(one)
+                    self.assertIn("belongs to a connection", str(caught.exception))
+        gc.collect()
+        self.assertEqual(self.db.get("key"), b"1")
+
+    def test_answers_are_copied_and_pickled(self):
+        self.db.put("key", "1", ttl=1000)
+        for answer in self.db.get_item("key"), self.db.head("key"), self.db.info, self.db.counters:
+            self.assertEqual(copy.deepcopy(answer), answer)
+            self.assertEqual(pickle.loads(pickle.dumps(answer)), answer)
 
     def test_a_scan_goes_on_beside_other_calls(self):
         for at in range(1000):
@@ -693,6 +778,31 @@ class Async(unittest.IsolatedAsyncioTestCase):
         with self.db.register(buffer):
             self.assertEqual(await self.db.get_into("async", buffer), len(value))
         self.assertEqual(buffer, value)
+
+    async def test_it_is_neither_copied_nor_pickled(self):
+        for way in copy.copy, copy.deepcopy, pickle.dumps:
+            with self.assertRaises(TypeError):
+                way(self.db)
+        gc.collect()
+        await self.db.ping()
+
+    async def test_a_child_has_its_own(self):
+        """What it does with its parent's reaches neither the connection nor the loop."""
+        await self.db.put("async", "1")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # the loop's executor has a thread
+            pid = os.fork()
+        if pid == 0:
+            try:
+                self.db._client.ping()
+            except okv.Disconnected:
+                self.db.close()
+                with okv.Client(timeout=60) as own:
+                    os._exit(0 if own.get("async") == b"1" else 1)
+            os._exit(2)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        gets = [self.db.get("async") for _ in range(100)]
+        self.assertEqual(await asyncio.gather(*gets), [b"1"] * 100)
 
     async def test_its_end(self):
         gets = [asyncio.create_task(self.db.get("none")) for _ in range(10)]

@@ -12,14 +12,14 @@ from . import operations
 from ._library import Command, Result, lib
 from .client import Client, ConnectionInfo, Registration, document_as_client
 from .errors import Disconnected, Error, error_of
-from .operations import UNKNOWN, Head, Item, Key, Operation, T, Ttl, Value, is_full
+from .operations import UNKNOWN, Head, Item, Key, Operation, T, Ttl, Unique, Value, is_full
 from .scan import Scan, full_prefix, item_of, key_of
 
 _RESULTS = 64  # of one turn of the loop, which has others to serve
 _RETRY = 0.001  # seconds, where operations that timed out keep their slots
 
 
-class AsyncClient:
+class AsyncClient(Unique):
     """A handle of libokv that an event loop drives: `async with await AsyncClient.open(uri)`.
 
     Takes the arguments of Client. Operations of different tasks are in flight together, up to
@@ -61,8 +61,9 @@ class AsyncClient:
         self.close()
 
     def close(self) -> None:
-        """Ends the connection. What is under way ends with Disconnected."""
-        if not self._client._handle:
+        """Ends the connection. What is under way ends with Disconnected. Does nothing in a child,
+        whose loop has the descriptors of its parent's."""
+        if not self._client._handle or self._client._is_inherited():
             return
         self._loop.remove_reader(self._fd)
         if self._turn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import operator
 import os
 import threading
 from ctypes import byref, c_size_t, c_void_p
@@ -12,7 +13,7 @@ from typing import Any, Iterable, Iterator, NamedTuple, Optional
 from . import operations
 from ._library import CODES, COUNTERS, LIMITS, Command, Counters, Info, Options, Result, lib
 from .errors import Disconnected, error_of
-from .operations import (TOO_SMALL, UNKNOWN, Head, Item, Key, Operation, T, Ttl, Value,
+from .operations import (TOO_SMALL, UNKNOWN, Head, Item, Key, Operation, T, Ttl, Unique, Value,
                          buffer_memory)
 from .pipeline import Pipeline
 from .scan import Scan, full_prefix, item_of, key_of
@@ -70,54 +71,71 @@ def _default_uri() -> str:
     return f"local://{path}"
 
 
-def _milliseconds(seconds: Optional[float]) -> int:
+def _milliseconds(name: str, seconds: Optional[float]) -> int:
     if seconds is None:
         return 0
-    return _number("a time in ms", max(1, round(seconds * 1000)))
+    if not 0 < seconds < 1 << 32:
+        raise ValueError(f"okv: {name} is not above 0 s, or too long: {seconds}")
+    return _number(f"{name} in ms", max(1, round(seconds * 1000)))
 
 
 def _number(name: str, number: int) -> int:
-    """Of 32 bits: the library says what is out of its range."""
-    if not 0 <= number < 1 << 32:
-        raise ValueError(f"okv: {name} is not 0 to 2^32 - 1: {number}")
+    """Of 32 bits, of which the last one says "none": the library says what is out of its range."""
+    number = operator.index(number)
+    if not 0 <= number < (1 << 32) - 1:
+        raise ValueError(f"okv: {name} is not 0 to 2^32 - 2: {number}")
     return number
+
+
+def _text(name: str, text: str) -> bytes:
+    """For C, where it ends with a NUL. What the system's names have beside UTF-8 stays."""
+    if not isinstance(text, str):
+        raise TypeError(f"okv: {name} is text, not {type(text).__name__}")
+    return _without_nul(name, text.encode(errors="surrogateescape"))
+
+
+def _without_nul(name: str, text: bytes) -> bytes:
+    if b"\0" in text:
+        raise ValueError(f"okv: {name} has a NUL")
+    return text
 
 
 def _options(database: Optional[str], user: Optional[str], key_file: Optional[str],
              timeout: Optional[float], connect_timeout: Optional[float], depth: int, credits: int,
              hints: Optional[int], reconnect: str, keepalive: Optional[float],
              report: Optional[float]) -> Options:
-    options = Options(timeout_ms=_milliseconds(timeout),
-                      connect_timeout_ms=_milliseconds(connect_timeout),
+    options = Options(timeout_ms=_milliseconds("timeout", timeout),
+                      connect_timeout_ms=_milliseconds("connect_timeout", connect_timeout),
                       depth=_number("depth", depth), credits=_number("credits", credits),
-                      keepalive_ms=_milliseconds(keepalive), report_ms=_milliseconds(report))
-    if keepalive == 0:
-        options.keepalive_ms = LIMITS["OKV_KEEPALIVE_NONE"]
-    if report == 0:
-        options.report_ms = LIMITS["OKV_REPORT_NONE"]
+                      keepalive_ms=LIMITS["OKV_KEEPALIVE_NONE"] if keepalive == 0
+                      else _milliseconds("keepalive", keepalive),
+                      report_ms=LIMITS["OKV_REPORT_NONE"] if report == 0
+                      else _milliseconds("report", report))
     if hints is not None:
         options.hints = _number("hints", hints) or LIMITS["OKV_HINTS_NONE"]
     if reconnect not in _RECONNECT:
         raise ValueError(f"okv: reconnect is one of {', '.join(_RECONNECT)}")
     options.reconnect = _RECONNECT[reconnect]
     if database is not None:
-        options.database = database.encode()
-    options.user = user.encode() if user is not None else None
-    options.key_file = os.fsencode(key_file) if key_file is not None else None
+        options.database = _text("database", database)
+    if user is not None:
+        options.user = _text("user", user)
+    if key_file is not None:
+        options.key_file = _without_nul("key_file", os.fsencode(key_file))
     return options
 
 
-class Client:
+class Client(Unique):
     """A handle of libokv. Threads may share it, but then wait for each other: give each its own.
 
     `uri` is as in okv.h; the default is $OKV_SERVER, else the well-known socket on this host, as
-    for the program okv. Times are in seconds: `timeout` is the deadline of each operation (5),
-    `connect_timeout` that of opening (3), `keepalive` the time within which a dead host is detected
-    (3; 0 sends no heartbeats), `report` the interval at which counters are reported to the server
-    (10; 0: never). Up to `depth` operations of a pipeline are in flight at once (32). `value_size`
-    is the size of the buffer that a get begins with: a longer value takes a second READ.
-    `reconnect` is "always", "if_kept" (fail if the server has lost its items) or "never". After a
-    fork a child opens its own client.
+    for the program okv. Times are in seconds, above 0: `timeout` is the deadline of each operation
+    (5), `connect_timeout` that of opening (3), `keepalive` the time within which a dead host is
+    detected (3; 0 sends no heartbeats), `report` the interval at which counters are reported to the
+    server (10; 0: never). Up to `depth` operations of a pipeline are in flight at once (32).
+    `value_size` is the size of the buffer that a get begins with: a longer value takes a second
+    READ. `reconnect` is "always", "if_kept" (fail if the server has lost its items) or "never".
+    After a fork a child opens its own client.
     """
 
     def __init__(self, uri: Optional[str] = None, *, database: Optional[str] = None,
@@ -128,7 +146,8 @@ class Client:
                  report: Optional[float] = None, value_size: int = 4096):
         options = _options(database, user, key_file, timeout, connect_timeout, depth, credits,
                            hints, reconnect, keepalive, report)
-        self._open(uri or os.environ.get("OKV_SERVER") or _default_uri(), options, value_size)
+        self._open(uri or os.environ.get("OKV_SERVER") or _default_uri(), options,
+                   _number("value_size", value_size))
 
     def _open(self, uri: str, options: Options, value_size: int) -> None:
         self._opened = uri, options, value_size
@@ -140,7 +159,7 @@ class Client:
         self._running: dict[int, Operation[Any]] = {}  # of a pipeline, by tag
         self._registrations: set[Registration] = set()
         why = ctypes.create_string_buffer(_WHY_SIZE)
-        status = lib.okv_open(uri.encode(), byref(options), byref(self._handle), why, _WHY_SIZE)
+        status = lib.okv_open(_text("uri", uri), byref(options), byref(self._handle), why, _WHY_SIZE)
         if status:
             raise error_of(status, why.value.decode(errors="replace"))
         self._depth = self.info.depth
@@ -156,7 +175,7 @@ class Client:
     def close(self) -> None:
         """Waits until no other thread is in a call, then ends the connection. Does nothing to a
         client that is closed already, or was inherited from the parent process."""
-        if self._forks != _forks:
+        if self._is_inherited():
             return
         with self._lock:
             if self._handle:
@@ -176,8 +195,12 @@ class Client:
         if getattr(self, "_handle", None):
             self.close()
 
+    def _is_inherited(self) -> bool:
+        """From the parent process."""
+        return self._forks != _forks
+
     def _check_usable(self) -> None:
-        if self._forks != _forks:
+        if self._is_inherited():
             raise Disconnected(why="the client is the parent's: open another one after a fork")
         if not self._handle:
             raise Disconnected(why="the client is closed")
@@ -432,7 +455,7 @@ class Client:
         return Registration(self, buffer)
 
 
-class Registration:
+class Registration(Unique):
     """Memory registered with the device until close(), or until its client is closed. It is kept
     alive until then. Close it only when no get reads into it."""
 
@@ -447,7 +470,7 @@ class Registration:
     def close(self) -> None:
         """Gives the memory back, and lets its owner change its size again."""
         client = self._client
-        if client._forks == _forks:
+        if not client._is_inherited():
             with client._lock:
                 if self in client._registrations:
                     lib.okv_unregister(client._handle, byref(self._memory))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import datetime
 import math
+import operator
 from typing import Any, Generic, NamedTuple, Optional, TypeVar, Union
 
 from ._library import CODES, FLAGS, KINDS, TTL_NONE, Command, Result
@@ -26,6 +27,14 @@ def is_full(status: int) -> bool:
     return status == CODES["OKV_EAGAIN"]
 
 
+class Unique:
+    """What belongs to one connection: the end of a copy would be its end."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"okv: a {type(self).__name__} belongs to a connection, and is neither "
+                        "copied nor pickled: open another client")
+
+
 class Item(NamedTuple):
     """An item. `ttl`: seconds that it has to live; None: it does not expire; NaN: unknown."""
 
@@ -41,6 +50,15 @@ class Head(NamedTuple):
     length: int
     version: int
     ttl: Optional[float]
+
+
+def number(name: str, value: int, signed: bool = False) -> int:
+    """Of 64 bits: ctypes would cut off the others."""
+    value = operator.index(value)
+    low = -(1 << 63) if signed else 0
+    if not low <= value < low + (1 << 64):
+        raise OverflowError(f"okv: {name} is not a {'signed ' * signed}number of 64 bits")
+    return value
 
 
 def key_bytes(key: Key) -> bytes:
@@ -83,7 +101,11 @@ def ttl_to_ms(ttl: Ttl) -> int:
     if isinstance(ttl, datetime.timedelta):
         return -(-ttl // datetime.timedelta(milliseconds=1))
     ms = round(ttl * 1000)
-    return ms if ms / 1000 == ttl else math.ceil(ttl * 1000)
+    if ms / 1000 != ttl:
+        ms = math.ceil(ttl * 1000)
+    if number("ttl in ms", ms, signed=True) == TTL_NONE:
+        raise OverflowError("okv: ttl is too large a number: None is for ever")
+    return ms
 
 
 def ttl_from_ms(ttl_ms: int) -> Optional[float]:
@@ -178,9 +200,7 @@ class GetRangeInto(GetInto):
 
     def __init__(self, key: Key, offset: int, buffer: Any):
         super().__init__(key, buffer)
-        if not 0 <= offset < 1 << 64:
-            raise OverflowError("okv: offset is not a number of 64 bits")
-        self.command.offset = offset
+        self.command.offset = number("offset", offset)
 
     def succeed(self, result: Result) -> int:
         """The bytes that are in the buffer now."""
@@ -193,7 +213,7 @@ class GetRange(Lookup[bytes]):
 
     def __init__(self, key: Key, offset: int, length: int):
         super().__init__(key)
-        self.part = GetRangeInto(key, offset, bytearray(length))
+        self.part = GetRangeInto(key, offset, bytearray(number("length", length)))
         self.command, self.memory = self.part.command, self.part.memory
 
     def succeed(self, result: Result) -> bytes:
@@ -224,7 +244,7 @@ class Put(Operation[int]):
             command.flags |= FLAGS["OKV_IF_ABSENT"]
         if if_version is not None:
             command.flags |= FLAGS["OKV_IF_VERSION"]
-            command.version = if_version
+            command.version = number("if_version", if_version)
 
     def succeed(self, result: Result) -> int:
         return result.version
@@ -247,7 +267,7 @@ class Delete(Change):
         super().__init__(key)
         if if_version is not None:
             self.command.flags = FLAGS["OKV_IF_VERSION"]
-            self.command.version = if_version
+            self.command.version = number("if_version", if_version)
 
 
 class Incr(Operation[int]):
@@ -255,9 +275,7 @@ class Incr(Operation[int]):
 
     def __init__(self, key: Key, delta: int, ttl: Optional[Ttl]):
         super().__init__(key)
-        if not -(1 << 63) <= delta < 1 << 63:
-            raise OverflowError("okv: delta is not a signed number of 64 bits")
-        self.command.delta = delta
+        self.command.delta = number("delta", delta, signed=True)
         if ttl is not None:
             self.command.flags = FLAGS["OKV_WITH_TTL"]
             self.command.ttl_ms = ttl_to_ms(ttl)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Optional
 from . import operations
 from ._library import Command, lib
 from .errors import Error, error_of
-from .operations import Key, Operation, Ttl, Value, is_full
+from .operations import Key, Operation, Ttl, Unique, Value, is_full
 
 if TYPE_CHECKING:
     from .client import Client
 
 
-class Pipeline:
+class Pipeline(Unique):
     """Operations that are run together by execute(). They may take effect in any order: put what
     depends on another into a later pipeline."""
 
