@@ -52,13 +52,14 @@ read -ra cxx <<<"${CXX:-c++}"
 warnings=(-Wall -Wextra -pedantic -Werror)
 
 # ---- the header, alone ----
-echo '#include <okv.h>' | tee "$scratch/alone.c" >"$scratch/alone.cc"
+header_warnings=("${warnings[@]}" -Wshadow -Wconversion -Wsign-conversion -Wcast-qual -Wredundant-decls -Wundef)
+printf '#include <okv.h>\n#include <okv_admin.h>\n' | tee "$scratch/alone.c" >"$scratch/alone.cc"
 echo 'int main(void) { return okv_version() == 0; }' | tee -a "$scratch/alone.c" >>"$scratch/alone.cc"
-"${cc[@]}" -std=c11 "${warnings[@]}" "${cflags[@]}" "$scratch/alone.c" -o "$scratch/alone" "${shared[@]}" ||
+"${cc[@]}" -std=c11 "${header_warnings[@]}" "${cflags[@]}" "$scratch/alone.c" -o "$scratch/alone" "${shared[@]}" ||
     fail "okv.h does not compile as C11"
 "$scratch/alone" || fail "a program that calls okv_version() failed"
 if command -v "${cxx[0]}" >/dev/null; then
-    "${cxx[@]}" -std=c++11 "${warnings[@]}" "${cflags[@]}" "$scratch/alone.cc" -o "$scratch/alone" "${shared[@]}" ||
+    "${cxx[@]}" -std=c++11 "${header_warnings[@]}" -Wold-style-cast "${cflags[@]}" "$scratch/alone.cc" -o "$scratch/alone" "${shared[@]}" ||
         fail "okv.h does not compile as C++"
     "$scratch/alone" || fail "a C++ program that calls okv_version() failed"
 else

@@ -73,6 +73,10 @@
 
 #ifdef __cplusplus
 extern "C" {
+/* In C a structure may have the name of a function. GCC tells C++ programs that this hides its
+ * constructor. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 #endif
 
 #define OKV_API __attribute__((visibility("default")))
@@ -667,6 +671,7 @@ OKV_API int okv_bench_read(okv *handle, uint32_t length, uint32_t count, uint32_
                            uint64_t *latencies_ns, uint64_t *total_ns);
 
 #ifdef __cplusplus
+#pragma GCC diagnostic pop
 }
 #endif
 
