@@ -7,10 +7,33 @@
 /* As many fit an int64_t, whatever they are. */
 #define TIME_DIGITS_MAX 18
 
-/* The byte that a letter after a backslash stands for, or -1. */
-static int unescape(char letter)
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* of UTF-8 */
+
+/* Of lower or upper case; or -1. */
+static int hex_digit(char digit)
 {
-    switch (letter) {
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    digit = (char)(digit | 0x20);
+    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
+/* "xHH": the byte, or -1. */
+static int unescape_hex(const char *text, size_t length)
+{
+    int high = length > 2 ? hex_digit(text[1]) : -1;
+    int low = length > 2 ? hex_digit(text[2]) : -1;
+
+    return high < 0 || low < 0 ? -1 : high << 4 | low;
+}
+
+/* The byte that the text after a backslash stands for, or -1; *used: how much of it does. */
+static int unescape(const char *text, size_t length, size_t *used)
+{
+    *used = length > 0 && text[0] == 'x' ? 3 : 1;
+    switch (length > 0 ? text[0] : '\0') {
+    case 'x':
+        return unescape_hex(text, length);
     case 't':
         return '\t';
     case 'n':
@@ -37,14 +60,22 @@ bool tsv_decode(char *field, size_t *length)
             *to++ = *from++;
             continue;
         }
-        int byte = from + 1 < end ? unescape(from[1]) : -1;
+        size_t used;
+        int byte = unescape(from + 1, (size_t)(end - from - 1), &used);
         if (byte < 0)
             return false;
         *to++ = (char)byte;
-        from += 2;
+        from += 1 + used;
     }
     *length = (size_t)(to - field);
     return true;
+}
+
+size_t tsv_mark_length(const char *text, size_t length)
+{
+    const size_t mark = sizeof BYTE_ORDER_MARK - 1;
+
+    return length >= mark && memcmp(text, BYTE_ORDER_MARK, mark) == 0 ? mark : 0;
 }
 
 /* The time of `length` digits, or 0. */
@@ -129,9 +160,18 @@ void tsv_write_field(FILE *out, const char *field, size_t length)
     fwrite(field + start, 1, length - start, out);
 }
 
+void tsv_write_key(FILE *out, const char *key, size_t length)
+{
+    size_t escaped = tsv_mark_length(key, length) ? 1 : 0;
+
+    if (escaped)
+        fputs("\\xef", out);
+    tsv_write_field(out, key + escaped, length - escaped);
+}
+
 int tsv_write(FILE *out, const struct tsv_item *item)
 {
-    tsv_write_field(out, item->key, item->key_length);
+    tsv_write_key(out, item->key, item->key_length);
     putc('\t', out);
     tsv_write_field(out, item->value, item->value_length);
     if (item->expires_at_ms)

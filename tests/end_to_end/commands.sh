@@ -153,6 +153,8 @@ large_values() {
     expect 0 '' get large -o "$scratch/copy"
     checks=$((checks + 1))
     cmp "$scratch/large" "$scratch/copy" || failures=$((failures + 1))
+    same "get -o -" "$(cd "$scratch" && "$okv" get large -o - | sha256sum)" "$(sha256sum <"$scratch/large")"
+    same "a file called -" "$(ls "$scratch/-" 2>/dev/null)" ''
     same "the length in scan --long" "$("$okv" scan --prefix large --long | cut -f 2)" 3000000
     expect 0 '' del large
 }
@@ -190,8 +192,30 @@ many_items() {
     same "mget in the order of its keys" "$("$okv" mget item:3 item:1 item:3 | cut -f 1 | tr '\n' ' ')" \
         'item:3 item:1 item:3 '
     expect 1 "item:1${tab}value 1" mget nobody item:1
+    marks
     same "the figure of items after an export and an import" \
         "$("$okv" export | "$okv" import)" "imported $("$okv" scan | wc -l) items"
+}
+
+# A byte order mark in front of a text is no part of its first key; that of a key stays.
+marks() {
+    local mark=$'\xef\xbb\xbf' before word
+    before=$("$okv" export 2>/dev/null | sort)
+    printf '%smarked\tvalue\n%sagain\t2\n' "$mark" "$mark" | "$okv" import >/dev/null
+    expect 0 value get marked
+    expect 0 2 get "${mark}again"
+    expect 1 '' get "${mark}marked"
+    same "mget of keys behind a mark" "$(printf '%smarked\n%sagain\n' "$mark" "$mark" | "$okv" mget -)" \
+        "marked${tab}value
+\\xef"$'\xbb\xbf'"again${tab}2"
+    same "raw keys of mget -0 have their marks" "$(printf '%sagain\0' "$mark" | "$okv" mget -0 - | cut -f 2)" 2
+    "$okv" export 2>/dev/null | grep -a again >"$scratch/items"
+    expect 0 '' del "${mark}again"
+    "$okv" import <"$scratch/items" >/dev/null
+    expect 0 2 get "${mark}again"
+    same "a script behind a mark" "$(printf '%sget marked\n' "$mark" | "$okv" shell)" value
+    for word in "${mark}marked" "$("$okv" scan --prefix "$mark")"; do printf '%s\n' "$word" | "$okv" del -; done
+    same "what del of keys behind a mark leaves" "$("$okv" export 2>/dev/null | sort)" "$before"
 }
 
 # More than one portion of a scan, keys of any bytes, and neighbours that stay.
@@ -453,6 +477,7 @@ keys() {
     other=$("$okv" keygen)
     same "the bytes of a key" "$(printf %s "$one" | base64 -d | wc -c)" 32
     same "the letters of a key" "${#one}" 44
+    same "the letters of a key that goes to -" "$(cd "$scratch" && "$okv" keygen - | wc -c; ls - 2>/dev/null)" 45
     same "two keys are the same" "$([ "$one" = "$other" ] && echo yes || echo no)" no
     (umask 0 && "$okv" keygen "$scratch/key")
     same "what others may do with a key file" "$(stat -c %a "$scratch/key")" 600

@@ -177,6 +177,7 @@ TEST(lines_are_taken_apart)
         {"k\tv\\r\n", "k", "v\r"},
         {"k\ta\rb\n", "k", "a\rb"},
         {"\\t\t\\t\n", "\t", "\t"},
+        {"\\x41b\tc\\xfF\\\\x41\n", "Ab", "c\xff\\x41"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -220,7 +221,11 @@ TEST(bad_lines_are_explained)
         {"k\tv\\", "escape"},
         {"k\\\tv\n", "escape"},
         {"k\t\\q\n", "escape"},
-        {"k\t\\x41\n", "escape"},
+        {"k\t\\x\n", "escape"},
+        {"k\t\\x4\n", "escape"},
+        {"k\t\\x4g\n", "escape"},
+        {"k\t\\X41\n", "escape"},
+        {"k\\x4\tv\n", "escape"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -363,9 +368,42 @@ TEST(single_fields_survive)
     }
 }
 
+#define MARK "\xef\xbb\xbf"
+
+TEST(byte_order_marks_are_found)
+{
+    assert_int_equal(tsv_mark_length(MARK, 3), 3);
+    assert_int_equal(tsv_mark_length(MARK MARK "k", 7), 3);
+    assert_int_equal(tsv_mark_length(MARK, 2), 0);
+    assert_int_equal(tsv_mark_length("k" MARK, 4), 0);
+    assert_int_equal(tsv_mark_length("\xef\xbb\xbe", 3), 0);
+    assert_int_equal(tsv_mark_length("", 0), 0);
+}
+
+/* As the first of a text they would lose it. */
+TEST(keys_that_begin_with_a_mark_do_not_look_so)
+{
+    static const char *const keys[] = {MARK, MARK "key", MARK MARK, MARK "\t"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const struct tsv_item item = {keys[i], MARK, strlen(keys[i]), 3, 0};
+        char *text = NULL;
+        size_t size = 0;
+        FILE *out = open_memstream(&text, &size);
+        assert_non_null(out);
+        assert_int_equal(tsv_write(out, &item), 0);
+        assert_int_equal(fclose(out), 0);
+        assert_int_equal(tsv_mark_length(text, size), 0);
+        assert_non_null(strstr(text, "\t" MARK "\n")); /* a value stays as it is */
+        free(text);
+        round_trip(&item);
+    }
+}
+
 TEST(unknown_escapes_in_a_field_are_refused)
 {
-    static const char *const cases[] = {"\\", "a\\", "\\q", "a\\x41", "\\\\\\"};
+    static const char *const cases[] = {"\\",    "a\\",   "\\q",   "\\\\\\", "\\x",
+                                        "a\\x4", "\\x:1", "\\x1g", "\\xx1"};
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t length = strlen(cases[i]);

@@ -77,16 +77,21 @@ static bool del_one(const struct del_arguments *arguments, uint64_t line, const 
     return !cli_connection_failed(rc) && !cli_interrupted();
 }
 
-/* Removes the end of a key's line, and decodes its escapes. */
-static bool take_key(const struct del_arguments *arguments, char *line, size_t *length)
+/* Finds the key in a line, of which `number` is the first: without its end and a byte order mark,
+ * and decodes its escapes. */
+static bool take_key(const struct del_arguments *arguments, uint64_t number, char **line,
+                     size_t *length)
 {
     char end = arguments->is_null ? '\0' : '\n';
 
-    *length -= *length > 0 && line[*length - 1] == end;
+    *length -= *length > 0 && (*line)[*length - 1] == end;
     if (arguments->is_null)
         return true;
-    *length -= *length > 0 && line[*length - 1] == '\r';
-    return tsv_decode(line, length);
+    size_t mark = number == 1 ? tsv_mark_length(*line, *length) : 0;
+    *line += mark;
+    *length -= mark;
+    *length -= *length > 0 && (*line)[*length - 1] == '\r';
+    return tsv_decode(*line, length);
 }
 
 static int del_lines(const struct del_arguments *arguments)
@@ -101,8 +106,9 @@ static int del_lines(const struct del_arguments *arguments)
     for (uint64_t number = 1;
          goes_on && (got = getdelim(&line, &size, end, stdin)) >= 0 && !ferror(stdin); number++) {
         size_t length = (size_t)got;
-        if (take_key(arguments, line, &length)) {
-            goes_on = del_one(arguments, number, line, length, &status);
+        char *key = line;
+        if (take_key(arguments, number, &key, &length)) {
+            goes_on = del_one(arguments, number, key, length, &status);
         } else {
             cli_fail_escape("del", number);
             status = CLI_FAILED;

@@ -65,7 +65,8 @@ static int fetch_part(okv *handle, const struct get_arguments *arguments, char *
 /* ---- get ---------------------------------------------------------------- */
 
 static const struct okv_option get_options[] = {
-    {"output", 'o', "FILE", .help = "Write the value to FILE; it is left alone on a miss",
+    {"output", 'o', "FILE",
+     .help = "Write the value to FILE, or with - to standard output; FILE is left alone on a miss",
      CLI_TEXT(struct get_arguments, file)},
     {"touch", 0, "TIME",
      .help = "Let the item expire after TIME, such as 60s, or never (none); in the same request",
@@ -150,7 +151,7 @@ int cli_get(struct cli *cli, int argc, char **argv)
     if (rc != OKV_OK)
         return cli_fail(cli, "get", arguments.key, key_length, rc);
 
-    if (arguments.file) {
+    if (arguments.file && strcmp(arguments.file, "-") != 0) {
         status = write_file(arguments.file, value, length);
     } else {
         fwrite(value, 1, length, stdout);

@@ -277,7 +277,8 @@ static bool import_line(struct import *import)
         return false;
     }
     slot->number = ++import->line;
-    const char *wrong = tsv_parse(slot->line, (size_t)length, &slot->item);
+    size_t mark = import->line == 1 ? tsv_mark_length(slot->line, (size_t)length) : 0;
+    const char *wrong = tsv_parse(slot->line + mark, (size_t)length - mark, &slot->item);
     if (wrong) {
         report_bad(import, slot->number, wrong);
         return true;

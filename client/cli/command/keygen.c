@@ -13,7 +13,7 @@
 
 struct keygen_arguments {
     struct cli *cli;
-    const char *file;     /* NULL: standard output */
+    const char *file;     /* NULL or "-": standard output */
     const char *key_file; /* of --password; or NULL */
 };
 
@@ -111,7 +111,7 @@ static int generate(const char *file)
         return fail("libsodium", "no random numbers or no memory", NULL);
     okv_user_key_text(key, line);
     okv_user_key_destroy(key);
-    if (!file)
+    if (!file || strcmp(file, "-") == 0)
         return print(line, sizeof line);
     line[OKV_USER_KEY_TEXT - 1] = '\n';
     int status = write_file(file, line, OKV_USER_KEY_TEXT);

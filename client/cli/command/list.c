@@ -68,7 +68,7 @@ static int show_key(void *user, const struct okv_item *item)
     if (arguments->is_null)
         fwrite(item->key, 1, item->key_length, stdout);
     else
-        tsv_write_field(stdout, item->key, item->key_length);
+        tsv_write_key(stdout, item->key, item->key_length);
     if (arguments->verbose)
         printf("\t%zu\t%llu\t%s", item->value_length, (unsigned long long)item->version,
                cli_ttl_text(item->ttl_ms, ttl));

@@ -150,7 +150,10 @@ static void add(struct mget *mget, const char *key, size_t key_length)
 
 static void add_line(struct mget *mget, char *line, size_t length)
 {
-    mget->line++;
+    size_t mark = mget->line++ == 0 && mget->end == '\n' ? tsv_mark_length(line, length) : 0;
+
+    line += mark;
+    length -= mark;
     if (mget->end == '\n' && length > 0 && line[length - 1] == '\r')
         length--;
     if (mget->end == '\0' || tsv_decode(line, &length)) {

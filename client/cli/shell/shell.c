@@ -11,6 +11,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/output.h"
 #include "client/cli/shell/editor.h"
+#include "client/cli/tsv.h"
 
 struct shell {
     struct cli *cli;
@@ -99,7 +100,7 @@ static enum line_read read_script(struct shell *shell, const char **line)
     used -= used > 0 && shell->text[used - 1] == '\r';
     if (!add_byte(shell, used, '\n') || !add_byte(shell, used + 1, '\0'))
         return LINE_NONE;
-    *line = shell->text;
+    *line = shell->text + (shell->line == 1 ? tsv_mark_length(shell->text, used) : 0);
     if (!has_nul)
         return LINE_READ;
     fail(shell, CLI_USAGE, shell->line, "it has a NUL: it is no text");
