@@ -1,7 +1,8 @@
 /*
  * One call at a time. A second thread in a call of a handle, a callback that calls it, and a child
  * that uses its parent's are refused before they change anything of the handle. This finds
- * mistakes, and is no lock: of two threads that enter at the same moment both may pass.
+ * mistakes, and is no lock: two threads that enter at the same moment both pass, and notice when
+ * they leave.
  */
 #ifndef OKV_CLIENT_API_ENTER_H
 #define OKV_CLIENT_API_ENTER_H
@@ -13,17 +14,21 @@
 /* handle->mark: no call is running. Else it is the id of a thread, or 0 in a child: the kernel
  * clears the page of the mark when a process forks. */
 #define MARK_FREE UINT32_MAX
+/* One of two threads has left and noticed; the other one, or the next call, is refused for it. */
+#define MARK_MIXED (UINT32_MAX - 1)
 
 /* The mark of a new handle. OKV_ENOMEM. */
 int mark_create(okv *handle);
 void mark_destroy(okv *handle);
 
-/* The id of this thread; 0: it is not known, or the thread's last call was refused. With this model
- * an access is two moves, and no call. */
+/* The id of this thread, or THREAD_UNKNOWN: also if its last call was refused. With this model an
+ * access is two moves, and no call. */
+#define THREAD_UNKNOWN (UINT32_MAX - 2)
 extern _Thread_local uint32_t entering_thread __attribute__((tls_model("initial-exec")));
 
-/* The rest of call_enter(). */
+/* The rest of call_enter() and call_leave(). */
 int call_enter_slowly(okv *handle, const char *call) __attribute__((cold));
+int call_leave_slowly(okv *handle, int rc) __attribute__((cold));
 /* The sentence of a call that was refused: OKV_EINVAL. */
 int call_refuse(const okv *handle, const char *call) __attribute__((cold));
 /* What okv_why() says of this thread's last call if it was one of this handle and was refused, or
@@ -47,15 +52,17 @@ static inline int call_enter(okv *handle, const char *call)
 {
     uint32_t thread = entering_thread;
 
-    if (mark_of(handle) != MARK_FREE || thread == 0)
+    if (mark_of(handle) != MARK_FREE || thread == THREAD_UNKNOWN)
         return call_enter_slowly(handle, call);
     atomic_store_explicit(handle->mark, thread, memory_order_relaxed);
     return 0;
 }
 
-/* Ends it. Returns `rc`. */
+/* Ends it. Returns `rc`, or OKV_EINVAL when another thread has entered meanwhile. */
 static inline int call_leave(okv *handle, int rc)
 {
+    if (mark_of(handle) != entering_thread)
+        return call_leave_slowly(handle, rc);
     atomic_store_explicit(handle->mark, MARK_FREE, memory_order_relaxed);
     return rc;
 }

@@ -34,7 +34,8 @@ static int command_run(okv *handle, const struct okv_command *command, struct ok
     *result = (struct okv_result){.tag = command->tag, .status = OKV_EINVAL};
     if (!handle || call_enter(handle, call))
         return OKV_EINVAL;
-    return call_leave(handle, command_run_within(handle, command, result, call));
+    result->status = call_leave(handle, command_run_within(handle, command, result, call));
+    return result->status;
 }
 
 /* The same for calls whose only output is the version: the new one, or on OKV_ECONFLICT and
@@ -112,7 +113,7 @@ int okv_get(okv *handle, const void *key, size_t key_length, void *buffer, size_
         return call_leave(handle, get_refuse(handle, &call));
     if (!fast_get(handle, &call, &result))
         result.status = get_run(handle, &call, &result);
-    call_leave(handle, result.status);
+    result.status = call_leave(handle, result.status);
     if (result.status == OKV_OK || result.status == OKV_ETOOSMALL)
         *length = result.length;
     if (result.status == OKV_OK && version)

@@ -8,6 +8,7 @@
 
 #include "tests/support/test.h"
 
+#include "client/api/enter.h"
 #include "tests/support/handle_calls.h"
 #include "tests/support/pace.h"
 #include "tests/support/stub_client.h"
@@ -144,6 +145,50 @@ ENTER_TEST(a_callback_is_refused)
     expect_whole();
 }
 
+/* What the mark becomes during a call. */
+static uint32_t mark_meanwhile;
+
+static void another_enters(unsigned n)
+{
+    (void)n;
+    *handle->mark = mark_meanwhile;
+    stub.before_read = NULL;
+}
+
+/* Both threads have passed. The one that leaves first tells, and so does the other one, or the next
+ * call if that has left meanwhile. */
+ENTER_TEST(threads_that_enter_at_the_same_moment_notice_it)
+{
+    struct okv_command command = {.kind = OKV_HEAD, .key = key, .key_length = strlen(key)};
+    struct okv_result result;
+
+    mark_meanwhile = 12345;
+    stub.before_read = another_enters;
+    assert_int_equal(okv_call(handle, &command, &result), OKV_EINVAL);
+    assert_int_equal(result.status, OKV_EINVAL);
+    assert_non_null(strstr(okv_why(handle), "two threads were in calls"));
+    assert_int_equal(*handle->mark, MARK_MIXED);
+    *handle->mark = MARK_FREE; /* the other one's turn */
+    mark_meanwhile = MARK_MIXED;
+    stub.before_read = another_enters;
+    assert_int_equal(get(), OKV_EINVAL);
+    assert_non_null(strstr(okv_why(handle), "two threads were in calls"));
+    expect_whole();
+}
+
+ENTER_TEST(a_thread_that_came_and_went_is_noticed)
+{
+    mark_meanwhile = MARK_FREE;
+    stub.before_read = another_enters;
+    assert_int_equal(get(), OKV_EINVAL);
+    assert_non_null(strstr(okv_why(handle), "two threads were in calls"));
+    expect_whole();
+    *handle->mark = MARK_MIXED; /* the one that noticed was late: the other one has gone */
+    assert_int_equal(get(), OKV_EINVAL);
+    assert_non_null(strstr(okv_why(handle), "two threads were in calls"));
+    expect_whole();
+}
+
 static void *use_handle(void *user)
 {
     int *rc = user;
@@ -193,6 +238,28 @@ ENTER_TEST(a_child_is_refused_and_may_close)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_int_equal(stub.reads, reads);
+    expect_whole();
+}
+
+static int visit_and_fork(void *user, const struct okv_item *item)
+{
+    (void)item;
+    *(pid_t *)user = fork();
+    return 0;
+}
+
+/* The call goes on in both. In the child it is refused in the end, and so are later ones. */
+ENTER_TEST(a_child_of_a_callback_is_refused)
+{
+    pid_t child = -1;
+    int status;
+
+    int rc = okv_scan(handle, visit_and_fork, &child);
+    if (child == 0)
+        _exit(rc == OKV_EINVAL && okv_ping(handle) == OKV_EINVAL ? 0 : 1);
+    assert_int_equal(rc, OKV_OK);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
     expect_whole();
 }
 
