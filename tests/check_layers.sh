@@ -116,6 +116,14 @@ check_calls() {
             grep -vE '^[^:]+:[0-9]+:[[:space:]]*(/?\*|//)')
 }
 
+# Else it is not said which limit there is. These go on without one.
+check_threads() {
+    local files
+    mapfile -t files < <(folder_files shared; folder_files client; folder_files server; folder_files bench)
+    complain "a thread is started by okv_thread_start()" < <(search '\bpthread_create[[:space:]]*\(' "${files[@]}" |
+        grep -vE '^(shared/base/thread|shared/transport/local/safe_close|server/wal/recovery/snapshot)\.c:')
+}
+
 check_lengths() {
     # The public header is the manual of the library, too.
     complain "a file of more than $file_lines_max lines" < <(
@@ -173,6 +181,7 @@ check_folders
 check_circles
 check_verbs
 check_calls
+check_threads
 check_lengths
 check_manual
 [ -z "$build" ] || check_exports

@@ -9,6 +9,7 @@
 #include "bench/load/runner_state.h"
 #include "shared/base/clock.h"
 #include "shared/base/printable.h"
+#include "shared/base/thread.h"
 
 #define PROGRESS_MS 500
 
@@ -172,8 +173,9 @@ static void collect_phase(struct runner *runner, struct phase *phase)
     phase->seconds = end_ns > start_ns ? (double)(end_ns - start_ns) / 1e9 : 0.0;
 }
 
-/* Starts all workers. Returns 0, or an errno; some may have started then. */
-static int start_workers(struct runner *runner, uint32_t seconds, uint32_t *started)
+/* Starts all workers. On failure some may have started. */
+static int start_workers(struct runner *runner, uint32_t seconds, uint32_t *started,
+                         struct okv_diag *why)
 {
     runner->running = runner->opened;
     for (*started = 0; *started < runner->opened; ++*started) {
@@ -184,9 +186,9 @@ static int start_workers(struct runner *runner, uint32_t seconds, uint32_t *star
         worker->run.tally = &worker->tally;
         worker->run.series = &worker->series;
         atomic_store_explicit(&worker->done, 0, memory_order_relaxed);
-        int error = pthread_create(&worker->thread, NULL, worker_main, worker);
-        if (error)
-            return error;
+        int rc = okv_thread_start(&worker->thread, worker_main, worker, why);
+        if (rc)
+            return rc;
     }
     return 0;
 }
@@ -196,14 +198,15 @@ static int run_phase(struct runner *runner, const char *label, uint32_t seconds,
                      struct phase *phase)
 {
     struct target_stat before;
+    struct okv_diag why;
     uint32_t started = 0;
 
     memset(phase, 0, sizeof *phase);
     loop_tally_init(&phase->tally);
     series_init(&phase->series, 0, seconds);
     read_stat(runner, &before);
-    int error = start_workers(runner, seconds, &started);
-    if (error) {
+    int rc = start_workers(runner, seconds, &started, &why);
+    if (rc) {
         atomic_store_explicit(&runner->stop, true, memory_order_relaxed);
         pthread_mutex_lock(&runner->lock);
         runner->running -= runner->opened - started;
@@ -212,10 +215,10 @@ static int run_phase(struct runner *runner, const char *label, uint32_t seconds,
     wait_workers(runner, label);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(runner->workers[i].thread, NULL);
-    if (error) {
+    if (rc) {
         snprintf(phase->tally.why, sizeof phase->tally.why, "cannot start thread %u: %s",
-                 started + 1, strerror(error));
-        phase->tally.code = OKV_EIO;
+                 started + 1, why.text);
+        phase->tally.code = rc;
     } else {
         collect_phase(runner, phase);
     }

@@ -209,10 +209,10 @@ static void workers_stop(struct okv_server *server, unsigned count)
         okv_worker_join(&server->workers[i]);
 }
 
-static int workers_start(struct okv_server *server)
+static int workers_start(struct okv_server *server, struct okv_diag *why)
 {
     for (unsigned i = 0; i < server->config.workers; i++) {
-        int rc = okv_worker_start(&server->workers[i]);
+        int rc = okv_worker_start(&server->workers[i], why);
         if (rc) {
             workers_stop(server, i);
             return rc;
@@ -294,21 +294,28 @@ static int failure_explain(const struct okv_server *server, struct okv_diag *dia
                         okv_error_text(failure));
 }
 
+static int cannot_start(const char *what, int rc, const struct okv_diag *why, struct okv_diag *diag)
+{
+    return okv_diag_set(diag, rc, "cannot start %s: %s", what,
+                        why->text[0] ? why->text : okv_error_text(rc));
+}
+
 static int serve(struct okv_server *server, const sigset_t *signals, struct okv_diag *diag)
 {
+    struct okv_diag why = {.text = ""};
     struct okv_acceptor acceptor;
-    int rc = workers_start(server);
+    int rc = workers_start(server, &why);
 
     if (rc)
-        return okv_diag_set(diag, rc, "cannot start the workers: %s", okv_error_text(rc));
-    rc = okv_acceptor_start(&acceptor, server);
+        return cannot_start("the workers", rc, &why, diag);
+    rc = okv_acceptor_start(&acceptor, server, &why);
     if (rc) {
         workers_stop(server, server->config.workers);
-        return okv_diag_set(diag, rc, "cannot start the acceptor: %s", okv_error_text(rc));
+        return cannot_start("the acceptor", rc, &why, diag);
     }
-    rc = okv_announcer_start(server);
+    rc = okv_announcer_start(server, &why);
     if (rc) {
-        okv_diag_set(diag, rc, "cannot start the announcer: %s", okv_error_text(rc));
+        cannot_start("the announcer", rc, &why, diag);
     } else {
         okv_status_log_ready(server);
         okv_metrics_set_ready(server->metrics, true);

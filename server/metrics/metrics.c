@@ -18,6 +18,7 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/base/resolve.h"
+#include "shared/base/thread.h"
 
 #define TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 #define BACKLOG 64
@@ -375,19 +376,21 @@ static void *serve(void *user)
 }
 
 /* The thread takes no signals. */
-static int start_thread(struct okv_metrics *metrics)
+static int start_thread(struct okv_metrics *metrics, struct okv_diag *why)
 {
     sigset_t all, before;
 
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    int rc = pthread_create(&metrics->thread, NULL, serve, metrics) ? OKV_ENOMEM : 0;
+    int rc = okv_thread_start(&metrics->thread, serve, metrics, why);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }
 
-static int start_daemon(struct okv_metrics *metrics)
+static int start_daemon(struct okv_metrics *metrics, struct okv_diag *why)
 {
+    int rc = OKV_ENOMEM;
+
     okv_scrapers_init(&metrics->scrapers);
     if (okv_entrance_open(&metrics->entrance, metrics->sock))
         return OKV_EIO;
@@ -401,7 +404,8 @@ static int start_daemon(struct okv_metrics *metrics)
         okv_scrapers_on_completed, &metrics->scrapers, MHD_OPTION_END);
     if (!metrics->daemon)
         goto close_fd;
-    if (start_thread(metrics) == 0)
+    rc = start_thread(metrics, why);
+    if (rc == 0)
         return 0;
     MHD_stop_daemon(metrics->daemon);
     metrics->daemon = NULL;
@@ -409,7 +413,7 @@ close_fd:
     close(metrics->stop_fd);
 close_entrance:
     okv_entrance_close(&metrics->entrance);
-    return OKV_ENOMEM;
+    return rc;
 }
 
 int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server, struct okv_diag *diag)
@@ -423,10 +427,12 @@ int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server, st
     if (rc)
         return rc;
     say_where(metrics);
-    rc = start_daemon(metrics);
+    struct okv_diag why = {.text = ""};
+    rc = start_daemon(metrics, &why);
     if (rc) {
         close(metrics->sock);
-        return okv_diag_set(diag, rc, "--metrics: cannot start its thread");
+        return okv_diag_set(diag, rc, "--metrics: cannot start its thread: %s",
+                            why.text[0] ? why.text : okv_error_text(rc));
     }
     return 0;
 }

@@ -21,6 +21,7 @@
 #include "server/session/sessions.h"
 #include "server/worker/worker.h"
 #include "shared/base/error.h"
+#include "shared/base/thread.h"
 #include "shared/format/superblock.h"
 #include "shared/format/wire.h"
 #include "shared/transport/common/pending.h"
@@ -436,7 +437,8 @@ static void *accept_all(void *user)
     }
 }
 
-int okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server)
+int okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server,
+                       struct okv_diag *why)
 {
     *acceptor = (struct okv_acceptor){.server = server};
     for (unsigned i = 0; i < server->database_count; i++)
@@ -445,11 +447,10 @@ int okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server)
     server->acceptor_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (server->acceptor_fd < 0)
         return OKV_EIO;
-    if (pthread_create(&acceptor->thread, NULL, accept_all, acceptor)) {
+    int rc = okv_thread_start(&acceptor->thread, accept_all, acceptor, why);
+    if (rc)
         close(server->acceptor_fd);
-        return OKV_ENOMEM;
-    }
-    return 0;
+    return rc;
 }
 
 void okv_acceptor_reload(struct okv_acceptor *acceptor)

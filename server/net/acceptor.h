@@ -15,8 +15,9 @@ struct okv_acceptor {
     uint64_t last_session_id;
 };
 
-/* Starts the thread; the server must not move. OKV_EIO, OKV_ENOMEM. */
-int okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server);
+/* Starts the thread; the server must not move. OKV_EIO; what okv_thread_start() returns. */
+int okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server,
+                       struct okv_diag *why);
 /* Makes the thread read the users file again, without delay. Any thread; returns at once. */
 void okv_acceptor_reload(struct okv_acceptor *acceptor);
 /* Ends the thread and waits for it. Connections must be gone by then. */

@@ -10,6 +10,7 @@
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "shared/base/error.h"
+#include "shared/base/thread.h"
 #include "shared/format/superblock.h"
 
 /* Datagrams of one port that are looked at before the next port gets its share. */
@@ -248,7 +249,7 @@ static void *serve_all(void *user)
     }
 }
 
-int okv_announcer_start(struct okv_server *server)
+int okv_announcer_start(struct okv_server *server, struct okv_diag *why)
 {
     struct okv_announcer *announcer = server->announcer;
 
@@ -258,11 +259,12 @@ int okv_announcer_start(struct okv_server *server)
     announcer->stop_fd = eventfd(0, EFD_CLOEXEC);
     if (announcer->stop_fd < 0)
         return OKV_EIO;
-    if (pthread_create(&announcer->thread, NULL, serve_all, server) == 0)
+    int rc = okv_thread_start(&announcer->thread, serve_all, server, why);
+    if (rc == 0)
         return 0;
     close(announcer->stop_fd);
     announcer->stop_fd = -1;
-    return OKV_ENOMEM;
+    return rc;
 }
 
 void okv_announcer_stop(struct okv_announcer *announcer)

@@ -40,8 +40,8 @@ struct okv_announcer {
 int okv_announcer_open(struct okv_server *server, struct okv_diag *diag);
 void okv_announcer_close(struct okv_announcer *announcer);
 
-/* Starts the thread, if the server is announced. OKV_EIO, OKV_ENOMEM. */
-int okv_announcer_start(struct okv_server *server);
+/* Starts the thread, if the server is announced. OKV_EIO; what okv_thread_start() returns. */
+int okv_announcer_start(struct okv_server *server, struct okv_diag *why);
 /* Waits until the thread has ended. server->stopping is set. */
 void okv_announcer_stop(struct okv_announcer *announcer);
 

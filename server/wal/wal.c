@@ -17,6 +17,7 @@
 #include "server/wal/writer.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "shared/base/thread.h"
 
 /* Positions at which a new log may begin. */
 #define POSITIONS (UINT64_C(1) << 56)
@@ -236,10 +237,10 @@ static void blob_written(void *user, int rc, const char *why)
     wal->notify(wal->user);
 }
 
-static int start_snapshots(struct okv_wal *wal)
+static int start_snapshots(struct okv_wal *wal, struct okv_diag *why)
 {
     /* The end of a snapshot wakes the log's thread, for a request that came meanwhile. */
-    int rc = okv_snapshot_init(&wal->snapshot, wal->files, wal->store, okv_wal_wake, wal);
+    int rc = okv_snapshot_init(&wal->snapshot, wal->files, wal->store, okv_wal_wake, wal, why);
 
     if (rc)
         return rc;
@@ -253,18 +254,20 @@ static int start_snapshots(struct okv_wal *wal)
 static int start_threads(struct okv_wal *wal, struct okv_diag *diag)
 {
     struct okv_diag why = {.text = ""};
-    int rc = start_snapshots(wal);
+    int rc = start_snapshots(wal, &why);
 
     if (rc)
-        return rc;
+        return okv_diag_set(diag, rc, "the log: cannot begin with snapshots: %s",
+                            why.text[0] ? why.text : okv_error_text(rc));
     rc = okv_blobs_start(&wal->blobs, wal->store, blob_written, wal, &why);
     if (rc) {
         okv_diag_set(diag, rc, "the log: cannot begin with long values: %s", why.text);
         goto fini_snapshot;
     }
-    if (pthread_create(&wal->thread, NULL, okv_wal_writer_run, wal) == 0)
+    rc = okv_thread_start(&wal->thread, okv_wal_writer_run, wal, &why);
+    if (rc == 0)
         return 0;
-    rc = OKV_ENOMEM;
+    okv_diag_set(diag, rc, "the log: cannot begin to write: %s", why.text);
     okv_blobs_stop(&wal->blobs);
 fini_snapshot:
     okv_snapshot_fini(&wal->snapshot);

@@ -18,6 +18,7 @@
 #include "server/worker/shutdown.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "shared/base/thread.h"
 
 /* More than a pass serves: requests wait in their sessions, where databases take turns, and not
  * behind each other in a queue of the device. */
@@ -423,9 +424,9 @@ void okv_worker_fini(struct okv_worker *worker)
     free(worker->sessions);
 }
 
-int okv_worker_start(struct okv_worker *worker)
+int okv_worker_start(struct okv_worker *worker, struct okv_diag *why)
 {
-    return pthread_create(&worker->thread, NULL, serve_all, worker) ? OKV_ENOMEM : 0;
+    return okv_thread_start(&worker->thread, serve_all, worker, why);
 }
 
 void okv_worker_join(struct okv_worker *worker)

@@ -38,8 +38,8 @@ void okv_worker_fini(struct okv_worker *worker);
 /* How many more clients of a listener all workers together have room for. */
 uint32_t okv_workers_room(const struct okv_server *server, unsigned listener);
 
-/* Starts the thread; worker and server must not move. OKV_ENOMEM. */
-int okv_worker_start(struct okv_worker *worker);
+/* Starts the thread; worker and server must not move. Fails like okv_thread_start(). */
+int okv_worker_start(struct okv_worker *worker, struct okv_diag *why);
 /* Waits until the thread has ended its sessions (shutdown.h). server->stopping is set, and the
  * acceptor still runs. */
 void okv_worker_join(struct okv_worker *worker);

@@ -529,8 +529,8 @@ void fixture_open(struct fixture *fixture, struct fuzz_input *input,
     server->listeners[0] = &fixture->listener;
     server->listener_count = 1;
     FUZZ_CHECK(okv_worker_init(&fixture->worker, server, NULL) == 0);
-    FUZZ_CHECK(okv_acceptor_start(&fixture->acceptor, server) == 0);
-    FUZZ_CHECK(okv_worker_start(&fixture->worker) == 0);
+    FUZZ_CHECK(okv_acceptor_start(&fixture->acceptor, server, NULL) == 0);
+    FUZZ_CHECK(okv_worker_start(&fixture->worker, NULL) == 0);
 }
 
 static void check_applied_once(void *context, const struct okv_entry *entry)

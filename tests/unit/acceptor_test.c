@@ -124,7 +124,7 @@ static int setup(void **state)
     assert_int_equal(okv_admission_init(server->admission, &limits), 0);
     server->admission->limits.clients = LIMIT;
     assert_int_equal(okv_worker_init(&gate.worker, server, NULL), 0);
-    assert_int_equal(okv_acceptor_start(&gate.acceptor, server), 0);
+    assert_int_equal(okv_acceptor_start(&gate.acceptor, server, NULL), 0);
     return 0;
 }
 
@@ -416,5 +416,5 @@ GATE_TEST(an_endless_listener_does_not_keep_the_acceptor_from_stopping)
     okv_acceptor_stop(&gate.acceptor);
     alarm(0);
     atomic_store(&gate.is_endless, false);
-    assert_int_equal(okv_acceptor_start(&gate.acceptor, gate.core.server), 0);
+    assert_int_equal(okv_acceptor_start(&gate.acceptor, gate.core.server, NULL), 0);
 }

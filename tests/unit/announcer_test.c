@@ -174,7 +174,7 @@ FIXTURE_TEST(its_thread_answers_until_the_server_ends)
     struct pollfd answered = {.fd = f.fd, .events = POLLIN};
 
     open_it();
-    assert_int_equal(okv_announcer_start(f.core.server), 0);
+    assert_int_equal(okv_announcer_start(f.core.server, NULL), 0);
     ask("", 1);
     assert_int_equal(poll(&answered, 1, -1), 1);
     assert_int_equal(answers(&answer), 1);

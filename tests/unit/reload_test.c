@@ -32,7 +32,7 @@ static int setup(void **state)
     server_core_open(&core, &params);
     core.server->config.users = file.users;
     assert_int_equal(okv_authority_init(core.server->authority, file.users, databases, 1, NULL), 0);
-    assert_int_equal(okv_acceptor_start(&acceptor, core.server), 0);
+    assert_int_equal(okv_acceptor_start(&acceptor, core.server, NULL), 0);
     return 0;
 }
 
@@ -143,5 +143,5 @@ RELOAD_TEST(the_log_has_a_limit_for_administrators)
     close(ends[0]);
     close(ends[1]);
     okv_log_init(log, STDERR_FILENO, OKV_LOG_TEXT);
-    assert_int_equal(okv_acceptor_start(&acceptor, core.server), 0);
+    assert_int_equal(okv_acceptor_start(&acceptor, core.server, NULL), 0);
 }

@@ -11,6 +11,7 @@
 #include "server/resp/run/place.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "shared/base/thread.h"
 
 #define EVENTS_PER_PASS 16
 /* Where there are fewer processors than threads, workers come first. */
@@ -104,7 +105,8 @@ static void *run(void *user)
     return NULL;
 }
 
-int okv_resp_handshakes_start(struct okv_resp_handshakes *handshakes, struct okv_server *server)
+int okv_resp_handshakes_start(struct okv_resp_handshakes *handshakes, struct okv_server *server,
+                              struct okv_diag *why)
 {
     struct epoll_event event = {.events = EPOLLIN};
     int rc = OKV_EIO;
@@ -121,8 +123,8 @@ int okv_resp_handshakes_start(struct okv_resp_handshakes *handshakes, struct okv
     if (epoll_ctl(handshakes->epoll_fd, EPOLL_CTL_ADD, handshakes->wake_fd, &event))
         goto close_wake;
     pthread_mutex_init(&handshakes->lock, NULL);
-    rc = OKV_ENOMEM;
-    if (pthread_create(&handshakes->thread, NULL, run, handshakes) == 0)
+    rc = okv_thread_start(&handshakes->thread, run, handshakes, why);
+    if (rc == 0)
         return 0;
     pthread_mutex_destroy(&handshakes->lock);
 close_wake:

@@ -21,8 +21,9 @@ struct okv_resp_handshakes {
     struct okv_resp_client_list under_way; /* the thread's, oldest first */
 };
 
-/* Begins with it. OKV_EIO: there are no descriptors; OKV_ENOMEM. */
-int okv_resp_handshakes_start(struct okv_resp_handshakes *handshakes, struct okv_server *server);
+/* Begins with it. OKV_EIO: there are no descriptors; what okv_thread_start() returns. */
+int okv_resp_handshakes_start(struct okv_resp_handshakes *handshakes, struct okv_server *server,
+                              struct okv_diag *why);
 /* Takes a silent client with TLS, which gets a worker, and without users a place, when its
  * handshake is over. The acceptor's thread. */
 void okv_resp_handshakes_add(struct okv_resp_handshakes *handshakes,

@@ -104,11 +104,13 @@ static int open_entrance(struct okv_resp_listener *listener, struct okv_diag *di
 static int start_handshakes(struct okv_server *server, struct okv_diag *diag)
 {
     struct okv_resp_handshakes *handshakes = calloc(1, sizeof *handshakes);
-    int rc = handshakes ? okv_resp_handshakes_start(handshakes, server) : OKV_ENOMEM;
+    struct okv_diag why = {.text = ""};
+    int rc = handshakes ? okv_resp_handshakes_start(handshakes, server, &why) : OKV_ENOMEM;
 
     if (rc) {
         free(handshakes);
-        return okv_diag_set(diag, rc, "resps://: cannot start the thread of handshakes");
+        return okv_diag_set(diag, rc, "resps://: cannot start the thread of handshakes: %s",
+                            why.text[0] ? why.text : okv_error_text(rc));
     }
     server->resp_shared->handshakes = handshakes;
     return 0;

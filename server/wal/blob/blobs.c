@@ -8,6 +8,7 @@
 #include "server/wal/blob/files.h"
 #include "server/wal/listing.h"
 #include "shared/base/error.h"
+#include "shared/base/thread.h"
 #include "shared/format/hash.h"
 
 enum state { QUEUED, WRITING, STORED, REFERENCED, OBSOLETE };
@@ -296,9 +297,9 @@ int okv_blobs_start(struct okv_blobs *blobs, struct okv_store *store,
     free(removal.is_kept);
     if (rc)
         return rc;
-    int error = pthread_create(&blobs->thread, NULL, run, blobs);
-    blobs->is_started = error == 0;
-    return error ? okv_diag_set(why, OKV_ENOMEM, "%s", strerror(error)) : 0;
+    rc = okv_thread_start(&blobs->thread, run, blobs, why);
+    blobs->is_started = rc == 0;
+    return rc;
 }
 
 void okv_blobs_stop(struct okv_blobs *blobs)

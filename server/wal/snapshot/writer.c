@@ -11,6 +11,7 @@
 #include "server/wal/preallocate.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "shared/base/thread.h"
 
 /* Buckets that are saved before the log's thread may have the lock. */
 #define BUCKETS_PER_TURN 16
@@ -199,7 +200,8 @@ static void *run(void *user)
 }
 
 int okv_snapshot_init(struct okv_snapshot *snapshot, struct okv_files *files,
-                      struct okv_store *store, void (*notify)(void *user), void *user)
+                      struct okv_store *store, void (*notify)(void *user), void *user,
+                      struct okv_diag *why)
 {
     *snapshot = (struct okv_snapshot){.files = files,
                                       .store = store,
@@ -211,12 +213,13 @@ int okv_snapshot_init(struct okv_snapshot *snapshot, struct okv_files *files,
         return rc;
     pthread_mutex_init(&snapshot->lock, NULL);
     pthread_cond_init(&snapshot->changed, NULL);
-    if (pthread_create(&snapshot->thread, NULL, run, snapshot) == 0)
+    rc = okv_thread_start(&snapshot->thread, run, snapshot, why);
+    if (rc == 0)
         return 0;
     pthread_cond_destroy(&snapshot->changed);
     pthread_mutex_destroy(&snapshot->lock);
     okv_store_bucket_fini(&snapshot->bucket);
-    return OKV_ENOMEM;
+    return rc;
 }
 
 void okv_snapshot_fini(struct okv_snapshot *snapshot)

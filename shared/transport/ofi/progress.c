@@ -9,11 +9,10 @@
  */
 #include "shared/transport/ofi/progress.h"
 
-#include <string.h>
 #include <sys/epoll.h>
 #include <time.h>
 
-#include "shared/base/error.h"
+#include "shared/base/thread.h"
 #include "shared/transport/ofi/fabric.h"
 
 #define MOMENT_NS 2000000
@@ -58,10 +57,9 @@ static void *run(void *argument)
     return NULL;
 }
 
-static int fail(int errnum, struct okv_diag *diag)
+static int fail(int rc, const char *why, struct okv_diag *diag)
 {
-    return okv_diag_set(diag, okv_error_from_errno(errnum),
-                        "no thread that serves READs while a worker is busy: %s", strerror(errnum));
+    return okv_diag_set(diag, rc, "cannot serve READs while a worker is busy: %s", why);
 }
 
 int okv_ofi_progress_start(struct ofi_endpoint *endpoint, struct okv_diag *diag)
@@ -70,19 +68,20 @@ int okv_ofi_progress_start(struct ofi_endpoint *endpoint, struct okv_diag *diag)
 
     if (endpoint->fabric->is_one_sided)
         return 0;
+    struct okv_diag why;
     int queue;
     int rc = fi_control(&endpoint->cq->fid, FI_GETWAIT, &queue);
     if (rc)
-        return fail(-rc, diag);
+        return fail(okv_ofi_error(rc), fi_strerror(-rc), diag);
     rc = okv_wakeup_open(&progress->wakeup, false, diag);
     if (rc)
         return rc;
     rc = okv_wakeup_watch(&progress->wakeup, queue, OFI_QUEUE_EVENTS, diag);
     if (rc)
         goto close_wakeup;
-    int errnum = pthread_create(&progress->thread, NULL, run, endpoint);
-    if (errnum) {
-        rc = fail(errnum, diag);
+    rc = okv_thread_start(&progress->thread, run, endpoint, &why);
+    if (rc) {
+        fail(rc, why.text, diag);
         goto close_wakeup;
     }
     progress->runs = true;
