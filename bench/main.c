@@ -13,6 +13,7 @@
 #include "bench/report/report.h"
 #include "shared/base/printable.h"
 #include "shared/base/standard_files.h"
+#include "shared/base/standard_output.h"
 
 enum { STATUS_DONE = 0, STATUS_USAGE = 2, STATUS_FAILED = 3, STATUS_INTERRUPTED = 4 };
 
@@ -403,6 +404,7 @@ int main(int argc, char **argv)
         perror("kv-bench: /dev/null for a descriptor that is closed");
         return STATUS_FAILED;
     }
+    okv_standard_output_check_at_exit("kv-bench");
     signal(SIGXFSZ, SIG_IGN); /* results beyond the limit on files fail by their write */
     bench.report = calloc(1, sizeof *bench.report);
     if (!bench.report || !okv_printable_stream(&out, &stdout) ||

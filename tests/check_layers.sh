@@ -113,7 +113,7 @@ check_calls() {
     mapfile -t files < <(folder_files shared; folder_files client client/cli | grep -v '^client/examples/')
     complain "a library neither prints nor ends the process" \
         < <(search '\b(v?f?printf|f?puts|f?putc|putchar|perror|_?_?exit|abort|assert)[[:space:]]*\(' "${files[@]}" |
-            grep -vE '^[^:]+:[0-9]+:[[:space:]]*(/?\*|//)')
+            grep -vE '^[^:]+:[0-9]+:[[:space:]]*(/?\*|//)' | grep -v '^shared/base/standard_output.c:')
 }
 
 # Else it is not said which limit there is. These go on without one.

@@ -120,7 +120,7 @@ int output_end(struct output *output, bool whole, char **kept)
 
     *kept = NULL;
     if (output->file == stdout)
-        error = fflush(stdout) == 0 ? 0 : errno;
+        error = fflush(stdout) == 0 ? (ferror(stdout) ? EIO : 0) : errno;
     else if (fclose(output->file) != 0)
         error = errno;
     if (output->part && (!whole || error)) {

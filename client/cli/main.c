@@ -7,6 +7,7 @@
 #include "client/cli/shell/shell.h"
 #include "shared/base/printable.h"
 #include "shared/base/standard_files.h"
+#include "shared/base/standard_output.h"
 
 int main(int argc, char **argv)
 {
@@ -17,6 +18,7 @@ int main(int argc, char **argv)
         perror("okv: /dev/null for a descriptor that is closed");
         return CLI_FAILED;
     }
+    okv_standard_output_check_at_exit("okv");
     signal(SIGXFSZ, SIG_IGN); /* output beyond the limit on files fails by its write */
     if (!okv_printable_stream(&out, &stdout) || !okv_printable_stream(&err, &stderr)) {
         fputs("okv: out of memory\n", stderr);

@@ -70,5 +70,9 @@ int main(int argc, char **argv)
         stored += collect(db);
     printf("stored %d of %d\n", stored, ITEMS);
     okv_close(&db);
+    if (ferror(stdout) || fclose(stdout)) {
+        perror("standard output");
+        return 3;
+    }
     return stored == ITEMS ? 0 : 1;
 }

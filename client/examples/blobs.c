@@ -156,5 +156,9 @@ int main(int argc, char **argv)
     okv_counters(blobs.db, &counters);
     printf("values that the server READ: %llu\n", (unsigned long long)counters.rendezvous);
     blobs_close(&blobs);
+    if (ferror(stdout) || fclose(stdout)) {
+        perror("standard output");
+        return 3;
+    }
     return 0;
 }

@@ -210,5 +210,9 @@ int main(int argc, char **argv)
     printf("vectors: %s there, %s absent, %lu failed\n", service.found ? "half" : "none",
            service.found == service.absent ? "half" : "not half", service.failed);
     okv_close(&service.db);
+    if (ferror(stdout) || fclose(stdout)) {
+        perror("standard output");
+        return 3;
+    }
     return 0;
 }

@@ -63,5 +63,9 @@ int main(int argc, char **argv)
     printf("messages to the server: %llu\n",
            (unsigned long long)(after.requests - before.requests));
     okv_close(&db);
+    if (ferror(stdout) || fclose(stdout)) {
+        perror("standard output");
+        return 3;
+    }
     return hits == ITEMS / 2 && wrong == 0 ? 0 : 1;
 }

@@ -237,5 +237,9 @@ int main(int argc, char **argv)
     printf("two numbers: %s\n", second > first ? "each once" : "one twice");
     okv_close(&a.db);
     okv_close(&b.db);
+    if (ferror(stdout) || fclose(stdout)) {
+        perror("standard output");
+        return 3;
+    }
     return 0;
 }

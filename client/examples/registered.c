@@ -59,5 +59,9 @@ int main(int argc, char **argv)
     okv_close(&db);
     free(value);
     free(buffer);
+    if (ferror(stdout) || fclose(stdout)) {
+        perror("standard output");
+        return 3;
+    }
     return 0;
 }

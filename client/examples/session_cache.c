@@ -122,5 +122,9 @@ int main(int argc, char **argv)
     }
     printf("not renewed: %s\n", okv_errname(rc));
     okv_close(&db);
+    if (ferror(stdout) || fclose(stdout)) {
+        perror("standard output");
+        return 3;
+    }
     return 0;
 }

@@ -69,5 +69,9 @@ int main(int argc, char **argv)
     printf("get after the delete: %s\n", rc == OKV_ENOTFOUND ? "a miss" : okv_errname(rc));
 
     okv_close(&db);
+    if (ferror(stdout) || fclose(stdout)) {
+        perror("standard output");
+        return 3;
+    }
     return 0;
 }

@@ -35,6 +35,7 @@
 #include "shared/base/error.h"
 #include "shared/base/spell_suggest.h"
 #include "shared/base/standard_files.h"
+#include "shared/base/standard_output.h"
 #include "shared/format/wire.h"
 
 static void databases_close(struct okv_server *server)
@@ -464,6 +465,7 @@ int main(int argc, char **argv)
         perror("okv-server: /dev/null for a descriptor that is closed");
         return status;
     }
+    okv_standard_output_check_at_exit("okv-server");
     signal(SIGXFSZ, SIG_IGN); /* a log beyond the limit on files fails by its write */
     if (has_slip(argc, argv))
         return OKV_EXIT_USAGE;

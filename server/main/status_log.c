@@ -1,6 +1,9 @@
 #include "server/main/status_log.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdio_ext.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -88,6 +91,23 @@ void okv_status_log_begin(struct okv_server *server)
     warn_of_limit(server, memory, okv_config_memory_limit(config));
 }
 
+/* A server that cannot say so serves all the same. */
+static void print_ready(struct okv_server *server)
+{
+    printf("ready");
+    for (unsigned i = 0; i < server->listener_count; i++)
+        printf(" %s", server->listeners[i]->where);
+    for (unsigned i = 0; i < server->socket_count; i++)
+        printf(" %s", server->sockets[i].where);
+    printf("\n");
+    if (fflush(stdout) == 0)
+        return;
+    okv_log_say(&server->log, OKV_LOG_WARNING, "server",
+                "standard output does not take the line `ready': %s", strerror(errno));
+    __fpurge(stdout);
+    clearerr(stdout);
+}
+
 void okv_status_log_ready(struct okv_server *server)
 {
     for (unsigned i = 0; i < server->listener_count; i++)
@@ -108,13 +128,7 @@ void okv_status_log_ready(struct okv_server *server)
     if (server->config.group[0])
         okv_log_say(&server->log, OKV_LOG_NOTICE, "discovery", "announced as %s in group %s",
                     server->config.name, server->config.group);
-    printf("ready");
-    for (unsigned i = 0; i < server->listener_count; i++)
-        printf(" %s", server->listeners[i]->where);
-    for (unsigned i = 0; i < server->socket_count; i++)
-        printf(" %s", server->sockets[i].where);
-    printf("\n");
-    fflush(stdout);
+    print_ready(server);
 }
 
 void okv_status_log_status(struct okv_server *server)
