@@ -15,6 +15,7 @@
 #include "server/config/print.h"
 #include "server/core/notify.h"
 #include "server/core/processors.h"
+#include "server/core/takeover.h"
 #include "server/database/database.h"
 #include "server/database/durable.h"
 #include "server/identity/authority.h"
@@ -52,15 +53,28 @@ static int boot_id_draw(struct okv_server *server, struct okv_diag *diag)
     return 0;
 }
 
+/* While another process has its directory: waits for it. */
+static int database_open(struct okv_server *server, unsigned index, struct okv_diag *diag)
+{
+    const struct okv_config *config = &server->config;
+    struct okv_takeover takeover = {&server->log, "database", 0};
+    char what[OKV_LOG_TEXT_MAX];
+    int rc;
+
+    snprintf(what, sizeof what, "--data %.300s", config->data ? config->data : "");
+    do
+        rc = okv_database_init(&server->databases[index], config, index, server->boot_id, diag);
+    while (rc == OKV_EAGAIN && okv_takeover_wait(&takeover, what));
+    return rc;
+}
+
 static int databases_open(struct okv_server *server, struct okv_diag *diag)
 {
     uint64_t memory = okv_config_memory(&server->config);
     int rc = okv_region_check(memory, okv_config_memory_limit(&server->config), diag);
 
     while (rc == 0 && server->database_count < server->config.database_count) {
-        unsigned index = server->database_count;
-        rc = okv_database_init(&server->databases[index], &server->config, index, server->boot_id,
-                               diag);
+        rc = database_open(server, server->database_count, diag);
         server->database_count += rc == 0;
     }
     if (rc)

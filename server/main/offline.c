@@ -10,7 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "server/core/takeover.h"
 #include "server/wal/offline/salvage.h"
 #include "shared/base/error.h"
 
@@ -19,6 +21,8 @@ struct offline {
     const char *name; /* of the database */
     bool is_whole;    /* nothing was damaged so far */
     int rc;           /* the first failure */
+    struct okv_log log;
+    struct okv_takeover takeover; /* of all directories together */
 };
 
 /* ---- what is printed ---- */
@@ -94,8 +98,11 @@ static void print_salvaged(const struct offline *offline, const struct okv_wal_s
 static int open_source(struct offline *offline, struct okv_directory *directory, const char *path)
 {
     struct okv_diag why;
-    int rc = okv_directory_open_shared(directory, path, &why);
+    int rc;
 
+    do
+        rc = okv_directory_open_shared(directory, path, &why);
+    while (rc == OKV_EAGAIN && okv_takeover_wait(&offline->takeover, path));
     if (rc == OKV_EAGAIN)
         fail(offline, OKV_EAGAIN, path,
              "a server has it: stop that one, or copy the directory of a stopped one");
@@ -254,12 +261,15 @@ int okv_offline_run(const struct okv_config *config, bool *is_whole)
     const char *path = config->check ? config->check : config->salvage;
     struct offline offline = {.config = config, .is_whole = true};
 
-    if (config->salvage && make_target(&offline, config->to))
-        return offline.rc;
-    if (is_database(path))
-        look_at_one(&offline, path);
-    else
-        look_at_all(&offline, path);
+    okv_log_init(&offline.log, STDERR_FILENO, config->log_format);
+    offline.takeover = (struct okv_takeover){&offline.log, "database", 0};
+    if (config->check || make_target(&offline, config->to) == 0) {
+        if (is_database(path))
+            look_at_one(&offline, path);
+        else
+            look_at_all(&offline, path);
+    }
+    okv_log_fini(&offline.log);
     *is_whole = offline.is_whole;
     return offline.rc;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "server/core/server.h"
+#include "server/core/takeover.h"
 #include "server/database/database.h"
 #include "server/wal/histogram.h"
 #include "server/wal/wal.h"
@@ -320,6 +321,22 @@ static int listen_at(const char *host, const char *port, int *out, struct okv_di
     return rc;
 }
 
+/* While the port is in use: waits for it. */
+static int open_port(struct okv_metrics *metrics, struct okv_diag *diag)
+{
+    struct okv_server *server = metrics->server;
+    const struct okv_config_address *where = &server->config.metrics;
+    struct okv_takeover takeover = {&server->log, "metrics", 0};
+    char what[sizeof where->host + sizeof where->port + 16];
+    int rc;
+
+    snprintf(what, sizeof what, "--metrics %s:%s", where->host, where->port);
+    do
+        rc = listen_at(where->host, where->port, &metrics->sock, diag);
+    while (rc == OKV_EAGAIN && okv_takeover_wait(&takeover, what));
+    return rc;
+}
+
 static void say_where(struct okv_metrics *metrics)
 {
     struct sockaddr_storage address = {0};
@@ -418,12 +435,10 @@ close_entrance:
 
 int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server, struct okv_diag *diag)
 {
-    const struct okv_config_address *where = &server->config.metrics;
-
     *metrics = (struct okv_metrics){.server = server, .lock = PTHREAD_MUTEX_INITIALIZER};
-    if (!where->host[0])
+    if (!server->config.metrics.host[0])
         return 0;
-    int rc = listen_at(where->host, where->port, &metrics->sock, diag);
+    int rc = open_port(metrics, diag);
     if (rc)
         return rc;
     say_where(metrics);

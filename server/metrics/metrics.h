@@ -30,8 +30,9 @@ struct okv_metrics {
 };
 
 /* Listens where the configuration says, if it does; port 0: any that is free. Logs where that is.
- * The metrics of databases are read while is_ready only. OKV_EIO, OKV_ENOMEM; what okv_resolve(),
- * okv_bind_failed() and okv_thread_start() return. */
+ * The metrics of databases are read while is_ready only. A port in use is waited for
+ * (okv_takeover_wait()). OKV_EIO, OKV_ENOMEM; what okv_resolve(), okv_bind_failed() and
+ * okv_thread_start() return. */
 int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server,
                       struct okv_diag *diag);
 /* Blocks while a page is rendered. With false, no metric of a database is read after this call. */

@@ -1,14 +1,11 @@
-/*
- * Listening at an address that may be in use for another moment. A killed server keeps its address
- * until the kernel has freed its memory, and its successor may start earlier.
- */
+/* Listening at an address that may be in use for another moment. */
 #ifndef OKV_SERVER_NET_LISTENING_H
 #define OKV_SERVER_NET_LISTENING_H
 
 #include "server/core/server.h"
 
-/* Calls listen() of the transport. While the address is in use, logs that and retries for about 2
- * s, then returns OKV_EAGAIN. */
+/* Calls listen() of the transport. While the address is in use, waits as okv_takeover_wait() does,
+ * then returns OKV_EAGAIN. */
 int okv_server_listen(struct okv_server *server, const struct okv_transport_ops *ops,
                       const struct okv_uri *uri, struct okv_listener **out, struct okv_diag *diag);
 /* How many clients may be silent, and for how long: as the options have it now. Main's thread. */

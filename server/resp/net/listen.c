@@ -10,6 +10,7 @@
 
 #include "server/config/config.h"
 #include "server/core/server.h"
+#include "server/core/takeover.h"
 #include "server/resp/net/accept.h"
 #include "server/resp/net/handshake.h"
 #include "server/resp/run/shared.h"
@@ -45,7 +46,7 @@ static int listen_at(const struct addrinfo *address, const struct okv_uri *uri, 
     }
     int rc = okv_bind_failed(errno, uri->host, uri->port, diag);
     close(fd);
-    return rc == OKV_EAGAIN ? OKV_EADDRESS : rc;
+    return rc;
 }
 
 static int open_network(const struct okv_uri *uri, struct okv_resp_listener *out,
@@ -75,13 +76,24 @@ static int open_path(const struct okv_uri *uri, struct okv_resp_listener *out,
         return okv_diag_set(diag, OKV_EIO, "no socket for resp://%s: %s", uri->path,
                             strerror(errno));
     int rc = okv_socket_path_listen(&out->socket, uri, fd, BACKLOG, diag);
-    if (rc) {
+    if (rc)
         close(fd);
-        return rc == OKV_EAGAIN ? OKV_EADDRESS : rc;
-    }
     snprintf(out->where, sizeof out->where, "resp://%s", uri->path);
     out->fd = fd;
-    return 0;
+    return rc;
+}
+
+/* While the address is in use: waits for it. */
+static int open_place(struct okv_server *server, const struct okv_uri *uri,
+                      struct okv_resp_listener *out, struct okv_diag *diag)
+{
+    struct okv_takeover takeover = {&server->log, "listener", 0};
+    int rc;
+
+    do
+        rc = uri->path[0] ? open_path(uri, out, diag) : open_network(uri, out, diag);
+    while (rc == OKV_EAGAIN && okv_takeover_wait(&takeover, out->where));
+    return rc;
 }
 
 static void close_listener(struct okv_resp_listener *listener)
@@ -138,7 +150,7 @@ static int open_listener(struct okv_server *server, const struct okv_uri *uri,
 
     if (rc)
         return rc;
-    rc = uri->path[0] ? open_path(uri, listener, diag) : open_network(uri, listener, diag);
+    rc = open_place(server, uri, listener, diag);
     if (rc == 0)
         rc = open_entrance(listener, diag);
     if (rc)
