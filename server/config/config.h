@@ -49,6 +49,7 @@ struct okv_config {
     bool has_sync;                    /* --sync was given */
     struct okv_database_config databases[OKV_DATABASES_MAX];
     unsigned database_count;
+    bool names_databases; /* --database was given */
     uint32_t credits; /* outstanding requests per client */
     uint32_t workers;
     cpu_set_t usable_cpus;        /* of the process at its start */

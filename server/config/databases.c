@@ -131,6 +131,7 @@ static void add_database(struct okv_config *config, unsigned i, struct okv_setti
 
 void okv_config_add_databases(struct okv_config *config, struct okv_settings *settings)
 {
+    config->names_databases = config->database_count > 0;
     if (config->database_count == 0)
         config->databases[config->database_count++].text = OKV_DATABASE_DEFAULT;
     for (unsigned i = 0; i < config->database_count; i++)

@@ -23,6 +23,7 @@
 #include "server/main/offline.h"
 #include "server/main/reload.h"
 #include "server/main/status_log.h"
+#include "server/main/unnamed_logs.h"
 #include "server/metrics/metrics.h"
 #include "server/net/acceptor.h"
 #include "server/net/announcer.h"
@@ -348,6 +349,7 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
 static int run(struct okv_server *server, const sigset_t *signals, struct okv_diag *diag)
 {
     okv_status_log_begin(server);
+    okv_unnamed_logs_report(server);
     if (server->config.data)
         okv_notify_send(server->notify, "STATUS=reading the log");
     int rc = databases_open(server, diag);
@@ -491,6 +493,8 @@ int main(int argc, char **argv)
     int rc = okv_config_parse(argc, argv, &server->config);
     if (rc == 0 && (config->has_to_print || config->check || config->salvage)) {
         status = run_without_serving(config);
+    } else if (rc == 0 && !okv_unnamed_logs_check(config)) {
+        status = OKV_EXIT_USAGE;
     } else if (rc == 0) {
         rc = serve_from_beginning_to_end(server, &diag);
         status = rc ? OKV_EXIT_CANNOT_SERVE : 0;

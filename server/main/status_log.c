@@ -15,15 +15,20 @@
 
 void okv_status_log_found(struct okv_server *server, const struct okv_database *database)
 {
-    const struct okv_wal_found *found = &database->durable->found;
+    const struct okv_durable *durable = database->durable;
+    const struct okv_wal_found *found = &durable->found;
 
+    if (found->snapshot == 0 && found->segments == 0)
+        okv_log_say(&server->log, OKV_LOG_NOTICE, "database",
+                    "database %s: new: there was no log of it in %.200s", durable->name,
+                    durable->data);
     okv_log_say(
         &server->log, found->is_unclean ? OKV_LOG_WARNING : OKV_LOG_NOTICE, "database",
         "database %s: %llu items: %llu of a snapshot, and %llu records in %llu "
         "segments, read in %.1f s%s",
         database->config->name, (unsigned long long)atomic_load(&database->store.totals.items),
         (unsigned long long)found->snapshot_items, (unsigned long long)found->records,
-        (unsigned long long)found->segments, (double)database->durable->found_ns / 1e9,
+        (unsigned long long)found->segments, (double)durable->found_ns / 1e9,
         found->is_unclean ? "; it was not stopped, so changes that were not synced may be lost, "
                             "and versions are raised"
         : found->is_cut   ? "; the last batch was not whole and not answered, and is left out"

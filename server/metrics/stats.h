@@ -109,7 +109,8 @@ struct okv_server;
     X(requests_waiting, "requests that wait to be served")   \
     X(resp_clients, "clients of Redis connected")            \
     X(longest_step, "most work of a step, in units of 1 ns") \
-    X(longest_alone, "the same of a command that ran alone")
+    X(longest_alone, "the same of a command that ran alone") \
+    X(unnamed_logs, "logs in the directory of --data whose databases are not served")
 
 /* Any thread may add and read. */
 struct okv_counts {
