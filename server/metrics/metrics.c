@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -282,11 +283,22 @@ static enum MHD_Result respond_with_state(struct okv_metrics *metrics,
                     : say(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "starting or ending\n");
 }
 
-static enum MHD_Result answer(void *user, struct MHD_Connection *connection, const char *path,
+/* The target of a request may be a whole URI, as for a proxy (RFC 9112, section 3.2.2). */
+static const char *path_of(const char *target)
+{
+    static const char scheme[] = "http://";
+
+    if (strncasecmp(target, scheme, sizeof scheme - 1) != 0)
+        return target;
+    return strchrnul(target + sizeof scheme - 1, '/');
+}
+
+static enum MHD_Result answer(void *user, struct MHD_Connection *connection, const char *target,
                               const char *method, const char *version, const char *upload,
                               size_t *upload_size, void **state)
 {
     struct okv_metrics *metrics = user;
+    const char *path = path_of(target);
 
     (void)version, (void)upload, (void)upload_size, (void)state;
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)

@@ -74,6 +74,18 @@ expect "GET /metrics" "$(status GET /metrics)" 200
 expect "it says so" "$(figure okv_ready)" 1
 expect "GET /" "$(status GET /)" 404
 expect "POST /metrics" "$(status POST /metrics)" 405
+for path in /metrics /healthz /readyz; do
+    for host in 127.0.0.1:9469 '[::1]:80' okv.example; do
+        expect "GET http://$host$path" "$(status GET "http://$host$path")" 200
+    done
+    expect "GET HTTP://okv$path?a=b" "$(status GET "HTTP://okv$path?a=b")" 200
+    expect "GET $path?a=http://okv" "$(status GET "$path?a=http://okv")" 200
+    expect "GET http:/$path" "$(status GET "http:/$path")" 404
+    expect "GET ftp://okv$path" "$(status GET "ftp://okv$path")" 404
+    expect "GET http://okv/x$path" "$(status GET "http://okv/x$path")" 404
+done
+expect "GET http://okv" "$(status GET http://okv)" 404
+expect "POST http://okv/metrics" "$(status POST http://okv/metrics)" 405
 expect "the type" "$(request GET /metrics | grep -c '^Content-Type: text/plain; version=0.0.4')" 1
 checks=$((checks + 1))
 form || failures=$((failures + 1))
