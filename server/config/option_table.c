@@ -206,7 +206,9 @@ const struct okv_option okv_config_options[] = {
      "okv-server(1). SIGHUP has it read again",
      TEXT(users)},
     {"tls-cert", 0, "FILE", 2, 0, NULL,
-     "For resps://, the server's certificate as PEM, with those that signed it", TEXT(tls_cert)},
+     "For resps://, the server's certificate as PEM, with those that signed it. SIGHUP has it, its "
+     "key and --tls-ca read again, for clients that connect then",
+     TEXT(tls_cert)},
     {"tls-key", 0, "FILE", 2, 0, NULL, "The key of --tls-cert, as PEM", TEXT(tls_key)},
     {"tls-ca", 0, "FILE", 2, 0, NULL,
      "Serve over resps:// only clients that show a certificate that one of these signed",

@@ -244,9 +244,10 @@ static bool take_signal(struct okv_acceptor *acceptor, int number)
 
     switch (number) {
     case SIGHUP:
-        if (!server->config.settings.file && !server->config.users)
+        if (!okv_resp_reload(server) && !server->config.settings.file && !server->config.users)
             okv_log_say(&server->log, OKV_LOG_NOTICE, "config",
-                        "SIGHUP: there is nothing to read again without --config or --users");
+                        "SIGHUP: there is nothing to read again without --config, --users or "
+                        "--tls-cert");
         okv_reload(server);
         okv_acceptor_reload(acceptor);
         return false;

@@ -125,6 +125,75 @@ reload 'log-format = logfmt'
 grep -q ' msg="configuration read from ' <<<"$said" || wrong "the format of the log: '$said'"
 end_server TERM
 
+# ---- certificates: those that connect later get the new one, and nobody is disconnected ----
+export OKV_LOG_FORMAT=text
+# certify NAME: a certificate of this name, with its key.
+certify() {
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$scratch/key.pem" \
+        -out "$scratch/cert.pem" -days 2 -subj "/CN=$1" 2>/dev/null
+}
+
+# shown: the name in the certificate that the server shows.
+shown() {
+    openssl s_client -connect "127.0.0.1:$port" </dev/null 2>/dev/null | openssl x509 -noout -subject | sed 's/.*CN *= *//'
+}
+
+# hang_up LINE: SIGHUP; the log has the line when this returns.
+hang_up() {
+    local before tries
+    before=$(wc -l <"$scratch/log")
+    kill -HUP "${servers[-1]}"
+    for ((tries = 0; tries < 1200; tries++)); do
+        ! tail -n "+$((before + 1))" "$scratch/log" | grep -qF "okv-server: $1" || return 0
+        sleep 0.05
+    done
+    wrong "SIGHUP does not say '$1'"
+}
+
+certificates() {
+    certify first
+    scheme=resps start_resp_server --tls-cert "$scratch/cert.pem" --tls-key "$scratch/key.pem"
+    [ "$(shown)" = first ] || wrong "the certificate is of '$(shown)'"
+    # A client that stays; it asks when it is told to.
+    mkfifo "$scratch/asks" "$scratch/answers"
+    openssl s_client -connect "127.0.0.1:$port" -quiet <"$scratch/asks" >"$scratch/answers" 2>/dev/null &
+    local client=$! answer
+    exec 4>"$scratch/asks" 5<"$scratch/answers"
+    printf 'PING\r\n' >&4
+    read -r answer <&5
+    [ "$answer" = $'+PONG\r' ] || wrong "a client of Redis over TLS: '$answer'"
+
+    certify second
+    hang_up "certificate read from $scratch/cert.pem"
+    [ "$(shown)" = second ] || wrong "the renewed certificate is of '$(shown)'"
+    certify third
+    hang_up "certificate read from $scratch/cert.pem"
+    hang_up "certificate read from $scratch/cert.pem"
+    [ "$(shown)" = third ] || wrong "the certificate renewed again is of '$(shown)'"
+    printf 'PING\r\n' >&4
+    read -r answer <&5
+    [ "$answer" = $'+PONG\r' ] || wrong "a client that stays over a renewal: '$answer'"
+
+    # Not another's key, nor one that others may read.
+    cp "$scratch/cert.pem" "$scratch/kept.pem"
+    certify fourth
+    cp "$scratch/kept.pem" "$scratch/cert.pem"
+    hang_up "the certificate stays as it was: --tls-key $scratch/key.pem: "
+    chmod 644 "$scratch/key.pem"
+    hang_up "the certificate stays as it was: --tls-key: "
+    rm "$scratch/cert.pem"
+    hang_up "the certificate stays as it was: --tls-cert: "
+    [ "$(shown)" = third ] || wrong "after three mistakes the certificate is of '$(shown)'"
+    ! grep -q 'nothing to read again' "$scratch/log" || wrong "SIGHUP with --tls-cert says that there is nothing to read"
+    exec 4>&- 5<&-
+    wait $client || true
+    end_server TERM
+}
+! ldd "$server" | grep -q libssl || certificates
+start_server "$socket"
+hang_up 'SIGHUP: there is nothing to read again without --config, --users or --tls-cert'
+end_server TERM
+
 # --print-config and --help name the same options.
 "$server" --print-config | sed -n '/at SIGHUP/,$ s/^; \([a-z-]*\) =.*/\1/p' | sort >"$scratch/printed"
 "$server" --help | awk '/^      --/ { split(substr($1, 3), name, "=") } /\[SIGHUP\]/ { print name[1] }' |

@@ -56,6 +56,18 @@ static void name_ends(struct okv_resp_client *client, const struct sockaddr_stor
     okv_host_group_text((const struct sockaddr *)address, client->address);
 }
 
+/* A stream keeps what it began with. */
+static struct okv_tls *newest_tls(struct okv_resp_shared *shared)
+{
+    struct okv_tls *next = atomic_exchange(&shared->next_tls, NULL);
+
+    if (next) {
+        okv_tls_destroy(shared->tls);
+        shared->tls = next;
+    }
+    return shared->tls;
+}
+
 static struct okv_resp_client *create_client(struct okv_server *server,
                                              const struct okv_resp_listener *listener, int fd,
                                              const struct sockaddr_storage *address)
@@ -66,7 +78,8 @@ static struct okv_resp_client *create_client(struct okv_server *server,
         close(fd);
         return NULL;
     }
-    if (okv_stream_init(&client->stream, fd, listener->has_tls ? server->resp_shared->tls : NULL)) {
+    if (okv_stream_init(&client->stream, fd,
+                        listener->has_tls ? newest_tls(server->resp_shared) : NULL)) {
         free(client);
         return NULL;
     }

@@ -128,6 +128,11 @@ static int start_handshakes(struct okv_server *server, struct okv_diag *diag)
     return 0;
 }
 
+static int read_tls(const struct okv_config *config, struct okv_tls **out, struct okv_diag *diag)
+{
+    return okv_tls_create(config->tls_cert, config->tls_key, config->tls_ca, out, diag);
+}
+
 static int open_tls(struct okv_server *server, struct okv_diag *diag)
 {
     const struct okv_config *config = &server->config;
@@ -136,8 +141,7 @@ static int open_tls(struct okv_server *server, struct okv_diag *diag)
         return okv_diag_set(diag, OKV_EINVAL,
                             "resps://: name a certificate and its key with --tls-cert and "
                             "--tls-key");
-    int rc = okv_tls_create(config->tls_cert, config->tls_key, config->tls_ca,
-                            &server->resp_shared->tls, diag);
+    int rc = read_tls(config, &server->resp_shared->tls, diag);
     return rc ? rc : start_handshakes(server, diag);
 }
 
@@ -179,6 +183,25 @@ int okv_resp_open(struct okv_server *server, struct okv_diag *diag)
     return rc;
 }
 
+bool okv_resp_reload(struct okv_server *server)
+{
+    struct okv_resp_shared *shared = server->resp_shared;
+    struct okv_diag why = {.text = ""};
+    struct okv_tls *tls;
+
+    if (!shared->handshakes)
+        return false;
+    if (read_tls(&server->config, &tls, &why)) {
+        okv_log_say(&server->log, OKV_LOG_WARNING, "config", "the certificate stays as it was: %s",
+                    why.text);
+        return true;
+    }
+    okv_tls_destroy(atomic_exchange(&shared->next_tls, tls));
+    okv_log_say(&server->log, OKV_LOG_NOTICE, "config", "certificate read from %.150s",
+                server->config.tls_cert);
+    return true;
+}
+
 void okv_resp_stop(struct okv_server *server)
 {
     struct okv_resp_shared *shared = server->resp_shared;
@@ -198,6 +221,7 @@ void okv_resp_close(struct okv_server *server)
     while (shared->listener_count > 0)
         close_listener(&shared->listeners[--shared->listener_count]);
     okv_tls_destroy(shared->tls);
+    okv_tls_destroy(atomic_load(&shared->next_tls));
     okv_resp_door_fini(&shared->door);
     okv_exclusive_fini(&shared->exclusive);
     free(shared);

@@ -19,9 +19,10 @@ struct okv_resp_listener {
 struct okv_resp_shared {
     struct okv_exclusive exclusive; /* workers share it while they run commands */
     struct okv_resp_door door;
-    atomic_int_fast64_t memory;             /* bytes of buffers and transactions of all clients */
-    uint64_t last_id;                       /* the acceptor's */
-    struct okv_tls *tls;                    /* of all listeners that have it; or NULL */
+    atomic_int_fast64_t memory;       /* bytes of buffers and transactions of all clients */
+    uint64_t last_id;                 /* the acceptor's */
+    struct okv_tls *tls;              /* of all listeners that have it; or NULL. The acceptor's */
+    struct okv_tls *_Atomic next_tls; /* that main has read since, for the acceptor; or NULL */
     struct okv_resp_handshakes *handshakes; /* with `tls`, until no client comes any more */
     unsigned listener_count;
     struct okv_resp_listener listeners[OKV_RESP_LISTENERS_MAX];
