@@ -76,6 +76,63 @@ for program in okv-server okv kv-bench; do
         fail "the installed $program --version does not say 'transports: $transports'"
 done
 
+# ---- what a program loads is found beside libokv, without a search path, wherever both are ----
+# fresh COMMAND...: as somebody runs it who has set nothing.
+fresh() {
+    env -u LD_LIBRARY_PATH -u FI_PROVIDER "$@"
+}
+
+# over_ofi PREFIX: programs of this installation meet over libfabric.
+over_ofi() {
+    local uri=ofi://127.0.0.1:$((20000 + RANDOM % 10000))
+    serve env -u LD_LIBRARY_PATH "$1/bin/okv-server" --listen "$uri" --memory 16M
+    fresh "$1/bin/okv" -t 120s -s "$uri" put key value || fail "okv of $1 meets no server over libfabric"
+    fresh "$1/bin/kv-bench" -t 120s -s "$uri" --records 10 --operations 10 >/dev/null ||
+        fail "kv-bench of $1 meets no server over libfabric"
+    stop
+}
+
+# missing WHAT FIX: both programs and the library say so of the file that is not there, and okv doctor calls it a problem
+# where the server's URI needs it.
+missing() {
+    local status=0 command uri=ofi://127.0.0.1:1
+    for command in "okv-server --memory 16M --listen" "okv ping -s" "kv-bench -s"; do
+        status=0
+        # shellcheck disable=SC2086 # words
+        fresh "$prefix/bin/"$command "$uri" >"$scratch/out" 2>&1 || status=$?
+        grep -q "$1" "$scratch/out" || fail "$command does not say '$1': $(cat "$scratch/out")"
+        grep -q "$2" "$scratch/out" || fail "$command does not say '$2': $(cat "$scratch/out")"
+        [ $status -eq 3 ] || fail "$command ends with $status without a library"
+    done
+    status=0
+    fresh "$prefix/bin/okv" doctor -s "$uri" >"$scratch/out" || status=$?
+    grep -q "^problem  *libfabric  *$1" "$scratch/out" || fail "okv doctor does not say '$1': $(cat "$scratch/out")"
+    grep -q -- "-> .*$2" "$scratch/out" || fail "okv doctor does not say '$2': $(cat "$scratch/out")"
+    [ $status -eq 1 ] || fail "okv doctor ends with $status without a library"
+    fresh env OKV_SERVER= "$prefix/bin/okv" doctor >"$scratch/out" || true
+    grep -q "^note  *libfabric  *$1" "$scratch/out" || fail "okv doctor without a server does not say '$1'"
+}
+
+module=$(find "$libdir" -name 'libokv-ofi.so.*')
+if [ -n "$module" ]; then
+    for program in okv-server okv kv-bench; do
+        fresh "$prefix/bin/$program" --version | grep -qx "transports: $transports" ||
+            fail "$program does not find $module by itself"
+    done
+    over_ofi "$prefix"
+    cp -r "$prefix" "$scratch/moved"
+    mv "$module" "$scratch/module" # the moved ones find that of their own
+    over_ofi "$scratch/moved"
+    missing "ofi:// needs ${module##*/}, which is neither beside libokv" 'install libfabric-dev'
+    "${cc[@]}" -shared -x c /dev/null -o "$scratch/libfabric.so.99" -Wl,-soname,libfabric.so.99
+    "${cc[@]}" -shared -x c /dev/null -o "$module" -Wl,--no-as-needed "$scratch/libfabric.so.99"
+    mv "$scratch/libfabric.so.99" "$scratch/gone"
+    missing "ofi:// needs libfabric.so.99, for ${module##*/}, and it is not installed" 'install libfabric1'
+    "${cc[@]}" -shared -x c /dev/null -o "$module"
+    missing "ofi:// needs ${module##*/}, and " 'install the one of this libokv'
+    mv "$scratch/module" "$module"
+fi
+
 # ---- the example ----
 [ -f "$root/README.md" ] || skip "there is no README.md with an example; the rest is well"
 # The first block of C after the marker.
@@ -91,6 +148,12 @@ mkdir "$scratch/static"
 cp "$libdir/libokv.a" "$scratch/static/"
 "${cc[@]}" -std=c11 "${warnings[@]}" "${cflags[@]}" "$scratch/example.c" -o "$scratch/example-static" \
     "-L$scratch/static" "${static[@]}" || fail "the example does not compile against the static library"
+if [ -n "$module" ]; then
+    "${cc[@]}" -std=c11 "${cflags[@]}" "$scratch/example.c" -o "$scratch/example-path" "-Wl,-rpath,$libdir" "${shared[@]}"
+    ! fresh "$scratch/example-path" ofi://127.0.0.1:1 2>"$scratch/out" || fail "the example found a server at port 1"
+    grep -q 'no server listens at 127.0.0.1' "$scratch/out" ||
+        fail "a program with libokv beside ${module##*/} does not find it: $(cat "$scratch/out")"
+fi
 ldd "$scratch/example" | grep "=> $libdir/libokv\.so" >/dev/null || fail "the example is not linked to the installed library"
 ! ldd "$scratch/example-static" | grep libokv >/dev/null || fail "the static example is linked to the shared library"
 

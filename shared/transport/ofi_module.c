@@ -1,5 +1,7 @@
 /*
- * Loads the ofi transport, and libfabric with it, when a URI first asks for it.
+ * Loads the ofi transport, and libfabric with it, when a URI first asks for it. The search path of
+ * the object that has this function begins with the directory of the installed libraries, wherever
+ * that is.
  *
  * libokv does not link libfabric. Debian's one brings libinfinipath, whose constructor handles
  * SIGINT, SIGTERM, SIGSEGV and others for the whole process and ends it with status 1. What is
@@ -10,24 +12,21 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 
 #include "shared/base/error.h"
 #include "shared/base/fork_guard.h"
+#include "shared/transport/ofi_missing.h"
 
 /* One for the process, like the library that it loads. */
 static struct {
     pthread_once_t once;
     const struct okv_transport_ops *ops;
-    char why[160]; /* it is not there */
+    struct okv_diag what, fix; /* it is not there */
 } module = {.once = PTHREAD_ONCE_INIT};
 
 static int explain(struct okv_diag *diag)
 {
-    return okv_diag_set(diag, OKV_EUNSUPPORTED,
-                        "ofi:// needs " OKV_OFI_MODULE ", which okv has when it was built with "
-                        "libfabric: install libfabric-dev and build okv again (%s)",
-                        module.why);
+    return okv_diag_set(diag, OKV_EUNSUPPORTED, "%s: %s", module.what.text, module.fix.text);
 }
 
 static int listen_absent(const struct okv_uri *uri, const struct okv_region *regions,
@@ -74,8 +73,7 @@ static void load(void)
     module.ops = prepare ? dlsym(library, "okv_transport_ofi") : NULL;
     if (module.ops)
         return;
-    const char *error = dlerror();
-    snprintf(module.why, sizeof module.why, "%s", error ? error : "it has no transport");
+    okv_ofi_explain_missing(dlerror(), &module.what, &module.fix);
     module.ops = &absent;
 }
 

@@ -523,6 +523,12 @@ fabrics() {
     what="a server of other hosts says that it is open" checks=$((checks + 1))
     start_server "ofi://${net%.*}.$((${net##*.} * 256 + 7))?provider=net" # as a name; they count as other hosts
     [ "$(grep -c 'okv-server: open: anyone who reaches it' "$scratch/log")" -eq 1 ] || wrong "it says nothing"
+    check "FI_PROVIDER hides the provider (server)" 3 'no provider net' 'FI_PROVIDER=udp is set, and hides others: unset it' \
+        env FI_PROVIDER=udp "$server" --listen "ofi://$net.8?provider=net" --memory 16M
+    check "FI_PROVIDER hides all (server)" 3 'no provider with' 'FI_PROVIDER=udp is set, and hides others: unset it' \
+        env FI_PROVIDER=udp "$server" --listen "ofi://$net.8" --memory 16M
+    check "FI_PROVIDER hides the provider (okv)" 3 'no provider net' 'FI_PROVIDER=udp is set, and hides others: unset it' \
+        env FI_PROVIDER=udp "$okv" -s "ofi://$net.6" ping
     check "another provider than the server's" 3 'uses .* net, .* names tcp' 'leave' \
         "$okv" -s "ofi://$net.6?provider=tcp" ping
 }

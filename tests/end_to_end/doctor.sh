@@ -66,6 +66,19 @@ done
 doctor 0 -s "$socket"
 says '^note +server +[1-9][0-9]* puts were refused'
 
+# Providers that the environment hides.
+if "$okv" --version | grep -q 'transports:.* ofi'; then
+    export FI_PROVIDER=udp
+    doctor 0 -s "$socket"
+    says '^note +libfabric +providers for ofi://, best first: none; FI_PROVIDER=udp is set, and hides others$'
+    says '^ +libfabric +-> unset FI_PROVIDER$'
+    doctor 1 -s ofi://127.0.0.1:1
+    says '^problem +libfabric +providers for ofi://, best first: none; FI_PROVIDER=udp is set'
+    FI_PROVIDER='' doctor 0 -s "$socket"
+    says '^ok +libfabric +providers for ofi://, best first: .*(net|tcp)$'
+    unset FI_PROVIDER
+fi
+
 # Without a name it looks at a server on the user's own socket, if there is one.
 runtime=$scratch run_as=()
 if [ "$(id -u)" -eq 0 ]; then

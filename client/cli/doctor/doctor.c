@@ -1,11 +1,13 @@
 /* okv doctor: checks this host and a server, and says how to fix what does not work. */
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/args.h"
 #include "client/cli/doctor/checks.h"
 #include "client/cli/output.h"
+#include "shared/transport/ofi_missing.h"
 
 struct doctor_arguments {
     struct cli *cli;
@@ -17,26 +19,49 @@ static const struct okv_option doctor_options[] = {
     {0},
 };
 
-/* The transport is loaded and stays so; this takes its function. */
-static void check_providers(struct doctor_report *report)
-{
-    char names[128];
-    void *module = dlopen(OKV_OFI_MODULE, RTLD_NOW | RTLD_LOCAL);
-    void (*providers)(char *, size_t) = module ? dlsym(module, "okv_ofi_providers") : NULL;
+#define FABRIC "libfabric"
 
-    if (!providers)
-        return;
+static void tell_providers(struct doctor_report *report, void (*providers)(char *, size_t),
+                           enum doctor_level if_none)
+{
+    const char *filter = getenv("FI_PROVIDER");
+    bool is_filtered = filter && *filter;
+    char names[128];
+
     providers(names, sizeof names);
     bool is_none = strcmp(names, "none") == 0;
-    doctor_add(report, is_none ? DOCTOR_NOTE : DOCTOR_OK, "libfabric",
-               is_none ? "install libfabric1, or give the host an IP address" : NULL,
-               "providers for ofi://, best first: %s", names);
+    enum doctor_level level = is_none ? if_none : is_filtered ? DOCTOR_NOTE : DOCTOR_OK;
+    doctor_add(report, level, FABRIC,
+               is_filtered ? "unset FI_PROVIDER"
+               : is_none   ? "install libfabric1, or give the host an IP address"
+                           : NULL,
+               "providers for ofi://, best first: %s%s%.60s%s", names,
+               is_filtered ? "; FI_PROVIDER=" : "", is_filtered ? filter : "",
+               is_filtered ? " is set, and hides others" : "");
 }
 
-static void check_fabrics(struct doctor_report *report)
+/* The transport is loaded and stays so; this takes its function. */
+static void check_providers(struct doctor_report *report, enum doctor_level if_none)
 {
+    void *module = dlopen(OKV_OFI_MODULE, RTLD_NOW | RTLD_LOCAL);
+    void (*providers)(char *, size_t) = module ? dlsym(module, "okv_ofi_providers") : NULL;
+    struct okv_diag what, fix;
+
+    if (providers) {
+        tell_providers(report, providers, if_none);
+        return;
+    }
+    okv_ofi_explain_missing(dlerror(), &what, &fix);
+    doctor_add(report, if_none, FABRIC, fix.text, "%s", what.text);
+}
+
+/* Without a provider there is a problem if the server's URI needs one. */
+static void check_fabrics(struct doctor_report *report, const char *server)
+{
+    bool is_needed = strncmp(server, "ofi://", 6) == 0;
+
     doctor_add(report, DOCTOR_OK, "transports", NULL, "%s", okv_transports());
-    check_providers(report);
+    check_providers(report, is_needed ? DOCTOR_PROBLEM : DOCTOR_NOTE);
 }
 
 int cli_doctor(struct cli *cli, int argc, char **argv)
@@ -57,7 +82,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     if (status != CLI_DONE)
         return status;
     doctor_report_init(&report);
-    check_fabrics(&report);
+    check_fabrics(&report, cli->server);
     doctor_check_host(&report, "", cli->server);
     doctor_check_devices(&report, "");
     if (cli->server_named || cli->server_found) {

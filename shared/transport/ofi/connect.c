@@ -217,14 +217,17 @@ static int check_provider(struct ofi_connecting *c, const char *theirs)
 /* The names that people write mean more than one provider, a server's greeting means one. */
 static int open_fabric(struct ofi_connecting *c, const char *provider, const char *host)
 {
+    struct okv_diag filter;
     int rc = okv_ofi_provider_open(provider, host, false, &c->fabric, &c->diag);
 
     if (rc || strcmp(okv_ofi_fabric_name(&c->fabric), provider) == 0)
         return rc;
+    okv_ofi_provider_filter(&filter);
     return okv_diag_set(&c->diag, OKV_EUNSUPPORTED,
                         "the server at %s port %s uses the libfabric provider %s, and this host "
-                        "has %s in its place: install the same libfabric",
-                        c->uri.host, c->uri.port, provider, okv_ofi_fabric_name(&c->fabric));
+                        "has %s in its place: %sinstall the same libfabric",
+                        c->uri.host, c->uri.port, provider, okv_ofi_fabric_name(&c->fabric),
+                        filter.text);
 }
 
 /* An endpoint of the server's provider on the local address of the control connection. */

@@ -137,9 +137,20 @@ static bool is_named(const struct provider *provider, const char *name)
            strcmp(name, provider->full) == 0;
 }
 
+void okv_ofi_provider_filter(struct okv_diag *out)
+{
+    const char *filter = getenv("FI_PROVIDER");
+
+    out->text[0] = '\0';
+    if (filter && *filter)
+        okv_diag_set(out, 0, "FI_PROVIDER=%.60s is set, and hides others: unset it; ", filter);
+}
+
 static int diagnose_absence(const char *name, const char *host, bool is_known,
                             struct okv_diag *diag)
 {
+    struct okv_diag filter;
+
     if (strcmp(name, "shm") == 0)
         return okv_diag_set(diag, OKV_EUNSUPPORTED,
                             "the libfabric provider shm protects no memory and cannot be waited "
@@ -149,10 +160,11 @@ static int diagnose_absence(const char *name, const char *host, bool is_known,
                             "okv knows no libfabric provider %s: it has efa, cxi, verbs, net and "
                             "tcp; without ?provider= it takes the first that the host has",
                             name);
+    okv_ofi_provider_filter(&filter);
     return okv_diag_set(diag, OKV_ENODEVICE,
-                        "libfabric has no provider%s%s with remote reads at %s: 'fi_info -t "
+                        "libfabric has no provider%s%s with remote reads at %s: %s'fi_info -t "
                         "FI_EP_RDM -c FI_RMA' lists what it has",
-                        name[0] ? " " : "", name, host);
+                        name[0] ? " " : "", name, host, filter.text);
 }
 
 /* Opens out->info, which is freed on failure. */

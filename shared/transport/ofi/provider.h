@@ -11,6 +11,9 @@ void okv_ofi_prepare(void);
 /* For okv doctor, which looks it up by name: the known providers that this host has at any address,
  * best first: "verbs, net, tcp", or "none". */
 void okv_ofi_providers(char *out, size_t size);
+/* What is to be said where a provider is missing, "" or with an end "; ": libfabric leaves out
+ * those that FI_PROVIDER does not name. */
+void okv_ofi_provider_filter(struct okv_diag *out);
 
 /* Opens a provider at the local address `host`, which is numeric: the one of this name, or with ""
  * the best that opens. A server's has passed okv_ofi_protection_check(), and is safe for several
