@@ -92,12 +92,47 @@ served() {
     wrong "the clients of a server" "there are never $1"
 }
 
+mkfifo "$scratch/stays"
 setpriv --pdeathsig KILL "$program" --listen "$socket" --memory 16M --data "$scratch/data" <&- >&- 2>&- &
 served 0
 "$okv" -s "$socket" put key value
 [ ! -s "$scratch/data/default/lock" ] || wrong "a server without standard error" "its log is in the lock"
 has_null "a server" 0 1 2
 server=$program
+
+# A server executes nothing, and a library of its own might: each descriptor is closed then, clients' too. (Those that
+# libfabric opens are not a server's to set.)
+start_resp_server --data "$scratch/data" --listen "resp://$scratch/resp" --metrics 127.0.0.1:0
+"$bench" -s "$socket" --records 10 --seconds 3600 >/dev/null 2>&1 &
+client=$!
+served 1
+metrics=$(sed -n 's|.*http://127.0.0.1:\([0-9]*\)/metrics.*|\1|p' "$scratch/log")
+exec 8<>"/dev/tcp/127.0.0.1/$metrics"
+printf 'GET /healthz HTTP/1.1\r\nHost: okv\r\n\r\n' >&8
+read -r _ <&8
+"$python" -c 'import socket, sys
+with socket.socket(socket.AF_UNIX) as redis:
+    redis.connect(sys.argv[1])
+    redis.sendall(b"PING\r\n")
+    redis.recv(7)
+    print("there", flush=True)
+    sys.stdin.read()' "$scratch/resp" <"$scratch/stays" >"$scratch/redis" &
+exec 7>"$scratch/stays"
+until [ -s "$scratch/redis" ]; do sleep 0.05; done
+several=0
+for fd in /proc/"${servers[-1]}"/fdinfo/*; do
+    [ "${fd##*/}" -gt 2 ] || continue
+    several=$((several + 1))
+    flags=$(awk '$1 == "flags:" { print $2 }' "$fd")
+    [ $((8#$flags & 8#2000000)) -ne 0 ] ||
+        wrong "a descriptor of the server" "$(readlink "${fd/fdinfo/fd}") stays open in a program that is executed"
+done
+[ $several -gt 20 ] || wrong "the descriptors of a server" "there are only $several"
+exec 7>&- 8>&-
+kill -KILL $client
+wait $client 2>/dev/null || true
+end_server TERM
+
 start_server "$socket"
 "$bench" -s "$socket" --records 10 --seconds 3600 <&- >&- 2>&- &
 served 1

@@ -16,6 +16,7 @@
 #include "shared/transport/ofi/closing.h"
 #include "shared/transport/ofi/conn.h"
 #include "shared/transport/ofi/control.h"
+#include "shared/transport/ofi/descriptors.h"
 #include "shared/transport/ofi/endpoint.h"
 #include "shared/transport/ofi/fabric.h"
 #include "shared/transport/ofi/poll.h"
@@ -464,6 +465,7 @@ static struct okv_conn *finish(struct ofi_connecting *c)
              okv_ofi_fabric_name(ep->fabric),
              ep->fabric->is_one_sided ? "READs served by the server's device"
                                       : "READs served by the server's process");
+    okv_ofi_descriptors_close_on_exec(conn);
     c->conn = NULL;
     return &conn->base;
 }

@@ -17,6 +17,7 @@
  *   closing     how connections and endpoints end
  *   poll        completions to events
  *   listen      the listener: requests, accept, reject
+ *   descriptors libfabric's own, which are not for other programs
  *   connect     the client's connect, step by step
  *   ops         the table of operations
  *
