@@ -359,7 +359,7 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
         return rc;
     clock_begin(server);
     /* Allocating the regions may take minutes, and a signal may end that. From here on only
-     * sigtimedwait() takes signals. */
+     * okv_takeover_wait() and sigtimedwait() take signals. */
     pthread_sigmask(SIG_BLOCK, signals, NULL);
     okv_client_table_init(server->clients);
     rc = authority_open(server, diag);
