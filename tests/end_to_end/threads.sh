@@ -25,14 +25,10 @@ chown $user "$scratch/of"
 cp "$server" "$bench" "$build"/client/libokv.so.* "$scratch/programs" # its folders may be closed to others
 [ -z "$(find "$build/shared" -name 'libokv-ofi.so.*')" ] || cp "$build"/shared/libokv-ofi.so.* "$scratch/programs"
 
-# limited THREADS COMMAND...: as the user, with so many threads at most.
-limited() {
-    local most=$1
-    shift
-    # shellcheck disable=SC2016 # for the shell that has the limit
-    setpriv --reuid "$user" --regid "$user" --clear-groups --pdeathsig KILL \
-        env LD_LIBRARY_PATH="$scratch/programs" bash -c 'ulimit -u "$1" && shift && exec "$@"' limited "$most" "$@"
-}
+# "${limited[@]}" THREADS COMMAND...: as the user, with so many threads at most.
+# shellcheck disable=SC2016 # for the shell that has the limit
+limited=(setpriv --reuid "$user" --regid "$user" --clear-groups --pdeathsig KILL
+    env LD_LIBRARY_PATH="$scratch/programs" bash -c 'ulimit -u "$1" && shift && exec "$@"' limited)
 
 # names WHAT STATUS: the program ended so, and says what is missing, on one line of its own.
 names() {
@@ -47,13 +43,14 @@ from_one() {
     shift
     for ((needed = 1; needed < 40; needed++)); do
         : >"$scratch/out"
-        limited $needed "$scratch/programs/okv-server" --listen "local://$scratch/of/okv.sock" --memory 4M --workers 2 \
+        "${limited[@]}" $needed "$scratch/programs/okv-server" --listen "local://$scratch/of/okv.sock" --memory 4M --workers 2 \
             "$@" >"$scratch/out" 2>"$scratch/err" &
         servers+=($!)
         until grep -q '^ready ' "$scratch/out" || ! kill -0 $! 2>/dev/null; do sleep 0.02; done
         ! grep -q '^ready ' "$scratch/out" || break
         status=0
         wait $! || status=$?
+        unset 'servers[-1]'
         names "$what with $needed threads" $status
     done
     same "$what serves at last" "$((needed > 2 && needed < 40))" 1
@@ -79,7 +76,7 @@ fi
 
 start_server "$socket?uids=any&mode=0666"
 status=0
-limited 6 "$scratch/programs/kv-bench" -t 120s -s "$socket" --records 10 --operations 10 --threads 20 \
+"${limited[@]}" 6 "$scratch/programs/kv-bench" -t 120s -s "$socket" --records 10 --operations 10 --threads 20 \
     >"$scratch/out" 2>"$scratch/err" || status=$?
 names kv-bench $status
 same "kv-bench says which thread" "$(grep -c 'cannot start thread [0-9]*: no more threads' "$scratch/err")" 1
