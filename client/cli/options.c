@@ -7,6 +7,7 @@
 #include "client/cli/args.h"
 #include "shared/base/default_uri.h"
 #include "shared/base/duration.h"
+#include "shared/base/number.h"
 #include "shared/base/spell_suggest.h"
 
 /* What a parser returns after --help and its like: there is nothing else to do. */
@@ -156,15 +157,10 @@ int cli_read_number(const struct okv_option *option, const char *text, void *fie
 error_t cli_signed_number(struct argp_state *state, const char *name, const char *text,
                           int64_t *out)
 {
-    const char *digits = text[0] == '-' ? text + 1 : text;
-    char *end = NULL;
-
-    errno = 0;
-    long long number = strtoll(text, &end, 10);
-    if (errno != 0 || digits[0] < '0' || digits[0] > '9' || *end != '\0')
-        return cli_usage(state, "%s '%s': give a whole number from %lld to %lld", name, text,
-                         (long long)INT64_MIN, (long long)INT64_MAX);
-    *out = number;
+    if (!okv_number_parse(text, strlen(text), out))
+        return cli_usage(state,
+                         "%s '%s': give a whole number from %lld to %lld, without a leading 0",
+                         name, text, (long long)INT64_MIN, (long long)INT64_MAX);
     return 0;
 }
 

@@ -393,9 +393,10 @@ OKV_API int okv_delete(okv *handle, const void *key, size_t key_length);
  * OKV_ECONFLICT. */
 OKV_API int okv_delete_if(okv *handle, const void *key, size_t key_length, uint64_t version);
 
-/* okv_incr() adds `delta` to the decimal integer in the value (an optional '-' and 1 to 19 digits),
- * or to 0 when the key is not there. *result (may be NULL) is the sum, which is the new value. An
- * item that was there keeps its expiry; one that okv_incr_ttl() creates expires after ttl_ms, 1 to
+/* okv_incr() adds `delta` to the decimal integer in the value, or to 0 when the key is not there.
+ * The integer has an optional '-' and up to 19 digits, as okv_incr() writes it: 7, not 007 or +7,
+ * and 0, not -0. *result (may be NULL) is the sum, which is the new value. An item
+ * that was there keeps its expiry; one that okv_incr_ttl() creates expires after ttl_ms, 1 to
  * OKV_TTL_MAX_MS. After any error but OKV_EUNKNOWN the item is unchanged. Errors: those of all
  * writes, OKV_ENUMBER, OKV_EOVERFLOW, OKV_EVALUESIZE (the sum has more digits than a value may have
  * bytes), OKV_EFULL, OKV_EBUCKETFULL, OKV_ETTL (okv_incr_ttl(): ttl_ms is out of range). */

@@ -1,10 +1,8 @@
 /* Each command finds its item, decides, and commits once. */
 #include "server/store/commands.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "server/core/turn.h"
@@ -19,6 +17,7 @@
 #include "server/store/room.h"
 #include "server/store/update_in_place.h"
 #include "shared/base/error.h"
+#include "shared/base/number.h"
 
 /* Characters of INT64_MIN, and a NUL. */
 #define NUMBER_TEXT 21
@@ -286,24 +285,6 @@ static int touch(struct okv_store *store, struct okv_store_work *work,
     return rc;
 }
 
-/* An optional '-' and 1 to 19 digits, within 64 bits. */
-static bool number_parse(const uint8_t *text, uint32_t length, int64_t *number)
-{
-    char copy[NUMBER_TEXT];
-    uint32_t digits = length > 0 && text[0] == '-' ? length - 1 : length;
-
-    if (digits == 0 || digits > 19)
-        return false;
-    for (uint32_t i = length - digits; i < length; i++)
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-    memcpy(copy, text, length);
-    copy[length] = '\0';
-    errno = 0;
-    *number = strtoll(copy, NULL, 10);
-    return errno == 0;
-}
-
 static int incr(struct okv_store *store, struct okv_store_work *work,
                 const struct okv_store_write *write, struct target *target,
                 struct okv_store_outcome *outcome)
@@ -312,7 +293,7 @@ static int incr(struct okv_store *store, struct okv_store_work *work,
     char text[NUMBER_TEXT];
     int64_t number = 0;
 
-    if (current && !number_parse(current->value, current->value_length, &number))
+    if (current && !okv_number_parse(current->value, current->value_length, &number))
         return OKV_ENUMBER;
     if (__builtin_add_overflow(number, write->delta, &number))
         return OKV_EOVERFLOW;

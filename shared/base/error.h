@@ -34,7 +34,7 @@
     X(CREDIT, -23, "the peer sent more requests than it was granted")                      \
     X(CONFLICT, -24, "the item has another version than the one that was required")        \
     X(EXISTS, -25, "the key is in the table already")                                      \
-    X(NUMBER, -26, "the value is not a decimal integer of 64 bits")                        \
+    X(NUMBER, -26, "the value is not a decimal integer of 64 bits without leading zeros")  \
     X(RENDEZVOUS, -27, "the server could not read the value from the client's memory")     \
     X(OVERFLOW, -28, "the result does not fit a signed integer of 64 bits")                \
     X(TTL, -29, "a time to live is 1 ms to 2^47 - 1 ms")                                   \

@@ -245,7 +245,7 @@ command_arguments() {
             "$okv" -s "$socket" put key value "--ttl=$bad"
         check "touch '$bad'" 2 'TIME' 'time from 1ms to .* or none' "$okv" -s "$socket" touch key "$bad"
     done
-    for bad in one 1.5 -5x 9223372036854775808 -9223372036854775809 ''; do
+    for bad in one 1.5 -5x 007 -0 9223372036854775808 -9223372036854775809 ''; do
         check "incr by '$bad'" 2 'N' 'whole number from -9223372036854775808' "$okv" -s "$socket" incr key "$bad"
     done
     for bad in 0 -1 x 18446744073709551616; do

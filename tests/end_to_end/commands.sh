@@ -95,6 +95,7 @@ parts() {
 }
 
 numbers() {
+    local text
     expect 0 1 incr visits
     expect 0 43 incr visits 42
     expect 0 -7 incr visits -50
@@ -105,6 +106,11 @@ numbers() {
     same "a counter keeps its time to live" $(($(ttl_of tries) > 3000000)) 1
     expect 0 '' del tries
     expect 0 -9 get visits
+    for text in 007 -0 00 +1; do
+        printf %s "$text" | "$okv" put visits -
+        expect 3 '' incr visits
+        expect 0 "$text" get visits
+    done
 }
 
 times() {

@@ -210,10 +210,11 @@ class Sync(unittest.TestCase):
             self.db.incr("n", 1 << 63)
         self.assertEqual(self.db.append("n", "7"), 4)
         self.assertEqual(self.db.get("n"), b"-427")
-        self.db.put("text", "x")
-        with self.assertRaises(okv.Error) as caught:
-            self.db.incr("text")
-        self.assertEqual(caught.exception.name, "OKV_ENUMBER")
+        for text in ("x", "007", "-0", "+1", " 1"):
+            self.db.put("text", text)
+            with self.assertRaises(okv.Error) as caught:
+                self.db.incr("text")
+            self.assertEqual(caught.exception.name, "OKV_ENUMBER")
 
     def test_times_to_live(self):
         db = self.db

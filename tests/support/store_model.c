@@ -230,6 +230,8 @@ static int number_of(const struct expected *item, int64_t *number)
     if (item->length == sign || item->length - sign > 19)
         return OKV_ENUMBER;
     memcpy(text, item->value, item->length);
+    if (text[sign] == '0' && item->length > 1)
+        return OKV_ENUMBER;
     if (strspn(text + sign, "0123456789") != item->length - sign)
         return OKV_ENUMBER;
     __int128 sum = 0;

@@ -132,6 +132,8 @@ TEST(what_is_no_request_is_said)
     REFUSE("*-\r\n", "invalid multibulk length");
     REFUSE("*1x\r\n", "invalid multibulk length");
     REFUSE("*+1\r\n", "invalid multibulk length");
+    REFUSE("*01\r\n", "invalid multibulk length");
+    REFUSE("*-0\r\n", "invalid multibulk length");
     REFUSE("*9999999999999999999\r\n", "invalid multibulk length");
     REFUSE("*111111111111111111111111111111111", "too big mbulk count string");
     REFUSE("*111111111111111111111111111111111\r\n", "too big mbulk count string");
@@ -139,6 +141,8 @@ TEST(what_is_no_request_is_said)
     REFUSE("*1\r\n$\r\n", "invalid bulk length");
     REFUSE("*1\r\n$-1\r\n", "invalid bulk length");
     REFUSE("*1\r\n$1 \r\n", "invalid bulk length");
+    REFUSE("*1\r\n$01\r\n", "invalid bulk length");
+    REFUSE("*1\r\n$-0\r\n", "invalid bulk length");
     REFUSE("*1\r\n$111111111111111111111111111111111", "too big bulk count string");
     REFUSE("*1\r\n$111111111111111111111111111111111\r\n", "too big bulk count string");
     REFUSE("\"a\r\n", unbalanced);

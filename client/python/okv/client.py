@@ -293,7 +293,7 @@ class Client(Unique):
 
     def incr(self, key: Key, delta: int = 1, *, ttl: Optional[Ttl] = None) -> int:
         """Adds to a decimal number, or to 0, and returns the sum. `ttl` is for an item that this
-        call creates."""
+        call creates. A number with leading zeros is none: OKV_ENUMBER."""
         return self._run(operations.Incr(key, delta, ttl))
 
     def append(self, key: Key, value: Value) -> int:

@@ -5,6 +5,7 @@
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
 #include "shared/base/error.h"
+#include "shared/base/number.h"
 #include "shared/format/wire.h"
 
 /* Calls `of` with each key, in several turns if there are many, and replies with the sum of what it
@@ -74,7 +75,7 @@ static int visit(void *user, const struct okv_store_now *now)
     int64_t ignored;
 
     look->value_length = now->value_length;
-    look->is_integer = okv_resp_parse_integer(now->value, now->value_length, &ignored);
+    look->is_integer = okv_number_parse(now->value, now->value_length, &ignored);
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
 #include "shared/base/error.h"
+#include "shared/base/number.h"
 
 /* ---- integers ---- */
 
@@ -20,7 +21,7 @@ static int decide_sum(void *user, const struct okv_store_now *now, struct okv_st
     struct sum *sum = user;
     int64_t number = 0;
 
-    if (now && !okv_resp_parse_integer(now->value, now->value_length, &number))
+    if (now && !okv_number_parse(now->value, now->value_length, &number))
         return OKV_ENUMBER;
     if (__builtin_add_overflow(number, sum->delta, &sum->result))
         return OKV_EOVERFLOW;

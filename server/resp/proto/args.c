@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "shared/base/number.h"
+
 /* Characters of a number that Redis takes as a float. */
 #define FLOAT_MAX_TEXT 256
 
@@ -25,29 +27,9 @@ bool okv_resp_arg_is(const struct okv_resp_arg *arg, const char *word)
            strncasecmp((const char *)arg->text, word, arg->length) == 0;
 }
 
-bool okv_resp_parse_integer(const uint8_t *text, size_t length, int64_t *number)
-{
-    bool is_negative = length > 0 && text[0] == '-';
-    const uint8_t *digits = text + is_negative;
-    size_t count = length - is_negative;
-    uint64_t sum = 0;
-
-    if (count == 0 || count > 19 || (digits[0] == '0' && length > 1))
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        if (digits[i] < '0' || digits[i] > '9')
-            return false;
-        sum = sum * 10 + (unsigned)(digits[i] - '0'); /* 19 digits fit */
-    }
-    if (sum > (uint64_t)INT64_MAX + is_negative)
-        return false;
-    *number = is_negative ? (int64_t)(0 - sum) : (int64_t)sum;
-    return true;
-}
-
 bool okv_resp_arg_integer(const struct okv_resp_arg *arg, int64_t *number)
 {
-    return okv_resp_parse_integer(arg->text, arg->length, number);
+    return okv_number_parse(arg->text, arg->length, number);
 }
 
 bool okv_resp_parse_float(const uint8_t *text, size_t length, long double *number)

@@ -8,9 +8,8 @@
 void okv_resp_lower(const char *text, char *out, size_t size);
 /* Compares without regard to case. */
 bool okv_resp_arg_is(const struct okv_resp_arg *arg, const char *word);
-/* A decimal integer of 64 bits in Redis' form: no spaces, no '+', no leading zeros. */
+/* okv_number_parse() */
 bool okv_resp_arg_integer(const struct okv_resp_arg *arg, int64_t *number);
-bool okv_resp_parse_integer(const uint8_t *text, size_t length, int64_t *number);
 /* A decimal number; NaN is refused. */
 bool okv_resp_parse_float(const uint8_t *text, size_t length, long double *number);
 

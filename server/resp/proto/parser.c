@@ -6,9 +6,10 @@
 
 #include "server/resp/proto/buffer.h"
 #include "shared/base/error.h"
+#include "shared/base/number.h"
 
 #define ARGS_FIRST 16u
-/* Digits of a length, a sign, and more that Redis takes as well. */
+/* More than any number has. */
 #define NUMBER_LINE_MAX 32u
 
 void okv_resp_parser_fini(struct okv_resp_parser *parser)
@@ -102,22 +103,13 @@ static int read_number(struct okv_resp_parser *parser, const uint8_t *bytes, siz
     const uint8_t *text = bytes + parser->position + 1;
     size_t room = length - parser->position - 1;
     const uint8_t *end = memchr(text, '\r', room > NUMBER_LINE_MAX ? NUMBER_LINE_MAX + 1 : room);
-    bool is_negative = room > 0 && *text == '-';
-    uint64_t sum = 0;
 
     if (!end)
         return room > NUMBER_LINE_MAX ? OKV_EVALUESIZE : 0;
     if (end + 1 == text + room)
         return 0;
-    text += is_negative;
-    if (text == end || end - text > 18)
+    if (!okv_number_parse(text, (size_t)(end - text), number))
         return OKV_ENUMBER;
-    for (; text < end; text++) {
-        if (*text < '0' || *text > '9')
-            return OKV_ENUMBER;
-        sum = sum * 10 + (unsigned)(*text - '0');
-    }
-    *number = is_negative ? -(int64_t)sum : (int64_t)sum;
     parser->position = (size_t)(end - bytes) + 2;
     return 1;
 }
