@@ -268,6 +268,10 @@ FIXTURE_TEST(a_client_without_replies_gets_none)
     expect(one, "CLIENT REPLY SKIP", "");
     expect(one, "GET a", "");
     expect(one, "GET a", "$1\r\nA\r\n");
+    expect(one, "CLIENT REPLY SKIP", "");
+    expect(one, "RESET", "");
+    expect(one, "CLIENT REPLY OFF", "");
+    expect(one, "RESET", "+RESET\r\n");
 }
 
 FIXTURE_TEST(a_transaction_runs_at_once)
@@ -305,8 +309,8 @@ FIXTURE_TEST(commands_of_a_transaction_do_not_go_on_with_each_other)
 
 FIXTURE_TEST(what_a_transaction_cannot_have_spoils_it)
 {
-    static const char *const lines[] = {"select 1", "flushdb", "hello 3", "nothing",
-                                        "client reply off"};
+    static const char *const lines[] = {"select 1", "flushdb",  "hello 3",
+                                        "nothing",  "auth a b", "client reply off"};
 
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         expect(one, "multi", OK);
@@ -402,11 +406,33 @@ FIXTURE_TEST(lengths_and_counts_have_ends)
     expect(one, "decrby n -9223372036854775808", "-ERR decrement would overflow\r\n");
     expect_error(one, "scan 0 count 9223372036854775807", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\n");
     expect(one, "scan 18446744073709551616", "-ERR invalid cursor\r\n");
-    /* Nobody looks at the bytes of a long one. */
-    expect_error(one,
-                 "client setname \"a long name "
-                 "0123456789012345678901234567890123456789012345678901234567890123456789\"",
-                 "-ERR a client's name has at most 63 characters");
+}
+
+/* Resets nothing of them: the library is still the same. */
+FIXTURE_TEST(a_client_shows_its_name_and_its_library)
+{
+    static const char no_text[] =
+        "-ERR Lib-Name cannot contain spaces, newlines or special characters.\r\n";
+
+    assert_non_null(strstr(resp_fixture_call(one, "client info"), " resp=2 lib-name= lib-ver=\n"));
+    expect(one, "client setinfo LIB-NAME jedis", OK);
+    expect(one, "client setinfo lib-ver 5.1.0", OK);
+    expect(one, "client setinfo lib-age 5", "-ERR Unrecognized option 'lib-age'\r\n");
+    expect(one, "client setinfo Lib-Name 'a b'", no_text);
+    expect(one, "client setinfo Lib-Name \"a\\x7f\"", no_text);
+    expect(one, "client setinfo Lib-Name \"a\\n\"", no_text);
+    expect(one, "client setname bob", OK);
+    expect(one, "client setname 'a b'",
+           "-ERR Client names cannot contain spaces, newlines or special characters.\r\n");
+    expect(one, "client setname 0123456789012345678901234567890123456789012345678901234567890123",
+           "-ERR Client names: at most 63 characters\r\n");
+    assert_non_null(strstr(resp_fixture_call(one, "client info"), " name=bob "));
+    expect(one, "reset", "+RESET\r\n");
+    assert_non_null(strstr(resp_fixture_call(one, "client info"), " name= "));
+    assert_non_null(
+        strstr(resp_fixture_call(one, "client info"), " resp=2 lib-name=jedis lib-ver=5.1.0\n"));
+    expect(one, "client setinfo lib-ver ''", OK);
+    assert_non_null(strstr(resp_fixture_call(one, "client info"), " lib-name=jedis lib-ver=\n"));
 }
 
 FIXTURE_TEST(patterns_and_watches_have_ends)

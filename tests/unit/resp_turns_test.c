@@ -32,7 +32,7 @@ static struct resp_fixture fixture;
 /* ---- a client ---- */
 
 #define END "+RESET\r\n$3\r\nend\r\n"
-#define END_REPLIES 2u
+#define END_REPLIES 3u /* with that of CLIENT REPLY ON, which may be an error */
 
 /* Sends the requests and reads all replies, while the worker makes passes, until END or the
  * connection ends. Returns the last bytes of them, and counts those before END. */
@@ -79,7 +79,7 @@ static unsigned replies_to(const char *const lines[])
         if (strcmp(lines[i], "CLIENT REPLY OFF") == 0)
             break;
         if (strcmp(lines[i], "CLIENT REPLY SKIP") == 0 && !is_queued)
-            continue; /* what follows is another one, or RESET */
+            continue; /* what follows is another one, or ON */
         count++;
         if (strcmp(lines[i], "QUIT") == 0)
             break; /* the connection ends */
@@ -97,6 +97,7 @@ static const char *give(const char *const lines[])
 
     for (unsigned i = 0; lines[i]; i++)
         add_request(&requests, lines[i]);
+    add_request(&requests, "CLIENT REPLY ON");
     add_request(&requests, "RESET");
     add_request(&requests, "ECHO end");
     fixture.resp.turn.longest = fixture.resp.turn.alone = 0;
@@ -172,7 +173,7 @@ static const struct {
     {"CLIENT|NO-EVICT", {"CLIENT NO-EVICT " VALUE}},
     {"CLIENT|NO-TOUCH", {"CLIENT NO-TOUCH " VALUE}},
     {"CLIENT|REPLY", {"CLIENT REPLY ON", "CLIENT REPLY SKIP"}},
-    {"CLIENT|SETINFO", {"CLIENT SETINFO " VALUE " x"}},
+    {"CLIENT|SETINFO", {"CLIENT SETINFO " VALUE " x", "CLIENT SETINFO lib-name " VALUE}},
     {"CLIENT|SETNAME", {"CLIENT SETNAME " VALUE}},
     {"COMMAND", {"COMMAND"}},
     {"COMMAND|COUNT", {"COMMAND COUNT"}},

@@ -15,35 +15,58 @@ int okv_resp_cmd_client_id(struct okv_resp_call *call)
     return 0;
 }
 
-/* ---- its name ---- */
+/* ---- its name, and its library ---- */
 
-static bool is_name(const struct okv_resp_arg *name)
+/* Replies with an error, in which `what` is its name, unless CLIENT LIST can show it. */
+static bool need_text(struct okv_resp_call *call, const struct okv_resp_arg *text,
+                      const struct okv_resp_arg *what)
 {
-    for (uint32_t i = 0; i < name->length; i++)
-        if (name->text[i] < '!' || name->text[i] > '~')
-            return false;
-    return true;
+    bool is_text = true;
+
+    for (uint32_t i = 0; i < text->length && i < OKV_RESP_NAME_MAX; i++)
+        is_text = is_text && text->text[i] >= '!' && text->text[i] <= '~';
+    if (!is_text)
+        okv_resp_error(&call->reply,
+                       "ERR %.*s cannot contain spaces, newlines or special characters.",
+                       (int)what->length, (const char *)what->text);
+    else if (text->length >= OKV_RESP_NAME_MAX)
+        okv_resp_error(&call->reply, "ERR %.*s: at most %u characters", (int)what->length,
+                       (const char *)what->text, OKV_RESP_NAME_MAX - 1);
+    return is_text && text->length < OKV_RESP_NAME_MAX;
 }
 
-bool okv_resp_set_name(struct okv_resp_call *call, const struct okv_resp_arg *name)
+bool okv_resp_need_name(struct okv_resp_call *call, const struct okv_resp_arg *name)
 {
-    bool is_short = name->length < OKV_RESP_NAME_MAX, is_valid = is_short && is_name(name);
+    static const char what[] = "Client names";
 
-    if (is_valid)
-        okv_resp_client_set_name(call->client, name->text, name->length);
-    else if (is_short)
-        okv_resp_error(&call->reply, "ERR Client names cannot contain spaces, newlines or special "
-                                     "characters.");
-    else
-        okv_resp_error(&call->reply, "ERR a client's name has at most %u characters",
-                       OKV_RESP_NAME_MAX - 1);
-    return is_valid;
+    return need_text(call, name, &(struct okv_resp_arg){(const uint8_t *)what, sizeof what - 1});
 }
 
 int okv_resp_cmd_client_setname(struct okv_resp_call *call)
 {
-    if (okv_resp_set_name(call, &call->args[2]))
+    if (!okv_resp_need_name(call, &call->args[2]))
+        return 0;
+    okv_resp_client_set_text(call->client, call->client->name, &call->args[2]);
+    okv_resp_simple(&call->reply, "OK");
+    return 0;
+}
+
+int okv_resp_cmd_client_setinfo(struct okv_resp_call *call)
+{
+    const struct okv_resp_arg *option = &call->args[2], *value = &call->args[3];
+    struct okv_resp_client *client = call->client;
+    char *text = okv_resp_arg_is(option, "lib-name")  ? client->library
+                 : okv_resp_arg_is(option, "lib-ver") ? client->library_version
+                                                      : NULL;
+
+    if (!text) {
+        okv_resp_error(&call->reply, "ERR Unrecognized option '%.*s'",
+                       (int)(option->length < 128 ? option->length : 128),
+                       (const char *)option->text);
+    } else if (need_text(call, value, option)) {
+        okv_resp_client_set_text(client, text, value);
         okv_resp_simple(&call->reply, "OK");
+    }
     return 0;
 }
 
@@ -56,7 +79,7 @@ int okv_resp_cmd_client_getname(struct okv_resp_call *call)
     return 0;
 }
 
-/* ---- CLIENT REPLY ---- */
+/* ---- CLIENT REPLY, NO-EVICT and NO-TOUCH ---- */
 
 int okv_resp_cmd_client_reply(struct okv_resp_call *call)
 {
@@ -73,6 +96,17 @@ int okv_resp_cmd_client_reply(struct okv_resp_call *call)
     } else if (client->replies != OKV_RESP_REPLIES_NONE) {
         client->replies = OKV_RESP_REPLIES_NOT_THIS;
     }
+    return 0;
+}
+
+/* Nothing is evicted, and no times of access are kept. */
+int okv_resp_cmd_client_switch(struct okv_resp_call *call)
+{
+    const struct okv_resp_arg *state = &call->args[2];
+
+    if (!okv_resp_arg_is(state, "ON") && !okv_resp_arg_is(state, "OFF"))
+        return okv_resp_syntax_error(call);
+    okv_resp_simple(&call->reply, "OK");
     return 0;
 }
 
@@ -118,14 +152,6 @@ int okv_resp_cmd_client_info(struct okv_resp_call *call)
     return 0;
 }
 
-static bool need_id(struct okv_resp_call *call, uint32_t index, int64_t *id)
-{
-    if (okv_resp_arg_integer(&call->args[index], id) && *id > 0)
-        return true;
-    okv_resp_error(&call->reply, "ERR client-id should be greater than 0");
-    return false;
-}
-
 static int list_ids(struct okv_resp_call *call)
 {
     uint32_t count = call->count - 3;
@@ -133,9 +159,10 @@ static int list_ids(struct okv_resp_call *call)
     bool are_ids = ids != NULL;
 
     for (uint32_t i = 0; are_ids && i < count; i++)
-        are_ids = need_id(call, i + 3, &ids[i]);
-    if (!ids)
-        okv_resp_error(&call->reply, "ERR there is no memory for these");
+        are_ids = okv_resp_arg_integer(&call->args[i + 3], &ids[i]);
+    if (!are_ids)
+        okv_resp_error(&call->reply,
+                       ids ? "ERR Invalid client ID" : "ERR there is no memory for these");
     int rc = 0;
     if (are_ids) {
         qsort(ids, count, sizeof *ids, okv_resp_compare_ids);
@@ -186,6 +213,14 @@ static bool need_user(struct okv_resp_call *call, const struct okv_resp_arg *use
         return true;
     okv_resp_error(&call->reply, "ERR No such user '%.*s'",
                    (int)(user->length < 64 ? user->length : 64), (const char *)user->text);
+    return false;
+}
+
+static bool need_id(struct okv_resp_call *call, uint32_t index, int64_t *id)
+{
+    if (okv_resp_arg_integer(&call->args[index], id) && *id > 0)
+        return true;
+    okv_resp_error(&call->reply, "ERR client-id should be greater than 0");
     return false;
 }
 

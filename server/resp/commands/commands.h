@@ -10,15 +10,15 @@
 
 extern const struct okv_resp_command_table okv_resp_commands;
 
-/* Sets the client's name. False: it is no name, and an error was replied. */
-bool okv_resp_set_name(struct okv_resp_call *call, const struct okv_resp_arg *name);
+/* Whether it may be the name of a client. False: an error was replied. */
+bool okv_resp_need_name(struct okv_resp_call *call, const struct okv_resp_arg *name);
 
 /* bitmap.c */
 okv_resp_function okv_resp_cmd_getbit, okv_resp_cmd_setbit;
 /* client.c */
 okv_resp_function okv_resp_cmd_client_id, okv_resp_cmd_client_setname, okv_resp_cmd_client_getname,
     okv_resp_cmd_client_reply, okv_resp_cmd_client_info, okv_resp_cmd_client_list,
-    okv_resp_cmd_client_kill;
+    okv_resp_cmd_client_kill, okv_resp_cmd_client_setinfo, okv_resp_cmd_client_switch;
 /* command.c */
 okv_resp_function okv_resp_cmd_command, okv_resp_cmd_command_count, okv_resp_cmd_command_info,
     okv_resp_cmd_command_docs, okv_resp_cmd_command_getkeys;

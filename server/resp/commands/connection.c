@@ -109,47 +109,67 @@ static void welcome(struct okv_resp_call *call)
 /* With each option once: to log in takes a while. */
 #define HELLO_WORDS 7u
 
-int okv_resp_cmd_hello(struct okv_resp_call *call)
-{
-    int64_t protocol = call->client->protocol;
-    const struct okv_resp_arg *name = NULL;
+struct hello {
+    const struct okv_resp_arg *user, *name; /* NULL: there is none; the password follows the user */
+};
 
-    if (!okv_resp_need_few(call, HELLO_WORDS))
-        return 0;
-    if (call->count > 1 && (!okv_resp_arg_integer(&call->args[1], &protocol))) {
-        okv_resp_error(&call->reply, "ERR Protocol version is not an integer or out of range");
-        return 0;
-    }
-    if (protocol < 2 || protocol > 3) {
-        okv_resp_error(&call->reply, "NOPROTO unsupported protocol version");
-        return 0;
-    }
+/* Looks at all before anything changes. False: an error was replied. */
+static bool read_hello_options(struct okv_resp_call *call, struct hello *hello)
+{
     for (uint32_t i = 2; i < call->count; i++) {
+        const struct okv_resp_arg *option = &call->args[i];
         uint32_t left = call->count - i - 1;
-        if (okv_resp_arg_is(&call->args[i], "AUTH") && left >= 2) {
-            if (!log_in(call, &call->args[i + 1], &call->args[i + 2]))
-                return 0;
+        if (okv_resp_arg_is(option, "AUTH") && left >= 2) {
+            hello->user = &call->args[i + 1];
             i += 2;
-        } else if (okv_resp_arg_is(&call->args[i], "SETNAME") && left >= 1) {
-            name = &call->args[++i];
+        } else if (okv_resp_arg_is(option, "SETNAME") && left >= 1) {
+            hello->name = &call->args[++i];
+            if (!okv_resp_need_name(call, hello->name))
+                return false;
         } else {
             okv_resp_error(&call->reply, "ERR Syntax error in HELLO option '%.*s'",
-                           (int)(call->args[i].length < 64 ? call->args[i].length : 64),
-                           (const char *)call->args[i].text);
-            return 0;
+                           (int)(option->length < 64 ? option->length : 64),
+                           (const char *)option->text);
+            return false;
         }
     }
-    if (!call->client->is_authenticated) {
+    return true;
+}
+
+/* False: an error was replied. */
+static bool read_protocol(struct okv_resp_call *call, int64_t *protocol)
+{
+    bool is_number = call->count == 1 || okv_resp_arg_integer(&call->args[1], protocol);
+    bool is_known = *protocol >= 2 && *protocol <= 3;
+
+    if (!is_number)
+        okv_resp_error(&call->reply, "ERR Protocol version is not an integer or out of range");
+    else if (!is_known)
+        okv_resp_error(&call->reply, "NOPROTO unsupported protocol version");
+    return is_number && is_known;
+}
+
+int okv_resp_cmd_hello(struct okv_resp_call *call)
+{
+    struct okv_resp_client *client = call->client;
+    int64_t protocol = client->protocol;
+    struct hello hello = {.user = NULL};
+
+    if (!okv_resp_need_few(call, HELLO_WORDS) || !read_protocol(call, &protocol) ||
+        !read_hello_options(call, &hello) ||
+        (hello.user && !log_in(call, hello.user, hello.user + 1)))
+        return 0;
+    if (!client->is_authenticated) {
         okv_resp_error(&call->reply,
                        "NOAUTH HELLO must be called with the client already authenticated, "
                        "otherwise the HELLO <proto> AUTH <user> <pass> option can be used to "
                        "authenticate the client and select the RESP protocol version at the same "
                        "time");
-        okv_resp_place_refused(call->client, OKV_RESP_REFUSED_COMMAND);
+        okv_resp_place_refused(client, OKV_RESP_REFUSED_COMMAND);
         return 0;
     }
-    if (name && !okv_resp_set_name(call, name))
-        return 0;
+    if (hello.name)
+        okv_resp_client_set_text(client, client->name, hello.name);
     use_protocol(call, (unsigned)protocol);
     welcome(call);
     return 0;
@@ -179,10 +199,11 @@ int okv_resp_cmd_reset(struct okv_resp_call *call)
     struct okv_resp_client *client = call->client;
 
     okv_resp_transaction_drop(client);
-    client->replies = OKV_RESP_REPLIES_ALL;
+    if (client->replies == OKV_RESP_REPLIES_NONE) /* SKIP holds for this reply, too */
+        client->replies = OKV_RESP_REPLIES_ALL;
     use_protocol(call, 2);
     okv_resp_client_set_database(client, 0);
-    okv_resp_client_set_name(client, "", 0);
+    okv_resp_client_set_text(client, client->name, &(struct okv_resp_arg){.length = 0});
     if (client->resp->server->config.users)
         okv_resp_log_out(client);
     okv_resp_simple(&call->reply, "RESET");

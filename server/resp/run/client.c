@@ -74,10 +74,11 @@ static void unlock(struct okv_resp_client *client)
     pthread_mutex_unlock(&client->resp->server->clients->lock);
 }
 
-void okv_resp_client_set_name(struct okv_resp_client *client, const void *name, uint32_t length)
+void okv_resp_client_set_text(struct okv_resp_client *client, char to[OKV_RESP_NAME_MAX],
+                              const struct okv_resp_arg *text)
 {
     lock(client);
-    snprintf(client->name, sizeof client->name, "%.*s", (int)length, (const char *)name);
+    snprintf(to, OKV_RESP_NAME_MAX, "%.*s", (int)text->length, (const char *)text->text);
     unlock(client);
 }
 

@@ -68,7 +68,7 @@ enum okv_resp_state {
  * than OKV_RESP_PROGRESS_MIN bytes in OKV_RESP_STALLED_MS. */
 #define OKV_RESP_PROGRESS_MIN (64u << 10)
 #define OKV_RESP_STALLED_MS 30000u
-#define OKV_RESP_NAME_MAX 64u /* size of the name of CLIENT SETNAME, with its NUL */
+#define OKV_RESP_NAME_MAX 64u /* size of what CLIENT SETNAME and SETINFO set, with its NUL */
 
 struct okv_resp_client {
     struct okv_client common; /* its worker writes user and database with the lock of the table */
@@ -130,7 +130,7 @@ struct okv_resp_client {
     uint64_t move_version; /* MOVE: of the item in the other database; or 0 */
 
     /* The worker writes these with the lock of the client table, and others read them with it. */
-    char name[OKV_RESP_NAME_MAX];
+    char name[OKV_RESP_NAME_MAX], library[OKV_RESP_NAME_MAX], library_version[OKV_RESP_NAME_MAX];
     char peer[64];    /* its address, as text */
     char address[64]; /* that limits count as one: okv_host_group_text(), or the uid */
     char local[64];   /* the server's end, as text */
@@ -204,7 +204,10 @@ uint64_t okv_resp_hello_ns(const struct okv_server *server);
  * may, or it has not logged in. */
 bool okv_resp_is_short_of_memory(const struct okv_resp_client *client);
 
-void okv_resp_client_set_name(struct okv_resp_client *client, const void *name, uint32_t length);
+/* Sets its name, its library or that library's version. The text is shorter than OKV_RESP_NAME_MAX.
+ */
+void okv_resp_client_set_text(struct okv_resp_client *client, char to[OKV_RESP_NAME_MAX],
+                              const struct okv_resp_arg *text);
 void okv_resp_client_set_user(struct okv_resp_client *client, const char *user);
 void okv_resp_client_set_database(struct okv_resp_client *client, unsigned database);
 void okv_resp_client_set_protocol(struct okv_resp_client *client, unsigned protocol);

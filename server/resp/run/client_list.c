@@ -93,12 +93,13 @@ static void add_line(const struct okv_resp_client *client, uint64_t unserved, ui
         "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64
         " flags=%s db=%u sub=0 psub=0 ssub=0 multi=%d qbuf=%" PRIu64
         " qbuf-free=0 argv-mem=0 multi-mem=%" PRIu64 " rbs=0 rbp=0 obl=0 oll=0 omem=%" PRIu64
-        " tot-mem=%" PRIu64 " events=%s cmd=%s user=%s redir=-1 resp=%u\n",
+        " tot-mem=%" PRIu64 " events=%s cmd=%s user=%s redir=-1 resp=%u"
+        " lib-name=%s lib-ver=%s\n",
         client->id, client->peer, client->local, client->stream.fd, client->name,
         (now_ns - client->common.created_ns) / 1000000000u, idle_ns / 1000000000u,
         queued < 0 ? "N" : "x", client->common.database, queued, unserved, queued_bytes, unsent,
         unserved + queued_bytes + unsent, unsent ? "rw" : "r", name, user_of(client),
-        client->protocol);
+        client->protocol, client->library, client->library_version);
     okv_resp_buffer_add(out, line, (size_t)length);
 }
 

@@ -11,7 +11,7 @@
 #include "server/resp/run/transaction.h"
 
 /* Bytes of the line of a client in CLIENT LIST. */
-#define CLIENT_LINE 512u
+#define CLIENT_LINE 768u
 /* Work of a command without keys that describes the server. */
 #define DESCRIPTION (64u * OKV_TURN_ITEM)
 
