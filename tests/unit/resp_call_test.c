@@ -309,8 +309,8 @@ FIXTURE_TEST(commands_of_a_transaction_do_not_go_on_with_each_other)
 
 FIXTURE_TEST(what_a_transaction_cannot_have_spoils_it)
 {
-    static const char *const lines[] = {"select 1", "flushdb",  "hello 3",
-                                        "nothing",  "auth a b", "client reply off"};
+    static const char *const lines[] = {"select 1", "flushdb",          "hello 3",     "nothing",
+                                        "auth a b", "client reply off", "client bogus"};
 
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         expect(one, "multi", OK);
@@ -318,6 +318,12 @@ FIXTURE_TEST(what_a_transaction_cannot_have_spoils_it)
         expect_error(one, lines[i], "-ERR");
         expect_error(one, "exec", "-EXECABORT");
     }
+    expect(one, "multi", OK);
+    expect(one, "set k 1", QUEUED);
+    expect(one, "exec x",
+           "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' "
+           "command\r\n");
+    expect(one, "exec", "-ERR EXEC without MULTI\r\n");
     expect(one, "multi", OK);
     expect(one, "set k 1", QUEUED);
     expect(one, "reset", "+RESET\r\n");

@@ -74,9 +74,9 @@ static bool float_of(const char *text, long double *number)
 
 TEST(floats_are_any_decimal_but_nan)
 {
-    static const char *const none[] = {"",     " 1",      "1 ",       "1x", "nan",
-                                       "-nan", "1e99999", "-1e99999", "e5", "."};
-    char longest[256];
+    static const char *const none[] = {"",     " 1",      "1 ",       "1x",       "nan", "e5",
+                                       "-nan", "1e99999", "-1e99999", "1e-99999", "."};
+    char longest[1024];
     long double number;
 
     assert_true(float_of("3.5", &number) && number == 3.5L);

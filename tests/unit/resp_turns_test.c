@@ -135,6 +135,7 @@ static void fill(void)
     okv_store_delete(store, fixture.core.works, &other, &outcome);
     server_core_put(&fixture.core, "long", 'v', LONG, 0);
     server_core_put(&fixture.core, "short", 'v', 10, 0);
+    server_core_put(&fixture.core, "decimals", '9', 308, 0);
 }
 
 static int begin(void **state)
@@ -206,7 +207,8 @@ static const struct {
     {"HELLO", {"HELLO 3", "HELLO " WORDS}},
     {"INCR", {"INCR long"}},
     {"INCRBY", {"INCRBY long 1"}},
-    {"INCRBYFLOAT", {"INCRBYFLOAT long 1.5", "INCRBYFLOAT short " VALUE}},
+    {"INCRBYFLOAT",
+     {"INCRBYFLOAT long 1.5", "INCRBYFLOAT short " VALUE, "INCRBYFLOAT decimals 1.5"}},
     {"INFO", {"INFO", "INFO " WORDS}},
     {"KEYS", {"KEYS *", "KEYS " PATTERN, "KEYS " VALUE}},
     {"LATENCY", {"LATENCY " WORDS}},
@@ -214,7 +216,7 @@ static const struct {
     {"LATENCY|LATEST", {"LATENCY LATEST"}},
     {"LATENCY|RESET", {"LATENCY RESET " WORDS}},
     {"MEMORY", {"MEMORY " WORDS}},
-    {"MEMORY|USAGE", {"MEMORY USAGE long"}},
+    {"MEMORY|USAGE", {"MEMORY USAGE long", "MEMORY USAGE long SAMPLES " VALUE}},
     {"MGET", {"MGET " KEYS_ALL, "MGET long long long", "MGET " WORDS}},
     {"MOVE", {"MOVE long 1", "MOVE long " VALUE}},
     {"MSET", {"MSET " PAIRS, "MSET long " VALUE " other " VALUE}},

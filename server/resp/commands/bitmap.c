@@ -25,14 +25,14 @@ static int visit_bit(void *user, const struct okv_store_now *now)
     return 0;
 }
 
-/* Replies with an error if no value of the database has this bit. */
+/* Of the longest values of Redis. Reading a bit behind the end of a value is no error. */
+#define BITS_MAX (INT64_C(1) << 32)
+
 static bool need_offset(struct okv_resp_call *call, struct bit *bit)
 {
-    uint64_t most = call->executor->database->store.max_value;
     int64_t offset;
 
-    if (okv_resp_arg_integer(&call->args[2], &offset) && offset >= 0 &&
-        (uint64_t)offset / 8 < most) {
+    if (okv_resp_arg_integer(&call->args[2], &offset) && offset >= 0 && offset < BITS_MAX) {
         bit->offset = (uint64_t)offset;
         return true;
     }

@@ -45,8 +45,8 @@ okv_resp_function okv_resp_cmd_getrange, okv_resp_cmd_append, okv_resp_cmd_setra
 okv_resp_function okv_resp_cmd_keys, okv_resp_cmd_scan, okv_resp_cmd_randomkey;
 /* server.c */
 okv_resp_function okv_resp_cmd_dbsize, okv_resp_cmd_time, okv_resp_cmd_role,
-    okv_resp_cmd_empty_list, okv_resp_cmd_zero, okv_resp_cmd_nothing, okv_resp_cmd_flushdb,
-    okv_resp_cmd_flushall, okv_resp_cmd_config_get, okv_resp_cmd_config_set;
+    okv_resp_cmd_slowlog_get, okv_resp_cmd_empty_list, okv_resp_cmd_zero, okv_resp_cmd_nothing,
+    okv_resp_cmd_flushdb, okv_resp_cmd_flushall, okv_resp_cmd_config_get, okv_resp_cmd_config_set;
 /* string.c */
 okv_resp_function okv_resp_cmd_get, okv_resp_cmd_mget, okv_resp_cmd_strlen, okv_resp_cmd_set,
     okv_resp_cmd_setex, okv_resp_cmd_psetex, okv_resp_cmd_setnx, okv_resp_cmd_getset,

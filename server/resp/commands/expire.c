@@ -71,8 +71,8 @@ static int expire(struct okv_resp_call *call, unsigned form)
 {
     struct expire expire = {.expiry_ms = 0};
 
-    if (!okv_resp_need_expiry(call, 2, form, &expire.expiry_ms) ||
-        !read_expire_options(call, &expire))
+    if (!read_expire_options(call, &expire) ||
+        !okv_resp_need_expiry(call, 2, form, &expire.expiry_ms))
         return 0;
     int rc = okv_resp_modify(call, &call->args[1], decide_expire, &expire);
     if (rc && rc != OKV_EKEYSIZE)

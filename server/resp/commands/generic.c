@@ -103,9 +103,26 @@ static void reply_size(struct okv_resp_call *call, const struct look *look)
     okv_resp_integer(&call->reply, (int64_t)ENTRY_HEAD + call->args[2].length + look->value_length);
 }
 
+/* There is nothing to sample. False: an error was replied. */
+static bool read_usage_options(struct okv_resp_call *call)
+{
+    int64_t samples;
+
+    for (uint32_t i = 3; i < call->count; i += 2) {
+        bool is_option = okv_resp_arg_is(&call->args[i], "SAMPLES") && i + 1 < call->count;
+        if (is_option && !okv_resp_need_integer(call, i + 1, &samples))
+            return false;
+        if (!is_option || samples < 0) {
+            okv_resp_syntax_error(call);
+            return false;
+        }
+    }
+    return true;
+}
+
 int okv_resp_cmd_memory_usage(struct okv_resp_call *call)
 {
-    return reply_about(call, reply_size);
+    return read_usage_options(call) ? reply_about(call, reply_size) : 0;
 }
 
 /* Strings of up to this length are "embstr" to Redis. */

@@ -1,4 +1,5 @@
 /* Commands that add to numbers. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,10 +79,14 @@ int okv_resp_cmd_decrby(struct okv_resp_call *call)
 
 /* ---- decimal numbers ---- */
 
-/* Digits of the largest long double, and 17 after the point. */
-#define FLOAT_TEXT (5 * 1024)
+/* A sign, the digits of the largest double, and 17 after the point. Redis has those of a long
+ * double: some thousand, which take a millisecond to write. */
+#define FLOAT_TEXT 336
+/* Work of a digit that is written. */
+#define DIGIT_PRICE 25u
 
 struct float_sum {
+    struct okv_resp_call *call;
     long double delta;
     char text[FLOAT_TEXT];
     uint32_t length;
@@ -110,16 +115,17 @@ static int decide_float(void *user, const struct okv_store_now *now, struct okv_
     if (now && !okv_resp_parse_float(now->value, now->value_length, &number))
         return OKV_ENUMBER;
     number += sum->delta;
-    if (isnan(number) || isinf(number))
+    if (isnan(number) || fabsl(number) > (long double)DBL_MAX)
         return OKV_EOVERFLOW;
     sum->length = write_float(number, sum->text);
+    okv_turn_spend(&sum->call->client->resp->turn, sum->length * DIGIT_PRICE);
     *next = (struct okv_store_next){sum->text, sum->length, now ? now->expiry_ms : 0};
     return 0;
 }
 
 int okv_resp_cmd_incrbyfloat(struct okv_resp_call *call)
 {
-    struct float_sum sum;
+    struct float_sum sum = {.call = call};
     int rc = OKV_ENUMBER;
 
     if (okv_resp_parse_float(call->args[2].text, call->args[2].length, &sum.delta))

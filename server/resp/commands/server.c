@@ -49,6 +49,23 @@ int okv_resp_cmd_role(struct okv_resp_call *call)
 }
 
 /* Nothing is recorded, so nothing is slow. */
+int okv_resp_cmd_slowlog_get(struct okv_resp_call *call)
+{
+    const struct okv_resp_arg *name = &call->args[1];
+    int64_t most = 0;
+
+    if (call->count > 3)
+        okv_resp_error(&call->reply,
+                       "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try "
+                       "SLOWLOG HELP.",
+                       (int)name->length, (const char *)name->text);
+    else if (call->count == 3 && (!okv_resp_arg_integer(&call->args[2], &most) || most < -1))
+        okv_resp_error(&call->reply, "ERR count should be greater than or equal to -1");
+    else
+        okv_resp_array(&call->reply, 0);
+    return 0;
+}
+
 int okv_resp_cmd_empty_list(struct okv_resp_call *call)
 {
     okv_resp_array(&call->reply, 0);

@@ -12,6 +12,13 @@
 
 /* ---- GET, MGET, STRLEN ---- */
 
+/* Takes back what the change replied when it ran before. */
+static void drop_old(struct okv_resp_call *call)
+{
+    okv_resp_download_end(call->client);
+    call->reply.out->used = call->reply_start;
+}
+
 /* Replies with the current value, which the change may replace or remove: a long one is pinned
  * until it has left. The change may have to run again. OKV_ENOMEM: the value would be lost;
  * OKV_EAGAIN. */
@@ -19,8 +26,7 @@ static int reply_old(struct okv_resp_call *call, const struct okv_store_now *now
 {
     int rc = 0;
 
-    okv_resp_download_end(call->client);
-    call->reply.out->used = call->reply_start;
+    drop_old(call);
     if (now)
         rc = okv_resp_reply_value(call, now, 0, now->value_length);
     else
@@ -141,6 +147,8 @@ static int set(struct okv_resp_call *call, const struct okv_resp_arg *key, struc
 /* Returns false when an error was replied. */
 static bool read_set_options(struct okv_resp_call *call, struct set *set)
 {
+    struct okv_resp_expiry expiry = {.index = 0};
+
     for (uint32_t i = 3; i < call->count; i++) {
         const struct okv_resp_arg *option = &call->args[i];
         if (okv_resp_arg_is(option, "NX") && !set->if_present) {
@@ -149,20 +157,15 @@ static bool read_set_options(struct okv_resp_call *call, struct set *set)
             set->if_present = true;
         } else if (okv_resp_arg_is(option, "GET")) {
             set->wants_old = true;
-        } else if (okv_resp_arg_is(option, "KEEPTTL") && !set->has_expiry) {
+        } else if (okv_resp_arg_is(option, "KEEPTTL") && !expiry.index) {
             set->keeps_expiry = true;
-        } else {
-            int is_expiry = set->has_expiry || set->keeps_expiry
-                                ? 0
-                                : okv_resp_read_expiry(call, &i, &set->expiry_ms);
-            if (is_expiry == 0)
-                okv_resp_syntax_error(call);
-            if (is_expiry <= 0)
-                return false;
-            set->has_expiry = true;
+        } else if (set->keeps_expiry || !okv_resp_read_expiry(call, &i, &expiry)) {
+            okv_resp_syntax_error(call);
+            return false;
         }
     }
-    return true;
+    set->has_expiry = expiry.index;
+    return !expiry.index || okv_resp_need_expiry(call, expiry.index, expiry.form, &set->expiry_ms);
 }
 
 int okv_resp_cmd_set(struct okv_resp_call *call)
@@ -241,48 +244,50 @@ int okv_resp_cmd_getdel(struct okv_resp_call *call)
 
 struct getex {
     struct okv_resp_call *call;
-    bool changes;
-    bool is_past;
-    uint64_t expiry_ms; /* 0: never, unless is_past */
+    struct okv_resp_expiry expiry;
+    bool persists;
 };
 
+/* The expiry is looked at only for an item that is there, as in Redis. */
 static int decide_getex(void *user, const struct okv_store_now *now, struct okv_store_next *next)
 {
-    const struct getex *getex = user;
-    int rc = reply_old(getex->call, now);
+    struct getex *getex = user;
+    const struct okv_resp_expiry *expiry = &getex->expiry;
+    uint64_t expiry_ms = 0; /* never; of an expiry: it is past */
 
+    drop_old(getex->call);
+    if (now && expiry->index &&
+        !okv_resp_need_expiry(getex->call, expiry->index, expiry->form, &expiry_ms))
+        return OKV_STORE_KEEP;
+    int rc = reply_old(getex->call, now);
     if (rc)
         return rc;
-    if (!now || !getex->changes || (!getex->is_past && getex->expiry_ms == now->expiry_ms))
-        return OKV_STORE_KEEP;
-    if (getex->is_past)
+    if (now && expiry->index && !expiry_ms)
         return OKV_STORE_REMOVE;
-    *next = (struct okv_store_next){now->value, now->value_length, getex->expiry_ms};
+    if (!now || !(expiry->index || getex->persists) || expiry_ms == now->expiry_ms)
+        return OKV_STORE_KEEP;
+    *next = (struct okv_store_next){now->value, now->value_length, expiry_ms};
     return 0;
 }
 
 /* Returns false when an error was replied. */
-static bool read_getex_option(struct okv_resp_call *call, struct getex *getex)
+static bool read_getex_options(struct okv_resp_call *call, struct getex *getex)
 {
-    bool persists = okv_resp_arg_is(&call->args[2], "PERSIST");
-    uint32_t index = 2;
-    int is_expiry = persists ? 0 : okv_resp_read_expiry(call, &index, &getex->expiry_ms);
-
-    if (is_expiry < 0)
-        return false;
-    if (index + 1 != call->count || (!is_expiry && !persists)) {
-        okv_resp_syntax_error(call);
-        return false;
-    }
-    getex->is_past = is_expiry && !getex->expiry_ms;
+    for (uint32_t i = 2; i < call->count; i++)
+        if (okv_resp_arg_is(&call->args[i], "PERSIST") && !getex->expiry.index) {
+            getex->persists = true;
+        } else if (getex->persists || !okv_resp_read_expiry(call, &i, &getex->expiry)) {
+            okv_resp_syntax_error(call);
+            return false;
+        }
     return true;
 }
 
 int okv_resp_cmd_getex(struct okv_resp_call *call)
 {
-    struct getex getex = {.call = call, .changes = call->count > 2};
+    struct getex getex = {.call = call};
 
-    if (getex.changes && !read_getex_option(call, &getex))
+    if (!read_getex_options(call, &getex))
         return 0;
     int rc = okv_resp_modify(call, &call->args[1], decide_getex, &getex);
     if (rc != OKV_EKEYSIZE)

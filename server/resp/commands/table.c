@@ -18,6 +18,7 @@
 #define WALK OKV_RESP_WALK
 #define CLIENTS OKV_RESP_CLIENTS
 #define PREPARES OKV_RESP_PREPARES
+#define DECIMALS OKV_RESP_DECIMALS
 
 /* First key, last key, step, value. */
 #define NO_KEYS 0, 0, 0, 0
@@ -100,7 +101,7 @@ static const struct okv_resp_command commands[] = {
      "Selects the protocol version, and may authenticate the client"},
     {"INCR", okv_resp_cmd_incr, 2, WRITE, ONE_KEY, "string", "Adds 1 to a number"},
     {"INCRBY", okv_resp_cmd_incrby, 3, WRITE, ONE_KEY, "string", "Adds to a number"},
-    {"INCRBYFLOAT", okv_resp_cmd_incrbyfloat, 3, WRITE, ONE_KEY, "string",
+    {"INCRBYFLOAT", okv_resp_cmd_incrbyfloat, 3, WRITE | DECIMALS, ONE_KEY, "string",
      "Adds to a floating-point number"},
     {"INFO", okv_resp_cmd_info, -1, READ | CLIENTS, NO_KEYS, "server", "Describes the server"},
     {"KEYS", okv_resp_cmd_keys, 2, READ | TABLE | WALK, NO_KEYS, "generic",
@@ -162,7 +163,7 @@ static const struct okv_resp_command commands[] = {
     {"SETRANGE", okv_resp_cmd_setrange, 4, WRITE | VALUE | OFFSET, ONE_KEY, "string",
      "Overwrites part of a value"},
     {"SLOWLOG", NULL, -2, 0, NO_KEYS, "server", "Slow log commands"},
-    {"SLOWLOG|GET", okv_resp_cmd_empty_list, -2, ADMIN, NO_KEYS, "server", "Lists nothing"},
+    {"SLOWLOG|GET", okv_resp_cmd_slowlog_get, -2, ADMIN, NO_KEYS, "server", "Lists nothing"},
     {"SLOWLOG|LEN", okv_resp_cmd_zero, 2, ADMIN, NO_KEYS, "server", "Returns 0"},
     {"SLOWLOG|RESET", okv_resp_cmd_nothing, 2, ADMIN, NO_KEYS, "server", "Does nothing"},
     {"STRLEN", okv_resp_cmd_strlen, 2, READ, ONE_KEY, "string", "Returns the length of a value"},

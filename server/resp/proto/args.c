@@ -9,8 +9,8 @@
 
 #include "shared/base/number.h"
 
-/* Characters of a number that Redis takes as a float. */
-#define FLOAT_MAX_TEXT 256
+/* Redis takes more. INCRBYFLOAT writes at most 328, and a longer text takes longer to read. */
+#define FLOAT_MAX_TEXT 1024
 
 void okv_resp_lower(const char *text, char *out, size_t size)
 {
@@ -43,5 +43,6 @@ bool okv_resp_parse_float(const uint8_t *text, size_t length, long double *numbe
     copy[length] = '\0';
     errno = 0;
     *number = strtold(copy, &end);
-    return *end == '\0' && !isnan(*number) && !(errno == ERANGE && fabsl(*number) > 1);
+    bool is_out_of_range = errno == ERANGE && (isinf(*number) || *number == 0);
+    return *end == '\0' && !isnan(*number) && !is_out_of_range;
 }

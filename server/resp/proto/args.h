@@ -10,7 +10,7 @@ void okv_resp_lower(const char *text, char *out, size_t size);
 bool okv_resp_arg_is(const struct okv_resp_arg *arg, const char *word);
 /* okv_number_parse() */
 bool okv_resp_arg_integer(const struct okv_resp_arg *arg, int64_t *number);
-/* A decimal number; NaN is refused. */
+/* A decimal number of fewer than 1,024 characters; NaN is refused. */
 bool okv_resp_parse_float(const uint8_t *text, size_t length, long double *number);
 
 #endif

@@ -22,6 +22,23 @@ bool okv_resp_command_is_subcommand(const struct okv_resp_command *command)
     return strchr(command->name, SUBCOMMAND) != NULL;
 }
 
+unsigned okv_resp_command_parts(const struct okv_resp_command_table *table,
+                                const struct okv_resp_command *command)
+{
+    const struct okv_resp_command *end = table->commands + table->count, *part = command + 1;
+
+    while (part < end && okv_resp_command_is_subcommand(part) &&
+           !okv_resp_command_is_subcommand(command))
+        part++;
+    return (unsigned)(part - command - 1);
+}
+
+bool okv_resp_command_lacks_part(const struct okv_resp_command_table *table,
+                                 const struct okv_resp_command *command, uint32_t count)
+{
+    return count > 1 && okv_resp_command_parts(table, command) > 0;
+}
+
 const struct okv_resp_command *okv_resp_command_find(const struct okv_resp_command_table *table,
                                                      const struct okv_resp_arg *name)
 {
@@ -48,12 +65,11 @@ const struct okv_resp_command *okv_resp_command_of(const struct okv_resp_command
 
     if (!command || okv_resp_command_is_subcommand(command))
         return NULL;
-    if (count < 2 || command + 1 == table->commands + table->count ||
-        !okv_resp_command_is_subcommand(command + 1) || args[1].length > sizeof name / 2)
+    if (!okv_resp_command_lacks_part(table, command, count) || args[1].length > sizeof name / 2)
         return command;
-    int length = snprintf(name, sizeof name, "%s%c%.*s", command->name, SUBCOMMAND,
-                          (int)args[1].length, (const char *)args[1].text);
-    const struct okv_resp_arg arg = {(const uint8_t *)name, (uint32_t)length};
+    uint32_t length = (uint32_t)snprintf(name, sizeof name / 2, "%s%c", command->name, SUBCOMMAND);
+    memcpy(name + length, args[1].text, args[1].length);
+    const struct okv_resp_arg arg = {(const uint8_t *)name, length + args[1].length};
     const struct okv_resp_command *part = okv_resp_command_find(table, &arg);
     return part ? part : command;
 }

@@ -25,6 +25,7 @@ enum okv_resp_flag {
     OKV_RESP_WALK = 32768,        /* walks the whole table */
     OKV_RESP_CLIENTS = 65536,     /* looks at all clients */
     OKV_RESP_PREPARES = 131072,   /* is called with is_preparing before it runs alone */
+    OKV_RESP_DECIMALS = 1048576,  /* writes a number with decimals */
 };
 
 /* Returns 0, OKV_RESP_GOES_ON, or OKV_EAGAIN as okv_resp_run(). */
@@ -52,11 +53,23 @@ const struct okv_resp_command *okv_resp_command_find(const struct okv_resp_comma
  * itself. */
 const struct okv_resp_command *okv_resp_command_of(const struct okv_resp_command_table *table,
                                                    const struct okv_resp_arg *args, uint32_t count);
+/* Whether it takes so many arguments, with its name. */
+static inline bool okv_resp_command_takes(const struct okv_resp_command *command, uint32_t count)
+{
+    return command->arity > 0 ? (int)count == command->arity : (int)count >= -command->arity;
+}
 /* Index of the last key of a request with `count` arguments. */
 static inline int okv_resp_last_key(const struct okv_resp_command *command, uint32_t count)
 {
     return command->last_key < 0 ? (int)count + command->last_key : command->last_key;
 }
 bool okv_resp_command_is_subcommand(const struct okv_resp_command *command);
+/* Number of its subcommands, which follow it in the table. */
+unsigned okv_resp_command_parts(const struct okv_resp_command_table *table,
+                                const struct okv_resp_command *command);
+/* Whether a request with `count` arguments, whose command this is, names a subcommand that there is
+ * not. */
+bool okv_resp_command_lacks_part(const struct okv_resp_command_table *table,
+                                 const struct okv_resp_command *command, uint32_t count);
 
 #endif

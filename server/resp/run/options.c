@@ -62,7 +62,8 @@ bool okv_resp_need_expiry(struct okv_resp_call *call, uint32_t index, unsigned f
     return true;
 }
 
-int okv_resp_read_expiry(struct okv_resp_call *call, uint32_t *index, uint64_t *expiry_ms)
+bool okv_resp_read_expiry(const struct okv_resp_call *call, uint32_t *index,
+                          struct okv_resp_expiry *expiry)
 {
     static const struct {
         const char *name;
@@ -73,16 +74,15 @@ int okv_resp_read_expiry(struct okv_resp_call *call, uint32_t *index, uint64_t *
                    {"PXAT", OKV_RESP_TIME_MS | OKV_RESP_TIME_AT}};
 
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        unsigned form = options[i].form | OKV_RESP_TIME_POSITIVE;
         if (!okv_resp_arg_is(&call->args[*index], options[i].name))
             continue;
-        if (++*index == call->count) {
-            okv_resp_syntax_error(call);
-            return -1;
-        }
-        unsigned form = options[i].form | OKV_RESP_TIME_POSITIVE;
-        return okv_resp_need_expiry(call, *index, form, expiry_ms) ? 1 : -1;
+        if (*index + 1 == call->count || (expiry->index && expiry->form != form))
+            return false;
+        *expiry = (struct okv_resp_expiry){++*index, form};
+        return true;
     }
-    return 0;
+    return false;
 }
 
 /* ---- databases ---- */

@@ -26,9 +26,16 @@ enum okv_resp_time {
 bool okv_resp_need_expiry(struct okv_resp_call *call, uint32_t index, unsigned form,
                           uint64_t *expiry_ms);
 
-/* Options EX, PX, EXAT and PXAT. 1: read, and *index is at its value; 0: it is another option; -1:
- * an error was replied. */
-int okv_resp_read_expiry(struct okv_resp_call *call, uint32_t *index, uint64_t *expiry_ms);
+/* One of the options EX, PX, EXAT and PXAT. It may come again, and then its last value counts. */
+struct okv_resp_expiry {
+    uint32_t index; /* of the value, which is not looked at; 0: there is no such option */
+    unsigned form;  /* for okv_resp_need_expiry() */
+};
+
+/* Reads such an option and moves *index to its value. False: it is another option, has no value, or
+ * follows another one of these; nothing was replied. */
+bool okv_resp_read_expiry(const struct okv_resp_call *call, uint32_t *index,
+                          struct okv_resp_expiry *expiry);
 
 /* Index of the database with this name or number; -1: there is none in which the user has a right,
  * and nothing was replied. */

@@ -14,6 +14,8 @@
 #define CLIENT_LINE 768u
 /* Work of a command without keys that describes the server. */
 #define DESCRIPTION (64u * OKV_TURN_ITEM)
+/* Work of one that writes a number with decimals. */
+#define NUMBER (10u * OKV_TURN_ITEM)
 
 uint64_t okv_resp_alone_work(const struct okv_resp_client *client)
 {
@@ -56,6 +58,7 @@ uint64_t okv_resp_price_of_arguments(const struct okv_resp_client *client,
 {
     uint64_t keys = okv_resp_count_keys(command, count), most = okv_resp_alone_work(client);
     uint64_t price = (1 + (keys ? keys : count)) * OKV_TURN_ITEM +
+                     (command->flags & OKV_RESP_DECIMALS ? NUMBER : 0) +
                      (keys ? 0 : price_without_keys(client, command));
 
     for (uint32_t i = 0; i < count && price <= most; i++)

@@ -24,25 +24,38 @@
 
 /* ---- checks ---- */
 
-static void refuse_unknown(struct okv_resp_call *call)
-{
-    char args[160] = "";
-    size_t used = 0;
+/* Bytes of name and arguments of an unknown command that its error repeats, as Redis has it. */
+#define REPEATED_MAX 128u
 
-    for (uint32_t i = 1; i < call->count && used < 128; i++)
-        used += (size_t)snprintf(args + used, sizeof args - used, "'%.*s' ",
-                                 (int)(call->args[i].length < 32 ? call->args[i].length : 32),
-                                 (const char *)call->args[i].text);
-    okv_resp_error(&call->reply, "ERR unknown command '%.*s', with args beginning with: %s",
-                   (int)(call->args[0].length < 128 ? call->args[0].length : 128),
-                   (const char *)call->args[0].text, args);
+static int shorter(uint32_t length, size_t most)
+{
+    return (int)(length < most ? length : most);
 }
 
-static bool has_its_arguments(const struct okv_resp_call *call)
+static void refuse_unknown(struct okv_resp_call *call)
 {
-    int arity = call->command->arity, count = (int)call->count;
+    const struct okv_resp_arg *name = &call->args[0];
+    char args[REPEATED_MAX + 32] = "";
+    size_t used = 0;
 
-    return arity > 0 ? count == arity : count >= -arity;
+    for (uint32_t i = 1; i < call->count && used < REPEATED_MAX; i++)
+        used += (size_t)snprintf(args + used, sizeof args - used, "'%.*s' ",
+                                 shorter(call->args[i].length, REPEATED_MAX - used),
+                                 (const char *)call->args[i].text);
+    okv_resp_error(&call->reply, "ERR unknown command '%.*s', with args beginning with: %s",
+                   shorter(name->length, REPEATED_MAX), (const char *)name->text, args);
+}
+
+/* EXEC ends a transaction in any case. */
+static void refuse_count(struct okv_resp_call *call)
+{
+    if (!(call->command->flags & OKV_RESP_TRANSACTION)) {
+        okv_resp_refuse_count(call);
+        return;
+    }
+    okv_resp_error(&call->reply, "EXECABORT Transaction discarded because of: wrong number of "
+                                 "arguments for 'exec' command");
+    okv_resp_transaction_drop(call->client);
 }
 
 /* A command may have many keys, or pairs of them, but few other arguments: it looks at all of them
@@ -78,16 +91,16 @@ static bool check(struct okv_resp_call *call)
         refuse_stranger(call);
     else if (!call->command)
         refuse_unknown(call);
-    else if (!has_its_arguments(call))
-        okv_resp_refuse_count(call);
+    else if (okv_resp_command_lacks_part(client->resp->commands, call->command, call->count))
+        okv_resp_refuse_subcommand(call);
+    else if (!okv_resp_command_takes(call->command, call->count))
+        refuse_count(call);
     else if (!may_have_so_many(call))
         okv_resp_need_few(call, OKV_RESP_FEW);
-    else if (!call->command->run)
-        okv_resp_refuse_subcommand(call);
     else if (okv_resp_transaction_is_open(client) && !okv_resp_call_is_allowed(call))
         okv_resp_refuse_right(call);
     else if (okv_resp_transaction_is_open(client) && call->command->flags & OKV_RESP_NO_MULTI)
-        okv_resp_error(&call->reply, "ERR %s inside MULTI is not allowed", call->command->name);
+        okv_resp_error(&call->reply, "ERR Command not allowed inside a transaction");
     else
         return true;
     okv_resp_transaction_spoil(client);
