@@ -3,6 +3,7 @@
 #include "tests/support/test.h"
 
 #define MANY 20000u
+#define FEW 990u
 
 void bytes_add(struct bytes *to, const void *bytes, size_t length)
 {
@@ -33,6 +34,13 @@ const char *key_of(unsigned number)
     return key;
 }
 
+static unsigned add_times(struct bytes *to, const char *word, unsigned times)
+{
+    for (unsigned i = 0; i < times; i++)
+        add_arg(to, word, strlen(word));
+    return times;
+}
+
 /* Returns how many it adds. */
 static unsigned add_word(struct bytes *to, const char *word)
 {
@@ -55,9 +63,10 @@ static unsigned add_word(struct bytes *to, const char *word)
         return 1;
     }
     if (strcmp(word, WORDS) == 0)
-        for (; count < MANY; count++)
-            add_arg(to, "get", 3);
-    for (unsigned i = 0; word[0] == '%' && count < MANY && i < KEYS; i++) {
+        return add_times(to, "get", MANY);
+    if (strcmp(word, NAMES) == 0)
+        return add_times(to, "client", FEW);
+    for (unsigned i = 0; word[0] == '%' && i < KEYS; i++) {
         add_arg(to, key_of(i), KEY_MAX);
         if (strcmp(word, PAIRS) == 0)
             add_arg(to, "v", 1);

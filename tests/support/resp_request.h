@@ -14,6 +14,7 @@
 #define KEYS_ALL "%m" /* KEYS such keys */
 #define PAIRS "%p"    /* each of them with a short value */
 #define WORDS "%w"    /* many words */
+#define NAMES "%n"    /* as many as a command takes, each the name of one with subcommands */
 #define PATTERN "%t"  /* what takes longest to compare with such a key */
 
 struct bytes {

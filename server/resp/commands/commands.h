@@ -20,8 +20,9 @@ okv_resp_function okv_resp_cmd_client_id, okv_resp_cmd_client_setname, okv_resp_
     okv_resp_cmd_client_reply, okv_resp_cmd_client_info, okv_resp_cmd_client_list,
     okv_resp_cmd_client_kill, okv_resp_cmd_client_setinfo, okv_resp_cmd_client_switch;
 /* command.c */
-okv_resp_function okv_resp_cmd_command, okv_resp_cmd_command_count, okv_resp_cmd_command_info,
-    okv_resp_cmd_command_docs, okv_resp_cmd_command_getkeys;
+okv_resp_function okv_resp_cmd_command, okv_resp_cmd_command_count, okv_resp_cmd_command_docs,
+    okv_resp_cmd_command_getkeys, okv_resp_cmd_command_getkeysandflags, okv_resp_cmd_command_list,
+    okv_resp_cmd_help;
 /* connection.c */
 okv_resp_function okv_resp_cmd_ping, okv_resp_cmd_echo, okv_resp_cmd_quit, okv_resp_cmd_auth,
     okv_resp_cmd_hello, okv_resp_cmd_select, okv_resp_cmd_reset;

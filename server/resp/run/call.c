@@ -65,8 +65,8 @@ int okv_resp_refuse_subcommand(struct okv_resp_call *call)
 {
     const struct okv_resp_arg *part = &call->args[1];
 
-    okv_resp_error(&call->reply, "ERR unknown subcommand '%.*s' of %s",
-                   (int)(part->length < 64 ? part->length : 64), (const char *)part->text,
+    okv_resp_error(&call->reply, "ERR unknown subcommand '%.*s'. Try %s HELP.",
+                   (int)(part->length < 128 ? part->length : 128), (const char *)part->text,
                    call->command->name);
     return 0;
 }

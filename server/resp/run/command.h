@@ -25,6 +25,7 @@ enum okv_resp_flag {
     OKV_RESP_WALK = 32768,        /* walks the whole table */
     OKV_RESP_CLIENTS = 65536,     /* looks at all clients */
     OKV_RESP_PREPARES = 131072,   /* is called with is_preparing before it runs alone */
+    OKV_RESP_DESCRIBES = 524288,  /* replies about commands */
     OKV_RESP_DECIMALS = 1048576,  /* writes a number with decimals */
 };
 
@@ -39,6 +40,14 @@ struct okv_resp_command {
     int first_key, last_key, key_step; /* as COMMAND has them; 0: no keys */
     int value; /* index of the argument that becomes the value of the item; 0: none */
     const char *group, *summary; /* as COMMAND DOCS has them */
+    /* As COMMAND has them; NULL: none. All but the notes are words. */
+    const char *traits;      /* its flags, then with @ the ACL categories that no flag implies */
+    const char *access;      /* what it does to its keys */
+    const char *access_rest; /* the same to those behind the first; NULL: there is no difference */
+    const char *notes;       /* about its keys */
+    const char *tips;
+    /* What a request without any of the words does to its keys; NULL: there is no difference. */
+    const char *access_without, *words;
 };
 
 struct okv_resp_command_table {

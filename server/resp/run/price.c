@@ -14,6 +14,9 @@
 #define CLIENT_LINE 768u
 /* Work of a command without keys that describes the server. */
 #define DESCRIPTION (64u * OKV_TURN_ITEM)
+/* The same of one that describes all commands, or those that its arguments name. */
+#define COMMANDS (128u * OKV_TURN_ITEM)
+#define NAMED_COMMAND (8u * OKV_TURN_ITEM)
 /* Work of one that writes a number with decimals. */
 #define NUMBER (10u * OKV_TURN_ITEM)
 
@@ -41,8 +44,10 @@ static uint64_t price_of_table(const struct okv_resp_client *client)
 }
 
 static uint64_t price_without_keys(const struct okv_resp_client *client,
-                                   const struct okv_resp_command *command)
+                                   const struct okv_resp_command *command, uint32_t count)
 {
+    if (command->flags & OKV_RESP_DESCRIBES)
+        return COMMANDS + count * NAMED_COMMAND;
     if (command->flags & OKV_RESP_WALK)
         return price_of_table(client);
     if (command->flags & OKV_RESP_TABLE)
@@ -59,7 +64,7 @@ uint64_t okv_resp_price_of_arguments(const struct okv_resp_client *client,
     uint64_t keys = okv_resp_count_keys(command, count), most = okv_resp_alone_work(client);
     uint64_t price = (1 + (keys ? keys : count)) * OKV_TURN_ITEM +
                      (command->flags & OKV_RESP_DECIMALS ? NUMBER : 0) +
-                     (keys ? 0 : price_without_keys(client, command));
+                     (keys ? 0 : price_without_keys(client, command, count));
 
     for (uint32_t i = 0; i < count && price <= most; i++)
         price += args[i].length;
