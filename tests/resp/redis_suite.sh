@@ -20,8 +20,8 @@ shift
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 kept=$build/redis-suite
 units=("$@")
-[ $# -gt 0 ] || units=(unit/type/string unit/type/incr unit/expire unit/keyspace unit/scan unit/multi unit/protocol
-    unit/quit unit/introspection)
+[ $# -gt 0 ] || units=(unit/type/string unit/type/incr unit/bitops unit/bitfield unit/expire unit/keyspace unit/scan
+    unit/multi unit/protocol unit/quit unit/introspection)
 
 # cannot WHY: without the suite there is nothing to test.
 cannot() {
@@ -108,7 +108,7 @@ run_unit() {
     fi
     probe_skipped "$unit"
     case $unit in
-        unit/type/string | unit/type/incr | unit/expire | unit/keyspace | unit/scan)
+        unit/type/string | unit/type/incr | unit/bitops | unit/bitfield | unit/expire | unit/keyspace | unit/scan)
             passed=$((passed + ok)) all=$((all + ok + err + other)) ;;
     esac
 }

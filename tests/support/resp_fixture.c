@@ -89,6 +89,7 @@ void resp_fixture_end(struct okv_resp_client *client)
     okv_resp_buffer_fini(&client->in);
     okv_resp_buffer_fini(&client->out);
     okv_resp_buffer_fini(&client->text);
+    okv_resp_buffer_fini(&client->bitop.versions);
     free(client);
 }
 

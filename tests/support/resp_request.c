@@ -4,6 +4,8 @@
 
 #define MANY 20000u
 #define FEW 990u
+/* Three words each; COMMAND, key and four words more are before them. */
+#define FIELD_COUNT 330u
 
 void bytes_add(struct bytes *to, const void *bytes, size_t length)
 {
@@ -41,6 +43,16 @@ static unsigned add_times(struct bytes *to, const char *word, unsigned times)
     return times;
 }
 
+static unsigned add_fields(struct bytes *to)
+{
+    for (unsigned i = 0; i < FIELD_COUNT; i++) {
+        add_arg(to, "GET", 3);
+        add_arg(to, "i64", 3);
+        add_arg(to, "0", 1);
+    }
+    return 3 * FIELD_COUNT;
+}
+
 /* Returns how many it adds. */
 static unsigned add_word(struct bytes *to, const char *word)
 {
@@ -51,6 +63,8 @@ static unsigned add_word(struct bytes *to, const char *word)
         add_arg(to, value, sizeof value);
         return 1;
     }
+    if (strcmp(word, FIELDS) == 0)
+        return add_fields(to);
     if (strcmp(word, KEY) == 0) {
         add_arg(to, key_of(0), KEY_MAX);
         return 1;

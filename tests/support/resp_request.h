@@ -16,6 +16,7 @@
 #define WORDS "%w"    /* many words */
 #define NAMES "%n"    /* as many as a command takes, each the name of one with subcommands */
 #define PATTERN "%t"  /* what takes longest to compare with such a key */
+#define FIELDS "%f"   /* as many operations of BITFIELD as a command may have after another one */
 
 struct bytes {
     char *bytes; /* the user frees them */

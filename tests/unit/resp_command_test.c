@@ -85,11 +85,13 @@ FIXTURE_TEST(an_entry_has_the_types_of_resp3)
 static void expect_complete(const struct okv_resp_command *command)
 {
     bool is_whole = okv_resp_command_parts(&okv_resp_commands, command) > 0;
+    bool varies =
+        command->words || (command->flags & OKV_RESP_FIELDS && command->flags & OKV_RESP_WRITE);
 
     if (!command->traits || (!command->traits[0] && !(is_whole && !command->run)) ||
         !command->access != !command->first_key || !command->summary || !command->group ||
         (command->access_rest && command->last_key == command->first_key) ||
-        !command->words != !command->access_without)
+        varies != (command->access_without != NULL))
         fail_msg("%s", command->name);
 }
 
@@ -185,6 +187,30 @@ FIXTURE_TEST(keys_are_extracted)
            "*1\r\n*2\r\n" TEXT("1", "k") "*2\r\n+OW\r\n+update\r\n");
     expect("command getkeysandflags set k v get",
            "*1\r\n*2\r\n" TEXT("1", "k") "*3\r\n+RW\r\n+access\r\n+update\r\n");
+    expect("command getkeysandflags bitop not a b",
+           "*2\r\n*2\r\n" TEXT("1", "a") "*2\r\n+OW\r\n+update\r\n*2\r\n" TEXT(
+               "1", "b") "*2\r\n+RO\r\n+access\r\n");
+}
+
+/* BITFIELD reads, unless one of its operations changes or is none. */
+FIXTURE_TEST(fields_that_are_read_are_told_apart)
+{
+    static const char *const reading[] = {"k", "k get u8 0", "get get set incrby overflow sat",
+                                          "k overflow fail get u8 #1"};
+    static const char *const others[] = {
+        "k set u8 0 1", "k get u8 0 incrby i8 0 1", "k overflow sat SET a b c", "k x", "k get u8",
+        "k overflow"};
+    char line[96];
+
+    for (size_t i = 0; i < sizeof reading / sizeof *reading; i++) {
+        snprintf(line, sizeof line, "command getkeysandflags bitfield %s", reading[i]);
+        assert_non_null(strstr(resp_fixture_call(client, line), "*2\r\n+RO\r\n+access\r\n"));
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        snprintf(line, sizeof line, "command getkeysandflags bitfield %s", others[i]);
+        assert_non_null(
+            strstr(resp_fixture_call(client, line), "*3\r\n+RW\r\n+access\r\n+update\r\n"));
+    }
 }
 
 int main(void)

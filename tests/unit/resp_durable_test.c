@@ -275,6 +275,9 @@ FIXTURE_TEST(long_values_are_logged_in_steps)
     } changes[] = {
         {"setrange a 2097151 x\r\n", ":2097152\r\n"},
         {"setbit a 0 1\r\n", ":0\r\n"},
+        {"bitfield a set u8 8 255\r\n", "*1\r\n:0\r\n"},
+        {"bitop or b a\r\n", ":2097152\r\n"},
+        {"del b\r\n", ":1\r\n"},
         {"expire a 1000\r\n", ":1\r\n"},
         {"persist a\r\n", ":1\r\n"},
         {"copy a b\r\n", ":1\r\n"},

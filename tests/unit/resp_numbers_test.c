@@ -169,6 +169,8 @@ FIXTURE_TEST(numbers_of_replies_are_exact_as_doubles)
         "role",
         "config get *",
         "slowlog len",
+        "bitcount k",
+        "bitpos k 0",
         "command count",
         "command",
         "info everything",

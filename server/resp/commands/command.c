@@ -207,6 +207,21 @@ static const struct okv_resp_command *need_keys(struct okv_resp_call *call)
     return problem || bytes > ARGUMENTS_MAX ? NULL : command;
 }
 
+/* Whether operations of BITFIELD may change something. What is none of them may do anything. */
+static bool may_change_fields(const struct okv_resp_call *call)
+{
+    for (uint32_t i = 4; i < call->count; i++) {
+        uint32_t left = call->count - i - 1;
+        if (okv_resp_arg_is(&call->args[i], "GET") && left >= 2)
+            i += 2;
+        else if (okv_resp_arg_is(&call->args[i], "OVERFLOW") && left >= 1)
+            i += 1;
+        else
+            return true;
+    }
+    return false;
+}
+
 /* Whether one of its words is behind the keys and the value of the request. */
 static bool has_its_words(const struct okv_resp_call *call, const struct okv_resp_command *command)
 {
@@ -218,10 +233,16 @@ static bool has_its_words(const struct okv_resp_call *call, const struct okv_res
     return false;
 }
 
+static bool may_do_all(const struct okv_resp_call *call, const struct okv_resp_command *command)
+{
+    return command->flags & OKV_RESP_FIELDS ? may_change_fields(call)
+                                            : has_its_words(call, command);
+}
+
 static const char *access_of(const struct okv_resp_call *call,
                              const struct okv_resp_command *command, int key)
 {
-    if (command->access_without && !has_its_words(call, command))
+    if (command->access_without && !may_do_all(call, command))
         return command->access_without;
     return key > command->first_key && command->access_rest ? command->access_rest
                                                             : command->access;

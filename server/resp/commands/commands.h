@@ -13,8 +13,14 @@ extern const struct okv_resp_command_table okv_resp_commands;
 /* Whether it may be the name of a client. False: an error was replied. */
 bool okv_resp_need_name(struct okv_resp_call *call, const struct okv_resp_arg *name);
 
+/* bit_range.c */
+okv_resp_function okv_resp_cmd_bitcount, okv_resp_cmd_bitpos;
+/* bitfield.c */
+okv_resp_function okv_resp_cmd_bitfield, okv_resp_cmd_bitfield_ro;
 /* bitmap.c */
 okv_resp_function okv_resp_cmd_getbit, okv_resp_cmd_setbit;
+/* bitop.c */
+okv_resp_function okv_resp_cmd_bitop;
 /* client.c */
 okv_resp_function okv_resp_cmd_client_id, okv_resp_cmd_client_setname, okv_resp_cmd_client_getname,
     okv_resp_cmd_client_reply, okv_resp_cmd_client_info, okv_resp_cmd_client_list,

@@ -27,6 +27,8 @@ static int make_short(struct okv_resp_edit *edit, const struct okv_store_now *no
     if (edit->with.length)
         memcpy(bytes + edit->offset, edit->with.text, edit->with.length);
     next->value = bytes;
+    if (edit->write && !edit->write(edit, bytes) && now && edit->length == before)
+        return OKV_STORE_KEEP;
     return 0;
 }
 
@@ -65,7 +67,11 @@ static int decide_edit(void *user, const struct okv_store_now *now, struct okv_s
 
     if (edit->mask)
         make_byte(edit, now);
-    if (edit->with.length == 0 && (now || !edit->is_append)) {
+    if (edit->mask && edit->offset < before && edit->was_set == edit->sets) {
+        edit->length = before;
+        return OKV_STORE_KEEP; /* it is as it shall be */
+    }
+    if (edit->with.length == 0 && !edit->write && (now || !edit->is_append)) {
         edit->length = before;
         return OKV_STORE_KEEP;
     }
@@ -89,17 +95,42 @@ static int begin_build(struct okv_resp_edit *edit)
         client->build->byte = edit->byte;
         edit->with.text = &client->build->byte;
     }
-    const struct okv_resp_plan plan = {key, client->common.database, &edit->with,
-                                       (uint32_t)edit->offset, (uint32_t)edit->length};
+    const struct okv_resp_plan plan = {.key = key,
+                                       .database = client->common.database,
+                                       .patch = &edit->with,
+                                       .patch_offset = (uint32_t)edit->offset,
+                                       .length = (uint32_t)edit->length,
+                                       .is_draft = edit->write != NULL};
     return okv_resp_build_begin(edit->call, &plan);
+}
+
+/* Writes to a draft. *is_over: it is as the value that the key had, which so is its new one. */
+static int write_draft(struct okv_resp_edit *edit, bool *is_over)
+{
+    struct okv_resp_client *client = edit->call->client;
+
+    if (!client->build || !client->build->is_draft)
+        return 0;
+    const struct okv_store_long_value *value = &client->build->transfer.value;
+    uint8_t *bytes = okv_store_long_bytes(&edit->call->executor->database->store, value);
+    edit->length = value->value_length;
+    *is_over = !edit->write(edit, bytes) && client->build->version &&
+               value->before_length == value->value_length;
+    if (*is_over)
+        return 0;
+    okv_resp_build_revise(client);
+    return OKV_RESP_GOES_ON;
 }
 
 int okv_resp_edit_run(struct okv_resp_edit *edit)
 {
     struct okv_resp_call *call = edit->call;
+    bool is_over = false;
     int rc = okv_resp_build_step(call->client, edit->mask ? NULL : &edit->with);
 
     if (rc == 0)
+        rc = write_draft(edit, &is_over);
+    if (rc == 0 && !is_over)
         rc = okv_resp_modify(call, &call->args[1], decide_edit, edit);
     okv_resp_buffer_fini(&edit->made);
     if (rc == 0 && edit->is_taken)

@@ -18,6 +18,7 @@
 #define WALK OKV_RESP_WALK
 #define CLIENTS OKV_RESP_CLIENTS
 #define PREPARES OKV_RESP_PREPARES
+#define FIELDS OKV_RESP_FIELDS
 #define DESCRIBES OKV_RESP_DESCRIBES
 #define DECIMALS OKV_RESP_DECIMALS
 
@@ -29,6 +30,7 @@
 #define SECOND_KEY 2, 2, 1, 0
 #define TWO_KEYS 1, 2, 1, 0
 #define ALL_KEYS 1, -1, 1, 0
+#define KEYS_FROM_SECOND 2, -1, 1, 0
 #define PAIRS 1, -1, 2, 0
 
 /* Sorted by name, which lookups rely on. Subcommands follow their command. */
@@ -38,6 +40,22 @@ static const struct okv_resp_command commands[] = {
     {"AUTH", okv_resp_cmd_auth, -2, UNAUTHENTICATED | UNQUEUED | NO_MULTI, NO_KEYS, "connection",
      "Authenticates the client",
      .traits = "noscript loading stale fast no_auth allow_busy @connection"},
+    {"BITCOUNT", okv_resp_cmd_bitcount, -2, READ | VALUE, ONE_KEY, "bitmap",
+     "Counts the bits of a value that are set", .traits = "readonly @bitmap",
+     .access = "RO access"},
+    {"BITFIELD", okv_resp_cmd_bitfield, -2, WRITE | VALUE | FIELDS, ONE_KEY, "bitmap",
+     "Reads and changes integers of some bits in a value", .traits = "write denyoom @bitmap",
+     .access = "RW access update", .access_without = "RO access",
+     .notes = "This command allows both access and modification of the key"},
+    {"BITFIELD_RO", okv_resp_cmd_bitfield_ro, -2, READ | FIELDS, ONE_KEY, "bitmap",
+     "Reads integers of some bits in a value", .traits = "readonly fast @bitmap",
+     .access = "RO access"},
+    {"BITOP", okv_resp_cmd_bitop, -4, WRITE | EXCLUSIVE | VALUE | PREPARES, KEYS_FROM_SECOND,
+     "bitmap", "Combines values bit by bit", .traits = "write denyoom @bitmap",
+     .access = "OW update", .access_rest = "RO access"},
+    {"BITPOS", okv_resp_cmd_bitpos, -3, READ | VALUE, ONE_KEY, "bitmap",
+     "Finds the first bit of a value that is set or clear", .traits = "readonly @bitmap",
+     .access = "RO access"},
     {"CLIENT", NULL, -2, 0, NO_KEYS, "connection", "Client connection commands", .traits = ""},
     {"CLIENT|GETNAME", okv_resp_cmd_client_getname, 2, 0, NO_KEYS, "connection",
      "Returns the name of the client", .traits = "noscript loading stale @connection"},

@@ -111,12 +111,14 @@ void okv_resp_buffers_discard(struct okv_resp_client *client)
     okv_resp_buffer_discard(&client->in, trash);
     okv_resp_buffer_discard(&client->out, trash);
     okv_resp_buffer_discard(&client->text, trash);
+    okv_resp_buffer_discard(&client->bitop.versions, trash);
 }
 
 void okv_resp_count_memory(struct okv_resp_client *client)
 {
     atomic_int_fast64_t *all = &client->resp->shared->memory;
     size_t memory = client->in.capacity + client->out.capacity + client->text.capacity +
+                    client->bitop.versions.capacity +
                     client->parser.capacity * sizeof *client->parser.args +
                     okv_resp_transaction_bytes(client) + okv_resp_listing_bytes(client);
 

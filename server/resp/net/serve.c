@@ -14,6 +14,7 @@
 #include "server/resp/run/call.h"
 #include "server/resp/run/listing.h"
 #include "server/resp/run/long_build.h"
+#include "server/resp/run/long_read.h"
 #include "server/resp/run/place.h"
 #include "server/resp/run/price.h"
 #include "server/resp/run/run.h"
@@ -112,6 +113,7 @@ void okv_resp_client_close(struct okv_resp_client *client)
     okv_resp_download_end(client);
     okv_resp_upload_end(client);
     okv_resp_build_end(client);
+    okv_resp_read_end(client);
     okv_resp_transaction_drop(client);
     okv_resp_listing_destroy(client);
     okv_resp_buffers_discard(client);

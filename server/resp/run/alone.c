@@ -6,6 +6,7 @@
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/resp/proto/args.h"
+#include "server/resp/proto/bitfield.h"
 #include "server/resp/run/command.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/price.h"
@@ -85,11 +86,24 @@ static void set_length(struct pricing *pricing, const struct okv_resp_arg *key, 
         slot->length = *length + 1;
 }
 
+static uint64_t end_of_fields(const struct okv_resp_arg *args, uint32_t count)
+{
+    const struct okv_bitfield fields = {.args = args + 2, .count = count - 2};
+    struct okv_bitfield_summary summary;
+
+    if (okv_bitfield_check(fields, &summary))
+        return 0; /* it will be refused */
+    return summary.end < OKV_VALUE_MAX ? summary.end : OKV_VALUE_MAX;
+}
+
 /* How long a value may become by an offset. */
-static uint64_t offset_of(const struct okv_resp_command *command, const struct okv_resp_arg *args)
+static uint64_t offset_of(const struct okv_resp_command *command, const struct okv_resp_arg *args,
+                          uint32_t count)
 {
     int64_t offset;
 
+    if (command->flags & OKV_RESP_FIELDS)
+        return end_of_fields(args, count);
     if (!(command->flags & (OKV_RESP_OFFSET | OKV_RESP_BIT_OFFSET)) ||
         !okv_resp_arg_integer(&args[2], &offset) || offset < 0)
         return 0;
@@ -123,7 +137,7 @@ static void add_command(struct pricing *pricing, const struct okv_resp_command *
     pricing->work += is_write ? 0 : okv_resp_price_of_filled(bytes); /* of the reply */
     if (needs_values(pricing, command, args, count))
         each_key(pricing, command, args, count, add_length, &length);
-    uint64_t offset = offset_of(command, args);
+    uint64_t offset = offset_of(command, args, count);
     length = length > offset ? length : offset;
     pricing->work += length * (1 + is_write + logs) + okv_resp_price_of_filled(length);
     length += bytes;

@@ -102,7 +102,7 @@ static void spend(struct okv_resp_call *call)
 bool okv_resp_has_to_pause(struct okv_resp_call *call)
 {
     spend(call);
-    return !call->is_part && okv_turn_left(&call->client->resp->turn) == 0;
+    return (call->is_preparing || !call->is_part) && okv_turn_left(&call->client->resp->turn) == 0;
 }
 
 int okv_resp_bulk_in_steps(struct okv_resp_call *call, const struct okv_resp_arg *arg)

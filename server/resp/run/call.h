@@ -37,7 +37,7 @@ bool okv_resp_call_is_allowed(const struct okv_resp_call *call);
 uint64_t okv_resp_take_work(const struct okv_resp *resp);
 /* What the store does from now on is done for this client; nobody pays for what it did before. */
 void okv_resp_begin_work(struct okv_resp_client *client);
-/* Whether a command goes on in its next turn. Not if it runs alone: then it ends in this one. */
+/* Whether a command goes on in its next turn. Not while it runs alone: then it ends in this one. */
 bool okv_resp_has_to_pause(struct okv_resp_call *call);
 /* Replies with an argument, in steps. Returns 0 or OKV_RESP_GOES_ON. */
 int okv_resp_bulk_in_steps(struct okv_resp_call *call, const struct okv_resp_arg *arg);

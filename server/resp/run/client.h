@@ -105,7 +105,7 @@ struct okv_resp_client {
     struct okv_resp_upload *upload;           /* long value of the request under way; or NULL */
     struct okv_resp_build *build;             /* likewise, made of a stored one (long_build.h) */
     struct okv_resp_download download;        /* leaves after `out` */
-    uint64_t reserved;                        /* bytes, by all three */
+    uint64_t reserved;                        /* bytes, by these three, and by `read` */
     struct okv_effort effort;                 /* of its command, to make room (store/room.h) */
     unsigned room_steps;                      /* that it may still take, if it runs alone */
     struct okv_resp_transaction *transaction; /* of MULTI and WATCH; or NULL */
@@ -121,13 +121,31 @@ struct okv_resp_client {
         uint32_t next;         /* argument, or byte of one; 0: none is under way */
         uint64_t sum;
     } progress;
-    struct okv_resp_buffer text;      /* of CLIENT LIST, so far */
+    struct okv_resp_buffer text;      /* of CLIENT LIST, so far; replies of BITFIELD */
     struct okv_resp_listing *listing; /* KEYS; or NULL */
     struct okv_resp_random_progress { /* RANDOMKEY */
         uint64_t start, position;     /* of okv_store_iterate() */
         bool is_under_way, has_wrapped;
     } random;
-    uint64_t move_version; /* MOVE: of the item in the other database; or 0 */
+    struct okv_resp_read { /* long value that its command reads (long_read.h) */
+        const uint8_t *bytes;
+        uint32_t length;   /* 0: there is none */
+        uint32_t done;     /* bytes of it, which the command counts */
+        unsigned database; /* index */
+        struct okv_heap_pin pin;
+        struct okv_reservation reservation;
+    } read;
+    uint64_t move_version;               /* MOVE: of the item in the other database; or 0 */
+    struct okv_resp_bitop {              /* BITOP, before it runs alone */
+        struct okv_resp_buffer versions; /* uint64_t of each source; 0: there is no item */
+        uint32_t next;                   /* source that is looked at, or combined */
+        uint32_t length;                 /* of that source */
+        uint32_t done;                   /* bytes of the result that are combined with it */
+        uint32_t longest;                /* of all sources: the length of the result */
+        uint32_t reached;                /* bytes of the result; those behind it are 0 */
+        bool are_known;                  /* versions, and the longest */
+        bool is_taken;                   /* that source */
+    } bitop;
 
     /* The worker writes these with the lock of the client table, and others read them with it. */
     char name[OKV_RESP_NAME_MAX], library[OKV_RESP_NAME_MAX], library_version[OKV_RESP_NAME_MAX];

@@ -25,6 +25,7 @@ enum okv_resp_flag {
     OKV_RESP_WALK = 32768,        /* walks the whole table */
     OKV_RESP_CLIENTS = 65536,     /* looks at all clients */
     OKV_RESP_PREPARES = 131072,   /* is called with is_preparing before it runs alone */
+    OKV_RESP_FIELDS = 262144,     /* its arguments are those of BITFIELD (proto/bitfield.h) */
     OKV_RESP_DESCRIBES = 524288,  /* replies about commands */
     OKV_RESP_DECIMALS = 1048576,  /* writes a number with decimals */
 };
@@ -46,7 +47,8 @@ struct okv_resp_command {
     const char *access_rest; /* the same to those behind the first; NULL: there is no difference */
     const char *notes;       /* about its keys */
     const char *tips;
-    /* What a request without any of the words does to its keys; NULL: there is no difference. */
+    /* What a request without any of the words, or whose OKV_RESP_FIELDS only read, does to its
+     * keys; NULL: there is no difference. */
     const char *access_without, *words;
 };
 

@@ -69,6 +69,7 @@ int okv_resp_build_begin(struct okv_resp_call *call, const struct okv_resp_plan 
         return rc;
     }
     build->database = plan->database;
+    build->is_draft = plan->is_draft;
     const struct okv_store_write write = {.key = plan->key->text, .key_length = plan->key->length};
     okv_store_long_begin(&executor->database->store, value, &write);
     if (plan->patch)
@@ -89,7 +90,17 @@ int okv_resp_build_step(struct okv_resp_client *client, const struct okv_resp_ar
     okv_turn_spend(&client->resp->turn, 2 * okv_store_long_step(&database->store, value, STEP));
     if (!okv_store_long_is_complete(value))
         return OKV_RESP_GOES_ON;
-    return okv_long_transfer_store(&build->transfer, database);
+    return build->is_draft ? 0 : okv_long_transfer_store(&build->transfer, database);
+}
+
+void okv_resp_build_revise(struct okv_resp_client *client)
+{
+    struct okv_store_long_value *value = &client->build->transfer.value;
+
+    client->build->is_draft = false;
+    value->before = value->patch = NULL;
+    value->done = 0;
+    okv_hash_stream_begin(&value->checksum);
 }
 
 bool okv_resp_build_is_of(const struct okv_resp_client *client, uint64_t version)

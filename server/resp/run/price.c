@@ -12,6 +12,8 @@
 
 /* Bytes of the line of a client in CLIENT LIST. */
 #define CLIENT_LINE 768u
+/* Work of an argument of BITFIELD, of which an operation has three or four. */
+#define FIELD_ARGUMENT 64u
 /* Work of a command without keys that describes the server. */
 #define DESCRIPTION (64u * OKV_TURN_ITEM)
 /* The same of one that describes all commands, or those that its arguments name. */
@@ -66,6 +68,8 @@ uint64_t okv_resp_price_of_arguments(const struct okv_resp_client *client,
                      (command->flags & OKV_RESP_DECIMALS ? NUMBER : 0) +
                      (keys ? 0 : price_without_keys(client, command, count));
 
+    if (command->flags & OKV_RESP_FIELDS)
+        price += (uint64_t)count * FIELD_ARGUMENT;
     for (uint32_t i = 0; i < count && price <= most; i++)
         price += args[i].length;
     return price;
@@ -89,7 +93,8 @@ uint64_t okv_resp_price_of_filled(uint64_t bytes)
 void okv_resp_spend_filled(struct okv_resp_client *client)
 {
     size_t filled = okv_resp_buffer_fresh(&client->in) + okv_resp_buffer_fresh(&client->out) +
-                    okv_resp_transaction_fresh(client) + okv_resp_listing_fresh(client);
+                    okv_resp_transaction_fresh(client) + okv_resp_listing_fresh(client) +
+                    okv_resp_buffer_fresh(&client->bitop.versions);
 
     okv_turn_spend(&client->resp->turn, okv_resp_price_of_filled(filled));
 }

@@ -12,6 +12,7 @@
 #include "server/resp/run/command.h"
 #include "server/resp/run/listing.h"
 #include "server/resp/run/long_build.h"
+#include "server/resp/run/long_read.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
 #include "server/resp/run/place.h"
@@ -275,7 +276,10 @@ static void forget_progress(struct okv_resp_client *client)
     client->effort = (struct okv_effort){.has_begun = false};
     client->progress = (struct okv_resp_progress){.next = 0};
     okv_resp_buffer_fini(&client->text);
+    okv_resp_buffer_discard(&client->bitop.versions, &client->resp->trash);
+    client->bitop = (struct okv_resp_bitop){.next = 0};
     okv_resp_build_end(client);
+    okv_resp_read_end(client);
 }
 
 /* Takes back the reply of a client that wants none. */
@@ -301,6 +305,7 @@ int okv_resp_run(struct okv_resp_client *client, const struct okv_resp_arg *args
         .count = count,
         .reply = {&client->out, client->protocol},
         .reply_start = client->out.used,
+        .counted = client->out.used,
         .executor = &client->resp->executors[client->common.database],
         .may_have_download = true,
     };
