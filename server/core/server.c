@@ -26,6 +26,12 @@ void okv_server_ask_reload(struct okv_server *server)
     eventfd_write(server->acceptor_fd, 1);
 }
 
+void okv_server_ask_end(struct okv_server *server)
+{
+    atomic_store(&server->end_is_asked, true);
+    kill(getpid(), OKV_SERVER_FAILED_SIGNAL);
+}
+
 void okv_server_fail(struct okv_server *server, unsigned listener, int code)
 {
     unsigned none = 0;

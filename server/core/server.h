@@ -83,6 +83,7 @@ struct okv_server {
     struct okv_worker_signal worker_signals[OKV_WORKERS_MAX];
     atomic_bool housekeeper_sleeps; /* the first worker sleeps, perhaps for ever */
     atomic_bool stopping;           /* reject new clients, end the others */
+    atomic_bool end_is_asked;       /* by an administrator */
     atomic_uint failed_listener;    /* index + 1 of the first whose device failed; 0: none */
     atomic_int failure;             /* why the server ends, or 0; written after failed_listener */
 };
@@ -108,7 +109,8 @@ static inline uint64_t okv_server_clock_ms(const struct okv_server *server)
  * thread. */
 int64_t okv_server_wall_offset_ms(struct okv_server *server);
 
-/* Wakes main after a failure. Every thread blocks it; main waits for it with sigtimedwait(). */
+/* Wakes main after a failure, or when an administrator asked the server to end. Every thread blocks
+ * it; main waits for it with sigtimedwait(). */
 #define OKV_SERVER_FAILED_SIGNAL SIGUSR2
 
 /* Ends a worker's sleep. Any thread. */
@@ -120,6 +122,9 @@ void okv_server_end_unwanted(struct okv_server *server, unsigned worker, unsigne
 /* Makes the acceptor read the users file again, at most once in a second for all who ask. Any
  * thread; returns at once. */
 void okv_server_ask_reload(struct okv_server *server);
+
+/* Makes main end the server as SIGTERM does. Any thread; returns at once. */
+void okv_server_ask_end(struct okv_server *server);
 
 /* Reports that a listener or one of its endpoints failed. Main then ends the server and prints the
  * first failure. Any thread. */

@@ -255,7 +255,7 @@ static bool take_signal(struct okv_acceptor *acceptor, int number)
         okv_status_log_status(server);
         return false;
     case OKV_SERVER_FAILED_SIGNAL: /* anybody may send it */
-        return atomic_load(&server->failure) != 0;
+        return atomic_load(&server->failure) || atomic_load(&server->end_is_asked);
     default:
         return true;
     }
@@ -291,7 +291,7 @@ static void wait_for_signal(struct okv_acceptor *acceptor, const sigset_t *signa
     okv_notify_send(server->notify, "STOPPING=1\nSTATUS=telling clients and ending");
     if (!atomic_load(&server->failure))
         okv_log_say(&server->log, OKV_LOG_NOTICE, "server", "%s: telling clients and ending",
-                    strsignal(number));
+                    number == OKV_SERVER_FAILED_SIGNAL ? "SHUTDOWN" : strsignal(number));
     sigset_t others = *signals;
     sigdelset(&others, OKV_SERVER_FAILED_SIGNAL);
     sigdelset(&others, SIGHUP);

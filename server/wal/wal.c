@@ -108,7 +108,8 @@ struct okv_blobs *okv_wal_blobs(struct okv_wal *wal)
 
 void okv_wal_get_stats(struct okv_wal *wal, struct okv_wal_stats *out)
 {
-    const struct okv_snapshot *snapshot = &wal->snapshot;
+    struct okv_snapshot *snapshot = &wal->snapshot;
+    uint64_t ended = atomic_load(&snapshot->ended);
 
     *out = (struct okv_wal_stats){
         .sync_within_ns = wal->sync_within_ns,
@@ -125,6 +126,8 @@ void okv_wal_get_stats(struct okv_wal *wal, struct okv_wal_stats *out)
         .snapshot_bytes = atomic_load(&snapshot->last_bytes),
         .snapshot_ns = atomic_load(&snapshot->last_ns),
         .snapshot_wall_ms = atomic_load(&snapshot->last_wall_ms),
+        .is_snapshot_active = okv_snapshot_is_active(snapshot),
+        .has_snapshot_failed = ended > atomic_load(&snapshot->made),
     };
 }
 

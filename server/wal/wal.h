@@ -57,6 +57,8 @@ struct okv_wal_stats {
     const struct okv_wal_histogram *syncs;   /* nanoseconds of each sync since the start */
     uint64_t snapshots, snapshots_failed;    /* since the start */
     uint64_t snapshot_bytes, snapshot_ns, snapshot_wall_ms; /* of the newest; 0: there is none */
+    bool is_snapshot_active;                                /* one is being made */
+    bool has_snapshot_failed;                               /* the last one that has ended */
 };
 
 /* Allocates a log and reads the headers of its files. With `import`, the path of a snapshot, the

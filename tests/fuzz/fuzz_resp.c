@@ -57,7 +57,7 @@ struct parsed {
     unsigned requests; /* that have arguments, up to the one that ends the connection */
     size_t used;
     int rc;
-    bool is_over, may_kill; /* QUIT; CLIENT */
+    bool is_over, may_kill; /* QUIT; CLIENT, SHUTDOWN */
 };
 
 static void digest(struct parsed *parsed, const void *bytes, size_t length)
@@ -90,7 +90,8 @@ static void note_request(struct parsed *parsed, const struct okv_resp_parser *pa
     bool is_http = is_word(&parser->args[0], "POST") || is_word(&parser->args[0], "HOST:");
     parsed->requests += !is_http; /* which has no reply */
     parsed->is_over = is_http || is_word(&parser->args[0], "QUIT");
-    parsed->may_kill = parsed->may_kill || is_word(&parser->args[0], "CLIENT");
+    parsed->may_kill = parsed->may_kill || is_word(&parser->args[0], "CLIENT") ||
+                       is_word(&parser->args[0], "SHUTDOWN");
 }
 
 /* Parses all requests of which bytes are there, each time in memory of exactly their length. */
@@ -219,6 +220,7 @@ static void begin(struct server *server, uint8_t choice)
     static const char *const names[] = {OKV_DATABASE_DEFAULT, "second"};
 
     memset(server, 0, sizeof *server);
+    signal(OKV_SERVER_FAILED_SIGNAL, SIG_IGN); /* SHUTDOWN */
     resp_fixture_open(&server->fixture, &params);
     struct okv_server *core = server->fixture.core.server;
     FUZZ_CHECK(okv_admission_init(core->admission, &limits) == 0);

@@ -111,8 +111,8 @@ DIFFERENT = [
 # Subcommands and commands of later releases of Redis.
 ONLY_OKV = {"client|no-touch", "client|setinfo"}
 # Commands whose replies have values of the server, or that would end it.
-OTHERS = {"client|id", "client|info", "client|list", "config|set", "info", "move", "quit", "select", "shutdown",
-          "time"}
+OTHERS = {"bgsave", "client|id", "client|info", "client|list", "config|set", "info", "move", "quit", "save", "select",
+          "shutdown", "time"}
 
 
 class Server:

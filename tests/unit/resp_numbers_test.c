@@ -169,6 +169,7 @@ FIXTURE_TEST(numbers_of_replies_are_exact_as_doubles)
         "role",
         "config get *",
         "slowlog len",
+        "lastsave",
         "bitcount k",
         "bitpos k 0",
         "command count",

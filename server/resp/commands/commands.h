@@ -10,6 +10,8 @@
 
 extern const struct okv_resp_command_table okv_resp_commands;
 
+struct okv_database;
+
 /* Whether it may be the name of a client. False: an error was replied. */
 bool okv_resp_need_name(struct okv_resp_call *call, const struct okv_resp_arg *name);
 
@@ -48,12 +50,18 @@ okv_resp_function okv_resp_cmd_incr, okv_resp_cmd_decr, okv_resp_cmd_incrby, okv
     okv_resp_cmd_incrbyfloat;
 /* range.c */
 okv_resp_function okv_resp_cmd_getrange, okv_resp_cmd_append, okv_resp_cmd_setrange;
+/* save.c */
+okv_resp_function okv_resp_cmd_save, okv_resp_cmd_bgsave, okv_resp_cmd_lastsave;
+/* When the newest snapshot of a database was made, as Unix time in ms; 0: it has none. */
+uint64_t okv_resp_saved_ms(const struct okv_database *database);
 /* scan.c */
 okv_resp_function okv_resp_cmd_keys, okv_resp_cmd_scan, okv_resp_cmd_randomkey;
 /* server.c */
 okv_resp_function okv_resp_cmd_dbsize, okv_resp_cmd_time, okv_resp_cmd_role,
     okv_resp_cmd_slowlog_get, okv_resp_cmd_empty_list, okv_resp_cmd_zero, okv_resp_cmd_nothing,
     okv_resp_cmd_flushdb, okv_resp_cmd_flushall, okv_resp_cmd_config_get, okv_resp_cmd_config_set;
+/* shutdown.c */
+okv_resp_function okv_resp_cmd_shutdown;
 /* string.c */
 okv_resp_function okv_resp_cmd_get, okv_resp_cmd_mget, okv_resp_cmd_strlen, okv_resp_cmd_set,
     okv_resp_cmd_setex, okv_resp_cmd_psetex, okv_resp_cmd_setnx, okv_resp_cmd_getset,

@@ -152,16 +152,8 @@ int okv_resp_cmd_flushdb(struct okv_resp_call *call)
 
 int okv_resp_cmd_flushall(struct okv_resp_call *call)
 {
-    unsigned count = call->client->resp->server->database_count;
-
-    for (unsigned i = 0; i < count; i++)
-        if (!okv_resp_may(call->client, i, OKV_RIGHT_ADMIN)) {
-            okv_resp_error(&call->reply,
-                           "NOPERM this user has no permissions to run the 'FLUSHALL' command in "
-                           "all databases");
-            return 0;
-        }
-    return flush(call, 0, count - 1);
+    return okv_resp_need_all(call) ? flush(call, 0, call->client->resp->server->database_count - 1)
+                                   : 0;
 }
 
 /* ---- CONFIG ---- */

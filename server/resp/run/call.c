@@ -27,6 +27,15 @@ bool okv_resp_sees(const struct okv_resp_client *client, unsigned database)
     return client->rights[database] != 0;
 }
 
+bool okv_resp_is_admin_of_all(const struct okv_resp_client *client)
+{
+    unsigned count = client->resp->server->database_count, i = 0;
+
+    while (i < count && okv_resp_may(client, i, OKV_RIGHT_ADMIN))
+        i++;
+    return i == count;
+}
+
 bool okv_resp_call_is_allowed(const struct okv_resp_call *call)
 {
     unsigned flags = call->command->flags;
@@ -50,6 +59,20 @@ void okv_resp_refuse_right(struct okv_resp_call *call)
     okv_resp_error(&call->reply, "NOPERM this user has no permissions to run the '%s' command%s%s",
                    name, is_seen ? " in database " : "",
                    is_seen ? call->executor->database->config->name : "");
+}
+
+bool okv_resp_need_all(struct okv_resp_call *call)
+{
+    bool is_admin = okv_resp_is_admin_of_all(call->client);
+    char name[32];
+
+    okv_resp_lower(call->command->name, name, sizeof name);
+    if (!is_admin)
+        okv_resp_error(&call->reply,
+                       "NOPERM this user has no permissions to run the '%s' command in all "
+                       "databases",
+                       name);
+    return is_admin;
 }
 
 int okv_resp_refuse_count(struct okv_resp_call *call)

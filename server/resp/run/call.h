@@ -30,6 +30,8 @@ struct okv_resp_call {
 bool okv_resp_may(const struct okv_resp_client *client, unsigned database, unsigned right);
 /* Whether it has any. Otherwise no reply may say that the database is there. */
 bool okv_resp_sees(const struct okv_resp_client *client, unsigned database);
+/* Whether it has the right `admin` in every database. */
+bool okv_resp_is_admin_of_all(const struct okv_resp_client *client);
 /* Whether it has the rights that the command needs. Counts a refusal. */
 bool okv_resp_call_is_allowed(const struct okv_resp_call *call);
 
@@ -53,6 +55,8 @@ int okv_resp_in_change(struct okv_resp_call *call, unsigned database,
 /* ---- replies with an error ---- */
 
 void okv_resp_refuse_right(struct okv_resp_call *call);
+/* Of commands of the whole server. False: the user is not admin of all databases. */
+bool okv_resp_need_all(struct okv_resp_call *call);
 /* Wrong number of arguments. Returns 0. */
 int okv_resp_refuse_count(struct okv_resp_call *call);
 /* Unknown subcommand. Returns 0. */
