@@ -202,7 +202,7 @@ static const struct {
     {"CONFIG", {"CONFIG " WORDS}},
     {"CONFIG|GET", {"CONFIG GET " WORDS, "CONFIG GET " VALUE}},
     {"CONFIG|HELP", {"CONFIG HELP"}},
-    {"CONFIG|SET", {"CONFIG SET " PAIRS}},
+    {"CONFIG|SET", {"CONFIG SET " PAIRS, "CONFIG SET timeout 0", "CONFIG SET timeout " VALUE}},
     {"COPY", {"COPY long other", "COPY long other REPLACE", "COPY long long DB 1"}},
     {"DBSIZE", {"DBSIZE"}},
     {"DECR", {"DECR long", "DECR " KEY}},

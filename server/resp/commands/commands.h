@@ -31,6 +31,8 @@ okv_resp_function okv_resp_cmd_client_id, okv_resp_cmd_client_setname, okv_resp_
 okv_resp_function okv_resp_cmd_command, okv_resp_cmd_command_count, okv_resp_cmd_command_docs,
     okv_resp_cmd_command_getkeys, okv_resp_cmd_command_getkeysandflags, okv_resp_cmd_command_list,
     okv_resp_cmd_help;
+/* config.c */
+okv_resp_function okv_resp_cmd_config_get, okv_resp_cmd_config_set;
 /* connection.c */
 okv_resp_function okv_resp_cmd_ping, okv_resp_cmd_echo, okv_resp_cmd_quit, okv_resp_cmd_auth,
     okv_resp_cmd_hello, okv_resp_cmd_select, okv_resp_cmd_reset;
@@ -59,7 +61,7 @@ okv_resp_function okv_resp_cmd_keys, okv_resp_cmd_scan, okv_resp_cmd_randomkey;
 /* server.c */
 okv_resp_function okv_resp_cmd_dbsize, okv_resp_cmd_time, okv_resp_cmd_role,
     okv_resp_cmd_slowlog_get, okv_resp_cmd_empty_list, okv_resp_cmd_zero, okv_resp_cmd_nothing,
-    okv_resp_cmd_flushdb, okv_resp_cmd_flushall, okv_resp_cmd_config_get, okv_resp_cmd_config_set;
+    okv_resp_cmd_flushdb, okv_resp_cmd_flushall;
 /* shutdown.c */
 okv_resp_function okv_resp_cmd_shutdown;
 /* string.c */

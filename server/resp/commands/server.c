@@ -1,8 +1,5 @@
 /* Commands of the server and of whole databases. */
-#include <ctype.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/time.h>
 
 #include "server/command/change.h"
@@ -10,13 +7,11 @@
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/resp/commands/commands.h"
-#include "server/resp/proto/pattern.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
 #include "server/store/flush.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
-#include "shared/format/wire.h"
 
 int okv_resp_cmd_dbsize(struct okv_resp_call *call)
 {
@@ -154,114 +149,4 @@ int okv_resp_cmd_flushall(struct okv_resp_call *call)
 {
     return okv_resp_need_all(call) ? flush(call, 0, call->client->resp->server->database_count - 1)
                                    : 0;
-}
-
-/* ---- CONFIG ---- */
-
-/* Settings of Redis that dashboards and clients ask for. */
-static void format_setting(const struct okv_resp_client *client, unsigned index, char *out,
-                           size_t size)
-{
-    const struct okv_server *server = client->resp->server;
-    uint64_t memory = 0;
-    unsigned databases = 0;
-
-    for (unsigned i = 0; i < server->database_count; i++) {
-        if (!okv_resp_sees(client, i))
-            continue;
-        memory += server->databases[i].region.length;
-        databases = i + 1;
-    }
-    switch (index) {
-    case 0:
-        snprintf(out, size, "%" PRIu64, memory);
-        break;
-    case 1:
-        snprintf(out, size, "%u", server->config.max_clients);
-        break;
-    case 2:
-        snprintf(out, size, "%u", databases);
-        break;
-    case 3:
-        snprintf(out, size, "%u", server->config.idle_s);
-        break;
-    case 4:
-        snprintf(out, size, "%s", server->config.data ? "yes" : "no");
-        break;
-    case 5:
-        snprintf(out, size, "%u", OKV_VALUE_MAX);
-        break;
-    case 6:
-        snprintf(out, size, "noeviction");
-        break;
-    default:
-        *out = '\0';
-        break;
-    }
-}
-
-static const char *const settings[] = {"maxmemory",        "maxclients", "databases",
-                                       "timeout",          "appendonly", "proto-max-bulk-len",
-                                       "maxmemory-policy", "save"};
-#define SETTING_COUNT (sizeof settings / sizeof *settings)
-/* Words of CONFIG GET. */
-#define PATTERNS_MAX 32u
-
-/* Bit i: setting i matches one of the patterns, which are in either case. */
-static int settings_of(const struct okv_resp_call *call, unsigned *asked_for)
-{
-    *asked_for = 0;
-    for (uint32_t i = 2; i < call->count; i++) {
-        uint8_t text[64];
-        uint32_t length = call->args[i].length < sizeof text ? call->args[i].length : 0;
-        struct okv_resp_pattern pattern;
-        uint64_t work = 0;
-        for (uint32_t k = 0; k < length; k++)
-            text[k] = (uint8_t)tolower(call->args[i].text[k]);
-        int rc = okv_resp_pattern_init(&pattern, text, length);
-        if (rc)
-            return rc;
-        for (unsigned k = 0; k < SETTING_COUNT; k++)
-            *asked_for |= (unsigned)okv_resp_pattern_matches(&pattern, (const uint8_t *)settings[k],
-                                                             strlen(settings[k]), &work)
-                          << k;
-        okv_resp_pattern_fini(&pattern);
-    }
-    return 0;
-}
-
-int okv_resp_cmd_config_get(struct okv_resp_call *call)
-{
-    char value[64];
-    unsigned asked_for;
-    int rc;
-
-    if (!okv_resp_need_few(call, PATTERNS_MAX))
-        return 0;
-    rc = settings_of(call, &asked_for);
-    if (rc)
-        return okv_resp_refuse(call, rc);
-    okv_resp_map(&call->reply, (size_t)__builtin_popcount(asked_for));
-    for (unsigned i = 0; i < SETTING_COUNT; i++) {
-        if (!(asked_for >> i & 1))
-            continue;
-        format_setting(call->client, i, value, sizeof value);
-        okv_resp_text(&call->reply, settings[i]);
-        okv_resp_text(&call->reply, value);
-    }
-    return 0;
-}
-
-/* Options of okv-server set these; on SIGHUP it reads some of them again. */
-int okv_resp_cmd_config_set(struct okv_resp_call *call)
-{
-    const struct okv_resp_arg *name = &call->args[2];
-
-    if (call->count % 2 == 1)
-        return okv_resp_syntax_error(call);
-    okv_resp_error(&call->reply,
-                   "ERR CONFIG SET failed (possibly related to argument '%.*s') - set it in the "
-                   "configuration file of okv-server",
-                   (int)(name->length < 64 ? name->length : 64), (const char *)name->text);
-    return 0;
 }

@@ -108,7 +108,7 @@ static const struct okv_resp_command commands[] = {
     {"CONFIG|HELP", okv_resp_cmd_help, 2, 0, NO_KEYS, "server", "Lists the subcommands",
      .traits = "loading stale"},
     {"CONFIG|SET", okv_resp_cmd_config_set, -4, ADMIN, NO_KEYS, "server",
-     "Always refused: set options of okv-server instead", .traits = "admin noscript loading stale",
+     "Changes settings until the next SIGHUP", .traits = "admin noscript loading stale",
      .tips = "request_policy:all_nodes response_policy:all_succeeded"},
     {"COPY", okv_resp_cmd_copy, -3, WRITE | EXCLUSIVE | OWN_CHANGE | VALUE | PREPARES, TWO_KEYS,
      "generic", "Copies a value to a key", .traits = "write denyoom @keyspace",
