@@ -168,8 +168,8 @@ FIXTURE_TEST(rights_hold_for_each_database)
     expect_error(one, "set k v", "-NOPERM");
     expect(one, "select default", OK);
     expect_error(one, "copy k k db 1", "-NOPERM");
-    expect(one, "select 7", "-ERR DB index is out of range\r\n");
-    expect(one, "select -1", "-ERR DB index is out of range\r\n");
+    expect_error(one, "select 7", "-ERR DB index is out of range");
+    expect_error(one, "select -1", "-ERR DB index is out of range");
 }
 
 /* A user without a right there gets the reply that it gets for one that does not exist. */

@@ -163,6 +163,9 @@ static const struct {
     const char *name;
     const char *lines[6];
 } worst[] = {
+    {"ACL", {"ACL " WORDS}},
+    {"ACL|HELP", {"ACL HELP"}},
+    {"ACL|WHOAMI", {"ACL WHOAMI"}},
     {"APPEND", {"APPEND long x", "APPEND short " VALUE, "APPEND new " VALUE}},
     {"AUTH", {"AUTH " VALUE, "AUTH " WORDS}},
     {"BGSAVE", {"BGSAVE", "BGSAVE " WORDS}},
@@ -285,6 +288,7 @@ static const struct {
     {"TYPE", {"TYPE long"}},
     {"UNLINK", {"UNLINK long", "UNLINK " KEYS_ALL}},
     {"UNWATCH", {"UNWATCH"}},
+    {"WAIT", {"WAIT 0 0", "WAIT 0 " VALUE}},
     {"WATCH", {"WATCH " KEYS_ALL, "WATCH " WORDS}},
 };
 

@@ -35,7 +35,7 @@ okv_resp_function okv_resp_cmd_command, okv_resp_cmd_command_count, okv_resp_cmd
 okv_resp_function okv_resp_cmd_config_get, okv_resp_cmd_config_set;
 /* connection.c */
 okv_resp_function okv_resp_cmd_ping, okv_resp_cmd_echo, okv_resp_cmd_quit, okv_resp_cmd_auth,
-    okv_resp_cmd_hello, okv_resp_cmd_select, okv_resp_cmd_reset;
+    okv_resp_cmd_hello, okv_resp_cmd_select, okv_resp_cmd_reset, okv_resp_cmd_whoami;
 /* expire.c */
 okv_resp_function okv_resp_cmd_expire, okv_resp_cmd_pexpire, okv_resp_cmd_expireat,
     okv_resp_cmd_pexpireat, okv_resp_cmd_persist, okv_resp_cmd_ttl, okv_resp_cmd_pttl,
@@ -61,7 +61,7 @@ okv_resp_function okv_resp_cmd_keys, okv_resp_cmd_scan, okv_resp_cmd_randomkey;
 /* server.c */
 okv_resp_function okv_resp_cmd_dbsize, okv_resp_cmd_time, okv_resp_cmd_role,
     okv_resp_cmd_slowlog_get, okv_resp_cmd_empty_list, okv_resp_cmd_zero, okv_resp_cmd_nothing,
-    okv_resp_cmd_flushdb, okv_resp_cmd_flushall;
+    okv_resp_cmd_flushdb, okv_resp_cmd_flushall, okv_resp_cmd_wait;
 /* shutdown.c */
 okv_resp_function okv_resp_cmd_shutdown;
 /* string.c */

@@ -175,16 +175,22 @@ int okv_resp_cmd_hello(struct okv_resp_call *call)
     return 0;
 }
 
+int okv_resp_cmd_whoami(struct okv_resp_call *call)
+{
+    const char *user = call->client->common.user;
+
+    okv_resp_text(&call->reply, user[0] ? user : OKV_RESP_USER_DEFAULT);
+    return 0;
+}
+
 /* ---- SELECT ---- */
 
 int okv_resp_cmd_select(struct okv_resp_call *call)
 {
     int database = okv_resp_database_of(call, &call->args[1]);
 
-    if (database < 0) {
-        okv_resp_error(&call->reply, "ERR DB index is out of range");
-        return 0;
-    }
+    if (database < 0)
+        return okv_resp_refuse_database(call);
     if (!okv_resp_may(call->client, (unsigned)database, OKV_RIGHT_READ)) {
         okv_resp_error(&call->reply, "NOPERM this user has no permissions in this database");
         return 0;

@@ -43,6 +43,22 @@ int okv_resp_cmd_role(struct okv_resp_call *call)
     return 0;
 }
 
+/* There are no replicas, so none will ever acknowledge anything. */
+int okv_resp_cmd_wait(struct okv_resp_call *call)
+{
+    int64_t replicas, timeout;
+
+    if (!okv_resp_need_integer(call, 1, &replicas))
+        return 0;
+    if (!okv_resp_arg_integer(&call->args[2], &timeout))
+        okv_resp_error(&call->reply, "ERR timeout is not an integer or out of range");
+    else if (timeout < 0)
+        okv_resp_error(&call->reply, "ERR timeout is negative");
+    else
+        okv_resp_integer(&call->reply, 0);
+    return 0;
+}
+
 /* Nothing is recorded, so nothing is slow. */
 int okv_resp_cmd_slowlog_get(struct okv_resp_call *call)
 {

@@ -35,6 +35,11 @@
 
 /* Sorted by name, which lookups rely on. Subcommands follow their command. */
 static const struct okv_resp_command commands[] = {
+    {"ACL", NULL, -2, 0, NO_KEYS, "server", "Commands about users", .traits = ""},
+    {"ACL|HELP", okv_resp_cmd_help, 2, 0, NO_KEYS, "server", "Lists the subcommands",
+     .traits = "loading stale"},
+    {"ACL|WHOAMI", okv_resp_cmd_whoami, 2, 0, NO_KEYS, "server", "Returns the name of the user",
+     .traits = "noscript loading stale"},
     {"APPEND", okv_resp_cmd_append, 3, WRITE | VALUE, ONE_KEY, "string", "Appends to a value",
      .traits = "write denyoom fast @string", .access = "RW insert"},
     {"AUTH", okv_resp_cmd_auth, -2, UNAUTHENTICATED | UNQUEUED | NO_MULTI, NO_KEYS, "connection",
@@ -309,6 +314,8 @@ static const struct okv_resp_command commands[] = {
      .tips = "request_policy:multi_shard response_policy:agg_sum"},
     {"UNWATCH", okv_resp_cmd_unwatch, 1, 0, NO_KEYS, "transactions", "Stops watching keys",
      .traits = "noscript loading stale fast allow_busy @transaction"},
+    {"WAIT", okv_resp_cmd_wait, 3, 0, NO_KEYS, "generic", "Returns the number of replicas: 0",
+     .traits = "noscript @connection", .tips = "request_policy:all_shards response_policy:agg_min"},
     {"WATCH", okv_resp_cmd_watch, -2, READ | UNQUEUED, ALL_KEYS, "transactions",
      "Watches keys: EXEC does nothing if one changes",
      .traits = "noscript loading stale fast allow_busy @transaction", .access = "RO"},

@@ -102,3 +102,11 @@ int okv_resp_database_of(const struct okv_resp_call *call, const struct okv_resp
                     okv_resp_sees(call->client, (unsigned)number);
     return is_there ? (int)number : -1;
 }
+
+int okv_resp_refuse_database(struct okv_resp_call *call)
+{
+    okv_resp_error(&call->reply,
+                   "ERR DB index is out of range: okv-server has a database for each --database "
+                   "NAME, from 0, and a user sees those with a right");
+    return 0;
+}

@@ -7,6 +7,7 @@
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/resp/proto/args.h"
+#include "server/resp/run/absent.h"
 #include "server/resp/run/alone.h"
 #include "server/resp/run/call.h"
 #include "server/resp/run/command.h"
@@ -36,6 +37,7 @@ static int shorter(uint32_t length, size_t most)
 static void refuse_unknown(struct okv_resp_call *call)
 {
     const struct okv_resp_arg *name = &call->args[0];
+    const char *lacks = okv_resp_absent(name);
     char args[REPEATED_MAX + 32] = "";
     size_t used = 0;
 
@@ -43,8 +45,9 @@ static void refuse_unknown(struct okv_resp_call *call)
         used += (size_t)snprintf(args + used, sizeof args - used, "'%.*s' ",
                                  shorter(call->args[i].length, REPEATED_MAX - used),
                                  (const char *)call->args[i].text);
-    okv_resp_error(&call->reply, "ERR unknown command '%.*s', with args beginning with: %s",
-                   shorter(name->length, REPEATED_MAX), (const char *)name->text, args);
+    okv_resp_error(&call->reply, "ERR unknown command '%.*s', with args beginning with: %s%s%s%s",
+                   shorter(name->length, REPEATED_MAX), (const char *)name->text, args,
+                   lacks ? "(okv has no " : "", lacks ? lacks : "", lacks ? ")" : "");
 }
 
 /* EXEC ends a transaction in any case. */
