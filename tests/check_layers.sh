@@ -163,6 +163,15 @@ check_manual() {
     unexplained server/metrics/stats.c "${names[@]}"
 }
 
+# INFO counts errors by their first word.
+check_errors() {
+    local files
+    mapfile -t files < <(folder_files server/resp)
+    complain "errors of this kind are not counted: OKV_RESP_ERRORS_LIST" < <(comm -23 \
+        <(grep -Pzoh 'okv_resp_error\([^;"]*"\K[A-Z]+(?= )' "${files[@]}" | tr '\0' '\n' | sort -u) \
+        <(grep -oE '\bX\([A-Z]+\)' server/resp/run/call_stats.h | sed 's/^X(//; s/)$//' | sort -u))
+}
+
 check_exports() {
     local library=$build/client/libokv.so names exported
     if [ ! -e "$library" ]; then
@@ -184,5 +193,6 @@ check_calls
 check_threads
 check_lengths
 check_manual
+check_errors
 [ -z "$build" ] || check_exports
 exit $wrong

@@ -12,6 +12,7 @@
 #include "server/resp/net/buffer_pool.h"
 #include "server/resp/net/serve.h"
 #include "server/resp/net/transfer.h"
+#include "server/resp/run/call_stats.h"
 #include "server/resp/run/client_list.h"
 #include "server/resp/run/login.h"
 #include "server/resp/run/price.h"
@@ -244,9 +245,14 @@ int okv_resp_init(struct okv_resp *resp, struct okv_server *server, unsigned wor
     TAILQ_INIT(&resp->deferred);
     if (getrandom(&resp->hash_seed, sizeof resp->hash_seed, 0) != sizeof resp->hash_seed)
         return OKV_EIO;
+    int rc = okv_resp_call_stats_init(resp);
+    if (rc)
+        return rc;
     resp->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (resp->epoll_fd < 0)
+    if (resp->epoll_fd < 0) {
+        okv_resp_call_stats_fini(resp);
         return OKV_EIO;
+    }
     pthread_mutex_init(&resp->lock, NULL);
     return 0;
 }
@@ -270,6 +276,7 @@ void okv_resp_fini(struct okv_resp *resp)
     okv_resp_memory_free(resp->args, resp->arg_capacity * sizeof *resp->args);
     while (okv_resp_trash_empty(&resp->trash) > 0)
         continue;
+    okv_resp_call_stats_fini(resp);
     pthread_mutex_destroy(&resp->lock);
     close(resp->epoll_fd);
 }

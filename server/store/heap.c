@@ -121,6 +121,7 @@ int okv_heap_init(struct okv_heap *heap, void *base, uint64_t floor, uint64_t le
             },
     };
     atomic_init(&heap->used, 0);
+    atomic_init(&heap->peak, 0);
     atomic_init(&heap->pin_count, 0);
     atomic_init(&heap->pinned_freed, 0);
     atomic_init(&heap->unwiped_count, 0);
@@ -204,6 +205,16 @@ static void *grow_and_alloc(struct okv_heap *heap, uint64_t size)
     return memory;
 }
 
+static void count(struct okv_heap *heap, uint64_t size)
+{
+    uint64_t used = atomic_fetch_add_explicit(&heap->used, size, memory_order_relaxed) + size;
+    uint64_t peak = atomic_load_explicit(&heap->peak, memory_order_relaxed);
+
+    while (peak < used && !atomic_compare_exchange_weak_explicit(
+                              &heap->peak, &peak, used, memory_order_relaxed, memory_order_relaxed))
+        continue;
+}
+
 uint64_t okv_heap_alloc(struct okv_heap *heap, uint64_t size)
 {
     if (size == 0 || size > heap->length)
@@ -213,7 +224,7 @@ uint64_t okv_heap_alloc(struct okv_heap *heap, uint64_t size)
         memory = grow_and_alloc(heap, size);
     if (!memory)
         return 0;
-    atomic_fetch_add_explicit(&heap->used, sallocx(memory, flags(heap)), memory_order_relaxed);
+    count(heap, sallocx(memory, flags(heap)));
     return (uint64_t)(memory - heap->base);
 }
 
@@ -447,6 +458,11 @@ bool okv_heap_is_before(struct okv_heap *heap, uint64_t a, uint64_t b)
 uint64_t okv_heap_used(const struct okv_heap *heap)
 {
     return atomic_load_explicit(&heap->used, memory_order_relaxed);
+}
+
+uint64_t okv_heap_peak(const struct okv_heap *heap)
+{
+    return atomic_load_explicit(&heap->peak, memory_order_relaxed);
 }
 
 uint64_t okv_heap_reached(struct okv_heap *heap)

@@ -62,7 +62,7 @@ struct okv_heap {
     size_t query_length;
     unsigned arena;
     bool wipes; /* what is freed is zeroed; set it after okv_heap_init() */
-    atomic_uint_fast64_t used;
+    atomic_uint_fast64_t used, peak;
 };
 
 /*
@@ -117,6 +117,8 @@ bool okv_heap_is_before(struct okv_heap *heap, uint64_t a, uint64_t b);
 
 /* Bytes allocated now, rounded up to size classes. */
 uint64_t okv_heap_used(const struct okv_heap *heap);
+/* The most bytes that were allocated at a time. */
+uint64_t okv_heap_peak(const struct okv_heap *heap);
 /* Bytes that the arena has got so far. Never decreases. */
 uint64_t okv_heap_reached(struct okv_heap *heap);
 

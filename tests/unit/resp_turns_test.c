@@ -231,7 +231,7 @@ static const struct {
     {"INCRBY", {"INCRBY long 1"}},
     {"INCRBYFLOAT",
      {"INCRBYFLOAT long 1.5", "INCRBYFLOAT short " VALUE, "INCRBYFLOAT decimals 1.5"}},
-    {"INFO", {"INFO", "INFO " WORDS}},
+    {"INFO", {"INFO", "INFO everything", "INFO " WORDS}},
     {"KEYS", {"KEYS *", "KEYS " PATTERN, "KEYS " VALUE}},
     {"LASTSAVE", {"LASTSAVE"}},
     {"LATENCY", {"LATENCY " WORDS}},

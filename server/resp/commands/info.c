@@ -1,121 +1,97 @@
 /* INFO: the server as Redis describes itself. Of databases it has those in which the user has a
- * right. */
+ * right. A figure that okv does not have is left out. */
+#include "server/resp/commands/info.h"
+
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/resp/commands/commands.h"
-#include "server/resp/run/call.h"
 #include "server/resp/run/options.h"
-#include "server/wal/wal.h"
-#include "shared/base/size.h"
 
-#define LINE_MAX_TEXT 512
-
-__attribute__((format(printf, 2, 3))) static void add(struct okv_resp_buffer *out,
-                                                      const char *format, ...)
+/* That of the first listener on a network, without TLS if there is one; "0": there is none. */
+static const char *port_of(const struct okv_config *config)
 {
-    char line[LINE_MAX_TEXT];
-    va_list args;
+    const char *port = NULL, *tls_port = "0";
 
-    va_start(args, format);
-    int length = vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    okv_resp_buffer_add(out, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
+    for (unsigned i = config->resp_count; i-- > 0;) {
+        const struct okv_uri *uri = &config->resp[i];
+        if (!uri->path[0] && uri->tls)
+            tls_port = uri->port;
+        else if (!uri->path[0])
+            port = uri->port;
+    }
+    return port ? port : tls_port;
 }
-
-typedef void section(const struct okv_resp_client *client, struct okv_resp_buffer *out);
 
 static void add_server(const struct okv_resp_client *client, struct okv_resp_buffer *out)
 {
     const struct okv_server *server = client->resp->server;
     uint64_t uptime_s = okv_server_uptime_ms(server) / 1000;
+    struct timespec now;
+    struct utsname system = {.sysname = ""};
 
-    add(out, "redis_version:%s\r\nokv_version:%s\r\nredis_mode:standalone\r\n",
-        OKV_RESP_REDIS_VERSION, OKV_VERSION);
-    add(out, "process_id:%ld\r\nrun_id:%016" PRIx64 "%016" PRIx64 "00000000\r\n", (long)getpid(),
-        server->boot_id, server->boot_id);
-    add(out, "uptime_in_seconds:%" PRIu64 "\r\nuptime_in_days:%" PRIu64 "\r\n", uptime_s,
-        uptime_s / 86400);
-    add(out, "io_threads_active:%u\r\n", server->config.workers);
+    uname(&system);
+    clock_gettime(CLOCK_REALTIME, &now);
+    okv_resp_info_add(out, "redis_version:%s\r\nokv_version:%s\r\nredis_mode:standalone\r\n",
+                      OKV_RESP_REDIS_VERSION, OKV_VERSION);
+    okv_resp_info_add(out, "os:%.64s %.64s %.64s\r\narch_bits:%zu\r\nmultiplexing_api:epoll\r\n",
+                      system.sysname, system.release, system.machine, 8 * sizeof(void *));
+    okv_resp_info_add(out, "process_id:%ld\r\nrun_id:%016" PRIx64 "%016" PRIx64 "00000000\r\n",
+                      (long)getpid(), server->boot_id, server->boot_id);
+    okv_resp_info_add(out, "tcp_port:%s\r\nserver_time_usec:%lld\r\n", port_of(&server->config),
+                      (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+    okv_resp_info_add(out, "uptime_in_seconds:%" PRIu64 "\r\nuptime_in_days:%" PRIu64 "\r\n",
+                      uptime_s, uptime_s / 86400);
+    okv_resp_info_add(out, "io_threads_active:%d\r\n", server->config.workers > 1);
 }
 
+/* None of Redis' commands that block is here. */
 static void add_clients(const struct okv_resp_client *client, struct okv_resp_buffer *out)
 {
     const struct okv_server *server = client->resp->server;
-    add(out, "connected_clients:%" PRIuFAST64 "\r\nmaxclients:%u\r\nblocked_clients:0\r\n",
+
+    okv_resp_info_add(
+        out, "connected_clients:%" PRIuFAST64 "\r\ncluster_connections:0\r\nmaxclients:%u\r\n",
         atomic_load(&server->stats.resp_clients), server->config.max_clients);
-    add(out, "okv_sessions:%" PRIuFAST64 "\r\n", atomic_load(&server->stats.sessions));
-}
-
-static void add_memory(const struct okv_resp_client *client, struct okv_resp_buffer *out)
-{
-    const struct okv_server *server = client->resp->server;
-    uint64_t used = 0, all = 0;
-    char used_text[OKV_SIZE_TEXT], all_text[OKV_SIZE_TEXT];
-
-    for (unsigned i = 0; i < server->database_count; i++) {
-        if (!okv_resp_sees(client, i))
-            continue;
-        used += okv_heap_used(&server->databases[i].store.heap);
-        all += server->databases[i].region.length;
-    }
-    okv_size_format(used, used_text, sizeof used_text);
-    okv_size_format(all, all_text, sizeof all_text);
-    add(out, "used_memory:%" PRIu64 "\r\nused_memory_human:%s\r\nused_memory_rss:%" PRIu64 "\r\n",
-        used, used_text, all);
-    add(out, "maxmemory:%" PRIu64 "\r\nmaxmemory_human:%s\r\nmaxmemory_policy:noeviction\r\n", all,
-        all_text);
-}
-
-static void add_persistence(const struct okv_resp_client *client, struct okv_resp_buffer *out)
-{
-    const struct okv_server *server = client->resp->server;
-    bool has_log = server->config.data != NULL, has_failed = false;
-
-    for (unsigned i = 0; i < server->database_count; i++)
-        has_failed = has_failed || (okv_resp_sees(client, i) && server->databases[i].wal &&
-                                    okv_wal_failure(server->databases[i].wal));
-    add(out, "loading:0\r\naof_enabled:%d\r\nrdb_bgsave_in_progress:0\r\n", has_log);
-    add(out, "aof_last_write_status:%s\r\nrdb_last_bgsave_status:ok\r\n",
-        has_failed ? "err" : "ok");
-}
-
-static void add_stats(const struct okv_resp_client *client, struct okv_resp_buffer *out)
-{
-    const struct okv_server *server = client->resp->server;
-    uint64_t expired = 0;
-
-    for (unsigned i = 0; i < server->database_count; i++)
-        if (okv_resp_sees(client, i))
-            expired += atomic_load(&server->databases[i].store.totals.expired);
-    add(out, "total_connections_received:%" PRIuFAST64 "\r\n",
-        atomic_load(&server->stats.resp_clients_total));
-    add(out, "total_commands_processed:%" PRIuFAST64 "\r\n",
-        atomic_load(&server->stats.resp_commands));
-    add(out, "expired_keys:%" PRIu64 "\r\nevicted_keys:0\r\n", expired);
-    add(out, "keyspace_hits:%" PRIuFAST64 "\r\nkeyspace_misses:%" PRIuFAST64 "\r\n",
-        atomic_load(&server->stats.resp_hits), atomic_load(&server->stats.resp_misses));
+    okv_resp_info_add(out,
+                      "blocked_clients:0\r\ntracking_clients:0\r\nclients_in_timeout_table:0\r\n");
+    okv_resp_info_add(out, "okv_sessions:%" PRIuFAST64 "\r\n",
+                      atomic_load(&server->stats.sessions));
 }
 
 static void add_replication(const struct okv_resp_client *client, struct okv_resp_buffer *out)
 {
     (void)client;
-    add(out, "role:master\r\nconnected_slaves:0\r\n");
+    okv_resp_info_add(out,
+                      "role:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\n"
+                      "repl_backlog_active:0\r\n");
+}
+
+static void add_usage(struct okv_resp_buffer *out, int who, const char *of)
+{
+    struct rusage usage;
+
+    getrusage(who, &usage);
+    okv_resp_info_add(out, "used_cpu_sys%s:%ld.%06ld\r\nused_cpu_user%s:%ld.%06ld\r\n", of,
+                      (long)usage.ru_stime.tv_sec, (long)usage.ru_stime.tv_usec, of,
+                      (long)usage.ru_utime.tv_sec, (long)usage.ru_utime.tv_usec);
 }
 
 static void add_cpu(const struct okv_resp_client *client, struct okv_resp_buffer *out)
 {
-    struct rusage usage;
-
     (void)client;
-    getrusage(RUSAGE_SELF, &usage);
-    add(out, "used_cpu_sys:%ld.%06ld\r\nused_cpu_user:%ld.%06ld\r\n", (long)usage.ru_stime.tv_sec,
-        (long)usage.ru_stime.tv_usec, (long)usage.ru_utime.tv_sec, (long)usage.ru_utime.tv_usec);
+    add_usage(out, RUSAGE_SELF, "");
+    add_usage(out, RUSAGE_CHILDREN, "_children");
+}
+
+static void add_cluster(const struct okv_resp_client *client, struct okv_resp_buffer *out)
+{
+    (void)client;
+    okv_resp_info_add(out, "cluster_enabled:0\r\n");
 }
 
 static void add_keyspace(const struct okv_resp_client *client, struct okv_resp_buffer *out)
@@ -124,33 +100,43 @@ static void add_keyspace(const struct okv_resp_client *client, struct okv_resp_b
     for (unsigned i = 0; i < server->database_count; i++) {
         const struct okv_store_totals *totals = &server->databases[i].store.totals;
         if (okv_resp_sees(client, i) && atomic_load(&totals->items))
-            add(out, "db%u:keys=%" PRIuFAST64 ",expires=%" PRIuFAST64 ",avg_ttl=0\r\n", i,
-                atomic_load(&totals->items), atomic_load(&totals->expiring));
+            okv_resp_info_add(out,
+                              "db%u:keys=%" PRIuFAST64 ",expires=%" PRIuFAST64 ",avg_ttl=0\r\n", i,
+                              atomic_load(&totals->items), atomic_load(&totals->expiring));
     }
 }
 
 static const struct {
     const char *name, *title;
-    section *add;
+    okv_resp_info_section *add;
+    bool is_extra; /* not among the default ones */
 } sections[] = {
-    {"server", "Server", add_server}, {"clients", "Clients", add_clients},
-    {"memory", "Memory", add_memory}, {"persistence", "Persistence", add_persistence},
-    {"stats", "Stats", add_stats},    {"replication", "Replication", add_replication},
-    {"cpu", "CPU", add_cpu},          {"keyspace", "Keyspace", add_keyspace},
+    {"server", "Server", add_server, false},
+    {"clients", "Clients", add_clients, false},
+    {"memory", "Memory", okv_resp_info_memory, false},
+    {"persistence", "Persistence", okv_resp_info_persistence, false},
+    {"stats", "Stats", okv_resp_info_stats, false},
+    {"replication", "Replication", add_replication, false},
+    {"cpu", "CPU", add_cpu, false},
+    {"commandstats", "Commandstats", okv_resp_info_commandstats, true},
+    {"errorstats", "Errorstats", okv_resp_info_errorstats, false},
+    {"cluster", "Cluster", add_cluster, false},
+    {"keyspace", "Keyspace", add_keyspace, false},
 };
 
 /* Words of INFO. */
 #define SECTIONS_MAX 64u
 
 /* Whether INFO is to have this section. */
-static bool is_wanted(const struct okv_resp_call *call, const char *name)
+static bool is_wanted(const struct okv_resp_call *call, unsigned index)
 {
     for (uint32_t i = 1; i < call->count; i++)
-        if (okv_resp_arg_is(&call->args[i], name) || okv_resp_arg_is(&call->args[i], "all") ||
-            okv_resp_arg_is(&call->args[i], "default") ||
-            okv_resp_arg_is(&call->args[i], "everything"))
+        if (okv_resp_arg_is(&call->args[i], sections[index].name) ||
+            okv_resp_arg_is(&call->args[i], "all") ||
+            okv_resp_arg_is(&call->args[i], "everything") ||
+            (okv_resp_arg_is(&call->args[i], "default") && !sections[index].is_extra))
             return true;
-    return call->count == 1;
+    return call->count == 1 && !sections[index].is_extra;
 }
 
 int okv_resp_cmd_info(struct okv_resp_call *call)
@@ -159,10 +145,10 @@ int okv_resp_cmd_info(struct okv_resp_call *call)
 
     if (!okv_resp_need_few(call, SECTIONS_MAX))
         return 0;
-    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
-        if (!is_wanted(call, sections[i].name))
+    for (unsigned i = 0; i < sizeof sections / sizeof *sections; i++) {
+        if (!is_wanted(call, i))
             continue;
-        add(&text, "%s# %s\r\n", text.used ? "\r\n" : "", sections[i].title);
+        okv_resp_info_add(&text, "%s# %s\r\n", text.used ? "\r\n" : "", sections[i].title);
         sections[i].add(call->client, &text);
     }
     okv_resp_verbatim(&call->reply, text.used ? (const char *)text.bytes : "", text.used);

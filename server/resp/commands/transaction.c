@@ -4,7 +4,9 @@
 #include "server/command/execute.h"
 #include "server/database/database.h"
 #include "server/resp/commands/commands.h"
+#include "server/resp/run/call_stats.h"
 #include "server/resp/run/lookup.h"
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 
 /* Commands of EXEC that may wait; a later one may not, as all before it would run again. */
@@ -145,6 +147,38 @@ static int is_outdated(struct okv_resp_call *call, const struct okv_resp_transac
 
 /* ---- EXEC ---- */
 
+/* Counts the calls when none runs again. */
+static void count_queue(const struct okv_resp_call *call, struct okv_resp_transaction *transaction)
+{
+    struct okv_resp_queued *queued = NULL;
+
+    while ((queued = okv_resp_transaction_next(transaction, queued)))
+        okv_resp_count_call(call->client->resp, queued->command, call->reply.out, queued->reply,
+                            !queued->is_refused);
+}
+
+static int run_queued(struct okv_resp_call *call, struct okv_resp_queued *queued, bool may_wait)
+{
+    struct okv_resp_call one = *call;
+    const uint64_t began = okv_clock_steps();
+
+    one.command = queued->command;
+    one.args = queued->args;
+    one.count = queued->count;
+    one.price = queued->work;
+    one.has_changed = one.has_changed || !may_wait;
+    one.may_have_download = false;
+    one.reply_start = queued->reply = call->reply.out->used;
+    one.reply.protocol = call->client->protocol;
+    call->client->progress = (struct okv_resp_progress){.next = 0};
+    int rc = okv_resp_execute(&one);
+    queued->is_refused = one.is_refused;
+    call->has_changed = call->has_changed || one.has_changed;
+    call->spare = one.spare;
+    okv_resp_count_steps(call->client->resp, one.command, began);
+    return rc;
+}
+
 /* Each command replies, whatever became of those before it. None can wait when one has changed
  * something, or when all those before it would run again. */
 static int run_queue(struct okv_resp_call *call, struct okv_resp_transaction *transaction)
@@ -154,21 +188,10 @@ static int run_queue(struct okv_resp_call *call, struct okv_resp_transaction *tr
     int rc = 0;
 
     okv_resp_array(&call->reply, transaction->count);
-    while (rc == 0 && (queued = okv_resp_transaction_next(transaction, queued))) {
-        struct okv_resp_call one = *call;
-        one.command = queued->command;
-        one.args = queued->args;
-        one.count = queued->count;
-        one.price = queued->work;
-        one.has_changed = one.has_changed || done++ >= AGAIN_MAX;
-        one.may_have_download = false;
-        one.reply_start = call->reply.out->used;
-        one.reply.protocol = call->client->protocol;
-        call->client->progress = (struct okv_resp_progress){.next = 0};
-        rc = okv_resp_execute(&one);
-        call->has_changed = call->has_changed || one.has_changed;
-        call->spare = one.spare;
-    }
+    while (rc == 0 && (queued = okv_resp_transaction_next(transaction, queued)))
+        rc = run_queued(call, queued, done++ < AGAIN_MAX);
+    if (rc == 0)
+        count_queue(call, transaction);
     return rc;
 }
 

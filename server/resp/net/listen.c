@@ -13,7 +13,9 @@
 #include "server/core/takeover.h"
 #include "server/resp/net/accept.h"
 #include "server/resp/net/handshake.h"
+#include "server/resp/run/rates.h"
 #include "server/resp/run/shared.h"
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/base/resolve.h"
 
@@ -175,6 +177,9 @@ int okv_resp_open(struct okv_server *server, struct okv_diag *diag)
     server->resp_shared = shared;
     okv_exclusive_init(&shared->exclusive);
     okv_resp_door_init(&shared->door);
+    okv_resp_rates_init(&shared->rates);
+    shared->began_ns = okv_clock_ns();
+    shared->began_steps = okv_clock_steps();
     server->exclusive = server->config.resp_count ? &shared->exclusive : NULL;
     for (unsigned i = 0; i < server->config.resp_count && rc == 0; i++)
         rc = open_listener(server, &server->config.resp[i], diag);
@@ -222,6 +227,7 @@ void okv_resp_close(struct okv_server *server)
         close_listener(&shared->listeners[--shared->listener_count]);
     okv_tls_destroy(shared->tls);
     okv_tls_destroy(atomic_load(&shared->next_tls));
+    okv_resp_rates_fini(&shared->rates);
     okv_resp_door_fini(&shared->door);
     okv_exclusive_fini(&shared->exclusive);
     free(shared);

@@ -12,12 +12,15 @@
 #include "server/resp/proto/args.h"
 #include "server/resp/proto/reply.h"
 #include "server/resp/run/call.h"
+#include "server/resp/run/call_stats.h"
 #include "server/resp/run/listing.h"
 #include "server/resp/run/long_build.h"
 #include "server/resp/run/long_read.h"
 #include "server/resp/run/place.h"
 #include "server/resp/run/price.h"
+#include "server/resp/run/rates.h"
 #include "server/resp/run/run.h"
+#include "server/resp/run/shared.h"
 #include "server/resp/run/transaction.h"
 #include "server/resp/run/upload.h"
 #include "shared/base/clock.h"
@@ -129,11 +132,13 @@ void okv_resp_client_close(struct okv_resp_client *client)
 static void refuse(struct okv_resp_client *client, int code)
 {
     const struct okv_resp_reply reply = {&client->out, client->protocol};
+    size_t before = client->out.used;
 
     if (code == OKV_EPROTO)
         okv_resp_error(&reply, "ERR Protocol error: %s", client->parser.problem);
     else
         okv_resp_error(&reply, "ERR out of memory");
+    okv_resp_count_error(client->resp, &client->out, before);
     client->state = OKV_RESP_DRAINING;
 }
 
@@ -282,8 +287,10 @@ static void publish_progress(struct okv_resp_client *client, unsigned served)
     OKV_STATS_RAISE(stats, longest_step, client->resp->turn.longest);
     OKV_STATS_RAISE(stats, longest_alone, client->resp->turn.alone);
     if (served > 0) {
+        uint64_t now_ns = okv_clock_ns();
         OKV_STATS_ADD(&client->common, requests, served);
-        atomic_store_explicit(&client->common.active_ns, okv_clock_ns(), memory_order_relaxed);
+        atomic_store_explicit(&client->common.active_ns, now_ns, memory_order_relaxed);
+        okv_resp_rates_note(client->resp->server, now_ns);
     }
     atomic_store_explicit(&client->unserved, client->in.used - client->at, memory_order_relaxed);
     atomic_store_explicit(&client->unsent, client->out.used - client->sent, memory_order_relaxed);
@@ -346,5 +353,6 @@ void okv_resp_fail_deferred(struct okv_resp_client *client)
     okv_resp_download_end(client);
     client->out.used = client->commit.from;
     okv_resp_error(&reply, "UNKNOWN the log failed, and this command may have been applied");
+    okv_resp_count_error(client->resp, &client->out, client->commit.from);
     client->state = OKV_RESP_DRAINING;
 }

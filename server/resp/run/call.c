@@ -154,10 +154,11 @@ int okv_resp_execute(struct okv_resp_call *call)
     call->counted = call->reply.out->used;
     okv_turn_spend(&resp->turn, OKV_TURN_ITEM);
     resp->counts.commands++;
-    if (okv_resp_call_is_allowed(call))
-        rc = call->command->run(call);
-    else
+    call->is_refused = !okv_resp_call_is_allowed(call);
+    if (call->is_refused)
         okv_resp_refuse_right(call);
+    else
+        rc = call->command->run(call);
     spend(call);
     return rc;
 }

@@ -25,6 +25,7 @@ struct okv_executor;
 struct okv_housekeeping;
 struct okv_resp;
 struct okv_resp_build;
+struct okv_resp_call_stats;
 struct okv_resp_shared;
 struct okv_resp_silent;
 struct okv_resp_command_table;
@@ -90,6 +91,7 @@ struct okv_resp_client {
     uint8_t rights[OKV_DATABASES_MAX]; /* of its user, of enum okv_right */
     unsigned protocol;                 /* 2 or 3 */
     enum okv_resp_replies replies;
+    bool reply_has_begun; /* of its command, which goes on */
 
     struct okv_resp_parser parser;
     struct okv_resp_buffer in, out;
@@ -195,7 +197,8 @@ struct okv_resp {
     struct okv_resp_trash trash;
     struct okv_resp_counts {
         uint64_t commands, hits, misses;
-    } counts;                  /* not yet in the server's */
+    } counts; /* not yet in the server's */
+    struct okv_resp_call_stats *call_stats;
     uint64_t exclusive_ticket; /* of okv_exclusive_share() */
     uint8_t dropped[16 << 10]; /* bytes of values that are not stored */
 };

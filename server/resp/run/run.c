@@ -10,6 +10,7 @@
 #include "server/resp/run/absent.h"
 #include "server/resp/run/alone.h"
 #include "server/resp/run/call.h"
+#include "server/resp/run/call_stats.h"
 #include "server/resp/run/command.h"
 #include "server/resp/run/listing.h"
 #include "server/resp/run/long_build.h"
@@ -299,6 +300,24 @@ static void drop_reply(struct okv_resp_client *client, size_t before, bool goes_
         client->replies = OKV_RESP_REPLIES_ALL;
 }
 
+/* Before its reply may be dropped. Bytes after the begin of a reply are no error. */
+static void count_call(const struct okv_resp_call *call, size_t before, uint64_t began,
+                       bool has_run, int rc)
+{
+    struct okv_resp_client *client = call->client;
+    size_t from = client->reply_has_begun ? client->out.used : before;
+
+    if (call->command && has_run)
+        okv_resp_count_steps(client->resp, call->command, began);
+    if (rc == 0 && call->command)
+        okv_resp_count_call(client->resp, call->command, &client->out, from,
+                            has_run && !call->is_refused);
+    else if (rc == 0)
+        okv_resp_count_error(client->resp, &client->out, from);
+    client->reply_has_begun =
+        rc == OKV_RESP_GOES_ON && (client->reply_has_begun || client->out.used > before);
+}
+
 int okv_resp_run(struct okv_resp_client *client, const struct okv_resp_arg *args, uint32_t count)
 {
     struct okv_resp_call call = {
@@ -313,6 +332,7 @@ int okv_resp_run(struct okv_resp_client *client, const struct okv_resp_arg *args
         .may_have_download = true,
     };
     const size_t before = client->out.used; /* MGET moves call.reply_start from key to key */
+    const uint64_t began = okv_clock_steps();
     int rc = 0;
 
     call.is_part = call.command && runs_alone(&call);
@@ -324,10 +344,13 @@ int okv_resp_run(struct okv_resp_client *client, const struct okv_resp_arg *args
     }
     if (may)
         atomic_store_explicit(&client->command, call.command->name, memory_order_relaxed);
-    if (may && okv_resp_transaction_is_open(client) && !(call.command->flags & OKV_RESP_UNQUEUED))
+    bool is_queued =
+        may && okv_resp_transaction_is_open(client) && !(call.command->flags & OKV_RESP_UNQUEUED);
+    if (is_queued)
         rc = okv_resp_transaction_queue(&call);
     else if (may)
         rc = run_locked(&call);
+    count_call(&call, before, began, may && !is_queued, rc);
     if (rc == 0)
         forget_progress(client);
     if (rc != OKV_EAGAIN)

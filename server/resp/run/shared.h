@@ -16,10 +16,22 @@ struct okv_resp_listener {
     struct okv_socket_path socket; /* of a Unix socket */
 };
 
+/* Counters of RESP clients, which only rise; or by how much they rise in a second. */
+struct okv_resp_sample {
+    uint64_t ns, commands, bytes_in, bytes_out;
+};
+
 struct okv_resp_shared {
     struct okv_exclusive exclusive; /* workers share it while they run commands */
     struct okv_resp_door door;
-    atomic_int_fast64_t memory;       /* bytes of buffers and transactions of all clients */
+    atomic_int_fast64_t memory;      /* bytes of buffers and transactions of all clients */
+    struct okv_resp_rates {          /* rates.h */
+        atomic_uint_fast64_t due_ns; /* of the next sample */
+        pthread_mutex_t lock;
+        struct okv_resp_sample before, last;
+    } rates;
+    const struct okv_resp_call_stats *call_stats[OKV_WORKERS_MAX];
+    uint64_t began_ns, began_steps;   /* okv_clock_steps() at that time */
     uint64_t last_id;                 /* the acceptor's */
     struct okv_tls *tls;              /* of all listeners that have it; or NULL. The acceptor's */
     struct okv_tls *_Atomic next_tls; /* that main has read since, for the acceptor; or NULL */

@@ -9,8 +9,10 @@
 
 struct okv_resp_queued {
     const struct okv_resp_command *command;
-    uint64_t work; /* okv_resp_price_of_arguments() */
-    size_t size;   /* with the texts: to the next one */
+    uint64_t work;   /* okv_resp_price_of_arguments() */
+    size_t size;     /* with the texts: to the next one */
+    size_t reply;    /* where its reply begins, when EXEC has run it */
+    bool is_refused; /* likewise: the user may not run it */
     uint32_t count;
     struct okv_resp_arg args[]; /* followed by their texts */
 };
