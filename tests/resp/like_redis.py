@@ -107,6 +107,8 @@ DIFFERENT = [
     ("SET '' v", "have 1 to 1024 bytes"), ("*1048577\r\n", "1,048,576"), ("SETBIT k 536870912 1", "at most 64 MiB"),
     ("SCAN 281474976710656", "others are refused"), ("SELECT x", "the name of a database"),
     ("COPY a b DB 99", "the name of a database"), ("MOVE a 99", "the name of a database"),
+    ("SELECT -1", "`SELECT 1` needs"), ("LPUSH k v", "name what okv lacks"), ("SAVE", "`SAVE`"), ("BGSAVE", "`BGSAVE`"),
+    ("CONFIG SET save ''", "`CONFIG SET`"),
     ("SET k 1e400\nINCRBYFLOAT k 1", "as doubles have"), ("SET k " + 1100 * "0" + "\nINCRBYFLOAT k 1", "1,023"),
     ("CLIENT SETNAME " + 64 * "n", "63 characters"), ("CONFIG SET maxmemory 0", "`CONFIG SET`"),
     ("SET k v\nMEMORY USAGE k", "`MEMORY USAGE`"), ("COMMAND DOCS get", "`COMMAND DOCS`"),
