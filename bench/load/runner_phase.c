@@ -216,7 +216,7 @@ static int run_phase(struct runner *runner, const char *label, uint32_t seconds,
     for (uint32_t i = 0; i < started; i++)
         pthread_join(runner->workers[i].thread, NULL);
     if (rc) {
-        snprintf(phase->tally.why, sizeof phase->tally.why, "cannot start thread %u: %s",
+        snprintf(phase->tally.why, sizeof phase->tally.why, "cannot start thread %u: %.200s",
                  started + 1, why.text);
         phase->tally.code = rc;
     } else {

@@ -50,7 +50,7 @@ struct okv_config {
     struct okv_database_config databases[OKV_DATABASES_MAX];
     unsigned database_count;
     bool names_databases; /* --database was given */
-    uint32_t credits; /* outstanding requests per client */
+    uint32_t credits;     /* outstanding requests per client */
     uint32_t workers;
     cpu_set_t usable_cpus;        /* of the process at its start */
     cpu_set_t worker_cpus;        /* one for each worker; empty: any */

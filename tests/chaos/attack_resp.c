@@ -348,8 +348,10 @@ static void repeat(struct attacker *attacker, const char *first, const char *lin
     add(&text, "QUIT\r\n");
     for (;;) {
         int sock = join(attacker, true);
-        if (sock >= 0)
-            attacker_count(attacker, !converse(sock, &text));
+        if (sock < 0)
+            continue;
+        attacker_count(attacker, false); /* what follows may take minutes */
+        attacker_count(attacker, !converse(sock, &text));
     }
 }
 
@@ -417,8 +419,10 @@ static void put_long_keys(struct attacker *attacker)
             add(&puts, "SET %u%s v\r\n", number++, tail);
         add(&puts, "QUIT\r\n");
         int sock = join(attacker, true);
-        if (sock >= 0)
-            converse(sock, &puts);
+        if (sock < 0)
+            continue;
+        attacker_count(attacker, false);
+        converse(sock, &puts);
     }
 }
 

@@ -58,7 +58,8 @@ static uint32_t changed_by(const struct operation *operation, uint32_t number, u
     return operation->how == OKV_BITS_AND ? reached : length;
 }
 
-/* Combines bytes [from, to) of the result with a source, which may be shorter. */
+/* Combines bytes [from, to) of the result with a source, which may be shorter. What it reads counts
+ * as work. */
 static void combine(const struct operation *operation, uint32_t number, uint8_t *result,
                     const uint8_t *source, uint64_t length, uint64_t from, uint64_t to)
 {
@@ -67,7 +68,7 @@ static void combine(const struct operation *operation, uint32_t number, uint8_t 
     enum okv_bits_operation how =
         is_first && operation->how != OKV_BITS_NOT ? OKV_BITS_COPY : operation->how;
 
-    okv_turn_spend(&operation->call->client->resp->turn, to - from);
+    okv_turn_spend(&operation->call->client->resp->turn, end - from);
     if (end > from)
         okv_bits_combine(how, result + from, source + from, end - from);
     if (to > end && (is_first || how == OKV_BITS_AND))
@@ -268,7 +269,6 @@ static bool grow(struct operation *operation, uint32_t length)
     uint8_t *room = okv_resp_buffer_room(made, length - made->used);
     if (!room)
         return false;
-    okv_turn_spend(&operation->call->client->resp->turn, length - made->used);
     memset(room, 0, length - made->used);
     made->used = length;
     return true;

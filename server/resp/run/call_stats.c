@@ -36,13 +36,15 @@ int okv_resp_call_stats_init(struct okv_resp *resp)
     if (!stats)
         return OKV_ENOMEM;
     resp->call_stats = stats;
-    resp->shared->call_stats[resp->worker] = stats;
+    if (resp->shared) /* there are listeners */
+        resp->shared->call_stats[resp->worker] = stats;
     return 0;
 }
 
 void okv_resp_call_stats_fini(struct okv_resp *resp)
 {
-    resp->shared->call_stats[resp->worker] = NULL;
+    if (resp->shared)
+        resp->shared->call_stats[resp->worker] = NULL;
     free(resp->call_stats);
 }
 
