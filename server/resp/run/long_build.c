@@ -98,7 +98,8 @@ void okv_resp_build_revise(struct okv_resp_client *client)
     struct okv_store_long_value *value = &client->build->transfer.value;
 
     client->build->is_draft = false;
-    value->before = value->patch = NULL;
+    value->before = NULL;
+    okv_store_long_compose(value, NULL, 0, 0); /* it is as it shall be, also behind the old value */
     value->done = 0;
     okv_hash_stream_begin(&value->checksum);
 }
