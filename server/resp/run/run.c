@@ -167,6 +167,7 @@ static int run_exclusive(struct okv_resp_call *call, okv_resp_function *how)
     rc = how(call);
     uint64_t now_ns = okv_clock_ns();
     okv_exclusive_end(exclusive, now_ns, now_ns - began_ns);
+    okv_turn_spend(turn, okv_resp_take_work(call->client->resp)); /* of what was refused */
     okv_resp_spend_filled(call->client);
     okv_turn_end_alone(turn);
     return rc;
