@@ -38,10 +38,18 @@ static void end_step(const struct okv_resp_call *call, const struct okv_store_wa
 
 /* ---- listing keys ---- */
 
+static void keep_for_pages(struct okv_store_walk *walk, uint64_t bytes)
+{
+    uint64_t work = okv_resp_price_of_filled(bytes);
+
+    walk->limit -= work < walk->limit ? work : walk->limit;
+}
+
 static void list_key(void *user, const void *key, uint32_t key_length)
 {
     struct okv_resp_listing *listing = user;
     const struct okv_resp_reply to = {&listing->keys, 2};
+    size_t before = listing->keys.used;
 
     listing->met++;
     if (listing->has_pattern &&
@@ -50,6 +58,8 @@ static void list_key(void *user, const void *key, uint32_t key_length)
     okv_resp_bulk(&to, key, key_length);
     listing->walk.spent += key_length;
     listing->listed++;
+    if (listing->keeps_for_pages)
+        keep_for_pages(&listing->walk, 2 * (listing->keys.used - before));
 }
 
 /* Meets up to about `most` keys, as far as the work of a step suffices. */
@@ -116,20 +126,25 @@ static int keys_in_exec(struct okv_resp_call *call, struct okv_resp_listing *lis
 {
     struct okv_store_walk *walk = &listing->walk;
 
-    walk->limit = call->price + call->spare;
+    const uint64_t most = call->price + call->spare;
+
+    walk->limit = most;
     walk->spent = 0;
     walk->is_first = false;
+    listing->keeps_for_pages = true;
     int rc = list_keys(call, listing, UINT64_MAX);
-    uint64_t work = walk->spent + listing->keys.used; /* which are copied */
+    /* The keys are copied. */
+    uint64_t work = walk->spent + listing->keys.used + most - walk->limit;
 
     if (rc && rc != OKV_EAGAIN)
         okv_resp_refuse(call, rc);
-    else if (rc || walk->position || work > walk->limit)
+    else if (rc || walk->position || work > most)
         okv_resp_refuse_length(call);
     else
         add_listed(call, listing);
     if (work > call->price)
-        call->spare -= work < walk->limit ? work - call->price : call->spare;
+        call->spare -= work < most ? work - call->price : call->spare;
+    okv_resp_spend_filled(call->client);
     okv_resp_listing_destroy(call->client);
     return 0;
 }

@@ -134,7 +134,8 @@ static void add_command(struct pricing *pricing, const struct okv_resp_command *
 
     pricing->has_writes = pricing->has_writes || is_write;
     pricing->work += arguments + bytes * logs;
-    pricing->work += is_write ? 0 : okv_resp_price_of_filled(bytes); /* of the reply */
+    if (!is_write && !(command->flags & OKV_RESP_WALK))   /* KEYS counts its own pages */
+        pricing->work += okv_resp_price_of_filled(bytes); /* of the reply */
     if (needs_values(pricing, command, args, count))
         each_key(pricing, command, args, count, add_length, &length);
     uint64_t offset = offset_of(command, args, count);

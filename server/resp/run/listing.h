@@ -18,7 +18,8 @@ struct okv_resp_listing {
     bool has_pattern;            /* else all keys are listed */
     uint64_t met, listed;        /* keys */
     struct okv_resp_buffer keys; /* as replies, from OKV_RESP_LISTING_ROOM on */
-    bool is_complete; /* it becomes the client's reply when all earlier replies have left */
+    bool keeps_for_pages; /* work for those that they fill, here and as a reply: the limit sinks */
+    bool is_complete;     /* it becomes the client's reply when all earlier replies have left */
 };
 
 /* Room for the head; false: there is no memory. */
@@ -31,9 +32,9 @@ struct okv_resp_listing *okv_resp_listing_create(struct okv_resp_client *client)
 void okv_resp_listing_destroy(struct okv_resp_client *client);
 /* Makes a complete listing the client's replies, of which it has none, without moving it. */
 void okv_resp_listing_reply(struct okv_resp_client *client);
-/* Bytes of memory. */
 /* okv_resp_buffer_fresh() of it. */
 size_t okv_resp_listing_fresh(struct okv_resp_client *client);
+/* Bytes of memory. */
 size_t okv_resp_listing_bytes(const struct okv_resp_client *client);
 
 #endif
