@@ -364,7 +364,11 @@ FIXTURE_TEST(calls_of_a_transaction_are_counted)
     expect("get missing", "+QUEUED\r\n");
     expect("get missing", "+QUEUED\r\n");
     expect("del missing", "+QUEUED\r\n");
+    struct okv_resp_client *queuing = one;
+    one = resp_fixture_client(&fixture); /* INFO of the other one would be queued */
     assert_false(has_line("commandstats", "cmdstat_get:"));
+    resp_fixture_end(one);
+    one = queuing;
     one->rights[0] = OKV_RIGHT_READ;
     expect_error("exec", "*3\r\n$-1\r\n$-1\r\n-NOPERM");
     assert_true(has_line("commandstats", "cmdstat_get:calls=2,"));
