@@ -103,16 +103,17 @@ static int make_close(okv *h)
         "okv_" #name, make_##name \
     }
 
+/* okv_why() comes first: it names the last call that was refused, itself if there is none. */
 const struct handle_call handle_calls[] = {
-    LISTED(get),        LISTED(get_range),     LISTED(head),           LISTED(put),
-    LISTED(put_with),   LISTED(delete),        LISTED(delete_if),      LISTED(incr),
-    LISTED(incr_ttl),   LISTED(append),        LISTED(touch),          LISTED(get_touch),
-    LISTED(flush),      LISTED(ping),          LISTED(stat),           LISTED(admin),
-    LISTED(scan),       LISTED(scan_from),     LISTED(submit),         LISTED(submit_get),
-    LISTED(submit_put), LISTED(submit_delete), LISTED(submit_ping),    LISTED(call),
-    LISTED(get_many),   LISTED(poll),          LISTED(wait),           LISTED(arm),
-    LISTED(fd),         LISTED(pending),       LISTED(bench_read),     LISTED(register),
-    LISTED(unregister), LISTED(info_sized),    LISTED(counters_sized), LISTED(why),
+    LISTED(why),        LISTED(get),        LISTED(get_range),     LISTED(head),
+    LISTED(put),        LISTED(put_with),   LISTED(delete),        LISTED(delete_if),
+    LISTED(incr),       LISTED(incr_ttl),   LISTED(append),        LISTED(touch),
+    LISTED(get_touch),  LISTED(flush),      LISTED(ping),          LISTED(stat),
+    LISTED(admin),      LISTED(scan),       LISTED(scan_from),     LISTED(submit),
+    LISTED(submit_get), LISTED(submit_put), LISTED(submit_delete), LISTED(submit_ping),
+    LISTED(call),       LISTED(get_many),   LISTED(poll),          LISTED(wait),
+    LISTED(arm),        LISTED(fd),         LISTED(pending),       LISTED(bench_read),
+    LISTED(register),   LISTED(unregister), LISTED(info_sized),    LISTED(counters_sized),
     LISTED(close),      {NULL, NULL},
 };
 
