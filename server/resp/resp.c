@@ -15,7 +15,7 @@
 #include "server/resp/run/call_stats.h"
 #include "server/resp/run/client_list.h"
 #include "server/resp/run/login.h"
-#include "server/resp/run/price.h"
+#include "server/resp/run/pages.h"
 #include "server/wal/wal.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"

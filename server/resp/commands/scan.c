@@ -10,6 +10,7 @@
 #include "server/resp/run/listing.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
+#include "server/resp/run/pages.h"
 #include "server/resp/run/price.h"
 #include "server/resp/run/transaction.h"
 #include "shared/base/error.h"

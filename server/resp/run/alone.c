@@ -9,6 +9,7 @@
 #include "server/resp/proto/bitfield.h"
 #include "server/resp/run/command.h"
 #include "server/resp/run/lookup.h"
+#include "server/resp/run/pages.h"
 #include "server/resp/run/price.h"
 #include "server/resp/run/transaction.h"
 #include "shared/format/hash.h"

@@ -7,8 +7,6 @@
 #include "server/database/database.h"
 #include "server/resp/run/call.h"
 #include "server/resp/run/command.h"
-#include "server/resp/run/listing.h"
-#include "server/resp/run/transaction.h"
 
 /* Bytes of the line of a client in CLIENT LIST. */
 #define CLIENT_LINE 768u
@@ -81,29 +79,4 @@ void okv_resp_refuse_length(struct okv_resp_call *call)
                    "ERR this would run alone for longer than the server allows (--alone-ms=%u): "
                    "send less at once",
                    call->client->resp->server->config.alone_ms);
-}
-
-/* ---- pages ---- */
-
-uint64_t okv_resp_price_of_filled(uint64_t bytes)
-{
-    return bytes * OKV_TURN_FILLED_PAGE / OKV_TURN_PAGE;
-}
-
-void okv_resp_spend_filled(struct okv_resp_client *client)
-{
-    size_t filled = okv_resp_buffer_fresh(&client->in) + okv_resp_buffer_fresh(&client->out) +
-                    okv_resp_transaction_fresh(client) + okv_resp_listing_fresh(client) +
-                    okv_resp_buffer_fresh(&client->bitop.versions);
-
-    okv_turn_spend(&client->resp->turn, okv_resp_price_of_filled(filled));
-}
-
-void okv_resp_spend_unmapped(struct okv_resp *resp)
-{
-    size_t pages = resp->trash.unmapped / OKV_TURN_PAGE;
-
-    resp->trash.unmapped = 0;
-    okv_turn_spend(&resp->turn, pages * OKV_TURN_UNMAPPED_PAGE);
-    okv_turn_end_step(&resp->turn);
 }

@@ -4,7 +4,6 @@
 
 #include <stdint.h>
 
-struct okv_resp;
 struct okv_resp_arg;
 struct okv_resp_call;
 struct okv_resp_client;
@@ -21,14 +20,5 @@ uint64_t okv_resp_price_of_arguments(const struct okv_resp_client *client,
                                      const struct okv_resp_arg *args, uint32_t count);
 /* Replies that it would run alone for too long. */
 void okv_resp_refuse_length(struct okv_resp_call *call);
-
-/* Work of this many bytes in pages that are filled for the first time. A part of a page counts as a
- * part. */
-uint64_t okv_resp_price_of_filled(uint64_t bytes);
-/* Spends it for what was added to the client's buffers, transaction and listing since the last
- * call. */
-void okv_resp_spend_filled(struct okv_resp_client *client);
-/* Spends the work of pages that were unmapped since the last call. Their step ends. */
-void okv_resp_spend_unmapped(struct okv_resp *resp);
 
 #endif

@@ -17,6 +17,7 @@
 #include "server/resp/run/long_read.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
+#include "server/resp/run/pages.h"
 #include "server/resp/run/place.h"
 #include "server/resp/run/price.h"
 #include "server/resp/run/transaction.h"
