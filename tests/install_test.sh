@@ -125,7 +125,7 @@ if [ -n "$module" ]; then
     over_ofi "$scratch/moved"
     missing "ofi:// needs ${module##*/}, which is neither beside libokv" 'install libfabric-dev'
     "${cc[@]}" -shared -x c /dev/null -o "$scratch/libfabric.so.99" -Wl,-soname,libfabric.so.99
-    "${cc[@]}" -shared -x c /dev/null -o "$module" -Wl,--no-as-needed "$scratch/libfabric.so.99"
+    "${cc[@]}" -shared -x c /dev/null -o "$module" -Wl,--no-as-needed -x none "$scratch/libfabric.so.99"
     mv "$scratch/libfabric.so.99" "$scratch/gone"
     missing "ofi:// needs libfabric.so.99, for ${module##*/}, and it is not installed" 'install libfabric1'
     "${cc[@]}" -shared -x c /dev/null -o "$module"

@@ -15,6 +15,11 @@ TEXT
 # shellcheck source=tests/support/programs.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
 failures=0 program=$server
+# What this script inherits, of a test's driver say, a server would inherit too. (bash reads the script from 255.)
+for fd in "/proc/$$/fd/"*; do
+    fd=${fd##*/}
+    [ "$fd" -le 2 ] || [ "$fd" -eq 255 ] || exec {fd}>&-
+done
 # shellcheck disable=SC2034 # start_server runs it
 server=$scratch/limited
 
