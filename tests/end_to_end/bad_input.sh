@@ -527,6 +527,8 @@ fabrics() {
         env FI_PROVIDER=udp "$server" --listen "ofi://$net.8?provider=net" --memory 16M
     check "FI_PROVIDER hides all (server)" 3 'no provider with' 'FI_PROVIDER=udp is set, and hides others: unset it' \
         env FI_PROVIDER=udp "$server" --listen "ofi://$net.8" --memory 16M
+    check "an empty FI_PROVIDER hides all (server)" 3 'no provider with' 'FI_PROVIDER= is set, and hides others: unset it' \
+        env FI_PROVIDER= "$server" --listen "ofi://$net.8" --memory 16M
     check "FI_PROVIDER hides the provider (okv)" 3 'no provider net' 'FI_PROVIDER=udp is set, and hides others: unset it' \
         env FI_PROVIDER=udp "$okv" -s "ofi://$net.6" ping
     check "another provider than the server's" 3 'uses .* net, .* names tcp' 'leave' \

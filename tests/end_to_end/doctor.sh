@@ -71,12 +71,15 @@ if "$okv" --version | grep -q 'transports:.* ofi'; then
     export FI_PROVIDER=udp
     doctor 0 -s "$socket"
     says '^note +libfabric +providers for ofi://, best first: none; FI_PROVIDER=udp is set, and hides others$'
-    says '^ +libfabric +-> unset FI_PROVIDER$'
+    says '^ +-> unset FI_PROVIDER$'
     doctor 1 -s ofi://127.0.0.1:1
     says '^problem +libfabric +providers for ofi://, best first: none; FI_PROVIDER=udp is set'
-    FI_PROVIDER='' doctor 0 -s "$socket"
-    says '^ok +libfabric +providers for ofi://, best first: .*(net|tcp)$'
     unset FI_PROVIDER
+    doctor 0 -s "$socket"
+    says '^ok +libfabric +providers for ofi://, best first: .*(net|tcp)$'
+    # To libfabric an empty one names no provider.
+    FI_PROVIDER='' doctor 0 -s "$socket"
+    says '^note +libfabric +providers for ofi://, best first: none; FI_PROVIDER= is set, and hides others$'
 fi
 
 # Without a name it looks at a server on the user's own socket, if there is one.

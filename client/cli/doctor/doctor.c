@@ -25,7 +25,7 @@ static void tell_providers(struct doctor_report *report, void (*providers)(char 
                            enum doctor_level if_none)
 {
     const char *filter = getenv("FI_PROVIDER");
-    bool is_filtered = filter && *filter;
+    bool is_filtered = filter != NULL; /* an empty one hides all */
     char names[128];
 
     providers(names, sizeof names);
