@@ -1,4 +1,5 @@
 /* kv-bench(1): load, warm up, measure, report, clean up. */
+#include <errno.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -239,8 +240,12 @@ static int write_output(const struct report *report, const char *name,
     int error = output_begin(&output, name);
     if (error)
         return fail(name, strerror(error));
+    errno = 0;
     int rc = write(report, output.file);
+    int cause = rc == 0 ? 0 : errno; /* of the write that failed: a stream keeps only that one did */
     error = output_end(&output, rc == 0, &kept);
+    if (cause)
+        error = cause;
     if (rc == 0 && !error)
         return STATUS_DONE;
     if (kept)

@@ -102,7 +102,7 @@ of_long_output() {
 }
 
 of_kv_bench() {
-    local common=(-t 120s --records 10 --operations 10)
+    local common=(-t 120s --records 10 --operations 10 --warmup 0 --rounds 1)
     full "$bench" "${common[@]}"
     full "$bench" "${common[@]}" --json -
     full "$bench" "${common[@]}" --csv -
