@@ -192,7 +192,7 @@ void okv_resp_describe(const struct okv_resp_reply *to, const struct okv_resp_co
     unsigned parts = okv_resp_command_parts(table, command);
 
     describe(to, command);
-    okv_resp_set(to, parts);
+    (parts ? okv_resp_array : okv_resp_set)(to, parts); /* as Redis 7.0 does */
     for (unsigned i = 1; i <= parts; i++) {
         describe(to, command + i);
         okv_resp_set(to, 0);
