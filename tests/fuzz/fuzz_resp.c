@@ -23,7 +23,7 @@
 #define REGION (UINT64_C(1) << 20)
 #define VALUE_MAX 5000u
 #define PASSES_MAX 10000u /* of the server after the last byte */
-#define DEPTH_MAX 6       /* of replies in replies */
+#define DEPTH_MAX 10      /* of replies in replies */
 
 static const char users_text[] = "[alice]\n"
                                  "key = QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=\n"

@@ -84,10 +84,10 @@ WRITE_TEST(requests_carry_their_arguments)
 
     struct okv_counters counted;
     okv_counters(handle, &counted);
-    assert_int_equal(counted.puts, 3);
+    assert_int_equal(counted.puts, 5);
     assert_int_equal(counted.deletes, 2);
     assert_int_equal(counted.updates, 5);
-    assert_int_equal(counted.requests, 10);
+    assert_int_equal(counted.requests, 12);
 }
 
 WRITE_TEST(a_get_that_touches_is_one_request)

@@ -6,6 +6,9 @@
  *   epoll sets         watch one of these, or are watched, as the kernel lists in /proc/self/fdinfo
  *   pairs of sockets   wake the thread that waits in such a set: it watches one end, and the other
  *                      has the next inode number
+ *
+ * The provider net has one more such set and pair in its fabric, which nothing else watches: what
+ * that set keeps with the pair's end, which the kernel lists too, is an address in the fabric.
  */
 #include "shared/transport/ofi/descriptors.h"
 
@@ -19,6 +22,7 @@
 #include <unistd.h>
 
 #define ADDRESS_TEXT 100
+#define FABRIC_SIZE 4096 /* more than what a provider keeps in one */
 
 enum kind { TCP_SOCKET, UNIX_SOCKET, EPOLL_SET };
 
@@ -150,30 +154,40 @@ static bool find_both(struct candidate *one, struct candidate *other)
     return is_new;
 }
 
-static bool find_watched(struct candidates *all, struct candidate *set)
+static bool is_in_fabric(unsigned long long address, const struct fid_fabric *fabric)
+{
+    return address - (uintptr_t)fabric < FABRIC_SIZE;
+}
+
+static bool find_watched(struct candidates *all, struct candidate *set,
+                         const struct fid_fabric *fabric)
 {
     char path[32], line[256];
+    unsigned long long kept;
     bool is_new = false;
     int fd;
 
     snprintf(path, sizeof path, "/proc/self/fdinfo/%d", set->fd);
     FILE *info = fopen(path, "re");
     while (info && fgets(line, sizeof line, info))
-        for (size_t i = 0; sscanf(line, "tfd: %d", &fd) == 1 && i < all->count; i++)
-            if (all->list[i].fd == fd)
+        for (size_t i = 0;
+             sscanf(line, "tfd: %d events: %*x data: %llx", &fd, &kept) == 2 && i < all->count; i++)
+            if (all->list[i].fd == fd) {
+                set->is_found = set->is_found || is_in_fabric(kept, fabric);
                 is_new |= find_both(set, &all->list[i]);
+            }
     if (info)
         fclose(info);
     return is_new;
 }
 
-static bool find_next(struct candidates *all)
+static bool find_next(struct candidates *all, const struct fid_fabric *fabric)
 {
     bool is_new = false;
 
     for (size_t i = 0; i < all->count; i++)
         if (all->list[i].kind == EPOLL_SET)
-            is_new |= find_watched(all, &all->list[i]);
+            is_new |= find_watched(all, &all->list[i], fabric);
     return is_new;
 }
 
@@ -190,11 +204,12 @@ static bool is_partner(const struct candidates *all, const struct candidate *one
 
 void okv_ofi_descriptors_close_on_exec(const struct ofi_conn *conn)
 {
+    const struct ofi_endpoint *ep = (const struct ofi_endpoint *)conn->base.endpoint;
     struct candidates all = {.list = NULL};
 
     collect(&all);
     find_first(&all, conn);
-    while (find_next(&all))
+    while (find_next(&all, ep->fabric->fabric))
         continue;
     for (size_t i = 0; i < all.count; i++)
         if (all.list[i].is_found || is_partner(&all, &all.list[i]))
