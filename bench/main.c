@@ -242,7 +242,7 @@ static int write_output(const struct report *report, const char *name,
         return fail(name, strerror(error));
     errno = 0;
     int rc = write(report, output.file);
-    int cause = rc == 0 ? 0 : errno; /* of the write that failed: a stream keeps only that one did */
+    int cause = rc == 0 ? 0 : errno; /* a stream does not keep it */
     error = output_end(&output, rc == 0, &kept);
     if (cause)
         error = cause;

@@ -71,13 +71,13 @@ def place(choose, length):
     return choose.randint(-length - 3, length + 3)
 
 
-def operation(choose):
-    """Of BITFIELD."""
+def operation(choose, bits):
+    """Of BITFIELD, on the first so many bits."""
     if choose.random() < 0.2:
         return ["OVERFLOW", choose.choice(["WRAP", "SAT", "FAIL", "fail", "x"][:5 if choose.random() < 0.1 else 4])]
     kind = choose.choice("ui")
     width = choose.randint(1, 63) if choose.random() < 0.95 else choose.choice([0, 64, 65, "x", ""])
-    offset = choose.randint(0, 400) if choose.random() < 0.95 else choose.choice([-1, "#-1", "#3", "x", "#", 2**32])
+    offset = choose.randint(0, bits) if choose.random() < 0.95 else choose.choice([-1, "#-1", "#3", "x", "#", 2**32])
     if choose.random() < 0.2:
         offset = f"#{choose.randint(0, 9)}"
     number = choose.choice([0, 1, -1, 5, -7, choose.randint(-2**63, 2**63 - 1)])
@@ -90,6 +90,7 @@ def operation(choose):
 def command(choose):
     key = choose.choice(KEYS)
     length = LONG if key == "long" else 40
+    bits = choose.choice([400, 8 * LONG + 400, 10 * LONG]) if key == "long" else 400 # within it, and behind its end
     which = choose.randrange(6)
     unit = choose.choice([[], ["BIT"], ["byte"], ["bits"]] if choose.random() < 0.2 else [[], ["BIT"], ["BYTE"]])
     ends = [place(choose, length * (8 if unit == ["BIT"] else 1)) for _ in range(2)]
@@ -104,10 +105,10 @@ def command(choose):
                                                       choose.randint(1, 5))]
         return ["BITOP", name, choose.choice(KEYS[:4])] + sources
     if which == 3:
-        operations = [word for _ in range(choose.randint(0, 6)) for word in operation(choose)]
+        operations = [word for _ in range(choose.randint(0, 6)) for word in operation(choose, bits)]
         return [choose.choice(["BITFIELD", "BITFIELD", "BITFIELD_RO"]), key] + operations
     if which == 4:
-        return ["SETBIT", choose.choice(KEYS[:4]), choose.randint(0, 400), choose.choice([0, 1])]
+        return ["SETBIT", "a" if key == "none" else key, choose.randint(0, bits), choose.choice([0, 1])]
     return ["SET", choose.choice(KEYS[:3]), value(choose)]
 
 
