@@ -50,7 +50,7 @@ same "the request of this command" "$(jq '.[1] | .requests == 1 and .bytes_in > 
 same "what has not been reported" "$(jq -c '[.[] | [.gets, .hits]] | unique' <<<"$list")" '[[0,0]]'
 same "the lines of the table" "$(one clients | awk 'NR > 1 { print (NF > 13), ($1 ~ /^[0-9a-f]+$/), length($1) }' | sort -u)" "1 1 16"
 same "an id is the same everywhere" "$(one clients | sed -n 2p | cut -d ' ' -f 1)" "$(jq -r '.[0].session' <<<"$list")"
-same "all databases" "$("$okv" -s "$socket" --database two clients --all --json | jq -c '[.[].database]')" '["one","one","two"]'
+same "all databases" "$("$okv" -s "$socket" --database two clients --all --json | jq -c '[.[].database] | unique')" '["one","two"]'
 status=0
 "$okv" -s "$socket?database=one" clients --all >/dev/null 2>&1 || status=$?
 same "a URI with a database" $status 2
