@@ -186,6 +186,7 @@ certificates() {
     [ "$(shown)" = third ] || wrong "after three mistakes the certificate is of '$(shown)'"
     ! grep -q 'nothing to read again' "$scratch/log" || wrong "SIGHUP with --tls-cert says that there is nothing to read"
     exec 4>&- 5<&-
+    kill $client
     wait $client || true
     end_server TERM
 }
