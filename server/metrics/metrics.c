@@ -418,7 +418,7 @@ static int start_thread(struct okv_metrics *metrics, struct okv_diag *why)
 
 static int start_daemon(struct okv_metrics *metrics, struct okv_diag *why)
 {
-    int rc = OKV_ENOMEM;
+    int rc = OKV_EIO;
 
     okv_scrapers_init(&metrics->scrapers);
     if (okv_entrance_open(&metrics->entrance, metrics->sock))
