@@ -196,7 +196,7 @@ hang_up 'SIGHUP: there is nothing to read again without --config, --users or --t
 end_server TERM
 
 # --print-config and --help name the same options.
-"$server" --print-config | sed -n '/at SIGHUP/,$ s/^; \([a-z-]*\) =.*/\1/p' | sort >"$scratch/printed"
+env -u OKV_LOG_FORMAT "$server" --print-config | sed -n '/at SIGHUP/,$ s/^; \([a-z-]*\) =.*/\1/p' | sort >"$scratch/printed"
 "$server" --help | awk '/^      --/ { split(substr($1, 3), name, "=") } /\[SIGHUP\]/ { print name[1] }' |
     grep -v '^config$' | sort >"$scratch/help"
 [ -s "$scratch/printed" ] || wrong "--print-config names none"
