@@ -154,7 +154,7 @@ static const struct bad_message bad_frames[] = {
     {"all reserved bits of the header", OPERATION(PUT), HEADER + 1, 1, 0, 0, 0, 0, 0xffff},
     {"a reply", OPERATION(PING) | OKV_IMMEDIATE_REPLY, HEADER, 0, 0, 0, 0, 0, 0},
     {"a goodbye", OPERATION(GOODBYE) | OKV_IMMEDIATE_REPLY, HEADER, 0, 0, 0, 0, 0, 0},
-    {"a PUT with an unknown flag", OPERATION(PUT), HEADER + 1, 1, 0, 8, 0, 0, 0},
+    {"a PUT with an unknown flag", OPERATION(PUT), HEADER + 1, 1, 0, 16, 0, 0, 0},
     {"a PUT with the last flag", OPERATION(PUT), HEADER + 1, 1, 0, 0x8000, 0, 0, 0},
     {"a PUT of 1025 bytes of key", OPERATION(PUT), HEADER + 1026, 1025, 1, 0, 0, 0, 0},
     {"a GET of 1025 bytes of key", OPERATION(GET), HEADER + 1025, 1025, 0, 0, 0, 0, 0},
@@ -164,6 +164,8 @@ static const struct bad_message bad_frames[] = {
 /* A time to live and an advertised buffer, where they may be. */
 static const struct bad_message bad_fields[] = {
     {"a PUT for 2^47 ms", OPERATION(PUT), HEADER + 1, 1, 0, 0, 0, OKV_TTL_MAX + 1, 0},
+    {"a PUT that keeps and sets a time to live", OPERATION(PUT), HEADER + 1, 1, 0,
+     OKV_REQUEST_KEEP_TTL, 0, 1, 0},
     {"a PUT for 2^48 ms", OPERATION(PUT), HEADER + 1, 1, 0, 0, 0, TTL_MOST, 0},
     {"a TOUCH for 2^47 ms", OPERATION(TOUCH), HEADER + 1, 1, 0, 0, 0, OKV_TTL_MAX + 1, 0},
     {"both conditions", OPERATION(PUT), HEADER + 1, 1, 0, ABSENT | VERSION, 7, 0, 0},
@@ -242,7 +244,8 @@ static const struct operation operations[] = {
     {"PING", OPERATION(PING), false, true, false, false, 0},
     {"STAT", OPERATION(STAT), false, false, false, false, 0},
     {"GET", OPERATION(GET), true, false, false, false, 0},
-    {"PUT", OPERATION(PUT), true, true, false, true, ABSENT | VERSION | RENDEZVOUS},
+    {"PUT", OPERATION(PUT), true, true, false, true,
+     ABSENT | VERSION | RENDEZVOUS | OKV_REQUEST_KEEP_TTL},
     {"DELETE", OPERATION(DELETE), true, false, false, false, VERSION},
     {"APPEND", OPERATION(APPEND), true, true, false, false, 0},
     {"TOUCH", OPERATION(TOUCH), true, false, false, true, 0},
@@ -282,7 +285,7 @@ TEST(operations_with_what_they_may_not_have)
             expect_end_of(bystander, operation, "with an argument", key, 0, 0, 1, 0);
         if (!operation->ttl)
             expect_end_of(bystander, operation, "with a time to live", key, 0, 0, 0, 1);
-        for (uint32_t flag = 1; flag <= 8; flag <<= 1) /* 8: no flag at all */
+        for (uint32_t flag = 1; flag <= 16; flag <<= 1) /* 16: no flag at all */
             if (!(operation->flags & flag))
                 expect_end_of(bystander, operation, "with a flag", key, flag == RENDEZVOUS ? 8 : 0,
                               flag, 0, 0);
