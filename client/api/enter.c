@@ -57,20 +57,10 @@ void mark_destroy(okv *handle)
         munmap(handle->mark, sizeof *handle->mark);
 }
 
-#define ONE_THREAD "a handle belongs to one thread at a time"
-
-static void mark_set(const okv *handle, uint32_t mark)
-{
-    atomic_store_explicit(handle->mark, mark, memory_order_relaxed);
-}
-
 /* Why a handle with this mark is not this thread's. */
 static void refusal_write(const okv *handle, const char *call, uint32_t mark)
 {
-    if (mark == MARK_MIXED)
-        snprintf(refusal.text, sizeof refusal.text,
-                 "%s: two threads were in calls on the handle at the same time: " ONE_THREAD, call);
-    else if (mark == 0)
+    if (mark == 0)
         snprintf(refusal.text, sizeof refusal.text,
                  "%s: the handle is that of process %d, which has forked this one: open another "
                  "after a fork",
@@ -80,14 +70,17 @@ static void refusal_write(const okv *handle, const char *call, uint32_t mark)
                  "%s: a call of this thread on the handle is running: its callback must make none",
                  call);
     else
-        snprintf(refusal.text, sizeof refusal.text,
-                 "%s: thread %u is in a call on the handle, and this is thread %u: " ONE_THREAD,
-                 call, mark, entering_thread);
+        snprintf(
+            refusal.text, sizeof refusal.text,
+            "%s: thread %u is in a call on the handle, and this is thread %u: a handle belongs "
+            "to one thread at a time",
+            call, mark, entering_thread);
 }
 
 /* The next call_enter() of this thread is a slow one, and forgets it. */
-static int refusal_keep(const okv *handle)
+static int refuse(const okv *handle, const char *call, uint32_t mark)
 {
+    refusal_write(handle, call, mark);
     refusal.handle = handle;
     entering_thread = THREAD_UNKNOWN;
     return OKV_EINVAL;
@@ -100,43 +93,23 @@ int call_refuse(const okv *handle, const char *call)
     if (mark == MARK_FREE) /* by now */
         return 0;
     thread_learn();
-    refusal_write(handle, call, mark);
-    if (mark == MARK_MIXED)
-        mark_set(handle, MARK_FREE);
-    return refusal_keep(handle);
+    return refuse(handle, call, mark);
 }
 
 int call_enter_slowly(okv *handle, const char *call)
 {
-    int rc = call_refuse(handle, call);
+    uint32_t found;
 
-    if (rc)
-        return rc;
-    refusal.handle = NULL;
     thread_learn();
-    mark_set(handle, entering_thread);
+    if (!mark_take(handle, entering_thread, &found))
+        return refuse(handle, call, found);
+    refusal.handle = NULL;
     return 0;
 }
 
-/* Another thread that is still in a call notices when it leaves. */
-static uint32_t mark_left(uint32_t mark)
+int call_leave_in_child(const okv *handle)
 {
-    if (mark == 0) /* a callback has forked, and this is the child */
-        return 0;
-    return mark == MARK_FREE || mark == MARK_MIXED ? MARK_FREE : MARK_MIXED;
-}
-
-int call_leave_slowly(okv *handle, int rc)
-{
-    uint32_t mark = mark_of(handle);
-
-    if (mark == (uint32_t)gettid()) { /* a callback was refused */
-        mark_set(handle, MARK_FREE);
-        return rc;
-    }
-    mark_set(handle, mark_left(mark));
-    refusal_write(handle, "this call", mark == 0 ? 0 : MARK_MIXED);
-    return refusal_keep(handle);
+    return refuse(handle, "this call", 0);
 }
 
 const char *call_refusal(const okv *handle)

@@ -20,8 +20,8 @@
  * handle of its parent; okv_why() then names the thread or the process, until the next call of this
  * thread. Of calls without a code, okv_info() and okv_counters() give zeros and empty names,
  * okv_pending() 0; okv_unregister() and okv_close() leave the pointer as it is, except okv_close()
- * in a child. This finds mistakes. Two threads that call at the same moment both go on, and return
- * OKV_EINVAL in the end, whatever they did. A child is recognized since Linux 4.14.
+ * in a child. Of two threads that call at the same moment one is served. A child is recognized
+ * since Linux 4.14.
  *
  * NULL. Calls on a NULL handle return OKV_EINVAL. With a NULL handle okv_close() and
  * okv_unregister() do nothing. Do not pass NULL to okv_why(), okv_info(), okv_counters(),

@@ -1,4 +1,5 @@
 /* Servers and clients that stop, die, or say goodbye. */
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/wait.h>
@@ -13,7 +14,7 @@
 
 static const char *const small[] = {"--memory", "16M", NULL};
 
-enum { KEYS = 1000, GETS = 100000, TICK_NS = 10000000 };
+enum { KEYS = 1000, GETS = 100000, SHARED_GETS = 50000, TICK_NS = 10000000 };
 
 static void put_keys(okv *handle)
 {
@@ -394,6 +395,51 @@ TEST(idle_server_sleeps)
     pace_sleep_ms(200);
     while (ticks_in_a_while(&server) > 1)
         assert_true(okv_clock_ns() < end);
+    okv_close(&handle);
+    assert_int_equal(server_stop(&server), 0);
+}
+
+struct sharer {
+    pthread_t thread;
+    okv *handle;
+    int served, refused;
+};
+
+static void *share(void *user)
+{
+    struct sharer *sharer = user;
+    char key[16], value[32];
+    size_t length;
+
+    for (int i = 0; i < SHARED_GETS; i++) {
+        snprintf(key, sizeof key, "key-%d", i % KEYS);
+        int rc = okv_get(sharer->handle, key, strlen(key), value, sizeof value, &length, NULL);
+        sharer->refused += rc == OKV_EINVAL;
+        sharer->served += rc == OKV_OK && length == strlen(key) && memcmp(value, key, length) == 0;
+    }
+    return NULL;
+}
+
+/* A mistake: each get has the right value, or is refused. */
+TEST(threads_that_share_a_handle_get_no_wrong_value)
+{
+    struct server_process server;
+    struct sharer sharers[2], last = {0};
+
+    server_start(&server, small);
+    okv *handle = server_connect(&server, NULL);
+    put_keys(handle);
+    for (size_t i = 0; i < 2; i++) {
+        sharers[i] = (struct sharer){.handle = handle};
+        assert_int_equal(pthread_create(&sharers[i].thread, NULL, share, &sharers[i]), 0);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(sharers[i].thread, NULL), 0);
+        assert_int_equal(sharers[i].served + sharers[i].refused, SHARED_GETS);
+    }
+    last.handle = handle; /* which is whole */
+    share(&last);
+    assert_int_equal(last.served, SHARED_GETS);
     okv_close(&handle);
     assert_int_equal(server_stop(&server), 0);
 }
