@@ -177,3 +177,12 @@ int okv_clients_kill(struct okv_server *server, unsigned database, uint64_t id)
     pthread_mutex_unlock(&table->lock);
     return client ? 0 : OKV_ENOTFOUND;
 }
+
+struct okv_client_who okv_client_who(const char *peer, const char *user)
+{
+    struct okv_client_who who;
+
+    snprintf(who.text, sizeof who.text, "%s%s%s%s", peer, user[0] ? " (user " : "", user,
+             user[0] ? ")" : "");
+    return who;
+}

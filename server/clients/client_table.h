@@ -93,4 +93,10 @@ size_t okv_clients_list(struct okv_server *server, unsigned database, uint64_t a
 /* Asks the worker of a client of the database to close it. OKV_ENOTFOUND: there is none. */
 int okv_clients_kill(struct okv_server *server, unsigned database, uint64_t id);
 
+/* "PEER (user NAME)", or "PEER" for a user "", as lines of the log name a client. */
+struct okv_client_who {
+    char text[160];
+};
+struct okv_client_who okv_client_who(const char *peer, const char *user);
+
 #endif

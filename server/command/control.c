@@ -6,24 +6,10 @@
 #include "server/clients/client_table.h"
 #include "server/core/server.h"
 
-/* Who it was, for the log. */
-struct who {
-    char text[128];
-};
-
-static struct who who_of(const struct okv_client *by)
-{
-    struct who who;
-
-    snprintf(who.text, sizeof who.text, "%s%s%s%s", by->peer, by->user[0] ? " (user " : "",
-             by->user, by->user[0] ? ")" : "");
-    return who;
-}
-
 static void log_change(struct okv_server *server, const char *name, uint32_t before, uint32_t now,
                        const struct okv_client *by)
 {
-    const struct who who = who_of(by);
+    const struct okv_client_who who = okv_client_who(by->peer, by->user);
     char text[OKV_LOG_TEXT_MAX];
 
     snprintf(text, sizeof text, "%s: %u -> %u by %s, until SIGHUP", name, before, now, who.text);
@@ -54,7 +40,7 @@ void okv_control_set_idle(struct okv_server *server, uint32_t idle_s, const stru
 
 void okv_control_end(struct okv_server *server, const struct okv_client *by)
 {
-    const struct who who = who_of(by);
+    const struct okv_client_who who = okv_client_who(by->peer, by->user);
 
     okv_log_say(&server->log, OKV_LOG_NOTICE, "server", "%s asked it to end", who.text);
     okv_server_ask_end(server);
