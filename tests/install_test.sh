@@ -77,7 +77,7 @@ for program in okv-server okv kv-bench; do
 done
 
 # ---- what a program loads is found beside libokv, without a search path, wherever both are ----
-# fresh COMMAND...: as somebody runs it who has set nothing.
+# fresh COMMAND...: without variables that lead to another libfabric or provider.
 fresh() {
     env -u LD_LIBRARY_PATH -u FI_PROVIDER "$@"
 }

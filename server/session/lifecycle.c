@@ -126,7 +126,7 @@ static void forget_client(struct okv_sessions *sessions, struct okv_session *ses
     session->forget = true;
 }
 
-/* Tells the client, and ends the session as soon as it has that. */
+/* Sends GOODBYE, and ends the session when it has arrived. */
 static void access_end(struct okv_sessions *sessions, struct okv_session *session)
 {
     uint64_t now_ns = okv_clock_ns();

@@ -35,7 +35,7 @@ void okv_session_count_half_open(struct okv_sessions *sessions, struct okv_sessi
 void okv_session_tick(struct okv_sessions *sessions, struct okv_session *session);
 /* Whether all posted messages were acknowledged, or the session is closing. */
 bool okv_session_has_settled(const struct okv_session *session);
-/* Tells the client once that the server ends the connection, and why: OKV_ESHUTDOWN, OKV_EDENIED.
+/* Sends GOODBYE with the reason, OKV_ESHUTDOWN or OKV_EDENIED, once in a connection.
  * Does nothing without a send buffer: call it again. */
 void okv_session_say_goodbye(struct okv_sessions *sessions, struct okv_session *session,
                              int status);

@@ -1,6 +1,6 @@
 #include "shared/base/number.h"
 
-#define DIGITS_MAX 19u /* so many always fit 64 bits without a sign */
+#define DIGITS_MAX 19u /* any number of this many digits fits 64 bits */
 
 bool okv_number_parse(const void *text, size_t length, int64_t *number)
 {

@@ -311,7 +311,7 @@ static void end_their_sessions(struct trial *trial)
     raise_to(&trial->figures.kill_ms, attack_ends_kill(trial->admin_of_full, ATTACK_USER));
 }
 
-/* In the midst of attacks. */
+/* Stops the server while attacks go on. */
 static void end_server(struct trial *trial)
 {
     int status;

@@ -20,7 +20,7 @@ lost() {
     same "what $1 says" "$(grep -cE '(No space left on device|Bad file descriptor|cannot write the output)' "$scratch/err")" 1
 }
 
-# full COMMAND...: prints, and gets to know that nobody has it.
+# full COMMAND...: its output is lost, and it reports that.
 full() {
     local status=0 what
     what="$(basename "$1") ${*:2}"

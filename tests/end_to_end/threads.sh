@@ -25,7 +25,7 @@ chown $user "$scratch/of"
 cp "$server" "$bench" "$build"/client/libokv.so.* "$scratch/programs" # its folders may be closed to others
 [ -z "$(find "$build/shared" -name 'libokv-ofi.so.*')" ] || cp "$build"/shared/libokv-ofi.so.* "$scratch/programs"
 
-# "${limited[@]}" THREADS COMMAND...: as the user, with so many threads at most.
+# "${limited[@]}" THREADS COMMAND...: runs as the user, with at most THREADS threads.
 # shellcheck disable=SC2016 # for the shell that has the limit
 limited=(setpriv --reuid "$user" --regid "$user" --clear-groups --pdeathsig KILL
     env LD_LIBRARY_PATH="$scratch/programs" bash -c 'ulimit -u "$1" && shift && exec "$@"' limited)

@@ -27,7 +27,7 @@ refused() {
     same "the directory after it" "$(ls "$data")" "$there"
 }
 
-# says TEXT COUNT: so many lines of the log have it.
+# says TEXT COUNT: COUNT lines of the log contain TEXT.
 says() { same "'$1' in the log" "$(grep -cF -- "$1" "$scratch/log")" "$2"; }
 
 # figure NAME [DATABASE]: of `okv stat`.

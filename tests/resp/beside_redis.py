@@ -72,7 +72,7 @@ def place(choose, length):
 
 
 def operation(choose, bits):
-    """Of BITFIELD, on the first so many bits."""
+    """Arguments of BITFIELD, below a bit offset."""
     if choose.random() < 0.2:
         return ["OVERFLOW", choose.choice(["WRAP", "SAT", "FAIL", "fail", "x"][:5 if choose.random() < 0.1 else 4])]
     kind = choose.choice("ui")

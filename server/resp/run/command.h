@@ -64,7 +64,7 @@ const struct okv_resp_command *okv_resp_command_find(const struct okv_resp_comma
  * itself. */
 const struct okv_resp_command *okv_resp_command_of(const struct okv_resp_command_table *table,
                                                    const struct okv_resp_arg *args, uint32_t count);
-/* Whether it takes so many arguments, with its name. */
+/* Whether the command takes `count` arguments; its name counts. */
 static inline bool okv_resp_command_takes(const struct okv_resp_command *command, uint32_t count)
 {
     return command->arity > 0 ? (int)count == command->arity : (int)count >= -command->arity;
