@@ -137,7 +137,7 @@ static bool seen_enough(const struct hammer *hammer)
 #ifdef HAMMER_UNCHECKED
     return atomic_load(&hammer->wrong) > 0;
 #else
-    return atomic_load(&hammer->rejected) >= 10;
+    return atomic_load(&hammer->rejected) > 0;
 #endif
 }
 
