@@ -32,7 +32,7 @@ static void get_all(struct okv_resp_call *call, const uint8_t *value, uint32_t l
     struct okv_bitfield fields = fields_of(call);
     struct okv_bitfield_operation operation;
 
-    call->client->text.used = 0;
+    okv_resp_buffer_fini(&call->client->text);
     while (okv_bitfield_next(&fields, &operation))
         reply_to(call, true, okv_bitfield_get(&operation, value, length));
 }
@@ -61,7 +61,7 @@ static bool write(struct okv_resp_edit *edit, uint8_t *value)
     bool changes = false;
     int64_t result;
 
-    edit->call->client->text.used = 0;
+    okv_resp_buffer_fini(&edit->call->client->text);
     while (okv_bitfield_next(&fields, &operation)) {
         bool has_number = okv_bitfield_run(&operation, value, edit->length, &result, &changes);
         reply_to(edit->call, has_number, result);

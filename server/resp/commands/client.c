@@ -123,6 +123,8 @@ static int list_clients(struct okv_resp_call *call, const struct okv_resp_select
 
     int rc = 0;
 
+    if (!client->progress.sum && !client->progress.next)
+        okv_resp_buffer_fini(text); /* of a command before it in a transaction */
     do {
         size_t before = text->used;
         if (client->progress.next)
@@ -146,6 +148,7 @@ int okv_resp_cmd_client_info(struct okv_resp_call *call)
 {
     struct okv_resp_buffer *text = &call->client->text;
 
+    okv_resp_buffer_fini(text); /* of a command before it in a transaction */
     okv_resp_table_describe(call->client, text);
     okv_resp_verbatim(&call->reply, text->used ? (const char *)text->bytes : "", text->used);
     okv_resp_buffer_fini(text);
