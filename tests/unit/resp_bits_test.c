@@ -6,6 +6,7 @@
 #include "tests/support/test.h"
 
 #include "server/resp/proto/bits.h"
+#include "server/resp/run/long_build.h"
 #include "server/store/store.h"
 #include "tests/support/random.h"
 #include "tests/support/resp_talk.h"
@@ -417,6 +418,26 @@ FIXTURE_TEST(a_source_that_changes_is_combined_again)
     leave(fd);
 }
 
+/* Not for ever. */
+FIXTURE_TEST(sources_that_change_all_the_time_are_given_up)
+{
+    unsigned changes = 0;
+
+    put("a", 0x0f, LONG);
+    put("b", 0x33, LONG);
+    int fd = begin_long("bitop or d a b\r\n");
+    while (first()->builds && changes <= OKV_RESP_BUILDS_MAX) {
+        put("b", 0x33, LONG);
+        changes++;
+        for (unsigned before = first()->builds; first()->builds == before;)
+            pass();
+    }
+    assert_int_equal(changes, OKV_RESP_BUILDS_MAX);
+    hear(fd, "-TRYAGAIN others change the values");
+    expect_steps();
+    leave(fd);
+}
+
 /* Even when the command is about to run alone. */
 FIXTURE_TEST(a_result_of_old_values_is_not_set)
 {
@@ -472,6 +493,21 @@ FIXTURE_TEST(who_leaves_in_the_middle_leaves_nothing)
         leave(begin_long(lines[i]));
         assert_int_equal(used(), before);
     }
+}
+
+/* Both write to a buffer of the client's before they reply. */
+FIXTURE_TEST(replies_of_fields_are_not_part_of_the_next_one)
+{
+    struct okv_resp_client *client = resp_fixture_client(&fixture);
+
+    expect(client, "multi", OK);
+    expect(client, "bitfield k set u8 0 1", "+QUEUED\r\n");
+    expect(client, "client info", "+QUEUED\r\n");
+    const char *reply = resp_fixture_call(client, "exec");
+    assert_non_null(reply);
+    assert_memory_equal(reply, "*2\r\n*1\r\n:0\r\n$", 13);
+    assert_memory_equal(strchr(reply, '$') + strcspn(strchr(reply, '$'), "\n"), "\nid=", 4);
+    resp_fixture_end(client);
 }
 
 /* In a transaction there are no steps, and what is too long is refused. */

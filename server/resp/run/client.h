@@ -106,6 +106,7 @@ struct okv_resp_client {
     } commit;
     struct okv_resp_upload *upload;           /* long value of the request under way; or NULL */
     struct okv_resp_build *build;             /* likewise, made of a stored one (long_build.h) */
+    unsigned builds;                          /* that its command has begun */
     struct okv_resp_download download;        /* leaves after `out` */
     uint64_t reserved;                        /* bytes, by these three, and by `read` */
     struct okv_effort effort;                 /* of its command, to make room (store/room.h) */

@@ -60,14 +60,16 @@ int okv_resp_build_begin(struct okv_resp_call *call, const struct okv_resp_plan 
     const struct okv_executor *executor = &client->resp->executors[plan->database];
     struct okv_store_long_value *value = &build->transfer.value;
 
-    int rc = plan->key->length == 0 || plan->key->length > OKV_KEY_MAX
-                 ? OKV_EKEYSIZE
+    int rc = plan->key->length == 0 || plan->key->length > OKV_KEY_MAX ? OKV_EKEYSIZE
+             : client->builds == OKV_RESP_BUILDS_MAX
+                 ? OKV_ECONFLICT
                  : okv_long_transfer_reserve(&build->transfer, executor, &client->reserved,
                                              plan->key->length, plan->length);
     if (rc) {
         okv_resp_build_end(client);
         return rc;
     }
+    client->builds++;
     build->database = plan->database;
     build->is_draft = plan->is_draft;
     const struct okv_store_write write = {.key = plan->key->text, .key_length = plan->key->length};

@@ -2,7 +2,8 @@
  * Long values that a command makes of stored ones: APPEND, SETRANGE, SETBIT, BITFIELD, BITOP,
  * RENAME, COPY, MOVE.
  * The new value is composed in steps, in its own extent, while others are served. Then the command
- * sets it, if the key still has the value that it was made of; if not, it is made again.
+ * sets it, if the key still has the value that it was made of; if not, it is made again, a hundred
+ * times.
  *
  * In a transaction there are no steps: the price of EXEC has the copies (price.h).
  */
@@ -15,6 +16,9 @@ struct okv_resp_arg;
 struct okv_resp_call;
 struct okv_resp_client;
 struct okv_store_now;
+
+/* A command whose values change so often is refused. */
+#define OKV_RESP_BUILDS_MAX 100
 
 /* Of the command under way. */
 struct okv_resp_build {
@@ -39,8 +43,9 @@ struct okv_resp_plan {
 /* Takes the current value of a key as the source; NULL: there is none. Its bucket is locked.
  * OKV_ENOMEM. */
 int okv_resp_build_take(struct okv_resp_call *call, const struct okv_store_now *now);
-/* Begins to build what a source was taken for. Returns OKV_RESP_GOES_ON, OKV_EAGAIN: there is no
- * memory at the moment; or another error. After an error the build has ended. */
+/* Begins to build what a source was taken for. Returns OKV_RESP_GOES_ON; OKV_EAGAIN: there is no
+ * memory at the moment; OKV_ECONFLICT: this command has made OKV_RESP_BUILDS_MAX already; or
+ * another error. After an error the build has ended. */
 int okv_resp_build_begin(struct okv_resp_call *call, const struct okv_resp_plan *plan);
 /* Goes on with the client's build for a step. A draft that is complete is not stored. `patch` is
  * where the plan's is now, as the bytes of a request may move; NULL: it did not. 0: it is complete,

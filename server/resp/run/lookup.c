@@ -137,6 +137,9 @@ int okv_resp_refuse(struct okv_resp_call *call, int code)
     case OKV_EAGAIN:
         okv_resp_error(to, "TRYAGAIN there is no room at the moment, and a part of this was done");
         break;
+    case OKV_ECONFLICT:
+        okv_resp_error(to, "TRYAGAIN others change the values that this reads all the time");
+        break;
     case OKV_EKEYSIZE:
         okv_resp_error(to, "ERR a key has 1 to %d bytes", OKV_KEY_MAX);
         break;

@@ -285,6 +285,7 @@ static void forget_progress(struct okv_resp_client *client)
     okv_resp_buffer_discard(&client->bitop.versions, &client->resp->trash);
     client->bitop = (struct okv_resp_bitop){.next = 0};
     okv_resp_build_end(client);
+    client->builds = 0;
     okv_resp_read_end(client);
 }
 
