@@ -429,6 +429,21 @@ static int run_without_serving(const struct okv_config *config)
     return rc ? OKV_EXIT_CANNOT_SERVE : is_whole ? 0 : OKV_EXIT_DAMAGED;
 }
 
+static void end_by_signal(int number)
+{
+    _exit(128 + number);
+}
+
+/* The kernel drops signals that have no handler when they are for process 1, which okv-server is in
+ * a container. */
+static void signals_end_process_1(void)
+{
+    if (getpid() != 1)
+        return;
+    signal(SIGTERM, end_by_signal);
+    signal(SIGINT, end_by_signal);
+}
+
 static int serve_from_beginning_to_end(struct okv_server *server, struct okv_diag *diag)
 {
     sigset_t signals;
@@ -439,6 +454,7 @@ static int serve_from_beginning_to_end(struct okv_server *server, struct okv_dia
     };
     okv_processors_avoid(&server->config.worker_cpus);
     signal(SIGPIPE, SIG_IGN);
+    signals_end_process_1();
     sigemptyset(&signals);
     sigaddset(&signals, SIGHUP);
     sigaddset(&signals, SIGUSR1);

@@ -21,7 +21,7 @@ with socket.socket() as any: any.bind(("127.0.0.1", 0)); print(any.getsockname()
 }
 
 # react PROCESS SIGNAL COMMAND...: the command, in the background. When it says that it waits, the process gets the
-# signal; `self' is the command itself. What it says is in $scratch/lines.
+# signal; `self' is the command itself, `child' the process that it waits for. What it says is in $scratch/lines.
 react() {
     local target=$1 signal=$2
     shift 2
@@ -32,9 +32,12 @@ react() {
     setpriv --pdeathsig KILL "$@" >"$scratch/ready" 2>"$scratch/said" &
     servers+=($!)
     [ "$target" != self ] || target=$!
+    local command=$!
     while IFS= read -r line; do
         printf '%s\n' "$line" >>"$scratch/lines"
-        [[ $line != *' is in use: waiting '* ]] || kill "-$signal" "$target" || true
+        [[ $line = *' is in use: waiting '* ]] || continue
+        [ "$target" != child ] || target=$(pgrep -P "$command")
+        kill "-$signal" "$target" || true
     done <"$scratch/said" &
     reader=$!
 }
@@ -91,6 +94,20 @@ interrupted() {
     end_server TERM
 }
 
+# A container starts a server as process 1, for which the kernel drops signals without a handler.
+interrupted_as_process_1() {
+    if ! unshare --pid --fork true 2>/dev/null; then
+        echo "a server that is process 1 is not tried: it needs the right to make a PID namespace" >&2
+        return
+    fi
+    start_server "$socket.first" "$@"
+    react child TERM unshare --pid --fork --kill-child "$server" --listen "$socket.second" --open --memory 16M "$@"
+    ended
+    same "the status when SIGTERM ends the wait of process 1" $status $((128 + 15))
+    same "the lines then" "$(waits) $(grep -cE 'stop that one|choose another' "$scratch/lines")" '1 0'
+    end_server TERM
+}
+
 data=(--data "$scratch/data" --database one)
 resp=resp://127.0.0.1:$(free_port)
 metrics=127.0.0.1:$(free_port)
@@ -107,6 +124,7 @@ given_up "a directory" "--data $scratch/data: another server has it: stop that o
 given_up "a port of Redis" 'in use: another server listens there, or choose' --listen "$resp"
 interrupted "a directory" "${data[@]}"
 interrupted "a port of Redis" --listen "$resp"
+interrupted_as_process_1 --listen "$resp"
 
 # A check of what a killed server leaves.
 start_server "$socket" "${data[@]}"
