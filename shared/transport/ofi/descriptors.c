@@ -7,8 +7,8 @@
  *   pairs of sockets   wake the thread that waits in such a set: it watches one end, and the other
  *                      has the next inode number
  *
- * The provider net has one more such set and pair in its fabric, which nothing else watches: what
- * that set keeps with the pair's end, which the kernel lists too, is an address in the fabric.
+ * The provider net has one more such set in its fabric. It watches one end of a pair and nothing
+ * else, and what it keeps with that, which the kernel lists too, is an address in the fabric.
  */
 #include "shared/transport/ofi/descriptors.h"
 
@@ -81,6 +81,20 @@ static void add(struct candidates *all, const struct candidate *candidate)
     all->list[all->count++] = *candidate;
 }
 
+static int compare(const void *one, const void *other)
+{
+    const struct candidate *a = one, *b = other;
+
+    return (a->fd > b->fd) - (a->fd < b->fd);
+}
+
+static struct candidate *candidate_of(const struct candidates *all, int fd)
+{
+    const struct candidate key = {.fd = fd};
+
+    return all->count ? bsearch(&key, all->list, all->count, sizeof key, compare) : NULL;
+}
+
 static void collect(struct candidates *all)
 {
     DIR *names = opendir("/proc/self/fd");
@@ -92,6 +106,8 @@ static void collect(struct candidates *all)
             add(all, &candidate);
     if (names)
         closedir(names);
+    if (all->count)
+        qsort(all->list, all->count, sizeof *all->list, compare);
 }
 
 /* ---- which are libfabric's ---- */
@@ -159,29 +175,35 @@ static bool is_in_fabric(unsigned long long address, const struct fid_fabric *fa
     return address - (uintptr_t)fabric < FABRIC_SIZE;
 }
 
-static bool find_watched(struct candidates *all, struct candidate *set,
+static bool find_watched(const struct candidates *all, struct candidate *set,
                          const struct fid_fabric *fabric)
 {
+    struct candidate *watched = NULL;
+    unsigned long long kept = 0;
     char path[32], line[256];
-    unsigned long long kept;
     bool is_new = false;
+    size_t count = 0;
     int fd;
 
     snprintf(path, sizeof path, "/proc/self/fdinfo/%d", set->fd);
     FILE *info = fopen(path, "re");
-    while (info && fgets(line, sizeof line, info))
-        for (size_t i = 0;
-             sscanf(line, "tfd: %d events: %*x data: %llx", &fd, &kept) == 2 && i < all->count; i++)
-            if (all->list[i].fd == fd) {
-                set->is_found = set->is_found || is_in_fabric(kept, fabric);
-                is_new |= find_both(set, &all->list[i]);
-            }
+    while (info && fgets(line, sizeof line, info)) {
+        if (sscanf(line, "tfd: %d events: %*x data: %llx", &fd, &kept) != 2)
+            continue;
+        count++;
+        watched = candidate_of(all, fd);
+        is_new |= watched && find_both(set, watched);
+    }
     if (info)
         fclose(info);
+    if (count == 1 && watched && watched->kind == UNIX_SOCKET && is_in_fabric(kept, fabric)) {
+        is_new |= !watched->is_found;
+        set->is_found = watched->is_found = true;
+    }
     return is_new;
 }
 
-static bool find_next(struct candidates *all, const struct fid_fabric *fabric)
+static bool find_next(const struct candidates *all, const struct fid_fabric *fabric)
 {
     bool is_new = false;
 
