@@ -2,10 +2,12 @@
 
 #include "server/core/server.h"
 #include "server/resp/run/shared.h"
+#include "shared/base/clock.h"
 
 void okv_resp_rates_init(struct okv_resp_rates *rates)
 {
     pthread_mutex_init(&rates->lock, NULL);
+    rates->before.ns = rates->last.ns = okv_clock_ns();
 }
 
 void okv_resp_rates_fini(struct okv_resp_rates *rates)
