@@ -71,7 +71,7 @@ int main(int argc, char **argv)
     printf("stored %d of %d\n", stored, ITEMS);
     okv_close(&db);
     if (ferror(stdout) || fclose(stdout)) {
-        perror("standard output");
+        fputs("cannot write the output\n", stderr);
         return 3;
     }
     return stored == ITEMS ? 0 : 1;

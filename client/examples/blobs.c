@@ -157,7 +157,7 @@ int main(int argc, char **argv)
     printf("values that the server READ: %llu\n", (unsigned long long)counters.rendezvous);
     blobs_close(&blobs);
     if (ferror(stdout) || fclose(stdout)) {
-        perror("standard output");
+        fputs("cannot write the output\n", stderr);
         return 3;
     }
     return 0;

@@ -211,7 +211,7 @@ int main(int argc, char **argv)
            service.found == service.absent ? "half" : "not half", service.failed);
     okv_close(&service.db);
     if (ferror(stdout) || fclose(stdout)) {
-        perror("standard output");
+        fputs("cannot write the output\n", stderr);
         return 3;
     }
     return 0;

@@ -64,7 +64,7 @@ int main(int argc, char **argv)
            (unsigned long long)(after.requests - before.requests));
     okv_close(&db);
     if (ferror(stdout) || fclose(stdout)) {
-        perror("standard output");
+        fputs("cannot write the output\n", stderr);
         return 3;
     }
     return hits == ITEMS / 2 && wrong == 0 ? 0 : 1;

@@ -238,7 +238,7 @@ int main(int argc, char **argv)
     okv_close(&a.db);
     okv_close(&b.db);
     if (ferror(stdout) || fclose(stdout)) {
-        perror("standard output");
+        fputs("cannot write the output\n", stderr);
         return 3;
     }
     return 0;

@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     free(value);
     free(buffer);
     if (ferror(stdout) || fclose(stdout)) {
-        perror("standard output");
+        fputs("cannot write the output\n", stderr);
         return 3;
     }
     return 0;

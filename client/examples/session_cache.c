@@ -123,7 +123,7 @@ int main(int argc, char **argv)
     printf("not renewed: %s\n", okv_errname(rc));
     okv_close(&db);
     if (ferror(stdout) || fclose(stdout)) {
-        perror("standard output");
+        fputs("cannot write the output\n", stderr);
         return 3;
     }
     return 0;

@@ -18,10 +18,10 @@
  * Refused calls. A call does nothing and returns OKV_EINVAL when another thread is in a call on the
  * handle, when it is made by a callback of a call on the handle, and in a child when it is on a
  * handle of its parent; okv_why() then names the thread or the process, until the next call of this
- * thread. Of calls without a code, okv_info() and okv_counters() give zeros and empty names,
- * okv_pending() 0; okv_unregister() and okv_close() leave the pointer as it is, except okv_close()
- * in a child. Of two threads that call at the same moment one is served. A child is recognized
- * since Linux 4.14.
+ * thread that has a code. Of calls without one, okv_info() and okv_counters() give zeros and empty
+ * names, okv_pending() 0; okv_unregister() and okv_close() leave the pointer as it is, except
+ * okv_close() in a child. Of two threads that call at the same moment one is served. A child is
+ * recognized since Linux 4.14.
  *
  * NULL. Calls on a NULL handle return OKV_EINVAL. With a NULL handle okv_close() and
  * okv_unregister() do nothing. Do not pass NULL to okv_why(), okv_info(), okv_counters(),
