@@ -167,7 +167,7 @@ TEST_WITH(a_full_database_is_told, set_up, tear_down)
         number++;
     assert_int_equal(rc, OKV_EFULL);
     expect_log(fixture, "database default is full: writes that need memory are refused");
-    assert_null(strstr(fixture->text, "has room"));
+    assert_null(strstr(fixture->text, "database default has room"));
     assert_int_equal(okv_flush(handle), 0);
     assert_int_equal(put(handle, number), 0);
     expect_log(fixture, "database default has room: writes are taken again");
