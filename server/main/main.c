@@ -95,8 +95,10 @@ static void clock_begin(struct okv_server *server)
         clock_ms = least_ms > clock_ms ? least_ms : clock_ms;
     }
     server->clock_origin_ms = okv_clock_boot_ms() - clock_ms;
-    for (unsigned i = 0; i < server->database_count; i++)
+    for (unsigned i = 0; i < server->database_count; i++) {
+        server->databases[i].store.clock_origin_ms = server->clock_origin_ms;
         okv_store_set_clock(&server->databases[i].store, clock_ms, true);
+    }
 }
 
 static void wake_workers(void *user)

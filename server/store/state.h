@@ -56,6 +56,7 @@ struct okv_store {
     uint32_t extra_reads; /* as in the parameters; 0: tolerance() of resize.c chooses */
     atomic_uint_fast64_t bucket_count;
     atomic_uint_fast64_t clock_ms;
+    uint64_t clock_origin_ms; /* of okv_clock_boot_ms(), when the clock is 0; 0: not known */
     atomic_uint_fast64_t index_length; /* bytes of the heap that segments take */
     struct okv_store_compaction {
         uint64_t next;       /* bucket at which the pass continues */

@@ -176,6 +176,16 @@ void okv_store_set_clock(struct okv_store *store, uint64_t clock_ms, bool publis
         okv_store_publish_status(store);
 }
 
+uint64_t okv_store_clock_wall_ms(const struct okv_store *store)
+{
+    uint64_t wall_ms = okv_clock_wall_ms(), clock_ms = atomic_load(&store->clock_ms);
+    uint64_t exact_ms = okv_clock_boot_ms() - store->clock_origin_ms;
+
+    if (store->clock_origin_ms == 0 || exact_ms < clock_ms || exact_ms - clock_ms > wall_ms)
+        return wall_ms;
+    return wall_ms - (exact_ms - clock_ms);
+}
+
 uint64_t okv_store_index_length(const struct okv_store *store)
 {
     uint64_t segment = (uint64_t)store->table.segment_buckets * store->table.bucket_size;

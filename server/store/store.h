@@ -56,6 +56,9 @@ uint64_t okv_store_work_take(struct okv_store_work *work);
 /* Sets the clock, in ms, at least 1; an earlier time than before is ignored. With `publish`, also
  * writes the status block. */
 void okv_store_set_clock(struct okv_store *store, uint64_t clock_ms, bool publish);
+/* The wall clock when the store's clock had the time that it shows, which is a tick ago. With both
+ * an expiry stays where it is in a log that is read at another start. */
+uint64_t okv_store_clock_wall_ms(const struct okv_store *store);
 
 /*
  * Copies the value to buffer[0..size). `*length` and `*version` are the item's. `work`, unless it

@@ -5,7 +5,6 @@
 #include "server/wal/listing.h"
 #include "server/wal/recovery/carry_over.h"
 #include "server/wal/state.h"
-#include "shared/base/clock.h"
 #include "shared/base/error.h"
 
 void okv_wal_raise_event(struct okv_wal *wal, enum okv_wal_event event, const char *why)
@@ -65,7 +64,7 @@ static int write_raise(struct okv_wal *wal, const struct okv_wal_header *segment
         .position = wal->position,
         .durable = wal->position,
         .clock_ms = atomic_load(&wal->store->clock_ms),
-        .wall_ms = okv_clock_wall_ms(),
+        .wall_ms = okv_store_clock_wall_ms(wal->store),
     };
 
     okv_wal_record_encode(&raise, bytes + OKV_WAL_FRAME_HEADER);

@@ -35,7 +35,7 @@ static int write_frame(struct okv_wal *wal)
         .position = wal->position,
         .durable = wal->durable,
         .clock_ms = atomic_load(&wal->store->clock_ms),
-        .wall_ms = okv_clock_wall_ms(),
+        .wall_ms = okv_store_clock_wall_ms(wal->store),
     };
     int rc =
         okv_wal_frame_write(wal->files, wal->file, &wal->segment, &frame, batch->bytes, &wal->why);

@@ -9,6 +9,7 @@
 #include "server/store/commands.h"
 #include "server/store/expire.h"
 #include "server/store/flush.h"
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/base/random.h"
 #include "shared/format/bucket.h"
@@ -113,6 +114,20 @@ TEST(expired_items_take_no_room)
         assert_false(is_there(trial, key));
         assert_true(is_there(trial, (TURNS - 1) * KEYS + key));
     }
+    trial_end(trial);
+}
+
+/* The store's clock is set by ticks. An expiry would become later at each start if frames had the
+ * wall clock of the moment when they are written. */
+TEST(frames_have_the_wall_clock_of_the_tick)
+{
+    enum { LAG = 5000 };
+    struct trial *trial = trial_begin(REGION, false);
+    struct okv_store *store = &trial->machine.store;
+
+    okv_store_set_clock(store, 1000, false);
+    store->clock_origin_ms = okv_clock_boot_ms() - 1000 - LAG;
+    assert_true(okv_store_clock_wall_ms(store) <= okv_clock_wall_ms() - LAG);
     trial_end(trial);
 }
 

@@ -4,6 +4,7 @@
 
 #include "server/store/bucket_image.h"
 #include "server/store/pending.h"
+#include "server/store/store.h"
 #include "server/wal/blob/blobs.h"
 #include "shared/base/error.h"
 #include "shared/format/linear.h"
@@ -235,8 +236,7 @@ void okv_snapshot_unlock(struct okv_snapshot *snapshot)
     pthread_mutex_unlock(&snapshot->lock);
 }
 
-int okv_snapshot_begin(struct okv_snapshot *snapshot, const struct okv_wal_header *header,
-                       uint64_t wall_ms)
+int okv_snapshot_begin(struct okv_snapshot *snapshot, const struct okv_wal_header *header)
 {
     uint64_t count = atomic_load(&snapshot->store->bucket_count);
     atomic_uint_fast64_t *saved = calloc((count + 63) / 64, sizeof *saved);
@@ -250,7 +250,7 @@ int okv_snapshot_begin(struct okv_snapshot *snapshot, const struct okv_wal_heade
     snapshot->header.is_relaxed = false;
     snapshot->header.bucket_size = snapshot->store->table.bucket_size;
     snapshot->clock_ms = atomic_load(&snapshot->store->clock_ms);
-    snapshot->wall_ms = wall_ms;
+    snapshot->wall_ms = okv_store_clock_wall_ms(snapshot->store);
     snapshot->saved = saved;
     snapshot->next = snapshot->items = 0;
     snapshot->is_active = true;

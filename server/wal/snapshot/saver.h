@@ -73,8 +73,7 @@ struct okv_snapshot {
  * moment; all of the header but the bucket fields is the caller's. For the log's thread, with the
  * lock held, while no snapshot is being made. When it is complete, the files that it replaces are
  * removed. OKV_ENOMEM. */
-int okv_snapshot_begin(struct okv_snapshot *snapshot, const struct okv_wal_header *header,
-                       uint64_t wall_ms);
+int okv_snapshot_begin(struct okv_snapshot *snapshot, const struct okv_wal_header *header);
 /* Adds a record that belongs to no bucket to `snapshot`, a struct okv_snapshot. With the lock. */
 void okv_snapshot_add(void *snapshot, const struct okv_wal_record *record);
 /* Saves bucket `number` of the table of the snapshot's moment, unless it is saved. With the lock.

@@ -81,7 +81,7 @@ void okv_wal_schedule_begin(struct okv_wal *wal)
     }
     wal->snapshot_begun = wal->position;
     atomic_store(&wal->length, 0);
-    if (okv_snapshot_begin(&wal->snapshot, &wal->segment, okv_clock_wall_ms()) == 0) {
+    if (okv_snapshot_begin(&wal->snapshot, &wal->segment) == 0) {
         okv_blobs_mark_old(&wal->blobs);
         if (wal->clients)
             wal->clients->save(wal->clients->user, okv_snapshot_add, &wal->snapshot);
