@@ -349,6 +349,12 @@ items_as_they_are() {
     "$okv" -s "$socket" exists unknown >"$scratch/out" 2>"$scratch/err" || status=$?
     [ $status -eq 1 ] || wrong "exit status $status and not 1"
     if [ -s "$scratch/out" ] || [ -s "$scratch/err" ]; then wrong "something was printed"; fi
+    local word
+    for word in 'mget -' 'del -' import; do
+        # shellcheck disable=SC2016 # for the inner shell
+        check "a line without an end ($word)" 3 'longer than (a key|an item) may be' 'line 1' \
+            bash -c 'head -c 200M /dev/zero | "$1" -s "$2" $3 >/dev/null' line "$okv" "$socket" "$word"
+    done
     what="a key named twice (mget)" checks=$((checks + 1))
     "$okv" -s "$socket" mget word word >"$scratch/out"
     [ "$(grep -c "^word$(printf '\t')text$" "$scratch/out")" -eq 2 ] || wrong "not two lines"

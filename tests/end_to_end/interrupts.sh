@@ -54,6 +54,27 @@ imports() {
     said '^okv: import: interrupted after line 2:'
 }
 
+# Input that fails in the middle of a line, as that of a terminal which is closed.
+half_a_line() {
+    local word status
+    "$okv" put whole 1
+    "$okv" put half 1
+    for word in mget del; do
+        status=0
+        "$python" -c 'import os, pty, subprocess, sys, tty
+reader, writer = pty.openpty()
+tty.setraw(writer)
+command = subprocess.Popen(sys.argv[1:], stdin=reader)
+os.write(writer, b"whole\nhalf")
+os.close(writer)
+sys.exit(command.wait())' "$okv" -t 120s "$word" - >"$scratch/out" 2>"$scratch/err" || status=$?
+        same "status of $word with half a line" $status 3
+        said 'cannot read.* stdin'
+        same "what $word writes of it" "$(grep -c '^half' "$scratch/out")" 0
+        same "the key whose name it was" "$("$okv" get half)" 1
+    done
+}
+
 # All of a connection's requests are under way when the server has no room.
 failed_imports() {
     local status=0
@@ -179,6 +200,7 @@ repeated
 lookups
 prefixes
 scripts
+half_a_line
 same "clients that the server takes for dead" "$(grep -c GOODBYE "$scratch/log")" 0
 echo "interrupts: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]

@@ -1,10 +1,12 @@
 /* okv del: removes items. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "client/cli/args.h"
+#include "client/cli/line.h"
 #include "client/cli/output.h"
 #include "client/cli/progress.h"
 #include "client/cli/tsv.h"
@@ -102,9 +104,14 @@ static int del_lines(const struct del_arguments *arguments)
     bool goes_on = true;
     ssize_t got;
 
+    uint64_t number = 1;
+
+    errno = 0;
     /* A signal or an error within a line leaves a part of it, which is not a key. */
-    for (uint64_t number = 1;
-         goes_on && (got = getdelim(&line, &size, end, stdin)) >= 0 && !ferror(stdin); number++) {
+    for (; goes_on &&
+           (got = cli_line_read(&line, &size, end, CLI_LINE_MAX(OKV_KEY_MAX_BYTES, 0))) >= 0 &&
+           !ferror(stdin);
+         number++) {
         size_t length = (size_t)got;
         char *key = line;
         if (take_key(arguments, number, &key, &length)) {
@@ -115,8 +122,10 @@ static int del_lines(const struct del_arguments *arguments)
         }
     }
     free(line);
-    if (goes_on && ferror(stdin) && !cli_interrupted()) {
-        perror("okv: del: cannot read stdin");
+    if (goes_on && !feof(stdin) && !cli_interrupted()) {
+        fprintf(stderr, "okv: del: cannot read line %llu of stdin: %s\n",
+                (unsigned long long)number,
+                errno == E2BIG ? "it is longer than a key may be" : strerror(errno));
         status = CLI_FAILED;
     } else if (!feof(stdin)) {
         status = CLI_FAILED;

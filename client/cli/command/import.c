@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client/cli/args.h"
+#include "client/cli/line.h"
 #include "client/cli/output.h"
 #include "client/cli/progress.h"
 #include "client/cli/tsv.h"
@@ -19,7 +20,7 @@
 
 /* One put and the line it was made from. */
 struct import_slot {
-    char *line; /* getline()'s */
+    char *line; /* cli_line_read()'s */
     size_t size;
     uint64_t number;
     struct tsv_item item;
@@ -33,6 +34,7 @@ struct import_slot {
 struct import {
     struct cli *cli;
     uint64_t depth;
+    size_t longest; /* line */
     struct import_slot *slots;
     uint32_t *free_slots; /* a stack of indexes */
     uint32_t free_count;
@@ -267,11 +269,13 @@ static bool import_line(struct import *import)
     struct import_slot *slot = &import->slots[index];
 
     errno = 0;
-    ssize_t length = getline(&slot->line, &slot->size, stdin);
+    ssize_t length = cli_line_read(&slot->line, &slot->size, '\n', import->longest);
     /* A signal or an error within a line leaves a part of it. */
     if (length < 0 || ferror(stdin)) {
         if (!feof(stdin) && !cli_interrupted()) {
-            fprintf(stderr, "okv: import: cannot read stdin: %s\n", strerror(errno));
+            fprintf(stderr, "okv: import: cannot read line %llu of stdin: %s\n",
+                    (unsigned long long)import->line + 1,
+                    errno == E2BIG ? "it is longer than an item may be" : strerror(errno));
             import->failed = true;
         }
         return false;
@@ -350,6 +354,7 @@ int cli_import(struct cli *cli, int argc, char **argv)
     progress_init(&import.progress, isatty(STDERR_FILENO));
     okv_info(cli->handle, &info);
     import.boot_id = info.boot_id;
+    import.longest = CLI_LINE_MAX(OKV_KEY_MAX_BYTES, info.max_value);
     import.slots = calloc(import.depth, sizeof *import.slots);
     import.free_slots = calloc(import.depth, sizeof *import.free_slots);
     import.again = calloc(import.depth, sizeof *import.again);

@@ -12,6 +12,7 @@
 #define BATCH 128
 /* Room for each value of a batch; larger ones are fetched on their own. */
 #define BATCH_VALUE_BYTES 8192
+/* More than the longest line has. */
 #define INPUT_BYTES 65536
 
 struct mget {
@@ -27,8 +28,7 @@ struct mget {
     size_t count;          /* commands of the batch that is being filled */
     char *buffers;         /* BATCH_VALUE_BYTES for each of them */
 
-    char *input; /* what was read of stdin and not yet looked up */
-    size_t room;
+    char *input; /* INPUT_BYTES: what was read of stdin and not yet looked up */
     size_t used;
     uint64_t line; /* of stdin */
     bool input_ended;
@@ -184,20 +184,16 @@ static void take_lines(struct mget *mget)
 /* Reads what is there, at least a byte. False: the end. */
 static bool read_some(struct mget *mget)
 {
-    if (mget->used == mget->room) {
-        size_t room = mget->room ? mget->room * 2 : INPUT_BYTES;
-        char *larger = realloc(mget->input, room);
-        if (!larger) {
-            note(mget, cli_fail(mget->cli, "mget", NULL, 0, OKV_ENOMEM));
-            return false;
-        }
-        mget->input = larger;
-        mget->room = room;
+    if (mget->used == INPUT_BYTES) {
+        fprintf(stderr, "okv: mget: line %llu of stdin is longer than a key may be\n",
+                (unsigned long long)mget->line + 1);
+        note(mget, CLI_FAILED);
+        return false;
     }
     ssize_t got;
     cli_interrupt_catch(true);
     do
-        got = read(STDIN_FILENO, mget->input + mget->used, mget->room - mget->used);
+        got = read(STDIN_FILENO, mget->input + mget->used, INPUT_BYTES - mget->used);
     while (got < 0 && errno == EINTR && !cli_interrupted());
     if (got < 0 && !cli_interrupted()) {
         fprintf(stderr, "okv: mget: cannot read stdin: %s\n", strerror(errno));
@@ -219,12 +215,17 @@ static void take_last_line(struct mget *mget)
 
 static void show_lines(struct mget *mget)
 {
+    mget->input = malloc(INPUT_BYTES);
+    if (!mget->input) {
+        note(mget, cli_fail(mget->cli, "mget", NULL, 0, OKV_ENOMEM));
+        return;
+    }
     while (goes_on(mget) && read_some(mget))
         take_lines(mget);
-    if (mget->used > 0 && goes_on(mget))
+    if (mget->used > 0 && mget->input_ended && goes_on(mget)) /* else a part of a line */
         take_last_line(mget);
     finish_batch(mget);
-    if (mget->used > 0 || ((mget->stopped || cli_interrupted()) && !mget->input_ended)) {
+    if ((mget->stopped || cli_interrupted()) && (mget->used > 0 || !mget->input_ended)) {
         note(mget, CLI_FAILED);
         fputs("okv: mget: stopped: the keys that follow on standard input were not looked up\n",
               stderr);
