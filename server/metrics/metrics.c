@@ -416,23 +416,33 @@ static int start_thread(struct okv_metrics *metrics, struct okv_diag *why)
     return rc;
 }
 
+static int lack(int errnum, struct okv_diag *why)
+{
+    return okv_diag_set(why, okv_error_from_errno(errnum),
+                        "%s: raise the limit on open files (ulimit -n)", strerror(errnum));
+}
+
 static int start_daemon(struct okv_metrics *metrics, struct okv_diag *why)
 {
-    int rc = OKV_EIO;
-
     okv_scrapers_init(&metrics->scrapers);
-    if (okv_entrance_open(&metrics->entrance, metrics->sock))
-        return OKV_EIO;
+    int rc = okv_entrance_open(&metrics->entrance, metrics->sock);
+    if (rc)
+        return lack(rc, why);
     metrics->stop_fd = eventfd(0, EFD_CLOEXEC);
-    if (metrics->stop_fd < 0)
+    if (metrics->stop_fd < 0) {
+        rc = lack(errno, why);
         goto close_entrance;
+    }
+    errno = 0;
     metrics->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, answer, metrics,
         MHD_OPTION_CONNECTION_LIMIT, OKV_SCRAPERS_ADMITTED, MHD_OPTION_NOTIFY_CONNECTION,
         okv_scrapers_on_connection, &metrics->scrapers, MHD_OPTION_NOTIFY_COMPLETED,
         okv_scrapers_on_completed, &metrics->scrapers, MHD_OPTION_END);
-    if (!metrics->daemon)
+    if (!metrics->daemon) {
+        rc = errno ? lack(errno, why) : OKV_EIO;
         goto close_fd;
+    }
     rc = start_thread(metrics, why);
     if (rc == 0)
         return 0;
@@ -458,7 +468,7 @@ int okv_metrics_start(struct okv_metrics *metrics, struct okv_server *server, st
     rc = start_daemon(metrics, &why);
     if (rc) {
         close(metrics->sock);
-        return okv_diag_set(diag, rc, "--metrics: cannot start its thread: %s",
+        return okv_diag_set(diag, rc, "--metrics: cannot be served: %s",
                             why.text[0] ? why.text : okv_error_text(rc));
     }
     return 0;
