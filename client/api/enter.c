@@ -107,6 +107,11 @@ int call_enter_slowly(okv *handle, const char *call)
     return 0;
 }
 
+void refusal_forget(void)
+{
+    refusal.handle = NULL;
+}
+
 int call_leave_in_child(const okv *handle)
 {
     return refuse(handle, "this call", 0);

@@ -23,8 +23,10 @@ void mark_destroy(okv *handle);
 #define THREAD_UNKNOWN (UINT32_MAX - 1)
 extern _Thread_local uint32_t entering_thread __attribute__((tls_model("initial-exec")));
 
-/* The rest of call_enter(), and of call_leave() in a child that a callback forked. */
+/* The rest of call_enter(), and of call_leave() after a refused callback and in a child that a
+ * callback forked. */
 int call_enter_slowly(okv *handle, const char *call) __attribute__((cold));
+void refusal_forget(void) __attribute__((cold));
 int call_leave_in_child(const okv *handle) __attribute__((cold));
 /* The sentence of a call that was refused: OKV_EINVAL. */
 int call_refuse(const okv *handle, const char *call) __attribute__((cold));
@@ -67,6 +69,8 @@ static inline int call_leave(okv *handle, int rc)
 {
     if (handle_is_inherited(handle))
         return call_leave_in_child(handle);
+    if (entering_thread == THREAD_UNKNOWN) /* okv_why() is about this call, not its callback's */
+        refusal_forget();
     atomic_store_explicit(handle->mark, MARK_FREE, memory_order_release);
     return rc;
 }

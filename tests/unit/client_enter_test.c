@@ -146,6 +146,7 @@ ENTER_TEST(a_callback_is_refused)
 
     assert_int_equal(okv_scan(handle, visit_and_call, &second), OKV_OK);
     expect_all_refused(&second);
+    assert_string_equal(okv_why(handle), "");
     expect_whole();
 }
 
