@@ -43,7 +43,7 @@ SAME = [
     "SET k 1e-99999\nINCRBYFLOAT k 1\nSET k -0\nINCRBYFLOAT k 0\nSET k ''\nINCRBYFLOAT k 1\nSET k 1x\nINCRBYFLOAT k 1",
     "INCRBYFLOAT k 0." + 1000 * "0" + "\nINCRBYFLOAT k " + 900 * "0" + "7\nGET k",
     # Keys.
-    "COPY a\nCOPY a a\nCOPY a b DB\nCOPY a b BOGUS\nCOPY no b\nSET a 1\nCOPY a b\nCOPY a b\nCOPY a b REPLACE",
+    "COPY a\nCOPY a a\nCOPY a b DB\nCOPY a b DB nosuch\nMOVE a nosuch\nCOPY a b BOGUS\nCOPY no b\nSET a 1\nCOPY a b\nCOPY a b\nCOPY a b REPLACE",
     "RENAME no b\nRENAME no no\nRENAMENX no b\nSET a 1\nRENAME a a\nRENAMENX a a\nRENAME a b\nEXISTS a b b\nRENAMENX b b",
     "MOVE k 0\nMOVE no 1\nSET k v\nMOVE k 1\nMOVE k 1\nTYPE k\nTYPE no\nTOUCH k no\nUNLINK k no\nDEL k",
     "SCAN x\nSCAN 0 COUNT 0\nSCAN 0 COUNT x\nSCAN 0 COUNT -1\nSCAN 0 COUNT\nSCAN 0 BOGUS x\nSCAN 0 MATCH\nSCAN 0 COUNT x MATCH",

@@ -176,7 +176,7 @@ FIXTURE_TEST(rights_hold_for_each_database)
 FIXTURE_TEST(a_database_without_a_right_is_not_there)
 {
     static const char *const lines[] = {"select %s", "copy k k db %s", "move k %s"};
-    static const char *const names[] = {"1", "second"};
+    static const char *const hidden[] = {"1", "second"}, *const absent[] = {"9", "none"};
     char line[64], reply[256];
 
     expect(one, "set k v", OK);
@@ -184,10 +184,10 @@ FIXTURE_TEST(a_database_without_a_right_is_not_there)
     expect(other, "set hidden v", OK);
     one->rights[1] = 0;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        snprintf(line, sizeof line, lines[i], "none");
-        snprintf(reply, sizeof reply, "%s", resp_fixture_call(one, line));
-        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-            snprintf(line, sizeof line, lines[i], names[k]);
+        for (size_t k = 0; k < sizeof hidden / sizeof *hidden; k++) {
+            snprintf(line, sizeof line, lines[i], absent[k]);
+            snprintf(reply, sizeof reply, "%s", resp_fixture_call(one, line));
+            snprintf(line, sizeof line, lines[i], hidden[k]);
             expect(one, line, reply);
         }
     }

@@ -214,6 +214,8 @@ FIXTURE_TEST(a_database_that_is_not_there_says_what_to_do)
     one->rights[1] = 0;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         expect(lines[i], refusal);
+    expect("move k nosuch", "-ERR value is not an integer or out of range\r\n");
+    expect("copy k k db nosuch", "-ERR value is not an integer or out of range\r\n");
 }
 
 FIXTURE_TEST(what_okv_lacks_has_a_name)

@@ -177,7 +177,7 @@ static bool read_copy_options(struct okv_resp_call *call, struct copying *copyin
         } else if (okv_resp_arg_is(&call->args[i], "DB") && i + 1 < call->count) {
             int database = okv_resp_database_of(call, &call->args[++i]);
             if (database < 0) {
-                okv_resp_refuse_database(call);
+                okv_resp_refuse_target(call, i);
                 return false;
             }
             copying->database = (unsigned)database;
@@ -317,7 +317,7 @@ int okv_resp_cmd_move(struct okv_resp_call *call)
     copying.given.taken = &copying.taken;
     copying.database = (unsigned)database;
     if (database < 0)
-        okv_resp_refuse_database(call);
+        okv_resp_refuse_target(call, 2);
     else if (copying.database == call->client->common.database)
         okv_resp_error(&call->reply, "ERR source and destination objects are the same");
     else if (!okv_resp_may(call->client, copying.database, OKV_RIGHT_WRITE))

@@ -110,3 +110,10 @@ int okv_resp_refuse_database(struct okv_resp_call *call)
                    "NAME, from 0, and a user sees those with a right");
     return 0;
 }
+
+int okv_resp_refuse_target(struct okv_resp_call *call, uint32_t index)
+{
+    int64_t number;
+
+    return okv_resp_need_integer(call, index, &number) ? okv_resp_refuse_database(call) : 0;
+}

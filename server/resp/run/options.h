@@ -40,7 +40,9 @@ bool okv_resp_read_expiry(const struct okv_resp_call *call, uint32_t *index,
 /* Index of the database with this name or number; -1: there is none in which the user has a right,
  * and nothing was replied. */
 int okv_resp_database_of(const struct okv_resp_call *call, const struct okv_resp_arg *arg);
-/* Replies that there is none. Returns 0. */
+/* Replies that there is none. Both return 0. Of COPY and MOVE the second one says of argument
+ * `index`, as Redis does, that it is no number. */
 int okv_resp_refuse_database(struct okv_resp_call *call);
+int okv_resp_refuse_target(struct okv_resp_call *call, uint32_t index);
 
 #endif
