@@ -12,10 +12,10 @@ on two cores when the packages are there:
 
   release   gcc, warnings as errors: layers, clang-format and shellcheck over the tree, installation,
             the Python package, the scripts that run the programs, the tests that count the work of long
-            commands, the library over libfabric and, in one QEMU guest with real soft-RoCE, the transport list,
+            commands, the library over TCP and libfabric and, in one QEMU guest with real soft-RoCE, the transport list,
             operations, hostile verbs, restarts, and a test of the battery in short
   asan      AddressSanitizer and UndefinedBehaviorSanitizer: unit tests, the library and the server
-            over shared memory, and the transport list over libfabric
+            over shared memory, and the transports over TCP and libfabric
   tsan      ThreadSanitizer: the programs with threads
 
   --full    also, in an hour and a half:
@@ -80,9 +80,9 @@ short() {
     export OKV_TEST_SEED=${OKV_TEST_SEED:-1}
     step "OKV_TEST_SEED=$OKV_TEST_SEED"
     build release short_release
-    run_tests release -j 4 -L 'tree|guest|ofi|script|counting' -LE slow
+    run_tests release -j 4 -L 'tree|guest|ofi|tcp|script|counting' -LE slow
     build asan short_asan
-    run_tests asan -j 4 -L 'unit|local|ofi' -LE 'slow|script|threaded|counting'
+    run_tests asan -j 4 -L 'unit|local|ofi|tcp' -LE 'slow|script|threaded|counting'
     build tsan short_tsan
     run_tests tsan -j 4 -L threaded
 }
@@ -96,8 +96,8 @@ full() {
     build tsan
     build fuzz
     run_tests fuzz -L fuzz -V
-    run_tests asan -j 2 -L 'unit|local|ofi'
-    run_tests tsan -j 2 -L 'unit|local|ofi'
+    run_tests asan -j 2 -L 'unit|local|ofi|tcp'
+    run_tests tsan -j 2 -L 'unit|local|ofi|tcp'
     run_tests release -j 2
     build install
     step "testing: install"

@@ -251,8 +251,9 @@ static int read_hotspot(const struct okv_option *option, const char *text, void 
 const struct okv_option bench_options[] = {
     {.group = 1, .help = "Where:"},
     {"server", 's', "[NAME=]URI", 1, 0, NULL,
-     "The server: rdma://HOST[:PORT][?source=ADDRESS], ofi://HOST[:PORT], local:///PATH, or a "
-     "peer: redis://HOST:PORT, redis:///SOCKET, valkey+rdma://HOST:PORT, memcached://HOST:PORT, "
+     "The server: rdma://HOST[:PORT][?source=ADDRESS], ofi://HOST[:PORT], tcp://HOST[:PORT], "
+     "local:///PATH, or a peer: redis://HOST:PORT, redis:///SOCKET, valkey+rdma://HOST:PORT, "
+     "memcached://HOST:PORT, "
      "memcached:///SOCKET, lmdb:///DIRECTORY, lmdb+sync:///DIRECTORY, lmdb+batch:///DIRECTORY. "
      "With several, rounds alternate between them; NAME is for the report",
      OKV_OPTION_OTHER, .read = NULL /* parse() does */},

@@ -69,8 +69,8 @@ fi
 for name in "$(sed -n 's/.*"library": "\(.*\)".*/\1/p' "$list")" "libokv.so.$("$prefix/bin/okv" --version | grep -oE '[0-9.]+$')"; do
     [ -e "$libdir/$name" ] || fail "there is no $name, which okv.json or okv --version names"
 done
-transports='rdma, local'
-[ -z "$(find "$libdir" -name 'libokv-ofi.so.*')" ] || transports='rdma, ofi, local'
+transports='rdma, tcp, local'
+[ -z "$(find "$libdir" -name 'libokv-ofi.so.*')" ] || transports='rdma, ofi, tcp, local'
 for program in okv-server okv kv-bench; do
     "$prefix/bin/$program" --version | grep -qx "transports: $transports" ||
         fail "the installed $program --version does not say 'transports: $transports'"

@@ -7,6 +7,7 @@
  *
  *   rdma://HOST[:PORT][?source=ADDRESS]   okv          target_okv.c
  *   ofi://HOST[:PORT]                     okv
+ *   tcp://HOST[:PORT]                     okv
  *   local:///PATH                         okv
  *   redis://HOST:PORT, redis:///PATH      redis-server, valkey-server: TCP, a Unix socket
  *                                                      target_redis.c

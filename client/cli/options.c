@@ -32,7 +32,8 @@ static const struct okv_option common_options[] = {
     {"server", 's', "URI",
      .help = "The server: rdma://HOST[:PORT][?source=ADDRESS], "
              "rdma://discover/NAME[?group=GROUP][&source=ADDRESS], "
-             "ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS] or local:///PATH",
+             "ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS], "
+             "tcp://HOST[:PORT][?source=ADDRESS] or local:///PATH",
      CLI_TEXT(struct cli, server)},
     {"database", 0, "NAME", .help = "The database, for a URI without ?database=NAME",
      OKV_OPTION_OTHER, .read = read_database},

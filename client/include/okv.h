@@ -11,7 +11,7 @@
  *
  * Fork. A child opens handles of its own. It may close its parent's: that frees memory, and leaves
  * the connection to the parent. Fork only while no other thread is in a call of this library. A
- * child does its parent's handles no harm (over rdma:// since Linux 5.12). Over rdma:// and ofi://,
+ * child does its parent's handles no harm (over rdma:// since Linux 5.12). Over all but local://,
  * a parent that dies stays connected until its children have ended. A child cannot open handles
  * over ofi:// with verbs, nor with rdma://discover/NAME.
  *
@@ -128,7 +128,7 @@ OKV_API const char *okv_errname(int code);
 
 /* Returns the version of the library, "0.3.0"; static. Any thread. */
 OKV_API const char *okv_version(void);
-/* Returns the URI schemes that the library can open on this host, such as "rdma, ofi, local";
+/* Returns the URI schemes that the library can open on this host, such as "rdma, ofi, tcp, local";
  * static. Loads libfabric, where okv has it, as okv_open() does for ofi://. Any thread. */
 OKV_API const char *okv_transports(void);
 
@@ -192,7 +192,8 @@ struct okv_options {
  * Connects to the server at `uri`:
  *   rdma://HOST[:PORT][?source=ADDRESS]                  an RDMA device
  *   rdma://discover/NAME[?group=GROUP][&source=ADDRESS]  the server that announces this name
- *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]   a fabric of libfabric, TCP among them
+ *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]   a fabric of libfabric
+ *   tcp://HOST[:PORT][?source=ADDRESS]                   TCP
  *   local:///PATH                                        shared memory with a server on this host
  * Each also takes ?database=NAME, and rdma ?device=NAME[&port=N][&gid=INDEX], the local device to
  * use. The default PORT is 7471. okv uses what the URI names, or fails: it never falls back to

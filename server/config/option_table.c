@@ -20,7 +20,8 @@ const char okv_config_about[] =
     "\v"
     "URI is rdma://ADDRESS[:PORT] for an address of an RDMA device (InfiniBand, RoCE, soft-RoCE), "
     "rdma://*[?device=NAME][&port=N][&gid=INDEX] for all devices, or for this one, "
-    "ofi://ADDRESS[:PORT][?provider=NAME] for another fabric by libfabric, TCP among them, "
+    "tcp://ADDRESS[:PORT] for TCP, ofi://ADDRESS[:PORT][?provider=NAME] for another fabric by "
+    "libfabric, "
     "or local:///PATH for clients of this user and root on this host over shared memory, and "
     "local:///PATH?uids=any&mode=0666 for those of all users. resp://ADDRESS[:PORT] and "
     "resp:///PATH serve clients of Redis, resps:// with TLS. Prints one line `ready URI...` when "
@@ -160,7 +161,7 @@ const struct okv_option okv_config_options[] = {
      OTHER(okv_config_listen_add)},
     {"open", 0, NULL, 1, 0, NULL,
      "Serve anyone who can reach the server. Without it and --users a URI that other hosts reach "
-     "is refused: every rdma://, and ofi:// and resp:// except at the loopback addresses "
+     "is refused: every rdma://, and ofi://, tcp:// and resp:// except at the loopback addresses "
      "127.0.0.0/8 and [::1]",
      FLAG(is_open)},
     {"announce", 0, "GROUP", 1, OKV_OPTION_MAY_BE_ALONE, NULL,
@@ -274,14 +275,15 @@ const struct okv_option okv_config_options[] = {
      "--max-clients; with --users 0)",
      NUMBER(max_clients_per_address, 0, OKV_CLIENTS_MAX)},
     {"max-silent", 0, "N", 3, OKV_OPTION_RELOADABLE, "128",
-     "Connections to one local:// or ofi:// listener that have not said hello, and those of "
-     "clients "
-     "of Redis that have not finished a TLS handshake or, with users, logged in: {limits} "
+     "Connections to one local://, ofi:// or tcp:// listener that have not said hello, and those "
+     "of clients of Redis that have not finished a TLS handshake or, with users, logged in: "
+     "{limits} "
      "({default}). One more drops one of the uid or host that has most",
      NUMBER(max_silent, 1, SILENT_MAX)},
     {"hello-ms", 0, "MS", 3, OKV_OPTION_RELOADABLE, NULL,
      "How long a client may take to say hello, over rdma:// to confirm its connection: {limits} "
-     "(3000 over local://, 5000 over rdma://, 10000 over ofi://). For clients of Redis, how "
+     "(3000 over local:// and tcp://, 5000 over rdma://, 10000 over ofi://). For clients of Redis, "
+     "how "
      "long a TLS handshake may take and, with users, the log-in (10000)",
      NUMBER(hello_ms, 100, 600000), MS},
     {"alone-ms", 0, "MS", 3, OKV_OPTION_RELOADABLE, "10",

@@ -16,6 +16,7 @@
  * message, of its rings; over ofi:// two connections, with net and tcp. */
 #define OF_LOCAL_CLIENT 4u
 #define OF_OFI_CLIENT 2u
+#define OF_TCP_CLIENT 1u
 #define OF_RESP_CLIENT 1u
 
 static unsigned of_client(const struct okv_config *config)
@@ -26,6 +27,7 @@ static unsigned of_client(const struct okv_config *config)
         enum okv_scheme scheme = config->listen[i].scheme;
         unsigned own = scheme == OKV_SCHEME_LOCAL ? OF_LOCAL_CLIENT
                        : scheme == OKV_SCHEME_OFI ? OF_OFI_CLIENT
+                       : scheme == OKV_SCHEME_TCP ? OF_TCP_CLIENT
                                                   : 0;
         most = own > most ? own : most;
     }

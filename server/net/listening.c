@@ -6,6 +6,7 @@
 #include "server/core/takeover.h"
 #include "server/database/database.h"
 #include "shared/base/error.h"
+#include "shared/base/uri_part.h"
 #include "shared/transport/common/pending.h"
 
 _Static_assert(OKV_DATABASES_MAX <= OKV_REGIONS_MAX, "each database is a region of each listener");
@@ -15,12 +16,11 @@ _Static_assert(OKV_DATABASES_MAX <= OKV_REGIONS_MAX, "each database is a region 
 static const char *describe(const struct okv_uri *uri, char where[WHERE_SIZE])
 {
     const char *format = strchr(uri->host, ':') ? "%s://[%s]:%s" : "%s://%s:%s";
-    const char *scheme = uri->scheme == OKV_SCHEME_OFI ? "ofi" : "rdma";
 
     if (uri->scheme == OKV_SCHEME_LOCAL)
         snprintf(where, WHERE_SIZE, "local://%s", uri->path);
     else
-        snprintf(where, WHERE_SIZE, format, scheme, uri->host, uri->port);
+        snprintf(where, WHERE_SIZE, format, okv_uri_scheme_name(uri), uri->host, uri->port);
     return where;
 }
 

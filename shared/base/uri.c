@@ -10,6 +10,7 @@
 
 #define RDMA_PREFIX "rdma://"
 #define OFI_PREFIX "ofi://"
+#define TCP_PREFIX "tcp://"
 #define LOCAL_PREFIX "local://"
 #define RESP_PREFIX "resp://"
 #define RESPS_PREFIX "resps://"
@@ -159,13 +160,14 @@ static int parse_network(const char *rest, enum okv_scheme scheme, struct okv_ur
                             "\"%.*s\": write for example resp://10.0.0.1:6379",
                             OKV_URI_SHOWN_MAX, rest + authority);
     if (rest[authority] != '?')
-        return okv_diag_set(diag, OKV_EURI,
-                            "nothing but ?%s can follow host and port, and this URI has \"%.*s\": "
-                            "write for example %s://10.0.0.1:7471",
-                            scheme == OKV_SCHEME_OFI
-                                ? "provider=NAME, ?source=ADDRESS or ?database=NAME"
-                                : "source=ADDRESS, ?device=NAME or ?database=NAME",
-                            OKV_URI_SHOWN_MAX, rest + authority, okv_uri_scheme_name(out));
+        return okv_diag_set(
+            diag, OKV_EURI,
+            "nothing but ?%s can follow host and port, and this URI has \"%.*s\": "
+            "write for example %s://10.0.0.1:7471",
+            scheme == OKV_SCHEME_OFI   ? "provider=NAME, ?source=ADDRESS or ?database=NAME"
+            : scheme == OKV_SCHEME_TCP ? "source=ADDRESS or ?database=NAME"
+                                       : "source=ADDRESS, ?device=NAME or ?database=NAME",
+            OKV_URI_SHOWN_MAX, rest + authority, okv_uri_scheme_name(out));
     return okv_uri_parse_query((struct okv_uri_part){rest + authority + 1, length - authority - 1},
                                out, diag);
 }
@@ -232,6 +234,8 @@ int okv_uri_parse(const char *text, struct okv_uri *out, struct okv_diag *diag)
         return parse_network(text + sizeof RDMA_PREFIX - 1, OKV_SCHEME_RDMA, out, diag);
     if (strncmp(text, OFI_PREFIX, sizeof OFI_PREFIX - 1) == 0)
         return parse_network(text + sizeof OFI_PREFIX - 1, OKV_SCHEME_OFI, out, diag);
+    if (strncmp(text, TCP_PREFIX, sizeof TCP_PREFIX - 1) == 0)
+        return parse_network(text + sizeof TCP_PREFIX - 1, OKV_SCHEME_TCP, out, diag);
     if (strncmp(text, LOCAL_PREFIX, sizeof LOCAL_PREFIX - 1) == 0)
         return parse_path(text + sizeof LOCAL_PREFIX - 1, OKV_SCHEME_LOCAL, out, diag);
     if (strncmp(text, RESP_PREFIX "/", sizeof RESP_PREFIX) == 0)
@@ -242,7 +246,7 @@ int okv_uri_parse(const char *text, struct okv_uri *out, struct okv_diag *diag)
     if (strncmp(text, RESP_PREFIX, sizeof RESP_PREFIX - 1) == 0)
         return parse_network(text + sizeof RESP_PREFIX - 1, OKV_SCHEME_RESP, out, diag);
     return okv_diag_set(diag, OKV_EURI,
-                        "\"%.*s\" does not begin with " RDMA_PREFIX ", " OFI_PREFIX
+                        "\"%.*s\" does not begin with " RDMA_PREFIX ", " TCP_PREFIX ", " OFI_PREFIX
                         " or " LOCAL_PREFIX ", or for clients of Redis " RESP_PREFIX
                         ": write for example " OKV_URI_RDMA_EXAMPLE " or " OKV_URI_LOCAL_EXAMPLE,
                         OKV_URI_SHOWN_MAX, text);

@@ -5,6 +5,7 @@
  *   rdma://discover/NAME[?source=ADDRESS][&group=ADDRESS][&DEVICE]
  *                                                            the server that announces NAME
  *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]       libfabric, default port 7471
+ *   tcp://HOST[:PORT][?source=ADDRESS]                       TCP, default port 7471
  *   local:///PATH[?uids=any][&mode=MODE]                     a Unix socket on this host
  *   resp://HOST[:PORT], resp:///PATH[?mode=MODE]             for clients of Redis, port 6379
  *   resps://HOST[:PORT]                                      the same with TLS
@@ -36,13 +37,19 @@
 #define OKV_GROUP_SIZE 16              /* an IPv4 address with its NUL */
 #define OKV_DEVICE_SIZE 64             /* of an RDMA device, with its NUL */
 
-enum okv_scheme { OKV_SCHEME_RDMA, OKV_SCHEME_LOCAL, OKV_SCHEME_OFI, OKV_SCHEME_RESP };
+enum okv_scheme {
+    OKV_SCHEME_RDMA,
+    OKV_SCHEME_LOCAL,
+    OKV_SCHEME_OFI,
+    OKV_SCHEME_TCP,
+    OKV_SCHEME_RESP,
+};
 
 struct okv_uri {
     enum okv_scheme scheme;
     char host[256];               /* without brackets; "" with `name` or `path` */
     char port[8];                 /* decimal, 1 to 65535; "" with `name` or `path` */
-    char source[64];              /* rdma, ofi: "" when the route decides */
+    char source[64];              /* rdma, ofi, tcp: "" when the route decides */
     char device[OKV_DEVICE_SIZE]; /* rdma: "" when it is not named */
     uint16_t port_number;         /* rdma: of the device; 0: any */
     uint16_t gid;                 /* rdma: index in the port's table, if has_gid */

@@ -5,7 +5,12 @@
 
 const char *okv_uri_scheme_name(const struct okv_uri *uri)
 {
-    return uri->scheme == OKV_SCHEME_OFI ? "ofi" : uri->scheme == OKV_SCHEME_RESP ? "resp" : "rdma";
+    static const char *const names[] = {
+        [OKV_SCHEME_RDMA] = "rdma", [OKV_SCHEME_LOCAL] = "local", [OKV_SCHEME_OFI] = "ofi",
+        [OKV_SCHEME_TCP] = "tcp",   [OKV_SCHEME_RESP] = "resp",
+    };
+
+    return names[uri->scheme];
 }
 
 bool okv_uri_copy_part(struct okv_uri_part part, char *out, size_t size)

@@ -197,6 +197,11 @@ static int parse_option(struct okv_uri_part pair, struct okv_uri *out, struct ok
         return parse_source(value, out, diag);
     if (is_ofi && has_key(pair, "provider", &value))
         return parse_provider(value, out, diag);
+    if (out->scheme == OKV_SCHEME_TCP)
+        return okv_diag_set(diag, OKV_EURI,
+                            "\"%.*s\" is not an option of a tcp URI, which has source and "
+                            "database: write for example tcp://10.0.0.1:7471?source=10.0.0.2",
+                            okv_uri_shown(pair), pair.text);
     int rc = is_ofi ? OKV_EAGAIN : parse_rdma_option(pair, out, diag);
     if (rc != OKV_EAGAIN)
         return rc;

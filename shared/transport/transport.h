@@ -386,10 +386,11 @@ struct okv_transport_ops {
 
 /* The transport of a scheme; NULL for an unknown scheme. */
 const struct okv_transport_ops *okv_transport_for(enum okv_scheme scheme);
-/* The schemes that this process has a transport for, "rdma, ofi, local"; static. */
+/* The schemes that this process has a transport for, "rdma, ofi, tcp, local"; static. */
 const char *okv_transport_names(void);
 
 extern const struct okv_transport_ops okv_transport_local;
+extern const struct okv_transport_ops okv_transport_tcp;
 extern const struct okv_transport_ops okv_transport_verbs;
 
 #endif

@@ -7,6 +7,8 @@ const struct okv_transport_ops *okv_transport_for(enum okv_scheme scheme)
         return &okv_transport_verbs;
     case OKV_SCHEME_OFI:
         return okv_ofi_module();
+    case OKV_SCHEME_TCP:
+        return &okv_transport_tcp;
     case OKV_SCHEME_LOCAL:
         return &okv_transport_local;
     case OKV_SCHEME_RESP: /* no transport: server/resp/ */
@@ -17,5 +19,5 @@ const struct okv_transport_ops *okv_transport_for(enum okv_scheme scheme)
 
 const char *okv_transport_names(void)
 {
-    return okv_ofi_module_is_there() ? "rdma, ofi, local" : "rdma, local";
+    return okv_ofi_module_is_there() ? "rdma, ofi, tcp, local" : "rdma, tcp, local";
 }

@@ -144,13 +144,13 @@ static const struct plan forbidden[] = {
     {"a key far off", 0x80000000, 0, 1},
 };
 
-/* A failed READ of a device ends the connection; locally the client is told. */
+/* A failed READ of a fabric ends the connection; elsewhere the client is told. */
 static void expect_failure(struct hostile *hostile, const char *what)
 {
     const struct okv_request_message ping = {.opcode = OKV_OP_PING,
                                              .slot = hostile_request_slot(hostile)};
 
-    if (!server_is_local()) {
+    if (server_is_fabric()) {
         hostile_expect_closed(hostile, what);
         return;
     }
@@ -225,7 +225,7 @@ TEST(rendezvous_of_what_is_advertised_no_more)
     put_by_rendezvous(&hostile, address, key, VALUE_LENGTH);
     withdraw(&hostile, &advertised);
     server_signal(&bystander->server, SIGCONT);
-    if (!server_is_local()) {
+    if (server_is_fabric()) {
         hostile_expect_closed(&hostile, "advertised no more");
     } else {
         expect_reply(&hostile, OKV_ERENDEZVOUS);

@@ -331,9 +331,7 @@ TEST(stat_and_info)
     size_t length;
 
     okv_info(handle, &info);
-    assert_string_equal(info.transport, server_is_rdma()    ? "rdma"
-                                        : server_is_local() ? "local"
-                                                            : "ofi");
+    assert_string_equal(info.transport, server_scheme());
     assert_true(strlen(info.path) > 0);
     assert_int_equal(info.region_bytes, 16 << 20);
     uint64_t puts = server_stat(handle, "puts");

@@ -28,10 +28,8 @@ static void write_number(char *out, size_t size, const char *key, unsigned numbe
 static void write_uri(const struct okv_uri *uri, char *out, size_t size)
 {
     static const char *const schemes[] = {
-        [OKV_SCHEME_RDMA] = "rdma",
-        [OKV_SCHEME_LOCAL] = "local",
-        [OKV_SCHEME_OFI] = "ofi",
-        [OKV_SCHEME_RESP] = "resp",
+        [OKV_SCHEME_RDMA] = "rdma", [OKV_SCHEME_LOCAL] = "local", [OKV_SCHEME_OFI] = "ofi",
+        [OKV_SCHEME_TCP] = "tcp",   [OKV_SCHEME_RESP] = "resp",
     };
     const char *scheme = uri->tls ? "resps" : schemes[uri->scheme];
     bool is_ipv6 = strchr(uri->host, ':') != NULL;

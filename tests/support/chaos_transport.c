@@ -40,7 +40,7 @@ static _Thread_local struct chaos *current;
 
 static struct {
     pthread_once_t once;
-    struct okv_transport_ops local, verbs, ofi;
+    struct okv_transport_ops local, verbs, ofi, tcp;
 } tables = {.once = PTHREAD_ONCE_INIT};
 
 void chaos_init(struct chaos *chaos, uint64_t seed)
@@ -400,6 +400,7 @@ static void make_tables(void)
 {
     make_table(&tables.local, &okv_transport_local);
     make_table(&tables.verbs, &okv_transport_verbs);
+    make_table(&tables.tcp, &okv_transport_tcp);
     make_table(&tables.ofi, __real_okv_transport_for(OKV_SCHEME_OFI));
 }
 
@@ -413,6 +414,8 @@ const struct okv_transport_ops *__wrap_okv_transport_for(enum okv_scheme scheme)
         return &tables.verbs;
     case OKV_SCHEME_OFI:
         return &tables.ofi;
+    case OKV_SCHEME_TCP:
+        return &tables.tcp;
     case OKV_SCHEME_LOCAL:
         return &tables.local;
     case OKV_SCHEME_RESP: /* no transport */

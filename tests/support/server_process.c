@@ -24,16 +24,25 @@
 #define OWN_PORTS 20000
 #define OWN_PORTS_COUNT 10000
 
-static bool server_is_over(const char *scheme)
+const char *server_scheme(void)
 {
+    static const char *const schemes[] = {"rdma", "ofi", "tcp"};
     const char *uri = getenv("OKV_TEST_URI");
 
-    return strncmp(uri ? uri : "local:", scheme, strlen(scheme)) == 0;
+    for (size_t i = 0; uri && i < sizeof schemes / sizeof *schemes; i++)
+        if (strncmp(uri, schemes[i], strlen(schemes[i])) == 0)
+            return schemes[i];
+    return "local";
 }
 
 bool server_is_rdma(void)
 {
-    return server_is_over("rdma:");
+    return strcmp(server_scheme(), "rdma") == 0;
+}
+
+bool server_is_fabric(void)
+{
+    return server_is_rdma() || strcmp(server_scheme(), "ofi") == 0;
 }
 
 bool server_is_slow(void)
@@ -43,7 +52,7 @@ bool server_is_slow(void)
 
 bool server_is_local(void)
 {
-    return server_is_over("local:");
+    return strcmp(server_scheme(), "local") == 0;
 }
 
 bool server_is_one_sided(const okv *handle)

@@ -52,11 +52,15 @@ uint64_t server_cpu_ticks(const struct server_process *server);
 /* How often its threads went to sleep so far: each time one is woken it does that once. */
 uint64_t server_sleeps(const struct server_process *server);
 
-/* True when the tests run over RDMA. */
+/* What the tests run over: "rdma", "ofi", "tcp" or "local". */
+const char *server_scheme(void);
 bool server_is_rdma(void);
 /* True where tests do less: over RDMA, which mostly is soft-RoCE, and in the guest. */
 bool server_is_slow(void);
 bool server_is_local(void);
+/* Whether a device or libfabric does the transport's work: one of its READs that fails ends the
+ * connection. */
+bool server_is_fabric(void);
 /* Whether gets go on while the server is stopped. */
 bool server_is_one_sided(const okv *handle);
 

@@ -261,7 +261,7 @@ static void assert_rendezvous_failed(struct client *client)
     assert_int_equal(client->fixture->rendezvous_reads[0].result, 0);
     assert_int_equal(client->fixture->rendezvous_reads[0].events, 1);
     assert_int_equal(client->fixture->rendezvous_reads[0].status, OKV_ERENDEZVOUS);
-    if (client->fixture->connect_uri.scheme != OKV_SCHEME_LOCAL)
+    if (client->fixture->ops != &okv_transport_local && client->fixture->ops != &okv_transport_tcp)
         client_expect_closed(client);
     else
         client_echo(client, 1, 10, 1);

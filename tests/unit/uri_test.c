@@ -41,6 +41,18 @@ TEST(rdma_uris_are_parsed)
     }
 }
 
+TEST(tcp_uris_have_a_host_and_a_port)
+{
+    struct okv_uri uri;
+
+    assert_int_equal(okv_uri_parse("tcp://[fd00::1]?source=fd00::2&database=d", &uri, NULL), 0);
+    assert_int_equal(uri.scheme, OKV_SCHEME_TCP);
+    assert_string_equal(uri.host, "fd00::1");
+    assert_string_equal(uri.port, "7471");
+    assert_string_equal(uri.source, "fd00::2");
+    assert_string_equal(uri.database, "d");
+}
+
 TEST(discover_uris_name_a_server)
 {
     static const struct {
@@ -267,7 +279,10 @@ TEST(wrong_uris_are_explained)
         {NULL, "empty", "rdma://10.0.0.1:7471"},
         {"", "empty", "local:///run/okv.sock"},
         {"10.0.0.1:7471", "does not begin with", "rdma://10.0.0.1:7471"},
-        {"tcp://10.0.0.1", "tcp://", "rdma://10.0.0.1:7471"},
+        {"udp://10.0.0.1", "udp://", "rdma://10.0.0.1:7471"},
+        {"tcp://h?device=a", "not an option of a tcp URI", "tcp://10.0.0.1:7471?source=10.0.0.2"},
+        {"tcp://h/path", "nothing but ?source=ADDRESS or ?database=NAME", "tcp://10.0.0.1:7471"},
+        {"tcp://", "the host is missing after tcp://", "tcp://10.0.0.1:7471"},
         {"RDMA://10.0.0.1", "does not begin with", "rdma://10.0.0.1:7471"},
         {"rdma:/10.0.0.1", "does not begin with", "rdma://10.0.0.1:7471"},
         {"local:/run/okv.sock", "does not begin with", "local:///run/okv.sock"},

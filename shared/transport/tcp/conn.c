@@ -1,0 +1,197 @@
+#include "shared/transport/tcp/conn.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "shared/base/error.h"
+#include "shared/transport/tcp/output.h"
+
+/* Frames that may wait beside messages: answers or READs, FETCHes or pieces, and a sign of life. */
+#define OTHER_FRAMES (OKV_READ_SLOTS + OKV_RENDEZVOUS_MAX + 1)
+
+void okv_tcp_announce(struct okv_tcp_endpoint *endpoint)
+{
+    if (!endpoint->is_armed)
+        return;
+    endpoint->is_armed = false;
+    okv_wakeup_signal(&endpoint->wakeup);
+}
+
+void okv_tcp_queue_event(struct okv_tcp_conn *conn, const struct okv_event *event)
+{
+    struct okv_tcp_endpoint *endpoint = okv_tcp_endpoint_of(conn);
+    unsigned last = (endpoint->queue_first + endpoint->queue_count++) % endpoint->queue_size;
+
+    endpoint->queue[last] = *event;
+    endpoint->queue[last].conn = &conn->base;
+    conn->queued++;
+}
+
+int okv_tcp_conn_new(struct okv_tcp_endpoint *endpoint, int sock, struct okv_tcp_conn **out)
+{
+    const struct okv_message_limits *limits = &endpoint->limits;
+    struct okv_tcp_conn *conn = calloc(1, sizeof *conn);
+    unsigned count = okv_tcp_receive_limit(limits);
+
+    if (!conn)
+        return OKV_ENOMEM;
+    conn->sock = -1;
+    conn->send_memory = calloc(count, limits->slot_size);
+    conn->messages = calloc(count, sizeof *conn->messages);
+    if (!conn->send_memory || !conn->messages || !okv_send_slots_create(&conn->sends, count) ||
+        okv_tcp_output_create(&conn->output, count + OTHER_FRAMES)) {
+        okv_tcp_conn_free(conn);
+        return OKV_ENOMEM;
+    }
+    conn->base.ops = &okv_transport_tcp;
+    conn->base.endpoint = &endpoint->base;
+    conn->base.slot_size = limits->slot_size;
+    conn->base.max_reads = OKV_READ_SLOTS;
+    conn->sock = sock;
+    *out = conn;
+    return 0;
+}
+
+void okv_tcp_conn_free(struct okv_tcp_conn *conn)
+{
+    if (conn->sock >= 0)
+        close(conn->sock);
+    okv_tcp_output_destroy(&conn->output);
+    okv_send_slots_destroy(&conn->sends);
+    free(conn->keys);
+    free(conn->messages);
+    free(conn->send_memory);
+    free(conn);
+}
+
+void okv_tcp_conn_attach(struct okv_tcp_conn *conn)
+{
+    LIST_INSERT_HEAD(&okv_tcp_endpoint_of(conn)->conns, conn, in_conns);
+    okv_tcp_conn_watch(conn);
+}
+
+void okv_tcp_conn_watch(struct okv_tcp_conn *conn)
+{
+    const struct okv_tcp_endpoint *endpoint = okv_tcp_endpoint_of(conn);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = conn};
+
+    if (conn->state != OKV_TCP_OPEN)
+        return;
+    if (conn->output.is_blocked)
+        event.events |= EPOLLOUT;
+    if (event.events == conn->interest)
+        return;
+    int operation = conn->interest ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    conn->interest = event.events;
+    if (epoll_ctl(endpoint->wakeup.set, operation, conn->sock, &event)) {
+        conn->interest = 0;
+        okv_tcp_conn_end(conn, okv_error_from_errno(errno), "no descriptor can watch it");
+    }
+}
+
+static void forget_unsettled(struct okv_tcp_conn *conn)
+{
+    if (conn->is_unsettled)
+        TAILQ_REMOVE(&okv_tcp_endpoint_of(conn)->unsettled, conn, in_unsettled);
+    conn->is_unsettled = false;
+}
+
+/* Its socket is closed when that is reported. */
+void okv_tcp_conn_end(struct okv_tcp_conn *conn, int status, const char *why)
+{
+    struct okv_tcp_endpoint *endpoint = okv_tcp_endpoint_of(conn);
+
+    if (conn->state != OKV_TCP_OPEN)
+        return;
+    conn->state = OKV_TCP_ENDED;
+    conn->status = status;
+    snprintf(conn->base.failure, sizeof conn->base.failure, "%s", why);
+    if (conn->interest)
+        epoll_ctl(endpoint->wakeup.set, EPOLL_CTL_DEL, conn->sock, NULL);
+    conn->interest = 0;
+    shutdown(conn->sock, SHUT_RDWR);
+    okv_send_slots_unqueue(&conn->sends);
+    forget_unsettled(conn);
+    TAILQ_INSERT_TAIL(&endpoint->ended, conn, in_ended);
+    okv_tcp_announce(endpoint);
+}
+
+/* ---- sending ---- */
+
+/* Its sends are acknowledged some time. */
+static void unsettle(struct okv_tcp_conn *conn)
+{
+    conn->output.unsettled++;
+    if (!conn->is_unsettled)
+        TAILQ_INSERT_TAIL(&okv_tcp_endpoint_of(conn)->unsettled, conn, in_unsettled);
+    conn->is_unsettled = true;
+}
+
+static void has_left(struct okv_tcp_conn *conn, const struct okv_tcp_out *out)
+{
+    struct okv_tcp_frame frame;
+
+    okv_tcp_frame_get(out->header, &frame);
+    switch (frame.kind) {
+    case OKV_TCP_MESSAGE:
+        okv_send_slots_return(&conn->sends, out->index);
+        unsettle(conn);
+        break;
+    case OKV_TCP_READ:
+    case OKV_TCP_LIFE:
+        unsettle(conn);
+        break;
+    case OKV_TCP_DATA:
+        conn->answers--;
+        break;
+    case OKV_TCP_PIECE:
+        conn->keys[out->index].queued--;
+        break;
+    default:
+        break;
+    }
+}
+
+void okv_tcp_conn_write(struct okv_tcp_conn *conn)
+{
+    const struct okv_tcp_out *out;
+
+    if (conn->state != OKV_TCP_OPEN)
+        return;
+    int status = okv_tcp_output_write(&conn->output, conn->sock);
+    while ((out = okv_tcp_output_first_that_left(&conn->output))) {
+        has_left(conn, out);
+        okv_tcp_output_pop(&conn->output);
+    }
+    if (status)
+        okv_tcp_conn_end(conn, status, "the peer takes no more");
+    else
+        okv_tcp_conn_watch(conn);
+}
+
+void okv_tcp_conn_settle(struct okv_tcp_conn *conn)
+{
+    struct okv_tcp_output *output = &conn->output;
+    int waiting = 0;
+
+    if (conn->state != OKV_TCP_OPEN || ioctl(conn->sock, SIOCOUTQ, &waiting) || waiting < 0)
+        return;
+    if (output->written - (uint64_t)waiting > output->acknowledged) {
+        output->acknowledged = output->written - (uint64_t)waiting;
+        conn->base.acknowledged += waiting > 0; /* a part of one, at least */
+    }
+    if (waiting > 0)
+        return;
+    conn->base.acknowledged += output->unsettled;
+    conn->base.unacknowledged -= output->unsettled;
+    output->unsettled = 0;
+    conn->life_is_under_way = false;
+    forget_unsettled(conn);
+}

@@ -1,0 +1,27 @@
+/* One connection: made, watched, written to, ended. */
+#ifndef OKV_SHARED_TRANSPORT_TCP_CONN_H
+#define OKV_SHARED_TRANSPORT_TCP_CONN_H
+
+#include "shared/transport/tcp/tcp.h"
+
+/* Makes a connection that owns `sock`, which is -1 if the caller sets it later. OKV_ENOMEM: the
+ * socket is the caller's. */
+int okv_tcp_conn_new(struct okv_tcp_endpoint *endpoint, int sock, struct okv_tcp_conn **out);
+/* Of one that is in no list. */
+void okv_tcp_conn_free(struct okv_tcp_conn *conn);
+/* Makes it one of its endpoint's, and watches it. */
+void okv_tcp_conn_attach(struct okv_tcp_conn *conn);
+/* Has the endpoint's set watch for what the connection waits for. */
+void okv_tcp_conn_watch(struct okv_tcp_conn *conn);
+/* Ends a connection: queues it for its OKV_EVENT_CLOSED. `why` is for people, and may be "". */
+void okv_tcp_conn_end(struct okv_tcp_conn *conn, int status, const char *why);
+/* Sends what waits, as far as the socket and a step have room. */
+void okv_tcp_conn_write(struct okv_tcp_conn *conn);
+/* Looks how far the peer has acknowledged what was sent. */
+void okv_tcp_conn_settle(struct okv_tcp_conn *conn);
+/* Makes the descriptor of an armed endpoint readable. */
+void okv_tcp_announce(struct okv_tcp_endpoint *endpoint);
+/* Queues an event; there is room for all that can be under way. */
+void okv_tcp_queue_event(struct okv_tcp_conn *conn, const struct okv_event *event);
+
+#endif

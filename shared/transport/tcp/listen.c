@@ -1,0 +1,265 @@
+#include "shared/transport/tcp/listen.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "shared/base/error.h"
+#include "shared/base/resolve.h"
+#include "shared/transport/tcp/conn.h"
+
+#define HELLO_NS UINT64_C(3000000000) /* until a client without a hello is dropped */
+
+/* A client answers a challenge, and tries another key, on the same connection. */
+#define HELLOS_MAX 8u
+
+/* ---- pending clients ---- */
+
+static void request_free(struct okv_pending_client *client)
+{
+    if (client->sock >= 0)
+        close(client->sock);
+    free(client);
+}
+
+static int greet(struct okv_pending_client *client)
+{
+    struct okv_request *request = &client->base;
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof peer;
+    const int one = 1;
+
+    if (getpeername(client->sock, (struct sockaddr *)&peer, &length))
+        return OKV_EDISCONNECTED;
+    setsockopt(client->sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    okv_address_text((struct sockaddr *)&peer, request->peer, sizeof request->peer);
+    okv_host_group_text((struct sockaddr *)&peer, request->address);
+    return 0;
+}
+
+/* Tells a client of another protocol, in words that it may show. */
+static void tell_stranger(int sock, const char *protocol)
+{
+    char text[160];
+    int length = snprintf(text, sizeof text,
+                          "-ERR this is okv's tcp://, which speaks its own protocol and not %s\r\n",
+                          protocol);
+
+    send(sock, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Bytes that the frame needs beyond those that have come; a code: it is no hello. */
+static int missing(const struct okv_tcp_request *request)
+{
+    struct okv_tcp_frame frame;
+
+    if (request->got < OKV_TCP_HEADER)
+        return (int)(OKV_TCP_HEADER - request->got);
+    if (okv_tcp_frame_get(request->bytes, &frame) || frame.kind != OKV_TCP_HELLO ||
+        frame.length > OKV_HELLO_MAX)
+        return OKV_EPROTO;
+    return (int)(OKV_TCP_HEADER + frame.length - request->got);
+}
+
+static int read_hello(struct okv_pending_client *client)
+{
+    struct okv_tcp_request *request = (struct okv_tcp_request *)client;
+    int wanted;
+
+    while ((wanted = missing(request)) > 0) {
+        ssize_t n = recv(client->sock, request->bytes + request->got, (size_t)wanted, MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return 0;
+        if (n <= 0)
+            return OKV_EDISCONNECTED;
+        request->got += (size_t)n;
+        const char *other = okv_tcp_frame_other_protocol(request->bytes, request->got);
+        if (other) {
+            tell_stranger(client->sock, other);
+            return OKV_EPROTO;
+        }
+    }
+    if (wanted < 0)
+        return wanted;
+    client->base.hello = request->bytes + OKV_TCP_HEADER;
+    client->base.hello_length = request->got - OKV_TCP_HEADER;
+    request->hellos++;
+    return 1;
+}
+
+static const struct okv_pending_ops pending_ops = {
+    .size = sizeof(struct okv_tcp_request),
+    .greet = greet,
+    .read_hello = read_hello,
+    .drop = request_free,
+};
+
+/* ---- opening ---- */
+
+static int open_socket(const struct okv_uri *uri, const struct addrinfo *address, int *out,
+                       struct okv_diag *diag)
+{
+    const int one = 1, zero = 0;
+    int sock = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (sock < 0)
+        return okv_bind_failed(errno, uri->host, uri->port, diag);
+    setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one); /* after a restart */
+    if (address->ai_family == AF_INET6)
+        setsockopt(sock, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
+    if (bind(sock, address->ai_addr, address->ai_addrlen) || listen(sock, OKV_PENDING_MAX)) {
+        int errnum = errno;
+        close(sock);
+        return okv_bind_failed(errnum, uri->host, uri->port, diag);
+    }
+    *out = sock;
+    return 0;
+}
+
+/* "*" is every address of the host: those of IPv4, too, by the socket of IPv6 if there is one. */
+static int open_sockets(const struct okv_uri *uri, int *out, struct okv_diag *diag)
+{
+    const char *host = strcmp(uri->host, "*") == 0 ? NULL : uri->host;
+    struct addrinfo *found;
+    int rc = okv_resolve(host ? host : "::", uri->port, AI_PASSIVE, &found, diag);
+
+    if (rc)
+        return rc;
+    rc = open_socket(uri, found, out, diag);
+    freeaddrinfo(found);
+    if (rc == 0 || host || rc == OKV_EAGAIN ||
+        okv_resolve("0.0.0.0", uri->port, AI_PASSIVE, &found, diag))
+        return rc;
+    rc = open_socket(uri, found, out, diag);
+    freeaddrinfo(found);
+    return rc;
+}
+
+static void describe(struct okv_tcp_listener *l, const struct okv_uri *uri)
+{
+    bool is_ipv6 = strchr(uri->host, ':') != NULL;
+
+    snprintf(l->base.where, sizeof l->base.where, is_ipv6 ? "tcp://[%.128s]:%s" : "tcp://%.128s:%s",
+             uri->host, uri->port);
+    snprintf(l->base.how, sizeof l->base.how, "TCP, READs served by this process");
+}
+
+int okv_tcp_listen(const struct okv_uri *uri, const struct okv_region *regions, unsigned count,
+                   struct okv_listener **out, struct okv_diag *diag)
+{
+    struct okv_tcp_listener *l = calloc(1, sizeof *l);
+    int sock = -1;
+
+    if (!l)
+        return okv_diag_set(diag, OKV_ENOMEM, "no memory for a listener");
+    l->base.ops = &okv_transport_tcp;
+    memcpy(l->regions, regions, count * sizeof *regions);
+    describe(l, uri);
+    int rc = open_sockets(uri, &sock, diag);
+    if (rc == 0)
+        rc = okv_pending_open(&l->pending, sock, HELLO_NS, &pending_ops, diag);
+    if (rc) {
+        free(l);
+        return rc;
+    }
+    l->base.fd = l->pending.epoll;
+    l->base.pending = &l->pending;
+    *out = &l->base;
+    return 0;
+}
+
+void okv_tcp_unlisten(struct okv_listener *listener)
+{
+    struct okv_tcp_listener *l = (struct okv_tcp_listener *)listener;
+
+    okv_pending_close(&l->pending);
+    free(l);
+}
+
+/* ---- answers ---- */
+
+/* The socket is new, and its buffer empty: it takes an answer as a whole. */
+static int send_answer(int sock, enum okv_tcp_kind kind, const uint8_t *bytes, size_t length)
+{
+    uint8_t frame[OKV_TCP_HEADER + OKV_WELCOME_MAX];
+
+    okv_tcp_frame_put(frame, &(struct okv_tcp_frame){.kind = (uint8_t)kind,
+                                                     .length = (uint32_t)length,
+                                                     .value = OKV_TCP_GREETING});
+    memcpy(frame + OKV_TCP_HEADER, bytes, length);
+    ssize_t n = send(sock, frame, OKV_TCP_HEADER + length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return n == (ssize_t)(OKV_TCP_HEADER + length) ? 0 : OKV_EDISCONNECTED;
+}
+
+/* Hands an accepted connection to the endpoint's thread. */
+static void queue_opened(struct okv_tcp_endpoint *endpoint, struct okv_tcp_conn *conn)
+{
+    pthread_mutex_lock(&endpoint->arrivals.lock);
+    okv_arrivals_add_locked(&endpoint->arrivals, &conn->base);
+    pthread_mutex_unlock(&endpoint->arrivals.lock);
+    okv_wakeup_signal(&endpoint->wakeup);
+}
+
+/* A client that gave up has closed its end, or reset the connection. */
+static bool is_gone(int sock)
+{
+    struct pollfd watched = {.fd = sock, .events = POLLRDHUP};
+
+    return poll(&watched, 1, 0) > 0;
+}
+
+int okv_tcp_accept(struct okv_request *base, const struct okv_accept *accept)
+{
+    struct okv_pending_client *client = (struct okv_pending_client *)base;
+    const struct okv_tcp_listener *l = (struct okv_tcp_listener *)base->listener;
+    struct okv_tcp_endpoint *endpoint = okv_tcp_endpoint(accept->endpoint);
+    struct okv_tcp_conn *conn;
+    int rc = OKV_EAGAIN;
+
+    if (accept->length > OKV_WELCOME_MAX)
+        return OKV_EINVAL;
+    if (is_gone(client->sock))
+        return OKV_EDISCONNECTED;
+    if (atomic_fetch_add(&endpoint->conn_count, 1) >= endpoint->base.max_conns)
+        goto uncount;
+    rc = okv_tcp_conn_new(endpoint, client->sock, &conn);
+    if (rc)
+        goto uncount;
+    rc = send_answer(client->sock, OKV_TCP_WELCOME, accept->welcome, accept->length);
+    if (rc)
+        goto free_conn;
+    client->sock = -1;
+    conn->base.user = accept->user;
+    conn->region = l->regions[accept->region];
+    memcpy(conn->base.peer, base->peer, sizeof conn->base.peer);
+    memcpy(conn->base.how, l->base.how, sizeof conn->base.how);
+    queue_opened(endpoint, conn);
+    request_free(client);
+    return 0;
+
+free_conn:
+    conn->sock = -1; /* the caller rejects on it */
+    okv_tcp_conn_free(conn);
+uncount:
+    atomic_fetch_sub(&endpoint->conn_count, 1);
+    return rc;
+}
+
+/* The client may have another hello for the rejection, which it sends on this connection. */
+void okv_tcp_reject(struct okv_request *base, const uint8_t *reason, size_t length)
+{
+    struct okv_tcp_request *request = (struct okv_tcp_request *)base;
+    struct okv_tcp_listener *l = (struct okv_tcp_listener *)base->listener;
+
+    request->got = 0;
+    if (length > OKV_REJECT_MAX ||
+        send_answer(request->client.sock, OKV_TCP_REJECT, reason, length) ||
+        request->hellos == HELLOS_MAX || okv_pending_add(&l->pending, &request->client))
+        request_free(&request->client);
+}
