@@ -222,8 +222,10 @@ static void close_run(struct run *run)
         run->ops->memory_unregister(run->registered);
     }
     run->ops->conn_destroy(&run->conn->base);
-    if (!run->is_client)
-        okv_tcp_endpoint_free(run->endpoint);
+    if (run->is_client)
+        return;
+    FUZZ_CHECK(run->endpoint->free_count == run->endpoint->slot_count);
+    okv_tcp_endpoint_free(run->endpoint);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

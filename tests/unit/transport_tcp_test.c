@@ -256,6 +256,47 @@ TEST(more_messages_than_credits_end_their_connection)
     hear_end(sock, "messages");
 }
 
+/* It has a receive slot of all clients' until then. */
+TEST(a_peer_that_leaves_in_a_message_leaves_its_slot)
+{
+    const struct okv_tcp_frame message = {OKV_TCP_MESSAGE, 0, 100, 1};
+
+    for (unsigned i = 0; i < 2 * FIXTURE_MAX_CONNS * (FIXTURE_CREDITS + 1); i++) {
+        int sock = join_raw(*state);
+        say_frame(sock, &message);
+        say(sock, "half of it", 10);
+        shutdown(sock, SHUT_WR);
+        hear_end(sock, "half a message");
+    }
+    struct client *client = client_create(state);
+    client_echo(client, 1, 100, 1);
+    client_destroy(client);
+}
+
+TEST(a_read_in_no_slot_ends_its_connection)
+{
+    int sock = join_raw(*state);
+
+    say_frame(sock, &(struct okv_tcp_frame){OKV_TCP_READ, OKV_READ_SLOTS, 1, 0});
+    hear_end(sock, "a READ");
+}
+
+/* A client that takes nothing, as one that is stopped, keeps its connection: its kernel answers. */
+TEST(a_peer_that_reads_nothing_is_alive)
+{
+    struct fixture *fixture = *state;
+    const struct okv_tcp_frame read = {OKV_TCP_READ, 0, FIXTURE_REGION, 0};
+    unsigned closed = atomic_load(&fixture->closed);
+    int sock = join_raw(fixture);
+
+    for (unsigned i = 0; i < 4; i++)
+        say_frame(sock, &read);
+    usleep(300000); /* heartbeats of the fixture meanwhile */
+    assert_int_equal(atomic_load(&fixture->closed), closed);
+    close(sock);
+    assert_true(fixture_reaches(&fixture->closed, closed + 1));
+}
+
 /* However its bytes are cut. */
 TEST(a_frame_may_come_byte_by_byte)
 {

@@ -2,6 +2,9 @@
 
 #include <errno.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +35,8 @@ void okv_tcp_queue_event(struct okv_tcp_conn *conn, const struct okv_event *even
     endpoint->queue[last] = *event;
     endpoint->queue[last].conn = &conn->base;
     conn->queued++;
+    conn->queued_reads += event->type == OKV_EVENT_READ;
+    conn->queued_rendezvous += event->type == OKV_EVENT_RENDEZVOUS_DONE;
 }
 
 int okv_tcp_conn_new(struct okv_tcp_endpoint *endpoint, int sock, struct okv_tcp_conn **out)
@@ -84,7 +89,7 @@ void okv_tcp_conn_watch(struct okv_tcp_conn *conn)
 
     if (conn->state != OKV_TCP_OPEN)
         return;
-    if (conn->output.is_blocked)
+    if (conn->output.is_blocked && !conn->broken)
         event.events |= EPOLLOUT;
     if (event.events == conn->interest)
         return;
@@ -94,6 +99,20 @@ void okv_tcp_conn_watch(struct okv_tcp_conn *conn)
         conn->interest = 0;
         okv_tcp_conn_end(conn, okv_error_from_errno(errno), "no descriptor can watch it");
     }
+}
+
+/* A message that will not come to its end has a receive slot. */
+static void return_slot(struct okv_tcp_conn *conn)
+{
+    struct okv_tcp_endpoint *endpoint = okv_tcp_endpoint_of(conn);
+    struct okv_tcp_input *input = &conn->input;
+
+    if (input->left == 0 || input->frame.kind != OKV_TCP_MESSAGE)
+        return;
+    input->left = 0;
+    endpoint->slot_owner[input->slot] = NULL;
+    endpoint->free_slots[endpoint->free_count++] = input->slot;
+    conn->held--;
 }
 
 static void forget_unsettled(struct okv_tcp_conn *conn)
@@ -117,6 +136,7 @@ void okv_tcp_conn_end(struct okv_tcp_conn *conn, int status, const char *why)
         epoll_ctl(endpoint->wakeup.set, EPOLL_CTL_DEL, conn->sock, NULL);
     conn->interest = 0;
     shutdown(conn->sock, SHUT_RDWR);
+    return_slot(conn);
     okv_send_slots_unqueue(&conn->sends);
     forget_unsettled(conn);
     TAILQ_INSERT_TAIL(&endpoint->ended, conn, in_ended);
@@ -125,12 +145,12 @@ void okv_tcp_conn_end(struct okv_tcp_conn *conn, int status, const char *why)
 
 /* ---- sending ---- */
 
-/* Its sends are acknowledged some time. */
-static void unsettle(struct okv_tcp_conn *conn)
+/* Something may be acknowledged. */
+static void list_unsettled(struct okv_tcp_conn *conn)
 {
-    conn->output.unsettled++;
-    if (!conn->is_unsettled)
-        TAILQ_INSERT_TAIL(&okv_tcp_endpoint_of(conn)->unsettled, conn, in_unsettled);
+    if (conn->is_unsettled || conn->base.unacknowledged == 0)
+        return;
+    TAILQ_INSERT_TAIL(&okv_tcp_endpoint_of(conn)->unsettled, conn, in_unsettled);
     conn->is_unsettled = true;
 }
 
@@ -142,11 +162,14 @@ static void has_left(struct okv_tcp_conn *conn, const struct okv_tcp_out *out)
     switch (frame.kind) {
     case OKV_TCP_MESSAGE:
         okv_send_slots_return(&conn->sends, out->index);
-        unsettle(conn);
+        conn->output.unsettled++;
         break;
     case OKV_TCP_READ:
+        conn->output.unsettled++;
+        break;
     case OKV_TCP_LIFE:
-        unsettle(conn);
+        conn->output.unsettled++;
+        conn->life_has_left = true;
         break;
     case OKV_TCP_DATA:
         conn->answers--;
@@ -159,21 +182,40 @@ static void has_left(struct okv_tcp_conn *conn, const struct okv_tcp_out *out)
     }
 }
 
+void okv_tcp_conn_add(struct okv_tcp_conn *conn, const struct okv_tcp_frame *frame,
+                      const uint8_t *body, uint32_t index)
+{
+    if (!okv_tcp_output_add(&conn->output, frame, body, index))
+        okv_tcp_conn_end(conn, OKV_EPROTO, "the peer asks for more than it may");
+}
+
 void okv_tcp_conn_write(struct okv_tcp_conn *conn)
 {
+    const uint64_t before = conn->output.written;
     const struct okv_tcp_out *out;
 
-    if (conn->state != OKV_TCP_OPEN)
+    if (conn->state != OKV_TCP_OPEN || conn->broken)
         return;
-    int status = okv_tcp_output_write(&conn->output, conn->sock);
+    conn->broken = okv_tcp_output_write(&conn->output, conn->sock);
     while ((out = okv_tcp_output_first_that_left(&conn->output))) {
         has_left(conn, out);
         okv_tcp_output_pop(&conn->output);
     }
-    if (status)
-        okv_tcp_conn_end(conn, status, "the peer takes no more");
-    else
-        okv_tcp_conn_watch(conn);
+    okv_tcp_endpoint_of(conn)->moved += conn->output.written - before;
+    list_unsettled(conn);
+    okv_tcp_conn_watch(conn);
+}
+
+/* Whether the peer's kernel answers while its process takes nothing: there is no room for more, and
+ * it has answered the last question for some. */
+static bool is_full_and_alive(int sock)
+{
+    struct tcp_info info;
+    socklen_t length = sizeof info;
+
+    return getsockopt(sock, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
+           length >= offsetof(struct tcp_info, tcpi_last_data_sent) && info.tcpi_unacked == 0 &&
+           info.tcpi_probes == 0;
 }
 
 void okv_tcp_conn_settle(struct okv_tcp_conn *conn)
@@ -181,17 +223,20 @@ void okv_tcp_conn_settle(struct okv_tcp_conn *conn)
     struct okv_tcp_output *output = &conn->output;
     int waiting = 0;
 
-    if (conn->state != OKV_TCP_OPEN || ioctl(conn->sock, SIOCOUTQ, &waiting) || waiting < 0)
+    if (conn->state != OKV_TCP_OPEN || ioctl(conn->sock, SIOCOUTQ, &waiting) || waiting < 0 ||
+        (uint64_t)waiting > output->written)
         return;
-    if (output->written - (uint64_t)waiting > output->acknowledged) {
-        output->acknowledged = output->written - (uint64_t)waiting;
-        conn->base.acknowledged += waiting > 0; /* a part of one, at least */
-    }
+    uint64_t acknowledged = output->written - (uint64_t)waiting;
+    if (waiting > 0 && (acknowledged > output->acknowledged || is_full_and_alive(conn->sock)))
+        conn->base.acknowledged++; /* a part of one, at least */
+    output->acknowledged = acknowledged;
     if (waiting > 0)
         return;
     conn->base.acknowledged += output->unsettled;
     conn->base.unacknowledged -= output->unsettled;
     output->unsettled = 0;
-    conn->life_is_under_way = false;
-    forget_unsettled(conn);
+    if (conn->life_has_left)
+        conn->life_has_left = conn->life_is_under_way = false;
+    if (conn->base.unacknowledged == 0)
+        forget_unsettled(conn);
 }

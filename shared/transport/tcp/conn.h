@@ -15,6 +15,10 @@ void okv_tcp_conn_attach(struct okv_tcp_conn *conn);
 void okv_tcp_conn_watch(struct okv_tcp_conn *conn);
 /* Ends a connection: queues it for its OKV_EVENT_CLOSED. `why` is for people, and may be "". */
 void okv_tcp_conn_end(struct okv_tcp_conn *conn, int status, const char *why);
+/* Adds a frame to the output. Without room the peer has had more sent than it may ask for, and the
+ * connection ends. */
+void okv_tcp_conn_add(struct okv_tcp_conn *conn, const struct okv_tcp_frame *frame,
+                      const uint8_t *body, uint32_t index);
 /* Sends what waits, as far as the socket and a step have room. */
 void okv_tcp_conn_write(struct okv_tcp_conn *conn);
 /* Looks how far the peer has acknowledged what was sent. */

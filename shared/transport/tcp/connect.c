@@ -27,7 +27,7 @@ struct connecting {
     struct okv_uri uri;
     struct okv_message_limits limits;
     struct okv_connect_hello hello;
-    uint64_t deadline_ns;
+    uint64_t deadline_ns, attempt_ns;  /* of all attempts, and of this one */
     struct addrinfo *addresses, *next; /* all, and the next one to try */
     struct addrinfo *source;
     enum step step;
@@ -87,9 +87,30 @@ static int diagnose_stranger(struct connecting *c)
 
 static void end_attempt(struct connecting *c)
 {
-    if (c->sock >= 0)
+    if (c->sock >= 0) {
+        epoll_ctl(c->base.fd, EPOLL_CTL_DEL, c->sock, NULL); /* a child may have it, too */
         close(c->sock);
+    }
     c->sock = -1;
+}
+
+/* One from which the source can be left. */
+static struct addrinfo *usable(const struct connecting *c, struct addrinfo *address)
+{
+    while (address && c->source && address->ai_family != c->source->ai_family)
+        address = address->ai_next;
+    return address;
+}
+
+/* Each address has its part of the time. */
+static void set_deadline(struct connecting *c)
+{
+    uint64_t now_ns = okv_clock_ns(), left = 1;
+
+    for (struct addrinfo *other = c->next; other; other = usable(c, other->ai_next))
+        left++;
+    c->attempt_ns =
+        now_ns < c->deadline_ns ? now_ns + (c->deadline_ns - now_ns) / left : c->deadline_ns;
 }
 
 /* Begins with the next address. */
@@ -98,8 +119,9 @@ static int step_address(struct connecting *c)
     const struct addrinfo *address = c->next;
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT};
 
-    c->next = address->ai_next;
+    c->next = usable(c, address->ai_next);
     c->got = 0;
+    set_deadline(c);
     c->sock = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (c->sock < 0 || epoll_ctl(c->base.fd, EPOLL_CTL_ADD, c->sock, &event))
         return okv_diag_set(&c->diag, okv_error_from_errno(errno), "no socket to connect with: %s",
@@ -245,6 +267,7 @@ static int make_conn(struct connecting *c, struct okv_tcp_conn **out)
     else
         snprintf(conn->base.peer, sizeof conn->base.peer, "%.40s:%s", c->uri.host, c->uri.port);
     snprintf(conn->base.how, sizeof conn->base.how, "TCP, READs served by the server's process");
+    conn->output.written = OKV_TCP_HEADER + c->hello.length;
     endpoint->client = conn;
     okv_tcp_conn_attach(conn);
     *out = conn;
@@ -289,7 +312,14 @@ int okv_tcp_connect_start(const struct okv_uri *uri, const struct okv_connect_pa
         release(c);
         return rc;
     }
-    c->next = c->addresses;
+    c->next = usable(c, c->addresses);
+    if (!c->next) {
+        release(c);
+        return okv_diag_set(diag, OKV_EADDRESS,
+                            "%s has no address that %s can reach: leave source "
+                            "out, or name an address of its kind",
+                            uri->host, uri->source);
+    }
     *out = &c->base;
     return 0;
 }
@@ -303,8 +333,8 @@ int okv_tcp_connect_step(struct okv_connecting *base, struct okv_answer *answer,
 
     do {
         rc = advance(c);
-        if (rc == OKV_EAGAIN && okv_clock_ns() < c->deadline_ns) {
-            c->base.wake_ns = c->deadline_ns;
+        if (rc == OKV_EAGAIN && okv_clock_ns() < c->attempt_ns) {
+            c->base.wake_ns = c->attempt_ns;
             return rc;
         }
         if (rc == OKV_EAGAIN)

@@ -117,6 +117,7 @@ void okv_tcp_conn_destroy(struct okv_conn *base)
     struct okv_tcp_endpoint *endpoint = okv_tcp_endpoint_of(conn);
 
     if (endpoint->client) {
+        okv_tcp_conn_end(conn, OKV_EDISCONNECTED, ""); /* also when a child has the socket, too */
         okv_tcp_endpoint_free(endpoint);
         return;
     }

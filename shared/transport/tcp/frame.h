@@ -1,7 +1,6 @@
 /*
- * Frames: what both sides of a connection send, one after the other (docs/protocol-transports.md
- * section 7). A frame is a header of OKV_TCP_HEADER bytes, and for some kinds a body of `length`
- * bytes.
+ * Frames: what both sides of a connection send, one after the other (docs/protocol-tcp.md). A frame
+ * is a header of OKV_TCP_HEADER bytes, and for some kinds a body of `length` bytes.
  */
 #ifndef OKV_SHARED_TRANSPORT_TCP_FRAME_H
 #define OKV_SHARED_TRANSPORT_TCP_FRAME_H

@@ -184,15 +184,18 @@ void okv_tcp_input(struct okv_tcp_conn *conn)
     ssize_t n = receive(conn, &body);
     int rc = 0;
 
-    if (n < 0) {
-        if (errno != EAGAIN && errno != EWOULDBLOCK)
+    if (n <= 0) {
+        bool is_empty = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+        if (conn->broken)
+            end_by_error(conn, conn->broken);
+        else if (n == 0)
+            okv_tcp_conn_end(conn, OKV_EDISCONNECTED, "");
+        else if (!is_empty)
             end_by_error(conn, errno);
         return;
     }
-    if (n == 0) {
-        okv_tcp_conn_end(conn, OKV_EDISCONNECTED, "");
-        return;
-    }
+    conn->base.acknowledged++; /* it is alive */
+    okv_tcp_endpoint_of(conn)->moved += (uint64_t)n;
     if (body > 0) {
         size_t use = at_most(body, (size_t)n);
         rc = take_body(conn, (uint32_t)use);

@@ -237,6 +237,7 @@ int okv_tcp_accept(struct okv_request *base, const struct okv_accept *accept)
     client->sock = -1;
     conn->base.user = accept->user;
     conn->region = l->regions[accept->region];
+    conn->output.written = OKV_TCP_HEADER + accept->length;
     memcpy(conn->base.peer, base->peer, sizeof conn->base.peer);
     memcpy(conn->base.how, l->base.how, sizeof conn->base.how);
     queue_opened(endpoint, conn);

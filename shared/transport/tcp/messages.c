@@ -44,11 +44,11 @@ void okv_tcp_flush(struct okv_conn *base)
         unsigned index = okv_send_slots_first(&conn->sends);
         const struct okv_tcp_message *message = &conn->messages[index];
         okv_send_slots_pop(&conn->sends);
-        okv_tcp_output_add(&conn->output,
-                           &(struct okv_tcp_frame){.kind = OKV_TCP_MESSAGE,
-                                                   .length = message->length,
-                                                   .value = message->immediate},
-                           send_slot(conn, index), index);
+        okv_tcp_conn_add(conn,
+                         &(struct okv_tcp_frame){.kind = OKV_TCP_MESSAGE,
+                                                 .length = message->length,
+                                                 .value = message->immediate},
+                         send_slot(conn, index), index);
     }
     if (conn->output.count > 0 && !conn->output.is_blocked)
         okv_tcp_conn_write(conn);
@@ -95,17 +95,18 @@ int okv_tcp_post_read(struct okv_conn *base, const struct okv_read *reads, unsig
         if (!okv_read_is_valid(&reads[i], base->remote_length, memory->base, memory->length))
             return OKV_EINVAL;
     }
-    if (count > OKV_READ_SLOTS - conn->reads.busy)
+    /* The event of one that has come has a place in the queue, too. */
+    if (conn->reads.busy + conn->queued_reads + count > OKV_READ_SLOTS)
         return OKV_EAGAIN;
     for (unsigned i = 0; i < count; i++) {
         slot = okv_read_slots_take(&conn->reads, slot, reads[i].cookie);
         conn->targets[slot] = (struct okv_tcp_target){reads[i].destination, reads[i].length};
-        okv_tcp_output_add(&conn->output,
-                           &(struct okv_tcp_frame){.kind = OKV_TCP_READ,
-                                                   .slot = (uint16_t)slot,
-                                                   .length = reads[i].length,
-                                                   .value = reads[i].offset},
-                           NULL, 0);
+        okv_tcp_conn_add(conn,
+                         &(struct okv_tcp_frame){.kind = OKV_TCP_READ,
+                                                 .slot = (uint16_t)slot,
+                                                 .length = reads[i].length,
+                                                 .value = reads[i].offset},
+                         NULL, 0);
     }
     base->unacknowledged += count;
     if (!conn->output.is_blocked)
@@ -118,7 +119,8 @@ int okv_tcp_answer_read(struct okv_tcp_conn *conn, const struct okv_tcp_frame *f
     const struct okv_tcp_frame answer = {
         .kind = OKV_TCP_DATA, .slot = frame->slot, .length = frame->length};
 
-    if (frame->length == 0 || !okv_range_inside(frame->value, frame->length, conn->region.length) ||
+    if (frame->slot >= OKV_READ_SLOTS || frame->length == 0 ||
+        !okv_range_inside(frame->value, frame->length, conn->region.length) ||
         conn->answers == OKV_READ_SLOTS)
         return OKV_EPROTO;
     if (!okv_tcp_output_add(&conn->output, &answer,

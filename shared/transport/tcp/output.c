@@ -107,7 +107,7 @@ int okv_tcp_output_write(struct okv_tcp_output *output, int sock)
         n = sendmsg(sock, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS)
-        return OKV_EDISCONNECTED;
+        return errno;
     if (n > 0) {
         output->done += (uint64_t)n;
         output->written += (uint64_t)n;

@@ -18,7 +18,7 @@ const struct okv_tcp_out *okv_tcp_output_first_that_left(const struct okv_tcp_ou
 void okv_tcp_output_pop(struct okv_tcp_output *output);
 
 /* Gives the socket up to OKV_TCP_STEP bytes, by one call of the system, and sets is_blocked if some
- * are left. 0, or a negative code: the connection is broken. */
+ * are left. 0, or the errno that broke the connection. */
 int okv_tcp_output_write(struct okv_tcp_output *output, int sock);
 
 #endif

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/transport/tcp/conn.h"
 #include "shared/transport/tcp/input.h"
@@ -17,6 +18,11 @@
  * connections. */
 #define SETTLE_INTERVAL 32u
 #define SETTLE_BATCH 16
+/* And all are looked at this often, which is several times between two ticks of a keepalive. */
+#define SETTLE_NS UINT64_C(50000000)
+
+/* Bytes that one poll moves for all connections, about. */
+#define POLL_BYTES (2 * OKV_TCP_STEP)
 
 static void settle_some(struct okv_tcp_endpoint *endpoint)
 {
@@ -29,6 +35,21 @@ static void settle_some(struct okv_tcp_endpoint *endpoint)
     }
 }
 
+static void settle_all(struct okv_tcp_endpoint *endpoint)
+{
+    struct okv_tcp_conn *conn, *next;
+    uint64_t now_ns;
+
+    if (TAILQ_EMPTY(&endpoint->unsettled) ||
+        (now_ns = okv_clock_ns()) - endpoint->settled_ns < SETTLE_NS)
+        return;
+    endpoint->settled_ns = now_ns;
+    for (conn = TAILQ_FIRST(&endpoint->unsettled); conn; conn = next) {
+        next = TAILQ_NEXT(conn, in_unsettled);
+        okv_tcp_conn_settle(conn);
+    }
+}
+
 static void serve(struct okv_tcp_conn *conn, bool is_readable)
 {
     if (is_readable && conn->state == OKV_TCP_OPEN)
@@ -37,15 +58,18 @@ static void serve(struct okv_tcp_conn *conn, bool is_readable)
         okv_tcp_conn_write(conn);
 }
 
-/* A level-triggered set reports a socket again that is not drained, after the others. */
+/* A level-triggered set reports a socket again that is not drained, or was not served. */
 static int poll_sockets(struct okv_tcp_endpoint *endpoint)
 {
     struct epoll_event ready[POLL_BATCH];
     int count = epoll_wait(endpoint->wakeup.set, ready, POLL_BATCH, 0);
 
-    for (int i = 0; i < count; i++)
-        if (ready[i].data.ptr) /* else the wake-up: arm clears it */
-            serve(ready[i].data.ptr, ready[i].events & ~(uint32_t)EPOLLOUT);
+    uint64_t most = endpoint->moved + POLL_BYTES;
+    for (int i = 0; i < count && endpoint->moved < most; i++, endpoint->turn++) {
+        const struct epoll_event *event = &ready[endpoint->turn % (unsigned)count];
+        if (event->data.ptr) /* else the wake-up: arm clears it */
+            serve(event->data.ptr, event->events & ~(uint32_t)EPOLLOUT);
+    }
     return count < 0 && errno != EINTR ? okv_error_from_errno(errno) : 0;
 }
 
@@ -77,7 +101,10 @@ static int report_queue(struct okv_tcp_endpoint *endpoint, struct okv_event *eve
         const struct okv_event *next = &endpoint->queue[endpoint->queue_first];
         endpoint->queue_first = (endpoint->queue_first + 1) % endpoint->queue_size;
         endpoint->queue_count--;
-        okv_tcp_conn(next->conn)->queued--;
+        struct okv_tcp_conn *conn = okv_tcp_conn(next->conn);
+        conn->queued--;
+        conn->queued_reads -= next->type == OKV_EVENT_READ;
+        conn->queued_rendezvous -= next->type == OKV_EVENT_RENDEZVOUS_DONE;
         if (!drop_event(endpoint, next))
             events[count++] = *next;
     }
@@ -124,6 +151,7 @@ int okv_tcp_poll(struct okv_endpoint *base, struct okv_event *events, int max)
         status = poll_sockets(endpoint);
     count += report_ended(endpoint, events + count, at_most(OKV_ENDS_PER_POLL, max - count));
     count += report_queue(endpoint, events + count, max - count);
+    settle_all(endpoint);
     if (count == 0 && ++endpoint->idle_polls % SETTLE_INTERVAL == 0)
         settle_some(endpoint);
     /* Its owner may go to sleep, because this poll gave it few events. */

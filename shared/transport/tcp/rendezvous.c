@@ -127,12 +127,12 @@ static void fetch(struct okv_tcp_conn *conn, unsigned slot)
     uint32_t length = read->left < OKV_TCP_PIECE_MAX ? read->left : OKV_TCP_PIECE_MAX;
 
     conn->wanted[slot] = length;
-    okv_tcp_output_add(&conn->output,
-                       &(struct okv_tcp_frame){.kind = OKV_TCP_FETCH,
-                                               .slot = (uint16_t)slot,
-                                               .length = length,
-                                               .value = read->key | read->address << 32},
-                       NULL, 0);
+    okv_tcp_conn_add(conn,
+                     &(struct okv_tcp_frame){.kind = OKV_TCP_FETCH,
+                                             .slot = (uint16_t)slot,
+                                             .length = length,
+                                             .value = read->key | read->address << 32},
+                     NULL, 0);
 }
 
 int okv_tcp_rendezvous(struct okv_conn *base, const struct okv_rendezvous *rendezvous)
@@ -144,6 +144,8 @@ int okv_tcp_rendezvous(struct okv_conn *base, const struct okv_rendezvous *rende
                                   conn->state == OKV_TCP_OPEN);
     if (rc)
         return rc;
+    if (conn->rendezvous.count + conn->queued_rendezvous >= OKV_RENDEZVOUS_MAX)
+        return OKV_EAGAIN; /* the event of one that has ended has a place in the queue, too */
     unsigned slot = okv_rendezvous_begin(&conn->rendezvous, rendezvous);
     if (!okv_range_inside(rendezvous->address, rendezvous->length, UINT32_MAX)) {
         fail(conn, slot);

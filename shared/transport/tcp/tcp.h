@@ -122,9 +122,11 @@ struct okv_tcp_conn {
     uint32_t interest; /* what the endpoint's set watches for; 0: it is not in it */
     bool discards;     /* its messages are not reported: it was closed here */
     bool is_unsettled; /* it is in the endpoint's list */
+    int broken;        /* errno of a write that failed, 0; what has arrived is still taken */
     unsigned queued;   /* its events in the endpoint's queue */
-    unsigned held;     /* receive slots that it has */
-    bool life_is_under_way;
+    unsigned queued_reads, queued_rendezvous; /* those of them that are about these */
+    unsigned held;                            /* receive slots that it has */
+    bool life_is_under_way, life_has_left;
 
     struct okv_tcp_input input;
     struct okv_tcp_output output;
@@ -157,7 +159,10 @@ struct okv_tcp_endpoint {
     LIST_HEAD(, okv_tcp_conn) conns;
     struct okv_tcp_conn_queue ended;     /* their OKV_EVENT_CLOSED is to be reported */
     struct okv_tcp_conn_queue unsettled; /* with sends that are not acknowledged */
+    uint64_t settled_ns;                 /* when all of these were looked at last */
     unsigned idle_polls;
+    unsigned turn;  /* which of the ready sockets is served first */
+    uint64_t moved; /* bytes, by all connections, ever */
 
     struct okv_event *queue; /* a ring of `queue_size` events to report */
     unsigned queue_size, queue_first, queue_count;
