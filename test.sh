@@ -18,7 +18,7 @@ on two cores when the packages are there:
             over shared memory, and the transports over TCP and libfabric
   tsan      ThreadSanitizer: the programs with threads
 
-  --full    also, in an hour and a half:
+  --full    also, in two to three hours:
             - every test in release, and those of programs under both sanitizers
             - a build with clang, and the one that users install, optimised as a whole
             - fuzz: clang with libFuzzer, a fixed number of random inputs for each target
