@@ -281,22 +281,6 @@ TEST(a_read_in_no_slot_ends_its_connection)
     hear_end(sock, "a READ");
 }
 
-/* A client that takes nothing, as one that is stopped, keeps its connection: its kernel answers. */
-TEST(a_peer_that_reads_nothing_is_alive)
-{
-    struct fixture *fixture = *state;
-    const struct okv_tcp_frame read = {OKV_TCP_READ, 0, FIXTURE_REGION, 0};
-    unsigned closed = atomic_load(&fixture->closed);
-    int sock = join_raw(fixture);
-
-    for (unsigned i = 0; i < 4; i++)
-        say_frame(sock, &read);
-    usleep(300000); /* heartbeats of the fixture meanwhile */
-    assert_int_equal(atomic_load(&fixture->closed), closed);
-    close(sock);
-    assert_true(fixture_reaches(&fixture->closed, closed + 1));
-}
-
 /* However its bytes are cut. */
 TEST(a_frame_may_come_byte_by_byte)
 {
