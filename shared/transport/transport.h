@@ -60,7 +60,8 @@ struct okv_message_limits {
 
 /* What both ends know of a connection and no other connection has: over RDMA their GIDs, the
  * client's queue pair and the port; over ofi the client's place; nothing over local, where the
- * kernel identifies the peer, and over tcp. A proof that covers it is invalid on another connection. */
+ * kernel identifies the peer, and over tcp. A proof that covers it is invalid on another
+ * connection. */
 #define OKV_BINDING_MAX 80
 struct okv_binding {
     uint8_t bytes[OKV_BINDING_MAX];
