@@ -252,6 +252,7 @@ const struct okv_option bench_options[] = {
     {.group = 1, .help = "Where:"},
     {"server", 's', "[NAME=]URI", 1, 0, NULL,
      "The server: rdma://HOST[:PORT][?source=ADDRESS], ofi://HOST[:PORT], tcp://HOST[:PORT], "
+     "tcps://HOST[:PORT][?ca=FILE], "
      "local:///PATH, or a peer: redis://HOST:PORT, redis:///SOCKET, valkey+rdma://HOST:PORT, "
      "memcached://HOST:PORT, "
      "memcached:///SOCKET, lmdb:///DIRECTORY, lmdb+sync:///DIRECTORY, lmdb+batch:///DIRECTORY. "

@@ -72,6 +72,7 @@ struct link {
     struct okv_welcome table; /* from the welcome of this attempt */
     bool reading;             /* a READ of the attempt is under way */
     int broken;               /* why the attempt's connection ended; 0: it has not */
+    bool is_turned_away;      /* over tcps, the server denied the last attempt: that is certain */
     int refusal;              /* how the last attempt failed; 0: it did not, or is the first */
     uint64_t deadline_ns;     /* of the state; LINK_UP has none */
     uint64_t up_since_ns;

@@ -70,7 +70,7 @@ for name in "$(sed -n 's/.*"library": "\(.*\)".*/\1/p' "$list")" "libokv.so.$("$
     [ -e "$libdir/$name" ] || fail "there is no $name, which okv.json or okv --version names"
 done
 transports='rdma, tcp, local'
-[ -z "$(find "$libdir" -name 'libokv-ofi.so.*')" ] || transports='rdma, ofi, tcp, local'
+[ -z "$(find "$libdir" -name 'libokv-ofi.so.*')" ] || transports='rdma, ofi, tcp, tcps, local'
 for program in okv-server okv kv-bench; do
     "$prefix/bin/$program" --version | grep -qx "transports: $transports" ||
         fail "the installed $program --version does not say 'transports: $transports'"

@@ -70,9 +70,9 @@ compare() {
         wrong "$2 and the program do not have the same $1: $(grep '^[<>]' "$scratch/difference" | tr '\n' ' ')"
 }
 page=docs/man/okv-uri.7
-compare options $page < <(grep -oE 'has_key\(pair, "[a-z]+"' shared/base/uri_query.c | cut -d '"' -f 2) \
-    3< <(sed -nE 's/^\.BI? ([a-z]+)=.*/\1/p' $page)
-compare schemes $page < <(sed -nE 's/^#define (RDMA|OFI|TCP|LOCAL|RESPS?)_PREFIX "(.*)"/\2/p' shared/base/uri.c) \
+compare options $page < <(grep -oE '(has_key\(pair, |^ +\{)"[a-z-]+"' shared/base/uri_query.c | cut -d '"' -f 2) \
+    3< <(sed -nE 's/\\-/-/; s/^\.BI? ([a-z-]+)=.*/\1/p' $page)
+compare schemes $page < <(sed -nE 's/^#define (RDMA|OFI|TCPS?|LOCAL|RESPS?)_PREFIX "(.*)"/\2/p' shared/base/uri.c) \
     3< <(sed -nE 's/^\.SS ([a-z]+:\/\/)$/\1/p' $page)
 # ---- the options of the programs are those of their tables ----
 differences=$(docs/man/fill_options "$build" --check) || wrong "$differences"

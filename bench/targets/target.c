@@ -27,6 +27,8 @@ static const struct {
 } kinds[] = {
     {"rdma", &target_okv_ops, NULL},
     {"ofi", &target_okv_ops, NULL},
+    {"tcp", &target_okv_ops, NULL},
+    {"tcps", &target_okv_ops, NULL},
     {"local", &target_okv_ops, NULL},
     {"redis", REDIS_OPS, "libhiredis"},
     {"valkey+rdma", VALKEY_OPS,
@@ -61,7 +63,7 @@ const struct target_ops *target_ops_of(const char *uri)
 void target_refuse(const char *uri, char *why, size_t why_size)
 {
     size_t kind = kind_of(uri);
-    char schemes[128] = "";
+    char schemes[160] = "";
 
     if (kind < KIND_COUNT && kinds[kind].needs) {
         snprintf(why, why_size,

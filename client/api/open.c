@@ -11,6 +11,7 @@
 #include "client/connection/identity.h"
 #include "client/connection/reconnect.h"
 #include "client/connection/report.h"
+#include "client/connection/tls_files.h"
 #include "client/connection/wait.h"
 #include "client/engine/event_fd.h"
 #include "client/engine/memory.h"
@@ -192,6 +193,8 @@ static int link_init(okv *handle, const char *uri, const struct okv_options *opt
         rc = database_choose(handle, options->database);
     if (rc == 0)
         rc = identity_init(handle, options);
+    if (rc == 0)
+        rc = tls_files_choose(handle, options);
     if (rc)
         return rc;
     handle->transport = okv_transport_for(link->uri.scheme);

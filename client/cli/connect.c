@@ -15,7 +15,11 @@ int cli_open(struct cli *cli, uint32_t depth, char *why, size_t size)
                                   .timeout_ms = cli->timeout_ms,
                                   .depth = depth,
                                   .user = cli->user,
-                                  .key_file = cli->key_file};
+                                  .key_file = cli->key_file,
+                                  .tls_ca = cli->tls_ca,
+                                  .tls_cert = cli->tls_cert,
+                                  .tls_key = cli->tls_key,
+                                  .tls_server_name = cli->tls_server_name};
 
     why[0] = '\0';
     if (cli->database)

@@ -22,13 +22,14 @@ struct cli {
     char well_known[OKV_DEFAULT_URI_TEXT]; /* what `server` points to when it was not named */
     const char *database;                  /* NULL: that of the URI, else the default */
     const char *user, *key_file;           /* NULL: nobody */
-    uint32_t timeout_ms;                   /* 0: the library's defaults */
-    bool counters;                         /* print them at the end */
-    bool is_own;                           /* not to use the connection of the shell */
-    okv **shared;                          /* the shell's; NULL outside of a shell */
-    okv *handle;                           /* NULL until cli_connect() */
-    struct okv_counters before;            /* of `handle`, when the command began */
-    bool took_stdin;                       /* standard input was the command's, read or not */
+    const char *tls_ca, *tls_cert, *tls_key, *tls_server_name; /* of tcps://; or NULL */
+    uint32_t timeout_ms;                                       /* 0: the library's defaults */
+    bool counters;                                             /* print them at the end */
+    bool is_own;                /* not to use the connection of the shell */
+    okv **shared;               /* the shell's; NULL outside of a shell */
+    okv *handle;                /* NULL until cli_connect() */
+    struct okv_counters before; /* of `handle`, when the command began */
+    bool took_stdin;            /* standard input was the command's, read or not */
     /* Runs lines of standard input as commands. Called by pointer: it runs any command, and
      * `okv shell' is one. */
     int (*shell)(struct cli *cli, bool keeps_going, bool has_history);

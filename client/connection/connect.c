@@ -241,8 +241,11 @@ static int step_connect(okv *handle, struct okv_diag *why)
     link->connecting = NULL;
     if (rc)
         handle->conn = NULL;
-    if (rc == OKV_EREFUSED)
-        return rejection_explain(&answer, link->uri_text, why);
+    if (rc == OKV_EREFUSED) {
+        rc = rejection_explain(&answer, link->uri_text, why);
+        link->is_turned_away = rc == OKV_EDENIED && answer.rejected && link->uri.tls;
+        return rc;
+    }
     if (rc)
         return rc;
     handle->closed = false;

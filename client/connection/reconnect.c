@@ -118,7 +118,7 @@ static void attempt_failed(okv *handle, int rc, const struct okv_diag *why)
     link_drop(handle);
     handle->link.attempts++;
     handle->link.refusal = rc;
-    if (is_final(rc) && !identity_is_doubtful(handle)) {
+    if (handle->link.is_turned_away || (is_final(rc) && !identity_is_doubtful(handle))) {
         engine_fail(handle, rc, why->text[0] ? why->text : okv_error_text(rc));
         return;
     }

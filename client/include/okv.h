@@ -174,6 +174,14 @@ struct okv_options {
                                     key (NULL) */
     okv_log_function *log;       /* called when something happens to the connection (NULL) */
     void *log_user;              /* its first argument */
+    /* Over tcps://, unless the URI has them; PEM files, of which each attempt to connect reads what
+     * is there then. */
+    const char *tls_ca;          /* certificates of the authorities that the server's is to be
+                                    signed by (the file that OKV_TLS_CA names in the environment,
+                                    or what the system trusts) */
+    const char *tls_cert;        /* a certificate to show to the server; requires tls_key (NULL) */
+    const char *tls_key;         /* the key of tls_cert (NULL) */
+    const char *tls_server_name; /* whom the server's certificate is to be for (the URI's host) */
 };
 /* okv_options.hints: remember none. */
 #define OKV_HINTS_NONE UINT32_MAX
@@ -194,10 +202,11 @@ struct okv_options {
  *   rdma://discover/NAME[?group=GROUP][&source=ADDRESS]  the server that announces this name
  *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]   a fabric of libfabric
  *   tcp://HOST[:PORT][?source=ADDRESS]                   TCP
+ *   tcps://HOST[:PORT][?ca=FILE][&server-name=NAME]      TCP with TLS 1.3
  *   local:///PATH                                        shared memory with a server on this host
  * Each also takes ?database=NAME, and rdma ?device=NAME[&port=N][&gid=INDEX], the local device to
- * use. The default PORT is 7471. okv uses what the URI names, or fails: it never falls back to
- * another transport. okv-uri(7) has the details.
+ * use. The default PORT is 7471, of tcps 7472. okv uses what the URI names, or fails: it never
+ * falls back to another transport. okv-uri(7) has the details.
  *
  * `options` may be NULL. On success *out is the handle, which keeps up to four registered buffers
  * for long values. On failure *out is NULL and, when `why` is not NULL, a sentence with cause and
@@ -244,7 +253,7 @@ OKV_API const char *okv_why(const okv *handle);
 
 /* What the handle is connected to. */
 struct okv_info {
-    const char *transport; /* "rdma", "ofi" or "local"; valid until okv_close() */
+    const char *transport; /* "rdma", "ofi", "tcp" or "local"; valid until okv_close() */
     const char *path;    /* for people: device, port, GID, MTU, provider, or the socket; as above */
     uint64_t boot_id;    /* identifies this run of the server: each run has another table, with the
                             same items if it has --data, otherwise empty */

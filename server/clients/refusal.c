@@ -20,7 +20,7 @@ void okv_refusal_log(struct okv_server *server, const struct okv_refusal *refusa
     const struct okv_client_who who =
         okv_client_who(refusal->peer, is_valid ? refusal->user : "of no valid name");
     snprintf(text, sizeof text, "%s: refused: %s", who.text,
-             okv_reject_text((uint32_t)refusal->reason));
+             refusal->stranger[0] ? refusal->stranger : okv_reject_text((uint32_t)refusal->reason));
     if (!server->config.users || refusal->is_proven)
         okv_log_line(&server->log, OKV_LOG_NOTICE, "clients", okv_clock_ns(), text);
     else

@@ -8,9 +8,10 @@ struct okv_server;
 
 struct okv_refusal {
     const char *peer;
-    const char *user; /* that it is, or claims to be; "": none */
-    bool is_proven;   /* it is that user */
-    int reason;       /* of enum okv_reject_reason */
+    const char *user;     /* that it is, or claims to be; "": none */
+    bool is_proven;       /* it is that user */
+    int reason;           /* of enum okv_reject_reason */
+    const char *stranger; /* what it did instead of a hello, in words; or "" */
 };
 
 /* On a server with users, of all who have not proven who they are, a line a minute: others could

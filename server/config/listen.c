@@ -33,10 +33,18 @@ static bool is_reachable(const struct okv_uri *uri)
            (uri->scheme != OKV_SCHEME_LOCAL && uri->host[0] && !has_loopback(uri));
 }
 
+/* All but those of RDMA, which has ports of its own. */
+static bool has_tcp_port(const struct okv_uri *uri)
+{
+    return uri->scheme != OKV_SCHEME_RDMA && uri->host[0];
+}
+
 static bool is_same_place(const struct okv_uri *one, const struct okv_uri *other)
 {
     if (one->path[0])
         return strcmp(one->path, other->path) == 0;
+    if (has_tcp_port(one) && has_tcp_port(other))
+        return strcmp(one->host, other->host) == 0 && strcmp(one->port, other->port) == 0;
     return one->scheme == other->scheme && strcmp(one->host, other->host) == 0 &&
            strcmp(one->port, other->port) == 0 && strcmp(one->device, other->device) == 0 &&
            one->port_number == other->port_number && one->has_gid == other->has_gid &&
@@ -84,6 +92,10 @@ int okv_config_listen_add(const struct okv_option *option, const char *text, voi
                             "--announce --name");
     if (uri.source[0])
         return okv_diag_set(why, OKV_EINVAL, "'source' is for clients; name the address itself");
+    if (uri.of_tls.ca[0] || uri.of_tls.cert[0] || uri.of_tls.key[0] || uri.of_tls.server_name[0])
+        return okv_diag_set(why, OKV_EINVAL,
+                            "'ca', 'cert', 'key' and 'server-name' are for clients; name the "
+                            "server's with --tls-cert, --tls-key and --tls-ca");
     if (uri.database[0])
         return okv_diag_set(why, OKV_EINVAL, "'database' is for clients; make one with --database");
     if (is_listed(config, &uri))

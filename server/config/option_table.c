@@ -20,7 +20,8 @@ const char okv_config_about[] =
     "\v"
     "URI is rdma://ADDRESS[:PORT] for an address of an RDMA device (InfiniBand, RoCE, soft-RoCE), "
     "rdma://*[?device=NAME][&port=N][&gid=INDEX] for all devices, or for this one, "
-    "tcp://ADDRESS[:PORT] for TCP, ofi://ADDRESS[:PORT][?provider=NAME] for another fabric by "
+    "tcp://ADDRESS[:PORT] for TCP, tcps://ADDRESS[:PORT] the same with TLS, "
+    "ofi://ADDRESS[:PORT][?provider=NAME] for another fabric by "
     "libfabric, "
     "or local:///PATH for clients of this user and root on this host over shared memory, and "
     "local:///PATH?uids=any&mode=0666 for those of all users. resp://ADDRESS[:PORT] and "
@@ -161,7 +162,8 @@ const struct okv_option okv_config_options[] = {
      OTHER(okv_config_listen_add)},
     {"open", 0, NULL, 1, 0, NULL,
      "Serve anyone who can reach the server. Without it and --users a URI that other hosts reach "
-     "is refused: every rdma://, and ofi://, tcp:// and resp:// except at the loopback addresses "
+     "is refused: every rdma://, and ofi://, tcp://, tcps:// and resp:// except at the loopback "
+     "addresses "
      "127.0.0.0/8 and [::1]",
      FLAG(is_open)},
     {"announce", 0, "GROUP", 1, OKV_OPTION_MAY_BE_ALONE, NULL,
@@ -207,12 +209,14 @@ const struct okv_option okv_config_options[] = {
      "okv-server(1). SIGHUP has it read again",
      TEXT(users)},
     {"tls-cert", 0, "FILE", 2, 0, NULL,
-     "For resps://, the server's certificate as PEM, with those that signed it. SIGHUP has it, its "
+     "For tcps:// and resps://, the server's certificate as PEM, with those that signed it. SIGHUP "
+     "has it, its "
      "key and --tls-ca read again, for clients that connect then",
      TEXT(tls_cert)},
     {"tls-key", 0, "FILE", 2, 0, NULL, "The key of --tls-cert, as PEM", TEXT(tls_key)},
     {"tls-ca", 0, "FILE", 2, 0, NULL,
-     "Serve over resps:// only clients that show a certificate that one of these signed",
+     "Serve over tcps:// and resps:// only clients that show a certificate that one of these "
+     "signed",
      TEXT(tls_ca)},
     {"log-format", 0, "FORMAT", 2, OKV_OPTION_RELOADABLE, "auto",
      "Lines on standard error: text, or with time, level and part of the server as logfmt or "
@@ -275,14 +279,16 @@ const struct okv_option okv_config_options[] = {
      "--max-clients; with --users 0)",
      NUMBER(max_clients_per_address, 0, OKV_CLIENTS_MAX)},
     {"max-silent", 0, "N", 3, OKV_OPTION_RELOADABLE, "128",
-     "Connections to one local://, ofi:// or tcp:// listener that have not said hello, and those "
+     "Connections to one local://, ofi://, tcp:// or tcps:// listener that have not said hello, "
+     "and those "
      "of clients of Redis that have not finished a TLS handshake or, with users, logged in: "
      "{limits} "
      "({default}). One more drops one of the uid or host that has most",
      NUMBER(max_silent, 1, SILENT_MAX)},
     {"hello-ms", 0, "MS", 3, OKV_OPTION_RELOADABLE, NULL,
      "How long a client may take to say hello, over rdma:// to confirm its connection: {limits} "
-     "(3000 over local:// and tcp://, 5000 over rdma://, 10000 over ofi://). For clients of Redis, "
+     "(3000 over local://, tcp:// and tcps://, 5000 over rdma://, 10000 over ofi://). For clients "
+     "of Redis, "
      "how "
      "long a TLS handshake may take and, with users, the log-in (10000)",
      NUMBER(hello_ms, 100, 600000), MS},

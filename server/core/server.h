@@ -22,6 +22,7 @@
 #include "server/metrics/stats.h"
 #include "shared/base/clock.h"
 #include "shared/base/entrance.h"
+#include "shared/stream/stream.h"
 #include "shared/transport/transport.h"
 
 struct okv_admission;
@@ -78,6 +79,7 @@ struct okv_server {
     struct okv_socket_listener sockets[OKV_RESP_LISTENERS_MAX];
     struct okv_resp_shared *resp_shared;
     struct okv_exclusive *exclusive; /* NULL: no command runs alone, as there is no RESP listener */
+    struct okv_tls *tls[OKV_TLS_SERVER_USES]; /* NULL: no listener has this use (certificates.h) */
     struct okv_announcer *announcer;
     struct okv_worker *workers; /* config.workers */
     struct okv_worker_signal worker_signals[OKV_WORKERS_MAX];

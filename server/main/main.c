@@ -13,6 +13,7 @@
 #include "server/config/databases.h"
 #include "server/config/option_table.h"
 #include "server/config/print.h"
+#include "server/core/certificates.h"
 #include "server/core/notify.h"
 #include "server/core/processors.h"
 #include "server/core/takeover.h"
@@ -160,6 +161,7 @@ static void listeners_close(struct okv_server *server)
         struct okv_listener *listener = server->listeners[--server->listener_count];
         listener->ops->unlisten(listener);
     }
+    okv_certificates_close(server);
 }
 
 static int listeners_open(struct okv_server *server, struct okv_diag *diag)
@@ -246,7 +248,8 @@ static bool take_signal(struct okv_acceptor *acceptor, int number)
 
     switch (number) {
     case SIGHUP:
-        if (!okv_resp_reload(server) && !server->config.settings.file && !server->config.users)
+        if (!okv_certificates_renew(server) && !server->config.settings.file &&
+            !server->config.users)
             okv_log_say(&server->log, OKV_LOG_NOTICE, "config",
                         "SIGHUP: there is nothing to read again without --config, --users or "
                         "--tls-cert");

@@ -99,6 +99,7 @@ static void reject(struct okv_server *server, struct okv_request *request, int r
         .user = identity->key ? identity->user : "",
         .is_proven = identity->key != NULL,
         .reason = reason,
+        .stranger = request->stranger,
     };
 
     count_rejection(&server->stats, reason);
@@ -319,8 +320,11 @@ static void answer(struct okv_acceptor *acceptor, unsigned listener, struct okv_
         .database_count = server->database_count,
     };
     struct arrival arrival = {.request = request, .listener = listener};
-    int reason =
-        okv_handshake_decide(request->hello, request->hello_length, &terms, &arrival.client);
+    int reason = OKV_REJECT_MALFORMED;
+
+    if (!request->stranger[0])
+        reason =
+            okv_handshake_decide(request->hello, request->hello_length, &terms, &arrival.client);
 
     if (!reason && request->is_foreign)
         reason = OKV_REJECT_UID;

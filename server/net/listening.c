@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/core/certificates.h"
 #include "server/core/takeover.h"
 #include "server/database/database.h"
 #include "shared/base/error.h"
@@ -41,14 +42,19 @@ int okv_server_listen(struct okv_server *server, const struct okv_transport_ops 
     struct okv_takeover takeover = {&server->log, "listener", 0};
     struct okv_region regions[OKV_REGIONS_MAX];
     char where[WHERE_SIZE];
-    int rc;
+    struct okv_tls *tls = NULL;
+    int rc = uri->tls ? okv_certificates_open(server, OKV_TLS_TCPS, &tls, diag) : 0;
 
+    if (rc)
+        return rc;
     for (unsigned i = 0; i < server->database_count; i++)
         regions[i] = server->databases[i].region;
     do
         rc = ops->listen(uri, regions, server->database_count, out, diag);
     while (rc == OKV_EAGAIN && okv_takeover_wait(&takeover, describe(uri, where)));
-    if (rc == 0)
-        okv_server_set_patience(*out, &server->config);
-    return rc;
+    if (rc)
+        return rc;
+    (*out)->tls = tls;
+    okv_server_set_patience(*out, &server->config);
+    return 0;
 }

@@ -50,9 +50,14 @@ int okv_wal_preallocate_segment(struct okv_wal_space *space, struct okv_files *f
 
     if (rc == 0 && fresh.is_full && !may_be_full)
         rc = OKV_EDISKFULL;
-    if (rc == 0)
-        *space = fresh;
-    return rc;
+    if (rc)
+        return rc;
+    space->longest = fresh.longest;
+    space->reserved = fresh.reserved;
+    space->tried_ns = fresh.tried_ns;
+    space->wanted = fresh.wanted; /* others read these two meanwhile */
+    space->is_full = fresh.is_full;
+    return 0;
 }
 
 /* ---- the recycled file ---- */

@@ -11,10 +11,18 @@
 #define RDMA_PREFIX "rdma://"
 #define OFI_PREFIX "ofi://"
 #define TCP_PREFIX "tcp://"
+#define TCPS_PREFIX "tcps://"
 #define LOCAL_PREFIX "local://"
 #define RESP_PREFIX "resp://"
 #define RESPS_PREFIX "resps://"
 #define DISCOVER_PREFIX "discover/"
+
+static const char *default_port(const struct okv_uri *uri)
+{
+    if (uri->scheme == OKV_SCHEME_RESP)
+        return OKV_RESP_PORT;
+    return uri->tls ? OKV_TCPS_PORT : OKV_DEFAULT_PORT;
+}
 
 static int parse_bracketed(struct okv_uri_part host, struct okv_uri *out, struct okv_diag *diag)
 {
@@ -30,8 +38,8 @@ static int parse_name(struct okv_uri_part host, struct okv_uri *out, struct okv_
     if (host.length == 0)
         return okv_diag_set(diag, OKV_EURI,
                             "the host is missing after %s://: write for example "
-                            "%s://10.0.0.1:7471%s",
-                            okv_uri_scheme_name(out), okv_uri_scheme_name(out),
+                            "%s://10.0.0.1:%s%s",
+                            okv_uri_scheme_name(out), okv_uri_scheme_name(out), default_port(out),
                             out->scheme == OKV_SCHEME_RDMA
                                 ? ", or " RDMA_PREFIX "* to listen on the machine's one device"
                                 : "");
@@ -112,7 +120,7 @@ static int parse_authority(struct okv_uri_part authority, struct okv_uri *out,
 
     size_t used = colon ? (size_t)(colon - authority.text) : authority.length;
     if (used == authority.length) {
-        strcpy(out->port, out->scheme == OKV_SCHEME_RESP ? OKV_RESP_PORT : OKV_DEFAULT_PORT);
+        strcpy(out->port, default_port(out));
         return 0;
     }
     if (*colon != ':')
@@ -164,8 +172,9 @@ static int parse_network(const char *rest, enum okv_scheme scheme, struct okv_ur
             diag, OKV_EURI,
             "nothing but ?%s can follow host and port, and this URI has \"%.*s\": "
             "write for example %s://10.0.0.1:7471",
-            scheme == OKV_SCHEME_OFI   ? "provider=NAME, ?source=ADDRESS or ?database=NAME"
-            : scheme == OKV_SCHEME_TCP ? "source=ADDRESS or ?database=NAME"
+            scheme == OKV_SCHEME_OFI ? "provider=NAME, ?source=ADDRESS or ?database=NAME"
+            : scheme == OKV_SCHEME_TCP && out->tls ? "ca=FILE, ?source=ADDRESS or ?database=NAME"
+            : scheme == OKV_SCHEME_TCP             ? "source=ADDRESS or ?database=NAME"
                                        : "source=ADDRESS, ?device=NAME or ?database=NAME",
             OKV_URI_SHOWN_MAX, rest + authority, okv_uri_scheme_name(out));
     return okv_uri_parse_query((struct okv_uri_part){rest + authority + 1, length - authority - 1},
@@ -236,6 +245,9 @@ int okv_uri_parse(const char *text, struct okv_uri *out, struct okv_diag *diag)
         return parse_network(text + sizeof OFI_PREFIX - 1, OKV_SCHEME_OFI, out, diag);
     if (strncmp(text, TCP_PREFIX, sizeof TCP_PREFIX - 1) == 0)
         return parse_network(text + sizeof TCP_PREFIX - 1, OKV_SCHEME_TCP, out, diag);
+    out->tls = strncmp(text, TCPS_PREFIX, sizeof TCPS_PREFIX - 1) == 0;
+    if (out->tls)
+        return parse_network(text + sizeof TCPS_PREFIX - 1, OKV_SCHEME_TCP, out, diag);
     if (strncmp(text, LOCAL_PREFIX, sizeof LOCAL_PREFIX - 1) == 0)
         return parse_path(text + sizeof LOCAL_PREFIX - 1, OKV_SCHEME_LOCAL, out, diag);
     if (strncmp(text, RESP_PREFIX "/", sizeof RESP_PREFIX) == 0)
@@ -246,8 +258,8 @@ int okv_uri_parse(const char *text, struct okv_uri *out, struct okv_diag *diag)
     if (strncmp(text, RESP_PREFIX, sizeof RESP_PREFIX - 1) == 0)
         return parse_network(text + sizeof RESP_PREFIX - 1, OKV_SCHEME_RESP, out, diag);
     return okv_diag_set(diag, OKV_EURI,
-                        "\"%.*s\" does not begin with " RDMA_PREFIX ", " TCP_PREFIX ", " OFI_PREFIX
-                        " or " LOCAL_PREFIX ", or for clients of Redis " RESP_PREFIX
+                        "\"%.*s\" does not begin with " RDMA_PREFIX ", " TCP_PREFIX ", " TCPS_PREFIX
+                        ", " OFI_PREFIX " or " LOCAL_PREFIX ", or for clients of Redis " RESP_PREFIX
                         ": write for example " OKV_URI_RDMA_EXAMPLE " or " OKV_URI_LOCAL_EXAMPLE,
                         OKV_URI_SHOWN_MAX, text);
 }

@@ -6,6 +6,8 @@
  *                                                            the server that announces NAME
  *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]       libfabric, default port 7471
  *   tcp://HOST[:PORT][?source=ADDRESS]                       TCP, default port 7471
+ *   tcps://HOST[:PORT][?source=ADDRESS][&ca=FILE][&cert=FILE&key=FILE][&server-name=NAME]
+ *                                                            TCP with TLS, default port 7472
  *   local:///PATH[?uids=any][&mode=MODE]                     a Unix socket on this host
  *   resp://HOST[:PORT], resp:///PATH[?mode=MODE]             for clients of Redis, port 6379
  *   resps://HOST[:PORT]                                      the same with TLS
@@ -19,7 +21,8 @@
  * listens on (shared/devices/choice.h). docs/discovery.md describes NAME and group. uids=any, for
  * servers, admits all users; the default is the server's own user and root. MODE, for servers, sets
  * the socket's permissions; the default is the umask's. `provider` is a libfabric provider; by
- * default a server chooses the machine's best one, and a client uses the server's.
+ * default a server chooses the machine's best one, and a client uses the server's. `ca`, `cert`,
+ * `key` and `server-name`, for clients, are those of okv_options.tls_*.
  */
 #ifndef OKV_SHARED_BASE_URI_H
 #define OKV_SHARED_BASE_URI_H
@@ -30,12 +33,14 @@
 #include "shared/base/diag.h"
 
 #define OKV_DEFAULT_PORT "7471"
+#define OKV_TCPS_PORT "7472"
 #define OKV_RESP_PORT "6379"
 
 #define OKV_NAME_SIZE 32               /* of a server or a database, with its NUL */
 #define OKV_DATABASE_DEFAULT "default" /* of a client that names none */
 #define OKV_GROUP_SIZE 16              /* an IPv4 address with its NUL */
 #define OKV_DEVICE_SIZE 64             /* of an RDMA device, with its NUL */
+#define OKV_FILE_SIZE 256              /* of a path of a certificate or key, with its NUL */
 
 enum okv_scheme {
     OKV_SCHEME_RDMA,
@@ -54,9 +59,13 @@ struct okv_uri {
     uint16_t port_number;         /* rdma: of the device; 0: any */
     uint16_t gid;                 /* rdma: index in the port's table, if has_gid */
     bool has_gid;
-    char provider[32];            /* ofi: "" when it is not named */
-    char path[104];               /* local, resp: fits sockaddr_un with its NUL; or "" */
-    bool tls;                     /* resp: resps:// */
+    char provider[32];   /* ofi: "" when it is not named */
+    char path[104];      /* local, resp: fits sockaddr_un with its NUL; or "" */
+    bool tls;            /* tcp, resp: tcps://, resps:// */
+    struct okv_uri_tls { /* tcps: "" when it is not named */
+        char ca[OKV_FILE_SIZE], cert[OKV_FILE_SIZE], key[OKV_FILE_SIZE];
+        char server_name[256]; /* that the certificate is for */
+    } of_tls;
     bool any_uid;                 /* local: uids=any */
     uint16_t mode;                /* permissions of the socket; 0: as the umask has it */
     char name[OKV_NAME_SIZE];     /* rdma: of the server to look for, or "" */

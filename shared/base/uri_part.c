@@ -10,6 +10,8 @@ const char *okv_uri_scheme_name(const struct okv_uri *uri)
         [OKV_SCHEME_TCP] = "tcp",   [OKV_SCHEME_RESP] = "resp",
     };
 
+    if (uri->tls)
+        return uri->scheme == OKV_SCHEME_TCP ? "tcps" : "resps";
     return names[uri->scheme];
 }
 

@@ -153,6 +153,36 @@ static int parse_number(struct okv_uri_part value, const char *what, uint16_t le
     return 0;
 }
 
+/* The options of a tcps URI alone. OKV_EAGAIN: it is none of them. */
+static int parse_tls_option(struct okv_uri_part pair, struct okv_uri *out, struct okv_diag *diag)
+{
+    const struct {
+        const char *key, *example;
+        char *text;
+        size_t size;
+    } options[] = {
+        {"ca", "/etc/okv/ca.pem", out->of_tls.ca, sizeof out->of_tls.ca},
+        {"cert", "/etc/okv/client.pem", out->of_tls.cert, sizeof out->of_tls.cert},
+        {"key", "/etc/okv/client.key", out->of_tls.key, sizeof out->of_tls.key},
+        {"server-name", "kv.example.com", out->of_tls.server_name, sizeof out->of_tls.server_name},
+    };
+    struct okv_uri_part value;
+
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        if (!has_key(pair, options[i].key, &value))
+            continue;
+        if (!options[i].text[0] && value.length > 0 &&
+            okv_uri_copy_part(value, options[i].text, options[i].size))
+            return 0;
+        return okv_diag_set(diag, OKV_EURI,
+                            "\"%.*s\" is not one %s of up to %zu bytes: write it once, as in "
+                            "tcps://10.0.0.1?%s=%s",
+                            okv_uri_shown(value), value.text, options[i].key, options[i].size - 1,
+                            options[i].key, options[i].example);
+    }
+    return OKV_EAGAIN;
+}
+
 /* The options of an rdma URI alone. OKV_EAGAIN: it is none of them. */
 static int parse_rdma_option(struct okv_uri_part pair, struct okv_uri *out, struct okv_diag *diag)
 {
@@ -197,6 +227,16 @@ static int parse_option(struct okv_uri_part pair, struct okv_uri *out, struct ok
         return parse_source(value, out, diag);
     if (is_ofi && has_key(pair, "provider", &value))
         return parse_provider(value, out, diag);
+    if (out->scheme == OKV_SCHEME_TCP && out->tls) {
+        int status = parse_tls_option(pair, out, diag);
+        return status != OKV_EAGAIN
+                   ? status
+                   : okv_diag_set(diag, OKV_EURI,
+                                  "\"%.*s\" is not an option of a tcps URI, which has source, ca, "
+                                  "cert, key, server-name and database: write for example "
+                                  "tcps://10.0.0.1?ca=/etc/okv/ca.pem",
+                                  okv_uri_shown(pair), pair.text);
+    }
     if (out->scheme == OKV_SCHEME_TCP)
         return okv_diag_set(diag, OKV_EURI,
                             "\"%.*s\" is not an option of a tcp URI, which has source and "

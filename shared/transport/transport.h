@@ -42,6 +42,7 @@
 #include "shared/base/diag.h"
 #include "shared/base/uri.h"
 
+struct okv_tls;
 struct okv_transport_ops;
 
 /* Memory that clients may read: mapped at `base`, backed by the memfd `fd`. Borrowed; it must
@@ -80,6 +81,9 @@ struct okv_listener {
     /* Clients that have not sent their hello; NULL: the transport has none. Its limits may be set
      * between listen and the first next_request. */
     struct okv_pending *pending;
+    /* tcps: what its clients' streams begin TLS with. Borrowed; to be set between listen and the
+     * first next_request. */
+    struct okv_tls *tls;
     int fd;                          /* readable when next_request has something to do */
     uint32_t rkeys[OKV_REGIONS_MAX]; /* with which clients read each region; 0 for local and ofi */
     char where[192];                 /* the URI for clients: "rdma://10.9.9.1:7471" */
@@ -97,6 +101,7 @@ struct okv_request {
                           all connections of a host, or over local of a user */
     bool is_half_open; /* it is not proven yet that the client is at this address */
     bool is_foreign;   /* the listener shares no memory with this user: reject it */
+    char stranger[96]; /* not "": it sent no hello, but this, in words: reject it */
 };
 
 struct okv_endpoint {
@@ -387,7 +392,7 @@ struct okv_transport_ops {
 
 /* The transport of a scheme; NULL for an unknown scheme. */
 const struct okv_transport_ops *okv_transport_for(enum okv_scheme scheme);
-/* The schemes that this process has a transport for, "rdma, ofi, tcp, local"; static. */
+/* The schemes that this process has a transport for, "rdma, ofi, tcp, tcps, local"; static. */
 const char *okv_transport_names(void);
 
 extern const struct okv_transport_ops okv_transport_local;

@@ -1,3 +1,4 @@
+#include "shared/stream/stream.h"
 #include "shared/transport/ofi_module.h"
 
 const struct okv_transport_ops *okv_transport_for(enum okv_scheme scheme)
@@ -19,5 +20,10 @@ const struct okv_transport_ops *okv_transport_for(enum okv_scheme scheme)
 
 const char *okv_transport_names(void)
 {
-    return okv_ofi_module_is_there() ? "rdma, ofi, tcp, local" : "rdma, tcp, local";
+    static const char *const names[2][2] = {
+        {"rdma, tcp, local", "rdma, tcp, tcps, local"},
+        {"rdma, ofi, tcp, local", "rdma, ofi, tcp, tcps, local"},
+    };
+
+    return names[okv_ofi_module_is_there()][okv_tls_is_there()];
 }

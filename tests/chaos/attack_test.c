@@ -24,6 +24,7 @@
 #include "tests/support/patient_open.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/server_process.h"
+#include "tests/support/tls_files.h"
 #include "tests/support/users_file.h"
 
 #define EXIT_SKIPPED 77
@@ -61,7 +62,7 @@ struct trial {
     const char *json;   /* file for the figures; or NULL */
     char resp_path[96]; /* of the socket for clients of Redis */
     char resps[64];     /* of the listener with TLS */
-    char cert[96], key[96];
+    char cert[256], key[256];
     struct server_process server;
     okv *admin, *admin_of_full; /* who see all figures */
     struct attackers attackers;
@@ -121,6 +122,17 @@ static void choose_addresses(struct trial *trial)
     snprintf(trial->key, sizeof trial->key, "%s/key", trial->file.directory);
 }
 
+/* That of the transport, or one of its own. */
+static void choose_certificate(struct trial *trial)
+{
+    if (server_has_tls()) {
+        test_tls_file("server.pem", trial->cert);
+        test_tls_file("server.key", trial->key);
+    } else {
+        attack_write_certificate(trial->cert, trial->key);
+    }
+}
+
 static void start_server(struct trial *trial)
 {
     /* In the guest there is less memory. */
@@ -143,7 +155,7 @@ static void start_server(struct trial *trial)
         arguments[count++] = worker_cpu;
     }
     if (attack_has_tls()) {
-        attack_write_certificate(trial->cert, trial->key);
+        choose_certificate(trial);
         const char *const tls[] = {"--listen",  trial->resps, "--tls-cert",
                                    trial->cert, "--tls-key",  trial->key};
         memcpy(arguments + count, tls, sizeof tls);

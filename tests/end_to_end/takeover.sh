@@ -116,6 +116,7 @@ taken_over "a port of Redis" "$resp" --listen "$resp"
 taken_over "a socket of Redis" "resp://$scratch/resp" --listen "resp://$scratch/resp"
 taken_over "a socket" "local://$scratch/shared" --listen "local://$scratch/shared"
 taken_over "a port of metrics" "--metrics $metrics" --metrics "$metrics"
+export LD_LIBRARY_PATH=$build/shared # a sanitizer's dlopen() does not see the program's own search path
 if [ -n "$(find "$build/shared" -name 'libokv-ofi.so.*')" ]; then
     ofi=ofi://127.0.0.1:$(free_port)
     taken_over "a port over libfabric" "$ofi" --listen "$ofi"

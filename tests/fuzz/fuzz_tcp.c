@@ -14,6 +14,7 @@
 
 #define SLOT 300u
 #define CREDITS 4u
+#define RECEIVE_SLOTS (CREDITS + 1)
 #define REGION 8192u
 #define READS 5u
 #define MARK 0xa5
@@ -93,7 +94,7 @@ static void take(struct run *run, const struct okv_event *event)
     switch (event->type) {
     case OKV_EVENT_RECV:
         FUZZ_CHECK(event->length <= SLOT);
-        FUZZ_CHECK(event->slot < run->endpoint->slot_count);
+        FUZZ_CHECK(event->slot < RECEIVE_SLOTS);
         run->ops->recv_release(&run->endpoint->base, event);
         break;
     case OKV_EVENT_READ:
@@ -184,7 +185,8 @@ static void open_run(struct run *run)
     memset(run->memory, MARK, sizeof run->memory);
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, socks) == 0);
     FUZZ_CHECK(okv_tcp_endpoint_new(&limits, 1, &run->endpoint, NULL) == 0);
-    FUZZ_CHECK(okv_tcp_conn_new(run->endpoint, socks[0], &run->conn) == 0);
+    FUZZ_CHECK(okv_tcp_conn_new(run->endpoint, &run->conn) == 0);
+    FUZZ_CHECK(okv_stream_init(&run->conn->stream, socks[0], NULL, NULL) == 0);
     run->peer = socks[1];
     if (run->is_client)
         run->endpoint->client = run->conn;
@@ -224,7 +226,7 @@ static void close_run(struct run *run)
     run->ops->conn_destroy(&run->conn->base);
     if (run->is_client)
         return;
-    FUZZ_CHECK(run->endpoint->free_count == run->endpoint->slot_count);
+    FUZZ_CHECK(run->endpoint->free_count == RECEIVE_SLOTS);
     okv_tcp_endpoint_free(run->endpoint);
 }
 

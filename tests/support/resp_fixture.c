@@ -8,6 +8,7 @@
 #include "tests/support/test.h"
 
 #include "server/clients/client_table.h"
+#include "server/core/certificates.h"
 #include "server/resp/net/listen.h"
 #include "server/resp/resp.h"
 #include "server/resp/run/client_list.h"
@@ -53,6 +54,7 @@ void resp_fixture_close(struct resp_fixture *fixture)
     okv_resp_fini(fixture->worker.resp);
     assert_true(TAILQ_EMPTY(&fixture->core.server->clients->lists[OKV_CLIENT_RESP]));
     okv_resp_close(fixture->core.server);
+    okv_certificates_close(fixture->core.server);
     close(fixture->core.server->worker_signals[0].fd);
     server_core_close(&fixture->core);
 }

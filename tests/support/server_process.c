@@ -45,6 +45,13 @@ bool server_is_fabric(void)
     return server_is_rdma() || strcmp(server_scheme(), "ofi") == 0;
 }
 
+bool server_has_tls(void)
+{
+    const char *uri = getenv("OKV_TEST_URI");
+
+    return uri && strncmp(uri, "tcps:", 5) == 0;
+}
+
 bool server_is_slow(void)
 {
     return server_is_rdma() || getenv("OKV_GUEST");

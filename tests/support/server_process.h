@@ -61,6 +61,8 @@ bool server_is_local(void);
 /* Whether a device or libfabric does the transport's work: one of its READs that fails ends the
  * connection. */
 bool server_is_fabric(void);
+/* tcps. */
+bool server_has_tls(void);
 /* Whether gets go on while the server is stopped. */
 bool server_is_one_sided(const okv *handle);
 

@@ -11,6 +11,7 @@
 #include "shared/base/bytes.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "tests/support/tls_files.h"
 
 /* Offsets in the welcome; a pattern fills the rest. */
 #define WELCOME_RKEY 0
@@ -135,8 +136,12 @@ static void answer_requests(struct fixture *fixture)
     struct okv_request *request;
     int status;
 
-    while ((status = fixture->ops->next_request(fixture->listener, &request)) > 0)
-        answer_request(fixture, request);
+    while ((status = fixture->ops->next_request(fixture->listener, &request)) > 0) {
+        if (request->stranger[0])
+            fixture->ops->reject(request, NULL, 0);
+        else
+            answer_request(fixture, request);
+    }
     if (status < 0)
         atomic_fetch_add(&fixture->wrong, 1);
 }
@@ -417,6 +422,7 @@ void fixture_start(struct fixture *fixture, const char *listen_text, const char 
         rc = fixture->ops->listen(&fixture->listen_uri, regions, 1, &fixture->listener, &diag);
     if (rc)
         fail_msg("listen: %s", diag.text);
+    fixture->listener->tls = fixture->tls = fixture->listen_uri.tls ? test_tls_server(NULL) : NULL;
     if (fixture->ops->endpoint_create(fixture->listener, &limits, FIXTURE_MAX_CONNS,
                                       &fixture->endpoint, &diag))
         fail_msg("endpoint: %s", diag.text);
@@ -431,6 +437,7 @@ void fixture_stop(struct fixture *fixture)
     assert_int_equal(atomic_load(&fixture->wrong), 0);
     fixture->ops->endpoint_destroy(fixture->endpoint);
     fixture->ops->unlisten(fixture->listener);
+    okv_tls_destroy(fixture->tls);
     munmap(fixture->region, FIXTURE_REGION);
     munmap(fixture->other, FIXTURE_OTHER_REGION);
     close(fixture->region_fd);

@@ -55,6 +55,7 @@ struct fixture {
     bool has_other;          /* the transport can serve both */
     char address[64];        /* of the first client; the others must have the same */
     struct okv_listener *listener;
+    struct okv_tls *tls; /* of the listener; or NULL */
     struct okv_endpoint *endpoint;
     pthread_t thread;
 

@@ -221,6 +221,15 @@ FIXTURE_TEST(who_reads_nothing_gets_no_more_than_its_room)
 
 /* ---- the memory of long requests ---- */
 
+/* Under ThreadSanitizer a buffer that grows is copied, and the old one unmapped as a whole. */
+static void skip_without_mremap(void)
+{
+#ifdef OKV_NO_MREMAP
+    printf("skipped: buffers do not move by mremap() in this build\n");
+    skip();
+#endif
+}
+
 /* Sends `length` bytes of an ECHO, whose word has LONG_REQUEST. */
 static void say_long(int fd, size_t length)
 {
@@ -253,6 +262,7 @@ static void expect_unmapped_in_steps(size_t least)
 
 FIXTURE_TEST(memory_of_a_long_request_is_unmapped_in_steps)
 {
+    skip_without_mremap();
     const size_t head = sizeof "*2\r\n$4\r\nECHO\r\n$8388608\r\n" - 1;
     static uint8_t reply[LONG_REQUEST];
     int fd = resp_fixture_connect(&fixture);
@@ -268,6 +278,7 @@ FIXTURE_TEST(memory_of_a_long_request_is_unmapped_in_steps)
 
 FIXTURE_TEST(memory_of_who_leaves_is_unmapped_in_steps)
 {
+    skip_without_mremap();
     int fd = resp_fixture_connect(&fixture);
 
     memset(&unmapped, 0, sizeof unmapped);

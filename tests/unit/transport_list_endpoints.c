@@ -108,7 +108,7 @@ void choose_other_address(struct okv_uri *uri)
     if (uri->scheme == OKV_SCHEME_LOCAL)
         strcat(uri->path, "2");
     else
-        strcpy(uri->port, "7472");
+        strcpy(uri->port, "7473");
 }
 
 static void service_start(struct service *service, const struct fixture *fixture,
@@ -121,6 +121,7 @@ static void service_start(struct service *service, const struct fixture *fixture
     service->ops = fixture->ops;
     if (service->ops->listen(uri, &region, 1, &service->listener, &diag))
         fail_msg("listen: %s", diag.text);
+    service->listener->tls = fixture->tls;
     for (unsigned i = 0; i < ENDPOINTS; i++) {
         struct echoer *echoer = &service->echoers[i];
         echoer->ops = service->ops;

@@ -143,6 +143,7 @@ static void crowd_gather(struct crowd *crowd, const struct fixture *fixture)
     if (crowd->ops->listen(&uri, &region, 1, &crowd->listener, &diag) ||
         crowd->ops->endpoint_create(crowd->listener, &limits, GREEDY + 1, &crowd->endpoint, &diag))
         fail_msg("%s", diag.text);
+    crowd->listener->tls = fixture->tls;
     for (unsigned i = 0; i <= MODEST; i++)
         join(crowd, other, i);
     test_free(other);

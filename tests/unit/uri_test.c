@@ -262,7 +262,7 @@ TEST(wrong_resp_uris_are_explained)
 {
     static const struct refused cases[] = {
         {"redis://10.0.0.1", "does not begin with", "resp://"},
-        {"resps:///run/redis.sock", "host is missing", "resp://"},
+        {"resps:///run/redis.sock", "host is missing", "resps://10.0.0.1:6379"},
         {"resp://h/1", "/1", "resp://10.0.0.1:6379"},
         {"resp://h?database=a", "not an option", "mode=0660"},
         {"resp:///a?uids=any", "not an option", "mode=0660"},

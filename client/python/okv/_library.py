@@ -69,6 +69,10 @@ class Options(ctypes.Structure):
         ("key_file", c_char_p),
         ("log", ctypes.c_void_p),
         ("log_user", ctypes.c_void_p),
+        ("tls_ca", c_char_p),
+        ("tls_cert", c_char_p),
+        ("tls_key", c_char_p),
+        ("tls_server_name", c_char_p),
     ]
 
 

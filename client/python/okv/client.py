@@ -103,7 +103,7 @@ def _without_nul(name: str, text: bytes) -> bytes:
 def _options(database: Optional[str], user: Optional[str], key_file: Optional[str],
              timeout: Optional[float], connect_timeout: Optional[float], depth: int, credits: int,
              hints: Optional[int], reconnect: str, keepalive: Optional[float],
-             report: Optional[float]) -> Options:
+             report: Optional[float], tls: dict[str, Optional[str]]) -> Options:
     options = Options(timeout_ms=_milliseconds("timeout", timeout),
                       connect_timeout_ms=_milliseconds("connect_timeout", connect_timeout),
                       depth=_number("depth", depth), credits=_number("credits", credits),
@@ -122,6 +122,9 @@ def _options(database: Optional[str], user: Optional[str], key_file: Optional[st
         options.user = _text("user", user)
     if key_file is not None:
         options.key_file = _without_nul("key_file", os.fsencode(key_file))
+    for name, value in tls.items():
+        if value is not None:
+            setattr(options, name, _without_nul(name, os.fsencode(value)))
     return options
 
 
@@ -135,6 +138,7 @@ class Client(Unique):
     server (10; 0: never). Up to `depth` operations of a pipeline are in flight at once (32).
     `value_size` is the size of the buffer that a get begins with: a longer value takes a second
     READ. `reconnect` is "always", "if_kept" (fail if the server has lost its items) or "never".
+    `tls_ca`, `tls_cert`, `tls_key` (PEM files) and `tls_server_name` are for tcps://, as in okv.h.
     After a fork a child opens its own client.
     """
 
@@ -143,9 +147,13 @@ class Client(Unique):
                  timeout: Optional[float] = None, connect_timeout: Optional[float] = None,
                  depth: int = 0, credits: int = 0, hints: Optional[int] = None,
                  reconnect: str = "always", keepalive: Optional[float] = None,
-                 report: Optional[float] = None, value_size: int = 4096):
+                 report: Optional[float] = None, value_size: int = 4096,
+                 tls_ca: Optional[str] = None, tls_cert: Optional[str] = None,
+                 tls_key: Optional[str] = None, tls_server_name: Optional[str] = None):
+        tls = {"tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key,
+               "tls_server_name": tls_server_name}
         options = _options(database, user, key_file, timeout, connect_timeout, depth, credits,
-                           hints, reconnect, keepalive, report)
+                           hints, reconnect, keepalive, report, tls)
         self._open(uri or os.environ.get("OKV_SERVER") or _default_uri(), options,
                    _number("value_size", value_size))
 

@@ -56,18 +56,6 @@ static void name_ends(struct okv_resp_client *client, const struct sockaddr_stor
     okv_host_group_text((const struct sockaddr *)address, client->address);
 }
 
-/* A stream keeps what it began with. */
-static struct okv_tls *newest_tls(struct okv_resp_shared *shared)
-{
-    struct okv_tls *next = atomic_exchange(&shared->next_tls, NULL);
-
-    if (next) {
-        okv_tls_destroy(shared->tls);
-        shared->tls = next;
-    }
-    return shared->tls;
-}
-
 static struct okv_resp_client *create_client(struct okv_server *server,
                                              const struct okv_resp_listener *listener, int fd,
                                              const struct sockaddr_storage *address)
@@ -78,8 +66,8 @@ static struct okv_resp_client *create_client(struct okv_server *server,
         close(fd);
         return NULL;
     }
-    if (okv_stream_init(&client->stream, fd,
-                        listener->has_tls ? newest_tls(server->resp_shared) : NULL)) {
+    if (okv_stream_init(&client->stream, fd, listener->has_tls ? server->resp_shared->tls : NULL,
+                        NULL)) {
         free(client);
         return NULL;
     }
@@ -126,7 +114,7 @@ static void accept_client(struct okv_server *server, const struct okv_resp_liste
         watch_peer(server, fd);
     client->id = ++server->resp_shared->last_id;
     if (client->stream.ssl)
-        okv_resp_handshakes_add(server->resp_shared->handshakes, client);
+        okv_resp_handshakes_add(server, client);
     else
         okv_resp_admit(server, client);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "server/config/config.h"
+#include "server/core/certificates.h"
 #include "server/core/server.h"
 #include "server/core/takeover.h"
 #include "server/resp/net/accept.h"
@@ -115,36 +116,11 @@ static int open_entrance(struct okv_resp_listener *listener, struct okv_diag *di
     return okv_entrance_explain(diag, errnum);
 }
 
-static int start_handshakes(struct okv_server *server, struct okv_diag *diag)
-{
-    struct okv_resp_handshakes *handshakes = calloc(1, sizeof *handshakes);
-    struct okv_diag why = {.text = ""};
-    int rc = handshakes ? okv_resp_handshakes_start(handshakes, server, &why) : OKV_ENOMEM;
-
-    if (rc) {
-        free(handshakes);
-        return okv_diag_set(diag, rc, "resps://: cannot start the thread of handshakes: %s",
-                            why.text[0] ? why.text : okv_error_text(rc));
-    }
-    server->resp_shared->handshakes = handshakes;
-    return 0;
-}
-
-static int read_tls(const struct okv_config *config, struct okv_tls **out, struct okv_diag *diag)
-{
-    return okv_tls_create(config->tls_cert, config->tls_key, config->tls_ca, out, diag);
-}
-
 static int open_tls(struct okv_server *server, struct okv_diag *diag)
 {
-    const struct okv_config *config = &server->config;
+    int rc = okv_certificates_open(server, OKV_TLS_RESPS, &server->resp_shared->tls, diag);
 
-    if (!config->tls_cert || !config->tls_key)
-        return okv_diag_set(diag, OKV_EINVAL,
-                            "resps://: name a certificate and its key with --tls-cert and "
-                            "--tls-key");
-    int rc = read_tls(config, &server->resp_shared->tls, diag);
-    return rc ? rc : start_handshakes(server, diag);
+    return rc ? rc : okv_resp_handshakes_start(server, diag);
 }
 
 static int open_listener(struct okv_server *server, const struct okv_uri *uri,
@@ -188,33 +164,9 @@ int okv_resp_open(struct okv_server *server, struct okv_diag *diag)
     return rc;
 }
 
-bool okv_resp_reload(struct okv_server *server)
-{
-    struct okv_resp_shared *shared = server->resp_shared;
-    struct okv_diag why = {.text = ""};
-    struct okv_tls *tls;
-
-    if (!shared->handshakes)
-        return false;
-    if (read_tls(&server->config, &tls, &why)) {
-        okv_log_say(&server->log, OKV_LOG_WARNING, "config", "the certificate stays as it was: %s",
-                    why.text);
-        return true;
-    }
-    okv_tls_destroy(atomic_exchange(&shared->next_tls, tls));
-    okv_log_say(&server->log, OKV_LOG_NOTICE, "config", "certificate read from %.150s",
-                server->config.tls_cert);
-    return true;
-}
-
 void okv_resp_stop(struct okv_server *server)
 {
-    struct okv_resp_shared *shared = server->resp_shared;
-
-    if (shared->handshakes)
-        okv_resp_handshakes_stop(shared->handshakes);
-    free(shared->handshakes);
-    shared->handshakes = NULL;
+    okv_resp_handshakes_stop(server);
 }
 
 void okv_resp_close(struct okv_server *server)
@@ -225,8 +177,6 @@ void okv_resp_close(struct okv_server *server)
     server->socket_count = 0;
     while (shared->listener_count > 0)
         close_listener(&shared->listeners[--shared->listener_count]);
-    okv_tls_destroy(shared->tls);
-    okv_tls_destroy(atomic_load(&shared->next_tls));
     okv_resp_rates_fini(&shared->rates);
     okv_resp_door_fini(&shared->door);
     okv_exclusive_fini(&shared->exclusive);

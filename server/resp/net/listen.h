@@ -2,8 +2,6 @@
 #ifndef OKV_SERVER_RESP_NET_LISTEN_H
 #define OKV_SERVER_RESP_NET_LISTEN_H
 
-#include <stdbool.h>
-
 #include "shared/base/diag.h"
 
 struct okv_server;
@@ -12,9 +10,6 @@ struct okv_server;
  * OKV_EPERM: the certificate or its key; OKV_EAGAIN: an address stays in use (okv_takeover_wait());
  * OKV_EADDRESS, OKV_EIO, OKV_ENOMEM. */
 int okv_resp_open(struct okv_server *server, struct okv_diag *diag);
-/* Reads certificate and key again, for clients that come from now on; a mistake in them changes
- * nothing. Logs either. False: no listener has TLS. While the server serves. */
-bool okv_resp_reload(struct okv_server *server);
 /* Ends TLS handshakes. No client comes any more; workers are still there. */
 void okv_resp_stop(struct okv_server *server);
 /* No client and no other thread is left. */

@@ -76,6 +76,7 @@ struct okv_resp_client {
     struct okv_resp *resp;
     uint64_t id; /* as Redis counts clients; OKV_CLIENT_RESP_ID of it is that of okv */
     struct okv_stream stream;
+    struct okv_handshake handshake; /* while one is under way */
     enum okv_resp_state state;
     bool is_ready;     /* in the list of its database of clients that can go on */
     bool has_input;    /* epoll said so */

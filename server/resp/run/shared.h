@@ -31,11 +31,10 @@ struct okv_resp_shared {
         struct okv_resp_sample before, last;
     } rates;
     const struct okv_resp_call_stats *call_stats[OKV_WORKERS_MAX];
-    uint64_t began_ns, began_steps;   /* okv_clock_steps() at that time */
-    uint64_t last_id;                 /* the acceptor's */
-    struct okv_tls *tls;              /* of all listeners that have it; or NULL. The acceptor's */
-    struct okv_tls *_Atomic next_tls; /* that main has read since, for the acceptor; or NULL */
-    struct okv_resp_handshakes *handshakes; /* with `tls`, until no client comes any more */
+    uint64_t began_ns, began_steps;    /* okv_clock_steps() at that time */
+    uint64_t last_id;                  /* the acceptor's */
+    struct okv_tls *tls;               /* of all listeners that have it; or NULL */
+    struct okv_handshakes *handshakes; /* with `tls`, until no client comes any more */
     unsigned listener_count;
     struct okv_resp_listener listeners[OKV_RESP_LISTENERS_MAX];
 };

@@ -76,6 +76,15 @@ int okv_pending_open(struct okv_pending *pending, int sock, uint64_t silence_ns,
     return okv_entrance_explain(diag, errnum);
 }
 
+int okv_pending_watch_returns(struct okv_pending *pending, int fd, struct okv_diag *diag)
+{
+    int errnum = watch(pending, fd, &pending->has_returns);
+
+    return errnum
+               ? okv_diag_set(diag, OKV_EIO, "no descriptor can be watched: %s", strerror(errnum))
+               : 0;
+}
+
 /* By `apart` where that is not NULL. */
 static void close_socket(void (*apart)(int sock), int sock)
 {
@@ -106,7 +115,8 @@ void okv_pending_remove(struct okv_pending *pending, struct okv_pending_client *
 {
     bool was_oldest = oldest_of(pending) == client;
 
-    epoll_ctl(pending->epoll, EPOLL_CTL_DEL, client->sock, NULL);
+    if (!client->is_away)
+        epoll_ctl(pending->epoll, EPOLL_CTL_DEL, client->sock, NULL);
     okv_crowd_remove(&pending->crowd, &client->member);
     if (was_oldest)
         set_timer(pending);
@@ -115,7 +125,11 @@ void okv_pending_remove(struct okv_pending *pending, struct okv_pending_client *
 static void drop(struct okv_pending *pending, struct okv_pending_client *client)
 {
     okv_pending_remove(pending, client); /* a closed socket may live on for a moment */
-    pending->ops->drop(client);
+    client->is_dropped = client->is_away;
+    if (client->is_away)
+        shutdown(client->sock, SHUT_RDWR); /* it comes back soon */
+    else
+        pending->ops->drop(client);
 }
 
 static void drop_overdue(struct okv_pending *pending)
@@ -130,7 +144,7 @@ static void drop_overdue(struct okv_pending *pending)
 
 int okv_pending_add(struct okv_pending *pending, struct okv_pending_client *client)
 {
-    int errnum = watch(pending, client->sock, client);
+    int errnum = client->is_away ? 0 : watch(pending, client->sock, client);
 
     if (errnum)
         return errnum;
@@ -175,6 +189,24 @@ static bool take_hello(struct okv_pending *pending, struct okv_pending_client *c
     return status > 0;
 }
 
+/* Takes a client that comes back. Returns it if it has a complete hello. */
+static struct okv_pending_client *take_returned(struct okv_listener *listener)
+{
+    struct okv_pending *pending = listener->pending;
+    struct okv_pending_client *client = pending->ops->next_returned(listener);
+
+    if (!client)
+        return NULL;
+    client->is_away = false;
+    if (client->is_dropped)
+        pending->ops->drop(client);
+    else if (watch(pending, client->sock, client))
+        drop(pending, client);
+    else if (take_hello(pending, client))
+        return client;
+    return NULL;
+}
+
 int okv_pending_next_request(struct okv_listener *listener, struct okv_request **out)
 {
     struct okv_pending *pending = listener->pending;
@@ -186,12 +218,19 @@ int okv_pending_next_request(struct okv_listener *listener, struct okv_request *
             return okv_error_from_errno(errno);
         if (count <= 0)
             return 0;
+        struct okv_pending_client *client = event.data.ptr;
         if (event.data.ptr == &pending->entrance) {
             accept_client(listener);
         } else if (event.data.ptr == &pending->timer) {
             drop_overdue(pending);
-        } else if (take_hello(pending, event.data.ptr)) {
-            *out = &((struct okv_pending_client *)event.data.ptr)->base;
+        } else if (event.data.ptr == &pending->has_returns) {
+            client = take_returned(listener);
+            if (!client)
+                continue;
+            *out = &client->base;
+            return 1;
+        } else if (take_hello(pending, client)) {
+            *out = &client->base;
             return 1;
         }
     }

@@ -19,15 +19,22 @@ struct okv_pending_client {
     struct okv_request base; /* the clients of an `address` are counted together */
     int sock;                /* non-blocking; -1: none */
     uint64_t arrived_ns;
+    bool is_away;    /* the transport does something with it first, such as a handshake of TLS, and
+                        nobody else touches it */
+    bool is_dropped; /* it came to its end while it was away */
     struct okv_crowd_member member;
 };
 
 struct okv_pending_ops {
     size_t size; /* of the transport's request */
-    /* Names the peer of a new client, and may send it something. 0, or a code: it is dropped. */
+    /* Names the peer of a new client, and may send it something, or take it away. 0, or a code: it
+     * is dropped. */
     int (*greet)(struct okv_pending_client *client);
-    /* Reads what has come. 1: the hello is complete, and in the request; 0: bytes are missing; a
-     * code: the client is dropped. */
+    /* The next client that was away and comes back, or NULL: there is none. NULL: none is ever
+     * away. */
+    struct okv_pending_client *(*next_returned)(struct okv_listener *listener);
+    /* Reads what has come. 1: the hello is complete, and in the request, or it is a stranger's; 0:
+     * bytes are missing; a code: the client is dropped. */
     int (*read_hello)(struct okv_pending_client *client);
     /* Closes its socket and frees it. */
     void (*drop)(struct okv_pending_client *client);
@@ -39,6 +46,7 @@ struct okv_pending {
     const struct okv_pending_ops *ops;
     int epoll;                    /* readable when next_request has something to do */
     int sock;                     /* that listens */
+    bool has_returns;             /* a mark: what epoll says of clients that return */
     int timer;                    /* expires when the oldest client has taken too long */
     struct okv_entrance entrance; /* of `sock` */
     /* Any thread may change these two. */
@@ -52,7 +60,9 @@ struct okv_pending {
  * OKV_ENOMEM; OKV_EIO: no descriptor is left, among others. With a sentence. */
 int okv_pending_open(struct okv_pending *pending, int sock, uint64_t silence_ns,
                      const struct okv_pending_ops *ops, struct okv_diag *diag);
-/* Drops all and closes the descriptors. */
+/* `fd` is readable while clients are there to return. 0 or OKV_EIO with a sentence. */
+int okv_pending_watch_returns(struct okv_pending *pending, int fd, struct okv_diag *diag);
+/* Drops all and closes the descriptors. No client is away. */
 void okv_pending_close(struct okv_pending *pending);
 /* The operation next_request of a listener that has `pending`. The socket of a request is the
  * caller's. */

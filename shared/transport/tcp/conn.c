@@ -1,23 +1,26 @@
 #include "shared/transport/tcp/conn.h"
 
 #include <errno.h>
-#include <linux/sockios.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/transport/tcp/output.h"
 
 /* Frames that may wait beside messages: answers or READs, FETCHes or pieces, and a sign of life. */
 #define OTHER_FRAMES (OKV_READ_SLOTS + OKV_RENDEZVOUS_MAX + 1)
+
+/* A connection is asked this often what the peer has acknowledged, and one poll asks so many. */
+#define SETTLE_NS UINT64_C(1000000)
+#define SETTLE_BATCH 16
 
 void okv_tcp_announce(struct okv_tcp_endpoint *endpoint)
 {
@@ -39,7 +42,7 @@ void okv_tcp_queue_event(struct okv_tcp_conn *conn, const struct okv_event *even
     conn->queued_rendezvous += event->type == OKV_EVENT_RENDEZVOUS_DONE;
 }
 
-int okv_tcp_conn_new(struct okv_tcp_endpoint *endpoint, int sock, struct okv_tcp_conn **out)
+int okv_tcp_conn_new(struct okv_tcp_endpoint *endpoint, struct okv_tcp_conn **out)
 {
     const struct okv_message_limits *limits = &endpoint->limits;
     struct okv_tcp_conn *conn = calloc(1, sizeof *conn);
@@ -47,7 +50,7 @@ int okv_tcp_conn_new(struct okv_tcp_endpoint *endpoint, int sock, struct okv_tcp
 
     if (!conn)
         return OKV_ENOMEM;
-    conn->sock = -1;
+    conn->stream.fd = -1;
     conn->send_memory = calloc(count, limits->slot_size);
     conn->messages = calloc(count, sizeof *conn->messages);
     if (!conn->send_memory || !conn->messages || !okv_send_slots_create(&conn->sends, count) ||
@@ -59,15 +62,21 @@ int okv_tcp_conn_new(struct okv_tcp_endpoint *endpoint, int sock, struct okv_tcp
     conn->base.endpoint = &endpoint->base;
     conn->base.slot_size = limits->slot_size;
     conn->base.max_reads = OKV_READ_SLOTS;
-    conn->sock = sock;
     *out = conn;
     return 0;
 }
 
+void okv_tcp_conn_close(struct okv_tcp_conn *conn)
+{
+    if (conn->stream.fd >= 0)
+        okv_stream_fini(&conn->stream);
+    conn->stream.fd = -1;
+}
+
 void okv_tcp_conn_free(struct okv_tcp_conn *conn)
 {
-    if (conn->sock >= 0)
-        close(conn->sock);
+    okv_tcp_conn_close(conn);
+    okv_tls_destroy(conn->tls);
     okv_tcp_output_destroy(&conn->output);
     okv_send_slots_destroy(&conn->sends);
     free(conn->keys);
@@ -76,9 +85,18 @@ void okv_tcp_conn_free(struct okv_tcp_conn *conn)
     free(conn);
 }
 
+void okv_tcp_conn_free_destroyed(struct okv_tcp_conn *conn)
+{
+    if (!conn->is_destroyed || conn->held > 0)
+        return;
+    LIST_REMOVE(conn, in_conns);
+    okv_tcp_conn_free(conn);
+}
+
 void okv_tcp_conn_attach(struct okv_tcp_conn *conn)
 {
     LIST_INSERT_HEAD(&okv_tcp_endpoint_of(conn)->conns, conn, in_conns);
+    okv_tcp_conn_list_unread(conn);
     okv_tcp_conn_watch(conn);
 }
 
@@ -89,13 +107,13 @@ void okv_tcp_conn_watch(struct okv_tcp_conn *conn)
 
     if (conn->state != OKV_TCP_OPEN)
         return;
-    if (conn->output.is_blocked && !conn->broken)
+    if ((conn->output.is_blocked || conn->stream.writes_to_read) && !conn->broken)
         event.events |= EPOLLOUT;
     if (event.events == conn->interest)
         return;
     int operation = conn->interest ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
     conn->interest = event.events;
-    if (epoll_ctl(endpoint->wakeup.set, operation, conn->sock, &event)) {
+    if (epoll_ctl(endpoint->wakeup.set, operation, conn->stream.fd, &event)) {
         conn->interest = 0;
         okv_tcp_conn_end(conn, okv_error_from_errno(errno), "no descriptor can watch it");
     }
@@ -110,7 +128,6 @@ static void return_slot(struct okv_tcp_conn *conn)
     if (input->left == 0 || input->frame.kind != OKV_TCP_MESSAGE)
         return;
     input->left = 0;
-    endpoint->slot_owner[input->slot] = NULL;
     endpoint->free_slots[endpoint->free_count++] = input->slot;
     conn->held--;
 }
@@ -120,6 +137,21 @@ static void forget_unsettled(struct okv_tcp_conn *conn)
     if (conn->is_unsettled)
         TAILQ_REMOVE(&okv_tcp_endpoint_of(conn)->unsettled, conn, in_unsettled);
     conn->is_unsettled = false;
+}
+
+void okv_tcp_conn_list_unread(struct okv_tcp_conn *conn)
+{
+    if (conn->is_unread || !conn->stream.has_unread || conn->state != OKV_TCP_OPEN)
+        return;
+    TAILQ_INSERT_TAIL(&okv_tcp_endpoint_of(conn)->unread, conn, in_unread);
+    conn->is_unread = true;
+}
+
+void okv_tcp_conn_forget_unread(struct okv_tcp_conn *conn)
+{
+    if (conn->is_unread)
+        TAILQ_REMOVE(&okv_tcp_endpoint_of(conn)->unread, conn, in_unread);
+    conn->is_unread = false;
 }
 
 /* Its socket is closed when that is reported. */
@@ -133,12 +165,13 @@ void okv_tcp_conn_end(struct okv_tcp_conn *conn, int status, const char *why)
     conn->status = status;
     snprintf(conn->base.failure, sizeof conn->base.failure, "%s", why);
     if (conn->interest)
-        epoll_ctl(endpoint->wakeup.set, EPOLL_CTL_DEL, conn->sock, NULL);
+        epoll_ctl(endpoint->wakeup.set, EPOLL_CTL_DEL, conn->stream.fd, NULL);
     conn->interest = 0;
-    shutdown(conn->sock, SHUT_RDWR);
+    shutdown(conn->stream.fd, SHUT_RDWR);
     return_slot(conn);
     okv_send_slots_unqueue(&conn->sends);
     forget_unsettled(conn);
+    okv_tcp_conn_forget_unread(conn);
     TAILQ_INSERT_TAIL(&endpoint->ended, conn, in_ended);
     okv_tcp_announce(endpoint);
 }
@@ -191,47 +224,46 @@ void okv_tcp_conn_add(struct okv_tcp_conn *conn, const struct okv_tcp_frame *fra
 
 void okv_tcp_conn_write(struct okv_tcp_conn *conn)
 {
-    const uint64_t before = conn->output.written;
     const struct okv_tcp_out *out;
 
     if (conn->state != OKV_TCP_OPEN || conn->broken)
         return;
-    conn->broken = okv_tcp_output_write(&conn->output, conn->sock);
+    ssize_t n = okv_tcp_output_write(&conn->output, &conn->stream);
+    if (n < 0)
+        conn->broken = errno;
+    else
+        okv_tcp_endpoint_of(conn)->moved += (uint64_t)n;
     while ((out = okv_tcp_output_first_that_left(&conn->output))) {
         has_left(conn, out);
         okv_tcp_output_pop(&conn->output);
     }
-    okv_tcp_endpoint_of(conn)->moved += conn->output.written - before;
     list_unsettled(conn);
     okv_tcp_conn_watch(conn);
 }
 
-/* Whether the peer's kernel answers while its process takes nothing: there is no room for more, and
- * it has answered the last question for some. */
-static bool is_full_and_alive(int sock)
+/* How far the peer's kernel has come. False: this host's does not say. */
+static bool read_progress(int sock, struct tcp_info *info)
 {
-    struct tcp_info info;
-    socklen_t length = sizeof info;
+    socklen_t length = sizeof *info;
 
-    return getsockopt(sock, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
-           length >= offsetof(struct tcp_info, tcpi_last_data_sent) && info.tcpi_unacked == 0 &&
-           info.tcpi_probes == 0;
+    return getsockopt(sock, IPPROTO_TCP, TCP_INFO, info, &length) == 0 &&
+           length >= offsetof(struct tcp_info, tcpi_min_rtt);
 }
 
+/* A peer that has no room for more, and has answered the last question for some, is alive, too. */
 void okv_tcp_conn_settle(struct okv_tcp_conn *conn)
 {
     struct okv_tcp_output *output = &conn->output;
-    int waiting = 0;
+    struct tcp_info info;
 
-    if (conn->state != OKV_TCP_OPEN || ioctl(conn->sock, SIOCOUTQ, &waiting) || waiting < 0 ||
-        (uint64_t)waiting > output->written)
+    if (conn->state != OKV_TCP_OPEN || !read_progress(conn->stream.fd, &info))
         return;
-    uint64_t acknowledged = output->written - (uint64_t)waiting;
-    if (waiting > 0 && (acknowledged > output->acknowledged || is_full_and_alive(conn->sock)))
-        conn->base.acknowledged++; /* a part of one, at least */
-    output->acknowledged = acknowledged;
-    if (waiting > 0)
+    bool has_progressed = info.tcpi_bytes_acked > output->acknowledged;
+    output->acknowledged = info.tcpi_bytes_acked;
+    if (info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0) {
+        conn->base.acknowledged += has_progressed || (!info.tcpi_unacked && !info.tcpi_probes);
         return;
+    }
     conn->base.acknowledged += output->unsettled;
     conn->base.unacknowledged -= output->unsettled;
     output->unsettled = 0;
@@ -239,4 +271,19 @@ void okv_tcp_conn_settle(struct okv_tcp_conn *conn)
         conn->life_has_left = conn->life_is_under_way = false;
     if (conn->base.unacknowledged == 0)
         forget_unsettled(conn);
+}
+
+void okv_tcp_settle_some(struct okv_tcp_endpoint *endpoint)
+{
+    uint64_t now_ns = TAILQ_EMPTY(&endpoint->unsettled) ? 0 : okv_clock_ns();
+    struct okv_tcp_conn *conn;
+
+    for (int i = 0; i < SETTLE_BATCH && (conn = TAILQ_FIRST(&endpoint->unsettled)); i++) {
+        if (now_ns - conn->settled_ns < SETTLE_NS)
+            break;
+        TAILQ_REMOVE(&endpoint->unsettled, conn, in_unsettled);
+        TAILQ_INSERT_TAIL(&endpoint->unsettled, conn, in_unsettled);
+        conn->settled_ns = now_ns;
+        okv_tcp_conn_settle(conn);
+    }
 }

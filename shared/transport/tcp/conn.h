@@ -4,9 +4,12 @@
 
 #include "shared/transport/tcp/tcp.h"
 
-/* Makes a connection that owns `sock`, which is -1 if the caller sets it later. OKV_ENOMEM: the
- * socket is the caller's. */
-int okv_tcp_conn_new(struct okv_tcp_endpoint *endpoint, int sock, struct okv_tcp_conn **out);
+/* Makes a connection without a stream, which the caller moves to it. OKV_ENOMEM. */
+int okv_tcp_conn_new(struct okv_tcp_endpoint *endpoint, struct okv_tcp_conn **out);
+/* Closes its socket. */
+void okv_tcp_conn_close(struct okv_tcp_conn *conn);
+/* Frees one that is destroyed, unless its caller still has receive slots of it. */
+void okv_tcp_conn_free_destroyed(struct okv_tcp_conn *conn);
 /* Of one that is in no list. */
 void okv_tcp_conn_free(struct okv_tcp_conn *conn);
 /* Makes it one of its endpoint's, and watches it. */
@@ -21,8 +24,14 @@ void okv_tcp_conn_add(struct okv_tcp_conn *conn, const struct okv_tcp_frame *fra
                       const uint8_t *body, uint32_t index);
 /* Sends what waits, as far as the socket and a step have room. */
 void okv_tcp_conn_write(struct okv_tcp_conn *conn);
-/* Looks how far the peer has acknowledged what was sent. */
+/* Looks how far the peer has acknowledged what was sent; and of some connections that were not
+ * looked at for a while. */
 void okv_tcp_conn_settle(struct okv_tcp_conn *conn);
+void okv_tcp_settle_some(struct okv_tcp_endpoint *endpoint);
+/* Puts it into the endpoint's list of those whose streams have bytes in their buffers, if that is
+ * so; and takes it out. */
+void okv_tcp_conn_list_unread(struct okv_tcp_conn *conn);
+void okv_tcp_conn_forget_unread(struct okv_tcp_conn *conn);
 /* Makes the descriptor of an armed endpoint readable. */
 void okv_tcp_announce(struct okv_tcp_endpoint *endpoint);
 /* Queues an event; there is room for all that can be under way. */

@@ -13,6 +13,7 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/base/resolve.h"
+#include "shared/base/uri_part.h"
 #include "shared/transport/common/hello.h"
 #include "shared/transport/tcp/conn.h"
 #include "shared/transport/tcp/endpoint.h"
@@ -20,7 +21,7 @@
 /* A host that does not answer at all is given up after this. */
 #define CONNECT_LIMIT_NS UINT64_C(4500000000)
 
-enum step { STEP_ADDRESS, STEP_SOCKET, STEP_ANSWER };
+enum step { STEP_ADDRESS, STEP_SOCKET, STEP_TLS, STEP_ANSWER };
 
 struct connecting {
     struct okv_connecting base; /* base.fd: an epoll set of the socket alone */
@@ -31,7 +32,9 @@ struct connecting {
     struct addrinfo *addresses, *next; /* all, and the next one to try */
     struct addrinfo *source;
     enum step step;
-    int sock;
+    struct okv_stream stream;
+    struct okv_tls *tls; /* NULL: without */
+    struct okv_binding binding;
     uint8_t bytes[OKV_TCP_HEADER + OKV_WELCOME_MAX]; /* of the answer */
     size_t got;
     struct okv_answer answer;
@@ -46,8 +49,9 @@ static int diagnose_socket(struct connecting *c, int errnum)
     case ECONNREFUSED:
         return okv_diag_set(&c->diag, OKV_EREFUSED,
                             "no server listens at %s port %s: start okv-server with --listen "
-                            "tcp://%s:%s, or check the port",
-                            c->uri.host, c->uri.port, c->uri.host, c->uri.port);
+                            "%s://%s:%s, or check the port",
+                            c->uri.host, c->uri.port, okv_uri_scheme_name(&c->uri), c->uri.host,
+                            c->uri.port);
     case EADDRNOTAVAIL:
         return okv_diag_set(&c->diag, OKV_EADDRESS,
                             "no network device of this machine has the address %s: see 'ip addr'",
@@ -65,12 +69,20 @@ static int diagnose_socket(struct connecting *c, int errnum)
     }
 }
 
+static int diagnose_tls(struct connecting *c)
+{
+    char where[sizeof c->uri.host + sizeof c->uri.port + sizeof " port "];
+
+    snprintf(where, sizeof where, "%s port %s", c->uri.host, c->uri.port);
+    return okv_stream_explain(&c->stream, where, &c->diag);
+}
+
 static int diagnose_silence(struct connecting *c)
 {
     return okv_diag_set(&c->diag, OKV_ETIMEDOUT, "%s port %s did not answer in time%s", c->uri.host,
                         c->uri.port,
-                        c->step == STEP_ANSWER ? ": the server is there, but busy or stopped"
-                                               : ": the host is down, or a firewall drops it");
+                        c->step >= STEP_TLS ? ": the server is there, but busy or stopped"
+                                            : ": the host is down, or a firewall drops it");
 }
 
 static int diagnose_stranger(struct connecting *c)
@@ -78,20 +90,21 @@ static int diagnose_stranger(struct connecting *c)
     const char *other = okv_tcp_frame_other_protocol(c->bytes, c->got);
 
     return okv_diag_set(&c->diag, OKV_EPROTO,
-                        "what listens at %s port %s is no okv-server with a tcp listener%s%s: "
-                        "check the port",
-                        c->uri.host, c->uri.port, other ? ", and speaks " : "", other ? other : "");
+                        "what listens at %s port %s is no okv-server with a %s listener%s%s: %s",
+                        c->uri.host, c->uri.port, okv_uri_scheme_name(&c->uri),
+                        other ? ", and speaks " : "", other ? other : "",
+                        other && strcmp(other, "TLS") == 0 ? "try tcps://" : "check the port");
 }
 
 /* ---- the steps: each returns 0 to go on, OKV_EAGAIN to wait, or how the connect ends ---- */
 
 static void end_attempt(struct connecting *c)
 {
-    if (c->sock >= 0) {
-        epoll_ctl(c->base.fd, EPOLL_CTL_DEL, c->sock, NULL); /* a child may have it, too */
-        close(c->sock);
+    if (c->stream.fd >= 0) {
+        epoll_ctl(c->base.fd, EPOLL_CTL_DEL, c->stream.fd, NULL); /* a child may have it, too */
+        okv_stream_fini(&c->stream);
     }
-    c->sock = -1;
+    c->stream.fd = -1;
 }
 
 /* One from which the source can be left. */
@@ -118,17 +131,22 @@ static int step_address(struct connecting *c)
 {
     const struct addrinfo *address = c->next;
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT};
+    int sock;
 
     c->next = usable(c, address->ai_next);
     c->got = 0;
     set_deadline(c);
-    c->sock = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (c->sock < 0 || epoll_ctl(c->base.fd, EPOLL_CTL_ADD, c->sock, &event))
+    sock = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (sock >= 0 && okv_stream_init(&c->stream, sock, c->tls, c->uri.of_tls.server_name)) {
+        c->stream.fd = -1;
+        return okv_diag_set(&c->diag, OKV_ENOMEM, "no memory for TLS");
+    }
+    if (sock < 0 || epoll_ctl(c->base.fd, EPOLL_CTL_ADD, sock, &event))
         return okv_diag_set(&c->diag, okv_error_from_errno(errno), "no socket to connect with: %s",
                             strerror(errno));
-    if (c->source && bind(c->sock, c->source->ai_addr, c->source->ai_addrlen))
+    if (c->source && bind(sock, c->source->ai_addr, c->source->ai_addrlen))
         return diagnose_socket(c, errno);
-    if (connect(c->sock, address->ai_addr, address->ai_addrlen) && errno != EINPROGRESS)
+    if (connect(sock, address->ai_addr, address->ai_addrlen) && errno != EINPROGRESS)
         return diagnose_socket(c, errno);
     c->step = STEP_SOCKET;
     return 0;
@@ -145,8 +163,8 @@ static int send_hello(struct connecting *c)
     memcpy(frame + OKV_TCP_HEADER, c->hello.bytes, c->hello.length);
     c->got = 0;
     /* The socket's buffer is empty: it takes a hello as a whole. */
-    if (send(c->sock, frame, length, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)length)
-        return diagnose_socket(c, EPIPE);
+    if (okv_stream_write(&c->stream, frame, length) != (ssize_t)length)
+        return c->tls ? diagnose_tls(c) : diagnose_socket(c, EPIPE);
     return 0;
 }
 
@@ -159,13 +177,38 @@ static int step_socket(struct connecting *c)
 
     if (epoll_wait(c->base.fd, &event, 1, 0) <= 0)
         return OKV_EAGAIN;
-    getsockopt(c->sock, SOL_SOCKET, SO_ERROR, &errnum, &length);
+    getsockopt(c->stream.fd, SOL_SOCKET, SO_ERROR, &errnum, &length);
     event = (struct epoll_event){.events = EPOLLIN};
-    if (errnum == 0 && (setsockopt(c->sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) ||
-                        epoll_ctl(c->base.fd, EPOLL_CTL_MOD, c->sock, &event)))
+    if (errnum == 0 && (setsockopt(c->stream.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) ||
+                        epoll_ctl(c->base.fd, EPOLL_CTL_MOD, c->stream.fd, &event)))
         errnum = errno;
     if (errnum)
         return diagnose_socket(c, errnum);
+    c->step = STEP_TLS;
+    return 0;
+}
+
+static int step_tls(struct connecting *c)
+{
+    int rc = okv_stream_handshake(&c->stream);
+    struct epoll_event event = {.events = rc == 0 && c->stream.writes_to_read ? EPOLLOUT : EPOLLIN};
+
+    epoll_ctl(c->base.fd, EPOLL_CTL_MOD, c->stream.fd, &event);
+    if (rc == 0)
+        return OKV_EAGAIN;
+    if (rc < 0)
+        return diagnose_tls(c);
+    c->binding.length = 0;
+    if (c->tls && !okv_stream_is_okv(&c->stream))
+        return okv_diag_set(&c->diag, OKV_EPROTO,
+                            "what listens at %s port %s speaks TLS, but is no okv-server with a "
+                            "tcps listener: check the port",
+                            c->uri.host, c->uri.port);
+    if (c->tls) {
+        c->binding.length = OKV_STREAM_BINDING;
+        if (okv_stream_binding(&c->stream, c->binding.bytes))
+            return okv_diag_set(&c->diag, OKV_EIO, "TLS gives no binding for a proof");
+    }
     c->step = STEP_ANSWER;
     return send_hello(c);
 }
@@ -184,14 +227,15 @@ static int missing(const struct connecting *c, struct okv_tcp_frame *frame)
 
 static int step_answer(struct connecting *c)
 {
-    static const struct okv_binding no_binding;
     struct okv_tcp_frame frame;
     int wanted;
 
     while ((wanted = missing(c, &frame)) > 0) {
-        ssize_t n = recv(c->sock, c->bytes + c->got, (size_t)wanted, MSG_DONTWAIT);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        ssize_t n = okv_stream_read(&c->stream, c->bytes + c->got, (size_t)wanted);
+        if (n == 0 && !c->stream.has_ended)
             return OKV_EAGAIN;
+        if (n < 0 && c->tls)
+            return diagnose_tls(c);
         if (n <= 0 && c->got > 0)
             return diagnose_stranger(c);
         if (n <= 0)
@@ -207,7 +251,7 @@ static int step_answer(struct connecting *c)
     memcpy(c->answer.bytes, c->bytes + OKV_TCP_HEADER, frame.length);
     if (!c->answer.rejected)
         return 0;
-    if (okv_hello_renew(&c->hello, &c->answer, &no_binding)) {
+    if (okv_hello_renew(&c->hello, &c->answer, &c->binding)) {
         c->answer = (struct okv_answer){.length = 0};
         int rc = send_hello(c);
         return rc ? rc : OKV_EAGAIN;
@@ -239,6 +283,8 @@ static int advance(struct connecting *c)
             rc = step_address(c);
         else if (c->step == STEP_SOCKET)
             rc = step_socket(c);
+        else if (c->step == STEP_TLS)
+            rc = step_tls(c);
         else
             return step_answer(c);
     } while (rc == 0);
@@ -255,19 +301,21 @@ static int make_conn(struct connecting *c, struct okv_tcp_conn **out)
 
     if (rc)
         return rc;
-    rc = okv_tcp_conn_new(endpoint, c->sock, &conn);
+    rc = okv_tcp_conn_new(endpoint, &conn);
     if (rc) {
         okv_tcp_endpoint_free(endpoint);
         return okv_diag_set(&c->diag, rc, "no memory for a connection");
     }
-    epoll_ctl(c->base.fd, EPOLL_CTL_DEL, c->sock, NULL);
-    c->sock = -1;
-    if (getpeername(conn->sock, (struct sockaddr *)&peer, &length) == 0)
+    epoll_ctl(c->base.fd, EPOLL_CTL_DEL, c->stream.fd, NULL);
+    okv_stream_move(&conn->stream, &c->stream);
+    conn->tls = c->tls;
+    c->tls = NULL;
+    if (getpeername(conn->stream.fd, (struct sockaddr *)&peer, &length) == 0)
         okv_address_text((struct sockaddr *)&peer, conn->base.peer, sizeof conn->base.peer);
     else
         snprintf(conn->base.peer, sizeof conn->base.peer, "%.40s:%s", c->uri.host, c->uri.port);
-    snprintf(conn->base.how, sizeof conn->base.how, "TCP, READs served by the server's process");
-    conn->output.written = OKV_TCP_HEADER + c->hello.length;
+    snprintf(conn->base.how, sizeof conn->base.how, "%s, READs served by the server's process",
+             conn->tls ? "TLS over TCP" : "TCP");
     endpoint->client = conn;
     okv_tcp_conn_attach(conn);
     *out = conn;
@@ -283,7 +331,29 @@ static void release(struct connecting *c)
         freeaddrinfo(c->addresses);
     if (c->source)
         freeaddrinfo(c->source);
+    okv_tls_destroy(c->tls);
     free(c);
+}
+
+static const char *or_null(const char *text)
+{
+    return text[0] ? text : NULL;
+}
+
+/* The files are read for each attempt: they may be renewed. */
+static int open_tls(struct connecting *c, struct okv_diag *diag)
+{
+    struct okv_uri_tls *of_tls = &c->uri.of_tls;
+    const struct okv_tls_files files = {or_null(of_tls->cert), or_null(of_tls->key),
+                                        or_null(of_tls->ca)};
+
+    if (!files.cert != !files.key)
+        return okv_diag_set(diag, OKV_EINVAL,
+                            "a certificate and its key go together: give both "
+                            "cert=FILE and key=FILE, or none");
+    if (!of_tls->server_name[0])
+        memcpy(of_tls->server_name, c->uri.host, sizeof c->uri.host);
+    return okv_tls_create(OKV_TLS_CLIENT, &files, &c->tls, diag);
 }
 
 int okv_tcp_connect_start(const struct okv_uri *uri, const struct okv_connect_params *params,
@@ -298,12 +368,14 @@ int okv_tcp_connect_start(const struct okv_uri *uri, const struct okv_connect_pa
     c->uri = *uri;
     c->limits = params->limits;
     c->deadline_ns = params->deadline_ns < limit ? params->deadline_ns : limit;
-    c->sock = -1;
+    c->stream.fd = -1;
     c->base.fd = epoll_create1(EPOLL_CLOEXEC);
     int rc = okv_hello_init(&c->hello, params, diag);
     if (rc == 0 && c->base.fd < 0)
         rc = okv_diag_set(diag, okv_error_from_errno(errno), "no descriptor to connect with: %s",
                           strerror(errno));
+    if (rc == 0 && uri->tls)
+        rc = open_tls(c, diag);
     if (rc == 0)
         rc = okv_resolve(uri->host, uri->port, 0, &c->addresses, diag);
     if (rc == 0 && uri->source[0])

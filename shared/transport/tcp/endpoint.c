@@ -35,7 +35,7 @@ static int create_slots(struct okv_tcp_endpoint *endpoint)
         return OKV_ENOMEM;
     for (unsigned i = 0; i < count; i++)
         endpoint->free_slots[i] = count - 1 - i;
-    endpoint->slot_count = endpoint->free_count = count;
+    endpoint->free_count = count;
     return 0;
 }
 
@@ -56,6 +56,7 @@ int okv_tcp_endpoint_new(const struct okv_message_limits *limits, unsigned max_c
     LIST_INIT(&endpoint->conns);
     TAILQ_INIT(&endpoint->ended);
     TAILQ_INIT(&endpoint->unsettled);
+    TAILQ_INIT(&endpoint->unread);
     okv_arrivals_init(&endpoint->arrivals);
     atomic_init(&endpoint->conn_count, 0);
     int rc = create_slots(endpoint);
@@ -99,16 +100,6 @@ void okv_tcp_endpoint_free(struct okv_tcp_endpoint *endpoint)
     free(endpoint);
 }
 
-/* Its slots that the caller still has are nobody's until they are released. */
-static void forget_slots(struct okv_tcp_endpoint *endpoint, struct okv_tcp_conn *conn)
-{
-    for (unsigned i = 0; conn->held > 0 && i < endpoint->slot_count; i++)
-        if (endpoint->slot_owner[i] == conn) {
-            endpoint->slot_owner[i] = NULL;
-            conn->held--;
-        }
-}
-
 void okv_tcp_conn_destroy(struct okv_conn *base)
 {
     if (!base)
@@ -124,8 +115,7 @@ void okv_tcp_conn_destroy(struct okv_conn *base)
     okv_tcp_conn_end(conn, OKV_EDISCONNECTED, "");
     if (conn->state == OKV_TCP_ENDED)
         TAILQ_REMOVE(&endpoint->ended, conn, in_ended);
-    forget_slots(endpoint, conn);
-    LIST_REMOVE(conn, in_conns);
-    okv_tcp_conn_free(conn);
     atomic_fetch_sub(&endpoint->conn_count, 1);
+    conn->is_destroyed = true;
+    okv_tcp_conn_free_destroyed(conn);
 }

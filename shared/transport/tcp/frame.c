@@ -69,7 +69,8 @@ const char *okv_tcp_frame_other_protocol(const uint8_t *bytes, size_t length)
     static const struct {
         const char *begin, *name;
     } others[] = {
-        {"\x16\x03", "TLS"},
+        {"\x16\x03", "TLS"}, /* a handshake, an alert: RFC 8446 */
+        {"\x15\x03", "TLS"},
         {"GET ", "HTTP"},
         {"HEAD ", "HTTP"},
         {"POST ", "HTTP"},
@@ -77,6 +78,7 @@ const char *okv_tcp_frame_other_protocol(const uint8_t *bytes, size_t length)
         {"HTTP/", "HTTP"},
         {"*", "the protocol of Redis"},
         {"PING", "the protocol of Redis"},
+        {"-ERR okv's tcps", "TLS"},
         {"-ERR", "the protocol of Redis"},
     };
 

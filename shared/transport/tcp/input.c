@@ -1,9 +1,7 @@
 #include "shared/transport/tcp/input.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "shared/base/error.h"
@@ -154,21 +152,13 @@ static ssize_t receive(struct okv_tcp_conn *conn, size_t *body)
     const struct okv_tcp_input *input = &conn->input;
     struct iovec vectors[2] = {{.iov_base = input->body},
                                {okv_tcp_endpoint_of(conn)->scratch, OKV_TCP_SCRATCH}};
-    struct msghdr message = {.msg_iov = vectors, .msg_iovlen = 2};
-    ssize_t n;
 
     *body = at_most(input->left, OKV_TCP_STEP - OKV_TCP_SCRATCH);
     vectors[0].iov_len = *body;
-    if (*body == 0) {
-        message.msg_iov = &vectors[1];
-        message.msg_iovlen = 1;
-    } else if (*body < input->left) {
-        message.msg_iovlen = 1;
-    }
-    do
-        n = recvmsg(conn->sock, &message, MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    return n;
+    errno = EPROTO; /* TLS has errors of its own */
+    if (*body == 0)
+        return okv_stream_readv(&conn->stream, &vectors[1], 1);
+    return okv_stream_readv(&conn->stream, vectors, *body < input->left ? 1 : 2);
 }
 
 static void end_by_error(struct okv_tcp_conn *conn, int errnum)
@@ -178,6 +168,17 @@ static void end_by_error(struct okv_tcp_conn *conn, int errnum)
     okv_tcp_conn_end(conn, status, strerror(errnum));
 }
 
+/* Nothing has come. */
+static void look_for_end(struct okv_tcp_conn *conn, ssize_t n)
+{
+    if (conn->broken)
+        end_by_error(conn, conn->broken);
+    else if (n < 0)
+        end_by_error(conn, errno);
+    else if (conn->stream.has_ended)
+        okv_tcp_conn_end(conn, OKV_EDISCONNECTED, "");
+}
+
 void okv_tcp_input(struct okv_tcp_conn *conn)
 {
     size_t body;
@@ -185,13 +186,7 @@ void okv_tcp_input(struct okv_tcp_conn *conn)
     int rc = 0;
 
     if (n <= 0) {
-        bool is_empty = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-        if (conn->broken)
-            end_by_error(conn, conn->broken);
-        else if (n == 0)
-            okv_tcp_conn_end(conn, OKV_EDISCONNECTED, "");
-        else if (!is_empty)
-            end_by_error(conn, errno);
+        look_for_end(conn, n);
         return;
     }
     conn->base.acknowledged++; /* it is alive */
@@ -207,4 +202,5 @@ void okv_tcp_input(struct okv_tcp_conn *conn)
         conn->discards = true;
         okv_tcp_conn_end(conn, rc, "a frame is not valid");
     }
+    okv_tcp_conn_list_unread(conn);
 }

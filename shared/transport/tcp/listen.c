@@ -12,7 +12,9 @@
 
 #include "shared/base/error.h"
 #include "shared/base/resolve.h"
+#include "shared/base/uri_part.h"
 #include "shared/transport/tcp/conn.h"
+#include "shared/transport/tcp/handshake.h"
 
 #define HELLO_NS UINT64_C(3000000000) /* until a client without a hello is dropped */
 
@@ -21,37 +23,67 @@
 
 /* ---- pending clients ---- */
 
+static struct okv_tcp_request *request_of(struct okv_pending_client *client)
+{
+    return (struct okv_tcp_request *)client;
+}
+
+/* Its stream is not there yet where it could not be made; the socket is closed then. */
 static void request_free(struct okv_pending_client *client)
 {
     if (client->sock >= 0)
-        close(client->sock);
+        okv_stream_fini(&request_of(client)->stream);
     free(client);
+}
+
+static int begin_stream(struct okv_pending_client *client)
+{
+    struct okv_tcp_listener *l = (struct okv_tcp_listener *)client->base.listener;
+    struct okv_tcp_request *request = request_of(client);
+    int rc = okv_stream_init(&request->stream, client->sock, l->base.tls, NULL);
+
+    if (rc)
+        client->sock = -1;
+    return rc;
 }
 
 static int greet(struct okv_pending_client *client)
 {
     struct okv_request *request = &client->base;
     struct sockaddr_storage peer;
+    struct okv_tcp_listener *l = (struct okv_tcp_listener *)request->listener;
     socklen_t length = sizeof peer;
     const int one = 1;
+    int rc = begin_stream(client);
 
+    if (rc)
+        return rc;
+    if (l->has_tls && !l->base.tls)
+        return OKV_EIO; /* never without it */
     if (getpeername(client->sock, (struct sockaddr *)&peer, &length))
         return OKV_EDISCONNECTED;
     setsockopt(client->sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     okv_address_text((struct sockaddr *)&peer, request->peer, sizeof request->peer);
     okv_host_group_text((struct sockaddr *)&peer, request->address);
+    if (l->has_tls) {
+        client->is_away = true;
+        okv_tcp_handshakes_begin(l, request_of(client));
+    }
     return 0;
 }
 
 /* Tells a client of another protocol, in words that it may show. */
-static void tell_stranger(int sock, const char *protocol)
+static void tell_stranger(struct okv_tcp_request *request, const char *protocol)
 {
+    const bool has_tls = request->stream.ssl != NULL;
     char text[160];
-    int length = snprintf(text, sizeof text,
-                          "-ERR this is okv's tcp://, which speaks its own protocol and not %s\r\n",
-                          protocol);
+    int length =
+        snprintf(text, sizeof text, "-ERR okv's %s:// speaks a protocol of its own, and not %s\r\n",
+                 has_tls ? "tcps" : "tcp", protocol);
 
-    send(sock, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    okv_stream_write(&request->stream, (const uint8_t *)text, (size_t)length);
+    snprintf(request->client.base.stranger, sizeof request->client.base.stranger, "it speaks %s%s",
+             protocol, strcmp(protocol, "TLS") == 0 ? ": tcps:// is another listener" : "");
 }
 
 /* Bytes that the frame needs beyond those that have come; a code: it is no hello. */
@@ -69,20 +101,23 @@ static int missing(const struct okv_tcp_request *request)
 
 static int read_hello(struct okv_pending_client *client)
 {
-    struct okv_tcp_request *request = (struct okv_tcp_request *)client;
+    struct okv_tcp_request *request = request_of(client);
     int wanted;
 
+    if (client->base.stranger[0])
+        return 1;
     while ((wanted = missing(request)) > 0) {
-        ssize_t n = recv(client->sock, request->bytes + request->got, (size_t)wanted, MSG_DONTWAIT);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            return 0;
-        if (n <= 0)
+        ssize_t n =
+            okv_stream_read(&request->stream, request->bytes + request->got, (size_t)wanted);
+        if (n < 0 || (n == 0 && request->stream.has_ended))
             return OKV_EDISCONNECTED;
+        if (n == 0)
+            return 0;
         request->got += (size_t)n;
         const char *other = okv_tcp_frame_other_protocol(request->bytes, request->got);
         if (other) {
-            tell_stranger(client->sock, other);
-            return OKV_EPROTO;
+            tell_stranger(request, other);
+            return 1;
         }
     }
     if (wanted < 0)
@@ -93,9 +128,37 @@ static int read_hello(struct okv_pending_client *client)
     return 1;
 }
 
+/* A client without TLS is told so without TLS. */
+static void describe_failure(struct okv_tcp_request *request)
+{
+    static const char text[] = "-ERR okv's tcps:// speaks TLS, and nothing else\r\n";
+    struct okv_request *base = &request->client.base;
+
+    if (!okv_stream_describe(&request->stream, base->stranger, sizeof base->stranger))
+        send(request->stream.fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* A client whose handshake is over. One that did not come to its end, but said something, is a
+ * stranger. */
+static struct okv_pending_client *next_returned(struct okv_listener *listener)
+{
+    struct okv_tcp_request *request = okv_tcp_handshakes_next((struct okv_tcp_listener *)listener);
+
+    if (!request)
+        return NULL;
+    struct okv_request *base = &request->client.base;
+    if (request->how == OKV_HANDSHAKE_FAILED)
+        describe_failure(request);
+    else if (request->how == OKV_HANDSHAKE_DONE &&
+             okv_stream_binding(&request->stream, base->binding.bytes) == 0)
+        base->binding.length = OKV_STREAM_BINDING;
+    return &request->client;
+}
+
 static const struct okv_pending_ops pending_ops = {
     .size = sizeof(struct okv_tcp_request),
     .greet = greet,
+    .next_returned = next_returned,
     .read_hello = read_hello,
     .drop = request_free,
 };
@@ -145,9 +208,24 @@ static void describe(struct okv_tcp_listener *l, const struct okv_uri *uri)
 {
     bool is_ipv6 = strchr(uri->host, ':') != NULL;
 
-    snprintf(l->base.where, sizeof l->base.where, is_ipv6 ? "tcp://[%.128s]:%s" : "tcp://%.128s:%s",
-             uri->host, uri->port);
-    snprintf(l->base.how, sizeof l->base.how, "TCP, READs served by this process");
+    snprintf(l->base.where, sizeof l->base.where, is_ipv6 ? "%s://[%.128s]:%s" : "%s://%.128s:%s",
+             okv_uri_scheme_name(uri), uri->host, uri->port);
+    snprintf(l->base.how, sizeof l->base.how, "%s, READs served by this process",
+             uri->tls ? "TLS over TCP" : "TCP");
+}
+
+static int open_handshakes(struct okv_tcp_listener *l, struct okv_diag *diag)
+{
+    int rc = okv_tcp_handshakes_open(l, diag);
+
+    if (rc)
+        return rc;
+    rc = okv_pending_watch_returns(&l->pending, l->handshakes.fd, diag);
+    if (rc) {
+        okv_tcp_handshakes_stop(l);
+        okv_tcp_handshakes_close(l);
+    }
+    return rc;
 }
 
 int okv_tcp_listen(const struct okv_uri *uri, const struct okv_region *regions, unsigned count,
@@ -159,25 +237,49 @@ int okv_tcp_listen(const struct okv_uri *uri, const struct okv_region *regions, 
     if (!l)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for a listener");
     l->base.ops = &okv_transport_tcp;
+    l->has_tls = uri->tls;
     memcpy(l->regions, regions, count * sizeof *regions);
     describe(l, uri);
     int rc = open_sockets(uri, &sock, diag);
     if (rc == 0)
         rc = okv_pending_open(&l->pending, sock, HELLO_NS, &pending_ops, diag);
-    if (rc) {
-        free(l);
-        return rc;
-    }
+    if (rc)
+        goto free_listener;
+    rc = l->has_tls ? open_handshakes(l, diag) : 0;
+    if (rc)
+        goto close_pending;
     l->base.fd = l->pending.epoll;
     l->base.pending = &l->pending;
     *out = &l->base;
     return 0;
+
+close_pending:
+    okv_pending_close(&l->pending);
+free_listener:
+    free(l);
+    return rc;
+}
+
+/* Those whose handshakes are under way return by that. */
+static void close_handshakes(struct okv_tcp_listener *l)
+{
+    struct okv_tcp_request *request;
+
+    okv_tcp_handshakes_stop(l);
+    while ((request = okv_tcp_handshakes_next(l))) {
+        if (!request->client.is_dropped)
+            okv_pending_remove(&l->pending, &request->client);
+        request_free(&request->client);
+    }
+    okv_tcp_handshakes_close(l);
 }
 
 void okv_tcp_unlisten(struct okv_listener *listener)
 {
     struct okv_tcp_listener *l = (struct okv_tcp_listener *)listener;
 
+    if (l->has_tls)
+        close_handshakes(l);
     okv_pending_close(&l->pending);
     free(l);
 }
@@ -185,7 +287,8 @@ void okv_tcp_unlisten(struct okv_listener *listener)
 /* ---- answers ---- */
 
 /* The socket is new, and its buffer empty: it takes an answer as a whole. */
-static int send_answer(int sock, enum okv_tcp_kind kind, const uint8_t *bytes, size_t length)
+static int send_answer(struct okv_tcp_request *request, enum okv_tcp_kind kind,
+                       const uint8_t *bytes, size_t length)
 {
     uint8_t frame[OKV_TCP_HEADER + OKV_WELCOME_MAX];
 
@@ -193,7 +296,7 @@ static int send_answer(int sock, enum okv_tcp_kind kind, const uint8_t *bytes, s
                                                      .length = (uint32_t)length,
                                                      .value = OKV_TCP_GREETING});
     memcpy(frame + OKV_TCP_HEADER, bytes, length);
-    ssize_t n = send(sock, frame, OKV_TCP_HEADER + length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t n = okv_stream_write(&request->stream, frame, OKV_TCP_HEADER + length);
     return n == (ssize_t)(OKV_TCP_HEADER + length) ? 0 : OKV_EDISCONNECTED;
 }
 
@@ -217,6 +320,7 @@ static bool is_gone(int sock)
 int okv_tcp_accept(struct okv_request *base, const struct okv_accept *accept)
 {
     struct okv_pending_client *client = (struct okv_pending_client *)base;
+    struct okv_tcp_request *request = request_of(client);
     const struct okv_tcp_listener *l = (struct okv_tcp_listener *)base->listener;
     struct okv_tcp_endpoint *endpoint = okv_tcp_endpoint(accept->endpoint);
     struct okv_tcp_conn *conn;
@@ -228,16 +332,16 @@ int okv_tcp_accept(struct okv_request *base, const struct okv_accept *accept)
         return OKV_EDISCONNECTED;
     if (atomic_fetch_add(&endpoint->conn_count, 1) >= endpoint->base.max_conns)
         goto uncount;
-    rc = okv_tcp_conn_new(endpoint, client->sock, &conn);
+    rc = okv_tcp_conn_new(endpoint, &conn);
     if (rc)
         goto uncount;
-    rc = send_answer(client->sock, OKV_TCP_WELCOME, accept->welcome, accept->length);
+    rc = send_answer(request, OKV_TCP_WELCOME, accept->welcome, accept->length);
     if (rc)
         goto free_conn;
     client->sock = -1;
+    okv_stream_move(&conn->stream, &request->stream);
     conn->base.user = accept->user;
     conn->region = l->regions[accept->region];
-    conn->output.written = OKV_TCP_HEADER + accept->length;
     memcpy(conn->base.peer, base->peer, sizeof conn->base.peer);
     memcpy(conn->base.how, l->base.how, sizeof conn->base.how);
     queue_opened(endpoint, conn);
@@ -245,7 +349,6 @@ int okv_tcp_accept(struct okv_request *base, const struct okv_accept *accept)
     return 0;
 
 free_conn:
-    conn->sock = -1; /* the caller rejects on it */
     okv_tcp_conn_free(conn);
 uncount:
     atomic_fetch_sub(&endpoint->conn_count, 1);
@@ -259,8 +362,9 @@ void okv_tcp_reject(struct okv_request *base, const uint8_t *reason, size_t leng
     struct okv_tcp_listener *l = (struct okv_tcp_listener *)base->listener;
 
     request->got = 0;
-    if (length > OKV_REJECT_MAX ||
-        send_answer(request->client.sock, OKV_TCP_REJECT, reason, length) ||
-        request->hellos == HELLOS_MAX || okv_pending_add(&l->pending, &request->client))
+    /* A stranger was told already. */
+    if (base->stranger[0] || length > OKV_REJECT_MAX ||
+        send_answer(request, OKV_TCP_REJECT, reason, length) || request->hellos == HELLOS_MAX ||
+        okv_pending_add(&l->pending, &request->client))
         request_free(&request->client);
 }

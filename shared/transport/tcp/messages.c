@@ -59,10 +59,9 @@ void okv_tcp_recv_release(struct okv_endpoint *base, const struct okv_event *eve
     struct okv_tcp_endpoint *endpoint = okv_tcp_endpoint(base);
     struct okv_tcp_conn *owner = endpoint->slot_owner[event->slot];
 
-    endpoint->slot_owner[event->slot] = NULL;
     endpoint->free_slots[endpoint->free_count++] = event->slot;
-    if (owner)
-        owner->held--;
+    owner->held--;
+    okv_tcp_conn_free_destroyed(owner);
 }
 
 int okv_tcp_heartbeat(struct okv_conn *base)

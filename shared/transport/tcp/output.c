@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "shared/base/error.h"
@@ -92,26 +91,22 @@ static bool is_everything(const struct okv_tcp_output *output)
     return total <= output->done;
 }
 
-int okv_tcp_output_write(struct okv_tcp_output *output, int sock)
+ssize_t okv_tcp_output_write(struct okv_tcp_output *output, struct okv_stream *stream)
 {
     struct iovec vectors[2 * FRAMES_MAX];
     uint64_t room = OKV_TCP_STEP;
-    struct msghdr message = {.msg_iov = vectors};
+    unsigned count = gather(output, vectors, &room);
     ssize_t n;
 
-    message.msg_iovlen = gather(output, vectors, &room);
     output->is_blocked = false;
-    if (message.msg_iovlen == 0)
+    if (count == 0)
         return 0;
-    do
-        n = sendmsg(sock, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS)
-        return errno;
-    if (n > 0) {
-        output->done += (uint64_t)n;
-        output->written += (uint64_t)n;
-    }
+    errno = EPIPE; /* TLS has errors of its own */
+    n = okv_stream_writev(stream, vectors, count);
+    if (n < 0 && errno != ENOBUFS)
+        return -1;
+    n = n < 0 ? 0 : n;
+    output->done += (uint64_t)n;
     output->is_blocked = !is_everything(output);
-    return 0;
+    return n;
 }

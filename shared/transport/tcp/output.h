@@ -17,8 +17,9 @@ bool okv_tcp_output_add(struct okv_tcp_output *output, const struct okv_tcp_fram
 const struct okv_tcp_out *okv_tcp_output_first_that_left(const struct okv_tcp_output *output);
 void okv_tcp_output_pop(struct okv_tcp_output *output);
 
-/* Gives the socket up to OKV_TCP_STEP bytes, by one call of the system, and sets is_blocked if some
- * are left. 0, or the errno that broke the connection. */
-int okv_tcp_output_write(struct okv_tcp_output *output, int sock);
+/* Gives the stream up to OKV_TCP_STEP bytes, without TLS by one call of the system, and sets
+ * is_blocked if some are left. Returns how many it took; or -1 with the errno that broke the
+ * connection. */
+ssize_t okv_tcp_output_write(struct okv_tcp_output *output, struct okv_stream *stream);
 
 #endif

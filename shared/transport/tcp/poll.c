@@ -4,7 +4,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/transport/tcp/conn.h"
 #include "shared/transport/tcp/input.h"
@@ -14,48 +13,29 @@
 /* Ready sockets that one poll of a server handles. */
 #define POLL_BATCH 64
 
-/* One of so many polls that find nothing looks what was acknowledged, of at most as many
- * connections. */
-#define SETTLE_INTERVAL 32u
-#define SETTLE_BATCH 16
-/* And all are looked at this often, which is several times between two ticks of a keepalive. */
-#define SETTLE_NS UINT64_C(50000000)
-
 /* Bytes that one poll moves for all connections, about. */
 #define POLL_BYTES (2 * OKV_TCP_STEP)
 
-static void settle_some(struct okv_tcp_endpoint *endpoint)
-{
-    struct okv_tcp_conn *conn;
-
-    for (int i = 0; i < SETTLE_BATCH && (conn = TAILQ_FIRST(&endpoint->unsettled)); i++) {
-        TAILQ_REMOVE(&endpoint->unsettled, conn, in_unsettled);
-        TAILQ_INSERT_TAIL(&endpoint->unsettled, conn, in_unsettled);
-        okv_tcp_conn_settle(conn);
-    }
-}
-
-static void settle_all(struct okv_tcp_endpoint *endpoint)
-{
-    struct okv_tcp_conn *conn, *next;
-    uint64_t now_ns;
-
-    if (TAILQ_EMPTY(&endpoint->unsettled) ||
-        (now_ns = okv_clock_ns()) - endpoint->settled_ns < SETTLE_NS)
-        return;
-    endpoint->settled_ns = now_ns;
-    for (conn = TAILQ_FIRST(&endpoint->unsettled); conn; conn = next) {
-        next = TAILQ_NEXT(conn, in_unsettled);
-        okv_tcp_conn_settle(conn);
-    }
-}
-
 static void serve(struct okv_tcp_conn *conn, bool is_readable)
 {
-    if (is_readable && conn->state == OKV_TCP_OPEN)
+    if ((is_readable || conn->stream.writes_to_read) && conn->state == OKV_TCP_OPEN)
         okv_tcp_input(conn);
     if (conn->output.count > 0)
         okv_tcp_conn_write(conn);
+    else if (conn->stream.ssl)
+        okv_tcp_conn_watch(conn);
+}
+
+/* Those that are in the list now: one that has more is put at its end. */
+static void serve_unread(struct okv_tcp_endpoint *endpoint, uint64_t most)
+{
+    struct okv_tcp_conn *last = TAILQ_LAST(&endpoint->unread, okv_tcp_conn_queue), *conn = NULL;
+
+    while (last && conn != last && endpoint->moved < most &&
+           (conn = TAILQ_FIRST(&endpoint->unread))) {
+        okv_tcp_conn_forget_unread(conn);
+        serve(conn, true);
+    }
 }
 
 /* A level-triggered set reports a socket again that is not drained, or was not served. */
@@ -65,6 +45,7 @@ static int poll_sockets(struct okv_tcp_endpoint *endpoint)
     int count = epoll_wait(endpoint->wakeup.set, ready, POLL_BATCH, 0);
 
     uint64_t most = endpoint->moved + POLL_BYTES;
+    serve_unread(endpoint, most);
     for (int i = 0; i < count && endpoint->moved < most; i++, endpoint->turn++) {
         const struct epoll_event *event = &ready[endpoint->turn % (unsigned)count];
         if (event->data.ptr) /* else the wake-up: arm clears it */
@@ -125,8 +106,7 @@ static int report_ended(struct okv_tcp_endpoint *endpoint, struct okv_event *eve
             continue;
         TAILQ_REMOVE(&endpoint->ended, conn, in_ended);
         conn->state = OKV_TCP_CLOSED;
-        close(conn->sock);
-        conn->sock = -1;
+        okv_tcp_conn_close(conn);
         events[count++] = (struct okv_event){
             .type = OKV_EVENT_CLOSED, .status = conn->status, .conn = &conn->base};
     }
@@ -138,6 +118,13 @@ static int at_most(int limit, int max)
     return max < limit ? max : limit;
 }
 
+/* What no socket tells. */
+static bool has_more(const struct okv_tcp_endpoint *endpoint)
+{
+    return endpoint->queue_count > 0 || !TAILQ_EMPTY(&endpoint->ended) ||
+           !TAILQ_EMPTY(&endpoint->unread);
+}
+
 int okv_tcp_poll(struct okv_endpoint *base, struct okv_event *events, int max)
 {
     struct okv_tcp_endpoint *endpoint = okv_tcp_endpoint(base);
@@ -145,17 +132,17 @@ int okv_tcp_poll(struct okv_endpoint *base, struct okv_event *events, int max)
 
     attach_arrivals(endpoint);
     int count = okv_arrivals_report(&endpoint->arrivals, events, max);
-    if (endpoint->client)
+    if (endpoint->client) {
+        okv_tcp_conn_forget_unread(endpoint->client);
         serve(endpoint->client, true);
-    else
+    } else {
         status = poll_sockets(endpoint);
+    }
     count += report_ended(endpoint, events + count, at_most(OKV_ENDS_PER_POLL, max - count));
     count += report_queue(endpoint, events + count, max - count);
-    settle_all(endpoint);
-    if (count == 0 && ++endpoint->idle_polls % SETTLE_INTERVAL == 0)
-        settle_some(endpoint);
+    okv_tcp_settle_some(endpoint);
     /* Its owner may go to sleep, because this poll gave it few events. */
-    if (endpoint->queue_count > 0 || !TAILQ_EMPTY(&endpoint->ended))
+    if (has_more(endpoint))
         okv_tcp_announce(endpoint);
     return count == 0 && status ? status : count;
 }
@@ -167,10 +154,9 @@ int okv_tcp_arm(struct okv_endpoint *base)
 
     if (rc)
         return rc;
-    settle_some(endpoint);
+    okv_tcp_settle_some(endpoint);
     endpoint->is_armed = true;
-    if (endpoint->queue_count > 0 || !TAILQ_EMPTY(&endpoint->ended) ||
-        okv_arrivals_are_waiting(&endpoint->arrivals))
+    if (has_more(endpoint) || okv_arrivals_are_waiting(&endpoint->arrivals))
         okv_tcp_announce(endpoint);
     return 0;
 }

@@ -9,6 +9,7 @@
  *   rendezvous  the client's advertised buffers, the server's rendezvous reads
  *   endpoint    endpoints: made, and freed with their connections
  *   poll        poll and arm
+ *   handshake   the listener's handshakes of TLS
  *   listen      the listener: the socket, requests, accept and reject
  *   connect     the client's connect, step by step
  *   ops         the table of operations
@@ -18,10 +19,10 @@
  * A connection is one socket. The server's thread answers a READ from the region by a gathered
  * write: nothing is copied in between. What a poll receives becomes events in a queue of the
  * endpoint, which has room for all that can be under way; so a poll for few events takes no less
- * from the sockets, and no byte waits in a buffer of ours.
+ * from the sockets, and no byte waits in a buffer of ours. TLS has buffers: a connection whose
+ * buffer has something is in a list, as epoll knows nothing of it.
  *
- * Sends are acknowledged when the peer's kernel has all bytes of the socket (SIOCOUTQ in
- * tcp(7)).
+ * Sends are acknowledged when the peer's kernel has all bytes of the socket (TCP_INFO in tcp(7)).
  */
 #ifndef OKV_SHARED_TRANSPORT_TCP_TCP_H
 #define OKV_SHARED_TRANSPORT_TCP_TCP_H
@@ -31,6 +32,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "shared/stream/handshakes.h"
 #include "shared/transport/common/arrivals.h"
 #include "shared/transport/common/pending.h"
 #include "shared/transport/common/read_slots.h"
@@ -52,15 +54,28 @@
 
 struct okv_tcp_request {
     struct okv_pending_client client;
+    struct okv_stream stream; /* of the client's socket */
+    struct okv_handshake handshake;
+    STAILQ_ENTRY(okv_tcp_request) in_returned;
+    enum okv_handshake_end how; /* its handshake has ended */
     uint8_t bytes[OKV_TCP_HEADER + OKV_HELLO_MAX];
     size_t got;
     unsigned hellos; /* that it has sent */
 };
 
+STAILQ_HEAD(okv_tcp_request_queue, okv_tcp_request);
+
 struct okv_tcp_listener {
     struct okv_listener base;
     struct okv_pending pending;
     struct okv_region regions[OKV_REGIONS_MAX];
+    bool has_tls;
+    struct okv_tcp_handshakes { /* with TLS */
+        struct okv_handshakes thread;
+        pthread_mutex_t lock;
+        struct okv_tcp_request_queue returned; /* with `lock`: those that have ended */
+        int fd;                                /* an eventfd: how many these are */
+    } handshakes;
 };
 
 /* A frame that is to leave. */
@@ -75,8 +90,7 @@ struct okv_tcp_output {
     struct okv_tcp_out *ring; /* [size] */
     unsigned size, first, count;
     uint64_t done;         /* bytes of the first that have left */
-    uint64_t written;      /* bytes that the socket took, ever */
-    uint64_t acknowledged; /* of these, as far as was looked */
+    uint64_t acknowledged; /* bytes of the socket, as far as was looked */
     uint32_t unsettled;    /* sends among the frames that have left and were not acknowledged */
     bool is_blocked;       /* the socket has no room, or the step is over */
 };
@@ -116,14 +130,18 @@ struct okv_tcp_conn {
     LIST_ENTRY(okv_tcp_conn) in_conns;
     TAILQ_ENTRY(okv_tcp_conn) in_ended;
     TAILQ_ENTRY(okv_tcp_conn) in_unsettled;
+    TAILQ_ENTRY(okv_tcp_conn) in_unread;
     enum okv_tcp_state state;
     int status; /* why it ended */
-    int sock;
-    uint32_t interest; /* what the endpoint's set watches for; 0: it is not in it */
-    bool discards;     /* its messages are not reported: it was closed here */
-    bool is_unsettled; /* it is in the endpoint's list */
-    int broken;        /* errno of a write that failed, 0; what has arrived is still taken */
-    unsigned queued;   /* its events in the endpoint's queue */
+    struct okv_stream stream;
+    uint32_t interest;   /* what the endpoint's set watches for; 0: it is not in it */
+    bool discards;       /* its messages are not reported: it was closed here */
+    bool is_unsettled;   /* it is in the endpoint's list */
+    bool is_unread;      /* likewise */
+    bool is_destroyed;   /* freed with the last of its receive slots */
+    uint64_t settled_ns; /* when its acknowledgements were looked at last */
+    int broken;          /* errno of a write that failed, 0; what has arrived is still taken */
+    unsigned queued;     /* its events in the endpoint's queue */
     unsigned queued_reads, queued_rendezvous; /* those of them that are about these */
     unsigned held;                            /* receive slots that it has */
     bool life_is_under_way, life_has_left;
@@ -146,6 +164,7 @@ struct okv_tcp_conn {
     struct okv_read_slots reads;
     struct okv_tcp_target targets[OKV_READ_SLOTS]; /* by slot */
     struct okv_tcp_key *keys;                      /* [credits]; NULL until the first advert */
+    struct okv_tls *tls;                           /* of its stream; or NULL */
 };
 
 TAILQ_HEAD(okv_tcp_conn_queue, okv_tcp_conn);
@@ -158,11 +177,11 @@ struct okv_tcp_endpoint {
     struct okv_tcp_conn *client; /* the one connection of a client's endpoint */
     LIST_HEAD(, okv_tcp_conn) conns;
     struct okv_tcp_conn_queue ended;     /* their OKV_EVENT_CLOSED is to be reported */
-    struct okv_tcp_conn_queue unsettled; /* with sends that are not acknowledged */
-    uint64_t settled_ns;                 /* when all of these were looked at last */
-    unsigned idle_polls;
-    unsigned turn;  /* which of the ready sockets is served first */
-    uint64_t moved; /* bytes, by all connections, ever */
+    struct okv_tcp_conn_queue unsettled; /* with sends that are not acknowledged; that which was
+                                            looked at longest ago is the first */
+    struct okv_tcp_conn_queue unread;    /* whose streams have bytes in their buffers */
+    unsigned turn;                       /* which of the ready sockets is served first */
+    uint64_t moved;                      /* bytes, by all connections, ever */
 
     struct okv_event *queue; /* a ring of `queue_size` events to report */
     unsigned queue_size, queue_first, queue_count;
@@ -170,10 +189,10 @@ struct okv_tcp_endpoint {
     /* Receive slots. The free ones are a stack, so that few are used and stay in the cache. */
     uint8_t *slots;
     size_t slots_length;
-    unsigned slot_count, free_count;
+    unsigned free_count;
     uint32_t *free_slots;
-    struct okv_tcp_conn **slot_owner; /* NULL: free, or its connection is gone */
-    uint8_t *scratch;                 /* OKV_TCP_SCRATCH bytes: what is received */
+    struct okv_tcp_conn **slot_owner;
+    uint8_t *scratch; /* OKV_TCP_SCRATCH bytes: what is received */
 
     struct okv_arrivals arrivals;
     atomic_uint conn_count; /* of the listener's thread, too */
