@@ -50,10 +50,13 @@ static void fit(struct okv_server *server, struct okv_config *to)
     struct okv_config *running = malloc(sizeof *running);
     if (!running)
         return;
-    *running = server->config;
-    running->max_clients = to->max_clients;
-    running->max_silent = to->max_silent;
-    running->alone_ms = to->alone_ms;
+    /* Clients change options of the server's meanwhile; what is taken from there stays. */
+    *running = *to;
+    running->workers = server->config.workers;
+    running->listen_count = server->config.listen_count;
+    memcpy(running->listen, server->config.listen, sizeof running->listen);
+    running->resp_count = server->config.resp_count;
+    running->metrics = server->config.metrics;
     if (okv_descriptors_raise(running, &diag))
         okv_log_say(&server->log, OKV_LOG_WARNING, "config", "%s", diag.text);
     to->max_clients = running->max_clients;

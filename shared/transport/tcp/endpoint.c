@@ -93,6 +93,8 @@ void okv_tcp_endpoint_free(struct okv_tcp_endpoint *endpoint)
     okv_wakeup_close(&endpoint->wakeup);
     if (endpoint->slots)
         munmap(endpoint->slots, endpoint->slots_length);
+    if (endpoint->zeros)
+        munmap((void *)(uintptr_t)endpoint->zeros, OKV_TCP_BARE_MAX);
     free(endpoint->scratch);
     free(endpoint->queue);
     free(endpoint->slot_owner);

@@ -22,6 +22,7 @@ static const struct {
     [OKV_TCP_PIECE] = {true, true, true, true, false},
     [OKV_TCP_REFUSAL] = {true, false, false, true, false},
     [OKV_TCP_LIFE] = {true, false, false, false, false},
+    [OKV_TCP_BARE] = {true, true, false, true, false},
 };
 
 #define KINDS (sizeof kinds / sizeof kinds[0])

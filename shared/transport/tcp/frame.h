@@ -28,6 +28,7 @@ enum okv_tcp_kind {
     OKV_TCP_PIECE = 8,   /* client: the body is what the FETCH in `slot` wants */
     OKV_TCP_REFUSAL = 9, /* client: there is no such buffer */
     OKV_TCP_LIFE = 10,   /* both: nothing, which the receiver's kernel acknowledges */
+    OKV_TCP_BARE = 11,   /* client: wants `length` zeros as the data of `slot` */
 };
 
 struct okv_tcp_frame {

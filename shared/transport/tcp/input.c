@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include "shared/base/error.h"
+#include "shared/transport/tcp/bare.h"
 #include "shared/transport/tcp/conn.h"
 #include "shared/transport/tcp/messages.h"
 #include "shared/transport/tcp/output.h"
@@ -69,6 +70,8 @@ static int begin_frame(struct okv_tcp_conn *conn)
         return is_client(conn) ? OKV_EPROTO : okv_tcp_refused(conn, frame);
     case OKV_TCP_LIFE:
         return 0;
+    case OKV_TCP_BARE:
+        return is_client(conn) ? OKV_EPROTO : okv_tcp_answer_bare(conn, frame);
     default:
         return OKV_EPROTO;
     }

@@ -113,20 +113,24 @@ int okv_tcp_post_read(struct okv_conn *base, const struct okv_read *reads, unsig
     return 0;
 }
 
-int okv_tcp_answer_read(struct okv_tcp_conn *conn, const struct okv_tcp_frame *frame)
+int okv_tcp_answer(struct okv_tcp_conn *conn, const struct okv_tcp_frame *frame,
+                   const uint8_t *bytes)
 {
     const struct okv_tcp_frame answer = {
         .kind = OKV_TCP_DATA, .slot = frame->slot, .length = frame->length};
 
-    if (frame->slot >= OKV_READ_SLOTS || frame->length == 0 ||
-        !okv_range_inside(frame->value, frame->length, conn->region.length) ||
-        conn->answers == OKV_READ_SLOTS)
-        return OKV_EPROTO;
-    if (!okv_tcp_output_add(&conn->output, &answer,
-                            (const uint8_t *)conn->region.base + frame->value, 0))
+    if (frame->slot >= OKV_READ_SLOTS || frame->length == 0 || conn->answers == OKV_READ_SLOTS ||
+        !okv_tcp_output_add(&conn->output, &answer, bytes, 0))
         return OKV_EPROTO;
     conn->answers++;
     return 0;
+}
+
+int okv_tcp_answer_read(struct okv_tcp_conn *conn, const struct okv_tcp_frame *frame)
+{
+    if (!okv_range_inside(frame->value, frame->length, conn->region.length))
+        return OKV_EPROTO;
+    return okv_tcp_answer(conn, frame, (const uint8_t *)conn->region.base + frame->value);
 }
 
 int okv_tcp_begin_data(struct okv_tcp_conn *conn, const struct okv_tcp_frame *frame)

@@ -13,7 +13,9 @@ int okv_tcp_heartbeat(struct okv_conn *conn);
 int okv_tcp_post_read(struct okv_conn *conn, const struct okv_read *reads, unsigned count);
 
 /* Frames that have come: 0, or OKV_EPROTO. */
-/* Server: a READ. */
+/* Server: what wants data, and gets `bytes`; a READ. */
+int okv_tcp_answer(struct okv_tcp_conn *conn, const struct okv_tcp_frame *frame,
+                   const uint8_t *bytes);
 int okv_tcp_answer_read(struct okv_tcp_conn *conn, const struct okv_tcp_frame *frame);
 /* Client: the header of an answer, and the answer. */
 int okv_tcp_begin_data(struct okv_tcp_conn *conn, const struct okv_tcp_frame *frame);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "shared/base/error.h"
+#include "shared/transport/tcp/bare.h"
 #include "shared/transport/tcp/conn.h"
 #include "shared/transport/tcp/connect.h"
 #include "shared/transport/tcp/endpoint.h"
@@ -77,6 +78,7 @@ const struct okv_transport_ops okv_transport_tcp = {
     .memory_register = memory_register,
     .memory_unregister = memory_unregister,
     .post_read = okv_tcp_post_read,
+    .bare_read = okv_tcp_bare_read,
     .advertise = okv_tcp_advertise,
     .withdraw = okv_tcp_withdraw,
     .rendezvous = okv_tcp_rendezvous,

@@ -6,6 +6,7 @@
  *   conn        one connection: made, watched, ended
  *   input       bytes to frames, frames to events
  *   messages    send buffers, READs of a client, signs of life
+ *   bare        exchanges of as many bytes without a READ, their lower bound
  *   rendezvous  the client's advertised buffers, the server's rendezvous reads
  *   endpoint    endpoints: made, and freed with their connections
  *   poll        poll and arm
@@ -192,13 +193,15 @@ struct okv_tcp_endpoint {
     unsigned free_count;
     uint32_t *free_slots;
     struct okv_tcp_conn **slot_owner;
-    uint8_t *scratch; /* OKV_TCP_SCRATCH bytes: what is received */
+    uint8_t *scratch;     /* OKV_TCP_SCRATCH bytes: what is received */
+    const uint8_t *zeros; /* OKV_TCP_BARE_MAX bytes, for bare frames; NULL: none came */
 
     struct okv_arrivals arrivals;
     atomic_uint conn_count; /* of the listener's thread, too */
 };
 
 #define OKV_TCP_SCRATCH (64u << 10)
+#define OKV_TCP_BARE_MAX (256u << 10)
 
 struct okv_tcp_memory {
     uint8_t *base;
