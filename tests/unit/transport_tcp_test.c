@@ -60,7 +60,7 @@ TEST(frames_that_do_not_exist_are_refused)
 {
     static const uint8_t cases[][OKV_TCP_HEADER] = {
         {0},
-        {[4] = 11},
+        {[4] = 12},
         {[4] = 255},
         {[4] = OKV_TCP_LIFE, [5] = 1},
         {[0] = 1, [4] = OKV_TCP_LIFE},
@@ -215,6 +215,9 @@ TEST(frames_that_are_not_valid_end_their_connection_alone)
         {OKV_TCP_READ, 0, UINT32_MAX, FIXTURE_REGION - 1},
         {OKV_TCP_READ, 0, 2, UINT64_MAX},
         {OKV_TCP_READ, 0, FIXTURE_REGION + 1, 0},
+        {OKV_TCP_BARE, 0, 0, 0},
+        {OKV_TCP_BARE, 0, OKV_TCP_BARE_MAX + 1, 0},
+        {OKV_TCP_BARE, OKV_READ_SLOTS, 1, 0},
         {OKV_TCP_DATA, 0, 1, 0},
         {OKV_TCP_FETCH, 0, 1, 1},
         {OKV_TCP_PIECE, 0, 1, 0},
@@ -309,6 +312,35 @@ TEST(a_frame_may_come_byte_by_byte)
     assert_int_equal(frame.value, 77);
     hear(sock, body, sizeof body);
     close(sock);
+}
+
+/* As many bytes as READs would bring, on the connection, which goes on afterwards. */
+TEST(bare_exchanges_leave_the_connection_as_it_is)
+{
+    static const uint32_t lengths[] = {1, 512, 65536, OKV_TCP_BARE_MAX};
+    enum { COUNT = 150 };
+    struct client *client = client_create(state);
+    uint64_t latencies[COUNT], offsets[COUNT] = {0};
+
+    for (unsigned i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        struct okv_bare_reads reads = {.offsets = offsets,
+                                       .length = lengths[i],
+                                       .count = COUNT,
+                                       .depth = i == 0 ? 1 : 1000,
+                                       .timeout_ns = FIXTURE_GUARD_NS,
+                                       .latencies_ns = latencies};
+        memset(latencies, 0xff, sizeof latencies);
+        assert_int_equal(client->ops->bare_read(client->conn, &reads), 0);
+        for (unsigned k = 0; k < COUNT; k++)
+            assert_in_range(latencies[k], 0, reads.total_ns);
+        client_read(client, 4099, 777, 1);
+        client_echo(client, i, 100, i);
+    }
+    struct okv_bare_reads none = {.offsets = offsets, .count = 1, .depth = 1};
+    assert_int_equal(client->ops->bare_read(client->conn, &none), OKV_EINVAL);
+    none.length = OKV_TCP_BARE_MAX + 1;
+    assert_int_equal(client->ops->bare_read(client->conn, &none), OKV_EINVAL);
+    client_destroy(client);
 }
 
 /* ---- the client ---- */

@@ -79,10 +79,10 @@ static int diagnose_tls(struct connecting *c)
 
 static int diagnose_silence(struct connecting *c)
 {
-    return okv_diag_set(&c->diag, OKV_ETIMEDOUT, "%s port %s did not answer in time%s", c->uri.host,
-                        c->uri.port,
-                        c->step >= STEP_TLS ? ": the server is there, but busy or stopped"
-                                            : ": the host is down, or a firewall drops it");
+    return okv_diag_set(
+        &c->diag, OKV_ETIMEDOUT, "%s port %s did not answer in time%s", c->uri.host, c->uri.port,
+        c->step >= STEP_TLS ? ": what listens there is busy or stopped, or is no okv-server"
+                            : ": the host is down, or a firewall drops it");
 }
 
 static int diagnose_stranger(struct connecting *c)
