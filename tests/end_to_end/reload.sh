@@ -190,7 +190,7 @@ certificates() {
     wait $client || true
     end_server TERM
 }
-! ldd "$server" | grep -q libssl || certificates
+[[ $(ldd "$server") != *libssl* ]] || certificates
 start_server "$socket"
 hang_up 'SIGHUP: there is nothing to read again without --config, --users or --tls-cert'
 end_server TERM

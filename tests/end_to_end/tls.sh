@@ -14,7 +14,7 @@ TEXT
 # shellcheck source=tests/support/programs.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
 
-if ! ldd "$server" | grep -q libssl || [ -z "$(command -v openssl)" ]; then
+if [[ $(ldd "$server") != *libssl* ]] || [ -z "$(command -v openssl)" ]; then
     echo "skipped: there is no OpenSSL in this build, or no openssl on this machine"
     exit 77
 fi
