@@ -41,16 +41,16 @@ static const struct okv_option common_options[] = {
     {"key-file", 0, "FILE", .help = "The file with the user's key, which `okv keygen' made",
      CLI_TEXT(struct cli, key_file)},
     {"tls-ca", 0, "FILE",
-     .help =
-         "tcps://: certificates of the authorities to trust, as PEM, else $OKV_TLS_CA, else what "
-         "the system trusts",
+     .help = "tcps://: CA certificates to trust, as PEM, else those of $OKV_TLS_CA, else what "
+             "the system trusts",
      CLI_TEXT(struct cli, tls_ca)},
     {"tls-cert", 0, "FILE", .help = "tcps://: a certificate to show, with --tls-key",
      CLI_TEXT(struct cli, tls_cert)},
     {"tls-key", 0, "FILE", .help = "tcps://: the key of that certificate",
      CLI_TEXT(struct cli, tls_key)},
     {"tls-server-name", 0, "NAME",
-     .help = "tcps://: whom the server's certificate is to be for, if not the host of the URI",
+     .help =
+         "tcps://: the name that the server's certificate must match, if not the host of the URI",
      CLI_TEXT(struct cli, tls_server_name)},
     {"timeout", 't', "TIME",
      .help = "Give up connecting, or an operation, after TIME, as 500ms or 10s",

@@ -174,14 +174,13 @@ struct okv_options {
                                     key (NULL) */
     okv_log_function *log;       /* called when something happens to the connection (NULL) */
     void *log_user;              /* its first argument */
-    /* Over tcps://, unless the URI has them; PEM files, of which each attempt to connect reads what
-     * is there then. */
-    const char *tls_ca;          /* certificates of the authorities that the server's is to be
-                                    signed by (the file that OKV_TLS_CA names in the environment,
-                                    or what the system trusts) */
+    /* Over tcps://, unless the URI has them; PEM files, which each attempt to connect reads. */
+    const char *tls_ca;          /* CA certificates to trust (the file that OKV_TLS_CA names in the
+                                    environment, or what the system trusts) */
     const char *tls_cert;        /* a certificate to show to the server; requires tls_key (NULL) */
     const char *tls_key;         /* the key of tls_cert (NULL) */
-    const char *tls_server_name; /* whom the server's certificate is to be for (the URI's host) */
+    const char *tls_server_name; /* the name that the server's certificate must match (the URI's
+                                    host) */
 };
 /* okv_options.hints: remember none. */
 #define OKV_HINTS_NONE UINT32_MAX

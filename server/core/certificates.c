@@ -25,25 +25,38 @@ int okv_certificates_open(struct okv_server *server, enum okv_tls_use use, struc
     return rc;
 }
 
-bool okv_certificates_renew(struct okv_server *server)
+/* All of them first: a mistake is to change none. */
+static int read_all(struct okv_server *server, struct okv_tls *fresh[OKV_TLS_SERVER_USES],
+                    struct okv_diag *why)
 {
     const struct okv_tls_files files = files_of(&server->config);
-    struct okv_diag why = {.text = ""};
-    bool has_any = false;
     int rc = 0;
 
-    for (unsigned use = 0; use < OKV_TLS_SERVER_USES && rc == 0; use++) {
-        if (!server->tls[use])
-            continue;
-        has_any = true;
-        rc = okv_tls_renew(server->tls[use], &files, &why);
+    for (unsigned use = 0; use < OKV_TLS_SERVER_USES && rc == 0; use++)
+        if (server->tls[use])
+            rc = okv_tls_create(use, &files, &fresh[use], why);
+    return rc;
+}
+
+bool okv_certificates_renew(struct okv_server *server)
+{
+    struct okv_tls *fresh[OKV_TLS_SERVER_USES] = {NULL};
+    struct okv_diag why = {.text = ""};
+    bool has_any = false;
+    int rc = read_all(server, fresh, &why);
+
+    for (unsigned use = 0; use < OKV_TLS_SERVER_USES; use++) {
+        has_any |= server->tls[use] != NULL;
+        if (rc == 0 && fresh[use])
+            okv_tls_exchange(server->tls[use], fresh[use]);
+        okv_tls_destroy(fresh[use]);
     }
     if (rc)
         okv_log_say(&server->log, OKV_LOG_WARNING, "config", "the certificate stays as it was: %s",
                     why.text);
     else if (has_any)
         okv_log_say(&server->log, OKV_LOG_NOTICE, "config", "certificate read from %.150s",
-                    files.cert);
+                    server->config.tls_cert);
     return has_any;
 }
 

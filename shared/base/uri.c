@@ -27,9 +27,9 @@ static const char *default_port(const struct okv_uri *uri)
 static int parse_bracketed(struct okv_uri_part host, struct okv_uri *out, struct okv_diag *diag)
 {
     if (!okv_uri_copy_part(host, out->host, sizeof out->host) || !okv_uri_is_ipv6(out->host))
-        return okv_diag_set(diag, OKV_EURI,
-                            "\"[%.*s]\" is not an IPv6 address: write it as in %s://[fd00::1]:7471",
-                            okv_uri_shown(host), host.text, okv_uri_scheme_name(out));
+        return okv_diag_set(
+            diag, OKV_EURI, "\"[%.*s]\" is not an IPv6 address: write it as in %s://[fd00::1]:%s",
+            okv_uri_shown(host), host.text, okv_uri_scheme_name(out), default_port(out));
     return 0;
 }
 
@@ -52,14 +52,15 @@ static int parse_name(struct okv_uri_part host, struct okv_uri *out, struct okv_
         if (!okv_uri_is_letter(c) && !okv_uri_is_digit(c) && c != '.' && c != '-' && c != '_')
             return okv_diag_set(
                 diag, OKV_EURI,
-                "\"%.*s\" is not a host name or address: write for example %s://10.0.0.1:7471",
-                okv_uri_shown(host), host.text, okv_uri_scheme_name(out));
+                "\"%.*s\" is not a host name or address: write for example %s://10.0.0.1:%s",
+                okv_uri_shown(host), host.text, okv_uri_scheme_name(out), default_port(out));
     }
     if (!okv_uri_copy_part(host, out->host, sizeof out->host))
         return okv_diag_set(diag, OKV_EURI,
                             "the host name is %zu bytes long and may have %zu: write for example "
-                            "%s://10.0.0.1:7471",
-                            host.length, sizeof out->host - 1, okv_uri_scheme_name(out));
+                            "%s://10.0.0.1:%s",
+                            host.length, sizeof out->host - 1, okv_uri_scheme_name(out),
+                            default_port(out));
     return 0;
 }
 
@@ -81,8 +82,8 @@ static int parse_port(struct okv_uri_part port, struct okv_uri *out, struct okv_
 bad:
     return okv_diag_set(
         diag, OKV_EURI,
-        "\"%.*s\" is not a port: write a number from 1 to 65535, as in %s://10.0.0.1:7471",
-        okv_uri_shown(port), port.text, okv_uri_scheme_name(out));
+        "\"%.*s\" is not a port: write a number from 1 to 65535, as in %s://10.0.0.1:%s",
+        okv_uri_shown(port), port.text, okv_uri_scheme_name(out), default_port(out));
 }
 
 /* HOST[:PORT], with an IPv6 host in brackets. */
@@ -98,8 +99,9 @@ static int parse_authority(struct okv_uri_part authority, struct okv_uri *out,
         if (!end)
             return okv_diag_set(
                 diag, OKV_EURI,
-                "the bracket of \"%.*s\" is not closed: write for example %s://[fd00::1]:7471",
-                okv_uri_shown(authority), authority.text, okv_uri_scheme_name(out));
+                "the bracket of \"%.*s\" is not closed: write for example %s://[fd00::1]:%s",
+                okv_uri_shown(authority), authority.text, okv_uri_scheme_name(out),
+                default_port(out));
         host = (struct okv_uri_part){authority.text + 1, (size_t)(end - authority.text) - 1};
         status = parse_bracketed(host, out, diag);
         colon = end + 1;
@@ -111,8 +113,9 @@ static int parse_authority(struct okv_uri_part authority, struct okv_uri *out,
             return okv_diag_set(
                 diag, OKV_EURI,
                 "\"%.*s\" has more than one colon: an IPv6 address needs brackets, as in "
-                "%s://[fd00::1]:7471",
-                okv_uri_shown(authority), authority.text, okv_uri_scheme_name(out));
+                "%s://[fd00::1]:%s",
+                okv_uri_shown(authority), authority.text, okv_uri_scheme_name(out),
+                default_port(out));
         status = parse_name(host, out, diag);
     }
     if (status)
@@ -126,8 +129,9 @@ static int parse_authority(struct okv_uri_part authority, struct okv_uri *out,
     if (*colon != ':')
         return okv_diag_set(diag, OKV_EURI,
                             "only a port can follow the bracket in \"%.*s\": write for example "
-                            "%s://[fd00::1]:7471",
-                            okv_uri_shown(authority), authority.text, okv_uri_scheme_name(out));
+                            "%s://[fd00::1]:%s",
+                            okv_uri_shown(authority), authority.text, okv_uri_scheme_name(out),
+                            default_port(out));
     return parse_port((struct okv_uri_part){colon + 1, authority.length - used - 1}, out, diag);
 }
 
@@ -171,12 +175,12 @@ static int parse_network(const char *rest, enum okv_scheme scheme, struct okv_ur
         return okv_diag_set(
             diag, OKV_EURI,
             "nothing but ?%s can follow host and port, and this URI has \"%.*s\": "
-            "write for example %s://10.0.0.1:7471",
+            "write for example %s://10.0.0.1:%s",
             scheme == OKV_SCHEME_OFI ? "provider=NAME, ?source=ADDRESS or ?database=NAME"
             : scheme == OKV_SCHEME_TCP && out->tls ? "ca=FILE, ?source=ADDRESS or ?database=NAME"
             : scheme == OKV_SCHEME_TCP             ? "source=ADDRESS or ?database=NAME"
                                        : "source=ADDRESS, ?device=NAME or ?database=NAME",
-            OKV_URI_SHOWN_MAX, rest + authority, okv_uri_scheme_name(out));
+            OKV_URI_SHOWN_MAX, rest + authority, okv_uri_scheme_name(out), default_port(out));
     return okv_uri_parse_query((struct okv_uri_part){rest + authority + 1, length - authority - 1},
                                out, diag);
 }

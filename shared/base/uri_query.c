@@ -11,7 +11,7 @@ static int parse_source(struct okv_uri_part value, struct okv_uri *out, struct o
     if (out->source[0] != '\0')
         return okv_diag_set(diag, OKV_EURI,
                             "source is given twice: write it once, as in "
-                            "%s://10.0.0.1:7471?source=10.0.0.2",
+                            "%s://10.0.0.1?source=10.0.0.2",
                             okv_uri_scheme_name(out));
     if (address.length >= 2 && address.text[0] == '[' && address.text[address.length - 1] == ']')
         address = (struct okv_uri_part){address.text + 1, address.length - 2};
@@ -19,7 +19,7 @@ static int parse_source(struct okv_uri_part value, struct okv_uri *out, struct o
         (!okv_uri_is_ipv4(out->source) && !okv_uri_is_ipv6(out->source)))
         return okv_diag_set(diag, OKV_EURI,
                             "\"%.*s\" is not an address to leave from: write one of this host's, "
-                            "as in %s://10.0.0.1:7471?source=10.0.0.2",
+                            "as in %s://10.0.0.1?source=10.0.0.2",
                             okv_uri_shown(value), value.text, okv_uri_scheme_name(out));
     return 0;
 }

@@ -23,7 +23,7 @@ static void end(struct okv_handshakes *handshakes, struct okv_handshake *handsha
 static void step(struct okv_handshakes *handshakes, struct okv_handshake *handshake)
 {
     struct okv_stream *stream = handshake->stream;
-    int rc = okv_stream_handshake(stream);
+    int rc = atomic_load(&handshake->is_unwanted) ? -1 : okv_stream_handshake(stream);
 
     if (rc == 0) {
         struct epoll_event event = {.events = stream->writes_to_read ? EPOLLOUT : EPOLLIN,

@@ -23,6 +23,13 @@ void okv_stream_fini(struct okv_stream *stream)
     close(stream->fd);
 }
 
+void okv_stream_shut(struct okv_stream *stream)
+{
+    if (stream->ssl)
+        okv_tls_shut(stream->ssl);
+    shutdown(stream->fd, SHUT_RDWR);
+}
+
 void okv_stream_move(struct okv_stream *to, struct okv_stream *from)
 {
     *to = *from;

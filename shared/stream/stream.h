@@ -2,6 +2,7 @@
 #ifndef OKV_SHARED_STREAM_STREAM_H
 #define OKV_SHARED_STREAM_STREAM_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,8 +33,8 @@ bool okv_tls_is_there(void); /* okv was built with OpenSSL */
  * OKV_ENOMEM; OKV_EUNSUPPORTED: okv was built without OpenSSL. With a sentence. */
 int okv_tls_create(enum okv_tls_use use, const struct okv_tls_files *files, struct okv_tls **out,
                    struct okv_diag *diag);
-/* Reads other files, for streams that begin from now on. A failure changes nothing. Any thread. */
-int okv_tls_renew(struct okv_tls *tls, const struct okv_tls_files *files, struct okv_diag *diag);
+/* Exchanges what two of the same use have read, for streams that begin from now on. Any thread. */
+void okv_tls_exchange(struct okv_tls *tls, struct okv_tls *other);
 void okv_tls_destroy(struct okv_tls *tls); /* accepts NULL */
 
 struct okv_stream {
@@ -42,6 +43,7 @@ struct okv_stream {
     bool has_unread;     /* bytes are buffered here, which epoll does not report */
     bool has_ended;      /* the peer sends no more */
     bool writes_to_read; /* TLS has to send something before it can read */
+    bool reads_to_write; /* it has to receive something before it can write */
     /* Records of TLS without application data, and bytes of it since they were last forgotten. */
     int empty_records;
     uint32_t data;
@@ -51,6 +53,7 @@ struct okv_stream {
 /* A handshake that a thread performs (handshakes.h); a part of what its owner has of the client. */
 struct okv_handshake {
     struct okv_stream *stream;
+    atomic_bool is_unwanted; /* nobody waits for its end */
     uint64_t began_ns;
     TAILQ_ENTRY(okv_handshake) in_list;
 };
@@ -60,6 +63,8 @@ struct okv_handshake {
  * OKV_ENOMEM. */
 int okv_stream_init(struct okv_stream *stream, int fd, struct okv_tls *tls, const char *peer);
 void okv_stream_fini(struct okv_stream *stream);
+/* Says that nothing more is sent, as far as the socket has room, and ends both directions. */
+void okv_stream_shut(struct okv_stream *stream);
 /* Moves a stream to another place. */
 void okv_stream_move(struct okv_stream *to, struct okv_stream *from);
 
@@ -67,8 +72,8 @@ void okv_stream_move(struct okv_stream *to, struct okv_stream *from);
  * ended. Does not block. */
 int okv_stream_handshake(struct okv_stream *stream);
 /* All four return the number of bytes; 0: none at the moment; -1: the connection has ended, and
- * errno says why where there is no TLS. None blocks. A read takes at most one record of TLS from
- * the socket, and few without data. */
+ * errno says why where there is no TLS. None blocks. A server takes at most one record of TLS
+ * from the socket for a read, and few without data. */
 ssize_t okv_stream_read(struct okv_stream *stream, uint8_t *to, size_t room);
 ssize_t okv_stream_write(struct okv_stream *stream, const uint8_t *bytes, size_t length);
 /* Vectors that are read are filled one after the other, with what the socket has, or, by TLS, with
@@ -87,7 +92,7 @@ int okv_stream_binding(struct okv_stream *stream, uint8_t out[OKV_STREAM_BINDING
  * False: what came was no TLS. */
 bool okv_stream_describe(const struct okv_stream *stream, char *out, size_t size);
 /* Client: why TLS with the peer, which is called `where`, has failed, and what to do. Returns the
- * code: OKV_EDENIED, OKV_EPROTO, OKV_EDISCONNECTED. */
+ * code: OKV_EDENIED, OKV_EPROTO, OKV_EREFUSED. */
 int okv_stream_explain(const struct okv_stream *stream, const char *where, struct okv_diag *diag);
 
 #endif

@@ -137,14 +137,16 @@ static void configure(SSL_CTX *context, enum okv_tls_use use)
         return;
     }
     SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
-    /* Head and data of a record by one call of the system. */
-    SSL_CTX_set_read_ahead(context, 1);
-    SSL_CTX_set_num_tickets(context, 0); /* each connection verifies anew */
+    SSL_CTX_set_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF); /* frames have lengths */
+    SSL_CTX_set_num_tickets(context, 0);                        /* each connection verifies anew */
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     if (use == OKV_TLS_CLIENT) {
         /* The shorter key takes less time for a short record, and is as good. */
         SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
                                           "TLS_CHACHA20_POLY1305_SHA256");
+        /* Head and data of a record by one call of the system. A server does not: a buffer has room
+         * for hundreds of records without data, which one read would go through. */
+        SSL_CTX_set_read_ahead(context, 1);
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
         SSL_CTX_set_alpn_protos(context, protocol, sizeof protocol);
     } else {
@@ -194,19 +196,13 @@ int okv_tls_create(enum okv_tls_use use, const struct okv_tls_files *files, stru
     return 0;
 }
 
-int okv_tls_renew(struct okv_tls *tls, const struct okv_tls_files *files, struct okv_diag *diag)
+void okv_tls_exchange(struct okv_tls *tls, struct okv_tls *other)
 {
-    SSL_CTX *context;
-    int rc = create_context(tls->use, files, &context, diag);
-
-    if (rc)
-        return rc;
     pthread_mutex_lock(&tls->lock);
-    SSL_CTX *before = tls->context;
-    tls->context = context;
+    SSL_CTX *context = tls->context; /* its streams have references */
+    tls->context = other->context;
+    other->context = context;
     pthread_mutex_unlock(&tls->lock);
-    SSL_CTX_free(before); /* streams of it have references */
-    return 0;
 }
 
 void okv_tls_destroy(struct okv_tls *tls)

@@ -7,6 +7,8 @@
 /* Of the stream's descriptor. `peer` as in okv_stream_init(). OKV_ENOMEM. */
 int okv_tls_begin(struct okv_tls *tls, struct okv_stream *stream, const char *peer);
 void okv_tls_end(void *ssl);
+/* Sends the end, once. */
+void okv_tls_shut(void *ssl);
 /* The stream lies elsewhere now. */
 void okv_tls_moved(struct okv_stream *stream);
 /* As those of stream.h. */

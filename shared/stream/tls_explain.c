@@ -77,6 +77,12 @@ static int explain_certificate(SSL *ssl, long result, const char *where, struct 
     }
 }
 
+/* 0: none of TLS. */
+static int reason_of(const struct okv_stream *stream)
+{
+    return ERR_GET_LIB(stream->error) == ERR_LIB_SSL ? ERR_GET_REASON(stream->error) : 0;
+}
+
 int okv_tls_explain(const struct okv_stream *stream, const char *where, struct okv_diag *diag)
 {
     long result = SSL_get_verify_result(stream->ssl);
@@ -84,7 +90,7 @@ int okv_tls_explain(const struct okv_stream *stream, const char *where, struct o
 
     if (result != X509_V_OK)
         return explain_certificate(stream->ssl, result, where, diag);
-    switch (ERR_GET_REASON(stream->error)) {
+    switch (reason_of(stream)) {
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_HTTP_REQUEST:
     case SSL_R_PACKET_LENGTH_TOO_LONG:
@@ -107,7 +113,7 @@ int okv_tls_explain(const struct okv_stream *stream, const char *where, struct o
     default:
         if (stream->error == 0)
             return okv_diag_set(diag, OKV_EREFUSED, "%s closed the connection", where);
-        return okv_diag_set(diag, OKV_EPROTO, "TLS with %s failed: %s", where,
+        return okv_diag_set(diag, OKV_EREFUSED, "TLS with %s failed: %s", where,
                             reason ? reason : "for no known reason");
     }
 }
@@ -117,7 +123,7 @@ bool okv_tls_describe(const struct okv_stream *stream, char *out, size_t size)
     const char *reason = ERR_reason_error_string(stream->error);
 
     out[0] = '\0';
-    switch (ERR_GET_REASON(stream->error)) {
+    switch (reason_of(stream)) {
     case SSL_R_HTTP_REQUEST:
         snprintf(out, size, "it speaks HTTP and not TLS");
         return false;

@@ -20,10 +20,9 @@ int okv_tls_create(enum okv_tls_use use, const struct okv_tls_files *files, stru
     return is_missing(diag);
 }
 
-int okv_tls_renew(struct okv_tls *tls, const struct okv_tls_files *files, struct okv_diag *diag)
+void okv_tls_exchange(struct okv_tls *tls, struct okv_tls *other)
 {
-    (void)tls, (void)files;
-    return is_missing(diag);
+    (void)tls, (void)other;
 }
 
 void okv_tls_destroy(struct okv_tls *tls)
@@ -38,6 +37,11 @@ int okv_tls_begin(struct okv_tls *tls, struct okv_stream *stream, const char *pe
 }
 
 void okv_tls_end(void *ssl)
+{
+    (void)ssl;
+}
+
+void okv_tls_shut(void *ssl)
 {
     (void)ssl;
 }

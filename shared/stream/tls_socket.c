@@ -31,13 +31,17 @@ static int socket_read(BIO *bio, char *to, size_t room, size_t *got)
     BIO_clear_retry_flags(bio);
     if (n < 0 && is_temporary())
         BIO_set_retry_read(bio);
+    if (n == 0)
+        BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
     *got = n > 0 ? (size_t)n : 0;
     return n > 0;
 }
 
 static long socket_control(BIO *bio, int command, long number, void *pointer)
 {
-    (void)bio, (void)number, (void)pointer;
+    (void)number, (void)pointer;
+    if (command == BIO_CTRL_EOF)
+        return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0;
     return command == BIO_CTRL_FLUSH;
 }
 

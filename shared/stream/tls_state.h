@@ -10,7 +10,7 @@
 struct okv_tls {
     enum okv_tls_use use;
     BIO_METHOD *sockets;
-    pthread_mutex_t lock; /* of `context`, which okv_tls_renew() replaces */
+    pthread_mutex_t lock; /* of `context`, which okv_tls_exchange() replaces */
     SSL_CTX *context;
 };
 

@@ -72,10 +72,17 @@ void okv_tls_moved(struct okv_stream *stream)
     SSL_set_msg_callback_arg(stream->ssl, stream);
 }
 
-void okv_tls_end(void *ssl)
+/* As far as it does not block. */
+void okv_tls_shut(void *ssl)
 {
     ERR_clear_error();
-    SSL_shutdown(ssl); /* as far as it does not block */
+    SSL_shutdown(ssl);
+    SSL_set_quiet_shutdown(ssl, 1);
+}
+
+void okv_tls_end(void *ssl)
+{
+    okv_tls_shut(ssl);
     SSL_free(ssl);
 }
 
@@ -142,14 +149,16 @@ ssize_t okv_tls_write(struct okv_stream *stream, const uint8_t *bytes, size_t le
     ERR_clear_error();
     int n = SSL_write(stream->ssl, bytes, length < INT_MAX ? (int)length : INT_MAX);
 
+    stream->reads_to_write = n <= 0 && SSL_want_read(stream->ssl);
     return n > 0 ? n : outcome(stream, n);
 }
 
 /* ---- vectors ---- */
 
+/* Behind a record of the largest size there is another one, most likely. */
 ssize_t okv_tls_readv(struct okv_stream *stream, const struct iovec *vectors, unsigned count)
 {
-    ssize_t total = 0;
+    ssize_t total = 0, n;
     size_t at = 0; /* in the first vector */
 
     do {
@@ -157,12 +166,14 @@ ssize_t okv_tls_readv(struct okv_stream *stream, const struct iovec *vectors, un
             vectors++, count--, at = 0;
         if (count == 0)
             break;
-        ssize_t n = okv_tls_read(stream, (uint8_t *)vectors->iov_base + at, vectors->iov_len - at);
+        n = okv_tls_read(stream, (uint8_t *)vectors->iov_base + at, vectors->iov_len - at);
+        if (n < 0 && total > 0)
+            stream->has_unread = true; /* the failure */
         if (n <= 0)
             return total > 0 ? total : n;
         total += n;
         at += (size_t)n;
-    } while (stream->has_unread);
+    } while (stream->has_unread || n == SSL3_RT_MAX_PLAIN_LENGTH);
     return total;
 }
 

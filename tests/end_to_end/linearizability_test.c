@@ -5,7 +5,8 @@
  * wrote.
  *
  * $OKV_OPERATIONS: how many (300,000; with a sanitizer fewer; with OKV_LONG=1 ten million; over
- * RDMA as many as fit in 30 s). $OKV_TEST_SEED repeats the choices, though not the timing.
+ * RDMA as many as fit in 30 s). $OKV_TEST_CUTS: the network is cut meanwhile, so handles may fail
+ * for good, and others take their place. $OKV_TEST_SEED repeats the choices, though not the timing.
  *
  * Built a second time against a client that skips its checksum (LINEARIZABILITY_UNCHECKED): that
  * build goes on until it sees a broken value, and passes only if it saw one or a violation.
@@ -171,6 +172,7 @@ static void one_order_explains_all(struct trial *trial)
 static void load_init(struct trial *trial, uint64_t seed)
 {
     trial->load = (struct recorded_load){
+        .reopen = getenv("OKV_TEST_CUTS") != NULL,
         .uri = trial->server.uri,
         .seed = seed,
         .operations = operations_wanted(),

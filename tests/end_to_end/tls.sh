@@ -85,6 +85,7 @@ wrong_ports() {
     says "tcps:// at nobody" 3 "start okv-server with --listen tcps://$host:7400" "$okv" -s "tcps://$host:7400" get greeting
     local port what
     for port in 7471 7472; do
+        # shellcheck disable=SC2016
         for what in 'GET / HTTP/1.0\r\n\r\n' '*1\r\n$4\r\nPING\r\n'; do
             exec 3<>"/dev/tcp/$host/$port"
             printf '%b' "$what" | cat >&3 # by one write

@@ -126,8 +126,9 @@ static void drop(struct okv_pending *pending, struct okv_pending_client *client)
 {
     okv_pending_remove(pending, client); /* a closed socket may live on for a moment */
     client->is_dropped = client->is_away;
+    pending->leaving += client->is_away;
     if (client->is_away)
-        shutdown(client->sock, SHUT_RDWR); /* it comes back soon */
+        pending->ops->recall(client);
     else
         pending->ops->drop(client);
 }
@@ -166,7 +167,8 @@ static void accept_client(struct okv_listener *listener)
 
     if (sock < 0)
         return;
-    struct okv_pending_client *client = calloc(1, pending->ops->size);
+    struct okv_pending_client *client =
+        pending->leaving < pending->max ? calloc(1, pending->ops->size) : NULL;
     if (!client) {
         close_socket(pending->ops->close_client, sock);
         return;
@@ -198,6 +200,7 @@ static struct okv_pending_client *take_returned(struct okv_listener *listener)
     if (!client)
         return NULL;
     client->is_away = false;
+    pending->leaving -= client->is_dropped;
     if (client->is_dropped)
         pending->ops->drop(client);
     else if (watch(pending, client->sock, client))

@@ -3,7 +3,9 @@
  *
  * A slow one delays nobody: all are watched together and dropped after a while. When there are too
  * many, the oldest from the address with the most of them is dropped, so a flood displaces only
- * itself. For transports whose handshake runs over a socket. One thread, the listener's, calls.
+ * itself. Clients whose handshake of TLS is under way are among them; those of these that are
+ * dropped come back first, and while there are as many, new ones are turned away. For transports
+ * whose handshake runs over a socket. One thread, the listener's, calls.
  */
 #ifndef OKV_SHARED_TRANSPORT_COMMON_PENDING_H
 #define OKV_SHARED_TRANSPORT_COMMON_PENDING_H
@@ -38,16 +40,19 @@ struct okv_pending_ops {
     int (*read_hello)(struct okv_pending_client *client);
     /* Closes its socket and frees it. */
     void (*drop)(struct okv_pending_client *client);
+    /* Makes one that is away come back soon. */
+    void (*recall)(struct okv_pending_client *client);
     /* For sockets that must not be closed by close(2); else NULL. */
     void (*close_client)(int sock), (*close_listening)(int sock);
 };
 
 struct okv_pending {
     const struct okv_pending_ops *ops;
-    int epoll;                    /* readable when next_request has something to do */
-    int sock;                     /* that listens */
-    bool has_returns;             /* a mark: what epoll says of clients that return */
-    int timer;                    /* expires when the oldest client has taken too long */
+    int epoll;        /* readable when next_request has something to do */
+    int sock;         /* that listens */
+    bool has_returns; /* a mark: what epoll says of clients that return */
+    unsigned leaving; /* clients that were dropped while they were away, and are still */
+    int timer;        /* expires when the oldest client has taken too long */
     struct okv_entrance entrance; /* of `sock` */
     /* Any thread may change these two. */
     atomic_uint max;             /* how many clients there may be */

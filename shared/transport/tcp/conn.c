@@ -107,7 +107,8 @@ void okv_tcp_conn_watch(struct okv_tcp_conn *conn)
 
     if (conn->state != OKV_TCP_OPEN)
         return;
-    if ((conn->output.is_blocked || conn->stream.writes_to_read) && !conn->broken)
+    bool may_write = conn->output.is_blocked && !conn->stream.reads_to_write;
+    if ((may_write || conn->stream.writes_to_read) && !conn->broken)
         event.events |= EPOLLOUT;
     if (event.events == conn->interest)
         return;
@@ -167,7 +168,7 @@ void okv_tcp_conn_end(struct okv_tcp_conn *conn, int status, const char *why)
     if (conn->interest)
         epoll_ctl(endpoint->wakeup.set, EPOLL_CTL_DEL, conn->stream.fd, NULL);
     conn->interest = 0;
-    shutdown(conn->stream.fd, SHUT_RDWR);
+    okv_stream_shut(&conn->stream);
     return_slot(conn);
     okv_send_slots_unqueue(&conn->sends);
     forget_unsettled(conn);
@@ -236,6 +237,10 @@ void okv_tcp_conn_write(struct okv_tcp_conn *conn)
     while ((out = okv_tcp_output_first_that_left(&conn->output))) {
         has_left(conn, out);
         okv_tcp_output_pop(&conn->output);
+    }
+    if (conn->broken && conn->stream.ssl) { /* no socket tells of it */
+        okv_tcp_conn_end(conn, OKV_EDISCONNECTED, strerror(conn->broken));
+        return;
     }
     list_unsettled(conn);
     okv_tcp_conn_watch(conn);

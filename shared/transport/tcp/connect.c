@@ -152,6 +152,15 @@ static int step_address(struct connecting *c)
     return 0;
 }
 
+/* The server ended TLS: what it said of that may be there to read. */
+static int diagnose_end(struct connecting *c)
+{
+    uint8_t byte;
+
+    okv_stream_read(&c->stream, &byte, 1);
+    return diagnose_tls(c);
+}
+
 static int send_hello(struct connecting *c)
 {
     uint8_t frame[OKV_TCP_HEADER + OKV_HELLO_MAX];
@@ -164,7 +173,7 @@ static int send_hello(struct connecting *c)
     c->got = 0;
     /* The socket's buffer is empty: it takes a hello as a whole. */
     if (okv_stream_write(&c->stream, frame, length) != (ssize_t)length)
-        return c->tls ? diagnose_tls(c) : diagnose_socket(c, EPIPE);
+        return c->tls ? diagnose_end(c) : diagnose_socket(c, EPIPE);
     return 0;
 }
 
@@ -265,7 +274,7 @@ static int step_answer(struct connecting *c)
 /* Another address may have a server where this one has none. */
 static bool has_another(struct connecting *c, int rc)
 {
-    if (!c->next || c->answer.rejected || rc == OKV_ENOMEM || rc == OKV_EPERM)
+    if (!c->next || c->answer.rejected || rc == OKV_ENOMEM || rc == OKV_EPERM || rc == OKV_EDENIED)
         return false;
     end_attempt(c);
     c->step = STEP_ADDRESS;

@@ -106,6 +106,8 @@ static int read_hello(struct okv_pending_client *client)
 
     if (client->base.stranger[0])
         return 1;
+    if (request->stream.ssl && client->base.binding.length == 0)
+        return OKV_EDISCONNECTED; /* its handshake has not come to its end */
     while ((wanted = missing(request)) > 0) {
         ssize_t n =
             okv_stream_read(&request->stream, request->bytes + request->got, (size_t)wanted);
@@ -155,12 +157,20 @@ static struct okv_pending_client *next_returned(struct okv_listener *listener)
     return &request->client;
 }
 
+/* Its handshake costs no more time. */
+static void recall(struct okv_pending_client *client)
+{
+    atomic_store(&request_of(client)->handshake.is_unwanted, true);
+    shutdown(client->sock, SHUT_RDWR);
+}
+
 static const struct okv_pending_ops pending_ops = {
     .size = sizeof(struct okv_tcp_request),
     .greet = greet,
     .next_returned = next_returned,
     .read_hello = read_hello,
     .drop = request_free,
+    .recall = recall,
 };
 
 /* ---- opening ---- */
