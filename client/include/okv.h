@@ -48,12 +48,12 @@
  * OKV_RECONNECT_IF_KEPT then fails (okv_info.boot_id).
  *
  * Failure of a handle. A handle fails for good when the server breaks the protocol, speaks another
- * version, cannot serve this client at all, or says that the user's key or last right was taken
- * away: every later call returns the reason (OKV_EPROTO, OKV_EVERSION, OKV_EUNSUPPORTED or
- * OKV_EDENIED), and okv_why() explains it. With OKV_RECONNECT_NEVER it also fails when the
- * connection ends (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_ETIMEDOUT, OKV_EIO), and with
- * OKV_RECONNECT_IF_KEPT when the server has lost the items (OKV_ELOST). Lists of errors call this
- * "the handle's failure". Close such a handle.
+ * version, cannot serve this client at all, says that the user's key or last right was taken away,
+ * or rejects the user over tcps://: every later call returns the reason (OKV_EPROTO, OKV_EVERSION,
+ * OKV_EUNSUPPORTED or OKV_EDENIED), and okv_why() explains it. With OKV_RECONNECT_NEVER it also
+ * fails when the connection ends (OKV_EDISCONNECTED, OKV_ESHUTDOWN, OKV_ETIMEDOUT, OKV_EIO), and
+ * with OKV_RECONNECT_IF_KEPT when the server has lost the items (OKV_ELOST). Lists of errors call
+ * this "the handle's failure". Close such a handle.
  *
  * Growth. A program works with any library of the same soname, older or newer than its okv.h.
  * okv_options, okv_put_options and okv_command keep their size: a new field takes the place of a
