@@ -45,7 +45,7 @@ static uint64_t without_clients(const struct okv_config *config)
     for (unsigned i = 0; i < config->listen_count; i++) {
         sum += OF_LISTENER + (uint64_t)config->workers * OF_WORKER;
         if (config->listen[i].tls) /* those that made room while they shook hands */
-            sum += config->max_silent;
+            sum += 2 * (uint64_t)config->max_silent;
         if (config->listen[i].scheme != OKV_SCHEME_RDMA) /* its connections share one channel */
             sum += config->max_silent;
     }

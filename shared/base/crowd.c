@@ -40,6 +40,18 @@ void okv_crowd_remove(struct okv_crowd *crowd, struct okv_crowd_member *member)
     other->same -= is_from(other, member->address);
 }
 
+bool okv_crowd_has(const struct okv_crowd *crowd, const char *address)
+{
+    const struct okv_crowd_member *member;
+
+    TAILQ_FOREACH(member, &crowd->members, in_crowd)
+    {
+        if (is_from(member, address))
+            return true;
+    }
+    return false;
+}
+
 struct okv_crowd_member *okv_crowd_one_too_many(const struct okv_crowd *crowd)
 {
     struct okv_crowd_member *found = NULL, *member;

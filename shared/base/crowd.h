@@ -27,6 +27,8 @@ void okv_crowd_init(struct okv_crowd *crowd);
 /* With its address and is_gone. */
 void okv_crowd_add(struct okv_crowd *crowd, struct okv_crowd_member *member);
 void okv_crowd_remove(struct okv_crowd *crowd, struct okv_crowd_member *member);
+/* Whether one is from this address. */
+bool okv_crowd_has(const struct okv_crowd *crowd, const char *address);
 /* The oldest of those from where most come; NULL: there is none that is not gone. */
 struct okv_crowd_member *okv_crowd_one_too_many(const struct okv_crowd *crowd);
 

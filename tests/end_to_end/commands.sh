@@ -403,10 +403,10 @@ completion() {
     completes 'okv put key value --if-' '--if-absent --if-version='
     completes 'okv del --pre' --prefix=
     completes 'okv --ser' --server=
-    completes 'okv get -s ' 'local:// ofi:// rdma:// tcp://'
+    completes 'okv get -s ' 'local:// ofi:// rdma:// tcp:// tcps://'
     completes 'okv-server --wo' '--worker-cpus= --workers='
     completes 'okv-server --listen=lo' local://
-    completes 'okv-server --listen=' 'local:// ofi:// rdma:// resp:// resps:// tcp://'
+    completes 'okv-server --listen=' 'local:// ofi:// rdma:// resp:// resps:// tcp:// tcps://'
     completes 'okv-server -l rd' rdma://
     completes "okv-server -l local://$scratch/rea" "//$scratch/ready"
     completes "okv-server --data=$scratch/rea" "$scratch/ready"

@@ -3,6 +3,7 @@
  * were dropped, and end with it. Needs OKV_TEST_LISTEN, as tests/support/loopback.sh sets it.
  */
 #include <dirent.h>
+#include <netinet/in.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -33,7 +34,7 @@ static size_t client_hello(uint8_t *out, size_t size)
     return (size_t)length;
 }
 
-static int connect_raw(const struct fixture *fixture)
+static int connect_raw(const struct fixture *fixture, const struct sockaddr_in *source)
 {
     struct addrinfo *found;
     struct okv_diag diag;
@@ -42,6 +43,8 @@ static int connect_raw(const struct fixture *fixture)
         okv_resolve(fixture->connect_uri.host, fixture->connect_uri.port, 0, &found, &diag), 0);
     int sock = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(sock >= 0);
+    if (source)
+        assert_int_equal(bind(sock, (const struct sockaddr *)source, sizeof *source), 0);
     assert_int_equal(connect(sock, found->ai_addr, found->ai_addrlen), 0);
     freeaddrinfo(found);
     return sock;
@@ -81,12 +84,16 @@ TEST(handshakes_that_never_end_are_few)
     size_t length = client_hello(hello, sizeof hello);
     static int socks[FLOOD];
     unsigned before = descriptors(), most = 0;
+    const struct sockaddr_in elsewhere = {.sin_family = AF_INET,
+                                          .sin_addr.s_addr = htonl(0x7f4d4d4d)};
 
     for (unsigned i = 0; i < FLOOD; i++) {
-        socks[i] = connect_raw(*state);
+        socks[i] = connect_raw(*state, &elsewhere);
         send(socks[i], hello, i % 3 == 0 ? 0 : i % 3 == 1 ? length / 2 : length, MSG_NOSIGNAL);
         unsigned now = descriptors() - before - (i + 1); /* those of the server */
         most = now > most ? now : most;
+        if (i % 100 == 99) /* its address is not that of the others */
+            client_destroy(client_create(state));
     }
     /* Those that are there, those that are leaving, and one that is being accepted. */
     assert_in_range(most, 1, 2 * OKV_PENDING_MAX + 1);
@@ -109,7 +116,7 @@ TEST(handshakes_end_with_the_listener)
     for (unsigned round = 0; round < 5; round++) {
         fixture_start(fixture, listen, listen);
         for (unsigned i = 0; i < 60; i++) {
-            socks[i] = connect_raw(fixture);
+            socks[i] = connect_raw(fixture, NULL);
             send(socks[i], hello, i % 3 == 0 ? 0 : i % 3 == 1 ? length / 2 : length, MSG_NOSIGNAL);
         }
         fixture_stop(fixture);

@@ -61,6 +61,7 @@ int okv_pending_open(struct okv_pending *pending, int sock, uint64_t silence_ns,
                                     .silence_ns = silence_ns,
                                     .usual_silence_ns = silence_ns};
     okv_crowd_init(&pending->crowd);
+    okv_crowd_init(&pending->leaving);
     pending->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     pending->epoll = epoll_create1(EPOLL_CLOEXEC);
     int errnum = pending->timer < 0 || pending->epoll < 0 ? errno : 0;
@@ -125,12 +126,14 @@ void okv_pending_remove(struct okv_pending *pending, struct okv_pending_client *
 static void drop(struct okv_pending *pending, struct okv_pending_client *client)
 {
     okv_pending_remove(pending, client); /* a closed socket may live on for a moment */
-    client->is_dropped = client->is_away;
-    pending->leaving += client->is_away;
-    if (client->is_away)
-        pending->ops->recall(client);
-    else
+    if (!client->is_away) {
         pending->ops->drop(client);
+        return;
+    }
+    client->is_dropped = true;
+    client->member = (struct okv_crowd_member){.address = client->base.address};
+    okv_crowd_add(&pending->leaving, &client->member);
+    pending->ops->recall(client);
 }
 
 static void drop_overdue(struct okv_pending *pending)
@@ -160,6 +163,16 @@ int okv_pending_add(struct okv_pending *pending, struct okv_pending_client *clie
     return 0;
 }
 
+/* Too many are leaving, some of them from the client's address. */
+static bool is_crowded(const struct okv_pending *pending, const struct okv_pending_client *client)
+{
+    unsigned max = pending->max, leaving = pending->leaving.count;
+
+    return leaving > 0 &&
+           (leaving >= 2 * max ||
+            (leaving >= max && okv_crowd_has(&pending->leaving, client->base.address)));
+}
+
 static void accept_client(struct okv_listener *listener)
 {
     struct okv_pending *pending = listener->pending;
@@ -167,15 +180,22 @@ static void accept_client(struct okv_listener *listener)
 
     if (sock < 0)
         return;
-    struct okv_pending_client *client =
-        pending->leaving < pending->max ? calloc(1, pending->ops->size) : NULL;
+    struct okv_pending_client *client = calloc(1, pending->ops->size);
     if (!client) {
         close_socket(pending->ops->close_client, sock);
         return;
     }
     client->base.listener = listener;
     client->sock = sock;
-    if (pending->ops->greet(client) || okv_pending_add(pending, client))
+    if (pending->ops->greet(client) || is_crowded(pending, client)) {
+        pending->ops->drop(client);
+        return;
+    }
+    if (pending->ops->lead_away) {
+        client->is_away = true;
+        pending->ops->lead_away(client);
+    }
+    if (okv_pending_add(pending, client))
         pending->ops->drop(client);
 }
 
@@ -200,10 +220,10 @@ static struct okv_pending_client *take_returned(struct okv_listener *listener)
     if (!client)
         return NULL;
     client->is_away = false;
-    pending->leaving -= client->is_dropped;
-    if (client->is_dropped)
+    if (client->is_dropped) {
+        okv_crowd_remove(&pending->leaving, &client->member);
         pending->ops->drop(client);
-    else if (watch(pending, client->sock, client))
+    } else if (watch(pending, client->sock, client))
         drop(pending, client);
     else if (take_hello(pending, client))
         return client;

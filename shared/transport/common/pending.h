@@ -4,7 +4,8 @@
  * A slow one delays nobody: all are watched together and dropped after a while. When there are too
  * many, the oldest from the address with the most of them is dropped, so a flood displaces only
  * itself. Clients whose handshake of TLS is under way are among them; those of these that are
- * dropped come back first, and while there are as many, new ones are turned away. For transports
+ * dropped come back first, and while there are as many, others from their addresses are turned
+ * away. For transports
  * whose handshake runs over a socket. One thread, the listener's, calls.
  */
 #ifndef OKV_SHARED_TRANSPORT_COMMON_PENDING_H
@@ -29,11 +30,11 @@ struct okv_pending_client {
 
 struct okv_pending_ops {
     size_t size; /* of the transport's request */
-    /* Names the peer of a new client, and may send it something, or take it away. 0, or a code: it
-     * is dropped. */
+    /* Names the peer of a new client, and may send it something. 0, or a code: it is dropped. */
     int (*greet)(struct okv_pending_client *client);
-    /* The next client that was away and comes back, or NULL: there is none. NULL: none is ever
-     * away. */
+    /* Does what comes before the hello elsewhere. NULL, as the next two: there is nothing. */
+    void (*lead_away)(struct okv_pending_client *client);
+    /* The next client that comes back, or NULL: there is none. */
     struct okv_pending_client *(*next_returned)(struct okv_listener *listener);
     /* Reads what has come. 1: the hello is complete, and in the request, or it is a stranger's; 0:
      * bytes are missing; a code: the client is dropped. */
@@ -48,11 +49,11 @@ struct okv_pending_ops {
 
 struct okv_pending {
     const struct okv_pending_ops *ops;
-    int epoll;        /* readable when next_request has something to do */
-    int sock;         /* that listens */
-    bool has_returns; /* a mark: what epoll says of clients that return */
-    unsigned leaving; /* clients that were dropped while they were away, and are still */
-    int timer;        /* expires when the oldest client has taken too long */
+    int epoll;                /* readable when next_request has something to do */
+    int sock;                 /* that listens */
+    bool has_returns;         /* a mark: what epoll says of clients that return */
+    struct okv_crowd leaving; /* clients that were dropped while they were away, and are still */
+    int timer;                /* expires when the oldest client has taken too long */
     struct okv_entrance entrance; /* of `sock` */
     /* Any thread may change these two. */
     atomic_uint max;             /* how many clients there may be */

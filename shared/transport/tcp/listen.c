@@ -65,11 +65,12 @@ static int greet(struct okv_pending_client *client)
     setsockopt(client->sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     okv_address_text((struct sockaddr *)&peer, request->peer, sizeof request->peer);
     okv_host_group_text((struct sockaddr *)&peer, request->address);
-    if (l->has_tls) {
-        client->is_away = true;
-        okv_tcp_handshakes_begin(l, request_of(client));
-    }
     return 0;
+}
+
+static void shake_hands(struct okv_pending_client *client)
+{
+    okv_tcp_handshakes_begin((struct okv_tcp_listener *)client->base.listener, request_of(client));
 }
 
 /* Tells a client of another protocol, in words that it may show. */
@@ -167,10 +168,18 @@ static void recall(struct okv_pending_client *client)
 static const struct okv_pending_ops pending_ops = {
     .size = sizeof(struct okv_tcp_request),
     .greet = greet,
-    .next_returned = next_returned,
     .read_hello = read_hello,
     .drop = request_free,
+};
+
+static const struct okv_pending_ops pending_tls_ops = {
+    .size = sizeof(struct okv_tcp_request),
+    .greet = greet,
+    .lead_away = shake_hands,
+    .next_returned = next_returned,
     .recall = recall,
+    .read_hello = read_hello,
+    .drop = request_free,
 };
 
 /* ---- opening ---- */
@@ -252,7 +261,8 @@ int okv_tcp_listen(const struct okv_uri *uri, const struct okv_region *regions, 
     describe(l, uri);
     int rc = open_sockets(uri, &sock, diag);
     if (rc == 0)
-        rc = okv_pending_open(&l->pending, sock, HELLO_NS, &pending_ops, diag);
+        rc = okv_pending_open(&l->pending, sock, HELLO_NS,
+                              l->has_tls ? &pending_tls_ops : &pending_ops, diag);
     if (rc)
         goto free_listener;
     rc = l->has_tls ? open_handshakes(l, diag) : 0;
