@@ -69,7 +69,7 @@ fi
 for name in "$(sed -n 's/.*"library": "\(.*\)".*/\1/p' "$list")" "libokv.so.$("$prefix/bin/okv" --version | grep -oE '[0-9.]+$')"; do
     [ -e "$libdir/$name" ] || fail "there is no $name, which okv.json or okv --version names"
 done
-transports='rdma, tcp, local'
+transports='rdma, tcp, tcps, local'
 [ -z "$(find "$libdir" -name 'libokv-ofi.so.*')" ] || transports='rdma, ofi, tcp, tcps, local'
 for program in okv-server okv kv-bench; do
     "$prefix/bin/$program" --version | grep -qx "transports: $transports" ||
