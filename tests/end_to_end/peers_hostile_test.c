@@ -205,7 +205,8 @@ TEST(schemes_are_known)
         {"valkey+rdma://10.0.0.1", {"built without valkey+rdma://", "libvalkey"}},
         {"redis:///socket", {"built without redis://", "install libhiredis"}},
         {"lmdb:///directory", {"built without lmdb://", "install liblmdb"}},
-        {"valkey://10.0.0.1", {"not a URI of a server", "rdma://, ofi://, tcp://, tcps://, local://"}},
+        {"valkey://10.0.0.1",
+         {"not a URI of a server", "rdma://, ofi://, tcp://, tcps://, local://"}},
         {"valkey+rdma:10.0.0.1", {"not a URI of a server", "memcached://"}},
     };
 
