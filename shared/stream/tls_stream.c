@@ -168,7 +168,7 @@ ssize_t okv_tls_readv(struct okv_stream *stream, const struct iovec *vectors, un
             break;
         n = okv_tls_read(stream, (uint8_t *)vectors->iov_base + at, vectors->iov_len - at);
         if (total > 0 && (n < 0 || stream->has_ended))
-            stream->has_unread = true; /* the end, which nothing tells of any more */
+            stream->has_unread = true; /* epoll does not report this end */
         if (n <= 0)
             return total > 0 ? total : n;
         total += n;

@@ -1,10 +1,13 @@
 #include "tests/support/transport_client.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"
 
 #include "shared/base/clock.h"
+#include "shared/base/resolve.h"
 
 static struct client *create(struct fixture *fixture, struct okv_conn *conn)
 {
@@ -151,4 +154,20 @@ void client_read(struct client *client, uint64_t offset, uint32_t length, size_t
     /* and no byte beside it */
     assert_true(at == 0 || client->bytes[at - 1] == 0xEE);
     assert_int_equal(client->bytes[at + length], 0xEE);
+}
+
+int client_connect_raw(const struct fixture *fixture, const struct sockaddr_in *source)
+{
+    struct addrinfo *found;
+    struct okv_diag diag;
+
+    assert_int_equal(
+        okv_resolve(fixture->connect_uri.host, fixture->connect_uri.port, 0, &found, &diag), 0);
+    int sock = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(sock >= 0);
+    if (source)
+        assert_int_equal(bind(sock, (const struct sockaddr *)source, sizeof *source), 0);
+    assert_int_equal(connect(sock, found->ai_addr, found->ai_addrlen), 0);
+    freeaddrinfo(found);
+    return sock;
 }

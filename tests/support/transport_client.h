@@ -7,6 +7,8 @@
 
 #include "tests/support/transport_fixture.h"
 
+struct sockaddr_in;
+
 #define CLIENT_LARGE_READ (256u << 10)
 
 /* A connection with memory for its READs. */
@@ -45,5 +47,9 @@ struct okv_read client_make_read(struct client *client, uint64_t offset, uint32_
 /* Performs one; checks its bytes, and that no others changed. */
 void client_read(struct client *client, uint64_t offset, uint32_t length, size_t at);
 void assert_region_bytes(const uint8_t *bytes, uint64_t offset, uint32_t length);
+
+/* A TCP socket that is connected to the fixture's server and has sent nothing, from `source` unless
+ * that is NULL. The caller closes it. */
+int client_connect_raw(const struct fixture *fixture, const struct sockaddr_in *source);
 
 #endif

@@ -86,20 +86,6 @@ TEST(frames_that_do_not_exist_are_refused)
 
 /* ---- a peer by hand ---- */
 
-static int connect_raw(const struct fixture *fixture)
-{
-    struct addrinfo *found;
-    struct okv_diag diag;
-
-    assert_int_equal(
-        okv_resolve(fixture->connect_uri.host, fixture->connect_uri.port, 0, &found, &diag), 0);
-    int sock = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(sock >= 0);
-    assert_int_equal(connect(sock, found->ai_addr, found->ai_addrlen), 0);
-    freeaddrinfo(found);
-    return sock;
-}
-
 /* The peer may have ended the connection already. */
 static void say(int sock, const void *bytes, size_t length)
 {
@@ -146,7 +132,7 @@ static int join_raw(const struct fixture *fixture)
 {
     uint8_t hello[FIXTURE_HELLO] = {FIXTURE_ACCEPT}, welcome[OKV_WELCOME_MAX];
     struct okv_tcp_frame frame;
-    int sock = connect_raw(fixture);
+    int sock = client_connect_raw(fixture, NULL);
 
     for (unsigned i = 1; i < FIXTURE_HELLO; i++)
         hello[i] = fixture_hello_byte(i);
@@ -172,7 +158,7 @@ TEST(a_peer_of_another_protocol_is_told)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[200] = "";
-        int sock = connect_raw(*state);
+        int sock = client_connect_raw(*state, NULL);
         say(sock, cases[i][0], i == 1 ? 6 : strlen(cases[i][0]));
         size_t used = 0;
         ssize_t n;
@@ -197,7 +183,7 @@ TEST(a_hello_that_is_none_ends_its_connection)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        int sock = connect_raw(*state);
+        int sock = client_connect_raw(*state, NULL);
         say_frame(sock, &cases[i]);
         hear_end(sock, "a hello");
     }

@@ -11,7 +11,6 @@
 #include "tests/support/test.h"
 
 #include "shared/base/clock.h"
-#include "shared/base/resolve.h"
 #include "shared/transport/common/pending.h"
 #include "shared/transport/tcp/tcp.h"
 #include "tests/support/transport_client.h"
@@ -32,22 +31,6 @@ static size_t client_hello(uint8_t *out, size_t size)
     SSL_free(ssl);
     SSL_CTX_free(context);
     return (size_t)length;
-}
-
-static int connect_raw(const struct fixture *fixture, const struct sockaddr_in *source)
-{
-    struct addrinfo *found;
-    struct okv_diag diag;
-
-    assert_int_equal(
-        okv_resolve(fixture->connect_uri.host, fixture->connect_uri.port, 0, &found, &diag), 0);
-    int sock = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(sock >= 0);
-    if (source)
-        assert_int_equal(bind(sock, (const struct sockaddr *)source, sizeof *source), 0);
-    assert_int_equal(connect(sock, found->ai_addr, found->ai_addrlen), 0);
-    freeaddrinfo(found);
-    return sock;
 }
 
 static unsigned descriptors(void)
@@ -88,7 +71,7 @@ TEST(handshakes_that_never_end_are_few)
                                           .sin_addr.s_addr = htonl(0x7f4d4d4d)};
 
     for (unsigned i = 0; i < FLOOD; i++) {
-        socks[i] = connect_raw(*state, &elsewhere);
+        socks[i] = client_connect_raw(*state, &elsewhere);
         send(socks[i], hello, i % 3 == 0 ? 0 : i % 3 == 1 ? length / 2 : length, MSG_NOSIGNAL);
         unsigned now = descriptors() - before - (i + 1); /* those of the server */
         most = now > most ? now : most;
@@ -116,7 +99,7 @@ TEST(handshakes_end_with_the_listener)
     for (unsigned round = 0; round < 5; round++) {
         fixture_start(fixture, listen, listen);
         for (unsigned i = 0; i < 60; i++) {
-            socks[i] = connect_raw(fixture, NULL);
+            socks[i] = client_connect_raw(fixture, NULL);
             send(socks[i], hello, i % 3 == 0 ? 0 : i % 3 == 1 ? length / 2 : length, MSG_NOSIGNAL);
         }
         fixture_stop(fixture);

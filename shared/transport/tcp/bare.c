@@ -23,8 +23,8 @@ struct run {
     uint32_t left; /* of the body that is being received */
 };
 
-/* Sends one frame for each exchange that may be under way and is not. The socket's buffer is empty
- * but for those, and takes them. */
+/* Sends one frame for each exchange that is not under way yet, up to the depth. The socket buffer
+ * holds nothing else and has room for them. */
 static int post(struct run *run)
 {
     uint8_t frames[OKV_READ_SLOTS * OKV_TCP_HEADER];

@@ -238,7 +238,7 @@ void okv_tcp_conn_write(struct okv_tcp_conn *conn)
         has_left(conn, out);
         okv_tcp_output_pop(&conn->output);
     }
-    if (conn->broken && conn->stream.ssl) { /* no socket tells of it */
+    if (conn->broken && conn->stream.ssl) { /* epoll does not report a failure of TLS */
         okv_tcp_conn_end(conn, OKV_EDISCONNECTED, strerror(conn->broken));
         return;
     }

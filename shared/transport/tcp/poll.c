@@ -118,7 +118,7 @@ static int at_most(int limit, int max)
     return max < limit ? max : limit;
 }
 
-/* What no socket tells. */
+/* Work that epoll does not report. */
 static bool has_more(const struct okv_tcp_endpoint *endpoint)
 {
     return endpoint->queue_count > 0 || !TAILQ_EMPTY(&endpoint->ended) ||
