@@ -198,7 +198,8 @@ struct okv_options {
 /*
  * Connects to the server at `uri`:
  *   rdma://HOST[:PORT][?source=ADDRESS]                  an RDMA device
- *   rdma://discover/NAME[?group=GROUP][&source=ADDRESS]  the server that announces this name
+ *   rdma://discover/NAME[?group=GROUP][&source=ADDRESS]  the server that announces this name;
+ *                                                        tcp and tcps have the same
  *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]   a fabric of libfabric
  *   tcp://HOST[:PORT][?source=ADDRESS]                   TCP
  *   tcps://HOST[:PORT][?ca=FILE][&server-name=NAME]      TCP with TLS 1.3
@@ -213,9 +214,9 @@ struct okv_options {
  * the strings in them.
  *
  * Blocks up to connect_timeout_ms, over rdma at most about 4.5 s. Resolving a host name adds what
- * the system's resolver takes. A search for NAME takes up to 1 s of that time, and adds up to 1 s
- * for each RDMA interface that cannot join the group. Errors: OKV_EINVAL (`out` or `uri` NULL, an
- * option out of range, a key file that is missing or has no key), OKV_EURI, OKV_EADDRESS,
+ * the system's resolver takes. A search for NAME takes up to 1 s of that time, and over rdma adds
+ * up to 1 s for each RDMA interface that cannot join the group. Errors: OKV_EINVAL (`out` or `uri`
+ * NULL, an option out of range, a key file that is missing or has no key), OKV_EURI, OKV_EADDRESS,
  * OKV_ENODEVICE, OKV_EREFUSED (nothing listens there, the server is full or has no such database),
  * OKV_EDENIED (user and key do not match, or have a right in no such database; the server could not
  * prove that it knows the key; over local:// it does not serve this uid), OKV_ETIMEDOUT,

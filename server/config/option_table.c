@@ -168,7 +168,7 @@ const struct okv_option okv_config_options[] = {
      FLAG(is_open)},
     {"announce", 0, "GROUP", 1, OKV_OPTION_MAY_BE_ALONE, NULL,
      "Answer clients that look for servers in the multicast group GROUP (" OKV_DISCOVERY_GROUP
-     "): okv discover, rdma://discover/NAME",
+     "): okv discover, and discover/NAME after rdma://, tcp:// or tcps://",
      OTHER(read_announce)},
     {"name", 0, "NAME", 1, 0, NULL,
      "What --announce calls this server (" OKV_SERVER_NAME_DEFAULT "): " OKV_NAME_RULE,

@@ -135,7 +135,7 @@ static int parse_authority(struct okv_uri_part authority, struct okv_uri *out,
     return parse_port((struct okv_uri_part){colon + 1, authority.length - used - 1}, out, diag);
 }
 
-/* NAME[?OPTIONS], after rdma://discover/ */
+/* NAME[?OPTIONS], after SCHEME://discover/ */
 static int parse_discover(const char *rest, struct okv_uri *out, struct okv_diag *diag)
 {
     struct okv_uri_part name = {rest, strcspn(rest, "?")};
@@ -143,8 +143,8 @@ static int parse_discover(const char *rest, struct okv_uri *out, struct okv_diag
     if (!okv_uri_copy_part(name, out->name, sizeof out->name) || !okv_name_is_valid(out->name))
         return okv_diag_set(diag, OKV_EURI,
                             "\"%.*s\" is not the name of a server: write " OKV_NAME_RULE
-                            ", as in " OKV_URI_DISCOVER_EXAMPLE,
-                            okv_uri_shown(name), name.text);
+                            ", as in %s://discover/cache",
+                            okv_uri_shown(name), name.text, okv_uri_scheme_name(out));
     if (rest[name.length] == '\0')
         return 0;
     rest += name.length + 1;
@@ -160,7 +160,7 @@ static int parse_network(const char *rest, enum okv_scheme scheme, struct okv_ur
     int status;
 
     out->scheme = scheme;
-    if (scheme == OKV_SCHEME_RDMA &&
+    if ((scheme == OKV_SCHEME_RDMA || scheme == OKV_SCHEME_TCP) &&
         strncmp(rest, DISCOVER_PREFIX, sizeof DISCOVER_PREFIX - 1) == 0)
         return parse_discover(rest + sizeof DISCOVER_PREFIX - 1, out, diag);
     status = parse_authority((struct okv_uri_part){rest, authority}, out, diag);

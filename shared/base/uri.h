@@ -4,6 +4,7 @@
  *   rdma://HOST[:PORT][?source=ADDRESS][&DEVICE]             RDMA CM, default port 7471
  *   rdma://discover/NAME[?source=ADDRESS][&group=ADDRESS][&DEVICE]
  *                                                            the server that announces NAME
+ *   tcp://discover/NAME, tcps://discover/NAME                the same, by [&group=ADDRESS], too
  *   ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS]       libfabric, default port 7471
  *   tcp://HOST[:PORT][?source=ADDRESS]                       TCP, default port 7471
  *   tcps://HOST[:PORT][?source=ADDRESS][&ca=FILE][&cert=FILE&key=FILE][&server-name=NAME]
@@ -68,8 +69,8 @@ struct okv_uri {
     } of_tls;
     bool any_uid;                 /* local: uids=any */
     uint16_t mode;                /* permissions of the socket; 0: as the umask has it */
-    char name[OKV_NAME_SIZE];     /* rdma: of the server to look for, or "" */
-    char group[OKV_GROUP_SIZE];   /* rdma: where to look; "": the default group */
+    char name[OKV_NAME_SIZE];     /* rdma, tcp: of the server to look for, or "" */
+    char group[OKV_GROUP_SIZE];   /* where to look; "": the default group */
     char database[OKV_NAME_SIZE]; /* "" when it is not named */
 };
 

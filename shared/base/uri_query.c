@@ -28,13 +28,14 @@ static int parse_group(struct okv_uri_part value, struct okv_uri *out, struct ok
 {
     if (out->group[0] != '\0')
         return okv_diag_set(diag, OKV_EURI,
-                            "group is given twice: write it once, as in " OKV_URI_DISCOVER_EXAMPLE
-                            "?group=239.1.2.3");
+                            "group is given twice: write it once, as in "
+                            "%s://discover/cache?group=239.1.2.3",
+                            okv_uri_scheme_name(out));
     if (!okv_uri_copy_part(value, out->group, sizeof out->group) || !okv_group_is_valid(out->group))
         return okv_diag_set(diag, OKV_EURI,
                             "\"%.*s\" is not a group: write " OKV_GROUP_RULE
-                            ", as in " OKV_URI_DISCOVER_EXAMPLE "?group=239.1.2.3",
-                            okv_uri_shown(value), value.text);
+                            ", as in %s://discover/cache?group=239.1.2.3",
+                            okv_uri_shown(value), value.text, okv_uri_scheme_name(out));
     return 0;
 }
 
@@ -196,8 +197,6 @@ static int parse_rdma_option(struct okv_uri_part pair, struct okv_uri *out, stru
         out->has_gid = true;
         return parse_number(value, "GID index", 0, &out->gid, diag);
     }
-    if (out->name[0] && has_key(pair, "group", &value))
-        return parse_group(value, out, diag);
     return OKV_EAGAIN;
 }
 
@@ -225,6 +224,8 @@ static int parse_option(struct okv_uri_part pair, struct okv_uri *out, struct ok
                             okv_uri_shown(pair), pair.text);
     if (has_key(pair, "source", &value))
         return parse_source(value, out, diag);
+    if (out->name[0] && has_key(pair, "group", &value))
+        return parse_group(value, out, diag);
     if (is_ofi && has_key(pair, "provider", &value))
         return parse_provider(value, out, diag);
     if (out->scheme == OKV_SCHEME_TCP && out->tls) {
@@ -233,15 +234,15 @@ static int parse_option(struct okv_uri_part pair, struct okv_uri *out, struct ok
                    ? status
                    : okv_diag_set(diag, OKV_EURI,
                                   "\"%.*s\" is not an option of a tcps URI, which has source, ca, "
-                                  "cert, key, server-name and database: write for example "
+                                  "cert, key, server-name%s and database: write for example "
                                   "tcps://10.0.0.1?ca=/etc/okv/ca.pem",
-                                  okv_uri_shown(pair), pair.text);
+                                  okv_uri_shown(pair), pair.text, out->name[0] ? ", group" : "");
     }
     if (out->scheme == OKV_SCHEME_TCP)
         return okv_diag_set(diag, OKV_EURI,
-                            "\"%.*s\" is not an option of a tcp URI, which has source and "
+                            "\"%.*s\" is not an option of a tcp URI, which has source%s and "
                             "database: write for example tcp://10.0.0.1:7471?source=10.0.0.2",
-                            okv_uri_shown(pair), pair.text);
+                            okv_uri_shown(pair), pair.text, out->name[0] ? ", group" : "");
     int rc = is_ofi ? OKV_EAGAIN : parse_rdma_option(pair, out, diag);
     if (rc != OKV_EAGAIN)
         return rc;

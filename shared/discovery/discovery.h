@@ -64,7 +64,7 @@ struct okv_discovery_search {
     const char *group;   /* "": the default */
     const char *name;    /* "": all servers */
     const char *source;  /* the address of the only interface to ask on; "": all interfaces */
-    bool udp;            /* ask by UDP, too */
+    bool rdma, udp;      /* how to ask: UD queue pairs, UDP */
     uint32_t timeout_ms; /* from the first query to the end */
     /* When a server has answered, end after this time, which other servers have to answer, too;
      * 0: ask until the time-out. */

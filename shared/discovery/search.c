@@ -44,7 +44,8 @@ static void open_on(struct asking *asking, const struct ifaddrs *interface, stru
 
     place.interface = ((const struct sockaddr_in *)(const void *)interface->ifa_addr)->sin_addr;
     /* The kernel would bind a loopback address to some device. */
-    if (!(interface->ifa_flags & IFF_LOOPBACK) && asking->count < PORTS_MAX) {
+    if (asking->search->rdma && !(interface->ifa_flags & IFF_LOOPBACK) &&
+        asking->count < PORTS_MAX) {
         rc = okv_discovery_ud_open(&place, &port, &diag);
         add_port(asking, rc, port, &diag, why);
     }

@@ -6,7 +6,7 @@ usage() {
     cat <<'TEXT'
 usage: tests/end_to_end/discover.sh BUILD_DIR
 
-Runs the programs of BUILD_DIR: servers over shared memory, which are found by UDP on the loopback interface, or in the
+Runs the programs of BUILD_DIR: servers over shared memory and TCP, which are found by UDP on the loopback interface, or in the
 QEMU guest (OKV_GUEST_ADDR is set) servers over RDMA, which are found by UD queue pairs. Exits 1 when something is wrong.
 TEXT
 }
@@ -125,6 +125,30 @@ by_udp() {
     same 'have two boot ids' "$(jq 'map(.boot_id) | unique | length' "$scratch/list")" 2
 }
 
+# Servers over TCP beside the local ones of by_udp(): a name is one of its kind alone.
+by_tcp() {
+    local host=127.$((1 + RANDOM % 254)).$((RANDOM % 256)).$((1 + RANDOM % 254)) first
+    local cache="tcp://discover/cache?group=$group"
+    says 3 'called alpha announces no tcp address' "$okv" -s "tcp://discover/alpha?group=$group" ping
+    start_server "local://$scratch/c.sock" --announce="$group" --name cache
+    start_server "tcp://$host:7471" --announce="$group" --name cache
+    first=${servers[-1]}
+    comes 0 '' "$okv" -s "$cache" put greeting hello
+    comes 0 hello "$okv" -s "tcp://$host" get greeting
+    says 3 'called cache announces no tcps address' "$okv" -s "tcps://discover/cache?group=$group" ping
+    says 3 'no server called other answered' "$okv" -s "tcp://discover/other?group=$group" ping
+    says 3 'as in tcp://10.0.0.1' "$okv" -s "tcp://discover/other?group=$group" ping
+
+    start_server "tcp://$host:7470" --announce="$group" --name cache
+    comes 3 '2 servers are called cache' "$okv" -s "$cache" get greeting
+    same 'the sentence names both' "$(grep -oE 'tcp://[.0-9]*:747[01] ' "$scratch/err" | sort | tr -d '\n')" \
+        "tcp://$host:7470 tcp://$host:7471 "
+    # What a handle does that lost its connection: it looks for the server anew.
+    kill -KILL "$first"
+    wait "$first" 2>/dev/null || true
+    comes 1 '' "$okv" -s "$cache" get greeting
+}
+
 # RDMA servers; with two devices the client is on the other one.
 by_ud() {
     local source='' first=rdma://$OKV_GUEST_ADDR:7471 second=rdma://$OKV_GUEST_ADDR:7472
@@ -159,6 +183,7 @@ if [ -n "${OKV_GUEST_ADDR:-}" ]; then
     by_ud
 else
     by_udp
+    by_tcp
     [ -e /dev/infiniband/rdma_cm ] || says 3 'no RDMA device' "$okv" -s rdma://discover/cache ping
 fi
 printf '%s checks, %s wrong\n' $checks $failures

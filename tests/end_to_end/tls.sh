@@ -110,6 +110,23 @@ renewal() {
     end_server TERM
 }
 
+# An announced server shows a certificate of its name.
+discovered() {
+    local group=239.$((192 + RANDOM % 60)).$((RANDOM % 256)).$((RANDOM % 256)) tries=0
+    start_server "tcps://$host" --announce="$group" --name okv.test "${certified[@]}"
+    # A search lasts for a second, and this machine may be busy.
+    until "$okv" -s "tcps://discover/okv.test?group=$group&ca=$tls/ca.pem" put greeting hello 2>"$scratch/err" ||
+        [ $((++tries)) -eq 20 ]; do :; done
+    gets "a server that was found" "$okv" -s "$secure" get greeting
+    end_server TERM
+    start_server "tcps://$host" --announce="$group" --name other "${certified[@]}"
+    tries=0
+    until ! "$okv" -s "tcps://discover/other?group=$group&ca=$tls/ca.pem" ping 2>"$scratch/err" &&
+        grep -qF 'a certificate for okv.test' "$scratch/err" || [ $((++tries)) -eq 20 ]; do :; done
+    same "the refusal of another's certificate" "$(grep -cF 'a certificate for okv.test' "$scratch/err")" 1
+    end_server TERM
+}
+
 client_certificates() {
     start_server "tcps://$host" "${certified[@]}" --tls-ca "$tls/ca.pem"
     "$okv" -s "$secure&cert=$tls/client.pem&key=$tls/client.key" put greeting hello
@@ -137,6 +154,7 @@ clients
 wrong_ports
 end_server TERM
 renewal
+discovered
 client_certificates
 starts
 echo "tls: $checks checks, $failures of them wrong"

@@ -57,15 +57,18 @@ TEST(discover_uris_name_a_server)
 {
     static const struct {
         const char *text, *name, *source, *group;
+        enum okv_scheme scheme;
     } cases[] = {
-        {"rdma://discover/cache", "cache", "", ""},
-        {"rdma://discover/A-b_c.9", "A-b_c.9", "", ""},
-        {"rdma://discover/n?source=10.9.9.2", "n", "10.9.9.2", ""},
-        {"rdma://discover/n?group=224.0.1.0", "n", "", "224.0.1.0"},
+        {"rdma://discover/cache", "cache", "", "", OKV_SCHEME_RDMA},
+        {"rdma://discover/A-b_c.9", "A-b_c.9", "", "", OKV_SCHEME_RDMA},
+        {"rdma://discover/n?source=10.9.9.2", "n", "10.9.9.2", "", OKV_SCHEME_RDMA},
+        {"rdma://discover/n?group=224.0.1.0", "n", "", "224.0.1.0", OKV_SCHEME_RDMA},
         {"rdma://discover/n?group=239.255.255.255&source=10.9.9.2", "n", "10.9.9.2",
-         "239.255.255.255"},
+         "239.255.255.255", OKV_SCHEME_RDMA},
         {"rdma://discover/0123456789012345678901234567890", "0123456789012345678901234567890", "",
-         ""},
+         "", OKV_SCHEME_RDMA},
+        {"tcp://discover/n?group=224.0.1.0&database=d", "n", "", "224.0.1.0", OKV_SCHEME_TCP},
+        {"tcps://discover/n?ca=/ca.pem&source=10.9.9.2", "n", "10.9.9.2", "", OKV_SCHEME_TCP},
     };
     struct okv_uri uri;
 
@@ -73,7 +76,7 @@ TEST(discover_uris_name_a_server)
         struct okv_diag diag = {""};
         if (okv_uri_parse(cases[i].text, &uri, &diag))
             fail_msg("%s: %s", cases[i].text, diag.text);
-        assert_int_equal(uri.scheme, OKV_SCHEME_RDMA);
+        assert_int_equal(uri.scheme, cases[i].scheme);
         assert_string_equal(uri.name, cases[i].name);
         assert_string_equal(uri.source, cases[i].source);
         assert_string_equal(uri.group, cases[i].group);
@@ -173,6 +176,10 @@ TEST(wrong_names_are_explained)
         {"rdma://h?group=239.1.2.3", "has source, device", "?source=10.0.0.2"},
         {"rdma://discover/", "not the name of a server", "rdma://discover/cache"},
         {"rdma://discover/a/b", "a/b", "rdma://discover/cache"},
+        {"tcps://discover/", "not the name of a server", "tcps://discover/cache"},
+        {"tcp://discover/a?device=b", "source, group and database", "tcp://10.0.0.1"},
+        {"tcp://a?group=239.1.2.3", "source and database", "tcp://10.0.0.1"},
+        {"tcp://discover/a?group=x", "not a group", "tcp://discover/cache?group=239.1.2.3"},
         {"rdma://discover/a:7471", "a:7471", "rdma://discover/cache"},
         {"rdma://discover/01234567890123456789012345678901", "1 to 31", "rdma://discover/cache"},
         {"rdma://discover/a?", "not an option", "?source=10.0.0.2"},

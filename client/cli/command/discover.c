@@ -110,6 +110,7 @@ static int discover(const struct discover_arguments *arguments, struct okv_disco
         .group = arguments->group,
         .name = "",
         .source = arguments->source,
+        .rdma = true,
         .udp = true,
         .timeout_ms = timeout_ms ? timeout_ms : TIMEOUT_MS,
     };

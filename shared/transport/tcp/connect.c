@@ -14,6 +14,7 @@
 #include "shared/base/error.h"
 #include "shared/base/resolve.h"
 #include "shared/base/uri_part.h"
+#include "shared/discovery/find.h"
 #include "shared/transport/common/hello.h"
 #include "shared/transport/tcp/conn.h"
 #include "shared/transport/tcp/endpoint.h"
@@ -385,8 +386,10 @@ int okv_tcp_connect_start(const struct okv_uri *uri, const struct okv_connect_pa
                           strerror(errno));
     if (rc == 0 && uri->tls)
         rc = open_tls(c, diag);
+    if (rc == 0 && uri->name[0])
+        rc = okv_discovery_find(&c->uri, c->deadline_ns, diag);
     if (rc == 0)
-        rc = okv_resolve(uri->host, uri->port, 0, &c->addresses, diag);
+        rc = okv_resolve(c->uri.host, c->uri.port, 0, &c->addresses, diag);
     if (rc == 0 && uri->source[0])
         rc = okv_resolve(uri->source, NULL, AI_NUMERICHOST, &c->source, diag);
     if (rc) {
@@ -395,11 +398,12 @@ int okv_tcp_connect_start(const struct okv_uri *uri, const struct okv_connect_pa
     }
     c->next = usable(c, c->addresses);
     if (!c->next) {
+        okv_diag_set(diag, OKV_EADDRESS,
+                     "%s has no address that %s can reach: leave source out, or name an address "
+                     "of its kind",
+                     c->uri.host, uri->source);
         release(c);
-        return okv_diag_set(diag, OKV_EADDRESS,
-                            "%s has no address that %s can reach: leave source "
-                            "out, or name an address of its kind",
-                            uri->host, uri->source);
+        return OKV_EADDRESS;
     }
     *out = &c->base;
     return 0;

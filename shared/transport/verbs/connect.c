@@ -10,11 +10,12 @@
 
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "shared/base/fork_guard.h"
 #include "shared/devices/choice.h"
+#include "shared/discovery/find.h"
 #include "shared/transport/verbs/attempt.h"
 #include "shared/transport/verbs/device.h"
 #include "shared/transport/verbs/diagnose.h"
-#include "shared/transport/verbs/discover.h"
 
 /* The connection manager itself would try for a minute and a half to reach a host that never
  * answers. */
@@ -42,8 +43,22 @@ static int choose_source(struct okv_uri *uri, int family, struct okv_diag *diag)
 /* Servers are looked for over IPv4. */
 static int find_server(struct verbs_connecting *c, struct okv_diag *diag)
 {
+    struct rdma_event_channel *channel;
     int rc = choose_source(&c->uri, AF_INET, diag);
-    return rc ? rc : okv_verbs_discover(&c->uri, c->deadline_ns, diag);
+
+    /* Where a channel cannot be had it says why, and the search would say that there is no
+     * interface. */
+    if (rc == 0)
+        rc = okv_verbs_channel(&channel, diag);
+    if (rc)
+        return rc;
+    rdma_destroy_event_channel(channel);
+    if (okv_fork_guard_is_child()) /* its queue pairs would use the parent's context */
+        return okv_diag_set(diag, OKV_EUNSUPPORTED,
+                            "a forked child cannot search over RDMA: name the server's address "
+                            "instead of %s",
+                            c->uri.name);
+    return okv_discovery_find(&c->uri, c->deadline_ns, diag);
 }
 
 static int resolve_host(struct verbs_connecting *c, struct okv_diag *diag)

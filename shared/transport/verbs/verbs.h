@@ -2,7 +2,6 @@
  * Types of the verbs transport. Only this folder and tests include this header.
  *
  *   device      which device, how it is described, what it cannot do
- *   discover    the name of a server that is announced to its address
  *   mr          the region, message slots, the caller's memory
  *   endpoint    completion queue, the descriptor to wait on
  *   qp          queue pairs: how they are made, and their states
