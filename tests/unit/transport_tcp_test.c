@@ -234,6 +234,36 @@ TEST(more_reads_than_there_may_be_end_their_connection)
     hear_end(sock, "READs");
 }
 
+/* However many connections have something to send, and others wait for the end of the poll. */
+TEST(a_poll_moves_a_slice)
+{
+    enum { PEERS = 8, POLLS = 50, LENGTH = 1 << 20, SLICE = 384 << 10 };
+    const struct okv_tcp_frame read = {OKV_TCP_READ, 0, LENGTH, 0};
+    struct fixture *fixture = *state;
+    const struct okv_tcp_endpoint *endpoint = okv_tcp_endpoint(fixture->endpoint);
+    uint64_t longest = 0, begun = endpoint->moved;
+    struct okv_event event;
+    int socks[PEERS], events = 0;
+
+    for (unsigned i = 0; i < PEERS; i++)
+        socks[i] = join_raw(fixture);
+    fixture_pause(fixture);
+    for (unsigned i = 0; i < PEERS; i++)
+        say_frame(socks[i], &read);
+    for (unsigned i = 0; i < POLLS; i++) {
+        uint64_t before = endpoint->moved;
+        events += fixture->ops->poll(fixture->endpoint, &event, 1);
+        longest = endpoint->moved - before > longest ? endpoint->moved - before : longest;
+    }
+    fixture_resume(fixture);
+    assert_int_equal(events, 0);
+    assert_in_range(endpoint->moved - begun, SLICE + 1, UINT32_MAX);
+    assert_in_range(longest, 1, SLICE);
+    for (unsigned i = 0; i < PEERS; i++)
+        close(socks[i]);
+    assert_true(fixture_is_empty(fixture));
+}
+
 TEST(more_messages_than_credits_end_their_connection)
 {
     struct fixture *fixture = *state;

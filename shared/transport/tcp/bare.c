@@ -99,7 +99,7 @@ static int step(struct run *run)
 {
     struct okv_stream *stream = &run->conn->stream;
     uint8_t *scratch = okv_tcp_endpoint_of(run->conn)->scratch;
-    ssize_t n = okv_stream_read(stream, scratch, OKV_TCP_SCRATCH);
+    ssize_t n = okv_stream_read(stream, scratch, OKV_TCP_STEP);
 
     if (n < 0 || (n == 0 && stream->has_ended))
         return OKV_EDISCONNECTED;

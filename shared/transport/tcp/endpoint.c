@@ -29,7 +29,7 @@ static int create_slots(struct okv_tcp_endpoint *endpoint)
     endpoint->slot_owner = calloc(count, sizeof *endpoint->slot_owner);
     endpoint->queue_size = count + endpoint->base.max_conns * OKV_RENDEZVOUS_MAX + OKV_READ_SLOTS;
     endpoint->queue = calloc(endpoint->queue_size, sizeof *endpoint->queue);
-    endpoint->scratch = malloc(OKV_TCP_SCRATCH);
+    endpoint->scratch = malloc(OKV_TCP_STEP);
     if (!endpoint->slots || !endpoint->free_slots || !endpoint->slot_owner || !endpoint->queue ||
         !endpoint->scratch)
         return OKV_ENOMEM;

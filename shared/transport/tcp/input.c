@@ -154,14 +154,15 @@ static ssize_t receive(struct okv_tcp_conn *conn, size_t *body)
 {
     const struct okv_tcp_input *input = &conn->input;
     struct iovec vectors[2] = {{.iov_base = input->body},
-                               {okv_tcp_endpoint_of(conn)->scratch, OKV_TCP_SCRATCH}};
+                               {.iov_base = okv_tcp_endpoint_of(conn)->scratch}};
 
-    *body = at_most(input->left, OKV_TCP_STEP - OKV_TCP_SCRATCH);
+    *body = at_most(input->left, OKV_TCP_STEP);
     vectors[0].iov_len = *body;
+    vectors[1].iov_len = *body < input->left ? 0 : OKV_TCP_STEP - *body;
     errno = EPROTO; /* TLS has errors of its own */
     if (*body == 0)
         return okv_stream_readv(&conn->stream, &vectors[1], 1);
-    return okv_stream_readv(&conn->stream, vectors, *body < input->left ? 1 : 2);
+    return okv_stream_readv(&conn->stream, vectors, vectors[1].iov_len == 0 ? 1 : 2);
 }
 
 static void end_by_error(struct okv_tcp_conn *conn, int errnum)

@@ -13,8 +13,9 @@
 /* Ready sockets that one poll of a server handles. */
 #define POLL_BATCH 64
 
-/* Bytes that one poll moves for all connections, about. */
-#define POLL_BYTES (2 * OKV_TCP_STEP)
+/* When a poll of a server has moved so many bytes it serves no further connection. The last one may
+ * add a step. */
+#define POLL_BYTES (OKV_TCP_STEP / 2)
 
 static void serve(struct okv_tcp_conn *conn, bool is_readable)
 {
@@ -39,20 +40,33 @@ static void serve_unread(struct okv_tcp_endpoint *endpoint, uint64_t most)
 }
 
 /* A level-triggered set reports a socket again that is not drained, or was not served. */
-static int poll_sockets(struct okv_tcp_endpoint *endpoint)
+static int serve_sockets(struct okv_tcp_endpoint *endpoint, uint64_t most)
 {
     struct epoll_event ready[POLL_BATCH];
     int count = epoll_wait(endpoint->wakeup.set, ready, POLL_BATCH, 0);
 
-    /* Each kind has half: senders of long values always have something in their buffers. */
-    serve_unread(endpoint, endpoint->moved + POLL_BYTES / 2);
-    uint64_t most = endpoint->moved + POLL_BYTES / 2;
     for (int i = 0; i < count && endpoint->moved < most; i++, endpoint->turn++) {
         const struct epoll_event *event = &ready[endpoint->turn % (unsigned)count];
         if (event->data.ptr) /* else the wake-up: arm clears it */
             serve(event->data.ptr, event->events & ~(uint32_t)EPOLLOUT);
     }
     return count < 0 && errno != EINTR ? okv_error_from_errno(errno) : 0;
+}
+
+/* Senders of long values always have something in their buffers, and others in their sockets: each
+ * kind is the first in every other poll. */
+static int serve_all(struct okv_tcp_endpoint *endpoint)
+{
+    uint64_t most = endpoint->moved + POLL_BYTES;
+    int status;
+
+    endpoint->sockets_first = !endpoint->sockets_first;
+    if (!endpoint->sockets_first)
+        serve_unread(endpoint, most);
+    status = endpoint->moved < most ? serve_sockets(endpoint, most) : 0;
+    if (endpoint->sockets_first)
+        serve_unread(endpoint, most);
+    return status;
 }
 
 /* ---- events ---- */
@@ -137,7 +151,7 @@ int okv_tcp_poll(struct okv_endpoint *base, struct okv_event *events, int max)
         okv_tcp_conn_forget_unread(endpoint->client);
         serve(endpoint->client, true);
     } else {
-        status = poll_sockets(endpoint);
+        status = serve_all(endpoint);
     }
     count += report_ended(endpoint, events + count, at_most(OKV_ENDS_PER_POLL, max - count));
     count += report_queue(endpoint, events + count, max - count);

@@ -181,6 +181,7 @@ struct okv_tcp_endpoint {
     struct okv_tcp_conn_queue unsettled; /* with sends that are not acknowledged; that which was
                                             looked at longest ago is the first */
     struct okv_tcp_conn_queue unread;    /* whose streams have bytes in their buffers */
+    bool sockets_first;                  /* before those in `unread` */
     unsigned turn;                       /* which of the ready sockets is served first */
     uint64_t moved;                      /* bytes, by all connections, ever */
 
@@ -193,14 +194,13 @@ struct okv_tcp_endpoint {
     unsigned free_count;
     uint32_t *free_slots;
     struct okv_tcp_conn **slot_owner;
-    uint8_t *scratch;     /* OKV_TCP_SCRATCH bytes: what is received */
+    uint8_t *scratch;     /* OKV_TCP_STEP bytes: what is received */
     const uint8_t *zeros; /* OKV_TCP_BARE_MAX bytes, for bare frames; NULL: none came */
 
     struct okv_arrivals arrivals;
     atomic_uint conn_count; /* of the listener's thread, too */
 };
 
-#define OKV_TCP_SCRATCH (64u << 10)
 #define OKV_TCP_BARE_MAX (256u << 10)
 
 struct okv_tcp_memory {
