@@ -55,7 +55,6 @@ step() {
                           cp -a "$scratch/$from${rest% *}/." "$image$to" ;;
             esac ;;
         ENTRYPOINT) mapfile -t entry < <(jq -r '.[]' <<<"$rest") ;;
-        CMD) mapfile -t arguments < <(jq -r '.[]' <<<"$rest") ;;
         USER) user=$rest ;;
         VOLUME | EXPOSE) ;;
         *) fail "what is $word?" ;;
@@ -72,11 +71,24 @@ done < <(sed -e '/^#/d' -e '/^$/d' -e ':a' -e '/\\$/{N; s/\\\n *//; ba' -e '}' "
 [ "$(chroot "$image" stat -c %u:%g /run/okv /var/lib/okv | xargs)" = "7471:7471 7471:7471" ] || fail "the user has other numbers"
 mount_proc "$image"
 port=$((20000 + RANDOM % 10000))
-arguments=("${arguments[@]/0.0.0.0:9469/127.0.0.1:$port}")
-command=(chroot --userspec="$user:$user" "$image" "${entry[@]}" "${arguments[@]}")
+# Other tests use the same ports.
+sed -i -e "s/0.0.0.0:9469/127.0.0.1:$port/" -e "s,tcp://\*,tcp://127.7.4.71," -e "s,tcps://\*,tcps://127.7.4.71," "$image/usr/bin/okv-entry"
+command=(chroot --userspec="$user:$user" "$image" "${entry[@]}")
 
 okv() {
     chroot --userspec=nobody:nogroup "$image" okv -s local:///run/okv/okv.sock "$@"
+}
+
+# mounted MODE FILE NAME: as Kubernetes mounts a secret for a pod with fsGroup.
+mounted() {
+    install -o 0 -g 7471 -m "$1" "$2" "$image/etc/okv/$3"
+}
+
+# alice URI COMMAND...: a client elsewhere, a user of the mounted file.
+alice() {
+    local uri=$1
+    shift
+    chroot "$image" okv -s "$uri" --user alice --key-file /alice.key "$@"
 }
 
 serve "${command[@]}"
@@ -89,4 +101,24 @@ serve "${command[@]}"
 [ "$(okv get key)" = value ] || fail "the item is gone"
 chroot "$image" kv-bench --version >/dev/null || fail "kv-bench does not run"
 stop
+
+# ---- with users by TCP, with a certificate by TLS ----
+chroot "$image" okv keygen /alice.key
+printf '[alice]\nkey = %s\ndefault = read\n' "$(cat "$image/alice.key")" >"$scratch/users"
+mounted 0440 "$scratch/users" users
+serve "${command[@]}"
+[ "$(alice tcp://127.7.4.71 get key)" = value ] || fail "a user is not served by tcp"
+! okv get key 2>/dev/null || fail "a stranger is served"
+stop
+"$root/tests/support/certificates.sh" "$scratch/tls"
+mounted 0440 "$scratch/tls/server.pem" tls.crt
+mounted 0440 "$scratch/tls/server.key" tls.key
+cp "$scratch/tls/ca.pem" "$image/ca.pem"
+serve "${command[@]}"
+[ "$(alice 'tcps://127.7.4.71?ca=/ca.pem&server-name=okv.test' get key)" = value ] || fail "a user is not served by tcps"
+! alice tcp://127.7.4.71 get key 2>/dev/null || fail "it serves by tcp beside tcps"
+stop
+rm "$image/etc/okv/users"
+! timeout 60 "${command[@]}" 2>"$scratch/open" || fail "it serves anyone"
+grep -q -- --open "$scratch/open" || fail "it does not say what is missing"
 echo "container_test: all is well"

@@ -62,17 +62,25 @@ static int code_of(int errnum)
     }
 }
 
+/* Root may give a secret to a group of this process by permission 040, as Kubernetes does when it
+ * mounts one (PostgreSQL has the same rule for its key of TLS). */
+static mode_t refused_modes(enum okv_file_trust trust, const struct stat *file)
+{
+    if (trust == OKV_FILE_OTHERS_READ)
+        return 022;
+    return file->st_uid == 0 && geteuid() != 0 ? 037 : 077;
+}
+
 /* 0 when only this user, or root, can change the file and, if it holds secrets, read it, and it is
  * not too long. */
 static int check(const char *shown, enum okv_file_trust trust, const struct stat *file,
                  struct okv_diag *diag)
 {
     static const struct {
-        mode_t refused; /* permissions of group and others */
         const char *what, *chmod;
     } rules[] = {
-        [OKV_FILE_OTHERS_READ] = {022, "may be changed by others", "go-w"},
-        [OKV_FILE_OTHERS_NEVER] = {077, "holds secrets and is open to others", "600"},
+        [OKV_FILE_OTHERS_READ] = {"may be changed by others", "go-w"},
+        [OKV_FILE_OTHERS_NEVER] = {"holds secrets and is open to others", "600"},
     };
 
     if (!S_ISREG(file->st_mode))
@@ -83,7 +91,7 @@ static int check(const char *shown, enum okv_file_trust trust, const struct stat
     if (file->st_uid != geteuid() && file->st_uid != 0)
         return okv_diag_set(diag, OKV_EPERM, "%s belongs to another user, uid %u: chown %u %s",
                             shown, (unsigned)file->st_uid, (unsigned)geteuid(), shown);
-    if (file->st_mode & rules[trust].refused)
+    if (file->st_mode & refused_modes(trust, file))
         return okv_diag_set(diag, OKV_EPERM, "%s %s (mode %04o): chmod %s %s", shown,
                             rules[trust].what, (unsigned)(file->st_mode & 07777),
                             rules[trust].chmod, shown);

@@ -15,8 +15,10 @@ const char *okv_regular_file_error(int error);
 
 /* What others may do with a file. */
 enum okv_file_trust {
-    OKV_FILE_OTHERS_READ,  /* nobody else may change it */
-    OKV_FILE_OTHERS_NEVER, /* it holds secrets: nor read it */
+    OKV_FILE_OTHERS_READ, /* nobody else may change it */
+    /* It holds secrets: nor read it, except a group to which root gives one for a process that is
+     * not root's. */
+    OKV_FILE_OTHERS_NEVER,
 };
 
 /* Bytes of such a file. One that has more, such as a sparse one of terabytes, would be read for

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sodium.h>
 #include <stdbool.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -243,6 +244,38 @@ TEST_WITH(secrets_are_regular_files, NULL, remove_file)
     assert_int_equal(remove(path), 0);
     assert_int_equal(mkdir(path, 0700), 0);
     expect_refusal(OKV_EINVAL, "regular file");
+}
+
+/* As a mounted secret of Kubernetes is, for a pod with fsGroup. */
+TEST_WITH(root_may_give_a_secret_to_a_group, NULL, remove_file)
+{
+    const uid_t nobody = 65534;
+    const gid_t group = getegid();
+    struct okv_diag diag = {""};
+    char directory[sizeof path];
+
+    if (geteuid() != 0) {
+        print_message("only root can give a file to a group: left out\n");
+        return;
+    }
+    write_file("secret", 0640);
+    assert_int_equal(chown(path, 0, nobody), 0);
+    snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(path, '/') - path), path);
+    assert_int_equal(chmod(directory, 0711), 0);
+    assert_true(setegid(nobody) == 0 && seteuid(nobody) == 0);
+    assert_int_equal(prctl(PR_SET_DUMPABLE, 1), 0); /* its own /proc is closed to it else */
+    int given = okv_trusted_file_open(path, OKV_FILE_OTHERS_NEVER, &diag);
+    assert_true(seteuid(0) == 0 && setegid(group) == 0);
+    if (given < 0)
+        fail_msg("%s", diag.text);
+    close(given);
+    assert_int_equal(chmod(path, 0660), 0);
+    assert_int_equal(seteuid(nobody), 0);
+    expect_refusal(OKV_EPERM, "chmod 600 ");
+    assert_int_equal(seteuid(0), 0);
+    /* For root's own programs it is open to others. */
+    assert_int_equal(chmod(path, 0640), 0);
+    expect_refusal(OKV_EPERM, "chmod 600 ");
 }
 
 /* As a mounted secret of Kubernetes is. */
