@@ -245,6 +245,10 @@ TEST_WITH(a_route_leads_to_a_gid, host_open, host_close)
     check_way(host, "local:///run/okv.sock", "ok", "shared memory");
     check_way(host, "ofi://127.0.0.1?provider=net", "ok", "libfabric, by the provider net");
     check_way(host, "rdma://discover/one", "ok", "multicast group");
+    check_way(host, "tcps://discover/one", "ok", "multicast group");
+    check_way(host, "tcp://127.0.0.1", "ok", "stays on this host");
+    check_way(host, "tcp://127.0.0.1?source=10.0.0.1", "note", "10.0.0.1, not encrypted");
+    check_way(host, "tcps://127.0.0.1", "ok", "by the address 127.0.0.1, with TLS");
 }
 
 TEST_WITH(without_a_device_soft_roce_is_offered, host_open, host_close)

@@ -95,6 +95,13 @@ static void tell_way(struct doctor_report *report, const char *root, const char 
                "%s leaves by the address %s, which no RDMA device here has", server, address);
 }
 
+static void tell_unknown(struct doctor_report *report, const char *server,
+                         const struct okv_diag *diag)
+{
+    doctor_add(report, DOCTOR_NOTE, WHAT, "correct the name, or see that the resolver knows it",
+               "%s: %s", server, diag->text);
+}
+
 static void check_rdma(struct doctor_report *report, const char *root, const char *server,
                        const struct okv_uri *uri)
 {
@@ -103,8 +110,7 @@ static void check_rdma(struct doctor_report *report, const char *root, const cha
     struct okv_diag diag = {""};
 
     if (okv_resolve(uri->host, uri->port, 0, &addresses, &diag)) {
-        doctor_add(report, DOCTOR_NOTE, WHAT, "correct the name, or see that the resolver knows it",
-                   "%s: %s", server, diag.text);
+        tell_unknown(report, server, &diag);
         return;
     }
     if (okv_ports_read(root, &ports, NULL) == 0) {
@@ -115,6 +121,38 @@ static void check_rdma(struct doctor_report *report, const char *root, const cha
     freeaddrinfo(addresses);
 }
 
+static bool is_loopback(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+}
+
+static void check_tcp(struct doctor_report *report, const char *server, const struct okv_uri *uri)
+{
+    char address[sizeof uri->source] = "";
+    struct addrinfo *addresses;
+    struct okv_diag diag;
+
+    if (okv_resolve(uri->host, uri->port, 0, &addresses, &diag)) {
+        tell_unknown(report, server, &diag);
+        return;
+    }
+    snprintf(address, sizeof address, "%s", uri->source);
+    for (const struct addrinfo *to = addresses; to && !address[0]; to = to->ai_next)
+        find_source(to, address);
+    freeaddrinfo(addresses);
+    if (!address[0])
+        doctor_add(report, DOCTOR_NOTE, WHAT, "correct the URI, or add a route",
+                   "%s: no route leads to any of its addresses", server);
+    else if (uri->tls)
+        doctor_add(report, DOCTOR_OK, WHAT, NULL, "%s leaves by the address %s, with TLS", server,
+                   address);
+    else if (is_loopback(address))
+        doctor_add(report, DOCTOR_OK, WHAT, NULL, "%s stays on this host", server);
+    else
+        doctor_add(report, DOCTOR_NOTE, WHAT, "beyond a network that you trust use tcps://",
+                   "%s leaves by the address %s, not encrypted", server, address);
+}
+
 void doctor_check_route(struct doctor_report *report, const char *root, const char *server)
 {
     struct okv_uri uri;
@@ -122,11 +160,13 @@ void doctor_check_route(struct doctor_report *report, const char *root, const ch
 
     if (okv_uri_parse(server, &uri, &diag))
         return; /* connecting says why */
-    if (uri.scheme == OKV_SCHEME_RDMA && !uri.name[0])
-        check_rdma(report, root, server, &uri);
-    else if (uri.scheme == OKV_SCHEME_RDMA)
+    if (uri.name[0])
         doctor_add(report, DOCTOR_OK, WHAT, NULL,
                    "%s: looked up in the multicast group at each attempt", server);
+    else if (uri.scheme == OKV_SCHEME_RDMA)
+        check_rdma(report, root, server, &uri);
+    else if (uri.scheme == OKV_SCHEME_TCP)
+        check_tcp(report, server, &uri);
     else if (uri.scheme == OKV_SCHEME_OFI)
         doctor_add(report, DOCTOR_OK, WHAT, NULL, "%s: libfabric, by the provider %s", server,
                    uri.provider[0] ? uri.provider : "of the server");
