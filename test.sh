@@ -13,7 +13,7 @@ on two cores when the packages are there:
   release   gcc, warnings as errors: layers, clang-format and shellcheck over the tree, installation,
             the Python package, the scripts that run the programs, the tests that count the work of long
             commands, the library over TCP and libfabric and, in one QEMU guest with real soft-RoCE, the transport list,
-            operations, hostile verbs, restarts, and a test of the battery in short
+            operations, hostile verbs, and a test of the battery in short
   asan      AddressSanitizer and UndefinedBehaviorSanitizer: unit tests, the library and the server
             over shared memory, and the transports over TCP and libfabric
   tsan      ThreadSanitizer: the programs with threads

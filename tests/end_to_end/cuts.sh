@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The history of many clients over TCP, while the network between them and their server is cut; see --help.
+# The history of many clients over TCP, while the network between them and their server fails; see --help.
 set -euo pipefail
 
 usage() {
@@ -7,10 +7,11 @@ usage() {
 usage: tests/end_to_end/cuts.sh SCHEME BUILD_DIR
 
 Runs linearizability_live_test of BUILD_DIR over SCHEME (tcp or tcps) between two network namespaces. Meanwhile the link
-between them loses everything for 0.1 to 4 s at a time: from the clients, from the server, or both ways; goes down; or
-resets all connections where the kernel can. Every answer must fit one order of the operations. Needs root and
-network namespaces with veth: ends with 77 and a reason without. For tcps, OKV_TEST_TLS is a directory that
-tests/support/certificates.sh has made.
+between them loses everything for 0.1 to 4 s at a time: from the clients, from the server, or both ways; or goes down.
+Where the kernel can, it resets all connections, and loses, delays, repeats and reorders packets (netem). Or the server
+is stopped for that time. Every answer must fit one order of the operations. Needs root and network namespaces with veth:
+ends with 77 and a reason without. For tcps, OKV_TEST_TLS is a directory that tests/support/certificates.sh has made.
+With OKV_TEST_NETEM=1, netem must work.
 TEXT
 }
 
@@ -52,26 +53,44 @@ nobody=02:00:00:00:00:99
 # What is sent to a hardware address that nobody has is lost, as on a link that drops it.
 to_server() { ip -n "$here" neigh replace 10.9.8.2 lladdr "$1" dev here nud permanent; }
 to_clients() { ip -n "$there" neigh replace 10.9.8.1 lladdr "$1" dev there nud permanent; }
+netem() { tc -n "$there" qdisc replace dev there root netem limit 20000 "$@" && tc -n "$here" qdisc replace dev here root netem limit 20000 "$@"; }
 mend() {
+    server_signal CONT
     ip -n "$there" link set there up
     to_server "$hardware_there"
     to_clients "$hardware_here"
 }
 
+# server_signal NAME: to the server, if it has begun.
+server_signal() { [ ! -s "$scratch/pid" ] || kill -s "$1" "$(cat "$scratch/pid")" 2>/dev/null || true; }
+
+ways=(from-clients from-server both down reset stop)
+if netem delay 0ms 2>"$scratch/netem"; then
+    ways+=(loss repeat delay)
+elif [ "${OKV_TEST_NETEM:-}" = 1 ]; then
+    cat "$scratch/netem" >&2
+    exit 1
+fi
+
 cut_for_ever() {
     local seconds
     while :; do
-        for way in from-clients from-server both down reset; do
+        for way in "${ways[@]}"; do
             seconds=$((RANDOM % 10 == 0 ? 4 : 0)).$((1 + RANDOM % 9))
             case $way in
                 from-clients) to_server $nobody ;;
                 from-server) to_clients $nobody ;;
                 both) to_server $nobody && to_clients $nobody ;;
                 down) ip -n "$there" link set there down ;;
+                stop) server_signal STOP ;;
+                loss) netem loss 10% ;;
+                repeat) netem duplicate 20% ;;
+                delay) netem delay 20ms 10ms reorder 25% ;;
                 reset) ip netns exec "$there" ss -K sport = :7471 or sport = :7472 >"$scratch/killed" 2>&1 || true ;;
             esac
             [ "$way" = reset ] || sleep "$seconds"
             mend
+            case $way in loss | repeat | delay) netem delay 0ms ;; esac
             echo "$way $seconds" >>"$scratch/cuts"
             sleep 0.$((3 + RANDOM % 6))
         done
@@ -80,6 +99,7 @@ cut_for_ever() {
 
 cat >"$scratch/server" <<TEXT
 #!/bin/sh
+echo \$\$ >$scratch/pid
 exec ip netns exec $there $build/server/okv-server "\$@"
 TEXT
 chmod 755 "$scratch/server"
