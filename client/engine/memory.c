@@ -5,7 +5,7 @@
 #include "client/engine/memory.h"
 
 #include <stdlib.h>
-#include <string.h>
+#include <sys/mman.h>
 
 #include "shared/base/error.h"
 
@@ -21,8 +21,16 @@ static size_t round_up(size_t size, size_t unit)
     return (size + unit - 1) / unit * unit;
 }
 
+static void arena_destroy(okv *handle)
+{
+    if (handle->arena)
+        munmap(handle->arena, handle->arena_size);
+    handle->arena = NULL;
+}
+
 /* Call it while the arena is not registered. The images lie side by side at its start: concurrent
- * gets then touch few pages of memory. */
+ * gets then touch few pages of memory. Where no device registers it, the kernel provides only those
+ * that are used. */
 static int arena_create(okv *handle, uint32_t bucket_size)
 {
     size_t images = (size_t)bucket_size * handle->slot_count;
@@ -30,13 +38,13 @@ static int arena_create(okv *handle, uint32_t bucket_size)
     size_t extents = (size_t)EXTENT_BUFFER_SIZE * handle->slot_count;
     size_t size = round_up(images + common + extents, PAGE);
 
-    free(handle->arena);
+    arena_destroy(handle);
     handle->image_size = 0;
-    handle->arena_size = size;
-    handle->arena = aligned_alloc(PAGE, size);
-    if (!handle->arena)
+    void *arena = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (arena == MAP_FAILED)
         return OKV_ENOMEM;
-    memset(handle->arena, 0, size);
+    handle->arena = arena;
+    handle->arena_size = size;
     handle->image_size = bucket_size;
     handle->staging = handle->arena + images;
     handle->status = handle->staging + OKV_DIRECTORY_SIZE;
@@ -245,7 +253,7 @@ void memory_destroy(okv *handle)
 {
     for (unsigned i = 0; i < REGISTRATIONS_MAX; i++)
         free(handle->registrations[i]);
-    free(handle->arena);
+    arena_destroy(handle);
 }
 
 void memory_abandon(okv *handle)
