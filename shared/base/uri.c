@@ -163,6 +163,10 @@ static int parse_network(const char *rest, enum okv_scheme scheme, struct okv_ur
     if ((scheme == OKV_SCHEME_RDMA || scheme == OKV_SCHEME_TCP) &&
         strncmp(rest, DISCOVER_PREFIX, sizeof DISCOVER_PREFIX - 1) == 0)
         return parse_discover(rest + sizeof DISCOVER_PREFIX - 1, out, diag);
+    if (scheme == OKV_SCHEME_OFI && strncmp(rest, DISCOVER_PREFIX, sizeof DISCOVER_PREFIX - 1) == 0)
+        return okv_diag_set(diag, OKV_EURI,
+                            "ofi:// takes an address alone: write tcp://discover/NAME for a server "
+                            "that also listens on TCP, or for example " OKV_URI_OFI_EXAMPLE);
     status = parse_authority((struct okv_uri_part){rest, authority}, out, diag);
     if (status || authority == length)
         return status;

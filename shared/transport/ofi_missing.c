@@ -33,6 +33,7 @@ void okv_ofi_explain_missing(const char *error, struct okv_diag *what, struct ok
         bool is_libfabric = strncmp(error, LIBFABRIC, sizeof LIBFABRIC - 1) == 0;
         okv_diag_set(what, 0, "ofi:// needs %.*s, for " OKV_OFI_MODULE ", and it is not installed",
                      (int)length, error);
-        okv_diag_set(fix, 0, "install %s", is_libfabric ? "libfabric1" : "the package that has it");
+        okv_diag_set(fix, 0, "install %s, or use tcp://",
+                     is_libfabric ? "libfabric1" : "the package that has it");
     }
 }

@@ -66,6 +66,14 @@ done
 doctor 0 -s "$socket"
 says '^note +server +[1-9][0-9]* puts were refused'
 
+# A port at which nobody answers.
+host=127.$((1 + RANDOM % 254)).$((RANDOM % 256)).$((1 + RANDOM % 254))
+start_server "resp://$host"
+doctor 1 -t 500ms -s "tcp://$host:6379"
+says '^ok +route +tcp://.* stays on this host$'
+says 'firewalls on both hosts and between them pass its port$'
+end_server TERM
+
 # Providers that the environment hides.
 if "$okv" --version | grep -q 'transports:.* ofi'; then
     export FI_PROVIDER=udp

@@ -176,6 +176,7 @@ TEST(wrong_names_are_explained)
         {"rdma://h?group=239.1.2.3", "has source, device", "?source=10.0.0.2"},
         {"rdma://discover/", "not the name of a server", "rdma://discover/cache"},
         {"rdma://discover/a/b", "a/b", "rdma://discover/cache"},
+        {"ofi://discover/a", "tcp://discover/NAME", "ofi://10.0.0.1:7471"},
         {"tcps://discover/", "not the name of a server", "tcps://discover/cache"},
         {"tcp://discover/a?device=b", "source, group and database", "tcp://10.0.0.1"},
         {"tcp://a?group=239.1.2.3", "source and database", "tcp://10.0.0.1"},

@@ -117,8 +117,9 @@ static void check_firewall(struct doctor_report *report, const char *root)
 
     if (has_one)
         doctor_add(report, DOCTOR_OK, "firewall", NULL,
-                   "this kernel has one: RoCE needs UDP port 4791, ofi:// over TCP all TCP ports "
-                   "between clients and server, --metrics its own");
+                   "this kernel has one: RoCE needs UDP port 4791, tcp:// TCP port 7471, tcps:// "
+                   "7472, ofi:// over TCP all TCP ports between clients and server, --metrics its "
+                   "own");
 }
 
 static bool has_program(const char *name)

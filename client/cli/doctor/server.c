@@ -35,6 +35,9 @@ static const char *fix_of(int code)
     case OKV_ENOMEM:
     case OKV_EIO:
         return "correct what it names on this host";
+    case OKV_ETIMEDOUT:
+        return "see that the server's host is up and the server runs, and that firewalls on both "
+               "hosts and between them pass its port";
     case OKV_EVERSION:
     case OKV_EPROTO:
         return "use the same release of okv on both hosts";

@@ -353,7 +353,7 @@ static int diagnose_fabric(struct ofi_connecting *c, int code, const char *what)
     return okv_diag_set(
         &c->diag, code,
         "%s port %s answers, but its endpoint of the libfabric provider %s does not "
-        "(%s): a firewall may be between, which has to let all TCP ports through",
+        "(%s): a firewall may be between, which has to let all TCP ports through; tcp:// needs one",
         c->uri.host, c->uri.port, okv_ofi_fabric_name(ofi_endpoint_of(c->conn)->fabric), what);
 }
 

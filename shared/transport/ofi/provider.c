@@ -163,7 +163,7 @@ static int diagnose_absence(const char *name, const char *host, bool is_known,
     okv_ofi_provider_filter(&filter);
     return okv_diag_set(diag, OKV_ENODEVICE,
                         "libfabric has no provider%s%s with remote reads at %s: %s'fi_info -t "
-                        "FI_EP_RDM -c FI_RMA' lists what it has",
+                        "FI_EP_RDM -c FI_RMA' lists what it has; over TCP use tcp://",
                         name[0] ? " " : "", name, host, filter.text);
 }
 
