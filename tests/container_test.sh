@@ -119,6 +119,7 @@ serve "${command[@]}"
 ! alice tcp://127.7.4.71 get key 2>/dev/null || fail "it serves by tcp beside tcps"
 stop
 rm "$image/etc/okv/users"
+sed -i "s,tcps://127.7.4.71,tcps://*," "$image/usr/bin/okv-entry" # a loopback address serves this host alone
 ! timeout 60 "${command[@]}" 2>"$scratch/open" || fail "it serves anyone"
 grep -q -- --open "$scratch/open" || fail "it does not say what is missing"
 echo "container_test: all is well"
