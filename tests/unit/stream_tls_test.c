@@ -38,7 +38,18 @@ static struct okv_tls *client_tls(const char *ca, const char *cert, const char *
     return tls;
 }
 
-/* Takes both contexts, and lets both sides go on until neither can. */
+/* Lets both sides go on until neither can. */
+static void shake(struct ends *ends)
+{
+    for (int i = 0; i < 10; i++) {
+        if (ends->as_client == 0)
+            ends->as_client = okv_stream_handshake(&ends->client);
+        if (ends->as_server == 0)
+            ends->as_server = okv_stream_handshake(&ends->server);
+    }
+}
+
+/* Takes both contexts. */
 static void shake_hands(struct ends *ends, struct okv_tls *client, struct okv_tls *server,
                         const char *name)
 {
@@ -48,12 +59,7 @@ static void shake_hands(struct ends *ends, struct okv_tls *client, struct okv_tl
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
     assert_int_equal(okv_stream_init(&ends->client, fds[0], client, name), 0);
     assert_int_equal(okv_stream_init(&ends->server, fds[1], server, NULL), 0);
-    for (int i = 0; i < 10; i++) {
-        if (ends->as_client == 0)
-            ends->as_client = okv_stream_handshake(&ends->client);
-        if (ends->as_server == 0)
-            ends->as_server = okv_stream_handshake(&ends->server);
-    }
+    shake(ends);
 }
 
 static void part(struct ends *ends)
@@ -290,6 +296,30 @@ TEST(updates_of_keys_without_data_end_the_connection)
     assert_in_range(reads, 4, UPDATES - 1);
     assert_in_range(ends.server.empty_records, 1, UPDATES / 2);
     part(&ends);
+}
+
+/* The client chooses the group of the key exchange, and the largest take a server 0.1 s. */
+TEST(only_groups_that_cost_little_are_taken)
+{
+    static const struct {
+        const char *group;
+        int result;
+    } cases[] = {{"X25519", 1}, {"P-256", 1}, {"ffdhe2048", -1}, {"ffdhe8192", -1}, {"P-521", -1}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ends ends = {.of_client = client_tls("ca.pem", NULL, NULL),
+                            .of_server = test_tls_server(NULL)};
+        int fds[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds),
+                         0);
+        assert_int_equal(okv_stream_init(&ends.client, fds[0], ends.of_client, NAME), 0);
+        assert_int_equal(okv_stream_init(&ends.server, fds[1], ends.of_server, NULL), 0);
+        assert_int_equal(SSL_set1_groups_list(ends.client.ssl, cases[i].group), 1);
+        shake(&ends);
+        if (ends.as_server != cases[i].result)
+            fail_msg("%s: %d", cases[i].group, ends.as_server);
+        part(&ends);
+    }
 }
 
 static void expect_end(struct okv_stream *stream)

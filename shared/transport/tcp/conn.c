@@ -66,10 +66,22 @@ int okv_tcp_conn_new(struct okv_tcp_endpoint *endpoint, struct okv_tcp_conn **ou
     return 0;
 }
 
+/* What a peer that breaks the rules, or is gone, has not read is dropped: the kernel would keep it
+ * for minutes. */
+static void drop_unsent(const struct okv_tcp_conn *conn)
+{
+    const struct linger at_once = {.l_onoff = 1};
+
+    if (conn->status == OKV_EPROTO || conn->status == OKV_ETIMEDOUT)
+        setsockopt(conn->stream.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}
+
 void okv_tcp_conn_close(struct okv_tcp_conn *conn)
 {
-    if (conn->stream.fd >= 0)
+    if (conn->stream.fd >= 0) {
+        drop_unsent(conn);
         okv_stream_fini(&conn->stream);
+    }
     conn->stream.fd = -1;
 }
 
@@ -96,7 +108,8 @@ void okv_tcp_conn_free_destroyed(struct okv_tcp_conn *conn)
 void okv_tcp_conn_attach(struct okv_tcp_conn *conn)
 {
     LIST_INSERT_HEAD(&okv_tcp_endpoint_of(conn)->conns, conn, in_conns);
-    okv_tcp_conn_list_unread(conn);
+    if (conn->stream.has_unread)
+        okv_tcp_conn_list_ready(conn, true);
     okv_tcp_conn_watch(conn);
 }
 
@@ -140,19 +153,29 @@ static void forget_unsettled(struct okv_tcp_conn *conn)
     conn->is_unsettled = false;
 }
 
-void okv_tcp_conn_list_unread(struct okv_tcp_conn *conn)
+void okv_tcp_conn_list_ready(struct okv_tcp_conn *conn, bool is_readable)
 {
-    if (conn->is_unread || !conn->stream.has_unread || conn->state != OKV_TCP_OPEN)
+    struct okv_tcp_endpoint *endpoint = okv_tcp_endpoint_of(conn);
+
+    if (conn->state != OKV_TCP_OPEN)
         return;
-    TAILQ_INSERT_TAIL(&okv_tcp_endpoint_of(conn)->unread, conn, in_unread);
-    conn->is_unread = true;
+    conn->is_readable = conn->is_readable || is_readable;
+    if (conn->is_ready)
+        return;
+    TAILQ_INSERT_TAIL(&endpoint->ready[conn->region_index], conn, in_ready);
+    endpoint->ready_count++;
+    conn->is_ready = true;
 }
 
-void okv_tcp_conn_forget_unread(struct okv_tcp_conn *conn)
+void okv_tcp_conn_forget_ready(struct okv_tcp_conn *conn)
 {
-    if (conn->is_unread)
-        TAILQ_REMOVE(&okv_tcp_endpoint_of(conn)->unread, conn, in_unread);
-    conn->is_unread = false;
+    struct okv_tcp_endpoint *endpoint = okv_tcp_endpoint_of(conn);
+
+    if (!conn->is_ready)
+        return;
+    TAILQ_REMOVE(&endpoint->ready[conn->region_index], conn, in_ready);
+    endpoint->ready_count--;
+    conn->is_ready = false;
 }
 
 /* Its socket is closed when that is reported. */
@@ -172,7 +195,7 @@ void okv_tcp_conn_end(struct okv_tcp_conn *conn, int status, const char *why)
     return_slot(conn);
     okv_send_slots_unqueue(&conn->sends);
     forget_unsettled(conn);
-    okv_tcp_conn_forget_unread(conn);
+    okv_tcp_conn_forget_ready(conn);
     TAILQ_INSERT_TAIL(&endpoint->ended, conn, in_ended);
     okv_tcp_announce(endpoint);
 }

@@ -28,10 +28,10 @@ void okv_tcp_conn_write(struct okv_tcp_conn *conn);
  * looked at for a while. */
 void okv_tcp_conn_settle(struct okv_tcp_conn *conn);
 void okv_tcp_settle_some(struct okv_tcp_endpoint *endpoint);
-/* Puts it into the endpoint's list of those whose streams have bytes in their buffers, if that is
- * so; and takes it out. */
-void okv_tcp_conn_list_unread(struct okv_tcp_conn *conn);
-void okv_tcp_conn_forget_unread(struct okv_tcp_conn *conn);
+/* Puts it at the end of its region's queue of those that are ready, unless it is there; and takes
+ * it out. `is_readable`: to be read, not only to be written to. */
+void okv_tcp_conn_list_ready(struct okv_tcp_conn *conn, bool is_readable);
+void okv_tcp_conn_forget_ready(struct okv_tcp_conn *conn);
 /* Makes the descriptor of an armed endpoint readable. */
 void okv_tcp_announce(struct okv_tcp_endpoint *endpoint);
 /* Queues an event; there is room for all that can be under way. */

@@ -246,7 +246,7 @@ static int step_answer(struct connecting *c)
             return OKV_EAGAIN;
         if (n < 0 && c->tls)
             return diagnose_tls(c);
-        if (n <= 0 && c->got > 0)
+        if (n <= 0 && c->got > 0 && c->got < OKV_TCP_HEADER)
             return diagnose_stranger(c);
         if (n <= 0)
             return diagnose_socket(c, n == 0 ? ECONNRESET : errno);

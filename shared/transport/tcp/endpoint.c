@@ -56,7 +56,8 @@ int okv_tcp_endpoint_new(const struct okv_message_limits *limits, unsigned max_c
     LIST_INIT(&endpoint->conns);
     TAILQ_INIT(&endpoint->ended);
     TAILQ_INIT(&endpoint->unsettled);
-    TAILQ_INIT(&endpoint->unread);
+    for (unsigned i = 0; i < OKV_REGIONS_MAX; i++)
+        TAILQ_INIT(&endpoint->ready[i]);
     okv_arrivals_init(&endpoint->arrivals);
     atomic_init(&endpoint->conn_count, 0);
     int rc = create_slots(endpoint);

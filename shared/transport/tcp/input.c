@@ -206,5 +206,6 @@ void okv_tcp_input(struct okv_tcp_conn *conn)
         conn->discards = true;
         okv_tcp_conn_end(conn, rc, "a frame is not valid");
     }
-    okv_tcp_conn_list_unread(conn);
+    if (conn->stream.has_unread)
+        okv_tcp_conn_list_ready(conn, true);
 }

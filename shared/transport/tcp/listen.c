@@ -53,7 +53,7 @@ static int greet(struct okv_pending_client *client)
     struct sockaddr_storage peer;
     struct okv_tcp_listener *l = (struct okv_tcp_listener *)request->listener;
     socklen_t length = sizeof peer;
-    const int one = 1;
+    const int one = 1, step = OKV_TCP_STEP;
     int rc = begin_stream(client);
 
     if (rc)
@@ -63,6 +63,8 @@ static int greet(struct okv_pending_client *client)
     if (getpeername(client->sock, (struct sockaddr *)&peer, &length))
         return OKV_EDISCONNECTED;
     setsockopt(client->sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    /* The kernel would take megabytes for a peer that does not read. */
+    setsockopt(client->sock, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &step, sizeof step);
     okv_address_text((struct sockaddr *)&peer, request->peer, sizeof request->peer);
     okv_host_group_text((struct sockaddr *)&peer, request->address);
     return 0;
@@ -195,7 +197,7 @@ static int open_socket(const struct okv_uri *uri, const struct addrinfo *address
     setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one); /* after a restart */
     if (address->ai_family == AF_INET6)
         setsockopt(sock, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
-    if (bind(sock, address->ai_addr, address->ai_addrlen) || listen(sock, OKV_PENDING_MAX)) {
+    if (bind(sock, address->ai_addr, address->ai_addrlen) || listen(sock, SOMAXCONN)) {
         int errnum = errno;
         close(sock);
         return okv_bind_failed(errnum, uri->host, uri->port, diag);
@@ -362,6 +364,7 @@ int okv_tcp_accept(struct okv_request *base, const struct okv_accept *accept)
     okv_stream_move(&conn->stream, &request->stream);
     conn->base.user = accept->user;
     conn->region = l->regions[accept->region];
+    conn->region_index = accept->region;
     memcpy(conn->base.peer, base->peer, sizeof conn->base.peer);
     memcpy(conn->base.how, l->base.how, sizeof conn->base.how);
     queue_opened(endpoint, conn);

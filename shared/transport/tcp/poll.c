@@ -17,9 +17,13 @@
  * add a step. */
 #define POLL_BYTES (OKV_TCP_STEP / 2)
 
-static void serve(struct okv_tcp_conn *conn, bool is_readable)
+static void serve(struct okv_tcp_conn *conn)
 {
-    if ((is_readable || conn->stream.writes_to_read) && conn->state == OKV_TCP_OPEN)
+    bool is_readable = conn->is_readable || conn->stream.writes_to_read;
+
+    okv_tcp_conn_forget_ready(conn);
+    conn->is_readable = false;
+    if (is_readable && conn->state == OKV_TCP_OPEN)
         okv_tcp_input(conn);
     if (conn->output.count > 0)
         okv_tcp_conn_write(conn);
@@ -27,45 +31,36 @@ static void serve(struct okv_tcp_conn *conn, bool is_readable)
         okv_tcp_conn_watch(conn);
 }
 
-/* Those that are in the list now: one that has more is put at its end. */
-static void serve_unread(struct okv_tcp_endpoint *endpoint, uint64_t most)
-{
-    struct okv_tcp_conn *last = TAILQ_LAST(&endpoint->unread, okv_tcp_conn_queue), *conn = NULL;
-
-    while (last && conn != last && endpoint->moved < most &&
-           (conn = TAILQ_FIRST(&endpoint->unread))) {
-        okv_tcp_conn_forget_unread(conn);
-        serve(conn, true);
-    }
-}
-
-/* A level-triggered set reports a socket again that is not drained, or was not served. */
-static int serve_sockets(struct okv_tcp_endpoint *endpoint, uint64_t most)
+/* A level-triggered set reports a socket again that is not drained. It may report any of those that
+ * are ready, in any order. */
+static int list_ready_sockets(struct okv_tcp_endpoint *endpoint)
 {
     struct epoll_event ready[POLL_BATCH];
     int count = epoll_wait(endpoint->wakeup.set, ready, POLL_BATCH, 0);
 
-    for (int i = 0; i < count && endpoint->moved < most; i++, endpoint->turn++) {
-        const struct epoll_event *event = &ready[endpoint->turn % (unsigned)count];
-        if (event->data.ptr) /* else the wake-up: arm clears it */
-            serve(event->data.ptr, event->events & ~(uint32_t)EPOLLOUT);
-    }
+    for (int i = 0; i < count; i++)
+        if (ready[i].data.ptr) /* else the wake-up: arm clears it */
+            okv_tcp_conn_list_ready(ready[i].data.ptr, ready[i].events & ~(uint32_t)EPOLLOUT);
     return count < 0 && errno != EINTR ? okv_error_from_errno(errno) : 0;
 }
 
-/* Senders of long values always have something in their buffers, and others in their sockets: each
- * kind is the first in every other poll. */
-static int serve_all(struct okv_tcp_endpoint *endpoint)
+/* There is one. */
+static struct okv_tcp_conn *next_ready(struct okv_tcp_endpoint *endpoint)
+{
+    while (TAILQ_EMPTY(&endpoint->ready[endpoint->turn % OKV_REGIONS_MAX]))
+        endpoint->turn++;
+    return TAILQ_FIRST(&endpoint->ready[endpoint->turn++ % OKV_REGIONS_MAX]);
+}
+
+static int serve_ready(struct okv_tcp_endpoint *endpoint)
 {
     uint64_t most = endpoint->moved + POLL_BYTES;
-    int status;
+    int status = list_ready_sockets(endpoint);
 
-    endpoint->sockets_first = !endpoint->sockets_first;
-    if (!endpoint->sockets_first)
-        serve_unread(endpoint, most);
-    status = endpoint->moved < most ? serve_sockets(endpoint, most) : 0;
-    if (endpoint->sockets_first)
-        serve_unread(endpoint, most);
+    /* A connection that has more, and is put at the end, waits for the next poll. */
+    for (unsigned left = endpoint->ready_count;
+         left > 0 && endpoint->ready_count > 0 && endpoint->moved < most; left--)
+        serve(next_ready(endpoint));
     return status;
 }
 
@@ -136,8 +131,7 @@ static int at_most(int limit, int max)
 /* Work that epoll does not report. */
 static bool has_more(const struct okv_tcp_endpoint *endpoint)
 {
-    return endpoint->queue_count > 0 || !TAILQ_EMPTY(&endpoint->ended) ||
-           !TAILQ_EMPTY(&endpoint->unread);
+    return endpoint->queue_count > 0 || !TAILQ_EMPTY(&endpoint->ended) || endpoint->ready_count > 0;
 }
 
 int okv_tcp_poll(struct okv_endpoint *base, struct okv_event *events, int max)
@@ -148,10 +142,10 @@ int okv_tcp_poll(struct okv_endpoint *base, struct okv_event *events, int max)
     attach_arrivals(endpoint);
     int count = okv_arrivals_report(&endpoint->arrivals, events, max);
     if (endpoint->client) {
-        okv_tcp_conn_forget_unread(endpoint->client);
-        serve(endpoint->client, true);
+        endpoint->client->is_readable = true;
+        serve(endpoint->client);
     } else {
-        status = serve_all(endpoint);
+        status = serve_ready(endpoint);
     }
     count += report_ended(endpoint, events + count, at_most(OKV_ENDS_PER_POLL, max - count));
     count += report_queue(endpoint, events + count, max - count);

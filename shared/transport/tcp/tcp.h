@@ -20,8 +20,11 @@
  * A connection is one socket. The server's thread answers a READ from the region by a gathered
  * write: nothing is copied in between. What a poll receives becomes events in a queue of the
  * endpoint, which has room for all that can be under way; so a poll for few events takes no less
- * from the sockets, and no byte waits in a buffer of ours. TLS has buffers: a connection whose
- * buffer has something is in a list, as epoll knows nothing of it.
+ * from the sockets, and no byte waits in a buffer of ours.
+ *
+ * A server's poll moves few bytes. So connections that are ready, by epoll or because TLS has bytes
+ * in a buffer of which epoll knows nothing, wait in a queue for each region: the regions take
+ * turns, and within one each connection is served before any is served again.
  *
  * Sends are acknowledged when the peer's kernel has all bytes of the socket (TCP_INFO in tcp(7)).
  */
@@ -131,14 +134,15 @@ struct okv_tcp_conn {
     LIST_ENTRY(okv_tcp_conn) in_conns;
     TAILQ_ENTRY(okv_tcp_conn) in_ended;
     TAILQ_ENTRY(okv_tcp_conn) in_unsettled;
-    TAILQ_ENTRY(okv_tcp_conn) in_unread;
+    TAILQ_ENTRY(okv_tcp_conn) in_ready;
     enum okv_tcp_state state;
     int status; /* why it ended */
     struct okv_stream stream;
     uint32_t interest;   /* what the endpoint's set watches for; 0: it is not in it */
     bool discards;       /* its messages are not reported: it was closed here */
     bool is_unsettled;   /* it is in the endpoint's list */
-    bool is_unread;      /* likewise */
+    bool is_ready;       /* likewise */
+    bool is_readable;    /* ready to be read, not only to be written to */
     bool is_destroyed;   /* freed with the last of its receive slots */
     uint64_t settled_ns; /* when its acknowledgements were looked at last */
     int broken;          /* errno of a write that failed, 0; what has arrived is still taken */
@@ -157,6 +161,7 @@ struct okv_tcp_conn {
 
     /* Server only. */
     struct okv_region region; /* in a client of length 0 */
+    unsigned region_index;    /* of the listener's */
     unsigned answers;         /* READs that are not answered to the end */
     struct okv_rendezvous_reads rendezvous;
     uint32_t wanted[OKV_RENDEZVOUS_MAX]; /* bytes that each has asked for; 0: none */
@@ -180,10 +185,10 @@ struct okv_tcp_endpoint {
     struct okv_tcp_conn_queue ended;     /* their OKV_EVENT_CLOSED is to be reported */
     struct okv_tcp_conn_queue unsettled; /* with sends that are not acknowledged; that which was
                                             looked at longest ago is the first */
-    struct okv_tcp_conn_queue unread;    /* whose streams have bytes in their buffers */
-    bool sockets_first;                  /* before those in `unread` */
-    unsigned turn;                       /* which of the ready sockets is served first */
-    uint64_t moved;                      /* bytes, by all connections, ever */
+    struct okv_tcp_conn_queue ready[OKV_REGIONS_MAX]; /* to be served, of each region */
+    unsigned ready_count;                             /* of all of them */
+    unsigned turn;                                    /* which region is served next */
+    uint64_t moved;                                   /* bytes, by all connections, ever */
 
     struct okv_event *queue; /* a ring of `queue_size` events to report */
     unsigned queue_size, queue_first, queue_count;
