@@ -8,7 +8,7 @@
 #   LINE { text: null when it is not in the legend, style, colour and dash: numbers from 0,
 #          parts: [[[x, y, least, most]]]: runs of points that are joined }
 #   styles: "line"; "joined", "beads": with its points, large and small; "spread": with its points, from
-#   least to most; "dots"
+#   least to most; "dots"; "bar": from 0 to the right, points as those of a spread
 #
 # $choice is { title, operations, targets }: "" or [] where nothing was chosen. What a file lacks is an
 # error whose text begins with the file's name.
@@ -296,6 +296,29 @@ def throughput($choice):
         lines: map({ text: .name, style: "spread", colour, dash: 0,
                      parts: [[.points[] | [.x, .y, .least, .most]]] }) };
 
+# The median and the ends of operations per second, or of the p50 of one operation.
+def target_point($operation):
+    if $operation == null then rounds(["operations_per_second"]; ": is it a run with --floor? name an operation")
+        | map(.operations_per_second)
+    else rounds(["latency", $operation, "p50_us"]; "") | map(.latency[$operation].p50_us) end
+    | { x: median, least: min, most: max };
+
+# A bar for each target, the first on top.
+def beside($choice):
+    if ($choice.operations | length) > 1 then error("targets draws one operation; name one with --operation") else . end
+    | $choice.operations[0] as $operation
+    | [drawn($choice.targets; true)[] | { name } + target_point($operation)]
+    | length as $count
+    | [to_entries[] | .value + { y: ($count - .key) }]
+    | { title: "Targets side by side",
+        x: linear_axis(if $operation == null then "operations per second: higher is better"
+                       else "p50 of \($operation) (us): lower is better" end; 0; [.[].most] | max),
+        y: (axis("") + { from: 0.4, to: ($count + 0.6),
+                         tics: [.[] | [.y, "\(.name): \(.x | if $operation == null then short else microseconds end)"]] }),
+        mark: null,
+        lines: [to_entries[] | .key as $colour | .value
+                | { text: null, style: "bar", $colour, dash: 0, parts: [[[.x, .y, .least, .most]]] }] };
+
 # One second after the other, through all rounds; a line is broken between rounds, and where nothing ended.
 def seconds($figure):
     [rounds(["series", 0, "second"]; ": only runs without --floor have a series")[].series]
@@ -327,6 +350,7 @@ def picture($kind; $choice):
       elif $kind == "load" then load($choice)
       elif $kind == "floor" then floors($choice)
       elif $kind == "clients" then throughput($choice)
+      elif $kind == "targets" then beside($choice)
       else over_time($choice) end
     | .caption = ($files | caption)
     | .tag = (if any($files[].run.environment; .emulated == true) then "emulated processors" else null end)

@@ -18,10 +18,15 @@ def axis_program($name):
     "set \($name)range [\(.from - (.from | fabs) / 1e4):\(.to + (.to | fabs) / 1e4)]",
     "set \($name)tics (" + (.tics | map("\(.[1] | quoted) \(.[0])") | join(", ")) + ")";
 
+# A box from 0, and the rounds' ends across it.
+def bar($number):
+    "$line\($number) using 1:2:(0):1:($2-0.35):($2+0.35) with boxxyerror fs solid 0.6 noborder lc rgb \(.colour | of(colours) | quoted) notitle, "
+    + "$line\($number) using 1:2:3:4 with xerrorbars lw 2 pt 0 lc rgb '#444444' notitle";
+
 # $aside: a factor for x, so that the bars of several lines do not cover each other.
 def clause($number; $aside):
     . as { $colour, $dash }
-    | "$line\($number)"
+    | if .style == "bar" then bar($number) else "$line\($number)"
     + { line: " using 1:2 with lines lw 2", joined: " using 1:2 with linespoints lw 2 ps 1.1",
         beads: " using 1:2 with linespoints lw 2 ps 0.3",
         spread: " using ($1 * \($aside)):2:3:4 with yerrorlines lw 2 ps 0.8",
@@ -29,7 +34,7 @@ def clause($number; $aside):
     + (if .style == "line" then "" elif .style == "beads" then " pt 7" else " pt \($colour | of(if $dash == 0 then filled else hollow end))" end)
     + (if .style == "dots" then "" else " dt \($dash | of(dashes))" end)
     + " lc rgb \($colour | of(colours) | quoted)"
-    + if .text == null then " notitle" else " title \(.text | quoted)" end;
+    + if .text == null then " notitle" else " title \(.text | quoted)" end end;
 
 def data($number):
     "$line\($number) << END",

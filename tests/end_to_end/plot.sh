@@ -108,6 +108,16 @@ points() {
     draws '[["okv p50",0],["okv p99",1]]' '[.lines[] | select(.text) | [.text, .dash]]' load --target okv run.json
 }
 
+# A bar from 0 for each target, the first on top, with the ends of its rounds.
+bars() {
+    draws '[[[[110,2,100,120]]],"bar"]' '.lines[0] | [.parts, .style]' targets run.json
+    draws '[[2,"okv: 110"],[1,"redis: 10"]]' '[.y.tics[] | [.[0], .[1]]]' targets run.json
+    draws '["operations per second: higher is better",0,true]' '[.x.text, .x.from, .x.to >= 120]' targets run.json
+    draws '[[[22,1,20,24]]]' '.lines[0].parts' targets --operation get --target okv run.json
+    draws '["p50 of get (us): lower is better","okv: 22"]' '[.x.text, .y.tics[0][1]]' targets --operation get --target okv run.json
+    draws '[2,1]' '[.lines[].parts[0][0][1]]' targets --operation get floor.json twin.json --target okv
+}
+
 captions() {
     draws '["kv-bench 0.1.0 0123456789ab; 2026-11-22","A '"'quoted'"' CPU, 2 CPUs, Linux 6.1 (emulated)"]' \
         '.caption[:2]' cdf run.json
@@ -145,6 +155,7 @@ drawings() {
     pictures floor floor.json floor-4K.json
     pictures clients run.json one.json
     pictures time run.json
+    pictures targets run.json
     # One point is a picture too.
     pictures load --target redis run.json
     checks=$((checks + 1))
@@ -166,6 +177,8 @@ refusals() {
     refuses 3 'another.json: is not a file of kv-bench' cdf run.json another.json
     refuses 3 "run.json: has no target 'valkey'; there are okv, redis" cdf --target valkey run.json
     refuses 3 "run.json: 'redis' has no latency of put; it has get" cdf --operation put run.json
+    refuses 3 'targets draws one operation' targets --operation get,put run.json
+    refuses 3 "floor.json: 'okv' has no operations_per_second in round 1: is it a run with --floor? name an operation" targets floor.json
     refuses 3 'load draws one operation' load --operation get,put run.json
     refuses 3 "floor.json: 'okv' has no operations_per_second in round 1: is it a run with --floor?" load floor.json
     refuses 3 "run.json: 'okv' has no get_over_read in round 1: is it a run with --floor, and with values that one READ fetches?" \
@@ -185,6 +198,7 @@ refusals() {
 }
 
 points
+bars
 captions
 drawings
 refusals
