@@ -8,6 +8,7 @@
 
 #include "bench/floor/floor.h"
 #include "bench/interrupt.h"
+#include "bench/load/room.h"
 #include "bench/load/runner.h"
 #include "bench/options.h"
 #include "bench/report/output.h"
@@ -274,6 +275,27 @@ static int make_room(struct bench *bench, struct report_target *target)
                                         : fail("rounds", "out of memory: give fewer --rounds");
 }
 
+/* Refuses what a load would find out after minutes. */
+static int check_sizes(const struct options *options, const struct report_target *target)
+{
+    const struct room_wanted wanted = {.values = &options->values,
+                                       .key_size = options->key_size,
+                                       .records = options->choice.records};
+    uint64_t table_bytes = target->info.region_bytes; /* 0: not known */
+    char why[512];
+
+    if (options->values.high > target->info.max_value) {
+        fprintf(stderr,
+                "kv-bench: --value-size %u: the value is larger than %s accepts: give at most %u\n",
+                options->values.high, target->target->name, target->info.max_value);
+        return STATUS_FAILED;
+    }
+    if (options->no_load || !target->target->load || table_bytes == 0 ||
+        room_check(&wanted, table_bytes, why, sizeof why) == OKV_OK)
+        return STATUS_DONE;
+    return fail(target->target->name, why);
+}
+
 static int open_target(struct bench *bench, uint32_t index)
 {
     const struct options *options = &bench->options;
@@ -288,13 +310,8 @@ static int open_target(struct bench *bench, uint32_t index)
         return rc == OKV_EURI ? STATUS_USAGE : STATUS_FAILED;
     }
     runner_info(bench->runners[index], &target->info);
-    if (options->values.high > target->info.max_value) {
-        fprintf(stderr,
-                "kv-bench: --value-size %u: the value is larger than %s accepts: give at most %u\n",
-                options->values.high, target->target->name, target->info.max_value);
-        return STATUS_FAILED;
-    }
-    return make_room(bench, target);
+    int status = check_sizes(options, target);
+    return status == STATUS_DONE ? make_room(bench, target) : status;
 }
 
 static void close_targets(struct bench *bench)

@@ -33,7 +33,7 @@ is_near() {
     [ $(($1 * 100)) -ge $(($2 * (100 - tolerance))) ] && [ $(($1 * 100)) -le $(($2 * (100 + tolerance))) ]
 }
 
-# fill RECORDS KEY VALUE: these, or as many as there is room for.
+# fill RECORDS KEY VALUE: these, or as many as there is room for. kv-bench refuses what cannot fit at all.
 fill() {
     "$bench" -s "$socket" --records "$1" --key-size "$2" --value-size "$3" --load-only --depth 16 >"$scratch/out" 2>&1 ||
         grep -q 'no room for this item' "$scratch/out" || { wrong "a fill failed:" && cat "$scratch/out"; }
@@ -58,7 +58,7 @@ check() {
             wrong "$*: the formula says $quick quick items, and $tolerance % less have $less extra READs, more $more"
         fi
     fi
-    fill 20M "$1" "$2"
+    fill $(($(figure region_bytes) / ($1 + $2))) "$1" "$2"
     count=$(figure items)
     echo "$1 + $2 bytes, buckets of $3: $quick quick; $least fit: $count did"
     is_near "$count" "$least" || wrong "$*: the formula says $least items, and there is room for $count"

@@ -352,20 +352,35 @@ interrupted_bench() {
     same "what it leaves" "$("$okv" scan)" bystander
 }
 
+# records_that_cannot_fit RECORDS: refused before any is stored; with what the refusal says they fit.
+records_that_cannot_fit() {
+    local status=0 puts fewer
+    puts=$("$okv" stat | sed -n 's/^puts //p')
+    "$bench" --records "$1" --value-size 3000 >"$scratch/out" 2>&1 || status=$?
+    same "status of records that cannot fit" $status 3
+    same "puts of records that cannot fit" "$("$okv" stat | sed -n 's/^puts //p')" "$puts"
+    fewer=$(sed -nE "s/^kv-bench: .*: $1 records of 3016 bytes, key and value, are .* MiB, and the table has .* MiB: start okv-server with --memory [0-9]+M, or give --records ([0-9]+) or a smaller --value-size\$/\1/p" "$scratch/out")
+    measure --value-size 3000 --records "${fewer:-missing}"
+    measure --value-size 3000 --records "$1" --no-load --workload c
+}
+
 removal() {
-    local status=0
+    local status=0 records key
     expect 0 '' flush --yes
     expect 0 '' put bystander there
     measure --mix get=30,put=10,insert=20,delete=10,rmw=10,incr=20 --threads 2 --depth 4
     measure -s one="$socket" -s two="$socket" --mix incr=50,insert=50
     same "what a run leaves" "$("$okv" scan)" bystander
     # More than there is room for: it never comes to the last record, which is somebody else's.
-    "$okv" put 00000000000f423f mine
-    "$bench" --records 1M --value-size 3000 >"$scratch/out" 2>&1 || status=$?
-    same "status of a load without room" $status 3
-    same "what it leaves" "$("$okv" scan | sort)" '00000000000f423f
-bystander'
-    "$okv" del 00000000000f423f
+    records=$(($("$okv" stat | sed -n 's/^region_bytes //p') / 3016))
+    key=$(printf '%016x' $((records - 1)))
+    "$okv" put "$key" mine
+    "$bench" --records $records --value-size 3000 >"$scratch/out" 2>&1 || status=$?
+    same "status of a load without room" "$status $(grep -c ': load: .*start okv-server with a larger --memory' "$scratch/out")" '3 1'
+    same "what it leaves" "$("$okv" scan | sort)" "$key
+bystander"
+    "$okv" del "$key"
+    records_that_cannot_fit $((records + 1))
     interrupted_bench
     measure --keep
     same "what a run with --keep leaves" "$("$okv" scan | wc -l)" 501

@@ -94,6 +94,10 @@ everything() {
     what="the floor of okv"
     run 0 --quick --targets okv-local --floor --rounds 1 --json "$scratch/json"
     grep -q '"get_over_read": [0-9]' "$scratch/json" || wrong "no floor in the JSON"
+    what="records that cannot fit"
+    run 3 --quick --targets okv-local --memory 4M --records 1M
+    grep -q '1000000 records of 48 bytes, key and value, are 45.7 MiB, and the table has 4 MiB: .* --memory [0-9]*M' "$scratch/err" ||
+        wrong "no cause"
     what="settings of one's own"
     mkdir "$scratch/tables"
     run 0 --quick --targets okv-local,lmdb --okv=--prefault --okv --max-value=128K --lmdb "$scratch/tables" --rounds 1
