@@ -4,97 +4,17 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "bench/report/report.h"
 #include "bench/report/report_figures.h"
-
-#define ROUNDS 3
-
-struct fixture {
-    struct options options;
-    struct report report;
-    char *text; /* what was written last */
-    size_t text_length;
-};
+#include "tests/support/report_fixture.h"
 
 static bool near(double a, double b)
 {
     return fabs(a - b) <= 1e-9 * fabs(b);
 }
 
-/* A round of gets that take this long each, one after the other. */
-static void round_of(struct phase *phase, uint64_t gets, uint64_t get_ns)
-{
-    loop_tally_init(&phase->tally);
-    for (uint64_t i = 0; i < gets; i++)
-        histogram_record(&phase->tally.latency[OPERATION_GET], get_ns);
-    phase->seconds = (double)(gets * get_ns) / 1e9;
-    phase->client_cpu_ms = 2;
-    phase->server_cpu_ms = NAN;
-    phase->after =
-        (struct target_stat){.cpu_ms = NAN, .items = NAN, .user_bytes = NAN, .memory_bytes = NAN};
-}
-
-static struct report_target *target_of(struct fixture *fixture, uint32_t index, const char *name)
-{
-    struct report_target *target = &fixture->report.targets[index];
-
-    fixture->options.targets[index] =
-        (struct options_target){.name = name, .uri = "local:///nowhere"};
-    target->target = &fixture->options.targets[index];
-    target->info = (struct target_info){.kind = "okv", .transport = "local", .path = "a socket"};
-    loop_tally_init(&target->tally);
-    if (fixture->options.target_count <= index)
-        fixture->options.target_count = index + 1;
-    return target;
-}
-
-/* With a round for each time of a get, in ns. */
-static struct report_target *run_of(struct fixture *fixture, uint32_t index, const char *name,
-                                    const uint64_t *get_ns)
-{
-    struct report_target *target = target_of(fixture, index, name);
-
-    target->rounds = ROUNDS;
-    target->run = calloc(ROUNDS, sizeof *target->run);
-    assert_non_null(target->run);
-    for (uint32_t i = 0; i < ROUNDS; i++)
-        round_of(&target->run[i], 100, get_ns[i]);
-    return target;
-}
-
-static int setup(void **state)
-{
-    struct fixture *fixture = calloc(1, sizeof *fixture);
-
-    if (!fixture)
-        return -1;
-    fixture->report.options = &fixture->options;
-    fixture->report.environment.git = "";
-    fixture->options.rounds = ROUNDS;
-    fixture->options.depth = fixture->options.connections = 1;
-    fixture->options.threads[0] = fixture->options.threads_count = 1;
-    fixture->options.mix[OPERATION_GET] = 100;
-    fixture->options.values.high = 32;
-    *state = fixture;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *fixture = *state;
-
-    for (int i = 0; i < OPTIONS_TARGETS_MAX; i++) {
-        free(fixture->report.targets[i].run);
-        free(fixture->report.targets[i].floor);
-    }
-    free(fixture->text);
-    free(fixture);
-    return 0;
-}
-
 /* ---- over the rounds ----------------------------------------------------- */
 
-#define REPORT_TEST(name) TEST_WITH(name, setup, teardown)
+#define REPORT_TEST(name) TEST_WITH(name, report_fixture_setup, report_fixture_teardown)
 
 REPORT_TEST(spread_is_the_middle_and_the_ends)
 {
@@ -263,15 +183,6 @@ REPORT_TEST(a_run_is_good_without_wrong_missing_or_failed_operations)
 
 /* ---- files --------------------------------------------------------------- */
 
-static FILE *text_begin(struct fixture *fixture)
-{
-    free(fixture->text);
-    fixture->text = NULL;
-    FILE *out = open_memstream(&fixture->text, &fixture->text_length);
-    assert_non_null(out);
-    return out;
-}
-
 static void assert_quoted(struct fixture *fixture, const char *text, const char *quoted)
 {
     FILE *out = text_begin(fixture);
@@ -439,79 +350,4 @@ REPORT_TEST(json_has_all_known_values)
     }
     assert_true(found);
     json_decref(root);
-}
-
-/* What /proc/stat has, one text for each look, in the place of this host's. */
-static const char *const *processor_times;
-
-FILE *__real_fopen(const char *path, const char *mode);
-__attribute__((visibility("default"))) FILE *__wrap_fopen(const char *path, const char *mode);
-FILE *__wrap_fopen(const char *path, const char *mode)
-{
-    if (!processor_times || strcmp(path, "/proc/stat") != 0)
-        return __real_fopen(path, mode);
-    const char *text = *processor_times++;
-    return text ? fmemopen((void *)(uintptr_t)text, strlen(text), "r") : NULL;
-}
-/* Its name with offsets of 64 bits. */
-__attribute__((visibility("default"), alias("__wrap_fopen"))) FILE *
-__wrap_fopen64(const char *path, const char *mode);
-
-/* As a run of such processors says it. */
-static const char *table_of(struct fixture *fixture, const char *const *times)
-{
-    struct environment *environment = &fixture->report.environment;
-    char *arguments[] = {"kv-bench", NULL};
-    FILE *out = text_begin(fixture);
-
-    processor_times = times;
-    environment_read(environment, 1, arguments);
-    processor_times = NULL;
-    environment->busy_cpus *= 4.0 / (double)environment->cpus; /* of a host with four */
-    environment->cpus = 4;
-    report_print(&fixture->report, out);
-    fclose(out);
-    return fixture->text;
-}
-
-REPORT_TEST(a_busy_host_is_told)
-{
-    /* user, nice, system, idle, iowait, irq, softirq, steal */
-    static const char *const busy[] = {"cpu  100 0 0 900 0 0 0 0 7 7\ncpu0 1\n",
-                                       "cpu  101 2 3 954 30 4 3 3 9 9\ncpu0 1\n"};
-    static const char *const idle[] = {"cpu 100 0 0 900 0 0 0 0\n", "cpu 112 0 0 988 0 0 0 0\n"};
-    static const char *const still[] = {"cpu 5 0 0 9 0 0 0 0\n", "cpu 5 0 0 9 0 0 0 0\n"};
-    static const char *const unknown[] = {"intr 5\n", NULL}, *const none[] = {NULL};
-    static const uint64_t times[] = {100, 200, 400};
-    struct fixture *fixture = *state;
-
-    run_of(fixture, 0, "okv", times);
-    assert_non_null(strstr(table_of(fixture, busy), "\nbusy     0.6 of 4 CPUs were busy before"));
-    assert_null(strstr(table_of(fixture, idle), "busy"));
-    assert_null(strstr(table_of(fixture, still), "busy"));
-    assert_null(strstr(table_of(fixture, unknown), "busy"));
-    assert_null(strstr(table_of(fixture, none), "busy"));
-}
-
-REPORT_TEST(table_has_a_block_for_each)
-{
-    static const uint64_t first[] = {100, 200, 400}, second[] = {400, 400, 400};
-    struct fixture *fixture = *state;
-    FILE *out = text_begin(fixture);
-
-    target_of(fixture, 0, "one that never ran");
-    report_print(&fixture->report, out);
-    fclose(out);
-    assert_string_equal(fixture->text, "");
-
-    run_of(fixture, 0, "the first", first);
-    run_of(fixture, 1, "the second", second);
-    out = text_begin(fixture);
-    report_print(&fixture->report, out);
-    fclose(out);
-    assert_non_null(strstr(fixture->text, "\nthe first\n"));
-    assert_non_null(strstr(fixture->text, "p50 0.100 to 0.400"));
-    assert_non_null(
-        strstr(fixture->text, "get_p50_us                           2.000   (1.000 to 4.000)"));
-    assert_non_null(strstr(fixture->text, "server CPU us per operation              -\n"));
 }
