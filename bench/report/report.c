@@ -248,6 +248,17 @@ static void print_not_begun(const struct report_target *target, FILE *out)
             (unsigned long long)left, 100 * (double)left / (double)(left + begun));
 }
 
+/* Whether bytes leave the host's memory on the way to the target, or could. */
+static bool has_wire(const struct target_info *info)
+{
+    static const char *const without[] = {"local", "unix", "process"};
+
+    for (size_t i = 0; i < sizeof without / sizeof *without; i++)
+        if (strcmp(info->transport, without[i]) == 0)
+            return false;
+    return true;
+}
+
 static void print_run(const struct report_target *target, const struct report_rounds *rounds,
                       FILE *out)
 {
@@ -259,7 +270,10 @@ static void print_run(const struct report_target *target, const struct report_ro
     print_figure(rounds, REPORT_RATE, "operations per second", out);
     print_figure(rounds, REPORT_CLIENT_CPU, "client CPU us per operation", out);
     print_figure(rounds, REPORT_SERVER_CPU, "server CPU us per operation", out);
-    print_figure(rounds, REPORT_WIRE_BYTES, "bytes on the wire per operation", out);
+    print_figure(rounds, REPORT_WIRE_BYTES,
+                 has_wire(&target->info) ? "bytes on the wire per operation"
+                                         : "bytes read or sent per operation",
+                 out);
 }
 
 /* ---- its floor ----------------------------------------------------------- */

@@ -81,3 +81,22 @@ REPORT_TEST(table_has_a_block_for_each)
         strstr(fixture->text, "get_p50_us                           2.000   (1.000 to 4.000)"));
     assert_non_null(strstr(fixture->text, "server CPU us per operation              -\n"));
 }
+
+REPORT_TEST(bytes_are_on_the_wire_where_there_is_one)
+{
+    static const uint64_t times[] = {100, 200, 400};
+    static const struct {
+        const char *transport;
+        bool has_wire;
+    } cases[] = {{"local", false}, {"unix", false}, {"process", false},
+                 {"rdma", true},   {"tcp", true},   {"ofi", true}};
+    struct fixture *fixture = *state;
+    struct report_target *target = run_of(fixture, 0, "okv", times);
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        target->info.transport = cases[i].transport;
+        const char *text = printed(fixture);
+        assert_true(!strstr(text, "\n  bytes on the wire per operation   ") != cases[i].has_wire);
+        assert_true(!strstr(text, "\n  bytes read or sent per operation  ") == cases[i].has_wire);
+    }
+}
