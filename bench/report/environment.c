@@ -12,19 +12,20 @@
 #define OKV_GIT ""
 #endif
 
-/* The value of `name` for the first processor in /proc/cpuinfo, or "". */
-static void read_cpu_line(const char *name, char *out, size_t size)
+/* The value in the first line of a file in /proc that begins with `name`, or "". */
+static void read_line(const char *path, const char *name, char *out, size_t size)
 {
     char *line = NULL;
     size_t room = 0;
-    FILE *file = fopen("/proc/cpuinfo", "r");
+    FILE *file = fopen(path, "r");
 
     out[0] = '\0';
     if (!file)
         return;
     while (out[0] == '\0' && getline(&line, &room, file) > 0) {
         const char *colon = strchr(line, ':');
-        if (strncmp(line, name, strlen(name)) != 0 || !colon || colon[1] != ' ')
+        if (strncmp(line, name, strlen(name)) != 0 || !colon ||
+            (colon[1] != ' ' && colon[1] != '\t'))
             continue;
         line[strcspn(line, "\n")] = '\0';
         snprintf(out, size, "%s", colon + 2);
@@ -37,8 +38,10 @@ static void read_cpu(struct environment *environment)
 {
     char flags[8192];
 
-    read_cpu_line("model name", environment->cpu, sizeof environment->cpu);
-    read_cpu_line("flags", flags, sizeof flags);
+    read_line("/proc/cpuinfo", "model name", environment->cpu, sizeof environment->cpu);
+    read_line("/proc/cpuinfo", "flags", flags, sizeof flags);
+    read_line("/proc/self/status", "Cpus_allowed_list", environment->allowed_cpus,
+              sizeof environment->allowed_cpus);
     environment->emulated = strstr(environment->cpu, "TCG") != NULL;
     environment->is_virtual = strstr(flags, " hypervisor") != NULL;
     if (environment->cpu[0] == '\0')

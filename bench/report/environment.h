@@ -10,11 +10,12 @@ struct environment {
     char machine[80];
     char cpu[160]; /* model, or "unknown" */
     long cpus;
-    bool emulated;      /* the processor is software: times mean nothing elsewhere */
-    bool is_virtual;    /* under a hypervisor, which may preempt */
-    double busy_cpus;   /* how many were busy before the run */
-    const char *git;    /* of the sources, or "" */
-    char command[1024]; /* cut when longer */
+    char allowed_cpus[256]; /* that kv-bench may run on, as "0-3,8"; "": not known */
+    bool emulated;          /* the processor is software: times mean nothing elsewhere */
+    bool is_virtual;        /* under a hypervisor, which may preempt */
+    double busy_cpus;       /* how many were busy before the run */
+    const char *git;        /* of the sources, or "" */
+    char command[1024];     /* cut when longer */
 };
 
 /* Takes 0.1 s, to measure how busy the host is. */

@@ -122,6 +122,36 @@ static void print_way(const struct options *options, FILE *out)
     putc('\n', out);
 }
 
+/* Whether a target wakes a receiver for each operation, which costs more on another processor. */
+static bool has_socket(const struct report *report)
+{
+    for (uint32_t i = 0; i < report->options->target_count; i++) {
+        const char *transport = report->targets[i].info.transport;
+        if (transport && (strcmp(transport, "tcp") == 0 || strcmp(transport, "unix") == 0 ||
+                          strcmp(transport, "ofi") == 0))
+            return true;
+    }
+    return false;
+}
+
+/* Of kv-bench: where servers run, only who starts them knows. */
+static void print_placement(const struct report *report, FILE *out)
+{
+    const char *cpus = report->environment.allowed_cpus;
+
+    if (cpus[0] == '\0')
+        return;
+    if (!strpbrk(cpus, ",-")) {
+        fprintf(out, "placed   on CPU %s\n", cpus);
+        return;
+    }
+    fprintf(out, "placed   by the scheduler, on CPUs %s\n", cpus);
+    if (has_socket(report))
+        fputs("         on one host, which target is faster over sockets can depend on that: "
+              "pin by taskset(1)\n",
+              out);
+}
+
 static void print_head(const struct report *report, FILE *out)
 {
     const struct environment *environment = &report->environment;
@@ -137,6 +167,7 @@ static void print_head(const struct report *report, FILE *out)
         fprintf(out,
                 "busy     %.1f of %ld CPUs were busy before the run: figures are worse, and vary\n",
                 environment->busy_cpus, environment->cpus);
+    print_placement(report, out);
     print_asked(report->options, out);
     if (!report->options->load_only)
         print_way(report->options, out);

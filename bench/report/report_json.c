@@ -167,12 +167,14 @@ static json_t *json_environment(const struct report *report)
 {
     const struct environment *environment = &report->environment;
 
-    return json_pack("{s:s, s:s, s:s, s:o, s:I, s:b, s:b, s:f, s:o, s:o}", "date",
-                     environment->date, "kernel", environment->kernel, "machine",
-                     environment->machine, "cpu", json_text(environment->cpu), "cpus",
-                     (json_int_t)environment->cpus, "emulated", (int)environment->emulated,
-                     "virtual", (int)environment->is_virtual, "busy_cpus", environment->busy_cpus,
-                     "mtu", json_mtu(report), "command", json_text(environment->command));
+    return json_pack(
+        "{s:s, s:s, s:s, s:o, s:I, s:o, s:b, s:b, s:f, s:o, s:o}", "date", environment->date,
+        "kernel", environment->kernel, "machine", environment->machine, "cpu",
+        json_text(environment->cpu), "cpus", (json_int_t)environment->cpus, "allowed_cpus",
+        environment->allowed_cpus[0] ? json_text(environment->allowed_cpus) : json_null(),
+        "emulated", (int)environment->emulated, "virtual", (int)environment->is_virtual,
+        "busy_cpus", environment->busy_cpus, "mtu", json_mtu(report), "command",
+        json_text(environment->command));
 }
 
 /* ---- rounds -------------------------------------------------------------- */

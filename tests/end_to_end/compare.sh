@@ -83,17 +83,26 @@ everything() {
         grep -q "\"name\": \"$name\"" "$scratch/json" || wrong "no $name in the JSON"
         grep -q "^$name" "$scratch/out" || wrong "no $name in the table"
     done
-    grep -qx "processors      servers any, kv-bench any, of $(nproc)" "$scratch/out" || wrong "the processors are not there"
+    grep -qx "placement       left to the scheduler; $(nproc) processors" "$scratch/out" || wrong "the placement is not there"
+    [ "$(nproc)" -eq 1 ] || grep -q '^placement was left to the scheduler: ' <(tail -n 2 "$scratch/out") ||
+        wrong "the placement is not at the end"
     grep -q -e '^redis .*--appendonly no' "$scratch/out" || wrong "the settings of Redis are not there"
     what="some of them, by cas"
     run 0 --quick --targets okv-local,memcached-unix --mix get=50,cas=50 --value-size 16-4K \
         --rounds 1
     what="processors of one's own"
     run 0 --quick --targets okv-local,redis-unix --server-cpus 0 --client-cpus=0 --rounds 1
-    grep -qx "processors      servers 0, kv-bench 0, of $(nproc)" "$scratch/out" || wrong "the processors are not there"
+    grep -qx "placement       servers on 0, kv-bench on 0; $(nproc) processors" "$scratch/out" || wrong "the placement is not there"
+    grep -qx "placed   on CPU 0" "$scratch/out" || wrong "kv-bench is elsewhere"
+    ! grep -q '^placement was left' "$scratch/out" || wrong "advice on a placement that was chosen"
     what="the floor of okv"
     run 0 --quick --targets okv-local --floor --rounds 1 --json "$scratch/json"
     grep -q '"get_over_read": [0-9]' "$scratch/json" || wrong "no floor in the JSON"
+    ! grep -q '^placement was left' "$scratch/out" || wrong "advice on a placement that does not matter"
+    what="one half of a placement"
+    run 0 --quick --targets okv-local,redis-unix --client-cpus 0 --records 1K --rounds 1
+    grep -q '^placement       servers left to the scheduler, kv-bench on 0;' "$scratch/out" || wrong "the placement is not there"
+    [ "$(nproc)" -eq 1 ] || grep -q '^placement was left' "$scratch/out" || wrong "no advice"
     what="records that cannot fit"
     run 3 --quick --targets okv-local --memory 4M --records 1M
     grep -q '1000000 records of 48 bytes, key and value, are 45.7 MiB, and the table has 4 MiB: .* --memory [0-9]*M' "$scratch/err" ||

@@ -100,3 +100,25 @@ REPORT_TEST(bytes_are_on_the_wire_where_there_is_one)
         assert_true(!strstr(text, "\n  bytes read or sent per operation  ") == cases[i].has_wire);
     }
 }
+
+REPORT_TEST(the_placement_is_told)
+{
+    static const uint64_t times[] = {100, 200, 400};
+    struct fixture *fixture = *state;
+    char *cpus = fixture->report.environment.allowed_cpus;
+    char *arguments[] = {"kv-bench", NULL};
+
+    struct report_target *target = run_of(fixture, 0, "okv", times);
+    assert_null(strstr(printed(fixture), "\nplaced ")); /* not known */
+    strcpy(cpus, "0-3");
+    assert_non_null(strstr(printed(fixture), "\nplaced   by the scheduler, on CPUs 0-3\nitems "));
+    target->info.transport = "tcp";
+    assert_non_null(strstr(printed(fixture), "\nplaced   by the scheduler, on CPUs 0-3\n"
+                                             "         on one host, which target is faster "));
+    strcpy(cpus, "1,3");
+    assert_non_null(strstr(printed(fixture), "\nplaced   by the scheduler, on CPUs 1,3\n  "));
+    strcpy(cpus, "3");
+    assert_non_null(strstr(printed(fixture), "\nplaced   on CPU 3\nitems "));
+    environment_read(&fixture->report.environment, 1, arguments);
+    assert_true(cpus[0] >= '0' && cpus[0] <= '9');
+}
