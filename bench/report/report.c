@@ -6,35 +6,23 @@
 #include <string.h>
 
 #include "bench/report/report_figures.h"
+#include "bench/report/report_summary.h"
+#include "bench/report/report_text.h"
 #include "shared/base/size.h"
 
 #define COUNTER(target, name) report_counter(target, offsetof(struct okv_counters, name))
 /* So many that are busy are worth a word. */
 #define BUSY_CPUS 0.5
-/* Room for a number. */
-#define NUMBER_TEXT 32
-
-/* At least 3 significant digits, without meaningless decimals. */
-static const char *number_text(double number, char text[NUMBER_TEXT])
-{
-    double size = fabs(number);
-    int digits = size < 10 ? 3 : size < 100 ? 2 : size < 1000 ? 1 : 0;
-
-    if (isnan(number))
-        snprintf(text, NUMBER_TEXT, "-");
-    else
-        snprintf(text, NUMBER_TEXT, "%.*f", digits, number);
-    return text;
-}
 
 /* The median; with several rounds also the least and the greatest. */
 static void print_spread(const struct report_spread *spread, uint32_t rounds, FILE *out)
 {
-    char median[NUMBER_TEXT], min[NUMBER_TEXT], max[NUMBER_TEXT];
+    char median[REPORT_NUMBER_TEXT], min[REPORT_NUMBER_TEXT], max[REPORT_NUMBER_TEXT];
 
-    fprintf(out, "%10s", number_text(spread->median, median));
+    fprintf(out, "%10s", report_number_text(spread->median, median));
     if (rounds > 1)
-        fprintf(out, "   (%s to %s)", number_text(spread->min, min), number_text(spread->max, max));
+        fprintf(out, "   (%s to %s)", report_number_text(spread->min, min),
+                report_number_text(spread->max, max));
 }
 
 /* ---- what was measured --------------------------------------------------- */
@@ -241,7 +229,7 @@ static void print_figure(const struct report_rounds *rounds, uint32_t figure, co
 static void print_latency(const struct report_target *target, const struct report_rounds *rounds,
                           enum operation operation, FILE *out)
 {
-    char text[NUMBER_TEXT];
+    char text[REPORT_NUMBER_TEXT];
     struct report_spread spread;
     uint64_t count = 0;
 
@@ -252,13 +240,13 @@ static void print_latency(const struct report_target *target, const struct repor
     fprintf(out, "  %-8s", operation_name(operation));
     for (int i = 0; i < REPORT_PERCENTILES; i++) {
         bool any = report_rounds_spread(rounds, (uint32_t)REPORT_LATENCY(operation, i), &spread);
-        fprintf(out, " %10s", number_text(any ? spread.median : NAN, text));
+        fprintf(out, " %10s", report_number_text(any ? spread.median : NAN, text));
     }
     fprintf(out, " %12llu", (unsigned long long)count);
     if (target->rounds > 1 &&
         report_rounds_spread(rounds, (uint32_t)REPORT_LATENCY(operation, REPORT_P50), &spread)) {
-        fprintf(out, "   p50 %s", number_text(spread.min, text));
-        fprintf(out, " to %s", number_text(spread.max, text));
+        fprintf(out, "   p50 %s", report_number_text(spread.min, text));
+        fprintf(out, " to %s", report_number_text(spread.max, text));
     }
     putc('\n', out);
 }
@@ -311,7 +299,7 @@ static void print_run(const struct report_target *target, const struct report_ro
 
 static void print_floor_kind(const struct report_rounds *rounds, enum floor_kind kind, FILE *out)
 {
-    char text[NUMBER_TEXT];
+    char text[REPORT_NUMBER_TEXT];
     struct report_spread spread;
 
     if (!report_rounds_spread(rounds, (uint32_t)REPORT_FLOOR(kind, REPORT_FLOOR_P50), &spread))
@@ -319,7 +307,7 @@ static void print_floor_kind(const struct report_rounds *rounds, enum floor_kind
     fprintf(out, "  %-8s", floor_kind_name(kind));
     for (int which = 0; which < 3; which++) {
         bool any = report_rounds_spread(rounds, (uint32_t)REPORT_FLOOR(kind, which), &spread);
-        fprintf(out, " %10s", number_text(any ? spread.median : NAN, text));
+        fprintf(out, " %10s", report_number_text(any ? spread.median : NAN, text));
     }
     putc('\n', out);
 }
@@ -354,7 +342,7 @@ static void print_floor(const struct report *report, const struct report_target 
 {
     const struct options *options = report->options;
     struct report_spread spread;
-    char median[NUMBER_TEXT], min[NUMBER_TEXT], max[NUMBER_TEXT];
+    char median[REPORT_NUMBER_TEXT], min[REPORT_NUMBER_TEXT], max[REPORT_NUMBER_TEXT];
 
     fprintf(out, "  a raw READ is of %u bytes, an item has %u\n", target->floor[0].read_bytes,
             options->key_size + options->values.high);
@@ -375,8 +363,8 @@ static void print_floor(const struct report *report, const struct report_target 
     /* A greater rate is a lesser time: swap the least and the greatest. */
     if (options->get_many > 0 && report_rounds_spread(rounds, REPORT_GET_RATE_OVER_READ, &spread))
         fprintf(out, "  %-32s%10s   (%s to %s)\n", "time per key / time per READ",
-                number_text(1 / spread.median, median), number_text(1 / spread.max, min),
-                number_text(1 / spread.min, max));
+                report_number_text(1 / spread.median, median),
+                report_number_text(1 / spread.max, min), report_number_text(1 / spread.min, max));
     print_figure(rounds, REPORT_PUT_OVER_ECHO, "put / echo, p50", out);
     print_server_cpu(target, out);
 }
@@ -485,8 +473,10 @@ void report_print(const struct report *report, FILE *out)
         for (uint32_t i = 0; i < count; i++)
             if (report->targets[i].target)
                 print_block(report, &report->targets[i], &rounds[i], out);
-        if (count > 1 && rounds[0].rounds > 0)
+        if (count > 1 && rounds[0].rounds > 0) {
             print_ratios(report, rounds, out);
+            report_summary_print(report, rounds, out);
+        }
     }
     for (uint32_t i = 0; i < count; i++)
         report_rounds_fini(&rounds[i]);

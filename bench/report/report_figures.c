@@ -107,6 +107,7 @@ static const char *const floor_names[REPORT_FLOOR_FIGURES] = {
     [REPORT_PUT_OVER_ECHO] = "put_over_echo",
     [REPORT_GET_RATE_OVER_READ] = "get_rate_over_read",
     [REPORT_FLOOR_READS_PER_GET] = "reads_per_get",
+    [REPORT_FLOOR_SERVER_CPU] = "server_cpu_us_per_get",
 };
 
 /* 0 means unknown. */
@@ -130,6 +131,9 @@ static void floor_values(const struct floor_round *round, double *values)
     values[REPORT_PUT_OVER_ECHO] = known(figures.put_over_echo);
     values[REPORT_GET_RATE_OVER_READ] = known(figures.get_rate_over_read);
     values[REPORT_FLOOR_READS_PER_GET] = known(figures.reads_per_get);
+    values[REPORT_FLOOR_SERVER_CPU] = round->cpu_known && round->stretch_gets > 0
+                                          ? round->cpu_gets_ms * 1e3 / (double)round->stretch_gets
+                                          : NAN;
 }
 
 int report_rounds_init(struct report_rounds *rounds, const struct report_target *target)

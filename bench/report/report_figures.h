@@ -34,6 +34,7 @@ enum report_floor_figure {
     REPORT_PUT_OVER_ECHO,
     REPORT_GET_RATE_OVER_READ,
     REPORT_FLOOR_READS_PER_GET,
+    REPORT_FLOOR_SERVER_CPU,
     REPORT_FLOOR_FIGURES,
 };
 #define REPORT_FLOOR(kind, which) ((kind)*3 + (which))

@@ -83,6 +83,8 @@ everything() {
         grep -q "\"name\": \"$name\"" "$scratch/json" || wrong "no $name in the JSON"
         grep -q "^$name" "$scratch/out" || wrong "no $name in the table"
     done
+    [ "$(sed -n '/^side by side/,$p' "$scratch/out" | grep -cE '^(okv|redis|memcached|lmdb)[a-z-]* .*[0-9]')" -eq 18 ] ||
+        wrong "not a line and two bars for each target at the end"
     grep -qx "placement       left to the scheduler; $(nproc) processors" "$scratch/out" || wrong "the placement is not there"
     [ "$(nproc)" -eq 1 ] || grep -q '^placement was left to the scheduler: ' <(tail -n 2 "$scratch/out") ||
         wrong "the placement is not at the end"

@@ -82,6 +82,103 @@ REPORT_TEST(table_has_a_block_for_each)
     assert_non_null(strstr(fixture->text, "server CPU us per operation              -\n"));
 }
 
+REPORT_TEST(several_targets_end_side_by_side)
+{
+    static const uint64_t first[] = {100, 200, 400}, second[] = {400, 400, 800};
+    struct fixture *fixture = *state;
+
+    struct report_target *target = run_of(fixture, 0, "okv", first);
+    assert_null(strstr(printed(fixture), "side by side"));
+    for (uint32_t i = 0; i < ROUNDS; i++)
+        target->run[i].server_cpu_ms = 1;
+    run_of(fixture, 1, "a server that has a long name", second);
+    const char *found = strstr(printed(fixture), "\nside by side: ");
+    assert_non_null(found);
+    assert_string_equal(
+        found, "\nside by side: medians of the rounds, times in us, server CPU per operation\n"
+               "                         operations/s      get p50      get p99      put p50   "
+               "server CPU\n"
+               "better when                    higher        lower        lower        lower       "
+               " lower\n"
+               "okv                           5000000        0.200        0.200            -       "
+               " 10.00\n"
+               "a server that has a long name\n"
+               "                              2500000        0.400        0.400            -       "
+               "     -\n"
+               "\noperations/s: higher is better\n"
+               "okv                       ######################################## 5000000\n"
+               "a server that has a long name\n"
+               "                          #################### 2500000\n"
+               "\nget p50, us: lower is better\n"
+               "okv                       #################### 0.200\n"
+               "a server that has a long name\n"
+               "                          ######################################## 0.400\n");
+}
+
+REPORT_TEST(a_figure_of_one_target_has_no_bars)
+{
+    static const uint64_t times[] = {100, 200, 400};
+    struct fixture *fixture = *state;
+
+    run_of(fixture, 0, "gets", times);
+    struct report_target *target = run_of(fixture, 1, "puts", times);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        struct histogram *latency = target->run[i].tally.latency;
+        latency[OPERATION_PUT] = latency[OPERATION_GET];
+        histogram_init(&latency[OPERATION_GET]);
+    }
+    assert_non_null(strstr(printed(fixture), "\noperations/s: higher is better\n"));
+    assert_null(strstr(printed(fixture), "get p50, us: "));
+    assert_non_null(strstr(printed(fixture), "\nputs             5000000            -            -"
+                                             "        0.200            -\n"));
+}
+
+static struct report_target *floor_of(struct fixture *fixture, uint32_t index, const char *name,
+                                      uint64_t get_ns)
+{
+    struct report_target *target = target_of(fixture, index, name);
+    struct floor_round *round = calloc(1, sizeof *round);
+
+    assert_non_null(round);
+    target->floor = round;
+    target->rounds = 1;
+    for (int kind = 0; kind < FLOOR_KIND_COUNT; kind++) {
+        histogram_init(&round->latency[kind]);
+        histogram_init(&round->pace[kind]);
+    }
+    histogram_record(&round->latency[FLOOR_GET], get_ns);
+    histogram_record(&round->pace[FLOOR_GET], get_ns * 1000);
+    round->cpu_known = true;
+    round->cpu_gets_ms = 6;
+    round->stretch_gets = 1000;
+    return target;
+}
+
+/* What is comparable of a floor and of a run of another target: latencies alone. */
+REPORT_TEST(floors_are_beside_each_other)
+{
+    static const uint64_t times[] = {200, 200, 200};
+    struct fixture *fixture = *state;
+
+    fixture->options.floor = true;
+    fixture->options.rounds = 1;
+    floor_of(fixture, 0, "one", 100);
+    floor_of(fixture, 1, "two", 400);
+    run_of(fixture, 2, "redis", times)->rounds = 1;
+    const char *text = printed(fixture);
+    assert_non_null(strstr(text, "\nside by side: times in us, server CPU per get\n"
+                                 "                  gets/s      get p50 "));
+    const char *line = strstr(strstr(text, "\nbetter when"), "\none ");
+    double rate, p50, p99, cpu;
+    assert_int_equal(sscanf(line, " one %lf %lf %lf - %lf\n", &rate, &p50, &p99, &cpu), 4);
+    assert_true(rate > 9.9e6 && rate < 10.1e6 && p50 == 0.1 && p99 == 0.1 && cpu == 6);
+    assert_non_null(strstr(text, "\nredis                  -        0.200        0.200            "
+                                 "-            -\n"));
+    assert_non_null(strstr(text, "\ngets/s: higher is better\none "));
+    assert_non_null(strstr(text, "\nredis        -\n"));
+    assert_non_null(strstr(text, "\nredis        #################### 0.200\n"));
+}
+
 REPORT_TEST(bytes_are_on_the_wire_where_there_is_one)
 {
     static const uint64_t times[] = {100, 200, 400};
