@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs to a fresh directory and uses what is there as a stranger would: the header alone, in C and
-# C++, and the example of README.md against the shared and the static library.
+# Installs to a fresh directory and uses what is there as a stranger would: the header alone, in C and C++, the example
+# of README.md against the shared and the static library, and both by CMake, also where the directory was moved.
 set -euo pipefail
 
 usage() {
@@ -170,4 +170,52 @@ for example in example example-static; do
         begun=$SECONDS
     done
 done
+
+# ---- find_package() ----
+mkdir "$scratch/project"
+cp "$scratch/example.c" "$scratch/project/"
+cat >"$scratch/project/CMakeLists.txt" <<'TEXT'
+cmake_minimum_required(VERSION 3.22)
+project(stranger LANGUAGES C)
+find_package(okv ${WANTED} REQUIRED)
+foreach(kind okv okv_static)
+    add_executable(with_${kind} example.c)
+    target_link_libraries(with_${kind} PRIVATE okv::${kind})
+endforeach()
+TEXT
+
+# configure PREFIX WANTED: the project finds this version there, or fails; what it says is in $scratch/log.
+configure() {
+    rm -rf "$scratch/project/build"
+    env -u PKG_CONFIG_PATH cmake -S "$scratch/project" -B "$scratch/project/build" -D "CMAKE_PREFIX_PATH=$1" \
+        -D "CMAKE_C_COMPILER=${cc[0]}" -D "WANTED=$2" >"$scratch/log" 2>&1
+}
+
+# by_cmake PREFIX: both programs are built with what is there, and with nothing from elsewhere, and reach the server.
+by_cmake() {
+    configure "$1" 0.3 || fail "find_package(okv 0.3) does not find $1: $(cat "$scratch/log")"
+    logged cmake --build "$scratch/project/build"
+    fresh ldd "$scratch/project/build/with_okv" | grep "=> $1/lib.*/libokv\.so" >/dev/null ||
+        fail "a program with okv::okv is not linked to that of $1"
+    ! ldd "$scratch/project/build/with_okv_static" | grep libokv >/dev/null ||
+        fail "a program with okv::okv_static is linked to the shared library"
+    for program in with_okv with_okv_static; do
+        until fresh "$scratch/project/build/$program" "$uri" >"$scratch/out" 2>&1; do
+            [ $SECONDS -lt $((guard + 120)) ] || fail "$program of $1 does not reach the server: $(cat "$scratch/out")"
+        done
+    done
+}
+
+by_cmake "$prefix"
+for wanted in 0.2 0.4 1.0; do
+    ! configure "$prefix" $wanted || fail "find_package(okv $wanted) finds this version"
+done
+rm -rf "$scratch/moved"
+mv "$prefix" "$scratch/moved" # nothing of the first directory is left
+by_cmake "$scratch/moved"
+rm "$(find "$scratch/moved" -name libokv.a)"
+! configure "$scratch/moved" 0.3 || fail "find_package(okv) has okv::okv_static without libokv.a"
+grep -q 'okv::okv_static' "$scratch/log" || fail "CMake does not say what is missing: $(cat "$scratch/log")"
+stop
+
 echo "install_test: all is well"
