@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs to a fresh directory and uses what is there as a stranger would: the header alone, in C and C++, the example
-# of README.md against the shared and the static library, and both by CMake, also where the directory was moved.
+# of README.md against the shared and the static library, and both by CMake, also where the directory was moved. Then
+# it uninstalls.
 set -euo pipefail
 
 usage() {
@@ -217,5 +218,31 @@ rm "$(find "$scratch/moved" -name libokv.a)"
 ! configure "$scratch/moved" 0.3 || fail "find_package(okv) has okv::okv_static without libokv.a"
 grep -q 'okv::okv_static' "$scratch/log" || fail "CMake does not say what is missing: $(cat "$scratch/log")"
 stop
+
+# ---- the target uninstall ----
+uninstall() {
+    cmake --build "$build" --target uninstall >"$scratch/log" 2>&1
+}
+
+DESTDIR=$scratch/root logged cmake --install "$build" --prefix "$prefix"
+logged cmake --install "$build" --prefix "$prefix"
+installed=$(find "$prefix" ! -type d)
+mkdir "$prefix/share/others"
+touch "$prefix/share/okv/theirs" "$prefix/bin/theirs"
+DESTDIR=$scratch/root uninstall || fail "uninstall with DESTDIR fails: $(cat "$scratch/log")"
+[ -z "$(find "$scratch/root" ! -type d)" ] || fail "uninstall with DESTDIR leaves $(find "$scratch/root" ! -type d)"
+[ -z "$(find "$scratch/root" -name okv)" ] || fail "uninstall leaves directories of okv"
+[ -e "$prefix/bin/okv" ] || fail "uninstall with DESTDIR removes what is installed without"
+grep -qx "removed: $scratch/root$prefix/bin/okv" "$scratch/log" || fail "uninstall does not say what it removes"
+uninstall || fail "uninstall fails: $(cat "$scratch/log")"
+[ "$(find "$prefix" ! -type d | sort)" = "$prefix/bin/theirs"$'\n'"$prefix/share/okv/theirs" ] ||
+    fail "uninstall leaves other files than those of others: $(find "$prefix" ! -type d)"
+[ -d "$prefix/share/others" ] || fail "uninstall removes a directory of others"
+while read -r file; do
+    grep -qx "removed: $file" "$scratch/log" || fail "uninstall does not say that it removed $file"
+done <<<"$installed"
+uninstall || fail "a second uninstall fails: $(cat "$scratch/log")"
+grep -qx "not there: $prefix/bin/okv" "$scratch/log" || fail "a second uninstall does not say what is not there"
+! grep -q '^removed' "$scratch/log" || fail "a second uninstall removes something: $(cat "$scratch/log")"
 
 echo "install_test: all is well"

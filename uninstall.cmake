@@ -1,0 +1,36 @@
+# The target uninstall: removes what the last `cmake --install` of BUILD_DIR installed, below DESTDIR if that is set, and
+# says what. Directories stay unless they are named okv, had files of ours and are empty now.
+#   cmake -D BUILD_DIR=DIR -P uninstall.cmake
+set(manifest "${BUILD_DIR}/install_manifest.txt")
+if(NOT EXISTS "${manifest}")
+    message(FATAL_ERROR "${manifest} is not there: nothing was installed from this build. "
+        "Run cmake --install ${BUILD_DIR} with the prefix and the DESTDIR of the installation, then uninstall it.")
+endif()
+
+file(STRINGS "${manifest}" files ENCODING UTF-8)
+set(directories)
+foreach(name IN LISTS files)
+    set(file "$ENV{DESTDIR}${name}")
+    get_filename_component(directory "${file}" DIRECTORY)
+    if(directory MATCHES "/okv$")
+        list(APPEND directories "${directory}")
+    endif()
+    if(NOT EXISTS "${file}" AND NOT IS_SYMLINK "${file}")
+        message("not there: ${file}")
+        continue()
+    endif()
+    file(REMOVE "${file}")
+    if(EXISTS "${file}" OR IS_SYMLINK "${file}")
+        message(FATAL_ERROR "${file} cannot be removed: run this as the user who installed it, or with sudo.")
+    endif()
+    message("removed: ${file}")
+endforeach()
+
+list(REMOVE_DUPLICATES directories)
+foreach(directory IN LISTS directories)
+    file(GLOB left "${directory}/*" "${directory}/.*")
+    if(IS_DIRECTORY "${directory}" AND NOT left)
+        file(REMOVE_RECURSE "${directory}")
+        message("removed: ${directory}")
+    endif()
+endforeach()
