@@ -305,7 +305,8 @@ static int open_target(struct bench *bench, uint32_t index)
     target->target = &options->targets[index];
     int rc = runner_create(options, target->target, &bench->runners[index], why, sizeof why);
     if (rc != OKV_OK) {
-        fprintf(stderr, "kv-bench: cannot reach %s: %s%s\n", target->target->uri, why,
+        /* The sentence names the server. */
+        fprintf(stderr, "kv-bench: %s%s\n", why,
                 options->server_named ? "" : "; for another server give -s URI or set OKV_SERVER");
         return rc == OKV_EURI ? STATUS_USAGE : STATUS_FAILED;
     }

@@ -61,7 +61,7 @@ static int open_targets(struct worker *worker, char *why, size_t why_size)
         return OKV_EURI;
     }
     if (options->get_many > 0 && !ops->get_many) {
-        snprintf(why, why_size, "it has no batches of gets: leave out --get-many");
+        snprintf(why, why_size, "%s has no batches of gets: leave out --get-many", config.uri);
         return OKV_EUNSUPPORTED;
     }
     worker->targets = calloc(options->connections, sizeof(struct target *));

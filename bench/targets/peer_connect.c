@@ -157,7 +157,8 @@ int peer_connect(const struct peer_address *address, const char *uri, bool *is_u
     return connect_tcp(&attempt, host, port);
 
 bad_uri:
-    snprintf(why, why_size, "give %s://HOST[:PORT] or %s:///PATH-OF-A-SOCKET", address->scheme,
-             address->scheme);
+    snprintf(why, why_size,
+             "\"%.200s\" names no server: give %s://HOST[:PORT] or %s:///PATH-OF-A-SOCKET", uri,
+             address->scheme, address->scheme);
     return OKV_EURI;
 }

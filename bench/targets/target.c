@@ -77,5 +77,6 @@ void target_refuse(const char *uri, char *why, size_t why_size)
             snprintf(schemes + length, sizeof schemes - length, "%s%s://", length > 0 ? ", " : "",
                      kinds[kind].scheme);
     }
-    snprintf(why, why_size, "not a URI of a server: give one that begins with %s", schemes);
+    snprintf(why, why_size, "\"%s\" is not a URI of a server: give one that begins with %s", uri,
+             schemes);
 }

@@ -428,7 +428,9 @@ static int find_directory(const char *uri, char *directory, char *why, size_t wh
 
     if (path[0] != '/') {
         snprintf(why, why_size,
-                 "give lmdb:///DIRECTORY, lmdb+sync:///DIRECTORY or lmdb+batch:///DIRECTORY");
+                 "\"%.200s\" names no directory: give lmdb:///DIRECTORY, lmdb+sync:///DIRECTORY or "
+                 "lmdb+batch:///DIRECTORY",
+                 uri);
         return OKV_EURI;
     }
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {

@@ -85,7 +85,8 @@ static int open_rdma(struct peer *peer, const char *uri, char *why, size_t why_s
 
     if ((size_t)snprintf(text, sizeof text, "%s", rest) >= sizeof text || strpbrk(text, "/?") ||
         peer_split_host(text, &host, &port) != OKV_OK) {
-        snprintf(why, why_size, "give %s://HOST[:PORT]", peer->protocol->scheme);
+        snprintf(why, why_size, "\"%.200s\" names no server: give %s://HOST[:PORT]", uri,
+                 peer->protocol->scheme);
         return OKV_EURI;
     }
     snprintf(peer->path, sizeof peer->path, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);

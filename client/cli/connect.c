@@ -37,7 +37,8 @@ static int open_handle(struct cli *cli, uint32_t depth)
 
     if (rc == OKV_OK)
         return CLI_DONE;
-    fprintf(stderr, "okv: cannot reach %s: %s%s\n", cli->server, why,
+    /* The sentence names the server. */
+    fprintf(stderr, "okv: %s%s\n", why,
             cli->server_named ? "" : "; for another server give -s URI or set OKV_SERVER");
     return rc == OKV_EURI || rc == OKV_EINVAL ? CLI_USAGE : CLI_FAILED;
 }

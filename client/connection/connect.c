@@ -37,18 +37,18 @@ static int rejection_explain(const struct okv_answer *answer, const char *uri, s
     /* The kernel rejects in place of a server that has ended, without a payload. */
     if (okv_bytes_are_zero(answer->bytes, answer->length))
         return okv_diag_set(why, OKV_EREFUSED,
-                            "what listens at %s refused without a reason: it ended meanwhile, or "
-                            "is no okv-server",
+                            "refused by %s without a reason: what listens there ended meanwhile, "
+                            "or is no okv-server",
                             uri);
     if (okv_reject_decode(answer->bytes, answer->length, &reject))
         return okv_diag_set(why, OKV_EPROTO,
-                            "what listens at %s refused in a way that is not okv's: is it "
-                            "okv-server?",
+                            "refused by %s in a way that is not okv's: see that okv-server "
+                            "listens there",
                             uri);
     if (reject.reason == OKV_REJECT_VERSION)
-        return okv_diag_set(why, OKV_EVERSION, "%s: %s (it speaks %u, this client %u)", uri,
-                            okv_reject_text(reject.reason), reject.version, OKV_WIRE_VERSION);
-    return okv_diag_set(why, okv_reject_code(reject.reason), "%s: %s", uri,
+        return okv_diag_set(why, OKV_EVERSION, "refused by %s: %s (it speaks %u, this client %u)",
+                            uri, okv_reject_text(reject.reason), reject.version, OKV_WIRE_VERSION);
+    return okv_diag_set(why, okv_reject_code(reject.reason), "refused by %s: %s", uri,
                         okv_reject_text(reject.reason));
 }
 

@@ -29,8 +29,13 @@ wrong() {
     sed 's/^/      | /' "$scratch/err"
 }
 
+# named_twice: the URIs, without port and query, that `message` has more than once.
+named_twice() {
+    grep -oE '(rdma|ofi|tcps?|local)://[^][ ,;"?)]+[^][ ,;"?):.]' <<<"$message" | sed -E 's/:[0-9]+$//' | sort | uniq -d
+}
+
 # check WHAT STATUS CAUSE FIX COMMAND...: the command fails with STATUS and one line that matches CAUSE
-# and FIX (extended regular expressions). Sets `message` to that line.
+# and FIX (extended regular expressions), and names each URI once. Sets `message` to that line.
 check() {
     local status=0 expected=$2 cause=$3 fix=$4 lines
     what=$1
@@ -54,6 +59,8 @@ check() {
         wrong "no cause like /$cause/"
     elif [[ ! $message =~ $fix ]]; then
         wrong "no advice like /$fix/"
+    elif [ -n "$(named_twice)" ]; then
+        wrong "it names $(named_twice) twice"
     elif [ -s "$scratch/out" ] && [ "$1" != "$bench" ]; then
         wrong "something is on standard output"
     fi
@@ -541,6 +548,22 @@ fabrics() {
         "$okv" -s "ofi://$net.6?provider=tcp" ping
 }
 
+# A server that refuses is there: over each scheme it is said so.
+refusals() {
+    local net=127.$((1 + RANDOM % 254)).$((RANDOM % 256)) listeners=() uri
+    [ ! -e "$build"/shared/libokv-ofi.so.0.3 ] || listeners=("ofi://$net.2")
+    local -x LD_LIBRARY_PATH=$build/shared
+    start_server "$socket" --listen "tcp://$net.1" "${listeners[@]/#/--listen=}"
+    for uri in "$socket" "tcp://$net.1" "${listeners[@]}"; do
+        check "no such database ($uri)" 3 "^okv: refused by $uri\?database=no: the server has no database" '--database' \
+            "$okv" -s "$uri?database=no" ping
+        check "no such database ($uri, bench)" 3 "^kv-bench: refused by $uri\?database=no: the server has no" '--database' \
+            "$bench" -s "$uri?database=no" --records 10
+    done
+    check "no server listens (tcp)" 3 "^okv: no server listens at $net\.3 port 7471: " 'okv-server' "$okv" -s "tcp://$net.3" ping
+    end_server TERM
+}
+
 # An okv without libokv-ofi.so, as -DOKV_OFI=OFF builds it.
 without_libfabric() {
     cmake --install "$build" --prefix "$scratch/installed" >/dev/null
@@ -564,6 +587,7 @@ else
     no_device
     without_libfabric
     [ ! -e "$build"/shared/libokv-ofi.so.0.3 ] || fabrics
+    refusals
     start_server "$socket" --max-value 64K
     check "a socket in use" 3 'already listens' 'stop|choose' "$server" --listen "$socket" --memory 16M
     keys_and_values

@@ -70,6 +70,7 @@ with okv.Client('tcps://$host', tls_ca='$tls/ca.pem', tls_server_name='okv.test'
     says "no authority" 3 '?ca=FILE or OKV_TLS_CA' "$okv" -s "tcps://$host?server-name=okv.test" get greeting
     says "another name" 3 'a certificate for okv.test: connect by a name' "$okv" -s "tcps://$host?ca=$tls/ca.pem" get greeting
     says "a certificate without its key" 2 'a certificate and its key go together' "$okv" -s "$secure&cert=$tls/client.pem" get greeting
+    says "a database that is not there" 3 "okv: refused by $secure&database=no: " "$okv" -s "$secure&database=no" get greeting
     says "a file that is not there" 2 "ca=: " "$okv" -s "tcps://$host?ca=$scratch/none" get greeting
 }
 

@@ -104,7 +104,7 @@ TEST_WITH(rejections_are_explained, setup, NULL)
 {
 #define EXPECT_REASON(number, name, code, text) \
     reject(number);                             \
-    expect_refusal(OKV_E##code, text);
+    expect_refusal(OKV_E##code, "refused by " STUB_URI ": " text);
     OKV_REJECT_LIST(EXPECT_REASON)
 #undef EXPECT_REASON
     reject(OKV_REJECT_VERSION);
@@ -112,7 +112,7 @@ TEST_WITH(rejections_are_explained, setup, NULL)
     reject(99);
     expect_refusal(OKV_EREFUSED, "does not know");
     stub.raw.length--;
-    expect_refusal(OKV_EPROTO, "is it okv-server?");
+    expect_refusal(OKV_EPROTO, "refused by " STUB_URI " in a way that is not okv's");
     memset(stub.raw.bytes, 0, sizeof stub.raw.bytes);
     expect_refusal(OKV_EREFUSED, "without a reason");
     stub.raw.length = 0;

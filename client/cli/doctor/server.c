@@ -165,8 +165,7 @@ void doctor_check_server(struct doctor_report *report, struct cli *cli)
     cli->is_own = true; /* connecting is a step, too */
     int rc = cli_open(cli, 0, why, sizeof why);
     if (rc != OKV_OK) {
-        doctor_add(report, DOCTOR_PROBLEM, WHAT, fix_of(rc), "%s: no connection: %s", cli->server,
-                   why);
+        doctor_add(report, DOCTOR_PROBLEM, WHAT, fix_of(rc), "no connection: %s", why);
         return;
     }
     okv_counters(cli->handle, &cli->before);

@@ -54,13 +54,13 @@ static int connect_failed(struct okv_diag *diag, const char *path, int error)
     case ENOENT:
     case ENOTDIR:
         return okv_diag_set(diag, OKV_EREFUSED,
-                            "no server listens at local://%s (there is no such socket): start "
+                            "no server listens at %s (there is no such socket): start "
                             "okv-server --listen local://%s",
                             path, path);
     case ECONNREFUSED:
         return okv_diag_set(
             diag, OKV_EREFUSED,
-            "no server listens at local://%s (the socket is left from one that ended): start "
+            "no server listens at %s (the socket is left from one that ended): start "
             "okv-server --listen local://%s",
             path, path);
     case EACCES:
