@@ -184,12 +184,25 @@ int command_check(const okv *handle, const struct okv_command *command, struct o
     return ttl_check(shape, command, fault);
 }
 
+/* Whether there is a sentence for `rc`, and which. */
+static bool find_fault(const okv *handle, int rc, const struct okv_command *command,
+                       struct okv_diag *fault)
+{
+    if (rc != OKV_EFULL)
+        return command_check(handle, command, fault) == rc;
+    okv_diag_set(fault, rc,
+                 "key: %s: delete items, give items a time to live, or start okv-server with a "
+                 "larger --memory",
+                 okv_error_text(rc));
+    return true;
+}
+
 int command_explain(okv *handle, int rc, const struct okv_command *command, const char *call)
 {
     struct okv_diag fault;
 
     argument_error_clear(handle);
-    if (command_check(handle, command, &fault) != rc)
+    if (!find_fault(handle, rc, command, &fault))
         return rc;
     return argument_error(handle, rc, call, "%s", fault.text);
 }
@@ -200,7 +213,7 @@ int command_explain_nth(okv *handle, int rc, const struct okv_command *commands,
     struct okv_diag fault;
 
     argument_error_clear(handle);
-    if (command_check(handle, &commands[n], &fault) != rc)
+    if (!find_fault(handle, rc, &commands[n], &fault))
         return rc;
     return argument_error(handle, rc, call, "commands[%zu].%s", n, fault.text);
 }

@@ -7,8 +7,8 @@
 /* 0 when the command is one that okv.h allows on this handle; OKV_EINVAL, OKV_EKEYSIZE,
  * OKV_EVALUESIZE, OKV_ETTL: `fault` (may be NULL) then names the field and says what is wrong. */
 int command_check(const okv *handle, const struct okv_command *command, struct okv_diag *fault);
-/* For a command that was not started: if command_check() returns `rc` too, sets the sentence of
- * okv_why(), which names `call` and the field. Returns `rc`. */
+/* For a command that ended with `rc`: if command_check() returns it too, or it is OKV_EFULL, sets
+ * the sentence of okv_why(), which names `call` and the field. Returns `rc`. */
 int command_explain(okv *handle, int rc, const struct okv_command *command, const char *call)
     __attribute__((cold));
 /* The same for one of an array. */

@@ -21,9 +21,13 @@ static int command_run_within(okv *handle, const struct okv_command *command,
     int rc =
         command_start(handle, command, call_begin(handle), DELIVER_TO_CALLER, NULL, &operation);
 
-    if (rc == 0)
-        return wait_operation(handle, operation, result);
-    *result = (struct okv_result){.tag = command->tag, .status = rc};
+    if (rc == 0) {
+        rc = wait_operation(handle, operation, result);
+        if (rc != OKV_EFULL)
+            return rc;
+    } else {
+        *result = (struct okv_result){.tag = command->tag, .status = rc};
+    }
     return command_explain(handle, rc, command, call);
 }
 

@@ -27,7 +27,8 @@ const char *cli_advice(int code)
     case OKV_ERENDEZVOUS:
         return "see that the connection is sound, then repeat the command";
     case OKV_EFULL:
-        return "delete something, or start okv-server with a larger --memory";
+        return "delete items, give items a time to live, or start okv-server with a larger "
+               "--memory";
     case OKV_EBUCKETFULL:
         return "choose another key, or delete the keys that somebody made to share its bucket";
     case OKV_EREADONLY:

@@ -240,7 +240,7 @@ OKV_API void okv_close(okv **handle);
  * call belongs to the thread and is valid until its next call.
  *
  * After a call that was refused for its arguments, with OKV_EINVAL, OKV_EKEYSIZE, OKV_EVALUESIZE or
- * OKV_ETTL, it names the argument and what is wrong with it:
+ * OKV_ETTL, it names the argument and what is wrong with it, and after OKV_EFULL what to do:
  *   okv_put_with: flags: OKV_IF_ABSENT and OKV_IF_VERSION exclude each other
  *   okv_submit: commands[3].key_length: 0 is not 1 to 1024
  * After okv_get_many() it is about the first command whose result has such a code. The next call

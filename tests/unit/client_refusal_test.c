@@ -433,3 +433,23 @@ REFUSAL_TEST(the_sentence_of_a_lost_connection_stays)
         expect_why(why);
     }
 }
+
+static bool answer_full(const struct stub_request *request, struct stub_reply *reply)
+{
+    reply->message.status = request->message.key_length == 1 ? OKV_EFULL : OKV_OK;
+    return true;
+}
+
+REFUSAL_TEST(a_full_region_is_explained)
+{
+    struct okv_command put = {.kind = OKV_PUT, .key = "k", .key_length = 1};
+
+    stub.answer = answer_full;
+    assert_int_equal(okv_put(handle, "k", 1, "v", 1, NULL), OKV_EFULL);
+    expect_why("okv_put: key: the server's region has no room for this item: delete items, give "
+               "items a time to live, or start okv-server with a larger --memory");
+    assert_int_equal(okv_put(handle, "key", 3, "v", 1, NULL), OKV_OK);
+    expect_why("");
+    assert_int_equal(okv_call(handle, &put, results), OKV_EFULL);
+    expect_why_begins("okv_call: key: the server's region has no room");
+}

@@ -151,7 +151,8 @@ static void look_for_room(struct doctor_report *report, const struct cli *cli)
         return; /* a user without the right to read it */
     if (cli_stat_number(text, "puts_refused", 10, &refused) && refused > 0)
         doctor_add(report, DOCTOR_NOTE, WHAT,
-                   "delete items, or start okv-server with a larger --memory",
+                   "delete items, give items a time to live, or start okv-server with a larger "
+                   "--memory",
                    "%" PRIu64 " puts were refused since its start: no room, or a value too large",
                    refused);
     free(text);
