@@ -58,7 +58,7 @@ enum operation_step {
 enum operation_delivery {
     DELIVER_TO_POLL,
     DELIVER_TO_CALLER, /* the caller blocks in wait_operation() */
-    DELIVER_TO_ARRAY,  /* *operation->out, of okv_get_many() */
+    DELIVER_TO_ARRAY,  /* *operation->out, of okv_call_many() */
 };
 
 /* The purpose of a READ. */

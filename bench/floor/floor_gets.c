@@ -146,7 +146,7 @@ static int run_batches(struct floor_gets *gets, uint32_t count)
     for (uint32_t first = 0; first < count; first += gets->depth) {
         uint32_t n = count - first < gets->depth ? count - first : gets->depth;
         uint64_t start_ns = okv_clock_ns();
-        int rc = okv_get_many(gets->handle, gets->commands + first, gets->results, n);
+        int rc = okv_call_many(gets->handle, gets->commands + first, gets->results, n);
         if (rc != OKV_OK)
             return rc;
         uint64_t now = okv_clock_ns();

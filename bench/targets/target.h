@@ -58,7 +58,8 @@ struct target_ops {
                 size_t why_size);
     void (*close)(struct target *target); /* and frees it */
     void (*info)(struct target *target, struct target_info *info);
-    /* As the functions of <okv.h> with these names. A target without get_many has none. */
+    /* As the functions of <okv.h> with these names; get_many: okv_call_many() of gets alone, NULL:
+     * not offered. */
     int (*submit)(struct target *target, const struct okv_command *commands, size_t count,
                   size_t *accepted);
     int (*poll)(struct target *target, struct okv_result *results, int max);

@@ -91,7 +91,7 @@ static int target_wait(struct target *target, int timeout_ms)
 static int target_get_many(struct target *target, const struct okv_command *commands,
                            struct okv_result *results, size_t count)
 {
-    return okv_get_many(handle_of(target), commands, results, count);
+    return okv_call_many(handle_of(target), commands, results, count);
 }
 
 static void target_get(struct target *target, const struct okv_command *command,

@@ -1,4 +1,4 @@
-/* Commands whose results come later, and many gets at once. */
+/* Commands whose results come later, and many commands at once. */
 #include "client/api/argument_error.h"
 #include "client/api/command.h"
 #include "client/api/fd.h"
@@ -138,16 +138,15 @@ uint32_t okv_pending(const okv *handle)
     return call_may_look(handle, __func__) ? handle->pending : 0;
 }
 
-/* ---- many gets ---- */
+/* ---- many commands ---- */
 
-/* The gets of one okv_get_many(). */
+/* The commands of one okv_call_many(). */
 struct many {
     const struct okv_command *commands;
     struct okv_result *results;
     size_t count;
     size_t next; /* the first that was not started */
     uint64_t begun_ns;
-    bool refused; /* a command, for its fields */
 };
 
 static uint64_t next_deadline_ns(const okv *handle, const struct many *many)
@@ -160,15 +159,6 @@ static void next_end(struct many *many, int status)
     many->results[many->next] =
         (struct okv_result){.tag = many->commands[many->next].tag, .status = status};
     many->next++;
-}
-
-/* Ends the next command with `rc`. okv_why() explains the first one refused. */
-static void next_refuse(okv *handle, struct many *many, int rc)
-{
-    if (!many->refused)
-        command_explain_nth(handle, rc, many->commands, many->next, "okv_get_many");
-    many->refused = handle->argument_error.text[0] != '\0';
-    next_end(many, rc);
 }
 
 /* Starts the next command. One that is invalid or past its deadline ends at once. False: no free
@@ -192,7 +182,7 @@ static bool start_next(okv *handle, struct many *many, uint64_t now)
     if (rc == OKV_EAGAIN) /* abandoned operations have the slots */
         return false;
     if (rc)
-        next_refuse(handle, many, rc);
+        next_end(many, rc);
     else
         many->next++;
     return true;
@@ -218,7 +208,7 @@ static void many_run(okv *handle, struct many *many)
     }
 }
 
-/* The handle's failure, if it ended a get: it may also have come after the last result. */
+/* The handle's failure, if it ended a command: it may also have come after the last result. */
 static int many_failure(const okv *handle, const struct many *many)
 {
     for (size_t i = 0; handle->failure && i < many->count; i++)
@@ -227,24 +217,46 @@ static int many_failure(const okv *handle, const struct many *many)
     return OKV_OK;
 }
 
-static int get_many(okv *handle, struct many *many)
+static bool may_have_sentence(int status)
+{
+    return status == OKV_EINVAL || status == OKV_EKEYSIZE || status == OKV_EVALUESIZE ||
+           status == OKV_ETTL || status == OKV_EFULL;
+}
+
+/* okv_why() is about the first command that there is a sentence for. */
+static void many_explain(okv *handle, const struct many *many)
+{
+    for (size_t i = 0; i < many->count && handle->argument_error.text[0] == '\0'; i++)
+        if (may_have_sentence(many->results[i].status))
+            command_explain_nth(handle, many->results[i].status, many->commands, i,
+                                "okv_call_many");
+}
+
+/* Ends all with `rc`, before any has started. */
+static int many_refuse(struct many *many, int rc)
+{
+    while (many->next < many->count)
+        next_end(many, rc);
+    return rc;
+}
+
+static int call_many(okv *handle, struct many *many)
 {
     argument_error_clear(handle);
     if (handle->failure)
-        return handle->failure;
+        return many_refuse(many, handle->failure);
     if (handle->active > 0)
-        return OKV_EAGAIN;
+        return many_refuse(many, OKV_EAGAIN);
     many->begun_ns = call_begin(handle);
     many_run(handle, many);
     int failure = many_failure(handle, many);
-    if (failure)
-        argument_error_clear(handle);
-    argument_error_keep(handle);
+    if (!failure)
+        many_explain(handle, many);
     return failure;
 }
 
-int okv_get_many(okv *handle, const struct okv_command *commands, struct okv_result *results,
-                 size_t count)
+int okv_call_many(okv *handle, const struct okv_command *commands, struct okv_result *results,
+                  size_t count)
 {
     struct many many = {.commands = commands, .results = results, .count = count};
 
@@ -252,14 +264,7 @@ int okv_get_many(okv *handle, const struct okv_command *commands, struct okv_res
         return argument_refuse(handle, __func__, "commands: it is NULL");
     if (!results && count > 0)
         return argument_refuse(handle, __func__, "results: it is NULL");
-    for (size_t i = 0; i < count; i++)
-        if (commands[i].kind != OKV_GET && commands[i].kind != OKV_HEAD &&
-            commands[i].kind != OKV_GET_RANGE)
-            return argument_refuse(
-                handle, __func__,
-                "commands[%zu].kind: %u is none of OKV_GET, OKV_HEAD, OKV_GET_RANGE", i,
-                commands[i].kind);
     if (call_enter(handle, __func__))
         return OKV_EINVAL;
-    return call_leave(handle, get_many(handle, &many));
+    return call_leave(handle, call_many(handle, &many));
 }

@@ -1,7 +1,7 @@
 /*
  * Times of gets, for reports. One get of many is timed, as the fast path reads no clock otherwise.
  * Which one is random for each handle: first gets, which are slow, count no more than others.
- * Gets of okv_get_many() are not timed: they wait for each other.
+ * Gets of okv_call_many() are not timed: they wait for each other.
  */
 #ifndef OKV_CLIENT_ENGINE_TIMED_GETS_H
 #define OKV_CLIENT_ENGINE_TIMED_GETS_H

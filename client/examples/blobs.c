@@ -92,7 +92,7 @@ static int blobs_get(struct blobs *blobs, const char *const *keys, struct okv_re
         gets[i].buffer = blobs_place(blobs, i);
         gets[i].buffer_size = PLACE_BYTES;
     }
-    return okv_get_many(blobs->db, gets, results, count);
+    return okv_call_many(blobs->db, gets, results, count);
 }
 
 /* ---- the store at work ---- */

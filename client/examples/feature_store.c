@@ -5,7 +5,7 @@
  * What keeps it fair: a turn takes at most TURN results. Then the loop looks at its other
  * descriptors, without sleep while there is more to do. A loop that calls okv_poll() until it
  * returns 0 may never get to them: where requests begin as others end, there is always a result.
- * okv_get_many() is not for event loops, as it blocks until all of its gets have ended.
+ * okv_call_many() is not for event loops, as it blocks until all of them have ended.
  */
 #include <okv.h>
 #include <signal.h>

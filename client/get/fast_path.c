@@ -190,7 +190,7 @@ bool fast_get(okv *handle, const struct get_call *call, struct okv_result *resul
     return true;
 }
 
-/* ---- okv_submit() and okv_get_many() ---- */
+/* ---- okv_submit() and okv_call_many() ---- */
 
 bool fast_get_start(okv *handle, const struct okv_command *command, uint64_t begun_ns,
                     enum operation_delivery delivery, struct okv_result *out)

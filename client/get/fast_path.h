@@ -3,8 +3,8 @@
  * bucket, and the image decides: the item is inline and does not expire, or it is absent.
  *
  * okv_get() on an idle handle uses no operation, no queue and no clock. Gets of okv_submit() and
- * okv_get_many() are operations, but they write few members of their slots. In every other case the
- * get continues in lookup.c, with the image that it has.
+ * okv_call_many() are operations, but they write few members of their slots. In every other case
+ * the get continues in lookup.c, with the image that it has.
  */
 #ifndef OKV_CLIENT_GET_FAST_PATH_H
 #define OKV_CLIENT_GET_FAST_PATH_H

@@ -243,8 +243,9 @@ OKV_API void okv_close(okv **handle);
  * OKV_ETTL, it names the argument and what is wrong with it, and after OKV_EFULL what to do:
  *   okv_put_with: flags: OKV_IF_ABSENT and OKV_IF_VERSION exclude each other
  *   okv_submit: commands[3].key_length: 0 is not 1 to 1024
- * After okv_get_many() it is about the first command whose result has such a code. The next call
- * clears this sentence, unless it only looks: okv_info(), okv_counters(), okv_pending(), okv_fd().
+ * After okv_call_many() it is about the first command whose result has such a code; results of
+ * okv_poll() have no sentence. The next call clears the sentence, unless it only looks: okv_info(),
+ * okv_counters(), okv_pending(), okv_fd().
  *
  * Otherwise it says why the handle is not connected and how the last attempt to connect failed, or
  * why the handle has failed for good. It is "" while the handle is connected.
@@ -592,15 +593,25 @@ OKV_API int okv_wait(okv *handle, int timeout_ms);
  * zero), what the synchronous call of this kind returns. */
 OKV_API int okv_call(okv *handle, const struct okv_command *command, struct okv_result *result);
 
-/* Runs many gets, heads or get_ranges at once: results[i] belongs to commands[i], whatever their
- * tags. Any count is allowed: up to the handle's depth are in flight at a time, and their READs go
- * out together. A key may occur more than once. Blocks until all have ended. All deadlines count
- * from the start of the call, and a get that has not started by its deadline ends with
- * OKV_ETIMEDOUT: give large batches a longer timeout_ms. Returns OKV_OK when each result has a
- * status. Errors: OKV_EINVAL (NULL, another kind of command), OKV_EAGAIN (operations are in flight
- * on the handle), the handle's failure. */
-OKV_API int okv_get_many(okv *handle, const struct okv_command *commands,
-                         struct okv_result *results, size_t count);
+/*
+ * Runs commands of any kinds at once: commands[0..count) have their results in results[0..count),
+ * in the same order, whatever their tags. Any count is allowed. Up to the handle's depth are in
+ * flight at a time, and their READs go out with one doorbell. They may take effect in any order,
+ * also those on one key. All memory stays yours; keep it unchanged until the call returns.
+ *
+ * Blocks until every command has ended. All deadlines count from the start of the call: give large
+ * batches a longer timeout_ms. A command that has not started by its deadline ends with
+ * OKV_ETIMEDOUT, and a write that was sent and has no answer by then with OKV_EUNKNOWN; the others
+ * go on.
+ *
+ * Each command fails for itself: its status is what okv_call() returns, also where its fields are
+ * wrong. Returns OKV_OK when every command has ended, whatever its status. Errors: OKV_EINVAL
+ * (NULL, a call that is refused; the results are not written), OKV_EAGAIN (operations are in flight
+ * on the handle; none of the commands was started, and each result has this status), the handle's
+ * failure (it ended at least one of the commands; each result has its own status).
+ */
+OKV_API int okv_call_many(okv *handle, const struct okv_command *commands,
+                          struct okv_result *results, size_t count);
 
 /* ---- memory that values are read into directly ---------------------------- */
 

@@ -55,9 +55,9 @@ TEXT
     expect async <<'TEXT'
 stored 1000 of 1000
 TEXT
-    expect get_many <<'TEXT'
+    expect call_many <<'TEXT'
 100 hits, 100 misses, 0 wrong
-messages to the server: 0
+messages to the server for the gets: 0
 TEXT
     expect feature_store <<'TEXT'
 ticks: all, then a signal

@@ -62,7 +62,7 @@ static int get_among_many(okv *handle, const char *key)
                                            .key_length = strlen(key),
                                            .buffer = i == 1 ? NULL : buffer,
                                            .buffer_size = i == 1 ? 0 : sizeof buffer};
-    assert_int_equal(okv_get_many(handle, commands, results, 3), OKV_OK);
+    assert_int_equal(okv_call_many(handle, commands, results, 3), OKV_OK);
     assert_int_equal(results[0].status, results[1].status);
     assert_int_equal(results[0].status, results[2].status);
     return results[0].status;

@@ -113,7 +113,7 @@ of_kv_bench() {
 
 of_examples() {
     local name
-    for name in sync async get_many registered session_cache feature_store lease blobs; do
+    for name in sync async call_many registered session_cache feature_store lease blobs; do
         full "$build/client/examples/example_$name" "$socket"
     done
 }

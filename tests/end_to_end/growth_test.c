@@ -140,7 +140,7 @@ static void *read_items(void *user)
             };
         }
         uint64_t begin = okv_clock_ns();
-        int rc = okv_get_many(reader->handle, commands, results, count);
+        int rc = okv_call_many(reader->handle, commands, results, count);
         uint64_t took = okv_clock_ns() - begin;
         if (rc && atomic_fetch_add(&reader->growth->wrong, 1) == 0)
             reader->status = rc;

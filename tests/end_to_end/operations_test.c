@@ -234,6 +234,101 @@ TEST(asynchronous)
     collect(handle, results, depth);
 }
 
+/* ---- many commands ---- */
+
+#define MANY 400
+#define LONG_BYTES 100000 /* no message takes it */
+
+static struct okv_command many[MANY];
+static struct okv_result many_results[MANY];
+static char many_keys[MANY][16];
+
+/* The length of the value of item n: inline, in an extent, too long for a message. */
+static size_t many_length(unsigned n)
+{
+    return n % 97 == 5 ? LONG_BYTES : n % 7 == 3 ? 2000 : n % 40;
+}
+
+/* The rest of these are of one key: no result comes twice, whatever the order. */
+static void assert_one_each(unsigned first, unsigned step, unsigned count, bool is_length)
+{
+    uint64_t seen = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        const struct okv_result *result = &many_results[first + i * step];
+        assert_int_equal(result->status, OKV_OK);
+        uint64_t number = is_length ? result->length : (uint64_t)result->number;
+        assert_true(number >= 1 && number <= count);
+        seen |= UINT64_C(1) << number;
+    }
+    assert_int_equal(seen, (UINT64_C(1) << (count + 1)) - 2);
+}
+
+static void put_many(okv *handle, const char *value)
+{
+    for (unsigned n = 0; n < MANY; n++) {
+        snprintf(many_keys[n], sizeof many_keys[n], "many-%u", n);
+        many[n] = (struct okv_command){.kind = OKV_PUT,
+                                       .tag = MANY - n,
+                                       .key = many_keys[n],
+                                       .key_length = strlen(many_keys[n]),
+                                       .value = value + n,
+                                       .value_length = many_length(n)};
+    }
+    for (unsigned i = 0; i < 60; i++) {
+        many[i * 5 + 1] = (struct okv_command){
+            .kind = OKV_INCR, .key = "sum-of-many", .key_length = 11, .delta = 1};
+        many[i * 5 + 2] = (struct okv_command){.kind = OKV_APPEND,
+                                               .key = "all-of-many",
+                                               .key_length = 11,
+                                               .value = "x",
+                                               .value_length = 1};
+    }
+    many[0] = (struct okv_command){.kind = OKV_DELETE, .key = "none", .key_length = 4};
+    many[399].key_length = 0;
+    assert_int_equal(okv_call_many(handle, many, many_results, MANY), OKV_OK);
+    assert_one_each(1, 5, 60, false);
+    assert_one_each(2, 5, 60, true);
+    assert_int_equal(many_results[0].status, OKV_ENOTFOUND);
+    assert_int_equal(many_results[399].status, OKV_EKEYSIZE);
+    assert_string_equal(okv_why(handle), "okv_call_many: commands[399].key_length: 0 is not 1 to "
+                                         "1024");
+}
+
+/* Deletes beside the gets of other items. */
+static void get_many(okv *handle, char *buffers)
+{
+    for (unsigned n = 0; n < MANY; n++)
+        many[n] = (struct okv_command){.kind = n % 10 == 8 ? OKV_DELETE : OKV_GET,
+                                       .key = many_keys[n],
+                                       .key_length = strlen(many_keys[n]),
+                                       .buffer = n % 10 == 8 ? NULL : buffers + n * LONG_BYTES,
+                                       .buffer_size = n % 10 == 8 ? 0 : LONG_BYTES};
+    assert_int_equal(okv_call_many(handle, many, many_results, MANY), OKV_OK);
+}
+
+TEST(many_commands)
+{
+    okv *handle = handle_of(state);
+    char *value = malloc(MANY + LONG_BYTES), *buffers = calloc(MANY, LONG_BYTES);
+
+    assert_true(value && buffers);
+    for (size_t i = 0; i < MANY + LONG_BYTES; i++)
+        value[i] = (char)(i * 31 + i / 256);
+    put_many(handle, value);
+    get_many(handle, buffers);
+    for (unsigned n = 0; n < MANY; n++) {
+        bool is_put = n > 0 && n < 399 && (n >= 300 || (n % 5 != 1 && n % 5 != 2));
+        assert_int_equal(many_results[n].status, is_put ? OKV_OK : OKV_ENOTFOUND);
+        if (!is_put || many[n].kind == OKV_DELETE)
+            continue;
+        assert_int_equal(many_results[n].length, many_length(n));
+        assert_memory_equal(buffers + n * LONG_BYTES, value + n, many_length(n));
+    }
+    free(buffers);
+    free(value);
+}
+
 /* The server takes what comes with a ping, of any length that fits, and keeps none of it. */
 TEST(echo)
 {

@@ -231,7 +231,7 @@ static void get_many(struct run *run)
         commands[i] = (struct okv_command){
             .kind = OKV_HEAD, .key = item->key, .key_length = strlen(item->key)};
     }
-    int rc = okv_get_many(run->handle, commands, results, count);
+    int rc = okv_call_many(run->handle, commands, results, count);
     if (rc) {
         excuse(run, "get_many", rc, false);
         return;

@@ -117,9 +117,10 @@ static void call_get(struct program *program)
     free(own);
 }
 
-static void call_get_many(struct program *program)
+static void call_many(struct program *program)
 {
-    static const uint32_t kinds[4] = {OKV_HEAD, OKV_GET, OKV_GET, OKV_GET_RANGE};
+    static const uint32_t kinds[8] = {OKV_HEAD, OKV_GET,    OKV_GET,  OKV_GET_RANGE,
+                                      OKV_PUT,  OKV_DELETE, OKV_INCR, OKV_PUT};
     struct okv_command commands[MANY];
     struct okv_result results[MANY];
     uint8_t *buffers[MANY];
@@ -129,19 +130,23 @@ static void call_get_many(struct program *program)
         size_t size = choose_length(program);
         buffers[i] = malloc(size ? size : 1);
         FUZZ_CHECK(buffers[i]);
-        commands[i].kind = kinds[fuzz_u8(program->input) % 4];
+        commands[i].kind = kinds[fuzz_u8(program->input) % 8];
         commands[i].key = choose_key(program, &commands[i].key_length);
-        if (commands[i].kind != OKV_HEAD) {
+        if (commands[i].kind == OKV_GET || commands[i].kind == OKV_GET_RANGE) {
             commands[i].buffer = buffers[i];
             commands[i].buffer_size = size;
+        }
+        if (commands[i].kind == OKV_PUT) {
+            commands[i].value = value;
+            commands[i].value_length = size;
         }
         if (commands[i].kind == OKV_GET_RANGE)
             commands[i].offset = fuzz_number(program->input) >> fuzz_u8(program->input) % 64;
     }
-    int rc = okv_get_many(program->handle, commands, results, MANY);
+    int rc = okv_call_many(program->handle, commands, results, MANY);
     check_status(rc);
     for (unsigned i = 0; i < MANY; i++) {
-        if (rc == OKV_OK)
+        if (rc != OKV_EINVAL)
             check_status(results[i].status);
         if (rc == OKV_OK && results[i].status == OKV_OK && commands[i].kind == OKV_GET)
             look_at(buffers[i], results[i].length);
@@ -345,10 +350,10 @@ static const struct {
     call_function *call;
     bool is_limited;
 } calls[] = {
-    {call_get, true},    {call_get, true},     {call_get_many, false}, {call_get_many, false},
-    {call_head, true},   {call_put, true},     {call_change, true},    {call_change, true},
-    {call_stat, true},   {call_scan, false},   {call_scan, false},     {call_submit, false},
-    {call_flush, false}, {call_others, false}, {call_put, true},       {call_get, true},
+    {call_get, true},    {call_get, true},     {call_many, false},  {call_many, false},
+    {call_head, true},   {call_put, true},     {call_change, true}, {call_change, true},
+    {call_stat, true},   {call_scan, false},   {call_scan, false},  {call_submit, false},
+    {call_flush, false}, {call_others, false}, {call_put, true},    {call_get, true},
 };
 
 static void run(struct program *program)

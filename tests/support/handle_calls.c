@@ -51,7 +51,7 @@ CALL(submit_put, okv_submit_put(h, "key", 3, "v", 1, 0))
 CALL(submit_delete, okv_submit_delete(h, "key", 3, 0))
 CALL(submit_ping, okv_submit_ping(h, 0))
 CALL(call, okv_call(h, &a_get, &result))
-CALL(get_many, okv_get_many(h, &a_get, &result, 1))
+CALL(call_many, okv_call_many(h, &a_get, &result, 1))
 CALL(poll, okv_poll(h, &result, 1))
 CALL(wait, okv_wait(h, 0))
 CALL(arm, okv_arm(h))
@@ -111,7 +111,7 @@ const struct handle_call handle_calls[] = {
     LISTED(get_touch),  LISTED(flush),      LISTED(ping),          LISTED(stat),
     LISTED(admin),      LISTED(scan),       LISTED(scan_from),     LISTED(submit),
     LISTED(submit_get), LISTED(submit_put), LISTED(submit_delete), LISTED(submit_ping),
-    LISTED(call),       LISTED(get_many),   LISTED(poll),          LISTED(wait),
+    LISTED(call),       LISTED(call_many),  LISTED(poll),          LISTED(wait),
     LISTED(arm),        LISTED(fd),         LISTED(pending),       LISTED(bench_read),
     LISTED(register),   LISTED(unregister), LISTED(info_sized),    LISTED(counters_sized),
     LISTED(close),      {NULL, NULL},

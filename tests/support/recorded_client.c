@@ -304,7 +304,7 @@ static int several_at_once(struct recorded_client *client)
         choose(client, &client->slots[i], kind, choose_key(client), &commands[i]);
         client->slots[i].record.invoke = now;
     }
-    int rc = okv_get_many(client->handle, commands, results, MANY);
+    int rc = okv_call_many(client->handle, commands, results, MANY);
     now = okv_clock_ns();
     for (unsigned i = 0; rc == OKV_OK && i < MANY; i++) {
         results[i].tag = i;

@@ -207,7 +207,7 @@ int gets_run(void)
 {
     switch (gets_entry) {
     case GETS_MANY: {
-        int rc = okv_get_many(handle, gets_commands, gets_results, GETS);
+        int rc = okv_call_many(handle, gets_commands, gets_results, GETS);
         assert_int_equal(rc, gets_failure());
         break;
     }
@@ -226,7 +226,7 @@ int gets_call_one(void)
 {
     switch (gets_entry) {
     case GETS_MANY:
-        return okv_get_many(handle, gets_commands, gets_results, 1);
+        return okv_call_many(handle, gets_commands, gets_results, 1);
     case GETS_SUBMIT:
         return okv_submit(handle, gets_commands, 1, NULL);
     default:

@@ -23,7 +23,7 @@
 enum gets_entry {
     GETS_ONE,     /* okv_get() for each, its READs posted */
     GETS_AT_ONCE, /* the same over a transport with read_now */
-    GETS_MANY,    /* okv_get_many() */
+    GETS_MANY,    /* okv_call_many() */
     GETS_SUBMIT,  /* okv_submit() and okv_poll() */
     GETS_ENTRIES,
 };

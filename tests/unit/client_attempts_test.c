@@ -180,7 +180,7 @@ ATTEMPT_TEST(calls_that_time_out_after_a_denial_say_so)
     assert_int_equal(okv_ping(handle), OKV_EDENIED);
     assert_int_equal(okv_scan(handle, visit, NULL), OKV_EDENIED);
     assert_int_equal(okv_bench_read(handle, STUB_BUCKET_SIZE, 1, 1, &latency, NULL), OKV_EDENIED);
-    assert_int_equal(okv_get_many(handle, two, many, 2), OKV_OK);
+    assert_int_equal(okv_call_many(handle, two, many, 2), OKV_OK);
     assert_int_equal(many[0].status, OKV_EDENIED);
     assert_int_equal(many[1].status, OKV_EDENIED);
     get_submit(1);

@@ -169,7 +169,7 @@ ON_SUBMIT(blocking_gets_go_beside_submitted_ones)
     stub.delay = 10;
     gets_submit();
     assert_int_equal(gets_fast_submitted, GETS);
-    assert_int_equal(okv_get_many(handle, gets_commands, gets_results, 1), OKV_EAGAIN);
+    assert_int_equal(okv_call_many(handle, gets_commands, gets_results, 1), OKV_EAGAIN);
     assert_int_equal(
         okv_get(handle, gets_keys[1], strlen(gets_keys[1]), value, sizeof value, &length, NULL),
         OKV_OK);

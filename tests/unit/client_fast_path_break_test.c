@@ -116,7 +116,7 @@ ON_BATCHES(reads_of_gets_that_timed_out_keep_their_slots)
     assert_all_take(0);
 }
 
-/* Slots that are kept for READs do not keep okv_get_many() from ending. */
+/* Slots that are kept for READs do not keep okv_call_many() from ending. */
 ON_GET_MANY(kept_slots_leave_room_for_others)
 {
     gets_open(4);

@@ -511,7 +511,7 @@ ON_ALL(other_operations_use_the_same_slots)
 
 static int run_table(void)
 {
-    static const char *const calls[GETS_ENTRIES] = {"okv_get", "okv_get, read_now", "okv_get_many",
+    static const char *const calls[GETS_ENTRIES] = {"okv_get", "okv_get, read_now", "okv_call_many",
                                                     "okv_submit"};
     static char names[CASES][64];
     static struct table_case cases[CASES];

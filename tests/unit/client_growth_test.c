@@ -116,7 +116,7 @@ GROWTH_TEST(results_are_zero_where_reserved)
     stub_bucket(1, STUB_DEPTH, &entry, 1);
 
     memset(many, UNTOUCHED, sizeof many);
-    assert_int_equal(okv_get_many(handle, commands, many, LENGTH_OF(commands)), OKV_OK);
+    assert_int_equal(okv_call_many(handle, commands, many, LENGTH_OF(commands)), OKV_OK);
     assert_int_equal(many[1].status, OKV_OK);
     for (unsigned i = 0; i < LENGTH_OF(many); i++) {
         assert_int_equal(many[i].reserved, 0);

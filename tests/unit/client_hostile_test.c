@@ -140,7 +140,7 @@ static void one_round(void)
             if (commands[i].kind == OKV_GET_RANGE)
                 commands[i].offset = any_below(LONGEST);
         }
-        assert_int_equal(okv_get_many(handle, commands, gets, GETS), OKV_OK);
+        assert_int_equal(okv_call_many(handle, commands, gets, GETS), OKV_OK);
         for (unsigned i = 0; i < GETS; i++)
             assert_true(status_is_possible(gets[i].status));
         random_table();

@@ -406,7 +406,7 @@ LINK_TEST(get_many_survives_a_reconnect)
                                            .buffer_size = sizeof values[i]};
     stub.before_read = hang_up;
     hang_up_at = 11;
-    assert_int_equal(okv_get_many(handle, commands, many, 40), OKV_OK);
+    assert_int_equal(okv_call_many(handle, commands, many, 40), OKV_OK);
     for (unsigned i = 0; i < 40; i++)
         assert_int_equal(many[i].status, OKV_ENOTFOUND);
     assert_int_equal(stub.connects, 2);

@@ -231,7 +231,7 @@ RANGE_TEST(many_parts_at_once)
                                            .buffer = got + (size_t)i * PART,
                                            .buffer_size = PART,
                                            .offset = (uint64_t)i * PART};
-    assert_int_equal(okv_get_many(handle, commands, parts, PARTS), OKV_OK);
+    assert_int_equal(okv_call_many(handle, commands, parts, PARTS), OKV_OK);
     for (unsigned i = 0; i < PARTS; i++) {
         assert_int_equal(parts[i].status, OKV_OK);
         assert_int_equal(parts[i].length, LONG);

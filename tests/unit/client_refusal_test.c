@@ -129,8 +129,8 @@ REFUSAL_TEST(every_field_of_a_command)
     }
 }
 
-/* Many gets have a result each; the sentence is about the first that is wrong. */
-REFUSAL_TEST(the_first_of_many_gets)
+/* Many commands have a result each; the sentence is about the first that is wrong. */
+REFUSAL_TEST(the_first_of_many_commands)
 {
     struct okv_command commands[] = {
         {.kind = OKV_GET, KEY}, {.kind = OKV_GET, .key = "key"},
@@ -139,15 +139,15 @@ REFUSAL_TEST(the_first_of_many_gets)
     };
     struct okv_result many[LENGTH_OF(commands)];
 
-    assert_int_equal(okv_get_many(handle, commands, many, LENGTH_OF(commands)), OKV_OK);
+    assert_int_equal(okv_call_many(handle, commands, many, LENGTH_OF(commands)), OKV_OK);
     assert_int_equal(many[1].status, OKV_EKEYSIZE);
     assert_int_equal(many[3].status, OKV_EINVAL);
-    expect_why("okv_get_many: commands[1].key_length: 0 is not 1 to 1024");
+    expect_why("okv_call_many: commands[1].key_length: 0 is not 1 to 1024");
     commands[1].key_length = 3;
-    assert_int_equal(okv_get_many(handle, commands, many, LENGTH_OF(commands)), OKV_OK);
-    expect_why("okv_get_many: commands[3].delta: OKV_HEAD takes none");
+    assert_int_equal(okv_call_many(handle, commands, many, LENGTH_OF(commands)), OKV_OK);
+    expect_why("okv_call_many: commands[3].delta: OKV_HEAD takes none");
     commands[3].delta = 0;
-    assert_int_equal(okv_get_many(handle, commands, many, LENGTH_OF(commands)), OKV_OK);
+    assert_int_equal(okv_call_many(handle, commands, many, LENGTH_OF(commands)), OKV_OK);
     expect_why("");
 }
 
@@ -170,7 +170,7 @@ static int put_with(const struct okv_put_options *options)
         return expression;     \
     }
 
-static struct okv_command a_get = {.kind = OKV_GET, KEY}, a_put = {.kind = OKV_PUT, KEY};
+static struct okv_command a_get = {.kind = OKV_GET, KEY};
 static okv_registration *registration;
 static uint64_t cursor = 5, latencies[4];
 
@@ -221,9 +221,8 @@ CALL(submit_delete_without_key, okv_submit_delete(handle, NULL, 3, 0))
 CALL(submit_delete_no_key, okv_submit_delete(handle, "key", 0, 0))
 CALL(call_nothing, okv_call(handle, NULL, results))
 CALL(call_without_result, okv_call(handle, &a_get, NULL))
-CALL(many_nothing, okv_get_many(handle, NULL, results, 1))
-CALL(many_without_results, okv_get_many(handle, &a_get, NULL, 1))
-CALL(many_puts, okv_get_many(handle, &a_put, results, 1))
+CALL(many_nothing, okv_call_many(handle, NULL, results, 1))
+CALL(many_without_results, okv_call_many(handle, &a_get, NULL, 1))
 CALL(poll_without_results, okv_poll(handle, NULL, 1))
 CALL(poll_none, okv_poll(handle, results, 0))
 CALL(wait_negative, okv_wait(handle, -1))
@@ -291,10 +290,8 @@ static const struct refused_call {
     {submit_delete_no_key, OKV_EKEYSIZE, "okv_submit_delete: key_length: 0 "},
     {call_nothing, OKV_EINVAL, "okv_call: command: it is NULL"},
     {call_without_result, OKV_EINVAL, "okv_call: result: it is NULL"},
-    {many_nothing, OKV_EINVAL, "okv_get_many: commands: it is NULL"},
-    {many_without_results, OKV_EINVAL, "okv_get_many: results: it is NULL"},
-    {many_puts, OKV_EINVAL,
-     "okv_get_many: commands[0].kind: 3 is none of OKV_GET, OKV_HEAD, OKV_GET_RANGE"},
+    {many_nothing, OKV_EINVAL, "okv_call_many: commands: it is NULL"},
+    {many_without_results, OKV_EINVAL, "okv_call_many: results: it is NULL"},
     {poll_without_results, OKV_EINVAL, "okv_poll: results: it is NULL"},
     {poll_none, OKV_EINVAL, "okv_poll: max: 0 is below 1"},
     {wait_negative, OKV_EINVAL, "okv_wait: timeout_ms: -1 is negative"},
@@ -357,7 +354,7 @@ CALL(a_stat_call, okv_stat(handle, (char *)memory, sizeof memory, &size))
 CALL(a_scan_call, okv_scan(handle, visit, NULL))
 CALL(a_submit_get_call, okv_submit_get(handle, "key", 3, memory, 1, 0))
 CALL(a_submit_put_call, okv_submit_put(handle, "key", 3, "", 0, 0))
-CALL(a_get_many_call, okv_get_many(handle, &a_get, results, 1))
+CALL(a_get_many_call, okv_call_many(handle, &a_get, results, 1))
 CALL(a_poll_call, okv_poll(handle, results, 1))
 CALL(a_wait_call, okv_wait(handle, 0))
 CALL(an_arm_call, okv_arm(handle))

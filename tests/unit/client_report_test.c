@@ -291,7 +291,7 @@ FIXTURE_TEST(some_gets_are_timed)
                                            .buffer = buffer[i],
                                            .buffer_size = sizeof buffer[i]};
     for (unsigned i = 0; i < TIMED_GETS_ONE_IN / DEPTH; i++)
-        assert_int_equal(okv_get_many(handle, commands, answers, DEPTH), OKV_OK);
+        assert_int_equal(okv_call_many(handle, commands, answers, DEPTH), OKV_OK);
     assert_int_equal(sum_of_cells(handle->reporting.cells), 4);
 }
 

@@ -117,7 +117,7 @@ static void finish_batch(struct mget *mget)
 {
     if (mget->count == 0)
         return;
-    int rc = okv_get_many(mget->cli->handle, mget->commands, mget->results, mget->count);
+    int rc = okv_call_many(mget->cli->handle, mget->commands, mget->results, mget->count);
     if (rc != OKV_OK)
         fail_batch(mget, rc);
     cli_interrupt_catch_in_output();

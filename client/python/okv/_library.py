@@ -166,7 +166,7 @@ _CALLS = {
     "okv_info_sized": (None, [c_void_p, POINTER(Info), c_size_t]),
     "okv_counters_sized": (None, [c_void_p, POINTER(Counters), c_size_t]),
     "okv_call": (c_int, [c_void_p, POINTER(Command), POINTER(Result)]),
-    "okv_get_many": (c_int, [c_void_p, POINTER(Command), POINTER(Result), c_size_t]),
+    "okv_call_many": (c_int, [c_void_p, POINTER(Command), POINTER(Result), c_size_t]),
     "okv_submit": (c_int, [c_void_p, POINTER(Command), c_size_t, POINTER(c_size_t)]),
     "okv_poll": (c_int, [c_void_p, POINTER(Result), c_int]),
     "okv_wait": (c_int, [c_void_p, c_int]),

@@ -351,7 +351,7 @@ class Client(Unique):
             at += size
         results = (Result * len(names))()
         with self._use() as handle:
-            self._check(lib.okv_get_many(handle, commands, results, len(names)))
+            self._check(lib.okv_call_many(handle, commands, results, len(names)))
             why = self._why()
         return [self._value_of(*each, why) for each in zip(names, commands, results)]
 
