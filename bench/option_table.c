@@ -258,7 +258,8 @@ const struct okv_option bench_options[] = {
      "memcached:///SOCKET, lmdb:///DIRECTORY, lmdb+sync:///DIRECTORY, lmdb+batch:///DIRECTORY. "
      "With several, rounds alternate between them; NAME is for the report",
      OKV_OPTION_OTHER, .read = NULL /* parse() does */},
-    {"timeout", 't', "TIME", 1, 0, NULL, "Give up on an operation after TIME, as 500ms or 10s (5s)",
+    {"timeout", 't', "TIME", 1, 0, NULL,
+     "Give up on an operation after TIME, as 500ms or 10s; a number alone is seconds (5s)",
      OKV_OPTION_DURATION, FIELD(timeout_ms), .least = 1, .most = TIMEOUT_MS_MAX, .example = "10s"},
     {.group = 2, .help = "What is stored:"},
     {"records", 0, "N", 2, 0, "100000", "Number of items ({default})",

@@ -54,7 +54,8 @@ static const struct okv_option common_options[] = {
          "tcps://: the name that the server's certificate must match, if not the host of the URI",
      CLI_TEXT(struct cli, tls_server_name)},
     {"timeout", 't', "TIME",
-     .help = "Give up connecting, or an operation, after TIME, as 500ms or 10s",
+     .help = "Give up connecting, or an operation, after TIME, as 500ms or 10s; a number alone is "
+             "seconds",
      CLI_TIME(struct cli, timeout_ms)},
     {"counters", .help = "At the end, print the client's counters on stderr",
      CLI_FLAG(struct cli, counters)},
@@ -185,7 +186,8 @@ static int read_ttl(const char *text, const char *otherwise, int64_t *out, struc
     if (okv_duration_parse(text, &ms) || ms < 1 || ms > (uint64_t)OKV_TTL_MAX_MS)
         return okv_diag_set(
             why, OKV_EINVAL,
-            "give a time from 1ms to %llud, such as 500ms, 60s, 5m, 2h or 7d, or %s",
+            "give a time from 1ms to %llud, such as 500ms, 60s, 5m, 2h or 7d (a number alone is "
+            "seconds), or %s",
             (unsigned long long)OKV_TTL_MAX_MS / 86400000, otherwise);
     *out = (int64_t)ms;
     return 0;

@@ -56,6 +56,13 @@ int okv_config_database(const struct okv_option *option, const char *text, void 
     return 0;
 }
 
+/* A number alone is refused: taken for milliseconds, it would lose the writes of so many seconds.
+ */
+static bool is_number(const char *text)
+{
+    return text[strspn(text, "0123456789")] == '\0';
+}
+
 int okv_config_sync(const char *text, uint64_t *within_ns, struct okv_diag *why)
 {
     uint64_t ms = 0;
@@ -63,7 +70,8 @@ int okv_config_sync(const char *text, uint64_t *within_ns, struct okv_diag *why)
     if (strcmp(text, "never") == 0)
         *within_ns = OKV_WAL_NEVER;
     else if (strcmp(text, "always") == 0 ||
-             (okv_duration_parse(text, &ms) == 0 && ms >= 1 && ms <= SYNC_WITHIN_MS_MAX))
+             (!is_number(text) && okv_duration_parse(text, &ms) == 0 && ms >= 1 &&
+              ms <= SYNC_WITHIN_MS_MAX))
         *within_ns = ms * 1000000;
     else
         return okv_diag_set(why, OKV_EINVAL,

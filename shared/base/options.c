@@ -176,7 +176,8 @@ static int read_duration(const struct okv_option *option, const char *text, void
     if (okv_duration_parse(text, &ms) || !is_within(option, ms)) {
         write_duration(option->least, least, sizeof least);
         write_duration(option->most, most, sizeof most);
-        return okv_diag_set(why, OKV_EINVAL, "give a time from %s to %s with its unit, such as %s",
+        return okv_diag_set(why, OKV_EINVAL,
+                            "give a time from %s to %s, such as %s; a number alone is seconds",
                             least, most, option->example);
     }
     store(option, fields, ms);

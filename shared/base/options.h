@@ -19,7 +19,7 @@ enum okv_option_kind {
     OKV_OPTION_NUMBER,   /* uint32_t: digits, or with a unit_ms a time that is a multiple of it */
     OKV_OPTION_COUNT,    /* uint32_t, uint64_t: digits, then perhaps K, M or G for powers of 1000 */
     OKV_OPTION_SIZE,     /* uint32_t, uint64_t: bytes, as okv_size_parse() reads them */
-    OKV_OPTION_DURATION, /* uint32_t, milliseconds: a time with its unit */
+    OKV_OPTION_DURATION, /* uint32_t, milliseconds: as okv_duration_parse() reads them */
     OKV_OPTION_REAL,     /* double */
     OKV_OPTION_SECONDS,  /* double: a number of seconds, or a time with its unit */
     OKV_OPTION_CHOICE,   /* int or an enum: one of `words`; its index, plus `least` */

@@ -141,6 +141,9 @@ command_lines() {
     check "resp (okv)" 2 'is for clients of Redis' 'other listeners' "$okv" -s resp://127.0.0.1 ping
     check "uids (bench)" 2 'uids is for the --listen' 'leave it out' "$bench" -s "$socket?uids=any" --records 10
     reachable_listeners
+    for size in 5 5000 0s 2h soon ''; do
+        check "--sync '$size'" 2 'sync' 'a time from 1ms to 1h, such as 100ms' "$server" --listen "$socket" "--sync=$size"
+    done
     check "databases beyond the memory" 3 'in all do not fit' 'choose less' \
         "$server" --listen "$socket" --database a:100T --database b:1M
     for size in 0 1001 -1 x; do
@@ -247,7 +250,7 @@ server_files() {
 # What argp lets through and the programs have to refuse; no server is needed for that.
 command_arguments() {
     local bad
-    for bad in 0s -1s 60 140737488355328ms 99999999999999999999s 1.5s 10sec ''; do
+    for bad in 0s -1s 0 60000ms1 140737488355328ms 99999999999999999999s 1.5s 10sec ''; do
         check "--ttl '$bad'" 2 '--ttl' 'time from 1ms to 1628906d, such as 500ms, 60s' \
             "$okv" -s "$socket" put key value "--ttl=$bad"
         check "touch '$bad'" 2 'TIME' 'time from 1ms to .* or none' "$okv" -s "$socket" touch key "$bad"
@@ -264,7 +267,7 @@ command_arguments() {
     check "two conditions" 2 'exclude each other' 'give one' \
         "$okv" -s "$socket" put key value --if-absent --if-version 1
     check "--if-version for two keys" 2 '--if-version' 'one KEY' "$okv" -s "$socket" del a b --if-version 1
-    for bad in 0s -1s soon 500 86400001ms; do
+    for bad in 0s 0 -1s soon 86401 86400001ms; do
         check "--timeout '$bad' (okv)" 2 '--timeout' 'time from 1ms' "$okv" -s "$socket" "--timeout=$bad" ping
         check "-t '$bad' (of a command)" 2 '--timeout' 'time from 1ms' "$okv" -s "$socket" ping -t "$bad"
         check "--timeout '$bad' (bench)" 2 '--timeout' 'time from 1ms' "$bench" -s "$socket" "--timeout=$bad"

@@ -104,7 +104,7 @@ input() {
     same "what it left" "$("$okv" get z)" 1
     # Also of one that fails before it reads.
     local line
-    for line in 'import --depth none' 'import surplus' 'put k - --none' 'append -t x k -' 'del - --none' 'mget - -0x' '-t 500 import' \
+    for line in 'import --depth none' 'import surplus' 'put k - --none' 'append -t x k -' 'del - --none' 'mget - -0x' '-t 5x import' \
         'import --tiemout 5s' 'put k - --databse x' imprt; do
         script 2 '' -k <<<"$line"$'\nflush\t--yes'
         says 'stopped at line 1: what follows was for the command'
@@ -134,7 +134,7 @@ connection() {
     same "the gets that each command counts" "$(grep '^gets ' "$scratch/err" | xargs)" 'gets 1 gets 1'
     # Options before the command.
     script 0 "$("$okv" --database other scan)" <<<$'--database other scan\n-t 100s get a -o /dev/null'
-    script 2 '' <<<'-t 100 get a'
+    script 2 '' <<<'-t 100x get a'
     script 0 '' <<<$'--counters get a -o /dev/null\nget a -o /dev/null'
     same "the gets that are counted" "$(grep '^gets ' "$scratch/err")" 'gets 1'
     script 3 '' <<<"-s local://$scratch/nobody get a"

@@ -81,7 +81,8 @@ struct incr_arguments {
 
 static const struct okv_option incr_options[] = {
     {"ttl", 0, "TIME",
-     .help = "An item that was not there expires after TIME, as 500ms, 60s, 5m, 2h or 7d",
+     .help = "An item that was not there expires after TIME, as 500ms, 60s, 5m, 2h or 7d; a number "
+             "alone is seconds",
      CLI_TTL(struct incr_arguments, ttl_ms)},
     {0},
 };
@@ -154,8 +155,8 @@ int cli_touch(struct cli *cli, int argc, char **argv)
         .unexpected = "unexpected argument '%s': give KEY and TIME",
         .check = check_touch,
         .args_doc = "KEY TIME\nKEY none",
-        .doc = "Let an item expire after TIME (500ms, 60s, 5m, 2h, 7d), or (none) stay until it is "
-               "deleted.\v"
+        .doc = "Let an item expire after TIME (500ms, 60s, 5m, 2h, 7d; a number alone is seconds), "
+               "or (none) stay until it is deleted.\v"
                "Its value stays; its version changes. Exit status 1 says that the key is not "
                "there.\n\n"
                "Examples:\n  okv touch session:7 5m\n  okv touch greeting none"};

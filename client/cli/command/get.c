@@ -69,7 +69,9 @@ static const struct okv_option get_options[] = {
      .help = "Write the value to FILE, or with - to standard output; FILE is left alone on a miss",
      CLI_TEXT(struct get_arguments, file)},
     {"touch", 0, "TIME",
-     .help = "Let the item expire after TIME, such as 60s, or never (none); in the same request",
+     .help = "Let the item expire after TIME, such as 60s (a number alone is seconds), or never "
+             "(none); "
+             "in the same request",
      CLI_TTL_OR_NONE(struct get_arguments, touch_ms)},
     {"offset", 0, "SIZE", .help = "Begin at this offset of the value, such as 64K",
      CLI_SIZE(struct get_arguments, offset, 0, NO_OFFSET - 1)},

@@ -97,7 +97,8 @@ static int store_value(const struct put_arguments *arguments, const char *comman
 /* ---- put ---------------------------------------------------------------- */
 
 static const struct okv_option put_options[] = {
-    {"ttl", 0, "TIME", .help = "The item expires after TIME, as 500ms, 60s, 5m, 2h or 7d",
+    {"ttl", 0, "TIME",
+     .help = "The item expires after TIME, as 500ms, 60s, 5m, 2h or 7d; a number alone is seconds",
      CLI_TTL(struct put_arguments, ttl_ms)},
     {"keep-ttl", 0, NULL, .help = "The item expires when the one before it would have",
      CLI_FLAG(struct put_arguments, keep_ttl)},
