@@ -14,6 +14,8 @@ void cli_parse_child(int key, struct argp_state *state, struct cli *cli);
 /* Parses arguments, with the options of every command as children of `parser`; flags are those of
  * argp_parse(). Returns CLI_DONE, or the status to end with after printing why, or help. */
 int cli_parse(const struct argp *parser, unsigned flags, int argc, char **argv, void *input);
+/* The same. After the first argument, one that begins with '-' and a digit is no option. */
+int cli_parse_negative(const struct argp *parser, int argc, char **argv, void *input);
 /* Reads the option's text into its field, or is a usage error. Returns what the parser is to
  * return. */
 error_t cli_read_option(const struct okv_option *option, const char *text, void *fields,
@@ -53,6 +55,7 @@ struct cli_parser {
     const char *args_doc, *doc;       /* of struct argp */
     unsigned least, most;             /* arguments */
     bool has_rest;                    /* any number of arguments: `most` does not count */
+    bool may_be_negative;             /* arguments after the first one; not with has_rest */
     size_t arguments[2];              /* offsets: a char * each, or with has_rest char ** and int */
     const char *missing;              /* said of fewer than `least` */
     const char *unexpected;           /* said of more than `most`; a format for the argument */

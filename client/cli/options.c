@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/cli/args.h"
+#include "client/cli/dashes.h"
 #include "shared/base/default_uri.h"
 #include "shared/base/duration.h"
 #include "shared/base/number.h"
@@ -109,24 +110,65 @@ void cli_parse_child(int key, struct argp_state *state, struct cli *cli)
         state->child_inputs[0] = cli;
 }
 
-int cli_parse(const struct argp *parser, unsigned flags, int argc, char **argv, void *input)
+/* `whole`: with all its children. */
+static int parse_whole(const struct argp *whole, unsigned flags, int argc, char **argv, void *input)
+{
+    char hint[OKV_SPELL_HINT_TEXT];
+    const char *unknown;
+
+    if (okv_spell_hint(whole, flags, argc, argv, hint)) {
+        fprintf(stderr, "%s: %s\n", argv[0], hint);
+        return CLI_USAGE;
+    }
+    if (whole->args_doc && !(flags & ARGP_IN_ORDER) &&
+        (unknown = cli_dashes_unknown(whole, argc, argv))) {
+        fprintf(stderr,
+                "%s: '%s': no such option: see `%s --help', or put -- before an argument that "
+                "begins with a dash\n",
+                argv[0], unknown, argv[0]);
+        return CLI_USAGE;
+    }
+    error_t error = argp_parse(whole, argc, argv, flags | ARGP_NO_EXIT | ARGP_NO_HELP, NULL, input);
+
+    return error == 0 ? CLI_DONE : error == HELPED ? CLI_HELPED : CLI_USAGE;
+}
+
+static int parse_negative(const struct argp *whole, int argc, char **argv, void *input)
+{
+    char **words = calloc((size_t)argc + 2, sizeof *words);
+
+    if (!words) {
+        fprintf(stderr, "okv: %s: out of memory\n", argv[0] + strlen("okv "));
+        return CLI_FAILED;
+    }
+    int count = cli_dashes_order(whole, argc, argv, words);
+    int status = parse_whole(whole, 0, count, words, input);
+    free(words);
+    return status;
+}
+
+static int parse_with_children(const struct argp *parser, unsigned flags, bool may_be_negative,
+                               int argc, char **argv, void *input)
 {
     struct okv_options_argp options;
     const struct argp common = {.options = options.list, .parser = parse_common};
     const struct argp_child children[] = {{&common, 0, "Options of every command:", 1}, {0}};
     struct argp whole = *parser;
-    char hint[OKV_SPELL_HINT_TEXT];
 
     okv_options_argp(common_options, &options);
     whole.children = children;
-    if (okv_spell_hint(&whole, flags, argc, argv, hint)) {
-        fprintf(stderr, "%s: %s\n", argv[0], hint);
-        return CLI_USAGE;
-    }
-    error_t error =
-        argp_parse(&whole, argc, argv, flags | ARGP_NO_EXIT | ARGP_NO_HELP, NULL, input);
+    return may_be_negative ? parse_negative(&whole, argc, argv, input)
+                           : parse_whole(&whole, flags, argc, argv, input);
+}
 
-    return error == 0 ? CLI_DONE : error == HELPED ? CLI_HELPED : CLI_USAGE;
+int cli_parse(const struct argp *parser, unsigned flags, int argc, char **argv, void *input)
+{
+    return parse_with_children(parser, flags, false, argc, argv, input);
+}
+
+int cli_parse_negative(const struct argp *parser, int argc, char **argv, void *input)
+{
+    return parse_with_children(parser, 0, true, argc, argv, input);
 }
 
 /* NULL when the variable is empty, too. */

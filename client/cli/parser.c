@@ -63,5 +63,6 @@ int cli_read(const struct cli_parser *parser, int argc, char **argv, void *argum
 
     if (parser->options)
         okv_options_argp(parser->options, &options);
-    return cli_parse(&argp, 0, argc, argv, &parsing);
+    return parser->may_be_negative ? cli_parse_negative(&argp, argc, argv, &parsing)
+                                   : cli_parse(&argp, 0, argc, argv, &parsing);
 }

@@ -94,6 +94,27 @@ static bool takes_next(const struct argp_option *option, const char *word)
     return option && option->arg && !(option->flags & OPTION_ARG_OPTIONAL) && !has_value;
 }
 
+/* Searches for an option as it is on a command line. `name` has room for WORD_MAX + 1. */
+static struct search search_word(const struct argp *parser, const char *word, char *name)
+{
+    take_name(word, name);
+    struct search search = {.name = name, .least = OKV_SPELL_DISTANCE_MAX + 1};
+    search.letter = word[1] == '-' ? 0 : word[1];
+    search_parser(&search, parser);
+    search_options(&search, standard);
+    return search;
+}
+
+const struct argp_option *okv_spell_known(const struct argp *parser, const char *word,
+                                          bool *takes_next_word)
+{
+    char name[WORD_MAX + 1];
+    struct search search = search_word(parser, word, name);
+
+    *takes_next_word = takes_next(search.known, word);
+    return search.known;
+}
+
 bool okv_spell_hint(const struct argp *parser, unsigned flags, int argc, char **argv,
                     char text[OKV_SPELL_HINT_TEXT])
 {
@@ -104,11 +125,7 @@ bool okv_spell_hint(const struct argp *parser, unsigned flags, int argc, char **
             return false; /* the rest is another parser's */
         if (!is_option)
             continue;
-        take_name(argv[i], name);
-        struct search search = {.name = name, .least = OKV_SPELL_DISTANCE_MAX + 1};
-        search.letter = argv[i][1] == '-' ? 0 : argv[i][1];
-        search_parser(&search, parser);
-        search_options(&search, standard);
+        struct search search = search_word(parser, argv[i], name);
         if (takes_next(search.known, argv[i]))
             i++;
         if (search.known || !search.nearest)

@@ -17,6 +17,11 @@ size_t okv_spell_distance(const char *from, const char *to);
  * if none is close. */
 const char *okv_spell_option(const struct argp *parser, const char *name);
 
+/* The option of the parser or its children that this word of a command line names or begins. NULL:
+ * none. *takes_next: the word after it is its argument. */
+const struct argp_option *okv_spell_known(const struct argp *parser, const char *word,
+                                          bool *takes_next);
+
 /* Writes a suggestion to `text` for the first long option in `argv` that the parser does not know.
  * `flags` are those of argp_parse(). False: every option is known, or none is close. */
 #define OKV_SPELL_HINT_TEXT 128

@@ -83,6 +83,38 @@ abbreviations() {
     expect 0 '' del short
 }
 
+# A value that begins with a dash and a digit needs nothing before it.
+dashes() {
+    local word
+    expect 0 '' put dash -5
+    expect 0 -5 get dash
+    expect 0 '' append -t 30s dash -6 -s "$socket"
+    expect 0 -5-6 get dash
+    expect 0 '' put --ttl 1h dash -5x --if-version "$("$okv" exists -v dash | sed -n 's/^version //p')"
+    expect 0 -5x get dash
+    same "the time to live that it has" $(($(ttl_of dash) > 3000000)) 1
+    expect 0 '' put dash -1 --ttl=1h
+    expect 0 '' put -- -7 minus
+    expect 0 minus get -- -7
+    expect 0 '' put dash -- --ttl
+    expect 0 --ttl get dash
+    expect 0 '' put -- dash -x
+    expect 0 -x get dash
+    for word in 'put dash -x' 'append dash --no-such' 'put -5 minus' 'get -9' 'put dash -5 -x'; do
+        # shellcheck disable=SC2086 # words
+        expect 2 '' $word
+        same "what $word is told" "$(grep -c "^okv [a-z]*: '-.*': no such option: .* put -- before" "$scratch/err")" 1
+    done
+    expect 2 '' put dash -5 -6
+    same "the value beyond" "$(grep -c "unexpected argument '-6'" "$scratch/err")" 1
+    expect 2 '' put dash -5 --ttl
+    same "an option without its argument" "$(grep -c "'--ttl' requires an argument" "$scratch/err")" 1
+    expect 2 '' put dash --if-version -5
+    same "a negative version" "$(grep -c "version '-5': give a whole number" "$scratch/err")" 1
+    expect 0 -x get dash
+    expect 0 '' del dash -- -7
+}
+
 parts() {
     seq 100000 | "$okv" put numbers -
     expect 0 "$(seq 100000 | tail -c +65537 | head -c 4096)" get numbers --offset 64K --length 4K
@@ -540,6 +572,7 @@ keys
 help
 [ -n "${OKV_GUEST_ADDR:-}" ] || completion # of the tree
 values
+dashes
 parts
 abbreviations
 numbers

@@ -1,74 +1,9 @@
 /* okv incr and touch: change existing items. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/cli/args.h"
 #include "client/cli/output.h"
-
-/* ---- numbers with a sign ------------------------------------------------ */
-
-static bool is_negative_number(const char *text)
-{
-    return text[0] == '-' && text[1] >= '0' && text[1] <= '9';
-}
-
-/* Whether argv[i] is the argument of the option before it. */
-static bool is_option_argument(char **argv, int i)
-{
-    static const char *const options[] = {"-s", "-t", "--server", "--timeout", "--ttl"};
-
-    for (size_t o = 0; o < sizeof options / sizeof *options; o++)
-        if (strcmp(argv[i - 1], options[o]) == 0)
-            return true;
-    return false;
-}
-
-/*
- * argp takes -5 for an option. So a negative number after the key is moved
- * to the end, after a "--". `out` has room for argc + 2. Returns the new argc.
- */
-static int protect_negative(int argc, char **argv, char **out)
-{
-    int negative = 0;
-    bool key_seen = false;
-    int count = 0;
-
-    for (int i = 0; i < argc; i++) {
-        if (i > 0 && strcmp(argv[i], "--") == 0) {
-            memcpy(out, argv, (size_t)argc * sizeof *argv);
-            out[argc] = NULL;
-            return argc;
-        }
-        bool operand = i > 0 && argv[i][0] != '-' && !is_option_argument(argv, i);
-        if (key_seen && negative == 0 && is_negative_number(argv[i]) &&
-            !is_option_argument(argv, i))
-            negative = i;
-        else
-            out[count++] = argv[i];
-        key_seen = key_seen || operand;
-    }
-    if (negative > 0) {
-        out[count++] = (char *)"--";
-        out[count++] = argv[negative];
-    }
-    out[count] = NULL;
-    return count;
-}
-
-/* As cli_begin(), for arguments among which there may be a negative number. */
-static int begin_with_negative(struct cli *cli, const struct cli_parser *parser, int argc,
-                               char **argv, void *input)
-{
-    char **protected = calloc((size_t)argc + 2, sizeof *protected);
-
-    if (!protected)
-        return cli_fail(cli, argv[0] + strlen("okv "), NULL, 0, OKV_ENOMEM);
-    int count = protect_negative(argc, argv, protected);
-    int status = cli_begin(cli, parser, count, protected, input);
-    free(protected);
-    return status;
-}
 
 /* ---- incr --------------------------------------------------------------- */
 
@@ -101,6 +36,7 @@ int cli_incr(struct cli *cli, int argc, char **argv)
         .options = incr_options,
         .least = 1,
         .most = 2,
+        .may_be_negative = true,
         .arguments = {offsetof(struct incr_arguments, key),
                       offsetof(struct incr_arguments, number)},
         .missing = "give a KEY, and N unless it is 1",
@@ -115,7 +51,7 @@ int cli_incr(struct cli *cli, int argc, char **argv)
     struct incr_arguments arguments = {.cli = cli, .delta = 1};
     int64_t result = 0;
 
-    int status = begin_with_negative(cli, &parser, argc, argv, &arguments);
+    int status = cli_begin(cli, &parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
     size_t length = strlen(arguments.key);
@@ -149,6 +85,7 @@ int cli_touch(struct cli *cli, int argc, char **argv)
     static const struct cli_parser parser = {
         .least = 2,
         .most = 2,
+        .may_be_negative = true,
         .arguments = {offsetof(struct touch_arguments, key),
                       offsetof(struct touch_arguments, time)},
         .missing = "give KEY and a time such as 60s, or KEY and none",
@@ -162,7 +99,7 @@ int cli_touch(struct cli *cli, int argc, char **argv)
                "Examples:\n  okv touch session:7 5m\n  okv touch greeting none"};
     struct touch_arguments arguments = {.cli = cli};
 
-    int status = begin_with_negative(cli, &parser, argc, argv, &arguments);
+    int status = cli_begin(cli, &parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
     size_t length = strlen(arguments.key);

@@ -89,7 +89,7 @@ static int store_value(const struct put_arguments *arguments, const char *comman
 
 /* For struct cli_parser. */
 #define KEY_AND_VALUE                                                                          \
-    .least = 2, .most = 2,                                                                     \
+    .least = 2, .most = 2, .may_be_negative = true,                                            \
     .arguments = {offsetof(struct put_arguments, key), offsetof(struct put_arguments, value)}, \
     .args_doc = "KEY VALUE\nKEY -", .missing = "give KEY and VALUE, or KEY and - for stdin",   \
     .unexpected = "unexpected argument '%s': quote a value that has spaces"
@@ -144,15 +144,16 @@ int cli_put(struct cli *cli, int argc, char **argv)
         KEY_AND_VALUE,
         .check = check_put,
         .doc = "Store a value under a key, replacing what was there.\v"
-               "A VALUE of - takes the value from standard input, to its end. Put -- before a key "
-               "or value that begins with a dash. Without --ttl or --keep-ttl the item stays until "
+               "A VALUE of - takes the value from standard input, to its end. One that begins with "
+               "a dash and a digit is the value; put -- before another value, or a key, that "
+               "begins with a dash. Without --ttl or --keep-ttl the item stays until "
                "it is deleted, whatever the one before it had. The version for --if-version is "
                "what `okv exists -v KEY` prints.\n\n"
                "Exit status 1 says that the condition was not met; nothing was changed.\n\n"
                "Examples:\n  okv put greeting hello\n  okv put photo - <photo.jpg\n"
                "  okv put session:7 alice --ttl 60s\n"
                "  okv put lock \"$HOSTNAME\" --if-absent --ttl 10s || echo taken\n"
-               "  okv put -- -5 minus"};
+               "  okv put temperature -5\n  okv put -- rule --all"};
     struct put_arguments arguments = {.cli = cli};
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
 
@@ -191,7 +192,8 @@ int cli_append(struct cli *cli, int argc, char **argv)
         .doc = "Add to the end of a value, or store it when the key is not there.\v"
                "A VALUE of - takes what is to be added from standard input. One append takes as "
                "much as fits a message (about 15000 bytes), and the whole value has the server's "
-               "limit. Its time to live does not change.\n\n"
+               "limit. Its time to live does not change. Put -- before a VALUE that begins with a "
+               "dash, but for a dash and a digit.\n\n"
                "Examples:\n  okv append log 'one more line '\n  date | okv append log -"};
     struct put_arguments arguments = {.cli = cli};
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
