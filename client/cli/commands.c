@@ -22,6 +22,7 @@ static const struct command commands[] = {
     {"incr", cli_incr, "KEY [N] [--ttl T]", "add N (1) to a number and print the sum"},
     {"append", cli_append, "KEY VALUE|-", "add to the end of a value"},
     {"touch", cli_touch, "KEY TIME|none", "set when an item expires"},
+    {"ttl", cli_ttl, "KEY [--json]", "print how long an item has to live"},
     {"watch", cli_watch, "KEY [-n N]", "print an item each time that it changes"},
     {"scan", cli_scan, "[--prefix P]", "list keys, one a line"},
     {"import", cli_import, "[--depth D]", "store the KEY TAB VALUE lines of stdin"},
@@ -72,7 +73,7 @@ static const char *nearest_command(const char *name, bool in_shell)
         {"set", "put"},     {"write", "put"},       {"read", "get"},      {"rm", "del"},
         {"delete", "del"},  {"unlink", "del"},      {"keys", "scan"},     {"ls", "scan"},
         {"list", "scan"},   {"info", "stat"},       {"stats", "stat"},    {"expire", "touch"},
-        {"ttl", "touch"},   {"flushall", "flush"},  {"flushdb", "flush"}, {"incrby", "incr"},
+        {"pttl", "ttl"},    {"flushall", "flush"},  {"flushdb", "flush"}, {"incrby", "incr"},
         {"dump", "export"}, {"sessions", "clients"}};
     /* Edits of a typing error; two would turn a short name into any other. */
     size_t least = strlen(name) < 5 ? 2 : 3;

@@ -42,6 +42,7 @@ cli_command cli_put, cli_append;          /* command/put.c */
 cli_command cli_get, cli_exists;          /* command/get.c */
 cli_command cli_mget;                     /* command/mget.c */
 cli_command cli_del, cli_incr, cli_touch; /* command/del.c; command/change.c */
+cli_command cli_ttl;                      /* command/ttl.c */
 cli_command cli_scan, cli_export;         /* command/list.c */
 cli_command cli_import;                   /* command/import.c */
 cli_command cli_flush;                    /* command/flush.c */

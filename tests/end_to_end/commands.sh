@@ -14,25 +14,9 @@ TEXT
 # shellcheck source=tests/support/programs.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
 [ -z "${OKV_GUEST_ADDR:-}" ] || socket=rdma://$OKV_GUEST_ADDR
-# With a deadline that no machine is too slow for.
-# shellcheck disable=SC2016 # for the script
-printf '#!/bin/sh\nexec "%s" -t 120s "$@"\n' "$okv" >"$scratch/okv"
-chmod +x "$scratch/okv"
-okv=$scratch/okv
+# shellcheck source=tests/support/expect.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/expect.sh"
 tab=$(printf '\t')
-
-# expect STATUS OUTPUT COMMAND...: okv with this command ends so and prints this.
-expect() {
-    local status=0 expected=$1 output=$2 printed
-    shift 2
-    checks=$((checks + 1))
-    printed=$("$okv" "$@" 2>"$scratch/err") || status=$?
-    if [ $status -ne "$expected" ] || [ "$printed" != "$output" ]; then
-        failures=$((failures + 1))
-        printf 'WRONG okv %s: status %s, printed: %s\n' "$*" $status "$printed"
-        cat "$scratch/err"
-    fi
-}
 
 help() {
     local put
@@ -455,6 +439,8 @@ completion() {
     completes 'okv -s local:///x --counters sc' scan
     completes 'okv --server=local:///x sc' scan
     completes 'okv help to' 'touch top'
+    completes 'okv tt' ttl
+    completes 'okv ttl key --js' --json
     completes 'okv shell --no' --no-history
     completes 'okv put key value --if-' '--if-absent --if-version='
     completes 'okv del --pre' --prefix=

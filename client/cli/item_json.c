@@ -1,0 +1,64 @@
+#include "client/cli/item_json.h"
+
+#include <okv.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/cli/run.h"
+
+#define NAME_TEXT 32
+
+static json_t *base64_of(const void *bytes, size_t length)
+{
+    size_t size = sodium_base64_encoded_len(length, sodium_base64_VARIANT_ORIGINAL);
+    char *text = malloc(size);
+
+    if (!text)
+        return NULL;
+    sodium_bin2base64(text, size, bytes, length, sodium_base64_VARIANT_ORIGINAL);
+    json_t *string = json_stringn_nocheck(text, size - 1);
+    free(text);
+    return string;
+}
+
+/* As the member `name`, or in base64 as the one of the longer name. Returns 0; -1: no memory. */
+static int set_bytes(json_t *object, const char *name, const void *bytes, size_t length)
+{
+    json_t *text = json_stringn(bytes, length); /* NULL unless it is UTF-8 */
+    char longer[NAME_TEXT];
+
+    if (text)
+        return json_object_set_new(object, name, text);
+    snprintf(longer, sizeof longer, "%s_base64", name);
+    return json_object_set_new(object, longer, base64_of(bytes, length));
+}
+
+json_t *cli_json_key(const void *key, size_t length)
+{
+    json_t *object = json_object();
+
+    if (set_bytes(object, "key", key, length) == 0)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+json_t *cli_json_ttl(int64_t ttl_ms)
+{
+    return ttl_ms == OKV_TTL_NONE ? json_null() : json_integer(ttl_ms);
+}
+
+int cli_print_json_line(const char *command, json_t *object)
+{
+    /* As many digits as a double has for sure: 0.1 is 0.1. */
+    int rc = json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(15));
+
+    json_decref(object);
+    if (rc && !ferror(stdout)) {
+        fprintf(stderr, "okv: %s: out of memory\n", command);
+        return CLI_FAILED;
+    }
+    putchar('\n');
+    return CLI_DONE;
+}

@@ -1,0 +1,21 @@
+/* Items as JSON: an object in each line. A member whose bytes are no UTF-8 has them in base64, and
+ * a name that ends with _base64. */
+#ifndef OKV_CLIENT_CLI_ITEM_JSON_H
+#define OKV_CLIENT_CLI_ITEM_JSON_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The objects below are the caller's; NULL: no memory, which cli_print_json_line() reports. */
+
+/* With the member key. */
+json_t *cli_json_key(const void *key, size_t length);
+/* A time to live in ms; null for OKV_TTL_NONE. */
+json_t *cli_json_ttl(int64_t ttl_ms);
+
+/* Prints the object in a line, and takes it over. Returns CLI_DONE, or CLI_FAILED after printing
+ * why; an error of standard output is left to cli_output_end(). */
+int cli_print_json_line(const char *command, json_t *object);
+
+#endif
