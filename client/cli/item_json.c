@@ -22,26 +22,40 @@ static json_t *base64_of(const void *bytes, size_t length)
     return string;
 }
 
-/* As the member `name`, or in base64 as the one of the longer name. Returns 0; -1: no memory. */
-static int set_bytes(json_t *object, const char *name, const void *bytes, size_t length)
+void cli_json_add(json_t **object, const char *name, json_t *value)
+{
+    if (json_object_set_new(*object, name, value) == 0)
+        return;
+    json_decref(*object);
+    *object = NULL;
+}
+
+/* As the member `name`, or in base64 as the one of the longer name. */
+static void add_bytes(json_t **object, const char *name, const void *bytes, size_t length)
 {
     json_t *text = json_stringn(bytes, length); /* NULL unless it is UTF-8 */
     char longer[NAME_TEXT];
 
-    if (text)
-        return json_object_set_new(object, name, text);
     snprintf(longer, sizeof longer, "%s_base64", name);
-    return json_object_set_new(object, longer, base64_of(bytes, length));
+    cli_json_add(object, text ? name : longer, text ? text : base64_of(bytes, length));
 }
 
 json_t *cli_json_key(const void *key, size_t length)
 {
     json_t *object = json_object();
 
-    if (set_bytes(object, "key", key, length) == 0)
-        return object;
-    json_decref(object);
-    return NULL;
+    add_bytes(&object, "key", key, length);
+    return object;
+}
+
+json_t *cli_json_item(const void *key, size_t key_length, const void *value, size_t value_length,
+                      uint64_t version)
+{
+    json_t *object = cli_json_key(key, key_length);
+
+    add_bytes(&object, "value", value, value_length);
+    cli_json_add(&object, "version", json_integer((json_int_t)version));
+    return object;
 }
 
 json_t *cli_json_ttl(int64_t ttl_ms)

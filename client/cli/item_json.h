@@ -11,6 +11,12 @@
 
 /* With the member key. */
 json_t *cli_json_key(const void *key, size_t length);
+/* With the members key, value and version. */
+json_t *cli_json_item(const void *key, size_t key_length, const void *value, size_t value_length,
+                      uint64_t version);
+/* Adds a member to *object, and takes `value` over. Without memory *object, or `value`, is NULL,
+ * and *object is NULL then. */
+void cli_json_add(json_t **object, const char *name, json_t *value);
 /* A time to live in ms; null for OKV_TTL_NONE. */
 json_t *cli_json_ttl(int64_t ttl_ms);
 

@@ -46,6 +46,14 @@ names() {
     exec 3>&-
     "$okv" stat --json | members "okv stat"
     "$okv" stat --all --json | members "okv stat --all"
+    "$okv" put name value
+    printf '\377' | "$okv" put $'\377' -
+    "$okv" mget name $'\377' --json | members "okv mget"
+    "$okv" get name --json | members "okv get"
+    "$okv" ttl name --json | members "okv ttl"
+    "$okv" scan --json | members "okv scan"
+    "$okv" export --json 2>/dev/null | members "okv export"
+    "$okv" ping --json | members "okv ping"
     "$okv" top -n 1 -i 1ms --json | members "okv top"
     "$okv" clients --json | members "okv clients"
     "$okv" doctor --json | members "okv doctor"

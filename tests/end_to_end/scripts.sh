@@ -46,8 +46,74 @@ times_to_live() {
     expect 0 '' del session stays
 }
 
+version_of() { "$okv" exists -v "$1" | sed -n 's/^version //p'; }
+
+# one_line WHAT TEXT FILTER: the text is one line, and jq says true of it.
+one_line() {
+    same "$1" "$(wc -l <<<"$2") $(jq "$3" <<<"$2")" '1 true'
+}
+
+json() {
+    local line status=0
+    expect 0 '' put greeting hello
+    expect 0 "{\"key\":\"greeting\",\"value\":\"hello\",\"version\":$(version_of greeting)}" get greeting --json
+    printf 'a"\\\tä\n\0z' | "$okv" put "k\"ü" -
+    line=$("$okv" get "k\"ü" --json)
+    one_line "text with controls" "$line" '.key == "k\"ü" and .value == "a\"\\\tä\n\u0000z"'
+    printf '\377\0\1' | "$okv" put $'\xfe' -
+    expect 0 "{\"key_base64\":\"/g==\",\"value_base64\":\"/wAB\",\"version\":$(version_of $'\xfe')}" get --json $'\xfe'
+    expect 0 '' put empty ''
+    one_line "an empty value" "$("$okv" get empty --json)" '.value == ""'
+    expect 0 '' put part 'xäy'
+    one_line "a part" "$("$okv" get part --json --length 3)" '.value == "xä"'
+    one_line "a part of a character" "$("$okv" get part --json --length 2)" '.value_base64 == "eMM=" and (has("value") | not)'
+    one_line "get --touch" "$("$okv" get part --json --touch 60)" '.value == "xäy"'
+    expect 1 '' get nobody --json
+    expect 2 '' get greeting --json -o "$scratch/value"
+    same "two outputs" "$(grep -c 'leave out --output' "$scratch/err")" 1
+    seq 5000 | "$okv" put long -
+    "$okv" mget nobody greeting long greeting --json >"$scratch/lines" || status=$?
+    same "the status of mget" $status 1
+    same "keys of mget" "$(jq -r .key <"$scratch/lines" | xargs)" 'greeting long greeting'
+    same "a long value of mget" "$(jq -r 'select(.key == "long") | .value' <"$scratch/lines" | sed '$d' | sha256sum)" \
+        "$(seq 5000 | sha256sum)"
+    same "its version" "$(jq 'select(.key == "long") | .version' <"$scratch/lines")" "$(version_of long)"
+    same "mget - of scan" "$("$okv" scan | "$okv" mget - --json | wc -l)" 6
+    one_line "an item of scan" "$("$okv" scan --json --prefix gree)" \
+        ". == {key: \"greeting\", length: 5, version: $(version_of greeting), ttl_ms: null}"
+    one_line "one that expires" "$("$okv" scan --json --prefix part)" '.ttl_ms > 30000 and .ttl_ms < 61000'
+    same "scan --json --limit" "$("$okv" scan --json --limit 4 | jq -c 'has("version")' | xargs)" 'true true true true'
+    expect 2 '' scan --json --long
+    expect 2 '' scan --json -0
+    "$okv" export --json >"$scratch/lines" 2>/dev/null
+    same "members of export" "$(jq -c 'keys_unsorted' <"$scratch/lines" | sort -u | xargs)" \
+        '[key,value,version,expires_at_ms] [key_base64,value_base64,version,expires_at_ms]'
+    same "lines of export" "$(wc -l <"$scratch/lines")" 6
+    # What import reads, made of it.
+    jq -r 'select(.value) | "\([.key, .value] | @tsv)\(if .expires_at_ms then "\t\(.expires_at_ms)" else "" end)"' \
+        <"$scratch/lines" | grep -v '^k"' | cut -f 1,2 | sort >"$scratch/made"
+    same "items of export" "$("$okv" export 2>/dev/null | grep -av '^k"' | grep -av $'^\xfe' | cut -f 1,2 | sort | sha256sum)" \
+        "$(sha256sum <"$scratch/made")"
+    line=$(jq 'select(.key == "part") | .expires_at_ms' <"$scratch/lines")
+    same "when one expires" "$(within "$line" $(($(date +%s%3N) + 30000)) $(($(date +%s%3N) + 61000)))" yes
+    same "one that stays" "$(jq 'select(.key == "long") | .expires_at_ms' <"$scratch/lines")" null
+    one_line "ping" "$("$okv" ping -c 3 --json)" ".uri == \"$socket\" and .count == 3 and .min_us > 0 and
+        .min_us <= .p50_us and .p50_us <= .p99_us and .p99_us <= .max_us"
+    same "the shell" "$(printf '%s\n' 'get part --json' 'ttl greeting --json' 'ping --json -c 1' 'scan --json --limit 1' \
+        'mget part --json' | "$okv" shell | jq -c '.value // .count // .length? // "other"' | wc -l)" 5
+    for line in scan export 'get part' 'mget part' 'ttl part' ping; do
+        status=0
+        # shellcheck disable=SC2086 # words
+        "$okv" $line --json >/dev/full 2>"$scratch/err" || status=$?
+        same "the status of $line without room" $status 3
+        same "what $line says without room" "$(grep -c 'cannot write the output: No space left' "$scratch/err")" 1
+    done
+    expect 0 '' flush --yes
+}
+
 start_server "$socket"
 export OKV_SERVER=$socket
 times_to_live
+json
 echo "scripts: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]

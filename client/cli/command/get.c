@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client/cli/args.h"
+#include "client/cli/item_json.h"
 #include "client/cli/output.h"
 
 struct get_arguments {
@@ -16,30 +17,33 @@ struct get_arguments {
     uint64_t offset;  /* get: of a part */
     uint64_t length;  /* get: of it; 0: to the end */
     bool is_part;
-    bool verbose;
+    bool json;    /* get */
+    bool verbose; /* exists */
+};
+
+struct fetched {
+    char *value; /* to free() */
+    size_t length;
+    uint64_t version;
 };
 #define NO_OFFSET UINT64_MAX
 
 /* By okv_get_touch(). */
-static int fetch_and_touch(okv *handle, const struct get_arguments *arguments, char **value,
-                           size_t *length)
+static int fetch_and_touch(okv *handle, const struct get_arguments *arguments,
+                           struct fetched *fetched)
 {
     struct okv_info info;
 
     okv_info(handle, &info);
-    *value = malloc(info.max_value);
-    if (!*value)
+    fetched->value = malloc(info.max_value);
+    if (!fetched->value)
         return OKV_ENOMEM;
-    int rc = okv_get_touch(handle, arguments->key, strlen(arguments->key), arguments->touch_ms,
-                           *value, info.max_value, length, NULL);
-    if (rc != OKV_OK)
-        free(*value);
-    return rc;
+    return okv_get_touch(handle, arguments->key, strlen(arguments->key), arguments->touch_ms,
+                         fetched->value, info.max_value, &fetched->length, &fetched->version);
 }
 
 /* A part, by okv_get_range(). */
-static int fetch_part(okv *handle, const struct get_arguments *arguments, char **value,
-                      size_t *length)
+static int fetch_part(okv *handle, const struct get_arguments *arguments, struct fetched *fetched)
 {
     struct okv_info info;
     size_t whole = 0;
@@ -47,18 +51,16 @@ static int fetch_part(okv *handle, const struct get_arguments *arguments, char *
     okv_info(handle, &info);
     size_t size = arguments->length && arguments->length < info.max_value ? arguments->length
                                                                           : info.max_value;
-    *value = malloc(size);
-    if (!*value)
+    fetched->value = malloc(size);
+    if (!fetched->value)
         return OKV_ENOMEM;
     int rc = okv_get_range(handle, arguments->key, strlen(arguments->key), arguments->offset,
-                           *value, size, &whole, NULL);
-    if (rc != OKV_OK) {
-        free(*value);
+                           fetched->value, size, &whole, &fetched->version);
+    if (rc != OKV_OK)
         return rc;
-    }
-    *length = arguments->offset < whole ? whole - arguments->offset : 0;
-    if (*length > size)
-        *length = size;
+    fetched->length = arguments->offset < whole ? whole - arguments->offset : 0;
+    if (fetched->length > size)
+        fetched->length = size;
     return OKV_OK;
 }
 
@@ -78,6 +80,8 @@ static const struct okv_option get_options[] = {
     {"length", 0, "SIZE",
      .help = "Write at most this many bytes; no more of a long value is fetched",
      CLI_SIZE(struct get_arguments, length, 1, UINT64_MAX)},
+    {"json", 0, NULL, .help = "A JSON object instead, with key, value and version",
+     CLI_FLAG(struct get_arguments, json)},
     {0},
 };
 
@@ -90,16 +94,19 @@ static error_t check_get(struct argp_state *state, void *input)
         arguments->offset = 0;
     if (arguments->touch_ms && arguments->is_part)
         return cli_usage(state, "--touch fetches the whole value: leave out --offset and --length");
+    if (arguments->json && arguments->file)
+        return cli_usage(state, "--json prints to standard output: leave out --output");
     return 0;
 }
 
-static int fetch(okv *handle, const struct get_arguments *arguments, char **value, size_t *length)
+static int fetch(okv *handle, const struct get_arguments *arguments, struct fetched *fetched)
 {
     if (arguments->touch_ms)
-        return fetch_and_touch(handle, arguments, value, length);
+        return fetch_and_touch(handle, arguments, fetched);
     if (arguments->is_part)
-        return fetch_part(handle, arguments, value, length);
-    return cli_fetch(handle, arguments->key, strlen(arguments->key), value, length, NULL);
+        return fetch_part(handle, arguments, fetched);
+    return cli_fetch(handle, arguments->key, strlen(arguments->key), &fetched->value,
+                     &fetched->length, &fetched->version);
 }
 
 static int write_file(const char *path, const char *bytes, size_t length)
@@ -114,6 +121,32 @@ static int write_file(const char *path, const char *bytes, size_t length)
 fail:
     fprintf(stderr, "okv: get: cannot write '%s': %s\n", path, strerror(errno));
     return CLI_FAILED;
+}
+
+static int print_value(const struct cli *cli, const char *value, size_t length)
+{
+    bool ends_line = cli->shared || isatty(STDOUT_FILENO);
+
+    fwrite(value, 1, length, stdout);
+    if (ends_line && (length == 0 || value[length - 1] != '\n'))
+        putchar('\n');
+    return CLI_DONE;
+}
+
+/* Where the arguments say. */
+static int show(const struct get_arguments *arguments, const struct fetched *fetched)
+{
+    int status;
+
+    if (arguments->file && strcmp(arguments->file, "-") != 0)
+        return write_file(arguments->file, fetched->value, fetched->length);
+    if (arguments->json)
+        status = cli_print_json_line("get", cli_json_item(arguments->key, strlen(arguments->key),
+                                                          fetched->value, fetched->length,
+                                                          fetched->version));
+    else
+        status = print_value(arguments->cli, fetched->value, fetched->length);
+    return cli_worse(status, cli_output_end("get"));
 }
 
 int cli_get(struct cli *cli, int argc, char **argv)
@@ -131,38 +164,31 @@ int cli_get(struct cli *cli, int argc, char **argv)
                "on a terminal and in a shell only.\v"
                "On a terminal control characters other than newlines and tabs, marks of the "
                "direction of text, and bytes that are no UTF-8 are shown as \\xHH: by this command "
-               "and all others.\n\n"
+               "and all others. With --json a key or value that is no UTF-8 is in key_base64 or "
+               "value_base64 instead.\n\n"
                "Exit status 1 says that the key is not there.\n\n"
                "Examples:\n  okv get greeting\n  okv get photo -o photo.jpg\n"
                "  okv get session:7 --touch 5m\n"
                "  okv get log --offset 1M --length 4K\n"
+               "  okv get greeting --json | jq -r .value\n"
                "  okv --counters get greeting >/dev/null"};
     struct get_arguments arguments = {.cli = cli, .offset = NO_OFFSET};
-    char *value = NULL;
-    size_t length = 0;
+    struct fetched fetched = {0};
 
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
 
-    size_t key_length = strlen(arguments.key);
-    int rc = fetch(cli->handle, &arguments, &value, &length);
-    if (rc == OKV_EVALUESIZE)
-        return cli_fail_with(cli, "get", arguments.key, key_length, rc,
-                             "--touch is for a value that fits a message: get it, and touch it");
-    if (rc != OKV_OK)
-        return cli_fail(cli, "get", arguments.key, key_length, rc);
-
-    if (arguments.file && strcmp(arguments.file, "-") != 0) {
-        status = write_file(arguments.file, value, length);
-    } else {
-        fwrite(value, 1, length, stdout);
-        bool ends_line = cli->shared || isatty(STDOUT_FILENO);
-        if (ends_line && (length == 0 || value[length - 1] != '\n'))
-            putchar('\n');
-        status = cli_output_end("get");
-    }
-    free(value);
+    int rc = fetch(cli->handle, &arguments, &fetched);
+    if (rc == OKV_OK)
+        status = show(&arguments, &fetched);
+    else
+        status =
+            cli_fail_with(cli, "get", arguments.key, strlen(arguments.key), rc,
+                          rc == OKV_EVALUESIZE
+                              ? "--touch is for a value that fits a message: get it, and touch it"
+                              : cli_advice(rc));
+    free(fetched.value);
     return status;
 }
 

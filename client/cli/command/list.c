@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "client/cli/args.h"
+#include "client/cli/item_json.h"
 #include "client/cli/output.h"
 #include "client/cli/progress.h"
 #include "client/cli/tsv.h"
@@ -34,6 +35,8 @@ struct scan_arguments {
     uint64_t shown;
     bool verbose;
     bool is_null; /* raw keys, each followed by a NUL */
+    bool json;
+    int status; /* of the output */
 };
 
 static const struct okv_option scan_options[] = {
@@ -45,6 +48,8 @@ static const struct okv_option scan_options[] = {
      CLI_FLAG(struct scan_arguments, verbose)},
     {"null", '0', NULL, .help = "Raw keys, each followed by a NUL",
      CLI_FLAG(struct scan_arguments, is_null)},
+    {"json", 0, NULL, .help = "Lines of JSON instead: objects with key, length, version and ttl_ms",
+     CLI_FLAG(struct scan_arguments, json)},
     {0},
 };
 
@@ -54,17 +59,25 @@ static error_t check_scan(struct argp_state *state, void *input)
 
     if (arguments->is_null && arguments->verbose)
         return cli_usage(state, "--null and --long exclude each other: --long has lines");
+    if (arguments->json && (arguments->is_null || arguments->verbose))
+        return cli_usage(state, "--json has all of an item in lines: leave out --long and --null");
     return 0;
 }
 
-static int show_key(void *user, const struct okv_item *item)
+static int print_key_json(const struct okv_item *item)
 {
-    struct scan_arguments *arguments = user;
+    json_t *object = cli_json_key(item->key, item->key_length);
+
+    cli_json_add(&object, "length", json_integer((json_int_t)item->value_length));
+    cli_json_add(&object, "version", json_integer((json_int_t)item->version));
+    cli_json_add(&object, "ttl_ms", cli_json_ttl(item->ttl_ms));
+    return cli_print_json_line("scan", object);
+}
+
+static void print_key(const struct scan_arguments *arguments, const struct okv_item *item)
+{
     char ttl[CLI_TTL_TEXT];
 
-    if (item->key_length < arguments->prefix_length ||
-        memcmp(item->key, arguments->prefix, arguments->prefix_length) != 0)
-        return cli_interrupted() ? SCAN_STOPPED : 0;
     if (arguments->is_null)
         fwrite(item->key, 1, item->key_length, stdout);
     else
@@ -73,6 +86,21 @@ static int show_key(void *user, const struct okv_item *item)
         printf("\t%zu\t%llu\t%s", item->value_length, (unsigned long long)item->version,
                cli_ttl_text(item->ttl_ms, ttl));
     putchar(arguments->is_null ? '\0' : '\n');
+}
+
+static int show_key(void *user, const struct okv_item *item)
+{
+    struct scan_arguments *arguments = user;
+
+    if (item->key_length < arguments->prefix_length ||
+        memcmp(item->key, arguments->prefix, arguments->prefix_length) != 0)
+        return cli_interrupted() ? SCAN_STOPPED : 0;
+    if (arguments->json)
+        arguments->status = print_key_json(item);
+    else
+        print_key(arguments, item);
+    if (arguments->status != CLI_DONE)
+        return SCAN_STOPPED;
     arguments->shown++;
     return --arguments->left == 0 || ferror(stdout) || cli_interrupted() ? SCAN_STOPPED : 0;
 }
@@ -82,6 +110,7 @@ static int list_keys(struct scan_arguments *arguments, const char *command)
     arguments->prefix_length = strlen(arguments->prefix);
     int status = scan_all(arguments->cli, command, show_key, arguments);
 
+    status = cli_worse(status, arguments->status);
     if (status != CLI_DONE)
         fprintf(stderr, "okv: %s: ended after %llu keys: not all are listed\n", command,
                 (unsigned long long)arguments->shown);
@@ -106,7 +135,9 @@ int cli_scan(struct cli *cli, int argc, char **argv)
             "The table is read without the server's CPU, and all of it, also with --prefix: "
             "only --limit ends it early. With --long a line is KEY, the value's length in "
             "bytes, the item's version and its time to live in milliseconds (or none), with "
-            "tabs between them. Keys are escaped as those of `okv export`, except with --null.\n\n"
+            "tabs between them. Keys are escaped as those of `okv export`, except with --null. "
+            "With "
+            "--json ttl_ms is null for none, and a key that is no UTF-8 is in key_base64.\n\n"
             "A key that is there all the while is listed exactly once.\n\n"
             "Examples:\n  okv scan --prefix user: | wc -l\n  okv scan --long | sort -n -k 2 -t "
             "$'\\t'\n  okv scan --prefix tmp: | okv mget -\n  okv scan -0 | xargs -0 -n 1 okv get"};
@@ -121,6 +152,8 @@ int cli_scan(struct cli *cli, int argc, char **argv)
 struct export
 {
     struct cli *cli;
+    bool json;
+    int status; /* of the output */
     uint64_t items;
     struct progress progress;
 };
@@ -131,16 +164,37 @@ static int64_t expiry_of(const struct okv_item *item)
     return item->ttl_ms == OKV_TTL_NONE ? 0 : (int64_t)okv_clock_wall_ms() + item->ttl_ms;
 }
 
-static int write_item(void *user, const struct okv_item *item)
+static int write_json(const struct okv_item *item)
 {
-    struct export *export = user;
+    json_t *object =
+        cli_json_item(item->key, item->key_length, item->value, item->value_length, item->version);
+    int64_t expires_at_ms = expiry_of(item);
+
+    cli_json_add(&object, "expires_at_ms",
+                 expires_at_ms ? json_integer(expires_at_ms) : json_null());
+    return cli_print_json_line("export", object);
+}
+
+static void write_text(const struct okv_item *item)
+{
     struct tsv_item line = {.key = item->key,
                             .key_length = item->key_length,
                             .value = item->value,
                             .value_length = item->value_length,
                             .expires_at_ms = expiry_of(item)};
 
-    if (tsv_write(stdout, &line))
+    tsv_write(stdout, &line);
+}
+
+static int write_item(void *user, const struct okv_item *item)
+{
+    struct export *export = user;
+
+    if (export->json)
+        export->status = write_json(item);
+    else
+        write_text(item);
+    if (export->status != CLI_DONE || ferror(stdout))
         return SCAN_STOPPED;
     progress_show(&export->progress, ++export->items);
     return cli_interrupted() ? SCAN_STOPPED : 0;
@@ -151,6 +205,7 @@ static int export_all(struct export *export)
     /* On one terminal the items show the progress. */
     progress_init(&export->progress, isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO));
     int status = scan_all(export->cli, "export", write_item, export);
+    status = cli_worse(status, export->status);
     progress_clear(&export->progress);
     if (status == CLI_DONE)
         fprintf(stderr, "exported %llu items\n", (unsigned long long)export->items);
@@ -160,9 +215,17 @@ static int export_all(struct export *export)
     return status;
 }
 
+static const struct okv_option export_options[] = {
+    {"json", 0, NULL,
+     .help = "Lines of JSON instead: objects with key, value, version and expires_at_ms",
+     CLI_FLAG(struct export, json)},
+    {0},
+};
+
 int cli_export(struct cli *cli, int argc, char **argv)
 {
     static const struct cli_parser parser = {
+        .options = export_options,
         .unexpected = "unexpected argument '%s': export writes stdout, as in okv export >items.tsv",
         .doc = "Write all items to standard output, one KEY TAB VALUE a line; of an item that "
                "expires KEY TAB VALUE TAB TIME, in ms since 1970.\v"
@@ -170,7 +233,10 @@ int cli_export(struct cli *cli, int argc, char **argv)
                "\\t, a newline \\n, a carriage return \\r and a backslash \\\\; `okv import` reads "
                "them back exactly. Versions are not written. An item that is put or deleted "
                "meanwhile may be missing.\n\n"
-               "Examples:\n  okv export >items.tsv\n  okv export | sort | sha256sum"};
+               "With --json, which import does not read, expires_at_ms is null for an item that "
+               "stays, and a key or value that is no UTF-8 is in key_base64 or value_base64.\n\n"
+               "Examples:\n  okv export >items.tsv\n  okv export | sort | sha256sum\n"
+               "  okv export --json | jq -r 'select(.expires_at_ms) | .key'"};
 
     struct export export = {.cli = cli};
 

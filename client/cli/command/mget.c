@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client/cli/args.h"
+#include "client/cli/item_json.h"
 #include "client/cli/output.h"
 #include "client/cli/tsv.h"
 
@@ -20,6 +21,7 @@ struct mget {
     char **keys; /* of the command line */
     int key_count;
     bool is_null;
+    bool json;
     char end; /* of a key on stdin: a newline or, with --null, a NUL */
 
     struct okv_command commands[BATCH];
@@ -39,6 +41,8 @@ struct mget {
 static const struct okv_option mget_options[] = {
     {"null", '0', NULL, .help = "With -, keys are raw and end with a NUL",
      CLI_FLAG(struct mget, is_null)},
+    {"json", 0, NULL, .help = "Lines of JSON instead: objects with key, value and version",
+     CLI_FLAG(struct mget, json)},
     {0},
 };
 
@@ -65,6 +69,16 @@ static void note(struct mget *mget, int status)
     mget->status = cli_worse(mget->status, status);
 }
 
+static void write_line(struct mget *mget, const struct tsv_item *item, uint64_t version)
+{
+    if (mget->json)
+        note(mget,
+             cli_print_json_line("mget", cli_json_item(item->key, item->key_length, item->value,
+                                                       item->value_length, version)));
+    else
+        tsv_write(stdout, item);
+}
+
 /* Writes the line of one key, or says why there is none. */
 static void show(struct mget *mget, size_t i)
 {
@@ -74,6 +88,7 @@ static void show(struct mget *mget, size_t i)
                             .key_length = command->key_length,
                             .value = command->buffer,
                             .value_length = result->length};
+    uint64_t version = result->version;
     char *large = NULL;
     int rc = result->status;
 
@@ -82,11 +97,11 @@ static void show(struct mget *mget, size_t i)
         rc = mget->stopped;
     } else if (rc == OKV_ETOOSMALL) {
         rc = cli_fetch(mget->cli->handle, item.key, item.key_length, &large, &item.value_length,
-                       NULL);
+                       &version);
         item.value = large;
     }
     if (rc == OKV_OK)
-        tsv_write(stdout, &item);
+        write_line(mget, &item, version);
     else if (rc == OKV_ENOTFOUND)
         note(mget, CLI_MISS); /* no message among many keys: its line is missing */
     else
@@ -259,11 +274,13 @@ int cli_mget(struct cli *cli, int argc, char **argv)
                "With - the keys come from standard input, one a line and escaped as `okv export` "
                "and `okv scan` write them, or with --null as they are, and are answered as they "
                "come. Lines are in the order "
-               "of the keys and escaped likewise; a key that is named twice has two.\n\n"
+               "of the keys and escaped likewise; a key that is named twice has two. With --json a "
+               "key or value that is no UTF-8 is in key_base64 or value_base64 instead.\n\n"
                "All keys are tried, also after one that failed, unless the connection fails: that "
                "some were not looked up is then reported.\n\n"
                "Exit status: 3 if a key could not be looked up, else 1 if one was not there.\n\n"
-               "Examples:\n  okv mget user:1 user:2\n  cut -f 1 items.tsv | okv mget - >found.tsv"};
+               "Examples:\n  okv mget user:1 user:2\n  cut -f 1 items.tsv | okv mget - >found.tsv\n"
+               "  okv mget user:1 user:2 --json | jq -r .value"};
     struct mget mget = {.cli = cli};
 
     int status = cli_read(&parser, argc, argv, &mget);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "client/cli/args.h"
+#include "client/cli/item_json.h"
 #include "client/cli/output.h"
 #include "client/cli/stats.h"
 #include "shared/base/clock.h"
@@ -23,6 +24,7 @@ struct timing_arguments {
     uint64_t count;
     uint64_t depth;
     uint64_t size; /* 0: the bucket's */
+    bool json;     /* ping */
 };
 
 static double microseconds(uint64_t ns)
@@ -35,12 +37,39 @@ static double microseconds(uint64_t ns)
 static const struct okv_option ping_options[] = {
     {"count", 'c', "N", .help = "Send N requests, each after the answer to the one before (5)",
      CLI_NUMBER(struct timing_arguments, count, 1, PING_COUNT_MAX)},
+    {"json", 0, NULL,
+     .help = "A JSON object instead, with uri, count, min_us, p50_us, p99_us and max_us",
+     CLI_FLAG(struct timing_arguments, json)},
     {0},
 };
 
-static int ping_all(struct cli *cli, uint32_t wanted, uint64_t *samples)
+/* Of samples that are sorted. */
+static int print_pings(const struct cli *cli, uint32_t count, const uint64_t *samples)
 {
-    uint32_t count = 0;
+    printf("%u pings over %s: min %.1f us, median %.1f us, p99 %.1f us, max %.1f us\n", count,
+           cli->server, microseconds(samples[0]), microseconds(cli_percentile(samples, count, 50)),
+           microseconds(cli_percentile(samples, count, 99)), microseconds(samples[count - 1]));
+    return CLI_DONE;
+}
+
+static int print_pings_json(const struct cli *cli, uint32_t count, const uint64_t *samples)
+{
+    char *uri = cli_json_text(cli->server);
+    json_t *object = uri ? json_pack("{s:s, s:I, s:f, s:f, s:f, s:f}", "uri", uri, "count",
+                                     (json_int_t)count, "min_us", microseconds(samples[0]),
+                                     "p50_us", microseconds(cli_percentile(samples, count, 50)),
+                                     "p99_us", microseconds(cli_percentile(samples, count, 99)),
+                                     "max_us", microseconds(samples[count - 1]))
+                         : NULL;
+
+    free(uri);
+    return cli_print_json_line("ping", object);
+}
+
+static int ping_all(const struct timing_arguments *arguments, uint64_t *samples)
+{
+    struct cli *cli = arguments->cli;
+    uint32_t wanted = (uint32_t)arguments->count, count = 0;
 
     cli_interrupt_catch(true);
     for (; count < wanted && !cli_interrupted(); count++) {
@@ -49,16 +78,15 @@ static int ping_all(struct cli *cli, uint32_t wanted, uint64_t *samples)
         samples[count] = okv_clock_ns() - start;
         if (rc != OKV_OK)
             return cli_fail(cli, "ping", NULL, 0, rc);
-        if (wanted <= PING_LINES_MAX)
+        if (wanted <= PING_LINES_MAX && !arguments->json)
             printf("ping %u: %.1f us\n", count + 1, microseconds(samples[count]));
     }
     if (count == 0)
         return CLI_FAILED;
     cli_samples_sort(samples, count);
-    printf("%u pings over %s: min %.1f us, median %.1f us, p99 %.1f us, max %.1f us\n", count,
-           cli->server, microseconds(samples[0]), microseconds(cli_percentile(samples, count, 50)),
-           microseconds(cli_percentile(samples, count, 99)), microseconds(samples[count - 1]));
-    return cli_output_end("ping");
+    int status =
+        arguments->json ? print_pings_json(cli, count, samples) : print_pings(cli, count, samples);
+    return cli_worse(status, cli_output_end("ping"));
 }
 
 int cli_ping(struct cli *cli, int argc, char **argv)
@@ -67,7 +95,7 @@ int cli_ping(struct cli *cli, int argc, char **argv)
         .options = ping_options,
         .unexpected = "unexpected argument '%s': name the server with -s",
         .doc = "Send requests that do nothing to the server's CPU and time their answers.\v"
-               "Examples:\n  okv ping\n  okv ping -c 1000"};
+               "Examples:\n  okv ping\n  okv ping -c 1000\n  okv ping --json | jq .p50_us"};
     struct timing_arguments arguments = {.cli = cli, .count = PING_COUNT};
 
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
@@ -76,7 +104,7 @@ int cli_ping(struct cli *cli, int argc, char **argv)
     uint64_t *samples = calloc(arguments.count, sizeof *samples);
     if (!samples)
         return cli_fail(cli, "ping", NULL, 0, OKV_ENOMEM);
-    status = ping_all(cli, (uint32_t)arguments.count, samples);
+    status = ping_all(&arguments, samples);
     free(samples);
     return status;
 }

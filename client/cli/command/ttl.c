@@ -30,7 +30,7 @@ static int print_json(const struct ttl_arguments *arguments, int64_t ttl_ms)
 {
     json_t *object = cli_json_key(arguments->key, strlen(arguments->key));
 
-    json_object_set_new(object, "ttl_ms", cli_json_ttl(ttl_ms));
+    cli_json_add(&object, "ttl_ms", cli_json_ttl(ttl_ms));
     return cli_print_json_line("ttl", object);
 }
 
