@@ -12,7 +12,7 @@ static const char about[] =
     "  okv -s rdma://10.0.0.1 put greeting 'hello there'\n"
     "  okv -s rdma://10.0.0.1 get greeting\n"
     "  export OKV_SERVER=local:///run/okv.sock\n"
-    "  okv put photo - <photo.jpg && okv get photo -o copy.jpg\n"
+    "  okv put photo -f photo.jpg && okv get photo -o copy.jpg\n"
     "  okv put session:7 alice --ttl 60s         # expires after a minute\n"
     "  okv --counters get greeting >/dev/null    # one READ for one get\n"
     "  okv export | gzip >items.tsv.gz\n"

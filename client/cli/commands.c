@@ -14,7 +14,7 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {"put", cli_put, "KEY VALUE|-", "store a value; - takes it from stdin"},
+    {"put", cli_put, "KEY VALUE|-|-f F", "store a value; - takes it from stdin"},
     {"get", cli_get, "KEY [-o FILE]", "write the value to stdout or FILE"},
     {"mget", cli_mget, "KEY...|-", "write many items as KEY TAB VALUE lines"},
     {"exists", cli_exists, "KEY [-v]", "exit 0 if the key is there, else 1"},
@@ -112,6 +112,13 @@ const char *command_name(size_t index)
     return index < SHELL_WORD_COUNT ? shell_words[index] : NULL;
 }
 
+bool command_word_is_stdin(const char *word)
+{
+    size_t length = strlen(word);
+
+    return length > 0 && word[0] == '-' && word[length - 1] == '-' && strcmp(word, "--") != 0;
+}
+
 /* True if the command would read standard input, had its arguments been right. */
 static bool may_read(const struct command *command, int argc, char **argv)
 {
@@ -119,7 +126,7 @@ static bool may_read(const struct command *command, int argc, char **argv)
                       command->run == cli_mget || command->run == cli_del;
 
     for (int i = 1; takes_dash && i < argc; i++)
-        if (strcmp(argv[i], "-") == 0)
+        if (command_word_is_stdin(argv[i]))
             return true;
     return command->run == cli_import;
 }

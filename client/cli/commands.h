@@ -13,6 +13,9 @@ const char *command_name(size_t index);
 
 bool command_exists(const char *name);
 
+/* Whether a word may stand for standard input: "-", or "--file=-" and its like. */
+bool command_word_is_stdin(const char *word);
+
 /* Runs the command argv[0], or `help COMMAND', and disconnects. Returns the exit status, or
  * CLI_HELPED. */
 int command_run(struct cli *cli, int argc, char **argv);

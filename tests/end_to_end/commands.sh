@@ -441,6 +441,8 @@ completion() {
     completes 'okv help to' 'touch top'
     completes 'okv tt' ttl
     completes 'okv ttl key --js' --json
+    completes "okv put key -f $scratch/rea" "$scratch/ready"
+    completes "okv put key --file=$scratch/rea" "$scratch/ready"
     completes 'okv shell --no' --no-history
     completes 'okv put key value --if-' '--if-absent --if-version='
     completes 'okv del --pre' --prefix=

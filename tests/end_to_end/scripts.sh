@@ -111,9 +111,43 @@ json() {
     expect 0 '' flush --yes
 }
 
+files() {
+    local word
+    head -c 100000 /dev/urandom >"$scratch/bytes"
+    expect 0 '' put bytes -f "$scratch/bytes"
+    same "a value of a file" "$("$okv" get bytes | sha256sum)" "$(sha256sum <"$scratch/bytes")"
+    expect 0 '' put --file="$scratch/bytes" other --ttl 600
+    same "the same with a time to live" "$("$okv" get other | sha256sum) $("$okv" ttl other | wc -l)" "$(sha256sum <"$scratch/bytes") 1"
+    printf '%s\n' -5 | expect 0 '' put bytes -f -
+    expect 0 -5 get bytes
+    : >"$scratch/empty"
+    expect 0 '' put bytes -f "$scratch/empty"
+    expect 0 '' get bytes
+    expect 0 '' put -f "$scratch/empty" -- -x
+    for word in "put bytes value -f $scratch/bytes" "put bytes - -f $scratch/bytes" "put bytes -1 -f $scratch/bytes"; do
+        # shellcheck disable=SC2086 # words
+        expect 2 '' $word
+        same "two values" "$(grep -c 'VALUE and --file exclude each other: give one' "$scratch/err")" 1
+    done
+    expect 2 '' put -f "$scratch/bytes"
+    expect 2 '' append bytes -f "$scratch/bytes"
+    expect 3 '' put bytes -f "$scratch/no/such"
+    same "no such file" "$(grep -c "okv: put 'bytes': cannot read $scratch/no/such: No such file" "$scratch/err")" 1
+    expect 3 '' -s "local://$scratch/nobody" put bytes -f "$scratch/no/such"
+    same "no such file, and no server" "$(grep -c 'No such file' "$scratch/err")" 1
+    expect 3 '' put bytes -f "$scratch"
+    same "a directory" "$(grep -c 'cannot read .*: Is a directory' "$scratch/err")" 1
+    truncate -s 100M "$scratch/huge"
+    expect 3 '' put bytes -f "$scratch/huge"
+    same "too large a file" "$(grep -c 'larger than the server' "$scratch/err")" 1
+    same "what they left" "$("$okv" scan --long | sort | cut -f 1,2 | xargs)" '-x 0 bytes 0 other 100000'
+    expect 0 '' flush --yes
+}
+
 start_server "$socket"
 export OKV_SERVER=$socket
 times_to_live
 json
+files
 echo "scripts: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]

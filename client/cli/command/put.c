@@ -10,7 +10,9 @@
 struct put_arguments {
     struct cli *cli;
     char *key;
-    char *value;    /* "-": standard input */
+    char *value;    /* "-": standard input; NULL: of the file */
+    char *file;     /* put: "-": standard input; NULL: none */
+    FILE *input;    /* of the value; NULL: it is an argument */
     int64_t ttl_ms; /* 0: the item stays */
     bool keep_ttl;
     bool if_absent;
@@ -18,10 +20,10 @@ struct put_arguments {
 };
 
 /*
- * Reads standard input up to its end or one byte more than `limit`, so that the
+ * Reads up to the end of the input or one byte more than `limit`, so that the
  * caller can tell what is too large. Returns 0 with *out to free(), or an errno.
  */
-static int read_stdin(size_t limit, char **out, size_t *length)
+static int read_input(FILE *input, size_t limit, char **out, size_t *length)
 {
     size_t size = 0;
     size_t used = 0;
@@ -38,13 +40,13 @@ static int read_stdin(size_t limit, char **out, size_t *length)
             }
             bytes = larger;
         }
-        size_t got = fread(bytes + used, 1, size - used, stdin);
+        size_t got = fread(bytes + used, 1, size - used, input);
         used += got;
-        if (ferror(stdin) || cli_interrupted()) {
+        if (ferror(input) || cli_interrupted()) {
             error = cli_interrupted() ? EINTR : errno;
             goto free_bytes;
         }
-        if (used > limit || feof(stdin))
+        if (used > limit || feof(input))
             break;
     }
     *out = bytes;
@@ -56,47 +58,66 @@ free_bytes:
     return error;
 }
 
-static int fail_stdin(const struct put_arguments *arguments, const char *command, int error)
+static int fail_input(const struct put_arguments *arguments, const char *command, int error)
 {
     if (error == EINTR)
         fprintf(stderr, "okv: %s '%s': interrupted: nothing was changed\n", command,
                 arguments->key);
     else
-        fprintf(stderr, "okv: %s '%s': cannot read stdin: %s\n", command, arguments->key,
-                strerror(error));
+        fprintf(stderr, "okv: %s '%s': cannot read %s: %s\n", command, arguments->key,
+                arguments->file ? arguments->file : "stdin", strerror(error));
     return CLI_FAILED;
 }
 
-/* Stores the value of the arguments or of standard input. */
+typedef int store_function(const struct put_arguments *arguments, const char *value, size_t length);
+
+/* Stores the value of the arguments or of the input. */
 static int store_value(const struct put_arguments *arguments, const char *command,
-                       int (*store)(const struct put_arguments *arguments, const char *value,
-                                    size_t length))
+                       store_function *store)
 {
     struct okv_info info;
     char *bytes = NULL;
     size_t length = 0;
 
-    if (!arguments->cli->took_stdin)
+    if (!arguments->input)
         return store(arguments, arguments->value, strlen(arguments->value));
     okv_info(arguments->cli->handle, &info);
-    int error = read_stdin(info.max_value, &bytes, &length);
+    int error = read_input(arguments->input, info.max_value, &bytes, &length);
     if (error)
-        return fail_stdin(arguments, command, error);
+        return fail_input(arguments, command, error);
     int status = store(arguments, bytes, length);
     free(bytes);
     return status;
 }
 
+/* Opens the input before it connects, and stores the value. */
+static int run(struct put_arguments *arguments, const char *command, store_function *store)
+{
+    bool has_file = arguments->file && !arguments->cli->took_stdin;
+
+    if (arguments->cli->took_stdin)
+        arguments->input = stdin;
+    else if (has_file && !(arguments->input = fopen(arguments->file, "rb")))
+        return fail_input(arguments, command, errno);
+    int status = cli_connect(arguments->cli, 0);
+    if (status == CLI_DONE)
+        status = store_value(arguments, command, store);
+    if (has_file)
+        fclose(arguments->input);
+    return status;
+}
+
 /* For struct cli_parser. */
 #define KEY_AND_VALUE                                                                          \
-    .least = 2, .most = 2, .may_be_negative = true,                                            \
+    .most = 2, .may_be_negative = true,                                                        \
     .arguments = {offsetof(struct put_arguments, key), offsetof(struct put_arguments, value)}, \
-    .args_doc = "KEY VALUE\nKEY -", .missing = "give KEY and VALUE, or KEY and - for stdin",   \
     .unexpected = "unexpected argument '%s': quote a value that has spaces"
 
 /* ---- put ---------------------------------------------------------------- */
 
 static const struct okv_option put_options[] = {
+    {"file", 'f', "FILE", .help = "The value is what FILE has, or with - standard input",
+     CLI_TEXT(struct put_arguments, file)},
     {"ttl", 0, "TIME",
      .help = "The item expires after TIME, as 500ms, 60s, 5m, 2h or 7d; a number alone is seconds",
      CLI_TTL(struct put_arguments, ttl_ms)},
@@ -117,7 +138,12 @@ static error_t check_put(struct argp_state *state, void *input)
         return cli_usage(state, "--if-absent and --if-version exclude each other: give one");
     if (arguments->ttl_ms && arguments->keep_ttl)
         return cli_usage(state, "--ttl and --keep-ttl exclude each other: give one");
-    arguments->cli->took_stdin = strcmp(arguments->value, "-") == 0;
+    if (arguments->value && arguments->file)
+        return cli_usage(state, "VALUE and --file exclude each other: give one");
+    if (!arguments->value && !arguments->file)
+        return cli_usage(state, "give KEY and VALUE, KEY and - for stdin, or KEY and --file");
+    const char *source = arguments->file ? arguments->file : arguments->value;
+    arguments->cli->took_stdin = strcmp(source, "-") == 0;
     return 0;
 }
 
@@ -141,7 +167,10 @@ int cli_put(struct cli *cli, int argc, char **argv)
 {
     static const struct cli_parser parser = {
         .options = put_options,
+        .least = 1,
         KEY_AND_VALUE,
+        .missing = "give KEY and VALUE, KEY and - for stdin, or KEY and --file",
+        .args_doc = "KEY VALUE\nKEY -\nKEY --file=FILE",
         .check = check_put,
         .doc = "Store a value under a key, replacing what was there.\v"
                "A VALUE of - takes the value from standard input, to its end. One that begins with "
@@ -150,14 +179,15 @@ int cli_put(struct cli *cli, int argc, char **argv)
                "it is deleted, whatever the one before it had. The version for --if-version is "
                "what `okv exists -v KEY` prints.\n\n"
                "Exit status 1 says that the condition was not met; nothing was changed.\n\n"
-               "Examples:\n  okv put greeting hello\n  okv put photo - <photo.jpg\n"
+               "Examples:\n  okv put greeting hello\n  okv put photo -f photo.jpg\n"
+               "  date | okv put started -\n"
                "  okv put session:7 alice --ttl 60s\n"
                "  okv put lock \"$HOSTNAME\" --if-absent --ttl 10s || echo taken\n"
                "  okv put temperature -5\n  okv put -- rule --all"};
     struct put_arguments arguments = {.cli = cli};
-    int status = cli_begin(cli, &parser, argc, argv, &arguments);
+    int status = cli_read(&parser, argc, argv, &arguments);
 
-    return status == CLI_DONE ? store_value(&arguments, "put", put) : status;
+    return status == CLI_DONE ? run(&arguments, "put", put) : status;
 }
 
 /* ---- append ------------------------------------------------------------- */
@@ -188,7 +218,11 @@ static int append(const struct put_arguments *arguments, const char *value, size
 int cli_append(struct cli *cli, int argc, char **argv)
 {
     static const struct cli_parser parser = {
-        KEY_AND_VALUE, .check = check_put,
+        .least = 2,
+        KEY_AND_VALUE,
+        .missing = "give KEY and VALUE, or KEY and - for stdin",
+        .args_doc = "KEY VALUE\nKEY -",
+        .check = check_put,
         .doc = "Add to the end of a value, or store it when the key is not there.\v"
                "A VALUE of - takes what is to be added from standard input. One append takes as "
                "much as fits a message (about 15000 bytes), and the whole value has the server's "
@@ -196,7 +230,7 @@ int cli_append(struct cli *cli, int argc, char **argv)
                "dash, but for a dash and a digit.\n\n"
                "Examples:\n  okv append log 'one more line '\n  date | okv append log -"};
     struct put_arguments arguments = {.cli = cli};
-    int status = cli_begin(cli, &parser, argc, argv, &arguments);
+    int status = cli_read(&parser, argc, argv, &arguments);
 
-    return status == CLI_DONE ? store_value(&arguments, "append", append) : status;
+    return status == CLI_DONE ? run(&arguments, "append", append) : status;
 }

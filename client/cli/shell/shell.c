@@ -185,7 +185,7 @@ static bool ask_for_help(int count, const char **words)
 static bool may_have_read(int count, const char **words)
 {
     for (int i = 0; i < count; i++)
-        if (strcmp(words[i], "import") == 0 || strcmp(words[i], "-") == 0)
+        if (strcmp(words[i], "import") == 0 || command_word_is_stdin(words[i]))
             return true;
     return false;
 }
