@@ -25,7 +25,7 @@ static const struct command commands[] = {
     {"ttl", cli_ttl, "KEY [--json]", "print how long an item has to live"},
     {"watch", cli_watch, "KEY [-n N]", "print an item each time that it changes"},
     {"scan", cli_scan, "[--prefix P]", "list keys, one a line"},
-    {"import", cli_import, "[--depth D]", "store the KEY TAB VALUE lines of stdin"},
+    {"import", cli_import, "[FILE]", "store the KEY TAB VALUE lines of FILE or stdin"},
     {"export", cli_export, "", "write all items as KEY TAB VALUE lines"},
     {"flush", cli_flush, "[--yes]", "remove every item"},
     {"ping", cli_ping, "[-c N]", "time requests through the server's CPU"},

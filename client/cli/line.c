@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define FIRST_BYTES 256
@@ -19,12 +18,12 @@ static bool grow(char **line, size_t *size)
     return true;
 }
 
-ssize_t cli_line_read(char **line, size_t *size, int end, size_t most)
+ssize_t cli_line_read(FILE *input, char **line, size_t *size, int end, size_t most)
 {
     size_t used = 0;
     int byte;
 
-    while ((byte = getc_unlocked(stdin)) != EOF) {
+    while ((byte = getc_unlocked(input)) != EOF) {
         if (used == most) {
             errno = E2BIG;
             return -1;

@@ -441,6 +441,7 @@ completion() {
     completes 'okv help to' 'touch top'
     completes 'okv tt' ttl
     completes 'okv ttl key --js' --json
+    completes "okv import $scratch/rea" "$scratch/ready"
     completes "okv put key -f $scratch/rea" "$scratch/ready"
     completes "okv put key --file=$scratch/rea" "$scratch/ready"
     completes 'okv shell --no' --no-history

@@ -46,6 +46,30 @@ times_to_live() {
     expect 0 '' del session stays
 }
 
+imports() {
+    printf 'a\t1\nb\t2\n' >"$scratch/lines"
+    expect 0 'imported 2 items' import "$scratch/lines"
+    expect 0 2 get b
+    printf 'c\t3\n' | expect 0 'imported 1 items' import -
+    printf 'c\t4\n' | expect 0 'imported 1 items' import --depth 2
+    expect 0 4 get c
+    (cd "$scratch" && printf 'd\t5\n' >- && "$okv" import ./- && "$okv" import --depth 3 ./-) >"$scratch/out"
+    same "a file called -" "$(cat "$scratch/out")" $'imported 1 items\nimported 1 items'
+    printf 'e\t6\nno tab\n' >"$scratch/lines"
+    expect 3 'imported 1 items' import "$scratch/lines" --depth 1
+    same "a bad line of a file" "$(grep -c '^okv: import: line 2: no tab' "$scratch/err")" 1
+    expect 3 '' import "$scratch/no/such"
+    same "no such file" "$(grep -c "^okv: import: cannot read $scratch/no/such: No such file" "$scratch/err")" 1
+    expect 3 '' -s "local://$scratch/nobody" import "$scratch/no/such"
+    same "no such file, and no server" "$(grep -c 'No such file' "$scratch/err")" 1
+    expect 3 'imported 0 items' import "$scratch"
+    same "a directory" "$(grep -c "cannot read line 1 of $scratch: Is a directory" "$scratch/err")" 1
+    expect 2 '' import "$scratch/lines" "$scratch/lines"
+    same "two files" "$(grep -c 'give one FILE, or none for stdin' "$scratch/err")" 1
+    same "what they left" "$("$okv" export 2>/dev/null | sort | xargs)" 'a 1 b 2 c 4 d 5 e 6'
+    expect 0 '' flush --yes
+}
+
 version_of() { "$okv" exists -v "$1" | sed -n 's/^version //p'; }
 
 # one_line WHAT TEXT FILTER: the text is one line, and jq says true of it.
@@ -149,5 +173,6 @@ export OKV_SERVER=$socket
 times_to_live
 json
 files
+imports
 echo "scripts: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]

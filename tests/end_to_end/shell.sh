@@ -100,16 +100,23 @@ input() {
     script 0 'imported 2 items' <<<$'import\nget k\tv\nflush --yes\tv'
     script 0 "$(printf 'k\tthere')" <<<$'mget k\nput k -\nflush --yes'
     same "its value" "$("$okv" get k)" 'flush --yes'
+    script 0 '' <<<$'put k -f -\nflush --yes'
+    same "its value" "$("$okv" get k)" 'flush --yes'
+    # A file leaves the script alone.
+    printf 'f\t1\n' >"$scratch/lines"
+    script 0 $'imported 1 items\nf\t1\n-5' <<<"import $scratch/lines"$'\nput k -f '"$scratch/lines"$'\nget k\nput t -5\nget t'
+    script 3 kept -k <<<"import $scratch/no/such"$'\nput k -f '"$scratch/no/such"$'\nput k kept\nget k'
+    "$okv" del f t
     script 3 'imported 1 items' -k <<<$'import\nno tab\nz\t1\nflush --yes'
     same "what it left" "$("$okv" get z)" 1
     # Also of one that fails before it reads.
     local line
-    for line in 'import --depth none' 'import surplus' 'put k - --none' 'append -t x k -' 'del - --none' 'mget - -0x' '-t 5x import' \
-        'import --tiemout 5s' 'put k - --databse x' imprt; do
+    for line in 'import --depth none' 'import one two' 'put k - --none' 'append -t x k -' 'del - --none' 'mget - -0x' '-t 5x import' \
+        'import --tiemout 5s' 'put k - --databse x' imprt 'put k --file=- x' 'put k -f- x'; do
         script 2 '' -k <<<"$line"$'\nflush\t--yes'
         says 'stopped at line 1: what follows was for the command'
     done
-    for line in import 'put k -' 'append k -' 'del -' 'mget -'; do
+    for line in import 'import -' 'put k -' 'put k -f -' 'put k --file=-' 'append k -' 'del -' 'mget -'; do
         script 3 '' -k <<<"-s local://$scratch/nobody $line"$'\nflush\t--yes'
     done
     # A key of this name is none of that.

@@ -108,9 +108,10 @@ static int del_lines(const struct del_arguments *arguments)
 
     errno = 0;
     /* A signal or an error within a line leaves a part of it, which is not a key. */
-    for (; goes_on &&
-           (got = cli_line_read(&line, &size, end, CLI_LINE_MAX(OKV_KEY_MAX_BYTES, 0))) >= 0 &&
-           !ferror(stdin);
+    for (;
+         goes_on &&
+         (got = cli_line_read(stdin, &line, &size, end, CLI_LINE_MAX(OKV_KEY_MAX_BYTES, 0))) >= 0 &&
+         !ferror(stdin);
          number++) {
         size_t length = (size_t)got;
         char *key = line;

@@ -34,6 +34,8 @@ struct import_slot {
 struct import {
     struct cli *cli;
     uint64_t depth;
+    char *file;     /* NULL, or "-": standard input */
+    FILE *input;    /* that has the lines */
     size_t longest; /* line */
     struct import_slot *slots;
     uint32_t *free_slots; /* a stack of indexes */
@@ -269,12 +271,13 @@ static bool import_line(struct import *import)
     struct import_slot *slot = &import->slots[index];
 
     errno = 0;
-    ssize_t length = cli_line_read(&slot->line, &slot->size, '\n', import->longest);
+    ssize_t length = cli_line_read(import->input, &slot->line, &slot->size, '\n', import->longest);
     /* A signal or an error within a line leaves a part of it. */
-    if (length < 0 || ferror(stdin)) {
-        if (!feof(stdin) && !cli_interrupted()) {
-            fprintf(stderr, "okv: import: cannot read line %llu of stdin: %s\n",
+    if (length < 0 || ferror(import->input)) {
+        if (!feof(import->input) && !cli_interrupted()) {
+            fprintf(stderr, "okv: import: cannot read line %llu of %s: %s\n",
                     (unsigned long long)import->line + 1,
+                    import->cli->took_stdin ? "stdin" : import->file,
                     errno == E2BIG ? "it is longer than an item may be" : strerror(errno));
             import->failed = true;
         }
@@ -325,54 +328,73 @@ static int import_all(struct import *import)
     return import->failed || import->bad > 0 || cli_interrupted() ? CLI_FAILED : status;
 }
 
+/* Makes room for the puts, imports, and releases it. */
+static int run(struct import *import)
+{
+    struct cli *cli = import->cli;
+    struct okv_info info;
+    int status;
+
+    cli_interrupt_catch(true);
+    progress_init(&import->progress, isatty(STDERR_FILENO));
+    okv_info(cli->handle, &info);
+    import->boot_id = info.boot_id;
+    import->longest = CLI_LINE_MAX(OKV_KEY_MAX_BYTES, info.max_value);
+    import->slots = calloc(import->depth, sizeof *import->slots);
+    import->free_slots = calloc(import->depth, sizeof *import->free_slots);
+    import->again = calloc(import->depth, sizeof *import->again);
+    if (!import->slots || !import->free_slots || !import->again) {
+        status = cli_fail(cli, "import", NULL, 0, OKV_ENOMEM);
+        goto free_slots;
+    }
+    for (uint32_t i = 0; i < import->depth; i++)
+        import->free_slots[import->free_count++] = i;
+    status = import_all(import);
+
+free_slots:
+    /* Puts that are still under way after a failure use the lines until then. */
+    cli_disconnect(cli);
+    for (uint32_t i = 0; import->slots && i < import->depth; i++)
+        free(import->slots[i].line);
+    free(import->again);
+    free(import->free_slots);
+    free(import->slots);
+    return status;
+}
+
 int cli_import(struct cli *cli, int argc, char **argv)
 {
     static const struct cli_parser parser = {
         .options = import_options,
-        .unexpected = "unexpected argument '%s': import reads stdin, as in okv import <items.tsv",
+        .most = 1,
+        .arguments = {offsetof(struct import, file)},
+        .unexpected = "unexpected argument '%s': give one FILE, or none for stdin",
+        .args_doc = "[FILE]",
         .doc =
-            "Store the items on standard input, one KEY TAB VALUE a line, or KEY TAB VALUE TAB "
-            "TIME for one that expires then, in ms since 1970.\v"
+            "Store the items of FILE, or without it or with - of standard input: one KEY TAB VALUE "
+            "a line, or KEY TAB VALUE TAB TIME for one that expires then, in ms since 1970.\v"
             "In keys and values a tab is written \\t, a newline \\n, a carriage return \\r and a "
             "backslash \\\\, as `okv export` writes them. Lines whose time has passed are left "
             "out, "
             "and bad ones, which are reported. When a key is there more than once, the last line "
             "wins. A connection that is lost is made again; a server that was restarted meanwhile "
             "ends the import, as what it had is gone, unless it has --data.\n\n"
-            "Examples:\n  okv import <items.tsv\n"
+            "Examples:\n  okv import items.tsv\n  zcat items.tsv.gz | okv import\n"
             "  okv -s local:///old.sock export | okv -s local:///new.sock import"};
     struct import import = {.cli = cli, .depth = IMPORT_DEPTH};
     int status = cli_read(&parser, argc, argv, &import);
-    cli->took_stdin = status == CLI_DONE;
-    if (status == CLI_DONE)
-        status = cli_connect(cli, (uint32_t)import.depth);
     if (status != CLI_DONE)
         return status;
-
-    struct okv_info info;
-    cli_interrupt_catch(true);
-    progress_init(&import.progress, isatty(STDERR_FILENO));
-    okv_info(cli->handle, &info);
-    import.boot_id = info.boot_id;
-    import.longest = CLI_LINE_MAX(OKV_KEY_MAX_BYTES, info.max_value);
-    import.slots = calloc(import.depth, sizeof *import.slots);
-    import.free_slots = calloc(import.depth, sizeof *import.free_slots);
-    import.again = calloc(import.depth, sizeof *import.again);
-    if (!import.slots || !import.free_slots || !import.again) {
-        status = cli_fail(cli, "import", NULL, 0, OKV_ENOMEM);
-        goto free_slots;
+    cli->took_stdin = !import.file || strcmp(import.file, "-") == 0;
+    import.input = cli->took_stdin ? stdin : fopen(import.file, "rb");
+    if (!import.input) {
+        fprintf(stderr, "okv: import: cannot read %s: %s\n", import.file, strerror(errno));
+        return CLI_FAILED;
     }
-    for (uint32_t i = 0; i < import.depth; i++)
-        import.free_slots[import.free_count++] = i;
-    status = import_all(&import);
-
-free_slots:
-    /* Puts that are still under way after a failure use the lines until then. */
-    cli_disconnect(cli);
-    for (uint32_t i = 0; import.slots && i < import.depth; i++)
-        free(import.slots[i].line);
-    free(import.again);
-    free(import.free_slots);
-    free(import.slots);
+    status = cli_connect(cli, (uint32_t)import.depth);
+    if (status == CLI_DONE)
+        status = run(&import);
+    if (!cli->took_stdin)
+        fclose(import.input);
     return status;
 }
