@@ -26,7 +26,7 @@ static const struct command commands[] = {
     {"watch", cli_watch, "KEY [-n N]", "print an item each time that it changes"},
     {"scan", cli_scan, "[--prefix P]", "list keys, one a line"},
     {"import", cli_import, "[FILE]", "store the KEY TAB VALUE lines of FILE or stdin"},
-    {"export", cli_export, "", "write all items as KEY TAB VALUE lines"},
+    {"export", cli_export, "[--prefix P]", "write items as KEY TAB VALUE lines"},
     {"flush", cli_flush, "[--yes]", "remove every item"},
     {"ping", cli_ping, "[-c N]", "time requests through the server's CPU"},
     {"stat", cli_stat, "[--json]", "the server's statistics and this connection"},

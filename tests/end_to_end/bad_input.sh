@@ -274,6 +274,13 @@ command_arguments() {
         check "-t '$bad' (bench)" 2 '--timeout' 'time from 1ms' "$bench" -s "$socket" -t "$bad"
     done
     check "scan with a word" 2 'user:' '--prefix user:' "$okv" -s "$socket" scan user:
+    check "export with a word" 2 'items.tsv' '--prefix items.tsv, .* >items.tsv' "$okv" -s "$socket" export items.tsv
+    check "import of two files" 2 'b.tsv' 'one FILE' "$okv" -s "$socket" import a.tsv b.tsv
+    check "put of two values" 2 'exclude each other' 'give one' "$okv" -s "$socket" put key value -f "$scratch/file"
+    check "a value with a dash" 2 "'-x'" 'put -- before' "$okv" -s "$socket" put key -x
+    check "get of two outputs" 2 '--json' 'leave out --output' "$okv" -s "$socket" get key --json -o "$scratch/file"
+    check "scan of two outputs" 2 '--json' 'leave out --long' "$okv" -s "$socket" scan --json --long
+    check "ttl of two keys" 2 'unexpected argument' 'one KEY' "$okv" -s "$socket" ttl a b
     check "scan --limit 0" 2 '--limit' 'from 1' "$okv" -s "$socket" scan --limit 0
     check "flush without a word" 2 'every item' '--yes' "$okv" -s "$socket" flush
     check "flush with a key" 2 'every item' 'okv del key' "$okv" -s "$socket" flush key

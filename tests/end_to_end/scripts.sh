@@ -70,6 +70,24 @@ imports() {
     expect 0 '' flush --yes
 }
 
+export_prefix() {
+    local key
+    for key in user:1 user:2 user 'user;3' xuser:1 $'user:\t'; do "$okv" put "$key" "of $key"; done
+    expect 0 '' export --prefix nobody
+    same "what it says of none" "$(cat "$scratch/err")" 'exported 0 items'
+    "$okv" export --prefix user: >"$scratch/lines" 2>"$scratch/err"
+    same "export --prefix" "$(sort "$scratch/lines")" $'user:1\tof user:1\nuser:2\tof user:2\nuser:\\t\tof user:\\t'
+    same "how many" "$(cat "$scratch/err")" 'exported 3 items'
+    same "export --prefix --json" "$("$okv" export --json --prefix user: 2>/dev/null | jq -r .value | sort | sha256sum)" \
+        "$(printf 'of user:\t\nof user:1\nof user:2\n' | sort | sha256sum)"
+    same "an empty prefix" "$("$okv" export --prefix '' 2>/dev/null | wc -l)" 6
+    expect 0 'removed 3 items' del --prefix user:
+    expect 0 'imported 3 items' import "$scratch/lines"
+    expect 0 'of user:2' get user:2
+    expect 2 '' export user:
+    expect 0 '' flush --yes
+}
+
 version_of() { "$okv" exists -v "$1" | sed -n 's/^version //p'; }
 
 # one_line WHAT TEXT FILTER: the text is one line, and jq says true of it.
@@ -174,5 +192,6 @@ times_to_live
 json
 files
 imports
+export_prefix
 echo "scripts: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]

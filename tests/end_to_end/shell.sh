@@ -88,6 +88,10 @@ commands() {
     script 0 there <<<$'get k\nexit\nput k changed'
     script 0 there <<<$'get k\nokv quit\nput k changed'
     script 0 "$("$okv" shell <<<$'help\nhelp\nhelp\nhelp')" <<<$'--help\nokv --help\nhelp exit\nquit -h'
+    script 0 $'{"key":"ex","ttl_ms":null}\n-5\nex\t-5' <<<$'put ex -5\nttl ex --json\nget ex\nexport --prefix ex'
+    script 2 '' <<<'put ex -x'
+    says 'put -- before an argument that begins with a dash'
+    script 1 none <<<$'ttl ex\nttl nobody\ndel ex'
     # Values, each a line; in a file as they are.
     script 0 "$(printf 'one\ntwo\nthree\n\nt')" \
         <<<$'put a one\nput b "two\n"\nput c ""\nget a\nget b\nput a three\nget a\nget c\nget b --length 1\nget a -o '"$scratch/value"

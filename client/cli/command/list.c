@@ -25,12 +25,23 @@ static int scan_all(struct cli *cli, const char *command, okv_visit *visit, void
     return cli_interrupted() ? CLI_FAILED : status;
 }
 
+/* What keys have to begin with, and its length. */
+struct prefix {
+    const char *text;
+    size_t length;
+};
+
+static bool begins_with(const struct okv_item *item, const struct prefix *prefix)
+{
+    return item->key_length >= prefix->length &&
+           memcmp(item->key, prefix->text, prefix->length) == 0;
+}
+
 /* ---- scan --------------------------------------------------------------- */
 
 struct scan_arguments {
     struct cli *cli;
-    const char *prefix;
-    size_t prefix_length;
+    struct prefix prefix;
     uint64_t left; /* items that may still be shown */
     uint64_t shown;
     bool verbose;
@@ -41,7 +52,7 @@ struct scan_arguments {
 
 static const struct okv_option scan_options[] = {
     {"prefix", 0, "P", .help = "Only keys that begin with P",
-     CLI_TEXT(struct scan_arguments, prefix)},
+     CLI_TEXT(struct scan_arguments, prefix.text)},
     {"limit", 0, "N", .help = "End after N keys",
      CLI_NUMBER(struct scan_arguments, left, 1, UINT64_MAX)},
     {"long", 0, NULL, .help = "Also the value's length, the version and the time to live",
@@ -92,8 +103,7 @@ static int show_key(void *user, const struct okv_item *item)
 {
     struct scan_arguments *arguments = user;
 
-    if (item->key_length < arguments->prefix_length ||
-        memcmp(item->key, arguments->prefix, arguments->prefix_length) != 0)
+    if (!begins_with(item, &arguments->prefix))
         return cli_interrupted() ? SCAN_STOPPED : 0;
     if (arguments->json)
         arguments->status = print_key_json(item);
@@ -107,7 +117,7 @@ static int show_key(void *user, const struct okv_item *item)
 
 static int list_keys(struct scan_arguments *arguments, const char *command)
 {
-    arguments->prefix_length = strlen(arguments->prefix);
+    arguments->prefix.length = strlen(arguments->prefix.text);
     int status = scan_all(arguments->cli, command, show_key, arguments);
 
     status = cli_worse(status, arguments->status);
@@ -119,7 +129,7 @@ static int list_keys(struct scan_arguments *arguments, const char *command)
 
 int cli_list_keys(struct cli *cli, const char *command, const char *prefix)
 {
-    struct scan_arguments arguments = {.cli = cli, .prefix = prefix, .left = UINT64_MAX};
+    struct scan_arguments arguments = {.cli = cli, .prefix = {.text = prefix}, .left = UINT64_MAX};
 
     return list_keys(&arguments, command);
 }
@@ -141,7 +151,7 @@ int cli_scan(struct cli *cli, int argc, char **argv)
             "A key that is there all the while is listed exactly once.\n\n"
             "Examples:\n  okv scan --prefix user: | wc -l\n  okv scan --long | sort -n -k 2 -t "
             "$'\\t'\n  okv scan --prefix tmp: | okv mget -\n  okv scan -0 | xargs -0 -n 1 okv get"};
-    struct scan_arguments arguments = {.cli = cli, .prefix = "", .left = UINT64_MAX};
+    struct scan_arguments arguments = {.cli = cli, .prefix = {.text = ""}, .left = UINT64_MAX};
 
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
     return status != CLI_DONE ? status : list_keys(&arguments, "scan");
@@ -152,6 +162,7 @@ int cli_scan(struct cli *cli, int argc, char **argv)
 struct export
 {
     struct cli *cli;
+    struct prefix prefix;
     bool json;
     int status; /* of the output */
     uint64_t items;
@@ -190,6 +201,8 @@ static int write_item(void *user, const struct okv_item *item)
 {
     struct export *export = user;
 
+    if (!begins_with(item, &export->prefix))
+        return cli_interrupted() ? SCAN_STOPPED : 0;
     if (export->json)
         export->status = write_json(item);
     else
@@ -202,6 +215,7 @@ static int write_item(void *user, const struct okv_item *item)
 
 static int export_all(struct export *export)
 {
+    export->prefix.length = strlen(export->prefix.text);
     /* On one terminal the items show the progress. */
     progress_init(&export->progress, isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO));
     int status = scan_all(export->cli, "export", write_item, export);
@@ -216,6 +230,8 @@ static int export_all(struct export *export)
 }
 
 static const struct okv_option export_options[] = {
+    {"prefix", 0, "P", .help = "Only items whose keys begin with P",
+     CLI_TEXT(struct export, prefix.text)},
     {"json", 0, NULL,
      .help = "Lines of JSON instead: objects with key, value, version and expires_at_ms",
      CLI_FLAG(struct export, json)},
@@ -226,19 +242,24 @@ int cli_export(struct cli *cli, int argc, char **argv)
 {
     static const struct cli_parser parser = {
         .options = export_options,
-        .unexpected = "unexpected argument '%s': export writes stdout, as in okv export >items.tsv",
-        .doc = "Write all items to standard output, one KEY TAB VALUE a line; of an item that "
+        .unexpected =
+            "unexpected argument '%1$s': for keys that begin with it give --prefix %1$s, for a "
+            "file of this name >%1$s",
+        .doc = "Write all items, or those with a prefix, to standard output, one KEY TAB VALUE a "
+               "line; of an item that "
                "expires KEY TAB VALUE TAB TIME, in ms since 1970.\v"
-               "The table is read without the server's CPU. In keys and values a tab is written "
+               "The table is read without the server's CPU, and all of it, also with --prefix. In "
+               "keys and values a tab is written "
                "\\t, a newline \\n, a carriage return \\r and a backslash \\\\; `okv import` reads "
                "them back exactly. Versions are not written. An item that is put or deleted "
                "meanwhile may be missing.\n\n"
                "With --json, which import does not read, expires_at_ms is null for an item that "
                "stays, and a key or value that is no UTF-8 is in key_base64 or value_base64.\n\n"
                "Examples:\n  okv export >items.tsv\n  okv export | sort | sha256sum\n"
+               "  okv export --prefix user: >users.tsv\n"
                "  okv export --json | jq -r 'select(.expires_at_ms) | .key'"};
 
-    struct export export = {.cli = cli};
+    struct export export = {.cli = cli, .prefix = {.text = ""}};
 
     int status = cli_begin(cli, &parser, argc, argv, &export);
     return status != CLI_DONE ? status : export_all(&export);
