@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import operator
 import os
 import threading
 from ctypes import byref, c_size_t, c_void_p
 from typing import Any, Iterable, Iterator, NamedTuple, Optional
 
 from . import operations
-from ._library import CODES, COUNTERS, LIMITS, Command, Counters, Info, Options, Result, lib
+from ._library import CODES, COUNTERS, Command, Counters, Info, Options, Result, lib
 from .errors import Disconnected, error_of
 from .operations import (TOO_SMALL, UNKNOWN, Head, Item, Key, Operation, T, Ttl, Unique, Value,
                          buffer_memory)
+from .options import default_uri, make_options, number_of_32_bits, text_of
 from .pipeline import Pipeline
 from .scan import Scan, full_prefix, item_of, key_of
 
 _WHY_SIZE = 1024
 _STAT_SIZE = 16384
 _TOGETHER = 1024  # gets whose buffers are there at once
-_RECONNECT = {
-    "always": 0,
-    "if_kept": LIMITS["OKV_RECONNECT_IF_KEPT"],
-    "never": LIMITS["OKV_RECONNECT_NEVER"],
-}
-
-_SERVICE_SOCKET = "/run/okv/okv.sock"
 
 _forks = 0
 
@@ -57,77 +50,6 @@ class ConnectionInfo(NamedTuple):
     one_sided: bool
 
 
-def _default_uri() -> str:
-    """That of the program okv: the user's own socket, or a service's."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if os.geteuid() == 0:
-        path = "/run/okv.sock"
-    elif runtime.startswith("/"):
-        path = f"{runtime}/okv.sock"
-    else:
-        path = f"/tmp/okv-{os.geteuid()}.sock"
-    if not os.path.exists(path) and os.path.exists(_SERVICE_SOCKET):
-        path = _SERVICE_SOCKET
-    return f"local://{path}"
-
-
-def _milliseconds(name: str, seconds: Optional[float]) -> int:
-    if seconds is None:
-        return 0
-    if not 0 < seconds < 1 << 32:
-        raise ValueError(f"okv: {name} is not above 0 s, or too long: {seconds}")
-    return _number(f"{name} in ms", max(1, round(seconds * 1000)))
-
-
-def _number(name: str, number: int) -> int:
-    """Of 32 bits, of which the last one says "none": the library says what is out of its range."""
-    number = operator.index(number)
-    if not 0 <= number < (1 << 32) - 1:
-        raise ValueError(f"okv: {name} is not 0 to 2^32 - 2: {number}")
-    return number
-
-
-def _text(name: str, text: str) -> bytes:
-    """For C, where it ends with a NUL. What the system's names have beside UTF-8 stays."""
-    if not isinstance(text, str):
-        raise TypeError(f"okv: {name} is text, not {type(text).__name__}")
-    return _without_nul(name, text.encode(errors="surrogateescape"))
-
-
-def _without_nul(name: str, text: bytes) -> bytes:
-    if b"\0" in text:
-        raise ValueError(f"okv: {name} has a NUL")
-    return text
-
-
-def _options(database: Optional[str], user: Optional[str], key_file: Optional[str],
-             timeout: Optional[float], connect_timeout: Optional[float], depth: int, credits: int,
-             hints: Optional[int], reconnect: str, keepalive: Optional[float],
-             report: Optional[float], tls: dict[str, Optional[str]]) -> Options:
-    options = Options(timeout_ms=_milliseconds("timeout", timeout),
-                      connect_timeout_ms=_milliseconds("connect_timeout", connect_timeout),
-                      depth=_number("depth", depth), credits=_number("credits", credits),
-                      keepalive_ms=LIMITS["OKV_KEEPALIVE_NONE"] if keepalive == 0
-                      else _milliseconds("keepalive", keepalive),
-                      report_ms=LIMITS["OKV_REPORT_NONE"] if report == 0
-                      else _milliseconds("report", report))
-    if hints is not None:
-        options.hints = _number("hints", hints) or LIMITS["OKV_HINTS_NONE"]
-    if reconnect not in _RECONNECT:
-        raise ValueError(f"okv: reconnect is one of {', '.join(_RECONNECT)}")
-    options.reconnect = _RECONNECT[reconnect]
-    if database is not None:
-        options.database = _text("database", database)
-    if user is not None:
-        options.user = _text("user", user)
-    if key_file is not None:
-        options.key_file = _without_nul("key_file", os.fsencode(key_file))
-    for name, value in tls.items():
-        if value is not None:
-            setattr(options, name, _without_nul(name, os.fsencode(value)))
-    return options
-
-
 class Client(Unique):
     """A handle of libokv. Threads may share it, but then wait for each other: give each its own.
 
@@ -152,10 +74,10 @@ class Client(Unique):
                  tls_key: Optional[str] = None, tls_server_name: Optional[str] = None):
         tls = {"tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key,
                "tls_server_name": tls_server_name}
-        options = _options(database, user, key_file, timeout, connect_timeout, depth, credits,
-                           hints, reconnect, keepalive, report, tls)
-        self._open(uri or os.environ.get("OKV_SERVER") or _default_uri(), options,
-                   _number("value_size", value_size))
+        options = make_options(database, user, key_file, timeout, connect_timeout, depth, credits,
+                               hints, reconnect, keepalive, report, tls)
+        self._open(uri or os.environ.get("OKV_SERVER") or default_uri(), options,
+                   number_of_32_bits("value_size", value_size))
 
     def _open(self, uri: str, options: Options, value_size: int) -> None:
         self._opened = uri, options, value_size
@@ -167,7 +89,7 @@ class Client(Unique):
         self._running: dict[int, Operation[Any]] = {}  # of a pipeline, by tag
         self._registrations: set[Registration] = set()
         why = ctypes.create_string_buffer(_WHY_SIZE)
-        status = lib.okv_open(_text("uri", uri), byref(options), byref(self._handle), why, _WHY_SIZE)
+        status = lib.okv_open(text_of("uri", uri), byref(options), byref(self._handle), why, _WHY_SIZE)
         if status:
             raise error_of(status, why.value.decode(errors="replace"))
         self._depth = self.info.depth

@@ -1,0 +1,88 @@
+"""What a client is opened with: where its server is, and struct okv_options."""
+
+from __future__ import annotations
+
+import operator
+import os
+from typing import Optional
+
+from ._library import LIMITS, Options
+
+_RECONNECT = {
+    "always": 0,
+    "if_kept": LIMITS["OKV_RECONNECT_IF_KEPT"],
+    "never": LIMITS["OKV_RECONNECT_NEVER"],
+}
+_SERVICE_SOCKET = "/run/okv/okv.sock"
+
+
+def default_uri() -> str:
+    """That of the program okv: the user's own socket, or a service's."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.geteuid() == 0:
+        path = "/run/okv.sock"
+    elif runtime.startswith("/"):
+        path = f"{runtime}/okv.sock"
+    else:
+        path = f"/tmp/okv-{os.geteuid()}.sock"
+    if not os.path.exists(path) and os.path.exists(_SERVICE_SOCKET):
+        path = _SERVICE_SOCKET
+    return f"local://{path}"
+
+
+def milliseconds(name: str, seconds: Optional[float]) -> int:
+    if seconds is None:
+        return 0
+    if not 0 < seconds < 1 << 32:
+        raise ValueError(f"okv: {name} is not above 0 s, or too long: {seconds}")
+    return number_of_32_bits(f"{name} in ms", max(1, round(seconds * 1000)))
+
+
+def number_of_32_bits(name: str, number: int) -> int:
+    """Of 32 bits, of which the last one says "none": the library says what is out of its range."""
+    number = operator.index(number)
+    if not 0 <= number < (1 << 32) - 1:
+        raise ValueError(f"okv: {name} is not 0 to 2^32 - 2: {number}")
+    return number
+
+
+def text_of(name: str, text: str) -> bytes:
+    """For C, where it ends with a NUL. What the system's names have beside UTF-8 stays."""
+    if not isinstance(text, str):
+        raise TypeError(f"okv: {name} is text, not {type(text).__name__}")
+    return without_nul(name, text.encode(errors="surrogateescape"))
+
+
+def without_nul(name: str, text: bytes) -> bytes:
+    if b"\0" in text:
+        raise ValueError(f"okv: {name} has a NUL")
+    return text
+
+
+def make_options(database: Optional[str], user: Optional[str], key_file: Optional[str],
+                 timeout: Optional[float], connect_timeout: Optional[float], depth: int,
+                 credits: int, hints: Optional[int], reconnect: str, keepalive: Optional[float],
+                 report: Optional[float], tls: dict[str, Optional[str]]) -> Options:
+    options = Options(timeout_ms=milliseconds("timeout", timeout),
+                      connect_timeout_ms=milliseconds("connect_timeout", connect_timeout),
+                      depth=number_of_32_bits("depth", depth),
+                      credits=number_of_32_bits("credits", credits),
+                      keepalive_ms=LIMITS["OKV_KEEPALIVE_NONE"] if keepalive == 0
+                      else milliseconds("keepalive", keepalive),
+                      report_ms=LIMITS["OKV_REPORT_NONE"] if report == 0
+                      else milliseconds("report", report))
+    if hints is not None:
+        options.hints = number_of_32_bits("hints", hints) or LIMITS["OKV_HINTS_NONE"]
+    if reconnect not in _RECONNECT:
+        raise ValueError(f"okv: reconnect is one of {', '.join(_RECONNECT)}")
+    options.reconnect = _RECONNECT[reconnect]
+    if database is not None:
+        options.database = text_of("database", database)
+    if user is not None:
+        options.user = text_of("user", user)
+    if key_file is not None:
+        options.key_file = without_nul("key_file", os.fsencode(key_file))
+    for name, value in tls.items():
+        if value is not None:
+            setattr(options, name, without_nul(name, os.fsencode(value)))
+    return options
