@@ -409,9 +409,6 @@ class Sync(unittest.TestCase):
         threading.excepthook = excepthook
 
     def test_wrong_arguments(self):
-        for wrong in 5, None, 1.5:
-            with self.assertRaises(TypeError):
-                self.db.get(wrong)
         uri = os.environ["OKV_SERVER"]
         for options in (
             {"timeout": 1e9}, {"depth": 1 << 40}, {"depth": -1}, {"credits": 1 << 32},
@@ -430,6 +427,51 @@ class Sync(unittest.TestCase):
             with self.assertRaises(TypeError, msg=options):
                 okv.Client(**options)
         okv.Client(keepalive=0, report=0, hints=0, timeout=60).close()
+
+    def refuses(self, name, call, wrong):
+        with self.assertRaises(TypeError) as caught:
+            call(wrong)
+        self.assertRegex(str(caught.exception), rf"^okv: {name} is .*, not {type(wrong).__name__}$")
+
+    def test_a_type_error_names_the_argument(self):
+        db, batch = self.db, self.db.pipeline()
+        calls = [
+            ("key", call) for call in (
+                db.get, db.get_item, db.head, db.incr, db.delete, db.__contains__, batch.get,
+                lambda it: db.put(it, ""), lambda it: db.touch(it, 1))
+        ] + [
+            ("value", lambda it: db.put("key", it)), ("value", lambda it: db.append("key", it)),
+            ("value", lambda it: batch.put("key", it)), ("delta", lambda it: db.incr("key", it)),
+            ("version", lambda it: db.cas("key", "", it)),
+            ("offset", lambda it: db.get_range("key", it, 1)),
+            ("length", lambda it: db.get_range("key", 1, it)),
+            ("offset", lambda it: db.get_range_into("key", it, bytearray(1))),
+            ("buffer", lambda it: db.get_into("key", it)), ("buffer", db.register),
+            ("prefix", lambda it: list(db.scan(it))), ("prefix", db.delete_prefix),
+            ("keys", db.get_many),
+        ]
+        for name, call in calls:
+            for wrong in None, 1.5, object():
+                self.refuses(name, call, wrong)
+        for name, call in (
+            ("ttl", lambda it: db.put("key", "", ttl=it)), ("ttl", lambda it: db.touch("key", it)),
+            ("ttl", lambda it: db.incr("key", ttl=it)),
+            ("if_version", lambda it: db.put("key", "", if_version=it)),
+            ("if_version", lambda it: db.delete("key", if_version=it)),
+            ("keys", db.get_many),
+            *((name, lambda it, name=name: okv.Client(**{name: it}))
+              for name in inspect.signature(okv.Client).parameters),
+        ):
+            if name not in ("uri", "database", "user", "reconnect", "key_file", "tls_ca", "tls_cert",
+                            "tls_key", "tls_server_name"):
+                self.refuses(name, call, "1")
+            self.refuses(name, call, object())
+        for wrong in ["a", "b", 5, 6], ("a", "b", None):
+            with self.assertRaises(TypeError) as caught:
+                db.get_many(wrong)
+            self.assertRegex(str(caught.exception), r"^okv: keys\[2\] is bytes or text, not \w+$")
+        self.assertEqual(len(batch), 0)
+        self.assertEqual(list(db.scan()), [])
 
     def test_a_timeout_below_a_ms(self):
         with okv.Client(timeout=0.0001) as db:

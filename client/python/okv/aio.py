@@ -10,9 +10,10 @@ from typing import Any, AsyncIterator, Callable, Iterable, Optional
 
 from . import operations
 from ._library import Command, Result, lib
+from .arguments import Key, Ttl, Value, keys_bytes, number
 from .client import Client, ConnectionInfo, Registration, document_as_client
 from .errors import Disconnected, Error, error_of
-from .operations import UNKNOWN, Head, Item, Key, Operation, T, Ttl, Unique, Value, is_full
+from .operations import UNKNOWN, Head, Item, Operation, T, Unique, is_full
 from .scan import Scan, full_prefix, item_of, key_of
 
 _RESULTS = 64  # of one turn of the loop, which has others to serve
@@ -119,7 +120,7 @@ class AsyncClient(Unique):
     async def cas(self, key: Key, value: Value, version: int, *, ttl: Optional[Ttl] = None,
                   keep_ttl: bool = True) -> int:
         return await self.put(key, value, ttl=ttl, keep_ttl=keep_ttl and ttl is None,
-                              if_version=version)
+                              if_version=number("version", version))
 
     async def delete(self, key: Key, *, if_version: Optional[int] = None) -> bool:
         return await self._run(operations.Delete(key, if_version))
@@ -140,7 +141,7 @@ class AsyncClient(Unique):
         await self._run(operations.Ping())
 
     async def get_many(self, keys: Iterable[Key]) -> list[Optional[bytes]]:
-        return await asyncio.gather(*(self.get(key) for key in keys))
+        return await asyncio.gather(*(self.get(key) for key in keys_bytes(keys)))
 
     # ---- what libokv has as calls that block ----
 

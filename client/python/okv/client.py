@@ -11,10 +11,11 @@ from typing import Any, Iterable, Iterator, NamedTuple, Optional
 
 from . import operations
 from ._library import CODES, COUNTERS, Command, Counters, Info, Options, Result, lib
+from .arguments import (Key, Ttl, Value, buffer_memory, keys_bytes, number, number_of_32_bits,
+                        text_of)
 from .errors import Disconnected, error_of
-from .operations import (TOO_SMALL, UNKNOWN, Head, Item, Key, Operation, T, Ttl, Unique, Value,
-                         buffer_memory)
-from .options import default_uri, make_options, number_of_32_bits, text_of
+from .operations import TOO_SMALL, UNKNOWN, Head, Item, Operation, T, Unique
+from .options import default_uri, make_options
 from .pipeline import Pipeline
 from .scan import Scan, full_prefix, item_of, key_of
 
@@ -215,7 +216,8 @@ class Client(Unique):
             keep_ttl: bool = True) -> int:
         """Stores a value if the item has this version, and keeps its time to live unless `ttl` is
         another: see put()."""
-        return self.put(key, value, ttl=ttl, keep_ttl=keep_ttl and ttl is None, if_version=version)
+        return self.put(key, value, ttl=ttl, keep_ttl=keep_ttl and ttl is None,
+                        if_version=number("version", version))
 
     def delete(self, key: Key, *, if_version: Optional[int] = None) -> bool:
         """Whether the item was there. Raises Conflict with `if_version`."""
@@ -252,17 +254,16 @@ class Client(Unique):
     def get_many(self, keys: Iterable[Key]) -> list[Optional[bytes]]:
         """The values of keys, in their order, None where there is none. Their READs go out
         together."""
-        wanted = list(keys)
+        wanted = keys_bytes(keys)
         values: list[Optional[bytes]] = []
         for begin in range(0, len(wanted), _TOGETHER):
             values += self._get_together(wanted[begin : begin + _TOGETHER])
         return values
 
-    def _get_together(self, keys: list[Key]) -> list[Optional[bytes]]:
+    def _get_together(self, names: list[bytes]) -> list[Optional[bytes]]:
         size = self._value_size
-        memory = ctypes.create_string_buffer(size * len(keys))
+        memory = ctypes.create_string_buffer(size * len(names))
         at = ctypes.addressof(memory)
-        names = [operations.key_bytes(key) for key in keys]
         commands = (Command * len(names))()
         for command, name in zip(commands, names):
             command.kind = operations.Get.kind

@@ -4,17 +4,13 @@ Client, together by a Pipeline, and by an event loop in an AsyncClient."""
 from __future__ import annotations
 
 import ctypes
-import datetime
 import math
-import operator
-from typing import Any, Generic, NamedTuple, Optional, TypeVar, Union
+from typing import Any, Generic, NamedTuple, Optional, TypeVar
 
 from ._library import CODES, FLAGS, KINDS, TTL_NONE, Command, Result
+from .arguments import Key, Ttl, Value, buffer_memory, key_bytes, number, ttl_to_ms, value_memory
 from .errors import error_of
 
-Key = Union[bytes, bytearray, memoryview, str]
-Value = Any  # bytes, str, or whatever has a buffer: bytearray, memoryview, array, numpy.ndarray
-Ttl = Union[int, float, datetime.timedelta]
 T = TypeVar("T")
 
 NOT_FOUND = CODES["OKV_ENOTFOUND"]
@@ -50,62 +46,6 @@ class Head(NamedTuple):
     length: int
     version: int
     ttl: Optional[float]
-
-
-def number(name: str, value: int, signed: bool = False) -> int:
-    """Of 64 bits: ctypes would cut off the others."""
-    value = operator.index(value)
-    low = -(1 << 63) if signed else 0
-    if not low <= value < low + (1 << 64):
-        raise OverflowError(f"okv: {name} is not a {'signed ' * signed}number of 64 bits")
-    return value
-
-
-def key_bytes(key: Key) -> bytes:
-    """Text is UTF-8."""
-    if isinstance(key, bytes):
-        return key
-    return key.encode() if isinstance(key, str) else bytes(memoryview(key))
-
-
-def value_memory(value: Value) -> tuple[Any, int, Any]:
-    """A pointer, a length in bytes, and what keeps the memory alive. Only what is neither bytes nor
-    writable is copied."""
-    if isinstance(value, str):
-        value = value.encode()
-    if isinstance(value, bytes):
-        return value, len(value), value
-    view = memoryview(value)
-    if not view.c_contiguous:
-        raise ValueError("okv: the memory of a value is not contiguous, in C order")
-    if view.readonly or view.nbytes == 0:
-        copy = bytes(view)
-        return copy, len(copy), copy
-    memory = (ctypes.c_char * view.nbytes).from_buffer(value)
-    return ctypes.addressof(memory), view.nbytes, memory
-
-
-def buffer_memory(buffer: Any) -> tuple[int, int, Any]:
-    """The same of memory that is written to: a bytearray, a numpy array, a writable mmap."""
-    view = memoryview(buffer)
-    if view.readonly or not view.c_contiguous:
-        raise ValueError("okv: the buffer is not writable, or not contiguous, in C order")
-    if view.nbytes == 0:
-        return 0, 0, buffer
-    memory = (ctypes.c_char * view.nbytes).from_buffer(buffer)
-    return ctypes.addressof(memory), view.nbytes, memory
-
-
-def ttl_to_ms(ttl: Ttl) -> int:
-    """Never rounded down. What ttl_from_ms() gives is as many ms again."""
-    if isinstance(ttl, datetime.timedelta):
-        return -(-ttl // datetime.timedelta(milliseconds=1))
-    ms = round(ttl * 1000)
-    if ms / 1000 != ttl:
-        ms = math.ceil(ttl * 1000)
-    if number("ttl in ms", ms, signed=True) == TTL_NONE:
-        raise OverflowError("okv: ttl is too large a number: None is for ever")
-    return ms
 
 
 def ttl_from_ms(ttl_ms: int) -> Optional[float]:

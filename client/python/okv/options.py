@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from typing import Optional
 
 from ._library import LIMITS, Options
+from .arguments import number_of_32_bits, path_of, text_of, wrong_type
 
 _RECONNECT = {
     "always": 0,
@@ -33,30 +33,13 @@ def default_uri() -> str:
 def milliseconds(name: str, seconds: Optional[float]) -> int:
     if seconds is None:
         return 0
-    if not 0 < seconds < 1 << 32:
+    try:
+        is_possible = 0 < seconds < 1 << 32
+    except TypeError:
+        raise wrong_type(name, "a number of seconds", seconds) from None
+    if not is_possible:
         raise ValueError(f"okv: {name} is not above 0 s, or too long: {seconds}")
     return number_of_32_bits(f"{name} in ms", max(1, round(seconds * 1000)))
-
-
-def number_of_32_bits(name: str, number: int) -> int:
-    """Of 32 bits, of which the last one says "none": the library says what is out of its range."""
-    number = operator.index(number)
-    if not 0 <= number < (1 << 32) - 1:
-        raise ValueError(f"okv: {name} is not 0 to 2^32 - 2: {number}")
-    return number
-
-
-def text_of(name: str, text: str) -> bytes:
-    """For C, where it ends with a NUL. What the system's names have beside UTF-8 stays."""
-    if not isinstance(text, str):
-        raise TypeError(f"okv: {name} is text, not {type(text).__name__}")
-    return without_nul(name, text.encode(errors="surrogateescape"))
-
-
-def without_nul(name: str, text: bytes) -> bytes:
-    if b"\0" in text:
-        raise ValueError(f"okv: {name} has a NUL")
-    return text
 
 
 def make_options(database: Optional[str], user: Optional[str], key_file: Optional[str],
@@ -73,16 +56,16 @@ def make_options(database: Optional[str], user: Optional[str], key_file: Optiona
                       else milliseconds("report", report))
     if hints is not None:
         options.hints = number_of_32_bits("hints", hints) or LIMITS["OKV_HINTS_NONE"]
-    if reconnect not in _RECONNECT:
-        raise ValueError(f"okv: reconnect is one of {', '.join(_RECONNECT)}")
+    if text_of("reconnect", reconnect).decode() not in _RECONNECT:
+        raise ValueError(f"okv: reconnect is one of {', '.join(_RECONNECT)}: {reconnect}")
     options.reconnect = _RECONNECT[reconnect]
     if database is not None:
         options.database = text_of("database", database)
     if user is not None:
         options.user = text_of("user", user)
     if key_file is not None:
-        options.key_file = without_nul("key_file", os.fsencode(key_file))
+        options.key_file = path_of("key_file", key_file)
     for name, value in tls.items():
         if value is not None:
-            setattr(options, name, without_nul(name, os.fsencode(value)))
+            setattr(options, name, path_of(name, value))
     return options

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from . import operations
 from ._library import Command, lib
+from .arguments import Key, Ttl, Value
 from .errors import Error, error_of
-from .operations import Key, Operation, Ttl, Unique, Value, is_full
+from .operations import Operation, Unique, is_full
 
 if TYPE_CHECKING:
     from .client import Client

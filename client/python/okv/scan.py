@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Callable, Generic
 
 from . import _library
 from ._library import VISIT, lib
-from .operations import Item, Key, T, key_bytes, ttl_from_ms
+from .arguments import Key, key_bytes
+from .operations import Item, T, ttl_from_ms
 
 if TYPE_CHECKING:
     from .client import Client
@@ -27,7 +28,7 @@ def item_of(item: _library.Item) -> Item:
 
 def full_prefix(prefix: Key) -> bytes:
     """Of what is to be removed: not that of all keys."""
-    beginning = key_bytes(prefix)
+    beginning = key_bytes(prefix, "prefix")
     if not beginning:
         raise ValueError("okv: the prefix is empty: flush() removes every item")
     return beginning
@@ -38,7 +39,7 @@ class Scan(Generic[T]):
 
     def __init__(self, prefix: Key, take: Callable[[_library.Item], T]):
         self.has_ended = False
-        self._prefix = key_bytes(prefix)
+        self._prefix = key_bytes(prefix, "prefix")
         self._take = take
         self._cursor = c_uint64()
         self._before: set[bytes] = set()  # keys of the last portion
