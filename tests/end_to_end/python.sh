@@ -25,5 +25,5 @@ for name in alice bob; do "$okv" keygen "$scratch/$name.key"; done
 start_server "local://$scratch/users.sock" --users "$scratch/users"
 export OKV_USERS_SERVER=local://$scratch/users.sock OKV_USERS_DIRECTORY=$scratch OKV_USERS_PID=${servers[-1]}
 start_server "$socket"
-OKV_SERVER=$socket OKV_LIBRARY=$build/client/libokv.so PYTHONPATH=$root/client/python PYTHONDONTWRITEBYTECODE=1 \
+OKV_SERVER=$socket OKV_SERVER_PID=${servers[-1]} OKV_LIBRARY=$build/client/libokv.so PYTHONPATH=$root/client/python PYTHONDONTWRITEBYTECODE=1 \
     "$python" -W error "$root/tests/python/okv_test.py"

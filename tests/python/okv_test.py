@@ -24,6 +24,7 @@ from unittest import mock
 
 import okv
 from okv import _library
+from okv._library import lib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STRUCTS = {
@@ -354,7 +355,8 @@ class Sync(unittest.TestCase):
         pipeline = self.db.pipeline()
         for at in range(100):
             pipeline.put(f"key{at}", "x" * at)
-        poll, polls = self.db._poll, []
+        flight = self.db._flight
+        poll, polls = flight._poll, []
 
         def interrupt():
             polls.append(poll)
@@ -362,13 +364,13 @@ class Sync(unittest.TestCase):
                 raise KeyboardInterrupt
             return poll()
 
-        self.db._poll = interrupt
+        flight._poll = interrupt
         with self.assertRaises(KeyboardInterrupt):
             pipeline.execute()
-        self.assertGreater(len(self.db._running), 0)
-        self.db._poll = poll
+        self.assertGreater(len(flight.operations), 0)
+        flight._poll = poll
         self.assertEqual(self.db.pipeline().get("key0").get("none").execute(), [b"", None])
-        self.assertEqual(len(self.db._running), 0)
+        self.assertEqual(len(flight.operations), 0)
         self.assertGreater(len(list(self.db.scan())), 0)
 
     def test_a_scan_that_is_interrupted(self):
@@ -540,14 +542,14 @@ class Sync(unittest.TestCase):
             self.assertEqual(pickle.loads(pickle.dumps(answer)), answer)
 
     def test_a_scan_goes_on_beside_other_calls(self):
-        for at in range(1000):
+        for at in range(3000):  # more than are read at once
             self.db.put(f"key{at}", b"")
         seen = set()
         for item in self.db.scan():
             self.assertNotIn(item.key, seen)
             seen.add(item.key)
             self.db.get(item.key)
-        self.assertEqual(len(seen), 1000)
+        self.assertEqual(len(seen), 3000)
 
     def test_deletes_by_prefix(self):
         gone = [b"gone:" + each for each in (b"", b"\0", b"\xff\n\t", b"x" * 1019)]
@@ -638,6 +640,221 @@ class Sync(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(self.db.get("n"), b"2000")
+
+
+class Interrupts(unittest.TestCase):
+    """Of calls that a server which stands still does not answer, and that have an hour."""
+
+    def setUp(self):
+        self.server = int(os.environ["OKV_SERVER_PID"])
+        self.addCleanup(signal.signal, signal.SIGINT,
+                        signal.signal(signal.SIGINT, signal.default_int_handler))
+        self.addCleanup(os.kill, self.server, signal.SIGCONT)
+        with okv.Client(timeout=60) as db:
+            db.flush()
+            db.put("long", "x" * 100000)
+        self.db = okv.Client(timeout=3600)
+        self.addCleanup(self.db.close)
+
+    def halt(self):
+        """Each of its threads: one has the signal, and has to run for the others to stand still."""
+        os.kill(self.server, signal.SIGSTOP)
+        tasks = pathlib.Path(f"/proc/{self.server}/task")
+        while not all(re.search(r"\) [TZ] ", (task / "stat").read_text()) for task in tasks.iterdir()):
+            time.sleep(0.01)
+
+    def go_on(self):
+        os.kill(self.server, signal.SIGCONT)
+
+    def interrupt(self, call, is_waiting):
+        def kill():
+            while not is_waiting():
+                time.sleep(0.001)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=kill)
+        with self.assertRaises(KeyboardInterrupt):
+            thread.start()
+            call()
+        thread.join()
+
+    def test_operations(self):
+        db = self.db
+        memory = bytearray(100000)
+        calls = (
+            lambda: db.put("key", "1"), lambda: db.put("key", "x" * 1000000), db.ping,
+            lambda: db.incr("n"), lambda: db.get_and_touch("long", None),
+            db.pipeline().put("a", "1").incr("n").get("long").execute,
+            lambda: db.info if db._flight.operations else db.ping(),
+        )
+        for call in calls:
+            self.halt()
+            self.interrupt(call, lambda: db._flight.operations)
+            self.assertTrue(db._flight.operations)
+            self.interrupt(lambda: db.get("key"), db._lock.locked)  # waits for the first
+            self.go_on()
+            self.assertEqual(len(db.get("long")), 100000)
+            self.assertEqual((db._flight.operations, lib.okv_pending(db._handle)), ({}, 0))
+        self.assertEqual(db.get_into("long", memory), 100000)
+
+    def test_a_signal_whose_handler_returns(self):
+        self.halt()
+        signal.signal(signal.SIGINT, lambda *_: self.go_on())
+        thread = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+        thread.start()
+        self.assertEqual(self.db.incr("n"), 1)
+        thread.join()
+
+    def test_a_result_that_comes_to_nobody(self):
+        """The interrupt comes behind the call that has it."""
+        for name in "okv_submit", "okv_poll":
+            real = getattr(lib, name)
+
+            def interrupted(*arguments):
+                if real(*arguments) == 1 or name == "okv_submit":
+                    raise KeyboardInterrupt
+                return 0
+
+            with mock.patch.object(lib, name, interrupted):
+                with self.assertRaises(KeyboardInterrupt):
+                    self.db.put("key", name)
+            self.assertTrue(self.db._flight.operations)
+            self.assertEqual(self.db.get("key"), name.encode())
+            self.assertFalse(self.db._flight.operations)
+
+    def test_a_registration_of_an_interrupted_get(self):
+        """It stays until nothing is in flight."""
+        db, memory = self.db, bytearray(100000)
+        unregister = mock.Mock(wraps=lib.okv_unregister)
+        with mock.patch.object(lib, "okv_unregister", unregister):
+            with db.register(memory) as registration:
+                self.halt()
+                self.interrupt(lambda: db.put("key", "1"), lambda: db._flight.operations)
+            unregister.assert_not_called()
+            with self.assertRaises(BufferError):
+                memory.extend(b"x")
+            self.go_on()
+            self.assertEqual(db.get("key"), b"1")
+            unregister.assert_called_once()
+        self.assertFalse(db._registrations)
+        memory.extend(b"x")
+
+    def test_closing_ends_what_is_in_flight(self):
+        self.halt()
+        with self.db as db:
+            self.interrupt(lambda: db.put("key", "1"), lambda: db._flight.operations)
+        self.assertFalse(db._handle)
+
+    def test_calls_that_block_as_a_whole(self):
+        for call in okv.Client.stat, okv.Client.flush:
+            with okv.Client(timeout=3600) as db:
+                self.halt()
+                self.interrupt(lambda: call(db), db._lock.locked)
+            self.assertTrue(db._handle)  # the call still has it
+            with self.assertRaises(okv.Disconnected):
+                db.get("key")
+            self.go_on()
+            while db._handle:
+                time.sleep(0.001)
+
+    def test_a_scan(self):
+        """Which then visits nothing more."""
+        begun, goes_on, visits = threading.Event(), threading.Event(), []
+
+        def scan_from(handle, cursor, visit, user):
+            begun.set()
+            goes_on.wait()
+            visits.append(visit(None, ctypes.pointer(_library.Item(ctypes.addressof(key), 3))))
+            return 0
+
+        key = ctypes.create_string_buffer(b"key")
+        with mock.patch.object(lib, "okv_scan_from", scan_from):
+            with self.db.register(bytearray(1)):
+                self.interrupt(lambda: list(self.db.scan()), begun.is_set)
+            self.db.close()
+            self.assertEqual(visits, [])
+            goes_on.set()
+            while self.db._handle:
+                time.sleep(0.001)
+        self.assertEqual(visits, [1])
+
+    def test_opening(self):
+        """The client is nobody's when it is there, and closed."""
+        closed, begun, real = threading.Event(), threading.Event(), lib.okv_open
+
+        def begin(*arguments):
+            begun.set()
+            return real(*arguments)
+
+        def close(client, real=okv.Client._free):
+            real(client)
+            closed.set()
+
+        self.halt()
+        with mock.patch.object(okv.Client, "_free", close):
+            with mock.patch.object(lib, "okv_open", begin):
+                self.interrupt(lambda: okv.Client(connect_timeout=3600), begun.is_set)
+            self.assertFalse(closed.is_set())
+            self.go_on()
+            closed.wait()
+
+    def test_in_an_event_loop(self):
+        """Neither the loop's end nor the client's waits for the server."""
+        begun = threading.Event()
+
+        async def tick():
+            """A signal that comes just before the loop sleeps does not wake it."""
+            while True:
+                await asyncio.sleep(0.01)
+
+        async def run(call):
+            task = asyncio.create_task(tick())
+            async with await okv.AsyncClient.open(timeout=3600) as db:
+                await db.stat()
+                self.halt()
+                begun.set()
+                await call(db)
+            task.cancel()
+
+        for call in okv.AsyncClient.stat, okv.AsyncClient.flush, okv.AsyncClient.ping:
+            begun.clear()
+            self.interrupt(lambda: asyncio.run(run(call)), begun.is_set)
+            self.go_on()
+
+
+class WithoutSlots(unittest.TestCase):
+    """Operations that timed out before have all slots."""
+
+    def setUp(self):
+        refuse = mock.Mock(return_value=_library.CODES["OKV_EAGAIN"])
+        self.refused = mock.patch.object(lib, "okv_submit", refuse)
+
+    def check(self, error):
+        self.assertIsInstance(error, okv.TimedOut)
+        self.assertIn("have all slots", str(error))
+
+    def test_in_turn(self):
+        with okv.Client(timeout=60) as db:
+            db._flight.timeout = 0.05
+            with self.refused:
+                with self.assertRaises(okv.TimedOut) as caught:
+                    db.ping()
+                self.check(caught.exception)
+                for error in db.pipeline().get("key").incr("n").execute(raises=False):
+                    self.check(error)
+            db.ping()
+
+    def test_in_an_event_loop(self):
+        async def run():
+            async with await okv.AsyncClient.open(timeout=60) as db:
+                db._client._flight.timeout = 0.05
+                with self.refused:
+                    for error in await asyncio.gather(db.get("key"), db.incr("n"),
+                                                      return_exceptions=True):
+                        self.check(error)
+                await db.ping()
+
+        asyncio.run(run())
 
 
 class Users(unittest.IsolatedAsyncioTestCase):

@@ -165,9 +165,8 @@ _CALLS = {
     "okv_why": (c_char_p, [c_void_p]),
     "okv_info_sized": (None, [c_void_p, POINTER(Info), c_size_t]),
     "okv_counters_sized": (None, [c_void_p, POINTER(Counters), c_size_t]),
-    "okv_call": (c_int, [c_void_p, POINTER(Command), POINTER(Result)]),
-    "okv_call_many": (c_int, [c_void_p, POINTER(Command), POINTER(Result), c_size_t]),
-    "okv_submit": (c_int, [c_void_p, POINTER(Command), c_size_t, POINTER(c_size_t)]),
+    "okv_submit": (c_int, [c_void_p, c_void_p, c_size_t, POINTER(c_size_t)]),  # part of an array
+    "okv_pending": (c_uint32, [c_void_p]),
     "okv_poll": (c_int, [c_void_p, POINTER(Result), c_int]),
     "okv_wait": (c_int, [c_void_p, c_int]),
     "okv_fd": (c_int, [c_void_p]),

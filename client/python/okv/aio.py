@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
+from concurrent.futures import Future
 from ctypes import byref, c_size_t
 from typing import Any, AsyncIterator, Callable, Iterable, Optional
 
-from . import operations
+from . import aside, operations
 from ._library import Command, Result, lib
 from .arguments import Key, Ttl, Value, keys_bytes, number
 from .client import Client, ConnectionInfo, Registration, document_as_client
 from .errors import Disconnected, Error, error_of
-from .operations import UNKNOWN, Head, Item, Operation, T, Unique, is_full
+from .flight import STUCK
+from .operations import TIMED_OUT, UNKNOWN, Head, Item, Operation, T, Unique, is_full
 from .scan import Scan, full_prefix, item_of, key_of
 
 _RESULTS = 64  # of one turn of the loop, which has others to serve
@@ -28,8 +29,7 @@ class AsyncClient(Unique):
     may go on, unseen, and use its memory: neither change its value nor use its buffer before the
     client is closed.
 
-    scan(), flush(), stat() and delete_prefix() use a second connection, in a thread of the loop's
-    executor.
+    scan(), flush(), stat() and delete_prefix() use a second connection, in another thread.
     """
 
     def __init__(self, client: Client):
@@ -41,9 +41,10 @@ class AsyncClient(Unique):
         self._abandoned: list[Operation[Any]] = []  # whose memory the device may still write to
         self._last_tag = 0
         self._results = (Result * _RESULTS)()
+        self._stuck_since: Optional[float] = None  # without a slot, and with nothing running
         self._turn: Optional[asyncio.Handle] = None  # the next call of _progress()
-        self._beside: Optional[Client] = None
-        self._lock = threading.Lock()  # of _beside
+        self._beside: Optional[Future[Client]] = None
+        self._lock = asyncio.Lock()  # of _beside, which has a thread for one call only
         self._depth = client.info.depth
         client._check_usable()
         self._fd = lib.okv_fd(client._handle)
@@ -52,8 +53,8 @@ class AsyncClient(Unique):
     @classmethod
     async def open(cls, uri: Optional[str] = None, **options: Any) -> "AsyncClient":
         """Connects, while the loop goes on."""
-        loop = asyncio.get_running_loop()
-        return cls(await loop.run_in_executor(None, lambda: Client(uri, **options)))
+        opened = aside.start(lambda: Client(uri, **options))
+        return cls(await asyncio.wrap_future(opened))
 
     async def __aenter__(self) -> "AsyncClient":
         return self
@@ -64,7 +65,7 @@ class AsyncClient(Unique):
     def close(self) -> None:
         """Ends the connection. What is under way ends with Disconnected. Does nothing in a child,
         whose loop has the descriptors of its parent's."""
-        if not self._client._handle or self._client._is_inherited():
+        if self._client._is_closed or self._client._is_inherited():
             return
         self._loop.remove_reader(self._fd)
         if self._turn:
@@ -72,9 +73,8 @@ class AsyncClient(Unique):
         self._end_all(Disconnected(why="the client was closed"))
         self._client.close()
         self._abandoned.clear()
-        with self._lock:
-            if self._beside:
-                self._beside.close()
+        if self._beside:
+            self._beside.add_done_callback(_close_aside)
 
     @property
     def info(self) -> ConnectionInfo:
@@ -166,14 +166,13 @@ class AsyncClient(Unique):
         return await self._run_beside(Client.stat)
 
     async def _run_beside(self, call: Callable[[Client], T]) -> T:
-        return await self._loop.run_in_executor(None, self._call_beside, call)
-
-    def _call_beside(self, call: Callable[[Client], T]) -> T:
         """In another thread, of a handle that is not the loop's."""
-        with self._lock:
+        async with self._lock:
             self._client._check_usable()
-            beside = self._beside = self._beside or self._client._another()
-        return call(beside)
+            if not self._beside or (self._beside.done() and self._beside.exception()):
+                self._beside = aside.start(self._client._another)
+            beside = await asyncio.wrap_future(self._beside)
+            return await asyncio.wrap_future(aside.start(lambda: call(beside)))
 
     # ---- the loop ----
 
@@ -230,16 +229,27 @@ class AsyncClient(Unique):
         for _ in range(accepted.value):
             self._last_tag += 1
             self._running[self._last_tag] = self._queue.popleft()
+        if accepted.value:
+            self._stuck_since = None
         if status and not is_full(status):
-            _, future = self._queue.popleft()
-            _end(future, error_of(status, self._client._why()))
-            self._go_on()
+            self._refuse(error_of(status, self._client._flight.why()))
+        elif status and not self._running:
+            now = self._loop.time()
+            self._stuck_since = self._stuck_since or now
+            if now - self._stuck_since >= self._client._flight.timeout:
+                self._refuse(error_of(TIMED_OUT, STUCK))
+
+    def _refuse(self, error: Error) -> None:
+        """The next operation of the queue."""
+        _, future = self._queue.popleft()
+        _end(future, error)
+        self._go_on()
 
     def _poll(self) -> int:
         count = lib.okv_poll(self._client._handle, self._results, _RESULTS)
         if count < 0:
             self._loop.remove_reader(self._fd)  # which stays readable now
-            self._end_all(error_of(count, self._client._why()))
+            self._end_all(error_of(count, self._client._flight.why()))
             return 0
         for result in self._results[:count]:
             self._take(result)
@@ -248,7 +258,7 @@ class AsyncClient(Unique):
     def _take(self, result: Result) -> None:
         operation, future = self._running.pop(result.tag)
         if result.status == UNKNOWN:
-            self._client._keep(operation)
+            self._client._flight.keep(operation)
         try:
             if operation.again(result):
                 self._queue.append((operation, future))
@@ -266,6 +276,17 @@ class AsyncClient(Unique):
         self._abandoned += [operation for operation, _ in self._running.values()]
         self._running.clear()
         self._queue.clear()
+
+
+def _close_aside(opened: "Future[Client]") -> None:
+    """Of a call that is running the loop does not await the end."""
+    if opened.exception():
+        return
+    client = opened.result()
+    if client._lock.locked():
+        aside.start(client.close)
+    else:
+        client.close()
 
 
 def _end(future: "asyncio.Future[Any]", error: Exception) -> None:

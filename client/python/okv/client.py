@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import threading
+from concurrent.futures import Future
 from ctypes import byref, c_size_t, c_void_p
-from typing import Any, Iterable, Iterator, NamedTuple, Optional
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional
 
-from . import operations
-from ._library import CODES, COUNTERS, Command, Counters, Info, Options, Result, lib
+from . import aside, operations
+from ._library import CODES, COUNTERS, Counters, Info, Options, lib
 from .arguments import (Key, Ttl, Value, buffer_memory, keys_bytes, number, number_of_32_bits,
                         text_of)
-from .errors import Disconnected, error_of
-from .operations import TOO_SMALL, UNKNOWN, Head, Item, Operation, T, Unique
+from .errors import Disconnected, Error, error_of
+from .flight import Flight
+from .operations import NOT_FOUND, TOO_SMALL, Head, Item, Operation, T, Unique
 from .options import default_uri, make_options
 from .pipeline import Pipeline
 from .scan import Scan, full_prefix, item_of, key_of
 
 _WHY_SIZE = 1024
 _STAT_SIZE = 16384
+_TIMEOUT_MS = 5000  # the default of okv_options.timeout_ms
 _TOGETHER = 1024  # gets whose buffers are there at once
 
 _forks = 0
@@ -83,17 +85,23 @@ class Client(Unique):
     def _open(self, uri: str, options: Options, value_size: int) -> None:
         self._opened = uri, options, value_size
         self._handle = c_void_p()
+        self._is_closed = False
         self._forks = _forks
         self._lock = threading.Lock()
+        self._interrupted: Optional[Future[Any]] = None  # a call that still has the handle
         self._value_size = value_size
-        self._kept: list[tuple[int, Any]] = []  # values that the server may still READ, and since
-        self._running: dict[int, Operation[Any]] = {}  # of a pipeline, by tag
         self._registrations: set[Registration] = set()
         why = ctypes.create_string_buffer(_WHY_SIZE)
-        status = lib.okv_open(text_of("uri", uri), byref(options), byref(self._handle), why, _WHY_SIZE)
+        name = text_of("uri", uri)
+        status = aside.run(lambda: lib.okv_open(name, byref(options), byref(self._handle), why,
+                                                _WHY_SIZE))
         if status:
             raise error_of(status, why.value.decode(errors="replace"))
-        self._depth = self.info.depth
+        info = Info()
+        lib.okv_info_sized(self._handle, byref(info), ctypes.sizeof(info))
+        self._depth: int = info.depth
+        self._flight = Flight(self._handle, self._depth,
+                              (options.timeout_ms or _TIMEOUT_MS) / 1000)
 
     def _another(self) -> "Client":
         """One with a connection of its own, opened as this one."""
@@ -104,17 +112,33 @@ class Client(Unique):
     # ---- its life ----
 
     def close(self) -> None:
-        """Waits until no other thread is in a call, then ends the connection. Does nothing to a
+        """Waits until no other thread is in a call, then ends the connection; operations that an
+        interrupt has left under way end without a result. A scan(), stat() or flush() that was
+        interrupted may still have the connection, which then ends behind it. Does nothing to a
         client that is closed already, or was inherited from the parent process."""
-        if self._is_inherited():
-            return
-        with self._lock:
-            if self._handle:
-                lib.okv_close(byref(self._handle))
-            self._handle = c_void_p()
-            self._kept.clear()
-            self._running.clear()
-            self._registrations.clear()
+        if not self._is_inherited():
+            self._is_closed = True
+            self._when_free(self._free)
+
+    def _free(self) -> None:
+        if self._handle:
+            lib.okv_close(byref(self._handle))
+        self._handle = c_void_p()
+        self._registrations.clear()
+        if hasattr(self, "_flight"):  # not where opening was interrupted
+            self._flight.forget()
+
+    def _when_free(self, call: Callable[[], None]) -> None:
+        """Makes the call with the lock, behind an interrupted call without waiting for that."""
+
+        def locked() -> None:
+            with self._lock:
+                call()
+
+        if self._interrupted and not self._interrupted.done():
+            aside.start(locked)
+        else:
+            locked()
 
     def __enter__(self) -> "Client":
         return self
@@ -133,49 +157,51 @@ class Client(Unique):
     def _check_usable(self) -> None:
         if self._is_inherited():
             raise Disconnected(why="the client is the parent's: open another one after a fork")
-        if not self._handle:
+        if self._is_closed:
             raise Disconnected(why="the client is closed")
 
-    @contextlib.contextmanager
-    def _use(self) -> Iterator[c_void_p]:
-        """The handle, for this thread alone."""
+    def _turn(self) -> threading.Lock:
+        """To hold while this thread uses the client, which begins with _ready()."""
         self._check_usable()  # in a child the lock may be held by a thread that is not there
-        with self._lock:
-            self._check_usable()
-            while self._running:  # of a pipeline that was interrupted: nobody waits for them
-                self._poll()
-            yield self._handle
+        return self._lock
 
-    def _why(self) -> str:
-        return lib.okv_why(self._handle).decode(errors="replace")
+    def _ready(self) -> Flight:
+        """With nothing in flight."""
+        self._check_usable()
+        if self._flight.operations:
+            self._flight.settle()
+        return self._flight
+
+    def _use_aside(self, call: Callable[[c_void_p], T]) -> T:
+        """What the call, which blocks, makes of the handle."""
+
+        def use() -> T:
+            with self._turn():
+                self._ready()
+                return call(self._handle)
+
+        if not aside.is_needed():
+            return use()
+        future = aside.start(use)
+        try:
+            return aside.await_result(future)
+        finally:
+            self._interrupted = None if future.done() else future
 
     def _check(self, status: int) -> None:
         if status:
-            raise error_of(status, self._why())
+            raise error_of(status, self._flight.why())
 
     # ---- one operation ----
 
-    def _keep(self, operation: Operation[Any]) -> None:
-        """After an unknown outcome the server may READ a long value as long as there is the same
-        connection."""
-        counters, info = Counters(), Info()
-        lib.okv_counters_sized(self._handle, byref(counters), ctypes.sizeof(counters))
-        lib.okv_info_sized(self._handle, byref(info), ctypes.sizeof(info))
-        now = counters.reconnects
-        self._kept = [(since, kept) for since, kept in self._kept if since == now]
-        if operation.command.value_length + operation.command.key_length > info.max_message_value:
-            self._kept.append((now, operation.memory))
-
     def _run(self, operation: Operation[T]) -> T:
-        result = Result()
-        with self._use() as handle:
-            lib.okv_call(handle, byref(operation.command), byref(result))
-            while operation.again(result):
-                lib.okv_call(handle, byref(operation.command), byref(result))
-            why = self._why() if result.status else ""
-            if result.status == UNKNOWN:
-                self._keep(operation)
-        return operation.take(result, why)
+        with self._turn():
+            flight = self._ready()
+            while True:
+                flight.operations[0] = operation
+                for _, result, why in flight.run(operation.command, 1):
+                    if not operation.again(result):
+                        return operation.take(result, why)
 
     def get(self, key: Key) -> Optional[bytes]:
         """The value, or None."""
@@ -261,55 +287,30 @@ class Client(Unique):
         return values
 
     def _get_together(self, names: list[bytes]) -> list[Optional[bytes]]:
-        size = self._value_size
-        memory = ctypes.create_string_buffer(size * len(names))
-        at = ctypes.addressof(memory)
-        commands = (Command * len(names))()
-        for command, name in zip(commands, names):
-            command.kind = operations.Get.kind
-            command.key = name
-            command.key_length = len(name)
-            command.buffer = at
-            command.buffer_size = size
-            at += size
-        results = (Result * len(names))()
-        with self._use() as handle:
-            self._check(lib.okv_call_many(handle, commands, results, len(names)))
-            why = self._why()
-        return [self._value_of(*each, why) for each in zip(names, commands, results)]
-
-    def _value_of(self, key: bytes, command: Command, result: Result,
-                  why: str) -> Optional[bytes]:
-        if result.status == 0:
-            return ctypes.string_at(command.buffer, result.length)
-        if result.status == TOO_SMALL:
-            return self._run(operations.Get(key, result.length))
-        return operations.Get(key, 0).take(result, why)
+        gets = operations.Gets(names, self._value_size)
+        values: list[Optional[bytes]] = [None] * len(names)
+        longer: list[tuple[int, int]] = []
+        failed: list[Error] = []
+        with self._turn():
+            flight = self._ready()
+            flight.operations[-1] = gets
+            for at, result, why in flight.run(gets.commands, len(names)):
+                if result.status == 0:
+                    values[at] = ctypes.string_at(gets.commands[at].buffer, result.length)
+                elif result.status == TOO_SMALL:
+                    longer.append((at, result.length))
+                elif result.status != NOT_FOUND:
+                    failed.append(error_of(result.status, why))
+            flight.operations.clear()
+        if failed:
+            raise failed[0]
+        for at, length in longer:
+            values[at] = self._run(operations.Get(names[at], length))
+        return values
 
     def pipeline(self) -> Pipeline:
         """For many operations that are under way together."""
         return Pipeline(self)
-
-    def _poll(self) -> list[tuple[int, Any]]:
-        """Waits a little for results. Returns tags and outcomes."""
-        results = (Result * 64)()
-        count = lib.okv_poll(self._handle, results, len(results))
-        if count < 0:
-            raise error_of(count, self._why())
-        if count == 0:
-            lib.okv_wait(self._handle, 1)
-        return [(result.tag, self._outcome(self._running.pop(result.tag), result))
-                for result in results[:count]]
-
-    def _outcome(self, operation: Operation[Any], result: Result) -> Any:
-        if result.status == UNKNOWN:
-            self._keep(operation)
-        if result.status == TOO_SMALL and operation.again(result):
-            return operation
-        try:
-            return operation.take(result)
-        except Exception as error:
-            return error
 
     # ---- the whole table ----
 
@@ -335,36 +336,37 @@ class Client(Unique):
 
     def flush(self) -> None:
         """Removes every item. It takes the right admin."""
-        with self._use() as handle:
-            self._check(lib.okv_flush(handle))
+        self._use_aside(lambda handle: self._check(lib.okv_flush(handle)))
 
     # ---- what there is to see ----
 
     def stat(self) -> dict[str, str]:
         """The server's statistics. Raises Error when they are no text."""
-        size = _STAT_SIZE
-        length = c_size_t()
-        with self._use() as handle:
-            while True:
-                text = ctypes.create_string_buffer(size)
-                status = lib.okv_stat(handle, text, size, byref(length))
-                if status != TOO_SMALL:
-                    break
-                size = length.value + _STAT_SIZE
-            self._check(status)
         try:
-            lines = text.value.decode().split("\n")
+            lines = self._use_aside(self._statistics).decode().split("\n")
         except UnicodeDecodeError:
             raise error_of(CODES["OKV_EPROTO"], "the server's statistics are no text") from None
         pairs = (line.partition(" ") for line in lines if line)
         return {name: value for name, _, value in pairs}
 
+    def _statistics(self, handle: c_void_p) -> bytes:
+        size = _STAT_SIZE
+        length = c_size_t()
+        while True:
+            text = ctypes.create_string_buffer(size)
+            status = lib.okv_stat(handle, text, size, byref(length))
+            if status != TOO_SMALL:
+                self._check(status)
+                return text.value
+            size = length.value + _STAT_SIZE
+
     @property
     def info(self) -> ConnectionInfo:
         """What the client is connected to."""
         info = Info()
-        with self._use() as handle:
-            lib.okv_info_sized(handle, byref(info), ctypes.sizeof(info))
+        with self._turn():
+            self._ready()
+            lib.okv_info_sized(self._handle, byref(info), ctypes.sizeof(info))
             fields = {name: getattr(info, name) for name in ConnectionInfo._fields}
         fields["transport"] = fields["transport"].decode()
         fields["path"] = fields["path"].decode(errors="replace")
@@ -375,8 +377,9 @@ class Client(Unique):
     def counters(self) -> dict[str, int]:
         """What only the client sees, since it was opened: gets, hits, READs, fallbacks, …"""
         counters = Counters()
-        with self._use() as handle:
-            lib.okv_counters_sized(handle, byref(counters), ctypes.sizeof(counters))
+        with self._turn():
+            self._ready()
+            lib.okv_counters_sized(self._handle, byref(counters), ctypes.sizeof(counters))
         return {name: getattr(counters, name) for name in COUNTERS}
 
     # ---- memory ----
@@ -394,18 +397,29 @@ class Registration(Unique):
         self._client = client
         self._memory = c_void_p()
         address, length, self._kept = buffer_memory(buffer)
-        with client._use() as handle:
-            client._check(lib.okv_register(handle, address, length, byref(self._memory)))
+        with client._turn():
+            client._ready()
+            client._check(lib.okv_register(client._handle, address, length, byref(self._memory)))
             client._registrations.add(self)
 
     def close(self) -> None:
-        """Gives the memory back, and lets its owner change its size again."""
+        """Gives the memory back, and lets its owner change its size again. A get into it that was
+        interrupted may be under way: the memory then stays registered until the client's next call,
+        or until the client is closed."""
         client = self._client
-        if not client._is_inherited():
-            with client._lock:
-                if self in client._registrations:
-                    lib.okv_unregister(client._handle, byref(self._memory))
-                    client._registrations.remove(self)
+        if client._is_inherited():
+            self._kept = None
+        else:
+            client._when_free(self._free)
+
+    def _free(self) -> None:
+        client = self._client
+        if client._handle and client._flight.operations:
+            client._flight.afterwards.append(self._free)
+            return
+        if self in client._registrations:
+            lib.okv_unregister(client._handle, byref(self._memory))
+            client._registrations.remove(self)
         self._kept = None
 
     def __enter__(self) -> "Registration":

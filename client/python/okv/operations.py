@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 NOT_FOUND = CODES["OKV_ENOTFOUND"]
 TOO_SMALL = CODES["OKV_ETOOSMALL"]
+TIMED_OUT = CODES["OKV_ETIMEDOUT"]
 UNKNOWN = CODES["OKV_EUNKNOWN"]
 
 
@@ -116,6 +117,25 @@ class Buffered(Lookup[T]):
 class Get(Buffered[bytes]):
     def succeed(self, result: Result) -> bytes:
         return ctypes.string_at(self.memory, result.length)
+
+
+class Gets(Operation[None]):
+    """Many gets, with their buffers in one memory."""
+
+    def __init__(self, keys: list[bytes], size: int):
+        self.command = Command()
+        self.commands = (Command * len(keys))()
+        buffers = ctypes.create_string_buffer(size * len(keys))
+        self.memory = buffers, keys
+        at = ctypes.addressof(buffers)
+        for tag, (command, key) in enumerate(zip(self.commands, keys)):
+            command.kind = Get.kind
+            command.tag = tag
+            command.key = key
+            command.key_length = len(key)
+            command.buffer = at
+            command.buffer_size = size
+            at += size
 
 
 class GetItem(Buffered[Item]):

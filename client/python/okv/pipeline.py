@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-from ctypes import byref, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import operations
-from ._library import Command, lib
+from ._library import Command, Result
 from .arguments import Key, Ttl, Value
-from .errors import Error, error_of
-from .operations import Operation, Unique, is_full
+from .errors import Error
+from .operations import Operation, Unique
 
 if TYPE_CHECKING:
     from .client import Client
@@ -83,39 +81,18 @@ class Pipeline(Unique):
         for at, operation in enumerate(batch):
             commands[at] = operation.command
             commands[at].tag = at
-        with client._use() as handle:
-            begun = ended = 0
-            while ended < len(batch):
-                failure = None
-                if begun < len(batch):
-                    begun, failure = self._submit(handle, batch, commands, begun)
-                if failure:
-                    outcomes[begun - 1] = failure
-                    ended += 1
-                    continue
-                for tag, outcome in client._poll():
-                    outcomes[tag] = outcome
-                    ended += 1
+        with client._turn():
+            flight = client._ready()
+            flight.operations.update(enumerate(batch))
+            for at, result, why in flight.run(commands, len(batch)):
+                outcomes[at] = _outcome(batch[at], result, why)
         return outcomes
 
-    def _submit(self, handle: c_void_p, batch: list[Operation[Any]], commands: Any,
-                begun: int) -> tuple[int, Optional[Error]]:
-        """Submits what there is room for. Returns how many have begun, and why the last of them
-        failed at once."""
-        client = self._client
-        accepted = c_size_t()
-        end = min(begun + client._depth, len(batch))
-        for tag in range(begun, end):  # before, as an interrupt may come behind the call
-            client._running[tag] = batch[tag]
-        status = lib.okv_submit(handle, _from(commands, begun), end - begun, byref(accepted))
-        begun += accepted.value
-        for tag in range(begun, end):
-            del client._running[tag]
-        if status and not is_full(status):
-            return begun + 1, error_of(status, client._why())
-        return begun, None
 
-
-def _from(commands: Any, index: int) -> Any:
-    return ctypes.cast(ctypes.byref(commands, index * ctypes.sizeof(Command)),
-                       ctypes.POINTER(Command))
+def _outcome(operation: Operation[Any], result: Result, why: str) -> Any:
+    if operation.again(result):
+        return operation
+    try:
+        return operation.take(result, why)
+    except Exception as error:
+        return error

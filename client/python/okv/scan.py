@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import byref, c_uint64
+from ctypes import byref, c_uint64, c_void_p
 from typing import TYPE_CHECKING, Any, Callable, Generic
 
 from . import _library
@@ -14,7 +14,8 @@ from .operations import Item, T, ttl_from_ms
 if TYPE_CHECKING:
     from .client import Client
 
-_PORTION = 256  # items
+_PORTION = 1024  # items
+_PORTION_BYTES = 64 << 20  # of values: then it ends, too
 
 
 def key_of(item: _library.Item) -> bytes:
@@ -46,28 +47,41 @@ class Scan(Generic[T]):
 
     def portion(self, client: "Client") -> list[T]:
         """The next items. Those that share the last one's bucket come again, and are left out."""
-        found: dict[bytes, T] = {}
+        found: list[T] = []
         failed: list[BaseException] = []
-        visited = 0
+        visited: set[bytes] = set()
+        new = taken = 0
 
         def visit(_user: Any, pointer: Any) -> int:
-            nonlocal visited
+            nonlocal new, taken
             try:
-                visited += 1
-                key = key_of(pointer.contents)
+                item = pointer.contents
+                key = key_of(item)
+                if key in self._before or key in visited:
+                    visited.add(key)
+                    return self.has_ended
+                visited.add(key)
+                new += 1
                 if key.startswith(self._prefix):
-                    found[key] = self._take(pointer.contents)
-                return visited >= _PORTION
+                    found.append(self._take(item))
+                    taken += item.value_length
+                return self.has_ended or new >= _PORTION or taken >= _PORTION_BYTES
             except BaseException as error:  # an interrupt: ctypes would swallow it
                 failed.append(error)
                 return 1
 
-        with client._use() as handle:
+        def read(handle: c_void_p) -> None:
             status = lib.okv_scan_from(handle, byref(self._cursor), VISIT(visit), None)
             if status < 0 and not failed:
                 client._check(status)
+
+        try:
+            client._use_aside(read)
+        except BaseException:
+            self.has_ended = True  # of an interrupt: the rest is for nobody
+            raise
         if failed:
             raise failed[0]
-        before, self._before = self._before, set(found)
+        self._before = visited
         self.has_ended = self._cursor.value == 0
-        return [item for key, item in found.items() if key not in before]
+        return found
