@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs to a fresh directory and uses what is there as a stranger would: the header alone, in C and C++, the example
-# of README.md against the shared and the static library, and both by CMake, also where the directory was moved. Then
-# it uninstalls.
+# of README.md against the shared and the static library, both by CMake, also where the directory was moved, and the
+# package for Python. Then it uninstalls.
 set -euo pipefail
 
 usage() {
@@ -76,6 +76,42 @@ for program in okv-server okv kv-bench; do
     "$prefix/bin/$program" --version | grep -qx "transports: $transports" ||
         fail "the installed $program --version does not say 'transports: $transports'"
 done
+
+# ---- the package for Python ----
+# The README of the package has the commands; its prefix is that of an installation without options.
+package=$root/client/python
+wheel=$(find "$prefix" -name 'okv-*.whl')
+[ -n "$wheel" ] || fail "the wheel was not installed"
+"$package/okv_build.py" "$scratch"
+cmp "$wheel" "$scratch/${wheel##*/}" || fail "two wheels of the same sources differ"
+
+# documented MARKER: runs the block behind it. Its python3 is the system's, which Debian's python3-venv is for.
+documented() {
+    awk -v marker="<!-- $1 -->" '$0 == marker { marked = 1 }
+         marked && /^```$/ { exit }
+         inside { print }
+         marked && /^```sh$/ { inside = 1 }' "$package/README.md" | sed "s|/usr/local|$prefix|g" >"$scratch/documented"
+    [ -s "$scratch/documented" ] || fail "$package/README.md has no commands after <!-- $1 -->"
+    env HOME="$scratch" PATH="/usr/bin:$PATH" PIP_CONFIG_FILE=/dev/null bash -e "$scratch/documented" \
+        >"$scratch/out" 2>&1 ||
+        fail "the commands of $package/README.md after <!-- $1 --> failed: $(cat "$scratch/out")"
+    [ "$(tail -n 1 "$scratch/out")" = "$("$prefix/bin/okv" --version | grep -oEm1 '[0-9]+\.[0-9.]+$')" ] ||
+        fail "the package for Python is not of this version: $(cat "$scratch/out")"
+}
+
+documented 'without pip'
+if PATH=/usr/bin:$PATH python3 -c 'import ensurepip' 2>/dev/null; then
+    documented install
+    "$scratch/okv/bin/python" -m pip uninstall -qy okv
+    PIP_CONFIG_FILE=/dev/null "$scratch/okv/bin/python" -m pip install -q --no-index "$package" ||
+        fail "pip does not install $package without a network"
+    [ -e "$(cd / && "$scratch/okv/bin/python" -c 'import okv; print(okv.__path__[0])')/py.typed" ] ||
+        fail "the package for Python has no types"
+elif [ "${OKV_TEST_REQUIRE_TOOLS:-}" = 1 ]; then
+    fail "there is no python3-venv; run: tests/support/packages.sh test"
+else
+    echo "install_test: left out: the wheel in a virtual environment (there is no python3-venv)"
+fi
 
 # ---- what a program loads is found beside libokv, without a search path, wherever both are ----
 # fresh COMMAND...: without variables that lead to another libfabric or provider.
