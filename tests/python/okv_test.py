@@ -574,12 +574,41 @@ class Sync(unittest.TestCase):
         self.assertEqual((self.db.counters["gets"], self.db.counters["misses"]), (1, 1))
         self.assertEqual(self.db.info.transport, "local")
         self.assertIs(self.db.info.one_sided, True)
-        self.assertEqual(self.db.stat()["items"], "0")
+        self.db.put("key", "1")
+        stat = self.db.stat()
+        self.assertEqual((stat["items"], stat["version"]), (1, okv.__version__))
+        self.assertEqual(int(stat["boot_id"], 16), self.db.info.boot_id)
+        self.assertIsInstance(stat["listener_1"], str)
         self.db.ping()
+
+    def test_statistics_that_are_numbers(self):
+        texts = {"a": "0", "b": "-12", "c": "1.50", "boot_id": "0000000000000017", "version": "0.3.0",
+                 "d": "1e5", "e": "0x1f", "f": "nan", "g": "1_0", "h": "", "i": "7 8", "j": "\u0663"}
+        values = {**texts, "a": 0, "b": -12, "c": 1.5}
+        text = "".join(f"{name} {value}\n" for name, value in texts.items()).encode()
+        with mock.patch.object(self.db, "_statistics", lambda _: text):
+            stat = self.db.stat()
+        self.assertEqual(stat, values)
+        self.assertEqual([type(value) for value in stat.values()], [type(value) for value in values.values()])
+
+    def test_a_value_for_what_is_not_there(self):
+        db, default = self.db, object()
+        db.put("key", "1")
+        self.assertEqual([db.get("key", default), db.get("none", default), db.get("none", default=b"")],
+                         [b"1", default, b""])
+        self.assertEqual(db.pipeline().get("key", 5).get("none", 5).execute(), [b"1", 5])
+        self.assertEqual([db.exists("key"), db.exists("none")], [True, False])
+        self.assertEqual(db.pipeline().exists("key").exists("none").execute(), [True, False])
+
+    def test_its_name(self):
+        uri = os.environ["OKV_SERVER"]
+        self.assertEqual(repr(self.db), f"<okv.Client {uri}>")
+        self.db.close()
+        self.assertEqual(repr(self.db), f"<okv.Client {uri}, closed>")
 
     def test_reports(self):
         def reported():
-            return int(self.db.stat()["client_gets"])
+            return self.db.stat()["client_gets"]
 
         before = reported()
         with okv.Client(timeout=60, report=0) as silent:
@@ -952,6 +981,8 @@ class Async(unittest.IsolatedAsyncioTestCase):
         db = self.db
         version = await db.put("async", "x", ttl=100)
         self.assertEqual(await db.get("async"), b"x")
+        self.assertEqual((await db.get("none", 5), await db.exists("async")), (5, True))
+        self.assertEqual(repr(db), f"<okv.AsyncClient {os.environ['OKV_SERVER']}>")
         self.assertEqual((await db.head("async")).version, version)
         self.assertEqual(await db.append("async", b"y" * 10000), 10001)
         self.assertEqual(len(await db.get("async")), 10001)  # more than the first buffer has
@@ -1017,14 +1048,14 @@ class Async(unittest.IsolatedAsyncioTestCase):
         self.assertEqual({item.key: item.value for item in items}, {key: key[::-1] for key in keys})
         self.assertEqual(len(items), len(keys))
         self.assertEqual(len(await gets), len(keys))
-        self.assertEqual((await db.stat())["items"], "1001")
+        self.assertEqual((await db.stat())["items"], 1001)
         self.assertEqual(await db.delete_prefix("async-"), 1000)
         self.assertEqual([item.key async for item in db.scan()], [b"other"])
         with self.assertRaises(ValueError):
             await db.delete_prefix("")
         await db.flush()
         self.assertEqual([item async for item in db.scan()], [])
-        while (await db.stat())["sessions"] != "2":  # others may still be on their way out
+        while (await db.stat())["sessions"] != 2:  # others may still be on their way out
             await asyncio.sleep(0.01)
         db.close()
         for call in db.flush, db.stat, db.scan().__anext__:

@@ -6,12 +6,12 @@ import asyncio
 from collections import deque
 from concurrent.futures import Future
 from ctypes import byref, c_size_t
-from typing import Any, AsyncIterator, Callable, Iterable, Optional
+from typing import Any, AsyncIterator, Callable, Iterable, Optional, Union, overload
 
 from . import aside, operations
 from ._library import Command, Result, lib
 from .arguments import Key, Ttl, Value, keys_bytes, number
-from .client import Client, ConnectionInfo, Registration, document_as_client
+from .client import Client, ConnectionInfo, D, Registration, Statistic, document_as_client
 from .errors import Disconnected, Error, error_of
 from .flight import STUCK
 from .operations import TIMED_OUT, UNKNOWN, Head, Item, Operation, T, Unique, is_full
@@ -56,6 +56,9 @@ class AsyncClient(Unique):
         opened = aside.start(lambda: Client(uri, **options))
         return cls(await asyncio.wrap_future(opened))
 
+    def __repr__(self) -> str:
+        return repr(self._client).replace("Client", type(self).__name__, 1)
+
     async def __aenter__(self) -> "AsyncClient":
         return self
 
@@ -93,8 +96,14 @@ class AsyncClient(Unique):
 
     # ---- operations, as those of Client ----
 
-    async def get(self, key: Key) -> Optional[bytes]:
-        return await self._run(operations.Get(key, self._client._value_size))
+    @overload
+    async def get(self, key: Key) -> Optional[bytes]: ...
+
+    @overload
+    async def get(self, key: Key, default: D) -> Union[bytes, D]: ...
+
+    async def get(self, key: Key, default: Any = None) -> Any:
+        return await self._run(operations.Get(key, self._client._value_size, default))
 
     async def get_item(self, key: Key) -> Optional[Item]:
         return await self._run(operations.GetItem(key, self._client._value_size))
@@ -110,6 +119,9 @@ class AsyncClient(Unique):
 
     async def head(self, key: Key) -> Optional[Head]:
         return await self._run(operations.HeadOf(key))
+
+    async def exists(self, key: Key) -> bool:
+        return bool(await self._run(operations.Exists(key)))
 
     async def put(self, key: Key, value: Value, *, ttl: Optional[Ttl] = None,
                   keep_ttl: bool = False, if_absent: bool = False,
@@ -162,7 +174,7 @@ class AsyncClient(Unique):
     async def flush(self) -> None:
         await self._run_beside(Client.flush)
 
-    async def stat(self) -> dict[str, str]:
+    async def stat(self) -> dict[str, Statistic]:
         return await self._run_beside(Client.stat)
 
     async def _run_beside(self, call: Callable[[Client], T]) -> T:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import threading
 from concurrent.futures import Future
 from ctypes import byref, c_size_t, c_void_p
-from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional
+from typing import (Any, Callable, Iterable, Iterator, NamedTuple, Optional, TypeVar, Union,
+                    overload)
 
 from . import aside, operations
 from ._library import CODES, COUNTERS, Counters, Info, Options, lib
@@ -36,6 +38,10 @@ def _note_fork() -> None:
 os.register_at_fork(after_in_child=_note_fork)
 
 
+D = TypeVar("D")
+Statistic = Union[int, float, str]
+
+
 class ConnectionInfo(NamedTuple):
     """What a client is connected to: struct okv_info of okv.h."""
 
@@ -51,6 +57,13 @@ class ConnectionInfo(NamedTuple):
     depth: int
     max_message_value: int
     one_sided: bool
+
+
+def _statistic(name: str, text: str) -> Statistic:
+    """An id may have digits only, and is no number."""
+    if name == "boot_id" or not re.fullmatch(r"-?\d+(\.\d+)?", text, re.ASCII):
+        return text
+    return float(text) if "." in text else int(text)
 
 
 class Client(Unique):
@@ -140,6 +153,10 @@ class Client(Unique):
         else:
             locked()
 
+    def __repr__(self) -> str:
+        state = ", closed" * (self._is_closed or self._is_inherited())
+        return f"<okv.{type(self).__name__} {self._opened[0]}{state}>"
+
     def __enter__(self) -> "Client":
         return self
 
@@ -203,9 +220,15 @@ class Client(Unique):
                     if not operation.again(result):
                         return operation.take(result, why)
 
-    def get(self, key: Key) -> Optional[bytes]:
-        """The value, or None."""
-        return self._run(operations.Get(key, self._value_size))
+    @overload
+    def get(self, key: Key) -> Optional[bytes]: ...
+
+    @overload
+    def get(self, key: Key, default: D) -> Union[bytes, D]: ...
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        """The value, or `default` if there is no such item."""
+        return self._run(operations.Get(key, self._value_size, default))
 
     def get_item(self, key: Key) -> Optional[Item]:
         """The value with its version and time to live, or None."""
@@ -272,8 +295,12 @@ class Client(Unique):
         """One request and its answer."""
         self._run(operations.Ping())
 
+    def exists(self, key: Key) -> bool:
+        """Whether there is such an item; `key in client` is the same."""
+        return bool(self._run(operations.Exists(key)))
+
     def __contains__(self, key: Key) -> bool:
-        return self.head(key) is not None
+        return self.exists(key)
 
     # ---- many ----
 
@@ -340,14 +367,15 @@ class Client(Unique):
 
     # ---- what there is to see ----
 
-    def stat(self) -> dict[str, str]:
-        """The server's statistics. Raises Error when they are no text."""
+    def stat(self) -> dict[str, Statistic]:
+        """The server's statistics: numbers, and text such as `boot_id` and `version`. Raises Error
+        when they are no text."""
         try:
             lines = self._use_aside(self._statistics).decode().split("\n")
         except UnicodeDecodeError:
             raise error_of(CODES["OKV_EPROTO"], "the server's statistics are no text") from None
         pairs = (line.partition(" ") for line in lines if line)
-        return {name: value for name, _, value in pairs}
+        return {name: _statistic(name, value) for name, _, value in pairs}
 
     def _statistics(self, handle: c_void_p) -> bytes:
         size = _STAT_SIZE

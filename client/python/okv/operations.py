@@ -87,10 +87,12 @@ class Operation(Generic[T]):
 
 
 class Lookup(Operation[Optional[T]]):
-    """A miss is an answer: None."""
+    """A miss is an answer: None, or what is to stand for it."""
+
+    missing: Any = None
 
     def fail(self, result: Result, why: str) -> Optional[T]:
-        return None if result.status == NOT_FOUND else super().fail(result, why)
+        return self.missing if result.status == NOT_FOUND else super().fail(result, why)
 
 
 class Buffered(Lookup[T]):
@@ -115,6 +117,10 @@ class Buffered(Lookup[T]):
 
 
 class Get(Buffered[bytes]):
+    def __init__(self, key: Key, size: int, default: Any = None):
+        super().__init__(key, size)
+        self.missing = default
+
     def succeed(self, result: Result) -> bytes:
         return ctypes.string_at(self.memory, result.length)
 
@@ -185,6 +191,14 @@ class HeadOf(Lookup[Head]):
 
     def succeed(self, result: Result) -> Head:
         return Head(result.length, result.version, ttl_from_ms(result.ttl_ms))
+
+
+class Exists(Lookup[bool]):
+    kind = KINDS["OKV_HEAD"]
+    missing = False
+
+    def succeed(self, result: Result) -> bool:
+        return True
 
 
 class Put(Operation[int]):

@@ -29,14 +29,17 @@ class Pipeline(Unique):
         self._batch.append(operation)
         return self
 
-    def get(self, key: Key) -> "Pipeline":
-        return self._add(operations.Get(key, self._client._value_size))
+    def get(self, key: Key, default: Any = None) -> "Pipeline":
+        return self._add(operations.Get(key, self._client._value_size, default))
 
     def get_range(self, key: Key, offset: int, length: int) -> "Pipeline":
         return self._add(operations.GetRange(key, offset, length))
 
     def head(self, key: Key) -> "Pipeline":
         return self._add(operations.HeadOf(key))
+
+    def exists(self, key: Key) -> "Pipeline":
+        return self._add(operations.Exists(key))
 
     def put(self, key: Key, value: Value, *, ttl: Optional[Ttl] = None, keep_ttl: bool = False,
             if_absent: bool = False, if_version: Optional[int] = None) -> "Pipeline":
