@@ -346,9 +346,36 @@ class Sync(unittest.TestCase):
         self.assertEqual([outcomes[at] for at in (0, 2, 3, 4)], [b"x", None, False, 1])
         self.assertEqual(outcomes[1].name, "OKV_ENUMBER")
         self.assertIsInstance(outcomes[5], okv.TooLarge)
-        with self.assertRaises(okv.Error):
-            self.db.pipeline().incr("text").execute()
         self.assertEqual(self.db.get("text"), b"x")
+
+    def test_an_error_of_many_names_its_operation(self):
+        db, long = self.db, b"k" * 2000
+        db.put("text", "x")
+        with self.assertRaises(okv.Error) as caught:
+            db.pipeline().get("text").incr("text").put(long, "").execute()
+        error = caught.exception
+        self.assertEqual((error.index, error.command, error.key), (1, "incr", b"text"))
+        self.assertRegex(str(error), r"^\[1\] incr\(b'text'\): OKV_ENUMBER: ")
+        calls = (("get", 5), ("get_range", 0, 1), ("head",), ("exists",), ("put", ""), ("delete",),
+                 ("incr", 1), ("append", ""), ("touch", 1), ("get_and_touch", 1))
+        batch = db.pipeline()
+        for name, *arguments in calls:
+            getattr(batch, name)(long, *arguments)
+        for at, error in enumerate(batch.execute(raises=False)):
+            self.assertIsInstance(error, okv.TooLarge)
+            self.assertEqual((error.index, error.command, error.key), (at, calls[at][0], long))
+            self.assertRegex(str(error), rf"^\[{at}\] {calls[at][0]}\(b'k{{64}}'\.\.\.\): OKV_EKEYSIZE: "
+                                         r".* \(key_length: 2000 is not 1 to 1024\)$")
+            self.assertEqual(str(pickle.loads(pickle.dumps(error))), str(error))
+        self.assertEqual(set(Interface.methods(None, okv.Pipeline)) - {"execute"},
+                         {name for name, *_ in calls})
+        with self.assertRaises(okv.TooLarge) as caught:
+            db.get_many(["key"] * 1500 + [long, "key", ""])
+        self.assertRegex(str(caught.exception), r"^\[1500\] get_many\(b'k+'\.\.\.\): ")
+        with self.assertRaises(okv.TooLarge) as caught:
+            db.put(long, "")
+        self.assertIsNone(caught.exception.index)
+        self.assertRegex(str(caught.exception), r"^OKV_EKEYSIZE: .*\(key_length: 2000 is not 1 to 1024\)$")
 
     def test_a_pipeline_that_is_interrupted(self):
         """Its results are nobody's."""
@@ -1006,6 +1033,9 @@ class Async(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(sorted(sums), list(range(1, 2001)))
         values = await self.db.get_many(["async-n", "none"] * 500)
         self.assertEqual(values, [b"2000", None] * 500)
+        with self.assertRaises(okv.TooLarge) as caught:
+            await self.db.get_many(["none", "k" * 2000])
+        self.assertRegex(str(caught.exception), r"^\[1\] get_many\(b'k+'\.\.\.\): ")
 
     async def test_others_have_their_turn(self):
         """While operations are under way without end."""

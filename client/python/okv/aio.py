@@ -153,7 +153,16 @@ class AsyncClient(Unique):
         await self._run(operations.Ping())
 
     async def get_many(self, keys: Iterable[Key]) -> list[Optional[bytes]]:
-        return await asyncio.gather(*(self.get(key) for key in keys_bytes(keys)))
+        names = keys_bytes(keys)
+        outcomes = await asyncio.gather(*map(self.get, names), return_exceptions=True)
+        values: list[Optional[bytes]] = []
+        for at, outcome in enumerate(outcomes):
+            if isinstance(outcome, Error):
+                raise outcome.of_operation(at, operations.Gets.name, names[at])
+            if isinstance(outcome, BaseException):
+                raise outcome
+            values.append(outcome)
+        return values
 
     # ---- what libokv has as calls that block ----
 

@@ -310,14 +310,15 @@ class Client(Unique):
         wanted = keys_bytes(keys)
         values: list[Optional[bytes]] = []
         for begin in range(0, len(wanted), _TOGETHER):
-            values += self._get_together(wanted[begin : begin + _TOGETHER])
+            values += self._get_together(wanted[begin : begin + _TOGETHER], begin)
         return values
 
-    def _get_together(self, names: list[bytes]) -> list[Optional[bytes]]:
+    def _get_together(self, names: list[bytes], begin: int) -> list[Optional[bytes]]:
+        """Those from the index `begin` on."""
         gets = operations.Gets(names, self._value_size)
         values: list[Optional[bytes]] = [None] * len(names)
         longer: list[tuple[int, int]] = []
-        failed: list[Error] = []
+        failed: dict[int, Error] = {}
         with self._turn():
             flight = self._ready()
             flight.operations[-1] = gets
@@ -327,12 +328,16 @@ class Client(Unique):
                 elif result.status == TOO_SMALL:
                     longer.append((at, result.length))
                 elif result.status != NOT_FOUND:
-                    failed.append(error_of(result.status, why))
+                    failed[at] = error_of(result.status, why)
             flight.operations.clear()
-        if failed:
-            raise failed[0]
         for at, length in longer:
-            values[at] = self._run(operations.Get(names[at], length))
+            try:
+                values[at] = self._run(operations.Get(names[at], length))
+            except Error as error:
+                failed[at] = error
+        if failed:
+            at = min(failed)
+            raise failed[at].of_operation(begin + at, gets.name, names[at])
         return values
 
     def pipeline(self) -> Pipeline:

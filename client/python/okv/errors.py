@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 from ._library import CODES, lib
 
 
+_KEY_SHOWN = 64  # bytes
+
+
 class Error(Exception):
-    """A call that failed. `code` is a number of okv.h, `name` its name, as "OKV_EFULL"."""
+    """A call that failed. `code` is a number of okv.h, `name` its name, as "OKV_EFULL". Of many
+    operations, as in a pipeline, it is about the one at `index`: its `command`, as "put", and its
+    `key`; else these are None."""
+
+    index: Optional[int] = None
+    command: Optional[str] = None
+    key: Optional[bytes] = None
 
     def __init__(self, code: int, why: str = "", version: int = 0):
         self.code = code
@@ -18,9 +27,21 @@ class Error(Exception):
         text = lib.okv_strerror(code).decode()
         super().__init__(f"{self.name}: {text}" + (f" ({why})" if why else ""))
 
+    def of_operation(self, index: int, command: str, key: bytes) -> Error:
+        """The same, which now says which of many operations it is about."""
+        self.index, self.command, self.key = index, command, key
+        return self
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if self.key is None:
+            return text
+        more = "..." * (len(self.key) > _KEY_SHOWN)
+        return f"[{self.index}] {self.command}({self.key[:_KEY_SHOWN]!r}{more}): {text}"
+
     def __reduce__(self) -> Any:
         """For other processes."""
-        return type(self), (self.code, self.why, self.version)
+        return type(self), (self.code, self.why, self.version), vars(self)
 
 
 class NotFound(Error):

@@ -60,6 +60,7 @@ class Operation(Generic[T]):
     """A command, with the memory that it needs until its result is there. Its outcome is a T."""
 
     kind = 0
+    name = ""  # of the method
 
     def __init__(self, key: Key):
         self.key = key_bytes(key)
@@ -117,6 +118,8 @@ class Buffered(Lookup[T]):
 
 
 class Get(Buffered[bytes]):
+    name = "get"
+
     def __init__(self, key: Key, size: int, default: Any = None):
         super().__init__(key, size)
         self.missing = default
@@ -127,6 +130,8 @@ class Get(Buffered[bytes]):
 
 class Gets(Operation[None]):
     """Many gets, with their buffers in one memory."""
+
+    name = "get_many"
 
     def __init__(self, keys: list[bytes], size: int):
         self.command = Command()
@@ -175,6 +180,7 @@ class GetRangeInto(GetInto):
 
 
 class GetRange(Lookup[bytes]):
+    name = "get_range"
     kind = KINDS["OKV_GET_RANGE"]
 
     def __init__(self, key: Key, offset: int, length: int):
@@ -187,6 +193,7 @@ class GetRange(Lookup[bytes]):
 
 
 class HeadOf(Lookup[Head]):
+    name = "head"
     kind = KINDS["OKV_HEAD"]
 
     def succeed(self, result: Result) -> Head:
@@ -194,6 +201,7 @@ class HeadOf(Lookup[Head]):
 
 
 class Exists(Lookup[bool]):
+    name = "exists"
     kind = KINDS["OKV_HEAD"]
     missing = False
 
@@ -202,6 +210,7 @@ class Exists(Lookup[bool]):
 
 
 class Put(Operation[int]):
+    name = "put"
     kind = KINDS["OKV_PUT"]
 
     def __init__(self, key: Key, value: Value, ttl: Optional[Ttl], keep_ttl: bool,
@@ -235,6 +244,7 @@ class Change(Operation[bool]):
 
 
 class Delete(Change):
+    name = "delete"
     kind = KINDS["OKV_DELETE"]
 
     def __init__(self, key: Key, if_version: Optional[int]):
@@ -245,6 +255,7 @@ class Delete(Change):
 
 
 class Incr(Operation[int]):
+    name = "incr"
     kind = KINDS["OKV_INCR"]
 
     def __init__(self, key: Key, delta: int, ttl: Optional[Ttl]):
@@ -259,6 +270,7 @@ class Incr(Operation[int]):
 
 
 class Append(Operation[int]):
+    name = "append"
     kind = KINDS["OKV_APPEND"]
 
     def __init__(self, key: Key, value: Value):
@@ -274,6 +286,7 @@ def _new_ttl_ms(ttl: Optional[Ttl]) -> int:
 
 
 class Touch(Change):
+    name = "touch"
     kind = KINDS["OKV_TOUCH"]
 
     def __init__(self, key: Key, ttl: Optional[Ttl]):
@@ -282,6 +295,7 @@ class Touch(Change):
 
 
 class GetTouch(Get):
+    name = "get_and_touch"
     kind = KINDS["OKV_GET_TOUCH"]
 
     def __init__(self, key: Key, ttl: Optional[Ttl], size: int):

@@ -62,7 +62,8 @@ class Pipeline(Unique):
 
     def execute(self, *, raises: bool = True) -> list[Any]:
         """What each operation returned, in their order. The first exception is raised when all have
-        ended; without `raises` it takes the place of what its operation would have returned."""
+        ended; without `raises` it takes the place of what its operation would have returned. It
+        names the operation: Error.index, command and key."""
         batch, self._batch = self._batch, []
         outcomes = self._run(batch)
         for at, outcome in enumerate(outcomes):
@@ -71,6 +72,9 @@ class Pipeline(Unique):
                     outcomes[at] = self._client._run(outcome)
                 except Error as error:
                     outcomes[at] = error
+        for at, outcome in enumerate(outcomes):
+            if isinstance(outcome, Error):
+                outcome.of_operation(at, batch[at].name, batch[at].key)
         failed = next((each for each in outcomes if isinstance(each, Exception)), None)
         if raises and failed:
             raise failed
