@@ -121,7 +121,7 @@ class AsyncClient(Unique):
         return await self._run(operations.HeadOf(key))
 
     async def exists(self, key: Key) -> bool:
-        return bool(await self._run(operations.Exists(key)))
+        return await self._run(operations.Exists(key))
 
     async def put(self, key: Key, value: Value, *, ttl: Optional[Ttl] = None,
                   keep_ttl: bool = False, if_absent: bool = False,

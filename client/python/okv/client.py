@@ -297,7 +297,7 @@ class Client(Unique):
 
     def exists(self, key: Key) -> bool:
         """Whether there is such an item; `key in client` is the same."""
-        return bool(self._run(operations.Exists(key)))
+        return self._run(operations.Exists(key))
 
     def __contains__(self, key: Key) -> bool:
         return self.exists(key)

@@ -200,15 +200,6 @@ class HeadOf(Lookup[Head]):
         return Head(result.length, result.version, ttl_from_ms(result.ttl_ms))
 
 
-class Exists(Lookup[bool]):
-    name = "exists"
-    kind = KINDS["OKV_HEAD"]
-    missing = False
-
-    def succeed(self, result: Result) -> bool:
-        return True
-
-
 class Put(Operation[int]):
     name = "put"
     kind = KINDS["OKV_PUT"]
@@ -233,7 +224,7 @@ class Put(Operation[int]):
         return result.version
 
 
-class Change(Operation[bool]):
+class Whether(Operation[bool]):
     """Of an item that has to be there: whether it was."""
 
     def succeed(self, result: Result) -> bool:
@@ -243,7 +234,12 @@ class Change(Operation[bool]):
         return False if result.status == NOT_FOUND else super().fail(result, why)
 
 
-class Delete(Change):
+class Exists(Whether):
+    name = "exists"
+    kind = KINDS["OKV_HEAD"]
+
+
+class Delete(Whether):
     name = "delete"
     kind = KINDS["OKV_DELETE"]
 
@@ -285,7 +281,7 @@ def _new_ttl_ms(ttl: Optional[Ttl]) -> int:
     return TTL_NONE if ttl is None else ttl_to_ms(ttl)
 
 
-class Touch(Change):
+class Touch(Whether):
     name = "touch"
     kind = KINDS["OKV_TOUCH"]
 
