@@ -1,6 +1,7 @@
 /* okv_flush: FLUSH requests, each of some buckets, until the server says that it is done. */
 #include "client/api/argument_error.h"
 #include "client/api/command.h"
+#include "client/api/denial.h"
 #include "client/connection/request.h"
 #include "client/connection/wait.h"
 #include "client/engine/operation.h"
@@ -22,7 +23,7 @@ static int flush_step(okv *handle, uint64_t *next, struct okv_wire_flush *answer
     operation->buffer = (uint8_t *)answer;
     operation->buffer_size = sizeof *answer;
     request_start(handle, operation);
-    rc = wait_operation(handle, operation, NULL);
+    rc = denial_wait(handle, operation, NULL);
     if (rc == 0)
         *next = okv_le64_get(answer->next);
     return rc;

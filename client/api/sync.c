@@ -4,6 +4,7 @@
 
 #include "client/api/argument_error.h"
 #include "client/api/command.h"
+#include "client/api/denial.h"
 #include "client/connection/request.h"
 #include "client/connection/wait.h"
 #include "client/engine/operation.h"
@@ -22,7 +23,7 @@ static int command_run_within(okv *handle, const struct okv_command *command,
         command_start(handle, command, call_begin(handle), DELIVER_TO_CALLER, NULL, &operation);
 
     if (rc == 0) {
-        rc = wait_operation(handle, operation, result);
+        rc = denial_wait(handle, operation, result);
         if (rc != OKV_EFULL)
             return rc;
     } else {
@@ -321,7 +322,7 @@ static int ask_within(okv *handle, enum operation_kind kind, const char *questio
     operation->buffer = (uint8_t *)buffer;
     operation->buffer_size = size > 0 ? size - 1 : 0; /* the NUL has its place */
     request_start(handle, operation);
-    rc = wait_operation(handle, operation, &result);
+    rc = denial_wait(handle, operation, &result);
     if (rc == OKV_OK || rc == OKV_ETOOSMALL)
         *length = result.length;
     if (rc == OKV_OK && size == 0)

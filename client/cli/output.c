@@ -86,7 +86,7 @@ int cli_fail_with(const struct cli *cli, const char *command, const void *key, s
                   int code, const char *advice)
 {
     /* An answer may come with the end of its connection, which is not the cause. */
-    bool has_why = cli_connection_failed(code) || code == OKV_EINVAL;
+    bool has_why = cli_connection_failed(code) || code == OKV_EINVAL || code == OKV_EDENIED;
     const char *why = cli->handle && has_why ? okv_why(cli->handle) : "";
 
     fprintf(stderr, "okv: %s", command);

@@ -245,7 +245,9 @@ OKV_API void okv_close(okv **handle);
  *   okv_submit: commands[3].key_length: 0 is not 1 to 1024
  * After okv_call_many() it is about the first command whose result has such a code; results of
  * okv_poll() have no sentence. The next call clears the sentence, unless it only looks: okv_info(),
- * okv_counters(), okv_pending(), okv_fd().
+ * okv_counters(), okv_pending(), okv_fd(). So it does after a blocking call that returned
+ * OKV_EDENIED, and the connection stays:
+ *   user alice lacks the right write in database default
  *
  * Otherwise it says why the handle is not connected and how the last attempt to connect failed, or
  * why the handle has failed for good. It is "" while the handle is connected.

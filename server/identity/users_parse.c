@@ -14,6 +14,7 @@
 #include "server/identity/users_state.h"
 #include "shared/base/error.h"
 #include "shared/base/regular_file.h"
+#include "shared/format/opcode.h"
 
 #define KEY "key" /* the name of a line with a key */
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
@@ -138,14 +139,11 @@ static int take_key(struct parse *parse, const char *text)
 
 static uint8_t right_of(const char *text, size_t length)
 {
-    static const struct {
-        const char *name;
-        uint8_t right;
-    } rights[] = {{"read", OKV_RIGHT_READ}, {"write", OKV_RIGHT_WRITE}, {"admin", OKV_RIGHT_ADMIN}};
-
-    for (size_t i = 0; i < sizeof rights / sizeof *rights; i++)
-        if (strlen(rights[i].name) == length && memcmp(rights[i].name, text, length) == 0)
-            return rights[i].right;
+    for (unsigned right = 1; right <= OKV_RIGHTS_ALL; right <<= 1) {
+        const char *name = okv_right_name(right);
+        if (strlen(name) == length && memcmp(name, text, length) == 0)
+            return (uint8_t)right;
+    }
     return 0;
 }
 

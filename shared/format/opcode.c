@@ -24,3 +24,12 @@ const struct okv_opcode_facts okv_opcodes[OKV_OPCODES] = {
     [OKV_OP_GET_TOUCH] = {WRITE, .has_key = true, .has_ttl = true},
     [OKV_OP_GOODBYE] = {READ, .has_value = true},
 };
+
+const char *okv_right_name(unsigned rights)
+{
+    if (rights & OKV_RIGHT_READ)
+        return "read";
+    if (rights & OKV_RIGHT_WRITE)
+        return "write";
+    return rights & OKV_RIGHT_ADMIN ? "admin" : NULL;
+}

@@ -41,6 +41,10 @@ static inline const struct okv_opcode_facts *okv_opcode_facts(unsigned opcode)
     return &okv_opcodes[opcode % OKV_OPCODES];
 }
 
+/* The name in a users file of a right, enum okv_right; of several, of the first of read, write and
+ * admin. NULL: there is none. */
+const char *okv_right_name(unsigned rights);
+
 static inline bool okv_opcode_is_write(unsigned opcode)
 {
     return okv_opcode_facts(opcode)->is_write;

@@ -132,12 +132,17 @@ USERS_TEST(a_user_may_do_what_its_rights_say)
     assert_int_equal(okv_flush(bob), OKV_EDENIED);
     expect_changes(alice, OKV_EDENIED);
     assert_int_equal(okv_flush(alice), OKV_EDENIED);
+    assert_string_equal(okv_why(alice), "user alice lacks the right admin in database other");
+    assert_int_equal(okv_put(alice, "b", 1, "1", 1, NULL), OKV_EDENIED);
+    assert_string_equal(okv_why(alice), "user alice lacks the right write in database other");
+    assert_int_equal(okv_ping(alice), OKV_OK);
+    assert_string_equal(okv_why(alice), "");
     expect_miss(alice);
     assert_int_equal(okv_ping(alice), OKV_OK);
     assert_int_equal(okv_stat(alice, text, sizeof text, &length), OKV_OK);
     assert_int_equal(okv_get(alice, "b", 1, text, 0, &length, NULL), OKV_ETOOSMALL);
     assert_int_equal(length, LONG);
-    assert_int_equal(server_stat(alice, "denied"), 10);
+    assert_int_equal(server_stat(alice, "denied"), 11);
     assert_int_equal(server_stat(fixture->admin, "denied"), 0);
     assert_int_equal(okv_stat(alice, text, sizeof text, &length), OKV_OK);
     assert_null(strstr(text, "\nsessions "));

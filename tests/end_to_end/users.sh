@@ -61,12 +61,17 @@ start_server "$socket" --users "$users"
 is 'a user puts' '0:' as root put k v
 is 'a reader gets' '0:v' as reader get k
 is 'a reader does not put' '3:' as reader put k w
-says 'may not'
+says "put 'k': user reader lacks the right write in database default: ask "
 is 'a reader does not delete' '3:removed 0 items' as reader del --prefix k
 says 'may not'
 is 'a reader does not flush' '3:' as reader flush --yes
+says 'lacks the right admin in database default: '
 is 'a reader does not list clients' '3:' as reader clients
+says 'lacks the right admin'
 is 'a reader does not reload' '3:' as reader admin reload
+says 'lacks the right admin'
+is 'a user without a right there' '3:' as reader --database other get k
+says 'in which the user has a right'
 is 'an unknown user' '3:' as nobody get k
 says 'knows no such user'
 is 'no user' '3:' "$okv" -s "$socket" get k
@@ -113,6 +118,11 @@ for id in "${waiting[@]}"; do
 done
 is 'reloads beside one another' '0:' test $answered -eq 20
 is 'at most one reload a second' '0:' test $(($(loaded) - before)) -le $((SECONDS - begun + 2))
+# A reload that takes the right admin from who asks for it.
+{ section root 'default = read'; section reader 'default = read, write, admin'; } | write_users
+is 'the last reload of an admin' '0:' as root admin reload
+{ section root 'default = read, write, admin'; section reader 'default = read, write'; } | write_users
+is 'the other way round' '0:' as reader admin reload
 echo nonsense >>"$users"
 is 'a reload of a file with a mistake' '3:' as root admin reload
 says 'mistake'

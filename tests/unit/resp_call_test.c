@@ -137,12 +137,15 @@ FIXTURE_TEST(rights_are_those_of_the_database)
     one->rights[0] = OKV_RIGHT_READ;
     expect(one, "get k", "$1\r\n1\r\n");
     expect(one, "set k 2",
-           "-NOPERM this user has no permissions to run the 'set' command in database default\r\n");
+           "-NOPERM this user has no permissions to run the 'set' command in database default: it "
+           "lacks the right write\r\n");
     expect_error(one, "incr k", "-NOPERM");
     expect_error(one, "getdel k", "-NOPERM");
     expect_error(one, "expire k 1", "-NOPERM");
     expect_error(one, "mset k 2", "-NOPERM");
-    expect_error(one, "flushdb", "-NOPERM");
+    expect(one, "flushdb",
+           "-NOPERM this user has no permissions to run the 'flushdb' command in database default: "
+           "it lacks the right admin\r\n");
     expect_error(one, "config get *", "-NOPERM");
     expect_error(one, "client kill id 1", "-NOPERM");
     one->rights[0] = OKV_RIGHT_WRITE;
@@ -167,7 +170,8 @@ FIXTURE_TEST(rights_hold_for_each_database)
     expect(one, "select second", OK);
     expect_error(one, "set k v", "-NOPERM");
     expect(one, "select default", OK);
-    expect_error(one, "copy k k db 1", "-NOPERM");
+    expect(one, "copy k k db 1",
+           "-NOPERM this user has no permissions in this database: it lacks the right write\r\n");
     expect_error(one, "select 7", "-ERR DB index is out of range");
     expect_error(one, "select -1", "-ERR DB index is out of range");
 }
@@ -233,7 +237,7 @@ FIXTURE_TEST(rights_are_looked_at_again_by_exec)
     one->rights[0] = OKV_RIGHT_READ;
     expect(one, "exec",
            "*2\r\n-NOPERM this user has no permissions to run the 'set' command in database "
-           "default\r\n$-1\r\n");
+           "default: it lacks the right write\r\n$-1\r\n");
     expect(one, "multi", OK);
     expect_error(one, "set k 1", "-NOPERM");
     expect_error(one, "exec", "-EXECABORT");

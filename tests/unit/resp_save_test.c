@@ -172,6 +172,6 @@ FIXTURE_TEST(a_database_in_memory_cannot_be_saved)
     TAILQ_FIRST(&fixture.worker.resp->all)->rights[0] = OKV_RIGHT_READ;
     say(fd, "lastsave\r\nsave\r\n");
     hear(fd, "-NOPERM this user has no permissions to run the 'lastsave' command in database "
-             "default\r\n-NOPERM");
+             "default: it lacks the right admin\r\n-NOPERM");
     close(fd);
 }

@@ -172,7 +172,8 @@ FIXTURE_TEST(what_is_about_all_needs_admin_everywhere)
     one->rights[1] = OKV_RIGHT_READ | OKV_RIGHT_WRITE;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         expect_error(lines[i], "-NOPERM");
-        assert_non_null(strstr(resp_fixture_call(one, lines[i]), "command in all databases"));
+        assert_non_null(strstr(resp_fixture_call(one, lines[i]),
+                               "in all databases: it lacks the right admin in at least one"));
     }
     one->rights[0] = OKV_RIGHT_READ;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {

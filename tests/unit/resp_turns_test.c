@@ -502,7 +502,7 @@ FIXTURE_TEST(a_command_that_is_refused_is_queued_no_further)
     first()->rights[0] = OKV_RIGHT_READ;
     resp_fixture_hear(&fixture, fd,
                       "-NOPERM this user has no permissions to run the 'set' command in database "
-                      "default\r\n");
+                      "default: it lacks the right write\r\n");
     assert_false(is_copied());
     resp_fixture_leave(&fixture, fd);
 }

@@ -42,14 +42,17 @@ static int reload_users(struct cli *cli)
     size_t length;
     int rc = read_counters(cli, &loaded, &refused);
 
-    if (rc == OKV_OK)
+    /* Without the right admin no counters are there, and the request is denied. */
+    if (rc == OKV_OK || rc == OKV_EUNSUPPORTED)
         rc = okv_admin(cli->handle, "reload", answer, sizeof answer, &length);
+    if (rc == OKV_EUNSUPPORTED)
+        return cli_fail_with(cli, "admin reload", NULL, 0, rc,
+                             "the server was started without --users");
     for (unsigned i = 0; i < RELOAD_LOOKS && !cli_interrupted(); i++) {
         if (rc == OKV_OK)
             rc = read_counters(cli, &loaded_now, &refused_now);
-        if (rc == OKV_EUNSUPPORTED)
-            return cli_fail_with(cli, "admin reload", NULL, 0, rc,
-                                 "the server was started without --users");
+        if (rc == OKV_EUNSUPPORTED) /* the new file takes the right admin away */
+            return CLI_DONE;
         if (rc != OKV_OK)
             return cli_fail(cli, "admin reload", NULL, 0, rc);
         if (refused_now > refused) {

@@ -192,7 +192,8 @@ int okv_resp_cmd_select(struct okv_resp_call *call)
     if (database < 0)
         return okv_resp_refuse_database(call);
     if (!okv_resp_may(call->client, (unsigned)database, OKV_RIGHT_READ)) {
-        okv_resp_error(&call->reply, "NOPERM this user has no permissions in this database");
+        okv_resp_error(&call->reply, "NOPERM this user has no permissions in this database: it "
+                                     "lacks the right read");
         return 0;
     }
     okv_resp_client_set_database(call->client, (unsigned)database);

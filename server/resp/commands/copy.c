@@ -12,6 +12,9 @@
 #include "shared/base/error.h"
 #include "shared/format/wire.h"
 
+#define NO_WRITE_THERE \
+    "NOPERM this user has no permissions in this database: it lacks the right write"
+
 /* ---- an item that is copied ---- */
 
 /* A copy of an item: a short value in memory of its own, a long one as it was built (long_build.h).
@@ -241,7 +244,7 @@ int okv_resp_cmd_copy(struct okv_resp_call *call)
         memcmp(from->text, copying.to->text, from->length) == 0)
         okv_resp_error(&call->reply, "ERR source and destination objects are the same");
     else if (!okv_resp_may(call->client, copying.database, OKV_RIGHT_WRITE))
-        okv_resp_error(&call->reply, "NOPERM this user has no permissions in this database");
+        okv_resp_error(&call->reply, NO_WRITE_THERE);
     else if (call->is_in_change && !is_own)
         okv_resp_error(&call->reply, "ERR COPY to another database inside MULTI is not allowed");
     else
@@ -321,7 +324,7 @@ int okv_resp_cmd_move(struct okv_resp_call *call)
     else if (copying.database == call->client->common.database)
         okv_resp_error(&call->reply, "ERR source and destination objects are the same");
     else if (!okv_resp_may(call->client, copying.database, OKV_RIGHT_WRITE))
-        okv_resp_error(&call->reply, "NOPERM this user has no permissions in this database");
+        okv_resp_error(&call->reply, NO_WRITE_THERE);
     else
         call->user = &copying;
     int rc = call->user ? move_item(call, &copying) : 0;

@@ -13,6 +13,7 @@
 #include "server/wal/format.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
+#include "shared/format/opcode.h"
 #include "shared/format/wire.h"
 
 /* ---- rights ---- */
@@ -36,12 +37,19 @@ bool okv_resp_is_admin_of_all(const struct okv_resp_client *client)
     return i == count;
 }
 
+/* Of enum okv_right. */
+static unsigned rights_needed(const struct okv_resp_command *command)
+{
+    unsigned flags = command->flags;
+
+    return (flags & OKV_RESP_READ ? OKV_RIGHT_READ : 0u) |
+           (flags & OKV_RESP_WRITE ? OKV_RIGHT_WRITE : 0u) |
+           (flags & OKV_RESP_ADMIN ? OKV_RIGHT_ADMIN : 0u);
+}
+
 bool okv_resp_call_is_allowed(const struct okv_resp_call *call)
 {
-    unsigned flags = call->command->flags;
-    unsigned right = (flags & OKV_RESP_READ ? OKV_RIGHT_READ : 0u) |
-                     (flags & OKV_RESP_WRITE ? OKV_RIGHT_WRITE : 0u) |
-                     (flags & OKV_RESP_ADMIN ? OKV_RIGHT_ADMIN : 0u);
+    unsigned right = rights_needed(call->command);
 
     if (!right || okv_resp_may(call->client, call->client->common.database, right))
         return true;
@@ -51,27 +59,31 @@ bool okv_resp_call_is_allowed(const struct okv_resp_call *call)
 
 void okv_resp_refuse_right(struct okv_resp_call *call)
 {
+    static const char text[] = "NOPERM this user has no permissions to run the";
+    unsigned held = call->client->rights[call->client->common.database];
+    unsigned missing = rights_needed(call->command) & ~held;
     char name[32];
 
-    bool is_seen = okv_resp_sees(call->client, call->client->common.database);
-
     okv_resp_lower(call->command->name, name, sizeof name);
-    okv_resp_error(&call->reply, "NOPERM this user has no permissions to run the '%s' command%s%s",
-                   name, is_seen ? " in database " : "",
-                   is_seen ? call->executor->database->config->name : "");
+    if (held && missing)
+        okv_resp_error(&call->reply, "%s '%s' command in database %s: it lacks the right %s", text,
+                       name, call->executor->database->config->name, okv_right_name(missing));
+    else
+        okv_resp_error(&call->reply, "%s '%s' command", text, name);
 }
 
 bool okv_resp_need_all(struct okv_resp_call *call)
 {
     bool is_admin = okv_resp_is_admin_of_all(call->client);
+    bool is_seen = okv_resp_sees(call->client, call->client->common.database);
     char name[32];
 
     okv_resp_lower(call->command->name, name, sizeof name);
     if (!is_admin)
         okv_resp_error(&call->reply,
                        "NOPERM this user has no permissions to run the '%s' command in all "
-                       "databases",
-                       name);
+                       "databases%s",
+                       name, is_seen ? ": it lacks the right admin in at least one" : "");
     return is_admin;
 }
 
