@@ -339,13 +339,16 @@ static int open_port(struct okv_metrics *metrics, struct okv_diag *diag)
     struct okv_server *server = metrics->server;
     const struct okv_config_address *where = &server->config.metrics;
     struct okv_takeover takeover = {&server->log, "metrics", 0};
-    char what[sizeof where->host + sizeof where->port + 16];
+    char what[sizeof where->host + sizeof where->port + 18];
     int rc;
 
-    snprintf(what, sizeof what, "--metrics %s:%s", where->host, where->port);
+    snprintf(what, sizeof what, strchr(where->host, ':') ? "--metrics [%s]:%s" : "--metrics %s:%s",
+             where->host, where->port);
     do
         rc = listen_at(where->host, where->port, &metrics->sock, diag);
     while (rc == OKV_EAGAIN && okv_takeover_wait(&takeover, what));
+    if (rc)
+        okv_diag_begin(diag, what);
     return rc;
 }
 

@@ -25,6 +25,19 @@ static const char *describe(const struct okv_uri *uri, char where[WHERE_SIZE])
     return where;
 }
 
+/* Puts the option in front of what is wrong with an address. A path is in the sentence already.
+ * Returns `rc`. */
+static int name_option(const struct okv_uri *uri, int rc, struct okv_diag *diag)
+{
+    char where[WHERE_SIZE], option[WHERE_SIZE + 16];
+
+    if (uri->scheme == OKV_SCHEME_LOCAL || (rc != OKV_EAGAIN && rc != OKV_EADDRESS))
+        return rc;
+    snprintf(option, sizeof option, "--listen %s", describe(uri, where));
+    okv_diag_begin(diag, option);
+    return rc;
+}
+
 void okv_server_set_patience(struct okv_listener *listener, const struct okv_config *config)
 {
     struct okv_pending *pending = listener->pending;
@@ -53,7 +66,7 @@ int okv_server_listen(struct okv_server *server, const struct okv_transport_ops 
         rc = ops->listen(uri, regions, server->database_count, out, diag);
     while (rc == OKV_EAGAIN && okv_takeover_wait(&takeover, describe(uri, where)));
     if (rc)
-        return rc;
+        return name_option(uri, rc, diag);
     (*out)->tls = tls;
     okv_server_set_patience(*out, &server->config);
     return 0;

@@ -13,3 +13,10 @@ int okv_diag_set(struct okv_diag *diag, int code, const char *format, ...)
     }
     return code;
 }
+
+void okv_diag_begin(struct okv_diag *diag, const char *what)
+{
+    const struct okv_diag sentence = *diag;
+
+    okv_diag_set(diag, 0, "%s: %s", what, sentence.text);
+}

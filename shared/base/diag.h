@@ -16,4 +16,7 @@ struct okv_diag {
 int okv_diag_set(struct okv_diag *diag, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Puts the option, or another name of what failed, in front: "WHAT: ", then the sentence. */
+void okv_diag_begin(struct okv_diag *diag, const char *what);
+
 #endif

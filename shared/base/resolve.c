@@ -107,9 +107,8 @@ int okv_bind_failed(int errnum, const char *host, const char *port, struct okv_d
     switch (errnum) {
     case EADDRINUSE:
         return okv_diag_set(diag, OKV_EAGAIN,
-                            "port %s of %s is in use: another server listens there, or choose "
-                            "another port",
-                            port, host);
+                            "the port is in use by another program: stop that one, or choose "
+                            "another port");
     case EADDRNOTAVAIL:
         return okv_diag_set(diag, OKV_EADDRESS,
                             "no network device of this machine has the address %s: see 'ip addr'",

@@ -151,7 +151,7 @@ ports_that_are_down() {
 a_taken_port() {
     start_server rdma://10.9.9.1
     runs 3 "$server" --listen rdma://10.9.9.1 --open --memory 16M
-    says 'port 7471 of 10\.9\.9\.1 is in use'
+    says '--listen rdma://10\.9\.9\.1:7471: the port is in use'
     end_server TERM
 }
 

@@ -171,7 +171,7 @@ port=$(sed -n 's|.*http://127.0.0.1:\([0-9]*\)/metrics.*|\1|p' "$scratch/log")
 code=0
 timeout 60 "$server" --listen "$socket.other" --memory 1M --metrics "127.0.0.1:$port" >/dev/null 2>"$scratch/err" || code=$?
 expect "a port that is taken" "$code $(grep -c 'is in use: waiting' "$scratch/err") $(wc -l <"$scratch/err")" '3 1 2'
-expect "why" "$(grep -c "^okv-server: port $port of 127.0.0.1 is in use: another server" "$scratch/err")" 1
+expect "why" "$(grep -c "^okv-server: --metrics 127.0.0.1:$port: the port is in use by another program: " "$scratch/err")" 1
 
 # ---- a start that reads for a while: it can be scraped, and is ready when it has read all ----
 end_server TERM

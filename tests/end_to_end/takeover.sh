@@ -122,7 +122,9 @@ if [ -n "$(find "$build/shared" -name 'libokv-ofi.so.*')" ]; then
     taken_over "a port over libfabric" "$ofi" --listen "$ofi"
 fi
 given_up "a directory" "--data $scratch/data: another server has it: stop that one" "${data[@]}"
-given_up "a port of Redis" 'in use: another server listens there, or choose' --listen "$resp"
+port_in_use='the port is in use by another program: stop that one, or choose another port'
+given_up "a port of Redis" "--listen $resp: $port_in_use" --listen "$resp"
+given_up "a port of metrics" "--metrics $metrics: $port_in_use" --metrics "$metrics"
 interrupted "a directory" "${data[@]}"
 interrupted "a port of Redis" --listen "$resp"
 interrupted_as_process_1 --listen "$resp"

@@ -134,7 +134,8 @@ FIXTURE_TEST(an_address_that_stays_in_use_is_given_up)
     free_after = FOR_EVER;
     assert_int_equal(listen_at(fixture, "rdma://[fd00::1]", &diag), OKV_EAGAIN);
     assert_int_equal(slept_ns, 5000000000u);
-    assert_string_equal(diag.text, "another server already listens");
+    assert_string_equal(diag.text,
+                        "--listen rdma://[fd00::1]:7471: another server already listens");
     assert_non_null(strstr(fixture->text, "rdma://[fd00::1]:7471 is in use"));
     assert_ptr_equal(strchr(fixture->text, '\n'), strrchr(fixture->text, '\n')); /* one line */
 }
@@ -152,7 +153,7 @@ FIXTURE_TEST(another_failure_is_not_waited_for)
     free_after = 3;
     assert_int_equal(listen_at(fixture, "rdma://10.0.0.1:99", &diag), OKV_EADDRESS);
     assert_int_equal(attempts, 4);
-    assert_string_equal(diag.text, "something else");
+    assert_string_equal(diag.text, "--listen rdma://10.0.0.1:99: something else");
     assert_non_null(strstr(fixture->text, "rdma://10.0.0.1:99 is in use"));
 }
 

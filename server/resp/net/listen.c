@@ -91,11 +91,16 @@ static int open_place(struct okv_server *server, const struct okv_uri *uri,
                       struct okv_resp_listener *out, struct okv_diag *diag)
 {
     struct okv_takeover takeover = {&server->log, "listener", 0};
+    char option[sizeof out->where + 16];
     int rc;
 
     do
         rc = uri->path[0] ? open_path(uri, out, diag) : open_network(uri, out, diag);
     while (rc == OKV_EAGAIN && okv_takeover_wait(&takeover, out->where));
+    if (rc && !uri->path[0]) {
+        snprintf(option, sizeof option, "--listen %s", out->where);
+        okv_diag_begin(diag, option);
+    }
     return rc;
 }
 
