@@ -99,7 +99,7 @@ static void set_size(struct okv_database_config *database, const char *text,
     char why[OKV_SIZE_WHY_TEXT];
 
     if (okv_size_read(text, OKV_MEMORY_MIN, OKV_MEMORY_MAX, &database->memory, why))
-        okv_config_error(settings, "--database %s: %s", text, why);
+        okv_config_error(settings, "--database %s: SIZE %s: %s", database->text, text, why);
 }
 
 /* NAME[:SIZE][,sync=MODE] */
@@ -119,17 +119,17 @@ static void add_database(struct okv_config *config, unsigned i, struct okv_setti
         add_option(database, comma + 1, settings);
     snprintf(database->name, sizeof database->name, "%.*s", (int)length, text);
     if (length >= sizeof database->name || !okv_name_is_valid(database->name))
-        okv_config_error(settings, "--database %s: a name has " OKV_NAME_RULE, text);
+        okv_config_error(settings, "--database %s: a name has " OKV_NAME_RULE, whole);
     for (unsigned k = 0; k < i; k++) {
         const char *other = config->databases[k].name;
         if (strcmp(other, database->name) == 0)
             okv_config_error(settings,
                              "--database %s: there is one called %s already: choose another name",
-                             text, other);
+                             whole, other);
         if (okv_database_id(other) == okv_database_id(database->name))
             okv_config_error(settings,
                              "--database %s: its name has the same hash as %s: choose another",
-                             text, other);
+                             whole, other);
     }
     if (colon)
         set_size(database, colon + 1, settings);
@@ -142,8 +142,11 @@ void okv_config_add_databases(struct okv_config *config, struct okv_settings *se
     config->names_databases = config->database_count > 0;
     if (config->database_count == 0)
         config->databases[config->database_count++].text = OKV_DATABASE_DEFAULT;
-    for (unsigned i = 0; i < config->database_count; i++)
+    for (unsigned i = 0; i < config->database_count; i++) {
+        settings->current = okv_setting_of(settings, config->databases[i].text);
         add_database(config, i, settings);
+    }
+    settings->current = NULL;
 }
 
 uint64_t okv_config_memory(const struct okv_config *config)

@@ -122,6 +122,11 @@ static int read_metrics(const struct okv_option *option, const char *text, void 
     struct okv_config *config = fields;
 
     (void)option;
+    if (text[0] == ':' && is_port(text + 1))
+        return okv_diag_set(why, OKV_EINVAL,
+                            "there is no host in front of the port: give 127.0.0.1%s for programs "
+                            "of this host, or 0.0.0.0%s for all hosts",
+                            text, text);
     if (!parse_address(text, &config->metrics))
         return okv_diag_set(why, OKV_EINVAL, "give HOST:PORT, such as 127.0.0.1:9469");
     return 0;

@@ -54,6 +54,14 @@ bool okv_setting_is_overridden(const struct okv_settings *settings,
     return false;
 }
 
+const struct okv_setting *okv_setting_of(const struct okv_settings *settings, const char *text)
+{
+    for (unsigned i = 0; i < settings->count; i++)
+        if (settings->list[i].text == text)
+            return &settings->list[i];
+    return NULL;
+}
+
 static void variable_of(const struct okv_option *option, char out[VARIABLE_SIZE])
 {
     int length = snprintf(out, VARIABLE_SIZE, PREFIX "%s", option->name);
@@ -110,21 +118,37 @@ struct file {
     struct okv_diag *diag;
 };
 
-static char *read_line(char *out, int size, void *user)
-{
-    struct file *file = user;
-    char *line = fgets(out, size, file->stream);
-
-    file->line += line != NULL;
-    return line;
-}
-
 static int wrong(struct file *file, const char *what, const char *name)
 {
     if (file->rc == 0)
         file->rc = okv_diag_set(file->diag, OKV_EINVAL, "%s:%u: %s%s", file->settings->file,
                                 file->line, what, name);
     return 0;
+}
+
+/* Drops what there was no room for. False: there is nothing. */
+static bool skip_rest(FILE *stream)
+{
+    int c = getc(stream);
+    bool has_rest = c != '\n' && c != EOF;
+
+    while (c != '\n' && c != EOF)
+        c = getc(stream);
+    return has_rest;
+}
+
+/* Of a line for which inih has no room it would take the rest for another line. */
+static char *read_line(char *out, int size, void *user)
+{
+    struct file *file = user;
+    char *line = fgets(out, size, file->stream);
+
+    if (!line)
+        return NULL;
+    file->line++;
+    if (!strchr(line, '\n') && skip_rest(file->stream) && !strchr("#;", line[strspn(line, " \t")]))
+        wrong(file, "the line is too long: make it shorter: ", line);
+    return file->rc ? NULL : line;
 }
 
 static int wrong_name(struct file *file, const char *name)

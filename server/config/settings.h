@@ -48,6 +48,8 @@ void okv_settings_fini(struct okv_settings *settings);
 /* Whether a later source sets the same option. */
 bool okv_setting_is_overridden(const struct okv_settings *settings,
                                const struct okv_setting *setting);
+/* The one whose text this is, not a copy of it; NULL: there is none. */
+const struct okv_setting *okv_setting_of(const struct okv_settings *settings, const char *text);
 /* "FILE:LINE", "OKV_MEMORY" or "the command line". */
 void okv_setting_where(const struct okv_settings *settings, const struct okv_setting *setting,
                        char *out, size_t size);

@@ -15,7 +15,7 @@
 /* Lines per second. */
 #define OKV_LOG_LINES_MAX 10u
 /* Bytes of a text, and its end. A line in any format is shorter than PIPE_BUF. */
-#define OKV_LOG_TEXT_MAX 400
+#define OKV_LOG_TEXT_MAX 600
 #define OKV_LOG_TICK_NS UINT64_C(60000000000)
 
 enum okv_log_format {

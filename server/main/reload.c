@@ -101,8 +101,7 @@ void okv_reload(struct okv_server *server)
     if (rc == 0)
         apply(server, to);
     else
-        okv_log_say(&server->log, OKV_LOG_WARNING, "config",
-                    "configuration stays as it was: %.300s",
+        okv_log_say(&server->log, OKV_LOG_WARNING, "config", "configuration stays as it was: %s",
                     rc == OKV_EINVAL ? to->settings.wrong : okv_error_text(rc));
     if (to)
         okv_config_fini(to);

@@ -111,7 +111,7 @@ void okv_identify_reload(struct okv_server *server, bool is_of_client)
     if (okv_authority_reload(server->authority, &diag)) {
         OKV_STATS_ADD(&server->stats, users_refused, 1);
         level = OKV_LOG_WARNING;
-        snprintf(text, sizeof text, "users stay as they were: %.150s", diag.text);
+        snprintf(text, sizeof text, "users stay as they were: %s", diag.text);
     } else {
         apply_rights(server);
         OKV_STATS_ADD(&server->stats, users_loaded, 1); /* who waits for it finds the new rights */

@@ -82,11 +82,22 @@ done
 prints "listen = rdma://*?device=a&gid=4" --open --listen 'rdma://*?device=a&gid=3' --listen 'rdma://*?device=a&gid=4'
 prints "listen = ofi://127.0.0.1:7472" --listen ofi://127.0.0.1 --listen ofi://127.0.0.1:7472
 refuses "--wipe maybe: give yes or no" "wipe = maybe"
-for where in nonsense 127.0.0.1 :9469 ::1:9469 9469 127.0.0.1:99999; do
+for where in nonsense 127.0.0.1 ::1:9469 9469 127.0.0.1:99999; do
     refuses "--metrics $where: give HOST:PORT" "metrics = $where"
 done
+refuses '--metrics :9469: there is no host in front of the port: give 127.0.0.1:9469' 'metrics = :9469'
 prints "metrics = [::1]:0" --metrics '[::1]:0'
 refuses "memry: do you mean memory?" "memry = 8M"
+# Whole: what comes after the name, too, and the option that the mistake is in.
+refuses "--database a:1: SIZE 1: give a size from 1 MiB to 128 TiB" $'database = b:8M\ndatabase = a:1' 3
+refuses "--database a:16M,sync=rubbish: give always, never" "database = a:16M,sync=rubbish"
+refuses "--database a:16M,size=2: there is one option, sync=MODE: not 'size=2'" "database = a:16M,size=2"
+refuses "--database a:4M,sync=1s: there is one called a already" $'database = a:16M\ndatabase = a:4M,sync=1s' 3
+refuses "--database a b:16M: a name has 1 to 31" "database = a b:16M"
+refuses "--max-value 8 MiB: the database b, of 16 MiB," $'max-value = 8M\ndatabase = b:16M' 3
+refuses "the line is too long: make it shorter: database = xxx" "database = $(printf '%0300d' 0 | tr 0 x):16M"
+printf '# %0300d\nmemory = 8M\n' 0 >"$file"
+prints "memory = 8M" --config "$file"
 refuses "no line for a file" "print-config = yes"
 refuses "no line for a file" "check = /tmp"
 refuses "not NAME = VALUE" "memory"

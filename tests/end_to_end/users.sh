@@ -123,6 +123,15 @@ is 'at most one reload a second' '0:' test $(($(loaded) - before)) -le $((SECOND
 is 'the last reload of an admin' '0:' as root admin reload
 { section root 'default = read, write, admin'; section reader 'default = read, write'; } | write_users
 is 'the other way round' '0:' as reader admin reload
+# What is wrong is in the log whole, with file and line.
+for mistake in "$(printf '%031d' 0) = read|the server has no database $(printf '%031d' 0): correct the name, or start it with --database" \
+    'default = admin|rights without read, which is not possible, because any connected client can read over RDMA: add read, or remove the line'; do
+    { section root 'default = read, write, admin'; section reader "${mistake%%|*}"; } | write_users
+    is "a reload with the line ${mistake%%|*}" '3:' as root admin reload
+    same "its line in the log" "$(grep -cF "users stay as they were: $users:6: ${mistake#*|}" "$scratch/log")" 1
+done
+{ section root 'default = read, write, admin'; section reader 'default = read, write'; } | write_users
+is 'a reload of a right file' '0:' as root admin reload
 echo nonsense >>"$users"
 is 'a reload of a file with a mistake' '3:' as root admin reload
 says 'mistake'
