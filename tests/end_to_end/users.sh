@@ -157,6 +157,24 @@ is 'who is no admin of the database asked' '3:' env OKV_DATABASE=two "$okv" -s "
 is 'a URI with a database' '2:' "$okv" -s "$socket?database=one" stat --all
 unset OKV_DATABASE
 
+# On a terminal keygen says what a users file has to have; in a file or a pipe it says nothing.
+on_terminal() {
+    python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)' "$@" </dev/null | tr -d '\r'
+}
+cd "$scratch"
+is 'a key without a terminal' '0:' "$okv" keygen quiet.key
+same "what it says then" "$(cat err)" ''
+for file in hinted.key 'a name.key' other; do
+    on_terminal "$okv" keygen "$file" >"hint of $file"
+    same "the hint has the file's name" "$(grep -cF "(the line in $file)" "hint of $file")" 1
+    same "the hint has no key" "$(grep -cF "$(cat "$file")" "hint of $file")" 0
+done
+same "the users that it names" "$(sed -n 's/^  \[\(.*\)]$/\1/p' 'hint of '* | LC_ALL=C sort | paste -sd,)" NAME,NAME,hinted
+sed -n "s|(the line in .*)|$(cat hinted.key)|; s/^  //p" 'hint of hinted.key' | write_users
+cd "$OLDPWD"
+start_server "local://$scratch/hinted.sock" --users "$users"
+is 'a user as the hint has it' '0:' "$okv" -s "local://$scratch/hinted.sock" --user hinted --key-file "$scratch/hinted.key" put k v
+
 start_server "local://$scratch/open.sock"
 is 'a server without users' '3:' "$okv" -s "local://$scratch/open.sock" --user root --key-file "$scratch/root.key" get k
 says 'does not know the key'

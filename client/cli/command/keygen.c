@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "client/cli/args.h"
+#include "shared/base/uri.h"
 #include "shared/identity/proof.h"
 #include "shared/identity/user_key.h"
 
@@ -102,6 +103,33 @@ static int tell_password(const char *key_file)
     return print(line, sizeof line);
 }
 
+/* The user's name, if the file is called NAME.key. */
+static void print_section(const char *file)
+{
+    const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
+    const char *end = strrchr(base, '.');
+    char name[OKV_NAME_SIZE] = "";
+
+    if (end && strcmp(end, ".key") == 0 && end - base < OKV_NAME_SIZE)
+        snprintf(name, sizeof name, "%.*s", (int)(end - base), base);
+    fprintf(stderr, "  [%s]\n", okv_name_is_valid(name) ? name : "NAME");
+}
+
+static void tell_next(const char *file)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    fprintf(stderr,
+            "%s has the user's key: bring it to the client. Add to the server's users file\n",
+            file);
+    print_section(file);
+    fprintf(stderr,
+            "  key = (the line in %s)\n"
+            "  default = read, write\n"
+            "where default is the database, then run `okv admin reload'.\n",
+            file);
+}
+
 static int generate(const char *file)
 {
     char line[OKV_USER_KEY_TEXT];
@@ -116,6 +144,8 @@ static int generate(const char *file)
     line[OKV_USER_KEY_TEXT - 1] = '\n';
     int status = write_file(file, line, OKV_USER_KEY_TEXT);
     sodium_memzero(line, sizeof line);
+    if (status == CLI_DONE)
+        tell_next(file);
     return status;
 }
 
@@ -131,7 +161,9 @@ int cli_keygen(struct cli *cli, int argc, char **argv)
         .doc =
             "Make a new random key for a user and print it, or write it to a new FILE that only "
             "you can read. In the server's users file it is the line key = KEY; the client reads "
-            "it from a file. It needs no server; options for a connection have no effect.\v"
+            "it from a file. On a terminal it also says what to add to that file. It needs no "
+            "server; "
+            "options for a connection have no effect.\v"
             "The key proves who the user is. Both files must have mode 0600.\n"
             "\nExamples:\n  okv keygen alice.key\n  okv keygen --password alice.key\n"
             "  { echo '[alice]'; echo \"key = $(cat alice.key)\"; echo 'default = read, write'; "
