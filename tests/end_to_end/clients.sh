@@ -82,6 +82,37 @@ same "the boot id" "$(jq -r .server.boot_id <<<"$stat")" "$(jq -r .connection.bo
 same "the memory" "$(jq '.server | .used_bytes == .superblock_bytes + .index_bytes + .overflow_bytes + .extent_bytes and
     .resident_bytes > 0' <<<"$stat")" true
 
+# ---- the words in front of the figures, and the hit rate of top ----
+"$okv" -s "$socket" --database none -t 500ms ping 2>/dev/null || true
+one stat >"$scratch/stat"
+line_of() { sed -n "s/^# $1: //p" "$scratch/stat"; }
+same "the first lines" "$(head -n 5 "$scratch/stat" | cut -d ' ' -f 1,2 | xargs)" '# memory: # hits: # clients: # refused: # sync:'
+same "how many there are" "$(grep -c '^#' "$scratch/stat")" 5
+same "the others are names and values" "$(grep -vcE '^(#|[a-z0-9_]+ .)' "$scratch/stat" || true)" 0
+used=$(awk '$1 == "used_bytes" { used = $2 } $1 == "region_bytes" { printf "%.1f", 100 * used / $2 }' "$scratch/stat")
+same "how full" "$(line_of memory)" "$used % of 16 MiB in use, by 1 items"
+same "the hits" "$(line_of hits)" '50.0 % of 2 gets that clients reported'
+same "the clients" "$(line_of clients | sed 's/^[0-9]* //')" 'of 1024 connected'
+turned_away=$(awk '/^rejected_/ { sum += $2 } END { print sum }' "$scratch/stat")
+same "a client was turned away" "$((turned_away > 0))" 1
+same "refusals" "$(line_of refused)" "0 puts without room, 0 requests without a right, $turned_away connections"
+[ -n "${OKV_TEST_DATA:-}" ] || same "syncs without a log" "$(line_of sync)" 'none, the items are in memory only'
+one top --json -i 100ms >"$scratch/top" 2>/dev/null &
+top=$!
+until [ -s "$scratch/top" ]; do sleep 0.05; done
+same "the hit rate without gets" "$(head -n 1 "$scratch/top" | jq .hit_percent)" null
+"$okv" -s "$socket" --database one mget none key key none none >/dev/null || true
+until grep -q '"hit_percent": [0-9]' "$scratch/top"; do sleep 0.05; done
+same "the hit rate" "$(jq '.hit_percent | select(.)' "$scratch/top" | head -n 1 | cut -d . -f 1)" 40
+kill $top
+wait $top 2>/dev/null || true
+end_server TERM
+start_server "$socket" --data "$scratch/data" --database one:16M --sync always
+same "no gets" "$(one stat | sed -n 's/^# hits: //p')" 'no gets yet'
+one put key value
+one stat >"$scratch/stat"
+same "syncs of a log" "$(line_of sync | grep -cE '^[1-9][0-9]* syncs, 99 % of them within [0-9.]+ ms; 0 bytes wait for one$')" 1
+
 end_server TERM
 echo "clients: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]

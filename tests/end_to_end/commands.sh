@@ -515,7 +515,7 @@ live() {
     same "puts of a second" "$(jq '.puts_per_s > 0' <<<"$line")" true
     same "what top counts of now" "$(jq '.items > 0 and .index_and_heap_bytes > 0 and .sessions >= 1' <<<"$line")" true
     same "the lines of top" "$("$okv" top -n 21 -i 1ms | wc -l)" 23
-    same "its columns" "$("$okv" top -n 1 -i 1ms | awk '{ print NF }' | sort -u | tr '\n' ' ')" '17 18 '
+    same "its columns" "$("$okv" top -n 1 -i 1ms | awk '{ print NF }' | sort -u | tr '\n' ' ')" '18 20 '
     expect 2 '' top -n 0
     expect 2 '' top -i 0
 }

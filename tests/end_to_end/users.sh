@@ -66,6 +66,8 @@ is 'a reader does not delete' '3:removed 0 items' as reader del --prefix k
 says 'may not'
 is 'a reader does not flush' '3:' as reader flush --yes
 says 'lacks the right admin in database default: '
+same "what figures of the server are without admin" "$(as reader stat | sed -n 's/^# clients: //p')" 'shown to users with the right admin'
+same "refusals without admin" "$(as reader stat | sed -n 's/^# refused: .*, \(.*without a right\)/\1/p' | sed 's/^[0-9]*//')" ' requests without a right'
 is 'a reader does not list clients' '3:' as reader clients
 says 'lacks the right admin'
 is 'a reader does not reload' '3:' as reader admin reload

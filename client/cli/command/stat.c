@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/cli/args.h"
+#include "client/cli/command/stat_summary.h"
 #include "client/cli/output.h"
 #include "client/cli/stats.h"
 #include "shared/base/clock.h"
@@ -186,6 +187,7 @@ static int print_sample(struct cli *cli, const struct sample *sample, json_t *ra
         return cli_print_json("stat", FIGURES,
                               json_pack("{s:O, s:O*, s:o*}", "server", sample->figures,
                                         "per_second", rates, "connection", json_connection(&info)));
+    cli_stat_summarize(sample->text);
     print_lines(sample->text, &info);
     print_rates(rates);
     return CLI_DONE;
@@ -340,7 +342,8 @@ int cli_stat(struct cli *cli, int argc, char **argv)
         .unexpected = "unexpected argument '%s': stat takes no arguments",
         .doc =
             "Print the server's statistics, then those of this connection, one \"name value\" a "
-            "line.\v"
+            "line. Five lines in front, which begin with #, say what matters most: memory, hits, "
+            "clients, refusals and syncs.\v"
             "The man page okv(1) explains the server's statistics. With --interval a figure that "
             "changed has a line NAME_per_s, too; okv top prints the most important ones again "
             "and again. What this client counts is printed by any command with "

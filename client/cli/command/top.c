@@ -63,6 +63,7 @@ struct sample {
     uint64_t ns;
     uint64_t boot_id, cpu_ms;
     struct timed gets, writes;
+    uint64_t hits, misses; /* of all gets whose outcome is counted */
     uint64_t values[COLUMN_COUNT];
 };
 
@@ -87,7 +88,9 @@ static int take(struct cli *cli, struct sample *sample)
         .boot_id = figure(text, "boot_id", 16),
         .cpu_ms = figure(text, "cpu_ms", 10),
         .gets = {figure(text, "client_gets_timed", 10), figure(text, "client_gets_timed_ns", 10)},
-        .writes = {figure(text, "writes_timed", 10), figure(text, "writes_timed_ns", 10)}};
+        .writes = {figure(text, "writes_timed", 10), figure(text, "writes_timed_ns", 10)},
+        .hits = figure(text, "client_hits", 10) + figure(text, "resp_hits", 10),
+        .misses = figure(text, "client_misses", 10) + figure(text, "resp_misses", 10)};
     for (size_t i = 0; i < COLUMN_COUNT; i++)
         for (const char *const *name = columns[i].figures; *name; name++)
             sample->values[i] += figure(text, *name, 10);
@@ -134,29 +137,52 @@ static double write_us(const struct sample *before, const struct sample *now)
     return mean_us(&before->writes, &now->writes, before->boot_id == now->boot_id);
 }
 
+/* Of the gets between two samples. False: there are none. */
+static bool hit_percent(const struct sample *before, const struct sample *now, double *out)
+{
+    bool is_same_server = before->boot_id == now->boot_id;
+    uint64_t hits = now->hits - (is_same_server ? before->hits : 0);
+    uint64_t misses = now->misses - (is_same_server ? before->misses : 0);
+
+    if (hits + misses > 0)
+        *out = 100.0 * (double)hits / (double)(hits + misses);
+    return hits + misses > 0;
+}
+
 static void print_heading(void)
 {
     for (size_t i = 0; i < COLUMN_COUNT; i++)
         printf("%8s", columns[i].heading);
-    printf("%8s%9s%8s\n", "us/get", "us/write", "cpu %");
+    printf("%8s%8s%9s%8s\n", "hit %", "us/get", "us/write", "cpu %");
 }
 
 static void print_line(const struct sample *before, const struct sample *now)
 {
     char text[16];
+    double hits;
 
     for (size_t i = 0; i < COLUMN_COUNT; i++)
         printf("%8s", cli_short_number(value_of(before, now, i), text));
+    if (hit_percent(before, now, &hits))
+        printf("%8.1f", hits);
+    else
+        printf("%8s", "-");
     printf("%8.1f%9.1f%8.0f\n", get_us(before, now), write_us(before, now),
            cpu_percent(before, now));
 }
 
 static void print_object(const struct sample *before, const struct sample *now)
 {
+    double hits;
+
     printf("{");
     for (size_t i = 0; i < COLUMN_COUNT; i++)
         printf("\"%s%s\": %.0f, ", columns[i].name, columns[i].is_rate ? "_per_s" : "",
                value_of(before, now, i));
+    if (hit_percent(before, now, &hits))
+        printf("\"hit_percent\": %.1f, ", hits);
+    else
+        printf("\"hit_percent\": null, ");
     printf("\"get_us\": %.1f, \"write_us\": %.1f, \"cpu_percent\": %.1f, \"seconds\": %.3f}\n",
            get_us(before, now), write_us(before, now), cpu_percent(before, now),
            (double)(now->ns - before->ns) / 1e9);
@@ -193,17 +219,19 @@ int cli_top(struct cli *cli, int argc, char **argv)
     static const struct cli_parser parser = {
         .options = top_options,
         .unexpected = "unexpected argument '%s': top takes no arguments",
-        .doc =
-            "Print the server's rates, a line each second, until ^C.\v"
-            "Columns that end with /s are rates per second; the others are current values. "
-            "gets/s and us/get, the mean time of a get, are what clients report from time to "
-            "time; byreq/s are gets that the server answered. us/write is the mean time of a "
-            "write in the server, without the network. redis/s are commands of Redis clients. "
-            "refus/s are refused writes: no room, a condition, no right. memory is that of index "
-            "and values; waiting is the number of queued requests. cpu % is of one processor. A "
-            "user without the right admin sees only the database.\n"
-            "\nExamples:\n  okv top\n  okv top -i 10s -n 6\n"
-            "  okv top --json -n 1 | jq .puts_per_s"};
+        .doc = "Print the server's rates, a line each second, until ^C.\v"
+               "Columns that end with /s are rates per second; the others are current values. "
+               "gets/s and us/get, the mean time of a get, are what clients report from time to "
+               "time; byreq/s are gets that the server answered. hit % is the share of gets that "
+               "found "
+               "their key, of Redis clients in all databases, too; - without gets. us/write is the "
+               "mean time of a write in the server, without the network. redis/s are commands of "
+               "Redis clients. refus/s are refused writes: no room, a condition, no right. memory "
+               "is that of index "
+               "and values; waiting is the number of queued requests. cpu % is of one processor. A "
+               "user without the right admin sees only the database.\n"
+               "\nExamples:\n  okv top\n  okv top -i 10s -n 6\n"
+               "  okv top --json -n 1 | jq .puts_per_s"};
     struct top_arguments arguments = {.cli = cli, .interval_ms = INTERVAL_MS, .count = UINT64_MAX};
 
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
