@@ -132,6 +132,17 @@ done
 kill -0 "${servers[-1]}" || wrong "SIGUSR1 ended it"
 end_server TERM
 
+# A log that is opened for appending and is truncated, as logrotate does.
+setpriv --pdeathsig KILL env -u OKV_LOG_FORMAT "$build/server/okv-server" --listen "$socket" --memory 8M >"$scratch/ready" 2>>"$scratch/appended" &
+servers+=($!)
+until grep -q '^ready ' "$scratch/ready"; do sleep 0.05; done
+grep -q '^ts=[^ ]* level=notice part=server msg="version ' "$scratch/appended" || wrong "its log is no logfmt"
+: >"$scratch/appended"
+kill -USR1 "${servers[-1]}"
+until grep -q 'status: database default' "$scratch/appended"; do sleep 0.05; done
+[ "$(head -c 3 "$scratch/appended")" = ts= ] || wrong "a truncated log begins with something else"
+end_server TERM
+
 start_server "$socket" --log-format json
 "$okv" -s "$socket" put key value
 end_server TERM
