@@ -59,9 +59,29 @@ inside okv --version >/dev/null || fail "okv does not run"
 inside test -L /etc/systemd/system/multi-user.target.wants/okv-server.service || fail "the service is not enabled"
 inside systemd-analyze verify --man=no okv-server.service || fail "systemd does not understand the service"
 
+# ---- the documentation and the examples ----
+grep -q '^Recommends:.*okv-tools' <(dpkg-deb --field "$scratch/packages/okv-server_"*.deb) || fail "okv-server does not recommend okv-tools"
+documents=$system/usr/share/doc/okv-server
+for file in README.md docs/operations.md docs/monitoring.md docs/users.md docs/prometheus/alerts.yml \
+    docs/prometheus/dashboard.json; do
+    cmp "$root/$file" "$documents/$file" || fail "$file is not in the package as it is"
+done
+while IFS=: read -r page link; do
+    [ -e "$(dirname "$page")/$link" ] || fail "$page links to $link, which is not in the package"
+done < <(grep -oE '\]\([a-z][A-Za-z0-9/_-]*\.(md|yml|json|svg)' "$documents/docs/"*.md | sed 's/](//')
+cmp "$root/packaging/debian/okv-server.conf" "$documents/examples/okv-server.conf" || fail "the configuration is no example"
+mount_proc "$system"
+inside okv-server --config /usr/share/doc/okv-server/examples/okv-server.conf --print-config >/dev/null ||
+    fail "okv-server refuses the example of its configuration"
+# shellcheck disable=SC2016 # for awk
+inside sh -c 'umask 077; awk "/^key = KEY/ { \"okv keygen\" | getline key; close(\"okv keygen\"); \$0 = \"key = \" key } 1" \
+    /usr/share/doc/okv-server/examples/users >/etc/okv/users && chown okv:okv /etc/okv/users'
+serve chroot --userspec=okv:okv "$system" okv-server --listen local:///tmp/users.sock --users /etc/okv/users --memory 16M
+stop
+rm "$system/etc/okv/users"
+
 # ---- serve, as the service does, with its file ----
 command=$(sed -n 's/^ExecStart=//p' "$system/lib/systemd/system/okv-server.service")
-mount_proc "$system"
 inside install -d -o okv -g okv -m 0755 /run/okv
 port=$((20000 + RANDOM % 10000))
 # shellcheck disable=SC2086 # words of a command
@@ -78,9 +98,9 @@ grep -q '^okv_items{database="default"} 1$' "$scratch/metrics" || fail "its metr
 
 # ---- scrape, with the alerts that docs has ----
 logged promtool check metrics <"$scratch/metrics"
-logged promtool check rules "$root/docs/prometheus/alerts.yml"
+logged promtool check rules "$documents/docs/prometheus/alerts.yml"
 cat >"$scratch/prometheus.yml" <<TEXT
-rule_files: ["$root/docs/prometheus/alerts.yml"]
+rule_files: ["$documents/docs/prometheus/alerts.yml"]
 scrape_configs:
   - job_name: okv
     scrape_interval: 1s

@@ -56,6 +56,7 @@ unmount_proc() {
 
 # serve COMMAND...: a server, which is ready when this returns.
 serve() {
+    : >"$scratch/ready"
     setpriv --pdeathsig KILL "$@" >"$scratch/ready" 2>"$scratch/server" &
     server_pid=$!
     for _ in $(seq 1200); do
