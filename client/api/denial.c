@@ -4,25 +4,32 @@
 #include "client/connection/wait.h"
 #include "client/engine/operation.h"
 #include "shared/format/opcode.h"
+#include "shared/format/wire.h"
 
-static __attribute__((cold)) void explain(okv *handle, unsigned opcode)
+/* Every user with a right in the database may read: without it, the answer came before the GOODBYE
+ * that ends the access. */
+static __attribute__((cold)) void explain(okv *handle, unsigned right)
 {
     const struct link *link = &handle->link;
-    const char *user = link->identity.user, *database = link->uri.database;
+    const char *user = link->identity.user;
+    const char *database = link->uri.database[0] ? link->uri.database : OKV_DATABASE_DEFAULT;
+    struct okv_diag *why = &handle->argument_error;
 
-    okv_diag_set(&handle->argument_error, OKV_EDENIED, "%s%s lacks the right %s in database %s",
-                 user[0] ? "user " : "this user", user,
-                 okv_right_name(okv_opcode_facts(opcode)->right),
-                 database[0] ? database : OKV_DATABASE_DEFAULT);
+    if (right == OKV_RIGHT_READ)
+        okv_diag_set(why, 0, "the server has ended the access of user %s to database %s", user,
+                     database);
+    else
+        okv_diag_set(why, 0, "user %s lacks the right %s in database %s", user,
+                     okv_right_name(right), database);
     argument_error_keep(handle);
 }
 
 int denial_wait(okv *handle, struct operation *operation, struct okv_result *result)
 {
-    unsigned opcode = operation_opcode(operation);
+    unsigned right = okv_opcode_facts(operation_opcode(operation))->right;
     int status = wait_operation(handle, operation, result);
 
     if (status == OKV_EDENIED && link_is_up(handle))
-        explain(handle, opcode);
+        explain(handle, right);
     return status;
 }
