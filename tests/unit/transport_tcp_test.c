@@ -242,11 +242,13 @@ TEST(a_poll_moves_a_slice)
     struct fixture *fixture = *state;
     const struct okv_tcp_endpoint *endpoint = okv_tcp_endpoint(fixture->endpoint);
     uint64_t longest = 0, begun = endpoint->moved;
+    unsigned opened = atomic_load(&fixture->opened);
     struct okv_event event;
     int socks[PEERS], events = 0;
 
     for (unsigned i = 0; i < PEERS; i++)
         socks[i] = join_raw(fixture);
+    assert_true(fixture_reaches(&fixture->opened, opened + PEERS));
     fixture_pause(fixture);
     for (unsigned i = 0; i < PEERS; i++)
         say_frame(socks[i], &read);
