@@ -143,7 +143,7 @@ by_tcp() {
     comes 3 '2 servers are called cache' "$okv" -s "$cache" get greeting
     same 'the sentence names both' "$(grep -oE 'tcp://[.0-9]*:747[01] ' "$scratch/err" | sort | tr -d '\n')" \
         "tcp://$host:7470 tcp://$host:7471 "
-    # What a handle does that lost its connection: it looks for the server anew.
+    # The name is the second one's alone now, which has no item.
     kill -KILL "$first"
     wait "$first" 2>/dev/null || true
     comes 1 '' "$okv" -s "$cache" get greeting

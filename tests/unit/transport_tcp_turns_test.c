@@ -11,7 +11,7 @@
 #include "tests/support/test.h"
 
 #include "shared/base/clock.h"
-#include "shared/transport/tcp/tcp.h"
+#include "shared/transport/tcp/conn.h"
 #include "tests/support/transport_client.h"
 
 #define PEERS 128u /* twice what one look at the sockets reports */
@@ -152,6 +152,25 @@ TEST(each_ready_connection_and_each_region_has_its_turn)
      * has every other turn; no other waits for the second turn of one. */
     assert_in_range(polls_until_served(server, PEERS - 1, PEERS, PEERS), 1, 6);
     polls_until_served(server, 0, PEERS - 1, 2 * PEERS);
+    server_close(server);
+    test_free(server);
+}
+
+/* Many may have come to wait while others moved many bytes. */
+TEST(a_poll_serves_few_connections)
+{
+    struct server *server = test_calloc(1, sizeof *server);
+    struct okv_event event;
+
+    server_open(server, *state);
+    const struct okv_tcp_endpoint *endpoint = okv_tcp_endpoint(server->endpoint);
+    for (unsigned i = 0; i < PEERS; i++)
+        okv_tcp_conn_list_ready(okv_tcp_conn(server->conns[i]), true);
+    assert_int_equal(endpoint->ready_count, PEERS);
+    assert_int_equal(server->ops->poll(server->endpoint, &event, 1), 0);
+    assert_int_equal(endpoint->ready_count, PEERS - 64);
+    assert_int_equal(server->ops->poll(server->endpoint, &event, 1), 0);
+    assert_int_equal(endpoint->ready_count, 0);
     server_close(server);
     test_free(server);
 }

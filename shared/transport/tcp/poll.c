@@ -10,11 +10,13 @@
 #include "shared/transport/tcp/messages.h"
 #include "shared/transport/tcp/rendezvous.h"
 
-/* Ready sockets that one poll of a server handles. */
+/* Ready connections that one poll of a server serves: a small request costs two calls of the
+ * system.
+ */
 #define POLL_BATCH 64
 
-/* When a poll of a server has moved so many bytes it serves no further connection. The last one may
- * add a step. */
+/* A poll of a server serves no further connection after this number of bytes. The last one may add
+ * a step. */
 #define POLL_BYTES (OKV_TCP_STEP / 2)
 
 static void serve(struct okv_tcp_conn *conn)
@@ -58,8 +60,8 @@ static int serve_ready(struct okv_tcp_endpoint *endpoint)
     int status = list_ready_sockets(endpoint);
 
     /* A connection that has more, and is put at the end, waits for the next poll. */
-    for (unsigned left = endpoint->ready_count;
-         left > 0 && endpoint->ready_count > 0 && endpoint->moved < most; left--)
+    unsigned left = endpoint->ready_count < POLL_BATCH ? endpoint->ready_count : POLL_BATCH;
+    for (; left > 0 && endpoint->ready_count > 0 && endpoint->moved < most; left--)
         serve(next_ready(endpoint));
     return status;
 }
