@@ -56,8 +56,8 @@ int okv_config_database(const struct okv_option *option, const char *text, void 
     return 0;
 }
 
-/* A number alone is refused: taken for milliseconds, it would lose the writes of so many seconds.
- */
+/* A number alone is refused: it means seconds elsewhere, and one that was meant in
+ * milliseconds would risk the writes of minutes. */
 static bool is_number(const char *text)
 {
     return text[strspn(text, "0123456789")] == '\0';

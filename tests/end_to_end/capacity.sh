@@ -53,7 +53,7 @@ items() {
     echo $((mebibytes * 1000000 / ${million%M}))
 }
 
-# check_quick KEY VALUE BUCKET: so many are quick in that size, and many more are not.
+# check_quick KEY VALUE BUCKET: the items of the formula are quick in its size, and many more are not.
 check_quick() {
     local items size less more
     items=$(items 1 "$@") size=$(size 1 "$(items 1 "$@")" "$@")
@@ -66,7 +66,7 @@ check_quick() {
     [ "$more" -gt $quick_reads ] || wrong "$*: $size are too much"
 }
 
-# check_least KEY VALUE BUCKET: so many fit in that size, and not many more.
+# check_least KEY VALUE BUCKET: the items of the formula fit in its size, and not many more.
 check_least() {
     local items size count
     items=$(items 5 "$@") size=$(size 5 "$(items 5 "$@")" "$@")

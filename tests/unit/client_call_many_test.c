@@ -206,7 +206,7 @@ MANY_TEST(every_result_says_that_none_was_run)
     assert_int_equal(stub.sent, sent);
 }
 
-/* The answers to so many requests, then the end of the connection. */
+/* Answers this number of requests, then ends the connection. */
 static unsigned answers_left;
 
 static bool answer_until_the_end(const struct stub_request *request, struct stub_reply *reply)
