@@ -7,7 +7,7 @@ usage() {
     cat <<'TEXT'
 usage: ./test.sh [--full]
 
-Builds okv and runs its tests, on a Debian or Ubuntu machine, as root or with sudo; in 10 to 20 minutes
+Builds okv and runs its tests, on a Debian or Ubuntu machine, as root or with sudo; in 10 to 15 minutes
 on two cores when the packages are there:
 
   release   gcc, warnings as errors: layers, clang-format and shellcheck over the tree, installation,
