@@ -266,6 +266,7 @@ struct okv {
     struct okv_diag why;            /* why there is no connection */
     struct okv_diag argument_error; /* of a call that was refused: client/api/argument_error.h */
     uint64_t argument_error_at;     /* call_count() then */
+    unsigned denied_right;          /* that the request lacked which was denied last */
 };
 
 static inline bool link_is_up(const okv *handle)

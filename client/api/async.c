@@ -1,6 +1,7 @@
 /* Commands whose results come later, and many commands at once. */
 #include "client/api/argument_error.h"
 #include "client/api/command.h"
+#include "client/api/denial.h"
 #include "client/api/fd.h"
 #include "client/connection/wait.h"
 #include "client/engine/operation.h"
@@ -107,6 +108,19 @@ int okv_submit_ping(okv *handle, uint64_t tag)
     return submit(handle, &command, 1, NULL, __func__);
 }
 
+/* okv_why() is about the first result that needs no command for its sentence. */
+static __attribute__((cold)) void poll_explain(okv *handle, const struct okv_result *results,
+                                               int count)
+{
+    argument_error_clear(handle);
+    for (int i = 0; i < count && handle->argument_error.text[0] == '\0'; i++) {
+        if (results[i].status == OKV_EDENIED)
+            denial_explain(handle);
+        else if (results[i].status == OKV_EFULL)
+            command_explain(handle, OKV_EFULL, NULL, "okv_poll");
+    }
+}
+
 int okv_poll(okv *handle, struct okv_result *results, int max)
 {
     if (!handle || !results)
@@ -122,14 +136,17 @@ int okv_poll(okv *handle, struct okv_result *results, int max)
             fd_follow(handle, idle);
     }
 
-    int n = 0;
+    int n = 0, failed = 0;
     for (; n < max && handle->ended.count > 0; n++) {
         struct result_queue *ended = &handle->ended;
         results[n] = ended->results[ended->first];
+        failed |= results[n].status;
         ended->first = ring_index(ended->first, 1, handle->depth);
         ended->count--;
         handle->pending--;
     }
+    if (failed)
+        poll_explain(handle, results, n);
     return call_leave(handle, n > 0 ? n : handle->failure);
 }
 
@@ -226,10 +243,13 @@ static bool may_have_sentence(int status)
 /* okv_why() is about the first command that there is a sentence for. */
 static void many_explain(okv *handle, const struct many *many)
 {
-    for (size_t i = 0; i < many->count && handle->argument_error.text[0] == '\0'; i++)
-        if (may_have_sentence(many->results[i].status))
-            command_explain_nth(handle, many->results[i].status, many->commands, i,
-                                "okv_call_many");
+    for (size_t i = 0; i < many->count && handle->argument_error.text[0] == '\0'; i++) {
+        int status = many->results[i].status;
+        if (status == OKV_EDENIED)
+            denial_explain(handle);
+        else if (may_have_sentence(status))
+            command_explain_nth(handle, status, many->commands, i, "okv_call_many");
+    }
 }
 
 /* Ends all with `rc`, before any has started. */

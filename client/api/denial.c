@@ -8,13 +8,16 @@
 
 /* Every user with a right in the database may read: without it, the answer came before the GOODBYE
  * that ends the access. */
-static __attribute__((cold)) void explain(okv *handle, unsigned right)
+void denial_explain(okv *handle)
 {
+    unsigned right = handle->denied_right;
     const struct link *link = &handle->link;
     const char *user = link->identity.user;
     const char *database = link->uri.database[0] ? link->uri.database : OKV_DATABASE_DEFAULT;
     struct okv_diag *why = &handle->argument_error;
 
+    if (!link_is_up(handle))
+        return;
     if (right == OKV_RIGHT_READ)
         okv_diag_set(why, 0, "the server has ended the access of user %s to database %s", user,
                      database);
@@ -26,10 +29,9 @@ static __attribute__((cold)) void explain(okv *handle, unsigned right)
 
 int denial_wait(okv *handle, struct operation *operation, struct okv_result *result)
 {
-    unsigned right = okv_opcode_facts(operation_opcode(operation))->right;
     int status = wait_operation(handle, operation, result);
 
-    if (status == OKV_EDENIED && link_is_up(handle))
-        explain(handle, right);
+    if (status == OKV_EDENIED)
+        denial_explain(handle);
     return status;
 }

@@ -202,6 +202,8 @@ static inline void operation_conclude(okv *handle, struct operation *operation, 
         lookup_count(handle, operation, status);
     else
         operation_count(handle, operation, status);
+    if (status == OKV_EDENIED)
+        handle->denied_right = okv_opcode_facts(operation_opcode(operation))->right;
     handle->active--;
     operation->result.status = status;
     if (operation->delivery == DELIVER_TO_POLL)

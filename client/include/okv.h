@@ -243,11 +243,12 @@ OKV_API void okv_close(okv **handle);
  * OKV_ETTL, it names the argument and what is wrong with it, and after OKV_EFULL what to do:
  *   okv_put_with: flags: OKV_IF_ABSENT and OKV_IF_VERSION exclude each other
  *   okv_submit: commands[3].key_length: 0 is not 1 to 1024
- * After okv_call_many() it is about the first command whose result has such a code; results of
- * okv_poll() have no sentence. The next call clears the sentence, unless it only looks: okv_info(),
- * okv_counters(), okv_pending(), okv_fd(). So it does after a blocking call that returned
- * OKV_EDENIED, and the connection stays:
+ * After OKV_EDENIED on a connection that stays, it names the right that the last denied request
+ * lacked:
  *   user alice lacks the right write in database default
+ * After okv_call_many() it is about the first command whose result has such a code, and after
+ * okv_poll() about the first result with OKV_EFULL or OKV_EDENIED. The next call clears the sentence,
+ * unless it only looks: okv_info(), okv_counters(), okv_pending(), okv_fd().
  *
  * Otherwise it says why the handle is not connected and how the last attempt to connect failed, or
  * why the handle has failed for good. It is "" while the handle is connected.

@@ -920,6 +920,7 @@ class Users(unittest.IsolatedAsyncioTestCase):
         directory = pathlib.Path(os.environ["OKV_USERS_DIRECTORY"])
         self.bob = {"uri": os.environ["OKV_USERS_SERVER"], "user": "bob",
                     "key_file": directory / "bob.key", "timeout": 3600}
+        self.reader = {**self.bob, "user": "alice", "key_file": directory / "alice.key"}
         self.users = directory / "users"
         self.alice = self.users.read_text()
         key = self.bob["key_file"].read_text()
@@ -954,6 +955,18 @@ class Users(unittest.IsolatedAsyncioTestCase):
             self.assertIsInstance(caught.exception, PermissionError)
             with self.assertRaises(okv.Denied):
                 bob.get("key")
+
+    async def test_one_without_a_right(self):
+        lacks = "user alice lacks the right write in database default"
+        with okv.Client(**self.reader) as db:
+            self.assertIsNone(db.get("absent"))
+            with self.assertRaisesRegex(okv.Denied, lacks):
+                db.put("key", "1")
+            with self.assertRaisesRegex(okv.Denied, lacks):
+                db.pipeline().get("key").put("key", "1").execute()
+        async with okv.AsyncClient(okv.Client(**self.reader)) as db:
+            with self.assertRaisesRegex(okv.Denied, lacks):
+                await db.put("key", "1")
 
     async def test_one_in_an_event_loop(self):
         client = self.open()

@@ -354,7 +354,7 @@ CALL(a_stat_call, okv_stat(handle, (char *)memory, sizeof memory, &size))
 CALL(a_scan_call, okv_scan(handle, visit, NULL))
 CALL(a_submit_get_call, okv_submit_get(handle, "key", 3, memory, 1, 0))
 CALL(a_submit_put_call, okv_submit_put(handle, "key", 3, "", 0, 0))
-CALL(a_get_many_call, okv_call_many(handle, &a_get, results, 1))
+CALL(a_call_many_call, okv_call_many(handle, &a_get, results, 1))
 CALL(a_poll_call, okv_poll(handle, results, 1))
 CALL(a_wait_call, okv_wait(handle, 0))
 CALL(an_arm_call, okv_arm(handle))
@@ -362,10 +362,10 @@ CALL(a_register_call, okv_register(handle, memory, 1, &registration))
 CALL(a_bench_call, okv_bench_read(handle, STUB_BUCKET_SIZE, 1, 1, latencies, NULL))
 
 static int (*const good_calls[])(void) = {
-    a_get_call,      a_put_call,        a_head_call,     a_ping_call,
-    a_flush_call,    a_scan_call,       a_stat_call,     a_submit_get_call,
-    a_poll_call,     a_submit_put_call, a_poll_call,     a_wait_call,
-    a_get_many_call, an_arm_call,       a_register_call, a_bench_call,
+    a_get_call,       a_put_call,        a_head_call,     a_ping_call,
+    a_flush_call,     a_scan_call,       a_stat_call,     a_submit_get_call,
+    a_poll_call,      a_submit_put_call, a_poll_call,     a_wait_call,
+    a_call_many_call, an_arm_call,       a_register_call, a_bench_call,
 };
 
 REFUSAL_TEST(the_next_call_removes_the_sentence)
@@ -393,7 +393,7 @@ REFUSAL_TEST(refusals_for_want_of_room_remove_the_sentence)
     assert_int_equal(a_submit_put_call(), OKV_EAGAIN);
     expect_why("");
     refuse_one();
-    assert_int_equal(a_get_many_call(), OKV_EAGAIN);
+    assert_int_equal(a_call_many_call(), OKV_EAGAIN);
     expect_why("");
     refuse_one();
     assert_int_equal(a_scan_call(), OKV_EAGAIN);
@@ -449,4 +449,35 @@ REFUSAL_TEST(a_full_region_is_explained)
     expect_why("");
     assert_int_equal(okv_call(handle, &put, results), OKV_EFULL);
     expect_why_begins("okv_call: key: the server's region has no room");
+    put_submit(1);
+    assert_int_equal(okv_submit_put(handle, "k", 1, "v", 1, 2), OKV_OK);
+    assert_int_equal(okv_poll(handle, results, 2), 2);
+    expect_why_begins("okv_poll: key: the server's region has no room");
+}
+
+/* Writes, and reads of one key; a FLUSH never gets one. */
+static bool answer_denied(const struct stub_request *request, struct stub_reply *reply)
+{
+    if (request->message.key_length == 1)
+        reply->message.status = OKV_EDENIED;
+    return true;
+}
+
+REFUSAL_TEST(a_denied_request_is_explained)
+{
+    static const char sentence[] = "user  lacks the right write in database default";
+    struct okv_command put = {.kind = OKV_PUT, .key = "k", .key_length = 1};
+
+    stub.answer = answer_denied;
+    assert_int_equal(okv_put(handle, "k", 1, "v", 1, NULL), OKV_EDENIED);
+    expect_why(sentence);
+    assert_int_equal(okv_call_many(handle, &put, results, 1), OKV_OK);
+    assert_int_equal(results[0].status, OKV_EDENIED);
+    expect_why(sentence);
+    put_submit(1);
+    assert_int_equal(okv_submit_put(handle, "k", 1, "v", 1, 2), OKV_OK);
+    assert_int_equal(okv_poll(handle, results, 2), 2);
+    expect_why(sentence);
+    assert_int_equal(okv_ping(handle), OKV_OK);
+    expect_why("");
 }

@@ -451,7 +451,7 @@ static void hang_up(unsigned n)
         stub_hang_up();
 }
 
-SUBMIT_TEST(connection_ends_during_a_get_many)
+SUBMIT_TEST(connection_ends_during_many_gets)
 {
     for (hang_up_at = 1; hang_up_at < 120; hang_up_at += 13) {
         client_setup(state);

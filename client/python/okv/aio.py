@@ -284,7 +284,7 @@ class AsyncClient(Unique):
             if operation.again(result):
                 self._queue.append((operation, future))
                 return
-            outcome = operation.take(result)
+            outcome = operation.take(result, self._client._flight.explain(result))
         except Exception as error:
             _end(future, error)
         else:

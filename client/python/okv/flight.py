@@ -17,7 +17,7 @@ _RETRY_MS = 1  # while operations that timed out have all slots, of whose end no
 _RESULTS = 64  # at once
 STUCK = "operations that timed out have all slots until their answers come"
 _COMMAND_SIZE = ctypes.sizeof(Command)
-_PLACE = re.compile(r"^okv_submit: commands\[\d+\]\.")
+_PLACE = re.compile(r"^okv_(submit: commands\[\d+\]\.|poll: )")
 
 
 class Flight:
@@ -36,11 +36,11 @@ class Flight:
         self._accepted = c_size_t()
 
     def why(self) -> str:
-        """Of a command that was refused: what is wrong with it."""
+        """Of a command that was refused, or of a failed result that was polled."""
         return _PLACE.sub("", lib.okv_why(self._handle).decode(errors="replace"))
 
-    def _explain(self, result: Result) -> str:
-        return "" if result.status in (NOT_FOUND, TOO_SMALL) else self.why()
+    def explain(self, result: Result) -> str:
+        return "" if result.status in (0, NOT_FOUND, TOO_SMALL) else self.why()
 
     def run(self, commands: Union[Command, "ctypes.Array[Command]"],
             count: int) -> Iterator[tuple[int, Result, str]]:
@@ -66,7 +66,7 @@ class Flight:
                     continue
             results = self._poll()
             for result in results:
-                yield result.tag, result, self._explain(result) if result.status else ""
+                yield result.tag, result, self.explain(result)
             ended += len(results)
             if results:
                 continue
