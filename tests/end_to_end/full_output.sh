@@ -13,8 +13,6 @@ TEXT
 
 # shellcheck source=tests/support/programs.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
-LSAN_OPTIONS=suppressions=$(dirname "${BASH_SOURCE[0]}")/../support/lsan.supp:print_suppressions=0
-export LSAN_OPTIONS
 
 # lost WHAT STATUS: of a run whose output had no room; its messages are in $scratch/err.
 lost() {

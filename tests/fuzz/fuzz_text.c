@@ -2,7 +2,7 @@
 #include "client/cli/tsv.h"
 #include "shared/base/error.h"
 #include "shared/base/size.h"
-#include "shared/base/uri.h"
+#include "shared/base/uri_part.h"
 #include "tests/fuzz/fuzz_input.h"
 
 #define TEXT_MAX 1024
@@ -27,18 +27,14 @@ static void write_number(char *out, size_t size, const char *key, unsigned numbe
 /* The URI that stands for what was understood. */
 static void write_uri(const struct okv_uri *uri, char *out, size_t size)
 {
-    static const char *const schemes[] = {
-        [OKV_SCHEME_RDMA] = "rdma", [OKV_SCHEME_LOCAL] = "local", [OKV_SCHEME_OFI] = "ofi",
-        [OKV_SCHEME_TCP] = "tcp",   [OKV_SCHEME_RESP] = "resp",
-    };
-    const char *scheme = uri->tls ? "resps" : schemes[uri->scheme];
+    const char *scheme = okv_uri_scheme_name(uri);
     bool is_ipv6 = strchr(uri->host, ':') != NULL;
     char mode[8];
 
     if (uri->path[0])
         snprintf(out, size, "%s://%s", scheme, uri->path);
     else if (uri->name[0])
-        snprintf(out, size, "rdma://discover/%s", uri->name);
+        snprintf(out, size, "%s://discover/%s", scheme, uri->name);
     else
         snprintf(out, size, is_ipv6 ? "%s://[%s]:%s" : "%s://%s:%s", scheme, uri->host, uri->port);
     write_option(out, size, "source", uri->source);
@@ -51,6 +47,10 @@ static void write_uri(const struct okv_uri *uri, char *out, size_t size)
     write_option(out, size, "mode", uri->mode ? mode : "");
     write_option(out, size, "provider", uri->provider);
     write_option(out, size, "group", uri->group);
+    write_option(out, size, "ca", uri->of_tls.ca);
+    write_option(out, size, "cert", uri->of_tls.cert);
+    write_option(out, size, "key", uri->of_tls.key);
+    write_option(out, size, "server-name", uri->of_tls.server_name);
     write_option(out, size, "database", uri->database);
     write_option(out, size, "uids", uri->any_uid ? "any" : "");
 }

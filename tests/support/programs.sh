@@ -20,6 +20,8 @@ python=/usr/bin/python3
 [ -x $python ] || python=python3
 unset OKV_SERVER
 export OKV_LOG_FORMAT=text # also in a file
+LSAN_OPTIONS=suppressions=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/lsan.supp:print_suppressions=0
+export LSAN_OPTIONS
 
 programs_end() {
     local pid
