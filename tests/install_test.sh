@@ -39,11 +39,10 @@ done
 list=$prefix/share/okv/okv.json
 [ -s "$list" ] || fail "share/okv/okv.json was not installed"
 export PKG_CONFIG_PATH=${pc%/*}
-# The prefix in the file is that of the configuration; this installation is elsewhere.
 config() {
-    pkg-config "--define-variable=prefix=$prefix" "$@" okv
+    pkg-config "$@" okv
 }
-libdir=$(config --variable=libdir)
+libdir=$(realpath "$(config --variable=libdir)")
 export LD_LIBRARY_PATH=$libdir
 read -ra cflags < <(config --cflags)
 read -ra shared < <(config --libs)
@@ -51,6 +50,15 @@ read -ra static < <(config --static --libs)
 read -ra cc <<<"${CC:-cc}"
 read -ra cxx <<<"${CXX:-c++}"
 warnings=(-Wall -Wextra -pedantic -Werror)
+
+# commands PAGE MARKER: the block behind it, in $scratch/documented.
+commands() {
+    awk -v marker="<!-- $2 -->" '$0 == marker { marked = 1 }
+         marked && /^```$/ { exit }
+         inside { print }
+         marked && /^```sh$/ { inside = 1 }' "$1" >"$scratch/documented"
+    [ -s "$scratch/documented" ] || fail "$1 has no commands after <!-- $2 -->"
+}
 
 # ---- the header, alone ----
 header_warnings=("${warnings[@]}" -Wshadow -Wconversion -Wsign-conversion -Wcast-qual -Wredundant-decls -Wundef)
@@ -66,6 +74,10 @@ if command -v "${cxx[0]}" >/dev/null; then
 else
     echo "install_test: left out: C++ (there is no ${cxx[0]})"
 fi
+commands "$root/client/README.md" 'another prefix'
+sed -i "s|DIR/lib|$libdir|g; s|^cc program.c|${cc[*]} alone.c|" "$scratch/documented"
+(cd "$scratch" && env -u LD_LIBRARY_PATH -u PKG_CONFIG_PATH bash -e documented && env -u LD_LIBRARY_PATH ./program) ||
+    fail "the commands of client/README.md for another prefix failed"
 # The list of constants is of this library, which it names.
 for name in "$(sed -n 's/.*"library": "\(.*\)".*/\1/p' "$list")" "libokv.so.$("$prefix/bin/okv" --version | grep -oE '[0-9.]+$')"; do
     [ -e "$libdir/$name" ] || fail "there is no $name, which okv.json or okv --version names"
@@ -87,11 +99,8 @@ cmp "$wheel" "$scratch/${wheel##*/}" || fail "two wheels of the same sources dif
 
 # documented MARKER: runs the block behind it. Its python3 is the system's, which Debian's python3-venv is for.
 documented() {
-    awk -v marker="<!-- $1 -->" '$0 == marker { marked = 1 }
-         marked && /^```$/ { exit }
-         inside { print }
-         marked && /^```sh$/ { inside = 1 }' "$package/README.md" | sed "s|/usr/local|$prefix|g" >"$scratch/documented"
-    [ -s "$scratch/documented" ] || fail "$package/README.md has no commands after <!-- $1 -->"
+    commands "$package/README.md" "$1"
+    sed -i "s|/usr/local|$prefix|g" "$scratch/documented"
     env HOME="$scratch" PATH="/usr/bin:$PATH" PIP_CONFIG_FILE=/dev/null bash -e "$scratch/documented" \
         >"$scratch/out" 2>&1 ||
         fail "the commands of $package/README.md after <!-- $1 --> failed: $(cat "$scratch/out")"
@@ -256,8 +265,10 @@ grep -q 'okv::okv_static' "$scratch/log" || fail "CMake does not say what is mis
 stop
 
 # ---- the target uninstall ----
+# As README.md has it.
+command=$(grep -oE 'cmake --build build/install --target uninstall' "$root/README.md") || fail "README.md does not say how to uninstall"
 uninstall() {
-    cmake --build "$build" --target uninstall >"$scratch/log" 2>&1
+    ${command/build\/install/"$build"} >"$scratch/log" 2>&1
 }
 
 DESTDIR=$scratch/root logged cmake --install "$build" --prefix "$prefix"

@@ -101,6 +101,8 @@ command_lines() {
     for size in 5 5000 0s 2h soon ''; do
         check "--sync '$size'" 2 'sync' 'a time from 1ms to 1h, such as 100ms' "$server" --listen "$socket" "--sync=$size"
     done
+    check "--data below a directory that is not there" 3 '^okv-server: --data: .*No such file' '/none/data' \
+        "$server" --listen "$socket" --memory 16M --data "$scratch/none/data"
     check "databases beyond the memory" 3 'in all do not fit' 'choose less' \
         "$server" --listen "$socket" --database a:100T --database b:1M
     for size in 0 1001 -1 x; do
