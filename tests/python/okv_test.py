@@ -944,6 +944,18 @@ class Users(unittest.IsolatedAsyncioTestCase):
             except okv.Denied:
                 time.sleep(0.01)
 
+    def test_the_example_of_the_readme(self):
+        text = (ROOT / "client/python/README.md").read_text()
+        block = re.search(r"^```python needs=users\n(.*?)^```", text, re.M | re.S)[1]
+        for shown, ours in (("tcps://cache.example", self.bob["uri"]), ("sessions", "default"), ("timeout=1)", "timeout=60)"),
+                            ("/etc/okv/alice.key", str(self.reader["key_file"]))):
+            self.assertIn(shown, block)
+            block = block.replace(shown, ours)
+        known = {"okv": okv}
+        exec(compile(block, "README.md", "exec"), known)
+        with known["db"] as alice:
+            self.assertIsNone(alice.get("none"))
+
     def test_one_whose_access_ends(self):
         with self.open() as bob:
             bob.put("key", "1")
