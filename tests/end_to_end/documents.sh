@@ -11,11 +11,12 @@ terminal. Exits 1 when one fails or prints something else than the page says.
 
   ```sh                     is run. Behind a line that starts a server in the background it waits until that is ready
   ```sh needs=rdma          is run over ofi://, which stands in for a device, where the build has that
-  ```sh needs=ofi           is run where the build has that
+  ```sh needs=ofi           is run where the build has that, as with needs=tcps
+  ```sh needs=redis         is run beside a redis-server with an item, and moves that item to port 6380
   ```sh needs=host          its lines that begin with okv are run, with a server's URI for URI
   ```sh needs=two_releases  is run with this build for both, and moves an item
   ```sh needs=WHAT          is left out; tests/check_documents looks at its options
-  ```python                 is run where Python has the package redis
+  ```python                 is run where Python has the package redis; needs=redis as above
   ```output                 is what the block before it prints
 
 10.0.0.1 and 127.0.0.1 are a loopback address of the test's own, files outside of the working directory lie in a
@@ -31,8 +32,10 @@ shift
 pages=("$@")
 [ $# -gt 0 ] || pages=("$root"/README.md "$root"/docs/*.md)
 address=127.$((1 + $$ / 65536 % 254)).$(($$ / 256 % 256)).$((1 + $$ % 254))
-over_ofi=1 has_redis=1 failures=0 blocks=0
+over_ofi=1 over_tcps=1 has_redis=1 has_redis_server=1 failures=0 blocks=0
 "$server" --version | grep -q '^transports:.*ofi' || over_ofi=
+"$server" --version | grep -q '^transports:.*tcps' || over_tcps=
+command -v redis-server redis-cli >/dev/null || has_redis_server=
 "$python" -c 'import redis' 2>/dev/null || has_redis=
 mkdir "$scratch/bin"
 ln -s "$okv" "$scratch/bin"
@@ -60,21 +63,41 @@ await_server() {
         kill -0 "\$1" || { cat "$scratch/server.\$1"; return 1; }
     done
 }
+begin_redis() {
+    setpriv --pdeathsig KILL redis-server --bind 127.0.0.1 --save '' >"$scratch/redis" 2>&1 &
+    redis=\$!
+    until redis-cli -h 127.0.0.1 set greeting hello ex 3600 >/dev/null 2>&1; do
+        sleep 0.05
+        kill -0 \$redis || { cat "$scratch/redis"; return 1; }
+    done
+}
+end_redis() {
+    kill \$redis
+    wait \$redis || true
+    [ "\$(redis-cli -h 127.0.0.1 -p 6380 get greeting)" = hello ]
+    [ "\$(redis-cli -h 127.0.0.1 -p 6380 ttl greeting)" -gt 0 ]
+    redis-cli -h 127.0.0.1 -p 6380 flushall >/dev/null
+}
 SCRIPT
+sed -i "s/127\.0\.0\.1/$address/" "$scratch/functions"
 
 # write_sections PAGE NAME: a script of each section's blocks, LINE.script, where each block tells its line; and
 # LINE.expected for the output of the block of that line. Blocks that are left out have neither, but a line in left_out.
 write_sections() {
     awk -v out="$scratch/page/" -v left_out="$scratch/left_out" -v page="$2" -v python="$python" \
-        -v over_ofi="$over_ofi" -v has_redis="$has_redis" '
+        -v over_ofi="$over_ofi" -v over_tcps="$over_tcps" -v has_redis="$has_redis" -v has_redis_server="$has_redis_server" '
         function script(line) { print line >(out section ".script") }
         function leave_out(why) { print "  " page ":" begun ": " why >>left_out }
         function reason() { # to leave out this block
+            if (need == "redis" && !has_redis_server) return "there is no redis-server: tests/support/packages.sh peers"
             if (inside == "python") return has_redis ? "" : "Python has no package redis: tests/support/packages.sh peers"
+            if (need == "redis") return ""
             if (need == "rdma" || need == "ofi") return over_ofi ? "" : "this build has no ofi://"
+            if (need == "tcps") return over_tcps ? "" : "this build has no tcps://"
             return need == "" || need == "host" || need == "two_releases" ? "" : "needs " need
         }
         function before() { # what the block takes for granted
+            if (need == "redis") script("begin_redis")
             if (inside == "python") script(python " <<\\PYTHON")
             if (need == "host") script("okv-server & await_server $!")
             if (need == "two_releases") {
@@ -84,6 +107,7 @@ write_sections() {
         }
         function after() {
             if (inside == "python") script("PYTHON")
+            if (need == "redis") script("end_redis")
             if (need == "host" && others) leave_out("in part; lines with other commands than okv: " others)
             if (need == "two_releases") script("[ \"$(okv -s local:///run/okv-new.sock get greeting)\" = hello ]")
         }
