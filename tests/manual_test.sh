@@ -47,6 +47,8 @@ for page in docs/man/*.[1-9] "$generated"/*.3; do
     for section in NAME SYNOPSIS DESCRIPTION 'SEE ALSO'; do
         grep -qx "\.SH $section" "$page" || wrong "$page has no $section"
     done
+    ! grep -q 'GCC' "$page" || wrong "$page has a comment on the source"
+    ! grep -A1 -x '\.RE' "$page" | grep -q '^[^.-]' || wrong "$page has no blank line behind an example"
 done
 
 # ---- every function of the library has one ----

@@ -247,8 +247,8 @@ OKV_API void okv_close(okv **handle);
  * lacked:
  *   user alice lacks the right write in database default
  * After okv_call_many() it is about the first command whose result has such a code, and after
- * okv_poll() about the first result with OKV_EFULL or OKV_EDENIED. The next call clears the sentence,
- * unless it only looks: okv_info(), okv_counters(), okv_pending(), okv_fd().
+ * okv_poll() about the first result with OKV_EFULL or OKV_EDENIED. The next call clears the
+ * sentence, unless it only looks: okv_info(), okv_counters(), okv_pending(), okv_fd().
  *
  * Otherwise it says why the handle is not connected and how the last attempt to connect failed, or
  * why the handle has failed for good. It is "" while the handle is connected.
@@ -600,7 +600,8 @@ OKV_API int okv_call(okv *handle, const struct okv_command *command, struct okv_
  * Runs commands of any kinds at once: commands[0..count) have their results in results[0..count),
  * in the same order, whatever their tags. Any count is allowed. Up to the handle's depth are in
  * flight at a time, and their READs go out with one doorbell. They may take effect in any order,
- * also those on one key. All memory stays yours; keep it unchanged until the call returns.
+ * also those on one key. All memory stays yours; keep it unchanged until the call returns, and
+ * longer where a command ended with OKV_ETIMEDOUT or OKV_EUNKNOWN ("Memory after a time-out").
  *
  * Blocks until every command has ended. All deadlines count from the start of the call: give large
  * batches a longer timeout_ms. A command that has not started by its deadline ends with
