@@ -88,6 +88,9 @@ everything() {
     grep -qx "placement       left to the scheduler; $(nproc) processors" "$scratch/out" || wrong "the placement is not there"
     [ "$(nproc)" -eq 1 ] || grep -q '^placement was left to the scheduler: ' <(tail -n 2 "$scratch/out") ||
         wrong "the placement is not at the end"
+    read -ra ours < <(taskset -cp $$ | sed 's/.*: //; s/[,-]/ /g')
+    [ "$(nproc)" -eq 1 ] || grep -qE "^Measure both placements: --server-cpus ${ours[0]} with --client-cpus [0-9]+, .* ${ours[0]}\$" "$scratch/out" ||
+        wrong "the advice does not name processors of this test"
     grep -q -e '^redis .*--appendonly no' "$scratch/out" || wrong "the settings of Redis are not there"
     what="some of them, by cas"
     run 0 --quick --targets okv-local,memcached-unix --mix get=50,cas=50 --value-size 16-4K \
@@ -97,6 +100,11 @@ everything() {
     grep -qx "placement       servers on 0, kv-bench on 0; $(nproc) processors" "$scratch/out" || wrong "the placement is not there"
     grep -qx "placed   on CPU 0" "$scratch/out" || wrong "kv-bench is elsewhere"
     ! grep -q '^placement was left' "$scratch/out" || wrong "advice on a placement that was chosen"
+    what="an installation"
+    mkdir -p "$scratch/prefix/bin"
+    ln -s "$server" "$bench" "$scratch/prefix/bin"
+    run 0 --build "$scratch/prefix" --quick --targets okv-local --records 1K --rounds 1
+    grep -q "^okv-local  *$scratch/prefix/bin/okv-server " "$scratch/out" || wrong "the server of the build was started"
     what="the floor of okv"
     run 0 --quick --targets okv-local --floor --rounds 1 --json "$scratch/json"
     grep -q '"get_over_read": [0-9]' "$scratch/json" || wrong "no floor in the JSON"
