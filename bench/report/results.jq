@@ -150,7 +150,7 @@ def page:
 # Of a floor the ratios, of other runs the gets of each target.
 def short_table:
   . as $run
-  | "\(machine): \(items), depth \(.parameters.depth)" as $what
+  | "okv \(.version), \(machine): \(items), depth \(.parameters.depth)" as $what
   | if .targets | any(.summary.get_over_read) then
       table([$what, "median (rounds)", "measured"];
         .targets[].summary

@@ -203,6 +203,7 @@ pages() {
     same "the status of bench/results" $status 0
     same "the row of the floor" "$(grep -c "$row" "$scratch/tables")" 1
     tables --short "$set"
+    same "the version in the short table" "$(grep -c "^| okv $("$bench" --version | grep -oEm1 '[0-9]+\.[0-9.]+'), " "$scratch/tables")" 1
     same "the row of the short table" "$(grep -c '^| get / raw READ, p50 | 1.250 (1.000 to 2.000) |' "$scratch/tables")" 1
     peers "$set"
 
