@@ -141,6 +141,7 @@ int command_run(struct cli *cli, int argc, char **argv)
     if (wants_help) { /* `help COMMAND' is `COMMAND --help' */
         argv[0] = argv[1];
         argv[1] = help;
+        argc = 2;
     }
     command = find_command(argv[0]);
     if (!command) {

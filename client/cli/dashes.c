@@ -77,3 +77,46 @@ const char *cli_dashes_unknown(const struct argp *parser, int argc, char **argv)
     }
     return NULL;
 }
+
+/* Whether the word asks for help, for usage or the version, and *is_alone: for nothing else. */
+static bool asks_for_help(const struct argp *parser, const char *word, bool *is_alone)
+{
+    bool is_long = word[1] == '-', takes_next = false;
+    const struct argp_option *option = okv_spell_known(parser, word, &takes_next);
+    char letter[] = "-?";
+
+    *is_alone = is_long || word[2] == '\0';
+    if (is_long)
+        return option && (strcmp(option->name, "help") == 0 || strcmp(option->name, "usage") == 0 ||
+                          strcmp(option->name, "version") == 0);
+    for (word++; *word; word++) {
+        if (strchr("?hV", *word))
+            return true;
+        letter[1] = *word;
+        if (!okv_spell_known(parser, letter, &takes_next) || takes_next)
+            return false;
+    }
+    return false;
+}
+
+const char *cli_dashes_help(const struct argp *parser, int argc, char **argv)
+{
+    bool has_argument = false, options_ended = false;
+    const char *help = NULL;
+
+    for (int i = 1; i < argc; i++) {
+        bool takes_next = false, is_alone = true;
+        if (options_ended || !begins_with_dash(argv[i])) {
+            has_argument = true;
+            continue;
+        }
+        options_ended = strcmp(argv[i], "--") == 0;
+        if (!help && !options_ended && asks_for_help(parser, argv[i], &is_alone)) {
+            help = argv[i];
+            has_argument |= !is_alone;
+        }
+        okv_spell_known(parser, argv[i], &takes_next);
+        i += takes_next;
+    }
+    return has_argument ? help : NULL;
+}

@@ -12,4 +12,8 @@ int cli_dashes_order(const struct argp *parser, int argc, char **argv, char **ou
 /* The first word that begins with a dash and is no option of the parser. NULL: there is none. */
 const char *cli_dashes_unknown(const struct argp *parser, int argc, char **argv);
 
+/* The first word that asks for help, usage or the version although there are arguments, which would
+ * then do nothing. NULL: there is none. */
+const char *cli_dashes_help(const struct argp *parser, int argc, char **argv);
+
 #endif

@@ -110,24 +110,28 @@ void cli_parse_child(int key, struct argp_state *state, struct cli *cli)
         state->child_inputs[0] = cli;
 }
 
+static int refuse_word(const char *command, const char *word, const char *what, bool has_arguments)
+{
+    fprintf(stderr, "%s: '%s': %s: see `%s --help'%s\n", command, word, what, command,
+            has_arguments ? ", or put -- before an argument that begins with a dash" : "");
+    return CLI_USAGE;
+}
+
 /* `whole`: with all its children. */
 static int parse_whole(const struct argp *whole, unsigned flags, int argc, char **argv, void *input)
 {
     char hint[OKV_SPELL_HINT_TEXT];
-    const char *unknown;
+    const char *word;
 
     if (okv_spell_hint(whole, flags, argc, argv, hint)) {
         fprintf(stderr, "%s: %s\n", argv[0], hint);
         return CLI_USAGE;
     }
-    if (whole->args_doc && !(flags & ARGP_IN_ORDER) &&
-        (unknown = cli_dashes_unknown(whole, argc, argv))) {
-        fprintf(stderr,
-                "%s: '%s': no such option: see `%s --help', or put -- before an argument that "
-                "begins with a dash\n",
-                argv[0], unknown, argv[0]);
-        return CLI_USAGE;
-    }
+    if (!(flags & ARGP_IN_ORDER) && whole->args_doc &&
+        (word = cli_dashes_unknown(whole, argc, argv)))
+        return refuse_word(argv[0], word, "no such option", true);
+    if (!(flags & ARGP_IN_ORDER) && (word = cli_dashes_help(whole, argc, argv)))
+        return refuse_word(argv[0], word, "an option for help stands alone", whole->args_doc);
     error_t error = argp_parse(whole, argc, argv, flags | ARGP_NO_EXIT | ARGP_NO_HELP, NULL, input);
 
     return error == 0 ? CLI_DONE : error == HELPED ? CLI_HELPED : CLI_USAGE;

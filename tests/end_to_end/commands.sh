@@ -89,6 +89,19 @@ dashes() {
         expect 2 '' $word
         same "what $word is told" "$(grep -c "^okv [a-z]*: '-.*': no such option: .* put -- before" "$scratch/err")" 1
     done
+    for word in 'put dash -hello' 'put dash -Version' 'put dash --help' 'put --help dash' 'put dash -?' 'put dash --vers' \
+        'exists -hdash' 'exists -vh dash' 'del dash -h' 'append dash -hx' 'mget dash -V' \
+        'incr dash -hx' 'put -f -h dash -h'; do
+        # shellcheck disable=SC2086 # words
+        expect 2 '' $word
+        same "what $word is told" "$(grep -c "^okv [a-z]*: '-.*': an option for help stands alone: .* put -- before" "$scratch/err")" 1
+    done
+    expect 2 '' stat -hx
+    same "what stat -hx is told" "$(cat "$scratch/err")" "okv stat: '-hx': an option for help stands alone: see \`okv stat --help'"
+    for word in 'put --help' 'put -h' 'put -?' 'put -V' 'put --vers' 'get --json --usage' 'help put'; do
+        # shellcheck disable=SC2086 # words
+        "$okv" $word >"$scratch/out" 2>"$scratch/err" || wrong "$word fails: $(cat "$scratch/err")"
+    done
     expect 2 '' put dash -5 -6
     same "the value beyond" "$(grep -c "unexpected argument '-6'" "$scratch/err")" 1
     expect 2 '' put dash -5 --ttl
