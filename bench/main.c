@@ -207,12 +207,19 @@ static int run_removal(struct bench *bench, uint32_t target)
     return status;
 }
 
+/* Whether the server let nothing be put. */
+static bool is_denied(const struct loop_tally *load)
+{
+    return load->code == OKV_EDENIED && load->latency[OPERATION_PUT].count == 0;
+}
+
 /* After a failure, too: most of them leave a full server. */
 static int remove_items(struct bench *bench, int status)
 {
     for (uint32_t i = 0; !bench->options.keep && i < bench->options.target_count; i++) {
+        const struct report_target *target = &bench->report->targets[i];
         int removed = STATUS_DONE;
-        if (bench->report->targets[i].loaded && !bench->has_others[i])
+        if (target->loaded && !bench->has_others[i] && !is_denied(&target->load.tally))
             removed = run_removal(bench, i);
         if (status == STATUS_DONE)
             status = removed;
@@ -280,6 +287,7 @@ static int check_sizes(const struct options *options, const struct report_target
 {
     const struct room_wanted wanted = {.values = &options->values,
                                        .key_size = options->key_size,
+                                       .bucket_bytes = target->info.bucket_bytes,
                                        .records = options->choice.records};
     uint64_t table_bytes = target->info.region_bytes; /* 0: not known */
     char why[512];

@@ -50,6 +50,7 @@ static bool is_final(int code)
     case OKV_EINVAL:
     case OKV_EKEYSIZE:
     case OKV_EVALUESIZE:
+    case OKV_EDENIED:
     case OKV_EFULL:
     case OKV_EDISCONNECTED:
     case OKV_ESHUTDOWN:
