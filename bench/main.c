@@ -313,10 +313,12 @@ static int open_target(struct bench *bench, uint32_t index)
     target->target = &options->targets[index];
     int rc = runner_create(options, target->target, &bench->runners[index], why, sizeof why);
     if (rc != OKV_OK) {
-        /* The sentence names the server. */
+        /* The sentence names the server, or an option. */
         fprintf(stderr, "kv-bench: %s%s\n", why,
-                options->server_named ? "" : "; for another server give -s URI or set OKV_SERVER");
-        return rc == OKV_EURI ? STATUS_USAGE : STATUS_FAILED;
+                options->server_named || rc == OKV_EINVAL
+                    ? ""
+                    : "; for another server give -s URI or set OKV_SERVER");
+        return rc == OKV_EURI || rc == OKV_EINVAL ? STATUS_USAGE : STATUS_FAILED;
     }
     runner_info(bench->runners[index], &target->info);
     int status = check_sizes(options, target);

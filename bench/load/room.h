@@ -10,7 +10,8 @@
 /* What is to be stored. */
 struct room_wanted {
     const struct workload_values *values;
-    uint32_t key_size; /* bytes */
+    uint32_t key_size;     /* bytes */
+    uint32_t bucket_bytes; /* of the server */
     uint64_t records;
 };
 
@@ -18,9 +19,9 @@ struct room_wanted {
 double room_bytes(const struct room_wanted *wanted);
 
 /*
- * Returns 0 if `table_bytes` are at least the keys and values, which proves nothing: items need
- * more than those. Else OKV_EFULL, with a sentence in `why` that says what to change; its
- * --memory and its --records leave gets quick.
+ * Returns 0 unless the records need more than `table_bytes` for sure; that they fit is not proven.
+ * Else OKV_EFULL, with a sentence in `why` that says what to change. Its sizes are those of the
+ * formula in docs/capacity.md; its last --memory and its --records leave gets quick.
  */
 int room_check(const struct room_wanted *wanted, uint64_t table_bytes, char *why, size_t why_size);
 

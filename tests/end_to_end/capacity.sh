@@ -29,7 +29,8 @@ figure() {
     "$okv" -s "$socket" stat | awk -v name="$1" '$1 == name { print $2 }'
 }
 
-# fill RECORDS KEY VALUE: these, or as many as there is room for. kv-bench refuses what cannot fit at all.
+# fill RECORDS KEY VALUE: these, or as many as there is room for. kv-bench refuses what cannot fit: a fifth more than the
+# formula says.
 fill() {
     "$bench" -s "$socket" --records "$1" --key-size "$2" --value-size "$3" --load-only --depth 16 >"$scratch/out" 2>&1 ||
         grep -q 'no room for this item' "$scratch/out" || { wrong "a fill failed:" && cat "$scratch/out"; }
@@ -68,10 +69,11 @@ check_quick() {
 
 # check_least KEY VALUE BUCKET: the items of the formula fit in its size, and not many more.
 check_least() {
-    local items size count
+    local items size count many all
     items=$(items 5 "$@") size=$(size 5 "$(items 5 "$@")" "$@")
     start_server "$socket" --memory "$size" --bucket-size "$3"
-    fill $(($(figure region_bytes) / ($1 + $2))) "$1" "$2"
+    many=$((items * (103 + tolerance) / 100)) all=$(($(figure region_bytes) / ($1 + $2)))
+    fill $((many < all ? many : all)) "$1" "$2"
     count=$(figure items)
     end_server TERM
     echo "$1 + $2 bytes, buckets of $3: $size are for $items items: $count fit"

@@ -397,7 +397,7 @@ records_that_cannot_fit() {
     "$bench" --records "$1" --value-size 3000 >"$scratch/out" 2>&1 || status=$?
     same "status of records that cannot fit" $status 3
     same "puts of records that cannot fit" "$("$okv" stat | sed -n 's/^puts //p')" "$puts"
-    fewer=$(sed -nE "s/^kv-bench: .*: $1 records of 3016 bytes, key and value, are .* MiB, and the table has .* MiB: start okv-server with --memory [0-9]+M, or give --records ([0-9]+) or a smaller --value-size\$/\1/p" "$scratch/out")
+    fewer=$(sed -nE "s/^kv-bench: .*: $1 records of 3016 bytes, key and value, need --memory [0-9]+M at least, and the table has .* MiB: start okv-server with --memory [0-9]+M, for quick gets, or give --records ([0-9]+) or a smaller --value-size\$/\1/p" "$scratch/out")
     measure --value-size 3000 --records "${fewer:-missing}"
     measure --value-size 3000 --records "$1" --no-load --workload c
 }
