@@ -473,10 +473,10 @@ void report_print(const struct report *report, FILE *out)
         for (uint32_t i = 0; i < count; i++)
             if (report->targets[i].target)
                 print_block(report, &report->targets[i], &rounds[i], out);
-        if (count > 1 && rounds[0].rounds > 0) {
+        if (count > 1 && rounds[0].rounds > 0)
             print_ratios(report, rounds, out);
+        if (rounds[0].rounds > 0)
             report_summary_print(report, rounds, out);
-        }
     }
     for (uint32_t i = 0; i < count; i++)
         report_rounds_fini(&rounds[i]);

@@ -99,7 +99,8 @@ static void print_lines(const struct summary *summary, uint32_t rounds, FILE *ou
 {
     char text[REPORT_NUMBER_TEXT];
 
-    fprintf(out, "\nside by side: %stimes in us, server CPU per %s\n",
+    fprintf(out, "\n%s: %stimes in us, server CPU per %s\n",
+            summary->targets > 1 ? "side by side" : "in short",
             rounds > 1 ? "medians of the rounds, " : "", summary->floor ? "get" : "operation");
     print_name(summary, "", out);
     for (int i = 0; i < COLUMNS; i++)
