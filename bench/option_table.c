@@ -235,6 +235,18 @@ static int read_hotspot(const struct okv_option *option, const char *text, void 
                         "and 1, such as 0.2,0.8");
 }
 
+static int read_database(const struct okv_option *option, const char *text, void *fields,
+                         struct okv_diag *why)
+{
+    struct okv_options *options = &((struct options *)fields)->okv;
+
+    (void)option;
+    if (strlen(text) >= sizeof options->database)
+        return okv_diag_set(why, OKV_EINVAL, " %s: a name has at most 31 characters", text);
+    snprintf(options->database, sizeof options->database, "%s", text);
+    return 0;
+}
+
 /* ---- the table ---- */
 
 /* The kind of an option, its field of struct options, and its limits. */
@@ -261,6 +273,21 @@ const struct okv_option bench_options[] = {
     {"timeout", 't', "TIME", 1, 0, NULL,
      "Give up on an operation after TIME, as 500ms or 10s; a number alone is seconds (5s)",
      OKV_OPTION_DURATION, FIELD(timeout_ms), .least = 1, .most = TIMEOUT_MS_MAX, .example = "10s"},
+    {"database", 0, "NAME", 1, 0, NULL,
+     "okv: the database, for a URI without ?database=NAME, else $OKV_DATABASE", OKV_OPTION_OTHER,
+     .read = read_database},
+    {"user", 0, "NAME", 1, 0, NULL, "okv: who asks, for a server with users, else $OKV_USER",
+     TEXT(okv.user)},
+    {"key-file", 0, "FILE", 1, 0, NULL,
+     "okv: the file with the user's key, which `okv keygen' made, else $OKV_KEY_FILE",
+     TEXT(okv.key_file)},
+    {"tls-ca", 0, "FILE", 1, 0, NULL,
+     "tcps://: CA certificates to trust, as PEM, else those of $OKV_TLS_CA, else what the system "
+     "trusts",
+     TEXT(okv.tls_ca)},
+    {"tls-cert", 0, "FILE", 1, 0, NULL, "tcps://: a certificate to show, with --tls-key",
+     TEXT(okv.tls_cert)},
+    {"tls-key", 0, "FILE", 1, 0, NULL, "tcps://: the key of that certificate", TEXT(okv.tls_key)},
     {.group = 2, .help = "What is stored:"},
     {"records", 0, "N", 2, 0, "100000", "Number of items ({default})",
      COUNT(choice.records, 1, RECORDS_MAX)},

@@ -94,14 +94,22 @@ static void check_together(struct argp_state *state, const struct command_line *
         argp_error(state, "--json and --csv cannot both be on stdout: give one a FILE");
 }
 
+/* NULL when the variable is empty, too. */
+static const char *environment(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text && text[0] != '\0' ? text : NULL;
+}
+
 /* As okv(1): $OKV_SERVER, else a well-known socket. */
 static void default_target(struct options *options)
 {
-    const char *named = getenv("OKV_SERVER");
+    const char *named = environment("OKV_SERVER");
 
     okv_default_uri_find(options->well_known, sizeof options->well_known);
-    options->server_named = named && named[0] != '\0';
-    options->targets[0].uri = options->server_named ? named : options->well_known;
+    options->server_named = named != NULL;
+    options->targets[0].uri = named ? named : options->well_known;
     options->targets[0].name = options->targets[0].uri;
     options->target_count = 1;
 }
@@ -238,9 +246,14 @@ void options_parse(struct options *options, int argc, char **argv)
     struct okv_options_argp table;
     const struct argp parser = {.options = table.list, .parser = parse, .doc = bench_about};
     struct command_line line = {.options = options};
+    const char *database = environment("OKV_DATABASE");
     char hint[OKV_SPELL_HINT_TEXT];
 
-    *options = (struct options){.progress = isatty(STDERR_FILENO)};
+    *options = (struct options){
+        .progress = isatty(STDERR_FILENO),
+        .okv = {.user = environment("OKV_USER"), .key_file = environment("OKV_KEY_FILE")}};
+    if (database)
+        snprintf(options->okv.database, sizeof options->okv.database, "%s", database);
     okv_options_init(bench_options, options);
     okv_options_argp(bench_options, &table);
     argp_err_exit_status = USAGE_STATUS;

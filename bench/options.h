@@ -2,6 +2,7 @@
 #ifndef OKV_BENCH_OPTIONS_H
 #define OKV_BENCH_OPTIONS_H
 
+#include <okv.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,6 +25,8 @@ struct options {
     char names[OPTIONS_TARGETS_MAX][OPTIONS_NAME_TEXT]; /* names with the number of threads */
     bool server_named;                                  /* by -s or OKV_SERVER */
     char well_known[OKV_DEFAULT_URI_TEXT];              /* the default URI, if none was named */
+
+    struct okv_options okv; /* its database, user and certificates */
 
     /* stored items */
     uint32_t key_size;

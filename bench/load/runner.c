@@ -50,6 +50,7 @@ static int open_targets(struct worker *worker, char *why, size_t why_size)
     bool deep = options->get_many == 0 && options->depth > DEFAULT_CREDITS;
     struct target_config config = {
         .uri = worker->runner->target->uri,
+        .okv = &options->okv,
         .timeout_ms = options->timeout_ms,
         .depth = target_depth(worker->runner),
         .credits = deep ? options->depth : 0,

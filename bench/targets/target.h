@@ -27,10 +27,11 @@ struct target;
 
 struct target_config {
     const char *uri;
-    uint32_t timeout_ms;  /* of each operation; 0: the target's own default */
-    uint32_t depth;       /* operations under way at once */
-    uint32_t credits;     /* okv: to request; 0: the library's default */
-    uint32_t value_bytes; /* of the largest value */
+    const struct okv_options *okv; /* okv: its database, user and certificates */
+    uint32_t timeout_ms;           /* of each operation; 0: the target's own default */
+    uint32_t depth;                /* operations under way at once */
+    uint32_t credits;              /* okv: to request; 0: the library's default */
+    uint32_t value_bytes;          /* of the largest value */
 };
 
 /* A description for the report; strings live as long as the target. */

@@ -22,25 +22,25 @@ static okv *handle_of(struct target *target)
 static int target_open(const struct target_config *config, struct target **out, char *why,
                        size_t why_size)
 {
-    struct okv_options options = {
-        .timeout_ms = config->timeout_ms,
-        .depth = config->depth,
-        .credits = config->credits,
-        /* A reconnect would spoil the results: it takes time, and the table may be empty. */
-        .reconnect = OKV_RECONNECT_NEVER,
-        .user = getenv("OKV_USER"),
-        .key_file = getenv("OKV_KEY_FILE"),
-    };
-    const char *database = getenv("OKV_DATABASE");
-    struct target_okv *target = calloc(1, sizeof *target);
+    struct okv_options options = *config->okv;
 
+    options.timeout_ms = config->timeout_ms;
+    options.depth = config->depth;
+    options.credits = config->credits;
+    /* A reconnect would spoil the results: it takes time, and the table may be empty. */
+    options.reconnect = OKV_RECONNECT_NEVER;
+    if (!options.user != !options.key_file) {
+        snprintf(why, why_size, "%s",
+                 options.user ? "--user needs --key-file, or OKV_KEY_FILE"
+                              : "--key-file needs --user, or OKV_USER");
+        return OKV_EINVAL;
+    }
+    struct target_okv *target = calloc(1, sizeof *target);
     if (!target) {
         snprintf(why, why_size, "%s", okv_strerror(OKV_ENOMEM));
         return OKV_ENOMEM;
     }
     target->base.ops = &target_okv_ops;
-    if (database) /* as okv(1) */
-        snprintf(options.database, sizeof options.database, "%s", database);
     int rc = okv_open(config->uri, &options, &target->handle, why, why_size);
     if (rc != OKV_OK) {
         free(target);

@@ -22,6 +22,12 @@ int cli_open(struct cli *cli, uint32_t depth, char *why, size_t size)
                                   .tls_server_name = cli->tls_server_name};
 
     why[0] = '\0';
+    if (!cli->user != !cli->key_file) {
+        snprintf(why, size, "%s",
+                 cli->user ? "--user needs --key-file, or OKV_KEY_FILE"
+                           : "--key-file needs --user, or OKV_USER");
+        return OKV_EINVAL;
+    }
     if (cli->database)
         snprintf(options.database, sizeof options.database, "%s", cli->database);
     int rc = okv_open(cli->server, &options, &cli->handle, why, size);
@@ -37,9 +43,11 @@ static int open_handle(struct cli *cli, uint32_t depth)
 
     if (rc == OKV_OK)
         return CLI_DONE;
-    /* The sentence names the server. */
+    /* The sentence names the server, or an option. */
     fprintf(stderr, "okv: %s%s\n", why,
-            cli->server_named ? "" : "; for another server give -s URI or set OKV_SERVER");
+            cli->server_named || rc == OKV_EINVAL
+                ? ""
+                : "; for another server give -s URI or set OKV_SERVER");
     return rc == OKV_EURI || rc == OKV_EINVAL ? CLI_USAGE : CLI_FAILED;
 }
 

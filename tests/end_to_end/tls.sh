@@ -66,6 +66,9 @@ with okv.Client('tcps://$host', tls_ca='$tls/ca.pem', tls_server_name='okv.test'
         same "kv-bench --floor" $? 0
     same "what kv-bench says of the connection" "$(grep -c 'TLS over TCP' "$scratch/out")" 1
 
+    "$bench" -s "tcps://$host?server-name=okv.test" --tls-ca "$tls/ca.pem" --records 100 --operations 500 --warmup 0 \
+        >"$scratch/out" 2>"$scratch/err" || same "kv-bench --tls-ca" $? 0
+
     says "another authority" 3 'nobody signed who is trusted here' "$okv" -s "tcps://$host?server-name=okv.test&ca=$tls/other.pem" get greeting
     says "no authority" 3 '?ca=FILE or OKV_TLS_CA' "$okv" -s "tcps://$host?server-name=okv.test" get greeting
     says "another name" 3 'a certificate for okv.test: connect by a name' "$okv" -s "tcps://$host?ca=$tls/ca.pem" get greeting
@@ -132,6 +135,8 @@ client_certificates() {
     start_server "tcps://$host" "${certified[@]}" --tls-ca "$tls/ca.pem"
     "$okv" -s "$secure&cert=$tls/client.pem&key=$tls/client.key" put greeting hello
     gets "a client with a certificate" "$okv" -s "$secure" --tls-cert "$tls/client.pem" --tls-key "$tls/client.key" get greeting
+    "$bench" -s "$secure" --tls-cert "$tls/client.pem" --tls-key "$tls/client.key" --records 100 --operations 500 --warmup 0 \
+        >"$scratch/out" 2>"$scratch/err" || same "kv-bench --tls-cert" $? 0
     says "a client without a certificate" 3 'wants a certificate of the client' "$okv" -s "$secure" get greeting
     logs 'it has no certificate, and --tls-ca asks for one'
     says "another's certificate" 3 'does not take the certificate of the client' \

@@ -63,7 +63,7 @@ is 'a reader gets' '0:v' as reader get k
 is 'a reader does not put' '3:' as reader put k w
 says "put 'k': user reader lacks the right write in database default: ask "
 is 'a reader does not delete' '3:removed 0 items' as reader del --prefix k
-says 'may not'
+says 'lacks the right write in database default'
 is 'a reader does not flush' '3:' as reader flush --yes
 says 'lacks the right admin in database default: '
 same "what figures of the server are without admin" "$(as reader stat | sed -n 's/^# clients: //p')" 'shown to users with the right admin'
@@ -79,11 +79,30 @@ says 'knows no such user'
 is 'no user' '3:' "$okv" -s "$socket" get k
 says '--key-file'
 is 'a user without a key file' '2:' "$okv" -s "$socket" --user root get k
+says 'okv: --user needs --key-file, or OKV_KEY_FILE$'
+is 'a key file without a user' '2:' "$okv" -s "$socket" --key-file "$scratch/root.key" get k
+says 'okv: --key-file needs --user, or OKV_USER$'
 is 'the environment' '0:v' env OKV_SERVER="$socket" OKV_USER=reader OKV_KEY_FILE="$scratch/reader.key" "$okv" get k
 chmod 644 "$scratch/reader.key"
 is 'a key file that others may read' '3:' as reader get k
 says 'chmod'
 chmod 600 "$scratch/reader.key"
+
+# kv-bench: who it is comes from the same options and variables.
+runs() { "$@" --records 100000 --operations 100 --warmup 0 >"$scratch/report"; }
+is 'a run of a user' '0:' runs "$bench" -s "$socket" --user root --key-file "$scratch/root.key"
+is 'a run by the environment' '0:' runs env OKV_SERVER="$socket" OKV_USER=root OKV_KEY_FILE="$scratch/root.key" OKV_DATABASE=default \
+    "$bench"
+is 'a run in another database' '3:' runs "$bench" -s "$socket" --user root --key-file "$scratch/root.key" --database other
+says 'in which the user has a right'
+is 'a run without a key file' '2:' runs "$bench" -s "$socket" --user root
+says '^kv-bench: --user needs --key-file, or OKV_KEY_FILE$'
+is 'a run of nobody' '3:' runs "$bench" -s "$socket"
+says '--key-file'
+refused=$(as root stat | awk '$1 == "denied" { print $2 }')
+is 'a load without the right' '3:' runs "$bench" -s "$socket" --user reader --key-file "$scratch/reader.key"
+same 'what it says' "$(cat "$scratch/err")" 'kv-bench: load: user reader lacks the right write in database default'
+same 'puts that it tries' $(($(as root stat | awk '$1 == "denied" { print $2 }') - refused <= 32)) 1
 
 # A session that stays: it reads what comes slowly.
 mkfifo "$scratch/feed"
