@@ -97,11 +97,11 @@ wheel=$(find "$prefix" -name 'okv-*.whl')
 "$package/okv_build.py" "$scratch"
 cmp "$wheel" "$scratch/${wheel##*/}" || fail "two wheels of the same sources differ"
 
-# documented MARKER: runs the block behind it. Its python3 is the system's, which Debian's python3-venv is for.
+# documented MARKER [VARIABLE=VALUE]: runs the block behind it, with nothing but that to lead it to libokv. Its python3 is the system's, which Debian's python3-venv is for.
 documented() {
     commands "$package/README.md" "$1"
     sed -i "s|/usr/local|$prefix|g" "$scratch/documented"
-    env HOME="$scratch" PATH="/usr/bin:$PATH" PIP_CONFIG_FILE=/dev/null bash -e "$scratch/documented" \
+    env -u LD_LIBRARY_PATH -u OKV_LIBRARY HOME="$scratch" "${@:2}" PATH="/usr/bin:$PATH" PIP_CONFIG_FILE=/dev/null bash -e "$scratch/documented" \
         >"$scratch/out" 2>&1 ||
         fail "the commands of $package/README.md after <!-- $1 --> failed: $(cat "$scratch/out")"
     [ "$(tail -n 1 "$scratch/out")" = "$("$prefix/bin/okv" --version | grep -oEm1 '[0-9]+\.[0-9.]+$')" ] ||
@@ -110,7 +110,16 @@ documented() {
 
 documented 'without pip'
 if PATH=/usr/bin:$PATH python3 -c 'import ensurepip' 2>/dev/null; then
-    documented install
+    documented install "OKV_LIBRARY=$libdir/libokv.so.$("$prefix/bin/okv" --version | grep -oEm1 '[0-9]+\.[0-9]+' | head -n 1)"
+    # Without it, the error says what would do; a virtual environment of the prefix itself needs nothing.
+    ! env -u LD_LIBRARY_PATH "$scratch/okv/bin/python" -c 'import okv' 2>"$scratch/out" || fail "libokv is found by chance"
+    grep -q 'run ldconfig as root .* else set OKV_LIBRARY to PREFIX/lib/libokv\.so\.' "$scratch/out" ||
+        fail "the package does not say how to find libokv: $(cat "$scratch/out")"
+    cp -r "$prefix" "$scratch/venv"
+    env -u LD_LIBRARY_PATH PATH="/usr/bin:$PATH" PIP_CONFIG_FILE=/dev/null bash -ec "
+        python3 -m venv '$scratch/venv'
+        '$scratch/venv/bin/pip' install -q --no-index '$scratch/venv/share/okv/'okv-*.whl
+        '$scratch/venv/bin/python' -c 'import okv'" || fail "the package does not find libokv of its virtual environment"
     "$scratch/okv/bin/python" -m pip uninstall -qy okv
     PIP_CONFIG_FILE=/dev/null "$scratch/okv/bin/python" -m pip install -q --no-index "$package" ||
         fail "pip does not install $package without a network"

@@ -151,6 +151,25 @@ class DefaultServer(unittest.TestCase):
                     db.ping()
 
 
+class Environment(unittest.TestCase):
+    """What a client takes from it where no argument is given, as the program okv does."""
+
+    def options(self, **arguments):
+        environment = {"OKV_SERVER": "tcp://host", "OKV_DATABASE": "of it", "OKV_USER": "alice",
+                       "OKV_KEY_FILE": "/alice.key"}
+        with mock.patch.dict(os.environ, environment, clear=True), \
+                mock.patch.object(okv.Client, "_open") as opened:
+            okv.Client(**arguments)
+        options = opened.call_args.args[1]
+        return options.database, options.user, options.key_file
+
+    def test_of_a_user(self):
+        self.assertEqual(self.options(), (b"of it", b"alice", b"/alice.key"))
+        self.assertEqual(self.options(database="x", user="bob", key_file="/bob.key"),
+                         (b"x", b"bob", b"/bob.key"))
+        self.assertEqual(self.options(user="bob"), (b"of it", b"bob", b"/alice.key"))
+
+
 class Sync(unittest.TestCase):
     def setUp(self):
         self.db = okv.Client(timeout=60)
@@ -446,15 +465,21 @@ class Sync(unittest.TestCase):
             {"report": 4294967.295}, {"hints": -1}, {"hints": (1 << 32) - 1}, {"value_size": -1},
             {"uri": f"{uri}\0"}, {"uri": f"{uri}\0?database=none"}, {"user": "a\0b", "key_file": uri},
             {"user": "a", "key_file": f"{uri}\0x"}, {"database": "default\0"}, {"database": "\0"},
-            {"database": "x" * 33},
+            {"database": "x" * 32}, {"database": "x" * 40}, {"database": "\ud800"}, {"user": "a"},
+            {"key_file": "/a"}, {"tls_ca": "\ud800"},
         ):
-            with self.assertRaises(ValueError, msg=options):
+            with self.assertRaisesRegex(ValueError, f"^okv: .*({'|'.join(options)})", msg=options):
                 okv.Client(**options)
         for options in ({"timeout": "1"}, {"depth": 1.5}, {"depth": "1"}, {"hints": 1.0},
                         {"value_size": b"1"}, {"uri": uri.encode()}, {"user": b"a"},
                         {"database": 5}, {"key_file": 5}):
             with self.assertRaises(TypeError, msg=options):
                 okv.Client(**options)
+        for call in (lambda: self.db.get("\ud800"), lambda: self.db.scan("\ud800").__next__(),
+                     lambda: self.db.put("key", "\ud800"), lambda: self.db.get_many(["a", "\ud800"])):
+            with self.assertRaisesRegex(
+                    ValueError, r"^okv: (key|prefix|value|keys\[1\]) is no text of Unicode: "):
+                call()
         okv.Client(keepalive=0, report=0, hints=0, timeout=60).close()
 
     def refuses(self, name, call, wrong):
@@ -543,8 +568,9 @@ class Sync(unittest.TestCase):
                           -2**63, math.inf, fractions.Fraction(2**63 - 1, 1000)):
                 with self.assertRaises(OverflowError):
                     call(wrong)
-            with self.assertRaises(ValueError):
-                call(math.nan)
+            for wrong, error in (math.nan, ValueError), (math.inf, OverflowError):
+                with self.assertRaisesRegex(error, f"^okv: ttl is no number of seconds: {wrong}$"):
+                    call(wrong)
             with self.assertRaises(TypeError):
                 call("60")
         self.assertIsNone(db.head("key").ttl)
@@ -747,7 +773,7 @@ class Interrupts(unittest.TestCase):
             self.halt()
             self.interrupt(call, lambda: db._flight.operations)
             self.assertTrue(db._flight.operations)
-            self.interrupt(lambda: db.get("key"), db._lock.locked)  # waits for the first
+            self.interrupt(lambda: db.get("key"), db._is_in_use)  # waits for the first
             self.go_on()
             self.assertEqual(len(db.get("long")), 100000)
             self.assertEqual((db._flight.operations, lib.okv_pending(db._handle)), ({}, 0))
@@ -760,6 +786,55 @@ class Interrupts(unittest.TestCase):
         thread.start()
         self.assertEqual(self.db.incr("n"), 1)
         thread.join()
+
+    def handle(self, handler, call):
+        """The handler interrupts the call while the server stands still, and returns."""
+        signal.signal(signal.SIGINT, lambda *_: handler())
+        thread = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+        self.halt()
+        thread.start()
+        result = call()
+        thread.join()
+        return result
+
+    def test_a_handler_that_uses_the_client(self):
+        raised = []
+
+        def use():
+            for call in (lambda: self.db.get("long"), lambda: self.db.info,
+                         self.db.pipeline().get("long").execute):
+                with self.assertRaisesRegex(RuntimeError, "^okv: .* this signal handler interrupts"):
+                    call()
+                raised.append(1)
+            self.go_on()
+
+        self.assertEqual(self.handle(use, lambda: self.db.incr("n")), 1)
+        self.assertEqual(len(raised), 3)
+        self.assertEqual(self.db.get("n"), b"1")
+
+    def test_a_handler_that_closes_the_client(self):
+        """The call that it interrupts ends, and the connection behind it."""
+        def close():
+            self.db.close()
+            self.assertTrue(self.db._handle)
+            self.go_on()
+
+        self.assertEqual(self.handle(close, lambda: self.db.incr("n")), 1)
+        with self.assertRaises(okv.Disconnected):
+            self.db.get("n")
+        while self.db._handle:
+            time.sleep(0.001)
+
+    def test_a_handler_that_closes_a_registration(self):
+        registration = self.db.register(bytearray(1))
+
+        def close():
+            registration.close()
+            self.go_on()
+
+        self.handle(close, lambda: self.db.incr("n"))
+        while self.db._registrations:
+            time.sleep(0.001)
 
     def test_a_result_that_comes_to_nobody(self):
         """The interrupt comes behind the call that has it."""
@@ -805,7 +880,7 @@ class Interrupts(unittest.TestCase):
         for call in okv.Client.stat, okv.Client.flush:
             with okv.Client(timeout=3600) as db:
                 self.halt()
-                self.interrupt(lambda: call(db), db._lock.locked)
+                self.interrupt(lambda: call(db), db._is_in_use)
             self.assertTrue(db._handle)  # the call still has it
             with self.assertRaises(okv.Disconnected):
                 db.get("key")

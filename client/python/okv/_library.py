@@ -8,6 +8,9 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import os
+import pathlib
+import sys
+from collections.abc import Iterator
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 SONAME = "libokv.so.0.3"
@@ -179,16 +182,37 @@ _CALLS = {
 }
 
 
-def _load() -> ctypes.CDLL:
-    """$OKV_LIBRARY, or what the dynamic linker finds. A call releases the interpreter's lock."""
-    name = os.environ.get("OKV_LIBRARY") or SONAME
+def _beside() -> Iterator[str]:
+    """Where the library of another prefix than the dynamic linker's is: this package is in a
+    virtual environment of that prefix, or is read from PREFIX/share/okv/NAME.whl."""
+    prefixes = [pathlib.Path(sys.prefix)]
+    wheel = pathlib.Path(__file__).parent.parent
+    if wheel.suffix == ".whl":
+        prefixes.append(wheel.parent.parent.parent)
+    for prefix in prefixes:
+        for pattern in f"lib*/{SONAME}", f"lib*/*/{SONAME}":
+            yield from map(str, prefix.glob(pattern))
+
+
+def _find() -> ctypes.CDLL:
+    """$OKV_LIBRARY, or what the dynamic linker finds, or what is beside this package."""
+    name = os.environ.get("OKV_LIBRARY") or ""
     try:
-        library = ctypes.CDLL(name)
+        return ctypes.CDLL(name or SONAME)
     except OSError as error:
+        if name:
+            raise ImportError(f"okv: cannot load {name}, which OKV_LIBRARY names: {error}") from error
+        for path in _beside():
+            return ctypes.CDLL(path)
         raise ImportError(
-            f"okv: cannot load {name}: {error}; install libokv (make install, then ldconfig), or "
-            "set OKV_LIBRARY to its path"
+            f"okv: cannot load {SONAME}: {error}: run ldconfig as root if libokv is installed to "
+            f"/usr/local, else set OKV_LIBRARY to PREFIX/lib/{SONAME}"
         ) from error
+
+
+def _load() -> ctypes.CDLL:
+    """A call releases the interpreter's lock."""
+    library = _find()
     for call, (result, arguments) in _CALLS.items():
         function = getattr(library, call)
         function.restype = result

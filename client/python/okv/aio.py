@@ -304,7 +304,7 @@ def _close_aside(opened: "Future[Client]") -> None:
     if opened.exception():
         return
     client = opened.result()
-    if client._lock.locked():
+    if client._is_in_use():
         aside.start(client.close)
     else:
         client.close()

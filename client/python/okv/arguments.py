@@ -44,11 +44,18 @@ def number_of_32_bits(name: str, value: int) -> int:
     return value
 
 
+def _utf8(name: str, text: str, errors: str = "strict") -> bytes:
+    try:
+        return text.encode(errors=errors)
+    except UnicodeEncodeError as error:
+        raise ValueError(f"okv: {name} is no text of Unicode: {error}") from None
+
+
 def text_of(name: str, text: str) -> bytes:
     """For C, where it ends with a NUL. What the system's names have beside UTF-8 stays."""
     if not isinstance(text, str):
         raise wrong_type(name, "text", text)
-    return _without_nul(name, text.encode(errors="surrogateescape"))
+    return _without_nul(name, _utf8(name, text, "surrogateescape"))
 
 
 def path_of(name: str, path: Union[str, bytes, "os.PathLike[Any]"]) -> bytes:
@@ -56,6 +63,8 @@ def path_of(name: str, path: Union[str, bytes, "os.PathLike[Any]"]) -> bytes:
         return _without_nul(name, os.fsencode(path))
     except TypeError:
         raise wrong_type(name, "a path", path) from None
+    except UnicodeEncodeError as error:
+        raise ValueError(f"okv: {name} is no path: {error}") from None
 
 
 def _without_nul(name: str, text: bytes) -> bytes:
@@ -69,7 +78,7 @@ def key_bytes(key: Key, name: str = "key") -> bytes:
     if isinstance(key, bytes):
         return key
     if isinstance(key, str):
-        return key.encode()
+        return _utf8(name, key)
     return bytes(_view(name, "bytes or text", key))
 
 
@@ -80,7 +89,7 @@ def keys_bytes(keys: Iterable[Key]) -> list[bytes]:
     some = list(keys)
     try:
         return [key_bytes(key) for key in some]
-    except TypeError:
+    except (TypeError, ValueError):
         return [key_bytes(key, f"keys[{at}]") for at, key in enumerate(some)]
 
 
@@ -95,7 +104,7 @@ def value_memory(value: Value) -> tuple[Any, int, Any]:
     """A pointer, a length in bytes, and what keeps the memory alive. Only what is neither bytes nor
     writable is copied."""
     if isinstance(value, str):
-        value = value.encode()
+        value = _utf8("value", value)
     if isinstance(value, bytes):
         return value, len(value), value
     view = _view("value", "bytes, text or an object with a buffer", value)
@@ -129,6 +138,8 @@ def ttl_to_ms(ttl: Ttl) -> int:
             ms = math.ceil(ttl * 1000)
     except TypeError:
         raise wrong_type("ttl", "seconds or a timedelta", ttl) from None
+    except (ValueError, OverflowError) as error:  # NaN; infinity
+        raise type(error)(f"okv: ttl is no number of seconds: {ttl}") from None
     if number("ttl in ms", ms, signed=True) == TTL_NONE:
         raise OverflowError("okv: ttl is too large a number: None is for ever")
     return ms

@@ -70,7 +70,8 @@ class Client(Unique):
     """A handle of libokv. Threads may share it, but then wait for each other: give each its own.
 
     `uri` is as in okv.h; the default is $OKV_SERVER, else the well-known socket on this host, as
-    for the program okv. Times are in seconds, above 0: `timeout` is the deadline of each operation
+    for the program okv. So is what $OKV_DATABASE, $OKV_USER, $OKV_KEY_FILE and $OKV_TLS_CA are for:
+    `database`, `user`, `key_file` and `tls_ca` where these are not given. Times are in seconds, above 0: `timeout` is the deadline of each operation
     (5), `connect_timeout` that of opening (3), `keepalive` the time within which a dead host is
     detected (3; 0 sends no heartbeats), `report` the interval at which counters are reported to the
     server (10; 0: never). Up to `depth` operations of a pipeline are in flight at once (32).
@@ -88,6 +89,9 @@ class Client(Unique):
                  report: Optional[float] = None, value_size: int = 4096,
                  tls_ca: Optional[str] = None, tls_cert: Optional[str] = None,
                  tls_key: Optional[str] = None, tls_server_name: Optional[str] = None):
+        database = database or os.environ.get("OKV_DATABASE") or None
+        user = user or os.environ.get("OKV_USER") or None
+        key_file = key_file or os.environ.get("OKV_KEY_FILE") or None
         tls = {"tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key,
                "tls_server_name": tls_server_name}
         options = make_options(database, user, key_file, timeout, connect_timeout, depth, credits,
@@ -100,7 +104,7 @@ class Client(Unique):
         self._handle = c_void_p()
         self._is_closed = False
         self._forks = _forks
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # it knows its owner; nobody takes it twice
         self._interrupted: Optional[Future[Any]] = None  # a call that still has the handle
         self._value_size = value_size
         self._registrations: set[Registration] = set()
@@ -127,8 +131,9 @@ class Client(Unique):
     def close(self) -> None:
         """Waits until no other thread is in a call, then ends the connection; operations that an
         interrupt has left under way end without a result. A scan(), stat() or flush() that was
-        interrupted may still have the connection, which then ends behind it. Does nothing to a
-        client that is closed already, or was inherited from the parent process."""
+        interrupted may still have the connection, which then ends behind it; so does that of a call
+        which the signal handler that closes the client interrupts. Does nothing to a client that is
+        closed already, or was inherited from the parent process."""
         if not self._is_inherited():
             self._is_closed = True
             self._when_free(self._free)
@@ -148,7 +153,7 @@ class Client(Unique):
             with self._lock:
                 call()
 
-        if self._interrupted and not self._interrupted.done():
+        if self._is_interrupted() or self._interrupted and not self._interrupted.done():
             aside.start(locked)
         else:
             locked()
@@ -177,9 +182,22 @@ class Client(Unique):
         if self._is_closed:
             raise Disconnected(why="the client is closed")
 
-    def _turn(self) -> threading.Lock:
+    def _is_interrupted(self) -> bool:
+        """By who asks: the handler of a signal runs in the thread whose call it interrupts."""
+        return self._lock._is_owned()  # type: ignore[attr-defined]
+
+    def _is_in_use(self) -> bool:
+        is_free = self._lock.acquire(blocking=False)
+        if is_free:
+            self._lock.release()
+        return not is_free
+
+    def _turn(self) -> threading.RLock:
         """To hold while this thread uses the client, which begins with _ready()."""
         self._check_usable()  # in a child the lock may be held by a thread that is not there
+        if self._is_interrupted():
+            raise RuntimeError("okv: the client is in the call that this signal handler interrupts: "
+                               "give the handler a client of its own, or let it close() this one")
         return self._lock
 
     def _ready(self) -> Flight:

@@ -42,6 +42,13 @@ def milliseconds(name: str, seconds: Optional[float]) -> int:
     return number_of_32_bits(f"{name} in ms", max(1, round(seconds * 1000)))
 
 
+def _database(name: str) -> bytes:
+    text = text_of("database", name)
+    if len(text) >= Options.database.size:
+        raise ValueError(f"okv: database has more than {Options.database.size - 1} bytes: {name}")
+    return text
+
+
 def make_options(database: Optional[str], user: Optional[str], key_file: Optional[str],
                  timeout: Optional[float], connect_timeout: Optional[float], depth: int,
                  credits: int, hints: Optional[int], reconnect: str, keepalive: Optional[float],
@@ -60,7 +67,7 @@ def make_options(database: Optional[str], user: Optional[str], key_file: Optiona
         raise ValueError(f"okv: reconnect is one of {', '.join(_RECONNECT)}: {reconnect}")
     options.reconnect = _RECONNECT[reconnect]
     if database is not None:
-        options.database = text_of("database", database)
+        options.database = _database(database)
     if user is not None:
         options.user = text_of("user", user)
     if key_file is not None:
@@ -68,4 +75,7 @@ def make_options(database: Optional[str], user: Optional[str], key_file: Optiona
     for name, value in tls.items():
         if value is not None:
             setattr(options, name, path_of(name, value))
+    if (user is None) != (key_file is None):
+        raise ValueError("okv: user needs key_file, or OKV_KEY_FILE" if user is not None
+                         else "okv: key_file needs user, or OKV_USER")
     return options
