@@ -228,6 +228,10 @@ FIXTURE_TEST(what_okv_lacks_has_a_name)
                              "(okv has no lists)\r\n");
     expect("EVALSHA x 0", "-ERR unknown command 'EVALSHA', with args beginning with: 'x' '0' (okv "
                           "has no scripts)\r\n");
+    expect("replicaof no one", "-ERR unknown command 'replicaof', with args beginning with: 'no' "
+                               "'one' (okv has no replicas)\r\n");
+    expect("lcs a b", "-ERR unknown command 'lcs', with args beginning with: 'a' 'b' (okv has no "
+                      "such command)\r\n");
     expect_error("publish a b", "-ERR unknown command 'publish'");
     expect("push x", "-ERR unknown command 'push', with args beginning with: 'x' \r\n");
     expect("'' x", "-ERR unknown command '', with args beginning with: 'x' \r\n");

@@ -32,6 +32,11 @@ static const struct {
     {"pub/sub", " PSUBSCRIBE PUBLISH PUBSUB PUNSUBSCRIBE SPUBLISH SSUBSCRIBE SUBSCRIBE "
                 "SUNSUBSCRIBE UNSUBSCRIBE "},
     {"scripts", " EVAL EVAL_RO EVALSHA EVALSHA_RO FCALL FCALL_RO FUNCTION SCRIPT "},
+    {"clusters", " ASKING CLUSTER READONLY READWRITE RESTORE-ASKING "},
+    {"replicas", " FAILOVER PSYNC REPLCONF REPLICAOF SLAVEOF SYNC "},
+    {"serialized values", " DUMP MIGRATE RESTORE "},
+    {"modules", " MODULE "},
+    {"such command", " BGREWRITEAOF DEBUG LCS LOLWUT MONITOR SWAPDB "},
 };
 
 const char *okv_resp_absent(const struct okv_resp_arg *name)
