@@ -106,6 +106,10 @@ void okv_config_error(struct okv_settings *settings, const char *format, ...)
     va_start(args, format);
     vsnprintf(settings->wrong + used, size - used, format, args);
     va_end(args);
+    used = strlen(settings->wrong);
+    if (setting && setting->source == OKV_SOURCE_FILE && strpbrk(setting->text, "#;"))
+        snprintf(settings->wrong + used, size - used,
+                 "; a comment after a value begins with ' ;', and not with # or ;");
 }
 
 /* ---- a file ---- */
@@ -141,11 +145,14 @@ static bool skip_rest(FILE *stream)
 static char *read_line(char *out, int size, void *user)
 {
     struct file *file = user;
+    memset(out, 1, (size_t)size);
     char *line = fgets(out, size, file->stream);
-
     if (!line)
         return NULL;
     file->line++;
+    size_t used = strlen(line) + 1;
+    if (memchr(line + used, '\0', (size_t)size - used))
+        wrong(file, "it has a NUL: it is no text", "");
     if (!strchr(line, '\n') && skip_rest(file->stream) && !strchr("#;", line[strspn(line, " \t")]))
         wrong(file, "the line is too long: make it shorter: ", line);
     return file->rc ? NULL : line;

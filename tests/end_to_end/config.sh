@@ -69,6 +69,13 @@ diff <(grep -v '^# from' "$scratch/again") <(grep -v '^# from' "$scratch/printed
     wrong "what is printed is not what a file of it gives"
 
 refuses "--memory 12Q: give a size" "memory = 12Q"
+refuses "--workers 3 # three: " "workers = 3 # three"
+grep -q "; a comment after a value begins with ' ;', and not with # or ;\$" "$scratch/printed" || wrong "nothing of comments"
+for rest in '' $'\nworkers = 3\n' 'more'; do
+    printf '# a comment\nmemory = 8M\0%s' "$rest" >"$file"
+    ! "$build/server/okv-server" --config "$file" --print-config >"$scratch/printed" 2>&1 || wrong "a NUL is taken"
+    grep -qF "okv-server: $file:2: it has a NUL: it is no text" "$scratch/printed" || wrong "a NUL: says $(cat "$scratch/printed")"
+done
 refuses "--credits 0: give a number from 1" "credits = 0"
 prints "drain-ms = 9m" --drain-ms 9m
 prints "idle-s = 8000h" --idle-s 8000h # a year has 8760
