@@ -14,9 +14,16 @@ static void name_of(X509 *certificate, char out[NAME_SIZE])
 {
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
     const GENERAL_NAME *first = names ? sk_GENERAL_NAME_value(names, 0) : NULL;
+    char cn[NAME_SIZE / 2];
 
     snprintf(out, NAME_SIZE, "another host");
-    if (first && first->type == GEN_DNS)
+    if (!names)
+        snprintf(out, NAME_SIZE, "%s, its CN, as it has no subjectAltName",
+                 X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, cn,
+                                           sizeof cn) < 0
+                     ? "nobody"
+                     : cn);
+    else if (first && first->type == GEN_DNS)
         snprintf(out, NAME_SIZE, "%.*s", ASN1_STRING_length(first->d.dNSName),
                  (const char *)ASN1_STRING_get0_data(first->d.dNSName));
     else if (first && first->type == GEN_IPADD && ASN1_STRING_length(first->d.iPAddress) == 4) {
@@ -30,7 +37,7 @@ static void name_of(X509 *certificate, char out[NAME_SIZE])
 static void keep_printable(char *name)
 {
     for (; *name; name++)
-        if (*name <= ' ' || *name > '~')
+        if (*name < ' ' || *name > '~')
             *name = '?';
 }
 

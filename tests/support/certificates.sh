@@ -11,6 +11,7 @@ Makes with openssl, in DIRECTORY:
   ca.pem, ca.key           an authority
   server.pem, server.key   a server's, signed by it, for the name okv.test
   expired.pem              the same one, valid until yesterday
+  nameless.pem             the same one without that name: its CN is okv.test
   client.pem, client.key   a client's, signed by it
   other.pem, other.key     a certificate that nobody signed but itself, for okv.test
 TEXT
@@ -37,6 +38,8 @@ signed() {
     openssl req "${curve[@]}" -keyout client.key -out client.csr -subj /CN=client
     signed server server 30000
     signed expired server -1
+    openssl req -new -key server.key -out nameless.csr -subj /CN=okv.test
+    openssl x509 -req -in nameless.csr -CA ca.pem -CAkey ca.key -set_serial 7 -days 30000 -out nameless.pem
     signed client client 30000
     openssl req -x509 "${curve[@]}" -keyout other.key -out other.pem -subj /CN=other -addext "$name" -days 30000
     rm ./*.csr
