@@ -112,23 +112,46 @@ const char *command_name(size_t index)
     return index < SHELL_WORD_COUNT ? shell_words[index] : NULL;
 }
 
-bool command_word_is_stdin(const char *word)
+/* Whether it may stand for standard input: "-", or "--file=-" and its like. */
+static bool is_stdin(const char *word)
 {
     size_t length = strlen(word);
 
     return length > 0 && word[0] == '-' && word[length - 1] == '-' && strcmp(word, "--") != 0;
 }
 
-/* True if the command would read standard input, had its arguments been right. */
-static bool may_read(const struct command *command, int argc, char **argv)
+/* That of the name, or the one that a mistake in it is near to. */
+static const struct command *find_meant(const char *name)
 {
+    const struct command *command = find_command(name);
+    const char *nearest = command || name[0] == '-' ? NULL : nearest_command(name, false);
+
+    return nearest ? find_command(nearest) : command;
+}
+
+/* A word behind an option may be its argument. */
+static bool has_file(int count, const char **words)
+{
+    for (int i = 1; i < count; i++)
+        if (words[i][0] != '-' && words[i - 1][0] != '-')
+            return true;
+    return false;
+}
+
+bool command_may_read(int count, const char **words)
+{
+    const struct command *command = NULL;
+
+    for (; count > 0 && !(command = find_meant(words[0])); count--, words++) {
+    }
+    if (!command || command->run == cli_import)
+        return command && !has_file(count, words);
     bool takes_dash = command->run == cli_put || command->run == cli_append ||
                       command->run == cli_mget || command->run == cli_del;
-
-    for (int i = 1; takes_dash && i < argc; i++)
-        if (command_word_is_stdin(argv[i]))
+    for (int i = 1; takes_dash && i < count; i++)
+        if (is_stdin(words[i]))
             return true;
-    return command->run == cli_import;
+    return false;
 }
 
 int command_run(struct cli *cli, int argc, char **argv)
@@ -146,7 +169,6 @@ int command_run(struct cli *cli, int argc, char **argv)
     command = find_command(argv[0]);
     if (!command) {
         say_unknown(argv[0], cli->shared, wants_help);
-        cli->took_stdin = !wants_help; /* it may have been to */
         return CLI_USAGE;
     }
     /* argp begins its messages with argv[0]. */
@@ -154,7 +176,5 @@ int command_run(struct cli *cli, int argc, char **argv)
     argv[0] = name;
     int status = command->run(cli, argc, argv);
     cli_disconnect(cli);
-    if (status == CLI_USAGE && may_read(command, argc, argv))
-        cli->took_stdin = true;
     return status;
 }

@@ -13,8 +13,8 @@ const char *command_name(size_t index);
 
 bool command_exists(const char *name);
 
-/* Whether a word may stand for standard input: "-", or "--file=-" and its like. */
-bool command_word_is_stdin(const char *word);
+/* Whether a command line with a usage error would have read standard input, had it been right. */
+bool command_may_read(int count, const char **words);
 
 /* Runs the command argv[0], or `help COMMAND', and disconnects. Returns the exit status, or
  * CLI_HELPED. */

@@ -115,10 +115,16 @@ input() {
     same "what it left" "$("$okv" get z)" 1
     # Also of one that fails before it reads.
     local line
-    for line in 'import --depth none' 'import one two' 'put k - --none' 'append -t x k -' 'del - --none' 'mget - -0x' '-t 5x import' \
-        'import --tiemout 5s' 'put k - --databse x' imprt 'put k --file=- x' 'put k -f- x'; do
+    for line in 'import --depth none' 'put k - --none' 'append -t x k -' 'del - --none' 'mget - -0x' '-t 5x import' \
+        'import --tiemout 5s' 'put k - --databse x' imprt 'set k - x' 'put k --file=- x' 'put k -f- x'; do
         script 2 '' -k <<<"$line"$'\nflush\t--yes'
         says 'stopped at line 1: what follows was for the command'
+    done
+    # Others leave the script alone.
+    for line in frobnicate 'frobnicate -' 'import one two' 'import one --none' 'imprt one' 'get a -' 'put a b c' 'gett a'; do
+        script 2 "$("$okv" get z)" -k <<<"$line"$'\nget z'
+        script 2 '' <<<"$line"$'\nget z'
+        says '^okv: shell: stopped at line 1; -k goes on after a failure$'
     done
     for line in import 'import -' 'put k -' 'put k -f -' 'put k --file=-' 'append k -' 'del -' 'mget -'; do
         script 3 '' -k <<<"-s local://$scratch/nobody $line"$'\nflush\t--yes'

@@ -181,15 +181,6 @@ static bool ask_for_help(int count, const char **words)
     return has_help;
 }
 
-/* True when a command with a usage error might have read the rest of the script. */
-static bool may_have_read(int count, const char **words)
-{
-    for (int i = 0; i < count; i++)
-        if (strcmp(words[i], "import") == 0 || command_word_is_stdin(words[i]))
-            return true;
-    return false;
-}
-
 /* Runs a command, on the connection that all share unless its options name another. */
 static int run_command(struct shell *shell, int count, const char **words)
 {
@@ -209,7 +200,7 @@ static int run_command(struct shell *shell, int count, const char **words)
     else
         cli_interrupt_release(); /* commands that report how far they got catch it */
     int status = command_line_run(&cli, count + 1, argv);
-    cli.took_stdin |= status == CLI_USAGE && may_have_read(count, words);
+    cli.took_stdin |= status == CLI_USAGE && command_may_read(count, words);
     shell->has_ended = cli.took_stdin && !shell->editor; /* the rest of the script was its input */
     free(argv);
     return status;
