@@ -106,6 +106,8 @@ until grep -q '"hit_percent": [0-9]' "$scratch/top"; do sleep 0.05; done
 same "the hit rate" "$(jq '.hit_percent | select(.)' "$scratch/top" | head -n 1 | cut -d . -f 1)" 40
 kill $top
 wait $top 2>/dev/null || true
+same "the syncs that a server without a log has" "$(one top --json -n 1 -i 1ms | jq .log_syncs_per_s)" \
+    "$([ -n "${OKV_TEST_DATA:-}" ] && echo 0 || echo null)"
 end_server TERM
 start_server "$socket" --data "$scratch/data" --database one:16M --sync always
 same "no gets" "$(one stat | sed -n 's/^# hits: //p')" 'no gets yet'

@@ -1,4 +1,5 @@
 /* okv top: the server's rates, a line for each interval. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static const struct okv_option top_options[] = {
 struct column {
     const char *name;       /* in JSON, with _per_s for a rate */
     const char *heading;    /* at most 7 characters */
-    const char *figures[5]; /* whose sum it is */
+    const char *figures[4]; /* whose sum it is, up to NULL */
     bool is_rate;
 };
 
@@ -53,6 +54,9 @@ static const struct column columns[] = {
 };
 #define COLUMN_COUNT (sizeof columns / sizeof *columns)
 
+/* A figure that the server does not send: of a log without a log, or not to this user. */
+#define UNKNOWN UINT64_MAX
+
 /* Operations that were timed. */
 struct timed {
     uint64_t count, ns; /* all together */
@@ -67,14 +71,18 @@ struct sample {
     uint64_t values[COLUMN_COUNT];
 };
 
-/* 0: the server does not send it, such as figures of a log without a log. */
-static uint64_t figure(const char *text, const char *name, int base)
+/* Of those of `names`, up to NULL, that there are. */
+static uint64_t sum_of(const char *text, const char *const *names)
 {
-    uint64_t number = 0;
+    uint64_t sum = UNKNOWN, number;
 
-    cli_stat_number(text, name, base, &number);
-    return number;
+    for (; *names; names++)
+        if (cli_stat_number(text, *names, 10, &number))
+            sum = sum == UNKNOWN ? number : sum + number;
+    return sum;
 }
+
+#define SUM_OF(text, ...) sum_of(text, (const char *const[]){__VA_ARGS__, NULL})
 
 static int take(struct cli *cli, struct sample *sample)
 {
@@ -85,68 +93,58 @@ static int take(struct cli *cli, struct sample *sample)
         return rc;
     *sample = (struct sample){
         .ns = okv_clock_ns(),
-        .boot_id = figure(text, "boot_id", 16),
-        .cpu_ms = figure(text, "cpu_ms", 10),
-        .gets = {figure(text, "client_gets_timed", 10), figure(text, "client_gets_timed_ns", 10)},
-        .writes = {figure(text, "writes_timed", 10), figure(text, "writes_timed_ns", 10)},
-        .hits = figure(text, "client_hits", 10) + figure(text, "resp_hits", 10),
-        .misses = figure(text, "client_misses", 10) + figure(text, "resp_misses", 10)};
+        .cpu_ms = SUM_OF(text, "cpu_ms"),
+        .gets = {SUM_OF(text, "client_gets_timed"), SUM_OF(text, "client_gets_timed_ns")},
+        .writes = {SUM_OF(text, "writes_timed"), SUM_OF(text, "writes_timed_ns")},
+        .hits = SUM_OF(text, "client_hits", "resp_hits"),
+        .misses = SUM_OF(text, "client_misses", "resp_misses")};
+    cli_stat_number(text, "boot_id", 16, &sample->boot_id);
     for (size_t i = 0; i < COLUMN_COUNT; i++)
-        for (const char *const *name = columns[i].figures; *name; name++)
-            sample->values[i] += figure(text, *name, 10);
+        sample->values[i] = sum_of(text, columns[i].figures);
     free(text);
     return OKV_OK;
 }
 
-/* The value of column i between two samples. A restarted server counts from 0. */
-static double value_of(const struct sample *before, const struct sample *now, size_t i)
-{
-    double seconds = (double)(now->ns - before->ns) / 1e9;
+/* What is shown of two samples; NAN: not known. */
+struct line {
+    double values[COLUMN_COUNT];
+    double hit_percent, get_us, write_us, cpu_percent, seconds;
+};
 
-    if (!columns[i].is_rate)
-        return (double)now->values[i];
-    uint64_t since = before->boot_id == now->boot_id ? before->values[i] : 0;
-    return now->values[i] > since ? (double)(now->values[i] - since) / seconds : 0;
+/* By how much a figure has risen. A restarted server counts from 0. */
+static double rise(uint64_t before, uint64_t now, bool is_same_server)
+{
+    if (now == UNKNOWN || (is_same_server && before == UNKNOWN))
+        return NAN;
+    if (!is_same_server)
+        return (double)now;
+    return now > before ? (double)(now - before) : 0;
 }
 
-static double cpu_percent(const struct sample *before, const struct sample *now)
-{
-    uint64_t since = before->boot_id == now->boot_id ? before->cpu_ms : 0;
-
-    return now->cpu_ms > since
-               ? (double)(now->cpu_ms - since) * 1e8 / (double)(now->ns - before->ns)
-               : 0;
-}
-
-/* The mean of those between two samples. */
 static double mean_us(const struct timed *before, const struct timed *now, bool is_same_server)
 {
-    uint64_t count = now->count - (is_same_server ? before->count : 0);
-    uint64_t ns = now->ns - (is_same_server ? before->ns : 0);
+    double count = rise(before->count, now->count, is_same_server);
 
-    return count > 0 ? (double)ns / (double)count / 1000.0 : 0;
+    return count == 0 ? 0 : rise(before->ns, now->ns, is_same_server) / count / 1000;
 }
 
-static double get_us(const struct sample *before, const struct sample *now)
+static void compare(const struct sample *before, const struct sample *now, struct line *line)
 {
-    return mean_us(&before->gets, &now->gets, before->boot_id == now->boot_id);
-}
+    bool is_same = before->boot_id == now->boot_id;
+    double hits = rise(before->hits, now->hits, is_same);
+    double gets = hits + rise(before->misses, now->misses, is_same);
 
-static double write_us(const struct sample *before, const struct sample *now)
-{
-    return mean_us(&before->writes, &now->writes, before->boot_id == now->boot_id);
-}
-
-/* Of the gets between two samples. False: there are none. */
-static bool hit_percent(const struct sample *before, const struct sample *now, double *out)
-{
-    bool is_same_server = before->boot_id == now->boot_id;
-    uint64_t hits = now->hits - (is_same_server ? before->hits : 0);
-    uint64_t misses = now->misses - (is_same_server ? before->misses : 0);
-
-    if (hits + misses > 0)
-        *out = 100.0 * (double)hits / (double)(hits + misses);
-    return hits + misses > 0;
+    line->seconds = (double)(now->ns - before->ns) / 1e9;
+    for (size_t i = 0; i < COLUMN_COUNT; i++) {
+        if (columns[i].is_rate)
+            line->values[i] = rise(before->values[i], now->values[i], is_same) / line->seconds;
+        else
+            line->values[i] = now->values[i] == UNKNOWN ? NAN : (double)now->values[i];
+    }
+    line->hit_percent = gets > 0 ? 100 * hits / gets : NAN;
+    line->get_us = mean_us(&before->gets, &now->gets, is_same);
+    line->write_us = mean_us(&before->writes, &now->writes, is_same);
+    line->cpu_percent = rise(before->cpu_ms, now->cpu_ms, is_same) / 10 / line->seconds;
 }
 
 static void print_heading(void)
@@ -156,42 +154,53 @@ static void print_heading(void)
     printf("%8s%8s%9s%8s\n", "hit %", "us/get", "us/write", "cpu %");
 }
 
-static void print_line(const struct sample *before, const struct sample *now)
+static void print_cell(int width, int digits, double number)
 {
-    char text[16];
-    double hits;
-
-    for (size_t i = 0; i < COLUMN_COUNT; i++)
-        printf("%8s", cli_short_number(value_of(before, now, i), text));
-    if (hit_percent(before, now, &hits))
-        printf("%8.1f", hits);
+    if (isnan(number))
+        printf("%*s", width, "-");
     else
-        printf("%8s", "-");
-    printf("%8.1f%9.1f%8.0f\n", get_us(before, now), write_us(before, now),
-           cpu_percent(before, now));
+        printf("%*.*f", width, digits, number);
 }
 
-static void print_object(const struct sample *before, const struct sample *now)
+static void print_line(const struct line *line)
 {
-    double hits;
+    char text[16];
 
-    printf("{");
     for (size_t i = 0; i < COLUMN_COUNT; i++)
-        printf("\"%s%s\": %.0f, ", columns[i].name, columns[i].is_rate ? "_per_s" : "",
-               value_of(before, now, i));
-    if (hit_percent(before, now, &hits))
-        printf("\"hit_percent\": %.1f, ", hits);
+        printf("%8s", isnan(line->values[i]) ? "-" : cli_short_number(line->values[i], text));
+    print_cell(8, 1, line->hit_percent);
+    print_cell(8, 1, line->get_us);
+    print_cell(9, 1, line->write_us);
+    print_cell(8, 0, line->cpu_percent);
+    putchar('\n');
+}
+
+static void print_member(const char *name, const char *end, int digits, double number)
+{
+    printf("\"%s%s\": ", name, end);
+    if (isnan(number))
+        printf("null, ");
     else
-        printf("\"hit_percent\": null, ");
-    printf("\"get_us\": %.1f, \"write_us\": %.1f, \"cpu_percent\": %.1f, \"seconds\": %.3f}\n",
-           get_us(before, now), write_us(before, now), cpu_percent(before, now),
-           (double)(now->ns - before->ns) / 1e9);
+        printf("%.*f, ", digits, number);
+}
+
+static void print_object(const struct line *line)
+{
+    putchar('{');
+    for (size_t i = 0; i < COLUMN_COUNT; i++)
+        print_member(columns[i].name, columns[i].is_rate ? "_per_s" : "", 0, line->values[i]);
+    print_member("hit_percent", "", 1, line->hit_percent);
+    print_member("get_us", "", 1, line->get_us);
+    print_member("write_us", "", 1, line->write_us);
+    print_member("cpu_percent", "", 1, line->cpu_percent);
+    printf("\"seconds\": %.3f}\n", line->seconds);
 }
 
 static int show(const struct top_arguments *arguments)
 {
     struct cli *cli = arguments->cli;
     struct sample before, now;
+    struct line shown;
     int rc = take(cli, &before);
 
     cli_interrupt_catch(true);
@@ -203,10 +212,11 @@ static int show(const struct top_arguments *arguments)
             break;
         if (!arguments->json && line % LINES_PER_HEADING == 0)
             print_heading();
+        compare(&before, &now, &shown);
         if (arguments->json)
-            print_object(&before, &now);
+            print_object(&shown);
         else
-            print_line(&before, &now);
+            print_line(&shown);
         if (fflush(stdout))
             return cli_output_end("top");
         before = now;
@@ -223,13 +233,12 @@ int cli_top(struct cli *cli, int argc, char **argv)
                "Columns that end with /s are rates per second; the others are current values. "
                "gets/s and us/get, the mean time of a get, are what clients report from time to "
                "time; byreq/s are gets that the server answered. hit % is the share of gets that "
-               "found "
-               "their key, of Redis clients in all databases, too; - without gets. us/write is the "
-               "mean time of a write in the server, without the network. redis/s are commands of "
-               "Redis clients. refus/s are refused writes: no room, a condition, no right. memory "
-               "is that of index "
-               "and values; waiting is the number of queued requests. cpu % is of one processor. A "
-               "user without the right admin sees only the database.\n"
+               "found their key, of Redis clients in all databases, too; - without gets. us/write "
+               "is the mean time of a write in the server, without the network. redis/s are "
+               "commands of Redis clients. refus/s are refused writes: no room, a condition, no "
+               "right. memory is that of index and values; waiting is the number of queued "
+               "requests. cpu % is of one processor. - stands for what there is not: of the log "
+               "without --data, of the server without the right admin; --json has null there.\n"
                "\nExamples:\n  okv top\n  okv top -i 10s -n 6\n"
                "  okv top --json -n 1 | jq .puts_per_s"};
     struct top_arguments arguments = {.cli = cli, .interval_ms = INTERVAL_MS, .count = UINT64_MAX};
