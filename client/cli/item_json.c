@@ -4,6 +4,7 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "client/cli/run.h"
 
@@ -63,10 +64,27 @@ json_t *cli_json_ttl(int64_t ttl_ms)
     return ttl_ms == OKV_TTL_NONE ? json_null() : json_integer(ttl_ms);
 }
 
+int cli_json_dump(const json_t *root, size_t flags, FILE *stream)
+{
+    if (stream != stdout || !isatty(STDOUT_FILENO))
+        return json_dumpf(root, stream, flags);
+    char *text = json_dumps(root, flags | JSON_ENSURE_ASCII);
+    if (!text)
+        return -1;
+    for (const char *at = text; *at; at++) {
+        if (*at == 0x7f)
+            fputs("\\u007f", stdout);
+        else
+            putchar(*at);
+    }
+    free(text);
+    return 0;
+}
+
 int cli_print_json_line(const char *command, json_t *object)
 {
     /* As many digits as a double has for sure: 0.1 is 0.1. */
-    int rc = json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    int rc = cli_json_dump(object, JSON_COMPACT | JSON_REAL_PRECISION(15), stdout);
 
     json_decref(object);
     if (rc && !ferror(stdout)) {

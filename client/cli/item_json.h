@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* The objects below are the caller's; NULL: no memory, which cli_print_json_line() reports. */
 
@@ -20,6 +21,9 @@ void cli_json_add(json_t **object, const char *name, json_t *value);
 /* A time to live in ms; null for OKV_TTL_NONE. */
 json_t *cli_json_ttl(int64_t ttl_ms);
 
+/* json_dumpf(), but on a terminal that is standard output everything but ASCII is escaped as JSON
+ * has it, so that okv_printable_stream() leaves it as it is. */
+int cli_json_dump(const json_t *root, size_t flags, FILE *stream);
 /* Prints the object in a line, and takes it over. Returns CLI_DONE, or CLI_FAILED after printing
  * why; an error of standard output is left to cli_output_end(). */
 int cli_print_json_line(const char *command, json_t *object);

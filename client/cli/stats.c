@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/item_json.h"
 #include "shared/base/printable.h"
 
 int cli_fetch_stat(okv *handle, const char *command, char **text)
@@ -64,7 +65,7 @@ json_t *cli_json_id(uint64_t id)
 
 int cli_print_json(const char *command, const char *what, json_t *root)
 {
-    bool is_printed = root && json_dumpf(root, stdout, JSON_INDENT(2)) == 0;
+    bool is_printed = root && cli_json_dump(root, JSON_INDENT(2), stdout) == 0;
 
     json_decref(root);
     if (!is_printed) {

@@ -229,7 +229,7 @@ many_items() {
     same "scan, then del" "$("$okv" scan --prefix tmp: | "$okv" del -; "$okv" scan --prefix tmp:)" ''
     # There is no script(1) in the guest.
     [ -n "${OKV_GUEST_ADDR:-}" ] ||
-        same "newlines on a terminal" "$(script -qec "$okv get item:3" /dev/null | wc -l)" 1
+        json_on_terminal
     same "newlines in a pipe" "$("$okv" get item:3 | wc -l)" 0
     same "scan, then mget" "$("$okv" scan | "$okv" mget - | sort | sha256sum)" \
         "$("$okv" export | sort | sha256sum)"
@@ -373,6 +373,15 @@ measurements() {
     measure --value-size 1M --records 5 --operations 50 --registered
     measure --value-size 3000 --rounds 1 --floor --registered
     same "what a READ is compared with" "$(sed -n 's/^ *a raw READ is of \([0-9]*\) bytes.*/\1/p' "$scratch/out")" 3000
+}
+
+json_on_terminal() {
+    same "newlines on a terminal" "$(script -qec "$okv get item:3" /dev/null | wc -l)" 1
+    printf 'a\x7f\xe2\x80\xae\xc2\x85\xc3\xa9"\x1b' | "$okv" put odd -
+    "$okv" get odd --json >"$scratch/item"
+    same "JSON on a terminal" "$(script -qec "$okv get odd --json" /dev/null | tr -d '\r' | jq -S .)" "$(jq -S . "$scratch/item")"
+    same "what it looks like" "$(script -qec "$okv get odd --json" /dev/null | grep -c '"value":"a\\u007f\\u202E\\u0085\\u00E9\\"\\u001B"')" 1
+    "$okv" del odd
 }
 
 # What a run leaves on the server: what was there before.

@@ -2,6 +2,8 @@
 
 #include <stdarg.h>
 
+#include "client/cli/item_json.h"
+
 #define TEXT_SIZE 512
 
 static const char *const level_names[] = {"ok", "note", "problem"};
@@ -65,7 +67,7 @@ bool doctor_report_print(const struct doctor_report *report, bool as_json, FILE 
     }
     json_t *whole =
         json_pack("{si sO}", "problems", (int)report->problems, "findings", report->findings);
-    bool is_written = whole && json_dumpf(whole, stream, JSON_INDENT(2)) == 0;
+    bool is_written = whole && cli_json_dump(whole, JSON_INDENT(2), stream) == 0;
     fputc('\n', stream);
     json_decref(whole);
     return is_written;
