@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/cli/args.h"
 #include "client/cli/output.h"
@@ -36,6 +37,16 @@ int cli_open(struct cli *cli, uint32_t depth, char *why, size_t size)
     return rc;
 }
 
+/* What to try where no server was named. Root's is elsewhere than the one of another user. */
+static const char *where_else(const struct cli *cli)
+{
+    static const char of_root[] = "local:///run/okv.sock";
+
+    if (access(of_root + strlen("local://"), F_OK) == 0 && strcmp(cli->server, of_root) != 0)
+        return "; for root's server give -s local:///run/okv.sock or set OKV_SERVER";
+    return "; for another server give -s URI or set OKV_SERVER";
+}
+
 static int open_handle(struct cli *cli, uint32_t depth)
 {
     char why[CLI_WHY_TEXT];
@@ -45,9 +56,7 @@ static int open_handle(struct cli *cli, uint32_t depth)
         return CLI_DONE;
     /* The sentence names the server, or an option. */
     fprintf(stderr, "okv: %s%s\n", why,
-            cli->server_named || rc == OKV_EINVAL
-                ? ""
-                : "; for another server give -s URI or set OKV_SERVER");
+            cli->server_named || rc == OKV_EINVAL ? "" : where_else(cli));
     return rc == OKV_EURI || rc == OKV_EINVAL ? CLI_USAGE : CLI_FAILED;
 }
 

@@ -113,14 +113,18 @@ int okv_config_listen_add(const struct okv_option *option, const char *text, voi
 
 void okv_config_check_reach(const struct okv_config *config, struct okv_settings *settings)
 {
+    const char *scheme = config->reachable ? config->reachable : "";
+
+    if (strncmp(scheme, "rdma:", 5) == 0) /* which has no loopback */
+        scheme = "tcp:";
     if (config->reachable && !config->is_open && !config->users)
         okv_config_error(
             settings,
             "--listen %s: other hosts may reach it, and anyone who does can read, write and "
             "flush everything: name who may with --users, or give --open if all may, or "
-            "listen on local:///PATH, or on a loopback address, such as ofi://127.0.0.1, if all "
+            "listen on local:///PATH, or on a loopback address, such as %.*s://127.0.0.1, if all "
             "users of this host may",
-            config->reachable);
+            config->reachable, (int)strcspn(scheme, ":"), scheme);
 }
 
 void okv_config_listen_by_default(struct okv_config *config)

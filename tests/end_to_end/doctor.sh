@@ -103,7 +103,7 @@ doctor_of_user() {
 }
 if [ ! -e /run/okv/okv.sock ]; then
     doctor_of_user || wrong "doctor without a server: exit status $?"
-    ! grep -qE '^[a-z]+ +server ' "$scratch/out" || wrong "doctor without a server looks at one"
+    says "^note +server +none was named, and none listens at local://$runtime/okv\.sock: none was checked\$"
 fi
 start_server "local://$runtime/okv.sock?uids=any&mode=0666"
 doctor_of_user || wrong "doctor of the default server: exit status $?"

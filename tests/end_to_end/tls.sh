@@ -101,6 +101,13 @@ wrong_ports() {
     gets "a client after strangers" "$okv" -s "$secure" get greeting
 }
 
+nameless() {
+    start_server "tcps://$host" --tls-cert "$tls/nameless.pem" --tls-key "$tls/server.key"
+    says "a certificate without a name" 3 'a certificate for okv.test, its CN, as it has no subjectAltName: connect by a name' \
+        "$okv" -s "tcps://$host?ca=$tls/ca.pem" get greeting
+    end_server TERM
+}
+
 renewal() {
     cp "$tls/expired.pem" "$scratch/cert.pem"
     start_server "tcps://$host" --tls-cert "$scratch/cert.pem" --tls-key "$tls/server.key"
@@ -153,12 +160,14 @@ starts() {
         "$server" --listen "tcps://$host:6379" --listen "resp://$host" --open
     says "an option for clients" 2 "'ca', 'cert', 'key' and 'server-name' are for clients" \
         "$server" --listen "tcps://$host?ca=$tls/ca.pem" --open
+    says "a loopback of the same kind" 2 'such as tcps://127.0.0.1, if' "$server" --listen 'tcps://10.1.2.3' --memory 16M "${certified[@]}"
     says "an open port" 2 'other hosts may reach it' "$server" --listen 'tcps://10.1.2.3' --memory 16M "${certified[@]}"
 }
 
 clients
 wrong_ports
 end_server TERM
+nameless
 renewal
 discovered
 client_certificates

@@ -68,6 +68,9 @@ is 'a reader does not flush' '3:' as reader flush --yes
 says 'lacks the right admin in database default: '
 same "what figures of the server are without admin" "$(as reader stat | sed -n 's/^# clients: //p')" 'shown to users with the right admin'
 same "refusals without admin" "$(as reader stat | sed -n 's/^# refused: .*, \(.*without a right\)/\1/p' | sed 's/^[0-9]*//')" ' requests without a right'
+is 'what a reader sees of the server' '0:[0,null,null,null]' bash -c "$(printf '%q ' "$okv" -s "$socket" --user reader \
+    --key-file "$scratch/reader.key" top --json -n 1 -i 1ms) | jq -c '[.puts_per_s, .bytes_in_per_s, .requests_waiting, .cpu_percent]'"
+same 'dashes on the screen' "$(as reader top -n 1 -i 1ms | awk 'NR == 2 && $8 == "-" && $18 == "-"' | wc -l)" 1
 is 'a reader does not list clients' '3:' as reader clients
 says 'lacks the right admin'
 is 'a reader does not reload' '3:' as reader admin reload
@@ -82,6 +85,8 @@ is 'a user without a key file' '2:' "$okv" -s "$socket" --user root get k
 says 'okv: --user needs --key-file, or OKV_KEY_FILE$'
 is 'a key file without a user' '2:' "$okv" -s "$socket" --key-file "$scratch/root.key" get k
 says 'okv: --key-file needs --user, or OKV_USER$'
+is 'the doctor of nobody' '1:' bash -c "$(printf '%q ' "$okv" doctor -s "$socket") >'$scratch/doctor'"
+same 'its remedy' "$(grep -c -- '-> give --user and --key-file, or set OKV_USER and OKV_KEY_FILE$' "$scratch/doctor")" 1
 is 'the environment' '0:v' env OKV_SERVER="$socket" OKV_USER=reader OKV_KEY_FILE="$scratch/reader.key" "$okv" get k
 chmod 644 "$scratch/reader.key"
 is 'a key file that others may read' '3:' as reader get k

@@ -224,7 +224,7 @@ static void offer_soft_roce(struct doctor_report *report, const char *root)
 
     if (!has_soft_roce(root)) {
         doctor_add(report, DOCTOR_NOTE, "RDMA devices",
-                   "use ofi:// or local://, or a kernel with the module rdma_rxe",
+                   "use tcp://, ofi:// or local://, or a kernel with the module rdma_rxe",
                    "there are none, and this kernel has no soft-RoCE: rdma:// cannot be used here");
         return;
     }
@@ -234,7 +234,7 @@ static void offer_soft_roce(struct doctor_report *report, const char *root)
         "modprobe -a rdma_rxe rdma_ucm && rdma link add rxe0 type rxe netdev %s, for soft-RoCE",
         interface);
     doctor_add(report, DOCTOR_NOTE, "RDMA devices", fix,
-               "there are none: rdma:// cannot be used here; ofi:// and local:// can");
+               "there are none: rdma:// cannot be used here; tcp://, ofi:// and local:// can");
 }
 
 void doctor_check_devices(struct doctor_report *report, const char *root)

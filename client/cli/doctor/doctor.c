@@ -88,6 +88,10 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     if (cli->server_named || cli->server_found) {
         doctor_check_route(&report, "", cli->server);
         doctor_check_server(&report, cli);
+    } else {
+        doctor_add(&report, DOCTOR_NOTE, "server",
+                   "start one with `okv-server &', or name another with -s URI or OKV_SERVER",
+                   "none was named, and none listens at %s: none was checked", cli->server);
     }
     bool is_printed = doctor_report_print(&report, arguments.as_json, stdout);
     status = report.problems > 0 ? CLI_MISS : CLI_DONE;

@@ -122,39 +122,6 @@ static void check_firewall(struct doctor_report *report, const char *root)
                    "own");
 }
 
-static bool has_program(const char *name)
-{
-    char path[DOCTOR_PATH_SIZE];
-    const char *directory = getenv("PATH");
-
-    while (directory && *directory) {
-        size_t length = strcspn(directory, ":");
-        snprintf(path, sizeof path, "%.*s/%s", (int)length, directory, name);
-        if (access(path, X_OK) == 0)
-            return true;
-        directory += length + (directory[length] == ':');
-    }
-    return false;
-}
-
-/* For tests over real soft-RoCE on machines whose kernel has none. */
-static void check_guest(struct doctor_report *report, const char *root)
-{
-    char path[DOCTOR_PATH_SIZE];
-
-    snprintf(path, sizeof path, "%s/dev/kvm", root);
-    bool has_kvm = access(path, R_OK | W_OK) == 0;
-    if (!has_program("qemu-system-x86_64"))
-        doctor_add(report, DOCTOR_OK, "guest", NULL,
-                   "no QEMU: a guest with soft-RoCE (tests/guest) takes qemu-system-x86");
-    else
-        doctor_add(report, DOCTOR_OK, "guest", NULL,
-                   has_kvm
-                       ? "QEMU with KVM: a guest with soft-RoCE (tests/guest) runs at full speed"
-                       : "QEMU without KVM: a guest with soft-RoCE (tests/guest) is emulated, "
-                         "and its times mean nothing");
-}
-
 void doctor_check_host(struct doctor_report *report, const char *root, const char *server)
 {
     check_memlock(report, root, server);
@@ -162,5 +129,4 @@ void doctor_check_host(struct doctor_report *report, const char *root, const cha
     check_files(report);
     check_huge_pages(report, root);
     check_firewall(report, root);
-    check_guest(report, root);
 }

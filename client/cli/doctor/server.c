@@ -166,7 +166,11 @@ void doctor_check_server(struct doctor_report *report, struct cli *cli)
     cli->is_own = true; /* connecting is a step, too */
     int rc = cli_open(cli, 0, why, sizeof why);
     if (rc != OKV_OK) {
-        doctor_add(report, DOCTOR_PROBLEM, WHAT, fix_of(rc), "no connection: %s", why);
+        bool is_unnamed = rc == OKV_EDENIED && !cli->user;
+        doctor_add(report, DOCTOR_PROBLEM, WHAT,
+                   is_unnamed ? "give --user and --key-file, or set OKV_USER and OKV_KEY_FILE"
+                              : fix_of(rc),
+                   "no connection: %s", why);
         return;
     }
     okv_counters(cli->handle, &cli->before);

@@ -38,7 +38,7 @@ int okv_verbs_no_channel(int errnum, struct okv_diag *diag)
         return okv_diag_set(diag, OKV_ENODEVICE,
                             "this machine has no RDMA device: load the driver of its adapter, or "
                             "add soft-RoCE with 'rdma link add rxe0 type rxe netdev NETDEV', or "
-                            "use a local:// server");
+                            "use tcp://, or local:// on one host");
     if (access(CM_DEVICE, F_OK) != 0)
         return okv_diag_set(diag, OKV_ENODEVICE,
                             "the RDMA connection manager is missing (no %s, devices: %s): run "
