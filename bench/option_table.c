@@ -46,11 +46,11 @@ const char bench_about[] =
     "  kv-bench -s okv=rdma://10.0.0.1 -s redis=redis://10.0.0.1:6379 --rounds 5\n"
     "A million items of many sizes, stored once and measured twice:\n"
     "  kv-bench --records 1M --value-size trace --load-only\n"
-    "  kv-bench --records 1M --value-size trace --no-load --workload c --json c.json\n"
+    "  kv-bench --records 1M --value-size trace --no-load --workload c --json c\n"
     "  kv-bench --records 1M --value-size trace --no-load --mix get=90,cas=8,incr=2\n"
     "Batches of gets, and large values without a copy:\n"
     "  kv-bench -s rdma://10.0.0.1 --get-many 64\n"
-    "  kv-bench -s rdma://10.0.0.1 --records 100 --value-size 1M --registered --floor\n"
+    "  kv-bench --records 100 --value-size 1M --registered --floor\n"
     "\n"
     "Exit status: 0 done and every value right, 2 usage, 3 could not reach the server or finish, "
     "or a value was wrong.";

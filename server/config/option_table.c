@@ -31,7 +31,7 @@ const char okv_config_about[] =
     "\n"
     "Examples:\n"
     "  okv-server --listen local:///run/okv.sock --memory 16G --huge\n"
-    "  okv-server --listen rdma://10.0.0.1:7471 --listen local:///run/okv.sock --open\n"
+    "  okv-server --listen rdma://10.0.0.1 --listen local:///run/okv.sock --open\n"
     "  okv-server --config /etc/okv/okv-server.conf\n"
     "\n"
     "Exit status: 0 after a signal, 2 for a wrong option on the command line, in FILE or the "

@@ -27,6 +27,9 @@ help() {
     same "okv alone" "$("$okv" 2>&1 | grep -c -e '^Commands:' -e 'okv COMMAND --help' -e '^  okv-server &' -e OKV_SERVER \
         -e '^  okv doctor')" 5
     same "commands whose line begins elsewhere" "$("$okv" 2>&1 | sed '1,/^Commands:/d; /^$/,$d' | grep -cv '^  .\{27\} [^ ]')" 0
+    same "examples that a line break cuts" "$(for word in $("$okv" 2>&1 | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+        "$okv" "$word" --help | awk '/^Examples?:/ { e = 1; next } e && /^[^ ]/'
+    done)" ''
     same "okv help" "$("$okv" help)" "$("$okv" --help)"
     same "okv help nope" "$("$okv" help nope 2>&1)" "okv: 'nope': no such command: see \`okv --help' for the list"
     same "okv help gett" "$("$okv" help gett 2>&1)" "okv: 'gett': no such command: do you mean \`okv help get'?"

@@ -201,6 +201,24 @@ cd "$OLDPWD"
 start_server "local://$scratch/hinted.sock" --users "$users"
 is 'a user as the hint has it' '0:' "$okv" -s "local://$scratch/hinted.sock" --user hinted --key-file "$scratch/hinted.key" put k v
 
+# The examples of its help, and of the manual, as they are there.
+paste() {
+    mkdir "$scratch/pasted" && cd "$scratch/pasted"
+    PATH=$build/client/cli:$PATH bash -e "$scratch/example" >/dev/null
+    cd "$OLDPWD"
+    start_server "local://$scratch/pasted.sock" --users "$scratch/pasted/users"
+    is "a user of $1" '0:' "$okv" -s "local://$scratch/pasted.sock" --user alice --key-file "$scratch/pasted/alice.key" put k v
+    end_server TERM
+    rm -r "$scratch/pasted"
+}
+"$okv" keygen --help | sed -n '/^Examples:/,$s/^  //p' >"$scratch/example"
+paste 'the help of keygen'
+if command -v groff >/dev/null; then
+    groff -man -Tascii -P -cbou -rLL=200n "$(dirname "${BASH_SOURCE[0]}")/../../docs/man/okv.1" |
+        sed -n '/^ *okv keygen alice.key/,/^$/s/^ *//p' >"$scratch/example"
+    paste 'the manual'
+fi
+
 start_server "local://$scratch/open.sock"
 is 'a server without users' '3:' "$okv" -s "local://$scratch/open.sock" --user root --key-file "$scratch/root.key" get k
 says 'does not know the key'

@@ -126,7 +126,8 @@ static void tell_next(const char *file)
     fprintf(stderr,
             "  key = (the line in %s)\n"
             "  default = read, write\n"
-            "where default is the database, then run `okv admin reload'.\n",
+            "where default is the database, then run `okv admin reload' as a user with the right "
+            "admin, or send\nSIGHUP to the server (`systemctl reload okv-server').\n",
             file);
 }
 
@@ -162,12 +163,11 @@ int cli_keygen(struct cli *cli, int argc, char **argv)
             "Make a new random key for a user and print it, or write it to a new FILE that only "
             "you can read. In the server's users file it is the line key = KEY; the client reads "
             "it from a file. On a terminal it also says what to add to that file. It needs no "
-            "server; "
-            "options for a connection have no effect.\v"
+            "server; options for a connection have no effect.\v"
             "The key proves who the user is. Both files must have mode 0600.\n"
             "\nExamples:\n  okv keygen alice.key\n  okv keygen --password alice.key\n"
-            "  { echo '[alice]'; echo \"key = $(cat alice.key)\"; echo 'default = read, write'; "
-            "} >>users"};
+            "  (umask 077; printf '[alice]\\nkey = %s\\n' \"$(cat alice.key)\" >>users)\n"
+            "  echo 'default = read, write' >>users"};
     struct keygen_arguments arguments = {.cli = cli};
 
     int status = cli_read(&parser, argc, argv, &arguments);
