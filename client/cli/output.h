@@ -32,6 +32,11 @@ int cli_output_end(const char *command);
 /* The time to live of an item as text: milliseconds or "none". */
 #define CLI_TTL_TEXT 24
 const char *cli_ttl_text(int64_t ttl_ms, char text[CLI_TTL_TEXT]);
+/* What makes a word of so many the plural: "1 item", "2 items". */
+static inline const char *cli_s(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
 /* With three digits, as 12.3M. */
 const char *cli_short_number(double number, char text[16]);
 /* Lists the keys that begin with `prefix`, as `okv scan` does, for this command. */

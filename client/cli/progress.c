@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "client/cli/output.h"
 #include "shared/base/printable.h"
 
 #define PROGRESS_SECONDS 1
@@ -19,7 +20,7 @@ void progress_show(struct progress *progress, uint64_t items)
         return;
     progress->next = now + PROGRESS_SECONDS;
     okv_printable_clear_line();
-    fprintf(stderr, "%llu items", (unsigned long long)items);
+    fprintf(stderr, "%llu item%s", (unsigned long long)items, cli_s(items));
 }
 
 void progress_clear(const struct progress *progress)

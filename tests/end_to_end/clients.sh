@@ -90,7 +90,7 @@ same "the first lines" "$(head -n 5 "$scratch/stat" | cut -d ' ' -f 1,2 | xargs)
 same "how many there are" "$(grep -c '^#' "$scratch/stat")" 5
 same "the others are names and values" "$(grep -vcE '^(#|[a-z0-9_]+ .)' "$scratch/stat" || true)" 0
 used=$(awk '$1 == "used_bytes" { used = $2 } $1 == "region_bytes" { printf "%.1f", 100 * used / $2 }' "$scratch/stat")
-same "how full" "$(line_of memory)" "$used % of 16 MiB in use, by 1 items"
+same "how full" "$(line_of memory)" "$used % of 16 MiB in use, by 1 item"
 same "the hits" "$(line_of hits)" '50.0 % of 2 gets that clients reported'
 same "the clients" "$(line_of clients | sed 's/^[0-9]* //')" 'of 1024 connected'
 turned_away=$(awk '/^rejected_/ { sum += $2 } END { print sum }' "$scratch/stat")
@@ -111,6 +111,8 @@ same "the syncs that a server without a log has" "$(one top --json -n 1 -i 1ms |
 end_server TERM
 start_server "$socket" --data "$scratch/data" --database one:16M --sync always
 same "no gets" "$(one stat | sed -n 's/^# hits: //p')" 'no gets yet'
+[ "$(one stat | awk '$1 == "log_syncs" { print $2 }')" != 0 ] || same "syncs of none" "$(one stat | sed -n 's/^# sync: //p')" \
+    'no syncs yet; 0 bytes wait for one'
 one put key value
 one stat >"$scratch/stat"
 same "syncs of a log" "$(line_of sync | grep -cE '^[1-9][0-9]* syncs, 99 % of them within [0-9.]+ ms; 0 bytes wait for one$')" 1

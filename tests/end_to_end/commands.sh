@@ -64,7 +64,7 @@ ttl_of() { "$okv" exists -v "$1" | sed -n 's/^ttl //p'; }
 # Options may be abbreviated, and a value may look like an option.
 abbreviations() {
     expect 0 '' put --time 5s short x
-    expect 0 'imported 1 items' import --dep 10 <<<$'short\ty'
+    expect 0 'imported 1 item' import --dep 10 <<<$'short\ty'
     expect 0 '' scan --prefix --user:
     expect 0 y get -t 5s short
     expect 0 '' del short
@@ -234,6 +234,9 @@ many_items() {
     [ -n "${OKV_GUEST_ADDR:-}" ] ||
         json_on_terminal
     same "newlines in a pipe" "$("$okv" get item:3 | wc -l)" 0
+    same "a pattern" "$("$okv" scan 'item:*' 2>&1 | head -n 1)" \
+        "okv scan: unexpected argument 'item:*': for keys that begin with it give --prefix item:"
+    same "a pattern of export" "$("$okv" export 'item:*' 2>&1 | grep -c -- "--prefix item:, for a file of this name >item:\*\$")" 1
     same "scan, then mget" "$("$okv" scan | "$okv" mget - | sort | sha256sum)" \
         "$("$okv" export | sort | sha256sum)"
     same "mget in the order of its keys" "$("$okv" mget item:3 item:1 item:3 | cut -f 1 | tr '\n' ' ')" \
@@ -279,7 +282,7 @@ prefixes() {
     expect 0 'removed 1005 items' del --prefix gone:
     same "what del --prefix leaves" "$("$okv" scan | sort | sha256sum)" "$stay"
     expect 0 'removed 0 items' del --prefix gone:
-    expect 0 'removed 1 items' del --prefix $'\xff'
+    expect 0 'removed 1 item' del --prefix $'\xff'
     expect 2 '' del --prefix ''
     expect 2 '' del --prefix go gone
     expect 2 '' del --prefix go --if-version 1
@@ -312,9 +315,9 @@ expiring_items() {
     line=$("$okv" exists -v "tab${tab}here" | sed -n 's/^ttl //p')
     same "the time to live after an import" $((line > 0 && line <= 3610000)) 1
     expect 0 '' put longest life --ttl 140737488355327ms
-    same "the longest time to live" "$("$okv" export | grep ^longest | "$okv" import)" 'imported 1 items'
+    same "the longest time to live" "$("$okv" export | grep ^longest | "$okv" import)" 'imported 1 item'
     printf 'ok\t1\t%s\nfar\t2\t999999999999999999\n' $((after + 3600000)) >"$scratch/items"
-    expect 3 'imported 1 items' import <"$scratch/items"
+    expect 3 'imported 1 item' import <"$scratch/items"
     same "the sentence on a time too far" "$(grep -c 'line 2: .*time to live' "$scratch/err")" 1
     expect 0 '' flush --yes
 }
@@ -338,7 +341,7 @@ far_times() {
     time=$(cut -f 3 "$scratch/items")
     same "the far time in export" $((time >= far * 1000 - 1000 && time <= far * 1000 + 60000)) 1
     expect 0 '' -s "$socket" flush --yes
-    same "an import of a far time" "$("$okv" -s "$socket" import <"$scratch/items")" 'imported 1 items'
+    same "an import of a far time" "$("$okv" -s "$socket" import <"$scratch/items")" 'imported 1 item'
     time=$(resp 'EXPIRETIME far')
     same "the far time after an import" $((time >= far - 1 && time <= far + 60)) 1
     exec 3>&-

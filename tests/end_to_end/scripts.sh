@@ -50,16 +50,16 @@ imports() {
     printf 'a\t1\nb\t2\n' >"$scratch/lines"
     expect 0 'imported 2 items' import "$scratch/lines"
     expect 0 2 get b
-    printf 'c\t3\n' | expect 0 'imported 1 items' import -
-    printf 'c\t4\n' | expect 0 'imported 1 items' import --depth 2
+    printf 'c\t3\n' | expect 0 'imported 1 item' import -
+    printf 'c\t4\n' | expect 0 'imported 1 item' import --depth 2
     expect 0 4 get c
     (cd "$scratch" && printf 'd\t5\n' >- && "$okv" import ./- && "$okv" import --depth 3 ./-) >"$scratch/out"
-    same "a file called -" "$(cat "$scratch/out")" $'imported 1 items\nimported 1 items'
+    same "a file called -" "$(cat "$scratch/out")" $'imported 1 item\nimported 1 item'
     printf 'e\t6\nno tab\n' >"$scratch/lines"
-    expect 3 'imported 1 items' import "$scratch/lines" --depth 1
+    expect 3 'imported 1 item' import "$scratch/lines" --depth 1
     same "a bad line of a file" "$(grep -c '^okv: import: line 2: no tab' "$scratch/err")" 1
     expect 3 '' import "$scratch/no/such"
-    same "no such file" "$(grep -c "^okv: import: cannot read $scratch/no/such: No such file" "$scratch/err")" 1
+    same "no such file" "$(grep -c "^okv: import: cannot read '$scratch/no/such': No such file" "$scratch/err")" 1
     expect 3 '' -s "local://$scratch/nobody" import "$scratch/no/such"
     same "no such file, and no server" "$(grep -c 'No such file' "$scratch/err")" 1
     expect 3 'imported 0 items' import "$scratch"
@@ -174,7 +174,9 @@ files() {
     expect 2 '' put -f "$scratch/bytes"
     expect 2 '' append bytes -f "$scratch/bytes"
     expect 3 '' put bytes -f "$scratch/no/such"
-    same "no such file" "$(grep -c "okv: put 'bytes': cannot read $scratch/no/such: No such file" "$scratch/err")" 1
+    same "an empty name" "$("$okv" put bytes -f '' 2>&1; "$okv" import '' 2>&1)" "okv: put 'bytes': cannot read '': No such file or directory
+okv: import: cannot read '': No such file or directory"
+    same "no such file" "$(grep -c "okv: put 'bytes': cannot read '$scratch/no/such': No such file" "$scratch/err")" 1
     expect 3 '' -s "local://$scratch/nobody" put bytes -f "$scratch/no/such"
     same "no such file, and no server" "$(grep -c 'No such file' "$scratch/err")" 1
     expect 3 '' put bytes -f "$scratch"

@@ -108,10 +108,10 @@ input() {
     same "its value" "$("$okv" get k)" 'flush --yes'
     # A file leaves the script alone.
     printf 'f\t1\n' >"$scratch/lines"
-    script 0 $'imported 1 items\nf\t1\n-5' <<<"import $scratch/lines"$'\nput k -f '"$scratch/lines"$'\nget k\nput t -5\nget t'
+    script 0 $'imported 1 item\nf\t1\n-5' <<<"import $scratch/lines"$'\nput k -f '"$scratch/lines"$'\nget k\nput t -5\nget t'
     script 3 kept -k <<<"import $scratch/no/such"$'\nput k -f '"$scratch/no/such"$'\nput k kept\nget k'
     "$okv" del f t
-    script 3 'imported 1 items' -k <<<$'import\nno tab\nz\t1\nflush --yes'
+    script 3 'imported 1 item' -k <<<$'import\nno tab\nz\t1\nflush --yes'
     same "what it left" "$("$okv" get z)" 1
     # Also of one that fails before it reads.
     local line

@@ -94,7 +94,7 @@ def interrupts(okv, state):
     shell.interrupt()
     shell.start(b"import\n")
     shell.type(b"typed\tvalue\n", b"value\r\n")
-    check(b"imported 1 items" in shell.type(b"\x04"), "an import that ^D ends")
+    check(b"imported 1 item" in shell.type(b"\x04"), "an import that ^D ends")
     shell.start(b"put typed -\n", reads=True)
     check(b"interrupted: nothing was changed" in shell.interrupt(), "a put that ^C ends")
     check(b"value" in shell.type(b"get typed\n"), "a put that ^C ends changes nothing")

@@ -22,6 +22,12 @@ struct admin_arguments {
     const char *word, *session;
 };
 
+static int fail_without(const char *word, const char *option)
+{
+    fprintf(stderr, "okv: admin %s: the server was started without %s\n", word, option);
+    return CLI_FAILED;
+}
+
 static int read_counters(struct cli *cli, uint64_t *loaded, uint64_t *refused)
 {
     char *text = NULL;
@@ -46,8 +52,7 @@ static int reload_users(struct cli *cli)
     if (rc == OKV_OK || rc == OKV_EUNSUPPORTED)
         rc = okv_admin(cli->handle, "reload", answer, sizeof answer, &length);
     if (rc == OKV_EUNSUPPORTED)
-        return cli_fail_with(cli, "admin reload", NULL, 0, rc,
-                             "the server was started without --users");
+        return fail_without("reload", "--users");
     for (unsigned i = 0; i < RELOAD_LOOKS && !cli_interrupted(); i++) {
         if (rc == OKV_OK)
             rc = read_counters(cli, &loaded_now, &refused_now);
@@ -100,8 +105,7 @@ static int await_snapshot(struct cli *cli, const char *command, char *answer, si
 static int fail_snapshot(struct cli *cli, int rc)
 {
     if (rc == OKV_EUNSUPPORTED)
-        return cli_fail_with(cli, "admin snapshot", NULL, 0, rc,
-                             "the server was started without --data");
+        return fail_without("snapshot", "--data");
     if (rc == OKV_ECONFLICT)
         return cli_fail_with(cli, "admin snapshot", NULL, 0, rc,
                              "a later one has replaced it already: ask again");

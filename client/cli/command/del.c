@@ -266,7 +266,7 @@ static int del_prefix(const struct del_arguments *arguments)
     int status = del_batches(batch, &removed);
     cli_disconnect(arguments->cli); /* deletes that are still under way use the keys until then */
     free(batch);
-    printf("removed %llu items\n", (unsigned long long)removed);
+    printf("removed %llu item%s\n", (unsigned long long)removed, cli_s(removed));
     if (status != CLI_DONE)
         fputs("okv: del: stopped: keys that begin so may be left\n", stderr);
     return cli_worse(status, cli_output_end("del"));

@@ -72,8 +72,7 @@ static const struct okv_option get_options[] = {
      CLI_TEXT(struct get_arguments, file)},
     {"touch", 0, "TIME",
      .help = "Let the item expire after TIME, such as 60s (a number alone is seconds), or never "
-             "(none); "
-             "in the same request",
+             "(none); in the same request",
      CLI_TTL_OR_NONE(struct get_arguments, touch_ms)},
     {"offset", 0, "SIZE", .help = "Begin at this offset of the value, such as 64K",
      CLI_SIZE(struct get_arguments, offset, 0, NO_OFFSET - 1)},
@@ -123,20 +122,19 @@ fail:
     return CLI_FAILED;
 }
 
-static int print_value(const struct cli *cli, const char *value, size_t length)
+static void print_value(const struct cli *cli, const char *value, size_t length)
 {
     bool ends_line = cli->shared || isatty(STDOUT_FILENO);
 
     fwrite(value, 1, length, stdout);
     if (ends_line && (length == 0 || value[length - 1] != '\n'))
         putchar('\n');
-    return CLI_DONE;
 }
 
 /* Where the arguments say. */
 static int show(const struct get_arguments *arguments, const struct fetched *fetched)
 {
-    int status;
+    int status = CLI_DONE;
 
     if (arguments->file && strcmp(arguments->file, "-") != 0)
         return write_file(arguments->file, fetched->value, fetched->length);
@@ -145,7 +143,7 @@ static int show(const struct get_arguments *arguments, const struct fetched *fet
                                                           fetched->value, fetched->length,
                                                           fetched->version));
     else
-        status = print_value(arguments->cli, fetched->value, fetched->length);
+        print_value(arguments->cli, fetched->value, fetched->length);
     return cli_worse(status, cli_output_end("get"));
 }
 

@@ -206,8 +206,10 @@ static int take_results(struct import *import)
 
     int count = okv_poll(import->cli->handle, results, 32);
     if (count < 0) {
-        if (!import->failed)
+        if (!import->failed) {
+            progress_clear(&import->progress);
             cli_fail(import->cli, "import", NULL, 0, count);
+        }
         import->failed = true;
         return -1;
     }
@@ -275,6 +277,7 @@ static bool import_line(struct import *import)
     /* A signal or an error within a line leaves a part of it. */
     if (length < 0 || ferror(import->input)) {
         if (!feof(import->input) && !cli_interrupted()) {
+            progress_clear(&import->progress);
             fprintf(stderr, "okv: import: cannot read line %llu of %s: %s\n",
                     (unsigned long long)import->line + 1,
                     import->cli->took_stdin ? "stdin" : import->file,
@@ -310,15 +313,17 @@ static int import_all(struct import *import)
 
     progress_clear(&import->progress);
     if (import->bad > BAD_LINES_SHOWN)
-        fprintf(stderr, "okv: import: and %llu more bad lines\n",
-                (unsigned long long)(import->bad - BAD_LINES_SHOWN));
-    printf("imported %llu items", (unsigned long long)import->imported);
+        fprintf(stderr, "okv: import: and %llu more bad line%s\n",
+                (unsigned long long)(import->bad - BAD_LINES_SHOWN),
+                cli_s(import->bad - BAD_LINES_SHOWN));
+    printf("imported %llu item%s", (unsigned long long)import->imported, cli_s(import->imported));
     if (import->expired > 0)
         printf(", and left out %llu whose time has passed", (unsigned long long)import->expired);
     printf("\n");
     if (import->bad > 0)
-        fprintf(stderr, "okv: import: left out %llu bad lines: correct them and import again\n",
-                (unsigned long long)import->bad);
+        fprintf(stderr, "okv: import: left out %llu bad line%s: correct %s and import again\n",
+                (unsigned long long)import->bad, cli_s(import->bad),
+                import->bad == 1 ? "it" : "them");
     if (cli_interrupted())
         fprintf(stderr,
                 "okv: import: interrupted after line %llu: the lines that follow were not "
@@ -375,9 +380,9 @@ int cli_import(struct cli *cli, int argc, char **argv)
             "a line, or KEY TAB VALUE TAB TIME for one that expires then, in ms since 1970.\v"
             "In keys and values a tab is written \\t, a newline \\n, a carriage return \\r and a "
             "backslash \\\\, as `okv export` writes them. Lines whose time has passed are left "
-            "out, "
-            "and bad ones, which are reported. When a key is there more than once, the last line "
-            "wins. A connection that is lost is made again; a server that was restarted meanwhile "
+            "out, and bad ones, which are reported. When a key is there more than once, the last "
+            "line wins. A connection that is lost is made again; a server that was restarted "
+            "meanwhile "
             "ends the import, as what it had is gone, unless it has --data.\n\n"
             "Examples:\n  okv import items.tsv\n  zcat items.tsv.gz | okv import\n"
             "  okv -s local:///old.sock export | okv -s local:///new.sock import"};
@@ -388,7 +393,7 @@ int cli_import(struct cli *cli, int argc, char **argv)
     cli->took_stdin = !import.file || strcmp(import.file, "-") == 0;
     import.input = cli->took_stdin ? stdin : fopen(import.file, "rb");
     if (!import.input) {
-        fprintf(stderr, "okv: import: cannot read %s: %s\n", import.file, strerror(errno));
+        fprintf(stderr, "okv: import: cannot read '%s': %s\n", import.file, strerror(errno));
         return CLI_FAILED;
     }
     status = cli_connect(cli, (uint32_t)import.depth);

@@ -39,8 +39,15 @@ static bool begins_with(const struct okv_item *item, const struct prefix *prefix
 
 /* ---- scan --------------------------------------------------------------- */
 
+/* Other stores have patterns. */
+static int length_before_star(const char *pattern)
+{
+    return (int)strcspn(pattern, "*");
+}
+
 struct scan_arguments {
     struct cli *cli;
+    char *pattern; /* which is a mistake */
     struct prefix prefix;
     uint64_t left; /* items that may still be shown */
     uint64_t shown;
@@ -68,6 +75,10 @@ static error_t check_scan(struct argp_state *state, void *input)
 {
     const struct scan_arguments *arguments = input;
 
+    if (arguments->pattern)
+        return cli_usage(
+            state, "unexpected argument '%s': for keys that begin with it give --prefix %.*s",
+            arguments->pattern, length_before_star(arguments->pattern), arguments->pattern);
     if (arguments->is_null && arguments->verbose)
         return cli_usage(state, "--null and --long exclude each other: --long has lines");
     if (arguments->json && (arguments->is_null || arguments->verbose))
@@ -122,8 +133,8 @@ static int list_keys(struct scan_arguments *arguments, const char *command)
 
     status = cli_worse(status, arguments->status);
     if (status != CLI_DONE)
-        fprintf(stderr, "okv: %s: ended after %llu keys: not all are listed\n", command,
-                (unsigned long long)arguments->shown);
+        fprintf(stderr, "okv: %s: ended after %llu key%s: not all are listed\n", command,
+                (unsigned long long)arguments->shown, cli_s(arguments->shown));
     return status;
 }
 
@@ -138,7 +149,9 @@ int cli_scan(struct cli *cli, int argc, char **argv)
 {
     static const struct cli_parser parser = {
         .options = scan_options,
-        .unexpected = "unexpected argument '%1$s': for keys that begin with it give --prefix %1$s",
+        .most = 1,
+        .arguments = {offsetof(struct scan_arguments, pattern)},
+        .unexpected = "unexpected argument '%s': scan takes options only",
         .check = check_scan,
         .doc =
             "List the keys that are there, one a line, in no order.\v"
@@ -146,8 +159,7 @@ int cli_scan(struct cli *cli, int argc, char **argv)
             "only --limit ends it early. With --long a line is KEY, the value's length in "
             "bytes, the item's version and its time to live in milliseconds (or none), with "
             "tabs between them. Keys are escaped as those of `okv export`, except with --null. "
-            "With "
-            "--json ttl_ms is null for none, and a key that is no UTF-8 is in key_base64.\n\n"
+            "With --json ttl_ms is null for none, and a key that is no UTF-8 is in key_base64.\n\n"
             "A key that is there all the while is listed exactly once.\n\n"
             "Examples:\n  okv scan --prefix user: | wc -l\n  okv scan --long | sort -n -k 2 -t "
             "$'\\t'\n  okv scan --prefix tmp: | okv mget -\n  okv scan -0 | xargs -0 -n 1 okv get"};
@@ -162,6 +174,7 @@ int cli_scan(struct cli *cli, int argc, char **argv)
 struct export
 {
     struct cli *cli;
+    char *pattern; /* which is a mistake */
     struct prefix prefix;
     bool json;
     int status; /* of the output */
@@ -213,6 +226,17 @@ static int write_item(void *user, const struct okv_item *item)
     return cli_interrupted() ? SCAN_STOPPED : 0;
 }
 
+static error_t check_export(struct argp_state *state, void *input)
+{
+    const char *pattern = ((struct export *)input)->pattern;
+
+    return pattern ? cli_usage(state,
+                               "unexpected argument '%s': for keys that begin with it give "
+                               "--prefix %.*s, for a file of this name >%s",
+                               pattern, length_before_star(pattern), pattern, pattern)
+                   : 0;
+}
+
 static int export_all(struct export *export)
 {
     export->prefix.length = strlen(export->prefix.text);
@@ -222,10 +246,11 @@ static int export_all(struct export *export)
     status = cli_worse(status, export->status);
     progress_clear(&export->progress);
     if (status == CLI_DONE)
-        fprintf(stderr, "exported %llu items\n", (unsigned long long)export->items);
+        fprintf(stderr, "exported %llu item%s\n", (unsigned long long)export->items,
+                cli_s(export->items));
     else
-        fprintf(stderr, "okv: export: ended after %llu items: not all are written\n",
-                (unsigned long long)export->items);
+        fprintf(stderr, "okv: export: ended after %llu item%s: not all are written\n",
+                (unsigned long long)export->items, cli_s(export->items));
     return status;
 }
 
@@ -242,9 +267,10 @@ int cli_export(struct cli *cli, int argc, char **argv)
 {
     static const struct cli_parser parser = {
         .options = export_options,
-        .unexpected =
-            "unexpected argument '%1$s': for keys that begin with it give --prefix %1$s, for a "
-            "file of this name >%1$s",
+        .most = 1,
+        .arguments = {offsetof(struct export, pattern)},
+        .unexpected = "unexpected argument '%s': export takes options only",
+        .check = check_export,
         .doc = "Write all items, or those with a prefix, to standard output, one KEY TAB VALUE a "
                "line; of an item that "
                "expires KEY TAB VALUE TAB TIME, in ms since 1970.\v"

@@ -60,12 +60,14 @@ free_bytes:
 
 static int fail_input(const struct put_arguments *arguments, const char *command, int error)
 {
+    const char *quote = arguments->file ? "'" : "";
+
     if (error == EINTR)
         fprintf(stderr, "okv: %s '%s': interrupted: nothing was changed\n", command,
                 arguments->key);
     else
-        fprintf(stderr, "okv: %s '%s': cannot read %s: %s\n", command, arguments->key,
-                arguments->file ? arguments->file : "stdin", strerror(error));
+        fprintf(stderr, "okv: %s '%s': cannot read %s%s%s: %s\n", command, arguments->key, quote,
+                arguments->file ? arguments->file : "stdin", quote, strerror(error));
     return CLI_FAILED;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cli/output.h"
 #include "client/cli/stats.h"
 #include "shared/base/size.h"
 
@@ -32,12 +33,12 @@ static double percent_of(uint64_t part, uint64_t whole)
 
 static void print_memory(const char *text)
 {
-    uint64_t region = figure(text, "region_bytes");
+    uint64_t region = figure(text, "region_bytes"), items = figure(text, "items");
     char size[32];
 
     okv_size_format(region, size, sizeof size);
-    printf("# memory: %.1f %% of %s in use, by %" PRIu64 " items\n",
-           percent_of(figure(text, "used_bytes"), region), size, figure(text, "items"));
+    printf("# memory: %.1f %% of %s in use, by %" PRIu64 " item%s\n",
+           percent_of(figure(text, "used_bytes"), region), size, items, cli_s(items));
 }
 
 static void print_hits(const char *text)
@@ -100,6 +101,9 @@ static void print_sync(const char *text)
         printf("# sync: the log failed, and writes are refused\n");
     else if (figure(text, "disk_full"))
         printf("# sync: the disk is full, and writes are refused\n");
+    else if (syncs == 0)
+        printf("# sync: no syncs yet; %" PRIu64 " bytes wait for one\n",
+               figure(text, "unsynced_bytes"));
     else
         printf("# sync: %" PRIu64 " syncs, 99 %% of them within %.1f ms; %" PRIu64
                " bytes wait for one\n",
