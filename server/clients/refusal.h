@@ -11,7 +11,7 @@ struct okv_refusal {
     const char *user;     /* that it is, or claims to be; "": none */
     bool is_proven;       /* it is that user */
     int reason;           /* of enum okv_reject_reason */
-    const char *stranger; /* what it did instead of a hello, in words; or "" */
+    const char *stranger; /* what it did, in words that say more than the reason; or "" */
 };
 
 /* On a server with users, of all who have not proven who they are, a line a minute: others could

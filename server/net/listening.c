@@ -25,13 +25,12 @@ static const char *describe(const struct okv_uri *uri, char where[WHERE_SIZE])
     return where;
 }
 
-/* Puts the option in front of what is wrong with an address. A path is in the sentence already.
- * Returns `rc`. */
+/* Puts the option in front of what is wrong. A path is in the sentence already. Returns `rc`. */
 static int name_option(const struct okv_uri *uri, int rc, struct okv_diag *diag)
 {
     char where[WHERE_SIZE], option[WHERE_SIZE + 16];
 
-    if (uri->scheme == OKV_SCHEME_LOCAL || (rc != OKV_EAGAIN && rc != OKV_EADDRESS))
+    if (uri->scheme == OKV_SCHEME_LOCAL)
         return rc;
     snprintf(option, sizeof option, "--listen %s", describe(uri, where));
     okv_diag_begin(diag, option);

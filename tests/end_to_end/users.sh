@@ -223,7 +223,7 @@ start_server "local://$scratch/open.sock"
 is 'a server without users' '3:' "$okv" -s "local://$scratch/open.sock" --user root --key-file "$scratch/root.key" get k
 says 'does not know the key'
 is 'no file to reload' '3:' "$okv" -s "local://$scratch/open.sock" admin reload
-says 'without --users'
+same 'what it says' "$(cat "$scratch/err")" 'okv: admin reload: the server was started without --users'
 if try_server "local://$scratch/third.sock" --users "$scratch/missing"; then
     echo "WRONG: a server without its users file runs"
     failures=$((failures + 1))
@@ -247,7 +247,8 @@ end_server TERM
 why='refused: the server knows no such user with this key: '
 same "the line on the first" "$(grep -cE "pid [0-9]+ uid [0-9]+: $why" "$scratch/log")" 1
 same "lines on strangers at the end" \
-    "$(grep -cE "[3-9] more clients were refused; the last was 127.0.0.1:[0-9]+ \(user reader\): $why" "$scratch/log")" 1
+    "$(grep -cE "[3-9] more clients were refused; the last was 127.0.0.1:[0-9]+ \(user reader\): ${why%key: }password: .okv keygen --password KEYFILE" \
+    "$scratch/log")" 1
 socket=$strangers
 
 # Who puts a socket where anybody may could pass on what client and server say.
