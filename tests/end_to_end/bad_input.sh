@@ -125,7 +125,7 @@ command_lines() {
 
 # Other hosts reach these: only with --open.
 reachable_listeners() {
-    local uri fix='--open.*local://.*ofi://127'
+    local uri fix='--open.*local://.*(ofi|tcp|resps?)://127'
     for uri in rdma://10.0.0.1 rdma://127.0.0.1 'rdma://*' rdma://localhost 'rdma://[::1]' ofi://10.0.0.1 ofi://0.0.0.0 \
         'ofi://*' ofi://128.0.0.1 ofi://126.255.255.255 'ofi://[::]' 'ofi://[fd00::1]' 'ofi://[::ffff:10.0.0.1]' \
         ofi://localhost ofi://127.1 'ofi://10.0.0.1:7471?provider=tcp' resp://10.0.0.1 'resp://*' resps://10.0.0.1; do

@@ -92,19 +92,6 @@ dashes() {
         expect 2 '' $word
         same "what $word is told" "$(grep -c "^okv [a-z]*: '-.*': no such option: .* put -- before" "$scratch/err")" 1
     done
-    for word in 'put dash -hello' 'put dash -Version' 'put dash --help' 'put --help dash' 'put dash -?' 'put dash --vers' \
-        'exists -hdash' 'exists -vh dash' 'del dash -h' 'append dash -hx' 'mget dash -V' \
-        'incr dash -hx' 'put -f -h dash -h'; do
-        # shellcheck disable=SC2086 # words
-        expect 2 '' $word
-        same "what $word is told" "$(grep -c "^okv [a-z]*: '-.*': an option for help stands alone: .* put -- before" "$scratch/err")" 1
-    done
-    expect 2 '' stat -hx
-    same "what stat -hx is told" "$(cat "$scratch/err")" "okv stat: '-hx': an option for help stands alone: see \`okv stat --help'"
-    for word in 'put --help' 'put -h' 'put -?' 'put -V' 'put --vers' 'get --json --usage' 'help put'; do
-        # shellcheck disable=SC2086 # words
-        "$okv" $word >"$scratch/out" 2>"$scratch/err" || wrong "$word fails: $(cat "$scratch/err")"
-    done
     expect 2 '' put dash -5 -6
     same "the value beyond" "$(grep -c "unexpected argument '-6'" "$scratch/err")" 1
     expect 2 '' put dash -5 --ttl
@@ -232,7 +219,7 @@ many_items() {
     same "scan, then del" "$("$okv" scan --prefix tmp: | "$okv" del -; "$okv" scan --prefix tmp:)" ''
     # There is no script(1) in the guest.
     [ -n "${OKV_GUEST_ADDR:-}" ] ||
-        json_on_terminal
+        same "newlines on a terminal" "$(script -qec "$okv get item:3" /dev/null | wc -l)" 1
     same "newlines in a pipe" "$("$okv" get item:3 | wc -l)" 0
     same "a pattern" "$("$okv" scan 'item:*' 2>&1 | head -n 1)" \
         "okv scan: unexpected argument 'item:*': for keys that begin with it give --prefix item:"
@@ -379,15 +366,6 @@ measurements() {
     measure --value-size 1M --records 5 --operations 50 --registered
     measure --value-size 3000 --rounds 1 --floor --registered
     same "what a READ is compared with" "$(sed -n 's/^ *a raw READ is of \([0-9]*\) bytes.*/\1/p' "$scratch/out")" 3000
-}
-
-json_on_terminal() {
-    same "newlines on a terminal" "$(script -qec "$okv get item:3" /dev/null | wc -l)" 1
-    printf 'a\x7f\xe2\x80\xae\xc2\x85\xc3\xa9"\x1b' | "$okv" put odd -
-    "$okv" get odd --json >"$scratch/item"
-    same "JSON on a terminal" "$(script -qec "$okv get odd --json" /dev/null | tr -d '\r' | jq -S .)" "$(jq -S . "$scratch/item")"
-    same "what it looks like" "$(script -qec "$okv get odd --json" /dev/null | grep -c '"value":"a\\u007f\\u202E\\u0085\\u00E9\\"\\u001B"')" 1
-    "$okv" del odd
 }
 
 # What a run leaves on the server: what was there before.

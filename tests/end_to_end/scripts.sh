@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What okv(1) has for scripts: times to live, JSON, and values and items of files.
+# What okv(1) has for scripts: times to live, JSON, values and items of files, and statuses without work.
 set -euo pipefail
 
 usage() {
@@ -188,6 +188,32 @@ okv: import: cannot read '': No such file or directory"
     expect 0 '' flush --yes
 }
 
+# Which does nothing, and would have status 0.
+help_beside_arguments() {
+    local word
+    for word in 'put dash -hello' 'put dash -Version' 'put dash --help' 'put --help dash' 'put dash -?' 'put dash --vers' \
+        'exists -hdash' 'exists -vh dash' 'del dash -h' 'append dash -hx' 'mget dash -V' \
+        'incr dash -hx' 'put -f -h dash -h'; do
+        # shellcheck disable=SC2086 # words
+        expect 2 '' $word
+        same "what $word is told" "$(grep -c "^okv [a-z]*: '-.*': an option for help stands alone: .* put -- before" "$scratch/err")" 1
+    done
+    expect 2 '' stat -hx
+    same "what stat -hx is told" "$(cat "$scratch/err")" "okv stat: '-hx': an option for help stands alone: see \`okv stat --help'"
+    for word in 'put --help' 'put -h' 'put -?' 'put -V' 'put --vers' 'get --json --usage' 'help put'; do
+        # shellcheck disable=SC2086 # words
+        "$okv" $word >/dev/null 2>"$scratch/err" || same "$word" $? 0
+    done
+}
+
+json_on_terminal() {
+    printf 'a\x7f\xe2\x80\xae\xc2\x85\xc3\xa9"\x1b' | "$okv" put odd -
+    "$okv" get odd --json >"$scratch/item"
+    same "JSON on a terminal" "$(script -qec "$okv get odd --json" /dev/null | tr -d '\r' | jq -S .)" "$(jq -S . "$scratch/item")"
+    same "what it looks like" "$(script -qec "$okv get odd --json" /dev/null | grep -c '"value":"a\\u007f\\u202E\\u0085\\u00E9\\"\\u001B"')" 1
+    "$okv" del odd
+}
+
 start_server "$socket"
 export OKV_SERVER=$socket
 times_to_live
@@ -195,5 +221,7 @@ json
 files
 imports
 export_prefix
+help_beside_arguments
+json_on_terminal
 echo "scripts: $checks checks, $failures of them wrong"
 [ $failures -eq 0 ]
