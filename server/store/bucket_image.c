@@ -245,6 +245,25 @@ static void release_extents(struct okv_store_bucket *bucket, const struct okv_ta
     }
 }
 
+static void note(uint64_t *offsets, unsigned *count, uint64_t offset)
+{
+    if (offsets)
+        offsets[*count] = offset;
+    ++*count;
+}
+
+unsigned okv_store_bucket_fresh(const struct okv_store_bucket *bucket, uint64_t *offsets)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < bucket->item_count; i++)
+        if (bucket->items[i].fresh_extent)
+            note(offsets, &count, bucket->items[i].entry.extent);
+    for (unsigned page = bucket->published_pages; page < bucket->pages; page++)
+        note(offsets, &count, bucket->offset[page]);
+    return count;
+}
+
 void okv_store_bucket_cancel(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
     release_extents(bucket, table);
@@ -367,6 +386,22 @@ void okv_store_bucket_publish(const struct okv_store_bucket *bucket, const struc
                                             .primary_lines = table->bucket_size};
 
     okv_store_publish_or_stage(table, &images);
+}
+
+unsigned okv_store_bucket_freed(const struct okv_store_bucket *bucket, uint64_t *offsets)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < bucket->dropped_count; i++)
+        note(offsets, &count, bucket->dropped[i]);
+    for (unsigned i = 0; i < bucket->item_count; i++) {
+        const struct okv_entry *entry = &bucket->items[i].entry;
+        if (entry->extent && !entry->is_reference)
+            note(offsets, &count, entry->extent);
+    }
+    for (unsigned page = bucket->pages; page < bucket->published_pages; page++)
+        note(offsets, &count, bucket->published_offset[page]);
+    return count;
 }
 
 void okv_store_bucket_finish(struct okv_store_bucket *bucket, const struct okv_table *table)

@@ -71,6 +71,10 @@ int okv_store_bucket_prepare(struct okv_store_bucket *bucket, const struct okv_t
 void okv_store_bucket_cancel(struct okv_store_bucket *bucket, const struct okv_table *table);
 void okv_store_bucket_publish(const struct okv_store_bucket *bucket, const struct okv_table *table);
 void okv_store_bucket_finish(struct okv_store_bucket *bucket, const struct okv_table *table);
+/* Writes the offsets that cancel frees, or those that finish frees, unless `offsets` is NULL.
+ * Returns how many there are. */
+unsigned okv_store_bucket_fresh(const struct okv_store_bucket *bucket, uint64_t *offsets);
+unsigned okv_store_bucket_freed(const struct okv_store_bucket *bucket, uint64_t *offsets);
 
 /* Points key and value of a decoded entry to their bytes. */
 void okv_store_entry_complete(struct okv_entry *entry, const struct okv_table *table);

@@ -32,6 +32,7 @@ struct okv_store_record {
     uint64_t expiry_ms;
     bool is_part;                      /* as in okv_store_write */
     const struct okv_store_copy *copy; /* the log has the value there; NULL: it has not */
+    uint64_t version;                  /* for `add` */
 };
 
 /* The log, as the store sees it. */
@@ -42,6 +43,9 @@ struct okv_store_log {
     int (*begin)(void *user, const struct okv_store_record *record);
     /* After begin: whether the change was made, and its version. */
     void (*end)(void *user, bool was_made, uint64_t version);
+    /* Adds the records of changes that cannot fail any more: all of them, or none. Errors as of
+     * `begin`; OKV_EVALUESIZE: no batch has room for them. */
+    int (*add)(void *user, const struct okv_store_record *records, size_t count);
     /* Before a direct change of bucket `number`, while the region still has the images of before.
      * The bucket is locked. Or NULL. */
     void (*before)(void *user, uint64_t number);

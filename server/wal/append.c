@@ -202,6 +202,57 @@ static void end_record(void *user, bool was_made, uint64_t version)
     pthread_mutex_unlock(&wal->lock);
 }
 
+static uint64_t size_of(const struct okv_store_record *record)
+{
+    return okv_wal_record_size(record->key_length, record->value_length);
+}
+
+/* What is reserved is for whom an earlier batch had no room. */
+static int find_space(struct okv_wal *wal, uint64_t size)
+{
+    struct okv_wal_batch *batch = &wal->staged;
+    uint64_t most = okv_wal_batch_reserve_max(wal);
+
+    if (OKV_WAL_FRAME_HEADER + size > most)
+        return OKV_EVALUESIZE;
+    if (batch->used + size > most) {
+        wal->reserve_wanted = size;
+        return OKV_EAGAIN;
+    }
+    batch->reserved = 0;
+    return make_space(batch, size);
+}
+
+static int add_records(void *user, const struct okv_store_record *records, size_t count)
+{
+    struct okv_wal *wal = user;
+    struct okv_wal_batch *batch = &wal->staged;
+    uint64_t size = 0;
+
+    for (size_t i = 0; i < count; i++)
+        size += size_of(&records[i]);
+    if (atomic_load(&wal->failure))
+        return OKV_EREADONLY;
+    if (atomic_load(&wal->space.is_full))
+        return OKV_EDISKFULL;
+    pthread_mutex_lock(&wal->lock);
+    uint64_t before = batch->used;
+    int rc = find_space(wal, size);
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        const struct okv_wal_record wire = wire_of(&records[i], NULL);
+        okv_wal_record_encode(&wire, batch->bytes + batch->used);
+        okv_wal_record_set_version(batch->bytes + batch->used, records[i].version);
+        batch->used += size_of(&records[i]);
+        batch->records++;
+    }
+    if (rc == 0)
+        note_added(wal, before);
+    pthread_mutex_unlock(&wal->lock);
+    if (rc == OKV_EAGAIN)
+        okv_wal_wake(wal);
+    return rc;
+}
+
 static void before_change(void *user, uint64_t number)
 {
     struct okv_wal *wal = user;
@@ -221,6 +272,7 @@ void okv_wal_store_log(struct okv_wal *wal, struct okv_store_log *out)
     *out = (struct okv_store_log){
         .begin = begin_record,
         .end = end_record,
+        .add = add_records,
         .before = wal->is_direct ? before_change : NULL,
         .is_throttled = is_throttled,
         .wake = okv_wal_wake,
