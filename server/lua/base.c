@@ -1,0 +1,177 @@
+/* Functions of Lua's base library that write, load or take long, as scripts may have them. */
+#include <lauxlib.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "server/lua/budget.h"
+#include "server/lua/libraries.h"
+#include "server/lua/machine.h"
+
+/* ---- metatables and fields ---- */
+
+static int base_setmetatable(lua_State *L)
+{
+    int type = lua_type(L, 2);
+
+    okv_lua_need_own(L, 1);
+    luaL_argcheck(L, type == LUA_TNIL || type == LUA_TTABLE, 2, "nil or table expected");
+    if (luaL_getmetafield(L, 1, "__metatable"))
+        return luaL_error(L, "cannot change a protected metatable");
+    lua_settop(L, 2);
+    lua_setmetatable(L, 1);
+    return 1;
+}
+
+static int base_rawset(lua_State *L)
+{
+    okv_lua_need_own(L, 1);
+    luaL_checkany(L, 2);
+    luaL_checkany(L, 3);
+    lua_settop(L, 3);
+    lua_rawset(L, 1);
+    return 1;
+}
+
+/* ---- calls ---- */
+
+/* Redis raises errors as tables, and gives a script that catches one its text. */
+static int base_pcall(lua_State *L)
+{
+    luaL_checkany(L, 1);
+    int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+
+    if (status && lua_istable(L, -1)) {
+        lua_pushliteral(L, "err");
+        lua_rawget(L, -2);
+        lua_remove(L, lua_isstring(L, -1) ? -2 : -1);
+    }
+    lua_pushboolean(L, status == 0);
+    lua_insert(L, 1);
+    return lua_gettop(L);
+}
+
+static int base_unpack(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    int64_t from = luaL_optint(L, 2, 1);
+    int64_t to = lua_isnoneornil(L, 3) ? (int64_t)lua_objlen(L, 1) : luaL_checkint(L, 3);
+
+    if (from > to)
+        return 0;
+    if (to - from >= INT_MAX || !lua_checkstack(L, (int)(to - from + 1)))
+        return luaL_error(L, "too many results to unpack");
+    okv_lua_spend(L, (uint64_t)(to - from + 1) * OKV_LUA_INSTRUCTION);
+    for (int64_t i = from; i <= to; i++)
+        lua_rawgeti(L, 1, (int)i);
+    return (int)(to - from + 1);
+}
+
+/* ---- text that becomes a function ---- */
+
+static int loaded(lua_State *L, bool is_function)
+{
+    if (is_function)
+        return 1;
+    lua_pushnil(L);
+    lua_insert(L, -2);
+    return 2;
+}
+
+static int base_loadstring(lua_State *L)
+{
+    size_t length;
+    const char *text = luaL_checklstring(L, 1, &length);
+
+    return loaded(L, okv_lua_compile(L, text, length, luaL_optstring(L, 2, text)));
+}
+
+/* The pieces of the text come from a function. */
+static int base_load(lua_State *L)
+{
+    const char *name = luaL_optstring(L, 2, "=(load)");
+    luaL_Buffer pieces;
+    size_t length = 1;
+
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    luaL_buffinit(L, &pieces);
+    while (length > 0) {
+        lua_pushvalue(L, 1);
+        lua_call(L, 0, 1);
+        if (!lua_isnil(L, -1) && !lua_isstring(L, -1))
+            return luaL_error(L, "reader function must return a string");
+        length = lua_objlen(L, -1);
+        if (lua_isnil(L, -1)) {
+            lua_pop(L, 1);
+            length = 0;
+        } else {
+            luaL_addvalue(&pieces);
+        }
+    }
+    luaL_pushresult(&pieces);
+    const char *text = lua_tolstring(L, -1, &length);
+    return loaded(L, okv_lua_compile(L, text, length, name));
+}
+
+/* ---- the rest ---- */
+
+/* Without the addresses of the server's memory. */
+static int base_tostring(lua_State *L)
+{
+    luaL_checkany(L, 1);
+    if (luaL_callmeta(L, 1, "__tostring"))
+        return 1;
+    if (lua_isstring(L, 1)) {
+        lua_pushvalue(L, 1);
+        lua_tostring(L, -1);
+    } else if (lua_isboolean(L, 1)) {
+        lua_pushstring(L, lua_toboolean(L, 1) ? "true" : "false");
+    } else if (lua_isnil(L, 1)) {
+        lua_pushliteral(L, "nil");
+    } else {
+        lua_pushstring(L, luaL_typename(L, 1));
+    }
+    return 1;
+}
+
+/* A script cannot stop the collector, and pays for what it collects. */
+static int base_collectgarbage(lua_State *L)
+{
+    static const char *const options[] = {"collect", "count",    "step",       "stop",
+                                          "restart", "setpause", "setstepmul", NULL};
+    int option = luaL_checkoption(L, 1, "collect", options);
+    uint64_t used = okv_lua_memory(okv_lua_of(L));
+
+    if (option == 1) {
+        lua_pushnumber(L, (lua_Number)used / 1024);
+        return 1;
+    }
+    if (option == 0 || option == 2) {
+        okv_lua_spend(L, used);
+        lua_gc(L, LUA_GCCOLLECT, 0);
+    }
+    lua_pushinteger(L, 0);
+    return 1;
+}
+
+static int base_gcinfo(lua_State *L)
+{
+    lua_pushinteger(L, (lua_Integer)(okv_lua_memory(okv_lua_of(L)) / 1024));
+    return 1;
+}
+
+void okv_lua_add_base(lua_State *L)
+{
+    static const luaL_Reg functions[] = {{"collectgarbage", base_collectgarbage},
+                                         {"gcinfo", base_gcinfo},
+                                         {"load", base_load},
+                                         {"loadstring", base_loadstring},
+                                         {"pcall", base_pcall},
+                                         {"rawset", base_rawset},
+                                         {"setmetatable", base_setmetatable},
+                                         {"tostring", base_tostring},
+                                         {"unpack", base_unpack},
+                                         {NULL, NULL}};
+
+    okv_lua_add(L, functions);
+}

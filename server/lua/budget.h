@@ -1,0 +1,26 @@
+/*
+ * What a script may still do. Lua's own functions cannot be interrupted, so each function of
+ * server/lua/ that does more than a few steps says how much it does.
+ */
+#ifndef OKV_SERVER_LUA_BUDGET_H
+#define OKV_SERVER_LUA_BUDGET_H
+
+#include <lua.h>
+#include <stdint.h>
+
+/* Work of an instruction of Lua, and of a function that is called (server/core/turn.h). */
+#define OKV_LUA_INSTRUCTION 10u
+#define OKV_LUA_CALL 50u
+
+/* Counts work that is about to be done. Raises an error of Lua when the script has none left; from
+ * then on every instruction raises it again, so that pcall() does not help. */
+void okv_lua_spend(lua_State *L, uint64_t work);
+
+/* Counts memory that the script has elsewhere, in place of what it had before. Raises an error as
+ * above when it has too much. */
+void okv_lua_hold(lua_State *L, uint64_t bytes);
+
+/* Raises an error of Lua unless the table at `index` is the script's own: others outlive it. */
+void okv_lua_need_own(lua_State *L, int index);
+
+#endif

@@ -1,0 +1,254 @@
+#include "server/lua/machine.h"
+
+#include <lauxlib.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "server/lua/budget.h"
+#include "server/lua/sandbox.h"
+#include "shared/base/clock.h"
+
+/* Instructions between two looks at the limits. One may compare strings, or pass over a table, as
+ * long as there is memory: when some is long, each instruction is looked at. */
+#define INSTRUCTIONS 100
+#define LONG (UINT64_C(64) << 10)
+/* Work between two looks at the clock. */
+#define CLOCK_EVERY 20000u
+/* Processor time of a run, in ns, for each unit of work that it may do. */
+#define CLOCK_SHARE 2u
+/* Work of a byte of a text that is compiled. */
+#define COMPILED_BYTE 20u
+
+struct okv_lua {
+    lua_State *state;
+    void *user;                      /* of the run */
+    uint64_t used, held, memory_end; /* bytes; `held` are elsewhere */
+    uint64_t spent, work_end;
+    uint64_t clock_at;   /* `spent` at which the clock is looked at */
+    uint64_t wall_begin; /* ns; 0: it was not looked at yet */
+    uint64_t cpu_begin, cpu_end;
+    bool is_running;
+    enum okv_lua_end over; /* the limit that was reached; OKV_LUA_DONE: none */
+    bool has_long;         /* memory in pieces of LONG and more */
+};
+
+/* ---- limits ---- */
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The processor's time is looked at only when as much time has passed at all. */
+static bool is_past(struct okv_lua *lua)
+{
+    uint64_t now = okv_clock_ns(), most = CLOCK_SHARE * lua->work_end;
+
+    lua->clock_at = lua->spent + (lua->has_long ? 0 : CLOCK_EVERY);
+    if (!lua->wall_begin) {
+        lua->wall_begin = now;
+        lua->cpu_begin = cpu_ns();
+    }
+    return now - lua->wall_begin > most && cpu_ns() - lua->cpu_begin > most;
+}
+
+static void look(lua_State *L, lua_Debug *where);
+
+/* An error that the script catches comes again with its next instruction. */
+static void end_run(lua_State *L, struct okv_lua *lua)
+{
+    lua_sethook(L, look, LUA_MASKCOUNT, 1);
+    luaL_error(L, lua->over == OKV_LUA_OVER_WORK ? "the script takes too long"
+                                                 : "the script needs too much memory");
+}
+
+void okv_lua_spend(lua_State *L, uint64_t work)
+{
+    struct okv_lua *lua = okv_lua_of(L);
+
+    if (!lua->is_running)
+        return;
+    if (!lua->over && work > lua->work_end - lua->spent) { /* it will not be done */
+        lua->over = OKV_LUA_OVER_WORK;
+        lua->spent = lua->work_end;
+    } else if (!lua->over) {
+        lua->spent += work;
+        if (lua->spent >= lua->clock_at && is_past(lua))
+            lua->over = OKV_LUA_OVER_WORK;
+    }
+    if (lua->over)
+        end_run(L, lua);
+}
+
+void okv_lua_hold(lua_State *L, uint64_t bytes)
+{
+    struct okv_lua *lua = okv_lua_of(L);
+
+    lua->held = bytes;
+    if (!lua->over && lua->used + lua->held > lua->memory_end)
+        lua->over = OKV_LUA_OVER_MEMORY;
+    if (lua->over)
+        end_run(L, lua);
+}
+
+/* The hook. */
+static void look(lua_State *L, lua_Debug *where)
+{
+    struct okv_lua *lua = okv_lua_of(L);
+    int count = lua_gethookcount(L);
+
+    (void)where;
+    if (lua->has_long && count > 1)
+        lua_sethook(L, look, LUA_MASKCOUNT, 1);
+    okv_lua_spend(L, (uint64_t)count * OKV_LUA_INSTRUCTION);
+}
+
+/* lua_Alloc. It cannot raise an error of its own: Lua says that there is no memory. */
+static void *allocate(void *user, void *block, size_t from, size_t to)
+{
+    struct okv_lua *lua = user;
+    void *result;
+
+    if (to == 0) {
+        free(block);
+        lua->used -= from;
+        return NULL;
+    }
+    if (to > from && lua->is_running) {
+        if (!lua->over && to > lua->work_end - lua->spent)
+            lua->over = OKV_LUA_OVER_WORK;
+        if (!lua->over && lua->used + lua->held + (to - from) > lua->memory_end)
+            lua->over = OKV_LUA_OVER_MEMORY;
+        if (lua->over)
+            return NULL;
+        lua->spent += to;
+        lua->has_long = lua->has_long || to >= LONG;
+    }
+    result = realloc(block, to);
+    if (!result && to <= from)
+        return block;
+    if (result)
+        lua->used += to - from;
+    return result;
+}
+
+/* ---- a machine ---- */
+
+static int open_sandbox(lua_State *L)
+{
+    okv_sandbox_open(L);
+    return 0;
+}
+
+struct okv_lua *okv_lua_create(void)
+{
+    struct okv_lua *lua = calloc(1, sizeof *lua);
+
+    if (!lua)
+        return NULL;
+    lua->state = lua_newstate(allocate, lua);
+    if (lua->state && lua_cpcall(lua->state, open_sandbox, NULL) == 0)
+        return lua;
+    okv_lua_destroy(lua);
+    return NULL;
+}
+
+void okv_lua_destroy(struct okv_lua *lua)
+{
+    if (lua && lua->state)
+        lua_close(lua->state);
+    free(lua);
+}
+
+lua_State *okv_lua_state(const struct okv_lua *lua)
+{
+    return lua->state;
+}
+
+struct okv_lua *okv_lua_of(lua_State *L)
+{
+    void *user;
+
+    lua_getallocf(L, &user);
+    return user;
+}
+
+void *okv_lua_user(lua_State *L)
+{
+    return okv_lua_of(L)->user;
+}
+
+uint64_t okv_lua_left(lua_State *L)
+{
+    const struct okv_lua *lua = okv_lua_of(L);
+
+    return lua->spent < lua->work_end ? lua->work_end - lua->spent : 0;
+}
+
+bool okv_lua_is_over(lua_State *L)
+{
+    return okv_lua_of(L)->over != OKV_LUA_DONE;
+}
+
+uint64_t okv_lua_memory(const struct okv_lua *lua)
+{
+    return lua->used;
+}
+
+/* ---- a run ---- */
+
+enum okv_lua_end okv_lua_begin(struct okv_lua *lua, const struct okv_lua_limits *limits,
+                               lua_CFunction body, void *user)
+{
+    lua->user = user;
+    lua->memory_end = lua->used + limits->memory;
+    lua->held = 0;
+    lua->spent = 0;
+    lua->work_end = limits->work;
+    lua->clock_at = CLOCK_EVERY;
+    lua->wall_begin = 0;
+    lua->over = OKV_LUA_DONE;
+    lua->has_long = false;
+    lua->is_running = true;
+    lua_sethook(lua->state, look, LUA_MASKCOUNT, INSTRUCTIONS);
+    int status = lua_cpcall(lua->state, body, user);
+    lua->is_running = false;
+    if (lua->over)
+        return lua->over;
+    if (status == LUA_ERRMEM)
+        return OKV_LUA_OVER_MEMORY;
+    return status ? OKV_LUA_FAILED : OKV_LUA_DONE;
+}
+
+uint64_t okv_lua_end(struct okv_lua *lua)
+{
+    lua_sethook(lua->state, NULL, 0, 0);
+    lua_settop(lua->state, 0);
+    okv_sandbox_leave(lua->state);
+    lua->user = NULL;
+    return lua->spent;
+}
+
+/* The collector stops meanwhile: the parser of Lua 5.1 has a name that nothing holds
+ * (CVE-2025-49844). Then it catches up: as it begins to count anew, a script that compiles again
+ * and again would grow faster than it collects. */
+bool okv_lua_compile(lua_State *L, const char *text, size_t length, const char *name)
+{
+    const uint64_t before = okv_lua_memory(okv_lua_of(L));
+    int rc;
+
+    if (length > 0 && text[0] == LUA_SIGNATURE[0]) {
+        lua_pushliteral(L, "bytecode is not accepted");
+        return false;
+    }
+    okv_lua_spend(L, length * COMPILED_BYTE);
+    lua_gc(L, LUA_GCSTOP, 0);
+    rc = luaL_loadbuffer(L, text, length, name);
+    lua_gc(L, LUA_GCRESTART, 0);
+    uint64_t after = okv_lua_memory(okv_lua_of(L));
+    lua_gc(L, LUA_GCSTEP, after > before ? (int)((after - before) >> 10) + 1 : 1);
+    return rc == 0;
+}

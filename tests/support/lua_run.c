@@ -1,0 +1,65 @@
+#include "tests/support/lua_run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/lua/sandbox.h"
+
+static int body(lua_State *L)
+{
+    const char *text = lua_touserdata(L, 1);
+
+    if (!okv_lua_compile(L, text, strlen(text), "@test"))
+        return lua_error(L);
+    okv_sandbox_enter(L);
+    lua_setfenv(L, -2);
+    lua_call(L, 0, 1);
+    lua_pushlightuserdata(L, (void *)body);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, LUA_REGISTRYINDEX);
+    return 0;
+}
+
+/* lua_cpcall() drops results, so the body leaves its own in the registry. */
+static void take_result(lua_State *L)
+{
+    lua_pushlightuserdata(L, (void *)body);
+    lua_rawget(L, LUA_REGISTRYINDEX);
+}
+
+static void describe(lua_State *L, struct lua_result *result)
+{
+    const char *prefix = result->end == OKV_LUA_DONE ? "" : "error: ", *text = NULL;
+
+    if (result->end == OKV_LUA_DONE)
+        take_result(L);
+    if (lua_gettop(L) > 0)
+        text =
+            lua_isboolean(L, -1) ? (lua_toboolean(L, -1) ? "true" : "false") : lua_tostring(L, -1);
+    snprintf(result->text, sizeof result->text, "%s%s", prefix,
+             text                ? text
+             : lua_gettop(L) > 0 ? lua_typename(L, lua_type(L, -1))
+                                 : "none");
+}
+
+struct lua_result lua_run_within(const char *text, const struct okv_lua_limits *limits)
+{
+    struct okv_lua *lua = okv_lua_create();
+    struct lua_result result = {.end = OKV_LUA_OVER_MEMORY};
+
+    if (!lua)
+        return result;
+    result.end = okv_lua_begin(lua, limits, body, (void *)text);
+    describe(okv_lua_state(lua), &result);
+    result.work = okv_lua_end(lua);
+    okv_lua_destroy(lua);
+    return result;
+}
+
+const char *lua_run(const char *text)
+{
+    static struct lua_result result;
+
+    result = lua_run_within(text, &(struct okv_lua_limits){LUA_RUN_WORK, LUA_RUN_MEMORY});
+    return result.text;
+}

@@ -1,0 +1,118 @@
+/* The machine for scripts: its limits, and what they can reach. */
+#include "tests/support/lua_run.h"
+#include "tests/support/test.h"
+
+TEST(a_script_runs)
+{
+    assert_lua("return 1 + 2", "3");
+    assert_lua("return ('x'):upper()", "X");
+    assert_lua("return _VERSION", "Lua 5.1");
+    assert_lua("return tostring(select('#', unpack({1, 2, 3})))", "3");
+}
+
+/* ---- limits ---- */
+
+static void assert_over(const char *text, enum okv_lua_end end)
+{
+    const struct okv_lua_limits limits = {100000000, 1 << 20};
+    struct lua_result result = lua_run_within(text, &limits);
+
+    if (result.end != end)
+        print_error("%s: %s\n", text, result.text);
+    assert_int_equal(result.end, end);
+    assert_true(result.work < 2 * limits.work);
+}
+
+TEST(work_has_an_end)
+{
+    assert_over("while true do end", OKV_LUA_OVER_WORK);
+    assert_over("while true do pcall(function() while true do end end) end", OKV_LUA_OVER_WORK);
+    assert_over("local function f() return f() end f()", OKV_LUA_OVER_WORK);
+    assert_over("while true do pcall(error, 'x') end", OKV_LUA_OVER_WORK);
+    assert_over("xpcall(function() while true do end end, function() while true do end end) "
+                "while true do end",
+                OKV_LUA_OVER_WORK);
+    assert_over("local c = coroutine.wrap(function() while true do end end) pcall(c) "
+                "while true do end",
+                OKV_LUA_OVER_WORK);
+    assert_over("while true do collectgarbage() end", OKV_LUA_OVER_WORK);
+    assert_over("while true do loadstring('return 1') end", OKV_LUA_OVER_WORK);
+    assert_over("local s = 'x' while true do s = s .. s end", OKV_LUA_OVER_MEMORY);
+}
+
+TEST(memory_has_an_end)
+{
+    assert_over("local t = {} while true do t[#t + 1] = {} end", OKV_LUA_OVER_MEMORY);
+    assert_over("local t = {} while true do pcall(function() while true do t[#t + 1] = {} end end) "
+                "end",
+                OKV_LUA_OVER_MEMORY);
+}
+
+TEST(depth_has_an_end)
+{
+    assert_true(
+        strstr(lua_run("local function f() return 1 + f() end return f()"), "stack overflow"));
+    assert_true(strstr(lua_run("return loadstring('return ' .. ('('):rep(1000) .. 1 .. "
+                               "(')'):rep(1000)) and 1 or error('too deep')"),
+                       "too deep"));
+}
+
+/* ---- nothing outlives a script ---- */
+
+#define READ_ONLY "Attempt to modify a readonly table"
+
+static void assert_error(const char *text, const char *part)
+{
+    const char *result = lua_run(text);
+
+    if (strncmp(result, "error: ", 7) || !strstr(result, part))
+        print_error("%s: %s\n", text, result);
+    assert_true(strncmp(result, "error: ", 7) == 0);
+    assert_non_null(strstr(result, part));
+}
+
+TEST(what_outlives_a_script_is_read_only)
+{
+    static const char *const tables[] = {"_G",    "string", "table",    "math",     "bit",
+                                         "cjson", "struct", "cmsgpack", "coroutine"};
+    char text[256];
+
+    for (unsigned i = 0; i < sizeof tables / sizeof *tables; i++) {
+        snprintf(text, sizeof text, "%s.x = 1", tables[i]);
+        assert_error(text, READ_ONLY);
+        snprintf(text, sizeof text, "rawset(%s, 'x', 1)", tables[i]);
+        assert_error(text, READ_ONLY);
+        snprintf(text, sizeof text, "setmetatable(%s, {})", tables[i]);
+        assert_error(text, READ_ONLY);
+        snprintf(text, sizeof text, "getmetatable(%s).__index = nil", tables[i]);
+        assert_error(text, READ_ONLY);
+    }
+    assert_error("getmetatable('').__index = nil", READ_ONLY);
+    assert_error("getmetatable(getmetatable('')).__index = nil", READ_ONLY);
+    assert_error("x = 1", READ_ONLY);
+    assert_error("return x", "Script attempted to access nonexistent global variable 'x'");
+    assert_error("_G = {}", READ_ONLY);
+    assert_error("KEYS = {}", READ_ONLY);
+    assert_error("local s = '' s.x = 1", "attempt to index local 's' (a string value)");
+}
+
+TEST(what_is_dangerous_is_not_there)
+{
+    static const char *const names[] = {"io",          "os",      "debug",    "package",  "require",
+                                        "module",      "dofile",  "loadfile", "newproxy", "print",
+                                        "string.dump", "getfenv", "setfenv"};
+    char text[256];
+
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(text, sizeof text,
+                 "local ok, x = pcall(function() return %s end) "
+                 "return tostring(ok and x ~= nil)",
+                 names[i]);
+        assert_lua(text, "false");
+    }
+    assert_lua("local f, why = loadstring('\\27Lua') return why", "bytecode is not accepted");
+    assert_lua(
+        "local n = 0 local f, why = load(function() n = n + 1 return n == 1 and '\\27Lua' or "
+        "nil end) return why",
+        "bytecode is not accepted");
+}
