@@ -16,6 +16,7 @@
 #include "server/resp/run/client_list.h"
 #include "server/resp/run/login.h"
 #include "server/resp/run/pages.h"
+#include "server/resp/script/engine.h"
 #include "server/wal/wal.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -177,6 +178,10 @@ unsigned okv_resp_poll(struct okv_resp *resp, bool *is_held_up)
         okv_resp_on_event(events[i].data.ptr, events[i].events);
     done += run_ready(resp);
     done += resp->trash.first != NULL;
+    if (resp->engine && resp->engine->cycles > 0) {
+        okv_resp_engine_collect(resp->engine);
+        done++;
+    }
     return done + count_ready(resp, is_held_up) + (n > 0 ? (unsigned)n : 0);
 }
 
@@ -276,6 +281,7 @@ void okv_resp_fini(struct okv_resp *resp)
     okv_resp_memory_free(resp->args, resp->arg_capacity * sizeof *resp->args);
     while (okv_resp_trash_empty(&resp->trash) > 0)
         continue;
+    okv_resp_engine_destroy(resp->engine);
     okv_resp_call_stats_fini(resp);
     pthread_mutex_destroy(&resp->lock);
     close(resp->epoll_fd);

@@ -6,9 +6,10 @@ usage() {
     cat <<'TEXT'
 usage: tests/resp/clients.sh BUILD_DIR
 
-Runs redis-cli, redis-benchmark, hiredis, redis-py, ioredis and node-redis against the okv-server of BUILD_DIR. The last
-two are installed by npm to BUILD_DIR/resp-clients the first time. Exit status: 0 all is well, 1 something is not, 77
-a client is not there; the others ran then.
+Runs redis-cli, redis-benchmark, hiredis, redis-py, ioredis and node-redis against the okv-server of BUILD_DIR, and
+libraries that build on them with scripts: locks, rate limiters, caches, sessions of PHP. Those for Node.js are installed
+by npm to BUILD_DIR/resp-clients the first time. Exit status: 0 all is well, 1 something is not, 77 a client is not there;
+the others ran then.
 TEXT
 }
 
@@ -131,21 +132,36 @@ hiredis() {
 }
 
 redis_py() {
-    local python=python3
+    local python=python3 name
     "$python" -c 'import redis' 2>/dev/null || python=/usr/bin/python3 # the one that Debian's package is for
     has redis-py "$python" -c 'import redis' || return 0
     passes redis-py "$python" "$here/python_client.py" "$port" app "$password"
+    for name in redis django-redis dogpile.cache limits; do
+        has "$name" "$python" -c "import ${name/-/_}" || continue
+        passes "scripts of $name" timeout 300 "$python" "$here/python_scripts.py" $name "$port" app "$password"
+    done
+}
+
+php_sessions() {
+    has php php -r 'exit(!extension_loaded("redis"));' || return 0
+    passes "sessions of PHP" timeout 300 php "$here/php_session.php" "$port" app "$password"
 }
 
 node_clients() {
+    local name
     has node command -v node || return 0
-    if [ ! -d "$build/resp-clients/node_modules/redis" ]; then
-        has npm npm install --prefix "$build/resp-clients" --no-audit --no-fund ioredis@5 redis@5 || return 0
+    if [ ! -d "$build/resp-clients/node_modules/rate-limit-redis" ]; then
+        has npm npm install --prefix "$build/resp-clients" --no-audit --no-fund ioredis@5 redis@5 redlock@4 \
+            redis-semaphore@5 rate-limiter-flexible@5 rate-limit-redis@4 express-rate-limit@7 fastify@4 \
+            @fastify/rate-limit@9 || return 0
     fi
     export NODE_PATH=$build/resp-clients/node_modules
     passes ioredis timeout 300 node "$here/node_client.js" ioredis "$port" app "$password" 2
     for protocol in 2 3; do
         passes "node-redis, RESP$protocol" timeout 300 node "$here/node_client.js" redis "$port" app "$password" $protocol
+    done
+    for name in ioredis redis redlock redis-semaphore rate-limiter-flexible rate-limit-redis @fastify/rate-limit; do
+        passes "scripts of $name" timeout 300 node "$here/node_scripts.js" $name "$port" app "$password"
     done
 }
 
@@ -205,6 +221,7 @@ same "no warning with users" "$(warnings)" 0
 redis_cli
 hiredis
 redis_py
+php_sessions
 node_clients
 load
 tls

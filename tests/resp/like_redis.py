@@ -3,6 +3,8 @@ that are the same byte by byte. What DIFFERENT has does differ, and PAGE, which 
 import socket
 import sys
 
+import like_redis_scripts as scripts
+
 END = b"$7\r\nthe end\r\n"
 
 # Requests of one connection to an empty database, a line each, as people type them.
@@ -149,6 +151,9 @@ class Server:
         self.ask("FLUSHALL")
         return self.ask(text)
 
+    def ask_in_resp3(self, text):
+        return self.ask_anew("HELLO 3\nECHO begin\n" + text).partition(b"$5\r\nbegin\r\n")[2]
+
     def values(self, text):
         """The replies as values: lists of elements behind their type, or lines."""
         lines = Lines(self.ask(text))
@@ -253,7 +258,10 @@ def main():
         page = file.read()
     for text in SAME:
         check(text, okv.ask_anew(text), redis.ask_anew(text))
-    for text, phrase in DIFFERENT:
+    for text in scripts.all_requests():
+        check(text, okv.ask_anew(text), redis.ask_anew(text))
+        check("in RESP3 " + text, okv.ask_in_resp3(text), redis.ask_in_resp3(text))
+    for text, phrase in DIFFERENT + scripts.DIFFERENT:
         check(text, okv.ask_anew(text), redis.ask_anew(text), False)
         check(f"{phrase} in docs/resp.md", phrase in page, True)
     names = compare_commands(okv, redis, 2)

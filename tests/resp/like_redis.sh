@@ -23,6 +23,6 @@ fi
 redis=$scratch/redis.sock
 setpriv --pdeathsig KILL redis-server --port 0 --unixsocket "$redis" --save '' --dir "$scratch" >"$scratch/redis.log" &
 servers+=($!)
-start_server "$socket" --listen "resp://$scratch/resp.sock" --database default:64M --database second:16M
+start_server "$socket" --listen "resp://$scratch/resp.sock" --alone-ms 100 --database default:64M --database second:16M
 until redis-cli -s "$redis" PING >/dev/null 2>&1; do sleep 0.1; done
 "$python" "$here/like_redis.py" "$scratch/resp.sock" "$redis" "$here/../../docs/resp.md"

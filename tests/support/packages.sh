@@ -39,7 +39,8 @@ packages_of() {
         demo)  echo iproute2 kmod ibverbs-utils rdmacm-utils ibverbs-providers ;;
         package) echo dpkg-dev debhelper dh-python python3 fakeroot lintian mmdebstrap curl jq prometheus ;;
         peers) echo redis-server redis-tools memcached libhiredis-dev liblmdb-dev python3 python3-redis ;;
-        redis) echo tcl8.6 debian-archive-keyring "$(node)" ;;
+        redis) echo tcl8.6 debian-archive-keyring php-cli php-redis python3-django-redis python3-dogpile.cache \
+                    python3-limits "$(node)" ;;
         *)     return 1 ;;
     esac
 }

@@ -87,9 +87,10 @@ static void expect_complete(const struct okv_resp_command *command)
     bool is_whole = okv_resp_command_parts(&okv_resp_commands, command) > 0;
     bool varies =
         command->words || (command->flags & OKV_RESP_FIELDS && command->flags & OKV_RESP_WRITE);
+    bool has_keys = command->first_key || command->flags & OKV_RESP_COUNTED;
 
     if (!command->traits || (!command->traits[0] && !(is_whole && !command->run)) ||
-        !command->access != !command->first_key || !command->summary || !command->group ||
+        !command->access == has_keys || !command->summary || !command->group ||
         (command->access_rest && command->last_key == command->first_key) ||
         varies != (command->access_without != NULL))
         fail_msg("%s", command->name);

@@ -518,3 +518,81 @@ FIXTURE_TEST(who_left_costs_nothing_while_the_log_is_slow)
     assert_int_equal(atomic_load(&resp->clients), 0);
     close_durable(durable);
 }
+
+/* ---- scripts ---- */
+
+#define TWO_KEYS                                                    \
+    "eval 'redis.call(\"set\", \"a\", redis.call(\"get\", \"k\")) " \
+    "redis.call(\"set\", \"b\", 2) return redis.call(\"get\", \"a\")' 0\r\n"
+
+FIXTURE_TEST(a_script_is_one_change_of_the_log)
+{
+    int one = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    atomic_store(&durable->is_held, true);
+    say(one, "set k v\r\n"); /* whose batch is held */
+    hear_nothing(one);
+    say(one, TWO_KEYS);
+    hear_nothing(one);
+    say(other, "mget a b\r\n");
+    hear(other, "*2\r\n$-1\r\n$-1\r\n");
+    let_sync(durable);
+    await(one);
+    hear(one, "+OK\r\n$1\r\nv\r\n");
+    say(other, "mget a b\r\n");
+    await(other);
+    hear(other, "*2\r\n$1\r\nv\r\n$1\r\n2\r\n");
+    close_durable(durable);
+    close(one);
+    close(other);
+}
+
+FIXTURE_TEST(a_script_whose_log_fails)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    say(fd, "set k v\r\n");
+    await(fd);
+    hear(fd, "+OK\r\n");
+    atomic_store(&durable->is_held, true);
+    say(fd, TWO_KEYS);
+    hear_nothing(fd);
+    crash_disk_fail_again(&durable->disk, 1);
+    let_sync(durable);
+    await(fd);
+    hear(fd, "-UNKNOWN the log failed, and this command may have been applied\r\n");
+    hear_end(fd);
+    fd = resp_fixture_connect(&fixture);
+    say(fd, "mget a b\r\n" TWO_KEYS);
+    hear(fd, "*2\r\n$-1\r\n$-1\r\n-MISCONF");
+    close_durable(durable);
+    close(fd);
+}
+
+/* More than a batch takes, and as much as it takes. */
+FIXTURE_TEST(a_script_of_many_bytes)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    fixture.core.server->config.alone_ms = 10000;
+    say(fd, "eval 'for i = 1, 8 do redis.call(\"set\", i, (\"x\"):rep(2000000)) end' 0\r\n");
+    await(fd);
+    hear(fd, "-ERR the log takes at most ");
+    close(fd);
+    fd = resp_fixture_connect(&fixture);
+    say(fd, "exists 1 2 3 4\r\n");
+    await(fd);
+    hear(fd, ":0\r\n");
+    say(fd,
+        "eval 'for i = 1, 4 do redis.call(\"set\", i, (\"x\"):rep(2000000)) end return 1' 0\r\n");
+    await(fd);
+    hear(fd, ":1\r\n");
+    say(fd, "exists 1 2 3 4\r\n");
+    await(fd);
+    hear(fd, ":4\r\n");
+    close_durable(durable);
+    close(fd);
+}

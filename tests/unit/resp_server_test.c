@@ -226,8 +226,8 @@ FIXTURE_TEST(what_okv_lacks_has_a_name)
 
     expect("lpush mylist v", "-ERR unknown command 'lpush', with args beginning with: 'mylist' 'v' "
                              "(okv has no lists)\r\n");
-    expect("EVALSHA x 0", "-ERR unknown command 'EVALSHA', with args beginning with: 'x' '0' (okv "
-                          "has no scripts)\r\n");
+    expect("FCALL x 0", "-ERR unknown command 'FCALL', with args beginning with: 'x' '0' (okv has "
+                        "no functions)\r\n");
     expect("replicaof no one", "-ERR unknown command 'replicaof', with args beginning with: 'no' "
                                "'one' (okv has no replicas)\r\n");
     expect("lcs a b", "-ERR unknown command 'lcs', with args beginning with: 'a' 'b' (okv has no "

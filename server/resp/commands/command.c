@@ -198,7 +198,7 @@ static const struct okv_resp_command *need_keys(struct okv_resp_call *call)
         okv_resp_error(&call->reply, "ERR the arguments have more than %u bytes", ARGUMENTS_MAX);
     else if (!command || okv_resp_command_lacks_part(table_of(call), command, count))
         problem = "Invalid command specified";
-    else if (!command->first_key)
+    else if (!command->first_key && !(command->flags & OKV_RESP_COUNTED))
         problem = "The command has no key arguments";
     else if (!okv_resp_command_takes(command, count))
         problem = "Invalid number of arguments specified for command";
@@ -240,27 +240,42 @@ static bool may_do_all(const struct okv_resp_call *call, const struct okv_resp_c
 }
 
 static const char *access_of(const struct okv_resp_call *call,
-                             const struct okv_resp_command *command, int key)
+                             const struct okv_resp_command *command, uint32_t key)
 {
     if (command->access_without && !may_do_all(call, command))
         return command->access_without;
-    return key > command->first_key && command->access_rest ? command->access_rest
-                                                            : command->access;
+    return key > 0 && command->access_rest ? command->access_rest : command->access;
+}
+
+/* Where the first key of the request is, and the number of keys. */
+static const struct okv_resp_arg *find_keys(const struct okv_resp_call *call,
+                                            const struct okv_resp_command *command, uint32_t *count)
+{
+    const struct okv_resp_arg *args = &call->args[2];
+    uint32_t words = call->count - 2;
+    int64_t number;
+
+    *count = okv_resp_count_keys(command, words);
+    if (!(command->flags & OKV_RESP_COUNTED))
+        return args + command->first_key;
+    if (okv_resp_arg_integer(&args[2], &number) && number > 0 && number <= (int64_t)words - 3)
+        *count = (uint32_t)number;
+    return args + 3;
 }
 
 static int reply_keys(struct okv_resp_call *call, bool with_access)
 {
     const struct okv_resp_command *command = need_keys(call);
-    uint32_t count = call->count - 2;
+    uint32_t count;
 
     if (!command)
         return 0;
-    okv_resp_array(&call->reply, okv_resp_count_keys(command, count));
-    for (int i = command->first_key; i <= okv_resp_last_key(command, count);
-         i += command->key_step) {
+    const struct okv_resp_arg *key = find_keys(call, command, &count);
+    okv_resp_array(&call->reply, count);
+    for (uint32_t i = 0; i < count; i++, key += command->key_step ? command->key_step : 1) {
         if (with_access)
             okv_resp_array(&call->reply, 2);
-        okv_resp_bulk(&call->reply, call->args[i + 2].text, call->args[i + 2].length);
+        okv_resp_bulk(&call->reply, key->text, key->length);
         if (with_access)
             okv_resp_describe_access(&call->reply, access_of(call, command, i));
     }

@@ -5,9 +5,6 @@
 #include "server/resp/run/call.h"
 #include "server/resp/run/command.h"
 
-/* The Redis whose commands these are, for clients that ask. */
-#define OKV_RESP_REDIS_VERSION "7.0.15"
-
 extern const struct okv_resp_command_table okv_resp_commands;
 
 struct okv_database;
@@ -58,6 +55,10 @@ okv_resp_function okv_resp_cmd_save, okv_resp_cmd_bgsave, okv_resp_cmd_lastsave;
 uint64_t okv_resp_saved_ms(const struct okv_database *database);
 /* scan.c */
 okv_resp_function okv_resp_cmd_keys, okv_resp_cmd_scan, okv_resp_cmd_randomkey;
+/* script.c */
+okv_resp_function okv_resp_cmd_eval, okv_resp_cmd_eval_ro, okv_resp_cmd_evalsha,
+    okv_resp_cmd_evalsha_ro, okv_resp_cmd_script_exists, okv_resp_cmd_script_flush,
+    okv_resp_cmd_script_kill, okv_resp_cmd_script_load;
 /* server.c */
 okv_resp_function okv_resp_cmd_dbsize, okv_resp_cmd_time, okv_resp_cmd_role,
     okv_resp_cmd_slowlog_get, okv_resp_cmd_empty_list, okv_resp_cmd_zero, okv_resp_cmd_nothing,

@@ -225,7 +225,7 @@ static int copy_item(struct okv_resp_call *call, const struct copying *copying)
 {
     if (call->is_preparing)
         return prepare(call, copying->to, copying->database);
-    if (copying->database == call->client->common.database && !call->is_in_change)
+    if (copying->database == call->client->common.database && !call->is_in_change && !call->staging)
         return okv_resp_in_change(call, copying->database, take_and_give);
     return take_and_give(call);
 }
@@ -245,8 +245,9 @@ int okv_resp_cmd_copy(struct okv_resp_call *call)
         okv_resp_error(&call->reply, "ERR source and destination objects are the same");
     else if (!okv_resp_may(call->client, copying.database, OKV_RIGHT_WRITE))
         okv_resp_error(&call->reply, NO_WRITE_THERE);
-    else if (call->is_in_change && !is_own)
-        okv_resp_error(&call->reply, "ERR COPY to another database inside MULTI is not allowed");
+    else if ((call->is_in_change || call->staging) && !is_own)
+        okv_resp_error(&call->reply,
+                       "ERR COPY to another database inside MULTI or a script is not allowed");
     else
         call->user = &copying;
     int rc = call->user ? copy_item(call, &copying) : 0;

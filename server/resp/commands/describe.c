@@ -66,7 +66,7 @@ static const struct {
     {"@keyspace", NULL, false},   {"@read", "readonly", false},  {"@write", "write", false},
     {"@string", NULL, false},     {"@bitmap", NULL, false},      {"@admin", "admin", false},
     {"@fast", "fast", false},     {"@slow", "fast", true},       {"@dangerous", "admin", false},
-    {"@connection", NULL, false}, {"@transaction", NULL, false},
+    {"@connection", NULL, false}, {"@transaction", NULL, false}, {"@scripting", NULL, false},
 };
 #define CATEGORY_COUNT (sizeof categories / sizeof *categories)
 
@@ -79,6 +79,8 @@ static bool is_in(const struct okv_resp_command *command, size_t category)
 {
     const char *flag = categories[category].flag;
 
+    if (flag && strcmp(flag, "readonly") == 0 && has_trait(command, "@scripting"))
+        return false; /* as Redis does */
     return has_trait(command, categories[category].name) ||
            (flag && has_trait(command, flag) != categories[category].is_implied_without);
 }
@@ -122,9 +124,9 @@ static void add_type(const struct okv_resp_reply *to, const char *name, const ch
     okv_resp_text(to, "spec");
 }
 
-/* Of keys from argument `first` on. `last`: counted from there, or from the end if negative. */
-static void reply_keys(const struct okv_resp_reply *to, const struct okv_resp_command *command,
-                       const char *access, int first, int last)
+/* What is said of keys before how they are found, from argument `first` on. */
+static void reply_begin(const struct okv_resp_reply *to, const struct okv_resp_command *command,
+                        const char *access, int first)
 {
     char flags[WORD_MAX];
 
@@ -139,11 +141,29 @@ static void reply_keys(const struct okv_resp_reply *to, const struct okv_resp_co
     add_type(to, "begin_search", "index");
     okv_resp_map(to, 1);
     add_number(to, "index", first);
+}
+
+/* `last`: counted from `first`, or from the end if negative. */
+static void reply_keys(const struct okv_resp_reply *to, const struct okv_resp_command *command,
+                       const char *access, int first, int last)
+{
+    reply_begin(to, command, access, first);
     add_type(to, "find_keys", "range");
     okv_resp_map(to, 3);
     add_number(to, "lastkey", last);
     add_number(to, "keystep", command->key_step);
     add_number(to, "limit", 0);
+}
+
+static void reply_counted_keys(const struct okv_resp_reply *to,
+                               const struct okv_resp_command *command)
+{
+    reply_begin(to, command, command->access, 2);
+    add_type(to, "find_keys", "keynum");
+    okv_resp_map(to, 3);
+    add_number(to, "keynumidx", 0);
+    add_number(to, "firstkey", 1);
+    add_number(to, "keystep", 1);
 }
 
 static void reply_key_specifications(const struct okv_resp_reply *to,
@@ -152,7 +172,9 @@ static void reply_key_specifications(const struct okv_resp_reply *to,
     int first = command->first_key, last = command->last_key;
     bool has_two = command->access_rest;
 
-    okv_resp_set(to, first ? 1 + has_two : 0);
+    okv_resp_set(to, command->access ? 1 + has_two : 0);
+    if (command->flags & OKV_RESP_COUNTED)
+        reply_counted_keys(to, command);
     if (!first)
         return;
     reply_keys(to, command, command->access, first, has_two ? 0 : last < 0 ? last : last - first);

@@ -14,6 +14,7 @@
 #include "server/resp/run/call_stats.h"
 #include "server/resp/run/rates.h"
 #include "server/resp/run/shared.h"
+#include "server/resp/script/cache.h"
 #include "server/wal/wal.h"
 #include "shared/base/size.h"
 
@@ -77,8 +78,11 @@ static double ratio(uint64_t a, uint64_t b)
 void okv_resp_info_memory(const struct okv_resp_client *client, struct okv_resp_buffer *out)
 {
     struct memory memory;
+    unsigned scripts;
+    size_t script_bytes;
 
     measure(client, &memory);
+    okv_resp_script_count(client->resp->shared->scripts, &scripts, &script_bytes);
     add_bytes(out, "used_memory", memory.used);
     add_bytes(out, "used_memory_rss", memory.resident);
     add_bytes(out, "used_memory_peak", memory.peak);
@@ -86,6 +90,8 @@ void okv_resp_info_memory(const struct okv_resp_client *client, struct okv_resp_
                       100 * ratio(memory.used, memory.peak));
     add_bytes(out, "total_system_memory",
               (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
+    okv_resp_info_add(out, "used_memory_scripts_eval:%zu\r\nnumber_of_cached_scripts:%u\r\n",
+                      script_bytes, scripts);
     add_bytes(out, "maxmemory", memory.all);
     okv_resp_info_add(out,
                       "maxmemory_policy:noeviction\r\nmem_fragmentation_ratio:%.2f\r\n"

@@ -12,23 +12,16 @@
 #include "server/resp/run/options.h"
 #include "server/resp/run/pages.h"
 #include "server/resp/run/price.h"
-#include "server/resp/run/transaction.h"
 #include "shared/base/error.h"
 
 /* ---- steps ---- */
 
-/* Within EXEC, which cannot pause. */
-static bool is_in_exec(const struct okv_resp_call *call)
-{
-    return okv_resp_transaction_is_open(call->client);
-}
-
 /* A step has what is left of the turn, and passes at least one bucket if that is most of it. Then
- * no turn passes without one. */
+ * no turn passes without one. A part of a transaction or script cannot pause, and has its price. */
 static void begin_step(const struct okv_resp_call *call, struct okv_store_walk *walk)
 {
     walk->spent = 0;
-    walk->limit = okv_turn_left(&call->client->resp->turn);
+    walk->limit = call->is_part ? call->price : okv_turn_left(&call->client->resp->turn);
     walk->is_first = walk->limit > OKV_TURN_WORK / 2;
 }
 
@@ -122,8 +115,8 @@ static int begin_keys(struct okv_resp_call *call)
     return 0;
 }
 
-/* EXEC has room for its price, which long keys and patterns may exceed, and for what is spare. */
-static int keys_in_exec(struct okv_resp_call *call, struct okv_resp_listing *listing)
+/* There is room for its price, which long keys and patterns may exceed, and for what is spare. */
+static int keys_in_part(struct okv_resp_call *call, struct okv_resp_listing *listing)
 {
     struct okv_store_walk *walk = &listing->walk;
 
@@ -173,8 +166,8 @@ int okv_resp_cmd_keys(struct okv_resp_call *call)
         return okv_resp_refuse(call, rc);
     if (!listing)
         return 0;
-    if (is_in_exec(call))
-        return keys_in_exec(call, listing);
+    if (call->is_part)
+        return keys_in_part(call, listing);
     if (listing->is_complete)
         return reply_keys(call, listing);
     listing->keys.most = client->out.most;
@@ -265,7 +258,6 @@ static int scan_from(struct okv_resp_call *call, struct scan *scan)
     if (!read_scan_options(call, scan))
         return 0;
     begin_step(call, &listing->walk);
-    listing->walk.is_first = listing->walk.is_first || is_in_exec(call);
     int rc = list_keys(call, listing, (uint64_t)scan->count);
     if (rc == OKV_EAGAIN && listing->walk.position == start)
         return OKV_RESP_GOES_ON; /* with another turn's work */
@@ -334,7 +326,6 @@ static int pick_from(struct okv_resp_call *call, struct okv_resp_random_progress
     int rc;
 
     begin_step(call, &walk);
-    walk.is_first = walk.is_first || is_in_exec(call);
     do {
         rc = okv_store_iterate(&call->executor->database->store, &walk, pick_key, pick);
         progress->has_wrapped = progress->has_wrapped || (rc == 0 && walk.position == 0);
@@ -343,7 +334,7 @@ static int pick_from(struct okv_resp_call *call, struct okv_resp_random_progress
     progress->position = walk.position;
     end_step(call, &walk);
     if (rc == OKV_EAGAIN || (rc == 0 && !is_around))
-        return pick->met || is_in_exec(call) ? 0 : OKV_RESP_GOES_ON;
+        return pick->met || call->is_part ? 0 : OKV_RESP_GOES_ON;
     return rc;
 }
 

@@ -21,6 +21,8 @@
 #define FIELDS OKV_RESP_FIELDS
 #define DESCRIBES OKV_RESP_DESCRIBES
 #define DECIMALS OKV_RESP_DECIMALS
+#define SCRIPT OKV_RESP_SCRIPT
+#define COUNTED OKV_RESP_COUNTED
 
 /* First key, last key, step, value. */
 #define NO_KEYS 0, 0, 0, 0
@@ -132,6 +134,24 @@ static const struct okv_resp_command commands[] = {
      "Discards a transaction", .traits = "noscript loading stale fast allow_busy @transaction"},
     {"ECHO", okv_resp_cmd_echo, 2, 0, NO_KEYS, "connection", "Returns its argument",
      .traits = "loading stale fast @connection"},
+    {"EVAL", okv_resp_cmd_eval, -3, CHANGE | SCRIPT | COUNTED, NO_KEYS, "scripting",
+     "Runs a script",
+     .traits = "noscript stale skip_monitor no_mandatory_keys movablekeys @scripting",
+     .access = "RW access update",
+     .notes = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE"},
+    {"EVALSHA", okv_resp_cmd_evalsha, -3, CHANGE | SCRIPT | COUNTED, NO_KEYS, "scripting",
+     "Runs a script of the cache",
+     .traits = "noscript stale skip_monitor no_mandatory_keys movablekeys @scripting",
+     .access = "RW access update"},
+    {"EVALSHA_RO", okv_resp_cmd_evalsha_ro, -3, CHANGE | SCRIPT | COUNTED, NO_KEYS, "scripting",
+     "Runs a script of the cache that changes nothing",
+     .traits = "readonly noscript stale skip_monitor no_mandatory_keys movablekeys @scripting",
+     .access = "RO access"},
+    {"EVAL_RO", okv_resp_cmd_eval_ro, -3, CHANGE | SCRIPT | COUNTED, NO_KEYS, "scripting",
+     "Runs a script that changes nothing",
+     .traits = "readonly noscript stale skip_monitor no_mandatory_keys movablekeys @scripting",
+     .access = "RO access",
+     .notes = "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS"},
     {"EXEC", okv_resp_cmd_exec, 1, UNQUEUED | EXCLUSIVE | TRANSACTION | CHANGE, NO_KEYS,
      "transactions", "Runs a transaction",
      .traits = "noscript loading stale skip_slowlog @transaction"},
@@ -268,6 +288,21 @@ static const struct okv_resp_command commands[] = {
      "Makes snapshots, and waits for them", .traits = "admin noscript no_async_loading no_multi"},
     {"SCAN", okv_resp_cmd_scan, -2, READ | TABLE, NO_KEYS, "generic", "Lists keys in steps",
      .traits = "readonly @keyspace", .tips = "nondeterministic_output request_policy:special"},
+    {"SCRIPT", NULL, -2, 0, NO_KEYS, "scripting", "Commands about scripts", .traits = ""},
+    {"SCRIPT|EXISTS", okv_resp_cmd_script_exists, -3, 0, NO_KEYS, "scripting",
+     "Says which scripts are in the cache", .traits = "noscript @scripting",
+     .tips = "request_policy:all_shards response_policy:agg_logical_and"},
+    {"SCRIPT|FLUSH", okv_resp_cmd_script_flush, -2, 0, NO_KEYS, "scripting",
+     "Empties the cache of scripts", .traits = "noscript @scripting",
+     .tips = "request_policy:all_nodes response_policy:all_succeeded"},
+    {"SCRIPT|HELP", okv_resp_cmd_help, 2, 0, NO_KEYS, "scripting", "Lists the subcommands",
+     .traits = "loading stale @scripting"},
+    {"SCRIPT|KILL", okv_resp_cmd_script_kill, 2, 0, NO_KEYS, "scripting",
+     "Ends no script: each has an end", .traits = "noscript allow_busy @scripting",
+     .tips = "request_policy:all_shards response_policy:one_succeeded"},
+    {"SCRIPT|LOAD", okv_resp_cmd_script_load, 3, SCRIPT, NO_KEYS, "scripting",
+     "Compiles a script, and keeps it in the cache", .traits = "noscript stale @scripting",
+     .tips = "request_policy:all_nodes response_policy:all_succeeded"},
     {"SELECT", okv_resp_cmd_select, 2, NO_MULTI, NO_KEYS, "connection", "Selects a database",
      .traits = "loading stale fast @connection"},
     {"SET", okv_resp_cmd_set, -3, WRITE, KEY_VALUE, "string", "Sets a value",

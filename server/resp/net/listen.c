@@ -16,6 +16,7 @@
 #include "server/resp/net/handshake.h"
 #include "server/resp/run/rates.h"
 #include "server/resp/run/shared.h"
+#include "server/resp/script/cache.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/base/resolve.h"
@@ -153,8 +154,12 @@ int okv_resp_open(struct okv_server *server, struct okv_diag *diag)
     struct okv_resp_shared *shared = calloc(1, sizeof *shared);
     int rc = 0;
 
-    if (!shared)
+    if (shared)
+        shared->scripts = okv_resp_script_cache_create();
+    if (!shared || !shared->scripts) {
+        free(shared);
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for clients of Redis");
+    }
     server->resp_shared = shared;
     okv_exclusive_init(&shared->exclusive);
     okv_resp_door_init(&shared->door);
@@ -185,6 +190,7 @@ void okv_resp_close(struct okv_server *server)
     okv_resp_rates_fini(&shared->rates);
     okv_resp_door_fini(&shared->door);
     okv_exclusive_fini(&shared->exclusive);
+    okv_resp_script_cache_destroy(shared->scripts);
     free(shared);
     server->exclusive = NULL;
     server->resp_shared = NULL;

@@ -192,6 +192,21 @@ static void add_all(struct pricing *pricing)
     free(pricing->lengths.slots);
 }
 
+/* Of a command, not of EXEC, whose lengths are not kept for another one. */
+uint64_t okv_resp_alone_price(struct okv_resp_call *call, uint64_t most)
+{
+    struct pricing pricing = {.call = call, .most = most};
+    uint64_t arguments =
+        okv_resp_price_of_arguments(call->client, call->command, call->args, call->count);
+
+    if (arguments > most ||
+        !lengths_init(&pricing.lengths, okv_resp_count_keys(call->command, call->count)))
+        return most + 1;
+    add_command(&pricing, call->command, call->args, call->count, arguments);
+    free(pricing.lengths.slots);
+    return pricing.work;
+}
+
 bool okv_resp_alone_check(struct okv_resp_call *call)
 {
     struct pricing pricing = {.call = call, .most = okv_resp_alone_work(call->client)};

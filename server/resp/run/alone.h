@@ -7,6 +7,7 @@
 #define OKV_SERVER_RESP_RUN_ALONE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct okv_resp_call;
 
@@ -14,5 +15,7 @@ struct okv_resp_call;
  * call->spare and client->room_steps. If not, it replies with an error, and a transaction is
  * dropped. */
 bool okv_resp_alone_check(struct okv_resp_call *call);
+/* The work of a command that a script calls; more than `most` when that is less. */
+uint64_t okv_resp_alone_price(struct okv_resp_call *call, uint64_t most);
 
 #endif

@@ -47,11 +47,16 @@ static unsigned rights_needed(const struct okv_resp_command *command)
            (flags & OKV_RESP_ADMIN ? OKV_RIGHT_ADMIN : 0u);
 }
 
-bool okv_resp_call_is_allowed(const struct okv_resp_call *call)
+bool okv_resp_call_may(const struct okv_resp_call *call)
 {
     unsigned right = rights_needed(call->command);
 
-    if (!right || okv_resp_may(call->client, call->client->common.database, right))
+    return !right || okv_resp_may(call->client, call->client->common.database, right);
+}
+
+bool okv_resp_call_is_allowed(const struct okv_resp_call *call)
+{
+    if (okv_resp_call_may(call))
         return true;
     OKV_STATS_ADD(&call->executor->database->counts, denied, 1);
     return false;
@@ -226,7 +231,8 @@ int okv_resp_in_change(struct okv_resp_call *call, unsigned database,
     }
     call->executor = executor;
     call->is_in_change = wal != NULL;
-    int rc = wal && call->is_part ? run_reserved(call, wal, run) : run(call);
+    bool reserves = wal && call->is_part && !(call->command->flags & OKV_RESP_SCRIPT);
+    int rc = reserves ? run_reserved(call, wal, run) : run(call);
     call->executor = own;
     call->is_in_change = false;
     bool has_replied = rc == OKV_RESP_GOES_ON && call->reply.out->used > before;

@@ -6,6 +6,7 @@
 #include "server/resp/run/client.h"
 
 struct okv_resp_command;
+struct okv_resp_staging;
 
 struct okv_resp_call {
     struct okv_resp_client *client;
@@ -25,6 +26,8 @@ struct okv_resp_call {
     uint64_t price;    /* work of a command of EXEC, as it was queued (price.h) */
     uint64_t spare;    /* work that a command which runs alone may do beyond its price */
     void *user;        /* of a part that okv_resp_in_change() runs */
+    struct okv_resp_staging
+        *staging; /* of a script, which changes nothing before its end; or NULL */
 };
 
 /* Whether the client's user has this right, of enum okv_right, in a database. */
@@ -33,7 +36,9 @@ bool okv_resp_may(const struct okv_resp_client *client, unsigned database, unsig
 bool okv_resp_sees(const struct okv_resp_client *client, unsigned database);
 /* Whether it has the right `admin` in every database. */
 bool okv_resp_is_admin_of_all(const struct okv_resp_client *client);
-/* Whether it has the rights that the command needs. Counts a refusal. */
+/* Whether it has the rights that the command needs. */
+bool okv_resp_call_may(const struct okv_resp_call *call);
+/* The same; counts a refusal. */
 bool okv_resp_call_is_allowed(const struct okv_resp_call *call);
 
 /* Work that the store has done for the worker since the last call. */

@@ -26,6 +26,8 @@ struct okv_server;
     X(TRYAGAIN)                 \
     X(MISCONF)                  \
     X(EXECABORT)                \
+    X(NOSCRIPT)                 \
+    X(NOTBUSY)                  \
     X(UNKNOWN)
 enum okv_resp_error_code {
 #define OKV_RESP_ERROR_CODE(name) OKV_RESP_CODE_##name,

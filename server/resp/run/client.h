@@ -26,6 +26,7 @@ struct okv_housekeeping;
 struct okv_resp;
 struct okv_resp_build;
 struct okv_resp_call_stats;
+struct okv_resp_engine;
 struct okv_resp_shared;
 struct okv_resp_silent;
 struct okv_resp_command_table;
@@ -111,6 +112,7 @@ struct okv_resp_client {
     struct okv_resp_download download;        /* leaves after `out` */
     uint64_t reserved;                        /* bytes, by these three, and by `read` */
     struct okv_effort effort;                 /* of its command, to make room (store/room.h) */
+    bool wants_alone;                         /* its script cannot run beside others */
     unsigned room_steps;                      /* that it may still take, if it runs alone */
     struct okv_resp_transaction *transaction; /* of MULTI and WATCH; or NULL */
 
@@ -201,8 +203,9 @@ struct okv_resp {
         uint64_t commands, hits, misses;
     } counts; /* not yet in the server's */
     struct okv_resp_call_stats *call_stats;
-    uint64_t exclusive_ticket; /* of okv_exclusive_share() */
-    uint8_t dropped[16 << 10]; /* bytes of values that are not stored */
+    struct okv_resp_engine *engine; /* of scripts; NULL: there was none yet */
+    uint64_t exclusive_ticket;      /* of okv_exclusive_share() */
+    uint8_t dropped[16 << 10];      /* bytes of values that are not stored */
 };
 
 /* ---- any thread ---- */

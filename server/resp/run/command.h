@@ -6,6 +6,9 @@
 
 struct okv_resp_call;
 
+/* Whose commands these are. */
+#define OKV_RESP_REDIS_VERSION "7.0.15"
+
 enum okv_resp_flag {
     OKV_RESP_READ = 1,            /* reads items: needs that right */
     OKV_RESP_WRITE = 2,           /* changes items: needs that right */
@@ -28,6 +31,8 @@ enum okv_resp_flag {
     OKV_RESP_FIELDS = 262144,     /* its arguments are those of BITFIELD (proto/bitfield.h) */
     OKV_RESP_DESCRIBES = 524288,  /* replies about commands */
     OKV_RESP_DECIMALS = 1048576,  /* writes a number with decimals */
+    OKV_RESP_SCRIPT = 2097152,    /* runs a script, alone if it has to */
+    OKV_RESP_COUNTED = 4194304,   /* its second argument is the number of its keys, which follow */
 };
 
 /* Returns 0, OKV_RESP_GOES_ON, or OKV_EAGAIN as okv_resp_run(). */

@@ -5,6 +5,7 @@
 #include "server/database/database.h"
 #include "server/resp/run/call.h"
 #include "server/resp/run/long_build.h"
+#include "server/resp/run/staging.h"
 #include "server/resp/run/upload.h"
 #include "shared/base/error.h"
 
@@ -14,6 +15,9 @@ int okv_resp_look(struct okv_resp_call *call, const struct okv_resp_arg *key,
                   okv_store_visit *visit, void *user)
 {
     struct okv_store *store = &call->executor->database->store;
+
+    if (call->staging)
+        return okv_resp_staging_look(call, key, visit, user);
     int rc = okv_store_look(store, call->executor->work, key->text, key->length, call->is_in_change,
                             visit, user);
 
@@ -86,6 +90,9 @@ int okv_resp_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
 {
     struct change change = {call, decide, user, 0};
     struct okv_store_outcome outcome;
+
+    if (call->staging)
+        return okv_resp_staging_modify(call, key, decide, user);
     int rc = okv_resp_build_step(call->client, NULL);
 
     if (rc)
@@ -115,6 +122,9 @@ int okv_resp_remove(struct okv_resp_call *call, const struct okv_resp_arg *key)
     const struct okv_store_write write = {
         .key = key->text, .key_length = key->length, .is_part = call->is_part};
     struct okv_store_outcome outcome;
+
+    if (call->staging)
+        return okv_resp_staging_remove(call, key);
     int rc = okv_store_delete(&database->store, call->executor->work, &write, &outcome);
 
     if (rc == 0) {

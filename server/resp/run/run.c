@@ -68,7 +68,8 @@ static void refuse_count(struct okv_resp_call *call)
  * in one step. */
 static bool may_have_so_many(const struct okv_resp_call *call)
 {
-    return call->count <= OKV_RESP_FEW || call->command->last_key < 0;
+    return call->count <= OKV_RESP_FEW || call->command->last_key < 0 ||
+           call->command->flags & OKV_RESP_SCRIPT;
 }
 
 /* HTTP, sent by a browser on behalf of a web page, may hide commands that the page chose. Redis
@@ -179,6 +180,8 @@ static bool runs_alone(const struct okv_resp_call *call)
 {
     unsigned flags = call->command->flags;
 
+    if (flags & OKV_RESP_SCRIPT)
+        return call->client->wants_alone;
     return flags & OKV_RESP_EXCLUSIVE &&
            (!(flags & OKV_RESP_TRANSACTION) || okv_resp_transaction_is_open(call->client));
 }
@@ -212,7 +215,7 @@ static bool has_to_wait(const struct okv_resp_call *call)
 
     if (reads_published(call) && call->client->commit.batch)
         return true; /* its changes are not published yet */
-    if (!(flags & OKV_RESP_EXCLUSIVE))
+    if (!(flags & OKV_RESP_EXCLUSIVE) && !call->client->wants_alone)
         return false;
     return (wal && !okv_wal_is_batch_open(wal)) || okv_resp_transaction_waits(call->client);
 }
@@ -258,6 +261,10 @@ static int run_locked(struct okv_resp_call *call)
 
     if (!has_to_wait(call))
         rc = runs_alone(call) ? run_exclusive(call, how) : how(call);
+    if (rc == OKV_EAGAIN && client->wants_alone && !call->is_part) {
+        call->is_part = true;
+        rc = run_exclusive(call, how);
+    }
     if (rc == OKV_EAGAIN) {
         call->reply.out->used = before;
         client->resp->counts = counts;
@@ -279,6 +286,7 @@ static void forget_progress(struct okv_resp_client *client)
     client->random.is_under_way = false;
     client->flush.is_under_way = false;
     client->move_version = 0;
+    client->wants_alone = false;
     client->effort = (struct okv_effort){.has_begun = false};
     client->progress = (struct okv_resp_progress){.next = 0};
     okv_resp_buffer_fini(&client->text);

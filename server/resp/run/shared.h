@@ -8,6 +8,8 @@
 #include "shared/base/entrance.h"
 #include "shared/transport/local/socket_path.h"
 
+struct okv_resp_script_cache;
+
 struct okv_resp_listener {
     int fd;
     struct okv_entrance entrance; /* of `fd` */
@@ -24,6 +26,7 @@ struct okv_resp_sample {
 struct okv_resp_shared {
     struct okv_exclusive exclusive; /* workers share it while they run commands */
     struct okv_resp_door door;
+    struct okv_resp_script_cache *scripts;
     atomic_int_fast64_t memory;      /* bytes of buffers and transactions of all clients */
     struct okv_resp_rates {          /* rates.h */
         atomic_uint_fast64_t due_ns; /* of the next sample */

@@ -1,0 +1,132 @@
+#include "server/resp/script/engine.h"
+
+#include <lauxlib.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/lua/sandbox.h"
+#include "server/resp/script/api.h"
+
+/* Compiled scripts at which those that the cache has removed go, too. */
+#define REPLY_KEPT (64u << 10) /* bytes of its buffer */
+#define MUCH (UINT64_C(1) << 20)
+/* The one that is under way may have passed what has become garbage. */
+#define CYCLES 2u
+#define COLLECTED_KIB 64 /* at once */
+#define COMPILED_MAX (OKV_RESP_COMPILED_SLOTS / 2 + OKV_RESP_COMPILED_SLOTS / 4)
+
+static int add_api(lua_State *L)
+{
+    lua_newtable(L);
+    okv_resp_script_add_api(L);
+    okv_sandbox_add(L, "redis");
+    return 0;
+}
+
+struct okv_resp_engine *okv_resp_engine_create(struct okv_resp_script_cache *cache)
+{
+    struct okv_resp_engine *engine = calloc(1, sizeof *engine);
+
+    if (!engine)
+        return NULL;
+    engine->cache = cache;
+    engine->lua = okv_lua_create();
+    if (engine->lua && lua_cpcall(okv_lua_state(engine->lua), add_api, NULL) == 0)
+        return engine;
+    okv_resp_engine_destroy(engine);
+    return NULL;
+}
+
+static void forget(struct okv_resp_engine *engine, struct okv_resp_compiled *compiled)
+{
+    luaL_unref(okv_lua_state(engine->lua), LUA_REGISTRYINDEX, compiled->function);
+    engine->compiled_count--;
+    engine->compiled_bytes -= compiled->script->length;
+    okv_resp_script_drop(compiled->script);
+    compiled->script = NULL;
+}
+
+void okv_resp_engine_destroy(struct okv_resp_engine *engine)
+{
+    if (!engine)
+        return;
+    for (unsigned i = 0; i < OKV_RESP_COMPILED_SLOTS; i++)
+        if (engine->compiled[i].script)
+            okv_resp_script_drop(engine->compiled[i].script);
+    okv_lua_destroy(engine->lua);
+    okv_resp_buffer_fini(&engine->reply);
+    okv_resp_staging_fini(&engine->staging);
+    free(engine);
+}
+
+void okv_resp_engine_shrink(struct okv_resp_engine *engine, uint64_t before)
+{
+    if (engine->reply.capacity > REPLY_KEPT)
+        okv_resp_buffer_fini(&engine->reply);
+    if (okv_lua_memory(engine->lua) > before + MUCH)
+        engine->cycles = CYCLES;
+}
+
+void okv_resp_engine_collect(struct okv_resp_engine *engine)
+{
+    if (engine->cycles > 0 && lua_gc(okv_lua_state(engine->lua), LUA_GCSTEP, COLLECTED_KIB))
+        engine->cycles--;
+}
+
+/* Its slot, or the one that it gets. */
+static struct okv_resp_compiled *slot_of(struct okv_resp_engine *engine,
+                                         const uint8_t sha1[OKV_SHA1_SIZE])
+{
+    unsigned at = (sha1[0] | (unsigned)sha1[1] << 8) % OKV_RESP_COMPILED_SLOTS;
+
+    while (engine->compiled[at].script &&
+           memcmp(engine->compiled[at].script->sha1, sha1, OKV_SHA1_SIZE) != 0)
+        at = (at + 1) % OKV_RESP_COMPILED_SLOTS;
+    return &engine->compiled[at];
+}
+
+struct okv_resp_compiled *okv_resp_engine_find(struct okv_resp_engine *engine,
+                                               const uint8_t sha1[OKV_SHA1_SIZE])
+{
+    struct okv_resp_compiled *compiled = slot_of(engine, sha1);
+
+    return compiled->script &&
+                   !atomic_load_explicit(&compiled->script->is_removed, memory_order_relaxed)
+               ? compiled
+               : NULL;
+}
+
+/* The slots of the others change, so it begins anew. */
+static void drop_removed(struct okv_resp_engine *engine)
+{
+    struct okv_resp_compiled kept[OKV_RESP_COMPILED_SLOTS];
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < OKV_RESP_COMPILED_SLOTS; i++) {
+        struct okv_resp_compiled *compiled = &engine->compiled[i];
+        if (compiled->script && atomic_load(&compiled->script->is_removed))
+            forget(engine, compiled);
+        else if (compiled->script)
+            kept[count++] = *compiled;
+    }
+    memset(engine->compiled, 0, sizeof engine->compiled);
+    for (unsigned i = 0; i < count; i++)
+        *slot_of(engine, kept[i].script->sha1) = kept[i];
+}
+
+struct okv_resp_compiled *okv_resp_engine_keep(struct okv_resp_engine *engine,
+                                               struct okv_resp_script *script)
+{
+    int function = luaL_ref(okv_lua_state(engine->lua), LUA_REGISTRYINDEX);
+
+    if (engine->compiled_count >= COMPILED_MAX ||
+        engine->compiled_bytes + script->length > 2 * OKV_RESP_SCRIPTS_BYTES)
+        drop_removed(engine);
+    struct okv_resp_compiled *compiled = slot_of(engine, script->sha1);
+    if (compiled->script)
+        forget(engine, compiled); /* of the same text, which was removed and came again */
+    *compiled = (struct okv_resp_compiled){.script = script, .function = function};
+    engine->compiled_count++;
+    engine->compiled_bytes += script->length;
+    return compiled;
+}

@@ -1,0 +1,51 @@
+/*
+ * The scripts of a worker: its machine, and what it has compiled of the cache. The worker's thread.
+ */
+#ifndef OKV_SERVER_RESP_SCRIPT_ENGINE_H
+#define OKV_SERVER_RESP_SCRIPT_ENGINE_H
+
+#include "server/lua/machine.h"
+#include "server/resp/proto/buffer.h"
+#include "server/resp/run/staging.h"
+#include "server/resp/script/cache.h"
+#include "server/resp/script/shebang.h"
+
+struct okv_resp_compiled {
+    struct okv_resp_script *script; /* with a reference; NULL: the slot is free */
+    int function;                   /* in the registry of the machine */
+    struct okv_resp_shebang shebang;
+};
+
+#define OKV_RESP_COMPILED_SLOTS (2u * OKV_RESP_SCRIPT_SLOTS)
+
+struct okv_resp_engine {
+    struct okv_resp_script_cache *cache;
+    struct okv_lua *lua;
+    struct okv_resp_buffer reply; /* of the command that the script calls */
+    struct okv_resp_staging staging;
+    unsigned cycles; /* of the collector that are to run between scripts */
+    unsigned compiled_count;
+    size_t compiled_bytes;                                      /* of their texts */
+    struct okv_resp_compiled compiled[OKV_RESP_COMPILED_SLOTS]; /* by SHA-1, open addressing */
+};
+
+/* With a machine. NULL: there is no memory. */
+struct okv_resp_engine *okv_resp_engine_create(struct okv_resp_script_cache *cache);
+/* Accepts NULL. */
+void okv_resp_engine_destroy(struct okv_resp_engine *engine);
+
+/* After a run that began with `before` bytes of the machine in use: gives back memory that only a
+ * long one needs, at once or by okv_resp_engine_collect(). */
+void okv_resp_engine_shrink(struct okv_resp_engine *engine, uint64_t before);
+/* A step of the collector, if a script has left much. */
+void okv_resp_engine_collect(struct okv_resp_engine *engine);
+
+/* What is compiled of this script; or NULL. */
+struct okv_resp_compiled *okv_resp_engine_find(struct okv_resp_engine *engine,
+                                               const uint8_t sha1[OKV_SHA1_SIZE]);
+/* Keeps the function on the top of the machine's stack, which it removes, and the reference.
+ * Within a run. */
+struct okv_resp_compiled *okv_resp_engine_keep(struct okv_resp_engine *engine,
+                                               struct okv_resp_script *script);
+
+#endif

@@ -1,0 +1,266 @@
+#include "server/resp/script/run.h"
+
+#include <inttypes.h>
+#include <lauxlib.h>
+#include <string.h>
+
+#include "server/command/execute.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
+#include "server/lua/budget.h"
+#include "server/lua/sandbox.h"
+#include "server/resp/run/lookup.h"
+#include "server/resp/run/price.h"
+#include "server/resp/script/api.h"
+#include "server/resp/script/convert.h"
+#include "server/wal/append.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+/* The name of all scripts in messages, as Redis has it. */
+#define CHUNK "@user_script"
+#define MEMORY_MAX (UINT64_C(64) << 20)
+
+/* ---- compiling ---- */
+
+static int compile(lua_State *L)
+{
+    struct okv_resp_script_run *run = lua_touserdata(L, 1);
+    const struct okv_resp_script *script = run->script;
+
+    /* With the end of the first line, so that its lines have their numbers. */
+    if (!okv_lua_compile(L, script->text + run->shebang.length,
+                         script->length - run->shebang.length, CHUNK))
+        return lua_error(L);
+    run->compiled = okv_resp_engine_keep(run->engine, run->script);
+    run->compiled->shebang = run->shebang;
+    return 0;
+}
+
+static const char *text_on_top(lua_State *L)
+{
+    return lua_gettop(L) > 0 && lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1)
+                                                               : "unknown error";
+}
+
+/* What a limit of the machine means to the client. */
+static void refuse_end(struct okv_resp_call *call, enum okv_lua_end end)
+{
+    if (end == OKV_LUA_OVER_WORK)
+        okv_resp_refuse_length(call);
+    else
+        okv_resp_error(&call->reply, "OOM the script needs more than 64 MiB of memory, or there is "
+                                     "none");
+}
+
+bool okv_resp_script_compile(struct okv_resp_script_run *run, uint64_t work, bool *is_over)
+{
+    const struct okv_lua_limits limits = {work, MEMORY_MAX};
+    struct okv_resp_call *call = run->call;
+    lua_State *L = okv_lua_state(run->engine->lua);
+
+    *is_over = false;
+    if (!okv_resp_shebang_read(run->script->text, run->script->length, &run->shebang, &call->reply))
+        return false;
+    enum okv_lua_end end = okv_lua_begin(run->engine->lua, &limits, compile, run);
+    *is_over = end == OKV_LUA_OVER_WORK;
+    if (end == OKV_LUA_FAILED)
+        okv_resp_error(&call->reply, "ERR Error compiling script (new function): %s",
+                       text_on_top(L));
+    else if (end == OKV_LUA_OVER_MEMORY)
+        refuse_end(call, end);
+    okv_turn_spend(&call->client->resp->turn, okv_lua_end(run->engine->lua));
+    return end == OKV_LUA_DONE;
+}
+
+/* ---- running ---- */
+
+/* The handler of errors: a table with the text, and where it was raised. */
+static int explain(lua_State *L)
+{
+    lua_Debug where;
+    bool is_found = lua_getstack(L, 1, &where) && lua_getinfo(L, "Sl", &where);
+
+    if (is_found && strcmp(where.what, "C") == 0)
+        is_found = lua_getstack(L, 2, &where) && lua_getinfo(L, "Sl", &where);
+    if (!lua_istable(L, 1)) {
+        const char *text = lua_toboolean(L, 1) ? "true" : "false";
+        if (!lua_isboolean(L, 1))
+            text = lua_isstring(L, 1) ? lua_tostring(L, 1) : luaL_typename(L, 1);
+        lua_pushfstring(L, "ERR %s", text);
+        lua_createtable(L, 0, 3);
+        lua_insert(L, -2);
+        lua_setfield(L, -2, "err");
+        lua_replace(L, 1);
+    }
+    lua_settop(L, 1);
+    if (is_found) {
+        lua_pushliteral(L, "source");
+        lua_pushstring(L, where.source);
+        lua_rawset(L, 1);
+        lua_pushliteral(L, "line");
+        lua_pushinteger(L, where.currentline);
+        lua_rawset(L, 1);
+    }
+    return 1;
+}
+
+/* Sets a global of the script to a list of arguments. */
+static void set_list(lua_State *L, const char *name, const struct okv_resp_arg *args,
+                     uint32_t count)
+{
+    lua_createtable(L, (int)count, 0);
+    for (uint32_t i = 0; i < count; i++) {
+        lua_pushlstring(L, (const char *)args[i].text, args[i].length);
+        lua_rawseti(L, -2, (int)i + 1);
+    }
+    okv_sandbox_set(L, name);
+}
+
+static const char *raw_text(lua_State *L, const char *name)
+{
+    lua_pushstring(L, name);
+    lua_rawget(L, -2);
+    const char *text = lua_isstring(L, -1) ? lua_tostring(L, -1) : NULL;
+    lua_pop(L, 1); /* the table keeps it */
+    return text;
+}
+
+/* Of the error on the top. */
+static void reply_error(lua_State *L, const struct okv_resp_script_run *run)
+{
+    const struct okv_resp_reply *to = &run->call->reply;
+
+    if (!lua_istable(L, -1)) {
+        okv_resp_error(to, "ERR Error running script %s, %.100s", run->script->name,
+                       text_on_top(L));
+        return;
+    }
+    const char *text = raw_text(L, "err"), *source = raw_text(L, "source");
+    const char *line = raw_text(L, "line");
+    if (!text)
+        text = "ERR unknown error";
+    if (source && line)
+        okv_resp_error(to, "%s script: %s, on %s:%s.", text, run->script->name, source, line);
+    else
+        okv_resp_error(to, "%s", text);
+}
+
+static int body(lua_State *L)
+{
+    struct okv_resp_script_run *run = lua_touserdata(L, 1);
+    const struct okv_resp_call *call = run->call;
+    uint32_t rest = run->first_key + run->keys;
+
+    lua_pushcfunction(L, explain);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, run->compiled->function);
+    okv_sandbox_enter(L);
+    set_list(L, "KEYS", call->args + run->first_key, run->keys);
+    set_list(L, "ARGV", call->args + rest, call->count - rest);
+    lua_setfenv(L, -2);
+    run->has_failed = lua_pcall(L, 0, 1, -2) != 0;
+    if (run->has_failed)
+        reply_error(L, run);
+    else
+        okv_resp_script_reply(L, &call->reply);
+    return 0;
+}
+
+/* An error of its own replaces what was replied so far. */
+static void reply_again(struct okv_resp_call *call)
+{
+    call->reply.out->used = call->reply_start;
+}
+
+/* Others may not see its changes one by one. */
+static bool has_neighbours(const struct okv_resp_call *call)
+{
+    return call->client->resp->server->config.workers > 1;
+}
+
+/* Makes the changes. Returns 0 with a reply, or OKV_EAGAIN. */
+static int apply(struct okv_resp_script_run *run, bool *needs_alone)
+{
+    struct okv_resp_call *call = run->call;
+    struct okv_resp_staging *staging = &run->engine->staging;
+    bool is_alone = call->is_part;
+    int rc;
+
+    if (!is_alone && has_neighbours(call) && okv_resp_staging_changes(staging) > 1) {
+        *needs_alone = true;
+        return OKV_EAGAIN;
+    }
+    if (call->client->room_steps == 0)
+        call->client->room_steps = 1;
+    call->staging = staging;
+    rc = okv_resp_staging_apply(call, !is_alone);
+    call->staging = NULL;
+    if (rc == OKV_ECONFLICT) {
+        *needs_alone = true;
+        return OKV_EAGAIN;
+    }
+    if (rc != OKV_EVALUESIZE)
+        return rc ? okv_resp_refuse(call, rc) : 0;
+    reply_again(call);
+    okv_resp_error(&call->reply, "ERR the log takes at most %" PRIu64 " bytes of one command",
+                   okv_wal_batch_reserve_max(call->executor->database->wal));
+    return 0;
+}
+
+/* After the run. */
+static int conclude(struct okv_resp_script_run *run, enum okv_lua_end end, bool *needs_alone)
+{
+    struct okv_resp_call *call = run->call;
+
+    if (end == OKV_LUA_OVER_WORK && !call->is_part) {
+        *needs_alone = true;
+        return OKV_EAGAIN;
+    }
+    if (end == OKV_LUA_DONE && !run->has_failed && call->reply.out->has_failed)
+        end = OKV_LUA_OVER_MEMORY;
+    if (end == OKV_LUA_FAILED) {
+        reply_again(call);
+        okv_resp_error(&call->reply, "ERR Error running script %s, %.100s", run->script->name,
+                       text_on_top(okv_lua_state(run->engine->lua)));
+    } else if (end != OKV_LUA_DONE) {
+        reply_again(call);
+        refuse_end(call, end);
+    } else if (!run->has_failed) {
+        return apply(run, needs_alone);
+    }
+    return 0;
+}
+
+/* How it is to begin the next time. */
+static void note_way(struct okv_resp_script_run *run, uint64_t work, bool needs_alone)
+{
+    bool changes_many = okv_resp_staging_changes(&run->engine->staging) > 1;
+
+    if (run->call->is_part)
+        needs_alone = work > OKV_TURN_STEP_MAX || (changes_many && has_neighbours(run->call));
+    atomic_store_explicit(&run->script->runs_alone, needs_alone, memory_order_relaxed);
+}
+
+int okv_resp_script_run(struct okv_resp_script_run *run, uint64_t most, bool *needs_alone)
+{
+    const struct okv_lua_limits limits = {most, MEMORY_MAX};
+    struct okv_resp_call *call = run->call;
+    const uint64_t before = okv_lua_memory(run->engine->lua);
+    int rc;
+
+    *needs_alone = false;
+    run->protocol = 2;
+    run->commands_work = 0;
+    atomic_store_explicit(&run->script->used_ns, okv_clock_coarse_ns(), memory_order_relaxed);
+    enum okv_lua_end end = okv_lua_begin(run->engine->lua, &limits, body, run);
+    rc = conclude(run, end, needs_alone);
+    if (rc)
+        reply_again(call);
+    uint64_t work = okv_lua_end(run->engine->lua);
+    note_way(run, work, *needs_alone);
+    okv_resp_staging_clear(&run->engine->staging);
+    okv_resp_engine_shrink(run->engine, before);
+    okv_turn_spend(&call->client->resp->turn, work - run->commands_work);
+    call->spare -= work < call->spare ? work : call->spare;
+    return rc;
+}
