@@ -278,6 +278,18 @@ static void assert_over(const char *text)
     assert_true(result.work <= limits.work + 1000000);
 }
 
+/* Work that is done is counted when the call ends, too. */
+static void assert_counted(const char *text, uint64_t least)
+{
+    const struct okv_lua_limits limits = {LUA_RUN_WORK, LUA_RUN_MEMORY};
+    struct lua_result result = lua_run_within(text, &limits);
+
+    assert_int_equal(result.end, OKV_LUA_DONE);
+    if (result.work < least)
+        print_error("%s: %llu\n", text, (unsigned long long)result.work);
+    assert_true(result.work >= least);
+}
+
 TEST(shared_tables_are_counted)
 {
     assert_over("local t = {} for i = 1, 900 do t = {t, t} end cjson.encode(t)");
@@ -321,4 +333,17 @@ TEST(small_calls_are_counted)
     assert_over("while true do cjson.encode(1) end");
     assert_over("while true do cjson.decode('1') end");
     assert_over("while true do cjson.new() end");
+}
+
+TEST(what_is_done_is_counted)
+{
+    assert_counted("local t = {1, 1, 1} for i = 1, 1000 do cjson.encode(t) end", 1200000);
+    assert_counted("local t = {{}, {}, {}} for i = 1, 1000 do cjson.encode(t) end", 600000);
+    assert_counted("local s = ('x'):rep(500000) for i = 1, 10 do cjson.encode(s) end", 10000000);
+    assert_counted("local s = '[1,2,3]' for i = 1, 1000 do cjson.decode(s) end", 600000);
+    assert_counted("local s = cjson.encode(('x'):rep(500000)) local kept = cjson.decode(s) "
+                   "for i = 1, 40 do cjson.decode(s) end",
+                   20000000);
+    assert_counted("local s = (' '):rep(500000) .. 1 for i = 1, 10 do cjson.decode(s) end",
+                   5000000);
 }

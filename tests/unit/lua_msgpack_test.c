@@ -245,6 +245,18 @@ static void assert_over(const char *text)
     assert_true(result.work <= limits.work + 1000000);
 }
 
+/* Work that is done is counted when the call ends, too. */
+static void assert_counted(const char *text, uint64_t least)
+{
+    const struct okv_lua_limits limits = {LUA_RUN_WORK, LUA_RUN_MEMORY};
+    struct lua_result result = lua_run_within(text, &limits);
+
+    assert_int_equal(result.end, OKV_LUA_DONE);
+    if (result.work < least)
+        print_error("%s: %llu\n", text, (unsigned long long)result.work);
+    assert_true(result.work >= least);
+}
+
 /* The input of CVE-2018-11218, which nests without an end. */
 TEST(deep_input_is_refused)
 {
@@ -277,4 +289,14 @@ TEST(work_is_counted)
     assert_over("local s = cmsgpack.pack(('x'):rep(900000)) local kept = cmsgpack.unpack(s) "
                 "while true do cmsgpack.unpack(s) end");
     assert_over("while true do cmsgpack.pack(1) end");
+}
+
+TEST(what_is_done_is_counted)
+{
+    assert_counted("local t = {true, true, true} for i = 1, 1000 do cmsgpack.pack(t) end", 500000);
+    assert_counted("local s = ('x'):rep(500000) for i = 1, 10 do cmsgpack.pack(s) end", 10000000);
+    assert_counted("local s = '\\147\\1\\2\\3' for i = 1, 1000 do cmsgpack.unpack(s) end", 400000);
+    assert_counted("local s = cmsgpack.pack(('x'):rep(500000)) local kept = cmsgpack.unpack(s) "
+                   "for i = 1, 10 do cmsgpack.unpack(s) end",
+                   5000000);
 }

@@ -195,6 +195,18 @@ static void assert_over(const char *text)
     assert_true(result.work <= limits.work + 1000000);
 }
 
+/* Work that is done is counted when the call ends, too. */
+static void assert_counted(const char *text, uint64_t least)
+{
+    const struct okv_lua_limits limits = {LUA_RUN_WORK, LUA_RUN_MEMORY};
+    struct lua_result result = lua_run_within(text, &limits);
+
+    assert_int_equal(result.end, OKV_LUA_DONE);
+    if (result.work < least)
+        print_error("%s: %llu\n", text, (unsigned long long)result.work);
+    assert_true(result.work >= least);
+}
+
 TEST(long_formats_are_counted)
 {
     assert_over("local f = (' '):rep(1000000) return struct.size(f)");
@@ -216,4 +228,14 @@ TEST(small_calls_are_counted)
 {
     assert_over("while true do struct.pack('bbbbbbbb', 1, 2, 3, 4, 5, 6, 7, 8) end");
     assert_over("local f = ('x'):rep(3500) .. 'y' while true do pcall(struct.size, f) end");
+}
+
+TEST(what_is_done_is_counted)
+{
+    assert_counted("for i = 1, 1000 do struct.size('bbbbbbbb') end", 400000);
+    assert_counted("local f = 'i' .. ('0'):rep(500000) struct.size(f)", 5000000);
+    assert_counted("local s = ('x'):rep(500000) for i = 1, 10 do struct.pack('c0', s) end",
+                   10000000);
+    assert_counted("local s = ('x'):rep(500000) for i = 1, 10 do struct.unpack('c500000', s) end",
+                   5000000);
 }
