@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "server/lua/budget.h"
-#include "server/lua/sandbox.h"
 #include "shared/base/clock.h"
 
 /* Instructions between two looks at the limits. One may compare strings, or pass over a table, as
@@ -137,20 +136,14 @@ static void *allocate(void *user, void *block, size_t from, size_t to)
 
 /* ---- a machine ---- */
 
-static int open_sandbox(lua_State *L)
-{
-    okv_sandbox_open(L);
-    return 0;
-}
-
-struct okv_lua *okv_lua_create(void)
+struct okv_lua *okv_lua_create(lua_CFunction open)
 {
     struct okv_lua *lua = calloc(1, sizeof *lua);
 
     if (!lua)
         return NULL;
     lua->state = lua_newstate(allocate, lua);
-    if (lua->state && lua_cpcall(lua->state, open_sandbox, NULL) == 0)
+    if (lua->state && lua_cpcall(lua->state, open, NULL) == 0)
         return lua;
     okv_lua_destroy(lua);
     return NULL;
@@ -227,7 +220,6 @@ uint64_t okv_lua_end(struct okv_lua *lua)
 {
     lua_sethook(lua->state, NULL, 0, 0);
     lua_settop(lua->state, 0);
-    okv_sandbox_leave(lua->state);
     lua->user = NULL;
     return lua->spent;
 }

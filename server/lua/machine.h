@@ -29,8 +29,8 @@ enum okv_lua_end {
     OKV_LUA_OVER_MEMORY, /* likewise, or there is none */
 };
 
-/* NULL: there is no memory. */
-struct okv_lua *okv_lua_create(void);
+/* `open` makes what scripts find (sandbox.h). NULL: there is no memory. */
+struct okv_lua *okv_lua_create(lua_CFunction open);
 void okv_lua_destroy(struct okv_lua *lua);
 
 /*

@@ -3,14 +3,12 @@
 #include <lualib.h>
 #include <stdbool.h>
 
-#include "server/lua/budget.h"
 #include "server/lua/libraries.h"
+#include "server/lua/readonly.h"
 
 /* Keys of the registry: addresses, which no script can have. */
 static char globals_key;     /* the globals of all scripts */
 static char environment_key; /* their proxy, which scripts have */
-static char guard_key;       /* what getmetatable() returns for tables of the machine */
-static char machine_key;     /* in a metatable: its table outlives the script */
 
 static const char *const allowed[] = {
     "_VERSION", "assert", "error",  "getmetatable", "ipairs", "next",   "pairs",
@@ -31,15 +29,6 @@ static void set_registered(lua_State *L, char *key)
     lua_rawset(L, LUA_REGISTRYINDEX);
 }
 
-/* ---- read only ---- */
-
-#define READ_ONLY "Attempt to modify a readonly table"
-
-static int refuse_write(lua_State *L)
-{
-    return luaL_error(L, READ_ONLY);
-}
-
 static int refuse_read(lua_State *L)
 {
     const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "?";
@@ -47,61 +36,9 @@ static int refuse_read(lua_State *L)
     return luaL_error(L, "Script attempted to access nonexistent global variable '%s'", name);
 }
 
-void okv_lua_need_own(lua_State *L, int index)
-{
-    bool is_own = true;
-
-    luaL_checktype(L, index, LUA_TTABLE);
-    if (!lua_getmetatable(L, index))
-        return;
-    lua_pushlightuserdata(L, &machine_key);
-    lua_rawget(L, -2);
-    is_own = lua_isnil(L, -1);
-    lua_pop(L, 2);
-    if (!is_own) { /* without a place, as Redis has it */
-        lua_pushliteral(L, READ_ONLY);
-        lua_error(L);
-    }
-}
-
-/* Pushes a metatable of a table of the machine. */
-static void push_metatable(lua_State *L)
-{
-    lua_createtable(L, 0, 4);
-    lua_pushlightuserdata(L, &machine_key);
-    lua_pushboolean(L, true);
-    lua_rawset(L, -3);
-    lua_pushcfunction(L, refuse_write);
-    lua_setfield(L, -2, "__newindex");
-    push_registered(L, &guard_key);
-    lua_setfield(L, -2, "__metatable");
-}
-
-/* Replaces the table on the top of the stack by its proxy. */
-static void protect(lua_State *L)
-{
-    lua_newtable(L);
-    push_metatable(L);
-    lua_pushvalue(L, -3);
-    lua_setfield(L, -2, "__index");
-    lua_setmetatable(L, -2);
-    lua_remove(L, -2);
-}
-
-/* An empty table whose own metatable is itself hidden by it. */
-static void make_guard(lua_State *L)
-{
-    lua_newtable(L);
-    lua_pushvalue(L, -1);
-    set_registered(L, &guard_key);
-    push_metatable(L);
-    lua_setmetatable(L, -2);
-    lua_pop(L, 1);
-}
-
 void okv_sandbox_add(lua_State *L, const char *name)
 {
-    protect(L);
+    okv_readonly_protect(L);
     push_registered(L, &globals_key);
     lua_insert(L, -2);
     lua_setfield(L, -2, name);
@@ -137,7 +74,7 @@ static void add_new(lua_State *L, const char *name, void (*add)(lua_State *L))
 static void protect_strings(lua_State *L)
 {
     lua_pushliteral(L, "");
-    push_metatable(L);
+    okv_readonly_push_metatable(L);
     push_registered(L, &globals_key);
     lua_getfield(L, -1, "string");
     lua_setfield(L, -3, "__index");
@@ -166,19 +103,19 @@ static void make_globals(lua_State *L)
 static void make_environment(lua_State *L)
 {
     push_registered(L, &globals_key);
-    protect(L);
+    okv_readonly_protect(L);
     lua_pushvalue(L, -1);
     okv_sandbox_set(L, "_G");
     set_registered(L, &environment_key);
 }
 
-void okv_sandbox_open(lua_State *L)
+int okv_sandbox_open(lua_State *L)
 {
     open_library(L, luaopen_base, "");
     open_library(L, luaopen_table, LUA_TABLIBNAME);
     open_library(L, luaopen_string, LUA_STRLIBNAME);
     open_library(L, luaopen_math, LUA_MATHLIBNAME);
-    make_guard(L);
+    okv_readonly_begin(L);
     make_globals(L);
     make_environment(L);
     add_library(L, LUA_TABLIBNAME, okv_lua_add_tables);
@@ -191,6 +128,7 @@ void okv_sandbox_open(lua_State *L)
     add_new(L, "struct", okv_lua_add_struct);
     protect_strings(L);
     okv_sandbox_leave(L);
+    return 0;
 }
 
 /* ---- a script ---- */

@@ -8,8 +8,8 @@
 
 #include <lua.h>
 
-/* Opens the libraries and makes the sandbox. Raises errors of Lua, in a new machine. */
-void okv_sandbox_open(lua_State *L);
+/* For okv_lua_create(): opens the libraries and makes the sandbox. */
+int okv_sandbox_open(lua_State *L);
 /* Makes the table on the top of the stack a global of all scripts, read only, and removes it from
  * the stack. In a new machine. */
 void okv_sandbox_add(lua_State *L, const char *name);
@@ -19,7 +19,7 @@ void okv_sandbox_enter(lua_State *L);
 /* Makes the value on the top of the stack the global KEYS or ARGV, and removes it from the stack.
  * Within a run. */
 void okv_sandbox_set(lua_State *L, const char *name);
-/* What is loaded next has none of them, and the lists are gone. */
+/* After a run: what is loaded next has none of them, and the lists are gone. */
 void okv_sandbox_leave(lua_State *L);
 
 #endif

@@ -44,7 +44,7 @@ static void describe(lua_State *L, struct lua_result *result)
 
 struct lua_result lua_run_within(const char *text, const struct okv_lua_limits *limits)
 {
-    struct okv_lua *lua = okv_lua_create();
+    struct okv_lua *lua = okv_lua_create(okv_sandbox_open);
     struct lua_result result = {.end = OKV_LUA_OVER_MEMORY};
 
     if (!lua)
@@ -52,6 +52,7 @@ struct lua_result lua_run_within(const char *text, const struct okv_lua_limits *
     result.end = okv_lua_begin(lua, limits, body, (void *)text);
     describe(okv_lua_state(lua), &result);
     result.work = okv_lua_end(lua);
+    okv_sandbox_leave(okv_lua_state(lua));
     okv_lua_destroy(lua);
     return result;
 }

@@ -8,6 +8,7 @@
 #include "server/resp/run/options.h"
 #include "server/resp/run/price.h"
 #include "server/resp/run/shared.h"
+#include "server/resp/script/engine.h"
 #include "server/resp/script/run.h"
 #include "shared/base/error.h"
 

@@ -30,7 +30,7 @@ struct okv_resp_engine *okv_resp_engine_create(struct okv_resp_script_cache *cac
     if (!engine)
         return NULL;
     engine->cache = cache;
-    engine->lua = okv_lua_create();
+    engine->lua = okv_lua_create(okv_sandbox_open);
     if (engine->lua && lua_cpcall(okv_lua_state(engine->lua), add_api, NULL) == 0)
         return engine;
     okv_resp_engine_destroy(engine);

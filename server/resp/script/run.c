@@ -9,10 +9,12 @@
 #include "server/database/database.h"
 #include "server/lua/budget.h"
 #include "server/lua/sandbox.h"
+#include "server/resp/run/call.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/price.h"
 #include "server/resp/script/api.h"
 #include "server/resp/script/convert.h"
+#include "server/resp/script/engine.h"
 #include "server/wal/append.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -257,6 +259,7 @@ int okv_resp_script_run(struct okv_resp_script_run *run, uint64_t most, bool *ne
     if (rc)
         reply_again(call);
     uint64_t work = okv_lua_end(run->engine->lua);
+    okv_sandbox_leave(okv_lua_state(run->engine->lua));
     note_way(run, work, *needs_alone);
     okv_resp_staging_clear(&run->engine->staging);
     okv_resp_engine_shrink(run->engine, before);

@@ -3,9 +3,14 @@
 #define OKV_SERVER_RESP_SCRIPT_RUN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
-#include "server/resp/run/call.h"
-#include "server/resp/script/engine.h"
+#include "server/resp/script/shebang.h"
+
+struct okv_resp_call;
+struct okv_resp_compiled;
+struct okv_resp_engine;
+struct okv_resp_script;
 
 struct okv_resp_script_run {
     struct okv_resp_call *call; /* EVAL and its like */
