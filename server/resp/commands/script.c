@@ -69,10 +69,15 @@ static bool find_by_text(struct okv_resp_script_run *run, const struct okv_resp_
 
     if (!is_short_enough(call, text))
         return false;
+    run->compiled = okv_resp_engine_find_text(run->engine, text->text, text->length);
+    if (run->compiled)
+        return true;
     okv_turn_spend(&call->client->resp->turn, (uint64_t)text->length * HASHED_BYTE);
     okv_sha1(text->text, text->length, sha1);
     run->compiled = okv_resp_engine_find(run->engine, sha1);
-    if (!run->compiled)
+    if (run->compiled)
+        okv_resp_engine_note_text(run->engine, run->compiled);
+    else
         run->script =
             okv_resp_script_add(run->engine->cache, (const char *)text->text, text->length);
     if (!run->compiled && !run->script)

@@ -6,6 +6,7 @@
 
 #include "server/lua/sandbox.h"
 #include "server/resp/script/api.h"
+#include "shared/format/hash.h"
 
 /* Compiled scripts at which those that the cache has removed go, too. */
 #define REPLY_KEPT (64u << 10) /* bytes of its buffer */
@@ -94,6 +95,31 @@ struct okv_resp_compiled *okv_resp_engine_find(struct okv_resp_engine *engine,
                    !atomic_load_explicit(&compiled->script->is_removed, memory_order_relaxed)
                ? compiled
                : NULL;
+}
+
+static uint16_t *recent_of(struct okv_resp_engine *engine, const void *text, size_t length)
+{
+    return &engine->recent[okv_hash_key(text, length, 0) % OKV_RESP_RECENT_SLOTS];
+}
+
+struct okv_resp_compiled *okv_resp_engine_find_text(struct okv_resp_engine *engine,
+                                                    const void *text, size_t length)
+{
+    unsigned recent = *recent_of(engine, text, length);
+    struct okv_resp_compiled *compiled = recent ? &engine->compiled[recent - 1] : NULL;
+
+    return compiled && compiled->script && compiled->script->length == length &&
+                   memcmp(compiled->script->text, text, length) == 0 &&
+                   !atomic_load_explicit(&compiled->script->is_removed, memory_order_relaxed)
+               ? compiled
+               : NULL;
+}
+
+void okv_resp_engine_note_text(struct okv_resp_engine *engine,
+                               const struct okv_resp_compiled *compiled)
+{
+    *recent_of(engine, compiled->script->text, compiled->script->length) =
+        (uint16_t)(compiled - engine->compiled + 1);
 }
 
 /* The slots of the others change, so it begins anew. */

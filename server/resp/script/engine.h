@@ -17,6 +17,7 @@ struct okv_resp_compiled {
 };
 
 #define OKV_RESP_COMPILED_SLOTS (2u * OKV_RESP_SCRIPT_SLOTS)
+#define OKV_RESP_RECENT_SLOTS 256u
 
 struct okv_resp_engine {
     struct okv_resp_script_cache *cache;
@@ -27,6 +28,9 @@ struct okv_resp_engine {
     unsigned compiled_count;
     size_t compiled_bytes;                                      /* of their texts */
     struct okv_resp_compiled compiled[OKV_RESP_COMPILED_SLOTS]; /* by SHA-1, open addressing */
+    /* Indexes of them + 1, by a hash of the text, which takes a fraction of SHA-1's time; 0: none.
+     * What it leads to may be another script by now. */
+    uint16_t recent[OKV_RESP_RECENT_SLOTS];
 };
 
 /* With a machine. NULL: there is no memory. */
@@ -43,6 +47,11 @@ void okv_resp_engine_collect(struct okv_resp_engine *engine);
 /* What is compiled of this script; or NULL. */
 struct okv_resp_compiled *okv_resp_engine_find(struct okv_resp_engine *engine,
                                                const uint8_t sha1[OKV_SHA1_SIZE]);
+/* The same of a text, if it was noted. */
+struct okv_resp_compiled *okv_resp_engine_find_text(struct okv_resp_engine *engine,
+                                                    const void *text, size_t length);
+void okv_resp_engine_note_text(struct okv_resp_engine *engine,
+                               const struct okv_resp_compiled *compiled);
 /* Keeps the function on the top of the machine's stack, which it removes, and the reference.
  * Within a run. */
 struct okv_resp_compiled *okv_resp_engine_keep(struct okv_resp_engine *engine,

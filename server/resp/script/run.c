@@ -174,7 +174,7 @@ static void reply_again(struct okv_resp_call *call)
     call->reply.out->used = call->reply_start;
 }
 
-/* Others may not see its changes one by one. */
+/* Who may see its changes one by one, or change what it has looked at. */
 static bool has_neighbours(const struct okv_resp_call *call)
 {
     return call->client->resp->server->config.workers > 1;
@@ -195,7 +195,7 @@ static int apply(struct okv_resp_script_run *run, bool *needs_alone)
     if (call->client->room_steps == 0)
         call->client->room_steps = 1;
     call->staging = staging;
-    rc = okv_resp_staging_apply(call, !is_alone);
+    rc = okv_resp_staging_apply(call, !is_alone && has_neighbours(call));
     call->staging = NULL;
     if (rc == OKV_ECONFLICT) {
         *needs_alone = true;
