@@ -13,8 +13,15 @@
 #define LONG (UINT64_C(64) << 10)
 /* Work between two looks at the clock. */
 #define CLOCK_EVERY 20000u
+#define CLOCK_OFTEN 20u
 /* Processor time of a run, in ns, for each unit of work that it may do. */
 #define CLOCK_SHARE 2u
+/* Bytes of a node of a table (struct Node of Lua 5.1), and nodes from which on they count. */
+#define NODE 40u
+#define NODES_MANY 1024u
+/* Bytes of a text that are compiled between two looks at the clock: lists of jumps, and of names,
+ * take the square of their length. */
+#define PIECE 256u
 /* Work of a byte of a text that is compiled. */
 #define COMPILED_BYTE 20u
 
@@ -46,7 +53,7 @@ static bool is_past(struct okv_lua *lua)
 {
     uint64_t now = okv_clock_ns(), most = CLOCK_SHARE * lua->work_end;
 
-    lua->clock_at = lua->spent + (lua->has_long ? 0 : CLOCK_EVERY);
+    lua->clock_at = lua->spent + (lua->has_long ? CLOCK_OFTEN : CLOCK_EVERY);
     if (!lua->wall_begin) {
         lua->wall_begin = now;
         lua->cpu_begin = cpu_ns();
@@ -75,11 +82,15 @@ void okv_lua_spend(lua_State *L, uint64_t work)
         lua->spent = lua->work_end;
     } else if (!lua->over) {
         lua->spent += work;
-        if (lua->spent >= lua->clock_at && is_past(lua))
+        if (lua->spent >= lua->clock_at && is_past(lua)) {
             lua->over = OKV_LUA_OVER_WORK;
+            lua->spent = lua->work_end;
+        }
     }
     if (lua->over)
         end_run(L, lua);
+    if (lua->has_long && lua_gethookcount(L) > 1)
+        lua_sethook(L, look, LUA_MASKCOUNT, 1);
 }
 
 void okv_lua_hold(lua_State *L, uint64_t bytes)
@@ -96,13 +107,20 @@ void okv_lua_hold(lua_State *L, uint64_t bytes)
 /* The hook. */
 static void look(lua_State *L, lua_Debug *where)
 {
-    struct okv_lua *lua = okv_lua_of(L);
     int count = lua_gethookcount(L);
 
     (void)where;
-    if (lua->has_long && count > 1)
-        lua_sethook(L, look, LUA_MASKCOUNT, 1);
     okv_lua_spend(L, (uint64_t)count * OKV_LUA_INSTRUCTION);
+}
+
+/* A table whose keys collide takes the square of their number to grow, in one instruction, and keys
+ * that do are easily found. What has the size of its nodes is taken for them. */
+static uint64_t work_of_block(size_t from, size_t to)
+{
+    size_t nodes = to / NODE;
+    bool is_table = from == 0 && to % NODE == 0 && nodes >= NODES_MANY && !(nodes & (nodes - 1));
+
+    return to + (is_table ? (uint64_t)nodes * nodes / 4 : 0);
 }
 
 /* lua_Alloc. It cannot raise an error of its own: Lua says that there is no memory. */
@@ -117,13 +135,14 @@ static void *allocate(void *user, void *block, size_t from, size_t to)
         return NULL;
     }
     if (to > from && lua->is_running) {
-        if (!lua->over && to > lua->work_end - lua->spent)
+        uint64_t work = work_of_block(from, to);
+        if (!lua->over && work > lua->work_end - lua->spent)
             lua->over = OKV_LUA_OVER_WORK;
         if (!lua->over && lua->used + lua->held + (to - from) > lua->memory_end)
             lua->over = OKV_LUA_OVER_MEMORY;
         if (lua->over)
             return NULL;
-        lua->spent += to;
+        lua->spent += work;
         lua->has_long = lua->has_long || to >= LONG;
     }
     result = realloc(block, to);
@@ -224,21 +243,41 @@ uint64_t okv_lua_end(struct okv_lua *lua)
     return lua->spent;
 }
 
+/* A text that is compiled. */
+struct pieces {
+    const char *at;
+    size_t left;
+};
+
+static const char *next_piece(lua_State *L, void *user, size_t *length)
+{
+    struct okv_lua *lua = okv_lua_of(L);
+    struct pieces *pieces = user;
+    const char *piece = pieces->at;
+
+    *length = pieces->left < PIECE ? pieces->left : PIECE;
+    lua->clock_at = 0; /* now */
+    okv_lua_spend(L, *length * COMPILED_BYTE);
+    pieces->at += *length;
+    pieces->left -= *length;
+    return *length ? piece : NULL;
+}
+
 /* The collector stops meanwhile: the parser of Lua 5.1 has a name that nothing holds
  * (CVE-2025-49844). Then it catches up: as it begins to count anew, a script that compiles again
  * and again would grow faster than it collects. */
 bool okv_lua_compile(lua_State *L, const char *text, size_t length, const char *name)
 {
     const uint64_t before = okv_lua_memory(okv_lua_of(L));
+    struct pieces pieces = {text, length};
     int rc;
 
     if (length > 0 && text[0] == LUA_SIGNATURE[0]) {
         lua_pushliteral(L, "bytecode is not accepted");
         return false;
     }
-    okv_lua_spend(L, length * COMPILED_BYTE);
     lua_gc(L, LUA_GCSTOP, 0);
-    rc = luaL_loadbuffer(L, text, length, name);
+    rc = lua_load(L, next_piece, &pieces, name);
     lua_gc(L, LUA_GCRESTART, 0);
     uint64_t after = okv_lua_memory(okv_lua_of(L));
     lua_gc(L, LUA_GCSTEP, after > before ? (int)((after - before) >> 10) + 1 : 1);

@@ -58,8 +58,7 @@ static void open_library(lua_State *L, lua_CFunction open, const char *name)
 static void add_library(lua_State *L, const char *name, void (*replace)(lua_State *L))
 {
     lua_getglobal(L, name);
-    if (replace)
-        replace(L);
+    replace(L);
     okv_sandbox_add(L, name);
 }
 
@@ -121,7 +120,6 @@ int okv_sandbox_open(lua_State *L)
     add_library(L, LUA_TABLIBNAME, okv_lua_add_tables);
     add_library(L, LUA_STRLIBNAME, okv_lua_add_strings);
     add_library(L, LUA_MATHLIBNAME, okv_lua_add_random);
-    add_library(L, LUA_COLIBNAME, NULL);
     add_new(L, "bit", okv_lua_add_bit);
     add_new(L, "cjson", okv_lua_add_cjson);
     add_new(L, "cmsgpack", okv_lua_add_cmsgpack);

@@ -40,7 +40,7 @@ FLAGS = [
 # Each is there or not.
 GLOBALS = """assert collectgarbage dofile error gcinfo getfenv getmetatable ipairs load loadfile loadstring module newproxy next
 pairs pcall print rawequal rawget rawlen rawset require select setfenv setmetatable tonumber tostring type unpack xpcall _G
-_VERSION io os debug package server string table math coroutine bit cjson cmsgpack struct redis KEYS ARGV""".split()
+_VERSION io os debug package server string table math bit cjson cmsgpack struct redis KEYS ARGV""".split()
 # Values, which are replies of each protocol, also after redis.setresp(3).
 VALUES = r"""
 return 1
@@ -105,7 +105,6 @@ return {attrib=1}
 return function() end
 return redis
 return cjson.null
-return coroutine.create(function() end)
 return KEYS
 return ARGV
 return _G
@@ -339,9 +338,6 @@ return print
 return dofile
 return loadfile
 return module
-return coroutine.wrap(function() coroutine.yield(5) end)()
-return coroutine.wrap(function() redis.call('set','c',1) return redis.call('get','c') end)()
-local co=coroutine.create(function() return redis.call('nosuch') end) local ok,e=coroutine.resume(co) return {tostring(ok),type(e)}
 return gcinfo()>0
 return collectgarbage('count')>0
 return collectgarbage('x')

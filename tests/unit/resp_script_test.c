@@ -329,6 +329,29 @@ SCRIPT_TEST(rights_are_those_of_the_user)
     expect(other, "get k", "$1\r\n1\r\n");
 }
 
+/* A script without rights in the database would still take the worker's time. */
+SCRIPT_TEST(scripts_are_for_users_with_a_right)
+{
+    one->rights[0] = 0;
+    expect_part(one, "eval 'return 1' 0", "-NOPERM");
+    expect_part(one, "script load 'return 1'", "-NOPERM");
+    one->rights[0] = OKV_RIGHT_WRITE;
+    expect(one, "eval 'return 1' 0", ":1\r\n");
+    expect_part(one, "script flush", "-NOPERM");
+    one->rights[0] = OKV_RIGHT_ADMIN;
+    expect(one, "script flush", OK);
+}
+
+/* What is refused costs the same whatever the value is: else its price would tell the length. */
+SCRIPT_TEST(what_is_refused_tells_nothing)
+{
+    expect(one, "setrange k 1000000 x", ":1000001\r\n");
+    one->rights[0] = OKV_RIGHT_READ;
+    expect_part(one,
+                "eval 'for i = 1, 900000 do end return redis.call(\"append\", \"k\", \"x\")' 0",
+                "-NOPERM");
+}
+
 /* ---- the cache ---- */
 
 SCRIPT_TEST(scripts_have_names)

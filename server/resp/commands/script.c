@@ -15,14 +15,21 @@
 /* Work of a byte of a text before it is known whether it is in the cache. */
 #define HASHED_BYTE 3u
 
-/* The worker's engine, which it makes. NULL: an error was replied. */
+/* The worker's engine, which it makes. NULL: an error was replied. Scripts are for users with any
+ * right in the database; their commands need those that they need. */
 static struct okv_resp_engine *engine_of(struct okv_resp_call *call)
 {
     struct okv_resp *resp = call->client->resp;
 
+    if (!okv_resp_sees(call->client, call->client->common.database)) {
+        okv_resp_refuse_right(call);
+        return NULL;
+    }
     if (!resp->engine)
         resp->engine = okv_resp_engine_create(resp->shared->scripts);
-    if (!resp->engine)
+    if (resp->engine)
+        okv_resp_engine_follow(resp->engine);
+    else
         okv_resp_error(&call->reply, "OOM there is no memory for scripts");
     return resp->engine;
 }
@@ -136,8 +143,6 @@ static int need_compiled(struct okv_resp_script_run *run)
         return 1;
     if (is_over && call->is_part)
         okv_resp_refuse_length(call);
-    if (!is_over || call->is_part)
-        okv_resp_script_remove(run->engine->cache, run->script);
     okv_resp_script_drop(run->script);
     return is_over && !call->is_part ? run_alone(call) : 0;
 }

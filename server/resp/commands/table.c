@@ -292,7 +292,7 @@ static const struct okv_resp_command commands[] = {
     {"SCRIPT|EXISTS", okv_resp_cmd_script_exists, -3, 0, NO_KEYS, "scripting",
      "Says which scripts are in the cache", .traits = "noscript @scripting",
      .tips = "request_policy:all_shards response_policy:agg_logical_and"},
-    {"SCRIPT|FLUSH", okv_resp_cmd_script_flush, -2, 0, NO_KEYS, "scripting",
+    {"SCRIPT|FLUSH", okv_resp_cmd_script_flush, -2, ADMIN, NO_KEYS, "scripting",
      "Empties the cache of scripts", .traits = "noscript @scripting",
      .tips = "request_policy:all_nodes response_policy:all_succeeded"},
     {"SCRIPT|HELP", okv_resp_cmd_help, 2, 0, NO_KEYS, "scripting", "Lists the subcommands",

@@ -140,7 +140,8 @@ static void run_command(lua_State *L, struct okv_resp_call *one)
     const enum okv_resp_replies replies = client->replies;
     uint64_t before = turn->spent, left = okv_lua_left(L);
 
-    one->price = okv_resp_alone_price(one, left);
+    /* The price of what is refused would tell the lengths of values. */
+    one->price = okv_resp_call_may(one) ? okv_resp_alone_price(one, left) : OKV_TURN_ITEM;
     if (one->price > left)
         okv_lua_spend(L, one->price);
     one->spare = left - one->price;

@@ -147,5 +147,6 @@ void okv_resp_script_flush(struct okv_resp_script_cache *cache)
     for (unsigned i = 0; i < OKV_RESP_SCRIPT_SLOTS; i++)
         while (!LIST_EMPTY(&cache->slots[i]))
             remove_one(cache, LIST_FIRST(&cache->slots[i]));
+    atomic_fetch_add(&cache->flushes, 1);
     pthread_mutex_unlock(&cache->lock);
 }

@@ -36,6 +36,7 @@ struct okv_resp_script_cache {
     LIST_HEAD(okv_resp_script_list, okv_resp_script) slots[OKV_RESP_SCRIPT_SLOTS];
     unsigned count;
     size_t bytes;
+    atomic_uint flushes;
 };
 
 /* NULL: there is no memory. */

@@ -11,6 +11,8 @@
 /* Compiled scripts at which those that the cache has removed go, too. */
 #define REPLY_KEPT (64u << 10) /* bytes of its buffer */
 #define MUCH (UINT64_C(1) << 20)
+/* Bytes of text. What is compiled takes some 15 times as much; beyond that it is compiled anew. */
+#define COMPILED_BYTES (UINT64_C(2) << 20)
 /* The one that is under way may have passed what has become garbage. */
 #define CYCLES 2u
 #define COLLECTED_KIB 64 /* at once */
@@ -122,22 +124,35 @@ void okv_resp_engine_note_text(struct okv_resp_engine *engine,
         (uint16_t)(compiled - engine->compiled + 1);
 }
 
-/* The slots of the others change, so it begins anew. */
-static void drop_removed(struct okv_resp_engine *engine)
+/* The slots of those that stay change. */
+static void drop_compiled(struct okv_resp_engine *engine, bool drops_all)
 {
     struct okv_resp_compiled kept[OKV_RESP_COMPILED_SLOTS];
     unsigned count = 0;
 
     for (unsigned i = 0; i < OKV_RESP_COMPILED_SLOTS; i++) {
         struct okv_resp_compiled *compiled = &engine->compiled[i];
-        if (compiled->script && atomic_load(&compiled->script->is_removed))
+        if (!compiled->script)
+            continue;
+        if (drops_all || atomic_load(&compiled->script->is_removed))
             forget(engine, compiled);
-        else if (compiled->script)
+        else
             kept[count++] = *compiled;
     }
     memset(engine->compiled, 0, sizeof engine->compiled);
     for (unsigned i = 0; i < count; i++)
         *slot_of(engine, kept[i].script->sha1) = kept[i];
+    engine->cycles = CYCLES;
+}
+
+void okv_resp_engine_follow(struct okv_resp_engine *engine)
+{
+    unsigned flushes = atomic_load_explicit(&engine->cache->flushes, memory_order_relaxed);
+
+    if (engine->flushes == flushes)
+        return;
+    engine->flushes = flushes;
+    drop_compiled(engine, false);
 }
 
 struct okv_resp_compiled *okv_resp_engine_keep(struct okv_resp_engine *engine,
@@ -145,9 +160,10 @@ struct okv_resp_compiled *okv_resp_engine_keep(struct okv_resp_engine *engine,
 {
     int function = luaL_ref(okv_lua_state(engine->lua), LUA_REGISTRYINDEX);
 
-    if (engine->compiled_count >= COMPILED_MAX ||
-        engine->compiled_bytes + script->length > 2 * OKV_RESP_SCRIPTS_BYTES)
-        drop_removed(engine);
+    if (engine->compiled_count >= COMPILED_MAX)
+        drop_compiled(engine, false);
+    if (engine->compiled_bytes + script->length > COMPILED_BYTES)
+        drop_compiled(engine, true);
     struct okv_resp_compiled *compiled = slot_of(engine, script->sha1);
     if (compiled->script)
         forget(engine, compiled); /* of the same text, which was removed and came again */

@@ -24,7 +24,8 @@ struct okv_resp_engine {
     struct okv_lua *lua;
     struct okv_resp_buffer reply; /* of the command that the script calls */
     struct okv_resp_staging staging;
-    unsigned cycles; /* of the collector that are to run between scripts */
+    unsigned cycles;  /* of the collector that are to run between scripts */
+    unsigned flushes; /* of the cache, that were followed */
     unsigned compiled_count;
     size_t compiled_bytes;                                      /* of their texts */
     struct okv_resp_compiled compiled[OKV_RESP_COMPILED_SLOTS]; /* by SHA-1, open addressing */
@@ -44,6 +45,8 @@ void okv_resp_engine_shrink(struct okv_resp_engine *engine, uint64_t before);
 /* A step of the collector, if a script has left much. */
 void okv_resp_engine_collect(struct okv_resp_engine *engine);
 
+/* Drops what a flush of the cache has removed. Before the calls below. */
+void okv_resp_engine_follow(struct okv_resp_engine *engine);
 /* What is compiled of this script; or NULL. */
 struct okv_resp_compiled *okv_resp_engine_find(struct okv_resp_engine *engine,
                                                const uint8_t sha1[OKV_SHA1_SIZE]);

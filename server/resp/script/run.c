@@ -62,15 +62,20 @@ bool okv_resp_script_compile(struct okv_resp_script_run *run, uint64_t work, boo
     lua_State *L = okv_lua_state(run->engine->lua);
 
     *is_over = false;
-    if (!okv_resp_shebang_read(run->script->text, run->script->length, &run->shebang, &call->reply))
+    if (!okv_resp_shebang_read(run->script->text, run->script->length, &run->shebang,
+                               &call->reply)) {
+        okv_resp_script_remove(run->engine->cache, run->script);
         return false;
+    }
     enum okv_lua_end end = okv_lua_begin(run->engine->lua, &limits, compile, run);
     *is_over = end == OKV_LUA_OVER_WORK;
-    if (end == OKV_LUA_FAILED)
+    if (end == OKV_LUA_FAILED) {
         okv_resp_error(&call->reply, "ERR Error compiling script (new function): %s",
                        text_on_top(L));
-    else if (end == OKV_LUA_OVER_MEMORY)
+        okv_resp_script_remove(run->engine->cache, run->script);
+    } else if (end == OKV_LUA_OVER_MEMORY) {
         refuse_end(call, end);
+    }
     okv_turn_spend(&call->client->resp->turn, okv_lua_end(run->engine->lua));
     return end == OKV_LUA_DONE;
 }
@@ -113,6 +118,7 @@ static void set_list(lua_State *L, const char *name, const struct okv_resp_arg *
 {
     lua_createtable(L, (int)count, 0);
     for (uint32_t i = 0; i < count; i++) {
+        okv_lua_spend(L, OKV_LUA_CALL);
         lua_pushlstring(L, (const char *)args[i].text, args[i].length);
         lua_rawseti(L, -2, (int)i + 1);
     }
@@ -160,6 +166,7 @@ static int body(lua_State *L)
     set_list(L, "KEYS", call->args + run->first_key, run->keys);
     set_list(L, "ARGV", call->args + rest, call->count - rest);
     lua_setfenv(L, -2);
+    okv_lua_spend(L, OKV_LUA_CALL); /* an argument may be long */
     run->has_failed = lua_pcall(L, 0, 1, -2) != 0;
     if (run->has_failed)
         reply_error(L, run);
