@@ -52,9 +52,12 @@ def items:
   | (if .value_sizes == "fixed" then "\(.value_size)" else "\(.value_size_low) to \(.value_size)" end) as $values
   | "\(.records | thousands) items of \(.key_size) + \($values) bytes";
 
+def mix: .parameters.mix | [to_entries[] | "\(.value)% \(.key)"] | join(", ");
+
 def load:
-  .parameters
-  | (if .floor then ["floor"] else .mix | [to_entries[] | "\(.value)% \(.key)"] end)
+  (if .parameters.floor then "floor" else mix end) as $what
+  | .parameters
+  | [$what]
     + [.distribution, "depth \(.depth)"]
     + [select(.get_many > 0) | "batches of \(.get_many)"]
     + [select(.rate > 0) | "\(.rate | number) operations/s offered"]
@@ -147,7 +150,7 @@ def page:
   (.[] | select(.schema == "okv-figures-1") | [figures_page])
   | select(length > 0);
 
-# Of a floor the ratios, of other runs the gets of each target.
+# Of a floor the ratios, of other runs each operation of each target.
 def short_table:
   . as $run
   | "okv \(.version), \(machine): \(items), depth \(.parameters.depth)" as $what
@@ -158,10 +161,12 @@ def short_table:
           ["put / echo, p50", (.put_over_echo | spread), "\(.put_p50_us | middle) and \(.echo_p50_us | middle) us"],
           ["READs per get", (.reads_per_get | spread(fixed(4))), ""])
     else
-      table([$what, "get p50, us", "/ \(.targets[0].name)"];
-        .targets[] | .name as $name
-        | [([.name, (what | select(. != "") | "(\(.))")] | join(" ") | cell), (.summary.get_p50_us | spread),
-           (first($run.ratios[] | select(.target == $name and .figure == "get_p50_us")) // null | spread)])
+      ([.] | operations) as $operations
+      | table(["\($what); \(mix)", ($operations[] | "\(.) p50, us", "/ \($run.targets[0].name)")];
+        .targets[] | . as $target
+        | [([.name, (what | select(. != "") | "(\(.))")] | join(" ") | cell),
+           ($operations[] | "\(.)_p50_us" | . as $figure | ($target.summary[$figure] | spread),
+            (first($run.ratios[] | select(.target == $target.name and .figure == $figure)) // null | spread))])
     end;
 
 def pages($kind):
