@@ -159,7 +159,7 @@ others_percent() {
     before=$(awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 + $9, $5 + $6 }' /proc/stat)
     sleep 1
     after=$(awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 + $9, $5 + $6 }' /proc/stat)
-    echo "$before $after" | awk '{ busy = $3 - $1; all = busy + $4 - $2; print all > 0 ? int(100 * busy / all) : 0 }'
+    echo "$before $after" | awk '{ busy = $3 - $1; all = busy + $4 - $2; print (all > 0 ? int(100 * busy / all) : 0) }'
 }
 
 measure() {
