@@ -1,9 +1,9 @@
 #include "tests/support/lua_run.h"
 
-#include <stdio.h>
-#include <string.h>
+#include <inttypes.h>
 
 #include "server/lua/sandbox.h"
+#include "tests/support/test.h"
 
 static int body(lua_State *L)
 {
@@ -63,4 +63,47 @@ const char *lua_run(const char *text)
 
     result = lua_run_within(text, &(struct okv_lua_limits){LUA_RUN_WORK, LUA_RUN_MEMORY});
     return result.text;
+}
+
+void lua_assert_limited(const char *text)
+{
+    const struct okv_lua_limits limits = {20000000, 8 << 20};
+    struct lua_result result = lua_run_within(text, &limits);
+
+    if (result.end != OKV_LUA_OVER_WORK && result.end != OKV_LUA_OVER_MEMORY)
+        print_error("%s: %s\n", text, result.text);
+    assert_true(result.end == OKV_LUA_OVER_WORK || result.end == OKV_LUA_OVER_MEMORY);
+    assert_true(result.work <= limits.work + 1000000);
+}
+
+uint64_t lua_work_of(const char *text)
+{
+    struct lua_result result =
+        lua_run_within(text, &(struct okv_lua_limits){LUA_RUN_WORK, LUA_RUN_MEMORY});
+
+    if (result.end != OKV_LUA_DONE)
+        print_error("%s: %s\n", text, result.text);
+    assert_int_equal(result.end, OKV_LUA_DONE);
+    return result.work;
+}
+
+void lua_assert_counted(const char *text, uint64_t least)
+{
+    uint64_t work = lua_work_of(text);
+
+    if (work < least)
+        print_error("%s: %" PRIu64 " units\n", text, work);
+    assert_true(work >= least);
+}
+
+void lua_assert_all_counted(const struct lua_counted *counted, size_t count)
+{
+    char text[512];
+
+    for (size_t i = 0; i < count; i++) {
+        snprintf(text, sizeof text, "%s return 1", counted[i].before);
+        uint64_t before = lua_work_of(text);
+        snprintf(text, sizeof text, "%s %s return 1", counted[i].before, counted[i].call);
+        lua_assert_counted(text, before + counted[i].least);
+    }
 }

@@ -20,6 +20,20 @@ struct lua_result {
 
 struct lua_result lua_run_within(const char *text, const struct okv_lua_limits *limits);
 
+/* Fails unless a limit ends the text, and it has not done much more than it may. */
+void lua_assert_limited(const char *text);
+/* The work of a text that succeeds. */
+uint64_t lua_work_of(const char *text);
+/* Fails unless it is at least that much. */
+void lua_assert_counted(const char *text, uint64_t least);
+
+/* A call, and the work that it adds at least to what comes before it. */
+struct lua_counted {
+    const char *before, *call;
+    uint64_t least;
+};
+void lua_assert_all_counted(const struct lua_counted *counted, size_t count);
+
 #define assert_lua(text, expected) assert_string_equal(lua_run(text), expected)
 
 #endif

@@ -265,83 +265,67 @@ TEST(it_says_what_it_is)
 
 /* ---- limits ---- */
 
-static void assert_over(const char *text)
-{
-    const struct okv_lua_limits limits = {20000000, 8 << 20};
-    struct lua_result result = lua_run_within(text, &limits);
-
-    if (result.end != OKV_LUA_OVER_WORK && result.end != OKV_LUA_OVER_MEMORY)
-        print_error("%s: %s\n", text, result.text);
-    assert_true(result.end == OKV_LUA_OVER_WORK || result.end == OKV_LUA_OVER_MEMORY);
-    assert_true(result.work <= limits.work + 1000000);
-}
-
-/* Work that is done is counted when the call ends, too. */
-static void assert_counted(const char *text, uint64_t least)
-{
-    const struct okv_lua_limits limits = {LUA_RUN_WORK, LUA_RUN_MEMORY};
-    struct lua_result result = lua_run_within(text, &limits);
-
-    assert_int_equal(result.end, OKV_LUA_DONE);
-    if (result.work < least)
-        print_error("%s: %llu\n", text, (unsigned long long)result.work);
-    assert_true(result.work >= least);
-}
-
 TEST(shared_tables_are_counted)
 {
-    assert_over("local t = {} for i = 1, 900 do t = {t, t} end cjson.encode(t)");
-    assert_over("local t = {} for i = 1, 12 do t = {t, t} end while true do cjson.encode(t) end");
-    assert_over("local s = ('x'):rep(100000) local t = {} for i = 1, 1000 do t[i] = s end "
-                "cjson.encode(t)");
+    lua_assert_limited("local t = {} for i = 1, 900 do t = {t, t} end cjson.encode(t)");
+    lua_assert_limited(
+        "local t = {} for i = 1, 12 do t = {t, t} end while true do cjson.encode(t) end");
+    lua_assert_limited("local s = ('x'):rep(100000) local t = {} for i = 1, 1000 do t[i] = s end "
+                       "cjson.encode(t)");
 }
 
 /* CVE-2022-24834: a string whose escaped length overflows. */
 TEST(long_strings_are_counted)
 {
-    assert_over("local s = ('\\1'):rep(1000000) cjson.encode({s, s, s, s})");
-    assert_over("local s = ('x'):rep(500000) while true do cjson.encode(s) end");
-    assert_over("local s = ('\\1'):rep(50000) while true do cjson.encode(s) end");
-    assert_over("local s = cjson.encode(('x'):rep(500000)) while true do cjson.decode(s) end");
-    assert_over("local s = cjson.encode(('\\1'):rep(50000)) while true do cjson.decode(s) end");
-    assert_over("local s = '\"' .. ('x'):rep(1000000) while true do pcall(cjson.decode, s) end");
+    lua_assert_limited("local s = ('\\1'):rep(1000000) cjson.encode({s, s, s, s})");
+    lua_assert_limited("local s = ('x'):rep(500000) while true do cjson.encode(s) end");
+    lua_assert_limited("local s = ('\\1'):rep(50000) while true do cjson.encode(s) end");
+    lua_assert_limited(
+        "local s = cjson.encode(('x'):rep(500000)) while true do cjson.decode(s) end");
+    lua_assert_limited(
+        "local s = cjson.encode(('\\1'):rep(50000)) while true do cjson.decode(s) end");
+    lua_assert_limited(
+        "local s = '\"' .. ('x'):rep(1000000) while true do pcall(cjson.decode, s) end");
 }
 
 TEST(long_tables_are_counted)
 {
-    assert_over(
+    lua_assert_limited(
         "local t = {} for i = 1, 5000 do t[i] = true end while true do cjson.encode(t) end");
-    assert_over("local t = {} for i = 1, 5000 do t[i] = true end for i = 1, 4999 do t[i] = nil end "
-                "while true do pcall(cjson.encode, t) end");
-    assert_over("local s = '[' .. ('{},'):rep(5000) .. '1]' while true do cjson.decode(s) end");
-    assert_over("cjson.decode('[' .. ('{},'):rep(500000))");
+    lua_assert_limited(
+        "local t = {} for i = 1, 5000 do t[i] = true end for i = 1, 4999 do t[i] = nil end "
+        "while true do pcall(cjson.encode, t) end");
+    lua_assert_limited(
+        "local s = '[' .. ('{},'):rep(5000) .. '1]' while true do cjson.decode(s) end");
+    lua_assert_limited("cjson.decode('[' .. ('{},'):rep(500000))");
 }
 
 TEST(spaces_and_numbers_are_counted)
 {
-    assert_over("local s = (' '):rep(1000000) while true do pcall(cjson.decode, s) end");
-    assert_over("local s = ('1'):rep(1000000) while true do pcall(cjson.decode, s) end");
-    assert_over("local s = '[' .. ('1'):rep(4000) .. ']' while true do cjson.decode(s) end");
-    assert_over("local t = {} for i = 1, 1000 do t[i] = i + 0.1 end "
-                "while true do cjson.encode(t) end");
+    lua_assert_limited("local s = (' '):rep(1000000) while true do pcall(cjson.decode, s) end");
+    lua_assert_limited("local s = ('1'):rep(1000000) while true do pcall(cjson.decode, s) end");
+    lua_assert_limited("local s = '[' .. ('1'):rep(4000) .. ']' while true do cjson.decode(s) end");
+    lua_assert_limited("local t = {} for i = 1, 1000 do t[i] = i + 0.1 end "
+                       "while true do cjson.encode(t) end");
 }
 
 TEST(small_calls_are_counted)
 {
-    assert_over("while true do cjson.encode(1) end");
-    assert_over("while true do cjson.decode('1') end");
-    assert_over("while true do cjson.new() end");
+    lua_assert_limited("while true do cjson.encode(1) end");
+    lua_assert_limited("while true do cjson.decode('1') end");
+    lua_assert_limited("while true do cjson.new() end");
 }
 
 TEST(what_is_done_is_counted)
 {
-    assert_counted("local t = {1, 1, 1} for i = 1, 1000 do cjson.encode(t) end", 1200000);
-    assert_counted("local t = {{}, {}, {}} for i = 1, 1000 do cjson.encode(t) end", 600000);
-    assert_counted("local s = ('x'):rep(500000) for i = 1, 10 do cjson.encode(s) end", 10000000);
-    assert_counted("local s = '[1,2,3]' for i = 1, 1000 do cjson.decode(s) end", 600000);
-    assert_counted("local s = cjson.encode(('x'):rep(500000)) local kept = cjson.decode(s) "
-                   "for i = 1, 40 do cjson.decode(s) end",
-                   20000000);
-    assert_counted("local s = (' '):rep(500000) .. 1 for i = 1, 10 do cjson.decode(s) end",
-                   5000000);
+    lua_assert_counted("local t = {1, 1, 1} for i = 1, 1000 do cjson.encode(t) end", 1200000);
+    lua_assert_counted("local t = {{}, {}, {}} for i = 1, 1000 do cjson.encode(t) end", 600000);
+    lua_assert_counted("local s = ('x'):rep(500000) for i = 1, 10 do cjson.encode(s) end",
+                       10000000);
+    lua_assert_counted("local s = '[1,2,3]' for i = 1, 1000 do cjson.decode(s) end", 600000);
+    lua_assert_counted("local s = cjson.encode(('x'):rep(500000)) local kept = cjson.decode(s) "
+                       "for i = 1, 40 do cjson.decode(s) end",
+                       20000000);
+    lua_assert_counted("local s = (' '):rep(500000) .. 1 for i = 1, 10 do cjson.decode(s) end",
+                       5000000);
 }

@@ -234,29 +234,6 @@ TEST(it_says_what_it_is)
 
 /* ---- limits ---- */
 
-static void assert_over(const char *text)
-{
-    const struct okv_lua_limits limits = {20000000, 8 << 20};
-    struct lua_result result = lua_run_within(text, &limits);
-
-    if (result.end != OKV_LUA_OVER_WORK && result.end != OKV_LUA_OVER_MEMORY)
-        print_error("%s: %s\n", text, result.text);
-    assert_true(result.end == OKV_LUA_OVER_WORK || result.end == OKV_LUA_OVER_MEMORY);
-    assert_true(result.work <= limits.work + 1000000);
-}
-
-/* Work that is done is counted when the call ends, too. */
-static void assert_counted(const char *text, uint64_t least)
-{
-    const struct okv_lua_limits limits = {LUA_RUN_WORK, LUA_RUN_MEMORY};
-    struct lua_result result = lua_run_within(text, &limits);
-
-    assert_int_equal(result.end, OKV_LUA_DONE);
-    if (result.work < least)
-        print_error("%s: %llu\n", text, (unsigned long long)result.work);
-    assert_true(result.work >= least);
-}
-
 /* The input of CVE-2018-11218, which nests without an end. */
 TEST(deep_input_is_refused)
 {
@@ -273,30 +250,36 @@ TEST(deep_input_is_refused)
 
 TEST(shared_tables_are_counted)
 {
-    assert_over("local t = {1} for i = 1, 15 do t = {t, t, t, t, t, t, t, t} end cmsgpack.pack(t)");
-    assert_over("local t = {} for i = 1, 8 do t[i] = t end while true do cmsgpack.pack(t) end");
-    assert_over("local s = ('x'):rep(100000) local t = {} for i = 1, 1000 do t[i] = s end "
-                "cmsgpack.pack(t)");
+    lua_assert_limited(
+        "local t = {1} for i = 1, 15 do t = {t, t, t, t, t, t, t, t} end cmsgpack.pack(t)");
+    lua_assert_limited(
+        "local t = {} for i = 1, 8 do t[i] = t end while true do cmsgpack.pack(t) end");
+    lua_assert_limited("local s = ('x'):rep(100000) local t = {} for i = 1, 1000 do t[i] = s end "
+                       "cmsgpack.pack(t)");
 }
 
 TEST(work_is_counted)
 {
-    assert_over("local t = {} for i = 1, 5000 do t[i] = 1 end while true do cmsgpack.pack(t) end");
-    assert_over("local s = ('x'):rep(900000) while true do cmsgpack.pack(s) end");
-    assert_over("local s = ('\\144'):rep(5000) while true do cmsgpack.unpack(s) end");
-    assert_over("local s = '\\221\\255\\255\\255\\255' .. ('\\192'):rep(1000000) "
-                "cmsgpack.unpack(s)");
-    assert_over("local s = cmsgpack.pack(('x'):rep(900000)) local kept = cmsgpack.unpack(s) "
-                "while true do cmsgpack.unpack(s) end");
-    assert_over("while true do cmsgpack.pack(1) end");
+    lua_assert_limited(
+        "local t = {} for i = 1, 5000 do t[i] = 1 end while true do cmsgpack.pack(t) end");
+    lua_assert_limited("local s = ('x'):rep(900000) while true do cmsgpack.pack(s) end");
+    lua_assert_limited("local s = ('\\144'):rep(5000) while true do cmsgpack.unpack(s) end");
+    lua_assert_limited("local s = '\\221\\255\\255\\255\\255' .. ('\\192'):rep(1000000) "
+                       "cmsgpack.unpack(s)");
+    lua_assert_limited("local s = cmsgpack.pack(('x'):rep(900000)) local kept = cmsgpack.unpack(s) "
+                       "while true do cmsgpack.unpack(s) end");
+    lua_assert_limited("while true do cmsgpack.pack(1) end");
 }
 
 TEST(what_is_done_is_counted)
 {
-    assert_counted("local t = {true, true, true} for i = 1, 1000 do cmsgpack.pack(t) end", 500000);
-    assert_counted("local s = ('x'):rep(500000) for i = 1, 10 do cmsgpack.pack(s) end", 10000000);
-    assert_counted("local s = '\\147\\1\\2\\3' for i = 1, 1000 do cmsgpack.unpack(s) end", 400000);
-    assert_counted("local s = cmsgpack.pack(('x'):rep(500000)) local kept = cmsgpack.unpack(s) "
-                   "for i = 1, 10 do cmsgpack.unpack(s) end",
-                   5000000);
+    lua_assert_counted("local t = {true, true, true} for i = 1, 1000 do cmsgpack.pack(t) end",
+                       500000);
+    lua_assert_counted("local s = ('x'):rep(500000) for i = 1, 10 do cmsgpack.pack(s) end",
+                       10000000);
+    lua_assert_counted("local s = '\\147\\1\\2\\3' for i = 1, 1000 do cmsgpack.unpack(s) end",
+                       400000);
+    lua_assert_counted("local s = cmsgpack.pack(('x'):rep(500000)) local kept = cmsgpack.unpack(s) "
+                       "for i = 1, 10 do cmsgpack.unpack(s) end",
+                       5000000);
 }

@@ -28,39 +28,6 @@ static void assert_over(const char *text)
     assert_int_equal(result.end, OKV_LUA_OVER_WORK);
 }
 
-/* How much a script does. */
-static uint64_t work_of(const char *text)
-{
-    struct lua_result result =
-        lua_run_within(text, &(struct okv_lua_limits){LUA_RUN_WORK, LUA_RUN_MEMORY});
-
-    if (result.end != OKV_LUA_DONE)
-        print_error("%s: %s\n", text, result.text);
-    assert_int_equal(result.end, OKV_LUA_DONE);
-    return result.work;
-}
-
-/* That a call does as much, after what comes before. */
-struct counted {
-    const char *before, *call;
-    uint64_t least;
-};
-
-static void assert_counted(const struct counted *counted, size_t count)
-{
-    char text[512];
-
-    for (size_t i = 0; i < count; i++) {
-        snprintf(text, sizeof text, "%s %s return 1", counted[i].before, counted[i].call);
-        uint64_t work = work_of(text);
-        snprintf(text, sizeof text, "%s return 1", counted[i].before);
-        work -= work_of(text);
-        if (work < counted[i].least)
-            print_error("%s: %" PRIu64 " units\n", counted[i].call, work);
-        assert_true(work >= counted[i].least);
-    }
-}
-
 /* Results of a call, or its error, separated by spaces. */
 #define CALL(call)                                                          \
     "local t = {pcall(function() return " call " end)} table.remove(t, 1) " \
@@ -290,7 +257,7 @@ TEST(each_byte_is_counted)
 {
 #define SHORT "local s = ('a'):rep(1000)"
 #define LONG "local s = ('a'):rep(1e5)"
-    static const struct counted counted[] = {
+    static const struct lua_counted counted[] = {
         {SHORT, "s:find('b$')", 17000},
         {SHORT, "s:find('.-b')", 500 * 19000},
         {SHORT, "s:find('a*b')", 500 * 19000},
@@ -320,7 +287,7 @@ TEST(each_byte_is_counted)
         {"local s = ('1'):rep(1000)", "s:gsub('1', math.randomseed)", 125000},
     };
 
-    assert_counted(counted, sizeof counted / sizeof *counted);
+    lua_assert_all_counted(counted, sizeof counted / sizeof *counted);
 }
 
 /* A number may be a long text. */

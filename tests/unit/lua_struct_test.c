@@ -184,58 +184,37 @@ TEST(too_many_results_are_refused)
 
 /* ---- limits ---- */
 
-static void assert_over(const char *text)
-{
-    const struct okv_lua_limits limits = {20000000, 8 << 20};
-    struct lua_result result = lua_run_within(text, &limits);
-
-    if (result.end != OKV_LUA_OVER_WORK && result.end != OKV_LUA_OVER_MEMORY)
-        print_error("%s: %s\n", text, result.text);
-    assert_true(result.end == OKV_LUA_OVER_WORK || result.end == OKV_LUA_OVER_MEMORY);
-    assert_true(result.work <= limits.work + 1000000);
-}
-
-/* Work that is done is counted when the call ends, too. */
-static void assert_counted(const char *text, uint64_t least)
-{
-    const struct okv_lua_limits limits = {LUA_RUN_WORK, LUA_RUN_MEMORY};
-    struct lua_result result = lua_run_within(text, &limits);
-
-    assert_int_equal(result.end, OKV_LUA_DONE);
-    if (result.work < least)
-        print_error("%s: %llu\n", text, (unsigned long long)result.work);
-    assert_true(result.work >= least);
-}
-
 TEST(long_formats_are_counted)
 {
-    assert_over("local f = (' '):rep(1000000) return struct.size(f)");
-    assert_over("local f = 'i' .. ('0'):rep(1000000) .. 4 while true do struct.size(f) end");
-    assert_over("local f = ('!8'):rep(500000) return struct.pack(f)");
-    assert_over("local f = ('x'):rep(1000000) return struct.pack(f)");
+    lua_assert_limited("local f = (' '):rep(1000000) return struct.size(f)");
+    lua_assert_limited("local f = 'i' .. ('0'):rep(1000000) .. 4 while true do struct.size(f) end");
+    lua_assert_limited("local f = ('!8'):rep(500000) return struct.pack(f)");
+    lua_assert_limited("local f = ('x'):rep(1000000) return struct.pack(f)");
 }
 
 TEST(long_strings_are_counted)
 {
-    assert_over("local s = ('x'):rep(2000000) while true do pcall(struct.unpack, 's', s) end");
-    assert_over("local s = ('x'):rep(500000) while true do pcall(struct.pack, 'c0c9', s) end");
-    assert_over("local s = ('x'):rep(1000000) local t = {s, s, s, s, s, s} "
-                "return struct.pack(('c0'):rep(6), unpack(t))");
-    assert_over("local s = ('x'):rep(500000) while true do struct.unpack('c500000', s) end");
+    lua_assert_limited(
+        "local s = ('x'):rep(2000000) while true do pcall(struct.unpack, 's', s) end");
+    lua_assert_limited(
+        "local s = ('x'):rep(500000) while true do pcall(struct.pack, 'c0c9', s) end");
+    lua_assert_limited("local s = ('x'):rep(1000000) local t = {s, s, s, s, s, s} "
+                       "return struct.pack(('c0'):rep(6), unpack(t))");
+    lua_assert_limited("local s = ('x'):rep(500000) while true do struct.unpack('c500000', s) end");
 }
 
 TEST(small_calls_are_counted)
 {
-    assert_over("while true do struct.pack('bbbbbbbb', 1, 2, 3, 4, 5, 6, 7, 8) end");
-    assert_over("local f = ('x'):rep(3500) .. 'y' while true do pcall(struct.size, f) end");
+    lua_assert_limited("while true do struct.pack('bbbbbbbb', 1, 2, 3, 4, 5, 6, 7, 8) end");
+    lua_assert_limited("local f = ('x'):rep(3500) .. 'y' while true do pcall(struct.size, f) end");
 }
 
 TEST(what_is_done_is_counted)
 {
-    assert_counted("for i = 1, 1000 do struct.size('bbbbbbbb') end", 400000);
-    assert_counted("local f = 'i' .. ('0'):rep(500000) struct.size(f)", 5000000);
-    assert_counted("local s = ('x'):rep(500000) for i = 1, 10 do struct.pack('c0', s) end",
-                   10000000);
-    assert_counted("local s = ('x'):rep(500000) for i = 1, 10 do struct.unpack('c500000', s) end",
-                   5000000);
+    lua_assert_counted("for i = 1, 1000 do struct.size('bbbbbbbb') end", 400000);
+    lua_assert_counted("local f = 'i' .. ('0'):rep(500000) struct.size(f)", 5000000);
+    lua_assert_counted("local s = ('x'):rep(500000) for i = 1, 10 do struct.pack('c0', s) end",
+                       10000000);
+    lua_assert_counted(
+        "local s = ('x'):rep(500000) for i = 1, 10 do struct.unpack('c500000', s) end", 5000000);
 }

@@ -19,39 +19,6 @@ static void assert_over(const char *text)
     assert_true(result.work <= limits.work + STEP);
 }
 
-/* How much a script does. */
-static uint64_t work_of(const char *text)
-{
-    struct lua_result result =
-        lua_run_within(text, &(struct okv_lua_limits){LUA_RUN_WORK, LUA_RUN_MEMORY});
-
-    if (result.end != OKV_LUA_DONE)
-        print_error("%s: %s\n", text, result.text);
-    assert_int_equal(result.end, OKV_LUA_DONE);
-    return result.work;
-}
-
-/* That a call does as much, after what comes before. */
-struct counted {
-    const char *before, *call;
-    uint64_t least;
-};
-
-static void assert_counted(const struct counted *counted, size_t count)
-{
-    char text[512];
-
-    for (size_t i = 0; i < count; i++) {
-        snprintf(text, sizeof text, "%s %s return 1", counted[i].before, counted[i].call);
-        uint64_t work = work_of(text);
-        snprintf(text, sizeof text, "%s return 1", counted[i].before);
-        work -= work_of(text);
-        if (work < counted[i].least)
-            print_error("%s: %" PRIu64 " units\n", counted[i].call, work);
-        assert_true(work >= counted[i].least);
-    }
-}
-
 /* Of t = {10, 20, 30} after a call. */
 #define assert_after(call, expected) \
     assert_lua("local t = {10, 20, 30} " call " return table.concat(t, ' ')", expected)
@@ -292,7 +259,7 @@ TEST(each_element_is_counted)
 {
 #define NUMBERS "local t = {} for i = 1, 1000 do t[i] = i end"
 #define TEXTS "local t = {} for i = 1, 1000 do t[i] = '' end"
-    static const struct counted counted[] = {
+    static const struct lua_counted counted[] = {
         {NUMBERS, "table.insert(t, 1, 1)", 20 * 1000},
         {NUMBERS, "table.remove(t, 1)", 20 * 999},
         {NUMBERS, "table.maxn(t)", 30 * 1000},
@@ -305,5 +272,5 @@ TEST(each_element_is_counted)
         {"local s = ('x'):rep(1e5) local t = {s .. 2, s .. 1}", "table.sort(t)", 100000},
     };
 
-    assert_counted(counted, sizeof counted / sizeof *counted);
+    lua_assert_all_counted(counted, sizeof counted / sizeof *counted);
 }
