@@ -200,11 +200,6 @@ uint64_t okv_lua_left(lua_State *L)
     return lua->spent < lua->work_end ? lua->work_end - lua->spent : 0;
 }
 
-bool okv_lua_is_over(lua_State *L)
-{
-    return okv_lua_of(L)->over != OKV_LUA_DONE;
-}
-
 uint64_t okv_lua_memory(const struct okv_lua *lua)
 {
     return lua->used;

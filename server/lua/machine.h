@@ -46,9 +46,8 @@ lua_State *okv_lua_state(const struct okv_lua *lua);
 /* Within a run. */
 struct okv_lua *okv_lua_of(lua_State *L);
 void *okv_lua_user(lua_State *L);
-/* Work that is left, and whether a limit was reached. */
+/* Work that is left. */
 uint64_t okv_lua_left(lua_State *L);
-bool okv_lua_is_over(lua_State *L);
 
 /* Bytes in use. */
 uint64_t okv_lua_memory(const struct okv_lua *lua);

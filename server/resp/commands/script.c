@@ -1,5 +1,4 @@
 /* EVAL and its like, and SCRIPT (redis.io, "Scripting with Lua"). */
-#include <stdio.h>
 #include <string.h>
 
 #include "server/core/server.h"
@@ -11,9 +10,6 @@
 #include "server/resp/script/engine.h"
 #include "server/resp/script/run.h"
 #include "shared/base/error.h"
-
-/* Work of a byte of a text before it is known whether it is in the cache. */
-#define HASHED_BYTE 3u
 
 /* The worker's engine, which it makes. NULL: an error was replied. Scripts are for users with any
  * right in the database; their commands need those that they need. */
@@ -61,7 +57,7 @@ static bool read_sha1(const struct okv_resp_arg *arg, uint8_t sha1[OKV_SHA1_SIZE
 /* A text that takes longer to hash and to compile than a script may run is not looked at. */
 static bool is_short_enough(struct okv_resp_call *call, const struct okv_resp_arg *text)
 {
-    if ((uint64_t)text->length * HASHED_BYTE <= okv_resp_alone_work(call->client))
+    if ((uint64_t)text->length * OKV_RESP_SHA1_BYTE <= okv_resp_alone_work(call->client))
         return true;
     okv_resp_refuse_length(call);
     return false;
@@ -79,7 +75,7 @@ static bool find_by_text(struct okv_resp_script_run *run, const struct okv_resp_
     run->compiled = okv_resp_engine_find_text(run->engine, text->text, text->length);
     if (run->compiled)
         return true;
-    okv_turn_spend(&call->client->resp->turn, (uint64_t)text->length * HASHED_BYTE);
+    okv_turn_spend(&call->client->resp->turn, (uint64_t)text->length * OKV_RESP_SHA1_BYTE);
     okv_sha1(text->text, text->length, sha1);
     run->compiled = okv_resp_engine_find(run->engine, sha1);
     if (run->compiled)

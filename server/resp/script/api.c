@@ -19,8 +19,6 @@
 #include "shared/base/sha1.h"
 
 #define NUMBER_TEXT 32
-/* Work of a byte of redis.sha1hex(). */
-#define HASHED_BYTE 3u
 
 static struct okv_resp_script_run *run_of(lua_State *L)
 {
@@ -229,7 +227,7 @@ static int redis_sha1hex(lua_State *L)
     const char *bytes = lua_tolstring(L, 1, &length);
     if (!bytes)
         length = 0;
-    okv_lua_spend(L, HASHED_BYTE * length);
+    okv_lua_spend(L, OKV_RESP_SHA1_BYTE * length);
     okv_sha1(bytes ? bytes : "", length, digest);
     okv_sha1_text(digest, text);
     lua_pushstring(L, text);

@@ -15,6 +15,8 @@
 
 #define OKV_RESP_SCRIPTS_MAX 1000u
 #define OKV_RESP_SCRIPTS_BYTES (16u << 20)
+/* Work of a byte of which SHA-1 is computed. */
+#define OKV_RESP_SHA1_BYTE 3u
 
 /* Lives until the last reference is dropped. */
 struct okv_resp_script {
