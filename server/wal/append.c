@@ -207,7 +207,8 @@ static uint64_t size_of(const struct okv_store_record *record)
     return okv_wal_record_size(record->key_length, record->value_length);
 }
 
-/* What is reserved is for whom an earlier batch had no room. */
+/* What is reserved is for a change for which an earlier batch had no room. A smaller one is
+ * another, and leaves it alone. */
 static int find_space(struct okv_wal *wal, uint64_t size)
 {
     struct okv_wal_batch *batch = &wal->staged;
@@ -215,11 +216,13 @@ static int find_space(struct okv_wal *wal, uint64_t size)
 
     if (OKV_WAL_FRAME_HEADER + size > most)
         return OKV_EVALUESIZE;
-    if (batch->used + size > most) {
-        wal->reserve_wanted = size;
+    uint64_t others = size < batch->reserved ? batch->reserved : 0;
+    if (batch->used + others + size > most) {
+        if (size > wal->reserve_wanted)
+            wal->reserve_wanted = size;
         return OKV_EAGAIN;
     }
-    batch->reserved = 0;
+    batch->reserved = others;
     return make_space(batch, size);
 }
 
