@@ -6,6 +6,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "server/core/door.h"
+#include "shared/base/error.h"
+
 /* Both clocks are truncated to whole milliseconds, so their difference varies by this. */
 #define WALL_ROUNDING_MS 1
 
@@ -29,17 +32,45 @@ void okv_server_ask_reload(struct okv_server *server)
 void okv_server_ask_end(struct okv_server *server)
 {
     atomic_store(&server->end_is_asked, true);
-    kill(getpid(), OKV_SERVER_FAILED_SIGNAL);
+    kill(getpid(), OKV_SERVER_END_SIGNAL);
 }
 
 void okv_server_fail(struct okv_server *server, unsigned listener, int code)
 {
-    unsigned none = 0;
+    struct okv_door *door = &server->doors[listener];
+    int none = 0;
 
-    if (!atomic_compare_exchange_strong(&server->failed_listener, &none, listener + 1))
-        return;
-    atomic_store(&server->failure, code);
-    kill(getpid(), OKV_SERVER_FAILED_SIGNAL);
+    if (atomic_load(&door->state) == OKV_DOOR_OPEN &&
+        atomic_compare_exchange_strong(&door->failure, &none, code))
+        eventfd_write(server->acceptor_fd, 1);
+}
+
+const char *okv_door_why(const struct okv_door *door)
+{
+    int failure = atomic_load(&door->failure);
+
+    switch (failure) {
+    case OKV_ENODEVICE:
+        return "its device is gone";
+    case OKV_EADDRESS:
+        return "its address has moved to another device";
+    default:
+        return okv_error_text(failure);
+    }
+}
+
+void okv_door_describe(struct okv_server *server, unsigned listener, struct okv_door_text *out)
+{
+    const struct okv_door *door = &server->doors[listener];
+
+    pthread_mutex_lock(&server->doors_lock);
+    const struct okv_listener *open = server->listeners[listener];
+    snprintf(out->where, sizeof out->where, "%s", open ? open->where : door->where);
+    if (open)
+        snprintf(out->how, sizeof out->how, "%s", open->how);
+    else
+        snprintf(out->how, sizeof out->how, "closed: %s", okv_door_why(door));
+    pthread_mutex_unlock(&server->doors_lock);
 }
 
 void okv_server_log_shortage(struct okv_server *server, struct okv_entrance *entrance,

@@ -29,6 +29,7 @@ struct okv_admission;
 struct okv_announcer;
 struct okv_authority;
 struct okv_database;
+struct okv_door;
 struct okv_exclusive;
 struct okv_metrics;
 struct okv_notify;
@@ -74,7 +75,10 @@ struct okv_server {
     struct okv_message_limits limits;
 
     unsigned listener_count;
-    struct okv_listener *listeners[OKV_LISTENERS_MAX];
+    struct okv_listener *listeners[OKV_LISTENERS_MAX]; /* NULL while its door has none */
+    struct okv_door *doors;                            /* of each listener */
+    /* The acceptor changes `listeners` under it, and other threads hold it while they read them. */
+    pthread_mutex_t doors_lock;
     unsigned socket_count;
     struct okv_socket_listener sockets[OKV_RESP_LISTENERS_MAX];
     struct okv_resp_shared *resp_shared;
@@ -86,8 +90,6 @@ struct okv_server {
     atomic_bool housekeeper_sleeps; /* the first worker sleeps, perhaps for ever */
     atomic_bool stopping;           /* reject new clients, end the others */
     atomic_bool end_is_asked;       /* by an administrator */
-    atomic_uint failed_listener;    /* index + 1 of the first whose device failed; 0: none */
-    atomic_int failure;             /* why the server ends, or 0; written after failed_listener */
 };
 
 /* A server of zeros with the state of its subsystems, which their own functions set up. NULL: there
@@ -111,9 +113,9 @@ static inline uint64_t okv_server_clock_ms(const struct okv_server *server)
  * thread. */
 int64_t okv_server_wall_offset_ms(struct okv_server *server);
 
-/* Wakes main after a failure, or when an administrator asked the server to end. Every thread blocks
- * it; main waits for it with sigtimedwait(). */
-#define OKV_SERVER_FAILED_SIGNAL SIGUSR2
+/* Wakes main when an administrator asked the server to end. Every thread blocks it; main waits for
+ * it with sigtimedwait(). */
+#define OKV_SERVER_END_SIGNAL SIGUSR2
 
 /* Ends a worker's sleep. Any thread. */
 void okv_server_wake(struct okv_server *server, unsigned worker);
@@ -128,8 +130,8 @@ void okv_server_ask_reload(struct okv_server *server);
 /* Makes main end the server as SIGTERM does. Any thread; returns at once. */
 void okv_server_ask_end(struct okv_server *server);
 
-/* Reports that a listener or one of its endpoints failed. Main then ends the server and prints the
- * first failure. Any thread. */
+/* Reports that a listener or one of its endpoints failed, as often as it is noticed. Its door then
+ * closes (core/door.h). Any thread. */
 void okv_server_fail(struct okv_server *server, unsigned listener, int code);
 
 /* Logs that clients wait at an entrance, once for each shortage. Its thread calls when it has

@@ -2,6 +2,7 @@
 
 #include "server/clients/admission.h"
 #include "server/clients/client_table.h"
+#include "server/core/door.h"
 #include "server/core/notify.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
@@ -13,6 +14,7 @@
 /* One allocation, so that nothing else can fail. */
 struct whole {
     struct okv_server server;
+    struct okv_door doors[OKV_LISTENERS_MAX];
     struct okv_database databases[OKV_DATABASES_MAX];
     struct okv_reply_caches reply_caches[OKV_DATABASES_MAX];
     struct okv_authority authority;
@@ -30,6 +32,8 @@ struct okv_server *okv_server_create(void)
     if (!whole)
         return NULL;
     struct okv_server *server = &whole->server;
+    server->doors = whole->doors;
+    pthread_mutex_init(&server->doors_lock, NULL);
     server->databases = whole->databases;
     for (unsigned i = 0; i < OKV_DATABASES_MAX; i++)
         whole->databases[i].reply_caches = &whole->reply_caches[i];

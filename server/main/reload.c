@@ -84,8 +84,11 @@ static void apply(struct okv_server *server, struct okv_config *to)
     copy_reloadable(to, config);
     const struct okv_admission_limits limits = okv_admission_limits_of(config);
     okv_admission_set_limits(server->admission, &limits);
+    pthread_mutex_lock(&server->doors_lock);
     for (unsigned i = 0; i < server->listener_count; i++)
-        okv_server_set_patience(server->listeners[i], config);
+        if (server->listeners[i])
+            okv_server_set_patience(server->listeners[i], config);
+    pthread_mutex_unlock(&server->doors_lock);
     okv_log_set_format(&server->log, config->log_format);
     okv_log_say(&server->log, OKV_LOG_NOTICE, "config", "configuration read from %.150s",
                 config->settings.file);

@@ -155,7 +155,8 @@ static void listeners_close(struct okv_server *server)
 {
     while (server->listener_count > 0) {
         struct okv_listener *listener = server->listeners[--server->listener_count];
-        listener->ops->unlisten(listener);
+        if (listener) /* its door is open */
+            listener->ops->unlisten(listener);
     }
     okv_certificates_close(server);
 }
@@ -255,8 +256,8 @@ static bool take_signal(struct okv_acceptor *acceptor, int number)
     case SIGUSR1:
         okv_status_log_status(server);
         return false;
-    case OKV_SERVER_FAILED_SIGNAL: /* anybody may send it */
-        return atomic_load(&server->failure) || atomic_load(&server->end_is_asked);
+    case OKV_SERVER_END_SIGNAL: /* anybody may send it */
+        return atomic_load(&server->end_is_asked);
     default:
         return true;
     }
@@ -290,26 +291,13 @@ static void wait_for_signal(struct okv_acceptor *acceptor, const sigset_t *signa
     while (!take_signal(acceptor, number = next_signal(server, signals)))
         continue;
     okv_notify_send(server->notify, "STOPPING=1\nSTATUS=telling clients and ending");
-    if (!atomic_load(&server->failure))
-        okv_log_say(&server->log, OKV_LOG_NOTICE, "server", "%s: telling clients and ending",
-                    number == OKV_SERVER_FAILED_SIGNAL ? "SHUTDOWN" : strsignal(number));
+    okv_log_say(&server->log, OKV_LOG_NOTICE, "server", "%s: telling clients and ending",
+                number == OKV_SERVER_END_SIGNAL ? "SHUTDOWN" : strsignal(number));
     sigset_t others = *signals;
-    sigdelset(&others, OKV_SERVER_FAILED_SIGNAL);
+    sigdelset(&others, OKV_SERVER_END_SIGNAL);
     sigdelset(&others, SIGHUP);
     sigdelset(&others, SIGUSR1);
     pthread_sigmask(SIG_UNBLOCK, &others, NULL);
-}
-
-/* Returns 0 if a signal ended the server. */
-static int failure_explain(const struct okv_server *server, struct okv_diag *diag)
-{
-    int failure = atomic_load(&server->failure);
-
-    if (!failure)
-        return 0;
-    return okv_diag_set(diag, failure, "%s failed (%s): ended; start again when the device is back",
-                        server->listeners[atomic_load(&server->failed_listener) - 1]->where,
-                        okv_error_text(failure));
 }
 
 static int cannot_start(const char *what, int rc, const struct okv_diag *why, struct okv_diag *diag)
@@ -345,7 +333,7 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
     okv_acceptor_stop(&acceptor);
     okv_resp_stop(server);
     okv_announcer_stop(server->announcer);
-    return rc ? rc : failure_explain(server, diag);
+    return rc;
 }
 
 static int run(struct okv_server *server, const sigset_t *signals, struct okv_diag *diag)
@@ -449,7 +437,7 @@ int okv_serve(struct okv_server *server, struct okv_diag *diag)
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* both wait until it serves */
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    sigaddset(&signals, OKV_SERVER_FAILED_SIGNAL);
+    sigaddset(&signals, OKV_SERVER_END_SIGNAL);
 
     okv_notify_init(server->notify);
     okv_log_init(&server->log, STDERR_FILENO, server->config.log_format);

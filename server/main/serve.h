@@ -5,7 +5,7 @@
 #include "server/core/server.h"
 
 /* Opens databases, listeners and workers as server->config says, and serves until SIGTERM, SIGINT
- * or okv_server_ask_end(). Blocks those signals, SIGHUP, SIGUSR1 and OKV_SERVER_FAILED_SIGNAL in
+ * or okv_server_ask_end(). Blocks those signals, SIGHUP, SIGUSR1 and OKV_SERVER_END_SIGNAL in
  * the calling thread; every other thread of the process has to block them, too. Logs to stderr,
  * prints `ready URI...` on standard output. Returns 0, or why it could not start or ended, which
  * is logged. */

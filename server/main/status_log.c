@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "server/config/databases.h"
+#include "server/core/door.h"
 #include "server/database/database.h"
 #include "server/database/durable.h"
 #include "server/worker/worker.h"
@@ -99,9 +100,13 @@ void okv_status_log_begin(struct okv_server *server)
 /* A server that cannot say so serves all the same. */
 static void print_ready(struct okv_server *server)
 {
+    struct okv_door_text door;
+
     printf("ready");
-    for (unsigned i = 0; i < server->listener_count; i++)
-        printf(" %s", server->listeners[i]->where);
+    for (unsigned i = 0; i < server->listener_count; i++) {
+        okv_door_describe(server, i, &door);
+        printf(" %s", door.where);
+    }
     for (unsigned i = 0; i < server->socket_count; i++)
         printf(" %s", server->sockets[i].where);
     printf("\n");
@@ -115,9 +120,12 @@ static void print_ready(struct okv_server *server)
 
 void okv_status_log_ready(struct okv_server *server)
 {
-    for (unsigned i = 0; i < server->listener_count; i++)
-        okv_log_say(&server->log, OKV_LOG_NOTICE, "listener", "%s: %s", server->listeners[i]->where,
-                    server->listeners[i]->how);
+    struct okv_door_text door;
+
+    for (unsigned i = 0; i < server->listener_count; i++) {
+        okv_door_describe(server, i, &door);
+        okv_log_say(&server->log, OKV_LOG_NOTICE, "listener", "%s: %s", door.where, door.how);
+    }
     for (unsigned i = 0; i < server->socket_count; i++)
         okv_log_say(&server->log, OKV_LOG_NOTICE, "listener", "%s: %s", server->sockets[i].where,
                     server->sockets[i].how);

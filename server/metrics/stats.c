@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "server/core/door.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/database/durable.h"
@@ -312,9 +313,11 @@ static void add_line(void *user, const struct okv_metric *metric, uint64_t value
 static void add_server(struct lines *lines, struct okv_server *server)
 {
     add_text(lines, "version %s\n", OKV_VERSION);
-    for (unsigned i = 0; i < server->listener_count; i++)
-        add_text(lines, "listener_%u %s %s\n", i + 1, server->listeners[i]->where,
-                 server->listeners[i]->how);
+    for (unsigned i = 0; i < server->listener_count; i++) {
+        struct okv_door_text door;
+        okv_door_describe(server, i, &door);
+        add_text(lines, "listener_%u %s %s\n", i + 1, door.where, door.how);
+    }
     for (unsigned i = 0; i < server->socket_count; i++)
         add_text(lines, "listener_%u %s %s\n", server->listener_count + i + 1,
                  server->sockets[i].where, server->sockets[i].how);

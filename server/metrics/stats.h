@@ -92,6 +92,7 @@ struct okv_server;
     X(closed_credit, "connections ended: more requests than credits, or a wrong request slot") \
     X(closed_stopping, "connections ended: the server ends")                                   \
     X(closed_failed, "connections that failed otherwise: device errors")                       \
+    X(listener_failures, "times a listener closed because its device failed")                  \
     X(discovery_answers, "discovery queries answered")                                         \
     X(discovery_limited, "discovery queries not answered: too many at once")                   \
     X(discovery_malformed, "datagrams to the discovery group that are no query of okv")        \
@@ -108,6 +109,7 @@ struct okv_server;
     X(credits_granted, "requests they may have outstanding") \
     X(requests_waiting, "requests that wait to be served")   \
     X(resp_clients, "clients of Redis connected")            \
+    X(listeners_closed, "listeners whose device is gone")    \
     X(longest_step, "most work of a step, in units of 1 ns") \
     X(longest_alone, "the same of a command that ran alone") \
     X(unnamed_logs, "logs in the directory of --data whose databases are not served")

@@ -10,10 +10,12 @@
 #include "server/clients/admission.h"
 #include "server/clients/client_table.h"
 #include "server/clients/refusal.h"
+#include "server/core/door.h"
 #include "server/core/log.h"
 #include "server/database/database.h"
 #include "server/database/reply_cache.h"
 #include "server/identity/authority.h"
+#include "server/net/doors.h"
 #include "server/net/half_open.h"
 #include "server/net/handshake.h"
 #include "server/net/identify.h"
@@ -184,7 +186,7 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
     /* Before accept: the worker may see the session end before accept returns. */
     atomic_fetch_add(&worker->sessions->clients[listener], 1);
     const struct okv_accept accept = {
-        .endpoint = worker->endpoints[listener],
+        .endpoint = server->doors[listener].endpoints[worker - server->workers],
         .region = session->common.database,
         .user = session,
         .is_half_open = &session->is_half_open,
@@ -408,6 +410,19 @@ static void yield_in_a_flood(struct okv_acceptor *acceptor)
         sched_yield();
 }
 
+static int shorter(int a_ms, int b_ms)
+{
+    return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
+}
+
+/* What answers of a listener: nothing while its door is not open. */
+static int descriptor_of(const struct okv_server *server, unsigned listener)
+{
+    bool is_open = atomic_load(&server->doors[listener].state) == OKV_DOOR_OPEN;
+
+    return is_open ? server->listeners[listener]->fd : -1;
+}
+
 static void *accept_all(void *user)
 {
     struct okv_acceptor *acceptor = user;
@@ -415,15 +430,16 @@ static void *accept_all(void *user)
     struct pollfd fds[OKV_LISTENERS_MAX + OKV_RESP_LISTENERS_MAX + 1];
     unsigned own = server->listener_count, count = own + server->socket_count;
 
-    for (unsigned i = 0; i < own; i++)
-        fds[i] = (struct pollfd){.fd = server->listeners[i]->fd, .events = POLLIN};
     for (unsigned i = own; i < count; i++)
         fds[i] = (struct pollfd){.fd = server->sockets[i - own].fd, .events = POLLIN};
     fds[count] = (struct pollfd){.fd = server->acceptor_fd, .events = POLLIN};
     for (;;) {
-        poll(fds, count + 1, reload_wait_ms(acceptor));
+        okv_doors_mind(server);
+        for (unsigned i = 0; i < own; i++)
+            fds[i] = (struct pollfd){.fd = descriptor_of(server, i), .events = POLLIN};
+        poll(fds, count + 1, shorter(reload_wait_ms(acceptor), okv_doors_wait_ms(server)));
         if (fds[count].revents && !obey(acceptor))
-            return NULL;
+            break;
         reload_when_due(acceptor);
         for (unsigned i = own; i < count; i++) {
             const struct okv_socket_listener *socket = &server->sockets[i - own];
@@ -432,13 +448,13 @@ static void *accept_all(void *user)
         }
         for (unsigned i = 0; i < own; i++) {
             int rc = fds[i].revents ? answer_some(acceptor, i) : 0;
-            if (rc < 0) {
+            if (rc < 0)
                 okv_server_fail(server, i, rc);
-                fds[i].fd = -1; /* poll() ignores it */
-            }
         }
         yield_in_a_flood(acceptor);
     }
+    okv_doors_settle(server);
+    return NULL;
 }
 
 int okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server,

@@ -48,25 +48,48 @@ void okv_server_set_patience(struct okv_listener *listener, const struct okv_con
     pending->silence_ns = hello_ns ? hello_ns : pending->usual_silence_ns;
 }
 
+static int listen_at(struct okv_server *server, const struct okv_transport_ops *ops,
+                     const struct okv_uri *uri, struct okv_listener **out, struct okv_diag *diag)
+{
+    struct okv_region regions[OKV_REGIONS_MAX];
+
+    for (unsigned i = 0; i < server->database_count; i++)
+        regions[i] = server->databases[i].region;
+    return ops->listen(uri, regions, server->database_count, out, diag);
+}
+
+static void make_ready(struct okv_server *server, struct okv_listener *listener,
+                       struct okv_tls *tls)
+{
+    listener->tls = tls;
+    okv_server_set_patience(listener, &server->config);
+}
+
 int okv_server_listen(struct okv_server *server, const struct okv_transport_ops *ops,
                       const struct okv_uri *uri, struct okv_listener **out, struct okv_diag *diag)
 {
     struct okv_takeover takeover = {&server->log, "listener", 0};
-    struct okv_region regions[OKV_REGIONS_MAX];
     char where[WHERE_SIZE];
     struct okv_tls *tls = NULL;
     int rc = uri->tls ? okv_certificates_open(server, OKV_TLS_TCPS, &tls, diag) : 0;
 
     if (rc)
         return rc;
-    for (unsigned i = 0; i < server->database_count; i++)
-        regions[i] = server->databases[i].region;
     do
-        rc = ops->listen(uri, regions, server->database_count, out, diag);
+        rc = listen_at(server, ops, uri, out, diag);
     while (rc == OKV_EAGAIN && okv_takeover_wait(&takeover, describe(uri, where)));
     if (rc)
         return name_option(uri, rc, diag);
-    (*out)->tls = tls;
-    okv_server_set_patience(*out, &server->config);
+    make_ready(server, *out, tls);
     return 0;
+}
+
+int okv_server_listen_now(struct okv_server *server, const struct okv_uri *uri,
+                          struct okv_listener **out, struct okv_diag *diag)
+{
+    int rc = listen_at(server, okv_transport_for(uri->scheme), uri, out, diag);
+
+    if (rc == 0)
+        make_ready(server, *out, uri->tls ? server->tls[OKV_TLS_TCPS] : NULL);
+    return rc;
 }

@@ -8,6 +8,9 @@
  * then returns OKV_EAGAIN. */
 int okv_server_listen(struct okv_server *server, const struct okv_transport_ops *ops,
                       const struct okv_uri *uri, struct okv_listener **out, struct okv_diag *diag);
+/* The same at the address of a listener that has closed; never waits. OKV_EAGAIN: it is in use. */
+int okv_server_listen_now(struct okv_server *server, const struct okv_uri *uri,
+                          struct okv_listener **out, struct okv_diag *diag);
 /* How many clients may be silent, and for how long: as the options have it now. Main's thread. */
 void okv_server_set_patience(struct okv_listener *listener, const struct okv_config *config);
 

@@ -93,14 +93,11 @@ static void end_all(const struct okv_shutdown *shutdown, uint64_t until_ns)
 uint64_t okv_shutdown_run(const struct okv_shutdown *shutdown)
 {
     struct okv_server *server = shutdown->sessions->server;
-    bool has_failed = atomic_load(&server->failure) != 0;
-    uint64_t drain_ns = has_failed ? 0 : (uint64_t)server->config.drain_ms * 1000000u;
-    uint64_t drained_ns = okv_clock_ns() + drain_ns;
+    uint64_t drained_ns = okv_clock_ns() + (uint64_t)server->config.drain_ms * 1000000u;
     uint64_t end_ns = drained_ns + CLOSING_NS;
 
     drain(shutdown, drained_ns);
-    if (!has_failed)
-        settle(shutdown);
+    settle(shutdown);
     end_all(shutdown, end_ns);
     return end_ns;
 }

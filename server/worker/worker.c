@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "server/core/door.h"
 #include "server/core/processors.h"
 #include "server/resp/resp.h"
 #include "server/resp/run/client.h"
@@ -32,8 +33,6 @@
  * Every device has room for them. */
 #define SPARE_CONNS 4u
 
-/* ---- a pass ---- */
-
 static void handle(struct okv_worker *worker, const struct okv_event *event)
 {
     struct okv_session *session = event->conn->user;
@@ -57,13 +56,63 @@ static void handle(struct okv_worker *worker, const struct okv_event *event)
     }
 }
 
+static unsigned index_of(const struct okv_worker *worker)
+{
+    return (unsigned)(worker - worker->server->workers);
+}
+
+/* ---- doors ---- */
+
+static void take_endpoint(struct okv_worker *worker, unsigned listener)
+{
+    struct okv_door *door = &worker->server->doors[listener];
+    unsigned openings = atomic_load(&door->openings);
+
+    if (worker->openings[listener] == openings)
+        return;
+    worker->openings[listener] = openings;
+    worker->endpoints[listener] = door->endpoints[index_of(worker)];
+}
+
+/* Ends the clients of a listener whose device is gone, then destroys its endpoint. */
+static void close_endpoint(struct okv_worker *worker, unsigned listener)
+{
+    struct okv_server *server = worker->server;
+    struct okv_endpoint *endpoint = worker->endpoints[listener];
+    struct okv_session *session;
+
+    TAILQ_FOREACH(session, &worker->sessions->all, in_all)
+    if (session->listener == listener)
+        okv_session_end(worker->sessions, session, OKV_SESSION_END_FAILED);
+    if (atomic_load(&worker->sessions->clients[listener]) > 0)
+        return;
+    endpoint->ops->endpoint_destroy(endpoint);
+    worker->endpoints[listener] = NULL;
+    if (atomic_fetch_sub(&server->doors[listener].held, 1) == 1)
+        eventfd_write(server->acceptor_fd, 1);
+}
+
+/* NULL while the listener's door is closed. */
+static struct okv_endpoint *endpoint_of(struct okv_worker *worker, unsigned listener)
+{
+    take_endpoint(worker, listener);
+    if (worker->endpoints[listener] &&
+        atomic_load(&worker->server->doors[listener].state) == OKV_DOOR_CLOSING)
+        close_endpoint(worker, listener);
+    return worker->endpoints[listener];
+}
+
+/* ---- a pass ---- */
+
 static unsigned poll_endpoints(struct okv_worker *worker)
 {
     struct okv_event events[EVENTS_PER_PASS];
     unsigned total = 0;
 
     for (unsigned i = 0; i < worker->server->listener_count; i++) {
-        struct okv_endpoint *endpoint = worker->endpoints[i];
+        struct okv_endpoint *endpoint = endpoint_of(worker, i);
+        if (!endpoint)
+            continue;
         int n = endpoint->ops->poll(endpoint, events, EVENTS_PER_PASS);
         if (n < 0)
             okv_server_fail(worker->server, i, n);
@@ -125,11 +174,6 @@ static void scan_sessions(struct okv_worker *worker)
         if (is_tick)
             okv_session_tick(worker->sessions, session);
     }
-}
-
-static unsigned index_of(const struct okv_worker *worker)
-{
-    return (unsigned)(worker - worker->server->workers);
 }
 
 static bool is_housekeeper(const struct okv_worker *worker)
@@ -240,10 +284,10 @@ static void sleep_until_event(struct okv_worker *worker, int timeout_ms)
 
     for (unsigned i = 0; i < count; i++) {
         struct okv_endpoint *endpoint = worker->endpoints[i];
-        int rc = endpoint->ops->arm(endpoint);
+        int rc = endpoint ? endpoint->ops->arm(endpoint) : 0;
         if (rc)
             okv_server_fail(worker->server, i, rc);
-        fds[i] = (struct pollfd){.fd = endpoint->fd, .events = POLLIN};
+        fds[i] = (struct pollfd){.fd = endpoint ? endpoint->fd : -1, .events = POLLIN};
     }
     fds[count++] = (struct pollfd){.fd = worker->resp->epoll_fd, .events = POLLIN};
     fds[count] = (struct pollfd){.fd = worker->signal->fd, .events = POLLIN};
@@ -318,21 +362,28 @@ static void destroy_endpoints(struct okv_worker *worker)
 
 /* The acceptor gives each client to the worker with the fewest of that listener, so none gets more
  * than its share. */
-static int create_endpoints(struct okv_worker *worker, struct okv_diag *diag)
+int okv_worker_make_endpoint(struct okv_server *server, struct okv_listener *listener,
+                             struct okv_endpoint **out, struct okv_diag *diag)
 {
-    struct okv_server *server = worker->server;
     const struct okv_config *config = &server->config;
     unsigned clients = (config->max_clients + config->workers - 1) / config->workers + SPARE_CONNS;
 
+    return listener->ops->endpoint_create(listener, &server->limits, clients, out, diag);
+}
+
+static int create_endpoints(struct okv_worker *worker, struct okv_diag *diag)
+{
+    struct okv_server *server = worker->server;
+
     for (unsigned i = 0; i < server->listener_count; i++) {
-        struct okv_listener *listener = server->listeners[i];
-        int rc = listener->ops->endpoint_create(listener, &server->limits, clients,
-                                                &worker->endpoints[i], diag);
+        int rc =
+            okv_worker_make_endpoint(server, server->listeners[i], &worker->endpoints[i], diag);
         if (rc) {
             worker->endpoints[i] = NULL;
             destroy_endpoints(worker);
             return rc;
         }
+        server->doors[i].endpoints[index_of(worker)] = worker->endpoints[i];
     }
     return 0;
 }
@@ -343,7 +394,7 @@ uint32_t okv_workers_room(const struct okv_server *server, unsigned listener)
 
     for (unsigned i = 0; i < server->config.workers; i++) {
         struct okv_worker *worker = &server->workers[i];
-        uint32_t most = worker->endpoints[listener]->max_conns - SPARE_CONNS;
+        uint32_t most = server->doors[listener].endpoints[i]->max_conns - SPARE_CONNS;
         uint32_t clients = atomic_load(&worker->sessions->clients[listener]);
         room += most > clients ? most - clients : 0;
     }
@@ -416,6 +467,8 @@ void okv_worker_fini(struct okv_worker *worker)
 {
     const struct okv_shutdown shutdown = shutdown_of(worker);
 
+    for (unsigned i = 0; i < worker->server->listener_count; i++)
+        take_endpoint(worker, i);
     okv_shutdown_end_late(&shutdown, worker->end_ns);
     destroy_endpoints(worker);
     destroy_clients(worker);

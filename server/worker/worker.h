@@ -13,10 +13,11 @@ struct okv_worker {
     struct okv_server *server;
     pthread_t thread;
     struct okv_worker_signal *signal; /* its own, of the server */
-    struct okv_endpoint
-        *endpoints[OKV_LISTENERS_MAX]; /* one per listener, used by this worker only */
-    struct okv_sessions *sessions;     /* its native clients; owned */
-    struct okv_resp *resp;             /* its RESP clients; owned */
+    /* Of each listener; NULL while its door is closed. Used by this worker only. */
+    struct okv_endpoint *endpoints[OKV_LISTENERS_MAX];
+    unsigned openings[OKV_LISTENERS_MAX]; /* of the doors that the endpoints belong to */
+    struct okv_sessions *sessions;        /* its native clients; owned */
+    struct okv_resp *resp;                /* its RESP clients; owned */
 
     /* since when passes have found nothing to do; 0: the last one found something */
     uint64_t idle_ns;
@@ -35,7 +36,12 @@ int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct
  * meanwhile. */
 void okv_worker_fini(struct okv_worker *worker);
 
-/* How many more clients of a listener all workers together have room for. */
+/* Makes an endpoint of a listener for a worker's share of --max-clients, as far as the device has
+ * room. Any thread. The errors of endpoint_create(). */
+int okv_worker_make_endpoint(struct okv_server *server, struct okv_listener *listener,
+                             struct okv_endpoint **out, struct okv_diag *diag);
+/* How many more clients of a listener all workers together have room for. The acceptor's thread,
+ * and main's before there are threads. */
 uint32_t okv_workers_room(const struct okv_server *server, unsigned listener);
 
 /* Starts the thread; worker and server must not move. Fails like okv_thread_start(). */

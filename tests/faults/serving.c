@@ -155,7 +155,7 @@ void serving_start(const char *uri, const struct model *model)
     sigemptyset(&signals); /* for the server's thread alone */
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
-    sigaddset(&signals, OKV_SERVER_FAILED_SIGNAL);
+    sigaddset(&signals, OKV_SERVER_END_SIGNAL);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     if (pthread_create(&serving.thread, NULL, run, NULL))
         complain("no thread for the server");

@@ -220,7 +220,7 @@ static void begin(struct server *server, uint8_t choice)
     static const char *const names[] = {OKV_DATABASE_DEFAULT, "second"};
 
     memset(server, 0, sizeof *server);
-    signal(OKV_SERVER_FAILED_SIGNAL, SIG_IGN); /* SHUTDOWN */
+    signal(OKV_SERVER_END_SIGNAL, SIG_IGN); /* SHUTDOWN */
     resp_fixture_open(&server->fixture, &params);
     struct okv_server *core = server->fixture.core.server;
     FUZZ_CHECK(okv_admission_init(core->admission, &limits) == 0);

@@ -37,7 +37,7 @@ static int begin(void **state)
     resp_fixture_open(&fixture, &params);
     assert_int_equal(okv_admission_init(server_of()->admission, &limits), 0);
     server_of()->config.max_clients = PLACES;
-    signal(OKV_SERVER_FAILED_SIGNAL, SIG_IGN);
+    signal(OKV_SERVER_END_SIGNAL, SIG_IGN);
     one = resp_fixture_client(&fixture);
     return 0;
 }

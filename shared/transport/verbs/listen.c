@@ -260,6 +260,16 @@ static struct verbs_request *make_request(struct verbs_listener *l,
     return request;
 }
 
+/* A request by another device reaches the wildcard, which has no device that could be removed: when
+ * a device was away and is back it is another one. */
+static void suspect_device(struct verbs_listener *l)
+{
+    struct ibv_device_attr attr;
+
+    if (ibv_query_device(l->verbs, &attr))
+        l->failure = OKV_ENODEVICE;
+}
+
 /* Handles and acknowledges one event. Returns the request, if it was one. */
 static struct verbs_request *handle_event(struct verbs_listener *l, struct rdma_cm_event *event)
 {
@@ -269,12 +279,17 @@ static struct verbs_request *handle_event(struct verbs_listener *l, struct rdma_
     if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
         if (event->id->verbs == l->verbs)
             request = make_request(l, event);
+        else
+            suspect_device(l);
         if (!request)
             unwanted = event->id;
     } else {
         struct verbs_conn *conn = event->id->context; /* NULL: the listener, or not accepted yet */
         if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
-            l->removed = true;
+            l->failure = OKV_ENODEVICE;
+        /* A bond has moved to another device, where connections arrive from now on. */
+        if (event->event == RDMA_CM_EVENT_ADDR_CHANGE && event->id == l->id)
+            l->failure = OKV_EADDRESS;
         if (conn && event->event == RDMA_CM_EVENT_ESTABLISHED)
             verbs_conn_is_ready(conn);
         if (conn && okv_verbs_is_gone_event(event->event))
@@ -299,7 +314,7 @@ int okv_verbs_next_request(struct okv_listener *listener, struct okv_request **o
                 continue;
             if (errno != EAGAIN)
                 return OKV_EIO;
-            return l->removed ? OKV_ENODEVICE : 0;
+            return l->failure;
         }
         struct verbs_request *request = handle_event(l, event);
         if (request) {

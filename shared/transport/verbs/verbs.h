@@ -92,7 +92,7 @@ struct verbs_listener {
     uint8_t max_reads_in;      /* READs that the device can serve at once on one connection */
     uint8_t rendezvous_depth;  /* pieces that may be under way at once on one connection */
     uint32_t rendezvous_piece; /* bytes of a piece at most */
-    bool removed;              /* the device went away */
+    int failure;               /* why it cannot go on: its device went away, its address moved */
     bool is_infiniband;        /* else it is Ethernet */
 };
 

@@ -145,7 +145,7 @@ __be16 rdma_get_dst_port(struct rdma_cm_id *id)
 static struct nic_device *any_device(void)
 {
     for (unsigned i = 0; i < nic.device_count; i++)
-        if (!nic.devices[i]->is_gone)
+        if (!nic.devices[i]->is_gone && nic.devices[i]->address_count > 0)
             return nic.devices[i];
     return NULL;
 }
