@@ -48,6 +48,10 @@ static int rejection_explain(const struct okv_answer *answer, const char *uri, s
     if (reject.reason == OKV_REJECT_VERSION)
         return okv_diag_set(why, OKV_EVERSION, "refused by %s: %s (it speaks %u, this client %u)",
                             uri, okv_reject_text(reject.reason), reject.version, OKV_WIRE_VERSION);
+    if (reject.reason == OKV_REJECT_PATH_MTU)
+        return okv_diag_set(why, OKV_EADDRESS, "refused by %s: %s (%u bytes here, %u there)", uri,
+                            okv_reject_text(reject.reason), reject.detail >> 16,
+                            reject.detail & 0xffff);
     return okv_diag_set(why, okv_reject_code(reject.reason), "refused by %s: %s", uri,
                         okv_reject_text(reject.reason));
 }

@@ -19,8 +19,9 @@ void okv_refusal_log(struct okv_server *server, const struct okv_refusal *refusa
     bool is_valid = !refusal->user[0] || okv_name_is_valid(refusal->user);
     const struct okv_client_who who =
         okv_client_who(refusal->peer, is_valid ? refusal->user : "of no valid name");
-    snprintf(text, sizeof text, "%s: refused: %s", who.text,
-             refusal->stranger[0] ? refusal->stranger : okv_reject_text((uint32_t)refusal->reason));
+    snprintf(text, sizeof text, "%s: refused: %s%s%s%s", who.text,
+             refusal->stranger[0] ? refusal->stranger : okv_reject_text((uint32_t)refusal->reason),
+             refusal->device[0] ? " (" : "", refusal->device, refusal->device[0] ? ")" : "");
     if (!server->config.users || refusal->is_proven)
         okv_log_line(&server->log, OKV_LOG_NOTICE, "clients", okv_clock_ns(), text);
     else

@@ -12,6 +12,7 @@ struct okv_refusal {
     bool is_proven;       /* it is that user */
     int reason;           /* of enum okv_reject_reason */
     const char *stranger; /* what it did, in words that say more than the reason; or "" */
+    const char *device;   /* what the device that did not accept it said; or "" */
 };
 
 /* On a server with users, of all who have not proven who they are, a line a minute: others could

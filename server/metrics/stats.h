@@ -75,6 +75,7 @@ struct okv_server;
     X(rejected_stale, "clients refused: a hello that came before")                             \
     X(rejected_no_right, "clients refused: no database of that name with a right")             \
     X(rejected_uid, "clients refused: another user's, on local:// without uids=any")           \
+    X(rejected_mtu, "clients refused: larger packets on their path than the port carries")     \
     X(users_loaded, "times the users file was loaded again")                                   \
     X(users_refused, "times it was not, for a mistake in it")                                  \
     X(closed_by_client, "connections that the client ended")                                   \

@@ -81,6 +81,9 @@ static void count_rejection(struct okv_stats *stats, int reason)
     case OKV_REJECT_NO_RIGHT:
         OKV_STATS_ADD(stats, rejected_no_right, 1);
         break;
+    case OKV_REJECT_PATH_MTU:
+        OKV_STATS_ADD(stats, rejected_mtu, 1);
+        break;
     case OKV_REJECT_UID:
         OKV_STATS_ADD(stats, rejected_uid, 1);
         break;
@@ -90,11 +93,30 @@ static void count_rejection(struct okv_stats *stats, int reason)
     }
 }
 
-static void reject(struct okv_server *server, struct okv_request *request, int reason,
-                   const struct okv_identity *identity)
+/* What the device said of an accept that failed; "" when it said nothing. */
+static void explain(const struct okv_accept_failure *failure, char *out, size_t size)
 {
-    const struct okv_reject reject = {.version = OKV_WIRE_VERSION, .reason = (uint32_t)reason};
+    out[0] = '\0';
+    if (failure->path_mtu)
+        snprintf(out, size, "its path carries packets of %u bytes, this port %u", failure->path_mtu,
+                 failure->port_mtu);
+    else if (failure->step)
+        snprintf(out, size, "%s: %s", failure->step,
+                 failure->errnum ? strerror(failure->errnum) : "it is full");
+}
+
+static void reject(struct okv_server *server, struct okv_request *request, int reason,
+                   const struct okv_identity *identity, const struct okv_accept_failure *failure)
+{
+    const struct okv_reject reject = {
+        .version = OKV_WIRE_VERSION,
+        .reason = (uint32_t)reason,
+        .detail = okv_reject_mtus(failure->path_mtu, failure->port_mtu),
+    };
     struct okv_wire_reject bytes;
+    char device[128];
+
+    explain(failure, device, sizeof device);
 
     const struct okv_refusal refusal = {
         .peer = request->peer,
@@ -102,6 +124,7 @@ static void reject(struct okv_server *server, struct okv_request *request, int r
         .is_proven = identity->key != NULL,
         .reason = reason,
         .stranger = request->stranger,
+        .device = device,
     };
 
     count_rejection(&server->stats, reason);
@@ -170,10 +193,11 @@ struct arrival {
     struct okv_arrival_identity identity;
     struct okv_reply_cache_claim claim;
     struct okv_reply_cache_grant grant;
+    struct okv_accept_failure failure; /* what the device said, if it did not accept */
 };
 
 /* Accepts the connection and hands the session to the worker. Returns 0 or a reason to reject. */
-static int hand_over(struct okv_server *server, const struct arrival *arrival,
+static int hand_over(struct okv_server *server, struct arrival *arrival,
                      struct okv_session *session)
 {
     struct okv_request *request = arrival->request;
@@ -192,6 +216,7 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
         .is_half_open = &session->is_half_open,
         .welcome = (const uint8_t *)&bytes,
         .length = sizeof bytes,
+        .failure = &arrival->failure,
     };
     int rc = request->listener->ops->accept(request, &accept);
     if (rc == 0)
@@ -200,6 +225,8 @@ static int hand_over(struct okv_server *server, const struct arrival *arrival,
     switch (rc) {
     case OKV_EAGAIN:
         return OKV_REJECT_BUSY;
+    case OKV_EADDRESS:
+        return OKV_REJECT_PATH_MTU;
     case OKV_EUNSUPPORTED: /* no rendezvous read from this client is possible */
         return OKV_REJECT_FEATURE;
     case OKV_EDISCONNECTED: /* the client is gone */
@@ -337,7 +364,7 @@ static void answer(struct okv_acceptor *acceptor, unsigned listener, struct okv_
     if (reason == OKV_REJECT_CHALLENGE)
         challenge(server, request, arrival.identity.cookie);
     else if (reason)
-        reject(server, request, reason, &arrival.identity.of);
+        reject(server, request, reason, &arrival.identity.of, &arrival.failure);
 }
 
 /* Answers up to REQUESTS_PER_PASS requests; the descriptor stays readable if there are more.

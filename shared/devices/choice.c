@@ -31,7 +31,8 @@ static bool has_better_twin(const struct okv_port *port, const struct okv_gid *g
 
 static int rank(const struct okv_port *port, const struct okv_gid *gid)
 {
-    if (!port->is_active || !port->is_ethernet || !gid->interface[0] || has_better_twin(port, gid))
+    if (!port->is_active || !port->is_ethernet || !gid->interface[0] || !gid->is_here ||
+        has_better_twin(port, gid))
         return RANK_UNUSABLE;
     if (IN6_IS_ADDR_V4MAPPED(&gid->raw))
         return RANK_IPV4;
@@ -92,7 +93,9 @@ const char *okv_port_flaw(const struct okv_port *port)
     if (!port->is_ethernet)
         return "is InfiniBand, whose GIDs are no addresses: name that of its IPoIB interface";
     if (!okv_port_best_gid(port, AF_UNSPEC))
-        return "has no GID with an address: add one to its network device";
+        return "has no GID with an address of this host, or of this container: add one to its "
+               "network "
+               "device here";
     return NULL;
 }
 

@@ -4,8 +4,9 @@
  *
  * Of the usable GIDs of a port the first of these is chosen: one with an IPv4 address, one with a
  * global IPv6 address, a link-local one; of equals the one with the lowest index. A GID is usable
- * when its port is active, is Ethernet (RoCE), and the connection manager takes this GID for its
- * address: where the same address has a GID of RoCE v2, the one of RoCE v1 is never taken.
+ * when its port is active, is Ethernet (RoCE), its address is one of this network namespace, and
+ * the connection manager takes this GID for its address: where the same address has a GID of RoCE
+ * v2, the one of RoCE v1 is never taken.
  */
 #ifndef OKV_SHARED_DEVICES_CHOICE_H
 #define OKV_SHARED_DEVICES_CHOICE_H

@@ -3,13 +3,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <infiniband/verbs.h>
 
 #include "shared/base/error.h"
-
-/* Asked for: okv sends up to 256 bytes so. */
-#define INLINE_MAX 1024u
 
 static uint32_t not_negative(int number)
 {
@@ -22,16 +20,17 @@ static uint32_t read_inline(struct ibv_context *verbs)
     struct ibv_pd *pd = ibv_alloc_pd(verbs);
     struct ibv_cq *cq = ibv_create_cq(verbs, 1, NULL, NULL, 0);
     struct ibv_qp *qp = NULL;
+    static const uint32_t sizes[] = OKV_INLINE_SIZES;
     uint32_t bytes = 0;
 
-    for (uint32_t wanted = INLINE_MAX; pd && cq && !qp && wanted > 0; wanted /= 2) {
+    for (const uint32_t *wanted = sizes; pd && cq && !qp && *wanted > 0; wanted++) {
         struct ibv_qp_init_attr attr = {.send_cq = cq,
                                         .recv_cq = cq,
                                         .cap = {.max_send_wr = 1,
                                                 .max_recv_wr = 1,
                                                 .max_send_sge = 1,
                                                 .max_recv_sge = 1,
-                                                .max_inline_data = wanted},
+                                                .max_inline_data = *wanted},
                                         .qp_type = IBV_QPT_RC};
         qp = ibv_create_qp(pd, &attr);
         if (qp)
@@ -44,6 +43,23 @@ static uint32_t read_inline(struct ibv_context *verbs)
     if (pd)
         ibv_dealloc_pd(pd);
     return bytes;
+}
+
+const char *okv_iwarp_cure(const char *device)
+{
+    char link[256], driver[256];
+
+    snprintf(link, sizeof link, "/sys/class/infiniband/%.64s/device/driver", device);
+    ssize_t length = readlink(link, driver, sizeof driver - 1);
+    driver[length > 0 ? length : 0] = '\0';
+    const char *name = strrchr(driver, '/') ? strrchr(driver, '/') + 1 : driver;
+    /* Intel E810. X722, of i40e, has iWARP alone. */
+    if (strcmp(name, "ice") == 0)
+        return "switch it to RoCE: 'devlink dev param set pci/ADDRESS name enable_roce value true "
+               "cmode runtime', the same with enable_iwarp and false";
+    if (strcmp(name, "erdma") == 0)
+        return "use a kernel whose erdma offers RoCE v2 (6.14 or later), or tcp://";
+    return "use an InfiniBand or RoCE device, or tcp://";
 }
 
 static int read_open(struct ibv_context *verbs, struct okv_device_limits *out,

@@ -2,6 +2,8 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <errno.h>
+#include <ifaddrs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +67,28 @@ static void *grown(void *list, unsigned count, size_t size)
     return realloc(list, (count ? 2 * (size_t)count : 1) * size);
 }
 
+static bool is_address(const struct sockaddr *address, const struct in6_addr *gid)
+{
+    if (!address)
+        return false;
+    if (address->sa_family == AF_INET)
+        return IN6_IS_ADDR_V4MAPPED(gid) &&
+               memcmp(&((const struct sockaddr_in *)(const void *)address)->sin_addr,
+                      &gid->s6_addr[12], sizeof(struct in_addr)) == 0;
+    return address->sa_family == AF_INET6 &&
+           IN6_ARE_ADDR_EQUAL(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr,
+                              gid);
+}
+
+static bool has_address(const struct ifaddrs *own, const struct in6_addr *gid)
+{
+    while (own && !is_address(own->ifa_addr, gid))
+        own = own->ifa_next;
+    return own != NULL;
+}
+
 struct port_reading {
+    const struct ifaddrs *own;
     struct okv_port *port;
     char directory[PATH_SIZE - LINE_SIZE];
 };
@@ -81,6 +104,7 @@ static int read_gid(void *user, const char *name)
     read_line(reading->directory, file, text, sizeof text);
     if (inet_pton(AF_INET6, text, &gid.raw) != 1 || IN6_IS_ADDR_UNSPECIFIED(&gid.raw))
         return 0;
+    gid.is_here = has_address(reading->own, &gid.raw);
     snprintf(file, sizeof file, "gid_attrs/types/%.32s", name);
     read_line(reading->directory, file, gid.type, sizeof gid.type);
     gid.is_v2 = strstr(gid.type, "v2") != NULL;
@@ -95,6 +119,7 @@ static int read_gid(void *user, const char *name)
 }
 
 struct device_reading {
+    const struct ifaddrs *own; /* addresses of this network namespace */
     const char *root;
     const char *device;
     struct okv_ports *ports;
@@ -109,7 +134,7 @@ static int read_port(void *user, const char *name)
         return OKV_ENOMEM;
     ports->list = list;
     struct okv_port *port = &list[ports->count++];
-    struct port_reading reading = {.port = port};
+    struct port_reading reading = {.own = device->own, .port = port};
     char gids[PATH_SIZE];
 
     *port = (struct okv_port){.number = (unsigned)strtoul(name, NULL, 10)};
@@ -137,12 +162,17 @@ static int read_device(void *user, const char *name)
 
 int okv_ports_read(const char *root, struct okv_ports *out, struct okv_diag *diag)
 {
-    struct device_reading reading = {.root = root, .ports = out};
+    struct ifaddrs *own = NULL;
     char directory[PATH_SIZE];
 
     *out = (struct okv_ports){0};
+    if (getifaddrs(&own))
+        return okv_diag_set(diag, okv_error_from_errno(errno),
+                            "the addresses of this host cannot be listed: %s", strerror(errno));
+    struct device_reading reading = {.own = own, .root = root, .ports = out};
     snprintf(directory, sizeof directory, "%.120s" CLASS, root);
     int rc = each_name(directory, read_device, &reading);
+    freeifaddrs(own);
     if (rc) {
         okv_ports_fini(out);
         return okv_diag_set(diag, rc, "no memory for a list of RDMA ports");

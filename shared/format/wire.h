@@ -211,7 +211,10 @@ _Static_assert(sizeof(struct okv_wire_challenge) == 32, "challenge: a REJ takes 
       "--max-clients-per-user")                                                                    \
     X(16, UID, DENIED,                                                                             \
       "over local:// the server serves its own user and root alone: give its --listen URI "        \
-      "?uids=any, or use rdma:// or ofi://")
+      "?uids=any, or use rdma:// or ofi://")                                                       \
+    X(17, PATH_MTU, ADDRESS,                                                                       \
+      "this machine sends larger packets than the server's port carries: give the interfaces of "  \
+      "both, and what is between them, the same MTU")
 
 enum okv_reject_reason {
 #define OKV_REJECT_ENUM(number, name, code, text) OKV_REJECT_##name = (number),
@@ -222,8 +225,14 @@ enum okv_reject_reason {
 struct okv_reject {
     uint16_t version; /* the server's */
     uint32_t reason;
-    uint32_t detail;
+    uint32_t detail; /* PATH_MTU: okv_reject_mtus(); else 0 */
 };
+
+/* Bytes of a packet on the client's path, and on the server's port. */
+static inline uint32_t okv_reject_mtus(uint16_t path, uint16_t port)
+{
+    return (uint32_t)path << 16 | port;
+}
 
 void okv_reject_encode(const struct okv_reject *reject, struct okv_wire_reject *out);
 int okv_reject_decode(const uint8_t *bytes, size_t length, struct okv_reject *out);

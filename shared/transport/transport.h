@@ -112,13 +112,22 @@ struct okv_endpoint {
 };
 
 /* How a request is accepted. */
+/* Why a device did not accept a client. */
+struct okv_accept_failure {
+    const char *step; /* what was under way; static; NULL: not known */
+    int errnum;
+    uint16_t path_mtu,
+        port_mtu; /* not 0: packets of the client's path exceed what our port carries */
+};
+
 struct okv_accept {
     struct okv_endpoint *endpoint;
     unsigned region;           /* index: the only one that the connection reaches */
     atomic_bool *is_half_open; /* NULL, or cleared once the client shows that it got the welcome */
     void *user;                /* of the connection */
     const uint8_t *welcome;
-    size_t length; /* of `welcome`, at most OKV_WELCOME_MAX */
+    size_t length;                      /* of `welcome`, at most OKV_WELCOME_MAX */
+    struct okv_accept_failure *failure; /* filled in by those that know; may be NULL */
 };
 
 struct okv_conn {
@@ -282,6 +291,7 @@ struct okv_transport_ops {
     /* Accepts, answers with the welcome and frees the request; OKV_EVENT_OPENED follows at the
      * endpoint. After a failure the request is still there and must be rejected.
      * OKV_EAGAIN: max_conns reached; OKV_EDISCONNECTED: the client is gone, or gave up waiting;
+     * OKV_EADDRESS: the path carries larger packets than our port, as accept->failure says;
      * OKV_EUNSUPPORTED, OKV_EIO, OKV_ENOMEM. */
     int (*accept)(struct okv_request *request, const struct okv_accept *accept);
     void (*reject)(struct okv_request *request, const uint8_t *reason, size_t length);

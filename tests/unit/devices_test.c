@@ -7,6 +7,7 @@
 #include "server/net/devices.h"
 #include "shared/base/error.h"
 #include "shared/devices/choice.h"
+#include "tests/support/own_addresses.h"
 #include "tests/support/sysfs_tree.h"
 
 /* mlx5_0 has two ports, of which the first has IPv4, and rxe0 one, with IPv6 only. */
@@ -54,6 +55,17 @@ static const char *chosen(const struct sysfs_tree *tree, const char *text, int f
     okv_ports_fini(&ports);
     assert_int_equal(rc, status);
     return rc ? diag.text : out;
+}
+
+/* A container that shares the device sees the GIDs of its host. */
+TEST_WITH(addresses_of_other_namespaces_are_never_chosen, machine_open, machine_close)
+{
+    own_addresses_hide(SYSFS_MAPPED);
+    assert_string_equal(chosen(*state, "rdma://10.0.0.9?device=mlx5_0", AF_INET, 0), "10.0.0.2");
+    own_addresses_hide(SYSFS_GLOBAL);
+    assert_string_equal(chosen(*state, "rdma://[fd00::9]?device=rxe0", AF_INET6, 0),
+                        "fe80::202:c9ff:fe00:1%eth3");
+    own_addresses_hide(NULL);
 }
 
 TEST_WITH(ports_are_read_in_their_order, machine_open, machine_close)

@@ -6,6 +6,7 @@
 #include "tests/support/test.h"
 
 #include "client/cli/doctor/checks.h"
+#include "tests/support/own_addresses.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/sysfs_tree.h"
 
@@ -120,7 +121,7 @@ TEST_WITH(limits_that_rule_a_device_out, host_open, host_close)
     assert_int_equal(count(host, "ok", "regions of 1 MiB"), 1);
     limits.is_iwarp = true;
     doctor_add_limits(&host->report, "mlx5_0", &limits);
-    assert_int_equal(count(host, "problem", "no immediate data"), 1);
+    assert_int_equal(count(host, "problem", "speaks iWARP"), 1);
     limits.is_iwarp = false;
     limits.reads_in = 0;
     doctor_add_limits(&host->report, "mlx5_0", &limits);
@@ -198,10 +199,21 @@ TEST_WITH(an_ipv6_address_is_enough, host_open, host_close)
     struct host *host = *state;
 
     put_gid(host, "2", SYSFS_NO_GID, "");
-    put_gid(host, "3", "fd00:0000:0000:0000:0000:0000:0000:0001", "RoCE v2");
+    put_gid(host, "3", SYSFS_GLOBAL_2, "RoCE v2");
     doctor_check_devices(&host->report, host->tree.root);
     assert_int_equal(host->report.problems, 0);
     assert_int_equal(count(host, "note", ""), 0);
+}
+
+TEST_WITH(addresses_of_another_namespace_are_named, host_open, host_close)
+{
+    struct host *host = *state;
+
+    own_addresses_hide(SYSFS_MAPPED);
+    doctor_check_devices(&host->report, host->tree.root);
+    own_addresses_hide(NULL);
+    assert_int_equal(count(host, "ok", "10.0.0.1, RoCE v2, not of this network namespace"), 1);
+    assert_int_equal(count(host, "ok", "10.0.0.1, RoCE v2, chosen"), 0);
 }
 
 TEST_WITH(a_second_device_has_findings_of_its_own, host_open, host_close)

@@ -33,6 +33,8 @@ static const char *gid_remark(const struct okv_port *port, const struct okv_gid 
         return IN6_IS_ADDR_V4MAPPED(&gid->raw)
                    ? ", chosen by ?device= and rdma://*: the first with an IPv4 address"
                    : ", chosen by ?device= and rdma://*: none has an IPv4 address";
+    if (port->is_ethernet && !gid->is_here)
+        return ", not of this network namespace: never chosen";
     return port->is_ethernet && !gid->is_v2 ? ", never chosen where there is RoCE v2" : "";
 }
 
@@ -145,8 +147,9 @@ void doctor_add_limits(struct doctor_report *report, const char *device,
     if (limits->max_region < UINT64_C(1) << 60)
         okv_size_format(limits->max_region, size, sizeof size);
     if (limits->is_iwarp || !limits->reads_in || !limits->reads_out)
-        doctor_add(report, DOCTOR_PROBLEM, device, "use an InfiniBand or RoCE device",
-                   limits->is_iwarp ? "iWARP has no immediate data, which okv needs"
+        doctor_add(report, DOCTOR_PROBLEM, device,
+                   limits->is_iwarp ? okv_iwarp_cure(device) : "use another RDMA device",
+                   limits->is_iwarp ? "it speaks iWARP, which okv does not"
                                     : "it has no RDMA READ, which okv needs");
     if (limits->max_inline)
         snprintf(inlined, sizeof inlined, "%u bytes", limits->max_inline);

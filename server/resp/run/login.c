@@ -24,10 +24,13 @@ int okv_resp_log_in(struct okv_resp_client *client, const struct okv_resp_login 
 
     if (!okv_authority_log_in(server->authority, login->user, login->password,
                               login->password_length, &grant)) {
-        const struct okv_refusal refusal = {client->common.peer, login->user, false,
+        const struct okv_refusal refusal = {client->common.peer,
+                                            login->user,
+                                            false,
                                             OKV_REJECT_DENIED,
                                             "the server knows no such user with this password: "
-                                            "`okv keygen --password KEYFILE' prints it"};
+                                            "`okv keygen --password KEYFILE' prints it",
+                                            ""};
         OKV_STATS_ADD(&server->stats, rejected_denied, 1);
         okv_refusal_log(server, &refusal);
         return OKV_EDENIED;

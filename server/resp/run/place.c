@@ -181,8 +181,8 @@ int okv_resp_place_take(struct okv_server *server, struct okv_resp_client *clien
     give_back(server, client);
     int reason = okv_admission_admit(server->admission, &who, NULL, &client->ticket);
     if (reason) {
-        const struct okv_refusal refusal = {client->common.peer, client->common.user, true, reason,
-                                            ""};
+        const struct okv_refusal refusal = {
+            client->common.peer, client->common.user, true, reason, "", ""};
         count_rejection(&server->stats, reason);
         okv_refusal_log(server, &refusal);
         return reason;

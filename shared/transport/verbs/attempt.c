@@ -242,18 +242,34 @@ int okv_verbs_attempt_event(struct verbs_connecting *c, const struct rdma_cm_eve
     return okv_verbs_diagnose_event(c, event);
 }
 
+static void free_conn(struct verbs_conn *conn)
+{
+    if (!conn)
+        return;
+    struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
+    okv_verbs_conn_free(conn);
+    ep->cm = NULL; /* the channel belongs to the attempts */
+    okv_verbs_endpoint_free(ep);
+}
+
+void okv_verbs_attempt_forget(struct verbs_connecting *c)
+{
+    while (c->stale_count > 0)
+        free_conn(c->stale[--c->stale_count]);
+}
+
+/* A queue pair that is made after another one is destroyed may get its number, so those with stale
+ * numbers stay until one was found that is not. */
 void okv_verbs_attempt_end(struct verbs_connecting *c)
 {
     struct verbs_attempt *a = &c->attempt;
 
     if (a->id)
         rdma_destroy_id(a->id);
-    if (a->conn) {
-        struct verbs_endpoint *ep = (struct verbs_endpoint *)a->conn->base.endpoint;
-        okv_verbs_conn_free(a->conn);
-        ep->cm = NULL;
-        okv_verbs_endpoint_free(ep);
-    }
+    if (a->is_stale && c->stale_count < VERBS_STALE_MAX)
+        c->stale[c->stale_count++] = a->conn;
+    else
+        free_conn(a->conn);
     a->id = NULL;
     a->conn = NULL;
 }

@@ -5,6 +5,9 @@
 #include "shared/transport/common/hello.h"
 #include "shared/transport/verbs/verbs.h"
 
+/* Attempts that meet a stale number, of one connect. */
+#define VERBS_STALE_MAX 4
+
 /* What an attempt waits for, in this order. */
 enum verbs_step { VERBS_STEP_ADDRESS, VERBS_STEP_ROUTE, VERBS_STEP_ANSWER, VERBS_STEP_DONE };
 
@@ -13,6 +16,7 @@ struct verbs_attempt {
     enum verbs_step step;
     uint64_t deadline_ns; /* of this step */
     bool again;           /* it failed, but another attempt may succeed */
+    bool is_stale;        /* the server still knows the number of `conn`'s queue pair */
 
     struct rdma_cm_id *id;      /* NULL while there is no attempt */
     struct verbs_conn *conn;    /* NULL before the first VERBS_STEP_ANSWER */
@@ -35,6 +39,9 @@ struct verbs_connecting {
     struct addrinfo *source;            /* NULL: the route decides */
     unsigned attempts;                  /* to this address, with the current one */
     struct verbs_attempt attempt;
+    uint64_t pause_until_ns;                   /* before the next attempt; 0: none */
+    struct verbs_conn *stale[VERBS_STALE_MAX]; /* they keep their numbers until the end */
+    unsigned stale_count;
     struct okv_answer answer;
     struct okv_diag diag; /* why the latest attempt failed */
 };
@@ -48,6 +55,8 @@ int okv_verbs_attempt_renew(struct verbs_connecting *c);
 int okv_verbs_attempt_event(struct verbs_connecting *c, const struct rdma_cm_event *event);
 /* Ends a failed attempt; the channel stays. */
 void okv_verbs_attempt_end(struct verbs_connecting *c);
+/* Frees what stale attempts have left. */
+void okv_verbs_attempt_forget(struct verbs_connecting *c);
 /* The connection of an attempt at VERBS_STEP_DONE; it owns id and channel. */
 struct okv_conn *okv_verbs_attempt_finish(struct verbs_connecting *c);
 

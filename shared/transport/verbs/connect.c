@@ -21,6 +21,11 @@
  * answers. */
 #define CONNECT_LIMIT_NS UINT64_C(4500000000)
 #define ATTEMPTS 3 /* to one address */
+/* A server forgets the number of a queue pair half a second to two seconds after its connection has
+ * ended (IBTA specification 12.9.8.4). */
+static const uint64_t STALE_PAUSES_NS[] = {100000000, 300000000, 900000000};
+#define STALE_PAUSES (sizeof STALE_PAUSES_NS / sizeof *STALE_PAUSES_NS)
+_Static_assert(STALE_PAUSES + 1 <= VERBS_STALE_MAX, "all attempts keep their numbers");
 
 /* To the connection manager a device is the source address of one of its GIDs. */
 static int choose_source(struct okv_uri *uri, int family, struct okv_diag *diag)
@@ -88,6 +93,7 @@ static void release(struct verbs_connecting *c)
         freeaddrinfo(c->addresses);
     if (c->source)
         freeaddrinfo(c->source);
+    okv_verbs_attempt_forget(c);
     if (c->channel)
         rdma_destroy_event_channel(c->channel);
     free(c);
@@ -149,6 +155,10 @@ static int next_event(struct verbs_connecting *c)
 /* Advances the attempt until it succeeds, fails or has to wait. */
 static int advance(struct verbs_connecting *c)
 {
+    if (!c->attempt.id && okv_clock_ns() < c->pause_until_ns) {
+        c->base.wake_ns = c->pause_until_ns;
+        return OKV_EAGAIN;
+    }
     int rc = c->attempt.id ? 0 : okv_verbs_attempt_begin(c);
     while (rc == 0 && c->attempt.step != VERBS_STEP_DONE)
         rc = next_event(c);
@@ -160,6 +170,10 @@ static bool choose_next(struct verbs_connecting *c, int rc)
 {
     if (okv_clock_ns() >= c->deadline_ns)
         return false;
+    if (c->attempt.is_stale && c->attempts <= STALE_PAUSES) {
+        c->pause_until_ns = okv_clock_ns() + STALE_PAUSES_NS[c->attempts++ - 1];
+        return true;
+    }
     if (c->attempt.again && c->attempts < ATTEMPTS) {
         c->attempts++;
         return true;

@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "shared/base/error.h"
 #include "shared/base/fork_guard.h"
+#include "shared/devices/limits.h"
 
 #define CM_DEVICE "/dev/infiniband/rdma_cm"
 
@@ -102,10 +104,8 @@ int okv_verbs_check_device(struct ibv_context *verbs, struct ibv_device_attr *at
 {
     const char *name = ibv_get_device_name(verbs->device);
     if (verbs->device->transport_type == IBV_TRANSPORT_IWARP)
-        return okv_diag_set(diag, OKV_EUNSUPPORTED,
-                            "%s is an iWARP device, which cannot send with immediate data: use an "
-                            "InfiniBand or RoCE device",
-                            name);
+        return okv_diag_set(diag, OKV_EUNSUPPORTED, "%s speaks iWARP, which okv does not: %s", name,
+                            okv_iwarp_cure(name));
     int errnum = ibv_query_device(verbs, attr);
     if (errnum)
         return okv_diag_set(diag, OKV_EIO, "%s does not answer a query: %s", name,
@@ -165,11 +165,27 @@ static bool is_ipv4_gid(const union ibv_gid *gid)
     return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)gid->raw);
 }
 
+/* Entries of the tables of all ports. */
+static size_t gid_table_size(struct ibv_context *verbs)
+{
+    struct ibv_device_attr device;
+    struct ibv_port_attr port;
+    size_t size = 1;
+
+    if (ibv_query_device(verbs, &device))
+        return size;
+    for (unsigned i = 1; i <= device.phys_port_cnt; i++)
+        if (ibv_query_port(verbs, (uint8_t)i, &port) == 0 && port.gid_tbl_len > 0)
+            size += (size_t)port.gid_tbl_len;
+    return size;
+}
+
 bool okv_verbs_find_gid(struct ibv_context *verbs, uint8_t port, const union ibv_gid *gid,
                         struct ibv_gid_entry *out)
 {
-    struct ibv_gid_entry entries[64];
-    ssize_t count = ibv_query_gid_table(verbs, entries, 64, 0);
+    size_t size = gid_table_size(verbs);
+    struct ibv_gid_entry *entries = calloc(size, sizeof *entries);
+    ssize_t count = entries ? ibv_query_gid_table(verbs, entries, size, 0) : 0;
     const struct ibv_gid_entry *found = NULL;
 
     for (ssize_t i = 0; i < count; i++) {
@@ -184,6 +200,7 @@ bool okv_verbs_find_gid(struct ibv_context *verbs, uint8_t port, const union ibv
     }
     if (found)
         *out = *found;
+    free(entries);
     return found != NULL;
 }
 

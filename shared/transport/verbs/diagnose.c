@@ -86,7 +86,7 @@ static int diagnose_rejection(struct verbs_connecting *c, const struct rdma_cm_e
                             "rdma://%s:%s, or check the port",
                             uri->host, uri->port, uri->host, uri->port);
     case REJECT_STALE:
-        c->attempt.again = true; /* the next queue pair has another number */
+        c->attempt.again = c->attempt.is_stale = true;
         return okv_diag_set(&c->diag, OKV_EREFUSED,
                             "%s:%s still holds an earlier connection of this machine: try again",
                             uri->host, uri->port);

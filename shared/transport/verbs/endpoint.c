@@ -28,23 +28,18 @@ static uint64_t entries_per_conn(const struct verbs_endpoint_params *params)
 /* Sets *conns to the connections that there is room for, at most params->max_conns. The queue has
  * its size from the start: its entries are small beside a connection's buffers, not every device
  * can resize a queue, and none is resized while another thread polls it. */
-static int choose_size(const struct verbs_endpoint_params *params, unsigned *conns,
-                       struct okv_diag *diag)
+static int choose_size(const struct verbs_endpoint_params *params,
+                       const struct ibv_device_attr *attr, unsigned *conns, struct okv_diag *diag)
 {
-    struct ibv_device_attr attr;
     const char *name = ibv_get_device_name(params->verbs->device);
-    int errnum = ibv_query_device(params->verbs, &attr);
-    if (errnum)
-        return okv_diag_set(diag, OKV_EIO, "%s does not answer a query: %s", name,
-                            strerror(errnum));
-    uint64_t most = (uint64_t)attr.max_cqe / entries_per_conn(params);
+    uint64_t most = (uint64_t)attr->max_cqe / entries_per_conn(params);
     *conns = most < params->max_conns ? (unsigned)most : params->max_conns;
     if (*conns < params->max_conns && *conns < LEAST_CONNS)
         return okv_diag_set(diag, OKV_EUNSUPPORTED,
                             "a connection with %u credits needs %llu completion queue entries, "
                             "%s has at most %d: allow fewer credits",
                             params->limits.credits, (unsigned long long)entries_per_conn(params),
-                            name, attr.max_cqe);
+                            name, attr->max_cqe);
     return 0;
 }
 
@@ -140,13 +135,20 @@ int okv_verbs_endpoint_new(const struct verbs_endpoint_params *params, struct ve
     if (!params->limits.slot_size || !params->limits.credits || !params->max_conns)
         return okv_diag_set(diag, OKV_EINVAL,
                             "an endpoint needs a message size, credits and room for connections");
+    struct ibv_device_attr attr;
     unsigned conns = 0;
-    int rc = choose_size(params, &conns, diag);
+    int errnum = ibv_query_device(params->verbs, &attr);
+    if (errnum)
+        return okv_diag_set(diag, OKV_EIO, "%s does not answer a query: %s",
+                            ibv_get_device_name(params->verbs->device), strerror(errnum));
+    int rc = choose_size(params, &attr, &conns, diag);
     if (rc)
         return rc;
     struct verbs_endpoint *ep = allocate(params, conns);
     if (!ep)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for an endpoint");
+    ep->ack_timeout =
+        attr.vendor_id == VERBS_SOFT_VENDOR ? VERBS_ACK_TIMEOUT_SOFT : VERBS_ACK_TIMEOUT;
     rc = make_queue(ep, conns * entries_per_conn(params), diag);
     if (rc)
         goto release_endpoint;

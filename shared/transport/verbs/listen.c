@@ -113,8 +113,9 @@ static void query_port(struct verbs_listener *l)
     l->rendezvous_piece = answers && attr.max_msg_sz > 0 && attr.max_msg_sz < VERBS_RENDEZVOUS_PIECE
                               ? attr.max_msg_sz
                               : VERBS_RENDEZVOUS_PIECE;
-    okv_verbs_describe(l->verbs, port, known ? &gid : NULL,
-                       answers ? attr.active_mtu : IBV_MTU_1024, l->base.how, sizeof l->base.how);
+    l->active_mtu = answers ? attr.active_mtu : IBV_MTU_4096;
+    okv_verbs_describe(l->verbs, port, known ? &gid : NULL, l->active_mtu, l->base.how,
+                       sizeof l->base.how);
 
     okv_address_text(rdma_get_local_addr(l->id), address, sizeof address);
     unsigned number = ntohs(rdma_get_src_port(l->id));
@@ -129,10 +130,17 @@ static void query_port(struct verbs_listener *l)
 /* Registers a region in a domain of its own. Peers may read it and not write it. Local writes are
  * for rendezvous reads, which the device writes into it. */
 static int open_region(struct verbs_listener *l, const struct okv_region *memory,
-                       struct okv_diag *diag)
+                       uint64_t max_mr_size, struct okv_diag *diag)
 {
     struct verbs_region *region = &l->regions[l->region_count];
 
+    if (memory->length > max_mr_size)
+        return okv_diag_set(diag, OKV_EUNSUPPORTED,
+                            "a database has %llu MiB, and %s registers at most %llu MiB as one "
+                            "region: give it less --memory, or keep several databases",
+                            (unsigned long long)memory->length >> 20,
+                            ibv_get_device_name(l->verbs->device),
+                            (unsigned long long)max_mr_size >> 20);
     region->pd = ibv_alloc_pd(l->verbs);
     if (!region->pd)
         return okv_diag_set(diag, okv_error_from_errno(errno), "%s gives no protection domain: %s",
@@ -170,7 +178,7 @@ static int listen_on(struct verbs_listener *l, const struct okv_uri *uri,
     if (rc == 0)
         rc = okv_verbs_check_device(l->verbs, &attr, diag);
     for (unsigned i = 0; rc == 0 && i < count; i++)
-        rc = open_region(l, &regions[i], diag);
+        rc = open_region(l, &regions[i], attr.max_mr_size, diag);
     if (rc)
         return rc;
     l->max_reads_in = verbs_at_most(attr.max_qp_rd_atom, 254);
@@ -364,36 +372,74 @@ static int answer(struct verbs_request *r, struct verbs_conn *conn, uint8_t read
     return errnum;
 }
 
+/* A port whose interface has a smaller MTU than the client's would refuse the queue pair, or drop
+ * its first long packet. */
+static bool fits_port(const struct verbs_listener *l, struct rdma_cm_id *id,
+                      struct okv_accept_failure *failure)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+    int mask;
+
+    if (rdma_init_qp_attr(id, &attr, &mask) || attr.path_mtu <= l->active_mtu)
+        return true;
+    failure->path_mtu = (uint16_t)(128u << attr.path_mtu);
+    failure->port_mtu = (uint16_t)(128u << l->active_mtu);
+    return false;
+}
+
+/* Returns 0 or an errno, with the step that failed. */
+static int connect_back(struct verbs_request *r, struct verbs_conn *conn,
+                        const struct okv_accept *accept, const char **step)
+{
+    struct verbs_listener *l = (struct verbs_listener *)r->base.listener;
+    uint8_t reads_in = verbs_at_most(r->responder_resources, l->max_reads_in);
+
+    conn->rendezvous_depth = verbs_at_most(r->initiator_depth, l->rendezvous_depth);
+    *step = "initialising the queue pair";
+    int errnum = okv_verbs_qp_to_init(conn, r->id, IBV_ACCESS_REMOTE_READ);
+    if (errnum)
+        return errnum;
+    *step = "posting receive buffers";
+    errnum = okv_verbs_post_slots(conn);
+    if (errnum)
+        return errnum;
+    *step = "readying the queue pair";
+    errnum = okv_verbs_qp_to_rts(conn, r->id, reads_in, conn->rendezvous_depth);
+    if (errnum)
+        return errnum;
+    *step = "answering";
+    return answer(r, conn, reads_in, accept);
+}
+
 int okv_verbs_accept(struct okv_request *request, const struct okv_accept *accept)
 {
     struct verbs_request *r = (struct verbs_request *)request;
     struct verbs_listener *l = (struct verbs_listener *)request->listener;
+    struct okv_accept_failure ignored, *failure = accept->failure ? accept->failure : &ignored;
     struct verbs_conn *conn;
-    int errnum;
 
+    *failure = (struct okv_accept_failure){.step = NULL};
     if (accept->length > OKV_WELCOME_MAX)
         return OKV_EINVAL;
     if (r->initiator_depth == 0)
         return OKV_EUNSUPPORTED; /* a client that allows no rendezvous read */
+    if (!fits_port(l, r->id, failure))
+        return OKV_EADDRESS;
+    errno = 0;
     int rc = okv_verbs_conn_new((struct verbs_endpoint *)accept->endpoint,
                                 &l->regions[accept->region], &conn, NULL);
-    if (rc)
+    if (rc) {
+        failure->step = "making a queue pair and its buffers";
+        failure->errnum = errno;
         return rc;
+    }
     conn->base.user = accept->user;
     conn->is_half_open = accept->is_half_open;
     snprintf(conn->base.peer, sizeof conn->base.peer, "%s", request->peer);
-    uint8_t reads_in = verbs_at_most(r->responder_resources, l->max_reads_in);
-    conn->rendezvous_depth = verbs_at_most(r->initiator_depth, l->rendezvous_depth);
-    errnum = okv_verbs_qp_to_init(conn, r->id, IBV_ACCESS_REMOTE_READ);
-    if (errnum == 0)
-        errnum = okv_verbs_post_slots(conn);
-    if (errnum == 0)
-        errnum = okv_verbs_qp_to_rts(conn, r->id, reads_in, conn->rendezvous_depth);
-    if (errnum == 0)
-        errnum = answer(r, conn, reads_in, accept);
-    if (errnum) {
+    failure->errnum = connect_back(r, conn, accept, &failure->step);
+    if (failure->errnum) {
         /* Usually the client has given up waiting. */
-        rc = errnum == ENOMEM ? OKV_ENOMEM : OKV_EDISCONNECTED;
+        rc = failure->errnum == ENOMEM ? OKV_ENOMEM : OKV_EDISCONNECTED;
         goto free_conn;
     }
     free(r);

@@ -16,11 +16,14 @@ static int diagnose_failure(int errnum, size_t length, struct okv_diag *diag)
         limit.rlim_cur != RLIM_INFINITY)
         return okv_diag_set(diag, OKV_EPERM,
                             "%zu KiB cannot be pinned for RDMA: 'ulimit -l' is %llu KiB for all "
-                            "pinned memory; raise it (LimitMEMLOCK=infinity in systemd, memlock "
+                            "pinned memory, and a database counts once for each listener; raise it "
+                            "(LimitMEMLOCK=infinity in systemd, memlock "
                             "in /etc/security/limits.conf)",
                             length >> 10, (unsigned long long)limit.rlim_cur >> 10);
     if (errnum == ENOMEM)
-        return okv_diag_set(diag, OKV_ENOMEM, "%zu KiB cannot be pinned for RDMA: out of memory",
+        return okv_diag_set(diag, OKV_ENOMEM,
+                            "%zu KiB cannot be pinned for RDMA: out of memory, or of the device's "
+                            "table of pages, of which --huge needs far fewer",
                             length >> 10);
     return okv_diag_set(diag, errnum == EPERM ? OKV_EPERM : OKV_EIO,
                         "%zu KiB cannot be registered with the RDMA device: %s", length >> 10,

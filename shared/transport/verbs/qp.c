@@ -4,15 +4,17 @@
 #include <string.h>
 
 #include "shared/base/error.h"
+#include "shared/devices/limits.h"
 #include "shared/transport/verbs/device.h"
 
 int okv_verbs_qp_create(struct verbs_conn *conn, struct okv_diag *diag)
 {
     struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
-    /* Devices refuse more inline bytes than they support. */
-    static const uint32_t inline_sizes[] = {VERBS_MAX_INLINE, 64, 0};
+    static const uint32_t inline_sizes[] = OKV_INLINE_SIZES;
 
     for (unsigned i = 0; i < sizeof inline_sizes / sizeof *inline_sizes; i++) {
+        if (inline_sizes[i] > VERBS_MAX_INLINE)
+            continue;
         struct ibv_qp_init_attr attr = {
             .send_cq = ep->cq,
             .recv_cq = ep->cq,
@@ -80,7 +82,7 @@ int okv_verbs_qp_to_rts(struct verbs_conn *conn, struct rdma_cm_id *id, uint8_t 
     if (rdma_init_qp_attr(id, &attr, &mask))
         return errno;
     attr.max_rd_atomic = reads_out;
-    attr.timeout = VERBS_ACK_TIMEOUT;
+    attr.timeout = ((struct verbs_endpoint *)conn->base.endpoint)->ack_timeout;
     attr.retry_cnt = VERBS_RETRY_COUNT;
     attr.rnr_retry = VERBS_RETRY_COUNT;
     return ibv_modify_qp(conn->qp, &attr, mask);

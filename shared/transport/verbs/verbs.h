@@ -64,9 +64,13 @@
  * is ready. A dead client is still found within a keepalive of 3 s. */
 #define VERBS_READY_NS 1500000000u
 
-/* An unanswered packet is sent again after 4.096 us * 2^14 = 67 ms, six times.
- * Never 7, which means "for ever" to some devices (rxe). */
-#define VERBS_ACK_TIMEOUT 14
+/* An unanswered packet is sent again after 4.096 us * 2^16 = 0.27 s, six times: 1.9 s, less than a
+ * keepalive, and more than short pauses of a link. Adapters that retransmit adaptively repair a
+ * loss long before. Soft-RoCE waits that long for each loss, so it gets 2^14, 67 ms. Never 7 times,
+ * which means "for ever" to some devices (rxe). */
+#define VERBS_ACK_TIMEOUT 16
+#define VERBS_ACK_TIMEOUT_SOFT 14
+#define VERBS_SOFT_VENDOR 0xffffff /* RXE_VENDOR_ID of the kernel's rxe_param.h */
 #define VERBS_RETRY_COUNT 6
 /* Credits keep the receiver ready. A peer that exceeds them meets its own receive queue empty,
  * retries after 41 ms, VERBS_RETRY_COUNT times, and breaks its own queue pair. This is the
@@ -92,6 +96,7 @@ struct verbs_listener {
     uint8_t max_reads_in;      /* READs that the device can serve at once on one connection */
     uint8_t rendezvous_depth;  /* pieces that may be under way at once on one connection */
     uint32_t rendezvous_piece; /* bytes of a piece at most */
+    enum ibv_mtu active_mtu;   /* of its port */
     int failure;               /* why it cannot go on: its device went away, its address moved */
     bool is_infiniband;        /* else it is Ethernet */
 };
@@ -129,6 +134,7 @@ struct verbs_endpoint {
     const struct verbs_listener *listener; /* NULL in a client */
     struct okv_message_limits limits;
     unsigned reads_per_conn; /* a client's READs, or a server's pieces of rendezvous reads */
+    uint8_t ack_timeout;     /* of its device: VERBS_ACK_TIMEOUT or the other one */
     atomic_uint conns;
 
     struct ibv_comp_channel *completions;

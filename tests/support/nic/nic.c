@@ -183,6 +183,14 @@ unsigned nic_open_objects(void)
     return count;
 }
 
+uint32_t nic_last_inline(void)
+{
+    pthread_mutex_lock(&nic.lock);
+    uint32_t bytes = nic.last_inline;
+    pthread_mutex_unlock(&nic.lock);
+    return bytes;
+}
+
 uint64_t nic_posted(enum ibv_wr_opcode opcode)
 {
     pthread_mutex_lock(&nic.lock);

@@ -31,6 +31,7 @@ struct nic_traits {
     enum ibv_transport_type transport;
     enum ibv_mtu active_mtu;
     uint32_t max_inline;
+    unsigned foreign_gids;   /* before its own, of other network namespaces */
     bool is_reusing_numbers; /* the next queue pair gets the number of the last destroyed one */
 };
 
@@ -62,6 +63,8 @@ void nic_hold_numbers(uint64_t ns);
 
 /* Objects that are open: what a library that cleans up leaves at 0. */
 unsigned nic_open_objects(void);
+/* Bytes that the last queue pair takes inline. */
+uint32_t nic_last_inline(void);
 /* Calls so far of ibv_post_send() with these opcodes. */
 uint64_t nic_posted(enum ibv_wr_opcode opcode);
 

@@ -54,6 +54,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
                                    .state = IBV_QPS_RESET,
                                    .qp_type = attr->qp_type};
         qp->cap = attr->cap;
+        nic.last_inline = attr->cap.max_inline_data;
         STAILQ_INIT(&qp->sends);
         STAILQ_INIT(&qp->recvs);
         nic.qps[qp->base.qp_num % NIC_QPS] = qp;

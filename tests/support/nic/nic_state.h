@@ -134,6 +134,7 @@ struct nic_state {
     struct nic_held held[NIC_HELD];
     unsigned held_next;
     unsigned open_objects;
+    uint32_t last_inline;
     uint64_t posted[16]; /* by enum ibv_wr_opcode */
 };
 extern struct nic_state nic;

@@ -88,6 +88,7 @@ struct ibv_context *nic_context(struct nic_device *device)
 {
     if (!device->context)
         device->context = context_new(device);
+    device->base.transport_type = device->traits.transport;
     return device->context;
 }
 
@@ -131,9 +132,19 @@ union ibv_gid nic_gid_of(struct in_addr address)
     return gid_of(address);
 }
 
+static unsigned gid_count(const struct nic_device *device)
+{
+    return device->traits.foreign_gids + device->address_count;
+}
+
 static void fill_gid(const struct nic_device *device, unsigned index, struct ibv_gid_entry *entry)
 {
-    *entry = (struct ibv_gid_entry){.gid = gid_of(device->addresses[index]),
+    unsigned foreign = device->traits.foreign_gids;
+    struct in_addr address = {htonl(0xc6336400u + index)}; /* 198.51.100.0/24 */
+
+    if (index >= foreign)
+        address = device->addresses[index - foreign];
+    *entry = (struct ibv_gid_entry){.gid = gid_of(address),
                                     .gid_index = index,
                                     .port_num = 1,
                                     .gid_type = IBV_GID_TYPE_ROCE_V2};
@@ -147,7 +158,7 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index
 
     (void)flags, (void)size;
     pthread_mutex_lock(&nic.lock);
-    if (port == 1 && index < device->address_count) {
+    if (port == 1 && index < gid_count(device)) {
         fill_gid(device, index, entry);
         errnum = 0;
     }
@@ -162,7 +173,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 
     (void)flags, (void)size;
     pthread_mutex_lock(&nic.lock);
-    ssize_t count = device->address_count <= max ? (ssize_t)device->address_count : -EINVAL;
+    ssize_t count = gid_count(device) <= max ? (ssize_t)gid_count(device) : -EINVAL;
     for (ssize_t i = 0; i < count; i++)
         fill_gid(device, (unsigned)i, &entries[i]);
     pthread_mutex_unlock(&nic.lock);
