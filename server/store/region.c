@@ -1,6 +1,7 @@
 #include "server/store/region.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -80,6 +81,28 @@ static int collapse_failed(uint64_t done, uint64_t length, struct okv_diag *diag
                         here, all, strerror(errno));
 }
 
+int okv_region_check_transparent(const char *root, struct okv_diag *diag)
+{
+    unsigned long long bytes = OKV_HUGE_PAGE;
+    char path[256];
+
+    snprintf(path, sizeof path, "%.120s/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", root);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    if (fscanf(file, "%llu", &bytes) != 1)
+        bytes = OKV_HUGE_PAGE;
+    fclose(file);
+    if (bytes == OKV_HUGE_PAGE)
+        return 0;
+    return okv_diag_set(
+        diag, OKV_EUNSUPPORTED,
+        "--huge=transparent takes huge pages of 2 MiB, and those of this kernel have "
+        "%llu MiB: reserve pages of 2 MiB for --huge (hugepagesz=2M hugepages=N on "
+        "the kernel's command line), or leave it out",
+        bytes >> 20);
+}
+
 /* EAGAIN: the kernel is busy with the page for a moment. */
 static int collapse_one(uint8_t *page)
 {
@@ -104,6 +127,9 @@ static int collapse(uint8_t *base, uint64_t length, struct okv_diag *diag)
                             "--huge=transparent: there is no address space for %llu bytes and the "
                             "alignment of huge pages: raise the limit on it (ulimit -v)",
                             (unsigned long long)length);
+    int rc = okv_region_check_transparent("", diag);
+    if (rc)
+        return rc;
     for (uint64_t at = 0; at < length; at += OKV_HUGE_PAGE) {
         *(volatile uint8_t *)(base + at) = 0;
         if (collapse_one(base + at))

@@ -30,6 +30,10 @@ int okv_region_check(uint64_t length, uint64_t limit, struct okv_diag *diag);
  */
 int okv_region_create(uint64_t length, enum okv_region_pages pages, bool prefault,
                       struct okv_region *out, struct okv_diag *diag);
+/* Whether --huge=transparent can work here: the kernel makes pages of another size when its small
+ * ones are larger than 4 KiB (512 MiB of 64 KiB ones, on Arm). OKV_EUNSUPPORTED. `root` precedes
+ * /sys; it is "" except in tests. */
+int okv_region_check_transparent(const char *root, struct okv_diag *diag);
 void okv_region_destroy(struct okv_region *region);
 
 #endif
