@@ -205,8 +205,9 @@ struct okv_options {
  *   tcps://HOST[:PORT][?ca=FILE][&server-name=NAME]      TCP with TLS 1.3
  *   local:///PATH                                        shared memory with a server on this host
  * Each also takes ?database=NAME, and rdma ?device=NAME[&port=N][&gid=INDEX], the local device to
- * use. The default PORT is 7471, of tcps 7472. okv uses what the URI names, or fails: it never
- * falls back to another transport. okv-uri(7) has the details.
+ * use, and ?tos=N, the traffic class of its packets. The default PORT is 7471, of tcps 7472. okv
+ * uses what the URI names, or fails: it never falls back to another transport. okv-uri(7) has the
+ * details.
  *
  * `options` may be NULL. On success *out is the handle, which keeps up to four registered buffers
  * for long values. On failure *out is NULL and, when `why` is not NULL, a sentence with cause and

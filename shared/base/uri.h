@@ -1,7 +1,7 @@
 /*
  * The address of a server:
  *
- *   rdma://HOST[:PORT][?source=ADDRESS][&DEVICE]             RDMA CM, default port 7471
+ *   rdma://HOST[:PORT][?source=ADDRESS][&DEVICE][&tos=N]     RDMA CM, default port 7471
  *   rdma://discover/NAME[?source=ADDRESS][&group=ADDRESS][&DEVICE]
  *                                                            the server that announces NAME
  *   tcp://discover/NAME, tcps://discover/NAME                the same, by [&group=ADDRESS], too
@@ -19,11 +19,12 @@
  * HOST is a name, an IPv4 address or an IPv6 address in brackets. "*" listens on every usable RDMA
  * device of a machine. `source` is a client's local address. DEVICE is device=NAME, optionally with
  * &port=NUMBER and &gid=INDEX, named as in sysfs: the device that a client sends from or a server
- * listens on (shared/devices/choice.h). docs/discovery.md describes NAME and group. uids=any, for
- * servers, admits all users; the default is the server's own user and root. MODE, for servers, sets
- * the socket's permissions; the default is the umask's. `provider` is a libfabric provider; by
- * default a server chooses the machine's best one, and a client uses the server's. `ca`, `cert`,
- * `key` and `server-name`, for clients, are those of okv_options.tls_*.
+ * listens on (shared/devices/choice.h). `tos` is the byte that is called TOS, DSCP and ECN, or
+ * traffic class, 0 to 255. docs/discovery.md describes NAME and group. uids=any, for servers,
+ * admits all users; the default is the server's own user and root. MODE, for servers, sets the
+ * socket's permissions; the default is the umask's. `provider` is a libfabric provider; by default
+ * a server chooses the machine's best one, and a client uses the server's. `ca`, `cert`, `key` and
+ * `server-name`, for clients, are those of okv_options.tls_*.
  */
 #ifndef OKV_SHARED_BASE_URI_H
 #define OKV_SHARED_BASE_URI_H
@@ -60,6 +61,8 @@ struct okv_uri {
     uint16_t port_number;         /* rdma: of the device; 0: any */
     uint16_t gid;                 /* rdma: index in the port's table, if has_gid */
     bool has_gid;
+    bool has_tos;
+    uint8_t tos;         /* rdma: the traffic class of packets, if has_tos */
     char provider[32];   /* ofi: "" when it is not named */
     char path[104];      /* local, resp: fits sockaddr_un with its NUL; or "" */
     bool tls;            /* tcp, resp: tcps://, resps:// */

@@ -154,6 +154,25 @@ static int parse_number(struct okv_uri_part value, const char *what, uint16_t le
     return 0;
 }
 
+static int parse_tos(struct okv_uri_part value, struct okv_uri *out, struct okv_diag *diag)
+{
+    unsigned number = 0;
+    bool is_number = value.length > 0 && value.length <= 3 && !out->has_tos;
+
+    for (size_t i = 0; i < value.length && is_number; i++) {
+        is_number = okv_uri_is_digit(value.text[i]);
+        number = number * 10 + (unsigned)(value.text[i] - '0');
+    }
+    if (!is_number || number > UINT8_MAX)
+        return okv_diag_set(diag, OKV_EURI,
+                            "\"%.*s\" is not one traffic class: write a number from 0 to 255, "
+                            "once, as in " OKV_URI_RDMA_EXAMPLE "?tos=106",
+                            okv_uri_shown(value), value.text);
+    out->has_tos = true;
+    out->tos = (uint8_t)number;
+    return 0;
+}
+
 /* The options of a tcps URI alone. OKV_EAGAIN: it is none of them. */
 static int parse_tls_option(struct okv_uri_part pair, struct okv_uri *out, struct okv_diag *diag)
 {
@@ -197,6 +216,8 @@ static int parse_rdma_option(struct okv_uri_part pair, struct okv_uri *out, stru
         out->has_gid = true;
         return parse_number(value, "GID index", 0, &out->gid, diag);
     }
+    if (has_key(pair, "tos", &value))
+        return parse_tos(value, out, diag);
     return OKV_EAGAIN;
 }
 
@@ -251,8 +272,8 @@ static int parse_option(struct okv_uri_part pair, struct okv_uri *out, struct ok
         okv_uri_shown(pair), pair.text,
         is_ofi         ? "an ofi URI, which has provider, source and database"
         : out->name[0] ? "a " OKV_URI_DISCOVER_EXAMPLE
-                         ", which has source, device, port, gid, group and database"
-                       : "an rdma URI, which has source, device, port, gid and database",
+                         ", which has source, device, port, gid, tos, group and database"
+                       : "an rdma URI, which has source, device, port, gid, tos and database",
         is_ofi         ? OKV_URI_OFI_EXAMPLE
         : out->name[0] ? OKV_URI_DISCOVER_EXAMPLE
                        : OKV_URI_RDMA_EXAMPLE);

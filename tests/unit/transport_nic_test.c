@@ -131,3 +131,42 @@ NIC_TEST(a_failed_accept_leaves_nothing_behind)
     assert_true(fixture_is_empty(fixture));
     fixture_stop(fixture);
 }
+
+NIC_TEST(a_device_without_thread_domains_goes_without)
+{
+    struct fixture *fixture = *state;
+
+    nic_traits_of("nic0")->has_no_thread_domains = true;
+    fixture_start(fixture, LISTEN, LISTEN);
+    fixture->ops->conn_destroy(connect_to(fixture, 0));
+    fixture_stop(fixture);
+}
+
+NIC_TEST(packets_carry_the_traffic_class)
+{
+    struct fixture *fixture = *state;
+
+    fixture_start(fixture, LISTEN, LISTEN "?tos=106");
+    struct okv_conn *conn = connect_to(fixture, 0);
+    assert_non_null(strstr(conn->how, ", traffic class 106"));
+    fixture->ops->conn_destroy(conn);
+    fixture_stop(fixture);
+}
+
+/* Interrupts of all workers on one processor would make it the limit. */
+NIC_TEST(endpoints_have_vectors_of_their_own)
+{
+    struct fixture *fixture = *state;
+    const struct okv_message_limits limits = {.slot_size = 1000, .credits = 4};
+    struct okv_endpoint *endpoints[3];
+
+    fixture_start(fixture, LISTEN, LISTEN);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(
+            fixture->ops->endpoint_create(fixture->listener, &limits, 16, &endpoints[i], NULL), 0);
+        assert_int_equal(nic_last_vector(), i + 1); /* the fixture has the first */
+    }
+    for (unsigned i = 0; i < 3; i++)
+        fixture->ops->endpoint_destroy(endpoints[i]);
+    fixture_stop(fixture);
+}

@@ -184,7 +184,7 @@ TEST(wrong_names_are_explained)
         {"rdma://discover/a:7471", "a:7471", "rdma://discover/cache"},
         {"rdma://discover/01234567890123456789012345678901", "1 to 31", "rdma://discover/cache"},
         {"rdma://discover/a?", "not an option", "?source=10.0.0.2"},
-        {"rdma://discover/a?uid=7", "source, device, port, gid, group and database",
+        {"rdma://discover/a?uid=7", "source, device, port, gid, tos, group and database",
          "rdma://discover/cache?source="},
         {"rdma://discover/a?group=", "not a group", "?group=239.1.2.3"},
         {"rdma://discover/a?group=224.0.0.255", "224.0.1.0", "?group=239.1.2.3"},
@@ -241,6 +241,26 @@ TEST(a_device_may_have_a_port_and_a_gid)
     assert_string_equal(uri.device, "bnxt_re-bond.0");
     assert_int_equal(uri.port_number, 0);
     assert_int_equal(uri.gid, 255);
+}
+
+TEST(packets_may_have_a_traffic_class)
+{
+    static const struct refused cases[] = {
+        {"rdma://h?tos=", "\"\" is not one traffic class", "?tos=106"},
+        {"rdma://h?tos=256", "\"256\" is not one traffic class", "?tos=106"},
+        {"rdma://h?tos=0x6a", "\"0x6a\" is not one traffic class", "?tos=106"},
+        {"rdma://h?tos=1&tos=2", "\"2\" is not one traffic class", "?tos=106"},
+        {"tcp://h?tos=1", "not an option of a tcp URI", "tcp://10.0.0.1"},
+    };
+    struct okv_uri uri;
+
+    assert_int_equal(okv_uri_parse("rdma://h", &uri, NULL), 0);
+    assert_false(uri.has_tos);
+    assert_int_equal(okv_uri_parse("rdma://h?tos=255", &uri, NULL), 0);
+    assert_true(uri.has_tos);
+    assert_int_equal(uri.tos, 255);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_refused(&cases[i]);
 }
 
 TEST(wrong_devices_are_explained)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <sched.h>
 #include <string.h>
 
 #include "shared/base/clock.h"
@@ -12,6 +13,7 @@
 #include "shared/transport/verbs/conn.h"
 #include "shared/transport/verbs/device.h"
 #include "shared/transport/verbs/diagnose.h"
+#include "shared/transport/verbs/domain.h"
 #include "shared/transport/verbs/endpoint.h"
 #include "shared/transport/verbs/post.h"
 #include "shared/transport/verbs/qp.h"
@@ -43,6 +45,10 @@ static int begin(struct verbs_connecting *c)
         return okv_diag_set(&c->diag, OKV_EIO, "the RDMA connection manager gives no id: %s",
                             strerror(errno));
     }
+    int errnum = okv_verbs_set_tos(a->id, &c->uri);
+    if (errnum)
+        return okv_diag_set(&c->diag, OKV_EIO, "the traffic class %u cannot be set: %s", c->uri.tos,
+                            strerror(errnum));
     if (rdma_resolve_addr(a->id, c->source ? c->source->ai_addr : NULL, c->address->ai_addr,
                           resolve_ms(c)))
         return okv_verbs_diagnose_route(c, errno);
@@ -99,30 +105,28 @@ static int prepare(struct verbs_connecting *c)
 {
     struct verbs_attempt *a = &c->attempt;
     struct ibv_context *verbs;
+    int processor = sched_getcpu();
     int rc = okv_verbs_context(a->id->verbs, &verbs, &c->diag);
     if (rc)
         return rc;
-    struct ibv_pd *pd = ibv_alloc_pd(verbs);
-    if (!pd) {
-        rc =
-            okv_diag_set(&c->diag, okv_error_from_errno(errno), "%s gives no protection domain: %s",
-                         ibv_get_device_name(verbs->device), strerror(errno));
+    struct verbs_domain domain;
+    rc = okv_verbs_domain_open(verbs, &domain, &c->diag);
+    if (rc)
         goto close_verbs;
-    }
     struct verbs_endpoint_params params = {
         .verbs = verbs,
-        .pd = pd,
+        .domain = domain,
         .owns_verbs = verbs != a->id->verbs,
-        .owns_pd = true,
         .cm = c->channel,
         .limits = c->limits,
         .max_conns = 1,
         .reads_per_conn = a->reads_posted,
+        .vector = processor > 0 ? (unsigned)processor : 0, /* drivers place vector i there */
     };
     struct verbs_endpoint *ep;
     rc = okv_verbs_endpoint_new(&params, &ep, &c->diag);
     if (rc)
-        goto dealloc_pd;
+        goto close_domain;
     rc = okv_verbs_conn_new(ep, NULL, &a->conn, &c->diag);
     if (rc)
         goto destroy_endpoint;
@@ -131,10 +135,11 @@ static int prepare(struct verbs_connecting *c)
 destroy_endpoint:
     a->conn = NULL;
     ep->cm = NULL; /* the channel belongs to the attempts */
-    ep->owns_pd = ep->owns_verbs = false;
+    ep->owns_verbs = false;
+    ep->domain = (struct verbs_domain){.pd = NULL};
     okv_verbs_endpoint_free(ep);
-dealloc_pd:
-    ibv_dealloc_pd(pd);
+close_domain:
+    okv_verbs_domain_close(&domain);
 close_verbs:
     if (verbs != a->id->verbs)
         ibv_close_device(verbs);

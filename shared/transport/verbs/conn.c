@@ -53,7 +53,7 @@ int okv_verbs_conn_new(struct verbs_endpoint *endpoint, const struct verbs_regio
     conn->base.slot_size = endpoint->limits.slot_size;
     conn->base.is_one_sided = true;
     conn->region = region;
-    conn->pd = region ? region->pd : endpoint->pd;
+    conn->pd = region ? region->pd : endpoint->domain.pd;
     rc = make_buffers(conn, diag);
     if (rc)
         goto free_conn;

@@ -160,6 +160,15 @@ void okv_verbs_describe(struct ibv_context *verbs, uint8_t port, const struct ib
              gid_text, 128u << mtu, layer);
 }
 
+int okv_verbs_set_tos(struct rdma_cm_id *id, const struct okv_uri *uri)
+{
+    uint8_t tos = uri->tos;
+
+    if (!uri->has_tos)
+        return 0;
+    return rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos) ? errno : 0;
+}
+
 static bool is_ipv4_gid(const union ibv_gid *gid)
 {
     return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)gid->raw);

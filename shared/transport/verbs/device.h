@@ -30,4 +30,8 @@ bool okv_verbs_find_gid(struct ibv_context *verbs, uint8_t port, const union ibv
                         struct ibv_gid_entry *out);
 bool okv_verbs_is_loopback(const struct sockaddr *address);
 
+/* Has packets of the id's connections carry the URI's traffic class; without one the system's
+ * default (cma_roce_tos, configfs rdma_cm). Returns 0 or an errno. */
+int okv_verbs_set_tos(struct rdma_cm_id *id, const struct okv_uri *uri);
+
 #endif

@@ -9,6 +9,7 @@
 
 #include "shared/base/error.h"
 #include "shared/transport/verbs/device.h"
+#include "shared/transport/verbs/domain.h"
 
 /* An endpoint for fewer connections is of no use, unless it was asked for. */
 #define LEAST_CONNS 8u
@@ -43,8 +44,10 @@ static int choose_size(const struct verbs_endpoint_params *params,
     return 0;
 }
 
-static int make_queue(struct verbs_endpoint *ep, uint64_t size, struct okv_diag *diag)
+static int make_queue(struct verbs_endpoint *ep, uint64_t size, unsigned vector,
+                      struct okv_diag *diag)
 {
+    unsigned vectors = ep->verbs->num_comp_vectors > 0 ? (unsigned)ep->verbs->num_comp_vectors : 1;
     int errnum;
 
     ep->completions = ibv_create_comp_channel(ep->verbs);
@@ -56,7 +59,7 @@ static int make_queue(struct verbs_endpoint *ep, uint64_t size, struct okv_diag 
         errnum = errno;
         goto destroy_channel;
     }
-    ep->cq = ibv_create_cq(ep->verbs, (int)size, NULL, ep->completions, 0);
+    ep->cq = ibv_create_cq(ep->verbs, (int)size, NULL, ep->completions, (int)(vector % vectors));
     if (!ep->cq) {
         errnum = errno;
         goto destroy_channel;
@@ -110,9 +113,8 @@ static struct verbs_endpoint *allocate(const struct verbs_endpoint_params *param
     ep->by_qp_num_mask = buckets - 1;
     ep->base.ops = &okv_transport_verbs;
     ep->verbs = params->verbs;
-    ep->pd = params->pd;
+    ep->domain = params->domain;
     ep->owns_verbs = params->owns_verbs;
-    ep->owns_pd = params->owns_pd;
     ep->listener = params->listener;
     ep->cm = params->cm;
     ep->limits = params->limits;
@@ -149,7 +151,7 @@ int okv_verbs_endpoint_new(const struct verbs_endpoint_params *params, struct ve
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for an endpoint");
     ep->ack_timeout =
         attr.vendor_id == VERBS_SOFT_VENDOR ? VERBS_ACK_TIMEOUT_SOFT : VERBS_ACK_TIMEOUT;
-    rc = make_queue(ep, conns * entries_per_conn(params), diag);
+    rc = make_queue(ep, conns * entries_per_conn(params), params->vector, diag);
     if (rc)
         goto release_endpoint;
     rc = open_wakeup(ep, diag);
@@ -176,6 +178,7 @@ int okv_verbs_endpoint_create(struct okv_listener *listener,
         .limits = *limits,
         .max_conns = max_conns,
         .reads_per_conn = l->rendezvous_depth,
+        .vector = l->next_vector++,
     };
     struct verbs_endpoint *ep;
     int rc = okv_verbs_endpoint_new(&params, &ep, diag);
@@ -188,8 +191,7 @@ void okv_verbs_endpoint_free(struct verbs_endpoint *ep)
 {
     okv_wakeup_close(&ep->wakeup);
     destroy_queue(ep);
-    if (ep->owns_pd)
-        ibv_dealloc_pd(ep->pd);
+    okv_verbs_domain_close(&ep->domain);
     if (ep->owns_verbs)
         ibv_close_device(ep->verbs);
     if (ep->cm)

@@ -6,14 +6,15 @@
 
 struct verbs_endpoint_params {
     struct ibv_context *verbs;
-    struct ibv_pd *pd;
+    struct verbs_domain domain;
     bool owns_verbs; /* on failure the caller keeps both */
-    bool owns_pd;
     const struct verbs_listener *listener;
     struct rdma_event_channel *cm;
     struct okv_message_limits limits;
     unsigned max_conns;
     unsigned reads_per_conn;
+    unsigned
+        vector; /* of completions, modulo those of the device: which processor is interrupted */
 };
 
 int okv_verbs_endpoint_new(const struct verbs_endpoint_params *params, struct verbs_endpoint **out,

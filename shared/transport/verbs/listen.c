@@ -145,9 +145,8 @@ static int open_region(struct verbs_listener *l, const struct okv_region *memory
     if (!region->pd)
         return okv_diag_set(diag, okv_error_from_errno(errno), "%s gives no protection domain: %s",
                             ibv_get_device_name(l->verbs->device), strerror(errno));
-    int rc =
-        okv_verbs_register(region->pd, memory->base, memory->length,
-                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_LOCAL_WRITE, 0, &region->mr, diag);
+    int rc = okv_verbs_register(region->pd, memory->base, memory->length,
+                                IBV_ACCESS_REMOTE_READ | VERBS_WRITTEN_HERE, 0, &region->mr, diag);
     if (rc) {
         ibv_dealloc_pd(region->pd);
         return rc;
@@ -203,7 +202,12 @@ int okv_verbs_listen(const struct okv_uri *uri, const struct okv_region *regions
                           strerror(errno));
         goto destroy_channel;
     }
-    rc = listen_on(l, uri, regions, count, diag);
+    int errnum = okv_verbs_set_tos(l->id, uri);
+    if (errnum)
+        rc = okv_diag_set(diag, OKV_EIO, "the traffic class %u cannot be set: %s", uri->tos,
+                          strerror(errnum));
+    else
+        rc = listen_on(l, uri, regions, count, diag);
     if (rc)
         goto close_regions;
     l->base.ops = &okv_transport_verbs;

@@ -30,8 +30,8 @@ static int diagnose_failure(int errnum, size_t length, struct okv_diag *diag)
                         strerror(errnum));
 }
 
-int okv_verbs_register(struct ibv_pd *pd, void *base, size_t length, int access, uint64_t address,
-                       struct ibv_mr **out, struct okv_diag *diag)
+int okv_verbs_register(struct ibv_pd *pd, void *base, size_t length, unsigned access,
+                       uint64_t address, struct ibv_mr **out, struct okv_diag *diag)
 {
     errno = 0;
     struct ibv_mr *mr = ibv_reg_mr_iova(pd, base, length, address, access);
@@ -50,7 +50,7 @@ int okv_verbs_slab_create(struct ibv_pd *pd, unsigned count, uint32_t slot_size,
     if (rc)
         return rc;
     slab.spare = okv_slab_slot(&slab.memory, count);
-    rc = okv_verbs_register(pd, slab.memory.base, slab.memory.bytes, IBV_ACCESS_LOCAL_WRITE,
+    rc = okv_verbs_register(pd, slab.memory.base, slab.memory.bytes, VERBS_WRITTEN_HERE,
                             (uintptr_t)slab.memory.base, &slab.mr, diag);
     if (rc) {
         okv_slab_unmap(&slab.memory);
@@ -75,7 +75,7 @@ int okv_verbs_memory_register(struct okv_endpoint *endpoint, void *base, size_t 
     struct okv_memory *memory = malloc(sizeof *memory);
     if (!memory)
         return OKV_ENOMEM;
-    int rc = okv_verbs_register(ep->pd, base, length, IBV_ACCESS_LOCAL_WRITE, (uintptr_t)base,
+    int rc = okv_verbs_register(ep->domain.pd, base, length, VERBS_WRITTEN_HERE, (uintptr_t)base,
                                 &memory->mr, NULL);
     if (rc) {
         free(memory);

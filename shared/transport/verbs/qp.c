@@ -1,6 +1,7 @@
 #include "shared/transport/verbs/qp.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "shared/base/error.h"
@@ -61,6 +62,10 @@ static void describe(struct verbs_conn *conn, const struct ibv_qp_attr *attr)
                                                     attr->ah_attr.grh.sgid_index, &gid, 0) == 0;
     okv_verbs_describe(ep->verbs, attr->ah_attr.port_num, known ? &gid : NULL, attr->path_mtu,
                        conn->base.how, sizeof conn->base.how);
+    size_t used = strlen(conn->base.how);
+    if (attr->ah_attr.grh.traffic_class)
+        snprintf(conn->base.how + used, sizeof conn->base.how - used, ", traffic class %u",
+                 attr->ah_attr.grh.traffic_class);
 }
 
 int okv_verbs_qp_to_rts(struct verbs_conn *conn, struct rdma_cm_id *id, uint8_t reads_in,

@@ -30,7 +30,7 @@ int okv_verbs_advertise(struct okv_conn *conn, const void *base, size_t length,
     if (!advert)
         return OKV_ENOMEM;
     advert->base.address = (uintptr_t)base % PAGE_MAX;
-    int rc = okv_verbs_register(ep->pd, (void *)base, length, IBV_ACCESS_REMOTE_READ,
+    int rc = okv_verbs_register(ep->domain.pd, (void *)base, length, IBV_ACCESS_REMOTE_READ,
                                 advert->base.address, &advert->mr, NULL);
     if (rc) {
         free(advert);

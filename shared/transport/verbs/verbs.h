@@ -3,6 +3,7 @@
  *
  *   device      which device, how it is described, what it cannot do
  *   mr          the region, message slots, the caller's memory
+ *   domain      the protection domain of a client
  *   endpoint    completion queue, the descriptor to wait on
  *   qp          queue pairs: how they are made, and their states
  *   conn        one connection: its memory, how it is found, how it begins to end
@@ -97,6 +98,7 @@ struct verbs_listener {
     uint8_t rendezvous_depth;  /* pieces that may be under way at once on one connection */
     uint32_t rendezvous_piece; /* bytes of a piece at most */
     enum ibv_mtu active_mtu;   /* of its port */
+    unsigned next_vector;      /* of completions, for the next endpoint */
     int failure;               /* why it cannot go on: its device went away, its address moved */
     bool is_infiniband;        /* else it is Ethernet */
 };
@@ -125,12 +127,18 @@ struct verbs_slab {
 
 LIST_HEAD(verbs_conn_list, verbs_conn);
 
+/* A protection domain, of which a thread domain is a part if the device has those. */
+struct verbs_domain {
+    struct ibv_pd *pd; /* for all objects: `whole`, or its part */
+    struct ibv_pd *whole;
+    struct ibv_td *thread; /* NULL: there is none */
+};
+
 struct verbs_endpoint {
     struct okv_endpoint base; /* base.fd: the set of `wakeup`, with those of completions and CM */
     struct ibv_context *verbs;
-    struct ibv_pd *pd;                     /* client; a server's connections have their share's */
+    struct verbs_domain domain;            /* client; a server's connections have their region's */
     bool owns_verbs;                       /* client in a forked child */
-    bool owns_pd;                          /* client */
     const struct verbs_listener *listener; /* NULL in a client */
     struct okv_message_limits limits;
     unsigned reads_per_conn; /* a client's READs, or a server's pieces of rendezvous reads */

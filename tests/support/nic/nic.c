@@ -191,6 +191,14 @@ uint32_t nic_last_inline(void)
     return bytes;
 }
 
+int nic_last_vector(void)
+{
+    pthread_mutex_lock(&nic.lock);
+    int vector = nic.last_vector;
+    pthread_mutex_unlock(&nic.lock);
+    return vector;
+}
+
 uint64_t nic_posted(enum ibv_wr_opcode opcode)
 {
     pthread_mutex_lock(&nic.lock);

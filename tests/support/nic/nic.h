@@ -31,7 +31,8 @@ struct nic_traits {
     enum ibv_transport_type transport;
     enum ibv_mtu active_mtu;
     uint32_t max_inline;
-    unsigned foreign_gids;   /* before its own, of other network namespaces */
+    unsigned foreign_gids; /* before its own, of other network namespaces */
+    bool has_no_thread_domains;
     bool is_reusing_numbers; /* the next queue pair gets the number of the last destroyed one */
 };
 
@@ -65,6 +66,8 @@ void nic_hold_numbers(uint64_t ns);
 unsigned nic_open_objects(void);
 /* Bytes that the last queue pair takes inline. */
 uint32_t nic_last_inline(void);
+/* The vector of the last completion queue. */
+int nic_last_vector(void);
 /* Calls so far of ibv_post_send() with these opcodes. */
 uint64_t nic_posted(enum ibv_wr_opcode opcode);
 

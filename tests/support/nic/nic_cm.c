@@ -210,6 +210,16 @@ int rdma_resolve_route(struct rdma_cm_id *base, int timeout_ms)
     return 0;
 }
 
+int rdma_set_option(struct rdma_cm_id *base, int level, int name, void *value, size_t length)
+{
+    if (level != RDMA_OPTION_ID || name != RDMA_OPTION_ID_TOS || length != 1)
+        return fail(ENOSYS);
+    pthread_mutex_lock(&nic.lock);
+    ((struct nic_id *)base)->tos = *(uint8_t *)value;
+    pthread_mutex_unlock(&nic.lock);
+    return 0;
+}
+
 /* ---- requests ---- */
 
 static bool is_held(const struct nic_device *device, uint32_t qp_num)
@@ -270,6 +280,7 @@ static void request(struct nic_id *client, struct nic_id *listener,
     attach(id, nic_device_at(target(client)->sin_addr));
     id->base.route.addr.addr.ibaddr.dgid = client->base.route.addr.addr.ibaddr.sgid;
     set_route(id, client->path_mtu);
+    id->tos = client->tos; /* of the request's path */
     id->state = NIC_ID_REQUESTED;
     id->peer = client;
     id->peer_qp = param->qp_num;
@@ -464,7 +475,8 @@ int rdma_init_qp_attr(struct rdma_cm_id *base, struct ibv_qp_attr *attr, int *ma
     pthread_mutex_lock(&nic.lock);
     attr->path_mtu = id->path_mtu;
     attr->dest_qp_num = id->peer_qp;
-    attr->ah_attr = (struct ibv_ah_attr){.is_global = 1, .port_num = 1};
+    attr->ah_attr =
+        (struct ibv_ah_attr){.is_global = 1, .port_num = 1, .grh = {.traffic_class = id->tos}};
     pthread_mutex_unlock(&nic.lock);
     return 0;
 }

@@ -20,7 +20,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int size, void *user,
             nic_misused("no memory");
         cq->base = (struct ibv_cq){
             .context = context, .channel = channel, .cq_context = user, .cqe = size};
-        cq->vector = vector;
+        nic.last_vector = vector;
         if (channel)
             ((struct nic_comp_channel *)channel)->cq = cq;
         nic.open_objects++;

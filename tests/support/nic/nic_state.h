@@ -57,7 +57,6 @@ struct nic_cq {
     struct ibv_cq base;
     struct ibv_wc *ring; /* [base.cqe] */
     unsigned first, count;
-    int vector;
     bool is_armed;
     unsigned events, acknowledged;
 };
@@ -87,6 +86,7 @@ struct nic_id {
     struct nic_id *peer;       /* while both exist and are connected, or connecting */
     struct ibv_sa_path_rec path;
     uint32_t own_qp, peer_qp;
+    uint8_t tos;
     enum ibv_mtu path_mtu;
     unsigned unacknowledged; /* events that the program has and has not acknowledged */
 };
@@ -123,7 +123,7 @@ struct nic_state {
     struct nic_device *devices[NIC_DEVICES]; /* those that are gone stay */
     unsigned device_count;
     struct nic_mr *mrs[NIC_MRS]; /* by key modulo NIC_MRS */
-    uint32_t next_mr;
+    uint32_t next_mr, next_pd;
     struct nic_qp *qps[NIC_QPS]; /* by number modulo NIC_QPS */
     uint32_t next_qp;
     uint32_t last_destroyed_qp;
@@ -135,6 +135,7 @@ struct nic_state {
     unsigned held_next;
     unsigned open_objects;
     uint32_t last_inline;
+    int last_vector;
     uint64_t posted[16]; /* by enum ibv_wr_opcode */
 };
 extern struct nic_state nic;

@@ -54,6 +54,43 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
     return 0;
 }
 
+/* ---- domains of threads ---- */
+
+static struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
+{
+    struct ibv_td *td = NULL;
+
+    (void)attr;
+    pthread_mutex_lock(&nic.lock);
+    if (nic_device_of(context)->traits.has_no_thread_domains)
+        errno = EOPNOTSUPP;
+    else if (!nic_is_gone(context) && (td = calloc(1, sizeof *td))) {
+        td->context = context;
+        nic.open_objects++;
+    }
+    pthread_mutex_unlock(&nic.lock);
+    return td;
+}
+
+static int dealloc_td(struct ibv_td *td)
+{
+    pthread_mutex_lock(&nic.lock);
+    free(td);
+    nic.open_objects--;
+    pthread_mutex_unlock(&nic.lock);
+    return 0;
+}
+
+static struct ibv_pd *alloc_parent_domain(struct ibv_context *context,
+                                          struct ibv_parent_domain_init_attr *attr)
+{
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+
+    if (pd)
+        pd->handle = attr->pd->handle;
+    return pd;
+}
+
 static struct ibv_context *context_new(struct nic_device *device)
 {
     struct verbs_context *made = calloc(1, sizeof *made);
@@ -62,6 +99,9 @@ static struct ibv_context *context_new(struct nic_device *device)
         nic_misused("no memory");
     made->sz = sizeof *made;
     made->query_port = query_port;
+    made->alloc_td = alloc_td;
+    made->dealloc_td = dealloc_td;
+    made->alloc_parent_domain = alloc_parent_domain;
     made->context = (struct ibv_context){
         .device = &device->base,
         .ops = {.poll_cq = nic_poll_cq,
@@ -189,6 +229,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
     pthread_mutex_lock(&nic.lock);
     if (!nic_is_gone(context) && (pd = calloc(1, sizeof *pd))) {
         pd->context = context;
+        pd->handle = ++nic.next_pd;
         nic.open_objects++;
     }
     pthread_mutex_unlock(&nic.lock);

@@ -22,7 +22,7 @@ static struct nic_mr *mr_of(const struct nic_qp *qp, uint32_t key)
 {
     struct nic_mr *mr = nic.mrs[key % NIC_MRS];
 
-    return mr && mr->base.rkey == key && mr->base.pd == qp->base.pd ? mr : NULL;
+    return mr && mr->base.rkey == key && mr->base.pd->handle == qp->base.pd->handle ? mr : NULL;
 }
 
 /* Memory of a queue pair's domain, at an address of the registration; NULL: it may not be used. */
