@@ -13,6 +13,7 @@
 #include "server/database/durable.h"
 #include "server/worker/worker.h"
 #include "shared/base/size.h"
+#include "shared/devices/fabric.h"
 
 void okv_status_log_found(struct okv_server *server, const struct okv_database *database)
 {
@@ -118,6 +119,19 @@ static void print_ready(struct okv_server *server)
     clearerr(stdout);
 }
 
+/* A user of such a host expects ofi:// to take its fabric. */
+static void warn_of_tcp(struct okv_server *server, const struct okv_door_text *door)
+{
+    char device[96];
+
+    if (strncmp(door->where, "ofi:", 4) == 0 &&
+        (strstr(door->how, "provider net") || strstr(door->how, "provider tcp")) &&
+        okv_unused_fabric("", device, sizeof device))
+        okv_log_say(&server->log, OKV_LOG_WARNING, "listener",
+                    "%s goes over TCP: this host has %s, which okv cannot use yet", door->where,
+                    device);
+}
+
 void okv_status_log_ready(struct okv_server *server)
 {
     struct okv_door_text door;
@@ -125,6 +139,7 @@ void okv_status_log_ready(struct okv_server *server)
     for (unsigned i = 0; i < server->listener_count; i++) {
         okv_door_describe(server, i, &door);
         okv_log_say(&server->log, OKV_LOG_NOTICE, "listener", "%s: %s", door.where, door.how);
+        warn_of_tcp(server, &door);
     }
     for (unsigned i = 0; i < server->socket_count; i++)
         okv_log_say(&server->log, OKV_LOG_NOTICE, "listener", "%s: %s", server->sockets[i].where,

@@ -2,6 +2,7 @@
  * /proc. */
 #include <sys/resource.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include "tests/support/test.h"
 
@@ -203,6 +204,23 @@ TEST_WITH(an_ipv6_address_is_enough, host_open, host_close)
     doctor_check_devices(&host->report, host->tree.root);
     assert_int_equal(host->report.problems, 0);
     assert_int_equal(count(host, "note", ""), 0);
+}
+
+TEST_WITH(a_fabric_that_cannot_be_used_is_named, host_open, host_close)
+{
+    struct host *host = *state;
+    char link[128];
+
+    doctor_check_host(&host->report, host->tree.root, "");
+    assert_int_equal(count(host, "note", "ofi:// goes over TCP"), 0);
+    put(host, "/sys/class/cxi/cxi0/state", "up");
+    doctor_check_host(&host->report, host->tree.root, "");
+    assert_int_equal(count(host, "note", "there is Slingshot (cxi0)"), 1);
+    put(host, "/sys/class/infiniband/efa_0/device/name", "efa");
+    snprintf(link, sizeof link, "%s/sys/class/infiniband/efa_0/device/driver", host->tree.root);
+    assert_int_equal(symlink("../../../../bus/pci/drivers/efa", link), 0);
+    doctor_check_host(&host->report, host->tree.root, "");
+    assert_int_equal(count(host, "note", "there is EFA (efa_0)"), 1);
 }
 
 TEST_WITH(addresses_of_another_namespace_are_named, host_open, host_close)

@@ -10,6 +10,7 @@
 #include "client/cli/doctor/files.h"
 #include "shared/base/memory_limit.h"
 #include "shared/base/size.h"
+#include "shared/devices/fabric.h"
 
 /* Below it a server cannot register a region of the default size. */
 #define MEMLOCK_LEAST (UINT64_C(256) << 20)
@@ -122,6 +123,16 @@ static void check_firewall(struct doctor_report *report, const char *root)
                    "own");
 }
 
+/* A user of such a host expects ofi:// to take it. */
+static void check_fabric(struct doctor_report *report, const char *root)
+{
+    char device[96];
+
+    if (okv_unused_fabric(root, device, sizeof device))
+        doctor_add(report, DOCTOR_NOTE, "fabric", "use tcp://, or rdma:// where there is RoCE",
+                   "there is %s, which okv cannot use yet: ofi:// goes over TCP here", device);
+}
+
 void doctor_check_host(struct doctor_report *report, const char *root, const char *server)
 {
     check_memlock(report, root, server);
@@ -129,4 +140,5 @@ void doctor_check_host(struct doctor_report *report, const char *root, const cha
     check_files(report);
     check_huge_pages(report, root);
     check_firewall(report, root);
+    check_fabric(report, root);
 }
