@@ -140,6 +140,7 @@ kill -0 "${servers[-1]}" || wrong "SIGUSR1 ended it"
 end_server TERM
 
 # A log that is opened for appending and is truncated, as logrotate does.
+: >"$scratch/ready" # has the line of the server before
 setpriv --pdeathsig KILL env -u OKV_LOG_FORMAT "$build/server/okv-server" --listen "$socket" --memory 8M >"$scratch/ready" 2>>"$scratch/appended" &
 servers+=($!)
 until grep -q '^ready ' "$scratch/ready"; do sleep 0.05; done
