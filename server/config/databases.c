@@ -20,7 +20,8 @@
 
 static void round_memory(struct okv_database_config *database, enum okv_region_pages pages)
 {
-    uint64_t unit = pages == OKV_REGION_SMALL ? 4096 : OKV_HUGE_PAGE;
+    bool is_huge = pages == OKV_REGION_RESERVED || pages == OKV_REGION_TRANSPARENT;
+    uint64_t unit = is_huge ? OKV_HUGE_PAGE : 4096;
 
     database->memory = (database->memory + unit - 1) / unit * unit;
 }
@@ -137,9 +138,19 @@ static void add_database(struct okv_config *config, unsigned i, struct okv_setti
     choose_max_value(database, settings);
 }
 
+static bool is_over_rdma(const struct okv_config *config)
+{
+    for (unsigned i = 0; i < config->listen_count; i++)
+        if (config->listen[i].scheme == OKV_SCHEME_RDMA)
+            return true;
+    return false;
+}
+
 void okv_config_add_databases(struct okv_config *config, struct okv_settings *settings)
 {
     config->names_databases = config->database_count > 0;
+    if (config->pages == OKV_REGION_UNSET)
+        config->pages = is_over_rdma(config) ? OKV_REGION_AUTO : OKV_REGION_SMALL;
     if (config->database_count == 0)
         config->databases[config->database_count++].text = OKV_DATABASE_DEFAULT;
     for (unsigned i = 0; i < config->database_count; i++) {

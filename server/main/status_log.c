@@ -11,9 +11,14 @@
 #include "server/core/door.h"
 #include "server/database/database.h"
 #include "server/database/durable.h"
+#include "server/store/region.h"
 #include "server/worker/worker.h"
+#include "shared/base/mapping.h"
 #include "shared/base/size.h"
 #include "shared/devices/fabric.h"
+
+/* Of a database: a NIC's cache of translations holds that of smaller ones. */
+#define LARGE_REGION (UINT64_C(1) << 30)
 
 void okv_status_log_found(struct okv_server *server, const struct okv_database *database)
 {
@@ -132,6 +137,23 @@ static void warn_of_tcp(struct okv_server *server, const struct okv_door_text *d
                     device);
 }
 
+/* A NIC keeps few translations: each READ elsewhere costs one more access to memory. */
+static void warn_of_small_pages(struct okv_server *server)
+{
+    for (unsigned i = 0; i < server->database_count; i++) {
+        const struct okv_database *database = &server->databases[i];
+        if (server->config.pages != OKV_REGION_AUTO || okv_region_is_huge(&database->region) ||
+            database->region.length < LARGE_REGION)
+            continue;
+        okv_log_say(&server->log, OKV_LOG_WARNING, "database",
+                    "database %s: on small pages, with which NICs are slow: `sysctl "
+                    "vm.nr_hugepages=%llu' before the start makes huge ones for all databases; "
+                    "--huge=off omits this line",
+                    database->config->name,
+                    (unsigned long long)(okv_config_memory(&server->config) / OKV_HUGE_PAGE + 1));
+    }
+}
+
 void okv_status_log_ready(struct okv_server *server)
 {
     struct okv_door_text door;
@@ -153,6 +175,7 @@ void okv_status_log_ready(struct okv_server *server)
                     "%s: every user of this host can read, write and flush everything: name who "
                     "may with --users, or listen on a path (local:///PATH, resp:///PATH)",
                     server->config.loopback);
+    warn_of_small_pages(server);
     if (server->config.group[0])
         okv_log_say(&server->log, OKV_LOG_NOTICE, "discovery", "announced as %s in group %s",
                     server->config.name, server->config.group);

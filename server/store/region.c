@@ -1,15 +1,18 @@
 #include "server/store/region.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "shared/base/error.h"
 #include "shared/base/mapping.h"
 #include "shared/base/size.h"
+#include "shared/base/thread.h"
 
 #ifndef MFD_HUGE_2MB /* in linux/memfd.h, which does not go with sys/mman.h */
 #define MFD_HUGE_2MB (21u << 26)
@@ -21,6 +24,9 @@
 #define MADV_COLLAPSE 25
 #endif
 
+/* A thread for each of these, at most so many. */
+#define SLICE_LEAST (UINT64_C(256) << 20)
+#define SLICES_MAX 16
 #define COLLAPSE_TRIES 20
 #define COLLAPSE_PAUSE_NS 1000000
 
@@ -138,15 +144,66 @@ static int collapse(uint8_t *base, uint64_t length, struct okv_diag *diag)
     return 0;
 }
 
+/* A part of a region, whose pages one thread has the kernel provide: it zeroes them. */
+struct slice {
+    uint8_t *base;
+    uint64_t length;
+    pthread_t thread;
+    int errnum;
+};
+
+static void *populate_slice(void *user)
+{
+    struct slice *slice = user;
+
+    slice->errnum = madvise(slice->base, slice->length, MADV_POPULATE_WRITE) ? errno : 0;
+    return NULL;
+}
+
+static unsigned slice_count(uint64_t length)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t slices = length / SLICE_LEAST;
+
+    if (processors > 0 && slices > (unsigned long)processors)
+        slices = (unsigned long)processors;
+    return slices < 1 ? 1 : slices > SLICES_MAX ? SLICES_MAX : (unsigned)slices;
+}
+
+/* Returns 0 or an errno. A slice without a thread is done here. */
+static int populate_slices(uint8_t *base, uint64_t length)
+{
+    struct slice slices[SLICES_MAX];
+    unsigned count = slice_count(length), threads = 0;
+    uint64_t each = length / count / OKV_HUGE_PAGE * OKV_HUGE_PAGE;
+    int errnum = 0;
+
+    for (unsigned i = 0; i < count; i++)
+        slices[i] = (struct slice){.base = base + i * each,
+                                   .length = i + 1 < count ? each : length - i * each};
+    while (threads + 1 < count &&
+           okv_thread_start(&slices[threads].thread, populate_slice, &slices[threads], NULL) == 0)
+        threads++;
+    for (unsigned i = threads; i < count; i++)
+        populate_slice(&slices[i]);
+    for (unsigned i = 0; i < threads; i++)
+        pthread_join(slices[i].thread, NULL);
+    for (unsigned i = 0; i < count; i++)
+        errnum = errnum ? errnum : slices[i].errnum;
+    return errnum;
+}
+
 static int populate(void *base, uint64_t length, struct okv_diag *diag)
 {
-    if (madvise(base, length, MADV_POPULATE_WRITE) == 0)
+    int errnum = populate_slices(base, length);
+
+    if (errnum == 0)
         return 0;
-    if (errno == EINVAL)
+    if (errnum == EINVAL)
         return okv_diag_set(diag, OKV_EUNSUPPORTED, "--prefault takes Linux 5.14: leave it out");
     return okv_diag_set(diag, OKV_ENOMEM,
                         "--prefault: the kernel does not give %llu bytes (%s); lower --memory",
-                        (unsigned long long)length, strerror(errno));
+                        (unsigned long long)length, strerror(errnum));
 }
 
 /* Otherwise a child would get copies of the pinned pages (man ibv_fork_init). */
@@ -158,8 +215,8 @@ static int keep_from_children(void *base, uint64_t length, struct okv_diag *diag
     return 0;
 }
 
-int okv_region_create(uint64_t length, enum okv_region_pages pages, bool prefault,
-                      struct okv_region *out, struct okv_diag *diag)
+static int create(uint64_t length, enum okv_region_pages pages, bool prefault,
+                  struct okv_region *out, struct okv_diag *diag)
 {
     unsigned huge = pages == OKV_REGION_RESERVED ? MFD_HUGETLB | MFD_HUGE_2MB : 0;
     int rc;
@@ -193,6 +250,24 @@ unmap:
 close_fd:
     close(fd);
     return rc;
+}
+
+/* The pages are taken at once: a control group that has none would end the process with SIGBUS
+ * later. A device pins all of them anyway. */
+int okv_region_create(uint64_t length, enum okv_region_pages pages, bool prefault,
+                      struct okv_region *out, struct okv_diag *diag)
+{
+    if (pages == OKV_REGION_AUTO && length % OKV_HUGE_PAGE == 0 &&
+        create(length, OKV_REGION_RESERVED, true, out, NULL) == 0)
+        return 0;
+    return create(length, pages, prefault, out, diag);
+}
+
+bool okv_region_is_huge(const struct okv_region *region)
+{
+    struct stat status;
+
+    return fstat(region->fd, &status) == 0 && status.st_blksize == OKV_HUGE_PAGE;
 }
 
 void okv_region_destroy(struct okv_region *region)

@@ -11,9 +11,11 @@
 
 /* The pages of the region, and when the kernel provides them. */
 enum okv_region_pages {
-    OKV_REGION_SMALL,       /* small pages, on first use */
+    OKV_REGION_UNSET,       /* not chosen yet */
     OKV_REGION_RESERVED,    /* huge pages reserved by vm.nr_hugepages */
     OKV_REGION_TRANSPARENT, /* huge pages that the kernel makes of small ones, all at once */
+    OKV_REGION_SMALL,       /* small pages, on first use */
+    OKV_REGION_AUTO, /* reserved huge pages, all at once; if they do not suffice, small ones */
 };
 
 /* Whether regions of `length` bytes in total fit the memory of this machine, and `limit`, that of
@@ -21,12 +23,13 @@ enum okv_region_pages {
 int okv_region_check(uint64_t length, uint64_t limit, struct okv_diag *diag);
 
 /*
- * Maps `length` bytes of zeros, a multiple of a page (of OKV_HUGE_PAGE unless small). With
- * `prefault` the kernel provides all pages now. Forked children do not inherit the mapping.
+ * Maps `length` bytes of zeros, a multiple of a page (of OKV_HUGE_PAGE if reserved or transparent).
+ * With `prefault` the kernel provides all pages now. Forked children do not inherit the mapping.
  *
- * Blocks: prefault takes a second or two per GiB, transparent huge pages (MADV_COLLAPSE, Linux 6.1)
- * 0.3 to 4 s per GiB. OKV_EPERM: no huge pages; OKV_ENOMEM, OKV_EIO. It never falls back to small
- * pages. When memory is short, the kernel may split transparent huge pages later.
+ * Blocks: prefault takes a second or two per GiB and processor, transparent huge pages
+ * (MADV_COLLAPSE, Linux 6.1) 0.3 to 4 s per GiB. OKV_EPERM: no huge pages; OKV_ENOMEM, OKV_EIO.
+ * Only AUTO falls back to small pages. When memory is short, the kernel may split transparent huge
+ * pages later.
  */
 int okv_region_create(uint64_t length, enum okv_region_pages pages, bool prefault,
                       struct okv_region *out, struct okv_diag *diag);
@@ -34,6 +37,8 @@ int okv_region_create(uint64_t length, enum okv_region_pages pages, bool prefaul
  * ones are larger than 4 KiB (512 MiB of 64 KiB ones, on Arm). OKV_EUNSUPPORTED. `root` precedes
  * /sys; it is "" except in tests. */
 int okv_region_check_transparent(const char *root, struct okv_diag *diag);
+/* Whether it lies on reserved huge pages. */
+bool okv_region_is_huge(const struct okv_region *region);
 void okv_region_destroy(struct okv_region *region);
 
 #endif

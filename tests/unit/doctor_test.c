@@ -11,7 +11,8 @@
 #include "tests/support/sanitized.h"
 #include "tests/support/sysfs_tree.h"
 
-#define PORT "/sys/class/infiniband/mlx5_0/ports/1"
+#define DEVICE "/sys/class/infiniband/mlx5_0"
+#define PORT DEVICE "/ports/1"
 
 struct host {
     struct sysfs_tree tree;
@@ -204,6 +205,26 @@ TEST_WITH(an_ipv6_address_is_enough, host_open, host_close)
     doctor_check_devices(&host->report, host->tree.root);
     assert_int_equal(host->report.problems, 0);
     assert_int_equal(count(host, "note", ""), 0);
+}
+
+TEST_WITH(slow_slots_and_translation_are_named, host_open, host_close)
+{
+    struct host *host = *state;
+
+    put(host, DEVICE "/device/current_link_width", "8");
+    put(host, DEVICE "/device/max_link_width", "16");
+    put(host, DEVICE "/device/current_link_speed", "8.0 GT/s PCIe");
+    put(host, DEVICE "/device/max_link_speed", "16.0 GT/s PCIe");
+    doctor_check_devices(&host->report, host->tree.root);
+    assert_int_equal(
+        count(host, "note", "PCIe x8 at 8.0 GT/s PCIe, and it can x16 at 16.0 GT/s PCIe"), 1);
+    put(host, "/sys/class/iommu/dmar0/name", "");
+    put(host, "/proc/cmdline", "quiet");
+    doctor_check_host(&host->report, host->tree.root, "");
+    assert_int_equal(count(host, "note", "iommu=pt on the kernel's command line"), 1);
+    put(host, "/proc/cmdline", "quiet iommu=pt");
+    doctor_check_host(&host->report, host->tree.root, "");
+    assert_int_equal(count(host, "ok", "it passes devices through"), 1);
 }
 
 TEST_WITH(a_fabric_that_cannot_be_used_is_named, host_open, host_close)

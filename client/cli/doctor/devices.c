@@ -161,6 +161,25 @@ void doctor_add_limits(struct doctor_report *report, const char *device,
                limits->firmware[0] ? limits->firmware : "unknown");
 }
 
+/* A card in a slot that is narrower or slower than it is. */
+static void check_pcie(struct doctor_report *report, const char *root, const char *device)
+{
+    char file[DOCTOR_PATH_SIZE], now[4][32];
+    static const char *const files[] = {"current_link_width", "max_link_width",
+                                        "current_link_speed", "max_link_speed"};
+
+    for (unsigned i = 0; i < 4; i++) {
+        snprintf(file, sizeof file, "/sys/class/infiniband/%s/device/%s", device, files[i]);
+        if (!doctor_file_line(root, file, now[i], sizeof now[i]))
+            return; /* soft-RoCE has no slot */
+    }
+    bool is_full = strcmp(now[0], now[1]) == 0 && strcmp(now[2], now[3]) == 0;
+    doctor_add(report, is_full ? DOCTOR_OK : DOCTOR_NOTE, device,
+               is_full ? NULL : "put it into a slot with as many lanes and of its generation",
+               is_full ? "PCIe x%s at %s" : "PCIe x%s at %s, and it can x%s at %s", now[0], now[2],
+               now[1], now[3]);
+}
+
 /* The tree of a test has no devices to open. */
 static void check_limits(struct doctor_report *report, const char *device)
 {
@@ -262,6 +281,8 @@ void doctor_check_devices(struct doctor_report *report, const char *root)
         bool is_next = i > 0 && strcmp(ports.list[i - 1].device, device) == 0;
         if (!is_next && root[0] == '\0')
             check_limits(report, device);
+        if (!is_next)
+            check_pcie(report, root, device);
         check_port(report, root, &ports.list[i], unusable);
     }
     okv_ports_fini(&ports);
