@@ -126,6 +126,19 @@ SCRIPT_TEST(texts_of_lines_have_no_end_of_line)
     expect_part(one, "eval 'error(true)' 0", "-ERR true script: ");
 }
 
+/* What lacks a part of a verbatim string is an array, wherever it stands. */
+SCRIPT_TEST(verbatim_strings_have_two_parts)
+{
+#define PART "{verbatim_string = {format = \"txt\"}}"
+    expect(one, "eval 'return {verbatim_string = {format = \"txt\", string = \"x\"}}' 0",
+           "$1\r\nx\r\n");
+    expect(one, "eval 'return " PART "' 0", "*0\r\n");
+    expect(one, "eval 'return {" PART ", 1}' 0", "*2\r\n*0\r\n:1\r\n");
+    expect(one, "eval 'return {map = {" PART "}}' 0", "*2\r\n:1\r\n*0\r\n");
+    expect(one, "eval 'return {set = {[" PART "] = true}}' 0", "*1\r\n*0\r\n");
+    expect(one, "eval 'return {verbatim_string = {string = \"x\"}}' 0", "*0\r\n");
+}
+
 /* ---- as a whole ---- */
 
 SCRIPT_TEST(a_script_sees_its_own_changes)

@@ -257,14 +257,14 @@ static bool reply_verbatim(lua_State *L, const struct okv_resp_reply *to)
     bool is_one = push_raw(L, "format") == LUA_TSTRING;
 
     format = lua_tolstring(L, -1, &format_length);
-    lua_pop(L, 1);
-    is_one = is_one && push_raw(L, "string") == LUA_TSTRING;
+    lua_pop(L, 1); /* the table keeps it */
     if (!is_one)
         return false;
+    is_one = push_raw(L, "string") == LUA_TSTRING;
     text = lua_tolstring(L, -1, &length);
-    if (to->protocol < 3) {
+    if (is_one && to->protocol < 3) {
         okv_resp_bulk(to, text, length);
-    } else {
+    } else if (is_one) {
         char name[4] = "   ";
         memcpy(name, format, format_length < 3 ? format_length : 3);
         okv_resp_buffer_add(to->out, head,
@@ -273,7 +273,7 @@ static bool reply_verbatim(lua_State *L, const struct okv_resp_reply *to)
         okv_resp_buffer_add(to->out, "\r\n", 2);
     }
     lua_pop(L, 1);
-    return true;
+    return is_one;
 }
 
 /* A map, or the keys of a set, on the top. */
