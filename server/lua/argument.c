@@ -15,15 +15,26 @@ void okv_lua_count_bytes(struct okv_lua_meter *meter, uint64_t length)
     okv_lua_count(meter, length);
 }
 
+bool okv_lua_may_be_number(lua_State *L, int index)
+{
+    size_t length = lua_objlen(L, index);
+
+    if (length > NUMBER_TEXT_MAX)
+        return false;
+    okv_lua_spend(L, NUMBER_TEXT + length * NUMBER_BYTE);
+    return true;
+}
+
+void okv_lua_check_number_text(lua_State *L, int index)
+{
+    if (!okv_lua_may_be_number(L, index))
+        luaL_typerror(L, index, lua_typename(L, LUA_TNUMBER));
+}
+
 bool okv_lua_to_number(lua_State *L, int index, double *number)
 {
-    if (lua_type(L, index) == LUA_TSTRING) {
-        size_t length = lua_objlen(L, index);
-
-        if (length > NUMBER_TEXT_MAX)
-            return false;
-        okv_lua_spend(L, NUMBER_TEXT + length * NUMBER_BYTE);
-    }
+    if (lua_type(L, index) == LUA_TSTRING && !okv_lua_may_be_number(L, index))
+        return false;
     *number = lua_tonumber(L, index);
     return *number != 0 || lua_isnumber(L, index);
 }

@@ -12,6 +12,10 @@
 /* okv_lua_count() of many bytes, in steps. */
 void okv_lua_count_bytes(struct okv_lua_meter *meter, uint64_t length);
 
+/* Whether the argument, a text, is not too long to look at as a number. Counts that. */
+bool okv_lua_may_be_number(lua_State *L, int index);
+/* Raises an error unless it may. */
+void okv_lua_check_number_text(lua_State *L, int index);
 /* Whether the argument is a number, or a text of one that is not too long to look at. */
 bool okv_lua_to_number(lua_State *L, int index, double *number);
 /* luaL_checknumber(). */

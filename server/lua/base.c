@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "server/lua/argument.h"
 #include "server/lua/budget.h"
 #include "server/lua/libraries.h"
 #include "server/lua/machine.h"
@@ -51,11 +52,19 @@ static int base_pcall(lua_State *L)
     return lua_gettop(L);
 }
 
+/* An index that no table of a script can have is one that is not there. */
+static int64_t index_of(lua_State *L, int argument, int64_t otherwise)
+{
+    int64_t number = okv_lua_opt_integer(L, argument, otherwise);
+
+    return number > INT_MAX ? INT_MAX : number < INT_MIN ? INT_MIN : number;
+}
+
 static int base_unpack(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
-    int64_t from = luaL_optint(L, 2, 1);
-    int64_t to = lua_isnoneornil(L, 3) ? (int64_t)lua_objlen(L, 1) : luaL_checkint(L, 3);
+    int64_t from = index_of(L, 2, 1);
+    int64_t to = index_of(L, 3, (int64_t)lua_objlen(L, 1));
 
     if (from > to)
         return 0;

@@ -7,11 +7,14 @@
 
 /* The functions that every script has without a table. */
 void okv_lua_add_base(lua_State *L);
-/* find, match, gmatch, gsub and rep, which count their work. */
+/* error, select and tonumber look at texts before they take them for numbers. */
+void okv_lua_guard_base(lua_State *L);
+/* All of its functions but dump, which goes. They count their work. */
 void okv_lua_add_strings(lua_State *L);
-/* insert, remove, sort and concat, likewise; the first three leave read-only tables alone. */
+/* All but getn and setn, likewise; those that write leave read-only tables alone. */
 void okv_lua_add_tables(lua_State *L);
-/* math.random and math.randomseed, with a state of the script. */
+/* All look at texts as above; random and randomseed have a state of the script. */
+void okv_lua_add_math(lua_State *L);
 void okv_lua_add_random(lua_State *L);
 void okv_lua_begin_random(lua_State *L);
 /* Those that scripts of Redis have beside Lua's own. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "server/lua/argument.h"
 #include "server/lua/libraries.h"
 
 struct random {
@@ -33,12 +34,12 @@ static int random_number(lua_State *L)
         lua_pushnumber(L, number);
         return 1;
     case 1:
-        to = luaL_checkint(L, 1);
+        to = (int)okv_lua_check_integer(L, 1);
         luaL_argcheck(L, from <= to, 1, "interval is empty");
         break;
     case 2:
-        from = luaL_checkint(L, 1);
-        to = luaL_checkint(L, 2);
+        from = (int)okv_lua_check_integer(L, 1);
+        to = (int)okv_lua_check_integer(L, 2);
         luaL_argcheck(L, from <= to, 2, "interval is empty");
         break;
     default:
@@ -50,7 +51,7 @@ static int random_number(lua_State *L)
 
 static int seed(lua_State *L)
 {
-    uint32_t number = (uint32_t)luaL_checkint(L, 1);
+    uint32_t number = (uint32_t)okv_lua_check_integer(L, 1);
     struct random *random = random_of(L);
 
     random->state[0] = 0x330e;

@@ -91,6 +91,7 @@ static void make_globals(lua_State *L)
         lua_getglobal(L, allowed[i]);
         lua_setfield(L, -2, allowed[i]);
     }
+    okv_lua_guard_base(L);
     okv_lua_add_base(L);
     lua_createtable(L, 0, 1);
     lua_pushcfunction(L, refuse_read);
@@ -119,7 +120,7 @@ int okv_sandbox_open(lua_State *L)
     make_environment(L);
     add_library(L, LUA_TABLIBNAME, okv_lua_add_tables);
     add_library(L, LUA_STRLIBNAME, okv_lua_add_strings);
-    add_library(L, LUA_MATHLIBNAME, okv_lua_add_random);
+    add_library(L, LUA_MATHLIBNAME, okv_lua_add_math);
     add_new(L, "bit", okv_lua_add_bit);
     add_new(L, "cjson", okv_lua_add_cjson);
     add_new(L, "cmsgpack", okv_lua_add_cmsgpack);

@@ -70,6 +70,54 @@ TEST(memory_has_an_end)
                 OKV_LUA_OVER_MEMORY);
 }
 
+/* ---- texts that are taken for numbers ---- */
+
+#define LONG_TEXT "local s = (' '):rep(1e5) .. '1' "
+#define SHORT_TEXT "local s = (' '):rep(1000) .. '1' "
+
+/* Lua would look at all of its bytes, for each use again. */
+TEST(a_long_text_is_no_number)
+{
+    static const char *const calls[] = {
+        "math.max(1, s)", "math.floor(s)",          "math.fmod(1, s)",   "math.random(s)",
+        "select(s, 1)",   "math.randomseed(s)",     "unpack({1}, s)",    "unpack({1}, 1, s)",
+        "error('x', s)",  "tonumber('1', s)",       "math.random(1, s)", "math.ldexp(1, s)",
+        "('x'):rep(s)",   "table.insert({}, s, 1)",
+    };
+    char text[256];
+
+    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
+        snprintf(text, sizeof text,
+                 LONG_TEXT "local ok, why = pcall(function() return %s end) return why", calls[i]);
+        if (!strstr(lua_run(text), "(number expected, got string)"))
+            fail_msg("%s: %s", calls[i], lua_run(text));
+    }
+    assert_lua(LONG_TEXT "return tostring(tonumber(s))", "nil");
+    assert_lua(LONG_TEXT "return tostring(tonumber(s, 16))", "nil");
+}
+
+TEST(a_text_as_a_number_is_counted)
+{
+    static const struct lua_counted counted[] = {
+        {SHORT_TEXT, "math.max(1, s)", 4000},        {SHORT_TEXT, "math.floor(s)", 4000},
+        {SHORT_TEXT, "math.randomseed(s)", 4000},    {SHORT_TEXT, "select(s, 1)", 4000},
+        {SHORT_TEXT, "unpack({1}, s)", 4000},        {SHORT_TEXT, "tonumber(s)", 4000},
+        {SHORT_TEXT, "tonumber('1', s .. 0)", 4000}, {SHORT_TEXT, "tonumber(s, 16)", 4000},
+        {SHORT_TEXT, "pcall(error, 1, s)", 4000},
+    };
+
+    lua_assert_all_counted(counted, sizeof counted / sizeof *counted);
+    assert_lua(SHORT_TEXT "return math.max(0, s) + math.floor(s) + select(s, 1) + tonumber(s)",
+               "4");
+    assert_lua("return table.concat({math.max(1, '2'), tonumber('10', 2), tonumber('z', 36), "
+               "select('#', 1, nil), (select('-1', 1, 2)), tostring(tonumber('x'))}, ' ')",
+               "2 2 35 2 2 nil");
+    assert_lua("local ok, why = pcall(math.floor, 'x') return why",
+               "bad argument #1 to '?' (number expected, got string)");
+    assert_lua("local ok, why = pcall(function() return math.floor('x') end) return why",
+               "test:1: bad argument #1 to 'floor' (number expected, got string)");
+}
+
 TEST(depth_has_an_end)
 {
     assert_true(

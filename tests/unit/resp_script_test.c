@@ -365,6 +365,17 @@ SCRIPT_TEST(what_is_refused_tells_nothing)
                 "-NOPERM");
 }
 
+/* Lua would look at all of its bytes. */
+SCRIPT_TEST(a_long_text_is_no_number)
+{
+#define LONG_TEXT "local s = (\" \"):rep(5000) .. \"2\" "
+    expect_part(one, "eval '" LONG_TEXT "redis.log(s, \"x\")' 0",
+                "-ERR First argument must be a number (log level). script: ");
+    expect_part(one, "eval '" LONG_TEXT "redis.setresp(s)' 0",
+                "-ERR RESP version must be 2 or 3. script: ");
+    expect(one, "eval 'redis.setresp(\" 3\") redis.set_repl(\"2\") return 1' 0", ":1\r\n");
+}
+
 /* ---- the cache ---- */
 
 SCRIPT_TEST(scripts_have_names)

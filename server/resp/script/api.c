@@ -6,6 +6,7 @@
 
 #include "server/core/log.h"
 #include "server/core/server.h"
+#include "server/lua/argument.h"
 #include "server/lua/budget.h"
 #include "server/resp/proto/args.h"
 #include "server/resp/run/alone.h"
@@ -268,11 +269,19 @@ static int redis_status_reply(lua_State *L)
     return 1;
 }
 
+/* The argument as a number; 0: it is none. */
+static double number_of(lua_State *L, int index)
+{
+    double number;
+
+    return okv_lua_to_number(L, index, &number) ? number : 0;
+}
+
 static int redis_setresp(lua_State *L)
 {
     if (lua_gettop(L) != 1)
         return raise_error(L, "redis.setresp() requires one argument.");
-    lua_Integer version = lua_tointeger(L, 1);
+    int64_t version = okv_lua_truncate(number_of(L, 1));
     if (version != 2 && version != 3)
         return raise_error(L, "RESP version must be 2 or 3.");
     run_of(L)->protocol = (unsigned)version;
@@ -298,12 +307,12 @@ static void log_line(struct okv_resp_script_run *run, enum okv_log_level level, 
 static int redis_log(lua_State *L)
 {
     int count = lua_gettop(L);
+    double level;
 
     if (count < 2)
         return raise_error(L, "redis.log() requires two arguments or more.");
-    if (!lua_isnumber(L, 1))
+    if (!okv_lua_to_number(L, 1, &level))
         return raise_error(L, "First argument must be a number (log level).");
-    lua_Number level = lua_tonumber(L, 1);
     if (!(level >= LEVEL_DEBUG && level <= LEVEL_WARNING))
         return raise_error(L, "Invalid debug level.");
     if (level < LEVEL_NOTICE)
@@ -337,7 +346,7 @@ static int redis_set_repl(lua_State *L)
 {
     if (lua_gettop(L) != 1)
         return raise_error(L, "redis.set_repl() requires two arguments.");
-    lua_Number flags = lua_tonumber(L, 1);
+    double flags = number_of(L, 1);
     if (!(flags >= 0 && flags <= 3))
         return raise_error(L, "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or "
                               "REPL_NONE.");
