@@ -52,6 +52,29 @@ static int base_pcall(lua_State *L)
     return lua_gettop(L);
 }
 
+/* Lua's own calls the handler where the error was raised. There an error of a limit, which comes
+ * from the hook, has switched the hook off: the handler would have no limit. Here the error has
+ * ended what was called, and the handler finds nothing of it on the stack. */
+static int base_xpcall(lua_State *L)
+{
+    luaL_checkany(L, 2);
+    lua_settop(L, 2);
+    lua_pushvalue(L, 1);
+    int status = lua_pcall(L, 0, LUA_MULTRET, 0);
+
+    lua_pushboolean(L, status == 0);
+    lua_replace(L, 1);
+    if (status == 0 || status == LUA_ERRMEM) {
+        lua_remove(L, 2);
+        return lua_gettop(L);
+    }
+    if (lua_pcall(L, 1, 1, 0)) {
+        lua_pop(L, 1);
+        lua_pushliteral(L, "error in error handling");
+    }
+    return 2;
+}
+
 /* An index that no table of a script can have is one that is not there. */
 static int64_t index_of(lua_State *L, int argument, int64_t otherwise)
 {
@@ -180,6 +203,7 @@ void okv_lua_add_base(lua_State *L)
                                          {"setmetatable", base_setmetatable},
                                          {"tostring", base_tostring},
                                          {"unpack", base_unpack},
+                                         {"xpcall", base_xpcall},
                                          {NULL, NULL}};
 
     okv_lua_add(L, functions);

@@ -11,8 +11,8 @@ static char globals_key;     /* the globals of all scripts */
 static char environment_key; /* their proxy, which scripts have */
 
 static const char *const allowed[] = {
-    "_VERSION", "assert", "error",  "getmetatable", "ipairs", "next",   "pairs",
-    "rawequal", "rawget", "select", "tonumber",     "type",   "xpcall",
+    "_VERSION", "assert",   "error",  "getmetatable", "ipairs",   "next",
+    "pairs",    "rawequal", "rawget", "select",       "tonumber", "type",
 };
 
 static void push_registered(lua_State *L, char *key)

@@ -37,6 +37,10 @@ TEST(work_has_an_end)
     assert_over("xpcall(function() while true do end end, function() while true do end end) "
                 "while true do end",
                 OKV_LUA_OVER_WORK);
+    /* Its text is there before, so that nothing needs memory. */
+    assert_over("local a, b = 'the script takes too long', '' local c = a .. b .. 'x' "
+                "xpcall(function() while true do end end, function() while true do end end)",
+                OKV_LUA_OVER_WORK);
     assert_over("while true do collectgarbage() end", OKV_LUA_OVER_WORK);
     assert_over("while true do loadstring('return 1') end", OKV_LUA_OVER_WORK);
     assert_over("local s = 'x' while true do s = s .. s end", OKV_LUA_OVER_MEMORY);
@@ -60,6 +64,21 @@ TEST(growing_a_table_is_counted)
                      "for k = 1, 200 do t[k + 0.5] = 1 end",
                      OKV_LUA_OVER_WORK, 64 << 20);
     assert_lua("local t = {} for i = 1, 3000 do t['k' .. i] = i end return t.k3000", "3000");
+}
+
+TEST(handlers_of_errors)
+{
+    assert_lua("local function f(...) return select('#', ...) .. table.concat({...}) end "
+               "return f(select(2, xpcall(function() return 1, 2, 3 end, error)))",
+               "3123");
+    assert_lua("local ok, why, more = xpcall(function() error('x', 0) end, "
+               "function(e) return e .. 'y', 1 end) return tostring(ok) .. why .. tostring(more)",
+               "falsexynil");
+    assert_lua("local ok, why = xpcall(error, function(e) return type(e) end) return why", "nil");
+    assert_lua("local ok, why = xpcall(error, error) return why", "error in error handling");
+    assert_lua("local ok, why = xpcall(error, 1) return why", "error in error handling");
+    assert_lua("local ok, why = pcall(xpcall, error) return why",
+               "bad argument #2 to '?' (value expected)");
 }
 
 TEST(memory_has_an_end)
