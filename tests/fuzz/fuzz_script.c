@@ -235,6 +235,9 @@ static const struct okv_resp_buffer *eval(struct server *server, const char *tex
 static void check_machine(struct server *server)
 {
     static const char text[] =
+        "for _, t in ipairs({_G, string, table, math, bit, cjson, cmsgpack, struct, redis, "
+        "getmetatable(''), getmetatable(getmetatable(''))}) do if next(t) then return 'written' "
+        "end end "
         "local all = {tostring((pcall(loadstring('return a')))), type(redis.call), ('x'):upper(), "
         "cjson.encode({1}), "
         "bit.tohex(255), #cmsgpack.pack({}), struct.size('i4'), table.concat({1, 2}, ','), "

@@ -319,6 +319,25 @@ SCRIPT_TEST(globals_are_read_only)
     expect(one, "eval 'return {#KEYS, #ARGV}' 0", "*2\r\n:0\r\n:0\r\n");
 }
 
+/* Raising a table of the machine must not write to it. */
+SCRIPT_TEST(errors_leave_the_machine_alone)
+{
+    static const char *const tables[] = {
+        "_G", "redis", "string", "table", "cjson", "getmetatable(\"\")", "getmetatable(redis)",
+    };
+    char line[256];
+
+    for (unsigned i = 0; i < sizeof tables / sizeof *tables; i++) {
+        snprintf(line, sizeof line, "eval 'error(%s)' 0", tables[i]);
+        expect_part(one, line, "-ERR unknown error script: ");
+        snprintf(line, sizeof line, "eval 'return {next(%s), rawget(%s, \"line\")}' 0", tables[i],
+                 tables[i]);
+        expect(other, line, "*0\r\n");
+    }
+    expect_part(one, "eval 'error({err = \"MY fault\"})' 0", "-MY fault script: ");
+    expect_part(one, "eval 'error({err = \"MY fault\", line = 7})' 0", ", on @user_script:1.");
+}
+
 /* Of MOVE and COPY to another database. */
 SCRIPT_TEST(a_script_stays_in_its_database)
 {

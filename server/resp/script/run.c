@@ -82,7 +82,23 @@ bool okv_resp_script_compile(struct okv_resp_script_run *run, uint64_t work, boo
 
 /* ---- running ---- */
 
-/* The handler of errors: a table with the text, and where it was raised. */
+/* Pushes the text of the error at 1. */
+static void push_text(lua_State *L)
+{
+    const char *text = lua_toboolean(L, 1) ? "true" : "false";
+
+    if (lua_istable(L, 1)) {
+        lua_pushliteral(L, "err");
+        lua_rawget(L, 1);
+        return;
+    }
+    if (!lua_isboolean(L, 1))
+        text = lua_isstring(L, 1) ? lua_tostring(L, 1) : luaL_typename(L, 1);
+    lua_pushfstring(L, "ERR %s", text);
+}
+
+/* The handler of errors: a table with the text, and where it was raised. It is a new one: what was
+ * raised may be a table of the machine, which outlives the script. */
 static int explain(lua_State *L)
 {
     lua_Debug where;
@@ -90,24 +106,14 @@ static int explain(lua_State *L)
 
     if (is_found && strcmp(where.what, "C") == 0)
         is_found = lua_getstack(L, 2, &where) && lua_getinfo(L, "Sl", &where);
-    if (!lua_istable(L, 1)) {
-        const char *text = lua_toboolean(L, 1) ? "true" : "false";
-        if (!lua_isboolean(L, 1))
-            text = lua_isstring(L, 1) ? lua_tostring(L, 1) : luaL_typename(L, 1);
-        lua_pushfstring(L, "ERR %s", text);
-        lua_createtable(L, 0, 3);
-        lua_insert(L, -2);
-        lua_setfield(L, -2, "err");
-        lua_replace(L, 1);
-    }
-    lua_settop(L, 1);
+    lua_createtable(L, 0, 3);
+    push_text(L);
+    lua_setfield(L, -2, "err");
     if (is_found) {
-        lua_pushliteral(L, "source");
         lua_pushstring(L, where.source);
-        lua_rawset(L, 1);
-        lua_pushliteral(L, "line");
+        lua_setfield(L, -2, "source");
         lua_pushinteger(L, where.currentline);
-        lua_rawset(L, 1);
+        lua_setfield(L, -2, "line");
     }
     return 1;
 }
