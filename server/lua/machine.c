@@ -7,13 +7,14 @@
 #include "server/lua/budget.h"
 #include "shared/base/clock.h"
 
-/* Instructions between two looks at the limits. One may compare strings, or pass over a table, as
- * long as there is memory: when some is long, each instruction is looked at. */
-#define INSTRUCTIONS 100
-#define LONG (UINT64_C(64) << 10)
-/* Work between two looks at the clock. */
+/* Instructions between two looks at the limits. One may convert or compare strings, or pass over a
+ * table or the stack: when a block of these is longer than SHORT bytes, there are as many less. */
+#define INSTRUCTIONS 100u
+#define SHORT 4096u
+/* Work between two looks at the clock, beside those of the hook. */
 #define CLOCK_EVERY 20000u
-#define CLOCK_OFTEN 20u
+/* Of okv_clock_steps(), 10 to 50 us: earlier no clock can have passed a limit. */
+#define CLOCK_STEPS 50000u
 /* Processor time of a run, in ns, for each unit of work that it may do. */
 #define CLOCK_SHARE 2u
 /* Bytes of a node of a table (struct Node of Lua 5.1), and nodes from which on they count. */
@@ -25,17 +26,28 @@
 /* Work of a byte of a text that is compiled. */
 #define COMPILED_BYTE 20u
 
+/* A block that Lua never frees, but reallocates. */
+struct block {
+    void *at;
+    size_t size;
+};
+
 struct okv_lua {
     lua_State *state;
     void *user;                      /* of the run */
     uint64_t used, held, memory_end; /* bytes; `held` are elsewhere */
     uint64_t spent, work_end;
     uint64_t clock_at;   /* `spent` at which the clock is looked at */
+    uint64_t steps;      /* of the last look */
     uint64_t wall_begin; /* ns; 0: it was not looked at yet */
-    uint64_t cpu_begin, cpu_end;
+    uint64_t cpu_begin;
     bool is_running;
-    enum okv_lua_end over; /* the limit that was reached; OKV_LUA_DONE: none */
-    bool has_long;         /* memory in pieces of LONG and more */
+    enum okv_lua_end over;  /* the limit that was reached; OKV_LUA_DONE: none */
+    size_t longest;         /* bytes that one instruction may pass over */
+    struct block stack;     /* its values: one instruction may copy all of them */
+    struct block buffer;    /* where Lua joins strings: no string is longer that it finds again */
+    struct block *expected; /* one of both, which is to be allocated for the first time ... */
+    size_t expected_size;   /* ... with this size */
 };
 
 /* ---- limits ---- */
@@ -51,9 +63,13 @@ static uint64_t cpu_ns(void)
 /* The processor's time is looked at only when as much time has passed at all. */
 static bool is_past(struct okv_lua *lua)
 {
-    uint64_t now = okv_clock_ns(), most = CLOCK_SHARE * lua->work_end;
+    uint64_t steps = okv_clock_steps(), most = CLOCK_SHARE * lua->work_end;
 
-    lua->clock_at = lua->spent + (lua->has_long ? CLOCK_OFTEN : CLOCK_EVERY);
+    lua->clock_at = lua->spent + CLOCK_EVERY;
+    if (steps - lua->steps < CLOCK_STEPS)
+        return false;
+    lua->steps = steps;
+    uint64_t now = okv_clock_ns();
     if (!lua->wall_begin) {
         lua->wall_begin = now;
         lua->cpu_begin = cpu_ns();
@@ -89,8 +105,6 @@ void okv_lua_spend(lua_State *L, uint64_t work)
     }
     if (lua->over)
         end_run(L, lua);
-    if (lua->has_long && lua_gethookcount(L) > 1)
-        lua_sethook(L, look, LUA_MASKCOUNT, 1);
 }
 
 void okv_lua_hold(lua_State *L, uint64_t bytes)
@@ -110,7 +124,25 @@ static void look(lua_State *L, lua_Debug *where)
     int count = lua_gethookcount(L);
 
     (void)where;
+    okv_lua_of(L)->clock_at = 0; /* now */
     okv_lua_spend(L, (uint64_t)count * OKV_LUA_INSTRUCTION);
+}
+
+static int instructions(const struct okv_lua *lua)
+{
+    size_t count = lua->longest > SHORT ? INSTRUCTIONS * SHORT / lua->longest : INSTRUCTIONS;
+
+    return count ? (int)count : 1;
+}
+
+/* One instruction may pass over as many bytes from now on. */
+static void note_length(struct okv_lua *lua, size_t bytes)
+{
+    if (bytes <= lua->longest)
+        return;
+    lua->longest = bytes;
+    if (lua->is_running && instructions(lua) < lua_gethookcount(lua->state))
+        lua_sethook(lua->state, look, LUA_MASKCOUNT, instructions(lua));
 }
 
 /* A table whose keys collide takes the square of their number to grow, in one instruction, and keys
@@ -121,6 +153,26 @@ static uint64_t work_of_block(size_t from, size_t to)
     bool is_table = from == 0 && to % NODE == 0 && nodes >= NODES_MANY && !(nodes & (nodes - 1));
 
     return to + (is_table ? (uint64_t)nodes * nodes / 4 : 0);
+}
+
+static struct block *own_of(struct okv_lua *lua, const void *old, size_t size)
+{
+    struct block *own = NULL;
+
+    if (lua->expected && !old && size == lua->expected_size) {
+        own = lua->expected;
+        lua->expected = NULL;
+    } else if (old && (old == lua->stack.at || old == lua->buffer.at)) {
+        own = old == lua->stack.at ? &lua->stack : &lua->buffer;
+    }
+    return own;
+}
+
+/* Strings, and the nodes of a table, are always new. What is reallocated is an array, of which one
+ * instruction looks at one element, unless it is the stack. */
+static bool may_pass_over(const struct block *own, size_t from)
+{
+    return own || from == 0;
 }
 
 /* lua_Alloc. It cannot raise an error of its own: Lua says that there is no memory. */
@@ -143,17 +195,47 @@ static void *allocate(void *user, void *block, size_t from, size_t to)
         if (lua->over)
             return NULL;
         lua->spent += work;
-        lua->has_long = lua->has_long || to >= LONG;
     }
+    struct block *own = own_of(lua, block, to);
     result = realloc(block, to);
     if (!result && to <= from)
         return block;
-    if (result)
-        lua->used += to - from;
+    if (!result)
+        return NULL;
+    lua->used += to - from;
+    if (own)
+        *own = (struct block){result, to};
+    if (lua->is_running && to > from && may_pass_over(own, from))
+        note_length(lua, to);
     return result;
 }
 
 /* ---- a machine ---- */
+
+/* Bytes of the first stack of a state, and of the first buffer, of Lua 5.1. */
+#define FIRST_STACK ((2 * LUA_MINSTACK + 5) * 16u)
+#define FIRST_BUFFER 32u
+
+static void expect(struct okv_lua *lua, struct block *block, size_t size)
+{
+    lua->expected = block;
+    lua->expected_size = size;
+}
+
+/* Joins two strings, for which Lua makes the buffer first. */
+static int open_with_buffer(lua_State *L)
+{
+    struct okv_lua *lua = okv_lua_of(L);
+    lua_CFunction open = *(lua_CFunction *)lua_touserdata(L, 1);
+
+    lua_pushliteral(L, "a");
+    lua_pushliteral(L, "b");
+    expect(lua, &lua->buffer, FIRST_BUFFER);
+    lua_concat(L, 2);
+    lua->expected = NULL;
+    lua_settop(L, 0);
+    return open(L);
+}
 
 struct okv_lua *okv_lua_create(lua_CFunction open)
 {
@@ -161,8 +243,10 @@ struct okv_lua *okv_lua_create(lua_CFunction open)
 
     if (!lua)
         return NULL;
+    expect(lua, &lua->stack, FIRST_STACK);
     lua->state = lua_newstate(allocate, lua);
-    if (lua->state && lua_cpcall(lua->state, open, NULL) == 0)
+    lua->expected = NULL;
+    if (lua->state && lua_cpcall(lua->state, open_with_buffer, &open) == 0)
         return lua;
     okv_lua_destroy(lua);
     return NULL;
@@ -216,11 +300,14 @@ enum okv_lua_end okv_lua_begin(struct okv_lua *lua, const struct okv_lua_limits 
     lua->spent = 0;
     lua->work_end = limits->work;
     lua->clock_at = CLOCK_EVERY;
+    lua->steps = okv_clock_steps();
     lua->wall_begin = 0;
     lua->over = OKV_LUA_DONE;
-    lua->has_long = false;
+    lua->longest = limits->text;
+    note_length(lua, lua->stack.size);
+    note_length(lua, lua->buffer.size);
     lua->is_running = true;
-    lua_sethook(lua->state, look, LUA_MASKCOUNT, INSTRUCTIONS);
+    lua_sethook(lua->state, look, LUA_MASKCOUNT, instructions(lua));
     int status = lua_cpcall(lua->state, body, user);
     lua->is_running = false;
     if (lua->over)
@@ -271,6 +358,7 @@ bool okv_lua_compile(lua_State *L, const char *text, size_t length, const char *
         lua_pushliteral(L, "bytecode is not accepted");
         return false;
     }
+    note_length(okv_lua_of(L), length); /* of its code, and its constants, which may be there */
     lua_gc(L, LUA_GCSTOP, 0);
     rc = lua_load(L, next_piece, &pieces, name);
     lua_gc(L, LUA_GCRESTART, 0);

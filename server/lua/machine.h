@@ -20,6 +20,8 @@ struct okv_lua_limits {
     uint64_t work;   /* units of server/core/turn.h. Twice as many ns of processor time are a second
                         limit, for work that is not counted, such as long chains of a hash table */
     uint64_t memory; /* bytes beyond those in use at the begin */
+    size_t text;     /* bytes of the text of what runs, if it was compiled before: no constant of it
+                        is longer, and its code hardly */
 };
 
 enum okv_lua_end {

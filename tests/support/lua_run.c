@@ -61,13 +61,14 @@ const char *lua_run(const char *text)
 {
     static struct lua_result result;
 
-    result = lua_run_within(text, &(struct okv_lua_limits){LUA_RUN_WORK, LUA_RUN_MEMORY});
+    result = lua_run_within(
+        text, &(struct okv_lua_limits){.work = LUA_RUN_WORK, .memory = LUA_RUN_MEMORY});
     return result.text;
 }
 
 void lua_assert_limited(const char *text)
 {
-    const struct okv_lua_limits limits = {20000000, 8 << 20};
+    const struct okv_lua_limits limits = {.work = 20000000, .memory = 8 << 20};
     struct lua_result result = lua_run_within(text, &limits);
 
     if (result.end != OKV_LUA_OVER_WORK && result.end != OKV_LUA_OVER_MEMORY)
@@ -78,8 +79,8 @@ void lua_assert_limited(const char *text)
 
 uint64_t lua_work_of(const char *text)
 {
-    struct lua_result result =
-        lua_run_within(text, &(struct okv_lua_limits){LUA_RUN_WORK, LUA_RUN_MEMORY});
+    struct lua_result result = lua_run_within(
+        text, &(struct okv_lua_limits){.work = LUA_RUN_WORK, .memory = LUA_RUN_MEMORY});
 
     if (result.end != OKV_LUA_DONE)
         print_error("%s: %s\n", text, result.text);

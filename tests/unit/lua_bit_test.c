@@ -90,7 +90,7 @@ TEST(what_is_no_number_is_refused)
 
 static void assert_over_work(const char *text)
 {
-    const struct okv_lua_limits limits = {20000000, 32 << 20};
+    const struct okv_lua_limits limits = {.work = 20000000, .memory = 32 << 20};
     struct lua_result result = lua_run_within(text, &limits);
 
     if (result.end != OKV_LUA_OVER_WORK)

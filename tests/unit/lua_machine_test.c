@@ -1,4 +1,5 @@
 /* The machine for scripts: its limits, and what they can reach. */
+#include "server/lua/sandbox.h"
 #include "tests/support/lua_run.h"
 #include "tests/support/test.h"
 
@@ -14,7 +15,7 @@ TEST(a_script_runs)
 
 static void assert_over_with(const char *text, enum okv_lua_end end, uint64_t memory)
 {
-    const struct okv_lua_limits limits = {100000000, memory};
+    const struct okv_lua_limits limits = {.work = 100000000, .memory = memory};
     struct lua_result result = lua_run_within(text, &limits);
 
     if (result.end != end)
@@ -44,6 +45,126 @@ TEST(work_has_an_end)
     assert_over("while true do collectgarbage() end", OKV_LUA_OVER_WORK);
     assert_over("while true do loadstring('return 1') end", OKV_LUA_OVER_WORK);
     assert_over("local s = 'x' while true do s = s .. s end", OKV_LUA_OVER_MEMORY);
+}
+
+/* ---- instructions between two looks ---- */
+
+/* Of a text. */
+struct run {
+    const char *text;
+    size_t length;
+    int instructions; /* at its end */
+};
+
+static int count_instructions(lua_State *L)
+{
+    struct run *run = lua_touserdata(L, 1);
+
+    if (!okv_lua_compile(L, run->text, run->length, "@test"))
+        return lua_error(L);
+    okv_sandbox_enter(L);
+    lua_setfenv(L, -2);
+    lua_call(L, 0, 0);
+    run->instructions = lua_gethookcount(L);
+    return 0;
+}
+
+static int instructions_of(struct okv_lua *lua, const char *text, size_t of)
+{
+    const struct okv_lua_limits limits = {
+        .work = LUA_RUN_WORK, .memory = LUA_RUN_MEMORY, .text = of};
+    struct run run = {.text = text, .length = strlen(text)};
+
+    assert_int_equal(okv_lua_begin(lua, &limits, count_instructions, &run), OKV_LUA_DONE);
+    okv_lua_end(lua);
+    okv_sandbox_leave(okv_lua_state(lua));
+    return run.instructions;
+}
+
+static int instructions_alone(const char *text, size_t of)
+{
+    struct okv_lua *lua = okv_lua_create(okv_sandbox_open);
+
+    assert_non_null(lua);
+    int instructions = instructions_of(lua, text, of);
+    okv_lua_destroy(lua);
+    return instructions;
+}
+
+/* The longer a block is that one instruction may pass over, the fewer there are. */
+TEST(long_blocks_are_looked_at_often)
+{
+    assert_int_equal(instructions_alone("return 1", 0), 100);
+    assert_int_equal(instructions_alone("return ('x'):rep(2000)", 0), 100);
+    assert_int_equal(instructions_alone("return ('x'):rep(65000)", 0), 6);
+    assert_int_equal(instructions_alone("return ('x'):rep(500000)", 0), 1);
+    /* What was compiled before has constants for which nothing is allocated. */
+    assert_int_equal(instructions_alone("return 1", 40960), 10);
+    assert_int_equal(instructions_alone("return loadstring((' '):rep(4000) .. (' '):rep(4000))", 0),
+                     51);
+    /* Nodes of a table, but not its array, of which an instruction looks at one element. */
+    assert_int_equal(instructions_alone("local t = {} for i = 1, 600 do t['x' .. i] = 1 end", 0),
+                     10);
+    assert_int_equal(instructions_alone("local t = {} for i = 1, 5000 do t[i] = i end", 0), 100);
+    /* The values of a call. */
+    assert_int_equal(
+        instructions_alone("local t = {} for i = 1, 7000 do t[i] = i end "
+                           "local function f(...) return select('#', ...) end f(unpack(t))",
+                           0),
+        1);
+}
+
+/* What joins strings finds one that is there, and a call finds the stack: nothing is allocated. */
+TEST(what_an_earlier_run_left_is_looked_at_often)
+{
+    static const char *const texts[] = {
+        "local s = ('x'):rep(3000) s = s .. s s = s .. s s = s .. s s = s .. s",
+        "local function f(n) return n == 0 and 0 or 1 + f(n - 1) end f(2000)",
+    };
+
+    for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct okv_lua *lua = okv_lua_create(okv_sandbox_open);
+        assert_non_null(lua);
+        assert_in_range(instructions_of(lua, texts[i], 0), 1, 10);
+        assert_in_range(instructions_of(lua, "return 1", 0), 1, 60);
+        okv_lua_destroy(lua);
+    }
+}
+
+static int add_one(lua_State *L)
+{
+    unsigned *rounds = okv_lua_user(L);
+
+    *rounds += 1;
+    return 0;
+}
+
+static int convert_for_ever(lua_State *L)
+{
+    static const char text[] = "local add_one = ... local s = (' '):rep(65000) .. '1' local x "
+                               "for i = 1, 1e9 do x = s * s add_one() end";
+
+    if (!okv_lua_compile(L, text, sizeof text - 1, "@test"))
+        return lua_error(L);
+    okv_sandbox_enter(L);
+    lua_setfenv(L, -2);
+    lua_pushcfunction(L, add_one);
+    lua_call(L, 1, 0);
+    return 0;
+}
+
+/* The clock ends it: by its work it could go on for 20,000 rounds, and 500 are no more than two
+ * looks for each 20,000 units. */
+TEST(an_instruction_may_take_long)
+{
+    const struct okv_lua_limits limits = {.work = 1000000, .memory = LUA_RUN_MEMORY};
+    struct okv_lua *lua = okv_lua_create(okv_sandbox_open);
+    unsigned rounds = 0;
+
+    assert_non_null(lua);
+    assert_int_equal(okv_lua_begin(lua, &limits, convert_for_ever, &rounds), OKV_LUA_OVER_WORK);
+    assert_in_range(rounds, 1, 200);
+    okv_lua_destroy(lua);
 }
 
 /* Each takes seconds when nothing looks at it meanwhile: nested lists of jumps, and names. */

@@ -10,7 +10,7 @@
 /* The script ends within its work. */
 static struct lua_result attack(const char *text)
 {
-    const struct okv_lua_limits limits = {20000000, 64 << 20};
+    const struct okv_lua_limits limits = {.work = 20000000, .memory = 64 << 20};
     struct lua_result result = lua_run_within(text, &limits);
 
     if (result.work > limits.work + STEP)

@@ -57,7 +57,7 @@ static void refuse_end(struct okv_resp_call *call, enum okv_lua_end end)
 
 bool okv_resp_script_compile(struct okv_resp_script_run *run, uint64_t work, bool *is_over)
 {
-    const struct okv_lua_limits limits = {work, MEMORY_MAX};
+    const struct okv_lua_limits limits = {.work = work, .memory = MEMORY_MAX};
     struct okv_resp_call *call = run->call;
     lua_State *L = okv_lua_state(run->engine->lua);
 
@@ -258,7 +258,8 @@ static void note_way(struct okv_resp_script_run *run, uint64_t work, bool needs_
 
 int okv_resp_script_run(struct okv_resp_script_run *run, uint64_t most, bool *needs_alone)
 {
-    const struct okv_lua_limits limits = {most, MEMORY_MAX};
+    const struct okv_lua_limits limits = {
+        .work = most, .memory = MEMORY_MAX, .text = run->script->length};
     struct okv_resp_call *call = run->call;
     const uint64_t before = okv_lua_memory(run->engine->lua);
     int rc;
