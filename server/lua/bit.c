@@ -159,7 +159,7 @@ static int bit_tohex(lua_State *L)
         count = sizeof text;
     for (int64_t i = count; i-- > 0; word >>= 4)
         text[i] = digits[word & 15];
-    lua_pushlstring(L, text, (size_t)count);
+    okv_lua_push_bytes(L, text, (size_t)count);
     return 1;
 }
 

@@ -6,6 +6,7 @@
 #define OKV_SERVER_LUA_BUDGET_H
 
 #include <lua.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Work of an instruction of Lua, and of a function that is called (server/core/turn.h). */
@@ -19,6 +20,11 @@ void okv_lua_spend(lua_State *L, uint64_t work);
 /* Counts memory that the script has elsewhere, in place of what it had before. Raises an error as
  * above when it has too much. */
 void okv_lua_hold(lua_State *L, uint64_t bytes);
+
+/* lua_pushlstring() and lua_newuserdata(): a machine cannot tell other blocks of some sizes from
+ * those of tables, which have another price. */
+void okv_lua_push_bytes(lua_State *L, const void *bytes, size_t length);
+void *okv_lua_new_bytes(lua_State *L, size_t size);
 
 /* Raises an error of Lua unless the table at `index` is the script's own: others outlive it. */
 void okv_lua_need_own(lua_State *L, int index);

@@ -2,6 +2,7 @@
  * without recursion, so that a deep text needs little of the thread's stack. */
 #include <lauxlib.h>
 
+#include "server/lua/budget.h"
 #include "server/lua/json.h"
 #include "server/lua/json_token.h"
 
@@ -30,7 +31,7 @@ static void read_key(struct parser *parser)
 
     if (reader->type != OKV_JSON_STRING)
         refuse(parser, "object key string");
-    lua_pushlstring(parser->L, reader->string, reader->length);
+    okv_lua_push_bytes(parser->L, reader->string, reader->length);
     okv_json_next(reader);
     if (reader->type != OKV_JSON_COLON)
         refuse(parser, "colon");
@@ -63,7 +64,7 @@ static bool read_value(struct parser *parser)
 
     switch (reader->type) {
     case OKV_JSON_STRING:
-        lua_pushlstring(parser->L, reader->string, reader->length);
+        okv_lua_push_bytes(parser->L, reader->string, reader->length);
         return true;
     case OKV_JSON_NUMBER:
         lua_pushnumber(parser->L, reader->number);

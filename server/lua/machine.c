@@ -48,6 +48,7 @@ struct okv_lua {
     struct block buffer;    /* where Lua joins strings: no string is longer that it finds again */
     struct block *expected; /* one of both, which is to be allocated for the first time ... */
     size_t expected_size;   /* ... with this size */
+    size_t announced;       /* bytes of the next block, if it is no table; 0: it may be one */
 };
 
 /* ---- limits ---- */
@@ -146,11 +147,16 @@ static void note_length(struct okv_lua *lua, size_t bytes)
 }
 
 /* A table whose keys collide takes the square of their number to grow, in one instruction, and keys
- * that do are easily found. What has the size of its nodes is taken for them. */
-static uint64_t work_of_block(size_t from, size_t to)
+ * that do are easily found. What has the size of its nodes is taken for them, unless it is
+ * announced as something else. */
+static uint64_t work_of_block(struct okv_lua *lua, size_t from, size_t to)
 {
     size_t nodes = to / NODE;
-    bool is_table = from == 0 && to % NODE == 0 && nodes >= NODES_MANY && !(nodes & (nodes - 1));
+    bool is_table = from == 0 && to % NODE == 0 && nodes >= NODES_MANY && !(nodes & (nodes - 1)) &&
+                    to != lua->announced;
+
+    if (to == lua->announced)
+        lua->announced = 0;
 
     return to + (is_table ? (uint64_t)nodes * nodes / 4 : 0);
 }
@@ -187,7 +193,7 @@ static void *allocate(void *user, void *block, size_t from, size_t to)
         return NULL;
     }
     if (to > from && lua->is_running) {
-        uint64_t work = work_of_block(from, to);
+        uint64_t work = work_of_block(lua, from, to);
         if (!lua->over && work > lua->work_end - lua->spent)
             lua->over = OKV_LUA_OVER_WORK;
         if (!lua->over && lua->used + lua->held + (to - from) > lua->memory_end)
@@ -208,6 +214,31 @@ static void *allocate(void *user, void *block, size_t from, size_t to)
     if (lua->is_running && to > from && may_pass_over(own, from))
         note_length(lua, to);
     return result;
+}
+
+/* Bytes of a string and of a userdata before its own, and of the zero byte behind a string. */
+#define STRING_HEAD 24u
+#define STRING_END 1u
+#define USERDATA_HEAD 40u
+
+void okv_lua_push_bytes(lua_State *L, const void *bytes, size_t length)
+{
+    struct okv_lua *lua = okv_lua_of(L);
+
+    note_length(lua, length); /* it may be there already */
+    lua->announced = STRING_HEAD + length + STRING_END;
+    lua_pushlstring(L, bytes, length);
+    lua->announced = 0;
+}
+
+void *okv_lua_new_bytes(lua_State *L, size_t size)
+{
+    struct okv_lua *lua = okv_lua_of(L);
+
+    lua->announced = USERDATA_HEAD + size;
+    void *bytes = lua_newuserdata(L, size);
+    lua->announced = 0;
+    return bytes;
 }
 
 /* ---- a machine ---- */
@@ -303,6 +334,7 @@ enum okv_lua_end okv_lua_begin(struct okv_lua *lua, const struct okv_lua_limits 
     lua->steps = okv_clock_steps();
     lua->wall_begin = 0;
     lua->over = OKV_LUA_DONE;
+    lua->announced = 0;
     lua->longest = limits->text;
     note_length(lua, lua->stack.size);
     note_length(lua, lua->buffer.size);

@@ -58,7 +58,7 @@ static void push_string(struct unpacker *unpacker, size_t length)
     const unsigned char *bytes = take(unpacker, length);
 
     okv_lua_count_bytes(&unpacker->meter, length);
-    lua_pushlstring(unpacker->L, (const char *)bytes, length);
+    okv_lua_push_bytes(unpacker->L, bytes, length);
 }
 
 static void push_float(struct unpacker *unpacker)

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "server/lua/budget.h"
+
 void okv_lua_output_begin(lua_State *L, struct okv_lua_output *output)
 {
     lua_pushnil(L);
@@ -16,7 +18,7 @@ char *okv_lua_output_room(lua_State *L, struct okv_lua_output *output, size_t le
 {
     if (length > output->capacity - output->length) {
         size_t capacity = 2 * output->capacity + length;
-        char *bytes = lua_newuserdata(L, capacity);
+        char *bytes = okv_lua_new_bytes(L, capacity);
 
         memcpy(bytes, output->bytes, output->length);
         lua_replace(L, output->index);
@@ -36,5 +38,5 @@ void okv_lua_output_add(lua_State *L, struct okv_lua_output *output, const void 
 /* The allocation of the string counts, and of one that exists less is done. */
 void okv_lua_output_push(lua_State *L, const struct okv_lua_output *output)
 {
-    lua_pushlstring(L, output->bytes, output->length);
+    okv_lua_push_bytes(L, output->bytes, output->length);
 }

@@ -362,7 +362,7 @@ const char *okv_lua_match_plain(struct okv_lua_match *m, const char *at, const c
 static void push_text(struct okv_lua_match *m, const char *text, size_t length)
 {
     okv_lua_count(&m->meter, PUSH + length);
-    lua_pushlstring(m->meter.L, text, length);
+    okv_lua_push_bytes(m->meter.L, text, length);
 }
 
 void okv_lua_match_push(struct okv_lua_match *m, unsigned i, const char *begin, const char *end)

@@ -70,7 +70,7 @@ static int string_sub(lua_State *L)
     if (from > to)
         lua_pushliteral(L, "");
     else
-        lua_pushlstring(L, text + from - 1, (size_t)(to - from + 1));
+        okv_lua_push_bytes(L, text + from - 1, (size_t)(to - from + 1));
     return 1;
 }
 
@@ -106,13 +106,13 @@ static int change(lua_State *L, make_fn *make)
     char small[SMALL];
 
     okv_lua_spend(L, OKV_LUA_CALL);
-    char *result = length <= SMALL ? small : lua_newuserdata(L, length);
+    char *result = length <= SMALL ? small : okv_lua_new_bytes(L, length);
     for (size_t at = 0, step; at < length; at += step) {
         step = okv_lua_slice(length - at);
         okv_lua_spend(L, step * CASE);
         make(result, text, length, at, at + step);
     }
-    lua_pushlstring(L, result, length);
+    okv_lua_push_bytes(L, result, length);
     return 1;
 }
 
@@ -158,9 +158,9 @@ static int string_rep(lua_State *L)
     if ((uint64_t)count > (SIZE_MAX / 4) / length)
         return luaL_error(L, "resulting string too large");
     size_t size = length * (size_t)count;
-    char *result = size <= SMALL ? small : lua_newuserdata(L, size);
+    char *result = size <= SMALL ? small : okv_lua_new_bytes(L, size);
     repeat(L, result, size, text, length);
-    lua_pushlstring(L, result, size);
+    okv_lua_push_bytes(L, result, size);
     return 1;
 }
 

@@ -158,7 +158,7 @@ static void push_double(const struct okv_struct *format, const char *bytes)
 static void push_bytes(struct okv_struct *format, const char *bytes, size_t length)
 {
     okv_lua_count_bytes(&format->meter, length);
-    lua_pushlstring(format->L, bytes, length);
+    okv_lua_push_bytes(format->L, bytes, length);
 }
 
 /* Removes the size that was read before. */

@@ -202,6 +202,17 @@ TEST(handlers_of_errors)
                "bad argument #2 to '?' (value expected)");
 }
 
+/* With their heads they are as long as the nodes of a table: 40 * 8192 bytes. */
+TEST(strings_are_no_tables)
+{
+    assert_in_range(lua_work_of("return #('x'):rep(327655)"), 327655, 2000000);
+    assert_in_range(lua_work_of("return #('x'):rep(327640)"), 327640, 2000000);
+    assert_in_range(lua_work_of("return #('x'):rep(327656):sub(2)"), 327655, 2000000);
+    assert_in_range(lua_work_of("return #table.concat({('x'):rep(327654), 'y'})"), 327655, 3000000);
+    assert_in_range(lua_work_of("local t = {} for i = 1, 5000 do t['x' .. i] = 1 end"), 16777216,
+                    LUA_RUN_WORK);
+}
+
 TEST(memory_has_an_end)
 {
     assert_over("local t = {} while true do t[#t + 1] = {} end", OKV_LUA_OVER_MEMORY);

@@ -107,6 +107,13 @@ SCRIPT_TEST(replies_become_values)
            "$19\r\n0.10000000000000001\r\n");
 }
 
+/* As long as the nodes of a table, whose price is higher. */
+SCRIPT_TEST(values_have_the_price_of_their_length)
+{
+    expect(one, "setrange k 327654 x", ":327655\r\n");
+    expect(one, "eval 'return #redis.call(\"get\", \"k\")' 0", ":327655\r\n");
+}
+
 SCRIPT_TEST(booleans_are_those_of_both_protocols)
 {
     expect(one, "eval 'redis.setresp(3) return {true, false}' 0", "*2\r\n:1\r\n:0\r\n");

@@ -51,7 +51,7 @@ void okv_resp_script_push_error(lua_State *L, const char *text, size_t length)
         text++;
     while (text < end && is_line_end(end[-1]))
         end--;
-    lua_pushlstring(L, text, (size_t)(end - text));
+    okv_lua_push_bytes(L, text, (size_t)(end - text));
     lua_concat(L, 2);
     lua_setfield(L, -2, "err");
 }
@@ -93,7 +93,7 @@ static bool read_argument(lua_State *L, int index, char number[NUMBER_TEXT],
 /* The arguments of a call, which stay on the stack; their places are memory of Lua. */
 static struct okv_resp_arg *read_arguments(lua_State *L, int count)
 {
-    struct okv_resp_arg *args = lua_newuserdata(L, (size_t)count * (sizeof *args + NUMBER_TEXT));
+    struct okv_resp_arg *args = okv_lua_new_bytes(L, (size_t)count * (sizeof *args + NUMBER_TEXT));
     char *numbers = (char *)(args + count);
 
     for (int i = 0; i < count; i++)

@@ -45,7 +45,7 @@ static long long read_number(struct reader *reader)
 static void push_field(lua_State *L, const char *name, const char *text, size_t length)
 {
     lua_createtable(L, 0, 1);
-    lua_pushlstring(L, text, length);
+    okv_lua_push_bytes(L, text, length);
     lua_setfield(L, -2, name);
 }
 
@@ -92,7 +92,7 @@ static void push_bulk(lua_State *L, struct reader *reader)
         lua_pushboolean(L, false);
         return;
     }
-    lua_pushlstring(L, (const char *)reader->at, (size_t)length);
+    okv_lua_push_bytes(L, reader->at, (size_t)length);
     reader->at += length + 2;
 }
 
@@ -105,7 +105,7 @@ static void push_verbatim(lua_State *L, struct reader *reader)
     lua_createtable(L, 0, 2);
     lua_pushlstring(L, (const char *)reader->at, 3);
     lua_setfield(L, -2, "format");
-    lua_pushlstring(L, (const char *)reader->at + 4, (size_t)length - 4);
+    okv_lua_push_bytes(L, reader->at + 4, (size_t)length - 4);
     lua_setfield(L, -2, "string");
     lua_setfield(L, -2, "verbatim_string");
     reader->at += length + 2;

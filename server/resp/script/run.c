@@ -125,7 +125,7 @@ static void set_list(lua_State *L, const char *name, const struct okv_resp_arg *
     lua_createtable(L, (int)count, 0);
     for (uint32_t i = 0; i < count; i++) {
         okv_lua_spend(L, OKV_LUA_CALL);
-        lua_pushlstring(L, (const char *)args[i].text, args[i].length);
+        okv_lua_push_bytes(L, args[i].text, args[i].length);
         lua_rawseti(L, -2, (int)i + 1);
     }
     okv_sandbox_set(L, name);
