@@ -8,9 +8,9 @@
 #include "shared/base/clock.h"
 
 /* Instructions between two looks at the limits. One may convert or compare strings, or pass over a
- * table or the stack: when a block of these is longer than SHORT bytes, there are as many less. */
+ * table or the stack: when a block of these is longer than OKV_LUA_SHORT bytes, there are as many
+ * less. */
 #define INSTRUCTIONS 100u
-#define SHORT 4096u
 /* Work between two looks at the clock, beside those of the hook. */
 #define CLOCK_EVERY 20000u
 /* Of okv_clock_steps(), 10 to 50 us: earlier no clock can have passed a limit. */
@@ -131,7 +131,8 @@ static void look(lua_State *L, lua_Debug *where)
 
 static int instructions(const struct okv_lua *lua)
 {
-    size_t count = lua->longest > SHORT ? INSTRUCTIONS * SHORT / lua->longest : INSTRUCTIONS;
+    size_t count =
+        lua->longest > OKV_LUA_SHORT ? INSTRUCTIONS * OKV_LUA_SHORT / lua->longest : INSTRUCTIONS;
 
     return count ? (int)count : 1;
 }
@@ -149,14 +150,11 @@ static void note_length(struct okv_lua *lua, size_t bytes)
 /* A table whose keys collide takes the square of their number to grow, in one instruction, and keys
  * that do are easily found. What has the size of its nodes is taken for them, unless it is
  * announced as something else. */
-static uint64_t work_of_block(struct okv_lua *lua, size_t from, size_t to)
+static uint64_t work_of_block(const struct okv_lua *lua, size_t from, size_t to)
 {
     size_t nodes = to / NODE;
-    bool is_table = from == 0 && to % NODE == 0 && nodes >= NODES_MANY && !(nodes & (nodes - 1)) &&
-                    to != lua->announced;
-
-    if (to == lua->announced)
-        lua->announced = 0;
+    bool is_table = to >= NODES_MANY * NODE && from == 0 && to % NODE == 0 &&
+                    !(nodes & (nodes - 1)) && to != lua->announced;
 
     return to + (is_table ? (uint64_t)nodes * nodes / 4 : 0);
 }
@@ -176,9 +174,12 @@ static struct block *own_of(struct okv_lua *lua, const void *old, size_t size)
 
 /* Strings, and the nodes of a table, are always new. What is reallocated is an array, of which one
  * instruction looks at one element, unless it is the stack. */
-static bool may_pass_over(const struct block *own, size_t from)
+static void note_block(struct okv_lua *lua, struct block *own, size_t from, struct block now)
 {
-    return own || from == 0;
+    if (own)
+        *own = now;
+    if (lua->is_running && now.size > from && (own || from == 0))
+        note_length(lua, now.size);
 }
 
 /* lua_Alloc. It cannot raise an error of its own: Lua says that there is no memory. */
@@ -202,17 +203,17 @@ static void *allocate(void *user, void *block, size_t from, size_t to)
             return NULL;
         lua->spent += work;
     }
-    struct block *own = own_of(lua, block, to);
+    /* Most blocks are new, and not the longest. */
+    bool is_noted = from > 0 || to > lua->longest;
+    struct block *own = is_noted ? own_of(lua, block, to) : NULL;
     result = realloc(block, to);
     if (!result && to <= from)
         return block;
     if (!result)
         return NULL;
     lua->used += to - from;
-    if (own)
-        *own = (struct block){result, to};
-    if (lua->is_running && to > from && may_pass_over(own, from))
-        note_length(lua, to);
+    if (is_noted)
+        note_block(lua, own, from, (struct block){result, to});
     return result;
 }
 
@@ -221,7 +222,7 @@ static void *allocate(void *user, void *block, size_t from, size_t to)
 #define STRING_END 1u
 #define USERDATA_HEAD 40u
 
-void okv_lua_push_bytes(lua_State *L, const void *bytes, size_t length)
+void okv_lua_push_long(lua_State *L, const void *bytes, size_t length)
 {
     struct okv_lua *lua = okv_lua_of(L);
 
@@ -335,7 +336,8 @@ enum okv_lua_end okv_lua_begin(struct okv_lua *lua, const struct okv_lua_limits 
     lua->wall_begin = 0;
     lua->over = OKV_LUA_DONE;
     lua->announced = 0;
-    lua->longest = limits->text;
+    lua->longest = OKV_LUA_SHORT;
+    note_length(lua, limits->text);
     note_length(lua, lua->stack.size);
     note_length(lua, lua->buffer.size);
     lua->is_running = true;
