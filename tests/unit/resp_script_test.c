@@ -165,6 +165,21 @@ SCRIPT_TEST(a_script_sees_its_own_changes)
     expect(one, "exists d", ":0\r\n");
 }
 
+/* Outside of scripts those are built while others are served. */
+SCRIPT_TEST(long_values_are_copied)
+{
+    expect(one, "setrange k 199999 x", ":200000\r\n");
+    expect(one, "eval 'return redis.call(\"rename\", \"k\", \"l\")' 0", OK);
+    expect(one, "eval 'return redis.call(\"renamenx\", \"l\", \"m\")' 0", ":1\r\n");
+    expect(one, "eval 'return redis.call(\"copy\", \"m\", \"n\")' 0", ":1\r\n");
+    expect(one,
+           "eval 'redis.call(\"append\", \"m\", \"y\") redis.call(\"rename\", \"m\", \"o\") "
+           "return redis.call(\"copy\", \"o\", \"n\", \"replace\")' 0",
+           ":1\r\n");
+    expect(one, "eval 'return redis.call(\"strlen\", \"n\")' 0", ":200001\r\n");
+    expect(one, "exists k l m n o", ":2\r\n");
+}
+
 SCRIPT_TEST(a_script_that_fails_changes_nothing)
 {
     static const char *const ends[] = {

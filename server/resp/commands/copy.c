@@ -28,10 +28,11 @@ struct taken {
     bool is_stale; /* it has to be built again */
 };
 
-/* Only values in a transaction are copied in one step: their price was looked at. */
+/* Only values in a transaction or a script are copied in one step: their price was looked at. */
 static bool is_long(const struct okv_resp_call *call, const struct okv_store_now *now)
 {
-    return now->value_length >= OKV_RESP_LONG_MIN && !okv_resp_transaction_is_open(call->client);
+    return now->value_length >= OKV_RESP_LONG_MIN && !call->staging &&
+           !okv_resp_transaction_is_open(call->client);
 }
 
 static int visit_item(void *user, const struct okv_store_now *now)
