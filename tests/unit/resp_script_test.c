@@ -5,6 +5,7 @@
 #include "server/resp/run/shared.h"
 #include "server/resp/script/cache.h"
 #include "server/resp/script/engine.h"
+#include "shared/base/clock.h"
 #include "tests/support/resp_fixture.h"
 
 static const struct okv_store_params params = {
@@ -465,6 +466,51 @@ SCRIPT_TEST(the_cache_is_bounded)
     }
     assert_int_equal(cache->count, OKV_RESP_SCRIPTS_MAX);
     expect(one, "eval 'return 7' 0", ":7\r\n");
+}
+
+/* The clock of uses has ticks. */
+static void pass_a_tick(void)
+{
+    uint64_t now = okv_clock_coarse_ns();
+
+    while (okv_clock_coarse_ns() == now)
+        ;
+}
+
+/* Loading a script that is there is a use, too. */
+SCRIPT_TEST(the_least_recently_used_script_is_removed)
+{
+    char line[64];
+
+    expect(one, "eval 'return 1' 0", ":1\r\n");
+    expect(one, "eval 'return 2' 0", ":2\r\n");
+    expect(one, "eval 'return 3' 0", ":3\r\n");
+    pass_a_tick();
+    for (unsigned i = 4; i <= OKV_RESP_SCRIPTS_MAX; i++) {
+        snprintf(line, sizeof line, "script load 'return %u'", i);
+        expect_part(one, line, "$40");
+    }
+    pass_a_tick();
+    expect(one, "eval 'return 2' 0", ":2\r\n");
+    expect_part(one, "script load 'return 1'", "$40");
+    expect_part(one, "script load 'return 0'", "$40");
+    expect(one,
+           "script exists e0e1f9fabfc9d4800c877a703b823ac0578ff8db "
+           "7f923f79fe76194c868d7e1d0820de36700eb649 09d3822de862f46d784e6a36848b4f0736dda47a",
+           "*3\r\n:1\r\n:1\r\n:0\r\n");
+}
+
+SCRIPT_TEST(what_does_not_compile_is_not_kept)
+{
+    struct okv_resp_script_cache *cache = fixture.core.server->resp_shared->scripts;
+
+    expect_part(one, "eval 'return +' 0", "-ERR Error compiling script (new function): ");
+    expect_part(one, "script load '#!lua'", "-ERR Invalid script shebang\r\n");
+    assert_int_equal(cache->count, 0);
+    assert_int_equal(cache->bytes, 0);
+    expect(one, "eval 'return 1' 0", ":1\r\n");
+    assert_int_equal(cache->count, 1);
+    assert_int_equal(cache->bytes, 8);
 }
 
 /* ---- work ---- */

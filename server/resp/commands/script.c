@@ -81,8 +81,10 @@ static bool find_by_text(struct okv_resp_script_run *run, const struct okv_resp_
     if (run->compiled)
         okv_resp_engine_note_text(run->engine, run->compiled);
     else
-        run->script =
-            okv_resp_script_add(run->engine->cache, (const char *)text->text, text->length);
+        run->script = okv_resp_script_find(run->engine->cache, sha1);
+    run->is_new = !run->compiled && !run->script;
+    if (run->is_new)
+        run->script = okv_resp_script_create(sha1, (const char *)text->text, text->length);
     if (!run->compiled && !run->script)
         okv_resp_error(&call->reply, "OOM there is no memory for this script");
     return run->compiled || run->script;
@@ -232,9 +234,11 @@ int okv_resp_cmd_script_load(struct okv_resp_call *call)
     if (!run.engine || !find_by_text(&run, &call->args[2]))
         return 0;
     int rc = need_compiled(&run);
-    if (rc == 1)
-        okv_resp_text(&call->reply, run.script->name);
-    return rc == 1 ? 0 : rc;
+    if (rc != 1)
+        return rc;
+    okv_resp_script_use(run.engine->cache, run.script);
+    okv_resp_text(&call->reply, run.script->name);
+    return 0;
 }
 
 int okv_resp_cmd_script_exists(struct okv_resp_call *call)

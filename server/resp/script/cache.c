@@ -9,8 +9,10 @@ struct okv_resp_script_cache *okv_resp_script_cache_create(void)
 {
     struct okv_resp_script_cache *cache = calloc(1, sizeof *cache);
 
-    if (cache)
-        pthread_mutex_init(&cache->lock, NULL);
+    if (!cache)
+        return NULL;
+    TAILQ_INIT(&cache->by_use);
+    pthread_mutex_init(&cache->lock, NULL);
     return cache;
 }
 
@@ -27,6 +29,22 @@ void okv_resp_script_drop(struct okv_resp_script *script)
 {
     if (atomic_fetch_sub(&script->references, 1) == 1)
         free(script);
+}
+
+struct okv_resp_script *okv_resp_script_create(const uint8_t sha1[OKV_SHA1_SIZE], const char *text,
+                                               size_t length)
+{
+    struct okv_resp_script *script =
+        length <= OKV_RESP_SCRIPTS_BYTES ? malloc(sizeof *script + length) : NULL;
+
+    if (!script)
+        return NULL;
+    *script = (struct okv_resp_script){.length = length};
+    memcpy(script->sha1, sha1, OKV_SHA1_SIZE);
+    okv_sha1_text(sha1, script->name);
+    atomic_init(&script->references, 1);
+    memcpy(script->text, text, length);
+    return script;
 }
 
 /* ---- with the lock ---- */
@@ -51,29 +69,21 @@ static struct okv_resp_script *find(struct okv_resp_script_cache *cache,
 static void remove_one(struct okv_resp_script_cache *cache, struct okv_resp_script *script)
 {
     LIST_REMOVE(script, in_slot);
+    TAILQ_REMOVE(&cache->by_use, script, by_use);
     cache->count--;
     cache->bytes -= script->length;
     atomic_store(&script->is_removed, true);
     okv_resp_script_drop(script);
 }
 
-static void remove_oldest(struct okv_resp_script_cache *cache)
-{
-    struct okv_resp_script *script, *oldest = NULL;
-
-    for (unsigned i = 0; i < OKV_RESP_SCRIPT_SLOTS; i++)
-        LIST_FOREACH(script, &cache->slots[i], in_slot)
-    if (!oldest || atomic_load(&script->used_ns) < atomic_load(&oldest->used_ns))
-        oldest = script;
-    remove_one(cache, oldest);
-}
-
 static void insert(struct okv_resp_script_cache *cache, struct okv_resp_script *script)
 {
     while (cache->count >= OKV_RESP_SCRIPTS_MAX ||
            cache->bytes + script->length > OKV_RESP_SCRIPTS_BYTES)
-        remove_oldest(cache);
+        remove_one(cache, TAILQ_LAST(&cache->by_use, okv_resp_script_queue));
     LIST_INSERT_HEAD(slot_of(cache, script->sha1), script, in_slot);
+    TAILQ_INSERT_HEAD(&cache->by_use, script, by_use);
+    atomic_fetch_add(&script->references, 1); /* of the cache */
     cache->count++;
     cache->bytes += script->length;
 }
@@ -91,38 +101,35 @@ struct okv_resp_script *okv_resp_script_find(struct okv_resp_script_cache *cache
     return script;
 }
 
-static struct okv_resp_script *create(const uint8_t sha1[OKV_SHA1_SIZE], const char *text,
-                                      size_t length)
+struct okv_resp_script *okv_resp_script_insert(struct okv_resp_script_cache *cache,
+                                               struct okv_resp_script *script)
 {
-    struct okv_resp_script *script =
-        length <= OKV_RESP_SCRIPTS_BYTES ? calloc(1, sizeof *script + length) : NULL;
-
-    if (!script)
-        return NULL;
-    memcpy(script->sha1, sha1, OKV_SHA1_SIZE);
-    okv_sha1_text(sha1, script->name);
-    atomic_init(&script->references, 1);
-    atomic_init(&script->used_ns, okv_clock_coarse_ns());
-    script->length = length;
-    memcpy(script->text, text, length);
-    return script;
+    pthread_mutex_lock(&cache->lock);
+    struct okv_resp_script *there = find(cache, script->sha1);
+    if (there)
+        atomic_fetch_add(&there->references, 1);
+    else
+        insert(cache, script);
+    pthread_mutex_unlock(&cache->lock);
+    if (there)
+        okv_resp_script_drop(script);
+    return there ? there : script;
 }
 
-struct okv_resp_script *okv_resp_script_add(struct okv_resp_script_cache *cache, const char *text,
-                                            size_t length)
+/* Once for each tick of the clock. */
+void okv_resp_script_use(struct okv_resp_script_cache *cache, struct okv_resp_script *script)
 {
-    uint8_t sha1[OKV_SHA1_SIZE];
-    struct okv_resp_script *script;
+    uint64_t now = okv_clock_coarse_ns();
 
-    okv_sha1(text, length, sha1);
+    if (atomic_load_explicit(&script->used_ns, memory_order_relaxed) == now)
+        return;
+    atomic_store_explicit(&script->used_ns, now, memory_order_relaxed);
     pthread_mutex_lock(&cache->lock);
-    script = find(cache, sha1);
-    if (!script && (script = create(sha1, text, length)))
-        insert(cache, script);
-    if (script)
-        atomic_fetch_add(&script->references, 1);
+    if (!atomic_load(&script->is_removed)) {
+        TAILQ_REMOVE(&cache->by_use, script, by_use);
+        TAILQ_INSERT_HEAD(&cache->by_use, script, by_use);
+    }
     pthread_mutex_unlock(&cache->lock);
-    return script;
 }
 
 void okv_resp_script_count(struct okv_resp_script_cache *cache, unsigned *count, size_t *bytes)
@@ -130,14 +137,6 @@ void okv_resp_script_count(struct okv_resp_script_cache *cache, unsigned *count,
     pthread_mutex_lock(&cache->lock);
     *count = cache->count;
     *bytes = cache->bytes;
-    pthread_mutex_unlock(&cache->lock);
-}
-
-void okv_resp_script_remove(struct okv_resp_script_cache *cache, struct okv_resp_script *script)
-{
-    pthread_mutex_lock(&cache->lock);
-    if (!atomic_load(&script->is_removed))
-        remove_one(cache, script);
     pthread_mutex_unlock(&cache->lock);
 }
 

@@ -1,7 +1,7 @@
 /*
- * The scripts that clients gave, by SHA-1: all workers share them. There are at most
- * OKV_RESP_SCRIPTS_MAX with OKV_RESP_SCRIPTS_BYTES: a new one removes those that were not used for
- * longest. Any thread.
+ * The scripts that clients gave and that compile, by SHA-1: all workers share them. There are at
+ * most OKV_RESP_SCRIPTS_MAX with OKV_RESP_SCRIPTS_BYTES: a new one removes those that were not used
+ * for longest. Any thread.
  */
 #ifndef OKV_SERVER_RESP_SCRIPT_CACHE_H
 #define OKV_SERVER_RESP_SCRIPT_CACHE_H
@@ -24,9 +24,10 @@ struct okv_resp_script {
     char name[OKV_SHA1_TEXT];
     atomic_uint references;       /* of the cache and of workers */
     atomic_bool is_removed;       /* from the cache */
-    atomic_uint_fast64_t used_ns; /* okv_clock_coarse_ns() of its last run */
+    atomic_uint_fast64_t used_ns; /* okv_clock_coarse_ns() of its last use */
     atomic_bool runs_alone;       /* it had to the last time, so it begins so */
     LIST_ENTRY(okv_resp_script) in_slot;
+    TAILQ_ENTRY(okv_resp_script) by_use;
     size_t length;
     char text[];
 };
@@ -36,6 +37,7 @@ struct okv_resp_script {
 struct okv_resp_script_cache {
     pthread_mutex_t lock;
     LIST_HEAD(okv_resp_script_list, okv_resp_script) slots[OKV_RESP_SCRIPT_SLOTS];
+    TAILQ_HEAD(okv_resp_script_queue, okv_resp_script) by_use; /* the last one is the oldest */
     unsigned count;
     size_t bytes;
     atomic_uint flushes;
@@ -46,17 +48,23 @@ struct okv_resp_script_cache *okv_resp_script_cache_create(void);
 /* Accepts NULL. */
 void okv_resp_script_cache_destroy(struct okv_resp_script_cache *cache);
 
-/* Both return a reference for the caller. find: NULL, there is none; add: NULL, there is no memory,
- * or the text alone is longer than the cache. */
+/* A reference to the script of this name; NULL: there is none. */
 struct okv_resp_script *okv_resp_script_find(struct okv_resp_script_cache *cache,
                                              const uint8_t sha1[OKV_SHA1_SIZE]);
-struct okv_resp_script *okv_resp_script_add(struct okv_resp_script_cache *cache, const char *text,
-                                            size_t length);
+/* A script that is not in the cache, with a reference. NULL: there is no memory, or it is longer
+ * than the cache. */
+struct okv_resp_script *okv_resp_script_create(const uint8_t sha1[OKV_SHA1_SIZE], const char *text,
+                                               size_t length);
+/* Adds it, and returns a reference in place of that to it: another worker may have added the same
+ * text. */
+struct okv_resp_script *okv_resp_script_insert(struct okv_resp_script_cache *cache,
+                                               struct okv_resp_script *script);
+/* It is used now. */
+void okv_resp_script_use(struct okv_resp_script_cache *cache, struct okv_resp_script *script);
 void okv_resp_script_drop(struct okv_resp_script *script);
 /* How many there are, with how many bytes. */
 void okv_resp_script_count(struct okv_resp_script_cache *cache, unsigned *count, size_t *bytes);
-/* Removes one script, or all. */
-void okv_resp_script_remove(struct okv_resp_script_cache *cache, struct okv_resp_script *script);
+/* Removes all. */
 void okv_resp_script_flush(struct okv_resp_script_cache *cache);
 
 #endif

@@ -16,7 +16,6 @@
 #include "server/resp/script/convert.h"
 #include "server/resp/script/engine.h"
 #include "server/wal/append.h"
-#include "shared/base/clock.h"
 #include "shared/base/error.h"
 
 /* The name of all scripts in messages, as Redis has it. */
@@ -34,6 +33,9 @@ static int compile(lua_State *L)
     if (!okv_lua_compile(L, script->text + run->shebang.length,
                          script->length - run->shebang.length, CHUNK))
         return lua_error(L);
+    if (run->is_new)
+        run->script = okv_resp_script_insert(run->engine->cache, run->script);
+    run->is_new = false;
     run->compiled = okv_resp_engine_keep(run->engine, run->script);
     run->compiled->shebang = run->shebang;
     return 0;
@@ -62,17 +64,13 @@ bool okv_resp_script_compile(struct okv_resp_script_run *run, uint64_t work, boo
     lua_State *L = okv_lua_state(run->engine->lua);
 
     *is_over = false;
-    if (!okv_resp_shebang_read(run->script->text, run->script->length, &run->shebang,
-                               &call->reply)) {
-        okv_resp_script_remove(run->engine->cache, run->script);
+    if (!okv_resp_shebang_read(run->script->text, run->script->length, &run->shebang, &call->reply))
         return false;
-    }
     enum okv_lua_end end = okv_lua_begin(run->engine->lua, &limits, compile, run);
     *is_over = end == OKV_LUA_OVER_WORK;
     if (end == OKV_LUA_FAILED) {
         okv_resp_error(&call->reply, "ERR Error compiling script (new function): %s",
                        text_on_top(L));
-        okv_resp_script_remove(run->engine->cache, run->script);
     } else if (end == OKV_LUA_OVER_MEMORY) {
         refuse_end(call, end);
     }
@@ -267,7 +265,7 @@ int okv_resp_script_run(struct okv_resp_script_run *run, uint64_t most, bool *ne
     *needs_alone = false;
     run->protocol = 2;
     run->commands_work = 0;
-    atomic_store_explicit(&run->script->used_ns, okv_clock_coarse_ns(), memory_order_relaxed);
+    okv_resp_script_use(run->engine->cache, run->script);
     enum okv_lua_end end = okv_lua_begin(run->engine->lua, &limits, body, run);
     rc = conclude(run, end, needs_alone);
     if (rc)

@@ -16,6 +16,7 @@ struct okv_resp_script_run {
     struct okv_resp_call *call; /* EVAL and its like */
     struct okv_resp_engine *engine;
     struct okv_resp_script *script;
+    bool is_new;                        /* the script is not in the cache yet */
     struct okv_resp_compiled *compiled; /* NULL: not yet */
     struct okv_resp_shebang shebang;    /* of what is compiled */
     uint32_t first_key, keys;           /* among the arguments of the call */
@@ -26,8 +27,8 @@ struct okv_resp_script_run {
 };
 
 /*
- * Compiles the script, unless that is done. Returns whether it could; else there was an error
- * reply, or with *is_over the limit of work was reached, and nothing was replied.
+ * Compiles the script, and adds it to the cache if it is new. Returns whether it could; else there
+ * was an error reply, or with *is_over the limit of work was reached, and nothing was replied.
  */
 bool okv_resp_script_compile(struct okv_resp_script_run *run, uint64_t work, bool *is_over);
 
