@@ -539,6 +539,49 @@ SCRIPT_TEST(work_is_bounded)
     expect(one, "exists k", ":0\r\n");
 }
 
+/* EVAL of a text of `length` bytes that returns the number. */
+static const char *give_text(unsigned number, size_t length)
+{
+    static char line[1100000];
+    int head =
+        snprintf(line, sizeof line, "*3\r\n$4\r\neval\r\n$%zu\r\nreturn %04u --", length, number);
+
+    assert_true(length >= 14 && (size_t)head + length < sizeof line - 16);
+    memset(line + head, 'x', length - 14);
+    strcpy(line + head + length - 14, "\r\n$1\r\n0\r");
+    return resp_fixture_call(one, line);
+}
+
+/* Its queue may have many texts: to hash and to compile each is work of EXEC. */
+SCRIPT_TEST(texts_in_a_transaction_are_counted)
+{
+    struct okv_turn *turn = &fixture.resp.turn;
+
+    expect(one, "multi", OK);
+    for (unsigned i = 0; i < 30; i++)
+        assert_string_equal(give_text(i, 50000), "+QUEUED\r\n");
+    expect_part(one, "exec", "*30\r\n:0\r\n:1\r\n:2\r\n");
+    assert_true(turn->alone > 5000000 && turn->alone < 11000000);
+    expect(one, "multi", OK);
+    for (unsigned i = 0; i < 30; i++)
+        assert_string_equal(give_text(i, 50000), "+QUEUED\r\n");
+    expect_part(one, "exec", "-ERR this would run alone for longer");
+}
+
+/* Nobody waits for one step that hashes a long text. */
+SCRIPT_TEST(a_long_text_is_hashed_alone)
+{
+    struct okv_exclusive *exclusive = &fixture.core.server->resp_shared->exclusive;
+    struct okv_turn *turn = &fixture.resp.turn;
+
+    assert_string_equal(give_text(7, 200000), ":7\r\n");
+    assert_int_equal(atomic_load(&exclusive->ended), 1);
+    assert_true(turn->longest < 2 * OKV_TURN_STEP_MAX);
+    assert_true(turn->alone > 200000 * (20 + OKV_RESP_SHA1_BYTE) && turn->alone < 6000000);
+    assert_string_equal(give_text(7, 200000), ":7\r\n"); /* it is compiled */
+    assert_int_equal(atomic_load(&exclusive->ended), 1);
+}
+
 SCRIPT_TEST(replies_that_nobody_wants)
 {
     expect(one, "set k v", OK);

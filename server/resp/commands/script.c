@@ -54,29 +54,59 @@ static bool read_sha1(const struct okv_resp_arg *arg, uint8_t sha1[OKV_SHA1_SIZE
     return true;
 }
 
-/* A text that takes longer to hash and to compile than a script may run is not looked at. */
-static bool is_short_enough(struct okv_resp_call *call, const struct okv_resp_arg *text)
+/* Work that a script may do now. */
+static uint64_t work_now(const struct okv_resp_call *call)
 {
-    if ((uint64_t)text->length * OKV_RESP_SHA1_BYTE <= okv_resp_alone_work(call->client))
-        return true;
-    okv_resp_refuse_length(call);
-    return false;
+    const struct okv_turn *turn = &call->client->resp->turn;
+    uint64_t step = turn->spent - turn->step_begin;
+
+    if (call->is_part)
+        return call->spare;
+    return step < OKV_TURN_STEP_MAX ? OKV_TURN_STEP_MAX - step : 0;
 }
 
-/* What a run needs first: the compiled script, or the cached text. Returns false when there is
- * none; without a reply it is not in the cache. */
-static bool find_by_text(struct okv_resp_script_run *run, const struct okv_resp_arg *text)
+static int run_alone(struct okv_resp_call *call)
+{
+    call->client->wants_alone = true;
+    return OKV_EAGAIN;
+}
+
+static int refuse_length(struct okv_resp_call *call)
+{
+    okv_resp_refuse_length(call);
+    return 0;
+}
+
+/* What a run needs first is the compiled script, or its text. The functions below return 1: there
+ * is one of both; 0: an error was replied; OKV_EAGAIN. */
+
+/* The name of a text. A text that takes longer to hash than a script may run is not looked at. */
+static int hash(struct okv_resp_call *call, const struct okv_resp_arg *text,
+                uint8_t sha1[OKV_SHA1_SIZE])
+{
+    uint64_t work = (uint64_t)text->length * OKV_RESP_SHA1_BYTE;
+
+    if (work > okv_resp_alone_work(call->client) || (call->is_part && work > work_now(call)))
+        return refuse_length(call);
+    if (work > work_now(call))
+        return run_alone(call);
+    okv_resp_script_spend(call, work);
+    okv_sha1(text->text, text->length, sha1);
+    return 1;
+}
+
+static int find_by_text(struct okv_resp_script_run *run, const struct okv_resp_arg *text)
 {
     struct okv_resp_call *call = run->call;
     uint8_t sha1[OKV_SHA1_SIZE];
+    int rc;
 
-    if (!is_short_enough(call, text))
-        return false;
     run->compiled = okv_resp_engine_find_text(run->engine, text->text, text->length);
     if (run->compiled)
-        return true;
-    okv_turn_spend(&call->client->resp->turn, (uint64_t)text->length * OKV_RESP_SHA1_BYTE);
-    okv_sha1(text->text, text->length, sha1);
+        return 1;
+    rc = hash(call, text, sha1);
+    if (rc < 1)
+        return rc;
     run->compiled = okv_resp_engine_find(run->engine, sha1);
     if (run->compiled)
         okv_resp_engine_note_text(run->engine, run->compiled);
@@ -95,7 +125,7 @@ static void refuse_name(struct okv_resp_call *call)
     okv_resp_error(&call->reply, "NOSCRIPT No matching script. Please use EVAL.");
 }
 
-static bool find_by_sha1(struct okv_resp_script_run *run, const struct okv_resp_arg *name)
+static int find_by_sha1(struct okv_resp_script_run *run, const struct okv_resp_arg *name)
 {
     uint8_t sha1[OKV_SHA1_SIZE];
 
@@ -109,25 +139,8 @@ static bool find_by_sha1(struct okv_resp_script_run *run, const struct okv_resp_
     return run->compiled || run->script;
 }
 
-/* Work that a script may do now. */
-static uint64_t work_now(const struct okv_resp_call *call)
-{
-    const struct okv_turn *turn = &call->client->resp->turn;
-    uint64_t step = turn->spent - turn->step_begin;
-
-    if (call->is_part)
-        return call->spare;
-    return step < OKV_TURN_STEP_MAX ? OKV_TURN_STEP_MAX - step : 0;
-}
-
-static int run_alone(struct okv_resp_call *call)
-{
-    call->client->wants_alone = true;
-    return OKV_EAGAIN;
-}
-
 /* Compiles a script that is not compiled yet; the run has a reference to its text, which the
- * engine keeps. Returns 1: it is compiled; 0: an error was replied; OKV_EAGAIN. */
+ * engine keeps. */
 static int need_compiled(struct okv_resp_script_run *run)
 {
     struct okv_resp_call *call = run->call;
@@ -137,8 +150,10 @@ static int need_compiled(struct okv_resp_script_run *run)
         run->script = run->compiled->script;
         return 1;
     }
-    if (okv_resp_script_compile(run, work_now(call), &is_over))
+    if (okv_resp_script_compile(run, work_now(call), &is_over)) {
+        okv_resp_engine_note_text(run->engine, run->compiled);
         return 1;
+    }
     if (is_over && call->is_part)
         okv_resp_refuse_length(call);
     okv_resp_script_drop(run->script);
@@ -177,16 +192,18 @@ static bool check_flags(struct okv_resp_script_run *run)
 }
 
 static int eval(struct okv_resp_call *call,
-                bool (*find)(struct okv_resp_script_run *run, const struct okv_resp_arg *which),
+                int (*find)(struct okv_resp_script_run *run, const struct okv_resp_arg *which),
                 bool is_read_only)
 {
     struct okv_resp_script_run run = {
         .call = call, .engine = engine_of(call), .first_key = 3, .is_read_only = is_read_only};
     bool needs_alone;
 
-    if (!run.engine || !read_keys(&run) || !find(&run, &call->args[1]))
+    if (!run.engine || !read_keys(&run))
         return 0;
-    int rc = need_compiled(&run);
+    int rc = find(&run, &call->args[1]);
+    if (rc == 1)
+        rc = need_compiled(&run);
     if (rc < 1 || !check_flags(&run))
         return rc < 1 ? rc : 0;
     if (!call->is_part && atomic_load_explicit(&run.script->runs_alone, memory_order_relaxed))
@@ -231,10 +248,12 @@ int okv_resp_cmd_script_load(struct okv_resp_call *call)
 {
     struct okv_resp_script_run run = {.call = call, .engine = engine_of(call)};
 
-    if (!run.engine || !find_by_text(&run, &call->args[2]))
+    if (!run.engine)
         return 0;
-    int rc = need_compiled(&run);
-    if (rc != 1)
+    int rc = find_by_text(&run, &call->args[2]);
+    if (rc == 1)
+        rc = need_compiled(&run);
+    if (rc < 1)
         return rc;
     okv_resp_script_use(run.engine->cache, run.script);
     okv_resp_text(&call->reply, run.script->name);

@@ -22,6 +22,17 @@
 #define CHUNK "@user_script"
 #define MEMORY_MAX (UINT64_C(64) << 20)
 
+static void take_spare(struct okv_resp_call *call, uint64_t work)
+{
+    call->spare -= work < call->spare ? work : call->spare;
+}
+
+void okv_resp_script_spend(struct okv_resp_call *call, uint64_t work)
+{
+    okv_turn_spend(&call->client->resp->turn, work);
+    take_spare(call, work);
+}
+
 /* ---- compiling ---- */
 
 static int compile(lua_State *L)
@@ -74,7 +85,7 @@ bool okv_resp_script_compile(struct okv_resp_script_run *run, uint64_t work, boo
     } else if (end == OKV_LUA_OVER_MEMORY) {
         refuse_end(call, end);
     }
-    okv_turn_spend(&call->client->resp->turn, okv_lua_end(run->engine->lua));
+    okv_resp_script_spend(call, okv_lua_end(run->engine->lua));
     return end == OKV_LUA_DONE;
 }
 
@@ -275,7 +286,8 @@ int okv_resp_script_run(struct okv_resp_script_run *run, uint64_t most, bool *ne
     note_way(run, work, *needs_alone);
     okv_resp_staging_clear(&run->engine->staging);
     okv_resp_engine_shrink(run->engine, before);
-    okv_turn_spend(&call->client->resp->turn, work - run->commands_work);
-    call->spare -= work < call->spare ? work : call->spare;
+    /* The turn has that of its commands, the last of which may have gone beyond the limit. */
+    okv_resp_script_spend(call, work > run->commands_work ? work - run->commands_work : 0);
+    take_spare(call, run->commands_work);
     return rc;
 }

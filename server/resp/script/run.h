@@ -26,6 +26,9 @@ struct okv_resp_script_run {
     uint64_t commands_work; /* of the commands that it called */
 };
 
+/* Counts work for a script, beside that of the commands that it calls. */
+void okv_resp_script_spend(struct okv_resp_call *call, uint64_t work);
+
 /*
  * Compiles the script, and adds it to the cache if it is new. Returns whether it could; else there
  * was an error reply, or with *is_over the limit of work was reached, and nothing was replied.
