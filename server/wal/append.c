@@ -125,6 +125,7 @@ int okv_wal_batch_reserve(struct okv_wal *wal, uint64_t bytes)
     pthread_mutex_lock(&wal->lock);
     if (rc == 0 && wal->staged.used - OKV_WAL_FRAME_HEADER + bytes > most)
         rc = OKV_EAGAIN;
+    wal->staged.is_held = rc == 0;
     if (rc == 0)
         wal->staged.reserved = bytes;
     else if (rc == OKV_EAGAIN)
@@ -139,6 +140,7 @@ void okv_wal_batch_unreserve(struct okv_wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
     wal->staged.reserved = 0;
+    wal->staged.is_held = false;
     pthread_mutex_unlock(&wal->lock);
 }
 
@@ -207,19 +209,19 @@ static uint64_t size_of(const struct okv_store_record *record)
     return okv_wal_record_size(record->key_length, record->value_length);
 }
 
-/* What is reserved is for a change for which an earlier batch had no room. A smaller one is
- * another, and leaves it alone. */
+/* What the caller holds is for its other changes. Else what is reserved is for a change for which
+ * an earlier batch had no room; a smaller one is another, and leaves it alone. */
 static int find_space(struct okv_wal *wal, uint64_t size)
 {
     struct okv_wal_batch *batch = &wal->staged;
-    uint64_t most = okv_wal_batch_reserve_max(wal);
+    uint64_t most = okv_wal_batch_reserve_max(wal), held = batch->is_held ? batch->reserved : 0;
 
-    if (OKV_WAL_FRAME_HEADER + size > most)
+    if (OKV_WAL_FRAME_HEADER + held + size > most)
         return OKV_EVALUESIZE;
-    uint64_t others = size < batch->reserved ? batch->reserved : 0;
+    uint64_t others = batch->is_held || size < batch->reserved ? batch->reserved : 0;
     if (batch->used + others + size > most) {
-        if (size > wal->reserve_wanted)
-            wal->reserve_wanted = size;
+        if (held + size > wal->reserve_wanted)
+            wal->reserve_wanted = held + size;
         return OKV_EAGAIN;
     }
     batch->reserved = others;
@@ -321,6 +323,7 @@ void okv_wal_take_staged(struct okv_wal *wal)
     empty.records = 0;
     empty.lacks_reply = false;
     empty.reserved = wal->reserve_wanted;
+    empty.is_held = false;
     wal->reserve_wanted = 0;
     wal->staged = empty;
     atomic_store(&wal->is_throttled, false);

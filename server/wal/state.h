@@ -20,6 +20,7 @@ struct okv_wal_batch {
     uint8_t *bytes;
     uint64_t used, capacity;
     uint64_t reserved; /* bytes for records of one caller that are still to come */
+    bool is_held;      /* the caller reserved them in this batch, and makes all changes */
     unsigned records;  /* of changes */
     uint64_t since_ns; /* of the first, when the log does not sync each batch */
     bool lacks_reply;  /* the record of a reply found no memory */
