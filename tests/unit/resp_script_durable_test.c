@@ -94,6 +94,53 @@ FIXTURE_TEST(a_script_of_many_bytes)
     close(fd);
 }
 
+/* ---- scripts that change nothing ---- */
+
+#define GET_BOTH "eval_ro 'return redis.call(\"mget\", \"k\", \"l\")' 0\r\n"
+
+/* As a read: it sees what is published, or what its client changed. */
+static void read_by_script(void)
+{
+    int one = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    say(one, "set k old\r\n");
+    await(one);
+    hear(one, "+OK\r\n");
+    uint64_t batch = durable->wal->batch;
+    say(other, GET_BOTH);
+    hear(other, "*2\r\n$3\r\nold\r\n$-1\r\n");
+    assert_int_equal(durable->wal->batch, batch); /* nothing was written for it */
+    atomic_store(&durable->is_held, true);
+    say(one, "mset k new l new\r\n");
+    hear_nothing(one);
+    say(other, GET_BOTH);
+    hear(other, "*2\r\n$3\r\nold\r\n$-1\r\n");
+    say(one, GET_BOTH);
+    hear_nothing(one);
+    let_sync(durable);
+    await(one);
+    hear(one, "+OK\r\n*2\r\n$3\r\nnew\r\n$3\r\nnew\r\n");
+    say(other, GET_BOTH);
+    hear(other, "*2\r\n$3\r\nnew\r\n$3\r\nnew\r\n");
+    close_durable(durable);
+    close(one);
+    close(other);
+}
+
+FIXTURE_TEST(a_script_that_reads_waits_for_no_log)
+{
+    read_by_script();
+}
+
+/* Others could change what it looks at. */
+FIXTURE_TEST(a_script_that_reads_beside_other_workers)
+{
+    fixture.core.server->config.workers = 2;
+    read_by_script();
+    fixture.core.server->config.workers = 1;
+}
+
 /* ---- within EXEC, for whose commands the log has room ---- */
 
 static int change_long(uint32_t length)

@@ -116,6 +116,12 @@ static bool check(struct okv_resp_call *call)
 
 /* ---- under its locks ---- */
 
+/* A script that changes nothing reads; the commands that it calls need the right. */
+static bool reads_items(unsigned flags)
+{
+    return flags & (OKV_RESP_READ | OKV_RESP_CONSISTENT);
+}
+
 /* A read that follows a change of this client sees what the change made, which is not published
  * yet. Then its reply waits as that of the change does. */
 static bool needs_change(const struct okv_resp_call *call)
@@ -126,7 +132,7 @@ static bool needs_change(const struct okv_resp_call *call)
     if (flags & (OKV_RESP_OWN_CHANGE | OKV_RESP_ADMIN | OKV_RESP_TABLE))
         return false;
     return flags & (OKV_RESP_WRITE | OKV_RESP_CHANGE) ||
-           (flags & OKV_RESP_READ && client->commit.batch &&
+           (reads_items(flags) && client->commit.batch &&
             client->commit.database == client->common.database);
 }
 
@@ -247,8 +253,8 @@ static okv_resp_function *way_of(const struct okv_resp_call *call)
 {
     if (needs_change(call))
         return run_in_change;
-    return call->command->flags & OKV_RESP_READ && call->executor->database->wal ? run_consistent
-                                                                                 : execute;
+    return reads_items(call->command->flags) && call->executor->database->wal ? run_consistent
+                                                                              : execute;
 }
 
 static int run_locked(struct okv_resp_call *call)

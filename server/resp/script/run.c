@@ -202,6 +202,15 @@ static bool has_neighbours(const struct okv_resp_call *call)
     return call->client->resp->server->config.workers > 1;
 }
 
+/* Whether what it has looked at may be another by now. Outside of a change what is published is
+ * looked at, and a script that changes nothing runs again when that has changed (run/run.c). */
+static bool compares(const struct okv_resp_call *call)
+{
+    bool reads_published = call->executor->database->wal && !call->is_in_change;
+
+    return !call->is_part && has_neighbours(call) && !reads_published;
+}
+
 /* Makes the changes. Returns 0 with a reply, or OKV_EAGAIN. */
 static int apply(struct okv_resp_script_run *run, bool *needs_alone)
 {
@@ -217,7 +226,7 @@ static int apply(struct okv_resp_script_run *run, bool *needs_alone)
     if (call->client->room_steps == 0)
         call->client->room_steps = 1;
     call->staging = staging;
-    rc = okv_resp_staging_apply(call, !is_alone && has_neighbours(call));
+    rc = okv_resp_staging_apply(call, compares(call));
     call->staging = NULL;
     if (rc == OKV_ECONFLICT) {
         *needs_alone = true;
