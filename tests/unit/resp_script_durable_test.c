@@ -5,6 +5,7 @@
 #include "tests/support/test.h"
 
 #include "server/command/execute.h"
+#include "server/resp/run/shared.h"
 #include "server/store/change_set.h"
 #include "server/wal/append.h"
 #include "server/wal/state.h"
@@ -114,8 +115,10 @@ static void read_by_script(void)
     atomic_store(&durable->is_held, true);
     say(one, "mset k new l new\r\n");
     hear_nothing(one);
+    uint64_t alone = atomic_load(&fixture.core.server->resp_shared->exclusive.ended);
     say(other, GET_BOTH);
     hear(other, "*2\r\n$3\r\nold\r\n$-1\r\n");
+    assert_int_equal(atomic_load(&fixture.core.server->resp_shared->exclusive.ended), alone);
     say(one, GET_BOTH);
     hear_nothing(one);
     let_sync(durable);
