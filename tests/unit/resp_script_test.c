@@ -147,6 +147,18 @@ SCRIPT_TEST(verbatim_strings_have_two_parts)
     expect(one, "eval 'return {verbatim_string = {string = \"x\"}}' 0", "*0\r\n");
 }
 
+SCRIPT_TEST(formats_of_verbatim_strings_have_three_characters)
+{
+#define FORMAT(format) \
+    "eval 'return {verbatim_string = {format = \"" format "\", string = \"x\"}}' 0"
+    expect_part(one, "hello 3", "%7\r\n");
+    expect(one, FORMAT("txt"), "=5\r\ntxt:x\r\n");
+    expect(one, FORMAT("text"), "=5\r\ntex:x\r\n");
+    expect(one, FORMAT("t"), "=5\r\nt  :x\r\n");
+    expect(one, FORMAT(""), "=5\r\n   :x\r\n");
+    expect(one, FORMAT("a\\0b"), "=5\r\na  :x\r\n");
+}
+
 /* ---- as a whole ---- */
 
 SCRIPT_TEST(a_script_sees_its_own_changes)
@@ -340,6 +352,18 @@ SCRIPT_TEST(globals_are_read_only)
     expect(one, "eval 'KEYS[1] = \"x\" return {_G.KEYS[1], #ARGV, _G._G == _G}' 1 a b",
            "*3\r\n$1\r\nx\r\n:1\r\n:1\r\n");
     expect(one, "eval 'return {#KEYS, #ARGV}' 0", "*2\r\n:0\r\n:0\r\n");
+}
+
+/* A number becomes a text where it is, and the collector may run at any time. */
+SCRIPT_TEST(errors_may_be_numbers)
+{
+    char line[64], reply[32];
+
+    for (unsigned i = 0; i < 1000; i++) {
+        snprintf(line, sizeof line, "eval 'error({err = %u.5})' 0", i);
+        snprintf(reply, sizeof reply, "-%u.5 script: ", i);
+        expect_part(one, line, reply);
+    }
 }
 
 /* Raising a table of the machine must not write to it. */

@@ -248,30 +248,34 @@ static void reply_big_number(lua_State *L, const struct okv_resp_reply *to)
     add_line(to->out, text, length);
 }
 
+/* The format has three characters: as many of the text before a zero byte, and spaces. */
+static void add_verbatim(const struct okv_resp_reply *to, const char *format, const char *text,
+                         size_t length)
+{
+    char head[NUMBER_TEXT];
+    int used = snprintf(head, sizeof head, "=%zu\r\n%-3.3s:", length + 4, format);
+
+    okv_resp_buffer_add(to->out, head, (size_t)used);
+    okv_resp_buffer_add(to->out, text, length);
+    okv_resp_buffer_add(to->out, "\r\n", 2);
+}
+
 /* {format = ..., string = ...} on the top. Returns whether it is one. */
 static bool reply_verbatim(lua_State *L, const struct okv_resp_reply *to)
 {
-    const char *format, *text;
-    size_t format_length, length;
-    char head[NUMBER_TEXT];
     bool is_one = push_raw(L, "format") == LUA_TSTRING;
+    const char *format = is_one ? lua_tostring(L, -1) : NULL, *text;
+    size_t length;
 
-    format = lua_tolstring(L, -1, &format_length);
     lua_pop(L, 1); /* the table keeps it */
     if (!is_one)
         return false;
     is_one = push_raw(L, "string") == LUA_TSTRING;
     text = lua_tolstring(L, -1, &length);
-    if (is_one && to->protocol < 3) {
+    if (is_one && to->protocol < 3)
         okv_resp_bulk(to, text, length);
-    } else if (is_one) {
-        char name[4] = "   ";
-        memcpy(name, format, format_length < 3 ? format_length : 3);
-        okv_resp_buffer_add(to->out, head,
-                            (size_t)snprintf(head, sizeof head, "=%zu\r\n%s:", length + 4, name));
-        okv_resp_buffer_add(to->out, text, length);
-        okv_resp_buffer_add(to->out, "\r\n", 2);
-    }
+    else if (is_one)
+        add_verbatim(to, format, text, length);
     lua_pop(L, 1);
     return is_one;
 }
