@@ -140,27 +140,29 @@ static void set_list(lua_State *L, const char *name, const struct okv_resp_arg *
     okv_sandbox_set(L, name);
 }
 
-static const char *raw_text(lua_State *L, const char *name)
+/* Pushes a field of a table. Its text is good while it is on the stack, as a number becomes one
+ * there; NULL: it has none. */
+static const char *push_field_text(lua_State *L, int table, const char *name)
 {
     lua_pushstring(L, name);
-    lua_rawget(L, -2);
-    const char *text = lua_isstring(L, -1) ? lua_tostring(L, -1) : NULL;
-    lua_pop(L, 1); /* the table keeps it */
-    return text;
+    lua_rawget(L, table);
+    return lua_tostring(L, -1);
 }
 
-/* Of the error on the top. */
+/* Of the error on the top. Leaves more there. */
 static void reply_error(lua_State *L, const struct okv_resp_script_run *run)
 {
     const struct okv_resp_reply *to = &run->call->reply;
+    int error = lua_gettop(L);
 
-    if (!lua_istable(L, -1)) {
+    if (!lua_istable(L, error)) {
         okv_resp_error(to, "ERR Error running script %s, %.100s", run->script->name,
                        text_on_top(L));
         return;
     }
-    const char *text = raw_text(L, "err"), *source = raw_text(L, "source");
-    const char *line = raw_text(L, "line");
+    const char *text = push_field_text(L, error, "err");
+    const char *source = push_field_text(L, error, "source");
+    const char *line = push_field_text(L, error, "line");
     if (!text)
         text = "ERR unknown error";
     if (source && line)
