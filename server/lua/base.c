@@ -9,6 +9,9 @@
 #include "server/lua/libraries.h"
 #include "server/lua/machine.h"
 
+/* Work of a step of the collector. */
+#define COLLECT 2000u
+
 /* ---- metatables and fields ---- */
 
 static int base_setmetatable(lua_State *L)
@@ -166,21 +169,22 @@ static int base_tostring(lua_State *L)
     return 1;
 }
 
-/* A script cannot stop the collector, and pays for what it collects. */
+/* A script cannot stop the collector. It pays for what it has added, and the collector goes on by
+ * as much: the rest of the machine is no garbage of this script. */
 static int base_collectgarbage(lua_State *L)
 {
     static const char *const options[] = {"collect", "count",    "step",       "stop",
                                           "restart", "setpause", "setstepmul", NULL};
     int option = luaL_checkoption(L, 1, "collect", options);
-    uint64_t used = okv_lua_memory(okv_lua_of(L));
+    uint64_t added = okv_lua_added(L);
 
     if (option == 1) {
-        lua_pushnumber(L, (lua_Number)used / 1024);
+        lua_pushnumber(L, (lua_Number)okv_lua_memory(okv_lua_of(L)) / 1024);
         return 1;
     }
     if (option == 0 || option == 2) {
-        okv_lua_spend(L, used);
-        lua_gc(L, LUA_GCCOLLECT, 0);
+        okv_lua_spend(L, COLLECT + added);
+        lua_gc(L, LUA_GCSTEP, (int)(added >> 10) + 1);
     }
     lua_pushinteger(L, 0);
     return 1;

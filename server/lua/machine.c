@@ -36,6 +36,7 @@ struct okv_lua {
     lua_State *state;
     void *user;                      /* of the run */
     uint64_t used, held, memory_end; /* bytes; `held` are elsewhere */
+    uint64_t before;                 /* the run */
     uint64_t spent, work_end;
     uint64_t clock_at;   /* `spent` at which the clock is looked at */
     uint64_t steps;      /* of the last look */
@@ -321,12 +322,20 @@ uint64_t okv_lua_memory(const struct okv_lua *lua)
     return lua->used;
 }
 
+uint64_t okv_lua_added(lua_State *L)
+{
+    const struct okv_lua *lua = okv_lua_of(L);
+
+    return lua->used > lua->before ? lua->used - lua->before : 0;
+}
+
 /* ---- a run ---- */
 
 enum okv_lua_end okv_lua_begin(struct okv_lua *lua, const struct okv_lua_limits *limits,
                                lua_CFunction body, void *user)
 {
     lua->user = user;
+    lua->before = lua->used;
     lua->memory_end = lua->used + limits->memory;
     lua->held = 0;
     lua->spent = 0;

@@ -50,6 +50,8 @@ struct okv_lua *okv_lua_of(lua_State *L);
 void *okv_lua_user(lua_State *L);
 /* Work that is left. */
 uint64_t okv_lua_left(lua_State *L);
+/* Bytes that the run has added to those in use. */
+uint64_t okv_lua_added(lua_State *L);
 
 /* Bytes in use. */
 uint64_t okv_lua_memory(const struct okv_lua *lua);

@@ -47,6 +47,47 @@ TEST(work_has_an_end)
     assert_over("local s = 'x' while true do s = s .. s end", OKV_LUA_OVER_MEMORY);
 }
 
+static int keep_much(lua_State *L)
+{
+    lua_pushlightuserdata(L, (void *)keep_much);
+    lua_newuserdata(L, 8 << 20);
+    lua_rawset(L, LUA_REGISTRYINDEX);
+    return 0;
+}
+
+static int collect(lua_State *L)
+{
+    static const char text[] = "for i = 1, 100 do collectgarbage() end "
+                               "local t = {} for i = 1, 1e4 do t[i] = {} end t = nil "
+                               "local before = collectgarbage('count') "
+                               "collectgarbage() collectgarbage() "
+                               "assert(collectgarbage('count') < before - 300)";
+
+    if (!okv_lua_compile(L, text, sizeof text - 1, "@test"))
+        return lua_error(L);
+    okv_sandbox_enter(L);
+    lua_setfenv(L, -2);
+    lua_call(L, 0, 0);
+    return 0;
+}
+
+/* What others keep in the machine costs a script nothing, and takes it no time. */
+TEST(a_script_collects_what_it_has_added)
+{
+    const struct okv_lua_limits limits = {.work = 5000000, .memory = LUA_RUN_MEMORY};
+    struct okv_lua *lua = okv_lua_create(okv_sandbox_open);
+
+    assert_non_null(lua);
+    assert_int_equal(okv_lua_begin(lua,
+                                   &(struct okv_lua_limits){.work = 20000000, .memory = 16 << 20},
+                                   keep_much, NULL),
+                     OKV_LUA_DONE);
+    okv_lua_end(lua);
+    assert_int_equal(okv_lua_begin(lua, &limits, collect, NULL), OKV_LUA_DONE);
+    assert_in_range(okv_lua_end(lua), 2000000, 4500000);
+    okv_lua_destroy(lua);
+}
+
 /* ---- instructions between two looks ---- */
 
 /* Of a text. */
