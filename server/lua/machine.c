@@ -1,6 +1,7 @@
 #include "server/lua/machine.h"
 
 #include <lauxlib.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -270,6 +271,16 @@ static int open_with_buffer(lua_State *L)
     return open(L);
 }
 
+/* All calls that may raise an error are protected: this is a defect of okv. Lua would end the
+ * process without a word. */
+static int panic(lua_State *L)
+{
+    const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "no text";
+
+    fprintf(stderr, "okv-server: an error of Lua outside of a protected call: %s\n", text);
+    abort();
+}
+
 struct okv_lua *okv_lua_create(lua_CFunction open)
 {
     struct okv_lua *lua = calloc(1, sizeof *lua);
@@ -279,6 +290,8 @@ struct okv_lua *okv_lua_create(lua_CFunction open)
     expect(lua, &lua->stack, FIRST_STACK);
     lua->state = lua_newstate(allocate, lua);
     lua->expected = NULL;
+    if (lua->state)
+        lua_atpanic(lua->state, panic);
     if (lua->state && lua_cpcall(lua->state, open_with_buffer, &open) == 0)
         return lua;
     okv_lua_destroy(lua);
@@ -366,6 +379,28 @@ uint64_t okv_lua_end(struct okv_lua *lua)
     lua_settop(lua->state, 0);
     lua->user = NULL;
     return lua->spent;
+}
+
+struct collecting {
+    int kib;
+    bool has_ended;
+};
+
+static int collect(lua_State *L)
+{
+    struct collecting *collecting = lua_touserdata(L, 1);
+
+    collecting->has_ended = lua_gc(L, LUA_GCSTEP, collecting->kib);
+    return 0;
+}
+
+bool okv_lua_collect(struct okv_lua *lua, int kib)
+{
+    struct collecting collecting = {.kib = kib};
+
+    if (lua_cpcall(lua->state, collect, &collecting))
+        lua_pop(lua->state, 1);
+    return collecting.has_ended;
 }
 
 /* A text that is compiled. */

@@ -53,6 +53,10 @@ uint64_t okv_lua_left(lua_State *L);
 /* Bytes that the run has added to those in use. */
 uint64_t okv_lua_added(lua_State *L);
 
+/* Outside of a run: a step of the collector, which may need memory. Returns whether it has ended a
+ * cycle. */
+bool okv_lua_collect(struct okv_lua *lua, int kib);
+
 /* Bytes in use. */
 uint64_t okv_lua_memory(const struct okv_lua *lua);
 

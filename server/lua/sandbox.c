@@ -9,6 +9,8 @@
 /* Keys of the registry: addresses, which no script can have. */
 static char globals_key;     /* the globals of all scripts */
 static char environment_key; /* their proxy, which scripts have */
+static char keys_key;        /* the names of the lists */
+static char argv_key;
 
 static const char *const allowed[] = {
     "_VERSION", "assert",   "error",  "getmetatable", "ipairs",   "next",
@@ -126,6 +128,10 @@ int okv_sandbox_open(lua_State *L)
     add_new(L, "cmsgpack", okv_lua_add_cmsgpack);
     add_new(L, "struct", okv_lua_add_struct);
     protect_strings(L);
+    lua_pushliteral(L, "KEYS");
+    set_registered(L, &keys_key);
+    lua_pushliteral(L, "ARGV");
+    set_registered(L, &argv_key);
     okv_sandbox_leave(L);
     return 0;
 }
@@ -149,13 +155,20 @@ void okv_sandbox_enter(lua_State *L)
     okv_lua_begin_random(L);
 }
 
-/* Without memory: names and globals exist since the sandbox was opened. */
+/* Needs no memory: the name is a string that exists, and the global is there. */
+static void clear_list(lua_State *L, char *name_key)
+{
+    push_registered(L, &globals_key);
+    push_registered(L, name_key);
+    lua_pushboolean(L, false);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+}
+
 void okv_sandbox_leave(lua_State *L)
 {
-    lua_pushboolean(L, false);
-    okv_sandbox_set(L, "KEYS");
-    lua_pushboolean(L, false);
-    okv_sandbox_set(L, "ARGV");
+    clear_list(L, &keys_key);
+    clear_list(L, &argv_key);
     push_registered(L, &globals_key);
     lua_replace(L, LUA_GLOBALSINDEX);
 }

@@ -19,7 +19,7 @@ void okv_sandbox_enter(lua_State *L);
 /* Makes the value on the top of the stack the global KEYS or ARGV, and removes it from the stack.
  * Within a run. */
 void okv_sandbox_set(lua_State *L, const char *name);
-/* After a run: what is loaded next has none of them, and the lists are gone. */
+/* After a run: what is loaded next has none of them, and the lists are gone. Needs no memory. */
 void okv_sandbox_leave(lua_State *L);
 
 #endif

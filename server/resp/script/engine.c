@@ -8,7 +8,6 @@
 #include "server/resp/script/api.h"
 #include "shared/format/hash.h"
 
-/* Compiled scripts at which those that the cache has removed go, too. */
 #define REPLY_KEPT (64u << 10) /* bytes of its buffer */
 #define MUCH (UINT64_C(1) << 20)
 /* Bytes of text. What is compiled takes some 15 times as much; beyond that it is compiled anew. */
@@ -16,13 +15,23 @@
 /* The one that is under way may have passed what has become garbage. */
 #define CYCLES 2u
 #define COLLECTED_KIB 64 /* at once */
+/* Compiled scripts at which those that the cache has removed go, too. */
 #define COMPILED_MAX (OKV_RESP_COMPILED_SLOTS / 2 + OKV_RESP_COMPILED_SLOTS / 4)
+
+/* The list of free references exists from now on, so that luaL_unref() needs no memory: it is not
+ * always called within a run. */
+static void make_free_list(lua_State *L)
+{
+    lua_pushboolean(L, true);
+    luaL_unref(L, LUA_REGISTRYINDEX, luaL_ref(L, LUA_REGISTRYINDEX));
+}
 
 static int add_api(lua_State *L)
 {
     lua_newtable(L);
     okv_resp_script_add_api(L);
     okv_sandbox_add(L, "redis");
+    make_free_list(L);
     return 0;
 }
 
@@ -72,7 +81,7 @@ void okv_resp_engine_shrink(struct okv_resp_engine *engine, uint64_t before)
 
 void okv_resp_engine_collect(struct okv_resp_engine *engine)
 {
-    if (engine->cycles > 0 && lua_gc(okv_lua_state(engine->lua), LUA_GCSTEP, COLLECTED_KIB))
+    if (engine->cycles > 0 && okv_lua_collect(engine->lua, COLLECTED_KIB))
         engine->cycles--;
 }
 
