@@ -249,6 +249,25 @@ TEST_WITH(a_script_without_room_changes_nothing, begin_with_budget, end)
     expect(one, "dbsize", ":0\r\n");
 }
 
+/* EXEC makes room once, however many of its scripts find none. */
+TEST_WITH(exec_makes_room_once, begin_with_budget, end)
+{
+    struct okv_store_work *work = &fixture.core.works[0];
+
+    for (unsigned i = 0; i < 10000; i++)
+        if (resp_fixture_call(one, "setrange a 1000000 x") &&
+            resp_fixture_call(one, "setrange b 1000000 x") &&
+            resp_fixture_call(one, "setrange c 1000000 x"))
+            break;
+    expect(one, "multi", OK);
+    expect(one, "set s 1", "+QUEUED\r\n");
+    for (unsigned i = 0; i < 4; i++)
+        expect(one, "eval 'redis.call(\"set\", \"d\", (\"x\"):rep(1000000))' 0", "+QUEUED\r\n");
+    unsigned before = work->room_steps;
+    expect_part(one, "exec", "*5\r\n+OK\r\n-TRYAGAIN there is no room at the moment");
+    assert_int_equal(work->room_steps - before, 1);
+}
+
 TEST_WITH(others_do_not_see_changes_one_by_one, begin_with_neighbours, end)
 {
     struct okv_exclusive *exclusive = &fixture.core.server->resp_shared->exclusive;

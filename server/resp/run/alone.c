@@ -133,7 +133,7 @@ static void add_command(struct pricing *pricing, const struct okv_resp_command *
     bool is_write = command->flags & OKV_RESP_WRITE;
     unsigned logs = is_write && pricing->call->executor->database->wal;
 
-    pricing->has_writes = pricing->has_writes || is_write;
+    pricing->has_writes = pricing->has_writes || is_write || command->flags & OKV_RESP_CHANGE;
     pricing->work += arguments + bytes * logs;
     if (!is_write && !(command->flags & OKV_RESP_WALK))   /* KEYS counts its own pages */
         pricing->work += okv_resp_price_of_filled(bytes); /* of the reply */

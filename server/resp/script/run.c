@@ -225,8 +225,8 @@ static int apply(struct okv_resp_script_run *run, bool *needs_alone)
         *needs_alone = true;
         return OKV_EAGAIN;
     }
-    if (call->client->room_steps == 0)
-        call->client->room_steps = 1;
+    if (!is_alone)
+        call->client->room_steps = 1; /* else the command has its own (run/alone.c) */
     call->staging = staging;
     rc = okv_resp_staging_apply(call, compares(call));
     call->staging = NULL;
