@@ -283,6 +283,22 @@ TEST_WITH(others_do_not_see_changes_one_by_one, begin_with_neighbours, end)
     expect(one, "mget a b", "*2\r\n$1\r\n2\r\n$1\r\n2\r\n");
 }
 
+/* What a script did before it had to run alone is not counted. */
+SCRIPT_TEST(a_script_that_runs_again_is_counted_once)
+{
+    const struct okv_resp_counts before = fixture.resp.counts;
+
+    expect(one, "set k v", OK);
+    expect(one,
+           "eval 'redis.call(\"get\", \"k\") redis.call(\"get\", \"none\") "
+           "for i = 1, 100000 do end return 1' 0",
+           ":1\r\n");
+    assert_int_equal(atomic_load(&fixture.core.server->resp_shared->exclusive.ended), 1);
+    assert_int_equal(fixture.resp.counts.commands - before.commands, 4);
+    assert_int_equal(fixture.resp.counts.hits - before.hits, 1);
+    assert_int_equal(fixture.resp.counts.misses - before.misses, 1);
+}
+
 SCRIPT_TEST(within_a_transaction)
 {
     expect(one, "multi", OK);

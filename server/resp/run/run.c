@@ -268,6 +268,7 @@ static int run_locked(struct okv_resp_call *call)
     if (!has_to_wait(call))
         rc = runs_alone(call) ? run_exclusive(call, how) : how(call);
     if (rc == OKV_EAGAIN && client->wants_alone && !call->is_part) {
+        client->resp->counts = counts; /* of what a script did in vain */
         call->is_part = true;
         rc = run_exclusive(call, how);
     }
