@@ -232,8 +232,9 @@ static int find(const struct okv_table *table, uint64_t bucket, uint64_t hash, c
     return OKV_ENOTFOUND;
 }
 
-int okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
-                   uint32_t key_length, bool newest, okv_store_visit *visit, void *user)
+int okv_store_look_at(struct okv_store *store, struct okv_store_work *work, const void *key,
+                      uint32_t key_length, const struct okv_store_moment *moment,
+                      okv_store_visit *visit, void *user)
 {
     if (key_length == 0 || key_length > OKV_KEY_MAX)
         return OKV_EKEYSIZE;
@@ -242,8 +243,8 @@ int okv_store_look(struct okv_store *store, struct okv_store_work *work, const v
     struct okv_entry entry;
     unsigned pages = 0;
     uint64_t bucket = okv_store_lock_hash(store, hash);
-    int rc = find(&store->table, bucket, hash, key, key_length, newest, &entry, &pages);
-    if (!rc && okv_entry_is_expired(&entry, atomic_load(&store->clock_ms)))
+    int rc = find(&store->table, bucket, hash, key, key_length, moment->newest, &entry, &pages);
+    if (!rc && okv_entry_is_expired(&entry, moment->clock_ms))
         rc = OKV_ENOTFOUND;
     if (!rc) {
         const struct okv_store_now now = {entry.value, entry.value_length, entry.version,
@@ -254,6 +255,14 @@ int okv_store_look(struct okv_store *store, struct okv_store_work *work, const v
     if (work)
         work->loaded_pages += pages;
     return rc;
+}
+
+int okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
+                   uint32_t key_length, bool newest, okv_store_visit *visit, void *user)
+{
+    const struct okv_store_moment now = {newest, atomic_load(&store->clock_ms)};
+
+    return okv_store_look_at(store, work, key, key_length, &now, visit, user);
 }
 
 struct copy {

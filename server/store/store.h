@@ -76,6 +76,14 @@ int okv_store_get(struct okv_store *store, struct okv_store_work *work, const vo
 typedef int okv_store_visit(void *user, const struct okv_store_now *now);
 int okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
                    uint32_t key_length, bool newest, okv_store_visit *visit, void *user);
+/* The same at a time that the store's clock had, for a caller whose time stands still. */
+struct okv_store_moment {
+    bool newest;
+    uint64_t clock_ms;
+};
+int okv_store_look_at(struct okv_store *store, struct okv_store_work *work, const void *key,
+                      uint32_t key_length, const struct okv_store_moment *moment,
+                      okv_store_visit *visit, void *user);
 
 /* Bytes of the heap that segments of the index take, including the one in reserve. */
 uint64_t okv_store_index_length(const struct okv_store *store);

@@ -9,6 +9,7 @@
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
+#include "server/resp/run/staging.h"
 #include "server/store/flush.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
@@ -25,7 +26,10 @@ int okv_resp_cmd_time(struct okv_resp_call *call)
     struct timeval now;
     char text[24];
 
-    gettimeofday(&now, NULL);
+    if (call->staging)
+        now = okv_resp_staging_wall(call);
+    else
+        gettimeofday(&now, NULL);
     okv_resp_array(&call->reply, 2);
     snprintf(text, sizeof text, "%lld", (long long)now.tv_sec);
     okv_resp_text(&call->reply, text);

@@ -185,7 +185,8 @@ int okv_resp_refuse(struct okv_resp_call *call, int code)
 
 uint64_t okv_resp_now_ms(const struct okv_resp_call *call)
 {
-    return atomic_load(&call->executor->database->store.clock_ms);
+    return call->staging ? okv_resp_staging_now_ms(call)
+                         : atomic_load(&call->executor->database->store.clock_ms);
 }
 
 int64_t okv_resp_wall_of(const struct okv_resp_call *call, uint64_t expiry_ms)

@@ -54,7 +54,8 @@ void okv_resp_staging_clear(struct okv_resp_staging *staging)
         okv_resp_staging_fini(staging);
     if (staging->slots)
         memset(staging->slots, 0, (staging->mask + 1) * sizeof *staging->slots);
-    staging->bytes = 0;
+    staging->bytes = staging->clock_ms = 0;
+    staging->wall = (struct timeval){.tv_sec = 0};
     staging->is_outdated = staging->has_no_memory = false;
 }
 
@@ -144,6 +145,24 @@ static struct okv_store *store_of(const struct okv_resp_call *call)
     return &call->executor->database->store;
 }
 
+uint64_t okv_resp_staging_now_ms(const struct okv_resp_call *call)
+{
+    struct okv_resp_staging *staging = call->staging;
+
+    if (staging->clock_ms == 0)
+        staging->clock_ms = atomic_load(&store_of(call)->clock_ms);
+    return staging->clock_ms;
+}
+
+struct timeval okv_resp_staging_wall(const struct okv_resp_call *call)
+{
+    struct okv_resp_staging *staging = call->staging;
+
+    if (staging->wall.tv_sec == 0)
+        gettimeofday(&staging->wall, NULL);
+    return staging->wall;
+}
+
 static void know(struct okv_resp_staging *staging, struct okv_resp_staged *item, uint64_t version)
 {
     staging->is_outdated = staging->is_outdated || (item->is_known && item->version != version);
@@ -155,13 +174,11 @@ static void know(struct okv_resp_staging *staging, struct okv_resp_staged *item,
 static bool staged_now(const struct okv_resp_call *call, const struct okv_resp_staged *item,
                        struct okv_store_now *now)
 {
-    uint64_t clock_ms = atomic_load(&store_of(call)->clock_ms);
-
     *now = (struct okv_store_now){.value = item->value,
                                   .value_length = item->value_length,
                                   .version = item->version + 1,
                                   .expiry_ms = item->expiry_ms};
-    return item->is_there && !(item->expiry_ms && item->expiry_ms <= clock_ms);
+    return item->is_there && !(item->expiry_ms && item->expiry_ms <= okv_resp_staging_now_ms(call));
 }
 
 struct look {
@@ -187,8 +204,9 @@ static int look_at(struct look *look)
 
     if (item->is_changed)
         return staged_now(call, item, &now) ? look->visit(look->user, &now) : OKV_ENOTFOUND;
-    int rc = okv_store_look(store_of(call), call->executor->work, item->key, item->key_length,
-                            call->is_in_change, visit_stored, look);
+    const struct okv_store_moment moment = {call->is_in_change, okv_resp_staging_now_ms(call)};
+    int rc = okv_store_look_at(store_of(call), call->executor->work, item->key, item->key_length,
+                               &moment, visit_stored, look);
     if (rc == OKV_ENOTFOUND)
         know(call->staging, item, 0);
     return rc;

@@ -9,6 +9,8 @@
 #ifndef OKV_SERVER_RESP_RUN_STAGING_H
 #define OKV_SERVER_RESP_RUN_STAGING_H
 
+#include <sys/time.h>
+
 #include "server/store/change_set.h"
 #include "server/store/store.h"
 
@@ -21,8 +23,10 @@ struct okv_resp_staging {
     uint32_t count, capacity;
     uint32_t *slots; /* [mask + 1], by hash: index + 1 of an item; 0: free */
     uint32_t mask;
-    uint64_t bytes;   /* of keys and values */
-    bool is_outdated; /* an item changed between two looks at it */
+    uint64_t bytes;      /* of keys and values */
+    uint64_t clock_ms;   /* of the store, for all of the script; 0: not looked at yet */
+    struct timeval wall; /* likewise */
+    bool is_outdated;    /* an item changed between two looks at it */
     bool has_no_memory;
 };
 
@@ -38,6 +42,10 @@ int okv_resp_staging_look(struct okv_resp_call *call, const struct okv_resp_arg 
 int okv_resp_staging_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
                             okv_store_decide *decide, void *user);
 int okv_resp_staging_remove(struct okv_resp_call *call, const struct okv_resp_arg *key);
+
+/* The times of the script, which stand still: of the store's clock, and of the wall's. */
+uint64_t okv_resp_staging_now_ms(const struct okv_resp_call *call);
+struct timeval okv_resp_staging_wall(const struct okv_resp_call *call);
 
 /* Makes the changes, and counts them. Errors as of okv_store_change_set(); with `compares`
  * OKV_ECONFLICT, when others changed an item that the script looked at. */
