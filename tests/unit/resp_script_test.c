@@ -1,75 +1,10 @@
-/* Scripts of RESP clients: what they may call, that their changes are made as one, and their
- * limits. */
-#include "tests/support/test.h"
-
+/* Scripts of RESP clients: their values, that their changes are made as one, and what they may
+ * call. */
+#include "server/resp/run/lookup.h"
 #include "server/resp/run/shared.h"
-#include "server/resp/script/cache.h"
-#include "server/resp/script/engine.h"
-#include "shared/base/clock.h"
-#include "tests/support/resp_fixture.h"
-
-static const struct okv_store_params params = {
-    .length = 4u << 20, .bucket_size = 256, .extra_reads = 1, .max_value = 1u << 20};
-
-static struct resp_fixture fixture;
-static struct okv_resp_client *one, *other;
-
-static int begin(void **state)
-{
-    (void)state;
-    resp_fixture_open(&fixture, &params);
-    one = resp_fixture_client(&fixture);
-    other = resp_fixture_client(&fixture);
-    return 0;
-}
-
-/* More than one worker, of which the others do nothing. */
-static void configure_workers(struct okv_server *server)
-{
-    server->config.workers = 2;
-}
-
-static int begin_with_neighbours(void **state)
-{
-    (void)state;
-    resp_fixture_open_with(&fixture, &params, configure_workers);
-    one = resp_fixture_client(&fixture);
-    other = resp_fixture_client(&fixture);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    resp_fixture_end(one);
-    resp_fixture_end(other);
-    fixture.core.server->config.workers = 1;
-    resp_fixture_close(&fixture);
-    return 0;
-}
-
-#define SCRIPT_TEST(name) TEST_WITH(name, begin, end)
-
-static void expect(struct okv_resp_client *client, const char *line, const char *reply)
-{
-    const char *got = resp_fixture_call(client, line);
-
-    if (!got || strcmp(got, reply))
-        print_error("%s\n", line);
-    assert_non_null(got);
-    assert_string_equal(got, reply);
-}
-
-static void expect_part(struct okv_resp_client *client, const char *line, const char *part)
-{
-    const char *got = resp_fixture_call(client, line);
-
-    if (!got || !strstr(got, part))
-        fail_msg("%s: %s", line, got ? got : "it waits");
-}
-
-#define OK "+OK\r\n"
-#define NIL "$-1\r\n"
+#include "server/resp/run/staging.h"
+#include "shared/base/error.h"
+#include "tests/support/resp_script.h"
 
 /* ---- values ---- */
 
@@ -220,6 +155,38 @@ SCRIPT_TEST(a_script_that_fails_changes_nothing)
     }
 }
 
+static int visit_nothing(void *user, const struct okv_store_now *now)
+{
+    (void)user;
+    (void)now;
+    return 0;
+}
+
+/* Other workers set the clock meanwhile. */
+SCRIPT_TEST(time_stands_still_within_a_script)
+{
+    struct okv_resp_staging staging = {.count = 0};
+    const struct okv_resp_arg key = {(const uint8_t *)"k", 1};
+    struct okv_resp_call call = {
+        .client = one, .executor = &fixture.resp.executors[0], .staging = &staging};
+
+    expect(one, "set k v px 100", OK);
+    assert_int_equal(okv_resp_staging_look(&call, &key, visit_nothing, NULL), 0);
+    uint64_t now_ms = okv_resp_now_ms(&call);
+    resp_fixture_pass(&fixture, 1000);
+    expect(one, "get k", NIL);
+    assert_int_equal(okv_resp_now_ms(&call), now_ms);
+    assert_int_equal(okv_resp_staging_look(&call, &key, visit_nothing, NULL), 0);
+    okv_resp_staging_clear(&staging);
+    assert_int_equal(okv_resp_staging_look(&call, &key, visit_nothing, NULL), OKV_ENOTFOUND);
+    assert_int_equal(okv_resp_now_ms(&call), now_ms + 1000);
+    okv_resp_staging_fini(&staging);
+    expect(one,
+           "eval 'local a = redis.call(\"time\") for i = 1, 100000 do end "
+           "local b = redis.call(\"time\") return a[1] == b[1] and a[2] == b[2]' 0",
+           ":1\r\n");
+}
+
 static void configure_budget(struct okv_server *server)
 {
     server->config.alone_ms = 1000;
@@ -228,10 +195,7 @@ static void configure_budget(struct okv_server *server)
 static int begin_with_budget(void **state)
 {
     (void)state;
-    resp_fixture_open_with(&fixture, &params, configure_budget);
-    one = resp_fixture_client(&fixture);
-    other = resp_fixture_client(&fixture);
-    return 0;
+    return begin_with(configure_budget);
 }
 
 /* The store has no room for the last one. */
@@ -249,23 +213,16 @@ TEST_WITH(a_script_without_room_changes_nothing, begin_with_budget, end)
     expect(one, "dbsize", ":0\r\n");
 }
 
-/* EXEC makes room once, however many of its scripts find none. */
-TEST_WITH(exec_makes_room_once, begin_with_budget, end)
+/* More than one worker, of which the others do nothing. */
+static void configure_workers(struct okv_server *server)
 {
-    struct okv_store_work *work = &fixture.core.works[0];
+    server->config.workers = 2;
+}
 
-    for (unsigned i = 0; i < 10000; i++)
-        if (resp_fixture_call(one, "setrange a 1000000 x") &&
-            resp_fixture_call(one, "setrange b 1000000 x") &&
-            resp_fixture_call(one, "setrange c 1000000 x"))
-            break;
-    expect(one, "multi", OK);
-    expect(one, "set s 1", "+QUEUED\r\n");
-    for (unsigned i = 0; i < 4; i++)
-        expect(one, "eval 'redis.call(\"set\", \"d\", (\"x\"):rep(1000000))' 0", "+QUEUED\r\n");
-    unsigned before = work->room_steps;
-    expect_part(one, "exec", "*5\r\n+OK\r\n-TRYAGAIN there is no room at the moment");
-    assert_int_equal(work->room_steps - before, 1);
+static int begin_with_neighbours(void **state)
+{
+    (void)state;
+    return begin_with(configure_workers);
 }
 
 TEST_WITH(others_do_not_see_changes_one_by_one, begin_with_neighbours, end)
@@ -281,22 +238,6 @@ TEST_WITH(others_do_not_see_changes_one_by_one, begin_with_neighbours, end)
     expect(one, "eval 'for i = 1, 100000 do end return 1' 0", ":1\r\n");
     assert_int_equal(atomic_load(&exclusive->ended), 2);
     expect(one, "mget a b", "*2\r\n$1\r\n2\r\n$1\r\n2\r\n");
-}
-
-/* What a script did before it had to run alone is not counted. */
-SCRIPT_TEST(a_script_that_runs_again_is_counted_once)
-{
-    const struct okv_resp_counts before = fixture.resp.counts;
-
-    expect(one, "set k v", OK);
-    expect(one,
-           "eval 'redis.call(\"get\", \"k\") redis.call(\"get\", \"none\") "
-           "for i = 1, 100000 do end return 1' 0",
-           ":1\r\n");
-    assert_int_equal(atomic_load(&fixture.core.server->resp_shared->exclusive.ended), 1);
-    assert_int_equal(fixture.resp.counts.commands - before.commands, 4);
-    assert_int_equal(fixture.resp.counts.hits - before.hits, 1);
-    assert_int_equal(fixture.resp.counts.misses - before.misses, 1);
 }
 
 SCRIPT_TEST(within_a_transaction)
@@ -475,177 +416,4 @@ SCRIPT_TEST(a_long_text_is_no_number)
     expect_part(one, "eval '" LONG_TEXT "redis.setresp(s)' 0",
                 "-ERR RESP version must be 2 or 3. script: ");
     expect(one, "eval 'redis.setresp(\" 3\") redis.set_repl(\"2\") return 1' 0", ":1\r\n");
-}
-
-/* ---- the cache ---- */
-
-SCRIPT_TEST(scripts_have_names)
-{
-    expect(one, "script load 'return 1'", "$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n");
-    expect(other, "evalsha e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0", ":1\r\n");
-    expect(other, "evalsha E0E1F9FABFC9D4800C877A703B823AC0578FF8DB 0", ":1\r\n");
-    expect(other, "evalsha_ro e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0", ":1\r\n");
-    expect(one, "script exists e0e1f9fabfc9d4800c877a703b823ac0578ff8db x", "*2\r\n:1\r\n:0\r\n");
-    expect(one, "script flush", OK);
-    expect(one, "script exists e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "*1\r\n:0\r\n");
-    expect_part(one, "evalsha e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0", "-NOSCRIPT No matching");
-    expect_part(one, "evalsha e0e1 0", "-NOSCRIPT No matching");
-    expect_part(one, "evalsha e0e1 x", "-NOSCRIPT No matching");
-    expect(one, "eval 'return 1' 0", ":1\r\n");
-    expect(one, "evalsha e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0", ":1\r\n");
-    expect_part(one, "script load 'return +'", "-ERR Error compiling script (new function): ");
-    expect_part(one, "eval 'return +' 0", "-ERR Error compiling script (new function): ");
-    expect_part(one, "script flush now", "-ERR SCRIPT FLUSH only support SYNC|ASYNC option");
-    expect_part(one, "script kill", "-NOTBUSY");
-    expect_part(one, "eval 'return 1' x", "-ERR value is not an integer or out of range");
-    expect_part(one, "eval 'return 1' -1", "-ERR Number of keys can't be negative");
-    expect_part(one, "eval 'return 1' 1",
-                "-ERR Number of keys can't be greater than number of args");
-}
-
-SCRIPT_TEST(commands_tell_of_the_keys)
-{
-    expect(one, "command getkeys eval x 2 a b c", "*2\r\n$1\r\na\r\n$1\r\nb\r\n");
-    expect(one, "command getkeys eval x 0 a", "*0\r\n");
-    expect(one, "command getkeys evalsha x 2 a", "*0\r\n");
-    expect(one, "command getkeysandflags eval_ro x 1 a",
-           "*1\r\n*2\r\n$1\r\na\r\n*2\r\n+RO\r\n+access\r\n");
-}
-
-SCRIPT_TEST(the_cache_is_bounded)
-{
-    struct okv_resp_script_cache *cache = fixture.core.server->resp_shared->scripts;
-    char line[64];
-
-    for (unsigned i = 0; i < 5 * OKV_RESP_SCRIPTS_MAX; i++) {
-        snprintf(line, sizeof line, "eval 'return %u' 0", i);
-        assert_non_null(resp_fixture_call(one, line));
-        assert_true(cache->count <= OKV_RESP_SCRIPTS_MAX);
-        assert_true(fixture.resp.engine->compiled_count <= OKV_RESP_COMPILED_SLOTS - 1);
-    }
-    assert_int_equal(cache->count, OKV_RESP_SCRIPTS_MAX);
-    expect(one, "eval 'return 7' 0", ":7\r\n");
-}
-
-/* The clock of uses has ticks. */
-static void pass_a_tick(void)
-{
-    uint64_t now = okv_clock_coarse_ns();
-
-    while (okv_clock_coarse_ns() == now)
-        ;
-}
-
-/* Loading a script that is there is a use, too. */
-SCRIPT_TEST(the_least_recently_used_script_is_removed)
-{
-    char line[64];
-
-    expect(one, "eval 'return 1' 0", ":1\r\n");
-    expect(one, "eval 'return 2' 0", ":2\r\n");
-    expect(one, "eval 'return 3' 0", ":3\r\n");
-    pass_a_tick();
-    for (unsigned i = 4; i <= OKV_RESP_SCRIPTS_MAX; i++) {
-        snprintf(line, sizeof line, "script load 'return %u'", i);
-        expect_part(one, line, "$40");
-    }
-    pass_a_tick();
-    expect(one, "eval 'return 2' 0", ":2\r\n");
-    expect_part(one, "script load 'return 1'", "$40");
-    expect_part(one, "script load 'return 0'", "$40");
-    expect(one,
-           "script exists e0e1f9fabfc9d4800c877a703b823ac0578ff8db "
-           "7f923f79fe76194c868d7e1d0820de36700eb649 09d3822de862f46d784e6a36848b4f0736dda47a",
-           "*3\r\n:1\r\n:1\r\n:0\r\n");
-}
-
-SCRIPT_TEST(what_does_not_compile_is_not_kept)
-{
-    struct okv_resp_script_cache *cache = fixture.core.server->resp_shared->scripts;
-
-    expect_part(one, "eval 'return +' 0", "-ERR Error compiling script (new function): ");
-    expect_part(one, "script load '#!lua'", "-ERR Invalid script shebang\r\n");
-    assert_int_equal(cache->count, 0);
-    assert_int_equal(cache->bytes, 0);
-    expect(one, "eval 'return 1' 0", ":1\r\n");
-    assert_int_equal(cache->count, 1);
-    assert_int_equal(cache->bytes, 8);
-}
-
-/* ---- work ---- */
-
-SCRIPT_TEST(work_is_bounded)
-{
-    static const char *const scripts[] = {
-        "while true do end",
-        "while true do pcall(redis.call, \"get\", \"k\") end",
-        "while true do redis.call(\"set\", \"k\", 1) end",
-        "while true do redis.call(\"get\", \"long\") end",
-        "while true do redis.call(\"bitcount\", \"long\") end",
-        "while true do redis.call(\"setrange\", \"long\", 1000000, \"x\") end",
-        "local s = \"\" while true do s = s .. \"xxxxxxxxxxxxxxxx\" end",
-    };
-    struct okv_turn *turn = &fixture.resp.turn;
-    char line[256];
-
-    expect(one, "setrange long 1000000 x", ":1000001\r\n");
-    for (unsigned i = 0; i < sizeof scripts / sizeof *scripts; i++) {
-        snprintf(line, sizeof line, "eval '%s' 0", scripts[i]);
-        expect_part(one, line, "-ERR this would run alone for longer");
-    }
-    assert_true(turn->alone < 12000000);
-    assert_true(turn->longest < 2 * OKV_TURN_STEP_MAX);
-    expect(one, "exists k", ":0\r\n");
-}
-
-/* EVAL of a text of `length` bytes that returns the number. */
-static const char *give_text(unsigned number, size_t length)
-{
-    static char line[1100000];
-    int head =
-        snprintf(line, sizeof line, "*3\r\n$4\r\neval\r\n$%zu\r\nreturn %04u --", length, number);
-
-    assert_true(length >= 14 && (size_t)head + length < sizeof line - 16);
-    memset(line + head, 'x', length - 14);
-    strcpy(line + head + length - 14, "\r\n$1\r\n0\r");
-    return resp_fixture_call(one, line);
-}
-
-/* Its queue may have many texts: to hash and to compile each is work of EXEC. */
-SCRIPT_TEST(texts_in_a_transaction_are_counted)
-{
-    struct okv_turn *turn = &fixture.resp.turn;
-
-    expect(one, "multi", OK);
-    for (unsigned i = 0; i < 30; i++)
-        assert_string_equal(give_text(i, 50000), "+QUEUED\r\n");
-    expect_part(one, "exec", "*30\r\n:0\r\n:1\r\n:2\r\n");
-    assert_true(turn->alone > 5000000 && turn->alone < 11000000);
-    expect(one, "multi", OK);
-    for (unsigned i = 0; i < 30; i++)
-        assert_string_equal(give_text(i, 50000), "+QUEUED\r\n");
-    expect_part(one, "exec", "-ERR this would run alone for longer");
-}
-
-/* Nobody waits for one step that hashes a long text. */
-SCRIPT_TEST(a_long_text_is_hashed_alone)
-{
-    struct okv_exclusive *exclusive = &fixture.core.server->resp_shared->exclusive;
-    struct okv_turn *turn = &fixture.resp.turn;
-
-    assert_string_equal(give_text(7, 200000), ":7\r\n");
-    assert_int_equal(atomic_load(&exclusive->ended), 1);
-    assert_true(turn->longest < 2 * OKV_TURN_STEP_MAX);
-    assert_true(turn->alone > 200000 * (20 + OKV_RESP_SHA1_BYTE) && turn->alone < 6000000);
-    assert_string_equal(give_text(7, 200000), ":7\r\n"); /* it is compiled */
-    assert_int_equal(atomic_load(&exclusive->ended), 1);
-}
-
-SCRIPT_TEST(replies_that_nobody_wants)
-{
-    expect(one, "set k v", OK);
-    expect(one, "client reply off", "");
-    expect(one, "eval 'redis.call(\"set\", \"l\", redis.call(\"get\", \"k\")) return 1' 0", "");
-    expect(one, "client reply on", OK);
-    expect(one, "get l", "$1\r\nv\r\n");
 }
