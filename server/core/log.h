@@ -63,7 +63,7 @@ void okv_log_line(struct okv_log *log, enum okv_log_level level, const char *par
 void okv_log_stranger(struct okv_log *log, uint64_t now_ns, const char *text);
 /* Call it from time to time, at least every OKV_LOG_TICK_NS. */
 void okv_log_tick(struct okv_log *log, uint64_t now_ns);
-/* Writes a line at any rate, for what no client brings about. */
+/* Writes a line at any rate, for what no client brings about, or what has a rate of its own. */
 void okv_log_say(struct okv_log *log, enum okv_log_level level, const char *part,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
 

@@ -1,4 +1,7 @@
 /* Scripts of RESP clients: the cache, and their work. */
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "server/resp/run/shared.h"
 #include "server/resp/script/cache.h"
 #include "server/resp/script/engine.h"
@@ -140,6 +143,45 @@ SCRIPT_TEST(a_script_that_runs_again_is_counted_once)
     assert_int_equal(fixture.resp.counts.commands - before.commands, 4);
     assert_int_equal(fixture.resp.counts.hits - before.hits, 1);
     assert_int_equal(fixture.resp.counts.misses - before.misses, 1);
+}
+
+/* ---- redis.log() ---- */
+
+/* One line that ends so; NULL: none. */
+static void expect_line(int fd, const char *end)
+{
+    char text[1024];
+    ssize_t length = read(fd, text, sizeof text - 1);
+
+    text[length > 0 ? length : 0] = '\0';
+    const char *found = end ? strstr(text, end) : text;
+    assert_non_null(found);
+    assert_string_equal(found, end ? end : "");
+    assert_ptr_equal(strchr(text, '\n'), strrchr(text, '\n'));
+}
+
+/* One line for each request, even if the script runs again alone; and one a second. */
+SCRIPT_TEST(scripts_write_few_lines)
+{
+#define LOG "eval 'redis.log(redis.LOG_WARNING, \"a\", 1) redis.log(2, \"b\") "
+    struct okv_log *log = &fixture.core.server->log;
+    int fds[2], before = log->fd;
+
+    assert_int_equal(pipe2(fds, O_NONBLOCK), 0);
+    log->fd = fds[1];
+    expect(one, LOG "for i = 1, 100000 do end' 0", NIL);
+    fixture.resp.engine->log_next_ns = UINT64_MAX;
+    expect_line(fds[0], ": a 1\n");
+    expect(one, LOG "' 0", NIL);
+    expect(one, LOG "' 0", NIL);
+    expect_line(fds[0], NULL);
+    fixture.resp.engine->log_next_ns = 0;
+    expect(one, "eval 'redis.log(redis.LOG_DEBUG, \"c\") redis.log(3, \"d\")' 0", NIL);
+    expect_line(fds[0], " (2 more lines of scripts were left out): d\n");
+    assert_int_equal(log->lines, 0); /* of others */
+    log->fd = before;
+    close(fds[0]);
+    close(fds[1]);
 }
 
 /* ---- the work of EXEC ---- */

@@ -113,6 +113,7 @@ struct okv_resp_client {
     uint64_t reserved;                        /* bytes, by these three, and by `read` */
     struct okv_effort effort;                 /* of its command, to make room (store/room.h) */
     bool wants_alone;                         /* its script cannot run beside others */
+    bool has_logged;                          /* its script, a line */
     unsigned room_steps;                      /* that it may still take, if it runs alone */
     struct okv_resp_transaction *transaction; /* of MULTI and WATCH; or NULL */
 

@@ -293,7 +293,7 @@ static void forget_progress(struct okv_resp_client *client)
     client->random.is_under_way = false;
     client->flush.is_under_way = false;
     client->move_version = 0;
-    client->wants_alone = false;
+    client->wants_alone = client->has_logged = false;
     client->effort = (struct okv_effort){.has_begun = false};
     client->progress = (struct okv_resp_progress){.next = 0};
     okv_resp_buffer_fini(&client->text);

@@ -1,5 +1,6 @@
 #include "server/resp/script/api.h"
 
+#include <inttypes.h>
 #include <lauxlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -288,20 +289,41 @@ static int redis_setresp(lua_State *L)
     return 0;
 }
 
-/* Debug and verbose are not written. The others are lines of the server's log, one a run: a script
- * must not fill a disk. */
+/* Debug and verbose are not written. The others are lines of the server's log, one a request and
+ * one a second of a worker: a script must not fill a disk, nor keep other lines out of the log. */
 enum level { LEVEL_DEBUG, LEVEL_VERBOSE, LEVEL_NOTICE, LEVEL_WARNING };
+#define LOG_EVERY_NS UINT64_C(1000000000)
 
-static void log_line(struct okv_resp_script_run *run, enum okv_log_level level, const char *text)
+static void write_line(const struct okv_resp_script_run *run, enum okv_log_level level,
+                       const char *text)
 {
-    char line[OKV_LOG_TEXT_MAX];
+    struct okv_resp_engine *engine = run->engine;
+    char more[64] = "";
 
-    if (run->has_logged)
+    if (engine->lines_left_out)
+        snprintf(more, sizeof more, " (%" PRIu64 " more lines of scripts were left out)",
+                 engine->lines_left_out);
+    okv_log_say(&run->call->client->resp->server->log, level, "resp", "%s, script %s%s: %s",
+                run->call->client->common.peer, run->script->name, more, text);
+}
+
+static void log_line(const struct okv_resp_script_run *run, enum okv_log_level level,
+                     const char *text)
+{
+    struct okv_resp_client *client = run->call->client;
+    struct okv_resp_engine *engine = run->engine;
+    uint64_t now_ns = okv_clock_ns();
+
+    if (client->has_logged)
         return;
-    run->has_logged = true;
-    snprintf(line, sizeof line, "%s, script %s: %s", run->call->client->common.peer,
-             run->script->name, text);
-    okv_log_line(&run->call->client->resp->server->log, level, "resp", okv_clock_ns(), line);
+    client->has_logged = true;
+    if (now_ns < engine->log_next_ns) {
+        engine->lines_left_out++;
+        return;
+    }
+    write_line(run, level, text);
+    engine->log_next_ns = now_ns + LOG_EVERY_NS;
+    engine->lines_left_out = 0;
 }
 
 static int redis_log(lua_State *L)

@@ -24,8 +24,10 @@ struct okv_resp_engine {
     struct okv_lua *lua;
     struct okv_resp_buffer reply; /* of the command that the script calls */
     struct okv_resp_staging staging;
-    unsigned cycles;  /* of the collector that are to run between scripts */
-    unsigned flushes; /* of the cache, that were followed */
+    uint64_t log_next_ns;    /* redis.log() writes no line before */
+    uint64_t lines_left_out; /* since its last one */
+    unsigned cycles;         /* of the collector that are to run between scripts */
+    unsigned flushes;        /* of the cache, that were followed */
     unsigned compiled_count;
     size_t compiled_bytes;                                      /* of their texts */
     struct okv_resp_compiled compiled[OKV_RESP_COMPILED_SLOTS]; /* by SHA-1, open addressing */

@@ -22,7 +22,7 @@ struct okv_resp_script_run {
     uint32_t first_key, keys;           /* among the arguments of the call */
     bool is_read_only;
     unsigned protocol; /* of replies to the script: redis.setresp() */
-    bool has_logged, has_failed;
+    bool has_failed;
     uint64_t commands_work; /* of the commands that it called */
 };
 
