@@ -1,8 +1,8 @@
 /*
- * Commands that run alone: EXEC, MSET, MSETNX, RENAME and COPY. While one runs, no other
- * worker runs a command of a RESP client or makes a change for a native client. Only RESP clients
- * give such commands, so a server without a listener for them has no lock: calls of share and
- * unshare then pass NULL.
+ * Commands that run alone: EXEC, MSET, MSETNX, RENAME, COPY and scripts that have to. While one
+ * runs, no other worker runs a command of a RESP client or makes a change for a native client. Only
+ * RESP clients give such commands, so a server without a listener for them has no lock: calls of
+ * share and unshare then pass NULL.
  *
  * Commands run alone for a fifth of the time at most: after a time t, none does for 4 t. Short ones
  * may follow each other until they add up to OKV_EXCLUSIVE_BURST_NS.

@@ -2,16 +2,10 @@
 
 #include <lauxlib.h>
 
-/* Bytes of a text that may be a number, and the work of converting it. */
-#define NUMBER_TEXT_MAX 4096u
-#define NUMBER_TEXT 100u
-#define NUMBER_BYTE 4u
-#define STEP 4096u
-
 void okv_lua_count_bytes(struct okv_lua_meter *meter, uint64_t length)
 {
-    for (; length > STEP; length -= STEP)
-        okv_lua_count(meter, STEP);
+    for (; length > OKV_LUA_PIECE; length -= OKV_LUA_PIECE)
+        okv_lua_count(meter, OKV_LUA_PIECE);
     okv_lua_count(meter, length);
 }
 
@@ -19,9 +13,9 @@ bool okv_lua_may_be_number(lua_State *L, int index)
 {
     size_t length = lua_objlen(L, index);
 
-    if (length > NUMBER_TEXT_MAX)
+    if (length > OKV_LUA_NUMBER_MAX)
         return false;
-    okv_lua_spend(L, NUMBER_TEXT + length * NUMBER_BYTE);
+    okv_lua_spend(L, OKV_LUA_NUMBER + length * OKV_LUA_NUMBER_BYTE);
     return true;
 }
 

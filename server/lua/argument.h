@@ -9,6 +9,12 @@
 
 #include "server/lua/meter.h"
 
+/* Bytes of a text that may be a number, and the work of converting one. Redis takes longer ones,
+ * whose digits no number has. */
+#define OKV_LUA_NUMBER_MAX 4096u
+#define OKV_LUA_NUMBER 100u
+#define OKV_LUA_NUMBER_BYTE 4u
+
 /* okv_lua_count() of many bytes, in steps. */
 void okv_lua_count_bytes(struct okv_lua_meter *meter, uint64_t length);
 

@@ -12,6 +12,8 @@
 /* Work of an instruction of Lua, and of a function that is called (server/core/turn.h). */
 #define OKV_LUA_INSTRUCTION 10u
 #define OKV_LUA_CALL 50u
+/* Work of finding an entry of a large table. */
+#define OKV_LUA_ENTRY 100u
 /* Bytes of a block that one instruction may pass over while nobody looks at the limits. */
 #define OKV_LUA_SHORT 4096u
 

@@ -5,15 +5,11 @@
 #include <string.h>
 #include <strings.h>
 
-/* Work of a token, beyond its bytes; of an escape, and of a number. */
+#include "server/lua/argument.h"
+
+/* Work of a token, beyond its bytes, and of an escape. */
 #define TOKEN 20u
 #define ESCAPE 10u
-#define NUMBER 100u
-#define NUMBER_BYTE 4u
-/* Bytes of a number. Redis reads longer ones, whose digits no number has. */
-#define NUMBER_MAX 4096u
-/* Bytes between two looks at the budget. */
-#define PIECE 4096u
 
 static void set_error(struct okv_json_reader *reader, const char *error)
 {
@@ -98,10 +94,10 @@ static bool read_escape(struct okv_json_reader *reader)
     return reader->type != OKV_JSON_ERROR;
 }
 
-/* Passes over the bytes of a string that stand for themselves, PIECE of them at most. */
+/* Passes over the bytes of a string that stand for themselves, OKV_LUA_PIECE of them at most. */
 static void pass_plain(struct okv_json_reader *reader)
 {
-    const char *at = reader->at, *end = at + PIECE;
+    const char *at = reader->at, *end = at + OKV_LUA_PIECE;
 
     while (at < end && *at != '"' && *at != '\\' && *at != '\0')
         at++;
@@ -154,7 +150,7 @@ static size_t number_length(const char *at)
 {
     size_t length = 0;
 
-    while (length <= NUMBER_MAX && at[length] &&
+    while (length <= OKV_LUA_NUMBER_MAX && at[length] &&
            (isalnum((unsigned char)at[length]) || strchr("+-._()", at[length])))
         length++;
     return length;
@@ -165,8 +161,8 @@ static void read_number(struct okv_json_reader *reader)
     size_t length = number_length(reader->at);
     char *end = (char *)reader->at;
 
-    okv_lua_count(&reader->meter, NUMBER + length * NUMBER_BYTE);
-    if (length <= NUMBER_MAX)
+    okv_lua_count(&reader->meter, OKV_LUA_NUMBER + length * OKV_LUA_NUMBER_BYTE);
+    if (length <= OKV_LUA_NUMBER_MAX)
         reader->number = strtod(reader->at, &end);
     if (end == reader->at) {
         set_error(reader, "invalid number");
@@ -217,7 +213,7 @@ static void pass_space(struct okv_json_reader *reader)
     const char *at = reader->at, *end;
 
     do {
-        end = reader->at + PIECE;
+        end = reader->at + OKV_LUA_PIECE;
         while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r'))
             at++;
         okv_lua_count(&reader->meter, (uint64_t)(at - reader->at) + TOKEN);

@@ -12,12 +12,10 @@
 #include "server/lua/meter.h"
 #include "server/lua/output.h"
 
-/* Work of finding an entry of a large table, and of converting a number. */
-#define ENTRY 100u
+/* Work of writing a number, and its bytes. */
 #define NUMBER 300u
 #define NUMBER_MAX 32u
-/* Bytes of a string between two looks at the budget, and what one of them becomes at most. */
-#define PIECE 4096u
+/* What a byte of a string becomes at most. */
 #define ESCAPED_MAX 6u
 
 /* A table that was begun. Those of objects have their last key above them on the stack. */
@@ -114,7 +112,7 @@ static void put_string(struct writer *writer, int index)
 
     put(writer, '"');
     while (left > 0) {
-        size_t piece = left < PIECE ? left : PIECE;
+        size_t piece = left < OKV_LUA_PIECE ? left : OKV_LUA_PIECE;
 
         okv_lua_count(&writer->meter, 2 * piece);
         char *to = okv_lua_output_room(writer->L, &writer->output, piece * ESCAPED_MAX);
@@ -145,7 +143,7 @@ static int array_length(struct writer *writer)
 
     lua_pushnil(L);
     while (lua_next(L, -2)) {
-        okv_lua_count(&writer->meter, ENTRY);
+        okv_lua_count(&writer->meter, OKV_LUA_ENTRY);
         lua_pop(L, 1);
         if (!is_index(L, -1)) {
             lua_pop(L, 1);
@@ -183,7 +181,7 @@ static void put_key(struct writer *writer, int index)
 {
     int type = lua_type(writer->L, index);
 
-    okv_lua_count(&writer->meter, ENTRY);
+    okv_lua_count(&writer->meter, OKV_LUA_ENTRY);
     if (type == LUA_TSTRING) {
         put_string(writer, index);
     } else if (type == LUA_TNUMBER) {

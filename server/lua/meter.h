@@ -6,6 +6,8 @@
 #include "server/lua/budget.h"
 
 #define OKV_LUA_METER_MAX 1000u
+/* Bytes of a text between two looks at the budget. */
+#define OKV_LUA_PIECE 4096u
 
 struct okv_lua_meter {
     lua_State *L;

@@ -13,9 +13,6 @@
 /* Tables within tables. One that is deeper is packed as nil, so that circles end. */
 #define DEPTH_MAX 16
 
-/* Work of finding an entry of a large table. */
-#define ENTRY 100u
-
 struct packer {
     lua_State *L;
     struct okv_lua_meter meter;
@@ -103,7 +100,7 @@ static uint32_t count_entries(struct packer *packer, bool *is_array)
 
     *is_array = true;
     for (lua_pushnil(L); lua_next(L, -2); count++) {
-        okv_lua_count(&packer->meter, ENTRY);
+        okv_lua_count(&packer->meter, OKV_LUA_ENTRY);
         lua_pop(L, 1);
         double key = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : 0;
         if (key < 1 || key > INT_MAX || key != (int)key)

@@ -8,9 +8,6 @@
 #include "server/lua/output.h"
 #include "server/lua/struct_format.h"
 
-/* Bytes between two looks at the budget. */
-#define PIECE 4096u
-
 /* ---- pack ---- */
 
 /* Bytes beyond those of the number are zero, as in the original. */
@@ -179,9 +176,10 @@ static void push_string(struct okv_struct *format, const char *bytes, size_t lef
     size_t length = 0;
     const char *end = NULL;
 
-    for (; !end && length < left; length += PIECE) {
-        okv_lua_count(&format->meter, PIECE / 16);
-        end = memchr(bytes + length, '\0', left - length < PIECE ? left - length : PIECE);
+    for (; !end && length < left; length += OKV_LUA_PIECE) {
+        okv_lua_count(&format->meter, OKV_LUA_PIECE / 16);
+        end = memchr(bytes + length, '\0',
+                     left - length < OKV_LUA_PIECE ? left - length : OKV_LUA_PIECE);
     }
     if (!end)
         luaL_error(format->L, "unfinished string in data");

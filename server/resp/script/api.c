@@ -156,7 +156,7 @@ static void run_command(lua_State *L, struct okv_resp_call *one)
     }
     if (run->engine->reply.has_failed)
         luaL_error(L, "there is no memory for the reply of a command");
-    run->commands_work += turn->spent - before; /* which the turn has */
+    run->commands_work += turn->spent - before; /* the turn has counted it */
     okv_lua_spend(L, turn->spent - before);
     okv_lua_hold(L, run->engine->staging.bytes);
 }

@@ -181,12 +181,17 @@ void okv_resp_script_push_reply(lua_State *L, const struct okv_resp_buffer *repl
 
 static void reply_value(lua_State *L, const struct okv_resp_reply *to, unsigned depth);
 
-/* Pushes a field of the table at the top, without metamethods. Returns its type. */
-static int push_raw(lua_State *L, const char *name)
+int okv_resp_script_push_field(lua_State *L, int table, const char *name)
 {
     lua_pushstring(L, name);
-    lua_rawget(L, -2);
+    lua_rawget(L, table < 0 ? table - 1 : table);
     return lua_type(L, -1);
+}
+
+/* Of the table at the top. */
+static int push_raw(lua_State *L, const char *name)
+{
+    return okv_resp_script_push_field(L, -1, name);
 }
 
 /* A double as Redis writes it: with 17 digits, in RESP2 as a bulk string. */

@@ -12,6 +12,8 @@
 
 /* Pushes the reply that a command wrote. */
 void okv_resp_script_push_reply(lua_State *L, const struct okv_resp_buffer *reply);
+/* Pushes a field of a table, without metamethods. Returns its type. */
+int okv_resp_script_push_field(lua_State *L, int table, const char *name);
 /* Replies with the value on the top of the stack. */
 void okv_resp_script_reply(lua_State *L, const struct okv_resp_reply *to);
 

@@ -97,8 +97,7 @@ static void push_text(lua_State *L)
     const char *text = lua_toboolean(L, 1) ? "true" : "false";
 
     if (lua_istable(L, 1)) {
-        lua_pushliteral(L, "err");
-        lua_rawget(L, 1);
+        okv_resp_script_push_field(L, 1, "err");
         return;
     }
     if (!lua_isboolean(L, 1))
@@ -144,8 +143,7 @@ static void set_list(lua_State *L, const char *name, const struct okv_resp_arg *
  * there; NULL: it has none. */
 static const char *push_field_text(lua_State *L, int table, const char *name)
 {
-    lua_pushstring(L, name);
-    lua_rawget(L, table);
+    okv_resp_script_push_field(L, table, name);
     return lua_tostring(L, -1);
 }
 
