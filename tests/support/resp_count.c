@@ -32,7 +32,7 @@ static void end_line(struct resp_count *count)
 {
     count->line[count->line_used] = '\0';
     count->line_used = 0;
-    if (!count->line[0] || !strchr("+-:$*_,#=%~", count->line[0]))
+    if (!count->line[0] || !strchr("+-:$*_,#=%~(", count->line[0]))
         fail_msg("this is no reply: %s", count->line);
     count->missing += count->missing == 0; /* the first line of a reply is one of it */
     count->missing += elements_of(count->line);
