@@ -15,6 +15,7 @@
 #include "server/resp/script/api.h"
 #include "server/resp/script/convert.h"
 #include "server/resp/script/engine.h"
+#include "server/store/pending.h"
 #include "server/wal/append.h"
 #include "shared/base/error.h"
 
@@ -202,11 +203,12 @@ static bool has_neighbours(const struct okv_resp_call *call)
     return call->client->resp->server->config.workers > 1;
 }
 
-/* Whether what it has looked at may be another by now. Outside of a change what is published is
- * looked at, and a script that changes nothing runs again when that has changed (run/run.c). */
+/* Whether what it has looked at may be another by now. While a log collects changes, a script
+ * outside of its change looks at what is published, and run/run.c notices when that has changed. */
 static bool compares(const struct okv_resp_call *call)
 {
-    bool reads_published = call->executor->database->wal && !call->is_in_change;
+    bool reads_published =
+        okv_store_is_collecting(&call->executor->database->store.table) && !call->is_in_change;
 
     return !call->is_part && has_neighbours(call) && !reads_published;
 }
