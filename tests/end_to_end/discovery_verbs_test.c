@@ -198,7 +198,7 @@ TEST(only_a_plain_address_is_used)
     for (size_t i = 0; i < sizeof uris / sizeof *uris; i++) {
         ghost.uri = uris[i];
         int rc = meet(why, sizeof why);
-        if (rc != OKV_EADDRESS || !strstr(why, "announces no RDMA address"))
+        if (rc != OKV_EADDRESS || !strstr(why, "announces no rdma address"))
             fail_msg("%s: %s: %s", uris[i], okv_strerror(rc), why);
     }
     ghost_end(&ghost);
