@@ -145,7 +145,9 @@ static bool seen_enough(const struct hammer *hammer)
 #ifdef HAMMER_UNCHECKED
     return atomic_load(&hammer->wrong) > 0;
 #else
-    return atomic_load(&hammer->rejected) > 0 || !values_tear();
+    /* The writer's connection may take longer than all that the readers do. */
+    return atomic_load(&hammer->written) > 0 &&
+           (atomic_load(&hammer->rejected) > 0 || !values_tear());
 #endif
 }
 
