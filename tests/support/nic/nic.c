@@ -17,6 +17,17 @@ void nic_misused(const char *what)
     abort();
 }
 
+void *nic_alloc(size_t size)
+{
+    void *memory = calloc(1, size);
+
+    if (!memory)
+        memory = calloc(1, size);
+    if (!memory)
+        nic_misused("no memory");
+    return memory;
+}
+
 bool nic_refuses(enum nic_call call)
 {
     struct nic_refusal *refusal = &nic.refusals[call];
@@ -98,9 +109,7 @@ void nic_add(const char *name, const char *address)
     pthread_mutex_lock(&nic.lock);
     if (nic.device_count == NIC_DEVICES)
         nic_misused("too many devices");
-    struct nic_device *device = calloc(1, sizeof *device);
-    if (!device)
-        nic_misused("no memory");
+    struct nic_device *device = nic_alloc(sizeof *device);
     device->traits = usual;
     device->addresses[device->address_count++] = address_of(address);
     device->base.node_type = IBV_NODE_CA;

@@ -24,10 +24,8 @@ static int fail(int errnum)
 
 static struct nic_id *id_new(struct rdma_event_channel *channel, void *context)
 {
-    struct nic_id *id = calloc(1, sizeof *id);
+    struct nic_id *id = nic_alloc(sizeof *id);
 
-    if (!id)
-        nic_misused("no memory");
     id->base.channel = channel;
     id->base.context = context;
     id->base.ps = RDMA_PS_TCP;
@@ -485,7 +483,7 @@ int rdma_init_qp_attr(struct rdma_cm_id *base, struct ibv_qp_attr *attr, int *ma
 
 struct ibv_context **rdma_get_devices(int *count)
 {
-    struct ibv_context **list = calloc(NIC_DEVICES + 1, sizeof *list);
+    struct ibv_context **list = nic_alloc((NIC_DEVICES + 1) * sizeof *list);
     int found = 0;
 
     pthread_mutex_lock(&nic.lock);

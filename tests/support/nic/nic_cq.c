@@ -14,10 +14,8 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int size, void *user,
     if (size < 1 || size > nic_device_of(context)->traits.attr.max_cqe || vector < 0 ||
         vector >= context->num_comp_vectors) {
         errno = EINVAL;
-    } else if (!nic_is_gone(context) && (cq = calloc(1, sizeof *cq))) {
-        cq->ring = calloc((size_t)size, sizeof *cq->ring);
-        if (!cq->ring)
-            nic_misused("no memory");
+    } else if (!nic_is_gone(context) && (cq = nic_alloc(sizeof *cq))) {
+        cq->ring = nic_alloc((size_t)size * sizeof *cq->ring);
         cq->base = (struct ibv_cq){
             .context = context, .channel = channel, .cq_context = user, .cqe = size};
         nic.last_vector = vector;

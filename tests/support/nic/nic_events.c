@@ -9,10 +9,8 @@
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
-    struct nic_channel *channel = calloc(1, sizeof *channel);
+    struct nic_channel *channel = nic_alloc(sizeof *channel);
 
-    if (!channel)
-        return NULL;
     channel->base.fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
     STAILQ_INIT(&channel->events);
     pthread_mutex_lock(&nic.lock);
@@ -38,10 +36,10 @@ struct nic_event *nic_event_add(struct nic_id *id, enum rdma_cm_event_type type,
                                 const void *data, size_t length)
 {
     struct nic_channel *channel = (struct nic_channel *)id->base.channel;
-    struct nic_event *event = calloc(1, sizeof *event);
+    struct nic_event *event = nic_alloc(sizeof *event);
 
-    if (!event || length > sizeof event->data)
-        nic_misused("an event cannot be made");
+    if (length > sizeof event->data)
+        nic_misused("too much private data");
     event->base = (struct rdma_cm_event){.id = &id->base, .event = type, .status = status};
     event->owner = id;
     if (data && length > 0) {

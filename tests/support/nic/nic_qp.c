@@ -45,7 +45,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
         /* errno is set */
     } else if (!are_allowed(device, attr)) {
         errno = EINVAL;
-    } else if ((qp = calloc(1, sizeof *qp))) {
+    } else if ((qp = nic_alloc(sizeof *qp))) {
         qp->base = (struct ibv_qp){.context = pd->context,
                                    .pd = pd,
                                    .send_cq = attr->send_cq,
@@ -165,10 +165,8 @@ int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 
 static struct nic_work *new_work(uint64_t wr_id, const struct ibv_sge *sge, int count)
 {
-    struct nic_work *work = calloc(1, sizeof *work);
+    struct nic_work *work = nic_alloc(sizeof *work);
 
-    if (!work)
-        nic_misused("no memory");
     if (count > 1)
         nic_misused("more than one buffer");
     work->wr_id = wr_id;

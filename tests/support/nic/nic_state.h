@@ -143,6 +143,9 @@ extern struct nic_state nic;
 /* All of these are called under the lock. */
 
 _Noreturn void nic_misused(const char *what);
+/* Memory of a device, zeroed. Where a test makes an allocation fail, that is not meant: it is tried
+ * again. */
+void *nic_alloc(size_t size);
 /* True when this call is to fail; errno is set. */
 bool nic_refuses(enum nic_call call);
 struct nic_device *nic_device_at(struct in_addr address);

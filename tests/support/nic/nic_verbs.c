@@ -16,7 +16,7 @@
 struct ibv_device **ibv_get_device_list(int *count)
 {
     pthread_mutex_lock(&nic.lock);
-    struct ibv_device **list = calloc(nic.device_count + 1, sizeof *list);
+    struct ibv_device **list = nic_alloc((nic.device_count + 1) * sizeof *list);
     int found = 0;
     for (unsigned i = 0; list && i < nic.device_count; i++)
         if (!nic.devices[i]->is_gone)
@@ -64,7 +64,7 @@ static struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_a
     pthread_mutex_lock(&nic.lock);
     if (nic_device_of(context)->traits.has_no_thread_domains)
         errno = EOPNOTSUPP;
-    else if (!nic_is_gone(context) && (td = calloc(1, sizeof *td))) {
+    else if (!nic_is_gone(context) && (td = nic_alloc(sizeof *td))) {
         td->context = context;
         nic.open_objects++;
     }
@@ -93,10 +93,8 @@ static struct ibv_pd *alloc_parent_domain(struct ibv_context *context,
 
 static struct ibv_context *context_new(struct nic_device *device)
 {
-    struct verbs_context *made = calloc(1, sizeof *made);
+    struct verbs_context *made = nic_alloc(sizeof *made);
 
-    if (!made)
-        nic_misused("no memory");
     made->sz = sizeof *made;
     made->query_port = query_port;
     made->alloc_td = alloc_td;
@@ -227,7 +225,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
     struct ibv_pd *pd = NULL;
 
     pthread_mutex_lock(&nic.lock);
-    if (!nic_is_gone(context) && (pd = calloc(1, sizeof *pd))) {
+    if (!nic_is_gone(context) && (pd = nic_alloc(sizeof *pd))) {
         pd->context = context;
         pd->handle = ++nic.next_pd;
         nic.open_objects++;
@@ -268,7 +266,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *address, size_t length, ui
         /* errno is set */
     } else if (length > nic_device_of(pd->context)->traits.attr.max_mr_size) {
         errno = EINVAL;
-    } else if ((mr = calloc(1, sizeof *mr))) {
+    } else if ((mr = nic_alloc(sizeof *mr))) {
         uint32_t key = new_key();
         mr->base = (struct ibv_mr){.context = pd->context,
                                    .pd = pd,
@@ -319,7 +317,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
     struct nic_comp_channel *channel = NULL;
 
     pthread_mutex_lock(&nic.lock);
-    if (!nic_is_gone(context) && (channel = calloc(1, sizeof *channel))) {
+    if (!nic_is_gone(context) && (channel = nic_alloc(sizeof *channel))) {
         channel->base.context = context;
         channel->base.fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
         nic.open_objects++;
