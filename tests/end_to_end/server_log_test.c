@@ -40,10 +40,12 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *fixture = *state;
+    /* A test that is skipped, or fails, has not stopped it. */
+    int status = bystander_stop(&fixture->bystander);
 
     fclose(fixture->log);
     free(fixture);
-    return 0;
+    return status;
 }
 
 static void read_log(struct fixture *fixture)
