@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -289,10 +290,12 @@ void okv_options_init(const struct okv_option *table, void *fields)
 void okv_option_value(const struct okv_option *option, const void *fields, char *out, size_t size)
 {
     bool is_number = option->kind == OKV_OPTION_NUMBER;
+    const char *field = (const char *)fields + option->offset;
     uint32_t number = 0;
 
+    /* Another thread may change a number of a server that runs. */
     if (is_number || option->kind == OKV_OPTION_CHOICE)
-        memcpy(&number, (const char *)fields + option->offset, sizeof number);
+        number = atomic_load_explicit((const _Atomic uint32_t *)field, memory_order_relaxed);
     if (is_number && is_within(option, number))
         snprintf(out, size, "%u", number);
     else if (option->kind == OKV_OPTION_CHOICE && number >= option->least)
