@@ -20,6 +20,8 @@ static enum okv_session_end_reason reason_of(const struct okv_session *session, 
         return OKV_SESSION_END_BY_CLIENT;
     if (status == OKV_EPROTO)
         return OKV_SESSION_END_MALFORMED;
+    if (status == OKV_ECREDIT)
+        return OKV_SESSION_END_CREDIT;
     if (session->told_goodbye)
         return OKV_SESSION_END_STOPPING;
     if (status == OKV_ETIMEDOUT)

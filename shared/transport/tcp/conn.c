@@ -72,7 +72,7 @@ static void drop_unsent(const struct okv_tcp_conn *conn)
 {
     const struct linger at_once = {.l_onoff = 1};
 
-    if (conn->status == OKV_EPROTO || conn->status == OKV_ETIMEDOUT)
+    if (conn->status == OKV_EPROTO || conn->status == OKV_ECREDIT || conn->status == OKV_ETIMEDOUT)
         setsockopt(conn->stream.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 }
 

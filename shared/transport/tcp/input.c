@@ -13,15 +13,21 @@
 
 /* ---- frames ---- */
 
+static bool is_client(const struct okv_tcp_conn *conn)
+{
+    return okv_tcp_endpoint_of(conn)->client != NULL;
+}
+
 /* Takes a receive slot. */
 static int begin_message(struct okv_tcp_conn *conn)
 {
     struct okv_tcp_endpoint *endpoint = okv_tcp_endpoint_of(conn);
     struct okv_tcp_input *input = &conn->input;
 
-    if (input->frame.length > endpoint->limits.slot_size ||
-        conn->held == okv_tcp_receive_limit(&endpoint->limits) || endpoint->free_count == 0)
+    if (input->frame.length > endpoint->limits.slot_size)
         return OKV_EPROTO;
+    if (conn->held == okv_tcp_receive_limit(&endpoint->limits) || endpoint->free_count == 0)
+        return is_client(conn) ? OKV_EPROTO : OKV_ECREDIT;
     input->slot = endpoint->free_slots[--endpoint->free_count];
     endpoint->slot_owner[input->slot] = conn;
     conn->held++;
@@ -43,11 +49,6 @@ static int end_message(struct okv_tcp_conn *conn)
                                           (size_t)input->slot * endpoint->limits.slot_size,
                                   .slot = input->slot});
     return 0;
-}
-
-static bool is_client(const struct okv_tcp_conn *conn)
-{
-    return okv_tcp_endpoint_of(conn)->client != NULL;
 }
 
 /* A frame whose header has come. Sets where its body goes, or does what one without a body asks. */
