@@ -103,6 +103,17 @@ void hostile_send(struct hostile *hostile, const void *bytes, uint32_t length, u
     hostile->ops->flush(hostile->conn);
 }
 
+static void post_request(struct hostile *hostile, const struct okv_request_message *request)
+{
+    uint8_t *buffer = hostile->ops->send_buffer(hostile->conn);
+
+    assert_non_null(buffer);
+    uint32_t length = okv_request_encode(request, buffer);
+    assert_int_equal(hostile->ops->post_send(hostile->conn, length,
+                                             okv_immediate(request->opcode, request->slot)),
+                     0);
+}
+
 void hostile_request(struct hostile *hostile, const struct okv_request_message *request)
 {
     struct okv_request_message message = *request;
@@ -113,14 +124,24 @@ void hostile_request(struct hostile *hostile, const struct okv_request_message *
 
 void hostile_request_again(struct hostile *hostile, const struct okv_request_message *request)
 {
-    uint8_t *buffer = hostile->ops->send_buffer(hostile->conn);
-
-    assert_non_null(buffer);
-    uint32_t length = okv_request_encode(request, buffer);
-    assert_int_equal(hostile->ops->post_send(hostile->conn, length,
-                                             okv_immediate(request->opcode, request->slot)),
-                     0);
+    post_request(hostile, request);
     hostile->ops->flush(hostile->conn);
+}
+
+unsigned hostile_burst(struct hostile *hostile, const struct okv_request_message *request,
+                       bool at_once)
+{
+    struct okv_request_message message = *request;
+    unsigned count = 0;
+
+    for (; count < HOSTILE_BURST && hostile->ops->send_buffer(hostile->conn); count++) {
+        message.sequence = hostile->next_sequence++;
+        post_request(hostile, &message);
+        if (!at_once)
+            hostile->ops->flush(hostile->conn);
+    }
+    hostile->ops->flush(hostile->conn);
+    return count;
 }
 
 bool hostile_ping(struct hostile *hostile)

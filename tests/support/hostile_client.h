@@ -57,6 +57,11 @@ void hostile_send(struct hostile *hostile, const void *bytes, uint32_t length, u
 void hostile_request(struct hostile *hostile, const struct okv_request_message *request);
 /* Sends one with the sequence that it has. */
 void hostile_request_again(struct hostile *hostile, const struct okv_request_message *request);
+/* Sends HOSTILE_BURST of them, with the next sequences, or as many as the transport takes; returns
+ * how many. `at_once`: by one flush, so that a server meets all of them at the same time; else by
+ * one each. */
+unsigned hostile_burst(struct hostile *hostile, const struct okv_request_message *request,
+                       bool at_once);
 /* A PING on request slot 0: whether it was answered, or the connection ended instead. */
 bool hostile_ping(struct hostile *hostile);
 /* The next event; fails the test when none comes. */
