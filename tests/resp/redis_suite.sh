@@ -123,7 +123,7 @@ command -v tclsh8.6 >/dev/null || cannot "there is no tclsh8.6: tests/support/pa
 reason '[a-z]+' >"$scratch/skipfile"
 databases=()
 for i in {0..15}; do databases+=(--database "d$i:64M"); done
-# The suite sets 10,001 keys at once, and has a script that packs 200,000 numbers.
+# The suite sets 10,001 keys at once.
 start_resp_server --alone-ms 1000 "${databases[@]}"
 passed=0 all=0
 for unit in "${units[@]}"; do run_unit "$unit"; done
