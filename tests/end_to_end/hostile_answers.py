@@ -40,7 +40,7 @@ import okv
 with okv.Client() as db:
     list(db.scan()), db.info
     try:
-        assert all(isinstance(each, str) for pair in db.stat().items() for each in pair)
+        assert all(isinstance(name, str) and isinstance(value, (int, float, str)) for name, value in db.stat().items())
     except okv.Error as error:
         print(error.name)
 """
