@@ -116,6 +116,16 @@ TEST(fullness_is_reported_when_it_begins_and_ends)
     close_both(&region, &filler);
 }
 
+/* Filling with a mix ends when the kinds of twenty puts in a row are too long: the shorter ones, of
+ * which these were none by chance, still have room. So what the first kind finds counts, too. */
+static uint64_t fill(struct store_filler *filler, const struct store_mix *first,
+                     const struct store_mix *other)
+{
+    uint64_t filled = store_filler_fill(filler, other);
+
+    return filled + (other->value_length ? 0 : store_filler_fill(filler, first));
+}
+
 TEST(freed_memory_serves_other_sizes)
 {
     const unsigned slow = STORE_TEST_SLOWNESS > 1; /* then half of the kinds are enough */
@@ -131,7 +141,7 @@ TEST(freed_memory_serves_other_sizes)
                 continue;
             store_filler_fill(&filler, &store_mixes[first]);
             uint64_t freed = store_filler_delete(&filler, 50);
-            uint64_t filled = store_filler_fill(&filler, &store_mixes[other]);
+            uint64_t filled = fill(&filler, &store_mixes[first], &store_mixes[other]);
             at += snprintf(line + at, sizeof line - (size_t)at, " %s %.0f %%",
                            store_mixes[other].name, 100.0 * (double)filled / (double)freed);
             expect_reuse(&store_mixes[first], &store_mixes[other], freed, filled);
