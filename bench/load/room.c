@@ -10,6 +10,8 @@
 #define SAMPLE 100000
 /* A region may hold up to 15 % more items than the formula says (tests/end_to_end/capacity.sh). */
 #define MARGIN 1.2
+/* What a server with --data leaves to its items. It does not say whether it has a log. */
+#define UNRESERVED (31.0 / 32)
 #define MEBIBYTE 0x1p20
 
 /* Bytes of a record, key and value, and what a table needs for it. */
@@ -74,13 +76,14 @@ int room_check(const struct room_wanted *wanted, uint64_t table_bytes, char *why
 {
     struct need each = average(wanted);
     double records = (double)wanted->records, table = (double)table_bytes;
+    double most = floor(UNRESERVED * table / each.quick);
     char table_text[OKV_SIZE_TEXT], fewer[64] = "";
 
     if (fmax(each.bytes, each.least / MARGIN) * records <= table)
         return OKV_OK;
     okv_size_format(table_bytes, table_text, sizeof table_text);
-    if (table >= each.quick)
-        snprintf(fewer, sizeof fewer, "--records %.0f or ", floor(table / each.quick));
+    if (most > 0)
+        snprintf(fewer, sizeof fewer, "--records %.0f or ", most);
     snprintf(why, why_size,
              "%llu records of %.0f bytes%s, key and value, need --memory %.0fM at least, and the "
              "table has %s: start okv-server with --memory %.0fM, for quick gets, or give %sa "

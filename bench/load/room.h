@@ -21,7 +21,8 @@ double room_bytes(const struct room_wanted *wanted);
 /*
  * Returns 0 unless the records need more than `table_bytes` for sure; that they fit is not proven.
  * Else OKV_EFULL, with a sentence in `why` that says what to change. Its sizes are those of the
- * formula in docs/capacity.md; its last --memory and its --records leave gets quick.
+ * formula in docs/capacity.md; its last --memory and its --records leave gets quick, and the
+ * records fit a server with --data, too.
  */
 int room_check(const struct room_wanted *wanted, uint64_t table_bytes, char *why, size_t why_size);
 

@@ -82,7 +82,7 @@ TEST(a_refusal_says_how_many_and_how_much)
     assert_string_equal(
         why, "1000000 records of 3016 bytes, key and value, need --memory 3025M at least, and the "
              "table has 64 MiB: start okv-server with --memory 3025M, for quick gets, or give "
-             "--records 21163 or a smaller --value-size");
+             "--records 20502 or a smaller --value-size");
     wanted.values = &uniform;
     assert_int_equal(room_check(&wanted, 64 * MEBIBYTE, why, sizeof why), OKV_EFULL);
     assert_non_null(strstr(why, " bytes on average, key and value, need --memory 2"));
