@@ -1,5 +1,6 @@
 /* Attacks by who has no key, or not the right one. */
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -33,6 +34,18 @@ static int connect_path(const char *path, int type)
     return -1;
 }
 
+/* A stranger is on another host than the honest clients: a server that has too many silent
+ * connections turns those of one address away first. */
+static void leave_honest_address(int sock, const struct sockaddr *server)
+{
+    const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)server;
+    const struct sockaddr_in own = {.sin_family = AF_INET,
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+
+    if (server->sa_family == AF_INET && ntohl(ipv4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET)
+        (void)bind(sock, (const struct sockaddr *)&own, sizeof own);
+}
+
 /* A TCP connect waits for its end. */
 static int connect_tcp(const struct okv_uri *uri)
 {
@@ -43,6 +56,8 @@ static int connect_tcp(const struct okv_uri *uri)
     if (getaddrinfo(uri->host, uri->port, &hints, &found))
         return -1;
     sock = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (sock >= 0)
+        leave_honest_address(sock, found->ai_addr);
     if (sock >= 0 && connect(sock, found->ai_addr, found->ai_addrlen)) {
         close(sock);
         sock = -1;
