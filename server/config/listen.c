@@ -96,6 +96,9 @@ int okv_config_listen_add(const struct okv_option *option, const char *text, voi
         return okv_diag_set(why, OKV_EINVAL,
                             "'ca', 'cert', 'key' and 'server-name' are for clients; name the "
                             "server's with --tls-cert, --tls-key and --tls-ca");
+    if (uri.has_tos)
+        return okv_diag_set(why, OKV_EINVAL,
+                            "'tos' is for clients: answers have the class of their connection");
     if (uri.database[0])
         return okv_diag_set(why, OKV_EINVAL, "'database' is for clients; make one with --database");
     if (is_listed(config, &uri))

@@ -17,6 +17,7 @@
 
 static char directory[] = "/tmp/okv-device-loss-XXXXXX";
 static char local_uri[64];
+static const char *listen_uri = NIC_URI;
 
 struct scene {
     struct server_thread server;
@@ -42,7 +43,7 @@ static okv *connect_to(const char *uri)
 static int begin(void **state)
 {
     static struct scene scene;
-    const char *const options[] = {"--listen", NIC_URI,     "--listen", local_uri, "--memory",
+    const char *const options[] = {"--listen", listen_uri,  "--listen", local_uri, "--memory",
                                    "8M",       "--workers", "2",        "--open",  NULL};
 
     nic_reset();
@@ -152,6 +153,47 @@ TEST_WITH(a_device_that_comes_back_unusable_is_tried_again, begin, end)
     nic_add("nic0", "192.0.2.1");
     wait_for_closed(scene, 0);
     expect(scene->by_nic, "key");
+}
+
+/* The connection manager closes a device that is gone with the last id that refers to it. */
+TEST_WITH(what_was_of_the_device_is_freed_before_its_context, begin, end)
+{
+    struct scene *scene = *state;
+    okv *other = connect_to(NIC_URI);
+
+    put(scene->by_nic, "key");
+    nic_remove("nic0");
+    wait_for_closed(scene, 1);
+    nic_add("nic0", "192.0.2.1");
+    wait_for_closed(scene, 0);
+    expect(scene->by_nic, "key"); /* this handle has met the new device, `other` has not */
+    okv_close(&other);
+}
+
+static int begin_anywhere(void **state)
+{
+    listen_uri = "rdma://*";
+    return begin(state);
+}
+
+static int end_anywhere(void **state)
+{
+    listen_uri = NIC_URI;
+    return end(state);
+}
+
+/* No event comes for a wildcard without connections. */
+TEST_WITH(a_wildcard_notices_by_the_next_client, begin_anywhere, end_anywhere)
+{
+    struct scene *scene = *state;
+
+    put(scene->by_nic, "key");
+    okv_close(&scene->by_nic);
+    nic_remove("nic0");
+    nic_add("nic0", "192.0.2.1");
+    scene->by_nic = connect_to(NIC_URI);
+    expect(scene->by_nic, "key");
+    assert_true(atomic_load(&scene->server.server->stats.listener_failures) > 0);
 }
 
 TEST_WITH(a_listener_follows_its_address, begin, end)

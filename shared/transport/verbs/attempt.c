@@ -64,10 +64,20 @@ int okv_verbs_attempt_begin(struct verbs_connecting *c)
     return begin(c);
 }
 
-/* A rejected id cannot connect again. */
+static void drop_rejected(struct verbs_attempt *a)
+{
+    if (a->rejected)
+        rdma_destroy_id(a->rejected);
+    a->rejected = NULL;
+}
+
+/* A rejected id cannot connect again. It keeps the device of `conn` open. */
 int okv_verbs_attempt_renew(struct verbs_connecting *c)
 {
-    rdma_destroy_id(c->attempt.id);
+    struct verbs_attempt *a = &c->attempt;
+
+    drop_rejected(a);
+    a->rejected = a->id;
     return begin(c);
 }
 
@@ -268,13 +278,18 @@ void okv_verbs_attempt_forget(struct verbs_connecting *c)
 void okv_verbs_attempt_end(struct verbs_connecting *c)
 {
     struct verbs_attempt *a = &c->attempt;
+    struct verbs_conn *conn = a->conn;
 
-    if (a->id)
-        rdma_destroy_id(a->id);
-    if (a->is_stale && c->stale_count < VERBS_STALE_MAX)
-        c->stale[c->stale_count++] = a->conn;
+    /* The id goes with the connection, after it. */
+    if (conn)
+        ((struct verbs_endpoint *)conn->base.endpoint)->last_id = a->id;
+    if (conn && a->is_stale && c->stale_count < VERBS_STALE_MAX)
+        c->stale[c->stale_count++] = conn;
     else
-        free_conn(a->conn);
+        free_conn(conn);
+    if (!conn && a->id)
+        rdma_destroy_id(a->id);
+    drop_rejected(a);
     a->id = NULL;
     a->conn = NULL;
 }
@@ -289,6 +304,7 @@ struct okv_conn *okv_verbs_attempt_finish(struct verbs_connecting *c)
     conn->base.max_reads = a->reads_posted;
     okv_address_text(rdma_get_peer_addr(a->id), conn->base.peer, sizeof conn->base.peer);
     okv_verbs_conn_admit(conn);
+    drop_rejected(a);
     a->id = NULL;
     a->conn = NULL;
     c->channel = NULL;

@@ -18,12 +18,13 @@ struct verbs_attempt {
     bool again;           /* it failed, but another attempt may succeed */
     bool is_stale;        /* the server still knows the number of `conn`'s queue pair */
 
-    struct rdma_cm_id *id;      /* NULL while there is no attempt */
-    struct verbs_conn *conn;    /* NULL before the first VERBS_STEP_ANSWER */
-    struct okv_binding binding; /* of `conn` */
-    uint8_t reads_out;          /* our READs that the device executes at once */
-    uint8_t reads_in;           /* READs of the server that it serves at once */
-    unsigned reads_posted;      /* READs that may be posted at once */
+    struct rdma_cm_id *id;       /* NULL while there is no attempt */
+    struct rdma_cm_id *rejected; /* the one before, or NULL */
+    struct verbs_conn *conn;     /* NULL before the first VERBS_STEP_ANSWER */
+    struct okv_binding binding;  /* of `conn` */
+    uint8_t reads_out;           /* our READs that the device executes at once */
+    uint8_t reads_in;            /* READs of the server that it serves at once */
+    unsigned reads_posted;       /* READs that may be posted at once */
 };
 
 struct verbs_connecting {

@@ -63,14 +63,20 @@ int okv_verbs_closing_finish(struct verbs_endpoint *endpoint, struct okv_event *
     return count;
 }
 
-/* Disconnects and frees a connection in any state; its endpoint stays. */
+/* Disconnects and frees a connection in any state; its endpoint stays, and with a client's its id.
+ */
 static void discard(struct verbs_conn *conn)
 {
+    struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
+
     okv_verbs_conn_fail(conn, OKV_EDISCONNECTED); /* disconnects, unless that has happened */
     if (conn->state == VERBS_CONN_CLOSING)
         LIST_REMOVE(conn, in_closing);
     okv_verbs_conn_expel(conn);
-    rdma_destroy_id(conn->id); /* waits for the listener's thread, see verbs.h */
+    if (ep->cm)
+        ep->last_id = conn->id;
+    else
+        rdma_destroy_id(conn->id); /* waits for the listener's thread, see verbs.h */
     okv_verbs_handover_forget(conn);
     okv_verbs_conn_free(conn);
 }

@@ -194,6 +194,8 @@ void okv_verbs_endpoint_free(struct verbs_endpoint *ep)
     okv_verbs_domain_close(&ep->domain);
     if (ep->owns_verbs)
         ibv_close_device(ep->verbs);
+    if (ep->last_id)
+        rdma_destroy_id(ep->last_id);
     if (ep->cm)
         rdma_destroy_event_channel(ep->cm);
     release(ep);

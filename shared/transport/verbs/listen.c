@@ -81,11 +81,9 @@ static int choose_device(struct verbs_listener *l, struct okv_diag *diag)
     if (l->verbs)
         return 0;
     int count = 0;
-    struct ibv_context **list = rdma_get_devices(&count);
-    if (list && count == 1)
-        l->verbs = list[0];
-    if (list)
-        rdma_free_devices(list);
+    l->devices = rdma_get_devices(&count);
+    if (l->devices && count == 1)
+        l->verbs = l->devices[0];
     if (l->verbs)
         return 0;
     char names[128];
@@ -113,9 +111,8 @@ static void query_port(struct verbs_listener *l)
     l->rendezvous_piece = answers && attr.max_msg_sz > 0 && attr.max_msg_sz < VERBS_RENDEZVOUS_PIECE
                               ? attr.max_msg_sz
                               : VERBS_RENDEZVOUS_PIECE;
-    l->active_mtu = answers ? attr.active_mtu : IBV_MTU_4096;
-    okv_verbs_describe(l->verbs, port, known ? &gid : NULL, l->active_mtu, l->base.how,
-                       sizeof l->base.how);
+    okv_verbs_describe(l->verbs, port, known ? &gid : NULL,
+                       answers ? attr.active_mtu : IBV_MTU_1024, l->base.how, sizeof l->base.how);
 
     okv_address_text(rdma_get_local_addr(l->id), address, sizeof address);
     unsigned number = ntohs(rdma_get_src_port(l->id));
@@ -164,6 +161,15 @@ static void close_regions(struct verbs_listener *l)
     }
 }
 
+/* Last: librdmacm closes a device that is gone with the last id or list that refers to it, whatever
+ * else is open. */
+static void close_id(struct verbs_listener *l)
+{
+    rdma_destroy_id(l->id);
+    if (l->devices)
+        rdma_free_devices(l->devices);
+}
+
 static int listen_on(struct verbs_listener *l, const struct okv_uri *uri,
                      const struct okv_region *regions, unsigned count, struct okv_diag *diag)
 {
@@ -202,12 +208,7 @@ int okv_verbs_listen(const struct okv_uri *uri, const struct okv_region *regions
                           strerror(errno));
         goto destroy_channel;
     }
-    int errnum = okv_verbs_set_tos(l->id, uri);
-    if (errnum)
-        rc = okv_diag_set(diag, OKV_EIO, "the traffic class %u cannot be set: %s", uri->tos,
-                          strerror(errnum));
-    else
-        rc = listen_on(l, uri, regions, count, diag);
+    rc = listen_on(l, uri, regions, count, diag);
     if (rc)
         goto close_regions;
     l->base.ops = &okv_transport_verbs;
@@ -217,7 +218,7 @@ int okv_verbs_listen(const struct okv_uri *uri, const struct okv_region *regions
 
 close_regions:
     close_regions(l);
-    rdma_destroy_id(l->id);
+    close_id(l);
 destroy_channel:
     rdma_destroy_event_channel(l->channel);
 free_listener:
@@ -230,9 +231,9 @@ void okv_verbs_unlisten(struct okv_listener *listener)
     struct verbs_listener *l = (struct verbs_listener *)listener;
     if (!l)
         return;
-    rdma_destroy_id(l->id);
-    rdma_destroy_event_channel(l->channel);
     close_regions(l);
+    close_id(l);
+    rdma_destroy_event_channel(l->channel);
     free(l);
 }
 
@@ -382,12 +383,14 @@ static bool fits_port(const struct verbs_listener *l, struct rdma_cm_id *id,
                       struct okv_accept_failure *failure)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+    struct ibv_port_attr port;
     int mask;
 
-    if (rdma_init_qp_attr(id, &attr, &mask) || attr.path_mtu <= l->active_mtu)
+    if (rdma_init_qp_attr(id, &attr, &mask) || ibv_query_port(l->verbs, id->port_num, &port) ||
+        attr.path_mtu <= port.active_mtu)
         return true;
     failure->path_mtu = (uint16_t)(128u << attr.path_mtu);
-    failure->port_mtu = (uint16_t)(128u << l->active_mtu);
+    failure->port_mtu = (uint16_t)(128u << port.active_mtu);
     return false;
 }
 

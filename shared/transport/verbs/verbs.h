@@ -91,13 +91,13 @@ struct verbs_listener {
     struct okv_listener base;
     struct rdma_event_channel *channel;
     struct rdma_cm_id *id;
-    struct ibv_context *verbs; /* the connection manager's; never closed by us */
+    struct ibv_context *verbs;    /* the connection manager's; never closed by us */
+    struct ibv_context **devices; /* keeps `verbs` open where no address does; else NULL */
     unsigned region_count;
     struct verbs_region regions[OKV_REGIONS_MAX];
     uint8_t max_reads_in;      /* READs that the device can serve at once on one connection */
     uint8_t rendezvous_depth;  /* pieces that may be under way at once on one connection */
     uint32_t rendezvous_piece; /* bytes of a piece at most */
-    enum ibv_mtu active_mtu;   /* of its port */
     unsigned next_vector;      /* of completions, for the next endpoint */
     int failure;               /* why it cannot go on: its device went away, its address moved */
     bool is_infiniband;        /* else it is Ethernet */
@@ -150,6 +150,7 @@ struct verbs_endpoint {
     unsigned unacked_events; /* of the completion channel */
     struct okv_wakeup wakeup;
     struct rdma_event_channel *cm; /* client: CM events; NULL in a server */
+    struct rdma_cm_id *last_id; /* client: destroyed after all else, see close_id() in listen.c */
 
     /* Used by the endpoint's thread only. */
     struct ibv_wc wc[VERBS_POLL_BATCH];

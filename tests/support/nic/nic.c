@@ -69,8 +69,41 @@ struct nic_device *nic_device_of(const struct ibv_context *context)
     return (struct nic_device *)(void *)context->device;
 }
 
+void nic_check_open(const struct ibv_context *context)
+{
+    if (nic_device_of(context)->is_closed && nic_device_of(context)->context == context)
+        nic_misused("a context is used that librdmacm has closed");
+}
+
+static void close_dead(struct nic_device *device)
+{
+    if (device->is_dead && device->references == 0)
+        device->is_closed = true;
+}
+
+void nic_sync(void)
+{
+    for (unsigned i = 0; i < nic.device_count; i++) {
+        nic.devices[i]->is_dead = nic.devices[i]->is_gone;
+        close_dead(nic.devices[i]);
+    }
+}
+
+void nic_hold(struct nic_device *device)
+{
+    nic_sync();
+    device->references++;
+}
+
+void nic_drop(struct nic_device *device)
+{
+    device->references--;
+    close_dead(device);
+}
+
 bool nic_is_gone(const struct ibv_context *context)
 {
+    nic_check_open(context);
     if (!nic_device_of(context)->is_gone)
         return false;
     errno = EIO;

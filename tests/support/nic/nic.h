@@ -5,7 +5,8 @@
  * A device moves bytes between queue pairs of this process as soon as both sides allow it. It keeps
  * the rules that okv depends on: domains, keys and rights of memory, order within a queue pair,
  * flushing, limits. The connection manager keeps its states, and the rule that an id is destroyed
- * only after its events were acknowledged. Devices can be slow in no way: nothing here takes time.
+ * only after its events were acknowledged. Like librdmacm it closes the context of a device that is
+ * gone with the last id or list that refers to it. Nothing here takes time.
  *
  *   nic         devices and what befalls them
  *   nic_verbs   contexts, domains, memory
@@ -55,7 +56,8 @@ struct nic_traits *nic_traits_of(const char *name);
 /* Takes a device away, as a reset of its firmware or its driver's end does: its ids get
  * DEVICE_REMOVAL, its work never completes, commands fail with EIO. nic_add() brings it back. */
 void nic_remove(const char *name);
-/* Moves an address to another device, as a bond does: listeners there get ADDR_CHANGE. */
+/* Moves an address to another device, as a bond with fail_over_mac does: listeners there get
+ * ADDR_CHANGE. */
 void nic_move_address(const char *address, const char *to);
 /* Has the next `times` calls fail with `errnum`. */
 void nic_refuse(enum nic_call call, int errnum, unsigned times);

@@ -64,6 +64,7 @@ static bool is_any(const struct sockaddr_in *address)
 
 static void attach(struct nic_id *id, struct nic_device *device)
 {
+    nic_hold(device);
     id->device = device;
     id->base.verbs = nic_context(device);
     id->base.port_num = 1;
@@ -432,6 +433,8 @@ int rdma_destroy_id(struct rdma_cm_id *base)
         part(id);
     LIST_REMOVE(id, in_all);
     nic_events_end(id);
+    if (id->device)
+        nic_drop(id->device);
     free(id);
     nic.open_objects--;
     pthread_mutex_unlock(&nic.lock);
@@ -490,6 +493,8 @@ struct ibv_context **rdma_get_devices(int *count)
     for (unsigned i = 0; list && i < nic.device_count; i++)
         if (!nic.devices[i]->is_gone)
             list[found++] = nic_context(nic.devices[i]);
+    for (int i = 0; i < found; i++)
+        nic_hold(nic_device_of(list[i]));
     pthread_mutex_unlock(&nic.lock);
     if (count)
         *count = found;
@@ -498,6 +503,10 @@ struct ibv_context **rdma_get_devices(int *count)
 
 void rdma_free_devices(struct ibv_context **list)
 {
+    pthread_mutex_lock(&nic.lock);
+    for (struct ibv_context **context = list; *context; context++)
+        nic_drop(nic_device_of(*context));
+    pthread_mutex_unlock(&nic.lock);
     free(list);
 }
 

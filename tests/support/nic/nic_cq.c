@@ -32,6 +32,7 @@ int ibv_destroy_cq(struct ibv_cq *base)
     struct nic_cq *cq = (struct nic_cq *)base;
 
     pthread_mutex_lock(&nic.lock);
+    nic_check_open(base->context);
     if (cq->events != cq->acknowledged)
         nic_misused("a completion queue is destroyed before its events are acknowledged");
     if (base->channel)
@@ -62,6 +63,7 @@ int nic_poll_cq(struct ibv_cq *base, int max, struct ibv_wc *out)
     int count = 0;
 
     pthread_mutex_lock(&nic.lock);
+    nic_check_open(base->context);
     while (!nic_device_of(base->context)->is_gone && count < max && cq->count > 0) {
         out[count++] = cq->ring[cq->first];
         cq->first = (cq->first + 1) % (unsigned)base->cqe;

@@ -100,6 +100,7 @@ int ibv_destroy_qp(struct ibv_qp *base)
     struct nic_work *work;
 
     pthread_mutex_lock(&nic.lock);
+    nic_check_open(base->context);
     while ((work = take(&qp->sends, &qp->send_count)) || (work = take(&qp->recvs, &qp->recv_count)))
         free(work);
     nic.qps[base->qp_num % NIC_QPS] = NULL;

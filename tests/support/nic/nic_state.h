@@ -21,6 +21,9 @@ struct nic_device {
     struct in_addr addresses[NIC_ADDRESSES];
     unsigned address_count;
     bool is_gone;
+    unsigned references;         /* of ids and of lists of devices */
+    bool is_dead;                /* the connection manager has noticed that it is gone */
+    bool is_closed;              /* it was dead and lost its last reference: the context is freed */
     struct ibv_context *context; /* the connection manager's */
 };
 
@@ -152,6 +155,13 @@ struct nic_device *nic_device_at(struct in_addr address);
 struct nic_device *nic_device_of(const struct ibv_context *context);
 /* True when commands to the device fail; errno is EIO then. */
 bool nic_is_gone(const struct ibv_context *context);
+/* Ends the program when the connection manager has closed the context: it does so with the last
+ * reference to a device that is gone, whoever uses it. */
+void nic_check_open(const struct ibv_context *context);
+/* The connection manager looks for devices that are gone, and takes or drops a reference. */
+void nic_sync(void);
+void nic_hold(struct nic_device *device);
+void nic_drop(struct nic_device *device);
 
 struct nic_qp *nic_qp_find(uint32_t number);
 

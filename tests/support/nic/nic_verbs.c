@@ -75,6 +75,7 @@ static struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_a
 static int dealloc_td(struct ibv_td *td)
 {
     pthread_mutex_lock(&nic.lock);
+    nic_check_open(td->context);
     free(td);
     nic.open_objects--;
     pthread_mutex_unlock(&nic.lock);
@@ -237,6 +238,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 int ibv_dealloc_pd(struct ibv_pd *pd)
 {
     pthread_mutex_lock(&nic.lock);
+    nic_check_open(pd->context);
     free(pd);
     nic.open_objects--;
     pthread_mutex_unlock(&nic.lock);
@@ -303,6 +305,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length,
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
     pthread_mutex_lock(&nic.lock);
+    nic_check_open(mr->context);
     nic.mrs[mr->lkey % NIC_MRS] = NULL;
     free(mr);
     nic.open_objects--;
@@ -329,6 +332,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
     pthread_mutex_lock(&nic.lock);
+    nic_check_open(channel->context);
     if (((struct nic_comp_channel *)channel)->cq)
         nic_misused("a channel is destroyed before its completion queues");
     close(channel->fd);
