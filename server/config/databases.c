@@ -20,7 +20,8 @@
 
 static void round_memory(struct okv_database_config *database, enum okv_region_pages pages)
 {
-    bool is_huge = pages == OKV_REGION_RESERVED || pages == OKV_REGION_TRANSPARENT;
+    bool is_huge = pages == OKV_REGION_RESERVED || pages == OKV_REGION_TRANSPARENT ||
+                   (pages == OKV_REGION_AUTO && database->memory >= OKV_REGION_LARGE);
     uint64_t unit = is_huge ? OKV_HUGE_PAGE : 4096;
 
     database->memory = (database->memory + unit - 1) / unit * unit;
@@ -149,8 +150,9 @@ static bool is_over_rdma(const struct okv_config *config)
 void okv_config_add_databases(struct okv_config *config, struct okv_settings *settings)
 {
     config->names_databases = config->database_count > 0;
-    if (config->pages == OKV_REGION_UNSET)
-        config->pages = is_over_rdma(config) ? OKV_REGION_AUTO : OKV_REGION_SMALL;
+    if (config->pages == OKV_REGION_OFF ||
+        (config->pages == OKV_REGION_AUTO && !is_over_rdma(config)))
+        config->pages = OKV_REGION_SMALL;
     if (config->database_count == 0)
         config->databases[config->database_count++].text = OKV_DATABASE_DEFAULT;
     for (unsigned i = 0; i < config->database_count; i++) {

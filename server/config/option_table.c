@@ -157,7 +157,7 @@ static int read_worker_cpus(const struct okv_option *option, const char *text, v
 
 /* In the order of enum okv_log_format, and of enum okv_region_pages from the second on. */
 static const char *const log_formats[] = {"auto", "text", "logfmt", "json", NULL};
-static const char *const huge_pages[] = {"reserved", "transparent", "off", "auto", NULL};
+static const char *const huge_pages[] = {"reserved", "transparent", "auto", "off", NULL};
 
 /* Name, letter, argument, group, flags, default, help; kind, field and limits. */
 const struct okv_option okv_config_options[] = {
@@ -232,11 +232,12 @@ const struct okv_option okv_config_options[] = {
      OTHER(read_metrics)},
     {"memory", 'm', "SIZE", 2, 0, "256M", "Size of a database without one, from 1M ({default})",
      SIZE(table.memory, OKV_MEMORY_MIN, OKV_MEMORY_MAX)},
-    {"huge", 0, "KIND", 2, OKV_OPTION_MAY_BE_ALONE, NULL,
+    {"huge", 0, "KIND", 2, OKV_OPTION_MAY_BE_ALONE, "auto",
      "Put the region on 2 MiB pages: gets and registration are faster. KIND: `reserved' ones "
      "(sysctl vm.nr_hugepages; also what --huge alone asks for) or `transparent' ones, which the "
-     "kernel makes as the server starts, in up to 4 seconds per GiB, or it does not start; `auto', "
-     "reserved ones if they suffice, is the default with rdma://; `off' else",
+     "kernel makes in up to 4 seconds per GiB, or fail; `auto': with rdma:// reserved ones if "
+     "there "
+     "are enough, else none; or `off' ({default})",
      OKV_OPTION_CHOICE, FIELD(pages), .words = huge_pages, .least = OKV_REGION_RESERVED},
     {"prefault", 0, NULL, 2, 0, NULL,
      "Take all memory of the region at the start, in a second or two per GiB: no put waits for a "

@@ -34,10 +34,12 @@ struct okv_door {
     atomic_uint openings; /* since the start; endpoints[] are those of the last one */
     atomic_uint held;     /* while it closes: endpoints that are not destroyed */
     struct okv_endpoint *endpoints[OKV_WORKERS_MAX];
+    unsigned clients; /* that each of them is for: as the start had it */
     char where[sizeof((struct okv_listener *)0)->where]; /* of its listener, while it has none */
 
     /* The acceptor's and, while it is OPENING, the opening thread's. */
     struct okv_server *server;
+    struct okv_listener *last; /* closed, and not ended yet; the opening thread does that first */
     struct okv_listener *next; /* of the opening thread; NULL: it could not listen */
     struct okv_diag why;       /* then */
     pthread_t opener;

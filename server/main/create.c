@@ -34,6 +34,7 @@ struct okv_server *okv_server_create(void)
     struct okv_server *server = &whole->server;
     server->doors = whole->doors;
     pthread_mutex_init(&server->doors_lock, NULL);
+    server->acceptor_fd = -1;
     server->databases = whole->databases;
     for (unsigned i = 0; i < OKV_DATABASES_MAX; i++)
         whole->databases[i].reply_caches = &whole->reply_caches[i];

@@ -428,6 +428,8 @@ int okv_serve(struct okv_server *server, struct okv_diag *diag)
         .slot_size = OKV_SLOT_SIZE_DEFAULT,
         .credits = server->config.credits,
     };
+    /* Of a device that is gone, objects can be freed (rdma-core, libibverbs/cmd.c). */
+    setenv("RDMAV_ALLOW_DISASSOC_DESTROY", "1", 0);
     okv_processors_avoid(&server->config.worker_cpus);
     signal(SIGPIPE, SIG_IGN);
     signals_end_process_1();

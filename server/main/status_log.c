@@ -17,9 +17,6 @@
 #include "shared/base/size.h"
 #include "shared/devices/fabric.h"
 
-/* Of a database: a NIC's cache of translations holds that of smaller ones. */
-#define LARGE_REGION (UINT64_C(1) << 30)
-
 void okv_status_log_found(struct okv_server *server, const struct okv_database *database)
 {
     const struct okv_durable *durable = database->durable;
@@ -143,12 +140,12 @@ static void warn_of_small_pages(struct okv_server *server)
     for (unsigned i = 0; i < server->database_count; i++) {
         const struct okv_database *database = &server->databases[i];
         if (server->config.pages != OKV_REGION_AUTO || okv_region_is_huge(&database->region) ||
-            database->region.length < LARGE_REGION)
+            database->region.length < OKV_REGION_LARGE)
             continue;
         okv_log_say(&server->log, OKV_LOG_WARNING, "database",
-                    "database %s: on small pages, with which NICs are slow: `sysctl "
-                    "vm.nr_hugepages=%llu' before the start makes huge ones for all databases; "
-                    "--huge=off omits this line",
+                    "database %s: on small pages, with which NICs are slow: reserve %llu huge ones "
+                    "before the start for all databases (sysctl vm.nr_hugepages, and on a host of "
+                    "several nodes that of the server's); --huge=off omits this line",
                     database->config->name,
                     (unsigned long long)(okv_config_memory(&server->config) / OKV_HUGE_PAGE + 1));
     }

@@ -512,4 +512,5 @@ void okv_acceptor_stop(struct okv_acceptor *acceptor)
     eventfd_write(acceptor->server->acceptor_fd, 1);
     pthread_join(acceptor->thread, NULL);
     close(acceptor->server->acceptor_fd);
+    acceptor->server->acceptor_fd = -1;
 }

@@ -52,15 +52,24 @@ static void begin_to_close(struct okv_door *door)
     wake_workers(server);
 }
 
+/* An address that moves may still lead to the device that it leaves. A door that failed as soon as
+ * it was open waits for the rest of its second. */
 static void finish_closing(struct okv_door *door)
 {
-    struct okv_listener *listener = door->server->listeners[index_of(door)];
-
+    door->last = door->server->listeners[index_of(door)];
     replace_listener(door, NULL);
-    listener->ops->unlisten(listener);
     door->has_complained = false;
-    door->retry_ns = okv_clock_ns();
+    if (atomic_load(&door->failure) == OKV_EADDRESS)
+        door->retry_ns = okv_clock_ns() + RETRY_NS;
     atomic_store(&door->state, OKV_DOOR_CLOSED);
+}
+
+/* Forgetting a registration takes as long as making it. */
+static void unlisten_last(struct okv_door *door)
+{
+    if (door->last)
+        door->last->ops->unlisten(door->last);
+    door->last = NULL;
 }
 
 /* ---- opening ---- */
@@ -76,7 +85,8 @@ static int make_endpoints(struct okv_door *door, struct okv_listener *listener)
     struct okv_server *server = door->server;
 
     for (unsigned i = 0; i < server->config.workers; i++) {
-        int rc = okv_worker_make_endpoint(server, listener, &door->endpoints[i], &door->why);
+        int rc = okv_worker_make_endpoint(server, index_of(door), listener, &door->endpoints[i],
+                                          &door->why);
         if (rc) {
             destroy_endpoints(door, i);
             return rc;
@@ -93,6 +103,11 @@ static void *open_door(void *user)
     const struct okv_uri *uri = &server->config.listen[index_of(door)];
 
     door->next = NULL;
+    unlisten_last(door);
+    if (atomic_load(&server->stopping)) {
+        atomic_store(&door->has_opened, true);
+        return NULL;
+    }
     if (okv_server_listen_now(server, uri, &listener, &door->why) == 0) {
         if (make_endpoints(door, listener) == 0)
             door->next = listener;
@@ -128,6 +143,7 @@ static void finish_opening(struct okv_door *door)
         atomic_store(&door->state, OKV_DOOR_CLOSED);
         return;
     }
+    okv_server_set_patience(door->next, &server->config);
     replace_listener(door, door->next);
     okv_log_say(&server->log, OKV_LOG_NOTICE, "listener", "%s is open again: %s", door->next->where,
                 door->next->how);
@@ -176,7 +192,7 @@ int okv_doors_wait_ms(const struct okv_server *server)
 
     for (unsigned i = 0; i < server->listener_count; i++) {
         const struct okv_door *door = &server->doors[i];
-        if (atomic_load(&door->state) != OKV_DOOR_CLOSED)
+        if (atomic_load(&door->state) != OKV_DOOR_CLOSED || atomic_load(&server->stopping))
             continue;
         int ms = okv_clock_ms_until(door->retry_ns);
         wait_ms = wait_ms < 0 || ms < wait_ms ? ms : wait_ms;
@@ -186,7 +202,9 @@ int okv_doors_wait_ms(const struct okv_server *server)
 
 void okv_doors_settle(struct okv_server *server)
 {
-    for (unsigned i = 0; i < server->listener_count; i++)
+    for (unsigned i = 0; i < server->listener_count; i++) {
         if (atomic_load(&server->doors[i].state) == OKV_DOOR_OPENING)
             finish_opening(&server->doors[i]);
+        unlisten_last(&server->doors[i]);
+    }
 }

@@ -58,13 +58,6 @@ static int listen_at(struct okv_server *server, const struct okv_transport_ops *
     return ops->listen(uri, regions, server->database_count, out, diag);
 }
 
-static void make_ready(struct okv_server *server, struct okv_listener *listener,
-                       struct okv_tls *tls)
-{
-    listener->tls = tls;
-    okv_server_set_patience(listener, &server->config);
-}
-
 int okv_server_listen(struct okv_server *server, const struct okv_transport_ops *ops,
                       const struct okv_uri *uri, struct okv_listener **out, struct okv_diag *diag)
 {
@@ -80,7 +73,8 @@ int okv_server_listen(struct okv_server *server, const struct okv_transport_ops 
     while (rc == OKV_EAGAIN && okv_takeover_wait(&takeover, describe(uri, where)));
     if (rc)
         return name_option(uri, rc, diag);
-    make_ready(server, *out, tls);
+    (*out)->tls = tls;
+    okv_server_set_patience(*out, &server->config);
     return 0;
 }
 
@@ -90,6 +84,6 @@ int okv_server_listen_now(struct okv_server *server, const struct okv_uri *uri,
     int rc = listen_at(server, okv_transport_for(uri->scheme), uri, out, diag);
 
     if (rc == 0)
-        make_ready(server, *out, uri->tls ? server->tls[OKV_TLS_TCPS] : NULL);
+        (*out)->tls = uri->tls ? server->tls[OKV_TLS_TCPS] : NULL;
     return rc;
 }

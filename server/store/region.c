@@ -1,11 +1,12 @@
 #include "server/store/region.h"
 
 #include <errno.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,7 +26,7 @@
 #endif
 
 /* A thread for each of these, at most so many. */
-#define SLICE_LEAST (UINT64_C(256) << 20)
+#define SLICE_LEAST (UINT64_C(64) << 20)
 #define SLICES_MAX 16
 #define COLLAPSE_TRIES 20
 #define COLLAPSE_PAUSE_NS 1000000
@@ -54,12 +55,14 @@ int okv_region_check(uint64_t length, uint64_t limit, struct okv_diag *diag)
         return 0;
     okv_size_format(length, wanted, sizeof wanted);
     okv_size_format(memory, there, sizeof there);
-    return okv_diag_set(diag, OKV_ENOMEM,
-                        is_limited
-                            ? "--memory: %s in all do not fit the %s that the control group may "
-                              "use: choose less, or raise its limit (memory.max, MemoryMax=)"
-                            : "--memory: %s in all do not fit the %s of this machine: choose less",
-                        wanted, there);
+    return okv_diag_set(
+        diag, OKV_ENOMEM,
+        is_limited
+            ? "--memory: %s in all do not fit the %s that the control group may "
+              "use: choose less, or raise its limit (memory.max, MemoryMax=); pages of --huge do "
+              "not count"
+            : "--memory: %s in all do not fit the %s of this machine: choose less",
+        wanted, there);
 }
 
 static int map_failed(uint64_t length, enum okv_region_pages pages, struct okv_diag *diag)
@@ -265,9 +268,9 @@ int okv_region_create(uint64_t length, enum okv_region_pages pages, bool prefaul
 
 bool okv_region_is_huge(const struct okv_region *region)
 {
-    struct stat status;
+    struct statfs status;
 
-    return fstat(region->fd, &status) == 0 && status.st_blksize == OKV_HUGE_PAGE;
+    return fstatfs(region->fd, &status) == 0 && status.f_type == HUGETLBFS_MAGIC;
 }
 
 void okv_region_destroy(struct okv_region *region)

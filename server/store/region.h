@@ -11,12 +11,15 @@
 
 /* The pages of the region, and when the kernel provides them. */
 enum okv_region_pages {
-    OKV_REGION_UNSET,       /* not chosen yet */
+    OKV_REGION_SMALL,       /* small pages, on first use */
     OKV_REGION_RESERVED,    /* huge pages reserved by vm.nr_hugepages */
     OKV_REGION_TRANSPARENT, /* huge pages that the kernel makes of small ones, all at once */
-    OKV_REGION_SMALL,       /* small pages, on first use */
     OKV_REGION_AUTO, /* reserved huge pages, all at once; if they do not suffice, small ones */
+    OKV_REGION_OFF,  /* of the option alone: small ones */
 };
+
+/* From here on a NIC is slow on small pages: its cache of translations is too small. */
+#define OKV_REGION_LARGE (UINT64_C(1) << 30)
 
 /* Whether regions of `length` bytes in total fit the memory of this machine, and `limit`, that of
  * its control group. OKV_ENOMEM. */

@@ -362,13 +362,16 @@ static void destroy_endpoints(struct okv_worker *worker)
 
 /* The acceptor gives each client to the worker with the fewest of that listener, so none gets more
  * than its share. */
-int okv_worker_make_endpoint(struct okv_server *server, struct okv_listener *listener,
-                             struct okv_endpoint **out, struct okv_diag *diag)
+int okv_worker_make_endpoint(struct okv_server *server, unsigned index,
+                             struct okv_listener *listener, struct okv_endpoint **out,
+                             struct okv_diag *diag)
 {
     const struct okv_config *config = &server->config;
-    unsigned clients = (config->max_clients + config->workers - 1) / config->workers + SPARE_CONNS;
+    struct okv_door *door = &server->doors[index];
 
-    return listener->ops->endpoint_create(listener, &server->limits, clients, out, diag);
+    if (!door->clients)
+        door->clients = (config->max_clients + config->workers - 1) / config->workers + SPARE_CONNS;
+    return listener->ops->endpoint_create(listener, &server->limits, door->clients, out, diag);
 }
 
 static int create_endpoints(struct okv_worker *worker, struct okv_diag *diag)
@@ -377,7 +380,7 @@ static int create_endpoints(struct okv_worker *worker, struct okv_diag *diag)
 
     for (unsigned i = 0; i < server->listener_count; i++) {
         int rc =
-            okv_worker_make_endpoint(server, server->listeners[i], &worker->endpoints[i], diag);
+            okv_worker_make_endpoint(server, i, server->listeners[i], &worker->endpoints[i], diag);
         if (rc) {
             worker->endpoints[i] = NULL;
             destroy_endpoints(worker);

@@ -36,10 +36,11 @@ int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct
  * meanwhile. */
 void okv_worker_fini(struct okv_worker *worker);
 
-/* Makes an endpoint of a listener for a worker's share of --max-clients, as far as the device has
- * room. Any thread. The errors of endpoint_create(). */
-int okv_worker_make_endpoint(struct okv_server *server, struct okv_listener *listener,
-                             struct okv_endpoint **out, struct okv_diag *diag);
+/* Makes an endpoint of a listener, that of door `index`, for a worker's share of the --max-clients
+ * of the start, as far as the device has room. Any thread. The errors of endpoint_create(). */
+int okv_worker_make_endpoint(struct okv_server *server, unsigned index,
+                             struct okv_listener *listener, struct okv_endpoint **out,
+                             struct okv_diag *diag);
 /* How many more clients of a listener all workers together have room for. The acceptor's thread,
  * and main's before there are threads. */
 uint32_t okv_workers_room(const struct okv_server *server, unsigned listener);

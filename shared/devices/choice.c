@@ -94,8 +94,7 @@ const char *okv_port_flaw(const struct okv_port *port)
         return "is InfiniBand, whose GIDs are no addresses: name that of its IPoIB interface";
     if (!okv_port_best_gid(port, AF_UNSPEC))
         return "has no GID with an address of this host, or of this container: add one to its "
-               "network "
-               "device here";
+               "network device here";
     return NULL;
 }
 

@@ -45,18 +45,18 @@ static uint32_t read_inline(struct ibv_context *verbs)
     return bytes;
 }
 
-const char *okv_iwarp_cure(const char *device)
+const char *okv_iwarp_cure(const char *root, const char *device)
 {
     char link[256], driver[256];
 
-    snprintf(link, sizeof link, "/sys/class/infiniband/%.64s/device/driver", device);
+    snprintf(link, sizeof link, "%.120s/sys/class/infiniband/%.64s/device/driver", root, device);
     ssize_t length = readlink(link, driver, sizeof driver - 1);
     driver[length > 0 ? length : 0] = '\0';
     const char *name = strrchr(driver, '/') ? strrchr(driver, '/') + 1 : driver;
     /* Intel E810. X722, of i40e, has iWARP alone. */
     if (strcmp(name, "ice") == 0)
-        return "switch it to RoCE: 'devlink dev param set pci/ADDRESS name enable_roce value true "
-               "cmode runtime', the same with enable_iwarp and false";
+        return "switch it to RoCE: 'devlink dev param set pci/ADDRESS name enable_iwarp value "
+               "false cmode runtime', then the same with enable_roce and true";
     if (strcmp(name, "erdma") == 0)
         return "use a kernel whose erdma offers RoCE v2 (6.14 or later), or tcp://";
     return "use an InfiniBand or RoCE device, or tcp://";

@@ -28,8 +28,9 @@ struct okv_device_limits {
         1024, 512, 256, 128, 101, 96, 64, 0 \
     }
 
-/* What to do about a device that speaks iWARP, as its driver can: a part of a sentence, static. */
-const char *okv_iwarp_cure(const char *device);
+/* What to do about a device that speaks iWARP, as its driver can: a part of a sentence, static.
+ * `root` precedes /sys; it is "" except in tests. */
+const char *okv_iwarp_cure(const char *root, const char *device);
 
 /* Opens the device, queries it (ibv_query_device(3)), and closes it. OKV_ENODEVICE: there is none
  * of this name with a driver for libibverbs, or it cannot be opened; `diag` says which. OKV_EIO. */

@@ -111,15 +111,15 @@ struct okv_endpoint {
     unsigned max_conns; /* connections that it has room for */
 };
 
-/* How a request is accepted. */
 /* Why a device did not accept a client. */
 struct okv_accept_failure {
     const char *step; /* what was under way; static; NULL: not known */
     int errnum;
-    uint16_t path_mtu,
-        port_mtu; /* not 0: packets of the client's path exceed what our port carries */
+    uint16_t path_mtu; /* not 0: packets of the client's path are larger than our port carries */
+    uint16_t port_mtu; /* then */
 };
 
+/* How a request is accepted. */
 struct okv_accept {
     struct okv_endpoint *endpoint;
     unsigned region;           /* index: the only one that the connection reaches */

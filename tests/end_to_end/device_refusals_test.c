@@ -35,8 +35,11 @@ static int begin(void **state)
 static int end(void **state)
 {
     server_thread_stop(*state);
+    char text[8192];
     dup2(usual_stderr, STDERR_FILENO);
     close(usual_stderr);
+    ssize_t length = pread(log_fd, text, sizeof text, 0);
+    fwrite(text, 1, length > 0 ? (size_t)length : 0, stderr);
     close(log_fd);
     unlink(log_path);
     strcpy(log_path + strlen(log_path) - 6, "XXXXXX");

@@ -7,6 +7,7 @@
 #include "server/net/devices.h"
 #include "shared/base/error.h"
 #include "shared/devices/choice.h"
+#include "shared/devices/limits.h"
 #include "tests/support/own_addresses.h"
 #include "tests/support/sysfs_tree.h"
 
@@ -66,6 +67,29 @@ TEST_WITH(addresses_of_other_namespaces_are_never_chosen, machine_open, machine_
     assert_string_equal(chosen(*state, "rdma://[fd00::9]?device=rxe0", AF_INET6, 0),
                         "fe80::202:c9ff:fe00:1%eth3");
     own_addresses_hide(NULL);
+}
+
+/* A link to a driver, as sysfs has it. */
+static void drive(const struct sysfs_tree *tree, const char *device, const char *driver)
+{
+    char link[160], to[80];
+
+    snprintf(link, sizeof link, "%s/sys/class/infiniband/%s/device/driver", tree->root, device);
+    snprintf(to, sizeof to, "../../../bus/pci/drivers/%s", driver);
+    assert_int_equal(symlink(to, link), 0);
+}
+
+TEST_WITH(iwarp_has_the_cure_of_its_driver, machine_open, machine_close)
+{
+    const struct sysfs_tree *tree = *state;
+
+    sysfs_tree_put(tree, "/sys/class/infiniband/mlx5_0/device/name", "");
+    sysfs_tree_put(tree, "/sys/class/infiniband/rxe0/device/name", "");
+    assert_non_null(strstr(okv_iwarp_cure(tree->root, "none"), "use an InfiniBand or RoCE device"));
+    drive(tree, "mlx5_0", "ice");
+    assert_non_null(strstr(okv_iwarp_cure(tree->root, "mlx5_0"), "enable_iwarp value false"));
+    drive(tree, "rxe0", "erdma");
+    assert_non_null(strstr(okv_iwarp_cure(tree->root, "rxe0"), "whose erdma offers RoCE v2"));
 }
 
 TEST_WITH(ports_are_read_in_their_order, machine_open, machine_close)

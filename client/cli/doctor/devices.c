@@ -34,7 +34,7 @@ static const char *gid_remark(const struct okv_port *port, const struct okv_gid 
                    ? ", chosen by ?device= and rdma://*: the first with an IPv4 address"
                    : ", chosen by ?device= and rdma://*: none has an IPv4 address";
     if (port->is_ethernet && !gid->is_here)
-        return ", not of this network namespace: never chosen";
+        return ", which no interface here has: never chosen";
     return port->is_ethernet && !gid->is_v2 ? ", never chosen where there is RoCE v2" : "";
 }
 
@@ -148,7 +148,7 @@ void doctor_add_limits(struct doctor_report *report, const char *device,
         okv_size_format(limits->max_region, size, sizeof size);
     if (limits->is_iwarp || !limits->reads_in || !limits->reads_out)
         doctor_add(report, DOCTOR_PROBLEM, device,
-                   limits->is_iwarp ? okv_iwarp_cure(device) : "use another RDMA device",
+                   limits->is_iwarp ? okv_iwarp_cure("", device) : "use another RDMA device",
                    limits->is_iwarp ? "it speaks iWARP, which okv does not"
                                     : "it has no RDMA READ, which okv needs");
     if (limits->max_inline)
@@ -173,11 +173,28 @@ static void check_pcie(struct doctor_report *report, const char *root, const cha
         if (!doctor_file_line(root, file, now[i], sizeof now[i]))
             return; /* soft-RoCE has no slot */
     }
+    if (strcmp(now[0], "0") == 0)
+        return; /* a virtual function does not know */
     bool is_full = strcmp(now[0], now[1]) == 0 && strcmp(now[2], now[3]) == 0;
     doctor_add(report, is_full ? DOCTOR_OK : DOCTOR_NOTE, device,
                is_full ? NULL : "put it into a slot with as many lanes and of its generation",
                is_full ? "PCIe x%s at %s" : "PCIe x%s at %s, and it can x%s at %s", now[0], now[2],
                now[1], now[3]);
+}
+
+/* Its translations come on top of the NIC's. */
+static void check_iommu(struct doctor_report *report, const char *root, const char *device)
+{
+    char file[DOCTOR_PATH_SIZE], type[32];
+
+    snprintf(file, sizeof file, "/sys/class/infiniband/%s/device/iommu_group/type", device);
+    if (!doctor_file_line(root, file, type, sizeof type))
+        return;
+    bool passes = strcmp(type, "identity") == 0;
+    doctor_add(report, passes ? DOCTOR_OK : DOCTOR_NOTE, device,
+               passes ? NULL : "iommu=pt on the kernel's command line",
+               passes ? "the IOMMU passes it through"
+                      : "the IOMMU translates each of its accesses, which is slow");
 }
 
 /* The tree of a test has no devices to open. */
@@ -281,8 +298,10 @@ void doctor_check_devices(struct doctor_report *report, const char *root)
         bool is_next = i > 0 && strcmp(ports.list[i - 1].device, device) == 0;
         if (!is_next && root[0] == '\0')
             check_limits(report, device);
-        if (!is_next)
+        if (!is_next) {
             check_pcie(report, root, device);
+            check_iommu(report, root, device);
+        }
         check_port(report, root, &ports.list[i], unusable);
     }
     okv_ports_fini(&ports);

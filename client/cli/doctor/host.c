@@ -19,7 +19,6 @@
 /* What a server with the default --max-clients on one listener over local:// may take, and four
  * workers: server/main/descriptors.c. */
 #define FILES_LEAST 4368u
-#define LINE_SIZE 4096
 
 /* True when the limit on locked memory does not apply to this process. */
 static bool may_lock_all(const char *root)
@@ -113,22 +112,6 @@ static void check_huge_pages(struct doctor_report *report, const char *root)
         pages, unused);
 }
 
-/* Its translations come on top of the NIC's. */
-static void check_iommu(struct doctor_report *report, const char *root)
-{
-    char line[LINE_SIZE] = "";
-
-    if (!doctor_file_exists(root, "/sys/class/iommu/dmar0") &&
-        !doctor_file_exists(root, "/sys/class/iommu/ivhd0"))
-        return;
-    doctor_file_line(root, "/proc/cmdline", line, sizeof line);
-    bool passes = strstr(line, "iommu=pt") || strstr(line, "iommu.passthrough=1");
-    doctor_add(report, passes ? DOCTOR_OK : DOCTOR_NOTE, "IOMMU",
-               passes ? NULL : "iommu=pt on the kernel's command line",
-               passes ? "it passes devices through"
-                      : "it may translate each access of a NIC, which is slow");
-}
-
 /* Only root can read its rules, so this is a hint. */
 static void check_firewall(struct doctor_report *report, const char *root)
 {
@@ -159,6 +142,5 @@ void doctor_check_host(struct doctor_report *report, const char *root, const cha
     check_files(report);
     check_huge_pages(report, root);
     check_firewall(report, root);
-    check_iommu(report, root);
     check_fabric(report, root);
 }

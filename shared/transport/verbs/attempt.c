@@ -131,7 +131,7 @@ static int prepare(struct verbs_connecting *c)
         .limits = c->limits,
         .max_conns = 1,
         .reads_per_conn = a->reads_posted,
-        .vector = processor > 0 ? (unsigned)processor : 0, /* drivers place vector i there */
+        .vector = processor > 0 ? (unsigned)processor : 0, /* spreads handles */
     };
     struct verbs_endpoint *ep;
     rc = okv_verbs_endpoint_new(&params, &ep, &c->diag);

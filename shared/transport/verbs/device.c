@@ -105,7 +105,7 @@ int okv_verbs_check_device(struct ibv_context *verbs, struct ibv_device_attr *at
     const char *name = ibv_get_device_name(verbs->device);
     if (verbs->device->transport_type == IBV_TRANSPORT_IWARP)
         return okv_diag_set(diag, OKV_EUNSUPPORTED, "%s speaks iWARP, which okv does not: %s", name,
-                            okv_iwarp_cure(name));
+                            okv_iwarp_cure("", name));
     int errnum = ibv_query_device(verbs, attr);
     if (errnum)
         return okv_diag_set(diag, OKV_EIO, "%s does not answer a query: %s", name,

@@ -13,8 +13,7 @@ struct verbs_endpoint_params {
     struct okv_message_limits limits;
     unsigned max_conns;
     unsigned reads_per_conn;
-    unsigned
-        vector; /* of completions, modulo those of the device: which processor is interrupted */
+    unsigned vector; /* of completions: which processor is interrupted */
 };
 
 int okv_verbs_endpoint_new(const struct verbs_endpoint_params *params, struct verbs_endpoint **out,

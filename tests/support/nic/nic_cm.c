@@ -420,6 +420,22 @@ int rdma_disconnect(struct rdma_cm_id *base)
     return rc;
 }
 
+static void id_free(struct nic_id *id)
+{
+    LIST_REMOVE(id, in_all);
+    nic_events_end(id);
+    if (id->device)
+        nic_drop(id->device);
+    free(id);
+    nic.open_objects--;
+}
+
+void nic_request_forget(struct nic_id *id)
+{
+    refuse(id, NULL, 0);
+    id_free(id);
+}
+
 int rdma_destroy_id(struct rdma_cm_id *base)
 {
     struct nic_id *id = (struct nic_id *)base;
@@ -431,12 +447,7 @@ int rdma_destroy_id(struct rdma_cm_id *base)
         disconnect(id);
     else
         part(id);
-    LIST_REMOVE(id, in_all);
-    nic_events_end(id);
-    if (id->device)
-        nic_drop(id->device);
-    free(id);
-    nic.open_objects--;
+    id_free(id);
     pthread_mutex_unlock(&nic.lock);
     return 0;
 }

@@ -96,6 +96,8 @@ void nic_events_end(struct nic_id *id)
         if (event->owner != id)
             continue;
         STAILQ_REMOVE(&channel->events, event, nic_event, next);
+        if (event->base.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+            nic_request_forget((struct nic_id *)event->base.id);
         free(event);
     }
     while (id->unacknowledged > 0)

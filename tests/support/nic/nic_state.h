@@ -170,6 +170,8 @@ struct nic_event *nic_event_add(struct nic_id *id, enum rdma_cm_event_type type,
                                 const void *data, size_t length);
 /* Drops the events of an id that the program has not taken, and waits for the others. */
 void nic_events_end(struct nic_id *id);
+/* Ends a request that the program has not taken. */
+void nic_request_forget(struct nic_id *id);
 /* DEVICE_REMOVAL for all ids of a device. */
 void nic_cm_removed(struct nic_device *device);
 void nic_cm_moved(struct in_addr address);
