@@ -28,10 +28,17 @@ extern "C" {
  *                    once with the number of that snapshot
  *   snapshot NUMBER  the path of that snapshot's file on the server, or of a later one that has
  *                    replaced it; nothing as long as it is being made
+ *   host             begins to read what the server's host says of its RDMA ports, and answers at
+ *                    once with the number of that reading
+ *   host NUMBER      that reading or a later one; nothing as long as it is being made. The line
+ *                    "huge_pages 1" if the database is on huge pages, else "huge_pages 0", then a
+ *                    line a port, of names and values in turn: port, address, gid, rate_gbps, mtu,
+ *                    pcie, numa_node, firmware, soft, and counters of losses. Pass over lines and
+ *                    names that you do not know
  * Errors: those of all calls, OKV_EINVAL (NULL, a command that the server does not know),
- * OKV_ENOTFOUND (no such session; the snapshot failed), OKV_EDENIED (it requires the right admin),
- * OKV_ETOOSMALL (*length says what is needed, without the NUL), OKV_EUNSUPPORTED (reload: the
- * server has no users; snapshot: the database is in memory only).
+ * OKV_ENOTFOUND (no such session or reading; the snapshot failed), OKV_EDENIED (it requires the
+ * right admin), OKV_ETOOSMALL (*length says what is needed, without the NUL), OKV_EUNSUPPORTED
+ * (reload: the server has no users; snapshot: the database is in memory only).
  */
 OKV_API int okv_admin(okv *handle, const char *command, char *buffer, size_t size, size_t *length);
 

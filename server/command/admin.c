@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/clients/client_table.h"
+#include "server/core/host.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "shared/base/error.h"
@@ -83,6 +84,25 @@ static int reload(struct call *call)
     return 0;
 }
 
+static int begin_host(struct call *call)
+{
+    call->used = (uint32_t)snprintf(call->out, call->size, "%" PRIx64, okv_host_ask(call->server));
+    return 0;
+}
+
+/* Nothing while it is not read yet. */
+static int tell_host(struct call *call)
+{
+    int used = snprintf(call->out, call->size, "huge_pages %d\n",
+                        okv_region_is_huge(&call->database->region));
+    int rc = okv_host_tell(call->server->host, call->number, call->out + used,
+                           call->size - (uint32_t)used);
+
+    if (rc >= 0)
+        call->used = (uint32_t)(used + rc);
+    return rc == OKV_EAGAIN || rc >= 0 ? 0 : rc;
+}
+
 /* "%" stands for a number in hexadecimal digits. */
 static const struct command {
     const char *text;
@@ -95,6 +115,8 @@ static const struct command {
     {"snapshot", begin_snapshot},
     {"snapshot %", tell_snapshot},
     {"reload", reload},
+    {"host", begin_host},
+    {"host %", tell_host},
 };
 #define COUNT (sizeof commands / sizeof *commands)
 

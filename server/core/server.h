@@ -31,6 +31,7 @@ struct okv_authority;
 struct okv_database;
 struct okv_door;
 struct okv_exclusive;
+struct okv_host;
 struct okv_metrics;
 struct okv_notify;
 struct okv_resp_shared;
@@ -66,6 +67,7 @@ struct okv_server {
     atomic_bool reload_is_asked;     /* by an administrator, and not done yet */
     struct okv_admission *admission;
     struct okv_client_table *clients;
+    struct okv_host *host;
     struct okv_log log;
     struct okv_metrics *metrics;
     struct okv_notify *notify;

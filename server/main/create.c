@@ -3,6 +3,7 @@
 #include "server/clients/admission.h"
 #include "server/clients/client_table.h"
 #include "server/core/door.h"
+#include "server/core/host.h"
 #include "server/core/notify.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
@@ -20,6 +21,7 @@ struct whole {
     struct okv_authority authority;
     struct okv_admission admission;
     struct okv_client_table clients;
+    struct okv_host host;
     struct okv_announcer announcer;
     struct okv_metrics metrics;
     struct okv_notify notify;
@@ -32,6 +34,7 @@ struct okv_server *okv_server_create(void)
     if (!whole)
         return NULL;
     struct okv_server *server = &whole->server;
+    server->acceptor_fd = -1;
     server->doors = whole->doors;
     pthread_mutex_init(&server->doors_lock, NULL);
     server->acceptor_fd = -1;
@@ -41,6 +44,8 @@ struct okv_server *okv_server_create(void)
     server->authority = &whole->authority;
     server->admission = &whole->admission;
     server->clients = &whole->clients;
+    server->host = &whole->host;
+    okv_host_init(server->host);
     server->announcer = &whole->announcer;
     server->metrics = &whole->metrics;
     server->notify = &whole->notify;
@@ -49,5 +54,7 @@ struct okv_server *okv_server_create(void)
 
 void okv_server_destroy(struct okv_server *server)
 {
+    if (server)
+        okv_host_fini(server->host);
     free(server);
 }

@@ -11,6 +11,7 @@
 #include "server/clients/client_table.h"
 #include "server/clients/refusal.h"
 #include "server/core/door.h"
+#include "server/core/host.h"
 #include "server/core/log.h"
 #include "server/database/database.h"
 #include "server/database/reply_cache.h"
@@ -37,6 +38,8 @@
 /* Between reloads for administrators: each holds up all who connect, and administrators of one
  * database must not do that to clients of others. */
 #define RELOAD_PAUSE_NS UINT64_C(1000000000)
+/* The same between readings of the host, which take a few milliseconds. */
+#define HOST_PAUSE_NS UINT64_C(100000000)
 
 static void count_rejection(struct okv_stats *stats, int reason)
 {
@@ -401,16 +404,22 @@ static void reload_when_due(struct okv_acceptor *acceptor)
     acceptor->next_reload_ns = okv_clock_ns() + RELOAD_PAUSE_NS;
 }
 
-/* For poll(): until an administrator's reload is due; -1: none is asked for. */
-static int reload_wait_ms(const struct okv_acceptor *acceptor)
+static void read_host_when_due(struct okv_acceptor *acceptor)
+{
+    if (!okv_host_is_asked(acceptor->server->host) || okv_clock_ns() < acceptor->next_host_ns)
+        return;
+    okv_host_read(acceptor->server->host, "");
+    acceptor->next_host_ns = okv_clock_ns() + HOST_PAUSE_NS;
+}
+
+/* For poll(): until this moment; -1: nobody waits for it. */
+static int wait_ms(bool is_asked, uint64_t due_ns)
 {
     uint64_t now_ns = okv_clock_ns();
 
-    if (!atomic_load(&acceptor->server->reload_is_asked))
+    if (!is_asked)
         return -1;
-    if (now_ns >= acceptor->next_reload_ns)
-        return 0;
-    return (int)((acceptor->next_reload_ns - now_ns) / 1000000) + 1;
+    return now_ns >= due_ns ? 0 : (int)((due_ns - now_ns) / 1000000) + 1;
 }
 
 /* Does what other threads ask for. False: the thread is to end. */
@@ -442,6 +451,15 @@ static int shorter(int a_ms, int b_ms)
     return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
 }
 
+/* For poll(): until something that administrators asked for is due; -1: there is nothing. */
+static int due_ms(const struct okv_acceptor *acceptor)
+{
+    struct okv_server *server = acceptor->server;
+
+    return shorter(wait_ms(atomic_load(&server->reload_is_asked), acceptor->next_reload_ns),
+                   wait_ms(okv_host_is_asked(server->host), acceptor->next_host_ns));
+}
+
 /* What answers of a listener: nothing while its door is not open. */
 static int descriptor_of(const struct okv_server *server, unsigned listener)
 {
@@ -464,10 +482,11 @@ static void *accept_all(void *user)
         okv_doors_mind(server);
         for (unsigned i = 0; i < own; i++)
             fds[i] = (struct pollfd){.fd = descriptor_of(server, i), .events = POLLIN};
-        poll(fds, count + 1, shorter(reload_wait_ms(acceptor), okv_doors_wait_ms(server)));
+        poll(fds, count + 1, shorter(due_ms(acceptor), okv_doors_wait_ms(server)));
         if (fds[count].revents && !obey(acceptor))
             break;
         reload_when_due(acceptor);
+        read_host_when_due(acceptor);
         for (unsigned i = own; i < count; i++) {
             const struct okv_socket_listener *socket = &server->sockets[i - own];
             if (fds[i].revents)

@@ -11,7 +11,8 @@ struct okv_acceptor {
     pthread_t thread;
     uint64_t passed_ns, busy_since_ns; /* the last pass; since when there was no pause */
     atomic_bool has_to_reload, has_to_stop;
-    uint64_t next_reload_ns; /* administrators get none before */
+    /* Administrators get no reload and no reading of the host before. */
+    uint64_t next_reload_ns, next_host_ns;
     uint64_t last_session_id;
 };
 
