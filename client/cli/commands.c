@@ -33,7 +33,7 @@ static const struct command commands[] = {
     {"top", cli_top, "[-i TIME] [-n N]", "the server's rates, a line each second"},
     {"clients", cli_clients, "[--json]", "list the clients of the database"},
     {"admin", cli_admin, "WORD", "reload users, make a snapshot, end a session"},
-    {"doctor", cli_doctor, "[--json]", "check this host and the server"},
+    {"doctor", cli_doctor, "[--peer] [--json]", "check this host and the server"},
     {"discover", cli_discover, "[--json]", "list the servers that announce themselves"},
     {"keygen", cli_keygen, "[FILE]", "make a key for a user of a server"},
     {"probe", cli_probe, "[-n N] [--size S]", "time raw reads of the table"},

@@ -94,6 +94,36 @@ gid_index() {
     basename "$(grep -l '0000:ffff:' "/sys/class/infiniband/$1/ports/1/gids/"* 2>/dev/null | head -n 1)"
 }
 
+# Both ends are this machine, by another device each.
+both_ends() {
+    local uri='rdma://10.9.9.1?source=10.9.9.2'
+    start_server 'rdma://*'
+    runs 0 "$okv" -t 60s -s "$uri" doctor --peer
+    says '^ok +peer +this host: rxe1/1, 10\.9\.9\.2 \(GID [0-9]+\).*, MTU 4200, soft-RoCE$'
+    says '^ok +peer +the server: rxe0/1, 10\.9\.9\.1 \(GID [0-9]+\).*, MTU 4200, soft-RoCE$'
+    says '^ok +peer +the server: memory on small pages$'
+    says '^ok +verdict +a get takes [0-9.]+ us, and batches of 32 do [0-9.e-]+ M/s: soft-RoCE: no NIC to compare with$'
+    [ -z "$("$okv" -t 60s -s "$uri" scan)" ] || wrong "it leaves an item"
+    ip link set v1 mtu 1500
+    runs 1 "$okv" -t 60s -s "$uri" doctor --peer
+    says '^problem +peer +the MTU of this host is 1500, that of the server 4200: RDMA packets of 1024 and 4096 bytes$'
+    ip link set v1 mtu 4200
+    end_server TERM
+}
+
+# Without the right there is everything but the facts of the server.
+an_end_that_does_not_tell() {
+    "$okv" keygen "$scratch/key"
+    printf '[alice]\nkey = %s\ndefault = read, write\n' "$(cat "$scratch/key")" >"$scratch/users"
+    chmod 600 "$scratch/users"
+    start_server rdma://10.9.9.1 --users "$scratch/users"
+    runs 0 "$okv" -t 60s -s 'rdma://10.9.9.1?source=10.9.9.2' --user alice --key-file "$scratch/key" doctor --peer
+    says '^ok +peer +this host: rxe1/1, '
+    says "^note +peer +what the server's host says of its ports takes the right admin\$"
+    says '^ok +verdict .* no NIC to compare with$'
+    end_server TERM
+}
+
 # Long packets are dropped by the end with the small MTU, which the sender does not know.
 a_small_mtu_on_the_way() {
     start_server rdma://10.9.9.1
@@ -157,6 +187,8 @@ a_taken_port() {
 
 a_machine_that_is_well
 a_uri_that_names_a_device
+both_ends
+an_end_that_does_not_tell
 a_small_mtu_on_the_way
 little_locked_memory
 a_taken_port

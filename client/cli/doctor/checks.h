@@ -21,6 +21,14 @@ void doctor_add_limits(struct doctor_report *report, const char *device,
 void doctor_check_route(struct doctor_report *report, const char *root, const char *server);
 /* Connects to cli->server, and puts, gets and deletes an item of its own there. */
 void doctor_check_server(struct doctor_report *report, struct cli *cli);
+/* With --peer, after doctor_check_server(): compares the RDMA ports of both ends, and what gets
+ * take with what such NICs should. */
+void doctor_check_peer(struct doctor_report *report, const char *root, struct cli *cli);
+/* Draws a key for an item that nobody else has. */
+#define DOCTOR_KEY_SIZE 32
+void doctor_draw_key(char out[DOCTOR_KEY_SIZE]);
+/* Bytes of RDMA packets over an Ethernet interface with this MTU. */
+unsigned doctor_packet_bytes(unsigned long long mtu);
 /* IP over InfiniBand, where the GIDs of a port are no addresses: finds the port's network interface
  * that has `address`, or if that is NULL one that other hosts reach. False: none has; *out is then
  * any of its interfaces, or "". */

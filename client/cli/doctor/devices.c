@@ -50,6 +50,15 @@ static void check_gids(const struct checked_port *it)
     }
 }
 
+unsigned doctor_packet_bytes(unsigned long long mtu)
+{
+    unsigned packet = PACKET_MAX;
+
+    while (packet > PACKET_LEAST && packet + HEADERS_MAX > mtu)
+        packet /= 2;
+    return packet;
+}
+
 static void check_mtu(const struct checked_port *it)
 {
     char file[DOCTOR_PATH_SIZE], fix[LINE_SIZE];
@@ -59,13 +68,11 @@ static void check_mtu(const struct checked_port *it)
     if (!it->port->is_ethernet || !doctor_file_number(it->root, file, &mtu))
         return;
     bool is_small = mtu < PACKET_MAX + HEADERS_MAX;
-    unsigned packet = PACKET_MAX;
-    while (packet > PACKET_LEAST && packet + HEADERS_MAX > mtu)
-        packet /= 2;
     snprintf(fix, sizeof fix, "ip link set %s mtu %d, on all hosts and switches on the path",
              it->interface, MTU_BEST);
     doctor_add(it->report, is_small ? DOCTOR_NOTE : DOCTOR_OK, it->name, is_small ? fix : NULL,
-               "MTU of %s is %llu: RDMA packets of %u bytes", it->interface, mtu, packet);
+               "MTU of %s is %llu: RDMA packets of %u bytes", it->interface, mtu,
+               doctor_packet_bytes(mtu));
 }
 
 static void check_state(const struct checked_port *it)

@@ -12,9 +12,13 @@
 struct doctor_arguments {
     struct cli *cli;
     bool as_json;
+    bool has_peer;
 };
 
 static const struct okv_option doctor_options[] = {
+    {"peer", 0, NULL,
+     .help = "Compare the RDMA ports of both ends, and time gets beside what such NICs should do",
+     CLI_FLAG(struct doctor_arguments, has_peer)},
     {"json", 0, NULL, .help = "Write one JSON object", CLI_FLAG(struct doctor_arguments, as_json)},
     {0},
 };
@@ -74,7 +78,8 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
                "item, with the time of each.\v"
                "Each finding is ok, a note or a problem, with what to do about it. Exit status: 0 "
                "without problems, 1 with some, 3 if it could not check.\n"
-               "\nExamples:\n  okv doctor\n  okv doctor -s rdma://10.0.0.1 --json"};
+               "\nExamples:\n  okv doctor\n  okv doctor -s rdma://10.0.0.1 --json\n"
+               "  okv doctor -s rdma://10.0.0.1 --peer"};
     struct doctor_arguments arguments = {.cli = cli};
     struct doctor_report report;
 
@@ -88,6 +93,8 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     if (cli->server_named || cli->server_found) {
         doctor_check_route(&report, "", cli->server);
         doctor_check_server(&report, cli);
+        if (arguments.has_peer)
+            doctor_check_peer(&report, "", cli);
     } else {
         doctor_add(&report, DOCTOR_NOTE, "server",
                    "start one with `okv-server &', or name another with -s URI or OKV_SERVER",

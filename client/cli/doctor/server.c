@@ -119,15 +119,21 @@ static bool get_back(struct doctor_report *report, const struct cli *cli, const 
     return note(report, cli, "get by request", rc, begin) && is_value(report, value, length);
 }
 
-static void exercise(struct doctor_report *report, const struct cli *cli)
+void doctor_draw_key(char out[DOCTOR_KEY_SIZE])
 {
-    const struct okv_put_options options = {.flags = OKV_WITH_TTL, .ttl_ms = TTL_MS};
     uint64_t random = 0;
-    char key[64];
 
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         random = okv_clock_ns();
-    snprintf(key, sizeof key, "okv-doctor:%016" PRIx64, random);
+    snprintf(out, DOCTOR_KEY_SIZE, "okv-doctor:%016" PRIx64, random);
+}
+
+static void exercise(struct doctor_report *report, const struct cli *cli)
+{
+    const struct okv_put_options options = {.flags = OKV_WITH_TTL, .ttl_ms = TTL_MS};
+    char key[DOCTOR_KEY_SIZE];
+
+    doctor_draw_key(key);
     uint64_t begin = okv_clock_ns();
     if (!note(report, cli, "ping", okv_ping(cli->handle), begin))
         return;
