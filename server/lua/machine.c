@@ -16,6 +16,8 @@
 #define CLOCK_EVERY 20000u
 /* Of okv_clock_steps(), 10 to 50 us: earlier no clock can have passed a limit. */
 #define CLOCK_STEPS 50000u
+/* The same: time for which no run is measured (30 to 150 us), nor one that follows so soon. */
+#define MEASURED_STEPS 150000u
 /* Processor time of a run, in ns, for each unit of work that it may do. */
 #define CLOCK_SHARE 2u
 /* Bytes of a node of a table (struct Node of Lua 5.1), and nodes from which on they count. */
@@ -33,16 +35,22 @@ struct block {
     size_t size;
 };
 
+/* The clocks, as they were looked at. */
+struct moment {
+    uint64_t steps;
+    uint64_t wall_ns, cpu_ns;
+};
+
 struct okv_lua {
     lua_State *state;
     void *user;                      /* of the run */
     uint64_t used, held, memory_end; /* bytes; `held` are elsewhere */
     uint64_t before;                 /* the run */
     uint64_t spent, work_end;
-    uint64_t clock_at;   /* `spent` at which the clock is looked at */
-    uint64_t steps;      /* of the last look */
-    uint64_t wall_begin; /* ns; 0: it was not looked at yet */
-    uint64_t cpu_begin;
+    uint64_t clock_at;    /* `spent` at which the clock is looked at */
+    uint64_t steps;       /* of the last look */
+    struct moment moment; /* before the run, by MEASURED_STEPS at most */
+    uint64_t charged;     /* work of the runs that have ended since */
     bool is_running;
     enum okv_lua_end over;  /* the limit that was reached; OKV_LUA_DONE: none */
     size_t longest;         /* bytes that one instruction may pass over */
@@ -63,6 +71,12 @@ static uint64_t cpu_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static void note_moment(struct okv_lua *lua)
+{
+    lua->moment = (struct moment){okv_clock_steps(), okv_clock_ns(), cpu_ns()};
+    lua->charged = 0;
+}
+
 /* The processor's time is looked at only when as much time has passed at all. */
 static bool is_past(struct okv_lua *lua)
 {
@@ -72,12 +86,7 @@ static bool is_past(struct okv_lua *lua)
     if (steps - lua->steps < CLOCK_STEPS)
         return false;
     lua->steps = steps;
-    uint64_t now = okv_clock_ns();
-    if (!lua->wall_begin) {
-        lua->wall_begin = now;
-        lua->cpu_begin = cpu_ns();
-    }
-    return now - lua->wall_begin > most && cpu_ns() - lua->cpu_begin > most;
+    return okv_clock_ns() - lua->moment.wall_ns > most && cpu_ns() - lua->moment.cpu_ns > most;
 }
 
 static void look(lua_State *L, lua_Debug *where);
@@ -355,7 +364,8 @@ enum okv_lua_end okv_lua_begin(struct okv_lua *lua, const struct okv_lua_limits 
     lua->work_end = limits->work;
     lua->clock_at = CLOCK_EVERY;
     lua->steps = okv_clock_steps();
-    lua->wall_begin = 0;
+    if (lua->steps - lua->moment.steps > MEASURED_STEPS)
+        note_moment(lua);
     lua->over = OKV_LUA_DONE;
     lua->announced = 0;
     lua->longest = OKV_LUA_SHORT;
@@ -371,6 +381,20 @@ enum okv_lua_end okv_lua_begin(struct okv_lua *lua, const struct okv_lua_limits 
     if (status == LUA_ERRMEM)
         return OKV_LUA_OVER_MEMORY;
     return status ? OKV_LUA_FAILED : OKV_LUA_DONE;
+}
+
+/* Short runs are measured together. */
+uint64_t okv_lua_cost(struct okv_lua *lua)
+{
+    const uint64_t before = lua->moment.cpu_ns;
+    const uint64_t charged = lua->charged + lua->spent;
+
+    lua->charged = charged;
+    if (okv_clock_steps() - lua->moment.steps <= MEASURED_STEPS)
+        return lua->spent;
+    note_moment(lua);
+    uint64_t work = (lua->moment.cpu_ns - before) / CLOCK_SHARE;
+    return lua->spent + (work > charged ? work - charged : 0);
 }
 
 uint64_t okv_lua_end(struct okv_lua *lua)

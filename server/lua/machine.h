@@ -41,6 +41,9 @@ void okv_lua_destroy(struct okv_lua *lua);
  */
 enum okv_lua_end okv_lua_begin(struct okv_lua *lua, const struct okv_lua_limits *limits,
                                lua_CFunction body, void *user);
+/* What the run has cost, for which others wait: the work that it has counted, or as much as its
+ * processor time allows, when that is more. Once, before okv_lua_end(). */
+uint64_t okv_lua_cost(struct okv_lua *lua);
 /* Drops what the run left. Work that the run has counted. */
 uint64_t okv_lua_end(struct okv_lua *lua);
 

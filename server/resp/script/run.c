@@ -86,7 +86,8 @@ bool okv_resp_script_compile(struct okv_resp_script_run *run, uint64_t work, boo
     } else if (end == OKV_LUA_OVER_MEMORY) {
         refuse_end(call, end);
     }
-    okv_resp_script_spend(call, okv_lua_end(run->engine->lua));
+    okv_resp_script_spend(call, okv_lua_cost(run->engine->lua));
+    okv_lua_end(run->engine->lua);
     return end == OKV_LUA_DONE;
 }
 
@@ -289,10 +290,11 @@ int okv_resp_script_run(struct okv_resp_script_run *run, uint64_t most, bool *ne
     run->commands_work = 0;
     okv_resp_script_use(run->engine->cache, run->script);
     enum okv_lua_end end = okv_lua_begin(run->engine->lua, &limits, body, run);
+    const uint64_t work = okv_lua_cost(run->engine->lua);
     rc = conclude(run, end, needs_alone);
     if (rc)
         reply_again(call);
-    uint64_t work = okv_lua_end(run->engine->lua);
+    okv_lua_end(run->engine->lua);
     okv_sandbox_leave(okv_lua_state(run->engine->lua));
     note_way(run, work, *needs_alone);
     okv_resp_staging_clear(&run->engine->staging);

@@ -1,0 +1,65 @@
+/* Scripts whose processor time is more than their work tells, on a clock of the test's own. */
+#include <time.h>
+
+#include "tests/support/resp_script.h"
+
+static uint64_t cpu_ns, each_look_ns;
+
+int __real_clock_gettime(clockid_t id, struct timespec *time);
+int __wrap_clock_gettime(clockid_t id, struct timespec *time);
+
+/* As if `each_look_ns` had passed on the processor between two looks. */
+int __wrap_clock_gettime(clockid_t id, struct timespec *time)
+{
+    if (id != CLOCK_THREAD_CPUTIME_ID)
+        return __real_clock_gettime(id, time);
+    cpu_ns += each_look_ns;
+    *time = (struct timespec){.tv_sec = (time_t)(cpu_ns / 1000000000u),
+                              .tv_nsec = (long)(cpu_ns % 1000000000u)};
+    return 0;
+}
+
+/* 200,000 units of work each; a few of them take longer than what is not measured. */
+#define SCRIPTS 40u
+#define SCRIPT "eval 'for i = 1, 20000 do end return 1' 0"
+#define WORK UINT64_C(200000)
+
+static const char *exec_scripts(void)
+{
+    expect(one, "multi", OK);
+    for (unsigned i = 0; i < SCRIPTS; i++)
+        expect(one, SCRIPT, "+QUEUED\r\n");
+    return resp_fixture_call(one, "exec");
+}
+
+/* All scripts of EXEC share what is left of its time. */
+SCRIPT_TEST(a_transaction_ends_by_the_time_of_its_scripts)
+{
+    each_look_ns = 0;
+    assert_null(strchr(exec_scripts(), '-'));
+    each_look_ns = 2000000;
+    const char *reply = exec_scripts();
+    assert_non_null(strstr(reply, "\r\n:1\r\n"));
+    assert_non_null(strstr(reply, "\r\n-ERR this would run alone for longer"));
+    expect(one, "eval 'return 1' 0", ":1\r\n");
+}
+
+static uint64_t spend_by_scripts(void)
+{
+    uint64_t spent = 0;
+
+    for (unsigned i = 0; i < SCRIPTS; i++) {
+        expect(one, SCRIPT, ":1\r\n");
+        spent += fixture.resp.turn.spent;
+    }
+    return spent;
+}
+
+/* Others are served the sooner. */
+SCRIPT_TEST(a_turn_ends_by_the_time_of_its_scripts)
+{
+    each_look_ns = 0;
+    assert_in_range(spend_by_scripts(), SCRIPTS * WORK, SCRIPTS * (WORK + 20000));
+    each_look_ns = 2000000;
+    assert_true(spend_by_scripts() > SCRIPTS * (WORK + 50000));
+}
