@@ -121,7 +121,24 @@ static int base_loadstring(lua_State *L)
     return loaded(L, okv_lua_compile(L, text, length, luaL_optstring(L, 2, text)));
 }
 
-/* The pieces of the text come from a function. */
+/* Moves the piece on the top, a number or a text, to the end of the text. Returns its length. */
+static size_t add_piece(lua_State *L, luaL_Buffer *text)
+{
+    size_t length = 0;
+
+    if (lua_type(L, -1) == LUA_TNUMBER)
+        okv_lua_spend(L, OKV_LUA_NUMBER);
+    if (lua_isnil(L, -1))
+        lua_pop(L, 1);
+    else if (lua_tolstring(L, -1, &length))
+        luaL_addvalue(text);
+    else
+        luaL_error(L, "reader function must return a string");
+    okv_lua_spend(L, OKV_LUA_CALL + length);
+    return length;
+}
+
+/* The pieces of the text come from a function, which may be one of C. */
 static int base_load(lua_State *L)
 {
     const char *name = luaL_optstring(L, 2, "=(load)");
@@ -133,15 +150,7 @@ static int base_load(lua_State *L)
     while (length > 0) {
         lua_pushvalue(L, 1);
         lua_call(L, 0, 1);
-        if (!lua_isnil(L, -1) && !lua_isstring(L, -1))
-            return luaL_error(L, "reader function must return a string");
-        length = lua_objlen(L, -1);
-        if (lua_isnil(L, -1)) {
-            lua_pop(L, 1);
-            length = 0;
-        } else {
-            luaL_addvalue(&pieces);
-        }
+        length = add_piece(L, &pieces);
     }
     luaL_pushresult(&pieces);
     const char *text = lua_tolstring(L, -1, &length);

@@ -310,6 +310,26 @@ TEST(a_text_as_a_number_is_counted)
                "test:1: bad argument #1 to 'floor' (number expected, got string)");
 }
 
+/* The function that gives them may be one of C, which has no instructions. */
+TEST(pieces_of_a_text_are_counted)
+{
+#define PIECES "local n = 0 local function f() n = n + 1 if n <= 100 then return ' ' end end "
+    static const struct lua_counted counted[] = {
+        {PIECES, "load(f)", 14000},
+        {"local n = 0 local function f() n = n + 1 if n <= 100 then return 1 end end", "load(f)",
+         22000},
+    };
+
+    lua_assert_all_counted(counted, sizeof counted / sizeof *counted);
+    assert_lua(PIECES "return type(load(f))", "function");
+    assert_lua("local n = 0 local function f() n = n + 1 return ({'return ', 1, 2, ''})[n] end "
+               "return load(f)()",
+               "12");
+    assert_lua("return load(function() return true end)",
+               "error: test:1: reader function must return a string");
+    lua_assert_limited("return load(gcinfo)");
+}
+
 TEST(depth_has_an_end)
 {
     assert_true(
