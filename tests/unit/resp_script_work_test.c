@@ -216,6 +216,38 @@ TEST_WITH(exec_makes_room_once, begin_with_budget, end)
     assert_int_equal(work->room_steps - before, 1);
 }
 
+#define EACH_KIND(text)                                                                      \
+    {                                                                                        \
+        "{ok = " text "}", "{err = " text "}", "{big_number = " text "}",                    \
+            "{verbatim_string = {format = \"txt\", string = " text "}}", "{[1] = " text "}", \
+    }
+
+SCRIPT_TEST(texts_of_all_kinds_are_work)
+{
+    static const char *const kinds[] = EACH_KIND("(\"x\"):rep(100000)");
+    char line[256];
+
+    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        snprintf(line, sizeof line,
+                 "eval 'local t, one = {}, %s for i = 1, 150 do t[i] = one end return t' 0",
+                 kinds[i]);
+        expect_part(one, line, "-ERR this would run alone for longer");
+    }
+}
+
+TEST_WITH(texts_of_all_kinds_have_an_end, begin_with_budget, end)
+{
+    static const char *const kinds[] = EACH_KIND("(\"x\"):rep(20000000)");
+    char line[256];
+
+    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        snprintf(line, sizeof line,
+                 "eval 'local t, one = {}, %s for i = 1, 4 do t[i] = one end return t' 0",
+                 kinds[i]);
+        expect_part(one, line, "the reply is longer than 64 MiB");
+    }
+}
+
 /* EVAL of a text of `length` bytes that returns the number. */
 static const char *give_text(unsigned number, size_t length)
 {

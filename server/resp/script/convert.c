@@ -181,6 +181,14 @@ void okv_resp_script_push_reply(lua_State *L, const struct okv_resp_buffer *repl
 
 static void reply_value(lua_State *L, const struct okv_resp_reply *to, unsigned depth);
 
+/* Of a text that is about to be replied. */
+static void count_text(lua_State *L, const struct okv_resp_reply *to, size_t length)
+{
+    okv_lua_spend(L, length);
+    if (to->out->used + length > OKV_RESP_SCRIPT_REPLY_MAX)
+        luaL_error(L, "the reply is longer than 64 MiB");
+}
+
 int okv_resp_script_push_field(lua_State *L, int table, const char *name)
 {
     lua_pushstring(L, name);
@@ -226,6 +234,7 @@ static void reply_status(lua_State *L, const struct okv_resp_reply *to)
 {
     const char *text = lua_tostring(L, -1);
 
+    count_text(L, to, lua_objlen(L, -1));
     okv_resp_buffer_add(to->out, "+", 1);
     add_line(to->out, text, strlen(text));
 }
@@ -233,8 +242,9 @@ static void reply_status(lua_State *L, const struct okv_resp_reply *to)
 static void reply_error(lua_State *L, const struct okv_resp_reply *to)
 {
     const char *text = lua_tostring(L, -1);
-    size_t length = strlen(text);
 
+    count_text(L, to, lua_objlen(L, -1));
+    size_t length = strlen(text);
     while (length > 0 && (text[length - 1] == '\r' || text[length - 1] == '\n'))
         length--;
     okv_resp_buffer_add(to->out, "-", 1);
@@ -247,6 +257,7 @@ static void reply_big_number(lua_State *L, const struct okv_resp_reply *to)
     const char *text = lua_tolstring(L, -1, &length);
     char head[NUMBER_TEXT] = "(";
 
+    count_text(L, to, length);
     if (to->protocol < 3)
         snprintf(head, sizeof head, "$%zu\r\n", length);
     okv_resp_buffer_add(to->out, head, strlen(head));
@@ -277,6 +288,8 @@ static bool reply_verbatim(lua_State *L, const struct okv_resp_reply *to)
         return false;
     is_one = push_raw(L, "string") == LUA_TSTRING;
     text = lua_tolstring(L, -1, &length);
+    if (is_one)
+        count_text(L, to, length);
     if (is_one && to->protocol < 3)
         okv_resp_bulk(to, text, length);
     else if (is_one)
@@ -387,10 +400,8 @@ static void reply_value(lua_State *L, const struct okv_resp_reply *to, unsigned 
     size_t length = 0;
     const char *text;
 
-    if (lua_type(L, -1) == LUA_TSTRING)
-        length = lua_objlen(L, -1);
-    okv_lua_spend(L, OKV_LUA_CALL + length);
-    if (to->out->used + length > OKV_RESP_SCRIPT_REPLY_MAX)
+    okv_lua_spend(L, OKV_LUA_CALL);
+    if (to->out->used > OKV_RESP_SCRIPT_REPLY_MAX)
         luaL_error(L, "the reply is longer than 64 MiB");
     if (depth > DEPTH_MAX || !lua_checkstack(L, STACK_NEEDED)) {
         okv_resp_error(to, "ERR reached lua stack limit");
@@ -399,6 +410,7 @@ static void reply_value(lua_State *L, const struct okv_resp_reply *to, unsigned 
     switch (lua_type(L, -1)) {
     case LUA_TSTRING:
         text = lua_tolstring(L, -1, &length);
+        count_text(L, to, length);
         okv_resp_bulk(to, text, length);
         break;
     case LUA_TNUMBER:
