@@ -55,6 +55,22 @@ static uint64_t spend_by_scripts(void)
     return spent;
 }
 
+static uint64_t work_of(const char *line)
+{
+    expect(one, line, ":1\r\n");
+    return fixture.resp.turn.spent;
+}
+
+/* All of them are looked at. */
+SCRIPT_TEST(ends_of_lines_of_errors_are_counted)
+{
+    each_look_ns = 0;
+    assert_true(work_of("eval 'local s = (\"\\n\"):rep(20000) "
+                        "for i = 1, 10 do redis.error_reply(s) end return 1' 0") > 200000);
+    assert_true(work_of("eval 'local s = \"-\" .. (\"\\n\"):rep(20000) "
+                        "for i = 1, 10 do redis.error_reply(s) end return 1' 0") > 200000);
+}
+
 /* Others are served the sooner. */
 SCRIPT_TEST(a_turn_ends_by_the_time_of_its_scripts)
 {

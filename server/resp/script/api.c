@@ -248,6 +248,7 @@ static int redis_error_reply(lua_State *L)
     if (!is_one_string(L))
         return push_error(L, "wrong number or type of arguments");
     const char *text = lua_tolstring(L, 1, &length);
+    okv_lua_spend(L, OKV_LUA_CALL + length); /* all of it may be ends of lines */
     if (length > 0 && text[0] == '-') {
         okv_resp_script_push_error(L, text, length);
         return 1;
