@@ -225,6 +225,26 @@ static int begin_with_neighbours(void **state)
     return begin_with(configure_workers);
 }
 
+/* What they see of the table is not compared at the end. */
+TEST_WITH(a_script_that_reads_the_table_runs_alone, begin_with_neighbours, end)
+{
+    static const char *const commands[] = {"\"keys\", \"*\"", "\"scan\", 0", "\"randomkey\"",
+                                           "\"dbsize\""};
+    struct okv_exclusive *exclusive = &fixture.core.server->resp_shared->exclusive;
+    char line[128];
+
+    for (unsigned i = 0; i < sizeof commands / sizeof *commands; i++) {
+        snprintf(line, sizeof line, "eval 'redis.call(%s) return 1' 0", commands[i]);
+        for (unsigned j = 1; j <= 2; j++) {
+            expect(one, line, ":1\r\n");
+            assert_int_equal(atomic_load(&exclusive->ended), 2 * i + j);
+        }
+    }
+    expect(one, "eval 'return redis.pcall(\"keys\")' 0",
+           "-ERR Wrong number of args calling Redis command from script\r\n");
+    assert_int_equal(atomic_load(&exclusive->ended), 8);
+}
+
 TEST_WITH(others_do_not_see_changes_one_by_one, begin_with_neighbours, end)
 {
     struct okv_exclusive *exclusive = &fixture.core.server->resp_shared->exclusive;

@@ -130,6 +130,20 @@ static const char *find_fault(const struct okv_resp_script_run *run,
     return NULL;
 }
 
+/* Work of a command; more than is left when the script has to run alone for it: nobody notices
+ * when the table changes that it has read, of which the staging has nothing. */
+static uint64_t price_of(struct okv_resp_script_run *run, struct okv_resp_call *one, uint64_t left)
+{
+    if (!okv_resp_call_may(one))
+        return OKV_TURN_ITEM; /* that of what is refused would tell the lengths of values */
+    if (one->command->flags & OKV_RESP_TABLE) {
+        run->reads_table = true;
+        if (!run->call->is_part && okv_resp_script_has_neighbours(run->call))
+            return left + 1;
+    }
+    return okv_resp_alone_price(one, left);
+}
+
 /* Runs a command on the staging; its reply is in the engine's buffer. Raises an error when the
  * script has no work left for it. */
 static void run_command(lua_State *L, struct okv_resp_call *one)
@@ -140,8 +154,7 @@ static void run_command(lua_State *L, struct okv_resp_call *one)
     const enum okv_resp_replies replies = client->replies;
     uint64_t before = turn->spent, left = okv_lua_left(L);
 
-    /* The price of what is refused would tell the lengths of values. */
-    one->price = okv_resp_call_may(one) ? okv_resp_alone_price(one, left) : OKV_TURN_ITEM;
+    one->price = price_of(run, one, left);
     if (one->price > left)
         okv_lua_spend(L, one->price);
     one->spare = left - one->price;

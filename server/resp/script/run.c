@@ -198,8 +198,7 @@ static void reply_again(struct okv_resp_call *call)
     call->reply.out->used = call->reply_start;
 }
 
-/* Who may see its changes one by one, or change what it has looked at. */
-static bool has_neighbours(const struct okv_resp_call *call)
+bool okv_resp_script_has_neighbours(const struct okv_resp_call *call)
 {
     return call->client->resp->server->config.workers > 1;
 }
@@ -211,7 +210,7 @@ static bool compares(const struct okv_resp_call *call)
     bool reads_published =
         okv_store_is_collecting(&call->executor->database->store.table) && !call->is_in_change;
 
-    return !call->is_part && has_neighbours(call) && !reads_published;
+    return !call->is_part && okv_resp_script_has_neighbours(call) && !reads_published;
 }
 
 /* Makes the changes. Returns 0 with a reply, or OKV_EAGAIN. */
@@ -222,7 +221,8 @@ static int apply(struct okv_resp_script_run *run, bool *needs_alone)
     bool is_alone = call->is_part;
     int rc;
 
-    if (!is_alone && has_neighbours(call) && okv_resp_staging_changes(staging) > 1) {
+    if (!is_alone && okv_resp_script_has_neighbours(call) &&
+        okv_resp_staging_changes(staging) > 1) {
         *needs_alone = true;
         return OKV_EAGAIN;
     }
@@ -273,7 +273,8 @@ static void note_way(struct okv_resp_script_run *run, uint64_t work, bool needs_
     bool changes_many = okv_resp_staging_changes(&run->engine->staging) > 1;
 
     if (run->call->is_part)
-        needs_alone = work > OKV_TURN_STEP_MAX || (changes_many && has_neighbours(run->call));
+        needs_alone = work > OKV_TURN_STEP_MAX || ((changes_many || run->reads_table) &&
+                                                   okv_resp_script_has_neighbours(run->call));
     atomic_store_explicit(&run->script->runs_alone, needs_alone, memory_order_relaxed);
 }
 
@@ -288,6 +289,7 @@ int okv_resp_script_run(struct okv_resp_script_run *run, uint64_t most, bool *ne
     *needs_alone = false;
     run->protocol = 2;
     run->commands_work = 0;
+    run->reads_table = false;
     okv_resp_script_use(run->engine->cache, run->script);
     enum okv_lua_end end = okv_lua_begin(run->engine->lua, &limits, body, run);
     const uint64_t work = okv_lua_cost(run->engine->lua);
