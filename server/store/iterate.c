@@ -5,6 +5,7 @@
 
 #include "server/core/turn.h"
 #include "server/store/locking.h"
+#include "server/store/pending.h"
 #include "shared/base/error.h"
 
 /* Work to decode the entry of a key, and to sort it in. */
@@ -14,11 +15,19 @@
 
 struct reader {
     const struct okv_table *table;
+    uint64_t number; /* of the bucket */
+    bool is_newest;
     uint64_t clock_ms;
     const uint8_t *image;
     uint32_t position; /* in the image */
     unsigned pages;    /* so far */
 };
+
+static const uint8_t *image_at(const struct reader *reader, unsigned page, uint64_t offset)
+{
+    return reader->is_newest ? okv_store_current_image(reader->table, reader->number, page, offset)
+                             : reader->table->base + offset;
+}
 
 /* Returns 1 with an entry, 0 at the end, OKV_ECORRUPT. */
 static int read_entry(struct reader *reader, struct okv_entry *entry)
@@ -31,9 +40,8 @@ static int read_entry(struct reader *reader, struct okv_entry *entry)
         if (rc == 0 && !next)
             return 0;
         if (rc == 0) {
-            reader->image = reader->table->base + next;
+            reader->image = image_at(reader, reader->pages++, next);
             reader->position = 0;
-            reader->pages++;
         }
     }
 }
@@ -170,10 +178,12 @@ int okv_store_iterate(struct okv_store *store, struct okv_store_walk *walk,
     uint64_t hash = okv_bits_reversed(walk->position << (64 - OKV_STORE_POSITION_BITS));
     uint64_t number = okv_store_lock_hash(store, hash), next = 0;
     unsigned depth = okv_linear_depth(number, atomic_load(&store->bucket_count));
-    const struct reader reader = {.table = table,
-                                  .clock_ms = atomic_load(&store->clock_ms),
-                                  .image = table->base + okv_table_bucket_offset(table, number),
-                                  .pages = 1};
+    struct reader reader = {.table = table,
+                            .number = number,
+                            .is_newest = walk->is_newest,
+                            .clock_ms = atomic_load(&store->clock_ms),
+                            .pages = 1};
+    reader.image = image_at(&reader, 0, okv_table_bucket_offset(table, number));
     int rc = gather(reader, walk, &list, &next);
 
     okv_store_unlock(store, number);

@@ -20,10 +20,11 @@ struct okv_store_walk {
     uint64_t spent;    /* by this step, to which `visit` may add */
     unsigned price;    /* work of `visit` for a byte of a key, at most */
     bool is_first;     /* no bucket of this step was visited: the next one is, whatever it takes */
+    bool is_newest;    /* with what waits for the log (pending.h), else as it is published */
 };
 
 /*
- * Calls `visit` for the published keys of one bucket from the walk's position on, as far as the
+ * Calls `visit` for the keys of one bucket from the walk's position on, as far as the
  * limit suffices, and moves the position. Keys of one position are visited together. The bucket is
  * locked while its keys are copied, and `visit` runs without a lock. OKV_EAGAIN: the bucket takes
  * more than what is left of the limit, and the position is the same; OKV_ENOMEM; OKV_ECORRUPT.

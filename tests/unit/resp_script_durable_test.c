@@ -144,6 +144,47 @@ FIXTURE_TEST(a_script_that_reads_beside_other_workers)
     fixture.core.server->config.workers = 1;
 }
 
+/* ---- scripts that read the table ---- */
+
+#define MSET "mset a 1 b 1 c 1 d 1 e 1 f 1 g 1 h 1 i 1 j 1 k 1 l 1 m 1 n 1 o 1 p 1\r\n"
+#define COUNT_KEYS                                                                          \
+    " 'return {#redis.call(\"keys\", \"*\"), #redis.call(\"scan\", 0, \"count\", 100)[2], " \
+    "redis.call(\"randomkey\") and 1}' 0\r\n"
+
+/* They see the changes that wait for the log, as all commands of a script do that may change
+ * something: else each of two could set a key as it sees none. */
+static void read_table_by_script(void)
+{
+    int one = resp_fixture_connect(&fixture), other = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    atomic_store(&durable->is_held, true);
+    say(one, MSET "eval" COUNT_KEYS "eval_ro" COUNT_KEYS);
+    hear_nothing(one);
+    say(other, "eval" COUNT_KEYS);
+    hear_nothing(other);
+    let_sync(durable);
+    await(one);
+    hear(one, "+OK\r\n*3\r\n:16\r\n:16\r\n:1\r\n*3\r\n:16\r\n:16\r\n:1\r\n");
+    await(other);
+    hear(other, "*3\r\n:16\r\n:16\r\n:1\r\n");
+    close_durable(durable);
+    close(one);
+    close(other);
+}
+
+FIXTURE_TEST(a_script_that_reads_the_table)
+{
+    read_table_by_script();
+}
+
+FIXTURE_TEST(a_script_that_reads_the_table_beside_other_workers)
+{
+    fixture.core.server->config.workers = 2;
+    read_table_by_script();
+    fixture.core.server->config.workers = 1;
+}
+
 /* ---- within EXEC, for whose commands the log has room ---- */
 
 static int change_long(uint32_t length)

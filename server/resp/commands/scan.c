@@ -16,10 +16,17 @@
 
 /* ---- steps ---- */
 
+/* A script that may change something sees what its other commands see. */
+static bool is_newest(const struct okv_resp_call *call)
+{
+    return call->staging && call->is_in_change;
+}
+
 /* A step has what is left of the turn, and passes at least one bucket if that is most of it. Then
  * no turn passes without one. A part of a transaction or script cannot pause, and has its price. */
 static void begin_step(const struct okv_resp_call *call, struct okv_store_walk *walk)
 {
+    walk->is_newest = is_newest(call);
     walk->spent = 0;
     walk->limit = call->is_part ? call->price : okv_turn_left(&call->client->resp->turn);
     walk->is_first = walk->limit > OKV_TURN_WORK / 2;
@@ -122,6 +129,7 @@ static int keys_in_part(struct okv_resp_call *call, struct okv_resp_listing *lis
 
     const uint64_t most = call->price + call->spare;
 
+    walk->is_newest = is_newest(call);
     walk->limit = most;
     walk->spent = 0;
     walk->is_first = false;
