@@ -59,6 +59,11 @@ void okv_resp_staging_clear(struct okv_resp_staging *staging)
     staging->is_outdated = staging->has_no_memory = false;
 }
 
+bool okv_resp_staging_has_neighbours(const struct okv_resp_call *call)
+{
+    return call->client->resp->server->config.workers > 1;
+}
+
 uint32_t okv_resp_staging_changes(const struct okv_resp_staging *staging)
 {
     uint32_t changes = 0;

@@ -33,6 +33,8 @@ struct okv_resp_staging {
 /* Nothing is staged any more. */
 void okv_resp_staging_clear(struct okv_resp_staging *staging);
 void okv_resp_staging_fini(struct okv_resp_staging *staging);
+/* Whether others may see changes of a script one by one, or change what it has looked at. */
+bool okv_resp_staging_has_neighbours(const struct okv_resp_call *call);
 /* Items that differ from what is stored. */
 uint32_t okv_resp_staging_changes(const struct okv_resp_staging *staging);
 

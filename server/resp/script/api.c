@@ -138,7 +138,7 @@ static uint64_t price_of(struct okv_resp_script_run *run, struct okv_resp_call *
         return OKV_TURN_ITEM; /* that of what is refused would tell the lengths of values */
     if (one->command->flags & OKV_RESP_TABLE) {
         run->reads_table = true;
-        if (!run->call->is_part && okv_resp_script_has_neighbours(run->call))
+        if (!run->call->is_part && okv_resp_staging_has_neighbours(run->call))
             return left + 1;
     }
     return okv_resp_alone_price(one, left);

@@ -198,11 +198,6 @@ static void reply_again(struct okv_resp_call *call)
     call->reply.out->used = call->reply_start;
 }
 
-bool okv_resp_script_has_neighbours(const struct okv_resp_call *call)
-{
-    return call->client->resp->server->config.workers > 1;
-}
-
 /* Whether what it has looked at may be another by now. While a log collects changes, a script
  * outside of its change looks at what is published, and run/run.c notices when that has changed. */
 static bool compares(const struct okv_resp_call *call)
@@ -210,7 +205,7 @@ static bool compares(const struct okv_resp_call *call)
     bool reads_published =
         okv_store_is_collecting(&call->executor->database->store.table) && !call->is_in_change;
 
-    return !call->is_part && okv_resp_script_has_neighbours(call) && !reads_published;
+    return !call->is_part && okv_resp_staging_has_neighbours(call) && !reads_published;
 }
 
 /* Makes the changes. Returns 0 with a reply, or OKV_EAGAIN. */
@@ -221,7 +216,7 @@ static int apply(struct okv_resp_script_run *run, bool *needs_alone)
     bool is_alone = call->is_part;
     int rc;
 
-    if (!is_alone && okv_resp_script_has_neighbours(call) &&
+    if (!is_alone && okv_resp_staging_has_neighbours(call) &&
         okv_resp_staging_changes(staging) > 1) {
         *needs_alone = true;
         return OKV_EAGAIN;
@@ -274,7 +269,7 @@ static void note_way(struct okv_resp_script_run *run, uint64_t work, bool needs_
 
     if (run->call->is_part)
         needs_alone = work > OKV_TURN_STEP_MAX || ((changes_many || run->reads_table) &&
-                                                   okv_resp_script_has_neighbours(run->call));
+                                                   okv_resp_staging_has_neighbours(run->call));
     atomic_store_explicit(&run->script->runs_alone, needs_alone, memory_order_relaxed);
 }
 

@@ -27,8 +27,6 @@ struct okv_resp_script_run {
     uint64_t commands_work; /* of the commands that it called */
 };
 
-/* Whether others may see its changes one by one, or change what it has looked at. */
-bool okv_resp_script_has_neighbours(const struct okv_resp_call *call);
 /* Counts work for a script, beside that of the commands that it calls. */
 void okv_resp_script_spend(struct okv_resp_call *call, uint64_t work);
 
