@@ -368,7 +368,7 @@ keys_and_values() {
 
 huge_pages() {
     local free overcommit
-    check "unknown huge pages" 2 'huge=tiny' 'reserved, transparent, off or auto' "$server" --huge=tiny
+    check "unknown huge pages" 2 'huge=tiny' 'reserved, transparent, auto or off' "$server" --huge=tiny
     free=$(awk '/^HugePages_Free/ { print $2 }' /proc/meminfo)
     overcommit=$(cat /proc/sys/vm/nr_overcommit_hugepages 2>/dev/null || echo 0)
     if [ "${free:-0}" -ne 0 ] || [ "$overcommit" -ne 0 ]; then
