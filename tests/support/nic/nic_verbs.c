@@ -96,6 +96,7 @@ static struct ibv_context *context_new(struct nic_device *device)
 {
     struct verbs_context *made = nic_alloc(sizeof *made);
 
+    device->base.transport_type = device->traits.transport;
     made->sz = sizeof *made;
     made->query_port = query_port;
     made->alloc_td = alloc_td;
@@ -127,7 +128,6 @@ struct ibv_context *nic_context(struct nic_device *device)
 {
     if (!device->context)
         device->context = context_new(device);
-    device->base.transport_type = device->traits.transport;
     return device->context;
 }
 
