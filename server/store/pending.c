@@ -199,7 +199,7 @@ bool okv_store_pending_waits_for_room(struct okv_store *store, uint64_t size)
 
 void okv_store_pending_set_direct(struct okv_store *store, bool is_direct)
 {
-    store->table.pending->is_direct = is_direct;
+    store->table.pending->is_direct = store->table.pending->is_direct_at_rest = is_direct;
 }
 
 int okv_store_pending_begin(struct okv_store *store, const struct okv_store_log *log)

@@ -66,7 +66,8 @@ struct okv_store_pending_bucket;
 
 struct okv_store_pending {
     struct okv_store_log log;
-    bool is_direct;
+    bool is_direct;         /* now; it changes under the lock of the batch */
+    bool is_direct_at_rest; /* outside of maintenance: as okv_store_pending_set_direct() has it */
     uint64_t slack[OKV_STORE_SLACK_PIECES];
     atomic_uint slack_count;
     struct okv_store_pending_bucket *buckets[OKV_STORE_LOCKS]; /* lists, by lock */
@@ -103,7 +104,12 @@ void okv_store_pending_drop(struct okv_store *store);
 /* The current image of page `page`, at `offset`, of a bucket. */
 const uint8_t *okv_store_current_image(const struct okv_table *table, uint64_t number,
                                        unsigned page, uint64_t offset);
-/* Whether changes are staged. */
+/* Whether changes wait for the log, apart from those of maintenance. Any thread. */
+static inline bool okv_store_waits_for_log(const struct okv_table *table)
+{
+    return table->pending && !table->pending->is_direct_at_rest;
+}
+/* Whether changes are staged. Within a change. */
 static inline bool okv_store_is_collecting(const struct okv_table *table)
 {
     return table->pending && !table->pending->is_direct;

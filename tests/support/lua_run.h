@@ -2,6 +2,8 @@
 #ifndef OKV_TESTS_LUA_RUN_H
 #define OKV_TESTS_LUA_RUN_H
 
+#include <stdbool.h>
+
 #include "server/lua/machine.h"
 
 /* Work and memory that are enough for what is no attack, and with the work processor time that is
@@ -36,5 +38,10 @@ struct lua_counted {
 void lua_assert_all_counted(const struct lua_counted *counted, size_t count);
 
 #define assert_lua(text, expected) assert_string_equal(lua_run(text), expected)
+
+/* Processor time passes sixteen times as slowly for limits, so that a script ends by its work, also
+ * on a slow processor and under a sanitizer; that is how a program begins. With false as it does.
+ */
+void lua_run_set_patient(bool is_patient);
 
 #endif

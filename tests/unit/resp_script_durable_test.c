@@ -99,6 +99,14 @@ FIXTURE_TEST(a_script_of_many_bytes)
 
 #define GET_BOTH "eval_ro 'return redis.call(\"mget\", \"k\", \"l\")' 0\r\n"
 
+static uint64_t open_batch(struct durable *durable)
+{
+    pthread_rwlock_rdlock(&durable->wal->batch_lock);
+    uint64_t number = durable->wal->batch;
+    pthread_rwlock_unlock(&durable->wal->batch_lock);
+    return number;
+}
+
 /* As a read: it sees what is published, or what its client changed. */
 static void read_by_script(void)
 {
@@ -108,10 +116,10 @@ static void read_by_script(void)
     say(one, "set k old\r\n");
     await(one);
     hear(one, "+OK\r\n");
-    uint64_t batch = durable->wal->batch;
+    uint64_t batch = open_batch(durable);
     say(other, GET_BOTH);
     hear(other, "*2\r\n$3\r\nold\r\n$-1\r\n");
-    assert_int_equal(durable->wal->batch, batch); /* nothing was written for it */
+    assert_int_equal(open_batch(durable), batch); /* nothing was written for it */
     atomic_store(&durable->is_held, true);
     say(one, "mset k new l new\r\n");
     hear_nothing(one);

@@ -203,7 +203,7 @@ static void reply_again(struct okv_resp_call *call)
 static bool compares(const struct okv_resp_call *call)
 {
     bool reads_published =
-        okv_store_is_collecting(&call->executor->database->store.table) && !call->is_in_change;
+        okv_store_waits_for_log(&call->executor->database->store.table) && !call->is_in_change;
 
     return !call->is_part && okv_resp_staging_has_neighbours(call) && !reads_published;
 }
