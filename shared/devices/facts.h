@@ -1,5 +1,5 @@
 /*
- * What one end of a connection tells the other of its RDMA ports: a line of text for each active
+ * The RDMA ports of one end of a connection, described to the other: a line of text for each active
  * port, names and values in turn, separated by single spaces, in printable ASCII:
  *
  *   port mlx5_0/1 address 10.0.0.1 gid 3 rate_gbps 100 mtu 4200 pcie 16x8.0 numa_node 0

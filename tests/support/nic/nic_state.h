@@ -156,7 +156,7 @@ struct nic_device *nic_device_of(const struct ibv_context *context);
 /* True when commands to the device fail; errno is EIO then. */
 bool nic_is_gone(const struct ibv_context *context);
 /* Ends the program when the connection manager has closed the context: it does so with the last
- * reference to a device that is gone, whoever uses it. */
+ * reference to a device that is gone, even if objects of it are open. */
 void nic_check_open(const struct ibv_context *context);
 /* The connection manager looks for devices that are gone, and takes or drops a reference. */
 void nic_sync(void);
