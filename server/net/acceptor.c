@@ -446,21 +446,17 @@ static void yield_in_a_flood(struct okv_acceptor *acceptor)
         sched_yield();
 }
 
-static int shorter(int a_ms, int b_ms)
-{
-    return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
-}
-
 /* For poll(): until something that administrators asked for is due; -1: there is nothing. */
 static int due_ms(const struct okv_acceptor *acceptor)
 {
     struct okv_server *server = acceptor->server;
 
-    return shorter(wait_ms(atomic_load(&server->reload_is_asked), acceptor->next_reload_ns),
-                   wait_ms(okv_host_is_asked(server->host), acceptor->next_host_ns));
+    return okv_clock_sooner_ms(
+        wait_ms(atomic_load(&server->reload_is_asked), acceptor->next_reload_ns),
+        wait_ms(okv_host_is_asked(server->host), acceptor->next_host_ns));
 }
 
-/* What answers of a listener: nothing while its door is not open. */
+/* For poll(): of a listener whose door is not open, none. */
 static int descriptor_of(const struct okv_server *server, unsigned listener)
 {
     bool is_open = atomic_load(&server->doors[listener].state) == OKV_DOOR_OPEN;
@@ -482,7 +478,7 @@ static void *accept_all(void *user)
         okv_doors_mind(server);
         for (unsigned i = 0; i < own; i++)
             fds[i] = (struct pollfd){.fd = descriptor_of(server, i), .events = POLLIN};
-        poll(fds, count + 1, shorter(due_ms(acceptor), okv_doors_wait_ms(server)));
+        poll(fds, count + 1, okv_clock_sooner_ms(due_ms(acceptor), okv_doors_wait_ms(server)));
         if (fds[count].revents && !obey(acceptor))
             break;
         reload_when_due(acceptor);

@@ -194,8 +194,7 @@ int okv_doors_wait_ms(const struct okv_server *server)
         const struct okv_door *door = &server->doors[i];
         if (atomic_load(&door->state) != OKV_DOOR_CLOSED || atomic_load(&server->stopping))
             continue;
-        int ms = okv_clock_ms_until(door->retry_ns);
-        wait_ms = wait_ms < 0 || ms < wait_ms ? ms : wait_ms;
+        wait_ms = okv_clock_sooner_ms(wait_ms, okv_clock_ms_until(door->retry_ns));
     }
     return wait_ms;
 }

@@ -7,7 +7,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "server/core/door.h"
 #include "server/core/processors.h"
 #include "server/resp/resp.h"
 #include "server/resp/run/client.h"
@@ -16,6 +15,7 @@
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
 #include "server/session/sessions.h"
+#include "server/worker/endpoints.h"
 #include "server/worker/shutdown.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -29,9 +29,6 @@
 /* Retry interval of a write that waits for another connection, for memory, or for a command that
  * runs alone. */
 #define HELD_UP_MS 1
-/* Connections of an endpoint beyond its share of --max-clients: replaced ones, until they close.
- * Every device has room for them. */
-#define SPARE_CONNS 4u
 
 static void handle(struct okv_worker *worker, const struct okv_event *event)
 {
@@ -56,52 +53,6 @@ static void handle(struct okv_worker *worker, const struct okv_event *event)
     }
 }
 
-static unsigned index_of(const struct okv_worker *worker)
-{
-    return (unsigned)(worker - worker->server->workers);
-}
-
-/* ---- doors ---- */
-
-static void take_endpoint(struct okv_worker *worker, unsigned listener)
-{
-    struct okv_door *door = &worker->server->doors[listener];
-    unsigned openings = atomic_load(&door->openings);
-
-    if (worker->openings[listener] == openings)
-        return;
-    worker->openings[listener] = openings;
-    worker->endpoints[listener] = door->endpoints[index_of(worker)];
-}
-
-/* Ends the clients of a listener whose device is gone, then destroys its endpoint. */
-static void close_endpoint(struct okv_worker *worker, unsigned listener)
-{
-    struct okv_server *server = worker->server;
-    struct okv_endpoint *endpoint = worker->endpoints[listener];
-    struct okv_session *session;
-
-    TAILQ_FOREACH(session, &worker->sessions->all, in_all)
-    if (session->listener == listener)
-        okv_session_end(worker->sessions, session, OKV_SESSION_END_FAILED);
-    if (atomic_load(&worker->sessions->clients[listener]) > 0)
-        return;
-    endpoint->ops->endpoint_destroy(endpoint);
-    worker->endpoints[listener] = NULL;
-    if (atomic_fetch_sub(&server->doors[listener].held, 1) == 1)
-        eventfd_write(server->acceptor_fd, 1);
-}
-
-/* NULL while the listener's door is closed. */
-static struct okv_endpoint *endpoint_of(struct okv_worker *worker, unsigned listener)
-{
-    take_endpoint(worker, listener);
-    if (worker->endpoints[listener] &&
-        atomic_load(&worker->server->doors[listener].state) == OKV_DOOR_CLOSING)
-        close_endpoint(worker, listener);
-    return worker->endpoints[listener];
-}
-
 /* ---- a pass ---- */
 
 static unsigned poll_endpoints(struct okv_worker *worker)
@@ -110,7 +61,7 @@ static unsigned poll_endpoints(struct okv_worker *worker)
     unsigned total = 0;
 
     for (unsigned i = 0; i < worker->server->listener_count; i++) {
-        struct okv_endpoint *endpoint = endpoint_of(worker, i);
+        struct okv_endpoint *endpoint = okv_endpoints_find(worker, i);
         if (!endpoint)
             continue;
         int n = endpoint->ops->poll(endpoint, events, EVENTS_PER_PASS);
@@ -178,7 +129,7 @@ static void scan_sessions(struct okv_worker *worker)
 
 static bool is_housekeeper(const struct okv_worker *worker)
 {
-    return index_of(worker) == 0;
+    return okv_worker_index(worker) == 0;
 }
 
 /* Pairs with sleep_for(). The housekeeper stores that it sleeps, then checks for work; we stored
@@ -234,19 +185,14 @@ static unsigned pass(struct okv_worker *worker)
 
 /* ---- the loop ---- */
 
-static int shorter(int a_ms, int b_ms)
-{
-    return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
-}
-
 /* Time in ms, at most `longest`, until something other than an event is due; -1: no limit. */
 static int sleep_ms(struct okv_worker *worker, int longest)
 {
     if (worker->sessions->is_held_up)
-        longest = shorter(longest, HELD_UP_MS);
+        longest = okv_clock_sooner_ms(longest, HELD_UP_MS);
     if (!TAILQ_EMPTY(&worker->sessions->all) || !TAILQ_EMPTY(&worker->resp->all)) {
-        longest = shorter(longest, okv_clock_ms_until(worker->scan_ns));
-        longest = shorter(longest, okv_clock_ms_until(worker->tick_ns));
+        longest = okv_clock_sooner_ms(longest, okv_clock_ms_until(worker->scan_ns));
+        longest = okv_clock_sooner_ms(longest, okv_clock_ms_until(worker->tick_ns));
     }
     return longest;
 }
@@ -342,7 +288,7 @@ static void *serve_all(void *user)
     struct okv_worker *worker = user;
     const struct okv_server *server = worker->server;
 
-    okv_processors_take(&server->config.worker_cpus, index_of(worker));
+    okv_processors_take(&server->config.worker_cpus, okv_worker_index(worker));
     while (!atomic_load(&server->stopping))
         progress(worker, -1);
     okv_resp_end_all(worker->resp);
@@ -352,57 +298,6 @@ static void *serve_all(void *user)
 }
 
 /* ---- creation and destruction ---- */
-
-static void destroy_endpoints(struct okv_worker *worker)
-{
-    for (unsigned i = 0; i < OKV_LISTENERS_MAX; i++)
-        if (worker->endpoints[i])
-            worker->endpoints[i]->ops->endpoint_destroy(worker->endpoints[i]);
-}
-
-/* The acceptor gives each client to the worker with the fewest of that listener, so none gets more
- * than its share. */
-int okv_worker_make_endpoint(struct okv_server *server, unsigned index,
-                             struct okv_listener *listener, struct okv_endpoint **out,
-                             struct okv_diag *diag)
-{
-    const struct okv_config *config = &server->config;
-    struct okv_door *door = &server->doors[index];
-
-    if (!door->clients)
-        door->clients = (config->max_clients + config->workers - 1) / config->workers + SPARE_CONNS;
-    return listener->ops->endpoint_create(listener, &server->limits, door->clients, out, diag);
-}
-
-static int create_endpoints(struct okv_worker *worker, struct okv_diag *diag)
-{
-    struct okv_server *server = worker->server;
-
-    for (unsigned i = 0; i < server->listener_count; i++) {
-        int rc =
-            okv_worker_make_endpoint(server, i, server->listeners[i], &worker->endpoints[i], diag);
-        if (rc) {
-            worker->endpoints[i] = NULL;
-            destroy_endpoints(worker);
-            return rc;
-        }
-        server->doors[i].endpoints[index_of(worker)] = worker->endpoints[i];
-    }
-    return 0;
-}
-
-uint32_t okv_workers_room(const struct okv_server *server, unsigned listener)
-{
-    uint32_t room = 0;
-
-    for (unsigned i = 0; i < server->config.workers; i++) {
-        struct okv_worker *worker = &server->workers[i];
-        uint32_t most = server->doors[listener].endpoints[i]->max_conns - SPARE_CONNS;
-        uint32_t clients = atomic_load(&worker->sessions->clients[listener]);
-        room += most > clients ? most - clients : 0;
-    }
-    return room;
-}
 
 static int no_descriptor(struct okv_diag *diag)
 {
@@ -417,7 +312,7 @@ static int create_clients(struct okv_worker *worker, struct okv_diag *diag)
 
     if (rc)
         return okv_diag_set(diag, rc, "no memory for a worker");
-    if (okv_resp_init(worker->resp, worker->server, index_of(worker), sessions->executors,
+    if (okv_resp_init(worker->resp, worker->server, okv_worker_index(worker), sessions->executors,
                       &sessions->housekeeping)) {
         okv_sessions_fini(sessions);
         return no_descriptor(diag);
@@ -436,7 +331,7 @@ int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct
     *worker = (struct okv_worker){.server = server,
                                   .sessions = calloc(1, sizeof *worker->sessions),
                                   .resp = calloc(1, sizeof *worker->resp)};
-    worker->signal = &server->worker_signals[index_of(worker)];
+    worker->signal = &server->worker_signals[okv_worker_index(worker)];
     int rc = worker->sessions && worker->resp
                  ? 0
                  : okv_diag_set(diag, OKV_ENOMEM, "no memory for a worker");
@@ -451,7 +346,7 @@ int okv_worker_init(struct okv_worker *worker, struct okv_server *server, struct
     rc = create_clients(worker, diag);
     if (rc)
         goto close_wake;
-    rc = create_endpoints(worker, diag);
+    rc = okv_endpoints_create(worker, diag);
     if (rc)
         goto destroy_clients;
     return 0;
@@ -470,10 +365,9 @@ void okv_worker_fini(struct okv_worker *worker)
 {
     const struct okv_shutdown shutdown = shutdown_of(worker);
 
-    for (unsigned i = 0; i < worker->server->listener_count; i++)
-        take_endpoint(worker, i);
+    okv_endpoints_take(worker);
     okv_shutdown_end_late(&shutdown, worker->end_ns);
-    destroy_endpoints(worker);
+    okv_endpoints_destroy(worker);
     destroy_clients(worker);
     close(worker->signal->fd);
     free(worker->resp);
@@ -487,7 +381,7 @@ int okv_worker_start(struct okv_worker *worker, struct okv_diag *why)
 
 void okv_worker_join(struct okv_worker *worker)
 {
-    okv_server_wake(worker->server, index_of(worker));
+    okv_server_wake(worker->server, okv_worker_index(worker));
     pthread_join(worker->thread, NULL);
 }
 

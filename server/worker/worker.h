@@ -54,4 +54,10 @@ void okv_worker_join(struct okv_worker *worker);
  * the next. Main calls it. */
 bool okv_workers_go_on(struct okv_server *server);
 
+/* Its number among the server's workers. */
+static inline unsigned okv_worker_index(const struct okv_worker *worker)
+{
+    return (unsigned)(worker - worker->server->workers);
+}
+
 #endif

@@ -61,4 +61,10 @@ static inline int okv_clock_ms_until(uint64_t deadline_ns)
     return ms > 86400000u ? 86400000 : (int)ms;
 }
 
+/* The shorter of two times to wait; -1 is for ever. */
+static inline int okv_clock_sooner_ms(int a_ms, int b_ms)
+{
+    return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
+}
+
 #endif
