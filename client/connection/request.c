@@ -257,6 +257,13 @@ static struct operation *reply_operation(okv *handle, const struct okv_reply_mes
     return operation;
 }
 
+/* The server READs before it replies. */
+static void value_withdraw(okv *handle, struct operation *operation)
+{
+    handle->transport->withdraw(operation->advert, true);
+    operation->advert = NULL;
+}
+
 /* Ends the operation. Returns it instead if it is a get whose value the reply had no room for. */
 static struct operation *reply_apply(okv *handle, struct operation *operation,
                                      const struct okv_reply_message *reply)
@@ -291,6 +298,8 @@ struct operation *request_message(okv *handle, const struct okv_event *event)
         return NULL;
     }
     request_forget(handle, operation);
+    if (operation->advert)
+        value_withdraw(handle, operation);
     handle->request_slots.answered[reply.slot] = reply.sequence;
     handle->counters.replies++;
     handle->counters.reply_bytes += event->length;

@@ -227,7 +227,7 @@ void registration_destroy(okv *handle, okv_registration **registration)
 static void operation_detach(okv *handle, struct operation *operation)
 {
     if (operation->advert)
-        handle->transport->withdraw(operation->advert);
+        handle->transport->withdraw(operation->advert, false);
     if (operation->bounce)
         bounce_destroy(handle, operation->bounce);
     operation->advert = NULL;

@@ -71,7 +71,7 @@ int operation_acquire(okv *handle, enum operation_kind kind, enum operation_deli
 static inline void slot_release(okv *handle, struct operation *operation)
 {
     if (operation->advert)
-        handle->transport->withdraw(operation->advert);
+        handle->transport->withdraw(operation->advert, false);
     if (operation->bounce)
         bounce_release(handle, operation->bounce);
     if (operation->has_request_slot || operation->posted || operation->resend)

@@ -346,18 +346,20 @@ struct okv_transport_ops {
      * OKV_EDISCONNECTED, OKV_ENOMEM, OKV_ETIMEDOUT, OKV_EIO; the connection stays as it is. */
     int (*bare_read)(struct okv_conn *conn, struct okv_bare_reads *reads);
 
-    /* Client: lets the server READ base[0..length) until withdraw. The memory is borrowed and must
-     * not change. Messages posted from now on may name the buffer. A buffer is good for one
-     * rendezvous read, and each credit allows one buffer at a time; a transport that has a slot for
-     * each refuses more with OKV_EAGAIN. OKV_EINVAL, OKV_EPERM, OKV_ENOMEM, OKV_EDISCONNECTED;
-     * OKV_EIO also for memory that the device cannot read, such as a mapping without PROT_WRITE. */
+    /* Client: lets the server READ base[0..length) until withdraw, or a copy. The memory is
+     * borrowed and must not change. Messages posted from now on may name the buffer. A buffer is
+     * good for one rendezvous read, and each credit allows one buffer at a time; a transport that
+     * has a slot for each refuses more with OKV_EAGAIN. OKV_EINVAL, OKV_EPERM, OKV_ENOMEM,
+     * OKV_EDISCONNECTED; OKV_EIO also for memory that the device cannot read, such as a mapping
+     * without PROT_WRITE. */
     int (*advertise)(struct okv_conn *conn, const void *base, size_t length,
                      struct okv_advert **out);
     /* Ends an advertised buffer; accepts NULL. Call it before conn_destroy; the connection may have
-     * ended. A later rendezvous read fails or gets the advertised bytes, never others. Only a
-     * message that the server sent after its rendezvous read proves that no part of the read is
-     * still under way; a READ of a withdrawn buffer may end the connection. */
-    void (*withdraw)(struct okv_advert *advert);
+     * ended. `is_read`: the server has answered the message that named the buffer, which alone
+     * proves that no READ of it is under way or will come; its memory may serve the next. Without
+     * the proof a later rendezvous read fails or gets the advertised bytes, never others, and may
+     * end the connection. */
+    void (*withdraw)(struct okv_advert *advert, bool is_read);
     /* Server: starts a rendezvous read. Its target in the region belongs to the transport until its
      * event. Address, key and length may come from the client unchecked. OKV_EINVAL for a target
      * outside the region (overflow-safe), OKV_EAGAIN when OKV_RENDEZVOUS_MAX are under way,

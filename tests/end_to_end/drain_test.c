@@ -90,7 +90,7 @@ TEST(requests_under_way_are_answered)
     server_signal(&server, SIGCONT);
     expect_replies_and_goodbye(&client, RENDEZVOUS + PINGS);
     for (int i = 0; i < RENDEZVOUS; i++)
-        client.ops->withdraw(adverts[i]);
+        client.ops->withdraw(adverts[i], false);
     hostile_leave(&client);
     assert_int_equal(server_wait(&server), 0);
 }

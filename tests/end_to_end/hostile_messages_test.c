@@ -499,7 +499,7 @@ TEST(request_slot_that_is_taken)
     hostile_request(&hostile, &put);
     hostile_request(&hostile, &ping);
     server_signal(&bystander->server, SIGCONT);
-    hostile.ops->withdraw(advert);
+    hostile.ops->withdraw(advert, false);
     expect_credit_end(bystander, &hostile, before);
 }
 

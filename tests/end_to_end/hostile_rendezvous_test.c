@@ -67,7 +67,7 @@ static void advertise(struct hostile *hostile, struct advertised *advertised, si
 
 static void withdraw(struct hostile *hostile, struct advertised *advertised)
 {
-    hostile->ops->withdraw(advertised->advert);
+    hostile->ops->withdraw(advertised->advert, false);
     free(advertised->bytes);
 }
 

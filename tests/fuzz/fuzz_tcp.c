@@ -220,7 +220,7 @@ static void close_run(struct run *run)
     FUZZ_CHECK(run->has_closed && run->ended == run->begun);
     check_memory(run);
     if (run->is_client) {
-        run->ops->withdraw(run->advert);
+        run->ops->withdraw(run->advert, false);
         run->ops->memory_unregister(run->registered);
     }
     run->ops->conn_destroy(&run->conn->base);

@@ -452,8 +452,9 @@ static int transport_advertise(struct okv_conn *conn, const void *base, size_t l
     return 0;
 }
 
-static void transport_withdraw(struct okv_advert *advert)
+static void transport_withdraw(struct okv_advert *advert, bool is_read)
 {
+    (void)is_read;
     for (struct connection *c = world.connections; c && advert; c = c->next) {
         struct advert **at = &c->adverts;
         while (*at && &(*at)->base != advert)

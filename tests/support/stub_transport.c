@@ -378,8 +378,9 @@ static int stub_advertise(struct okv_conn *of, const void *base, size_t length,
     return 0;
 }
 
-static void stub_withdraw(struct okv_advert *advert)
+static void stub_withdraw(struct okv_advert *advert, bool is_read)
 {
+    (void)is_read;
     if (advert)
         stub.adverts--;
     free(advert);

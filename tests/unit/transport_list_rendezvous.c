@@ -26,10 +26,15 @@ static void value_advertise(struct client *client, struct value *value, uint32_t
     assert_int_equal(client->ops->advertise(client->conn, value->bytes, length, &value->advert), 0);
 }
 
+static void value_withdraw(struct client *client, struct value *value, bool is_read)
+{
+    client->ops->withdraw(value->advert, is_read);
+    test_free(value->bytes);
+}
+
 static void value_free(struct client *client, struct value *value)
 {
-    client->ops->withdraw(value->advert);
-    test_free(value->bytes);
+    value_withdraw(client, value, false);
 }
 
 /* Rendezvous read number `i`: all of the value, to `offset`. */
@@ -246,7 +251,7 @@ TEST(only_a_server_may_start_a_rendezvous)
     assert_int_equal(client->ops->rendezvous(client->conn, want(client, 0, &value, 0)), OKV_EINVAL);
     assert_int_equal(client->ops->advertise(client->conn, value.bytes, 0, &advert), OKV_EINVAL);
     assert_null(advert);
-    client->ops->withdraw(NULL);
+    client->ops->withdraw(NULL, false);
     value_free(client, &value);
     client->ops->close(client->conn);
     assert_int_equal(client->ops->advertise(client->conn, client->bytes, 1, &advert),
@@ -309,15 +314,41 @@ TEST(a_rendezvous_after_withdraw_brings_no_other_bytes)
 
     value_advertise(client, &value, LENGTH, 1);
     want(client, 0, &value, 0);
-    client->ops->withdraw(value.advert);
-    if (client->fixture->connect_uri.scheme == OKV_SCHEME_LOCAL)
-        value_advertise(client, &next, LENGTH, 2); /* in the place of the first, and in its room */
+    client->ops->withdraw(value.advert, false);
+    /* In the place of the first, and in its room. */
+    if (client->fixture->connect_uri.scheme == OKV_SCHEME_LOCAL ||
+        client->fixture->connect_uri.scheme == OKV_SCHEME_RDMA)
+        value_advertise(client, &next, LENGTH, 2);
     rendezvous_and_wait(client, 1, 1);
     assert_rendezvous_failed(client);
     assert_untouched(client, 0, LENGTH);
     if (next.bytes)
         value_free(client, &next);
     test_free(value.bytes);
+    client_destroy(client);
+}
+
+/* A transport may keep the memory of a value that was read for the next. */
+TEST(values_that_were_read_make_room)
+{
+    static const uint32_t lengths[] = {20000, 131072, 16384, 16383, 131073, 100000};
+    enum { ROUNDS = 3 * sizeof lengths / sizeof lengths[0] };
+    struct client *client = client_create(state);
+
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct value values[FIXTURE_CREDITS];
+        for (unsigned i = 0; i < FIXTURE_CREDITS; i++)
+            value_advertise(client, &values[i],
+                            lengths[(round + i) % (sizeof lengths / sizeof lengths[0])],
+                            round * FIXTURE_CREDITS + i);
+        for (unsigned i = 0; i < FIXTURE_CREDITS; i++) {
+            want(client, 0, &values[i], 0);
+            rendezvous_and_wait(client, 1, 1);
+            assert_rendezvous_succeeded(client, 0);
+            assert_arrived(client, values[i].bytes, values[i].length, 0);
+            value_withdraw(client, &values[i], true);
+        }
+    }
     client_destroy(client);
 }
 

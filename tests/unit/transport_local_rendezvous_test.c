@@ -434,7 +434,7 @@ TEST(a_client_advertises_no_more_than_its_credits)
     for (unsigned i = 0; i < FIXTURE_CREDITS; i++)
         assert_int_equal(ops->advertise(conn, bytes, sizeof bytes, &adverts[i]), 0);
     assert_int_equal(ops->advertise(conn, bytes, sizeof bytes, &more), OKV_EAGAIN);
-    ops->withdraw(adverts[3]);
+    ops->withdraw(adverts[3], false);
     assert_int_equal(ops->advertise(conn, bytes, sizeof bytes, &adverts[3]), 0);
     assert_int_equal(ops->advertise(conn, bytes, sizeof bytes, &more), OKV_EAGAIN);
     /* they may be ended after the connection */
@@ -444,7 +444,7 @@ TEST(a_client_advertises_no_more_than_its_credits)
     assert_int_equal(event.type, OKV_EVENT_CLOSED);
     assert_int_equal(ops->advertise(conn, bytes, sizeof bytes, &more), OKV_EDISCONNECTED);
     for (unsigned i = 0; i < FIXTURE_CREDITS; i++)
-        ops->withdraw(adverts[i]);
+        ops->withdraw(adverts[i], false);
     assert_true(fixture_is_empty(fixture));
     assert_in_range(steps_open_descriptors(), 0, before);
     ops->conn_destroy(conn);
@@ -467,15 +467,15 @@ TEST(buffers_take_the_room_there_is)
     for (unsigned i = 0; i < 4; i++)
         assert_int_equal(ops->advertise(conn, bytes, LONGEST * MIB, &adverts[i]), 0);
     assert_int_equal(ops->advertise(conn, bytes, 1, &more), OKV_EAGAIN);
-    ops->withdraw(adverts[1]);
+    ops->withdraw(adverts[1], false);
     assert_int_equal(ops->advertise(conn, bytes, LONGEST * MIB + 1, &more), OKV_EAGAIN);
     assert_int_equal(ops->advertise(conn, bytes, 1, &small), 0);
     assert_int_equal(ops->advertise(conn, bytes, LONGEST * MIB, &more), OKV_EAGAIN);
     assert_int_equal(ops->advertise(conn, bytes, LONGEST * MIB - PAGE, &adverts[1]), 0);
     assert_int_equal(ops->advertise(conn, bytes, 1, &more), OKV_EAGAIN);
-    ops->withdraw(small);
+    ops->withdraw(small, false);
     for (unsigned i = 0; i < 4; i++)
-        ops->withdraw(adverts[i]);
+        ops->withdraw(adverts[i], false);
     assert_int_equal(blocks_of(memory), before); /* the memory goes with them */
     free(bytes);
     ops->conn_destroy(conn);

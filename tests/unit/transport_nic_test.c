@@ -68,6 +68,27 @@ NIC_TEST(a_stale_number_is_not_used_again)
     fixture_stop(fixture);
 }
 
+NIC_TEST(values_share_a_registration_until_one_was_perhaps_not_read)
+{
+    static uint8_t bytes[20000];
+    struct fixture *fixture = *state;
+    uint32_t keys[4];
+
+    fixture_start(fixture, LISTEN, LISTEN);
+    struct okv_conn *conn = connect_to(fixture, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        struct okv_advert *advert;
+        assert_int_equal(fixture->ops->advertise(conn, bytes, sizeof bytes, &advert), 0);
+        keys[i] = advert->key;
+        fixture->ops->withdraw(advert, i != 1);
+    }
+    assert_int_equal(keys[0], keys[1]);
+    assert_int_not_equal(keys[1], keys[2]);
+    assert_int_equal(keys[2], keys[3]);
+    fixture->ops->conn_destroy(conn);
+    fixture_stop(fixture);
+}
+
 NIC_TEST(as_many_bytes_are_inline_as_the_device_takes)
 {
     static const uint32_t sizes[][2] = {{956, 256}, {101, 101}, {96, 96}, {64, 64}, {0, 0}};

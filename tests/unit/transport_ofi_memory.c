@@ -22,11 +22,11 @@ TEST(a_client_advertises_no_more_than_its_credits)
     for (unsigned i = 0; i < FIXTURE_CREDITS; i++)
         assert_int_equal(ops->advertise(client->conn, lent, sizeof lent, &adverts[i]), 0);
     assert_int_equal(ops->advertise(client->conn, lent, sizeof lent, &more), OKV_EAGAIN);
-    ops->withdraw(adverts[3]);
+    ops->withdraw(adverts[3], false);
     assert_int_equal(ops->advertise(client->conn, lent, sizeof lent, &adverts[3]), 0);
     assert_int_equal(ops->advertise(client->conn, lent, sizeof lent, &more), OKV_EAGAIN);
     for (unsigned i = 0; i < FIXTURE_CREDITS; i++)
-        ops->withdraw(adverts[i]);
+        ops->withdraw(adverts[i], false);
     client_destroy(client);
 }
 
@@ -70,7 +70,7 @@ TEST(a_rendezvous_read_without_memory)
     assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
     assert_int_equal(result, OKV_ENOMEM);
     assert_int_equal(try_rendezvous(client, advert), 0);
-    client->ops->withdraw(advert);
+    client->ops->withdraw(advert, false);
     fixture_restore(client->fixture, 0, sizeof lent);
     client_destroy(client);
 }

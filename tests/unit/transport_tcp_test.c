@@ -543,7 +543,7 @@ TEST(a_client_sends_no_memory_but_what_it_advertises)
         hear(impostor.sock, bytes, frame.length);
         assert_memory_equal(bytes, memory + cases[i].offset, cases[i].length);
     }
-    ops->withdraw(advert);
+    ops->withdraw(advert, false);
     ops->conn_destroy(conn);
     close(impostor.sock);
     close(impostor.listening);

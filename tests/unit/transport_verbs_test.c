@@ -537,7 +537,7 @@ TEST(everything_at_once_is_accounted_for)
     assert_int_equal(meeting->server.rendezvous_status, 0);
     assert_int_equal(client->acknowledged, sends + count + 1);
     assert_int_equal(server->acknowledged, 3 + sends + 1);
-    ops->withdraw(advert);
+    ops->withdraw(advert, false);
     ops->memory_unregister(memory);
     meeting_disconnect(meeting);
 }

@@ -51,7 +51,7 @@ TEST(a_server_writes_to_no_memory)
         assert_int_equal(meeting->server.close_status, OKV_EDISCONNECTED);
         for (unsigned k = 0; k < sizeof bytes; k++)
             assert_int_equal(bytes[k], 7);
-        meeting->ops->withdraw(advert);
+        meeting->ops->withdraw(advert, false);
         meeting->ops->memory_unregister(memory);
         meeting_disconnect(meeting);
     }

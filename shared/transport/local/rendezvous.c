@@ -160,10 +160,11 @@ free_advert:
     return status;
 }
 
-void okv_local_withdraw(struct okv_advert *base)
+void okv_local_withdraw(struct okv_advert *base, bool is_read)
 {
     struct advert *advert = (struct advert *)base;
 
+    (void)is_read; /* nothing serves two values */
     if (!advert)
         return;
     release(advert->conn, base->key % (1u << OKV_LOCAL_INDEX_BITS));

@@ -6,7 +6,7 @@
 
 int okv_local_advertise(struct okv_conn *conn, const void *base, size_t length,
                         struct okv_advert **out);
-void okv_local_withdraw(struct okv_advert *advert);
+void okv_local_withdraw(struct okv_advert *advert, bool is_read);
 int okv_local_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous);
 /* Copies a piece for the connections with rendezvous reads, which take turns. Reports those that
  * are complete or have failed; returns their number. */

@@ -45,10 +45,11 @@ int okv_ofi_advertise(struct okv_conn *conn, const void *base, size_t length,
     return 0;
 }
 
-void okv_ofi_withdraw(struct okv_advert *advert)
+void okv_ofi_withdraw(struct okv_advert *advert, bool is_read)
 {
     struct ofi_advert *a = (struct ofi_advert *)advert;
 
+    (void)is_read; /* nothing serves two values */
     if (!a)
         return;
     okv_ofi_region_close(&a->region);

@@ -6,7 +6,7 @@
 
 int okv_ofi_advertise(struct okv_conn *conn, const void *base, size_t length,
                       struct okv_advert **out);
-void okv_ofi_withdraw(struct okv_advert *advert);
+void okv_ofi_withdraw(struct okv_advert *advert, bool is_read);
 int okv_ofi_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous);
 /* Posts pieces, as many as may be under way. */
 void okv_ofi_post_pieces(struct ofi_conn *conn);

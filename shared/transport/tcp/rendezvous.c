@@ -64,10 +64,11 @@ int okv_tcp_advertise(struct okv_conn *base, const void *bytes, size_t length,
 }
 
 /* A piece that has not left would have other bytes by then. */
-void okv_tcp_withdraw(struct okv_advert *base)
+void okv_tcp_withdraw(struct okv_advert *base, bool is_read)
 {
     struct advert *advert = (struct advert *)base;
 
+    (void)is_read; /* nothing serves two values */
     if (!advert)
         return;
     struct okv_tcp_key *key = &advert->conn->keys[base->key % (1u << OKV_TCP_INDEX_BITS)];

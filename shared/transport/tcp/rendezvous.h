@@ -7,7 +7,7 @@
 /* Operations of the transport. */
 int okv_tcp_advertise(struct okv_conn *conn, const void *base, size_t length,
                       struct okv_advert **out);
-void okv_tcp_withdraw(struct okv_advert *advert);
+void okv_tcp_withdraw(struct okv_advert *advert, bool is_read);
 int okv_tcp_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous);
 
 /* Frames that have come: 0, or OKV_EPROTO. */

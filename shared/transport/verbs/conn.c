@@ -8,6 +8,7 @@
 #include "shared/base/error.h"
 #include "shared/transport/verbs/mr.h"
 #include "shared/transport/verbs/qp.h"
+#include "shared/transport/verbs/stage.h"
 
 static void destroy_buffers(struct verbs_conn *conn)
 {
@@ -77,6 +78,7 @@ void okv_verbs_conn_free(struct verbs_conn *conn)
     struct verbs_endpoint *ep = (struct verbs_endpoint *)conn->base.endpoint;
     if (conn->qp)
         ibv_destroy_qp(conn->qp);
+    okv_verbs_stages_destroy(conn);
     destroy_buffers(conn);
     free(conn);
     atomic_fetch_sub(&ep->conns, 1);

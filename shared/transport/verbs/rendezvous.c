@@ -1,20 +1,49 @@
 #include "shared/transport/verbs/rendezvous.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "shared/base/bytes.h"
 #include "shared/base/error.h"
 #include "shared/transport/verbs/conn.h"
 #include "shared/transport/verbs/mr.h"
-
-/* A multiple of every page size. An address modulo this tells a peer little about our memory
- * layout. */
-#define PAGE_MAX (2u << 20)
+#include "shared/transport/verbs/stage.h"
 
 struct verbs_advert {
     struct okv_advert base;
-    struct ibv_mr *mr;
+    struct ibv_mr *mr;          /* of the caller's memory; NULL where a copy is staged */
+    struct verbs_stage *staged; /* else NULL */
 };
+
+/* ---- the client's buffers ---- */
+
+/* True if a copy of the value stands in a stage. */
+static bool advertise_copy(struct verbs_conn *conn, const void *base, size_t length,
+                           struct verbs_advert *advert)
+{
+    if (length < VERBS_STAGED_MIN || length > VERBS_STAGE_SIZE)
+        return false;
+    advert->staged = okv_verbs_stage_acquire(conn);
+    if (!advert->staged)
+        return false;
+    const struct verbs_slab *slab = &advert->staged->slab;
+    memcpy(slab->memory.base, base, length);
+    advert->base.address = okv_verbs_advertised_address(slab->memory.base);
+    advert->base.key = slab->mr->rkey;
+    return true;
+}
+
+static int advertise_in_place(struct verbs_conn *conn, const void *base, size_t length,
+                              struct verbs_advert *advert)
+{
+    advert->base.address = okv_verbs_advertised_address(base);
+    int rc = okv_verbs_register(conn->pd, (void *)base, length, IBV_ACCESS_REMOTE_READ,
+                                advert->base.address, &advert->mr, NULL);
+
+    if (rc == 0)
+        advert->base.key = advert->mr->rkey;
+    return rc;
+}
 
 int okv_verbs_advertise(struct okv_conn *conn, const void *base, size_t length,
                         struct okv_advert **out)
@@ -29,26 +58,30 @@ int okv_verbs_advertise(struct okv_conn *conn, const void *base, size_t length,
     struct verbs_advert *advert = calloc(1, sizeof *advert);
     if (!advert)
         return OKV_ENOMEM;
-    advert->base.address = (uintptr_t)base % PAGE_MAX;
-    int rc = okv_verbs_register(ep->domain.pd, (void *)base, length, IBV_ACCESS_REMOTE_READ,
-                                advert->base.address, &advert->mr, NULL);
+    int rc = 0;
+    if (!advertise_copy(c, base, length, advert))
+        rc = advertise_in_place(c, base, length, advert);
     if (rc) {
         free(advert);
         return rc;
     }
-    advert->base.key = advert->mr->rkey;
     *out = &advert->base;
     return 0;
 }
 
-void okv_verbs_withdraw(struct okv_advert *advert)
+void okv_verbs_withdraw(struct okv_advert *advert, bool is_read)
 {
     struct verbs_advert *a = (struct verbs_advert *)advert;
     if (!a)
         return;
-    ibv_dereg_mr(a->mr);
+    if (a->staged)
+        okv_verbs_stage_release(a->staged, is_read);
+    else
+        ibv_dereg_mr(a->mr);
     free(a);
 }
+
+/* ---- the server's READs ---- */
 
 /* Posts the next piece of a rendezvous read. The region is registered zero-based, so its offset is
  * the local address. */

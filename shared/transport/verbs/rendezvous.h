@@ -6,7 +6,7 @@
 
 int okv_verbs_advertise(struct okv_conn *conn, const void *base, size_t length,
                         struct okv_advert **out);
-void okv_verbs_withdraw(struct okv_advert *advert);
+void okv_verbs_withdraw(struct okv_advert *advert, bool is_read);
 int okv_verbs_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous);
 /* A piece has completed; returns the number of events, 1 or 0. */
 int okv_verbs_complete_piece(struct verbs_conn *conn, const struct ibv_wc *wc,

@@ -3,6 +3,7 @@
  *
  *   device      which device, how it is described, what it cannot do
  *   mr          the region, message slots, the caller's memory
+ *   stage       registered room for copies of a client's long values
  *   domain      the protection domain of a client
  *   endpoint    completion queue, the descriptor to wait on
  *   qp          queue pairs: how they are made, and their states
@@ -53,6 +54,12 @@
 /* A rendezvous read is split into READs of at most this length; DEPTH of them are under way. */
 #define VERBS_RENDEZVOUS_PIECE (1u << 20)
 #define VERBS_RENDEZVOUS_DEPTH 4
+/* A client copies values of these lengths into registered memory of the connection, VERBS_STAGES at
+ * once: a registration takes longer, a command to the device's firmware at its begin and its end.
+ */
+#define VERBS_STAGED_MIN 16384u
+#define VERBS_STAGE_SIZE 131072u
+#define VERBS_STAGES 4
 #define VERBS_HEARTBEATS 1         /* heartbeats under way at once */
 #define VERBS_SLAB_SPARE 64        /* bytes of a slab after its slots, for a heartbeat's answer */
 #define VERBS_MAX_INLINE 256       /* bytes that we ask to send without a DMA read */
@@ -123,6 +130,12 @@ struct verbs_slab {
     struct okv_slab memory;
     uint8_t *spare; /* VERBS_SLAB_SPARE bytes after the slots */
     struct ibv_mr *mr;
+};
+
+/* Room for a copy of a value that is advertised. */
+struct verbs_stage {
+    struct verbs_slab slab; /* zeroed until it is needed */
+    bool is_busy;
 };
 
 LIST_HEAD(verbs_conn_list, verbs_conn);
@@ -214,6 +227,8 @@ struct verbs_conn {
     struct okv_rendezvous_reads rendezvous; /* they end in order */
     unsigned pieces;                        /* under way, of all rendezvous reads */
     uint8_t rendezvous_depth;               /* limit of `pieces`; 0: no rendezvous reads here */
+
+    struct verbs_stage stages[VERBS_STAGES]; /* a client's */
 
     struct verbs_conn *next_by_qp_num;
     LIST_ENTRY(verbs_conn) in_closing;
