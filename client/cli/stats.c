@@ -68,7 +68,7 @@ int cli_print_json(const char *command, const char *what, json_t *root)
     bool is_printed = root && cli_json_dump(root, JSON_INDENT(2), stdout) == 0;
 
     json_decref(root);
-    if (!is_printed) {
+    if (!is_printed && !ferror(stdout)) {
         fprintf(stderr, "okv: %s: cannot make JSON of %s: try it without --json\n", command, what);
         return CLI_FAILED;
     }

@@ -16,8 +16,8 @@ bool cli_stat_number(const char *text, const char *name, int base, uint64_t *out
 char *cli_json_text(const char *text);
 /* Ids are names: as numbers most JSON readers would round them. */
 json_t *cli_json_id(uint64_t id);
-/* Prints `root`, of `what`, and takes it over. Returns CLI_DONE, or CLI_FAILED after printing why.
- */
+/* Prints `root`, of `what`, and takes it over. Returns CLI_DONE, or CLI_FAILED after printing why;
+ * an error of standard output is left to cli_output_end(). */
 int cli_print_json(const char *command, const char *what, json_t *root);
 
 /* Sorts the samples; cli_percentile() needs them sorted and count above 0. */

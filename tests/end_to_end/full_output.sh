@@ -98,6 +98,7 @@ of_long_output() {
     head -c 200000 /dev/zero | tr '\0' x | "$okv" put long -
     full "$okv" get long
     full "$okv" export
+    full "$okv" stat --json --all
     "$okv" del long >/dev/null
 }
 
