@@ -97,7 +97,7 @@ int okv_bucket_find(const uint8_t *image, uint64_t hash, const void *key, uint32
     for (; left >= OKV_ENTRY_SIZE_MIN; left -= length, entry += length) {
         uint32_t head = okv_get_u32(entry);
         uint32_t key_at = OKV_SMALL_HEAD;
-        if (unlikely((uint8_t)head != OKV_ENTRY_INLINE)) {
+        if (unlikely(!okv_entry_head_small(head))) {
             if (!okv_entry_flags_small((uint8_t)head)) {
                 rc = general_entry_match(image, entry, left, hash, key, key_length, &length, out);
                 if (rc)

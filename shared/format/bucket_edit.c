@@ -124,7 +124,7 @@ bool okv_bucket_bump_ages(uint8_t *image, const uint8_t *from, uint32_t size, ui
         .position = used, .earliest_expiry = UINT64_MAX, .inline_need = UINT32_MAX};
     for (left = used; left >= OKV_ENTRY_SIZE_MIN; left -= length, entry += length) {
         uint32_t head = okv_get_u32(entry);
-        if (unlikely((uint8_t)head != OKV_ENTRY_INLINE)) {
+        if (unlikely(!okv_entry_head_small(head))) {
             const struct bumping bumping = {from, image, inline_max, hash, key, key_length};
             length = general_entry_bump(&bumping, used - left, cursor);
             if (length == 0)

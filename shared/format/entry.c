@@ -86,6 +86,8 @@ unsigned okv_entry_flags(const struct okv_entry *entry, uint64_t page_version)
         flags |= entry->key_in_extent ? OKV_ENTRY_KEY_IN_EXTENT : OKV_ENTRY_KEY_HERE;
     if (entry->expiry_ms)
         flags |= OKV_ENTRY_EXPIRY;
+    if (entry->is_quiet)
+        flags |= OKV_ENTRY_QUIET;
     if (entry->key_length > UINT8_MAX)
         flags |= OKV_ENTRY_WIDE_KEY;
     if (entry->value_length > narrow)
@@ -131,8 +133,7 @@ int okv_entry_head_read(const uint8_t *bytes, uint32_t left, struct okv_entry_he
     } else {
         unsigned key_size = key_length_size(flags);
         out->size = head_size(flags);
-        if (flags & OKV_ENTRY_RESERVED || (flags & OKV_ENTRY_KIND) > OKV_ENTRY_KEY_HERE ||
-            out->size > left)
+        if ((flags & OKV_ENTRY_KIND) > OKV_ENTRY_KEY_HERE || out->size > left)
             return OKV_ECORRUPT;
         out->key_length = (uint32_t)get_number(bytes + 1, key_size);
         out->value_length = (uint32_t)get_number(bytes + 1 + key_size, value_length_size(flags));
@@ -184,6 +185,7 @@ int okv_entry_read(const uint8_t *bytes, const struct okv_entry_head *head, uint
     uint64_t age = get_number(bytes + age_position(head), okv_entry_age_size(head->flags));
 
     *out = (struct okv_entry){
+        .is_quiet = head->flags & OKV_ENTRY_QUIET,
         .key_length = head->key_length,
         .value_length = head->value_length,
         .version = page_version - age,
@@ -202,6 +204,7 @@ int okv_entry_read_small(const uint8_t *bytes, uint32_t key_at, uint64_t page_ve
     uint64_t age = get_number(bytes + OKV_SMALL_AGE_AT, key_at - OKV_SMALL_AGE_AT);
 
     *out = (struct okv_entry){
+        .is_quiet = bytes[0] & OKV_ENTRY_QUIET,
         .key_length = bytes[1],
         .value_length = bytes[2],
         .version = page_version - age,

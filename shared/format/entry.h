@@ -36,13 +36,13 @@
 #define OKV_ENTRY_WIDE_VALUE 0x10u /* value length: inline 2 instead of 1; reference 4, not 2 */
 #define OKV_ENTRY_AGE_SHIFT 5      /* age: 1, 2, 4 or 6 bytes */
 #define OKV_ENTRY_AGE 0x60u
-#define OKV_ENTRY_RESERVED 0x80u
+#define OKV_ENTRY_QUIET 0x80u /* the server knows that the item is read often */
 /* Flags, two lengths, age and a key of one byte. */
 #define OKV_ENTRY_SIZE_MIN 5u
 
 /*
  * Most entries are small: inline, lengths of one byte each, no expiry. Their flags hold nothing
- * but the size of the age.
+ * but the size of the age, and whether it is quiet.
  */
 #define OKV_SMALL_AGE_AT 3u /* after the flags and the two lengths */
 /* The head of a small entry with an age of one byte. Read as a little-endian number it is
@@ -63,6 +63,7 @@ struct okv_entry {
     uint16_t tag;       /* of the key; a read sets it only when the key is in the extent */
     bool is_reference;  /* the value is in an extent */
     bool key_in_extent; /* references: the key is there too, before the value */
+    bool is_quiet;
     uint32_t key_length;
     uint32_t value_length;
     uint64_t version;     /* 48 bits */
@@ -86,7 +87,13 @@ static inline bool okv_entry_is_expired(const struct okv_entry *entry, uint64_t 
 
 static inline bool okv_entry_flags_small(unsigned flags)
 {
-    return (flags & ~OKV_ENTRY_AGE) == OKV_ENTRY_INLINE;
+    return (flags & ~(OKV_ENTRY_AGE | OKV_ENTRY_QUIET)) == OKV_ENTRY_INLINE;
+}
+
+/* Of a small entry with an age of one byte, whose head this is. */
+static inline bool okv_entry_head_small(uint32_t head)
+{
+    return (head & (UINT8_MAX ^ OKV_ENTRY_QUIET)) == OKV_ENTRY_INLINE;
 }
 
 /* Bytes of the age. */

@@ -56,13 +56,17 @@ void okv_superblock_encode(const struct okv_superblock *block, struct okv_wire_s
 /* OKV_EPROTO: not a superblock, or damaged. OKV_EVERSION: another format. */
 int okv_superblock_decode(const uint8_t *bytes, size_t length, struct okv_superblock *out);
 
+/* One cache line. */
 struct okv_wire_status {
     okv_le64 clock_ms;
     okv_le64 bucket_count;
+    okv_le64 for_copies[5]; /* zeros */
     okv_le64 checksum;
 };
-_Static_assert(sizeof(struct okv_wire_status) == 24, "status");
+_Static_assert(sizeof(struct okv_wire_status) == 64, "status");
 _Static_assert(offsetof(struct okv_wire_status, bucket_count) == 8, "status.bucket_count");
+_Static_assert(offsetof(struct okv_wire_status, checksum) == 56, "status.checksum");
+_Static_assert(OKV_STATUS_OFFSET % 64 == 0, "one cache line");
 _Static_assert(OKV_STATUS_OFFSET >= sizeof(struct okv_wire_superblock), "status after superblock");
 
 /* The status block: what changes while the server runs. */

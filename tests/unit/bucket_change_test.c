@@ -96,7 +96,7 @@ static void expect_image(uint8_t *image, const struct okv_entry *entries, size_t
 }
 
 /* Entries of each kind, with ages of each length. */
-#define EXAMPLES 6
+#define EXAMPLES 8
 static void make_examples(struct okv_entry *entries)
 {
     entries[0] = inline_entry("alpha", "one", VERSION);
@@ -106,6 +106,10 @@ static void make_examples(struct okv_entry *entries)
     entries[4] = inline_entry("epsilon", "five", VERSION - 0xfffe);
     entries[4].expiry_ms = 5000;
     entries[5] = inline_entry("zeta", "six", VERSION - 0x10000);
+    entries[6] = inline_entry("theta", "read often", VERSION - 3);
+    entries[6].is_quiet = true;
+    entries[7] = reference("iota", false);
+    entries[7].is_quiet = true;
 }
 
 TEST(each_entry_is_found_and_kept)
@@ -270,7 +274,7 @@ TEST(doubtful_images_are_refused)
     ((struct okv_wire_bucket *)from)->used = okv_le16_of((uint16_t)(okv_bucket_room(SIZE) + 1));
     assert_false(bump_for(image, from, "delta", &cursor));
     build(from, entries, 2);
-    from[sizeof(struct okv_wire_bucket)] |= OKV_ENTRY_RESERVED;
+    from[sizeof(struct okv_wire_bucket)] |= OKV_ENTRY_KIND;
     assert_false(bump_for(image, from, "delta", &cursor));
 
     const struct okv_entry twice[] = {inline_entry("beta", "1", VERSION),

@@ -346,7 +346,10 @@ TEST(status_bytes)
     struct okv_wire_status wire;
 
     okv_status_encode(&status, 0x1122334455667788, &wire);
-    assert_bytes(&wire, sizeof wire, "1504000000000000 6300000000000000 b0c66716bf9ae350");
+    assert_bytes(&wire, sizeof wire,
+                 "1504000000000000 6300000000000000"
+                 "0000000000000000000000000000000000000000000000000000000000000000 0000000000000000"
+                 "7ef06990b7d4cbab");
     assert_int_equal(okv_status_decode((uint8_t *)&wire, 0x1122334455667788, &back), 0);
     assert_memory_equal(&back, &status, sizeof status);
 }
@@ -473,6 +476,32 @@ TEST(bucket_bytes)
     for (size_t i = length; i < sizeof image; i++)
         assert_int_equal(image[i], 0);
     assert_int_equal(okv_bucket_check(image, sizeof image, BOOT, 99, 1), 0);
+}
+
+TEST(quiet_bytes)
+{
+    uint8_t image[256];
+
+    okv_bucket_begin(image, 6, 7, 0, 0);
+    append(image, sizeof image,
+           &(struct okv_entry){.is_quiet = true,
+                               .key_length = 3,
+                               .value_length = 1,
+                               .version = 6,
+                               .key = TEXT("key"),
+                               .value = TEXT("v")});
+    append(image, sizeof image,
+           &(struct okv_entry){.is_quiet = true,
+                               .is_reference = true,
+                               .key_length = 1,
+                               .value_length = 300,
+                               .version = 7,
+                               .key = TEXT("e"),
+                               .extent = 0x3000,
+                               .checksum = 0x1817161514131211});
+    assert_bytes(image + 24, 28,
+                 "80 03 01 01 6b6579 76"
+                 "82 01 2c01 00 65 003000000000 1112131415161718");
 }
 
 /* Bucket 100 was merged into bucket 36, whose depth is 6. */
