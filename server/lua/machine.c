@@ -12,8 +12,12 @@
  * table or the stack: when a block of these is longer than OKV_LUA_SHORT bytes, there are as many
  * less. */
 #define INSTRUCTIONS 100u
-/* Work between two looks at the clock, beside those of the hook. */
+/* Work between two looks at the clock, beside those of the hook; likewise less beside long blocks,
+ * as a function of C may pass over one for each table that it meets. */
 #define CLOCK_EVERY 20000u
+/* Bytes of a table's array that take as long as a byte of other blocks: where it is empty, and for
+ * its length, an instruction passes over all of it. */
+#define ARRAY_SHARE 64u
 /* Of okv_clock_steps(), 10 to 50 us: earlier no clock can have passed a limit. */
 #define CLOCK_STEPS 50000u
 /* The same: time for which no run is measured (30 to 150 us), nor one that follows so soon. */
@@ -77,12 +81,20 @@ static void note_moment(struct okv_lua *lua)
     lua->charged = 0;
 }
 
+/* Of what is done between two looks: less beside a block that is longer than OKV_LUA_SHORT. */
+static size_t share_of(const struct okv_lua *lua, size_t most)
+{
+    size_t share = lua->longest > OKV_LUA_SHORT ? most * OKV_LUA_SHORT / lua->longest : most;
+
+    return share ? share : 1;
+}
+
 /* The processor's time is looked at only when as much time has passed at all. */
 static bool is_past(struct okv_lua *lua)
 {
     uint64_t steps = okv_clock_steps(), most = CLOCK_SHARE * lua->work_end;
 
-    lua->clock_at = lua->spent + CLOCK_EVERY;
+    lua->clock_at = lua->spent + share_of(lua, CLOCK_EVERY);
     if (steps - lua->steps < CLOCK_STEPS)
         return false;
     lua->steps = steps;
@@ -142,10 +154,7 @@ static void look(lua_State *L, lua_Debug *where)
 
 static int instructions(const struct okv_lua *lua)
 {
-    size_t count =
-        lua->longest > OKV_LUA_SHORT ? INSTRUCTIONS * OKV_LUA_SHORT / lua->longest : INSTRUCTIONS;
-
-    return count ? (int)count : 1;
+    return (int)share_of(lua, INSTRUCTIONS);
 }
 
 /* One instruction may pass over as many bytes from now on. */
@@ -183,14 +192,14 @@ static struct block *own_of(struct okv_lua *lua, const void *old, size_t size)
     return own;
 }
 
-/* Strings, and the nodes of a table, are always new. What is reallocated is an array, of which one
- * instruction looks at one element, unless it is the stack. */
+/* Strings, and the nodes of a table, are always new. What is reallocated is an array, unless it is
+ * the stack or the buffer. */
 static void note_block(struct okv_lua *lua, struct block *own, size_t from, struct block now)
 {
     if (own)
         *own = now;
-    if (lua->is_running && now.size > from && (own || from == 0))
-        note_length(lua, now.size);
+    if (lua->is_running && now.size > from)
+        note_length(lua, own || from == 0 ? now.size : now.size / ARRAY_SHARE);
 }
 
 /* lua_Alloc. It cannot raise an error of its own: Lua says that there is no memory. */

@@ -1,5 +1,9 @@
 /* The machine for scripts: its limits, and what they can reach. */
 #include "server/lua/sandbox.h"
+
+#include <time.h>
+
+#include "server/lua/budget.h"
 #include "tests/support/lua_run.h"
 #include "tests/support/test.h"
 
@@ -143,10 +147,11 @@ TEST(long_blocks_are_looked_at_often)
     assert_int_equal(instructions_alone("return 1", 40960), 10);
     assert_int_equal(instructions_alone("return loadstring((' '):rep(4000) .. (' '):rep(4000))", 0),
                      51);
-    /* Nodes of a table, but not its array, of which an instruction looks at one element. */
+    /* Nodes of a table. Its array is passed over slot by slot, where it is empty. */
     assert_int_equal(instructions_alone("local t = {} for i = 1, 600 do t['x' .. i] = 1 end", 0),
                      10);
     assert_int_equal(instructions_alone("local t = {} for i = 1, 5000 do t[i] = i end", 0), 100);
+    assert_int_equal(instructions_alone("local t = {} for i = 1, 65537 do t[i] = i end", 0), 12);
     /* The values of a call. */
     assert_int_equal(
         instructions_alone("local t = {} for i = 1, 7000 do t[i] = i end "
@@ -207,6 +212,49 @@ TEST(an_instruction_may_take_long)
     assert_int_equal(okv_lua_begin(lua, &limits, convert_for_ever, &rounds), OKV_LUA_OVER_WORK);
     lua_run_set_patient(true);
     assert_in_range(rounds, 0, 200); /* 0: on a slow processor */
+    okv_lua_destroy(lua);
+}
+
+/* Takes 500 us, and says as little of it as a function of C that passes over an empty array. */
+static int take_long(lua_State *L)
+{
+    struct timespec begin, now;
+
+    okv_lua_spend(L, OKV_LUA_ENTRY);
+    add_one(L);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    do
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    while ((now.tv_sec - begin.tv_sec) * 1000000000 + now.tv_nsec - begin.tv_nsec < 500000);
+    return 0;
+}
+
+static int sort_for_long(lua_State *L)
+{
+    static const char text[] = "local take_long = ... local s, t = ('x'):rep(1e6), {} "
+                               "for i = 1, 1000 do t[i] = i end table.sort(t, take_long)";
+
+    if (!okv_lua_compile(L, text, sizeof text - 1, "@test"))
+        return lua_error(L);
+    okv_sandbox_enter(L);
+    lua_setfenv(L, -2);
+    lua_pushcfunction(L, take_long);
+    lua_call(L, 1, 0);
+    return 0;
+}
+
+/* 20 ms, which are 40 rounds. Without the long text the clock is looked at after each 133. */
+TEST(a_function_may_take_long)
+{
+    const struct okv_lua_limits limits = {.work = 10000000, .memory = LUA_RUN_MEMORY};
+    struct okv_lua *lua = okv_lua_create(okv_sandbox_open);
+    unsigned rounds = 0;
+
+    assert_non_null(lua);
+    lua_run_set_patient(false);
+    assert_int_equal(okv_lua_begin(lua, &limits, sort_for_long, &rounds), OKV_LUA_OVER_WORK);
+    lua_run_set_patient(true);
+    assert_in_range(rounds, 1, 60);
     okv_lua_destroy(lua);
 }
 
