@@ -187,6 +187,32 @@ SCRIPT_TEST(time_stands_still_within_a_script)
            ":1\r\n");
 }
 
+#define A_WHILE "for i = 1, 4e5 do end "
+
+/* Times to live count from there, too, and what ends at once is gone for the script. */
+SCRIPT_TEST(times_to_live_stand_still_within_a_script)
+{
+    expect(one, "set k v px 100000", OK);
+    expect(one,
+           "eval 'local a = redis.call(\"pttl\", \"k\") " A_WHILE
+           "return a - redis.call(\"pttl\", \"k\")' 0",
+           ":0\r\n");
+    expect(one,
+           "eval 'redis.call(\"set\", \"k\", \"v\") " A_WHILE
+           "redis.call(\"set\", \"k\", \"v\", \"px\", 100000) " A_WHILE
+           "return redis.call(\"pttl\", \"k\")' 0",
+           ":100000\r\n");
+    expect(one,
+           "eval 'redis.call(\"set\", \"k\", \"v\") " A_WHILE
+           "return {redis.call(\"pexpire\", \"k\", 0), redis.call(\"exists\", \"k\")}' 0",
+           "*2\r\n:1\r\n:0\r\n");
+    expect(one,
+           "eval 'redis.call(\"set\", \"k\", \"v\") " A_WHILE "local now = redis.call(\"time\") "
+           "redis.call(\"pexpireat\", \"k\", now[1] * 1000 + math.floor(now[2] / 1000)) "
+           "return redis.call(\"exists\", \"k\")' 0",
+           ":0\r\n");
+}
+
 static void configure_budget(struct okv_server *server)
 {
     server->config.alone_ms = 1000;

@@ -2,7 +2,6 @@
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
-#include "shared/base/clock.h"
 #include "shared/base/error.h"
 
 /* ---- EXPIRE, PERSIST ---- */
@@ -150,8 +149,8 @@ static int reply_expiry(struct okv_resp_call *call, unsigned form)
         okv_resp_integer(&call->reply, NO_EXPIRY);
         return 0;
     }
-    int64_t ms = okv_resp_wall_of(call, expiry_ms) -
-                 (form & OKV_RESP_TIME_AT ? 0 : (int64_t)okv_clock_wall_ms());
+    int64_t ms =
+        okv_resp_wall_of(call, expiry_ms) - (form & OKV_RESP_TIME_AT ? 0 : okv_resp_wall_ms(call));
     ms = ms < 0 ? 0 : ms;
     okv_resp_integer(&call->reply, form & OKV_RESP_TIME_MS ? ms : (ms + 500) / 1000);
     return 0;

@@ -7,6 +7,7 @@
 #include "server/resp/run/long_build.h"
 #include "server/resp/run/staging.h"
 #include "server/resp/run/upload.h"
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 
 /* ---- reading ---- */
@@ -189,15 +190,26 @@ uint64_t okv_resp_now_ms(const struct okv_resp_call *call)
                          : atomic_load(&call->executor->database->store.clock_ms);
 }
 
+int64_t okv_resp_wall_ms(const struct okv_resp_call *call)
+{
+    if (!call->staging)
+        return (int64_t)okv_clock_wall_ms();
+    struct timeval wall = okv_resp_staging_wall(call);
+    return (int64_t)wall.tv_sec * 1000 + wall.tv_usec / 1000;
+}
+
 int64_t okv_resp_wall_of(const struct okv_resp_call *call, uint64_t expiry_ms)
 {
     return okv_server_wall_offset_ms(call->client->resp->server) + (int64_t)expiry_ms - CURRENT_MS;
 }
 
+/* The server's clock may be behind. */
 uint64_t okv_resp_expiry_of(const struct okv_resp_call *call, int64_t wall_ms)
 {
     int64_t expiry_ms =
         wall_ms - okv_server_wall_offset_ms(call->client->resp->server) + CURRENT_MS;
 
+    if (wall_ms <= okv_resp_wall_ms(call))
+        return 0;
     return expiry_ms > (int64_t)okv_resp_now_ms(call) + CURRENT_MS ? (uint64_t)expiry_ms : 0;
 }

@@ -28,6 +28,8 @@ int okv_resp_refuse(struct okv_resp_call *call, int code);
 
 /* On the server's clock. */
 uint64_t okv_resp_now_ms(const struct okv_resp_call *call);
+/* Unix time in ms; that of a script stands still. */
+int64_t okv_resp_wall_ms(const struct okv_resp_call *call);
 /* Expiry on the server's clock, of a Unix time in ms. 0: it is past. */
 uint64_t okv_resp_expiry_of(const struct okv_resp_call *call, int64_t wall_ms);
 int64_t okv_resp_wall_of(const struct okv_resp_call *call, uint64_t expiry_ms);

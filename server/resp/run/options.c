@@ -6,7 +6,6 @@
 #include "server/database/database.h"
 #include "server/resp/run/command.h"
 #include "server/resp/run/lookup.h"
-#include "shared/base/clock.h"
 
 int okv_resp_syntax_error(struct okv_resp_call *call)
 {
@@ -54,7 +53,7 @@ bool okv_resp_need_expiry(struct okv_resp_call *call, uint32_t index, unsigned f
     if (!(form & OKV_RESP_TIME_MS) && __builtin_mul_overflow(number, 1000, &number))
         return refuse_time(call);
     if (!(form & OKV_RESP_TIME_AT) &&
-        __builtin_add_overflow(number, (int64_t)okv_clock_wall_ms(), &number))
+        __builtin_add_overflow(number, okv_resp_wall_ms(call), &number))
         return refuse_time(call);
     /* Times before 1970 are past, too, and sums stay in range. */
     number = number < 0 ? 0 : number > OKV_RESP_EXPIRY_MAX ? OKV_RESP_EXPIRY_MAX : number;

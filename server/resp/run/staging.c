@@ -54,7 +54,7 @@ void okv_resp_staging_clear(struct okv_resp_staging *staging)
         okv_resp_staging_fini(staging);
     if (staging->slots)
         memset(staging->slots, 0, (staging->mask + 1) * sizeof *staging->slots);
-    staging->bytes = staging->clock_ms = 0;
+    staging->bytes = 0;
     staging->wall = (struct timeval){.tv_sec = 0};
     staging->is_outdated = staging->has_no_memory = false;
 }
@@ -150,22 +150,27 @@ static struct okv_store *store_of(const struct okv_resp_call *call)
     return &call->executor->database->store;
 }
 
-uint64_t okv_resp_staging_now_ms(const struct okv_resp_call *call)
+/* Both at once, so that an expiry is the same on either. */
+static void need_times(const struct okv_resp_call *call)
 {
     struct okv_resp_staging *staging = call->staging;
 
-    if (staging->clock_ms == 0)
-        staging->clock_ms = atomic_load(&store_of(call)->clock_ms);
-    return staging->clock_ms;
+    if (staging->wall.tv_sec)
+        return;
+    staging->clock_ms = atomic_load(&store_of(call)->clock_ms);
+    gettimeofday(&staging->wall, NULL);
+}
+
+uint64_t okv_resp_staging_now_ms(const struct okv_resp_call *call)
+{
+    need_times(call);
+    return call->staging->clock_ms;
 }
 
 struct timeval okv_resp_staging_wall(const struct okv_resp_call *call)
 {
-    struct okv_resp_staging *staging = call->staging;
-
-    if (staging->wall.tv_sec == 0)
-        gettimeofday(&staging->wall, NULL);
-    return staging->wall;
+    need_times(call);
+    return call->staging->wall;
 }
 
 static void know(struct okv_resp_staging *staging, struct okv_resp_staged *item, uint64_t version)

@@ -24,8 +24,8 @@ struct okv_resp_staging {
     uint32_t *slots; /* [mask + 1], by hash: index + 1 of an item; 0: free */
     uint32_t mask;
     uint64_t bytes;      /* of keys and values */
-    uint64_t clock_ms;   /* of the store, for all of the script; 0: not looked at yet */
-    struct timeval wall; /* likewise */
+    uint64_t clock_ms;   /* of the store, for all of the script */
+    struct timeval wall; /* likewise; 0: neither was looked at yet */
     bool is_outdated;    /* an item changed between two looks at it */
     bool has_no_memory;
 };
