@@ -71,6 +71,21 @@ SCRIPT_TEST(ends_of_lines_of_errors_are_counted)
                         "for i = 1, 10 do redis.error_reply(s) end return 1' 0") > 200000);
 }
 
+/* 1,000 texts of numbers with 1,024 digits each, and as many of short ones. */
+SCRIPT_TEST(numbers_that_become_texts_are_counted)
+{
+#define CALL_WITH(what, call) \
+    "eval 'local t = {} for i = 1, 1000 do t[i] = " what " end " call " return 1' 0"
+
+    each_look_ns = 0;
+    uint64_t texts = work_of(CALL_WITH("\"x\"", "redis.pcall(\"get\", unpack(t))"));
+    assert_true(work_of(CALL_WITH("1", "redis.pcall(\"get\", unpack(t))")) > texts + 100000);
+    assert_true(work_of(CALL_WITH("1e308", "redis.pcall(\"get\", unpack(t))")) > texts + 1000000);
+    assert_true(work_of(CALL_WITH("1e308", "redis.acl_check_cmd(\"get\", unpack(t))")) >
+                texts + 1000000);
+    assert_true(work_of(CALL_WITH("1e308", "redis.log(2, unpack(t))")) > texts + 1000000);
+}
+
 /* Others are served the sooner. */
 SCRIPT_TEST(a_turn_ends_by_the_time_of_its_scripts)
 {

@@ -2,7 +2,9 @@
 
 #include <inttypes.h>
 #include <lauxlib.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/core/log.h"
@@ -71,6 +73,18 @@ static int raise_error(lua_State *L, const char *text)
 
 /* ---- redis.call() and redis.pcall() ---- */
 
+/* Of one that becomes a text: huge and tiny ones have many digits, also those that are not shown.
+ */
+static void count_number(lua_State *L, int index)
+{
+    double number = lua_tonumber(L, index);
+    int exponent = 0;
+
+    if (isfinite(number))
+        frexp(number, &exponent);
+    okv_lua_spend(L, OKV_LUA_NUMBER + (uint64_t)abs(exponent));
+}
+
 /* Numbers have all their digits, unlike those of Lua. */
 static bool read_argument(lua_State *L, int index, char number[NUMBER_TEXT],
                           struct okv_resp_arg *arg)
@@ -79,6 +93,7 @@ static bool read_argument(lua_State *L, int index, char number[NUMBER_TEXT],
     const char *text = number;
 
     if (lua_type(L, index) == LUA_TNUMBER) {
+        count_number(L, index);
         length = (size_t)snprintf(number, NUMBER_TEXT, "%.17g", lua_tonumber(L, index));
     } else if (lua_type(L, index) == LUA_TSTRING) {
         text = lua_tolstring(L, index, &length);
@@ -354,6 +369,9 @@ static int redis_log(lua_State *L)
     if (level < LEVEL_NOTICE)
         return 0;
     for (int i = 2; i <= count; i++) {
+        okv_lua_spend(L, OKV_LUA_CALL);
+        if (lua_type(L, i) == LUA_TNUMBER)
+            count_number(L, i);
         if (!lua_isstring(L, i)) {
             lua_pushliteral(L, "");
             lua_replace(L, i);
