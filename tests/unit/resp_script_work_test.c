@@ -289,6 +289,10 @@ SCRIPT_TEST(a_long_text_is_hashed_alone)
     assert_true(turn->alone > 200000 * (20 + OKV_RESP_SHA1_BYTE) && turn->alone < 6000000);
     assert_string_equal(give_text(7, 200000), ":7\r\n"); /* it is compiled */
     assert_int_equal(atomic_load(&exclusive->ended), 1);
+    /* A longer one is not even looked for in a step. */
+    assert_string_equal(give_text(8, 350000), ":8\r\n");
+    assert_string_equal(give_text(8, 350000), ":8\r\n");
+    assert_int_equal(atomic_load(&exclusive->ended), 3);
 }
 
 SCRIPT_TEST(replies_that_nobody_wants)

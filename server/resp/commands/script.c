@@ -80,16 +80,26 @@ static int refuse_length(struct okv_resp_call *call)
 /* What a run needs first is the compiled script, or its text. The functions below return 1: there
  * is one of both; 0: an error was replied; OKV_EAGAIN. */
 
-/* The name of a text. A text that takes longer to hash than a script may run is not looked at. */
+/* Whether a text may be looked at now, for `work`. One that takes longer to hash than a script may
+ * run is not looked at. */
+static int may_look(struct okv_resp_call *call, const struct okv_resp_arg *text, uint64_t work)
+{
+    uint64_t hashing = (uint64_t)text->length * OKV_RESP_SHA1_BYTE;
+
+    if (hashing > okv_resp_alone_work(call->client) || (call->is_part && work > work_now(call)))
+        return refuse_length(call);
+    return work > work_now(call) ? run_alone(call) : 1;
+}
+
+/* The name of a text. */
 static int hash(struct okv_resp_call *call, const struct okv_resp_arg *text,
                 uint8_t sha1[OKV_SHA1_SIZE])
 {
     uint64_t work = (uint64_t)text->length * OKV_RESP_SHA1_BYTE;
+    int rc = may_look(call, text, work);
 
-    if (work > okv_resp_alone_work(call->client) || (call->is_part && work > work_now(call)))
-        return refuse_length(call);
-    if (work > work_now(call))
-        return run_alone(call);
+    if (rc < 1)
+        return rc;
     okv_resp_script_spend(call, work);
     okv_sha1(text->text, text->length, sha1);
     return 1;
@@ -99,8 +109,10 @@ static int find_by_text(struct okv_resp_script_run *run, const struct okv_resp_a
 {
     struct okv_resp_call *call = run->call;
     uint8_t sha1[OKV_SHA1_SIZE];
-    int rc;
+    int rc = may_look(call, text, text->length);
 
+    if (rc < 1)
+        return rc;
     run->compiled = okv_resp_engine_find_text(run->engine, text->text, text->length);
     if (run->compiled)
         return 1;
