@@ -53,8 +53,11 @@ struct okv_lua {
     uint64_t spent, work_end;
     uint64_t clock_at;    /* `spent` at which the clock is looked at */
     uint64_t steps;       /* of the last look */
+    uint64_t begun;       /* steps at the begin of the run */
     struct moment moment; /* before the run, by MEASURED_STEPS at most */
     uint64_t charged;     /* work of the runs that have ended since */
+    uint64_t run_steps;   /* that they took */
+    uint64_t owed;        /* work of earlier ones, for which the next one pays */
     bool is_running;
     enum okv_lua_end over;  /* the limit that was reached; OKV_LUA_DONE: none */
     size_t longest;         /* bytes that one instruction may pass over */
@@ -79,6 +82,7 @@ static void note_moment(struct okv_lua *lua)
 {
     lua->moment = (struct moment){okv_clock_steps(), okv_clock_ns(), cpu_ns()};
     lua->charged = 0;
+    lua->run_steps = 0;
 }
 
 /* Of what is done between two looks: less beside a block that is longer than OKV_LUA_SHORT. */
@@ -362,6 +366,19 @@ uint64_t okv_lua_added(lua_State *L)
 
 /* ---- a run ---- */
 
+/* Begins to measure again. What runs did since the last time was too short to be measured: their
+ * share of it is owed, or a client could fill the gaps between its runs. */
+static void measure_again(struct okv_lua *lua)
+{
+    const struct moment before = lua->moment;
+    const uint64_t charged = lua->charged, run_steps = lua->run_steps;
+
+    note_moment(lua);
+    double share = (double)run_steps / (double)(lua->moment.steps - before.steps);
+    uint64_t work = (uint64_t)((double)(lua->moment.cpu_ns - before.cpu_ns) * share) / CLOCK_SHARE;
+    lua->owed += work > charged ? work - charged : 0;
+}
+
 enum okv_lua_end okv_lua_begin(struct okv_lua *lua, const struct okv_lua_limits *limits,
                                lua_CFunction body, void *user)
 {
@@ -374,7 +391,8 @@ enum okv_lua_end okv_lua_begin(struct okv_lua *lua, const struct okv_lua_limits 
     lua->clock_at = CLOCK_EVERY;
     lua->steps = okv_clock_steps();
     if (lua->steps - lua->moment.steps > MEASURED_STEPS)
-        note_moment(lua);
+        measure_again(lua);
+    lua->begun = lua->steps;
     lua->over = OKV_LUA_DONE;
     lua->announced = 0;
     lua->longest = OKV_LUA_SHORT;
@@ -397,13 +415,16 @@ uint64_t okv_lua_cost(struct okv_lua *lua)
 {
     const uint64_t before = lua->moment.cpu_ns;
     const uint64_t charged = lua->charged + lua->spent;
+    const uint64_t cost = lua->spent + lua->owed, now = okv_clock_steps();
 
     lua->charged = charged;
-    if (okv_clock_steps() - lua->moment.steps <= MEASURED_STEPS)
-        return lua->spent;
+    lua->run_steps += now - lua->begun;
+    lua->owed = 0;
+    if (now - lua->moment.steps <= MEASURED_STEPS)
+        return cost;
     note_moment(lua);
     uint64_t work = (lua->moment.cpu_ns - before) / CLOCK_SHARE;
-    return lua->spent + (work > charged ? work - charged : 0);
+    return cost + (work > charged ? work - charged : 0);
 }
 
 uint64_t okv_lua_end(struct okv_lua *lua)

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "server/lua/budget.h"
+#include "shared/base/clock.h"
 #include "tests/support/lua_run.h"
 #include "tests/support/test.h"
 
@@ -90,6 +91,39 @@ TEST(a_script_collects_what_it_has_added)
     assert_int_equal(okv_lua_begin(lua, &limits, collect, NULL), OKV_LUA_DONE);
     assert_in_range(okv_lua_end(lua), 2000000, 4500000);
     okv_lua_destroy(lua);
+}
+
+static void burn(uint64_t steps)
+{
+    uint64_t from = okv_clock_steps();
+
+    while (okv_clock_steps() - from < steps)
+        continue;
+}
+
+static int burn_uncounted(lua_State *L)
+{
+    (void)L;
+    burn(100000);
+    return 0;
+}
+
+/* Even when they are too short to be measured, and what follows each of them is long. */
+TEST(runs_that_are_not_counted_are_paid_for)
+{
+    const struct okv_lua_limits limits = {.work = LUA_RUN_WORK, .memory = LUA_RUN_MEMORY};
+    struct okv_lua *lua = okv_lua_create(okv_sandbox_open);
+    uint64_t cost = 0, counted = 0;
+
+    assert_non_null(lua);
+    for (unsigned i = 0; i < 300; i++) {
+        assert_int_equal(okv_lua_begin(lua, &limits, burn_uncounted, NULL), OKV_LUA_DONE);
+        cost += okv_lua_cost(lua);
+        counted += okv_lua_end(lua);
+        burn(300000);
+    }
+    okv_lua_destroy(lua);
+    assert_true(cost > counted + 100000); /* of some 7 ms, which the clock here makes 0.5 ms */
 }
 
 /* ---- instructions between two looks ---- */
