@@ -338,7 +338,7 @@ far_times() {
 # measure ARGUMENT...: kv-bench finds every value right.
 measure() {
     checks=$((checks + 1))
-    "$bench" --records 500 --warmup 0 --operations 2000 "$@" >"$scratch/out" 2>&1 && return
+    "$bench" -t 120s --records 500 --warmup 0 --operations 2000 "$@" >"$scratch/out" 2>&1 && return
     failures=$((failures + 1))
     printf 'WRONG kv-bench %s\n' "$*"
     cat "$scratch/out"
@@ -372,7 +372,7 @@ measurements() {
 interrupted_bench() {
     local status=0 bench_pid puts
     puts=$("$okv" stat | sed -n 's/^puts //p')
-    "$bench" --records 500 --warmup 0 --operations 100K --rounds 1000 --json "$scratch/report" >"$scratch/out" 2>/dev/null &
+    "$bench" -t 120s --records 500 --warmup 0 --operations 100K --rounds 1000 --json "$scratch/report" >"$scratch/out" 2>/dev/null &
     bench_pid=$!
     until [ "$("$okv" stat | sed -n 's/^puts //p')" -ge $((puts + 15000)) ] || ! kill -0 "$bench_pid"; do sleep 0.1; done
     kill "$bench_pid"
@@ -387,7 +387,7 @@ interrupted_bench() {
 records_that_cannot_fit() {
     local status=0 puts fewer
     puts=$("$okv" stat | sed -n 's/^puts //p')
-    "$bench" --records "$1" --value-size 3000 >"$scratch/out" 2>&1 || status=$?
+    "$bench" -t 120s --records "$1" --value-size 3000 >"$scratch/out" 2>&1 || status=$?
     same "status of records that cannot fit" $status 3
     same "puts of records that cannot fit" "$("$okv" stat | sed -n 's/^puts //p')" "$puts"
     fewer=$(sed -nE "s/^kv-bench: .*: $1 records of 3016 bytes, key and value, need --memory [0-9]+M at least, and the table has .* MiB: start okv-server with --memory [0-9]+M, for quick gets, or give --records ([0-9]+) or a smaller --value-size\$/\1/p" "$scratch/out")
@@ -406,7 +406,7 @@ removal() {
     records=$(($("$okv" stat | sed -n 's/^region_bytes //p') / 3016))
     key=$(printf '%016x' $((records - 1)))
     "$okv" put "$key" mine
-    "$bench" --records $records --value-size 3000 >"$scratch/out" 2>&1 || status=$?
+    "$bench" -t 120s --records $records --value-size 3000 >"$scratch/out" 2>&1 || status=$?
     same "status of a load without room" "$status $(grep -c ': load: .*start okv-server with a larger --memory' "$scratch/out")" '3 1'
     same "what it leaves" "$("$okv" scan | sort)" "$key
 bystander"
