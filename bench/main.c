@@ -11,6 +11,7 @@
 #include "bench/load/room.h"
 #include "bench/load/runner.h"
 #include "bench/options.h"
+#include "bench/replay/exact.h"
 #include "bench/report/output.h"
 #include "bench/report/report.h"
 #include "shared/base/printable.h"
@@ -26,6 +27,7 @@ struct bench {
     struct options options;
     struct report *report;
     struct runner *runners[OPTIONS_TARGETS_MAX];
+    struct trace trace;                   /* of --replay */
     bool has_others[OPTIONS_TARGETS_MAX]; /* items of another run were there before: all stay */
 };
 
@@ -80,6 +82,21 @@ static int status_now(void)
     return interrupted() ? STATUS_INTERRUPTED : STATUS_DONE;
 }
 
+/* Says what becomes of items that were there. Of any of them a replay makes too many hits. */
+static void note_others(struct bench *bench, uint32_t target, const struct phase *look)
+{
+    bool *has_others = &bench->has_others[target];
+    bool is_replay = bench->options.trace != NULL;
+
+    *has_others = *has_others || (is_replay && look->after.items > 0);
+    if (!*has_others || (bench->options.keep && !is_replay))
+        return;
+    fprintf(stderr,
+            "kv-bench: %s has items of another run: they stay, and so do those of this one%s\n",
+            bench->options.targets[target].uri,
+            is_replay ? "; an empty server has another hit ratio" : "");
+}
+
 /* Looks for the items of another run, which this one is not to delete. */
 static int run_look(struct bench *bench, uint32_t target)
 {
@@ -92,10 +109,8 @@ static int run_look(struct bench *bench, uint32_t target)
     int rc = runner_look(bench->runners[target], has_others, &phase);
     if (rc != OKV_OK)
         status = fail_phase(label, &phase.tally);
-    else if (*has_others && !bench->options.keep)
-        fprintf(stderr,
-                "kv-bench: %s has items of another run: they stay, and so do those of this one\n",
-                bench->options.targets[target].uri);
+    else
+        note_others(bench, target, &phase);
     phase_fini(&phase);
     return status == STATUS_DONE ? status_now() : status;
 }
@@ -126,6 +141,39 @@ static int run_warmup(struct bench *bench, uint32_t target)
     int status = rc == OKV_OK ? status_now() : fail_phase(label, &phase.tally);
     phase_fini(&phase);
     return status;
+}
+
+/* What the exact policies make of the trace, with the room that the server had. */
+static int compare_exact(struct bench *bench, struct report_target *into)
+{
+    double held = held_mean(&into->run[0].held);
+    uint32_t items = bench->options.replay_items;
+
+    if (items == 0 && held >= 1)
+        items = (uint32_t)(held + 0.5);
+    if (items == 0 || interrupted())
+        return STATUS_DONE;
+    if (exact_count(&bench->trace, items, &into->exact) != OKV_OK)
+        return fail("exact policies", "out of memory");
+    into->exact_items = items;
+    return STATUS_DONE;
+}
+
+static int run_replay(struct bench *bench, uint32_t target)
+{
+    struct report_target *into = &bench->report->targets[target];
+    struct phase *phase = &into->run[0];
+    char label[LABEL_TEXT];
+
+    label_of(bench, target, "replay", label);
+    int rc = runner_replay(bench->runners[target], label, phase);
+    loop_tally_merge(&into->tally, &phase->tally);
+    if (rc != OKV_OK)
+        return fail_phase(label, &phase->tally);
+    if (!interrupted())
+        into->rounds = 1;
+    int status = compare_exact(bench, into);
+    return status == STATUS_DONE ? status_now() : status;
 }
 
 static int run_round(struct bench *bench, uint32_t target, uint32_t round)
@@ -168,9 +216,19 @@ static int run_rounds(struct bench *bench)
     return status;
 }
 
+static int run_replays(struct bench *bench)
+{
+    int status = STATUS_DONE;
+
+    for (uint32_t i = 0; status == STATUS_DONE && i < bench->options.target_count; i++)
+        status = run_replay(bench, i);
+    return status;
+}
+
 static int measure(struct bench *bench)
 {
     const struct options *options = &bench->options;
+    bool stores = !options->no_load && !options->trace;
     int status = STATUS_DONE;
 
     /* All of them before any load: two may be one server. */
@@ -178,12 +236,13 @@ static int measure(struct bench *bench)
          i++)
         if (options->targets[i].load)
             status = run_look(bench, i);
-    for (uint32_t i = 0; status == STATUS_DONE && !options->no_load && i < options->target_count;
-         i++)
+    for (uint32_t i = 0; status == STATUS_DONE && stores && i < options->target_count; i++)
         if (options->targets[i].load)
             status = run_load(bench, i);
     if (status != STATUS_DONE || options->load_only)
         return status;
+    if (options->trace)
+        return run_replays(bench);
     for (uint32_t i = 0; status == STATUS_DONE && options->warmup > 0 && i < options->target_count;
          i++)
         status = run_warmup(bench, i);
@@ -208,9 +267,9 @@ static int run_removal(struct bench *bench, uint32_t target)
 }
 
 /* Whether the server let nothing be put. */
-static bool is_denied(const struct loop_tally *load)
+static bool is_denied(const struct loop_tally *tally)
 {
-    return load->code == OKV_EDENIED && load->latency[OPERATION_PUT].count == 0;
+    return tally->code == OKV_EDENIED && tally->latency[OPERATION_PUT].count == 0;
 }
 
 /* After a failure, too: most of them leave a full server. */
@@ -219,7 +278,8 @@ static int remove_items(struct bench *bench, int status)
     for (uint32_t i = 0; !bench->options.keep && i < bench->options.target_count; i++) {
         const struct report_target *target = &bench->report->targets[i];
         int removed = STATUS_DONE;
-        if (target->loaded && !bench->has_others[i] && !is_denied(&target->load.tally))
+        bool stored = target->loaded || bench->options.trace;
+        if (stored && bench->runners[i] && !bench->has_others[i] && !is_denied(&target->tally))
             removed = run_removal(bench, i);
         if (status == STATUS_DONE)
             status = removed;
@@ -293,12 +353,12 @@ static int check_sizes(const struct options *options, const struct report_target
     char why[512];
 
     if (options->values.high > target->info.max_value) {
-        fprintf(stderr,
-                "kv-bench: --value-size %u: the value is larger than %s accepts: give at most %u\n",
-                options->values.high, target->target->name, target->info.max_value);
+        fprintf(stderr, "kv-bench: %s %u: the value is larger than %s accepts: give at most %u\n",
+                options->trace ? "a trace with a value of" : "--value-size", options->values.high,
+                target->target->name, target->info.max_value);
         return STATUS_FAILED;
     }
-    if (options->no_load || !target->target->load || table_bytes == 0 ||
+    if (options->no_load || options->trace || !target->target->load || table_bytes == 0 ||
         room_check(&wanted, table_bytes, why, sizeof why) == OKV_OK)
         return STATUS_DONE;
     return fail(target->target->name, why);
@@ -410,10 +470,34 @@ static int publish(const struct bench *bench, int status)
     return status;
 }
 
+/* Its keys take the place of the records. */
+static int read_trace(struct bench *bench)
+{
+    struct options *options = &bench->options;
+    const struct trace *trace = &bench->trace;
+    char why[TRACE_WHY_TEXT];
+
+    if (!options->replay)
+        return STATUS_DONE;
+    int rc = trace_read(options->replay, &bench->trace, why);
+    if (rc != OKV_OK) {
+        fail("--replay", why);
+        return rc == OKV_EINVAL ? STATUS_USAGE : STATUS_FAILED;
+    }
+    options->trace = trace;
+    options->choice.records = trace->keys;
+    options->key_size = trace->key_most;
+    options->values =
+        (struct workload_values){WORKLOAD_SIZES_UNIFORM, trace->value_least, trace->value_most};
+    return STATUS_DONE;
+}
+
 static int run(struct bench *bench)
 {
-    int status = check_output(bench->options.json);
+    int status = read_trace(bench);
 
+    if (status == STATUS_DONE)
+        status = check_output(bench->options.json);
     if (status == STATUS_DONE)
         status = check_output(bench->options.csv);
     for (uint32_t i = 0; status == STATUS_DONE && i < bench->options.target_count; i++)
@@ -425,6 +509,7 @@ static int run(struct bench *bench)
         status = remove_items(bench, publish(bench, status));
     }
     close_targets(bench);
+    trace_fini(&bench->trace);
     return status;
 }
 

@@ -48,6 +48,8 @@ const char bench_about[] =
     "  kv-bench --records 1M --value-size trace --load-only\n"
     "  kv-bench --records 1M --value-size trace --no-load --workload c --json c\n"
     "  kv-bench --records 1M --value-size trace --no-load --mix get=90,cas=8,incr=2\n"
+    "What share of the requests in a file, one key a line, does a cache answer?\n"
+    "  kv-bench -s redis:///run/redis.sock --replay trace --connections 16\n"
     "Batches of gets, and large values without a copy:\n"
     "  kv-bench -s rdma://10.0.0.1 --get-many 64\n"
     "  kv-bench --records 100 --value-size 1M --registered --floor\n"
@@ -349,15 +351,23 @@ const struct okv_option bench_options[] = {
     {"floor", 0, NULL, 4, 0, NULL,
      "Compare gets with raw READs of as many bytes, puts with echoes, at the same depth",
      FLAG(floor)},
-    {.group = 5, .help = "Output:"},
-    {"json", 0, "FILE", 5, 0, NULL, "Also write everything as JSON; - is stdout", TEXT(json)},
-    {"csv", 0, "FILE", 5, 0, NULL, "Also write a line for each round and operation; - is stdout",
+    {.group = 5, .help = "What a cache is good for:"},
+    {"replay", 0, "FILE", 5, 0, NULL,
+     "Replay a trace, once: for each of its lines, KEY or KEY SIZE, a get, and after a miss a put. "
+     "Gives the hit ratio beside those of LRU, S3-FIFO and the best possible; - is stdin",
+     TEXT(replay)},
+    {"replay-items", 0, "N", 5, 0, NULL,
+     "Items that those policies have room for (as many as the server held once it was full)",
+     COUNT(replay_items, 1, UINT32_MAX)},
+    {.group = 6, .help = "Output:"},
+    {"json", 0, "FILE", 6, 0, NULL, "Also write everything as JSON; - is stdout", TEXT(json)},
+    {"csv", 0, "FILE", 6, 0, NULL, "Also write a line for each round and operation; - is stdout",
      TEXT(csv)},
-    {"hdr", 0, "PREFIX", 5, 0, NULL,
+    {"hdr", 0, "PREFIX", 6, 0, NULL,
      "Also write the histograms, as HdrHistogram's percentile text, to "
      "PREFIX.TARGET.OPERATION.hgrm",
      TEXT(hdr)},
-    {"progress", 0, NULL, 5, 0, NULL, "Show progress even if stderr is no terminal",
+    {"progress", 0, NULL, 6, 0, NULL, "Show progress even if stderr is no terminal",
      FLAG(progress)},
     {.letter = 'h', .group = -1},
     {0},

@@ -59,6 +59,25 @@ static void settle_workload(const struct command_line *line)
     }
 }
 
+/* Refuses what a trace decides, and what is not done to it. */
+static void check_replay(struct argp_state *state, const struct command_line *line)
+{
+    static const char *const others[] = {
+        "records", "key-size",     "value-size", "no-load", "load-only", "workload", "mix",
+        "theta",   "distribution", "hotspot",    "rate",    "even",      "get-many", "operations",
+        "seconds", "rounds",       "warmup",     "floor",   "seed"};
+
+    for (size_t i = 0; line->options->replay && i < sizeof others / sizeof *others; i++)
+        if (is_given(line, others[i]))
+            argp_error(state,
+                       "--replay takes requests and sizes from the trace, once: leave out --%s",
+                       others[i]);
+    if (line->options->replay && line->options->threads_count > 1)
+        argp_error(state, "--replay begins with an empty server: give --threads one number");
+    if (!line->options->replay && line->options->replay_items > 0)
+        argp_error(state, "--replay-items is of a replay: give --replay too");
+}
+
 /* Refuses options that contradict each other. */
 static void check_together(struct argp_state *state, const struct command_line *line)
 {
@@ -149,6 +168,11 @@ static void settle(struct argp_state *state, struct command_line *line)
 
     settle_workload(line);
     check_together(state, line);
+    check_replay(state, line);
+    if (options->replay) {
+        memset(options->mix, 0, sizeof options->mix);
+        options->warmup = 0;
+    }
     options->keep |= options->no_load || options->load_only; /* another run has use for them */
     if (options->get_many > 0) {
         memset(options->mix, 0, sizeof options->mix);
@@ -161,7 +185,7 @@ static void settle(struct argp_state *state, struct command_line *line)
         options->depth = DEFAULT_OPEN_DEPTH;
     if (options->floor && options->operations == 0 && options->seconds == 0)
         options->operations = FLOOR_OPERATIONS;
-    if (options->operations == 0 && options->seconds == 0)
+    if (options->operations == 0 && options->seconds == 0 && !options->replay)
         options->seconds = DEFAULT_SECONDS;
     if (options->rounds == 0)
         options->rounds = options->floor ? FLOOR_ROUNDS : 1;

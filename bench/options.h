@@ -8,6 +8,7 @@
 
 #include "bench/load/operation.h"
 #include "bench/load/workload.h"
+#include "bench/replay/trace.h"
 #include "shared/base/default_uri.h"
 
 #define OPTIONS_TARGETS_MAX 16
@@ -56,6 +57,11 @@ struct options {
     uint32_t timeout_ms; /* 0: the target's default */
     bool floor;
     bool registered; /* READ values into registered memory */
+
+    /* replay */
+    const char *replay;        /* the file of a trace; NULL: none */
+    const struct trace *trace; /* its requests, read by main(); NULL: none */
+    uint32_t replay_items;     /* of the exact policies; 0: as many as the server holds */
 
     /* output */
     bool progress;

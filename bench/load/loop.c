@@ -128,8 +128,9 @@ static void fill_get(const struct loop *loop, struct slot *slot, struct okv_comm
 
 static void fill_put(struct loop *loop, struct slot *slot, struct okv_command *command)
 {
-    slot->value_length = workload_value_size(loop->config.values, slot->record);
-    workload_value_write(slot->record, ++loop->counter, slot->value, slot->value_length);
+    slot->value_length = loop_value_size(loop, slot->record);
+    workload_value_write(loop_value_number(loop, slot->record), ++loop->counter, slot->value,
+                         slot->value_length);
     command->kind = OKV_PUT;
     command->value = slot->value;
     command->value_length = slot->value_length;
@@ -143,6 +144,22 @@ static void fill_echo(const struct loop *loop, struct slot *slot, struct okv_com
     command->kind = OKV_PING;
     command->value = slot->value;
     command->value_length = length < loop->echo_max ? length : loop->echo_max;
+}
+
+static const char *number_key(const struct loop *loop, const struct slot *slot)
+{
+    workload_number_key_write(slot->record, slot->key, loop->config.key_size);
+    return slot->key;
+}
+
+static const char *record_key(const struct loop *loop, const struct slot *slot)
+{
+    size_t length;
+
+    if (loop->config.trace)
+        return trace_key(loop->config.trace, slot->record, &length);
+    workload_key_write(slot->record, slot->key, loop->config.key_size);
+    return slot->key;
 }
 
 /* Gathers the command of the slot's operation. */
@@ -159,26 +176,22 @@ static struct okv_command *gather(struct loop *loop, struct connection *connecti
         fill_echo(loop, slot, command);
         return command;
     case OPERATION_INCR:
-        workload_number_key_write(slot->record, slot->key, loop->config.key_size);
+        command->key = number_key(loop, slot);
         command->kind = OKV_INCR;
         command->delta = 1;
         break;
     case OPERATION_DELETE:
-        if (slot->is_number)
-            workload_number_key_write(slot->record, slot->key, loop->config.key_size);
-        else
-            workload_key_write(slot->record, slot->key, loop->config.key_size);
+        command->key = slot->is_number ? number_key(loop, slot) : record_key(loop, slot);
         command->kind = OKV_DELETE;
         break;
     default:
-        workload_key_write(slot->record, slot->key, loop->config.key_size);
+        command->key = record_key(loop, slot);
         if (slot->writes || slot->operation == OPERATION_PUT || slot->operation == OPERATION_INSERT)
             fill_put(loop, slot, command);
         else
             fill_get(loop, slot, command);
     }
-    command->key = slot->key;
-    command->key_length = loop->config.key_size;
+    command->key_length = loop_key_size(loop, slot);
     return command;
 }
 
@@ -316,10 +329,25 @@ static bool go_on_writing(struct loop *loop, struct connection *connection, stru
     return true;
 }
 
+/* A get that missed ends, and the put of its record begins in its slot. */
+static int store_miss(struct loop *loop, struct connection *connection, struct slot *slot,
+                      const struct okv_result *result)
+{
+    int rc = loop_count_result(loop, connection, slot, result);
+
+    slot->operation = OPERATION_PUT;
+    slot->start_ns = 0;
+    gather(loop, connection, (uint32_t)result->tag);
+    return rc;
+}
+
 static int finish(struct loop *loop, struct connection *connection, const struct okv_result *result)
 {
     struct slot *slot = &connection->slots[result->tag];
 
+    if (loop->run->stores_misses && slot->operation == OPERATION_GET &&
+        result->status == OKV_ENOTFOUND)
+        return store_miss(loop, connection, slot, result);
     if (slot->operation != OPERATION_GET && loop_slot_gets(slot) &&
         go_on_writing(loop, connection, slot, result))
         return OKV_OK;

@@ -21,6 +21,7 @@
 #include "bench/load/operation.h"
 #include "bench/load/series.h"
 #include "bench/load/workload.h"
+#include "bench/replay/trace.h"
 #include "bench/targets/target.h"
 
 /* Counts and latencies. */
@@ -30,6 +31,7 @@ struct loop_tally {
     uint64_t missing;     /* gets without an item, also of rmw and cas */
     uint64_t conflicts;   /* cas on an outdated version */
     uint64_t wrong;       /* gets with a value that was not put */
+    uint64_t refused;     /* puts after a miss, by a full server */
     uint64_t failed;      /* operations with any other code */
     uint64_t key_bytes;   /* of successful operations, */
     uint64_t value_bytes; /* sent and received */
@@ -59,6 +61,7 @@ struct loop_config {
     uint32_t slot_count; /* of each connection */
     uint32_t key_size;
     const struct workload_values *values; /* not owned */
+    const struct trace *trace;            /* not owned: records are its keys; NULL: none */
     struct inserts *inserts;              /* told of inserts that end; may be NULL */
     bool registered;                      /* registers the values if the target can */
     uint16_t id;                          /* unique among the loops that put */
@@ -76,6 +79,7 @@ struct loop_run_config {
     void *user;
     uint32_t depth;       /* of each connection, or of a batch: 1 to slot_count */
     bool batches;         /* gets alone, by get_many */
+    bool stores_misses;   /* a get that misses is followed by a put of the record */
     bool fails_once;      /* any failure ends it, not only one that later operations share */
     uint64_t deadline_ns; /* no orders after it; 0: none */
     struct loop_tally *tally;

@@ -21,6 +21,7 @@ void loop_tally_merge(struct loop_tally *into, const struct loop_tally *from)
     into->missing += from->missing;
     into->conflicts += from->conflicts;
     into->wrong += from->wrong;
+    into->refused += from->refused;
     into->failed += from->failed;
     into->key_bytes += from->key_bytes;
     into->value_bytes += from->value_bytes;
@@ -71,15 +72,39 @@ bool loop_slot_gets(const struct slot *slot)
             (slot->operation == OPERATION_RMW || slot->operation == OPERATION_CAS));
 }
 
+uint64_t loop_value_number(const struct loop *loop, uint64_t record)
+{
+    const struct trace *trace = loop->config.trace;
+
+    return trace ? trace_number(trace, record) : record;
+}
+
+uint32_t loop_value_size(const struct loop *loop, uint64_t record)
+{
+    const struct trace *trace = loop->config.trace;
+
+    return trace ? trace->sizes[record] : workload_value_size(loop->config.values, record);
+}
+
+size_t loop_key_size(const struct loop *loop, const struct slot *slot)
+{
+    size_t length = loop->config.key_size;
+
+    if (loop->config.trace)
+        trace_key(loop->config.trace, slot->record, &length);
+    return length;
+}
+
 void loop_check_success(struct loop *loop, const struct slot *slot, const struct okv_result *result)
 {
     struct loop_tally *tally = loop->tally;
 
-    tally->key_bytes += loop->config.key_size;
+    tally->key_bytes += loop_key_size(loop, slot);
     if (loop_slot_gets(slot)) {
         tally->value_bytes += result->length;
-        if (result->length != workload_value_size(loop->config.values, slot->record) ||
-            !workload_value_check(slot->record, slot->value, result->length))
+        if (result->length != loop_value_size(loop, slot->record) ||
+            !workload_value_check(loop_value_number(loop, slot->record), slot->value,
+                                  result->length))
             tally->wrong++;
     } else if (slot->operation == OPERATION_INCR) {
         tally->wrong += result->number < 1;
@@ -88,13 +113,17 @@ void loop_check_success(struct loop *loop, const struct slot *slot, const struct
     }
 }
 
-/* Counts a miss or a conflict. Returns whether the code is one of them. */
+/* Counts a miss, a conflict or a refusal. Returns whether the code is one of them. */
 static bool check_answer(struct loop *loop, const struct slot *slot, int status)
 {
     struct loop_tally *tally = loop->tally;
 
     if (status == OKV_ENOTFOUND && loop_slot_gets(slot)) {
         tally->missing++;
+        return true;
+    }
+    if (status == OKV_EFULL && loop->run->stores_misses) {
+        tally->refused++;
         return true;
     }
     if (slot->operation == OPERATION_CAS && (status == OKV_ECONFLICT || status == OKV_ENOTFOUND)) {

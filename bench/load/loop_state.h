@@ -56,6 +56,10 @@ void loop_note_failure(struct loop *loop, const struct connection *connection, i
 void loop_see_results(struct loop *loop);
 /* True while the slot is in a get. */
 bool loop_slot_gets(const struct slot *slot);
+/* What the record's value follows from, its bytes, and those of the slot's key. */
+uint64_t loop_value_number(const struct loop *loop, uint64_t record);
+uint32_t loop_value_size(const struct loop *loop, uint64_t record);
+size_t loop_key_size(const struct loop *loop, const struct slot *slot);
 /* Counts the bytes of a success, and checks the value of a get. */
 void loop_check_success(struct loop *loop, const struct slot *slot,
                         const struct okv_result *result);

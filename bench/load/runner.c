@@ -43,19 +43,26 @@ static uint32_t target_depth(const struct runner *runner)
     return larger(runner_load_depth(runner), batch);
 }
 
+static struct target_config config_of(const struct runner *runner)
+{
+    const struct options *options = runner->options;
+    bool deep = options->get_many == 0 && options->depth > DEFAULT_CREDITS;
+
+    return (struct target_config){
+        .uri = runner->target->uri,
+        .okv = &options->okv,
+        .timeout_ms = options->timeout_ms,
+        .depth = target_depth(runner),
+        .credits = deep ? options->depth : 0,
+        .value_bytes = options->values.high,
+    };
+}
+
 static int open_targets(struct worker *worker, char *why, size_t why_size)
 {
     const struct options *options = worker->runner->options;
     const struct target_ops *ops = target_ops_of(worker->runner->target->uri);
-    bool deep = options->get_many == 0 && options->depth > DEFAULT_CREDITS;
-    struct target_config config = {
-        .uri = worker->runner->target->uri,
-        .okv = &options->okv,
-        .timeout_ms = options->timeout_ms,
-        .depth = target_depth(worker->runner),
-        .credits = deep ? options->depth : 0,
-        .value_bytes = options->values.high,
-    };
+    struct target_config config = config_of(worker->runner);
 
     if (!ops) {
         target_refuse(worker->runner->target->uri, why, why_size);
@@ -107,6 +114,7 @@ static int worker_init(struct runner *runner, uint32_t index, char *why, size_t 
         .slot_count = larger(runner_load_depth(runner), options->get_many),
         .key_size = options->key_size,
         .values = &options->values,
+        .trace = options->trace,
         .inserts = runner->plan.inserts,
         .registered = options->registered,
         .id = (uint16_t)index,
@@ -132,6 +140,16 @@ static void plan_init(struct runner *runner)
     if (options->rate > 0)
         runner->plan.distance_ns = 1e9 / options->rate * runner->target->threads;
     schedule_plan_mix(&runner->plan, options->mix);
+}
+
+/* The connection that watches a replay, if the server can say how many items it has. */
+static int open_watch(struct runner *runner, char *why, size_t why_size)
+{
+    const struct target_config config = config_of(runner);
+    const struct target_ops *ops = target_ops_of(config.uri);
+
+    return runner->options->trace && ops->stat ? ops->open(&config, &runner->watch, why, why_size)
+                                               : OKV_OK;
 }
 
 int runner_create(const struct options *options, const struct options_target *target,
@@ -161,6 +179,9 @@ int runner_create(const struct options *options, const struct options_target *ta
             goto destroy;
         runner->opened++;
     }
+    rc = open_watch(runner, why, why_size);
+    if (rc != OKV_OK)
+        goto destroy;
     *out = runner;
     return OKV_OK;
 
@@ -175,6 +196,8 @@ void runner_destroy(struct runner *runner)
         return;
     for (uint32_t i = 0; i < runner->opened; i++)
         worker_fini(&runner->workers[i]);
+    if (runner->watch)
+        runner->watch->ops->close(runner->watch);
     free(runner->workers);
     pthread_cond_destroy(&runner->ended);
     pthread_mutex_destroy(&runner->lock);

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bench/load/held.h"
 #include "bench/load/loop.h"
 #include "bench/load/series.h"
 #include "bench/load/workload.h"
@@ -26,6 +27,7 @@ struct phase {
     double server_cpu_ms; /* of the server meanwhile, or NAN */
     uint64_t not_begun; /* open loop: about how many were due but did not begin in twice the time */
     struct target_stat after; /* the server's figures after it */
+    struct held held;         /* replay: its items meanwhile */
 };
 
 void phase_fini(struct phase *phase);
@@ -50,6 +52,10 @@ int runner_load(struct runner *runner, struct phase *phase);
  * runner_load(). */
 int runner_run(struct runner *runner, const char *label, double seconds, uint64_t operations,
                struct phase *phase);
+
+/* Replays options->trace: each request is a get, by the thread that is free next, and a put after a
+ * miss. As runner_load(). */
+int runner_replay(struct runner *runner, const char *label, struct phase *phase);
 
 /* Looks up the first record: sets *is_there if an earlier run left its records. As runner_load().
  */

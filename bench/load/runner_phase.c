@@ -1,5 +1,4 @@
 /* Threads and phases of a runner. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +11,8 @@
 #include "shared/base/thread.h"
 
 #define PROGRESS_MS 500
+/* Between two looks at how many items there are. */
+#define WATCH_MS 20
 
 /* Sums over the connections of a worker; zero for peers. */
 static void worker_counters(const struct worker *worker, struct okv_counters *sum)
@@ -30,10 +31,8 @@ static void worker_counters(const struct worker *worker, struct okv_counters *su
 }
 
 /* The server's figures; NAN where unknown. */
-static void read_stat(struct runner *runner, struct target_stat *stat)
+static void read_stat(struct target *target, struct target_stat *stat)
 {
-    struct target *target = runner_first_target(runner);
-
     *stat = (struct target_stat){NAN, NAN, NAN, NAN};
     if (!target->ops->stat || target->ops->stat(target, stat) != OKV_OK)
         *stat = (struct target_stat){NAN, NAN, NAN, NAN};
@@ -68,6 +67,19 @@ static bool next_of_share(void *user, struct loop_order *order)
     *order = (struct loop_order){.operation = worker->runner->each,
                                  .record = index % records,
                                  .is_number = index >= records};
+    return true;
+}
+
+/* Any thread takes the next request, so that they stay nearly in the order of the trace. */
+static bool next_of_trace(void *user, struct loop_order *order)
+{
+    struct runner *runner = user;
+    const struct trace *trace = runner->options->trace;
+    size_t index = atomic_fetch_add_explicit(&runner->cursor, 1, memory_order_relaxed);
+
+    if (index >= trace->count)
+        return false;
+    *order = (struct loop_order){.operation = OPERATION_GET, .record = trace->requests[index]};
     return true;
 }
 
@@ -109,39 +121,70 @@ static void *worker_main(void *user)
 
 /* ---- a phase ------------------------------------------------------------ */
 
-static void show_progress(const struct runner *runner, const char *label, double seconds,
-                          unsigned long *shown)
+/* What the line of progress said last, and when. */
+struct shown {
+    uint64_t start_ns, at_ns;
+    unsigned long done;
+};
+
+static void show_progress(const struct runner *runner, const char *label, struct shown *shown)
 {
     unsigned long done = 0;
+    uint64_t now_ns = okv_clock_ns();
 
+    if (now_ns - shown->at_ns < PROGRESS_MS * UINT64_C(1000000))
+        return;
     for (uint32_t i = 0; i < runner->opened; i++)
         done += atomic_load_explicit(&runner->workers[i].done, memory_order_relaxed);
     okv_printable_clear_line();
-    fprintf(stderr, "%s: %.0f s, %lu operations, %.0f operations/s", label, seconds, done,
-            (double)(done - *shown) * 1e3 / PROGRESS_MS);
-    *shown = done;
+    fprintf(stderr, "%s: %.0f s, %lu operations, %.0f operations/s", label,
+            (double)(now_ns - shown->start_ns) / 1e9, done,
+            (double)(done - shown->done) * 1e9 / (double)(now_ns - shown->at_ns));
+    shown->at_ns = now_ns;
+    shown->done = done;
+}
+
+/* Adds a sample of the items that a replay meets. */
+static void watch_items(struct runner *runner)
+{
+    struct target_stat stat;
+
+    read_stat(runner->watch, &stat);
+    held_add(&runner->held, stat.items);
+}
+
+/* Until a worker has ended, or so long. Call it with the lock. */
+static void wait_briefly(struct runner *runner, uint32_t ms)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ms * 1000000L;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_nsec -= 1000000000L;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&runner->ended, &runner->lock, &until);
 }
 
 /* Waits until no worker runs, and shows progress if wanted. */
 static void wait_workers(struct runner *runner, const char *label)
 {
-    uint64_t start_ns = okv_clock_ns();
-    unsigned long shown = 0;
-    struct timespec until;
+    uint64_t now_ns = okv_clock_ns();
+    struct shown shown = {.start_ns = now_ns, .at_ns = now_ns};
 
     pthread_mutex_lock(&runner->lock);
     while (runner->running > 0) {
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += PROGRESS_MS * 1000000L;
-        if (until.tv_nsec >= 1000000000L) {
-            until.tv_nsec -= 1000000000L;
-            until.tv_sec++;
-        }
-        int rc = pthread_cond_timedwait(&runner->ended, &runner->lock, &until);
+        wait_briefly(runner, runner->watch ? WATCH_MS : PROGRESS_MS);
         if (interrupted() && runner->each != OPERATION_DELETE) /* not the removal */
             atomic_store_explicit(&runner->stop, true, memory_order_relaxed);
-        if (rc == ETIMEDOUT && runner->options->progress)
-            show_progress(runner, label, (double)(okv_clock_ns() - start_ns) / 1e9, &shown);
+        if (runner->options->progress)
+            show_progress(runner, label, &shown);
+        if (runner->watch) {
+            pthread_mutex_unlock(&runner->lock); /* its answer may take long */
+            watch_items(runner);
+            pthread_mutex_lock(&runner->lock);
+        }
     }
     pthread_mutex_unlock(&runner->lock);
     if (runner->options->progress)
@@ -204,7 +247,7 @@ static int run_phase(struct runner *runner, const char *label, uint32_t seconds,
     memset(phase, 0, sizeof *phase);
     loop_tally_init(&phase->tally);
     series_init(&phase->series, 0, seconds);
-    read_stat(runner, &before);
+    read_stat(runner_first_target(runner), &before);
     int rc = start_workers(runner, seconds, &started, &why);
     if (rc) {
         atomic_store_explicit(&runner->stop, true, memory_order_relaxed);
@@ -224,7 +267,8 @@ static int run_phase(struct runner *runner, const char *label, uint32_t seconds,
     }
     for (uint32_t i = 0; i < started; i++)
         series_fini(&runner->workers[i].series);
-    read_stat(runner, &phase->after);
+    read_stat(runner_first_target(runner), &phase->after);
+    phase->held = runner->held;
     phase->server_cpu_ms = phase->after.cpu_ms - before.cpu_ms;
     return atomic_load_explicit(&runner->stop, memory_order_relaxed) ? phase->tally.code : OKV_OK;
 }
@@ -303,6 +347,23 @@ int runner_remove(struct runner *runner, struct phase *phase)
         share_records(runner, runner->options->mix[OPERATION_INCR] > 0 ? 2 * count : count);
     atomic_store(&runner->stop, false); /* a phase before it may have failed */
     return run_records(runner, "remove", OPERATION_DELETE, phase);
+}
+
+int runner_replay(struct runner *runner, const char *label, struct phase *phase)
+{
+    atomic_store(&runner->cursor, 0);
+    runner->each = OPERATION_GET;
+    runner->is_loaded = true; /* the removal: any of the keys may be there */
+    runner->held = (struct held){0};
+    for (uint32_t i = 0; i < runner->opened; i++) {
+        struct worker *worker = &runner->workers[i];
+        worker->has_records = true;
+        worker->run = (struct loop_run_config){.next = next_of_trace,
+                                               .user = runner,
+                                               .depth = runner->options->depth,
+                                               .stores_misses = true};
+    }
+    return run_phase(runner, label, 0, phase);
 }
 
 int runner_run(struct runner *runner, const char *label, double seconds, uint64_t operations,

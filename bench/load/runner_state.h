@@ -42,6 +42,9 @@ struct runner {
     uint32_t opened;        /* workers that have connections and a loop */
     atomic_bool stop;
     bool is_loaded;
+    atomic_size_t cursor; /* replay: the next request */
+    struct target *watch; /* replay: a connection that asks how many items there are; else NULL */
+    struct held held;     /* replay: of the present phase */
     enum operation each;  /* of a phase that visits all records: get, put or delete */
     pthread_mutex_t lock; /* over `running` */
     pthread_cond_t ended;

@@ -325,6 +325,11 @@ int trace_read(const char *path, struct trace *trace, char why[TRACE_WHY_TEXT])
     return rc;
 }
 
+uint64_t trace_number(const struct trace *trace, uint64_t id)
+{
+    return hash_of_id(trace, (uint32_t)id);
+}
+
 void trace_fini(struct trace *trace)
 {
     free(trace->requests);

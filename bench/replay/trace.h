@@ -32,6 +32,9 @@ struct trace {
 int trace_read(const char *path, struct trace *trace, char why[TRACE_WHY_TEXT]);
 void trace_fini(struct trace *trace);
 
+/* What the values of a key follow from: the same in every trace. */
+uint64_t trace_number(const struct trace *trace, uint64_t id);
+
 static inline const char *trace_key(const struct trace *trace, uint64_t id, size_t *length)
 {
     uint64_t start = id > 0 ? trace->ends[id - 1] : 0;

@@ -51,6 +51,16 @@ static void print_choice(const struct options *options, FILE *out)
                 choice->hot_operations * 100, choice->hot_records * 100);
 }
 
+static void print_trace(const struct options *options, FILE *out)
+{
+    const struct trace *trace = options->trace;
+
+    fprintf(out, "items    %u of %u to %u + %u to %u bytes\n", trace->keys, trace->key_least,
+            trace->key_most, trace->value_least, trace->value_most);
+    fprintf(out, "asked    %zu requests of the trace %s, a put after each miss\n", trace->count,
+            options->replay);
+}
+
 static void print_asked(const struct options *options, FILE *out)
 {
     const struct workload_values *values = &options->values;
@@ -100,6 +110,10 @@ static void print_way(const struct options *options, FILE *out)
     if (options->rate > 0)
         fprintf(out, ", open loop: %g operations/s%s", (double)options->rate,
                 options->even ? " at even distances" : "");
+    if (options->trace) {
+        putc('\n', out);
+        return;
+    }
     fprintf(out, "; %u round%s of ", options->rounds, options->rounds > 1 ? "s" : "");
     if (options->seconds > 0)
         fprintf(out, "%g s", options->seconds);
@@ -156,7 +170,10 @@ static void print_head(const struct report *report, FILE *out)
                 "busy     %.1f of %ld CPUs were busy before the run: figures are worse, and vary\n",
                 environment->busy_cpus, environment->cpus);
     print_placement(report, out);
-    print_asked(report->options, out);
+    if (report->options->trace)
+        print_trace(report->options, out);
+    else
+        print_asked(report->options, out);
     if (!report->options->load_only)
         print_way(report->options, out);
 }
@@ -454,7 +471,10 @@ static void print_block(const struct report *report, const struct report_target 
         print_floor(report, target, rounds, out);
     else
         print_run(target, rounds, out);
-    print_counts(target, out);
+    if (report->options->trace)
+        report_replay_print(report, target, out);
+    else
+        print_counts(target, out);
 }
 
 void report_print(const struct report *report, FILE *out)
@@ -477,6 +497,8 @@ void report_print(const struct report *report, FILE *out)
             print_ratios(report, rounds, out);
         if (rounds[0].rounds > 0)
             report_summary_print(report, rounds, out);
+        if (report->options->trace)
+            report_replay_compare(report, out);
     }
     for (uint32_t i = 0; i < count; i++)
         report_rounds_fini(&rounds[i]);

@@ -10,6 +10,7 @@
 #include "bench/floor/floor.h"
 #include "bench/load/runner.h"
 #include "bench/options.h"
+#include "bench/replay/exact.h"
 #include "bench/report/environment.h"
 
 /* Of one target. */
@@ -22,6 +23,8 @@ struct report_target {
     struct phase *run;         /* [options->rounds]; NULL with --floor or --load-only */
     struct floor_round *floor; /* [options->rounds], or NULL without */
     struct loop_tally tally;   /* of everything */
+    uint32_t exact_items;      /* replay: room of the exact policies; 0: not known */
+    struct exact_hits exact;   /* what they make of the trace, if it is */
 };
 
 struct report {
@@ -46,6 +49,11 @@ bool report_target_good(const struct report *report, const struct report_target 
 /* Prints the table; nothing without a finished round. With several targets also the ratios of each
  * to the first, by round. */
 void report_print(const struct report *report, FILE *out);
+
+/* Prints what a replay has besides, and of several targets side by side. */
+void report_replay_print(const struct report *report, const struct report_target *target,
+                         FILE *out);
+void report_replay_compare(const struct report *report, FILE *out);
 
 /* Each returns 0, or -1 without memory or on a write error. */
 int report_write_json(const struct report *report, FILE *out);

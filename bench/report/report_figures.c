@@ -15,6 +15,16 @@ uint64_t report_operations(const struct loop_tally *tally)
     return count;
 }
 
+uint64_t report_hits(const struct loop_tally *tally)
+{
+    return tally->latency[OPERATION_GET].count - tally->missing;
+}
+
+uint64_t report_puts(const struct loop_tally *tally)
+{
+    return tally->latency[OPERATION_PUT].count - tally->refused;
+}
+
 double report_reads_per_get(const struct okv_counters *counters)
 {
     return counters->gets > 0 ? (double)counters->reads / (double)counters->gets : NAN;
@@ -231,7 +241,7 @@ bool report_target_good(const struct report *report, const struct report_target 
     const struct options *options = report->options;
     const struct loop_tally *tally = &target->tally;
     bool all = options->load_only || target->rounds == options->rounds;
-    bool may_miss = options->no_load || options->mix[OPERATION_DELETE] > 0;
+    bool may_miss = options->no_load || options->trace || options->mix[OPERATION_DELETE] > 0;
 
     return all && tally->wrong == 0 && tally->failed == 0 && tally->code == OKV_OK &&
            (tally->missing == 0 || may_miss);

@@ -60,6 +60,9 @@ bool report_rounds_ratio(const struct report_rounds *of, const struct report_rou
 
 /* The number of all operations. */
 uint64_t report_operations(const struct loop_tally *tally);
+/* Of a replay: requests that were answered with a value, and puts that were stored. */
+uint64_t report_hits(const struct loop_tally *tally);
+uint64_t report_puts(const struct loop_tally *tally);
 /* NAN where unknown. */
 double report_reads_per_get(const struct okv_counters *counters);
 double report_wire_bytes(const struct phase *phase);

@@ -143,6 +143,8 @@ static json_t *json_parameters(const struct options *options)
         "timeout_ms", (json_int_t)options->timeout_ms, "floor", (int)options->floor, "registered",
         (int)options->registered);
 
+    json_object_set_new(what, "replay", options->replay ? json_text(options->replay) : json_null());
+    json_object_set_new(what, "replay_items", json_count(options->replay_items));
     json_object_update(what, how);
     json_decref(how);
     return what;
@@ -260,6 +262,41 @@ static json_t *json_rounds(const struct report_target *target)
     return array;
 }
 
+/* ---- a replay -------------------------------------------------------------- */
+
+static json_t *json_share(const struct report *report, uint64_t hits)
+{
+    return json_real((double)hits / (double)report->options->trace->count);
+}
+
+static json_t *json_exact(const struct report *report, const struct report_target *target)
+{
+    const struct exact_hits *exact = &target->exact;
+
+    if (target->exact_items == 0)
+        return json_null();
+    return json_pack("{s:I, s:o, s:o, s:o}", "items", (json_int_t)target->exact_items, "lru",
+                     json_share(report, exact->lru), "s3_fifo", json_share(report, exact->s3_fifo),
+                     "belady", json_share(report, exact->belady));
+}
+
+static json_t *json_replay(const struct report *report, const struct report_target *target)
+{
+    const struct trace *trace = report->options->trace;
+
+    if (!trace || target->rounds == 0)
+        return json_null();
+    const struct loop_tally *tally = &target->run[0].tally;
+    const struct held *held = &target->run[0].held;
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "requests", json_count(trace->count),
+        "keys", json_count(trace->keys), "hits", json_count(report_hits(tally)), "misses",
+        json_count(tally->missing), "hit_ratio", json_share(report, report_hits(tally)), "puts",
+        json_count(report_puts(tally)), "refused", json_count(tally->refused), "items",
+        json_number(held_mean(held)), "items_most",
+        json_number(held->samples > 0 ? held->most : NAN), "exact", json_exact(report, target));
+}
+
 /* ---- over the rounds ----------------------------------------------------- */
 
 static json_t *json_spread(const struct report_spread *spread)
@@ -294,15 +331,16 @@ static json_t *json_target(const struct report *report, const struct report_targ
 {
     const struct target_info *info = &target->info;
 
-    return json_pack(
-        "{s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:I, s:o, s:I, s:o, s:o, s:o, s:o}", "name",
-        json_text(target->target->name), "uri", json_text(target->target->uri), "threads",
-        (json_int_t)target->target->threads, "kind", json_text(info->kind), "transport",
-        json_text(info->transport), "path", json_text(info->path), "version",
-        json_text(info->version), "bucket_bytes", (json_int_t)info->bucket_bytes, "region_bytes",
-        json_count(info->region_bytes), "max_value", (json_int_t)info->max_value, "load",
-        target->loaded ? json_phase(&target->load) : json_null(), "rounds", json_rounds(target),
-        "summary", json_summary(rounds), "outcome", json_outcome(report, target));
+    return json_pack("{s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:I, s:o, s:I, s:o, s:o, s:o, s:o, s:o}",
+                     "name", json_text(target->target->name), "uri", json_text(target->target->uri),
+                     "threads", (json_int_t)target->target->threads, "kind", json_text(info->kind),
+                     "transport", json_text(info->transport), "path", json_text(info->path),
+                     "version", json_text(info->version), "bucket_bytes",
+                     (json_int_t)info->bucket_bytes, "region_bytes", json_count(info->region_bytes),
+                     "max_value", (json_int_t)info->max_value, "load",
+                     target->loaded ? json_phase(&target->load) : json_null(), "rounds",
+                     json_rounds(target), "replay", json_replay(report, target), "summary",
+                     json_summary(rounds), "outcome", json_outcome(report, target));
 }
 
 /* Adds the ratios of a target to the first. */

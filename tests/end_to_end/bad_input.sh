@@ -285,6 +285,10 @@ bench_arguments() {
     check "--load-only with --floor" 2 '--load-only' 'leave out --floor' "$bench" -s "$socket" --load-only --floor
     check "--load-only with --no-load" 2 '--no-load' 'give one' "$bench" -s "$socket" --load-only --no-load
     check "inserts with short keys" 2 '--key-size' 'longer' "$bench" -s "$socket" --workload d --key-size 8
+    check "a mix for a replay" 2 '--replay' 'leave out --mix' "$bench" -s "$socket" --replay "$scratch/trace" --mix get=100
+    check "numbers of threads for a replay" 2 '--replay' 'one number' "$bench" -s "$socket" --replay "$scratch/trace" --threads 1,2
+    check "items for no replay" 2 '--replay-items' 'give --replay' "$bench" -s "$socket" --replay-items 5
+    check "a trace that is not there" 2 'no/such' 'directory' "$bench" -s "$socket" --replay "$scratch/no/such"
     check "two outputs on stdout" 2 '--csv' 'FILE' "$bench" -s "$socket" --json - --csv -
     check "one name for two servers" 2 "'x'" 'another' "$bench" -s "x=$socket" -s "x=$socket.2"
     check "a server without a URI" 2 '--server' 'NAME=URI' "$bench" -s x=

@@ -49,6 +49,9 @@ exec setpriv --pdeathsig KILL "$server" "\$@" >"$scratch/server.\$\$" 2>&1
 SCRIPT
 cat >"$scratch/bin/kv-bench" <<SCRIPT
 #!/bin/sh
+case "\$*" in
+    *--replay* | *--make-trace*) exec "$bench" "\$@" ;; # they end by themselves
+esac
 "$bench" "\$@" --records 1K --operations 1K --rounds 1 --warmup 0 2>"$scratch/progress" && exit
 cat "$scratch/progress"
 exit 1

@@ -153,8 +153,8 @@ static int stub_submit(struct target *base, const struct okv_command *commands, 
             return OKV_EAGAIN;
         struct stub_operation *operation = &target->operations[target->pending++];
         *operation = (struct stub_operation){.end_ns = end_of(target), .result.tag = command->tag};
-        operation->result.status =
-            target->code ? target->code : apply(target, command, &operation->result);
+        int code = command->kind == OKV_PUT && target->put_code ? target->put_code : target->code;
+        operation->result.status = code ? code : apply(target, command, &operation->result);
         target->counts[command->kind]++;
         target->last_value_length = command->value_length;
         if (target->pending > target->pending_max)

@@ -33,6 +33,7 @@ struct stub_target {
     uint64_t still_until_ns;
     uint32_t room; /* operations it takes at once */
     int code;      /* what every operation ends with; 0: as it should */
+    int put_code;  /* what every put ends with; 0: as it should */
     int poll_code; /* what polling ends with */
     bool meddles;  /* another client puts each item between a get and a put */
     bool corrupts; /* values come back changed */

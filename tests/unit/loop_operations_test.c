@@ -38,6 +38,67 @@ TEST(a_value_of_another_size_is_wrong)
     fixture_destroy(fixture);
 }
 
+/* ---- misses that are stored ------------------------------------------------ */
+
+/* Gets of `count` records at a depth; misses are stored. */
+static int run_and_store(struct fixture *fixture, uint64_t count, uint32_t depth)
+{
+    struct loop_run_config config = {.next = fixture_next,
+                                     .user = fixture,
+                                     .depth = depth,
+                                     .stores_misses = true,
+                                     .tally = fixture->tally};
+
+    fixture->operation = OPERATION_GET;
+    fixture->next = 0;
+    fixture->remaining = count;
+    return loop_run(fixture->loop, &config);
+}
+
+TEST(a_miss_is_stored_and_then_a_hit)
+{
+    struct fixture *fixture = fixture_create(1, 32);
+
+    assert_int_equal(run_and_store(fixture, 3 * RECORDS, 1), OKV_OK);
+    assert_int_equal(fixture->tally->missing, RECORDS);
+    assert_int_equal(fixture_latency(fixture, OPERATION_GET)->count, 3 * RECORDS);
+    assert_int_equal(fixture_latency(fixture, OPERATION_PUT)->count, RECORDS);
+    assert_int_equal(fixture->stubs[0]->counts[OKV_PUT], RECORDS);
+    /* each timed alone, and a request ends once */
+    assert_in_range(fixture_latency(fixture, OPERATION_GET)->max, 10000, 12000);
+    assert_in_range(fixture_latency(fixture, OPERATION_PUT)->max, 10000, 12000);
+    assert_int_equal(fixture->done, 3 * RECORDS);
+    assert_int_equal(fixture->tally->wrong + fixture->tally->failed, 0);
+    fixture_destroy(fixture);
+}
+
+TEST(misses_are_stored_at_any_depth)
+{
+    struct fixture *fixture = fixture_create(2, 32);
+
+    assert_int_equal(run_and_store(fixture, 10 * RECORDS, 32), OKV_OK);
+    assert_int_equal(fixture_latency(fixture, OPERATION_GET)->count, 10 * RECORDS);
+    assert_int_equal(fixture_latency(fixture, OPERATION_PUT)->count, fixture->tally->missing);
+    assert_in_range(fixture->tally->missing, RECORDS, 3 * RECORDS);
+    assert_int_equal(fixture->tally->wrong + fixture->tally->failed, 0);
+    fixture_destroy(fixture);
+}
+
+TEST(a_full_server_refuses_and_the_run_goes_on)
+{
+    struct fixture *fixture = fixture_create(1, 32);
+
+    fixture->stubs[0]->put_code = OKV_EFULL;
+    assert_int_equal(run_and_store(fixture, 50, 4), OKV_OK);
+    assert_int_equal(fixture->tally->refused, 50);
+    assert_int_equal(fixture->tally->missing, 50);
+    assert_int_equal(fixture->tally->failed, 0);
+    assert_int_equal(fixture_latency(fixture, OPERATION_PUT)->count, 50);
+    fixture_destroy(fixture);
+}
+
+/* ---- two commands in one operation ------------------------------------------ */
+
 TEST(rmw_is_a_get_and_a_put)
 {
     struct fixture *fixture = fixture_create(1, 32);

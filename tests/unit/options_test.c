@@ -63,6 +63,18 @@ TEST(defaults_are_those_of_the_manual)
     assert_ptr_equal(options->targets[0].uri, options->well_known);
 }
 
+TEST(a_replay_has_no_mix_and_no_end_of_its_own)
+{
+    const struct options *options = parse("kv-bench -s local:///a --replay file --replay-items 2K");
+
+    assert_string_equal(options->replay, "file");
+    assert_int_equal(options->replay_items, 2000);
+    ASSERT_MIX(options, 0);
+    assert_true(options->seconds == 0 && options->operations == 0 && options->warmup == 0);
+    assert_int_equal(options->rounds, 1);
+    assert_false(options->keep);
+}
+
 /* Each server with each of them; its records are stored once. */
 TEST(numbers_of_threads_are_compared)
 {
