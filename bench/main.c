@@ -513,6 +513,13 @@ static int run(struct bench *bench)
     return status;
 }
 
+static int write_trace(const struct make *make)
+{
+    int rc = make_trace(make, stdout);
+
+    return rc == OKV_OK ? STATUS_DONE : fail("--make-trace", okv_strerror(rc));
+}
+
 int main(int argc, char **argv)
 {
     static struct okv_printable out, err;
@@ -533,7 +540,7 @@ int main(int argc, char **argv)
     options_parse(&bench.options, argc, argv);
     bench.report->options = &bench.options;
     interrupt_catch();
-    int status = run(&bench);
+    int status = bench.options.make.kind ? write_trace(&bench.options.make) : run(&bench);
     free(bench.report);
     interrupt_end();
     return status;

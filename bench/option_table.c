@@ -49,6 +49,7 @@ const char bench_about[] =
     "  kv-bench --records 1M --value-size trace --no-load --workload c --json c\n"
     "  kv-bench --records 1M --value-size trace --no-load --mix get=90,cas=8,incr=2\n"
     "What share of the requests in a file, one key a line, does a cache answer?\n"
+    "  kv-bench --make-trace zipf,theta=0.9 >trace\n"
     "  kv-bench -s redis:///run/redis.sock --replay trace --connections 16\n"
     "Batches of gets, and large values without a copy:\n"
     "  kv-bench -s rdma://10.0.0.1 --get-many 64\n"
@@ -237,6 +238,13 @@ static int read_hotspot(const struct okv_option *option, const char *text, void 
                         "and 1, such as 0.2,0.8");
 }
 
+static int read_make(const struct okv_option *option, const char *text, void *fields,
+                     struct okv_diag *why)
+{
+    (void)option;
+    return make_parse(text, &((struct options *)fields)->make, why);
+}
+
 static int read_database(const struct okv_option *option, const char *text, void *fields,
                          struct okv_diag *why)
 {
@@ -359,6 +367,11 @@ const struct okv_option bench_options[] = {
     {"replay-items", 0, "N", 5, 0, NULL,
      "Items that those policies have room for (as many as the server held once it was full)",
      COUNT(replay_items, 1, UINT32_MAX)},
+    {"make-trace", 0, "KIND[,NAME=N]...", 5, 0, NULL,
+     "Write a trace to stdout and end: zipf, drift (popularity wanders), scan, loop, onehit (keys "
+     "asked for once), mixed, or tw4, tw29, tw45, tw52, tw54 (as in clusters of Twitter's caches). "
+     "NAME: requests, items, theta, drift, churn, once, scan, loop, key, value, seed",
+     OTHER(read_make)},
     {.group = 6, .help = "Output:"},
     {"json", 0, "FILE", 6, 0, NULL, "Also write everything as JSON; - is stdout", TEXT(json)},
     {"csv", 0, "FILE", 6, 0, NULL, "Also write a line for each round and operation; - is stdout",

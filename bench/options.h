@@ -8,6 +8,7 @@
 
 #include "bench/load/operation.h"
 #include "bench/load/workload.h"
+#include "bench/replay/make.h"
 #include "bench/replay/trace.h"
 #include "shared/base/default_uri.h"
 
@@ -62,6 +63,8 @@ struct options {
     const char *replay;        /* the file of a trace; NULL: none */
     const struct trace *trace; /* its requests, read by main(); NULL: none */
     uint32_t replay_items;     /* of the exact policies; 0: as many as the server holds */
+
+    struct make make; /* a trace to write to standard output, and nothing else */
 
     /* output */
     bool progress;

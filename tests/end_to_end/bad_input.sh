@@ -289,6 +289,7 @@ bench_arguments() {
     check "numbers of threads for a replay" 2 '--replay' 'one number' "$bench" -s "$socket" --replay "$scratch/trace" --threads 1,2
     check "items for no replay" 2 '--replay-items' 'give --replay' "$bench" -s "$socket" --replay-items 5
     check "a trace that is not there" 2 'no/such' 'directory' "$bench" -s "$socket" --replay "$scratch/no/such"
+    check "a trace of no kind" 2 "'zap'" 'give zipf' "$bench" --make-trace zap
     check "two outputs on stdout" 2 '--csv' 'FILE' "$bench" -s "$socket" --json - --csv -
     check "one name for two servers" 2 "'x'" 'another' "$bench" -s "x=$socket" -s "x=$socket.2"
     check "a server without a URI" 2 '--server' 'NAME=URI' "$bench" -s x=

@@ -87,6 +87,16 @@ full() {
     says "what it refused" "$(jq .targets[0].replay.refused "$json") refused by a full server"
 }
 
+# What is made is what is replayed.
+made() {
+    "$bench" --make-trace zipf,items=500,requests=5K >"$scratch/trace"
+    same "lines that were made" "$(wc -l <"$scratch/trace")" 5001
+    replay 0 "$scratch/trace" --connections 4
+    is "a trace that was made" '[.requests, .hits + .misses, .exact.belady >= .exact.lru]' '[5000,5000,true]'
+    "$bench" --make-trace zipf,items=500,requests=5K | cmp - "$scratch/trace" || same "made again" another "the same"
+    same "a kind that is none" "$("$bench" --make-trace zap 2>&1 | grep -c "'zap': give zipf, drift")" 1
+}
+
 refusals() {
     printf 'a 100\nb c\n' >"$scratch/trace"
     replay 2 "$scratch/trace"
@@ -104,6 +114,7 @@ start_server "$socket" --memory 64M
 by_hand
 many_clients
 others
+made
 full
 refusals
 echo "$checks checks, $failures of them wrong"
