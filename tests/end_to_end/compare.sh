@@ -135,6 +135,28 @@ everything() {
         --records 20 --value-size 1M --mix get=50,put=50 --rounds 1
 }
 
+replay() {
+    local name
+    what="a replay"
+    "$bench" --make-trace zipf,items=10K,requests=20K >"$scratch/trace"
+    run 0 --replay "$scratch/trace" --memory 4M --json "$scratch/json"
+    for name in okv-local redis-lru redis-lfu memcached-unix; do
+        grep -qE "^$name +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9]+\$" "$scratch/out" || wrong "no line of $name"
+        grep -qE "^$name +[0-9]+\$" "$scratch/out" || wrong "no resident memory of $name"
+    done
+    grep -q -e '^redis-lfu .*--maxmemory 4194304 --maxmemory-policy allkeys-lfu$' "$scratch/out" || wrong "the settings of Redis are not there"
+    grep -qE -e '^(okv-local .* --full=evict|note .* does not know --full=evict: .*)$' "$scratch/out" || wrong "nothing of --full=evict"
+    ! grep -q '^placement was left' "$scratch/out" || wrong "advice on a placement that does not matter"
+    [ "$(grep -c '^ *"requests": 20000,$' "$scratch/json")" -eq 4 ] || wrong "not four replays in the JSON"
+    grep -q '"connections": 8,' "$scratch/json" || wrong "not 8 connections of each thread"
+    what="a replay of nothing"
+    run 2 --replay "$scratch/none"
+    grep -q -e "--replay $scratch/none: give a file" "$scratch/err" || wrong "no cause"
+    what="a durable replay"
+    run 2 --replay "$scratch/trace" --durable "$scratch"
+    grep -q 'leave out --durable' "$scratch/err" || wrong "no cause"
+}
+
 interrupted() {
     what="an interrupted run"
     interrupt=1
@@ -227,6 +249,7 @@ valkey() {
 
 check_tools
 everything
+replay
 interrupted
 refusals
 valkey
