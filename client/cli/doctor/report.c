@@ -67,8 +67,7 @@ bool doctor_report_print(const struct doctor_report *report, bool as_json, FILE 
     }
     json_t *whole =
         json_pack("{si sO}", "problems", (int)report->problems, "findings", report->findings);
-    bool is_made =
-        whole && (cli_json_dump(whole, JSON_INDENT(2), stream) == 0 || ferror(stream));
+    bool is_made = whole && (cli_json_dump(whole, JSON_INDENT(2), stream) == 0 || ferror(stream));
     fputc('\n', stream);
     json_decref(whole);
     return is_made;
