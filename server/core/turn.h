@@ -70,11 +70,12 @@ static inline uint64_t okv_turn_left(const struct okv_turn *turn)
 struct okv_effort {
     unsigned merges; /* each of one bucket */
     unsigned sweeps, compactions;
+    unsigned evictions; /* steps of them */
     bool has_begun;
 };
-#define OKV_EFFORT                                    \
-    {                                                 \
-        .merges = 1024, .sweeps = 4, .compactions = 4 \
+#define OKV_EFFORT                                                      \
+    {                                                                   \
+        .merges = 1024, .sweeps = 4, .compactions = 4, .evictions = 256 \
     }
 
 #endif

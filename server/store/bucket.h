@@ -9,13 +9,18 @@
 #include "shared/format/bucket.h"
 #include "shared/format/superblock.h"
 
+struct okv_heat;
 struct okv_store_pending;
+
+/* Bytes of a bucket's record of heat (heat.h), at most. */
+#define OKV_HEAT_RECORD_MAX 256u
 
 /* The table as its buckets see it. */
 struct okv_table {
     uint8_t *base; /* of the region */
     struct okv_heap *heap;
     struct okv_store_pending *pending; /* NULL: changes are published at once */
+    struct okv_heat *heat;             /* NULL: nothing is evicted */
     uint64_t boot_id;
     uint64_t hash_seed;
     uint32_t bucket_size;
@@ -42,6 +47,8 @@ struct okv_store_item {
     uint8_t published_page;
     uint8_t page;
     bool fresh_extent; /* allocated by this commit */
+    uint8_t heat;      /* where items are evicted, as is the tag */
+    uint16_t tag;      /* of the key's hash (okv_hash_tag) */
 };
 
 /* Sums over the items of a bucket. */
@@ -53,6 +60,7 @@ struct okv_store_tally {
     uint64_t extra_reads; /* see struct okv_store_totals */
     uint64_t expiring;
     uint64_t overflow_pages;
+    uint64_t heat_bytes, new_bytes; /* where items are evicted: of all, and of new ones */
 };
 
 struct okv_store_bucket {
@@ -72,9 +80,16 @@ struct okv_store_bucket {
     struct okv_store_item **order; /* [item_capacity], for sorting */
     uint64_t *dropped; /* [item_capacity], extents of items that were replaced or removed */
     unsigned dropped_count;
-    unsigned expired;  /* items that okv_store_bucket_expire() removed */
-    bool only_shrinks; /* removals are the only changes */
-    uint8_t *images;   /* OKV_BUCKET_PAGES_MAX of bucket_size bytes */
+    unsigned expired; /* items that okv_store_bucket_expire() removed */
+    struct okv_store_evicted {
+        unsigned of_new, of_main; /* items */
+        unsigned in_bucket;       /* of these, for room in the bucket */
+        uint64_t bytes;           /* of keys and values */
+        unsigned came_back;       /* items that were put and had been evicted while they were new */
+    } evicted;
+    bool only_shrinks;                 /* removals are the only changes */
+    uint8_t *images;                   /* OKV_BUCKET_PAGES_MAX of bucket_size bytes */
+    uint8_t heat[OKV_HEAT_RECORD_MAX]; /* where items are evicted: the next record */
 };
 
 #endif

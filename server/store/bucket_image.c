@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "server/store/bucket_layout.h"
+#include "server/store/heat.h"
 #include "server/store/pending.h"
 #include "server/store/publish.h"
 #include "shared/base/error.h"
@@ -61,6 +62,20 @@ void okv_store_tally_item(struct okv_store_tally *tally, const struct okv_table 
     tally->expiring += entry->expiry_ms != 0;
 }
 
+/* Bytes of an item besides its key and value, about. */
+#define ITEM_OVERHEAD 32u
+
+void okv_store_tally_heat(struct okv_store_tally *tally, const struct okv_table *table,
+                          const struct okv_entry *entry, uint8_t heat)
+{
+    uint64_t bytes = (uint64_t)entry->key_length + entry->value_length + ITEM_OVERHEAD;
+
+    if (!table->heat)
+        return;
+    tally->heat_bytes += bytes;
+    tally->new_bytes += okv_heat_is_new(heat) ? bytes : 0;
+}
+
 /* ---- load ---- */
 
 void okv_store_entry_complete(struct okv_entry *entry, const struct okv_table *table)
@@ -74,6 +89,14 @@ void okv_store_entry_complete(struct okv_entry *entry, const struct okv_table *t
     }
 }
 
+/* The key of an entry that is complete may be in an extent, which has not to be read. */
+static uint16_t tag_of(const struct okv_table *table, const struct okv_entry *entry)
+{
+    if (entry->is_reference && entry->key_in_extent)
+        return entry->tag;
+    return okv_hash_tag(okv_hash_key(entry->key, entry->key_length, table->hash_seed));
+}
+
 static int load_item(struct okv_store_bucket *bucket, const struct okv_table *table, unsigned page,
                      const struct okv_entry *entry)
 {
@@ -83,6 +106,11 @@ static int load_item(struct okv_store_bucket *bucket, const struct okv_table *ta
     *item = (struct okv_store_item){.entry = *entry, .published_page = (uint8_t)page};
     okv_store_entry_complete(&item->entry, table);
     okv_store_tally_item(&bucket->published, table, entry, page, bucket->version);
+    if (table->heat) {
+        item->tag = tag_of(table, &item->entry);
+        item->heat = okv_heat_of(table->heat, bucket->number, item->tag);
+        okv_store_tally_heat(&bucket->published, table, entry, item->heat);
+    }
     return 0;
 }
 
@@ -115,7 +143,10 @@ void okv_store_bucket_begin(struct okv_store_bucket *bucket, const struct okv_ta
     bucket->item_count = 0;
     bucket->dropped_count = 0;
     bucket->expired = 0;
+    bucket->evicted = (struct okv_store_evicted){0};
     bucket->only_shrinks = false;
+    if (table->heat)
+        okv_heat_begin(table->heat, bucket->heat, number);
 }
 
 typedef const uint8_t *image_function(const struct okv_table *table, uint64_t number, unsigned page,
@@ -184,10 +215,25 @@ void okv_store_bucket_drop_extent(struct okv_store_bucket *bucket,
         bucket->dropped[bucket->dropped_count++] = item->entry.extent;
 }
 
-int okv_store_bucket_put(struct okv_store_bucket *bucket, struct okv_store_item *item,
-                         const struct okv_entry *entry)
+/* An item that is replaced was used. */
+static uint8_t next_heat(const struct okv_store_bucket *bucket, const struct okv_table *table,
+                         const struct okv_store_item *item, uint16_t tag)
+{
+    return item ? okv_heat_hotter(item->heat) : okv_heat_of_new(table->heat, bucket->number, tag);
+}
+
+int okv_store_bucket_put(struct okv_store_bucket *bucket, const struct okv_table *table,
+                         struct okv_store_item *item, const struct okv_entry *entry)
 {
     bool keeps_extent = item && item->entry.extent && item->entry.extent == entry->extent;
+    struct okv_store_item next = {.entry = *entry};
+
+    next.entry.version = bucket->next_version;
+    if (table->heat) {
+        next.tag = okv_hash_tag(okv_hash_key(entry->key, entry->key_length, table->hash_seed));
+        next.heat = next_heat(bucket, table, item, next.tag);
+        bucket->evicted.came_back += !item && !okv_heat_is_new(next.heat);
+    }
 
     if (!item) {
         if (bucket->item_count == bucket->item_capacity)
@@ -196,8 +242,7 @@ int okv_store_bucket_put(struct okv_store_bucket *bucket, struct okv_store_item 
     } else if (!keeps_extent) {
         okv_store_bucket_drop_extent(bucket, item);
     }
-    *item = (struct okv_store_item){.entry = *entry};
-    item->entry.version = bucket->next_version;
+    *item = next;
     bucket->only_shrinks = false;
     return 0;
 }
@@ -327,6 +372,22 @@ static uint8_t *private_image(const struct okv_store_bucket *bucket, const struc
     return bucket->images + (size_t)page * table->bucket_size;
 }
 
+/* Counts items as the record has them: some share a cell. */
+void okv_store_bucket_record(struct okv_store_bucket *bucket, const struct okv_table *table,
+                             struct okv_store_tally *tally)
+{
+    if (!table->heat)
+        return;
+    okv_heat_clear(table->heat, bucket->heat);
+    for (unsigned i = 0; i < bucket->item_count; i++)
+        okv_heat_add(table->heat, bucket->heat, bucket->items[i].tag, bucket->items[i].heat);
+    for (unsigned i = 0; i < bucket->item_count; i++) {
+        const struct okv_store_item *item = &bucket->items[i];
+        okv_store_tally_heat(tally, table, &item->entry,
+                             okv_heat_added(table->heat, bucket->heat, item->tag));
+    }
+}
+
 /* OKV_ECORRUPT: the layout put more into an image than it holds. */
 static int build_images(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
@@ -338,12 +399,14 @@ static int build_images(struct okv_store_bucket *bucket, const struct okv_table 
         okv_bucket_begin(private_image(bucket, table, page), bucket->depth, version, chain, page);
     }
     for (unsigned i = 0; i < bucket->item_count; i++) {
-        const struct okv_store_item *item = &bucket->items[i];
+        struct okv_store_item *item = &bucket->items[i];
         uint8_t *image = private_image(bucket, table, item->page);
+        item->entry.is_quiet = table->heat && okv_heat_is_quiet(item->heat);
         if (okv_bucket_append(image, table->bucket_size, &item->entry))
             return OKV_ECORRUPT;
         okv_store_tally_item(&tally, table, &item->entry, item->page, version);
     }
+    okv_store_bucket_record(bucket, table, &tally);
     for (unsigned page = 0; page < bucket->pages; page++) {
         uint8_t *image = private_image(bucket, table, page);
         tally.entry_bytes += okv_bucket_used(image);
@@ -406,6 +469,8 @@ unsigned okv_store_bucket_freed(const struct okv_store_bucket *bucket, uint64_t 
 
 void okv_store_bucket_finish(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
+    if (table->heat)
+        okv_heat_store(table->heat, bucket->heat, bucket->number);
     for (unsigned i = 0; i < bucket->dropped_count; i++)
         okv_store_free(table, bucket->dropped[i]);
     for (unsigned i = 0; i < bucket->item_count; i++) {

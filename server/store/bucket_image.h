@@ -24,6 +24,9 @@
  * update_in_place.c depends on what it counts of an inline item. */
 void okv_store_tally_item(struct okv_store_tally *tally, const struct okv_table *table,
                           const struct okv_entry *entry, unsigned page, uint64_t image_version);
+/* Counts an item of this heat. Nothing where items are not evicted. */
+void okv_store_tally_heat(struct okv_store_tally *tally, const struct okv_table *table,
+                          const struct okv_entry *entry, uint8_t heat);
 
 /* Allocates for any bucket of this size. OKV_ENOMEM. */
 int okv_store_bucket_init(struct okv_store_bucket *bucket, uint32_t bucket_size);
@@ -49,8 +52,8 @@ struct okv_store_item *okv_store_bucket_find(struct okv_store_bucket *bucket, co
  * value stay the caller's and must not change before publish. OKV_EBUCKETFULL: the bucket can hold
  * no further item.
  */
-int okv_store_bucket_put(struct okv_store_bucket *bucket, struct okv_store_item *item,
-                         const struct okv_entry *entry);
+int okv_store_bucket_put(struct okv_store_bucket *bucket, const struct okv_table *table,
+                         struct okv_store_item *item, const struct okv_entry *entry);
 void okv_store_bucket_remove(struct okv_store_bucket *bucket, struct okv_store_item *item);
 /* Has finish free the item's extent. */
 void okv_store_bucket_drop_extent(struct okv_store_bucket *bucket,
@@ -69,6 +72,9 @@ int okv_store_bucket_move(struct okv_store_bucket *from, struct okv_store_item *
 int okv_store_bucket_prepare(struct okv_store_bucket *bucket, const struct okv_table *table);
 /* Frees what prepare allocated. */
 void okv_store_bucket_cancel(struct okv_store_bucket *bucket, const struct okv_table *table);
+/* Makes the bucket's next record of heat, and counts it in `tally`. Prepare does. */
+void okv_store_bucket_record(struct okv_store_bucket *bucket, const struct okv_table *table,
+                             struct okv_store_tally *tally);
 void okv_store_bucket_publish(const struct okv_store_bucket *bucket, const struct okv_table *table);
 void okv_store_bucket_finish(struct okv_store_bucket *bucket, const struct okv_table *table);
 /* Writes the offsets that cancel frees, or those that finish frees, unless `offsets` is NULL.

@@ -39,12 +39,26 @@ void okv_store_count_difference(struct okv_store *store, const struct okv_store_
     add_change(&totals->extra_reads, before->extra_reads, after->extra_reads);
     add_change(&totals->expiring, before->expiring, after->expiring);
     add_change(&totals->overflow_pages, before->overflow_pages, after->overflow_pages);
+    add_change(&totals->heat_bytes, before->heat_bytes, after->heat_bytes);
+    add_change(&totals->new_bytes, before->new_bytes, after->new_bytes);
+}
+
+static void count_evicted(struct okv_store *store, const struct okv_store_evicted *evicted)
+{
+    struct okv_store_eviction *eviction = &store->eviction;
+
+    add_change(&eviction->evicted_new, 0, evicted->of_new);
+    add_change(&eviction->evicted_main, 0, evicted->of_main);
+    add_change(&eviction->evicted_in_bucket, 0, evicted->in_bucket);
+    add_change(&eviction->evicted_bytes, 0, evicted->bytes);
+    add_change(&eviction->puts_of_evicted, 0, evicted->came_back);
 }
 
 void okv_store_count_change(struct okv_store *store, const struct okv_store_bucket *bucket)
 {
     okv_store_count_difference(store, &bucket->published, &bucket->changed);
     add_change(&store->totals.expired, 0, bucket->expired);
+    count_evicted(store, &bucket->evicted);
 }
 
 int okv_store_transaction_commit(struct okv_store *store, struct okv_store_work *work)

@@ -7,6 +7,7 @@
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_transaction.h"
 #include "server/store/fullness.h"
+#include "server/store/heat.h"
 #include "server/store/locking.h"
 #include "server/store/pending.h"
 #include "server/store/publish.h"
@@ -22,6 +23,7 @@ struct prepared {
     unsigned expired, pages;
     unsigned fresh_count, freed_count;
     uint64_t page_offset[OKV_BUCKET_PAGES_MAX];
+    uint8_t heat[OKV_HEAT_RECORD_MAX]; /* where items are evicted */
     uint64_t *offsets; /* that were allocated, then those that the old images alone refer to */
     uint8_t images[];  /* [pages], then the offsets */
 };
@@ -107,7 +109,7 @@ static int change_item(struct attempt *attempt, struct okv_store_set_change *cha
     if (change->kind != OKV_STORE_SET_PUT)
         return 0;
     attempt->work->bytes += change->value_length;
-    return okv_store_bucket_put(bucket, item, &entry);
+    return okv_store_bucket_put(bucket, &attempt->store->table, item, &entry);
 }
 
 /* Keeps what the working copy has prepared. OKV_ENOMEM: it is cancelled. */
@@ -136,6 +138,7 @@ static int keep(struct attempt *attempt)
         okv_store_bucket_freed(bucket, prepared->offsets + prepared->fresh_count);
     memcpy(prepared->page_offset, bucket->offset, bucket->pages * sizeof *bucket->offset);
     memcpy(prepared->images, bucket->images, bytes);
+    memcpy(prepared->heat, bucket->heat, sizeof prepared->heat);
     attempt->prepared = prepared;
     return 0;
 }
@@ -201,6 +204,8 @@ static void publish_all(struct attempt *attempt)
                                                 .primary_lines = table->bucket_size};
         attempt->prepared = prepared->next;
         okv_store_publish_or_stage(table, &images);
+        if (table->heat)
+            okv_heat_store(table->heat, prepared->heat, prepared->number);
         for (unsigned i = 0; i < prepared->freed_count; i++)
             okv_store_free(table, prepared->offsets[prepared->fresh_count + i]);
         okv_store_count_difference(attempt->store, &prepared->published, &prepared->changed);
@@ -300,7 +305,7 @@ static int try_with_room(struct okv_store *store, struct okv_store_work *work,
     int rc = okv_store_room_is_kept(store, work) ? OKV_EFULL : try_once(store, work, set);
 
     if (rc == OKV_EFULL)
-        okv_store_search_begin(&search, work, &terms);
+        okv_store_search_begin(&search, store, work, &terms);
     while (rc == OKV_EFULL) {
         rc = okv_store_search_room(store, work, bytes_of(set), &search);
         if (rc)

@@ -9,6 +9,7 @@
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_layout.h"
 #include "server/store/bucket_transaction.h"
+#include "server/store/evict.h"
 #include "server/store/fullness.h"
 #include "server/store/locking.h"
 #include "server/store/long_value.h"
@@ -107,6 +108,24 @@ static uint64_t expiry_of(const struct okv_store *store, uint64_t ttl_ms)
     return !ttl_ms ? 0 : expiry_ms < OKV_LE48_MAX ? expiry_ms : OKV_LE48_MAX;
 }
 
+/* In the loaded bucket. `insists`: as of okv_store_evict_in_bucket(). */
+static int replace_in_bucket(struct okv_store *store, struct okv_store_work *work,
+                             const struct target *target, const struct okv_entry *entry,
+                             bool insists)
+{
+    struct okv_store_bucket *bucket = &work->bucket;
+    int rc = 0;
+
+    if (entry) {
+        rc = okv_store_bucket_put(bucket, &store->table, target->item, entry);
+        if (!rc)
+            okv_store_evict_in_bucket(store, bucket, insists);
+    } else if (target->item) {
+        okv_store_bucket_remove(bucket, target->item);
+    }
+    return rc ? rc : okv_store_transaction_commit(store, work);
+}
+
 /* Replaces the item by `entry`, or removes it if that is NULL, and commits. */
 static int replace_unlogged(struct okv_store *store, struct okv_store_work *work,
                             const struct okv_store_write *write, struct target *target,
@@ -119,12 +138,12 @@ static int replace_unlogged(struct okv_store *store, struct okv_store_work *work
     if (rc != OKV_STORE_WHOLE_BUCKET)
         return rc;
     rc = target->is_in_place ? target_load(store, work, write, target) : 0;
-    if (!rc && entry)
-        rc = okv_store_bucket_put(&work->bucket, target->item, entry);
-    else if (!rc && target->item)
-        okv_store_bucket_remove(&work->bucket, target->item);
     if (!rc)
-        rc = okv_store_transaction_commit(store, work);
+        rc = replace_in_bucket(store, work, target, entry, false);
+    if (rc == OKV_EFULL && store->table.heat) {
+        rc = target_load(store, work, write, target);
+        rc = rc ? rc : replace_in_bucket(store, work, target, entry, true);
+    }
     if (!rc)
         *version = work->bucket.next_version;
     return rc;
@@ -442,6 +461,17 @@ static int attempt(change *make, struct okv_store *store, struct okv_store_work 
     return OKV_EFULL;
 }
 
+/* Bytes of the item's extent, if it is not inline. */
+static uint64_t extent_length(const struct okv_store *store, const struct okv_store_write *write,
+                              const struct okv_store_outcome *outcome)
+{
+    uint64_t length = write->decide ? outcome->length : write->value_length;
+
+    if (!okv_store_key_goes_to_extent(&store->table, write->key_length, (uint32_t)length))
+        return length;
+    return length + write->key_length;
+}
+
 /* Tries again after making room in the heap. Nothing makes room in a full bucket, and the attempt
  * would cost other clients time. */
 static int make_with_room(change *make, struct okv_store *store, struct okv_store_work *work,
@@ -449,11 +479,11 @@ static int make_with_room(change *make, struct okv_store *store, struct okv_stor
 {
     struct okv_store_search search;
     int rc = attempt(make, store, work, write, outcome, false);
-    uint64_t size = write->key_length + (write->decide ? outcome->length : write->value_length);
+    uint64_t size = extent_length(store, write, outcome);
 
     if (rc == OKV_EFULL)
         okv_store_search_begin(
-            &search, work,
+            &search, store, work,
             &(struct okv_store_room_terms){write->steps, write->cannot_wait,
                                            okv_store_is_collecting(&store->table)});
     while (rc == OKV_EFULL) {

@@ -4,67 +4,24 @@
  * emptier than others of their size, so that whole slabs become free. When little is left of those,
  * a second pass moves every extent for which the allocator offers an earlier position
  * (okv_heap_is_before), so that free memory gathers at the end.
- *
- * Extents are immutable, and one bucket refers to each. So a move is an ordinary change of that
- * bucket, whose version rises, as readers of parts of a value rely on; no item gets a new version.
  */
 #include "server/store/compact.h"
 
-#include <string.h>
-
-#include "server/store/bucket_image.h"
 #include "server/store/bucket_transaction.h"
+#include "server/store/evict.h"
 #include "server/store/expire.h"
 #include "server/store/locking.h"
+#include "server/store/move.h"
 #include "server/store/resize.h"
 #include "server/store/room.h"
 #include "shared/base/error.h"
 
-/* A step ends after STEP_PAGES pages of buckets or STEP_BYTES bytes, in about a millisecond. */
-#define STEP_PAGES 1024
+/* A step ends after OKV_STORE_LONG_STEP_PAGES pages of buckets or STEP_BYTES bytes. */
 #define STEP_BYTES (UINT64_C(2) << 20)
-/* Longer extents are not moved, nor is the source of an append that is under way. */
-#define MOVE_MAX (UINT64_C(1) << 20)
 /* Buckets swept in one step. */
 #define SWEEP_STEP 2048
 /* After a pass that moved little, the next one waits for this many changes per bucket. */
 #define CHANGES_PER_BUCKET 1
-
-/* Copies an item's extent to a better position, if the allocator has one. */
-static bool move_extent(struct okv_store *store, struct okv_store_bucket *bucket,
-                        struct okv_store_item *item)
-{
-    uint64_t length = okv_entry_extent_length(&item->entry);
-    uint64_t from = item->entry.extent;
-    bool sparse = okv_heap_is_sparse(&store->heap, from);
-
-    if ((!sparse && !store->compaction.downwards) || length > MOVE_MAX ||
-        okv_heap_is_pinned(&store->heap, from))
-        return false;
-    uint64_t to = okv_heap_alloc(&store->heap, length);
-    if (!to)
-        return false;
-    if (!sparse && !okv_heap_is_before(&store->heap, to, from)) {
-        okv_heap_free(&store->heap, to);
-        return false;
-    }
-    memcpy(store->table.base + to, store->table.base + from, length);
-    okv_store_bucket_drop_extent(bucket, item);
-    item->entry.extent = to;
-    item->fresh_extent = true;
-    store->compaction.bytes += length;
-    return true;
-}
-
-static unsigned move_extents(struct okv_store *store, struct okv_store_bucket *bucket)
-{
-    unsigned moved = 0;
-
-    for (unsigned i = 0; i < bucket->item_count; i++)
-        if (bucket->items[i].entry.extent)
-            moved += move_extent(store, bucket, &bucket->items[i]);
-    return moved;
-}
 
 static unsigned compact_bucket(struct okv_store *store, struct okv_store_work *work,
                                uint64_t number)
@@ -74,9 +31,8 @@ static unsigned compact_bucket(struct okv_store *store, struct okv_store_work *w
 
     okv_store_lock(store, number);
     if (okv_store_transaction_load(store, work, number) == 0) {
-        moved = move_extents(store, bucket);
-        if (moved)
-            bucket->only_shrinks = false;
+        moved = okv_store_move_extents(store, bucket, store->compaction.downwards,
+                                       &store->compaction.bytes);
         if ((moved || bucket->expired) && okv_store_transaction_commit(store, work))
             moved = 0;
     }
@@ -102,10 +58,10 @@ static bool compact(struct okv_store *store, struct okv_store_work *work)
     bool goes_on;
 
     pthread_mutex_lock(&store->resizing);
-    goes_on = okv_store_count_changes(store) >= pass->not_before;
+    goes_on = store->table.heat || okv_store_count_changes(store) >= pass->not_before;
     uint64_t count = goes_on ? atomic_load(&store->bucket_count) : 0;
     pass->bytes = 0;
-    for (; pass->next < count && work->loaded_pages - before < STEP_PAGES &&
+    for (; pass->next < count && work->loaded_pages - before < OKV_STORE_LONG_STEP_PAGES &&
            okv_store_step_goes_on(work, before) && pass->bytes < STEP_BYTES / parts;
          pass->next++)
         pass->moved += compact_bucket(store, work, pass->next);
@@ -133,6 +89,10 @@ bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, u
                          struct okv_effort *effort)
 {
     work->room_steps++;
+    if (effort->evictions > 0 && okv_store_evict_for(store, work, size)) {
+        effort->evictions--;
+        return true;
+    }
     if (effort->sweeps > 0 && atomic_load(&store->totals.expiring) > 0 &&
         !okv_store_room_is_kept(store, work)) {
         uint64_t expired = atomic_load(&store->totals.expired);

@@ -122,6 +122,7 @@ int okv_heap_init(struct okv_heap *heap, void *base, uint64_t floor, uint64_t le
     };
     atomic_init(&heap->used, 0);
     atomic_init(&heap->peak, 0);
+    atomic_init(&heap->large, 0);
     atomic_init(&heap->pin_count, 0);
     atomic_init(&heap->pinned_freed, 0);
     atomic_init(&heap->unwiped_count, 0);
@@ -208,6 +209,9 @@ static void *grow_and_alloc(struct okv_heap *heap, uint64_t size)
 static void count(struct okv_heap *heap, uint64_t size)
 {
     uint64_t used = atomic_fetch_add_explicit(&heap->used, size, memory_order_relaxed) + size;
+
+    if (size >= PIECE_MIN)
+        atomic_fetch_add_explicit(&heap->large, 1, memory_order_relaxed);
     uint64_t peak = atomic_load_explicit(&heap->peak, memory_order_relaxed);
 
     while (peak < used && !atomic_compare_exchange_weak_explicit(
@@ -312,6 +316,8 @@ static bool leave_to_pin(struct okv_heap *heap, uint64_t offset, size_t size)
 static void release(struct okv_heap *heap, uint8_t *memory, size_t size)
 {
     atomic_fetch_sub_explicit(&heap->used, size, memory_order_relaxed);
+    if (size >= PIECE_MIN)
+        atomic_fetch_sub_explicit(&heap->large, 1, memory_order_relaxed);
     dallocx(memory, flags(heap));
 }
 
@@ -458,6 +464,15 @@ bool okv_heap_is_before(struct okv_heap *heap, uint64_t a, uint64_t b)
 uint64_t okv_heap_used(const struct okv_heap *heap)
 {
     return atomic_load_explicit(&heap->used, memory_order_relaxed);
+}
+
+uint64_t okv_heap_unused(const struct okv_heap *heap)
+{
+    uint64_t taken =
+        okv_heap_used(heap) + atomic_load_explicit(&heap->large, memory_order_relaxed) * PAGE;
+    uint64_t length = heap->length - heap->floor;
+
+    return length > taken ? length - taken : 0;
 }
 
 uint64_t okv_heap_peak(const struct okv_heap *heap)

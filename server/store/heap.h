@@ -22,6 +22,13 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+/* What a change does that finds no room in it. */
+enum okv_store_full {
+    OKV_STORE_REFUSE,
+    OKV_STORE_EVICT,
+    OKV_STORE_EVICT_EXPIRING, /* items with an expiry alone */
+};
+
 /* Bytes of the smallest allocation that may be pinned. */
 #define OKV_HEAP_PINNED_MIN 4096u
 
@@ -63,6 +70,7 @@ struct okv_heap {
     unsigned arena;
     bool wipes; /* what is freed is zeroed; set it after okv_heap_init() */
     atomic_uint_fast64_t used, peak;
+    atomic_uint_fast64_t large; /* allocations of whole pages, each of which takes a page more */
 };
 
 /*
@@ -117,6 +125,8 @@ bool okv_heap_is_before(struct okv_heap *heap, uint64_t a, uint64_t b);
 
 /* Bytes allocated now, rounded up to size classes. */
 uint64_t okv_heap_used(const struct okv_heap *heap);
+/* Bytes that are not taken. They may be in pieces, some in slabs of other sizes. */
+uint64_t okv_heap_unused(const struct okv_heap *heap);
 /* The most bytes that were allocated at a time. */
 uint64_t okv_heap_peak(const struct okv_heap *heap);
 /* Bytes that the arena has got so far. Never decreases. */

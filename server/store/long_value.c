@@ -16,7 +16,7 @@ int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
     int rc;
 
     /* The images of a log wait, or are being published. */
-    okv_store_search_begin(&search, work,
+    okv_store_search_begin(&search, store, work,
                            &(struct okv_store_room_terms){.waits_for_log = store->table.pending});
     value->value_length = value_length;
     value->key_length =

@@ -11,8 +11,8 @@
 #include "shared/format/bucket_edit.h"
 
 /* Replaces `item`, or adds one if that is NULL. */
-static int put_item(struct okv_store_bucket *bucket, struct okv_store_item *item,
-                    const struct okv_store_recovered *recovered)
+static int put_item(struct okv_store_bucket *bucket, const struct okv_table *table,
+                    struct okv_store_item *item, const struct okv_store_recovered *recovered)
 {
     const struct okv_entry entry = {
         .key = recovered->key,
@@ -21,7 +21,7 @@ static int put_item(struct okv_store_bucket *bucket, struct okv_store_item *item
         .value_length = recovered->value_length,
         .expiry_ms = recovered->expiry_ms,
     };
-    int rc = okv_store_bucket_put(bucket, item, &entry);
+    int rc = okv_store_bucket_put(bucket, table, item, &entry);
 
     if (rc)
         return rc;
@@ -31,7 +31,8 @@ static int put_item(struct okv_store_bucket *bucket, struct okv_store_item *item
     return 0;
 }
 
-static int change_item(struct okv_store_bucket *bucket, const struct okv_store_recovered *recovered)
+static int change_item(struct okv_store_bucket *bucket, const struct okv_table *table,
+                       const struct okv_store_recovered *recovered)
 {
     struct okv_store_item *item =
         okv_store_bucket_find(bucket, recovered->key, recovered->key_length);
@@ -44,7 +45,7 @@ static int change_item(struct okv_store_bucket *bucket, const struct okv_store_r
         return 0;
     }
     bucket->only_shrinks = false;
-    return put_item(bucket, item, recovered);
+    return put_item(bucket, table, item, recovered);
 }
 
 static int recover_once(struct okv_store *store, struct okv_store_work *work,
@@ -59,7 +60,7 @@ static int recover_once(struct okv_store *store, struct okv_store_work *work,
         goto unlock;
     if (bucket->next_version < recovered->version)
         bucket->next_version = recovered->version;
-    rc = change_item(bucket, recovered);
+    rc = change_item(bucket, &store->table, recovered);
     if (rc == 0)
         rc = okv_store_transaction_commit(store, work);
 unlock:
@@ -74,7 +75,7 @@ static int recover_with_room(struct okv_store *store, struct okv_store_work *wor
 {
     const struct okv_store_recovered gone = {
         .key = recovered->key, .key_length = recovered->key_length, .version = recovered->version};
-    struct okv_effort effort = {UINT_MAX, UINT_MAX, UINT_MAX, true};
+    struct okv_effort effort = {UINT_MAX, UINT_MAX, UINT_MAX, 0, true};
     uint64_t size = (uint64_t)recovered->key_length + recovered->value_length;
     int rc = recover_once(store, work, recovered);
     bool was_forced = false;
@@ -168,7 +169,7 @@ int okv_store_recover_bucket_add(struct okv_store *store, struct okv_store_work 
         return OKV_ECORRUPT;
     if (recovered->value_length > store->max_value)
         return OKV_EVALUESIZE;
-    return put_item(bucket, NULL, recovered);
+    return put_item(bucket, &store->table, NULL, recovered);
 }
 
 int okv_store_recover_bucket_end(struct okv_store *store, struct okv_store_work *work)

@@ -12,8 +12,11 @@
  */
 #include "server/store/resize.h"
 
+#include <string.h>
+
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_transaction.h"
+#include "server/store/evict.h"
 #include "server/store/locking.h"
 #include "server/store/pending.h"
 #include "server/store/publish.h"
@@ -43,6 +46,8 @@
  * to collide, which no split parts. */
 #define FULL_PERCENT 75
 #define EMPTY_PERCENT 12
+/* The same where items are evicted and memory is short. */
+#define EMPTY_PERCENT_SHORT 40
 #define SPARSE_PERCENT 5
 
 static uint64_t segment_length(const struct okv_table *table)
@@ -154,6 +159,7 @@ static int split_locked(struct okv_store *store, struct okv_store_work *work, ui
         return rc;
     work->bucket.depth++;
     okv_store_bucket_begin(&work->sibling, table, to, work->bucket.depth, work->bucket.version);
+    memcpy(work->sibling.heat, work->bucket.heat, sizeof work->sibling.heat); /* its ghosts */
     rc = divide(store, work);
     /* The depth changes: readers must not mix pages from before and after. */
     work->bucket.only_shrinks = false;
@@ -278,7 +284,9 @@ static bool is_too_empty(struct okv_store *store)
     uint64_t extra = atomic_load_explicit(&store->totals.extra_reads, memory_order_relaxed);
     uint64_t items = atomic_load_explicit(&store->totals.items, memory_order_relaxed);
 
-    return is_sparse(store, EMPTY_PERCENT) && extra * (SHARES * 2000) <= items * tolerance(store);
+    unsigned percent = okv_store_evict_is_due(store) ? EMPTY_PERCENT_SHORT : EMPTY_PERCENT;
+
+    return is_sparse(store, percent) && extra * (SHARES * 2000) <= items * tolerance(store);
 }
 
 /* Whether to let this change pass. */

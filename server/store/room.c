@@ -9,10 +9,13 @@
 
 /* After a search that left nothing to be done, changes of the table before another one. */
 #define PAUSE 64
+#define PASSES_EVICTING 3
 
 static const struct okv_effort at_once = OKV_EFFORT;
-static const struct okv_effort in_short_steps = {
-    .merges = 1024, .sweeps = 4 * OKV_STORE_SHORT_STEPS, .compactions = 4 * OKV_STORE_SHORT_STEPS};
+static const struct okv_effort in_short_steps = {.merges = 1024,
+                                                 .sweeps = 4 * OKV_STORE_SHORT_STEPS,
+                                                 .compactions = 4 * OKV_STORE_SHORT_STEPS,
+                                                 .evictions = 256};
 
 static bool waits_between_steps(const struct okv_store_work *work)
 {
@@ -41,7 +44,16 @@ static bool take_step(struct okv_store *store, struct okv_store_work *work, uint
     return false;
 }
 
-void okv_store_search_begin(struct okv_store_search *search, const struct okv_store_work *work,
+/* A cache refuses nothing before passes over all buckets have put free memory together. */
+static unsigned compactions_of(const struct okv_store *store, bool is_short)
+{
+    uint64_t pages = is_short ? OKV_STORE_STEP_PAGES : OKV_STORE_LONG_STEP_PAGES;
+
+    return (unsigned)(PASSES_EVICTING * (atomic_load(&store->bucket_count) / pages + 1));
+}
+
+void okv_store_search_begin(struct okv_store_search *search, const struct okv_store *store,
+                            const struct okv_store_work *work,
                             const struct okv_store_room_terms *terms)
 {
     bool waits = waits_between_steps(work);
@@ -55,11 +67,15 @@ void okv_store_search_begin(struct okv_store_search *search, const struct okv_st
     if (search->effort->has_begun)
         return;
     *search->effort = waits ? in_short_steps : at_once;
+    if (store->table.heat)
+        search->effort->compactions = compactions_of(store, waits);
     search->effort->has_begun = true;
 }
 
 static int refuse(struct okv_store *store)
 {
+    if (store->table.heat)
+        atomic_fetch_add_explicit(&store->eviction.refused, 1, memory_order_relaxed);
     okv_store_note_full(store);
     return OKV_EFULL;
 }

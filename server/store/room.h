@@ -34,7 +34,8 @@ struct okv_store_search {
     bool is_over;               /* the next attempt is the last one */
 };
 
-void okv_store_search_begin(struct okv_store_search *search, const struct okv_store_work *work,
+void okv_store_search_begin(struct okv_store_search *search, const struct okv_store *store,
+                            const struct okv_store_work *work,
                             const struct okv_store_room_terms *terms);
 /* The change found no room for `size` bytes. No bucket may be locked. Returns 0: try again at once;
  * OKV_EAGAIN: after others; OKV_EFULL: the change is refused. */

@@ -33,16 +33,36 @@ struct okv_store_totals {
     atomic_uint_fast64_t extra_reads; /* items whose get takes more READs than it should: small
                                          ones in extents, and all in overflow pages */
     atomic_uint_fast64_t overflow_pages;
-    atomic_uint_fast64_t expiring; /* items with an expiry */
+    atomic_uint_fast64_t expiring;              /* items with an expiry */
+    atomic_uint_fast64_t heat_bytes, new_bytes; /* as in okv_store_tally */
     atomic_uint_fast64_t splits;
     atomic_uint_fast64_t merges;
     atomic_uint_fast64_t changes; /* that callers asked for and that were made */
     atomic_uint_fast64_t expired; /* items removed because they expired */
 };
 
+/* See evict.h. Counters are of items unless they say otherwise. */
+struct okv_store_eviction {
+    enum okv_store_full mode;
+    struct okv_store_hand {
+        atomic_uint_fast64_t next; /* bucket, modulo their number */
+        /* On the store's clock: the begin of this round; how long the last one took. */
+        atomic_uint_fast64_t begun_ms, round_ms;
+    } new_hand, main_hand;
+    atomic_uint_fast64_t evicted_new, evicted_main; /* all that were evicted */
+    atomic_uint_fast64_t evicted_in_bucket;         /* of these, for room in their bucket */
+    atomic_uint_fast64_t evicted_bytes;             /* of keys and values */
+    atomic_uint_fast64_t extra_reserve;             /* bytes, while free memory is in pieces */
+    atomic_uint_fast64_t copied_bytes;              /* to put free memory together */
+    atomic_uint_fast64_t puts_of_evicted;           /* of ghosts */
+    atomic_uint_fast64_t refused;                   /* changes */
+};
+
 /* A short step is this part of a sweep or a compaction, and ends after OKV_STORE_STEP_PAGES. */
 #define OKV_STORE_SHORT_STEPS 32u
 #define OKV_STORE_STEP_PAGES 32u
+/* Pages of a step that is not short, about a millisecond. */
+#define OKV_STORE_LONG_STEP_PAGES 1024u
 
 struct okv_effort;
 
@@ -76,6 +96,7 @@ struct okv_store {
     /* Changes to let pass before growth, or a merge, is tried again. */
     atomic_int growth_pause, shrink_pause;
     struct okv_store_totals totals;
+    struct okv_store_eviction eviction;
     struct okv_store_fullness {
         atomic_bool is_full;
         atomic_uint_fast64_t user_bytes; /* when a write was refused last */
@@ -97,6 +118,7 @@ struct okv_store_work {
         const uint8_t *published; /* the current image */
         uint8_t *image;           /* the next one */
         struct okv_bucket_cursor cursor;
+        uint16_t tag;             /* of the key's hash */
         struct okv_entry current; /* at the cursor, once okv_store_update_read() read it */
     } update;                     /* of one entry (update_in_place.c) */
     /* Expensive work of a call, for fair shares. Callers clear them. */

@@ -5,6 +5,7 @@
 
 #include "server/core/turn.h"
 #include "server/store/bucket_image.h"
+#include "server/store/heat.h"
 #include "server/store/locking.h"
 #include "server/store/pending.h"
 #include "server/store/resize.h"
@@ -147,7 +148,13 @@ int okv_store_init(struct okv_store *store, const struct okv_store_params *param
         return rc;
     store->heap.wipes = params->wipe;
     locks_init(store);
-    rc = okv_store_index_create(store);
+    if (params->full != OKV_STORE_REFUSE) {
+        store->table.heat = okv_heat_create(store->buckets_max, params->bucket_size);
+        store->eviction.mode = params->full;
+        rc = store->table.heat ? 0 : OKV_ENOMEM;
+    }
+    if (!rc)
+        rc = okv_store_index_create(store);
     if (rc) {
         okv_store_fini(store);
         return rc;
@@ -163,6 +170,7 @@ void okv_store_fini(struct okv_store *store)
         pthread_mutex_destroy(&store->locks[i]);
     pthread_mutex_destroy(&store->publishing);
     pthread_mutex_destroy(&store->resizing);
+    okv_heat_destroy(store->table.heat);
     okv_heap_fini(&store->heap);
 }
 
@@ -247,6 +255,8 @@ int okv_store_look_at(struct okv_store *store, struct okv_store_work *work, cons
     if (!rc && okv_entry_is_expired(&entry, moment->clock_ms))
         rc = OKV_ENOTFOUND;
     if (!rc) {
+        if (store->table.heat)
+            okv_heat_mark(store->table.heat, bucket, okv_hash_tag(hash));
         const struct okv_store_now now = {entry.value, entry.value_length, entry.version,
                                           entry.expiry_ms, entry.is_reference ? entry.extent : 0};
         rc = visit(user, &now);

@@ -28,11 +28,12 @@ struct okv_store_params {
     uint64_t length;      /* bytes, a multiple of a page */
     uint32_t bucket_size; /* okv_bucket_size_valid() */
     uint32_t inline_max; /* bytes of the largest entry kept inline; 0: a third of a bucket's room */
-    uint32_t extra_reads;   /* of 1000 items, how many may need an extra READ before a bucket is
-                               split; 0: OKV_EXTRA_READS_FULL when all memory is used, fewer in
-                               proportion while less is, but at least an eighth of it */
-    uint32_t index_percent; /* largest share of the region for the index; 0: the default */
-    uint32_t max_value;     /* bytes of the largest value, up to OKV_VALUE_MAX */
+    uint32_t extra_reads;     /* of 1000 items, how many may need an extra READ before a bucket is
+                                 split; 0: OKV_EXTRA_READS_FULL when all memory is used, fewer in
+                                 proportion while less is, but at least an eighth of it */
+    uint32_t index_percent;   /* largest share of the region for the index; 0: the default */
+    uint32_t max_value;       /* bytes of the largest value, up to OKV_VALUE_MAX */
+    enum okv_store_full full; /* what happens when a change finds no room */
     bool wipe;        /* zero freed memory: the region holds no byte of a value that is gone, once
                          okv_heap_wipe() has nothing left */
     uint64_t boot_id; /* not 0 */
@@ -70,9 +71,9 @@ int okv_store_get(struct okv_store *store, struct okv_store_work *work, const vo
                   uint32_t key_length, void *buffer, uint32_t size, uint32_t *length,
                   uint64_t *version);
 
-/* Calls `visit` with the item while its bucket is locked: the published item, or with `newest` the
- * one that includes changes of the current batch (pending.h). `work` as above. OKV_EKEYSIZE,
- * OKV_ENOTFOUND, OKV_ECORRUPT, or what `visit` returns. */
+/* Calls `visit` with the item while its bucket is locked, and notes that it is used: the published
+ * item, or with `newest` the one that includes changes of the current batch (pending.h). `work` as
+ * above. OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECORRUPT, or what `visit` returns. */
 typedef int okv_store_visit(void *user, const struct okv_store_now *now);
 int okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
                    uint32_t key_length, bool newest, okv_store_visit *visit, void *user);

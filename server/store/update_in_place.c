@@ -5,8 +5,9 @@
  *
  * Both give the same image when
  *   - the bucket has one page, and its entries still fit it after the update,
- *   - no item in it has expired, and
- *   - no small item in an extent would get room to return inline (bucket_layout.h).
+ *   - no item in it has expired,
+ *   - no small item in an extent would get room to return inline (bucket_layout.h), and
+ *   - where items are evicted, it replaces an item.
  * In all other cases the update is refused with OKV_STORE_WHOLE_BUCKET.
  */
 #include "server/store/update_in_place.h"
@@ -16,9 +17,11 @@
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_layout.h"
 #include "server/store/bucket_transaction.h"
+#include "server/store/heat.h"
 #include "server/store/pending.h"
 #include "server/store/publish.h"
 #include "shared/base/error.h"
+#include "shared/format/hash.h"
 
 /* An entry whose key is in its extent matched by a tag of the hash only. */
 static bool is_of_key(const struct okv_entry *entry, const void *key, uint32_t key_length)
@@ -33,6 +36,7 @@ bool okv_store_update_begin(struct okv_store *store, struct okv_store_work *work
     struct okv_store_update *update = &work->update;
 
     update->number = number;
+    update->tag = okv_hash_tag(hash);
     update->offset = okv_table_bucket_offset(table, number);
     if (okv_store_pending_reserve(table, number, 1)) /* which may move the image */
         return false;
@@ -120,10 +124,17 @@ static void tally_update(struct okv_store *store, const struct okv_store_update 
     struct okv_store_tally before = {.entry_bytes = used_before};
     struct okv_store_tally after = {.entry_bytes = okv_bucket_used(update->image)};
 
-    if (update->cursor.length)
+    uint8_t heat =
+        store->table.heat ? okv_heat_of(store->table.heat, update->number, update->tag) : 0;
+
+    if (update->cursor.length) {
         okv_store_tally_item(&before, &store->table, &update->current, 0, version - 1);
-    if (entry)
+        okv_store_tally_heat(&before, &store->table, &update->current, heat);
+    }
+    if (entry) {
         okv_store_tally_item(&after, &store->table, entry, 0, version);
+        okv_store_tally_heat(&after, &store->table, entry, heat);
+    }
     okv_store_count_difference(store, &before, &after);
 }
 
@@ -137,8 +148,11 @@ int okv_store_update_commit(struct okv_store *store, struct okv_store_work *work
     struct okv_entry chosen = {.extent = 0};
     int rc = 0;
 
+    if (table->heat && (!entry || !cursor->length)) /* cells come and go with items */
+        return OKV_STORE_WHOLE_BUCKET;
     if (entry) {
         chosen = *entry;
+        chosen.is_quiet = table->heat && update->current.is_quiet;
         rc = choose_form(table, update, &chosen);
     } else if (!layout_stays_valid(table, update, 0)) {
         rc = OKV_STORE_WHOLE_BUCKET;
@@ -163,6 +177,8 @@ int okv_store_update_commit(struct okv_store *store, struct okv_store_work *work
     if (cursor->length && update->current.extent && update->current.extent != chosen.extent)
         okv_store_free(table, update->current.extent);
     tally_update(store, update, entry ? &chosen : NULL, used);
+    if (table->heat)
+        okv_heat_mark(table->heat, update->number, update->tag);
     *version = okv_bucket_version(update->image);
     return 0;
 }

@@ -16,8 +16,7 @@
 
 static unsigned digit_of(char c)
 {
-    const char *digits = "0123456789abcdef";
-
+    static const char digits[] = "0123456789abcdef";
     return (unsigned)(strchr(digits, c) - digits);
 }
 

@@ -1,0 +1,370 @@
+/* A full region of a cache: what comes finds room, by eviction of what is used least. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/store/bucket_image.h"
+#include "server/store/evict.h"
+#include "server/store/locking.h"
+#include "shared/base/error.h"
+#include "shared/format/hash.h"
+#include "tests/support/store_region.h"
+#include "tests/support/test.h"
+
+#define REGION (4u << 20)
+#define TURNOVERS (10u / STORE_TEST_SLOWNESS)
+
+/* Sizes of the items: key_length + value_length. */
+struct mix {
+    const char *name;
+    uint32_t key_length;
+    uint32_t least, most; /* bytes of values */
+};
+
+static const struct mix mixes[] = {
+    {"16+32", 16, 32, 32},     {"24+100", 24, 100, 100},  {"32+1K", 32, 1024, 1024},
+    {"32+4K", 32, 4096, 4096}, {"24+8..2K", 24, 8, 2048},
+};
+
+/* The value of a key is chosen by its number. */
+static uint32_t make_value(const struct mix *mix, uint64_t number, uint8_t *value)
+{
+    uint64_t hash = number * UINT64_C(0x9e3779b97f4a7c15);
+    uint32_t length = mix->least + (uint32_t)((hash >> 32) % (mix->most - mix->least + 1));
+
+    for (uint32_t i = 0; i < length; i++)
+        value[i] = (uint8_t)(hash >> (i % 8 * 8)) ^ (uint8_t)i;
+    return length;
+}
+
+static void make_key(const struct mix *mix, uint64_t number, char *key)
+{
+    snprintf(key, mix->key_length + 1, "%0*llu", (int)mix->key_length, (unsigned long long)number);
+}
+
+/* As a worker does: the hands move after the reply. */
+static int put(struct store_region *region, const struct mix *mix, uint64_t number)
+{
+    static uint8_t value[4096];
+    char key[64];
+
+    make_key(mix, number, key);
+    int rc =
+        store_region_put(region, key, mix->key_length, value, make_value(mix, number, value), NULL);
+    okv_store_evict(&region->store, &region->work);
+    return rc;
+}
+
+/* Whether an item is there; it has its value then. */
+static bool is_there(struct store_region *region, const struct mix *mix, uint64_t number)
+{
+    static uint8_t value[4096];
+    char key[64];
+    uint32_t length;
+    uint64_t version;
+
+    make_key(mix, number, key);
+    int rc = okv_store_get(&region->store, NULL, key, mix->key_length, region->buffer,
+                           region->store.max_value, &length, &version);
+    if (rc == OKV_ENOTFOUND)
+        return false;
+    assert_int_equal(rc, 0);
+    assert_int_equal(length, make_value(mix, number, value));
+    assert_memory_equal(region->buffer, value, length);
+    return true;
+}
+
+/* The totals are the sums over the buckets, as their records have the items. */
+static void expect_heat(struct store_region *region)
+{
+    struct okv_store *store = &region->store;
+    uint64_t all = 0, of_new = 0;
+
+    for (uint64_t i = 0; i < store->bucket_count; i++) {
+        okv_store_lock(store, i);
+        assert_int_equal(okv_store_bucket_load(&region->work.bucket, &store->table, i), 0);
+        all += region->work.bucket.published.heat_bytes;
+        of_new += region->work.bucket.published.new_bytes;
+        okv_store_unlock(store, i);
+    }
+    assert_int_equal(store->totals.heat_bytes, all);
+    assert_int_equal(store->totals.new_bytes, of_new);
+}
+
+static void open_cache(struct store_region *region, enum okv_store_full full)
+{
+    const struct okv_store_params params = {
+        .length = REGION, .bucket_size = 512, .max_value = REGION / 16, .full = full};
+
+    store_region_open(region, &params);
+}
+
+TEST(what_comes_finds_room)
+{
+    for (unsigned m = 0; m < sizeof mixes / sizeof *mixes; m++) {
+        const struct mix *mix = &mixes[m];
+        struct store_region region;
+        struct store_audit audit;
+        uint64_t bytes = 0, count = 0, there = 0;
+        open_cache(&region, OKV_STORE_EVICT);
+        for (; bytes < (uint64_t)REGION * TURNOVERS; count++) {
+            int rc = put(&region, mix, count);
+            if (rc)
+                fail_msg("%s: put %llu: %d", mix->name, (unsigned long long)count, rc);
+            bytes += mix->key_length + (mix->least + mix->most) / 2;
+        }
+        store_region_audit(&region, NULL, NULL, &audit);
+        expect_heat(&region);
+        for (uint64_t i = 0; i < count; i++)
+            there += is_there(&region, mix, i);
+        const struct okv_store_eviction *eviction = &region.store.eviction;
+        print_message("%9s: %llu puts, %llu items, %.1f %% of the region, %llu in bucket, "
+                      "%.3f READs a get\n",
+                      mix->name, (unsigned long long)count, (unsigned long long)there,
+                      100.0 * (double)region.store.totals.user_bytes / REGION,
+                      (unsigned long long)eviction->evicted_in_bucket,
+                      1 + store_audit_extra(&audit));
+        assert_int_equal(there, region.store.totals.items);
+        assert_int_equal(count - there, eviction->evicted_new + eviction->evicted_main);
+        assert_int_equal(eviction->refused, 0);
+        store_region_close(&region);
+    }
+}
+
+/* A few items that are used, among many that are not. */
+TEST(what_is_used_stays)
+{
+    enum { HOT = 300 };
+    const struct mix *mix = &mixes[2];
+    struct store_region region;
+    unsigned there = 0;
+
+    open_cache(&region, OKV_STORE_EVICT);
+    for (uint64_t i = 0; i < HOT; i++)
+        assert_int_equal(put(&region, mix, i), 0);
+    for (uint64_t i = HOT; i < 30000; i++) {
+        assert_int_equal(put(&region, mix, i), 0);
+        is_there(&region, mix, i % HOT);
+    }
+    for (uint64_t i = 0; i < HOT; i++)
+        there += is_there(&region, mix, i);
+    assert_in_range(there, HOT * 95 / 100, HOT);
+    assert_true(region.store.eviction.evicted_new > 100 * region.store.eviction.evicted_main);
+    expect_heat(&region);
+    store_region_close(&region);
+}
+
+/* Fills the region with items that nobody uses, from `first` on; returns the next number. */
+static uint64_t fill(struct store_region *region, const struct mix *mix, uint64_t first,
+                     uint64_t turnovers)
+{
+    uint64_t number = first, end = first + turnovers * REGION / (mix->key_length + mix->most);
+
+    for (; number < end; number++) {
+        int rc = put(region, mix, number);
+        if (rc)
+            fail_msg("%s: put %llu of %llu: %d", mix->name, (unsigned long long)(number - first),
+                     (unsigned long long)(end - first), rc);
+    }
+    return number;
+}
+
+TEST(what_comes_back_is_not_new)
+{
+    const struct mix *mix = &mixes[2];
+    struct store_region region;
+
+    open_cache(&region, OKV_STORE_EVICT);
+    uint64_t count = fill(&region, mix, 0, 2), puts = 0;
+    /* A print of 8 bits is that of another item, once in a while. */
+    uint64_t by_chance = region.store.eviction.puts_of_evicted;
+    assert_true(by_chance < count / 20);
+    for (uint64_t number = count / 2; puts < 500; number--)
+        if (!is_there(&region, mix, number)) {
+            assert_int_equal(put(&region, mix, number), 0);
+            puts++;
+        }
+    assert_true(region.store.eviction.puts_of_evicted - by_chance > puts / 2);
+    expect_heat(&region);
+    store_region_close(&region);
+}
+
+/* Without a use. */
+static bool is_kept(struct store_region *region, const struct mix *mix, uint64_t number)
+{
+    char key[64];
+
+    make_key(mix, number, key);
+    uint64_t bucket = okv_store_lock_hash(
+        &region->store, okv_hash_key(key, mix->key_length, region->store.table.hash_seed));
+    assert_int_equal(okv_store_bucket_load(&region->work.bucket, &region->store.table, bucket), 0);
+    bool is_found = okv_store_bucket_find(&region->work.bucket, key, mix->key_length);
+    okv_store_unlock(&region->store, bucket);
+    return is_found;
+}
+
+/* An item lives for a round of the hand at least. */
+TEST(a_new_item_has_time)
+{
+    const struct mix *mix = &mixes[2];
+    struct store_region region;
+    uint64_t number, later;
+
+    open_cache(&region, OKV_STORE_EVICT);
+    number = fill(&region, mix, 0, 3);
+    assert_int_equal(put(&region, mix, number), 0);
+    uint64_t hand = region.store.eviction.new_hand.next;
+    for (later = number + 1; is_kept(&region, mix, number); later++)
+        assert_int_equal(put(&region, mix, later), 0);
+    assert_true(region.store.eviction.new_hand.next - hand > region.store.bucket_count / 2);
+    store_region_close(&region);
+}
+
+static int put_for(struct store_region *region, const struct mix *mix, uint64_t number,
+                   uint64_t ttl_ms)
+{
+    static uint8_t value[4096];
+    struct okv_store_outcome outcome;
+    char key[64];
+
+    make_key(mix, number, key);
+    const struct okv_store_write write = {.key = key,
+                                          .key_length = mix->key_length,
+                                          .value = value,
+                                          .value_length = make_value(mix, number, value),
+                                          .ttl_ms = ttl_ms};
+    return okv_store_put(&region->store, &region->work, &write, &outcome);
+}
+
+TEST(items_without_an_expiry_stay)
+{
+    const struct mix *mix = &mixes[2];
+    struct store_region region;
+    uint64_t kept = 0, number;
+
+    open_cache(&region, OKV_STORE_EVICT_EXPIRING);
+    while (put_for(&region, mix, kept, 0) == 0)
+        kept++;
+    assert_int_equal(region.store.eviction.evicted_new + region.store.eviction.evicted_main, 0);
+    assert_int_equal(region.store.eviction.refused, 1);
+    /* A third of them makes place for items that expire. */
+    for (uint64_t i = 0; i < kept / 3; i++) {
+        char key[64];
+        make_key(mix, i, key);
+        assert_int_equal(store_region_delete(&region, key, mix->key_length), 0);
+    }
+    for (number = kept; number < 10 * kept; number++) {
+        assert_int_equal(put_for(&region, mix, number, 1000000), 0);
+        okv_store_evict(&region.store, &region.work);
+    }
+    for (uint64_t i = kept / 3; i < kept; i++)
+        assert_true(is_there(&region, mix, i));
+    expect_heat(&region);
+    store_region_close(&region);
+}
+
+/* The index grows and shrinks, and sizes change tenfold, in both directions. */
+TEST(sizes_change)
+{
+    struct store_region region;
+    struct store_audit audit;
+    uint64_t number = 0;
+
+    open_cache(&region, OKV_STORE_EVICT);
+    static const unsigned order[] = {2, 0, 3, 4, 1, 3, 2};
+    for (unsigned i = 0; i < sizeof order / sizeof *order; i++) {
+        number = fill(&region, &mixes[order[i]], number, 2);
+        expect_heat(&region);
+        store_region_audit(&region, NULL, NULL, &audit);
+    }
+    assert_int_equal(region.store.eviction.refused, 0);
+    store_region_close(&region);
+}
+
+TEST(a_step_is_bounded)
+{
+    struct store_region region;
+
+    open_cache(&region, OKV_STORE_EVICT);
+    fill(&region, &mixes[4], 0, 2);
+    for (uint64_t i = 0; i < 1000; i++) {
+        uint64_t before = region.store.totals.items;
+        okv_store_evict(&region.store, &region.work);
+        assert_true(region.store.totals.items + OKV_EVICT_ITEMS + 32 > before);
+        assert_int_equal(put_for(&region, &mixes[3], 1000000 + i, 0), 0);
+    }
+    store_region_close(&region);
+}
+
+#define THREADS 3
+
+struct client {
+    struct store_region *region;
+    struct okv_store_work work;
+    pthread_t thread;
+    uint64_t first;
+    unsigned failed;
+};
+
+static void *put_and_get(void *user)
+{
+    struct client *client = user;
+    struct okv_store *store = &client->region->store;
+    const struct mix *mix = &mixes[4];
+    static _Thread_local uint8_t value[4096], buffer[4096];
+    struct okv_store_outcome outcome;
+
+    for (uint64_t i = 0; i < 40000u / STORE_TEST_SLOWNESS; i++) {
+        uint64_t version, number = client->first + i % 20000;
+        uint32_t length = make_value(mix, number, value), found;
+        char key[64];
+        make_key(mix, number, key);
+        const struct okv_store_write write = {
+            .key = key, .key_length = mix->key_length, .value = value, .value_length = length};
+        client->failed += okv_store_put(store, &client->work, &write, &outcome) != 0;
+        okv_store_evict(store, &client->work);
+        make_key(mix, number / 2, key);
+        int rc = okv_store_get(store, NULL, key, mix->key_length, buffer, sizeof buffer, &found,
+                               &version);
+        client->failed += rc != 0 && rc != OKV_ENOTFOUND;
+        if (rc == 0)
+            client->failed +=
+                found != make_value(mix, number / 2, value) || memcmp(buffer, value, found) != 0;
+    }
+    return NULL;
+}
+
+TEST(threads_evict_for_each_other)
+{
+    struct store_region region;
+    struct store_audit audit;
+    struct client clients[THREADS];
+
+    open_cache(&region, OKV_STORE_EVICT);
+    for (unsigned i = 0; i < THREADS; i++) {
+        clients[i] = (struct client){.region = &region, .first = i * 10000};
+        assert_int_equal(okv_store_work_init(&clients[i].work, 512), 0);
+        assert_int_equal(pthread_create(&clients[i].thread, NULL, put_and_get, &clients[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_join(clients[i].thread, NULL);
+        okv_store_work_fini(&clients[i].work);
+        assert_int_equal(clients[i].failed, 0);
+    }
+    expect_heat(&region);
+    store_region_audit(&region, NULL, NULL, &audit);
+    store_region_close(&region);
+}
+
+TEST(a_table_that_refuses_has_no_heat)
+{
+    struct store_region region;
+
+    open_cache(&region, OKV_STORE_REFUSE);
+    assert_null(region.store.table.heat);
+    while (put(&region, &mixes[2], region.store.totals.items) == 0)
+        continue;
+    assert_int_equal(region.store.totals.heat_bytes, 0);
+    assert_int_equal(region.store.eviction.refused, 0);
+    store_region_close(&region);
+}
