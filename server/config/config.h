@@ -9,6 +9,7 @@
 #include "server/config/settings.h"
 #include "server/core/limits.h"
 #include "server/core/log.h"
+#include "server/store/heap.h"
 #include "server/store/region.h"
 #include "shared/base/uri.h"
 
@@ -29,6 +30,7 @@ struct okv_database_config {
                                 the store chooses */
     uint32_t index_percent;  /* largest share of the region for the index, in percent */
     uint64_t sync_within_ns; /* okv_wal_params, with --data */
+    enum okv_store_full full;
 };
 
 struct okv_config_address {

@@ -14,6 +14,8 @@
 
 /* A new value is written before the old one is freed, so the region must hold several. */
 #define VALUES_MIN 4
+/* More, or one value would evict a large part of the others. */
+#define VALUES_MIN_EVICTING 16
 #define SYNC_WITHIN_MS_MAX 3600000u
 /* Of NAME:SIZE. A longer one is cut; then its name or its size is wrong. */
 #define DATABASE_TEXT (OKV_NAME_SIZE + 64)
@@ -30,17 +32,17 @@ static void round_memory(struct okv_database_config *database, enum okv_region_p
 static void choose_max_value(struct okv_database_config *database, struct okv_settings *settings)
 {
     char asked[32], most[32], memory[32];
-    uint64_t limit = database->memory / VALUES_MIN;
+    bool evicts = database->full != OKV_STORE_REFUSE;
+    uint64_t limit = database->memory / (evicts ? VALUES_MIN_EVICTING : VALUES_MIN);
 
     if (database->max_value > limit) {
         okv_size_format(database->max_value, asked, sizeof asked);
         okv_size_format(limit, most, sizeof most);
         okv_size_format(database->memory, memory, sizeof memory);
-        okv_config_error(
-            settings,
-            "--max-value %s: the database %s, of %s, takes values up to %s, a quarter of "
-            "it: raise --memory or its SIZE in --database, or lower --max-value",
-            asked, database->name, memory, most);
+        okv_config_error(settings,
+                         "--max-value %s: the database %s, of %s, takes values up to %s, a %s of "
+                         "it: raise --memory or its SIZE in --database, or lower --max-value",
+                         asked, database->name, memory, most, evicts ? "sixteenth" : "quarter");
     }
     if (database->max_value == 0)
         database->max_value = limit < OKV_VALUE_MAX ? (uint32_t)limit : OKV_VALUE_MAX;
@@ -81,18 +83,63 @@ int okv_config_sync(const char *text, uint64_t *within_ns, struct okv_diag *why)
     return 0;
 }
 
-/* The part after the comma. */
+static int read_full(const char *text, enum okv_store_full *full, struct okv_diag *why)
+{
+    static const char *const modes[] = {
+        [OKV_STORE_REFUSE] = "refuse",
+        [OKV_STORE_EVICT] = "evict",
+        [OKV_STORE_EVICT_EXPIRING] = "evict-expiring",
+    };
+
+    for (unsigned i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (strcmp(text, modes[i]) == 0) {
+            *full = (enum okv_store_full)i;
+            return 0;
+        }
+    return okv_diag_set(why, OKV_EINVAL, "give refuse, evict or evict-expiring");
+}
+
+/* A part between commas. */
 static void add_option(struct okv_database_config *database, const char *option,
                        struct okv_settings *settings)
 {
-    static const char sync[] = "sync=";
+    static const char sync[] = "sync=", full[] = "full=";
     struct okv_diag why;
+    int rc = 0;
 
-    if (strncmp(option, sync, sizeof sync - 1) != 0)
-        okv_config_error(settings, "--database %s: there is one option, sync=MODE: not '%s'",
+    if (strncmp(option, sync, sizeof sync - 1) == 0)
+        rc = okv_config_sync(option + sizeof sync - 1, &database->sync_within_ns, &why);
+    else if (strncmp(option, full, sizeof full - 1) == 0)
+        rc = read_full(option + sizeof full - 1, &database->full, &why);
+    else
+        okv_config_error(settings,
+                         "--database %s: there are the options sync=MODE and full=MODE: not '%s'",
                          database->text, option);
-    else if (okv_config_sync(option + sizeof sync - 1, &database->sync_within_ns, &why))
+    if (rc)
         okv_config_error(settings, "--database %s: %s", database->text, why.text);
+}
+
+static void add_options(struct okv_database_config *database, const char *comma,
+                        struct okv_settings *settings)
+{
+    char option[DATABASE_TEXT];
+
+    while (*comma) {
+        const char *next = strchrnul(comma + 1, ',');
+        snprintf(option, sizeof option, "%.*s", (int)(next - comma - 1), comma + 1);
+        add_option(database, option, settings);
+        comma = next;
+    }
+}
+
+static void check_full(const struct okv_config *config, const struct okv_database_config *database,
+                       struct okv_settings *settings)
+{
+    if (database->full != OKV_STORE_REFUSE && config->data)
+        okv_config_error(settings,
+                         "the database %s is to evict (--full, or full= in --database): one with "
+                         "--data cannot yet: leave one of both out",
+                         database->name);
 }
 
 static void set_size(struct okv_database_config *database, const char *text,
@@ -104,7 +151,7 @@ static void set_size(struct okv_database_config *database, const char *text,
         okv_config_error(settings, "--database %s: SIZE %s: %s", database->text, text, why);
 }
 
-/* NAME[:SIZE][,sync=MODE] */
+/* NAME[:SIZE][,sync=MODE][,full=MODE] */
 static void add_database(struct okv_config *config, unsigned i, struct okv_settings *settings)
 {
     struct okv_database_config *database = &config->databases[i];
@@ -117,8 +164,7 @@ static void add_database(struct okv_config *config, unsigned i, struct okv_setti
 
     *database = config->table;
     database->text = whole;
-    if (*comma)
-        add_option(database, comma + 1, settings);
+    add_options(database, comma, settings);
     snprintf(database->name, sizeof database->name, "%.*s", (int)length, text);
     if (length >= sizeof database->name || !okv_name_is_valid(database->name))
         okv_config_error(settings, "--database %s: a name has " OKV_NAME_RULE, whole);
@@ -135,6 +181,7 @@ static void add_database(struct okv_config *config, unsigned i, struct okv_setti
     }
     if (colon)
         set_size(database, colon + 1, settings);
+    check_full(config, database, settings);
     round_memory(database, config->pages);
     choose_max_value(database, settings);
 }

@@ -157,6 +157,7 @@ static int read_worker_cpus(const struct okv_option *option, const char *text, v
 
 /* In the order of enum okv_log_format, and of enum okv_region_pages from the second on. */
 static const char *const log_formats[] = {"auto", "text", "logfmt", "json", NULL};
+static const char *const full_modes[] = {"refuse", "evict", "evict-expiring", NULL};
 static const char *const huge_pages[] = {"reserved", "transparent", "auto", "off", NULL};
 
 /* Name, letter, argument, group, flags, default, help; kind, field and limits. */
@@ -178,7 +179,7 @@ const struct okv_option okv_config_options[] = {
     {"name", 0, "NAME", 1, 0, NULL,
      "What --announce calls this server (" OKV_SERVER_NAME_DEFAULT "): " OKV_NAME_RULE,
      OTHER(read_name)},
-    {"database", 0, "NAME[:SIZE][,sync=MODE]", 2, OKV_OPTION_LIST, NULL,
+    {"database", 0, "NAME[:SIZE][,sync=MODE][,full=MODE]", 2, OKV_OPTION_LIST, NULL,
      "A database of this name and size; may be repeated. A client reaches the one that it names "
      "(?database=NAME) and no other. Default: one called " OKV_DATABASE_DEFAULT
      ", of --memory and with --sync. NAME: " OKV_NAME_RULE,
@@ -232,6 +233,12 @@ const struct okv_option okv_config_options[] = {
      OTHER(read_metrics)},
     {"memory", 'm', "SIZE", 2, 0, "256M", "Size of a database without one, from 1M ({default})",
      SIZE(table.memory, OKV_MEMORY_MIN, OKV_MEMORY_MAX)},
+    {"full", 0, "MODE", 2, 0, "refuse",
+     "When a write finds no memory: `refuse' it, `evict' the items that are used least, as a "
+     "cache, "
+     "or `evict-expiring', of those with a time to live alone ({default}). Locks and counters "
+     "belong in a database that refuses. Not with --data",
+     OKV_OPTION_CHOICE, FIELD(table.full), .words = full_modes},
     {"huge", 0, "KIND", 2, OKV_OPTION_MAY_BE_ALONE, "auto",
      "Put the region on 2 MiB pages: gets and registration are faster. KIND: `reserved' ones "
      "(sysctl vm.nr_hugepages; also what --huge alone asks for) or `transparent' ones, which the "
@@ -248,7 +255,8 @@ const struct okv_option okv_config_options[] = {
      "it there until it is used again",
      FLAG(wipe)},
     {"max-value", 0, "SIZE", 2, 0, NULL,
-     "Largest value, to 64M and a quarter of the smallest database (the smaller of the two)",
+     "Largest value, to 64M and a quarter of the smallest database, a sixteenth of one that evicts "
+     "(the smallest of these)",
      SIZE(table.max_value, 1, OKV_VALUE_MAX)},
     {"bucket-size", 0, "SIZE", 2, 0, "512",
      "Bytes that one READ fetches: 256, 512, 1K, 2K or 4K ({default}). A larger bucket keeps "

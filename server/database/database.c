@@ -41,6 +41,7 @@ static int open_store(struct okv_database *database, bool wipe, uint64_t boot_id
         .extra_reads = config->extra_reads,
         .index_percent = config->index_percent,
         .max_value = config->max_value,
+        .full = config->full,
         .wipe = wipe,
         .boot_id = boot_id,
         .hash_seed = hash_seed,
@@ -185,7 +186,8 @@ static void report_fullness(void *user, bool is_full)
     snprintf(text, sizeof text,
              is_full
                  ? "database %s is full: writes that need memory are refused, gets go on; delete "
-                   "items, or give it more by --memory, or by SIZE in --database"
+                   "items, give it more by --memory, or by SIZE in --database, or let it evict by "
+                   "--full"
                  : "database %s has room: writes are taken again",
              database->config->name);
     okv_log_line(database->log, is_full ? OKV_LOG_WARNING : OKV_LOG_NOTICE, "database",

@@ -12,6 +12,7 @@
 #include "server/database/database.h"
 #include "server/database/durable.h"
 #include "server/database/reply_cache.h"
+#include "server/store/evict.h"
 #include "server/store/pending.h"
 #include "server/wal/histogram.h"
 #include "shared/base/clock.h"
@@ -74,6 +75,30 @@ static void write_items(const struct writer *writer, struct okv_store *store)
                 atomic_load(&totals->expiring));
     write_counter(writer, "expired", "items removed when they had expired",
                   atomic_load(&totals->expired));
+}
+
+static void write_eviction(const struct writer *writer, const struct okv_store *store)
+{
+    const struct okv_store_eviction *eviction = &store->eviction;
+
+    write_counter(writer, "evicted_new", "items evicted before they were used again",
+                  atomic_load(&eviction->evicted_new));
+    write_counter(writer, "evicted_main", "items evicted that had been used again",
+                  atomic_load(&eviction->evicted_main));
+    write_counter(writer, "evicted_in_bucket", "of both, for room in their bucket",
+                  atomic_load(&eviction->evicted_in_bucket));
+    write_counter(writer, "evicted_bytes", "bytes of keys and values that were evicted",
+                  atomic_load(&eviction->evicted_bytes));
+    write_counter(writer, "puts_of_evicted", "new items that had been evicted not long before",
+                  atomic_load(&eviction->puts_of_evicted));
+    write_counter(writer, "puts_refused_evicting", "changes that found no room for all that",
+                  atomic_load(&eviction->refused));
+    write_counter(writer, "copied_bytes", "bytes copied to put free memory together",
+                  atomic_load(&eviction->copied_bytes));
+    write_gauge(writer, "new_hand_ms", "age at which new items are evicted, about",
+                okv_store_hand_ms(store, &eviction->new_hand));
+    write_gauge(writer, "main_hand_ms", "time since the last use at which others are, about",
+                okv_store_hand_ms(store, &eviction->main_hand));
 }
 
 static void write_index(const struct writer *writer, struct okv_store *store)
@@ -256,6 +281,7 @@ static void write_database(const struct writer *writer, struct okv_server *serve
     write_gauge(writer, "reply_caches", "clients whose last writes are remembered",
                 okv_reply_caches_count(database->reply_caches));
     write_items(writer, &database->store);
+    write_eviction(writer, &database->store);
     write_index(writer, &database->store);
     write_region(writer, &database->store);
     if (database->wal)

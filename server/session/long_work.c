@@ -1,11 +1,14 @@
 #include "server/session/long_work.h"
 
+#include "server/command/change.h"
 #include "server/command/execute.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/session/lifecycle.h"
 #include "server/session/long_write.h"
 #include "server/session/reply.h"
+#include "server/store/evict.h"
+#include "server/store/store.h"
 #include "shared/base/error.h"
 #include "shared/format/bucket.h"
 
@@ -129,9 +132,29 @@ static unsigned wipe(struct okv_sessions *sessions)
     return left < OKV_LONG_WORK_SLICE;
 }
 
+/* Keeps a reserve of memory in databases that evict, in a step of each. */
+static unsigned evict(struct okv_sessions *sessions)
+{
+    struct okv_server *server = sessions->server;
+    unsigned evicted = 0;
+
+    for (unsigned i = 0; i < server->database_count; i++) {
+        struct okv_store *store = &server->databases[i].store;
+        struct okv_change change;
+        if (!okv_store_evict_is_due(store) ||
+            !okv_change_begin(&change, &sessions->executors[i], &sessions->exclusive_ticket))
+            continue;
+        unsigned removed = okv_store_evict(store, &sessions->works[i]);
+        okv_store_work_take(&sessions->works[i]);
+        okv_change_end(&change, removed > 0);
+        evicted += removed;
+    }
+    return evicted;
+}
+
 unsigned okv_long_work_run(struct okv_sessions *sessions)
 {
-    unsigned count = run_writes(sessions);
+    unsigned count = run_writes(sessions) + evict(sessions);
 
     return sessions->server->config.wipe ? count + wipe(sessions) : count;
 }

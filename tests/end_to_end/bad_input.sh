@@ -109,6 +109,11 @@ command_lines() {
         check "--extra-reads $size" 2 'extra-reads' 'from 1 to 1000' \
             "$server" --listen "$socket" --memory 16M "--extra-reads=$size"
     done
+    check "--full sometimes" 2 'full' 'refuse, evict|evict-expiring' "$server" --listen "$socket" --full=sometimes
+    check "--full with --data" 2 'default is to evict' 'leave one of both out' \
+        "$server" --listen "$socket" --full=evict --data "$scratch/data"
+    check "--full with a long value" 2 'max-value 2 MiB' 'values up to 1 MiB, a sixteenth' \
+        "$server" --listen "$socket" --full=evict --memory 16M --max-value=2M
     for size in 9 96 -1 x; do
         check "--index-percent $size" 2 'index-percent' 'from 10 to 95' \
             "$server" --listen "$socket" --memory 16M "--index-percent=$size"

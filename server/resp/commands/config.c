@@ -68,8 +68,7 @@ static void format_value_max(const struct okv_resp_client *client, char out[VALU
 
 static void format_policy(const struct okv_resp_client *client, char out[VALUE_TEXT])
 {
-    (void)client;
-    snprintf(out, VALUE_TEXT, "noeviction");
+    snprintf(out, VALUE_TEXT, "%s", okv_resp_policy_of(client));
 }
 
 static void format_nothing(const struct okv_resp_client *client, char out[VALUE_TEXT])

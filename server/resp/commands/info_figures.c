@@ -94,9 +94,9 @@ void okv_resp_info_memory(const struct okv_resp_client *client, struct okv_resp_
                       script_bytes, scripts);
     add_bytes(out, "maxmemory", memory.all);
     okv_resp_info_add(out,
-                      "maxmemory_policy:noeviction\r\nmem_fragmentation_ratio:%.2f\r\n"
+                      "maxmemory_policy:%s\r\nmem_fragmentation_ratio:%.2f\r\n"
                       "mem_fragmentation_bytes:%" PRId64 "\r\n",
-                      ratio(memory.resident, memory.used),
+                      okv_resp_policy_of(client), ratio(memory.resident, memory.used),
                       (int64_t)memory.resident - (int64_t)memory.used);
     okv_resp_info_add(out,
                       "mem_clients_normal:%" PRIdFAST64 "\r\nmem_allocator:jemalloc-%d.%d.%d\r\n",
@@ -179,6 +179,19 @@ static uint64_t count_expired(const struct okv_resp_client *client)
     return expired;
 }
 
+static uint64_t count_evicted(const struct okv_resp_client *client)
+{
+    const struct okv_server *server = client->resp->server;
+    uint64_t evicted = 0;
+
+    for (unsigned i = 0; i < server->database_count; i++) {
+        const struct okv_store_eviction *eviction = &server->databases[i].store.eviction;
+        if (okv_resp_sees(client, i))
+            evicted += atomic_load(&eviction->evicted_new) + atomic_load(&eviction->evicted_main);
+    }
+    return evicted;
+}
+
 static uint64_t count_errors(const struct okv_server *server)
 {
     uint64_t errors = 0;
@@ -217,8 +230,9 @@ void okv_resp_info_stats(const struct okv_resp_client *client, struct okv_resp_b
     add_traffic(server, out);
     okv_resp_info_add(out, "rejected_connections:%" PRIu64 "\r\n", rejected);
     okv_resp_info_add(out, "sync_full:0\r\nsync_partial_ok:0\r\nsync_partial_err:0\r\n");
-    okv_resp_info_add(out, "expired_keys:%" PRIu64 "\r\nevicted_keys:0\r\nevicted_clients:0\r\n",
-                      count_expired(client));
+    okv_resp_info_add(
+        out, "expired_keys:%" PRIu64 "\r\nevicted_keys:%" PRIu64 "\r\nevicted_clients:0\r\n",
+        count_expired(client), count_evicted(client));
     okv_resp_info_add(out, "keyspace_hits:%" PRIuFAST64 "\r\nkeyspace_misses:%" PRIuFAST64 "\r\n",
                       atomic_load(&stats->resp_hits), atomic_load(&stats->resp_misses));
     okv_resp_info_add(

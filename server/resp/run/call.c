@@ -28,6 +28,18 @@ bool okv_resp_sees(const struct okv_resp_client *client, unsigned database)
     return client->rights[database] != 0;
 }
 
+const char *okv_resp_policy_of(const struct okv_resp_client *client)
+{
+    static const char *const policies[] = {
+        [OKV_STORE_REFUSE] = "noeviction",
+        [OKV_STORE_EVICT] = "allkeys-lfu",
+        [OKV_STORE_EVICT_EXPIRING] = "volatile-lfu",
+    };
+    const struct okv_server *server = client->resp->server;
+
+    return policies[server->databases[client->common.database].store.eviction.mode];
+}
+
 bool okv_resp_is_admin_of_all(const struct okv_resp_client *client)
 {
     unsigned count = client->resp->server->database_count, i = 0;

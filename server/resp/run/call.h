@@ -34,6 +34,8 @@ struct okv_resp_call {
 bool okv_resp_may(const struct okv_resp_client *client, unsigned database, unsigned right);
 /* Whether it has any. Otherwise no reply may say that the database is there. */
 bool okv_resp_sees(const struct okv_resp_client *client, unsigned database);
+/* What Redis calls that which the client's database does when it is full. */
+const char *okv_resp_policy_of(const struct okv_resp_client *client);
 /* Whether it has the right `admin` in every database. */
 bool okv_resp_is_admin_of_all(const struct okv_resp_client *client);
 /* Whether it has the rights that the command needs. */

@@ -162,7 +162,8 @@ int okv_resp_refuse(struct okv_resp_call *call, int code)
         break;
     case OKV_EFULL:
     case OKV_EBUCKETFULL:
-        okv_resp_error(to, "OOM command not allowed when used memory > 'maxmemory'.");
+        okv_resp_error(to, "OOM command not allowed when used memory > 'maxmemory': --full of "
+                           "okv-server says whether items are evicted then");
         break;
     case OKV_EREADONLY:
         okv_resp_error(to, "MISCONF the log of this database failed: it can be read only until the "
