@@ -24,6 +24,7 @@ on two cores when the packages are there:
             - fuzz: clang with libFuzzer, a fixed number of random inputs for each target
             - all tests of the guest, with the battery and each call of okv made to fail there
             - the Debian packages and the container image, each in a system of its own; the formula for memory
+            - tests of formats and of a server built for arm64, under emulation
             - the test suite of Redis and clients of Redis, which a network brings
             - a random seed for all of it, which is printed: OKV_TEST_SEED=N repeats its choices
 

@@ -13,7 +13,7 @@ Does nothing, quickly and without network, when everything is there.
   test     tests, sanitizers, formatting and shell checks, bench/plot
   guest    run programs in a QEMU guest with soft-RoCE (tests/guest/run)
   demo     run the demo on a machine whose own kernel has soft-RoCE
-  package  build Debian packages and try them in a system of their own
+  package  build Debian packages and try them in a system of their own; run tests for arm64 (with test)
   peers    the stores that kv-bench and bench/python compare okv with, and their client libraries
   redis    clients of Redis from npm, and what runs the test suite of Redis (with peers)
 
@@ -37,7 +37,7 @@ packages_of() {
         guest) echo qemu-system-x86 busybox-static kmod cpio iproute2 ibverbs-utils rdmacm-utils \
                     ibverbs-providers perftest python3 xz-utils zstd mount e2fsprogs xfsprogs ;;
         demo)  echo iproute2 kmod ibverbs-utils rdmacm-utils ibverbs-providers ;;
-        package) echo dpkg-dev debhelper dh-python python3 fakeroot lintian mmdebstrap curl jq prometheus ;;
+        package) echo dpkg-dev debhelper dh-python python3 fakeroot lintian mmdebstrap curl jq prometheus qemu-user ;;
         peers) echo redis-server redis-tools memcached libhiredis-dev liblmdb-dev python3 python3-redis ;;
         redis) echo tcl8.6 debian-archive-keyring php-cli php-redis python3-django-redis python3-dogpile.cache \
                     python3-limits "$(node)" ;;
