@@ -186,7 +186,8 @@ struct read_batch {
  */
 struct reporting {
     uint64_t period_ns; /* 0: no reports */
-    uint64_t due_ns;    /* UINT64_MAX: never on this connection */
+    uint64_t due_ns;    /* of report_send(); UINT64_MAX: never on this connection */
+    uint64_t next_ns;   /* of the next report */
     bool is_owed;       /* the reply to a report: it holds a request slot until then */
     uint16_t request_slot;
     uint64_t sequence;
@@ -263,6 +264,7 @@ struct okv {
     struct okv_counters counters;
     uint32_t timed_phase; /* of the gets that are timed; a get reads it with its counter */
     struct reporting reporting;
+    struct hits *hits;              /* client/connection/hits.c; NULL: the server is told of none */
     struct okv_diag why;            /* why there is no connection */
     struct okv_diag argument_error; /* of a call that was refused: client/api/argument_error.h */
     uint64_t argument_error_at;     /* call_count() then */

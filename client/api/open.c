@@ -8,6 +8,7 @@
 #include "client/api/argument_error.h"
 #include "client/api/engine_ops.h"
 #include "client/connection/goodbye.h"
+#include "client/connection/hits.h"
 #include "client/connection/identity.h"
 #include "client/connection/reconnect.h"
 #include "client/connection/report.h"
@@ -228,6 +229,7 @@ static void parts_free(okv *handle)
     event_fd_destroy(handle);
     queues_free(handle);
     identity_fini(handle);
+    hits_fini(handle);
     free(handle->link.uri_text);
     mark_destroy(handle);
     free(handle);

@@ -98,13 +98,19 @@ static uint64_t attempt_limit_ns(const struct link *link)
     return shorter ? AGAIN_LIMIT_NS : link->connect_timeout_ns;
 }
 
+/* That the handle offers. */
+static uint32_t features_of(const okv *handle)
+{
+    return handle->reporting.period_ns ? OKV_FEATURE_REPORTS | OKV_FEATURE_HEAT : 0;
+}
+
 int attempt_start(okv *handle, struct okv_diag *why)
 {
     struct link *link = &handle->link;
     struct okv_hello hello = {
         .slot_size = OKV_SLOT_SIZE_DEFAULT,
         .credits = link->credits,
-        .features = handle->reporting.period_ns ? OKV_FEATURE_REPORTS : 0,
+        .features = features_of(handle),
         .resume = (uint32_t)handle->table.session_id,
         .database =
             okv_database_id(link->uri.database[0] ? link->uri.database : OKV_DATABASE_DEFAULT),
@@ -147,7 +153,7 @@ static int read_welcome(okv *handle, const struct okv_answer *answer, struct okv
     if (rc == OKV_EVERSION)
         return okv_diag_set(why, rc, "%s speaks another protocol version than this client",
                             link->uri_text);
-    bool is_offered = !table->features || handle->reporting.period_ns;
+    bool is_offered = (table->features & ~features_of(handle)) == 0;
     if (rc || !is_offered || table->credits > link->credits ||
         table->slot_size > OKV_SLOT_SIZE_DEFAULT)
         return okv_diag_set(why, OKV_EPROTO, "%s sent a welcome that makes no sense",

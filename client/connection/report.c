@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "client/connection/hits.h"
 #include "client/engine/progress.h"
 #include "client/engine/timed_gets.h"
 #include "shared/base/error.h"
@@ -16,7 +17,7 @@ void report_init(okv *handle, uint64_t period_ns)
     struct reporting *reporting = &handle->reporting;
 
     reporting->period_ns = period_ns;
-    reporting->due_ns = UINT64_MAX;
+    reporting->due_ns = reporting->next_ns = UINT64_MAX;
     handle->timed_phase =
         period_ns ? handle->link.client_id[0] % TIMED_GETS_ONE_IN : TIMED_GETS_ONE_IN;
 }
@@ -39,14 +40,16 @@ void report_link_up(okv *handle)
 {
     struct reporting *reporting = &handle->reporting;
 
-    uint64_t due_ns = handle->link.up_since_ns + reporting->period_ns;
+    uint64_t next_ns = handle->link.up_since_ns + reporting->period_ns;
 
     reporting->is_owed = false;
     /* Connections that live shorter than the period do not postpone the report. */
     if (!is_in_force(handle))
-        reporting->due_ns = UINT64_MAX;
-    else if (due_ns < reporting->due_ns)
-        reporting->due_ns = due_ns;
+        reporting->next_ns = UINT64_MAX;
+    else if (next_ns < reporting->next_ns)
+        reporting->next_ns = next_ns;
+    reporting->due_ns = reporting->next_ns;
+    hits_link_up(handle);
 }
 
 bool report_take(okv *handle, struct okv_wire_report *out)
@@ -99,19 +102,30 @@ static bool report_post(okv *handle)
     return true;
 }
 
+static void send_report(okv *handle, uint64_t now, bool is_free)
+{
+    struct reporting *reporting = &handle->reporting;
+
+    if (is_free && !reporting->is_owed && report_post(handle))
+        reporting->next_ns = now + reporting->period_ns;
+    else
+        reporting->next_ns = now + reporting->period_ns / AGAIN_PARTS;
+}
+
 void report_send(okv *handle, uint64_t now)
 {
     struct reporting *reporting = &handle->reporting;
     bool is_free;
 
     /* A handle whose gets need no events has not polled for the last reply. */
-    if (reporting->is_owed && handle->active == 0 && link_is_up(handle))
+    if ((reporting->is_owed || hits_are_owed(handle)) && handle->active == 0 && link_is_up(handle))
         engine_events(handle);
-    is_free = !reporting->is_owed && link_is_up(handle) && !handle->failure && !handle->lost;
-    if (is_free && report_post(handle))
-        reporting->due_ns = now + reporting->period_ns;
-    else if (reporting->due_ns != UINT64_MAX)
-        reporting->due_ns = now + reporting->period_ns / AGAIN_PARTS;
+    is_free = link_is_up(handle) && !handle->failure && !handle->lost;
+    if (now >= reporting->next_ns)
+        send_report(handle, now, is_free);
+    if (is_free && !handle->lost)
+        hits_send(handle, now);
+    reporting->due_ns = reporting->next_ns;
 }
 
 bool report_reply(okv *handle, const struct okv_reply_message *reply)

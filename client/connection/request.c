@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/connection/goodbye.h"
+#include "client/connection/hits.h"
 #include "client/connection/report.h"
 #include "client/engine/failure.h"
 #include "client/engine/memory.h"
@@ -290,7 +291,8 @@ struct operation *request_message(okv *handle, const struct okv_event *event)
         goodbye_receive(handle, reply.status);
         return NULL;
     }
-    if (reply_is_repeated(handle, &reply) || report_reply(handle, &reply))
+    if (reply_is_repeated(handle, &reply) || report_reply(handle, &reply) ||
+        hits_reply(handle, &reply))
         return NULL;
     struct operation *operation = reply_operation(handle, &reply);
     if (!operation) {

@@ -1,5 +1,6 @@
 #include "client/get/fast_path.h"
 
+#include "client/connection/hits.h"
 #include "client/connection/report.h"
 #include "client/connection/wait.h"
 #include "client/engine/operation.h"
@@ -71,6 +72,7 @@ static inline bool answer(okv *handle, const struct get_call *call, const struct
     *result = (struct okv_result){.status = OKV_ENOTFOUND};
     if (found == 0)
         return true;
+    hits_note_found(handle, locator->hash, entry.is_quiet);
     result->status = item_deliver(&entry, entry.value, call->buffer, call->size, result);
     if (result->status == OKV_OK)
         result->ttl_ms = OKV_TTL_NONE;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/connection/clock_sync.h"
+#include "client/connection/hits.h"
 #include "client/connection/request.h"
 #include "client/engine/operation.h"
 #include "client/get/deliver.h"
@@ -172,6 +173,7 @@ static void end_found(okv *handle, struct operation *operation, const struct okv
 void lookup_item_found(okv *handle, struct operation *operation, const struct okv_entry *entry,
                        const uint8_t *value)
 {
+    hits_note_found(handle, operation->lookup.hash, entry->is_quiet);
     end_found(handle, operation, entry, value_deliver(operation, entry, value));
 }
 

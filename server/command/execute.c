@@ -274,7 +274,8 @@ int okv_execute(const struct okv_executor *executor, unsigned rights,
     case OKV_OP_ADMIN:
         execute_admin(executor, request, reply, room, size);
         return 0;
-    case OKV_OP_REPORT: /* handled by the session, as the next */
+    case OKV_OP_REPORT: /* handled by the session, as the next ones */
+    case OKV_OP_HITS:
     case OKV_OP_GOODBYE:
         break;
     }

@@ -107,7 +107,8 @@ bool okv_session_receive(struct okv_sessions *sessions, struct okv_session *sess
     session->keepalive.is_up = true;
     okv_session_add(&session->common.bytes_in, request->length);
     /* A client that only gets reports, too, and is as idle as before. */
-    if (okv_immediate_opcode(request->immediate) != OKV_OP_REPORT) {
+    if (okv_immediate_opcode(request->immediate) != OKV_OP_REPORT &&
+        okv_immediate_opcode(request->immediate) != OKV_OP_HITS) {
         session->idle_scans = 0;
         okv_session_add(&session->common.requests, 1);
         atomic_store_explicit(&session->common.active_ns, sessions->now_ns, memory_order_relaxed);

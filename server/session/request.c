@@ -4,6 +4,7 @@
 #include "server/command/execute.h"
 #include "server/core/server.h"
 #include "server/database/reply_cache_log.h"
+#include "server/session/hits.h"
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
 #include "server/session/long_write.h"
@@ -12,6 +13,7 @@
 #include "server/session/timed_writes.h"
 #include "server/store/commands.h"
 #include "shared/base/error.h"
+#include "shared/format/hits.h"
 
 enum outcome {
     ANSWERED,   /* post the reply */
@@ -166,6 +168,21 @@ static enum outcome take_report(struct exchange *exchange)
                : ANSWERED;
 }
 
+static enum outcome take_hits(struct exchange *exchange)
+{
+    const struct okv_request_message *request = &exchange->request;
+    struct okv_hits hits;
+
+    if (okv_session_hits(exchange->sessions, exchange->session, request->value,
+                         request->value_length, &hits))
+        return MALFORMED;
+    uint8_t *room = exchange->out + OKV_REPLY_HEADER;
+    *(struct okv_wire_hits *)room = okv_hits_encode(&hits);
+    exchange->reply.value = room;
+    exchange->reply.value_length = sizeof(struct okv_wire_hits);
+    return ANSWERED;
+}
+
 static enum outcome take_goodbye(struct exchange *exchange)
 {
     if (exchange->request.value_length && take_report(exchange) == MALFORMED)
@@ -203,10 +220,13 @@ static enum outcome take(struct exchange *exchange)
                                                  .slot = request->slot,
                                                  .sequence = request->sequence,
                                                  .status = rc};
-    if (rc == 0)
-        return request->opcode == OKV_OP_REPORT ? take_report(exchange) : take_command(exchange);
-    OKV_STATS_ADD(&exchange->sessions->server->stats, unsupported, 1);
-    return ANSWERED;
+    if (rc) {
+        OKV_STATS_ADD(&exchange->sessions->server->stats, unsupported, 1);
+        return ANSWERED;
+    }
+    if (request->opcode == OKV_OP_REPORT)
+        return take_report(exchange);
+    return request->opcode == OKV_OP_HITS ? take_hits(exchange) : take_command(exchange);
 }
 
 enum okv_request_fate okv_session_serve(struct okv_sessions *sessions, struct okv_session *session,

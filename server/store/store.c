@@ -194,6 +194,13 @@ uint64_t okv_store_clock_wall_ms(const struct okv_store *store)
     return wall_ms - (exact_ms - clock_ms);
 }
 
+void okv_store_mark(struct okv_store *store, uint64_t hash)
+{
+    if (store->table.heat)
+        okv_heat_mark(store->table.heat, okv_linear_bucket(hash, atomic_load(&store->bucket_count)),
+                      okv_hash_tag(hash));
+}
+
 uint64_t okv_store_index_length(const struct okv_store *store)
 {
     uint64_t segment = (uint64_t)store->table.segment_buckets * store->table.bucket_size;

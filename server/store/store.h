@@ -86,6 +86,10 @@ int okv_store_look_at(struct okv_store *store, struct okv_store_work *work, cons
                       uint32_t key_length, const struct okv_store_moment *moment,
                       okv_store_visit *visit, void *user);
 
+/* Notes a use of the item with this hash of its key, which need not be there. Any thread; nothing
+ * where items are not evicted. */
+void okv_store_mark(struct okv_store *store, uint64_t hash);
+
 /* Bytes of the heap that segments of the index take, including the one in reserve. */
 uint64_t okv_store_index_length(const struct okv_store *store);
 /* Bytes of the heap that overflow pages take. */

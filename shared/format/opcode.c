@@ -22,6 +22,7 @@ const struct okv_opcode_facts okv_opcodes[OKV_OPCODES] = {
     [OKV_OP_REPORT] = {READ, .has_value = true},
     [OKV_OP_INCR_TTL] = {WRITE, .has_key = true, .has_argument = true, .has_ttl = true},
     [OKV_OP_GET_TOUCH] = {WRITE, .has_key = true, .has_ttl = true},
+    [OKV_OP_HITS] = {READ, .has_value = true},
     [OKV_OP_GOODBYE] = {READ, .has_value = true},
 };
 

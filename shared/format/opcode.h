@@ -20,6 +20,7 @@ enum okv_opcode {
     OKV_OP_REPORT = 11,
     OKV_OP_INCR_TTL = 12, /* INCR that gives a new item a time to live */
     OKV_OP_GET_TOUCH = 13,
+    OKV_OP_HITS = 14,
     OKV_OP_GOODBYE = 0x7f, /* either way: the sender ends the connection; has no reply */
 };
 #define OKV_OPCODES 0x80 /* an immediate has 7 bits for one */

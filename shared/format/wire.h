@@ -70,8 +70,9 @@ struct okv_hello {
 /* Feature bits of hello and welcome. */
 enum okv_feature {
     OKV_FEATURE_REPORTS = 1, /* the client sends reports (report.h) */
+    OKV_FEATURE_HEAT = 2,    /* the client tells of its hits (hits.h) */
 };
-#define OKV_FEATURES_ALL 1u
+#define OKV_FEATURES_ALL 3u
 
 /* The number by which a hello names a database: the low half of its name's hash, and never 0 but
  * for "default". */

@@ -183,6 +183,7 @@ static const struct bad_message bad_fields[] = {
     {"a rendezvous read and both conditions", OPERATION(PUT), HEADER + 1 + PLACE, 1, 100,
      RENDEZVOUS | ABSENT | VERSION, 0, 0, 0},
     {"a rendezvous read without key", OPERATION(PUT), HEADER + PLACE, 0, 100, RENDEZVOUS, 0, 0, 0},
+    {"HITS that were not agreed upon", OPERATION(HITS), HEADER + 8, 0, 8, 0, 0, 0, 0},
     {"a FLUSH with 1 byte", OPERATION(FLUSH), HEADER + 1, 0, 1, 0, 0, 0, 0},
     {"a FLUSH with 7 bytes", OPERATION(FLUSH), HEADER + 7, 0, 7, 0, 9, 0, 0},
     {"a FLUSH with 9 bytes", OPERATION(FLUSH), HEADER + 9, 0, 9, 0, 9, 0, 0},

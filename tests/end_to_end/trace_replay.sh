@@ -87,6 +87,18 @@ full() {
     says "what it refused" "$(jq .targets[0].replay.refused "$json") refused by a full server"
 }
 
+# A server that evicts refuses nothing. Its clients tell it of their hits, at most one of four; what they use stays.
+evicting() {
+    end_server TERM
+    start_server "$socket" --memory 4M --full evict
+    "$bench" --make-trace zipf,items=50000,requests=150000 >"$scratch/trace"
+    replay 0 "$scratch/trace" --connections 4
+    is "a server that evicts" '[.refused, .puts == .misses, .items_most < 10000]' '[0,true,true]'
+    is "its hits" '.hit_ratio > .exact.s3_fifo - 0.06' true
+    same "what it was told of" "$("$okv" -s "$socket" stat | awk '
+        { of[$1] = $2 } END { print (of["client_marks"] > 1000), (of["client_marks"] * 4 < of["client_gets"]) }')" "1 1"
+}
+
 # What is made is what is replayed.
 made() {
     "$bench" --make-trace zipf,items=500,requests=5K >"$scratch/trace"
@@ -116,6 +128,7 @@ many_clients
 others
 made
 full
+evicting
 refusals
 echo "$checks checks, $failures of them wrong"
 [ $failures -eq 0 ]

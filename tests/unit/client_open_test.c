@@ -65,7 +65,7 @@ TEST_WITH(welcome_that_makes_no_sense, setup, NULL)
         FIELD(segment_buckets, OKV_SEGMENT_BUCKETS_MIN + 1),
         FIELD(segment_buckets, 1u << 31),
         FIELD(clock_ms, 0),
-        FIELD(features, 2),
+        FIELD(features, 4),
         FIELD(boot_id, 0),
         FIELD(region_address, UINT64_MAX - STUB_REGION + 1),
         FIELD(max_key, 0),

@@ -104,7 +104,7 @@ TEST(welcome_is_checked)
     WELCOME_WITH(segment_buckets, 32);
     WELCOME_WITH(segment_buckets, 96);
     WELCOME_WITH(segment_buckets, UINT32_C(1) << 31);
-    WELCOME_WITH(features, 2);
+    WELCOME_WITH(features, 4);
     WELCOME_WITH(boot_id, 0);
     WELCOME_WITH(clock_ms, 0);
     WELCOME_WITH(credits, 0);
@@ -257,7 +257,7 @@ TEST(unknown_operations_can_be_answered)
     request.sequence = 0x123456789;
     length = okv_request_encode(&request, bytes);
     for (unsigned opcode = 0; opcode <= 0x7f; opcode++) {
-        if ((opcode >= OKV_OP_PING && opcode <= OKV_OP_GET_TOUCH) || opcode == OKV_OP_GOODBYE)
+        if ((opcode >= OKV_OP_PING && opcode <= OKV_OP_HITS) || opcode == OKV_OP_GOODBYE)
             continue;
         assert_int_equal(okv_request_decode(okv_immediate(opcode, 7), bytes, length, &back),
                          OKV_EUNSUPPORTED);

@@ -1,0 +1,62 @@
+#include "server/session/hits.h"
+
+#include "server/core/server.h"
+#include "server/database/database.h"
+#include "server/session/sessions.h"
+#include "server/store/evict.h"
+#include "shared/base/error.h"
+#include "shared/format/hits.h"
+
+/* A client tells of an item again after so many rounds of the hand of new items, which are about a
+ * quarter of the time in which a region of bytes is put. */
+#define INTERVAL_ROUNDS 2u
+#define INTERVAL_MIN_MS 100u
+#define INTERVAL_MAX_MS 60000u
+/* Of the items, what all clients together may hold back. */
+#define HELD_BACK_PERCENT 5u
+#define BATCH_MIN 16u
+
+static uint32_t clamp(uint64_t value, uint32_t least, uint32_t most)
+{
+    return value < least ? least : value > most ? most : (uint32_t)value;
+}
+
+/* Of the server, about: workers have as many each. */
+static uint64_t clients_of(const struct okv_sessions *sessions)
+{
+    uint64_t clients = 0;
+
+    for (unsigned i = 0; i < OKV_LISTENERS_MAX; i++)
+        clients += atomic_load_explicit(&sessions->clients[i], memory_order_relaxed);
+    return clients * sessions->server->config.workers;
+}
+
+static void advise(const struct okv_sessions *sessions, const struct okv_store *store,
+                   struct okv_hits *out)
+{
+    uint64_t clients = clients_of(sessions);
+    uint64_t items = atomic_load_explicit(&store->totals.items, memory_order_relaxed);
+    uint64_t round_ms = okv_store_hand_ms(store, &store->eviction.new_hand);
+
+    *out = (struct okv_hits){
+        .interval_ms = clamp(INTERVAL_ROUNDS * round_ms, INTERVAL_MIN_MS, INTERVAL_MAX_MS),
+        .batch = clamp(items * HELD_BACK_PERCENT / 100 / (clients ? clients : 1), BATCH_MIN,
+                       OKV_HITS_MAX),
+    };
+}
+
+int okv_session_hits(struct okv_sessions *sessions, const struct okv_session *session,
+                     const uint8_t *bytes, size_t length, struct okv_hits *out)
+{
+    struct okv_database *database = &sessions->server->databases[session->common.database];
+    size_t count = length / OKV_HIT_SIZE;
+
+    if (!session->common.tells_hits || length % OKV_HIT_SIZE != 0 || count == 0 ||
+        count > OKV_HITS_MAX)
+        return OKV_EPROTO;
+    for (size_t i = 0; i < count; i++)
+        okv_store_mark(&database->store, okv_get_u64(bytes + i * OKV_HIT_SIZE));
+    OKV_STATS_ADD(&database->counts, client_marks, count);
+    advise(sessions, &database->store, out);
+    return 0;
+}
