@@ -21,6 +21,7 @@ struct okv_table {
     struct okv_heap *heap;
     struct okv_store_pending *pending; /* NULL: changes are published at once */
     struct okv_heat *heat;             /* NULL: nothing is evicted */
+    bool evicts_expiring;              /* items with an expiry alone are evicted */
     uint64_t boot_id;
     uint64_t hash_seed;
     uint32_t bucket_size;
@@ -60,7 +61,7 @@ struct okv_store_tally {
     uint64_t extra_reads; /* see struct okv_store_totals */
     uint64_t expiring;
     uint64_t overflow_pages;
-    uint64_t heat_bytes, new_bytes; /* where items are evicted: of all, and of new ones */
+    uint64_t heat_bytes, new_bytes; /* of items that may be evicted, and of new ones of these */
 };
 
 struct okv_store_bucket {

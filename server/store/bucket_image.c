@@ -70,7 +70,7 @@ void okv_store_tally_heat(struct okv_store_tally *tally, const struct okv_table 
 {
     uint64_t bytes = (uint64_t)entry->key_length + entry->value_length + ITEM_OVERHEAD;
 
-    if (!table->heat)
+    if (!table->heat || (table->evicts_expiring && !entry->expiry_ms))
         return;
     tally->heat_bytes += bytes;
     tally->new_bytes += okv_heat_is_new(heat) ? bytes : 0;

@@ -24,7 +24,7 @@
  * update_in_place.c depends on what it counts of an inline item. */
 void okv_store_tally_item(struct okv_store_tally *tally, const struct okv_table *table,
                           const struct okv_entry *entry, unsigned page, uint64_t image_version);
-/* Counts an item of this heat. Nothing where items are not evicted. */
+/* Counts an item of this heat, if it may be evicted. */
 void okv_store_tally_heat(struct okv_store_tally *tally, const struct okv_table *table,
                           const struct okv_entry *entry, uint8_t heat);
 

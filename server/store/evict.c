@@ -8,7 +8,7 @@
 #include "server/store/move.h"
 #include "shared/base/error.h"
 
-/* New items beyond this share of all bytes are the hands' first choice. */
+/* New items beyond this share of the bytes that may be evicted are the hands' first choice. */
 #define NEW_PERCENT 10
 /* Of the bytes that are evicted, how many more may be copied to put free memory together. */
 #define COPIED_PERCENT 30

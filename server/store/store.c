@@ -151,6 +151,7 @@ int okv_store_init(struct okv_store *store, const struct okv_store_params *param
     if (params->full != OKV_STORE_REFUSE) {
         store->table.heat = okv_heat_create(store->buckets_max, params->bucket_size);
         store->eviction.mode = params->full;
+        store->table.evicts_expiring = params->full == OKV_STORE_EVICT_EXPIRING;
         rc = store->table.heat ? 0 : OKV_ENOMEM;
     }
     if (!rc)

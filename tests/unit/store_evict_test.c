@@ -263,6 +263,31 @@ TEST(items_without_an_expiry_stay)
     store_region_close(&region);
 }
 
+/* Items that stay are new for ever, and are none of the hands' business. */
+TEST(expiring_items_that_were_used_are_evicted_beside_others)
+{
+    const struct mix *mix = &mixes[3];
+    struct store_region region;
+    uint64_t number = 0;
+
+    open_cache(&region, OKV_STORE_EVICT_EXPIRING);
+    for (; number < 400; number++)
+        assert_int_equal(put_for(&region, mix, number, 0), 0);
+    for (; number < 2000; number++) {
+        assert_int_equal(put_for(&region, mix, number, 1000000), 0);
+        is_there(&region, mix, number);
+        is_there(&region, mix, number - 100);
+        okv_store_evict(&region.store, &region.work);
+    }
+    /* The reserve comes back. */
+    for (unsigned i = 0; i < 10 && okv_store_evict_is_due(&region.store); i++)
+        okv_store_evict(&region.store, &region.work);
+    assert_false(okv_store_evict_is_due(&region.store));
+    expect_heat(&region);
+    assert_int_equal(region.store.eviction.refused, 0);
+    store_region_close(&region);
+}
+
 /* The index grows and shrinks, and sizes change tenfold, in both directions. */
 TEST(sizes_change)
 {
