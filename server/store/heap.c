@@ -126,6 +126,7 @@ int okv_heap_init(struct okv_heap *heap, void *base, uint64_t floor, uint64_t le
     atomic_init(&heap->pin_count, 0);
     atomic_init(&heap->pinned_freed, 0);
     atomic_init(&heap->unwiped_count, 0);
+    atomic_init(&heap->unwiped_size, 0);
     LIST_INIT(&heap->pins);
     heap->query_length = sizeof heap->query / sizeof *heap->query;
     if (mallctlnametomib("experimental.utilization.query", heap->query, &heap->query_length))
@@ -343,6 +344,7 @@ static struct unwiped *unwiped_at(const struct okv_heap *heap, uint64_t offset)
 static void list_unwiped(struct okv_heap *heap, uint64_t offset, uint64_t size)
 {
     atomic_fetch_add_explicit(&heap->unwiped_count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&heap->unwiped_size, size, memory_order_relaxed);
     pthread_mutex_lock(&heap->lock);
     *unwiped_at(heap, offset) = (struct unwiped){.next = 0, .left = size};
     if (heap->unwiped)
@@ -386,7 +388,9 @@ uint64_t okv_heap_wipe(struct okv_heap *heap, uint64_t most)
         relist_unwiped(heap, offset, left - length);
         return length;
     }
-    release(heap, memory, sallocx(memory, flags(heap)));
+    size_t size = sallocx(memory, flags(heap));
+    release(heap, memory, size);
+    atomic_fetch_sub_explicit(&heap->unwiped_size, size, memory_order_relaxed);
     atomic_fetch_sub_explicit(&heap->unwiped_count, 1, memory_order_relaxed);
     return length;
 }
@@ -471,8 +475,9 @@ uint64_t okv_heap_unused(const struct okv_heap *heap)
     uint64_t taken =
         okv_heap_used(heap) + atomic_load_explicit(&heap->large, memory_order_relaxed) * PAGE;
     uint64_t length = heap->length - heap->floor;
+    uint64_t unwiped = atomic_load_explicit(&heap->unwiped_size, memory_order_relaxed);
 
-    return length > taken ? length - taken : 0;
+    return length + unwiped > taken ? length + unwiped - taken : 0;
 }
 
 uint64_t okv_heap_peak(const struct okv_heap *heap)

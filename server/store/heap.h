@@ -62,6 +62,7 @@ struct okv_heap {
     LIST_HEAD(, okv_heap_pin) pins;
     uint64_t unwiped, unwiped_last;    /* a list of freed memory that is to be wiped; 0: none */
     atomic_uint unwiped_count;         /* of the list, and those that a thread wipes now */
+    atomic_uint_fast64_t unwiped_size; /* bytes of these, which `used` has, too */
     atomic_uint pin_count;             /* of the list */
     atomic_uint_fast64_t pinned_freed; /* bytes that were freed and are pinned */
     extent_hooks_t hooks;
@@ -125,7 +126,8 @@ bool okv_heap_is_before(struct okv_heap *heap, uint64_t a, uint64_t b);
 
 /* Bytes allocated now, rounded up to size classes. */
 uint64_t okv_heap_used(const struct okv_heap *heap);
-/* Bytes that are not taken. They may be in pieces, some in slabs of other sizes. */
+/* Bytes that are not taken, or will not be once they are wiped. They may be in pieces, some in
+ * slabs of other sizes. */
 uint64_t okv_heap_unused(const struct okv_heap *heap);
 /* The most bytes that were allocated at a time. */
 uint64_t okv_heap_peak(const struct okv_heap *heap);

@@ -288,6 +288,42 @@ TEST(expiring_items_that_were_used_are_evicted_beside_others)
     store_region_close(&region);
 }
 
+/* What was evicted is no reason to evict more, though it is not wiped yet. */
+TEST(what_waits_to_be_wiped_is_free)
+{
+    enum { LONG = 200000 };
+    const struct okv_store_params params = {.length = 16 * REGION,
+                                            .bucket_size = 512,
+                                            .max_value = REGION / 16,
+                                            .full = OKV_STORE_EVICT,
+                                            .wipe = true};
+    static uint8_t value[LONG];
+    struct store_region region;
+    uint64_t fell = 0; /* items, at most, beside a put */
+
+    store_region_open(&region, &params);
+    for (unsigned i = 0; i < 1000; i++) {
+        char key[16];
+        int length = snprintf(key, sizeof key, "%u", i);
+        uint64_t before = region.store.totals.items;
+        int rc;
+        while ((rc = store_region_put(&region, key, (uint32_t)length, value, sizeof value, NULL)) ==
+               OKV_EAGAIN)
+            okv_heap_wipe(&region.store.heap, LONG);
+        assert_int_equal(rc, 0);
+        for (unsigned step = 0; step < 3; step++)
+            okv_store_evict(&region.store, &region.work);
+        fell =
+            before > region.store.totals.items + fell ? before - region.store.totals.items : fell;
+        while (okv_heap_wipe(&region.store.heap, LONG) > 0)
+            continue;
+    }
+    assert_in_range(fell, 0, 20);
+    assert_in_range(region.store.eviction.evicted_bytes, 600 * LONG, 800 * LONG);
+    assert_int_equal(region.store.heap.unwiped_size, 0);
+    store_region_close(&region);
+}
+
 /* The index grows and shrinks, and sizes change tenfold, in both directions. */
 TEST(sizes_change)
 {
