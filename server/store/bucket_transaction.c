@@ -43,7 +43,7 @@ void okv_store_count_difference(struct okv_store *store, const struct okv_store_
     add_change(&totals->new_bytes, before->new_bytes, after->new_bytes);
 }
 
-static void count_evicted(struct okv_store *store, const struct okv_store_evicted *evicted)
+void okv_store_count_evicted(struct okv_store *store, const struct okv_store_evicted *evicted)
 {
     struct okv_store_eviction *eviction = &store->eviction;
 
@@ -58,7 +58,7 @@ void okv_store_count_change(struct okv_store *store, const struct okv_store_buck
 {
     okv_store_count_difference(store, &bucket->published, &bucket->changed);
     add_change(&store->totals.expired, 0, bucket->expired);
-    count_evicted(store, &bucket->evicted);
+    okv_store_count_evicted(store, &bucket->evicted);
 }
 
 int okv_store_transaction_commit(struct okv_store *store, struct okv_store_work *work)

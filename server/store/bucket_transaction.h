@@ -21,5 +21,6 @@ int okv_store_transaction_commit(struct okv_store *store, struct okv_store_work 
 void okv_store_count_change(struct okv_store *store, const struct okv_store_bucket *bucket);
 void okv_store_count_difference(struct okv_store *store, const struct okv_store_tally *before,
                                 const struct okv_store_tally *after);
+void okv_store_count_evicted(struct okv_store *store, const struct okv_store_evicted *evicted);
 
 #endif

@@ -6,6 +6,7 @@
 #include "server/core/turn.h"
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_transaction.h"
+#include "server/store/evict.h"
 #include "server/store/fullness.h"
 #include "server/store/heat.h"
 #include "server/store/locking.h"
@@ -21,6 +22,7 @@ struct prepared {
     uint64_t number;
     struct okv_store_tally published, changed;
     unsigned expired, pages;
+    struct okv_store_evicted evicted;
     unsigned fresh_count, freed_count;
     uint64_t page_offset[OKV_BUCKET_PAGES_MAX];
     uint8_t heat[OKV_HEAT_RECORD_MAX]; /* where items are evicted */
@@ -131,6 +133,7 @@ static int keep(struct attempt *attempt)
                                   .published = bucket->published,
                                   .changed = bucket->changed,
                                   .expired = bucket->expired,
+                                  .evicted = bucket->evicted,
                                   .pages = bucket->pages};
     prepared->offsets = (uint64_t *)(prepared->images + bytes); /* pages are of 64 bytes each */
     prepared->fresh_count = okv_store_bucket_fresh(bucket, prepared->offsets);
@@ -147,16 +150,19 @@ static int keep(struct attempt *attempt)
 static int prepare_bucket(struct attempt *attempt, uint32_t first, uint32_t end)
 {
     struct okv_store_set_change *changes = attempt->set->changes;
-    bool has_writes = false;
+    bool has_writes = false, has_puts = false;
     int rc = okv_store_transaction_load_at(attempt->store, attempt->work, changes[first].bucket,
                                            attempt->clock_ms);
 
     for (uint32_t i = first; i < end && rc == 0; i++) {
         rc = change_item(attempt, &changes[i]);
         has_writes = has_writes || changes[i].kind != OKV_STORE_SET_READ;
+        has_puts = has_puts || changes[i].kind == OKV_STORE_SET_PUT;
     }
     if (rc || !has_writes)
         return rc;
+    if (has_puts) /* after all that the set compares */
+        okv_store_evict_in_bucket(attempt->store, &attempt->work->bucket, false);
     rc = okv_store_bucket_prepare(&attempt->work->bucket, &attempt->store->table);
     for (uint32_t i = first; i < end; i++)
         if (changes[i].kind != OKV_STORE_SET_READ)
@@ -210,6 +216,7 @@ static void publish_all(struct attempt *attempt)
             okv_store_free(table, prepared->offsets[prepared->fresh_count + i]);
         okv_store_count_difference(attempt->store, &prepared->published, &prepared->changed);
         atomic_fetch_add(&attempt->store->totals.expired, prepared->expired);
+        okv_store_count_evicted(attempt->store, &prepared->evicted);
         free(prepared);
     }
 }

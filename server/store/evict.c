@@ -351,5 +351,5 @@ void okv_store_evict_in_bucket(struct okv_store *store, struct okv_store_bucket 
         evict_item(store, bucket, item);
         bucket->evicted.in_bucket++;
     }
-    bucket->only_shrinks = false; /* it has an item more */
+    bucket->only_shrinks = false; /* it has items more */
 }

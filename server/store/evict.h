@@ -39,7 +39,7 @@ uint64_t okv_store_hand_ms(const struct okv_store *store, const struct okv_store
 /* Takes a step for a change that found no room for `size` bytes. Returns whether another attempt,
  * or another step, is worthwhile. */
 bool okv_store_evict_for(struct okv_store *store, struct okv_store_work *work, uint64_t size);
-/* Before a locked bucket is laid out with an item that was put: removes others if they would take
+/* Before a locked bucket is laid out with items that were put: removes others if they would take
  * overflow pages, or memory of the heap though they are small. Where the index cannot grow, or the
  * caller insists, since the heap had no room. */
 void okv_store_evict_in_bucket(struct okv_store *store, struct okv_store_bucket *bucket,

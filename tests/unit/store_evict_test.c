@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "server/store/bucket_image.h"
+#include "server/store/change_set.h"
 #include "server/store/evict.h"
 #include "server/store/locking.h"
 #include "shared/base/error.h"
@@ -129,6 +130,42 @@ TEST(what_comes_finds_room)
         assert_int_equal(eviction->refused, 0);
         store_region_close(&region);
     }
+}
+
+/* The items of a set make room in their buckets as one does. */
+TEST(sets_keep_gets_short)
+{
+    enum { SET = 32 };
+    const struct mix *mix = &mixes[0];
+    struct store_region region;
+    struct store_audit audit;
+    uint64_t count = 0;
+    uint8_t values[SET][32];
+    char keys[SET][64];
+
+    open_cache(&region, OKV_STORE_EVICT);
+    while (count < (uint64_t)REGION * 4 / (16 + 32)) {
+        struct okv_store_set_change changes[SET] = {0};
+        for (unsigned i = 0; i < SET; i++, count++) {
+            make_key(mix, count, keys[i]);
+            changes[i] = (struct okv_store_set_change){.kind = OKV_STORE_SET_PUT,
+                                                       .key = keys[i],
+                                                       .key_length = mix->key_length,
+                                                       .value = values[i]};
+            changes[i].value_length = make_value(mix, count, values[i]);
+        }
+        const struct okv_store_set set = {.changes = changes, .count = SET};
+        assert_int_equal(okv_store_change_set(&region.store, &region.work, &set), 0);
+        okv_store_evict(&region.store, &region.work);
+    }
+    store_region_audit(&region, NULL, NULL, &audit);
+    expect_heat(&region);
+    const struct okv_store_eviction *eviction = &region.store.eviction;
+    assert_int_equal(count - region.store.totals.items,
+                     eviction->evicted_new + eviction->evicted_main);
+    assert_true(store_audit_extra(&audit) < 0.04);
+    assert_true(eviction->puts_of_evicted > 0);
+    store_region_close(&region);
 }
 
 /* A few items that are used, among many that are not. */
