@@ -58,7 +58,7 @@ static bool compact(struct okv_store *store, struct okv_store_work *work)
     bool goes_on;
 
     pthread_mutex_lock(&store->resizing);
-    goes_on = store->table.heat || okv_store_count_changes(store) >= pass->not_before;
+    goes_on = okv_store_may_evict(store) || okv_store_count_changes(store) >= pass->not_before;
     uint64_t count = goes_on ? atomic_load(&store->bucket_count) : 0;
     pass->bytes = 0;
     for (; pass->next < count && work->loaded_pages - before < OKV_STORE_LONG_STEP_PAGES &&

@@ -26,8 +26,7 @@ static void add(atomic_uint_fast64_t *counter, uint64_t count)
     atomic_fetch_add_explicit(counter, count, memory_order_relaxed);
 }
 
-/* Whether any item may be evicted at all. */
-static bool has_candidates(const struct okv_store *store)
+bool okv_store_may_evict(const struct okv_store *store)
 {
     return store->eviction.mode == OKV_STORE_EVICT ||
            (store->eviction.mode == OKV_STORE_EVICT_EXPIRING && get(&store->totals.expiring) > 0);
@@ -60,7 +59,7 @@ static void lower_reserve(struct okv_store *store)
 bool okv_store_evict_is_due(const struct okv_store *store)
 {
     return store->eviction.mode != OKV_STORE_REFUSE &&
-           okv_heap_unused(&store->heap) < reserve_of(store) && has_candidates(store);
+           okv_heap_unused(&store->heap) < reserve_of(store) && okv_store_may_evict(store);
 }
 
 /* ---- one item ---- */
@@ -244,7 +243,7 @@ bool okv_store_evict_for(struct okv_store *store, struct okv_store_work *work, u
     const struct quarry cold = {.copies = true};
     unsigned changed = 0, i = 0;
 
-    if (!has_candidates(store))
+    if (!okv_store_may_evict(store))
         return false;
     for (; i < CLASS_BUCKETS && !okv_store_evict_is_due(store); i++)
         if (move_a_hand(store, work, &of_class) > 0)

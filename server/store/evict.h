@@ -25,6 +25,8 @@
 #define OKV_EVICT_BUCKETS 64
 #define OKV_EVICT_ITEMS 64
 
+/* Whether there may be items that may be evicted. Any thread. */
+bool okv_store_may_evict(const struct okv_store *store);
 /* Whether the reserve is used up. Any thread. */
 bool okv_store_evict_is_due(const struct okv_store *store);
 /* Takes a step, unless the reserve is there. No bucket may be locked. Returns the number of items

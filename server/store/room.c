@@ -3,6 +3,7 @@
 #include <limits.h>
 
 #include "server/store/compact.h"
+#include "server/store/evict.h"
 #include "server/store/fullness.h"
 #include "server/store/pending.h"
 #include "shared/base/error.h"
@@ -67,7 +68,7 @@ void okv_store_search_begin(struct okv_store_search *search, const struct okv_st
     if (search->effort->has_begun)
         return;
     *search->effort = waits ? in_short_steps : at_once;
-    if (store->table.heat)
+    if (okv_store_may_evict(store))
         search->effort->compactions = compactions_of(store, waits);
     search->effort->has_begun = true;
 }

@@ -300,6 +300,23 @@ TEST(items_without_an_expiry_stay)
     store_region_close(&region);
 }
 
+TEST(without_items_that_expire_a_refusal_costs_little)
+{
+    const struct mix *mix = &mixes[2];
+    struct store_region region;
+    uint64_t number = 0;
+
+    open_cache(&region, OKV_STORE_EVICT_EXPIRING);
+    while (put_for(&region, mix, number, 0) == 0)
+        number++;
+    for (unsigned i = 0; i < 20; i++) /* passes that move extents come first */
+        assert_int_equal(put_for(&region, mix, number, 0), OKV_EFULL);
+    region.work.loaded_pages = 0;
+    assert_int_equal(put_for(&region, mix, number, 0), OKV_EFULL);
+    assert_in_range(region.work.loaded_pages, 0, 64);
+    store_region_close(&region);
+}
+
 /* Items that stay are new for ever, and are none of the hands' business. */
 TEST(expiring_items_that_were_used_are_evicted_beside_others)
 {
