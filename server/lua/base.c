@@ -78,6 +78,28 @@ static int base_xpcall(lua_State *L)
     return 2;
 }
 
+/* Passes over empty slots, of which Lua says nothing; and one instruction may call it for each
+ * operand of a chain of `..`. */
+static int base_next(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    okv_lua_spend(L, OKV_LUA_INSTRUCTION);
+    lua_settop(L, 2);
+    if (lua_next(L, 1))
+        return 2;
+    lua_pushnil(L);
+    return 1;
+}
+
+static int base_pairs(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_pushvalue(L, lua_upvalueindex(1)); /* next */
+    lua_pushvalue(L, 1);
+    lua_pushnil(L);
+    return 3;
+}
+
 /* An index that no table of a script can have is one that is not there. */
 static int64_t index_of(lua_State *L, int argument, int64_t otherwise)
 {
@@ -89,6 +111,7 @@ static int64_t index_of(lua_State *L, int argument, int64_t otherwise)
 static int base_unpack(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
+    okv_lua_spend(L, OKV_LUA_INSTRUCTION); /* the length may take long */
     int64_t from = index_of(L, 2, 1);
     int64_t to = index_of(L, 3, (int64_t)lua_objlen(L, 1));
 
@@ -211,6 +234,7 @@ void okv_lua_add_base(lua_State *L)
                                          {"gcinfo", base_gcinfo},
                                          {"load", base_load},
                                          {"loadstring", base_loadstring},
+                                         {"next", base_next},
                                          {"pcall", base_pcall},
                                          {"rawset", base_rawset},
                                          {"setmetatable", base_setmetatable},
@@ -220,4 +244,7 @@ void okv_lua_add_base(lua_State *L)
                                          {NULL, NULL}};
 
     okv_lua_add(L, functions);
+    lua_getfield(L, -1, "next");
+    lua_pushcclosure(L, base_pairs, 1);
+    lua_setfield(L, -2, "pairs");
 }

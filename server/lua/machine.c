@@ -13,8 +13,9 @@
  * less. */
 #define INSTRUCTIONS 100u
 /* Work between two looks at the clock, beside those of the hook; likewise less beside long blocks,
- * as a function of C may pass over one for each table that it meets. */
-#define CLOCK_EVERY 20000u
+ * as a function of C may pass over one for each table that it meets, or a chain of strings for each
+ * that it makes. */
+#define CLOCK_EVERY 2000u
 /* Bytes of a table's array that take as long as a byte of other blocks: where it is empty, and for
  * its length, an instruction passes over all of it. */
 #define ARRAY_SHARE 64u

@@ -13,8 +13,8 @@ static char keys_key;        /* the names of the lists */
 static char argv_key;
 
 static const char *const allowed[] = {
-    "_VERSION", "assert",   "error",  "getmetatable", "ipairs",   "next",
-    "pairs",    "rawequal", "rawget", "select",       "tonumber", "type",
+    "_VERSION", "assert", "error",  "getmetatable", "ipairs",
+    "rawequal", "rawget", "select", "tonumber",     "type",
 };
 
 static void push_registered(lua_State *L, char *key)
