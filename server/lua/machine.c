@@ -33,6 +33,9 @@
 #define PIECE 256u
 /* Work of a byte of a text that is compiled. */
 #define COMPILED_BYTE 20u
+/* Processor time, in ns, of a text whose strings collide: so much, and so much for each unit. */
+#define SLOW_NS 50000u
+#define SLOW_SHARE 3u
 
 /* A block that Lua never frees, but reallocates. */
 struct block {
@@ -60,6 +63,7 @@ struct okv_lua {
     uint64_t run_steps;   /* that they took */
     uint64_t owed;        /* work of earlier ones, for which the next one pays */
     bool is_running;
+    bool is_slow;           /* the last text that was compiled */
     enum okv_lua_end over;  /* the limit that was reached; OKV_LUA_DONE: none */
     size_t longest;         /* bytes that one instruction may pass over */
     struct block stack;     /* its values: one instruction may copy all of them */
@@ -493,9 +497,17 @@ bool okv_lua_compile(lua_State *L, const char *text, size_t length, const char *
     }
     note_length(okv_lua_of(L), length); /* of its code, and its constants, which may be there */
     lua_gc(L, LUA_GCSTOP, 0);
+    const uint64_t begun_ns = cpu_ns();
     rc = lua_load(L, next_piece, &pieces, name);
+    okv_lua_of(L)->is_slow =
+        cpu_ns() - begun_ns > SLOW_NS + (uint64_t)SLOW_SHARE * COMPILED_BYTE * length;
     lua_gc(L, LUA_GCRESTART, 0);
     uint64_t after = okv_lua_memory(okv_lua_of(L));
     lua_gc(L, LUA_GCSTEP, after > before ? (int)((after - before) >> 10) + 1 : 1);
     return rc == 0;
+}
+
+bool okv_lua_compiled_slowly(const struct okv_lua *lua)
+{
+    return lua->is_slow;
 }

@@ -68,5 +68,7 @@ uint64_t okv_lua_memory(const struct okv_lua *lua);
  * Returns whether it is a function. Bytes of a compiled one are refused. Within a run.
  */
 bool okv_lua_compile(lua_State *L, const char *text, size_t length, const char *name);
+/* Whether that took far longer than its length explains, as where strings collide. */
+bool okv_lua_compiled_slowly(const struct okv_lua *lua);
 
 #endif

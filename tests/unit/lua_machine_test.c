@@ -292,6 +292,66 @@ TEST(a_function_may_take_long)
     okv_lua_destroy(lua);
 }
 
+/* ---- strings that collide ---- */
+
+#define CHAIN 4000u
+#define CHAIN_MASK 8191u /* of as many slots as Lua has for that many strings */
+
+/* Of Lua 5.1, for at most 32 bytes. */
+static uint32_t hash_of(const char *text, size_t length)
+{
+    uint32_t hash = (uint32_t)length;
+
+    while (length-- > 0)
+        hash ^= (hash << 5) + (hash >> 2) + (uint8_t)text[length];
+    return hash;
+}
+
+/* A list of constants, which are all in one chain. */
+static char *make_colliding(void)
+{
+    char *text = malloc(CHAIN * 16 + 32), *at = text + sprintf(text, "return {");
+    unsigned count = 0;
+
+    for (uint32_t i = 0; count < CHAIN; i++) {
+        char name[16];
+        int length = snprintf(name, sizeof name, "%09x", i);
+        if ((hash_of(name, (size_t)length) & CHAIN_MASK) != 0)
+            continue;
+        at += sprintf(at, "'%s',", name);
+        count++;
+    }
+    sprintf(at, "}");
+    return text;
+}
+
+static int compile_only(lua_State *L)
+{
+    const char *text = okv_lua_user(L);
+
+    return okv_lua_compile(L, text, strlen(text), "@test") ? 0 : lua_error(L);
+}
+
+/* What keeps such strings makes all others of their chain slow. */
+TEST(a_text_of_colliding_strings_is_known)
+{
+    const struct okv_lua_limits limits = {.work = 100000000, .memory = LUA_RUN_MEMORY};
+    struct okv_lua *lua = okv_lua_create(okv_sandbox_open);
+    char *text = make_colliding(), plain[] = "return {1, 2, 3}";
+
+    assert_non_null(lua);
+    lua_run_set_patient(false);
+    assert_int_equal(okv_lua_begin(lua, &limits, compile_only, text), OKV_LUA_DONE);
+    okv_lua_end(lua);
+    assert_true(okv_lua_compiled_slowly(lua));
+    lua_run_set_patient(true);
+    assert_int_equal(okv_lua_begin(lua, &limits, compile_only, plain), OKV_LUA_DONE);
+    okv_lua_end(lua);
+    assert_false(okv_lua_compiled_slowly(lua));
+    okv_lua_destroy(lua);
+    free(text);
+}
+
 /* Each takes seconds when nothing looks at it meanwhile: nested lists of jumps, and names. */
 TEST(compiling_has_an_end)
 {

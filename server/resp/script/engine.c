@@ -143,7 +143,7 @@ static void drop_compiled(struct okv_resp_engine *engine, bool drops_all)
         struct okv_resp_compiled *compiled = &engine->compiled[i];
         if (!compiled->script)
             continue;
-        if (drops_all || atomic_load(&compiled->script->is_removed))
+        if (drops_all || compiled->is_slow || atomic_load(&compiled->script->is_removed))
             forget(engine, compiled);
         else
             kept[count++] = *compiled;
@@ -152,13 +152,14 @@ static void drop_compiled(struct okv_resp_engine *engine, bool drops_all)
     for (unsigned i = 0; i < count; i++)
         *slot_of(engine, kept[i].script->sha1) = kept[i];
     engine->cycles = CYCLES;
+    engine->has_slow = false;
 }
 
 void okv_resp_engine_follow(struct okv_resp_engine *engine)
 {
     unsigned flushes = atomic_load_explicit(&engine->cache->flushes, memory_order_relaxed);
 
-    if (engine->flushes == flushes)
+    if (engine->flushes == flushes && !engine->has_slow)
         return;
     engine->flushes = flushes;
     drop_compiled(engine, false);
@@ -176,7 +177,9 @@ struct okv_resp_compiled *okv_resp_engine_keep(struct okv_resp_engine *engine,
     struct okv_resp_compiled *compiled = slot_of(engine, script->sha1);
     if (compiled->script)
         forget(engine, compiled); /* of the same text, which was removed and came again */
-    *compiled = (struct okv_resp_compiled){.script = script, .function = function};
+    *compiled = (struct okv_resp_compiled){
+        .script = script, .function = function, .is_slow = okv_lua_compiled_slowly(engine->lua)};
+    engine->has_slow = engine->has_slow || compiled->is_slow;
     engine->compiled_count++;
     engine->compiled_bytes += script->length;
     return compiled;

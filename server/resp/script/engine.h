@@ -14,6 +14,7 @@ struct okv_resp_compiled {
     struct okv_resp_script *script; /* with a reference; NULL: the slot is free */
     int function;                   /* in the registry of the machine */
     struct okv_resp_shebang shebang;
+    bool is_slow; /* to compile: it goes before the next script */
 };
 
 #define OKV_RESP_COMPILED_SLOTS (2u * OKV_RESP_SCRIPT_SLOTS)
@@ -28,6 +29,7 @@ struct okv_resp_engine {
     uint64_t lines_left_out; /* since its last one */
     unsigned cycles;         /* of the collector that are to run between scripts */
     unsigned flushes;        /* of the cache, that were followed */
+    bool has_slow;           /* among those below */
     unsigned compiled_count;
     size_t compiled_bytes;                                      /* of their texts */
     struct okv_resp_compiled compiled[OKV_RESP_COMPILED_SLOTS]; /* by SHA-1, open addressing */
@@ -47,7 +49,9 @@ void okv_resp_engine_shrink(struct okv_resp_engine *engine, uint64_t before);
 /* A step of the collector, if a script has left much. */
 void okv_resp_engine_collect(struct okv_resp_engine *engine);
 
-/* Drops what a flush of the cache has removed. Before the calls below. */
+/* Drops what a flush of the cache has removed; and what was slow to compile, as its strings may be
+ * made to collide with those of other scripts, which look through all of them. Before the calls
+ * below. */
 void okv_resp_engine_follow(struct okv_resp_engine *engine);
 /* What is compiled of this script; or NULL. */
 struct okv_resp_compiled *okv_resp_engine_find(struct okv_resp_engine *engine,
