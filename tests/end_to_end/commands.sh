@@ -476,6 +476,7 @@ await_lines() {
 
 changes() {
     local seen=$scratch/watched watcher
+    : >"$seen" # is there before the watcher has begun
     "$okv" put watched one >/dev/null
     "$okv" watch watched -n 4 -i 1ms >"$seen" &
     watcher=$!
