@@ -31,6 +31,12 @@ members() {
     jq -r 'paths | map(if type == "number" then "[]" else . end) | join(".")' | sort -u | sed "s,^,json $1 ,"
 }
 
+measure() {
+    "$bench" -t 120s --records 100 --operations 1000 --warmup 0 --rounds 1 --json - 2>"$scratch/err" && return
+    cat "$scratch/err" >&2
+    return 1
+}
+
 names() {
     local command port
     options "$server"
@@ -57,7 +63,7 @@ names() {
     "$okv" top -n 1 -i 1ms --json | members "okv top"
     "$okv" clients --json | members "okv clients"
     "$okv" doctor --json | members "okv doctor"
-    "$bench" --records 100 --operations 1000 --warmup 0 --rounds 1 --json - 2>/dev/null | members kv-bench
+    measure | members kv-bench
 }
 
 start_server "$socket" --data "$scratch/data" --metrics 127.0.0.1:0
