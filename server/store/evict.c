@@ -127,6 +127,10 @@ static void save_heat(struct okv_store *store, struct okv_store_bucket *bucket)
 #define CLASS_BUCKETS 16
 /* Items that a change has removed or moved when it tries again. */
 #define CHANGED_STEP 16
+/* Bytes that are copied in a step, and those of one bucket. */
+#define COPIED_STEP (64u << 10)
+/* Items that are looked at to find room in a bucket: each eviction looks at all that are left. */
+#define LOOKED_AT 2048u
 
 /* What a hand is to remove. */
 struct quarry {
@@ -223,13 +227,32 @@ static unsigned move_a_hand(struct okv_store *store, struct okv_store_work *work
     return visit(store, work, &eviction->main_hand, meet_main, quarry);
 }
 
+/* The work at the begin of a step. */
+struct step {
+    unsigned pages;
+    uint64_t bytes;
+};
+
+static struct step step_begin(const struct okv_store_work *work)
+{
+    return (struct step){work->loaded_pages, work->bytes};
+}
+
+/* Whether the step may visit another bucket. Keys can be chosen to make one of many pages, and
+ * extents are copied. */
+static bool step_goes_on(const struct step *step, const struct okv_store_work *work)
+{
+    return work->loaded_pages - step->pages < OKV_EVICT_PAGES &&
+           work->bytes - step->bytes < COPIED_STEP;
+}
+
 unsigned okv_store_evict(struct okv_store *store, struct okv_store_work *work)
 {
     const struct quarry quarry = {.size = 0};
+    const struct step step = step_begin(work);
     unsigned removed = 0;
 
-    for (unsigned i = 0;
-         i < OKV_EVICT_BUCKETS && removed < OKV_EVICT_ITEMS && okv_store_evict_is_due(store); i++)
+    while (step_goes_on(&step, work) && removed < OKV_EVICT_ITEMS && okv_store_evict_is_due(store))
         removed += move_a_hand(store, work, &quarry);
     return removed;
 }
@@ -241,16 +264,18 @@ bool okv_store_evict_for(struct okv_store *store, struct okv_store_work *work, u
 {
     const struct quarry of_class = {.size = size, .is_any = true};
     const struct quarry cold = {.copies = true};
-    unsigned changed = 0, i = 0;
+    const struct step step = step_begin(work);
+    unsigned changed = 0;
 
     if (!okv_store_may_evict(store))
         return false;
-    for (; i < CLASS_BUCKETS && !okv_store_evict_is_due(store); i++)
+    for (unsigned i = 0;
+         i < CLASS_BUCKETS && step_goes_on(&step, work) && !okv_store_evict_is_due(store); i++)
         if (move_a_hand(store, work, &of_class) > 0)
             return true;
     if (!okv_store_evict_is_due(store))
         raise_reserve(store);
-    for (; i < OKV_EVICT_BUCKETS && changed < CHANGED_STEP; i++)
+    while (step_goes_on(&step, work) && changed < CHANGED_STEP)
         changed += move_a_hand(store, work, &cold);
     return true;
 }
@@ -342,7 +367,9 @@ void okv_store_evict_in_bucket(struct okv_store *store, struct okv_store_bucket 
 {
     if (!store->table.heat || (!insists && !index_is_final(store)))
         return;
-    for (unsigned i = 0; i < OKV_EVICT_ITEMS && is_too_long(bucket, &store->table); i++) {
+    unsigned looked_at = 0;
+    while (looked_at < LOOKED_AT && is_too_long(bucket, &store->table)) {
+        looked_at += bucket->item_count;
         struct okv_store_item *item = coldest(store, bucket);
         if (!item)
             break;

@@ -21,8 +21,8 @@
 
 /* Of the heap, which the hands keep free. */
 #define OKV_EVICT_RESERVE_PERCENT 3
-/* Buckets that a step visits at most, and items after which it ends with the bucket. */
-#define OKV_EVICT_BUCKETS 64
+/* Pages of buckets after which a step ends with the bucket, and items. */
+#define OKV_EVICT_PAGES 64
 #define OKV_EVICT_ITEMS 64
 
 /* Whether there may be items that may be evicted. Any thread. */
