@@ -264,7 +264,7 @@ struct okv {
     struct okv_counters counters;
     uint32_t timed_phase; /* of the gets that are timed; a get reads it with its counter */
     struct reporting reporting;
-    struct hits *hits;              /* client/connection/hits.c; NULL: the server is told of none */
+    struct hits *hits;              /* client/connection/hits.c; NULL: none are reported */
     struct okv_diag why;            /* why there is no connection */
     struct okv_diag argument_error; /* of a call that was refused: client/api/argument_error.h */
     uint64_t argument_error_at;     /* call_count() then */

@@ -1,4 +1,4 @@
-/* Hits that a database which evicts is told of: docs/protocol.md section 2.5. */
+/* Reports of hits to a database that evicts: docs/protocol-admin.md section 2.7. */
 #ifndef OKV_CLIENT_CONNECTION_HITS_H
 #define OKV_CLIENT_CONNECTION_HITS_H
 

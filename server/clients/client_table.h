@@ -46,7 +46,7 @@ struct okv_client {
     uint64_t created_ns;                       /* okv_clock_ns() */
     uint32_t request_slots;                    /* 0: RESP has none */
     struct okv_report_share report;
-    bool tells_hits; /* the client offered to, and its database evicts */
+    bool reports_hits; /* the client offered to, and its database evicts */
     /* The worker alone writes these. */
     atomic_uint_fast64_t requests; /* received */
     atomic_uint_fast64_t bytes_in, bytes_out;

@@ -15,7 +15,7 @@ struct okv_server;
 /* Of a database: what its clients report (shared/format/report.h). */
 #define OKV_COUNTS_CLIENT_LIST(X)                                                     \
     X(client_reports, "reports of clients")                                           \
-    X(client_marks, "hits that clients told of, where items are evicted")             \
+    X(client_marks, "hits that clients reported, where items are evicted")            \
     X(client_gets, "gets that clients report")                                        \
     X(client_hits, "of these, those that found their key")                            \
     X(client_misses, "of these, those whose key was not there")                       \

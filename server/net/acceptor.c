@@ -152,7 +152,7 @@ static void compose_welcome(const struct okv_server *server, const struct okv_se
     const struct okv_store *store = &server->databases[session->common.database].store;
     const struct okv_welcome welcome = {
         .features = (session->common.report.is_due ? OKV_FEATURE_REPORTS : 0u) |
-                    (session->common.tells_hits ? OKV_FEATURE_HEAT : 0u),
+                    (session->common.reports_hits ? OKV_FEATURE_HEAT : 0u),
         .rkey = server->listeners[session->listener]->rkeys[session->common.database],
         .boot_id = store->table.boot_id,
         .region_length = store->length,
@@ -282,7 +282,7 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
     struct okv_session *session = make_session(arrival, slots);
     if (!session)
         goto roll_back_reply_cache;
-    session->common.tells_hits =
+    session->common.reports_hits =
         arrival->client.features & OKV_FEATURE_HEAT &&
         server->databases[session->common.database].store.table.heat != NULL;
     okv_client_table_add(server->clients, &session->common, atomic_load(&session->is_half_open));

@@ -7,8 +7,8 @@
 #include "shared/base/error.h"
 #include "shared/format/hits.h"
 
-/* A client tells of an item again after so many rounds of the hand of new items, which are about a
- * quarter of the time in which a region of bytes is put. */
+/* Rounds of the hand of new items after which a client reports an item again: about a quarter of
+ * the time in which as many bytes are put as the region has. */
 #define INTERVAL_ROUNDS 2u
 #define INTERVAL_MIN_MS 100u
 #define INTERVAL_MAX_MS 60000u
@@ -51,7 +51,7 @@ int okv_session_hits(struct okv_sessions *sessions, const struct okv_session *se
     struct okv_database *database = &sessions->server->databases[session->common.database];
     size_t count = length / OKV_HIT_SIZE;
 
-    if (!session->common.tells_hits || length % OKV_HIT_SIZE != 0 || count == 0 ||
+    if (!session->common.reports_hits || length % OKV_HIT_SIZE != 0 || count == 0 ||
         count > OKV_HITS_MAX)
         return OKV_EPROTO;
     for (size_t i = 0; i < count; i++)

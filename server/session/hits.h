@@ -1,5 +1,5 @@
-/* Hits that clients tell of: docs/protocol.md section 2.5. A hit raises a counter of an item that
- * is there, and no more. */
+/* Hits that clients report: docs/protocol-admin.md section 2.7. A hit raises a counter of an item
+ * that is there, and no more. */
 #ifndef OKV_SERVER_SESSION_HITS_H
 #define OKV_SERVER_SESSION_HITS_H
 

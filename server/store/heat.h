@@ -2,7 +2,7 @@
  * What a server that evicts knows of how often items are used: a record for each bucket, beside the
  * region, which no client reads.
  *
- * A record has a cell for each of so many items as a bucket usually has. A cell belongs to the
+ * A record has about as many cells as a bucket has items. A cell belongs to the
  * items with its tag, 8 of the hash bits that choose no bucket; an item without a cell of its own
  * shares another one. A cell has the item's kind and a counter of its uses, 0 to 3. A record also
  * has the prints of items that were evicted while they were new, its ghosts: if such an item comes

@@ -1,6 +1,6 @@
 /*
- * Hits of a client, and the server's answer (docs/protocol.md section 2.5): gets by READ leave no
- * trace, so clients of a database that evicts tell of them.
+ * Hits that a client reports, and the server's answer (docs/protocol-admin.md section 2.7): gets by
+ * READ leave no trace.
  *
  * A message has the hashes of 1 to OKV_HITS_MAX keys, 8 bytes each.
  */
@@ -26,7 +26,7 @@ _Static_assert(sizeof(struct okv_wire_hits) == 16, "hits");
 _Static_assert(offsetof(struct okv_wire_hits, batch) == 4, "hits.batch");
 
 struct okv_hits {
-    uint32_t interval_ms; /* an item that was told of is not told of again for this time */
+    uint32_t interval_ms; /* an item is not reported again for this time */
     uint32_t batch;       /* hashes of a message, 1 to OKV_HITS_MAX */
 };
 

@@ -70,7 +70,7 @@ struct okv_hello {
 /* Feature bits of hello and welcome. */
 enum okv_feature {
     OKV_FEATURE_REPORTS = 1, /* the client sends reports (report.h) */
-    OKV_FEATURE_HEAT = 2,    /* the client tells of its hits (hits.h) */
+    OKV_FEATURE_HEAT = 2,    /* the client reports its hits (hits.h) */
 };
 #define OKV_FEATURES_ALL 3u
 

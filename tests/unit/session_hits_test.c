@@ -13,7 +13,7 @@ static int setup(void **state)
     int rc = fixture_setup_with(state, &params);
     struct fixture *fixture = *state;
 
-    fixture->clients[0].session->common.tells_hits = true;
+    fixture->clients[0].session->common.reports_hits = true;
     return rc;
 }
 

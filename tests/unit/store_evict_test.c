@@ -471,6 +471,33 @@ TEST(threads_evict_for_each_other)
     store_region_close(&region);
 }
 
+/* Keys that all belong to one bucket: neither a put nor a step looks at all of it again and again.
+ */
+TEST(colliding_keys_make_no_step_longer)
+{
+    struct store_region region;
+    unsigned number = 0, longest = 0;
+
+    open_cache(&region, OKV_STORE_EVICT);
+    fill(&region, &mixes[2], 0, 2);
+    for (unsigned i = 0; i < 600; i++) {
+        char key[24];
+        store_region_key(&region, 14, &number, key);
+        number++;
+        store_region_put(&region, key, (uint32_t)strlen(key), key, 24, NULL);
+        put_for(&region, &mixes[3], 1000000 + i, 0); /* the reserve is used up */
+        region.store.eviction.main_hand.next = region.store.eviction.new_hand.next = 0;
+        okv_store_work_take(&region.work);
+        okv_store_evict(&region.store, &region.work);
+        if (region.work.loaded_pages > longest)
+            longest = region.work.loaded_pages;
+        assert_true(region.work.loaded_pages < OKV_EVICT_PAGES + OKV_BUCKET_PAGES_MAX);
+    }
+    assert_true(longest > OKV_EVICT_PAGES / 8); /* there was something to visit */
+    expect_heat(&region);
+    store_region_close(&region);
+}
+
 TEST(a_table_that_refuses_has_no_heat)
 {
     struct store_region region;
