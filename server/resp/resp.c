@@ -178,7 +178,7 @@ unsigned okv_resp_poll(struct okv_resp *resp, bool *is_held_up)
         okv_resp_on_event(events[i].data.ptr, events[i].events);
     done += run_ready(resp);
     done += resp->trash.first != NULL;
-    if (resp->engine && resp->engine->cycles > 0) {
+    if (resp->engine && okv_resp_engine_has_garbage(resp->engine)) {
         okv_resp_engine_collect(resp->engine);
         done++;
     }

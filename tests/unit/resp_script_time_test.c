@@ -1,6 +1,7 @@
 /* Scripts whose processor time is more than their work tells, on a clock of the test's own. */
 #include <time.h>
 
+#include "server/resp/script/engine.h"
 #include "tests/support/resp_script.h"
 
 static uint64_t cpu_ns, each_look_ns;
@@ -93,4 +94,25 @@ SCRIPT_TEST(a_turn_ends_by_the_time_of_its_scripts)
     assert_in_range(spend_by_scripts(), SCRIPTS * WORK, SCRIPTS * (WORK + 20000));
     each_look_ns = 2000000;
     assert_true(spend_by_scripts() > SCRIPTS * (WORK + 50000));
+}
+
+/* Strings that were made to collide may be the cause. */
+SCRIPT_TEST(garbage_goes_in_proportion_to_uncounted_time)
+{
+    each_look_ns = 0;
+    expect(one, "eval 'local s = (\"x\"):rep(200000) return 1' 0", ":1\r\n");
+    struct okv_resp_engine *engine = fixture.resp.engine;
+    const uint64_t memory = okv_lua_memory(engine->lua);
+    assert_int_equal(engine->owed_bytes, 0);
+    assert_false(okv_resp_engine_has_garbage(engine));
+
+    each_look_ns = 2000000;
+    expect(one, SCRIPT, ":1\r\n");
+    assert_in_range(engine->owed_bytes, 1, memory / 10);
+    okv_resp_engine_note_cost(engine, 1000, UINT64_C(1) << 60);
+    assert_true(okv_resp_engine_has_garbage(engine));
+    okv_resp_engine_collect(engine);
+    assert_true(okv_lua_memory(engine->lua) < memory - 200000);
+    assert_int_equal(engine->owed_bytes, 0);
+    assert_false(okv_resp_engine_has_garbage(engine));
 }

@@ -11,10 +11,12 @@
 #define REPLY_KEPT (64u << 10) /* bytes of its buffer */
 #define MUCH (UINT64_C(1) << 20)
 /* Bytes of text. What is compiled takes some 15 times as much; beyond that it is compiled anew. */
-#define COMPILED_BYTES (UINT64_C(2) << 20)
+#define COMPILED_BYTES (UINT64_C(1) << 20)
 /* The one that is under way may have passed what has become garbage. */
 #define CYCLES 2u
-#define COLLECTED_KIB 64 /* at once */
+#define COLLECTED_KIB 64u /* at once */
+/* Uncounted work, for which the collector works through all of the memory. */
+#define ROUND_WORK UINT64_C(50000000)
 /* Compiled scripts at which those that the cache has removed go, too. */
 #define COMPILED_MAX (OKV_RESP_COMPILED_SLOTS / 2 + OKV_RESP_COMPILED_SLOTS / 4)
 
@@ -79,10 +81,28 @@ void okv_resp_engine_shrink(struct okv_resp_engine *engine, uint64_t before)
         engine->cycles = CYCLES;
 }
 
+void okv_resp_engine_note_cost(struct okv_resp_engine *engine, uint64_t counted, uint64_t cost)
+{
+    uint64_t work = cost > counted ? cost - counted : 0;
+
+    if (work > ROUND_WORK)
+        work = ROUND_WORK;
+    engine->owed_bytes += okv_lua_memory(engine->lua) * work / ROUND_WORK;
+}
+
 void okv_resp_engine_collect(struct okv_resp_engine *engine)
 {
-    if (engine->cycles > 0 && okv_lua_collect(engine->lua, COLLECTED_KIB))
+    const unsigned owed = (unsigned)(engine->owed_bytes >> 10);
+
+    engine->owed_bytes = 0;
+    if (okv_lua_collect(engine->lua, owed > COLLECTED_KIB ? (int)owed : (int)COLLECTED_KIB) &&
+        engine->cycles > 0)
         engine->cycles--;
+}
+
+bool okv_resp_engine_has_garbage(const struct okv_resp_engine *engine)
+{
+    return engine->cycles > 0 || engine->owed_bytes >= COLLECTED_KIB << 10;
 }
 
 /* Its slot, or the one that it gets. */

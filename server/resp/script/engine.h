@@ -28,6 +28,7 @@ struct okv_resp_engine {
     uint64_t log_next_ns;    /* redis.log() writes no line before */
     uint64_t lines_left_out; /* since its last one */
     unsigned cycles;         /* of the collector that are to run between scripts */
+    uint64_t owed_bytes;     /* through which it is to work as well */
     unsigned flushes;        /* of the cache, that were followed */
     bool has_slow;           /* among those below */
     unsigned compiled_count;
@@ -46,7 +47,12 @@ void okv_resp_engine_destroy(struct okv_resp_engine *engine);
 /* After a run that began with `before` bytes of the machine in use: gives back memory that only a
  * long one needs, at once or by okv_resp_engine_collect(). */
 void okv_resp_engine_shrink(struct okv_resp_engine *engine, uint64_t before);
-/* A step of the collector, if a script has left much. */
+/* After a run: what it cost beyond what it counted may be due to strings that were made to collide.
+ * In proportion to that the collector is to work, or such strings of many runs would gather. */
+void okv_resp_engine_note_cost(struct okv_resp_engine *engine, uint64_t counted, uint64_t cost);
+/* Whether the collector is to work between scripts. */
+bool okv_resp_engine_has_garbage(const struct okv_resp_engine *engine);
+/* A step of it. */
 void okv_resp_engine_collect(struct okv_resp_engine *engine);
 
 /* Drops what a flush of the cache has removed; and what was slow to compile, as its strings may be

@@ -86,8 +86,9 @@ bool okv_resp_script_compile(struct okv_resp_script_run *run, uint64_t work, boo
     } else if (end == OKV_LUA_OVER_MEMORY) {
         refuse_end(call, end);
     }
-    okv_resp_script_spend(call, okv_lua_cost(run->engine->lua));
-    okv_lua_end(run->engine->lua);
+    const uint64_t cost = okv_lua_cost(run->engine->lua);
+    okv_resp_script_spend(call, cost);
+    okv_resp_engine_note_cost(run->engine, okv_lua_end(run->engine->lua), cost);
     return end == OKV_LUA_DONE;
 }
 
@@ -291,7 +292,7 @@ int okv_resp_script_run(struct okv_resp_script_run *run, uint64_t most, bool *ne
     rc = conclude(run, end, needs_alone);
     if (rc)
         reply_again(call);
-    okv_lua_end(run->engine->lua);
+    okv_resp_engine_note_cost(run->engine, okv_lua_end(run->engine->lua), work);
     okv_sandbox_leave(okv_lua_state(run->engine->lua));
     note_way(run, work, *needs_alone);
     okv_resp_staging_clear(&run->engine->staging);
