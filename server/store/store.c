@@ -248,9 +248,9 @@ static int find(const struct okv_table *table, uint64_t bucket, uint64_t hash, c
     return OKV_ENOTFOUND;
 }
 
-int okv_store_look_at(struct okv_store *store, struct okv_store_work *work, const void *key,
-                      uint32_t key_length, const struct okv_store_moment *moment,
-                      okv_store_visit *visit, void *user)
+int okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
+                   uint32_t key_length, const struct okv_store_view *view, okv_store_visit *visit,
+                   void *user)
 {
     if (key_length == 0 || key_length > OKV_KEY_MAX)
         return OKV_EKEYSIZE;
@@ -259,11 +259,12 @@ int okv_store_look_at(struct okv_store *store, struct okv_store_work *work, cons
     struct okv_entry entry;
     unsigned pages = 0;
     uint64_t bucket = okv_store_lock_hash(store, hash);
-    int rc = find(&store->table, bucket, hash, key, key_length, moment->newest, &entry, &pages);
-    if (!rc && okv_entry_is_expired(&entry, moment->clock_ms))
+    int rc = find(&store->table, bucket, hash, key, key_length, view->newest, &entry, &pages);
+    if (!rc && okv_entry_is_expired(&entry, view->clock_ms ? view->clock_ms
+                                                           : atomic_load(&store->clock_ms)))
         rc = OKV_ENOTFOUND;
     if (!rc) {
-        if (store->table.heat)
+        if (view->is_use && store->table.heat)
             okv_heat_mark(store->table.heat, bucket, okv_hash_tag(hash));
         const struct okv_store_now now = {entry.value, entry.value_length, entry.version,
                                           entry.expiry_ms, entry.is_reference ? entry.extent : 0};
@@ -273,14 +274,6 @@ int okv_store_look_at(struct okv_store *store, struct okv_store_work *work, cons
     if (work)
         work->loaded_pages += pages;
     return rc;
-}
-
-int okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
-                   uint32_t key_length, bool newest, okv_store_visit *visit, void *user)
-{
-    const struct okv_store_moment now = {newest, atomic_load(&store->clock_ms)};
-
-    return okv_store_look_at(store, work, key, key_length, &now, visit, user);
 }
 
 struct copy {
@@ -308,7 +301,8 @@ int okv_store_get(struct okv_store *store, struct okv_store_work *work, const vo
                   uint64_t *version)
 {
     struct copy copy = {buffer, size, length, version};
-    int rc = okv_store_look(store, work, key, key_length, false, copy_value, &copy);
+    int rc = okv_store_look(store, work, key, key_length, &(struct okv_store_view){.is_use = true},
+                            copy_value, &copy);
 
     if (work && rc == 0)
         work->bytes += *length;

@@ -62,29 +62,25 @@ void okv_store_set_clock(struct okv_store *store, uint64_t clock_ms, bool publis
 uint64_t okv_store_clock_wall_ms(const struct okv_store *store);
 
 /*
- * Copies the value to buffer[0..size). `*length` and `*version` are the item's. `work`, unless it
- * is NULL, only counts the pages that were searched.
- * OKV_EKEYSIZE; OKV_ENOTFOUND; OKV_ETOOSMALL: `*length` is the size needed,
- * nothing was copied; OKV_ECORRUPT.
+ * Copies the value to buffer[0..size), which is a use of the item. `*length` and `*version` are the
+ * item's. `work`, unless it is NULL, only counts the pages that were searched. OKV_EKEYSIZE;
+ * OKV_ENOTFOUND; OKV_ETOOSMALL: `*length` is the size needed, nothing was copied; OKV_ECORRUPT.
  */
 int okv_store_get(struct okv_store *store, struct okv_store_work *work, const void *key,
                   uint32_t key_length, void *buffer, uint32_t size, uint32_t *length,
                   uint64_t *version);
 
-/* Calls `visit` with the item while its bucket is locked, and notes that it is used: the published
- * item, or with `newest` the one that includes changes of the current batch (pending.h). `work` as
- * above. OKV_EKEYSIZE, OKV_ENOTFOUND, OKV_ECORRUPT, or what `visit` returns. */
+struct okv_store_view {
+    bool newest;       /* with changes of the current batch (pending.h); else what is published */
+    bool is_use;       /* counts as a use of the item (heat.h) */
+    uint64_t clock_ms; /* a time that the store's clock had, where time stands still; 0: now */
+};
+/* Calls `visit` with the item while its bucket is locked. `work` as above. OKV_EKEYSIZE,
+ * OKV_ENOTFOUND, OKV_ECORRUPT, or what `visit` returns. */
 typedef int okv_store_visit(void *user, const struct okv_store_now *now);
 int okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
-                   uint32_t key_length, bool newest, okv_store_visit *visit, void *user);
-/* The same at a time that the store's clock had, for a caller whose time stands still. */
-struct okv_store_moment {
-    bool newest;
-    uint64_t clock_ms;
-};
-int okv_store_look_at(struct okv_store *store, struct okv_store_work *work, const void *key,
-                      uint32_t key_length, const struct okv_store_moment *moment,
-                      okv_store_visit *visit, void *user);
+                   uint32_t key_length, const struct okv_store_view *view, okv_store_visit *visit,
+                   void *user);
 
 /* Notes a use of the item with this hash of its key, which need not be there. Any thread; nothing
  * where items are not evicted. */

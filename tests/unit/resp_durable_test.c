@@ -442,17 +442,20 @@ FIXTURE_TEST(a_copy_is_of_what_is_not_published)
 static struct okv_wal *published;
 
 int __real_okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
-                          uint32_t key_length, bool newest, okv_store_visit *visit, void *user);
+                          uint32_t key_length, const struct okv_store_view *view,
+                          okv_store_visit *visit, void *user);
 __attribute__((visibility("default"))) int
 __wrap_okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
-                      uint32_t key_length, bool newest, okv_store_visit *visit, void *user);
+                      uint32_t key_length, const struct okv_store_view *view,
+                      okv_store_visit *visit, void *user);
 
 int __wrap_okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
-                          uint32_t key_length, bool newest, okv_store_visit *visit, void *user)
+                          uint32_t key_length, const struct okv_store_view *view,
+                          okv_store_visit *visit, void *user)
 {
     if (published)
         atomic_fetch_add(&published->publish_seq, 2);
-    return __real_okv_store_look(store, work, key, key_length, newest, visit, user);
+    return __real_okv_store_look(store, work, key, key_length, view, visit, user);
 }
 
 /* Then the read waits for the batch, which is closed while the log syncs. */

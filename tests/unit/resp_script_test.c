@@ -171,14 +171,14 @@ SCRIPT_TEST(time_stands_still_within_a_script)
         .client = one, .executor = &fixture.resp.executors[0], .staging = &staging};
 
     expect(one, "set k v px 100", OK);
-    assert_int_equal(okv_resp_staging_look(&call, &key, visit_nothing, NULL), 0);
+    assert_int_equal(okv_resp_staging_look(&call, &key, false, visit_nothing, NULL), 0);
     uint64_t now_ms = okv_resp_now_ms(&call);
     resp_fixture_pass(&fixture, 1000);
     expect(one, "get k", NIL);
     assert_int_equal(okv_resp_now_ms(&call), now_ms);
-    assert_int_equal(okv_resp_staging_look(&call, &key, visit_nothing, NULL), 0);
+    assert_int_equal(okv_resp_staging_look(&call, &key, false, visit_nothing, NULL), 0);
     okv_resp_staging_clear(&staging);
-    assert_int_equal(okv_resp_staging_look(&call, &key, visit_nothing, NULL), OKV_ENOTFOUND);
+    assert_int_equal(okv_resp_staging_look(&call, &key, false, visit_nothing, NULL), OKV_ENOTFOUND);
     assert_int_equal(okv_resp_now_ms(&call), now_ms + 1000);
     okv_resp_staging_fini(&staging);
     expect(one,

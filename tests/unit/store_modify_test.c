@@ -72,7 +72,9 @@ static int modify(struct store_region *region, const char *key, struct decision 
 
 static int look(struct store_region *region, const char *key, struct decision *decision)
 {
-    return okv_store_look(&region->store, &region->work, key, (uint32_t)strlen(key), false, visit,
+    static const struct okv_store_view view = {.newest = false};
+
+    return okv_store_look(&region->store, &region->work, key, (uint32_t)strlen(key), &view, visit,
                           decision);
 }
 

@@ -96,7 +96,7 @@ static int visit_source(void *user, const struct okv_store_now *now)
 static int look(const struct operation *operation, uint32_t number, struct source *source)
 {
     *source = (struct source){0};
-    int rc = okv_resp_look(operation->call, source_of(operation, number), visit_source, source);
+    int rc = okv_resp_peek(operation->call, source_of(operation, number), visit_source, source);
 
     return rc == OKV_ENOTFOUND ? 0 : rc;
 }

@@ -99,14 +99,34 @@ int okv_resp_cmd_client_reply(struct okv_resp_call *call)
     return 0;
 }
 
-/* Nothing is evicted, and no times of access are kept. */
-int okv_resp_cmd_client_switch(struct okv_resp_call *call)
+/* Returns whether it is ON or OFF; replies. */
+static bool read_switch(struct okv_resp_call *call, bool *is_on)
 {
     const struct okv_resp_arg *state = &call->args[2];
 
-    if (!okv_resp_arg_is(state, "ON") && !okv_resp_arg_is(state, "OFF"))
-        return okv_resp_syntax_error(call);
-    okv_resp_simple(&call->reply, "OK");
+    *is_on = okv_resp_arg_is(state, "ON");
+    if (*is_on || okv_resp_arg_is(state, "OFF"))
+        okv_resp_simple(&call->reply, "OK");
+    else
+        okv_resp_syntax_error(call);
+    return *is_on || okv_resp_arg_is(state, "OFF");
+}
+
+/* Clients are not evicted. */
+int okv_resp_cmd_client_no_evict(struct okv_resp_call *call)
+{
+    bool ignored;
+
+    read_switch(call, &ignored);
+    return 0;
+}
+
+int okv_resp_cmd_client_no_touch(struct okv_resp_call *call)
+{
+    bool is_on;
+
+    if (read_switch(call, &is_on))
+        atomic_store(&call->client->no_touch, is_on);
     return 0;
 }
 

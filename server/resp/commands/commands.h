@@ -23,7 +23,8 @@ okv_resp_function okv_resp_cmd_bitop;
 /* client.c */
 okv_resp_function okv_resp_cmd_client_id, okv_resp_cmd_client_setname, okv_resp_cmd_client_getname,
     okv_resp_cmd_client_reply, okv_resp_cmd_client_info, okv_resp_cmd_client_list,
-    okv_resp_cmd_client_kill, okv_resp_cmd_client_setinfo, okv_resp_cmd_client_switch;
+    okv_resp_cmd_client_kill, okv_resp_cmd_client_setinfo, okv_resp_cmd_client_no_evict,
+    okv_resp_cmd_client_no_touch;
 /* command.c */
 okv_resp_function okv_resp_cmd_command, okv_resp_cmd_command_count, okv_resp_cmd_command_docs,
     okv_resp_cmd_command_getkeys, okv_resp_cmd_command_getkeysandflags, okv_resp_cmd_command_list,
@@ -38,10 +39,10 @@ okv_resp_function okv_resp_cmd_expire, okv_resp_cmd_pexpire, okv_resp_cmd_expire
     okv_resp_cmd_pexpireat, okv_resp_cmd_persist, okv_resp_cmd_ttl, okv_resp_cmd_pttl,
     okv_resp_cmd_expiretime, okv_resp_cmd_pexpiretime;
 /* generic.c */
-okv_resp_function okv_resp_cmd_del, okv_resp_cmd_exists, okv_resp_cmd_type, okv_resp_cmd_rename,
-    okv_resp_cmd_renamenx, okv_resp_cmd_copy, okv_resp_cmd_move, okv_resp_prepare_rename,
-    okv_resp_prepare_copy, okv_resp_prepare_move, okv_resp_cmd_memory_usage,
-    okv_resp_cmd_object_encoding, okv_resp_cmd_object_refcount;
+okv_resp_function okv_resp_cmd_del, okv_resp_cmd_exists, okv_resp_cmd_touch, okv_resp_cmd_type,
+    okv_resp_cmd_rename, okv_resp_cmd_renamenx, okv_resp_cmd_copy, okv_resp_cmd_move,
+    okv_resp_prepare_rename, okv_resp_prepare_copy, okv_resp_prepare_move,
+    okv_resp_cmd_memory_usage, okv_resp_cmd_object_encoding, okv_resp_cmd_object_refcount;
 /* info.c */
 okv_resp_function okv_resp_cmd_info;
 /* number.c */

@@ -208,6 +208,7 @@ int okv_resp_cmd_reset(struct okv_resp_call *call)
     okv_resp_transaction_drop(client);
     if (client->replies == OKV_RESP_REPLIES_NONE) /* SKIP holds for this reply, too */
         client->replies = OKV_RESP_REPLIES_ALL;
+    atomic_store(&client->no_touch, false);
     use_protocol(call, 2);
     okv_resp_client_set_database(client, 0);
     okv_resp_client_set_text(client, client->name, &(struct okv_resp_arg){.length = 0});

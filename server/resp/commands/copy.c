@@ -100,7 +100,7 @@ static int prepare(struct okv_resp_call *call, const struct okv_resp_arg *to, un
     int rc = okv_resp_build_step(client, NULL);
 
     if (rc == 0 && !client->build)
-        rc = okv_resp_look(call, &call->args[1], visit_source, call);
+        rc = okv_resp_peek(call, &call->args[1], visit_source, call);
     if (rc == 0 && client->build && !okv_resp_long_value(client)) {
         const struct okv_resp_plan plan = {
             .key = to, .database = database, .length = client->build->transfer.value.before_length};

@@ -137,7 +137,7 @@ static int visit_expiry(void *user, const struct okv_store_now *now)
 static int reply_expiry(struct okv_resp_call *call, unsigned form)
 {
     uint64_t expiry_ms = 0;
-    int rc = okv_resp_look(call, &call->args[1], visit_expiry, &expiry_ms);
+    int rc = okv_resp_peek(call, &call->args[1], visit_expiry, &expiry_ms);
 
     if (rc == OKV_ENOTFOUND) {
         okv_resp_integer(&call->reply, NO_KEY);

@@ -46,10 +46,14 @@ int okv_resp_cmd_del(struct okv_resp_call *call)
     return sum_of_keys(call, remove_key);
 }
 
-/* Also TOUCH: reading an item leaves no trace in okv. */
 int okv_resp_cmd_exists(struct okv_resp_call *call)
 {
-    return sum_of_keys(call, okv_resp_has);
+    return sum_of_keys(call, okv_resp_exists);
+}
+
+int okv_resp_cmd_touch(struct okv_resp_call *call)
+{
+    return sum_of_keys(call, okv_resp_touch);
 }
 
 int okv_resp_cmd_type(struct okv_resp_call *call)
@@ -84,7 +88,7 @@ static int reply_about(struct okv_resp_call *call,
                        void (*tell)(struct okv_resp_call *call, const struct look *look))
 {
     struct look look;
-    int rc = okv_resp_look(call, &call->args[2], visit, &look);
+    int rc = okv_resp_peek(call, &call->args[2], visit, &look);
 
     if (rc == OKV_ENOTFOUND)
         okv_resp_null(&call->reply);

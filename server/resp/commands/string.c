@@ -264,7 +264,7 @@ static int decide_getex(void *user, const struct okv_store_now *now, struct okv_
         return rc;
     if (now && expiry->index && !expiry_ms)
         return OKV_STORE_REMOVE;
-    if (!now || !(expiry->index || getex->persists) || expiry_ms == now->expiry_ms)
+    if (!now || expiry_ms == now->expiry_ms)
         return OKV_STORE_KEEP;
     *next = (struct okv_store_next){now->value, now->value_length, expiry_ms};
     return 0;
@@ -287,6 +287,8 @@ int okv_resp_cmd_getex(struct okv_resp_call *call)
 {
     struct getex getex = {.call = call};
 
+    if (call->count == 2)
+        return okv_resp_cmd_get(call);
     if (!read_getex_options(call, &getex))
         return 0;
     int rc = okv_resp_modify(call, &call->args[1], decide_getex, &getex);

@@ -49,7 +49,7 @@ static int visit_version(void *user, const struct okv_store_now *now)
 static int version_of(struct okv_resp_call *call, const struct okv_resp_arg *key, uint64_t *version)
 {
     *version = 0;
-    int rc = okv_resp_look(call, key, visit_version, version);
+    int rc = okv_resp_peek(call, key, visit_version, version);
     return rc == OKV_ENOTFOUND ? 0 : rc;
 }
 

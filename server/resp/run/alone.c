@@ -73,7 +73,7 @@ static void add_length(struct pricing *pricing, const struct okv_resp_arg *key, 
     uint64_t stored = 0;
 
     if (slot->length == 0) {
-        okv_resp_look(pricing->call, key, visit_length, &stored);
+        okv_resp_peek(pricing->call, key, visit_length, &stored);
         slot->length = stored + 1; /* 0: not looked at */
     }
     *length += slot->length - 1;

@@ -93,6 +93,7 @@ struct okv_resp_client {
     uint8_t rights[OKV_DATABASES_MAX]; /* of its user, of enum okv_right */
     unsigned protocol;                 /* 2 or 3 */
     enum okv_resp_replies replies;
+    atomic_bool no_touch; /* CLIENT NO-TOUCH: its reads are no uses of items */
     bool reply_has_begun; /* of its command, which goes on */
 
     struct okv_resp_parser parser;

@@ -75,6 +75,14 @@ bool okv_resp_table_kill(struct okv_resp_client *by, const struct okv_resp_choic
     return has_more;
 }
 
+/* Its flags; `queued` as of its struct. */
+static const char *flags_of(const struct okv_resp_client *client, int queued)
+{
+    if (atomic_load_explicit(&client->no_touch, memory_order_relaxed))
+        return queued < 0 ? "T" : "xT";
+    return queued < 0 ? "N" : "x";
+}
+
 /* What okv has nothing for is 0. */
 static void add_line(const struct okv_resp_client *client, uint64_t unserved, uint64_t now_ns,
                      struct okv_resp_buffer *out)
@@ -97,7 +105,7 @@ static void add_line(const struct okv_resp_client *client, uint64_t unserved, ui
         " lib-name=%s lib-ver=%s\n",
         client->id, client->peer, client->local, client->stream.fd, client->name,
         (now_ns - client->common.created_ns) / 1000000000u, idle_ns / 1000000000u,
-        queued < 0 ? "N" : "x", client->common.database, queued, unserved, queued_bytes, unsent,
+        flags_of(client, queued), client->common.database, queued, unserved, queued_bytes, unsent,
         unserved + queued_bytes + unsent, unsent ? "rw" : "r", name, user_of(client),
         client->protocol, client->library, client->library_version);
     okv_resp_buffer_add(out, line, (size_t)length);

@@ -12,18 +12,31 @@
 
 /* ---- reading ---- */
 
-int okv_resp_look(struct okv_resp_call *call, const struct okv_resp_arg *key,
-                  okv_store_visit *visit, void *user)
+static int look(struct okv_resp_call *call, const struct okv_resp_arg *key, bool is_use,
+                okv_store_visit *visit, void *user)
 {
-    struct okv_store *store = &call->executor->database->store;
+    const struct okv_store_view view = {.newest = call->is_in_change, .is_use = is_use};
 
     if (call->staging)
-        return okv_resp_staging_look(call, key, visit, user);
-    int rc = okv_store_look(store, call->executor->work, key->text, key->length, call->is_in_change,
-                            visit, user);
+        return okv_resp_staging_look(call, key, is_use, visit, user);
+    int rc = okv_store_look(&call->executor->database->store, call->executor->work, key->text,
+                            key->length, &view, visit, user);
 
     /* Redis has keys of any length. Those that okv cannot store do not exist. */
     return rc == OKV_EKEYSIZE ? OKV_ENOTFOUND : rc;
+}
+
+int okv_resp_look(struct okv_resp_call *call, const struct okv_resp_arg *key,
+                  okv_store_visit *visit, void *user)
+{
+    return look(call, key, !atomic_load_explicit(&call->client->no_touch, memory_order_relaxed),
+                visit, user);
+}
+
+int okv_resp_peek(struct okv_resp_call *call, const struct okv_resp_arg *key,
+                  okv_store_visit *visit, void *user)
+{
+    return look(call, key, false, visit, user);
 }
 
 static int see(void *user, const struct okv_store_now *now)
@@ -33,11 +46,24 @@ static int see(void *user, const struct okv_store_now *now)
     return 0;
 }
 
+static int has_of(int rc)
+{
+    return rc == 0 ? 1 : rc == OKV_ENOTFOUND ? 0 : rc;
+}
+
 int okv_resp_has(struct okv_resp_call *call, const struct okv_resp_arg *key)
 {
-    int rc = okv_resp_look(call, key, see, NULL);
+    return has_of(okv_resp_peek(call, key, see, NULL));
+}
 
-    return rc == 0 ? 1 : rc == OKV_ENOTFOUND ? 0 : rc;
+int okv_resp_exists(struct okv_resp_call *call, const struct okv_resp_arg *key)
+{
+    return has_of(okv_resp_look(call, key, see, NULL));
+}
+
+int okv_resp_touch(struct okv_resp_call *call, const struct okv_resp_arg *key)
+{
+    return has_of(look(call, key, true, see, NULL));
 }
 
 /* ---- changing ---- */

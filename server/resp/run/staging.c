@@ -194,6 +194,7 @@ static bool staged_now(const struct okv_resp_call *call, const struct okv_resp_s
 struct look {
     struct okv_resp_call *call;
     struct okv_resp_staged *item;
+    bool is_use;
     okv_store_visit *visit;
     void *user;
 };
@@ -214,18 +215,20 @@ static int look_at(struct look *look)
 
     if (item->is_changed)
         return staged_now(call, item, &now) ? look->visit(look->user, &now) : OKV_ENOTFOUND;
-    const struct okv_store_moment moment = {call->is_in_change, okv_resp_staging_now_ms(call)};
-    int rc = okv_store_look_at(store_of(call), call->executor->work, item->key, item->key_length,
-                               &moment, visit_stored, look);
+    const struct okv_store_view view = {.newest = call->is_in_change,
+                                        .is_use = look->is_use,
+                                        .clock_ms = okv_resp_staging_now_ms(call)};
+    int rc = okv_store_look(store_of(call), call->executor->work, item->key, item->key_length,
+                            &view, visit_stored, look);
     if (rc == OKV_ENOTFOUND)
         know(call->staging, item, 0);
     return rc;
 }
 
-int okv_resp_staging_look(struct okv_resp_call *call, const struct okv_resp_arg *key,
+int okv_resp_staging_look(struct okv_resp_call *call, const struct okv_resp_arg *key, bool is_use,
                           okv_store_visit *visit, void *user)
 {
-    struct look look = {.call = call, .visit = visit, .user = user};
+    struct look look = {.call = call, .is_use = is_use, .visit = visit, .user = user};
 
     if (key->length < 1 || key->length > OKV_KEY_MAX)
         return OKV_ENOTFOUND;
@@ -328,7 +331,7 @@ static int visit_nothing(void *user, const struct okv_store_now *now)
 
 int okv_resp_staging_remove(struct okv_resp_call *call, const struct okv_resp_arg *key)
 {
-    int rc = okv_resp_staging_look(call, key, visit_nothing, NULL);
+    int rc = okv_resp_staging_look(call, key, false, visit_nothing, NULL);
 
     if (rc == 0)
         set_absent(call, item_of(call, key));

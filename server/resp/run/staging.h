@@ -38,8 +38,8 @@ bool okv_resp_staging_has_neighbours(const struct okv_resp_call *call);
 /* Items that differ from what is stored. */
 uint32_t okv_resp_staging_changes(const struct okv_resp_staging *staging);
 
-/* As the functions of lookup.h. */
-int okv_resp_staging_look(struct okv_resp_call *call, const struct okv_resp_arg *key,
+/* As the functions of lookup.h. A look is a use of an item that the script has not changed. */
+int okv_resp_staging_look(struct okv_resp_call *call, const struct okv_resp_arg *key, bool is_use,
                           okv_store_visit *visit, void *user);
 int okv_resp_staging_modify(struct okv_resp_call *call, const struct okv_resp_arg *key,
                             okv_store_decide *decide, void *user);

@@ -1,0 +1,136 @@
+/* RESP clients of databases that evict: which commands are uses of items. */
+#include <string.h>
+
+#include "tests/support/test.h"
+
+#include "server/store/heat.h"
+#include "shared/format/hash.h"
+#include "shared/format/linear.h"
+#include "tests/support/resp_fixture.h"
+
+static const struct okv_store_params params = {
+    .length = 4u << 20, .bucket_size = 512, .max_value = 1u << 18, .full = OKV_STORE_EVICT};
+
+static struct resp_fixture fixture;
+static struct okv_resp_client *one, *other;
+
+static int begin(void **state)
+{
+    (void)state;
+    resp_fixture_open(&fixture, &params);
+    one = resp_fixture_client(&fixture);
+    other = resp_fixture_client(&fixture);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    resp_fixture_end(one);
+    resp_fixture_end(other);
+    resp_fixture_close(&fixture);
+    return 0;
+}
+
+#define FIXTURE_TEST(name) TEST_WITH(name, begin, end)
+
+static void run(struct okv_resp_client *client, const char *line)
+{
+    const char *got = resp_fixture_call(client, line);
+
+    if (!got || got[0] == '-')
+        fail_msg("%s: %s", line, got ? got : "it waits");
+}
+
+static void expect(struct okv_resp_client *client, const char *line, const char *reply)
+{
+    const char *got = resp_fixture_call(client, line);
+
+    if (!got || strcmp(got, reply) != 0)
+        fail_msg("%s: %s", line, got ? got : "it waits");
+}
+
+static unsigned uses_of(const char *key)
+{
+    const struct okv_store *store = &fixture.core.database->store;
+    uint64_t hash = okv_hash_key(key, strlen(key), store->table.hash_seed);
+
+    return okv_heat_counter_of(
+        okv_heat_of(store->table.heat, okv_linear_bucket(hash, atomic_load(&store->bucket_count)),
+                    okv_hash_tag(hash)));
+}
+
+/* How often a command uses the item `k`, which is new before it. */
+static unsigned uses_by(struct okv_resp_client *client, const char *line)
+{
+    run(other, "del k");
+    run(other, "set k 12345678");
+    assert_int_equal(uses_of("k"), 0);
+    run(client, line);
+    return uses_of("k");
+}
+
+#define LUA(command) "eval \"return redis.call(" command ")\" 0"
+
+static const char *const reads[] = {"get k",         "mget no k",      "getrange k 0 1",
+                                    "substr k 0 1",  "strlen k",       "exists no k",
+                                    "getbit k 3",    "bitcount k",     "bitpos k 1",
+                                    "getex k",       "copy k other",   "bitfield_ro k get u8 0",
+                                    "bitop not o k", LUA("'get','k'"), "bitfield k get u8 0"};
+
+/* Listing and describing items is no use of them, nor is what others ask of a watched key. */
+static const char *const peeks[] = {"ttl k",          "pttl k",
+                                    "expiretime k",   "pexpiretime k",
+                                    "type k",         "object encoding k",
+                                    "keys *",         "object refcount k",
+                                    "scan 0",         "memory usage k",
+                                    "randomkey",      "watch k",
+                                    "msetnx k 1 l 2", LUA("'ttl','k'")};
+
+#define COUNT(list) (sizeof(list) / sizeof(list)[0])
+
+FIXTURE_TEST(reads_are_uses_and_descriptions_are_not)
+{
+    for (unsigned i = 0; i < COUNT(reads); i++)
+        if (uses_by(one, reads[i]) != 1)
+            fail_msg("%s: %u", reads[i], uses_of("k"));
+    for (unsigned i = 0; i < COUNT(peeks); i++)
+        if (uses_by(one, peeks[i]) != 0)
+            fail_msg("%s: %u", peeks[i], uses_of("k"));
+}
+
+FIXTURE_TEST(exec_uses_what_its_commands_use)
+{
+    run(other, "set k v");
+    run(one, "watch k");
+    run(one, "multi");
+    run(one, "get k");
+    run(one, "ttl k");
+    run(one, "exec");
+    assert_int_equal(uses_of("k"), 1);
+}
+
+FIXTURE_TEST(reads_of_a_client_that_does_not_touch_are_no_uses)
+{
+    expect(one, "client no-touch on", "+OK\r\n");
+    for (unsigned i = 0; i < COUNT(reads); i++)
+        if (uses_by(one, reads[i]) != 0)
+            fail_msg("%s: %u", reads[i], uses_of("k"));
+    assert_int_equal(uses_by(other, "get k"), 1);
+    assert_non_null(strstr(resp_fixture_call(one, "client info"), "T db=0 "));
+    expect(one, "client no-touch off", "+OK\r\n");
+    assert_int_equal(uses_by(one, "get k"), 1);
+}
+
+/* As in Redis. */
+FIXTURE_TEST(touch_is_a_use_and_so_is_a_write)
+{
+    run(one, "client no-touch on");
+    assert_int_equal(uses_by(one, "touch k"), 1);
+    assert_int_equal(uses_by(one, LUA("'touch','k'")), 1);
+    assert_int_equal(uses_by(one, "append k v"), 1);
+    assert_int_equal(uses_by(one, LUA("'append','k','v'")), 1);
+    run(one, "reset");
+    assert_int_equal(uses_by(one, "get k"), 1);
+    assert_int_equal(uses_by(one, "touch k"), 1);
+}
