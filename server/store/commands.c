@@ -408,8 +408,11 @@ static int modify(struct okv_store *store, struct okv_store_work *work,
     uint64_t ignored;
 
     if (current)
-        now = (struct okv_store_now){current->value, current->value_length, current->version,
-                                     current->expiry_ms, current->extent};
+        now = (struct okv_store_now){.value = current->value,
+                                     .value_length = current->value_length,
+                                     .version = current->version,
+                                     .expiry_ms = current->expiry_ms,
+                                     .extent = current->extent};
     int rc = write->decide(write->user, current ? &now : NULL, &next);
     if (rc == OKV_STORE_REMOVE) {
         rc = current ? replace(store, work, write, target, NULL, &ignored) : OKV_ENOTFOUND;

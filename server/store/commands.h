@@ -16,6 +16,7 @@ struct okv_store_now {
     uint64_t version;
     uint64_t expiry_ms; /* 0: never */
     uint64_t extent;    /* offset of the allocation that has the value; 0: its bucket has it */
+    uint8_t uses;       /* its counter (heat.h), of a look that is no use; else 0 */
 };
 
 /* The item after the change. A value that points to okv_store_now.value, or into the long value of

@@ -248,6 +248,16 @@ static int find(const struct okv_table *table, uint64_t bucket, uint64_t hash, c
     return OKV_ENOTFOUND;
 }
 
+/* Notes a use, or returns how many are known. */
+static uint8_t use(const struct okv_heat *heat, uint64_t bucket, uint64_t hash, bool is_use)
+{
+    if (heat && !is_use)
+        return (uint8_t)okv_heat_counter_of(okv_heat_of(heat, bucket, okv_hash_tag(hash)));
+    if (heat)
+        okv_heat_mark(heat, bucket, okv_hash_tag(hash));
+    return 0;
+}
+
 int okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
                    uint32_t key_length, const struct okv_store_view *view, okv_store_visit *visit,
                    void *user)
@@ -264,10 +274,12 @@ int okv_store_look(struct okv_store *store, struct okv_store_work *work, const v
                                                            : atomic_load(&store->clock_ms)))
         rc = OKV_ENOTFOUND;
     if (!rc) {
-        if (view->is_use && store->table.heat)
-            okv_heat_mark(store->table.heat, bucket, okv_hash_tag(hash));
-        const struct okv_store_now now = {entry.value, entry.value_length, entry.version,
-                                          entry.expiry_ms, entry.is_reference ? entry.extent : 0};
+        const struct okv_store_now now = {entry.value,
+                                          entry.value_length,
+                                          entry.version,
+                                          entry.expiry_ms,
+                                          entry.is_reference ? entry.extent : 0,
+                                          use(store->table.heat, bucket, hash, view->is_use)};
         rc = visit(user, &now);
     }
     okv_store_unlock(store, bucket);

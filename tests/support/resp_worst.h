@@ -103,6 +103,7 @@ static const struct {
     {"MULTI", {"MULTI"}},
     {"OBJECT", {"OBJECT " WORDS}},
     {"OBJECT|ENCODING", {"OBJECT ENCODING long"}},
+    {"OBJECT|FREQ", {"OBJECT FREQ long"}},
     {"OBJECT|HELP", {"OBJECT HELP"}},
     {"OBJECT|REFCOUNT", {"OBJECT REFCOUNT long"}},
     {"PERSIST", {"PERSIST long"}},

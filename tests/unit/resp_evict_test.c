@@ -1,4 +1,5 @@
-/* RESP clients of databases that evict: which commands are uses of items. */
+/* RESP clients of databases that evict: which commands are uses of items, and what they say of
+ * them. */
 #include <string.h>
 
 #include "tests/support/test.h"
@@ -8,19 +9,30 @@
 #include "shared/format/linear.h"
 #include "tests/support/resp_fixture.h"
 
-static const struct okv_store_params params = {
-    .length = 4u << 20, .bucket_size = 512, .max_value = 1u << 18, .full = OKV_STORE_EVICT};
-
 static struct resp_fixture fixture;
 static struct okv_resp_client *one, *other;
 
-static int begin(void **state)
+static int begin_with(enum okv_store_full full)
 {
-    (void)state;
+    const struct okv_store_params params = {
+        .length = 4u << 20, .bucket_size = 512, .max_value = 1u << 18, .full = full};
+
     resp_fixture_open(&fixture, &params);
     one = resp_fixture_client(&fixture);
     other = resp_fixture_client(&fixture);
     return 0;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    return begin_with(OKV_STORE_EVICT);
+}
+
+static int begin_refusing(void **state)
+{
+    (void)state;
+    return begin_with(OKV_STORE_REFUSE);
 }
 
 static int end(void **state)
@@ -85,7 +97,8 @@ static const char *const peeks[] = {"ttl k",          "pttl k",
                                     "keys *",         "object refcount k",
                                     "scan 0",         "memory usage k",
                                     "randomkey",      "watch k",
-                                    "msetnx k 1 l 2", LUA("'ttl','k'")};
+                                    "msetnx k 1 l 2", LUA("'ttl','k'"),
+                                    "object freq k"};
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
@@ -133,4 +146,42 @@ FIXTURE_TEST(touch_is_a_use_and_so_is_a_write)
     run(one, "reset");
     assert_int_equal(uses_by(one, "get k"), 1);
     assert_int_equal(uses_by(one, "touch k"), 1);
+}
+
+FIXTURE_TEST(object_freq_is_the_counter)
+{
+    static const char *const after[] = {":0\r\n", ":1\r\n", ":2\r\n", ":3\r\n", ":3\r\n"};
+
+    expect(one, "object freq k", "$-1\r\n");
+    run(one, "set k v");
+    for (unsigned i = 0; i < COUNT(after); i++) {
+        expect(one, "object freq k", after[i]);
+        expect(one, LUA("'object','freq','k'"), after[i]);
+        run(one, "get k");
+    }
+    run(one, "multi");
+    run(one, "object freq k");
+    expect(one, "exec", "*1\r\n:3\r\n");
+}
+
+/* Its own writes are made when it ends. */
+FIXTURE_TEST(object_freq_in_a_script_is_0_of_what_it_has_written)
+{
+    for (int i = 0; i < 3; i++)
+        run(one, "set k v");
+    expect(one,
+           "eval \"redis.call('set','k','w') redis.call('set','new','w')"
+           "return {redis.call('object','freq','k'), redis.call('object','freq','new')}\" 0",
+           "*2\r\n:0\r\n:0\r\n");
+    expect(one, "object freq k", ":3\r\n");
+}
+
+TEST_WITH(object_freq_is_of_databases_that_evict, begin_refusing, end)
+{
+    run(one, "set k v");
+    expect(one, "object freq k",
+           "-ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please "
+           "note that when switching between policies at runtime LRU and LFU data will take some "
+           "time to adjust.\r\n");
+    expect(one, "object freq no", "$-1\r\n");
 }

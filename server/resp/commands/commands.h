@@ -42,7 +42,8 @@ okv_resp_function okv_resp_cmd_expire, okv_resp_cmd_pexpire, okv_resp_cmd_expire
 okv_resp_function okv_resp_cmd_del, okv_resp_cmd_exists, okv_resp_cmd_touch, okv_resp_cmd_type,
     okv_resp_cmd_rename, okv_resp_cmd_renamenx, okv_resp_cmd_copy, okv_resp_cmd_move,
     okv_resp_prepare_rename, okv_resp_prepare_copy, okv_resp_prepare_move,
-    okv_resp_cmd_memory_usage, okv_resp_cmd_object_encoding, okv_resp_cmd_object_refcount;
+    okv_resp_cmd_memory_usage, okv_resp_cmd_object_encoding, okv_resp_cmd_object_freq,
+    okv_resp_cmd_object_refcount;
 /* info.c */
 okv_resp_function okv_resp_cmd_info;
 /* number.c */

@@ -1,6 +1,8 @@
 /* Commands of keys, whatever their values. */
 #include <string.h>
 
+#include "server/command/execute.h"
+#include "server/database/database.h"
 #include "server/resp/commands/commands.h"
 #include "server/resp/run/lookup.h"
 #include "server/resp/run/options.h"
@@ -70,6 +72,7 @@ int okv_resp_cmd_type(struct okv_resp_call *call)
 
 struct look {
     uint32_t value_length;
+    uint8_t uses;
     bool is_integer;
 };
 
@@ -79,6 +82,7 @@ static int visit(void *user, const struct okv_store_now *now)
     int64_t ignored;
 
     look->value_length = now->value_length;
+    look->uses = now->uses;
     look->is_integer = okv_number_parse(now->value, now->value_length, &ignored);
     return 0;
 }
@@ -148,6 +152,22 @@ static void reply_refcount(struct okv_resp_call *call, const struct look *look)
 {
     (void)look;
     okv_resp_integer(&call->reply, 1);
+}
+
+static void reply_uses(struct okv_resp_call *call, const struct look *look)
+{
+    if (call->executor->database->store.eviction.mode != OKV_STORE_REFUSE)
+        okv_resp_integer(&call->reply, look->uses);
+    else
+        okv_resp_error(&call->reply,
+                       "ERR An LFU maxmemory policy is not selected, access frequency not tracked. "
+                       "Please note that when switching between policies at runtime LRU and LFU "
+                       "data will take some time to adjust.");
+}
+
+int okv_resp_cmd_object_freq(struct okv_resp_call *call)
+{
+    return reply_about(call, reply_uses);
 }
 
 int okv_resp_cmd_object_refcount(struct okv_resp_call *call)
