@@ -1,5 +1,6 @@
 /* RESP clients of databases that evict: which commands are uses of items, and what they say of
  * them. */
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/support/test.h"
@@ -184,4 +185,53 @@ TEST_WITH(object_freq_is_of_databases_that_evict, begin_refusing, end)
            "note that when switching between policies at runtime LRU and LFU data will take some "
            "time to adjust.\r\n");
     expect(one, "object freq no", "$-1\r\n");
+}
+
+static bool is_there(const char *key)
+{
+    char line[64];
+
+    snprintf(line, sizeof line, "ttl %s", key);
+    return strcmp(resp_fixture_call(other, line), ":-2\r\n") != 0;
+}
+
+/* Puts others until the item is evicted. */
+static void evict(const char *key)
+{
+    char line[64];
+
+    for (unsigned i = 0; is_there(key); i++) {
+        assert_in_range(i, 0, 100000);
+        snprintf(line, sizeof line, "setrange filler:%u 999 x", i);
+        run(other, line);
+    }
+}
+
+static void begin_transaction(void)
+{
+    run(one, "watch k");
+    run(one, "multi");
+    run(one, "incr counter");
+}
+
+FIXTURE_TEST(exec_does_nothing_when_a_watched_key_was_evicted)
+{
+    run(other, "set k v");
+    begin_transaction();
+    evict("k");
+    expect(one, "exec", "*-1\r\n");
+
+    run(other, "set k v");
+    begin_transaction();
+    evict("k");
+    run(other, "set k v");
+    expect(one, "exec", "*-1\r\n");
+    assert_false(is_there("counter"));
+
+    /* A watch of what is not there holds while an item is there. */
+    evict("k");
+    begin_transaction();
+    run(other, "set k v");
+    evict("k");
+    expect(one, "exec", "*1\r\n:1\r\n");
 }
