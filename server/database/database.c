@@ -183,13 +183,13 @@ static void report_fullness(void *user, bool is_full)
     const struct okv_database *database = user;
     char text[OKV_LOG_TEXT_MAX];
 
-    snprintf(text, sizeof text,
-             is_full
-                 ? "database %s is full: writes that need memory are refused, gets go on; delete "
-                   "items, give it more by --memory, or by SIZE in --database, or let it evict by "
-                   "--full"
-                 : "database %s has room: writes are taken again",
-             database->config->name);
+    if (is_full)
+        snprintf(text, sizeof text,
+                 "database %s is full: writes that find no room are refused, gets go on; %s",
+                 database->config->name, okv_store_fullness_advice(&database->store));
+    else
+        snprintf(text, sizeof text, "database %s has room: writes are taken again",
+                 database->config->name);
     okv_log_line(database->log, is_full ? OKV_LOG_WARNING : OKV_LOG_NOTICE, "database",
                  okv_clock_ns(), text);
 }

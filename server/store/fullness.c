@@ -1,5 +1,7 @@
 #include "server/store/fullness.h"
 
+#include "server/store/evict.h"
+
 /* Of the region, by which keys and values have to become less before a store counts as having room:
  * a full one also takes a write in the place of each item that is deleted. */
 #define ROOM_SHARE 32u
@@ -10,6 +12,19 @@ void okv_store_report_fullness(struct okv_store *store, void (*report)(void *use
     store->fullness.report = report;
     store->fullness.user = user;
 }
+
+#define MORE "delete items, or give it more by --memory, or by SIZE in --database"
+const char *okv_store_fullness_advice(const struct okv_store *store)
+{
+    if (store->eviction.mode == OKV_STORE_REFUSE)
+        return MORE ", or let it evict items by --full";
+    if (!okv_store_may_evict(store))
+        return "no item with a time to live is left to evict: " MORE;
+    return "evicting items left no piece of memory that is large enough: lower --max-value, or "
+           "give "
+           "long values a database of their own";
+}
+#undef MORE
 
 void okv_store_note_full(struct okv_store *store)
 {

@@ -168,7 +168,7 @@ TEST_WITH(a_full_database_is_told, set_up, tear_down)
     while ((rc = put(handle, number)) == 0)
         number++;
     assert_int_equal(rc, OKV_EFULL);
-    expect_log(fixture, "database default is full: writes that need memory are refused");
+    expect_log(fixture, "database default is full: writes that find no room are refused");
     assert_null(strstr(fixture->text, "database default has room"));
     assert_int_equal(okv_flush(handle), 0);
     assert_int_equal(put(handle, number), 0);

@@ -5,6 +5,7 @@
 
 #include "tests/support/test.h"
 
+#include "server/store/fullness.h"
 #include "server/store/heat.h"
 #include "shared/format/hash.h"
 #include "shared/format/linear.h"
@@ -234,4 +235,58 @@ FIXTURE_TEST(exec_does_nothing_when_a_watched_key_was_evicted)
     run(other, "set k v");
     evict("k");
     expect(one, "exec", "*1\r\n:1\r\n");
+}
+
+static int begin_with_expiring(void **state)
+{
+    (void)state;
+    return begin_with(OKV_STORE_EVICT_EXPIRING);
+}
+
+/* Fills the database with items that do not expire, which stay. Returns the error at the end. */
+static const char *fill(void)
+{
+    char line[64];
+    const char *got;
+    unsigned count = 0;
+
+    do {
+        snprintf(line, sizeof line, "setrange lasting:%u 999 x", count);
+        got = resp_fixture_call(one, line);
+        assert_non_null(got);
+    } while (got[0] == ':' && ++count < 100000);
+    for (unsigned i = 0; i < count; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "lasting:%u", i);
+        assert_true(is_there(key));
+    }
+    snprintf(line, sizeof line, "setrange lasting:%u 999 x", count);
+    return resp_fixture_call(one, line);
+}
+
+#define OOM "-OOM command not allowed when used memory > 'maxmemory': "
+
+TEST_WITH(the_error_of_a_database_that_refuses_names_the_option, begin_refusing, end)
+{
+    expect(one, "setex gone 1000 v", "+OK\r\n");
+    assert_string_equal(fill(), OOM "delete items, or give it more by --memory, or by SIZE in "
+                                    "--database, or let it evict items by --full\r\n");
+    assert_true(is_there("gone"));
+}
+
+/* Those that expire go for the others. */
+TEST_WITH(the_error_says_that_no_item_expires, begin_with_expiring, end)
+{
+    expect(one, "setex gone 1000 v", "+OK\r\n");
+    assert_string_equal(fill(), OOM "no item with a time to live is left to evict: delete items, "
+                                    "or give it more by --memory, or by SIZE in --database\r\n");
+    assert_false(is_there("gone"));
+}
+
+FIXTURE_TEST(a_database_that_evicts_is_not_told_to)
+{
+    const char *advice = okv_store_fullness_advice(&fixture.core.database->store);
+
+    assert_non_null(strstr(advice, "large enough"));
+    assert_null(strstr(advice, "--full"));
 }

@@ -7,6 +7,7 @@
 #include "server/resp/run/long_build.h"
 #include "server/resp/run/staging.h"
 #include "server/resp/run/upload.h"
+#include "server/store/fullness.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -188,8 +189,8 @@ int okv_resp_refuse(struct okv_resp_call *call, int code)
         break;
     case OKV_EFULL:
     case OKV_EBUCKETFULL:
-        okv_resp_error(to, "OOM command not allowed when used memory > 'maxmemory': --full of "
-                           "okv-server says whether items are evicted then");
+        okv_resp_error(to, "OOM command not allowed when used memory > 'maxmemory': %s",
+                       okv_store_fullness_advice(&call->executor->database->store));
         break;
     case OKV_EREADONLY:
         okv_resp_error(to, "MISCONF the log of this database failed: it can be read only until the "
