@@ -43,6 +43,7 @@ struct target_info {
     uint32_t bucket_bytes; /* okv: of one READ of a get; else 0 */
     uint32_t max_value;    /* bytes */
     uint64_t region_bytes; /* okv; else 0 */
+    bool evicts;           /* okv: what finds no room may take the place of other items */
 };
 
 /* The server's own counts; NAN where unknown. */

@@ -59,6 +59,28 @@ static void target_close(struct target *target)
     free(self);
 }
 
+/* A figure from the server's text, or NAN. */
+static double figure(const char *text, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, length) == 0 && line[length] == ' ')
+            return strtod(line + length, NULL);
+    }
+    return NAN;
+}
+
+static bool evicts(struct target *target)
+{
+    char text[STAT_BYTES] = "";
+    size_t length = 0;
+
+    return okv_stat(handle_of(target), text, sizeof text, &length) == OKV_OK &&
+           figure(text, "evicts") > 0;
+}
+
 static void target_info(struct target *target, struct target_info *info)
 {
     const struct target_okv *self = (struct target_okv *)target;
@@ -69,7 +91,8 @@ static void target_info(struct target *target, struct target_info *info)
                                  .version = "",
                                  .bucket_bytes = self->info.bucket_bytes,
                                  .max_value = self->info.max_value,
-                                 .region_bytes = self->info.region_bytes};
+                                 .region_bytes = self->info.region_bytes,
+                                 .evicts = evicts(target)};
 }
 
 static int target_submit(struct target *target, const struct okv_command *commands, size_t count,
@@ -105,19 +128,6 @@ static void target_get(struct target *target, const struct okv_command *command,
 static const char *target_why(struct target *target)
 {
     return okv_why(handle_of(target));
-}
-
-/* A figure from the server's text, or NAN. */
-static double figure(const char *text, const char *name)
-{
-    size_t length = strlen(name);
-
-    for (const char *line = text; line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, name, length) == 0 && line[length] == ' ')
-            return strtod(line + length, NULL);
-    }
-    return NAN;
 }
 
 static int target_stat(struct target *target, struct target_stat *stat)

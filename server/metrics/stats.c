@@ -81,6 +81,8 @@ static void write_eviction(const struct writer *writer, const struct okv_store *
 {
     const struct okv_store_eviction *eviction = &store->eviction;
 
+    write_gauge(writer, "evicts", "1: items are evicted for room; 2: those with a time to live",
+                eviction->mode);
     write_counter(writer, "evicted_new", "items evicted before they were used again",
                   atomic_load(&eviction->evicted_new));
     write_counter(writer, "evicted_main", "items evicted that had been used again",

@@ -99,6 +99,13 @@ evicting() {
         { of[$1] = $2 } END { print (of["client_marks"] > 1000), (of["client_marks"] * 4 < of["client_gets"]) }')" "1 1"
 }
 
+# As many items as one likes may be loaded into it: they are evicted.
+beyond_the_region() {
+    "$bench" -s "$socket" --records 200K --load-only --keep >"$scratch/out" 2>&1 ||
+        same "a load beyond the region" "$(tail -n 1 "$scratch/out")" taken
+    same "items of a load beyond the region" "$(($(items) > 10000 && $(items) < 100000))" 1
+}
+
 # What is made is what is replayed.
 made() {
     "$bench" --make-trace zipf,items=500,requests=5K >"$scratch/trace"
@@ -129,6 +136,7 @@ others
 made
 full
 evicting
+beyond_the_region
 refusals
 echo "$checks checks, $failures of them wrong"
 [ $failures -eq 0 ]

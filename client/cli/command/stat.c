@@ -89,7 +89,8 @@ static bool is_summable(const char *name)
         "uptime_ms",         "extra_reads_per_1000", "bucket_bytes",    "segment_bytes",
         "batch_records_p50", "batch_records_max",    "sync_p50_us",     "sync_p99_us",
         "sync_max_us",       "snapshot_ms",          "snapshot_age_ms", "recovery_ms",
-        "client_get_p50_ns", "client_get_p99_ns",    "write_p50_ns",    "write_p99_ns"};
+        "client_get_p50_ns", "client_get_p99_ns",    "write_p50_ns",    "write_p99_ns",
+        "new_hand_ms",       "main_hand_ms",         "evicts"};
 
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(name, others[i]) == 0)
