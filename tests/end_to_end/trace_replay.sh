@@ -42,6 +42,11 @@ items() {
     "$okv" -s "$socket" stat | awk '$1 == "items" { print $2 }'
 }
 
+# top_has NAME...: whether its line has them.
+top_has() {
+    "$okv" -s "$socket" top --json -n 1 -i 1ms | jq -r '[has($ARGS.positional[])] | join(",")' --args "$@"
+}
+
 # One client answers the trace in its order.
 by_hand() {
     printf 'a 100\nb 20\n# c\na 100\nc 5000\nc 1\n' >"$scratch/trace"
@@ -84,6 +89,7 @@ full() {
     seq 1 20000 >"$scratch/trace"
     replay 0 "$scratch/trace" --connections 4
     is "a full server" '.puts > 1000 and .refused > 1000 and .puts + .refused == .misses and .misses == 20000' true
+    same "top of a server that evicts nothing" "$(top_has evicted_per_s)" false
     says "what it refused" "$(jq .targets[0].replay.refused "$json") refused by a full server"
 }
 
@@ -103,6 +109,7 @@ evicting() {
 beyond_the_region() {
     "$bench" -s "$socket" --records 200K --load-only --keep >"$scratch/out" 2>&1 ||
         same "a load beyond the region" "$(tail -n 1 "$scratch/out")" taken
+    same "top of a server that evicts" "$(top_has evicted_per_s puts_of_evicted_per_s main_hand_ms)" true,true,true
     same "items of a load beyond the region" "$(($(items) > 10000 && $(items) < 100000))" 1
 }
 

@@ -51,8 +51,15 @@ static const struct column columns[] = {
     {"index_and_heap_bytes", "memory", {"index_bytes", "overflow_bytes", "extent_bytes"}, false},
     {"sessions", "clients", {"sessions", "resp_clients"}, false},
     {"requests_waiting", "waiting", {"requests_waiting"}, false},
+    /* Of a database that evicts. */
+    {"evicted", "evict/s", {"evicted_new", "evicted_main"}, true},
+    {"puts_of_evicted", "back/s", {"puts_of_evicted"}, true},
+    {"puts_refused_evicting", "full/s", {"puts_refused_evicting"}, true},
+    {"new_hand_ms", "new ms", {"new_hand_ms"}, false},
+    {"main_hand_ms", "main ms", {"main_hand_ms"}, false},
 };
 #define COLUMN_COUNT (sizeof columns / sizeof *columns)
+#define COLUMNS_EVICTING 5
 
 /* A figure that the server does not send: of a log without a log, or not to this user. */
 #define UNKNOWN UINT64_MAX
@@ -68,6 +75,7 @@ struct sample {
     uint64_t boot_id, cpu_ms;
     struct timed gets, writes;
     uint64_t hits, misses; /* of all gets whose outcome is counted */
+    size_t columns;        /* that are shown */
     uint64_t values[COLUMN_COUNT];
 };
 
@@ -87,6 +95,7 @@ static uint64_t sum_of(const char *text, const char *const *names)
 static int take(struct cli *cli, struct sample *sample)
 {
     char *text = NULL;
+    uint64_t evicts;
     int rc = cli_fetch_stat(cli->handle, NULL, &text);
 
     if (rc != OKV_OK)
@@ -97,7 +106,10 @@ static int take(struct cli *cli, struct sample *sample)
         .gets = {SUM_OF(text, "client_gets_timed"), SUM_OF(text, "client_gets_timed_ns")},
         .writes = {SUM_OF(text, "writes_timed"), SUM_OF(text, "writes_timed_ns")},
         .hits = SUM_OF(text, "client_hits", "resp_hits"),
-        .misses = SUM_OF(text, "client_misses", "resp_misses")};
+        .misses = SUM_OF(text, "client_misses", "resp_misses"),
+        .columns = COLUMN_COUNT - COLUMNS_EVICTING};
+    if (cli_stat_number(text, "evicts", 10, &evicts) && evicts)
+        sample->columns = COLUMN_COUNT;
     cli_stat_number(text, "boot_id", 16, &sample->boot_id);
     for (size_t i = 0; i < COLUMN_COUNT; i++)
         sample->values[i] = sum_of(text, columns[i].figures);
@@ -107,6 +119,7 @@ static int take(struct cli *cli, struct sample *sample)
 
 /* What is shown of two samples; NAN: not known. */
 struct line {
+    size_t columns;
     double values[COLUMN_COUNT];
     double hit_percent, get_us, write_us, cpu_percent, seconds;
 };
@@ -134,6 +147,7 @@ static void compare(const struct sample *before, const struct sample *now, struc
     double hits = rise(before->hits, now->hits, is_same);
     double gets = hits + rise(before->misses, now->misses, is_same);
 
+    line->columns = now->columns;
     line->seconds = (double)(now->ns - before->ns) / 1e9;
     for (size_t i = 0; i < COLUMN_COUNT; i++) {
         if (columns[i].is_rate)
@@ -147,9 +161,9 @@ static void compare(const struct sample *before, const struct sample *now, struc
     line->cpu_percent = rise(before->cpu_ms, now->cpu_ms, is_same) / 10 / line->seconds;
 }
 
-static void print_heading(void)
+static void print_heading(size_t count)
 {
-    for (size_t i = 0; i < COLUMN_COUNT; i++)
+    for (size_t i = 0; i < count; i++)
         printf("%8s", columns[i].heading);
     printf("%8s%8s%9s%8s\n", "hit %", "us/get", "us/write", "cpu %");
 }
@@ -166,7 +180,7 @@ static void print_line(const struct line *line)
 {
     char text[16];
 
-    for (size_t i = 0; i < COLUMN_COUNT; i++)
+    for (size_t i = 0; i < line->columns; i++)
         printf("%8s", isnan(line->values[i]) ? "-" : cli_short_number(line->values[i], text));
     print_cell(8, 1, line->hit_percent);
     print_cell(8, 1, line->get_us);
@@ -187,7 +201,7 @@ static void print_member(const char *name, const char *end, int digits, double n
 static void print_object(const struct line *line)
 {
     putchar('{');
-    for (size_t i = 0; i < COLUMN_COUNT; i++)
+    for (size_t i = 0; i < line->columns; i++)
         print_member(columns[i].name, columns[i].is_rate ? "_per_s" : "", 0, line->values[i]);
     print_member("hit_percent", "", 1, line->hit_percent);
     print_member("get_us", "", 1, line->get_us);
@@ -211,7 +225,7 @@ static int show(const struct top_arguments *arguments)
         if (rc != OKV_OK)
             break;
         if (!arguments->json && line % LINES_PER_HEADING == 0)
-            print_heading();
+            print_heading(now.columns);
         compare(&before, &now, &shown);
         if (arguments->json)
             print_object(&shown);
@@ -229,18 +243,25 @@ int cli_top(struct cli *cli, int argc, char **argv)
     static const struct cli_parser parser = {
         .options = top_options,
         .unexpected = "unexpected argument '%s': top takes no arguments",
-        .doc = "Print the server's rates, a line each second, until ^C.\v"
-               "Columns that end with /s are rates per second; the others are current values. "
-               "gets/s and us/get, the mean time of a get, are what clients report from time to "
-               "time; byreq/s are gets that the server answered. hit % is the share of gets that "
-               "found their key, of Redis clients in all databases, too; - without gets. us/write "
-               "is the mean time of a write in the server, without the network. redis/s are "
-               "commands of Redis clients. refus/s are refused writes: no room, a condition, no "
-               "right. memory is that of index and values; waiting is the number of queued "
-               "requests. cpu % is of one processor. - stands for what there is not: of the log "
-               "without --data, of the server without the right admin; --json has null there.\n"
-               "\nExamples:\n  okv top\n  okv top -i 10s -n 6\n"
-               "  okv top --json -n 1 | jq .puts_per_s"};
+        .doc =
+            "Print the server's rates, a line each second, until ^C.\v"
+            "Columns that end with /s are rates per second; the others are current values. "
+            "gets/s and us/get, the mean time of a get, are what clients report from time to "
+            "time; byreq/s are gets that the server answered. hit % is the share that found their "
+            "key, of the gets that clients report and of GET and MGET of Redis clients in all "
+            "databases; - without any. us/write "
+            "is the mean time of a write in the server, without the network. redis/s are "
+            "commands of Redis clients. refus/s are refused writes: no room, a condition, no "
+            "right. memory is that of index and values; waiting is the number of queued "
+            "requests. cpu % is of one processor. A database that evicts (--full) has more "
+            "columns: "
+            "evict/s are items that were evicted, back/s those of the puts whose item had been "
+            "not long before: misses that more memory would save. full/s are changes without "
+            "room all the same. new ms is the age at which new items go, main ms the time since "
+            "the last use of others. - stands for what there is not: of the log "
+            "without --data, of the server without the right admin; --json has null there.\n"
+            "\nExamples:\n  okv top\n  okv top -i 10s -n 6\n"
+            "  okv top --json -n 1 | jq .puts_per_s"};
     struct top_arguments arguments = {.cli = cli, .interval_ms = INTERVAL_MS, .count = UINT64_MAX};
 
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
