@@ -394,7 +394,9 @@ struct okv_put_options {
 };
 
 /* Stores a value as okv_put() does, on a condition or with a time to live, or both. On
- * OKV_ECONFLICT and OKV_EEXISTS *version is the item's current version. Errors: those of okv_put(),
+ * OKV_ECONFLICT and OKV_EEXISTS *version is the item's current version. A lock made with
+ * OKV_IF_ABSENT belongs in a database that does not evict it: one with --full refuse, or without a
+ * time to live with --full evict-expiring of okv-server(1). Errors: those of okv_put(),
  * OKV_EINVAL (NULL where memory is needed, options that are unknown or contradict each other),
  * OKV_EEXISTS, OKV_ECONFLICT, OKV_ENOTFOUND (with OKV_IF_VERSION: the key is not in the table),
  * OKV_ETTL. */
@@ -412,9 +414,11 @@ OKV_API int okv_delete_if(okv *handle, const void *key, size_t key_length, uint6
  * The integer has an optional '-' and up to 19 digits, as okv_incr() writes it: 7, not 007 or +7,
  * and 0, not -0. *result (may be NULL) is the sum, which is the new value. An item
  * that was there keeps its expiry; one that okv_incr_ttl() creates expires after ttl_ms, 1 to
- * OKV_TTL_MAX_MS. After any error but OKV_EUNKNOWN the item is unchanged. Errors: those of all
- * writes, OKV_ENUMBER, OKV_EOVERFLOW, OKV_EVALUESIZE (the sum has more digits than a value may have
- * bytes), OKV_EFULL, OKV_EBUCKETFULL, OKV_ETTL (okv_incr_ttl(): ttl_ms is out of range). */
+ * OKV_TTL_MAX_MS. After any error but OKV_EUNKNOWN the item is unchanged. A counter belongs in a
+ * database that does not evict it, as a lock does (okv_put_with()), or it begins at 0 again.
+ * Errors: those of all writes, OKV_ENUMBER, OKV_EOVERFLOW, OKV_EVALUESIZE (the sum has more digits
+ * than a value may have bytes), OKV_EFULL, OKV_EBUCKETFULL, OKV_ETTL (okv_incr_ttl(): ttl_ms is out
+ * of range). */
 OKV_API int okv_incr(okv *handle, const void *key, size_t key_length, int64_t delta,
                      int64_t *result, uint64_t *version);
 OKV_API int okv_incr_ttl(okv *handle, const void *key, size_t key_length, int64_t delta,

@@ -20,6 +20,7 @@ shift
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 kept=$build/redis-suite
 units=("$@")
+# Not unit/maxmemory, which sets limit and policy of a server that runs: tests/unit/resp_evict_test.c.
 [ $# -gt 0 ] || units=(unit/type/string unit/type/incr unit/bitops unit/bitfield unit/expire unit/keyspace unit/scan
     unit/multi unit/protocol unit/quit unit/introspection unit/scripting)
 
