@@ -182,15 +182,20 @@ struct read_batch {
 
 /* ---- reports ---- */
 
+/* A message that no operation waits for: connection/notice.h. */
+struct notice {
+    bool is_owed; /* its reply: it holds a request slot until then */
+    uint16_t request_slot;
+    uint64_t sequence;
+};
+
 /* Reports to the server: connection/report.c sends them, engine/timed_gets.h times gets for them.
  */
 struct reporting {
     uint64_t period_ns; /* 0: no reports */
     uint64_t due_ns;    /* of report_send(); UINT64_MAX: never on this connection */
     uint64_t next_ns;   /* of the next report */
-    bool is_owed;       /* the reply to a report: it holds a request slot until then */
-    uint16_t request_slot;
-    uint64_t sequence;
+    struct notice notice;
     struct okv_counters told; /* as in the last report */
     /* Since then, of the timed gets. */
     uint64_t get_ns;

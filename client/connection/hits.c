@@ -3,12 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/connection/report.h"
+#include "client/connection/notice.h"
 #include "shared/base/clock.h"
 #include "shared/format/hits.h"
 
-/* Free credits that a message needs: one stays for others. */
-#define CREDITS 2u
 /* Hashes that are remembered, one of those that share a place. */
 #define FILTER 512u
 /* Until the server's first answer. */
@@ -17,9 +15,7 @@
 
 /* Of a connection to a database that evicts. */
 struct hits {
-    bool is_owed; /* the reply to a message: it holds a request slot until then */
-    uint16_t request_slot;
-    uint64_t sequence;
+    struct notice notice;
     struct okv_hits terms;
     uint64_t cleared_ns; /* the filter */
     uint32_t count;
@@ -71,49 +67,26 @@ static void forget_old(struct hits *hits, uint64_t now)
 void hits_send(okv *handle, uint64_t now)
 {
     struct hits *hits = handle->hits;
-    struct request_slots *slots = &handle->request_slots;
 
-    if (!hits || hits->is_owed || hits->count == 0 || slots->count < CREDITS)
+    if (!hits || hits->count == 0)
         return;
-    uint8_t *bytes = handle->transport->send_buffer(handle->conn);
-    if (!bytes)
+    uint8_t *room = notice_room(handle, &hits->notice);
+    if (!room)
         return;
-    struct okv_request_message request = {
-        .opcode = OKV_OP_HITS,
-        .slot = slots->free[--slots->count],
-        .sequence = handle->next_sequence++,
-        .value = (const uint8_t *)hits->noted,
-        .value_length = hits->count * OKV_HIT_SIZE,
-    };
-    hits->is_owed = true;
-    hits->request_slot = request.slot;
-    hits->sequence = request.sequence;
+    notice_post(handle, &hits->notice, room, OKV_OP_HITS, hits->noted, hits->count * OKV_HIT_SIZE);
     hits->count = 0;
-    uint32_t length = okv_request_encode(&request, bytes);
-    if (handle->transport->post_send(handle->conn, length,
-                                     okv_immediate(request.opcode, request.slot)))
-        handle->lost = true; /* engine_flush() handles it */
-    else
-        handle->transport->flush(handle->conn);
     forget_old(hits, now);
 }
 
 bool hits_are_owed(const okv *handle)
 {
-    return handle->hits && handle->hits->is_owed;
+    return handle->hits && handle->hits->notice.is_owed;
 }
 
 bool hits_reply(okv *handle, const struct okv_reply_message *reply)
 {
     struct hits *hits = handle->hits;
-    struct request_slots *slots = &handle->request_slots;
 
-    if (!hits_are_owed(handle) || reply->opcode != OKV_OP_HITS ||
-        reply->slot != hits->request_slot || reply->sequence != hits->sequence ||
-        reply->status != OKV_OK || okv_hits_decode(reply->value, reply->value_length, &hits->terms))
-        return false;
-    hits->is_owed = false;
-    slots->answered[reply->slot] = reply->sequence;
-    slots->free[slots->count++] = reply->slot;
-    return true;
+    return hits && notice_reply(handle, &hits->notice, OKV_OP_HITS, reply) &&
+           okv_hits_decode(reply->value, reply->value_length, &hits->terms) == 0;
 }

@@ -3,14 +3,13 @@
 #include <string.h>
 
 #include "client/connection/hits.h"
+#include "client/connection/notice.h"
 #include "client/engine/progress.h"
 #include "client/engine/timed_gets.h"
 #include "shared/base/error.h"
 
 /* A report that finds no room tries again after this part of the period. */
 #define AGAIN_PARTS 10u
-/* Free credits that it needs: one stays for others. */
-#define CREDITS 2u
 
 void report_init(okv *handle, uint64_t period_ns)
 {
@@ -42,7 +41,7 @@ void report_link_up(okv *handle)
 
     uint64_t next_ns = handle->link.up_since_ns + reporting->period_ns;
 
-    reporting->is_owed = false;
+    reporting->notice.is_owed = false;
     /* Connections that live shorter than the period do not postpone the report. */
     if (!is_in_force(handle))
         reporting->next_ns = UINT64_MAX;
@@ -73,32 +72,15 @@ bool report_take(okv *handle, struct okv_wire_report *out)
     return true;
 }
 
-/* True when a message left, or may have left. */
 static bool report_post(okv *handle)
 {
-    struct reporting *reporting = &handle->reporting;
-    struct request_slots *slots = &handle->request_slots;
+    struct notice *notice = &handle->reporting.notice;
     struct okv_wire_report report;
-    uint8_t *bytes = slots->count >= CREDITS ? handle->transport->send_buffer(handle->conn) : NULL;
+    uint8_t *room = notice_room(handle, notice);
 
-    if (!bytes || !report_take(handle, &report))
+    if (!room || !report_take(handle, &report))
         return false;
-    struct okv_request_message request = {
-        .opcode = OKV_OP_REPORT,
-        .slot = slots->free[--slots->count],
-        .sequence = handle->next_sequence++,
-        .value = (const uint8_t *)&report,
-        .value_length = sizeof report,
-    };
-    reporting->is_owed = true;
-    reporting->request_slot = request.slot;
-    reporting->sequence = request.sequence;
-    uint32_t length = okv_request_encode(&request, bytes);
-    if (handle->transport->post_send(handle->conn, length,
-                                     okv_immediate(request.opcode, request.slot)))
-        handle->lost = true; /* engine_flush() handles it */
-    else
-        handle->transport->flush(handle->conn);
+    notice_post(handle, notice, room, OKV_OP_REPORT, &report, sizeof report);
     return true;
 }
 
@@ -106,7 +88,7 @@ static void send_report(okv *handle, uint64_t now, bool is_free)
 {
     struct reporting *reporting = &handle->reporting;
 
-    if (is_free && !reporting->is_owed && report_post(handle))
+    if (is_free && report_post(handle))
         reporting->next_ns = now + reporting->period_ns;
     else
         reporting->next_ns = now + reporting->period_ns / AGAIN_PARTS;
@@ -118,7 +100,8 @@ void report_send(okv *handle, uint64_t now)
     bool is_free;
 
     /* A handle whose gets need no events has not polled for the last reply. */
-    if ((reporting->is_owed || hits_are_owed(handle)) && handle->active == 0 && link_is_up(handle))
+    if ((reporting->notice.is_owed || hits_are_owed(handle)) && handle->active == 0 &&
+        link_is_up(handle))
         engine_events(handle);
     is_free = link_is_up(handle) && !handle->failure && !handle->lost;
     if (now >= reporting->next_ns)
@@ -130,15 +113,6 @@ void report_send(okv *handle, uint64_t now)
 
 bool report_reply(okv *handle, const struct okv_reply_message *reply)
 {
-    struct reporting *reporting = &handle->reporting;
-    struct request_slots *slots = &handle->request_slots;
-
-    if (!reporting->is_owed || reply->opcode != OKV_OP_REPORT ||
-        reply->slot != reporting->request_slot || reply->sequence != reporting->sequence ||
-        reply->status != OKV_OK || reply->value_length)
-        return false;
-    reporting->is_owed = false;
-    slots->answered[reply->slot] = reply->sequence;
-    slots->free[slots->count++] = reply->slot;
-    return true;
+    return !reply->value_length &&
+           notice_reply(handle, &handle->reporting.notice, OKV_OP_REPORT, reply);
 }
