@@ -54,8 +54,7 @@ int okv_session_hits(struct okv_sessions *sessions, const struct okv_session *se
     if (!session->common.reports_hits || length % OKV_HIT_SIZE != 0 || count == 0 ||
         count > OKV_HITS_MAX)
         return OKV_EPROTO;
-    for (size_t i = 0; i < count; i++)
-        okv_store_mark(&database->store, okv_get_u64(bytes + i * OKV_HIT_SIZE));
+    okv_store_mark(&database->store, bytes, count);
     OKV_STATS_ADD(&database->counts, client_marks, count);
     advise(sessions, &database->store, out);
     return 0;

@@ -105,6 +105,11 @@ uint8_t okv_heat_of(const struct okv_heat *heat, uint64_t bucket, uint16_t tag)
     return okv_heat_added(heat, record_of(heat, bucket), tag);
 }
 
+void okv_heat_prefetch(const struct okv_heat *heat, uint64_t bucket)
+{
+    __builtin_prefetch(record_of(heat, bucket), 1);
+}
+
 /* Changes a counter alone: if the record is rewritten meanwhile, the mark is lost. */
 void okv_heat_mark(const struct okv_heat *heat, uint64_t bucket, uint16_t tag)
 {

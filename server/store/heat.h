@@ -77,6 +77,8 @@ void okv_heat_destroy(struct okv_heat *heat);
 uint8_t okv_heat_of(const struct okv_heat *heat, uint64_t bucket, uint16_t tag);
 /* Of an item that its bucket does not have. */
 uint8_t okv_heat_of_new(const struct okv_heat *heat, uint64_t bucket, uint16_t tag);
+/* Before okv_heat_mark(), which then need not wait for memory. */
+void okv_heat_prefetch(const struct okv_heat *heat, uint64_t bucket);
 /* Notes a use. Any thread, without a lock. */
 void okv_heat_mark(const struct okv_heat *heat, uint64_t bucket, uint16_t tag);
 

@@ -195,11 +195,18 @@ uint64_t okv_store_clock_wall_ms(const struct okv_store *store)
     return wall_ms - (exact_ms - clock_ms);
 }
 
-void okv_store_mark(struct okv_store *store, uint64_t hash)
+/* The waits for memory overlap: else each of them would take longer than all else. */
+void okv_store_mark(struct okv_store *store, const uint8_t *hashes, size_t count)
 {
-    if (store->table.heat)
-        okv_heat_mark(store->table.heat, okv_linear_bucket(hash, atomic_load(&store->bucket_count)),
-                      okv_hash_tag(hash));
+    const struct okv_heat *heat = store->table.heat;
+    uint64_t buckets = atomic_load(&store->bucket_count);
+
+    for (size_t i = 0; i < count; i++)
+        okv_heat_prefetch(heat, okv_linear_bucket(okv_get_u64(hashes + 8 * i), buckets));
+    for (size_t i = 0; i < count; i++) {
+        uint64_t hash = okv_get_u64(hashes + 8 * i);
+        okv_heat_mark(heat, okv_linear_bucket(hash, buckets), okv_hash_tag(hash));
+    }
 }
 
 uint64_t okv_store_index_length(const struct okv_store *store)

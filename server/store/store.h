@@ -82,9 +82,9 @@ int okv_store_look(struct okv_store *store, struct okv_store_work *work, const v
                    uint32_t key_length, const struct okv_store_view *view, okv_store_visit *visit,
                    void *user);
 
-/* Notes a use of the item with this hash of its key, which need not be there. Any thread; nothing
- * where items are not evicted. */
-void okv_store_mark(struct okv_store *store, uint64_t hash);
+/* Notes a use of each item with one of these hashes of 8 bytes; they need not be there. Any thread,
+ * where items are evicted. */
+void okv_store_mark(struct okv_store *store, const uint8_t *hashes, size_t count);
 
 /* Bytes of the heap that segments of the index take, including the one in reserve. */
 uint64_t okv_store_index_length(const struct okv_store *store);
