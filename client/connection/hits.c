@@ -68,14 +68,16 @@ void hits_send(okv *handle, uint64_t now)
 {
     struct hits *hits = handle->hits;
 
-    if (!hits || hits->count == 0)
+    if (!hits)
+        return;
+    forget_old(hits, now);
+    if (hits->count == 0)
         return;
     uint8_t *room = notice_room(handle, &hits->notice);
     if (!room)
         return;
     notice_post(handle, &hits->notice, room, OKV_OP_HITS, hits->noted, hits->count * OKV_HIT_SIZE);
     hits->count = 0;
-    forget_old(hits, now);
 }
 
 bool hits_are_owed(const okv *handle)

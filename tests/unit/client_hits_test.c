@@ -103,6 +103,27 @@ FIXTURE_TEST(an_interval_ends)
     expect_hits(2, 1001, 20);
 }
 
+/* Also when it has nothing else to report. */
+FIXTURE_TEST(what_is_used_on_is_told_again)
+{
+    uint64_t now = okv_clock_ns(), minute = UINT64_C(60000000000);
+
+    open_with(OKV_FEATURES_ALL, 4);
+    note(1, 17);
+    report_send(handle, now); /* an interval begins with it */
+    note(1, 17);
+    report_send(handle, now);
+    expect_hits(1, 1, 16);
+    report_send(handle, now);
+    note(1, 17);
+    report_send(handle, now);
+    assert_int_equal(stub.sent, 2);
+    report_send(handle, now + minute);
+    note(1, 17);
+    report_send(handle, now + minute);
+    expect_hits(2, 1, 16);
+}
+
 FIXTURE_TEST(one_message_is_under_way)
 {
     open_with(OKV_FEATURES_ALL, 4);
