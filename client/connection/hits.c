@@ -9,6 +9,8 @@
 
 /* Hashes that are remembered, one of those that share a place. */
 #define FILTER 512u
+/* Bits of a hash that thin reports out: others than those that choose a place. */
+#define THINNED_BY 41u
 /* Until the server's first answer. */
 #define BATCH_FIRST 16u
 #define INTERVAL_FIRST_MS 1000u
@@ -18,6 +20,7 @@ struct hits {
     struct notice notice;
     struct okv_hits terms;
     uint64_t cleared_ns; /* the filter */
+    uint64_t intervals;  /* that have passed */
     uint32_t count;
     okv_le64 noted[OKV_HITS_MAX];
     uint64_t filter[FILTER]; /* of what was noted in this interval */
@@ -33,7 +36,8 @@ void hits_link_up(okv *handle)
         handle->hits = calloc(1, sizeof *handle->hits);
     if (!handle->hits)
         return;
-    *handle->hits = (struct hits){.terms = {INTERVAL_FIRST_MS, BATCH_FIRST}};
+    *handle->hits =
+        (struct hits){.terms = {.interval_ms = INTERVAL_FIRST_MS, .batch = BATCH_FIRST}};
 }
 
 void hits_fini(okv *handle)
@@ -42,13 +46,21 @@ void hits_fini(okv *handle)
     handle->hits = NULL;
 }
 
+/* The server asks for fewer reports. In each interval it gets those of other items. */
+static bool is_thinned_out(const struct hits *hits, uint64_t hash)
+{
+    uint64_t mask = (UINT64_C(1) << hits->terms.thinning) - 1;
+
+    return ((hash >> THINNED_BY) + hits->intervals) & mask;
+}
+
 /* Beyond a batch hits are lost: the server has not answered the one before. */
 void hits_note(okv *handle, uint64_t hash)
 {
     struct hits *hits = handle->hits;
     uint64_t *place = &hits->filter[(hash >> 32) % FILTER];
 
-    if (*place == hash || hits->count == hits->terms.batch)
+    if (is_thinned_out(hits, hash) || *place == hash || hits->count == hits->terms.batch)
         return;
     *place = hash;
     hits->noted[hits->count++] = okv_le64_of(hash);
@@ -62,6 +74,7 @@ static void forget_old(struct hits *hits, uint64_t now)
         return;
     memset(hits->filter, 0, sizeof hits->filter);
     hits->cleared_ns = now;
+    hits->intervals++;
 }
 
 void hits_send(okv *handle, uint64_t now)

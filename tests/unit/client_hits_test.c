@@ -124,6 +124,32 @@ FIXTURE_TEST(what_is_used_on_is_told_again)
     expect_hits(2, 1, 16);
 }
 
+/* Of items that differ in the bits above those that choose a place, one of 2^thinning is told, and
+ * each in some interval. */
+FIXTURE_TEST(hits_are_thinned_out)
+{
+    enum { THINNING = 3, ITEMS = 1 << THINNING };
+    unsigned told[ITEMS] = {0};
+
+    open_with(OKV_FEATURES_ALL, 4);
+    terms = (struct okv_hits){.interval_ms = 0, .batch = 1, .thinning = THINNING};
+    note(1, 17);
+    assert_true(is_due());
+    report_send(handle, okv_clock_ns());
+    for (unsigned interval = 0; interval < ITEMS; interval++) {
+        unsigned sent = stub.sent;
+        for (uint64_t item = 0; item < ITEMS; item++)
+            hits_note_found(handle, item << 41 | 1, false);
+        assert_true(is_due());
+        assert_int_equal(stub.sent, sent + 1);
+        const struct okv_request_message *message = &stub.requests[sent].message;
+        assert_int_equal(message->value_length, OKV_HIT_SIZE);
+        told[okv_get_u64(message->value) >> 41]++;
+    }
+    for (unsigned item = 0; item < ITEMS; item++)
+        assert_int_equal(told[item], 1);
+}
+
 FIXTURE_TEST(one_message_is_under_way)
 {
     open_with(OKV_FEATURES_ALL, 4);

@@ -86,15 +86,16 @@ FIXTURE_TEST(hits_are_agreed_upon)
 
 TEST(hits_bytes)
 {
-    const struct okv_hits hits = {.interval_ms = 0x01020304, .batch = 0x100};
+    const struct okv_hits hits = {.interval_ms = 0x01020304, .batch = 0x100, .thinning = 5};
     const struct okv_wire_hits wire = okv_hits_encode(&hits);
-    static const uint8_t expected[16] = {4, 3, 2, 1, 0, 1};
+    static const uint8_t expected[16] = {4, 3, 2, 1, 0, 1, 5};
     struct okv_hits back;
 
     assert_memory_equal(&wire, expected, sizeof expected);
     assert_int_equal(okv_hits_decode((const uint8_t *)&wire, sizeof wire, &back), 0);
     assert_int_equal(back.interval_ms, hits.interval_ms);
     assert_int_equal(back.batch, hits.batch);
+    assert_int_equal(back.thinning, hits.thinning);
     for (size_t length = 0; length < 20; length++)
         assert_int_equal(okv_hits_decode((const uint8_t *)&wire, length, &back),
                          length == 16 ? 0 : OKV_EPROTO);
@@ -102,5 +103,11 @@ TEST(hits_bytes)
         const struct okv_wire_hits other = okv_hits_encode(&(struct okv_hits){.batch = batch});
         assert_int_equal(okv_hits_decode((const uint8_t *)&other, sizeof other, &back),
                          batch >= 1 && batch <= OKV_HITS_MAX ? 0 : OKV_EPROTO);
+    }
+    for (unsigned thinning = 0; thinning <= UINT16_MAX; thinning++) {
+        const struct okv_wire_hits other =
+            okv_hits_encode(&(struct okv_hits){.batch = 1, .thinning = thinning});
+        assert_int_equal(okv_hits_decode((const uint8_t *)&other, sizeof other, &back),
+                         thinning <= OKV_HITS_THINNING_MAX ? 0 : OKV_EPROTO);
     }
 }
