@@ -198,6 +198,14 @@ bool okv_admission_is_short(struct okv_admission *admission, uint32_t room)
     return is_short;
 }
 
+/* What it reads of the place and its user was written before they were in use. */
+uint32_t okv_admission_party(const struct okv_admission *admission, uint32_t index)
+{
+    uint32_t user = admission->places[index].user;
+
+    return admission->users.entries[user].name[0] ? user : index;
+}
+
 uint32_t okv_admission_half_open(struct okv_admission *admission, uint32_t index)
 {
     const struct okv_admission_place *place = &admission->places[index];

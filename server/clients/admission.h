@@ -82,6 +82,9 @@ bool okv_admission_establish(struct okv_admission *admission, uint32_t place);
 /* Whether half-open clients have most of the places that the others leave, so that some of them
  * have to go. `room`: clients that the listener's device still has room for. */
 bool okv_admission_is_short(struct okv_admission *admission, uint32_t room);
+/* The number of its user, or without users of the client itself: at most what okv_admission_init()
+ * had, and nobody else's while the client has its place. */
+uint32_t okv_admission_party(const struct okv_admission *admission, uint32_t place);
 /* How many half-open clients there are of the same user, or without users of the same address. */
 uint32_t okv_admission_half_open(struct okv_admission *admission, uint32_t place);
 

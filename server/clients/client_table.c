@@ -126,12 +126,13 @@ static int write_line(const struct okv_client *client, const char *database, cha
             *at = '_';
     return snprintf(out, size,
                     "%016" PRIx64 " %s %s %" PRIu64 " %" PRIu64 " %s %" PRIu64 " %" PRIu32
-                    " %" PRIu64 " %" PRIu64 " %d %" PRIu64 " %" PRIu64 " %s %s\n",
+                    " %" PRIu64 " %" PRIu64 " %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %s %s\n",
                     client->id, client->user[0] ? client->user : "-", peer,
                     ms_since(client->created_ns, now_ns), now_of(&client->requests), database,
                     ms_since(now_of(&client->active_ns), now_ns), client->request_slots,
                     now_of(&client->bytes_in), now_of(&client->bytes_out), report->is_due,
-                    now_of(&report->gets), now_of(&report->hits), client->transport, client->how);
+                    now_of(&report->gets), now_of(&report->hits), now_of(&client->hits_over),
+                    client->transport, client->how);
 }
 
 size_t okv_clients_list(struct okv_server *server, unsigned database, uint64_t after, char *out,

@@ -46,7 +46,8 @@ struct okv_client {
     uint64_t created_ns;                       /* okv_clock_ns() */
     uint32_t request_slots;                    /* 0: RESP has none */
     struct okv_report_share report;
-    bool reports_hits; /* the client offered to, and its database evicts */
+    bool reports_hits;              /* the client offered to, and its database evicts */
+    atomic_uint_fast64_t hits_over; /* that it reported beyond its allowance; its worker writes */
     /* The worker alone writes these. */
     atomic_uint_fast64_t requests; /* received */
     atomic_uint_fast64_t bytes_in, bytes_out;

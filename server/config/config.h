@@ -67,9 +67,10 @@ struct okv_config {
     _Atomic uint32_t alone_ms;   /* work of a command that runs alone (core/turn.h) */
     _Atomic uint32_t idle_s;     /* clients idle for this long are disconnected; 0: never */
     uint32_t remember_s;         /* lifetime of a reply cache after its session */
-    double snapshot_ratio;       /* okv_wal_start() */
-    _Atomic uint32_t drain_ms;   /* time for clients to leave at shutdown */
-    _Atomic uint32_t spin_us;    /* an idle worker polls this long before it sleeps */
+    _Atomic uint32_t report_percent; /* of a core, for the hits that clients of a database report */
+    double snapshot_ratio;           /* okv_wal_start() */
+    _Atomic uint32_t drain_ms;       /* time for clients to leave at shutdown */
+    _Atomic uint32_t spin_us;        /* an idle worker polls this long before it sleeps */
     enum okv_region_pages pages;
     bool prefault;
     bool wipe;                         /* zero freed memory of the regions */

@@ -311,6 +311,10 @@ const struct okv_option okv_config_options[] = {
      "How long a command of a client of Redis may run alone: {limits} ({default}). EXEC, MSET, "
      "RENAME, COPY and their like do; a longer one is refused",
      NUMBER(alone_ms, 1, 10000), MS},
+    {"report-percent", 0, "P", 3, OKV_OPTION_RELOADABLE, "2",
+     "Where --full evicts, the share of a processor that hits may take which clients of a database "
+     "report, in percent: {limits} ({default}). More are ignored",
+     NUMBER(report_percent, 1, 100)},
     {"credits", 0, "N", 3, 0, "16", "Requests that a client may have outstanding ({default})",
      NUMBER(credits, 1, OKV_CREDITS_MAX)},
     {"keepalive-ms", 0, "MS", 3, 0, "3000",

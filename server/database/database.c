@@ -123,10 +123,16 @@ int okv_database_init(struct okv_database *database, const struct okv_config *co
     if (rc)
         goto fini_store;
     database->reply_caches->is_durable = database->durable != NULL;
-    rc = replay(database, diag);
+    if (database->config->full != OKV_STORE_REFUSE)
+        rc = okv_allowance_init(&database->allowance, config->max_clients + 1);
     if (rc)
         goto fini_reply_caches;
+    rc = replay(database, diag);
+    if (rc)
+        goto fini_allowance;
     return 0;
+fini_allowance:
+    okv_allowance_fini(&database->allowance);
 fini_reply_caches:
     okv_reply_caches_abandon(database->reply_caches);
     okv_reply_caches_fini(database->reply_caches);
@@ -238,6 +244,7 @@ void okv_database_stop(struct okv_database *database)
 void okv_database_fini(struct okv_database *database)
 {
     okv_reply_caches_fini(database->reply_caches);
+    okv_allowance_fini(&database->allowance);
     okv_store_fini(&database->store);
     okv_region_destroy(&database->region);
     okv_durable_close(database->durable);

@@ -2,6 +2,7 @@
 #ifndef OKV_SERVER_DATABASE_DATABASE_H
 #define OKV_SERVER_DATABASE_DATABASE_H
 
+#include "server/database/allowance.h"
 #include "server/metrics/stats.h"
 #include "server/store/region.h"
 #include "server/store/store.h"
@@ -23,12 +24,13 @@ struct okv_database {
     struct okv_reply_caches *reply_caches; /* of its clients */
     uint64_t session_base;                 /* ids of sessions are above it; 0 without a log */
     struct okv_counts counts;
-    struct okv_times client_times; /* of gets, as clients report them */
-    struct okv_times write_times;  /* session/timed_writes.h */
-    atomic_uint reporting;         /* sessions of clients that report */
-    atomic_uint_fast64_t reserved; /* bytes of extents of long writes under way */
-    atomic_bool is_exceeded;       /* besides these, one has more than its share */
-    uint32_t id;                   /* okv_database_id() */
+    struct okv_times client_times;  /* of gets, as clients report them */
+    struct okv_times write_times;   /* session/timed_writes.h */
+    struct okv_allowance allowance; /* of hits; where items are evicted */
+    atomic_uint reporting;          /* sessions of clients that report */
+    atomic_uint_fast64_t reserved;  /* bytes of extents of long writes under way */
+    atomic_bool is_exceeded;        /* besides these, one has more than its share */
+    uint32_t id;                    /* okv_database_id() */
 };
 
 /* Makes a table: empty, or with --data what its log has. `config` is borrowed. Blocks while memory

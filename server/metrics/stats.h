@@ -16,6 +16,7 @@ struct okv_server;
 #define OKV_COUNTS_CLIENT_LIST(X)                                                     \
     X(client_reports, "reports of clients")                                           \
     X(client_marks, "hits that clients reported, where items are evicted")            \
+    X(reports_over, "of these, those beyond the allowance of a client, and ignored")  \
     X(client_gets, "gets that clients report")                                        \
     X(client_hits, "of these, those that found their key")                            \
     X(client_misses, "of these, those whose key was not there")                       \

@@ -1,5 +1,6 @@
 #include "server/session/hits.h"
 
+#include "server/clients/admission.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/session/sessions.h"
@@ -15,6 +16,8 @@
 /* Of the items, what all clients together may hold back. */
 #define HELD_BACK_PERCENT 5u
 #define BATCH_MIN 16u
+/* What a mark costs in a table of 50 million items; less in smaller ones. */
+#define MARK_NS 25u
 
 static uint32_t clamp(uint64_t value, uint32_t least, uint32_t most)
 {
@@ -31,21 +34,45 @@ static uint64_t clients_of(const struct okv_sessions *sessions)
     return clients * sessions->server->config.workers;
 }
 
+static uint64_t held_back(const struct okv_store *store)
+{
+    return atomic_load_explicit(&store->totals.items, memory_order_relaxed) * HELD_BACK_PERCENT /
+           100;
+}
+
 static void advise(const struct okv_sessions *sessions, const struct okv_store *store,
                    struct okv_hits *out)
 {
     uint64_t clients = clients_of(sessions);
-    uint64_t items = atomic_load_explicit(&store->totals.items, memory_order_relaxed);
     uint64_t round_ms = okv_store_hand_ms(store, &store->eviction.new_hand);
 
     *out = (struct okv_hits){
         .interval_ms = clamp(INTERVAL_ROUNDS * round_ms, INTERVAL_MIN_MS, INTERVAL_MAX_MS),
-        .batch = clamp(items * HELD_BACK_PERCENT / 100 / (clients ? clients : 1), BATCH_MIN,
-                       OKV_HITS_MAX),
+        .batch = clamp(held_back(store) / (clients ? clients : 1), BATCH_MIN, OKV_HITS_MAX),
     };
 }
 
-int okv_session_hits(struct okv_sessions *sessions, const struct okv_session *session,
+/* How many of these hits the client may report. */
+static uint32_t allowed(struct okv_sessions *sessions, const struct okv_session *session,
+                        uint32_t hits, struct okv_hits *terms)
+{
+    struct okv_server *server = sessions->server;
+    struct okv_database *database = &server->databases[session->common.database];
+    const struct okv_store_eviction *eviction = &database->store.eviction;
+    const struct okv_allowance_request request = {
+        .party = okv_admission_party(server->admission, session->place),
+        .hits = hits,
+        .now_ns = sessions->now_ns,
+        .period_ns = terms->interval_ms * UINT64_C(1000000),
+        .evicted = atomic_load(&eviction->evicted_new) + atomic_load(&eviction->evicted_main),
+        .pair_ns = UINT64_C(2) * MARK_NS * 100 / server->config.report_percent,
+        .saved = clamp(held_back(&database->store), OKV_HITS_MAX, UINT32_MAX),
+    };
+
+    return okv_allowance_take(&database->allowance, &request, &terms->thinning);
+}
+
+int okv_session_hits(struct okv_sessions *sessions, struct okv_session *session,
                      const uint8_t *bytes, size_t length, struct okv_hits *out)
 {
     struct okv_database *database = &sessions->server->databases[session->common.database];
@@ -54,8 +81,13 @@ int okv_session_hits(struct okv_sessions *sessions, const struct okv_session *se
     if (!session->common.reports_hits || length % OKV_HIT_SIZE != 0 || count == 0 ||
         count > OKV_HITS_MAX)
         return OKV_EPROTO;
-    okv_store_mark(&database->store, bytes, count);
-    OKV_STATS_ADD(&database->counts, client_marks, count);
     advise(sessions, &database->store, out);
+    uint32_t marks = allowed(sessions, session, (uint32_t)count, out);
+    okv_store_mark(&database->store, bytes, marks);
+    OKV_STATS_ADD(&database->counts, client_marks, count);
+    if (marks < count) {
+        OKV_STATS_ADD(&database->counts, reports_over, count - marks);
+        okv_session_add(&session->common.hits_over, count - marks);
+    }
     return 0;
 }

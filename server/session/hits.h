@@ -12,7 +12,7 @@ struct okv_sessions;
 
 /* Notes the hits, and sets how the client is to go on. OKV_EPROTO: they are none, or were not
  * agreed upon. */
-int okv_session_hits(struct okv_sessions *sessions, const struct okv_session *session,
+int okv_session_hits(struct okv_sessions *sessions, struct okv_session *session,
                      const uint8_t *bytes, size_t length, struct okv_hits *out);
 
 #endif

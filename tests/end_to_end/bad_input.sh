@@ -65,6 +65,7 @@ command_lines() {
         "$server" --listen "$socket" --worker-cpus "$(taskset -cp $$ | sed 's/.*: //')"
     check "--max-silent 0" 2 'max-silent' 'from 1 to' "$server" --listen "$socket" --max-silent 0
     check "--alone-ms 0" 2 'alone-ms' 'from 1 to' "$server" --listen "$socket" --alone-ms 0
+    check "--report-percent 0" 2 'report-percent' 'from 1 to 100' "$server" --listen "$socket" --report-percent 0
     check "--hello-ms 1" 2 'hello-ms' 'from 100 to' "$server" --listen "$socket" --hello-ms 1
     for ratio in -1 nan 1001 1x ''; do
         check "--snapshot-ratio '$ratio'" 2 'snapshot-ratio' 'from 0 to' "$server" --listen "$socket" \

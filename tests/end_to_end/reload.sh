@@ -51,9 +51,9 @@ start_server "$socket" --config "$file" --drain-ms 7000
 reload $'max-clients = 5\ncredits = 8\nhello-ms = 600000'
 [ "$said" = "okv-server: configuration read from $file" ] || wrong "no change says '$said'"
 
-reload $'max-clients = 3\nhello-ms = 200\nalone-ms = 20\nmax-silent = 9\nidle-s = 60\nspin-us = 0\nmax-clients-per-address = 1\ncredits = 8'
+reload $'max-clients = 3\nhello-ms = 200\nalone-ms = 20\nreport-percent = 50\nmax-silent = 9\nidle-s = 60\nspin-us = 0\nmax-clients-per-address = 1\ncredits = 8'
 says 'max-clients: 5 -> 3' 'max-clients-per-address: (default) -> 1' 'max-silent: 128 -> 9' \
-    'hello-ms: 600000 -> 200' 'alone-ms: 10 -> 20' 'idle-s: 0 -> 60' 'spin-us: 50 -> 0'
+    'hello-ms: 600000 -> 200' 'alone-ms: 10 -> 20' 'report-percent: 2 -> 50' 'idle-s: 0 -> 60' 'spin-us: 50 -> 0'
 [ "$(figure max_clients)" = 3 ] || wrong "--max-clients did not change"
 
 # One client of an address is served, and a second one is not. The one before may not have left yet.

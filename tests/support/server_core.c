@@ -35,6 +35,7 @@ static void open_database(struct server_core *core, const char *name,
     assert_int_equal(okv_store_init(&core->database->store, &all), 0);
     assert_int_equal(okv_store_work_init(&core->works[index], all.bucket_size), 0);
     assert_int_equal(okv_reply_caches_init(core->database->reply_caches, 16, 1000, 7), 0);
+    assert_int_equal(okv_allowance_init(&core->database->allowance, 16), 0);
 }
 
 void server_core_open(struct server_core *core, const struct okv_store_params *params)
@@ -45,6 +46,7 @@ void server_core_open(struct server_core *core, const struct okv_store_params *p
     core->server->clock_origin_ms = core->server->start_ms - 1;
     core->server->boot_id = 5;
     core->server->config.alone_ms = 10;
+    core->server->config.report_percent = 2;
     okv_log_init(&core->server->log, STDERR_FILENO, OKV_LOG_TEXT);
     okv_client_table_init(core->server->clients);
     open_database(core, OKV_DATABASE_DEFAULT, params);
@@ -61,6 +63,7 @@ void server_core_close(struct server_core *core)
 {
     for (unsigned i = 0; i < core->server->database_count; i++) {
         struct okv_database *database = &core->server->databases[i];
+        okv_allowance_fini(&database->allowance);
         okv_reply_caches_fini(database->reply_caches);
         okv_store_work_fini(&core->works[i]);
         okv_store_fini(&database->store);

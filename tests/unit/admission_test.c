@@ -53,6 +53,22 @@ static int come_back(struct okv_admission *admission, struct okv_admission_clien
     return reason;
 }
 
+TEST(a_party_is_a_user_or_a_client)
+{
+    struct okv_admission admission = admission_of((struct okv_admission_limits){.clients = LIMIT});
+    uint32_t a = admit(&admission, from("a")), b = admit(&admission, from("a"));
+
+    assert_int_not_equal(okv_admission_party(&admission, a), okv_admission_party(&admission, b));
+    okv_admission_release(&admission, a);
+    okv_admission_release(&admission, b);
+    a = admit(&admission, user("a"));
+    b = admit(&admission, user("b"));
+    assert_int_equal(okv_admission_party(&admission, admit(&admission, user("a"))),
+                     okv_admission_party(&admission, a));
+    assert_int_not_equal(okv_admission_party(&admission, a), okv_admission_party(&admission, b));
+    okv_admission_fini(&admission);
+}
+
 TEST(all_addresses_share_the_limit)
 {
     struct okv_admission admission = admission_of((struct okv_admission_limits){.clients = LIMIT});

@@ -14,6 +14,7 @@ static int setup(void **state)
     struct fixture *fixture = *state;
 
     fixture->clients[0].session->common.reports_hits = true;
+    fixture->worker.sessions->now_ns = UINT64_C(1000000000);
     return rc;
 }
 
@@ -26,6 +27,7 @@ static void arrive(struct fixture *fixture, unsigned number, uint64_t sequence, 
                                                 .value = value,
                                                 .value_length = (uint32_t)length};
     fixture_arrive_as(fixture, &fixture->clients[number], &request);
+    fixture_next_pass(fixture); /* a pass serves few such messages */
 }
 
 #define FIXTURE_TEST(name) TEST_WITH(name, setup, fixture_teardown)
@@ -55,6 +57,70 @@ FIXTURE_TEST(hits_raise_counters)
     assert_int_equal(store->totals.items, 1);
     /* They make nobody busy. */
     assert_int_equal(stat_of(&fixture->clients[0].session->common.requests), 0);
+}
+
+static unsigned thinning_told(const struct fixture *fixture, unsigned number)
+{
+    const struct client *client = &fixture->clients[number];
+    struct okv_hits terms;
+
+    assert_int_equal(
+        okv_hits_decode(client->values[client->posted - 1], sizeof(struct okv_wire_hits), &terms),
+        0);
+    return terms.thinning;
+}
+
+/* A server of few items keeps the hits of 256 evictions for later. */
+FIXTURE_TEST(hits_beyond_the_allowance_are_ignored)
+{
+    struct fixture *fixture = *state;
+    struct okv_store *store = &fixture->core.database->store;
+    struct okv_counts *counts = &fixture->core.database->counts;
+    okv_le64 hashes[OKV_HITS_MAX] = {{{0}}};
+
+    fixture->clients[1].session->common.reports_hits = true;
+    atomic_store(&store->eviction.evicted_new, 100);
+    atomic_store(&store->eviction.evicted_main, 156);
+    server_core_put(&fixture->core, "key", 'v', 10, 0);
+    uint64_t hash = okv_hash_key("key", 3, store->table.hash_seed);
+    uint64_t bucket = okv_linear_bucket(hash, store->bucket_count);
+    for (uint64_t sequence = 1; sequence <= 2; sequence++)
+        arrive(fixture, 0, sequence, hashes, sizeof hashes);
+    uint8_t before = okv_heat_of(store->table.heat, bucket, okv_hash_tag(hash));
+    for (unsigned i = 0; i < OKV_HITS_MAX; i++)
+        hashes[i] = okv_le64_of(hash);
+    for (uint64_t sequence = 3; sequence <= 5; sequence++)
+        arrive(fixture, 0, sequence, hashes, sizeof hashes);
+    assert_int_equal(okv_heat_of(store->table.heat, bucket, okv_hash_tag(hash)), before);
+    assert_int_equal(stat_of(&counts->reports_over), 3 * OKV_HITS_MAX);
+    assert_int_equal(stat_of(&counts->client_marks), 5 * OKV_HITS_MAX);
+    assert_int_equal(stat_of(&fixture->clients[0].session->common.hits_over), 3 * OKV_HITS_MAX);
+    assert_int_equal(thinning_told(fixture, 0), 0);
+    arrive(fixture, 1, 1, hashes, 10 * sizeof hashes[0]);
+    assert_int_not_equal(okv_heat_of(store->table.heat, bucket, okv_hash_tag(hash)), before);
+    assert_int_equal(stat_of(&fixture->clients[1].session->common.hits_over), 0);
+    fixture->worker.sessions->now_ns += UINT64_C(100000000);
+    arrive(fixture, 0, 6, hashes, sizeof hashes[0]);
+    arrive(fixture, 1, 2, hashes, sizeof hashes[0]);
+    assert_int_equal(thinning_told(fixture, 0), 1);
+    assert_int_equal(thinning_told(fixture, 1), 0);
+}
+
+/* One percent of a core makes 400 marks in a millisecond. */
+FIXTURE_TEST(marks_have_a_share_of_a_core)
+{
+    struct fixture *fixture = *state;
+    const struct okv_counts *counts = &fixture->core.database->counts;
+    static const okv_le64 hashes[OKV_HITS_MAX];
+
+    fixture->core.server->config.report_percent = 1;
+    for (uint64_t sequence = 1; sequence <= 3; sequence++)
+        arrive(fixture, 0, sequence, hashes, sizeof hashes);
+    assert_int_equal(stat_of(&counts->reports_over), OKV_HITS_MAX);
+    fixture->worker.sessions->now_ns += UINT64_C(1000000);
+    for (uint64_t sequence = 4; sequence <= 5; sequence++)
+        arrive(fixture, 0, sequence, hashes, sizeof hashes);
+    assert_int_equal(stat_of(&counts->reports_over), OKV_HITS_MAX + 2 * OKV_HITS_MAX - 400);
 }
 
 FIXTURE_TEST(what_are_no_hits_ends_the_connection)

@@ -149,12 +149,13 @@ FIXTURE_TEST(the_list_of_sessions_has_pages)
         fixture->clients[i].session->common.created_ns = UINT64_MAX;
         atomic_store(&fixture->clients[i].session->common.active_ns, UINT64_MAX);
     }
+    atomic_store(&fixture->clients[0].session->common.hits_over, 7);
     size_t length = okv_clients_list(server, 0, 0, all, sizeof all);
     assert_int_equal(strlen(all), length);
     const char *second = strchr(all, '\n') + 1;
     assert_int_equal(strchr(second, '\n') - all, length - 1);
     assert_ptr_equal(strstr(all, "0000000000000001 "), all);
-    assert_non_null(strstr(all, " 1 5 3 - \n"));
+    assert_non_null(strstr(all, " 1 5 3 7 - \n"));
     size_t first = (size_t)(second - all);
     for (size_t size = 0; size <= length; size++) {
         size_t used = okv_clients_list(server, 0, 0, page, size);

@@ -21,7 +21,7 @@ struct clients_arguments {
 struct client_line {
     uint64_t id;
     char user[32], address[64], database[32], transport[16];
-    uint64_t age_ms, requests, idle_ms, bytes_in, bytes_out, gets, hits;
+    uint64_t age_ms, requests, idle_ms, bytes_in, bytes_out, gets, hits, over;
     uint32_t credits;
     int reports;
     const char *how;
@@ -32,13 +32,13 @@ static bool read_line(const char *line, struct client_line *out)
     int end = 0;
     int count = sscanf(line,
                        "%" SCNx64 " %31s %63s %" SCNu64 " %" SCNu64 " %31s %" SCNu64 " %" SCNu32
-                       " %" SCNu64 " %" SCNu64 " %d %" SCNu64 " %" SCNu64 " %15s %n",
+                       " %" SCNu64 " %" SCNu64 " %d %" SCNu64 " %" SCNu64 " %" SCNu64 " %15s %n",
                        &out->id, out->user, out->address, &out->age_ms, &out->requests,
                        out->database, &out->idle_ms, &out->credits, &out->bytes_in, &out->bytes_out,
-                       &out->reports, &out->gets, &out->hits, out->transport, &end);
+                       &out->reports, &out->gets, &out->hits, &out->over, out->transport, &end);
 
     out->how = line + end;
-    return count == 14 && end > 0;
+    return count == 15 && end > 0;
 }
 
 static json_t *text_or_null(const char *text)
@@ -55,14 +55,15 @@ static void add_json(json_t *list, const struct client_line *line)
 {
     json_array_append_new(
         list,
-        json_pack("{s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}",
+        json_pack("{s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I}",
                   "session", cli_json_id(line->id), "user", text_or_null(line->user), "address",
                   line->address, "database", line->database, "transport", line->transport, "how",
                   line->how, "age_ms", (json_int_t)line->age_ms, "idle_ms",
                   (json_int_t)line->idle_ms, "credits", (json_int_t)line->credits, "requests",
                   (json_int_t)line->requests, "bytes_in", (json_int_t)line->bytes_in, "bytes_out",
                   (json_int_t)line->bytes_out, "gets", count_or_null(line->reports, line->gets),
-                  "hits", count_or_null(line->reports, line->hits)));
+                  "hits", count_or_null(line->reports, line->hits), "reports_over",
+                  (json_int_t)line->over));
 }
 
 /* What is shown, and where. */
@@ -76,27 +77,28 @@ static void print_heading(struct listing *listing)
     if (listing->has_heading)
         return;
     listing->has_heading = true;
-    printf("%-16s %-12s %-26s %-12s %8s %8s %7s %8s %6s %6s %6s %6s  %s\n", "SESSION", "USER",
+    printf("%-16s %-12s %-26s %-12s %8s %8s %7s %8s %6s %6s %6s %6s %6s  %s\n", "SESSION", "USER",
            "ADDRESS", "DATABASE", "AGE/S", "IDLE/S", "CREDITS", "REQUESTS", "IN", "OUT", "GETS",
-           "HIT/%", "HOW");
+           "HIT/%", "OVER", "HOW");
 }
 
 /* A client that does not report has a dash for its gets, and one without gets for its hits. */
 static void print_line(const struct client_line *line)
 {
-    char requests[16], in[16], out[16], gets[16] = "-", hits[16] = "-";
+    char requests[16], in[16], out[16], gets[16] = "-", hits[16] = "-", over[16];
 
     if (line->reports)
         cli_short_number((double)line->gets, gets);
     if (line->reports && line->gets)
         snprintf(hits, sizeof hits, "%.1f", 100.0 * (double)line->hits / (double)line->gets);
     printf("%016" PRIx64 " %-12s %-26s %-12s %8.1f %8.1f %7" PRIu32
-           " %8s %6s %6s %6s %6s  %s: %s\n",
+           " %8s %6s %6s %6s %6s %6s  %s: %s\n",
            line->id, line->user, line->address, line->database, (double)line->age_ms / 1e3,
            (double)line->idle_ms / 1e3, line->credits,
            cli_short_number((double)line->requests, requests),
            cli_short_number((double)line->bytes_in, in),
-           cli_short_number((double)line->bytes_out, out), gets, hits, line->transport, line->how);
+           cli_short_number((double)line->bytes_out, out), gets, hits,
+           cli_short_number((double)line->over, over), line->transport, line->how);
 }
 
 /* Prints the sessions of one answer, or adds them to the list; cuts the text up. False: an invalid
@@ -184,8 +186,9 @@ int cli_clients(struct cli *cli, int argc, char **argv)
         .unexpected = "unexpected argument '%s': clients takes no arguments",
         .doc = "List the clients of the database: session, user, address, seconds since it "
                "connected and since its last request, credits, requests and their bytes in and "
-               "out, gets and hits that the client has reported (-: it does not report), "
-               "transport and device or socket. Takes the right admin.\v"
+               "out, gets and hits that the client has reported (-: it does not report), hits "
+               "beyond what it may report to a database that evicts, transport and device or "
+               "socket. Takes the right admin.\v"
                "Examples:\n  okv clients\n  okv clients --all\n"
                "  okv clients --json | jq -r '.[].user' | sort | uniq -c"};
     struct clients_arguments arguments = {.cli = cli};
