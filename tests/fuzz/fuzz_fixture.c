@@ -231,9 +231,9 @@ static bool request_slot_fill(struct fixture_request_slot *request_slot, uint32_
     int rc = okv_request_decode(immediate, request_slot->bytes, length, &request_slot->request);
     request_slot->unsupported = rc == OKV_EUNSUPPORTED;
     request_slot->malformed = rc && rc != OKV_EUNSUPPORTED;
-    return request_slot->malformed || request_slot->request.opcode == OKV_OP_GOODBYE ||
-           (request_slot->request.opcode == OKV_OP_FLUSH &&
-            request_slot->request.value_length % 8 != 0);
+    unsigned opcode = request_slot->request.opcode; /* without eviction there are no hits */
+    return request_slot->malformed || opcode == OKV_OP_GOODBYE || opcode == OKV_OP_HITS ||
+           (opcode == OKV_OP_FLUSH && request_slot->request.value_length % 8 != 0);
 }
 
 void fixture_send(struct fixture_connection *c, uint32_t immediate, bool has_immediate,

@@ -63,6 +63,8 @@ static void choose_value(struct fuzz_input *input, struct okv_request_message *r
     if (is_put || request->opcode == OKV_OP_APPEND || (is_ping && choice & 64))
         request->value_length =
             choice & 16 ? fuzz_u16(input) % okv_slot_value_max(sizeof value) : fuzz_u8(input);
+    if (request->opcode == OKV_OP_HITS)
+        request->value_length = fuzz_u16(input) % okv_slot_value_max(sizeof value);
     if (choice & 32 && (is_put || request->opcode == OKV_OP_DELETE))
         request->flags = 1 << fuzz_below(input, is_put ? 3 : 2) & (is_put ? 7 : 2);
     if (request->flags & OKV_REQUEST_RENDEZVOUS)
@@ -108,7 +110,7 @@ static uint32_t good_request(struct fixture *fixture, const struct fixture_conne
         OKV_OP_INCR,     OKV_OP_PUT,      OKV_OP_PUT,       OKV_OP_PUT,      OKV_OP_DELETE,
         OKV_OP_GET,      OKV_OP_INCR,     OKV_OP_PUT,       OKV_OP_APPEND,   OKV_OP_TOUCH,
         OKV_OP_FLUSH,    OKV_OP_STAT,     OKV_OP_PING,      OKV_OP_APPEND,   OKV_OP_DELETE,
-        OKV_OP_GOODBYE,  OKV_OP_TOUCH,    OKV_OP_INCR,      OKV_OP_PUT,      OKV_OP_PUT,
+        OKV_OP_GOODBYE,  OKV_OP_TOUCH,    OKV_OP_INCR,      OKV_OP_PUT,      OKV_OP_HITS,
         OKV_OP_INCR_TTL, OKV_OP_INCR_TTL, OKV_OP_GET_TOUCH, OKV_OP_GET_TOUCH};
     struct fuzz_input *input = fixture->input;
     struct fixture_client *client = &fixture->clients[c->id < FIXTURE_IDS ? c->id : 0];
@@ -119,7 +121,7 @@ static uint32_t good_request(struct fixture *fixture, const struct fixture_conne
     request.sequence = choose_sequence(input, &client->sent[request_slot % FIXTURE_REQUEST_SLOTS]);
     request.key = key;
     if (opcode != OKV_OP_FLUSH && opcode != OKV_OP_STAT && opcode != OKV_OP_PING &&
-        opcode != OKV_OP_GOODBYE)
+        opcode != OKV_OP_GOODBYE && opcode != OKV_OP_HITS)
         request.key_length = choose_key(input, key);
     choose_value(input, &request, choice);
     if (opcode == OKV_OP_INCR && c->id < FIXTURE_HONEST) {

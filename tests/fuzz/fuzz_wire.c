@@ -2,6 +2,7 @@
  * with something made right, so that what is behind them is reached. */
 #include "shared/base/error.h"
 #include "shared/format/bucket.h"
+#include "shared/format/hits.h"
 #include "shared/format/report.h"
 #include "shared/format/wire.h"
 #include "tests/fuzz/fuzz_input.h"
@@ -171,11 +172,26 @@ static void check_report(const uint8_t *bytes, size_t length)
     FUZZ_CHECK(memcmp(&again, bytes, sizeof again) == 0);
 }
 
+static void check_hits(const uint8_t *bytes, size_t length)
+{
+    struct okv_hits hits;
+    int rc = okv_hits_decode(bytes, length, &hits);
+
+    FUZZ_CHECK(rc == 0 || rc == OKV_EPROTO);
+    if (rc)
+        return;
+    FUZZ_CHECK(hits.batch >= 1 && hits.batch <= OKV_HITS_MAX);
+    FUZZ_CHECK(hits.thinning <= OKV_HITS_THINNING_MAX);
+    const struct okv_wire_hits again = okv_hits_encode(&hits);
+    FUZZ_CHECK(memcmp(&again, bytes, offsetof(struct okv_wire_hits, reserved)) == 0);
+}
+
 static void fuzz_request(struct fuzz_input *input, bool repair)
 {
     struct okv_request_message request;
-    uint32_t immediate =
-        repair ? (uint32_t)fuzz_below(input, 12) << 24 | fuzz_u16(input) : fuzz_u32(input);
+    uint32_t immediate = repair
+                             ? (uint32_t)fuzz_below(input, OKV_OP_HITS + 1) << 24 | fuzz_u16(input)
+                             : fuzz_u32(input);
     uint32_t key_length = repair ? fuzz_u8(input) & 31 : 0;
     size_t length;
     uint8_t *bytes = fuzz_bytes(input, 4096, &length);
@@ -220,6 +236,7 @@ static void fuzz_reply(struct fuzz_input *input, bool repair)
         FUZZ_CHECK(is_inside(reply.value, reply.value_length, bytes, length));
         FUZZ_CHECK(okv_reply_encode(&reply, again) == length);
         FUZZ_CHECK(memcmp(again, bytes, length) == 0);
+        check_hits(reply.value, reply.value_length);
         free(again);
     }
     free(bytes);
