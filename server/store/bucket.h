@@ -88,8 +88,10 @@ struct okv_store_bucket {
         uint64_t bytes;           /* of keys and values */
         unsigned came_back;       /* items that were put and had been evicted while they were new */
     } evicted;
-    bool only_shrinks;                 /* removals are the only changes */
-    uint8_t *images;                   /* OKV_BUCKET_PAGES_MAX of bucket_size bytes */
+    unsigned gone;     /* items that were removed last, and that the log is to have: they follow the
+                          others, and no item is added any more */
+    bool only_shrinks; /* removals are the only changes */
+    uint8_t *images;   /* OKV_BUCKET_PAGES_MAX of bucket_size bytes */
     uint8_t heat[OKV_HEAT_RECORD_MAX]; /* where items are evicted: the next record */
 };
 

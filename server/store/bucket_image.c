@@ -144,6 +144,7 @@ void okv_store_bucket_begin(struct okv_store_bucket *bucket, const struct okv_ta
     bucket->dropped_count = 0;
     bucket->expired = 0;
     bucket->evicted = (struct okv_store_evicted){0};
+    bucket->gone = 0;
     bucket->only_shrinks = false;
     if (table->heat)
         okv_heat_begin(table->heat, bucket->heat, number);
@@ -249,9 +250,30 @@ int okv_store_bucket_put(struct okv_store_bucket *bucket, const struct okv_table
 
 void okv_store_bucket_remove(struct okv_store_bucket *bucket, struct okv_store_item *item)
 {
+    const struct okv_store_item removed = *item;
+
     okv_store_bucket_drop_extent(bucket, item);
     bucket->only_shrinks = true;
     *item = bucket->items[--bucket->item_count];
+    bucket->items[bucket->item_count] = removed;
+}
+
+void okv_store_bucket_remove_logged(struct okv_store_bucket *bucket, struct okv_store_item *item)
+{
+    okv_store_bucket_remove(bucket, item);
+    bucket->gone++;
+}
+
+void okv_store_bucket_gone(const struct okv_store_bucket *bucket, enum okv_store_log_kind kind,
+                           struct okv_store_record *records)
+{
+    for (unsigned i = 0; i < bucket->gone; i++) {
+        const struct okv_entry *entry = &bucket->items[bucket->item_count + i].entry;
+        records[i] = (struct okv_store_record){.kind = kind,
+                                               .key = entry->key,
+                                               .key_length = entry->key_length,
+                                               .version = bucket->next_version};
+    }
 }
 
 void okv_store_bucket_expire(struct okv_store_bucket *bucket, uint64_t clock_ms)
@@ -431,7 +453,7 @@ int okv_store_bucket_prepare(struct okv_store_bucket *bucket, const struct okv_t
         return rc;
     }
     rc = build_images(bucket, table);
-    if (!rc) /* last, as the items point into the images that wait */
+    if (!rc)
         rc = okv_store_pending_reserve(table, bucket->number, bucket->pages);
     if (rc)
         okv_store_bucket_cancel(bucket, table);

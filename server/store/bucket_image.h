@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "server/store/bucket.h"
+#include "server/store/pending.h"
 
 /* Counts an item that is in page `page` of an image of this version. tally_is_unchanged() in
  * update_in_place.c depends on what it counts of an inline item. */
@@ -55,6 +56,9 @@ struct okv_store_item *okv_store_bucket_find(struct okv_store_bucket *bucket, co
 int okv_store_bucket_put(struct okv_store_bucket *bucket, const struct okv_table *table,
                          struct okv_store_item *item, const struct okv_entry *entry);
 void okv_store_bucket_remove(struct okv_store_bucket *bucket, struct okv_store_item *item);
+/* The same of one that the log is to have as removed, though no record of the caller says so. After
+ * all other changes of the list. */
+void okv_store_bucket_remove_logged(struct okv_store_bucket *bucket, struct okv_store_item *item);
 /* Has finish free the item's extent. */
 void okv_store_bucket_drop_extent(struct okv_store_bucket *bucket,
                                   const struct okv_store_item *item);
@@ -81,6 +85,11 @@ void okv_store_bucket_finish(struct okv_store_bucket *bucket, const struct okv_t
  * Returns how many there are. */
 unsigned okv_store_bucket_fresh(const struct okv_store_bucket *bucket, uint64_t *offsets);
 unsigned okv_store_bucket_freed(const struct okv_store_bucket *bucket, uint64_t *offsets);
+
+/* Makes the records of those that okv_store_bucket_remove_logged() removed: bucket->gone, after
+ * prepare. */
+void okv_store_bucket_gone(const struct okv_store_bucket *bucket, enum okv_store_log_kind kind,
+                           struct okv_store_record *records);
 
 /* Points key and value of a decoded entry to their bytes. */
 void okv_store_entry_complete(struct okv_entry *entry, const struct okv_table *table);

@@ -1,5 +1,7 @@
 #include "server/store/bucket_transaction.h"
 
+#include <stdlib.h>
+
 #include "server/store/bucket_image.h"
 #include "shared/base/error.h"
 
@@ -61,12 +63,45 @@ void okv_store_count_change(struct okv_store *store, const struct okv_store_buck
     okv_store_count_evicted(store, &bucket->evicted);
 }
 
+static int log_change(const struct okv_store *store, const struct okv_store_bucket *bucket,
+                      struct okv_store_record *record)
+{
+    size_t count = bucket->gone + (record->key != NULL);
+
+    record->version = bucket->next_version;
+    if (!store->table.pending || count == 0)
+        return 0;
+    if (bucket->gone == 0)
+        return okv_store_log_add(&store->table, record, 1);
+    struct okv_store_record *records = malloc(count * sizeof *records);
+    if (!records)
+        return OKV_ENOMEM;
+    records[count - 1] = *record;
+    okv_store_bucket_gone(bucket, record->key ? OKV_STORE_LOG_EVICTION : record->kind, records);
+    int rc = okv_store_log_add(&store->table, records, count);
+    free(records);
+    return rc;
+}
+
 int okv_store_transaction_commit(struct okv_store *store, struct okv_store_work *work)
+{
+    struct okv_store_record none = {.key = NULL};
+
+    return okv_store_transaction_commit_logged(store, work, &none);
+}
+
+int okv_store_transaction_commit_logged(struct okv_store *store, struct okv_store_work *work,
+                                        struct okv_store_record *record)
 {
     int rc = okv_store_bucket_prepare(&work->bucket, &store->table);
 
     if (rc)
         return rc;
+    rc = log_change(store, &work->bucket, record);
+    if (rc) {
+        okv_store_bucket_cancel(&work->bucket, &store->table);
+        return rc;
+    }
     okv_store_bucket_publish(&work->bucket, &store->table);
     okv_store_bucket_finish(&work->bucket, &store->table);
     okv_store_count_change(store, &work->bucket);

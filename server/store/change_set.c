@@ -37,6 +37,8 @@ struct attempt {
     const struct okv_store_set *set;
     uint64_t clock_ms;
     struct prepared *prepared;
+    struct okv_store_record *records; /* for the log: first of what its buckets evict */
+    size_t record_count, record_capacity;
 };
 
 /* ---- locks ---- */
@@ -114,6 +116,21 @@ static int change_item(struct attempt *attempt, struct okv_store_set_change *cha
     return okv_store_bucket_put(bucket, &attempt->store->table, item, &entry);
 }
 
+static int make_space(struct attempt *attempt, size_t count)
+{
+    size_t needed = attempt->record_count + count;
+    size_t capacity = 2 * attempt->record_capacity > needed ? 2 * attempt->record_capacity : needed;
+
+    if (needed <= attempt->record_capacity)
+        return 0;
+    struct okv_store_record *larger = realloc(attempt->records, capacity * sizeof *larger);
+    if (!larger)
+        return OKV_ENOMEM;
+    attempt->records = larger;
+    attempt->record_capacity = capacity;
+    return 0;
+}
+
 /* Keeps what the working copy has prepared. OKV_ENOMEM: it is cancelled. */
 static int keep(struct attempt *attempt)
 {
@@ -124,10 +141,15 @@ static int keep(struct attempt *attempt)
     struct prepared *prepared =
         malloc(sizeof *prepared + bytes + offsets * sizeof *prepared->offsets);
 
-    if (!prepared) {
+    if (!prepared || make_space(attempt, bucket->gone)) {
+        free(prepared);
         okv_store_bucket_cancel(bucket, table);
         return OKV_ENOMEM;
     }
+    if (bucket->gone > 0)
+        okv_store_bucket_gone(bucket, OKV_STORE_LOG_EVICTION,
+                              attempt->records + attempt->record_count);
+    attempt->record_count += bucket->gone;
     *prepared = (struct prepared){.next = attempt->prepared,
                                   .number = bucket->number,
                                   .published = bucket->published,
@@ -225,8 +247,10 @@ static void publish_all(struct attempt *attempt)
 
 static struct okv_store_record record_of(const struct okv_store_set_change *change)
 {
-    struct okv_store_record record = {
-        .key = change->key, .key_length = change->key_length, .version = change->next_version};
+    struct okv_store_record record = {.kind = OKV_STORE_LOG_SET,
+                                      .key = change->key,
+                                      .key_length = change->key_length,
+                                      .version = change->next_version};
 
     if (change->kind != OKV_STORE_SET_PUT)
         return record;
@@ -239,25 +263,19 @@ static struct okv_store_record record_of(const struct okv_store_set_change *chan
 static int log_all(struct attempt *attempt)
 {
     const struct okv_store_set *set = attempt->set;
-    const struct okv_store_pending *pending = attempt->store->table.pending;
-    struct okv_store_record *records;
-    uint32_t count = 0;
-    int rc;
 
-    if (!pending || !attempt->prepared)
+    if (!attempt->store->table.pending || !attempt->prepared)
         return 0;
-    records = malloc(set->count * sizeof *records);
-    if (!records)
+    if (make_space(attempt, set->count))
         return OKV_ENOMEM;
     for (uint32_t i = 0; i < set->count; i++) {
         if (set->changes[i].kind == OKV_STORE_SET_READ)
             continue;
-        records[count] = record_of(&set->changes[i]);
-        attempt->work->bytes += records[count++].value_length;
+        struct okv_store_record record = record_of(&set->changes[i]);
+        attempt->records[attempt->record_count++] = record;
+        attempt->work->bytes += record.value_length;
     }
-    rc = pending->log.add(pending->log.user, records, count);
-    free(records);
-    return rc;
+    return okv_store_log_add(&attempt->store->table, attempt->records, attempt->record_count);
 }
 
 /* ---- the call ---- */
@@ -287,6 +305,7 @@ static int try_once(struct okv_store *store, struct okv_store_work *work,
         cancel_all(&attempt);
     else
         publish_all(&attempt);
+    free(attempt.records);
     qsort(set->changes, set->count, sizeof *set->changes, by_lock);
     unlock_all(store, set);
     return rc;

@@ -111,7 +111,7 @@ static uint64_t expiry_of(const struct okv_store *store, uint64_t ttl_ms)
 /* In the loaded bucket. `insists`: as of okv_store_evict_in_bucket(). */
 static int replace_in_bucket(struct okv_store *store, struct okv_store_work *work,
                              const struct target *target, const struct okv_entry *entry,
-                             bool insists)
+                             struct okv_store_record *record, bool insists)
 {
     struct okv_store_bucket *bucket = &work->bucket;
     int rc = 0;
@@ -123,60 +123,58 @@ static int replace_in_bucket(struct okv_store *store, struct okv_store_work *wor
     } else if (target->item) {
         okv_store_bucket_remove(bucket, target->item);
     }
-    return rc ? rc : okv_store_transaction_commit(store, work);
+    return rc ? rc : okv_store_transaction_commit_logged(store, work, record);
 }
 
-/* Replaces the item by `entry`, or removes it if that is NULL, and commits. */
-static int replace_unlogged(struct okv_store *store, struct okv_store_work *work,
-                            const struct okv_store_write *write, struct target *target,
-                            const struct okv_entry *entry, uint64_t *version)
+/* Replaces the item by `entry`, or removes it if that is NULL, and commits. Sets the version of
+ * `record`. */
+static int replace_with(struct okv_store *store, struct okv_store_work *work,
+                        const struct okv_store_write *write, struct target *target,
+                        const struct okv_entry *entry, struct okv_store_record *record)
 {
     int rc = OKV_STORE_WHOLE_BUCKET;
 
     if (target->is_in_place)
-        rc = okv_store_update_commit(store, work, entry, version);
+        rc = okv_store_update_commit(store, work, entry, record);
     if (rc != OKV_STORE_WHOLE_BUCKET)
         return rc;
     rc = target->is_in_place ? target_load(store, work, write, target) : 0;
     if (!rc)
-        rc = replace_in_bucket(store, work, target, entry, false);
+        rc = replace_in_bucket(store, work, target, entry, record, false);
     if (rc == OKV_EFULL && store->table.heat) {
         rc = target_load(store, work, write, target);
-        rc = rc ? rc : replace_in_bucket(store, work, target, entry, true);
+        rc = rc ? rc : replace_in_bucket(store, work, target, entry, record, true);
     }
-    if (!rc)
-        *version = work->bucket.next_version;
     return rc;
 }
 
-/* The same; in a durable store it is in the batch's log, too. */
 static int replace(struct okv_store *store, struct okv_store_work *work,
                    const struct okv_store_write *write, struct target *target,
                    const struct okv_entry *entry, uint64_t *version)
 {
-    const struct okv_store_log *log = store->table.pending ? &store->table.pending->log : NULL;
-    struct okv_store_record record = {
-        .key = write->key, .key_length = write->key_length, .is_part = write->is_part};
+    struct okv_store_record record = {.kind = write->is_part ? OKV_STORE_LOG_PART
+                                              : entry        ? OKV_STORE_LOG_CHANGE
+                                                             : OKV_STORE_LOG_REMOVAL,
+                                      .key = write->key,
+                                      .key_length = write->key_length};
+    int rc = okv_store_log_check(&store->table); /* which comes before a lack of room */
 
-    if (entry && !entry->extent)
-        work->bytes += entry->value_length;
-    if (!log)
-        return replace_unlogged(store, work, write, target, entry, version);
+    if (rc)
+        return rc;
     if (entry) {
         record.value = entry->value_length ? (const void *)entry->value : "";
         record.value_length = entry->value_length;
         record.expiry_ms = entry->expiry_ms;
         if (write->long_value && write->long_value->copy.number)
             record.copy = &write->long_value->copy;
-        else
+        else if (store->table.pending)
             work->bytes += record.value_length;
+        if (!entry->extent)
+            work->bytes += entry->value_length;
     }
-    okv_store_before_change(&store->table, target->bucket); /* not with the log's lock */
-    int rc = log->begin(log->user, &record);
-    if (rc)
-        return rc;
-    rc = replace_unlogged(store, work, write, target, entry, version);
-    log->end(log->user, rc == 0, *version);
+    rc = replace_with(store, work, write, target, entry, &record);
+    if (rc == 0)
+        *version = record.version;
     return rc;
 }
 

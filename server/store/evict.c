@@ -79,7 +79,7 @@ static void evict_item(const struct okv_store *store, struct okv_store_bucket *b
     bucket->evicted.bytes += item->entry.key_length + item->entry.value_length;
     if (is_new)
         okv_heat_add_ghost(store->table.heat, bucket->heat, item->tag);
-    okv_store_bucket_remove(bucket, item);
+    okv_store_bucket_remove_logged(bucket, item);
 }
 
 /* ---- the hands ---- */
@@ -171,6 +171,7 @@ static bool may_copy(const struct okv_store *store)
 static unsigned visit_locked(struct okv_store *store, struct okv_store_work *work, uint64_t number,
                              meet *meets, const struct quarry *quarry)
 {
+    struct okv_store_record evictions = {.kind = OKV_STORE_LOG_EVICTION};
     struct okv_store_bucket *bucket = &work->bucket;
     uint64_t copied = 0;
 
@@ -185,7 +186,7 @@ static unsigned visit_locked(struct okv_store *store, struct okv_store_work *wor
         save_heat(store, bucket);
         return 0;
     }
-    if (okv_store_transaction_commit(store, work))
+    if (okv_store_transaction_commit_logged(store, work, &evictions))
         return 0;
     add(&store->eviction.copied_bytes, copied);
     work->bytes += copied;

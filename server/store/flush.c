@@ -13,46 +13,18 @@
 /* Merges at the end of one step. */
 #define FLUSH_MERGES 50
 
-/* Removals alone do not fail, so the log may have them first: from the last item on. Returns how
- * many it has; fewer than all: *rc says why. */
-static unsigned log_removals(struct okv_store *store, const struct okv_store_bucket *bucket,
-                             int *rc)
-{
-    const struct okv_store_log *log = store->table.pending ? &store->table.pending->log : NULL;
-    unsigned logged = 0;
-
-    if (!log)
-        return bucket->item_count;
-    for (unsigned i = bucket->item_count; i-- > 0; logged++) {
-        const struct okv_entry *entry = &bucket->items[i].entry;
-        const struct okv_store_record record = {.key = entry->key, .key_length = entry->key_length};
-        *rc = log->begin(log->user, &record);
-        if (*rc)
-            break;
-        log->end(log->user, true, bucket->next_version);
-    }
-    return logged;
-}
-
-/* Removes what is in the log, also when that refused a part: a start would not find it. */
 static int empty_bucket(struct okv_store *store, struct okv_store_work *work, uint64_t number)
 {
+    struct okv_store_record removals = {.kind = OKV_STORE_LOG_REMOVAL};
     struct okv_store_bucket *bucket = &work->bucket;
 
     okv_store_lock(store, number);
     int rc = okv_store_transaction_load(store, work, number);
     if (rc || bucket->published.items == 0)
         goto unlock;
-    rc = okv_store_pending_reserve(&store->table, number, bucket->published_pages);
-    if (rc)
-        goto unlock;
-    unsigned logged = log_removals(store, bucket, &rc);
-    for (unsigned i = 0; i < logged; i++)
-        okv_store_bucket_remove(bucket, &bucket->items[bucket->item_count - 1]);
-    if (logged || !rc) {
-        int failure = okv_store_transaction_commit(store, work);
-        rc = rc ? rc : failure;
-    }
+    while (bucket->item_count > 0)
+        okv_store_bucket_remove_logged(bucket, &bucket->items[bucket->item_count - 1]);
+    rc = okv_store_transaction_commit_logged(store, work, &removals);
 unlock:
     okv_store_unlock(store, number);
     return rc;

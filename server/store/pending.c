@@ -9,6 +9,7 @@
 
 struct okv_store_pending_bucket {
     struct okv_store_pending_bucket *next;
+    struct okv_store_pending_bucket *replaced; /* by this larger one, until it is staged */
     uint64_t number;
     unsigned pages;    /* 0: reserved, and nothing was put */
     unsigned capacity; /* pages */
@@ -44,15 +45,27 @@ int okv_store_pending_reserve(const struct okv_table *table, uint64_t number, un
     if (bucket && bucket->capacity >= pages)
         return 0;
     struct okv_store_pending_bucket *larger =
-        realloc(bucket, sizeof *larger + (size_t)pages * table->bucket_size);
+        malloc(sizeof *larger + (size_t)pages * table->bucket_size);
     if (!larger)
         return OKV_ENOMEM;
-    if (!bucket) {
-        *larger = (struct okv_store_pending_bucket){.number = number};
+    *larger = (struct okv_store_pending_bucket){.number = number};
+    if (bucket) {
+        memcpy(larger, bucket, sizeof *bucket + (size_t)bucket->pages * table->bucket_size);
+        larger->replaced = bucket;
     }
     larger->capacity = pages;
     *link = larger;
     return 0;
+}
+
+static void free_replaced(struct okv_store_pending_bucket *bucket)
+{
+    struct okv_store_pending_bucket *replaced;
+
+    while ((replaced = bucket->replaced)) {
+        bucket->replaced = replaced->replaced;
+        free(replaced);
+    }
 }
 
 static void stage(const struct okv_table *table, const struct okv_store_images *images)
@@ -62,6 +75,7 @@ static void stage(const struct okv_table *table, const struct okv_store_images *
     bucket->pages = images->pages;
     memcpy(bucket->offset, images->offset, images->pages * sizeof *images->offset);
     memcpy(bucket->images, images->bytes, (size_t)images->pages * table->bucket_size);
+    free_replaced(bucket);
 }
 
 void okv_store_publish_or_stage(const struct okv_table *table,
@@ -134,6 +148,7 @@ static void empty(struct okv_store *store, bool is_published)
             if (is_published)
                 publish_bucket(&store->table, bucket);
             pending->buckets[lock] = bucket->next;
+            free_replaced(bucket);
             free(bucket);
         }
         okv_store_unlock(store, lock);

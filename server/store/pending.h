@@ -23,28 +23,35 @@
 #include "server/store/publish.h"
 #include "server/store/state.h"
 
+/* What a change is to a batch that has little room. */
+enum okv_store_log_kind {
+    OKV_STORE_LOG_CHANGE,
+    OKV_STORE_LOG_REMOVAL,  /* needs no room in the store: accepted while the log has any */
+    OKV_STORE_LOG_EVICTION, /* as a change, but nobody waits for it */
+    OKV_STORE_LOG_PART,     /* is_part of okv_store_write: exceeds the limit by far, if need be */
+    OKV_STORE_LOG_SET,      /* of a change_set.h: likewise */
+};
+
 /* The effect of a change on an item, as the log records it. */
 struct okv_store_record {
+    enum okv_store_log_kind kind;
     const void *key;
     uint32_t key_length;
     const void *value; /* NULL: it was removed */
     uint32_t value_length;
     uint64_t expiry_ms;
-    bool is_part;                      /* as in okv_store_write */
     const struct okv_store_copy *copy; /* the log has the value there; NULL: it has not */
-    uint64_t version;                  /* for `add` */
+    uint64_t version;
 };
 
 /* The log, as the store sees it. */
 struct okv_store_log {
-    /* Before a change: copies the record. OKV_EAGAIN: the batch is full (records of removals and of
-     * parts of a command may exceed the limit by far); OKV_EREADONLY: the log failed;
-     * OKV_EDISKFULL: the disk is full, at least until the batch ends; OKV_ENOMEM. */
-    int (*begin)(void *user, const struct okv_store_record *record);
-    /* After begin: whether the change was made, and its version. */
-    void (*end)(void *user, bool was_made, uint64_t version);
-    /* Adds the records of changes that cannot fail any more: all of them, or none. Errors as of
-     * `begin`; OKV_EVALUESIZE: no batch has room for them. */
+    /* Whether it accepts records. OKV_EREADONLY: the log failed; OKV_EDISKFULL: the disk is full,
+     * at least until the batch ends. */
+    int (*check)(void *user);
+    /* Copies the records of a change that cannot fail any more: all of them, or none. What matters
+     * is the kind of the last one. Errors as of `check`; OKV_EAGAIN: the batch is full; OKV_ENOMEM;
+     * OKV_EVALUESIZE: no batch has room for such a set. */
     int (*add)(void *user, const struct okv_store_record *records, size_t count);
     /* Before a direct change of bucket `number`, while the region still has the images of before.
      * The bucket is locked. Or NULL. */
@@ -122,12 +129,24 @@ static inline void okv_store_before_change(const struct okv_table *table, uint64
     if (table->pending && table->pending->is_direct && table->pending->log.before)
         table->pending->log.before(table->pending->log.user, number);
 }
+/* Whether there is no log, or it accepts records: as of okv_store_log. */
+static inline int okv_store_log_check(const struct okv_table *table)
+{
+    return table->pending ? table->pending->log.check(table->pending->log.user) : 0;
+}
+/* Adds records, if there is a log. */
+static inline int okv_store_log_add(const struct okv_table *table,
+                                    const struct okv_store_record *records, size_t count)
+{
+    return table->pending ? table->pending->log.add(table->pending->log.user, records, count) : 0;
+}
 /* Whether a flush, a sweep or a series of merges should pause. */
 static inline bool okv_store_is_throttled(const struct okv_table *table)
 {
     return table->pending && table->pending->log.is_throttled(table->pending->log.user);
 }
-/* Allocates the memory to stage `pages` pages. OKV_ENOMEM. */
+/* Allocates the memory to stage `pages` pages. Pointers into current images stay valid until the
+ * bucket is staged. OKV_ENOMEM. */
 int okv_store_pending_reserve(const struct okv_table *table, uint64_t number, unsigned pages);
 /* Publishes the images of a bucket, or keeps a copy of them until the batch is published. After
  * okv_store_pending_reserve() for as many pages, so it never fails. */

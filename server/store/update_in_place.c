@@ -38,7 +38,7 @@ bool okv_store_update_begin(struct okv_store *store, struct okv_store_work *work
     update->number = number;
     update->tag = okv_hash_tag(hash);
     update->offset = okv_table_bucket_offset(table, number);
-    if (okv_store_pending_reserve(table, number, 1)) /* which may move the image */
+    if (okv_store_pending_reserve(table, number, 1))
         return false;
     update->published = okv_store_current_image(table, number, 0, update->offset);
     return !okv_bucket_chain(update->published) &&
@@ -139,7 +139,7 @@ static void tally_update(struct okv_store *store, const struct okv_store_update 
 }
 
 int okv_store_update_commit(struct okv_store *store, struct okv_store_work *work,
-                            const struct okv_entry *entry, uint64_t *version)
+                            const struct okv_entry *entry, struct okv_store_record *record)
 {
     const struct okv_table *table = &store->table;
     struct okv_store_update *update = &work->update;
@@ -159,6 +159,13 @@ int okv_store_update_commit(struct okv_store *store, struct okv_store_work *work
     }
     if (rc)
         return rc;
+    record->version = okv_bucket_version(update->image);
+    rc = okv_store_log_add(table, record, 1);
+    if (rc) {
+        if (entry && chosen.extent != entry->extent)
+            okv_heap_free(table->heap, chosen.extent);
+        return rc;
+    }
     /* It fits: layout_stays_valid() checked. */
     okv_bucket_replace(update->image, table->bucket_size, cursor, entry ? &chosen : NULL);
     uint32_t after = okv_bucket_used(update->image);
@@ -179,6 +186,5 @@ int okv_store_update_commit(struct okv_store *store, struct okv_store_work *work
     tally_update(store, update, entry ? &chosen : NULL, used);
     if (table->heat)
         okv_heat_mark(table->heat, update->number, update->tag);
-    *version = okv_bucket_version(update->image);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/store/pending.h"
 #include "server/store/state.h"
 
 /* Not an error: the change needs a transaction of the whole bucket (bucket_transaction.h). */
@@ -19,10 +20,11 @@ bool okv_store_update_begin(struct okv_store *store, struct okv_store_work *work
  * loaded. */
 bool okv_store_update_read(struct okv_store *store, struct okv_store_work *work, const void *key,
                            uint32_t key_length, const struct okv_entry **current);
-/* After okv_store_update_read(): replaces the entry, or removes it if `entry` is NULL, publishes
- * the image and counts the change. An extent of `entry` then belongs to the bucket.
- * OKV_STORE_WHOLE_BUCKET: nothing was changed. */
+/* After okv_store_update_read(): replaces the entry, or removes it if `entry` is NULL, adds
+ * `record` with its version to the log, publishes the image and counts the change. An extent of
+ * `entry` then belongs to the bucket. OKV_STORE_WHOLE_BUCKET, and errors of the log (pending.h):
+ * nothing was changed. */
 int okv_store_update_commit(struct okv_store *store, struct okv_store_work *work,
-                            const struct okv_entry *entry, uint64_t *version);
+                            const struct okv_entry *entry, struct okv_store_record *record);
 
 #endif

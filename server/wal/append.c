@@ -84,6 +84,7 @@ static struct okv_wal_record wire_of(const struct okv_store_record *record,
         .key_length = record->key_length,
         .value = record->value,
         .value_length = record->value_length,
+        .version = record->version,
         .expiry_ms = record->expiry_ms,
     };
 
@@ -103,18 +104,19 @@ uint64_t okv_wal_batch_reserve_max(const struct okv_wal *wal)
     return wal->space.batch - OKV_WAL_REPLIES_BYTES;
 }
 
-/* Deletions need no room in the store, so they are not refused while the log has any. Parts use
- * what is reserved for them, and more as far as there is room. */
-static bool has_room(const struct okv_wal *wal, const struct okv_store_record *record,
-                     uint64_t size)
+/* Parts use what is reserved for them, and more as far as there is room. A long change gets a batch
+ * of its own. */
+static bool has_room(const struct okv_wal *wal, enum okv_store_log_kind kind, uint64_t size)
 {
     const struct okv_wal_batch *batch = &wal->staged;
-    uint64_t most = record->value ? OKV_WAL_BATCH_BYTES : okv_wal_batch_reserve_max(wal);
+    bool is_removal = kind == OKV_STORE_LOG_REMOVAL;
+    uint64_t most = is_removal ? okv_wal_batch_reserve_max(wal) : OKV_WAL_BATCH_BYTES;
 
-    if (record->is_part)
+    if (kind == OKV_STORE_LOG_PART)
         return batch->records == 0 || batch->used + size <= okv_wal_batch_reserve_max(wal);
-    return (batch->records == 0 && batch->reserved == 0) ||
-           batch->used + batch->reserved + size <= most;
+    if (kind != OKV_STORE_LOG_EVICTION && batch->records == 0 && batch->reserved == 0)
+        return true;
+    return batch->used + batch->reserved + size <= most;
 }
 
 int okv_wal_batch_reserve(struct okv_wal *wal, uint64_t bytes)
@@ -144,32 +146,6 @@ void okv_wal_batch_unreserve(struct okv_wal *wal)
     pthread_mutex_unlock(&wal->lock);
 }
 
-/* Holds the lock until end_record(): the version is not known yet. */
-static int begin_record(void *user, const struct okv_store_record *record)
-{
-    struct okv_wal *wal = user;
-    struct okv_wal_batch *batch = &wal->staged;
-    uint8_t place[OKV_WAL_LONG_SIZE];
-    const struct okv_wal_record wire = wire_of(record, place);
-    uint64_t size = okv_wal_record_size(wire.key_length, wire.value_length);
-
-    if (atomic_load(&wal->failure))
-        return OKV_EREADONLY;
-    if (atomic_load(&wal->space.is_full))
-        return OKV_EDISKFULL;
-    pthread_mutex_lock(&wal->lock);
-    int rc = has_room(wal, record, size) ? make_space(batch, size) : OKV_EAGAIN;
-    if (rc) {
-        pthread_mutex_unlock(&wal->lock);
-        okv_wal_wake(wal);
-        return rc;
-    }
-    okv_wal_record_encode(&wire, batch->bytes + batch->used);
-    wal->record_size = size;
-    wal->is_part = record->is_part;
-    return 0;
-}
-
 /* If nobody waits for a record, the log's thread writes it when it is due, or with many others.
  * `before`: bytes that were used. Under the lock. */
 static void note_added(struct okv_wal *wal, uint64_t before)
@@ -186,31 +162,14 @@ static void note_added(struct okv_wal *wal, uint64_t before)
         atomic_store(&wal->is_throttled, true);
 }
 
-static void end_record(void *user, bool was_made, uint64_t version)
-{
-    struct okv_wal *wal = user;
-    struct okv_wal_batch *batch = &wal->staged;
-    uint64_t before = batch->used;
-
-    if (was_made) {
-        okv_wal_record_set_version(batch->bytes + before, version);
-        batch->used += wal->record_size;
-        if (wal->is_part)
-            batch->reserved -=
-                wal->record_size < batch->reserved ? wal->record_size : batch->reserved;
-        batch->records++;
-        note_added(wal, before);
-    }
-    pthread_mutex_unlock(&wal->lock);
-}
-
 static uint64_t size_of(const struct okv_store_record *record)
 {
-    return okv_wal_record_size(record->key_length, record->value_length);
+    return okv_wal_record_size(record->key_length,
+                               record->copy ? OKV_WAL_LONG_SIZE : record->value_length);
 }
 
-/* What the caller holds is for its other changes. Else what is reserved is for a change for which
- * an earlier batch had no room; a smaller one is another, and leaves it alone. */
+/* For a set. What the caller holds is for its other changes. Else what is reserved is for a change
+ * for which an earlier batch had no room; a smaller one is another, and leaves it alone. */
 static int find_space(struct okv_wal *wal, uint64_t size)
 {
     struct okv_wal_batch *batch = &wal->staged;
@@ -225,31 +184,52 @@ static int find_space(struct okv_wal *wal, uint64_t size)
         return OKV_EAGAIN;
     }
     batch->reserved = others;
-    return make_space(batch, size);
+    return 0;
+}
+
+static int check(void *user)
+{
+    const struct okv_wal *wal = user;
+
+    if (atomic_load(&wal->failure))
+        return OKV_EREADONLY;
+    return atomic_load(&wal->space.is_full) ? OKV_EDISKFULL : 0;
+}
+
+/* There is space. */
+static void copy_record(struct okv_wal_batch *batch, const struct okv_store_record *record)
+{
+    uint8_t place[OKV_WAL_LONG_SIZE];
+    const struct okv_wal_record wire = wire_of(record, place);
+
+    okv_wal_record_encode(&wire, batch->bytes + batch->used);
+    batch->used += size_of(record);
+    batch->records += record->kind != OKV_STORE_LOG_EVICTION;
+    if (record->kind == OKV_STORE_LOG_PART)
+        batch->reserved -= size_of(record) < batch->reserved ? size_of(record) : batch->reserved;
 }
 
 static int add_records(void *user, const struct okv_store_record *records, size_t count)
 {
     struct okv_wal *wal = user;
     struct okv_wal_batch *batch = &wal->staged;
+    enum okv_store_log_kind kind = records[count - 1].kind;
     uint64_t size = 0;
+    int rc = check(wal);
 
+    if (rc)
+        return rc;
     for (size_t i = 0; i < count; i++)
         size += size_of(&records[i]);
-    if (atomic_load(&wal->failure))
-        return OKV_EREADONLY;
-    if (atomic_load(&wal->space.is_full))
-        return OKV_EDISKFULL;
     pthread_mutex_lock(&wal->lock);
     uint64_t before = batch->used;
-    int rc = find_space(wal, size);
-    for (size_t i = 0; i < count && rc == 0; i++) {
-        const struct okv_wal_record wire = wire_of(&records[i], NULL);
-        okv_wal_record_encode(&wire, batch->bytes + batch->used);
-        okv_wal_record_set_version(batch->bytes + batch->used, records[i].version);
-        batch->used += size_of(&records[i]);
-        batch->records++;
-    }
+    if (kind == OKV_STORE_LOG_SET)
+        rc = find_space(wal, size);
+    else
+        rc = has_room(wal, kind, size) ? 0 : OKV_EAGAIN;
+    rc = rc ? rc : make_space(batch, size);
+    for (size_t i = 0; i < count && rc == 0; i++)
+        copy_record(batch, &records[i]);
     if (rc == 0)
         note_added(wal, before);
     pthread_mutex_unlock(&wal->lock);
@@ -275,8 +255,7 @@ static bool is_throttled(void *user)
 void okv_wal_store_log(struct okv_wal *wal, struct okv_store_log *out)
 {
     *out = (struct okv_store_log){
-        .begin = begin_record,
-        .end = end_record,
+        .check = check,
         .add = add_records,
         .before = wal->is_direct ? before_change : NULL,
         .is_throttled = is_throttled,

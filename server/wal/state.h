@@ -74,8 +74,6 @@ struct okv_wal {
     uint64_t scheduled; /* of the segment that was begun, or is about to be */
     bool has_to_stop;
     struct okv_wal_batch staged;
-    uint64_t record_size;    /* of the record that is being made */
-    bool is_part;            /* as okv_store_record has it */
     uint64_t reserve_wanted; /* bytes that the open batch has no room for; the next one has */
     unsigned records_before; /* in the last batch */
     uint64_t sync_ns;        /* mean time of a sync, about */

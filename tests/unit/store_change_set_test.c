@@ -201,6 +201,12 @@ struct fake_log {
     uint64_t versions;
 };
 
+static int accept(void *user)
+{
+    (void)user;
+    return 0;
+}
+
 static int add(void *user, const struct okv_store_record *records, size_t count)
 {
     struct fake_log *log = user;
@@ -227,7 +233,7 @@ SET_TEST(a_set_that_the_log_refuses)
 {
     struct fake_log log = {.result = OKV_EDISKFULL};
     const struct okv_store_log calls = {
-        .add = add, .is_throttled = never, .wake = nothing, .user = &log};
+        .check = accept, .add = add, .is_throttled = never, .wake = nothing, .user = &log};
     struct okv_store_set_change changes[3];
 
     assert_int_equal(okv_store_pending_begin(&region.store, &calls), 0);

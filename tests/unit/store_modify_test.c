@@ -333,29 +333,27 @@ TEST(what_is_decided_last_counts)
 /* ---- images that wait for a log ---- */
 
 struct log {
-    unsigned begun, made, unmade;
+    size_t made;
     struct okv_store_record last; /* its pointers are not valid any more */
     bool is_gone;
-    int rc;
+    int rc, add_rc;
 };
 
-static int log_begin(void *user, const struct okv_store_record *record)
+static int log_check(void *user)
 {
-    struct log *log = user;
+    const struct log *log = user;
 
-    log->begun++;
-    log->last = *record;
-    log->is_gone = record->value == NULL;
     return log->rc;
 }
 
-static void log_end(void *user, bool was_made, uint64_t version)
+static int log_add(void *user, const struct okv_store_record *records, size_t count)
 {
     struct log *log = user;
 
-    (void)version;
-    log->made += was_made;
-    log->unmade += !was_made;
+    log->made += log->add_rc ? 0 : count;
+    log->last = records[count - 1];
+    log->is_gone = log->last.value == NULL;
+    return log->add_rc;
 }
 
 static bool log_is_crowded(void *user)
@@ -371,8 +369,8 @@ static void log_wake(void *user)
 
 static void collect(struct store_region *region, struct log *log)
 {
-    const struct okv_store_log calls = {.begin = log_begin,
-                                        .end = log_end,
+    const struct okv_store_log calls = {.check = log_check,
+                                        .add = log_add,
                                         .is_throttled = log_is_crowded,
                                         .wake = log_wake,
                                         .user = log};
@@ -469,9 +467,16 @@ TEST(a_log_that_refuses_leaves_the_item)
     collect(&region, &log);
     log.rc = OKV_EREADONLY;
     assert_int_equal(modify(&region, "k", &decision, &outcome), OKV_EREADONLY);
+    log.rc = 0;
+    log.add_rc = OKV_ENOMEM; /* when all of the change is prepared */
+    uint64_t used = okv_heap_used(&region.store.heap);
+    assert_int_equal(modify(&region, "k", &decision, &outcome), OKV_ENOMEM);
+    decision.next.value_length = LONG;
+    assert_int_equal(modify(&region, "k", &decision, &outcome), OKV_ENOMEM);
+    assert_int_equal(okv_heap_used(&region.store.heap), used);
     assert_int_equal(modify(&region, "k", &keep, &outcome), 0);
     assert_int_equal(keep.version, version);
-    assert_int_equal(log.made + log.unmade, 0);
+    assert_int_equal(log.made, 0);
     okv_store_pending_publish(&region.store);
     expect(&region, "k", 20, version);
     okv_store_pending_end(&region.store);
