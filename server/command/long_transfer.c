@@ -1,5 +1,6 @@
 #include "server/command/long_transfer.h"
 
+#include "server/command/change.h"
 #include "server/command/execute.h"
 #include "server/database/database.h"
 #include "server/wal/blob/blobs.h"
@@ -11,13 +12,17 @@ int okv_long_transfer_reserve(struct okv_long_transfer *transfer,
                               uint32_t key_length, uint32_t value_length)
 {
     struct okv_database *database = executor->database;
+    struct okv_change change;
 
     if (value_length > database->store.max_value)
         return OKV_EVALUESIZE;
     if (!okv_reserve(database, own, &transfer->reservation, (uint64_t)key_length + value_length))
         return OKV_EAGAIN;
+    bool is_in_batch = okv_change_begin_batch(&change, database); /* where it may evict */
     int rc = okv_store_long_reserve(&database->store, executor->work, &transfer->value, key_length,
-                                    value_length);
+                                    value_length, !is_in_batch);
+    if (is_in_batch)
+        okv_change_end(&change, false);
     if (rc)
         okv_unreserve(database, own, &transfer->reservation);
     return rc;

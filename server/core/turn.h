@@ -70,7 +70,8 @@ static inline uint64_t okv_turn_left(const struct okv_turn *turn)
 struct okv_effort {
     unsigned merges; /* each of one bucket */
     unsigned sweeps, compactions;
-    unsigned evictions; /* steps of them */
+    unsigned evictions;      /* steps of them */
+    uint64_t batch, evicted; /* in the log's open batch: its number, and bytes */
     bool has_begun;
 };
 #define OKV_EFFORT                                                      \

@@ -483,10 +483,11 @@ static int make_with_room(change *make, struct okv_store *store, struct okv_stor
     uint64_t size = extent_length(store, write, outcome);
 
     if (rc == OKV_EFULL)
-        okv_store_search_begin(
-            &search, store, work,
-            &(struct okv_store_room_terms){write->steps, write->cannot_wait,
-                                           okv_store_is_collecting(&store->table)});
+        okv_store_search_begin(&search, store, work,
+                               &(struct okv_store_room_terms){
+                                   .steps = write->steps,
+                                   .cannot_wait = write->cannot_wait,
+                                   .waits_for_log = okv_store_is_collecting(&store->table)});
     while (rc == OKV_EFULL) {
         rc = okv_store_search_room(store, work, size, &search);
         if (rc)

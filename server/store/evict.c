@@ -56,10 +56,22 @@ static void lower_reserve(struct okv_store *store)
     atomic_store(&store->eviction.extra_reserve, get(&store->eviction.extra_reserve) / 2);
 }
 
+static uint64_t unused(const struct okv_store *store)
+{
+    return okv_heap_unused(&store->heap) + okv_store_freed_later(&store->table);
+}
+
 bool okv_store_evict_is_due(const struct okv_store *store)
 {
-    return store->eviction.mode != OKV_STORE_REFUSE &&
-           okv_heap_unused(&store->heap) < reserve_of(store) && okv_store_may_evict(store);
+    return store->eviction.mode != OKV_STORE_REFUSE && unused(store) < reserve_of(store) &&
+           okv_store_may_evict(store);
+}
+
+bool okv_store_evict_is_ahead(const struct okv_store *store, uint64_t size)
+{
+    uint64_t later = okv_store_freed_later(&store->table);
+
+    return later >= size && later >= reserve_of(store) / 2;
 }
 
 /* ---- one item ---- */
@@ -253,6 +265,8 @@ unsigned okv_store_evict(struct okv_store *store, struct okv_store_work *work)
     const struct step step = step_begin(work);
     unsigned removed = 0;
 
+    if (okv_store_log_check(&store->table))
+        return 0;
     while (step_goes_on(&step, work) && removed < OKV_EVICT_ITEMS && okv_store_evict_is_due(store))
         removed += move_a_hand(store, work, &quarry);
     return removed;
@@ -298,7 +312,7 @@ static bool index_is_final(struct okv_store *store)
     uint64_t segment = (uint64_t)store->table.segment_buckets * store->table.bucket_size;
 
     if (get(&store->bucket_count) >= store->buckets_max ||
-        okv_heap_unused(&store->heap) < reserve_of(store) + segment)
+        unused(store) < reserve_of(store) + segment)
         return true;
     if (atomic_load_explicit(&store->growth_pause, memory_order_relaxed) <= 0)
         return false;

@@ -27,10 +27,11 @@
 
 /* Whether there may be items that may be evicted. Any thread. */
 bool okv_store_may_evict(const struct okv_store *store);
-/* Whether the reserve is used up. Any thread. */
+/* Whether the reserve is used up, not counting what a batch of the log is about to free. Any
+ * thread. */
 bool okv_store_evict_is_due(const struct okv_store *store);
-/* Takes a step, unless the reserve is there. No bucket may be locked. Returns the number of items
- * that it removed. */
+/* Takes a step, unless the reserve is there. No bucket may be locked; in a durable store, as a
+ * change of the open batch. Returns the number of items that it removed. */
 unsigned okv_store_evict(struct okv_store *store, struct okv_store_work *work);
 /* How long a round of a hand takes, in ms: the last one, or this one if it takes longer. An item
  * was not used for about as long when it is evicted. */
@@ -41,6 +42,8 @@ uint64_t okv_store_hand_ms(const struct okv_store *store, const struct okv_store
 /* Takes a step for a change that found no room for `size` bytes. Returns whether another attempt,
  * or another step, is worthwhile. */
 bool okv_store_evict_for(struct okv_store *store, struct okv_store_work *work, uint64_t size);
+/* Whether what the open batch frees is so much that a change waits for it, rather than evict. */
+bool okv_store_evict_is_ahead(const struct okv_store *store, uint64_t size);
 /* Before a locked bucket is laid out with items that were put: removes others if they would take
  * overflow pages, or memory of the heap though they are small. Where the index cannot grow, or the
  * caller insists, since the heap had no room. */

@@ -446,6 +446,11 @@ uint64_t okv_heap_size(uint64_t size)
     return nallocx(size, 0);
 }
 
+uint64_t okv_heap_size_at(const struct okv_heap *heap, uint64_t offset)
+{
+    return sallocx(heap->base + offset, flags(heap));
+}
+
 /* Pieces grow downwards, so the first one that begins at or below an offset contains it. */
 static unsigned piece_of(const struct okv_heap *heap, uint64_t offset)
 {
@@ -475,9 +480,10 @@ uint64_t okv_heap_unused(const struct okv_heap *heap)
     uint64_t taken =
         okv_heap_used(heap) + atomic_load_explicit(&heap->large, memory_order_relaxed) * PAGE;
     uint64_t length = heap->length - heap->floor;
-    uint64_t unwiped = atomic_load_explicit(&heap->unwiped_size, memory_order_relaxed);
+    uint64_t freed = atomic_load_explicit(&heap->unwiped_size, memory_order_relaxed) +
+                     atomic_load_explicit(&heap->pinned_freed, memory_order_relaxed);
 
-    return length + unwiped > taken ? length + unwiped - taken : 0;
+    return length + freed > taken ? length + freed - taken : 0;
 }
 
 uint64_t okv_heap_peak(const struct okv_heap *heap)

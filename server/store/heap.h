@@ -113,8 +113,9 @@ void okv_heap_pin_shared(struct okv_heap *heap, uint64_t offset, struct okv_heap
 void okv_heap_unpin(struct okv_heap *heap, struct okv_heap_pin *pin);
 bool okv_heap_is_pinned(struct okv_heap *heap, uint64_t offset);
 
-/* Bytes that an allocation of `size` takes. */
+/* Bytes that an allocation of `size` takes, and those of the one at `offset`. */
 uint64_t okv_heap_size(uint64_t size);
+uint64_t okv_heap_size_at(const struct okv_heap *heap, uint64_t offset);
 
 /* Whether the slab of this allocation is emptier than others of its size, so that a new allocation
  * of the same size would come from a fuller slab. */
@@ -126,8 +127,8 @@ bool okv_heap_is_before(struct okv_heap *heap, uint64_t a, uint64_t b);
 
 /* Bytes allocated now, rounded up to size classes. */
 uint64_t okv_heap_used(const struct okv_heap *heap);
-/* Bytes that are not taken, or will not be once they are wiped. They may be in pieces, some in
- * slabs of other sizes. */
+/* Bytes that are not taken, or will not be once they are wiped or their pins go. They may be in
+ * pieces, some in slabs of other sizes. */
 uint64_t okv_heap_unused(const struct okv_heap *heap);
 /* The most bytes that were allocated at a time. */
 uint64_t okv_heap_peak(const struct okv_heap *heap);

@@ -10,14 +10,15 @@
 
 int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
                            struct okv_store_long_value *value, uint32_t key_length,
-                           uint32_t value_length)
+                           uint32_t value_length, bool has_no_batch)
 {
+    const struct okv_store_room_terms terms = {
+        .waits_for_log = has_no_batch || okv_store_is_collecting(&store->table),
+        .has_no_batch = has_no_batch};
     struct okv_store_search search;
     int rc;
 
-    /* The images of a log wait, or are being published. */
-    okv_store_search_begin(&search, store, work,
-                           &(struct okv_store_room_terms){.waits_for_log = store->table.pending});
+    okv_store_search_begin(&search, store, work, &terms);
     value->value_length = value_length;
     value->key_length =
         okv_store_key_goes_to_extent(&store->table, key_length, value_length) ? key_length : 0;

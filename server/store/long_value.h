@@ -54,11 +54,11 @@ struct okv_store_long_value {
     struct okv_store_copy copy;
 };
 
-/* Allocates an extent for a value. Makes room if there is none. OKV_EFULL; OKV_EAGAIN: freed memory
- * is being wiped, or is pinned. */
+/* Allocates an extent for a value. Makes room if there is none. `has_no_batch`: the store is
+ * durable, and the caller in no change. OKV_EFULL; OKV_EAGAIN: room is coming. */
 int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
                            struct okv_store_long_value *value, uint32_t key_length,
-                           uint32_t value_length);
+                           uint32_t value_length, bool has_no_batch);
 /* Offset of the value in the region. */
 uint64_t okv_store_long_offset(const struct okv_store_long_value *value);
 /* The value itself. NULL: there is no extent, or it belongs to the store. */

@@ -18,6 +18,7 @@ static void make_room(struct okv_store *store, struct okv_store_work *work, uint
 {
     struct okv_effort effort = OKV_EFFORT;
 
+    effort.evictions = 0; /* which are changes of a batch */
     while (okv_store_make_room(store, work, size, &effort))
         if (has_room(store, size))
             return;

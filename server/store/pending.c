@@ -107,8 +107,10 @@ void okv_store_free(const struct okv_table *table, uint64_t offset)
         }
     }
     /* Without memory for the list this one is lost until the next start. */
-    if (pending->freed_count < pending->freed_capacity)
+    if (pending->freed_count < pending->freed_capacity) {
         pending->freed[pending->freed_count++] = offset;
+        atomic_fetch_add(&pending->freed_size, okv_heap_size_at(table->heap, offset));
+    }
     pthread_mutex_unlock(&pending->lock);
 }
 
@@ -163,12 +165,15 @@ void okv_store_pending_publish(struct okv_store *store)
     for (size_t i = 0; i < pending->freed_count; i++)
         okv_heap_free(&store->heap, pending->freed[i]);
     pending->freed_count = 0;
+    atomic_store(&pending->freed_size, 0);
+    atomic_fetch_add(&pending->batches, 1);
 }
 
 void okv_store_pending_drop(struct okv_store *store)
 {
     empty(store, false);
     store->table.pending->freed_count = 0; /* published images refer to them */
+    atomic_store(&store->table.pending->freed_size, 0);
 }
 
 /* ---- the slack, and room for a change ---- */

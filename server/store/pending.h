@@ -80,6 +80,8 @@ struct okv_store_pending {
     struct okv_store_pending_bucket *buckets[OKV_STORE_LOCKS]; /* lists, by lock */
     atomic_uint_fast64_t wants_room; /* bytes for which a change found no room; 0: none */
     atomic_bool is_exhausted;        /* before this batch, no room could be made */
+    atomic_uint_fast64_t batches;    /* that were published */
+    atomic_uint_fast64_t freed_size; /* bytes of what `freed` has */
     pthread_mutex_t lock;            /* of what follows */
     uint64_t *freed;                 /* offsets to free when the batch is published */
     size_t freed_count, freed_capacity;
@@ -154,6 +156,12 @@ void okv_store_publish_or_stage(const struct okv_table *table,
                                 const struct okv_store_images *images);
 /* Whether a change that found no room for `size` bytes should be tried again after this batch. */
 bool okv_store_pending_waits_for_room(struct okv_store *store, uint64_t size);
+/* Bytes that will be free when the batch is published. Any thread. */
+static inline uint64_t okv_store_freed_later(const struct okv_table *table)
+{
+    return table->pending ? atomic_load_explicit(&table->pending->freed_size, memory_order_relaxed)
+                          : 0;
+}
 /* Frees an extent or a page that published images may refer to. */
 void okv_store_free(const struct okv_table *table, uint64_t offset);
 

@@ -75,7 +75,8 @@ static int recover_with_room(struct okv_store *store, struct okv_store_work *wor
 {
     const struct okv_store_recovered gone = {
         .key = recovered->key, .key_length = recovered->key_length, .version = recovered->version};
-    struct okv_effort effort = {UINT_MAX, UINT_MAX, UINT_MAX, 0, true};
+    struct okv_effort effort = {
+        .merges = UINT_MAX, .sweeps = UINT_MAX, .compactions = UINT_MAX, .has_begun = true};
     uint64_t size = (uint64_t)recovered->key_length + recovered->value_length;
     int rc = recover_once(store, work, recovered);
     bool was_forced = false;

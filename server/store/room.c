@@ -81,6 +81,29 @@ static int refuse(struct okv_store *store)
     return OKV_EFULL;
 }
 
+/* The log frees what is evicted, and makes room by other means once that is in vain. */
+static bool waits_for_log(struct okv_store *store, struct okv_store_work *work, uint64_t size,
+                          struct okv_store_search *search)
+{
+    struct okv_store_pending *pending = store->table.pending;
+    struct okv_effort *effort = search->effort;
+    uint64_t batch = atomic_load(&pending->batches), before = okv_store_freed_later(&store->table);
+
+    if (!okv_store_may_evict(store) || effort->evictions == 0)
+        return okv_store_pending_waits_for_room(store, size);
+    if (effort->batch != batch)
+        effort->evicted = 0;
+    effort->batch = batch;
+    if (!search->terms.has_no_batch && effort->evicted < size &&
+        !okv_store_evict_is_ahead(store, size)) {
+        effort->evictions--;
+        okv_store_evict_for(store, work, size);
+        effort->evicted += okv_store_freed_later(&store->table) - before;
+    }
+    pending->log.wake(pending->log.user);
+    return true;
+}
+
 int okv_store_search_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                           struct okv_store_search *search)
 {
@@ -89,7 +112,7 @@ int okv_store_search_room(struct okv_store *store, struct okv_store_work *work, 
     if (search->is_over)
         return refuse(store);
     if (okv_heap_frees_later(&store->heap, size) ||
-        (terms->waits_for_log && okv_store_pending_waits_for_room(store, size)))
+        (terms->waits_for_log && waits_for_log(store, work, size, search)))
         return OKV_EAGAIN;
     if (*search->steps == 0)
         return terms->cannot_wait ? refuse(store) : OKV_EAGAIN;

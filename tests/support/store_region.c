@@ -72,7 +72,7 @@ int store_region_append(struct store_region *region, const struct okv_store_writ
     if (rc != OKV_STORE_LONG)
         return rc;
     rc = okv_store_long_reserve(&region->store, &region->work, &value, write->key_length,
-                                value.before_length + write->value_length);
+                                value.before_length + write->value_length, false);
     if (rc == 0) {
         complete(region, write, slice, &value);
         rc = okv_store_append(&region->store, &region->work, &long_write, outcome);
@@ -86,7 +86,7 @@ bool store_region_make_long(struct store_region *region, const struct okv_store_
 {
     *value = (struct okv_store_long_value){.extent = 0};
     if (okv_store_long_reserve(&region->store, &region->work, value, write->key_length,
-                               write->value_length))
+                               write->value_length, false))
         return false;
     memcpy(region->base + okv_store_long_offset(value), write->value, write->value_length);
     complete(region, write, write->value_length + 1u, value);

@@ -53,6 +53,7 @@ static void begin_store(struct wal_machine *machine)
                                             .length = machine->length,
                                             .bucket_size = BUCKET_SIZE,
                                             .max_value = VALUE_MAX,
+                                            .full = machine->full,
                                             .wipe = machine->wipes,
                                             .boot_id = 77,
                                             .hash_seed = machine->wal->segment.hash_seed};
@@ -188,7 +189,7 @@ int wal_machine_put_long(struct wal_machine *machine, const struct okv_store_wri
     struct okv_store_write what = *write;
     struct okv_blob *stored = NULL;
     int rc = okv_store_long_reserve(&machine->store, &machine->work, &value, write->key_length,
-                                    write->value_length);
+                                    write->value_length, false);
 
     if (rc)
         return rc;

@@ -15,10 +15,11 @@
 
 struct wal_machine {
     struct crash_disk *disk;
-    uint64_t length;         /* of the region */
-    bool wipes;              /* freed memory; set between init and start */
-    uint64_t sync_within_ns; /* of the log; likewise */
-    const char *restore;     /* a snapshot that the next start begins with; NULL: none */
+    uint64_t length;          /* of the region */
+    bool wipes;               /* freed memory; set between init and start */
+    enum okv_store_full full; /* likewise */
+    uint64_t sync_within_ns;  /* of the log; likewise */
+    const char *restore;      /* a snapshot that the next start begins with; NULL: none */
     uint8_t *region;
     struct okv_store store;
     struct okv_store_work work;

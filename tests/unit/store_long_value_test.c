@@ -55,10 +55,10 @@ static void appending_copy(struct appending *appending)
     struct okv_store *store = &appending->region->store;
     struct okv_store_long_value *value = &appending->value;
 
-    assert_int_equal(okv_store_long_reserve(store, &appending->region->work, value,
-                                            appending->write.key_length,
-                                            value->before_length + appending->write.value_length),
-                     0);
+    assert_int_equal(
+        okv_store_long_reserve(store, &appending->region->work, value, appending->write.key_length,
+                               value->before_length + appending->write.value_length, false),
+        0);
     okv_store_long_begin(store, value, &appending->write);
     while (!okv_store_long_is_complete(value))
         assert_in_range(okv_store_long_step(store, value, SLICE), 1, SLICE);
@@ -305,7 +305,7 @@ static int append_byte(struct appender *appender, struct okv_store_work *work, u
         } else if (rc == OKV_EAGAIN) {
             sched_yield();
         } else {
-            rc = okv_store_long_reserve(store, work, &value, 3, value.before_length + 1);
+            rc = okv_store_long_reserve(store, work, &value, 3, value.before_length + 1, false);
             if (rc)
                 break;
             okv_store_long_begin(store, &value, &write);

@@ -448,7 +448,8 @@ TEST(a_full_region_reserves_nothing)
     unsigned n = 0;
 
     store_region_open(&region, &small);
-    while (okv_store_long_reserve(&region.store, &region.work, &values[n], 3, VALUE_MAX) == 0)
+    while (okv_store_long_reserve(&region.store, &region.work, &values[n], 3, VALUE_MAX, false) ==
+           0)
         assert_true(++n < 64);
     assert_true(n >= 8);
     while (n > 0)

@@ -224,7 +224,8 @@ TEST(a_value_that_no_put_used_is_gone)
     struct okv_store_long_value value = {.extent = 0};
 
     store_region_open(&region, &params);
-    assert_int_equal(okv_store_long_reserve(&region.store, &region.work, &value, 3, 20000), 0);
+    assert_int_equal(okv_store_long_reserve(&region.store, &region.work, &value, 3, 20000, false),
+                     0);
     memcpy(region.base + okv_store_long_offset(&value), marked(20000), 20000);
     assert_int_equal(count_values(&region), 1);
     okv_store_long_release(&region.store, &value);

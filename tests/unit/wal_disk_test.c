@@ -344,10 +344,10 @@ TEST(a_dropped_value_pins_nothing)
     struct okv_store_long_value value = {.extent = 0}, source = {.extent = 0};
     bool is_picked = false;
 
-    assert_int_equal(okv_store_long_reserve(&machine->store, &machine->work, &value, 1, 2 * LENGTH),
-                     0);
-    assert_int_equal(okv_store_long_reserve(&machine->store, &machine->work, &source, 1, LENGTH),
-                     0);
+    assert_int_equal(
+        okv_store_long_reserve(&machine->store, &machine->work, &value, 1, 2 * LENGTH, false), 0);
+    assert_int_equal(
+        okv_store_long_reserve(&machine->store, &machine->work, &source, 1, LENGTH, false), 0);
     assert_true(okv_heap_pin(&machine->store.heap, source.extent, &value.source));
     pthread_mutex_lock(&trial->disk.lock); /* no write ends */
     struct okv_blob *stored =
