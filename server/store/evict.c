@@ -272,6 +272,15 @@ unsigned okv_store_evict(struct okv_store *store, struct okv_store_work *work)
     return removed;
 }
 
+/* A first round finds new items only, which it passes. */
+void okv_store_evict_at_start(struct okv_store *store, struct okv_store_work *work)
+{
+    uint64_t steps = 3 * (get(&store->bucket_count) / OKV_EVICT_PAGES + 1);
+
+    for (; steps > 0 && okv_store_evict_is_due(store); steps--)
+        okv_store_evict(store, work);
+}
+
 /* Free memory is short, or in pieces that are too small. In the second case an item of the same
  * size class goes, if a few buckets have one; else cold ones of any size, and what is left is put
  * together. */

@@ -44,6 +44,8 @@ uint64_t okv_store_hand_ms(const struct okv_store *store, const struct okv_store
 bool okv_store_evict_for(struct okv_store *store, struct okv_store_work *work, uint64_t size);
 /* Whether what the open batch frees is so much that a change waits for it, rather than evict. */
 bool okv_store_evict_is_ahead(const struct okv_store *store, uint64_t size);
+/* At a start that found no room by other means: evicts until the reserve is there. */
+void okv_store_evict_at_start(struct okv_store *store, struct okv_store_work *work);
 /* Before a locked bucket is laid out with items that were put: removes others if they would take
  * overflow pages, or memory of the heap though they are small. Where the index cannot grow, or the
  * caller insists, since the heap had no room. */

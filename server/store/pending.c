@@ -231,7 +231,6 @@ int okv_store_pending_begin(struct okv_store *store, const struct okv_store_log 
     pending->log = *log;
     pthread_mutex_init(&pending->lock, NULL);
     store->table.pending = pending;
-    okv_store_take_slack(store);
     return 0;
 }
 

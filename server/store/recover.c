@@ -5,10 +5,15 @@
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_transaction.h"
 #include "server/store/compact.h"
+#include "server/store/evict.h"
 #include "server/store/locking.h"
 #include "server/store/resize.h"
+#include "server/store/room.h"
 #include "shared/base/error.h"
 #include "shared/format/bucket_edit.h"
+
+/* Steps for one change, after the reserve is there. */
+#define EVICTIONS 256
 
 /* Replaces `item`, or adds one if that is NULL. */
 static int put_item(struct okv_store_bucket *bucket, const struct okv_table *table,
@@ -68,28 +73,44 @@ unlock:
     return rc;
 }
 
-/* It fits, for it did, but the heap has other holes than then. What no effort finds room for gets a
- * pass of compaction of its own, the place of what it replaces, and the reserve. */
+struct okv_effort okv_store_recover_effort(const struct okv_store *store)
+{
+    bool evicts = okv_store_may_evict(store);
+
+    return (struct okv_effort){
+        .compactions = evicts ? okv_store_compactions(store, false) : UINT_MAX, .has_begun = true};
+}
+
+void okv_store_recover_force(struct okv_store *store, struct okv_store_work *work,
+                             struct okv_effort *effort)
+{
+    okv_store_compact_again(store);
+    okv_store_evict_at_start(store, work);
+    effort->evictions = EVICTIONS;
+}
+
+/* What no effort finds room for gets a pass of compaction of its own, the place of what it
+ * replaces, the reserve, and in a cache the place of other items. */
 static int recover_with_room(struct okv_store *store, struct okv_store_work *work,
                              const struct okv_store_recovered *recovered)
 {
     const struct okv_store_recovered gone = {
         .key = recovered->key, .key_length = recovered->key_length, .version = recovered->version};
-    struct okv_effort effort = {
-        .merges = UINT_MAX, .sweeps = UINT_MAX, .compactions = UINT_MAX, .has_begun = true};
+    struct okv_effort effort = okv_store_recover_effort(store);
     uint64_t size = (uint64_t)recovered->key_length + recovered->value_length;
     int rc = recover_once(store, work, recovered);
     bool was_forced = false;
 
+    effort.merges = effort.sweeps = UINT_MAX;
     while (rc == OKV_EFULL) {
         if (okv_heap_wipe(&store->heap, UINT64_MAX) == 0 &&
             !okv_store_make_room(store, work, size, &effort)) {
             if (was_forced)
                 return rc;
             was_forced = true;
-            okv_store_compact_again(store);
             okv_store_reserve_release(store);
             recover_once(store, work, &gone);
+            okv_store_recover_force(store, work, &effort);
         }
         rc = recover_once(store, work, recovered);
     }

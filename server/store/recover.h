@@ -20,6 +20,13 @@ struct okv_store_recovered {
 int okv_store_recover(struct okv_store *store, struct okv_store_work *work,
                       const struct okv_store_recovered *recovered);
 
+/* What a change of recovery may spend on making room in a full heap, without merges and sweeps. It
+ * fits, for it did, but the heap has other holes than then. */
+struct okv_effort okv_store_recover_effort(const struct okv_store *store);
+/* Where that was in vain: the heap is compacted once more, and a cache evicts. */
+void okv_store_recover_force(struct okv_store *store, struct okv_store_work *work,
+                             struct okv_effort *effort);
+
 /* Raises the versions of all items, and of later changes. Needs no room. OKV_ENUMBER: versions
  * cannot be raised so far; OKV_ECORRUPT. */
 int okv_store_raise_versions(struct okv_store *store, struct okv_store_work *work, uint64_t by);

@@ -46,7 +46,7 @@ static bool take_step(struct okv_store *store, struct okv_store_work *work, uint
 }
 
 /* A cache refuses nothing before passes over all buckets have put free memory together. */
-static unsigned compactions_of(const struct okv_store *store, bool is_short)
+unsigned okv_store_compactions(const struct okv_store *store, bool is_short)
 {
     uint64_t pages = is_short ? OKV_STORE_STEP_PAGES : OKV_STORE_LONG_STEP_PAGES;
 
@@ -69,7 +69,7 @@ void okv_store_search_begin(struct okv_store_search *search, const struct okv_st
         return;
     *search->effort = waits ? in_short_steps : at_once;
     if (okv_store_may_evict(store))
-        search->effort->compactions = compactions_of(store, waits);
+        search->effort->compactions = okv_store_compactions(store, waits);
     search->effort->has_begun = true;
 }
 

@@ -42,6 +42,8 @@ void okv_store_search_begin(struct okv_store_search *search, const struct okv_st
  * OKV_EAGAIN: after others; OKV_EFULL: the change is refused. */
 int okv_store_search_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                           struct okv_store_search *search);
+/* The steps of compaction after which a change of a cache is refused. */
+unsigned okv_store_compactions(const struct okv_store *store, bool is_short);
 /* Whether a series of merges is under way, for which a change waits. */
 static inline bool okv_store_room_is_kept(const struct okv_store *store,
                                           const struct okv_store_work *work)

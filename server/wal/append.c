@@ -62,6 +62,15 @@ int okv_wal_batch_add(struct okv_wal_batch *batch, const struct okv_wal_record *
     return 0;
 }
 
+void okv_wal_batch_raise(struct okv_wal_batch *batch, uint64_t by)
+{
+    struct okv_wal_record record;
+    uint64_t at = OKV_WAL_FRAME_HEADER, next = at;
+
+    for (; okv_wal_record_decode(batch->bytes, batch->used, &next, &record) == 0; at = next)
+        okv_wal_record_set_version(batch->bytes + at, record.version + by);
+}
+
 /* ---- changes ---- */
 
 void okv_wal_wake(void *user)

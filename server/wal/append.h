@@ -44,6 +44,8 @@ void okv_wal_batch_fini(struct okv_wal_batch *batch);
 void okv_wal_batch_shrink(struct okv_wal_batch *batch);
 /* Adds a record that is no change. OKV_ENOMEM. */
 int okv_wal_batch_add(struct okv_wal_batch *batch, const struct okv_wal_record *record);
+/* Raises the versions of its records, all of which are changes. */
+void okv_wal_batch_raise(struct okv_wal_batch *batch, uint64_t by);
 /* What the store calls for each change. */
 void okv_wal_store_log(struct okv_wal *wal, struct okv_store_log *out);
 /* Moves wal->staged to wal->writing. The batch is closed. */

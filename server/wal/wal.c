@@ -300,6 +300,7 @@ int okv_wal_start(struct okv_wal *wal, const struct okv_wal_params *params, stru
     if (rc)
         goto fini_work;
     okv_store_pending_set_direct(wal->store, wal->is_direct);
+    okv_store_take_slack(wal->store);
     rc = start_threads(wal, diag);
     if (rc == 0)
         return 0;

@@ -4,6 +4,7 @@
 
 #include "server/store/recover.h"
 #include "server/store/store.h"
+#include "server/wal/append.h"
 #include "server/wal/frame.h"
 #include "server/wal/recovery/scan.h"
 #include "server/wal/recovery/snapshot.h"
@@ -24,6 +25,7 @@ static int raise_versions(struct replay *replay, uint64_t by, struct okv_diag *d
     int rc = okv_store_raise_versions(replay->wal->store, &replay->work, by);
 
     okv_blobs_raise_versions(&replay->wal->blobs, by);
+    okv_wal_batch_raise(&replay->wal->staged, by);
     return rc ? okv_diag_set(diag, rc, "versions cannot be raised: %s", okv_error_text(rc)) : 0;
 }
 

@@ -1,6 +1,8 @@
 #include "server/wal/recovery/recover.h"
 
+#include "server/store/pending.h"
 #include "server/store/store.h"
+#include "server/wal/append.h"
 #include "server/wal/recovery/import.h"
 #include "server/wal/recovery/log.h"
 #include "server/wal/recovery/scan.h"
@@ -48,10 +50,20 @@ int okv_wal_discover(struct okv_wal *wal, bool *is_there, struct okv_diag *diag)
     return rc;
 }
 
+static int read_all(struct okv_wal *wal, struct okv_wal_found *found, struct okv_diag *diag)
+{
+    int rc = 0;
+
+    if (wal->snapshot_header.number)
+        rc = okv_wal_recover_snapshot(wal, found, diag);
+    wal->blobs_tried = atomic_load(&wal->blobs.logged); /* these are no log */
+    return rc ? rc : okv_wal_recover_log(wal, found, diag);
+}
+
 int okv_wal_recover(struct okv_wal *wal, const struct okv_wal_recovery *recovery,
                     struct okv_wal_found *found, struct okv_diag *diag)
 {
-    int rc = 0;
+    struct okv_store_log log;
 
     *found = (struct okv_wal_found){0};
     wal->store = recovery->store;
@@ -59,11 +71,13 @@ int okv_wal_recover(struct okv_wal *wal, const struct okv_wal_recovery *recovery
     wal->progress = recovery->progress;
     wal->progress_user = recovery->user;
     wal->position = wal->durable = wal->segment.position;
-    if (wal->snapshot_header.number)
-        rc = okv_wal_recover_snapshot(wal, found, diag);
-    wal->blobs_tried = atomic_load(&wal->blobs.logged); /* these are no log */
-    if (rc == 0)
-        rc = okv_wal_recover_log(wal, found, diag);
+    okv_wal_store_log(wal, &log); /* of what has to be evicted, which the first segment gets */
+    int rc = okv_store_pending_begin(wal->store, &log);
+    if (rc)
+        return rc;
+    okv_store_pending_set_direct(wal->store, true);
+    rc = read_all(wal, found, diag);
+    okv_store_pending_end(wal->store);
     wal->progress = NULL;
     found->items = atomic_load(&wal->store->totals.items);
     return rc;

@@ -1,6 +1,5 @@
 #include "server/wal/recovery/snapshot.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -83,8 +82,7 @@ static int begin_bucket(struct loader *loader, const struct okv_wal_record *reco
     return rc;
 }
 
-/* All of it fits, for it did, but the heap has other holes than then. Merges are out of the
- * question: the buckets must be those of the snapshot. */
+/* Merges are out of the question: the buckets must be those of the snapshot. */
 static bool make_room(struct loader *loader)
 {
     struct okv_store *store = loader->load->store;
@@ -94,7 +92,7 @@ static bool make_room(struct loader *loader)
     if (loader->is_forced)
         return false;
     loader->is_forced = true;
-    okv_store_compact_again(store);
+    okv_store_recover_force(store, &loader->work, &loader->effort);
     return true;
 }
 
@@ -196,7 +194,7 @@ static int apply_frame(struct loader *loader, uint64_t length)
     loader->bucket.kind = 0;
     while (at < length && rc == 0) {
         uint64_t begin = at, items = loader->items;
-        loader->effort = (struct okv_effort){.compactions = UINT_MAX};
+        loader->effort = okv_store_recover_effort(loader->load->store);
         loader->is_forced = false;
         while ((rc = apply_bucket(loader, length, &at)) == OKV_EFULL && make_room(loader)) {
             at = begin;
