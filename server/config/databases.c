@@ -132,16 +132,6 @@ static void add_options(struct okv_database_config *database, const char *comma,
     }
 }
 
-static void check_full(const struct okv_config *config, const struct okv_database_config *database,
-                       struct okv_settings *settings)
-{
-    if (database->full != OKV_STORE_REFUSE && config->data)
-        okv_config_error(settings,
-                         "the database %s is to evict (--full, or full= in --database): one with "
-                         "--data cannot yet: leave one of both out",
-                         database->name);
-}
-
 static void set_size(struct okv_database_config *database, const char *text,
                      struct okv_settings *settings)
 {
@@ -181,7 +171,6 @@ static void add_database(struct okv_config *config, unsigned i, struct okv_setti
     }
     if (colon)
         set_size(database, colon + 1, settings);
-    check_full(config, database, settings);
     round_memory(database, config->pages);
     choose_max_value(database, settings);
 }

@@ -163,9 +163,9 @@ static void note_added(struct okv_wal *wal, uint64_t before)
     bool is_first = before == OKV_WAL_FRAME_HEADER;
     bool is_long = before < OKV_WAL_WRITE_BYTES && batch->used >= OKV_WAL_WRITE_BYTES;
 
-    if (is_first && wal->sync_within_ns)
+    if (is_first)
         batch->since_ns = okv_clock_ns();
-    if (wal->is_direct && (is_first || is_long))
+    if ((wal->is_direct || batch->records == 0) && (is_first || is_long))
         pthread_cond_signal(&wal->wanted);
     if (batch->used >= OKV_WAL_BATCH_BYTES)
         atomic_store(&wal->is_throttled, true);

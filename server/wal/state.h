@@ -21,8 +21,8 @@ struct okv_wal_batch {
     uint64_t used, capacity;
     uint64_t reserved; /* bytes for records of one caller that are still to come */
     bool is_held;      /* the caller reserved them in this batch, and makes all changes */
-    unsigned records;  /* of changes */
-    uint64_t since_ns; /* of the first, when the log does not sync each batch */
+    unsigned records;  /* of changes, without evictions, which nobody waits for */
+    uint64_t since_ns; /* of the first */
     bool lacks_reply;  /* the record of a reply found no memory */
 };
 

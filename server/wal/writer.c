@@ -204,10 +204,10 @@ static struct timespec at(uint64_t ns)
 static uint64_t write_due_ns(const struct okv_wal *wal)
 {
     const struct okv_wal_batch *batch = &wal->staged;
-    uint64_t delay =
-        wal->sync_within_ns / 4 < WRITE_DELAY_NS ? wal->sync_within_ns / 4 : WRITE_DELAY_NS;
+    uint64_t part = wal->sync_within_ns / 4;
+    uint64_t delay = part && part < WRITE_DELAY_NS ? part : WRITE_DELAY_NS;
 
-    if (!wal->is_direct || batch->used == OKV_WAL_FRAME_HEADER)
+    if (batch->used == OKV_WAL_FRAME_HEADER)
         return UINT64_MAX;
     return batch->used < OKV_WAL_WRITE_BYTES ? batch->since_ns + delay : 0;
 }

@@ -111,8 +111,6 @@ command_lines() {
             "$server" --listen "$socket" --memory 16M "--extra-reads=$size"
     done
     check "--full sometimes" 2 'full' 'refuse, evict|evict-expiring' "$server" --listen "$socket" --full=sometimes
-    check "--full with --data" 2 'default is to evict' 'leave one of both out' \
-        "$server" --listen "$socket" --full=evict --data "$scratch/data"
     check "--full with a long value" 2 'max-value 2 MiB' 'values up to 1 MiB, a sixteenth' \
         "$server" --listen "$socket" --full=evict --memory 16M --max-value=2M
     for size in 9 96 -1 x; do

@@ -100,7 +100,6 @@ refuses "--database a:1: SIZE 1: give a size from 1 MiB to 128 TiB" $'database =
 refuses "--database a:16M,sync=rubbish: give always, never" "database = a:16M,sync=rubbish"
 refuses "--database a:16M,size=2: there are the options sync=MODE and full=MODE: not 'size=2'" "database = a:16M,size=2"
 refuses "--database a:16M,full=2: give refuse, evict or evict-expiring" "database = a:16M,full=2"
-refuses "the database a is to evict" $'database = a:16M,sync=1s,full=evict\ndata = /tmp/none'
 refuses "--database a:4M,sync=1s: there is one called a already" $'database = a:16M\ndatabase = a:4M,sync=1s' 3
 refuses "--database a b:16M: a name has 1 to 31" "database = a b:16M"
 refuses "--max-value 8 MiB: the database b, of 16 MiB," $'max-value = 8M\ndatabase = b:16M' 3

@@ -113,6 +113,22 @@ beyond_the_region() {
     same "items of a load beyond the region" "$(($(items) > 10000 && $(items) < 100000))" 1
 }
 
+# A durable one neither, and what a kill leaves is what was there.
+evicting_durable() {
+    "$bench" --make-trace zipf,items=20000,requests=20000 >"$scratch/trace"
+    for sync in always 100ms; do
+        end_server TERM
+        start_server "$socket" --memory 2M --full evict --data "$scratch/$sync" --sync $sync
+        replay 0 "$scratch/trace" --connections 4 --keep
+        is "a durable server that evicts" '[.refused, .puts == .misses, .items_most < 5000]' '[0,true,true]'
+        until "$okv" -s "$socket" stat | grep -qx 'unsynced_bytes *0'; do sleep 0.01; done
+        before=$(items)
+        end_server KILL
+        start_server "$socket" --memory 2M --full evict --data "$scratch/$sync" --sync $sync
+        same "items after a kill" "$(items)" "$before"
+    done
+}
+
 # What is made is what is replayed.
 made() {
     "$bench" --make-trace zipf,items=500,requests=5K >"$scratch/trace"
@@ -144,6 +160,7 @@ made
 full
 evicting
 beyond_the_region
+evicting_durable
 refusals
 echo "$checks checks, $failures of them wrong"
 [ $failures -eq 0 ]
