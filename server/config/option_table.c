@@ -237,7 +237,7 @@ const struct okv_option okv_config_options[] = {
      "When a write finds no memory: `refuse' it, `evict' the items that are used least, as a "
      "cache, "
      "or `evict-expiring', of those with a time to live alone ({default}). Locks and counters "
-     "belong in a database that refuses. Not with --data",
+     "belong in a database that refuses.",
      OKV_OPTION_CHOICE, FIELD(table.full), .words = full_modes},
     {"huge", 0, "KIND", 2, OKV_OPTION_MAY_BE_ALONE, "auto",
      "Put the region on 2 MiB pages: gets and registration are faster. KIND: `reserved' ones "

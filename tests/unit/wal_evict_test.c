@@ -15,8 +15,8 @@
 
 #define REGION (UINT64_C(2) << 20)
 #define TURNOVERS (10u / STORE_TEST_SLOWNESS)
-#define BATCH 200 /* puts */
-#define TRIES 500 /* batches for which a put waits at most */
+#define BATCH 200    /* puts */
+#define TRIES 100000 /* of a put that waits for the log */
 
 /* ---- a full table ---- */
 
@@ -54,6 +54,7 @@ static int try_put(struct wal_machine *machine, const struct mix *mix, uint32_t 
 static void next_batch(struct wal_machine *machine)
 {
     assert_int_equal(wal_machine_leave(machine), 0);
+    sched_yield();
     wal_machine_enter(machine);
 }
 
