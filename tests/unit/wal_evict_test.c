@@ -24,7 +24,7 @@ struct mix {
     uint32_t least, most; /* bytes of values */
 };
 
-static const struct mix mixes[] = {{32, 32}, {100, 100}, {1024, 1024}, {4096, 4096}, {8, 6000}};
+static const struct mix mixes[] = {{32, 32}, {100, 100}, {1024, 1024}, {4096, 4096}, {8, 2000}};
 
 /* The value of a key is chosen by its number. */
 static uint32_t make_value(const struct mix *mix, uint32_t number, uint8_t *value)
@@ -40,7 +40,7 @@ static uint32_t make_value(const struct mix *mix, uint32_t number, uint8_t *valu
 static int try_put(struct wal_machine *machine, const struct mix *mix, uint32_t number,
                    bool if_absent)
 {
-    uint8_t value[6000];
+    uint8_t value[4096];
     struct okv_store_outcome outcome;
     const struct okv_store_write write = {.key = &number,
                                           .key_length = sizeof number,
@@ -74,7 +74,7 @@ static int put(struct wal_machine *machine, const struct mix *mix, uint32_t numb
 
 static bool is_there(struct wal_machine *machine, const struct mix *mix, uint32_t number)
 {
-    uint8_t value[6000], found[6000];
+    uint8_t value[4096], found[4096];
     uint32_t length;
     uint64_t version;
     int rc = okv_store_get(&machine->store, NULL, &number, sizeof number, found, sizeof found,
