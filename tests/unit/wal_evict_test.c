@@ -311,8 +311,10 @@ static int run_batch(struct history *history)
 {
     struct wal_machine *machine = &history->machine;
     unsigned changes = 1 + (unsigned)choose(history, CHANGES_MAX);
-    int rc = history->count == BATCHES_MAX ? OKV_EIO : 0;
+    int rc = 0;
 
+    if (history->count == BATCHES_MAX)
+        return OKV_EIO;
     if (choose(history, 32) == 0)
         okv_wal_snapshot_request(machine->wal);
     wal_machine_enter(machine);
