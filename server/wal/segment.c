@@ -53,43 +53,24 @@ void okv_wal_trim_segment(struct okv_wal *wal)
                           NULL);
 }
 
-static int write_frame(struct okv_wal *wal, const struct okv_wal_header *segment,
-                       struct okv_file *file, uint8_t *bytes, uint64_t length)
-{
-    const struct okv_wal_frame frame = {
-        .length = length,
-        .position = wal->position,
-        .durable = wal->position,
-        .clock_ms = atomic_load(&wal->store->clock_ms),
-        .wall_ms = okv_store_clock_wall_ms(wal->store),
-    };
-
-    wal->position += frame.length;
-    return okv_wal_frame_write(wal->files, file, segment, &frame, bytes, &wal->why);
-}
-
 /* After the frames carried over, which have the versions from before the raise. */
 static int write_raise(struct okv_wal *wal, const struct okv_wal_header *segment,
                        struct okv_file *file)
 {
     const struct okv_wal_record raise = {.kind = OKV_WAL_RAISE, .version = OKV_WAL_RAISE_BY};
     uint8_t bytes[OKV_WAL_FRAME_HEADER + sizeof(struct okv_wal_wire_record)];
+    const struct okv_wal_frame frame = {
+        .length = sizeof bytes,
+        .position = wal->position,
+        .durable = wal->position,
+        .clock_ms = atomic_load(&wal->store->clock_ms),
+        .wall_ms = okv_store_clock_wall_ms(wal->store),
+    };
 
     okv_wal_record_encode(&raise, bytes + OKV_WAL_FRAME_HEADER);
     wal->has_to_raise = false;
-    return write_frame(wal, segment, file, bytes, sizeof bytes);
-}
-
-/* What a start had to evict, with the versions from after the raise. */
-static int write_evictions(struct okv_wal *wal, const struct okv_wal_header *segment,
-                           struct okv_file *file)
-{
-    struct okv_wal_batch *batch = &wal->staged;
-    int rc = write_frame(wal, segment, file, batch->bytes, batch->used);
-
-    batch->used = OKV_WAL_FRAME_HEADER;
-    atomic_store(&wal->is_throttled, false);
-    return rc;
+    wal->position += frame.length;
+    return okv_wal_frame_write(wal->files, file, segment, &frame, bytes, &wal->why);
 }
 
 /* The header, and those frames of the segment before that may not be durable. */
@@ -102,8 +83,6 @@ static int write_segment(struct okv_wal *wal, const struct okv_wal_header *segme
         rc = okv_wal_carry_over(wal, segment, file);
     if (rc == 0 && wal->has_to_raise)
         rc = write_raise(wal, segment, file);
-    if (rc == 0 && !wal->file && wal->staged.used > OKV_WAL_FRAME_HEADER)
-        rc = write_evictions(wal, segment, file);
     if (rc == 0)
         rc = wal->files->ops->sync(file, &wal->why);
     return rc;
