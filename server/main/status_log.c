@@ -21,7 +21,13 @@ void okv_status_log_found(struct okv_server *server, const struct okv_database *
 {
     const struct okv_durable *durable = database->durable;
     const struct okv_wal_found *found = &durable->found;
+    const struct okv_store_eviction *eviction = &database->store.eviction;
+    uint64_t evicted = atomic_load(&eviction->evicted_new) + atomic_load(&eviction->evicted_main);
 
+    if (evicted > 0)
+        okv_log_say(&server->log, OKV_LOG_WARNING, "database",
+                    "database %s: there was no room for all items: %llu were evicted",
+                    database->config->name, (unsigned long long)evicted);
     if (found->snapshot == 0 && found->segments == 0)
         okv_log_say(&server->log, OKV_LOG_NOTICE, "database",
                     "database %s: new: there was no log of it in %.200s", durable->name,
