@@ -7,10 +7,8 @@
 
 #include "shared/base/error.h"
 
-#define PAGE 4096u
-
-/* The smallest piece: jemalloc's smallest size class of whole pages. */
-#define PIECE_MIN 16384u
+/* jemalloc's largest slabs, about. It asks for more only to have pages in advance. */
+#define SLAB_MAX (UINT64_C(1) << 20)
 
 /* Room for "arena.4294967295.dirty_decay_ms". */
 #define CONTROL_NAME 48
@@ -20,43 +18,67 @@ static struct okv_heap *heap_of(extent_hooks_t *hooks)
     return (struct okv_heap *)((char *)hooks - offsetof(struct okv_heap, hooks));
 }
 
+static uint64_t pages_of(uint64_t size)
+{
+    return (size + OKV_PAGE - 1) / OKV_PAGE;
+}
+
+/* Longer allocations have pages of their own. */
+static bool is_run(uint64_t size)
+{
+    return size > OKV_HEAP_SLOT_MAX;
+}
+
+uint64_t okv_heap_size(uint64_t size)
+{
+    return is_run(size) ? pages_of(size) * OKV_PAGE : nallocx(size, 0);
+}
+
+/* Takes pages at an address with this alignment, by taking more. Returns the first, or 0. */
+static uint64_t take_aligned(struct okv_heap *heap, uint64_t count, size_t alignment)
+{
+    uint64_t more = alignment / OKV_PAGE - 1;
+    uint64_t page = okv_pages_take(&heap->pages, count + more, OKV_PAGE_SLAB);
+
+    if (!page || more == 0)
+        return page;
+    uintptr_t address = (uintptr_t)heap->base + page * OKV_PAGE;
+    uint64_t before = (-address & (alignment - 1)) / OKV_PAGE;
+    okv_pages_give(&heap->pages, page + before + count, more - before);
+    okv_pages_give(&heap->pages, page, before);
+    return page + before;
+}
+
 static void *hook_alloc(extent_hooks_t *hooks, void *wanted, size_t size, size_t alignment,
                         bool *zero, bool *commit, unsigned arena)
 {
     struct okv_heap *heap = heap_of(hooks);
-    uint8_t *found = NULL;
 
     (void)arena;
-    if (wanted)
+    if (wanted || size > SLAB_MAX || alignment > SLAB_MAX)
         return NULL;
-    pthread_mutex_lock(&heap->lock);
-    if (size >= heap->least && size <= heap->frontier - heap->floor) {
-        /* Align the address, not the offset: a mapping may begin at any page. */
-        uintptr_t end = (uintptr_t)heap->base + heap->frontier;
-        uintptr_t start = (end - size) & ~(uintptr_t)(alignment - 1);
-        if (start >= (uintptr_t)heap->base + heap->floor) {
-            heap->frontier = start - (uintptr_t)heap->base;
-            if (heap->piece_count < OKV_HEAP_PIECES)
-                heap->pieces[heap->piece_count++] = heap->frontier;
-            found = (uint8_t *)start;
-        }
-    }
-    pthread_mutex_unlock(&heap->lock);
-    if (found) {
-        *zero = true;
-        *commit = true;
-    }
-    return found;
+    uint64_t page = take_aligned(heap, pages_of(size), alignment);
+    if (!page)
+        return NULL;
+    uint8_t *memory = heap->base + page * OKV_PAGE;
+    if (*zero)
+        memset(memory, 0, size);
+    *commit = true;
+    return memory;
+}
+
+static bool hook_dalloc(extent_hooks_t *hooks, void *address, size_t size, bool committed,
+                        unsigned arena)
+{
+    struct okv_heap *heap = heap_of(hooks);
+
+    (void)committed, (void)arena;
+    okv_pages_give(&heap->pages, (uint64_t)((uint8_t *)address - heap->base) / OKV_PAGE,
+                   pages_of(size));
+    return false;
 }
 
 /* A hook that returns true refuses. */
-static bool hook_refuse_dalloc(extent_hooks_t *hooks, void *address, size_t size, bool committed,
-                               unsigned arena)
-{
-    (void)hooks, (void)address, (void)size, (void)committed, (void)arena;
-    return true;
-}
-
 static bool hook_refuse_purge(extent_hooks_t *hooks, void *address, size_t size, size_t offset,
                               size_t length, unsigned arena)
 {
@@ -80,8 +102,7 @@ static bool hook_merge(extent_hooks_t *hooks, void *address_a, size_t size_a, vo
     return false;
 }
 
-/* Only with a decay of 0 does the arena coalesce freed memory at once. Otherwise a region that was
- * full of small items could serve no large one. */
+/* Only with a decay of 0 does the arena give slabs back as soon as they are empty. */
 static int set_decay(unsigned arena, const char *which)
 {
     char name[CONTROL_NAME];
@@ -101,28 +122,27 @@ static void destroy_arena(unsigned arena)
 
 int okv_heap_init(struct okv_heap *heap, void *base, uint64_t floor, uint64_t length)
 {
-    if (floor == 0 || length < PAGE || floor > length - PAGE ||
-        ((uintptr_t)base + length) % PAGE != 0)
+    if (floor == 0 || length < OKV_PAGE || floor > length - OKV_PAGE ||
+        ((uintptr_t)base + length) % OKV_PAGE != 0)
         return OKV_EINVAL;
     *heap = (struct okv_heap){
         .base = base,
         .floor = floor,
         .length = length,
-        .frontier = length,
-        .least = UINT64_MAX,
         .hooks =
             {
                 .alloc = hook_alloc,
-                .dalloc = hook_refuse_dalloc,
+                .dalloc = hook_dalloc,
                 .purge_lazy = hook_refuse_purge,
                 .purge_forced = hook_refuse_purge,
                 .split = hook_split,
                 .merge = hook_merge,
             },
     };
+    if (okv_pages_init(&heap->pages, pages_of(floor), length / OKV_PAGE))
+        return OKV_ENOMEM;
     atomic_init(&heap->used, 0);
     atomic_init(&heap->peak, 0);
-    atomic_init(&heap->large, 0);
     atomic_init(&heap->pin_count, 0);
     atomic_init(&heap->pinned_freed, 0);
     atomic_init(&heap->unwiped_count, 0);
@@ -132,7 +152,6 @@ int okv_heap_init(struct okv_heap *heap, void *base, uint64_t floor, uint64_t le
     if (mallctlnametomib("experimental.utilization.query", heap->query, &heap->query_length))
         heap->query_length = 0;
     pthread_mutex_init(&heap->lock, NULL);
-    pthread_mutex_init(&heap->growing, NULL);
 
     struct arena_config_s {
         extent_hooks_t *hooks;
@@ -140,23 +159,23 @@ int okv_heap_init(struct okv_heap *heap, void *base, uint64_t floor, uint64_t le
     } config = {.hooks = &heap->hooks, .metadata_use_hooks = false};
     size_t size = sizeof heap->arena;
     if (mallctl("experimental.arenas_create_ext", &heap->arena, &size, &config, sizeof config))
-        goto destroy_locks;
+        goto fini_pages;
     if (set_decay(heap->arena, "dirty_decay_ms") || set_decay(heap->arena, "muzzy_decay_ms"))
         goto destroy_arena;
     return 0;
 destroy_arena:
     destroy_arena(heap->arena);
-destroy_locks:
-    pthread_mutex_destroy(&heap->growing);
+fini_pages:
     pthread_mutex_destroy(&heap->lock);
+    okv_pages_fini(&heap->pages);
     return OKV_ENOMEM;
 }
 
 void okv_heap_fini(struct okv_heap *heap)
 {
     destroy_arena(heap->arena);
-    pthread_mutex_destroy(&heap->growing);
     pthread_mutex_destroy(&heap->lock);
+    okv_pages_fini(&heap->pages);
 }
 
 static int flags(const struct okv_heap *heap)
@@ -164,55 +183,9 @@ static int flags(const struct okv_heap *heap)
     return MALLOCX_ARENA(heap->arena) | MALLOCX_TCACHE_NONE;
 }
 
-static uint64_t set_least(struct okv_heap *heap, uint64_t least)
-{
-    pthread_mutex_lock(&heap->lock);
-    heap->least = least;
-    uint64_t left = heap->frontier - heap->floor;
-    pthread_mutex_unlock(&heap->lock);
-    return left;
-}
-
-/* Makes the arena get one more piece of at least `size` bytes, by an allocation that is freed at
- * once. Returns false if no such piece is left. */
-static bool grow(struct okv_heap *heap, uint64_t size)
-{
-    set_least(heap, size);
-    void *piece = mallocx(size, flags(heap));
-    set_least(heap, UINT64_MAX);
-    if (piece)
-        dallocx(piece, flags(heap));
-    return piece != NULL;
-}
-
-/* Tries half of what is left first, so that pieces are few. */
-static void *grow_and_alloc(struct okv_heap *heap, uint64_t size)
-{
-    uint64_t smallest = size < PIECE_MIN ? PIECE_MIN : size;
-
-    pthread_mutex_lock(&heap->growing);
-    void *memory = mallocx(size, flags(heap)); /* another thread may have grown the heap */
-    uint64_t left = set_least(heap, UINT64_MAX);
-    uint64_t piece = left / 2;
-    while (!memory && left >= smallest) {
-        if (piece < smallest)
-            piece = smallest;
-        if (grow(heap, piece))
-            memory = mallocx(size, flags(heap));
-        if (piece == smallest)
-            break;
-        piece /= 2;
-    }
-    pthread_mutex_unlock(&heap->growing);
-    return memory;
-}
-
 static void count(struct okv_heap *heap, uint64_t size)
 {
     uint64_t used = atomic_fetch_add_explicit(&heap->used, size, memory_order_relaxed) + size;
-
-    if (size >= PIECE_MIN)
-        atomic_fetch_add_explicit(&heap->large, 1, memory_order_relaxed);
     uint64_t peak = atomic_load_explicit(&heap->peak, memory_order_relaxed);
 
     while (peak < used && !atomic_compare_exchange_weak_explicit(
@@ -220,17 +193,44 @@ static void count(struct okv_heap *heap, uint64_t size)
         continue;
 }
 
+static uint64_t take_run(struct okv_heap *heap, uint64_t size, enum okv_page_kind kind)
+{
+    uint64_t page = okv_pages_take(&heap->pages, pages_of(size), kind);
+
+    if (page)
+        count(heap, pages_of(size) * OKV_PAGE);
+    return page * OKV_PAGE;
+}
+
 uint64_t okv_heap_alloc(struct okv_heap *heap, uint64_t size)
 {
     if (size == 0 || size > heap->length)
         return 0;
+    if (is_run(size))
+        return take_run(heap, size, OKV_PAGE_RUN);
     uint8_t *memory = mallocx(size, flags(heap));
     if (!memory)
-        memory = grow_and_alloc(heap, size);
-    if (!memory)
         return 0;
-    count(heap, sallocx(memory, flags(heap)));
+    count(heap, okv_heap_size(size));
     return (uint64_t)(memory - heap->base);
+}
+
+uint64_t okv_heap_alloc_fixed(struct okv_heap *heap, uint64_t size)
+{
+    return take_run(heap, size, OKV_PAGE_FIXED);
+}
+
+static bool is_run_at(const struct okv_heap *heap, uint64_t offset)
+{
+    enum okv_page_kind kind = okv_pages_kind(&heap->pages, offset / OKV_PAGE);
+
+    return offset % OKV_PAGE == 0 && (kind == OKV_PAGE_RUN || kind == OKV_PAGE_FIXED);
+}
+
+uint64_t okv_heap_size_at(const struct okv_heap *heap, uint64_t offset)
+{
+    return is_run_at(heap, offset) ? okv_pages_count(&heap->pages, offset / OKV_PAGE) * OKV_PAGE
+                                   : sallocx(heap->base + offset, flags(heap));
 }
 
 /* The lock is held. A pin of the allocation, or NULL; without `shares` one that is not shared. */
@@ -285,7 +285,7 @@ void okv_heap_unpin(struct okv_heap *heap, struct okv_heap_pin *pin)
         other->is_freed = true;
     pthread_mutex_unlock(&heap->lock);
     if (is_freed && !other) {
-        size_t size = sallocx(heap->base + pin->offset, flags(heap));
+        uint64_t size = okv_heap_size_at(heap, pin->offset);
         okv_heap_free(heap, pin->offset);
         atomic_fetch_sub(&heap->pinned_freed, size);
     }
@@ -302,7 +302,7 @@ bool okv_heap_is_pinned(struct okv_heap *heap, uint64_t offset)
     return is_pinned;
 }
 
-static bool leave_to_pin(struct okv_heap *heap, uint64_t offset, size_t size)
+static bool leave_to_pin(struct okv_heap *heap, uint64_t offset, uint64_t size)
 {
     pthread_mutex_lock(&heap->lock);
     struct okv_heap_pin *pin = find_pin(heap, offset, true);
@@ -314,12 +314,13 @@ static bool leave_to_pin(struct okv_heap *heap, uint64_t offset, size_t size)
     return pin != NULL;
 }
 
-static void release(struct okv_heap *heap, uint8_t *memory, size_t size)
+static void release(struct okv_heap *heap, uint64_t offset, uint64_t size)
 {
     atomic_fetch_sub_explicit(&heap->used, size, memory_order_relaxed);
-    if (size >= PIECE_MIN)
-        atomic_fetch_sub_explicit(&heap->large, 1, memory_order_relaxed);
-    dallocx(memory, flags(heap));
+    if (is_run_at(heap, offset))
+        okv_pages_give(&heap->pages, offset / OKV_PAGE, size / OKV_PAGE);
+    else
+        dallocx(heap->base + offset, flags(heap));
 }
 
 bool okv_heap_frees_later(const struct okv_heap *heap, uint64_t size)
@@ -380,7 +381,7 @@ uint64_t okv_heap_wipe(struct okv_heap *heap, uint64_t most)
     if (!offset)
         return 0;
     uint8_t *memory = heap->base + offset;
-    uint64_t length = most > PAGE ? most / PAGE * PAGE : PAGE;
+    uint64_t length = most > OKV_PAGE ? most / OKV_PAGE * OKV_PAGE : OKV_PAGE;
     if (length > left)
         length = left;
     explicit_bzero(memory + left - length, length);
@@ -388,8 +389,8 @@ uint64_t okv_heap_wipe(struct okv_heap *heap, uint64_t most)
         relist_unwiped(heap, offset, left - length);
         return length;
     }
-    size_t size = sallocx(memory, flags(heap));
-    release(heap, memory, size);
+    uint64_t size = okv_heap_size_at(heap, offset);
+    release(heap, offset, size);
     atomic_fetch_sub_explicit(&heap->unwiped_size, size, memory_order_relaxed);
     atomic_fetch_sub_explicit(&heap->unwiped_count, 1, memory_order_relaxed);
     return length;
@@ -397,8 +398,7 @@ uint64_t okv_heap_wipe(struct okv_heap *heap, uint64_t most)
 
 void okv_heap_free(struct okv_heap *heap, uint64_t offset)
 {
-    uint8_t *memory = heap->base + offset;
-    size_t size = sallocx(memory, flags(heap));
+    uint64_t size = okv_heap_size_at(heap, offset);
 
     if (size >= OKV_HEAP_PINNED_MIN &&
         atomic_load_explicit(&heap->pin_count, memory_order_relaxed) > 0 &&
@@ -409,15 +409,13 @@ void okv_heap_free(struct okv_heap *heap, uint64_t offset)
         return;
     }
     if (heap->wipes)
-        explicit_bzero(memory, size);
-    release(heap, memory, size);
+        explicit_bzero(heap->base + offset, size);
+    release(heap, offset, size);
 }
 
 void okv_heap_free_unwritten(struct okv_heap *heap, uint64_t offset)
 {
-    uint8_t *memory = heap->base + offset;
-
-    release(heap, memory, sallocx(memory, flags(heap)));
+    release(heap, offset, okv_heap_size_at(heap, offset));
 }
 
 /* jemalloc offers this query to programs that move their allocations to defragment. */
@@ -431,7 +429,7 @@ bool okv_heap_is_sparse(const struct okv_heap *heap, uint64_t offset)
     size_t size = sizeof figures;
     void *memory = heap->base + offset;
 
-    if (heap->query_length == 0 ||
+    if (heap->query_length == 0 || is_run_at(heap, offset) ||
         mallctlbymib(heap->query, heap->query_length, &figures, &size, &memory, sizeof memory))
         return false;
     uintptr_t in_use = (uintptr_t)figures.slab_in_use;
@@ -441,35 +439,6 @@ bool okv_heap_is_sparse(const struct okv_heap *heap, uint64_t offset)
            figures.slab_free * figures.bin_regions > figures.bin_free * figures.slab_regions;
 }
 
-uint64_t okv_heap_size(uint64_t size)
-{
-    return nallocx(size, 0);
-}
-
-uint64_t okv_heap_size_at(const struct okv_heap *heap, uint64_t offset)
-{
-    return sallocx(heap->base + offset, flags(heap));
-}
-
-/* Pieces grow downwards, so the first one that begins at or below an offset contains it. */
-static unsigned piece_of(const struct okv_heap *heap, uint64_t offset)
-{
-    unsigned piece = 0;
-
-    while (piece < heap->piece_count && heap->pieces[piece] > offset)
-        piece++;
-    return piece;
-}
-
-bool okv_heap_is_before(struct okv_heap *heap, uint64_t a, uint64_t b)
-{
-    pthread_mutex_lock(&heap->lock);
-    unsigned piece_a = piece_of(heap, a);
-    unsigned piece_b = piece_of(heap, b);
-    pthread_mutex_unlock(&heap->lock);
-    return piece_a != piece_b ? piece_a < piece_b : a < b;
-}
-
 uint64_t okv_heap_used(const struct okv_heap *heap)
 {
     return atomic_load_explicit(&heap->used, memory_order_relaxed);
@@ -477,13 +446,11 @@ uint64_t okv_heap_used(const struct okv_heap *heap)
 
 uint64_t okv_heap_unused(const struct okv_heap *heap)
 {
-    uint64_t taken =
-        okv_heap_used(heap) + atomic_load_explicit(&heap->large, memory_order_relaxed) * PAGE;
-    uint64_t length = heap->length - heap->floor;
+    uint64_t length = heap->length - heap->floor, used = okv_heap_used(heap);
     uint64_t freed = atomic_load_explicit(&heap->unwiped_size, memory_order_relaxed) +
                      atomic_load_explicit(&heap->pinned_freed, memory_order_relaxed);
 
-    return length + freed > taken ? length + freed - taken : 0;
+    return length + freed > used ? length + freed - used : 0;
 }
 
 uint64_t okv_heap_peak(const struct okv_heap *heap)
@@ -493,8 +460,5 @@ uint64_t okv_heap_peak(const struct okv_heap *heap)
 
 uint64_t okv_heap_reached(struct okv_heap *heap)
 {
-    pthread_mutex_lock(&heap->lock);
-    uint64_t reached = heap->length - heap->frontier;
-    pthread_mutex_unlock(&heap->lock);
-    return reached;
+    return okv_pages_taken_most(&heap->pages) * OKV_PAGE;
 }

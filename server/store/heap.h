@@ -1,14 +1,10 @@
 /*
- * The heap: segments of the index, extents and overflow pages, from the region's end downwards.
+ * The heap: segments of the index, extents and overflow pages.
  *
- * It is a jemalloc arena whose extent hooks hand out pieces of the region, each below the one
- * before, down to a floor. The hooks take nothing back, so no page of the registered region is ever
- * unmapped or purged. Freed memory stays in the arena, which coalesces and reuses it. The arena's
- * metadata lies outside the region.
- *
- * jemalloc never joins two pieces. When its usual sizes no longer fit, it asks for single pages,
- * and that memory could then serve small items only, for ever. So the hook refuses small requests,
- * and the heap makes the arena grow by the largest pieces that are left.
+ * Long allocations take pages of their own, short ones a slot in a slab of pages, which a jemalloc
+ * arena manages. Its extent hooks take pages from the heap and give them back as soon as a slab is
+ * empty, so that any size can use them. No page of the registered region is ever unmapped or
+ * purged. The arena's metadata lies outside the region.
  *
  * Threads. Init and fini exclude every other call. The others may be called from any thread.
  */
@@ -22,6 +18,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "server/store/pages.h"
+
 /* What a change does that finds no room in it. */
 enum okv_store_full {
     OKV_STORE_REFUSE,
@@ -32,8 +30,12 @@ enum okv_store_full {
 /* Bytes of the smallest allocation that may be pinned. */
 #define OKV_HEAP_PINNED_MIN 4096u
 
-/* Bytes of the smallest allocation whose memory okv_heap_free() leaves to okv_heap_wipe():
- * jemalloc's smallest size class of whole pages. One change may free hundreds. */
+/* Bytes of the longest allocation that takes a slot: jemalloc has slots of no more where its pages
+ * have 4 KiB. */
+#define OKV_HEAP_SLOT_MAX (UINT64_C(14) << 10)
+
+/* Bytes of the smallest allocation whose memory okv_heap_free() leaves to okv_heap_wipe(): it has
+ * pages of its own. One change may free hundreds. */
 #define OKV_HEAP_WIPED_LATER (UINT64_C(16) << 10)
 
 /* Keeps an allocation from being reused: when it is freed, that waits for okv_heap_unpin(). The
@@ -45,20 +47,12 @@ struct okv_heap_pin {
     LIST_ENTRY(okv_heap_pin) in_pins;
 };
 
-/* Pieces that are recorded. Each is about half of what is left, so there are few. */
-#define OKV_HEAP_PIECES 128
-
 /* Offsets count from `base`. Do not move it while the heap lives: the arena has its address. */
 struct okv_heap {
     uint8_t *base;
-    uint64_t floor;                   /* where it ends, downwards */
-    uint64_t length;                  /* where it begins */
-    pthread_mutex_t growing;          /* one thread at a time */
-    pthread_mutex_t lock;             /* of the fields down to `unwiped_last` */
-    uint64_t frontier;                /* lowest offset that the arena got */
-    uint64_t pieces[OKV_HEAP_PIECES]; /* their offsets, in the order of growth */
-    unsigned piece_count;
-    uint64_t least; /* bytes of the smallest request that the hook grants */
+    uint64_t floor, length; /* where it begins, and ends */
+    struct okv_pages pages;
+    pthread_mutex_t lock; /* of the fields down to `unwiped_last` */
     LIST_HEAD(, okv_heap_pin) pins;
     uint64_t unwiped, unwiped_last;    /* a list of freed memory that is to be wiped; 0: none */
     atomic_uint unwiped_count;         /* of the list, and those that a thread wipes now */
@@ -71,7 +65,6 @@ struct okv_heap {
     unsigned arena;
     bool wipes; /* what is freed is zeroed; set it after okv_heap_init() */
     atomic_uint_fast64_t used, peak;
-    atomic_uint_fast64_t large; /* allocations of whole pages, each of which takes a page more */
 };
 
 /*
@@ -85,6 +78,8 @@ void okv_heap_fini(struct okv_heap *heap);
 
 /* Allocates `size` bytes, at least 1. Returns their offset, or 0 without room. */
 uint64_t okv_heap_alloc(struct okv_heap *heap, uint64_t size);
+/* The same for what is not to be moved, in whole pages, apart from all others. */
+uint64_t okv_heap_alloc_fixed(struct okv_heap *heap, uint64_t size);
 /* Frees an allocation. Unless it is pinned, its bytes may be zeroed and reused at once. */
 void okv_heap_free(struct okv_heap *heap, uint64_t offset);
 /* Frees an allocation that nothing was written to, so that there is nothing to wipe. It is not
@@ -121,9 +116,11 @@ uint64_t okv_heap_size_at(const struct okv_heap *heap, uint64_t offset);
  * of the same size would come from a fuller slab. */
 bool okv_heap_is_sparse(const struct okv_heap *heap, uint64_t offset);
 
-/* Whether `a` lies in an older piece than `b`, or lower in the same piece. The arena fills memory
- * in this order. */
-bool okv_heap_is_before(struct okv_heap *heap, uint64_t a, uint64_t b);
+/* Whether `a` is nearer than `b` to the end that is filled first. */
+static inline bool okv_heap_is_before(uint64_t a, uint64_t b)
+{
+    return a > b;
+}
 
 /* Bytes allocated now, rounded up to size classes. */
 uint64_t okv_heap_used(const struct okv_heap *heap);
@@ -132,7 +129,7 @@ uint64_t okv_heap_used(const struct okv_heap *heap);
 uint64_t okv_heap_unused(const struct okv_heap *heap);
 /* The most bytes that were allocated at a time. */
 uint64_t okv_heap_peak(const struct okv_heap *heap);
-/* Bytes that the arena has got so far. Never decreases. */
+/* The most bytes that were taken in whole pages at a time. */
 uint64_t okv_heap_reached(struct okv_heap *heap);
 
 #endif

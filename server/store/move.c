@@ -24,7 +24,7 @@ static uint64_t move_extent(struct okv_store *store, struct okv_store_bucket *bu
     uint64_t to = okv_heap_alloc(&store->heap, length);
     if (!to)
         return 0;
-    if (!sparse && !okv_heap_is_before(&store->heap, to, from)) {
+    if (!sparse && !okv_heap_is_before(to, from)) {
         okv_heap_free(&store->heap, to);
         return 0;
     }

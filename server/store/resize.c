@@ -33,6 +33,8 @@
 /* Changes without growth after the index gave up a segment, which it would otherwise allocate again
  * at once. */
 #define GROWTH_PAUSE_FULL 65536
+/* Of the region: with more free memory than this share growth goes on sooner. */
+#define ROOMY_SHARE 8
 /* tolerance() counts the used part of the region in such shares, and assumes at least the
  * minimum. */
 #define SHARES 256u
@@ -58,7 +60,7 @@ static uint64_t segment_length(const struct okv_table *table)
 void okv_store_reserve_allocate(struct okv_store *store)
 {
     if (!store->reserve && store->table.segments[1])
-        store->reserve = okv_heap_alloc(&store->heap, segment_length(&store->table));
+        store->reserve = okv_heap_alloc_fixed(&store->heap, segment_length(&store->table));
 }
 
 void okv_store_reserve_release(struct okv_store *store)
@@ -78,7 +80,7 @@ static int segment_allocate(struct okv_store *store, uint64_t number)
         return OKV_EFULL;
     if (table->segments[segment])
         return 0;
-    uint64_t offset = okv_heap_alloc(&store->heap, segment_length(table));
+    uint64_t offset = okv_heap_alloc_fixed(&store->heap, segment_length(table));
     if (!offset)
         return OKV_EFULL;
     atomic_fetch_add(&store->index_length, okv_heap_size(segment_length(table)));
@@ -366,8 +368,17 @@ int okv_store_grow(struct okv_store *store, struct okv_store_work *work, uint64_
     return rc;
 }
 
+/* Items may have gone since. */
+static void end_long_pause(struct okv_store *store)
+{
+    if (atomic_load_explicit(&store->growth_pause, memory_order_relaxed) > PAUSE &&
+        okv_heap_unused(&store->heap) > store->length / ROOMY_SHARE)
+        atomic_store_explicit(&store->growth_pause, 0, memory_order_relaxed);
+}
+
 static void grow(struct okv_store *store, struct okv_store_work *work)
 {
+    end_long_pause(store);
     if (pauses(&store->growth_pause))
         return;
     /* A thread that is splitting does this one's share as well. */

@@ -27,6 +27,8 @@ struct walk {
 
 uint64_t store_size_class(uint64_t size)
 {
+    if (size > 14336) /* whole pages */
+        return (size + 4095) / 4096 * 4096;
     if (size <= 8)
         return 8;
     uint64_t step = 16;

@@ -65,7 +65,7 @@ TEST(init_refuses_invalid_regions)
     params = good;
     params.bucket_size = 500;
     assert_int_equal(okv_store_init(&store, &params), OKV_EINVAL);
-    for (uint64_t length = 0; length <= OKV_HEAP_OFFSET + 8 * 4096; length += 4096) {
+    for (uint64_t length = 0; length <= OKV_HEAP_OFFSET + 6 * 4096; length += 4096) {
         params = good;
         params.length = length; /* no room for a first segment and a page of heap */
         assert_int_equal(okv_store_init(&store, &params), OKV_EINVAL);

@@ -1,0 +1,51 @@
+/*
+ * The pages of a heap: which are taken, by what, and runs of free ones.
+ *
+ * Runs that are not moved, the segments of the index, are taken from the begin of the region, all
+ * others from its end.
+ *
+ * Threads. Any, but for init and fini.
+ */
+#ifndef OKV_SERVER_STORE_PAGES_H
+#define OKV_SERVER_STORE_PAGES_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define OKV_PAGE 4096u
+
+/* What has a page. */
+enum okv_page_kind {
+    OKV_PAGE_FREE,
+    OKV_PAGE_SLAB,  /* the first page of allocations of one size */
+    OKV_PAGE_RUN,   /* the first page of one allocation */
+    OKV_PAGE_FIXED, /* likewise, of one that is not to be moved */
+    OKV_PAGE_REST,  /* a further page of these */
+};
+
+/* Pages are numbered from the begin of the region. */
+struct okv_pages {
+    uint64_t first, end;        /* those that may be taken */
+    pthread_mutex_t lock;       /* of what follows */
+    uint64_t *free;             /* a bit for each page: it is free */
+    uint64_t low, high;         /* no page below `low`, and none from `high` on, is free */
+    uint64_t taken, taken_most; /* pages now, and ever */
+    _Atomic uint8_t *kinds;     /* enum okv_page_kind; read without the lock */
+};
+
+/* OKV_ENOMEM. */
+int okv_pages_init(struct okv_pages *pages, uint64_t first, uint64_t end);
+void okv_pages_fini(struct okv_pages *pages);
+
+/* Takes `count` pages, at least 1, in a row. Returns the first, or 0. */
+uint64_t okv_pages_take(struct okv_pages *pages, uint64_t count, enum okv_page_kind kind);
+/* Gives back pages that were taken: a run, or any part of it. */
+void okv_pages_give(struct okv_pages *pages, uint64_t page, uint64_t count);
+/* Pages of the run that begins here. */
+uint64_t okv_pages_count(const struct okv_pages *pages, uint64_t page);
+enum okv_page_kind okv_pages_kind(const struct okv_pages *pages, uint64_t page);
+uint64_t okv_pages_taken_most(struct okv_pages *pages);
+
+#endif
