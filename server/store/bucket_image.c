@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "server/store/bucket_layout.h"
+#include "server/store/heap_range.h"
 #include "server/store/heat.h"
 #include "server/store/pending.h"
 #include "server/store/publish.h"
@@ -342,12 +343,16 @@ void okv_store_bucket_cancel(struct okv_store_bucket *bucket, const struct okv_t
 void okv_store_entry_seal_extent(struct okv_entry *entry, const struct okv_table *table)
 {
     uint8_t *extent = table->base + entry->extent;
+    uint64_t length = okv_entry_extent_length(entry), hash = 0;
 
+    if (entry->key_in_extent || table->heat)
+        hash = okv_hash_key(entry->key, entry->key_length, table->hash_seed);
     if (entry->key_in_extent) {
         memcpy(extent, entry->key, entry->key_length);
-        entry->tag = okv_hash_tag(okv_hash_key(entry->key, entry->key_length, table->hash_seed));
+        entry->tag = okv_hash_tag(hash);
     }
-    entry->checksum = okv_extent_checksum(extent, okv_entry_extent_length(entry), table->boot_id);
+    okv_heap_set_owner(table->heap, entry->extent, length, (uint32_t)hash);
+    entry->checksum = okv_extent_checksum(extent, length, table->boot_id);
 }
 
 int okv_store_entry_write_extent(struct okv_entry *entry, const struct okv_table *table)
@@ -373,6 +378,9 @@ static int allocate_space(struct okv_store_bucket *bucket, const struct okv_tabl
         bucket->offset[page] = okv_heap_alloc(table->heap, table->bucket_size);
         if (!bucket->offset[page])
             goto cancel;
+        /* As of a hash that belongs there. */
+        okv_heap_set_owner(table->heap, bucket->offset[page], table->bucket_size,
+                           (uint32_t)bucket->number);
     }
     for (unsigned i = 0; i < bucket->item_count; i++) {
         struct okv_store_item *item = &bucket->items[i];

@@ -2,8 +2,9 @@
  * Deletes leave holes among extents of one size, which extents of another size cannot use. When the
  * heap has no room, extents are copied elsewhere. A first pass moves extents out of slabs that are
  * emptier than others of their size, so that whole slabs become free. When little is left of those,
- * a second pass moves every extent for which the allocator offers an earlier position
- * (okv_heap_is_before), so that free memory gathers at the end.
+ * one pass moves every extent for which the allocator offers a better position
+ * (okv_heap_is_before), so that free memory gathers. The allocator has an order of its own: another
+ * pass would find better positions again.
  */
 #include "server/store/compact.h"
 
@@ -67,7 +68,7 @@ static bool compact(struct okv_store *store, struct okv_store_work *work)
         pass->moved += compact_bucket(store, work, pass->next);
     work->bytes += pass->bytes;
     if (goes_on && pass->next >= count) {
-        bool done = pass->moved < count / 64 + 1;
+        bool done = pass->downwards || pass->moved < count / 64 + 1;
         if (done && pass->downwards)
             pass->not_before = okv_store_count_changes(store) + 1 + CHANGES_PER_BUCKET * count;
         pass->downwards = done && !pass->downwards;
@@ -89,10 +90,8 @@ bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, u
                          struct okv_effort *effort)
 {
     work->room_steps++;
-    if (effort->evictions > 0 && okv_store_evict_for(store, work, size)) {
-        effort->evictions--;
+    if (okv_store_evict_for(store, work, size, &effort->evictions))
         return true;
-    }
     if (effort->sweeps > 0 && atomic_load(&store->totals.expiring) > 0 &&
         !okv_store_room_is_kept(store, work)) {
         uint64_t expired = atomic_load(&store->totals.expired);

@@ -3,6 +3,7 @@
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_layout.h"
 #include "server/store/bucket_transaction.h"
+#include "server/store/clear.h"
 #include "server/store/heat.h"
 #include "server/store/locking.h"
 #include "server/store/move.h"
@@ -12,9 +13,6 @@
 #define NEW_PERCENT 10
 /* Of the bytes that are evicted, how many more may be copied to put free memory together. */
 #define COPIED_PERCENT 30
-/* Shares of the heap by which the reserve grows while its pieces are too small, and at most. */
-#define EXTRA_STEP 64
-#define EXTRA_MOST 4
 
 static uint64_t get(const atomic_uint_fast64_t *counter)
 {
@@ -34,26 +32,7 @@ bool okv_store_may_evict(const struct okv_store *store)
 
 static uint64_t reserve_of(const struct okv_store *store)
 {
-    uint64_t length = store->heap.length - store->heap.floor;
-
-    return length / 100 * OKV_EVICT_RESERVE_PERCENT + get(&store->eviction.extra_reserve);
-}
-
-/* Free memory is in pieces that nothing fits: with more of it some are larger, and the index gives
- * up segments. */
-static void raise_reserve(struct okv_store *store)
-{
-    uint64_t length = store->heap.length - store->heap.floor;
-    uint64_t extra = get(&store->eviction.extra_reserve) + length / EXTRA_STEP;
-
-    if (extra <= length / EXTRA_MOST)
-        atomic_store(&store->eviction.extra_reserve, extra);
-}
-
-/* As free memory comes together again. */
-static void lower_reserve(struct okv_store *store)
-{
-    atomic_store(&store->eviction.extra_reserve, get(&store->eviction.extra_reserve) / 2);
+    return (store->heap.length - store->heap.floor) / 100 * OKV_EVICT_RESERVE_PERCENT;
 }
 
 static uint64_t unused(const struct okv_store *store)
@@ -61,10 +40,15 @@ static uint64_t unused(const struct okv_store *store)
     return okv_heap_unused(&store->heap) + okv_store_freed_later(&store->table);
 }
 
+static bool is_short(const struct okv_store *store)
+{
+    return unused(store) < reserve_of(store);
+}
+
 bool okv_store_evict_is_due(const struct okv_store *store)
 {
-    return store->eviction.mode != OKV_STORE_REFUSE && unused(store) < reserve_of(store) &&
-           okv_store_may_evict(store);
+    return store->eviction.mode != OKV_STORE_REFUSE &&
+           (is_short(store) || okv_store_clear_is_due(store)) && okv_store_may_evict(store);
 }
 
 bool okv_store_evict_is_ahead(const struct okv_store *store, uint64_t size)
@@ -76,13 +60,13 @@ bool okv_store_evict_is_ahead(const struct okv_store *store, uint64_t size)
 
 /* ---- one item ---- */
 
-static bool is_evictable(const struct okv_store *store, const struct okv_store_item *item)
+bool okv_store_is_evictable(const struct okv_store *store, const struct okv_store_item *item)
 {
     return store->eviction.mode == OKV_STORE_EVICT || item->entry.expiry_ms;
 }
 
-static void evict_item(const struct okv_store *store, struct okv_store_bucket *bucket,
-                       struct okv_store_item *item)
+void okv_store_evict_item(const struct okv_store *store, struct okv_store_bucket *bucket,
+                          struct okv_store_item *item)
 {
     bool is_new = okv_heat_is_new(item->heat);
 
@@ -135,41 +119,19 @@ static void save_heat(struct okv_store *store, struct okv_store_bucket *bucket)
     okv_store_count_difference(store, &bucket->published, &after);
 }
 
-/* Buckets that are searched for an item of a size class. */
-#define CLASS_BUCKETS 16
-/* Items that a change has removed or moved when it tries again. */
-#define CHANGED_STEP 16
+/* Efforts that a range which could not be emptied counts as. */
+#define CLEAR_EFFORT 32u
 /* Bytes that are copied in a step, and those of one bucket. */
 #define COPIED_STEP (64u << 10)
 /* Items that are looked at to find room in a bucket: each eviction looks at all that are left. */
 #define LOOKED_AT 2048u
 
-/* What a hand is to remove. */
-struct quarry {
-    uint64_t size; /* 0: any item; else one with an extent that fits this size */
-    bool is_any;   /* whatever its heat */
-    bool copies;   /* puts free memory together, however much was copied */
-};
-
-/* Whether the memory of an item is of use. */
-static bool is_wanted(const struct okv_store_item *item, const struct quarry *quarry)
-{
-    if (!quarry->size)
-        return true;
-    return item->entry.extent &&
-           okv_heap_size(okv_entry_extent_length(&item->entry)) == okv_heap_size(quarry->size);
-}
-
-static void evict_items(const struct okv_store *store, struct okv_store_bucket *bucket, meet *meets,
-                        const struct quarry *quarry)
+static void evict_items(const struct okv_store *store, struct okv_store_bucket *bucket, meet *meets)
 {
     for (unsigned i = bucket->item_count; i-- > 0;) {
         struct okv_store_item *item = &bucket->items[i];
-        if (!is_evictable(store, item))
-            continue;
-        bool goes = meets(item) || quarry->is_any;
-        if (goes && is_wanted(item, quarry))
-            evict_item(store, bucket, item);
+        if (okv_store_is_evictable(store, item) && meets(item))
+            okv_store_evict_item(store, bucket, item);
     }
 }
 
@@ -181,7 +143,7 @@ static bool may_copy(const struct okv_store *store)
 }
 
 static unsigned visit_locked(struct okv_store *store, struct okv_store_work *work, uint64_t number,
-                             meet *meets, const struct quarry *quarry)
+                             meet *meets)
 {
     struct okv_store_record evictions = {.kind = OKV_STORE_LOG_EVICTION};
     struct okv_store_bucket *bucket = &work->bucket;
@@ -189,11 +151,9 @@ static unsigned visit_locked(struct okv_store *store, struct okv_store_work *wor
 
     if (okv_store_transaction_load(store, work, number))
         return 0;
-    evict_items(store, bucket, meets, quarry);
+    evict_items(store, bucket, meets);
     unsigned removed = bucket->evicted.of_new + bucket->evicted.of_main + bucket->expired;
-    unsigned moved = quarry->copies || may_copy(store)
-                         ? okv_store_move_extents(store, bucket, false, &copied)
-                         : 0;
+    unsigned moved = may_copy(store) ? okv_store_move_extents(store, bucket, false, &copied) : 0;
     if (removed == 0 && moved == 0) {
         save_heat(store, bucket);
         return 0;
@@ -202,7 +162,7 @@ static unsigned visit_locked(struct okv_store *store, struct okv_store_work *wor
         return 0;
     add(&store->eviction.copied_bytes, copied);
     work->bytes += copied;
-    return removed + (quarry->copies ? moved : 0);
+    return removed;
 }
 
 static void begin_round(struct okv_store *store, struct okv_store_hand *hand)
@@ -211,33 +171,30 @@ static void begin_round(struct okv_store *store, struct okv_store_hand *hand)
     uint64_t begun_ms = atomic_exchange(&hand->begun_ms, now_ms);
 
     atomic_store(&hand->round_ms, now_ms > begun_ms ? now_ms - begun_ms : 0);
-    lower_reserve(store);
 }
 
 static unsigned visit(struct okv_store *store, struct okv_store_work *work,
-                      struct okv_store_hand *hand, meet *meets, const struct quarry *quarry)
+                      struct okv_store_hand *hand, meet *meets)
 {
     uint64_t number = atomic_fetch_add(&hand->next, 1) % atomic_load(&store->bucket_count);
 
     if (number == 0)
         begin_round(store, hand);
     okv_store_lock(store, number);
-    unsigned removed = number < atomic_load(&store->bucket_count)
-                           ? visit_locked(store, work, number, meets, quarry)
-                           : 0;
+    unsigned removed =
+        number < atomic_load(&store->bucket_count) ? visit_locked(store, work, number, meets) : 0;
     okv_store_unlock(store, number);
     return removed;
 }
 
-static unsigned move_a_hand(struct okv_store *store, struct okv_store_work *work,
-                            const struct quarry *quarry)
+static unsigned move_a_hand(struct okv_store *store, struct okv_store_work *work)
 {
     struct okv_store_eviction *eviction = &store->eviction;
     uint64_t of_new = get(&store->totals.new_bytes), all = get(&store->totals.heat_bytes);
 
     if (of_new * 100 > all * NEW_PERCENT)
-        return visit(store, work, &eviction->new_hand, meet_new, quarry);
-    return visit(store, work, &eviction->main_hand, meet_main, quarry);
+        return visit(store, work, &eviction->new_hand, meet_new);
+    return visit(store, work, &eviction->main_hand, meet_main);
 }
 
 /* The work at the begin of a step. */
@@ -261,14 +218,16 @@ static bool step_goes_on(const struct step *step, const struct okv_store_work *w
 
 unsigned okv_store_evict(struct okv_store *store, struct okv_store_work *work)
 {
-    const struct quarry quarry = {.size = 0};
     const struct step step = step_begin(work);
     unsigned removed = 0;
 
     if (okv_store_log_check(&store->table))
         return 0;
-    while (step_goes_on(&step, work) && removed < OKV_EVICT_ITEMS && okv_store_evict_is_due(store))
-        removed += move_a_hand(store, work, &quarry);
+    while (step_goes_on(&step, work) && removed < OKV_EVICT_ITEMS && is_short(store) &&
+           okv_store_may_evict(store))
+        removed += move_a_hand(store, work);
+    if (!is_short(store) && okv_store_evict_is_due(store))
+        okv_store_clear(store, work, OKV_CLEAR_LEAST);
     return removed;
 }
 
@@ -281,26 +240,20 @@ void okv_store_evict_at_start(struct okv_store *store, struct okv_store_work *wo
         okv_store_evict(store, work);
 }
 
-/* Free memory is short, or in pieces that are too small. In the second case an item of the same
- * size class goes, if a few buckets have one; else cold ones of any size, and what is left is put
- * together. */
-bool okv_store_evict_for(struct okv_store *store, struct okv_store_work *work, uint64_t size)
+/* Free memory is short, or in pieces that are too small. In the second case a range of it is
+ * emptied, at least as long as a slab. */
+bool okv_store_evict_for(struct okv_store *store, struct okv_store_work *work, uint64_t size,
+                         unsigned *efforts)
 {
-    const struct quarry of_class = {.size = size, .is_any = true};
-    const struct quarry cold = {.copies = true};
-    const struct step step = step_begin(work);
-    unsigned changed = 0;
+    unsigned cost;
 
-    if (!okv_store_may_evict(store))
+    if (*efforts == 0 || !okv_store_may_evict(store))
         return false;
-    for (unsigned i = 0;
-         i < CLASS_BUCKETS && step_goes_on(&step, work) && !okv_store_evict_is_due(store); i++)
-        if (move_a_hand(store, work, &of_class) > 0)
-            return true;
-    if (!okv_store_evict_is_due(store))
-        raise_reserve(store);
-    while (step_goes_on(&step, work) && changed < CHANGED_STEP)
-        changed += move_a_hand(store, work, &cold);
+    if (is_short(store))
+        cost = okv_store_evict(store, work) ? 0 : 1;
+    else
+        cost = okv_store_clear(store, work, size) ? 0 : CLEAR_EFFORT;
+    *efforts -= cost < *efforts ? cost : *efforts;
     return true;
 }
 
@@ -368,7 +321,7 @@ static struct okv_store_item *coldest(const struct okv_store *store,
 
     for (unsigned i = 0; i < bucket->item_count; i++) {
         struct okv_store_item *item = &bucket->items[i];
-        if (item->entry.version == bucket->next_version || !is_evictable(store, item))
+        if (item->entry.version == bucket->next_version || !okv_store_is_evictable(store, item))
             continue;
         if (!found || is_colder(item, found))
             found = item;
@@ -398,7 +351,7 @@ void okv_store_evict_in_bucket(struct okv_store *store, struct okv_store_bucket 
         if (!item)
             break;
         cool(bucket, okv_heat_counter_of(item->heat));
-        evict_item(store, bucket, item);
+        okv_store_evict_item(store, bucket, item);
         bucket->evicted.in_bucket++;
     }
     bucket->only_shrinks = false; /* it has items more */

@@ -39,9 +39,10 @@ uint64_t okv_store_hand_ms(const struct okv_store *store, const struct okv_store
 
 /* ---- for the files of the store ---- */
 
-/* Takes a step for a change that found no room for `size` bytes. Returns whether another attempt,
- * or another step, is worthwhile. */
-bool okv_store_evict_for(struct okv_store *store, struct okv_store_work *work, uint64_t size);
+/* Takes a step for a change that found no room for `size` bytes, off those that it has left.
+ * Returns whether another attempt, or another step, is worthwhile. */
+bool okv_store_evict_for(struct okv_store *store, struct okv_store_work *work, uint64_t size,
+                         unsigned *efforts);
 /* Whether what the open batch frees is so much that a change waits for it, rather than evict. */
 bool okv_store_evict_is_ahead(const struct okv_store *store, uint64_t size);
 /* At a start that found no room by other means: evicts until the reserve is there. */
@@ -51,5 +52,10 @@ void okv_store_evict_at_start(struct okv_store *store, struct okv_store_work *wo
  * caller insists, since the heap had no room. */
 void okv_store_evict_in_bucket(struct okv_store *store, struct okv_store_bucket *bucket,
                                bool insists);
+
+bool okv_store_is_evictable(const struct okv_store *store, const struct okv_store_item *item);
+/* Removes an item of a loaded bucket. */
+void okv_store_evict_item(const struct okv_store *store, struct okv_store_bucket *bucket,
+                          struct okv_store_item *item);
 
 #endif

@@ -3,12 +3,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "shared/base/error.h"
 
 /* jemalloc's largest slabs, about. It asks for more only to have pages in advance. */
 #define SLAB_MAX (UINT64_C(1) << 20)
+
+/* Slots of a closed range that one allocation may have to put aside. */
+#define HELD_TRIES 4096u
 
 /* Room for "arena.4294967295.dirty_decay_ms". */
 #define CONTROL_NAME 48
@@ -18,20 +22,9 @@ static struct okv_heap *heap_of(extent_hooks_t *hooks)
     return (struct okv_heap *)((char *)hooks - offsetof(struct okv_heap, hooks));
 }
 
-static uint64_t pages_of(uint64_t size)
-{
-    return (size + OKV_PAGE - 1) / OKV_PAGE;
-}
-
-/* Longer allocations have pages of their own. */
-static bool is_run(uint64_t size)
-{
-    return size > OKV_HEAP_SLOT_MAX;
-}
-
 uint64_t okv_heap_size(uint64_t size)
 {
-    return is_run(size) ? pages_of(size) * OKV_PAGE : nallocx(size, 0);
+    return okv_heap_is_long(size) ? okv_pages_of(size) * OKV_PAGE : nallocx(size, 0);
 }
 
 /* Takes pages at an address with this alignment, by taking more. Returns the first, or 0. */
@@ -57,7 +50,7 @@ static void *hook_alloc(extent_hooks_t *hooks, void *wanted, size_t size, size_t
     (void)arena;
     if (wanted || size > SLAB_MAX || alignment > SLAB_MAX)
         return NULL;
-    uint64_t page = take_aligned(heap, pages_of(size), alignment);
+    uint64_t page = take_aligned(heap, okv_pages_of(size), alignment);
     if (!page)
         return NULL;
     uint8_t *memory = heap->base + page * OKV_PAGE;
@@ -73,8 +66,11 @@ static bool hook_dalloc(extent_hooks_t *hooks, void *address, size_t size, bool 
     struct okv_heap *heap = heap_of(hooks);
 
     (void)committed, (void)arena;
-    okv_pages_give(&heap->pages, (uint64_t)((uint8_t *)address - heap->base) / OKV_PAGE,
-                   pages_of(size));
+    uint64_t page = (uint64_t)((uint8_t *)address - heap->base) / OKV_PAGE;
+    for (uint64_t i = page; heap->owners && i < page + okv_pages_of(size); i++)
+        if (okv_pages_kind(&heap->pages, i) == OKV_PAGE_SLAB)
+            okv_owners_drop_slab(heap->owners, i);
+    okv_pages_give(&heap->pages, page, okv_pages_of(size));
     return false;
 }
 
@@ -139,10 +135,12 @@ int okv_heap_init(struct okv_heap *heap, void *base, uint64_t floor, uint64_t le
                 .merge = hook_merge,
             },
     };
-    if (okv_pages_init(&heap->pages, pages_of(floor), length / OKV_PAGE))
+    if (okv_pages_init(&heap->pages, okv_pages_of(floor), length / OKV_PAGE))
         return OKV_ENOMEM;
     atomic_init(&heap->used, 0);
     atomic_init(&heap->peak, 0);
+    atomic_init(&heap->closed, 0);
+    atomic_init(&heap->closed_end, 0);
     atomic_init(&heap->pin_count, 0);
     atomic_init(&heap->pinned_freed, 0);
     atomic_init(&heap->unwiped_count, 0);
@@ -176,11 +174,8 @@ void okv_heap_fini(struct okv_heap *heap)
     destroy_arena(heap->arena);
     pthread_mutex_destroy(&heap->lock);
     okv_pages_fini(&heap->pages);
-}
-
-static int flags(const struct okv_heap *heap)
-{
-    return MALLOCX_ARENA(heap->arena) | MALLOCX_TCACHE_NONE;
+    okv_owners_destroy(heap->owners);
+    free(heap->held);
 }
 
 static void count(struct okv_heap *heap, uint64_t size)
@@ -195,24 +190,66 @@ static void count(struct okv_heap *heap, uint64_t size)
 
 static uint64_t take_run(struct okv_heap *heap, uint64_t size, enum okv_page_kind kind)
 {
-    uint64_t page = okv_pages_take(&heap->pages, pages_of(size), kind);
+    uint64_t page = okv_pages_take(&heap->pages, okv_pages_of(size), kind);
 
     if (page)
-        count(heap, pages_of(size) * OKV_PAGE);
+        count(heap, okv_pages_of(size) * OKV_PAGE);
     return page * OKV_PAGE;
+}
+
+static bool is_closed(const struct okv_heap *heap, uint64_t offset)
+{
+    return offset < atomic_load_explicit(&heap->closed_end, memory_order_relaxed) &&
+           offset >= atomic_load_explicit(&heap->closed, memory_order_relaxed);
+}
+
+/* Keeps a free slot from use. False: there is no memory for the list. */
+static bool hold(struct okv_heap *heap, uint64_t offset)
+{
+    pthread_mutex_lock(&heap->lock);
+    if (heap->held_count == heap->held_capacity) {
+        size_t capacity = heap->held_capacity ? 2 * heap->held_capacity : 1024;
+        uint64_t *larger = realloc(heap->held, capacity * sizeof *larger);
+        if (larger) {
+            heap->held = larger;
+            heap->held_capacity = capacity;
+        }
+    }
+    bool has_room = heap->held_count < heap->held_capacity;
+    if (has_room)
+        heap->held[heap->held_count++] = offset;
+    pthread_mutex_unlock(&heap->lock);
+    return has_room;
+}
+
+/* The arena prefers slabs that have room, as those of a closed range do. */
+static uint64_t take_slot(struct okv_heap *heap, uint64_t size)
+{
+    for (unsigned tries = 0; tries < HELD_TRIES; tries++) {
+        uint8_t *memory = mallocx(size, okv_heap_flags(heap));
+        if (!memory)
+            return 0;
+        uint64_t offset = (uint64_t)(memory - heap->base);
+        if (!is_closed(heap, offset))
+            return offset;
+        if (!hold(heap, offset)) {
+            dallocx(memory, okv_heap_flags(heap));
+            return 0;
+        }
+    }
+    return 0;
 }
 
 uint64_t okv_heap_alloc(struct okv_heap *heap, uint64_t size)
 {
     if (size == 0 || size > heap->length)
         return 0;
-    if (is_run(size))
+    if (okv_heap_is_long(size))
         return take_run(heap, size, OKV_PAGE_RUN);
-    uint8_t *memory = mallocx(size, flags(heap));
-    if (!memory)
-        return 0;
-    count(heap, okv_heap_size(size));
-    return (uint64_t)(memory - heap->base);
+    uint64_t offset = take_slot(heap, size);
+    if (offset)
+        count(heap, okv_heap_size(size));
+    return offset;
 }
 
 uint64_t okv_heap_alloc_fixed(struct okv_heap *heap, uint64_t size)
@@ -230,7 +267,7 @@ static bool is_run_at(const struct okv_heap *heap, uint64_t offset)
 uint64_t okv_heap_size_at(const struct okv_heap *heap, uint64_t offset)
 {
     return is_run_at(heap, offset) ? okv_pages_count(&heap->pages, offset / OKV_PAGE) * OKV_PAGE
-                                   : sallocx(heap->base + offset, flags(heap));
+                                   : sallocx(heap->base + offset, okv_heap_flags(heap));
 }
 
 /* The lock is held. A pin of the allocation, or NULL; without `shares` one that is not shared. */
@@ -319,8 +356,8 @@ static void release(struct okv_heap *heap, uint64_t offset, uint64_t size)
     atomic_fetch_sub_explicit(&heap->used, size, memory_order_relaxed);
     if (is_run_at(heap, offset))
         okv_pages_give(&heap->pages, offset / OKV_PAGE, size / OKV_PAGE);
-    else
-        dallocx(heap->base + offset, flags(heap));
+    else if (!is_closed(heap, offset) || !hold(heap, offset))
+        dallocx(heap->base + offset, okv_heap_flags(heap));
 }
 
 bool okv_heap_frees_later(const struct okv_heap *heap, uint64_t size)
@@ -419,24 +456,41 @@ void okv_heap_free_unwritten(struct okv_heap *heap, uint64_t offset)
 }
 
 /* jemalloc offers this query to programs that move their allocations to defragment. */
-bool okv_heap_is_sparse(const struct okv_heap *heap, uint64_t offset)
+struct utilization {
+    void *slab_in_use;
+    size_t slab_free, slab_regions, slab_size;
+    size_t bin_free, bin_regions;
+};
+
+static bool query(const struct okv_heap *heap, uint64_t offset, struct utilization *figures)
 {
-    struct {
-        void *slab_in_use;
-        size_t slab_free, slab_regions, slab_size;
-        size_t bin_free, bin_regions;
-    } figures;
-    size_t size = sizeof figures;
+    size_t size = sizeof *figures;
     void *memory = heap->base + offset;
 
-    if (heap->query_length == 0 || is_run_at(heap, offset) ||
-        mallctlbymib(heap->query, heap->query_length, &figures, &size, &memory, sizeof memory))
+    return heap->query_length > 0 && mallctlbymib(heap->query, heap->query_length, figures, &size,
+                                                  &memory, sizeof memory) == 0;
+}
+
+bool okv_heap_is_sparse(const struct okv_heap *heap, uint64_t offset)
+{
+    struct utilization figures;
+
+    if (is_run_at(heap, offset) || !query(heap, offset, &figures))
         return false;
-    uintptr_t in_use = (uintptr_t)figures.slab_in_use;
-    bool is_in_use = figures.slab_in_use && (uintptr_t)memory >= in_use &&
-                     (uintptr_t)memory < in_use + figures.slab_size;
+    uintptr_t in_use = (uintptr_t)figures.slab_in_use, address = (uintptr_t)heap->base + offset;
+    bool is_in_use =
+        figures.slab_in_use && address >= in_use && address < in_use + figures.slab_size;
     return figures.slab_regions > 1 && !is_in_use &&
            figures.slab_free * figures.bin_regions > figures.bin_free * figures.slab_regions;
+}
+
+uint64_t okv_heap_slot_length(const struct okv_heap *heap, uint64_t offset)
+{
+    struct utilization figures;
+
+    if (!query(heap, offset, &figures) || figures.slab_regions == 0)
+        return 0;
+    return figures.slab_size / figures.slab_regions;
 }
 
 uint64_t okv_heap_used(const struct okv_heap *heap)

@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "server/store/owners.h"
 #include "server/store/pages.h"
 
 /* What a change does that finds no room in it. */
@@ -64,6 +65,11 @@ struct okv_heap {
     size_t query_length;
     unsigned arena;
     bool wipes; /* what is freed is zeroed; set it after okv_heap_init() */
+    /* A range that is being emptied, and slots in it that are free, and that nothing may get. */
+    atomic_uint_fast64_t closed, closed_end;
+    uint64_t *held; /* under `lock` */
+    size_t held_count, held_capacity;
+    struct okv_owners *owners; /* NULL: they are not known */
     atomic_uint_fast64_t used, peak;
 };
 
@@ -108,6 +114,17 @@ void okv_heap_pin_shared(struct okv_heap *heap, uint64_t offset, struct okv_heap
 void okv_heap_unpin(struct okv_heap *heap, struct okv_heap_pin *pin);
 bool okv_heap_is_pinned(struct okv_heap *heap, uint64_t offset);
 
+/* For calls of jemalloc. */
+static inline int okv_heap_flags(const struct okv_heap *heap)
+{
+    return MALLOCX_ARENA(heap->arena) | MALLOCX_TCACHE_NONE;
+}
+
+/* Whether an allocation has pages of its own, in a row. */
+static inline bool okv_heap_is_long(uint64_t size)
+{
+    return size > OKV_HEAP_SLOT_MAX;
+}
 /* Bytes that an allocation of `size` takes, and those of the one at `offset`. */
 uint64_t okv_heap_size(uint64_t size);
 uint64_t okv_heap_size_at(const struct okv_heap *heap, uint64_t offset);
@@ -121,6 +138,9 @@ static inline bool okv_heap_is_before(uint64_t a, uint64_t b)
 {
     return a > b;
 }
+
+/* Bytes of the slots of the slab that begins here; 0: there is none any more. */
+uint64_t okv_heap_slot_length(const struct okv_heap *heap, uint64_t offset);
 
 /* Bytes allocated now, rounded up to size classes. */
 uint64_t okv_heap_used(const struct okv_heap *heap);

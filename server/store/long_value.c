@@ -7,6 +7,7 @@
 #include "server/store/pending.h"
 #include "server/store/room.h"
 #include "shared/base/error.h"
+#include "shared/format/hash.h"
 
 int okv_store_long_reserve(struct okv_store *store, struct okv_store_work *work,
                            struct okv_store_long_value *value, uint32_t key_length,
@@ -59,6 +60,8 @@ void okv_store_long_begin(const struct okv_store *store, struct okv_store_long_v
     uint8_t *extent = store->table.base + value->extent;
 
     memcpy(extent, write->key, value->key_length);
+    uint64_t hash = okv_hash_key(write->key, write->key_length, store->table.hash_seed);
+    okv_heap_set_owner(store->table.heap, value->extent, value->length, (uint32_t)hash);
     if (value->before)
         okv_store_long_compose(value, write->value, write->value_length, value->before_length);
     okv_hash_stream_begin(&value->checksum);

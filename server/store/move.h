@@ -9,4 +9,9 @@
 unsigned okv_store_move_extents(struct okv_store *store, struct okv_store_bucket *bucket,
                                 bool downwards, uint64_t *bytes);
 
+/* Copies the extent of an item of a loaded bucket elsewhere. Returns its bytes; 0: there is no
+ * room, or it stays, since it is long or pinned. */
+uint64_t okv_store_move_extent(struct okv_store *store, struct okv_store_bucket *bucket,
+                               struct okv_store_item *item);
+
 #endif

@@ -6,6 +6,21 @@
 
 #define WORD 64u
 
+/* Those that are so already stay. */
+static void set_free(struct okv_pages *pages, uint64_t page, uint64_t count, bool is_free)
+{
+    uint64_t changed = 0;
+
+    for (uint64_t i = page; i < page + count; i++) {
+        const uint64_t bit = UINT64_C(1) << i % WORD;
+        changed += is_free != ((pages->free[i / WORD] & bit) != 0);
+        pages->free[i / WORD] =
+            is_free ? pages->free[i / WORD] | bit : pages->free[i / WORD] & ~bit;
+    }
+    atomic_fetch_add_explicit(&pages->available, is_free ? changed : -changed,
+                              memory_order_relaxed);
+}
+
 int okv_pages_init(struct okv_pages *pages, uint64_t first, uint64_t end)
 {
     *pages = (struct okv_pages){.first = first, .end = end, .low = first, .high = end};
@@ -17,8 +32,7 @@ int okv_pages_init(struct okv_pages *pages, uint64_t first, uint64_t end)
         return OKV_ENOMEM;
     }
     pthread_mutex_init(&pages->lock, NULL);
-    for (uint64_t page = first; page < end; page++)
-        pages->free[page / WORD] |= UINT64_C(1) << page % WORD;
+    set_free(pages, first, end > first ? end - first : 0, true);
     return 0;
 }
 
@@ -27,15 +41,6 @@ void okv_pages_fini(struct okv_pages *pages)
     pthread_mutex_destroy(&pages->lock);
     free(pages->free);
     free(pages->kinds);
-}
-
-static void set_free(struct okv_pages *pages, uint64_t page, uint64_t count, bool is_free)
-{
-    for (uint64_t i = page; i < page + count; i++) {
-        const uint64_t bit = UINT64_C(1) << i % WORD;
-        pages->free[i / WORD] =
-            is_free ? pages->free[i / WORD] | bit : pages->free[i / WORD] & ~bit;
-    }
 }
 
 /* The first page from `page` on that is free, or is not; or `end`. */
@@ -120,16 +125,24 @@ uint64_t okv_pages_take(struct okv_pages *pages, uint64_t count, enum okv_page_k
     return found ? page : 0;
 }
 
-void okv_pages_give(struct okv_pages *pages, uint64_t page, uint64_t count)
+/* These may be free now. */
+static void widen(struct okv_pages *pages, uint64_t page, uint64_t count)
 {
-    pthread_mutex_lock(&pages->lock);
-    set_kinds(pages, page, count, OKV_PAGE_FREE, OKV_PAGE_FREE);
-    set_free(pages, page, count, true);
-    pages->taken -= count;
     if (pages->low > page)
         pages->low = page;
     if (pages->high < page + count)
         pages->high = page + count;
+}
+
+void okv_pages_give(struct okv_pages *pages, uint64_t page, uint64_t count)
+{
+    pthread_mutex_lock(&pages->lock);
+    set_kinds(pages, page, count, OKV_PAGE_FREE, OKV_PAGE_FREE);
+    for (uint64_t i = page; i < page + count; i++)
+        if (i < pages->closed || i >= pages->closed_end)
+            set_free(pages, i, 1, true);
+    pages->taken -= count;
+    widen(pages, page, count);
     pthread_mutex_unlock(&pages->lock);
 }
 
@@ -145,6 +158,38 @@ uint64_t okv_pages_count(const struct okv_pages *pages, uint64_t page)
     while (page + count < pages->end && okv_pages_kind(pages, page + count) == OKV_PAGE_REST)
         count++;
     return count;
+}
+
+void okv_pages_close(struct okv_pages *pages, uint64_t page, uint64_t count)
+{
+    pthread_mutex_lock(&pages->lock);
+    pages->closed = page;
+    pages->closed_end = page + count;
+    set_free(pages, page, count, false);
+    pthread_mutex_unlock(&pages->lock);
+}
+
+void okv_pages_open(struct okv_pages *pages)
+{
+    pthread_mutex_lock(&pages->lock);
+    for (uint64_t page = pages->closed; page < pages->closed_end; page++)
+        set_free(pages, page, 1, okv_pages_kind(pages, page) == OKV_PAGE_FREE);
+    widen(pages, pages->closed, pages->closed_end - pages->closed);
+    pages->closed = pages->closed_end = 0;
+    pthread_mutex_unlock(&pages->lock);
+}
+
+uint64_t okv_pages_count_movable(const struct okv_pages *pages, uint64_t page, uint64_t count)
+{
+    uint64_t taken = 0;
+
+    for (uint64_t i = page; i < page + count; i++) {
+        enum okv_page_kind kind = okv_pages_kind(pages, i);
+        if (kind == OKV_PAGE_FIXED)
+            return UINT64_MAX;
+        taken += kind != OKV_PAGE_FREE;
+    }
+    return taken;
 }
 
 uint64_t okv_pages_taken_most(struct okv_pages *pages)

@@ -2,7 +2,7 @@
  * The pages of a heap: which are taken, by what, and runs of free ones.
  *
  * Runs that are not moved, the segments of the index, are taken from the begin of the region, all
- * others from its end.
+ * others from its end. A range may be closed while it is emptied: no pages of it are taken then.
  *
  * Threads. Any, but for init and fini.
  */
@@ -16,6 +16,11 @@
 
 #define OKV_PAGE 4096u
 
+static inline uint64_t okv_pages_of(uint64_t size)
+{
+    return (size + OKV_PAGE - 1) / OKV_PAGE;
+}
+
 /* What has a page. */
 enum okv_page_kind {
     OKV_PAGE_FREE,
@@ -27,12 +32,14 @@ enum okv_page_kind {
 
 /* Pages are numbered from the begin of the region. */
 struct okv_pages {
-    uint64_t first, end;        /* those that may be taken */
-    pthread_mutex_t lock;       /* of what follows */
-    uint64_t *free;             /* a bit for each page: it is free */
-    uint64_t low, high;         /* no page below `low`, and none from `high` on, is free */
-    uint64_t taken, taken_most; /* pages now, and ever */
-    _Atomic uint8_t *kinds;     /* enum okv_page_kind; read without the lock */
+    uint64_t first, end;            /* those that may be taken */
+    pthread_mutex_t lock;           /* of what follows */
+    uint64_t closed, closed_end;    /* a range; empty: none */
+    uint64_t *free;                 /* a bit for each page: it is free, and not closed */
+    uint64_t low, high;             /* no page below `low`, and none from `high` on, is free */
+    uint64_t taken, taken_most;     /* pages now, and ever */
+    atomic_uint_fast64_t available; /* pages that are free and not closed */
+    _Atomic uint8_t *kinds;         /* enum okv_page_kind; read without the lock */
 };
 
 /* OKV_ENOMEM. */
@@ -46,6 +53,16 @@ void okv_pages_give(struct okv_pages *pages, uint64_t page, uint64_t count);
 /* Pages of the run that begins here. */
 uint64_t okv_pages_count(const struct okv_pages *pages, uint64_t page);
 enum okv_page_kind okv_pages_kind(const struct okv_pages *pages, uint64_t page);
+/* Closes `count` pages, until they are opened. One range at a time. */
+void okv_pages_close(struct okv_pages *pages, uint64_t page, uint64_t count);
+void okv_pages_open(struct okv_pages *pages);
+/* The number of these that are taken; UINT64_MAX if one is OKV_PAGE_FIXED. */
+uint64_t okv_pages_count_movable(const struct okv_pages *pages, uint64_t page, uint64_t count);
+/* Pages that may be taken. Without the lock. */
+static inline uint64_t okv_pages_available(const struct okv_pages *pages)
+{
+    return atomic_load_explicit(&pages->available, memory_order_relaxed);
+}
 uint64_t okv_pages_taken_most(struct okv_pages *pages);
 
 #endif

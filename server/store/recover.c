@@ -4,6 +4,7 @@
 
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_transaction.h"
+#include "server/store/clear.h"
 #include "server/store/compact.h"
 #include "server/store/evict.h"
 #include "server/store/locking.h"
@@ -12,6 +13,8 @@
 #include "shared/base/error.h"
 #include "shared/format/bucket_edit.h"
 
+/* Ranges of memory that are emptied for an item, by moves. */
+#define RANGES 32u
 /* Steps for one change, after the reserve is there. */
 #define EVICTIONS 256
 
@@ -89,6 +92,17 @@ void okv_store_recover_force(struct okv_store *store, struct okv_store_work *wor
     effort->evictions = EVICTIONS;
 }
 
+/* The log has no moves, so memory is in other pieces than it was. */
+static bool move_together(struct okv_store *store, struct okv_store_work *work, uint64_t size,
+                          unsigned *ranges)
+{
+    if (!store->table.heat || *ranges == 0)
+        return false;
+    --*ranges;
+    okv_store_clear_by_moves(store, work, size);
+    return true;
+}
+
 /* What no effort finds room for gets a pass of compaction of its own, the place of what it
  * replaces, the reserve, and in a cache the place of other items. */
 static int recover_with_room(struct okv_store *store, struct okv_store_work *work,
@@ -99,11 +113,13 @@ static int recover_with_room(struct okv_store *store, struct okv_store_work *wor
     struct okv_effort effort = okv_store_recover_effort(store);
     uint64_t size = (uint64_t)recovered->key_length + recovered->value_length;
     int rc = recover_once(store, work, recovered);
+    unsigned ranges = RANGES;
     bool was_forced = false;
 
     effort.merges = effort.sweeps = UINT_MAX;
     while (rc == OKV_EFULL) {
         if (okv_heap_wipe(&store->heap, UINT64_MAX) == 0 &&
+            !move_together(store, work, size, &ranges) &&
             !okv_store_make_room(store, work, size, &effort)) {
             if (was_forced)
                 return rc;

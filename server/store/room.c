@@ -96,8 +96,7 @@ static bool waits_for_log(struct okv_store *store, struct okv_store_work *work, 
     effort->batch = batch;
     if (!search->terms.has_no_batch && effort->evicted < size &&
         !okv_store_evict_is_ahead(store, size)) {
-        effort->evictions--;
-        okv_store_evict_for(store, work, size);
+        okv_store_evict_for(store, work, size, &effort->evictions);
         effort->evicted += okv_store_freed_later(&store->table) - before;
     }
     pending->log.wake(pending->log.user);

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "server/store/bucket.h"
-#include "server/store/heap.h"
+#include "server/store/heap_range.h"
 #include "shared/format/bucket_edit.h"
 
 /* Buckets whose numbers agree modulo this share a lock. A split makes bucket b + 2^l from b, and
@@ -52,10 +52,23 @@ struct okv_store_eviction {
     atomic_uint_fast64_t evicted_new, evicted_main; /* all that were evicted */
     atomic_uint_fast64_t evicted_in_bucket;         /* of these, for room in their bucket */
     atomic_uint_fast64_t evicted_bytes;             /* of keys and values */
-    atomic_uint_fast64_t extra_reserve;             /* bytes, while free memory is in pieces */
     atomic_uint_fast64_t copied_bytes;              /* to put free memory together */
     atomic_uint_fast64_t puts_of_evicted;           /* of ghosts */
     atomic_uint_fast64_t refused;                   /* changes */
+    /* See clear.h. */
+    struct okv_store_clearing {
+        pthread_mutex_t lock;       /* acquired before a bucket's lock */
+        atomic_uint_fast64_t first; /* of the range that is emptied; 0: none */
+        uint64_t end;
+        atomic_uint_fast64_t not_before; /* changes at which another one is worthwhile */
+        struct okv_heap_slot slot;       /* that comes next */
+        uint64_t from;                   /* where the next range is looked for */
+        unsigned rounds;
+        bool has_failed; /* with the last range */
+        bool only_moves; /* at a start */
+        bool waits;      /* until this batch of the log is published */
+        uint64_t batch;
+    } clearing;
 };
 
 /* A short step is this part of a sweep or a compaction, and ends after OKV_STORE_STEP_PAGES. */

@@ -24,8 +24,9 @@ struct mix {
 
 static const struct mix mixes[] = {
     {"16+32", 16, 32, 32},     {"24+100", 24, 100, 100},  {"32+1K", 32, 1024, 1024},
-    {"32+4K", 32, 4096, 4096}, {"24+8..2K", 24, 8, 2048},
+    {"32+4K", 32, 4096, 4096}, {"24+8..2K", 24, 8, 2048}, {"24+8..80K", 24, 8, 80000},
 };
+#define VALUE_MAX 80000u
 
 /* The value of a key is chosen by its number. */
 static uint32_t make_value(const struct mix *mix, uint64_t number, uint8_t *value)
@@ -46,7 +47,7 @@ static void make_key(const struct mix *mix, uint64_t number, char *key)
 /* As a worker does: the hands move after the reply. */
 static int put(struct store_region *region, const struct mix *mix, uint64_t number)
 {
-    static uint8_t value[4096];
+    static uint8_t value[VALUE_MAX];
     char key[64];
 
     make_key(mix, number, key);
@@ -59,7 +60,7 @@ static int put(struct store_region *region, const struct mix *mix, uint64_t numb
 /* Whether an item is there; it has its value then. */
 static bool is_there(struct store_region *region, const struct mix *mix, uint64_t number)
 {
-    static uint8_t value[4096];
+    static uint8_t value[VALUE_MAX];
     char key[64];
     uint32_t length;
     uint64_t version;
@@ -260,7 +261,7 @@ TEST(a_new_item_has_time)
 static int put_for(struct store_region *region, const struct mix *mix, uint64_t number,
                    uint64_t ttl_ms)
 {
-    static uint8_t value[4096];
+    static uint8_t value[VALUE_MAX];
     struct okv_store_outcome outcome;
     char key[64];
 
@@ -418,6 +419,7 @@ struct client {
     struct okv_store_work work;
     pthread_t thread;
     uint64_t first;
+    const struct mix *mix;
     unsigned failed;
 };
 
@@ -425,11 +427,12 @@ static void *put_and_get(void *user)
 {
     struct client *client = user;
     struct okv_store *store = &client->region->store;
-    const struct mix *mix = &mixes[4];
-    static _Thread_local uint8_t value[4096], buffer[4096];
+    const struct mix *mix = client->mix;
+    static _Thread_local uint8_t value[VALUE_MAX], buffer[VALUE_MAX];
     struct okv_store_outcome outcome;
 
-    for (uint64_t i = 0; i < 40000u / STORE_TEST_SLOWNESS; i++) {
+    const uint64_t count = mix->most > 4096 ? 4000 : 40000;
+    for (uint64_t i = 0; i < count / STORE_TEST_SLOWNESS; i++) {
         uint64_t version, number = client->first + i % 20000;
         uint32_t length = make_value(mix, number, value), found;
         char key[64];
@@ -449,7 +452,7 @@ static void *put_and_get(void *user)
     return NULL;
 }
 
-TEST(threads_evict_for_each_other)
+static void expect_threads(const struct mix *mix)
 {
     struct store_region region;
     struct store_audit audit;
@@ -457,7 +460,7 @@ TEST(threads_evict_for_each_other)
 
     open_cache(&region, OKV_STORE_EVICT);
     for (unsigned i = 0; i < THREADS; i++) {
-        clients[i] = (struct client){.region = &region, .first = i * 10000};
+        clients[i] = (struct client){.region = &region, .first = i * 10000, .mix = mix};
         assert_int_equal(okv_store_work_init(&clients[i].work, 512), 0);
         assert_int_equal(pthread_create(&clients[i].thread, NULL, put_and_get, &clients[i]), 0);
     }
@@ -468,6 +471,63 @@ TEST(threads_evict_for_each_other)
     }
     expect_heat(&region);
     store_region_audit(&region, NULL, NULL, &audit);
+    store_region_close(&region);
+}
+
+TEST(threads_evict_for_each_other)
+{
+    expect_threads(&mixes[4]);
+    expect_threads(&mixes[5]);
+}
+
+#define USED 64u
+
+/* Uses the first items that are there, as often as counts. */
+static void use_some(struct store_region *region, const struct mix *mix, uint64_t *numbers)
+{
+    uint64_t number = 0;
+
+    for (unsigned i = 0; i < USED; i++) {
+        while (!is_there(region, mix, number))
+            number++;
+        assert_true(is_there(region, mix, number) && is_there(region, mix, number));
+        numbers[i] = number++;
+    }
+}
+
+/* A run of pages for each, though all memory is in short slots. It costs its length, and that of
+ * another one at its end at most, of cold items: those that were used are moved. */
+TEST(a_long_value_finds_room_among_short_ones)
+{
+    enum { LONG = 200000, PUTS = 8 };
+    static const struct mix of_short = {"24+300", 24, 300, 300};
+    static uint8_t value[LONG];
+    struct store_region region;
+    struct store_audit audit;
+    const struct okv_store_eviction *eviction = &region.store.eviction;
+    uint64_t used[USED], version;
+
+    open_cache(&region, OKV_STORE_EVICT);
+    fill(&region, &of_short, 0, 2);
+    for (unsigned i = 0; i < PUTS; i++) {
+        char key[8];
+        uint32_t length = (uint32_t)snprintf(key, sizeof key, "%u", i);
+        while (okv_store_evict_is_due(&region.store))
+            okv_store_evict(&region.store, &region.work);
+        memset(value, 'a' + (int)i, LONG);
+        use_some(&region, &of_short, used);
+        uint64_t before = eviction->evicted_bytes;
+        assert_int_equal(store_region_put(&region, key, length, value, LONG, &version), 0);
+        assert_true(eviction->evicted_bytes - before <= 2 * LONG + OKV_EVICT_ITEMS * 324);
+        unsigned there = 0;
+        for (unsigned j = 0; j < USED; j++)
+            there += is_kept(&region, &of_short, used[j]);
+        if (there < USED) fprintf(stderr, "XX %u %u avail %lu\n", i, there, (long)okv_pages_available(&region.store.heap.pages));
+        store_region_expect(&region, key, length, value, LONG, version);
+        expect_heat(&region);
+        store_region_audit(&region, NULL, NULL, &audit);
+    }
+    assert_true(eviction->copied_bytes > 0);
     store_region_close(&region);
 }
 

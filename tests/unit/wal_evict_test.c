@@ -201,7 +201,8 @@ TEST(an_eviction_alone_is_a_batch)
     begin(&machine, &disk, 0);
     fill(&machine, &mixes[2], 2);
     wal_machine_enter(&machine);
-    atomic_store(&machine.store.eviction.extra_reserve, REGION / 16);
+    while (okv_heap_unused(&machine.store.heap) > REGION / 50) /* the reserve is used up */
+        assert_true(okv_heap_alloc(&machine.store.heap, 1000) != 0);
     while (okv_store_evict(&machine.store, &machine.work) == 0)
         continue;
     okv_wal_end_change(machine.wal);
@@ -277,10 +278,11 @@ static int visit_number(void *user, const struct okv_store_now *now)
 /* With `newest`, also what waits for the log; then it is in the batch. */
 static struct state read_all(struct okv_store *store, bool newest)
 {
+    const struct okv_store_view view = {.newest = newest};
     struct state state = {{0}};
 
     for (uint32_t key = 0; key < KEYS; key++)
-        okv_store_look(store, NULL, &key, sizeof key, newest, visit_number, &state.numbers[key]);
+        okv_store_look(store, NULL, &key, sizeof key, &view, visit_number, &state.numbers[key]);
     return state;
 }
 

@@ -1,0 +1,215 @@
+#include "server/store/clear.h"
+
+#include "server/store/bucket_image.h"
+#include "server/store/bucket_transaction.h"
+#include "server/store/compact.h"
+#include "server/store/evict.h"
+#include "server/store/heat.h"
+#include "server/store/locking.h"
+#include "server/store/move.h"
+#include "server/store/pending.h"
+#include "shared/base/error.h"
+
+/* Slots that a step looks at, and those that it frees at the end of a round. */
+#define SLOTS_STEP 512u
+#define RELEASED_STEP 4096u
+/* Bytes that are copied in a step, and those of one item. */
+#define COPIED_STEP (64u << 10)
+/* Passes over a range: the first may meet values that are put. */
+#define ROUNDS_MAX 3u
+
+/* Ranges of which one is chosen. */
+#define CANDIDATES 16u
+/* Of all pages, those that are kept free. */
+#define PAGES_PERCENT 2
+/* Changes before another range, after one that could not be emptied. */
+#define PAUSE 64
+
+bool okv_store_clear_is_due(const struct okv_store *store)
+{
+    const struct okv_store_clearing *clearing = &store->eviction.clearing;
+    const struct okv_pages *pages = &store->heap.pages;
+
+    if (atomic_load_explicit(&clearing->first, memory_order_relaxed))
+        return true;
+    return okv_pages_available(pages) * 100 < (pages->end - pages->first) * PAGES_PERCENT &&
+           okv_store_count_changes(store) >= atomic_load(&clearing->not_before);
+}
+
+/* Whether the bucket has a page here, or an item its extent. */
+static bool refers_to(const struct okv_table *table, uint64_t number, uint64_t where)
+{
+    uint64_t offset = okv_table_bucket_offset(table, number);
+
+    while (offset) {
+        const uint8_t *image = table->base + offset;
+        uint32_t position = 0;
+        struct okv_entry entry;
+        while (okv_bucket_next(image, &position, &entry) == 1)
+            if (entry.is_reference && entry.extent == where)
+                return true;
+        offset = okv_bucket_chain(image);
+        if (offset == where)
+            return true;
+    }
+    return false;
+}
+
+static struct okv_store_item *find_extent(struct okv_store_bucket *bucket, uint64_t extent)
+{
+    for (unsigned i = 0; i < bucket->item_count; i++)
+        if (bucket->items[i].entry.extent == extent)
+            return &bucket->items[i];
+    return NULL;
+}
+
+/* A use is taken from an item that is kept, as by a hand. */
+static bool is_cold(struct okv_store_item *item)
+{
+    if (okv_heat_counter_of(item->heat) == 0)
+        return true;
+    item->heat--;
+    return false;
+}
+
+/* Returns the bytes that were copied. */
+static uint64_t clear_item(struct okv_store *store, struct okv_store_bucket *bucket,
+                           struct okv_store_item *item)
+{
+    bool may_go = !store->eviction.clearing.only_moves && okv_store_is_evictable(store, item);
+    uint64_t copied = may_go && is_cold(item) ? 0 : okv_store_move_extent(store, bucket, item);
+
+    if (!copied && may_go)
+        okv_store_evict_item(store, bucket, item);
+    return copied;
+}
+
+/* A page of a bucket goes with items that do not fit its first one. */
+static int clear_in_bucket(struct okv_store *store, struct okv_store_work *work, uint64_t number,
+                           uint64_t where)
+{
+    struct okv_store_record evictions = {.kind = OKV_STORE_LOG_EVICTION};
+    struct okv_store_bucket *bucket = &work->bucket;
+    uint64_t copied = 0;
+    int rc = okv_store_transaction_load(store, work, number);
+
+    if (rc)
+        return rc;
+    struct okv_store_item *item = find_extent(bucket, where);
+    if (item)
+        copied = clear_item(store, bucket, item);
+    else if (!store->eviction.clearing.only_moves)
+        okv_store_evict_in_bucket(store, bucket, true);
+    rc = okv_store_transaction_commit_logged(store, work, &evictions);
+    if (rc)
+        return rc;
+    atomic_fetch_add_explicit(&store->eviction.copied_bytes, copied, memory_order_relaxed);
+    work->bytes += copied;
+    return 0;
+}
+
+/* Returns OKV_EAGAIN if the log has no room before its next batch. */
+static int clear_slot(struct okv_store *store, struct okv_store_work *work,
+                      const struct okv_heap_slot *slot)
+{
+    uint64_t number = okv_store_lock_hash(store, slot->owner);
+    int rc = refers_to(&store->table, number, slot->offset)
+                 ? clear_in_bucket(store, work, number, slot->offset)
+                 : 0;
+
+    okv_store_unlock(store, number);
+    return rc;
+}
+
+static void begin_round(struct okv_store_clearing *clearing)
+{
+    clearing->slot = (struct okv_heap_slot){.offset = clearing->first};
+    clearing->waits = false;
+}
+
+/* What a batch of the log evicts and moves is free when it is published. */
+static bool waits_for_batch(const struct okv_store *store, struct okv_store_clearing *clearing)
+{
+    if (!okv_store_is_collecting(&store->table))
+        return false;
+    uint64_t batch = atomic_load(&store->table.pending->batches);
+    if (!clearing->waits)
+        clearing->batch = batch;
+    clearing->waits = true;
+    return clearing->batch == batch;
+}
+
+/* After a range that could not be emptied comes the next one, whichever it is: the one with the
+ * most free pages may be the same again. */
+static bool begin(struct okv_store *store, struct okv_store_clearing *clearing, uint64_t size)
+{
+    clearing->first =
+        okv_heap_close(&store->heap, size < OKV_CLEAR_LEAST ? OKV_CLEAR_LEAST : size,
+                       clearing->has_failed ? 1 : CANDIDATES, &clearing->from, &clearing->end);
+    clearing->rounds = 0;
+    begin_round(clearing);
+    return clearing->first != 0;
+}
+
+/* Returns 0 if the range is given up. */
+static int end_round(struct okv_store *store, struct okv_store_clearing *clearing)
+{
+    if (!okv_heap_release_held(&store->heap, RELEASED_STEP))
+        return 1;
+    bool is_free = okv_heap_closed_is_free(&store->heap);
+    if (!is_free && waits_for_batch(store, clearing))
+        return 1;
+    clearing->rounds++;
+    if (!is_free && clearing->rounds < ROUNDS_MAX) {
+        begin_round(clearing);
+        return 1;
+    }
+    clearing->first = 0;
+    return okv_heap_open(&store->heap);
+}
+
+static int clear_locked(struct okv_store *store, struct okv_store_work *work, uint64_t size)
+{
+    struct okv_store_clearing *clearing = &store->eviction.clearing;
+    const unsigned pages = work->loaded_pages;
+    const uint64_t bytes = work->bytes;
+
+    if (!clearing->first && !begin(store, clearing, size))
+        return 0;
+    for (unsigned i = 0; i < SLOTS_STEP && work->loaded_pages - pages < OKV_EVICT_PAGES &&
+                         work->bytes - bytes < COPIED_STEP;
+         i++) {
+        if (!okv_heap_next_slot(&store->heap, &clearing->slot, clearing->end))
+            return end_round(store, clearing);
+        if (clear_slot(store, work, &clearing->slot) == OKV_EAGAIN)
+            return 1;
+        clearing->slot.offset += clearing->slot.length;
+    }
+    return 1;
+}
+
+int okv_store_clear(struct okv_store *store, struct okv_store_work *work, uint64_t size)
+{
+    struct okv_store_clearing *clearing = &store->eviction.clearing;
+
+    pthread_mutex_lock(&clearing->lock);
+    int rc = clear_locked(store, work, size);
+    if (rc == 0)
+        atomic_store(&clearing->not_before, okv_store_count_changes(store) + PAUSE);
+    clearing->has_failed = rc == 0;
+    pthread_mutex_unlock(&clearing->lock);
+    return rc;
+}
+
+int okv_store_clear_by_moves(struct okv_store *store, struct okv_store_work *work, uint64_t size)
+{
+    struct okv_store_clearing *clearing = &store->eviction.clearing;
+    int rc;
+
+    clearing->only_moves = true;
+    do
+        rc = okv_store_clear(store, work, size);
+    while (clearing->first);
+    clearing->only_moves = false;
+    return rc;
+}

@@ -1,0 +1,28 @@
+/*
+ * Empties a range of the heap, where items are evicted, for a value that needs its pages in a row.
+ *
+ * The heap knows the hash of the key of each extent (owners.h). So the items in a range are found
+ * by their addresses, whatever the size of the table: cold ones are evicted, others are copied
+ * elsewhere. Nothing is allocated in the range meanwhile. Extents that no item refers to, as of
+ * values that are under way, and pinned ones stay, and the range is given up.
+ */
+#ifndef OKV_SERVER_STORE_CLEAR_H
+#define OKV_SERVER_STORE_CLEAR_H
+
+#include <stdbool.h>
+
+#include "server/store/state.h"
+
+/* Bytes of the shortest range: some slabs. */
+#define OKV_CLEAR_LEAST (UINT64_C(32) << 10)
+
+/* Whether few pages are free, so that items could not be moved from one range to another, or a
+ * range is being emptied. Any thread. */
+bool okv_store_clear_is_due(const struct okv_store *store);
+/* Takes a step towards `size` free bytes in a row. No bucket may be locked. Returns 0 if a range
+ * could not be emptied, or none was found. */
+int okv_store_clear(struct okv_store *store, struct okv_store_work *work, uint64_t size);
+/* Takes all steps for a range, from which items are moved, and not evicted. Likewise. */
+int okv_store_clear_by_moves(struct okv_store *store, struct okv_store_work *work, uint64_t size);
+
+#endif
