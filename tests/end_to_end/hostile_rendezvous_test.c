@@ -13,7 +13,7 @@
 #define RENDEZVOUS_FAILED "rendezvous_failed"
 #define KEY "victim"
 #define KEY_LENGTH 6u
-#define VALUE_LENGTH 100000u
+#define VALUE_LENGTH 200000u /* too long to be copied: what is registered ends with it */
 
 static struct bystander *bystander_of(void **state)
 {
