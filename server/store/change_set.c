@@ -326,18 +326,19 @@ static int try_with_room(struct okv_store *store, struct okv_store_work *work,
                          const struct okv_store_set *set)
 {
     const struct okv_store_room_terms terms = {
-        set->steps, .waits_for_log = okv_store_is_collecting(&store->table)};
+        set->steps, .waits_for_log = okv_store_is_collecting(&store->table), .in_parts = true};
     struct okv_store_search search;
+    const uint64_t bytes = bytes_of(set);
     int rc = okv_store_room_is_kept(store, work) ? OKV_EFULL : try_once(store, work, set);
 
     if (rc == OKV_EFULL)
         okv_store_search_begin(&search, store, work, &terms);
     while (rc == OKV_EFULL) {
-        rc = okv_store_search_room(store, work, bytes_of(set), &search);
+        rc = okv_store_search_room(store, work, bytes, &search);
         if (rc)
             return rc;
-        rc = okv_store_room_is_kept(store, work) && !search.is_over ? OKV_EFULL
-                                                                    : try_once(store, work, set);
+        bool goes_on = okv_store_room_is_kept(store, work) || okv_store_evict_lacks(store, bytes);
+        rc = goes_on && !search.is_over ? OKV_EFULL : try_once(store, work, set);
     }
     return rc;
 }

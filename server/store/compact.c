@@ -90,7 +90,7 @@ bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, u
                          struct okv_effort *effort)
 {
     work->room_steps++;
-    if (okv_store_evict_for(store, work, size, &effort->evictions))
+    if (okv_store_evict_for(store, work, size, effort))
         return true;
     if (effort->sweeps > 0 && atomic_load(&store->totals.expiring) > 0 &&
         !okv_store_room_is_kept(store, work)) {

@@ -1,5 +1,6 @@
 #include "server/store/evict.h"
 
+#include "server/core/turn.h"
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_layout.h"
 #include "server/store/bucket_transaction.h"
@@ -43,6 +44,11 @@ static uint64_t unused(const struct okv_store *store)
 static bool is_short(const struct okv_store *store)
 {
     return unused(store) < reserve_of(store);
+}
+
+bool okv_store_evict_lacks(const struct okv_store *store, uint64_t size)
+{
+    return okv_store_may_evict(store) && unused(store) < size;
 }
 
 bool okv_store_evict_is_due(const struct okv_store *store)
@@ -216,19 +222,27 @@ static bool step_goes_on(const struct step *step, const struct okv_store_work *w
            work->bytes - step->bytes < COPIED_STEP;
 }
 
-unsigned okv_store_evict(struct okv_store *store, struct okv_store_work *work)
+/* Until so many bytes are free. */
+static unsigned move_hands(struct okv_store *store, struct okv_store_work *work, uint64_t wanted)
 {
     const struct step step = step_begin(work);
     unsigned removed = 0;
 
-    if (okv_store_log_check(&store->table))
-        return 0;
-    while (step_goes_on(&step, work) && removed < OKV_EVICT_ITEMS && is_short(store) &&
+    while (step_goes_on(&step, work) && removed < OKV_EVICT_ITEMS && unused(store) < wanted &&
            okv_store_may_evict(store))
         removed += move_a_hand(store, work);
-    if (!is_short(store) && okv_store_evict_is_due(store))
-        okv_store_clear(store, work, OKV_CLEAR_LEAST);
     return removed;
+}
+
+unsigned okv_store_evict(struct okv_store *store, struct okv_store_work *work)
+{
+    if (okv_store_log_check(&store->table))
+        return 0;
+    if (is_short(store))
+        return move_hands(store, work, reserve_of(store));
+    if (okv_store_evict_is_due(store))
+        okv_store_clear(store, work, OKV_CLEAR_LEAST);
+    return 0;
 }
 
 /* A first round finds new items only, which it passes. */
@@ -243,17 +257,19 @@ void okv_store_evict_at_start(struct okv_store *store, struct okv_store_work *wo
 /* Free memory is short, or in pieces that are too small. In the second case a range of it is
  * emptied, at least as long as a slab. */
 bool okv_store_evict_for(struct okv_store *store, struct okv_store_work *work, uint64_t size,
-                         unsigned *efforts)
+                         struct okv_effort *effort)
 {
+    uint64_t wanted = reserve_of(store) + (effort->in_parts ? size : 0);
     unsigned cost;
 
-    if (*efforts == 0 || !okv_store_may_evict(store))
+    if (effort->evictions == 0 || !okv_store_may_evict(store) ||
+        wanted > (store->heap.length - store->heap.floor) / 2 || okv_store_log_check(&store->table))
         return false;
-    if (is_short(store))
-        cost = okv_store_evict(store, work) ? 0 : 1;
+    if (unused(store) < wanted)
+        cost = move_hands(store, work, wanted) ? 0 : 1;
     else
-        cost = okv_store_clear(store, work, size) ? 0 : CLEAR_EFFORT;
-    *efforts -= cost < *efforts ? cost : *efforts;
+        cost = okv_store_clear(store, work, effort->in_parts ? 0 : size) ? 0 : CLEAR_EFFORT;
+    effort->evictions -= cost < effort->evictions ? cost : effort->evictions;
     return true;
 }
 

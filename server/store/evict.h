@@ -39,10 +39,12 @@ uint64_t okv_store_hand_ms(const struct okv_store *store, const struct okv_store
 
 /* ---- for the files of the store ---- */
 
-/* Takes a step for a change that found no room for `size` bytes, off those that it has left.
- * Returns whether another attempt, or another step, is worthwhile. */
+/* Takes a step for a change that found no room for `size` bytes. Returns whether another attempt,
+ * or another step, is worthwhile. */
 bool okv_store_evict_for(struct okv_store *store, struct okv_store_work *work, uint64_t size,
-                         unsigned *efforts);
+                         struct okv_effort *effort);
+/* Whether steps are needed before another attempt is: less than `size` bytes are free. */
+bool okv_store_evict_lacks(const struct okv_store *store, uint64_t size);
 /* Whether what the open batch frees is so much that a change waits for it, rather than evict. */
 bool okv_store_evict_is_ahead(const struct okv_store *store, uint64_t size);
 /* At a start that found no room by other means: evicts until the reserve is there. */

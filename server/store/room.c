@@ -70,6 +70,7 @@ void okv_store_search_begin(struct okv_store_search *search, const struct okv_st
     *search->effort = waits ? in_short_steps : at_once;
     if (okv_store_may_evict(store))
         search->effort->compactions = okv_store_compactions(store, waits);
+    search->effort->in_parts = terms->in_parts;
     search->effort->has_begun = true;
 }
 
@@ -96,7 +97,7 @@ static bool waits_for_log(struct okv_store *store, struct okv_store_work *work, 
     effort->batch = batch;
     if (!search->terms.has_no_batch && effort->evicted < size &&
         !okv_store_evict_is_ahead(store, size)) {
-        okv_store_evict_for(store, work, size, &effort->evictions);
+        okv_store_evict_for(store, work, size, effort);
         effort->evicted += okv_store_freed_later(&store->table) - before;
     }
     pending->log.wake(pending->log.user);

@@ -24,6 +24,7 @@ struct okv_store_room_terms {
     unsigned *steps;    /* as in okv_store_write */
     bool cannot_wait;   /* likewise */
     bool waits_for_log; /* the log makes room, between two batches */
+    bool in_parts;      /* it is for several items */
     bool has_no_batch;  /* the caller is in none, so nothing can be evicted */
 };
 

@@ -133,6 +133,21 @@ TEST(what_comes_finds_room)
     }
 }
 
+/* Fills the region with items that nobody uses, from `first` on; returns the next number. */
+static uint64_t fill(struct store_region *region, const struct mix *mix, uint64_t first,
+                     uint64_t turnovers)
+{
+    uint64_t number = first, end = first + turnovers * REGION / (mix->key_length + mix->most);
+
+    for (; number < end; number++) {
+        int rc = put(region, mix, number);
+        if (rc)
+            fail_msg("%s: put %llu of %llu: %d", mix->name, (unsigned long long)(number - first),
+                     (unsigned long long)(end - first), rc);
+    }
+    return number;
+}
+
 /* The items of a set make room in their buckets as one does. */
 TEST(sets_keep_gets_short)
 {
@@ -169,6 +184,38 @@ TEST(sets_keep_gets_short)
     store_region_close(&region);
 }
 
+/* More than the reserve, in many pieces: others go until there is room for all, and no more. */
+TEST(a_long_set_evicts_its_length)
+{
+    enum { SET = 1500 };
+    static const struct mix mix = {"24+300", 24, 300, 300};
+    static uint8_t values[SET][300];
+    static char keys[SET][64];
+    static struct okv_store_set_change changes[SET];
+    struct store_region region;
+
+    open_cache(&region, OKV_STORE_EVICT);
+    fill(&region, &mix, 0, 2);
+    uint64_t before = region.store.eviction.evicted_bytes;
+    for (unsigned i = 0; i < SET; i++) {
+        make_key(&mix, 1000000 + i, keys[i]);
+        changes[i] = (struct okv_store_set_change){.kind = OKV_STORE_SET_PUT,
+                                                   .key = keys[i],
+                                                   .key_length = mix.key_length,
+                                                   .value = values[i]};
+        changes[i].value_length = make_value(&mix, 1000000 + i, values[i]);
+    }
+    const struct okv_store_set set = {.changes = changes, .count = SET};
+    unsigned pages = region.work.loaded_pages;
+    assert_int_equal(okv_store_change_set(&region.store, &region.work, &set), 0);
+    assert_true(region.work.loaded_pages - pages < 20 * SET);
+    assert_true(region.store.eviction.evicted_bytes - before < 2 * SET * 324);
+    for (unsigned i = 0; i < SET; i++)
+        assert_true(is_there(&region, &mix, 1000000 + i));
+    expect_heat(&region);
+    store_region_close(&region);
+}
+
 /* A few items that are used, among many that are not. */
 TEST(what_is_used_stays)
 {
@@ -190,21 +237,6 @@ TEST(what_is_used_stays)
     assert_true(region.store.eviction.evicted_new > 100 * region.store.eviction.evicted_main);
     expect_heat(&region);
     store_region_close(&region);
-}
-
-/* Fills the region with items that nobody uses, from `first` on; returns the next number. */
-static uint64_t fill(struct store_region *region, const struct mix *mix, uint64_t first,
-                     uint64_t turnovers)
-{
-    uint64_t number = first, end = first + turnovers * REGION / (mix->key_length + mix->most);
-
-    for (; number < end; number++) {
-        int rc = put(region, mix, number);
-        if (rc)
-            fail_msg("%s: put %llu of %llu: %d", mix->name, (unsigned long long)(number - first),
-                     (unsigned long long)(end - first), rc);
-    }
-    return number;
 }
 
 TEST(what_comes_back_is_not_new)
@@ -522,7 +554,9 @@ TEST(a_long_value_finds_room_among_short_ones)
         unsigned there = 0;
         for (unsigned j = 0; j < USED; j++)
             there += is_kept(&region, &of_short, used[j]);
-        if (there < USED) fprintf(stderr, "XX %u %u avail %lu\n", i, there, (long)okv_pages_available(&region.store.heap.pages));
+        if (there < USED)
+            fprintf(stderr, "XX %u %u avail %lu\n", i, there,
+                    (long)okv_pages_available(&region.store.heap.pages));
         store_region_expect(&region, key, length, value, LONG, version);
         expect_heat(&region);
         store_region_audit(&region, NULL, NULL, &audit);
