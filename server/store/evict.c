@@ -7,22 +7,14 @@
 #include "server/store/clear.h"
 #include "server/store/heat.h"
 #include "server/store/locking.h"
-#include "server/store/move.h"
 #include "shared/base/error.h"
 
 /* New items beyond this share of the bytes that may be evicted are the hands' first choice. */
 #define NEW_PERCENT 10
-/* Of the bytes that are evicted, how many more may be copied to put free memory together. */
-#define COPIED_PERCENT 30
 
 static uint64_t get(const atomic_uint_fast64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
-static void add(atomic_uint_fast64_t *counter, uint64_t count)
-{
-    atomic_fetch_add_explicit(counter, count, memory_order_relaxed);
 }
 
 bool okv_store_may_evict(const struct okv_store *store)
@@ -127,8 +119,6 @@ static void save_heat(struct okv_store *store, struct okv_store_bucket *bucket)
 
 /* Efforts that a range which could not be emptied counts as. */
 #define CLEAR_EFFORT 32u
-/* Bytes that are copied in a step, and those of one bucket. */
-#define COPIED_STEP (64u << 10)
 /* Items that are looked at to find room in a bucket: each eviction looks at all that are left. */
 #define LOOKED_AT 2048u
 
@@ -141,34 +131,21 @@ static void evict_items(const struct okv_store *store, struct okv_store_bucket *
     }
 }
 
-/* Whether free memory may be put together: as long as COPIED_PERCENT of what was evicted. */
-static bool may_copy(const struct okv_store *store)
-{
-    return get(&store->eviction.copied_bytes) * 100 <
-           get(&store->eviction.evicted_bytes) * COPIED_PERCENT;
-}
-
 static unsigned visit_locked(struct okv_store *store, struct okv_store_work *work, uint64_t number,
                              meet *meets)
 {
     struct okv_store_record evictions = {.kind = OKV_STORE_LOG_EVICTION};
     struct okv_store_bucket *bucket = &work->bucket;
-    uint64_t copied = 0;
 
     if (okv_store_transaction_load(store, work, number))
         return 0;
     evict_items(store, bucket, meets);
     unsigned removed = bucket->evicted.of_new + bucket->evicted.of_main + bucket->expired;
-    unsigned moved = may_copy(store) ? okv_store_move_extents(store, bucket, false, &copied) : 0;
-    if (removed == 0 && moved == 0) {
+    if (removed == 0) {
         save_heat(store, bucket);
         return 0;
     }
-    if (okv_store_transaction_commit_logged(store, work, &evictions))
-        return 0;
-    add(&store->eviction.copied_bytes, copied);
-    work->bytes += copied;
-    return removed;
+    return okv_store_transaction_commit_logged(store, work, &evictions) ? 0 : removed;
 }
 
 static void begin_round(struct okv_store *store, struct okv_store_hand *hand)
@@ -203,33 +180,15 @@ static unsigned move_a_hand(struct okv_store *store, struct okv_store_work *work
     return visit(store, work, &eviction->main_hand, meet_main);
 }
 
-/* The work at the begin of a step. */
-struct step {
-    unsigned pages;
-    uint64_t bytes;
-};
-
-static struct step step_begin(const struct okv_store_work *work)
-{
-    return (struct step){work->loaded_pages, work->bytes};
-}
-
-/* Whether the step may visit another bucket. Keys can be chosen to make one of many pages, and
- * extents are copied. */
-static bool step_goes_on(const struct step *step, const struct okv_store_work *work)
-{
-    return work->loaded_pages - step->pages < OKV_EVICT_PAGES &&
-           work->bytes - step->bytes < COPIED_STEP;
-}
-
 /* Until so many bytes are free. */
 static unsigned move_hands(struct okv_store *store, struct okv_store_work *work, uint64_t wanted)
 {
-    const struct step step = step_begin(work);
+    const unsigned pages = work->loaded_pages;
     unsigned removed = 0;
 
-    while (step_goes_on(&step, work) && removed < OKV_EVICT_ITEMS && unused(store) < wanted &&
-           okv_store_may_evict(store))
+    /* Keys can be chosen to make a bucket of many pages. */
+    while (work->loaded_pages - pages < OKV_EVICT_PAGES && removed < OKV_EVICT_ITEMS &&
+           unused(store) < wanted && okv_store_may_evict(store))
         removed += move_a_hand(store, work);
     return removed;
 }

@@ -183,7 +183,7 @@ TEST(a_batch_evicts_about_what_it_puts)
         puts++;
     }
     /* It ends when the reserve is used up. */
-    assert_in_range(puts, REGION / 1100 * 2 / 100, REGION / 1100 * 4 / 100);
+    assert_in_range(puts, REGION / 1100 * 1 / 100, REGION / 1100 * 4 / 100);
     assert_in_range(machine.store.totals.items, items - 40, items + 40);
     assert_int_equal(put(&machine, mix, number + puts), 0); /* in the next one */
     assert_int_equal(machine.store.eviction.refused, 0);
