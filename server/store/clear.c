@@ -1,12 +1,15 @@
 #include "server/store/clear.h"
 
+#include <stdlib.h>
+
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_transaction.h"
-#include "server/store/compact.h"
-#include "server/store/evict.h"
+#include "server/store/evict_item.h"
+#include "server/store/heap_range.h"
 #include "server/store/heat.h"
 #include "server/store/locking.h"
 #include "server/store/move.h"
+#include "server/store/pages.h"
 #include "server/store/pending.h"
 #include "shared/base/error.h"
 
@@ -25,10 +28,40 @@
 /* Changes before another range, after one that could not be emptied. */
 #define PAUSE 64
 
+struct okv_store_clearing {
+    pthread_mutex_t lock;       /* acquired before a bucket's lock */
+    atomic_uint_fast64_t first; /* of the range that is emptied; 0: none */
+    uint64_t end;
+    atomic_uint_fast64_t not_before; /* changes at which another one is worthwhile */
+    struct okv_heap_slot slot;       /* that comes next */
+    uint64_t from;                   /* where the next range is looked for */
+    unsigned rounds;
+    bool has_failed; /* with the last range */
+    bool only_moves; /* at a start */
+    bool waits;      /* until this batch of the log is published */
+    uint64_t batch;
+};
+
+struct okv_store_clearing *okv_store_clearing_create(void)
+{
+    struct okv_store_clearing *clearing = calloc(1, sizeof *clearing);
+
+    if (clearing)
+        pthread_mutex_init(&clearing->lock, NULL);
+    return clearing;
+}
+
+void okv_store_clearing_destroy(struct okv_store_clearing *clearing)
+{
+    if (clearing)
+        pthread_mutex_destroy(&clearing->lock);
+    free(clearing);
+}
+
 bool okv_store_clear_is_due(const struct okv_store *store)
 {
-    const struct okv_store_clearing *clearing = &store->eviction.clearing;
-    const struct okv_pages *pages = &store->heap.pages;
+    const struct okv_store_clearing *clearing = store->eviction.clearing;
+    const struct okv_pages *pages = store->heap.pages;
 
     if (atomic_load_explicit(&clearing->first, memory_order_relaxed))
         return true;
@@ -76,7 +109,7 @@ static bool is_cold(struct okv_store_item *item)
 static uint64_t clear_item(struct okv_store *store, struct okv_store_bucket *bucket,
                            struct okv_store_item *item)
 {
-    bool may_go = !store->eviction.clearing.only_moves && okv_store_is_evictable(store, item);
+    bool may_go = !store->eviction.clearing->only_moves && okv_store_is_evictable(store, item);
     uint64_t copied = may_go && is_cold(item) ? 0 : okv_store_move_extent(store, bucket, item);
 
     if (!copied && may_go)
@@ -98,7 +131,7 @@ static int clear_in_bucket(struct okv_store *store, struct okv_store_work *work,
     struct okv_store_item *item = find_extent(bucket, where);
     if (item)
         copied = clear_item(store, bucket, item);
-    else if (!store->eviction.clearing.only_moves)
+    else if (!store->eviction.clearing->only_moves)
         okv_store_evict_in_bucket(store, bucket, true);
     rc = okv_store_transaction_commit_logged(store, work, &evictions);
     if (rc)
@@ -170,7 +203,7 @@ static int end_round(struct okv_store *store, struct okv_store_clearing *clearin
 
 static int clear_locked(struct okv_store *store, struct okv_store_work *work, uint64_t size)
 {
-    struct okv_store_clearing *clearing = &store->eviction.clearing;
+    struct okv_store_clearing *clearing = store->eviction.clearing;
     const unsigned pages = work->loaded_pages;
     const uint64_t bytes = work->bytes;
 
@@ -190,7 +223,7 @@ static int clear_locked(struct okv_store *store, struct okv_store_work *work, ui
 
 int okv_store_clear(struct okv_store *store, struct okv_store_work *work, uint64_t size)
 {
-    struct okv_store_clearing *clearing = &store->eviction.clearing;
+    struct okv_store_clearing *clearing = store->eviction.clearing;
 
     pthread_mutex_lock(&clearing->lock);
     int rc = clear_locked(store, work, size);
@@ -203,7 +236,7 @@ int okv_store_clear(struct okv_store *store, struct okv_store_work *work, uint64
 
 int okv_store_clear_by_moves(struct okv_store *store, struct okv_store_work *work, uint64_t size)
 {
-    struct okv_store_clearing *clearing = &store->eviction.clearing;
+    struct okv_store_clearing *clearing = store->eviction.clearing;
     int rc;
 
     clearing->only_moves = true;

@@ -13,6 +13,11 @@
 
 #include "server/store/state.h"
 
+/* NULL: there is no memory. */
+struct okv_store_clearing *okv_store_clearing_create(void);
+/* Accepts NULL. */
+void okv_store_clearing_destroy(struct okv_store_clearing *clearing);
+
 /* Bytes of the shortest range: some slabs. */
 #define OKV_CLEAR_LEAST (UINT64_C(32) << 10)
 

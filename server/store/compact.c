@@ -41,11 +41,6 @@ static unsigned compact_bucket(struct okv_store *store, struct okv_store_work *w
     return moved;
 }
 
-uint64_t okv_store_count_changes(const struct okv_store *store)
-{
-    return atomic_load(&store->totals.changes) + atomic_load(&store->totals.expired);
-}
-
 /* A step of a series is short if others are served between two. */
 static unsigned parts_of_step(const struct okv_store_work *work)
 {

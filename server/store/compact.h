@@ -12,8 +12,6 @@
  * change again. No bucket may be locked. With work->in_steps a step is short. */
 bool okv_store_make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                          struct okv_effort *effort);
-/* What makes holes: changes that were made, and items that expired. */
-uint64_t okv_store_count_changes(const struct okv_store *store);
 /* Makes the next steps compact the whole heap, even if little has changed since the last pass. */
 void okv_store_compact_again(struct okv_store *store);
 

@@ -17,30 +17,14 @@ static uint64_t get(const atomic_uint_fast64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-bool okv_store_may_evict(const struct okv_store *store)
-{
-    return store->eviction.mode == OKV_STORE_EVICT ||
-           (store->eviction.mode == OKV_STORE_EVICT_EXPIRING && get(&store->totals.expiring) > 0);
-}
-
-static uint64_t reserve_of(const struct okv_store *store)
-{
-    return (store->heap.length - store->heap.floor) / 100 * OKV_EVICT_RESERVE_PERCENT;
-}
-
-static uint64_t unused(const struct okv_store *store)
-{
-    return okv_heap_unused(&store->heap) + okv_store_freed_later(&store->table);
-}
-
 static bool is_short(const struct okv_store *store)
 {
-    return unused(store) < reserve_of(store);
+    return okv_store_unused(store) < okv_store_reserve(store);
 }
 
 bool okv_store_evict_lacks(const struct okv_store *store, uint64_t size)
 {
-    return okv_store_may_evict(store) && unused(store) < size;
+    return okv_store_may_evict(store) && okv_store_unused(store) < size;
 }
 
 bool okv_store_evict_is_due(const struct okv_store *store)
@@ -53,27 +37,7 @@ bool okv_store_evict_is_ahead(const struct okv_store *store, uint64_t size)
 {
     uint64_t later = okv_store_freed_later(&store->table);
 
-    return later >= size && later >= reserve_of(store) / 2;
-}
-
-/* ---- one item ---- */
-
-bool okv_store_is_evictable(const struct okv_store *store, const struct okv_store_item *item)
-{
-    return store->eviction.mode == OKV_STORE_EVICT || item->entry.expiry_ms;
-}
-
-void okv_store_evict_item(const struct okv_store *store, struct okv_store_bucket *bucket,
-                          struct okv_store_item *item)
-{
-    bool is_new = okv_heat_is_new(item->heat);
-
-    bucket->evicted.of_new += is_new;
-    bucket->evicted.of_main += !is_new;
-    bucket->evicted.bytes += item->entry.key_length + item->entry.value_length;
-    if (is_new)
-        okv_heat_add_ghost(store->table.heat, bucket->heat, item->tag);
-    okv_store_bucket_remove_logged(bucket, item);
+    return later >= size && later >= okv_store_reserve(store) / 2;
 }
 
 /* ---- the hands ---- */
@@ -119,8 +83,6 @@ static void save_heat(struct okv_store *store, struct okv_store_bucket *bucket)
 
 /* Efforts that a range which could not be emptied counts as. */
 #define CLEAR_EFFORT 32u
-/* Items that are looked at to find room in a bucket: each eviction looks at all that are left. */
-#define LOOKED_AT 2048u
 
 static void evict_items(const struct okv_store *store, struct okv_store_bucket *bucket, meet *meets)
 {
@@ -188,7 +150,7 @@ static unsigned move_hands(struct okv_store *store, struct okv_store_work *work,
 
     /* Keys can be chosen to make a bucket of many pages. */
     while (work->loaded_pages - pages < OKV_EVICT_PAGES && removed < OKV_EVICT_ITEMS &&
-           unused(store) < wanted && okv_store_may_evict(store))
+           okv_store_unused(store) < wanted && okv_store_may_evict(store))
         removed += move_a_hand(store, work);
     return removed;
 }
@@ -198,7 +160,7 @@ unsigned okv_store_evict(struct okv_store *store, struct okv_store_work *work)
     if (okv_store_log_check(&store->table))
         return 0;
     if (is_short(store))
-        return move_hands(store, work, reserve_of(store));
+        return move_hands(store, work, okv_store_reserve(store));
     if (okv_store_evict_is_due(store))
         okv_store_clear(store, work, OKV_CLEAR_LEAST);
     return 0;
@@ -218,13 +180,13 @@ void okv_store_evict_at_start(struct okv_store *store, struct okv_store_work *wo
 bool okv_store_evict_for(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                          struct okv_effort *effort)
 {
-    uint64_t wanted = reserve_of(store) + (effort->in_parts ? size : 0);
+    uint64_t wanted = okv_store_reserve(store) + (effort->in_parts ? size : 0);
     unsigned cost;
 
     if (effort->evictions == 0 || !okv_store_may_evict(store) ||
         wanted > (store->heap.length - store->heap.floor) / 2 || okv_store_log_check(&store->table))
         return false;
-    if (unused(store) < wanted)
+    if (okv_store_unused(store) < wanted)
         cost = move_hands(store, work, wanted) ? 0 : 1;
     else
         cost = okv_store_clear(store, work, effort->in_parts ? 0 : size) ? 0 : CLEAR_EFFORT;
@@ -239,95 +201,4 @@ uint64_t okv_store_hand_ms(const struct okv_store *store, const struct okv_store
     uint64_t last_ms = atomic_load(&hand->round_ms);
 
     return so_far_ms > last_ms ? so_far_ms : last_ms;
-}
-
-/* ---- in a bucket ---- */
-
-/* Whether the index cannot have another segment: at once, or because that failed not long ago. */
-static bool index_is_final(struct okv_store *store)
-{
-    uint64_t segment = (uint64_t)store->table.segment_buckets * store->table.bucket_size;
-
-    if (get(&store->bucket_count) >= store->buckets_max ||
-        unused(store) < reserve_of(store) + segment)
-        return true;
-    if (atomic_load_explicit(&store->growth_pause, memory_order_relaxed) <= 0)
-        return false;
-    atomic_fetch_sub_explicit(&store->growth_pause, 1, memory_order_relaxed);
-    return true;
-}
-
-/* Whether gets of items of this bucket would take more READs than they should. */
-static bool is_too_long(struct okv_store_bucket *bucket, const struct okv_table *table)
-{
-    if (okv_store_layout_plan(bucket, table) || bucket->pages > 1)
-        return true;
-    for (unsigned i = 0; i < bucket->item_count; i++) {
-        const struct okv_store_item *item = &bucket->items[i];
-        if (item->entry.is_reference && item->inline_size != UINT32_MAX)
-            return true;
-    }
-    return false;
-}
-
-/* Lower goes first: new ones that were passed, new ones, main ones, by their counters. */
-static unsigned rank_of(const struct okv_store_item *item)
-{
-    static const unsigned ranks[] = {
-        [OKV_HEAT_NEW] = 1, [OKV_HEAT_PASSED] = 0, [OKV_HEAT_MAIN] = 2};
-    unsigned counter = okv_heat_counter_of(item->heat);
-
-    return ranks[okv_heat_kind_of(item->heat)] + (counter ? 2 + counter : 0);
-}
-
-/* Of two that are alike the older one: versions rise with each write of a bucket. */
-static bool is_colder(const struct okv_store_item *item, const struct okv_store_item *other)
-{
-    unsigned a = rank_of(item), b = rank_of(other);
-
-    return a != b ? a < b : item->entry.version < other->entry.version;
-}
-
-/* An item that was put, and not moved, has the next version. */
-static struct okv_store_item *coldest(const struct okv_store *store,
-                                      struct okv_store_bucket *bucket)
-{
-    struct okv_store_item *found = NULL;
-
-    for (unsigned i = 0; i < bucket->item_count; i++) {
-        struct okv_store_item *item = &bucket->items[i];
-        if (item->entry.version == bucket->next_version || !okv_store_is_evictable(store, item))
-            continue;
-        if (!found || is_colder(item, found))
-            found = item;
-    }
-    return found;
-}
-
-/* What the hands would have done to the others until they met the victim without a use. */
-static void cool(struct okv_store_bucket *bucket, unsigned uses)
-{
-    for (unsigned i = 0; i < bucket->item_count; i++) {
-        uint8_t *heat = &bucket->items[i].heat;
-        unsigned counter = okv_heat_counter_of(*heat);
-        *heat = okv_heat_make(okv_heat_kind_of(*heat), counter > uses ? counter - uses : 0);
-    }
-}
-
-void okv_store_evict_in_bucket(struct okv_store *store, struct okv_store_bucket *bucket,
-                               bool insists)
-{
-    if (!store->table.heat || (!insists && !index_is_final(store)))
-        return;
-    unsigned looked_at = 0;
-    while (looked_at < LOOKED_AT && is_too_long(bucket, &store->table)) {
-        looked_at += bucket->item_count;
-        struct okv_store_item *item = coldest(store, bucket);
-        if (!item)
-            break;
-        cool(bucket, okv_heat_counter_of(item->heat));
-        okv_store_evict_item(store, bucket, item);
-        bucket->evicted.in_bucket++;
-    }
-    bucket->only_shrinks = false; /* it has items more */
 }

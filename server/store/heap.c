@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/store/owners.h"
+#include "server/store/pages.h"
 #include "shared/base/error.h"
 
 /* jemalloc's largest slabs, about. It asks for more only to have pages in advance. */
@@ -31,14 +33,14 @@ uint64_t okv_heap_size(uint64_t size)
 static uint64_t take_aligned(struct okv_heap *heap, uint64_t count, size_t alignment)
 {
     uint64_t more = alignment / OKV_PAGE - 1;
-    uint64_t page = okv_pages_take(&heap->pages, count + more, OKV_PAGE_SLAB);
+    uint64_t page = okv_pages_take(heap->pages, count + more, OKV_PAGE_SLAB);
 
     if (!page || more == 0)
         return page;
     uintptr_t address = (uintptr_t)heap->base + page * OKV_PAGE;
     uint64_t before = (-address & (alignment - 1)) / OKV_PAGE;
-    okv_pages_give(&heap->pages, page + before + count, more - before);
-    okv_pages_give(&heap->pages, page, before);
+    okv_pages_give(heap->pages, page + before + count, more - before);
+    okv_pages_give(heap->pages, page, before);
     return page + before;
 }
 
@@ -68,9 +70,9 @@ static bool hook_dalloc(extent_hooks_t *hooks, void *address, size_t size, bool 
     (void)committed, (void)arena;
     uint64_t page = (uint64_t)((uint8_t *)address - heap->base) / OKV_PAGE;
     for (uint64_t i = page; heap->owners && i < page + okv_pages_of(size); i++)
-        if (okv_pages_kind(&heap->pages, i) == OKV_PAGE_SLAB)
+        if (okv_pages_kind(heap->pages, i) == OKV_PAGE_SLAB)
             okv_owners_drop_slab(heap->owners, i);
-    okv_pages_give(&heap->pages, page, okv_pages_of(size));
+    okv_pages_give(heap->pages, page, okv_pages_of(size));
     return false;
 }
 
@@ -135,7 +137,8 @@ int okv_heap_init(struct okv_heap *heap, void *base, uint64_t floor, uint64_t le
                 .merge = hook_merge,
             },
     };
-    if (okv_pages_init(&heap->pages, okv_pages_of(floor), length / OKV_PAGE))
+    heap->pages = okv_pages_create(okv_pages_of(floor), length / OKV_PAGE);
+    if (!heap->pages)
         return OKV_ENOMEM;
     atomic_init(&heap->used, 0);
     atomic_init(&heap->peak, 0);
@@ -165,7 +168,7 @@ destroy_arena:
     destroy_arena(heap->arena);
 fini_pages:
     pthread_mutex_destroy(&heap->lock);
-    okv_pages_fini(&heap->pages);
+    okv_pages_destroy(heap->pages);
     return OKV_ENOMEM;
 }
 
@@ -173,7 +176,7 @@ void okv_heap_fini(struct okv_heap *heap)
 {
     destroy_arena(heap->arena);
     pthread_mutex_destroy(&heap->lock);
-    okv_pages_fini(&heap->pages);
+    okv_pages_destroy(heap->pages);
     okv_owners_destroy(heap->owners);
     free(heap->held);
 }
@@ -190,7 +193,7 @@ static void count(struct okv_heap *heap, uint64_t size)
 
 static uint64_t take_run(struct okv_heap *heap, uint64_t size, enum okv_page_kind kind)
 {
-    uint64_t page = okv_pages_take(&heap->pages, okv_pages_of(size), kind);
+    uint64_t page = okv_pages_take(heap->pages, okv_pages_of(size), kind);
 
     if (page)
         count(heap, okv_pages_of(size) * OKV_PAGE);
@@ -259,14 +262,14 @@ uint64_t okv_heap_alloc_fixed(struct okv_heap *heap, uint64_t size)
 
 static bool is_run_at(const struct okv_heap *heap, uint64_t offset)
 {
-    enum okv_page_kind kind = okv_pages_kind(&heap->pages, offset / OKV_PAGE);
+    enum okv_page_kind kind = okv_pages_kind(heap->pages, offset / OKV_PAGE);
 
     return offset % OKV_PAGE == 0 && (kind == OKV_PAGE_RUN || kind == OKV_PAGE_FIXED);
 }
 
 uint64_t okv_heap_size_at(const struct okv_heap *heap, uint64_t offset)
 {
-    return is_run_at(heap, offset) ? okv_pages_count(&heap->pages, offset / OKV_PAGE) * OKV_PAGE
+    return is_run_at(heap, offset) ? okv_pages_count(heap->pages, offset / OKV_PAGE) * OKV_PAGE
                                    : sallocx(heap->base + offset, okv_heap_flags(heap));
 }
 
@@ -355,7 +358,7 @@ static void release(struct okv_heap *heap, uint64_t offset, uint64_t size)
 {
     atomic_fetch_sub_explicit(&heap->used, size, memory_order_relaxed);
     if (is_run_at(heap, offset))
-        okv_pages_give(&heap->pages, offset / OKV_PAGE, size / OKV_PAGE);
+        okv_pages_give(heap->pages, offset / OKV_PAGE, size / OKV_PAGE);
     else if (!is_closed(heap, offset) || !hold(heap, offset))
         dallocx(heap->base + offset, okv_heap_flags(heap));
 }
@@ -514,5 +517,5 @@ uint64_t okv_heap_peak(const struct okv_heap *heap)
 
 uint64_t okv_heap_reached(struct okv_heap *heap)
 {
-    return okv_pages_taken_most(&heap->pages) * OKV_PAGE;
+    return okv_pages_taken_most(heap->pages) * OKV_PAGE;
 }

@@ -18,9 +18,6 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "server/store/owners.h"
-#include "server/store/pages.h"
-
 /* What a change does that finds no room in it. */
 enum okv_store_full {
     OKV_STORE_REFUSE,
@@ -39,6 +36,9 @@ enum okv_store_full {
  * pages of its own. One change may free hundreds. */
 #define OKV_HEAP_WIPED_LATER (UINT64_C(16) << 10)
 
+struct okv_owners;
+struct okv_pages;
+
 /* Keeps an allocation from being reused: when it is freed, that waits for okv_heap_unpin(). The
  * caller's memory; zeros pin nothing. */
 struct okv_heap_pin {
@@ -52,7 +52,7 @@ struct okv_heap_pin {
 struct okv_heap {
     uint8_t *base;
     uint64_t floor, length; /* where it begins, and ends */
-    struct okv_pages pages;
+    struct okv_pages *pages;
     pthread_mutex_t lock; /* of the fields down to `unwiped_last` */
     LIST_HEAD(, okv_heap_pin) pins;
     uint64_t unwiped, unwiped_last;    /* a list of freed memory that is to be wiped; 0: none */

@@ -1,5 +1,7 @@
 #include "server/store/heap_range.h"
 
+#include "server/store/owners.h"
+#include "server/store/pages.h"
 #include "shared/base/error.h"
 
 /* Of the heap, after one of which the next range is looked at. */
@@ -7,7 +9,7 @@
 
 int okv_heap_keep_owners(struct okv_heap *heap)
 {
-    heap->owners = okv_owners_create(heap->pages.end);
+    heap->owners = okv_owners_create(heap->pages->end);
     return heap->owners ? 0 : OKV_ENOMEM;
 }
 
@@ -15,7 +17,7 @@ static uint64_t slab_of(const struct okv_heap *heap, uint64_t offset)
 {
     uint64_t page = offset / OKV_PAGE;
 
-    while (page > heap->pages.first && okv_pages_kind(&heap->pages, page) == OKV_PAGE_REST)
+    while (page > heap->pages->first && okv_pages_kind(heap->pages, page) == OKV_PAGE_REST)
         page--;
     return page;
 }
@@ -29,10 +31,10 @@ void okv_heap_set_owner(struct okv_heap *heap, uint64_t offset, uint64_t size, u
         return;
     }
     uint64_t page = slab_of(heap, offset), length = okv_heap_size(size);
-    if (okv_pages_kind(&heap->pages, page) != OKV_PAGE_SLAB)
+    if (okv_pages_kind(heap->pages, page) != OKV_PAGE_SLAB)
         return;
     okv_owners_set_slot(heap->owners, page, (offset - page * OKV_PAGE) / length,
-                        okv_pages_count(&heap->pages, page) * OKV_PAGE / length, owner);
+                        okv_pages_count(heap->pages, page) * OKV_PAGE / length, owner);
 }
 
 /* The first page from `page` on at which no allocation or slab goes on. */
@@ -46,7 +48,7 @@ static uint64_t to_head(const struct okv_pages *pages, uint64_t page)
 uint64_t okv_heap_close(struct okv_heap *heap, uint64_t length, unsigned candidates, uint64_t *from,
                         uint64_t *end)
 {
-    const struct okv_pages *pages = &heap->pages;
+    const struct okv_pages *pages = heap->pages;
     uint64_t count = okv_pages_of(length), span = pages->end - pages->first;
     uint64_t best = 0, best_end = 0, most_free = 0;
 
@@ -65,7 +67,7 @@ uint64_t okv_heap_close(struct okv_heap *heap, uint64_t length, unsigned candida
     }
     if (!best)
         return 0;
-    okv_pages_close(&heap->pages, best, best_end - best);
+    okv_pages_close(heap->pages, best, best_end - best);
     atomic_store(&heap->closed, best * OKV_PAGE);
     atomic_store(&heap->closed_end, best_end * OKV_PAGE);
     *end = best_end * OKV_PAGE;
@@ -90,7 +92,7 @@ bool okv_heap_closed_is_free(const struct okv_heap *heap)
     uint64_t first = atomic_load(&heap->closed) / OKV_PAGE;
     uint64_t count = atomic_load(&heap->closed_end) / OKV_PAGE - first;
 
-    return okv_pages_count_movable(&heap->pages, first, count) == 0;
+    return okv_pages_count_movable(heap->pages, first, count) == 0;
 }
 
 bool okv_heap_open(struct okv_heap *heap)
@@ -101,7 +103,7 @@ bool okv_heap_open(struct okv_heap *heap)
     atomic_store(&heap->closed, 0);
     while (!okv_heap_release_held(heap, SIZE_MAX))
         continue;
-    okv_pages_open(&heap->pages);
+    okv_pages_open(heap->pages);
     return is_free;
 }
 
@@ -109,17 +111,17 @@ bool okv_heap_open(struct okv_heap *heap)
 static bool has_owner(const struct okv_heap *heap, struct okv_heap_slot *slot)
 {
     uint64_t page = slot->offset / OKV_PAGE;
-    enum okv_page_kind kind = okv_pages_kind(&heap->pages, page);
+    enum okv_page_kind kind = okv_pages_kind(heap->pages, page);
 
     if (kind != OKV_PAGE_REST && slot->offset % OKV_PAGE == 0) {
         slot->slab = page;
-        slot->length = kind == OKV_PAGE_RUN    ? okv_pages_count(&heap->pages, page) * OKV_PAGE
+        slot->length = kind == OKV_PAGE_RUN    ? okv_pages_count(heap->pages, page) * OKV_PAGE
                        : kind == OKV_PAGE_SLAB ? okv_heap_slot_length(heap, slot->offset)
                                                : 0;
     }
     if (slot->length == 0)
         return false;
-    if (okv_pages_kind(&heap->pages, slot->slab) == OKV_PAGE_SLAB)
+    if (okv_pages_kind(heap->pages, slot->slab) == OKV_PAGE_SLAB)
         return okv_owners_get_slot(heap->owners, slot->slab,
                                    (slot->offset - slot->slab * OKV_PAGE) / slot->length,
                                    &slot->owner);

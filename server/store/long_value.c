@@ -4,6 +4,7 @@
 
 #include "server/store/bucket_layout.h"
 #include "server/store/commands.h"
+#include "server/store/heap_range.h"
 #include "server/store/pending.h"
 #include "server/store/room.h"
 #include "shared/base/error.h"

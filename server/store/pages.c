@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-#include "shared/base/error.h"
-
 #define WORD 64u
 
 /* Those that are so already stay. */
@@ -21,26 +19,31 @@ static void set_free(struct okv_pages *pages, uint64_t page, uint64_t count, boo
                               memory_order_relaxed);
 }
 
-int okv_pages_init(struct okv_pages *pages, uint64_t first, uint64_t end)
+struct okv_pages *okv_pages_create(uint64_t first, uint64_t end)
 {
-    *pages = (struct okv_pages){.first = first, .end = end, .low = first, .high = end};
+    struct okv_pages *pages = calloc(1, sizeof *pages);
+
+    if (!pages)
+        return NULL;
+    pages->first = pages->low = first;
+    pages->end = pages->high = end;
     pages->free = calloc(end / WORD + 1, sizeof *pages->free);
     pages->kinds = calloc(end, sizeof *pages->kinds);
-    if (!pages->free || !pages->kinds) {
-        free(pages->free);
-        free(pages->kinds);
-        return OKV_ENOMEM;
-    }
     pthread_mutex_init(&pages->lock, NULL);
+    if (!pages->free || !pages->kinds) {
+        okv_pages_destroy(pages);
+        return NULL;
+    }
     set_free(pages, first, end > first ? end - first : 0, true);
-    return 0;
+    return pages;
 }
 
-void okv_pages_fini(struct okv_pages *pages)
+void okv_pages_destroy(struct okv_pages *pages)
 {
     pthread_mutex_destroy(&pages->lock);
     free(pages->free);
     free(pages->kinds);
+    free(pages);
 }
 
 /* The first page from `page` on that is free, or is not; or `end`. */

@@ -4,7 +4,7 @@
  * Runs that are not moved, the segments of the index, are taken from the begin of the region, all
  * others from its end. A range may be closed while it is emptied: no pages of it are taken then.
  *
- * Threads. Any, but for init and fini.
+ * Threads. Any, but for create and destroy.
  */
 #ifndef OKV_SERVER_STORE_PAGES_H
 #define OKV_SERVER_STORE_PAGES_H
@@ -42,9 +42,9 @@ struct okv_pages {
     _Atomic uint8_t *kinds;         /* enum okv_page_kind; read without the lock */
 };
 
-/* OKV_ENOMEM. */
-int okv_pages_init(struct okv_pages *pages, uint64_t first, uint64_t end);
-void okv_pages_fini(struct okv_pages *pages);
+/* NULL: there is no memory. */
+struct okv_pages *okv_pages_create(uint64_t first, uint64_t end);
+void okv_pages_destroy(struct okv_pages *pages);
 
 /* Takes `count` pages, at least 1, in a row. Returns the first, or 0. */
 uint64_t okv_pages_take(struct okv_pages *pages, uint64_t count, enum okv_page_kind kind);

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "server/store/bucket.h"
-#include "server/store/heap_range.h"
+#include "server/store/heap.h"
 #include "shared/format/bucket_edit.h"
 
 /* Buckets whose numbers agree modulo this share a lock. A split makes bucket b + 2^l from b, and
@@ -55,20 +55,7 @@ struct okv_store_eviction {
     atomic_uint_fast64_t copied_bytes;              /* to put free memory together */
     atomic_uint_fast64_t puts_of_evicted;           /* of ghosts */
     atomic_uint_fast64_t refused;                   /* changes */
-    /* See clear.h. */
-    struct okv_store_clearing {
-        pthread_mutex_t lock;       /* acquired before a bucket's lock */
-        atomic_uint_fast64_t first; /* of the range that is emptied; 0: none */
-        uint64_t end;
-        atomic_uint_fast64_t not_before; /* changes at which another one is worthwhile */
-        struct okv_heap_slot slot;       /* that comes next */
-        uint64_t from;                   /* where the next range is looked for */
-        unsigned rounds;
-        bool has_failed; /* with the last range */
-        bool only_moves; /* at a start */
-        bool waits;      /* until this batch of the log is published */
-        uint64_t batch;
-    } clearing;
+    struct okv_store_clearing *clearing;            /* see clear.h; NULL: nothing is evicted */
 };
 
 /* A short step is this part of a sweep or a compaction, and ends after OKV_STORE_STEP_PAGES. */
@@ -78,6 +65,7 @@ struct okv_store_eviction {
 #define OKV_STORE_LONG_STEP_PAGES 1024u
 
 struct okv_effort;
+struct okv_store_clearing;
 
 /* Do not move it while the store lives. */
 struct okv_store {
@@ -120,6 +108,12 @@ struct okv_store {
     pthread_mutex_t publishing; /* of the status block */
     pthread_mutex_t locks[OKV_STORE_LOCKS];
 };
+
+/* What makes holes: changes that were made, and items that expired. */
+static inline uint64_t okv_store_count_changes(const struct okv_store *store)
+{
+    return atomic_load(&store->totals.changes) + atomic_load(&store->totals.expired);
+}
 
 /* Working memory of one thread: private copies of what it changes. */
 struct okv_store_work {

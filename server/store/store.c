@@ -5,6 +5,8 @@
 
 #include "server/core/turn.h"
 #include "server/store/bucket_image.h"
+#include "server/store/clear.h"
+#include "server/store/heap_range.h"
 #include "server/store/heat.h"
 #include "server/store/locking.h"
 #include "server/store/pending.h"
@@ -117,7 +119,6 @@ static void locks_init(struct okv_store *store)
 {
     pthread_mutex_init(&store->resizing, NULL);
     pthread_mutex_init(&store->publishing, NULL);
-    pthread_mutex_init(&store->eviction.clearing.lock, NULL);
     for (unsigned i = 0; i < OKV_STORE_LOCKS; i++)
         pthread_mutex_init(&store->locks[i], NULL);
 }
@@ -153,7 +154,9 @@ int okv_store_init(struct okv_store *store, const struct okv_store_params *param
         store->table.heat = okv_heat_create(store->buckets_max, params->bucket_size);
         store->eviction.mode = params->full;
         store->table.evicts_expiring = params->full == OKV_STORE_EVICT_EXPIRING;
-        rc = store->table.heat ? okv_heap_keep_owners(&store->heap) : OKV_ENOMEM;
+        store->eviction.clearing = okv_store_clearing_create();
+        rc = store->table.heat && store->eviction.clearing ? okv_heap_keep_owners(&store->heap)
+                                                           : OKV_ENOMEM;
     }
     if (!rc)
         rc = okv_store_index_create(store);
@@ -170,9 +173,9 @@ void okv_store_fini(struct okv_store *store)
 {
     for (unsigned i = 0; i < OKV_STORE_LOCKS; i++)
         pthread_mutex_destroy(&store->locks[i]);
-    pthread_mutex_destroy(&store->eviction.clearing.lock);
     pthread_mutex_destroy(&store->publishing);
     pthread_mutex_destroy(&store->resizing);
+    okv_store_clearing_destroy(store->eviction.clearing);
     okv_heat_destroy(store->table.heat);
     okv_heap_fini(&store->heap);
 }

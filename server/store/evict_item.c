@@ -1,0 +1,137 @@
+#include "server/store/evict_item.h"
+
+#include "server/store/bucket_image.h"
+#include "server/store/bucket_layout.h"
+#include "server/store/heat.h"
+#include "server/store/pending.h"
+
+/* Items that are looked at to find room in a bucket: each eviction looks at all that are left. */
+#define LOOKED_AT 2048u
+
+static uint64_t get(const atomic_uint_fast64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+bool okv_store_may_evict(const struct okv_store *store)
+{
+    return store->eviction.mode == OKV_STORE_EVICT ||
+           (store->eviction.mode == OKV_STORE_EVICT_EXPIRING && get(&store->totals.expiring) > 0);
+}
+
+uint64_t okv_store_reserve(const struct okv_store *store)
+{
+    return (store->heap.length - store->heap.floor) / 100 * OKV_EVICT_RESERVE_PERCENT;
+}
+
+uint64_t okv_store_unused(const struct okv_store *store)
+{
+    return okv_heap_unused(&store->heap) + okv_store_freed_later(&store->table);
+}
+
+bool okv_store_is_evictable(const struct okv_store *store, const struct okv_store_item *item)
+{
+    return store->eviction.mode == OKV_STORE_EVICT || item->entry.expiry_ms;
+}
+
+void okv_store_evict_item(const struct okv_store *store, struct okv_store_bucket *bucket,
+                          struct okv_store_item *item)
+{
+    bool is_new = okv_heat_is_new(item->heat);
+
+    bucket->evicted.of_new += is_new;
+    bucket->evicted.of_main += !is_new;
+    bucket->evicted.bytes += item->entry.key_length + item->entry.value_length;
+    if (is_new)
+        okv_heat_add_ghost(store->table.heat, bucket->heat, item->tag);
+    okv_store_bucket_remove_logged(bucket, item);
+}
+
+/* Whether the index cannot have another segment: at once, or because that failed not long ago. */
+static bool index_is_final(struct okv_store *store)
+{
+    uint64_t segment = (uint64_t)store->table.segment_buckets * store->table.bucket_size;
+
+    if (get(&store->bucket_count) >= store->buckets_max ||
+        okv_store_unused(store) < okv_store_reserve(store) + segment)
+        return true;
+    if (atomic_load_explicit(&store->growth_pause, memory_order_relaxed) <= 0)
+        return false;
+    atomic_fetch_sub_explicit(&store->growth_pause, 1, memory_order_relaxed);
+    return true;
+}
+
+/* Whether gets of items of this bucket would take more READs than they should. */
+static bool is_too_long(struct okv_store_bucket *bucket, const struct okv_table *table)
+{
+    if (okv_store_layout_plan(bucket, table) || bucket->pages > 1)
+        return true;
+    for (unsigned i = 0; i < bucket->item_count; i++) {
+        const struct okv_store_item *item = &bucket->items[i];
+        if (item->entry.is_reference && item->inline_size != UINT32_MAX)
+            return true;
+    }
+    return false;
+}
+
+/* Lower goes first: new ones that were passed, new ones, main ones, by their counters. */
+static unsigned rank_of(const struct okv_store_item *item)
+{
+    static const unsigned ranks[] = {
+        [OKV_HEAT_NEW] = 1, [OKV_HEAT_PASSED] = 0, [OKV_HEAT_MAIN] = 2};
+    unsigned counter = okv_heat_counter_of(item->heat);
+
+    return ranks[okv_heat_kind_of(item->heat)] + (counter ? 2 + counter : 0);
+}
+
+/* Of two that are alike the older one: versions rise with each write of a bucket. */
+static bool is_colder(const struct okv_store_item *item, const struct okv_store_item *other)
+{
+    unsigned a = rank_of(item), b = rank_of(other);
+
+    return a != b ? a < b : item->entry.version < other->entry.version;
+}
+
+/* An item that was put, and not moved, has the next version. */
+static struct okv_store_item *coldest(const struct okv_store *store,
+                                      struct okv_store_bucket *bucket)
+{
+    struct okv_store_item *found = NULL;
+
+    for (unsigned i = 0; i < bucket->item_count; i++) {
+        struct okv_store_item *item = &bucket->items[i];
+        if (item->entry.version == bucket->next_version || !okv_store_is_evictable(store, item))
+            continue;
+        if (!found || is_colder(item, found))
+            found = item;
+    }
+    return found;
+}
+
+/* What the hands would have done to the others until they met the victim without a use. */
+static void cool(struct okv_store_bucket *bucket, unsigned uses)
+{
+    for (unsigned i = 0; i < bucket->item_count; i++) {
+        uint8_t *heat = &bucket->items[i].heat;
+        unsigned counter = okv_heat_counter_of(*heat);
+        *heat = okv_heat_make(okv_heat_kind_of(*heat), counter > uses ? counter - uses : 0);
+    }
+}
+
+void okv_store_evict_in_bucket(struct okv_store *store, struct okv_store_bucket *bucket,
+                               bool insists)
+{
+    if (!store->table.heat || (!insists && !index_is_final(store)))
+        return;
+    unsigned looked_at = 0;
+    while (looked_at < LOOKED_AT && is_too_long(bucket, &store->table)) {
+        looked_at += bucket->item_count;
+        struct okv_store_item *item = coldest(store, bucket);
+        if (!item)
+            break;
+        cool(bucket, okv_heat_counter_of(item->heat));
+        okv_store_evict_item(store, bucket, item);
+        bucket->evicted.in_bucket++;
+    }
+    bucket->only_shrinks = false; /* it has items more */
+}

@@ -1,0 +1,37 @@
+/*
+ * What may be evicted, and eviction in one bucket.
+ *
+ * An item in the page of its bucket gives no memory of the heap, but room in the index, which
+ * shrinks while memory is short. When the index cannot grow, the items of a bucket make room for
+ * each other.
+ */
+#ifndef OKV_SERVER_STORE_EVICT_ITEM_H
+#define OKV_SERVER_STORE_EVICT_ITEM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/store/state.h"
+
+/* Of the heap, which is kept free. */
+#define OKV_EVICT_RESERVE_PERCENT 3
+/* Pages of buckets after which a step ends with the bucket. */
+#define OKV_EVICT_PAGES 64
+
+/* Whether there may be items that may be evicted. Any thread. */
+bool okv_store_may_evict(const struct okv_store *store);
+/* Bytes: of the reserve, and free, also those that a batch of the log is about to free. */
+uint64_t okv_store_reserve(const struct okv_store *store);
+uint64_t okv_store_unused(const struct okv_store *store);
+/* Before a locked bucket is laid out with items that were put: removes others if they would take
+ * overflow pages, or memory of the heap though they are small. Where the index cannot grow, or the
+ * caller insists, since the heap had no room. */
+void okv_store_evict_in_bucket(struct okv_store *store, struct okv_store_bucket *bucket,
+                               bool insists);
+
+bool okv_store_is_evictable(const struct okv_store *store, const struct okv_store_item *item);
+/* Removes an item of a loaded bucket. */
+void okv_store_evict_item(const struct okv_store *store, struct okv_store_bucket *bucket,
+                          struct okv_store_item *item);
+
+#endif
