@@ -205,7 +205,8 @@ TEST_WITH(exec_makes_room_once, begin_with_budget, end)
     for (unsigned i = 0; i < 10000; i++)
         if (resp_fixture_call(one, "setrange a 1000000 x") &&
             resp_fixture_call(one, "setrange b 1000000 x") &&
-            resp_fixture_call(one, "setrange c 1000000 x"))
+            resp_fixture_call(one, "setrange c 1000000 x") &&
+            resp_fixture_call(one, "setrange e 500000 x"))
             break;
     expect(one, "multi", OK);
     expect(one, "set s 1", "+QUEUED\r\n");

@@ -269,7 +269,7 @@ RENDEZVOUS_TEST(a_rendezvous_without_room_is_refused)
 
     server_core_put(&rendezvous_reads->core, "1", 'v', VALUE_MAX, 0);
     server_core_put(&rendezvous_reads->core, "2", 'v', VALUE_MAX, 0);
-    server_core_put(&rendezvous_reads->core, "3", 'v', VALUE_MAX / 2, 0);
+    server_core_put(&rendezvous_reads->core, "3", 'v', VALUE_MAX, 0);
     uint64_t used = heap_used(rendezvous_reads);
     assert_int_equal(rendezvous_begin(rendezvous_reads, 'a', VALUE_MAX, 0), OKV_EFULL);
     assert_int_equal(heap_used(rendezvous_reads), used);
