@@ -19,14 +19,14 @@ struct need {
     double bytes, least, quick;
 };
 
-/* Of the heap: four for each power of two; a page more from 16 KiB on. */
+/* Of the heap: four for each power of two, pages above 14 KiB. */
 static double size_class(double bytes)
 {
     double step = 16;
 
-    while (bytes > 8 * step)
+    while (step < 4096 && bytes > 8 * step)
         step *= 2;
-    return step * ceil(bytes / step) + (bytes > 14336 ? 4096 : 0);
+    return step * ceil(bytes / step);
 }
 
 /* The formula of docs/capacity.md. */

@@ -16,6 +16,8 @@
 /* Slots that a step looks at, and those that it frees at the end of a round. */
 #define SLOTS_STEP 512u
 #define RELEASED_STEP 4096u
+/* Of the bytes that are evicted, how many are copied before cold items go, whoever's turn it is. */
+#define COPIED_PERCENT 100
 /* Bytes that are copied in a step, and those of one item. */
 #define COPIED_STEP (64u << 10)
 /* Passes over a range: the first may meet values that are put. */
@@ -96,13 +98,23 @@ static struct okv_store_item *find_extent(struct okv_store_bucket *bucket, uint6
     return NULL;
 }
 
-/* A use is taken from an item that is kept, as by a hand. */
-static bool is_cold(struct okv_store_item *item)
+/* Whether cold items may be moved, too: not if much was copied. */
+static bool may_copy(const struct okv_store *store)
 {
-    if (okv_heat_counter_of(item->heat) == 0)
-        return true;
-    item->heat--;
-    return false;
+    const struct okv_store_eviction *eviction = &store->eviction;
+
+    return atomic_load_explicit(&eviction->copied_bytes, memory_order_relaxed) * 100 <
+           atomic_load_explicit(&eviction->evicted_bytes, memory_order_relaxed) * COPIED_PERCENT;
+}
+
+/* As by a hand: a use is taken from an item, and of those without either new ones go or others. */
+static bool is_cold(const struct okv_store *store, struct okv_store_item *item)
+{
+    if (okv_heat_counter_of(item->heat) > 0) {
+        item->heat--;
+        return false;
+    }
+    return okv_heat_is_new(item->heat) == okv_store_evicts_new(store) || !may_copy(store);
 }
 
 /* Returns the bytes that were copied. */
@@ -110,7 +122,8 @@ static uint64_t clear_item(struct okv_store *store, struct okv_store_bucket *buc
                            struct okv_store_item *item)
 {
     bool may_go = !store->eviction.clearing->only_moves && okv_store_is_evictable(store, item);
-    uint64_t copied = may_go && is_cold(item) ? 0 : okv_store_move_extent(store, bucket, item);
+    uint64_t copied =
+        may_go && is_cold(store, item) ? 0 : okv_store_move_extent(store, bucket, item);
 
     if (!copied && may_go)
         okv_store_evict_item(store, bucket, item);

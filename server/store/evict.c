@@ -9,9 +9,6 @@
 #include "server/store/locking.h"
 #include "shared/base/error.h"
 
-/* New items beyond this share of the bytes that may be evicted are the hands' first choice. */
-#define NEW_PERCENT 10
-
 static uint64_t get(const atomic_uint_fast64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
@@ -135,9 +132,8 @@ static unsigned visit(struct okv_store *store, struct okv_store_work *work,
 static unsigned move_a_hand(struct okv_store *store, struct okv_store_work *work)
 {
     struct okv_store_eviction *eviction = &store->eviction;
-    uint64_t of_new = get(&store->totals.new_bytes), all = get(&store->totals.heat_bytes);
 
-    if (of_new * 100 > all * NEW_PERCENT)
+    if (okv_store_evicts_new(store))
         return visit(store, work, &eviction->new_hand, meet_new);
     return visit(store, work, &eviction->main_hand, meet_main);
 }

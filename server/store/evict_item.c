@@ -5,6 +5,8 @@
 #include "server/store/heat.h"
 #include "server/store/pending.h"
 
+/* New items beyond this share of the bytes that may be evicted are the first choice. */
+#define NEW_PERCENT 10
 /* Items that are looked at to find room in a bucket: each eviction looks at all that are left. */
 #define LOOKED_AT 2048u
 
@@ -17,6 +19,13 @@ bool okv_store_may_evict(const struct okv_store *store)
 {
     return store->eviction.mode == OKV_STORE_EVICT ||
            (store->eviction.mode == OKV_STORE_EVICT_EXPIRING && get(&store->totals.expiring) > 0);
+}
+
+bool okv_store_evicts_new(const struct okv_store *store)
+{
+    uint64_t of_new = get(&store->totals.new_bytes), all = get(&store->totals.heat_bytes);
+
+    return of_new * 100 > all * NEW_PERCENT;
 }
 
 uint64_t okv_store_reserve(const struct okv_store *store)

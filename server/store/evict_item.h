@@ -20,6 +20,8 @@
 
 /* Whether there may be items that may be evicted. Any thread. */
 bool okv_store_may_evict(const struct okv_store *store);
+/* Whether new items, and not main ones, are to be evicted: they have more than their share. */
+bool okv_store_evicts_new(const struct okv_store *store);
 /* Bytes: of the reserve, and free, also those that a batch of the log is about to free. */
 uint64_t okv_store_reserve(const struct okv_store *store);
 uint64_t okv_store_unused(const struct okv_store *store);
