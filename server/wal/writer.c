@@ -207,7 +207,7 @@ static uint64_t write_due_ns(const struct okv_wal *wal)
     uint64_t part = wal->sync_within_ns / 4;
     uint64_t delay = part && part < WRITE_DELAY_NS ? part : WRITE_DELAY_NS;
 
-    if (batch->used == OKV_WAL_FRAME_HEADER)
+    if (batch->used == OKV_WAL_FRAME_HEADER || (!wal->is_direct && batch->records > 0))
         return UINT64_MAX;
     return batch->used < OKV_WAL_WRITE_BYTES ? batch->since_ns + delay : 0;
 }
