@@ -17,7 +17,7 @@ static uint64_t slab_of(const struct okv_heap *heap, uint64_t offset)
 {
     uint64_t page = offset / OKV_PAGE;
 
-    while (page > heap->pages->first && okv_pages_kind(heap->pages, page) == OKV_PAGE_REST)
+    while (page > heap->pages->first && okv_pages_kind(heap->pages, page) == OKV_PAGE_SLAB_REST)
         page--;
     return page;
 }
@@ -40,7 +40,7 @@ void okv_heap_set_owner(struct okv_heap *heap, uint64_t offset, uint64_t size, u
 /* The first page from `page` on at which no allocation or slab goes on. */
 static uint64_t to_head(const struct okv_pages *pages, uint64_t page)
 {
-    while (page < pages->end && okv_pages_kind(pages, page) == OKV_PAGE_REST)
+    while (page < pages->end && okv_pages_is_rest(okv_pages_kind(pages, page)))
         page++;
     return page;
 }
@@ -113,7 +113,7 @@ static bool has_owner(const struct okv_heap *heap, struct okv_heap_slot *slot)
     uint64_t page = slot->offset / OKV_PAGE;
     enum okv_page_kind kind = okv_pages_kind(heap->pages, page);
 
-    if (kind != OKV_PAGE_REST && slot->offset % OKV_PAGE == 0) {
+    if (!okv_pages_is_rest(kind) && slot->offset % OKV_PAGE == 0) {
         slot->slab = page;
         slot->length = kind == OKV_PAGE_RUN    ? okv_pages_count(heap->pages, page) * OKV_PAGE
                        : kind == OKV_PAGE_SLAB ? okv_heap_slot_length(heap, slot->offset)

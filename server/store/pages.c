@@ -119,7 +119,8 @@ uint64_t okv_pages_take(struct okv_pages *pages, uint64_t count, enum okv_page_k
     bool found = page < pages->end;
     if (found) {
         set_free(pages, page, count, false);
-        set_kinds(pages, page, count, kind, OKV_PAGE_REST);
+        set_kinds(pages, page, count, kind,
+                  kind == OKV_PAGE_SLAB ? OKV_PAGE_SLAB_REST : OKV_PAGE_RUN_REST);
         pages->taken += count;
         if (pages->taken > pages->taken_most)
             pages->taken_most = pages->taken;
@@ -156,9 +157,11 @@ enum okv_page_kind okv_pages_kind(const struct okv_pages *pages, uint64_t page)
 
 uint64_t okv_pages_count(const struct okv_pages *pages, uint64_t page)
 {
+    enum okv_page_kind rest =
+        okv_pages_kind(pages, page) == OKV_PAGE_SLAB ? OKV_PAGE_SLAB_REST : OKV_PAGE_RUN_REST;
     uint64_t count = 1;
 
-    while (page + count < pages->end && okv_pages_kind(pages, page + count) == OKV_PAGE_REST)
+    while (page + count < pages->end && okv_pages_kind(pages, page + count) == rest)
         count++;
     return count;
 }

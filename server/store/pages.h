@@ -24,10 +24,12 @@ static inline uint64_t okv_pages_of(uint64_t size)
 /* What has a page. */
 enum okv_page_kind {
     OKV_PAGE_FREE,
-    OKV_PAGE_SLAB,  /* the first page of allocations of one size */
-    OKV_PAGE_RUN,   /* the first page of one allocation */
-    OKV_PAGE_FIXED, /* likewise, of one that is not to be moved */
-    OKV_PAGE_REST,  /* a further page of these */
+    OKV_PAGE_SLAB,      /* the first page of allocations of one size */
+    OKV_PAGE_RUN,       /* the first page of one allocation */
+    OKV_PAGE_FIXED,     /* likewise, of one that is not to be moved */
+    OKV_PAGE_SLAB_REST, /* a further page of a slab. One may begin here: jemalloc splits what it has
+                         */
+    OKV_PAGE_RUN_REST,
 };
 
 /* Pages are numbered from the begin of the region. */
@@ -62,6 +64,11 @@ uint64_t okv_pages_count_movable(const struct okv_pages *pages, uint64_t page, u
 static inline uint64_t okv_pages_available(const struct okv_pages *pages)
 {
     return atomic_load_explicit(&pages->available, memory_order_relaxed);
+}
+/* Whether an allocation or a slab may go on here. */
+static inline bool okv_pages_is_rest(enum okv_page_kind kind)
+{
+    return kind == OKV_PAGE_SLAB_REST || kind == OKV_PAGE_RUN_REST;
 }
 uint64_t okv_pages_taken_most(struct okv_pages *pages);
 
