@@ -405,9 +405,10 @@ RECONNECT_TEST(abandoned_reads_give_their_slots_back)
         get_submit(i);
         collect();
         assert_int_equal(results[i].status, OKV_ETIMEDOUT);
+        POLL_UNTIL(stub.connections == 1); /* on a slow machine it has had silence already */
         stub_hang_up();
         stub.delay = 0;
-        POLL_UNTIL(stub.connects == i + 2 && stub.connections == 1);
+        POLL_UNTIL(stub.connects >= i + 2 && stub.connections == 1);
         assert_int_equal(stub.reads_under_way <= 1, true);
     }
     assert_int_equal(patient_get(), OKV_OK);
