@@ -2,9 +2,9 @@
  * How many hits of a database its clients may report: each costs time of the server, and false ones
  * keep items that nobody uses.
  *
- * Each eviction earns two hits, if the server has time for them: one is for whoever reports first,
- * the other one is divided evenly among all parties that report. Honest clients report about one,
- * and many more make all items look alike when the next ones go. A party is a user, or a client of
+ * Each eviction earns two hits, if the server has time for them: the first party that reports takes
+ * one, the other is divided evenly among all parties that report. Honest clients report about one.
+ * With many more, all items look alike to the next eviction. A party is a user, or a client of
  * a server without users. One that reports twice what it may is told to report the hits of half as
  * many items.
  */
@@ -29,7 +29,7 @@ struct okv_allowance {
     uint64_t now_ns, evicted;    /* at the last report */
     uint64_t time_ns, evictions; /* since then and before, that have earned nothing yet */
     uint64_t earned;             /* pairs of hits, since ever */
-    uint64_t shared;             /* hits that are left for whoever reports first */
+    uint64_t shared;             /* hits that are left for the first report */
     uint64_t period, begun_ns;
     uint32_t reporters, reporters_before; /* parties, in this period and in the one before */
     struct okv_allowance_party *parties;

@@ -16,9 +16,9 @@
 /* Slots that a step looks at, and those that it frees at the end of a round. */
 #define SLOTS_STEP 512u
 #define RELEASED_STEP 4096u
-/* Of the bytes that are evicted, how many are copied before cold items go, whoever's turn it is. */
+/* With more copied bytes than this share of the evicted ones, all cold items are evicted. */
 #define COPIED_PERCENT 100
-/* Bytes that are copied in a step, and those of one item. */
+/* A step ends with the item that exceeds this number of copied bytes. */
 #define COPIED_STEP (64u << 10)
 /* Passes over a range: the first may meet values that are put. */
 #define ROUNDS_MAX 3u

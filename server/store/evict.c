@@ -2,7 +2,6 @@
 
 #include "server/core/turn.h"
 #include "server/store/bucket_image.h"
-#include "server/store/bucket_layout.h"
 #include "server/store/bucket_transaction.h"
 #include "server/store/clear.h"
 #include "server/store/heat.h"
@@ -138,7 +137,7 @@ static unsigned move_a_hand(struct okv_store *store, struct okv_store_work *work
     return visit(store, work, &eviction->main_hand, meet_main);
 }
 
-/* Until so many bytes are free. */
+/* Takes a step, unless `wanted` bytes are free. Returns the number of items that it removed. */
 static unsigned move_hands(struct okv_store *store, struct okv_store_work *work, uint64_t wanted)
 {
     const unsigned pages = work->loaded_pages;
