@@ -1,8 +1,8 @@
 /*
- * Sixteen clients on 64 keys, while the table grows and shrinks under them, and then in buckets
- * that have overflowed: everything that they did and saw must be explained by one order of the
- * operations on each key (tests/support/linearizability.h), and no value may be one that nobody
- * wrote.
+ * Sixteen clients on 64 keys, while the table grows and shrinks under them, then in buckets that
+ * have overflowed, and then in a cache with too little memory for them: everything that they did
+ * and saw must be explained by one order of the operations on each key
+ * (tests/support/linearizability.h), and no value may be one that nobody wrote.
  *
  * $OKV_OPERATIONS: how many (300,000; with a sanitizer fewer; with OKV_LONG=1 ten million; over
  * RDMA as many as fit in 30 s). $OKV_TEST_CUTS: the network is cut meanwhile, so handles may fail
@@ -41,6 +41,7 @@ struct ground {
     const char *const *arguments; /* of the server */
     uint64_t items;               /* that stay */
     uint64_t least, most;         /* that come and go */
+    bool evicts;
 };
 
 struct trial {
@@ -49,7 +50,8 @@ struct trial {
     struct recorded_client clients[CLIENTS];
     struct growth_cycles cycles;
     struct history history;
-    uint64_t splits, merges, overflow_buckets;
+    uint64_t splits, merges, overflow_buckets, evicted;
+    unsigned vanished; /* keys whose history only evictions explain */
     unsigned violations, undecided;
 };
 
@@ -82,12 +84,14 @@ static void run_clients(struct trial *trial)
     trial->splits = server_stat(handle, "splits");
     trial->merges = server_stat(handle, "merges");
     trial->overflow_buckets = server_stat(handle, "overflow_buckets");
+    trial->evicted = server_stat(handle, "evicted_new") + server_stat(handle, "evicted_main");
     okv_close(&handle);
 }
 
 static void check_keys(struct trial *trial)
 {
     struct history *history = &trial->history;
+    const struct linearizability_options options = {.may_vanish = trial->cycles.may_vanish};
     struct linearizability_report report;
     char text[200];
     size_t heads = recorded_heads_resolve(history, text, sizeof text);
@@ -98,9 +102,13 @@ static void check_keys(struct trial *trial)
     for (size_t first = 0, end; first < history->length; first = end) {
         end = history_key_end(history, first);
         enum linearizability_verdict verdict =
-            linearizability_check_key(history->records + first, end - first, NULL, &report);
-        if (verdict == LINEARIZABILITY_HOLDS)
+            linearizability_check_key(history->records + first, end - first, &options, &report);
+        if (verdict == LINEARIZABILITY_HOLDS) {
+            trial->vanished += options.may_vanish &&
+                               linearizability_check_key(history->records + first, end - first,
+                                                         NULL, &report) == LINEARIZABILITY_VIOLATED;
             continue;
+        }
         trial->violations +=
             verdict == LINEARIZABILITY_VIOLATED || verdict == LINEARIZABILITY_MALFORMED;
         trial->undecided +=
@@ -212,6 +220,7 @@ static void setup_on(void **state, const struct ground *ground)
         .begin = ground->items,
         .least = ground->least,
         .most = ground->most,
+        .may_vanish = ground->evicts,
     };
     *state = trial;
 }
@@ -248,6 +257,23 @@ static int setup_pages(void **state)
     return 0;
 }
 
+/* Half of the memory would hold the longest values of all keys: those that are not used for a while
+ * are evicted, in their bucket, by a hand, or with a range. */
+static int setup_cache(void **state)
+{
+    static const char *const arguments[] = {"--memory", "1M", "--max-clients", "256", "--full",
+                                            "evict",    NULL};
+    const struct ground ground = {
+        .arguments = arguments,
+        .least = 8000,
+        .most = 16000,
+        .evicts = true,
+    };
+
+    setup_on(state, &ground);
+    return 0;
+}
+
 static int teardown(void **state)
 {
     struct trial *trial = *state;
@@ -275,4 +301,15 @@ TEST_WITH(in_buckets_of_several_pages, setup_pages, teardown)
 
     one_order_explains_all(trial);
     assert_true(trial->overflow_buckets > 0);
+}
+
+/* Every change of an item is an eviction, a write or a split; a value that is gone stays gone. */
+TEST_WITH(in_a_cache, setup_cache, teardown)
+{
+    struct trial *trial = *state;
+
+    one_order_explains_all(trial);
+    print_message("%" PRIu64 " evictions; %u of the keys vanished\n", trial->evicted,
+                  trial->vanished);
+    assert_true(trial->vanished > 0);
 }

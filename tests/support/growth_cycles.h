@@ -12,6 +12,7 @@ struct growth_cycles {
     uint64_t seed;
     uint64_t begin;       /* number of the first item */
     uint64_t least, most; /* items when a cycle is at its highest */
+    bool may_vanish;      /* they may be evicted; a phase ends with the first that is missing */
     pthread_t thread;
     atomic_bool stop;
     atomic_bool one_is_over; /* a whole cycle is over, or the thread failed */

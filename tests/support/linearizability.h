@@ -113,6 +113,7 @@ enum linearizability_verdict {
 
 struct linearizability_options {
     bool incr_needs_item; /* INCR of an absent item answers NOTFOUND; else it counts from 0 */
+    bool may_vanish;      /* a cache: an item may become absent at any moment, for good */
     size_t states_max;    /* configurations to follow at most; 0: 1000 */
 };
 

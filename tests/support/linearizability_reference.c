@@ -24,7 +24,7 @@ struct reference {
     const struct history_record *operations[OPERATIONS_MAX];
     unsigned count;
     uint32_t returned; /* those that must be in the order */
-    bool incr_needs_item;
+    bool incr_needs_item, may_vanish;
     uint64_t named[2 * OPERATIONS_MAX]; /* all versions that any record names */
     unsigned named_count;
     struct visit *visits;
@@ -192,6 +192,11 @@ static bool go_on(struct reference *reference, uint32_t done, const struct item 
         return true;
     if (done && !visit_first(reference, done, item))
         return false;
+    if (reference->may_vanish && item->present) {
+        const struct item vanished = {.last = item->last};
+        if (go_on(reference, done, &vanished))
+            return true;
+    }
     for (unsigned i = 0; i < reference->count; i++) {
         struct item after = *item;
         if (done & 1u << i || too_early(reference, i, done))
@@ -225,7 +230,8 @@ linearizability_check_reference(const struct history_record *records, size_t cou
                                 const struct linearizability_options *options)
 {
     struct proven_states proven = {.records = records, .count = (uint32_t)count};
-    struct reference reference = {.incr_needs_item = options && options->incr_needs_item};
+    struct reference reference = {.incr_needs_item = options && options->incr_needs_item,
+                                  .may_vanish = options && options->may_vanish};
     struct linearizability_report report;
     struct item absent = {0};
 

@@ -287,6 +287,7 @@ enum linearizability_verdict proven_search(const struct proven_states *proven,
         .proven = proven,
         .report = report,
         .incr_needs_item = options->incr_needs_item,
+        .may_vanish = options->may_vanish,
         .failure = LINEARIZABILITY_HOLDS,
     };
     enum linearizability_verdict verdict = LINEARIZABILITY_NO_MEMORY;

@@ -57,6 +57,7 @@ struct search {
     const struct proven_states *proven;
     struct linearizability_report *report;
     bool incr_needs_item;
+    bool may_vanish;
     size_t width;   /* configurations in a set at most; then ... */
     bool dropped;   /* ... some were dropped: that none is left proves nothing */
     bool boundless; /* unknown operations are never used up: that one is left proves nothing */

@@ -306,7 +306,7 @@ static void keep_unknown_write(struct search *search, const struct configuration
     settle(search, child);
     if (child->open != parent->open || state == NAMED ||
         (parent->state == ABSENT && parent->open & search->delete_bits) ||
-        (search->proven->counter && sum_possible(search, child))) /* g */
+        (search->proven->counter && (search->may_vanish || sum_possible(search, child)))) /* g */
         search_keep(search);
 }
 
@@ -391,9 +391,17 @@ static void step_delete(struct search *search, const struct configuration *paren
         keep_delete(search, parent, 0, true);
 }
 
+/* Nobody has to have deleted it. */
+static void step_vanish(struct search *search, const struct configuration *parent)
+{
+    if (search->may_vanish && parent->state != ABSENT)
+        keep_delete(search, parent, 0, false);
+}
+
 void search_step(struct search *search)
 {
     step_proven(search, search->parent);
+    step_vanish(search, search->parent);
     step_delete(search, search->parent);
     step_unknown_write(search, search->parent);
 }
