@@ -10,7 +10,7 @@ from shell_terminal import BYTES, check, check_harmless, on_terminal
 
 HANGS_S = 600
 URI = "local:///stub"
-SESSION = b"2a us\x1b[2Jer ad\xffdr 1 2 da\xc2\x9bta 3 4 5 6 1 8 9 lo\x9bcal h\xf0\x9fow\n"
+SESSION = b"2a us\x1b[2Jer ad\xffdr 1 2 da\xc2\x9bta 3 4 5 6 1 8 9 7 lo\x9bcal h\xf0\x9fow\n"
 
 ANSWERS = {
     "control characters": b"items \x1b[2J\x07\nname\x1b]0;x\x07 1\nuptime_ms \xc2\x9b1\x7f\n" + BYTES,
