@@ -108,7 +108,7 @@ SCRIPT_TEST(garbage_goes_in_proportion_to_uncounted_time)
 
     each_look_ns = 2000000;
     expect(one, SCRIPT, ":1\r\n");
-    assert_in_range(engine->owed_bytes, 1, memory / 10);
+    assert_in_range(engine->owed_bytes, 1, memory / 4); /* some looks of 2 ms, of 50 */
     okv_resp_engine_note_cost(engine, 1000, UINT64_C(1) << 60);
     assert_true(okv_resp_engine_has_garbage(engine));
     okv_resp_engine_collect(engine);
