@@ -114,10 +114,22 @@ static void begin_round(struct okv_store *store, struct okv_store_hand *hand)
     atomic_store(&hand->round_ms, now_ms > begun_ms ? now_ms - begun_ms : 0);
 }
 
+/* Of `count` buckets the one that the hand has come to. It moves on by one, also while the table
+ * grows or shrinks. */
+static uint64_t advance(struct okv_store_hand *hand, uint64_t count)
+{
+    uint64_t at = atomic_load(&hand->next), number;
+
+    do
+        number = at < count ? at : 0;
+    while (!atomic_compare_exchange_weak(&hand->next, &at, number + 1));
+    return number;
+}
+
 static unsigned visit(struct okv_store *store, struct okv_store_work *work,
                       struct okv_store_hand *hand, meet *meets)
 {
-    uint64_t number = atomic_fetch_add(&hand->next, 1) % atomic_load(&store->bucket_count);
+    uint64_t number = advance(hand, atomic_load(&store->bucket_count));
 
     if (number == 0)
         begin_round(store, hand);

@@ -45,7 +45,7 @@ struct okv_store_totals {
 struct okv_store_eviction {
     enum okv_store_full mode;
     struct okv_store_hand {
-        atomic_uint_fast64_t next; /* bucket, modulo their number */
+        atomic_uint_fast64_t next; /* bucket; beyond the last one: the first */
         /* On the store's clock: the begin of this round; how long the last one took. */
         atomic_uint_fast64_t begun_ms, round_ms;
     } new_hand, main_hand;
