@@ -132,11 +132,12 @@ static unsigned wipe(struct okv_sessions *sessions)
     return left < OKV_LONG_WORK_SLICE;
 }
 
-/* Keeps a reserve of memory in databases that evict, in a step of each. */
+/* Keeps a reserve of memory in databases that evict, in a step of each. Returns how many of them
+ * have more to do. */
 static unsigned evict(struct okv_sessions *sessions)
 {
     struct okv_server *server = sessions->server;
-    unsigned evicted = 0;
+    unsigned count = 0;
 
     for (unsigned i = 0; i < server->database_count; i++) {
         struct okv_store *store = &server->databases[i].store;
@@ -144,12 +145,11 @@ static unsigned evict(struct okv_sessions *sessions)
         if (!okv_store_evict_is_due(store) ||
             !okv_change_begin(&change, &sessions->executors[i], &sessions->exclusive_ticket))
             continue;
-        unsigned removed = okv_store_evict(store, &sessions->works[i]);
+        count += okv_store_evict(store, &sessions->works[i]);
         okv_store_work_take(&sessions->works[i]);
         okv_change_end(&change, false); /* nobody waits for it */
-        evicted += removed;
     }
-    return evicted;
+    return count;
 }
 
 unsigned okv_long_work_run(struct okv_sessions *sessions)

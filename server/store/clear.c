@@ -27,8 +27,10 @@
 #define CANDIDATES 16u
 /* Of all pages, those that are kept free. */
 #define PAGES_PERCENT 2
-/* Changes before another range, after one that could not be emptied. */
-#define PAUSE 64
+/* Changes before another range is emptied ahead. Without one, items would be moved from range to
+ * range for ever that cannot be evicted. */
+#define PAUSE 1
+#define PAUSE_FAILED 64
 
 struct okv_store_clearing {
     pthread_mutex_t lock;       /* acquired before a bucket's lock */
@@ -60,13 +62,16 @@ void okv_store_clearing_destroy(struct okv_store_clearing *clearing)
     free(clearing);
 }
 
+bool okv_store_clear_goes_on(const struct okv_store *store)
+{
+    return atomic_load_explicit(&store->eviction.clearing->first, memory_order_relaxed) != 0;
+}
+
 bool okv_store_clear_is_due(const struct okv_store *store)
 {
     const struct okv_store_clearing *clearing = store->eviction.clearing;
     const struct okv_pages *pages = store->heap.pages;
 
-    if (atomic_load_explicit(&clearing->first, memory_order_relaxed))
-        return true;
     return okv_pages_available(pages) * 100 < (pages->end - pages->first) * PAGES_PERCENT &&
            okv_store_count_changes(store) >= atomic_load(&clearing->not_before);
 }
@@ -173,16 +178,21 @@ static void begin_round(struct okv_store_clearing *clearing)
     clearing->waits = false;
 }
 
-/* What a batch of the log evicts and moves is free when it is published. */
+/* What a batch of the log evicts and moves is free when it is published. One that only moves has
+ * no record, and would not end by itself. */
 static bool waits_for_batch(const struct okv_store *store, struct okv_store_clearing *clearing)
 {
+    struct okv_store_pending *pending = store->table.pending;
+
     if (!okv_store_is_collecting(&store->table))
         return false;
-    uint64_t batch = atomic_load(&store->table.pending->batches);
-    if (!clearing->waits)
-        clearing->batch = batch;
+    uint64_t batch = atomic_load(&pending->batches);
+    if (clearing->waits)
+        return clearing->batch == batch;
+    clearing->batch = batch;
     clearing->waits = true;
-    return clearing->batch == batch;
+    pending->log.wake(pending->log.user);
+    return true;
 }
 
 /* After a range that could not be emptied comes the next one, whichever it is: the one with the
@@ -197,65 +207,64 @@ static bool begin(struct okv_store *store, struct okv_store_clearing *clearing, 
     return clearing->first != 0;
 }
 
-/* Returns 0 if the range is given up. */
-static int end_round(struct okv_store *store, struct okv_store_clearing *clearing)
+static enum okv_clear end_round(struct okv_store *store, struct okv_store_clearing *clearing)
 {
     if (!okv_heap_release_held(&store->heap, RELEASED_STEP))
-        return 1;
+        return OKV_CLEAR_GOES_ON;
     bool is_free = okv_heap_closed_is_free(&store->heap);
     if (!is_free && waits_for_batch(store, clearing))
-        return 1;
+        return OKV_CLEAR_WAITS;
     clearing->rounds++;
     if (!is_free && clearing->rounds < ROUNDS_MAX) {
         begin_round(clearing);
-        return 1;
+        return OKV_CLEAR_GOES_ON;
     }
     clearing->first = 0;
-    return okv_heap_open(&store->heap);
+    return okv_heap_open(&store->heap) ? OKV_CLEAR_ENDS : OKV_CLEAR_FAILED;
 }
 
-static int clear_locked(struct okv_store *store, struct okv_store_work *work, uint64_t size)
+static enum okv_clear clear_locked(struct okv_store *store, struct okv_store_work *work,
+                                   uint64_t size)
 {
     struct okv_store_clearing *clearing = store->eviction.clearing;
     const unsigned pages = work->loaded_pages;
     const uint64_t bytes = work->bytes;
 
     if (!clearing->first && !begin(store, clearing, size))
-        return 0;
+        return OKV_CLEAR_FAILED;
     for (unsigned i = 0; i < SLOTS_STEP && work->loaded_pages - pages < OKV_EVICT_PAGES &&
                          work->bytes - bytes < COPIED_STEP;
          i++) {
         if (!okv_heap_next_slot(&store->heap, &clearing->slot, clearing->end))
             return end_round(store, clearing);
         if (clear_slot(store, work, &clearing->slot) == OKV_EAGAIN)
-            return 1;
+            return OKV_CLEAR_WAITS;
         clearing->slot.offset += clearing->slot.length;
     }
-    return 1;
+    return OKV_CLEAR_GOES_ON;
 }
 
-int okv_store_clear(struct okv_store *store, struct okv_store_work *work, uint64_t size)
+enum okv_clear okv_store_clear(struct okv_store *store, struct okv_store_work *work, uint64_t size)
 {
     struct okv_store_clearing *clearing = store->eviction.clearing;
 
     pthread_mutex_lock(&clearing->lock);
-    int rc = clear_locked(store, work, size);
-    if (rc == 0)
-        atomic_store(&clearing->not_before, okv_store_count_changes(store) + PAUSE);
-    clearing->has_failed = rc == 0;
+    enum okv_clear did = clear_locked(store, work, size);
+    if (did >= OKV_CLEAR_ENDS)
+        atomic_store(&clearing->not_before, okv_store_count_changes(store) +
+                                                (did == OKV_CLEAR_ENDS ? PAUSE : PAUSE_FAILED));
+    clearing->has_failed = did == OKV_CLEAR_FAILED;
     pthread_mutex_unlock(&clearing->lock);
-    return rc;
+    return did;
 }
 
-int okv_store_clear_by_moves(struct okv_store *store, struct okv_store_work *work, uint64_t size)
+void okv_store_clear_by_moves(struct okv_store *store, struct okv_store_work *work, uint64_t size)
 {
     struct okv_store_clearing *clearing = store->eviction.clearing;
-    int rc;
 
     clearing->only_moves = true;
     do
-        rc = okv_store_clear(store, work, size);
+        okv_store_clear(store, work, size);
     while (clearing->first);
     clearing->only_moves = false;
-    return rc;
 }

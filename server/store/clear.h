@@ -21,13 +21,22 @@ void okv_store_clearing_destroy(struct okv_store_clearing *clearing);
 /* Bytes of the shortest range: some slabs. */
 #define OKV_CLEAR_LEAST (UINT64_C(32) << 10)
 
-/* Whether few pages are free, so that items could not be moved from one range to another, or a
- * range is being emptied. Any thread. */
+/* Whether a range is being emptied. Any thread. */
+bool okv_store_clear_goes_on(const struct okv_store *store);
+/* Whether few pages are free, so that items could not be moved from one range to another, and
+ * another range may change that. Any thread. */
 bool okv_store_clear_is_due(const struct okv_store *store);
-/* Takes a step towards `size` free bytes in a row. No bucket may be locked. Returns 0 if a range
- * could not be emptied, or none was found. */
-int okv_store_clear(struct okv_store *store, struct okv_store_work *work, uint64_t size);
+
+/* What a step came to. */
+enum okv_clear {
+    OKV_CLEAR_GOES_ON,
+    OKV_CLEAR_WAITS,  /* until the batch of the log is published */
+    OKV_CLEAR_ENDS,   /* a range is free */
+    OKV_CLEAR_FAILED, /* a range could not be emptied, or none was found */
+};
+/* Takes a step towards `size` free bytes in a row. No bucket may be locked. */
+enum okv_clear okv_store_clear(struct okv_store *store, struct okv_store_work *work, uint64_t size);
 /* Takes all steps for a range, from which items are moved, and not evicted. Likewise. */
-int okv_store_clear_by_moves(struct okv_store *store, struct okv_store_work *work, uint64_t size);
+void okv_store_clear_by_moves(struct okv_store *store, struct okv_store_work *work, uint64_t size);
 
 #endif

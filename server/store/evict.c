@@ -25,8 +25,10 @@ bool okv_store_evict_lacks(const struct okv_store *store, uint64_t size)
 
 bool okv_store_evict_is_due(const struct okv_store *store)
 {
-    return store->eviction.mode != OKV_STORE_REFUSE &&
-           (is_short(store) || okv_store_clear_is_due(store)) && okv_store_may_evict(store);
+    if (store->eviction.mode == OKV_STORE_REFUSE)
+        return false;
+    return okv_store_clear_goes_on(store) ||
+           ((is_short(store) || okv_store_clear_is_due(store)) && okv_store_may_evict(store));
 }
 
 bool okv_store_evict_is_ahead(const struct okv_store *store, uint64_t size)
@@ -89,21 +91,26 @@ static void evict_items(const struct okv_store *store, struct okv_store_bucket *
     }
 }
 
-static unsigned visit_locked(struct okv_store *store, struct okv_store_work *work, uint64_t number,
-                             meet *meets)
+/* Adds the items that it removed. */
+static int visit_locked(struct okv_store *store, struct okv_store_work *work, uint64_t number,
+                        meet *meets, unsigned *removed)
 {
     struct okv_store_record evictions = {.kind = OKV_STORE_LOG_EVICTION};
     struct okv_store_bucket *bucket = &work->bucket;
 
-    if (okv_store_transaction_load(store, work, number))
-        return 0;
+    int rc = okv_store_transaction_load(store, work, number);
+
+    if (rc)
+        return rc;
     evict_items(store, bucket, meets);
-    unsigned removed = bucket->evicted.of_new + bucket->evicted.of_main + bucket->expired;
-    if (removed == 0) {
+    unsigned going = bucket->evicted.of_new + bucket->evicted.of_main + bucket->expired;
+    if (going == 0) {
         save_heat(store, bucket);
         return 0;
     }
-    return okv_store_transaction_commit_logged(store, work, &evictions) ? 0 : removed;
+    rc = okv_store_transaction_commit_logged(store, work, &evictions);
+    *removed += rc ? 0 : going;
+    return rc;
 }
 
 static void begin_round(struct okv_store *store, struct okv_store_hand *hand)
@@ -126,51 +133,56 @@ static uint64_t advance(struct okv_store_hand *hand, uint64_t count)
     return number;
 }
 
-static unsigned visit(struct okv_store *store, struct okv_store_work *work,
-                      struct okv_store_hand *hand, meet *meets)
+static int visit(struct okv_store *store, struct okv_store_work *work, struct okv_store_hand *hand,
+                 meet *meets, unsigned *removed)
 {
     uint64_t number = advance(hand, atomic_load(&store->bucket_count));
 
     if (number == 0)
         begin_round(store, hand);
     okv_store_lock(store, number);
-    unsigned removed =
-        number < atomic_load(&store->bucket_count) ? visit_locked(store, work, number, meets) : 0;
+    int rc = number < atomic_load(&store->bucket_count)
+                 ? visit_locked(store, work, number, meets, removed)
+                 : 0;
     okv_store_unlock(store, number);
-    return removed;
+    return rc;
 }
 
-static unsigned move_a_hand(struct okv_store *store, struct okv_store_work *work)
+static int move_a_hand(struct okv_store *store, struct okv_store_work *work, unsigned *removed)
 {
     struct okv_store_eviction *eviction = &store->eviction;
 
     if (okv_store_evicts_new(store))
-        return visit(store, work, &eviction->new_hand, meet_new);
-    return visit(store, work, &eviction->main_hand, meet_main);
+        return visit(store, work, &eviction->new_hand, meet_new, removed);
+    return visit(store, work, &eviction->main_hand, meet_main, removed);
 }
 
-/* Takes a step, unless `wanted` bytes are free. Returns the number of items that it removed. */
-static unsigned move_hands(struct okv_store *store, struct okv_store_work *work, uint64_t wanted)
+/* Takes a step, unless `wanted` bytes are free. Writes the number of items that it removed. An
+ * error ends it: as a rule the log takes no more before its next batch. */
+static int move_hands(struct okv_store *store, struct okv_store_work *work, uint64_t wanted,
+                      unsigned *removed)
 {
     const unsigned pages = work->loaded_pages;
-    unsigned removed = 0;
+    int rc = 0;
 
+    *removed = 0;
     /* Keys can be chosen to make a bucket of many pages. */
-    while (work->loaded_pages - pages < OKV_EVICT_PAGES && removed < OKV_EVICT_ITEMS &&
+    while (rc == 0 && work->loaded_pages - pages < OKV_EVICT_PAGES && *removed < OKV_EVICT_ITEMS &&
            okv_store_unused(store) < wanted && okv_store_may_evict(store))
-        removed += move_a_hand(store, work);
-    return removed;
+        rc = move_a_hand(store, work, removed);
+    return rc;
 }
 
-unsigned okv_store_evict(struct okv_store *store, struct okv_store_work *work)
+bool okv_store_evict(struct okv_store *store, struct okv_store_work *work)
 {
-    if (okv_store_log_check(&store->table))
-        return 0;
-    if (is_short(store))
-        return move_hands(store, work, okv_store_reserve(store));
-    if (okv_store_evict_is_due(store))
-        okv_store_clear(store, work, OKV_CLEAR_LEAST);
-    return 0;
+    unsigned removed;
+
+    if (!okv_store_evict_is_due(store) || okv_store_log_check(&store->table))
+        return false;
+    if (is_short(store) && okv_store_may_evict(store))
+        return move_hands(store, work, okv_store_reserve(store), &removed) == 0;
+    enum okv_clear did = okv_store_clear(store, work, OKV_CLEAR_LEAST);
+    return did == OKV_CLEAR_GOES_ON || did == OKV_CLEAR_ENDS;
 }
 
 /* A first round finds new items only, which it passes. */
@@ -178,25 +190,42 @@ void okv_store_evict_at_start(struct okv_store *store, struct okv_store_work *wo
 {
     uint64_t steps = 3 * (get(&store->bucket_count) / OKV_EVICT_PAGES + 1);
 
-    for (; steps > 0 && okv_store_evict_is_due(store); steps--)
-        okv_store_evict(store, work);
+    while (steps-- > 0 && okv_store_evict(store, work))
+        continue;
 }
 
-/* Free memory is short, or in pieces that are too small. In the second case a range of it is
- * emptied, at least as long as a slab. */
+/* Empties a range as long as the longest allocation that may be wanted. Returns the efforts that it
+ * counts as: each range as one at least, so that this comes to an end. */
+static unsigned clear_for(struct okv_store *store, struct okv_store_work *work, uint64_t size)
+{
+    uint64_t longest = (uint64_t)store->max_value + OKV_KEY_MAX;
+
+    switch (okv_store_clear(store, work, size < longest ? size : longest)) {
+    case OKV_CLEAR_FAILED:
+        return CLEAR_EFFORT;
+    case OKV_CLEAR_ENDS:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* Free memory is short, or in pieces that are too small. */
 bool okv_store_evict_for(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                          struct okv_effort *effort)
 {
     uint64_t wanted = okv_store_reserve(store) + (effort->in_parts ? size : 0);
-    unsigned cost;
+    unsigned cost, removed;
 
     if (effort->evictions == 0 || !okv_store_may_evict(store) ||
         wanted > (store->heap.length - store->heap.floor) / 2 || okv_store_log_check(&store->table))
         return false;
-    if (okv_store_unused(store) < wanted)
-        cost = move_hands(store, work, wanted) ? 0 : 1;
-    else
-        cost = okv_store_clear(store, work, effort->in_parts ? 0 : size) ? 0 : CLEAR_EFFORT;
+    if (okv_store_unused(store) < wanted) {
+        move_hands(store, work, wanted, &removed);
+        cost = removed == 0;
+    } else {
+        cost = clear_for(store, work, size);
+    }
     effort->evictions -= cost < effort->evictions ? cost : effort->evictions;
     return true;
 }

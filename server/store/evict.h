@@ -18,12 +18,12 @@
 /* Items after which a step ends with the bucket. */
 #define OKV_EVICT_ITEMS 64
 
-/* Whether the reserve is used up, not counting what a batch of the log is about to free. Any
- * thread. */
+/* Whether the reserve is used up, not counting what a batch of the log is about to free, or pages
+ * are, or a range is being emptied. Any thread. */
 bool okv_store_evict_is_due(const struct okv_store *store);
-/* Takes a step, unless the reserve is there. No bucket may be locked; in a durable store, as a
- * change of the open batch. Returns the number of items that it removed. */
-unsigned okv_store_evict(struct okv_store *store, struct okv_store_work *work);
+/* Takes a step, if one is due. No bucket may be locked; in a durable store, as a change of the open
+ * batch. Returns whether to call it again at once: false: not before a change, or another batch. */
+bool okv_store_evict(struct okv_store *store, struct okv_store_work *work);
 /* How long a round of a hand takes, in ms: the last one, or this one if it takes longer. An item
  * was not used for about as long when it is evicted. */
 uint64_t okv_store_hand_ms(const struct okv_store *store, const struct okv_store_hand *hand);

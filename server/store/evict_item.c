@@ -17,8 +17,7 @@ static uint64_t get(const atomic_uint_fast64_t *counter)
 
 bool okv_store_may_evict(const struct okv_store *store)
 {
-    return store->eviction.mode == OKV_STORE_EVICT ||
-           (store->eviction.mode == OKV_STORE_EVICT_EXPIRING && get(&store->totals.expiring) > 0);
+    return get(&store->totals.heat_bytes) > 0;
 }
 
 bool okv_store_evicts_new(const struct okv_store *store)

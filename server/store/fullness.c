@@ -18,7 +18,7 @@ const char *okv_store_fullness_advice(const struct okv_store *store)
 {
     if (store->eviction.mode == OKV_STORE_REFUSE)
         return MORE ", or let it evict items by --full";
-    if (!okv_store_may_evict(store))
+    if (store->eviction.mode == OKV_STORE_EVICT_EXPIRING && !okv_store_may_evict(store))
         return "no item with a time to live is left to evict: " MORE;
     return "evicting items left no piece of memory that is large enough: lower --max-value, or "
            "give "

@@ -56,10 +56,10 @@ uint64_t okv_heap_close(struct okv_heap *heap, uint64_t length, unsigned candida
         uint64_t first = to_head(pages, pages->first + *from % span);
         *from += span / SHARES + count;
         uint64_t last = first + count < pages->end ? to_head(pages, first + count) : pages->end;
-        uint64_t taken = UINT64_MAX;
+        uint64_t taken = 0;
         if (first + count <= last)
             taken = okv_pages_count_movable(pages, first, last - first);
-        if (taken != UINT64_MAX && (!best || last - first - taken > most_free)) {
+        if (taken > 0 && taken != UINT64_MAX && (!best || last - first - taken > most_free)) {
             best = first;
             best_end = last;
             most_free = last - first - taken;

@@ -19,10 +19,10 @@ struct okv_heap_slot {
     uint64_t slab;           /* its first page */
     uint32_t owner;          /* of what is there, or was */
 };
-/* Closes a range of `length` bytes or more, of a few the one with the most free pages; they are
- * looked at from `*from` on, where the next call goes on. Allocations that are freed in it are not
- * reused, and no other begins in it, until okv_heap_open(). Returns its begin and writes its end;
- * or 0. */
+/* Closes a range of `length` bytes or more that is not free, of a few the one with the most free
+ * pages; they are looked at from `*from` on, where the next call goes on. Allocations that are
+ * freed in it are not reused, and no other begins in it, until okv_heap_open(). Returns its begin
+ * and writes its end; or 0. */
 uint64_t okv_heap_close(struct okv_heap *heap, uint64_t length, unsigned candidates, uint64_t *from,
                         uint64_t *end);
 /* Frees up to `most` slots of the range that were kept back. Returns whether that were all. */

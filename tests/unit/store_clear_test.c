@@ -1,51 +1,73 @@
 /* Ranges of the heap are emptied in short steps. */
 #include <stdio.h>
 
+#include "server/core/turn.h"
+#include "server/store/change_set.h"
 #include "server/store/clear.h"
 #include "server/store/evict.h"
+#include "server/store/pages.h"
+#include "shared/base/error.h"
 #include "tests/support/store_region.h"
 #include "tests/support/test.h"
 
 #define REGION (4u << 20)
 #define LONG 200000u
 #define SHORT 300u
+#define RANGES 1000u
+
+static int put(struct store_region *region, const char *key, uint32_t length, uint64_t ttl_ms)
+{
+    static const uint8_t value[SHORT];
+    struct okv_store_outcome outcome;
+    const struct okv_store_write write = {.key = key,
+                                          .key_length = (uint32_t)strlen(key),
+                                          .value = value,
+                                          .value_length = length,
+                                          .ttl_ms = ttl_ms};
+
+    return okv_store_put(&region->store, &region->work, &write, &outcome);
+}
+
+static void open_cache(struct store_region *region, enum okv_store_full full)
+{
+    const struct okv_store_params params = {
+        .length = REGION, .bucket_size = 512, .max_value = REGION / 16, .full = full};
+
+    store_region_open(region, &params);
+}
 
 /* Full of short items. */
 static void open_full(struct store_region *region)
 {
-    const struct okv_store_params params = {
-        .length = REGION, .bucket_size = 512, .max_value = REGION / 16, .full = OKV_STORE_EVICT};
-    static const uint8_t value[SHORT];
     char key[16];
 
-    store_region_open(region, &params);
+    open_cache(region, OKV_STORE_EVICT);
     for (unsigned i = 0; i < REGION / SHORT; i++) {
-        int length = snprintf(key, sizeof key, "%u", i);
-        assert_int_equal(store_region_put(region, key, (uint32_t)length, value, sizeof value, NULL),
-                         0);
+        snprintf(key, sizeof key, "%u", i);
+        assert_int_equal(put(region, key, SHORT, 0), 0);
         while (okv_store_evict_is_due(&region->store))
             okv_store_evict(&region->store, &region->work);
     }
 }
 
 /* Steps until a range is free or given up. Returns what the last one does. */
-static int clear(struct store_region *region)
+static enum okv_clear clear(struct store_region *region)
 {
     struct okv_store *store = &region->store;
     unsigned steps = 0;
-    int rc;
+    enum okv_clear did;
 
     do {
         uint64_t items = store->totals.items;
         okv_store_work_take(&region->work);
-        rc = okv_store_clear(store, &region->work, LONG);
+        did = okv_store_clear(store, &region->work, LONG);
         assert_in_range(region->work.loaded_pages, 0, OKV_EVICT_PAGES + OKV_BUCKET_PAGES_MAX);
         assert_in_range(region->work.bytes, 0, (64u << 10) + SHORT);
         assert_true(items - store->totals.items <= OKV_EVICT_PAGES + OKV_BUCKET_PAGES_MAX);
         steps++;
-    } while (rc && okv_store_clear_is_due(store));
+    } while (did == OKV_CLEAR_GOES_ON);
     assert_true(steps > LONG / SHORT / OKV_EVICT_PAGES / 2);
-    return rc;
+    return did;
 }
 
 TEST(a_range_is_emptied_in_short_steps)
@@ -55,8 +77,91 @@ TEST(a_range_is_emptied_in_short_steps)
 
     open_full(&region);
     assert_int_equal(okv_heap_alloc(&region.store.heap, LONG), 0);
-    assert_int_equal(clear(&region), 1);
+    assert_int_equal(clear(&region), OKV_CLEAR_ENDS);
     store_region_audit(&region, NULL, NULL, &audit);
     assert_true(okv_heap_alloc(&region.store.heap, LONG) > 0);
+    store_region_close(&region);
+}
+
+/* As a worker does that nobody asks for anything: it sleeps when it is told that nothing is left.
+ */
+static void be_idle(struct store_region *region)
+{
+    while (okv_store_evict(&region->store, &region->work))
+        continue;
+    assert_false(okv_store_evict_is_due(&region->store));
+    assert_int_equal(region->store.heap.closed_end, 0);
+}
+
+TEST(a_worker_does_not_sleep_before_a_range_is_open_again)
+{
+    struct store_region region;
+    char key[16];
+
+    open_full(&region);
+    while (okv_heap_alloc_fixed(&region.store.heap, OKV_PAGE))
+        continue; /* no page is free */
+    for (unsigned i = 0; i < REGION / SHORT; i += 8) {
+        snprintf(key, sizeof key, "%u", i);
+        store_region_delete(&region, key, (uint32_t)strlen(key));
+    }
+    assert_true(okv_store_unused(&region.store) > okv_store_reserve(&region.store));
+    uint64_t available = okv_pages_available(region.store.heap.pages);
+    be_idle(&region);
+    assert_true(okv_pages_available(region.store.heap.pages) >=
+                available + OKV_CLEAR_LEAST / OKV_PAGE);
+    store_region_close(&region);
+}
+
+/* No memory stays closed because the last item that could be evicted has gone. */
+TEST(a_range_opens_again_without_items_to_evict)
+{
+    struct store_region region;
+    struct store_audit audit;
+    char key[16];
+
+    open_cache(&region, OKV_STORE_EVICT_EXPIRING);
+    assert_int_equal(put(&region, "expires", SHORT, 1000000), 0);
+    for (unsigned i = 0; i < 1000; i++) {
+        snprintf(key, sizeof key, "%u", i);
+        assert_int_equal(put(&region, key, SHORT, 0), 0);
+    }
+    for (unsigned i = 0; i < RANGES && !region.store.heap.closed_end; i++)
+        okv_store_clear(&region.store, &region.work, LONG);
+    assert_true(region.store.heap.closed_end > 0);
+    assert_int_equal(store_region_delete(&region, "expires", 7), 0);
+    be_idle(&region);
+    store_region_audit(&region, NULL, NULL, &audit);
+    assert_int_equal(audit.items, 1000);
+    store_region_close(&region);
+}
+
+/* They need more pages in a row than the shortest range has. A set that cannot have them ends. */
+TEST(a_set_of_long_values_finds_room)
+{
+    enum { SET = 4, TRIES = 100000 };
+    static uint8_t value[LONG];
+    struct okv_store_set_change changes[SET];
+    struct store_region region;
+    struct store_audit audit;
+
+    open_full(&region);
+    region.work.in_steps = true;
+    for (unsigned round = 0; round < 4; round++) {
+        struct okv_effort effort = {.has_begun = false};
+        int rc = OKV_EAGAIN;
+        region.work.effort = &effort;
+        for (unsigned i = 0; i < SET; i++)
+            changes[i] = (struct okv_store_set_change){.kind = OKV_STORE_SET_PUT,
+                                                       .key = &"abcd"[i],
+                                                       .key_length = 1,
+                                                       .value = value,
+                                                       .value_length = LONG - i * 5000};
+        const struct okv_store_set set = {.changes = changes, .count = SET};
+        for (unsigned i = 0; i < TRIES && rc == OKV_EAGAIN; i++)
+            rc = okv_store_change_set(&region.store, &region.work, &set);
+        assert_int_equal(rc, 0);
+        store_region_audit(&region, NULL, NULL, &audit);
+    }
     store_region_close(&region);
 }

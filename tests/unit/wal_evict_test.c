@@ -6,6 +6,7 @@
 
 #include "tests/support/test.h"
 
+#include "server/store/clear.h"
 #include "server/store/evict.h"
 #include "server/wal/append.h"
 #include "shared/base/error.h"
@@ -203,10 +204,34 @@ TEST(an_eviction_alone_is_a_batch)
     wal_machine_enter(&machine);
     while (okv_heap_unused(&machine.store.heap) > REGION / 50) /* the reserve is used up */
         assert_true(okv_heap_alloc(&machine.store.heap, 1000) != 0);
-    while (okv_store_evict(&machine.store, &machine.work) == 0)
-        continue;
+    while (okv_store_freed_later(&machine.store.table) == 0)
+        okv_store_evict(&machine.store, &machine.work);
     okv_wal_end_change(machine.wal);
     while (okv_store_freed_later(&machine.store.table) > 0)
+        sched_yield();
+    wal_machine_stop(&machine);
+    crash_disk_fini(&disk);
+}
+
+/* Nor for a record: moves have none. */
+TEST(moves_alone_are_a_batch)
+{
+    struct crash_disk disk;
+    struct wal_machine machine;
+    struct okv_store *store = &machine.store;
+
+    begin(&machine, &disk, 0);
+    uint32_t count = fill(&machine, &mixes[2], 2);
+    for (uint32_t i = 0; i < 3 * count; i++)
+        is_there(&machine, &mixes[2], i % count); /* those that are used are moved */
+    wal_machine_enter(&machine);
+    uint64_t items = store->totals.items;
+    while (okv_store_clear(store, &machine.work, OKV_CLEAR_LEAST) != OKV_CLEAR_WAITS)
+        continue;
+    assert_int_equal(store->totals.items, items);
+    assert_true(okv_store_freed_later(&store->table) > 0);
+    okv_wal_end_change(machine.wal);
+    while (okv_store_freed_later(&store->table) > 0)
         sched_yield();
     wal_machine_stop(&machine);
     crash_disk_fini(&disk);
