@@ -76,8 +76,10 @@ bool okv_store_clear_is_due(const struct okv_store *store)
            okv_store_count_changes(store) >= atomic_load(&clearing->not_before);
 }
 
-/* Whether the bucket has a page here, or an item its extent. */
-static bool refers_to(const struct okv_table *table, uint64_t number, uint64_t where)
+/* Whether the bucket has a page here, or an item its extent. Adds its pages after the first one,
+ * which keys can be chosen to make many. */
+static bool refers_to(const struct okv_table *table, uint64_t number, uint64_t where,
+                      unsigned *further)
 {
     uint64_t offset = okv_table_bucket_offset(table, number);
 
@@ -91,6 +93,7 @@ static bool refers_to(const struct okv_table *table, uint64_t number, uint64_t w
         offset = okv_bucket_chain(image);
         if (offset == where)
             return true;
+        *further += offset != 0;
     }
     return false;
 }
@@ -101,6 +104,15 @@ static struct okv_store_item *find_extent(struct okv_store_bucket *bucket, uint6
         if (bucket->items[i].entry.extent == extent)
             return &bucket->items[i];
     return NULL;
+}
+
+static bool has_page(const struct okv_store_bucket *bucket, uint64_t where)
+{
+    unsigned page = 1;
+
+    while (page < bucket->published_pages && bucket->published_offset[page] != where)
+        page++;
+    return page < bucket->published_pages;
 }
 
 /* Whether cold items may be moved, too: not if much was copied. */
@@ -135,7 +147,8 @@ static uint64_t clear_item(struct okv_store *store, struct okv_store_bucket *buc
     return copied;
 }
 
-/* A page of a bucket goes with items that do not fit its first one. */
+/* A page of a bucket goes with items that do not fit its first one. What was published there may
+ * have expired, or been replaced in this batch. */
 static int clear_in_bucket(struct okv_store *store, struct okv_store_work *work, uint64_t number,
                            uint64_t where)
 {
@@ -149,8 +162,10 @@ static int clear_in_bucket(struct okv_store *store, struct okv_store_work *work,
     struct okv_store_item *item = find_extent(bucket, where);
     if (item)
         copied = clear_item(store, bucket, item);
-    else if (!store->eviction.clearing->only_moves)
+    else if (has_page(bucket, where) && !store->eviction.clearing->only_moves)
         okv_store_evict_in_bucket(store, bucket, true);
+    if (!copied && !bucket->gone && !bucket->expired)
+        return 0;
     rc = okv_store_transaction_commit_logged(store, work, &evictions);
     if (rc)
         return rc;
@@ -164,7 +179,7 @@ static int clear_slot(struct okv_store *store, struct okv_store_work *work,
                       const struct okv_heap_slot *slot)
 {
     uint64_t number = okv_store_lock_hash(store, slot->owner);
-    int rc = refers_to(&store->table, number, slot->offset)
+    int rc = refers_to(&store->table, number, slot->offset, &work->loaded_pages)
                  ? clear_in_bucket(store, work, number, slot->offset)
                  : 0;
 

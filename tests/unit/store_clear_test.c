@@ -136,6 +136,30 @@ TEST(a_range_opens_again_without_items_to_evict)
     store_region_close(&region);
 }
 
+/* Small items that found no room in their bucket are not in the way. */
+TEST(an_item_that_expired_in_a_range_goes_alone)
+{
+    struct store_region region;
+    unsigned number = 0;
+    char key[24];
+
+    open_cache(&region, OKV_STORE_EVICT);
+    okv_heap_alloc(&region.store.heap, LONG); /* ranges reach what is below */
+    for (unsigned i = 0; i < 16; i++) {
+        store_region_key(&region, 14, &number, key);
+        number++;
+        assert_int_equal(put(&region, key, i == 0 ? SHORT : 60, i == 0 ? 1 : 0), 0);
+    }
+    assert_true(region.store.totals.references > 1);
+    assert_int_equal(region.store.totals.overflow_pages, 0);
+    okv_store_set_clock(&region.store, 1000, false);
+    for (unsigned i = 0; i < RANGES && region.store.totals.expired == 0; i++)
+        okv_store_clear(&region.store, &region.work, OKV_CLEAR_LEAST);
+    assert_int_equal(region.store.totals.expired, 1);
+    assert_int_equal(region.store.eviction.evicted_in_bucket, 0);
+    store_region_close(&region);
+}
+
 /* They need more pages in a row than the shortest range has. A set that cannot have them ends. */
 TEST(a_set_of_long_values_finds_room)
 {
