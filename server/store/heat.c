@@ -110,7 +110,8 @@ void okv_heat_prefetch(const struct okv_heat *heat, uint64_t bucket)
     __builtin_prefetch(record_of(heat, bucket), 1);
 }
 
-/* Changes a counter alone: if the record is rewritten meanwhile, the mark is lost. */
+/* Changes a counter alone: if the record is rewritten meanwhile, the mark is lost. While cells are
+ * free, the last one is, and no item shares one: what has none is not there. */
 void okv_heat_mark(const struct okv_heat *heat, uint64_t bucket, uint16_t tag)
 {
     uint8_t *record = record_of(heat, bucket);
@@ -119,6 +120,8 @@ void okv_heat_mark(const struct okv_heat *heat, uint64_t bucket, uint16_t tag)
     uint8_t before = get(pair);
     unsigned shift = cell % 2 ? 4 : 0;
 
+    if (get(record + cell) != high_of(tag) && get(record + heat->cells - 1) == 0)
+        return;
     if (okv_heat_counter_of(before >> shift & 0xf) < OKV_HEAT_COUNTER_MAX)
         atomic_compare_exchange_strong_explicit((_Atomic uint8_t *)pair, &before,
                                                 (uint8_t)(before + (1u << shift)),

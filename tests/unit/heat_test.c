@@ -82,6 +82,21 @@ TEST(items_without_a_cell_share_one)
     okv_heat_destroy(heat);
 }
 
+/* Clients report hits of items that have gone, or never were. */
+TEST(a_mark_of_what_is_not_there_heats_no_other)
+{
+    struct okv_heat *heat;
+
+    heat = okv_heat_create(BUCKETS, 512);
+    assert_non_null(heat);
+    store_items(heat, heat->cells - 1, okv_heat_make(OKV_HEAT_NEW, 0));
+    for (unsigned print = 0; print < 256; print++)
+        okv_heat_mark(heat, BUCKET, tag_of(200, print));
+    for (unsigned i = 0; i < heat->cells; i++)
+        assert_int_equal(okv_heat_of(heat, BUCKET, tag_of(i + 1, 0)), 0);
+    okv_heat_destroy(heat);
+}
+
 TEST(ghosts_stay_until_others_take_their_place)
 {
     struct okv_heat *heat;
