@@ -31,6 +31,8 @@ WRAP(void *, NULL, mallocx, (size_t size, int flags), (size, flags), ENOMEM)
 /* Ours: when jemalloc has nothing, it is asked again for less, so that a single failure there is
  * none here. */
 WRAP(uint64_t, 0, okv_heap_alloc, (struct okv_heap *heap, uint64_t size), (heap, size), ENOMEM)
+WRAP(uint64_t, 0, okv_heap_alloc_fixed, (struct okv_heap *heap, uint64_t size), (heap, size),
+     ENOMEM)
 WRAP_CODE(int, mallctl, (const char *name, void *old, size_t *old_size, void *set, size_t set_size),
           (name, old, old_size, set, set_size), EAGAIN)
 WRAP_CODE(int, mallctlnametomib, (const char *name, size_t *mib, size_t *length),
