@@ -2,18 +2,64 @@
 
 #include <stdlib.h>
 
-#define WORD 64u
+/* Of free pages in a row, in a part of the region: at its begin, anywhere, and at its end. */
+struct okv_page_runs {
+    uint32_t first, longest, last;
+};
 
-/* Those that are so already stay. */
-static void set_free(struct okv_pages *pages, uint64_t page, uint64_t count, bool is_free)
+/* Pages of a leaf of the tree, whose bits are one word. A node has twice as many as its children,
+ * which follow each other in the region. */
+#define LEAF 64u
+#define NONE UINT64_MAX
+
+static uint32_t longer(uint32_t a, uint32_t b)
 {
-    uint64_t changed = 0;
+    return a > b ? a : b;
+}
 
-    for (uint64_t i = page; i < page + count; i++) {
-        const uint64_t bit = UINT64_C(1) << i % WORD;
-        changed += is_free != ((pages->free[i / WORD] & bit) != 0);
-        pages->free[i / WORD] =
-            is_free ? pages->free[i / WORD] | bit : pages->free[i / WORD] & ~bit;
+static struct okv_page_runs runs_of(uint64_t word)
+{
+    struct okv_page_runs runs = {LEAF, LEAF, LEAF};
+
+    if (word == UINT64_MAX)
+        return runs;
+    runs.first = (uint32_t)__builtin_ctzll(~word);
+    runs.last = (uint32_t)__builtin_clzll(~word);
+    for (runs.longest = 0; word; word &= word >> 1)
+        runs.longest++;
+    return runs;
+}
+
+/* Of two parts of `length` pages each. */
+static struct okv_page_runs join(struct okv_page_runs a, struct okv_page_runs b, uint64_t length)
+{
+    return (struct okv_page_runs){
+        .first = a.first == length ? a.first + b.first : a.first,
+        .longest = longer(a.last + b.first, longer(a.longest, b.longest)),
+        .last = b.last == length ? a.last + b.last : b.last,
+    };
+}
+
+/* The pages from `page` up to `end`. Those that are so already stay. */
+static void set_free(struct okv_pages *pages, uint64_t page, uint64_t end, bool is_free)
+{
+    uint64_t changed = 0, low = pages->leaves + page / LEAF, high = low;
+
+    while (page < end) {
+        uint64_t next = (page / LEAF + 1) * LEAF < end ? (page / LEAF + 1) * LEAF : end;
+        uint64_t mask = UINT64_MAX >> (LEAF - (next - page)) << page % LEAF;
+        uint64_t *word = &pages->free[page / LEAF];
+        changed += (uint64_t)__builtin_popcountll(mask & (is_free ? ~*word : *word));
+        *word = is_free ? *word | mask : *word & ~mask;
+        high = pages->leaves + page / LEAF;
+        pages->runs[high] = runs_of(*word);
+        page = next;
+    }
+    for (uint64_t length = LEAF; changed && low > 1; length *= 2) {
+        low /= 2;
+        high /= 2;
+        for (uint64_t i = low; i <= high; i++)
+            pages->runs[i] = join(pages->runs[2 * i], pages->runs[2 * i + 1], length);
     }
     atomic_fetch_add_explicit(&pages->available, is_free ? changed : -changed,
                               memory_order_relaxed);
@@ -25,16 +71,19 @@ struct okv_pages *okv_pages_create(uint64_t first, uint64_t end)
 
     if (!pages)
         return NULL;
-    pages->first = pages->low = first;
-    pages->end = pages->high = end;
-    pages->free = calloc(end / WORD + 1, sizeof *pages->free);
+    pages->first = first;
+    pages->end = end;
+    for (pages->leaves = 1; pages->leaves * LEAF < end; pages->leaves *= 2)
+        continue;
+    pages->free = calloc(pages->leaves, sizeof *pages->free);
+    pages->runs = calloc(2 * pages->leaves, sizeof *pages->runs);
     pages->kinds = calloc(end, sizeof *pages->kinds);
     pthread_mutex_init(&pages->lock, NULL);
-    if (!pages->free || !pages->kinds) {
+    if (!pages->free || !pages->runs || !pages->kinds) {
         okv_pages_destroy(pages);
         return NULL;
     }
-    set_free(pages, first, end > first ? end - first : 0, true);
+    set_free(pages, first, end, true);
     return pages;
 }
 
@@ -42,66 +91,39 @@ void okv_pages_destroy(struct okv_pages *pages)
 {
     pthread_mutex_destroy(&pages->lock);
     free(pages->free);
+    free(pages->runs);
     free(pages->kinds);
     free(pages);
 }
 
-/* The first page from `page` on that is free, or is not; or `end`. */
-static uint64_t next_page(const struct okv_pages *pages, uint64_t page, bool is_free, uint64_t end)
+/* In one word, which has it. */
+static uint64_t find_in_leaf(uint64_t word, uint64_t count, bool is_low)
 {
-    while (page < end) {
-        uint64_t word = is_free ? pages->free[page / WORD] : ~pages->free[page / WORD];
-        if (word >> page % WORD) {
-            page += (uint64_t)__builtin_ctzll(word >> page % WORD);
-            return page < end ? page : end;
-        }
-        page = (page / WORD + 1) * WORD;
-    }
-    return end;
+    for (uint64_t i = 1; i < count; i++)
+        word &= word >> 1;
+    return (uint64_t)(is_low ? __builtin_ctzll(word) : 63 - __builtin_clzll(word));
 }
 
-/* One after the last page below `page` that is free, or is not; or `first`. */
-static uint64_t page_before(const struct okv_pages *pages, uint64_t page, bool is_free,
-                            uint64_t first)
+/* The lowest `count` pages in a row, or the highest; or NONE. */
+static uint64_t find(const struct okv_pages *pages, uint64_t count, bool is_low)
 {
-    while (page > first) {
-        uint64_t at = page - 1;
-        uint64_t word = is_free ? pages->free[at / WORD] : ~pages->free[at / WORD];
-        if (word << (WORD - 1 - at % WORD)) {
-            page -= (uint64_t)__builtin_clzll(word << (WORD - 1 - at % WORD));
-            return page > first ? page : first;
-        }
-        page = at / WORD * WORD;
+    uint64_t node = 1, page = 0, half = pages->leaves * LEAF / 2;
+
+    if (pages->runs[node].longest < count)
+        return NONE;
+    for (; node < pages->leaves; half /= 2) {
+        const struct okv_page_runs *left = &pages->runs[2 * node], *right = left + 1;
+        bool is_left = left->longest >= count, is_right = right->longest >= count;
+        node *= 2;
+        if (is_low ? is_left : is_right)
+            node += !is_low;
+        else if (left->last + right->first >= count)
+            return page + half + (is_low ? -(uint64_t)left->last : right->first - count);
+        else
+            node += is_low;
+        page += node % 2 * half;
     }
-    return first;
-}
-
-/* The lowest run, or `end`. */
-static uint64_t find_low(struct okv_pages *pages, uint64_t count)
-{
-    uint64_t page = pages->low = next_page(pages, pages->low, true, pages->end);
-
-    while (pages->end - page >= count) {
-        uint64_t taken = next_page(pages, page, false, page + count);
-        if (taken == page + count)
-            return page;
-        page = next_page(pages, taken, true, pages->end);
-    }
-    return pages->end;
-}
-
-/* The highest run, or `end`. */
-static uint64_t find_high(struct okv_pages *pages, uint64_t count)
-{
-    uint64_t top = pages->high = page_before(pages, pages->high, true, pages->first);
-
-    while (top - pages->first >= count) {
-        uint64_t taken = page_before(pages, top, false, top - count);
-        if (taken == top - count)
-            return taken;
-        top = page_before(pages, taken, true, pages->first);
-    }
-    return pages->end;
+    return page + find_in_leaf(pages->free[page / LEAF], count, is_low);
 }
 
 static void set_kinds(struct okv_pages *pages, uint64_t page, uint64_t count,
@@ -115,10 +137,9 @@ static void set_kinds(struct okv_pages *pages, uint64_t page, uint64_t count,
 uint64_t okv_pages_take(struct okv_pages *pages, uint64_t count, enum okv_page_kind kind)
 {
     pthread_mutex_lock(&pages->lock);
-    uint64_t page = kind == OKV_PAGE_FIXED ? find_low(pages, count) : find_high(pages, count);
-    bool found = page < pages->end;
-    if (found) {
-        set_free(pages, page, count, false);
+    uint64_t page = find(pages, count, kind == OKV_PAGE_FIXED);
+    if (page != NONE) {
+        set_free(pages, page, page + count, false);
         set_kinds(pages, page, count, kind,
                   kind == OKV_PAGE_SLAB ? OKV_PAGE_SLAB_REST : OKV_PAGE_RUN_REST);
         pages->taken += count;
@@ -126,27 +147,18 @@ uint64_t okv_pages_take(struct okv_pages *pages, uint64_t count, enum okv_page_k
             pages->taken_most = pages->taken;
     }
     pthread_mutex_unlock(&pages->lock);
-    return found ? page : 0;
-}
-
-/* These may be free now. */
-static void widen(struct okv_pages *pages, uint64_t page, uint64_t count)
-{
-    if (pages->low > page)
-        pages->low = page;
-    if (pages->high < page + count)
-        pages->high = page + count;
+    return page != NONE ? page : 0;
 }
 
 void okv_pages_give(struct okv_pages *pages, uint64_t page, uint64_t count)
 {
+    uint64_t end = page + count;
+
     pthread_mutex_lock(&pages->lock);
     set_kinds(pages, page, count, OKV_PAGE_FREE, OKV_PAGE_FREE);
-    for (uint64_t i = page; i < page + count; i++)
-        if (i < pages->closed || i >= pages->closed_end)
-            set_free(pages, i, 1, true);
+    set_free(pages, page, end < pages->closed ? end : pages->closed, true);
+    set_free(pages, page > pages->closed_end ? page : pages->closed_end, end, true);
     pages->taken -= count;
-    widen(pages, page, count);
     pthread_mutex_unlock(&pages->lock);
 }
 
@@ -171,16 +183,20 @@ void okv_pages_close(struct okv_pages *pages, uint64_t page, uint64_t count)
     pthread_mutex_lock(&pages->lock);
     pages->closed = page;
     pages->closed_end = page + count;
-    set_free(pages, page, count, false);
+    set_free(pages, page, page + count, false);
     pthread_mutex_unlock(&pages->lock);
 }
 
 void okv_pages_open(struct okv_pages *pages)
 {
     pthread_mutex_lock(&pages->lock);
-    for (uint64_t page = pages->closed; page < pages->closed_end; page++)
-        set_free(pages, page, 1, okv_pages_kind(pages, page) == OKV_PAGE_FREE);
-    widen(pages, pages->closed, pages->closed_end - pages->closed);
+    for (uint64_t page = pages->closed, next; page < pages->closed_end; page = next) {
+        bool is_free = okv_pages_kind(pages, page) == OKV_PAGE_FREE;
+        for (next = page + 1; next < pages->closed_end; next++)
+            if ((okv_pages_kind(pages, next) == OKV_PAGE_FREE) != is_free)
+                break;
+        set_free(pages, page, next, is_free);
+    }
     pages->closed = pages->closed_end = 0;
     pthread_mutex_unlock(&pages->lock);
 }

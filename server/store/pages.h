@@ -4,6 +4,9 @@
  * Runs that are not moved, the segments of the index, are taken from the begin of the region, all
  * others from its end. A range may be closed while it is emptied: no pages of it are taken then.
  *
+ * A tree over the pages has the longest free run of each part. So a run is found and taken in steps
+ * that grow with the logarithm of the region.
+ *
  * Threads. Any, but for create and destroy.
  */
 #ifndef OKV_SERVER_STORE_PAGES_H
@@ -32,14 +35,17 @@ enum okv_page_kind {
     OKV_PAGE_RUN_REST,
 };
 
+struct okv_page_runs;
+
 /* Pages are numbered from the begin of the region. */
 struct okv_pages {
-    uint64_t first, end;            /* those that may be taken */
-    pthread_mutex_t lock;           /* of what follows */
-    uint64_t closed, closed_end;    /* a range; empty: none */
-    uint64_t *free;                 /* a bit for each page: it is free, and not closed */
-    uint64_t low, high;             /* no page below `low`, and none from `high` on, is free */
-    uint64_t taken, taken_most;     /* pages now, and ever */
+    uint64_t first, end;         /* those that may be taken */
+    pthread_mutex_t lock;        /* of what follows */
+    uint64_t closed, closed_end; /* a range; empty: none */
+    uint64_t *free;              /* a bit for each page: it is free, and not closed */
+    struct okv_page_runs *runs;  /* the tree: its root is 1, the children of i are 2 i, 2 i + 1 */
+    uint64_t leaves;             /* of the tree: its second half */
+    uint64_t taken, taken_most;  /* pages now, and ever */
     atomic_uint_fast64_t available; /* pages that are free and not closed */
     _Atomic uint8_t *kinds;         /* enum okv_page_kind; read without the lock */
 };
