@@ -41,6 +41,7 @@ static uint64_t take_aligned(struct okv_heap *heap, uint64_t count, size_t align
     uint64_t before = (-address & (alignment - 1)) / OKV_PAGE;
     okv_pages_give(heap->pages, page + before + count, more - before);
     okv_pages_give(heap->pages, page, before);
+    okv_pages_set_kind(heap->pages, page + before, OKV_PAGE_SLAB);
     return page + before;
 }
 
@@ -62,16 +63,26 @@ static void *hook_alloc(extent_hooks_t *hooks, void *wanted, size_t size, size_t
     return memory;
 }
 
+static uint64_t page_at(const struct okv_heap *heap, const void *address)
+{
+    return (uint64_t)((const uint8_t *)address - heap->base) / OKV_PAGE;
+}
+
+/* No slab begins here any more, or another one. */
+static void drop_owners(struct okv_heap *heap, uint64_t page)
+{
+    if (heap->owners)
+        okv_owners_drop_slab(heap->owners, page);
+}
+
 static bool hook_dalloc(extent_hooks_t *hooks, void *address, size_t size, bool committed,
                         unsigned arena)
 {
     struct okv_heap *heap = heap_of(hooks);
 
     (void)committed, (void)arena;
-    uint64_t page = (uint64_t)((uint8_t *)address - heap->base) / OKV_PAGE;
-    for (uint64_t i = page; heap->owners && i < page + okv_pages_of(size); i++)
-        if (okv_pages_kind(heap->pages, i) == OKV_PAGE_SLAB)
-            okv_owners_drop_slab(heap->owners, i);
+    uint64_t page = page_at(heap, address);
+    drop_owners(heap, page);
     okv_pages_give(heap->pages, page, okv_pages_of(size));
     return false;
 }
@@ -84,19 +95,27 @@ static bool hook_refuse_purge(extent_hooks_t *hooks, void *address, size_t size,
     return true;
 }
 
+/* Of memory that no slab has now. */
 static bool hook_split(extent_hooks_t *hooks, void *address, size_t size, size_t size_a,
                        size_t size_b, bool committed, unsigned arena)
 {
-    (void)hooks, (void)address, (void)size, (void)size_a, (void)size_b, (void)committed;
-    (void)arena;
+    struct okv_heap *heap = heap_of(hooks);
+
+    (void)size, (void)size_b, (void)committed, (void)arena;
+    drop_owners(heap, page_at(heap, address));
+    okv_pages_set_kind(heap->pages, page_at(heap, (uint8_t *)address + size_a), OKV_PAGE_SLAB);
     return false;
 }
 
 static bool hook_merge(extent_hooks_t *hooks, void *address_a, size_t size_a, void *address_b,
                        size_t size_b, bool committed, unsigned arena)
 {
-    (void)hooks, (void)address_a, (void)size_a, (void)address_b, (void)size_b, (void)committed;
-    (void)arena;
+    struct okv_heap *heap = heap_of(hooks);
+
+    (void)size_a, (void)size_b, (void)committed, (void)arena;
+    drop_owners(heap, page_at(heap, address_a));
+    drop_owners(heap, page_at(heap, address_b));
+    okv_pages_set_kind(heap->pages, page_at(heap, address_b), OKV_PAGE_SLAB_REST);
     return false;
 }
 

@@ -162,6 +162,11 @@ void okv_pages_give(struct okv_pages *pages, uint64_t page, uint64_t count)
     pthread_mutex_unlock(&pages->lock);
 }
 
+void okv_pages_set_kind(struct okv_pages *pages, uint64_t page, enum okv_page_kind kind)
+{
+    set_kinds(pages, page, 1, kind, kind);
+}
+
 enum okv_page_kind okv_pages_kind(const struct okv_pages *pages, uint64_t page)
 {
     return atomic_load_explicit(&pages->kinds[page], memory_order_relaxed);

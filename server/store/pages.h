@@ -27,11 +27,10 @@ static inline uint64_t okv_pages_of(uint64_t size)
 /* What has a page. */
 enum okv_page_kind {
     OKV_PAGE_FREE,
-    OKV_PAGE_SLAB,      /* the first page of allocations of one size */
+    OKV_PAGE_SLAB,      /* the first page of allocations of one size, or of none */
     OKV_PAGE_RUN,       /* the first page of one allocation */
     OKV_PAGE_FIXED,     /* likewise, of one that is not to be moved */
-    OKV_PAGE_SLAB_REST, /* a further page of a slab. One may begin here: jemalloc splits what it has
-                         */
+    OKV_PAGE_SLAB_REST, /* a further page of a slab */
     OKV_PAGE_RUN_REST,
 };
 
@@ -58,7 +57,9 @@ void okv_pages_destroy(struct okv_pages *pages);
 uint64_t okv_pages_take(struct okv_pages *pages, uint64_t count, enum okv_page_kind kind);
 /* Gives back pages that were taken: a run, or any part of it. */
 void okv_pages_give(struct okv_pages *pages, uint64_t page, uint64_t count);
-/* Pages of the run that begins here. */
+/* Of one that is taken: a slab begins here, or goes on. */
+void okv_pages_set_kind(struct okv_pages *pages, uint64_t page, enum okv_page_kind kind);
+/* Pages of the run or slab that begins here. */
 uint64_t okv_pages_count(const struct okv_pages *pages, uint64_t page);
 enum okv_page_kind okv_pages_kind(const struct okv_pages *pages, uint64_t page);
 /* Closes `count` pages, until they are opened. One range at a time. */

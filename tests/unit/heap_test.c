@@ -3,7 +3,8 @@
 
 #include "tests/support/test.h"
 
-#include "server/store/heap.h"
+#include "server/store/heap_range.h"
+#include "server/store/pages.h"
 #include "shared/base/error.h"
 
 #define LENGTH (4u << 20)
@@ -313,4 +314,39 @@ TEST(arenas_are_destroyed_with_their_heap)
         assert_true(okv_heap_alloc(&heap, 100) > 0);
         okv_heap_fini(&heap);
     }
+}
+
+/* jemalloc aligns slabs to its own pages, which may be longer than those of the heap, and splits
+ * and merges what it keeps. The owners of a slab's slots are found wherever it begins. */
+TEST(slabs_have_owners_wherever_they_begin)
+{
+    enum { SLAB = 1 << 16, PAGES = SLAB / OKV_PAGE };
+    struct region region;
+    extent_hooks_t *hooks = &region.heap.hooks;
+    bool zero = false, commit = true;
+
+    region_open(&region);
+    struct okv_pages *pages = region.heap.pages;
+    assert_int_equal(okv_heap_keep_owners(&region.heap), 0);
+    uint64_t available = okv_pages_available(pages);
+    okv_heap_alloc(&region.heap, OKV_HEAP_SLOT_MAX + 1); /* what is below is not aligned */
+    uint64_t left = okv_pages_available(pages);
+    uint8_t *slab = hooks->alloc(hooks, NULL, SLAB, SLAB, &zero, &commit, 0);
+    assert_non_null(slab);
+    assert_int_equal((uintptr_t)slab % SLAB, 0);
+    assert_int_equal(okv_pages_available(pages), left - PAGES);
+    uint64_t page = (uint64_t)(slab - region.base) / OKV_PAGE;
+    assert_int_equal(okv_pages_kind(pages, page), OKV_PAGE_SLAB);
+    assert_int_equal(okv_pages_count(pages, page), PAGES);
+    okv_heap_set_owner(&region.heap, (page + 1) * OKV_PAGE, 1024, 7);
+    assert_false(hooks->split(hooks, slab, SLAB, SLAB / 2, SLAB / 2, true, 0));
+    assert_int_equal(okv_pages_count(pages, page), PAGES / 2);
+    assert_int_equal(okv_pages_count(pages, page + PAGES / 2), PAGES / 2);
+    okv_heap_set_owner(&region.heap, (page + PAGES / 2) * OKV_PAGE, 1024, 7);
+    assert_false(hooks->merge(hooks, slab, SLAB / 2, slab + SLAB / 2, SLAB / 2, true, 0));
+    assert_int_equal(okv_pages_count(pages, page), PAGES);
+    assert_false(hooks->dalloc(hooks, slab, SLAB, true, 0));
+    assert_int_equal(okv_pages_available(pages), left);
+    assert_true(left < available);
+    region_close(&region);
 }
