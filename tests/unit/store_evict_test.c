@@ -7,7 +7,6 @@
 #include "server/store/change_set.h"
 #include "server/store/evict.h"
 #include "server/store/locking.h"
-#include "server/store/resize.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
 #include "tests/support/store_region.h"
@@ -308,35 +307,6 @@ static int put_for(struct store_region *region, const struct mix *mix, uint64_t 
     return okv_store_put(&region->store, &region->work, &write, &outcome);
 }
 
-/* It visits one bucket after the other, or items that it has just passed would be evicted. */
-TEST(a_hand_goes_on_where_it_was_while_the_table_grows)
-{
-    const struct mix *mix = &mixes[2];
-    struct store_region region;
-    struct okv_store *store = &region.store;
-    unsigned steps = 0;
-
-    open_cache(&region, OKV_STORE_EVICT);
-    const uint64_t number = fill(&region, mix, 0, 3), begun = store->bucket_count;
-    uint64_t count = begun;
-    for (unsigned i = 0; i < 2000; i++) {
-        assert_int_equal(put_for(&region, mix, number + i, 0), 0);
-        okv_store_grow(store, &region.work, store->bucket_count + 1);
-        if (okv_store_unused(store) >= okv_store_reserve(store))
-            continue;
-        uint64_t hand = store->eviction.new_hand.next;
-        okv_store_work_take(&region.work);
-        okv_store_evict(store, &region.work);
-        count = store->bucket_count;
-        for (unsigned visits = region.work.loaded_pages; visits > 0; visits--)
-            hand = hand < count ? hand + 1 : 1;
-        assert_int_equal(store->eviction.new_hand.next, hand);
-        steps++;
-    }
-    assert_true(steps > 100 && count > begun + 10);
-    store_region_close(&region);
-}
-
 TEST(items_without_an_expiry_stay)
 {
     const struct mix *mix = &mixes[2];
@@ -616,17 +586,5 @@ TEST(colliding_keys_make_no_step_longer)
     }
     assert_true(longest > OKV_EVICT_PAGES / 8); /* there was something to visit */
     expect_heat(&region);
-    store_region_close(&region);
-}
-
-TEST(a_table_that_refuses_has_no_heat)
-{
-    struct store_region region;
-
-    open_cache(&region, OKV_STORE_REFUSE);
-    assert_null(region.store.table.heat);
-    while (put(&region, &mixes[2], region.store.totals.items) == 0)
-        continue;
-    assert_int_equal(region.store.eviction.refused, 0);
     store_region_close(&region);
 }
