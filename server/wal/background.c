@@ -11,18 +11,31 @@ void okv_background_begin(void)
     setpriority(PRIO_PROCESS, 0, NICENESS);
 }
 
-int okv_background_write(struct okv_files *files, struct okv_file *file, const struct iovec *vector,
-                         uint64_t offset, bool is_alone, struct okv_diag *why)
+/* However short the parts are that its bytes come in: each takes as long as a sync. */
+static int end_piece(struct okv_background *output, struct okv_diag *why)
+{
+    uint64_t begin = output->on_disk;
+
+    output->on_disk = output->end;
+    if (output->is_alone)
+        return 0;
+    return output->files->ops->write_out(output->file, begin, output->end - begin, why);
+}
+
+int okv_background_write(struct okv_background *output, const struct iovec *bytes,
+                         struct okv_diag *why)
 {
     int rc = 0;
 
-    for (uint64_t at = 0; rc == 0 && at < vector->iov_len; at += PIECE) {
-        uint64_t left = vector->iov_len - at;
-        struct iovec piece = {(uint8_t *)vector->iov_base + at, left < PIECE ? left : PIECE};
-        uint64_t length = piece.iov_len;
-        rc = files->ops->write(file, &piece, 1, offset + at, why);
-        if (rc == 0 && !is_alone)
-            rc = files->ops->write_out(file, offset + at, length, why);
+    for (uint64_t at = 0; rc == 0 && at < bytes->iov_len;) {
+        uint64_t left = bytes->iov_len - at, room = output->on_disk + PIECE - output->end;
+        uint64_t length = left < room ? left : room;
+        struct iovec part = {(uint8_t *)bytes->iov_base + at, length};
+        rc = output->files->ops->write(output->file, &part, 1, output->end, why);
+        at += length;
+        output->end += length;
+        if (rc == 0 && length == room)
+            rc = end_piece(output, why);
     }
     return rc;
 }

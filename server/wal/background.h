@@ -12,10 +12,19 @@
 /* Lowers the priority of the calling thread where the log's thread wants the same processor. Not to
  * the lowest: it sometimes holds a lock that the log's thread needs. */
 void okv_background_begin(void);
-/* Writes the bytes in pieces, each to the disk before the next: a sync of the log waits for at most
- * one piece. `is_alone`: no sync of the log comes, and the kernel writes them when it likes. They
- * are not durable. Fails like okv_file_ops.write. */
-int okv_background_write(struct okv_files *files, struct okv_file *file, const struct iovec *vector,
-                         uint64_t offset, bool is_alone, struct okv_diag *why);
+
+/* A file that is written from its begin to its end, in pieces, each to the disk before the next: a
+ * sync of the log waits for at most one piece. */
+struct okv_background {
+    struct okv_files *files;
+    struct okv_file *file;
+    uint64_t end;     /* where the next bytes go */
+    uint64_t on_disk; /* bytes that were written to the disk */
+    bool is_alone;    /* no sync of the log comes, and the kernel writes them when it likes */
+};
+
+/* Adds bytes, which are not durable. Fails like okv_file_ops.write. */
+int okv_background_write(struct okv_background *output, const struct iovec *bytes,
+                         struct okv_diag *why);
 
 #endif

@@ -229,6 +229,7 @@ static int disk_write_out(struct okv_file *file, uint64_t offset, uint64_t lengt
     (void)offset, (void)length;
     pthread_mutex_lock(&file->disk->lock);
     int rc = call(file->disk, file->name, true, why);
+    file->disk->write_outs++;
     pthread_mutex_unlock(&file->disk->lock);
     return rc;
 }

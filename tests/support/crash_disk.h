@@ -32,6 +32,7 @@ struct crash_disk {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     unsigned log_syncs;
+    unsigned write_outs;
     unsigned holds_snapshots; /* a snapshot is created when the log was synced so often more */
 };
 

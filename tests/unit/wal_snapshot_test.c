@@ -329,6 +329,21 @@ TEST(it_has_long_values_of_its_moment)
     }
 }
 
+/* However many values it has: changes wait for the disk as often. */
+TEST(it_is_written_in_long_pieces)
+{
+    struct trial *trial = trial_begin(12);
+    const unsigned values = 60, piece = 64 << 10;
+
+    for (uint32_t key = 0; key < values; key++)
+        put_long(trial, key);
+    unsigned before = trial->disk.write_outs;
+    assert_int_equal(wal_machine_snapshot(&trial->machine), 0);
+    assert_int_equal(trial->disk.write_outs - before, values * LONG_ONE / piece);
+    wal_machine_stop(&trial->machine);
+    trial_end(trial);
+}
+
 /* Adds to the log what makes it longer than the data. */
 static void put_until_one_failed(struct trial *trial)
 {

@@ -13,16 +13,16 @@ int okv_blob_file_write(struct okv_files *files, uint64_t number, const uint8_t 
 {
     const struct iovec vector = {(void *)bytes, length};
     char name[OKV_WAL_NAME_SIZE];
-    struct okv_file *file;
+    struct okv_background output = {.files = files};
 
     okv_wal_name(OKV_WAL_BLOB, number, name);
-    int rc = files->ops->create(files, name, &file, why);
+    int rc = files->ops->create(files, name, &output.file, why);
     if (rc)
         return rc;
-    rc = okv_background_write(files, file, &vector, 0, false, why);
+    rc = okv_background_write(&output, &vector, why);
     if (rc == 0)
-        rc = files->ops->sync(file, why);
-    files->ops->close(file);
+        rc = files->ops->sync(output.file, why);
+    files->ops->close(output.file);
     if (rc)
         okv_blob_file_remove(files, number);
     return rc;

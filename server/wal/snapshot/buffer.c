@@ -93,9 +93,8 @@ void okv_snapshot_buffer_drop(struct okv_snapshot_buffer *buffer)
     buffer->weight = 0;
 }
 
-int okv_snapshot_chunk_write(struct okv_snapshot_chunk *chunk, struct okv_files *files,
-                             struct okv_file *file, struct okv_wal_frame *frame, uint64_t number,
-                             uint64_t offset, bool is_in_hurry)
+int okv_snapshot_chunk_write(struct okv_snapshot_chunk *chunk, struct okv_background *output,
+                             struct okv_wal_frame *frame, uint64_t number)
 {
     static const uint8_t zeros[OKV_WAL_ALIGNMENT];
     int rc = 0;
@@ -108,10 +107,8 @@ int okv_snapshot_chunk_write(struct okv_snapshot_chunk *chunk, struct okv_files 
         {(void *)chunk->value, chunk->value_length},
         {(void *)zeros, chunk->length - chunk->used - chunk->value_length},
     };
-    for (unsigned i = 0; rc == 0 && i < sizeof parts / sizeof *parts; i++) {
-        rc = okv_background_write(files, file, &parts[i], offset, is_in_hurry, NULL);
-        offset += parts[i].iov_len;
-    }
+    for (unsigned i = 0; rc == 0 && i < sizeof parts / sizeof *parts; i++)
+        rc = okv_background_write(output, &parts[i], NULL);
     return rc;
 }
 

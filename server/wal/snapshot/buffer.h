@@ -6,8 +6,9 @@
 #include <stdint.h>
 
 #include "server/store/heap.h"
-#include "server/wal/file.h"
 #include "server/wal/format.h"
+
+struct okv_background;
 
 struct okv_snapshot_chunk {
     struct okv_snapshot_chunk *next;
@@ -46,11 +47,10 @@ struct okv_snapshot_chunk *okv_snapshot_buffer_take(struct okv_snapshot_buffer *
 /* Frees all chunks. */
 void okv_snapshot_buffer_drop(struct okv_snapshot_buffer *buffer);
 
-/* Seals a chunk as this frame, whose length it sets, and writes it to `offset` of the snapshot's
- * file. Fails like okv_file_ops.write. */
-int okv_snapshot_chunk_write(struct okv_snapshot_chunk *chunk, struct okv_files *files,
-                             struct okv_file *file, struct okv_wal_frame *frame, uint64_t number,
-                             uint64_t offset, bool is_in_hurry);
+/* Seals a chunk as this frame, whose length it sets, and adds it to the snapshot's file. Fails like
+ * okv_file_ops.write. */
+int okv_snapshot_chunk_write(struct okv_snapshot_chunk *chunk, struct okv_background *output,
+                             struct okv_wal_frame *frame, uint64_t number);
 /* Frees it, and unpins its value. */
 void okv_snapshot_chunk_free(struct okv_snapshot_chunk *chunk, struct okv_heap *heap);
 

@@ -16,27 +16,18 @@
 /* Buckets that are saved before the log's thread may have the lock. */
 #define BUCKETS_PER_TURN 16
 
-/* The file that is written. */
-struct output {
-    struct okv_file *file;
-    uint64_t position; /* of the next frame */
-};
-
-static int write_chunk(struct okv_snapshot *snapshot, struct output *output,
+static int write_chunk(struct okv_snapshot *snapshot, struct okv_background *output,
                        struct okv_snapshot_chunk *chunk)
 {
+    const uint64_t position = output->end - OKV_WAL_HEADER_SIZE;
     struct okv_wal_frame frame = {
-        .position = output->position,
-        .durable = output->position,
+        .position = position,
+        .durable = position,
         .clock_ms = snapshot->clock_ms,
         .wall_ms = snapshot->wall_ms,
     };
-    int rc = okv_snapshot_chunk_write(chunk, snapshot->files, output->file, &frame,
-                                      snapshot->header.number,
-                                      OKV_WAL_HEADER_SIZE + output->position, snapshot->is_last);
 
-    output->position += chunk->length;
-    return rc;
+    return okv_snapshot_chunk_write(chunk, output, &frame, snapshot->header.number);
 }
 
 /* Ends the throttling that it caused. */
@@ -53,7 +44,7 @@ static void end_chunk(struct okv_snapshot *snapshot, struct okv_snapshot_chunk *
         snapshot->notify(snapshot->user);
 }
 
-static int write_chunks(struct okv_snapshot *snapshot, struct output *output,
+static int write_chunks(struct okv_snapshot *snapshot, struct okv_background *output,
                         struct okv_snapshot_chunk *chunk)
 {
     int rc = 0;
@@ -105,7 +96,7 @@ static int failure_of(struct okv_snapshot *snapshot)
     return rc;
 }
 
-static int write_all(struct okv_snapshot *snapshot, struct output *output)
+static int write_all(struct okv_snapshot *snapshot, struct okv_background *output)
 {
     struct okv_snapshot_chunk *chunks;
     bool continues = true;
@@ -125,7 +116,10 @@ static int write_all(struct okv_snapshot *snapshot, struct output *output)
 static int make(struct okv_snapshot *snapshot, uint64_t *bytes)
 {
     struct okv_files *files = snapshot->files;
-    struct output output = {0};
+    struct okv_background output = {.files = files,
+                                    .end = OKV_WAL_HEADER_SIZE,
+                                    .on_disk = OKV_WAL_HEADER_SIZE,
+                                    .is_alone = snapshot->is_last};
     char name[OKV_WAL_NAME_SIZE];
 
     files->ops->remove(files, OKV_WAL_PART, NULL); /* of one that failed */
@@ -148,7 +142,7 @@ static int make(struct okv_snapshot *snapshot, uint64_t *bytes)
     } else {
         files->ops->remove(files, OKV_WAL_PART, NULL); /* its space is the log's */
     }
-    *bytes = OKV_WAL_HEADER_SIZE + output.position;
+    *bytes = output.end;
     return rc;
 }
 
