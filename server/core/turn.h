@@ -72,7 +72,7 @@ struct okv_effort {
     unsigned sweeps, compactions;
     unsigned evictions;      /* steps of them */
     uint64_t batch, evicted; /* in the log's open batch: its number, and bytes */
-    bool in_parts;           /* the room need not be in a row */
+    bool in_parts;           /* the room is for several items, all at once */
     bool has_begun;
 };
 #define OKV_EFFORT                                                      \

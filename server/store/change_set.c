@@ -311,13 +311,15 @@ static int try_once(struct okv_store *store, struct okv_store_work *work,
     return rc;
 }
 
+/* As if each value had an extent. */
 static uint64_t bytes_of(const struct okv_store_set *set)
 {
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < set->count; i++)
         if (set->changes[i].kind == OKV_STORE_SET_PUT)
-            bytes += set->changes[i].key_length + (uint64_t)set->changes[i].value_length;
+            bytes +=
+                okv_heap_size(set->changes[i].key_length + (uint64_t)set->changes[i].value_length);
     return bytes;
 }
 
