@@ -477,6 +477,15 @@ void okv_heap_free_unwritten(struct okv_heap *heap, uint64_t offset)
     release(heap, offset, okv_heap_size_at(heap, offset));
 }
 
+bool okv_heap_has_room(struct okv_heap *heap, uint64_t size)
+{
+    uint64_t offset = okv_heap_alloc(heap, size);
+
+    if (offset)
+        okv_heap_free_unwritten(heap, offset);
+    return offset != 0;
+}
+
 /* jemalloc offers this query to programs that move their allocations to defragment. */
 struct utilization {
     void *slab_in_use;

@@ -86,6 +86,8 @@ void okv_heap_fini(struct okv_heap *heap);
 uint64_t okv_heap_alloc(struct okv_heap *heap, uint64_t size);
 /* The same for what is not to be moved, in whole pages, apart from all others. */
 uint64_t okv_heap_alloc_fixed(struct okv_heap *heap, uint64_t size);
+/* Whether an allocation would find room now. */
+bool okv_heap_has_room(struct okv_heap *heap, uint64_t size);
 /* Frees an allocation. Unless it is pinned, its bytes may be zeroed and reused at once. */
 void okv_heap_free(struct okv_heap *heap, uint64_t offset);
 /* Frees an allocation that nothing was written to, so that there is nothing to wipe. It is not

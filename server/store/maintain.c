@@ -4,15 +4,6 @@
 #include "server/store/pending.h"
 #include "server/store/resize.h"
 
-static bool has_room(struct okv_store *store, uint64_t size)
-{
-    uint64_t offset = okv_heap_alloc(&store->heap, size);
-
-    if (offset)
-        okv_heap_free_unwritten(&store->heap, offset);
-    return offset != 0;
-}
-
 /* A step at least, so that this comes to an end: a change may need more than its size. */
 static void make_room(struct okv_store *store, struct okv_store_work *work, uint64_t size)
 {
@@ -20,7 +11,7 @@ static void make_room(struct okv_store *store, struct okv_store_work *work, uint
 
     effort.evictions = 0; /* which are changes of a batch */
     while (okv_store_make_room(store, work, size, &effort))
-        if (has_room(store, size))
+        if (okv_heap_has_room(&store->heap, size))
             return;
     atomic_store(&store->table.pending->is_exhausted, true);
 }

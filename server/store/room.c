@@ -2,6 +2,7 @@
 
 #include <limits.h>
 
+#include "server/store/clear.h"
 #include "server/store/compact.h"
 #include "server/store/evict.h"
 #include "server/store/fullness.h"
@@ -11,6 +12,8 @@
 /* After a search that left nothing to be done, changes of the table before another one. */
 #define PAUSE 64
 #define PASSES_EVICTING 3
+/* What an extent takes at most, of its length: slots and pages are not as fine. */
+#define EXTENT_PERCENT 125
 
 static const struct okv_effort at_once = OKV_EFFORT;
 static const struct okv_effort in_short_steps = {.merges = 1024,
@@ -120,4 +123,19 @@ int okv_store_search_room(struct okv_store *store, struct okv_store_work *work, 
     /* One more attempt in any case: a wipe or a pin may have ended since the last one. */
     search->is_over = terms->waits_for_log || !take_step(store, work, size, search->effort);
     return 0;
+}
+
+bool okv_store_room_is_ahead(struct okv_store *store, struct okv_store_work *work, uint64_t size)
+{
+    const struct okv_store_room_terms terms = {.in_parts = true};
+    const uint64_t taken = size * EXTENT_PERCENT / 100 + OKV_CLEAR_LEAST; /* with a slab */
+    struct okv_store_search search;
+
+    if (size == 0 || !okv_store_may_evict(store) || okv_store_is_collecting(&store->table) ||
+        !waits_between_steps(work) || okv_heap_has_room(&store->heap, taken))
+        return true;
+    if (okv_heap_frees_later(&store->heap, taken))
+        return false;
+    okv_store_search_begin(&search, store, work, &terms);
+    return !okv_store_evict_for(store, work, taken, search.effort);
 }

@@ -43,6 +43,10 @@ void okv_store_search_begin(struct okv_store_search *search, const struct okv_st
  * OKV_EAGAIN: after others; OKV_EFULL: the change is refused. */
 int okv_store_search_room(struct okv_store *store, struct okv_store_work *work, uint64_t size,
                           struct okv_store_search *search);
+/* Before several changes with keys and values of `size` bytes in all, which wait for nothing once
+ * they have begun. Returns whether they may begin: there is room in a row, or nothing is evicted
+ * for it. Else it has taken a step, or memory is about to be free. No bucket may be locked. */
+bool okv_store_room_is_ahead(struct okv_store *store, struct okv_store_work *work, uint64_t size);
 /* The steps of compaction after which a change of a cache is refused. */
 unsigned okv_store_compactions(const struct okv_store *store, bool is_short);
 /* Whether a series of merges is under way, for which a change waits. */

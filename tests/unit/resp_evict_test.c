@@ -5,6 +5,7 @@
 
 #include "tests/support/test.h"
 
+#include "server/resp/run/call.h"
 #include "server/store/fullness.h"
 #include "server/store/heat.h"
 #include "shared/format/hash.h"
@@ -281,6 +282,34 @@ TEST_WITH(the_error_says_that_no_item_expires, begin_with_expiring, end)
     assert_string_equal(fill(), OOM "no item with a time to live is left to evict: delete items, "
                                     "or give it more by --memory, or by SIZE in --database\r\n");
     assert_false(is_there("gone"));
+}
+
+/* Before the first is written: none can wait for room in the middle. */
+FIXTURE_TEST(all_values_of_a_transaction_find_room)
+{
+    char line[32];
+    const char *got = NULL;
+
+    fixture.core.works[0].in_steps = true;
+    okv_resp_begin_work(one);
+    for (unsigned i = 0; i < 600; i++) {
+        snprintf(line, sizeof line, "setrange old:%u %u x", i, 7000 + i * 7919 % 7000);
+        while (!resp_fixture_call(one, line))
+            continue;
+    }
+    run(one, "multi");
+    for (unsigned i = 0; i < 20; i++) {
+        snprintf(line, sizeof line, "setrange new:%u 29999 x", i);
+        run(one, line);
+    }
+    for (unsigned i = 0; i < 1000 && !got; i++)
+        got = resp_fixture_call(one, "exec");
+    assert_non_null(got);
+    assert_null(strstr(got, "OOM"));
+    for (unsigned i = 0; i < 20; i++) {
+        snprintf(line, sizeof line, "new:%u", i);
+        assert_true(is_there(line));
+    }
 }
 
 FIXTURE_TEST(a_database_that_evicts_is_not_told_to)

@@ -27,6 +27,7 @@ struct pricing {
     struct okv_resp_call *call;
     struct lengths lengths;
     uint64_t work, most;
+    uint64_t room; /* bytes of keys and values that it may write */
     bool has_writes;
 };
 
@@ -143,6 +144,7 @@ static void add_command(struct pricing *pricing, const struct okv_resp_command *
     length = length > offset ? length : offset;
     pricing->work += length * (1 + is_write + logs) + okv_resp_price_of_filled(length);
     length += bytes;
+    pricing->room += is_write ? length : 0;
     if (is_write)
         each_key(pricing, command, args, count, set_length, &length);
 }
@@ -219,6 +221,7 @@ bool okv_resp_alone_check(struct okv_resp_call *call)
         pricing.work += OKV_TURN_STEP_MAX; /* to make room */
     if (pricing.work <= pricing.most) {
         call->spare = pricing.most - pricing.work;
+        call->room = pricing.room;
         call->client->room_steps = pricing.has_writes;
         return true;
     }

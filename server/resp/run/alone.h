@@ -11,9 +11,9 @@
 
 struct okv_resp_call;
 
-/* Whether a command, EXEC with its queue, may run; sets what it may do beyond its price:
- * call->spare and client->room_steps. If not, it replies with an error, and a transaction is
- * dropped. */
+/* Whether a command, EXEC with its queue, may run; sets what it may do beyond its price,
+ * call->spare and client->room_steps, and call->room. If not, it replies with an error, and a
+ * transaction is dropped. */
 bool okv_resp_alone_check(struct okv_resp_call *call);
 /* The work of a command that a script calls; more than `most` when that is less. */
 uint64_t okv_resp_alone_price(struct okv_resp_call *call, uint64_t most);

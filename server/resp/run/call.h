@@ -24,6 +24,7 @@ struct okv_resp_call {
     bool has_changed;  /* something, so that it cannot begin again */
     bool is_refused;   /* the user may not run it */
     uint64_t price;    /* work of a command of EXEC, as it was queued (price.h) */
+    uint64_t room;     /* bytes that such a command may write */
     uint64_t spare;    /* work that a command which runs alone may do beyond its price */
     void *user;        /* of a part that okv_resp_in_change() runs */
     struct okv_resp_staging

@@ -22,6 +22,7 @@
 #include "server/resp/run/price.h"
 #include "server/resp/run/transaction.h"
 #include "server/resp/run/upload.h"
+#include "server/store/room.h"
 #include "server/wal/wal.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -194,8 +195,13 @@ static bool runs_alone(const struct okv_resp_call *call)
 
 static int execute(struct okv_resp_call *call)
 {
+    const struct okv_executor *executor = call->executor;
+
     if (call->is_part && !okv_resp_alone_check(call))
         return 0;
+    if (call->is_part &&
+        !okv_store_room_is_ahead(&executor->database->store, executor->work, call->room))
+        return OKV_EAGAIN;
     return okv_resp_execute(call);
 }
 
