@@ -131,6 +131,26 @@ static uint32_t fill(struct wal_machine *machine, const struct mix *mix, unsigne
     return count;
 }
 
+/* What was evicted stays away. The heap is in other pieces than it was, so the start may have
+ * evicted a few more. */
+static void expect_recovered(struct wal_machine *machine, const struct mix *mix,
+                             const bool *was_there, uint32_t count)
+{
+    const struct okv_store_eviction *eviction = &machine->store.eviction;
+    uint64_t gone = 0, items = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        bool is = is_there(machine, mix, i);
+        assert_true(was_there[i] || !is);
+        gone += was_there[i] && !is;
+        items += is;
+    }
+    assert_int_equal(machine->store.totals.items, items);
+    /* Also items that later records delete. */
+    assert_true(eviction->evicted_new + eviction->evicted_main >= gone);
+    assert_true(gone <= items / 10);
+}
+
 static void fill_and_recover(const struct mix *mix, uint64_t sync_within_ns)
 {
     struct crash_disk disk;
@@ -150,10 +170,7 @@ static void fill_and_recover(const struct mix *mix, uint64_t sync_within_ns)
     assert_int_equal(eviction->refused, 0);
     assert_int_equal(count - there, eviction->evicted_new + eviction->evicted_main);
     restart(&machine, REGION);
-    for (uint32_t i = 0; i < count; i++)
-        assert_int_equal(is_there(&machine, mix, i), was_there[i]);
-    assert_int_equal(machine.store.totals.items, there);
-    assert_int_equal(eviction->evicted_new + eviction->evicted_main, 0);
+    expect_recovered(&machine, mix, was_there, count);
     free(was_there);
     wal_machine_stop(&machine);
     crash_disk_fini(&disk);
