@@ -11,22 +11,22 @@ choose_for_replay() {
     memory=${memory:-64M}
 }
 
-# okv evicts by an option.
-evict_okv() {
-    [[ $chosen == *okv* ]] || return 0
-    if "$okv_server" --help | grep -q -e '--full='; then
-        okv_options+=(--full=evict)
-    else
-        lines+=("$(printf '%-15s %s' note "this okv-server does not know --full=evict: when it is full it refuses puts")")
-    fi
-}
-
 # start_redis_evicting NAME POLICY
 start_redis_evicting() {
     start "$1" redis-server --port 0 --unixsocket "$scratch/$1.sock" --save "" --appendonly no --dir "$scratch" \
-        --maxmemory "$(size "$memory")" --maxmemory-policy "$2"
+        --maxmemory "$(size "$(limit_of "$1")")" --maxmemory-policy "$2"
     await "$1" test -S "$scratch/$1.sock"
     targets+=(-s "$1=redis://$scratch/$1.sock")
+}
+
+# What a server's own option says. Stores count different things as memory, so rehearsals find the
+# options with which the resident memory of each grows by --memory.
+declare -A limits
+REHEARSALS=2
+
+# limit_of NAME
+limit_of() {
+    echo "${limits[$1]:-$memory}"
 }
 
 # resident_of PID: KiB.
@@ -36,14 +36,48 @@ resident_of() {
 
 note_resident() {
     local pid
+    resident=()
     for pid in "${servers[@]}"; do resident+=("$(resident_of "$pid")"); done
 }
 
-# What the limits come to: stores count different things as memory.
+# growth_of INDEX: KiB since then, at least 1.
+growth_of() {
+    local growth=$(($(resident_of "${servers[$1]}") - resident[$1]))
+    echo $((growth > 0 ? growth : 1))
+}
+
+rescale() {
+    local i name
+    for i in "${!servers[@]}"; do
+        name=${server_names[$i]}
+        limits[$name]=$(($(size "$(limit_of "$name")") * ($(size "$memory") >> 10) / $(growth_of "$i")))
+    done
+}
+
+start_again() {
+    local pid
+    for pid in "${servers[@]}"; do stop "$pid"; done
+    rm -f "$scratch"/*.sock
+    lines=("${lines[@]::${#lines[@]}-${#servers[@]}}") # without those of the servers
+    servers=() server_names=() targets=()
+    start_targets
+}
+
+rehearse() {
+    local i
+    for ((i = 1; i <= REHEARSALS; i++)); do
+        echo "rehearsal $i of $REHEARSALS: how much memory the servers take"
+        note_resident
+        run_bench >"$scratch/rehearsal" || return $?
+        rescale
+        start_again
+    done
+}
+
 print_resident() {
     local i
-    printf '\nresident memory of the servers, MiB more than when they were empty\n'
+    printf '\nresident memory of the servers, KiB more than when they were empty\n'
     for i in "${!servers[@]}"; do
-        printf '%-24s %10d\n' "${server_names[$i]}" $((($(resident_of "${servers[$i]}") - resident[i]) / 1024))
+        printf '%-24s %10d\n' "${server_names[$i]}" "$(growth_of "$i")"
     done
 }
