@@ -9,7 +9,6 @@
 #include "server/store/heat.h"
 #include "server/store/locking.h"
 #include "server/store/move.h"
-#include "server/store/pages.h"
 #include "server/store/pending.h"
 #include "shared/base/error.h"
 
@@ -25,20 +24,13 @@
 
 /* Ranges of which one is chosen. */
 #define CANDIDATES 16u
-/* Of all pages, those that are kept free. */
-#define PAGES_PERCENT 2
-/* Changes before another range is emptied ahead. Without one, items would be moved from range to
- * range for ever that cannot be evicted. */
-#define PAUSE 1
-#define PAUSE_FAILED 64
 
 struct okv_store_clearing {
     pthread_mutex_t lock;       /* acquired before a bucket's lock */
     atomic_uint_fast64_t first; /* of the range that is emptied; 0: none */
     uint64_t end;
-    atomic_uint_fast64_t not_before; /* changes at which another one is worthwhile */
-    struct okv_heap_slot slot;       /* that comes next */
-    uint64_t from;                   /* where the next range is looked for */
+    struct okv_heap_slot slot; /* that comes next */
+    uint64_t from;             /* where the next range is looked for */
     unsigned rounds;
     bool has_failed; /* with the last range */
     bool only_moves; /* at a start */
@@ -65,15 +57,6 @@ void okv_store_clearing_destroy(struct okv_store_clearing *clearing)
 bool okv_store_clear_goes_on(const struct okv_store *store)
 {
     return atomic_load_explicit(&store->eviction.clearing->first, memory_order_relaxed) != 0;
-}
-
-bool okv_store_clear_is_due(const struct okv_store *store)
-{
-    const struct okv_store_clearing *clearing = store->eviction.clearing;
-    const struct okv_pages *pages = store->heap.pages;
-
-    return okv_pages_available(pages) * 100 < (pages->end - pages->first) * PAGES_PERCENT &&
-           okv_store_count_changes(store) >= atomic_load(&clearing->not_before);
 }
 
 /* Whether the bucket has a page here, or an item its extent. Adds its pages after the first one,
@@ -265,9 +248,6 @@ enum okv_clear okv_store_clear(struct okv_store *store, struct okv_store_work *w
 
     pthread_mutex_lock(&clearing->lock);
     enum okv_clear did = clear_locked(store, work, size);
-    if (did >= OKV_CLEAR_ENDS)
-        atomic_store(&clearing->not_before, okv_store_count_changes(store) +
-                                                (did == OKV_CLEAR_ENDS ? PAUSE : PAUSE_FAILED));
     clearing->has_failed = did == OKV_CLEAR_FAILED;
     pthread_mutex_unlock(&clearing->lock);
     return did;

@@ -23,9 +23,6 @@ void okv_store_clearing_destroy(struct okv_store_clearing *clearing);
 
 /* Whether a range is being emptied. Any thread. */
 bool okv_store_clear_goes_on(const struct okv_store *store);
-/* Whether few pages are free, so that items could not be moved from one range to another, and
- * another range may change that. Any thread. */
-bool okv_store_clear_is_due(const struct okv_store *store);
 
 /* What a step came to. */
 enum okv_clear {

@@ -27,8 +27,7 @@ bool okv_store_evict_is_due(const struct okv_store *store)
 {
     if (store->eviction.mode == OKV_STORE_REFUSE)
         return false;
-    return okv_store_clear_goes_on(store) ||
-           ((is_short(store) || okv_store_clear_is_due(store)) && okv_store_may_evict(store));
+    return okv_store_clear_goes_on(store) || (is_short(store) && okv_store_may_evict(store));
 }
 
 bool okv_store_evict_is_ahead(const struct okv_store *store, uint64_t size)

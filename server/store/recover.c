@@ -14,7 +14,7 @@
 #include "shared/format/bucket_edit.h"
 
 /* Ranges of memory that are emptied for an item, by moves. */
-#define RANGES 32u
+#define RANGES 512u
 /* Steps for one change, after the reserve is there. */
 #define EVICTIONS 256
 

@@ -149,6 +149,19 @@ static uint64_t fill(struct store_region *region, const struct mix *mix, uint64_
     return number;
 }
 
+/* Sizes of all kinds: room is made by the hands, and rarely by emptying ranges. */
+TEST(little_is_moved)
+{
+    const struct mix *mix = &mixes[4];
+    struct store_region region;
+
+    open_cache(&region, OKV_STORE_EVICT);
+    fill(&region, mix, 0, 20);
+    const struct okv_store_eviction *eviction = &region.store.eviction;
+    assert_true(eviction->copied_bytes * 2 < eviction->evicted_bytes);
+    store_region_close(&region);
+}
+
 /* The items of a set make room in their buckets as one does. */
 TEST(sets_keep_gets_short)
 {
