@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "server/store/bucket_image.h"
+#include "server/store/evict_item.h"
 #include "shared/base/error.h"
 
 int okv_store_transaction_load_at(struct okv_store *store, struct okv_store_work *work,
@@ -54,6 +55,7 @@ void okv_store_count_evicted(struct okv_store *store, const struct okv_store_evi
     add_change(&eviction->evicted_in_bucket, 0, evicted->in_bucket);
     add_change(&eviction->evicted_bytes, 0, evicted->bytes);
     add_change(&eviction->puts_of_evicted, 0, evicted->came_back);
+    okv_store_count_crowding(store, evicted);
 }
 
 void okv_store_count_change(struct okv_store *store, const struct okv_store_bucket *bucket)

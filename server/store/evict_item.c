@@ -7,6 +7,10 @@
 
 /* New items beyond this share of the bytes that may be evicted are the first choice. */
 #define NEW_PERCENT 10
+/* Of all evictions, those in buckets that are no reason for another bucket; and how many more are
+ * one. Crowding counts in percent of an eviction. */
+#define IN_BUCKET_PERCENT 10
+#define CROWDED (8 * 100)
 /* Items that are looked at to find room in a bucket: each eviction looks at all that are left. */
 #define LOOKED_AT 2048u
 
@@ -53,6 +57,35 @@ void okv_store_evict_item(const struct okv_store *store, struct okv_store_bucket
     if (is_new)
         okv_heat_add_ghost(store->table.heat, bucket->heat, item->tag);
     okv_store_bucket_remove_logged(bucket, item);
+}
+
+bool okv_store_is_crowded(const struct okv_store *store)
+{
+    return atomic_load_explicit(&store->eviction.crowding, memory_order_relaxed) >= CROWDED;
+}
+
+/* It never is much, as the index may have to stay as it is. What another thread counts meanwhile
+ * may be lost. */
+static void add_crowding(struct okv_store *store, int64_t more)
+{
+    atomic_int_fast64_t *crowding = &store->eviction.crowding;
+    int64_t sum = atomic_load_explicit(crowding, memory_order_relaxed) + more;
+
+    sum = sum < 0 ? 0 : sum > 2 * CROWDED ? 2 * CROWDED : sum;
+    atomic_store_explicit(crowding, sum, memory_order_relaxed);
+}
+
+void okv_store_count_crowding(struct okv_store *store, const struct okv_store_evicted *evicted)
+{
+    int64_t all = (int64_t)evicted->of_new + evicted->of_main;
+
+    if (all > 0)
+        add_crowding(store, (int64_t)evicted->in_bucket * 100 - all * IN_BUCKET_PERCENT);
+}
+
+void okv_store_count_relief(struct okv_store *store)
+{
+    add_crowding(store, -CROWDED);
 }
 
 /* Whether the index cannot have another segment: at once, or because that failed not long ago. */

@@ -31,6 +31,12 @@ uint64_t okv_store_unused(const struct okv_store *store);
 void okv_store_evict_in_bucket(struct okv_store *store, struct okv_store_bucket *bucket,
                                bool insists);
 
+/* Whether so many evictions were in buckets that the index is to have another one, which is counted
+ * then: an eviction in a bucket chooses among few items. */
+bool okv_store_is_crowded(const struct okv_store *store);
+void okv_store_count_crowding(struct okv_store *store, const struct okv_store_evicted *evicted);
+void okv_store_count_relief(struct okv_store *store);
+
 bool okv_store_is_evictable(const struct okv_store *store, const struct okv_store_item *item);
 /* Removes an item of a loaded bucket. */
 void okv_store_evict_item(const struct okv_store *store, struct okv_store_bucket *bucket,

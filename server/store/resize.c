@@ -194,6 +194,8 @@ static int split(struct okv_store *store, struct okv_store_work *work)
         segment_release(store, to);
     else
         atomic_fetch_add(&store->totals.splits, 1);
+    if (!rc && okv_store_is_crowded(store))
+        okv_store_count_relief(store);
     return rc;
 }
 
@@ -275,7 +277,8 @@ static bool is_too_full(struct okv_store *store)
     uint64_t extra = atomic_load_explicit(&store->totals.extra_reads, memory_order_relaxed);
     uint64_t items = atomic_load_explicit(&store->totals.items, memory_order_relaxed);
 
-    return extra * (SHARES * 1000) > items * tolerance(store) + SLACK * SHARES * 1000 &&
+    return (extra * (SHARES * 1000) > items * tolerance(store) + SLACK * SHARES * 1000 ||
+            okv_store_is_crowded(store)) &&
            !is_sparse(store, SPARSE_PERCENT);
 }
 
@@ -288,7 +291,8 @@ static bool is_too_empty(struct okv_store *store)
 
     unsigned percent = okv_store_evict_is_due(store) ? EMPTY_PERCENT_SHORT : EMPTY_PERCENT;
 
-    return is_sparse(store, percent) && extra * (SHARES * 2000) <= items * tolerance(store);
+    return is_sparse(store, percent) && !okv_store_is_crowded(store) &&
+           extra * (SHARES * 2000) <= items * tolerance(store);
 }
 
 /* Whether to let this change pass. */

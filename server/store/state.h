@@ -51,6 +51,7 @@ struct okv_store_eviction {
     } new_hand, main_hand;
     atomic_uint_fast64_t evicted_new, evicted_main; /* all that were evicted */
     atomic_uint_fast64_t evicted_in_bucket;         /* of these, for room in their bucket */
+    atomic_int_fast64_t crowding;                   /* see okv_store_is_crowded() */
     atomic_uint_fast64_t evicted_bytes;             /* of keys and values */
     atomic_uint_fast64_t copied_bytes;              /* to put free memory together */
     atomic_uint_fast64_t puts_of_evicted;           /* of ghosts */

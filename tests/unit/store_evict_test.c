@@ -149,6 +149,29 @@ static uint64_t fill(struct store_region *region, const struct mix *mix, uint64_
     return number;
 }
 
+static uint64_t evicted(const struct store_region *region)
+{
+    const struct okv_store_eviction *eviction = &region->store.eviction;
+
+    return eviction->evicted_new + eviction->evicted_main;
+}
+
+/* Of many items in extents: they are chosen among all, and seldom among those of a bucket. */
+TEST(the_index_grows_where_buckets_are_crowded)
+{
+    const struct mix *mix = &mixes[2];
+    struct store_region region;
+
+    open_cache(&region, OKV_STORE_EVICT);
+    uint64_t number = fill(&region, mix, 0, 10), before = evicted(&region);
+    uint64_t in_bucket = region.store.eviction.evicted_in_bucket;
+    fill(&region, mix, number, 10);
+    in_bucket = region.store.eviction.evicted_in_bucket - in_bucket;
+    assert_true(in_bucket * 100 < (evicted(&region) - before) * 15);
+    assert_true(okv_store_index_length(&region.store) < REGION / 8);
+    store_region_close(&region);
+}
+
 /* Sizes of all kinds: room is made by the hands, and rarely by emptying ranges. */
 TEST(little_is_moved)
 {
