@@ -13,7 +13,7 @@ struct okv_heat;
 struct okv_store_pending;
 
 /* Bytes of a bucket's record of heat (heat.h), at most. */
-#define OKV_HEAT_RECORD_MAX 256u
+#define OKV_HEAT_RECORD_MAX 384u
 
 /* The table as its buckets see it. */
 struct okv_table {

@@ -102,14 +102,17 @@ static bool index_is_final(struct okv_store *store)
     return true;
 }
 
-/* Whether gets of items of this bucket would take more READs than they should. */
+/* Whether gets of items of this bucket would take more READs than they should, or items in extents,
+ * which are worth a place in the index, would share a cell. */
 static bool is_too_long(struct okv_store_bucket *bucket, const struct okv_table *table)
 {
+    bool shares = bucket->item_count > table->heat->cells;
+
     if (okv_store_layout_plan(bucket, table) || bucket->pages > 1)
         return true;
     for (unsigned i = 0; i < bucket->item_count; i++) {
         const struct okv_store_item *item = &bucket->items[i];
-        if (item->entry.is_reference && item->inline_size != UINT32_MAX)
+        if (item->entry.is_reference && (shares || item->inline_size != UINT32_MAX))
             return true;
     }
     return false;

@@ -5,9 +5,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* The record of a bucket with c cells: c tags, of which 0 is none; c / 2 bytes of two cells each;
- * c / 2 - 2 prints, of which 0 is none; the number of the next one to be replaced; a reserved byte.
- * Buckets of 512 bytes and less have MIN cells. */
+/* The record of a bucket with c cells: the high bytes of c tags, of which 0 is none; their low
+ * bytes; c / 2 bytes of two cells each; c / 2 - 2 prints, of which 0 is none; the number of the next
+ * one to be replaced; a reserved byte. Buckets of 512 bytes and less have MIN cells.
+ * With tags of a byte one of twenty items would share its cell, and stay as long as another one is
+ * used. */
 #define CELLS_MIN 16u
 #define BUCKET_BYTES_PER_CELL 32u
 
@@ -20,7 +22,7 @@ struct okv_heat *okv_heat_create(uint64_t buckets, uint32_t bucket_size)
         return NULL;
     if (cells < CELLS_MIN)
         cells = CELLS_MIN;
-    *heat = (struct okv_heat){.buckets = buckets, .cells = cells, .stride = 2 * cells};
+    *heat = (struct okv_heat){.buckets = buckets, .cells = cells, .stride = 3 * cells};
     heat->records = mmap(NULL, buckets * heat->stride, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (heat->records != MAP_FAILED)
@@ -64,20 +66,23 @@ static uint8_t print_of(uint16_t tag)
 
 /* ---- cells ---- */
 
+static bool is_own(const struct okv_heat *heat, const uint8_t *record, uint32_t cell, uint16_t tag)
+{
+    return get(record + cell) == high_of(tag) && get(record + heat->cells + cell) == (uint8_t)tag;
+}
+
 /* The cell of a tag, or the one that items without their own share. */
 static uint32_t cell_of(const struct okv_heat *heat, const uint8_t *record, uint16_t tag)
 {
-    uint8_t high = high_of(tag);
-
     for (uint32_t cell = 0; cell < heat->cells; cell++)
-        if (get(record + cell) == high)
+        if (is_own(heat, record, cell, tag))
             return cell;
     return tag % heat->cells;
 }
 
 static uint8_t *pair_of(const struct okv_heat *heat, uint8_t *record, uint32_t cell)
 {
-    return record + heat->cells + cell / 2;
+    return record + 2 * heat->cells + cell / 2;
 }
 
 static uint8_t cell_get(const struct okv_heat *heat, const uint8_t *record, uint32_t cell)
@@ -133,7 +138,7 @@ void okv_heat_mark(const struct okv_heat *heat, uint64_t bucket, uint16_t tag)
 /* Bytes of tags and cells, before the ghosts. */
 static uint32_t items_length(const struct okv_heat *heat)
 {
-    return heat->cells + heat->cells / 2;
+    return 2 * heat->cells + heat->cells / 2;
 }
 
 static uint32_t ghosts(const struct okv_heat *heat)
@@ -199,10 +204,12 @@ void okv_heat_add(const struct okv_heat *heat, uint8_t *record, uint16_t tag, ui
 {
     uint32_t cell = cell_of(heat, record, tag);
 
-    if (record[cell] != high_of(tag)) {
+    if (!is_own(heat, record, cell, tag)) {
         uint32_t own = free_cell(heat, record);
-        if (own < heat->cells)
+        if (own < heat->cells) {
             record[cell = own] = high_of(tag);
+            record[heat->cells + cell] = (uint8_t)tag;
+        }
     }
     /* Of items that share a cell the hottest counts. */
     if (item > cell_get(heat, record, cell))

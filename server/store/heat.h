@@ -3,8 +3,8 @@
  * region, which no client reads.
  *
  * A record has about as many cells as a bucket has items. A cell belongs to the
- * items with its tag, 8 of the hash bits that choose no bucket; an item without a cell of its own
- * shares another one. A cell has the item's kind and a counter of its uses, 0 to 3. A record also
+ * items with its tag, the 16 bits of the hash that choose no bucket; an item without a cell of its
+ * own shares another one. A cell has the item's kind and a counter of its uses, 0 to 3. A record also
  * has the prints of items that were evicted while they were new, its ghosts: if such an item comes
  * back, it is not new.
  *

@@ -6,6 +6,7 @@
 #include "server/store/bucket_image.h"
 #include "server/store/change_set.h"
 #include "server/store/evict.h"
+#include "server/store/heat.h"
 #include "server/store/locking.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
@@ -169,6 +170,24 @@ TEST(the_index_grows_where_buckets_are_crowded)
     in_bucket = region.store.eviction.evicted_in_bucket - in_bucket;
     assert_true(in_bucket * 100 < (evicted(&region) - before) * 15);
     assert_true(okv_store_index_length(&region.store) < REGION / 8);
+    store_region_close(&region);
+}
+
+/* What is not used would stay in the cell of what is. */
+TEST(items_in_extents_share_no_cell)
+{
+    static const struct mix mix = {"16+200", 16, 200, 200};
+    struct store_region region;
+    struct okv_store *store = &region.store;
+
+    open_cache(&region, OKV_STORE_EVICT);
+    fill(&region, &mix, 0, 4);
+    for (uint64_t i = 0; i < store->bucket_count; i++) {
+        okv_store_lock(store, i);
+        assert_int_equal(okv_store_bucket_load(&region.work.bucket, &store->table, i), 0);
+        assert_in_range(region.work.bucket.item_count, 0, store->table.heat->cells);
+        okv_store_unlock(store, i);
+    }
     store_region_close(&region);
 }
 
