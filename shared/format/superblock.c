@@ -72,6 +72,11 @@ void okv_status_encode(const struct okv_table_status *status, uint64_t boot_id,
     *out = (struct okv_wire_status){
         .clock_ms = okv_le64_of(status->clock_ms),
         .bucket_count = okv_le64_of(status->bucket_count),
+        .valid_until_us = okv_le64_of(status->lease.valid_until_us),
+        .epoch = okv_le64_of(status->lease.epoch),
+        .map_version = okv_le64_of(status->lease.map_version),
+        .applied = okv_le64_of(status->lease.applied),
+        .flags = okv_le64_of(status->lease.flags),
     };
     out->checksum = okv_le64_of(status_checksum(out, boot_id));
 }
@@ -84,6 +89,11 @@ int okv_status_decode(const uint8_t *bytes, uint64_t boot_id, struct okv_table_s
     *out = (struct okv_table_status){
         .clock_ms = okv_le64_get(wire.clock_ms),
         .bucket_count = okv_le64_get(wire.bucket_count),
+        .lease = {.valid_until_us = okv_le64_get(wire.valid_until_us),
+                  .epoch = okv_le64_get(wire.epoch),
+                  .map_version = okv_le64_get(wire.map_version),
+                  .applied = okv_le64_get(wire.applied),
+                  .flags = okv_le64_get(wire.flags)},
     };
     if (okv_le64_get(wire.checksum) != status_checksum(&wire, boot_id) || out->clock_ms == 0 ||
         out->bucket_count == 0 || out->bucket_count > OKV_BUCKETS_MAX)

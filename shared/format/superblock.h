@@ -60,19 +60,41 @@ int okv_superblock_decode(const uint8_t *bytes, size_t length, struct okv_superb
 struct okv_wire_status {
     okv_le64 clock_ms;
     okv_le64 bucket_count;
-    okv_le64 for_copies[5]; /* zeros */
+    okv_le64 valid_until_us;
+    okv_le64 epoch;
+    okv_le64 map_version;
+    okv_le64 applied;
+    okv_le64 flags;
     okv_le64 checksum;
 };
 _Static_assert(sizeof(struct okv_wire_status) == 64, "status");
 _Static_assert(offsetof(struct okv_wire_status, bucket_count) == 8, "status.bucket_count");
+_Static_assert(offsetof(struct okv_wire_status, valid_until_us) == 16, "status.valid_until_us");
+_Static_assert(offsetof(struct okv_wire_status, flags) == 48, "status.flags");
 _Static_assert(offsetof(struct okv_wire_status, checksum) == 56, "status.checksum");
 _Static_assert(OKV_STATUS_OFFSET % 64 == 0, "one cache line");
 _Static_assert(OKV_STATUS_OFFSET >= sizeof(struct okv_wire_superblock), "status after superblock");
+
+/* Bits of `flags`; unknown ones are ignored. */
+enum okv_lease_flag {
+    OKV_LEASE_MEMBER = 1, /* the server is a member of a cluster: READs need a lease */
+};
+
+/* What the copies of a table have agreed on; zeros on a server alone. */
+struct okv_table_lease {
+    uint64_t valid_until_us; /* on the server's lease clock: until then no copy takes over; 0: the
+                                server is no primary */
+    uint64_t epoch;          /* of the primary; another primary has a higher one */
+    uint64_t map_version;    /* of the cluster's map */
+    uint64_t applied;        /* by a copy: its position in the primary's log */
+    uint64_t flags;          /* of enum okv_lease_flag */
+};
 
 /* The status block: what changes while the server runs. */
 struct okv_table_status {
     uint64_t clock_ms;     /* the server's clock, the base of expiries; at least 1 */
     uint64_t bucket_count; /* of the index, at least 1 */
+    struct okv_table_lease lease;
 };
 
 void okv_status_encode(const struct okv_table_status *status, uint64_t boot_id,

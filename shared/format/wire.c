@@ -121,6 +121,11 @@ void okv_welcome_encode(const struct okv_welcome *welcome, struct okv_wire_welco
         .resumed = okv_le32_of(welcome->resumed),
         .remember_ms = okv_le32_of(welcome->remember_ms),
         .rights = okv_le32_of(welcome->rights),
+        .lease_ms = okv_le32_of(welcome->lease_ms),
+        .epoch = okv_le64_of(welcome->epoch),
+        .map_version = okv_le64_of(welcome->map_version),
+        .lease_clock_us = okv_le64_of(welcome->lease_clock_us),
+        .valid_until_us = okv_le64_of(welcome->valid_until_us),
     };
     memcpy(out->proof, welcome->proof, sizeof out->proof);
 }
@@ -147,6 +152,11 @@ static void welcome_unpack(const struct okv_wire_welcome *wire, struct okv_welco
         .resumed = okv_le32_get(wire->resumed),
         .remember_ms = okv_le32_get(wire->remember_ms),
         .rights = okv_le32_get(wire->rights),
+        .lease_ms = okv_le32_get(wire->lease_ms),
+        .epoch = okv_le64_get(wire->epoch),
+        .map_version = okv_le64_get(wire->map_version),
+        .lease_clock_us = okv_le64_get(wire->lease_clock_us),
+        .valid_until_us = okv_le64_get(wire->valid_until_us),
     };
     memcpy(out->proof, wire->proof, sizeof out->proof);
 }
@@ -170,7 +180,7 @@ int okv_welcome_decode(const uint8_t *bytes, size_t length, struct okv_welcome *
         fields.region_address > UINT64_MAX - fields.region_length || fields.max_key < 1 ||
         fields.max_key > OKV_KEY_MAX || fields.max_value > OKV_VALUE_MAX ||
         !(fields.rights & OKV_RIGHT_READ) || fields.rights > OKV_RIGHTS_ALL ||
-        !okv_bytes_are_zero(wire.reserved, sizeof wire.reserved))
+        !(fields.features & OKV_FEATURE_LEASE) != !fields.lease_ms)
         return OKV_EPROTO;
     *out = fields;
     return 0;

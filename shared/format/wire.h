@@ -71,8 +71,9 @@ struct okv_hello {
 enum okv_feature {
     OKV_FEATURE_REPORTS = 1, /* the client sends reports (report.h) */
     OKV_FEATURE_HEAT = 2,    /* the client reports its hits (hits.h) */
+    OKV_FEATURE_LEASE = 4,   /* READs count while a lease holds; a member of a cluster demands it */
 };
-#define OKV_FEATURES_ALL 3u
+#define OKV_FEATURES_ALL 7u
 
 /* The number by which a hello names a database: the low half of its name's hash, and never 0 but
  * for "default". */
@@ -107,10 +108,14 @@ struct okv_wire_welcome {
     okv_le32 resumed;
     okv_le32 remember_ms;
     okv_le32 rights;
-    uint8_t reserved[4];
+    okv_le32 lease_ms;
+    okv_le64 epoch;
+    okv_le64 map_version;
+    okv_le64 lease_clock_us;
+    okv_le64 valid_until_us;
     uint8_t proof[OKV_PROOF_SIZE];
 };
-_Static_assert(sizeof(struct okv_wire_welcome) == 136, "welcome: a REP takes 196 bytes");
+_Static_assert(sizeof(struct okv_wire_welcome) == 168, "welcome: a REP takes 196 bytes");
 _Static_assert(offsetof(struct okv_wire_welcome, rkey) == 12, "welcome.rkey");
 _Static_assert(offsetof(struct okv_wire_welcome, boot_id) == 16, "welcome.boot_id");
 _Static_assert(offsetof(struct okv_wire_welcome, region_length) == 32, "welcome.region_length");
@@ -120,7 +125,8 @@ _Static_assert(offsetof(struct okv_wire_welcome, credits) == 76, "welcome.credit
 _Static_assert(offsetof(struct okv_wire_welcome, session_id) == 88, "welcome.session_id");
 _Static_assert(offsetof(struct okv_wire_welcome, resumed) == 104, "welcome.resumed");
 _Static_assert(offsetof(struct okv_wire_welcome, rights) == 112, "welcome.rights");
-_Static_assert(offsetof(struct okv_wire_welcome, proof) == 120, "welcome.proof");
+_Static_assert(offsetof(struct okv_wire_welcome, epoch) == 120, "welcome.epoch");
+_Static_assert(offsetof(struct okv_wire_welcome, proof) == 152, "welcome.proof");
 
 /* Bytes of a welcome before its proof. */
 #define OKV_WELCOME_PROVEN offsetof(struct okv_wire_welcome, proof)
@@ -153,6 +159,11 @@ struct okv_welcome {
     uint32_t resumed;     /* 1: the server knows the results of this client's earlier connection */
     uint32_t remember_ms; /* how long results outlive their connection */
     uint32_t rights;      /* of enum okv_right */
+    uint32_t lease_ms;    /* the longest lease; 0, as are the next four: the server is alone */
+    uint64_t epoch;       /* as in the status block (superblock.h) */
+    uint64_t map_version; /* likewise */
+    uint64_t lease_clock_us;       /* the server's lease clock */
+    uint64_t valid_until_us;       /* as in the status block */
     uint8_t proof[OKV_PROOF_SIZE]; /* the server's; zeros where a hello needs none */
 };
 

@@ -44,7 +44,7 @@ static void fuzz_superblock(struct fuzz_input *input, uint8_t repair)
 static void fuzz_status(struct fuzz_input *input, bool repair)
 {
     uint64_t boot_id = fuzz_u64(input);
-    struct okv_table_status status, again;
+    struct okv_table_status status;
     struct okv_wire_status *wire = malloc(sizeof *wire);
 
     FUZZ_CHECK(wire);
@@ -57,10 +57,9 @@ static void fuzz_status(struct fuzz_input *input, bool repair)
     if (rc == 0) {
         FUZZ_CHECK(status.clock_ms >= 1 && status.bucket_count >= 1);
         FUZZ_CHECK(status.bucket_count <= UINT64_C(1) << 47);
-        /* Fields that this version does not know may have any value. */
-        okv_status_encode(&status, boot_id, wire);
-        FUZZ_CHECK(okv_status_decode((uint8_t *)wire, boot_id, &again) == 0);
-        FUZZ_CHECK(memcmp(&again, &status, sizeof again) == 0);
+        struct okv_wire_status again;
+        okv_status_encode(&status, boot_id, &again);
+        FUZZ_CHECK(memcmp(&again, wire, sizeof again) == 0);
     }
     free(wire);
 }

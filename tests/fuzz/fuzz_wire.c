@@ -47,7 +47,7 @@ static void fuzz_hello(struct fuzz_input *input, bool repair)
 static void repair_welcome(struct okv_wire_welcome *wire, uint16_t mask)
 {
     if (mask & 1)
-        wire->features = okv_le32_of(0);
+        wire->features = wire->lease_ms = okv_le32_of(0);
     if (mask & 2)
         wire->slot_size = okv_le32_of(OKV_SLOT_SIZE_DEFAULT);
     if (mask & 4)

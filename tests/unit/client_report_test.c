@@ -167,7 +167,7 @@ FIXTURE_TEST(nothing_is_told_without_the_feature)
     for (unsigned i = 0; i < 2; i++) {
         stub_reset();
         open_with(4, i ? OKV_REPORT_NONE : 0);
-        assert_int_equal(stub.hello.features, i ? 0 : OKV_FEATURES_ALL);
+        assert_int_equal(stub.hello.features, i ? 0 : OKV_FEATURE_REPORTS | OKV_FEATURE_HEAT);
         stub_close(&handle);
         stub.welcome.features = 0;
         handle = stub_open_with(&(struct okv_options){.depth = DEPTH,

@@ -2,6 +2,7 @@
 #include "tests/support/test.h"
 #include <xxhash.h>
 
+#include "shared/format/bucket.h"
 #include "shared/format/hash.h"
 
 #define LONG 20000u
@@ -64,4 +65,17 @@ TEST(values_of_long_inputs)
     assert_int_equal(okv_hash_checksum(bytes, 1023, 0), UINT64_C(0xfe13e7360bd9fe4c));
     assert_int_equal(okv_hash_checksum(bytes, 1024, 0), UINT64_C(0x92d9ab49f6d8d1ee));
     assert_int_equal(okv_hash_checksum(bytes, 4096, 0), UINT64_C(0x579d277129a1a9b0));
+}
+
+/* Published values of XXH3-64 pin the hash itself: an empty input, seed 0. */
+TEST(hash_values)
+{
+    assert_int_equal(okv_hash_checksum("", 0, 0), 0x2d06800538d394c2);
+    assert_int_equal(okv_hash_checksum("", 0, 1), 0x2d06800538d394c3);
+    assert_int_equal(okv_hash_bucket(0xffffffffffffffff, 3), 7);
+    assert_int_equal(okv_hash_bucket(0xffffffffffffffff, 0), 0);
+    assert_int_equal(okv_hash_tag(0xabcd000000000000), 0xabcd);
+    assert_int_equal(okv_hash_key("key", 3, 0x99aabbccddeeff00), 0x88760e81f20f52af);
+    assert_int_equal(okv_extent_checksum((const uint8_t *)"keyvalue", 8, 0x1122334455667788),
+                     0xb8a40539c1abd5b4);
 }

@@ -104,7 +104,9 @@ TEST(welcome_is_checked)
     WELCOME_WITH(segment_buckets, 32);
     WELCOME_WITH(segment_buckets, 96);
     WELCOME_WITH(segment_buckets, UINT32_C(1) << 31);
-    WELCOME_WITH(features, 4);
+    WELCOME_WITH(features, OKV_FEATURES_ALL + 1);
+    WELCOME_WITH(features, OKV_FEATURE_LEASE); /* of no length */
+    WELCOME_WITH(lease_ms, 1000);
     WELCOME_WITH(boot_id, 0);
     WELCOME_WITH(clock_ms, 0);
     WELCOME_WITH(credits, 0);
