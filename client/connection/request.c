@@ -186,6 +186,7 @@ static bool reply_value_is_valid(const okv *handle, const struct operation *oper
     case OPERATION_ADMIN:
         return true;
     case OPERATION_INCR:
+    case OPERATION_PING:
         return reply->value_length == sizeof(struct okv_wire_number);
     case OPERATION_APPEND:
         return reply->value_length == sizeof(struct okv_wire_number) &&
@@ -229,7 +230,8 @@ static int reply_fill(struct operation *operation, const struct okv_reply_messag
         result->number = (int64_t)okv_get_u64(reply->value);
     else if (operation->kind == OPERATION_APPEND)
         result->length = (size_t)okv_get_u64(reply->value);
-    else if (reply->value_length || operation->kind == OPERATION_GET)
+    else if (operation->kind != OPERATION_PING &&
+             (reply->value_length || operation->kind == OPERATION_GET))
         status = reply_deliver(operation, reply);
     if (status == OKV_OK)
         result->version = reply->version;

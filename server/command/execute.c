@@ -5,6 +5,7 @@
 #include "server/database/database.h"
 #include "server/store/commands.h"
 #include "server/store/flush.h"
+#include "server/store/status.h"
 #include "shared/base/error.h"
 
 static struct okv_store_write write_of(const struct okv_request_message *request,
@@ -243,6 +244,7 @@ int okv_execute(const struct okv_executor *executor, unsigned rights,
     switch ((enum okv_opcode)request->opcode) {
     case OKV_OP_PING:
         OKV_STATS_ADD(counts, pings, 1);
+        reply_number(reply, room, okv_store_lease_clock_us(&executor->database->store));
         return 0;
     case OKV_OP_GET:
         execute_get(executor, request, reply, room, size);

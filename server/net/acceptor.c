@@ -22,6 +22,7 @@
 #include "server/net/identify.h"
 #include "server/session/session.h"
 #include "server/session/sessions.h"
+#include "server/store/status.h"
 #include "server/worker/worker.h"
 #include "shared/base/error.h"
 #include "shared/base/thread.h"
@@ -146,13 +147,15 @@ static void challenge(struct okv_server *server, struct okv_request *request,
     request->listener->ops->reject(request, (const uint8_t *)&bytes, sizeof bytes);
 }
 
-static void compose_welcome(const struct okv_server *server, const struct okv_session *session,
+static void compose_welcome(struct okv_server *server, const struct okv_session *session,
                             bool resumed, struct okv_wire_welcome *out)
 {
-    const struct okv_store *store = &server->databases[session->common.database].store;
+    struct okv_store *store = &server->databases[session->common.database].store;
+    const struct okv_store_lease lease = okv_store_get_lease(store);
     const struct okv_welcome welcome = {
         .features = (session->common.report.is_due ? OKV_FEATURE_REPORTS : 0u) |
-                    (session->common.reports_hits ? OKV_FEATURE_HEAT : 0u),
+                    (session->common.reports_hits ? OKV_FEATURE_HEAT : 0u) |
+                    (okv_store_is_member(store) ? OKV_FEATURE_LEASE : 0u),
         .rkey = server->listeners[session->listener]->rkeys[session->common.database],
         .boot_id = store->table.boot_id,
         .region_length = store->length,
@@ -170,6 +173,11 @@ static void compose_welcome(const struct okv_server *server, const struct okv_se
         .resumed = resumed,
         .remember_ms = server->config.remember_s * 1000u,
         .rights = atomic_load(&session->rights),
+        .lease_ms = lease.longest_ms,
+        .epoch = lease.table.epoch,
+        .map_version = lease.table.map_version,
+        .lease_clock_us = okv_store_lease_clock_us(store),
+        .valid_until_us = lease.table.valid_until_us,
     };
 
     okv_welcome_encode(&welcome, out);
@@ -320,6 +328,9 @@ static int admit(struct okv_acceptor *acceptor, struct arrival *arrival)
     };
     uint32_t replaced_place, place;
 
+    if (okv_store_is_member(&server->databases[arrival->client.database].store) &&
+        !(arrival->client.features & OKV_FEATURE_LEASE))
+        return OKV_REJECT_FEATURE;
     memcpy(owner.user, arrival->identity.of.user, sizeof owner.user);
     memcpy(owner.client_id, arrival->client.client_id, sizeof owner.client_id);
     okv_half_open_settle(server);

@@ -158,7 +158,8 @@ static unsigned count_ready(const struct okv_resp *resp, bool *is_held_up)
     for (unsigned i = 0; i < resp->server->database_count; i++)
         TAILQ_FOREACH(client, &resp->ready[i], in_ready)
         {
-            bool is_blocked = client->state == OKV_RESP_BLOCKED && !client->has_input;
+            bool is_blocked =
+                (client->state == OKV_RESP_BLOCKED || client->is_held) && !client->has_input;
             *is_held_up = *is_held_up || is_blocked;
             count += !is_blocked;
         }
@@ -204,7 +205,8 @@ static bool is_over(struct okv_resp_client *client, uint64_t now_ns, bool is_qui
     }
     if (!is_quiet)
         return false;
-    if (client->commit.batch || (client->state != OKV_RESP_READING && client->is_ready)) {
+    if (client->commit.batch || client->is_held ||
+        (client->state != OKV_RESP_READING && client->is_ready)) {
         client->progress_ns = now_ns; /* it waits for the server */
         return false;
     }

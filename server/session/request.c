@@ -3,6 +3,7 @@
 #include "server/command/change.h"
 #include "server/command/execute.h"
 #include "server/core/server.h"
+#include "server/database/database.h"
 #include "server/database/reply_cache_log.h"
 #include "server/session/hits.h"
 #include "server/session/lifecycle.h"
@@ -12,6 +13,7 @@
 #include "server/session/report.h"
 #include "server/session/timed_writes.h"
 #include "server/store/commands.h"
+#include "server/store/status.h"
 #include "shared/base/error.h"
 #include "shared/format/hits.h"
 
@@ -192,6 +194,16 @@ static enum outcome take_goodbye(struct exchange *exchange)
     return DROPPED;
 }
 
+/* The clock is read after the table: a lease may end in between. The request waits for the next
+ * one, and is served anew. */
+static enum outcome get(struct exchange *exchange)
+{
+    enum outcome outcome = execute(exchange);
+
+    return okv_store_lease_holds(&exchange->executor->database->store) ? outcome
+                                                                       : held_up(exchange);
+}
+
 static enum outcome take_command(struct exchange *exchange)
 {
     struct okv_sessions *sessions = exchange->sessions;
@@ -199,6 +211,8 @@ static enum outcome take_command(struct exchange *exchange)
     /* A pass may be long. The sender may know of items that expired since it began. */
     if (exchange->request.ttl_ms || okv_housekeeping_is_due(sessions->server))
         okv_housekeeping_update_clock(&sessions->housekeeping, sessions->server);
+    if (exchange->request.opcode == OKV_OP_GET)
+        return get(exchange);
     return okv_opcode_is_write(exchange->request.opcode) ? write_once(exchange) : execute(exchange);
 }
 

@@ -9,7 +9,8 @@
  *   - an older connection of the client may still apply the same write;
  *   - too many long writes are under way;
  *   - there is no memory for it: others have reserved it, or it is being wiped;
- *   - the log's batch is closed, or a command of a client of Redis runs alone.
+ *   - the log's batch is closed, or a command of a client of Redis runs alone;
+ *   - it is a GET, and the lease of a member of a cluster is over.
  * A long write is listed here from its beginning until it is answered (long_write.h).
  */
 #ifndef OKV_SERVER_SESSION_SESSION_H

@@ -14,6 +14,7 @@
 #include "server/store/bucket.h"
 #include "server/store/heap.h"
 #include "shared/format/bucket_edit.h"
+#include "shared/format/superblock.h"
 
 /* Buckets whose numbers agree modulo this share a lock. A split makes bucket b + 2^l from b, and
  * there are never fewer buckets than locks, so one lock covers both. */
@@ -65,6 +66,8 @@ struct okv_store_eviction {
 /* Pages of a step that is not short, about a millisecond. */
 #define OKV_STORE_LONG_STEP_PAGES 1024u
 
+#define OKV_STORE_ALONE UINT64_MAX
+
 struct okv_effort;
 struct okv_store_clearing;
 
@@ -78,6 +81,8 @@ struct okv_store {
     uint32_t extra_reads; /* as in the parameters; 0: tolerance() of resize.c chooses */
     atomic_uint_fast64_t bucket_count;
     atomic_uint_fast64_t clock_ms;
+    /* As in `lease`, for checks without a lock; OKV_STORE_ALONE: it is no member of a cluster. */
+    atomic_uint_fast64_t valid_until_us;
     uint64_t clock_origin_ms; /* of okv_clock_boot_ms(), when the clock is 0; 0: not known */
     atomic_uint_fast64_t index_length; /* bytes of the heap that segments take */
     struct okv_store_compaction {
@@ -105,7 +110,11 @@ struct okv_store {
         void (*report)(void *user, bool is_full);
         void *user;
     } fullness;
-    pthread_mutex_t resizing;   /* splits and merges; acquired before a bucket's lock */
+    pthread_mutex_t resizing; /* splits and merges; acquired before a bucket's lock */
+    struct okv_store_lease {
+        struct okv_table_lease table;
+        uint32_t longest_ms;    /* what it is renewed for */
+    } lease;                    /* under `publishing` */
     pthread_mutex_t publishing; /* of the status block */
     pthread_mutex_t locks[OKV_STORE_LOCKS];
 };

@@ -144,6 +144,7 @@ int okv_store_init(struct okv_store *store, const struct okv_store_params *param
         .max_value = params->max_value,
         .extra_reads = params->extra_reads,
         .clock_ms = 1,
+        .valid_until_us = OKV_STORE_ALONE,
     };
     int rc = okv_heap_init(&store->heap, params->base, OKV_HEAP_OFFSET, params->length);
     if (rc)

@@ -51,6 +51,28 @@ static inline uint64_t okv_clock_boot_ms(void)
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
+/* The same clock in nanoseconds. */
+static inline uint64_t okv_clock_boot_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Nanoseconds on a clock whose rate nobody adjusts. It stands still in suspend. */
+static inline uint64_t okv_clock_raw_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* A server's lease clock, us. */
+static inline uint64_t okv_clock_lease_us(void)
+{
+    return okv_clock_raw_ns() / 1000;
+}
+
 /* Milliseconds from now until `deadline_ns`, rounded up; 0 when it has passed. */
 static inline int okv_clock_ms_until(uint64_t deadline_ns)
 {

@@ -194,7 +194,8 @@ _Static_assert(sizeof(struct okv_wire_challenge) == 32, "challenge: a REJ takes 
     X(1, MALFORMED, PROTO, "the server could not read the client's hello")                         \
     X(2, VERSION, VERSION,                                                                         \
       "the server speaks another protocol version: use a client of the server's release")          \
-    X(3, FEATURE, UNSUPPORTED, "the server lacks a feature that the client requires")              \
+    X(3, FEATURE, UNSUPPORTED,                                                                     \
+      "client or server lack a feature that the other one requires: use a client of its release")  \
     X(4, BUSY, REFUSED,                                                                            \
       "the server has as many clients as it was configured for: raise its --max-clients")          \
     X(5, STOPPING, SHUTDOWN, "the server is shutting down")                                        \
@@ -361,7 +362,8 @@ struct okv_reply_message {
 
 /* The values of replies that are numbers. */
 struct okv_wire_number {
-    okv_le64 number; /* INCR, INCR_TTL: the result, two's complement; APPEND: the value's length */
+    okv_le64 number; /* INCR, INCR_TTL: the result, two's complement; APPEND: the value's length;
+                        PING: the lease clock */
 };
 _Static_assert(sizeof(struct okv_wire_number) == 8, "number");
 

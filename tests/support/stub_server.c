@@ -22,6 +22,7 @@ struct stub_reply stub_reply_to(unsigned n)
     case OKV_OP_STAT:
         reply.message.value_length = 6;
         break;
+    case OKV_OP_PING:
     case OKV_OP_INCR:
     case OKV_OP_INCR_TTL:
     case OKV_OP_APPEND:

@@ -11,6 +11,7 @@
 #include "server/clients/client_table.h"
 #include "server/net/acceptor.h"
 #include "server/session/session.h"
+#include "server/store/status.h"
 #include "server/worker/worker.h"
 #include "shared/base/error.h"
 #include "shared/format/wire.h"
@@ -30,12 +31,13 @@ struct gate {
     struct okv_endpoint endpoint;
     struct okv_request request;
     struct okv_wire_hello hello;
-    atomic_bool is_endless;  /* the same request arrives again and again */
-    atomic_bool is_done;     /* every request was answered */
-    int accept_answer;       /* what the transport returns from accept */
-    int reason;              /* of the last rejection, or 0 */
-    struct okv_session *got; /* the last accepted session */
-    unsigned spare;          /* connections beyond the clients that a worker has room for */
+    atomic_bool is_endless;     /* the same request arrives again and again */
+    atomic_bool is_done;        /* every request was answered */
+    int accept_answer;          /* what the transport returns from accept */
+    int reason;                 /* of the last rejection, or 0 */
+    struct okv_session *got;    /* the last accepted session */
+    struct okv_welcome welcome; /* its */
+    unsigned spare;             /* connections beyond the clients that a worker has room for */
 };
 
 static struct gate gate;
@@ -75,7 +77,7 @@ static int gate_accept(struct okv_request *request, const struct okv_accept *acc
     if (gate.accept_answer)
         return gate.accept_answer;
     gate.got = accept->user;
-    gate.reason = 0;
+    gate.reason = okv_welcome_decode(accept->welcome, accept->length, &gate.welcome);
     return 0;
 }
 
@@ -139,11 +141,13 @@ static int teardown(void **state)
     return 0;
 }
 
-/* A client with this id connects. Returns the reason of the refusal, or 0 and its session. */
-static int come(uint8_t id, uint32_t resume, struct okv_session **out)
+/* A client with this id connects, which offers features. Returns the reason of the refusal, or 0
+ * and its session. */
+static int come_with(uint32_t features, uint8_t id, uint32_t resume, struct okv_session **out)
 {
     struct okv_hello hello = {.slot_size = OKV_SLOT_SIZE_DEFAULT,
                               .credits = 4,
+                              .features = features,
                               .resume = resume,
                               .database = gate.core.database->id};
 
@@ -159,6 +163,11 @@ static int come(uint8_t id, uint32_t resume, struct okv_session **out)
     if (out)
         *out = gate.got;
     return gate.reason;
+}
+
+static int come(uint8_t id, uint32_t resume, struct okv_session **out)
+{
+    return come_with(0, id, resume, out);
 }
 
 /* As okv_session_closed() does. */
@@ -223,6 +232,31 @@ GATE_TEST(a_client_id_belongs_to_its_database)
     leave(first);
     leave(second);
     assert_int_equal(gate.core.server->admission->clients, 0);
+}
+
+/* READs of a client that knows of no lease would not be checked. */
+GATE_TEST(a_member_of_a_cluster_wants_clients_with_leases)
+{
+    const struct okv_store_lease lease = {.table = {5, 3, 41, 0, OKV_LEASE_MEMBER},
+                                          .longest_ms = 1000};
+    struct okv_session *session;
+    uint64_t before_us = okv_clock_lease_us();
+
+    assert_int_equal(come_with(OKV_FEATURE_LEASE, 1, 0, &session), 0);
+    assert_int_equal(gate.welcome.features, 0);
+    assert_int_equal(gate.welcome.lease_clock_us, 0);
+    leave(session);
+    okv_store_set_lease(&gate.core.database->store, &lease);
+    assert_int_equal(come(1, 0, NULL), OKV_REJECT_FEATURE);
+    assert_int_equal(gate.core.server->admission->clients, 0);
+    assert_int_equal(come_with(OKV_FEATURE_LEASE, 1, 0, &session), 0);
+    assert_int_equal(gate.welcome.features, OKV_FEATURE_LEASE);
+    assert_int_equal(gate.welcome.lease_ms, 1000);
+    assert_int_equal(gate.welcome.epoch, 3);
+    assert_int_equal(gate.welcome.map_version, 41);
+    assert_int_equal(gate.welcome.valid_until_us, 5);
+    assert_in_range(gate.welcome.lease_clock_us, before_us, okv_clock_lease_us());
+    leave(session);
 }
 
 /* It gets nothing, and takes no place. */

@@ -346,7 +346,7 @@ CLIENT_TEST(values_that_a_reply_may_have)
     static const struct {
         int (*call)(void);
         uint32_t length;
-    } kinds[] = {{plain_put, 0}, {plain_delete, 0}, {touch, 0}, {ping, 0}, {incr, 8}, {append, 8}};
+    } kinds[] = {{plain_put, 0}, {plain_delete, 0}, {touch, 0}, {ping, 8}, {incr, 8}, {append, 8}};
 
     for (unsigned kind = 0; kind < LENGTH_OF(kinds); kind++) {
         for (length_now = 0; length_now < 20; length_now++) {

@@ -71,8 +71,8 @@ static bool may_read(const struct okv_resp_client *client)
 void okv_resp_update_events(struct okv_resp_client *client)
 {
     bool reads = may_read(client);
-    bool writes =
-        (okv_resp_has_replies(client) && !client->commit.batch) || client->stream.writes_to_read;
+    bool writes = (okv_resp_has_replies(client) && !client->commit.batch && !client->is_held) ||
+                  client->stream.writes_to_read;
     uint32_t events = (reads ? (uint32_t)EPOLLIN : 0) | (writes ? (uint32_t)EPOLLOUT : 0);
     struct epoll_event event = {.events = events, .data.ptr = client};
 
@@ -317,7 +317,7 @@ unsigned okv_resp_serve(struct okv_resp_client *client)
     okv_turn_end_step(&resp->turn);
     publish_progress(client, served);
     unready(client);
-    if ((has_more && takes_replies(client)) || client->takes_more ||
+    if ((has_more && takes_replies(client)) || client->takes_more || client->is_held ||
         (client->stream.has_unread && may_read(client)))
         okv_resp_make_ready(client);
     okv_resp_buffers_return(client);

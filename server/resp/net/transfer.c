@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "server/core/server.h"
+#include "server/database/database.h"
 #include "server/resp/run/upload.h"
+#include "server/store/status.h"
 #include "shared/base/clock.h"
 
 /* Bytes that are read at once. */
@@ -93,8 +95,20 @@ static void drop_sent(struct okv_resp_client *client)
     client->sent -= dropped;
 }
 
+/* Replies tell of any database that the client selected. */
+static bool do_leases_hold(const struct okv_server *server)
+{
+    for (unsigned i = 0; i < server->database_count; i++)
+        if (!okv_store_lease_holds(&server->databases[i].store))
+            return false;
+    return true;
+}
+
 bool okv_resp_send(struct okv_resp_client *client)
 {
+    client->is_held = okv_resp_has_replies(client) && !do_leases_hold(client->resp->server);
+    if (client->is_held)
+        return true;
     struct okv_resp_buffer *out = &client->out;
     size_t end = client->commit.batch ? client->commit.from : out->used;
     ssize_t n = 0;

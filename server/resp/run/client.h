@@ -82,6 +82,7 @@ struct okv_resp_client {
     bool is_ready;     /* in the list of its database of clients that can go on */
     bool has_input;    /* epoll said so */
     unsigned ready_in; /* index of that database */
+    bool is_held;      /* its replies wait for a lease */
     bool takes_more;   /* its socket took all that a turn sends, and there is more */
     bool is_off_epoll; /* its connection is broken, and epoll would report that again and again */
     uint32_t events;   /* that epoll reports of it */
