@@ -22,6 +22,12 @@
 
 /* ---- the connection ---- */
 
+/* A moment on both of our clocks that measure a lease. */
+struct lease_time {
+    uint64_t raw_ns;  /* okv_clock_raw_ns() */
+    uint64_t boot_ns; /* okv_clock_boot_ns() */
+};
+
 /*
  * The states through which a handle connects, loses a connection and reconnects
  * (docs/connections.md sections 3, 4 and 6); reconnect.c moves from state to state.
@@ -75,6 +81,7 @@ struct link {
     bool is_turned_away;      /* over tcps, the server denied the last attempt: that is certain */
     int refusal;              /* how the last attempt failed; 0: it did not, or is the first */
     uint64_t deadline_ns;     /* of the state; LINK_UP has none */
+    struct lease_time said_hello; /* the attempt, or a little earlier */
     uint64_t up_since_ns;
     unsigned attempts; /* since a connection last proved steady */
     uint64_t random;
@@ -118,6 +125,42 @@ struct clock_sync {
     uint64_t told_ms;       /* on the server's clock: the latest result of clock_now_ms() */
     bool reading;           /* a READ of the status is under way */
 };
+
+/* connection/lease_clock.c bounds the server's lease clock. */
+#define LEASE_SAMPLES 4
+struct lease_sample {
+    struct lease_time posted; /* the request */
+    uint64_t server_us;       /* the server's clock in its reply */
+};
+struct lease_clock {
+    struct lease_sample samples[LEASE_SAMPLES]; /* the latest; sample n is at n % LEASE_SAMPLES */
+    unsigned taken;                             /* samples so far */
+};
+
+/* A message that no operation waits for: connection/notice.h. */
+struct notice {
+    bool is_owed; /* its reply: it holds a request slot until then */
+    uint16_t request_slot;
+    uint64_t sequence;
+};
+
+/* connection/lease.c says until when READs count. Times are on okv_clock_boot_ns() unless they say
+ * otherwise. */
+struct lease {
+    bool is_checked;         /* the server is a member of a cluster */
+    bool is_due;             /* the status is to be READ with the next bucket */
+    uint64_t seen_ns;        /* after the READs that completed last */
+    uint64_t deadline_ns;    /* READs count that had completed before it */
+    uint64_t refresh_ns;     /* from then on the status is due */
+    uint64_t again_ns;       /* on okv_clock_ns(): READ the status, as operations wait for it;
+                                UINT64_MAX: none does, or the READ is under way */
+    uint64_t valid_until_us; /* on the server's clock: the end of the lease */
+    struct lease_clock clock;
+    struct notice ping;
+    struct lease_time pinged; /* when `ping` was posted */
+};
+/* Between READs of a status that covers too little. */
+#define LEASE_AGAIN_NS 10000000
 
 /* get/hints.c keeps hints in sets. */
 struct hint {
@@ -182,13 +225,6 @@ struct read_batch {
 
 /* ---- reports ---- */
 
-/* A message that no operation waits for: connection/notice.h. */
-struct notice {
-    bool is_owed; /* its reply: it holds a request slot until then */
-    uint16_t request_slot;
-    uint64_t sequence;
-};
-
 /* Reports to the server: connection/report.c sends them, engine/timed_gets.h times gets for them.
  */
 struct reporting {
@@ -233,6 +269,7 @@ struct okv {
     uint64_t bucket_count; /* an estimate: it selects the bucket to READ first */
     uint64_t timeout_ns;
     struct clock_sync clock;
+    struct lease lease;
     struct hint *hints;
     uint64_t *hint_tags; /* after the hints: one word of tags for each set */
     uint32_t hint_count; /* capacity: 0 or a power of two */

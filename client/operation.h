@@ -50,6 +50,7 @@ enum operation_step {
     STEP_EXTENT,    /* lookup: READs of the extent of a reference */
     STEP_PART,      /* lookup: READs of the key or a part of the value of a long extent */
     STEP_CONFIRM,   /* lookup: READ of the bucket again, to confirm the reference */
+    STEP_LEASE,     /* lookup: decided, but not yet covered by a lease */
     STEP_REPLY,     /* a request and its reply */
     STEP_ENDED,     /* the result waits for wait_operation() */
 };
@@ -83,6 +84,7 @@ struct lookup {
     uint64_t bucket;        /* the one that is READ */
     uint64_t page_offset;   /* offset of the page that is READ */
     uint64_t image_version; /* of the primary page; overflow pages must carry it too */
+    uint64_t seen_ns;       /* STEP_LEASE: lease.seen_ns of the READs that decided it */
     unsigned page;
     unsigned attempts;    /* images that led nowhere */
     unsigned limit;       /* of attempts */

@@ -2,6 +2,7 @@
 
 #include "client/api/command.h"
 #include "client/connection/keepalive.h"
+#include "client/connection/lease_wait.h"
 #include "client/connection/reconnect.h"
 #include "client/connection/request.h"
 #include "client/get/directory.h"
@@ -37,6 +38,7 @@ static void table_learn(okv *handle, bool same_table)
 const struct engine_ops client_engine_ops = {
     .link_advance = link_advance,
     .keepalive_tick = keepalive_tick,
+    .lease_again = lease_again,
     .message = message_handle,
     .read_done = get_read_done,
     .link_read_done = link_read_done,

@@ -25,6 +25,7 @@
  */
 #include "client/connection/clock_sync.h"
 
+#include "client/connection/lease.h"
 #include "client/engine/read_batch.h"
 #include "client/engine/read_blocking.h"
 #include "shared/base/clock.h"
@@ -104,6 +105,7 @@ void status_refresh_soon(okv *handle)
     read = reads_add(handle, READ_STATUS_COOKIE, READ_STATUS, sizeof(struct okv_wire_status));
     if (!read)
         return;
+    handle->lease.is_due = false;
     read->offset = OKV_STATUS_OFFSET;
     read->destination = handle->status;
     read->memory = handle->memory;
@@ -125,7 +127,7 @@ static int status_apply(okv *handle, const uint8_t *bytes)
         return rc;
     clock_sample(handle, status.clock_ms);
     handle->bucket_count = status.bucket_count;
-    return 0;
+    return lease_status(handle, &status.lease);
 }
 
 /* A torn status is ignored: the next refresh READs it again. */
@@ -133,6 +135,7 @@ void status_read_done(okv *handle)
 {
     handle->clock.reading = false;
     status_apply(handle, handle->status);
+    lease_settle(handle);
 }
 
 int status_read_blocking(okv *handle)

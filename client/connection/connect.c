@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/connection/identity.h"
+#include "client/connection/lease_clock.h"
 #include "client/engine/event_fd.h"
 #include "client/engine/memory.h"
 #include "client/engine/read_batch.h"
@@ -101,7 +102,9 @@ static uint64_t attempt_limit_ns(const struct link *link)
 /* That the handle offers. */
 static uint32_t features_of(const okv *handle)
 {
-    return handle->reporting.period_ns ? OKV_FEATURE_REPORTS | OKV_FEATURE_HEAT : 0;
+    uint32_t reports = handle->reporting.period_ns ? OKV_FEATURE_REPORTS | OKV_FEATURE_HEAT : 0;
+
+    return reports | OKV_FEATURE_LEASE;
 }
 
 int attempt_start(okv *handle, struct okv_diag *why)
@@ -121,6 +124,7 @@ int attempt_start(okv *handle, struct okv_diag *why)
     identity_begin(handle, &hello, &bytes);
     link->state = LINK_CONNECTING;
     link->broken = 0;
+    link->said_hello = lease_time_now();
     link->deadline_ns = okv_clock_ns() + attempt_limit_ns(link);
     struct okv_connect_params params = {
         .hello = (const uint8_t *)&bytes,

@@ -86,7 +86,7 @@ void hits_send(okv *handle, uint64_t now)
     forget_old(hits, now);
     if (hits->count == 0)
         return;
-    uint8_t *room = notice_room(handle, &hits->notice);
+    uint8_t *room = notice_room(handle, &hits->notice, 1);
     if (!room)
         return;
     notice_post(handle, &hits->notice, room, OKV_OP_HITS, hits->noted, hits->count * OKV_HIT_SIZE);

@@ -2,12 +2,9 @@
 
 #include "shared/base/error.h"
 
-/* Free credits that it needs: one stays for others. */
-#define CREDITS 2u
-
-uint8_t *notice_room(okv *handle, const struct notice *notice)
+uint8_t *notice_room(okv *handle, const struct notice *notice, uint32_t stay)
 {
-    if (notice->is_owed || handle->request_slots.count < CREDITS)
+    if (notice->is_owed || handle->request_slots.count <= stay)
         return NULL;
     return handle->transport->send_buffer(handle->conn);
 }

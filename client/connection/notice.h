@@ -4,9 +4,9 @@
 
 #include "client/handle.h"
 
-/* The send buffer for another one. NULL: one is owed its reply, there is no buffer, or too few
- * credits: one stays for operations. */
-uint8_t *notice_room(okv *handle, const struct notice *notice);
+/* The send buffer for another one. NULL: one is owed its reply, there is no buffer, or no credit
+ * beyond those that stay for operations. */
+uint8_t *notice_room(okv *handle, const struct notice *notice, uint32_t stay);
 /* Posts it in that buffer, and flushes. */
 void notice_post(okv *handle, struct notice *notice, uint8_t *room, unsigned opcode,
                  const void *value, uint32_t length);

@@ -8,6 +8,7 @@
 #include "client/connection/connect.h"
 #include "client/connection/identity.h"
 #include "client/connection/keepalive.h"
+#include "client/connection/lease.h"
 #include "client/connection/report.h"
 #include "client/connection/resend.h"
 #include "client/engine/engine_ops.h"
@@ -97,6 +98,7 @@ void link_up(okv *handle)
     handle->bucket_count = table->bucket_count;
     handle->ops->table_learn(handle, same_table);
     clock_sample(handle, table->clock_ms);
+    lease_link_up(handle);
     memcpy(handle->how, handle->conn->how, sizeof handle->how);
     handle->is_one_sided = handle->conn->is_one_sided;
     handle->why.text[0] = '\0';
@@ -111,6 +113,7 @@ void link_up(okv *handle)
     log_event(handle, OKV_LEVEL_NOTICE, "connected by ",
               handle->how[0] ? handle->how : handle->transport->name);
     resend_resume(handle, resumed, same_table);
+    lease_ping(handle);
 }
 
 static void attempt_failed(okv *handle, int rc, const struct okv_diag *why)
@@ -214,6 +217,8 @@ uint64_t link_wake_ns(const okv *handle)
 {
     const struct link *link = &handle->link;
 
+    if (link->state == LINK_UP && handle->lease.again_ns < keepalive_wake_ns(handle))
+        return handle->lease.again_ns;
     if (link->state == LINK_UP)
         return keepalive_wake_ns(handle);
     if (link->state == LINK_CONNECTING && link->connecting &&

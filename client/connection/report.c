@@ -76,7 +76,7 @@ static bool report_post(okv *handle)
 {
     struct notice *notice = &handle->reporting.notice;
     struct okv_wire_report report;
-    uint8_t *room = notice_room(handle, notice);
+    uint8_t *room = notice_room(handle, notice, 1);
 
     if (!room || !report_take(handle, &report))
         return false;

@@ -9,6 +9,7 @@
 
 #include "client/connection/goodbye.h"
 #include "client/connection/hits.h"
+#include "client/connection/lease.h"
 #include "client/connection/report.h"
 #include "client/engine/failure.h"
 #include "client/engine/memory.h"
@@ -294,7 +295,7 @@ struct operation *request_message(okv *handle, const struct okv_event *event)
         return NULL;
     }
     if (reply_is_repeated(handle, &reply) || report_reply(handle, &reply) ||
-        hits_reply(handle, &reply))
+        hits_reply(handle, &reply) || lease_reply(handle, &reply))
         return NULL;
     struct operation *operation = reply_operation(handle, &reply);
     if (!operation) {

@@ -12,6 +12,8 @@ struct engine_ops {
     bool (*link_advance)(okv *handle);
     /* The tick of the keepalive is due. */
     void (*keepalive_tick)(okv *handle, uint64_t now);
+    /* lease.again_ns has come. */
+    void (*lease_again)(okv *handle);
     /* A message came. */
     void (*message)(okv *handle, const struct okv_event *event);
     /* A READ of the operation succeeded. */

@@ -2,6 +2,7 @@
 
 #include "client/engine/engine_ops.h"
 #include "client/engine/failure.h"
+#include "client/engine/lease_check.h"
 #include "client/engine/operation.h"
 #include "client/engine/read_batch.h"
 #include "shared/base/clock.h"
@@ -71,6 +72,8 @@ void engine_dispatch(okv *handle, const struct okv_event *events, int count)
         engine_lost(handle, OKV_EIO, "the device reported a failure of the completion queue");
         handle->closed = true;
     }
+    if (count > 0)
+        lease_look(handle);
     for (int i = 0; i < count; i++) {
         if (events[i].type == OKV_EVENT_READ) /* the usual case */
             read_event(handle, &events[i]);
@@ -148,11 +151,15 @@ static void check_clock(okv *handle)
         return;
     if (handle->active > 0 && handle->earliest_deadline_ns < due)
         due = handle->earliest_deadline_ns;
+    if (handle->lease.again_ns < due)
+        due = handle->lease.again_ns;
     if (okv_clock_coarse_ns() + 2 * OKV_CLOCK_TICK_NS < due)
         return;
     uint64_t now = okv_clock_ns();
     if (now >= handle->keepalive.next_ns)
         handle->ops->keepalive_tick(handle, now);
+    if (now >= handle->lease.again_ns)
+        handle->ops->lease_again(handle);
     check_deadlines(handle, now); /* last: the tick must still count operations that end here */
 }
 

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include "client/engine/failure.h"
+#include "client/engine/lease_check.h"
 #include "client/engine/progress.h"
 #include "client/engine/read_batch.h"
 #include "shared/base/clock.h"
@@ -22,6 +23,8 @@ static int await_read(okv *handle, bool posted, uint64_t deadline_ns)
         int n = handle->transport->poll(handle->conn->endpoint, &event, 1);
         if (n < 0)
             return OKV_EIO;
+        if (n > 0)
+            lease_look(handle);
         if (n > 0 && event.type == OKV_EVENT_READ && event.cookie == BLOCKING_COOKIE)
             return event.status;
         if (n > 0)

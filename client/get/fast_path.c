@@ -3,6 +3,7 @@
 #include "client/connection/hits.h"
 #include "client/connection/report.h"
 #include "client/connection/wait.h"
+#include "client/engine/lease_check.h"
 #include "client/engine/operation.h"
 #include "client/engine/progress.h"
 #include "client/engine/read_batch.h"
@@ -28,15 +29,15 @@ struct locator {
     uint64_t bucket;
 };
 
-/* Fills in the READ of the key's bucket to the image of a slot. False: the key has a hint, or its
- * segment is unknown. */
+/* Fills in the READ of the key's bucket to the image of a slot. False: the key has a hint, its
+ * segment is unknown, or the status is to be READ with it. */
 static inline bool locate(okv *handle, const void *key, size_t key_length,
                           const struct operation *slot, struct locator *locator,
                           struct okv_read *read)
 {
     locator->hash = okv_hash_key(key, key_length, handle->table.hash_seed);
     locator->bucket = okv_linear_bucket(locator->hash, handle->bucket_count);
-    if (handle->hints_kept > 0 && hints_has(handle, locator->hash))
+    if (handle->lease.is_due || (handle->hints_kept > 0 && hints_has(handle, locator->hash)))
         return false;
     read->destination = slot->image;
     read->memory = handle->memory;
@@ -152,6 +153,12 @@ static bool read_now(okv *handle, const struct okv_read *read)
     return transport->read_now && transport->read_now(handle->conn, read, okv_bucket_used_bytes);
 }
 
+static inline bool is_leased(okv *handle)
+{
+    lease_look(handle);
+    return lease_covers(handle);
+}
+
 /* On a handle that only makes fast gets no other call reads the clock. */
 static __attribute__((noinline)) void timed_end(okv *handle, uint64_t begun_ns, uint64_t now)
 {
@@ -181,7 +188,7 @@ bool fast_get(okv *handle, const struct get_call *call, struct okv_result *resul
         done = is_read_done(&get, events, count);
     }
     read_count(handle, READ_IMAGE, handle->table.bucket_size);
-    if (done && answer(handle, call, &get.locator, get.slot->image, result)) {
+    if (done && is_leased(handle) && answer(handle, call, &get.locator, get.slot->image, result)) {
         if (get.begun_ns)
             timed_end(handle, get.begun_ns, okv_clock_ns());
         return true;
@@ -235,7 +242,7 @@ static bool fast_get_end(okv *handle, struct operation *operation)
     bool timed = polled && get_is_timed(handle);
     struct okv_result *result = polled ? result_next(handle) : operation->out;
 
-    if (!answer(handle, &call, &locator, operation->image, result))
+    if (!lease_covers(handle) || !answer(handle, &call, &locator, operation->image, result))
         return false;
     if (timed)
         get_time(handle, operation->begun_ns, okv_clock_ns());

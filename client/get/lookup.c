@@ -15,6 +15,7 @@
  */
 #include "client/get/lookup.h"
 
+#include "client/connection/clock_sync.h"
 #include "client/get/extent.h"
 #include "client/get/hinted.h"
 #include "client/get/lookup_post.h"
@@ -37,6 +38,8 @@ void lookup_start(okv *handle, struct operation *operation)
     lookup_init(lookup);
     lookup->hash = okv_hash_key(operation->key, operation->key_length, handle->table.hash_seed);
     lookup->bucket = okv_linear_bucket(lookup->hash, handle->bucket_count);
+    if (handle->lease.is_due)
+        status_refresh_soon(handle);
     if (handle->hints_kept == 0 || !hinted_start(handle, operation))
         lookup_read_bucket(handle, operation, lookup->bucket);
 }
@@ -83,6 +86,7 @@ static void step_done(okv *handle, struct operation *operation)
         break;
     case STEP_FREE:
     case STEP_WAITING:
+    case STEP_LEASE:
     case STEP_REPLY:
     case STEP_ENDED:
         break;

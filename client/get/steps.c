@@ -4,7 +4,9 @@
 
 #include "client/connection/clock_sync.h"
 #include "client/connection/hits.h"
+#include "client/connection/lease_wait.h"
 #include "client/connection/request.h"
+#include "client/engine/lease_check.h"
 #include "client/engine/operation.h"
 #include "client/get/deliver.h"
 #include "client/get/directory.h"
@@ -158,6 +160,15 @@ static int value_deliver(struct operation *operation, const struct okv_entry *en
     }
 }
 
+/* Ends it once a lease covers the READs that decided it. */
+static void end_decided(okv *handle, struct operation *operation, int status)
+{
+    if (lease_covers(handle))
+        operation_end(handle, operation, status);
+    else
+        lease_hold(handle, operation, status);
+}
+
 static void end_found(okv *handle, struct operation *operation, const struct okv_entry *entry,
                       int status)
 {
@@ -167,7 +178,7 @@ static void end_found(okv *handle, struct operation *operation, const struct okv
         int64_t ttl_ms = clock_ttl_ms(handle, entry->expiry_ms);
         result->ttl_ms = ttl_ms > 0 ? ttl_ms : 1; /* it expired during the READ of its extent */
     }
-    operation_end(handle, operation, status);
+    end_decided(handle, operation, status);
 }
 
 void lookup_item_found(okv *handle, struct operation *operation, const struct okv_entry *entry,
@@ -231,7 +242,7 @@ static void follow_chain(okv *handle, struct operation *operation)
     uint64_t chain = okv_bucket_chain(operation->image);
 
     if (chain == 0) {
-        operation_end(handle, operation, OKV_ENOTFOUND);
+        end_decided(handle, operation, OKV_ENOTFOUND);
         return;
     }
     if (lookup->page + 1 >= OKV_BUCKET_PAGES_MAX ||

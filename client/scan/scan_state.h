@@ -12,6 +12,7 @@
 #ifndef OKV_CLIENT_SCAN_SCAN_STATE_H
 #define OKV_CLIENT_SCAN_SCAN_STATE_H
 
+#include "client/connection/lease_wait.h"
 #include "client/engine/read_blocking.h"
 #include "client/handle.h"
 #include "shared/base/error.h"
@@ -113,13 +114,16 @@ static inline uint64_t scan_interval_end(const struct scan *scan, unsigned depth
     return (scan->position & ~(size - 1)) + size;
 }
 
-/* read_blocking() into the scan's buffer. OKV_EPROTO: an offset outside the region. */
+/* read_blocking() into the scan's buffer; of a bucket, until a lease covers it. OKV_EPROTO: an
+ * offset outside the region. */
 static inline int scan_read(struct scan *scan, enum read_kind kind, uint64_t offset,
                             uint8_t *destination, uint32_t length)
 {
     int rc = read_blocking(scan->handle, kind, offset, destination, scan->memory, length);
 
     scan->unread = 0;
+    if (rc == 0 && kind == READ_IMAGE)
+        rc = lease_await(scan->handle);
     return rc == OKV_EINVAL ? OKV_EPROTO : rc;
 }
 

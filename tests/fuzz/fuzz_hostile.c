@@ -45,6 +45,19 @@ static uint64_t choose_region(struct fuzz_input *input)
     return choice & 1 ? REGION << (choice >> 1) % 25 : REGION;
 }
 
+static void choose_lease(struct hostile *server)
+{
+    struct fuzz_input *input = server->input;
+
+    if (!(fuzz_u8(input) & 1))
+        return;
+    server->welcome.features |= OKV_FEATURE_LEASE;
+    server->welcome.lease_ms = 1 + fuzz_u16(input);
+    server->welcome.epoch = fuzz_u8(input) & 1;
+    server->welcome.lease_clock_us = fuzz_number(input);
+    server->welcome.valid_until_us = fuzz_number(input);
+}
+
 static void welcome_choose(struct hostile *server, const struct okv_connect_params *params)
 {
     struct fuzz_input *input = server->input;
@@ -53,7 +66,7 @@ static void welcome_choose(struct hostile *server, const struct okv_connect_para
 
     FUZZ_CHECK(okv_hello_decode(params->hello, params->hello_length, &hello) == 0);
     server->welcome = (struct okv_welcome){
-        .features = hello.features,
+        .features = hello.features & ~(uint32_t)OKV_FEATURE_LEASE,
         .rkey = 9,
         .boot_id = BOOT + (choice >> 7 ? server->connects : 0),
         .region_length = REGION,
@@ -78,6 +91,7 @@ static void welcome_choose(struct hostile *server, const struct okv_connect_para
         server->welcome.segment_buckets = OKV_SEGMENT_BUCKETS_MIN << fuzz_below(input, 25);
         server->welcome.clock_ms = fuzz_number(input) | 1;
         server->welcome.region_length = choose_region(input);
+        choose_lease(server);
     }
 }
 
@@ -283,6 +297,9 @@ static void read_status(struct hostile *server, uint8_t *out)
         status.bucket_count = fuzz_number(input);
     if (choice & 2)
         status.clock_ms = fuzz_number(input);
+    if (server->welcome.lease_ms)
+        status.lease = (struct okv_table_lease){.valid_until_us = fuzz_number(input),
+                                                .epoch = choice >> 2 & 1};
     okv_status_encode(&status, server->welcome.boot_id, (struct okv_wire_status *)out);
     if (choice >= 0xf8)
         out[fuzz_below(input, sizeof(struct okv_wire_status))] ^= 1;

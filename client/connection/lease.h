@@ -1,0 +1,25 @@
+/*
+ * The read lease of a server that is a member of a cluster (docs/leases.md). A READ
+ * is served by a device that knows nothing of copies: it counts only if it had completed before the
+ * server's lease ended. The status says when that is on the server's clock.
+ *
+ * A connection is of one epoch. While it lasts, each status proves that no copy had taken over
+ * before the end that it names, so a later status may also confirm what was read before it came.
+ */
+#ifndef OKV_CLIENT_CONNECTION_LEASE_H
+#define OKV_CLIENT_CONNECTION_LEASE_H
+
+#include "client/handle.h"
+
+/* A new connection is up, and the handle has its welcome. */
+void lease_link_up(okv *handle);
+/* Asks for the server's clock, unless the last answer is owed or no credit is left. */
+void lease_ping(okv *handle);
+/* Takes in a status. OKV_EDISCONNECTED: it is of another epoch; the connection ends. */
+int lease_status(okv *handle, const struct okv_table_lease *status);
+/* Ends the operations that wait for a lease and that it covers by now. */
+void lease_settle(okv *handle);
+/* True for the answer to lease_ping(), which is taken in. */
+bool lease_reply(okv *handle, const struct okv_reply_message *reply);
+
+#endif
