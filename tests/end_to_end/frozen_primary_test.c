@@ -58,6 +58,8 @@ static void serve(int control)
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     server_thread_start(&server, options);
+    while (!atomic_load(&server.server->housekeeper_sleeps)) /* then it has its table */
+        usleep(1000);
     for (;;) {
         bool is_told = poll(&fd, 1, BEAT_MS) == 1;
         if (is_told && read(control, &beats, 1) != 1)
