@@ -38,7 +38,7 @@ tests+='|local\.(operations_test|databases_test|hostile_messages_test)'
 packages() {
     echo libc6-dev "libgcc-$(gcc -dumpversion | cut -d. -f1)-dev" libibverbs-dev librdmacm-dev libxxhash-dev \
         libjemalloc-dev libjansson-dev liblua5.1-0-dev libsodium-dev libinih-dev libmicrohttpd-dev libedit-dev \
-        libssl-dev libcmocka-dev
+        libssl-dev libcurl4-openssl-dev libcmocka-dev
 }
 
 # Its links are to be followed from outside.

@@ -31,7 +31,8 @@ fail() {
 packages_of() {
     case $1 in
         build) echo cmake ninja-build gcc libc6-dev pkg-config libibverbs-dev librdmacm-dev libfabric-dev libxxhash-dev \
-                    libjemalloc-dev libjansson-dev liblua5.1-0-dev libsodium-dev libinih-dev libmicrohttpd-dev libedit-dev libssl-dev python3 git ;;
+                    libjemalloc-dev libjansson-dev liblua5.1-0-dev libsodium-dev libinih-dev libmicrohttpd-dev libedit-dev libssl-dev \
+                    libcurl4-openssl-dev python3 git ;;
         test)  echo libcmocka-dev g++ clang "$(clang_runtime)" lld clang-format shellcheck abigail-tools python3 openssl \
                     python3-numpy python3-venv jq gnuplot-nox groff-base ;;
         guest) echo qemu-system-x86 busybox-static kmod cpio iproute2 ibverbs-utils rdmacm-utils \

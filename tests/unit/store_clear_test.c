@@ -5,7 +5,6 @@
 #include "server/store/change_set.h"
 #include "server/store/clear.h"
 #include "server/store/evict.h"
-#include "server/store/pages.h"
 #include "shared/base/error.h"
 #include "tests/support/store_region.h"
 #include "tests/support/test.h"
