@@ -108,7 +108,7 @@ full() {
 # What was installed here has to be there: nothing may be left out for want of it.
 export OKV_TEST_REQUIRE_TOOLS=1
 mkdir -p build/logs
-groups=(build test peers guest)
+groups=(build test peers cluster guest)
 [ -z "$full" ] || groups+=(package redis)
 step "packages: ${groups[*]}"
 tests/support/packages.sh "${groups[@]}"

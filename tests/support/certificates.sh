@@ -13,6 +13,7 @@ Makes with openssl, in DIRECTORY:
   expired.pem              the same one, valid until yesterday
   nameless.pem             the same one without that name: its CN is okv.test
   client.pem, client.key   a client's, signed by it
+  member.pem, member.key   a member's of etcd and its client's, signed by it, for 127.0.0.1, without a CN
   other.pem, other.key     a certificate that nobody signed but itself, for okv.test
 TEXT
 }
@@ -41,6 +42,10 @@ signed() {
     openssl req -new -key server.key -out nameless.csr -subj /CN=okv.test
     openssl x509 -req -in nameless.csr -CA ca.pem -CAkey ca.key -set_serial 7 -days 30000 -out nameless.pem
     signed client client 30000
+    openssl req "${curve[@]}" -keyout member.key -out member.csr -subj /O=okv
+    name='subjectAltName=IP:127.0.0.1'
+    signed member member 30000
+    name='subjectAltName=DNS:okv.test'
     openssl req -x509 "${curve[@]}" -keyout other.key -out other.pem -subj /CN=other -addext "$name" -days 30000
     rm ./*.csr
     chmod 600 ./*.key
