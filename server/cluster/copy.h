@@ -1,0 +1,18 @@
+/* A copy: what it answers its primary. */
+#ifndef OKV_SERVER_CLUSTER_COPY_H
+#define OKV_SERVER_CLUSTER_COPY_H
+
+#include "server/cluster/protocol.h"
+
+/* Becomes a copy of `epoch`, whose primary is `leader`, or 0 while it did not say so. */
+void okv_copy_follow(struct okv_protocol *protocol, uint64_t leader, uint64_t epoch,
+                     uint64_t now_us);
+/* JOIN, SHIP, BEAT and RELEASED. */
+void okv_copy_message(struct okv_protocol *protocol, uint64_t server,
+                      const struct okv_peer_message *message, uint64_t now_us);
+/* The snapshot is loaded. */
+void okv_copy_loaded(struct okv_protocol *protocol, uint64_t position);
+/* Acknowledges the frames that are owed, if they are safe. */
+void okv_copy_acknowledge(struct okv_protocol *protocol, uint64_t now_us);
+
+#endif

@@ -1,0 +1,299 @@
+/* The protocol of copies, one server at a time, on a clock that the test drives. */
+#include "server/cluster/protocol.h"
+
+#include "tests/support/random.h"
+#include "tests/support/test.h"
+
+#define D 1000000
+#define H 100000
+#define COPY 2
+
+static struct okv_protocol protocol;
+static struct okv_protocol_actions actions;
+static uint64_t now;
+
+static const struct okv_protocol_options options = {
+    .lease_us = D,
+    .beat_us = H,
+    .silent_us = D / 2,
+    .suspect_us = 1100000,
+    .short_us = 50000,
+    .short_beat_us = 15000,
+    .again_us = 10 * D,
+    .rho_ppm = 500,
+    .lag_max = 1000,
+    .copies_min = 1,
+    .takes_over = true,
+};
+
+static const struct okv_shard_key first_key = {
+    .epoch = 1,
+    .primary = {1, 1},
+    .isr = {{1, 1}},
+    .isr_count = 1,
+    .wanted = {1, COPY},
+    .wanted_count = 2,
+};
+
+static const struct okv_protocol_action *find(enum okv_protocol_action_type type)
+{
+    for (unsigned i = 0; i < actions.count; i++)
+        if (actions.of[i].type == type)
+            return &actions.of[i];
+    return NULL;
+}
+
+static const struct okv_peer_message *find_message(enum okv_peer_message_type type)
+{
+    for (unsigned i = 0; i < actions.count; i++)
+        if (actions.of[i].type == OKV_ACTION_SEND && actions.of[i].message.type == type)
+            return &actions.of[i].message;
+    return NULL;
+}
+
+static void take(const struct okv_protocol_event *event)
+{
+    okv_protocol_step(&protocol, event, now, &actions);
+}
+
+static void take_type(enum okv_protocol_event_type type)
+{
+    take(&(struct okv_protocol_event){.type = type, .server = COPY});
+}
+
+static void seal(uint64_t position)
+{
+    take(&(struct okv_protocol_event){
+        .type = OKV_EVENT_LOG, .sealed = position, .durable = position, .applied = position});
+}
+
+static void answer_key(struct okv_shard_key key, uint64_t revision)
+{
+    take(&(struct okv_protocol_event){
+        .type = OKV_EVENT_KEY, .request = protocol.request, .key = key, .revision = revision});
+}
+
+static void answer_changed(void)
+{
+    assert_non_null(find(OKV_ACTION_CHANGE_KEY));
+    take(&(struct okv_protocol_event){
+        .type = OKV_EVENT_CHANGED, .request = protocol.request, .revision = protocol.revision + 1});
+}
+
+/* The copy's reply to what was sent at a time. */
+static void reply(enum okv_peer_message_type type, uint64_t sent_us, uint64_t position)
+{
+    struct okv_protocol_event event = {.type = OKV_EVENT_MESSAGE, .server = COPY};
+
+    event.message.type = type;
+    event.message.epoch = protocol.epoch;
+    event.message.sent_us = sent_us;
+    event.message.incarnation = 1;
+    event.message.to = position;
+    take(&event);
+}
+
+/* Server 1 starts with a log of which `published` is known to be committed, and leads epoch 2; the
+ * wait is not over. */
+static void lead(uint64_t published, uint64_t end)
+{
+    struct okv_protocol_log log = {.end = end, .published = published};
+
+    now = 5 * D;
+    if (end > 0)
+        okv_epochs_add(&log.epochs, 1, 0);
+    okv_protocol_start(&protocol, &options, (struct okv_member){1, 1}, &log, 0, 7, now, &actions);
+    assert_non_null(find(OKV_ACTION_READ_KEY));
+    answer_key(first_key, 10);
+    answer_changed();
+    assert_non_null(find(OKV_ACTION_LEAD));
+    seal(end + 1);
+    take_type(OKV_EVENT_CONNECTED);
+    assert_non_null(find_message(OKV_PEER_JOIN));
+}
+
+/* It serves, and the copy is in sync. */
+static void lead_two(void)
+{
+    lead(0, 0);
+    now += 2 * D;
+    take_type(OKV_EVENT_TIMER);
+    assert_true(protocol.status.takes_writes);
+    reply(OKV_PEER_JOINED, protocol.peers[0].join_sent_us, 1);
+    now = protocol.beat_at_us; /* a lease that it gave itself may run now */
+    take_type(OKV_EVENT_TIMER);
+    reply(OKV_PEER_ACK, now, 1);
+    answer_changed();
+    assert_int_equal(protocol.key.isr_count, 2);
+}
+
+TEST(a_log_is_cut_where_an_epoch_ends)
+{
+    struct okv_epochs epochs = {0};
+    uint64_t cut;
+
+    okv_epochs_add(&epochs, 1, 0);
+    okv_epochs_add(&epochs, 3, 50);
+    okv_epochs_add(&epochs, 4, 50);
+    assert_true(okv_epochs_cut(&epochs, 1, 60, &cut) && cut == 50);
+    assert_true(okv_epochs_cut(&epochs, 1, 40, &cut) && cut == 40);
+    assert_true(okv_epochs_cut(&epochs, 3, 51, &cut) && cut == 50); /* it has no frame here */
+    assert_true(okv_epochs_cut(&epochs, 4, 70, &cut) && cut == 70);
+    assert_false(okv_epochs_cut(&epochs, 2, 60, &cut));
+    assert_int_equal(okv_epochs_at(&epochs, 50), 1);
+    assert_int_equal(okv_epochs_at(&epochs, 51), 4);
+    okv_epochs_add(&epochs, 5, 40);
+    assert_int_equal(epochs.count, 2);
+    assert_true(okv_epochs_are_valid(&epochs, 5));
+    assert_false(okv_epochs_are_valid(&epochs, 6));
+    for (unsigned i = 0; i < OKV_EPOCHS_MAX; i++)
+        okv_epochs_add(&epochs, 6 + i, 100 + i);
+    assert_int_equal(epochs.count, OKV_EPOCHS_MAX);
+    assert_false(okv_epochs_cut(&epochs, 1, 10, &cut)); /* forgotten */
+    epochs.of[3].epoch = epochs.of[2].epoch;
+    assert_false(okv_epochs_are_valid(&epochs, 5 + OKV_EPOCHS_MAX));
+    epochs.count = OKV_EPOCHS_MAX + 1;
+    assert_false(okv_epochs_are_valid(&epochs, 5 + OKV_EPOCHS_MAX));
+}
+
+/* Up to 9 may have been published in an earlier epoch. */
+TEST(a_copy_is_not_added_before_the_epoch_is_published)
+{
+    lead(5, 9);
+    reply(OKV_PEER_JOINED, now, 5);
+    assert_false(protocol.peers[0].is_required);
+    now += 2 * D;
+    take_type(OKV_EVENT_TIMER);
+    assert_int_equal(protocol.published, 10);
+    assert_false(protocol.peers[0].is_required);
+}
+
+TEST(a_copy_is_required_before_it_is_added)
+{
+    uint64_t told;
+
+    lead(0, 0);
+    now += 2 * D;
+    take_type(OKV_EVENT_TIMER);
+    told = protocol.status.valid_until_us;
+    assert_int_equal(told, now + D);
+    reply(OKV_PEER_JOINED, protocol.peers[0].join_sent_us, 1); /* its grant is of long ago */
+    assert_true(protocol.peers[0].is_required);
+    assert_null(find(OKV_ACTION_CHANGE_KEY));
+    seal(2);
+    assert_int_equal(protocol.published, 1);
+    assert_int_equal(protocol.status.valid_until_us, told);
+}
+
+TEST(a_silent_copy_is_removed_and_then_not_required)
+{
+    lead_two();
+    seal(2);
+    assert_int_equal(protocol.published, 1);
+    for (unsigned i = 0; i < 7 && !find(OKV_ACTION_CHANGE_KEY); i++) {
+        now += H;
+        take_type(OKV_EVENT_TIMER);
+    }
+    assert_non_null(find(OKV_ACTION_STATUS));
+    assert_true(protocol.status.is_changing);
+    assert_int_equal(protocol.published, 1);
+    take(&(struct okv_protocol_event){.type = OKV_EVENT_UNKNOWN, .request = protocol.request});
+    now += H;
+    take_type(OKV_EVENT_TIMER);
+    answer_key(protocol.key, protocol.revision); /* it may still be done: it is sent again */
+    assert_int_equal(protocol.published, 1);
+    answer_changed();
+    assert_int_equal(protocol.published, 2);
+    assert_int_equal(protocol.key.isr_count, 1);
+}
+
+TEST(a_wiped_etcd_changes_nothing)
+{
+    struct okv_shard_key key;
+
+    lead_two();
+    key = protocol.key;
+    take_type(OKV_EVENT_HINT);
+    answer_key(first_key, protocol.revision + 1);
+    assert_true(protocol.status.is_alarmed);
+    assert_int_equal(protocol.key.isr_count, 2);
+    for (unsigned i = 0; i < 15; i++) {
+        now += H;
+        take_type(OKV_EVENT_TIMER);
+        assert_null(find(OKV_ACTION_CHANGE_KEY)); /* though the copy is silent */
+    }
+    answer_key(key, protocol.revision);
+    assert_false(protocol.status.is_alarmed);
+    assert_non_null(find(OKV_ACTION_CHANGE_KEY));
+}
+
+TEST(a_hand_over_waits_for_the_short_lease)
+{
+    bool is_draining = false;
+    uint64_t released_us = 0, told_us = 0;
+
+    lead_two();
+    take_type(OKV_EVENT_HAND_OVER);
+    for (unsigned i = 0; i < 200 && released_us == 0; i++) {
+        now = okv_protocol_timer_us(&protocol);
+        told_us = protocol.status.valid_until_us;
+        take_type(OKV_EVENT_TIMER);
+        is_draining |= find(OKV_ACTION_DRAIN) != NULL;
+        if (find(OKV_ACTION_DRAIN))
+            take_type(OKV_EVENT_DRAINED);
+        if (find_message(OKV_PEER_RELEASED))
+            released_us = now;
+        else
+            reply(OKV_PEER_ACK, now, 1);
+        assert_true(!is_draining || !protocol.status.takes_writes);
+    }
+    assert_true(is_draining && released_us >= told_us && released_us < told_us + D / 20);
+    assert_int_equal(protocol.role, OKV_ROLE_COPY);
+    assert_int_equal(protocol.status.valid_until_us, 0);
+}
+
+static uint64_t any_number(uint64_t *random)
+{
+    static const uint64_t edges[] = {0, 1, 2, 3, 10, OKV_EPOCH_MAX, OKV_EPOCH_MAX + 1, UINT64_MAX};
+    uint64_t choice = random_below(random, 10);
+
+    return choice < 8    ? edges[choice]
+           : choice == 8 ? now - random_below(random, D)
+                         : random_next(random);
+}
+
+/* Whatever a peer says, nothing is published that is not here, and no lease is longer than D. */
+TEST(messages_are_data)
+{
+    uint64_t random = random_seed();
+
+    for (unsigned i = 0; i < 100000; i++) {
+        struct okv_protocol_event event = {.type = OKV_EVENT_MESSAGE,
+                                           .server = random_below(&random, 4)};
+        struct okv_peer_message *message = &event.message;
+        if (i % 100 == 0)
+            lead_two();
+        now += random_below(&random, H / 10);
+        message->type = (enum okv_peer_message_type)random_below(&random, 7);
+        message->flags = (uint32_t)random_below(&random, 8);
+        message->epoch = random_below(&random, 2) ? protocol.epoch : any_number(&random);
+        message->sent_us = any_number(&random);
+        message->from = any_number(&random);
+        message->to = any_number(&random);
+        message->published = any_number(&random);
+        message->incarnation = random_below(&random, 3);
+        message->epochs.count = (unsigned)random_below(&random, 20);
+        for (unsigned k = 0; k < OKV_EPOCHS_MAX; k++) {
+            message->epochs.of[k].epoch = any_number(&random);
+            message->epochs.of[k].begin = any_number(&random);
+        }
+        if (random_below(&random, 2)) {
+            message->epochs.count = 1;
+            message->epochs.of[0].epoch = message->epoch;
+        }
+        take(&event);
+        assert_true(actions.count <= OKV_ACTIONS_MAX);
+        assert_true(protocol.published <= protocol.sealed);
+        assert_true(protocol.status.valid_until_us <= now + D);
+    }
+}
