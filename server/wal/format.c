@@ -9,6 +9,9 @@
 static const uint8_t segment_magic[8] = "okvlog\0";
 static const uint8_t snapshot_magic[8] = "okvsnap";
 
+/* Where version 1 has the checksum of the bytes before it. */
+#define OLD_CHECKSUM offsetof(struct okv_wal_wire_header, raise)
+
 static uint64_t header_checksum(const void *header)
 {
     return okv_hash_checksum(header, offsetof(struct okv_wal_wire_header, checksum), 0);
@@ -24,6 +27,9 @@ void okv_wal_header_encode(const struct okv_wal_header *header, uint8_t *out)
         .hash_seed = okv_le64_of(header->hash_seed),
         .bucket_count = okv_le64_of(header->bucket_count),
         .is_relaxed = header->is_relaxed,
+        .is_clean = header->is_clean,
+        .raise = okv_le64_of(header->raise),
+        .epoch = okv_le64_of(header->epoch),
     };
 
     memcpy(wire.magic, header->bucket_count ? snapshot_magic : segment_magic, sizeof wire.magic);
@@ -33,30 +39,52 @@ void okv_wal_header_encode(const struct okv_wal_header *header, uint8_t *out)
     memcpy(out, &wire, sizeof wire);
 }
 
+uint32_t okv_wal_header_format(const uint8_t *bytes)
+{
+    struct okv_wal_wire_header wire;
+
+    memcpy(&wire, bytes, sizeof wire);
+    return okv_le32_get(wire.format_version);
+}
+
+static bool is_sane_header(const struct okv_wal_wire_header *wire,
+                           const struct okv_wal_header *header, bool is_segment)
+{
+    uint8_t most = is_segment; /* of a flag */
+
+    return wire->is_relaxed <= most && wire->is_clean <= most &&
+           header->raise <= (is_segment ? OKV_LE48_MAX : 0) && header->epoch <= OKV_WAL_EPOCH_MAX &&
+           is_segment == (header->bucket_count == 0);
+}
+
 int okv_wal_header_decode(const uint8_t *bytes, struct okv_wal_header *out)
 {
     struct okv_wal_wire_header wire;
 
     memcpy(&wire, bytes, sizeof wire);
     bool is_segment = memcmp(wire.magic, segment_magic, sizeof wire.magic) == 0;
+    bool is_old = okv_le32_get(wire.format_version) == OKV_WAL_FORMAT_OLD;
     if (!is_segment && memcmp(wire.magic, snapshot_magic, sizeof wire.magic) != 0)
         return OKV_ECORRUPT;
-    if (okv_le32_get(wire.format_version) != OKV_WAL_FORMAT)
+    if (!is_old && okv_le32_get(wire.format_version) != OKV_WAL_FORMAT)
         return OKV_EVERSION;
     *out = (struct okv_wal_header){
         .number = okv_le64_get(wire.number),
         .position = okv_le64_get(wire.position),
+        .raise = is_old ? 0 : okv_le64_get(wire.raise),
+        .epoch = is_old ? 0 : okv_le64_get(wire.epoch),
         .hash_seed = okv_le64_get(wire.hash_seed),
         .bucket_count = okv_le64_get(wire.bucket_count),
         .bucket_size = okv_le32_get(wire.bucket_size),
         .is_relaxed = wire.is_relaxed,
+        .is_clean = wire.is_clean,
+        .format = okv_le32_get(wire.format_version),
     };
     memcpy(out->database_id, wire.database_id, sizeof out->database_id);
-    bool is_sane = is_segment ? wire.is_relaxed <= 1 : !wire.is_relaxed;
-    return okv_le64_get(wire.checksum) == header_checksum(bytes) && is_sane &&
-                   is_segment == (out->bucket_count == 0)
-               ? 0
-               : OKV_ECORRUPT;
+    bool is_whole =
+        is_old ? okv_get_u64(bytes + OLD_CHECKSUM) == okv_hash_checksum(bytes, OLD_CHECKSUM, 0)
+               : okv_le64_get(wire.checksum) == header_checksum(bytes);
+    return is_whole && is_sane_header(&wire, out, is_segment) ? 0 : OKV_ECORRUPT;
 }
 
 /* ---- records ---- */
@@ -121,6 +149,9 @@ static bool is_sane(const struct okv_wal_wire_record *wire, const struct okv_wal
     case OKV_WAL_RAISE:
     case OKV_WAL_CLEAN:
         return record->key_length == 0 && !has_value && record->expiry_ms == 0;
+    case OKV_WAL_EPOCH:
+        return record->key_length == 0 && !has_value && record->expiry_ms == 0 &&
+               record->version > 0 && record->version <= OKV_WAL_EPOCH_MAX;
     case OKV_WAL_CLIENT:
         return record->key_length == OKV_WAL_CLIENT_SIZE &&
                record->value_length == OKV_WAL_CLIENT_VALUE_SIZE && record->version > 0 &&
@@ -275,6 +306,7 @@ static void encode_frame(const struct okv_wal_frame *frame, uint8_t *bytes)
         .durable = okv_le64_of(frame->durable),
         .clock_ms = okv_le64_of(frame->clock_ms),
         .wall_ms = okv_le64_of(frame->wall_ms),
+        .epoch = okv_le64_of(frame->epoch),
     };
 
     memcpy(bytes, &wire, sizeof wire);
@@ -312,6 +344,7 @@ bool okv_wal_frame_peek(const uint8_t *bytes, uint64_t most, struct okv_wal_fram
         .durable = okv_le64_get(wire.durable),
         .clock_ms = okv_le64_get(wire.clock_ms),
         .wall_ms = okv_le64_get(wire.wall_ms),
+        .epoch = okv_le64_get(wire.epoch),
     };
     return out->length >= sizeof wire && out->length <= most &&
            out->length % OKV_WAL_ALIGNMENT == 0;

@@ -11,7 +11,8 @@
 
 #include "shared/base/bytes.h"
 
-#define OKV_WAL_FORMAT 1
+#define OKV_WAL_FORMAT 2
+#define OKV_WAL_FORMAT_OLD 1 /* is read */
 #define OKV_WAL_ID_SIZE 16
 #define OKV_WAL_HEADER_SIZE 4096
 #define OKV_WAL_ALIGNMENT 8u
@@ -26,12 +27,16 @@ struct okv_wal_wire_header {
     okv_le64 hash_seed;
     okv_le64 bucket_count;
     uint8_t is_relaxed;
-    uint8_t reserved[7];
+    uint8_t is_clean;
+    uint8_t reserved[6];
+    okv_le64 raise;
+    okv_le64 epoch;
     okv_le64 checksum;
 };
-_Static_assert(sizeof(struct okv_wal_wire_header) == 80, "header");
+_Static_assert(sizeof(struct okv_wal_wire_header) == 96, "header");
 _Static_assert(offsetof(struct okv_wal_wire_header, number) == 32, "header.number");
-_Static_assert(offsetof(struct okv_wal_wire_header, checksum) == 72, "header.checksum");
+_Static_assert(offsetof(struct okv_wal_wire_header, raise) == 72, "header.raise");
+_Static_assert(offsetof(struct okv_wal_wire_header, checksum) == 88, "header.checksum");
 
 struct okv_wal_wire_frame {
     okv_le64 checksum;
@@ -40,8 +45,12 @@ struct okv_wal_wire_frame {
     okv_le64 durable;
     okv_le64 clock_ms;
     okv_le64 wall_ms;
+    okv_le64 epoch;
 };
-_Static_assert(sizeof(struct okv_wal_wire_frame) == 48, "frame header");
+_Static_assert(sizeof(struct okv_wal_wire_frame) == 56, "frame header");
+/* The epoch is what version 1 lacks. */
+#define OKV_WAL_OLD_FRAME_HEADER 48u
+_Static_assert(offsetof(struct okv_wal_wire_frame, epoch) == OKV_WAL_OLD_FRAME_HEADER, "epoch");
 
 struct okv_wal_wire_record {
     uint8_t kind;
@@ -59,10 +68,14 @@ struct okv_wal_header {
     uint8_t database_id[OKV_WAL_ID_SIZE];
     uint64_t number;   /* of the segment; of a snapshot: of the segment that continues it */
     uint64_t position; /* of that segment's first frame */
+    uint64_t epoch;    /* of the last frame before that position; 0: none was begun */
     uint64_t hash_seed;
     uint64_t bucket_count; /* of a snapshot: of the table at that moment; of a segment 0 */
     uint32_t bucket_size;  /* likewise */
     bool is_relaxed;       /* of a segment: changes were answered before they were durable */
+    bool is_clean;         /* of a segment: a clean stop began it, and nothing comes in it */
+    uint64_t raise;        /* of a segment: versions of all before it are raised by this much */
+    uint32_t format;       /* that was read; what is written is OKV_WAL_FORMAT */
 };
 
 struct okv_wal_frame {
@@ -71,7 +84,11 @@ struct okv_wal_frame {
     uint64_t durable;
     uint64_t clock_ms;
     uint64_t wall_ms;
+    uint64_t epoch;
 };
+
+/* Numbers of blob files have 24 bits for it (blob/blobs.h). */
+#define OKV_WAL_EPOCH_MAX ((UINT64_C(1) << 24) - 1)
 
 /* The longest frame. A batch may exceed its limit by one record of a largest value. */
 #define OKV_WAL_FRAME_MAX (UINT64_C(1) << 28)
@@ -86,11 +103,12 @@ enum okv_wal_kind {
     OKV_WAL_CLIENT = 5,    /* its key identifies the client */
     OKV_WAL_REPLY = 6,     /* to a write; its key is an encoded okv_wal_reply */
     OKV_WAL_FORGOTTEN = 7, /* in snapshots */
-    /* Of segments only. */
+    /* Of segments of version 1; the header says so today. */
     OKV_WAL_RAISE = 8, /* all versions are raised */
     OKV_WAL_CLEAN = 9, /* nothing was lost after this record */
 
-    OKV_WAL_LONG = 10, /* a put; its value is an encoded okv_wal_long */
+    OKV_WAL_LONG = 10,  /* a put; its value is an encoded okv_wal_long */
+    OKV_WAL_EPOCH = 11, /* in segments: an epoch begins with this frame */
 };
 
 /* By how much versions are raised when answered changes may be lost: more than there can be. */
@@ -112,7 +130,7 @@ struct okv_wal_record {
     uint32_t value_length;
     /* Of END: the number of items; of CLIENT: the first session of its reply cache, which names it;
      * of FORGOTTEN: reply caches of sessions up to this one may have been dropped; of RAISE: by how
-     * much; of CLEAN: the number of its segment. */
+     * much; of CLEAN: the number of its segment; of EPOCH: the epoch. */
     uint64_t version;
     union {
         uint64_t expiry_ms;
@@ -147,8 +165,10 @@ static inline bool okv_wal_is_change(const struct okv_wal_record *record)
 
 /* Writes OKV_WAL_HEADER_SIZE bytes. A header with buckets is of a snapshot. */
 void okv_wal_header_encode(const struct okv_wal_header *header, uint8_t *out);
-/* `bytes` has OKV_WAL_HEADER_SIZE. OKV_EVERSION: another format; OKV_ECORRUPT. */
+/* `bytes` has OKV_WAL_HEADER_SIZE. OKV_EVERSION: a format that is not read; OKV_ECORRUPT. */
 int okv_wal_header_decode(const uint8_t *bytes, struct okv_wal_header *out);
+/* The format_version that the bytes have, whatever else is damaged. */
+uint32_t okv_wal_header_format(const uint8_t *bytes);
 
 /* Bytes of a record in a frame. */
 uint64_t okv_wal_record_size(uint32_t key_length, uint32_t value_length);
@@ -179,8 +199,8 @@ void okv_wal_frame_seal(const struct okv_wal_frame *frame, uint64_t segment, uin
  * the padding after them is zeros. */
 void okv_wal_frame_seal_parts(const struct okv_wal_frame *frame, uint64_t segment, uint8_t *bytes,
                               uint64_t length, const uint8_t *rest, uint64_t rest_length);
-/* Reads a header of sizeof(struct okv_wal_wire_frame) bytes. False: no frame has its length, or it
- * is above `most`. */
+/* Reads a header of sizeof(struct okv_wal_wire_frame) bytes; those of version 1 are shorter, and a
+ * record follows. False: no frame has its length, or it is above `most`. */
 bool okv_wal_frame_peek(const uint8_t *bytes, uint64_t most, struct okv_wal_frame *out);
 /* Whether the bytes, frame->length of them, are the frame at this position of this segment. */
 bool okv_wal_frame_check(const struct okv_wal_frame *frame, uint64_t segment, uint64_t position,

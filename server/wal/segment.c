@@ -53,26 +53,6 @@ void okv_wal_trim_segment(struct okv_wal *wal)
                           NULL);
 }
 
-/* After the frames carried over, which have the versions from before the raise. */
-static int write_raise(struct okv_wal *wal, const struct okv_wal_header *segment,
-                       struct okv_file *file)
-{
-    const struct okv_wal_record raise = {.kind = OKV_WAL_RAISE, .version = OKV_WAL_RAISE_BY};
-    uint8_t bytes[OKV_WAL_FRAME_HEADER + sizeof(struct okv_wal_wire_record)];
-    const struct okv_wal_frame frame = {
-        .length = sizeof bytes,
-        .position = wal->position,
-        .durable = wal->position,
-        .clock_ms = atomic_load(&wal->store->clock_ms),
-        .wall_ms = okv_store_clock_wall_ms(wal->store),
-    };
-
-    okv_wal_record_encode(&raise, bytes + OKV_WAL_FRAME_HEADER);
-    wal->has_to_raise = false;
-    wal->position += frame.length;
-    return okv_wal_frame_write(wal->files, file, segment, &frame, bytes, &wal->why);
-}
-
 /* The header, and those frames of the segment before that may not be durable. */
 static int write_segment(struct okv_wal *wal, const struct okv_wal_header *segment,
                          struct okv_file *file)
@@ -81,8 +61,6 @@ static int write_segment(struct okv_wal *wal, const struct okv_wal_header *segme
 
     if (rc == 0)
         rc = okv_wal_carry_over(wal, segment, file);
-    if (rc == 0 && wal->has_to_raise)
-        rc = write_raise(wal, segment, file);
     if (rc == 0)
         rc = wal->files->ops->sync(file, &wal->why);
     return rc;
@@ -102,7 +80,7 @@ static void remove_segment(struct okv_wal *wal, const char *name)
 
 /* It gets its name when all of it is durable. */
 static int create_segment(struct okv_wal *wal, const struct okv_wal_header *segment,
-                          struct okv_file **out)
+                          enum okv_wal_occasion occasion, struct okv_file **out)
 {
     const struct okv_file_ops *ops = wal->files->ops;
     char name[OKV_WAL_NAME_SIZE];
@@ -115,8 +93,8 @@ static int create_segment(struct okv_wal *wal, const struct okv_wal_header *segm
     rc = write_segment(wal, segment, *out);
     if (rc == 0)
         rc = okv_wal_preallocate_segment(&wal->space, wal->files, *out,
-                                         okv_wal_frame_offset(segment, wal->position), !wal->file,
-                                         &wal->why);
+                                         okv_wal_frame_offset(segment, wal->position),
+                                         occasion != OKV_WAL_MEANWHILE, &wal->why);
     if (rc == 0)
         rc = ops->rename(wal->files, OKV_WAL_SEGMENT_PART, name, &wal->why);
     if (rc) {
@@ -135,19 +113,33 @@ close:
 void okv_wal_note_durable(struct okv_wal *wal)
 {
     wal->durable = wal->position;
+    wal->durable_epoch = wal->epoch;
     wal->oldest_ns = 0;
     atomic_store(&wal->written_unsynced, 0);
 }
 
-int okv_wal_begin_segment(struct okv_wal *wal)
+/* Frames that are carried over have the versions from before a raise. That is for the segment after
+ * them: a crash before it leaves one whose end is not clean. */
+static struct okv_wal_header next_header(const struct okv_wal *wal, enum okv_wal_occasion occasion)
 {
-    struct okv_wal_header segment = wal->segment;
+    struct okv_wal_header next = wal->segment;
+
+    next.number++;
+    next.position = wal->durable;
+    next.epoch = wal->durable_epoch;
+    next.raise = wal->durable == wal->position ? wal->raise : 0;
+    next.is_relaxed = wal->is_direct || next.raise != wal->raise;
+    next.is_clean = occasion == OKV_WAL_AT_END;
+    return next;
+}
+
+static int begin_segment(struct okv_wal *wal, enum okv_wal_occasion occasion)
+{
+    struct okv_wal_header segment = next_header(wal, occasion);
     bool was_full = wal->space.is_full;
     struct okv_file *file;
+    int rc = create_segment(wal, &segment, occasion, &file);
 
-    segment.number++;
-    segment.position = wal->durable;
-    int rc = create_segment(wal, &segment, &file);
     if (rc)
         return rc;
     if (wal->file) {
@@ -155,8 +147,16 @@ int okv_wal_begin_segment(struct okv_wal *wal)
         okv_wal_trim_segment(wal);
     }
     wal->file = file;
+    wal->raise -= segment.raise;
     wal->segment = segment;
     okv_wal_note_durable(wal);
     report_space(wal, was_full);
     return 0;
+}
+
+int okv_wal_begin_segment(struct okv_wal *wal, enum okv_wal_occasion occasion)
+{
+    int rc = begin_segment(wal, occasion);
+
+    return rc == 0 && wal->raise ? begin_segment(wal, occasion) : rc;
 }

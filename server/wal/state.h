@@ -40,8 +40,10 @@ struct okv_wal {
     struct okv_wal_space space; /* of the file */
     uint64_t position;          /* of the next frame */
     uint64_t durable;           /* the log is, below this position */
+    uint64_t epoch;             /* of the last frame */
+    uint64_t durable_epoch;     /* of the last one below `durable` */
     uint64_t oldest_ns;         /* of the records that are not; 0: all are */
-    bool has_to_raise;          /* the next segment records that versions were raised */
+    uint64_t raise;             /* of versions, that a segment has yet to say; 0: none */
     struct okv_snapshot snapshot;
     struct okv_blobs blobs;
     double snapshot_ratio;       /* as in okv_wal_params */

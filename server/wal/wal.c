@@ -222,7 +222,7 @@ static int begin_files(struct okv_wal *wal)
     if (rc == 0)
         rc = okv_wal_recycled_remove(wal->files, &wal->why);
     if (rc == 0)
-        rc = okv_wal_begin_segment(wal);
+        rc = okv_wal_begin_segment(wal, OKV_WAL_AT_START);
     if (rc == 0 && wal->imported)
         rc = name_import(wal);
     if (rc == 0)
@@ -285,7 +285,7 @@ int okv_wal_start(struct okv_wal *wal, const struct okv_wal_params *params, stru
     wal->user = params->user;
     wal->snapshot_ratio = params->snapshot_ratio;
     wal->sync_within_ns = params->sync_within_ns;
-    wal->segment.is_relaxed = wal->is_direct = params->sync_within_ns != 0;
+    wal->is_direct = params->sync_within_ns != 0;
     wal->snapshot_begun = wal->snapshot_tried = wal->segment.position;
     okv_wal_space_init(&wal->space, wal->store->max_value, wal->sync_within_ns ? 2 : 1);
     int rc = begin_files(wal);

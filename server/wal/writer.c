@@ -34,6 +34,7 @@ static int write_frame(struct okv_wal *wal)
         .length = batch->used,
         .position = wal->position,
         .durable = wal->durable,
+        .epoch = wal->epoch,
         .clock_ms = atomic_load(&wal->store->clock_ms),
         .wall_ms = okv_store_clock_wall_ms(wal->store),
     };
@@ -266,30 +267,28 @@ static bool await_batch(struct okv_wal *wal)
     return continues;
 }
 
-/* Records that nothing was lost up to here: versions need no raise. */
-static int log_clean_end(struct okv_wal *wal)
+/* So that the next start raises no versions. */
+static int begin_clean_segment(struct okv_wal *wal)
 {
-    const struct okv_wal_record clean = {.kind = OKV_WAL_CLEAN, .version = wal->segment.number};
+    bool is_needed = wal->segment.is_relaxed && !wal->segment.is_clean;
 
-    okv_wal_take_staged(wal);
-    if (okv_wal_batch_add(&wal->writing, &clean))
-        return okv_diag_set(&wal->why, OKV_ENOMEM, "%s", okv_error_text(OKV_ENOMEM));
-    int rc = write_frame(wal);
-    return rc ? rc : sync_log(wal);
+    return is_needed ? okv_wal_begin_segment(wal, OKV_WAL_AT_END) : 0;
 }
 
-/* No change comes any more. */
+/* No change comes any more, so the last segments need no space but their own. */
 static void end_log(struct okv_wal *wal)
 {
     int rc = atomic_load(&wal->failure) ? 0 : sync_log(wal);
 
     okv_snapshot_await(&wal->snapshot);
+    if (rc == 0 && !atomic_load(&wal->failure))
+        okv_wal_trim_segment(wal);
     okv_snapshot_lock(&wal->snapshot);
     if (rc == 0)
         okv_wal_schedule_last(wal);
     okv_snapshot_unlock(&wal->snapshot);
-    if (rc == 0 && wal->sync_within_ns && !atomic_load(&wal->failure))
-        rc = log_clean_end(wal);
+    if (rc == 0 && !atomic_load(&wal->failure))
+        rc = begin_clean_segment(wal);
     if (rc)
         okv_wal_fail(wal, rc, wal->why.text);
     if (!atomic_load(&wal->failure))

@@ -79,7 +79,7 @@ rm -r "$data/.two"
 expect "files after a check" "$(sums)" "$before"
 
 log=$data/one/log.0000000000000002
-offset=$((4096 + 48 + 24 + 4))
+offset=$((4096 + 56 + 24 + 4))
 flip "$log" $offset
 before=$(sums)
 offline 4 --check "$data"

@@ -7,7 +7,7 @@
 #include "server/wal/state.h"
 #include "shared/base/error.h"
 
-#define FIRST 48 /* offset of a frame's first record */
+#define FIRST OKV_WAL_FRAME_HEADER /* offset of a frame's first record */
 #define LIMIT 4
 #define BASE 1000 /* above the sessions before a start */
 

@@ -256,6 +256,22 @@ static uint64_t segment_size(struct trial *trial)
     return size;
 }
 
+/* In what was reserved for writes. */
+TEST(a_full_disk_has_room_for_a_clean_end)
+{
+    struct trial *trial = trial_begin(PLENTY);
+
+    wal_machine_kill(&trial->machine);
+    trial->machine.sync_within_ns = OKV_WAL_NEVER;
+    start(trial);
+    crash_disk_set_space(&trial->disk, 0);
+    wal_machine_stop(&trial->machine);
+    crash_disk_set_space(&trial->disk, PLENTY);
+    start(trial);
+    assert_false(trial->machine.found.is_unclean);
+    trial_end(trial);
+}
+
 /* Nothing of what the spare has is taken for the log's. */
 TEST(the_next_segment_is_written_over_the_spare)
 {

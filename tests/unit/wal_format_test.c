@@ -7,23 +7,30 @@
 #include "shared/format/hash.h"
 #include "shared/format/wire.h"
 
-static const uint8_t golden_segment[72] = "okvlog\0\0"
-                                          "\x01\0\0\0\0\0\0\0"
-                                          "0123456789abcdef"
-                                          "\x03\0\0\0\0\0\0\0"
-                                          "\xe8\x03\0\0\0\0\0\0"
-                                          "\x11\x22\x33\x44\x55\x66\x77\x88"
-                                          "\0\0\0\0\0\0\0\0"
-                                          "\x01\0\0\0\0\0\0";
+#define CHECKSUM 88     /* offset in a header */
+#define OLD_CHECKSUM 72 /* in one of version 1 */
 
-static const uint8_t golden_snapshot[72] = "okvsnap\0"
-                                           "\x01\0\0\0\0\x04\0\0"
-                                           "0123456789abcdef"
-                                           "\x03\0\0\0\0\0\0\0"
-                                           "\xe8\x03\0\0\0\0\0\0"
-                                           "\x11\x22\x33\x44\x55\x66\x77\x88"
-                                           "\x40\0\0\0\0\0\0\0"
-                                           "\0\0\0\0\0\0\0";
+static const uint8_t golden_segment[CHECKSUM] = "okvlog\0\0"
+                                                "\x02\0\0\0\0\0\0\0"
+                                                "0123456789abcdef"
+                                                "\x03\0\0\0\0\0\0\0"
+                                                "\xe8\x03\0\0\0\0\0\0"
+                                                "\x11\x22\x33\x44\x55\x66\x77\x88"
+                                                "\0\0\0\0\0\0\0\0"
+                                                "\x01\x01\0\0\0\0\0\0"
+                                                "\0\0\0\x10\0\0\0\0"
+                                                "\x05\0\0\0\0\0\0";
+
+static const uint8_t golden_snapshot[CHECKSUM] = "okvsnap\0"
+                                                 "\x02\0\0\0\0\x04\0\0"
+                                                 "0123456789abcdef"
+                                                 "\x03\0\0\0\0\0\0\0"
+                                                 "\xe8\x03\0\0\0\0\0\0"
+                                                 "\x11\x22\x33\x44\x55\x66\x77\x88"
+                                                 "\x40\0\0\0\0\0\0\0"
+                                                 "\0\0\0\0\0\0\0\0"
+                                                 "\0\0\0\0\0\0\0\0"
+                                                 "\x05\0\0\0\0\0\0";
 
 static const uint8_t golden_put[40] = "\x01\0\x03\0\x05\0\0\0"
                                       "\x07\0\0\0\0\0\0\0"
@@ -56,18 +63,27 @@ static const struct okv_wal_header segment = {.database_id = "0123456789abcde\x6
                                               .number = 3,
                                               .position = 1000,
                                               .hash_seed = UINT64_C(0x8877665544332211),
-                                              .is_relaxed = true};
+                                              .is_relaxed = true,
+                                              .is_clean = true,
+                                              .raise = 1u << 28,
+                                              .epoch = 5};
 
-static void expect_header(const struct okv_wal_header *header, const uint8_t *golden)
+static struct okv_wal_header make_snapshot(void)
 {
-    uint8_t bytes[OKV_WAL_HEADER_SIZE];
+    struct okv_wal_header snapshot = segment;
+
+    snapshot.bucket_count = 64;
+    snapshot.bucket_size = 1024;
+    snapshot.is_relaxed = snapshot.is_clean = false;
+    snapshot.raise = 0;
+    return snapshot;
+}
+
+static void expect_fields(const struct okv_wal_header *header, const uint8_t *bytes,
+                          uint32_t format)
+{
     struct okv_wal_header back;
 
-    okv_wal_header_encode(header, bytes);
-    assert_memory_equal(bytes, golden, 72);
-    assert_true(okv_get_u64(bytes + 72) == okv_hash_checksum(golden, 72, 0));
-    for (size_t i = 80; i < sizeof bytes; i++)
-        assert_int_equal(bytes[i], 0);
     assert_int_equal(okv_wal_header_decode(bytes, &back), 0);
     assert_memory_equal(back.database_id, header->database_id, sizeof back.database_id);
     assert_int_equal(back.number, header->number);
@@ -76,17 +92,57 @@ static void expect_header(const struct okv_wal_header *header, const uint8_t *go
     assert_int_equal(back.bucket_count, header->bucket_count);
     assert_int_equal(back.bucket_size, header->bucket_size);
     assert_int_equal(back.is_relaxed, header->is_relaxed);
+    assert_int_equal(back.is_clean, header->is_clean);
+    assert_int_equal(back.raise, header->raise);
+    assert_int_equal(back.epoch, header->epoch);
+    assert_int_equal(back.format, format);
+}
+
+static void expect_header(const struct okv_wal_header *header, const uint8_t *golden)
+{
+    uint8_t bytes[OKV_WAL_HEADER_SIZE];
+
+    okv_wal_header_encode(header, bytes);
+    assert_memory_equal(bytes, golden, CHECKSUM);
+    assert_true(okv_get_u64(bytes + CHECKSUM) == okv_hash_checksum(golden, CHECKSUM, 0));
+    for (size_t i = CHECKSUM + 8; i < sizeof bytes; i++)
+        assert_int_equal(bytes[i], 0);
+    expect_fields(header, bytes, 2);
 }
 
 TEST(headers_have_these_bytes)
 {
-    struct okv_wal_header snapshot = segment;
+    const struct okv_wal_header snapshot = make_snapshot();
 
-    snapshot.bucket_count = 64;
-    snapshot.bucket_size = 1024;
-    snapshot.is_relaxed = false;
     expect_header(&segment, golden_segment);
     expect_header(&snapshot, golden_snapshot);
+}
+
+/* It has neither a clean end, nor a raise, nor an epoch. */
+static void make_old_header(uint8_t bytes[OKV_WAL_HEADER_SIZE])
+{
+    memset(bytes, 0, OKV_WAL_HEADER_SIZE);
+    memcpy(bytes, golden_segment, OLD_CHECKSUM);
+    bytes[8] = 1;
+    bytes[65] = 0;
+    okv_put_u64(bytes + OLD_CHECKSUM, okv_hash_checksum(bytes, OLD_CHECKSUM, 0));
+}
+
+TEST(a_header_of_version_1_is_read)
+{
+    uint8_t bytes[OKV_WAL_HEADER_SIZE];
+    struct okv_wal_header old = segment, back;
+
+    make_old_header(bytes);
+    old.is_clean = false;
+    old.raise = old.epoch = 0;
+    expect_fields(&old, bytes, 1);
+    for (size_t i = 0; i < OLD_CHECKSUM + 8; i++) {
+        bytes[i] ^= 4;
+        assert_int_equal(okv_wal_header_decode(bytes, &back),
+                         i >= 8 && i < 12 ? OKV_EVERSION : OKV_ECORRUPT);
+        bytes[i] ^= 4;
+    }
 }
 
 TEST(a_changed_header_is_refused)
@@ -95,15 +151,35 @@ TEST(a_changed_header_is_refused)
     struct okv_wal_header back;
 
     okv_wal_header_encode(&segment, bytes);
-    for (size_t i = 0; i < 80; i++) {
+    for (size_t i = 0; i < CHECKSUM + 8; i++) {
         bytes[i] ^= 1;
         int rc = okv_wal_header_decode(bytes, &back);
         assert_int_equal(rc, i >= 8 && i < 12 ? OKV_EVERSION : OKV_ECORRUPT);
         bytes[i] ^= 1;
     }
     memcpy(bytes, "okvsnap", 8); /* which has buckets */
-    okv_put_u64(bytes + 72, okv_hash_checksum(bytes, 72, 0));
+    okv_put_u64(bytes + CHECKSUM, okv_hash_checksum(bytes, CHECKSUM, 0));
     assert_int_equal(okv_wal_header_decode(bytes, &back), OKV_ECORRUPT);
+}
+
+/* Their checksums are right. */
+TEST(a_header_that_makes_no_sense_is_refused)
+{
+    static const struct {
+        size_t at;
+        uint8_t to;
+        bool is_of_snapshot; /* or of a segment */
+    } wrong[] = {{64, 2, false}, {65, 2, false}, {78, 1, false}, {83, 1, false},
+                 {64, 1, true},  {65, 1, true},  {72, 1, true},  {83, 1, true}};
+    struct okv_wal_header snapshot = make_snapshot(), back;
+    uint8_t bytes[OKV_WAL_HEADER_SIZE];
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        okv_wal_header_encode(wrong[i].is_of_snapshot ? &snapshot : &segment, bytes);
+        bytes[wrong[i].at] = wrong[i].to;
+        okv_put_u64(bytes + CHECKSUM, okv_hash_checksum(bytes, CHECKSUM, 0));
+        assert_int_equal(okv_wal_header_decode(bytes, &back), OKV_ECORRUPT);
+    }
 }
 
 /* Its segment alone, all that a crash may leave of its restore, would be a database of no items. */
@@ -111,12 +187,9 @@ TEST(a_snapshot_of_number_one_is_refused)
 {
     uint8_t bytes[OKV_WAL_HEADER_SIZE];
     struct okv_wal_reader reader = {.bytes = bytes, .header_length = sizeof bytes, .name = "name"};
-    struct okv_wal_header snapshot = segment, back;
+    struct okv_wal_header snapshot = make_snapshot(), back;
     struct okv_diag diag;
 
-    snapshot.bucket_count = 64;
-    snapshot.bucket_size = 256;
-    snapshot.is_relaxed = false;
     for (snapshot.number = 1; snapshot.number <= 2; snapshot.number++) {
         okv_wal_header_encode(&snapshot, bytes);
         assert_int_equal(okv_wal_check_header(&reader, true, 0, &back, &diag),
@@ -288,31 +361,113 @@ TEST(a_record_that_makes_no_sense_is_refused)
     }
 }
 
+TEST(an_epoch_has_these_bytes)
+{
+    const struct okv_wal_record epoch = {.kind = OKV_WAL_EPOCH, .version = 5};
+    struct okv_wal_record back;
+    uint8_t bytes[24];
+    uint64_t at = 0;
+
+    okv_wal_record_encode(&epoch, bytes);
+    assert_memory_equal(bytes, "\x0b\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24);
+    assert_int_equal(okv_wal_record_decode(bytes, 24, &at, &back), 0);
+    assert_int_equal(back.version, 5);
+    bytes[11] = 1; /* more than 24 bits */
+    at = 0;
+    assert_int_equal(okv_wal_record_decode(bytes, 24, &at, &back), OKV_ECORRUPT);
+    bytes[11] = bytes[8] = 0; /* that no frame begins */
+    at = 0;
+    assert_int_equal(okv_wal_record_decode(bytes, 24, &at, &back), OKV_ECORRUPT);
+}
+
 TEST(a_frame_is_whole_or_not_valid)
 {
     const struct okv_wal_frame frame = {
-        .length = 80, .position = 1000, .durable = 900, .clock_ms = 5, .wall_ms = 6};
+        .length = 88, .position = 1000, .durable = 900, .clock_ms = 5, .wall_ms = 6, .epoch = 7};
     struct okv_wal_frame back;
-    uint8_t bytes[80];
+    uint8_t bytes[88];
 
-    okv_wal_record_encode(&put, bytes + 48);
+    okv_wal_record_encode(&put, bytes + 56);
     okv_wal_frame_seal(&frame, 3, bytes);
     assert_memory_equal(bytes + 8,
-                        "\x50\0\0\0\0\0\0\0\xe8\x03\0\0\0\0\0\0\x84\x03\0\0\0\0\0\0"
-                        "\x05\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0",
-                        40);
+                        "\x58\0\0\0\0\0\0\0\xe8\x03\0\0\0\0\0\0\x84\x03\0\0\0\0\0\0"
+                        "\x05\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0",
+                        48);
     assert_true(okv_get_u64(bytes) ==
-                okv_hash_checksum(bytes + 8, 72, (3 * UINT64_C(0x9e3779b97f4a7c15)) ^ 1000));
-    assert_true(okv_wal_frame_peek(bytes, 80, &back));
+                okv_hash_checksum(bytes + 8, 80, (3 * UINT64_C(0x9e3779b97f4a7c15)) ^ 1000));
+    assert_true(okv_wal_frame_peek(bytes, 88, &back));
     assert_memory_equal(&back, &frame, sizeof back);
     assert_true(okv_wal_frame_check(&frame, 3, 1000, bytes));
     assert_false(okv_wal_frame_check(&frame, 4, 1000, bytes));
     assert_false(okv_wal_frame_check(&frame, 3, 1008, bytes));
-    assert_false(okv_wal_frame_peek(bytes, 79, &back));
+    assert_false(okv_wal_frame_peek(bytes, 87, &back));
     for (size_t i = 0; i < sizeof bytes; i++) {
         bytes[i] ^= 1;
-        assert_false(okv_wal_frame_peek(bytes, 80, &back) && back.length == 80 &&
+        assert_false(okv_wal_frame_peek(bytes, 88, &back) && back.length == 88 &&
                      okv_wal_frame_check(&back, 3, 1000, bytes));
         bytes[i] ^= 1;
     }
+}
+
+/* ---- where records may be ---- */
+
+/* What a reader of this format makes of a segment's frame with these two records. */
+static int read_records(uint32_t format, enum okv_wal_kind first, enum okv_wal_kind second)
+{
+    const struct okv_wal_record records[] = {{.kind = first, .version = 1},
+                                             {.kind = second, .version = 1}};
+    uint8_t bytes[56 + 2 * 24] = {0};
+    const struct okv_wal_reader reader = {.format = format, .bytes = bytes, .name = "name"};
+    struct okv_wal_record record;
+    struct okv_diag diag;
+    uint64_t at = 56;
+    int rc = 0;
+
+    for (unsigned i = 0; i < 2; i++)
+        okv_wal_record_encode(&records[i], bytes + 56 + i * 24);
+    while (rc == 0 && at < sizeof bytes)
+        rc = okv_wal_segment_record(&reader, sizeof bytes, &at, &record, &diag);
+    return rc;
+}
+
+TEST(records_that_a_segment_may_not_have)
+{
+    const enum okv_wal_kind any = OKV_WAL_FORGOTTEN;
+
+    assert_int_equal(read_records(2, any, any), 0);
+    assert_int_equal(read_records(2, any, OKV_WAL_END), OKV_ECORRUPT);
+    assert_int_equal(read_records(2, OKV_WAL_EPOCH, any), 0);
+    assert_int_equal(read_records(2, any, OKV_WAL_EPOCH), OKV_ECORRUPT);
+    for (unsigned kind = OKV_WAL_RAISE; kind <= OKV_WAL_CLEAN; kind++) {
+        assert_int_equal(read_records(1, any, kind), 0);
+        assert_int_equal(read_records(2, any, kind), OKV_ECORRUPT);
+    }
+}
+
+/* A frame of an epoch after one of `before`. */
+static int read_epoch(uint64_t before, uint64_t epoch, enum okv_wal_kind first, uint64_t version,
+                      uint64_t durable)
+{
+    const struct okv_wal_record record = {.kind = first, .version = version};
+    const struct okv_wal_frame frame = {
+        .length = 56 + 24, .position = 800, .durable = durable, .epoch = epoch};
+    uint8_t bytes[56 + 24] = {0};
+    const struct okv_wal_reader reader = {.format = 2, .bytes = bytes, .name = "name"};
+    struct okv_diag diag;
+
+    okv_wal_record_encode(&record, bytes + 56);
+    return okv_wal_check_epoch(&reader, &frame, before, &diag);
+}
+
+TEST(an_epoch_begins_with_its_record)
+{
+    assert_int_equal(read_epoch(3, 3, OKV_WAL_FORGOTTEN, 1, 0), 0);
+    assert_int_equal(read_epoch(3, 5, OKV_WAL_EPOCH, 5, 800), 0);
+    assert_int_equal(read_epoch(3, 5, OKV_WAL_EPOCH, 4, 800), OKV_ECORRUPT);
+    assert_int_equal(read_epoch(3, 5, OKV_WAL_EPOCH, 5, 792),
+                     OKV_ECORRUPT); /* not all is durable */
+    assert_int_equal(read_epoch(3, 5, OKV_WAL_FORGOTTEN, 5, 800), OKV_ECORRUPT);
+    assert_int_equal(read_epoch(3, 3, OKV_WAL_EPOCH, 3, 800), OKV_ECORRUPT);
+    assert_int_equal(read_epoch(3, 2, OKV_WAL_FORGOTTEN, 1, 800), OKV_ECORRUPT);
+    assert_int_equal(read_epoch(3, 2, OKV_WAL_EPOCH, 2, 800), OKV_ECORRUPT);
 }

@@ -248,7 +248,7 @@ TEST(a_clean_end_loses_nothing)
     trial_end(trial);
 }
 
-/* Though the last record that is there says so: it is one of the run before. */
+/* Nor is a snapshot, though nothing follows it, the end of a log. */
 TEST(a_run_without_a_change_is_not_clean)
 {
     struct trial *trial = trial_begin(1, OKV_WAL_NEVER);
@@ -257,6 +257,12 @@ TEST(a_run_without_a_change_is_not_clean)
     assert_int_equal(change(trial), 0);
     wal_machine_stop(&trial->machine);
     start(trial);
+    wal_machine_kill(&trial->machine);
+    start(trial);
+    assert_true(trial->machine.found.is_unclean);
+    uint64_t number = okv_wal_snapshot_request(trial->machine.wal);
+    while (atomic_load(&trial->machine.wal->snapshot.made) < number)
+        sched_yield();
     wal_machine_kill(&trial->machine);
     start(trial);
     assert_true(trial->machine.found.is_unclean);
@@ -269,6 +275,89 @@ TEST(a_run_without_a_change_is_not_clean)
     assert_false(trial->machine.found.is_unclean); /* that log synced every batch */
     wal_machine_kill(&trial->machine);
     trial_end(trial);
+}
+
+/* Every version is above all that clients were told. */
+static void change_all(struct trial *trial)
+{
+    for (unsigned key = 0; key < KEYS; key++) {
+        wal_machine_enter(&trial->machine);
+        assert_int_equal(put(trial, key, 8), 0);
+        assert_int_equal(wal_machine_leave(&trial->machine), 0);
+    }
+}
+
+/* Returns whether the stop came to its end. */
+static bool crash_in_a_stop(uint64_t seed, unsigned calls, bool has_changes)
+{
+    struct trial *trial = trial_begin(seed, OKV_WAL_NEVER);
+
+    start(trial);
+    change_all(trial);
+    if (!has_changes) { /* so that the stop makes no snapshot */
+        wal_machine_stop(&trial->machine);
+        start(trial);
+    }
+    struct state last = trial->states[trial->count];
+    trial->disk.calls_left = calls;
+    wal_machine_stop(&trial->machine);
+    bool is_whole = trial->disk.calls_left > 0;
+    if (seed % 2)
+        crash_disk_crash(&trial->disk);
+    else
+        crash_disk_go_on(&trial->disk);
+    expect_recovery(trial);
+    if (is_whole || !trial->machine.found.is_unclean)
+        assert_memory_equal(&trial->states[0], &last, sizeof last);
+    assert_false(is_whole && trial->machine.found.is_unclean);
+    change_all(trial);
+    wal_machine_kill(&trial->machine);
+    trial_end(trial);
+    return is_whole;
+}
+
+TEST(a_crash_at_any_call_of_a_stop)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        for (unsigned calls = 0; !crash_in_a_stop(seed, calls, seed % 4 < 2);)
+            calls++;
+}
+
+/* Returns whether the start came to its end. */
+static bool crash_in_a_start(uint64_t seed, unsigned calls)
+{
+    struct trial *trial = trial_begin(seed, seed % 4 < 2 ? OKV_WAL_NEVER : SYNC_WITHIN_NS);
+
+    start(trial);
+    for (unsigned i = 0; i < 4; i++) {
+        change_all(trial);
+        have_written(trial);
+    }
+    change_all(trial);
+    wal_machine_kill(&trial->machine);
+    if (seed % 3)
+        crash_disk_crash(&trial->disk);
+    trial->disk.calls_left = calls;
+    trial->machine.sync_within_ns = seed % 5 ? OKV_WAL_NEVER : 0;
+    int rc = wal_machine_start(&trial->machine);
+    if (rc == 0)
+        wal_machine_kill(&trial->machine);
+    if (seed % 2)
+        crash_disk_crash(&trial->disk);
+    else
+        crash_disk_go_on(&trial->disk);
+    expect_recovery(trial);
+    change_all(trial);
+    wal_machine_kill(&trial->machine);
+    trial_end(trial);
+    return rc == 0;
+}
+
+TEST(a_crash_at_any_call_of_a_start)
+{
+    for (uint64_t seed = 1; seed <= 60; seed++)
+        for (unsigned calls = 0; !crash_in_a_start(seed, calls);)
+            calls++;
 }
 
 /* What a start copied is durable, and nothing of it is an end that a crash cut off. */

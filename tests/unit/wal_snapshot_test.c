@@ -558,7 +558,7 @@ TEST(damage_stops_the_start)
     uint8_t *bytes = crash_disk_bytes(&trial->disk, name, &size);
     for (unsigned i = 0; i < 50; i++) {
         uint64_t at = i < 8 ? i : okv_random_next(&trial->random) % size;
-        if (at >= 72 && at < OKV_WAL_HEADER_SIZE)
+        if (at >= sizeof(struct okv_wal_wire_header) && at < OKV_WAL_HEADER_SIZE)
             continue; /* padding */
         bytes[at] ^= 4;
         assert_in_set(

@@ -165,8 +165,8 @@ static int take_record(struct salvage *salvage, bool is_of_snapshot,
     return rc == 0 && is_of_snapshot ? note_record(salvage, record) : rc;
 }
 
-/* Raises the versions of a frame, and removes the end of a snapshot and what was known of clients:
- * a part of that would let writes be applied twice. */
+/* Raises the versions of a frame, and removes the end of a snapshot, epochs, what raised versions,
+ * and what was known of clients: a part of that would let writes be applied twice. */
 static int change_records(struct salvage *salvage, bool is_of_snapshot, uint8_t *bytes,
                           uint64_t *length, struct okv_diag *diag)
 {
@@ -180,10 +180,6 @@ static int change_records(struct salvage *salvage, bool is_of_snapshot, uint8_t 
             return rc;
         if (record.kind == OKV_WAL_CLIENT || record.kind == OKV_WAL_FORGOTTEN)
             note_session(salvage, record.version);
-        if (record.kind == OKV_WAL_RAISE) {
-            memmove(bytes + to, bytes + begin, at - begin);
-            to += at - begin;
-        }
         if (!okv_wal_is_change(&record) && record.kind != OKV_WAL_BUCKET)
             continue;
         if (record.version > OKV_LE48_MAX - OKV_WAL_SALVAGE_RAISE)

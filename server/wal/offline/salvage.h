@@ -4,8 +4,9 @@
 
 #include "server/wal/offline/verify.h"
 
-/* Versions are raised by this much, so that no version of a lost change comes again. */
-#define OKV_WAL_SALVAGE_RAISE (UINT64_C(1) << 32)
+/* Versions are raised by this much, so that no version of a lost change comes again: more than
+ * starts after crashes raise them between two snapshots. */
+#define OKV_WAL_SALVAGE_RAISE (UINT64_C(1) << 40)
 
 struct okv_wal_salvaged {
     uint64_t buckets; /* of the snapshot, lost in whole or in part; 0 without its header */

@@ -104,8 +104,7 @@ static int check_frame(struct verify *verify, const struct okv_wal_frame *frame,
                                : check_segment_frame(verify, frame->length, &why);
 
     if (rc == OKV_ECORRUPT)
-        return okv_wal_scan_damaged(scan, scan->reader.offset - frame->length, scan->reader.offset,
-                                    &why, diag);
+        return okv_wal_scan_damaged(scan, scan->reader.begin, scan->reader.offset, &why, diag);
     if (rc)
         return okv_diag_set(diag, rc, "%s", why.text);
     verify->survey->bytes += frame->length;

@@ -15,7 +15,7 @@
 struct replay {
     struct okv_wal *wal;
     struct okv_wal_scan scan;
-    bool is_clean; /* the last record says that nothing is lost */
+    bool is_clean; /* nothing is lost after what was read last */
     struct okv_store_work work;
     struct okv_wal_found *found;
 };
@@ -27,6 +27,13 @@ static int raise_versions(struct replay *replay, uint64_t by, struct okv_diag *d
     okv_blobs_raise_versions(&replay->wal->blobs, by);
     okv_wal_batch_raise(&replay->wal->staged, by);
     return rc ? okv_diag_set(diag, rc, "versions cannot be raised: %s", okv_error_text(rc)) : 0;
+}
+
+/* Of version 1. It was durable before its segment had a name. */
+static int replay_raise(struct replay *replay, uint64_t by, struct okv_diag *diag)
+{
+    replay->wal->durable = replay->scan.position;
+    return raise_versions(replay, by, diag);
 }
 
 static int apply_change(struct replay *replay, const struct okv_wal_record *record,
@@ -60,10 +67,10 @@ static int apply_record(struct replay *replay, const struct okv_wal_record *reco
 {
     replay->is_clean =
         record->kind == OKV_WAL_CLEAN && record->version == replay->scan.header.number;
-    if (record->kind == OKV_WAL_CLEAN)
+    if (record->kind == OKV_WAL_CLEAN || record->kind == OKV_WAL_EPOCH)
         return 0;
     if (record->kind == OKV_WAL_RAISE)
-        return raise_versions(replay, record->version, diag);
+        return replay_raise(replay, record->version, diag);
     if (!okv_wal_is_change(record))
         return okv_wal_recover_client(replay->wal, record);
     return apply_change(replay, record, diag);
@@ -86,14 +93,24 @@ static int apply_records(struct replay *replay, uint64_t length, struct okv_diag
     return rc;
 }
 
+/* An epoch begins when all before it is durable: news of what is durable never lies in an earlier
+ * one. */
+static void note_durable(struct okv_wal *wal, const struct okv_wal_frame *frame)
+{
+    if (frame->durable > wal->durable) {
+        wal->durable = frame->durable;
+        wal->durable_epoch = wal->epoch;
+    }
+    wal->epoch = frame->epoch;
+}
+
 static void note_frame(struct replay *replay, const struct okv_wal_frame *frame)
 {
     struct okv_wal *wal = replay->wal;
     struct okv_wal_found *found = replay->found;
 
-    wal->position += frame->length;
-    if (wal->durable < frame->durable)
-        wal->durable = frame->durable;
+    wal->position = replay->scan.position;
+    note_durable(wal, frame);
     found->frames++;
     found->bytes += frame->length;
     if (wal->progress)
@@ -118,29 +135,40 @@ static int recover_frames(struct replay *replay, struct okv_diag *diag)
 }
 
 /* A segment begins when everything before it is durable. */
+static int begin_segment(struct replay *replay, struct okv_diag *diag)
+{
+    const struct okv_wal_header *header = &replay->scan.header;
+    struct okv_wal *wal = replay->wal;
+
+    wal->durable = wal->position;
+    wal->durable_epoch = wal->epoch;
+    replay->is_clean = header->is_clean;
+    return header->raise ? raise_versions(replay, header->raise, diag) : 0;
+}
+
 static int recover_segments(struct replay *replay, struct okv_diag *diag)
 {
-    struct okv_wal *wal = replay->wal;
     int rc = 0;
 
     while (rc == 0 && (rc = okv_wal_scan_segment(&replay->scan, diag)) == 0) {
-        wal->durable = wal->position;
-        replay->is_clean = false;
-        rc = recover_frames(replay, diag);
+        rc = begin_segment(replay, diag);
+        if (rc == 0)
+            rc = recover_frames(replay, diag);
     }
     return rc == OKV_WAL_NONE ? 0 : rc;
 }
 
 /* Answered changes may be lost. Their versions must not come again, or a change that is conditional
- * on one would be made to another value. The next segment records the raise. */
+ * on one would be made to another value. */
 static int raise_if_unclean(struct replay *replay, struct okv_diag *diag)
 {
     struct okv_wal *wal = replay->wal;
 
     if (!replay->scan.header.is_relaxed || replay->is_clean)
         return 0;
-    wal->has_to_raise = replay->found->is_unclean = true;
-    return raise_versions(replay, OKV_WAL_RAISE_BY, diag);
+    wal->raise = OKV_WAL_RAISE_BY;
+    replay->found->is_unclean = true;
+    return raise_versions(replay, wal->raise, diag);
 }
 
 int okv_wal_recover_log(struct okv_wal *wal, struct okv_wal_found *found, struct okv_diag *diag)
@@ -155,7 +183,8 @@ int okv_wal_recover_log(struct okv_wal *wal, struct okv_wal_found *found, struct
         goto end_scan;
     scan->base = wal->segment;
     scan->position = wal->position;
-    scan->has_base = scan->has_position = true;
+    scan->epoch = wal->epoch;
+    scan->has_base = scan->has_position = scan->has_epoch = true;
     rc = recover_segments(&replay, diag);
     found->segments = scan->segments;
     found->is_cut = scan->cut > 0; /* of the last segment */

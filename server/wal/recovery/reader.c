@@ -34,17 +34,23 @@ static int reserve(struct okv_wal_reader *reader, uint64_t length, struct okv_di
     return 0;
 }
 
-/* Reads up to `length` bytes. */
-static int read_bytes(struct okv_wal_reader *reader, uint64_t at, uint64_t length, size_t *got,
-                      struct okv_diag *diag)
+/* Reads up to `length` bytes to `place` bytes after reader->bytes. */
+static int read_bytes_to(struct okv_wal_reader *reader, uint64_t place, uint64_t at,
+                         uint64_t length, size_t *got, struct okv_diag *diag)
 {
     struct okv_diag why;
-    int rc = reserve(reader, length, diag);
+    int rc = reserve(reader, place + length, diag);
 
     if (rc)
         return rc;
-    rc = reader->files->ops->read(reader->file, reader->bytes, length, at, got, &why);
+    rc = reader->files->ops->read(reader->file, reader->bytes + place, length, at, got, &why);
     return read_failed(reader, rc, &why, diag);
+}
+
+static int read_bytes(struct okv_wal_reader *reader, uint64_t at, uint64_t length, size_t *got,
+                      struct okv_diag *diag)
+{
+    return read_bytes_to(reader, 0, at, length, got, diag);
 }
 
 int okv_wal_reader_open(struct okv_wal_reader *reader, struct okv_files *files, const char *name,
@@ -87,10 +93,18 @@ static bool fits(struct okv_wal_reader *reader, const struct okv_wal_frame *fram
     return frame->position == okv_wal_reader_position(reader);
 }
 
-/* Reads the frame at reader->offset. */
+/* By how much the header of a frame is shorter in the file than in memory. */
+static uint64_t shorter(const struct okv_wal_reader *reader)
+{
+    return reader->format == OKV_WAL_FORMAT_OLD ? OKV_WAL_FRAME_HEADER - OKV_WAL_OLD_FRAME_HEADER
+                                                : 0;
+}
+
+/* Reads the frame at reader->offset. Its records begin at OKV_WAL_FRAME_HEADER in either format. */
 static int read_frame(struct okv_wal_reader *reader, struct okv_wal_frame *frame,
                       struct okv_diag *diag)
 {
+    uint64_t place = shorter(reader);
     size_t got;
     int rc = read_bytes(reader, reader->offset, OKV_WAL_FRAME_HEADER, &got, diag);
 
@@ -99,12 +113,15 @@ static int read_frame(struct okv_wal_reader *reader, struct okv_wal_frame *frame
     if (got < OKV_WAL_FRAME_HEADER ||
         !okv_wal_frame_peek(reader->bytes, OKV_WAL_FRAME_MAX, frame) || !fits(reader, frame))
         return OKV_WAL_NONE;
-    rc = read_bytes(reader, reader->offset, frame->length, &got, diag);
+    rc = read_bytes_to(reader, place, reader->offset, frame->length, &got, diag);
     if (rc)
         return rc;
     if (got < frame->length ||
-        !okv_wal_frame_check(frame, reader->number, frame->position, reader->bytes))
+        !okv_wal_frame_check(frame, reader->number, frame->position, reader->bytes + place))
         return OKV_WAL_NONE;
+    if (place)
+        frame->epoch = 0;
+    frame->length += place;
     reader->is_adrift = false;
     return 0;
 }
@@ -114,9 +131,11 @@ int okv_wal_reader_next(struct okv_wal_reader *reader, struct okv_wal_frame *fra
 {
     int rc = read_frame(reader, frame, diag);
 
-    if (rc == 0)
-        reader->offset += frame->length;
-    return rc;
+    if (rc)
+        return rc;
+    reader->begin = reader->offset;
+    reader->offset += frame->length - shorter(reader);
+    return 0;
 }
 
 static bool has_zeros(const uint8_t *bytes, size_t count)

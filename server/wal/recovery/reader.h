@@ -15,9 +15,11 @@ struct okv_wal_reader {
     struct okv_files *files;
     struct okv_file *file; /* NULL: none is open */
     const char *name;      /* of the file; borrowed */
+    uint32_t format;       /* of its frames */
     uint64_t number;       /* in the checksums */
     uint64_t first;        /* position of the first frame */
     bool is_adrift;        /* the file's header is damaged: the first valid frame tells `first` */
+    uint64_t begin;        /* of the frame that was read last, in the file */
     uint64_t offset;       /* of the next frame in the file */
     uint8_t *bytes;        /* what was read last */
     uint64_t capacity;
@@ -33,7 +35,8 @@ void okv_wal_reader_close(struct okv_wal_reader *reader);
 
 /* The position that the next frame has. */
 uint64_t okv_wal_reader_position(const struct okv_wal_reader *reader);
-/* Reads the next frame into reader->bytes and moves past it. OKV_WAL_NONE: there is no valid one.
+/* Reads the next frame into reader->bytes and moves past it. One of version 1 is longer there by
+ * the epoch that it lacks, 0, and so is frame->length. OKV_WAL_NONE: there is no valid one.
  * OKV_EIO, OKV_ENOMEM. */
 int okv_wal_reader_next(struct okv_wal_reader *reader, struct okv_wal_frame *frame,
                         struct okv_diag *diag);

@@ -83,7 +83,8 @@ static void take_base(struct okv_wal_scan *scan)
 static void take_position(struct okv_wal_scan *scan)
 {
     scan->position = scan->header.position;
-    scan->has_position = true;
+    scan->epoch = scan->header.epoch;
+    scan->has_position = scan->has_epoch = true;
 }
 
 /* Frames of a snapshot have positions from 0 on, and can be read without its header. */
@@ -128,6 +129,7 @@ static int find_limit(struct okv_wal_scan *scan, struct okv_diag *diag)
 static int go_adrift(struct okv_wal_scan *scan, struct okv_diag *diag)
 {
     scan->reader.is_adrift = true;
+    scan->has_epoch = false;
     return scan->has_base ? find_limit(scan, diag) : 0;
 }
 
@@ -142,7 +144,8 @@ static int take_place(struct okv_wal_scan *scan, struct okv_diag *diag)
         rc = okv_wal_scan_damaged(scan, 0, scan->size, &why, diag);
         return rc ? rc : OKV_WAL_NONE;
     }
-    if (scan->has_position && scan->header.position != scan->position) {
+    if ((scan->has_position && scan->header.position != scan->position) ||
+        (scan->has_epoch && scan->header.epoch != scan->epoch)) {
         okv_wal_reader_damaged(&scan->reader, 0, "it does not follow the one before", &why);
         rc = okv_wal_scan_damaged(scan, 0, 0, &why, diag);
     }
@@ -212,7 +215,25 @@ static int skip(struct okv_wal_scan *scan, const struct okv_diag *why, struct ok
     uint64_t to = later ? later : scan->size;
     okv_wal_scan_damaged(scan, reader->offset, to, why, diag);
     reader->offset = to;
+    scan->has_epoch = false; /* one may have begun there */
     return later ? 0 : OKV_WAL_NONE;
+}
+
+/* The reader moved past a valid frame. */
+static int take_frame(struct okv_wal_scan *scan, const struct okv_wal_frame *frame,
+                      struct okv_diag *diag)
+{
+    uint64_t begin = scan->reader.begin;
+    struct okv_diag why;
+    int rc = scan->has_epoch ? okv_wal_check_epoch(&scan->reader, frame, scan->epoch, &why) : 0;
+
+    scan->epoch = frame->epoch;
+    scan->has_epoch = true;
+    if (!scan->is_snapshot) {
+        scan->position = okv_wal_reader_position(&scan->reader);
+        scan->has_position = true;
+    }
+    return rc ? okv_wal_scan_damaged(scan, begin, begin, &why, diag) : 0;
 }
 
 int okv_wal_scan_frame(struct okv_wal_scan *scan, struct okv_wal_frame *frame,
@@ -223,10 +244,8 @@ int okv_wal_scan_frame(struct okv_wal_scan *scan, struct okv_wal_frame *frame,
 
     while (rc == 0 && !is_superseded(scan)) {
         rc = okv_wal_reader_next(&scan->reader, frame, diag);
-        if (rc == 0 && !scan->is_snapshot) {
-            scan->has_position = true;
-            scan->position = okv_wal_reader_position(&scan->reader);
-        }
+        if (rc == 0)
+            return take_frame(scan, frame, diag);
         if (rc != OKV_WAL_NONE)
             return rc;
         rc = check_end(scan, &why);

@@ -24,19 +24,20 @@ struct okv_wal_scan {
     struct okv_files *files;
     const struct okv_wal_damage_report *report; /* NULL: damage is an error */
     struct okv_wal_listing listing;
-    struct okv_wal_reader reader; /* of the file that is read */
-    char name[OKV_WAL_NAME_SIZE]; /* of that file */
-    struct okv_wal_header header; /* of that file; number 0: it is damaged */
-    bool is_snapshot;             /* that file is */
-    bool is_damaged;              /* that file is, as far as it was read */
-    bool has_base, has_position;  /* what follows is known */
-    struct okv_wal_header base;   /* of the first valid file: of which database all are */
-    uint64_t position;            /* after the last frame of the log */
-    uint64_t next;                /* number of the next segment; 0: there is none */
-    uint64_t limit;               /* from this position on, the next segment counts */
-    uint64_t size;                /* bytes of the file, with a report */
-    uint64_t cut;                 /* bytes of an incomplete frame at the end of the last file */
-    uint64_t segments, damages;   /* so far */
+    struct okv_wal_reader reader;           /* of the file that is read */
+    char name[OKV_WAL_NAME_SIZE];           /* of that file */
+    struct okv_wal_header header;           /* of that file; number 0: it is damaged */
+    bool is_snapshot;                       /* that file is */
+    bool is_damaged;                        /* that file is, as far as it was read */
+    bool has_base, has_position, has_epoch; /* what follows is known */
+    struct okv_wal_header base;             /* of the first valid file: of which database all are */
+    uint64_t position;                      /* after the last frame of the log */
+    uint64_t epoch;                         /* of that frame; in a snapshot, of the last one read */
+    uint64_t next;                          /* number of the next segment; 0: there is none */
+    uint64_t limit;                         /* from this position on, the next segment counts */
+    uint64_t size;                          /* bytes of the file, with a report */
+    uint64_t cut;               /* bytes of an incomplete frame at the end of the last file */
+    uint64_t segments, damages; /* so far */
 };
 
 /* Lists the files. `files` and `report` are borrowed until okv_wal_scan_end(), which follows in any

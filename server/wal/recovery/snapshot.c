@@ -153,6 +153,7 @@ static int apply_record(struct loader *loader, const struct okv_wal_record *reco
     case OKV_WAL_DELETE:
     case OKV_WAL_RAISE:
     case OKV_WAL_CLEAN:
+    case OKV_WAL_EPOCH:
         break; /* in no snapshot */
     }
     return OKV_ECORRUPT;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "server/store/state.h"
+#include "server/wal/frame.h"
 #include "shared/base/error.h"
 #include "shared/format/bucket.h"
 
@@ -44,12 +45,14 @@ static int check_buckets(struct okv_wal_reader *reader, const struct okv_wal_hea
 int okv_wal_check_header(struct okv_wal_reader *reader, bool is_snapshot, uint64_t number,
                          struct okv_wal_header *out, struct okv_diag *diag)
 {
-    int rc = reader->header_length == OKV_WAL_HEADER_SIZE
-                 ? okv_wal_header_decode(reader->bytes, out)
-                 : OKV_ECORRUPT;
+    bool has_header = reader->header_length == OKV_WAL_HEADER_SIZE;
+    int rc = has_header ? okv_wal_header_decode(reader->bytes, out) : OKV_ECORRUPT;
 
     reader->number = number;
     reader->first = 0;
+    reader->format = has_header && okv_wal_header_format(reader->bytes) == OKV_WAL_FORMAT_OLD
+                         ? OKV_WAL_FORMAT_OLD
+                         : OKV_WAL_FORMAT;
     if (rc == OKV_EVERSION)
         return okv_diag_set(diag, rc, "its %s was written by another version of okv-server",
                             is_snapshot ? "snapshot" : "log");
@@ -82,13 +85,30 @@ int okv_wal_check_database(const struct okv_wal_reader *reader,
 
 /* ---- records ---- */
 
+/* Whether a segment of this format may have such a record at this place of a frame. */
+static bool is_of_segment(uint32_t format, uint64_t at, enum okv_wal_kind kind)
+{
+    switch (kind) {
+    case OKV_WAL_BUCKET:
+    case OKV_WAL_END:
+        return false;
+    case OKV_WAL_RAISE:
+    case OKV_WAL_CLEAN:
+        return format == OKV_WAL_FORMAT_OLD;
+    case OKV_WAL_EPOCH:
+        return at == OKV_WAL_FRAME_HEADER;
+    default:
+        return true;
+    }
+}
+
 int okv_wal_segment_record(const struct okv_wal_reader *reader, uint64_t length, uint64_t *at,
                            struct okv_wal_record *out, struct okv_diag *diag)
 {
     uint64_t begin = *at;
     int rc = okv_wal_record_decode(reader->bytes, length, at, out);
 
-    if (rc || out->kind == OKV_WAL_BUCKET || out->kind == OKV_WAL_END)
+    if (rc || !is_of_segment(reader->format, begin, out->kind))
         return okv_wal_reader_damaged(reader, reader->offset - length + begin,
                                       "a record makes no sense", diag);
     return 0;
@@ -117,9 +137,25 @@ int okv_wal_snapshot_record(const struct okv_wal_reader *reader, uint64_t length
     case OKV_WAL_DELETE:
     case OKV_WAL_RAISE:
     case OKV_WAL_CLEAN:
+    case OKV_WAL_EPOCH:
         break;
     }
     return OKV_ECORRUPT;
+}
+
+int okv_wal_check_epoch(const struct okv_wal_reader *reader, const struct okv_wal_frame *frame,
+                        uint64_t before, struct okv_diag *diag)
+{
+    struct okv_wal_record first;
+    uint64_t at = OKV_WAL_FRAME_HEADER;
+    bool begins = okv_wal_record_decode(reader->bytes, frame->length, &at, &first) == 0 &&
+                  first.kind == OKV_WAL_EPOCH;
+
+    if (begins ? frame->epoch > before && first.version == frame->epoch &&
+                     frame->durable == frame->position
+               : frame->epoch == before)
+        return 0;
+    return okv_wal_reader_damaged(reader, reader->begin, "its epoch does not follow", diag);
 }
 
 /* ---- ends ---- */

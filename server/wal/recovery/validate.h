@@ -34,6 +34,10 @@ int okv_wal_segment_record(const struct okv_wal_reader *reader, uint64_t length,
 int okv_wal_snapshot_record(const struct okv_wal_reader *reader, uint64_t length, uint64_t *at,
                             struct okv_wal_record *bucket, struct okv_wal_record *out);
 
+/* Whether the frame that was read last is of the epoch `before`, or begins a later one. */
+int okv_wal_check_epoch(const struct okv_wal_reader *reader, const struct okv_wal_frame *frame,
+                        uint64_t before, struct okv_diag *diag);
+
 /* The reader found no valid frame in a segment. *cut: bytes of one that a crash left incomplete; 0:
  * there is none. OKV_EIO, OKV_ENOMEM. */
 int okv_wal_check_segment_end(struct okv_wal_reader *reader, uint64_t *cut, struct okv_diag *diag);

@@ -247,7 +247,8 @@ int okv_snapshot_begin(struct okv_snapshot *snapshot, const struct okv_wal_heade
     free(snapshot->saved); /* here, as no change is under way that looks into it */
     snapshot->header = *header;
     snapshot->header.bucket_count = count;
-    snapshot->header.is_relaxed = false;
+    snapshot->header.is_relaxed = snapshot->header.is_clean = false;
+    snapshot->header.raise = 0;
     snapshot->header.bucket_size = snapshot->store->table.bucket_size;
     snapshot->clock_ms = atomic_load(&snapshot->store->clock_ms);
     snapshot->wall_ms = okv_store_clock_wall_ms(snapshot->store);

@@ -73,7 +73,7 @@ void okv_wal_schedule_begin(struct okv_wal *wal)
     schedule_requests(wal);
     wal->snapshot_tried = wal->position;
     wal->blobs_tried = atomic_load(&wal->blobs.logged);
-    int rc = okv_wal_begin_segment(wal);
+    int rc = okv_wal_begin_segment(wal, wal->snapshot.is_last ? OKV_WAL_AT_END : OKV_WAL_MEANWHILE);
     if (rc) {
         wal->snapshot.failure = rc;
         end_unbegun(wal);

@@ -23,6 +23,7 @@ static int write_chunk(struct okv_snapshot *snapshot, struct okv_background *out
     struct okv_wal_frame frame = {
         .position = position,
         .durable = position,
+        .epoch = snapshot->header.epoch,
         .clock_ms = snapshot->clock_ms,
         .wall_ms = snapshot->wall_ms,
     };
