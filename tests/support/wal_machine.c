@@ -33,6 +33,7 @@ void wal_machine_init(struct wal_machine *machine, struct crash_disk *disk, uint
     memset(machine, 0, sizeof *machine);
     machine->disk = disk;
     machine->length = length;
+    machine->max_value = VALUE_MAX;
 }
 
 static void end_store(struct wal_machine *machine)
@@ -52,7 +53,7 @@ static void begin_store(struct wal_machine *machine)
     const struct okv_store_params params = {.base = machine->region,
                                             .length = machine->length,
                                             .bucket_size = BUCKET_SIZE,
-                                            .max_value = VALUE_MAX,
+                                            .max_value = machine->max_value,
                                             .full = machine->full,
                                             .wipe = machine->wipes,
                                             .boot_id = 77,
@@ -82,8 +83,10 @@ int wal_machine_start(struct wal_machine *machine)
     begin_store(machine);
     machine->wal->blobs.min_length = WAL_MACHINE_LONG;
     okv_wal_set_report(machine->wal, machine->report, machine->report_user);
-    const struct okv_wal_recovery recovery = {
-        .store = &machine->store, .progress = note_read, .user = machine};
+    const struct okv_wal_recovery recovery = {.store = &machine->store,
+                                              .clients = machine->clients,
+                                              .progress = note_read,
+                                              .user = machine};
     rc = okv_wal_recover(machine->wal, &recovery, &machine->found, &machine->diag);
     if (rc == 0)
         rc = start_log(machine);

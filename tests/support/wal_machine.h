@@ -15,11 +15,13 @@
 
 struct wal_machine {
     struct crash_disk *disk;
-    uint64_t length;          /* of the region */
-    bool wipes;               /* freed memory; set between init and start */
-    enum okv_store_full full; /* likewise */
-    uint64_t sync_within_ns;  /* of the log; likewise */
-    const char *restore;      /* a snapshot that the next start begins with; NULL: none */
+    uint64_t length;                       /* of the region */
+    bool wipes;                            /* freed memory; set between init and start */
+    enum okv_store_full full;              /* likewise */
+    uint64_t sync_within_ns;               /* of the log; likewise */
+    uint32_t max_value;                    /* of the store; likewise */
+    const struct okv_wal_clients *clients; /* likewise; or NULL */
+    const char *restore; /* a snapshot that the next start begins with; NULL: none */
     uint8_t *region;
     struct okv_store store;
     struct okv_store_work work;
