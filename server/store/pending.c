@@ -169,10 +169,10 @@ void okv_store_pending_publish(struct okv_store *store)
     atomic_fetch_add(&pending->batches, 1);
 }
 
-void okv_store_pending_drop(struct okv_store *store)
+void okv_store_pending_discard(struct okv_store *store)
 {
     empty(store, false);
-    store->table.pending->freed_count = 0; /* published images refer to them */
+    store->table.pending->freed_count = 0;
     atomic_store(&store->table.pending->freed_size, 0);
 }
 

@@ -105,11 +105,14 @@ void okv_store_pending_each(struct okv_store *store, void (*each)(void *user, ui
                             void *user);
 /* Publishes all staged images and frees the memory that they no longer refer to. */
 void okv_store_pending_publish(struct okv_store *store);
-/* Discards them; the published images stay. Memory that the staged images had allocated is lost. */
+/* Discards them and frees the memory that they alone refer to; the published images stay. Without
+ * memory for that, it is lost until the next start. */
 void okv_store_pending_drop(struct okv_store *store);
 
 /* ---- for the files of the store ---- */
 
+/* Discards the staged images and what was to be freed with them. */
+void okv_store_pending_discard(struct okv_store *store);
 /* The current image of page `page`, at `offset`, of a bucket. */
 const uint8_t *okv_store_current_image(const struct okv_table *table, uint64_t number,
                                        unsigned page, uint64_t offset);
