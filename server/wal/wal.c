@@ -262,7 +262,7 @@ static int start_threads(struct okv_wal *wal, struct okv_diag *diag)
     if (rc)
         return okv_diag_set(diag, rc, "the log: cannot begin with snapshots: %s",
                             why.text[0] ? why.text : okv_error_text(rc));
-    rc = okv_blobs_start(&wal->blobs, wal->store, blob_written, wal, &why);
+    rc = okv_blobs_start(&wal->blobs, wal->store, wal->epoch, blob_written, wal, &why);
     if (rc) {
         okv_diag_set(diag, rc, "the log: cannot begin with long values: %s", why.text);
         goto fini_snapshot;

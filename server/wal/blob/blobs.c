@@ -159,56 +159,54 @@ void okv_blobs_raise_versions(struct okv_blobs *blobs, uint64_t by)
     }
 }
 
-/* What records refer to: a bit for each number from `first` on. */
+/* Numbers of files that records refer to, in ascending order. */
 struct removal {
     struct okv_blobs *blobs;
-    uint64_t first, count;
-    uint8_t *is_kept;
+    uint64_t *kept;
+    size_t count;
     struct okv_diag *why;
 };
 
-static void note_range(struct removal *removal)
+static int compare(const void *first, const void *second)
 {
-    const struct okv_blob *blob = TAILQ_FIRST(&removal->blobs->others);
-    uint64_t last = 0;
+    const uint64_t *a = first, *b = second;
 
-    removal->first = UINT64_MAX;
-    for (; blob; blob = TAILQ_NEXT(blob, in_list)) {
-        uint64_t number = blob->at.number;
-        removal->first = number < removal->first ? number : removal->first;
-        last = number > last ? number : last;
-    }
-    removal->count = last ? last - removal->first + 1 : 0;
+    return *a < *b ? -1 : *a > *b;
 }
 
 static int removal_init(struct removal *removal, struct okv_blobs *blobs, struct okv_diag *why)
 {
-    const struct okv_blob *blob = TAILQ_FIRST(&blobs->others);
+    const struct okv_blob *blob;
+    size_t count = 0;
 
-    *removal = (struct removal){.blobs = blobs, .why = why};
-    note_range(removal);
-    removal->is_kept = calloc(removal->count / 8 + 1, 1);
-    if (!removal->is_kept)
-        return okv_diag_set(why, OKV_ENOMEM, "%s", okv_error_text(OKV_ENOMEM));
-    for (; blob; blob = TAILQ_NEXT(blob, in_list)) {
-        uint64_t at = blob->at.number - removal->first;
-        removal->is_kept[at / 8] |= (uint8_t)(1u << at % 8);
+    TAILQ_FOREACH(blob, &blobs->others, in_list)
+    {
+        count++;
     }
+    *removal = (struct removal){.blobs = blobs, .why = why};
+    removal->kept = malloc((count + 1) * sizeof *removal->kept);
+    if (!removal->kept)
+        return okv_diag_set(why, OKV_ENOMEM, "%s", okv_error_text(OKV_ENOMEM));
+    TAILQ_FOREACH(blob, &blobs->others, in_list)
+    {
+        removal->kept[removal->count++] = blob->at.number;
+    }
+    qsort(removal->kept, removal->count, sizeof *removal->kept, compare);
     return 0;
 }
 
-/* New numbers are above all that there are. */
+/* New numbers are above all that there are of their epoch. */
 static int remove_unless_kept(const char *name, void *user)
 {
     const struct removal *removal = user;
     struct okv_blobs *blobs = removal->blobs;
     uint64_t number = okv_wal_number(OKV_WAL_BLOB, name);
-    uint64_t at = number - removal->first;
+    bool is_of_epoch = number >> OKV_BLOB_COUNT_BITS == blobs->last >> OKV_BLOB_COUNT_BITS;
 
-    if (number > blobs->last)
+    if (is_of_epoch && number > blobs->last)
         blobs->last = number;
-    if (number == 0 || (number >= removal->first && at < removal->count &&
-                        removal->is_kept[at / 8] & 1u << at % 8))
+    if (number == 0 ||
+        bsearch(&number, removal->kept, removal->count, sizeof *removal->kept, compare))
         return 0;
     return blobs->files->ops->remove(blobs->files, name, removal->why);
 }
@@ -282,19 +280,20 @@ static void *run(void *user)
     return NULL;
 }
 
-int okv_blobs_start(struct okv_blobs *blobs, struct okv_store *store,
+int okv_blobs_start(struct okv_blobs *blobs, struct okv_store *store, uint64_t epoch,
                     void (*written)(void *user, int rc, const char *why), void *user,
                     struct okv_diag *why)
 {
     struct removal removal;
 
     blobs->store = store;
+    blobs->last = epoch << OKV_BLOB_COUNT_BITS;
     blobs->written = written;
     blobs->user = user;
     int rc = removal_init(&removal, blobs, why);
     if (rc == 0)
         rc = blobs->files->ops->list(blobs->files, remove_unless_kept, &removal, why);
-    free(removal.is_kept);
+    free(removal.kept);
     if (rc)
         return rc;
     rc = okv_thread_start(&blobs->thread, run, blobs, why);

@@ -29,6 +29,11 @@
  * (core/turn.h). */
 #define OKV_BLOB_MIN (UINT64_C(256) << 10)
 
+/* Numbers of files are an epoch and a count of this many bits. So two primaries never give the
+ * same.
+ */
+#define OKV_BLOB_COUNT_BITS 40
+
 /* Lists of the index, each for some hashes of keys. */
 #define OKV_BLOB_CHAINS 1024u
 
@@ -48,7 +53,7 @@ struct okv_blobs {
     struct okv_blob_list jobs; /* queued and obsolete */
     struct okv_blob_list others;
     struct okv_blob_chain chains[OKV_BLOB_CHAINS]; /* the index of referenced blobs */
-    uint64_t last;                                 /* number of a file */
+    uint64_t last;                                 /* number of a file, or of none yet */
     bool has_to_stop;
     bool is_started;
     pthread_t thread;
@@ -68,9 +73,10 @@ int okv_blobs_recover(struct okv_blobs *blobs, const struct okv_wal_record *reco
                       struct okv_diag *diag);
 /* The versions of all items are raised. */
 void okv_blobs_raise_versions(struct okv_blobs *blobs, uint64_t by);
-/* Removes files that no record refers to, and starts the thread. It calls `written` when a blob is
- * stored, or `rc` and `why` say why it is not. Fails like okv_file_ops.list; OKV_ENOMEM. */
-int okv_blobs_start(struct okv_blobs *blobs, struct okv_store *store,
+/* Removes files that no record refers to, and starts the thread, for files of this epoch. It calls
+ * `written` when a blob is stored, or `rc` and `why` say why it is not. Fails like
+ * okv_file_ops.list; OKV_ENOMEM. */
+int okv_blobs_start(struct okv_blobs *blobs, struct okv_store *store, uint64_t epoch,
                     void (*written)(void *user, int rc, const char *why), void *user,
                     struct okv_diag *why);
 /* Ends the thread. No blob is being stored. */
