@@ -154,9 +154,21 @@ static int begin_segment(struct okv_wal *wal, enum okv_wal_occasion occasion)
     return 0;
 }
 
+/* What a start has read may have names that are not durable. What a server that died had reserved
+ * may be what fills the disk. */
+static int prepare_start(struct okv_wal *wal)
+{
+    okv_wal_trim_segments(wal->files);
+    int rc = wal->files->ops->sync_names(wal->files, &wal->why);
+
+    return rc ? rc : okv_wal_recycled_remove(wal->files, &wal->why);
+}
+
 int okv_wal_begin_segment(struct okv_wal *wal, enum okv_wal_occasion occasion)
 {
-    int rc = begin_segment(wal, occasion);
+    int rc = occasion == OKV_WAL_AT_START ? prepare_start(wal) : 0;
 
+    if (rc == 0)
+        rc = begin_segment(wal, occasion);
     return rc == 0 && wal->raise ? begin_segment(wal, occasion) : rc;
 }

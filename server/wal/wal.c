@@ -215,14 +215,8 @@ static int begin_files(struct okv_wal *wal)
 {
     if (!wal->imported) /* it may be what fills the disk */
         wal->files->ops->remove(wal->files, OKV_WAL_PART, NULL);
-    okv_wal_trim_segments(wal->files); /* likewise what a server that died had reserved */
-    /* What this start has read may have names that are not durable. */
-    int rc = wal->files->ops->sync_names(wal->files, &wal->why);
+    int rc = okv_wal_begin_segment(wal, OKV_WAL_AT_START);
 
-    if (rc == 0)
-        rc = okv_wal_recycled_remove(wal->files, &wal->why);
-    if (rc == 0)
-        rc = okv_wal_begin_segment(wal, OKV_WAL_AT_START);
     if (rc == 0 && wal->imported)
         rc = name_import(wal);
     if (rc == 0)
@@ -291,6 +285,10 @@ int okv_wal_start(struct okv_wal *wal, const struct okv_wal_params *params, stru
     int rc = begin_files(wal);
     if (rc)
         return okv_diag_set(diag, rc, "the log: cannot begin a segment: %s", wal->why.text);
+    if (params->epoch > wal->epoch)
+        rc = okv_wal_begin_epoch(wal, params->epoch);
+    if (rc)
+        return okv_diag_set(diag, rc, "the log: cannot begin an epoch: %s", wal->why.text);
     wal->scheduled = wal->segment.number;
     rc = okv_store_work_init(&wal->work, wal->store->table.bucket_size);
     if (rc)

@@ -33,6 +33,7 @@ struct okv_wal_params {
     double snapshot_ratio;      /* log length / data size that triggers a snapshot; 0: never */
     uint64_t sync_within_ns;    /* longest time from a change to its sync; 0: a change is answered
                                    after its sync; OKV_WAL_NEVER */
+    uint64_t epoch;             /* of the frames to come, unless the log has a higher one */
     void (*notify)(void *user); /* a batch is committed or opened; on the log's thread */
     void *user;
 };

@@ -63,6 +63,18 @@ static int sync_log(struct okv_wal *wal)
     return 0;
 }
 
+int okv_wal_begin_epoch(struct okv_wal *wal, uint64_t epoch)
+{
+    const struct okv_wal_record record = {.kind = OKV_WAL_EPOCH, .version = epoch};
+
+    if (okv_wal_batch_add(&wal->writing, &record))
+        return okv_diag_set(&wal->why, OKV_ENOMEM, "%s", okv_error_text(OKV_ENOMEM));
+    wal->epoch = epoch;
+    int rc = write_frame(wal);
+    wal->writing.used = OKV_WAL_FRAME_HEADER;
+    return rc ? rc : sync_log(wal);
+}
+
 /* When to sync the oldest record that is not durable; UINT64_MAX: any time. Half of the time is
  * left for the sync itself. */
 static uint64_t sync_due_ns(const struct okv_wal *wal)

@@ -6,6 +6,7 @@
 #include "tests/support/test.h"
 
 #include "server/store/long_value.h"
+#include "server/wal/recovery/truncate.h"
 #include "shared/base/error.h"
 
 #define BUCKET_SIZE 256
@@ -68,6 +69,7 @@ static int start_log(struct wal_machine *machine)
 {
     const struct okv_wal_params params = {.snapshot_ratio = 1,
                                           .sync_within_ns = machine->sync_within_ns,
+                                          .epoch = machine->epoch,
                                           .notify = notify,
                                           .user = machine};
 
@@ -87,7 +89,10 @@ int wal_machine_start(struct wal_machine *machine)
                                               .clients = machine->clients,
                                               .progress = note_read,
                                               .user = machine};
-    rc = okv_wal_recover(machine->wal, &recovery, &machine->found, &machine->diag);
+    if (machine->cut)
+        rc = okv_wal_truncate(machine->wal, machine->cut, &machine->diag);
+    if (rc == 0)
+        rc = okv_wal_recover(machine->wal, &recovery, &machine->found, &machine->diag);
     if (rc == 0)
         rc = start_log(machine);
     if (rc == 0)

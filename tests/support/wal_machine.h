@@ -22,6 +22,8 @@ struct wal_machine {
     uint32_t max_value;                    /* of the store; likewise */
     const struct okv_wal_clients *clients; /* likewise; or NULL */
     const char *restore; /* a snapshot that the next start begins with; NULL: none */
+    uint64_t cut;        /* position at which the next start cuts off the log; 0: nowhere */
+    uint64_t epoch;      /* that the next start begins; 0: none */
     uint8_t *region;
     struct okv_store store;
     struct okv_store_work work;

@@ -95,13 +95,14 @@ static int apply_records(struct replay *replay, uint64_t length, struct okv_diag
 
 /* An epoch begins when all before it is durable: news of what is durable never lies in an earlier
  * one. */
-static void note_durable(struct okv_wal *wal, const struct okv_wal_frame *frame)
+void okv_wal_note_frame(struct okv_wal *wal, const struct okv_wal_frame *frame, uint64_t end)
 {
     if (frame->durable > wal->durable) {
         wal->durable = frame->durable;
         wal->durable_epoch = wal->epoch;
     }
     wal->epoch = frame->epoch;
+    wal->position = end;
 }
 
 static void note_frame(struct replay *replay, const struct okv_wal_frame *frame)
@@ -109,8 +110,7 @@ static void note_frame(struct replay *replay, const struct okv_wal_frame *frame)
     struct okv_wal *wal = replay->wal;
     struct okv_wal_found *found = replay->found;
 
-    wal->position = replay->scan.position;
-    note_durable(wal, frame);
+    okv_wal_note_frame(wal, frame, replay->scan.position);
     found->frames++;
     found->bytes += frame->length;
     if (wal->progress)
@@ -134,14 +134,17 @@ static int recover_frames(struct replay *replay, struct okv_diag *diag)
     return rc == OKV_WAL_NONE ? 0 : rc;
 }
 
-/* A segment begins when everything before it is durable. */
+void okv_wal_note_segment(struct okv_wal *wal, const struct okv_wal_header *header)
+{
+    wal->position = wal->durable = header->position;
+    wal->epoch = wal->durable_epoch = header->epoch;
+}
+
 static int begin_segment(struct replay *replay, struct okv_diag *diag)
 {
     const struct okv_wal_header *header = &replay->scan.header;
-    struct okv_wal *wal = replay->wal;
 
-    wal->durable = wal->position;
-    wal->durable_epoch = wal->epoch;
+    okv_wal_note_segment(replay->wal, header);
     replay->is_clean = header->is_clean;
     return header->raise ? raise_versions(replay, header->raise, diag) : 0;
 }

@@ -70,8 +70,7 @@ int okv_wal_recover(struct okv_wal *wal, const struct okv_wal_recovery *recovery
     wal->clients = recovery->clients;
     wal->progress = recovery->progress;
     wal->progress_user = recovery->user;
-    wal->position = wal->durable = wal->segment.position;
-    wal->epoch = wal->durable_epoch = wal->segment.epoch;
+    okv_wal_note_segment(wal, &wal->segment);
     okv_wal_store_log(wal, &log); /* of what has to be evicted: with the first batch */
     int rc = okv_store_pending_begin(wal->store, &log);
     if (rc)
