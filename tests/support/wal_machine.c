@@ -33,6 +33,7 @@ void wal_machine_init(struct wal_machine *machine, struct crash_disk *disk, uint
 {
     memset(machine, 0, sizeof *machine);
     machine->disk = disk;
+    machine->files = &disk->files;
     machine->length = length;
     machine->max_value = VALUE_MAX;
 }
@@ -79,7 +80,7 @@ static int start_log(struct wal_machine *machine)
 int wal_machine_start(struct wal_machine *machine)
 {
     machine->diag.text[0] = '\0';
-    int rc = okv_wal_open(&machine->wal, &machine->disk->files, machine->restore, &machine->diag);
+    int rc = okv_wal_open(&machine->wal, machine->files, machine->restore, &machine->diag);
     if (rc)
         return rc;
     begin_store(machine);

@@ -15,11 +15,12 @@
 
 struct wal_machine {
     struct crash_disk *disk;
-    uint64_t length;                       /* of the region */
-    bool wipes;                            /* freed memory; set between init and start */
-    enum okv_store_full full;              /* likewise */
-    uint64_t sync_within_ns;               /* of the log; likewise */
-    uint32_t max_value;                    /* of the store; likewise */
+    struct okv_files *files;  /* of the disk; others may be set between init and start */
+    uint64_t length;          /* of the region */
+    bool wipes;               /* freed memory; set between init and start */
+    enum okv_store_full full; /* likewise */
+    uint64_t sync_within_ns;  /* of the log; likewise */
+    uint32_t max_value;       /* of the store; likewise */
     const struct okv_wal_clients *clients; /* likewise; or NULL */
     const char *restore; /* a snapshot that the next start begins with; NULL: none */
     uint64_t cut;        /* position at which the next start cuts off the log; 0: nowhere */
