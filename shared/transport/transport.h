@@ -10,7 +10,7 @@
  *   gets         post_read, or read_now where the transport has it; bare_read measures their floor
  *   messages     send_buffer -> post_send -> flush; poll -> recv_release
  *   long values  client: advertise -> a message carries address and key -> withdraw;
- *                server: rendezvous, which READs the advertised buffer into the region
+ *                server: rendezvous, which READs the advertised buffer
  *   waiting      arm, wake; heartbeat
  *   end          close -> OKV_EVENT_CLOSED from poll -> conn_destroy
  *
@@ -200,12 +200,14 @@ struct okv_advert {
 #define OKV_RENDEZVOUS_MAX 4
 
 /* One rendezvous read: `length` bytes from the client's advertised buffer to `offset` of the
- * server's region. `cookie` comes back in its event. */
+ * server's region, or to `destination`, memory that no client can READ. `cookie` comes back in its
+ * event. */
 struct okv_rendezvous {
     uint64_t address;
     uint32_t key;
     uint32_t length;
     uint64_t offset;
+    void *destination; /* NULL: the region */
     uint64_t cookie;
 };
 
@@ -360,13 +362,14 @@ struct okv_transport_ops {
      * the proof a later rendezvous read fails or gets the advertised bytes, never others, and may
      * end the connection. */
     void (*withdraw)(struct okv_advert *advert, bool is_read);
-    /* Server: starts a rendezvous read. Its target in the region belongs to the transport until its
-     * event. Address, key and length may come from the client unchecked. OKV_EINVAL for a target
-     * outside the region (overflow-safe), OKV_EAGAIN when OKV_RENDEZVOUS_MAX are under way,
-     * OKV_EUNSUPPORTED when the device or the client allows none, OKV_ENOMEM, OKV_EDISCONNECTED.
-     * Each success is followed by one OKV_EVENT_RENDEZVOUS_DONE, before OKV_EVENT_CLOSED. Its
-     * status is 0, OKV_EDISCONNECTED, or OKV_ERENDEZVOUS when the client's memory could not be
-     * read; the connection may end after that. */
+    /* Server: starts a rendezvous read. Its target belongs to the transport until its event.
+     * Address, key and length may come from the client unchecked. OKV_EINVAL for a target outside
+     * the region (overflow-safe), OKV_EAGAIN when OKV_RENDEZVOUS_MAX are under way, or others have
+     * to end first, OKV_EUNSUPPORTED when the device or the client allows none, OKV_ENOMEM,
+     * OKV_EPERM, OKV_EIO (`destination` cannot be registered), OKV_EDISCONNECTED. Each success is
+     * followed by one OKV_EVENT_RENDEZVOUS_DONE, before OKV_EVENT_CLOSED. Its status is 0,
+     * OKV_EDISCONNECTED, or OKV_ERENDEZVOUS when the client's memory could not be read; the
+     * connection may end after that. */
     int (*rendezvous)(struct okv_conn *conn, const struct okv_rendezvous *rendezvous);
 
     /* A free buffer of slot_size bytes for the next message. NULL when all are under way; polls

@@ -161,6 +161,32 @@ TEST(a_rendezvous_arrives_in_the_region_of_its_connection)
     client_destroy(client);
 }
 
+/* Values for the region follow on the same connection. */
+TEST(a_rendezvous_may_bring_bytes_to_memory_beside_the_region)
+{
+    static const uint32_t lengths[] = {1, MIB + 1, 9 * MIB + 4097};
+    struct client *client = client_create(state);
+    struct value value;
+
+    for (unsigned i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        uint8_t *memory = test_calloc(1, lengths[i] + 1);
+        value_advertise(client, &value, lengths[i], i);
+        want(client, 0, &value, FIXTURE_REGION)->destination = memory;
+        rendezvous_and_wait(client, 1, 1);
+        assert_rendezvous_succeeded(client, 0);
+        assert_memory_equal(memory, value.bytes, value.length);
+        assert_int_equal(memory[value.length], 0);
+        assert_untouched(client, 0, FIXTURE_REGION);
+        test_free(memory);
+        want(client, 0, &value, 54321);
+        rendezvous_and_wait(client, 1, 1);
+        assert_rendezvous_succeeded(client, 0);
+        assert_arrived(client, value.bytes, value.length, 54321);
+        value_free(client, &value);
+    }
+    client_destroy(client);
+}
+
 TEST(a_rendezvous_may_begin_inside_the_buffer)
 {
     struct client *client = client_create(state);

@@ -521,7 +521,8 @@ TEST(everything_at_once_is_accounted_for)
     }
     for (unsigned i = 0; i < count; i++)
         reads[i] = (struct okv_read){0, bytes, memory, sizeof bytes, i};
-    struct okv_rendezvous rendezvous = {advert->address, advert->key, sizeof value, 0, 1};
+    struct okv_rendezvous rendezvous = {
+        .address = advert->address, .key = advert->key, .length = sizeof value, .cookie = 1};
     ops->flush(client);
     assert_int_equal(ops->post_read(client, reads, count), 0);
     assert_int_equal(ops->heartbeat(client), 0);

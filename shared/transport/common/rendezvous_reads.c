@@ -6,8 +6,10 @@ int okv_rendezvous_check(const struct okv_rendezvous_reads *reads,
                          const struct okv_rendezvous *rendezvous, uint64_t region_length,
                          bool is_open)
 {
-    if (rendezvous->length == 0 ||
-        !okv_range_inside(rendezvous->offset, rendezvous->length, region_length))
+    bool is_inside = rendezvous->destination ||
+                     okv_range_inside(rendezvous->offset, rendezvous->length, region_length);
+
+    if (rendezvous->length == 0 || region_length == 0 || !is_inside)
         return OKV_EINVAL;
     if (!is_open)
         return OKV_EDISCONNECTED;
@@ -15,7 +17,7 @@ int okv_rendezvous_check(const struct okv_rendezvous_reads *reads,
 }
 
 unsigned okv_rendezvous_begin(struct okv_rendezvous_reads *reads,
-                              const struct okv_rendezvous *rendezvous)
+                              const struct okv_rendezvous *rendezvous, void *base)
 {
     unsigned index = reads->first;
 
@@ -25,7 +27,8 @@ unsigned okv_rendezvous_begin(struct okv_rendezvous_reads *reads,
         .is_busy = true,
         .key = rendezvous->key,
         .address = rendezvous->address,
-        .offset = rendezvous->offset,
+        .to = rendezvous->destination ? rendezvous->destination
+                                      : (uint8_t *)base + rendezvous->offset,
         .cookie = rendezvous->cookie,
         .left = rendezvous->length,
     };
@@ -36,7 +39,7 @@ unsigned okv_rendezvous_begin(struct okv_rendezvous_reads *reads,
 void okv_rendezvous_advance(struct okv_rendezvous_read *read, uint32_t length)
 {
     read->address += length;
-    read->offset += length;
+    read->to += length;
     read->left -= length;
 }
 

@@ -8,7 +8,7 @@ struct okv_rendezvous_read {
     bool is_busy;
     uint32_t key;
     uint64_t address; /* of the next piece, in the client's memory */
-    uint64_t offset;  /* of the next piece, in the region */
+    uint8_t *to;      /* of the next piece, here */
     uint64_t cookie;
     uint32_t left;   /* bytes not posted yet */
     unsigned pieces; /* under way */
@@ -25,9 +25,10 @@ struct okv_rendezvous_reads {
 int okv_rendezvous_check(const struct okv_rendezvous_reads *reads,
                          const struct okv_rendezvous *rendezvous, uint64_t region_length,
                          bool is_open);
-/* Takes the first free slot from `first` on; there is one. Returns its index. */
+/* Takes the first free slot from `first` on; there is one. `base` is the region's. Returns its
+ * index. */
 unsigned okv_rendezvous_begin(struct okv_rendezvous_reads *reads,
-                              const struct okv_rendezvous *rendezvous);
+                              const struct okv_rendezvous *rendezvous, void *base);
 /* `length` bytes of it are posted, or copied. */
 void okv_rendezvous_advance(struct okv_rendezvous_read *read, uint32_t length);
 /* Makes the event of a rendezvous read and frees its slot. One that has not come to its end fails

@@ -215,8 +215,7 @@ static uint32_t copy_piece(struct okv_local_conn *conn, uint32_t most)
     unsigned slot = conn->rendezvous.first;
     struct okv_rendezvous_read *read = &conn->rendezvous.slots[slot];
     uint32_t length = read->left < most ? read->left : most;
-    uint8_t *to = (uint8_t *)conn->region.base + read->offset;
-    ssize_t n = pread(conn->values, to, length, (off_t)read->address);
+    ssize_t n = pread(conn->values, read->to, length, (off_t)read->address);
 
     if (n < 0 && errno == EINTR)
         return 0;
@@ -240,7 +239,7 @@ int okv_local_rendezvous(struct okv_conn *base, const struct okv_rendezvous *ren
         return status;
     if (conn->rendezvous.count == 0)
         TAILQ_INSERT_TAIL(&endpoint->rendezvous, conn, in_rendezvous);
-    unsigned slot = okv_rendezvous_begin(&conn->rendezvous, rendezvous);
+    unsigned slot = okv_rendezvous_begin(&conn->rendezvous, rendezvous, conn->region.base);
     status = find_buffer(conn, slot);
     if (status)
         fail(&conn->rendezvous.slots[slot], status);

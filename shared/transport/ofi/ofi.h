@@ -232,13 +232,14 @@ struct ofi_conn {
 
     struct okv_rendezvous_reads rendezvous;
     /* Where pieces arrive, unless a device serves them. A peer that stops making progress can delay
-     * the provider's READs for ever, and late ones must not write to the region. */
+     * the provider's READs for ever, and late ones must not write to the region. With a device,
+     * once memory beside the region was a destination. */
     struct ofi_slab bounce;
     struct ofi_piece {
         struct ofi_op op;
         unsigned rendezvous; /* the one that it belongs to */
         uint32_t length;
-        uint64_t offset; /* in the region */
+        uint8_t *to;
         bool busy;
         bool orphaned; /* its rendezvous read was reported as ended */
     } pieces[OFI_RENDEZVOUS_DEPTH];

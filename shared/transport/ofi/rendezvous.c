@@ -65,7 +65,7 @@ static ssize_t post_piece(struct ofi_conn *conn, unsigned index, unsigned slot)
     struct ofi_piece *piece = &conn->pieces[slot];
     uint32_t length = read->left < OFI_RENDEZVOUS_PIECE ? read->left : OFI_RENDEZVOUS_PIECE;
 
-    uint8_t *to = (uint8_t *)conn->memory->base + read->offset;
+    uint8_t *to = read->to;
     void *desc = conn->region->desc;
     if (conn->bounce.memory.base) {
         to = okv_slab_slot(&conn->bounce.memory, slot);
@@ -79,7 +79,7 @@ static ssize_t post_piece(struct ofi_conn *conn, unsigned index, unsigned slot)
     piece->orphaned = false;
     piece->rendezvous = index;
     piece->length = length;
-    piece->offset = read->offset;
+    piece->to = read->to;
     okv_rendezvous_advance(read, length);
     read->pieces++;
     ofi_conn_posted(conn);
@@ -114,14 +114,18 @@ void okv_ofi_post_pieces(struct ofi_conn *conn)
     }
 }
 
-static int prepare_bounce(struct ofi_conn *conn)
+/* Only the region is registered for a device. OKV_EAGAIN: pieces are on their way to it. */
+static int prepare_bounce(struct ofi_conn *conn, const void *destination)
 {
     const struct ofi_fabric *fabric = ofi_endpoint_of(conn)->fabric;
 
-    if (fabric->is_one_sided || conn->bounce.memory.base)
+    if ((fabric->is_one_sided && !destination) || conn->bounce.memory.base)
         return 0;
-    return okv_ofi_slab_create(fabric, OFI_RENDEZVOUS_DEPTH, OFI_RENDEZVOUS_PIECE, FI_READ,
-                               &conn->bounce, NULL);
+    if (conn->rendezvous.count > 0)
+        return OKV_EAGAIN;
+    int rc = okv_ofi_slab_create(fabric, OFI_RENDEZVOUS_DEPTH, OFI_RENDEZVOUS_PIECE, FI_READ,
+                                 &conn->bounce, NULL);
+    return rc == OKV_EAGAIN ? OKV_ENOMEM : rc; /* nobody waits for an event that never comes */
 }
 
 int okv_ofi_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous)
@@ -133,11 +137,10 @@ int okv_ofi_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rende
         okv_rendezvous_check(&c->rendezvous, rendezvous, region_length, c->state == OFI_CONN_OPEN);
     if (rc)
         return rc;
-    /* Not OKV_EAGAIN: the caller would wait for an event that never comes. */
-    rc = prepare_bounce(c);
+    rc = prepare_bounce(c, rendezvous->destination);
     if (rc)
-        return rc == OKV_EAGAIN ? OKV_ENOMEM : rc;
-    okv_rendezvous_begin(&c->rendezvous, rendezvous);
+        return rc;
+    okv_rendezvous_begin(&c->rendezvous, rendezvous, c->memory->base);
     okv_ofi_post_pieces(c);
     return 0;
 }
@@ -153,8 +156,7 @@ int okv_ofi_complete_piece(struct ofi_conn *conn, unsigned index, int status,
     if (piece->orphaned)
         return 0;
     if (status == 0 && conn->bounce.memory.base) {
-        memcpy((uint8_t *)conn->memory->base + piece->offset,
-               okv_slab_slot(&conn->bounce.memory, index), piece->length);
+        memcpy(piece->to, okv_slab_slot(&conn->bounce.memory, index), piece->length);
         conn->base.endpoint->is_copying = true; /* others follow in the next poll */
     }
     read->pieces--;

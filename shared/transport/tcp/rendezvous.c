@@ -147,7 +147,7 @@ int okv_tcp_rendezvous(struct okv_conn *base, const struct okv_rendezvous *rende
         return rc;
     if (conn->rendezvous.count + conn->queued_rendezvous >= OKV_RENDEZVOUS_MAX)
         return OKV_EAGAIN; /* the event of one that has ended has a place in the queue, too */
-    unsigned slot = okv_rendezvous_begin(&conn->rendezvous, rendezvous);
+    unsigned slot = okv_rendezvous_begin(&conn->rendezvous, rendezvous, conn->region.base);
     if (!okv_range_inside(rendezvous->address, rendezvous->length, UINT32_MAX)) {
         fail(conn, slot);
         return 0;
@@ -163,7 +163,7 @@ int okv_tcp_begin_piece(struct okv_tcp_conn *conn, const struct okv_tcp_frame *f
     if (frame->slot >= OKV_RENDEZVOUS_MAX || conn->wanted[frame->slot] == 0 ||
         conn->wanted[frame->slot] != frame->length)
         return OKV_EPROTO;
-    conn->input.body = (uint8_t *)conn->region.base + conn->rendezvous.slots[frame->slot].offset;
+    conn->input.body = conn->rendezvous.slots[frame->slot].to;
     return 0;
 }
 

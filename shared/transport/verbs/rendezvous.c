@@ -83,14 +83,25 @@ void okv_verbs_withdraw(struct okv_advert *advert, bool is_read)
 
 /* ---- the server's READs ---- */
 
-/* Posts the next piece of a rendezvous read. The region is registered zero-based, so its offset is
- * the local address. */
+/* Where the next piece goes. The region is registered zero-based, so its offset is the local
+ * address. */
+static struct ibv_sge target_of(const struct verbs_conn *conn, unsigned index, uint32_t length)
+{
+    const struct ibv_mr *region = conn->region->mr, *own = conn->destinations[index];
+    const uint8_t *to = conn->rendezvous.slots[index].to;
+    uint64_t address = own ? (uintptr_t)to : (uint64_t)(to - (const uint8_t *)region->addr);
+
+    return (struct ibv_sge){
+        .addr = address, .length = length, .lkey = own ? own->lkey : region->lkey};
+}
+
+/* Posts the next piece of a rendezvous read. */
 static int post_piece(struct verbs_conn *conn, unsigned index)
 {
     const struct verbs_listener *l = ((struct verbs_endpoint *)conn->base.endpoint)->listener;
     struct okv_rendezvous_read *read = &conn->rendezvous.slots[index];
     uint32_t length = read->left < l->rendezvous_piece ? read->left : l->rendezvous_piece;
-    struct ibv_sge sge = {.addr = read->offset, .length = length, .lkey = conn->region->mr->lkey};
+    struct ibv_sge sge = target_of(conn, index, length);
     struct ibv_send_wr wr = {
         .wr_id = verbs_wr_id(VERBS_WORK_RENDEZVOUS, index),
         .sg_list = &sge,
@@ -124,9 +135,20 @@ static void post_pieces(struct verbs_conn *conn)
     }
 }
 
+static void report_oldest(struct verbs_conn *conn, struct okv_event *event)
+{
+    struct ibv_mr **destination = &conn->destinations[conn->rendezvous.first];
+
+    if (*destination)
+        ibv_dereg_mr(*destination);
+    *destination = NULL;
+    okv_rendezvous_report_oldest(&conn->rendezvous, &conn->base, event);
+}
+
 int okv_verbs_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *rendezvous)
 {
     struct verbs_conn *c = (struct verbs_conn *)conn;
+    struct ibv_mr *destination = NULL;
 
     uint64_t region_length = c->region ? c->region->mr->length : 0; /* a client has none */
 
@@ -134,9 +156,14 @@ int okv_verbs_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *ren
                                   c->state == VERBS_CONN_OPEN);
     if (rc == 0 && c->rendezvous_depth == 0)
         rc = OKV_EUNSUPPORTED;
+    if (rc == 0 && rendezvous->destination)
+        rc = okv_verbs_register(c->pd, rendezvous->destination, rendezvous->length,
+                                VERBS_WRITTEN_HERE, (uintptr_t)rendezvous->destination,
+                                &destination, NULL);
     if (rc)
         return rc;
-    okv_rendezvous_begin(&c->rendezvous, rendezvous);
+    c->destinations[okv_rendezvous_begin(&c->rendezvous, rendezvous, c->region->mr->addr)] =
+        destination;
     post_pieces(c);
     return 0;
 }
@@ -172,7 +199,7 @@ int okv_verbs_complete_piece(struct verbs_conn *conn, const struct ibv_wc *wc,
     /* After a failure the rest is not posted; closing reports it. */
     if (read->left > 0 || read->pieces > 0)
         return 0;
-    okv_rendezvous_report_oldest(&conn->rendezvous, &conn->base, event);
+    report_oldest(conn, event);
     return 1;
 }
 
@@ -180,6 +207,6 @@ bool okv_verbs_end_rendezvous_reads(struct verbs_conn *conn, struct okv_event *e
                                     int *count)
 {
     while (conn->rendezvous.count > 0 && *count < max)
-        okv_rendezvous_report_oldest(&conn->rendezvous, &conn->base, &events[(*count)++]);
+        report_oldest(conn, &events[(*count)++]);
     return conn->rendezvous.count == 0;
 }

@@ -225,8 +225,10 @@ struct verbs_conn {
     struct okv_read_slots reads;
 
     struct okv_rendezvous_reads rendezvous; /* they end in order */
-    unsigned pieces;                        /* under way, of all rendezvous reads */
-    uint8_t rendezvous_depth;               /* limit of `pieces`; 0: no rendezvous reads here */
+    /* Of those with a destination beside the region. */
+    struct ibv_mr *destinations[OKV_RENDEZVOUS_MAX];
+    unsigned pieces;          /* under way, of all rendezvous reads */
+    uint8_t rendezvous_depth; /* limit of `pieces`; 0: no rendezvous reads here */
 
     struct verbs_stage stages[VERBS_STAGES]; /* a client's */
 
