@@ -278,6 +278,12 @@ int okv_execute(const struct okv_executor *executor, unsigned rights,
         return 0;
     case OKV_OP_REPORT: /* handled by the session, as the next ones */
     case OKV_OP_HITS:
+    case OKV_OP_JOIN:
+    case OKV_OP_SHIP:
+    case OKV_OP_VALUE:
+    case OKV_OP_SNAPSHOT:
+    case OKV_OP_BEAT:
+    case OKV_OP_RELEASED:
     case OKV_OP_GOODBYE:
         break;
     }

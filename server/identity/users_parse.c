@@ -17,6 +17,7 @@
 #include "shared/format/opcode.h"
 
 #define KEY "key" /* the name of a line with a key */
+#define ALL "*"   /* that of a line for all databases */
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 #define WHAT_SIZE 224
 /* More than inih's functions have on the stack, where a wrong line may leave a key. */
@@ -167,34 +168,54 @@ static uint8_t rights_of(const char *text)
     }
 }
 
+/* A bit for each database that a line is about. */
+static uint32_t databases_of(const struct parse *parse, const char *name)
+{
+    uint32_t databases = 0;
+
+    for (unsigned i = 0; i < parse->database_count; i++)
+        if (strcmp(name, ALL) == 0 || strcmp(name, parse->databases[i]) == 0)
+            databases |= 1u << i;
+    return databases;
+}
+
 /* The text of a name is shown only when it is too short for a key. */
 static int take_database(struct parse *parse, const char *name, const char *value)
 {
-    unsigned index = 0;
+    uint32_t databases;
 
-    if (!okv_name_is_valid(name))
+    if (strcmp(name, ALL) != 0 && !okv_name_is_valid(name))
         return wrong(parse, parse->line,
                      "neither " KEY " nor the name of a database in front of =: correct it");
-    while (index < parse->database_count && strcmp(parse->databases[index], name) != 0)
-        index++;
-    if (index == parse->database_count)
+    databases = databases_of(parse, name);
+    if (!databases)
         return wrong(parse, parse->line,
                      "the server has no database %s: correct the name, or start it with --database",
                      name);
-    if (parse->user_databases & 1u << index)
+    if (parse->user_databases & databases)
         return wrong(parse, parse->line,
                      "database %s was there before: write all rights of user %s in it on one line",
                      name, parse->user->name);
     uint8_t rights = rights_of(value);
     if (!rights)
+        return wrong(
+            parse, parse->line,
+            "these are no rights: write read, write and admin, with commas between them, or "
+            "replicate");
+    if (rights & OKV_RIGHT_REPLICATE)
+        rights |= OKV_RIGHT_READ;
+    if (rights & OKV_RIGHT_REPLICATE && rights & (OKV_RIGHT_WRITE | OKV_RIGHT_ADMIN))
         return wrong(parse, parse->line,
-                     "these are no rights: write read, write and admin, with commas between them");
+                     "replicate with other rights: it is for a user of servers alone, and implies "
+                     "read");
     if (!(rights & OKV_RIGHT_READ))
         return wrong(parse, parse->line,
                      "rights without read, which is not possible, because any connected client can "
                      "read over RDMA: add read, or remove the line");
-    parse->user_databases |= 1u << index;
-    parse->user->rights[index] = rights;
+    parse->user_databases |= databases;
+    for (unsigned i = 0; i < parse->database_count; i++)
+        if (databases & 1u << i)
+            parse->user->rights[i] = rights;
     return 0;
 }
 

@@ -5,6 +5,12 @@
 #define READ .right = OKV_RIGHT_READ
 #define WRITE .right = OKV_RIGHT_WRITE, .is_write = true
 #define ADMIN .right = OKV_RIGHT_ADMIN
+/* The key is the message's header, the value its body. */
+#define PEER                                                              \
+    {                                                                     \
+        .right = OKV_RIGHT_REPLICATE, .has_key = true, .has_value = true, \
+        .flags = OKV_REQUEST_RENDEZVOUS                                   \
+    }
 
 const struct okv_opcode_facts okv_opcodes[OKV_OPCODES] = {
     [OKV_OP_PING] = {READ, .has_value = true},
@@ -23,6 +29,12 @@ const struct okv_opcode_facts okv_opcodes[OKV_OPCODES] = {
     [OKV_OP_INCR_TTL] = {WRITE, .has_key = true, .has_argument = true, .has_ttl = true},
     [OKV_OP_GET_TOUCH] = {WRITE, .has_key = true, .has_ttl = true},
     [OKV_OP_HITS] = {READ, .has_value = true},
+    [OKV_OP_JOIN] = PEER,
+    [OKV_OP_SHIP] = PEER,
+    [OKV_OP_VALUE] = PEER,
+    [OKV_OP_SNAPSHOT] = PEER,
+    [OKV_OP_BEAT] = PEER,
+    [OKV_OP_RELEASED] = PEER,
     [OKV_OP_GOODBYE] = {READ, .has_value = true},
 };
 
@@ -32,5 +44,7 @@ const char *okv_right_name(unsigned rights)
         return "read";
     if (rights & OKV_RIGHT_WRITE)
         return "write";
-    return rights & OKV_RIGHT_ADMIN ? "admin" : NULL;
+    if (rights & OKV_RIGHT_ADMIN)
+        return "admin";
+    return rights & OKV_RIGHT_REPLICATE ? "replicate" : NULL;
 }

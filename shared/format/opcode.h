@@ -21,6 +21,13 @@ enum okv_opcode {
     OKV_OP_INCR_TTL = 12, /* INCR that gives a new item a time to live */
     OKV_OP_GET_TOUCH = 13,
     OKV_OP_HITS = 14,
+    /* 16 to 21: between servers (docs/protocol-peers.md) */
+    OKV_OP_JOIN = 16,
+    OKV_OP_SHIP = 17,
+    OKV_OP_VALUE = 18,
+    OKV_OP_SNAPSHOT = 19,
+    OKV_OP_BEAT = 20,
+    OKV_OP_RELEASED = 21,
     OKV_OP_GOODBYE = 0x7f, /* either way: the sender ends the connection; has no reply */
 };
 #define OKV_OPCODES 0x80 /* an immediate has 7 bits for one */
@@ -42,13 +49,19 @@ static inline const struct okv_opcode_facts *okv_opcode_facts(unsigned opcode)
     return &okv_opcodes[opcode % OKV_OPCODES];
 }
 
-/* The name in a users file of a right, enum okv_right; of several, of the first of read, write and
- * admin. NULL: there is none. */
+/* The name in a users file of a right, enum okv_right; of several, of the first of read, write,
+ * admin and replicate. NULL: there is none. */
 const char *okv_right_name(unsigned rights);
 
 static inline bool okv_opcode_is_write(unsigned opcode)
 {
     return okv_opcode_facts(opcode)->is_write;
+}
+
+/* Between servers. */
+static inline bool okv_opcode_is_peer(unsigned opcode)
+{
+    return opcode >= OKV_OP_JOIN && opcode <= OKV_OP_RELEASED;
 }
 
 #endif

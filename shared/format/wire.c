@@ -291,7 +291,7 @@ uint32_t okv_request_encode(const struct okv_request_message *request, uint8_t *
         memcpy(body, &rendezvous, sizeof rendezvous);
         return (uint32_t)(body - out) + (uint32_t)sizeof rendezvous;
     }
-    if (request->value_length)
+    if (request->value_length && request->value != body)
         okv_bytes_copy(body, request->value, request->value_length);
     return (uint32_t)(body - out) + request->value_length;
 }

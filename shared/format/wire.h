@@ -72,8 +72,9 @@ enum okv_feature {
     OKV_FEATURE_REPORTS = 1, /* the client sends reports (report.h) */
     OKV_FEATURE_HEAT = 2,    /* the client reports its hits (hits.h) */
     OKV_FEATURE_LEASE = 4,   /* READs count while a lease holds; a member of a cluster demands it */
+    OKV_FEATURE_REPLICATE = 8, /* the client is a server, and both are members of a cluster */
 };
-#define OKV_FEATURES_ALL 7u
+#define OKV_FEATURES_ALL 15u
 
 /* The number by which a hello names a database: the low half of its name's hash, and never 0 but
  * for "default". */
@@ -136,8 +137,9 @@ enum okv_right {
     OKV_RIGHT_READ = 1,
     OKV_RIGHT_WRITE = 2,
     OKV_RIGHT_ADMIN = 4,
+    OKV_RIGHT_REPLICATE = 8, /* of servers: all changes go through it */
 };
-#define OKV_RIGHTS_ALL 7u
+#define OKV_RIGHTS_ALL 15u
 
 struct okv_welcome {
     uint32_t features; /* of enum okv_feature: those in force */
@@ -302,7 +304,7 @@ _Static_assert(sizeof(struct okv_wire_rendezvous) == 12, "rendezvous");
 enum okv_request_flag {
     OKV_REQUEST_IF_ABSENT = 1,  /* PUT: only when the key is not there */
     OKV_REQUEST_IF_VERSION = 2, /* PUT, DELETE: only when its version is `argument` */
-    OKV_REQUEST_RENDEZVOUS = 4, /* PUT: the server READs the value from the client */
+    OKV_REQUEST_RENDEZVOUS = 4, /* PUT, and what servers send: the receiver READs the value */
     OKV_REQUEST_KEEP_TTL = 8,   /* PUT: an item that is there keeps its expiry; without ttl_ms */
 };
 
@@ -330,8 +332,8 @@ struct okv_request_message {
 /* Bytes of the message before its key. */
 #define OKV_REQUEST_HEADER sizeof(struct okv_wire_request)
 
-/* Writes header, key and value to `out`, which has room for all of it; returns
- * the message's length. The caller has checked the sizes. */
+/* Writes header, key and value to `out`, which has room for all of it; returns the message's
+ * length. The caller has checked the sizes. The value may be in its place already. */
 uint32_t okv_request_encode(const struct okv_request_message *request, uint8_t *out);
 /* OKV_EPROTO: short, a length that does not add up, reserved bits set, a field or flag that the
  * operation does not have, an immediate that is no request. OKV_EUNSUPPORTED: an unknown opcode;

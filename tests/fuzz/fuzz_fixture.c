@@ -231,8 +231,8 @@ static bool request_slot_fill(struct fixture_request_slot *request_slot, uint32_
     int rc = okv_request_decode(immediate, request_slot->bytes, length, &request_slot->request);
     request_slot->unsupported = rc == OKV_EUNSUPPORTED;
     request_slot->malformed = rc && rc != OKV_EUNSUPPORTED;
-    unsigned opcode = request_slot->request.opcode; /* without eviction there are no hits */
-    return request_slot->malformed || opcode == OKV_OP_GOODBYE || opcode == OKV_OP_HITS ||
+    unsigned opcode = request_slot->request.opcode; /* here are no hits and no other servers */
+    return request_slot->malformed || (opcode >= OKV_OP_HITS && !request_slot->unsupported) ||
            (opcode == OKV_OP_FLUSH && request_slot->request.value_length % 8 != 0);
 }
 

@@ -189,9 +189,9 @@ static void check_hits(const uint8_t *bytes, size_t length)
 static void fuzz_request(struct fuzz_input *input, bool repair)
 {
     struct okv_request_message request;
-    uint32_t immediate = repair
-                             ? (uint32_t)fuzz_below(input, OKV_OP_HITS + 1) << 24 | fuzz_u16(input)
-                             : fuzz_u32(input);
+    uint32_t immediate =
+        repair ? (uint32_t)fuzz_below(input, OKV_OP_RELEASED + 1) << 24 | fuzz_u16(input)
+               : fuzz_u32(input);
     uint32_t key_length = repair ? fuzz_u8(input) & 31 : 0;
     size_t length;
     uint8_t *bytes = fuzz_bytes(input, 4096, &length);

@@ -7,6 +7,8 @@
 #include "shared/format/hits.h"
 #include "tests/support/stub_client.h"
 
+#define FEATURES (OKV_FEATURE_REPORTS | OKV_FEATURE_HEAT)
+
 static struct okv_hits terms = {.interval_ms = 60000, .batch = 20};
 
 static bool answer_terms(const struct stub_request *request, struct stub_reply *reply)
@@ -61,7 +63,7 @@ static void expect_hits(unsigned n, uint64_t first, unsigned count)
 
 FIXTURE_TEST(hits_are_told_in_batches)
 {
-    open_with(OKV_FEATURE_REPORTS | OKV_FEATURE_HEAT, 4);
+    open_with(FEATURES, 4);
     note(1, 16);
     assert_int_not_equal(handle->reporting.due_ns, 0);
     note(1, 16); /* the same */
@@ -81,7 +83,7 @@ FIXTURE_TEST(hits_are_told_in_batches)
 
 FIXTURE_TEST(quiet_items_are_left_out)
 {
-    open_with(OKV_FEATURE_REPORTS | OKV_FEATURE_HEAT, 4);
+    open_with(FEATURES, 4);
     for (uint64_t hash = 1; hash < 100; hash++)
         hits_note_found(handle, hash << 32, true);
     report_send(handle, okv_clock_ns());
@@ -90,7 +92,7 @@ FIXTURE_TEST(quiet_items_are_left_out)
 
 FIXTURE_TEST(an_interval_ends)
 {
-    open_with(OKV_FEATURE_REPORTS | OKV_FEATURE_HEAT, 4);
+    open_with(FEATURES, 4);
     terms.interval_ms = 0;
     note(1, 17);
     assert_true(is_due());
@@ -108,7 +110,7 @@ FIXTURE_TEST(what_is_used_on_is_told_again)
 {
     uint64_t now = okv_clock_ns(), minute = UINT64_C(60000000000);
 
-    open_with(OKV_FEATURE_REPORTS | OKV_FEATURE_HEAT, 4);
+    open_with(FEATURES, 4);
     note(1, 17);
     report_send(handle, now); /* an interval begins with it */
     note(1, 17);
@@ -131,7 +133,7 @@ FIXTURE_TEST(hits_are_thinned_out)
     enum { THINNING = 3, ITEMS = 1 << THINNING };
     unsigned told[ITEMS] = {0};
 
-    open_with(OKV_FEATURE_REPORTS | OKV_FEATURE_HEAT, 4);
+    open_with(FEATURES, 4);
     terms = (struct okv_hits){.interval_ms = 0, .batch = 1, .thinning = THINNING};
     note(1, 17);
     assert_true(is_due());
@@ -152,7 +154,7 @@ FIXTURE_TEST(hits_are_thinned_out)
 
 FIXTURE_TEST(one_message_is_under_way)
 {
-    open_with(OKV_FEATURE_REPORTS | OKV_FEATURE_HEAT, 4);
+    open_with(FEATURES, 4);
     stub.answer = no_answer;
     note(1, 17);
     assert_true(is_due());
@@ -163,7 +165,7 @@ FIXTURE_TEST(one_message_is_under_way)
 
 FIXTURE_TEST(a_credit_is_left_to_others)
 {
-    open_with(OKV_FEATURE_REPORTS | OKV_FEATURE_HEAT, 1);
+    open_with(FEATURES, 1);
     note(1, 17);
     assert_true(is_due());
     assert_int_equal(stub.sent, 0);
@@ -180,7 +182,7 @@ FIXTURE_TEST(nothing_is_told_without_the_feature)
 
 FIXTURE_TEST(a_wrong_answer_ends_the_connection)
 {
-    open_with(OKV_FEATURE_REPORTS | OKV_FEATURE_HEAT, 4);
+    open_with(FEATURES, 4);
     terms.batch = 0;
     note(1, 17);
     assert_true(is_due());

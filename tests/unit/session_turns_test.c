@@ -352,7 +352,8 @@ TEST_WITH(no_operation_takes_longer_than_a_step, setup, fixture_teardown)
         server_core_put(&fixture->core, name, 'v', 10, 0);
     }
     for (unsigned opcode = 1; opcode < OKV_OP_GOODBYE; opcode++) {
-        if (!okv_opcode_facts(opcode)->right || opcode == OKV_OP_REPORT || opcode == OKV_OP_HITS)
+        if (!okv_opcode_facts(opcode)->right || opcode == OKV_OP_REPORT || opcode == OKV_OP_HITS ||
+            okv_opcode_is_peer(opcode))
             continue;
         server_core_put(&fixture->core, "long", 'v', LONG, 0);
         ask(fixture, opcode, "long");

@@ -92,8 +92,8 @@ TEST(a_file_says_who_may_do_what)
                                        "[carol]\n"
                                        "key = " KEY_D);
 
-    expect_user(users, KEY_A, "alice", 3, OKV_RIGHTS_ALL, 0);
-    expect_user(users, KEY_B, "alice", 3, OKV_RIGHTS_ALL, 0);
+    expect_user(users, KEY_A, "alice", 3, 7, 0);
+    expect_user(users, KEY_B, "alice", 3, 7, 0);
     expect_user(users, KEY_C, "bob.smith_2-x", 0, 0, 1);
     expect_user(users, KEY_D, "carol", 0, 0, 0);
     assert_null(holder_of(users, KEY_E));
@@ -101,6 +101,19 @@ TEST(a_file_says_who_may_do_what)
     assert_int_equal(holder_of(users, KEY_D)->index, 2);
     okv_users_destroy(users);
     okv_users_destroy(NULL);
+}
+
+TEST(servers_replicate_in_all_databases_or_in_some)
+{
+    struct okv_users *users = users_of("[peer]\nkey = " KEY_A "\n* = replicate\n"
+                                       "[other]\nkey = " KEY_B "\nlog = read, replicate\n"
+                                       "[reader]\n* = read\nkey = " KEY_C "\n");
+    const uint8_t replicate = OKV_RIGHT_READ | OKV_RIGHT_REPLICATE;
+
+    expect_user(users, KEY_A, "peer", replicate, replicate, replicate);
+    expect_user(users, KEY_B, "other", 0, 0, replicate);
+    expect_user(users, KEY_C, "reader", 1, 1, 1);
+    okv_users_destroy(users);
 }
 
 TEST(rights_end_with_the_user_and_with_the_key)
@@ -172,6 +185,11 @@ static const struct mistake MISTAKES[] = {
     {ALICE "cache =\n", "users:3:", "no rights"},
     {ALICE "cache = write\n", "users:3:", "without read"},
     {ALICE "cache = admin, write\n", "users:3:", "without read"},
+    {ALICE "cache = replicate, write\n", "users:3:", "replicate with other rights"},
+    {ALICE "* = read, admin, replicate\n", "users:3:", "replicate with other rights"},
+    {ALICE "* = read\ncache = read, write\n", "users:4:", "cache was there before"},
+    {ALICE "log = read\n* = read\n", "users:4:", "* was there before"},
+    {ALICE "** = read\n", "users:3:", "nor the name of a database"},
     {"[alice]\nkey =\n", "users:2:", "no key"},
     {"[alice]\nkey = secret\n", "users:2:", "no key"},
     {"[alice]\nkey = " KEY_A "A\n", "users:2:", "no key"},

@@ -180,6 +180,12 @@ static const struct operation {
     {OKV_OP_FLUSH, 0, VALUE | ARGUMENT, 0},
     {OKV_OP_ADMIN, 0, VALUE, 0},
     {OKV_OP_REPORT, 0, VALUE, 0},
+    {OKV_OP_JOIN, KEY, VALUE, OKV_REQUEST_RENDEZVOUS},
+    {OKV_OP_SHIP, KEY, VALUE, OKV_REQUEST_RENDEZVOUS},
+    {OKV_OP_VALUE, KEY, VALUE, OKV_REQUEST_RENDEZVOUS},
+    {OKV_OP_SNAPSHOT, KEY, VALUE, OKV_REQUEST_RENDEZVOUS},
+    {OKV_OP_BEAT, KEY, VALUE, OKV_REQUEST_RENDEZVOUS},
+    {OKV_OP_RELEASED, KEY, VALUE, OKV_REQUEST_RENDEZVOUS},
     {OKV_OP_GOODBYE, 0, VALUE, 0},
 };
 
@@ -245,9 +251,10 @@ TEST(operations_have_their_fields_only)
         }
     }
     /* PING; STAT, GET; PUT alone, IF_ABSENT, IF_VERSION, and the same by rendezvous, then each with
-     * KEEP_TTL; DELETE; APPEND, TOUCH, INCR; INCR_TTL, GET_TOUCH; FLUSH; ADMIN, REPORT, GOODBYE. */
+     * KEEP_TTL; DELETE; APPEND, TOUCH, INCR; INCR_TTL, GET_TOUCH; FLUSH; ADMIN, REPORT, GOODBYE;
+     * six between servers: with a value or without, and by rendezvous. */
     unsigned puts = (4 + 4 + 8) + (2 + 2 + 4) + (2 + 2 + 4) + (1 + 1 + 2);
-    assert_int_equal(accepted, 2 + 2 + puts + 3 + 6 + (4 + 2) + 4 + 3 * 2);
+    assert_int_equal(accepted, 2 + 2 + puts + 3 + 6 + (4 + 2) + 4 + 3 * 2 + 6 * 3);
 }
 
 TEST(unknown_operations_can_be_answered)
@@ -259,7 +266,8 @@ TEST(unknown_operations_can_be_answered)
     request.sequence = 0x123456789;
     length = okv_request_encode(&request, bytes);
     for (unsigned opcode = 0; opcode <= 0x7f; opcode++) {
-        if ((opcode >= OKV_OP_PING && opcode <= OKV_OP_HITS) || opcode == OKV_OP_GOODBYE)
+        if ((opcode >= OKV_OP_PING && opcode <= OKV_OP_HITS) || okv_opcode_is_peer(opcode) ||
+            opcode == OKV_OP_GOODBYE)
             continue;
         assert_int_equal(okv_request_decode(okv_immediate(opcode, 7), bytes, length, &back),
                          OKV_EUNSUPPORTED);
