@@ -34,6 +34,7 @@ struct okv_exclusive;
 struct okv_host;
 struct okv_metrics;
 struct okv_notify;
+struct okv_peer_inbox;
 struct okv_resp_shared;
 struct okv_server;
 struct okv_client_table;
@@ -68,6 +69,7 @@ struct okv_server {
     struct okv_admission *admission;
     struct okv_client_table *clients;
     struct okv_host *host;
+    struct okv_peer_inbox *peer_inbox; /* NULL: it is no member of a cluster */
     struct okv_log log;
     struct okv_metrics *metrics;
     struct okv_notify *notify;

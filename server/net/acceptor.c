@@ -155,7 +155,8 @@ static void compose_welcome(struct okv_server *server, const struct okv_session 
     const struct okv_welcome welcome = {
         .features = (session->common.report.is_due ? OKV_FEATURE_REPORTS : 0u) |
                     (session->common.reports_hits ? OKV_FEATURE_HEAT : 0u) |
-                    (okv_store_is_member(store) ? OKV_FEATURE_LEASE : 0u),
+                    (okv_store_is_member(store) ? OKV_FEATURE_LEASE : 0u) |
+                    (session->is_peer ? OKV_FEATURE_REPLICATE : 0u),
         .rkey = server->listeners[session->listener]->rkeys[session->common.database],
         .boot_id = store->table.boot_id,
         .region_length = store->length,
@@ -293,6 +294,8 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
     session->common.reports_hits =
         arrival->client.features & OKV_FEATURE_HEAT &&
         server->databases[session->common.database].store.table.heat != NULL;
+    session->is_peer =
+        arrival->client.features & OKV_FEATURE_REPLICATE && server->peer_inbox != NULL;
     okv_client_table_add(server->clients, &session->common, atomic_load(&session->is_half_open));
     reason = hand_over(server, arrival, session);
     if (reason)

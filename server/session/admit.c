@@ -6,6 +6,7 @@
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
 #include "server/session/long_write.h"
+#include "server/session/peer.h"
 #include "server/session/reply.h"
 #include "server/session/request.h"
 #include "server/session/timed_writes.h"
@@ -132,6 +133,10 @@ void okv_session_rendezvous_done(struct okv_sessions *sessions, struct okv_sessi
 {
     okv_housekeeping_update_clock(&sessions->housekeeping, sessions->server);
     okv_session_end_unwanted(sessions, session);
+    if (event->cookie == OKV_SESSION_PEER_COOKIE) {
+        okv_session_peer_arrived(sessions, session, event->status);
+        return;
+    }
     struct okv_long_write *write =
         okv_long_write_arrived(session, &sessions->executors[session->common.database], event);
     if (write->state == OKV_LONG_WRITE_RUNNING)

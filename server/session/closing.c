@@ -7,6 +7,7 @@
 #include "server/database/reply_cache.h"
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
+#include "server/session/peer.h"
 #include "server/session/reply.h"
 #include "server/session/report.h"
 #include "shared/base/error.h"
@@ -82,6 +83,7 @@ void okv_session_closed(struct okv_sessions *sessions, struct okv_session *sessi
 {
     drop_deferred(sessions, session);
     okv_long_work_drop(sessions, session);
+    okv_session_peer_closed(sessions, session);
     if (!session->closing)
         okv_session_record_end(sessions->server, session, reason_of(session, status));
     session->closing = session->is_gone = true;

@@ -9,6 +9,7 @@
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
 #include "server/session/long_write.h"
+#include "server/session/peer.h"
 #include "server/session/reply.h"
 #include "server/session/report.h"
 #include "server/session/timed_writes.h"
@@ -21,6 +22,7 @@ enum outcome {
     ANSWERED,   /* post the reply */
     COMMITTING, /* the end of its batch posts it */
     KEPT,       /* the end of its long write posts it */
+    HANDED_ON,  /* the answer of the inbox is posted (peer.h) */
     DROPPED,    /* it gets none */
     BLOCKED,
     MALFORMED,
@@ -185,6 +187,24 @@ static enum outcome take_hits(struct exchange *exchange)
     return ANSWERED;
 }
 
+static enum outcome take_peer(struct exchange *exchange)
+{
+    struct okv_session *session = exchange->session;
+    unsigned rights = okv_session_rights_now(session);
+
+    if (!session->is_peer)
+        return MALFORMED;
+    int rc = okv_execute_may(exchange->executor, rights, exchange->request.opcode)
+                 ? okv_session_peer_take(exchange->sessions, session, &exchange->request)
+                 : OKV_EDENIED;
+    exchange->reply.status = rc;
+    if (rc == OKV_EAGAIN) /* the end of a rendezvous read tells */
+        return session->arriving ? BLOCKED : held_up(exchange);
+    if (rc == OKV_EDISCONNECTED)
+        return DROPPED;
+    return rc ? ANSWERED : HANDED_ON;
+}
+
 static enum outcome take_goodbye(struct exchange *exchange)
 {
     if (exchange->request.value_length && take_report(exchange) == MALFORMED)
@@ -240,7 +260,9 @@ static enum outcome take(struct exchange *exchange)
     }
     if (request->opcode == OKV_OP_REPORT)
         return take_report(exchange);
-    return request->opcode == OKV_OP_HITS ? take_hits(exchange) : take_command(exchange);
+    if (request->opcode == OKV_OP_HITS)
+        return take_hits(exchange);
+    return okv_opcode_is_peer(request->opcode) ? take_peer(exchange) : take_command(exchange);
 }
 
 enum okv_request_fate okv_session_serve(struct okv_sessions *sessions, struct okv_session *session,

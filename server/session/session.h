@@ -30,6 +30,8 @@
 #include "shared/transport/transport.h"
 
 struct okv_long_write;
+struct okv_peer_mail;
+struct okv_peer_sender;
 struct okv_reply_cache;
 
 /* Why a session ended. Each reason has a counter closed_NAME, which okv(1) explains. */
@@ -95,6 +97,9 @@ struct okv_session {
     struct okv_long_write *long_writes; /* [OKV_LONG_WRITES_MAX] */
     uint32_t long_write_count;          /* of these, in use */
     uint64_t reserved;                  /* bytes, by all of them */
+    bool is_peer;                       /* of another server: the feature replicate is in force */
+    struct okv_peer_sender *peer;       /* NULL: none of its messages went to the inbox */
+    struct okv_peer_mail *arriving;     /* the one whose body is on its way, or NULL */
     struct okv_effort effort;           /* of its first request, to make room (store/room.h) */
 
     struct okv_keepalive keepalive;

@@ -50,6 +50,7 @@ int okv_sessions_init(struct okv_sessions *sessions, struct okv_server *server)
     TAILQ_INIT(&sessions->all);
     TAILQ_INIT(&sessions->unflushed);
     TAILQ_INIT(&sessions->committing);
+    STAILQ_INIT(&sessions->peer_answers);
     for (unsigned i = 0; i < OKV_DATABASES_MAX; i++) {
         TAILQ_INIT(&sessions->ready[i]);
         TAILQ_INIT(&sessions->long_work[i].running);
@@ -60,6 +61,7 @@ int okv_sessions_init(struct okv_sessions *sessions, struct okv_server *server)
 
 void okv_sessions_fini(struct okv_sessions *sessions)
 {
+    okv_peer_mail_free_all(sessions->server->peer_inbox, &sessions->peer_answers);
     free_executors(sessions, sessions->server->database_count);
 }
 

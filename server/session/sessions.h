@@ -7,6 +7,7 @@
 
 #include "server/command/housekeeping.h"
 #include "server/core/limits.h"
+#include "server/peers/inbox.h"
 #include "server/session/session.h"
 
 struct okv_executor;
@@ -23,8 +24,9 @@ struct okv_sessions {
     struct okv_session_list all;
     /* Of a database, the ready queue: those with something to serve or answer. */
     struct okv_session_list ready[OKV_DATABASES_MAX];
-    struct okv_session_list unflushed;  /* those with replies to flush at the end of the pass */
-    struct okv_session_list committing; /* those with replies that wait for the log (reply.h) */
+    struct okv_session_list unflushed;      /* those with replies to flush at the end of the pass */
+    struct okv_peer_mail_list peer_answers; /* that wait for send buffers (peer.h) */
+    struct okv_session_list committing;     /* those with replies that wait for the log (reply.h) */
 
     struct okv_long_work { /* of a database (long_work.h) */
         struct okv_long_write_list running, held_up;

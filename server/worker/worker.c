@@ -14,6 +14,7 @@
 #include "server/session/closing.h"
 #include "server/session/lifecycle.h"
 #include "server/session/long_work.h"
+#include "server/session/peer.h"
 #include "server/session/sessions.h"
 #include "server/worker/endpoints.h"
 #include "server/worker/shutdown.h"
@@ -160,6 +161,7 @@ static unsigned pass(struct okv_worker *worker)
     worker->has_more = false;
     unsigned done = poll_endpoints(worker);
     done += okv_sessions_answer_committed(worker->sessions);
+    done += okv_sessions_answer_peers(worker->sessions, okv_worker_index(worker));
     done += okv_sessions_run_ready(worker->sessions);
     flush_sessions(worker); /* replies do not wait for what RESP clients ask for */
     done += okv_resp_poll(worker->resp, &worker->sessions->is_held_up);
