@@ -182,13 +182,14 @@ void okv_peer_inbox_answered(struct okv_peer_inbox *inbox, unsigned worker,
 void okv_peer_mail_free(struct okv_peer_inbox *inbox, struct okv_peer_mail *mail)
 {
     struct okv_peer_sender *sender = mail->from;
+    bool is_whole = mail->opcode != 0; /* else it is a part of the sender, and may go with it */
 
     pthread_mutex_lock(&inbox->lock);
-    if (mail->opcode)
+    if (is_whole)
         inbox->bytes -= size_of(mail);
     bool is_last = --sender->mail_count == 0;
     pthread_mutex_unlock(&inbox->lock);
-    if (mail->opcode) {
+    if (is_whole) {
         free(mail->body);
         free(mail);
     }

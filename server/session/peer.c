@@ -42,8 +42,6 @@ int okv_session_peer_take(struct okv_sessions *sessions, struct okv_session *ses
     struct okv_peer_inbox *inbox = inbox_of(sessions);
     struct okv_peer_mail *mail;
 
-    if (session->arriving)
-        return OKV_EAGAIN;
     if (!sender_of(session))
         return OKV_ENOMEM;
     int rc = okv_peer_mail_create(inbox, session->peer, request, &mail);

@@ -8,9 +8,9 @@
 /* The cookie of the rendezvous read of a body; those of long writes are below. */
 #define OKV_SESSION_PEER_COOKIE UINT32_MAX
 
-/* Takes in a request between servers, whose right was checked; nothing of it is needed any more,
- * and its answer comes from the inbox. OKV_EAGAIN: not yet: there is too much mail, or the body of
- * an earlier one is on its way; OKV_EDISCONNECTED. Any other error is the answer. */
+/* Takes in a request between servers, whose right was checked, when no body of an earlier one is on
+ * its way. Nothing of it is needed any more, and its answer comes from the inbox. OKV_EAGAIN: not
+ * yet, there is too much mail; OKV_EDISCONNECTED. Any other error is the answer. */
 int okv_session_peer_take(struct okv_sessions *sessions, struct okv_session *session,
                           const struct okv_request_message *request);
 /* OKV_EVENT_RENDEZVOUS_DONE with its cookie. A failure ends the session. */

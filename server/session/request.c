@@ -194,15 +194,22 @@ static enum outcome take_peer(struct exchange *exchange)
 
     if (!session->is_peer)
         return MALFORMED;
+    if (session->arriving)
+        return BLOCKED;
     int rc = okv_execute_may(exchange->executor, rights, exchange->request.opcode)
                  ? okv_session_peer_take(exchange->sessions, session, &exchange->request)
                  : OKV_EDENIED;
-    exchange->reply.status = rc;
-    if (rc == OKV_EAGAIN) /* the end of a rendezvous read tells */
-        return session->arriving ? BLOCKED : held_up(exchange);
-    if (rc == OKV_EDISCONNECTED)
-        return DROPPED;
-    return rc ? ANSWERED : HANDED_ON;
+    switch (rc) {
+    case 0:
+        return HANDED_ON;
+    case OKV_EAGAIN:
+        return held_up(exchange);
+    case OKV_EDISCONNECTED: /* the end of the connection drops it, and what would overtake it */
+        return BLOCKED;
+    default:
+        exchange->reply.status = rc;
+        return ANSWERED;
+    }
 }
 
 static enum outcome take_goodbye(struct exchange *exchange)

@@ -17,7 +17,7 @@ static void *run(void *user)
     return NULL;
 }
 
-void server_thread_start(struct server_thread *it, const char *const *options)
+void server_thread_create(struct server_thread *it, const char *const *options)
 {
     char *argv[OPTIONS_MAX + 2] = {"okv-server"};
     int argc = 1;
@@ -34,7 +34,17 @@ void server_thread_start(struct server_thread *it, const char *const *options)
     assert_non_null(it->server);
     it->server->start_ms = okv_clock_boot_ms();
     assert_int_equal(okv_config_parse(argc, argv, &it->server->config), 0);
+}
+
+void server_thread_run(struct server_thread *it)
+{
     assert_int_equal(pthread_create(&it->thread, NULL, run, it), 0);
+}
+
+void server_thread_start(struct server_thread *it, const char *const *options)
+{
+    server_thread_create(it, options);
+    server_thread_run(it);
 }
 
 void server_thread_stop(struct server_thread *it)

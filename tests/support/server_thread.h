@@ -12,8 +12,12 @@ struct server_thread {
     int status; /* what okv_serve() returned */
 };
 
-/* Starts a server with these options, up to NULL. One for each process at a time; the caller waits
- * for it by connecting. */
+/* Makes a server with these options, up to NULL, which the caller may change before it runs. One
+ * for each process at a time. */
+void server_thread_create(struct server_thread *it, const char *const *options);
+/* The caller waits for it by connecting. */
+void server_thread_run(struct server_thread *it);
+/* Both. */
 void server_thread_start(struct server_thread *it, const char *const *options);
 /* Ends it as SHUTDOWN does. Fails the test unless okv_serve() returned 0. */
 void server_thread_stop(struct server_thread *it);

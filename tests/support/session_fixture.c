@@ -63,7 +63,7 @@ static int fake_rendezvous(struct okv_conn *conn, const struct okv_rendezvous *r
 {
     client_of(conn)->rendezvous_reads++;
     client_of(conn)->rendezvous = *rendezvous;
-    return 0;
+    return client_of(conn)->rendezvous_result;
 }
 
 static const struct okv_transport_ops OPS = {

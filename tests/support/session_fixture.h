@@ -35,6 +35,7 @@ struct client {
     struct okv_reply_message replies[FIXTURE_POSTED];
     uint8_t values[FIXTURE_POSTED][OKV_WRITE_REPLY_MAX]; /* of short ones */
     unsigned rendezvous_reads;
+    int rendezvous_result;            /* of the next ones */
     struct okv_rendezvous rendezvous; /* the last one */
 };
 

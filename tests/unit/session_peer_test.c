@@ -218,6 +218,23 @@ PEER_TEST(a_body_that_cannot_be_read_ends_the_connection)
     assert_int_equal(inbox->bytes, 0);
 }
 
+PEER_TEST(nothing_overtakes_a_body_that_the_end_of_the_connection_cuts_off)
+{
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->clients[0];
+
+    client->rendezvous_result = OKV_EDISCONNECTED;
+    arrive_long(fixture, 0, 0, 1000);
+    arrive(fixture, 0, OKV_OP_BEAT, 1, "");
+    fixture_next_pass(fixture);
+    take_nothing();
+    okv_session_closed(fixture->worker.sessions, client->session, OKV_EDISCONNECTED);
+    answer(fixture, take(0, 0, 0), OKV_OK, "");
+    take_nothing();
+    assert_int_equal(client->posted, 0);
+    assert_int_equal(inbox->bytes, 0);
+}
+
 PEER_TEST(a_full_inbox_makes_messages_wait)
 {
     enum { COUNT = 4 };
