@@ -162,6 +162,10 @@ static int read_welcome(okv *handle, const struct okv_answer *answer, struct okv
         table->slot_size > OKV_SLOT_SIZE_DEFAULT)
         return okv_diag_set(why, OKV_EPROTO, "%s sent a welcome that makes no sense",
                             link->uri_text);
+    /* What is READ before it serves its epoch may be older than what its predecessor published, and
+     * a later status would confirm it. */
+    if (table->features & OKV_FEATURE_LEASE && table->valid_until_us == 0)
+        return okv_diag_set(why, OKV_EREFUSED, "%s is not the primary", link->uri_text);
     rc = handle->transport->set_remote(handle->conn, table->region_address, table->region_length,
                                        table->rkey);
     if (rc)

@@ -3,8 +3,9 @@
  * is served by a device that knows nothing of copies: it counts only if it had completed before the
  * server's lease ended. The status says when that is on the server's clock.
  *
- * A connection is of one epoch. While it lasts, each status proves that no copy had taken over
- * before the end that it names, so a later status may also confirm what was read before it came.
+ * A connection is of one epoch, which the server serves when it begins. While it lasts, each status
+ * proves that no copy had taken over before the end that it names, so a later status may also
+ * confirm what was read before it came.
  */
 #ifndef OKV_CLIENT_CONNECTION_LEASE_H
 #define OKV_CLIENT_CONNECTION_LEASE_H

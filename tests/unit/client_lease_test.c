@@ -397,6 +397,23 @@ LEASE_TEST(another_epoch_ends_the_connection)
     assert_int_equal(call_get(), OKV_OK);
 }
 
+/* What is READ before it serves may be older than what its predecessor published. */
+LEASE_TEST(a_server_that_does_not_serve_yet_is_no_server)
+{
+    write_inline();
+    open_with(OKV_HINTS_NONE, TIMEOUT_MS, 0);
+    pass_ms(LEASE_MS);
+    publish(server_us() + LEASE_MS * 1000, EPOCH + 2);
+    stub.welcome.epoch = EPOCH + 2;
+    stub.welcome.valid_until_us = 0;
+    assert_int_equal(call_get(), OKV_ETIMEDOUT);
+    assert_non_null(strstr(okv_why(handle), "is not the primary"));
+    stub.welcome.lease_clock_us = server_us();
+    stub.welcome.valid_until_us = server_us() + LEASE_MS * 1000;
+    handle->timeout_ns = PACE_GUARD_NS;
+    assert_int_equal(call_get(), OKV_OK);
+}
+
 /* The client's clocks stood still, the server's went on: what they said of it is void. */
 LEASE_TEST(a_clock_that_stood_still_is_noticed)
 {
