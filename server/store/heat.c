@@ -6,10 +6,9 @@
 #include <sys/mman.h>
 
 /* The record of a bucket with c cells: the high bytes of c tags, of which 0 is none; their low
- * bytes; c / 2 bytes of two cells each; c / 2 - 2 prints, of which 0 is none; the number of the next
- * one to be replaced; a reserved byte. Buckets of 512 bytes and less have MIN cells.
- * With tags of a byte one of twenty items would share its cell, and stay as long as another one is
- * used. */
+ * bytes; c / 2 bytes of two cells each; c / 2 - 2 prints, of which 0 is none; the number of the
+ * next one to be replaced; a reserved byte. Buckets of 512 bytes and less have MIN cells. With tags
+ * of a byte one of twenty items would share its cell, and stay as long as another one is used. */
 #define CELLS_MIN 16u
 #define BUCKET_BYTES_PER_CELL 32u
 

@@ -4,9 +4,9 @@
  *
  * A record has about as many cells as a bucket has items. A cell belongs to the
  * items with its tag, the 16 bits of the hash that choose no bucket; an item without a cell of its
- * own shares another one. A cell has the item's kind and a counter of its uses, 0 to 3. A record also
- * has the prints of items that were evicted while they were new, its ghosts: if such an item comes
- * back, it is not new.
+ * own shares another one. A cell has the item's kind and a counter of its uses, 0 to 3. A record
+ * also has the prints of items that were evicted while they were new, its ghosts: if such an item
+ * comes back, it is not new.
  *
  * A record is rewritten with its bucket, under the bucket's lock. Marks take no lock: a mark may be
  * lost, or meet another item's cell, which costs nothing but a worse choice.

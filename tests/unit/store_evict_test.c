@@ -6,7 +6,6 @@
 #include "server/store/bucket_image.h"
 #include "server/store/change_set.h"
 #include "server/store/evict.h"
-#include "server/store/heat.h"
 #include "server/store/locking.h"
 #include "shared/base/error.h"
 #include "shared/format/hash.h"
@@ -148,60 +147,6 @@ static uint64_t fill(struct store_region *region, const struct mix *mix, uint64_
                      (unsigned long long)(end - first), rc);
     }
     return number;
-}
-
-static uint64_t evicted(const struct store_region *region)
-{
-    const struct okv_store_eviction *eviction = &region->store.eviction;
-
-    return eviction->evicted_new + eviction->evicted_main;
-}
-
-/* Of many items in extents: they are chosen among all, and seldom among those of a bucket. */
-TEST(the_index_grows_where_buckets_are_crowded)
-{
-    const struct mix *mix = &mixes[2];
-    struct store_region region;
-
-    open_cache(&region, OKV_STORE_EVICT);
-    uint64_t number = fill(&region, mix, 0, 10), before = evicted(&region);
-    uint64_t in_bucket = region.store.eviction.evicted_in_bucket;
-    fill(&region, mix, number, 10);
-    in_bucket = region.store.eviction.evicted_in_bucket - in_bucket;
-    assert_true(in_bucket * 100 < (evicted(&region) - before) * 15);
-    assert_true(okv_store_index_length(&region.store) < REGION / 8);
-    store_region_close(&region);
-}
-
-/* What is not used would stay in the cell of what is. */
-TEST(items_in_extents_share_no_cell)
-{
-    static const struct mix mix = {"16+200", 16, 200, 200};
-    struct store_region region;
-    struct okv_store *store = &region.store;
-
-    open_cache(&region, OKV_STORE_EVICT);
-    fill(&region, &mix, 0, 4);
-    for (uint64_t i = 0; i < store->bucket_count; i++) {
-        okv_store_lock(store, i);
-        assert_int_equal(okv_store_bucket_load(&region.work.bucket, &store->table, i), 0);
-        assert_in_range(region.work.bucket.item_count, 0, store->table.heat->cells);
-        okv_store_unlock(store, i);
-    }
-    store_region_close(&region);
-}
-
-/* Sizes of all kinds: room is made by the hands, and rarely by emptying ranges. */
-TEST(little_is_moved)
-{
-    const struct mix *mix = &mixes[4];
-    struct store_region region;
-
-    open_cache(&region, OKV_STORE_EVICT);
-    fill(&region, mix, 0, 20);
-    const struct okv_store_eviction *eviction = &region.store.eviction;
-    assert_true(eviction->copied_bytes * 2 < eviction->evicted_bytes);
-    store_region_close(&region);
 }
 
 /* The items of a set make room in their buckets as one does. */
