@@ -5,6 +5,7 @@
 #include "server/store/change_set.h"
 #include "server/store/clear.h"
 #include "server/store/evict.h"
+#include "server/store/pages.h"
 #include "shared/base/error.h"
 #include "tests/support/store_region.h"
 #include "tests/support/test.h"
@@ -79,6 +80,23 @@ TEST(a_range_is_emptied_in_short_steps)
     assert_int_equal(clear(&region), OKV_CLEAR_ENDS);
     store_region_audit(&region, NULL, NULL, &audit);
     assert_true(okv_heap_alloc(&region.store.heap, LONG) > 0);
+    store_region_close(&region);
+}
+
+/* Neither what was freed in it nor what was free is given out. */
+TEST(nothing_comes_to_a_range_that_is_emptied)
+{
+    struct store_region region;
+    uint64_t offset, count = 0;
+
+    open_full(&region);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(okv_store_clear(&region.store, &region.work, LONG), OKV_CLEAR_GOES_ON);
+    const struct okv_pages *pages = region.store.heap.pages;
+    assert_true(pages->closed_end > pages->closed);
+    for (; (offset = okv_heap_alloc(&region.store.heap, SHORT)); count++)
+        assert_true(offset / OKV_PAGE < pages->closed || offset / OKV_PAGE >= pages->closed_end);
+    assert_true(count > 0);
     store_region_close(&region);
 }
 
