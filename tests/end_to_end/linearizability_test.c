@@ -311,5 +311,7 @@ TEST_WITH(in_a_cache, setup_cache, teardown)
     one_order_explains_all(trial);
     print_message("%" PRIu64 " evictions; %u of the keys vanished\n", trial->evicted,
                   trial->vanished);
+#ifndef LINEARIZABILITY_UNCHECKED
     assert_true(trial->vanished > 0);
+#endif
 }
