@@ -19,13 +19,7 @@ static int end(__attribute__((unused)) void **state)
     return 0;
 }
 
-static int require(__attribute__((unused)) void **state)
-{
-    etcd_process_require();
-    return 0;
-}
-
-TEST_PROGRAM(require, NULL)
+TEST_PROGRAM(etcd_process_require, NULL)
 
 /* Members have all the time that they need, or just `member_ms`. */
 static struct okv_etcd *client(uint32_t member_ms)

@@ -18,13 +18,7 @@ static int end(__attribute__((unused)) void **state)
     return 0;
 }
 
-static int require(__attribute__((unused)) void **state)
-{
-    etcd_process_require();
-    return 0;
-}
-
-TEST_PROGRAM(require, NULL)
+TEST_PROGRAM(etcd_process_require, NULL)
 
 static struct okv_etcd *client(const char *urls, uint32_t check_ms)
 {

@@ -315,7 +315,7 @@ static void lose_log(struct world *world, unsigned index, uint64_t incarnation)
 {
     struct world_server *server = &world->servers[index];
 
-    world_trace(world, "%u begins anew as incarnation %" PRIu64, index + 1, incarnation);
+    world_trace(world, "%u starts empty as incarnation %" PRIu64, index + 1, incarnation);
     server->incarnation = incarnation;
     server->begin = server->sealed = server->durable = server->applied = server->published = 0;
     server->cuts++;

@@ -76,7 +76,7 @@ struct world_server {
     struct world_clock clock;
     bool is_up;
     uint64_t boot, stopped_until;
-    /* What files keep; in memory mode the server begins anew. */
+    /* What files keep; in memory mode a start has an empty log. */
     uint64_t incarnation, epoch_seen;
     uint32_t log[WORLD_FRAMES]; /* [i] is the frame that ends at i + 1 */
     uint64_t begin, sealed, durable, applied, cuts;

@@ -16,12 +16,12 @@
 #include "tests/support/etcd_client.h"
 #include "tests/support/pace.h"
 
-void etcd_process_require(void)
+int etcd_process_require(__attribute__((unused)) void **state)
 {
     const char *required = getenv("OKV_TEST_REQUIRE_TOOLS");
 
     if (system("etcd --version 2>/dev/null | grep -qE 'etcd Version: 3[.]([4-9]|[1-9][0-9])'") == 0)
-        return;
+        return 0;
     puts("left out: there is no etcd 3.4 or later; run: tests/support/packages.sh cluster");
     exit(required && strcmp(required, "1") == 0 ? 1 : 77);
 }

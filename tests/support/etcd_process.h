@@ -23,7 +23,7 @@ struct etcd_process {
 
 /* Ends the test program with 77 when there is no etcd of at least 3.4, or fails it with
  * OKV_TEST_REQUIRE_TOOLS. */
-void etcd_process_require(void);
+int etcd_process_require(void **state);
 /* `tls`: with member.pem of tests/support/certificates.sh, and only for clients that have one. */
 void etcd_process_start(struct etcd_process *cluster, unsigned count, bool tls);
 /* Kills what runs, and removes the data. */

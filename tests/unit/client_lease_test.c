@@ -20,7 +20,7 @@
 static uint64_t lease_ns;     /* CLOCK_BOOTTIME and CLOCK_MONOTONIC_RAW of the client */
 static unsigned clock_reads;  /* of these */
 static unsigned ends_at;      /* the lease ends while this READ is served; 0: never */
-static bool renews;           /* whoever READs the status after that finds the next lease */
+static bool renews;           /* a READ of the status after that finds the next lease */
 static unsigned heartbeat_ms; /* how often the lease is renewed; 0: it is not */
 static uint64_t renewed_ms;
 
