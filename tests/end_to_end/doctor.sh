@@ -69,13 +69,21 @@ done
 doctor 0 -s "$socket"
 says '^note +server +[1-9][0-9]* puts were refused'
 
-# A port at which nobody answers.
+# A port at which nobody answers: the kernel connects, and no program accepts.
 host=127.$((1 + RANDOM % 254)).$((RANDOM % 256)).$((1 + RANDOM % 254))
-start_server "resp://$host"
-doctor 1 -t 500ms -s "tcp://$host:6379"
+mkfifo "$scratch/listens"
+setpriv --pdeathsig KILL python3 - "$host" >"$scratch/listens" <<'PYTHON' &
+import socket, sys, time
+listener = socket.create_server((sys.argv[1], 7471))
+print("listens", flush=True)
+time.sleep(1000)
+PYTHON
+silent=$!
+read -r _ <"$scratch/listens"
+doctor 1 -t 500ms -s "tcp://$host"
 says '^ok +route +tcp://.* stays on this host$'
 says 'firewalls on both hosts and between them pass its port$'
-end_server TERM
+kill $silent
 
 # Providers that the environment hides.
 if "$okv" --version | grep -q 'transports:.* ofi'; then
