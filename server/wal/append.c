@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "server/store/pending.h"
+#include "server/wal/copies/state.h"
 #include "server/wal/frame.h"
 #include "server/wal/state.h"
 #include "shared/base/clock.h"
@@ -202,7 +203,9 @@ static int check(void *user)
 
     if (atomic_load(&wal->failure))
         return OKV_EREADONLY;
-    return atomic_load(&wal->space.is_full) ? OKV_EDISKFULL : 0;
+    if (atomic_load(&wal->space.is_full))
+        return OKV_EDISKFULL;
+    return wal->copies ? atomic_load(&wal->copies->refusal) : 0;
 }
 
 /* There is space. */

@@ -15,6 +15,11 @@ uint64_t okv_wal_frame_offset(const struct okv_wal_header *segment, uint64_t pos
 int okv_wal_frame_write(struct okv_files *files, struct okv_file *file,
                         const struct okv_wal_header *segment, const struct okv_wal_frame *frame,
                         uint8_t *bytes, struct okv_diag *why);
+/* The same for the bytes of a frame that is sealed otherwise, and stays so. */
+int okv_wal_frame_write_copy(struct okv_files *files, struct okv_file *file,
+                             const struct okv_wal_header *segment,
+                             const struct okv_wal_frame *frame, const uint8_t *bytes,
+                             struct okv_diag *why);
 /* Writes the header of a segment or a snapshot. Fails likewise. */
 int okv_wal_header_write(struct okv_files *files, struct okv_file *file,
                          const struct okv_wal_header *header, struct okv_diag *why);

@@ -56,6 +56,8 @@ struct okv_wal {
     struct okv_wal_histogram batches, syncs; /* records of each, ns of each, since the start */
 
     pthread_rwlock_t batch_lock;           /* read: a change is made; write: the batch is closed */
+    struct okv_wal_copies *copies;         /* on other servers; NULL: there are none */
+    atomic_bool is_held;                   /* no change yet: the thread has not begun */
     bool is_direct;                        /* changes are published at once */
     atomic_bool is_throttled;              /* so much is staged that changes wait */
     uint64_t batch;                        /* number of the open one; under batch_lock */

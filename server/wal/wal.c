@@ -8,6 +8,7 @@
 #include "server/store/pending.h"
 #include "server/store/store.h"
 #include "server/wal/append.h"
+#include "server/wal/copies/copies.h"
 #include "server/wal/listing.h"
 #include "server/wal/recovery/recover.h"
 #include "server/wal/segment.h"
@@ -36,7 +37,7 @@ static bool is_late(const struct okv_wal *wal)
 
 bool okv_wal_begin_change(struct okv_wal *wal)
 {
-    return !is_late(wal) && !atomic_load(&wal->is_throttled) &&
+    return !is_late(wal) && !atomic_load(&wal->is_throttled) && !atomic_load(&wal->is_held) &&
            !atomic_load(&wal->snapshot.is_throttled) &&
            pthread_rwlock_tryrdlock(&wal->batch_lock) == 0;
 }
@@ -279,7 +280,8 @@ int okv_wal_start(struct okv_wal *wal, const struct okv_wal_params *params, stru
     wal->user = params->user;
     wal->snapshot_ratio = params->snapshot_ratio;
     wal->sync_within_ns = params->sync_within_ns;
-    wal->is_direct = params->sync_within_ns != 0;
+    wal->is_direct = params->sync_within_ns != 0 && !wal->copies;
+    atomic_store(&wal->is_held, wal->copies != NULL);
     wal->snapshot_begun = wal->snapshot_tried = wal->segment.position;
     okv_wal_space_init(&wal->space, wal->store->max_value, wal->sync_within_ns ? 2 : 1);
     int rc = begin_files(wal);
@@ -338,5 +340,6 @@ void okv_wal_close(struct okv_wal *wal)
     okv_blobs_fini(&wal->blobs);
     okv_wal_batch_fini(&wal->writing);
     okv_wal_batch_fini(&wal->staged);
+    okv_wal_copies_end(wal);
     free(wal);
 }

@@ -6,7 +6,9 @@
 #include "server/store/pending.h"
 #include "server/store/store.h"
 #include "server/wal/append.h"
+#include "server/wal/copies/hold.h"
 #include "server/wal/frame.h"
+#include "server/wal/null_files.h"
 #include "server/wal/segment.h"
 #include "server/wal/snapshot/schedule.h"
 #include "server/wal/state.h"
@@ -27,6 +29,20 @@
 
 /* ---- the disk ---- */
 
+bool okv_wal_has_files(const struct okv_wal *wal)
+{
+    return wal->files != okv_null_files();
+}
+
+void okv_wal_note_written(struct okv_wal *wal, const struct okv_wal_frame *frame, uint64_t since_ns)
+{
+    wal->position = frame->position + frame->length;
+    wal->epoch = frame->epoch;
+    atomic_store(&wal->length, wal->position - wal->snapshot_begun);
+    if (!wal->oldest_ns)
+        wal->oldest_ns = since_ns;
+}
+
 static int write_frame(struct okv_wal *wal)
 {
     struct okv_wal_batch *batch = &wal->writing;
@@ -38,15 +54,12 @@ static int write_frame(struct okv_wal *wal)
         .clock_ms = atomic_load(&wal->store->clock_ms),
         .wall_ms = okv_store_clock_wall_ms(wal->store),
     };
-    int rc =
-        okv_wal_frame_write(wal->files, wal->file, &wal->segment, &frame, batch->bytes, &wal->why);
-    if (rc)
-        return rc;
-    wal->position += frame.length;
-    atomic_store(&wal->length, wal->position - wal->snapshot_begun);
-    if (!wal->oldest_ns)
-        wal->oldest_ns = batch->since_ns;
-    return 0;
+    int rc = okv_wal_has_files(wal) ? okv_wal_frame_write(wal->files, wal->file, &wal->segment,
+                                                          &frame, batch->bytes, &wal->why)
+                                    : 0;
+    if (rc == 0)
+        okv_wal_note_written(wal, &frame, batch->since_ns);
+    return rc;
 }
 
 static int sync_log(struct okv_wal *wal)
@@ -90,10 +103,15 @@ static bool is_sync_due(const struct okv_wal *wal)
            okv_clock_ns() >= sync_due_ns(wal);
 }
 
+int okv_wal_sync_if_due(struct okv_wal *wal)
+{
+    return is_sync_due(wal) ? sync_log(wal) : 0;
+}
+
 /* Writes wal->writing. Nothing of a batch that lacks a reply may be recovered: its write would be
  * applied twice. Nothing is written after a failure: a later sync may succeed without what an
  * earlier one lost. */
-static int write_batch(struct okv_wal *wal)
+int okv_wal_write_batch(struct okv_wal *wal)
 {
     bool has_records = wal->writing.used > OKV_WAL_FRAME_HEADER;
     bool is_too_long = wal->writing.used > OKV_WAL_FRAME_MAX; /* no start would read it */
@@ -105,8 +123,8 @@ static int write_batch(struct okv_wal *wal)
         rc = okv_diag_set(&wal->why, OKV_ENOMEM, "%s", okv_error_text(OKV_ENOMEM));
     if (rc == 0 && has_records)
         rc = write_frame(wal);
-    if (rc == 0 && is_sync_due(wal))
-        rc = sync_log(wal);
+    if (rc == 0)
+        rc = okv_wal_sync_if_due(wal);
     if (wal->writing.records) {
         wal->records_before = wal->writing.records;
         okv_wal_histogram_add(&wal->batches, wal->writing.records);
@@ -117,10 +135,14 @@ static int write_batch(struct okv_wal *wal)
 
 /* ---- the end of a batch ---- */
 
-/* Whether the disk has this batch is unknown. */
+/* Whether the disk, or another copy, has this batch is unknown. */
 static void drop_batch(struct okv_wal *wal, int rc)
 {
     okv_store_pending_drop(wal->store);
+    if (wal->copies) { /* its clients were disconnected before the next one is dropped */
+        atomic_store(&wal->unknown, wal->batch);
+        return;
+    }
     if (!atomic_load(&wal->unknown)) /* nothing changes after the first one */
         atomic_store(&wal->unknown, wal->batch);
     okv_wal_fail(wal, rc, wal->why.text);
@@ -138,7 +160,7 @@ static void end_batch(struct okv_wal *wal, bool is_snapshot_due)
 {
     okv_wal_take_staged(wal);
     unsigned records = wal->writing.records;
-    int rc = write_batch(wal);
+    int rc = wal->copies ? okv_wal_copies_commit(wal) : okv_wal_write_batch(wal);
     okv_snapshot_lock(&wal->snapshot);
     if (rc)
         drop_batch(wal, rc);
@@ -158,6 +180,8 @@ static void run_batch(struct okv_wal *wal, bool is_snapshot_due)
 {
     pthread_rwlock_wrlock(&wal->batch_lock);
     end_batch(wal, is_snapshot_due);
+    if (wal->copies && okv_wal_copies_must_hold(wal))
+        okv_wal_copies_hold(wal);
     pthread_rwlock_unlock(&wal->batch_lock);
     wal->notify(wal->user);
 }
@@ -168,7 +192,7 @@ static void run_snapshot(struct okv_wal *wal)
 {
     pthread_rwlock_wrlock(&wal->batch_lock);
     okv_wal_take_staged(wal);
-    int rc = write_batch(wal);
+    int rc = okv_wal_write_batch(wal);
     if (rc == 0 && !atomic_load(&wal->failure))
         rc = sync_log(wal);
     if (rc)
@@ -194,7 +218,7 @@ static void run_published_batch(struct okv_wal *wal, bool is_snapshot_due)
     wal->notify(wal->user);
 
     atomic_store(&wal->waits_since_ns, wal->oldest_ns ? wal->oldest_ns : wal->writing.since_ns);
-    int rc = write_batch(wal);
+    int rc = okv_wal_write_batch(wal);
     if (rc == 0 && is_snapshot_due)
         rc = sync_log(wal);
     atomic_store(&wal->waits_since_ns, 0);
@@ -236,8 +260,8 @@ static uint64_t due_ns(const struct okv_wal *wal, uint64_t retry_ns)
     return sync_ns < due ? sync_ns : due;
 }
 
-/* A full disk is tried again at intervals, after an empty batch. Under the lock. */
-static void await_request(struct okv_wal *wal)
+/* A full disk is tried again at intervals, after an empty batch. */
+void okv_wal_await_request(struct okv_wal *wal)
 {
     uint64_t retry_ns =
         atomic_load(&wal->space.is_full) ? okv_clock_ns() + OKV_WAL_SPACE_RETRY_NS : UINT64_MAX;
@@ -269,7 +293,7 @@ static void gather(struct okv_wal *wal)
 static bool await_batch(struct okv_wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
-    await_request(wal);
+    okv_wal_await_request(wal);
     if (wal->sync_within_ns == 0)
         gather(wal);
     bool has_records = wal->staged.used > OKV_WAL_FRAME_HEADER;
@@ -307,10 +331,21 @@ static void end_log(struct okv_wal *wal)
         okv_wal_trim_segment(wal);
 }
 
+static void begin_as_copy(struct okv_wal *wal)
+{
+    pthread_rwlock_wrlock(&wal->batch_lock);
+    atomic_store(&wal->is_held, false); /* by the lock, from here on */
+    okv_wal_copies_hold(wal);
+    pthread_rwlock_unlock(&wal->batch_lock);
+    wal->notify(wal->user);
+}
+
 void *okv_wal_writer_run(void *user)
 {
     struct okv_wal *wal = user;
 
+    if (wal->copies)
+        begin_as_copy(wal);
     while (await_batch(wal)) {
         bool is_snapshot_due = okv_wal_schedule_is_due(wal);
         if (!wal->is_direct) {

@@ -1,0 +1,30 @@
+/* The state of a log that has copies. For the files of server/wal/. */
+#ifndef OKV_SERVER_WAL_COPIES_STATE_H
+#define OKV_SERVER_WAL_COPIES_STATE_H
+
+#include <stdatomic.h>
+
+#include "server/wal/copies/copies.h"
+#include "server/wal/copies/tail.h"
+
+#define OKV_WAL_NO_CUT UINT64_MAX
+
+/* Under the log's lock, except `refusal`. */
+struct okv_wal_copies {
+    struct okv_wal_copies_params params;
+    struct okv_wal_tail tail;
+    uint64_t first;     /* where changes may begin: the end of the first frame of this epoch */
+    uint64_t written;   /* to the files, up to here */
+    uint64_t durable;   /* and synced, as far as that counts */
+    uint64_t published; /* surely committed */
+    uint64_t applied;   /* in the store */
+    uint64_t cut;       /* the files have frames from here on that do not count */
+    uint64_t clock_ms;  /* of the frame that was applied last */
+    bool leads;
+    bool drains, is_drained;
+    bool takes_changes; /* the batch is open */
+    bool is_failed;     /* to apply */
+    atomic_int refusal; /* of changes: a code, or 0 */
+};
+
+#endif
