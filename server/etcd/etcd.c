@@ -24,18 +24,14 @@ _Static_assert(sizeof(struct pollfd) == sizeof(struct curl_waitfd) &&
 
 static int add_member(struct okv_etcd *etcd, char *url, struct okv_diag *diag)
 {
+    struct okv_etcd_url parsed;
     size_t length = strlen(url);
+    int rc = okv_etcd_url_parse(url, length, &parsed, diag);
 
-    if (length && url[length - 1] == '/')
-        url[--length] = '\0';
-    const char *host = strncmp(url, "https://", 8) == 0  ? url + 8
-                       : strncmp(url, "http://", 7) == 0 ? url + 7
-                                                         : "";
-    if (!*host || length > OKV_ETCD_URL_MAX || strpbrk(host, "/?#@ "))
-        return okv_diag_set(diag, OKV_EINVAL,
-                            "'%s' is not the address of a member of etcd: http://HOST:PORT or "
-                            "https://HOST:PORT",
-                            url);
+    if (rc)
+        return rc;
+    if (url[length - 1] == '/')
+        url[length - 1] = '\0';
     if (etcd->member_count == OKV_ETCD_MEMBERS_MAX)
         return okv_diag_set(diag, OKV_EINVAL, "more than %d members of etcd", OKV_ETCD_MEMBERS_MAX);
     etcd->members[etcd->member_count++] = url;

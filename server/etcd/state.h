@@ -4,12 +4,11 @@
 
 #include <stdbool.h>
 
+#include "server/core/etcd_url.h"
 #include "server/etcd/etcd.h"
 #include "server/etcd/post.h"
 
-#define OKV_ETCD_URL_MAX 256
 #define OKV_ETCD_TOKEN_MAX 4096
-#define OKV_ETCD_MEMBERS_MAX 16
 
 struct okv_etcd {
     CURLM *multi;

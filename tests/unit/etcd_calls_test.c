@@ -366,6 +366,12 @@ TEST(a_wait_ends_for_a_descriptor_and_a_wake)
     okv_etcd_destroy(&etcd);
 }
 
+#define MEMBERS_4 "http://a:1,http://a:1,http://a:1,http://a:1"
+#define MEMBERS_16 MEMBERS_4 "," MEMBERS_4 "," MEMBERS_4 "," MEMBERS_4
+/* One that is cut to OKV_ETCD_URL_MAX bytes has a port, but a shorter one. */
+#define NAME_49 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define LONG_NAME NAME_49 NAME_49 NAME_49 NAME_49 NAME_49
+
 TEST(arguments_out_of_range_are_refused)
 {
     static const struct okv_etcd_options options[] = {
@@ -376,8 +382,18 @@ TEST(arguments_out_of_range_are_refused)
         {.urls = "http://"},
         {.urls = "http://a:1/path"},
         {.urls = "http://me:secret@a:1"},
-        {.urls = "http://a,http://a,http://a,http://a,http://a,http://a,http://a,http://a,http://a,"
-                 "http://a,http://a,http://a,http://a,http://a,http://a,http://a,http://a"},
+        {.urls = "http://a"},
+        {.urls = "http://a:"},
+        {.urls = "http://a:0"},
+        {.urls = "http://a:65536"},
+        {.urls = "http://a:1x"},
+        {.urls = "http://:1"},
+        {.urls = "http://::1:1"},
+        {.urls = "http://[]:1"},
+        {.urls = "http://[::1:1"},
+        {.urls = "http://a:1, http://b:1"},
+        {.urls = "http://" LONG_NAME ":65535"},
+        {.urls = MEMBERS_16 ",http://a:1"},
         {.urls = "https://a:1", .cert = "a.pem"},
         {.urls = "https://a:1", .user = "me"},
     };
@@ -389,8 +405,10 @@ TEST(arguments_out_of_range_are_refused)
         assert_null(etcd);
         assert_string_not_equal(diag.text, "");
     }
+    etcd = etcd_client(&(struct okv_etcd_options){.urls = MEMBERS_16});
     okv_etcd_destroy(&etcd);
-    etcd = etcd_client(&(struct okv_etcd_options){.urls = "http://a:1"});
+    etcd = etcd_client(
+        &(struct okv_etcd_options){.urls = "http://a:1,https://b.c:65535/,http://[::1]:2379"});
     struct okv_etcd_change changes[OKV_ETCD_CHANGES_MAX + 1] = {0};
     assert_int_equal(okv_etcd_get(etcd, "", 1, etcd_take, NULL), OKV_EINVAL);
     assert_int_equal(okv_etcd_watch(etcd, "", etcd_take, NULL), OKV_EINVAL);
