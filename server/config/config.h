@@ -38,6 +38,19 @@ struct okv_config_address {
     char port[6];
 };
 
+/* The cluster that the server belongs to. NULL, or "" as a name: not given. */
+struct okv_cluster_config {
+    char name[OKV_NAME_SIZE];                     /* "": none, and nothing else is given */
+    const char *etcd;                             /* URLs of its members, with commas between */
+    const char *etcd_ca, *etcd_cert, *etcd_key;   /* PEM files, for https:// */
+    const char *etcd_user, *etcd_password_file;   /* both, or none */
+    struct okv_uri advertise[OKV_ADVERTISED_MAX]; /* where clients and other servers reach it */
+    const char *advertise_texts[OKV_ADVERTISED_MAX];
+    unsigned advertise_count;
+    char peer_user[OKV_NAME_SIZE]; /* that this server is at the others */
+    const char *peer_key;          /* its file */
+};
+
 /* What is atomic may change while the server runs (reload.h). */
 struct okv_config {
     struct okv_uri listen[OKV_LISTENERS_MAX];
@@ -84,6 +97,7 @@ struct okv_config {
     const char *users;                 /* file; NULL: no authentication */
     const char *tls_cert, *tls_key;    /* PEM files, for resps://; NULL: none */
     const char *tls_ca;                /* CA file for client certificates; NULL: none */
+    struct okv_cluster_config cluster; /* of which it is a server */
     enum okv_log_format log_format;    /* of the configuration; the log has a copy */
     struct okv_config_address metrics; /* of metrics over HTTP */
     bool has_to_print;                 /* print the configuration instead of serving */

@@ -10,8 +10,7 @@
 #include "shared/base/error.h"
 #include "shared/transport/transport.h"
 
-/* A name counts as another host: the name service may change its address. */
-static bool is_loopback(const char *host)
+bool okv_config_is_loopback(const char *host)
 {
     struct in6_addr in6;
     struct in_addr in;
@@ -24,7 +23,7 @@ static bool is_loopback(const char *host)
 /* RDMA devices have none. */
 static bool has_loopback(const struct okv_uri *uri)
 {
-    return uri->scheme != OKV_SCHEME_RDMA && uri->host[0] && is_loopback(uri->host);
+    return uri->scheme != OKV_SCHEME_RDMA && uri->host[0] && okv_config_is_loopback(uri->host);
 }
 
 static bool is_reachable(const struct okv_uri *uri)
@@ -39,7 +38,7 @@ static bool has_tcp_port(const struct okv_uri *uri)
     return uri->scheme != OKV_SCHEME_RDMA && uri->host[0];
 }
 
-static bool is_same_place(const struct okv_uri *one, const struct okv_uri *other)
+bool okv_config_is_same_place(const struct okv_uri *one, const struct okv_uri *other)
 {
     if (one->path[0])
         return strcmp(one->path, other->path) == 0;
@@ -54,10 +53,10 @@ static bool is_same_place(const struct okv_uri *one, const struct okv_uri *other
 static bool is_listed(const struct okv_config *config, const struct okv_uri *uri)
 {
     for (unsigned i = 0; i < config->listen_count; i++)
-        if (is_same_place(uri, &config->listen[i]))
+        if (okv_config_is_same_place(uri, &config->listen[i]))
             return true;
     for (unsigned i = 0; i < config->resp_count; i++)
-        if (is_same_place(uri, &config->resp[i]))
+        if (okv_config_is_same_place(uri, &config->resp[i]))
             return true;
     return false;
 }

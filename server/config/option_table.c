@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/config/cluster.h"
 #include "server/config/config.h"
 #include "server/config/databases.h"
 #include "server/config/listen.h"
@@ -57,12 +58,9 @@ static int read_announce(const struct okv_option *option, const char *text, void
 static int read_name(const struct okv_option *option, const char *text, void *fields,
                      struct okv_diag *why)
 {
-    struct okv_config *config = fields;
-
-    (void)option;
     if (!okv_name_is_valid(text))
         return okv_diag_set(why, OKV_EINVAL, "give " OKV_NAME_RULE);
-    memcpy(config->name, text, strlen(text) + 1);
+    memcpy((char *)fields + option->offset, text, strlen(text) + 1);
     return 0;
 }
 
@@ -153,6 +151,7 @@ static int read_worker_cpus(const struct okv_option *option, const char *text, v
 #define LIMITS(from, to) .least = (from), .most = (to)
 #define MS .unit_ms = 1
 #define SECONDS .unit_ms = 1000
+#define NAME(member) OTHER(read_name), FIELD(member)
 #define OTHER(function) OKV_OPTION_OTHER, .read = (function)
 
 /* In the order of enum okv_log_format, and of enum okv_region_pages from the second on. */
@@ -177,8 +176,7 @@ const struct okv_option okv_config_options[] = {
      "): okv discover, and discover/NAME after rdma://, tcp:// or tcps://",
      OTHER(read_announce)},
     {"name", 0, "NAME", 1, 0, NULL,
-     "What --announce calls this server (" OKV_SERVER_NAME_DEFAULT "): " OKV_NAME_RULE,
-     OTHER(read_name)},
+     "What --announce calls this server (" OKV_SERVER_NAME_DEFAULT "): " OKV_NAME_RULE, NAME(name)},
     {"database", 0, "NAME[:SIZE][,sync=MODE][,full=MODE]", 2, OKV_OPTION_LIST, NULL,
      "A database of this name and size; may be repeated. A client reaches the one that it names "
      "(?database=NAME) and no other. Default: one called " OKV_DATABASE_DEFAULT
@@ -332,12 +330,44 @@ const struct okv_option okv_config_options[] = {
      NUMBER(drain_ms, 0, 600000), MS},
     {"spin-us", 0, "US", 3, OKV_OPTION_RELOADABLE, "50",
      "How long an idle worker polls before it sleeps ({default})", NUMBER(spin_us, 0, 1000000)},
-    {"config", 0, "FILE", 4, OKV_OPTION_AT_ONCE, NULL,
+    {"cluster", 0, "NAME", OKV_OPTION_GROUP_CLUSTER, 0, NULL,
+     "Belong to this cluster, which needs --etcd and --advertise, too. Nothing is done with these "
+     "options yet: a start checks them and serves as without. NAME: " OKV_NAME_RULE,
+     NAME(cluster.name)},
+    {"etcd", 0, "URLS", OKV_OPTION_GROUP_CLUSTER, 0, NULL,
+     "The members of etcd, https://HOST:PORT with commas between. http:// is for the loopback "
+     "addresses, and with --open for all",
+     OTHER(okv_config_etcd), FIELD(cluster.etcd)},
+    {"etcd-ca", 0, "FILE", OKV_OPTION_GROUP_CLUSTER, 0, NULL,
+     "Believe only members of etcd that show a certificate that one of these signed, as PEM (one "
+     "that the system's authorities signed)",
+     TEXT(cluster.etcd_ca)},
+    {"etcd-cert", 0, "FILE", OKV_OPTION_GROUP_CLUSTER, 0, NULL,
+     "The certificate to show to etcd, as PEM. Beside --etcd-user it has no CommonName, or etcd "
+     "refuses it",
+     TEXT(cluster.etcd_cert)},
+    {"etcd-key", 0, "FILE", OKV_OPTION_GROUP_CLUSTER, 0, NULL, "The key of --etcd-cert, as PEM",
+     TEXT(cluster.etcd_key)},
+    {"etcd-user", 0, "USER", OKV_OPTION_GROUP_CLUSTER, 0, NULL,
+     "The user of etcd that this server is", TEXT(cluster.etcd_user)},
+    {"etcd-password-file", 0, "FILE", OKV_OPTION_GROUP_CLUSTER, 0, NULL,
+     "The password of --etcd-user, as the only line", TEXT(cluster.etcd_password_file)},
+    {"advertise", 0, "URI", OKV_OPTION_GROUP_CLUSTER, OKV_OPTION_LIST, NULL,
+     "Where clients and the other servers reach this one, such as tcp://10.0.0.1; may be "
+     "repeated, one at least for other clients than those of Redis",
+     OTHER(okv_config_advertise)},
+    {"peer-user", 0, "NAME", OKV_OPTION_GROUP_CLUSTER, 0, NULL,
+     "The user that this server is at the others of its cluster. Their --users grant it "
+     "`* = replicate'",
+     NAME(cluster.peer_user)},
+    {"peer-key", 0, "FILE", OKV_OPTION_GROUP_CLUSTER, 0, NULL,
+     "The key of --peer-user: a file that okv keygen has made", TEXT(cluster.peer_key)},
+    {"config", 0, "FILE", 5, OKV_OPTION_AT_ONCE, NULL,
      "Take options from FILE, too: lines NAME = VALUE. The command line goes before the "
      "environment, where --memory is OKV_MEMORY, and that before FILE. SIGHUP has it read again, "
      "for options with [SIGHUP]. See okv-server.conf(5)",
      TEXT(settings.file)},
-    {"print-config", 0, NULL, 4, OKV_OPTION_AT_ONCE, NULL,
+    {"print-config", 0, NULL, 5, OKV_OPTION_AT_ONCE, NULL,
      "Do not serve: check all options, and print them as a FILE for --config, with where each is "
      "from",
      FLAG(has_to_print)},

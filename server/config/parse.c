@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/config/cluster.h"
 #include "server/config/config.h"
 #include "server/config/databases.h"
 #include "server/config/listen.h"
@@ -115,6 +116,7 @@ static void check(struct okv_config *config, struct okv_settings *settings)
     okv_config_add_databases(config, settings);
     check_sync(config, settings);
     check_restore(config, settings);
+    okv_config_check_cluster(config, settings);
     if (config->listen_count + config->resp_count == 0)
         okv_config_listen_by_default(config);
 }

@@ -5,6 +5,7 @@
 #define OKV_DATABASES_MAX 16
 #define OKV_LISTENERS_MAX 16
 #define OKV_RESP_LISTENERS_MAX 8
+#define OKV_ADVERTISED_MAX 8
 #define OKV_WORKERS_MAX 64
 
 /* Connections for metrics, and those that libmicrohttpd has to admit: one that ends is there for

@@ -102,6 +102,10 @@ command_lines() {
     for size in 5 5000 0s 2h soon ''; do
         check "--sync '$size'" 2 'sync' 'a time from 1ms to 1h, such as 100ms' "$server" --listen "$socket" "--sync=$size"
     done
+    check "a cluster without etcd" 2 'cluster c: say where etcd is' '--etcd URLS, such as' \
+        "$server" --listen "$socket" --open --cluster c --advertise tcp://10.0.0.1
+    check "etcd without a cluster" 2 'etcd https://10.0.0.1:2379' 'needs --cluster' \
+        "$server" --listen "$socket" --etcd https://10.0.0.1:2379
     check "--data below a directory that is not there" 3 '^okv-server: --data: .*No such file' '/none/data' \
         "$server" --listen "$socket" --memory 16M --data "$scratch/none/data"
     check "databases beyond the memory" 3 'in all do not fit' 'choose less' \

@@ -68,6 +68,26 @@ unset OKV_MEMORY OKV_LISTEN OKV_PREFAULT OKV_CONFIG
 diff <(grep -v '^# from' "$scratch/again") <(grep -v '^# from' "$scratch/printed") ||
     wrong "what is printed is not what a file of it gives"
 
+# The options of a cluster, from each source; a server of none has none of them.
+cat >"$file" <<TEXT
+open = yes
+cluster = east
+etcd = http://127.0.0.1:2379,https://10.0.0.1:2379
+advertise = tcp://10.0.0.1
+advertise = resp://10.0.0.1
+TEXT
+prints "cluster = east" --config "$file"
+prints "advertise = tcp://10.0.0.1" --config "$file"
+prints "advertise = resp://10.0.0.1" --config "$file"
+prints "; peer-user =" --config "$file"
+prints "cluster = west" --config "$file" --cluster west
+OKV_ADVERTISE='rdma://10.0.0.1 tcps://10.0.0.1' prints "advertise = tcps://10.0.0.1" --config "$file"
+! grep -q 'resp://' "$scratch/printed" || wrong "the file's --advertise counts beside that of the environment"
+refuses "--cluster a/b: give 1 to 31 letters" "cluster = a/b"
+refuses "--etcd 10.0.0.1: '10.0.0.1' is not the address of a member of etcd" "etcd = 10.0.0.1"
+refuses "--advertise tcp://*: name one address" "advertise = tcp://*"
+refuses "no line for a file; okv-server --print-config lists those that are: shards" "shards = 2"
+
 refuses "--memory 12Q: give a size" "memory = 12Q"
 refuses "--workers 3 # three: " "workers = 3 # three"
 grep -q "; a comment after a value begins with ' ;', and not with # or ;\$" "$scratch/printed" || wrong "nothing of comments"

@@ -84,6 +84,11 @@ for line in 'prefault: no -> yes: restart to apply' 'credits: 8 -> 9: restart to
 done
 ! grep -q 'memory' <<<"$said" || wrong "the file's memory does not go before the command line's: '$said'"
 [ "$(figure max_clients)" = 4 ] || wrong "--max-clients did not change beside what cannot"
+reload $'open = yes\ncluster = c\netcd = http://127.0.0.1:2379\nadvertise = tcp://10.0.0.1\nadvertise = resp://10.0.0.1\ncredits = 8'
+for line in 'cluster: (default) -> c' 'etcd: (default) -> http://127.0.0.1:2379' \
+    'advertise: (default) -> tcp://10.0.0.1 resp://10.0.0.1'; do
+    grep -qxF "okv-server: $line: restart to apply" <<<"$said" || wrong "'$line' is missing in '$said'"
+done
 reload 'credits = 8'
 grep -qxF 'okv-server: max-clients 1024: the start made room for 5: restart to apply' <<<"$said" ||
     wrong "more clients than there is room for: '$said'"

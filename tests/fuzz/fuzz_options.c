@@ -92,6 +92,16 @@ static void check_database(const struct okv_database_config *database)
     FUZZ_CHECK(database->index_percent >= 10 && database->index_percent <= 95);
 }
 
+static void check_cluster(const struct okv_cluster_config *cluster)
+{
+    FUZZ_CHECK(cluster->advertise_count <= OKV_ADVERTISED_MAX);
+    FUZZ_CHECK(!cluster->etcd == !cluster->name[0]);
+    FUZZ_CHECK((cluster->advertise_count > 0) == (cluster->name[0] != 0));
+    FUZZ_CHECK(!cluster->etcd_user == !cluster->etcd_password_file);
+    FUZZ_CHECK(!cluster->etcd_cert == !cluster->etcd_key);
+    FUZZ_CHECK(!cluster->peer_user[0] == !cluster->peer_key);
+}
+
 /* What every part of the server relies on. */
 static void check_config(const struct okv_config *config)
 {
@@ -104,6 +114,7 @@ static void check_config(const struct okv_config *config)
     FUZZ_CHECK(config->database_count >= 1 && config->database_count <= OKV_DATABASES_MAX);
     for (unsigned i = 0; i < config->database_count; i++)
         check_database(&config->databases[i]);
+    check_cluster(&config->cluster);
     FUZZ_CHECK(config->credits >= 1 && config->credits <= OKV_CREDITS_MAX);
     FUZZ_CHECK(config->max_clients >= 1);
 }
