@@ -2,6 +2,7 @@
 #include "client/cli/tsv.h"
 #include "shared/base/error.h"
 #include "shared/base/size.h"
+#include "shared/base/uri_list.h"
 #include "shared/base/uri_part.h"
 #include "tests/fuzz/fuzz_input.h"
 
@@ -55,6 +56,28 @@ static void write_uri(const struct okv_uri *uri, char *out, size_t size)
     write_option(out, size, "uids", uri->any_uid ? "any" : "");
 }
 
+/* What is a server's URI is a list of it; what is not may be a cluster's. */
+static void check_list(const char *text, bool is_server)
+{
+    struct okv_uri_list list;
+    struct okv_diag diag = {.text = ""};
+    int rc = okv_uri_list_parse(text, &list, &diag);
+
+    FUZZ_CHECK(rc == 0 || (rc == OKV_EURI && diag.text[0] && !list.text));
+    FUZZ_CHECK(rc == 0 || !is_server);
+    if (rc)
+        return;
+    FUZZ_CHECK(list.count >= 1 && list.count <= OKV_SERVERS_MAX);
+    FUZZ_CHECK(is_server ? !list.cluster[0] : okv_name_is_valid(list.cluster));
+    for (unsigned i = 0; i < list.count; i++) {
+        struct okv_uri uri;
+        char *server = okv_uri_list_server(&list, list.servers[i]);
+        FUZZ_CHECK(server && okv_uri_parse(server, &uri, NULL) == 0);
+        free(server);
+    }
+    okv_uri_list_free(&list);
+}
+
 static void fuzz_uri(struct fuzz_input *input)
 {
     struct okv_uri uri, again;
@@ -65,6 +88,7 @@ static void fuzz_uri(struct fuzz_input *input)
 
     FUZZ_CHECK(rc == 0 || (rc == OKV_EURI && diag.text[0]));
     FUZZ_CHECK(memchr(diag.text, '\0', sizeof diag.text));
+    check_list(text, rc == 0);
     if (rc == 0) {
         FUZZ_CHECK(memchr(uri.host, '\0', sizeof uri.host));
         FUZZ_CHECK(memchr(uri.port, '\0', sizeof uri.port));
