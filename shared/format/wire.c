@@ -241,6 +241,36 @@ int okv_challenge_decode(const uint8_t *bytes, size_t length, uint8_t cookie[OKV
     return 0;
 }
 
+void okv_not_primary_encode(const char *primary, struct okv_wire_not_primary *out)
+{
+    const struct okv_reject reject = {.version = OKV_WIRE_VERSION,
+                                      .reason = OKV_REJECT_NOT_PRIMARY};
+    size_t length = strlen(primary);
+
+    *out = (struct okv_wire_not_primary){.primary = ""};
+    okv_reject_encode(&reject, &out->reject);
+    out->reject.length = okv_le16_of(sizeof *out);
+    if (length < sizeof out->primary)
+        memcpy(out->primary, primary, length);
+}
+
+int okv_not_primary_decode(const uint8_t *bytes, size_t length, char primary[OKV_PRIMARY_SIZE])
+{
+    struct okv_wire_not_primary wire;
+    struct okv_reject reject;
+    int rc = preamble_check(bytes, length, sizeof wire);
+
+    if (rc == 0)
+        rc = okv_reject_decode(bytes, length, &reject);
+    if (rc)
+        return rc;
+    memcpy(&wire, bytes, sizeof wire);
+    if (reject.reason != OKV_REJECT_NOT_PRIMARY || wire.primary[OKV_PRIMARY_SIZE - 1])
+        return OKV_EPROTO;
+    memcpy(primary, wire.primary, sizeof wire.primary);
+    return 0;
+}
+
 const char *okv_reject_text(uint32_t reason)
 {
     switch (reason) {

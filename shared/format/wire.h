@@ -191,6 +191,14 @@ struct okv_wire_challenge {
 };
 _Static_assert(sizeof(struct okv_wire_challenge) == 32, "challenge: a REJ takes 148 bytes");
 
+/* A rejection with reason NOT_PRIMARY. */
+#define OKV_PRIMARY_SIZE 132
+struct okv_wire_not_primary {
+    struct okv_wire_reject reject;
+    char primary[OKV_PRIMARY_SIZE]; /* HOST:PORT or the path of a Unix socket, then NULs */
+};
+_Static_assert(sizeof(struct okv_wire_not_primary) == 148, "not primary: a REJ takes 148 bytes");
+
 /* Reasons: number, name, the code the client returns, the sentence it shows. */
 #define OKV_REJECT_LIST(X)                                                                         \
     X(1, MALFORMED, PROTO, "the server could not read the client's hello")                         \
@@ -229,7 +237,8 @@ _Static_assert(sizeof(struct okv_wire_challenge) == 32, "challenge: a REJ takes 
       "?uids=any, or use rdma:// or ofi://")                                                       \
     X(17, PATH_MTU, ADDRESS,                                                                       \
       "this machine sends larger packets than the server's port carries: give the interfaces of "  \
-      "both, and what is between them, the same MTU")
+      "both, and what is between them, the same MTU")                                              \
+    X(18, NOT_PRIMARY, REFUSED, "the server is a copy, and another one of its cluster the primary")
 
 enum okv_reject_reason {
 #define OKV_REJECT_ENUM(number, name, code, text) OKV_REJECT_##name = (number),
@@ -254,6 +263,11 @@ int okv_reject_decode(const uint8_t *bytes, size_t length, struct okv_reject *ou
 void okv_challenge_encode(const uint8_t cookie[OKV_COOKIE_SIZE], struct okv_wire_challenge *out);
 /* OKV_EPROTO unless it is a rejection of this version with reason CHALLENGE. */
 int okv_challenge_decode(const uint8_t *bytes, size_t length, uint8_t cookie[OKV_COOKIE_SIZE]);
+/* `primary` is where clients reach the primary by the transport of this one, "" if that is not
+ * known or takes OKV_PRIMARY_SIZE bytes. */
+void okv_not_primary_encode(const char *primary, struct okv_wire_not_primary *out);
+/* OKV_EPROTO unless it is a rejection of this version with reason NOT_PRIMARY and such a text. */
+int okv_not_primary_decode(const uint8_t *bytes, size_t length, char primary[OKV_PRIMARY_SIZE]);
 /* The sentence and the code of a reason; those of an unknown reason say so. */
 const char *okv_reject_text(uint32_t reason);
 int okv_reject_code(uint32_t reason);

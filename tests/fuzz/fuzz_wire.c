@@ -112,16 +112,31 @@ static void fuzz_challenge(uint8_t *bytes, size_t length)
     }
 }
 
+static void fuzz_not_primary(const uint8_t *bytes, size_t length)
+{
+    struct okv_wire_not_primary again;
+    char primary[OKV_PRIMARY_SIZE], back[OKV_PRIMARY_SIZE];
+    int rc = okv_not_primary_decode(bytes, length, primary);
+
+    FUZZ_CHECK(rc == 0 || rc == OKV_EPROTO || rc == OKV_EVERSION);
+    if (rc == 0) {
+        okv_not_primary_encode(primary, &again);
+        FUZZ_CHECK(okv_not_primary_decode((uint8_t *)&again, sizeof again, back) == 0);
+        FUZZ_CHECK(strcmp(back, primary) == 0);
+    }
+}
+
 static void fuzz_reject(struct fuzz_input *input, bool repair)
 {
     struct okv_reject reject, again;
     struct okv_wire_reject wire;
     size_t length;
-    uint8_t *bytes = fuzz_bytes(input, 40, &length);
+    uint8_t *bytes = fuzz_bytes(input, sizeof(struct okv_wire_not_primary) + 8, &length);
 
     if (repair)
-        repair_preamble(bytes, length, sizeof wire);
+        repair_preamble(bytes, length, length);
     fuzz_challenge(bytes, length);
+    fuzz_not_primary(bytes, length);
     int rc = okv_reject_decode(bytes, length, &reject);
     FUZZ_CHECK(rc == 0 || rc == OKV_EPROTO);
     if (rc == 0) {

@@ -157,6 +157,36 @@ TEST(challenge_has_a_cookie)
     assert_int_equal(okv_challenge_decode((uint8_t *)&wire, sizeof wire, back), OKV_EPROTO);
 }
 
+TEST(a_copy_names_the_primary)
+{
+    static const char bytes[sizeof(struct okv_wire_not_primary)] =
+        "okv1\x03\0\x94\0\x12\0\0\0\0\0\0\0"
+        "10.0.0.1:7471";
+    char text[OKV_PRIMARY_SIZE + 1] = "", back[OKV_PRIMARY_SIZE];
+    struct okv_wire_not_primary wire;
+    const uint8_t *written = (const uint8_t *)&wire;
+
+    okv_not_primary_encode("10.0.0.1:7471", &wire);
+    assert_memory_equal(&wire, bytes, sizeof wire);
+    assert_int_equal(okv_not_primary_decode(written, sizeof wire, back), 0);
+    assert_string_equal(back, "10.0.0.1:7471");
+    for (size_t length = 0; length < sizeof wire; length++)
+        assert_int_equal(okv_not_primary_decode(written, length, back), OKV_EPROTO);
+    wire.primary[OKV_PRIMARY_SIZE - 1] = 'a';
+    assert_int_equal(okv_not_primary_decode(written, sizeof wire, back), OKV_EPROTO);
+    memset(text, 'a', OKV_PRIMARY_SIZE);
+    okv_not_primary_encode(text, &wire);
+    assert_int_equal(okv_not_primary_decode(written, sizeof wire, back), 0);
+    assert_string_equal(back, "");
+    text[OKV_PRIMARY_SIZE - 1] = '\0';
+    okv_not_primary_encode(text, &wire);
+    assert_int_equal(okv_not_primary_decode(written, sizeof wire, back), 0);
+    assert_string_equal(back, text);
+    wire.reject.reason = okv_le32_of(OKV_REJECT_BUSY);
+    assert_int_equal(okv_not_primary_decode(written, sizeof wire, back), OKV_EPROTO);
+    assert_int_equal(okv_reject_code(OKV_REJECT_NOT_PRIMARY), OKV_EREFUSED);
+}
+
 /* What each operation may have; the same table as in docs/protocol.md section 2.2. */
 enum field { KEY = 1, VALUE = 2, ARGUMENT = 4, TTL = 8 };
 #define FLAGS_ALL \
