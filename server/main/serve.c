@@ -20,6 +20,7 @@
 #include "server/database/database.h"
 #include "server/database/durable.h"
 #include "server/identity/authority.h"
+#include "server/main/cluster_files.h"
 #include "server/main/descriptors.h"
 #include "server/main/reload.h"
 #include "server/main/status_log.h"
@@ -405,6 +406,20 @@ static int run_with_metrics(struct okv_server *server, const sigset_t *signals,
     return rc;
 }
 
+/* Nothing uses what the files hold, yet. */
+static int run_with_cluster_files(struct okv_server *server, const sigset_t *signals,
+                                  struct okv_diag *diag)
+{
+    struct okv_cluster_files files;
+    int rc = okv_cluster_files_open(&server->config.cluster, &files, diag);
+
+    if (rc)
+        return rc;
+    rc = run_with_metrics(server, signals, diag);
+    okv_cluster_files_close(&files);
+    return rc;
+}
+
 static void end_by_signal(int number)
 {
     _exit(128 + number);
@@ -445,7 +460,7 @@ int okv_serve(struct okv_server *server, struct okv_diag *diag)
     okv_log_init(&server->log, STDERR_FILENO, server->config.log_format);
     int rc = okv_listen_devices(&server->config, "", &server->log, diag);
     if (rc == 0)
-        rc = run_with_metrics(server, &signals, diag);
+        rc = run_with_cluster_files(server, &signals, diag);
     if (rc)
         okv_log_say(&server->log, OKV_LOG_ERROR, "server", "%s",
                     diag->text[0] ? diag->text : okv_error_text(rc));

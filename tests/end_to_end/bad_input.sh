@@ -195,6 +195,9 @@ server_files() {
         chmod $mode "$scratch/configuration"
         check "a configuration of mode $mode" 2 "others \(mode 0$mode\)" 'chmod go-w' "$server" --config "$scratch/configuration"
     done
+    check "a password for etcd that others may read" 3 '--etcd-password-file: .*mode 0666' 'chmod 600' \
+        "$server" --listen "$socket" --memory 16M --open --cluster c --advertise "$socket" \
+        --etcd http://127.0.0.1:1 --etcd-user me --etcd-password-file "$scratch/configuration"
     [[ $(ldd "$server") == *libssl* ]] && [ -n "$(command -v openssl)" ] || return 0
     openssl req -x509 -newkey rsa:2048 -nodes -keyout "$scratch/key" -out "$scratch/cert" -days 2 -subj /CN=localhost 2>/dev/null
     local tls=("$server" --listen resps://127.0.0.1 --memory 16M)
