@@ -74,6 +74,7 @@ struct link {
     struct link_identity identity;
     uint32_t credits; /* to request from the server */
     uint64_t connect_timeout_ns;
+    bool observes; /* okv_options.observe */
     struct okv_connecting *connecting;
     struct okv_welcome table; /* from the welcome of this attempt */
     bool reading;             /* a READ of the attempt is under way */

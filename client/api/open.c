@@ -85,6 +85,8 @@ static int options_check(const struct okv_options *options, struct okv_diag *why
         (options->report_ms < REPORT_MIN_MS || options->report_ms > REPORT_MAX_MS))
         return option_wrong(why, "report_ms", options->report_ms,
                             TEXT(REPORT_MIN_MS) " to " TEXT(REPORT_MAX_MS) ", nor OKV_REPORT_NONE");
+    if (options->observe > 1)
+        return option_wrong(why, "observe", options->observe, "0 or 1");
     if (memcmp(options->reserved, none.reserved, sizeof none.reserved) != 0)
         return okv_diag_set(why, OKV_EINVAL, "options->reserved: it is not zero");
     return 0;
@@ -179,6 +181,7 @@ static int link_init(okv *handle, const char *uri, const struct okv_options *opt
     link->if_kept = options->reconnect == OKV_RECONNECT_IF_KEPT;
     link->credits = options->credits;
     link->connect_timeout_ns = (uint64_t)options->connect_timeout_ms * 1000000u;
+    link->observes = options->observe;
     if (options->keepalive_ms != OKV_KEEPALIVE_NONE)
         handle->keepalive.period_ns = (uint64_t)options->keepalive_ms * 1000000u;
     int rc = okv_uri_parse(uri, &link->uri, &handle->why);

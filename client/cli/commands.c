@@ -33,6 +33,7 @@ static const struct command commands[] = {
     {"top", cli_top, "[-i TIME] [-n N]", "the server's rates, a line each second"},
     {"clients", cli_clients, "[--json]", "list the clients of the database"},
     {"admin", cli_admin, "WORD", "reload users, make a snapshot, end a session"},
+    {"cluster", cli_cluster, "WORD", "create a cluster, show it, have another server lead"},
     {"doctor", cli_doctor, "[--peer] [--json]", "check this host and the server"},
     {"discover", cli_discover, "[--json]", "list the servers that announce themselves"},
     {"keygen", cli_keygen, "[FILE]", "make a key for a user of a server"},

@@ -15,6 +15,7 @@ int cli_open(struct cli *cli, uint32_t depth, char *why, size_t size)
     struct okv_options options = {.connect_timeout_ms = cli->timeout_ms,
                                   .timeout_ms = cli->timeout_ms,
                                   .depth = depth,
+                                  .observe = cli->observes,
                                   .user = cli->user,
                                   .key_file = cli->key_file,
                                   .tls_ca = cli->tls_ca,
@@ -62,7 +63,7 @@ static int open_handle(struct cli *cli, uint32_t depth)
 
 int cli_connect(struct cli *cli, uint32_t depth)
 {
-    bool shares = cli->shared && !cli->is_own && depth <= CLI_SHARED_DEPTH;
+    bool shares = cli->shared && !cli->is_own && !cli->observes && depth <= CLI_SHARED_DEPTH;
     int status = CLI_DONE;
 
     cli->handle = shares ? *cli->shared : NULL;

@@ -35,6 +35,8 @@ const char *cli_advice(int code)
         return "see what the server's disk says, then start the server again";
     case OKV_EDISKFULL:
         return "make room on the disk of the server's --data, then repeat the command";
+    case OKV_EFEWCOPIES:
+        return "see okv cluster status, and start the servers that are missing";
     case OKV_ETIMEDOUT:
         return "see that the server runs, or give it longer with -t TIME";
     case OKV_EUNKNOWN:

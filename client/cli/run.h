@@ -25,6 +25,7 @@ struct cli {
     const char *tls_ca, *tls_cert, *tls_key, *tls_server_name; /* of tcps://; or NULL */
     uint32_t timeout_ms;                                       /* 0: the library's defaults */
     bool counters;                                             /* print them at the end */
+    bool observes;              /* okv_options.observe; for a connection of its own */
     bool is_own;                /* not to use the connection of the shell */
     okv **shared;               /* the shell's; NULL outside of a shell */
     okv *handle;                /* NULL until cli_connect() */
@@ -51,6 +52,7 @@ cli_command cli_top;                      /* command/top.c */
 cli_command cli_watch;                    /* command/watch.c */
 cli_command cli_clients;                  /* command/clients.c */
 cli_command cli_admin;                    /* command/admin.c */
+cli_command cli_cluster;                  /* command/cluster.c */
 cli_command cli_discover;                 /* command/discover.c */
 cli_command cli_keygen;                   /* command/keygen.c */
 cli_command cli_ping, cli_probe;          /* command/timing.c */

@@ -104,7 +104,7 @@ static uint32_t features_of(const okv *handle)
 {
     uint32_t reports = handle->reporting.period_ns ? OKV_FEATURE_REPORTS | OKV_FEATURE_HEAT : 0;
 
-    return reports | OKV_FEATURE_LEASE;
+    return reports | OKV_FEATURE_LEASE | (handle->link.observes ? OKV_FEATURE_OBSERVE : 0);
 }
 
 int attempt_start(okv *handle, struct okv_diag *why)
@@ -164,7 +164,7 @@ static int read_welcome(okv *handle, const struct okv_answer *answer, struct okv
                             link->uri_text);
     /* What is READ before it serves its epoch may be older than what its predecessor published, and
      * a later status would confirm it. */
-    if (table->features & OKV_FEATURE_LEASE && table->valid_until_us == 0)
+    if (table->features & OKV_FEATURE_LEASE && table->valid_until_us == 0 && !link->observes)
         return okv_diag_set(why, OKV_EREFUSED, "%s is not the primary", link->uri_text);
     rc = handle->transport->set_remote(handle->conn, table->region_address, table->region_length,
                                        table->rkey);

@@ -155,6 +155,7 @@ static bool reply_status_is_valid(const struct operation *operation, int status)
     case OKV_EUNKNOWN: /* its batch of the server's log failed */
     case OKV_EREADONLY:
     case OKV_EDISKFULL:
+    case OKV_EFEWCOPIES:
         return operation_is_write(operation);
     case OKV_EVALUESIZE:
         return kind & (KIND(PUT) | KIND(APPEND) | KIND(INCR) | KIND(GET_TOUCH));

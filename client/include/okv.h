@@ -118,7 +118,8 @@ enum {
     OKV_EBUCKETFULL = -31,   /* the key's bucket has no room for the item; other keys have */
     OKV_EREADONLY = -32,     /* the database takes no writes: its log failed */
     OKV_ELOST = -33,         /* the server restarted without the items that it had */
-    OKV_EDISKFULL = -34      /* the database takes no writes until its disk has space */
+    OKV_EDISKFULL = -34,     /* the database takes no writes until its disk has space */
+    OKV_EFEWCOPIES = -35     /* the database takes no writes: too few of its copies are in sync */
 };
 
 /* Returns one sentence for a code; static, never NULL. Any thread. */
@@ -166,7 +167,9 @@ struct okv_options {
                                     to 600000 (3000); over ofi:// with net, tcp or efa it is 3000 */
     uint32_t report_ms;          /* how often to report its counters to the server, 100 to 600000;
                                     they are reported once more on closing (10000) */
-    uint32_t reserved[8];        /* zero */
+    uint32_t observe;            /* 1: also connects to a copy of the database (docs/cluster.md);
+                                    only okv_ping(), okv_stat() and okv_admin() may be called (0) */
+    uint32_t reserved[7];        /* zero */
     char database[32];           /* used when the URI names none ("default") */
     const char *user;            /* whom to authenticate as, if the server has users; requires a
                                     key_file (NULL) */
@@ -309,8 +312,8 @@ static inline void okv_info(const okv *handle, struct okv_info *out)
  * writes: those of all calls, OKV_EKEYSIZE, OKV_EUNKNOWN (the write may have happened: it was sent
  * and no answer came, the server that it was sent to is gone, or that server's log failed),
  * OKV_ECORRUPT (the server found the item's bucket damaged), OKV_EDENIED (the user may not write,
- * or the last attempt to connect was denied), OKV_EREADONLY, OKV_EDISKFULL, OKV_EUNSUPPORTED (the
- * server does not know the operation).
+ * or the last attempt to connect was denied), OKV_EREADONLY, OKV_EDISKFULL, OKV_EFEWCOPIES,
+ * OKV_EUNSUPPORTED (the server does not know the operation).
  */
 
 /* Largest key, bytes. The largest value is the server's: okv_info.max_value. */

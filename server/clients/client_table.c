@@ -179,6 +179,37 @@ int okv_clients_kill(struct okv_server *server, unsigned database, uint64_t id)
     return client ? 0 : OKV_ENOTFOUND;
 }
 
+static bool is_of_the_past(const struct okv_server *server, const struct okv_client *client,
+                           unsigned database, uint64_t epoch)
+{
+    if (client->epoch == 0)
+        return false;
+    if (client->kind == OKV_CLIENT_RESP)
+        return client->epoch <= atomic_load(&server->role_changes);
+    return client->database == database && client->epoch != epoch;
+}
+
+unsigned okv_clients_depose(struct okv_server *server, unsigned database, uint64_t epoch)
+{
+    struct okv_client_table *table = server->clients;
+    unsigned count = 0;
+
+    pthread_mutex_lock(&table->lock);
+    for (unsigned kind = OKV_CLIENT_NATIVE; kind <= OKV_CLIENT_RESP; kind++) {
+        struct okv_client *client;
+        TAILQ_FOREACH(client, &table->lists[kind], in_table)
+        {
+            if (!is_of_the_past(server, client, database, epoch))
+                continue;
+            count++;
+            if (!atomic_exchange(&client->is_deposed, true))
+                okv_server_end_unwanted(server, client->worker, kind);
+        }
+    }
+    pthread_mutex_unlock(&table->lock);
+    return count;
+}
+
 struct okv_client_who okv_client_who(const char *peer, const char *user)
 {
     struct okv_client_who who;

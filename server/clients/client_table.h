@@ -53,7 +53,11 @@ struct okv_client {
     atomic_uint_fast64_t bytes_in, bytes_out;
     atomic_uint_fast64_t active_ns; /* when the last request came, as of the pass */
     atomic_bool is_killed;          /* an administrator had it closed */
-    bool is_watched;                /* it is in the list of half-open clients */
+    atomic_bool is_deposed;         /* its server does not lead any more */
+    /* In a cluster: the epoch of its database when it came, and of a client of Redis
+     * okv_server.role_changes and 1; 0: it stays when another server leads. */
+    uint64_t epoch;
+    bool is_watched; /* it is in the list of half-open clients */
     TAILQ_ENTRY(okv_client) in_table, in_half_open;
     /* Of okv_client_table_scan(), with the lock of the table. */
     struct okv_client *scanned;         /* the last one that it looked at; or NULL */
@@ -94,6 +98,10 @@ size_t okv_clients_list(struct okv_server *server, unsigned database, uint64_t a
                         size_t size);
 /* Asks the worker of a client of the database to close it. OKV_ENOTFOUND: there is none. */
 int okv_clients_kill(struct okv_server *server, unsigned database, uint64_t id);
+
+/* Has all clients of the database ended that came in another epoch, and those of Redis that came
+ * before the last change of a role. Returns how many are still there. */
+unsigned okv_clients_depose(struct okv_server *server, unsigned database, uint64_t epoch);
 
 /* "PEER (user NAME)", or "PEER" for a user "", as lines of the log name a client. */
 struct okv_client_who {

@@ -239,6 +239,8 @@ void okv_protocol_start(struct okv_protocol *protocol, const struct okv_protocol
 /* Takes in an event; `actions` receives what is to be done. Time does not run backwards. */
 void okv_protocol_step(struct okv_protocol *protocol, const struct okv_protocol_event *event,
                        uint64_t now_us, struct okv_protocol_actions *actions);
+/* After the action to send a SHIP: it went up to `position` only, where a frame ends. */
+void okv_protocol_shipped(struct okv_protocol *protocol, uint64_t server, uint64_t position);
 /* When the next TIMER is due, at the latest. */
 uint64_t okv_protocol_timer_us(const struct okv_protocol *protocol);
 /* Whether an answer that rests on what is published, without a frame of its own, may leave: asked

@@ -137,6 +137,14 @@ static void send_frames(struct okv_protocol *protocol, struct okv_peer *peer, ui
     peer->shipped = protocol->sealed;
 }
 
+void okv_protocol_shipped(struct okv_protocol *protocol, uint64_t server, uint64_t position)
+{
+    struct okv_peer *peer = okv_peer_find(protocol, server);
+
+    if (peer)
+        peer->shipped = position;
+}
+
 static void send_to(struct okv_protocol *protocol, struct okv_peer *peer, bool beat,
                     uint64_t now_us)
 {

@@ -6,20 +6,22 @@
 #include <string.h>
 
 #include "server/clients/client_table.h"
+#include "server/copies/copies.h"
 #include "server/core/host.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "shared/base/error.h"
 
 /* The longest command. */
-#define COMMAND_MAX 64
+#define COMMAND_MAX 128
 
 /* One that runs. */
 struct call {
     struct okv_server *server;
     const struct okv_database *database;
-    uint64_t number; /* its argument */
-    char *out;       /* the answer */
+    uint64_t number;  /* this or the next one: its argument */
+    const char *rest; /* of the command's text */
+    char *out;        /* the answer */
     uint32_t size, used;
 };
 
@@ -103,7 +105,42 @@ static int tell_host(struct call *call)
     return rc == OKV_EAGAIN || rc >= 0 ? 0 : rc;
 }
 
-/* "%" stands for a number in hexadecimal digits. */
+/* ---- of a cluster ---- */
+
+/* A part of the report, from a byte on. Nothing: there is no more. */
+static int tell_cluster(struct call *call)
+{
+    if (!call->server->copies)
+        return OKV_EUNSUPPORTED;
+    call->used =
+        (uint32_t)okv_copies_report(call->server->copies, call->number, call->out, call->size);
+    return 0;
+}
+
+static int order(struct call *call)
+{
+    uint64_t number;
+    int rc = call->server->copies ? okv_copies_order(call->server->copies, call->rest, &number)
+                                  : OKV_EUNSUPPORTED;
+
+    if (rc == 0)
+        call->used = (uint32_t)snprintf(call->out, call->size, "%" PRIx64, number);
+    return rc;
+}
+
+/* Nothing while there is no result yet. */
+static int tell_result(struct call *call)
+{
+    int rc = call->server->copies
+                 ? okv_copies_result(call->server->copies, call->number, call->out, call->size)
+                 : OKV_EUNSUPPORTED;
+
+    if (rc >= 0)
+        call->used = (uint32_t)rc;
+    return rc == OKV_EAGAIN || rc >= 0 ? 0 : rc;
+}
+
+/* "%" stands for a number in hexadecimal digits, "*" for any text. */
 static const struct command {
     const char *text;
     int (*run)(struct call *call);
@@ -117,6 +154,9 @@ static const struct command {
     {"reload", reload},
     {"host", begin_host},
     {"host %", tell_host},
+    {"cluster %", tell_cluster},
+    {"cluster order *", order},
+    {"cluster result %", tell_result},
 };
 #define COUNT (sizeof commands / sizeof *commands)
 
@@ -125,15 +165,18 @@ const char *okv_admin_command(unsigned index)
     return index < COUNT ? commands[index].text : NULL;
 }
 
-static bool matches(const struct command *command, const char *text, uint64_t *number)
+static bool matches(const struct command *command, const char *text, struct call *call)
 {
-    size_t name = strcspn(command->text, "%");
+    size_t name = strcspn(command->text, "%*");
     int end = 0;
 
     if (!command->text[name])
         return strcmp(text, command->text) == 0;
-    return strncmp(text, command->text, name) == 0 &&
-           sscanf(text + name, "%" SCNx64 "%n", number, &end) == 1 && !text[name + (size_t)end];
+    if (strncmp(text, command->text, name) != 0)
+        return false;
+    call->rest = text + name;
+    return command->text[name] == '*' ||
+           (sscanf(call->rest, "%" SCNx64 "%n", &call->number, &end) == 1 && !call->rest[end]);
 }
 
 int okv_admin_run(struct okv_server *server, const struct okv_database *database,
@@ -148,7 +191,7 @@ int okv_admin_run(struct okv_server *server, const struct okv_database *database
         return OKV_EINVAL;
     memcpy(line, text, length);
     line[length] = '\0';
-    while (i < COUNT && !matches(&commands[i], line, &call.number))
+    while (i < COUNT && !matches(&commands[i], line, &call))
         i++;
     if (i == COUNT)
         return OKV_EINVAL;

@@ -38,6 +38,8 @@ struct okv_peer_inbox;
 struct okv_resp_shared;
 struct okv_server;
 struct okv_client_table;
+struct okv_cluster_files;
+struct okv_copies;
 struct okv_worker;
 
 /* A socket whose connections a front end accepts, on the acceptor's thread. */
@@ -69,12 +71,18 @@ struct okv_server {
     struct okv_admission *admission;
     struct okv_client_table *clients;
     struct okv_host *host;
-    struct okv_peer_inbox *peer_inbox; /* NULL: it is no member of a cluster */
+    const struct okv_cluster_files *cluster_files; /* while it serves */
+    struct okv_copies *copies;                     /* NULL: it is no member of a cluster */
+    struct okv_peer_inbox *peer_inbox;             /* likewise */
+    /* How often it stopped to lead a database: Redis' clients of before are ended. */
+    atomic_uint_fast64_t role_changes;
     struct okv_log log;
     struct okv_metrics *metrics;
     struct okv_notify *notify;
-    uint64_t start_ms;        /* okv_clock_boot_ms() when the process began */
-    uint64_t clock_origin_ms; /* the same at 0 of the server's clock, which goes on over restarts */
+    uint64_t start_ms; /* okv_clock_boot_ms() when the process began */
+    /* The same at 0 of the server's clock, which goes on over restarts, and in a cluster from one
+     * primary to the next. */
+    atomic_uint_fast64_t clock_origin_ms;
     atomic_int_fast64_t wall_offset_ms; /* as last read: okv_server_wall_offset_ms() */
     struct okv_message_limits limits;
 
@@ -110,7 +118,8 @@ static inline uint64_t okv_server_uptime_ms(const struct okv_server *server)
 /* The server's clock, on which items expire: ms, at least 1, never set back. Any thread. */
 static inline uint64_t okv_server_clock_ms(const struct okv_server *server)
 {
-    return okv_clock_boot_ms() - server->clock_origin_ms;
+    return okv_clock_boot_ms() -
+           atomic_load_explicit(&server->clock_origin_ms, memory_order_relaxed);
 }
 
 /* Unix time at 0 of the server's clock, in ms: the same in each call, until a clock is set. Any

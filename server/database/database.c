@@ -9,11 +9,14 @@
 #include "server/config/config.h"
 #include "server/core/log.h"
 #include "server/core/progress.h"
+#include "server/core/server.h"
 #include "server/database/durable.h"
 #include "server/database/reply_cache_log.h"
 #include "server/store/fullness.h"
 #include "server/store/region.h"
+#include "server/wal/copies/copies.h"
 #include "server/wal/listing.h"
+#include "server/wal/null_files.h"
 #include "server/wal/snapshot/schedule.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -29,8 +32,8 @@ static int open_store(struct okv_database *database, bool wipe, uint64_t boot_id
     const struct okv_database_config *config = database->config;
     uint64_t hash_seed;
 
-    if (database->durable)
-        hash_seed = okv_wal_hash_seed(database->durable->wal);
+    if (database->opened)
+        hash_seed = okv_wal_hash_seed(database->opened);
     else if (getrandom(&hash_seed, sizeof hash_seed, 0) != sizeof hash_seed)
         return okv_diag_set(diag, OKV_EIO, "no random bytes from the system: %s", strerror(errno));
     const struct okv_store_params params = {
@@ -69,30 +72,62 @@ static void show(void *user, uint64_t bytes)
                       okv_clock_ns());
 }
 
+static int recover(struct okv_database *database, struct reading *reading,
+                   struct okv_wal_found *found, struct okv_diag *why)
+{
+    database->log_clients = (struct okv_wal_clients){
+        okv_reply_caches_save, okv_reply_caches_recover, database->reply_caches};
+    const struct okv_wal_recovery recovery = {&database->store, &database->log_clients,
+                                              reading ? show : NULL, reading};
+
+    return okv_wal_recover(database->opened, &recovery, found, why);
+}
+
 static int replay(struct okv_database *database, struct okv_diag *diag)
 {
     struct okv_durable *durable = database->durable;
     struct reading reading = {.store = &database->store};
     struct okv_diag why = {.text = ""};
+    struct okv_wal_found nothing;
     char what[OKV_NAME_SIZE + 16];
     uint64_t begun_ns = okv_clock_ns(), total = 0;
 
     if (!durable)
-        return 0;
+        return database->opened ? recover(database, NULL, &nothing, diag) : 0;
     snprintf(what, sizeof what, "database %s", database->config->name);
     int rc = okv_wal_list_bytes(&durable->directory.files, &total, &why);
     okv_progress_begin(&reading.progress, isatty(STDERR_FILENO) ? STDERR_FILENO : -1, what, total,
                        begun_ns);
-    durable->clients = (struct okv_wal_clients){okv_reply_caches_save, okv_reply_caches_recover,
-                                                database->reply_caches};
-    const struct okv_wal_recovery recovery = {&database->store, &durable->clients, show, &reading};
     if (rc == 0)
-        rc = okv_wal_recover(durable->wal, &recovery, &durable->found, &why);
+        rc = recover(database, &reading, &durable->found, &why);
     okv_progress_end(&reading.progress);
     durable->found_ns = okv_clock_ns() - begun_ns;
     return rc ? okv_diag_set(diag, rc, "database %s: %s%s", database->config->name, why.text,
                              okv_durable_remedy(rc))
               : 0;
+}
+
+/* With --data in its directory. In a cluster, batches in memory need a log, too. */
+static int open_log(struct okv_database *database, const struct okv_config *config,
+                    struct okv_diag *diag)
+{
+    int rc = 0;
+
+    if (config->data)
+        rc = okv_durable_open(config->data, database->config->name, config->restore,
+                              &database->durable, diag);
+    else if (config->cluster.name[0])
+        rc = okv_wal_open(&database->opened, okv_null_files(), NULL, diag);
+    if (database->durable)
+        database->opened = database->durable->wal;
+    return rc;
+}
+
+static void close_log(struct okv_database *database)
+{
+    if (database->opened && !database->durable)
+        okv_wal_close(database->opened);
+    okv_durable_close(database->durable);
 }
 
 int okv_database_init(struct okv_database *database, const struct okv_config *config,
@@ -101,18 +136,15 @@ int okv_database_init(struct okv_database *database, const struct okv_config *co
     database->config = &config->databases[index];
     database->id = okv_database_id(database->config->name);
     struct okv_diag why = {.text = ""};
-    int rc = 0;
+    int rc = open_log(database, config, diag);
 
-    if (config->data)
-        rc = okv_durable_open(config->data, database->config->name, config->restore,
-                              &database->durable, diag);
     if (rc)
         return rc;
     rc = okv_region_create(database->config->memory, config->pages, config->prefault,
                            &database->region, &why);
     if (rc) {
         okv_diag_set(diag, rc, "database %s: %s", database->config->name, why.text);
-        goto close_durable;
+        goto close_log;
     }
     rc = open_store(database, config->wipe, boot_id, diag);
     if (rc)
@@ -122,7 +154,7 @@ int okv_database_init(struct okv_database *database, const struct okv_config *co
                               config->remember_s * UINT64_C(1000), boot_id);
     if (rc)
         goto fini_store;
-    database->reply_caches->is_durable = database->durable != NULL;
+    database->reply_caches->is_durable = database->opened != NULL;
     if (database->config->full != OKV_STORE_REFUSE)
         rc = okv_allowance_init(&database->allowance, config->max_clients + 1);
     if (rc)
@@ -140,8 +172,8 @@ fini_store:
     okv_store_fini(&database->store);
 destroy_region:
     okv_region_destroy(&database->region);
-close_durable:
-    okv_durable_close(database->durable);
+close_log:
+    close_log(database);
     return rc;
 }
 
@@ -151,7 +183,7 @@ close_durable:
 static uint64_t session_base(const struct okv_database *database)
 {
     uint64_t last_known = okv_reply_caches_last_session(database->reply_caches);
-    uint64_t number = okv_wal_segment_number(database->durable->wal) + 1;
+    uint64_t number = okv_wal_segment_number(database->opened) + 1;
     uint64_t by_number = number < (UINT64_C(1) << 27) ? number << SESSIONS_BITS : 0;
     uint64_t least = last_known + (UINT64_C(1) << SESSIONS_BITS);
 
@@ -160,28 +192,66 @@ static uint64_t session_base(const struct okv_database *database)
                : least;
 }
 
-int okv_database_start(struct okv_database *database, double snapshot_ratio,
-                       void (*notify)(void *user), void *user, struct okv_diag *diag)
+static int start_log(struct okv_database *database, double snapshot_ratio,
+                     void (*notify)(void *user), void *user, struct okv_diag *diag)
 {
     struct okv_diag why = {.text = ""};
-
-    if (!database->durable)
-        return 0;
-    uint64_t clock_ms = atomic_load(&database->store.clock_ms);
-    database->session_base = session_base(database);
-    okv_reply_caches_adopt(database->reply_caches, database->session_base, clock_ms);
     const struct okv_wal_params params = {
         .snapshot_ratio = snapshot_ratio,
         .sync_within_ns = database->config->sync_within_ns,
         .notify = notify,
         .user = user,
     };
-    int rc = okv_wal_start(database->durable->wal, &params, &why);
+    int rc = okv_wal_start(database->opened, &params, &why);
     if (rc)
         return okv_diag_set(diag, rc, "database %s: %s", database->config->name,
                             why.text[0] ? why.text : okv_error_text(rc));
-    database->wal = database->durable->wal;
+    database->wal = database->opened;
     return 0;
+}
+
+int okv_database_start(struct okv_database *database, double snapshot_ratio,
+                       void (*notify)(void *user), void *user, struct okv_diag *diag)
+{
+    if (!database->opened)
+        return 0;
+    uint64_t clock_ms = atomic_load(&database->store.clock_ms);
+    uint64_t base = session_base(database);
+    atomic_store(&database->session_base, base);
+    okv_reply_caches_adopt(database->reply_caches, base, clock_ms);
+    return start_log(database, snapshot_ratio, notify, user, diag);
+}
+
+void okv_database_get_identity(const struct okv_database *database, struct okv_wal_identity *out)
+{
+    okv_wal_get_identity(database->opened, out);
+}
+
+int okv_database_join(struct okv_database *database, const struct okv_wal_identity *identity,
+                      const struct okv_wal_copies_params *copies, double snapshot_ratio,
+                      void (*notify)(void *user), void *user, struct okv_diag *diag)
+{
+    int rc = okv_wal_set_identity(database->opened, identity);
+
+    if (rc)
+        return okv_diag_set(diag, rc, "database %s is of another cluster, or of none",
+                            database->config->name);
+    okv_store_set_hash_seed(&database->store, identity->hash_seed);
+    rc = okv_wal_copies_begin(database->opened, copies);
+    return rc ? rc : start_log(database, snapshot_ratio, notify, user, diag);
+}
+
+void okv_databases_set_clock(struct okv_server *server, uint64_t clock_ms)
+{
+    uint64_t origin_ms = okv_clock_boot_ms() - clock_ms;
+
+    if (atomic_load(&server->clock_origin_ms) != 0 && okv_server_clock_ms(server) >= clock_ms)
+        return;
+    atomic_store(&server->clock_origin_ms, origin_ms);
+    for (unsigned i = 0; i < server->database_count; i++) {
+        atomic_store(&server->databases[i].store.clock_origin_ms, origin_ms);
+        okv_store_set_clock(&server->databases[i].store, clock_ms, true);
+    }
 }
 
 static void report_fullness(void *user, bool is_full)
@@ -210,7 +280,7 @@ void okv_database_report_to(struct okv_database *database, struct okv_log *log)
 
 int okv_database_snapshot(const struct okv_database *database, uint64_t *number)
 {
-    if (!database->wal)
+    if (!database->durable)
         return OKV_EUNSUPPORTED;
     *number = okv_wal_snapshot_request(database->wal);
     return 0;
@@ -222,7 +292,7 @@ int okv_database_snapshot_path(const struct okv_database *database, const char *
     char name[OKV_WAL_NAME_SIZE];
     uint64_t newest;
 
-    if (!database->wal)
+    if (!database->durable)
         return OKV_EUNSUPPORTED;
     int rc = number ? okv_wal_snapshot_state(database->wal, number, &newest) : OKV_EINVAL;
     if (rc)
@@ -247,5 +317,5 @@ void okv_database_fini(struct okv_database *database)
     okv_allowance_fini(&database->allowance);
     okv_store_fini(&database->store);
     okv_region_destroy(&database->region);
-    okv_durable_close(database->durable);
+    close_log(database);
 }

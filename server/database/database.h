@@ -5,24 +5,33 @@
 #include "server/database/allowance.h"
 #include "server/metrics/stats.h"
 #include "server/store/region.h"
+#include "server/store/status.h"
 #include "server/store/store.h"
+#include "server/wal/recovery/recover.h"
 
 struct okv_config;
 struct okv_database_config;
 struct okv_log;
 struct okv_durable;
 struct okv_reply_caches;
+struct okv_server;
 struct okv_wal;
+struct okv_wal_copies_params;
+struct okv_wal_identity;
 
 struct okv_database {
     const struct okv_database_config *config;
     struct okv_log *log; /* since okv_database_report_to() */
     struct okv_region region;
     struct okv_store store;
-    struct okv_durable *durable;           /* NULL: in memory only */
-    struct okv_wal *wal;                   /* its log, or NULL */
+    struct okv_durable *durable; /* NULL: in memory only */
+    struct okv_wal *opened;      /* its log, which runs once `wal` is set; NULL: it has none */
+    struct okv_wal *wal;         /* its log, or NULL */
     struct okv_reply_caches *reply_caches; /* of its clients */
-    uint64_t session_base;                 /* ids of sessions are above it; 0 without a log */
+    struct okv_wal_clients log_clients;
+    atomic_uint_fast64_t session_base; /* ids of sessions are above it; 0 without a log */
+    /* In a cluster: the epoch in which clients may connect; 0: another server leads. */
+    atomic_uint_fast64_t served;
     struct okv_counts counts;
     struct okv_times client_times;  /* of gets, as clients report them */
     struct okv_times write_times;   /* session/timed_writes.h */
@@ -46,6 +55,21 @@ void okv_database_report_to(struct okv_database *database, struct okv_log *log);
  * is called on the log's thread when a batch has ended. OKV_EIO, OKV_ENOMEM. */
 int okv_database_start(struct okv_database *database, double snapshot_ratio,
                        void (*notify)(void *user), void *user, struct okv_diag *diag);
+/* Whether this server may serve it: it is alone, or the primary. */
+static inline bool okv_database_is_led(const struct okv_database *database)
+{
+    return !okv_store_is_member(&database->store) || atomic_load(&database->served) != 0;
+}
+/* Of a server of a cluster. */
+void okv_database_get_identity(const struct okv_database *database, struct okv_wal_identity *out);
+/* In place of okv_database_start(), on a server of a cluster: begins the log of a copy, which has
+ * no items unless it has those of this identity. OKV_EEXISTS: it has others; OKV_EIO, OKV_ENOMEM.
+ */
+int okv_database_join(struct okv_database *database, const struct okv_wal_identity *identity,
+                      const struct okv_wal_copies_params *copies, double snapshot_ratio,
+                      void (*notify)(void *user), void *user, struct okv_diag *diag);
+/* Sets the clock of the server and its databases to `clock_ms`, if it is behind that. */
+void okv_databases_set_clock(struct okv_server *server, uint64_t clock_ms);
 /* Asks for a snapshot, which begins soon; *number says which. OKV_EUNSUPPORTED: the database is in
  * memory only. Any thread. */
 int okv_database_snapshot(const struct okv_database *database, uint64_t *number);

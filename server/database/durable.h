@@ -12,7 +12,6 @@ struct okv_durable {
     struct okv_log *server_log;
     struct okv_directory directory;
     struct okv_wal *wal;
-    struct okv_wal_clients clients;
     struct okv_wal_found found;
     uint64_t found_ns; /* duration of the recovery */
 };

@@ -121,6 +121,16 @@ static void forget(struct okv_reply_caches *reply_caches, struct okv_reply_cache
     reply_cache_drop(reply_caches, reply_cache);
 }
 
+void okv_reply_caches_drop_idle(struct okv_reply_caches *reply_caches)
+{
+    struct okv_reply_cache *oldest;
+
+    while ((oldest = reply_caches->oldest)) {
+        idle_remove(reply_caches, oldest);
+        reply_cache_drop(reply_caches, oldest);
+    }
+}
+
 /* The oldest idle one of the user who has most. There is an idle one. */
 static void drop_of_most(struct okv_reply_caches *reply_caches)
 {

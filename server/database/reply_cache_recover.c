@@ -197,19 +197,34 @@ uint64_t okv_reply_caches_last_session(const struct okv_reply_caches *reply_cach
     return last;
 }
 
-void okv_reply_caches_adopt(struct okv_reply_caches *reply_caches, uint64_t first, uint64_t now_ms)
+/* Under the lock. */
+static void adopt_all(struct okv_reply_caches *reply_caches, uint64_t first, uint64_t now_ms)
 {
     const struct okv_recovered_clients *clients = reply_caches->recovered;
     struct recovered **all = clients ? list_of(clients) : NULL;
 
-    pthread_mutex_lock(&reply_caches->lock);
     for (size_t i = 0; all && i < clients->count; i++)
         adopt(reply_caches, all[i], first, now_ms);
     if (clients && !all) /* no memory: nobody resumes */
         okv_reply_caches_forget(reply_caches, first);
-    pthread_mutex_unlock(&reply_caches->lock);
     free(all);
+}
+
+void okv_reply_caches_adopt(struct okv_reply_caches *reply_caches, uint64_t first, uint64_t now_ms)
+{
+    pthread_mutex_lock(&reply_caches->lock);
+    adopt_all(reply_caches, first, now_ms);
+    pthread_mutex_unlock(&reply_caches->lock);
     okv_reply_caches_abandon(reply_caches);
+}
+
+void okv_reply_caches_begin_epoch(struct okv_reply_caches *reply_caches, uint64_t first,
+                                  uint64_t now_ms)
+{
+    pthread_mutex_lock(&reply_caches->lock);
+    okv_reply_caches_drop_idle(reply_caches);
+    adopt_all(reply_caches, first, now_ms);
+    pthread_mutex_unlock(&reply_caches->lock);
 }
 
 void okv_reply_caches_abandon(struct okv_reply_caches *reply_caches)

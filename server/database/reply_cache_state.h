@@ -71,6 +71,9 @@ int okv_reply_cache_create(struct okv_reply_caches *reply_caches,
 /* Under reply_caches->lock: lists it as idle. */
 void okv_reply_cache_idle(struct okv_reply_caches *reply_caches,
                           struct okv_reply_cache *reply_cache, uint64_t now_ms);
+/* Under reply_caches->lock: drops all that no session holds. Their sessions can still be resumed.
+ */
+void okv_reply_caches_drop_idle(struct okv_reply_caches *reply_caches);
 /* Under reply_caches->lock. NULL: there is none. */
 struct okv_reply_cache *okv_reply_cache_find(const struct okv_reply_caches *reply_caches,
                                              const struct okv_reply_cache_owner *owner);

@@ -1,4 +1,5 @@
 /* okv-server: reads its options and does what they ask for. */
+#include <curl/curl.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -48,6 +49,7 @@ int main(int argc, char **argv)
         return status;
     }
     okv_standard_output_check_at_exit("okv-server");
+    curl_global_init(CURL_GLOBAL_DEFAULT);
     signal(SIGXFSZ, SIG_IGN); /* a log beyond the limit on files fails by its write */
     if (has_slip(argc, argv))
         return OKV_EXIT_USAGE;

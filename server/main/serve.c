@@ -13,6 +13,8 @@
 #include "server/clients/admission.h"
 #include "server/clients/client_table.h"
 #include "server/config/databases.h"
+#include "server/copies/cluster_files.h"
+#include "server/copies/copies.h"
 #include "server/core/certificates.h"
 #include "server/core/notify.h"
 #include "server/core/processors.h"
@@ -20,7 +22,6 @@
 #include "server/database/database.h"
 #include "server/database/durable.h"
 #include "server/identity/authority.h"
-#include "server/main/cluster_files.h"
 #include "server/main/descriptors.h"
 #include "server/main/reload.h"
 #include "server/main/status_log.h"
@@ -92,11 +93,7 @@ static void clock_begin(struct okv_server *server)
         uint64_t least_ms = durable ? okv_durable_clock_ms(durable) : 0;
         clock_ms = least_ms > clock_ms ? least_ms : clock_ms;
     }
-    server->clock_origin_ms = okv_clock_boot_ms() - clock_ms;
-    for (unsigned i = 0; i < server->database_count; i++) {
-        server->databases[i].store.clock_origin_ms = server->clock_origin_ms;
-        okv_store_set_clock(&server->databases[i].store, clock_ms, true);
-    }
+    okv_databases_set_clock(server, clock_ms);
 }
 
 static void wake_workers(void *user)
@@ -193,6 +190,24 @@ static void sockets_close(struct okv_server *server)
 {
     okv_resp_close(server);
     listeners_close(server);
+}
+
+/* In a cluster the logs begin when it is known which cluster that is. */
+static int begin_databases(struct okv_server *server, struct okv_diag *diag)
+{
+    if (!server->config.cluster.name[0])
+        return logs_start(server, diag);
+    for (unsigned i = 0; i < server->database_count; i++)
+        okv_database_report_to(&server->databases[i], &server->log);
+    return okv_copies_create(server, &server->copies, diag);
+}
+
+static void end_databases(struct okv_server *server)
+{
+    okv_copies_stop(server->copies);
+    logs_stop(server, server->database_count);
+    okv_copies_destroy(server->copies);
+    server->copies = NULL;
 }
 
 static void workers_destroy(struct okv_server *server, unsigned count)
@@ -320,7 +335,9 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
         workers_stop(server, server->config.workers);
         return cannot_start("the acceptor", rc, &why, diag);
     }
-    rc = okv_announcer_start(server, &why);
+    rc = server->copies ? okv_copies_start(server->copies, &why) : 0;
+    if (rc == 0)
+        rc = okv_announcer_start(server, &why);
     if (rc) {
         cannot_start("the announcer", rc, &why, diag);
     } else {
@@ -369,10 +386,10 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     if (rc)
         goto close_announcer;
     okv_status_log_little_room(server);
-    rc = logs_start(server, diag);
+    rc = begin_databases(server, diag);
     if (rc == 0) {
         rc = serve(server, signals, diag);
-        logs_stop(server, server->database_count);
+        end_databases(server);
         for (unsigned i = 0; i < server->database_count; i++)
             okv_status_log_lost(server, &server->databases[i]);
     }
@@ -406,7 +423,6 @@ static int run_with_metrics(struct okv_server *server, const sigset_t *signals,
     return rc;
 }
 
-/* Nothing uses what the files hold, yet. */
 static int run_with_cluster_files(struct okv_server *server, const sigset_t *signals,
                                   struct okv_diag *diag)
 {
@@ -415,7 +431,9 @@ static int run_with_cluster_files(struct okv_server *server, const sigset_t *sig
 
     if (rc)
         return rc;
+    server->cluster_files = &files;
     rc = run_with_metrics(server, signals, diag);
+    server->cluster_files = NULL;
     okv_cluster_files_close(&files);
     return rc;
 }

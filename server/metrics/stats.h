@@ -94,6 +94,7 @@ struct okv_server;
     X(closed_no_immediate, "connections ended: a message without immediate")                   \
     X(closed_credit, "connections ended: more requests than credits, or a wrong request slot") \
     X(closed_stopping, "connections ended: the server ends")                                   \
+    X(closed_deposed, "connections ended: another server of the cluster leads the database")   \
     X(closed_failed, "connections that failed otherwise: device errors")                       \
     X(listener_failures, "times a listener closed because its device failed")                  \
     X(discovery_answers, "discovery queries answered")                                         \

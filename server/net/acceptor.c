@@ -156,7 +156,8 @@ static void compose_welcome(struct okv_server *server, const struct okv_session 
         .features = (session->common.report.is_due ? OKV_FEATURE_REPORTS : 0u) |
                     (session->common.reports_hits ? OKV_FEATURE_HEAT : 0u) |
                     (okv_store_is_member(store) ? OKV_FEATURE_LEASE : 0u) |
-                    (session->is_peer ? OKV_FEATURE_REPLICATE : 0u),
+                    (session->is_peer ? OKV_FEATURE_REPLICATE : 0u) |
+                    (session->is_observer ? OKV_FEATURE_OBSERVE : 0u),
         .rkey = server->listeners[session->listener]->rkeys[session->common.database],
         .boot_id = store->table.boot_id,
         .region_length = store->length,
@@ -207,7 +208,13 @@ struct arrival {
     struct okv_reply_cache_claim claim;
     struct okv_reply_cache_grant grant;
     struct okv_accept_failure failure; /* what the device said, if it did not accept */
+    uint64_t epoch;                    /* as in struct okv_client */
 };
+
+static bool is_peer(const struct okv_server *server, const struct arrival *arrival)
+{
+    return arrival->client.features & OKV_FEATURE_REPLICATE && server->peer_inbox != NULL;
+}
 
 /* Accepts the connection and hands the session to the worker. Returns 0 or a reason to reject. */
 static int hand_over(struct okv_server *server, struct arrival *arrival,
@@ -294,9 +301,13 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
     session->common.reports_hits =
         arrival->client.features & OKV_FEATURE_HEAT &&
         server->databases[session->common.database].store.table.heat != NULL;
-    session->is_peer =
-        arrival->client.features & OKV_FEATURE_REPLICATE && server->peer_inbox != NULL;
+    session->is_peer = is_peer(server, arrival);
+    session->is_observer = arrival->client.features & OKV_FEATURE_OBSERVE;
+    session->common.epoch = arrival->epoch;
     okv_client_table_add(server->clients, &session->common, atomic_load(&session->is_half_open));
+    /* Whoever looked through the table before does so again. */
+    if (atomic_load(&server->databases[session->common.database].served) != arrival->epoch)
+        atomic_store(&session->common.is_deposed, arrival->epoch != 0);
     reason = hand_over(server, arrival, session);
     if (reason)
         goto unregister_session;
@@ -316,6 +327,31 @@ roll_back_reply_cache:
     return reason;
 }
 
+/* Clients of a copy are other servers, and those that neither READ nor write. */
+static int check_role(const struct okv_server *server, struct arrival *arrival)
+{
+    const struct okv_database *database = &server->databases[arrival->client.database];
+
+    if (!okv_store_is_member(&database->store))
+        return 0;
+    if (!(arrival->client.features & OKV_FEATURE_LEASE))
+        return OKV_REJECT_FEATURE;
+    if (arrival->client.features & OKV_FEATURE_OBSERVE ||
+        (is_peer(server, arrival) && arrival->identity.rights & OKV_RIGHT_REPLICATE))
+        return 0;
+    arrival->epoch = atomic_load(&database->served);
+    return arrival->epoch ? 0 : OKV_REJECT_NOT_PRIMARY;
+}
+
+static void raise_session_id(struct okv_acceptor *acceptor, const struct arrival *arrival)
+{
+    const struct okv_database *database = &acceptor->server->databases[arrival->client.database];
+    uint64_t base = atomic_load(&database->session_base);
+
+    if (acceptor->last_session_id < base)
+        acceptor->last_session_id = base;
+}
+
 /* A client that comes back before its old connection is gone is counted once: the old connection
  * does not count. Returns 0 or a reason to reject. */
 static int admit(struct okv_acceptor *acceptor, struct arrival *arrival)
@@ -331,9 +367,9 @@ static int admit(struct okv_acceptor *acceptor, struct arrival *arrival)
     };
     uint32_t replaced_place, place;
 
-    if (okv_store_is_member(&server->databases[arrival->client.database].store) &&
-        !(arrival->client.features & OKV_FEATURE_LEASE))
-        return OKV_REJECT_FEATURE;
+    int role_reason = check_role(server, arrival);
+    if (role_reason)
+        return role_reason;
     memcpy(owner.user, arrival->identity.of.user, sizeof owner.user);
     memcpy(owner.client_id, arrival->client.client_id, sizeof owner.client_id);
     okv_half_open_settle(server);
@@ -345,6 +381,7 @@ static int admit(struct okv_acceptor *acceptor, struct arrival *arrival)
     if (reason)
         return reason;
     arrival->worker = least_busy_worker(server, arrival->listener);
+    raise_session_id(acceptor, arrival);
     arrival->claim = (struct okv_reply_cache_claim){
         .owner = owner,
         .session_id = ++acceptor->last_session_id,
@@ -521,9 +558,6 @@ int okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server,
                        struct okv_diag *why)
 {
     *acceptor = (struct okv_acceptor){.server = server};
-    for (unsigned i = 0; i < server->database_count; i++)
-        if (acceptor->last_session_id < server->databases[i].session_base)
-            acceptor->last_session_id = server->databases[i].session_base;
     server->acceptor_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (server->acceptor_fd < 0)
         return OKV_EIO;

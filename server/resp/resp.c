@@ -54,6 +54,8 @@ static void greet(struct okv_resp_client *client)
     client->common.created_ns = client->unauthenticated_ns = client->progress_ns = okv_clock_ns();
     atomic_store(&client->common.active_ns, client->common.created_ns);
     atomic_store(&client->queued, -1);
+    if (resp->server->copies)
+        client->common.epoch = atomic_load(&resp->server->role_changes) + 1;
     TAILQ_INSERT_TAIL(&resp->all, client, in_all);
     okv_client_table_add(resp->server->clients, &client->common, false);
     OKV_STATS_ADD(&resp->server->stats, resp_clients, 1);
@@ -99,6 +101,8 @@ static void end_terminated(struct okv_resp *resp)
         next = TAILQ_NEXT(client, in_all);
         if (atomic_load(&client->common.is_killed))
             OKV_STATS_ADD(&resp->server->stats, closed_killed, 1);
+        else if (atomic_load(&client->common.is_deposed))
+            OKV_STATS_ADD(&resp->server->stats, closed_deposed, 1);
         else if (!okv_resp_login_holds(client))
             OKV_STATS_ADD(&resp->server->stats, closed_revoked, 1);
         else

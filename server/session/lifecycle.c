@@ -48,6 +48,8 @@ static const char *end_text(enum okv_session_end_reason reason)
         return "the client has another connection";
     case OKV_SESSION_END_REVOKED:
         return "its user lost the key or the right to this database";
+    case OKV_SESSION_END_DEPOSED:
+        return "another server leads its database";
     case OKV_SESSION_END_KILLED:
         return "an administrator ended it";
     case OKV_SESSION_END_HALF_OPEN:
@@ -151,6 +153,8 @@ bool okv_session_end_unwanted(struct okv_sessions *sessions, struct okv_session 
         reason = OKV_SESSION_END_REPLACED;
     else if (atomic_load_explicit(&session->common.is_killed, memory_order_relaxed))
         reason = OKV_SESSION_END_KILLED;
+    else if (atomic_load_explicit(&session->common.is_deposed, memory_order_relaxed))
+        reason = OKV_SESSION_END_DEPOSED;
     else if (!reason && (session->is_revoked || !okv_session_rights_now(session)))
         reason = OKV_SESSION_END_REVOKED;
     if (!reason)

@@ -131,7 +131,9 @@ static enum outcome answer_again(struct exchange *exchange)
     if (exchange->reply.opcode == OKV_OP_GET_TOUCH && exchange->reply.status == OKV_OK)
         okv_execute_get_again(exchange->executor, &exchange->request, &exchange->reply,
                               exchange->out + OKV_REPLY_HEADER, room_of_reply(exchange));
-    return ANSWERED;
+    /* The value is read now. */
+    return okv_store_lease_holds(&exchange->executor->database->store) ? ANSWERED
+                                                                       : held_up(exchange);
 }
 
 /* The client gave this request up and may reuse its slot. */
@@ -231,6 +233,18 @@ static enum outcome get(struct exchange *exchange)
                                                                        : held_up(exchange);
 }
 
+/* Of one that uses items. */
+static bool is_of_a_client(unsigned opcode)
+{
+    return opcode == OKV_OP_GET || opcode == OKV_OP_FLUSH || okv_opcode_is_write(opcode);
+}
+
+/* It stays connected when another server leads, so it must not use items. */
+static bool has_no_items(const struct okv_session *session)
+{
+    return session->is_observer || (session->is_peer && session->common.epoch == 0);
+}
+
 static enum outcome take_command(struct exchange *exchange)
 {
     struct okv_sessions *sessions = exchange->sessions;
@@ -238,6 +252,10 @@ static enum outcome take_command(struct exchange *exchange)
     /* A pass may be long. The sender may know of items that expired since it began. */
     if (exchange->request.ttl_ms || okv_housekeeping_is_due(sessions->server))
         okv_housekeeping_update_clock(&sessions->housekeeping, sessions->server);
+    if (is_of_a_client(exchange->request.opcode) && has_no_items(exchange->session)) {
+        exchange->reply.status = OKV_EUNSUPPORTED;
+        return ANSWERED;
+    }
     if (exchange->request.opcode == OKV_OP_GET)
         return get(exchange);
     return okv_opcode_is_write(exchange->request.opcode) ? write_once(exchange) : execute(exchange);

@@ -50,6 +50,7 @@ struct okv_reply_cache;
     X(NO_IMMEDIATE, no_immediate) \
     X(CREDIT, credit)             \
     X(STOPPING, stopping)         \
+    X(DEPOSED, deposed)           \
     X(FAILED, failed)
 
 enum okv_session_end_reason {
@@ -97,10 +98,11 @@ struct okv_session {
     struct okv_long_write *long_writes; /* [OKV_LONG_WRITES_MAX] */
     uint32_t long_write_count;          /* of these, in use */
     uint64_t reserved;                  /* bytes, by all of them */
-    bool is_peer;                       /* of another server: the feature replicate is in force */
-    struct okv_peer_sender *peer;       /* NULL: none of its messages went to the inbox */
-    struct okv_peer_mail *arriving;     /* the one whose body is on its way, or NULL */
-    struct okv_effort effort;           /* of its first request, to make room (store/room.h) */
+    bool is_observer; /* it READs nothing, and may connect to a copy: feature OKV_FEATURE_OBSERVE */
+    bool is_peer;     /* of another server: the feature replicate is in force */
+    struct okv_peer_sender *peer;   /* NULL: none of its messages went to the inbox */
+    struct okv_peer_mail *arriving; /* the one whose body is on its way, or NULL */
+    struct okv_effort effort;       /* of its first request, to make room (store/room.h) */
 
     struct okv_keepalive keepalive;
     uint32_t idle_scans; /* since the last request */

@@ -83,8 +83,9 @@ struct okv_store {
     atomic_uint_fast64_t clock_ms;
     /* As in `lease`, for checks without a lock; OKV_STORE_ALONE: it is no member of a cluster. */
     atomic_uint_fast64_t valid_until_us;
-    uint64_t clock_origin_ms; /* of okv_clock_boot_ms(), when the clock is 0; 0: not known */
-    atomic_uint_fast64_t index_length; /* bytes of the heap that segments take */
+    atomic_uint_fast64_t clock_origin_ms; /* of okv_clock_boot_ms(), when the clock is 0; 0: it is
+                                             not known */
+    atomic_uint_fast64_t index_length;    /* bytes of the heap that segments take */
     struct okv_store_compaction {
         uint64_t next;       /* bucket at which the pass continues */
         uint64_t moved;      /* extents in this pass */

@@ -115,6 +115,14 @@ static void write_superblock(const struct okv_store *store)
     okv_superblock_encode(&block, (struct okv_wire_superblock *)table->base);
 }
 
+void okv_store_set_hash_seed(struct okv_store *store, uint64_t hash_seed)
+{
+    pthread_mutex_lock(&store->publishing);
+    store->table.hash_seed = hash_seed;
+    write_superblock(store);
+    pthread_mutex_unlock(&store->publishing);
+}
+
 static void locks_init(struct okv_store *store)
 {
     pthread_mutex_init(&store->resizing, NULL);
@@ -194,9 +202,10 @@ void okv_store_set_clock(struct okv_store *store, uint64_t clock_ms, bool publis
 uint64_t okv_store_clock_wall_ms(const struct okv_store *store)
 {
     uint64_t wall_ms = okv_clock_wall_ms(), clock_ms = atomic_load(&store->clock_ms);
-    uint64_t exact_ms = okv_clock_boot_ms() - store->clock_origin_ms;
+    uint64_t origin_ms = atomic_load(&store->clock_origin_ms);
+    uint64_t exact_ms = okv_clock_boot_ms() - origin_ms;
 
-    if (store->clock_origin_ms == 0 || exact_ms < clock_ms || exact_ms - clock_ms > wall_ms)
+    if (origin_ms == 0 || exact_ms < clock_ms || exact_ms - clock_ms > wall_ms)
         return wall_ms;
     return wall_ms - (exact_ms - clock_ms);
 }

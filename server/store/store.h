@@ -47,6 +47,8 @@ struct okv_store_params {
  */
 int okv_store_init(struct okv_store *store, const struct okv_store_params *params);
 void okv_store_fini(struct okv_store *store);
+/* Of a store that never had an item, and that nobody READs. */
+void okv_store_set_hash_seed(struct okv_store *store, uint64_t hash_seed);
 
 /* OKV_ENOMEM. */
 int okv_store_work_init(struct okv_store_work *work, uint32_t bucket_size);

@@ -42,7 +42,8 @@
     X(BUCKETFULL, -31, "the bucket of this key has no room for the item; other keys have") \
     X(READONLY, -32, "the database takes no writes: its log failed")                       \
     X(LOST, -33, "the server restarted without the items that it had")                     \
-    X(DISKFULL, -34, "the database takes no writes until its disk has space")
+    X(DISKFULL, -34, "the database takes no writes until its disk has space")              \
+    X(FEWCOPIES, -35, "the database takes no writes: too few of its copies are in sync")
 
 /* The public header lists the same codes. A file that includes both only checks that they agree. */
 #ifdef OKV_H
@@ -58,7 +59,7 @@ enum okv_error { OKV_OK = 0, OKV_ERROR_LIST(OKV_ERROR_ENUM) };
 #endif
 
 /* The lowest code in the list: what a peer may send lies in [OKV_ERROR_LAST, 0]. */
-#define OKV_ERROR_LAST (-34)
+#define OKV_ERROR_LAST (-35)
 
 /* Text of a code: a static string, never NULL; "unknown error" for a number that is not listed. */
 const char *okv_error_text(int code);

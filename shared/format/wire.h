@@ -73,8 +73,10 @@ enum okv_feature {
     OKV_FEATURE_HEAT = 2,    /* the client reports its hits (hits.h) */
     OKV_FEATURE_LEASE = 4,   /* READs count while a lease holds; a member of a cluster demands it */
     OKV_FEATURE_REPLICATE = 8, /* the client is a server, and both are members of a cluster */
+    OKV_FEATURE_OBSERVE =
+        16, /* the client READs nothing and writes nothing: a copy serves it, too */
 };
-#define OKV_FEATURES_ALL 15u
+#define OKV_FEATURES_ALL 31u
 
 /* The number by which a hello names a database: the low half of its name's hash, and never 0 but
  * for "default". */

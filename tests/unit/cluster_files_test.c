@@ -4,7 +4,7 @@
 
 #include "tests/support/test.h"
 
-#include "server/main/cluster_files.h"
+#include "server/copies/cluster_files.h"
 #include "shared/base/error.h"
 #include "shared/identity/user_key.h"
 

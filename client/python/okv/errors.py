@@ -104,6 +104,7 @@ _CLASSES = {
     "OKV_EBUCKETFULL": Full,
     "OKV_EREADONLY": ReadOnly,
     "OKV_EDISKFULL": ReadOnly,
+    "OKV_EFEWCOPIES": ReadOnly,
     "OKV_EKEYSIZE": TooLarge,
     "OKV_EVALUESIZE": TooLarge,
     "OKV_ETTL": TooLarge,

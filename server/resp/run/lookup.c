@@ -200,6 +200,9 @@ int okv_resp_refuse(struct okv_resp_call *call, int code)
         okv_resp_error(to, "MISCONF the disk of the log is full: writes are refused until it has "
                            "room");
         break;
+    case OKV_EFEWCOPIES:
+        okv_resp_error(to, "NOREPLICAS Not enough good replicas to write.");
+        break;
     default:
         okv_resp_error(to, "ERR %s", okv_error_text(code));
         break;

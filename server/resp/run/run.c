@@ -86,6 +86,22 @@ static void refuse_stranger(struct okv_resp_call *call)
     okv_resp_place_refused(call->client, OKV_RESP_REFUSED_COMMAND);
 }
 
+/* Whether it looks at items. */
+static bool needs_primary(const struct okv_resp_call *call)
+{
+    return call->command->flags & (OKV_RESP_READ | OKV_RESP_WRITE | OKV_RESP_CHANGE |
+                                   OKV_RESP_OWN_CHANGE | OKV_RESP_TABLE | OKV_RESP_SCRIPT);
+}
+
+/* In the words of Redis. */
+static void refuse_copy(struct okv_resp_call *call)
+{
+    if (call->command->flags & (OKV_RESP_WRITE | OKV_RESP_SCRIPT))
+        okv_resp_error(&call->reply, "READONLY You can't write against a read only replica.");
+    else
+        okv_resp_error(&call->reply, "MASTERDOWN This server is a copy, and serves no reads.");
+}
+
 /* False: the command may not run at all, and an error was replied. */
 static bool check(struct okv_resp_call *call)
 {
@@ -105,6 +121,8 @@ static bool check(struct okv_resp_call *call)
         refuse_count(call);
     else if (!may_have_so_many(call))
         okv_resp_need_few(call, OKV_RESP_FEW);
+    else if (needs_primary(call) && !okv_database_is_led(call->executor->database))
+        refuse_copy(call);
     else if (okv_resp_transaction_is_open(client) && !okv_resp_call_is_allowed(call))
         okv_resp_refuse_right(call);
     else if (okv_resp_transaction_is_open(client) && call->command->flags & OKV_RESP_NO_MULTI)

@@ -1,4 +1,4 @@
-#include "server/main/cluster_files.h"
+#include "server/copies/cluster_files.h"
 
 #include <sodium.h>
 #include <string.h>

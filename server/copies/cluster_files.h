@@ -1,6 +1,6 @@
 /* The files that the options of a cluster name. */
-#ifndef OKV_SERVER_MAIN_CLUSTER_FILES_H
-#define OKV_SERVER_MAIN_CLUSTER_FILES_H
+#ifndef OKV_SERVER_COPIES_CLUSTER_FILES_H
+#define OKV_SERVER_COPIES_CLUSTER_FILES_H
 
 #include "server/config/config.h"
 #include "shared/base/diag.h"

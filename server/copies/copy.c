@@ -1,0 +1,305 @@
+#include "server/copies/copy.h"
+
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "server/copies/links.h"
+#include "server/copies/mail.h"
+#include "server/copies/role.h"
+#include "server/copies/shard.h"
+#include "server/database/database.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/base/random.h"
+
+/* While clients of an earlier epoch leave. */
+#define ROLE_RETRY_US 1000
+/* Of the lease D, as docs/cluster.md section 4 has them. */
+#define BEATS_PER_LEASE 10
+#define SHORT_LEASE_US 50000
+#define SHORT_BEAT_US 15000
+#define AGAIN_US 10000000
+#define RHO_PPM 500
+#define SUSPECT_MARGIN_US 100000
+#define LAG_MAX (UINT64_C(64) << 20)
+/* Bytes of frames that are kept for copies which are behind. */
+#define KEEP_BYTES (UINT64_C(32) << 20)
+
+static struct okv_wal *wal_of(const struct okv_copy *copy)
+{
+    return copy->database->wal;
+}
+
+/* ---- actions ---- */
+
+static void send_message(struct okv_copy *copy, const struct okv_protocol_action *action)
+{
+    enum okv_peer_message_type type = action->message.type;
+
+    if (type == OKV_PEER_JOINED || type == OKV_PEER_ACK)
+        okv_mail_answer(copy, &action->message);
+    else
+        okv_links_send(copy, action->server, &action->message);
+}
+
+static void append(struct okv_copy *copy)
+{
+    size_t length;
+    const uint8_t *bytes = okv_mail_frames(copy, &length);
+    int rc = okv_wal_copies_append(wal_of(copy), bytes, length);
+
+    if (rc)
+        okv_log_say(&copy->copies->server->log, OKV_LOG_ERROR, "cluster",
+                    "database %s: frames of the primary are no use: %s",
+                    copy->database->config->name, okv_error_text(rc));
+}
+
+static void lead(struct okv_copy *copy, uint64_t epoch)
+{
+    okv_links_close(copy);
+    copy->is_leading = true;
+    copy->is_draining = false;
+    if (okv_wal_copies_lead(wal_of(copy), epoch))
+        okv_log_say(&copy->copies->server->log, OKV_LOG_ERROR, "cluster",
+                    "database %s: no memory to begin epoch %llu", copy->database->config->name,
+                    (unsigned long long)epoch);
+}
+
+static void follow(struct okv_copy *copy)
+{
+    copy->is_leading = copy->is_draining = false;
+    okv_wal_copies_follow(wal_of(copy));
+}
+
+static void drain(struct okv_copy *copy)
+{
+    copy->is_draining = true;
+    okv_wal_copies_drain(wal_of(copy), true);
+}
+
+static void perform(struct okv_copy *copy, const struct okv_protocol_action *action)
+{
+    switch (action->type) {
+    case OKV_ACTION_SEND:
+        send_message(copy, action);
+        break;
+    case OKV_ACTION_READ_KEY:
+        okv_shard_read(copy, action->request);
+        break;
+    case OKV_ACTION_CHANGE_KEY:
+        okv_shard_change(copy, action->request, &action->key, action->revision);
+        break;
+    case OKV_ACTION_APPEND:
+        append(copy);
+        break;
+    case OKV_ACTION_TRUNCATE:
+        okv_wal_copies_cut(wal_of(copy), action->position);
+        break;
+    case OKV_ACTION_PUBLISH:
+        okv_wal_copies_publish(wal_of(copy), action->position);
+        break;
+    case OKV_ACTION_INCARNATION:
+        copy->incarnation = action->position;
+        break;
+    case OKV_ACTION_LOAD:
+    case OKV_ACTION_SNAPSHOT:
+        break;
+    case OKV_ACTION_LEAD:
+        lead(copy, action->epoch);
+        break;
+    case OKV_ACTION_FOLLOW:
+        follow(copy);
+        break;
+    case OKV_ACTION_DRAIN:
+        drain(copy);
+        break;
+    case OKV_ACTION_STATUS:
+        copy->is_shown = false;
+        break;
+    }
+}
+
+/* ---- events ---- */
+
+static void pass(struct okv_copy *copy, const struct okv_protocol_event *event)
+{
+    struct okv_protocol_actions *actions = &copy->copies->actions;
+
+    okv_protocol_step(&copy->protocol, event, okv_clock_lease_us(), actions);
+    for (unsigned i = 0; i < actions->count; i++)
+        perform(copy, &actions->of[i]);
+}
+
+/* False: it has not changed. */
+static bool pass_log(struct okv_copy *copy)
+{
+    struct okv_wal_copies_state state;
+
+    okv_wal_copies_get(wal_of(copy), &state);
+    const struct okv_protocol_event event = {
+        .type = OKV_EVENT_LOG,
+        .begin = state.begin,
+        .sealed = state.sealed,
+        .durable = state.durable,
+        .applied = state.applied,
+        .is_full = state.is_failed,
+    };
+    if (event.begin == copy->told.begin && event.sealed == copy->told.sealed &&
+        event.durable == copy->told.durable && event.applied == copy->told.applied &&
+        event.is_full == copy->told.is_full)
+        return false;
+    copy->told.begin = event.begin;
+    copy->told.sealed = event.sealed;
+    copy->told.durable = event.durable;
+    copy->told.applied = event.applied;
+    copy->told.is_full = event.is_full;
+    pass(copy, &event);
+    return true;
+}
+
+static void pass_drained(struct okv_copy *copy)
+{
+    struct okv_wal_copies_state state;
+
+    okv_wal_copies_get(wal_of(copy), &state);
+    if (!copy->is_draining || !state.is_drained || copy->protocol.is_drained)
+        return;
+    const struct okv_protocol_event event = {.type = OKV_EVENT_DRAINED};
+    pass(copy, &event);
+}
+
+/* A hand-over that came to nothing: writes are taken again. */
+static void end_drain(struct okv_copy *copy)
+{
+    if (!copy->is_draining || copy->protocol.phase == OKV_HAND_OVER_DRAIN)
+        return;
+    copy->is_draining = false;
+    okv_wal_copies_drain(wal_of(copy), false);
+}
+
+static void settle(struct okv_copy *copy)
+{
+    while (pass_log(copy))
+        continue;
+    pass_drained(copy);
+    end_drain(copy);
+    if (!copy->is_shown)
+        copy->is_shown = !okv_role_show(copy);
+}
+
+void okv_copy_step(struct okv_copy *copy, const struct okv_protocol_event *event)
+{
+    while (pass_log(copy))
+        continue;
+    pass(copy, event);
+    settle(copy);
+}
+
+void okv_copy_run(struct okv_copy *copy)
+{
+    const struct okv_protocol_event timer = {.type = OKV_EVENT_TIMER};
+
+    if (okv_protocol_timer_us(&copy->protocol) <= okv_clock_lease_us())
+        okv_copy_step(copy, &timer);
+    else
+        settle(copy);
+}
+
+uint64_t okv_copy_due_us(const struct okv_copy *copy)
+{
+    uint64_t due_us = okv_protocol_timer_us(&copy->protocol);
+    uint64_t again_us = copy->is_shown ? UINT64_MAX : okv_clock_lease_us() + ROLE_RETRY_US;
+
+    return again_us < due_us ? again_us : due_us;
+}
+
+/* ---- begin and end ---- */
+
+static struct okv_protocol_options options_of(const struct okv_copy *copy)
+{
+    const struct okv_cluster_document *cluster = &copy->copies->cluster;
+    uint64_t lease_us = cluster->lease_ms * UINT64_C(1000);
+
+    return (struct okv_protocol_options){
+        .lease_us = lease_us,
+        .beat_us = lease_us / BEATS_PER_LEASE,
+        .silent_us = lease_us / 2,
+        .suspect_us = lease_us + lease_us * 3 * RHO_PPM / 1000000 + SUSPECT_MARGIN_US,
+        .short_us = SHORT_LEASE_US,
+        .short_beat_us = SHORT_BEAT_US,
+        .again_us = AGAIN_US,
+        .rho_ppm = RHO_PPM,
+        .lag_max = LAG_MAX,
+        .copies_min = cluster->copies_min,
+        .acks_disk = copy->database->durable && copy->database->config->sync_within_ns == 0,
+    };
+}
+
+static const struct okv_wal_identity *identity_of(const struct okv_copy *copy)
+{
+    const struct okv_cluster_document *cluster = &copy->copies->cluster;
+
+    for (unsigned i = 0; i < cluster->database_count; i++)
+        if (strcmp(cluster->databases[i].name, copy->database->config->name) == 0)
+            return &cluster->databases[i].identity;
+    return NULL;
+}
+
+static void log_changed(void *user)
+{
+    struct okv_copies *copies = user;
+
+    eventfd_write(copies->log_fd, 1);
+}
+
+static void wake_workers(void *user)
+{
+    struct okv_server *server = user;
+
+    for (unsigned i = 0; i < server->config.workers; i++)
+        okv_server_wake(server, i);
+}
+
+static int start_log(struct okv_copy *copy, struct okv_diag *diag)
+{
+    const struct okv_wal_identity *identity = identity_of(copy);
+    const struct okv_wal_copies_params params = {KEEP_BYTES, log_changed, copy->copies};
+
+    if (!identity)
+        return okv_diag_set(diag, OKV_ENOTFOUND, "the cluster has no database %s",
+                            copy->database->config->name);
+    return okv_database_join(copy->database, identity, &params,
+                             copy->copies->server->config.snapshot_ratio, wake_workers,
+                             copy->copies->server, diag);
+}
+
+int okv_copy_begin(struct okv_copy *copy, struct okv_diag *diag)
+{
+    struct okv_copies *copies = copy->copies;
+    const struct okv_protocol_options options = options_of(copy);
+    const struct okv_member self = {copies->id, copy->incarnation};
+    struct okv_wal_copies_state state;
+    int rc = start_log(copy, diag);
+
+    if (rc)
+        return rc;
+    okv_wal_copies_get(wal_of(copy), &state);
+    const struct okv_protocol_log log = {
+        .begin = state.begin, .end = state.sealed, .published = state.applied};
+    okv_protocol_start(&copy->protocol, &options, self, &log, state.epoch,
+                       okv_random_next(&copies->random), okv_clock_lease_us(), &copies->actions);
+    copy->has_begun = true;
+    for (unsigned i = 0; i < copies->actions.count; i++)
+        perform(copy, &copies->actions.of[i]);
+    settle(copy);
+    return 0;
+}
+
+void okv_copy_end(struct okv_copy *copy)
+{
+    if (!copy->has_begun)
+        return;
+    follow(copy);
+    okv_mail_end(copy);
+    okv_links_close(copy);
+}

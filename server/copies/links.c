@@ -1,0 +1,269 @@
+#include "server/copies/links.h"
+
+#include <stdlib.h>
+
+#include "server/cluster/message.h"
+#include "server/copies/copy.h"
+#include "server/copies/registry.h"
+#include "server/database/database.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+
+/* Before a lost one is opened again. */
+#define AGAIN_US 100000
+#define OPEN_NS UINT64_C(2000000000)
+/* Without an answer: beats while a copy is silent, and the parts of a long frame. */
+#define MESSAGES_MAX 128
+
+static const unsigned operations[] = {
+    [OKV_PEER_JOIN] = OKV_OP_JOIN,
+    [OKV_PEER_SHIP] = OKV_OP_SHIP,
+    [OKV_PEER_BEAT] = OKV_OP_BEAT,
+    [OKV_PEER_RELEASED] = OKV_OP_RELEASED,
+};
+
+/* ---- what a link says ---- */
+
+static void tell(struct okv_copy_link *link, enum okv_protocol_event_type type)
+{
+    const struct okv_protocol_event event = {.type = type, .server = link->server};
+
+    okv_copy_step(link->copy, &event);
+}
+
+static void opened(void *context)
+{
+    struct okv_copy_link *link = context;
+
+    link->is_open = true;
+    link->has_failed = false;
+    tell(link, OKV_EVENT_CONNECTED);
+}
+
+static void answered(void *context, uint64_t cookie, int status, const uint8_t *bytes,
+                     uint32_t length)
+{
+    struct okv_copy_link *link = context;
+    struct okv_peer_letter letter;
+
+    (void)cookie;
+    if (status == 0 && length == 0)
+        return;
+    if (status || okv_peer_letter_decode(bytes, length, &letter)) {
+        link->is_lost = true; /* a message that was not received leaves a gap */
+        return;
+    }
+    const struct okv_protocol_event event = {
+        .type = OKV_EVENT_MESSAGE, .server = link->server, .message = letter.message};
+    okv_copy_step(link->copy, &event);
+}
+
+static void note_failure(struct okv_copy_link *link, const char *why)
+{
+    struct okv_copy *copy = link->copy;
+
+    if (!link->has_failed)
+        okv_log_say(&copy->copies->server->log, OKV_LOG_WARNING, "cluster",
+                    "database %s: no connection to the copy of server %016llx: %s",
+                    copy->database->config->name, (unsigned long long)link->server, why);
+    link->has_failed = true;
+}
+
+static void lost(void *context, int status, const char *why)
+{
+    struct okv_copy_link *link = context;
+
+    (void)status;
+    note_failure(link, why);
+    link->is_lost = true;
+}
+
+static const struct okv_link_calls calls = {opened, answered, lost};
+
+/* ---- their life ---- */
+
+static void close_link(struct okv_copy_link *link)
+{
+    bool was_open = link->is_open;
+
+    okv_link_close(link->link);
+    link->link = NULL;
+    link->is_open = link->is_lost = false;
+    link->again_us = okv_clock_lease_us() + AGAIN_US;
+    if (was_open && link->copy->is_leading)
+        tell(link, OKV_EVENT_LOST);
+}
+
+static void open_link(struct okv_copy_link *link)
+{
+    struct okv_copy *copy = link->copy;
+    struct okv_copies *copies = copy->copies;
+    struct okv_server *server = copies->server;
+    struct okv_diag why = {.text = ""};
+    const struct okv_link_params params = {
+        .uri = &link->uri,
+        .database = copy->database->config->name,
+        .client_id = copies->client_id,
+        .user = copies->key ? server->config.cluster.peer_user : NULL,
+        .key = copies->key,
+        .messages_max = MESSAGES_MAX,
+        .timeout_ns = OPEN_NS,
+        .calls = &calls,
+        .context = link,
+    };
+    int rc = okv_registry_find(copies, link->server, &link->uri)
+                 ? okv_link_open(&params, &link->link, &why)
+                 : okv_diag_set(&why, OKV_ENOTFOUND, "it has not said where it is reached");
+
+    if (rc) {
+        note_failure(link, why.text[0] ? why.text : okv_error_text(rc));
+        link->again_us = okv_clock_lease_us() + AGAIN_US;
+    }
+}
+
+static bool is_wanted(const struct okv_copy *copy, uint64_t server)
+{
+    return copy->is_leading && server != copy->copies->id &&
+           (okv_key_wants(&copy->protocol.key, server) ||
+            okv_key_has_server(&copy->protocol.key, server));
+}
+
+static struct okv_copy_link *find(struct okv_copy *copy, uint64_t server)
+{
+    for (unsigned i = 0; i < OKV_COPIES_MAX; i++)
+        if (copy->links[i].server == server)
+            return &copy->links[i];
+    return NULL;
+}
+
+static void enter(struct okv_copy *copy, uint64_t server)
+{
+    struct okv_copy_link *link = find(copy, server) ? NULL : find(copy, 0);
+
+    if (link && is_wanted(copy, server))
+        *link = (struct okv_copy_link){.copy = copy, .server = server};
+}
+
+static void enter_all(struct okv_copy *copy)
+{
+    const struct okv_shard_key *key = &copy->protocol.key;
+
+    for (unsigned i = 0; i < key->wanted_count; i++)
+        enter(copy, key->wanted[i]);
+    for (unsigned i = 0; i < key->isr_count; i++)
+        enter(copy, key->isr[i].server);
+}
+
+/* What was sent before this copy stopped to lead still arrives: the link is kept for a while. */
+static void run(struct okv_copy_link *link, uint64_t now_us)
+{
+    bool is_needed = is_wanted(link->copy, link->server);
+
+    if (is_needed)
+        link->until_us = now_us + link->copy->protocol.options.lease_us;
+    if (!link->link && is_needed && now_us >= link->again_us)
+        open_link(link);
+    if (link->link)
+        link->wait = okv_link_run(link->link);
+    if (link->link && (link->is_lost || now_us > link->until_us))
+        close_link(link);
+    if (!link->link && !is_needed)
+        link->server = 0;
+}
+
+void okv_links_run(struct okv_copy *copy, uint64_t now_us)
+{
+    if (copy->is_leading)
+        enter_all(copy);
+    for (unsigned i = 0; i < OKV_COPIES_MAX; i++)
+        if (copy->links[i].server != 0)
+            run(&copy->links[i], now_us);
+}
+
+void okv_links_close(struct okv_copy *copy)
+{
+    copy->is_leading = false;
+    for (unsigned i = 0; i < OKV_COPIES_MAX; i++) {
+        if (copy->links[i].server != 0)
+            close_link(&copy->links[i]);
+        copy->links[i].server = 0;
+    }
+}
+
+void okv_links_wait(const struct okv_copy *copy, struct pollfd *fds, unsigned *count,
+                    uint64_t *wake_ns)
+{
+    for (unsigned i = 0; i < OKV_COPIES_MAX; i++) {
+        const struct okv_copy_link *link = &copy->links[i];
+        if (link->server == 0 || !link->link)
+            continue;
+        if (link->wait.fd >= 0)
+            fds[(*count)++] = (struct pollfd){.fd = link->wait.fd, .events = POLLIN};
+        if (link->wait.wake_ns < *wake_ns)
+            *wake_ns = link->wait.wake_ns;
+    }
+}
+
+/* ---- messages ---- */
+
+static int send_part(struct okv_copy_link *link, const struct okv_peer_message *message,
+                     const uint8_t *bytes, size_t length, size_t rest)
+{
+    const struct okv_copies *copies = link->copy->copies;
+    const struct okv_peer_letter letter = {
+        .server = copies->id, .options = copies->options, .rest = rest, .message = *message};
+    uint8_t header[OKV_PEER_MESSAGE_MAX];
+    const struct iovec body = {(void *)bytes, length};
+
+    return okv_link_send(link->link, operations[message->type], header,
+                         (uint32_t)okv_peer_letter_encode(&letter, header), &body, 1, 0);
+}
+
+/* Frames of this batch, or as many as one request takes of those that the copy lacks. */
+static int read_frames(struct okv_copies *copies, struct okv_wal *wal,
+                       const struct okv_peer_message *ship, size_t *used)
+{
+    int rc = okv_wal_copies_read(wal, ship->from, ship->to, copies->ship, copies->ship_size, used);
+
+    if (rc != OKV_EVALUESIZE)
+        return rc;
+    uint8_t *larger = realloc(copies->ship, *used);
+    if (!larger)
+        return OKV_ENOMEM;
+    copies->ship = larger;
+    copies->ship_size = *used;
+    return okv_wal_copies_read(wal, ship->from, ship->to, copies->ship, copies->ship_size, used);
+}
+
+static int send_frames(struct okv_copy_link *link, const struct okv_peer_message *message)
+{
+    struct okv_copy *copy = link->copy;
+    struct okv_copies *copies = copy->copies;
+    struct okv_peer_message ship = *message;
+    size_t used = 0, at = 0;
+    int rc = read_frames(copies, copy->database->wal, &ship, &used);
+
+    if (rc)
+        return rc;
+    ship.to = ship.from + used;
+    okv_protocol_shipped(&copy->protocol, link->server, ship.to);
+    do {
+        size_t length = used - at < OKV_COPIES_SHIP_BYTES ? used - at : OKV_COPIES_SHIP_BYTES;
+        rc = send_part(link, &ship, copies->ship + at, length, used - at - length);
+        at += length;
+    } while (rc == 0 && at < used);
+    return rc;
+}
+
+void okv_links_send(struct okv_copy *copy, uint64_t server, const struct okv_peer_message *message)
+{
+    struct okv_copy_link *link = find(copy, server);
+
+    if (!link || !link->link || !link->is_open || link->is_lost)
+        return;
+    int rc = message->type == OKV_PEER_SHIP ? send_frames(link, message)
+                                            : send_part(link, message, NULL, 0, 0);
+    link->is_lost = rc != 0 && message->type != OKV_PEER_BEAT;
+    if (link->is_lost)
+        note_failure(link, okv_error_text(rc));
+}

@@ -1,0 +1,213 @@
+#include "server/copies/mail.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/cluster/message.h"
+#include "server/copies/copy.h"
+#include "server/database/database.h"
+#include "server/wal/format.h"
+#include "shared/base/error.h"
+
+/* ---- answers ---- */
+
+static void answer(struct okv_copies *copies, struct okv_peer_mail *mail, int status)
+{
+    okv_peer_inbox_answer(copies->inbox, mail, status, NULL, 0);
+}
+
+static struct okv_peer_mail *take_first(struct okv_copy_mail *waiting)
+{
+    struct okv_peer_mail *first = STAILQ_FIRST(&waiting->list);
+
+    STAILQ_REMOVE_HEAD(&waiting->list, next);
+    return first;
+}
+
+/* Those that wait get no message, but for the last one, which is returned; NULL: none waits. */
+static struct okv_peer_mail *last_of(struct okv_copy *copy)
+{
+    struct okv_copy_mail *waiting = &copy->mail;
+    struct okv_peer_mail *last = NULL;
+
+    while (!STAILQ_EMPTY(&waiting->list)) {
+        if (last)
+            answer(copy->copies, last, 0);
+        last = take_first(waiting);
+    }
+    return last;
+}
+
+void okv_mail_answer(struct okv_copy *copy, const struct okv_peer_message *message)
+{
+    struct okv_copies *copies = copy->copies;
+    struct okv_peer_mail *mail = copy->mail.taken ? copy->mail.taken : last_of(copy);
+    const struct okv_peer_letter letter = {
+        .server = copies->id, .options = copies->options, .message = *message};
+    uint8_t bytes[OKV_PEER_MESSAGE_MAX];
+
+    copy->mail.taken = NULL;
+    if (mail)
+        okv_peer_inbox_answer(copies->inbox, mail, 0, bytes,
+                              (uint32_t)okv_peer_letter_encode(&letter, bytes));
+}
+
+static void drop_frames(struct okv_copy_mail *waiting)
+{
+    free(waiting->bytes);
+    waiting->bytes = NULL;
+    waiting->used = waiting->size = 0;
+    waiting->from = NULL;
+}
+
+void okv_mail_end(struct okv_copy *copy)
+{
+    struct okv_peer_mail *last = last_of(copy);
+
+    if (last)
+        answer(copy->copies, last, 0);
+    drop_frames(&copy->mail);
+}
+
+/* ---- frames ---- */
+
+const uint8_t *okv_mail_frames(const struct okv_copy *copy, size_t *length)
+{
+    *length = copy->mail.frames_length;
+    return copy->mail.frames;
+}
+
+/* Keeps the frames of one of several requests. OKV_EPROTO: they are too many; OKV_ENOMEM. */
+static int keep_frames(struct okv_copy_mail *waiting, const struct okv_peer_mail *mail,
+                       uint64_t rest)
+{
+    if (waiting->from != mail->from)
+        drop_frames(waiting);
+    uint64_t needed = waiting->used + mail->length + rest;
+    if (rest > OKV_WAL_FRAME_MAX || needed > OKV_WAL_FRAME_MAX)
+        return OKV_EPROTO;
+    if (needed > waiting->size) {
+        uint8_t *larger = realloc(waiting->bytes, needed);
+        if (!larger)
+            return OKV_ENOMEM;
+        waiting->bytes = larger;
+        waiting->size = needed;
+    }
+    if (mail->length)
+        memcpy(waiting->bytes + waiting->used, mail->body, mail->length);
+    waiting->used += mail->length;
+    waiting->from = mail->from;
+    return 0;
+}
+
+/* ---- requests ---- */
+
+static bool is_of_operation(unsigned opcode, enum okv_peer_message_type type)
+{
+    switch (type) {
+    case OKV_PEER_JOIN:
+        return opcode == OKV_OP_JOIN;
+    case OKV_PEER_SHIP:
+        return opcode == OKV_OP_SHIP;
+    case OKV_PEER_BEAT:
+        return opcode == OKV_OP_BEAT;
+    case OKV_PEER_RELEASED:
+        return opcode == OKV_OP_RELEASED;
+    default:
+        return false;
+    }
+}
+
+/* One that comes to nothing is answered without a message. That of a SHIP comes when its frames are
+ * where they are to be. */
+static void step(struct okv_copy *copy, struct okv_peer_mail *mail,
+                 const struct okv_peer_letter *letter)
+{
+    const struct okv_protocol_event event = {
+        .type = OKV_EVENT_MESSAGE, .server = letter->server, .message = letter->message};
+    struct okv_copy_mail *waiting = &copy->mail;
+
+    waiting->taken = mail;
+    okv_copy_step(copy, &event);
+    mail = waiting->taken;
+    waiting->taken = NULL;
+    if (!mail)
+        return;
+    if (letter->message.type == OKV_PEER_SHIP && copy->protocol.owed != 0)
+        STAILQ_INSERT_TAIL(&waiting->list, mail, next);
+    else
+        answer(copy->copies, mail, 0);
+}
+
+static void take_ship(struct okv_copy *copy, struct okv_peer_mail *mail,
+                      const struct okv_peer_letter *letter)
+{
+    struct okv_copy_mail *waiting = &copy->mail;
+    bool is_alone = letter->rest == 0 && waiting->from != mail->from;
+    int rc = is_alone ? 0 : keep_frames(waiting, mail, letter->rest);
+
+    if (rc || letter->rest) {
+        answer(copy->copies, mail, rc);
+        return;
+    }
+    waiting->frames = is_alone ? mail->body : waiting->bytes;
+    waiting->frames_length = is_alone ? mail->length : waiting->used;
+    step(copy, mail, letter);
+    waiting->frames = NULL;
+    waiting->frames_length = 0;
+    if (!is_alone)
+        drop_frames(waiting);
+}
+
+static int check(const struct okv_copy *copy, const struct okv_peer_mail *mail,
+                 struct okv_peer_letter *letter)
+{
+    int rc = okv_peer_letter_decode(mail->header, mail->header_length, letter);
+
+    if (rc)
+        return rc;
+    if (!is_of_operation(mail->opcode, letter->message.type))
+        return OKV_EPROTO;
+    if (letter->options != copy->copies->options)
+        return OKV_EINVAL;
+    return copy->has_begun ? 0 : OKV_EAGAIN;
+}
+
+static void refuse(struct okv_copy *copy, struct okv_peer_mail *mail, int status)
+{
+    if (status == OKV_EINVAL && !copy->has_told_options)
+        okv_log_say(&copy->copies->server->log, OKV_LOG_ERROR, "cluster",
+                    "database %s: another server has other options for its databases, and cannot "
+                    "have a copy: give all servers of the cluster the same",
+                    copy->database->config->name);
+    copy->has_told_options |= status == OKV_EINVAL;
+    answer(copy->copies, mail, status);
+}
+
+static void take(struct okv_copies *copies, struct okv_peer_mail *mail)
+{
+    struct okv_copy *copy = &copies->of[mail->from->database];
+    struct okv_peer_letter letter;
+
+    if (mail->opcode == 0) {
+        if (copy->mail.from == mail->from)
+            drop_frames(&copy->mail);
+        answer(copies, mail, 0);
+        return;
+    }
+    int rc = check(copy, mail, &letter);
+    if (rc)
+        refuse(copy, mail, rc);
+    else if (letter.message.type == OKV_PEER_SHIP)
+        take_ship(copy, mail, &letter);
+    else
+        step(copy, mail, &letter);
+}
+
+void okv_mail_take(struct okv_copies *copies)
+{
+    struct okv_peer_mail *mail;
+
+    while ((mail = okv_peer_inbox_take(copies->inbox)))
+        take(copies, mail);
+}

@@ -1,0 +1,360 @@
+#include "server/copies/registry.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/copies/copy.h"
+#include "server/copies/orders.h"
+#include "server/database/database.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/base/random.h"
+
+/* Of the key of a server, by etcd's clock. Nothing rests on it but who is listed. */
+#define LEASE_S 10
+#define RENEW_US 3000000
+#define RETRY_US 500000
+
+static void prefix_of(const struct okv_copies *copies, char out[OKV_COPIES_KEY_SIZE])
+{
+    snprintf(out, OKV_COPIES_KEY_SIZE, "/okv/%s/", copies->server->config.cluster.name);
+}
+
+static void key_of(const struct okv_copies *copies, const char *rest, char out[OKV_COPIES_KEY_SIZE])
+{
+    snprintf(out, OKV_COPIES_KEY_SIZE, "/okv/%s/%s", copies->server->config.cluster.name, rest);
+}
+
+/* ---- reading ---- */
+
+static struct okv_known_server *known(struct okv_copies *copies, uint64_t id)
+{
+    for (unsigned i = 0; i < copies->server_count; i++)
+        if (copies->servers[i].of.id == id)
+            return &copies->servers[i];
+    return NULL;
+}
+
+static void note_server(struct okv_copies *copies, const struct okv_etcd_item *item)
+{
+    struct okv_known_server server = {.mod_revision = item->mod_revision};
+
+    if (copies->server_count < OKV_SERVERS_MAX &&
+        okv_document_read_server(item->value, item->length, &server.of) &&
+        !known(copies, server.of.id))
+        copies->servers[copies->server_count++] = server;
+}
+
+static void note_cluster(struct okv_copies *copies, const struct okv_etcd_item *item)
+{
+    if (okv_document_read_cluster(item->value, item->length, &copies->cluster))
+        copies->has_cluster = true;
+    else
+        okv_log_say(&copies->server->log, OKV_LOG_ERROR, "cluster",
+                    "etcd: the key %s has a value that this okv-server cannot read", item->key);
+}
+
+static void begin_copies(struct okv_copies *copies)
+{
+    struct okv_server *server = copies->server;
+    struct okv_diag why = {.text = ""};
+
+    uint64_t now_ms = okv_clock_wall_ms(), began_ms = copies->cluster.began_wall_ms;
+    okv_databases_set_clock(server, now_ms > began_ms ? now_ms - began_ms : 1);
+    for (unsigned i = 0; i < server->database_count; i++) {
+        struct okv_copy *copy = &copies->of[i];
+        int rc = okv_copy_begin(copy, &why);
+        if (rc)
+            okv_log_say(&server->log, OKV_LOG_ERROR, "cluster", "database %s has no copy here: %s",
+                        copy->database->config->name, why.text[0] ? why.text : okv_error_text(rc));
+    }
+}
+
+static void take_items(struct okv_copies *copies, const struct okv_etcd_answer *answer)
+{
+    char cluster[OKV_COPIES_KEY_SIZE], servers[OKV_COPIES_KEY_SIZE];
+    bool had_cluster = copies->has_cluster;
+
+    key_of(copies, "cluster", cluster);
+    key_of(copies, "servers/", servers);
+    copies->server_count = 0;
+    for (size_t i = 0; i < answer->count; i++) {
+        const struct okv_etcd_item *item = &answer->items[i];
+        if (strncmp(item->key, servers, strlen(servers)) == 0)
+            note_server(copies, item);
+        else if (!had_cluster && strcmp(item->key, cluster) == 0)
+            note_cluster(copies, item);
+    }
+    if (!had_cluster && copies->has_cluster)
+        begin_copies(copies);
+    copies->has_read = true;
+}
+
+static void have_read(void *context, const struct okv_etcd_answer *answer)
+{
+    struct okv_copies *copies = context;
+
+    copies->is_reading = false;
+    if (answer->status == OKV_OK) {
+        take_items(copies, answer);
+        return;
+    }
+    if (answer->status != OKV_ESHUTDOWN && !copies->has_read && !copies->has_told_etcd)
+        okv_log_say(&copies->server->log, OKV_LOG_ERROR, "cluster",
+                    "etcd: %s: this server waits for it", answer->why);
+    copies->has_told_etcd = true;
+    copies->must_read = true;
+    copies->read_at_us = okv_clock_lease_us() + RETRY_US;
+}
+
+static void changed(void *context, const struct okv_etcd_answer *answer)
+{
+    struct okv_copies *copies = context;
+    const struct okv_protocol_event hint = {.type = OKV_EVENT_HINT};
+
+    if (answer->status)
+        return;
+    copies->must_read = true;
+    for (unsigned i = 0; i < copies->server->database_count; i++)
+        if (copies->of[i].has_begun)
+            okv_copy_step(&copies->of[i], &hint);
+}
+
+int okv_registry_begin(struct okv_copies *copies)
+{
+    char prefix[OKV_COPIES_KEY_SIZE];
+
+    prefix_of(copies, prefix);
+    copies->must_read = true;
+    return okv_etcd_watch(copies->etcd, prefix, changed, copies);
+}
+
+static void read_all(struct okv_copies *copies)
+{
+    char prefix[OKV_COPIES_KEY_SIZE];
+
+    prefix_of(copies, prefix);
+    copies->must_read = false;
+    copies->is_reading =
+        okv_etcd_get(copies->etcd, prefix, OKV_COPIES_ETCD_MS, have_read, copies) == 0;
+}
+
+/* ---- this server's key ---- */
+
+static void put_off(struct okv_copies *copies, uint64_t us)
+{
+    copies->is_renewing = false;
+    copies->renew_at_us = okv_clock_lease_us() + us;
+}
+
+static void have_said(void *context, const struct okv_etcd_answer *answer)
+{
+    struct okv_copies *copies = context;
+
+    copies->must_read |= answer->status != OKV_ESHUTDOWN;
+    put_off(copies, answer->status ? RETRY_US : RENEW_US);
+}
+
+/* Of the last read; another process may have this server's key, as long as its lease runs. */
+static uint64_t own_revision(struct okv_copies *copies)
+{
+    const struct okv_known_server *own = known(copies, copies->id);
+
+    return own ? own->mod_revision : 0;
+}
+
+static void say(struct okv_copies *copies)
+{
+    char key[OKV_COPIES_KEY_SIZE], name[32];
+    char *text = okv_document_of_server(&copies->self);
+
+    snprintf(name, sizeof name, "servers/%016" PRIx64, copies->id);
+    key_of(copies, name, key);
+    const struct okv_etcd_change change = {
+        .key = key,
+        .mod_revision = own_revision(copies),
+        .value = text,
+        .length = text ? strlen(text) : 0,
+        .lease = copies->lease,
+    };
+    if (!text || okv_etcd_swap(copies->etcd, &change, 1, OKV_COPIES_ETCD_MS, have_said, copies))
+        put_off(copies, RETRY_US);
+    free(text);
+}
+
+static bool is_listed(struct okv_copies *copies)
+{
+    const struct okv_known_server *own = known(copies, copies->id);
+
+    return own && own->of.boot == copies->boot;
+}
+
+static void have_renewed(void *context, const struct okv_etcd_answer *answer)
+{
+    struct okv_copies *copies = context;
+
+    if (answer->status == OKV_ENOTFOUND)
+        copies->lease = 0;
+    if (answer->status) {
+        put_off(copies, RETRY_US);
+        return;
+    }
+    copies->lease = answer->lease;
+    if (is_listed(copies))
+        put_off(copies, RENEW_US);
+    else
+        say(copies);
+}
+
+static void renew(struct okv_copies *copies)
+{
+    copies->is_renewing = true;
+    if (okv_etcd_keepalive(copies->etcd, copies->lease, LEASE_S, OKV_COPIES_ETCD_MS, have_renewed,
+                           copies))
+        put_off(copies, RETRY_US);
+}
+
+/* ---- what is due ---- */
+
+void okv_registry_run(struct okv_copies *copies, uint64_t now_us)
+{
+    if (copies->must_read && !copies->is_reading && now_us >= copies->read_at_us)
+        read_all(copies);
+    if (copies->has_read && !copies->is_renewing && now_us >= copies->renew_at_us)
+        renew(copies);
+}
+
+uint64_t okv_registry_due_us(const struct okv_copies *copies)
+{
+    uint64_t due_us = UINT64_MAX;
+
+    if (copies->must_read && !copies->is_reading)
+        due_us = copies->read_at_us;
+    if (copies->has_read && !copies->is_renewing && copies->renew_at_us < due_us)
+        due_us = copies->renew_at_us;
+    return due_us;
+}
+
+bool okv_registry_find(const struct okv_copies *copies, uint64_t server, struct okv_uri *out)
+{
+    struct okv_diag why;
+
+    for (unsigned i = 0; i < copies->server_count; i++) {
+        const struct okv_server_document *of = &copies->servers[i].of;
+        for (unsigned k = 0; of->id == server && k < of->uri_count; k++)
+            if (okv_uri_parse(of->uris[k], out, &why) == 0 && out->scheme != OKV_SCHEME_RESP &&
+                okv_transport_for(out->scheme))
+                return true;
+    }
+    return false;
+}
+
+/* ---- creation ---- */
+
+struct creation {
+    struct okv_copies *copies;
+    uint64_t number; /* of the order */
+};
+
+static void have_created(void *context, const struct okv_etcd_answer *answer)
+{
+    struct creation *creation = context;
+    struct okv_copies *copies = creation->copies;
+
+    copies->must_read = true;
+    if (answer->status == OKV_ECONFLICT)
+        okv_orders_answer(copies, creation->number, "the cluster exists: see okv cluster status");
+    else if (answer->status == OKV_EUNKNOWN)
+        okv_orders_answer(copies, creation->number,
+                          "etcd did not answer: the cluster may have been created, see okv cluster "
+                          "status");
+    else
+        okv_orders_answer(copies, creation->number, answer->status ? answer->why : "");
+    free(creation);
+}
+
+/* This server, and others that run, until there are enough. */
+static void want(const struct okv_copies *copies, unsigned count, struct okv_shard_key *key)
+{
+    key->wanted[key->wanted_count++] = copies->id;
+    for (unsigned i = 0; i < copies->server_count && key->wanted_count < count; i++)
+        if (copies->servers[i].of.id != copies->id)
+            key->wanted[key->wanted_count++] = copies->servers[i].of.id;
+}
+
+static char *shard_text(struct okv_copies *copies, const struct okv_copy *copy, unsigned count)
+{
+    const struct okv_member self = {copies->id, copy->incarnation};
+    struct okv_shard_key key = {
+        .epoch = 1,
+        .by = okv_random_next(&copies->random),
+        .primary = self,
+        .isr = {self},
+        .isr_count = 1,
+    };
+
+    want(copies, count, &key);
+    return okv_document_of_shard(&key);
+}
+
+static void add_databases(const struct okv_copies *copies, struct okv_cluster_document *cluster)
+{
+    for (unsigned i = 0; i < copies->server->database_count; i++) {
+        struct okv_cluster_database *database = &cluster->databases[cluster->database_count++];
+        snprintf(database->name, sizeof database->name, "%s", copies->of[i].database->config->name);
+        okv_database_get_identity(copies->of[i].database, &database->identity);
+    }
+}
+
+static int swap_all(struct okv_copies *copies, struct okv_cluster_document *cluster,
+                    struct creation *creation)
+{
+    struct okv_etcd_change changes[1 + OKV_DATABASES_MAX] = {{.key = NULL}};
+    unsigned count = 1 + copies->server->database_count;
+    char key[OKV_COPIES_KEY_SIZE];
+    char *texts[1 + OKV_DATABASES_MAX];
+    bool is_whole = true;
+
+    key_of(copies, "cluster", key);
+    add_databases(copies, cluster);
+    texts[0] = okv_document_of_cluster(cluster);
+    for (unsigned i = 1; i < count; i++)
+        texts[i] = shard_text(copies, &copies->of[i - 1], cluster->copies);
+    for (unsigned i = 0; i < count; i++) {
+        is_whole &= texts[i] != NULL;
+        changes[i].key = i == 0 ? key : copies->of[i - 1].key;
+        changes[i].value = texts[i];
+        changes[i].length = texts[i] ? strlen(texts[i]) : 0;
+    }
+    int rc = is_whole ? okv_etcd_swap(copies->etcd, changes, count, OKV_COPIES_ETCD_MS,
+                                      have_created, creation)
+                      : OKV_ENOMEM;
+    for (unsigned i = 0; i < count; i++)
+        free(texts[i]);
+    return rc;
+}
+
+void okv_registry_create(struct okv_copies *copies, const struct okv_cluster_document *cluster,
+                         uint64_t number)
+{
+    struct creation *creation = malloc(sizeof *creation);
+    struct okv_cluster_document whole = *cluster;
+    int rc = OKV_ENOMEM;
+
+    if (copies->has_cluster) {
+        free(creation);
+        okv_orders_answer(copies, number, "the cluster exists: see okv cluster status");
+        return;
+    }
+    whole.began_wall_ms = okv_clock_wall_ms() - okv_server_clock_ms(copies->server);
+    if (creation) {
+        *creation = (struct creation){copies, number};
+        rc = swap_all(copies, &whole, creation);
+    }
+    if (rc) {
+        free(creation);
+        okv_orders_answer(copies, number, okv_error_text(rc));
+    }
+}

@@ -1,0 +1,19 @@
+/* What etcd says of the cluster and its servers, and what this server says of itself there. */
+#ifndef OKV_SERVER_COPIES_REGISTRY_H
+#define OKV_SERVER_COPIES_REGISTRY_H
+
+#include "server/copies/state.h"
+
+/* Begins to watch the cluster. OKV_ENOMEM. */
+int okv_registry_begin(struct okv_copies *copies);
+/* Reads what may have changed, and renews this server's key. */
+void okv_registry_run(struct okv_copies *copies, uint64_t now_us);
+/* When okv_registry_run() is due. */
+uint64_t okv_registry_due_us(const struct okv_copies *copies);
+/* How a server is reached by others. False: it has not said so. */
+bool okv_registry_find(const struct okv_copies *copies, uint64_t server, struct okv_uri *out);
+/* Creates the cluster as of order `number`, with the databases of this server, which leads them. */
+void okv_registry_create(struct okv_copies *copies, const struct okv_cluster_document *cluster,
+                         uint64_t number);
+
+#endif

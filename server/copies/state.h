@@ -1,0 +1,135 @@
+/* The state of a server's copies. For the files of server/copies/, on their thread. */
+#ifndef OKV_SERVER_COPIES_STATE_H
+#define OKV_SERVER_COPIES_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "server/cluster/protocol.h"
+#include "server/copies/copies.h"
+#include "server/copies/documents.h"
+#include "server/core/server.h"
+#include "server/etcd/etcd.h"
+#include "server/peers/inbox.h"
+#include "server/peers/link.h"
+
+/* Servers of a cluster that are known at a time. */
+#define OKV_SERVERS_MAX 64
+/* Bytes of a key in etcd, with its NUL. */
+#define OKV_COPIES_KEY_SIZE 192
+/* The longest wait for an answer of etcd. */
+#define OKV_COPIES_ETCD_MS 2000
+/* Bytes of frames in one request. One frame that is longer comes in several. */
+#define OKV_COPIES_SHIP_BYTES (UINT32_C(4) << 20)
+
+/* Results of orders that are kept. */
+#define OKV_COPIES_RESULTS 16
+
+struct okv_copy;
+
+/* An order of an administrator. */
+struct okv_copies_order {
+    STAILQ_ENTRY(okv_copies_order) next;
+    uint64_t number;
+    char text[OKV_COPIES_ORDER_SIZE];
+};
+
+struct okv_copies_result {
+    uint64_t number; /* 0: none yet */
+    char text[OKV_COPIES_RESULT_SIZE];
+};
+
+/* A connection to the copy of another server, while this one leads. */
+struct okv_copy_link {
+    struct okv_copy *copy;
+    uint64_t server;       /* 0: unused */
+    struct okv_link *link; /* NULL: to be opened at `again_us` */
+    struct okv_uri uri;
+    struct okv_link_wait wait;
+    bool is_open, is_lost;
+    bool has_failed; /* and was logged */
+    uint64_t again_us, until_us;
+};
+
+/* Mail of a primary. */
+struct okv_copy_mail {
+    struct okv_peer_mail_list list;     /* that is not answered yet, in order */
+    struct okv_peer_mail *taken;        /* and that is being taken in; NULL: none */
+    const uint8_t *frames;              /* of a SHIP that is being taken in */
+    size_t frames_length;               /* bytes */
+    const struct okv_peer_sender *from; /* of a SHIP in several requests; NULL: there is none */
+    uint8_t *bytes;                     /* [size]: its frames so far, `used` bytes */
+    size_t used, size;
+};
+
+/* A database. */
+struct okv_copy {
+    struct okv_copies *copies;
+    struct okv_database *database;
+    char key[OKV_COPIES_KEY_SIZE]; /* of its shard */
+    bool has_begun;                /* the protocol is there, and the log runs */
+    struct okv_protocol protocol;
+    uint64_t incarnation;
+    struct okv_copy_link links[OKV_COPIES_MAX];
+    struct okv_copy_mail mail;
+    bool is_leading, is_draining;
+    bool is_shown;         /* what the protocol says of this copy, to clients */
+    bool has_told_options; /* that those of another server differ */
+    uint64_t lost_request; /* of etcd, that could not be made; 0: none */
+    uint64_t served;       /* the epoch that clients may connect in; 0: none */
+    uint64_t prepared;     /* the epoch for which the reply caches were made */
+    struct {
+        uint64_t begin, sealed, durable, applied;
+        bool is_full;
+    } told; /* to the protocol, of the log */
+};
+
+/* What is known of another server. */
+struct okv_known_server {
+    struct okv_server_document of;
+    uint64_t mod_revision;
+};
+
+struct okv_copies {
+    struct okv_server *server;
+    struct okv_etcd *etcd;
+    const struct okv_user_key *key; /* of the peer user; NULL: none */
+    struct okv_peer_inbox *inbox;
+    pthread_t thread;
+    bool is_started;
+    atomic_bool has_to_stop;
+    int log_fd; /* an eventfd: a log has changed, or there is an order */
+
+    uint64_t id, boot;  /* of this server */
+    uint64_t client_id; /* of its links */
+    uint64_t options;   /* digest of what all copies have in common */
+    uint64_t random;    /* for nonces */
+    struct okv_server_document self;
+
+    bool has_cluster;
+    struct okv_cluster_document cluster;
+    unsigned server_count;
+    struct okv_known_server servers[OKV_SERVERS_MAX];
+    struct okv_copy of[OKV_DATABASES_MAX]; /* [server->database_count] */
+
+    bool is_reading, must_read; /* all keys of the cluster */
+    bool has_read, has_told_etcd;
+    uint64_t read_at_us;
+    uint64_t lease; /* etcd's, of this server's key; 0: none */
+    bool is_renewing;
+    uint64_t renew_at_us;
+    uint64_t report_at_us;
+    int etcd_status; /* as it was logged last */
+
+    struct okv_protocol_actions actions;
+    uint8_t *ship; /* [ship_size]: frames on their way to a link */
+    size_t ship_size;
+
+    pthread_mutex_t lock; /* of what follows, which other threads use */
+    STAILQ_HEAD(, okv_copies_order) orders;
+    uint64_t ordered;                                     /* number of the last order */
+    struct okv_copies_result results[OKV_COPIES_RESULTS]; /* by number */
+    char *report;                                         /* a JSON text, or NULL */
+};
+
+#endif
