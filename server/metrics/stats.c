@@ -286,7 +286,7 @@ static void write_database(const struct writer *writer, struct okv_server *serve
     write_eviction(writer, &database->store);
     write_index(writer, &database->store);
     write_region(writer, &database->store);
-    if (database->wal)
+    if (database->durable)
         write_log(writer, database->durable);
 #define OKV_COUNTS_WRITE(name, text) write_counter(writer, #name, text, atomic_load(&counts->name));
     OKV_COUNTS_LIST(OKV_COUNTS_WRITE)

@@ -31,7 +31,7 @@ static const struct okv_database *database_of(const struct okv_resp_call *call, 
 /* False: an error was replied. All databases of a server have a log, or none. */
 static bool need_logs(struct okv_resp_call *call)
 {
-    if (call->executor->database->wal)
+    if (call->executor->database->durable)
         return true;
     okv_resp_error(&call->reply,
                    "ERR this server keeps its items in memory only: start okv-server with --data "
@@ -45,7 +45,7 @@ uint64_t okv_resp_saved_ms(const struct okv_database *database)
 {
     struct okv_wal_stats stats;
 
-    if (!database->wal)
+    if (!database->durable)
         return 0;
     okv_wal_get_stats(database->wal, &stats);
     if (stats.snapshot_wall_ms || !database->durable)
