@@ -60,7 +60,7 @@ int okv_peer_letter_decode(const uint8_t *bytes, size_t length, struct okv_peer_
     memcpy(&wire, bytes, sizeof wire);
     if (okv_le16_get(wire.format) != OKV_PEER_FORMAT)
         return OKV_EVERSION;
-    if (wire.type > OKV_PEER_RELEASED || wire.epoch_count > OKV_EPOCHS_MAX ||
+    if (wire.type > OKV_PEER_PIECE || wire.epoch_count > OKV_EPOCHS_MAX ||
         length != sizeof wire + wire.epoch_count * sizeof(struct okv_wire_peer_epoch))
         return OKV_EPROTO;
     *out = (struct okv_peer_letter){

@@ -77,10 +77,12 @@ enum okv_peer_message_type {
     OKV_PEER_BEAT,
     OKV_PEER_ACK,      /* the reply to SHIP and BEAT */
     OKV_PEER_RELEASED, /* to the successor: every valid-until has passed */
+    OKV_PEER_PIECE,    /* of a snapshot: an affair of the drivers, which LOADED ends */
 };
 
 #define OKV_PEER_REFUSED 1u  /* the receiver, whose epoch is `epoch`, does not follow the sender */
 #define OKV_PEER_SNAPSHOT 2u /* the copy has no log that could be continued */
+#define OKV_PEER_LAST 8u     /* of a PIECE: no further one follows */
 #define OKV_PEER_FULL 4u     /* its disk or its memory is full, or failed */
 
 struct okv_peer_message {
@@ -241,6 +243,8 @@ void okv_protocol_step(struct okv_protocol *protocol, const struct okv_protocol_
                        uint64_t now_us, struct okv_protocol_actions *actions);
 /* After the action to send a SHIP: it went up to `position` only, where a frame ends. */
 void okv_protocol_shipped(struct okv_protocol *protocol, uint64_t server, uint64_t position);
+/* A server as the primary sees it; NULL: it is none. */
+const struct okv_peer *okv_protocol_peer(const struct okv_protocol *protocol, uint64_t server);
 /* When the next TIMER is due, at the latest. */
 uint64_t okv_protocol_timer_us(const struct okv_protocol *protocol);
 /* Whether an answer that rests on what is published, without a frame of its own, may leave: asked

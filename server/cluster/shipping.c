@@ -1,5 +1,7 @@
 #include "server/cluster/shipping.h"
 
+#include <stddef.h>
+
 #include "server/cluster/action.h"
 #include "server/cluster/lease.h"
 
@@ -135,6 +137,14 @@ static void send_frames(struct okv_protocol *protocol, struct okv_peer *peer, ui
     ship->from = peer->position;
     ship->to = protocol->sealed;
     peer->shipped = protocol->sealed;
+}
+
+const struct okv_peer *okv_protocol_peer(const struct okv_protocol *protocol, uint64_t server)
+{
+    for (unsigned i = 0; i < OKV_COPIES_MAX; i++)
+        if (protocol->peers[i].member.server == server)
+            return &protocol->peers[i];
+    return NULL;
 }
 
 void okv_protocol_shipped(struct okv_protocol *protocol, uint64_t server, uint64_t position)

@@ -177,7 +177,7 @@ static int create_etcd(struct okv_copies *copies, struct okv_diag *diag)
     return okv_etcd_create(&options, &copies->etcd, diag);
 }
 
-static void begin_copy(struct okv_copies *copies, unsigned index)
+static int begin_copy(struct okv_copies *copies, unsigned index)
 {
     struct okv_copy *copy = &copies->of[index];
     const struct okv_store_lease lease = {.table = {.flags = OKV_LEASE_MEMBER},
@@ -187,9 +187,11 @@ static void begin_copy(struct okv_copies *copies, unsigned index)
     copy->database = &copies->server->databases[index];
     copy->is_shown = true;
     STAILQ_INIT(&copy->mail.list);
+    STAILQ_INIT(&copy->loading.list);
     snprintf(copy->key, sizeof copy->key, "/okv/%s/db/%s/shards/0",
              copies->server->config.cluster.name, copy->database->config->name);
     okv_store_set_lease(&copy->database->store, &lease);
+    return okv_store_work_init(&copy->work, copy->database->config->bucket_size);
 }
 
 int okv_copies_create(struct okv_server *server, struct okv_copies **out, struct okv_diag *diag)
@@ -210,14 +212,14 @@ int okv_copies_create(struct okv_server *server, struct okv_copies **out, struct
         rc = create_etcd(copies, diag);
     if (rc == 0)
         rc = okv_peer_inbox_create(server, &copies->inbox);
+    for (unsigned i = 0; i < server->database_count && rc == 0; i++)
+        rc = begin_copy(copies, i);
     if (rc) {
         okv_copies_destroy(copies);
         return rc;
     }
     describe_self(copies);
     copies->options = digest(server);
-    for (unsigned i = 0; i < server->database_count; i++)
-        begin_copy(copies, i);
     server->peer_inbox = copies->inbox;
     *out = copies;
     return 0;
@@ -234,6 +236,9 @@ void okv_copies_destroy(struct okv_copies *copies)
     if (copies->log_fd >= 0)
         close(copies->log_fd);
     pthread_mutex_destroy(&copies->lock);
+    for (unsigned i = 0; i < OKV_DATABASES_MAX; i++)
+        if (copies->of[i].copies)
+            okv_store_work_fini(&copies->of[i].work);
     free(copies->ship);
     free(copies);
 }

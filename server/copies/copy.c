@@ -1,5 +1,6 @@
 #include "server/copies/copy.h"
 
+#include <limits.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
@@ -71,6 +72,17 @@ static void follow(struct okv_copy *copy)
     okv_wal_copies_follow(wal_of(copy));
 }
 
+static void load(struct okv_copy *copy)
+{
+    okv_mail_end_pieces(copy);
+    copy->loading.id = copy->joined_us;
+    copy->is_loading = true;
+    okv_wal_copies_load(wal_of(copy));
+    okv_log_say(&copy->copies->server->log, OKV_LOG_NOTICE, "cluster",
+                "database %s: this copy loads a snapshot of the primary",
+                copy->database->config->name);
+}
+
 static void drain(struct okv_copy *copy)
 {
     copy->is_draining = true;
@@ -102,7 +114,10 @@ static void perform(struct okv_copy *copy, const struct okv_protocol_action *act
         copy->incarnation = action->position;
         break;
     case OKV_ACTION_LOAD:
+        load(copy);
+        break;
     case OKV_ACTION_SNAPSHOT:
+        okv_links_send_snapshot(copy, action->server);
         break;
     case OKV_ACTION_LEAD:
         lead(copy, action->epoch);
@@ -157,6 +172,24 @@ static bool pass_log(struct okv_copy *copy)
     return true;
 }
 
+/* The snapshot is there: the log goes on from its position. */
+static void pass_loaded(struct okv_copy *copy)
+{
+    struct okv_wal_copies_state state;
+
+    okv_wal_copies_get(wal_of(copy), &state);
+    if (!copy->is_loading)
+        return;
+    okv_mail_answer_pieces(copy, state.is_loading ? state.pieces : UINT_MAX);
+    if (state.is_loading)
+        return;
+    const struct okv_protocol_event event = {.type = OKV_EVENT_LOADED, .sealed = state.sealed};
+    copy->is_loading = false;
+    pass(copy, &event);
+    okv_log_say(&copy->copies->server->log, OKV_LOG_NOTICE, "cluster",
+                "database %s: this copy has loaded the snapshot", copy->database->config->name);
+}
+
 static void pass_drained(struct okv_copy *copy)
 {
     struct okv_wal_copies_state state;
@@ -181,6 +214,7 @@ static void settle(struct okv_copy *copy)
 {
     while (pass_log(copy))
         continue;
+    pass_loaded(copy);
     pass_drained(copy);
     end_drain(copy);
     if (!copy->is_shown)

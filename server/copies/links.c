@@ -5,6 +5,7 @@
 #include "server/cluster/message.h"
 #include "server/copies/copy.h"
 #include "server/copies/registry.h"
+#include "server/copies/snapshot.h"
 #include "server/database/database.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -16,10 +17,9 @@
 #define MESSAGES_MAX 128
 
 static const unsigned operations[] = {
-    [OKV_PEER_JOIN] = OKV_OP_JOIN,
-    [OKV_PEER_SHIP] = OKV_OP_SHIP,
-    [OKV_PEER_BEAT] = OKV_OP_BEAT,
-    [OKV_PEER_RELEASED] = OKV_OP_RELEASED,
+    [OKV_PEER_JOIN] = OKV_OP_JOIN,      [OKV_PEER_SHIP] = OKV_OP_SHIP,
+    [OKV_PEER_BEAT] = OKV_OP_BEAT,      [OKV_PEER_RELEASED] = OKV_OP_RELEASED,
+    [OKV_PEER_PIECE] = OKV_OP_SNAPSHOT,
 };
 
 /* ---- what a link says ---- */
@@ -46,7 +46,10 @@ static void answered(void *context, uint64_t cookie, int status, const uint8_t *
     struct okv_copy_link *link = context;
     struct okv_peer_letter letter;
 
-    (void)cookie;
+    if (cookie == OKV_PEER_PIECE && status == 0) {
+        okv_snapshot_note_loaded(link);
+        return;
+    }
     if (status == 0 && length == 0)
         return;
     if (status || okv_peer_letter_decode(bytes, length, &letter)) {
@@ -87,6 +90,7 @@ static void close_link(struct okv_copy_link *link)
     bool was_open = link->is_open;
 
     okv_link_close(link->link);
+    okv_snapshot_end_sending(link);
     link->link = NULL;
     link->is_open = link->is_lost = false;
     link->again_us = okv_clock_lease_us() + AGAIN_US;
@@ -165,6 +169,8 @@ static void run(struct okv_copy_link *link, uint64_t now_us)
         open_link(link);
     if (link->link)
         link->wait = okv_link_run(link->link);
+    if (link->is_open)
+        okv_snapshot_continue_sending(link);
     if (link->link && (link->is_lost || now_us > link->until_us))
         close_link(link);
     if (!link->link && !is_needed)
@@ -175,9 +181,11 @@ void okv_links_run(struct okv_copy *copy, uint64_t now_us)
 {
     if (copy->is_leading)
         enter_all(copy);
+    copy->needed = UINT64_MAX;
     for (unsigned i = 0; i < OKV_COPIES_MAX; i++)
         if (copy->links[i].server != 0)
             run(&copy->links[i], now_us);
+    okv_wal_copies_pin(copy->database->wal, copy->needed);
 }
 
 void okv_links_close(struct okv_copy *copy)
@@ -204,6 +212,14 @@ void okv_links_wait(const struct okv_copy *copy, struct pollfd *fds, unsigned *c
     }
 }
 
+void okv_links_send_snapshot(struct okv_copy *copy, uint64_t server)
+{
+    struct okv_copy_link *link = find(copy, server);
+
+    if (link && link->is_open)
+        okv_snapshot_begin_sending(link);
+}
+
 /* ---- messages ---- */
 
 static int send_part(struct okv_copy_link *link, const struct okv_peer_message *message,
@@ -216,7 +232,8 @@ static int send_part(struct okv_copy_link *link, const struct okv_peer_message *
     const struct iovec body = {(void *)bytes, length};
 
     return okv_link_send(link->link, operations[message->type], header,
-                         (uint32_t)okv_peer_letter_encode(&letter, header), &body, 1, 0);
+                         (uint32_t)okv_peer_letter_encode(&letter, header), &body, 1,
+                         rest ? 0 : message->type);
 }
 
 /* Frames of this batch, or as many as one request takes of those that the copy lacks. */
@@ -235,24 +252,33 @@ static int read_frames(struct okv_copies *copies, struct okv_wal *wal,
     return okv_wal_copies_read(wal, ship->from, ship->to, copies->ship, copies->ship_size, used);
 }
 
+int okv_links_send_bytes(struct okv_copy_link *link, const struct okv_peer_message *message,
+                         const uint8_t *bytes, size_t used)
+{
+    size_t at = 0;
+    int rc;
+
+    do {
+        size_t length = used - at < OKV_COPIES_SHIP_BYTES ? used - at : OKV_COPIES_SHIP_BYTES;
+        rc = send_part(link, message, bytes + at, length, used - at - length);
+        at += length;
+    } while (rc == 0 && at < used);
+    return rc;
+}
+
 static int send_frames(struct okv_copy_link *link, const struct okv_peer_message *message)
 {
     struct okv_copy *copy = link->copy;
     struct okv_copies *copies = copy->copies;
     struct okv_peer_message ship = *message;
-    size_t used = 0, at = 0;
+    size_t used = 0;
     int rc = read_frames(copies, copy->database->wal, &ship, &used);
 
     if (rc)
         return rc;
     ship.to = ship.from + used;
     okv_protocol_shipped(&copy->protocol, link->server, ship.to);
-    do {
-        size_t length = used - at < OKV_COPIES_SHIP_BYTES ? used - at : OKV_COPIES_SHIP_BYTES;
-        rc = send_part(link, &ship, copies->ship + at, length, used - at - length);
-        at += length;
-    } while (rc == 0 && at < used);
-    return rc;
+    return okv_links_send_bytes(link, &ship, copies->ship, used);
 }
 
 void okv_links_send(struct okv_copy *copy, uint64_t server, const struct okv_peer_message *message)

@@ -1,5 +1,6 @@
 #include "server/copies/mail.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,12 +61,31 @@ static void drop_frames(struct okv_copy_mail *waiting)
     waiting->from = NULL;
 }
 
+void okv_mail_answer_pieces(struct okv_copy *copy, unsigned count)
+{
+    struct okv_copy_loading *loading = &copy->loading;
+
+    while (loading->answered < count && !STAILQ_EMPTY(&loading->list)) {
+        struct okv_peer_mail *mail = STAILQ_FIRST(&loading->list);
+        STAILQ_REMOVE_HEAD(&loading->list, next);
+        answer(copy->copies, mail, 0);
+        loading->answered++;
+    }
+}
+
+void okv_mail_end_pieces(struct okv_copy *copy)
+{
+    okv_mail_answer_pieces(copy, UINT_MAX);
+    copy->loading.answered = 0;
+}
+
 void okv_mail_end(struct okv_copy *copy)
 {
     struct okv_peer_mail *last = last_of(copy);
 
     if (last)
         answer(copy->copies, last, 0);
+    okv_mail_end_pieces(copy);
     drop_frames(&copy->mail);
 }
 
@@ -113,6 +133,8 @@ static bool is_of_operation(unsigned opcode, enum okv_peer_message_type type)
         return opcode == OKV_OP_BEAT;
     case OKV_PEER_RELEASED:
         return opcode == OKV_OP_RELEASED;
+    case OKV_PEER_PIECE:
+        return opcode == OKV_OP_SNAPSHOT;
     default:
         return false;
     }
@@ -127,6 +149,8 @@ static void step(struct okv_copy *copy, struct okv_peer_mail *mail,
         .type = OKV_EVENT_MESSAGE, .server = letter->server, .message = letter->message};
     struct okv_copy_mail *waiting = &copy->mail;
 
+    if (letter->message.type == OKV_PEER_JOIN)
+        copy->joined_us = letter->message.sent_us;
     waiting->taken = mail;
     okv_copy_step(copy, &event);
     mail = waiting->taken;
@@ -157,6 +181,36 @@ static void take_ship(struct okv_copy *copy, struct okv_peer_mail *mail,
     waiting->frames_length = 0;
     if (!is_alone)
         drop_frames(waiting);
+}
+
+/* Of another snapshot than the one that is awaited: nothing is loaded. */
+static bool is_awaited(const struct okv_copy *copy, const struct okv_peer_letter *letter)
+{
+    return copy->is_loading && letter->server == copy->protocol.leader &&
+           letter->message.epoch == copy->protocol.epoch &&
+           letter->message.sent_us == copy->loading.id;
+}
+
+/* The bytes are the log's. Its answer tells the primary that there is room for another one. */
+static void take_piece(struct okv_copy *copy, struct okv_peer_mail *mail,
+                       const struct okv_peer_letter *letter)
+{
+    struct okv_copy_mail *waiting = &copy->mail;
+    const struct okv_peer_message *message = &letter->message;
+    int rc = is_awaited(copy, letter) ? keep_frames(waiting, mail, letter->rest) : OKV_EINVAL;
+
+    if (rc || letter->rest) {
+        answer(copy->copies, mail, rc);
+        return;
+    }
+    rc = okv_wal_copies_add_piece(copy->database->wal, waiting->bytes, waiting->used,
+                                  message->flags & OKV_PEER_LAST ? message->from : 0, message->to);
+    waiting->bytes = NULL;
+    drop_frames(waiting);
+    if (rc)
+        answer(copy->copies, mail, rc);
+    else
+        STAILQ_INSERT_TAIL(&copy->loading.list, mail, next);
 }
 
 static int check(const struct okv_copy *copy, const struct okv_peer_mail *mail,
@@ -200,6 +254,8 @@ static void take(struct okv_copies *copies, struct okv_peer_mail *mail)
         refuse(copy, mail, rc);
     else if (letter.message.type == OKV_PEER_SHIP)
         take_ship(copy, mail, &letter);
+    else if (letter.message.type == OKV_PEER_PIECE)
+        take_piece(copy, mail, &letter);
     else
         step(copy, mail, &letter);
 }

@@ -12,6 +12,7 @@
 #include "server/etcd/etcd.h"
 #include "server/peers/inbox.h"
 #include "server/peers/link.h"
+#include "server/store/state.h"
 
 /* Servers of a cluster that are known at a time. */
 #define OKV_SERVERS_MAX 64
@@ -39,6 +40,17 @@ struct okv_copies_result {
     char text[OKV_COPIES_RESULT_SIZE];
 };
 
+/* A snapshot on its way to a copy. */
+struct okv_copy_sending {
+    bool is_active;
+    bool is_whole;      /* the last piece was sent */
+    uint64_t id;        /* when the JOIN was sent that it answers */
+    uint64_t begin;     /* the position at which the log of the copy begins */
+    uint64_t epoch;     /* of the frame before */
+    uint64_t position;  /* of the walk over the items; 0: at its beginning or its end */
+    unsigned under_way; /* pieces that are not loaded */
+};
+
 /* A connection to the copy of another server, while this one leads. */
 struct okv_copy_link {
     struct okv_copy *copy;
@@ -48,7 +60,15 @@ struct okv_copy_link {
     struct okv_link_wait wait;
     bool is_open, is_lost;
     bool has_failed; /* and was logged */
+    struct okv_copy_sending sending;
     uint64_t again_us, until_us;
+};
+
+/* A snapshot that comes. */
+struct okv_copy_loading {
+    uint64_t id;                    /* as in struct okv_copy_sending */
+    unsigned answered;              /* pieces */
+    struct okv_peer_mail_list list; /* of pieces that are not loaded */
 };
 
 /* Mail of a primary. */
@@ -71,8 +91,12 @@ struct okv_copy {
     struct okv_protocol protocol;
     uint64_t incarnation;
     struct okv_copy_link links[OKV_COPIES_MAX];
+    struct okv_store_work work; /* to read items */
     struct okv_copy_mail mail;
-    bool is_leading, is_draining;
+    struct okv_copy_loading loading;
+    uint64_t joined_us; /* when the JOIN was sent that came last */
+    uint64_t needed;    /* frames from here on are kept for copies that load */
+    bool is_leading, is_draining, is_loading;
     bool is_shown;         /* what the protocol says of this copy, to clients */
     bool has_told_options; /* that those of another server differ */
     uint64_t lost_request; /* of etcd, that could not be made; 0: none */

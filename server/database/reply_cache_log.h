@@ -23,6 +23,10 @@ void okv_reply_cache_log(struct okv_reply_cache *reply_cache, struct okv_wal *wa
 void okv_reply_caches_save(void *reply_caches,
                            void (*emit)(void *to, const struct okv_wal_record *record), void *to);
 int okv_reply_caches_recover(void *reply_caches, const struct okv_wal_record *record);
+/* Emits what okv_reply_caches_recover() has taken in. */
+void okv_reply_caches_save_recovered(struct okv_reply_caches *reply_caches,
+                                     void (*emit)(void *to, const struct okv_wal_record *record),
+                                     void *to);
 /* After a replay: the highest id of a session that is known, or 0. */
 uint64_t okv_reply_caches_last_session(const struct okv_reply_caches *reply_caches);
 /* Makes idle reply caches of what was recovered, those used last if there are more than may be.

@@ -122,6 +122,70 @@ int okv_reply_caches_recover(void *user, const struct okv_wal_record *record)
     return rc;
 }
 
+static void emit_replies(const struct recovered *client,
+                         void (*emit)(void *to, const struct okv_wal_record *record), void *to)
+{
+    uint8_t key[OKV_WAL_REPLY_SIZE];
+
+    for (uint32_t i = 0; i < client->count; i++) {
+        const struct logged_reply *logged = &client->replies[i].logged;
+        uint64_t later = client->last_session - client->id;
+        const struct okv_wal_reply reply = {
+            .client = client->id,
+            .session = later < UINT32_MAX ? (uint32_t)later : UINT32_MAX,
+            .slot = client->replies[i].slot,
+            .opcode = logged->opcode,
+        };
+        const struct okv_wal_record record = {
+            .kind = OKV_WAL_REPLY,
+            .key = key,
+            .key_length = OKV_WAL_REPLY_SIZE,
+            .value = logged->value,
+            .value_length = logged->value_length,
+            .version = logged->version,
+            .sequence = logged->sequence,
+        };
+        okv_wal_reply_encode(&reply, key);
+        emit(to, &record);
+    }
+}
+
+static void emit_client(const struct recovered *client,
+                        void (*emit)(void *to, const struct okv_wal_record *record), void *to)
+{
+    uint8_t value[OKV_WAL_CLIENT_VALUE_SIZE];
+    const struct okv_wal_record record = {
+        .kind = OKV_WAL_CLIENT,
+        .key = &client->owner,
+        .key_length = sizeof client->owner,
+        .value = value,
+        .value_length = sizeof value,
+        .version = client->id,
+        .slots = client->slots,
+    };
+
+    okv_put_u64(value, client->known_since);
+    if (client->has_owner)
+        emit(to, &record);
+    emit_replies(client, emit, to);
+}
+
+void okv_reply_caches_save_recovered(struct okv_reply_caches *reply_caches,
+                                     void (*emit)(void *to, const struct okv_wal_record *record),
+                                     void *to)
+{
+    const struct okv_wal_record forgotten = {.kind = OKV_WAL_FORGOTTEN,
+                                             .version = atomic_load(&reply_caches->forgotten)};
+
+    emit(to, &forgotten);
+    pthread_mutex_lock(&reply_caches->lock);
+    const struct okv_recovered_clients *clients = reply_caches->recovered;
+    for (unsigned i = 0; clients && i < LISTS; i++)
+        for (const struct recovered *client = clients->lists[i]; client; client = client->next)
+            emit_client(client, emit, to);
+    pthread_mutex_unlock(&reply_caches->lock);
+}
+
 static int by_last_session(const void *left, const void *right)
 {
     const struct recovered *first = *(struct recovered *const *)left;

@@ -161,8 +161,7 @@ static int gather(struct reader reader, struct okv_store_walk *walk, struct list
     return 0;
 }
 
-/* The end of the interval of a bucket of this depth; 0: it is the last one. */
-static uint64_t interval_end(uint64_t position, unsigned depth)
+uint64_t okv_store_interval_end(uint64_t position, unsigned depth)
 {
     uint64_t size = UINT64_C(1) << (OKV_STORE_POSITION_BITS - depth);
     uint64_t end = (position | (size - 1)) + 1;
@@ -188,7 +187,7 @@ int okv_store_iterate(struct okv_store *store, struct okv_store_walk *walk,
 
     okv_store_unlock(store, number);
     if (rc == 0) {
-        walk->position = next ? next : interval_end(walk->position, depth);
+        walk->position = next ? next : okv_store_interval_end(walk->position, depth);
         walk->is_first = false;
     }
     for (unsigned i = 0; rc == 0 && i < list.count; i++)

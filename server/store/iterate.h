@@ -33,4 +33,8 @@ typedef void okv_store_iterate_visit(void *user, const void *key, uint32_t key_l
 int okv_store_iterate(struct okv_store *store, struct okv_store_walk *walk,
                       okv_store_iterate_visit *visit, void *user);
 
+/* The end of the interval of positions of the bucket of this depth that has this one; 0: it is the
+ * last one. */
+uint64_t okv_store_interval_end(uint64_t position, unsigned depth);
+
 #endif

@@ -41,34 +41,60 @@ int okv_wal_copies_begin(struct okv_wal *wal, const struct okv_wal_copies_params
     okv_wal_tail_init(&copies->tail, wal->position, wal->epoch);
     copies->written = copies->durable = copies->published = copies->applied = wal->position;
     copies->cut = OKV_WAL_NO_CUT;
+    copies->pinned = UINT64_MAX;
+    STAILQ_INIT(&copies->load.waiting);
     wal->blobs.min_length = UINT64_MAX;
     wal->copies = copies;
     return 0;
 }
 
+static void drop_pieces(struct okv_wal_copies *copies)
+{
+    struct okv_wal_piece *piece;
+
+    while ((piece = STAILQ_FIRST(&copies->load.waiting))) {
+        STAILQ_REMOVE_HEAD(&copies->load.waiting, next);
+        free(piece->bytes);
+        free(piece);
+    }
+}
+
 void okv_wal_copies_end(struct okv_wal *wal)
 {
-    if (wal->copies)
-        okv_wal_tail_fini(&wal->copies->tail);
+    if (!wal->copies)
+        return;
+    drop_pieces(wal->copies);
+    okv_wal_tail_fini(&wal->copies->tail);
     free(wal->copies);
+}
+
+/* Under the lock. */
+static struct okv_wal_copies_state state_of(struct okv_wal *wal)
+{
+    const struct okv_wal_copies *copies = wal->copies;
+    struct okv_wal_copies_state state = {
+        .is_failed = copies->is_failed || atomic_load(&wal->failure),
+        .is_loading = copies->load.is_active,
+        .pieces = copies->load.pieces,
+    };
+
+    if (copies->load.is_active)
+        return state;
+    state.begin = copies->tail.begin;
+    state.sealed = copies->tail.end;
+    state.epoch = copies->tail.epoch;
+    state.durable = copies->durable;
+    state.applied = copies->applied;
+    state.clock_ms = copies->clock_ms;
+    state.is_drained = copies->is_drained;
+    state.takes_changes = copies->takes_changes;
+    return state;
 }
 
 void okv_wal_copies_get(struct okv_wal *wal, struct okv_wal_copies_state *out)
 {
-    struct okv_wal_copies *copies = wal->copies;
-
     pthread_mutex_lock(&wal->lock);
-    *out = (struct okv_wal_copies_state){
-        .begin = copies->tail.begin,
-        .sealed = copies->tail.end,
-        .durable = copies->durable,
-        .applied = copies->applied,
-        .epoch = copies->tail.epoch,
-        .clock_ms = copies->clock_ms,
-        .is_failed = copies->is_failed || atomic_load(&wal->failure),
-        .is_drained = copies->is_drained,
-        .takes_changes = copies->takes_changes,
-    };
+    *out = state_of(wal);
     pthread_mutex_unlock(&wal->lock);
 }
 
@@ -174,6 +200,45 @@ void okv_wal_copies_publish(struct okv_wal *wal, uint64_t position)
         wal->copies->published = position;
     wake(wal);
     pthread_mutex_unlock(&wal->lock);
+}
+
+void okv_wal_copies_pin(struct okv_wal *wal, uint64_t position)
+{
+    pthread_mutex_lock(&wal->lock);
+    wal->copies->pinned = position;
+    pthread_mutex_unlock(&wal->lock);
+}
+
+void okv_wal_copies_load(struct okv_wal *wal)
+{
+    struct okv_wal_copies *copies = wal->copies;
+
+    pthread_mutex_lock(&wal->lock);
+    drop_pieces(copies);
+    copies->load.is_active = copies->load.must_clear = true;
+    copies->load.has_interval = false;
+    copies->load.pieces = 0;
+    copies->load.turn++;
+    copies->is_failed = false;
+    wake(wal);
+    pthread_mutex_unlock(&wal->lock);
+}
+
+int okv_wal_copies_add_piece(struct okv_wal *wal, uint8_t *bytes, size_t length, uint64_t end,
+                             uint64_t epoch)
+{
+    struct okv_wal_piece *piece = malloc(sizeof *piece);
+
+    if (!piece) {
+        free(bytes);
+        return OKV_ENOMEM;
+    }
+    *piece = (struct okv_wal_piece){.bytes = bytes, .length = length, .end = end, .epoch = epoch};
+    pthread_mutex_lock(&wal->lock);
+    STAILQ_INSERT_TAIL(&wal->copies->load.waiting, piece, next);
+    wake(wal);
+    pthread_mutex_unlock(&wal->lock);
+    return 0;
 }
 
 void okv_wal_copies_refuse(struct okv_wal *wal, int code)

@@ -50,7 +50,9 @@ struct okv_wal_copies_state {
     uint64_t epoch;    /* of the last frame */
     uint64_t clock_ms; /* the primary's, when it sealed the frame that was applied last */
     bool is_failed;    /* the log, or the store has no room for what is published */
-    bool is_drained;   /* as after okv_wal_copies_drain() */
+    unsigned pieces;   /* of a snapshot, that were loaded since okv_wal_copies_load() */
+    bool is_loading;
+    bool is_drained; /* as after okv_wal_copies_drain() */
     bool takes_changes;
 };
 
@@ -81,6 +83,16 @@ int okv_wal_copies_append(struct okv_wal *wal, const uint8_t *bytes, size_t leng
 void okv_wal_copies_cut(struct okv_wal *wal, uint64_t position);
 /* All before `position` is committed. */
 void okv_wal_copies_publish(struct okv_wal *wal, uint64_t position);
+/* Keeps frames from `position` on, for a copy that gets a snapshot; UINT64_MAX: as usual. */
+void okv_wal_copies_pin(struct okv_wal *wal, uint64_t position);
+/* While it does not lead: gives up all frames and items, and expects the pieces of a snapshot.
+ * Until it is loaded all positions are 0. */
+void okv_wal_copies_load(struct okv_wal *wal);
+/* The next piece: records (docs/protocol-peers.md). The bytes are freed by free(). With `end` it is
+ * the last one; the log then begins and ends at that position, after a frame of `epoch`.
+ * OKV_ENOMEM. */
+int okv_wal_copies_add_piece(struct okv_wal *wal, uint8_t *bytes, size_t length, uint64_t end,
+                             uint64_t epoch);
 /* Changes are refused with this code; 0: they are not. */
 void okv_wal_copies_refuse(struct okv_wal *wal, int code);
 /* Copies whole frames from `position` to `end` or before, as many as fit into `room` bytes, but at

@@ -4,6 +4,7 @@
 #include "server/store/pending.h"
 #include "server/store/recover.h"
 #include "server/store/store.h"
+#include "server/wal/copies/load.h"
 #include "server/wal/copies/state.h"
 #include "server/wal/frame.h"
 #include "server/wal/recovery/snapshot.h"
@@ -26,7 +27,8 @@ static void tell(struct okv_wal *wal)
 /* Under the lock. What is committed comes first, then what this copy has begun itself. */
 static bool may_change(const struct okv_wal_copies *copies)
 {
-    return copies->leads && !copies->drains && copies->applied >= copies->first;
+    return copies->leads && !copies->drains && !copies->load.is_active &&
+           copies->applied >= copies->first;
 }
 
 bool okv_wal_copies_must_hold(struct okv_wal *wal)
@@ -42,6 +44,7 @@ static void trim(struct okv_wal_copies *copies)
 {
     uint64_t done = copies->applied < copies->durable ? copies->applied : copies->durable;
 
+    done = done < copies->pinned ? done : copies->pinned;
     okv_wal_tail_trim(&copies->tail, done, copies->params.keep);
 }
 
@@ -198,6 +201,8 @@ static bool work_off(struct okv_wal *wal)
     struct okv_wal_copies *copies = wal->copies;
     bool has_failed = atomic_load(&wal->failure);
 
+    if (copies->load.is_active)
+        return okv_wal_load_some(wal);
     if (copies->cut != OKV_WAL_NO_CUT && !has_failed)
         carry_out_cut(wal);
     else if (copies->written < copies->tail.end && !has_failed)

@@ -9,6 +9,15 @@
 
 #define OKV_WAL_NO_CUT UINT64_MAX
 
+/* Of a snapshot. */
+struct okv_wal_piece {
+    STAILQ_ENTRY(okv_wal_piece) next;
+    uint8_t *bytes;
+    size_t length;
+    uint64_t end; /* 0: more follow */
+    uint64_t epoch;
+};
+
 /* Under the log's lock, except `refusal`. */
 struct okv_wal_copies {
     struct okv_wal_copies_params params;
@@ -19,7 +28,17 @@ struct okv_wal_copies {
     uint64_t published; /* surely committed */
     uint64_t applied;   /* in the store */
     uint64_t cut;       /* the files have frames from here on that do not count */
-    uint64_t clock_ms;  /* of the frame that was applied last */
+    uint64_t pinned;    /* frames from here on are kept; UINT64_MAX: none */
+    struct {
+        bool is_active;
+        bool must_clear;         /* items of before are still there */
+        unsigned turn;           /* number of the snapshot */
+        unsigned pieces;         /* loaded */
+        uint64_t begin, version; /* the interval of positions that was told last */
+        bool has_interval;
+        STAILQ_HEAD(, okv_wal_piece) waiting;
+    } load;
+    uint64_t clock_ms; /* of the frame that was applied last */
     bool leads;
     bool drains, is_drained;
     bool takes_changes; /* the batch is open */

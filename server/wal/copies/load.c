@@ -1,0 +1,142 @@
+#include "server/wal/copies/load.h"
+
+#include <stdlib.h>
+
+#include "server/store/export.h"
+#include "server/store/recover.h"
+#include "server/wal/copies/state.h"
+#include "server/wal/recovery/snapshot.h"
+#include "server/wal/state.h"
+#include "shared/base/error.h"
+
+/* The interval that was told last ends at `end`. */
+static int end_interval(struct okv_wal *wal, uint64_t end)
+{
+    struct okv_wal_copies *copies = wal->copies;
+
+    if (!copies->load.has_interval)
+        return 0;
+    copies->load.has_interval = false;
+    return okv_store_import_version(wal->store, &wal->work, copies->load.begin, end,
+                                    copies->load.version);
+}
+
+static int begin_interval(struct okv_wal *wal, const struct okv_wal_record *record)
+{
+    struct okv_wal_copies *copies = wal->copies;
+    int rc = end_interval(wal, record->bucket);
+
+    copies->load.begin = record->bucket;
+    copies->load.version = record->version;
+    copies->load.has_interval = true;
+    return rc;
+}
+
+static int load_item(struct okv_wal *wal, const struct okv_wal_record *record)
+{
+    const struct okv_store_recovered item = {
+        .key = record->key,
+        .key_length = record->key_length,
+        .value = record->value,
+        .value_length = record->value_length,
+        .version = record->version,
+        .expiry_ms = record->expiry_ms,
+    };
+
+    return okv_store_recover(wal->store, &wal->work, &item);
+}
+
+static int load_record(struct okv_wal *wal, const struct okv_wal_record *record)
+{
+    switch (record->kind) {
+    case OKV_WAL_BUCKET:
+        return begin_interval(wal, record);
+    case OKV_WAL_PUT:
+        return load_item(wal, record);
+    case OKV_WAL_CLIENT:
+    case OKV_WAL_REPLY:
+    case OKV_WAL_FORGOTTEN:
+        return okv_wal_recover_client(wal, record);
+    default:
+        return OKV_EPROTO;
+    }
+}
+
+static int load_piece(struct okv_wal *wal, const struct okv_wal_piece *piece)
+{
+    struct okv_wal_record record;
+    uint64_t at = 0;
+    int rc = 0;
+
+    while (rc == 0 && at < piece->length) {
+        rc = okv_wal_record_decode(piece->bytes, piece->length, &at, &record);
+        if (rc == 0)
+            rc = load_record(wal, &record);
+    }
+    return rc == 0 && piece->end ? end_interval(wal, 0) : rc;
+}
+
+/* Under the lock. The log goes on where the snapshot began. */
+static void begin_log(struct okv_wal *wal, const struct okv_wal_piece *piece)
+{
+    struct okv_wal_copies *copies = wal->copies;
+
+    okv_wal_tail_fini(&copies->tail);
+    okv_wal_tail_init(&copies->tail, piece->end, piece->epoch);
+    copies->written = copies->durable = copies->published = copies->applied = piece->end;
+    copies->cut = OKV_WAL_NO_CUT;
+    wal->position = wal->durable = piece->end;
+    wal->epoch = wal->durable_epoch = piece->epoch;
+    copies->load.is_active = false;
+}
+
+/* Under the lock. Another snapshot may have been asked for meanwhile. */
+static void note_loaded(struct okv_wal *wal, const struct okv_wal_piece *piece, unsigned turn,
+                        int rc)
+{
+    struct okv_wal_copies *copies = wal->copies;
+
+    if (turn != copies->load.turn)
+        return;
+    copies->is_failed |= rc != 0;
+    copies->load.pieces += rc == 0;
+    if (rc == 0 && piece->end)
+        begin_log(wal, piece);
+}
+
+static void clear(struct okv_wal *wal)
+{
+    struct okv_wal_copies *copies = wal->copies;
+    unsigned turn = copies->load.turn;
+
+    pthread_mutex_unlock(&wal->lock);
+    int rc = okv_store_import_begin(wal->store, &wal->work);
+    pthread_mutex_lock(&wal->lock);
+    if (turn == copies->load.turn)
+        copies->load.must_clear = false;
+    copies->is_failed |= rc != 0;
+}
+
+bool okv_wal_load_some(struct okv_wal *wal)
+{
+    struct okv_wal_copies *copies = wal->copies;
+    struct okv_wal_piece *piece = STAILQ_FIRST(&copies->load.waiting);
+    unsigned turn = copies->load.turn;
+
+    if (copies->is_failed)
+        return false;
+    if (copies->load.must_clear) {
+        clear(wal);
+        return true;
+    }
+    if (!piece)
+        return false;
+    STAILQ_REMOVE_HEAD(&copies->load.waiting, next);
+    pthread_mutex_unlock(&wal->lock);
+    int rc = load_piece(wal, piece);
+    pthread_mutex_lock(&wal->lock);
+    note_loaded(wal, piece, turn, rc);
+    free(piece->bytes);
+    free(piece);
+    return true;
+}
