@@ -12,7 +12,7 @@
 #include "server/database/database.h"
 #include "server/database/durable.h"
 #include "server/database/reply_cache.h"
-#include "server/store/evict.h"
+#include "server/store/ages.h"
 #include "server/store/pending.h"
 #include "server/wal/histogram.h"
 #include "shared/base/clock.h"
@@ -97,10 +97,11 @@ static void write_eviction(const struct writer *writer, const struct okv_store *
                   atomic_load(&eviction->refused));
     write_counter(writer, "copied_bytes", "bytes copied to put free memory together",
                   atomic_load(&eviction->copied_bytes));
-    write_gauge(writer, "new_hand_ms", "age at which new items are evicted, about",
-                okv_store_hand_ms(store, &eviction->new_hand));
-    write_gauge(writer, "main_hand_ms", "time since the last use at which others are, about",
-                okv_store_hand_ms(store, &eviction->main_hand));
+    write_gauge(writer, "new_hand_ms",
+                "time since the last use of new items evicted last, mean of a sample",
+                okv_ages_mean_ms(store->table.ages, true));
+    write_gauge(writer, "main_hand_ms", "the same of other items",
+                okv_ages_mean_ms(store->table.ages, false));
 }
 
 static void write_index(const struct writer *writer, struct okv_store *store)

@@ -4,13 +4,13 @@
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/session/sessions.h"
-#include "server/store/evict.h"
+#include "server/store/ages.h"
 #include "shared/base/error.h"
 #include "shared/format/hits.h"
 
-/* Rounds of the hand of new items after which a client reports an item again: about a quarter of
- * the time in which as many bytes are put as the region has. */
-#define INTERVAL_ROUNDS 2u
+/* Of the age at which new items are evicted, after which a client reports an item again: about a
+ * quarter of the time in which as many bytes are put as the region has. */
+#define INTERVAL_PERCENT 150u
 #define INTERVAL_MIN_MS 100u
 #define INTERVAL_MAX_MS 60000u
 /* Of the items, what all clients together may hold back. */
@@ -44,10 +44,10 @@ static void advise(const struct okv_sessions *sessions, const struct okv_store *
                    struct okv_hits *out)
 {
     uint64_t clients = clients_of(sessions);
-    uint64_t round_ms = okv_store_hand_ms(store, &store->eviction.new_hand);
+    uint64_t age_ms = okv_ages_mean_ms(store->table.ages, true);
 
     *out = (struct okv_hits){
-        .interval_ms = clamp(INTERVAL_ROUNDS * round_ms, INTERVAL_MIN_MS, INTERVAL_MAX_MS),
+        .interval_ms = clamp(age_ms * INTERVAL_PERCENT / 100, INTERVAL_MIN_MS, INTERVAL_MAX_MS),
         .batch = clamp(held_back(store) / (clients ? clients : 1), BATCH_MIN, OKV_HITS_MAX),
     };
 }

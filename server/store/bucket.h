@@ -9,6 +9,7 @@
 #include "shared/format/bucket.h"
 #include "shared/format/superblock.h"
 
+struct okv_ages;
 struct okv_heat;
 struct okv_store_pending;
 
@@ -21,6 +22,7 @@ struct okv_table {
     struct okv_heap *heap;
     struct okv_store_pending *pending; /* NULL: changes are published at once */
     struct okv_heat *heat;             /* NULL: nothing is evicted */
+    struct okv_ages *ages;             /* likewise */
     bool evicts_expiring;              /* items with an expiry alone are evicted */
     uint64_t boot_id;
     uint64_t hash_seed;

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/store/ages.h"
 #include "server/store/bucket_layout.h"
 #include "server/store/heap_range.h"
 #include "server/store/heat.h"
@@ -232,7 +233,9 @@ int okv_store_bucket_put(struct okv_store_bucket *bucket, const struct okv_table
 
     next.entry.version = bucket->next_version;
     if (table->heat) {
-        next.tag = okv_hash_tag(okv_hash_key(entry->key, entry->key_length, table->hash_seed));
+        uint64_t hash = okv_hash_key(entry->key, entry->key_length, table->hash_seed);
+        okv_ages_note_put(table->ages, hash);
+        next.tag = okv_hash_tag(hash);
         next.heat = next_heat(bucket, table, item, next.tag);
         bucket->evicted.came_back += !item && !okv_heat_is_new(next.heat);
     }

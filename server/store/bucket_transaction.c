@@ -15,6 +15,8 @@ int okv_store_transaction_load_at(struct okv_store *store, struct okv_store_work
         return rc;
     work->loaded_pages += work->bucket.published_pages;
     okv_store_bucket_expire(&work->bucket, clock_ms);
+    for (unsigned i = 0; i < work->bucket.expired; i++)
+        okv_store_note_gone(&store->table, &work->bucket.items[work->bucket.item_count + i]);
     return 0;
 }
 

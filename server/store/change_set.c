@@ -108,8 +108,10 @@ static int change_item(struct attempt *attempt, struct okv_store_set_change *cha
 
     if (attempt->set->compares && (item ? item->entry.version : 0) != change->version)
         return OKV_ECONFLICT;
-    if (change->kind == OKV_STORE_SET_REMOVE && item)
+    if (change->kind == OKV_STORE_SET_REMOVE && item) {
+        okv_store_note_gone(&attempt->store->table, item);
         okv_store_bucket_remove(bucket, item);
+    }
     if (change->kind != OKV_STORE_SET_PUT)
         return 0;
     attempt->work->bytes += change->value_length;

@@ -121,6 +121,7 @@ static int replace_in_bucket(struct okv_store *store, struct okv_store_work *wor
         if (!rc)
             okv_store_evict_in_bucket(store, bucket, insists);
     } else if (target->item) {
+        okv_store_note_gone(&store->table, target->item);
         okv_store_bucket_remove(bucket, target->item);
     }
     return rc ? rc : okv_store_transaction_commit_logged(store, work, record);

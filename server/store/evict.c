@@ -112,14 +112,6 @@ static int visit_locked(struct okv_store *store, struct okv_store_work *work, ui
     return rc;
 }
 
-static void begin_round(struct okv_store *store, struct okv_store_hand *hand)
-{
-    uint64_t now_ms = atomic_load(&store->clock_ms);
-    uint64_t begun_ms = atomic_exchange(&hand->begun_ms, now_ms);
-
-    atomic_store(&hand->round_ms, now_ms > begun_ms ? now_ms - begun_ms : 0);
-}
-
 /* Of `count` buckets the one that the hand has come to. It moves on by one, also while the table
  * grows or shrinks. */
 static uint64_t advance(struct okv_store_hand *hand, uint64_t count)
@@ -137,8 +129,6 @@ static int visit(struct okv_store *store, struct okv_store_work *work, struct ok
 {
     uint64_t number = advance(hand, atomic_load(&store->bucket_count));
 
-    if (number == 0)
-        begin_round(store, hand);
     okv_store_lock(store, number);
     int rc = number < atomic_load(&store->bucket_count)
                  ? visit_locked(store, work, number, meets, removed)
@@ -227,13 +217,4 @@ bool okv_store_evict_for(struct okv_store *store, struct okv_store_work *work, u
     }
     effort->evictions -= cost < effort->evictions ? cost : effort->evictions;
     return true;
-}
-
-uint64_t okv_store_hand_ms(const struct okv_store *store, const struct okv_store_hand *hand)
-{
-    uint64_t begun_ms = atomic_load(&hand->begun_ms), now_ms = atomic_load(&store->clock_ms);
-    uint64_t so_far_ms = begun_ms && now_ms > begun_ms ? now_ms - begun_ms : 0;
-    uint64_t last_ms = atomic_load(&hand->round_ms);
-
-    return so_far_ms > last_ms ? so_far_ms : last_ms;
 }

@@ -24,9 +24,6 @@ bool okv_store_evict_is_due(const struct okv_store *store);
 /* Takes a step, if one is due. No bucket may be locked; in a durable store, as a change of the open
  * batch. Returns whether to call it again at once: false: not before a change, or another batch. */
 bool okv_store_evict(struct okv_store *store, struct okv_store_work *work);
-/* How long a round of a hand takes, in ms: the last one, or this one if it takes longer. An item
- * was not used for about as long when it is evicted. */
-uint64_t okv_store_hand_ms(const struct okv_store *store, const struct okv_store_hand *hand);
 
 /* ---- for the files of the store ---- */
 

@@ -2,7 +2,6 @@
 
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_layout.h"
-#include "server/store/heat.h"
 #include "server/store/pending.h"
 
 /* New items beyond this share of the bytes that may be evicted are the first choice. */
@@ -46,6 +45,17 @@ bool okv_store_is_evictable(const struct okv_store *store, const struct okv_stor
     return store->eviction.mode == OKV_STORE_EVICT || item->entry.expiry_ms;
 }
 
+static uint64_t hash_of(const struct okv_table *table, const struct okv_store_item *item)
+{
+    return okv_hash_key(item->entry.key, item->entry.key_length, table->hash_seed);
+}
+
+void okv_store_note_gone(const struct okv_table *table, const struct okv_store_item *item)
+{
+    if (table->ages)
+        okv_ages_note_gone(table->ages, hash_of(table, item));
+}
+
 void okv_store_evict_item(const struct okv_store *store, struct okv_store_bucket *bucket,
                           struct okv_store_item *item)
 {
@@ -54,6 +64,7 @@ void okv_store_evict_item(const struct okv_store *store, struct okv_store_bucket
     bucket->evicted.of_new += is_new;
     bucket->evicted.of_main += !is_new;
     bucket->evicted.bytes += item->entry.key_length + item->entry.value_length;
+    okv_ages_note_eviction(store->table.ages, hash_of(&store->table, item), is_new);
     if (is_new)
         okv_heat_add_ghost(store->table.heat, bucket->heat, item->tag);
     okv_store_bucket_remove_logged(bucket, item);

@@ -11,7 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/store/ages.h"
+#include "server/store/heat.h"
 #include "server/store/state.h"
+#include "shared/format/hash.h"
 
 /* Of the heap, which is kept free. */
 #define OKV_EVICT_RESERVE_PERCENT 3
@@ -36,6 +39,15 @@ void okv_store_evict_in_bucket(struct okv_store *store, struct okv_store_bucket 
 bool okv_store_is_crowded(const struct okv_store *store);
 void okv_store_count_crowding(struct okv_store *store, const struct okv_store_evicted *evicted);
 void okv_store_count_relief(struct okv_store *store);
+
+/* An item was used, whose key has this hash. Where items are evicted. */
+static inline void okv_store_note_use(const struct okv_table *table, uint64_t bucket, uint64_t hash)
+{
+    okv_heat_mark(table->heat, bucket, okv_hash_tag(hash));
+    okv_ages_note_use(table->ages, hash);
+}
+/* An item is removed otherwise than by eviction. */
+void okv_store_note_gone(const struct okv_table *table, const struct okv_store_item *item);
 
 bool okv_store_is_evictable(const struct okv_store *store, const struct okv_store_item *item);
 /* Removes an item of a loaded bucket. */

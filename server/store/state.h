@@ -47,8 +47,6 @@ struct okv_store_eviction {
     enum okv_store_full mode;
     struct okv_store_hand {
         atomic_uint_fast64_t next; /* bucket; beyond the last one: the first */
-        /* On the store's clock: the begin of this round; how long the last one took. */
-        atomic_uint_fast64_t begun_ms, round_ms;
     } new_hand, main_hand;
     atomic_uint_fast64_t evicted_new, evicted_main; /* all that were evicted */
     atomic_uint_fast64_t evicted_in_bucket;         /* of these, for room in their bucket */
@@ -136,7 +134,7 @@ struct okv_store_work {
         const uint8_t *published; /* the current image */
         uint8_t *image;           /* the next one */
         struct okv_bucket_cursor cursor;
-        uint16_t tag;             /* of the key's hash */
+        uint64_t hash;            /* of the key */
         struct okv_entry current; /* at the cursor, once okv_store_update_read() read it */
     } update;                     /* of one entry (update_in_place.c) */
     /* Expensive work of a call, for fair shares. Callers clear them. */

@@ -6,8 +6,8 @@
 #include "server/core/turn.h"
 #include "server/store/bucket_image.h"
 #include "server/store/clear.h"
+#include "server/store/evict_item.h"
 #include "server/store/heap_range.h"
-#include "server/store/heat.h"
 #include "server/store/locking.h"
 #include "server/store/pending.h"
 #include "server/store/resize.h"
@@ -164,8 +164,10 @@ int okv_store_init(struct okv_store *store, const struct okv_store_params *param
         store->eviction.mode = params->full;
         store->table.evicts_expiring = params->full == OKV_STORE_EVICT_EXPIRING;
         store->eviction.clearing = okv_store_clearing_create();
-        rc = store->table.heat && store->eviction.clearing ? okv_heap_keep_owners(&store->heap)
-                                                           : OKV_ENOMEM;
+        store->table.ages = okv_ages_create(&store->clock_ms, &store->totals.items);
+        rc = store->table.heat && store->eviction.clearing && store->table.ages
+                 ? okv_heap_keep_owners(&store->heap)
+                 : OKV_ENOMEM;
     }
     if (!rc)
         rc = okv_store_index_create(store);
@@ -185,6 +187,7 @@ void okv_store_fini(struct okv_store *store)
     pthread_mutex_destroy(&store->publishing);
     pthread_mutex_destroy(&store->resizing);
     okv_store_clearing_destroy(store->eviction.clearing);
+    free(store->table.ages);
     okv_heat_destroy(store->table.heat);
     okv_heap_fini(&store->heap);
 }
@@ -220,7 +223,7 @@ void okv_store_mark(struct okv_store *store, const uint8_t *hashes, size_t count
         okv_heat_prefetch(heat, okv_linear_bucket(okv_get_u64(hashes + 8 * i), buckets));
     for (size_t i = 0; i < count; i++) {
         uint64_t hash = okv_get_u64(hashes + 8 * i);
-        okv_heat_mark(heat, okv_linear_bucket(hash, buckets), okv_hash_tag(hash));
+        okv_store_note_use(&store->table, okv_linear_bucket(hash, buckets), hash);
     }
 }
 
@@ -271,12 +274,12 @@ static int find(const struct okv_table *table, uint64_t bucket, uint64_t hash, c
 }
 
 /* Notes a use, or returns how many are known. */
-static uint8_t use(const struct okv_heat *heat, uint64_t bucket, uint64_t hash, bool is_use)
+static uint8_t use(const struct okv_table *table, uint64_t bucket, uint64_t hash, bool is_use)
 {
-    if (heat && !is_use)
-        return (uint8_t)okv_heat_counter_of(okv_heat_of(heat, bucket, okv_hash_tag(hash)));
-    if (heat)
-        okv_heat_mark(heat, bucket, okv_hash_tag(hash));
+    if (table->heat && !is_use)
+        return (uint8_t)okv_heat_counter_of(okv_heat_of(table->heat, bucket, okv_hash_tag(hash)));
+    if (table->heat)
+        okv_store_note_use(table, bucket, hash);
     return 0;
 }
 
@@ -301,7 +304,7 @@ int okv_store_look(struct okv_store *store, struct okv_store_work *work, const v
                                           entry.version,
                                           entry.expiry_ms,
                                           entry.is_reference ? entry.extent : 0,
-                                          use(store->table.heat, bucket, hash, view->is_use)};
+                                          use(&store->table, bucket, hash, view->is_use)};
         rc = visit(user, &now);
     }
     okv_store_unlock(store, bucket);

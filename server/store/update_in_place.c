@@ -17,7 +17,7 @@
 #include "server/store/bucket_image.h"
 #include "server/store/bucket_layout.h"
 #include "server/store/bucket_transaction.h"
-#include "server/store/heat.h"
+#include "server/store/evict_item.h"
 #include "server/store/pending.h"
 #include "server/store/publish.h"
 #include "shared/base/error.h"
@@ -36,7 +36,7 @@ bool okv_store_update_begin(struct okv_store *store, struct okv_store_work *work
     struct okv_store_update *update = &work->update;
 
     update->number = number;
-    update->tag = okv_hash_tag(hash);
+    update->hash = hash;
     update->offset = okv_table_bucket_offset(table, number);
     if (okv_store_pending_reserve(table, number, 1))
         return false;
@@ -124,8 +124,9 @@ static void tally_update(struct okv_store *store, const struct okv_store_update 
     struct okv_store_tally before = {.entry_bytes = used_before};
     struct okv_store_tally after = {.entry_bytes = okv_bucket_used(update->image)};
 
-    uint8_t heat =
-        store->table.heat ? okv_heat_of(store->table.heat, update->number, update->tag) : 0;
+    uint8_t heat = store->table.heat
+                       ? okv_heat_of(store->table.heat, update->number, okv_hash_tag(update->hash))
+                       : 0;
 
     if (update->cursor.length) {
         okv_store_tally_item(&before, &store->table, &update->current, 0, version - 1);
@@ -185,6 +186,6 @@ int okv_store_update_commit(struct okv_store *store, struct okv_store_work *work
         okv_store_free(table, update->current.extent);
     tally_update(store, update, entry ? &chosen : NULL, used);
     if (table->heat)
-        okv_heat_mark(table->heat, update->number, update->tag);
+        okv_store_note_use(table, update->number, update->hash);
     return 0;
 }
