@@ -7,6 +7,7 @@
 #include "server/store/clear.h"
 #include "server/store/compact.h"
 #include "server/store/evict.h"
+#include "server/store/heat.h"
 #include "server/store/locking.h"
 #include "server/store/resize.h"
 #include "server/store/room.h"
@@ -17,6 +18,26 @@
 #define RANGES 512u
 /* Steps for one change, after the reserve is there. */
 #define EVICTIONS 256
+
+/* Heat is not in the log. Of a full cache about a tenth are new items; as new ones all others would
+ * go, too, that are not used within a round of the hand. So one of eight in a bucket is new, those
+ * that were written last. */
+static void choose_new(struct okv_store_bucket *bucket)
+{
+    struct okv_store_item *oldest = NULL;
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < bucket->item_count; i++) {
+        struct okv_store_item *item = &bucket->items[i];
+        if (!okv_heat_is_new(item->heat))
+            continue;
+        count++;
+        if (!oldest || item->entry.version < oldest->entry.version)
+            oldest = item;
+    }
+    if (count > bucket->item_count / 8 + 1)
+        oldest->heat = okv_heat_make(OKV_HEAT_MAIN, okv_heat_counter_of(oldest->heat));
+}
 
 /* Replaces `item`, or adds one if that is NULL. */
 static int put_item(struct okv_store_bucket *bucket, const struct okv_table *table,
@@ -36,6 +57,8 @@ static int put_item(struct okv_store_bucket *bucket, const struct okv_table *tab
     if (!item)
         item = &bucket->items[bucket->item_count - 1];
     item->entry.version = recovered->version;
+    if (table->heat)
+        choose_new(bucket);
     return 0;
 }
 

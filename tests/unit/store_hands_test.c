@@ -2,7 +2,10 @@
  */
 #include <stdio.h>
 
+#include "server/store/bucket_image.h"
 #include "server/store/evict.h"
+#include "server/store/heat.h"
+#include "server/store/recover.h"
 #include "server/store/resize.h"
 #include "tests/support/store_region.h"
 #include "tests/support/test.h"
@@ -57,6 +60,56 @@ TEST(a_hand_goes_on_where_it_was_while_the_table_grows)
     }
     assert_true(rounds > 0);
     assert_true(store->bucket_count > begun + 10);
+    store_region_close(&region);
+}
+
+static void recover(struct store_region *region, unsigned number)
+{
+    static const uint8_t value[LENGTH];
+    char key[16];
+    const struct okv_store_recovered recovered = {
+        .key = key,
+        .key_length = (uint32_t)snprintf(key, sizeof key, "%u", number),
+        .value = value,
+        .value_length = sizeof value,
+        .version = number + 1};
+
+    assert_int_equal(okv_store_recover(&region->store, &region->work, &recovered), 0);
+}
+
+/* New ones, and the sum of their versions. */
+static unsigned count_new(struct store_region *region, uint64_t number, uint64_t *versions)
+{
+    struct okv_store_bucket *bucket = &region->work.bucket;
+    unsigned count = 0;
+
+    assert_int_equal(okv_store_bucket_load(bucket, &region->store.table, number), 0);
+    for (unsigned i = 0; i < bucket->item_count; i++) {
+        const struct okv_store_item *item = &bucket->items[i];
+        assert_int_equal(okv_heat_counter_of(item->heat), 0);
+        count += okv_heat_is_new(item->heat);
+        *versions += okv_heat_is_new(item->heat) ? item->entry.version : 0;
+    }
+    return count;
+}
+
+/* As in a cache that was full for long: some are new, most of them written last. */
+TEST(items_of_a_start_are_new_and_main)
+{
+    enum { ITEMS = 3000 };
+    struct store_region region;
+    unsigned of_new = 0;
+    uint64_t versions = 0;
+
+    open_table(&region, OKV_STORE_EVICT);
+    for (unsigned i = 0; i < ITEMS; i++)
+        recover(&region, i);
+    assert_int_equal(region.store.totals.items, ITEMS);
+    for (uint64_t i = 0; i < region.store.bucket_count; i++)
+        of_new += count_new(&region, i, &versions);
+    print_message("%u of %u are new\n", of_new, ITEMS);
+    assert_in_range(of_new, ITEMS / 10, ITEMS / 4);
+    assert_true(versions / of_new > ITEMS * 3 / 4);
     store_region_close(&region);
 }
 
