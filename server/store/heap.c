@@ -515,15 +515,6 @@ bool okv_heap_is_sparse(const struct okv_heap *heap, uint64_t offset)
            figures.slab_free * figures.bin_regions > figures.bin_free * figures.slab_regions;
 }
 
-uint64_t okv_heap_slot_length(const struct okv_heap *heap, uint64_t offset)
-{
-    struct utilization figures;
-
-    if (!query(heap, offset, &figures) || figures.slab_regions == 0)
-        return 0;
-    return figures.slab_size / figures.slab_regions;
-}
-
 uint64_t okv_heap_used(const struct okv_heap *heap)
 {
     return atomic_load_explicit(&heap->used, memory_order_relaxed);

@@ -141,9 +141,6 @@ static inline bool okv_heap_is_before(uint64_t a, uint64_t b)
     return a > b;
 }
 
-/* Bytes of the slots of the slab that begins here; 0: there is none any more. */
-uint64_t okv_heap_slot_length(const struct okv_heap *heap, uint64_t offset);
-
 /* Bytes allocated now, rounded up to size classes. */
 uint64_t okv_heap_used(const struct okv_heap *heap);
 /* Bytes that are not taken, or will not be once they are wiped or their pins go. They may be in

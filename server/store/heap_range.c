@@ -30,11 +30,15 @@ void okv_heap_set_owner(struct okv_heap *heap, uint64_t offset, uint64_t size, u
         okv_owners_set_run(heap->owners, offset / OKV_PAGE, owner);
         return;
     }
-    uint64_t page = slab_of(heap, offset), length = okv_heap_size(size);
+    uint64_t page = slab_of(heap, offset);
     if (okv_pages_kind(heap->pages, page) != OKV_PAGE_SLAB)
         return;
-    okv_owners_set_slot(heap->owners, page, (offset - page * OKV_PAGE) / length,
-                        okv_pages_count(heap->pages, page) * OKV_PAGE / length, owner);
+    const struct okv_owners_slot slot = {
+        .offset = offset - page * OKV_PAGE,
+        .length = okv_heap_size(size),
+        .slab_length = okv_pages_count(heap->pages, page) * OKV_PAGE,
+    };
+    okv_owners_set_slot(heap->owners, page, &slot, owner);
 }
 
 /* The first page from `page` on at which no allocation or slab goes on. */
@@ -107,7 +111,8 @@ bool okv_heap_open(struct okv_heap *heap)
     return is_free;
 }
 
-/* The slots of a slab follow each other from its first page on. */
+/* The slots of a slab follow each other from its first page on. The arena is not asked for their
+ * length: the slab may go meanwhile, and the arena looks at what it has of it without a check. */
 static bool has_owner(const struct okv_heap *heap, struct okv_heap_slot *slot)
 {
     uint64_t page = slot->offset / OKV_PAGE;
@@ -116,16 +121,15 @@ static bool has_owner(const struct okv_heap *heap, struct okv_heap_slot *slot)
     if (!okv_pages_is_rest(kind) && slot->offset % OKV_PAGE == 0) {
         slot->slab = page;
         slot->length = kind == OKV_PAGE_RUN    ? okv_pages_count(heap->pages, page) * OKV_PAGE
-                       : kind == OKV_PAGE_SLAB ? okv_heap_slot_length(heap, slot->offset)
+                       : kind == OKV_PAGE_SLAB ? okv_owners_slot_length(heap->owners, page)
                                                : 0;
     }
     if (slot->length == 0)
         return false;
-    if (okv_pages_kind(heap->pages, slot->slab) == OKV_PAGE_SLAB)
-        return okv_owners_get_slot(heap->owners, slot->slab,
-                                   (slot->offset - slot->slab * OKV_PAGE) / slot->length,
-                                   &slot->owner);
-    slot->owner = okv_owners_get_run(heap->owners, page);
+    slot->owner =
+        okv_pages_kind(heap->pages, slot->slab) == OKV_PAGE_SLAB
+            ? okv_owners_get_slot(heap->owners, slot->slab, slot->offset - slot->slab * OKV_PAGE)
+            : okv_owners_get_run(heap->owners, page);
     return true;
 }
 

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 
 struct slab {
-    uint64_t slots;
+    uint64_t slots, length; /* of a slot */
     _Atomic uint32_t owner[];
 };
 
@@ -58,8 +58,10 @@ static struct slab *slab_of(uintptr_t value)
 }
 
 /* Another slot of it may get an owner at the same time. */
-static struct slab *get_or_make(struct okv_owners *owners, uint64_t page, uint64_t slots)
+static struct slab *get_or_make(struct okv_owners *owners, uint64_t page,
+                                const struct okv_owners_slot *slot)
 {
+    uint64_t slots = slot->slab_length / slot->length;
     uintptr_t value = atomic_load_explicit(&owners->of_page[page], memory_order_acquire);
 
     if (slab_of(value))
@@ -68,31 +70,48 @@ static struct slab *get_or_make(struct okv_owners *owners, uint64_t page, uint64
     if (!slab)
         return NULL;
     slab->slots = slots;
+    slab->length = slot->length;
     if (atomic_compare_exchange_strong(&owners->of_page[page], &value, (uintptr_t)slab))
         return slab;
     free(slab);
     return slab_of(value);
 }
 
-void okv_owners_set_slot(struct okv_owners *owners, uint64_t page, uint64_t slot, uint64_t slots,
-                         uint32_t owner)
+void okv_owners_set_slot(struct okv_owners *owners, uint64_t page,
+                         const struct okv_owners_slot *slot, uint32_t owner)
 {
-    struct slab *slab = get_or_make(owners, page, slots);
+    struct slab *slab = get_or_make(owners, page, slot);
+    uint64_t index = slot->offset / slot->length;
 
-    if (slab && slot < slab->slots)
-        atomic_store_explicit(&slab->owner[slot], owner, memory_order_relaxed);
+    if (slab && slab->length == slot->length && index < slab->slots)
+        atomic_store_explicit(&slab->owner[index], owner, memory_order_relaxed);
 }
 
-bool okv_owners_get_slot(struct okv_owners *owners, uint64_t page, uint64_t slot, uint32_t *owner)
+/* The lock is held. */
+static struct slab *find(struct okv_owners *owners, uint64_t page)
+{
+    return slab_of(atomic_load_explicit(&owners->of_page[page], memory_order_acquire));
+}
+
+uint32_t okv_owners_get_slot(struct okv_owners *owners, uint64_t page, uint64_t offset)
+{
+    uint32_t owner = 0;
+
+    pthread_mutex_lock(&owners->lock);
+    struct slab *slab = find(owners, page);
+    if (slab && offset / slab->length < slab->slots)
+        owner = atomic_load_explicit(&slab->owner[offset / slab->length], memory_order_relaxed);
+    pthread_mutex_unlock(&owners->lock);
+    return owner;
+}
+
+uint64_t okv_owners_slot_length(struct okv_owners *owners, uint64_t page)
 {
     pthread_mutex_lock(&owners->lock);
-    struct slab *slab = slab_of(atomic_load_explicit(&owners->of_page[page], memory_order_acquire));
-    bool has_owners = slab != NULL;
-    *owner = slab && slot < slab->slots
-                 ? atomic_load_explicit(&slab->owner[slot], memory_order_relaxed)
-                 : 0;
+    struct slab *slab = find(owners, page);
+    uint64_t length = slab ? slab->length : 0;
     pthread_mutex_unlock(&owners->lock);
-    return has_owners;
+    return length;
 }
 
 void okv_owners_drop_slab(struct okv_owners *owners, uint64_t page)

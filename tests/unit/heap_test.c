@@ -4,6 +4,7 @@
 #include "tests/support/test.h"
 
 #include "server/store/heap_range.h"
+#include "server/store/owners.h"
 #include "server/store/pages.h"
 #include "shared/base/error.h"
 
@@ -314,6 +315,31 @@ TEST(arenas_are_destroyed_with_their_heap)
         assert_true(okv_heap_alloc(&heap, 100) > 0);
         okv_heap_fini(&heap);
     }
+}
+
+/* The arena may use a slab for another size before it gives it back. */
+TEST(a_slab_of_another_size_has_no_owners)
+{
+    struct okv_owners *owners = okv_owners_create(8);
+    const struct okv_owners_slot slot = {.offset = 1024, .length = 1024, .slab_length = 4096};
+    const struct okv_owners_slot other = {.offset = 1536, .length = 512, .slab_length = 4096};
+
+    assert_non_null(owners);
+    assert_int_equal(okv_owners_slot_length(owners, 3), 0);
+    okv_owners_set_slot(owners, 3, &slot, 7);
+    okv_owners_set_slot(owners, 3, &other, 9);
+    assert_int_equal(okv_owners_slot_length(owners, 3), 1024);
+    assert_int_equal(okv_owners_get_slot(owners, 3, 1024), 7);
+    assert_int_equal(okv_owners_get_slot(owners, 3, 3072), 0);
+    assert_int_equal(okv_owners_get_slot(owners, 3, 1 << 20), 0);
+    okv_owners_drop_slab(owners, 3);
+    okv_owners_set_slot(owners, 3, &other, 9);
+    assert_int_equal(okv_owners_slot_length(owners, 3), 512);
+    assert_int_equal(okv_owners_get_slot(owners, 3, 1536), 9);
+    okv_owners_set_run(owners, 4, 5);
+    assert_int_equal(okv_owners_slot_length(owners, 4), 0);
+    okv_owners_drop_slab(owners, 3);
+    okv_owners_destroy(owners);
 }
 
 /* jemalloc aligns slabs to its own pages, which may be longer than those of the heap, and splits
