@@ -1,8 +1,9 @@
-/* The hands visit one bucket after the other, or items that they have just passed would be evicted.
- */
+/* The hands visit one bucket after the other, or items that they have just passed would be evicted;
+ * what they find after a start, and in long buckets; and steps that empty a range. */
 #include <stdio.h>
 
 #include "server/store/bucket_image.h"
+#include "server/store/clear.h"
 #include "server/store/evict.h"
 #include "server/store/heat.h"
 #include "server/store/recover.h"
@@ -110,6 +111,67 @@ TEST(items_of_a_start_are_new_and_main)
     print_message("%u of %u are new\n", of_new, ITEMS);
     assert_in_range(of_new, ITEMS / 10, ITEMS / 4);
     assert_true(versions / of_new > ITEMS * 3 / 4);
+    store_region_close(&region);
+}
+
+/* So that a worker does not sleep while a range is closed. */
+TEST(a_range_is_emptied_to_its_end)
+{
+    struct store_region region;
+    struct okv_store *store = &region.store;
+    unsigned steps = 0;
+
+    open_table(&region, OKV_STORE_EVICT);
+    for (unsigned number = 0; number < 4000; number++)
+        assert_int_equal(put(&region, number % 2000), 0); /* the second is a use: it is moved */
+    assert_int_equal(okv_store_clear(store, &region.work, REGION / 16), OKV_CLEAR_GOES_ON);
+    for (; okv_store_clear_goes_on(store); steps++)
+        assert_true(okv_store_evict(store, &region.work));
+    assert_true(steps > 1);
+    assert_false(okv_store_evict(store, &region.work));
+    store_region_close(&region);
+}
+
+static int put_short(struct store_region *region, unsigned number, uint64_t ttl_ms)
+{
+    char key[16];
+    struct okv_store_outcome outcome;
+    const struct okv_store_write write = {.key = key,
+                                          .key_length =
+                                              (uint32_t)snprintf(key, sizeof key, "%u", number),
+                                          .value = "a value of 32 bytes, as most are",
+                                          .value_length = 32,
+                                          .ttl_ms = ttl_ms};
+    int rc = okv_store_put(&region->store, &region->work, &write, &outcome);
+
+    okv_store_evict(&region->store, &region->work);
+    return rc;
+}
+
+/* Items that stay take overflow pages once the index cannot grow; those beside them still go. */
+TEST(items_that_expire_go_from_long_buckets)
+{
+    struct store_region region;
+    struct okv_store *store = &region.store;
+    unsigned number = 0, kept;
+
+    open_table(&region, OKV_STORE_EVICT_EXPIRING);
+    while (put_short(&region, number, 0) == 0)
+        number++;
+    assert_true(store->totals.overflow_pages > 100);
+    for (unsigned i = 0; i < number; i += 4) {
+        char key[16];
+        int length = snprintf(key, sizeof key, "%u", i);
+        assert_int_equal(store_region_delete(&region, key, (uint32_t)length), 0);
+    }
+    kept = (unsigned)store->totals.items;
+    const unsigned end = number + 200000 / STORE_TEST_SLOWNESS;
+    for (; number < end; number++)
+        assert_int_equal(put_short(&region, number, 1000000), 0);
+    print_message("%u stay, and %u others; %u overflow pages\n", kept,
+                  (unsigned)store->totals.expiring, (unsigned)store->totals.overflow_pages);
+    assert_int_equal(store->totals.items - store->totals.expiring, kept);
+    assert_in_range(store->totals.expiring, 1000, kept);
     store_region_close(&region);
 }
 

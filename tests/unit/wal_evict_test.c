@@ -148,7 +148,7 @@ static void expect_recovered(struct wal_machine *machine, const struct mix *mix,
     assert_int_equal(machine->store.totals.items, items);
     /* Also items that later records delete. */
     assert_true(eviction->evicted_new + eviction->evicted_main >= gone);
-    assert_true(gone <= items / 10);
+    assert_true(gone <= items / 100);
 }
 
 static void fill_and_recover(const struct mix *mix, uint64_t sync_within_ns)
