@@ -14,7 +14,7 @@ void okv_wal_tail_init(struct okv_wal_tail *tail, uint64_t position, uint64_t ep
 {
     TAILQ_INIT(&tail->frames);
     tail->begin = tail->end = position;
-    tail->epoch = epoch;
+    tail->epoch = tail->epoch_before = epoch;
 }
 
 static void drop_first(struct okv_wal_tail *tail)
@@ -22,6 +22,7 @@ static void drop_first(struct okv_wal_tail *tail)
     struct okv_wal_tail_frame *first = TAILQ_FIRST(&tail->frames);
 
     tail->begin = okv_wal_tail_frame_end(first);
+    tail->epoch_before = first->frame.epoch;
     TAILQ_REMOVE(&tail->frames, first, in_tail);
     okv_wal_tail_frame_drop(first);
 }
@@ -121,11 +122,23 @@ void okv_wal_tail_frame_drop(struct okv_wal_tail_frame *frame)
         free(frame);
 }
 
+bool okv_wal_tail_frame_begins_epoch(const struct okv_wal_tail_frame *frame)
+{
+    struct okv_wal_record first;
+    uint64_t at = HEADER;
+
+    return okv_wal_record_decode(frame->bytes, frame->frame.length, &at, &first) == 0 &&
+           first.kind == OKV_WAL_EPOCH;
+}
+
 /* ---- the tail ---- */
 
+/* The same that a start demands of the files. */
 bool okv_wal_tail_accepts(const struct okv_wal_tail *tail, const struct okv_wal_tail_frame *frame)
 {
-    return frame->frame.position == tail->end && frame->frame.epoch >= tail->epoch;
+    return frame->frame.position == tail->end &&
+           (okv_wal_tail_frame_begins_epoch(frame) ? frame->frame.epoch > tail->epoch
+                                                   : frame->frame.epoch == tail->epoch);
 }
 
 void okv_wal_tail_append(struct okv_wal_tail *tail, struct okv_wal_tail_frame *frame)
@@ -146,9 +159,11 @@ void okv_wal_tail_cut(struct okv_wal_tail *tail, uint64_t position)
         okv_wal_tail_frame_drop(last);
     }
     tail->end = position;
-    if (position < tail->begin)
+    if (position < tail->begin) {
         tail->begin = position;
-    tail->epoch = last ? last->frame.epoch : 0;
+        tail->epoch_before = 0;
+    }
+    tail->epoch = last ? last->frame.epoch : tail->epoch_before;
 }
 
 void okv_wal_tail_trim(struct okv_wal_tail *tail, uint64_t position, uint64_t keep)

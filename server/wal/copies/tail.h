@@ -11,6 +11,7 @@
 #define OKV_SERVER_WAL_COPIES_TAIL_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -27,8 +28,9 @@ TAILQ_HEAD(okv_wal_tail_list, okv_wal_tail_frame);
 
 struct okv_wal_tail {
     struct okv_wal_tail_list frames;
-    uint64_t begin, end; /* positions: of the first frame, and after the last one */
-    uint64_t epoch;      /* of the last frame that was ever here */
+    uint64_t begin, end;   /* positions: of the first frame, and after the last one */
+    uint64_t epoch_before; /* of the frame before `begin` */
+    uint64_t epoch;        /* of the last frame, that before `begin` included */
 };
 
 /* Empty, after a frame of `epoch` that ends at `position`. */
@@ -47,16 +49,21 @@ struct okv_wal_tail_frame *okv_wal_tail_frame_hold(struct okv_wal_tail_frame *fr
 /* Accepts NULL. */
 void okv_wal_tail_frame_drop(struct okv_wal_tail_frame *frame);
 
-/* Whether the frame may come next: it begins at `end`, and its epoch does not fall. */
+/* Whether the frame may come next: it begins at `end`, and is of the last epoch, or begins a later
+ * one. */
 bool okv_wal_tail_accepts(const struct okv_wal_tail *tail, const struct okv_wal_tail_frame *frame);
 /* Appends one that is accepted. The reference is the tail's. */
 void okv_wal_tail_append(struct okv_wal_tail *tail, struct okv_wal_tail_frame *frame);
-/* Drops all from `position` on, where a frame begins, or which is `end`. */
+/* Drops all from `position` on, where a frame begins, or which is `end`. Before `begin`, the epoch
+ * is not known any more, and is 0. */
 void okv_wal_tail_cut(struct okv_wal_tail *tail, uint64_t position);
 /* Drops frames that end at `position` or before, the oldest first, until `keep` bytes are left. */
 void okv_wal_tail_trim(struct okv_wal_tail *tail, uint64_t position, uint64_t keep);
 /* The frame that begins at `position`; NULL: there is none. */
 struct okv_wal_tail_frame *okv_wal_tail_find(const struct okv_wal_tail *tail, uint64_t position);
+
+/* Whether it is the first one of its epoch. */
+bool okv_wal_tail_frame_begins_epoch(const struct okv_wal_tail_frame *frame);
 
 static inline uint64_t okv_wal_tail_frame_end(const struct okv_wal_tail_frame *frame)
 {
