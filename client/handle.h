@@ -10,7 +10,7 @@
 
 #include "client/operation.h"
 #include "shared/base/diag.h"
-#include "shared/base/uri.h"
+#include "shared/base/uri_list.h"
 #include "shared/format/report.h"
 #include "shared/format/superblock.h"
 #include "shared/format/wire.h"
@@ -61,12 +61,26 @@ struct link_identity {
     unsigned rounds;  /* hellos of the attempt beyond the first */
 };
 
+/* servers.c chooses the one that an attempt goes to. */
+struct servers {
+    struct okv_uri_list list;
+    struct okv_uri_tls of_tls;    /* of the URI, or else of the options */
+    char database[OKV_NAME_SIZE]; /* likewise */
+    char named[OKV_PRIMARY_SIZE]; /* the primary, as the last refusal has it; or "" */
+    unsigned at;                  /* of `list`: the latest that was asked in turn */
+    unsigned asked;               /* in turn, since the last pause */
+    unsigned patience;            /* how often all of them have been silent for a whole round */
+    bool has_followed;            /* since the last pause, what a refusal says */
+    bool was_answered;            /* since the last pause, by any of them */
+};
+
 struct link {
     enum link_state state;
     bool never;   /* OKV_RECONNECT_NEVER */
     bool if_kept; /* OKV_RECONNECT_IF_KEPT */
-    bool opening; /* link_open() runs the attempt, link_advance() does not */
-    char *uri_text;
+    bool opening; /* link_open() runs the attempts, link_advance() does not */
+    struct servers servers;
+    char *uri_text; /* of the server of the latest attempt */
     struct okv_uri uri;
     char address[64];         /* rdma: numeric, of the last server; "": not known */
     uint64_t resolve_from_ns; /* from then on an attempt resolves the host name again */
@@ -75,6 +89,7 @@ struct link {
     uint32_t credits; /* to request from the server */
     uint64_t connect_timeout_ns;
     bool observes; /* okv_options.observe */
+    uint64_t open_until_ns; /* while `opening` */
     struct okv_connecting *connecting;
     struct okv_welcome table; /* from the welcome of this attempt */
     bool reading;             /* a READ of the attempt is under way */
@@ -156,6 +171,9 @@ struct lease {
     uint64_t again_ns;       /* on okv_clock_ns(): READ the status, as operations wait for it;
                                 UINT64_MAX: none does, or the READ is under way */
     uint64_t valid_until_us; /* on the server's clock: the end of the lease */
+    uint64_t watched_ns;     /* since when lease_watch() has found that the lease has run out; 0: it
+                                has not */
+    uint64_t looked_ns;      /* the latest such look */
     struct lease_clock clock;
     struct notice ping;
     struct lease_time pinged; /* when `ping` was posted */
@@ -264,6 +282,7 @@ struct okv {
     struct keepalive keepalive;
     struct event_fd event_fd;
     char how[sizeof((struct okv_conn *)0)->how]; /* path of the last connection */
+    char server[320];                            /* of the last connection: its URI */
     bool is_one_sided;                           /* of the last connection */
     struct okv_welcome table;                    /* as the server described it */
     uint64_t directory[OKV_DIRECTORY_ENTRIES];

@@ -10,9 +10,10 @@
 #include "client/connection/goodbye.h"
 #include "client/connection/hits.h"
 #include "client/connection/identity.h"
+#include "client/connection/lease.h"
 #include "client/connection/reconnect.h"
 #include "client/connection/report.h"
-#include "client/connection/tls_files.h"
+#include "client/connection/servers.h"
 #include "client/connection/wait.h"
 #include "client/engine/event_fd.h"
 #include "client/engine/memory.h"
@@ -158,20 +159,6 @@ static int queues_allocate(okv *handle, const struct okv_options *options)
 
 /* ---- connecting ---- */
 
-/* Takes the database of the options, unless the URI names one. */
-static int database_choose(okv *handle, const char name[OKV_NAME_SIZE])
-{
-    struct okv_uri *uri = &handle->link.uri;
-
-    if (!name[0] || uri->database[0])
-        return 0;
-    if (!memchr(name, '\0', OKV_NAME_SIZE) || !okv_name_is_valid(name))
-        return okv_diag_set(&handle->why, OKV_EINVAL,
-                            "options->database: \"%.32s\" is not " OKV_NAME_RULE, name);
-    memcpy(uri->database, name, OKV_NAME_SIZE);
-    return 0;
-}
-
 static int link_init(okv *handle, const char *uri, const struct okv_options *options)
 {
     struct link *link = &handle->link;
@@ -184,35 +171,20 @@ static int link_init(okv *handle, const char *uri, const struct okv_options *opt
     link->observes = options->observe;
     if (options->keepalive_ms != OKV_KEEPALIVE_NONE)
         handle->keepalive.period_ns = (uint64_t)options->keepalive_ms * 1000000u;
-    int rc = okv_uri_parse(uri, &link->uri, &handle->why);
-    if (rc == 0 && (link->uri.any_uid || link->uri.mode))
-        rc = okv_diag_set(&handle->why, OKV_EURI,
-                          "%s is for the --listen of a server: leave it out of \"%.100s\"",
-                          link->uri.any_uid ? "uids" : "mode", uri);
-    if (rc == 0 && link->uri.scheme == OKV_SCHEME_RESP)
-        rc = okv_diag_set(
-            &handle->why, OKV_EURI,
-            "%.100s is for clients of Redis: give one of the server's other listeners", uri);
-    if (rc == 0)
-        rc = database_choose(handle, options->database);
+    /* Spreads pauses and clients: it must not reveal anything of the client id. */
+    link->random = (okv_clock_ns() ^ (uint64_t)(uintptr_t)handle) | 1;
+    int rc = servers_init(handle, uri, options);
     if (rc == 0)
         rc = identity_init(handle, options);
-    if (rc == 0)
-        rc = tls_files_choose(handle, options);
     if (rc)
         return rc;
     handle->transport = okv_transport_for(link->uri.scheme);
-    link->uri_text = strdup(uri);
-    if (!link->uri_text)
-        return OKV_ENOMEM;
     if (getrandom(link->client_id, sizeof link->client_id, 0) != sizeof link->client_id)
         return okv_diag_set(&handle->why, OKV_EIO, "no random bytes for a client id: %s",
                             strerror(errno));
     report_init(handle, options->report_ms == OKV_REPORT_NONE
                             ? 0
                             : (uint64_t)options->report_ms * 1000000u);
-    /* Only spreads pauses: it must not reveal anything of the client id. */
-    link->random = (okv_clock_ns() ^ (uint64_t)(uintptr_t)handle) | 1;
     return event_fd_create(handle);
 }
 
@@ -233,7 +205,7 @@ static void parts_free(okv *handle)
     queues_free(handle);
     identity_fini(handle);
     hits_fini(handle);
-    free(handle->link.uri_text);
+    servers_fini(handle);
     mark_destroy(handle);
     free(handle);
 }
@@ -348,7 +320,7 @@ static void copy_known(void *out, size_t size, const void *known, size_t known_s
 
 void okv_info_sized(const okv *handle, struct okv_info *out, size_t size)
 {
-    struct okv_info info = {.transport = "", .path = ""};
+    struct okv_info info = {.transport = "", .path = "", .uri = ""};
 
     if (call_may_look(handle, "okv_info"))
         info = (struct okv_info){
@@ -364,6 +336,9 @@ void okv_info_sized(const okv *handle, struct okv_info *out, size_t size)
             .depth = handle->depth,
             .max_message_value = okv_slot_value_max(handle->table.slot_size),
             .one_sided = handle->is_one_sided,
+            .uri = handle->server,
+            .epoch = handle->table.epoch,
+            .lease_ms = lease_left_ms(handle),
         };
 
     copy_known(out, size, &info, sizeof info);

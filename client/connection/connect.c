@@ -8,6 +8,7 @@
 
 #include "client/connection/identity.h"
 #include "client/connection/lease_clock.h"
+#include "client/connection/servers.h"
 #include "client/engine/event_fd.h"
 #include "client/engine/memory.h"
 #include "client/engine/read_batch.h"
@@ -92,11 +93,13 @@ static struct okv_uri attempt_uri(struct link *link)
 }
 
 /* An attempt whose packets are lost would otherwise outlast the outage. */
-static uint64_t attempt_limit_ns(const struct link *link)
+static uint64_t attempt_end_ns(const struct link *link)
 {
     bool shorter = !link->opening && link->connect_timeout_ns > AGAIN_LIMIT_NS;
+    uint64_t limit_ns = shorter ? AGAIN_LIMIT_NS : link->connect_timeout_ns;
+    uint64_t end_ns = okv_clock_ns() + servers_limit_ns(link, limit_ns);
 
-    return shorter ? AGAIN_LIMIT_NS : link->connect_timeout_ns;
+    return link->opening && link->open_until_ns < end_ns ? link->open_until_ns : end_ns;
 }
 
 /* That the handle offers. */
@@ -125,7 +128,7 @@ int attempt_start(okv *handle, struct okv_diag *why)
     link->state = LINK_CONNECTING;
     link->broken = 0;
     link->said_hello = lease_time_now();
-    link->deadline_ns = okv_clock_ns() + attempt_limit_ns(link);
+    link->deadline_ns = attempt_end_ns(link);
     struct okv_connect_params params = {
         .hello = (const uint8_t *)&bytes,
         .hello_length = sizeof bytes,
@@ -261,6 +264,7 @@ static int step_connect(okv *handle, struct okv_diag *why)
         handle->conn = NULL;
     if (rc == OKV_EREFUSED) {
         rc = rejection_explain(&answer, link->uri_text, why);
+        servers_heed(link, answer.bytes, answer.rejected ? answer.length : 0);
         link->is_turned_away = rc == OKV_EDENIED && answer.rejected && link->uri.tls;
         return rc;
     }

@@ -5,6 +5,7 @@
  */
 #include "client/connection/keepalive.h"
 
+#include "client/connection/lease_wait.h"
 #include "client/engine/failure.h"
 #include "shared/base/clock.h"
 
@@ -57,6 +58,8 @@ void keepalive_tick(okv *handle, uint64_t now)
                     "the server's host does not respond: it is down, or the network "
                     "to it is");
     }
+    if (link_is_up(handle))
+        lease_watch(handle);
 }
 
 uint64_t keepalive_wake_ns(const okv *handle)

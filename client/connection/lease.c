@@ -2,6 +2,7 @@
 
 #include "client/connection/lease_clock.h"
 #include "client/connection/notice.h"
+#include "client/connection/servers.h"
 #include "client/engine/failure.h"
 #include "client/engine/log_event.h"
 #include "client/engine/operation.h"
@@ -36,6 +37,14 @@ void lease_link_up(okv *handle)
         return;
     lease_clock_sample(&lease->clock, &handle->link.said_hello, table->lease_clock_us, &now);
     set_deadline(lease, &now);
+}
+
+uint64_t lease_left_ms(const okv *handle)
+{
+    const struct lease *lease = &handle->lease;
+    uint64_t now = lease->is_checked && link_is_up(handle) ? okv_clock_boot_ns() : UINT64_MAX;
+
+    return now < lease->deadline_ns ? (lease->deadline_ns - now) / 1000000 : 0;
 }
 
 void lease_ping(okv *handle)
@@ -73,6 +82,10 @@ int lease_status(okv *handle, const struct okv_table_lease *status)
         return 0;
     if (status->epoch != handle->table.epoch) {
         engine_lost(handle, OKV_EDISCONNECTED, "the server is of another epoch than it was");
+        return OKV_EDISCONNECTED;
+    }
+    if (status->valid_until_us == 0 && servers_are_many(&handle->link)) {
+        engine_lost(handle, OKV_EDISCONNECTED, "the server is no longer the primary");
         return OKV_EDISCONNECTED;
     }
     check_clock(handle, status->valid_until_us, &now);

@@ -14,9 +14,12 @@
 
 /* A new connection is up, and the handle has its welcome. */
 void lease_link_up(okv *handle);
+/* How long READs still count without another status; 0 of a server alone. */
+uint64_t lease_left_ms(const okv *handle);
 /* Asks for the server's clock, unless the last answer is owed or no credit is left. */
 void lease_ping(okv *handle);
-/* Takes in a status. OKV_EDISCONNECTED: it is of another epoch; the connection ends. */
+/* Takes in a status. OKV_EDISCONNECTED: it is of another epoch or, where there are other servers,
+ * of one that is no primary; the connection ends. */
 int lease_status(okv *handle, const struct okv_table_lease *status);
 /* Ends the operations that wait for a lease and that it covers by now. */
 void lease_settle(okv *handle);

@@ -3,6 +3,8 @@
 #include <time.h>
 
 #include "client/connection/clock_sync.h"
+#include "client/connection/servers.h"
+#include "client/engine/failure.h"
 #include "client/engine/lease_check.h"
 #include "client/engine/progress.h"
 #include "shared/base/clock.h"
@@ -24,10 +26,40 @@ void lease_hold(okv *handle, struct operation *operation, int status)
         read_status(handle, 0);
 }
 
+/* What a look after a while without one finds says nothing of that while. */
+static void watch(struct lease *lease, uint64_t now, uint64_t gap_ns)
+{
+    if (lease->watched_ns == 0 || now - lease->looked_ns > gap_ns)
+        lease->watched_ns = now;
+    lease->looked_ns = now;
+}
+
+bool lease_watch(okv *handle)
+{
+    struct lease *lease = &handle->lease;
+    uint64_t term_ns = handle->table.lease_ms * UINT64_C(1000000);
+
+    if (!lease->is_checked || !servers_are_many(&handle->link))
+        return false;
+    uint64_t now = okv_clock_boot_ns();
+    if (now < lease->deadline_ns) {
+        lease->watched_ns = 0;
+        return false;
+    }
+    watch(lease, now, term_ns + handle->keepalive.period_ns);
+    if (now - lease->deadline_ns >= term_ns && now - lease->watched_ns >= term_ns / 2) {
+        engine_lost(handle, OKV_EDISCONNECTED, "the server no longer renews its lease");
+        return true;
+    }
+    if (lease->again_ns == UINT64_MAX)
+        read_status(handle, okv_clock_ns() + LEASE_AGAIN_NS);
+    return false;
+}
+
 void lease_again(okv *handle)
 {
     handle->lease.again_ns = UINT64_MAX;
-    if (!link_is_up(handle))
+    if (!link_is_up(handle) || lease_watch(handle))
         return;
     read_status(handle, okv_clock_ns() + LEASE_AGAIN_NS);
     engine_flush(handle);

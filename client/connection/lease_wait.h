@@ -10,8 +10,12 @@
 void lease_hold(okv *handle, struct operation *operation, int status);
 /* lease.again_ns has come: READs the status again. */
 void lease_again(okv *handle);
-/* The same for a READ that blocked: waits, at most for the handle's timeout. Returns as
- * read_blocking(), or OKV_ETIMEDOUT. */
+/* Of one of several servers: looks after a lease that has run out while operations wait. A server
+ * that does not renew it for its whole length more stands still, or is no primary any more: the
+ * connection ends, and this returns true. */
+bool lease_watch(okv *handle);
+/* The same as lease_hold() for a READ that blocked: waits, at most for the handle's timeout.
+ * Returns as read_blocking(), or OKV_ETIMEDOUT. */
 int lease_await(okv *handle);
 
 #endif

@@ -11,6 +11,7 @@
 #include "client/connection/lease.h"
 #include "client/connection/report.h"
 #include "client/connection/resend.h"
+#include "client/connection/servers.h"
 #include "client/engine/engine_ops.h"
 #include "client/engine/event_fd.h"
 #include "client/engine/failure.h"
@@ -25,6 +26,8 @@
 /* The backoff between attempts: docs/connections.md section 4. */
 #define BACKOFF_FIRST_NS (20 * MS)
 #define BACKOFF_MAX_NS (500 * MS)
+/* The same with several servers, after all have been asked: one may have become the primary. */
+#define BACKOFF_ROUND_NS (100 * MS)
 /* The same after a denial: a client without access must not keep the server busy. */
 #define BACKOFF_DENIED_NS (10000 * MS)
 /* A connection that lived this long resets the count of attempts. */
@@ -64,13 +67,28 @@ static void link_back_off(okv *handle, uint64_t longest_ns)
             pause / 2 + (okv_random_next(&link->random) >> 32) * (pause / 2) / UINT32_MAX;
 }
 
+void link_go_on(okv *handle, int rc)
+{
+    struct link *link = &handle->link;
+
+    if (!servers_next(handle, rc)) {
+        link->state = LINK_BACKOFF;
+        link->deadline_ns = okv_clock_ns();
+    } else if (rc == OKV_EDENIED) {
+        link_back_off(handle, BACKOFF_DENIED_NS);
+    } else {
+        link_back_off(handle, servers_are_many(link) ? BACKOFF_ROUND_NS : BACKOFF_MAX_NS);
+    }
+}
+
 /* Failures that end reconnecting: docs/connections.md section 4. */
-static bool is_final(int rc)
+static bool is_final(const struct link *link, int rc)
 {
     switch (rc) {
     case OKV_EVERSION:
     case OKV_EPROTO:
     case OKV_EUNSUPPORTED:
+        return !servers_are_many(link);
     case OKV_ELOST:
         return true;
     default: /* a lack of memory or descriptors may pass */
@@ -108,6 +126,7 @@ void link_up(okv *handle)
     link->attempts++;
     handle->counters.reconnects++;
     address_keep(handle);
+    servers_found(handle);
     keepalive_start(handle);
     report_link_up(handle);
     log_event(handle, OKV_LEVEL_NOTICE, "connected by ",
@@ -121,7 +140,8 @@ static void attempt_failed(okv *handle, int rc, const struct okv_diag *why)
     link_drop(handle);
     handle->link.attempts++;
     handle->link.refusal = rc;
-    if (handle->link.is_turned_away || (is_final(rc) && !identity_is_doubtful(handle))) {
+    if (handle->link.is_turned_away ||
+        (is_final(&handle->link, rc) && !identity_is_doubtful(handle))) {
         engine_fail(handle, rc, why->text[0] ? why->text : okv_error_text(rc));
         return;
     }
@@ -129,7 +149,7 @@ static void attempt_failed(okv *handle, int rc, const struct okv_diag *why)
                  why->text[0] ? why->text : okv_error_text(rc));
     if ((handle->link.attempts & (handle->link.attempts - 1)) == 0)
         log_event(handle, OKV_LEVEL_WARNING, "", handle->why.text);
-    link_back_off(handle, rc == OKV_EDENIED ? BACKOFF_DENIED_NS : BACKOFF_MAX_NS);
+    link_go_on(handle, rc);
 }
 
 /* Starts an attempt or runs its next step. */
@@ -168,6 +188,7 @@ static bool closing_advance(okv *handle)
     if (okv_clock_ns() - link->up_since_ns >= STEADY_NS)
         link->attempts = 0;
     address_prefer(link);
+    servers_next(handle, 0);
     link_back_off(handle, BACKOFF_MAX_NS);
     return true;
 }

@@ -14,6 +14,9 @@ uint64_t link_wake_ns(const okv *handle);
 /* A descriptor that becomes readable for link_advance() or engine_events();
  * -1: none. */
 int link_fd(const okv *handle);
+/* The attempt has failed with `rc`, and link_drop() was called: LINK_BACKOFF, before an attempt to
+ * the next server. */
+void link_go_on(okv *handle, int rc);
 /* The verified connection of the attempt becomes the handle's. */
 void link_up(okv *handle);
 /* Ends the connection or the attempt at once. Operations wait for the next connection. */

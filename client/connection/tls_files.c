@@ -36,8 +36,16 @@ int tls_files_choose(okv *handle, const struct okv_options *options)
     if (rc == 0)
         rc = take(handle, "options->tls_server_name", options->tls_server_name, of_tls->server_name,
                   sizeof of_tls->server_name);
-    /* An attempt may have an address in place of the host. An announced server has a certificate of
-     * its name, since anyone can answer for the name with another address. */
-    const char *host = uri->name[0] ? uri->name : uri->host;
-    return rc ? rc : take(handle, "host", host, of_tls->server_name, sizeof of_tls->server_name);
+    return rc;
+}
+
+/* An attempt may have an address in place of the host. An announced server has a certificate of its
+ * name, since anyone can answer for the name with another address. */
+void tls_server_name_choose(struct okv_uri *uri)
+{
+    char *name = uri->of_tls.server_name;
+
+    _Static_assert(sizeof uri->of_tls.server_name >= sizeof uri->host, "a host fits");
+    if (uri->tls && !name[0])
+        strcpy(name, uri->name[0] ? uri->name : uri->host);
 }

@@ -6,6 +6,7 @@
 
 #include "client/connection/connect.h"
 #include "client/connection/reconnect.h"
+#include "client/connection/servers.h"
 #include "client/engine/failure.h"
 #include "client/engine/operation.h"
 #include "client/engine/progress.h"
@@ -119,11 +120,11 @@ int link_await_idle(okv *handle)
     return handle->failure;
 }
 
-int link_open(okv *handle)
+static int open_once(okv *handle)
 {
-    struct link *link = &handle->link;
     struct waiting waiting = {0};
-    link->opening = true;
+
+    handle->why.text[0] = '\0';
     int rc = attempt_start(handle, &handle->why);
     if (rc)
         return rc;
@@ -132,9 +133,64 @@ int link_open(okv *handle)
         if (handle->failure)
             return handle->failure;
     }
+    return rc;
+}
+
+/* True when the failure says nothing about the other servers. */
+static bool is_of_one_server(int rc)
+{
+    switch (rc) {
+    case OKV_EREFUSED:
+    case OKV_ESHUTDOWN:
+    case OKV_ETIMEDOUT:
+    case OKV_EDISCONNECTED:
+    case OKV_EADDRESS:
+    case OKV_EPROTO:
+    case OKV_EVERSION:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Waits until another attempt may begin. False: that is not in time. */
+static bool open_await(okv *handle, int rc)
+{
+    struct link *link = &handle->link;
+    struct waiting waiting = {0};
+
+    link_drop(handle);
+    link->attempts++;
+    link_go_on(handle, rc);
+    if (link->deadline_ns >= link->open_until_ns)
+        return false;
+    while (okv_clock_ns() < link->deadline_ns)
+        wait_pause(handle, &waiting, link->deadline_ns);
+    return true;
+}
+
+static void tell_none(okv *handle, int rc)
+{
+    const struct okv_diag last = handle->why;
+
+    okv_diag_set(&handle->why, 0, "no primary of %s answered; the last attempt: %s",
+                 handle->link.servers.list.cluster, last.text[0] ? last.text : okv_error_text(rc));
+}
+
+int link_open(okv *handle)
+{
+    struct link *link = &handle->link;
+
+    link->opening = true;
+    link->open_until_ns = okv_clock_ns() + link->connect_timeout_ns;
+    int rc = open_once(handle);
+    while (servers_are_many(link) && is_of_one_server(rc) && open_await(handle, rc))
+        rc = open_once(handle);
     link->opening = false;
     if (rc == 0)
         link_up(handle);
+    else if (servers_are_many(link) && is_of_one_server(rc))
+        tell_none(handle, rc);
     link->attempts = 0;
     return rc;
 }

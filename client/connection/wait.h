@@ -23,7 +23,7 @@ int wait_acquire(okv *handle, enum operation_kind kind, enum operation_delivery 
 /* Posts the batch and blocks until `operation` has ended, at the latest at its deadline. Fills
  * *result (may be NULL) and returns the status. */
 int wait_operation(okv *handle, struct operation *operation, struct okv_result *result);
-/* Makes the first connection: one attempt. */
+/* Makes the first connection: one attempt, with several servers as many as the time allows. */
 int link_open(okv *handle);
 /* For calls that are alone on a handle: waits until the link is up, at most for the handle's
  * timeout. OKV_EAGAIN: operations are under way; OKV_ETIMEDOUT, OKV_EDENIED, or the handle's

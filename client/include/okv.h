@@ -207,27 +207,34 @@ struct okv_options {
  *   tcp://HOST[:PORT][?source=ADDRESS]                   TCP
  *   tcps://HOST[:PORT][?ca=FILE][&server-name=NAME]      TCP with TLS 1.3
  *   local:///PATH                                        shared memory with a server on this host
+ *   okv://SERVER[,SERVER...]/NAME[?transport=TRANSPORT]  the cluster NAME
  * Each also takes ?database=NAME, and rdma ?device=NAME[&port=N][&gid=INDEX], the local device to
  * use, and ?tos=N, the traffic class of its packets. The default PORT is 7471, of tcps 7472. okv
  * uses what the URI names, or fails: it never falls back to another transport. okv-uri(7) has the
  * details.
+ *
+ * Of a cluster, up to 16 servers may be named, each by HOST[:PORT] or by the path of its Unix
+ * socket. Hosts are reached by tcp or by TRANSPORT: tcps, rdma or ofi; its options follow. They are
+ * asked in turn until one is the primary, and again when a connection is lost; a copy leads to the
+ * primary, even to one that is not named. okv_info.uri is the one that the handle has.
  *
  * `options` may be NULL. On success *out is the handle, which keeps up to four registered buffers
  * for long values. On failure *out is NULL and, when `why` is not NULL, a sentence with cause and
  * fix is written there (cut to `why_size` bytes). The library keeps copies of `uri`, `options` and
  * the strings in them.
  *
- * Blocks up to connect_timeout_ms, over rdma at most about 4.5 s. Resolving a host name adds what
- * the system's resolver takes. A search for NAME takes up to 1 s of that time, and over rdma adds
- * up to 1 s for each RDMA interface that cannot join the group. Errors: OKV_EINVAL (`out` or `uri`
- * NULL, an option out of range, a key file that is missing or has no key), OKV_EURI, OKV_EADDRESS,
- * OKV_ENODEVICE, OKV_EREFUSED (nothing listens there, the server is full or has no such database),
- * OKV_EDENIED (user and key do not match, or have a right in no such database; the server could not
- * prove that it knows the key; over local:// it does not serve this uid), OKV_ETIMEDOUT,
- * OKV_EVERSION, OKV_ESHUTDOWN, OKV_EUNSUPPORTED (an iWARP device, or a feature that device or
- * server lacks), OKV_EPERM (permissions of the socket, the limit on locked memory, a key file that
- * others may read or change), OKV_EDISCONNECTED (the connection was lost while opening),
- * OKV_EPROTO, OKV_EIO, OKV_ENOMEM.
+ * Blocks up to connect_timeout_ms, over rdma at most about 4.5 s; that long, too, while no server
+ * of a cluster is the primary. Resolving a host name adds what the system's resolver takes. A
+ * search for NAME takes up to 1 s of that time, and over rdma adds up to 1 s for each RDMA
+ * interface that cannot join the group. Errors, of a cluster those of the last attempt: OKV_EINVAL
+ * (`out` or `uri` NULL, an option out of range, a key file that is missing or has no key),
+ * OKV_EURI, OKV_EADDRESS, OKV_ENODEVICE, OKV_EREFUSED (nothing listens there, the server is full or
+ * has no such database), OKV_EDENIED (user and key do not match, or have a right in no such
+ * database; the server could not prove that it knows the key; over local:// it does not serve this
+ * uid), OKV_ETIMEDOUT, OKV_EVERSION, OKV_ESHUTDOWN, OKV_EUNSUPPORTED (an iWARP device, or a feature
+ * that device or server lacks), OKV_EPERM (permissions of the socket, the limit on locked memory, a
+ * key file that others may read or change), OKV_EDISCONNECTED (the connection was lost while
+ * opening), OKV_EPROTO, OKV_EIO, OKV_ENOMEM.
  */
 OKV_API int okv_open(const char *uri, const struct okv_options *options, okv **out, char *why,
                      size_t why_size);
@@ -276,6 +283,10 @@ struct okv_info {
                                    of a longer put */
     uint32_t one_sided; /* 1: gets work even while the server's process is stopped; 0: that process
                            serves them, as over TCP */
+    const char *uri;    /* of the server, without options; valid until okv_close() */
+    uint64_t epoch;     /* of a cluster's primary; 0: the server is alone */
+    uint64_t lease_ms;  /* for which gets may still trust this primary; 0: not until its lease is
+                           renewed, or the server is alone */
 };
 
 /* okv_info() describes the current connection, or the last one. okv_info_sized() fills in `size`

@@ -627,6 +627,8 @@ class Sync(unittest.TestCase):
         self.assertEqual((self.db.counters["gets"], self.db.counters["misses"]), (1, 1))
         self.assertEqual(self.db.info.transport, "local")
         self.assertIs(self.db.info.one_sided, True)
+        self.assertTrue(self.db.info.uri.startswith("local:///"))
+        self.assertEqual((self.db.info.epoch, self.db.info.lease_ms), (0, 0))
         self.db.put("key", "1")
         stat = self.db.stat()
         self.assertEqual((stat["items"], stat["version"]), (1, okv.__version__))

@@ -18,6 +18,8 @@ int stub_connect_start(const struct okv_uri *uri, const struct okv_connect_param
     (void)diag;
     stub.connects++;
     memcpy(stub.host, uri->host, sizeof stub.host);
+    if (stub.before_connect)
+        stub.before_connect(uri);
     if (stub.start_result)
         return stub.start_result;
     struct stub_connecting *connecting = calloc(1, sizeof *connecting);

@@ -68,10 +68,11 @@ struct stub {
     int start_result;      /* of connect_start */
     unsigned connects;     /* begun */
     char host[256];        /* of the URI of the latest */
-    const char *peer;      /* of the connection; NULL: "" */
-    unsigned refusals;     /* connects that are still to end with OKV_EREFUSED */
-    unsigned steps;        /* calls of connect_step that lead nowhere, for each connect */
-    unsigned connecting;   /* connects without a result */
+    void (*before_connect)(const struct okv_uri *uri); /* decides how it ends */
+    const char *peer;                                  /* of the connection; NULL: "" */
+    unsigned refusals;   /* connects that are still to end with OKV_EREFUSED */
+    unsigned steps;      /* calls of connect_step that lead nowhere, for each connect */
+    unsigned connecting; /* connects without a result */
     int set_remote_result;
     int register_result;
     struct okv_hello hello; /* what the client said */

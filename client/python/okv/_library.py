@@ -96,6 +96,9 @@ class Info(ctypes.Structure):
         ("depth", c_uint32),
         ("max_message_value", c_uint32),
         ("one_sided", c_uint32),
+        ("uri", c_char_p),
+        ("epoch", c_uint64),
+        ("lease_ms", c_uint64),
     ]
 
 

@@ -57,6 +57,9 @@ class ConnectionInfo(NamedTuple):
     depth: int
     max_message_value: int
     one_sided: bool
+    uri: str
+    epoch: int
+    lease_ms: int
 
 
 def _statistic(name: str, text: str) -> Statistic:
@@ -421,6 +424,7 @@ class Client(Unique):
             fields = {name: getattr(info, name) for name in ConnectionInfo._fields}
         fields["transport"] = fields["transport"].decode()
         fields["path"] = fields["path"].decode(errors="replace")
+        fields["uri"] = fields["uri"].decode(errors="replace")
         fields["one_sided"] = bool(info.one_sided)
         return ConnectionInfo(**fields)
 
