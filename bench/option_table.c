@@ -275,7 +275,8 @@ const struct okv_option bench_options[] = {
     {"server", 's', "[NAME=]URI", 1, 0, NULL,
      "The server: rdma://HOST[:PORT][?source=ADDRESS], ofi://HOST[:PORT], tcp://HOST[:PORT], "
      "tcps://HOST[:PORT][?ca=FILE], "
-     "local:///PATH, or a peer: redis://HOST:PORT, redis:///SOCKET, valkey+rdma://HOST:PORT, "
+     "local:///PATH, okv://HOST[:PORT],.../NAME of a cluster, or a peer: "
+     "redis://HOST:PORT, redis:///SOCKET, valkey+rdma://HOST:PORT, "
      "memcached://HOST:PORT, "
      "memcached:///SOCKET, lmdb:///DIRECTORY, lmdb+sync:///DIRECTORY, lmdb+batch:///DIRECTORY. "
      "With several, rounds alternate between them; NAME is for the report",

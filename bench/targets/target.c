@@ -30,6 +30,7 @@ static const struct {
     {"tcp", &target_okv_ops, NULL},
     {"tcps", &target_okv_ops, NULL},
     {"local", &target_okv_ops, NULL},
+    {"okv", &target_okv_ops, NULL},
     {"redis", REDIS_OPS, "libhiredis"},
     {"valkey+rdma", VALKEY_OPS,
      "libhiredis and libvalkey, built with RDMA, from 0.3 on (valkey_rdma.pc)"},

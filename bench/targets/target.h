@@ -9,6 +9,7 @@
  *   ofi://HOST[:PORT]                     okv
  *   tcp://HOST[:PORT]                     okv
  *   local:///PATH                         okv
+ *   okv://SERVER,SERVER/NAME              okv: a cluster
  *   redis://HOST:PORT, redis:///PATH      redis-server, valkey-server: TCP, a Unix socket
  *                                                      target_redis.c
  *   valkey+rdma://HOST[:PORT]             valkey-server: RDMA        target_valkey.c

@@ -34,8 +34,9 @@ static const struct okv_option common_options[] = {
      .help = "The server: rdma://HOST[:PORT][?source=ADDRESS], "
              "rdma://discover/NAME[?group=GROUP][&source=ADDRESS], "
              "ofi://HOST[:PORT][?provider=NAME][&source=ADDRESS], "
-             "tcp://HOST[:PORT][?source=ADDRESS], tcps://HOST[:PORT][?ca=FILE] or local:///PATH; "
-             "tcp and tcps have discover/NAME, too",
+             "tcp://HOST[:PORT][?source=ADDRESS], tcps://HOST[:PORT][?ca=FILE], local:///PATH, or "
+             "okv://HOST[:PORT],.../NAME of a cluster; tcp and tcps have discover/NAME, "
+             "too",
      CLI_TEXT(struct cli, server)},
     {"database", 0, "NAME", .help = "The database, for a URI without ?database=NAME",
      OKV_OPTION_OTHER, .read = read_database},

@@ -128,6 +128,11 @@ command_lines() {
         check "$uri (okv)" 2 '.' '(rdma|local)://' "$okv" -s "$uri" ping
         check "$uri (bench)" 2 '.' '(rdma|local)://' "$bench" -s "$uri" --records 10
     done
+    for uri in okv://10.0.0.1 okv://10.0.0.1,/NAME 'okv://10.0.0.1/NAME?transport=local' okv:///run/okv.sock,host/NAME; do
+        check "$uri (okv)" 2 '.' '(okv|tcp)://|of one kind' "$okv" -s "$uri" ping
+        check "$uri (bench)" 2 '.' '(okv|tcp)://|of one kind' "$bench" -s "$uri" --records 10
+    done
+    check "a cluster to listen at" 2 'okv://.*does not begin with' 'rdma://' "$server" --listen okv://10.0.0.1/NAME
     check "valkey+rdma:// (bench)" 2 'valkey\+rdma://' 'libvalkey|HOST\[:PORT\]' "$bench" -s valkey+rdma:// --records 10
 }
 

@@ -73,13 +73,14 @@ static json_t *json_figures(const char *text)
 
 static json_t *json_connection(const struct okv_info *info)
 {
-    return json_pack("{s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "transport",
-                     info->transport, "path", info->path, "boot_id", cli_json_id(info->boot_id),
-                     "session_id", cli_json_id(info->session_id), "region_bytes",
-                     (json_int_t)info->region_bytes, "buckets", (json_int_t)info->buckets,
-                     "bucket_bytes", (json_int_t)info->bucket_bytes, "max_value",
-                     (json_int_t)info->max_value, "credits", (json_int_t)info->credits, "depth",
-                     (json_int_t)info->depth, "one_sided", (int)info->one_sided);
+    return json_pack(
+        "{s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:I, s:I}", "transport",
+        info->transport, "path", info->path, "boot_id", cli_json_id(info->boot_id), "session_id",
+        cli_json_id(info->session_id), "region_bytes", (json_int_t)info->region_bytes, "buckets",
+        (json_int_t)info->buckets, "bucket_bytes", (json_int_t)info->bucket_bytes, "max_value",
+        (json_int_t)info->max_value, "credits", (json_int_t)info->credits, "depth",
+        (json_int_t)info->depth, "one_sided", (int)info->one_sided, "uri", info->uri, "epoch",
+        (json_int_t)info->epoch, "lease_ms", (json_int_t)info->lease_ms);
 }
 
 /* True for a figure that can be summed over databases, and subtracted over time. */
@@ -107,6 +108,9 @@ static void print_lines(const char *text, const struct okv_info *info)
         putchar('\n');
     printf("connection_transport %s\n", info->transport);
     printf("connection_path %s\n", info->path);
+    printf("connection_uri %s\n", info->uri);
+    printf("connection_epoch %llu\n", (unsigned long long)info->epoch);
+    printf("connection_lease_ms %llu\n", (unsigned long long)info->lease_ms);
     printf("connection_one_sided %u\n", info->one_sided);
     printf("connection_session_id %016llx\n", (unsigned long long)info->session_id);
     printf("connection_buckets %llu\n", (unsigned long long)info->buckets);

@@ -38,7 +38,7 @@ static const struct okv_option ping_options[] = {
     {"count", 'c', "N", .help = "Send N requests, each after the answer to the one before (5)",
      CLI_NUMBER(struct timing_arguments, count, 1, PING_COUNT_MAX)},
     {"json", 0, NULL,
-     .help = "A JSON object instead, with uri, count, min_us, p50_us, p99_us and max_us",
+     .help = "A JSON object instead, with uri, server, count, min_us, p50_us, p99_us and max_us",
      CLI_FLAG(struct timing_arguments, json)},
     {0},
 };
@@ -46,8 +46,11 @@ static const struct okv_option ping_options[] = {
 /* Of samples that are sorted. */
 static int print_pings(const struct cli *cli, uint32_t count, const uint64_t *samples)
 {
+    struct okv_info info;
+
+    okv_info(cli->handle, &info);
     printf("%u pings over %s: min %.1f us, median %.1f us, p99 %.1f us, max %.1f us\n", count,
-           cli->server, microseconds(samples[0]), microseconds(cli_percentile(samples, count, 50)),
+           info.uri, microseconds(samples[0]), microseconds(cli_percentile(samples, count, 50)),
            microseconds(cli_percentile(samples, count, 99)), microseconds(samples[count - 1]));
     return CLI_DONE;
 }
@@ -55,12 +58,16 @@ static int print_pings(const struct cli *cli, uint32_t count, const uint64_t *sa
 static int print_pings_json(const struct cli *cli, uint32_t count, const uint64_t *samples)
 {
     char *uri = cli_json_text(cli->server);
-    json_t *object = uri ? json_pack("{s:s, s:I, s:f, s:f, s:f, s:f}", "uri", uri, "count",
-                                     (json_int_t)count, "min_us", microseconds(samples[0]),
-                                     "p50_us", microseconds(cli_percentile(samples, count, 50)),
-                                     "p99_us", microseconds(cli_percentile(samples, count, 99)),
-                                     "max_us", microseconds(samples[count - 1]))
-                         : NULL;
+    struct okv_info info;
+
+    okv_info(cli->handle, &info);
+    json_t *object =
+        uri ? json_pack("{s:s, s:s, s:I, s:f, s:f, s:f, s:f}", "uri", uri, "server", info.uri,
+                        "count", (json_int_t)count, "min_us", microseconds(samples[0]), "p50_us",
+                        microseconds(cli_percentile(samples, count, 50)), "p99_us",
+                        microseconds(cli_percentile(samples, count, 99)), "max_us",
+                        microseconds(samples[count - 1]))
+            : NULL;
 
     free(uri);
     return cli_print_json_line("ping", object);

@@ -10,7 +10,7 @@
 
 /* Limits of this process, huge pages, firewall, the guest for tests. `server` is the URI of the
  * server that this host is to use. */
-void doctor_check_host(struct doctor_report *report, const char *root, const char *server);
+void doctor_check_host(struct doctor_report *report, const char *root, const char *uri);
 /* RDMA devices: limits, ports, link layer, GIDs and which one is chosen, MTU; or how to get one. */
 void doctor_check_devices(struct doctor_report *report, const char *root);
 /* The limits of a device. */

@@ -267,11 +267,12 @@ void doctor_check_peer(struct doctor_report *report, const char *root, struct cl
     struct doctor_figures figures;
     struct okv_diag diag;
 
-    if (okv_uri_parse(cli->server, &peer.uri, &diag))
+    bool is_one = okv_uri_parse(cli->server, &peer.uri, &diag) == 0;
+    if (!is_one && !cli->handle)
         return; /* connecting said why */
-    if (peer.uri.scheme != OKV_SCHEME_RDMA) {
+    if (!is_one || peer.uri.scheme != OKV_SCHEME_RDMA) {
         doctor_add(report, DOCTOR_NOTE, WHAT, "name the server by rdma://ADDRESS",
-                   "--peer compares RDMA ports, and %s uses none", cli->server);
+                   "--peer compares the RDMA ports of one server, and %s names none", cli->server);
         return;
     }
     if (!cli->handle)

@@ -1,11 +1,12 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "client/cli/doctor/checks.h"
 #include "shared/base/resolve.h"
-#include "shared/base/uri.h"
+#include "shared/base/uri_list.h"
 #include "shared/devices/choice.h"
 
 #define WHAT "route"
@@ -153,13 +154,13 @@ static void check_tcp(struct doctor_report *report, const char *server, const st
                    "%s leaves by the address %s, not encrypted", server, address);
 }
 
-void doctor_check_route(struct doctor_report *report, const char *root, const char *server)
+static void check_server(struct doctor_report *report, const char *root, const char *server)
 {
     struct okv_uri uri;
     struct okv_diag diag;
 
     if (okv_uri_parse(server, &uri, &diag))
-        return; /* connecting says why */
+        return;
     if (uri.name[0])
         doctor_add(report, DOCTOR_OK, WHAT, NULL,
                    "%s: looked up in the multicast group at each attempt", server);
@@ -173,4 +174,19 @@ void doctor_check_route(struct doctor_report *report, const char *root, const ch
     else if (uri.scheme == OKV_SCHEME_LOCAL)
         doctor_add(report, DOCTOR_OK, WHAT, NULL, "%s: shared memory with a server on this host",
                    server);
+}
+
+void doctor_check_route(struct doctor_report *report, const char *root, const char *uri)
+{
+    struct okv_uri_list list;
+
+    if (okv_uri_list_parse(uri, &list, NULL))
+        return; /* connecting says why */
+    for (unsigned i = 0; i < list.count; i++) {
+        char *server = okv_uri_list_server(&list, list.servers[i]);
+        if (server)
+            check_server(report, root, server);
+        free(server);
+    }
+    okv_uri_list_free(&list);
 }

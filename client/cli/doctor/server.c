@@ -68,7 +68,8 @@ static void describe(struct doctor_report *report, const struct cli *cli)
     struct okv_info info;
 
     okv_info(cli->handle, &info);
-    doctor_add(report, DOCTOR_OK, WHAT, NULL, "%s over %s%s%s; %s", cli->server, info.transport,
+    doctor_add(report, DOCTOR_OK, WHAT, NULL, "%s over %s%s%s; %s",
+               strncmp(cli->server, "okv://", 6) == 0 ? info.uri : cli->server, info.transport,
                info.path[0] ? ": " : "", info.path,
                info.one_sided ? "gets take none of its CPU time" : "its process serves READs");
 }
