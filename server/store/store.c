@@ -273,14 +273,12 @@ static int find(const struct okv_table *table, uint64_t bucket, uint64_t hash, c
     return OKV_ENOTFOUND;
 }
 
-/* Notes a use, or returns how many are known. */
-static uint8_t use(const struct okv_table *table, uint64_t bucket, uint64_t hash, bool is_use)
+/* How many are known, which a use does not ask for. */
+static uint8_t uses_of(const struct okv_heat *heat, uint64_t bucket, uint64_t hash, bool is_use)
 {
-    if (table->heat && !is_use)
-        return (uint8_t)okv_heat_counter_of(okv_heat_of(table->heat, bucket, okv_hash_tag(hash)));
-    if (table->heat)
-        okv_store_note_use(table, bucket, hash);
-    return 0;
+    return heat && !is_use
+               ? (uint8_t)okv_heat_counter_of(okv_heat_of(heat, bucket, okv_hash_tag(hash)))
+               : 0;
 }
 
 int okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
@@ -304,8 +302,10 @@ int okv_store_look(struct okv_store *store, struct okv_store_work *work, const v
                                           entry.version,
                                           entry.expiry_ms,
                                           entry.is_reference ? entry.extent : 0,
-                                          use(&store->table, bucket, hash, view->is_use)};
+                                          uses_of(store->table.heat, bucket, hash, view->is_use)};
         rc = visit(user, &now);
+        if (rc >= 0 && view->is_use && store->table.heat)
+            okv_store_note_use(&store->table, bucket, hash);
     }
     okv_store_unlock(store, bucket);
     if (work)

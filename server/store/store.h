@@ -64,9 +64,10 @@ void okv_store_set_clock(struct okv_store *store, uint64_t clock_ms, bool publis
 uint64_t okv_store_clock_wall_ms(const struct okv_store *store);
 
 /*
- * Copies the value to buffer[0..size), which is a use of the item. `*length` and `*version` are the
- * item's. `work`, unless it is NULL, only counts the pages that were searched. OKV_EKEYSIZE;
- * OKV_ENOTFOUND; OKV_ETOOSMALL: `*length` is the size needed, nothing was copied; OKV_ECORRUPT.
+ * Copies the value to buffer[0..size), which is a use of the item unless it fails. `*length` and
+ * `*version` are the item's. `work`, unless it is NULL, only counts the pages that were searched.
+ * OKV_EKEYSIZE; OKV_ENOTFOUND; OKV_ETOOSMALL: `*length` is the size needed, nothing was copied;
+ * OKV_ECORRUPT.
  */
 int okv_store_get(struct okv_store *store, struct okv_store_work *work, const void *key,
                   uint32_t key_length, void *buffer, uint32_t size, uint32_t *length,
@@ -74,7 +75,7 @@ int okv_store_get(struct okv_store *store, struct okv_store_work *work, const vo
 
 struct okv_store_view {
     bool newest;       /* with changes of the current batch (pending.h); else what is published */
-    bool is_use;       /* counts as a use of the item (heat.h) */
+    bool is_use;       /* counts as a use of the item (heat.h), unless `visit` fails */
     uint64_t clock_ms; /* a time that the store's clock had, where time stands still; 0: now */
 };
 /* Calls `visit` with the item while its bucket is locked. `work` as above. OKV_EKEYSIZE,

@@ -8,6 +8,7 @@
 #include "server/resp/run/call.h"
 #include "server/store/fullness.h"
 #include "server/store/heat.h"
+#include "shared/base/error.h"
 #include "shared/format/hash.h"
 #include "shared/format/linear.h"
 #include "tests/support/resp_fixture.h"
@@ -136,6 +137,27 @@ FIXTURE_TEST(reads_of_a_client_that_does_not_touch_are_no_uses)
     assert_non_null(strstr(resp_fixture_call(one, "client info"), "T db=0 "));
     expect(one, "client no-touch off", "+OK\r\n");
     assert_int_equal(uses_by(one, "get k"), 1);
+}
+
+static int fail_visit(void *user, const struct okv_store_now *now)
+{
+    (void)now;
+    return *(int *)user;
+}
+
+/* The command runs again. */
+FIXTURE_TEST(a_look_that_fails_is_no_use)
+{
+    struct okv_store *store = &fixture.core.database->store;
+    const struct okv_store_view view = {.is_use = true};
+    int rc = OKV_EAGAIN;
+
+    run(other, "set k v");
+    assert_int_equal(okv_store_look(store, NULL, "k", 1, &view, fail_visit, &rc), OKV_EAGAIN);
+    assert_int_equal(uses_of("k"), 0);
+    rc = 0;
+    assert_int_equal(okv_store_look(store, NULL, "k", 1, &view, fail_visit, &rc), 0);
+    assert_int_equal(uses_of("k"), 1);
 }
 
 /* As in Redis. */
