@@ -440,6 +440,7 @@ FIXTURE_TEST(a_copy_is_of_what_is_not_published)
 
 /* A batch that is published between two looks at items. */
 static struct okv_wal *published;
+static unsigned uses;
 
 int __real_okv_store_look(struct okv_store *store, struct okv_store_work *work, const void *key,
                           uint32_t key_length, const struct okv_store_view *view,
@@ -455,6 +456,7 @@ int __wrap_okv_store_look(struct okv_store *store, struct okv_store_work *work, 
 {
     if (published)
         atomic_fetch_add(&published->publish_seq, 2);
+    uses += view->is_use;
     return __real_okv_store_look(store, work, key, key_length, view, visit, user);
 }
 
@@ -478,6 +480,25 @@ FIXTURE_TEST(reads_of_two_moments_are_made_again)
     hear(fd, "*2\r\n$1\r\nv\r\n$-1\r\n");
     close_durable(durable);
     close(writer);
+    close(fd);
+}
+
+FIXTURE_TEST(reads_that_are_made_again_use_items_once)
+{
+    int fd = resp_fixture_connect(&fixture);
+    struct durable *durable = open_durable();
+
+    say(fd, "mset a v b v\r\n");
+    await(fd);
+    hear(fd, "+OK\r\n");
+    published = durable->wal;
+    uses = 0;
+    say(fd, "mget a b\r\n");
+    await(fd);
+    hear(fd, "*2\r\n$1\r\nv\r\n$1\r\nv\r\n");
+    assert_int_equal(uses, 2);
+    published = NULL;
+    close_durable(durable);
     close(fd);
 }
 

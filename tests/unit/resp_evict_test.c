@@ -6,6 +6,7 @@
 #include "tests/support/test.h"
 
 #include "server/resp/run/call.h"
+#include "server/resp/run/shared.h"
 #include "server/store/fullness.h"
 #include "server/store/heat.h"
 #include "shared/base/error.h"
@@ -160,6 +161,18 @@ FIXTURE_TEST(a_look_that_fails_is_no_use)
     assert_int_equal(uses_of("k"), 1);
 }
 
+/* It runs again alone, as it is longer than a step. */
+FIXTURE_TEST(a_script_that_runs_again_uses_items_once)
+{
+    const atomic_uint_fast64_t *ended = &fixture.core.server->resp_shared->exclusive.ended;
+
+    assert_int_equal(uses_by(one, "eval \"redis.call('get','k') for i = 1, 100000 do end "
+                                  "redis.call('get','k')\" 0"),
+                     2);
+    assert_int_equal(atomic_load(ended), 1);
+    assert_int_equal(uses_by(one, LUA("'get','k'")), 1); /* a command after it */
+}
+
 /* As in Redis. */
 FIXTURE_TEST(touch_is_a_use_and_so_is_a_write)
 {
@@ -306,11 +319,10 @@ TEST_WITH(the_error_says_that_no_item_expires, begin_with_expiring, end)
     assert_false(is_there("gone"));
 }
 
-/* Before the first is written: none can wait for room in the middle. */
-FIXTURE_TEST(all_values_of_a_transaction_find_room)
+/* Fills the database with values of many lengths, with room made in steps. */
+static void fill_in_steps(void)
 {
     char line[32];
-    const char *got = NULL;
 
     fixture.core.works[0].in_steps = true;
     okv_resp_begin_work(one);
@@ -319,6 +331,43 @@ FIXTURE_TEST(all_values_of_a_transaction_find_room)
         while (!resp_fixture_call(one, line))
             continue;
     }
+}
+
+/* Each step makes some, and then the command runs again from its begin. */
+static unsigned waits_of(struct okv_resp_client *client, const char *line)
+{
+    unsigned waits = 0;
+
+    while (!resp_fixture_call(client, line))
+        assert_in_range(++waits, 1, 1000);
+    return waits;
+}
+
+FIXTURE_TEST(a_command_that_waits_for_room_uses_items_once)
+{
+    char line[128];
+    unsigned waits = 0;
+
+    fill_in_steps();
+    for (unsigned i = 0; i < 1000 && waits == 0; i++) {
+        waits_of(one, "del k");
+        waits_of(one, "set k 12345678");
+        assert_int_equal(uses_of("k"), 0);
+        snprintf(line, sizeof line,
+                 "eval \"redis.call('get','k') redis.call('setrange','new:%u',29999,'x')\" 0", i);
+        waits = waits_of(one, line);
+        assert_in_range(uses_of("k"), 0, 1); /* the hand may have passed it meanwhile */
+    }
+    assert_in_range(waits, 1, 1000);
+}
+
+/* Before the first is written: none can wait for room in the middle. */
+FIXTURE_TEST(all_values_of_a_transaction_find_room)
+{
+    char line[32];
+    const char *got = NULL;
+
+    fill_in_steps();
     run(one, "multi");
     for (unsigned i = 0; i < 20; i++) {
         snprintf(line, sizeof line, "setrange new:%u 29999 x", i);

@@ -145,6 +145,21 @@ SCRIPT_TEST(a_script_that_runs_again_is_counted_once)
     assert_int_equal(fixture.resp.counts.misses - before.misses, 1);
 }
 
+SCRIPT_TEST(a_script_that_runs_again_is_denied_once)
+{
+    const struct okv_counts *counts = &fixture.core.database->counts;
+
+    one->rights[0] = OKV_RIGHT_READ;
+    expect(one,
+           "eval 'redis.pcall(\"set\", \"k\", 1) for i = 1, 100000 do end "
+           "redis.pcall(\"set\", \"k\", 1) return 1' 0",
+           ":1\r\n");
+    assert_int_equal(atomic_load(&fixture.core.server->resp_shared->exclusive.ended), 1);
+    assert_int_equal(atomic_load(&counts->denied), 2);
+    expect_part(one, "set k 1", "-NOPERM ");
+    assert_int_equal(atomic_load(&counts->denied), 3);
+}
+
 /* ---- redis.log() ---- */
 
 /* One line that ends so; NULL: none. */

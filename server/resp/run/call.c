@@ -70,7 +70,9 @@ bool okv_resp_call_is_allowed(const struct okv_resp_call *call)
 {
     if (okv_resp_call_may(call))
         return true;
-    OKV_STATS_ADD(&call->executor->database->counts, denied, 1);
+    if (okv_resp_once_is_new(&call->client->denials))
+        OKV_STATS_ADD(&call->executor->database->counts, denied, 1);
+    okv_resp_once_pass(&call->client->denials);
     return false;
 }
 

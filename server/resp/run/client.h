@@ -17,6 +17,7 @@
 #include "server/resp/proto/buffer.h"
 #include "server/resp/proto/parser.h"
 #include "server/resp/run/download.h"
+#include "server/resp/run/once.h"
 #include "shared/base/uri.h"
 #include "shared/identity/user_key.h"
 #include "shared/stream/stream.h"
@@ -116,6 +117,7 @@ struct okv_resp_client {
     struct okv_effort effort;                 /* of its command, to make room (store/room.h) */
     bool wants_alone;                         /* its script cannot run beside others */
     bool has_logged;                          /* its script, a line */
+    struct okv_resp_once uses, denials;       /* of its command: of items, for want of a right */
     unsigned room_steps;                      /* that it may still take, if it runs alone */
     struct okv_resp_transaction *transaction; /* of MULTI and WATCH; or NULL */
 

@@ -13,8 +13,8 @@
 
 /* ---- reading ---- */
 
-static int look(struct okv_resp_call *call, const struct okv_resp_arg *key, bool is_use,
-                okv_store_visit *visit, void *user)
+static int look_at(struct okv_resp_call *call, const struct okv_resp_arg *key, bool is_use,
+                   okv_store_visit *visit, void *user)
 {
     const struct okv_store_view view = {.newest = call->is_in_change, .is_use = is_use};
 
@@ -27,17 +27,30 @@ static int look(struct okv_resp_call *call, const struct okv_resp_arg *key, bool
     return rc == OKV_EKEYSIZE ? OKV_ENOTFOUND : rc;
 }
 
+/* A command that runs again uses an item once. */
+static int use(struct okv_resp_call *call, const struct okv_resp_arg *key, okv_store_visit *visit,
+               void *user)
+{
+    struct okv_resp_once *uses = &call->client->uses;
+    int rc = look_at(call, key, okv_resp_once_is_new(uses), visit, user);
+
+    if (rc >= 0)
+        okv_resp_once_pass(uses);
+    return rc;
+}
+
 int okv_resp_look(struct okv_resp_call *call, const struct okv_resp_arg *key,
                   okv_store_visit *visit, void *user)
 {
-    return look(call, key, !atomic_load_explicit(&call->client->no_touch, memory_order_relaxed),
-                visit, user);
+    return atomic_load_explicit(&call->client->no_touch, memory_order_relaxed)
+               ? okv_resp_peek(call, key, visit, user)
+               : use(call, key, visit, user);
 }
 
 int okv_resp_peek(struct okv_resp_call *call, const struct okv_resp_arg *key,
                   okv_store_visit *visit, void *user)
 {
-    return look(call, key, false, visit, user);
+    return look_at(call, key, false, visit, user);
 }
 
 static int see(void *user, const struct okv_store_now *now)
@@ -64,7 +77,7 @@ int okv_resp_exists(struct okv_resp_call *call, const struct okv_resp_arg *key)
 
 int okv_resp_touch(struct okv_resp_call *call, const struct okv_resp_arg *key)
 {
-    return has_of(look(call, key, true, see, NULL));
+    return has_of(use(call, key, see, NULL));
 }
 
 /* ---- changing ---- */

@@ -250,6 +250,12 @@ static bool has_to_wait(const struct okv_resp_call *call)
     return (wal && !okv_wal_is_batch_open(wal)) || okv_resp_transaction_waits(call->client);
 }
 
+/* What it has counted as once.h says is not counted again. */
+static void run_again(struct okv_resp_client *client)
+{
+    client->uses.seen = client->denials.seen = 0;
+}
+
 /* A batch of the log is published item by item. A read meanwhile might see a part of what a command
  * changed, and then run as a change, while nothing is published. */
 static int run_consistent(struct okv_resp_call *call)
@@ -270,6 +276,7 @@ static int run_consistent(struct okv_resp_call *call)
     okv_resp_download_end(call->client);
     call->client->progress = progress;
     resp->counts = counts;
+    run_again(call->client);
     return run_in_change(call);
 }
 
@@ -293,6 +300,7 @@ static int run_locked(struct okv_resp_call *call)
         rc = runs_alone(call) ? run_exclusive(call, how) : how(call);
     if (rc == OKV_EAGAIN && client->wants_alone && !call->is_part) {
         client->resp->counts = counts; /* of what a script did in vain */
+        run_again(client);
         call->is_part = true;
         rc = run_exclusive(call, how);
     }
@@ -384,6 +392,7 @@ int okv_resp_run(struct okv_resp_client *client, const struct okv_resp_arg *args
         okv_resp_refuse(&call, client->upload->failure);
         may = false;
     }
+    run_again(client);
     if (may)
         atomic_store_explicit(&client->command, call.command->name, memory_order_relaxed);
     bool is_queued =
@@ -395,7 +404,9 @@ int okv_resp_run(struct okv_resp_client *client, const struct okv_resp_arg *args
     count_call(&call, before, began, may && !is_queued, rc);
     if (rc == 0)
         forget_progress(client);
-    if (rc != OKV_EAGAIN)
-        drop_reply(client, before, rc == OKV_RESP_GOES_ON);
+    if (rc == OKV_EAGAIN)
+        return rc;
+    client->uses = client->denials = (struct okv_resp_once){.seen = 0};
+    drop_reply(client, before, rc == OKV_RESP_GOES_ON);
     return rc;
 }
