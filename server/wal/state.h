@@ -64,7 +64,7 @@ struct okv_wal {
     atomic_uint_fast64_t done;             /* number of the last one that ended */
     atomic_uint_fast64_t publish_seq;      /* odd while a batch is being published */
     atomic_int failure;                    /* 0, or why the log failed */
-    atomic_uint_fast64_t unknown;          /* number of the batch in which it did; 0: none */
+    atomic_uint_fast64_t unknown;          /* number of the last batch that was dropped; 0: none */
     bool is_stopped;                       /* and the batch is closed permanently */
     atomic_uint_fast64_t waits_since_ns;   /* of the oldest change that waits for the disk, while
                                               the log's thread writes; 0: it does not */
@@ -77,6 +77,8 @@ struct okv_wal {
     uint64_t requested; /* number of a self-contained snapshot that somebody waits for; 0: none */
     uint64_t scheduled; /* of the segment that was begun, or is about to be */
     bool has_to_stop;
+    uint64_t awaited;        /* number of the last batch that an answer waits for */
+    uint64_t unknown_before; /* bit i: the batch `unknown` - 1 - i was dropped, too */
     struct okv_wal_batch staged;
     uint64_t reserve_wanted; /* bytes that the open batch has no room for; the next one has */
     unsigned records_before; /* in the last batch */

@@ -63,15 +63,30 @@ uint64_t okv_wal_request_commit(struct okv_wal *wal)
     if (!wal->is_wanted || wal->staged.records >= wal->records_before)
         pthread_cond_signal(&wal->wanted);
     wal->is_wanted = true;
+    wal->awaited = wal->batch;
     pthread_mutex_unlock(&wal->lock);
     return wal->batch;
+}
+
+/* Of one that has ended, before the last one that was dropped. Where there are copies, one of long
+ * ago counts as dropped. */
+static bool was_dropped(struct okv_wal *wal, uint64_t batch)
+{
+    pthread_mutex_lock(&wal->lock);
+    uint64_t later = atomic_load(&wal->unknown) - batch, before = wal->unknown_before;
+    pthread_mutex_unlock(&wal->lock);
+
+    if (later > 64)
+        return wal->copies != NULL;
+    return later == 0 || (before >> (later - 1) & 1) != 0;
 }
 
 bool okv_wal_is_committed(struct okv_wal *wal, uint64_t batch, int *status)
 {
     if (atomic_load_explicit(&wal->done, memory_order_acquire) < batch)
         return false;
-    *status = batch && atomic_load(&wal->unknown) == batch ? OKV_EUNKNOWN : 0;
+    *status =
+        batch && batch <= atomic_load(&wal->unknown) && was_dropped(wal, batch) ? OKV_EUNKNOWN : 0;
     return true;
 }
 

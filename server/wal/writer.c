@@ -62,7 +62,7 @@ static int write_frame(struct okv_wal *wal)
     return rc;
 }
 
-static int sync_log(struct okv_wal *wal)
+int okv_wal_sync(struct okv_wal *wal)
 {
     uint64_t begin = okv_clock_ns();
     int rc = wal->position == wal->durable ? 0 : wal->files->ops->sync(wal->file, &wal->why);
@@ -85,7 +85,7 @@ int okv_wal_begin_epoch(struct okv_wal *wal, uint64_t epoch)
     wal->epoch = epoch;
     int rc = write_frame(wal);
     wal->writing.used = OKV_WAL_FRAME_HEADER;
-    return rc ? rc : sync_log(wal);
+    return rc ? rc : okv_wal_sync(wal);
 }
 
 /* When to sync the oldest record that is not durable; UINT64_MAX: any time. Half of the time is
@@ -105,7 +105,7 @@ static bool is_sync_due(const struct okv_wal *wal)
 
 int okv_wal_sync_if_due(struct okv_wal *wal)
 {
-    return is_sync_due(wal) ? sync_log(wal) : 0;
+    return is_sync_due(wal) ? okv_wal_sync(wal) : 0;
 }
 
 /* Writes wal->writing. Nothing of a batch that lacks a reply may be recovered: its write would be
@@ -135,17 +135,32 @@ int okv_wal_write_batch(struct okv_wal *wal)
 
 /* ---- the end of a batch ---- */
 
+bool okv_wal_is_awaited(const struct okv_wal *wal)
+{
+    return wal->awaited == wal->batch;
+}
+
+/* Clients may look at the one before after this one. */
+static void note_unknown(struct okv_wal *wal)
+{
+    uint64_t last = atomic_load(&wal->unknown), later = wal->batch - last;
+
+    pthread_mutex_lock(&wal->lock);
+    wal->unknown_before = later < 64 ? wal->unknown_before << later : 0;
+    if (last && later <= 64)
+        wal->unknown_before |= UINT64_C(1) << (later - 1);
+    atomic_store(&wal->unknown, wal->batch);
+    pthread_mutex_unlock(&wal->lock);
+}
+
 /* Whether the disk, or another copy, has this batch is unknown. */
 static void drop_batch(struct okv_wal *wal, int rc)
 {
     okv_store_pending_drop(wal->store);
-    if (wal->copies) { /* its clients were disconnected before the next one is dropped */
-        atomic_store(&wal->unknown, wal->batch);
-        return;
-    }
-    if (!atomic_load(&wal->unknown)) /* nothing changes after the first one */
-        atomic_store(&wal->unknown, wal->batch);
-    okv_wal_fail(wal, rc, wal->why.text);
+    if (wal->copies || !atomic_load(&wal->unknown)) /* nothing changes after a failure */
+        note_unknown(wal);
+    if (rc != OKV_EREADONLY) /* else another copy leads */
+        okv_wal_fail(wal, rc, wal->why.text);
 }
 
 static void publish(struct okv_wal *wal)
@@ -194,7 +209,7 @@ static void run_snapshot(struct okv_wal *wal)
     okv_wal_take_staged(wal);
     int rc = okv_wal_write_batch(wal);
     if (rc == 0 && !atomic_load(&wal->failure))
-        rc = sync_log(wal);
+        rc = okv_wal_sync(wal);
     if (rc)
         okv_wal_fail(wal, rc, wal->why.text);
     okv_snapshot_lock(&wal->snapshot);
@@ -220,7 +235,7 @@ static void run_published_batch(struct okv_wal *wal, bool is_snapshot_due)
     atomic_store(&wal->waits_since_ns, wal->oldest_ns ? wal->oldest_ns : wal->writing.since_ns);
     int rc = okv_wal_write_batch(wal);
     if (rc == 0 && is_snapshot_due)
-        rc = sync_log(wal);
+        rc = okv_wal_sync(wal);
     atomic_store(&wal->waits_since_ns, 0);
     if (rc)
         okv_wal_fail(wal, rc, wal->why.text);
@@ -314,13 +329,13 @@ static int begin_clean_segment(struct okv_wal *wal)
 /* No change comes any more, so the last segments need no space but their own. */
 static void end_log(struct okv_wal *wal)
 {
-    int rc = atomic_load(&wal->failure) ? 0 : sync_log(wal);
+    int rc = atomic_load(&wal->failure) ? 0 : okv_wal_sync(wal);
 
     okv_snapshot_await(&wal->snapshot);
     if (rc == 0 && !atomic_load(&wal->failure))
         okv_wal_trim_segment(wal);
     okv_snapshot_lock(&wal->snapshot);
-    if (rc == 0)
+    if (rc == 0 && (!wal->copies || okv_wal_copies_has_applied(wal)))
         okv_wal_schedule_last(wal);
     okv_snapshot_unlock(&wal->snapshot);
     if (rc == 0 && !atomic_load(&wal->failure))

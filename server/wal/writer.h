@@ -18,8 +18,12 @@ int okv_wal_write_batch(struct okv_wal *wal);
 /* The next frame was written. `since_ns` is of its first record. */
 void okv_wal_note_written(struct okv_wal *wal, const struct okv_wal_frame *frame,
                           uint64_t since_ns);
+/* Syncs what is written. Fails likewise. */
+int okv_wal_sync(struct okv_wal *wal);
 /* Syncs what has to be durable by now. Fails likewise. */
 int okv_wal_sync_if_due(struct okv_wal *wal);
+/* Whether an answer waits for the batch in wal->writing. */
+bool okv_wal_is_awaited(const struct okv_wal *wal);
 /* Under the lock: waits until the thread is wanted, or something is due without a request. */
 void okv_wal_await_request(struct okv_wal *wal);
 /* The function of the thread; `user` is the struct okv_wal. */

@@ -83,6 +83,12 @@ int wal_machine_start(struct wal_machine *machine)
     int rc = okv_wal_open(&machine->wal, machine->files, machine->restore, &machine->diag);
     if (rc)
         return rc;
+    if (machine->identity)
+        rc = okv_wal_set_identity(machine->wal, machine->identity);
+    if (rc) {
+        okv_wal_close(machine->wal);
+        return rc;
+    }
     begin_store(machine);
     machine->wal->blobs.min_length = WAL_MACHINE_LONG;
     okv_wal_set_report(machine->wal, machine->report, machine->report_user);
@@ -94,6 +100,8 @@ int wal_machine_start(struct wal_machine *machine)
         rc = okv_wal_truncate(machine->wal, machine->cut, &machine->diag);
     if (rc == 0)
         rc = okv_wal_recover(machine->wal, &recovery, &machine->found, &machine->diag);
+    if (rc == 0 && machine->copies)
+        rc = okv_wal_copies_begin(machine->wal, machine->copies);
     if (rc == 0)
         rc = start_log(machine);
     if (rc == 0)

@@ -5,6 +5,7 @@
 #include "server/store/commands.h"
 #include "server/store/pending.h"
 #include "server/store/store.h"
+#include "server/wal/copies/copies.h"
 #include "server/wal/recovery/recover.h"
 #include "server/wal/snapshot/schedule.h"
 #include "server/wal/state.h"
@@ -21,7 +22,9 @@ struct wal_machine {
     enum okv_store_full full; /* likewise */
     uint64_t sync_within_ns;  /* of the log; likewise */
     uint32_t max_value;       /* of the store; likewise */
-    const struct okv_wal_clients *clients; /* likewise; or NULL */
+    const struct okv_wal_clients *clients;      /* likewise; or NULL */
+    const struct okv_wal_identity *identity;    /* likewise; or NULL: from chance */
+    const struct okv_wal_copies_params *copies; /* likewise; NULL: it has none */
     const char *restore; /* a snapshot that the next start begins with; NULL: none */
     uint64_t cut;        /* position at which the next start cuts off the log; 0: nowhere */
     uint64_t epoch;      /* that the next start begins; 0: none */

@@ -185,8 +185,10 @@ void okv_wal_copies_cut(struct okv_wal *wal, uint64_t position)
 
     pthread_mutex_lock(&wal->lock);
     okv_wal_tail_cut(&copies->tail, position);
-    if (position < copies->written && position < copies->cut)
+    if (position < copies->written && position < copies->cut) {
         copies->cut = position;
+        copies->cut_epoch = copies->tail.epoch;
+    }
     if (position < copies->durable)
         copies->durable = position;
     wake(wal);

@@ -1,8 +1,11 @@
 #include "server/wal/copies/hold.h"
 
+#include <time.h>
+
 #include "server/store/maintain.h"
 #include "server/store/pending.h"
 #include "server/store/recover.h"
+#include "server/store/status.h"
 #include "server/store/store.h"
 #include "server/wal/copies/load.h"
 #include "server/wal/copies/state.h"
@@ -18,6 +21,8 @@
 #define WRITE_BYTES (UINT64_C(8) << 20)
 /* Resizing steps after a frame. */
 #define RESIZES_MAX 256u
+/* Between two looks at the lease. */
+#define LEASE_STEP_NS 1000000
 
 static void tell(struct okv_wal *wal)
 {
@@ -25,10 +30,15 @@ static void tell(struct okv_wal *wal)
 }
 
 /* Under the lock. What is committed comes first, then what this copy has begun itself. */
+static bool has_begun(const struct okv_wal_copies *copies)
+{
+    return copies->leads && !copies->load.is_active && copies->applied >= copies->first;
+}
+
+/* Under the lock. */
 static bool may_change(const struct okv_wal_copies *copies)
 {
-    return copies->leads && !copies->drains && !copies->load.is_active &&
-           copies->applied >= copies->first;
+    return has_begun(copies) && !copies->drains;
 }
 
 bool okv_wal_copies_must_hold(struct okv_wal *wal)
@@ -37,6 +47,14 @@ bool okv_wal_copies_must_hold(struct okv_wal *wal)
     bool must_hold = !may_change(wal->copies);
     pthread_mutex_unlock(&wal->lock);
     return must_hold;
+}
+
+bool okv_wal_copies_has_applied(struct okv_wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    bool has_applied = wal->copies->applied == wal->copies->tail.end;
+    pthread_mutex_unlock(&wal->lock);
+    return has_applied;
 }
 
 /* Under the lock. */
@@ -66,7 +84,7 @@ static int cut_files(struct okv_wal *wal, uint64_t cut, uint64_t epoch)
 static void carry_out_cut(struct okv_wal *wal)
 {
     struct okv_wal_copies *copies = wal->copies;
-    uint64_t cut = copies->cut, epoch = copies->tail.epoch;
+    uint64_t cut = copies->cut, epoch = copies->cut_epoch;
 
     copies->cut = OKV_WAL_NO_CUT;
     copies->written = cut;
@@ -77,18 +95,19 @@ static void carry_out_cut(struct okv_wal *wal)
     pthread_mutex_lock(&wal->lock);
 }
 
+/* An epoch begins when all before it is durable, as a start demands. */
 static int write_frame(struct okv_wal *wal, const struct okv_wal_tail_frame *frame)
 {
     struct okv_wal_frame header = frame->frame;
+    int rc = okv_wal_tail_frame_begins_epoch(frame) ? okv_wal_sync(wal) : 0;
 
     header.durable = wal->durable;
-    int rc = okv_wal_has_files(wal) ? okv_wal_frame_write_copy(wal->files, wal->file, &wal->segment,
-                                                               &header, frame->bytes, &wal->why)
-                                    : 0;
-    if (rc)
-        return rc;
-    okv_wal_note_written(wal, &header, okv_clock_ns());
-    return 0;
+    if (rc == 0 && okv_wal_has_files(wal))
+        rc = okv_wal_frame_write_copy(wal->files, wal->file, &wal->segment, &header, frame->bytes,
+                                      &wal->why);
+    if (rc == 0)
+        okv_wal_note_written(wal, &header, okv_clock_ns());
+    return rc;
 }
 
 /* Under the lock, which it leaves meanwhile. `written` moves first: a cut sees what the files are
@@ -195,6 +214,15 @@ static bool can_apply(const struct okv_wal_copies *copies)
            copies->applied < copies->tail.end;
 }
 
+/* Under the lock. Nothing is evaluated, and nothing waits to be sealed. True: that is news. */
+static bool note_drained(struct okv_wal_copies *copies)
+{
+    bool was_drained = copies->is_drained;
+
+    copies->is_drained = copies->leads && copies->drains;
+    return copies->is_drained && !was_drained;
+}
+
 /* Under the lock. False: there is nothing to do. */
 static bool work_off(struct okv_wal *wal)
 {
@@ -210,7 +238,7 @@ static bool work_off(struct okv_wal *wal)
     else if (can_apply(copies))
         apply_next(wal);
     else
-        return false;
+        return note_drained(copies);
     return true;
 }
 
@@ -239,18 +267,20 @@ void okv_wal_copies_hold(struct okv_wal *wal)
     okv_store_pending_set_direct(wal->store, true);
     pthread_mutex_lock(&wal->lock);
     copies->takes_changes = false;
-    copies->is_drained = copies->leads && copies->drains;
+    note_drained(copies);
     tell_of_work(wal);
-    while (!wal->has_to_stop && !may_change(copies)) {
+    while (!may_change(copies)) {
         if (work_off(wal)) {
             tell_of_work(wal);
             continue;
         }
+        if (wal->has_to_stop)
+            break;
         okv_wal_await_request(wal);
         wal->is_wanted = false;
         sync_in_time(wal);
     }
-    copies->takes_changes = may_change(copies);
+    copies->takes_changes = may_change(copies) && !wal->has_to_stop;
     wal->epoch = copies->tail.epoch;
     pthread_mutex_unlock(&wal->lock);
     okv_store_pending_set_direct(wal->store, false);
@@ -271,7 +301,7 @@ static void note_clients(struct okv_wal *wal)
             okv_wal_recover_client(wal, &record);
 }
 
-/* 0; OKV_EREADONLY: another copy leads; OKV_ENOMEM. */
+/* 0; OKV_EREADONLY: another copy leads; OKV_ENOMEM: another copy may lack what clients know. */
 static int seal(struct okv_wal *wal)
 {
     struct okv_wal_copies *copies = wal->copies;
@@ -289,7 +319,7 @@ static int seal(struct okv_wal *wal)
             : okv_wal_tail_frame_create(&header, batch->bytes + OKV_WAL_FRAME_HEADER);
 
     if (!frame)
-        return OKV_ENOMEM;
+        return okv_diag_set(&wal->why, OKV_ENOMEM, "%s", okv_error_text(OKV_ENOMEM));
     pthread_mutex_lock(&wal->lock);
     bool leads = copies->leads && copies->tail.end == header.position;
     if (leads) {
@@ -313,13 +343,48 @@ static bool await_publication(struct okv_wal *wal, uint64_t end)
     return copies->published >= end;
 }
 
+enum lease { HOLDS, MAY_COME, IS_LOST };
+
+/* A lease that did not come for so long may wait for this very batch: its clients came in an
+ * earlier epoch, and the next one is served when they have gone. */
+static enum lease ask_lease(struct okv_wal *wal, uint64_t until_ns)
+{
+    struct okv_wal_copies *copies = wal->copies;
+
+    pthread_mutex_lock(&wal->lock);
+    bool leads = has_begun(copies);
+    bool may_come = leads && !copies->drains && !wal->has_to_stop;
+    pthread_mutex_unlock(&wal->lock);
+    if (leads && okv_store_lease_holds(wal->store))
+        return HOLDS;
+    return may_come && okv_clock_ns() < until_ns ? MAY_COME : IS_LOST;
+}
+
+/* Ends a batch that changed nothing. Its answers rest on what was published, and are true only if
+ * no other copy led when they were made. 0; OKV_EREADONLY: nobody knows. */
+static int await_lease(struct okv_wal *wal)
+{
+    const struct timespec pause = {.tv_nsec = LEASE_STEP_NS};
+    uint64_t longest_ms = okv_store_get_lease(wal->store).longest_ms;
+    uint64_t until_ns = okv_clock_ns() + 2 * longest_ms * UINT64_C(1000000);
+    enum lease lease = ask_lease(wal, until_ns);
+
+    while (lease == MAY_COME && okv_wal_is_awaited(wal)) {
+        nanosleep(&pause, NULL);
+        lease = ask_lease(wal, until_ns);
+    }
+    return lease == IS_LOST ? OKV_EREADONLY : 0;
+}
+
 int okv_wal_copies_commit(struct okv_wal *wal)
 {
     struct okv_wal_copies *copies = wal->copies;
     uint64_t end = wal->position + wal->writing.used;
-    int rc = wal->writing.used > OKV_WAL_FRAME_HEADER ? seal(wal) : 0;
 
-    if (rc || wal->writing.used == OKV_WAL_FRAME_HEADER)
+    if (wal->writing.used == OKV_WAL_FRAME_HEADER)
+        return await_lease(wal);
+    int rc = seal(wal);
+    if (rc)
         return rc;
     tell(wal); /* it is on its way while it is written here */
     rc = okv_wal_write_batch(wal);

@@ -28,6 +28,7 @@ struct okv_wal_copies {
     uint64_t published; /* surely committed */
     uint64_t applied;   /* in the store */
     uint64_t cut;       /* the files have frames from here on that do not count */
+    uint64_t cut_epoch; /* of the last frame before */
     uint64_t pinned;    /* frames from here on are kept; UINT64_MAX: none */
     struct {
         bool is_active;
