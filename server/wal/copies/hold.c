@@ -333,12 +333,12 @@ static int seal(struct okv_wal *wal)
     return OKV_EREADONLY;
 }
 
-/* Under the lock. */
+/* Under the lock. This copy may lead again before it is noted here that it did not. */
 static bool await_publication(struct okv_wal *wal, uint64_t end)
 {
     struct okv_wal_copies *copies = wal->copies;
 
-    while (copies->published < end && copies->leads && !wal->has_to_stop)
+    while (copies->published < end && copies->leads && copies->first < end && !wal->has_to_stop)
         pthread_cond_wait(&wal->wanted, &wal->lock);
     return copies->published >= end;
 }
