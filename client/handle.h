@@ -88,7 +88,7 @@ struct link {
     struct link_identity identity;
     uint32_t credits; /* to request from the server */
     uint64_t connect_timeout_ns;
-    bool observes; /* okv_options.observe */
+    bool observes;          /* okv_options.observe */
     uint64_t open_until_ns; /* while `opening` */
     struct okv_connecting *connecting;
     struct okv_welcome table; /* from the welcome of this attempt */

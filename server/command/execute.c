@@ -148,6 +148,11 @@ static void execute_admin(const struct okv_executor *executor,
     reply->value_length = used;
 }
 
+bool okv_execute_is_led(const struct okv_executor *executor)
+{
+    return okv_database_is_led(executor->database);
+}
+
 bool okv_execute_may(const struct okv_executor *executor, unsigned rights, unsigned opcode)
 {
     if (rights & okv_opcode_facts(opcode)->right)

@@ -53,4 +53,7 @@ void okv_execute_get_again(const struct okv_executor *executor,
 /* False when `rights` lack the one that the operation needs, which is counted. */
 bool okv_execute_may(const struct okv_executor *executor, unsigned rights, unsigned opcode);
 
+/* Whether this server may serve the items of the database: it is no copy. */
+bool okv_execute_is_led(const struct okv_executor *executor);
+
 #endif

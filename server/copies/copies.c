@@ -1,5 +1,6 @@
 #include "server/copies/copies.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,13 @@
 #include "server/copies/mail.h"
 #include "server/copies/orders.h"
 #include "server/copies/registry.h"
+#include "server/copies/report.h"
+#include "server/core/server.h"
 #include "server/database/database.h"
+#include "server/etcd/etcd.h"
+#include "server/peers/inbox.h"
 #include "server/store/status.h"
+#include "server/store/store.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/base/thread.h"
@@ -66,12 +72,29 @@ static void await(struct okv_copies *copies)
     }
 }
 
+static void begin_copies(struct okv_copies *copies)
+{
+    struct okv_server *server = copies->server;
+    struct okv_diag why = {.text = ""};
+    uint64_t now_ms = okv_clock_wall_ms(), began_ms = copies->cluster.began_wall_ms;
+
+    copies->has_begun = true;
+    okv_databases_set_clock(server, now_ms > began_ms ? now_ms - began_ms : 1);
+    for (unsigned i = 0; i < server->database_count; i++) {
+        struct okv_copy *copy = &copies->of[i];
+        int rc = okv_copy_begin(copy, &why);
+        if (rc)
+            okv_log_say(&server->log, OKV_LOG_ERROR, "cluster", "database %s has no copy here: %s",
+                        copy->database->config->name, why.text[0] ? why.text : okv_error_text(rc));
+    }
+}
+
 static void report(struct okv_copies *copies, uint64_t now_us)
 {
     if (now_us < copies->report_at_us)
         return;
     copies->report_at_us = now_us + REPORT_US;
-    okv_orders_report(copies);
+    okv_report_renew(copies);
 }
 
 static void pass(struct okv_copies *copies)
@@ -88,6 +111,8 @@ static void pass(struct okv_copies *copies)
     }
     okv_orders_take(copies);
     okv_registry_run(copies, now_us);
+    if (copies->has_cluster && !copies->has_begun)
+        begin_copies(copies);
     report(copies, now_us);
 }
 
@@ -191,7 +216,16 @@ static int begin_copy(struct okv_copies *copies, unsigned index)
     snprintf(copy->key, sizeof copy->key, "/okv/%s/db/%s/shards/0",
              copies->server->config.cluster.name, copy->database->config->name);
     okv_store_set_lease(&copy->database->store, &lease);
-    return okv_store_work_init(&copy->work, copy->database->config->bucket_size);
+    copy->work = calloc(1, sizeof *copy->work);
+    return copy->work ? okv_store_work_init(copy->work, copy->database->config->bucket_size)
+                      : OKV_ENOMEM;
+}
+
+static void end_copy(struct okv_copy *copy)
+{
+    if (copy->work)
+        okv_store_work_fini(copy->work);
+    free(copy->work);
 }
 
 int okv_copies_create(struct okv_server *server, struct okv_copies **out, struct okv_diag *diag)
@@ -201,6 +235,7 @@ int okv_copies_create(struct okv_server *server, struct okv_copies **out, struct
     if (!copies)
         return okv_diag_set(diag, OKV_ENOMEM, "no memory for a cluster");
     copies->server = server;
+    copies->step = okv_copy_step;
     copies->key = server->cluster_files->peer_key;
     pthread_mutex_init(&copies->lock, NULL);
     STAILQ_INIT(&copies->orders);
@@ -237,9 +272,9 @@ void okv_copies_destroy(struct okv_copies *copies)
         close(copies->log_fd);
     pthread_mutex_destroy(&copies->lock);
     for (unsigned i = 0; i < OKV_DATABASES_MAX; i++)
-        if (copies->of[i].copies)
-            okv_store_work_fini(&copies->of[i].work);
+        end_copy(&copies->of[i]);
     free(copies->ship);
+    free(copies->report);
     free(copies);
 }
 

@@ -1,14 +1,19 @@
 #include "server/copies/links.h"
 
+#include <poll.h>
 #include <stdlib.h>
 
 #include "server/cluster/message.h"
-#include "server/copies/copy.h"
+#include "server/copies/letter.h"
 #include "server/copies/registry.h"
 #include "server/copies/snapshot.h"
+#include "server/core/server.h"
 #include "server/database/database.h"
+#include "server/peers/link.h"
+#include "server/wal/copies/copies.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "shared/transport/transport.h"
 
 /* Before a lost one is opened again. */
 #define AGAIN_US 100000
@@ -16,19 +21,13 @@
 /* Without an answer: beats while a copy is silent, and the parts of a long frame. */
 #define MESSAGES_MAX 128
 
-static const unsigned operations[] = {
-    [OKV_PEER_JOIN] = OKV_OP_JOIN,      [OKV_PEER_SHIP] = OKV_OP_SHIP,
-    [OKV_PEER_BEAT] = OKV_OP_BEAT,      [OKV_PEER_RELEASED] = OKV_OP_RELEASED,
-    [OKV_PEER_PIECE] = OKV_OP_SNAPSHOT,
-};
-
 /* ---- what a link says ---- */
 
 static void tell(struct okv_copy_link *link, enum okv_protocol_event_type type)
 {
     const struct okv_protocol_event event = {.type = type, .server = link->server};
 
-    okv_copy_step(link->copy, &event);
+    okv_copy_tell(link->copy, &event);
 }
 
 static void opened(void *context)
@@ -58,7 +57,7 @@ static void answered(void *context, uint64_t cookie, int status, const uint8_t *
     }
     const struct okv_protocol_event event = {
         .type = OKV_EVENT_MESSAGE, .server = link->server, .message = letter.message};
-    okv_copy_step(link->copy, &event);
+    okv_copy_tell(link->copy, &event);
 }
 
 static void note_failure(struct okv_copy_link *link, const char *why)
@@ -158,6 +157,14 @@ static void enter_all(struct okv_copy *copy)
         enter(copy, key->isr[i].server);
 }
 
+static void run_link(struct okv_copy_link *link)
+{
+    struct okv_link_wait wait = okv_link_run(link->link);
+
+    link->fd = wait.fd;
+    link->wake_ns = wait.wake_ns;
+}
+
 /* What was sent before this copy stopped to lead still arrives: the link is kept for a while. */
 static void run(struct okv_copy_link *link, uint64_t now_us)
 {
@@ -168,7 +175,7 @@ static void run(struct okv_copy_link *link, uint64_t now_us)
     if (!link->link && is_needed && now_us >= link->again_us)
         open_link(link);
     if (link->link)
-        link->wait = okv_link_run(link->link);
+        run_link(link);
     if (link->is_open)
         okv_snapshot_continue_sending(link);
     if (link->link && (link->is_lost || now_us > link->until_us))
@@ -205,10 +212,10 @@ void okv_links_wait(const struct okv_copy *copy, struct pollfd *fds, unsigned *c
         const struct okv_copy_link *link = &copy->links[i];
         if (link->server == 0 || !link->link)
             continue;
-        if (link->wait.fd >= 0)
-            fds[(*count)++] = (struct pollfd){.fd = link->wait.fd, .events = POLLIN};
-        if (link->wait.wake_ns < *wake_ns)
-            *wake_ns = link->wait.wake_ns;
+        if (link->fd >= 0)
+            fds[(*count)++] = (struct pollfd){.fd = link->fd, .events = POLLIN};
+        if (link->wake_ns < *wake_ns)
+            *wake_ns = link->wake_ns;
     }
 }
 
@@ -221,20 +228,6 @@ void okv_links_send_snapshot(struct okv_copy *copy, uint64_t server)
 }
 
 /* ---- messages ---- */
-
-static int send_part(struct okv_copy_link *link, const struct okv_peer_message *message,
-                     const uint8_t *bytes, size_t length, size_t rest)
-{
-    const struct okv_copies *copies = link->copy->copies;
-    const struct okv_peer_letter letter = {
-        .server = copies->id, .options = copies->options, .rest = rest, .message = *message};
-    uint8_t header[OKV_PEER_MESSAGE_MAX];
-    const struct iovec body = {(void *)bytes, length};
-
-    return okv_link_send(link->link, operations[message->type], header,
-                         (uint32_t)okv_peer_letter_encode(&letter, header), &body, 1,
-                         rest ? 0 : message->type);
-}
 
 /* Frames of this batch, or as many as one request takes of those that the copy lacks. */
 static int read_frames(struct okv_copies *copies, struct okv_wal *wal,
@@ -252,20 +245,6 @@ static int read_frames(struct okv_copies *copies, struct okv_wal *wal,
     return okv_wal_copies_read(wal, ship->from, ship->to, copies->ship, copies->ship_size, used);
 }
 
-int okv_links_send_bytes(struct okv_copy_link *link, const struct okv_peer_message *message,
-                         const uint8_t *bytes, size_t used)
-{
-    size_t at = 0;
-    int rc;
-
-    do {
-        size_t length = used - at < OKV_COPIES_SHIP_BYTES ? used - at : OKV_COPIES_SHIP_BYTES;
-        rc = send_part(link, message, bytes + at, length, used - at - length);
-        at += length;
-    } while (rc == 0 && at < used);
-    return rc;
-}
-
 static int send_frames(struct okv_copy_link *link, const struct okv_peer_message *message)
 {
     struct okv_copy *copy = link->copy;
@@ -278,7 +257,7 @@ static int send_frames(struct okv_copy_link *link, const struct okv_peer_message
         return rc;
     ship.to = ship.from + used;
     okv_protocol_shipped(&copy->protocol, link->server, ship.to);
-    return okv_links_send_bytes(link, &ship, copies->ship, used);
+    return okv_letter_send(link, &ship, copies->ship, used);
 }
 
 void okv_links_send(struct okv_copy *copy, uint64_t server, const struct okv_peer_message *message)
@@ -288,7 +267,7 @@ void okv_links_send(struct okv_copy *copy, uint64_t server, const struct okv_pee
     if (!link || !link->link || !link->is_open || link->is_lost)
         return;
     int rc = message->type == OKV_PEER_SHIP ? send_frames(link, message)
-                                            : send_part(link, message, NULL, 0, 0);
+                                            : okv_letter_send(link, message, NULL, 0);
     link->is_lost = rc != 0 && message->type != OKV_PEER_BEAT;
     if (link->is_lost)
         note_failure(link, okv_error_text(rc));

@@ -11,9 +11,6 @@ void okv_links_run(struct okv_copy *copy, uint64_t now_us);
 void okv_links_close(struct okv_copy *copy);
 /* Sends a message of the protocol; a SHIP with its frames. What cannot be sent loses the link. */
 void okv_links_send(struct okv_copy *copy, uint64_t server, const struct okv_peer_message *message);
-/* Sends bytes with a message, in several requests if they are many. */
-int okv_links_send_bytes(struct okv_copy_link *link, const struct okv_peer_message *message,
-                         const uint8_t *bytes, size_t used);
 /* OKV_ACTION_SNAPSHOT. */
 void okv_links_send_snapshot(struct okv_copy *copy, uint64_t server);
 /* Adds what to wait for: descriptors from fds[*count] on, and a time. */

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "server/cluster/message.h"
-#include "server/copies/copy.h"
+#include "server/core/server.h"
 #include "server/database/database.h"
+#include "server/peers/inbox.h"
+#include "server/wal/copies/copies.h"
 #include "server/wal/format.h"
 #include "shared/base/error.h"
 
@@ -152,7 +154,7 @@ static void step(struct okv_copy *copy, struct okv_peer_mail *mail,
     if (letter->message.type == OKV_PEER_JOIN)
         copy->joined_us = letter->message.sent_us;
     waiting->taken = mail;
-    okv_copy_step(copy, &event);
+    okv_copy_tell(copy, &event);
     mail = waiting->taken;
     waiting->taken = NULL;
     if (!mail)

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/copies/copy.h"
-#include "server/copies/orders.h"
+#include "server/core/server.h"
 #include "server/database/database.h"
+#include "server/etcd/etcd.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
-#include "shared/base/random.h"
+#include "shared/transport/transport.h"
 
 /* Of the key of a server, by etcd's clock. Nothing rests on it but who is listed. */
 #define LEASE_S 10
@@ -22,7 +22,8 @@ static void prefix_of(const struct okv_copies *copies, char out[OKV_COPIES_KEY_S
     snprintf(out, OKV_COPIES_KEY_SIZE, "/okv/%s/", copies->server->config.cluster.name);
 }
 
-static void key_of(const struct okv_copies *copies, const char *rest, char out[OKV_COPIES_KEY_SIZE])
+void okv_registry_key(const struct okv_copies *copies, const char *rest,
+                      char out[OKV_COPIES_KEY_SIZE])
 {
     snprintf(out, OKV_COPIES_KEY_SIZE, "/okv/%s/%s", copies->server->config.cluster.name, rest);
 }
@@ -56,29 +57,13 @@ static void note_cluster(struct okv_copies *copies, const struct okv_etcd_item *
                     "etcd: the key %s has a value that this okv-server cannot read", item->key);
 }
 
-static void begin_copies(struct okv_copies *copies)
-{
-    struct okv_server *server = copies->server;
-    struct okv_diag why = {.text = ""};
-
-    uint64_t now_ms = okv_clock_wall_ms(), began_ms = copies->cluster.began_wall_ms;
-    okv_databases_set_clock(server, now_ms > began_ms ? now_ms - began_ms : 1);
-    for (unsigned i = 0; i < server->database_count; i++) {
-        struct okv_copy *copy = &copies->of[i];
-        int rc = okv_copy_begin(copy, &why);
-        if (rc)
-            okv_log_say(&server->log, OKV_LOG_ERROR, "cluster", "database %s has no copy here: %s",
-                        copy->database->config->name, why.text[0] ? why.text : okv_error_text(rc));
-    }
-}
-
 static void take_items(struct okv_copies *copies, const struct okv_etcd_answer *answer)
 {
     char cluster[OKV_COPIES_KEY_SIZE], servers[OKV_COPIES_KEY_SIZE];
     bool had_cluster = copies->has_cluster;
 
-    key_of(copies, "cluster", cluster);
-    key_of(copies, "servers/", servers);
+    okv_registry_key(copies, "cluster", cluster);
+    okv_registry_key(copies, "servers/", servers);
     copies->server_count = 0;
     for (size_t i = 0; i < answer->count; i++) {
         const struct okv_etcd_item *item = &answer->items[i];
@@ -87,8 +72,6 @@ static void take_items(struct okv_copies *copies, const struct okv_etcd_answer *
         else if (!had_cluster && strcmp(item->key, cluster) == 0)
             note_cluster(copies, item);
     }
-    if (!had_cluster && copies->has_cluster)
-        begin_copies(copies);
     copies->has_read = true;
 }
 
@@ -119,7 +102,7 @@ static void changed(void *context, const struct okv_etcd_answer *answer)
     copies->must_read = true;
     for (unsigned i = 0; i < copies->server->database_count; i++)
         if (copies->of[i].has_begun)
-            okv_copy_step(&copies->of[i], &hint);
+            okv_copy_tell(&copies->of[i], &hint);
 }
 
 int okv_registry_begin(struct okv_copies *copies)
@@ -171,7 +154,7 @@ static void say(struct okv_copies *copies)
     char *text = okv_document_of_server(&copies->self);
 
     snprintf(name, sizeof name, "servers/%016" PRIx64, copies->id);
-    key_of(copies, name, key);
+    okv_registry_key(copies, name, key);
     const struct okv_etcd_change change = {
         .key = key,
         .mod_revision = own_revision(copies),
@@ -249,112 +232,4 @@ bool okv_registry_find(const struct okv_copies *copies, uint64_t server, struct 
                 return true;
     }
     return false;
-}
-
-/* ---- creation ---- */
-
-struct creation {
-    struct okv_copies *copies;
-    uint64_t number; /* of the order */
-};
-
-static void have_created(void *context, const struct okv_etcd_answer *answer)
-{
-    struct creation *creation = context;
-    struct okv_copies *copies = creation->copies;
-
-    copies->must_read = true;
-    if (answer->status == OKV_ECONFLICT)
-        okv_orders_answer(copies, creation->number, "the cluster exists: see okv cluster status");
-    else if (answer->status == OKV_EUNKNOWN)
-        okv_orders_answer(copies, creation->number,
-                          "etcd did not answer: the cluster may have been created, see okv cluster "
-                          "status");
-    else
-        okv_orders_answer(copies, creation->number, answer->status ? answer->why : "");
-    free(creation);
-}
-
-/* This server, and others that run, until there are enough. */
-static void want(const struct okv_copies *copies, unsigned count, struct okv_shard_key *key)
-{
-    key->wanted[key->wanted_count++] = copies->id;
-    for (unsigned i = 0; i < copies->server_count && key->wanted_count < count; i++)
-        if (copies->servers[i].of.id != copies->id)
-            key->wanted[key->wanted_count++] = copies->servers[i].of.id;
-}
-
-static char *shard_text(struct okv_copies *copies, const struct okv_copy *copy, unsigned count)
-{
-    const struct okv_member self = {copies->id, copy->incarnation};
-    struct okv_shard_key key = {
-        .epoch = 1,
-        .by = okv_random_next(&copies->random),
-        .primary = self,
-        .isr = {self},
-        .isr_count = 1,
-    };
-
-    want(copies, count, &key);
-    return okv_document_of_shard(&key);
-}
-
-static void add_databases(const struct okv_copies *copies, struct okv_cluster_document *cluster)
-{
-    for (unsigned i = 0; i < copies->server->database_count; i++) {
-        struct okv_cluster_database *database = &cluster->databases[cluster->database_count++];
-        snprintf(database->name, sizeof database->name, "%s", copies->of[i].database->config->name);
-        okv_database_get_identity(copies->of[i].database, &database->identity);
-    }
-}
-
-static int swap_all(struct okv_copies *copies, struct okv_cluster_document *cluster,
-                    struct creation *creation)
-{
-    struct okv_etcd_change changes[1 + OKV_DATABASES_MAX] = {{.key = NULL}};
-    unsigned count = 1 + copies->server->database_count;
-    char key[OKV_COPIES_KEY_SIZE];
-    char *texts[1 + OKV_DATABASES_MAX];
-    bool is_whole = true;
-
-    key_of(copies, "cluster", key);
-    add_databases(copies, cluster);
-    texts[0] = okv_document_of_cluster(cluster);
-    for (unsigned i = 1; i < count; i++)
-        texts[i] = shard_text(copies, &copies->of[i - 1], cluster->copies);
-    for (unsigned i = 0; i < count; i++) {
-        is_whole &= texts[i] != NULL;
-        changes[i].key = i == 0 ? key : copies->of[i - 1].key;
-        changes[i].value = texts[i];
-        changes[i].length = texts[i] ? strlen(texts[i]) : 0;
-    }
-    int rc = is_whole ? okv_etcd_swap(copies->etcd, changes, count, OKV_COPIES_ETCD_MS,
-                                      have_created, creation)
-                      : OKV_ENOMEM;
-    for (unsigned i = 0; i < count; i++)
-        free(texts[i]);
-    return rc;
-}
-
-void okv_registry_create(struct okv_copies *copies, const struct okv_cluster_document *cluster,
-                         uint64_t number)
-{
-    struct creation *creation = malloc(sizeof *creation);
-    struct okv_cluster_document whole = *cluster;
-    int rc = OKV_ENOMEM;
-
-    if (copies->has_cluster) {
-        free(creation);
-        okv_orders_answer(copies, number, "the cluster exists: see okv cluster status");
-        return;
-    }
-    whole.began_wall_ms = okv_clock_wall_ms() - okv_server_clock_ms(copies->server);
-    if (creation) {
-        *creation = (struct creation){copies, number};
-        rc = swap_all(copies, &whole, creation);
-    }
-    if (rc) {
-        free(creation);
-        okv_orders_answer(copies, number, okv_error_text(rc));
-    }
 }

@@ -1,9 +1,11 @@
 #include "server/copies/role.h"
 
 #include "server/clients/client_table.h"
+#include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/database/reply_cache_log.h"
 #include "server/store/status.h"
+#include "server/wal/copies/copies.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/copies/copy.h"
+#include "server/core/server.h"
+#include "server/etcd/etcd.h"
 
 /* A call of etcd that is under way. */
 struct call {
@@ -24,7 +25,7 @@ static void end_call(struct call *call, struct okv_protocol_event *event)
 {
     event->request = call->request;
     if (!atomic_load(&call->copy->copies->has_to_stop))
-        okv_copy_step(call->copy, event);
+        okv_copy_tell(call->copy, event);
     free(call);
 }
 

@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/copies/links.h"
+#include "server/copies/letter.h"
+#include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/database/reply_cache_log.h"
+#include "server/peers/link.h"
 #include "server/store/export.h"
 #include "server/wal/copies/copies.h"
 #include "server/wal/format.h"
@@ -80,7 +82,7 @@ static void fill(struct okv_copy_link *link, struct piece *piece)
         okv_reply_caches_save_recovered(copy->database->reply_caches, add_client, piece);
     do
         piece->rc = piece->rc ? piece->rc
-                              : okv_store_export(&copy->database->store, &copy->work,
+                              : okv_store_export(&copy->database->store, copy->work,
                                                  &link->sending.position, PIECE_BYTES, &visitor);
     while (piece->rc == 0 && link->sending.position != 0 && piece->used < PIECE_BYTES);
 }
@@ -100,7 +102,7 @@ static int send_next(struct okv_copy_link *link)
         .to = link->sending.epoch,
     };
     if (piece.rc == 0)
-        piece.rc = okv_links_send_bytes(link, &message, piece.bytes, piece.used);
+        piece.rc = okv_letter_send(link, &message, piece.bytes, piece.used);
     free(piece.bytes);
     link->sending.under_way += piece.rc == 0;
     return piece.rc;

@@ -4,15 +4,11 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "server/cluster/protocol.h"
 #include "server/copies/copies.h"
 #include "server/copies/documents.h"
-#include "server/core/server.h"
-#include "server/etcd/etcd.h"
-#include "server/peers/inbox.h"
-#include "server/peers/link.h"
-#include "server/store/state.h"
 
 /* Servers of a cluster that are known at a time. */
 #define OKV_SERVERS_MAX 64
@@ -27,6 +23,17 @@
 #define OKV_COPIES_RESULTS 16
 
 struct okv_copy;
+struct okv_database;
+struct okv_etcd;
+struct okv_link;
+struct okv_peer_inbox;
+struct okv_peer_mail;
+struct okv_peer_sender;
+struct okv_store_work;
+struct okv_user_key;
+struct pollfd;
+
+STAILQ_HEAD(okv_copy_mails, okv_peer_mail);
 
 /* An order of an administrator. */
 struct okv_copies_order {
@@ -57,7 +64,8 @@ struct okv_copy_link {
     uint64_t server;       /* 0: unused */
     struct okv_link *link; /* NULL: to be opened at `again_us` */
     struct okv_uri uri;
-    struct okv_link_wait wait;
+    int fd; /* this and the next one: what the link waits for, as struct okv_link_wait */
+    uint64_t wake_ns;
     bool is_open, is_lost;
     bool has_failed; /* and was logged */
     struct okv_copy_sending sending;
@@ -66,14 +74,14 @@ struct okv_copy_link {
 
 /* A snapshot that comes. */
 struct okv_copy_loading {
-    uint64_t id;                    /* as in struct okv_copy_sending */
-    unsigned answered;              /* pieces */
-    struct okv_peer_mail_list list; /* of pieces that are not loaded */
+    uint64_t id;                /* as in struct okv_copy_sending */
+    unsigned answered;          /* pieces */
+    struct okv_copy_mails list; /* of pieces that are not loaded */
 };
 
 /* Mail of a primary. */
 struct okv_copy_mail {
-    struct okv_peer_mail_list list;     /* that is not answered yet, in order */
+    struct okv_copy_mails list;         /* that is not answered yet, in order */
     struct okv_peer_mail *taken;        /* and that is being taken in; NULL: none */
     const uint8_t *frames;              /* of a SHIP that is being taken in */
     size_t frames_length;               /* bytes */
@@ -91,7 +99,7 @@ struct okv_copy {
     struct okv_protocol protocol;
     uint64_t incarnation;
     struct okv_copy_link links[OKV_COPIES_MAX];
-    struct okv_store_work work; /* to read items */
+    struct okv_store_work *work; /* to read items */
     struct okv_copy_mail mail;
     struct okv_copy_loading loading;
     uint64_t joined_us; /* when the JOIN was sent that came last */
@@ -116,6 +124,8 @@ struct okv_known_server {
 
 struct okv_copies {
     struct okv_server *server;
+    /* okv_copy_step(), for what it calls. */
+    void (*step)(struct okv_copy *copy, const struct okv_protocol_event *event);
     struct okv_etcd *etcd;
     const struct okv_user_key *key; /* of the peer user; NULL: none */
     struct okv_peer_inbox *inbox;
@@ -130,7 +140,7 @@ struct okv_copies {
     uint64_t random;    /* for nonces */
     struct okv_server_document self;
 
-    bool has_cluster;
+    bool has_cluster, has_begun;
     struct okv_cluster_document cluster;
     unsigned server_count;
     struct okv_known_server servers[OKV_SERVERS_MAX];
@@ -155,5 +165,10 @@ struct okv_copies {
     struct okv_copies_result results[OKV_COPIES_RESULTS]; /* by number */
     char *report;                                         /* a JSON text, or NULL */
 };
+
+static inline void okv_copy_tell(struct okv_copy *copy, const struct okv_protocol_event *event)
+{
+    copy->copies->step(copy, event);
+}
 
 #endif

@@ -14,6 +14,7 @@
 #include "server/database/reply_cache_log.h"
 #include "server/store/fullness.h"
 #include "server/store/region.h"
+#include "server/store/status.h"
 #include "server/wal/copies/copies.h"
 #include "server/wal/listing.h"
 #include "server/wal/null_files.h"
@@ -75,10 +76,10 @@ static void show(void *user, uint64_t bytes)
 static int recover(struct okv_database *database, struct reading *reading,
                    struct okv_wal_found *found, struct okv_diag *why)
 {
-    database->log_clients = (struct okv_wal_clients){
-        okv_reply_caches_save, okv_reply_caches_recover, database->reply_caches};
-    const struct okv_wal_recovery recovery = {&database->store, &database->log_clients,
-                                              reading ? show : NULL, reading};
+    const struct okv_wal_clients clients = {okv_reply_caches_save, okv_reply_caches_recover,
+                                            database->reply_caches};
+    const struct okv_wal_recovery recovery = {&database->store, &clients, reading ? show : NULL,
+                                              reading};
 
     return okv_wal_recover(database->opened, &recovery, found, why);
 }
@@ -220,6 +221,11 @@ int okv_database_start(struct okv_database *database, double snapshot_ratio,
     atomic_store(&database->session_base, base);
     okv_reply_caches_adopt(database->reply_caches, base, clock_ms);
     return start_log(database, snapshot_ratio, notify, user, diag);
+}
+
+bool okv_database_is_led(const struct okv_database *database)
+{
+    return !okv_store_is_member(&database->store) || atomic_load(&database->served) != 0;
 }
 
 void okv_database_get_identity(const struct okv_database *database, struct okv_wal_identity *out)

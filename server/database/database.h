@@ -5,9 +5,7 @@
 #include "server/database/allowance.h"
 #include "server/metrics/stats.h"
 #include "server/store/region.h"
-#include "server/store/status.h"
 #include "server/store/store.h"
-#include "server/wal/recovery/recover.h"
 
 struct okv_config;
 struct okv_database_config;
@@ -28,7 +26,6 @@ struct okv_database {
     struct okv_wal *opened;      /* its log, which runs once `wal` is set; NULL: it has none */
     struct okv_wal *wal;         /* its log, or NULL */
     struct okv_reply_caches *reply_caches; /* of its clients */
-    struct okv_wal_clients log_clients;
     atomic_uint_fast64_t session_base; /* ids of sessions are above it; 0 without a log */
     /* In a cluster: the epoch in which clients may connect; 0: another server leads. */
     atomic_uint_fast64_t served;
@@ -55,11 +52,8 @@ void okv_database_report_to(struct okv_database *database, struct okv_log *log);
  * is called on the log's thread when a batch has ended. OKV_EIO, OKV_ENOMEM. */
 int okv_database_start(struct okv_database *database, double snapshot_ratio,
                        void (*notify)(void *user), void *user, struct okv_diag *diag);
-/* Whether this server may serve it: it is alone, or the primary. */
-static inline bool okv_database_is_led(const struct okv_database *database)
-{
-    return !okv_store_is_member(&database->store) || atomic_load(&database->served) != 0;
-}
+/* Whether this server may serve it: it is alone, or the primary. Any thread. */
+bool okv_database_is_led(const struct okv_database *database);
 /* Of a server of a cluster. */
 void okv_database_get_identity(const struct okv_database *database, struct okv_wal_identity *out);
 /* In place of okv_database_start(), on a server of a cluster: begins the log of a copy, which has

@@ -29,7 +29,8 @@ struct okv_wal_batch {
 struct okv_wal {
     struct okv_files *files;
     struct okv_store *store;
-    const struct okv_wal_clients *clients; /* as in okv_wal_recovery */
+    const struct okv_wal_clients *clients; /* as in okv_wal_recovery: the next one, or NULL */
+    struct okv_wal_clients clients_given;
     struct okv_store_work work;            /* of the log's thread */
     struct okv_wal_header segment;         /* that is written */
     struct okv_wal_header snapshot_header; /* of the snapshot found at the start; number 0: none */

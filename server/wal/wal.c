@@ -9,6 +9,7 @@
 #include "server/store/store.h"
 #include "server/wal/append.h"
 #include "server/wal/copies/copies.h"
+#include "server/wal/disk.h"
 #include "server/wal/listing.h"
 #include "server/wal/recovery/recover.h"
 #include "server/wal/segment.h"

@@ -25,9 +25,20 @@ struct okv_diag;
 struct okv_files;
 struct okv_wal;
 struct okv_wal_histogram;
+struct okv_wal_record;
 
 /* No sync is ever due. */
 #define OKV_WAL_NEVER UINT64_MAX
+
+/* What the server remembers of its clients: records of kinds CLIENT, REPLY and FORGOTTEN. */
+struct okv_wal_clients {
+    /* A snapshot begins: emits all. No change is under way. */
+    void (*save)(void *user, void (*emit)(void *to, const struct okv_wal_record *record), void *to);
+    /* During recovery: remembers one. A REPLY may come before its CLIENT. Any thread. OKV_ENOMEM.
+     */
+    int (*recover)(void *user, const struct okv_wal_record *record);
+    void *user;
+};
 
 struct okv_wal_params {
     double snapshot_ratio;      /* log length / data size that triggers a snapshot; 0: never */

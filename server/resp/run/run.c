@@ -121,7 +121,7 @@ static bool check(struct okv_resp_call *call)
         refuse_count(call);
     else if (!may_have_so_many(call))
         okv_resp_need_few(call, OKV_RESP_FEW);
-    else if (needs_primary(call) && !okv_database_is_led(call->executor->database))
+    else if (needs_primary(call) && !okv_execute_is_led(call->executor))
         refuse_copy(call);
     else if (okv_resp_transaction_is_open(client) && !okv_resp_call_is_allowed(call))
         okv_resp_refuse_right(call);

@@ -13,7 +13,8 @@
 #include "server/wal/recovery/snapshot.h"
 #include "server/wal/segment.h"
 #include "server/wal/state.h"
-#include "server/wal/writer.h"
+#include "server/wal/await.h"
+#include "server/wal/disk.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 

@@ -67,7 +67,9 @@ int okv_wal_recover(struct okv_wal *wal, const struct okv_wal_recovery *recovery
 
     *found = (struct okv_wal_found){0};
     wal->store = recovery->store;
-    wal->clients = recovery->clients;
+    if (recovery->clients)
+        wal->clients_given = *recovery->clients;
+    wal->clients = recovery->clients ? &wal->clients_given : NULL;
     wal->progress = recovery->progress;
     wal->progress_user = recovery->user;
     okv_wal_note_segment(wal, &wal->segment);

@@ -5,22 +5,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/wal/wal.h"
+
 struct okv_diag;
 struct okv_store;
 struct okv_wal;
 struct okv_wal_record;
 
-/* What the server remembers of its clients: records of kinds CLIENT, REPLY and FORGOTTEN. */
-struct okv_wal_clients {
-    /* A snapshot begins: emits all. No change is under way. */
-    void (*save)(void *user, void (*emit)(void *to, const struct okv_wal_record *record), void *to);
-    /* During recovery: remembers one. A REPLY may come before its CLIENT. Any thread. OKV_ENOMEM.
-     */
-    int (*recover)(void *user, const struct okv_wal_record *record);
-    void *user;
-};
-
-/* What recovery is given. `store` and `clients` are borrowed until okv_wal_close(). */
+/* What recovery is given. `store` is borrowed until okv_wal_close(), `clients` is copied. */
 struct okv_wal_recovery {
     struct okv_store *store;               /* empty, without readers */
     const struct okv_wal_clients *clients; /* or NULL */

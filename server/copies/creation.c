@@ -1,0 +1,120 @@
+#include "server/copies/creation.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/copies/registry.h"
+#include "server/copies/results.h"
+#include "server/core/server.h"
+#include "server/database/database.h"
+#include "server/etcd/etcd.h"
+#include "shared/base/clock.h"
+#include "shared/base/error.h"
+#include "shared/base/random.h"
+
+struct creation {
+    struct okv_copies *copies;
+    uint64_t number; /* of the order */
+};
+
+static void have_created(void *context, const struct okv_etcd_answer *answer)
+{
+    struct creation *creation = context;
+    struct okv_copies *copies = creation->copies;
+
+    copies->must_read = true;
+    if (answer->status == OKV_ECONFLICT)
+        okv_results_add(copies, creation->number, "the cluster exists: see okv cluster status");
+    else if (answer->status == OKV_EUNKNOWN)
+        okv_results_add(copies, creation->number,
+                        "etcd did not answer: the cluster may have been created, see okv cluster "
+                        "status");
+    else
+        okv_results_add(copies, creation->number, answer->status ? answer->why : "");
+    free(creation);
+}
+
+/* This server, and others that run, until there are enough. */
+static void want(const struct okv_copies *copies, unsigned count, struct okv_shard_key *key)
+{
+    key->wanted[key->wanted_count++] = copies->id;
+    for (unsigned i = 0; i < copies->server_count && key->wanted_count < count; i++)
+        if (copies->servers[i].of.id != copies->id)
+            key->wanted[key->wanted_count++] = copies->servers[i].of.id;
+}
+
+static char *shard_text(struct okv_copies *copies, const struct okv_copy *copy, unsigned count)
+{
+    const struct okv_member self = {copies->id, copy->incarnation};
+    struct okv_shard_key key = {
+        .epoch = 1,
+        .by = okv_random_next(&copies->random),
+        .primary = self,
+        .isr = {self},
+        .isr_count = 1,
+    };
+
+    want(copies, count, &key);
+    return okv_document_of_shard(&key);
+}
+
+static void add_databases(const struct okv_copies *copies, struct okv_cluster_document *cluster)
+{
+    for (unsigned i = 0; i < copies->server->database_count; i++) {
+        struct okv_cluster_database *database = &cluster->databases[cluster->database_count++];
+        snprintf(database->name, sizeof database->name, "%s", copies->of[i].database->config->name);
+        okv_database_get_identity(copies->of[i].database, &database->identity);
+    }
+}
+
+static int swap_all(struct okv_copies *copies, struct okv_cluster_document *cluster,
+                    struct creation *creation)
+{
+    struct okv_etcd_change changes[1 + OKV_DATABASES_MAX] = {{.key = NULL}};
+    unsigned count = 1 + copies->server->database_count;
+    char key[OKV_COPIES_KEY_SIZE];
+    char *texts[1 + OKV_DATABASES_MAX];
+    bool is_whole = true;
+
+    okv_registry_key(copies, "cluster", key);
+    add_databases(copies, cluster);
+    texts[0] = okv_document_of_cluster(cluster);
+    for (unsigned i = 1; i < count; i++)
+        texts[i] = shard_text(copies, &copies->of[i - 1], cluster->copies);
+    for (unsigned i = 0; i < count; i++) {
+        is_whole &= texts[i] != NULL;
+        changes[i].key = i == 0 ? key : copies->of[i - 1].key;
+        changes[i].value = texts[i];
+        changes[i].length = texts[i] ? strlen(texts[i]) : 0;
+    }
+    int rc = is_whole ? okv_etcd_swap(copies->etcd, changes, count, OKV_COPIES_ETCD_MS,
+                                      have_created, creation)
+                      : OKV_ENOMEM;
+    for (unsigned i = 0; i < count; i++)
+        free(texts[i]);
+    return rc;
+}
+
+void okv_creation_begin(struct okv_copies *copies, const struct okv_cluster_document *cluster,
+                        uint64_t number)
+{
+    struct creation *creation = malloc(sizeof *creation);
+    struct okv_cluster_document whole = *cluster;
+    int rc = OKV_ENOMEM;
+
+    if (copies->has_cluster) {
+        free(creation);
+        okv_results_add(copies, number, "the cluster exists: see okv cluster status");
+        return;
+    }
+    whole.began_wall_ms = okv_clock_wall_ms() - okv_server_clock_ms(copies->server);
+    if (creation) {
+        *creation = (struct creation){copies, number};
+        rc = swap_all(copies, &whole, creation);
+    }
+    if (rc) {
+        free(creation);
+        okv_results_add(copies, number, okv_error_text(rc));
+    }
+}

@@ -1,0 +1,101 @@
+#include "server/copies/report.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/core/server.h"
+#include "server/database/database.h"
+
+size_t okv_copies_report(struct okv_copies *copies, uint64_t offset, char *out, size_t size)
+{
+    size_t used = 0;
+
+    pthread_mutex_lock(&copies->lock);
+    size_t length = copies->report ? strlen(copies->report) : 0;
+    if (offset < length)
+        used = length - offset < size ? length - offset : size;
+    memcpy(out, used ? copies->report + offset : "", used);
+    pthread_mutex_unlock(&copies->lock);
+    return used;
+}
+
+static json_t *hex(uint64_t value)
+{
+    return json_sprintf("%016" PRIx64, value);
+}
+
+static json_t *copy_json(const struct okv_copy *copy, uint64_t server, uint64_t sealed)
+{
+    const struct okv_protocol *protocol = &copy->protocol;
+    const struct okv_peer *peer = NULL;
+    bool is_self = server == copy->copies->id;
+
+    for (unsigned i = 0; i < OKV_COPIES_MAX; i++)
+        if (protocol->peers[i].member.server == server)
+            peer = &protocol->peers[i];
+    json_t *object = json_pack("{s:o, s:b}", "server", hex(server), "in_sync",
+                               okv_key_has_server(&protocol->key, server));
+    if (copy->is_leading && (is_self || peer)) {
+        uint64_t position = is_self ? protocol->durable : peer->position;
+        json_object_set_new(object, "connected", json_boolean(is_self || peer->is_joined));
+        json_object_set_new(object, "behind_bytes",
+                            json_integer(position < sealed ? (json_int_t)(sealed - position) : 0));
+    }
+    return object;
+}
+
+static json_t *database_json(const struct okv_copy *copy)
+{
+    const struct okv_protocol *protocol = &copy->protocol;
+    const struct okv_shard_key *key = &protocol->key;
+    json_t *copies = json_array();
+    json_t *object =
+        json_pack("{s:s, s:I, s:o, s:b, s:b, s:b, s:I, s:o}", "name", copy->database->config->name,
+                  "epoch", (json_int_t)key->epoch, "primary", hex(key->primary.server), "leads",
+                  copy->served != 0, "takes_writes", protocol->status.takes_writes, "alarmed",
+                  protocol->is_alarmed, "position", (json_int_t)protocol->sealed, "copies", copies);
+
+    for (unsigned i = 0; i < key->wanted_count; i++)
+        json_array_append_new(copies, copy_json(copy, key->wanted[i], protocol->sealed));
+    return object;
+}
+
+static json_t *server_json(const struct okv_server_document *server)
+{
+    json_t *uris = json_array();
+
+    for (unsigned i = 0; i < server->uri_count; i++)
+        json_array_append_new(uris, json_string(server->uris[i]));
+    return json_pack("{s:o, s:o, s:s, s:s}", "id", hex(server->id), "uris", uris, "host",
+                     server->host, "version", server->version);
+}
+
+static json_t *report_json(const struct okv_copies *copies)
+{
+    json_t *servers = json_array(), *databases = json_array();
+
+    for (unsigned i = 0; i < copies->server_count; i++)
+        json_array_append_new(servers, server_json(&copies->servers[i].of));
+    for (unsigned i = 0; i < copies->server->database_count; i++)
+        if (copies->of[i].has_begun)
+            json_array_append_new(databases, database_json(&copies->of[i]));
+    return json_pack("{s:s, s:o, s:b, s:i, s:i, s:i, s:o, s:o}", "cluster",
+                     copies->server->config.cluster.name, "server", hex(copies->id), "exists",
+                     copies->has_cluster, "copies", (int)copies->cluster.copies, "min_copies",
+                     (int)copies->cluster.copies_min, "lease_ms", (int)copies->cluster.lease_ms,
+                     "servers", servers, "databases", databases);
+}
+
+void okv_report_renew(struct okv_copies *copies)
+{
+    json_t *json = report_json(copies);
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+
+    json_decref(json);
+    pthread_mutex_lock(&copies->lock);
+    free(copies->report);
+    copies->report = text;
+    pthread_mutex_unlock(&copies->lock);
+}
