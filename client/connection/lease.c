@@ -39,6 +39,13 @@ void lease_link_up(okv *handle)
     set_deadline(lease, &now);
 }
 
+bool lease_is_wanted(const okv *handle)
+{
+    const struct link *link = &handle->link;
+
+    return handle->lease.is_checked && servers_are_many(link) && !link->observes;
+}
+
 uint64_t lease_left_ms(const okv *handle)
 {
     const struct lease *lease = &handle->lease;
@@ -84,7 +91,7 @@ int lease_status(okv *handle, const struct okv_table_lease *status)
         engine_lost(handle, OKV_EDISCONNECTED, "the server is of another epoch than it was");
         return OKV_EDISCONNECTED;
     }
-    if (status->valid_until_us == 0 && servers_are_many(&handle->link)) {
+    if (status->valid_until_us == 0 && lease_is_wanted(handle)) {
         engine_lost(handle, OKV_EDISCONNECTED, "the server is no longer the primary");
         return OKV_EDISCONNECTED;
     }

@@ -14,6 +14,8 @@
 
 /* A new connection is up, and the handle has its welcome. */
 void lease_link_up(okv *handle);
+/* True where a primary is wanted, and there are others to go on to when this one no longer is. */
+bool lease_is_wanted(const okv *handle);
 /* How long READs still count without another status; 0 of a server alone. */
 uint64_t lease_left_ms(const okv *handle);
 /* Asks for the server's clock, unless the last answer is owed or no credit is left. */

@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "client/connection/clock_sync.h"
-#include "client/connection/servers.h"
+#include "client/connection/lease.h"
 #include "client/engine/failure.h"
 #include "client/engine/lease_check.h"
 #include "client/engine/progress.h"
@@ -39,7 +39,7 @@ bool lease_watch(okv *handle)
     struct lease *lease = &handle->lease;
     uint64_t term_ns = handle->table.lease_ms * UINT64_C(1000000);
 
-    if (!lease->is_checked || !servers_are_many(&handle->link))
+    if (!lease_is_wanted(handle))
         return false;
     uint64_t now = okv_clock_boot_ns();
     if (now < lease->deadline_ns) {

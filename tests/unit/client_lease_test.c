@@ -577,6 +577,28 @@ LEASE_TEST(a_server_is_asked_before_it_is_left)
     assert_int_equal(stub.connects, 0);
 }
 
+LEASE_TEST(who_observes_a_copy_stays)
+{
+    const struct okv_options options = {
+        .depth = 4, .credits = 4, .timeout_ms = PACE_GUARD_MS, .keepalive_ms = 200, .observe = 1};
+
+    stub.welcome.credits = 4;
+    stub.welcome.features |= OKV_FEATURE_OBSERVE;
+    stub.welcome.valid_until_us = 0;
+    publish(0, EPOCH);
+    assert_int_equal(okv_open("okv://a,b/n", &options, &handle, NULL, 0), OKV_OK);
+    stub.connects = 0;
+    stub.answer = no_answer;
+    assert_int_equal(okv_submit_ping(handle, 0), OKV_OK);
+    for (uint64_t until = okv_clock_ns() + pace_ms(100) * UINT64_C(1000000);
+         okv_clock_ns() < until;) {
+        pass_ms(10);
+        pace_sleep_ms(1);
+        collect_once();
+    }
+    assert_int_equal(stub.connects, 0);
+}
+
 /* It has handed over. */
 LEASE_TEST(a_server_that_is_no_primary_any_more_is_left_at_once)
 {
