@@ -276,7 +276,7 @@ TEST_WITH(arguments_of_open, setup, NULL)
         {{.report_ms = 99}, "options->report_ms: 99 is not 100 to 600000, nor OKV_REPORT_NONE"},
         {{.report_ms = 600001},
          "options->report_ms: 600001 is not 100 to 600000, nor OKV_REPORT_NONE"},
-        {{.reserved = {[7] = 1}}, "options->reserved: it is not zero"},
+        {{.reserved = {[6] = 1}}, "options->reserved: it is not zero"},
         {{.user = "alice"}, "options->key_file: it is NULL, and a user has a key file"},
         {{.key_file = "/key"}, "options->user: it is NULL, and a user has a key file"},
         {{.user = "a/b", .key_file = "/key"}, "options->user: \"a/b\" is not " NAME_RULE},
