@@ -8,6 +8,7 @@
 #include "server/database/database.h"
 #include "server/resp/proto/args.h"
 #include "server/resp/run/command.h"
+#include "server/resp/run/once.h"
 #include "server/resp/run/transaction.h"
 #include "server/wal/append.h"
 #include "server/wal/format.h"

@@ -17,7 +17,6 @@
 #include "server/resp/proto/buffer.h"
 #include "server/resp/proto/parser.h"
 #include "server/resp/run/download.h"
-#include "server/resp/run/once.h"
 #include "shared/base/uri.h"
 #include "shared/identity/user_key.h"
 #include "shared/stream/stream.h"
@@ -72,6 +71,13 @@ enum okv_resp_state {
 #define OKV_RESP_PROGRESS_MIN (64u << 10)
 #define OKV_RESP_STALLED_MS 30000u
 #define OKV_RESP_NAME_MAX 64u /* size of what CLIENT SETNAME and SETINFO set, with its NUL */
+
+/* What a command counts once, however often it runs (once.h): of one kind. Starts as zeros with
+ * each command, and with each part of one that goes on. */
+struct okv_resp_once {
+    uint32_t seen;    /* in this run */
+    uint32_t counted; /* in all runs so far */
+};
 
 struct okv_resp_client {
     struct okv_client common; /* its worker writes user and database with the lock of the table */

@@ -5,6 +5,7 @@
 #include "server/database/database.h"
 #include "server/resp/run/call.h"
 #include "server/resp/run/long_build.h"
+#include "server/resp/run/once.h"
 #include "server/resp/run/staging.h"
 #include "server/resp/run/upload.h"
 #include "server/store/fullness.h"

@@ -3,14 +3,7 @@
 #ifndef OKV_SERVER_RESP_RUN_ONCE_H
 #define OKV_SERVER_RESP_RUN_ONCE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-/* Of one kind. Starts as zeros with each command, and with each part of one that goes on. */
-struct okv_resp_once {
-    uint32_t seen;    /* in this run */
-    uint32_t counted; /* in all runs so far */
-};
+#include "server/resp/run/client.h"
 
 /* Whether the next one is to be counted. */
 static inline bool okv_resp_once_is_new(const struct okv_resp_once *once)
