@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/cluster/epochs.h"
+
 /* ---- values ---- */
 
 static json_t *hex(uint64_t value)
@@ -76,10 +78,10 @@ static bool read_text(const json_t *value, char *out, size_t size)
     return true;
 }
 
-/* Consumes the object. */
-static char *text_of(json_t *object)
+/* Consumes the object, of which `is_whole` says whether nothing is missing. */
+static char *text_of(json_t *object, bool is_whole)
 {
-    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    char *text = object && is_whole ? json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
 
     json_decref(object);
     return text;
@@ -111,14 +113,16 @@ static json_t *database_of(const struct okv_cluster_database *database)
 char *okv_document_of_cluster(const struct okv_cluster_document *cluster)
 {
     json_t *databases = json_object();
+    bool is_whole = true;
 
     for (unsigned i = 0; i < cluster->database_count; i++)
-        json_object_set_new(databases, cluster->databases[i].name,
-                            database_of(&cluster->databases[i]));
+        is_whole &= json_object_set_new(databases, cluster->databases[i].name,
+                                        database_of(&cluster->databases[i])) == 0;
     return text_of(json_pack("{s:i, s:i, s:i, s:i, s:I, s:o}", "format", OKV_DOCUMENT_FORMAT,
                              "copies", (int)cluster->copies, "min_copies", (int)cluster->copies_min,
                              "lease_ms", (int)cluster->lease_ms, "began_ms",
-                             (json_int_t)cluster->began_wall_ms, "databases", databases));
+                             (json_int_t)cluster->began_wall_ms, "databases", databases),
+                   is_whole);
 }
 
 static bool read_database(const json_t *object, struct okv_cluster_database *out)
@@ -179,12 +183,14 @@ bool okv_document_read_cluster(const void *bytes, size_t length, struct okv_clus
 char *okv_document_of_server(const struct okv_server_document *server)
 {
     json_t *uris = json_array();
+    bool is_whole = true;
 
     for (unsigned i = 0; i < server->uri_count; i++)
-        json_array_append_new(uris, json_string(server->uris[i]));
+        is_whole &= json_array_append_new(uris, json_string(server->uris[i])) == 0;
     return text_of(json_pack("{s:i, s:o, s:o, s:o, s:s, s:s}", "format", OKV_DOCUMENT_FORMAT, "id",
                              hex(server->id), "boot", hex(server->boot), "uris", uris, "host",
-                             server->host, "version", server->version));
+                             server->host, "version", server->version),
+                   is_whole);
 }
 
 static bool read_server(json_t *object, struct okv_server_document *out)
@@ -227,14 +233,16 @@ static json_t *member_of(struct okv_member member)
 char *okv_document_of_shard(const struct okv_shard_key *key)
 {
     json_t *isr = json_array(), *wanted = json_array();
+    bool is_whole = true;
 
     for (unsigned i = 0; i < key->isr_count; i++)
-        json_array_append_new(isr, member_of(key->isr[i]));
+        is_whole &= json_array_append_new(isr, member_of(key->isr[i])) == 0;
     for (unsigned i = 0; i < key->wanted_count; i++)
-        json_array_append_new(wanted, hex(key->wanted[i]));
+        is_whole &= json_array_append_new(wanted, hex(key->wanted[i])) == 0;
     return text_of(json_pack("{s:i, s:I, s:o, s:o, s:o, s:o}", "format", OKV_DOCUMENT_FORMAT,
                              "epoch", (json_int_t)key->epoch, "by", hex(key->by), "primary",
-                             member_of(key->primary), "isr", isr, "wanted", wanted));
+                             member_of(key->primary), "isr", isr, "wanted", wanted),
+                   is_whole);
 }
 
 static bool read_member(const json_t *object, struct okv_member *out)
@@ -268,7 +276,7 @@ static bool read_wanted(const json_t *wanted, struct okv_shard_key *out)
 static bool read_shard(json_t *object, struct okv_shard_key *out)
 {
     *out = (struct okv_shard_key){.epoch = 0};
-    return read_number(object, "epoch", UINT32_MAX, &out->epoch) && out->epoch > 0 &&
+    return read_number(object, "epoch", OKV_EPOCH_MAX, &out->epoch) && out->epoch > 0 &&
            read_hex(json_object_get(object, "by"), &out->by) &&
            read_member(json_object_get(object, "primary"), &out->primary) &&
            read_members(json_object_get(object, "isr"), out) &&

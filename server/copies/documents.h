@@ -1,6 +1,6 @@
 /*
- * What etcd keeps of a cluster, as JSON (docs/cluster.md section 8). Numbers of 64 bits are strings
- * of hexadecimal digits, which every program reads as they are.
+ * What etcd keeps of a cluster, as JSON (docs/cluster.md section 11). Numbers of 64 bits are
+ * strings of hexadecimal digits, which every program reads as they are.
  */
 #ifndef OKV_SERVER_COPIES_DOCUMENTS_H
 #define OKV_SERVER_COPIES_DOCUMENTS_H
@@ -41,7 +41,7 @@ struct okv_server_document {
     char version[16];
 };
 
-/* Each returns a string to be freed by free(); NULL: there is no memory. */
+/* Each returns a string to be freed by free(); NULL: there is no memory, or a text is not UTF-8. */
 char *okv_document_of_cluster(const struct okv_cluster_document *cluster);
 char *okv_document_of_server(const struct okv_server_document *server);
 char *okv_document_of_shard(const struct okv_shard_key *key);
