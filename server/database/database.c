@@ -243,6 +243,7 @@ int okv_database_join(struct okv_database *database, const struct okv_wal_identi
         return okv_diag_set(diag, rc, "database %s is of another cluster, or of none",
                             database->config->name);
     okv_store_set_hash_seed(&database->store, identity->hash_seed);
+    okv_reply_caches_follow(database->reply_caches);
     rc = okv_wal_copies_begin(database->opened, copies);
     return rc ? rc : start_log(database, snapshot_ratio, notify, user, diag);
 }
@@ -319,6 +320,7 @@ void okv_database_stop(struct okv_database *database)
 
 void okv_database_fini(struct okv_database *database)
 {
+    okv_reply_caches_abandon(database->reply_caches);
     okv_reply_caches_fini(database->reply_caches);
     okv_allowance_fini(&database->allowance);
     okv_store_fini(&database->store);

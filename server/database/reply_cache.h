@@ -45,7 +45,8 @@ struct okv_reply_caches {
     uint64_t remember_ms;
     bool is_durable;                /* a log has what changed something (reply_cache_log.h) */
     atomic_uint_fast64_t forgotten; /* of sessions up to this id some may have been dropped */
-    struct okv_recovered_clients *recovered; /* during a start */
+    struct okv_recovered_clients *recovered; /* during a start; in a cluster, always */
+    bool is_following;                       /* as after okv_reply_caches_follow() */
 };
 
 /* What to do with a write. */

@@ -32,6 +32,10 @@ uint64_t okv_reply_caches_last_session(const struct okv_reply_caches *reply_cach
 /* Makes idle reply caches of what was recovered, those used last if there are more than may be.
  * `first` is above all ids of sessions before this start, and below those after it. */
 void okv_reply_caches_adopt(struct okv_reply_caches *reply_caches, uint64_t first, uint64_t now_ms);
+/* In a cluster, after the replay of a start: records come in the order of the log from here on.
+ * Those of the clients that wrote last are kept, of at most twice as many as there may be reply
+ * caches. The others do not resume. */
+void okv_reply_caches_follow(struct okv_reply_caches *reply_caches);
 /* In a cluster, when this copy has become the primary and no session of an earlier epoch is left:
  * drops all reply caches, which may know what was never published, and adopts what the log has.
  * That stays, for okv_reply_caches_recover() goes on. */

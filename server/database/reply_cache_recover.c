@@ -19,6 +19,7 @@ struct recovered {
     struct recovered *next;
     uint64_t id;           /* its name: its first session */
     uint64_t last_session; /* that is known */
+    uint64_t used;         /* number of its last record after the start; 0: it has none */
     uint64_t known_since;
     bool has_owner;
     struct okv_reply_cache_owner owner;
@@ -30,23 +31,40 @@ struct recovered {
 struct okv_recovered_clients {
     struct recovered *lists[LISTS]; /* by id */
     size_t count;
+    uint64_t records; /* after the start */
 };
+
+/* The pointer to it, or the one at the end of its list. */
+static struct recovered **find(struct okv_recovered_clients *clients, uint64_t id)
+{
+    struct recovered **link = &clients->lists[id % LISTS];
+
+    while (*link && (*link)->id != id)
+        link = &(*link)->next;
+    return link;
+}
 
 static struct recovered *recovered_at(struct okv_recovered_clients *clients, uint64_t id)
 {
-    struct recovered **list = &clients->lists[id % LISTS], *client = *list;
+    struct recovered **link = find(clients, id), *client = *link;
 
-    while (client && client->id != id)
-        client = client->next;
     if (client)
         return client;
     client = calloc(1, sizeof *client);
     if (!client)
         return NULL;
-    *client = (struct recovered){.next = *list, .id = id, .last_session = id};
-    *list = client;
+    *client = (struct recovered){.id = id, .last_session = id};
+    *link = client;
     clients->count++;
     return client;
+}
+
+static void drop(struct okv_recovered_clients *clients, struct recovered *client)
+{
+    *find(clients, client->id) = client->next;
+    clients->count--;
+    free(client->replies);
+    free(client);
 }
 
 static int recover_owner(struct okv_recovered_clients *clients, const struct okv_wal_record *record)
@@ -102,25 +120,14 @@ static int recover_reply(struct okv_recovered_clients *clients, const struct okv
     return 0;
 }
 
-int okv_reply_caches_recover(void *user, const struct okv_wal_record *record)
+static int recover_either(struct okv_recovered_clients *clients,
+                          const struct okv_wal_record *record)
 {
-    struct okv_reply_caches *reply_caches = user;
-    int rc = 0;
-
-    pthread_mutex_lock(&reply_caches->lock);
-    if (!reply_caches->recovered)
-        reply_caches->recovered = calloc(1, sizeof *reply_caches->recovered);
-    if (!reply_caches->recovered)
-        rc = OKV_ENOMEM;
-    else if (record->kind == OKV_WAL_CLIENT)
-        rc = recover_owner(reply_caches->recovered, record);
-    else if (record->kind == OKV_WAL_REPLY)
-        rc = recover_reply(reply_caches->recovered, record);
-    else
-        okv_reply_caches_forget(reply_caches, record->version);
-    pthread_mutex_unlock(&reply_caches->lock);
-    return rc;
+    return record->kind == OKV_WAL_CLIENT ? recover_owner(clients, record)
+                                          : recover_reply(clients, record);
 }
+
+/* ---- to another copy ---- */
 
 static void emit_replies(const struct recovered *client,
                          void (*emit)(void *to, const struct okv_wal_record *record), void *to)
@@ -186,14 +193,110 @@ void okv_reply_caches_save_recovered(struct okv_reply_caches *reply_caches,
     pthread_mutex_unlock(&reply_caches->lock);
 }
 
-static int by_last_session(const void *left, const void *right)
+/* ---- which of them are known ---- */
+
+static int by_last_use(const void *left, const void *right)
 {
     const struct recovered *first = *(struct recovered *const *)left;
     const struct recovered *second = *(struct recovered *const *)right;
 
+    if (first->used != second->used)
+        return first->used < second->used ? 1 : -1;
     return (first->last_session < second->last_session) -
            (first->last_session > second->last_session);
 }
+
+/* Those that wrote last come first. */
+static struct recovered **list_of(const struct okv_recovered_clients *clients)
+{
+    struct recovered **all = calloc(clients->count + 1, sizeof *all);
+    size_t count = 0;
+
+    for (unsigned i = 0; all && i < LISTS; i++)
+        for (struct recovered *client = clients->lists[i]; client; client = client->next)
+            all[count++] = client;
+    if (all)
+        qsort(all, count, sizeof *all, by_last_use);
+    return all;
+}
+
+/* Under the lock. Without memory for the list, the next record tries it again. */
+static void drop_half(struct okv_reply_caches *reply_caches)
+{
+    struct okv_recovered_clients *clients = reply_caches->recovered;
+    size_t count = clients ? clients->count : 0;
+    struct recovered **all = count > 2 * (size_t)reply_caches->limit ? list_of(clients) : NULL;
+
+    for (size_t i = reply_caches->limit; all && i < count; i++) {
+        okv_reply_caches_forget(reply_caches, all[i]->last_session);
+        drop(clients, all[i]);
+    }
+    free(all);
+}
+
+void okv_reply_caches_follow(struct okv_reply_caches *reply_caches)
+{
+    pthread_mutex_lock(&reply_caches->lock);
+    reply_caches->is_following = true;
+    drop_half(reply_caches);
+    pthread_mutex_unlock(&reply_caches->lock);
+}
+
+static uint64_t client_of(const struct okv_wal_record *record, uint64_t *session)
+{
+    struct okv_wal_reply reply;
+
+    if (record->kind == OKV_WAL_CLIENT)
+        return *session = record->version;
+    okv_wal_reply_decode(record->key, &reply);
+    *session = reply.client + reply.session;
+    return reply.client;
+}
+
+/* A log has a CLIENT once, before its REPLYs. One that is not known was dropped, and what it wrote
+ * before is not known either. */
+static int follow(struct okv_reply_caches *reply_caches, const struct okv_wal_record *record)
+{
+    struct okv_recovered_clients *clients = reply_caches->recovered;
+    uint64_t session, id = client_of(record, &session);
+
+    if (record->kind == OKV_WAL_REPLY && !*find(clients, id)) {
+        okv_reply_caches_forget(reply_caches, session);
+        return 0;
+    }
+    int rc = recover_either(clients, record);
+    if (rc)
+        return rc;
+    (*find(clients, id))->used = ++clients->records;
+    drop_half(reply_caches);
+    return 0;
+}
+
+static int recover_record(struct okv_reply_caches *reply_caches,
+                          const struct okv_wal_record *record)
+{
+    if (!reply_caches->recovered)
+        reply_caches->recovered = calloc(1, sizeof *reply_caches->recovered);
+    if (!reply_caches->recovered)
+        return OKV_ENOMEM;
+    if (record->kind == OKV_WAL_CLIENT || record->kind == OKV_WAL_REPLY)
+        return reply_caches->is_following ? follow(reply_caches, record)
+                                          : recover_either(reply_caches->recovered, record);
+    okv_reply_caches_forget(reply_caches, record->version);
+    return 0;
+}
+
+int okv_reply_caches_recover(void *user, const struct okv_wal_record *record)
+{
+    struct okv_reply_caches *reply_caches = user;
+
+    pthread_mutex_lock(&reply_caches->lock);
+    int rc = recover_record(reply_caches, record);
+    pthread_mutex_unlock(&reply_caches->lock);
+    return rc;
+}
+
+/* ---- reply caches of them ---- */
 
 static void fill(struct okv_reply_cache *reply_cache, const struct recovered *client)
 {
@@ -234,19 +337,6 @@ static void adopt(struct okv_reply_caches *reply_caches, const struct recovered 
     fill(reply_cache, client);
     atomic_store(&reply_cache->holder, first);
     okv_reply_cache_idle(reply_caches, reply_cache, now_ms);
-}
-
-static struct recovered **list_of(const struct okv_recovered_clients *clients)
-{
-    struct recovered **all = calloc(clients->count + 1, sizeof *all);
-    size_t count = 0;
-
-    for (unsigned i = 0; all && i < LISTS; i++)
-        for (struct recovered *client = clients->lists[i]; client; client = client->next)
-            all[count++] = client;
-    if (all)
-        qsort(all, count, sizeof *all, by_last_session);
-    return all;
 }
 
 uint64_t okv_reply_caches_last_session(const struct okv_reply_caches *reply_caches)
