@@ -1,5 +1,6 @@
 #include "server/copies/copies.h"
 
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include "server/copies/orders.h"
 #include "server/copies/registry.h"
 #include "server/copies/report.h"
+#include "server/copies/shard.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/etcd/etcd.h"
@@ -30,6 +32,8 @@
 #define REPORT_US 100000
 /* Told to those who observe, while the cluster is not known. */
 #define LEASE_UNKNOWN_MS 1000
+/* Between two looks at a hand-over before the end. */
+#define LEAVE_LOOK_US 5000
 #define FDS_MAX (2 + OKV_DATABASES_MAX * OKV_COPIES_MAX)
 
 /* ---- the thread ---- */
@@ -89,11 +93,31 @@ static void begin_copies(struct okv_copies *copies)
     }
 }
 
+/* A hand-over may come to nothing, and is begun again. */
+static void leave(struct okv_copies *copies)
+{
+    unsigned led = 0;
+
+    for (unsigned i = 0; i < copies->server->database_count; i++) {
+        struct okv_copy *copy = &copies->of[i];
+        struct okv_protocol_event event = {.type = OKV_EVENT_HAND_OVER,
+                                           .server = okv_copy_successor(copy)};
+        if (!copy->served || event.server == 0)
+            continue;
+        led++;
+        if (copy->protocol.phase == OKV_HAND_OVER_NONE)
+            okv_copy_step(copy, &event);
+    }
+    atomic_store(&copies->led, led);
+}
+
 static void report(struct okv_copies *copies, uint64_t now_us)
 {
     if (now_us < copies->report_at_us)
         return;
     copies->report_at_us = now_us + REPORT_US;
+    for (unsigned i = 0; i < copies->server->database_count; i++)
+        okv_shard_complete(&copies->of[i]);
     okv_report_renew(copies);
 }
 
@@ -110,6 +134,8 @@ static void pass(struct okv_copies *copies)
         okv_links_run(copy, now_us);
     }
     okv_orders_take(copies);
+    if (atomic_load(&copies->has_to_leave))
+        leave(copies);
     okv_registry_run(copies, now_us);
     if (copies->has_cluster && !copies->has_begun)
         begin_copies(copies);
@@ -286,6 +312,19 @@ int okv_copies_start(struct okv_copies *copies, struct okv_diag *why)
         rc = okv_thread_start(&copies->thread, run, copies, why);
     copies->is_started = rc == 0;
     return rc;
+}
+
+void okv_copies_leave(struct okv_copies *copies, uint32_t ms)
+{
+    uint64_t until_ns = okv_clock_ns() + ms * UINT64_C(1000000);
+
+    if (!copies || !copies->is_started)
+        return;
+    atomic_store(&copies->led, UINT_MAX);
+    atomic_store(&copies->has_to_leave, true);
+    eventfd_write(copies->log_fd, 1);
+    while (atomic_load(&copies->led) > 0 && okv_clock_ns() < until_ns)
+        usleep(LEAVE_LOOK_US);
 }
 
 void okv_copies_stop(struct okv_copies *copies)

@@ -24,6 +24,9 @@ void okv_copies_destroy(struct okv_copies *copies);
 
 /* Starts the thread, which starts the logs once it knows the cluster. OKV_EIO, OKV_ENOMEM. */
 int okv_copies_start(struct okv_copies *copies, struct okv_diag *why);
+/* Has other servers lead what this one leads, as far as copies are in sync, and waits for that up
+ * to `ms`. Clients are served meanwhile. Accepts NULL. */
+void okv_copies_leave(struct okv_copies *copies, uint32_t ms);
 /* Ends the thread: no batch is published any more. Accepts one that was not started, and NULL. */
 void okv_copies_stop(struct okv_copies *copies);
 

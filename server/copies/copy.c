@@ -17,7 +17,7 @@
 
 /* While clients of an earlier epoch leave. */
 #define ROLE_RETRY_US 1000
-/* Of the lease D, as docs/cluster.md section 4 has them. */
+/* Of the lease D, as docs/copies.md section 4 has them. */
 #define BEATS_PER_LEASE 10
 #define SHORT_LEASE_US 50000
 #define SHORT_BEAT_US 15000
@@ -267,6 +267,7 @@ static struct okv_protocol_options options_of(const struct okv_copy *copy)
         .rho_ppm = RHO_PPM,
         .lag_max = LAG_MAX,
         .copies_min = cluster->copies_min,
+        .takes_over = true,
         .acks_disk = copy->database->durable && copy->database->config->sync_within_ns == 0,
     };
 }

@@ -59,17 +59,6 @@ static struct okv_copy *find(struct okv_copies *copies, const char *database)
     return NULL;
 }
 
-/* The other member of the set that may take over; 0: there is none. */
-static uint64_t successor_of(const struct okv_copy *copy)
-{
-    const struct okv_shard_key *key = &copy->protocol.key;
-
-    for (unsigned i = 0; i < key->isr_count; i++)
-        if (key->isr[i].server != copy->copies->id)
-            return key->isr[i].server;
-    return 0;
-}
-
 /* "handover DATABASE [SERVER]" */
 static void hand_over(struct okv_copies *copies, const struct okv_copies_order *order)
 {
@@ -85,7 +74,7 @@ static void hand_over(struct okv_copies *copies, const struct okv_copies_order *
         return;
     }
     if (count == 1)
-        event.server = successor_of(copy);
+        event.server = okv_copy_successor(copy);
     if (event.server == 0 || event.server == copies->id ||
         !okv_key_has_server(&copy->protocol.key, event.server)) {
         okv_results_add(copies, order->number, "no other copy is in sync: see okv cluster status");

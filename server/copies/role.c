@@ -45,6 +45,7 @@ static void stop_serving(struct okv_copy *copy)
 
     if (copy->served == 0)
         return;
+    show_lease(copy, 0);
     copy->served = 0;
     atomic_store(&copy->database->served, 0);
     atomic_fetch_add(&server->role_changes, 1);

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "server/core/server.h"
+#include "server/database/database.h"
 #include "server/etcd/etcd.h"
+#include "shared/base/random.h"
 
 /* A call of etcd that is under way. */
 struct call {
@@ -128,5 +130,51 @@ void okv_shard_change(struct okv_copy *copy, uint64_t request, const struct okv_
     if (!call || !text ||
         okv_etcd_swap(copy->copies->etcd, &change, 1, OKV_COPIES_ETCD_MS, have_changed, call))
         give_up(copy, call, request);
+    free(text);
+}
+
+/* ---- servers that are wanted ---- */
+
+/* The protocol reads the key again when it has changed. */
+static void have_completed(void *context, const struct okv_etcd_answer *answer)
+{
+    struct okv_copy *copy = context;
+
+    copy->is_completing = false;
+    if (answer->status == OKV_OK)
+        okv_log_say(&copy->copies->server->log, OKV_LOG_NOTICE, "cluster",
+                    "database %s: another server is to have a copy", copy->database->config->name);
+}
+
+static uint64_t unwanted_server(const struct okv_copy *copy)
+{
+    const struct okv_copies *copies = copy->copies;
+
+    for (unsigned i = 0; i < copies->server_count; i++)
+        if (!okv_key_wants(&copy->protocol.key, copies->servers[i].of.id))
+            return copies->servers[i].of.id;
+    return 0;
+}
+
+void okv_shard_complete(struct okv_copy *copy)
+{
+    struct okv_copies *copies = copy->copies;
+    struct okv_shard_key key = copy->protocol.key;
+    uint64_t server = unwanted_server(copy);
+
+    if (!copy->served || copy->is_completing || copy->protocol.is_proposing || server == 0 ||
+        key.wanted_count >= copies->cluster.copies || key.wanted_count >= OKV_COPIES_MAX)
+        return;
+    key.wanted[key.wanted_count++] = server;
+    key.by = okv_random_next(&copies->random);
+    char *text = okv_document_of_shard(&key);
+    const struct okv_etcd_change change = {
+        .key = copy->key,
+        .mod_revision = copy->protocol.revision,
+        .value = text,
+        .length = text ? strlen(text) : 0,
+    };
+    copy->is_completing = text && okv_etcd_swap(copies->etcd, &change, 1, OKV_COPIES_ETCD_MS,
+                                                have_completed, copy) == 0;
     free(text);
 }

@@ -104,7 +104,7 @@ struct okv_copy {
     struct okv_copy_loading loading;
     uint64_t joined_us; /* when the JOIN was sent that came last */
     uint64_t needed;    /* frames from here on are kept for copies that load */
-    bool is_leading, is_draining, is_loading;
+    bool is_leading, is_draining, is_loading, is_completing;
     bool is_shown;         /* what the protocol says of this copy, to clients */
     bool has_told_options; /* that those of another server differ */
     uint64_t lost_request; /* of etcd, that could not be made; 0: none */
@@ -131,8 +131,9 @@ struct okv_copies {
     struct okv_peer_inbox *inbox;
     pthread_t thread;
     bool is_started;
-    atomic_bool has_to_stop;
-    int log_fd; /* an eventfd: a log has changed, or there is an order */
+    atomic_bool has_to_stop, has_to_leave;
+    atomic_uint led; /* databases that this server leads and others could */
+    int log_fd;      /* an eventfd: a log has changed, or there is an order */
 
     uint64_t id, boot;  /* of this server */
     uint64_t client_id; /* of its links */
@@ -165,6 +166,17 @@ struct okv_copies {
     struct okv_copies_result results[OKV_COPIES_RESULTS]; /* by number */
     char *report;                                         /* a JSON text, or NULL */
 };
+
+/* Another member of the set, which may take over; 0: there is none. */
+static inline uint64_t okv_copy_successor(const struct okv_copy *copy)
+{
+    const struct okv_shard_key *key = &copy->protocol.key;
+
+    for (unsigned i = 0; i < key->isr_count; i++)
+        if (key->isr[i].server != copy->copies->id)
+            return key->isr[i].server;
+    return 0;
+}
 
 static inline void okv_copy_tell(struct okv_copy *copy, const struct okv_protocol_event *event)
 {

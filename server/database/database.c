@@ -14,7 +14,6 @@
 #include "server/database/reply_cache_log.h"
 #include "server/store/fullness.h"
 #include "server/store/region.h"
-#include "server/store/status.h"
 #include "server/wal/copies/copies.h"
 #include "server/wal/listing.h"
 #include "server/wal/null_files.h"
@@ -225,7 +224,7 @@ int okv_database_start(struct okv_database *database, double snapshot_ratio,
 
 bool okv_database_is_led(const struct okv_database *database)
 {
-    return !okv_store_is_member(&database->store) || atomic_load(&database->served) != 0;
+    return atomic_load(&database->store.valid_until_us) != 0;
 }
 
 void okv_database_get_identity(const struct okv_database *database, struct okv_wal_identity *out)

@@ -347,6 +347,7 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
         wait_for_signal(&acceptor, signals);
         okv_metrics_set_ready(server->metrics, false);
     }
+    okv_copies_leave(server->copies, atomic_load(&server->config.drain_ms));
     workers_stop(server, server->config.workers);
     okv_acceptor_stop(&acceptor);
     okv_resp_stop(server);

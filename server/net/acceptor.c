@@ -339,8 +339,9 @@ static int check_role(const struct okv_server *server, struct arrival *arrival)
     if (arrival->client.features & OKV_FEATURE_OBSERVE ||
         (is_peer(server, arrival) && arrival->identity.rights & OKV_RIGHT_REPLICATE))
         return 0;
+    /* In this order: the lease ends before the epoch is left (copies/role.c). */
     arrival->epoch = atomic_load(&database->served);
-    return arrival->epoch ? 0 : OKV_REJECT_NOT_PRIMARY;
+    return okv_database_is_led(database) ? 0 : OKV_REJECT_NOT_PRIMARY;
 }
 
 static void raise_session_id(struct okv_acceptor *acceptor, const struct arrival *arrival)

@@ -3,7 +3,6 @@
 #include "server/store/store.h"
 #include "server/wal/append.h"
 #include "server/wal/frame.h"
-#include "server/wal/null_files.h"
 #include "server/wal/segment.h"
 #include "server/wal/state.h"
 #include "shared/base/clock.h"
@@ -14,11 +13,6 @@
 /* Most bytes of the log that are not durable, as a start has to copy them. They hold fewer changes
  * than OKV_WAL_RAISE_BY. */
 #define UNSYNCED_MAX (UINT64_C(1) << 30)
-
-bool okv_wal_has_files(const struct okv_wal *wal)
-{
-    return wal->files != okv_null_files();
-}
 
 void okv_wal_note_written(struct okv_wal *wal, const struct okv_wal_frame *frame, uint64_t since_ns)
 {

@@ -12,8 +12,6 @@ struct okv_wal_frame;
 /* Before the thread: writes the frame that begins an epoch, above that of the log. All before it is
  * durable. Also OKV_ENOMEM. */
 int okv_wal_begin_epoch(struct okv_wal *wal, uint64_t epoch);
-/* False: they are those of null_files.h. */
-bool okv_wal_has_files(const struct okv_wal *wal);
 /* Writes wal->writing as a frame, and syncs if that is due. */
 int okv_wal_write_batch(struct okv_wal *wal);
 /* The next frame was written. `since_ns` is of its first record. */

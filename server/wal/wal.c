@@ -11,6 +11,7 @@
 #include "server/wal/copies/copies.h"
 #include "server/wal/disk.h"
 #include "server/wal/listing.h"
+#include "server/wal/null_files.h"
 #include "server/wal/recovery/recover.h"
 #include "server/wal/segment.h"
 #include "server/wal/snapshot/schedule.h"
@@ -116,6 +117,11 @@ int okv_wal_failure(const struct okv_wal *wal)
 uint64_t okv_wal_blob_min(const struct okv_wal *wal)
 {
     return wal->blobs.min_length;
+}
+
+bool okv_wal_has_files(const struct okv_wal *wal)
+{
+    return wal->files != okv_null_files();
 }
 
 struct okv_blobs *okv_wal_blobs(struct okv_wal *wal)

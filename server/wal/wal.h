@@ -120,6 +120,8 @@ uint64_t okv_wal_publish_seq(const struct okv_wal *wal);
 int okv_wal_failure(const struct okv_wal *wal);
 /* Any thread. */
 void okv_wal_get_stats(struct okv_wal *wal, struct okv_wal_stats *out);
+/* False: it keeps nothing (null_files.h). Any thread. */
+bool okv_wal_has_files(const struct okv_wal *wal);
 /* Values of this length and more get a blob file (blob/blobs.h). */
 uint64_t okv_wal_blob_min(const struct okv_wal *wal);
 struct okv_blobs *okv_wal_blobs(struct okv_wal *wal);

@@ -1,4 +1,4 @@
-/* The JSON of docs/cluster.md section 11, and what etcd may have in its place. */
+/* The JSON of docs/copies.md section 11, and what etcd may have in its place. */
 #include "tests/support/test.h"
 
 #include "server/copies/documents.h"

@@ -120,7 +120,7 @@ static void add_log(struct logs *logs, const struct okv_database *database)
     struct okv_wal_stats stats;
 
     logs->saved_ms = saved_ms < logs->saved_ms ? saved_ms : logs->saved_ms;
-    if (!database->durable)
+    if (!database->wal || !okv_wal_has_files(database->wal))
         return;
     okv_wal_get_stats(database->wal, &stats);
     logs->saves += stats.snapshots;

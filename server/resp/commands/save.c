@@ -28,10 +28,16 @@ static const struct okv_database *database_of(const struct okv_resp_call *call, 
     return call->client->resp->executors[index].database;
 }
 
+/* In a cluster a log may keep nothing. */
+static bool has_files(const struct okv_database *database)
+{
+    return database->wal && okv_wal_has_files(database->wal);
+}
+
 /* False: an error was replied. All databases of a server have a log, or none. */
 static bool need_logs(struct okv_resp_call *call)
 {
-    if (call->executor->database->durable)
+    if (has_files(call->executor->database))
         return true;
     okv_resp_error(&call->reply,
                    "ERR this server keeps its items in memory only: start okv-server with --data "
@@ -45,7 +51,7 @@ uint64_t okv_resp_saved_ms(const struct okv_database *database)
 {
     struct okv_wal_stats stats;
 
-    if (!database->durable)
+    if (!has_files(database))
         return 0;
     okv_wal_get_stats(database->wal, &stats);
     if (stats.snapshot_wall_ms || !database->durable)

@@ -28,6 +28,9 @@ struct okv_server;
     X(EXECABORT)                \
     X(NOSCRIPT)                 \
     X(NOTBUSY)                  \
+    X(READONLY)                 \
+    X(MASTERDOWN)               \
+    X(NOREPLICAS)               \
     X(UNKNOWN)
 enum okv_resp_error_code {
 #define OKV_RESP_ERROR_CODE(name) OKV_RESP_CODE_##name,

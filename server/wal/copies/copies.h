@@ -1,5 +1,5 @@
 /*
- * A log that has copies on other servers (docs/cluster.md section 3). The thread of the cluster
+ * A log that has copies on other servers (docs/copies.md section 3). The thread of the cluster
  * decides what is appended, cut off and published; the log's thread writes, applies and publishes.
  *
  *   cluster thread                          log's thread
