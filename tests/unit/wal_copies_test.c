@@ -90,6 +90,7 @@ TEST(a_batch_is_seen_and_answered_when_it_is_published)
     wal_pair_end(pair);
 }
 
+/* A batch that both have. */
 static void commit(struct wal_pair *pair, unsigned leader, unsigned key, uint32_t number)
 {
     struct wal_copy *primary = &pair->of[leader];
@@ -101,6 +102,7 @@ static void commit(struct wal_pair *pair, unsigned leader, unsigned key, uint32_
         sched_yield();
     }
     assert_int_equal(wal_copy_await_batch(primary, batch), 0);
+    wal_copy_await_applied(&pair->of[!leader]);
 }
 
 /* ---- a primary that follows ---- */
