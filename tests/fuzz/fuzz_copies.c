@@ -50,9 +50,10 @@ static void check_frame(const uint8_t *bytes, size_t length)
 static void take_frame(struct fuzz_input *input)
 {
     uint8_t choice = fuzz_u8(input);
-    struct okv_wal_frame frame = {.epoch = fuzz_u8(input), .position = 8 * fuzz_u8(input)};
+    struct okv_wal_frame frame = {.epoch = fuzz_u8(input)};
     size_t length;
 
+    frame.position = 8 * fuzz_u8(input);
     if (choice & 1)
         frame.epoch = fuzz_number(input);
     if (choice & 2)

@@ -232,6 +232,8 @@ static unsigned count_equal(struct wal_copy *copy, struct wal_copy *other)
 
 unsigned wal_pair_expect_equal(struct wal_pair *pair)
 {
+    wal_copy_await_applied(&pair->of[0]);
+    wal_copy_await_applied(&pair->of[1]);
     unsigned count = count_equal(&pair->of[0], &pair->of[1]);
 
     assert_int_equal(count_equal(&pair->of[1], &pair->of[0]), count);

@@ -53,7 +53,8 @@ int wal_copy_await_batch(struct wal_copy *copy, uint64_t batch);
 bool wal_copy_has_ended(struct wal_copy *copy, uint64_t batch);
 uint32_t wal_copy_number(struct wal_copy *copy, unsigned key);
 
-/* Both have the same items, with equal versions and times to live. Returns how many. */
+/* Waits until both have applied their logs. They have the same items then, with equal versions and
+ * times to live. Returns how many. */
 unsigned wal_pair_expect_equal(struct wal_pair *pair);
 
 #endif

@@ -272,9 +272,14 @@ TEST(a_log_that_takes_no_changes_is_drained)
     okv_wal_copies_follow(wal);
     wal_copy_await_open(primary, false);
     assert_int_equal(okv_wal_copies_lead(wal, ++pair->epoch), 0);
+    wal_copy_await_durable(primary);
     for (unsigned i = 0; i < 3; i++) {
         okv_wal_copies_drain(wal, false);
+        let_run();
+        unsigned before = atomic_load(&primary->changes);
         okv_wal_copies_drain(wal, true);
+        while (atomic_load(&primary->changes) == before)
+            sched_yield();
         await_drained(primary);
     }
     wal_pair_ship(pair, 0);
