@@ -72,9 +72,11 @@ compare() {
         wrong "$2 and the program do not have the same $1: $(grep '^[<>]' "$scratch/difference" | tr '\n' ' ')"
 }
 page=docs/man/okv-uri.7
-compare options $page < <(grep -oE '(has_key\(pair, |^ +\{)"[a-z-]+"' shared/base/uri_query.c | cut -d '"' -f 2) \
+compare options $page < <(grep -ohE '((has_key\(pair, |^ +\{)"[a-z-]+"|^#define TRANSPORT "[a-z]+)' shared/base/uri_query.c \
+    shared/base/uri_list.c | cut -d '"' -f 2) \
     3< <(sed -nE 's/\\-/-/; s/^\.BI? ([a-z-]+)=.*/\1/p' $page)
-compare schemes $page < <(sed -nE 's/^#define (RDMA|OFI|TCPS?|LOCAL|RESPS?)_PREFIX "(.*)"/\2/p' shared/base/uri.c) \
+compare schemes $page < <(sed -nE 's/^#define ((RDMA|OFI|TCPS?|LOCAL|RESPS?)_)?PREFIX "(.*)"/\3/p' shared/base/uri.c \
+    shared/base/uri_list.c) \
     3< <(sed -nE 's/^\.SS ([a-z]+:\/\/)$/\1/p' $page)
 # ---- the options of the programs are those of their tables ----
 differences=$(docs/man/fill_options "$build" --check) || wrong "$differences"

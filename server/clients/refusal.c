@@ -13,7 +13,8 @@ void okv_refusal_log(struct okv_server *server, const struct okv_refusal *refusa
 {
     char text[OKV_LOG_TEXT_MAX];
 
-    if (refusal->reason == OKV_REJECT_STOPPING)
+    /* As is usual: the client goes on to another server. */
+    if (refusal->reason == OKV_REJECT_STOPPING || refusal->reason == OKV_REJECT_NOT_PRIMARY)
         return;
     /* A client claims any bytes. */
     bool is_valid = !refusal->user[0] || okv_name_is_valid(refusal->user);
