@@ -3,109 +3,14 @@
  * own: what completes after the end of a lease does not count, of each kind of get, until a status
  * says that the lease had been renewed.
  */
-#include <time.h>
-
 #include "tests/support/test.h"
 
 #include "client/handle.h"
-#include "shared/base/clock.h"
 #include "tests/support/pace.h"
-#include "tests/support/stub_values.h"
+#include "tests/support/stub_lease.h"
 
-#define SERVER_AHEAD_US UINT64_C(777000000)
-#define LEASE_MS 1000u
-#define EPOCH 3
 #define TIMEOUT_MS pace_ms(20)
 #define PAGE (STUB_HEAP + 16384)
-
-static uint64_t lease_ns;     /* CLOCK_BOOTTIME and CLOCK_MONOTONIC_RAW of the client */
-static unsigned clock_reads;  /* of these */
-static unsigned ends_at;      /* the lease ends while this READ is served; 0: never */
-static bool renews;           /* a READ of the status after that finds the next lease */
-static unsigned heartbeat_ms; /* how often the lease is renewed; 0: it is not */
-static uint64_t renewed_ms;
-
-int __real_clock_gettime(clockid_t id, struct timespec *time);
-int __wrap_clock_gettime(clockid_t id, struct timespec *time);
-
-int __wrap_clock_gettime(clockid_t id, struct timespec *time)
-{
-    if (id != CLOCK_BOOTTIME && id != CLOCK_MONOTONIC_RAW)
-        return __real_clock_gettime(id, time);
-    clock_reads++;
-    *time = (struct timespec){.tv_sec = (time_t)(lease_ns / 1000000000u),
-                              .tv_nsec = (long)(lease_ns % 1000000000u)};
-    return 0;
-}
-
-static void pass_ms(uint64_t ms)
-{
-    lease_ns += ms * 1000000u;
-}
-
-/* ---- the server ---- */
-
-static uint64_t server_us(void)
-{
-    return lease_ns / 1000 + SERVER_AHEAD_US;
-}
-
-static void publish(uint64_t valid_until_us, uint64_t epoch)
-{
-    const struct okv_table_status status = {
-        .clock_ms = STUB_CLOCK,
-        .bucket_count = STUB_BUCKETS,
-        .lease = {.valid_until_us = valid_until_us, .epoch = epoch, .flags = OKV_LEASE_MEMBER},
-    };
-
-    okv_status_encode(&status, STUB_BOOT,
-                      (struct okv_wire_status *)(stub.region + OKV_STATUS_OFFSET));
-}
-
-static void renew(void)
-{
-    publish(server_us() + LEASE_MS * 1000, EPOCH);
-}
-
-static bool answer(const struct stub_request *request, struct stub_reply *reply)
-{
-    static okv_le64 clock;
-
-    clock = okv_le64_of(server_us());
-    if (request->message.opcode == OKV_OP_PING)
-        reply->message.value = (const uint8_t *)&clock;
-    return true;
-}
-
-static void before_read(unsigned n)
-{
-    if (heartbeat_ms && lease_ns / 1000000 - renewed_ms >= heartbeat_ms) {
-        renewed_ms = lease_ns / 1000000;
-        renew();
-    }
-    if (n == ends_at)
-        pass_ms(LEASE_MS + 100);
-    else if (ends_at && n > ends_at && renews && stub.last_read == OKV_STATUS_OFFSET)
-        renew();
-}
-
-static int setup(void **state)
-{
-    values_setup(state);
-    lease_ns = UINT64_C(5000000000000);
-    renewed_ms = lease_ns / 1000000;
-    ends_at = heartbeat_ms = 0;
-    renews = false;
-    stub.welcome.features = OKV_FEATURE_LEASE;
-    stub.welcome.lease_ms = LEASE_MS;
-    stub.welcome.epoch = EPOCH;
-    stub.welcome.lease_clock_us = server_us();
-    stub.welcome.valid_until_us = server_us() + LEASE_MS * 1000;
-    stub.answer = answer;
-    stub.before_read = before_read;
-    renew();
-    return 0;
-}
 
 static void open_with(uint32_t hints, uint32_t timeout_ms, uint32_t reconnect)
 {
@@ -114,8 +19,6 @@ static void open_with(uint32_t hints, uint32_t timeout_ms, uint32_t reconnect)
 
     handle = stub_open_with(&options);
 }
-
-#define LEASE_TEST(name) TEST_WITH(name, setup, client_teardown)
 
 /* ---- each kind of get ---- */
 
@@ -126,13 +29,6 @@ static int show(void *user, const struct okv_item *item)
     (void)user, (void)item;
     shown++;
     return 0;
-}
-
-static void write_inline(void)
-{
-    struct okv_entry entry = stub_inline(keys[0], "value");
-
-    stub_bucket(BUCKET, STUB_DEPTH, &entry, 1);
 }
 
 static void write_expiring(void)
@@ -172,11 +68,6 @@ static void write_overflow(void)
     second.page = 1;
     stub_write(&first, NULL, 0);
     stub_write(&second, &entry, 1);
-}
-
-static int call_get(void)
-{
-    return okv_get(handle, keys[0], strlen(keys[0]), got, LONG, &length, NULL);
 }
 
 static int call_get_short(void)
@@ -266,7 +157,7 @@ static int run(void **state, const struct kind *kind, bool at_once, unsigned end
 {
     bool is_renewed = renews;
 
-    setup(state);
+    lease_setup(state);
     renews = is_renewed;
     stub.has_now = at_once;
     kind->write();
@@ -433,181 +324,4 @@ LEASE_TEST(a_clock_that_stood_still_is_noticed)
     late.message.value = (const uint8_t *)&bytes;
     stub_say(&late);
     assert_int_equal(call_get(), OKV_OK);
-}
-
-/* ---- a server that no longer serves, and others that may ---- */
-
-static unsigned moved_at; /* the connect that finds the next primary; earlier ones find a copy */
-
-static void before_connect(const struct okv_uri *uri)
-{
-    (void)uri;
-    stub.welcome.lease_clock_us = server_us();
-    stub.welcome.valid_until_us = stub.connects < moved_at ? 0 : server_us() + LEASE_MS * 1000;
-    if (stub.connects != moved_at || moved_at == 1)
-        return;
-    stub.welcome.epoch = EPOCH + 1;
-    publish(stub.welcome.valid_until_us, EPOCH + 1);
-}
-
-/* The handle has two servers, and is connected to the only one that lets it in. */
-static void open_two(uint32_t timeout_ms)
-{
-    const struct okv_options options = {.depth = 4,
-                                        .credits = 4,
-                                        .timeout_ms = timeout_ms,
-                                        .hints = OKV_HINTS_NONE,
-                                        .keepalive_ms = 200};
-
-    stub.welcome.credits = 4;
-    stub.before_connect = before_connect;
-    moved_at = 1;
-    assert_int_equal(okv_open("okv://a,b/n", &options, &handle, NULL, 0), OKV_OK);
-    stub.reads = stub.connects = 0;
-    moved_at = 2;
-}
-
-static struct okv_info info_of(void)
-{
-    struct okv_info info;
-
-    okv_info(handle, &info);
-    return info;
-}
-
-LEASE_TEST(the_handle_tells_epoch_and_lease)
-{
-    open_two(PACE_GUARD_MS);
-    assert_int_equal(info_of().epoch, EPOCH);
-    assert_in_range(info_of().lease_ms, LEASE_MS / 2, LEASE_MS);
-    pass_ms(LEASE_MS / 2);
-    assert_in_range(info_of().lease_ms, 1, LEASE_MS / 2);
-    pass_ms(LEASE_MS);
-    assert_int_equal(info_of().lease_ms, 0);
-}
-
-/* A status takes a while. */
-static void after_read(unsigned n)
-{
-    (void)n;
-    pass_ms(LEASE_MS / 5);
-}
-
-/* It goes on serving READs. */
-LEASE_TEST(a_server_that_stopped_is_left_after_a_lease_more)
-{
-    write_inline();
-    open_two(PACE_GUARD_MS);
-    assert_int_equal(call_get(), OKV_OK);
-    pass_ms(LEASE_MS);
-    stub.after_read = after_read;
-    uint64_t begun_ns = lease_ns;
-    assert_int_equal(call_get(), OKV_OK);
-    assert_true(lease_ns - begun_ns >= LEASE_MS * 3 / 4 * UINT64_C(1000000));
-    assert_int_equal(info_of().epoch, EPOCH + 1);
-    assert_int_equal(stub.connects, moved_at);
-}
-
-LEASE_TEST(a_server_that_stopped_is_left_by_who_only_writes)
-{
-    open_two(PACE_GUARD_MS);
-    stub.after_read = after_read;
-    stub.answer = no_answer;
-    put_submit(0);
-    pass_ms(LEASE_MS);
-    for (uint64_t until = pace_guard_end(); stub.connects == 0 && okv_clock_ns() < until;)
-        collect_once();
-    stub.answer = answer;
-    collect();
-    assert_int_equal(results[0].status, OKV_EUNKNOWN); /* the stub's next server does not resume */
-    assert_int_equal(info_of().epoch, EPOCH + 1);
-}
-
-/* As over TCP. */
-LEASE_TEST(a_server_that_stopped_and_serves_no_reads_is_left)
-{
-    write_inline();
-    open_two(PACE_GUARD_MS);
-    stub.delay = HELD;
-    get_submit(0);
-    for (uint64_t until = pace_guard_end(); stub.connects == 0 && okv_clock_ns() < until;) {
-        pass_ms(10);
-        pace_sleep_ms(1);
-        collect_once();
-    }
-    stub.delay = 0;
-    collect();
-    assert_int_equal(results[0].status, OKV_ENOTFOUND);
-    assert_int_equal(info_of().epoch, EPOCH + 1);
-}
-
-LEASE_TEST(a_server_that_renews_late_is_kept)
-{
-    write_inline();
-    open_two(PACE_GUARD_MS);
-    for (unsigned i = 0; i < 5; i++) {
-        pass_ms(5 * LEASE_MS); /* idle */
-        renew();
-        assert_int_equal(call_get(), OKV_OK);
-        pass_ms(LEASE_MS + LEASE_MS / 2);
-        ends_at = stub.reads + 1;
-        renews = true;
-        assert_int_equal(call_get(), OKV_OK);
-        ends_at = 0;
-    }
-    assert_int_equal(stub.connects, 0);
-}
-
-/* While the handle was idle, nothing looked after the lease. */
-LEASE_TEST(a_server_is_asked_before_it_is_left)
-{
-    open_two(PACE_GUARD_MS);
-    stub.answer = no_answer;
-    for (unsigned i = 0; i < 3; i++) {
-        pass_ms(5 * LEASE_MS);
-        put_submit(i);
-        stub.reads = 0;
-        for (uint64_t until = pace_guard_end(); stub.reads == 0 && okv_clock_ns() < until;)
-            collect_once();
-        struct stub_reply late = stub_reply_to(stub.sent - 1);
-        stub_say(&late);
-        collect();
-        assert_int_equal(results[i].status, OKV_OK);
-    }
-    assert_int_equal(stub.connects, 0);
-}
-
-LEASE_TEST(who_observes_a_copy_stays)
-{
-    const struct okv_options options = {
-        .depth = 4, .credits = 4, .timeout_ms = PACE_GUARD_MS, .keepalive_ms = 200, .observe = 1};
-
-    stub.welcome.credits = 4;
-    stub.welcome.features |= OKV_FEATURE_OBSERVE;
-    stub.welcome.valid_until_us = 0;
-    publish(0, EPOCH);
-    assert_int_equal(okv_open("okv://a,b/n", &options, &handle, NULL, 0), OKV_OK);
-    stub.connects = 0;
-    stub.answer = no_answer;
-    assert_int_equal(okv_submit_ping(handle, 0), OKV_OK);
-    for (uint64_t until = okv_clock_ns() + pace_ms(100) * UINT64_C(1000000);
-         okv_clock_ns() < until;) {
-        pass_ms(10);
-        pace_sleep_ms(1);
-        collect_once();
-    }
-    assert_int_equal(stub.connects, 0);
-}
-
-/* It has handed over. */
-LEASE_TEST(a_server_that_is_no_primary_any_more_is_left_at_once)
-{
-    write_inline();
-    open_two(PACE_GUARD_MS);
-    pass_ms(LEASE_MS);
-    publish(0, EPOCH);
-    uint64_t begun_ns = lease_ns;
-    assert_int_equal(call_get(), OKV_OK);
-    assert_int_equal(info_of().epoch, EPOCH + 1);
-    assert_int_equal(lease_ns, begun_ns);
 }
