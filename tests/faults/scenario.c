@@ -109,6 +109,33 @@ static bool server_ends(void)
     return serving_has_ended();
 }
 
+/* A listener that failed opens again by itself. */
+static void await_listener(void)
+{
+    uint64_t end = pace_guard_end();
+
+    while (serving_openings() == SERVING_CLOSED && !serving_has_ended() && okv_clock_ns() < end)
+        usleep(1000);
+    if (serving_openings() == SERVING_CLOSED && !serving_has_ended())
+        complain("open: the server's listener stays closed");
+}
+
+/* An attempt that met a closed listener says nothing, however many there are: each is refused at
+ * once. `openings` is from before this one. */
+static void open_failed(struct run *run, int rc, const char *why, unsigned openings)
+{
+    if (!atomic_load(&inject->failure.happened))
+        complain("open: %s without a failure: %s", okv_errname(rc), why);
+    if (!is_of_handle(rc) && rc != OKV_EREFUSED && rc != OKV_EPROTO && rc != OKV_ENODEVICE &&
+        rc != OKV_EADDRESS)
+        complain("open: %s is no result of it: %s", okv_errname(rc), why);
+    if (openings == SERVING_CLOSED || serving_openings() != openings)
+        await_listener();
+    else if (++run->failed_opens > FAILED_OPENS_MAX && !server_ends())
+        complain("open: %s: %s; one failure, and %u opens failed", okv_errname(rc), why,
+                 run->failed_opens);
+}
+
 static void open_handle(struct run *run)
 {
     const struct okv_options options = {.keepalive_ms = KEEPALIVE_MS,
@@ -119,21 +146,14 @@ static void open_handle(struct run *run)
     char why[512] = "";
 
     while (!run->handle && !serving_has_ended()) {
+        unsigned openings = serving_openings();
         int rc = okv_open(run->uri, &options, &run->handle, why, sizeof why);
         if (rc == OKV_OK)
             return;
         if (run->handle || why[0] == 0)
             complain("open: %s, %s", okv_errname(rc), run->handle ? "with a handle" : "no reason");
-        if (serving_has_ended())
-            return;
-        if (!atomic_load(&inject->failure.happened))
-            complain("open: %s without a failure: %s", okv_errname(rc), why);
-        if (!is_of_handle(rc) && rc != OKV_EREFUSED && rc != OKV_EPROTO && rc != OKV_ENODEVICE &&
-            rc != OKV_EADDRESS)
-            complain("open: %s is no result of it: %s", okv_errname(rc), why);
-        if (++run->failed_opens > FAILED_OPENS_MAX && !server_ends())
-            complain("open: %s: %s; one failure, and %u opens failed", okv_errname(rc), why,
-                     run->failed_opens);
+        if (!serving_has_ended())
+            open_failed(run, rc, why, openings);
     }
 }
 

@@ -11,7 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "server/core/door.h"
 #include "server/core/server.h"
+#include "server/net/acceptor.h"
 #include "server/store/store.h"
 #include "shared/base/error.h"
 #include "tests/faults/inject.h"
@@ -28,8 +30,9 @@ static struct {
     pthread_t thread;
     char uri[256];
     const struct model *model;
-    sem_t serves;    /* it waits for signals, or has ended */
-    sem_t may_check; /* the client is done with the model */
+    struct okv_server *server; /* from when it accepts clients until it is told to end */
+    sem_t serves;              /* it waits for signals, or has ended */
+    sem_t may_check;           /* the client is done with the model */
     atomic_bool ended;
     int status;
 } serving;
@@ -60,6 +63,17 @@ int __wrap_pthread_sigmask(int how, const sigset_t *signals, sigset_t *old);
 int __wrap_pthread_sigmask(int how, const sigset_t *signals, sigset_t *old)
 {
     return how == SIG_UNBLOCK ? 0 : __real_pthread_sigmask(how, signals, old);
+}
+
+int __real_okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server,
+                              struct okv_diag *why);
+int __wrap_okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server,
+                              struct okv_diag *why);
+int __wrap_okv_acceptor_start(struct okv_acceptor *acceptor, struct okv_server *server,
+                              struct okv_diag *why)
+{
+    serving.server = server;
+    return __real_okv_acceptor_start(acceptor, server, why);
 }
 
 static void check_item(struct okv_store *store, const struct model_item *item, char *value)
@@ -166,6 +180,15 @@ void serving_start(const char *uri, const struct model *model)
 bool serving_has_ended(void)
 {
     return atomic_load(&serving.ended);
+}
+
+unsigned serving_openings(void)
+{
+    struct okv_door *door = &serving.server->doors[0];
+
+    if (atomic_load(&door->failure) || atomic_load(&door->state) != OKV_DOOR_OPEN)
+        return SERVING_CLOSED;
+    return atomic_load(&door->openings);
 }
 
 int serving_stop(void)

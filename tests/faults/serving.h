@@ -2,6 +2,7 @@
 #ifndef OKV_TESTS_SERVING_H
 #define OKV_TESTS_SERVING_H
 
+#include <limits.h>
 #include <stdbool.h>
 
 #include "tests/faults/model.h"
@@ -14,6 +15,10 @@
 void serving_start(const char *uri, const struct model *model);
 /* Whether main() has taken down its threads: it serves no more. */
 bool serving_has_ended(void);
+/* How often its listener has opened since the start; SERVING_CLOSED while it is closed, or about to
+ * close. Only until serving_stop(). */
+#define SERVING_CLOSED UINT_MAX
+unsigned serving_openings(void);
 /* Tells it to end, waits, returns its exit status. */
 int serving_stop(void);
 
