@@ -9,6 +9,63 @@
 #include "shared/base/uri.h"
 #include "shared/format/wire.h"
 
+void okv_refusal_count(struct okv_stats *stats, int reason)
+{
+    switch (reason) {
+    case OKV_REJECT_VERSION:
+        OKV_STATS_ADD(stats, rejected_version, 1);
+        break;
+    case OKV_REJECT_FEATURE:
+    case OKV_REJECT_SLOT_SIZE:
+        OKV_STATS_ADD(stats, rejected_feature, 1);
+        break;
+    case OKV_REJECT_BUSY:
+        OKV_STATS_ADD(stats, rejected_busy, 1);
+        break;
+    case OKV_REJECT_USER:
+        OKV_STATS_ADD(stats, rejected_user, 1);
+        break;
+    case OKV_REJECT_ADDRESS:
+        OKV_STATS_ADD(stats, rejected_address, 1);
+        break;
+    case OKV_REJECT_STOPPING:
+        OKV_STATS_ADD(stats, rejected_stopping, 1);
+        break;
+    case OKV_REJECT_RESOURCES:
+        OKV_STATS_ADD(stats, rejected_resources, 1);
+        break;
+    case OKV_REJECT_DATABASE:
+        OKV_STATS_ADD(stats, rejected_database, 1);
+        break;
+    case OKV_REJECT_GONE:
+        OKV_STATS_ADD(stats, rejected_gone, 1);
+        break;
+    case OKV_REJECT_CHALLENGE:
+        OKV_STATS_ADD(stats, challenges, 1);
+        break;
+    case OKV_REJECT_DENIED:
+        OKV_STATS_ADD(stats, rejected_denied, 1);
+        break;
+    case OKV_REJECT_STALE:
+        OKV_STATS_ADD(stats, rejected_stale, 1);
+        break;
+    case OKV_REJECT_NO_RIGHT:
+        OKV_STATS_ADD(stats, rejected_no_right, 1);
+        break;
+    case OKV_REJECT_PATH_MTU:
+        OKV_STATS_ADD(stats, rejected_mtu, 1);
+        break;
+    case OKV_REJECT_UID:
+        OKV_STATS_ADD(stats, rejected_uid, 1);
+        break;
+    case OKV_REJECT_NOT_PRIMARY: /* it goes on to another server */
+        break;
+    default:
+        OKV_STATS_ADD(stats, rejected_malformed, 1);
+        break;
+    }
+}
+
 void okv_refusal_log(struct okv_server *server, const struct okv_refusal *refusal)
 {
     char text[OKV_LOG_TEXT_MAX];

@@ -1,10 +1,11 @@
-/* The line in the log on a client that is refused, of any front end. */
+/* A client that is refused: its line in the log, and its counter. */
 #ifndef OKV_SERVER_CLIENTS_REFUSAL_H
 #define OKV_SERVER_CLIENTS_REFUSAL_H
 
 #include <stdbool.h>
 
 struct okv_server;
+struct okv_stats;
 
 struct okv_refusal {
     const char *peer;
@@ -18,5 +19,8 @@ struct okv_refusal {
 /* On a server with users, of all who have not proven who they are, a line a minute: others could
  * fill the log. Any thread. */
 void okv_refusal_log(struct okv_server *server, const struct okv_refusal *refusal);
+
+/* Counts a refusal for this reason (enum okv_reject_reason), or a challenge. Any thread. */
+void okv_refusal_count(struct okv_stats *stats, int reason);
 
 #endif

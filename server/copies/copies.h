@@ -46,4 +46,9 @@ int okv_copies_result(struct okv_copies *copies, uint64_t number, char *out, siz
  * there is no more. */
 size_t okv_copies_report(struct okv_copies *copies, uint64_t offset, char *out, size_t size);
 
+/* Where clients reach the primary of a database by the same transport as `like`, a URI: HOST:PORT
+ * or a path, or "" if that is not known or takes `size` bytes. */
+void okv_copies_primary(struct okv_copies *copies, unsigned database, const char *like, char *out,
+                        size_t size);
+
 #endif

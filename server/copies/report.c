@@ -88,6 +88,32 @@ static json_t *report_json(const struct okv_copies *copies)
                      "servers", servers, "databases", databases);
 }
 
+/* Under the lock. */
+static void note_primary(struct okv_copies *copies, unsigned database)
+{
+    uint64_t primary = copies->of[database].protocol.key.primary.server;
+
+    copies->primaries[database].uri_count = 0;
+    for (unsigned i = 0; i < copies->server_count; i++)
+        if (copies->servers[i].of.id == primary && primary != copies->id)
+            copies->primaries[database] = copies->servers[i].of;
+}
+
+void okv_copies_primary(struct okv_copies *copies, unsigned database, const char *like, char *out,
+                        size_t size)
+{
+    size_t scheme = strcspn(like, "/") + 2;
+
+    out[0] = '\0';
+    pthread_mutex_lock(&copies->lock);
+    const struct okv_server_document *primary = &copies->primaries[database];
+    for (unsigned i = 0; i < primary->uri_count && !out[0]; i++)
+        if (strncmp(primary->uris[i], like, scheme) == 0 &&
+            strlen(primary->uris[i] + scheme) < size)
+            strcpy(out, primary->uris[i] + scheme);
+    pthread_mutex_unlock(&copies->lock);
+}
+
 void okv_report_renew(struct okv_copies *copies)
 {
     json_t *json = report_json(copies);
@@ -95,6 +121,8 @@ void okv_report_renew(struct okv_copies *copies)
 
     json_decref(json);
     pthread_mutex_lock(&copies->lock);
+    for (unsigned i = 0; i < copies->server->database_count; i++)
+        note_primary(copies, i);
     free(copies->report);
     copies->report = text;
     pthread_mutex_unlock(&copies->lock);

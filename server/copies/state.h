@@ -162,9 +162,10 @@ struct okv_copies {
 
     pthread_mutex_t lock; /* of what follows, which other threads use */
     STAILQ_HEAD(, okv_copies_order) orders;
-    uint64_t ordered;                                     /* number of the last order */
-    struct okv_copies_result results[OKV_COPIES_RESULTS]; /* by number */
-    char *report;                                         /* a JSON text, or NULL */
+    uint64_t ordered;                                        /* number of the last order */
+    struct okv_copies_result results[OKV_COPIES_RESULTS];    /* by number */
+    struct okv_server_document primaries[OKV_DATABASES_MAX]; /* of zeros: not known */
+    char *report;                                            /* a JSON text, or NULL */
 };
 
 /* Another member of the set, which may take over; 0: there is none. */

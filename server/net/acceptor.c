@@ -10,6 +10,7 @@
 #include "server/clients/admission.h"
 #include "server/clients/client_table.h"
 #include "server/clients/refusal.h"
+#include "server/copies/copies.h"
 #include "server/core/door.h"
 #include "server/core/host.h"
 #include "server/core/log.h"
@@ -41,61 +42,6 @@
 #define RELOAD_PAUSE_NS UINT64_C(1000000000)
 /* The same between readings of the host, which take a few milliseconds. */
 #define HOST_PAUSE_NS UINT64_C(100000000)
-
-static void count_rejection(struct okv_stats *stats, int reason)
-{
-    switch (reason) {
-    case OKV_REJECT_VERSION:
-        OKV_STATS_ADD(stats, rejected_version, 1);
-        break;
-    case OKV_REJECT_FEATURE:
-    case OKV_REJECT_SLOT_SIZE:
-        OKV_STATS_ADD(stats, rejected_feature, 1);
-        break;
-    case OKV_REJECT_BUSY:
-        OKV_STATS_ADD(stats, rejected_busy, 1);
-        break;
-    case OKV_REJECT_USER:
-        OKV_STATS_ADD(stats, rejected_user, 1);
-        break;
-    case OKV_REJECT_ADDRESS:
-        OKV_STATS_ADD(stats, rejected_address, 1);
-        break;
-    case OKV_REJECT_STOPPING:
-        OKV_STATS_ADD(stats, rejected_stopping, 1);
-        break;
-    case OKV_REJECT_RESOURCES:
-        OKV_STATS_ADD(stats, rejected_resources, 1);
-        break;
-    case OKV_REJECT_DATABASE:
-        OKV_STATS_ADD(stats, rejected_database, 1);
-        break;
-    case OKV_REJECT_GONE:
-        OKV_STATS_ADD(stats, rejected_gone, 1);
-        break;
-    case OKV_REJECT_CHALLENGE:
-        OKV_STATS_ADD(stats, challenges, 1);
-        break;
-    case OKV_REJECT_DENIED:
-        OKV_STATS_ADD(stats, rejected_denied, 1);
-        break;
-    case OKV_REJECT_STALE:
-        OKV_STATS_ADD(stats, rejected_stale, 1);
-        break;
-    case OKV_REJECT_NO_RIGHT:
-        OKV_STATS_ADD(stats, rejected_no_right, 1);
-        break;
-    case OKV_REJECT_PATH_MTU:
-        OKV_STATS_ADD(stats, rejected_mtu, 1);
-        break;
-    case OKV_REJECT_UID:
-        OKV_STATS_ADD(stats, rejected_uid, 1);
-        break;
-    default:
-        OKV_STATS_ADD(stats, rejected_malformed, 1);
-        break;
-    }
-}
 
 /* What the device said of an accept that failed; "" when it said nothing. */
 static void explain(const struct okv_accept_failure *failure, char *out, size_t size)
@@ -131,9 +77,21 @@ static void reject(struct okv_server *server, struct okv_request *request, int r
         .device = device,
     };
 
-    count_rejection(&server->stats, reason);
+    okv_refusal_count(&server->stats, reason);
     okv_refusal_log(server, &refusal);
     okv_reject_encode(&reject, &bytes);
+    request->listener->ops->reject(request, (const uint8_t *)&bytes, sizeof bytes);
+}
+
+static void pass_on(struct okv_server *server, struct okv_request *request, unsigned database)
+{
+    struct okv_wire_not_primary bytes;
+    char primary[OKV_PRIMARY_SIZE] = "";
+
+    if (server->copies)
+        okv_copies_primary(server->copies, database, request->listener->where, primary,
+                           sizeof primary);
+    okv_not_primary_encode(primary, &bytes);
     request->listener->ops->reject(request, (const uint8_t *)&bytes, sizeof bytes);
 }
 
@@ -142,7 +100,7 @@ static void challenge(struct okv_server *server, struct okv_request *request,
 {
     struct okv_wire_challenge bytes;
 
-    count_rejection(&server->stats, OKV_REJECT_CHALLENGE);
+    okv_refusal_count(&server->stats, OKV_REJECT_CHALLENGE);
     okv_challenge_encode(cookie, &bytes);
     request->listener->ops->reject(request, (const uint8_t *)&bytes, sizeof bytes);
 }
@@ -422,6 +380,8 @@ static void answer(struct okv_acceptor *acceptor, unsigned listener, struct okv_
         reason = admit(acceptor, &arrival);
     if (reason == OKV_REJECT_CHALLENGE)
         challenge(server, request, arrival.identity.cookie);
+    else if (reason == OKV_REJECT_NOT_PRIMARY)
+        pass_on(server, request, arrival.client.database);
     else if (reason)
         reject(server, request, reason, &arrival.identity.of, &arrival.failure);
 }
