@@ -3,6 +3,7 @@
 #include "server/store/store.h"
 #include "server/wal/append.h"
 #include "server/wal/frame.h"
+#include "server/wal/null_files.h"
 #include "server/wal/segment.h"
 #include "server/wal/state.h"
 #include "shared/base/clock.h"
@@ -34,9 +35,9 @@ static int write_frame(struct okv_wal *wal)
         .clock_ms = atomic_load(&wal->store->clock_ms),
         .wall_ms = okv_store_clock_wall_ms(wal->store),
     };
-    int rc = okv_wal_has_files(wal) ? okv_wal_frame_write(wal->files, wal->file, &wal->segment,
-                                                          &frame, batch->bytes, &wal->why)
-                                    : 0;
+    int rc = okv_files_keep(wal->files) ? okv_wal_frame_write(wal->files, wal->file, &wal->segment,
+                                                              &frame, batch->bytes, &wal->why)
+                                        : 0;
     if (rc == 0)
         okv_wal_note_written(wal, &frame, batch->since_ns);
     return rc;

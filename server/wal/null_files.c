@@ -119,3 +119,8 @@ struct okv_files *okv_null_files(void)
 
     return &files;
 }
+
+bool okv_files_keep(const struct okv_files *files)
+{
+    return files != okv_null_files();
+}

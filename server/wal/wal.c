@@ -121,7 +121,7 @@ uint64_t okv_wal_blob_min(const struct okv_wal *wal)
 
 bool okv_wal_has_files(const struct okv_wal *wal)
 {
-    return wal->files != okv_null_files();
+    return okv_files_keep(wal->files);
 }
 
 struct okv_blobs *okv_wal_blobs(struct okv_wal *wal)

@@ -7,14 +7,15 @@
 #include "server/store/recover.h"
 #include "server/store/status.h"
 #include "server/store/store.h"
+#include "server/wal/await.h"
 #include "server/wal/copies/load.h"
 #include "server/wal/copies/state.h"
+#include "server/wal/disk.h"
 #include "server/wal/frame.h"
+#include "server/wal/null_files.h"
 #include "server/wal/recovery/snapshot.h"
 #include "server/wal/segment.h"
 #include "server/wal/state.h"
-#include "server/wal/await.h"
-#include "server/wal/disk.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -78,7 +79,7 @@ static int cut_files(struct okv_wal *wal, uint64_t cut, uint64_t epoch)
         wal->durable = cut;
         wal->durable_epoch = epoch;
     }
-    return okv_wal_has_files(wal) ? okv_wal_begin_segment(wal, OKV_WAL_MEANWHILE) : 0;
+    return okv_files_keep(wal->files) ? okv_wal_begin_segment(wal, OKV_WAL_MEANWHILE) : 0;
 }
 
 /* Under the lock, which it leaves meanwhile. */
@@ -103,7 +104,7 @@ static int write_frame(struct okv_wal *wal, const struct okv_wal_tail_frame *fra
     int rc = okv_wal_tail_frame_begins_epoch(frame) ? okv_wal_sync(wal) : 0;
 
     header.durable = wal->durable;
-    if (rc == 0 && okv_wal_has_files(wal))
+    if (rc == 0 && okv_files_keep(wal->files))
         rc = okv_wal_frame_write_copy(wal->files, wal->file, &wal->segment, &header, frame->bytes,
                                       &wal->why);
     if (rc == 0)
@@ -143,7 +144,7 @@ static void write_frames(struct okv_wal *wal)
         rc = okv_wal_sync_if_due(wal);
     if (rc)
         okv_wal_fail(wal, rc, wal->why.text);
-    if (okv_wal_has_files(wal))
+    if (okv_files_keep(wal->files))
         okv_wal_reserve_space(wal);
     pthread_mutex_lock(&wal->lock);
     if (rc == 0 && end > copies->durable && copies->cut == OKV_WAL_NO_CUT)
