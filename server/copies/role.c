@@ -60,7 +60,10 @@ static void prepare(struct okv_copy *copy)
     struct okv_server *server = copy->copies->server;
     struct okv_database *database = copy->database;
     uint64_t epoch = copy->protocol.epoch;
+    struct okv_wal_copies_state state;
 
+    okv_wal_copies_get(database->wal, &state);
+    okv_databases_set_clock(server, state.clock_ms); /* what has expired stays so */
     atomic_store(&database->session_base, epoch << SESSIONS_BITS);
     okv_reply_caches_begin_epoch(database->reply_caches, epoch << SESSIONS_BITS,
                                  okv_server_clock_ms(server));

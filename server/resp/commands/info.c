@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "server/command/execute.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/resp/commands/commands.h"
@@ -65,10 +66,12 @@ static void add_clients(const struct okv_resp_client *client, struct okv_resp_bu
 
 static void add_replication(const struct okv_resp_client *client, struct okv_resp_buffer *out)
 {
-    (void)client;
+    const struct okv_executor *executor = &client->resp->executors[client->common.database];
+
     okv_resp_info_add(out,
-                      "role:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\n"
-                      "repl_backlog_active:0\r\n");
+                      "role:%s\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\n"
+                      "repl_backlog_active:0\r\n",
+                      okv_execute_is_led(executor) ? "master" : "slave");
 }
 
 static void add_usage(struct okv_resp_buffer *out, int who, const char *of)

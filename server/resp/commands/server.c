@@ -38,8 +38,23 @@ int okv_resp_cmd_time(struct okv_resp_call *call)
     return 0;
 }
 
+/* Of a copy, without the address of its primary, which it may have no Redis listener for. */
+static void describe_copy(struct okv_resp_call *call)
+{
+    okv_resp_array(&call->reply, 5);
+    okv_resp_text(&call->reply, "slave");
+    okv_resp_text(&call->reply, "");
+    okv_resp_integer(&call->reply, 0);
+    okv_resp_text(&call->reply, "connected");
+    okv_resp_integer(&call->reply, 0);
+}
+
 int okv_resp_cmd_role(struct okv_resp_call *call)
 {
+    if (!okv_execute_is_led(call->executor)) {
+        describe_copy(call);
+        return 0;
+    }
     okv_resp_array(&call->reply, 3);
     okv_resp_text(&call->reply, "master");
     okv_resp_integer(&call->reply, 0);

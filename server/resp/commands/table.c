@@ -286,7 +286,7 @@ static const struct okv_resp_command commands[] = {
      "Resets the connection to its initial state",
      .traits = "noscript loading stale fast no_auth allow_busy @connection"},
     {"ROLE", okv_resp_cmd_role, 1, READ, NO_KEYS, "server",
-     "Returns the role of the server: master without replicas",
+     "Returns the role of the server: master, or slave on a copy",
      .traits = "noscript loading stale fast @admin @dangerous"},
     {"SAVE", okv_resp_cmd_save, 1, ADMIN | NO_MULTI, NO_KEYS, "server",
      "Makes snapshots, and waits for them", .traits = "admin noscript no_async_loading no_multi"},

@@ -89,8 +89,11 @@ static void refuse_stranger(struct okv_resp_call *call)
 /* Whether it looks at items. */
 static bool needs_primary(const struct okv_resp_call *call)
 {
-    return call->command->flags & (OKV_RESP_READ | OKV_RESP_WRITE | OKV_RESP_CHANGE |
-                                   OKV_RESP_OWN_CHANGE | OKV_RESP_TABLE | OKV_RESP_SCRIPT);
+    unsigned flags = call->command->flags;
+
+    return flags & (OKV_RESP_WRITE | OKV_RESP_CHANGE | OKV_RESP_OWN_CHANGE | OKV_RESP_TABLE |
+                    OKV_RESP_SCRIPT) ||
+           (flags & OKV_RESP_READ && call->command->first_key != 0);
 }
 
 /* In the words of Redis. */
