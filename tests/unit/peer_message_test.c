@@ -86,9 +86,9 @@ TEST(a_message_has_these_bytes)
 
 TEST(types_have_these_numbers)
 {
-    static const enum okv_peer_message_type types[] = {OKV_PEER_JOIN, OKV_PEER_JOINED,
-                                                       OKV_PEER_SHIP, OKV_PEER_BEAT,
-                                                       OKV_PEER_ACK,  OKV_PEER_RELEASED};
+    static const enum okv_peer_message_type types[] = {
+        OKV_PEER_JOIN, OKV_PEER_JOINED,   OKV_PEER_SHIP, OKV_PEER_BEAT,
+        OKV_PEER_ACK,  OKV_PEER_RELEASED, OKV_PEER_PIECE};
     struct okv_peer_letter letter = {.server = 7}, back;
     uint8_t bytes[OKV_PEER_MESSAGE_MAX];
 
@@ -102,6 +102,7 @@ TEST(types_have_these_numbers)
     assert_int_equal(OKV_PEER_REFUSED, 1);
     assert_int_equal(OKV_PEER_SNAPSHOT, 2);
     assert_int_equal(OKV_PEER_FULL, 4);
+    assert_int_equal(OKV_PEER_LAST, 8);
 }
 
 /* The longest is a header of a request, and the value of a reply. */
@@ -136,7 +137,7 @@ TEST(messages_that_make_no_sense)
                          length == sizeof join_bytes ? 0 : OKV_EPROTO);
     for (unsigned type = 0; type < 256; type++) {
         bytes[2] = (uint8_t)type;
-        assert_int_equal(decode(bytes, sizeof join_bytes, &back), type <= 5 ? 0 : OKV_EPROTO);
+        assert_int_equal(decode(bytes, sizeof join_bytes, &back), type <= 6 ? 0 : OKV_EPROTO);
     }
     bytes[2] = 0;
     for (unsigned count = 0; count < 256; count++) {
