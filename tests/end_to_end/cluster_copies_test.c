@@ -1,0 +1,141 @@
+/*
+ * A copy of a cluster that is killed and comes back empty, or stands still: when it is in sync
+ * again, and leads, it has all items, with their versions and times to live. Left out without etcd.
+ */
+#include <signal.h>
+
+#include "tests/support/test.h"
+
+#include "tests/support/cluster_items.h"
+#include "tests/support/cluster_load.h"
+#include "tests/support/cluster_process.h"
+
+#define LEASE_MS 400
+enum {
+    ITEMS = 2000,
+    LONGEST = 20000,
+    /* What the primary keeps of its log, 32 MiB, does not reach back to the beginning. */
+    LARGE_ITEMS = 60,
+    LARGE_BYTES = 1 << 20,
+    CHANGES = 50,
+};
+
+static struct cluster_process cluster;
+static struct cluster_load load;
+static okv *handle;
+
+static int end(void **state)
+{
+    (void)state;
+    cluster_load_stop(&load);
+    okv_close(&handle);
+    cluster_process_stop(&cluster);
+    return 0;
+}
+
+TEST_PROGRAM(etcd_process_require, NULL)
+
+#define CLUSTER_TEST(name) TEST_WITH(name, NULL, end)
+
+/* Returns the number of the copy. */
+static unsigned start(const char *memory)
+{
+    memset(&load, 0, sizeof load);
+    cluster_process_start(&cluster, 2, memory, LEASE_MS);
+    handle = cluster_process_connect(&cluster);
+    cluster_items_put(handle, ITEMS, LONGEST);
+    return 1 - cluster_process_leader(&cluster);
+}
+
+static void start_load(void)
+{
+    cluster_load_start(&load, cluster.uri);
+    cluster_load_await(&load);
+}
+
+static void end_load(void)
+{
+    cluster_load_await(&load);
+    cluster_load_stop(&load);
+    cluster_load_check(&load, handle);
+}
+
+/* The copy has what the primary has. It leads in the end. */
+static void compare_with(unsigned copy)
+{
+    struct okv_info info;
+
+    assert_int_not_equal(cluster_process_leader(&cluster), copy);
+    struct cluster_items before = cluster_items_walk(handle);
+    cluster_process_hand_over(&cluster, copy);
+    struct cluster_items after = cluster_items_walk(handle);
+    okv_info(handle, &info);
+    assert_string_equal(info.uri, cluster.servers[copy].uri);
+    assert_true(before.count > ITEMS / 2);
+    cluster_items_compare(&before, &after);
+    cluster_items_free(&before);
+    cluster_items_free(&after);
+}
+
+CLUSTER_TEST(a_copy_that_was_killed_catches_up)
+{
+    unsigned copy = start("64M");
+
+    start_load();
+    cluster_process_signal(&cluster, copy, SIGKILL);
+    cluster_load_await(&load);
+    cluster_process_await(&cluster, copy, false);
+    cluster_process_restart(&cluster, copy);
+    cluster_process_await(&cluster, copy, true);
+    end_load();
+    compare_with(copy);
+}
+
+/* In 60 MiB that nobody changes later. */
+static void put_large(void)
+{
+    char *value = malloc(LARGE_BYTES);
+    char name[32];
+
+    assert_non_null(value);
+    for (unsigned i = 0; i < LARGE_ITEMS; i++) {
+        memset(value, 'a' + (int)(i % 26), LARGE_BYTES);
+        size_t length = (size_t)snprintf(name, sizeof name, "large %u", i);
+        assert_int_equal(okv_put(handle, name, length, value, LARGE_BYTES - i, NULL), OKV_OK);
+    }
+    free(value);
+}
+
+CLUSTER_TEST(a_copy_loads_a_snapshot_beside_changes)
+{
+    unsigned copy = start("256M");
+    uint64_t number = 0;
+
+    put_large();
+    cluster_process_signal(&cluster, copy, SIGKILL);
+    cluster_process_await(&cluster, copy, false);
+    start_load();
+    cluster_process_restart(&cluster, copy);
+    while (!cluster_process_is_in_sync(&cluster, copy))
+        for (unsigned i = 0; i < CHANGES; i++)
+            cluster_items_change(handle, ITEMS, LONGEST, number++);
+    for (unsigned i = 0; i < CHANGES; i++)
+        cluster_items_change(handle, ITEMS, LONGEST, number++);
+    end_load();
+    compare_with(copy);
+}
+
+CLUSTER_TEST(a_copy_that_stands_still_is_left_and_comes_back)
+{
+    unsigned copy = start("64M");
+
+    start_load();
+    cluster_process_signal(&cluster, copy, SIGSTOP);
+    cluster_load_await(&load);
+    cluster_process_await(&cluster, copy, false);
+    cluster_load_await(&load);
+    cluster_process_signal(&cluster, copy, SIGCONT);
+    cluster_process_await(&cluster, copy, true);
+    end_load();
+    compare_with(copy);
+}

@@ -1,0 +1,48 @@
+/* A cluster of okv-servers as child processes, with an etcd of their own, over local://. Servers
+ * are numbered from 0. For tests whose program requires etcd (etcd_process_require). */
+#ifndef OKV_TESTS_CLUSTER_PROCESS_H
+#define OKV_TESTS_CLUSTER_PROCESS_H
+
+#include <stdbool.h>
+
+#include <okv.h>
+
+#include "tests/support/etcd_process.h"
+#include "tests/support/server_process.h"
+
+#define CLUSTER_SERVERS_MAX 3
+
+struct cluster_process {
+    unsigned count;
+    const char *memory;
+    char directory[64]; /* of the sockets */
+    char uri[320];      /* for clients: okv://... */
+    struct etcd_process etcd;
+    struct server_process servers[CLUSTER_SERVERS_MAX];
+    okv *observers[CLUSTER_SERVERS_MAX]; /* whom orders and questions go to */
+    bool stands[CLUSTER_SERVERS_MAX];    /* not to be asked */
+};
+
+/* Returns when all copies are in sync, with a lease of as many ms on a fast machine. */
+void cluster_process_start(struct cluster_process *cluster, unsigned count, const char *memory,
+                           uint32_t lease_ms);
+/* Also after a start that failed. */
+void cluster_process_stop(struct cluster_process *cluster);
+
+okv *cluster_process_connect(const struct cluster_process *cluster);
+
+/* With an empty memory, at the place that it had. */
+void cluster_process_restart(struct cluster_process *cluster, unsigned server);
+/* SIGKILL, SIGSTOP or SIGCONT. */
+void cluster_process_signal(struct cluster_process *cluster, unsigned server, int signal);
+
+/* Waits until one server says that it leads. */
+unsigned cluster_process_leader(struct cluster_process *cluster);
+/* Whether the primary has that server in its set, and a connection to it. */
+bool cluster_process_is_in_sync(struct cluster_process *cluster, unsigned server);
+/* Waits until that is so, or until it is not in the set any more. */
+void cluster_process_await(struct cluster_process *cluster, unsigned server, bool in_sync);
+/* Returns when that server leads. */
+void cluster_process_hand_over(struct cluster_process *cluster, unsigned to);
+
+#endif
