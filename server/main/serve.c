@@ -391,7 +391,7 @@ static int run(struct okv_server *server, const sigset_t *signals, struct okv_di
     if (rc == 0) {
         rc = serve(server, signals, diag);
         end_databases(server);
-        for (unsigned i = 0; i < server->database_count; i++)
+        for (unsigned i = 0; i < server->database_count && !server->config.cluster.name[0]; i++)
             okv_status_log_lost(server, &server->databases[i]);
     }
     workers_destroy(server, server->config.workers);
