@@ -273,6 +273,22 @@ static bool read_wanted(const json_t *wanted, struct okv_shard_key *out)
     return true;
 }
 
+/* A primary is one of the set, which has each server once. */
+static bool is_sound_set(const struct okv_shard_key *key)
+{
+    for (unsigned i = 0; i < key->isr_count; i++) {
+        if (key->isr[i].server == 0)
+            return false;
+        for (unsigned k = 0; k < i; k++)
+            if (key->isr[k].server == key->isr[i].server)
+                return false;
+    }
+    for (unsigned i = 0; i < key->wanted_count; i++)
+        if (key->wanted[i] == 0)
+            return false;
+    return okv_key_has(key, key->primary);
+}
+
 static bool read_shard(json_t *object, struct okv_shard_key *out)
 {
     *out = (struct okv_shard_key){.epoch = 0};
@@ -280,7 +296,7 @@ static bool read_shard(json_t *object, struct okv_shard_key *out)
            read_hex(json_object_get(object, "by"), &out->by) &&
            read_member(json_object_get(object, "primary"), &out->primary) &&
            read_members(json_object_get(object, "isr"), out) &&
-           read_wanted(json_object_get(object, "wanted"), out);
+           read_wanted(json_object_get(object, "wanted"), out) && is_sound_set(out);
 }
 
 bool okv_document_read_shard(const void *bytes, size_t length, struct okv_shard_key *out)

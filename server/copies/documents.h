@@ -1,5 +1,5 @@
 /*
- * What etcd keeps of a cluster, as JSON (docs/copies.md section 11). Numbers of 64 bits are
+ * What etcd keeps of a cluster, as JSON (docs/copies.md section 10). Numbers of 64 bits are
  * strings of hexadecimal digits, which every program reads as they are.
  */
 #ifndef OKV_SERVER_COPIES_DOCUMENTS_H

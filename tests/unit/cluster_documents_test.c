@@ -232,7 +232,23 @@ TEST(members_that_are_missing_or_of_another_type)
 }
 
 #define TWO "\"00000000000000aa\",\"00000000000000aa\","
-#define MEMBER "{\"incarnation\":\"0000000000000001\",\"server\":\"00000000000000aa\"},"
+#define MEMBER(digits) \
+    "{\"incarnation\":\"0000000000000001\",\"server\":\"00000000000000" digits "\"},"
+
+#define MEMBERS MEMBER("01") MEMBER("02") MEMBER("03") MEMBER("04") MEMBER("05") MEMBER("06")
+
+TEST(sets_that_make_no_sense)
+{
+    static const struct replacement refused[] = {
+        {SHARD, "\"isr\":[", "\"isr\":[" MEMBER("aa")}, /* a server twice */
+        {SHARD, "\"isr\":[", "\"isr\":[" MEMBER("00")},
+        {SHARD, "\"wanted\":[", "\"wanted\":[\"0000000000000000\","},
+        {SHARD, "\"primary\":{\"incarnation\":\"0000000000000001\"",
+         "\"primary\":{\"incarnation\":\"0000000000000003\""},
+    };
+
+    expect(refused, sizeof refused / sizeof *refused, false);
+}
 
 TEST(numbers_out_of_range)
 {
@@ -267,7 +283,7 @@ TEST(numbers_out_of_range)
         {SHARD, "\"epoch\":5,", "\"epoch\":16777216,"},
         {SHARD, "0123456789abcdef", "0123456789abcde"},
         {SHARD, "\"wanted\":[", "\"wanted\":[" TWO TWO TWO},
-        {SHARD, "\"isr\":[", "\"isr\":[" MEMBER MEMBER MEMBER MEMBER MEMBER MEMBER MEMBER},
+        {SHARD, "\"isr\":[", "\"isr\":[" MEMBERS MEMBER("07")},
     };
     static const struct replacement accepted[] = {
         {CLUSTER, "\"copies\":3,", "\"copies\":8,"},
@@ -278,7 +294,7 @@ TEST(numbers_out_of_range)
         {CLUSTER, "\"began_ms\":1700000000123", "\"began_ms\":0"},
         {SHARD, "\"epoch\":5,", "\"epoch\":16777215,"},
         {SHARD, "\"wanted\":[", "\"wanted\":[" TWO TWO},
-        {SHARD, "\"isr\":[", "\"isr\":[" MEMBER MEMBER MEMBER MEMBER MEMBER MEMBER},
+        {SHARD, "\"isr\":[", "\"isr\":[" MEMBERS},
     };
 
     expect(refused, sizeof refused / sizeof *refused, false);
