@@ -152,7 +152,8 @@ void okv_ages_note_eviction(struct okv_ages *ages, uint64_t hash, bool is_new)
 
 uint64_t okv_ages_mean_ms(const struct okv_ages *ages, bool is_new)
 {
+    if (!ages)
+        return 0;
     const struct okv_ages_mean *mean = is_new ? &ages->of_new : &ages->of_main;
-
-    return ages ? atomic_load_explicit(&mean->fine_ms, memory_order_relaxed) / FINE : 0;
+    return atomic_load_explicit(&mean->fine_ms, memory_order_relaxed) / FINE;
 }

@@ -266,6 +266,17 @@ TEST(what_was_not_evicted_has_no_age)
     free(ages);
 }
 
+/* As a store that evicts nothing has none. */
+TEST(without_a_sample_nothing_has_an_age)
+{
+    okv_ages_note_put(NULL, 0);
+    okv_ages_note_use(NULL, 0);
+    okv_ages_note_gone(NULL, 0);
+    okv_ages_note_eviction(NULL, 0, true);
+    assert_int_equal(okv_ages_mean_ms(NULL, true), 0);
+    assert_int_equal(okv_ages_mean_ms(NULL, false), 0);
+}
+
 /* A thousand items or two are in it, whatever their number; others are not when that grows. */
 TEST(the_sample_is_a_thousand_items_or_two)
 {
