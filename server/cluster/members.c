@@ -20,9 +20,9 @@ static bool holds_up(const struct okv_protocol *protocol, const struct okv_peer 
            is_late(peer->moved_us, limit, now_us);
 }
 
-bool okv_members_have(struct okv_protocol *protocol, uint64_t server)
+bool okv_members_have(const struct okv_protocol *protocol, uint64_t server)
 {
-    const struct okv_peer *peer = okv_peer_find(protocol, server);
+    const struct okv_peer *peer = okv_protocol_peer(protocol, server);
 
     return peer && peer->is_joined && okv_key_has(&protocol->key, peer->member);
 }
@@ -65,13 +65,19 @@ static bool propose_removal(struct okv_protocol *protocol, uint64_t now_us)
     return false;
 }
 
+/* Under load the newest frames are always on their way. */
+static bool has_been_sent_all(const struct okv_protocol *protocol, const struct okv_peer *peer)
+{
+    return peer->position >= protocol->published || peer->shipped >= protocol->published;
+}
+
 /* Not before all of earlier epochs is published again: until then `published` is too low to say
  * what it must have. */
 static bool can_join(const struct okv_protocol *protocol, const struct okv_peer *peer,
                      uint64_t now_us)
 {
     return protocol->is_serving && peer->is_joined && !peer->is_loading &&
-           now_us >= peer->not_before_us && peer->position >= protocol->published &&
+           now_us >= peer->not_before_us && has_been_sent_all(protocol, peer) &&
            !holds_up(protocol, peer, now_us) &&
            okv_key_wants(&protocol->key, peer->member.server) &&
            !okv_key_has_server(&protocol->key, peer->member.server);
@@ -89,7 +95,7 @@ static bool propose_addition(struct okv_protocol *protocol, struct okv_peer *pee
         put_off(protocol, peer, now_us);
         return false;
     }
-    if (peer->grant_us < protocol->status.valid_until_us)
+    if (peer->grant_us < protocol->status.valid_until_us || peer->position < protocol->published)
         return false;
     protocol->proposed = protocol->key;
     okv_key_add(&protocol->proposed, peer->member);

@@ -5,7 +5,7 @@
 #include "server/cluster/protocol.h"
 
 /* Whether this copy may be handed the shard: it is in the set, and answers. */
-bool okv_members_have(struct okv_protocol *protocol, uint64_t server);
+bool okv_members_have(const struct okv_protocol *protocol, uint64_t server);
 /* This server stood still that long, which is not held against its copies. */
 void okv_members_excuse(struct okv_protocol *protocol, uint64_t late_us);
 /* Proposes to remove one that holds up the others, else to add one that has caught up. */

@@ -192,11 +192,23 @@ static void pass_loaded(struct okv_copy *copy)
                 "database %s: this copy has loaded the snapshot", copy->database->config->name);
 }
 
+static void tell_failure(struct okv_copy *copy, const struct okv_wal_copies_state *state)
+{
+    if (state->is_failed && !copy->has_told_failure)
+        okv_log_say(
+            &copy->copies->server->log, OKV_LOG_ERROR, "cluster",
+            "database %s: this copy has no room for what is published, or its log failed: it "
+            "leaves the set: start the server again, with more memory",
+            copy->database->config->name);
+    copy->has_told_failure = state->is_failed;
+}
+
 static void pass_drained(struct okv_copy *copy)
 {
     struct okv_wal_copies_state state;
 
     okv_wal_copies_get(wal_of(copy), &state);
+    tell_failure(copy, &state);
     if (!copy->is_draining || !state.is_drained || copy->protocol.is_drained)
         return;
     const struct okv_protocol_event event = {.type = OKV_EVENT_DRAINED};
@@ -234,6 +246,12 @@ void okv_copy_step(struct okv_copy *copy, const struct okv_protocol_event *event
 void okv_copy_run(struct okv_copy *copy)
 {
     const struct okv_protocol_event timer = {.type = OKV_EVENT_TIMER};
+    const struct okv_protocol_event lost = {.type = OKV_EVENT_UNKNOWN,
+                                            .request = copy->lost_request};
+
+    copy->lost_request = 0;
+    if (lost.request)
+        okv_copy_step(copy, &lost);
 
     if (okv_protocol_timer_us(&copy->protocol) <= okv_clock_lease_us())
         okv_copy_step(copy, &timer);

@@ -237,11 +237,12 @@ static int read_frames(struct okv_copies *copies, struct okv_wal *wal,
 
     if (rc != OKV_EVALUESIZE)
         return rc;
-    uint8_t *larger = realloc(copies->ship, *used);
+    size_t size = *used > OKV_COPIES_SHIP_BYTES ? *used : OKV_COPIES_SHIP_BYTES;
+    uint8_t *larger = realloc(copies->ship, size);
     if (!larger)
         return OKV_ENOMEM;
     copies->ship = larger;
-    copies->ship_size = *used;
+    copies->ship_size = size;
     return okv_wal_copies_read(wal, ship->from, ship->to, copies->ship, copies->ship_size, used);
 }
 

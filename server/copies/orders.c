@@ -64,8 +64,16 @@ static void hand_over(struct okv_copies *copies, const struct okv_copies_order *
 {
     struct okv_protocol_event event = {.type = OKV_EVENT_HAND_OVER};
     char name[OKV_NAME_SIZE];
-    int count = sscanf(order->text, "handover %31s %" SCNx64, name, &event.server);
+    int end = 0;
+    int count =
+        sscanf(order->text, "handover %31s %n%" SCNx64 "%n", name, &end, &event.server, &end);
     struct okv_copy *copy = count >= 1 ? find(copies, name) : NULL;
+
+    if (count >= 1 && order->text[end]) {
+        okv_results_add(copies, order->number,
+                        "a server is named by its id: see okv cluster status");
+        return;
+    }
 
     if (!copy || !copy->served) {
         okv_results_add(copies, order->number,
@@ -76,7 +84,7 @@ static void hand_over(struct okv_copies *copies, const struct okv_copies_order *
     if (count == 1)
         event.server = okv_copy_successor(copy);
     if (event.server == 0 || event.server == copies->id ||
-        !okv_key_has_server(&copy->protocol.key, event.server)) {
+        !okv_members_have(&copy->protocol, event.server)) {
         okv_results_add(copies, order->number, "no other copy is in sync: see okv cluster status");
         return;
     }

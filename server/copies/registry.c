@@ -119,9 +119,10 @@ static void read_all(struct okv_copies *copies)
     char prefix[OKV_COPIES_KEY_SIZE];
 
     prefix_of(copies, prefix);
-    copies->must_read = false;
     copies->is_reading =
         okv_etcd_get(copies->etcd, prefix, OKV_COPIES_ETCD_MS, have_read, copies) == 0;
+    copies->must_read = !copies->is_reading;
+    copies->read_at_us = copies->is_reading ? 0 : okv_clock_lease_us() + RETRY_US;
 }
 
 /* ---- this server's key ---- */

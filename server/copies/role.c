@@ -45,6 +45,8 @@ static void stop_serving(struct okv_copy *copy)
 
     if (copy->served == 0)
         return;
+    /* Twice: a client of Redis that comes in between may have read while the lease was shown. */
+    atomic_fetch_add(&server->role_changes, 1);
     show_lease(copy, 0);
     copy->served = 0;
     atomic_store(&copy->database->served, 0);

@@ -116,8 +116,8 @@ void okv_snapshot_begin_sending(struct okv_copy_link *link)
     link->sending = (struct okv_copy_sending){
         .is_active = true,
         .id = peer ? peer->join_sent_us : 0,
-        .begin = protocol->published,
-        .epoch = okv_epochs_at(&protocol->epochs, protocol->published),
+        .begin = protocol->applied, /* which the walk finds */
+        .epoch = okv_epochs_at(&protocol->epochs, protocol->applied),
     };
     okv_log_say(&link->copy->copies->server->log, OKV_LOG_NOTICE, "cluster",
                 "database %s: server %016llx gets a snapshot", link->copy->database->config->name,

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
+#include "server/cluster/members.h"
 #include "server/cluster/protocol.h"
 #include "server/copies/copies.h"
 #include "server/copies/documents.h"
@@ -105,7 +106,8 @@ struct okv_copy {
     uint64_t joined_us; /* when the JOIN was sent that came last */
     uint64_t needed;    /* frames from here on are kept for copies that load */
     bool is_leading, is_draining, is_loading, is_completing;
-    bool is_shown;         /* what the protocol says of this copy, to clients */
+    bool is_shown; /* what the protocol says of this copy, to clients */
+    bool has_told_failure;
     bool has_told_options; /* that those of another server differ */
     uint64_t lost_request; /* of etcd, that could not be made; 0: none */
     uint64_t served;       /* the epoch that clients may connect in; 0: none */
@@ -174,7 +176,7 @@ static inline uint64_t okv_copy_successor(const struct okv_copy *copy)
     const struct okv_shard_key *key = &copy->protocol.key;
 
     for (unsigned i = 0; i < key->isr_count; i++)
-        if (key->isr[i].server != copy->copies->id)
+        if (okv_members_have(&copy->protocol, key->isr[i].server))
             return key->isr[i].server;
     return 0;
 }

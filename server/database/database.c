@@ -197,7 +197,7 @@ static int start_log(struct okv_database *database, double snapshot_ratio,
 {
     struct okv_diag why = {.text = ""};
     const struct okv_wal_params params = {
-        .snapshot_ratio = snapshot_ratio,
+        .snapshot_ratio = okv_wal_has_files(database->opened) ? snapshot_ratio : 0,
         .sync_within_ns = database->config->sync_within_ns,
         .notify = notify,
         .user = user,

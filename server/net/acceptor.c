@@ -264,8 +264,11 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
     session->common.epoch = arrival->epoch;
     okv_client_table_add(server->clients, &session->common, atomic_load(&session->is_half_open));
     /* Whoever looked through the table before does so again. */
-    if (atomic_load(&server->databases[session->common.database].served) != arrival->epoch)
-        atomic_store(&session->common.is_deposed, arrival->epoch != 0);
+    if (arrival->epoch &&
+        atomic_load(&server->databases[session->common.database].served) != arrival->epoch) {
+        atomic_store(&session->common.is_deposed, true);
+        okv_server_end_unwanted(server, session->common.worker, OKV_CLIENT_NATIVE);
+    }
     reason = hand_over(server, arrival, session);
     if (reason)
         goto unregister_session;
@@ -297,9 +300,10 @@ static int check_role(const struct okv_server *server, struct arrival *arrival)
     if (arrival->client.features & OKV_FEATURE_OBSERVE ||
         (is_peer(server, arrival) && arrival->identity.rights & OKV_RIGHT_REPLICATE))
         return 0;
-    /* In this order: the lease ends before the epoch is left (copies/role.c). */
+    /* The lease ends before the epoch is left, and begins after it (copies/role.c). */
     arrival->epoch = atomic_load(&database->served);
-    return okv_database_is_led(database) ? 0 : OKV_REJECT_NOT_PRIMARY;
+    bool is_led = okv_database_is_led(database);
+    return is_led && arrival->epoch == atomic_load(&database->served) ? 0 : OKV_REJECT_NOT_PRIMARY;
 }
 
 static void raise_session_id(struct okv_acceptor *acceptor, const struct arrival *arrival)

@@ -63,7 +63,6 @@ static void free_session(struct okv_sessions *sessions, struct okv_session *sess
     uint32_t place = session->place;
 
     okv_sessions_unlist(sessions, session);
-    okv_client_table_remove(server->clients, &session->common);
     OKV_STATS_SUBTRACT(&server->stats, sessions, 1);
     OKV_STATS_SUBTRACT(&server->stats, credits_granted, session->common.request_slots);
     if (session->common.report.is_due)
@@ -71,6 +70,8 @@ static void free_session(struct okv_sessions *sessions, struct okv_session *sess
     bool is_holder = okv_reply_cache_release(
         server->databases[session->common.database].reply_caches, session->reply_cache,
         session->common.id, okv_server_clock_ms(server), session->forget);
+    /* After its reply cache: who does not find it here finds that free (copies/role.c). */
+    okv_client_table_remove(server->clients, &session->common);
     session->conn->ops->conn_destroy(session->conn);
     okv_session_destroy(session);
     /* Only now: until here the endpoint still counts the connection. */

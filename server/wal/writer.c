@@ -7,6 +7,7 @@
 #include "server/wal/await.h"
 #include "server/wal/copies/hold.h"
 #include "server/wal/disk.h"
+#include "server/wal/null_files.h"
 #include "server/wal/segment.h"
 #include "server/wal/snapshot/schedule.h"
 #include "server/wal/state.h"
@@ -59,6 +60,8 @@ static void end_batch(struct okv_wal *wal, bool is_snapshot_due)
         drop_batch(wal, rc);
     else
         publish(wal);
+    if (rc == 0 && wal->copies)
+        okv_wal_copies_note_applied(wal);
     atomic_store_explicit(&wal->done, wal->batch, memory_order_release);
     wal->batch++;
     okv_store_maintain(wal->store, &wal->work, records < RESIZES_MAX ? records : RESIZES_MAX);
@@ -142,7 +145,7 @@ static void end_log(struct okv_wal *wal)
     if (rc == 0 && !atomic_load(&wal->failure))
         okv_wal_trim_segment(wal);
     okv_snapshot_lock(&wal->snapshot);
-    if (rc == 0 && (!wal->copies || okv_wal_copies_has_applied(wal)))
+    if (rc == 0 && okv_files_keep(wal->files) && (!wal->copies || okv_wal_copies_has_applied(wal)))
         okv_wal_schedule_last(wal);
     okv_snapshot_unlock(&wal->snapshot);
     if (rc == 0 && !atomic_load(&wal->failure))

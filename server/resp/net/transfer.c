@@ -95,18 +95,31 @@ static void drop_sent(struct okv_resp_client *client)
     client->sent -= dropped;
 }
 
-/* Replies tell of any database that the client selected. */
-static bool do_leases_hold(const struct okv_server *server)
+/* Another server led it already when the client came, so no reply tells of its items. */
+static bool was_never_led(const struct okv_resp_client *client, const struct okv_store *store)
 {
-    for (unsigned i = 0; i < server->database_count; i++)
-        if (!okv_store_lease_holds(&server->databases[i].store))
+    const struct okv_server *server = client->resp->server;
+
+    return atomic_load(&store->valid_until_us) == 0 &&
+           client->common.epoch > atomic_load(&server->role_changes);
+}
+
+/* Replies tell of any database that the client selected. */
+static bool do_leases_hold(const struct okv_resp_client *client)
+{
+    const struct okv_server *server = client->resp->server;
+
+    for (unsigned i = 0; i < server->database_count; i++) {
+        const struct okv_store *store = &server->databases[i].store;
+        if (!okv_store_lease_holds(store) && !was_never_led(client, store))
             return false;
+    }
     return true;
 }
 
 bool okv_resp_send(struct okv_resp_client *client)
 {
-    client->is_held = okv_resp_has_replies(client) && !do_leases_hold(client->resp->server);
+    client->is_held = okv_resp_has_replies(client) && !do_leases_hold(client);
     if (client->is_held)
         return true;
     struct okv_resp_buffer *out = &client->out;

@@ -185,6 +185,8 @@ void okv_wal_copies_cut(struct okv_wal *wal, uint64_t position)
 
     pthread_mutex_lock(&wal->lock);
     okv_wal_tail_cut(&copies->tail, position);
+    if (position < copies->batch_end)
+        copies->batch_end = 0;
     if (position < copies->written && position < copies->cut) {
         copies->cut = position;
         copies->cut_epoch = copies->tail.epoch;

@@ -202,7 +202,8 @@ static void apply_next(struct okv_wal *wal)
     copies->is_failed |= rc != 0;
     if (rc == 0) {
         copies->applied = okv_wal_tail_frame_end(frame);
-        copies->clock_ms = frame->frame.clock_ms;
+        if (frame->frame.clock_ms > copies->clock_ms)
+            copies->clock_ms = frame->frame.clock_ms;
     }
     okv_wal_tail_frame_drop(frame);
     trim(copies);
@@ -326,7 +327,7 @@ static int seal(struct okv_wal *wal)
     bool leads = copies->leads && copies->tail.end == header.position;
     if (leads) {
         okv_wal_tail_append(&copies->tail, frame);
-        copies->written = copies->tail.end;
+        copies->written = copies->batch_end = copies->tail.end;
     }
     pthread_mutex_unlock(&wal->lock);
     if (leads)
@@ -335,14 +336,16 @@ static int seal(struct okv_wal *wal)
     return OKV_EREADONLY;
 }
 
-/* Under the lock. This copy may lead again before it is noted here that it did not. */
+/* Under the lock. This copy may lead again before it is noted here that it did not, and its frame
+ * may be cut off, and others published in its place. */
 static bool await_publication(struct okv_wal *wal, uint64_t end)
 {
     struct okv_wal_copies *copies = wal->copies;
 
-    while (copies->published < end && copies->leads && copies->first < end && !wal->has_to_stop)
+    while (copies->published < end && copies->batch_end == end && copies->leads &&
+           copies->first < end && !wal->has_to_stop)
         pthread_cond_wait(&wal->wanted, &wal->lock);
-    return copies->published >= end;
+    return copies->published >= end && copies->batch_end == end;
 }
 
 enum lease { HOLDS, MAY_COME, IS_LOST };
@@ -399,12 +402,20 @@ int okv_wal_copies_commit(struct okv_wal *wal)
     tell(wal);
     pthread_mutex_lock(&wal->lock);
     bool is_published = await_publication(wal, end);
-    if (is_published) {
-        copies->applied = end;
-        trim(copies);
-    }
     pthread_mutex_unlock(&wal->lock);
-    if (is_published)
-        note_clients(wal);
     return is_published ? 0 : OKV_EREADONLY;
+}
+
+void okv_wal_copies_note_applied(struct okv_wal *wal)
+{
+    struct okv_wal_copies *copies = wal->copies;
+
+    if (wal->writing.used == OKV_WAL_FRAME_HEADER)
+        return;
+    note_clients(wal);
+    pthread_mutex_lock(&wal->lock);
+    copies->applied = copies->batch_end;
+    trim(copies);
+    pthread_mutex_unlock(&wal->lock);
+    tell(wal);
 }

@@ -18,4 +18,7 @@ bool okv_wal_copies_has_applied(struct okv_wal *wal);
  * dropped, as this copy leads no more: OKV_EREADONLY; OKV_ENOMEM. */
 int okv_wal_copies_commit(struct okv_wal *wal);
 
+/* Its images are published. */
+void okv_wal_copies_note_applied(struct okv_wal *wal);
+
 #endif

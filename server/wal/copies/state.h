@@ -23,6 +23,7 @@ struct okv_wal_copies {
     struct okv_wal_copies_params params;
     struct okv_wal_tail tail;
     uint64_t first;     /* where changes may begin: the end of the first frame of this epoch */
+    uint64_t batch_end; /* of this copy's last batch; 0: it was cut off */
     uint64_t written;   /* to the files, up to here */
     uint64_t durable;   /* and synced, as far as that counts */
     uint64_t published; /* surely committed */
