@@ -26,7 +26,7 @@ _okv()
                 *:///*) value=${value#*://}
                     mapfile -t COMPREPLY < <(compgen -P "${word%"$value"}" -f -- "$value") ;;
                 *) mapfile -t COMPREPLY < <(compgen -P "${word%"$value"}" -W "$("$1" --help 2>/dev/null |
-                    grep -oE '[a-z+]+://')" -- "$value" | sort -u) ;;
+                    grep -oE '[a-z+]+://' | grep -v '^http')" -- "$value" | sort -u) ;;
             esac ;;
         *:--*=*) mapfile -t COMPREPLY < <(compgen -P "${word%"$value"}" -f -- "$value") ;;
         *:-*) mapfile -t COMPREPLY < <(compgen -W "$("$1" ${command:+"$command"} --help 2>/dev/null |

@@ -240,9 +240,12 @@ static bool is_of_a_client(unsigned opcode)
 }
 
 /* It stays connected when another server leads, so it must not use items. */
-static bool has_no_items(const struct okv_session *session)
+static bool has_no_items(const struct exchange *exchange)
 {
-    return session->is_observer || (session->is_peer && session->common.epoch == 0);
+    const struct okv_session *session = exchange->session;
+
+    return session->is_observer || (session->is_peer && session->common.epoch == 0 &&
+                                    okv_store_is_member(&exchange->executor->database->store));
 }
 
 static enum outcome take_command(struct exchange *exchange)
@@ -252,7 +255,7 @@ static enum outcome take_command(struct exchange *exchange)
     /* A pass may be long. The sender may know of items that expired since it began. */
     if (exchange->request.ttl_ms || okv_housekeeping_is_due(sessions->server))
         okv_housekeeping_update_clock(&sessions->housekeeping, sessions->server);
-    if (is_of_a_client(exchange->request.opcode) && has_no_items(exchange->session)) {
+    if (is_of_a_client(exchange->request.opcode) && has_no_items(exchange)) {
         exchange->reply.status = OKV_EUNSUPPORTED;
         return ANSWERED;
     }

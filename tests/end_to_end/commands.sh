@@ -454,7 +454,7 @@ completion() {
     completes 'okv put key value --if-' '--if-absent --if-version='
     completes 'okv del --pre' --prefix=
     completes 'okv --ser' --server=
-    completes 'okv get -s ' 'local:// ofi:// rdma:// tcp:// tcps://'
+    completes 'okv get -s ' 'local:// ofi:// okv:// rdma:// tcp:// tcps://'
     completes 'okv-server --wo' '--worker-cpus= --workers='
     completes 'okv-server --listen=lo' local://
     completes 'okv-server --listen=' 'local:// ofi:// rdma:// resp:// resps:// tcp:// tcps://'
