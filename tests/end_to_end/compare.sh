@@ -8,7 +8,8 @@ usage: tests/end_to_end/compare.sh BUILD_DIR
 
 Runs bench/compare with the programs of BUILD_DIR for a few seconds, also interrupted, with wrong options and
 with stand-ins for Valkey. Left out without redis-server, memcached and their libraries (tests/support/packages.sh
-peers), which is a failure when OKV_TEST_REQUIRE_TOOLS is 1. Exits 1 when something is wrong.
+peers), which is a failure when OKV_TEST_REQUIRE_TOOLS is 1. The memory that okv-server takes is not judged when
+BUILD_DIR has sanitizers. Exits 1 when something is wrong.
 TEXT
 }
 
@@ -16,6 +17,7 @@ TEXT
 . "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
 compare=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/bench/compare
 failures=0
+sanitizers=$(sed -n 's/^OKV_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")
 mkdir "$scratch/tmp"
 export TMPDIR=$scratch/tmp
 
@@ -43,11 +45,12 @@ check_tools() {
     done
 }
 
-# run STATUS ARGUMENT...: bench/compare in a session of its own; it ends with STATUS and nothing is left of it.
+# run STATUS ARGUMENT...: bench/compare in a session of its own; it ends with STATUS and nothing is left of it. A server
+# that a busy machine keeps waiting for seconds still answers.
 run() {
     local expected=$1 status=0
     shift
-    setsid "$compare" --build "$build" "$@" >"$scratch/out" 2>"$scratch/err" &
+    setsid "$compare" --build "$build" --timeout=120s "$@" >"$scratch/out" 2>"$scratch/err" &
     session=$!
     [ -z "${interrupt:-}" ] || interrupt_run
     wait $session || status=$?
@@ -135,8 +138,15 @@ everything() {
         --records 20 --value-size 1M --mix get=50,put=50 --rounds 1
 }
 
+# is_unjudged NAME: the resident memory of this server says nothing. Memcached takes whole MiB.
+is_unjudged() {
+    [[ $1 == memcached* ]] || [[ $1 == okv* && -n $sanitizers ]]
+}
+
 replay() {
     local name grown
+    [ -z "$sanitizers" ] ||
+        echo "compare: left out: how much memory okv-server takes: sanitizers ($sanitizers) take some for themselves"
     what="a replay"
     "$bench" --make-trace zipf,items=20K,requests=20K >"$scratch/trace"
     run 0 --replay "$scratch/trace" --memory 4M --json "$scratch/json"
@@ -144,8 +154,7 @@ replay() {
         grep -qE "^$name +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9]+\$" "$scratch/out" || wrong "no line of $name"
         grown=$(awk -v name="$name" '$1 == name && NF == 2 { print $2 }' "$scratch/out")
         [ -n "$grown" ] || wrong "no resident memory of $name"
-        # Memcached takes whole MiB.
-        [[ $name == memcached* ]] || [ $((grown > 3500 && grown < 4700)) -eq 1 ] || wrong "$name took $grown KiB"
+        is_unjudged "$name" || [ $((grown > 3500 && grown < 4700)) -eq 1 ] || wrong "$name took $grown KiB"
     done
     grep -q -e '^redis-lfu .*--maxmemory [0-9]* --maxmemory-policy allkeys-lfu$' "$scratch/out" || wrong "the settings of Redis are not there"
     grep -q -e '^okv-local .* --full=evict$' "$scratch/out" || wrong "okv does not evict"
