@@ -296,6 +296,19 @@ static int items_check(const okv *handle, struct okv_diag *why)
                         link->uri_text);
 }
 
+/* Whoever observes reads no items. The server may join its cluster meanwhile, and has another seed
+ * then. */
+static bool is_described(const struct link *link, const struct okv_superblock *block)
+{
+    const struct okv_welcome *table = &link->table;
+
+    return link->observes ||
+           (block->boot_id == table->boot_id && block->region_length == table->region_length &&
+            block->hash_seed == table->hash_seed && block->bucket_size == table->bucket_size &&
+            block->directory_offset == table->directory_offset &&
+            block->segment_buckets == table->segment_buckets);
+}
+
 static int step_superblock(okv *handle, struct okv_diag *why)
 {
     struct link *link = &handle->link;
@@ -308,10 +321,7 @@ static int step_superblock(okv *handle, struct okv_diag *why)
     rc = okv_superblock_decode(handle->staging, sizeof(struct okv_wire_superblock), &block);
     if (rc == OKV_EVERSION)
         return okv_diag_set(why, rc, "%s has a table of another format version", link->uri_text);
-    if (rc || block.boot_id != table->boot_id || block.region_length != table->region_length ||
-        block.hash_seed != table->hash_seed || block.bucket_size != table->bucket_size ||
-        block.directory_offset != table->directory_offset ||
-        block.segment_buckets != table->segment_buckets)
+    if ((rc && !link->observes) || !is_described(link, &block))
         return okv_diag_set(why, OKV_EPROTO,
                             "%s described another table than the one that was read",
                             link->uri_text);
