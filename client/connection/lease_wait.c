@@ -34,10 +34,22 @@ static void watch(struct lease *lease, uint64_t now, uint64_t gap_ns)
     lease->looked_ns = now;
 }
 
-bool lease_watch(okv *handle)
+/* Ends the connection to a server that renews its lease no more, where there are others. */
+static bool give_up(okv *handle, uint64_t now)
 {
     struct lease *lease = &handle->lease;
     uint64_t term_ns = handle->table.lease_ms * UINT64_C(1000000);
+
+    watch(lease, now, term_ns + handle->keepalive.period_ns);
+    if (now - lease->deadline_ns < term_ns || now - lease->watched_ns < term_ns / 2)
+        return false;
+    engine_lost(handle, OKV_EDISCONNECTED, "the server no longer renews its lease");
+    return true;
+}
+
+bool lease_watch(okv *handle)
+{
+    struct lease *lease = &handle->lease;
 
     if (!lease_is_wanted(handle))
         return false;
@@ -46,11 +58,8 @@ bool lease_watch(okv *handle)
         lease->watched_ns = 0;
         return false;
     }
-    watch(lease, now, term_ns + handle->keepalive.period_ns);
-    if (now - lease->deadline_ns >= term_ns && now - lease->watched_ns >= term_ns / 2) {
-        engine_lost(handle, OKV_EDISCONNECTED, "the server no longer renews its lease");
+    if (give_up(handle, now))
         return true;
-    }
     if (lease->again_ns == UINT64_MAX)
         read_status(handle, okv_clock_ns() + LEASE_AGAIN_NS);
     return false;
@@ -77,6 +86,9 @@ int lease_await(okv *handle)
             return rc;
         if (seen_ns < handle->lease.deadline_ns)
             return 0;
+        uint64_t now = okv_clock_boot_ns();
+        if (lease_is_wanted(handle) && now >= handle->lease.deadline_ns && give_up(handle, now))
+            return OKV_EDISCONNECTED;
         if (okv_clock_ns() >= end_ns)
             return timeout_status(handle);
         nanosleep(&(struct timespec){.tv_nsec = LEASE_AGAIN_NS}, NULL);
