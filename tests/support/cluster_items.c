@@ -113,7 +113,10 @@ void cluster_items_put(okv *handle, unsigned count, size_t longest)
 static int note(void *user, const struct okv_item *item)
 {
     struct cluster_items *items = user;
+    size_t prefix = strlen(items->prefix);
 
+    if (item->key_length < prefix || memcmp(item->key, items->prefix, prefix) != 0)
+        return 0;
     if (items->count == items->room) {
         items->room = items->room ? 2 * items->room : 64;
         items->of = realloc(items->of, items->room * sizeof *items->of);
@@ -136,9 +139,9 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const struct cluster_item *)a)->key, ((const struct cluster_item *)b)->key);
 }
 
-struct cluster_items cluster_items_walk(okv *handle)
+struct cluster_items cluster_items_walk(okv *handle, const char *prefix)
 {
-    struct cluster_items items = {.begun_ns = okv_clock_ns()};
+    struct cluster_items items = {.prefix = prefix, .begun_ns = okv_clock_ns()};
     uint64_t end = pace_guard_end();
     int rc;
 

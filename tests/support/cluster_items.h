@@ -16,6 +16,7 @@ struct cluster_item {
 };
 
 struct cluster_items {
+    const char *prefix; /* of the keys of all */
     size_t count, room;
     struct cluster_item *of;     /* by key */
     uint64_t begun_ns, ended_ns; /* of the walk */
@@ -26,8 +27,8 @@ struct cluster_items {
 void cluster_items_put(okv *handle, unsigned count, size_t longest);
 /* One change of one of those items, which one and how follows from `number`. */
 void cluster_items_change(okv *handle, unsigned count, size_t longest, uint64_t number);
-/* To be freed. */
-struct cluster_items cluster_items_walk(okv *handle);
+/* Those whose keys begin so. To be freed. */
+struct cluster_items cluster_items_walk(okv *handle, const char *prefix);
 void cluster_items_free(struct cluster_items *items);
 /* Same keys, values, versions and expiries. Fails the test otherwise. */
 void cluster_items_compare(const struct cluster_items *before, const struct cluster_items *after);

@@ -14,6 +14,7 @@
 
 #define ANSWER_MAX 4096
 #define LOOK_MS 10
+#define LEASE_MAX_MS 10000
 /* Looks until an order is given again: it comes to nothing when a copy is slow. */
 #define LOOKS_OF_AN_ORDER 300
 
@@ -250,7 +251,8 @@ void cluster_process_start(struct cluster_process *cluster, unsigned count, cons
     name_places(cluster);
     for (unsigned i = 0; i < count; i++)
         cluster_process_restart(cluster, i);
-    create(cluster, pace_ms(lease_ms));
+    lease_ms = pace_ms(lease_ms);
+    create(cluster, lease_ms < LEASE_MAX_MS ? lease_ms : LEASE_MAX_MS);
     for (unsigned i = 0; i < count; i++)
         cluster_process_await(cluster, i, true);
 }
