@@ -102,7 +102,7 @@ static void leave(struct okv_copies *copies)
         struct okv_copy *copy = &copies->of[i];
         struct okv_protocol_event event = {.type = OKV_EVENT_HAND_OVER,
                                            .server = okv_copy_successor(copy)};
-        if (!copy->served || event.server == 0)
+        if (!copy->served || event.server == 0 || !okv_copies_have_etcd(copies))
             continue;
         led++;
         if (copy->protocol.phase == OKV_HAND_OVER_NONE)

@@ -81,6 +81,11 @@ static void hand_over(struct okv_copies *copies, const struct okv_copies_order *
                              : "there is no such database");
         return;
     }
+    if (!okv_copies_have_etcd(copies)) {
+        okv_results_add(copies, order->number,
+                        "etcd does not answer, and nobody could take over: see the server's log");
+        return;
+    }
     if (count == 1)
         event.server = okv_copy_successor(copy);
     if (event.server == 0 || event.server == copies->id ||

@@ -186,6 +186,7 @@ static void have_renewed(void *context, const struct okv_etcd_answer *answer)
         return;
     }
     copies->lease = answer->lease;
+    copies->answered_us = okv_clock_lease_us();
     if (is_listed(copies))
         put_off(copies, RENEW_US);
     else

@@ -10,6 +10,7 @@
 #include "server/cluster/protocol.h"
 #include "server/copies/copies.h"
 #include "server/copies/documents.h"
+#include "shared/base/clock.h"
 
 /* Servers of a cluster that are known at a time. */
 #define OKV_SERVERS_MAX 64
@@ -17,6 +18,8 @@
 #define OKV_COPIES_KEY_SIZE 192
 /* The longest wait for an answer of etcd. */
 #define OKV_COPIES_ETCD_MS 2000
+/* An answer of etcd that is older says nothing. */
+#define OKV_COPIES_ETCD_FRESH_US 5000000
 /* Bytes of frames in one request. One frame that is longer comes in several. */
 #define OKV_COPIES_SHIP_BYTES (UINT32_C(4) << 20)
 
@@ -154,6 +157,7 @@ struct okv_copies {
     uint64_t read_at_us;
     uint64_t lease; /* etcd's, of this server's key; 0: none */
     bool is_renewing;
+    uint64_t answered_us; /* when etcd renewed it last */
     uint64_t renew_at_us;
     uint64_t report_at_us;
     int etcd_status; /* as it was logged last */
@@ -169,6 +173,12 @@ struct okv_copies {
     struct okv_server_document primaries[OKV_DATABASES_MAX]; /* of zeros: not known */
     char *report;                                            /* a JSON text, or NULL */
 };
+
+/* Without etcd a hand-over would leave nobody to lead. Its answers are known every 3 s. */
+static inline bool okv_copies_have_etcd(const struct okv_copies *copies)
+{
+    return okv_clock_lease_us() - copies->answered_us < OKV_COPIES_ETCD_FRESH_US;
+}
 
 /* Another member of the set, which may take over; 0: there is none. */
 static inline uint64_t okv_copy_successor(const struct okv_copy *copy)

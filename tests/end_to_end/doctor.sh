@@ -50,7 +50,7 @@ doctor 0 -s "$socket" --json
 [ "$(jq -r '.problems, (.findings | map(select(.what == "server")) | length)' "$scratch/out" | xargs)" = "0 8" ] ||
     wrong "its JSON is another"
 doctor 0 -s "$socket" --peer
-says "^note +peer +--peer compares RDMA ports, and $socket uses none\$"
+says "^note +peer +--peer compares the RDMA ports of one server, and $socket names none\$"
 says '^ +-> name the server by rdma://ADDRESS$'
 end_server TERM
 doctor 1 -s "$socket"
