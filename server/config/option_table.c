@@ -331,7 +331,8 @@ const struct okv_option okv_config_options[] = {
     {"spin-us", 0, "US", 3, OKV_OPTION_RELOADABLE, "50",
      "How long an idle worker polls before it sleeps ({default})", NUMBER(spin_us, 0, 1000000)},
     {"cluster", 0, "NAME", OKV_OPTION_GROUP_CLUSTER, 0, NULL,
-     "Belong to this cluster, which needs --etcd and --advertise, too: its databases have copies on "
+     "Belong to this cluster, which needs --etcd and --advertise, too: its databases have copies "
+     "on "
      "other servers. NAME: " OKV_NAME_RULE,
      NAME(cluster.name)},
     {"etcd", 0, "URLS", OKV_OPTION_GROUP_CLUSTER, 0, NULL,

@@ -26,7 +26,7 @@ struct okv_database {
     struct okv_wal *opened;      /* its log, which runs once `wal` is set; NULL: it has none */
     struct okv_wal *wal;         /* its log, or NULL */
     struct okv_reply_caches *reply_caches; /* of its clients */
-    atomic_uint_fast64_t session_base; /* ids of sessions are above it; 0 without a log */
+    atomic_uint_fast64_t session_base;     /* ids of sessions are above it; 0 without a log */
     /* In a cluster: the epoch in which clients may connect; 0: another server leads. */
     atomic_uint_fast64_t served;
     struct okv_counts counts;
