@@ -189,22 +189,31 @@ static int apply_frame(struct okv_wal *wal, const struct okv_wal_tail_frame *fra
     return rc;
 }
 
+/* Under the lock. */
+static void note_frame(struct okv_wal_copies *copies, const struct okv_wal_tail_frame *frame,
+                       int rc)
+{
+    copies->is_failed |= rc != 0;
+    if (rc)
+        return;
+    copies->applied = okv_wal_tail_frame_end(frame);
+    if (frame->frame.clock_ms > copies->clock_ms)
+        copies->clock_ms = frame->frame.clock_ms;
+}
+
 /* Under the lock, which it leaves meanwhile. */
 static void apply_next(struct okv_wal *wal)
 {
     struct okv_wal_copies *copies = wal->copies;
     struct okv_wal_tail_frame *frame = okv_wal_tail_find(&copies->tail, copies->applied);
+    unsigned turn = copies->load.turn;
 
     okv_wal_tail_frame_hold(frame);
     pthread_mutex_unlock(&wal->lock);
     int rc = apply_frame(wal, frame);
     pthread_mutex_lock(&wal->lock);
-    copies->is_failed |= rc != 0;
-    if (rc == 0) {
-        copies->applied = okv_wal_tail_frame_end(frame);
-        if (frame->frame.clock_ms > copies->clock_ms)
-            copies->clock_ms = frame->frame.clock_ms;
-    }
+    if (turn == copies->load.turn) /* else it is of items that go */
+        note_frame(copies, frame, rc);
     okv_wal_tail_frame_drop(frame);
     trim(copies);
 }

@@ -112,8 +112,9 @@ static void clear(struct okv_wal *wal)
     pthread_mutex_unlock(&wal->lock);
     int rc = okv_store_import_begin(wal->store, &wal->work);
     pthread_mutex_lock(&wal->lock);
-    if (turn == copies->load.turn)
-        copies->load.must_clear = false;
+    if (turn != copies->load.turn)
+        return;
+    copies->load.must_clear = false;
     copies->is_failed |= rc != 0;
 }
 
