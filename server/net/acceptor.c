@@ -260,7 +260,8 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
         arrival->client.features & OKV_FEATURE_HEAT &&
         server->databases[session->common.database].store.table.heat != NULL;
     session->is_peer = is_peer(server, arrival);
-    session->is_observer = arrival->client.features & OKV_FEATURE_OBSERVE;
+    session->is_observer = arrival->client.features & OKV_FEATURE_OBSERVE &&
+                           okv_store_is_member(&server->databases[session->common.database].store);
     session->common.epoch = arrival->epoch;
     okv_client_table_add(server->clients, &session->common, atomic_load(&session->is_half_open));
     /* Whoever looked through the table before does so again. */
