@@ -296,7 +296,7 @@ static int items_check(const okv *handle, struct okv_diag *why)
                         link->uri_text);
 }
 
-/* Whoever observes reads no items. The server may join its cluster meanwhile, and has another seed
+/* A handle that observes reads no items. The server may join its cluster meanwhile, and has another seed
  * then. */
 static bool is_described(const struct link *link, const struct okv_superblock *block)
 {

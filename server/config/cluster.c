@@ -40,7 +40,7 @@ int okv_config_etcd(const struct okv_option *option, const char *text, void *fie
     return rc;
 }
 
-/* Whoever writes to etcd decides which server has the data. */
+/* A client of etcd that may write decides which server has the data. */
 static void check_etcd(const struct okv_config *config, struct okv_settings *settings)
 {
     const struct okv_cluster_config *cluster = &config->cluster;
@@ -53,7 +53,7 @@ static void check_etcd(const struct okv_config *config, struct okv_settings *set
         has_tls |= url.tls;
         if (!url.tls && !okv_config_is_loopback(url.host) && !config->is_open)
             okv_config_error(settings,
-                             "--etcd %.*s: whoever can change what passes on its way there decides "
+                             "--etcd %.*s: without TLS, anyone on the path to it decides "
                              "which server has the data: give https://, or --open if all may",
                              (int)strcspn(at, ","), at);
     }

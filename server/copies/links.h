@@ -7,7 +7,7 @@
 /* Opens those that are missing, goes on with the others, and closes those that were lost, or that
  * nobody needs any more. */
 void okv_links_run(struct okv_copy *copy, uint64_t now_us);
-/* All at once: the protocol begins anew with each. */
+/* Closes all links. The protocol joins each copy again. */
 void okv_links_close(struct okv_copy *copy);
 /* Sends a message of the protocol; a SHIP with its frames. What cannot be sent loses the link. */
 void okv_links_send(struct okv_copy *copy, uint64_t server, const struct okv_peer_message *message);

@@ -27,7 +27,8 @@ static struct okv_peer_mail *take_first(struct okv_copy_mail *waiting)
     return first;
 }
 
-/* Those that wait get no message, but for the last one, which is returned; NULL: none waits. */
+/* Answers all waiting mail but the last without a message, and returns the last; NULL: none waits.
+ */
 static struct okv_peer_mail *last_of(struct okv_copy *copy)
 {
     struct okv_copy_mail *waiting = &copy->mail;
@@ -193,7 +194,9 @@ static bool is_awaited(const struct okv_copy *copy, const struct okv_peer_letter
            letter->message.sent_us == copy->loading.id;
 }
 
-/* The bytes are the log's. Its answer tells the primary that there is room for another one. */
+/* Hands the bytes to the log. The answer, once they are loaded, lets the primary send another
+ * piece.
+ */
 static void take_piece(struct okv_copy *copy, struct okv_peer_mail *mail,
                        const struct okv_peer_letter *letter)
 {

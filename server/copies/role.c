@@ -9,7 +9,7 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-/* Ids of sessions of an epoch are above it. A client tells the low half of its last one, so they
+/* An epoch begins its session ids here. A hello has the low half of the last id, so they
  * rise by less than a half of 2^32 between two visits. */
 #define SESSIONS_BITS 20
 

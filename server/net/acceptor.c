@@ -264,7 +264,7 @@ static int begin_session(struct okv_server *server, struct arrival *arrival)
                            okv_store_is_member(&server->databases[session->common.database].store);
     session->common.epoch = arrival->epoch;
     okv_client_table_add(server->clients, &session->common, atomic_load(&session->is_half_open));
-    /* Whoever looked through the table before does so again. */
+    /* A change of roles may have walked the table before this client was in it. */
     if (arrival->epoch &&
         atomic_load(&server->databases[session->common.database].served) != arrival->epoch) {
         atomic_store(&session->common.is_deposed, true);

@@ -1,7 +1,7 @@
 /*
  * All items of a store on their way to a copy that has none, while they change.
  *
- * A walk by positions (iterate.h) tells each item as it is published when the walk comes by, and
+ * A walk by positions (iterate.h) visits each item as it is published at that moment, and reports
  * for each interval of positions the highest version there. Together with all changes that are
  * published from before the walk until after it, in any order that keeps those of an item, this
  * makes an equal store: of two versions of an item the higher one counts.
@@ -20,9 +20,9 @@ struct okv_store_export_visitor {
     void *user;
 };
 
-/* Tells the items of one bucket from *position on, at least those of one position, and no more once
- * `limit` bytes of keys and values were told. Moves *position; 0: all were told. OKV_ENOMEM;
- * OKV_ECORRUPT. */
+/* Visits the items of one bucket from *position on: at least those of one position, and no more
+ * once `limit` bytes of keys and values were visited. Moves *position; 0: all were visited.
+ * OKV_ENOMEM; OKV_ECORRUPT. */
 int okv_store_export(struct okv_store *store, struct okv_store_work *work, uint64_t *position,
                      uint64_t limit, const struct okv_store_export_visitor *visitor);
 

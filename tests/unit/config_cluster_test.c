@@ -137,11 +137,11 @@ TEST(a_cluster_has_a_name_an_etcd_and_an_address)
 TEST(etcd_is_reached_with_tls_but_on_this_host)
 {
     expect_refused("users=u peer-user=p peer-key=k cluster=c etcd=https://a:1,http://b:1" REACHED,
-                   "--etcd http://b:1: whoever can change");
+                   "--etcd http://b:1: without TLS, anyone");
     expect_refused("users=u peer-user=p peer-key=k cluster=c etcd=http://10.0.0.1:1" REACHED,
-                   "--etcd http://10.0.0.1:1: whoever can change");
+                   "--etcd http://10.0.0.1:1: without TLS, anyone");
     expect_refused("users=u peer-user=p peer-key=k cluster=c etcd=http://localhost:1" REACHED,
-                   "--etcd http://localhost:1: whoever can change");
+                   "--etcd http://localhost:1: without TLS, anyone");
     expect_taken("open cluster=c etcd=http://10.0.0.1:1" REACHED);
     expect_taken("users=u peer-user=p peer-key=k cluster=c "
                  "etcd=http://127.0.0.2:1,http://[::1]:1,https://a:1" REACHED);

@@ -95,7 +95,7 @@ static void drop_sent(struct okv_resp_client *client)
     client->sent -= dropped;
 }
 
-/* Another server led it already when the client came, so no reply tells of its items. */
+/* The client connected after this server lost the database, so no reply shows its items. */
 static bool was_never_led(const struct okv_resp_client *client, const struct okv_store *store)
 {
     const struct okv_server *server = client->resp->server;
