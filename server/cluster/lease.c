@@ -8,12 +8,17 @@
 
 static struct okv_member nobody;
 
-struct okv_peer *okv_peer_find(struct okv_protocol *protocol, uint64_t server)
+const struct okv_peer *okv_protocol_peer(const struct okv_protocol *protocol, uint64_t server)
 {
     for (unsigned i = 0; i < OKV_COPIES_MAX; i++)
         if (protocol->peers[i].member.server == server)
             return &protocol->peers[i];
     return NULL;
+}
+
+struct okv_peer *okv_peer_find(struct okv_protocol *protocol, uint64_t server)
+{
+    return (struct okv_peer *)okv_protocol_peer(protocol, server);
 }
 
 static bool is_needed(const struct okv_protocol *protocol, uint64_t server)

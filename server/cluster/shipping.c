@@ -139,14 +139,6 @@ static void send_frames(struct okv_protocol *protocol, struct okv_peer *peer, ui
     peer->shipped = protocol->sealed;
 }
 
-const struct okv_peer *okv_protocol_peer(const struct okv_protocol *protocol, uint64_t server)
-{
-    for (unsigned i = 0; i < OKV_COPIES_MAX; i++)
-        if (protocol->peers[i].member.server == server)
-            return &protocol->peers[i];
-    return NULL;
-}
-
 void okv_protocol_shipped(struct okv_protocol *protocol, uint64_t server, uint64_t position)
 {
     struct okv_peer *peer = okv_peer_find(protocol, server);

@@ -307,14 +307,6 @@ static void log_changed(void *user)
     eventfd_write(copies->log_fd, 1);
 }
 
-static void wake_workers(void *user)
-{
-    struct okv_server *server = user;
-
-    for (unsigned i = 0; i < server->config.workers; i++)
-        okv_server_wake(server, i);
-}
-
 static int start_log(struct okv_copy *copy, struct okv_diag *diag)
 {
     const struct okv_wal_identity *identity = identity_of(copy);
@@ -324,7 +316,7 @@ static int start_log(struct okv_copy *copy, struct okv_diag *diag)
         return okv_diag_set(diag, OKV_ENOTFOUND, "the cluster has no database %s",
                             copy->database->config->name);
     return okv_database_join(copy->database, identity, &params,
-                             copy->copies->server->config.snapshot_ratio, wake_workers,
+                             copy->copies->server->config.snapshot_ratio, okv_server_wake_all,
                              copy->copies->server, diag);
 }
 

@@ -11,10 +11,7 @@
 
 static json_t *hex(uint64_t value)
 {
-    char text[17];
-
-    snprintf(text, sizeof text, "%016" PRIx64, value);
-    return json_string(text);
+    return json_sprintf("%016" PRIx64, value);
 }
 
 static json_t *hex_bytes(const uint8_t *bytes, size_t size)

@@ -17,6 +17,14 @@ void okv_server_wake(struct okv_server *server, unsigned worker)
     eventfd_write(server->worker_signals[worker].fd, 1);
 }
 
+void okv_server_wake_all(void *user)
+{
+    struct okv_server *server = user;
+
+    for (unsigned i = 0; i < server->config.workers; i++)
+        okv_server_wake(server, i);
+}
+
 void okv_server_end_unwanted(struct okv_server *server, unsigned worker, unsigned kind)
 {
     atomic_store(&server->worker_signals[worker].has_unwanted[kind], true);

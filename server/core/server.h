@@ -132,6 +132,8 @@ int64_t okv_server_wall_offset_ms(struct okv_server *server);
 
 /* Ends a worker's sleep. Any thread. */
 void okv_server_wake(struct okv_server *server, unsigned worker);
+/* The same of all workers; `server` is a struct okv_server. Any thread. */
+void okv_server_wake_all(void *server);
 /* Makes a worker end clients of a kind (enum okv_client_kind) that are replaced, killed or have no
  * rights. Any thread. */
 void okv_server_end_unwanted(struct okv_server *server, unsigned worker, unsigned kind);

@@ -96,14 +96,6 @@ static void clock_begin(struct okv_server *server)
     okv_databases_set_clock(server, clock_ms);
 }
 
-static void wake_workers(void *user)
-{
-    struct okv_server *server = user;
-
-    for (unsigned i = 0; i < server->config.workers; i++)
-        okv_server_wake(server, i);
-}
-
 static void logs_stop(struct okv_server *server, unsigned count)
 {
     while (count-- > 0)
@@ -115,7 +107,7 @@ static int logs_start(struct okv_server *server, struct okv_diag *diag)
     for (unsigned i = 0; i < server->database_count; i++) {
         okv_database_report_to(&server->databases[i], &server->log);
         int rc = okv_database_start(&server->databases[i], server->config.snapshot_ratio,
-                                    wake_workers, server, diag);
+                                    okv_server_wake_all, server, diag);
         if (rc) {
             logs_stop(server, i);
             return rc;
@@ -335,11 +327,14 @@ static int serve(struct okv_server *server, const sigset_t *signals, struct okv_
         workers_stop(server, server->config.workers);
         return cannot_start("the acceptor", rc, &why, diag);
     }
+    const char *what = "the thread of the cluster";
     rc = server->copies ? okv_copies_start(server->copies, &why) : 0;
-    if (rc == 0)
+    if (rc == 0) {
+        what = "the announcer";
         rc = okv_announcer_start(server, &why);
+    }
     if (rc) {
-        cannot_start("the announcer", rc, &why, diag);
+        cannot_start(what, rc, &why, diag);
     } else {
         okv_status_log_ready(server);
         okv_metrics_set_ready(server->metrics, true);
