@@ -296,8 +296,8 @@ static int items_check(const okv *handle, struct okv_diag *why)
                         link->uri_text);
 }
 
-/* A handle that observes reads no items. The server may join its cluster meanwhile, and has another seed
- * then. */
+/* A handle that observes reads no items. The server may join its cluster meanwhile, and then has
+ * another seed. */
 static bool is_described(const struct link *link, const struct okv_superblock *block)
 {
     const struct okv_welcome *table = &link->table;
