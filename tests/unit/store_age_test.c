@@ -174,7 +174,8 @@ static uint64_t age_after(struct store_region *region, uint64_t hash)
     okv_store_set_clock(store, store->clock_ms + PASS, false);
     okv_ages_note_eviction(store->table.ages, hash, true);
     uint64_t age_ms = okv_ages_mean_ms(store->table.ages, true);
-    store->table.ages->of_new.count = store->table.ages->of_new.fine_ms = 0;
+    atomic_store(&store->table.ages->of_new.count, 0);
+    atomic_store(&store->table.ages->of_new.fine_ms, 0);
     return age_ms;
 }
 
