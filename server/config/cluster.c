@@ -178,11 +178,6 @@ void okv_config_check_cluster(const struct okv_config *config, struct okv_settin
     check_advertised(cluster, settings);
     check_pair(cluster->peer_user[0], cluster->peer_key, "--peer-user and --peer-key", settings);
     check_users(config, settings);
-    if (config->data && !config->restore)
-        okv_config_error(settings,
-                         "--data %s: a cluster keeps its databases in memory, on several "
-                         "servers: leave it out, or --cluster",
-                         config->data);
     if (config->restore)
         okv_config_error(settings,
                          "--restore %s: the cluster's other servers have not what it brings: "

@@ -13,6 +13,7 @@
 #include "server/copies/copy.h"
 #include "server/copies/links.h"
 #include "server/copies/mail.h"
+#include "server/copies/marking.h"
 #include "server/copies/orders.h"
 #include "server/copies/registry.h"
 #include "server/copies/report.h"
@@ -228,7 +229,7 @@ static int create_etcd(struct okv_copies *copies, struct okv_diag *diag)
     return okv_etcd_create(&options, &copies->etcd, diag);
 }
 
-static int begin_copy(struct okv_copies *copies, unsigned index)
+static int begin_copy(struct okv_copies *copies, unsigned index, struct okv_diag *diag)
 {
     struct okv_copy *copy = &copies->of[index];
     const struct okv_store_lease lease = {.table = {.flags = OKV_LEASE_MEMBER},
@@ -243,8 +244,9 @@ static int begin_copy(struct okv_copies *copies, unsigned index)
              copies->server->config.cluster.name, copy->database->config->name);
     okv_store_set_lease(&copy->database->store, &lease);
     copy->work = calloc(1, sizeof *copy->work);
-    return copy->work ? okv_store_work_init(copy->work, copy->database->config->bucket_size)
-                      : OKV_ENOMEM;
+    int rc = copy->work ? okv_store_work_init(copy->work, copy->database->config->bucket_size)
+                        : OKV_ENOMEM;
+    return rc ? rc : okv_marking_open(copy, diag);
 }
 
 static void end_copy(struct okv_copy *copy)
@@ -274,7 +276,7 @@ int okv_copies_create(struct okv_server *server, struct okv_copies **out, struct
     if (rc == 0)
         rc = okv_peer_inbox_create(server, &copies->inbox);
     for (unsigned i = 0; i < server->database_count && rc == 0; i++)
-        rc = begin_copy(copies, i);
+        rc = begin_copy(copies, i, diag);
     if (rc) {
         okv_copies_destroy(copies);
         return rc;

@@ -6,6 +6,7 @@
 
 #include "server/copies/links.h"
 #include "server/copies/mail.h"
+#include "server/copies/marking.h"
 #include "server/copies/role.h"
 #include "server/copies/shard.h"
 #include "server/core/server.h"
@@ -25,8 +26,6 @@
 #define RHO_PPM 500
 #define SUSPECT_MARGIN_US 100000
 #define LAG_MAX (UINT64_C(64) << 20)
-/* Bytes of frames that are kept for copies which are behind. */
-#define KEEP_BYTES (UINT64_C(32) << 20)
 
 static struct okv_wal *wal_of(const struct okv_copy *copy)
 {
@@ -74,9 +73,12 @@ static void follow(struct okv_copy *copy)
     okv_wal_copies_follow(wal_of(copy));
 }
 
+/* Not while its directory says that the log counts, which the snapshot takes the place of. */
 static void load(struct okv_copy *copy)
 {
     okv_mail_end_pieces(copy);
+    if (!copy->is_given_up)
+        return;
     copy->loading.id = copy->joined_us;
     copy->is_loading = true;
     okv_wal_copies_load(wal_of(copy));
@@ -114,6 +116,7 @@ static void perform(struct okv_copy *copy, const struct okv_protocol_action *act
         break;
     case OKV_ACTION_INCARNATION:
         copy->incarnation = action->position;
+        copy->is_given_up = okv_marking_give_up(copy, action->position);
         break;
     case OKV_ACTION_LOAD:
         load(copy);
@@ -159,7 +162,7 @@ static bool pass_log(struct okv_copy *copy)
         .sealed = state.sealed,
         .durable = state.durable,
         .applied = state.applied,
-        .is_full = state.is_failed,
+        .is_full = state.is_failed || state.is_disk_full,
     };
     if (event.begin == copy->told.begin && event.sealed == copy->told.sealed &&
         event.durable == copy->told.durable && event.applied == copy->told.applied &&
@@ -186,7 +189,8 @@ static void pass_loaded(struct okv_copy *copy)
     if (state.is_loading)
         return;
     const struct okv_protocol_event event = {.type = OKV_EVENT_LOADED, .sealed = state.sealed};
-    copy->is_loading = false;
+    copy->is_loading = copy->is_given_up = false;
+    okv_marking_note_whole(copy);
     pass(copy, &event);
     okv_log_say(&copy->copies->server->log, OKV_LOG_NOTICE, "cluster",
                 "database %s: this copy has loaded the snapshot", copy->database->config->name);
@@ -231,6 +235,7 @@ static void settle(struct okv_copy *copy)
     pass_loaded(copy);
     pass_drained(copy);
     end_drain(copy);
+    okv_marking_note_epoch(copy);
     if (!copy->is_shown)
         copy->is_shown = !okv_role_show(copy);
 }
@@ -310,7 +315,7 @@ static void log_changed(void *user)
 static int start_log(struct okv_copy *copy, struct okv_diag *diag)
 {
     const struct okv_wal_identity *identity = identity_of(copy);
-    const struct okv_wal_copies_params params = {KEEP_BYTES, log_changed, copy->copies};
+    const struct okv_wal_copies_params params = {log_changed, copy->copies};
 
     if (!identity)
         return okv_diag_set(diag, OKV_ENOTFOUND, "the cluster has no database %s",
@@ -320,20 +325,36 @@ static int start_log(struct okv_copy *copy, struct okv_diag *diag)
                              copy->copies->server, diag);
 }
 
+/* What the log has, as a start has found it. */
+static struct okv_protocol_log log_of(const struct okv_copy *copy)
+{
+    struct okv_protocol_log log = {.epochs.count = 0};
+    struct okv_wal_copies_state state;
+    struct okv_wal_epochs epochs;
+
+    okv_wal_copies_get(wal_of(copy), &state);
+    okv_wal_copies_get_epochs(wal_of(copy), &epochs);
+    log.begin = state.begin;
+    log.end = state.sealed;
+    log.published = state.applied;
+    for (unsigned i = 0; i < epochs.count; i++)
+        okv_epochs_add(&log.epochs, epochs.of[i].epoch, epochs.of[i].begin);
+    return log;
+}
+
 int okv_copy_begin(struct okv_copy *copy, struct okv_diag *diag)
 {
     struct okv_copies *copies = copy->copies;
     const struct okv_protocol_options options = options_of(copy);
-    const struct okv_member self = {copies->id, copy->incarnation};
-    struct okv_wal_copies_state state;
-    int rc = start_log(copy, diag);
+    int rc = okv_marking_begin(copy, diag);
 
+    if (rc == 0)
+        rc = start_log(copy, diag);
     if (rc)
         return rc;
-    okv_wal_copies_get(wal_of(copy), &state);
-    const struct okv_protocol_log log = {
-        .begin = state.begin, .end = state.sealed, .published = state.applied};
-    okv_protocol_start(&copy->protocol, &options, self, &log, state.epoch,
+    const struct okv_member self = {copies->id, copy->incarnation};
+    const struct okv_protocol_log log = log_of(copy);
+    okv_protocol_start(&copy->protocol, &options, self, &log, okv_marking_epoch(copy),
                        okv_random_next(&copies->random), okv_clock_lease_us(), &copies->actions);
     copy->has_begun = true;
     for (unsigned i = 0; i < copies->actions.count; i++)

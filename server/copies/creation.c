@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/copies/marking.h"
 #include "server/copies/registry.h"
 #include "server/copies/results.h"
 #include "server/core/server.h"
@@ -44,11 +45,12 @@ static void want(const struct okv_copies *copies, unsigned count, struct okv_sha
             key->wanted[key->wanted_count++] = copies->servers[i].of.id;
 }
 
+/* A log that has been in a cluster goes on with a later epoch. */
 static char *shard_text(struct okv_copies *copies, const struct okv_copy *copy, unsigned count)
 {
     const struct okv_member self = {copies->id, copy->incarnation};
     struct okv_shard_key key = {
-        .epoch = 1,
+        .epoch = okv_marking_epoch(copy) + 1,
         .by = okv_random_next(&copies->random),
         .primary = self,
         .isr = {self},
@@ -66,6 +68,18 @@ static void add_databases(const struct okv_copies *copies, struct okv_cluster_do
         snprintf(database->name, sizeof database->name, "%s", copies->of[i].database->config->name);
         okv_database_get_identity(copies->of[i].database, &database->identity);
     }
+}
+
+/* Before etcd has the cluster: a log that begins in it is its copy, whatever becomes of this
+ * server. */
+static int mark_all(struct okv_copies *copies, uint64_t cluster_id)
+{
+    struct okv_diag why;
+    int rc = 0;
+
+    for (unsigned i = 0; i < copies->server->database_count && rc == 0; i++)
+        rc = okv_marking_create(&copies->of[i], cluster_id, &why);
+    return rc;
 }
 
 static int swap_all(struct okv_copies *copies, struct okv_cluster_document *cluster,
@@ -108,10 +122,12 @@ void okv_creation_begin(struct okv_copies *copies, const struct okv_cluster_docu
         okv_results_add(copies, number, "the cluster exists: see okv cluster status");
         return;
     }
+    whole.id = okv_random_next(&copies->random) | 1;
     whole.began_wall_ms = okv_clock_wall_ms() - okv_server_clock_ms(copies->server);
     if (creation) {
         *creation = (struct creation){copies, number};
-        rc = swap_all(copies, &whole, creation);
+        rc = mark_all(copies, whole.id);
+        rc = rc ? rc : swap_all(copies, &whole, creation);
     }
     if (rc) {
         free(creation);

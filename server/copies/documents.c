@@ -115,10 +115,11 @@ char *okv_document_of_cluster(const struct okv_cluster_document *cluster)
     for (unsigned i = 0; i < cluster->database_count; i++)
         is_whole &= json_object_set_new(databases, cluster->databases[i].name,
                                         database_of(&cluster->databases[i])) == 0;
-    return text_of(json_pack("{s:i, s:i, s:i, s:i, s:I, s:o}", "format", OKV_DOCUMENT_FORMAT,
-                             "copies", (int)cluster->copies, "min_copies", (int)cluster->copies_min,
-                             "lease_ms", (int)cluster->lease_ms, "began_ms",
-                             (json_int_t)cluster->began_wall_ms, "databases", databases),
+    return text_of(json_pack("{s:i, s:o, s:i, s:i, s:i, s:I, s:o}", "format", OKV_DOCUMENT_FORMAT,
+                             "id", hex(cluster->id), "copies", (int)cluster->copies, "min_copies",
+                             (int)cluster->copies_min, "lease_ms", (int)cluster->lease_ms,
+                             "began_ms", (json_int_t)cluster->began_wall_ms, "databases",
+                             databases),
                    is_whole);
 }
 
@@ -157,7 +158,8 @@ static bool read_cluster(json_t *object, struct okv_cluster_document *out)
     if (!read_number(object, "copies", OKV_COPIES_MAX, &copies) ||
         !read_number(object, "min_copies", copies, &copies_min) ||
         !read_number(object, "lease_ms", 60000, &lease_ms) ||
-        !read_number(object, "began_ms", INT64_MAX, &out->began_wall_ms) || copies < 1 ||
+        !read_number(object, "began_ms", INT64_MAX, &out->began_wall_ms) ||
+        !read_hex(json_object_get(object, "id"), &out->id) || out->id == 0 || copies < 1 ||
         copies_min < 1 || lease_ms < 100)
         return false;
     out->copies = (unsigned)copies;

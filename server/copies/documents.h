@@ -1,5 +1,5 @@
 /*
- * What etcd keeps of a cluster, as JSON (docs/copies.md section 10). Numbers of 64 bits are
+ * What etcd keeps of a cluster, as JSON (docs/cluster-format.md). Numbers of 64 bits are
  * strings of hexadecimal digits, which every program reads as they are.
  */
 #ifndef OKV_SERVER_COPIES_DOCUMENTS_H
@@ -20,6 +20,7 @@
 
 /* The key `cluster`: what all servers have in common. */
 struct okv_cluster_document {
+    uint64_t id;         /* from chance, at its creation; not 0 */
     unsigned copies;     /* of each database, the primary's included */
     unsigned copies_min; /* below it writes are refused */
     uint32_t lease_ms;

@@ -109,7 +109,8 @@ struct okv_copy {
     uint64_t joined_us; /* when the JOIN was sent that came last */
     uint64_t needed;    /* frames from here on are kept for copies that load */
     bool is_leading, is_draining, is_loading, is_completing;
-    bool is_shown; /* what the protocol says of this copy, to clients */
+    bool is_given_up; /* the log; a snapshot may take its place */
+    bool is_shown;    /* what the protocol says of this copy, to clients */
     bool has_told_failure;
     bool has_told_options; /* that those of another server differ */
     uint64_t lost_request; /* of etcd, that could not be made; 0: none */

@@ -25,6 +25,8 @@
 #define REPLY_CACHES_PER_CLIENT 4
 /* So many sessions may come to a server and change nothing until its next start. */
 #define SESSIONS_BITS 20
+/* Bytes of frames in memory for copies that are behind. */
+#define FRAMES_KEPT (UINT64_C(32) << 20)
 
 static int open_store(struct okv_database *database, bool wipe, uint64_t boot_id,
                       struct okv_diag *diag)
@@ -107,27 +109,34 @@ static int replay(struct okv_database *database, struct okv_diag *diag)
               : 0;
 }
 
-/* With --data in its directory. In a cluster, batches in memory need a log, too. */
-static int open_log(struct okv_database *database, const struct okv_config *config,
-                    struct okv_diag *diag)
-{
-    int rc = 0;
-
-    if (config->data)
-        rc = okv_durable_open(config->data, database->config->name, config->restore,
-                              &database->durable, diag);
-    else if (config->cluster.name[0])
-        rc = okv_wal_open(&database->opened, okv_null_files(), NULL, diag);
-    if (database->durable)
-        database->opened = database->durable->wal;
-    return rc;
-}
-
 static void close_log(struct okv_database *database)
 {
     if (database->opened && !database->durable)
         okv_wal_close(database->opened);
     okv_durable_close(database->durable);
+}
+
+/* With --data in its directory. In a cluster, batches in memory need a log, too. */
+static int open_log(struct okv_database *database, const struct okv_config *config,
+                    struct okv_diag *diag)
+{
+    bool has_copies = config->cluster.name[0];
+    int rc = 0;
+
+    if (config->data)
+        rc = okv_durable_open(config->data, database->config->name, config->restore,
+                              config->cluster.name, &database->durable, diag);
+    else if (has_copies)
+        rc = okv_wal_open(&database->opened, okv_null_files(), NULL, diag);
+    if (rc)
+        return rc;
+    if (database->durable)
+        database->opened = database->durable->wal;
+    if (has_copies)
+        rc = okv_wal_copies_create(database->opened, FRAMES_KEPT);
+    if (rc)
+        close_log(database);
+    return rc;
 }
 
 int okv_database_init(struct okv_database *database, const struct okv_config *config,
@@ -243,8 +252,8 @@ int okv_database_join(struct okv_database *database, const struct okv_wal_identi
                             database->config->name);
     okv_store_set_hash_seed(&database->store, identity->hash_seed);
     okv_reply_caches_follow(database->reply_caches);
-    rc = okv_wal_copies_begin(database->opened, copies);
-    return rc ? rc : start_log(database, snapshot_ratio, notify, user, diag);
+    okv_wal_copies_begin(database->opened, copies);
+    return start_log(database, snapshot_ratio, notify, user, diag);
 }
 
 void okv_databases_set_clock(struct okv_server *server, uint64_t clock_ms)

@@ -3,7 +3,10 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
 
+#include "server/wal/listing.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
@@ -46,7 +49,63 @@ const char *okv_durable_remedy(int rc)
     }
 }
 
-int okv_durable_open(const char *data, const char *name, const char *restore,
+/* ---- copies ---- */
+
+int okv_durable_write_mark(struct okv_durable *durable, struct okv_diag *why)
+{
+    return okv_wal_mark_write(&durable->directory.files, &durable->mark, why);
+}
+
+/* OKV_ECONFLICT: the directory is for another server. */
+static int check_cluster(const struct okv_durable *durable, const char *cluster,
+                         struct okv_diag *why)
+{
+    if (!durable->is_marked || strcmp(durable->mark.cluster, cluster) == 0)
+        return 0;
+    return okv_diag_set(why, OKV_ECONFLICT,
+                        "it has a copy of cluster %s: start with --cluster %s, or name another "
+                        "directory",
+                        durable->mark.cluster, durable->mark.cluster);
+}
+
+static int remove_rest(struct okv_files *files, struct okv_diag *why)
+{
+    int rc = okv_wal_remove_before(files, UINT64_MAX, false, why);
+
+    return rc ? rc : files->ops->sync_names(files, why);
+}
+
+/* The mark is there before anything that only a cluster may read. */
+static int mark_as_copy(struct okv_durable *durable, const char *cluster, struct okv_diag *why)
+{
+    struct okv_files *files = &durable->directory.files;
+
+    if (durable->is_marked && durable->mark.is_whole)
+        return 0;
+    int rc = durable->is_marked ? remove_rest(files, why) : 0;
+    uint64_t epoch = durable->is_marked ? durable->mark.epoch : 0;
+    durable->is_marked = false;
+    durable->mark = (struct okv_wal_mark){.epoch = epoch, .is_whole = true};
+    snprintf(durable->mark.cluster, sizeof durable->mark.cluster, "%s", cluster);
+    if (rc == 0 && getrandom(&durable->mark.incarnation, sizeof durable->mark.incarnation, 0) < 0)
+        rc = okv_diag_set(why, OKV_EIO, "no random bytes from the system");
+    durable->mark.incarnation >>= 1; /* they count upwards */
+    return rc ? rc : okv_durable_write_mark(durable, why);
+}
+
+static int read_mark(struct okv_durable *durable, const char *cluster, struct okv_diag *why)
+{
+    int rc = okv_wal_mark_read(&durable->directory.files, &durable->mark, why);
+
+    durable->is_marked = rc == 0;
+    if (rc == 0)
+        rc = check_cluster(durable, cluster, why);
+    if (rc == OKV_ENOTFOUND)
+        rc = 0;
+    return rc == 0 && cluster[0] ? mark_as_copy(durable, cluster, why) : rc;
+}
+
+int okv_durable_open(const char *data, const char *name, const char *restore, const char *cluster,
                      struct okv_durable **out, struct okv_diag *diag)
 {
     struct okv_durable *durable = calloc(1, sizeof *durable);
@@ -59,7 +118,9 @@ int okv_durable_open(const char *data, const char *name, const char *restore,
     int rc = open_directory(&durable->directory, data, name, diag);
     if (rc)
         goto free_durable;
-    rc = okv_wal_open(&durable->wal, &durable->directory.files, restore, &why);
+    rc = read_mark(durable, cluster, &why);
+    if (rc == 0)
+        rc = okv_wal_open(&durable->wal, &durable->directory.files, restore, &why);
     if (rc) {
         okv_diag_set(diag, rc, "%s/%s: %s%s", data, name, why.text, okv_durable_remedy(rc));
         goto close_directory;

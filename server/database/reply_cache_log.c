@@ -104,6 +104,10 @@ void okv_reply_caches_save(void *user, void (*emit)(void *to, const struct okv_w
     const struct okv_wal_record forgotten = {.kind = OKV_WAL_FORGOTTEN,
                                              .version = atomic_load(&reply_caches->forgotten)};
 
+    if (reply_caches->is_following) { /* what is published, on whichever copy */
+        okv_reply_caches_save_recovered(reply_caches, emit, to);
+        return;
+    }
     emit(to, &forgotten);
     pthread_mutex_lock(&reply_caches->lock);
     for (uint32_t i = 0; i < reply_caches->bucket_count; i++)

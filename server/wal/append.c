@@ -254,7 +254,8 @@ static void before_change(void *user, uint64_t number)
 {
     struct okv_wal *wal = user;
 
-    okv_snapshot_before_change(&wal->snapshot, number);
+    if (wal->is_direct || wal->copies->holds)
+        okv_snapshot_before_change(&wal->snapshot, number);
 }
 
 static bool is_throttled(void *user)
@@ -269,7 +270,7 @@ void okv_wal_store_log(struct okv_wal *wal, struct okv_store_log *out)
     *out = (struct okv_store_log){
         .check = check,
         .add = add_records,
-        .before = wal->is_direct ? before_change : NULL,
+        .before = wal->is_direct || wal->copies ? before_change : NULL,
         .is_throttled = is_throttled,
         .wake = okv_wal_wake,
         .user = wal,

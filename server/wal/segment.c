@@ -1,6 +1,7 @@
 #include "server/wal/segment.h"
 
 #include "server/store/store.h"
+#include "server/wal/copies/copies.h"
 #include "server/wal/frame.h"
 #include "server/wal/listing.h"
 #include "server/wal/recovery/carry_over.h"
@@ -128,7 +129,8 @@ static struct okv_wal_header next_header(const struct okv_wal *wal, enum okv_wal
     next.position = wal->durable;
     next.epoch = wal->durable_epoch;
     next.raise = wal->durable == wal->position ? wal->raise : 0;
-    next.is_relaxed = wal->is_direct || next.raise != wal->raise;
+    next.is_relaxed =
+        wal->is_direct || next.raise != wal->raise || (wal->copies && wal->sync_within_ns != 0);
     next.is_clean = occasion == OKV_WAL_AT_END;
     return next;
 }
@@ -168,6 +170,8 @@ int okv_wal_begin_segment(struct okv_wal *wal, enum okv_wal_occasion occasion)
 {
     int rc = occasion == OKV_WAL_AT_START ? prepare_start(wal) : 0;
 
+    if (wal->copies)
+        okv_wal_copies_carry_unpublished(wal);
     if (rc == 0)
         rc = begin_segment(wal, occasion);
     return rc == 0 && wal->raise ? begin_segment(wal, occasion) : rc;

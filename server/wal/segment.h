@@ -11,12 +11,13 @@ void okv_wal_trim_segment(struct okv_wal *wal);
 enum okv_wal_occasion {
     OKV_WAL_AT_START, /* without space for a batch the disk is full, which is no failure */
     OKV_WAL_MEANWHILE,
+    OKV_WAL_AT_CUT, /* likewise */
     OKV_WAL_AT_END, /* nothing comes any more */
 };
 /* Begins the segment after wal->segment; two, if a start has frames to carry over and raised
  * versions. All frames are committed, but those that are carried over: so an uncommitted one is
- * always in the last segment. On failure the log stays in the segment that it has. Fails like
- * okv_file_ops. */
+ * always in the last segment. Where there are copies, all are carried over that are not published.
+ * On failure the log stays in the segment that it has. Fails like okv_file_ops. */
 int okv_wal_begin_segment(struct okv_wal *wal, enum okv_wal_occasion occasion);
 /* All that was written is durable. */
 void okv_wal_note_durable(struct okv_wal *wal);

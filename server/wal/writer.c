@@ -145,7 +145,7 @@ static void end_log(struct okv_wal *wal)
     if (rc == 0 && !atomic_load(&wal->failure))
         okv_wal_trim_segment(wal);
     okv_snapshot_lock(&wal->snapshot);
-    if (rc == 0 && okv_files_keep(wal->files) && (!wal->copies || okv_wal_copies_has_applied(wal)))
+    if (rc == 0 && okv_files_keep(wal->files) && (!wal->copies || !okv_wal_copies_is_loading(wal)))
         okv_wal_schedule_last(wal);
     okv_snapshot_unlock(&wal->snapshot);
     if (rc == 0 && !atomic_load(&wal->failure))

@@ -99,6 +99,7 @@ static void check_cluster(const uint8_t *bytes, size_t length)
     char *text = okv_document_of_cluster(&document);
     FUZZ_CHECK(text && okv_document_read_cluster(text, strlen(text), &again));
     FUZZ_CHECK(again.database_count == document.database_count);
+    FUZZ_CHECK(again.id == document.id && document.id != 0);
     FUZZ_CHECK(again.began_wall_ms == document.began_wall_ms);
     free(text);
 }

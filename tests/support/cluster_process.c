@@ -188,9 +188,14 @@ void cluster_process_hand_over(struct cluster_process *cluster, unsigned to)
 void cluster_process_restart(struct cluster_process *cluster, unsigned i)
 {
     struct server_process *server = &cluster->servers[i], there = *server;
-    const char *const arguments[] = {"--memory",    cluster->memory, "--cluster",
-                                     "test",        "--etcd",        cluster->etcd.urls,
-                                     "--advertise", there.uri,       NULL};
+    const char *files = cluster->has_files ? "--data" : NULL;
+    char data[sizeof cluster->directory + 8];
+    const char *const arguments[] = {
+        "--memory",         cluster->memory, "--cluster", "test", "--etcd",
+        cluster->etcd.urls, "--advertise",   there.uri,   files,  data,
+        "--snapshot-ratio", "0.1",           NULL};
+
+    snprintf(data, sizeof data, "%s/d%u", cluster->directory, i);
 
     server_start_after(server, &there, arguments);
     if (!cluster->observers[i])
@@ -231,30 +236,32 @@ static bool knows_all(struct cluster_process *cluster, unsigned server)
     return is_whole;
 }
 
-static void create(struct cluster_process *cluster, uint32_t lease_ms)
+void cluster_process_create(struct cluster_process *cluster)
 {
     char text[64], result[ANSWER_MAX];
     uint64_t end = pace_guard_end();
 
     while (!knows_all(cluster, 0) && okv_clock_ns() < end)
         pace_sleep_ms(LOOK_MS);
-    snprintf(text, sizeof text, "create %u 1 %u", cluster->count, lease_ms);
+    snprintf(text, sizeof text, "create %u 1 %u", cluster->count, cluster->lease_ms);
     order(cluster, 0, text, result);
     assert_string_equal(result, "done");
+    for (unsigned i = 0; i < cluster->count; i++)
+        cluster_process_await(cluster, i, true);
 }
 
 void cluster_process_start(struct cluster_process *cluster, unsigned count, const char *memory,
                            uint32_t lease_ms)
 {
-    *cluster = (struct cluster_process){.count = count, .memory = memory};
+    *cluster =
+        (struct cluster_process){.count = count, .memory = memory, .has_files = cluster->has_files};
     etcd_process_start(&cluster->etcd, 1, false);
     name_places(cluster);
     for (unsigned i = 0; i < count; i++)
         cluster_process_restart(cluster, i);
     lease_ms = pace_ms(lease_ms);
-    create(cluster, lease_ms < LEASE_MAX_MS ? lease_ms : LEASE_MAX_MS);
-    for (unsigned i = 0; i < count; i++)
-        cluster_process_await(cluster, i, true);
+    cluster->lease_ms = lease_ms < LEASE_MAX_MS ? lease_ms : LEASE_MAX_MS;
+    cluster_process_create(cluster);
 }
 
 void cluster_process_stop(struct cluster_process *cluster)

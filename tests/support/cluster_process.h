@@ -15,7 +15,9 @@
 struct cluster_process {
     unsigned count;
     const char *memory;
-    char directory[64]; /* of the sockets */
+    uint32_t lease_ms;
+    bool has_files;     /* set before the start; else the databases are in memory */
+    char directory[64]; /* of the sockets, and of the files: d0, d1 and so on */
     char uri[320];      /* for clients: okv://... */
     struct etcd_process etcd;
     struct server_process servers[CLUSTER_SERVERS_MAX];
@@ -23,15 +25,18 @@ struct cluster_process {
     bool stands[CLUSTER_SERVERS_MAX];    /* not to be asked */
 };
 
-/* Returns when all copies are in sync, with a lease of as many ms on a fast machine. */
+/* Returns when all copies are in sync, with a lease of as many ms on a fast machine. All of
+ * *cluster but `has_files` is set anew. */
 void cluster_process_start(struct cluster_process *cluster, unsigned count, const char *memory,
                            uint32_t lease_ms);
+/* By server 0, in an etcd that does not have it; the start does. Returns when all are in sync. */
+void cluster_process_create(struct cluster_process *cluster);
 /* Also after a start that failed. */
 void cluster_process_stop(struct cluster_process *cluster);
 
 okv *cluster_process_connect(const struct cluster_process *cluster);
 
-/* With an empty memory, at the place that it had. */
+/* At the place that it had, with its files, if it has any. */
 void cluster_process_restart(struct cluster_process *cluster, unsigned server);
 /* SIGKILL, SIGSTOP or SIGCONT. */
 void cluster_process_signal(struct cluster_process *cluster, unsigned server, int signal);

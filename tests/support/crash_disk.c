@@ -14,7 +14,9 @@ struct okv_file {
     struct crash_disk *disk;
     struct okv_file *next;
     char name[OKV_WAL_NAME_SIZE], durable_name[OKV_WAL_NAME_SIZE]; /* "": none */
-    uint8_t *now, *durable; /* what the page cache has, and the disk */
+    struct okv_file *replaces; /* has lost its name to this one; NULL: none, or durably */
+    bool is_replaced;          /* by such a one */
+    uint8_t *now, *durable;    /* what the page cache has, and the disk */
     uint64_t size, durable_size, capacity;
     uint64_t synced; /* bytes from the beginning that both have */
     uint64_t taken;  /* of the disk's space */
@@ -273,6 +275,8 @@ static int name_again(struct crash_disk *disk, const char *from, const char *to,
         return okv_file_failed(ENOENT, why);
     if (before) {
         before->name[0] = '\0';
+        before->is_replaced = true;
+        file->replaces = before;
         give_back(before, 0);
     }
     if (!to[0])
@@ -297,6 +301,13 @@ static int disk_remove(struct okv_files *files, const char *name, struct okv_dia
     return disk_rename(files, name, "", why);
 }
 
+static void name_durably(struct okv_file *file)
+{
+    memcpy(file->durable_name, file->name, sizeof file->name);
+    file->replaces = NULL;
+    file->is_replaced = false;
+}
+
 static int disk_sync_names(struct okv_files *files, struct okv_diag *why)
 {
     struct crash_disk *disk = disk_of(files);
@@ -304,7 +315,7 @@ static int disk_sync_names(struct okv_files *files, struct okv_diag *why)
     pthread_mutex_lock(&disk->lock);
     int rc = call(disk, OKV_WAL_SEGMENT, false, why);
     for (struct okv_file *file = disk->all; !rc && file; file = file->next)
-        memcpy(file->durable_name, file->name, sizeof file->name);
+        name_durably(file);
     pthread_mutex_unlock(&disk->lock);
     return rc;
 }
@@ -436,12 +447,19 @@ static void crash_bytes(struct crash_disk *disk, struct okv_file *file)
     }
 }
 
+static void lose_name(struct okv_file *file)
+{
+    memcpy(file->name, file->durable_name, sizeof file->name);
+    if (file->replaces)
+        memcpy(file->replaces->name, file->replaces->durable_name, sizeof file->name);
+}
+
+/* A rename that replaces a file takes place as a whole, or not at all: rename(2). */
 static void crash_name(struct crash_disk *disk, struct okv_file *file)
 {
-    if (strcmp(file->name, file->durable_name) != 0 && toss(disk) &&
+    if (!file->is_replaced && strcmp(file->name, file->durable_name) != 0 && toss(disk) &&
         !(file->durable_name[0] && find_file(disk, file->durable_name)))
-        memcpy(file->name, file->durable_name, sizeof file->name);
-    memcpy(file->durable_name, file->name, sizeof file->name);
+        lose_name(file);
 }
 
 void crash_disk_crash(struct crash_disk *disk)
@@ -450,6 +468,8 @@ void crash_disk_crash(struct crash_disk *disk)
         crash_bytes(disk, file);
         crash_name(disk, file);
     }
+    for (struct okv_file *file = disk->all; file; file = file->next)
+        name_durably(file);
     crash_disk_go_on(disk);
 }
 

@@ -208,18 +208,21 @@ static void choose_data(struct server_process *server)
     assert_non_null(mkdtemp(server->data));
 }
 
+const char *server_program(void)
+{
+    const char *program = getenv("OKV_SERVER_BIN");
+
+    return program ? program : OKV_SERVER_BIN;
+}
+
 static void exec_server(const struct server_process *server, const char *const *arguments, int out,
                         pid_t parent)
 {
-    const char *program = getenv("OKV_SERVER_BIN");
+    const char *program = server_program();
     const char *further = getenv("OKV_TEST_SERVER_ARGS");
     const char *sync = getenv("OKV_TEST_SYNC");
-    const char *argv[ARGUMENTS_MAX] = {program ? program : OKV_SERVER_BIN,
-                                       "--listen",
-                                       server->listen,
-                                       "--open",
-                                       "--log-format",
-                                       "text"};
+    const char *argv[ARGUMENTS_MAX] = {program,  "--listen",     server->listen,
+                                       "--open", "--log-format", "text"};
     int count = 6;
 
     if (server->data[0]) {

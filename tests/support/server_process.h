@@ -28,6 +28,8 @@ struct server_process {
     char data[128];      /* of the log; "" without $OKV_TEST_DATA */
 };
 
+/* Its path. */
+const char *server_program(void);
 /* Starts a server with further arguments (NULL-terminated, may be NULL) and
  * waits for its "ready" line. Fails the test when it does not come. */
 void server_start(struct server_process *server, const char *const *arguments);

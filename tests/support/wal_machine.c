@@ -6,7 +6,6 @@
 #include "tests/support/test.h"
 
 #include "server/store/long_value.h"
-#include "server/wal/recovery/truncate.h"
 #include "shared/base/error.h"
 
 #define BUCKET_SIZE 256
@@ -83,7 +82,9 @@ int wal_machine_start(struct wal_machine *machine)
     int rc = okv_wal_open(&machine->wal, machine->files, machine->restore, &machine->diag);
     if (rc)
         return rc;
-    if (machine->identity)
+    if (machine->copies)
+        rc = okv_wal_copies_create(machine->wal, machine->keep);
+    if (rc == 0 && machine->identity)
         rc = okv_wal_set_identity(machine->wal, machine->identity);
     if (rc) {
         okv_wal_close(machine->wal);
@@ -96,12 +97,10 @@ int wal_machine_start(struct wal_machine *machine)
                                               .clients = machine->clients,
                                               .progress = note_read,
                                               .user = machine};
-    if (machine->cut)
-        rc = okv_wal_truncate(machine->wal, machine->cut, &machine->diag);
     if (rc == 0)
         rc = okv_wal_recover(machine->wal, &recovery, &machine->found, &machine->diag);
     if (rc == 0 && machine->copies)
-        rc = okv_wal_copies_begin(machine->wal, machine->copies);
+        okv_wal_copies_begin(machine->wal, machine->copies);
     if (rc == 0)
         rc = start_log(machine);
     if (rc == 0)

@@ -25,8 +25,8 @@ struct wal_machine {
     const struct okv_wal_clients *clients;      /* likewise; or NULL */
     const struct okv_wal_identity *identity;    /* likewise; or NULL: from chance */
     const struct okv_wal_copies_params *copies; /* likewise; NULL: it has none */
+    uint64_t keep;                              /* bytes of frames in memory; likewise */
     const char *restore; /* a snapshot that the next start begins with; NULL: none */
-    uint64_t cut;        /* position at which the next start cuts off the log; 0: nowhere */
     uint64_t epoch;      /* that the next start begins; 0: none */
     uint8_t *region;
     struct okv_store store;

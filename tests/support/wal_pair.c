@@ -27,9 +27,10 @@ void wal_copy_init(struct wal_copy *copy, bool keeps_nothing)
     wal_machine_init(&copy->machine, &copy->disk, WAL_PAIR_REGION);
     if (keeps_nothing)
         copy->machine.files = okv_null_files();
-    copy->params = (struct okv_wal_copies_params){1 << 20, note_change, copy};
+    copy->params = (struct okv_wal_copies_params){note_change, copy};
     copy->machine.identity = &identity;
     copy->machine.copies = &copy->params;
+    copy->machine.keep = 1 << 20;
 }
 
 void wal_copy_start(struct wal_copy *copy)

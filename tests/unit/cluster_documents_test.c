@@ -1,4 +1,4 @@
-/* The JSON of docs/copies.md section 11, and what etcd may have in its place. */
+/* The JSON of docs/cluster-format.md, and what etcd may have in its place. */
 #include "tests/support/test.h"
 
 #include "server/copies/documents.h"
@@ -6,6 +6,7 @@
 static struct okv_cluster_document cluster_of(void)
 {
     return (struct okv_cluster_document){
+        .id = 0xabc,
         .copies = 3,
         .copies_min = 2,
         .lease_ms = 1000,
@@ -26,7 +27,7 @@ static const char cluster_text[] =
     "\"position\":\"0000000000000008\"},"
     "\"default\":{\"hash_seed\":\"fedcba9876543210\",\"id\":\"30313233343536373839616263646500\","
     "\"position\":\"0000000000001000\"}},"
-    "\"format\":1,\"lease_ms\":1000,\"min_copies\":2}";
+    "\"format\":1,\"id\":\"0000000000000abc\",\"lease_ms\":1000,\"min_copies\":2}";
 
 static const char server_text[] =
     "{\"boot\":\"0000000000000002\",\"format\":1,\"host\":\"rack 7\",\"id\":\"00000000000000aa\","
@@ -55,6 +56,7 @@ TEST(a_cluster)
 
     expect_text(okv_document_of_cluster(&cluster), cluster_text);
     assert_true(okv_document_read_cluster(cluster_text, strlen(cluster_text), &back));
+    assert_int_equal(back.id, 0xabc);
     assert_int_equal(back.copies, 3);
     assert_int_equal(back.copies_min, 2);
     assert_int_equal(back.lease_ms, 1000);
@@ -199,6 +201,8 @@ TEST(members_that_are_missing_or_of_another_type)
         {CLUSTER, ",\"min_copies\":2", ""},
         {CLUSTER, ",\"min_copies\":2", ",\"min_copies\":true"},
         {CLUSTER, ",\"lease_ms\":1000", ""},
+        {CLUSTER, "\"id\":\"0000000000000abc\",", ""},
+        {CLUSTER, "\"0000000000000abc\"", "2748"},
         {CLUSTER, "\"began_ms\":1700000000123,", ""},
         {CLUSTER, "\"databases\"", "\"database\""},
         {CLUSTER, "\"hash_seed\":\"0000000000000007\",", ""},
@@ -265,6 +269,7 @@ TEST(numbers_out_of_range)
         {CLUSTER, "\"lease_ms\":1000", "\"lease_ms\":60001"},
         {CLUSTER, "\"began_ms\":1700000000123", "\"began_ms\":-1"},
         {CLUSTER, "\"began_ms\":1700000000123", "\"began_ms\":9223372036854775808"},
+        {CLUSTER, "0000000000000abc", "0000000000000000"},
         {CLUSTER, "0000000000000008", "0000000000000009"},
         {CLUSTER, "0000000000000007", "000000000000007"},
         {CLUSTER, "0000000000000007", "00000000000000007"},
@@ -348,6 +353,7 @@ static bool is_read_with_databases(unsigned count)
     static char all[1 << 17];
     int length = snprintf(all, sizeof all,
                           "{\"began_ms\":1,\"copies\":3,\"databases\":{%s},\"format\":1,"
+                          "\"id\":\"0000000000000001\","
                           "\"lease_ms\":1000,\"min_copies\":2}",
                           text);
     return is_read(CLUSTER, all, (size_t)length);

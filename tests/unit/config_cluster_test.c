@@ -130,7 +130,6 @@ TEST(a_cluster_has_a_name_an_etcd_and_an_address)
                    "--cluster c: say where clients and the other servers reach this one");
     expect_taken(CLUSTER " advertise=resp://10.0.0.1 advertise=local:///run/okv.sock");
     expect_refused(CLUSTER REACHED " data=d restore=f", "--restore f: the cluster's other servers");
-    expect_refused(CLUSTER REACHED " data=d", "--data d: a cluster keeps its databases in memory");
     expect_taken(CLUSTER REACHED " wipe");
 }
 

@@ -132,7 +132,7 @@ static void cut_while_written(bool is_kept)
 
     wal_copy_init(primary, true);
     wal_copy_init(copy, false);
-    copy->params.keep = is_kept ? 1 << 20 : 0;
+    copy->machine.keep = is_kept ? 1 << 20 : 0;
     copy->disk.before_sync = pass;
     copy->disk.user = &gate;
     wal_copy_start(primary);

@@ -474,7 +474,7 @@ TEST(memory_keeps_the_latest_frames)
 
     for (unsigned i = 0; i < 2; i++) {
         wal_copy_init(&pair->of[i], true);
-        pair->of[i].params.keep = 500;
+        pair->of[i].machine.keep = 500;
         wal_copy_start(&pair->of[i]);
     }
     wal_pair_lead(pair, 0);

@@ -5,15 +5,21 @@
 
 #include "server/store/store.h"
 #include "server/wal/append.h"
+#include "server/wal/copies/replay.h"
 #include "server/wal/copies/state.h"
 #include "server/wal/state.h"
 #include "shared/base/error.h"
+
+bool okv_wal_is_empty_log(const struct okv_wal *wal)
+{
+    return !wal->snapshot_header.number && wal->position == wal->segment.position;
+}
 
 void okv_wal_get_identity(const struct okv_wal *wal, struct okv_wal_identity *out)
 {
     memcpy(out->database_id, wal->segment.database_id, OKV_WAL_ID_SIZE);
     out->hash_seed = wal->segment.hash_seed;
-    out->position = wal->segment.position;
+    out->position = okv_wal_is_empty_log(wal) ? wal->segment.position : 0;
 }
 
 int okv_wal_set_identity(struct okv_wal *wal, const struct okv_wal_identity *identity)
@@ -28,24 +34,39 @@ int okv_wal_set_identity(struct okv_wal *wal, const struct okv_wal_identity *ide
     memcpy(segment->database_id, identity->database_id, OKV_WAL_ID_SIZE);
     segment->hash_seed = identity->hash_seed;
     segment->position = wal->position = wal->durable = identity->position;
+    if (wal->copies)
+        okv_wal_copies_replay_begin(wal);
     return 0;
 }
 
-int okv_wal_copies_begin(struct okv_wal *wal, const struct okv_wal_copies_params *params)
+int okv_wal_copies_create(struct okv_wal *wal, uint64_t keep)
 {
     struct okv_wal_copies *copies = calloc(1, sizeof *copies);
 
     if (!copies)
         return OKV_ENOMEM;
-    copies->params = *params;
-    okv_wal_tail_init(&copies->tail, wal->position, wal->epoch);
-    copies->written = copies->durable = copies->published = copies->applied = wal->position;
+    copies->keep = keep;
     copies->cut = OKV_WAL_NO_CUT;
     copies->pinned = UINT64_MAX;
+    okv_wal_tail_init(&copies->tail, 0, 0);
     STAILQ_INIT(&copies->load.waiting);
-    wal->blobs.min_length = UINT64_MAX;
     wal->copies = copies;
     return 0;
+}
+
+void okv_wal_copies_begin(struct okv_wal *wal, const struct okv_wal_copies_params *params)
+{
+    struct okv_wal_copies *copies = wal->copies;
+
+    copies->params = *params;
+    copies->written = copies->durable = copies->tail.end;
+    copies->published = copies->applied;
+    wal->blobs.min_length = UINT64_MAX;
+}
+
+void okv_wal_copies_get_epochs(const struct okv_wal *wal, struct okv_wal_epochs *out)
+{
+    *out = wal->copies->epochs;
 }
 
 static void drop_pieces(struct okv_wal_copies *copies)
@@ -74,6 +95,7 @@ static struct okv_wal_copies_state state_of(struct okv_wal *wal)
     const struct okv_wal_copies *copies = wal->copies;
     struct okv_wal_copies_state state = {
         .is_failed = copies->is_failed || atomic_load(&wal->failure),
+        .is_disk_full = atomic_load(&wal->space.is_full),
         .is_loading = copies->load.is_active,
         .pieces = copies->load.pieces,
     };
@@ -220,8 +242,9 @@ void okv_wal_copies_load(struct okv_wal *wal)
     pthread_mutex_lock(&wal->lock);
     drop_pieces(copies);
     copies->load.is_active = copies->load.must_clear = true;
-    copies->load.has_interval = false;
+    copies->load.has_interval = copies->load.is_whole = false;
     copies->load.pieces = 0;
+    copies->load.snapshot = 0;
     copies->load.turn++;
     copies->is_failed = false;
     wake(wal);
@@ -270,4 +293,19 @@ int okv_wal_copies_read(struct okv_wal *wal, uint64_t position, uint64_t end, ui
     }
     pthread_mutex_unlock(&wal->lock);
     return rc;
+}
+
+/* ---- for the log ---- */
+
+/* A later cut may reach them, and stays within the segment. */
+void okv_wal_copies_carry_unpublished(struct okv_wal *wal)
+{
+    const struct okv_wal_copies *copies = wal->copies;
+
+    pthread_mutex_lock(&wal->lock);
+    if (wal->durable > copies->applied) {
+        wal->durable = copies->applied;
+        wal->durable_epoch = okv_wal_tail_epoch_at(&copies->tail, copies->applied);
+    }
+    pthread_mutex_unlock(&wal->lock);
 }

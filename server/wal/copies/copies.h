@@ -12,8 +12,8 @@
  * when the first frame of an epoch that is led here is published. A batch ends when its frame is
  * published; its writes are OKV_EUNKNOWN if this copy stops to lead before.
  *
- * Such a log publishes nothing before its frame, whatever `sync_within_ns` says, and has no files
- * of long values.
+ * Such a log publishes nothing before its frame, whatever `sync_within_ns` says, and begins no
+ * files of long values.
  */
 #ifndef OKV_SERVER_WAL_COPIES_COPIES_H
 #define OKV_SERVER_WAL_COPIES_COPIES_H
@@ -36,9 +36,17 @@ struct okv_wal_identity {
 };
 
 struct okv_wal_copies_params {
-    uint64_t keep;               /* bytes of frames to keep for copies that are behind */
-    void (*changed)(void *user); /* okv_wal_copies_state() has; on the log's thread */
+    void (*changed)(void *user); /* okv_wal_copies_get() says more; on the log's thread */
     void *user;
+};
+
+/* Where the epochs of a log begin: the latest that a start has found. */
+#define OKV_WAL_EPOCHS_MAX 16
+struct okv_wal_epochs {
+    unsigned count;
+    struct {
+        uint64_t epoch, begin; /* begin 0: somewhere before what was read */
+    } of[OKV_WAL_EPOCHS_MAX];
 };
 
 /* Positions: each is the end of a frame. */
@@ -50,21 +58,33 @@ struct okv_wal_copies_state {
     uint64_t epoch;    /* of the last frame */
     uint64_t clock_ms; /* the primary's, when it sealed the frame that was applied last */
     bool is_failed;    /* the log, or the store has no room for what is published */
+    bool is_disk_full; /* frames wait until there is space */
     unsigned pieces;   /* of a snapshot, that were loaded since okv_wal_copies_load() */
     bool is_loading;
     bool is_drained; /* as after okv_wal_copies_drain() */
     bool takes_changes;
 };
 
-void okv_wal_get_identity(const struct okv_wal *wal, struct okv_wal_identity *out);
-/* Between okv_wal_open() and okv_wal_start(). OKV_EEXISTS: the log has files, and another identity.
+/* Between okv_wal_open() and okv_wal_recover(): the log is to have copies, and keeps `keep` bytes
+ * of frames in memory for those that are behind. OKV_ENOMEM. */
+int okv_wal_copies_create(struct okv_wal *wal, uint64_t keep);
+/* Whether the log has neither a frame nor a snapshot. After okv_wal_recover(). */
+bool okv_wal_is_empty_log(const struct okv_wal *wal);
+/* What another copy begins with: a position of 0 has it load a snapshot. After okv_wal_recover().
  */
+void okv_wal_get_identity(const struct okv_wal *wal, struct okv_wal_identity *out);
+/* Between okv_wal_recover() and okv_wal_start(). OKV_EEXISTS: the log has files, and another
+ * identity. */
 int okv_wal_set_identity(struct okv_wal *wal, const struct okv_wal_identity *identity);
-/* Between okv_wal_recover() and okv_wal_start(). OKV_ENOMEM. */
-int okv_wal_copies_begin(struct okv_wal *wal, const struct okv_wal_copies_params *params);
+/* Between okv_wal_set_identity() and okv_wal_start(). */
+void okv_wal_copies_begin(struct okv_wal *wal, const struct okv_wal_copies_params *params);
+void okv_wal_copies_get_epochs(const struct okv_wal *wal, struct okv_wal_epochs *out);
 
 /* For okv_wal_close(). */
 void okv_wal_copies_end(struct okv_wal *wal);
+/* Before a segment begins: has it begin where the store is, with the frames that are not published.
+ */
+void okv_wal_copies_carry_unpublished(struct okv_wal *wal);
 
 /* ---- the cluster thread, after okv_wal_start() ---- */
 

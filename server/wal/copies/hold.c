@@ -8,6 +8,7 @@
 #include "server/store/status.h"
 #include "server/store/store.h"
 #include "server/wal/await.h"
+#include "server/wal/copies/apply.h"
 #include "server/wal/copies/load.h"
 #include "server/wal/copies/state.h"
 #include "server/wal/disk.h"
@@ -15,6 +16,7 @@
 #include "server/wal/null_files.h"
 #include "server/wal/recovery/snapshot.h"
 #include "server/wal/segment.h"
+#include "server/wal/snapshot/schedule.h"
 #include "server/wal/state.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
@@ -51,12 +53,12 @@ bool okv_wal_copies_must_hold(struct okv_wal *wal)
     return must_hold;
 }
 
-bool okv_wal_copies_has_applied(struct okv_wal *wal)
+bool okv_wal_copies_is_loading(struct okv_wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
-    bool has_applied = wal->copies->applied == wal->copies->tail.end;
+    bool is_loading = wal->copies->load.is_active;
     pthread_mutex_unlock(&wal->lock);
-    return has_applied;
+    return is_loading;
 }
 
 /* Under the lock. */
@@ -65,21 +67,21 @@ static void trim(struct okv_wal_copies *copies)
     uint64_t done = copies->applied < copies->durable ? copies->applied : copies->durable;
 
     done = done < copies->pinned ? done : copies->pinned;
-    okv_wal_tail_trim(&copies->tail, done, copies->params.keep);
+    okv_wal_tail_trim(&copies->tail, done, copies->keep);
 }
 
 /* ---- files ---- */
 
-/* Frames from `cut` on do not count any more. The next segment begins there. */
+/* Frames from `cut` on do not count any more: the next segment has those before. */
 static int cut_files(struct okv_wal *wal, uint64_t cut, uint64_t epoch)
 {
     wal->position = cut;
     wal->epoch = epoch;
-    if (wal->durable > cut) {
-        wal->durable = cut;
-        wal->durable_epoch = epoch;
-    }
-    return okv_files_keep(wal->files) ? okv_wal_begin_segment(wal, OKV_WAL_MEANWHILE) : 0;
+    if (okv_files_keep(wal->files))
+        return okv_wal_begin_segment(wal, OKV_WAL_AT_CUT);
+    if (wal->durable >= cut)
+        okv_wal_note_durable(wal);
+    return 0;
 }
 
 /* Under the lock, which it leaves meanwhile. */
@@ -124,8 +126,19 @@ static int write_next(struct okv_wal *wal)
     pthread_mutex_unlock(&wal->lock);
     int rc = write_frame(wal, frame);
     okv_wal_tail_frame_drop(frame);
+    if (okv_files_keep(wal->files))
+        okv_wal_reserve_space(wal); /* for the next one */
     pthread_mutex_lock(&wal->lock);
     return rc;
+}
+
+/* Under the lock. */
+static bool can_write(const struct okv_wal *wal)
+{
+    const struct okv_wal_copies *copies = wal->copies;
+
+    return copies->cut == OKV_WAL_NO_CUT && copies->written < copies->tail.end &&
+           !atomic_load(&wal->failure) && !atomic_load(&wal->space.is_full);
 }
 
 /* Under the lock, which it leaves meanwhile. */
@@ -135,8 +148,7 @@ static void write_frames(struct okv_wal *wal)
     uint64_t begin = copies->written;
     int rc = 0;
 
-    while (rc == 0 && copies->cut == OKV_WAL_NO_CUT && copies->written < copies->tail.end &&
-           copies->written - begin < WRITE_BYTES)
+    while (rc == 0 && can_write(wal) && copies->written - begin < WRITE_BYTES)
         rc = write_next(wal);
     uint64_t end = copies->written;
     pthread_mutex_unlock(&wal->lock);
@@ -144,8 +156,6 @@ static void write_frames(struct okv_wal *wal)
         rc = okv_wal_sync_if_due(wal);
     if (rc)
         okv_wal_fail(wal, rc, wal->why.text);
-    if (okv_files_keep(wal->files))
-        okv_wal_reserve_space(wal);
     pthread_mutex_lock(&wal->lock);
     if (rc == 0 && end > copies->durable && copies->cut == OKV_WAL_NO_CUT)
         copies->durable = end;
@@ -153,41 +163,6 @@ static void write_frames(struct okv_wal *wal)
 }
 
 /* ---- the store ---- */
-
-static int apply_record(struct okv_wal *wal, const struct okv_wal_record *record)
-{
-    const struct okv_store_recovered item = {
-        .key = record->key,
-        .key_length = record->key_length,
-        .value = record->kind == OKV_WAL_DELETE ? NULL : record->value,
-        .value_length = record->value_length,
-        .version = record->version,
-        .expiry_ms = record->expiry_ms,
-    };
-
-    if (record->kind == OKV_WAL_EPOCH)
-        return 0;
-    if (!okv_wal_is_change(record))
-        return okv_wal_recover_client(wal, record);
-    return okv_store_recover(wal->store, &wal->work, &item);
-}
-
-static int apply_frame(struct okv_wal *wal, const struct okv_wal_tail_frame *frame)
-{
-    struct okv_wal_record record;
-    uint64_t at = OKV_WAL_FRAME_HEADER;
-    unsigned records = 0;
-    int rc = 0;
-
-    while (rc == 0 && at < frame->frame.length) {
-        rc = okv_wal_record_decode(frame->bytes, frame->frame.length, &at, &record);
-        if (rc == 0)
-            rc = apply_record(wal, &record);
-        records++;
-    }
-    okv_store_maintain(wal->store, &wal->work, records < RESIZES_MAX ? records : RESIZES_MAX);
-    return rc;
-}
 
 /* Under the lock. */
 static void note_frame(struct okv_wal_copies *copies, const struct okv_wal_tail_frame *frame,
@@ -206,11 +181,12 @@ static void apply_next(struct okv_wal *wal)
 {
     struct okv_wal_copies *copies = wal->copies;
     struct okv_wal_tail_frame *frame = okv_wal_tail_find(&copies->tail, copies->applied);
-    unsigned turn = copies->load.turn;
+    unsigned turn = copies->load.turn, records;
 
     okv_wal_tail_frame_hold(frame);
     pthread_mutex_unlock(&wal->lock);
-    int rc = apply_frame(wal, frame);
+    int rc = okv_wal_apply_frame(wal, &wal->work, frame, &records);
+    okv_store_maintain(wal->store, &wal->work, records < RESIZES_MAX ? records : RESIZES_MAX);
     pthread_mutex_lock(&wal->lock);
     if (turn == copies->load.turn) /* else it is of items that go */
         note_frame(copies, frame, rc);
@@ -245,7 +221,7 @@ static bool work_off(struct okv_wal *wal)
         return okv_wal_load_some(wal);
     if (copies->cut != OKV_WAL_NO_CUT && !has_failed)
         carry_out_cut(wal);
-    else if (copies->written < copies->tail.end && !has_failed)
+    else if (can_write(wal))
         write_frames(wal);
     else if (can_apply(copies))
         apply_next(wal);
@@ -254,21 +230,52 @@ static bool work_off(struct okv_wal *wal)
     return true;
 }
 
+/* The segment that begins has the frames that are not published, which are to be few. */
+static bool is_snapshot_due(struct okv_wal *wal)
+{
+    const struct okv_wal_copies *copies = wal->copies;
+
+    pthread_mutex_lock(&wal->lock);
+    bool is_due = okv_files_keep(wal->files) && !copies->load.is_active &&
+                  copies->cut == OKV_WAL_NO_CUT && copies->written - copies->applied < WRITE_BYTES;
+    pthread_mutex_unlock(&wal->lock);
+    return is_due && okv_wal_schedule_is_due(wal);
+}
+
+static void snapshot(struct okv_wal *wal)
+{
+    int rc = okv_wal_sync(wal);
+
+    if (rc)
+        okv_wal_fail(wal, rc, wal->why.text);
+    okv_snapshot_lock(&wal->snapshot);
+    if (rc == 0)
+        okv_wal_schedule_begin(wal);
+    okv_wal_schedule_report(wal);
+    okv_snapshot_unlock(&wal->snapshot);
+}
+
 /* Under the lock, which it leaves while it tells. */
 static void tell_of_work(struct okv_wal *wal)
 {
     pthread_mutex_unlock(&wal->lock);
     tell(wal);
+    if (is_snapshot_due(wal))
+        snapshot(wal);
     pthread_mutex_lock(&wal->lock);
 }
 
 /* Under the lock, which it leaves meanwhile. */
-static void sync_in_time(struct okv_wal *wal)
+static void do_in_time(struct okv_wal *wal)
 {
     pthread_mutex_unlock(&wal->lock);
     int rc = atomic_load(&wal->failure) ? 0 : okv_wal_sync_if_due(wal);
     if (rc)
         okv_wal_fail(wal, rc, wal->why.text);
+    if (atomic_load(&wal->space.is_full))
+        okv_wal_reserve_space(wal);
+    if (is_snapshot_due(wal))
+        snapshot(wal);
     pthread_mutex_lock(&wal->lock);
 }
 
@@ -277,6 +284,7 @@ void okv_wal_copies_hold(struct okv_wal *wal)
     struct okv_wal_copies *copies = wal->copies;
 
     okv_store_pending_set_direct(wal->store, true);
+    copies->holds = true;
     pthread_mutex_lock(&wal->lock);
     copies->takes_changes = false;
     note_drained(copies);
@@ -290,11 +298,12 @@ void okv_wal_copies_hold(struct okv_wal *wal)
             break;
         okv_wal_await_request(wal);
         wal->is_wanted = false;
-        sync_in_time(wal);
+        do_in_time(wal);
     }
     copies->takes_changes = may_change(copies) && !wal->has_to_stop;
     wal->epoch = copies->tail.epoch;
     pthread_mutex_unlock(&wal->lock);
+    copies->holds = false;
     okv_store_pending_set_direct(wal->store, false);
     tell(wal);
 }

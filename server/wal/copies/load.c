@@ -5,7 +5,10 @@
 #include "server/store/export.h"
 #include "server/store/recover.h"
 #include "server/wal/copies/state.h"
+#include "server/wal/null_files.h"
 #include "server/wal/recovery/snapshot.h"
+#include "server/wal/segment.h"
+#include "server/wal/snapshot/schedule.h"
 #include "server/wal/state.h"
 #include "shared/base/error.h"
 
@@ -85,9 +88,10 @@ static void begin_log(struct okv_wal *wal, const struct okv_wal_piece *piece)
     okv_wal_tail_init(&copies->tail, piece->end, piece->epoch);
     copies->written = copies->durable = copies->published = copies->applied = piece->end;
     copies->cut = OKV_WAL_NO_CUT;
-    wal->position = wal->durable = piece->end;
-    wal->epoch = wal->durable_epoch = piece->epoch;
-    copies->load.is_active = false;
+    wal->position = piece->end;
+    wal->epoch = piece->epoch;
+    okv_wal_note_durable(wal);
+    copies->load.is_whole = true;
 }
 
 /* Under the lock. Another snapshot may have been asked for meanwhile. */
@@ -102,6 +106,46 @@ static void note_loaded(struct okv_wal *wal, const struct okv_wal_piece *piece, 
     copies->load.pieces += rc == 0;
     if (rc == 0 && piece->end)
         begin_log(wal, piece);
+}
+
+/* A segment and its snapshot, in place of what the files have. False: it could not begin. */
+static bool begin_saving(struct okv_wal *wal)
+{
+    uint64_t before = wal->segment.number;
+
+    okv_snapshot_await(&wal->snapshot); /* one of items that are gone */
+    okv_snapshot_lock(&wal->snapshot);
+    okv_wal_schedule_begin(wal);
+    okv_wal_schedule_report(wal);
+    okv_snapshot_unlock(&wal->snapshot);
+    return wal->segment.number != before;
+}
+
+/* Under the lock, which it leaves meanwhile. Frames come when the files have the items, too. False:
+ * there is nothing to do. */
+static bool save(struct okv_wal *wal)
+{
+    struct okv_wal_copies *copies = wal->copies;
+    uint64_t number = copies->load.snapshot;
+    unsigned turn = copies->load.turn;
+
+    if (!okv_files_keep(wal->files) || (number && atomic_load(&wal->snapshot.made) >= number)) {
+        copies->load.is_active = false;
+        return true;
+    }
+    if (number) {
+        copies->is_failed |=
+            !okv_snapshot_is_active(&wal->snapshot) && atomic_load(&wal->snapshot.made) < number;
+        return copies->is_failed;
+    }
+    pthread_mutex_unlock(&wal->lock);
+    bool has_begun = begin_saving(wal);
+    pthread_mutex_lock(&wal->lock);
+    if (turn != copies->load.turn)
+        return true;
+    copies->load.snapshot = wal->segment.number;
+    copies->is_failed |= !has_begun;
+    return true;
 }
 
 static void clear(struct okv_wal *wal)
@@ -130,6 +174,8 @@ bool okv_wal_load_some(struct okv_wal *wal)
         clear(wal);
         return true;
     }
+    if (copies->load.is_whole)
+        return save(wal);
     if (!piece)
         return false;
     STAILQ_REMOVE_HEAD(&copies->load.waiting, next);

@@ -21,6 +21,8 @@ struct okv_wal_piece {
 /* Under the log's lock, except `refusal`. */
 struct okv_wal_copies {
     struct okv_wal_copies_params params;
+    uint64_t keep;                /* as for okv_wal_copies_create() */
+    struct okv_wal_epochs epochs; /* of a start */
     struct okv_wal_tail tail;
     uint64_t first;     /* where changes may begin: the end of the first frame of this epoch */
     uint64_t batch_end; /* of this copy's last batch; 0: it was cut off */
@@ -38,6 +40,8 @@ struct okv_wal_copies {
         unsigned pieces;         /* loaded */
         uint64_t begin, version; /* the interval of positions that was told last */
         bool has_interval;
+        bool is_whole;     /* in the store; the files still lack it */
+        uint64_t snapshot; /* number of the one that the files get; 0: none was begun */
         STAILQ_HEAD(, okv_wal_piece) waiting;
     } load;
     uint64_t clock_ms; /* of the frame that was applied last */
@@ -45,6 +49,7 @@ struct okv_wal_copies {
     bool drains, is_drained;
     bool takes_changes; /* the batch is open */
     bool is_failed;     /* to apply */
+    bool holds;         /* the log's thread makes all changes; for that thread */
     atomic_int refusal; /* of changes: a code, or 0 */
 };
 

@@ -175,6 +175,18 @@ void okv_wal_tail_trim(struct okv_wal_tail *tail, uint64_t position, uint64_t ke
         drop_first(tail);
 }
 
+uint64_t okv_wal_tail_epoch_at(const struct okv_wal_tail *tail, uint64_t position)
+{
+    struct okv_wal_tail_frame *frame;
+
+    TAILQ_FOREACH_REVERSE(frame, &tail->frames, okv_wal_tail_list, in_tail)
+    {
+        if (okv_wal_tail_frame_end(frame) == position)
+            return frame->frame.epoch;
+    }
+    return position == tail->begin ? tail->epoch_before : 0;
+}
+
 struct okv_wal_tail_frame *okv_wal_tail_find(const struct okv_wal_tail *tail, uint64_t position)
 {
     struct okv_wal_tail_frame *frame;

@@ -59,6 +59,8 @@ void okv_wal_tail_append(struct okv_wal_tail *tail, struct okv_wal_tail_frame *f
 void okv_wal_tail_cut(struct okv_wal_tail *tail, uint64_t position);
 /* Drops frames that end at `position` or before, the oldest first, until `keep` bytes are left. */
 void okv_wal_tail_trim(struct okv_wal_tail *tail, uint64_t position, uint64_t keep);
+/* Of the frame that ends at `position`; 0: it is not known. */
+uint64_t okv_wal_tail_epoch_at(const struct okv_wal_tail *tail, uint64_t position);
 /* The frame that begins at `position`; NULL: there is none. */
 struct okv_wal_tail_frame *okv_wal_tail_find(const struct okv_wal_tail *tail, uint64_t position);
 

@@ -5,6 +5,7 @@
 #include "server/store/recover.h"
 #include "server/store/store.h"
 #include "server/wal/append.h"
+#include "server/wal/copies/replay.h"
 #include "server/wal/frame.h"
 #include "server/wal/recovery/scan.h"
 #include "server/wal/recovery/snapshot.h"
@@ -34,6 +35,11 @@ static int replay_raise(struct replay *replay, uint64_t by, struct okv_diag *dia
 {
     replay->wal->durable = replay->scan.position;
     return raise_versions(replay, by, diag);
+}
+
+static bool has_copies(const struct replay *replay, const struct okv_wal_frame *frame)
+{
+    return replay->wal->copies && frame->epoch != 0;
 }
 
 static int apply_change(struct replay *replay, const struct okv_wal_record *record,
@@ -76,21 +82,37 @@ static int apply_record(struct replay *replay, const struct okv_wal_record *reco
     return apply_change(replay, record, diag);
 }
 
-static int apply_records(struct replay *replay, uint64_t length, struct okv_diag *diag)
+/* Where there are copies, records of an epoch are only read here. */
+static int apply_records(struct replay *replay, const struct okv_wal_frame *frame,
+                         struct okv_diag *diag)
 {
     const struct okv_wal_reader *reader = &replay->scan.reader;
     struct okv_wal_record record;
     uint64_t at = OKV_WAL_FRAME_HEADER;
+    bool is_kept = has_copies(replay, frame);
     int rc = 0;
 
-    while (at < length && rc == 0) {
-        rc = okv_wal_segment_record(reader, length, &at, &record, diag);
+    while (at < frame->length && rc == 0) {
+        rc = okv_wal_segment_record(reader, frame->length, &at, &record, diag);
         if (rc)
             break;
-        rc = apply_record(replay, &record, diag);
+        rc = is_kept ? 0 : apply_record(replay, &record, diag);
         replay->found->records += okv_wal_is_change(&record);
     }
     return rc;
+}
+
+/* The epochs before a cluster had the log are 0: all of that is applied. */
+static int take_frame(struct replay *replay, const struct okv_wal_frame *frame,
+                      struct okv_diag *diag)
+{
+    struct okv_wal *wal = replay->wal;
+    int rc = apply_records(replay, frame, diag);
+
+    if (rc || !has_copies(replay, frame))
+        return rc;
+    rc = okv_wal_copies_replay_frame(wal, &replay->work, frame, replay->scan.reader.bytes);
+    return rc ? okv_wal_does_not_fit(rc, diag) : 0;
 }
 
 /* An epoch begins when all before it is durable: news of what is durable never lies in an earlier
@@ -126,10 +148,12 @@ static int recover_frames(struct replay *replay, struct okv_diag *diag)
 
     while ((rc = okv_wal_scan_frame(&replay->scan, &frame, diag)) == 0) {
         okv_store_set_clock(replay->wal->store, frame.clock_ms, false);
-        rc = apply_records(replay, frame.length, diag);
+        rc = take_frame(replay, &frame, diag);
         if (rc)
             return rc;
         note_frame(replay, &frame);
+        if (replay->wal->copies && frame.epoch == 0)
+            okv_wal_copies_replay_begin(replay->wal);
     }
     return rc == OKV_WAL_NONE ? 0 : rc;
 }
@@ -143,10 +167,14 @@ void okv_wal_note_segment(struct okv_wal *wal, const struct okv_wal_header *head
 static int begin_segment(struct replay *replay, struct okv_diag *diag)
 {
     const struct okv_wal_header *header = &replay->scan.header;
+    struct okv_wal *wal = replay->wal;
 
-    okv_wal_note_segment(replay->wal, header);
+    okv_wal_note_segment(wal, header);
     replay->is_clean = header->is_clean;
-    return header->raise ? raise_versions(replay, header->raise, diag) : 0;
+    if (header->raise)
+        return raise_versions(replay, header->raise, diag);
+    int rc = wal->copies ? okv_wal_copies_replay_before(wal, &replay->work, header->position) : 0;
+    return rc ? okv_wal_does_not_fit(rc, diag) : 0;
 }
 
 static int recover_segments(struct replay *replay, struct okv_diag *diag)
@@ -162,15 +190,15 @@ static int recover_segments(struct replay *replay, struct okv_diag *diag)
 }
 
 /* Answered changes may be lost. Their versions must not come again, or a change that is conditional
- * on one would be made to another value. */
+ * on one would be made to another value. Copies have the versions of the others. */
 static int raise_if_unclean(struct replay *replay, struct okv_diag *diag)
 {
     struct okv_wal *wal = replay->wal;
 
-    if (!replay->scan.header.is_relaxed || replay->is_clean)
+    replay->found->is_unclean = replay->scan.header.is_relaxed && !replay->is_clean;
+    if (!replay->found->is_unclean || wal->copies)
         return 0;
     wal->raise = OKV_WAL_RAISE_BY;
-    replay->found->is_unclean = true;
     return raise_versions(replay, wal->raise, diag);
 }
 

@@ -3,6 +3,7 @@
 #include "server/store/pending.h"
 #include "server/store/store.h"
 #include "server/wal/append.h"
+#include "server/wal/copies/replay.h"
 #include "server/wal/recovery/import.h"
 #include "server/wal/recovery/log.h"
 #include "server/wal/recovery/scan.h"
@@ -73,6 +74,8 @@ int okv_wal_recover(struct okv_wal *wal, const struct okv_wal_recovery *recovery
     wal->progress = recovery->progress;
     wal->progress_user = recovery->user;
     okv_wal_note_segment(wal, &wal->segment);
+    if (wal->copies)
+        okv_wal_copies_replay_begin(wal);
     okv_wal_store_log(wal, &log); /* of what has to be evicted: with the first batch */
     int rc = okv_store_pending_begin(wal->store, &log);
     if (rc)

@@ -28,7 +28,7 @@ struct okv_wal_found {
     uint64_t items;                    /* in the end */
     uint64_t segments, frames, records, bytes;
     bool is_cut;                /* the last batch was incomplete */
-    bool is_unclean;            /* answered changes may be lost, and versions were raised */
+    bool is_unclean;            /* answered changes may be lost; a log alone raised its versions */
     uint64_t clock_ms, wall_ms; /* of the last frame; 0: there is none */
 };
 

@@ -1,7 +1,4 @@
-/*
- * Epochs, and the end of a log that is cut off: what was cut off never comes back, whenever the
- * disk crashes, and what was before it stays.
- */
+/* Epochs of a log: each begins with its record, and goes on after a start. */
 #include "tests/support/test.h"
 
 #include <sched.h>
@@ -94,8 +91,6 @@ static unsigned count_batches(struct trial *trial)
     return count;
 }
 
-/* ---- epochs ---- */
-
 TEST(an_epoch_goes_on_after_a_start)
 {
     struct trial *trial = trial_begin(1, 0);
@@ -178,135 +173,4 @@ TEST(an_epoch_whose_begin_is_lost)
     assert_int_equal(count, 1);
     okv_wal_scan_end(&scan);
     trial_end(trial);
-}
-
-/* ---- an end that is cut off ---- */
-
-static void start_and_cut(struct trial *trial, uint64_t position)
-{
-    trial->machine.cut = position;
-    start(trial);
-    trial->machine.cut = 0;
-}
-
-TEST(what_is_cut_off_is_gone)
-{
-    for (unsigned count = 0; count <= BATCHES; count++) {
-        struct trial *trial = trial_begin(1, 0);
-        fill(trial);
-        start_and_cut(trial, trial->ends[count]);
-        assert_int_equal(count_batches(trial), count);
-        assert_int_equal(trial->machine.wal->position, trial->ends[count]);
-        assert_int_equal(trial->machine.wal->epoch, 3);
-        assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_BLOB), count);
-        for (unsigned batch = count; batch < BATCHES; batch++)
-            run_batch(trial, batch);
-        wal_machine_kill(&trial->machine);
-        start(trial);
-        assert_int_equal(count_batches(trial), BATCHES);
-        wal_machine_kill(&trial->machine);
-        trial_end(trial);
-    }
-}
-
-/* The next primary's first frame takes the place of one of the last one. */
-TEST(an_epoch_begins_at_the_cut)
-{
-    struct trial *trial = trial_begin(1, 0);
-
-    fill(trial);
-    trial->machine.epoch = 4;
-    start_and_cut(trial, trial->ends[2]);
-    assert_int_equal(count_batches(trial), 2);
-    run_batch(trial, 2);
-    wal_machine_kill(&trial->machine);
-    trial->machine.epoch = 0;
-    start(trial);
-    assert_int_equal(count_batches(trial), 3);
-    assert_int_equal(trial->machine.wal->epoch, 4);
-    wal_machine_kill(&trial->machine);
-    trial_end(trial);
-}
-
-/* The cut lies before the begin of an epoch: what follows it is of the epoch before. */
-TEST(an_epoch_is_cut_off)
-{
-    struct trial *trial = trial_begin(1, 0);
-
-    fill(trial);
-    trial->machine.epoch = 9;
-    start(trial);
-    wal_machine_kill(&trial->machine);
-    trial->machine.epoch = 0;
-    start_and_cut(trial, trial->ends[BATCHES]);
-    assert_int_equal(trial->machine.wal->epoch, 3);
-    run_batch(trial, 0);
-    wal_machine_kill(&trial->machine);
-    start(trial);
-    assert_int_equal(count_batches(trial), BATCHES);
-    assert_int_equal(trial->machine.wal->epoch, 3);
-    wal_machine_kill(&trial->machine);
-    trial_end(trial);
-}
-
-static void expect_refusal(struct trial *trial, uint64_t position)
-{
-    unsigned segments = crash_disk_count(&trial->disk, OKV_WAL_SEGMENT);
-
-    trial->machine.cut = position;
-    assert_int_equal(wal_machine_start(&trial->machine), OKV_EINVAL);
-    assert_int_equal(crash_disk_count(&trial->disk, OKV_WAL_SEGMENT), segments);
-}
-
-TEST(a_cut_is_where_a_batch_of_the_last_segment_ends)
-{
-    struct trial *trial = trial_begin(1, 0);
-
-    fill(trial);
-    expect_refusal(trial, trial->ends[1] + 8);
-    expect_refusal(trial, trial->ends[BATCHES] + 8);
-    trial->machine.cut = 0;
-    start(trial); /* its segment has the last batch */
-    wal_machine_kill(&trial->machine);
-    expect_refusal(trial, trial->ends[1]);
-    start_and_cut(trial, trial->ends[BATCHES - 1]);
-    assert_int_equal(count_batches(trial), BATCHES - 1);
-    wal_machine_kill(&trial->machine);
-    trial_end(trial);
-}
-
-/* Returns whether the start came to its end. Else, if frames were not synced, a crash may have cut
- * off more. */
-static bool crash_in_a_cut(uint64_t seed, unsigned count, unsigned calls)
-{
-    struct trial *trial = trial_begin(seed, seed % 2 ? OKV_WAL_NEVER : 0);
-
-    fill(trial);
-    trial->machine.cut = trial->ends[count];
-    trial->disk.calls_left = calls;
-    bool is_whole = wal_machine_start(&trial->machine) == 0;
-    trial->machine.cut = 0;
-    if (is_whole)
-        wal_machine_kill(&trial->machine);
-    crash_disk_crash(&trial->disk);
-    start(trial);
-    unsigned shown = count_batches(trial);
-    if (is_whole)
-        assert_int_equal(shown, count);
-    else
-        assert_true(shown == count || shown == BATCHES || trial->machine.sync_within_ns);
-    wal_machine_kill(&trial->machine);
-    crash_disk_crash(&trial->disk);
-    start(trial);
-    assert_int_equal(count_batches(trial), shown);
-    wal_machine_kill(&trial->machine);
-    trial_end(trial);
-    return is_whole;
-}
-
-TEST(a_crash_at_any_call_of_a_cut)
-{
-    for (uint64_t seed = 1; seed <= 12; seed++)
-        for (unsigned calls = 0; !crash_in_a_cut(seed, (unsigned)seed % BATCHES, calls);)
-            calls++;
 }

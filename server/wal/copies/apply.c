@@ -1,0 +1,43 @@
+#include "server/wal/copies/apply.h"
+
+#include "server/store/recover.h"
+#include "server/wal/copies/tail.h"
+#include "server/wal/frame.h"
+#include "server/wal/recovery/snapshot.h"
+#include "server/wal/state.h"
+
+static int apply_record(struct okv_wal *wal, struct okv_store_work *work,
+                        const struct okv_wal_record *record)
+{
+    const struct okv_store_recovered item = {
+        .key = record->key,
+        .key_length = record->key_length,
+        .value = record->kind == OKV_WAL_DELETE ? NULL : record->value,
+        .value_length = record->value_length,
+        .version = record->version,
+        .expiry_ms = record->expiry_ms,
+    };
+
+    if (record->kind == OKV_WAL_EPOCH)
+        return 0;
+    if (!okv_wal_is_change(record))
+        return okv_wal_recover_client(wal, record);
+    return okv_store_recover(wal->store, work, &item);
+}
+
+int okv_wal_apply_frame(struct okv_wal *wal, struct okv_store_work *work,
+                        const struct okv_wal_tail_frame *frame, unsigned *records)
+{
+    struct okv_wal_record record;
+    uint64_t at = OKV_WAL_FRAME_HEADER;
+    int rc = 0;
+
+    *records = 0;
+    while (rc == 0 && at < frame->frame.length) {
+        rc = okv_wal_record_decode(frame->bytes, frame->frame.length, &at, &record);
+        if (rc == 0)
+            rc = apply_record(wal, work, &record);
+        ++*records;
+    }
+    return rc;
+}
