@@ -254,8 +254,10 @@ static void before_change(void *user, uint64_t number)
 {
     struct okv_wal *wal = user;
 
-    if (wal->is_direct || wal->copies->holds)
+    if (wal->is_direct)
         okv_snapshot_before_change(&wal->snapshot, number);
+    else if (wal->copies->holds)
+        okv_snapshot_before_publication(&wal->snapshot, number);
 }
 
 static bool is_throttled(void *user)

@@ -185,8 +185,10 @@ static void apply_next(struct okv_wal *wal)
 
     okv_wal_tail_frame_hold(frame);
     pthread_mutex_unlock(&wal->lock);
+    okv_snapshot_lock(&wal->snapshot);
     int rc = okv_wal_apply_frame(wal, &wal->work, frame, &records);
     okv_store_maintain(wal->store, &wal->work, records < RESIZES_MAX ? records : RESIZES_MAX);
+    okv_snapshot_unlock(&wal->snapshot);
     pthread_mutex_lock(&wal->lock);
     if (turn == copies->load.turn) /* else it is of items that go */
         note_frame(copies, frame, rc);

@@ -154,7 +154,9 @@ static void clear(struct okv_wal *wal)
     unsigned turn = copies->load.turn;
 
     pthread_mutex_unlock(&wal->lock);
+    okv_snapshot_lock(&wal->snapshot);
     int rc = okv_store_import_begin(wal->store, &wal->work);
+    okv_snapshot_unlock(&wal->snapshot);
     pthread_mutex_lock(&wal->lock);
     if (turn != copies->load.turn)
         return;
@@ -180,7 +182,9 @@ bool okv_wal_load_some(struct okv_wal *wal)
         return false;
     STAILQ_REMOVE_HEAD(&copies->load.waiting, next);
     pthread_mutex_unlock(&wal->lock);
+    okv_snapshot_lock(&wal->snapshot);
     int rc = load_piece(wal, piece);
+    okv_snapshot_unlock(&wal->snapshot);
     pthread_mutex_lock(&wal->lock);
     note_loaded(wal, piece, turn, rc);
     free(piece->bytes);

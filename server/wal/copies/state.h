@@ -49,7 +49,8 @@ struct okv_wal_copies {
     bool drains, is_drained;
     bool takes_changes; /* the batch is open */
     bool is_failed;     /* to apply */
-    bool holds;         /* the log's thread makes all changes; for that thread */
+    bool holds;         /* the log's thread makes all changes, with the lock of the snapshot; for
+                           that thread */
     atomic_int refusal; /* of changes: a code, or 0 */
 };
 

@@ -177,10 +177,12 @@ static void await_waiting(struct okv_snapshot *snapshot, uint64_t most)
         pthread_cond_wait(&snapshot->changed, &snapshot->lock);
 }
 
-static void save_pending(void *user, uint64_t number)
+void okv_snapshot_before_publication(void *user, uint64_t number)
 {
     struct okv_snapshot *snapshot = user;
 
+    if (!snapshot->is_active || number >= atomic_load(&snapshot->store->bucket_count))
+        return;
     await_waiting(snapshot, WAITING_MAX);
     if (snapshot->is_active)
         save_before(snapshot, number);
@@ -228,7 +230,7 @@ void okv_snapshot_lock(struct okv_snapshot *snapshot)
     pthread_mutex_lock(&snapshot->lock);
     atomic_store(&snapshot->is_wanted, false);
     if (snapshot->is_active)
-        okv_store_pending_each(snapshot->store, save_pending, snapshot);
+        okv_store_pending_each(snapshot->store, okv_snapshot_before_publication, snapshot);
 }
 
 void okv_snapshot_unlock(struct okv_snapshot *snapshot)

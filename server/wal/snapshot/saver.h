@@ -89,6 +89,9 @@ int okv_snapshot_await(struct okv_snapshot *snapshot);
 /* Saves a bucket of the current table before its images are published at once, or before it is
  * merged. A bucket that is not in the table yet has nothing to save. The caller has locked it. */
 void okv_snapshot_before_change(struct okv_snapshot *snapshot, uint64_t number);
+/* The same with the lock, which it may leave while chunks are written. `snapshot` is a struct
+ * okv_snapshot. */
+void okv_snapshot_before_publication(void *snapshot, uint64_t number);
 /* Before images are published or buckets resized: takes the lock and saves those that are about to
  * change. May block until chunks were written. */
 void okv_snapshot_lock(struct okv_snapshot *snapshot);
