@@ -103,22 +103,28 @@ static void check_heap(struct okv_store *store, const struct store_audit *audit)
                  (unsigned long long)used, (unsigned long long)(audit->class_bytes + reserve));
 }
 
+static void check_table(struct okv_store *store)
+{
+    struct store_audit audit;
+    char *value = malloc(VALUE_MAX);
+
+    store_audit_run(store->heap.base, store->length, OKV_BUCKET_SIZE_MAX, NULL, NULL, &audit);
+    check_heap(store, &audit);
+    for (unsigned i = 0; serving.model && i < MODEL_KEYS; i++)
+        check_item(store, &serving.model->items[i], value);
+    free(value);
+}
+
 void __real_okv_store_fini(struct okv_store *store);
 void __wrap_okv_store_fini(struct okv_store *store);
 void __wrap_okv_store_fini(struct okv_store *store)
 {
-    struct store_audit audit;
-
     atomic_store(&serving.ended, true);
     sem_post(&serving.serves);
     sem_wait(&serving.may_check);
     inject_watch(false);
-    store_audit_run(store->heap.base, store->length, OKV_BUCKET_SIZE_MAX, NULL, NULL, &audit);
-    check_heap(store, &audit);
-    char *value = malloc(VALUE_MAX);
-    for (unsigned i = 0; serving.model && i < MODEL_KEYS; i++)
-        check_item(store, &serving.model->items[i], value);
-    free(value);
+    if (atomic_load(&store->bucket_count)) /* else it failed before there was a table */
+        check_table(store);
     inject_watch(true);
     __real_okv_store_fini(store);
 }
