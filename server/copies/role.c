@@ -9,8 +9,7 @@
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
 
-/* An epoch begins its session ids here. A hello has the low half of the last id, so they
- * rise by less than a half of 2^32 between two visits. */
+/* An epoch begins its session ids here, or where those of the log end. */
 #define SESSIONS_BITS 20
 
 static void show_lease(struct okv_copy *copy, uint64_t valid_until_us)
@@ -66,9 +65,10 @@ static void prepare(struct okv_copy *copy)
 
     okv_wal_copies_get(database->wal, &state);
     okv_databases_set_clock(server, state.clock_ms); /* what has expired stays so */
-    atomic_store(&database->session_base, epoch << SESSIONS_BITS);
-    okv_reply_caches_begin_epoch(database->reply_caches, epoch << SESSIONS_BITS,
-                                 okv_server_clock_ms(server));
+    uint64_t base =
+        okv_reply_caches_next_session(database->reply_caches, epoch << SESSIONS_BITS);
+    atomic_store(&database->session_base, base);
+    okv_reply_caches_begin_epoch(database->reply_caches, base, okv_server_clock_ms(server));
     copy->served = epoch;
     atomic_store(&database->served, epoch);
     okv_log_say(&server->log, OKV_LOG_NOTICE, "cluster",

@@ -23,7 +23,7 @@
 #include "shared/format/wire.h"
 
 #define REPLY_CACHES_PER_CLIENT 4
-/* So many sessions may come to a server and change nothing until its next start. */
+/* Ids of sessions begin at the number of the start times this power of two. */
 #define SESSIONS_BITS 20
 /* Bytes of frames in memory for copies that are behind. */
 #define FRAMES_KEPT (UINT64_C(32) << 20)
@@ -186,19 +186,13 @@ close_log:
     return rc;
 }
 
-/* The log numbers a segment for each start. So ids of sessions go on where no earlier ones were,
- * though not every session left a record. They rise by less than a half of 2^32, since a client
- * tells the low half of its last one. */
+/* The log numbers a segment for each start, so ids of sessions go on where no earlier ones were. */
 static uint64_t session_base(const struct okv_database *database)
 {
-    uint64_t last_known = okv_reply_caches_last_session(database->reply_caches);
     uint64_t number = okv_wal_segment_number(database->opened) + 1;
     uint64_t by_number = number < (UINT64_C(1) << 27) ? number << SESSIONS_BITS : 0;
-    uint64_t least = last_known + (UINT64_C(1) << SESSIONS_BITS);
 
-    return by_number > least && (last_known == 0 || by_number - last_known < UINT64_C(1) << 31)
-               ? by_number
-               : least;
+    return okv_reply_caches_next_session(database->reply_caches, by_number);
 }
 
 static int start_log(struct okv_database *database, double snapshot_ratio,

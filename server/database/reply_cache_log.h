@@ -27,8 +27,10 @@ int okv_reply_caches_recover(void *reply_caches, const struct okv_wal_record *re
 void okv_reply_caches_save_recovered(struct okv_reply_caches *reply_caches,
                                      void (*emit)(void *to, const struct okv_wal_record *record),
                                      void *to);
-/* After a replay: the highest id of a session that is known, or 0. */
-uint64_t okv_reply_caches_last_session(const struct okv_reply_caches *reply_caches);
+/* After a replay: above all ids of sessions so far, at `least` if that is. Not every session left a
+ * record, so there is room for many more. Ids rise by less than a half of 2^32, since a client says
+ * the low half of its last one. */
+uint64_t okv_reply_caches_next_session(struct okv_reply_caches *reply_caches, uint64_t least);
 /* Makes idle reply caches of what was recovered, those used last if there are more than may be.
  * `first` is above all ids of sessions before this start, and below those after it. */
 void okv_reply_caches_adopt(struct okv_reply_caches *reply_caches, uint64_t first, uint64_t now_ms);
@@ -38,7 +40,7 @@ void okv_reply_caches_adopt(struct okv_reply_caches *reply_caches, uint64_t firs
 void okv_reply_caches_follow(struct okv_reply_caches *reply_caches);
 /* In a cluster, when this copy has become the primary and no session of an earlier epoch is left:
  * drops all reply caches, which may know what was never published, and adopts what the log has.
- * That stays, for okv_reply_caches_recover() goes on. */
+ * That stays, for okv_reply_caches_recover() goes on. `first` as for okv_reply_caches_adopt(). */
 void okv_reply_caches_begin_epoch(struct okv_reply_caches *reply_caches, uint64_t first,
                                   uint64_t now_ms);
 /* Forgets what was recovered; after a replay that failed. */

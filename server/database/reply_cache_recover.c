@@ -8,6 +8,8 @@
 #include "shared/base/error.h"
 
 #define LISTS 4096u
+/* So many sessions may come and change nothing until the next start or epoch. */
+#define SILENT_SESSIONS (UINT64_C(1) << 20)
 
 struct recovered_reply {
     uint16_t slot;
@@ -339,7 +341,8 @@ static void adopt(struct okv_reply_caches *reply_caches, const struct recovered 
     okv_reply_cache_idle(reply_caches, reply_cache, now_ms);
 }
 
-uint64_t okv_reply_caches_last_session(const struct okv_reply_caches *reply_caches)
+/* Under the lock. The highest id that is known, or 0. */
+static uint64_t last_session(const struct okv_reply_caches *reply_caches)
 {
     const struct okv_recovered_clients *clients = reply_caches->recovered;
     uint64_t last = atomic_load(&reply_caches->forgotten);
@@ -349,6 +352,16 @@ uint64_t okv_reply_caches_last_session(const struct okv_reply_caches *reply_cach
             if (last < client->last_session)
                 last = client->last_session;
     return last;
+}
+
+uint64_t okv_reply_caches_next_session(struct okv_reply_caches *reply_caches, uint64_t least)
+{
+    pthread_mutex_lock(&reply_caches->lock);
+    uint64_t last = last_session(reply_caches);
+    pthread_mutex_unlock(&reply_caches->lock);
+    uint64_t next = last + SILENT_SESSIONS;
+
+    return least > next && (last == 0 || least - last < UINT64_C(1) << 31) ? least : next;
 }
 
 /* Under the lock. */

@@ -7,7 +7,8 @@
 #include "shared/base/error.h"
 
 #define LIMIT 4u
-#define BASE 100000 /* first session of the next epoch */
+#define BASE 100000                /* first session of the next epoch */
+#define SILENT (UINT64_C(1) << 20) /* sessions without a record, at most */
 
 static struct okv_reply_caches caches;
 
@@ -173,7 +174,23 @@ COPIES_TEST(every_epoch_begins_with_all_of_the_log)
         record_reply(1, session + 1, epoch + 1);
         leave(&grant, session + 1);
     }
-    assert_int_equal(okv_reply_caches_last_session(&caches), 3 * BASE + 1);
+    assert_int_equal(okv_reply_caches_next_session(&caches, 0), 3 * BASE + 1 + SILENT);
+}
+
+/* Above those of the log, which another database of the server may have driven up. */
+COPIES_TEST(sessions_go_on_above_those_of_the_log)
+{
+    uint64_t last = UINT64_C(50) << 20;
+
+    assert_int_equal(okv_reply_caches_next_session(&caches, SILENT), SILENT);
+    assert_int_equal(okv_reply_caches_next_session(&caches, UINT64_C(9) << 40), UINT64_C(9) << 40);
+    record_client(1);
+    record_reply(1, last, 1);
+    assert_int_equal(okv_reply_caches_next_session(&caches, UINT64_C(4) << 20), last + SILENT);
+    assert_int_equal(okv_reply_caches_next_session(&caches, last + SILENT + 1), last + SILENT + 1);
+    /* A client says the low half of its last one. */
+    assert_int_equal(okv_reply_caches_next_session(&caches, last + (UINT64_C(1) << 31)),
+                     last + SILENT);
 }
 
 /* ---- how many clients ---- */
