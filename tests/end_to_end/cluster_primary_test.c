@@ -105,6 +105,36 @@ CLUSTER_TEST(a_primary_that_ends_hands_over)
     go_on(primary);
 }
 
+/* Session ids are one server's, whatever the epochs of its databases are. */
+CLUSTER_TEST(databases_are_led_by_different_servers)
+{
+    char uri[400];
+
+    cluster.has_two = true;
+    start_servers(LEASE_MS);
+    cluster.has_two = false;
+    unsigned leader = cluster_process_leader(&cluster);
+    for (unsigned i = 0; i < 6; i++) {
+        leader = (leader + 1) % SERVERS;
+        cluster_process_await(&cluster, leader, true);
+        cluster_process_hand_over(&cluster, leader);
+    }
+    cluster.database = "other";
+    okv_close(&handle);
+    handle = cluster_process_connect(&cluster);
+    snprintf(uri, sizeof uri, "%s?database=other", cluster.uri);
+    cluster_load_start(&load, uri);
+    cluster_load_await(&load);
+    for (unsigned i = 1; i <= SERVERS; i++) {
+        cluster_process_await(&cluster, i % SERVERS, true);
+        cluster_process_hand_over(&cluster, i % SERVERS);
+        cluster_load_await(&load);
+    }
+    cluster.database = NULL;
+    cluster_load_stop(&load);
+    assert_int_equal(cluster_load_check(&load, handle), 0);
+}
+
 static void signal_others(unsigned primary, int signal)
 {
     for (unsigned i = 0; i < SERVERS; i++)

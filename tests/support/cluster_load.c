@@ -213,7 +213,7 @@ static void check_client(const struct cluster_client *client, okv *handle)
     check_number(client, handle);
 }
 
-void cluster_load_check(struct cluster_load *load, okv *handle)
+uint64_t cluster_load_check(struct cluster_load *load, okv *handle)
 {
     struct cluster_count all = {0, 0};
     uint64_t rounds = 0, put_ns = 0, get_ns = 0;
@@ -232,4 +232,5 @@ void cluster_load_check(struct cluster_load *load, okv *handle)
         "%llu rounds, %llu unknown increments of one counter; longest put %.1f ms, get %.1f ms\n",
         (unsigned long long)rounds, (unsigned long long)all.unknown, (double)put_ns / 1e6,
         (double)get_ns / 1e6);
+    return all.unknown;
 }

@@ -50,7 +50,8 @@ void cluster_load_await(struct cluster_load *load);
 /* Ends the threads, if they run. */
 void cluster_load_stop(struct cluster_load *load);
 /* After a stop. Fails the test if a client saw something wrong, or if a counter has not what was
- * acknowledged. Prints how much that was, and the longest waits of all. */
-void cluster_load_check(struct cluster_load *load, okv *handle);
+ * acknowledged. Prints how much that was, and the longest waits of all. Returns how many increments
+ * are unknown. */
+uint64_t cluster_load_check(struct cluster_load *load, okv *handle);
 
 #endif

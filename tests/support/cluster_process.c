@@ -52,9 +52,19 @@ static const char *text_at(const json_t *object, const char *name)
     return text ? text : "";
 }
 
-static const json_t *first_database(const json_t *report)
+static const char *name_of_database(const struct cluster_process *cluster)
 {
-    return json_array_get(json_object_get(report, "databases"), 0);
+    return cluster->database ? cluster->database : "default";
+}
+
+static const json_t *database_of(const struct cluster_process *cluster, const json_t *report)
+{
+    const json_t *databases = json_object_get(report, "databases"), *found = NULL;
+
+    for (size_t i = 0; i < json_array_size(databases) && !found; i++)
+        if (strcmp(text_at(json_array_get(databases, i), "name"), name_of_database(cluster)) == 0)
+            found = json_array_get(databases, i);
+    return found;
 }
 
 /* The id of a server; "": the report does not have it. */
@@ -74,7 +84,7 @@ static const char *id_of(struct cluster_process *cluster, const json_t *report, 
 static bool leads(struct cluster_process *cluster, unsigned server)
 {
     json_t *report = report_of(cluster, server);
-    bool is_leading = json_is_true(json_object_get(first_database(report), "leads"));
+    bool is_leading = json_is_true(json_object_get(database_of(cluster, report), "leads"));
 
     json_decref(report);
     return is_leading;
@@ -105,7 +115,7 @@ unsigned cluster_process_leader(struct cluster_process *cluster)
 static int sync_of(struct cluster_process *cluster, unsigned server)
 {
     json_t *report = report_of(cluster, cluster_process_leader(cluster));
-    const json_t *copies = json_object_get(first_database(report), "copies");
+    const json_t *copies = json_object_get(database_of(cluster, report), "copies");
     const char *id = id_of(cluster, report, server);
     int state = 0;
 
@@ -164,7 +174,8 @@ static void order_hand_over(struct cluster_process *cluster, unsigned from, unsi
     char text[64], result[ANSWER_MAX];
     json_t *report = report_of(cluster, from);
 
-    snprintf(text, sizeof text, "handover default %s", id_of(cluster, report, to));
+    snprintf(text, sizeof text, "handover %s %s", name_of_database(cluster),
+             id_of(cluster, report, to));
     json_decref(report);
     order(cluster, from, text, result);
 }
@@ -188,13 +199,20 @@ void cluster_process_hand_over(struct cluster_process *cluster, unsigned to)
 void cluster_process_restart(struct cluster_process *cluster, unsigned i)
 {
     struct server_process *server = &cluster->servers[i], there = *server;
-    const char *files = cluster->has_files ? "--data" : NULL;
     char data[sizeof cluster->directory + 8];
-    const char *const arguments[] = {
-        "--memory",         cluster->memory, "--cluster", "test", "--etcd",
-        cluster->etcd.urls, "--advertise",   there.uri,   files,  data,
-        "--snapshot-ratio", "0.1",           NULL};
+    const char *arguments[20] = {
+        "--memory",    cluster->memory, "--cluster",        "test", "--etcd", cluster->etcd.urls,
+        "--advertise", there.uri,       "--snapshot-ratio", "0.1"};
+    unsigned count = 10;
 
+    if (cluster->has_files) {
+        arguments[count++] = "--data";
+        arguments[count++] = data;
+    }
+    if (cluster->has_two) {
+        arguments[count++] = "--database=default";
+        arguments[count++] = "--database=other:1M";
+    }
     snprintf(data, sizeof data, "%s/d%u", cluster->directory, i);
 
     server_start_after(server, &there, arguments);
@@ -253,8 +271,12 @@ void cluster_process_create(struct cluster_process *cluster)
 void cluster_process_start(struct cluster_process *cluster, unsigned count, const char *memory,
                            uint32_t lease_ms)
 {
-    *cluster =
-        (struct cluster_process){.count = count, .memory = memory, .has_files = cluster->has_files};
+    *cluster = (struct cluster_process){
+        .count = count,
+        .memory = memory,
+        .has_files = cluster->has_files,
+        .has_two = cluster->has_two,
+    };
     etcd_process_start(&cluster->etcd, 1, false);
     name_places(cluster);
     for (unsigned i = 0; i < count; i++)
@@ -283,10 +305,12 @@ void cluster_process_stop(struct cluster_process *cluster)
 okv *cluster_process_connect(const struct cluster_process *cluster)
 {
     char why[320];
+    char uri[sizeof cluster->uri + 64];
     okv *handle;
-    int rc = patient_open(cluster->uri, NULL, &handle, why, sizeof why);
 
+    snprintf(uri, sizeof uri, "%s?database=%s", cluster->uri, name_of_database(cluster));
+    int rc = patient_open(uri, NULL, &handle, why, sizeof why);
     if (rc)
-        fail_msg("%s: %s: %s", cluster->uri, okv_errname(rc), why);
+        fail_msg("%s: %s: %s", uri, okv_errname(rc), why);
     return handle;
 }

@@ -16,9 +16,11 @@ struct cluster_process {
     unsigned count;
     const char *memory;
     uint32_t lease_ms;
-    bool has_files;     /* set before the start; else the databases are in memory */
-    char directory[64]; /* of the sockets, and of the files: d0, d1 and so on */
-    char uri[320];      /* for clients: okv://... */
+    bool has_files;       /* set before the start; else the databases are in memory */
+    bool has_two;         /* databases, `other` beside `default`; likewise */
+    const char *database; /* that the functions are about; NULL: `default` */
+    char directory[64];   /* of the sockets, and of the files: d0, d1 and so on */
+    char uri[320];        /* for clients: okv://... */
     struct etcd_process etcd;
     struct server_process servers[CLUSTER_SERVERS_MAX];
     okv *observers[CLUSTER_SERVERS_MAX]; /* whom orders and questions go to */
@@ -26,7 +28,7 @@ struct cluster_process {
 };
 
 /* Returns when all copies are in sync, with a lease of as many ms on a fast machine. All of
- * *cluster but `has_files` is set anew. */
+ * *cluster but `has_files` and `has_two` is set anew. */
 void cluster_process_start(struct cluster_process *cluster, unsigned count, const char *memory,
                            uint32_t lease_ms);
 /* By server 0, in an etcd that does not have it; the start does. Returns when all are in sync. */
@@ -34,6 +36,7 @@ void cluster_process_create(struct cluster_process *cluster);
 /* Also after a start that failed. */
 void cluster_process_stop(struct cluster_process *cluster);
 
+/* To its database. */
 okv *cluster_process_connect(const struct cluster_process *cluster);
 
 /* At the place that it had, with its files, if it has any. */
