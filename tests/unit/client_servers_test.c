@@ -166,9 +166,10 @@ SERVERS_TEST(a_round_without_a_primary_is_followed_by_a_pause)
     uint64_t passed_ms = (okv_clock_ns() - begun) / 1000000;
     assert_non_null(strstr(why, "no primary of n answered"));
     assert_non_null(strstr(why, "is a copy"));
-    assert_true(stub.connects >= 3 && stub.connects % 3 == 0);
-    assert_true((stub.connects / 3 - 1) * 10 <= passed_ms);
-    for (unsigned round = 0; round < stub.connects; round += 3)
+    unsigned whole = stub.connects - stub.connects % 3; /* the deadline may come in a round */
+    assert_true(stub.connects >= 1);
+    assert_true(whole == 0 || (whole / 3 - 1) * 10 <= passed_ms);
+    for (unsigned round = 0; round < whole; round += 3)
         for (unsigned i = 0; i < 3; i++)
             assert_int_equal(times_asked(asked[i], round, 3), 1);
 }
