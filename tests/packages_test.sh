@@ -66,7 +66,7 @@ documents=$system/usr/share/doc/okv-server
 "$root/packaging/documents" "$scratch/documents" # tests/check_documents looks at their links
 diff -r "$scratch/documents/docs" "$documents/docs" || fail "the package has other documents"
 cmp "$scratch/documents/README.md" "$documents/README.md" || fail "the package has another README.md"
-for file in docs/prometheus/alerts.yml docs/prometheus/dashboard.json; do
+for file in docs/prometheus/alerts.yml docs/prometheus/cluster-alerts.yml docs/prometheus/dashboard.json; do
     cmp "$root/$file" "$documents/$file" || fail "$file is not in the package as it is"
 done
 cmp "$root/packaging/debian/okv-server.conf" "$documents/examples/okv-server.conf" || fail "the configuration is no example"
@@ -98,7 +98,7 @@ grep -q '^okv_items{database="default"} 1$' "$scratch/metrics" || fail "its metr
 
 # ---- scrape, with the alerts that docs has ----
 logged promtool check metrics <"$scratch/metrics"
-logged promtool check rules "$documents/docs/prometheus/alerts.yml"
+logged promtool check rules "$documents/docs/prometheus/alerts.yml" "$documents/docs/prometheus/cluster-alerts.yml"
 cat >"$scratch/prometheus.yml" <<TEXT
 rule_files: ["$documents/docs/prometheus/alerts.yml"]
 scrape_configs:

@@ -88,6 +88,37 @@ static json_t *report_json(const struct okv_copies *copies)
                      "servers", servers, "databases", databases);
 }
 
+/* Of a copy that is not connected nobody knows how far it is behind. */
+static uint64_t behind(const struct okv_copy *copy)
+{
+    const struct okv_protocol *protocol = &copy->protocol;
+    uint64_t most = 0;
+
+    if (!copy->is_leading)
+        return protocol->published > protocol->applied ? protocol->published - protocol->applied
+                                                       : 0;
+    for (unsigned i = 0; i < OKV_COPIES_MAX; i++) {
+        const struct okv_peer *peer = &protocol->peers[i];
+        if (peer->is_joined && protocol->sealed - peer->position > most)
+            most = protocol->sealed - peer->position;
+    }
+    return most;
+}
+
+static void note_figures(struct okv_copy *copy)
+{
+    struct okv_copies_figures *figures = &copy->database->copies;
+    const struct okv_protocol *protocol = &copy->protocol;
+
+    atomic_store(&figures->copies_led, copy->served != 0);
+    atomic_store(&figures->copies_epoch, protocol->epoch);
+    atomic_store(&figures->copies_wanted, protocol->key.wanted_count);
+    atomic_store(&figures->copies_in_sync, protocol->key.isr_count);
+    atomic_store(&figures->copies_behind_bytes, behind(copy));
+    atomic_store(&figures->copies_failed, copy->told.is_full);
+    atomic_store(&figures->copies_alarmed, protocol->is_alarmed);
+}
+
 /* Under the lock. */
 static void note_primary(struct okv_copies *copies, unsigned database)
 {
@@ -120,6 +151,9 @@ void okv_report_renew(struct okv_copies *copies)
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
 
     json_decref(json);
+    atomic_store(&copies->server->etcd_answered_us, copies->answered_us);
+    for (unsigned i = 0; i < copies->server->database_count; i++)
+        note_figures(&copies->of[i]);
     pthread_mutex_lock(&copies->lock);
     for (unsigned i = 0; i < copies->server->database_count; i++)
         note_primary(copies, i);

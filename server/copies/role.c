@@ -65,8 +65,7 @@ static void prepare(struct okv_copy *copy)
 
     okv_wal_copies_get(database->wal, &state);
     okv_databases_set_clock(server, state.clock_ms); /* what has expired stays so */
-    uint64_t base =
-        okv_reply_caches_next_session(database->reply_caches, epoch << SESSIONS_BITS);
+    uint64_t base = okv_reply_caches_next_session(database->reply_caches, epoch << SESSIONS_BITS);
     atomic_store(&database->session_base, base);
     okv_reply_caches_begin_epoch(database->reply_caches, base, okv_server_clock_ms(server));
     copy->served = epoch;

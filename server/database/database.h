@@ -29,6 +29,7 @@ struct okv_database {
     atomic_uint_fast64_t session_base;     /* ids of sessions are above it; 0 without a log */
     /* In a cluster: the epoch in which clients may connect; 0: another server leads. */
     atomic_uint_fast64_t served;
+    struct okv_copies_figures copies;
     struct okv_counts counts;
     struct okv_times client_times;  /* of gets, as clients report them */
     struct okv_times write_times;   /* session/timed_writes.h */

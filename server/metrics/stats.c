@@ -254,6 +254,20 @@ static void write_writes(const struct writer *writer, const struct okv_times *ti
                 times_quantile_ns(times, 99));
 }
 
+/* Of a server of a cluster. */
+static void write_copies(const struct writer *writer, const struct okv_database *database)
+{
+    const struct okv_copies_figures *copies = &database->copies;
+    uint64_t until_us = atomic_load(&database->store.valid_until_us);
+    uint64_t now_us = okv_clock_lease_us();
+
+#define OKV_COPIES_WRITE(name, help) write_gauge(writer, #name, help, atomic_load(&copies->name));
+    OKV_COPIES_LIST(OKV_COPIES_WRITE)
+#undef OKV_COPIES_WRITE
+    write_gauge(writer, "lease_left_us", "time for which clients may trust what they read",
+                until_us > now_us ? until_us - now_us : 0);
+}
+
 static void write_server(const struct writer *writer, struct okv_server *server)
 {
     struct okv_stats *stats = &server->stats;
@@ -273,6 +287,9 @@ static void write_server(const struct writer *writer, struct okv_server *server)
     OKV_STATS_LIST(OKV_STATS_WRITE_COUNTER)
 #undef OKV_STATS_WRITE_GAUGE
 #undef OKV_STATS_WRITE_COUNTER
+    if (server->config.cluster.name[0])
+        write_gauge(writer, "etcd_silent_us", "time since etcd answered last",
+                    okv_clock_lease_us() - atomic_load(&server->etcd_answered_us));
 }
 
 static void write_database(const struct writer *writer, struct okv_server *server,
@@ -289,6 +306,8 @@ static void write_database(const struct writer *writer, struct okv_server *serve
     write_region(writer, &database->store);
     if (database->durable)
         write_log(writer, database->durable);
+    if (server->config.cluster.name[0])
+        write_copies(writer, database);
 #define OKV_COUNTS_WRITE(name, text) write_counter(writer, #name, text, atomic_load(&counts->name));
     OKV_COUNTS_LIST(OKV_COUNTS_WRITE)
 #undef OKV_COUNTS_WRITE

@@ -163,6 +163,23 @@ static inline void okv_stats_raise(atomic_uint_fast64_t *value, uint64_t to)
         continue;
 }
 
+/* Of a database of a cluster, as the cluster's thread sees its copy. */
+#define OKV_COPIES_LIST(X)                                                             \
+    X(copies_led, "1: this server leads the database")                                 \
+    X(copies_epoch, "the highest epoch that is known here")                            \
+    X(copies_wanted, "servers that are to have a copy")                                \
+    X(copies_in_sync, "copies in sync")                                                \
+    X(copies_behind_bytes,                                                             \
+      "bytes of the log that the slowest connected copy lacks; of a copy: itself")     \
+    X(copies_failed, "1: this copy takes nothing more: its log failed, or it is full") \
+    X(copies_alarmed, "1: etcd is not the one that it was, and no role changes")
+
+struct okv_copies_figures {
+#define OKV_COPIES_MEMBER(name, help) atomic_uint_fast64_t name;
+    OKV_COPIES_LIST(OKV_COPIES_MEMBER)
+#undef OKV_COPIES_MEMBER
+};
+
 /* A number that the server publishes: for `okv stat`, and for Prometheus as okv_NAME in the base
  * unit of its suffix _ms, _us or _ns. */
 struct okv_metric {
