@@ -50,3 +50,12 @@ void okv_hand_over_continue(struct okv_protocol *protocol, uint64_t now_us)
         !protocol->is_proposing)
         release(protocol, now_us);
 }
+
+void okv_hand_over_abdicate(struct okv_protocol *protocol, uint64_t now_us)
+{
+    if (protocol->role != OKV_ROLE_PRIMARY || !protocol->is_full || protocol->is_proposing ||
+        !okv_members_have_another(protocol, now_us))
+        return;
+    okv_copy_follow(protocol, 0, protocol->epoch, now_us);
+    protocol->abdicated_us = now_us;
+}

@@ -12,4 +12,8 @@
 void okv_hand_over_begin(struct okv_protocol *protocol, uint64_t server);
 void okv_hand_over_continue(struct okv_protocol *protocol, uint64_t now_us);
 
+/* A primary whose log takes nothing more stops to lead, if another copy can: that one takes over by
+ * its silence. */
+void okv_hand_over_abdicate(struct okv_protocol *protocol, uint64_t now_us);
+
 #endif

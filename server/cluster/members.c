@@ -27,6 +27,17 @@ bool okv_members_have(const struct okv_protocol *protocol, uint64_t server)
     return peer && peer->is_joined && okv_key_has(&protocol->key, peer->member);
 }
 
+bool okv_members_have_another(const struct okv_protocol *protocol, uint64_t now_us)
+{
+    for (unsigned i = 0; i < protocol->key.isr_count; i++) {
+        uint64_t server = protocol->key.isr[i].server;
+        if (okv_members_have(protocol, server) &&
+            !holds_up(protocol, okv_protocol_peer(protocol, server), now_us))
+            return true;
+    }
+    return false;
+}
+
 /* It waits before it is added again, longer each time. */
 static void put_off(struct okv_protocol *protocol, struct okv_peer *peer, uint64_t now_us)
 {

@@ -21,6 +21,7 @@ static void lead_on(struct okv_protocol *protocol, uint64_t now_us)
     okv_roles_publish(protocol, now_us);
     okv_shipping_send(protocol, is_due, now_us);
     okv_hand_over_continue(protocol, now_us);
+    okv_hand_over_abdicate(protocol, now_us);
     if (is_due)
         protocol->beat_at_us =
             now_us + (protocol->phase == OKV_HAND_OVER_NONE ? protocol->options.beat_us

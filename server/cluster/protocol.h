@@ -221,6 +221,7 @@ struct okv_protocol {
     uint64_t owed_us, owed; /* the SHIP to acknowledge: when it was sent, its end; 0: none */
     uint64_t released;      /* the epoch whose primary said RELEASED */
     bool is_suspecting;     /* reads the key to become primary */
+    uint64_t abdicated_us;  /* when its log took nothing more; 0: never */
 
     /* A primary. */
     uint64_t first;       /* where its epoch begins */

@@ -6,12 +6,18 @@
 #include "server/cluster/copy.h"
 #include "server/cluster/lease.h"
 
+/* So many times as long as a take-over takes, one that has abdicated leaves to others. */
+#define OTHERS_FIRST 8u
+
 /* Whether it may try to become primary, by the key as it was read. */
 static bool may_lead(const struct okv_protocol *protocol, uint64_t now_us)
 {
     const struct okv_shard_key *key = &protocol->key;
 
     if (protocol->is_alarmed || key->epoch >= OKV_EPOCH_MAX || !okv_key_has(key, protocol->self))
+        return false;
+    if (protocol->is_full && protocol->abdicated_us != 0 &&
+        now_us - protocol->abdicated_us < OTHERS_FIRST * protocol->options.suspect_us)
         return false;
     if (okv_member_is(key->primary, protocol->self) || protocol->released == key->epoch)
         return true;

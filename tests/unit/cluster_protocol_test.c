@@ -252,6 +252,53 @@ TEST(a_hand_over_waits_for_the_short_lease)
     assert_int_equal(protocol.status.valid_until_us, 0);
 }
 
+static void be_full(bool is_full)
+{
+    take(&(struct okv_protocol_event){
+        .type = OKV_EVENT_LOG, .sealed = 1, .durable = 1, .applied = 1, .is_full = is_full});
+}
+
+/* Until it proposes itself again, or `until`. */
+static bool proposes_itself(uint64_t until)
+{
+    while (now < until) {
+        now = okv_protocol_timer_us(&protocol);
+        take_type(OKV_EVENT_TIMER);
+        if (find(OKV_ACTION_READ_KEY))
+            answer_key(protocol.key, protocol.revision);
+        if (find(OKV_ACTION_CHANGE_KEY))
+            return true;
+    }
+    return false;
+}
+
+/* Another copy takes over by its silence. If none does, it leads again. */
+TEST(a_primary_that_takes_nothing_more_abdicates)
+{
+    lead_two();
+    be_full(true);
+    assert_non_null(find(OKV_ACTION_FOLLOW));
+    assert_int_equal(protocol.role, OKV_ROLE_COPY);
+    assert_int_equal(protocol.status.valid_until_us, 0);
+    uint64_t begun = now;
+    assert_false(proposes_itself(begun + 7 * options.suspect_us));
+    assert_true(proposes_itself(begun + 11 * options.suspect_us));
+    assert_int_equal(protocol.proposed.epoch, 3);
+}
+
+TEST(a_full_primary_goes_on_where_nobody_else_can_lead)
+{
+    lead_two();
+    for (unsigned i = 0; i < 7 && !find(OKV_ACTION_CHANGE_KEY); i++) {
+        now += H; /* the copy does not answer */
+        take_type(OKV_EVENT_TIMER);
+    }
+    answer_changed();
+    assert_int_equal(protocol.key.isr_count, 1);
+    be_full(true);
+    assert_int_equal(protocol.role, OKV_ROLE_PRIMARY);
+}
+
 static uint64_t any_number(uint64_t *random)
 {
     static const uint64_t edges[] = {0, 1, 2, 3, 10, OKV_EPOCH_MAX, OKV_EPOCH_MAX + 1, UINT64_MAX};
