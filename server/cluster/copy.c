@@ -38,8 +38,9 @@ static void reply(struct okv_protocol *protocol, enum okv_peer_message_type type
     message->sent_us = sent_us;
     message->incarnation = protocol->self.incarnation;
     message->to = safe_position(protocol);
-    message->flags =
-        (protocol->is_loading ? OKV_PEER_SNAPSHOT : 0) | (protocol->is_full ? OKV_PEER_FULL : 0);
+    message->flags = (protocol->is_loading ? OKV_PEER_SNAPSHOT : 0) |
+                     (protocol->is_full ? OKV_PEER_FULL : 0) |
+                     (protocol->is_spent ? OKV_PEER_SPENT : 0);
     protocol->promised_us = now_us;
     protocol->suspect_at_us = now_us + protocol->options.suspect_us;
     protocol->is_suspecting = false;
@@ -72,7 +73,7 @@ static bool find_cut(const struct okv_protocol *protocol, const struct okv_peer_
 {
     uint64_t last = okv_epochs_at(&protocol->epochs, protocol->sealed);
 
-    if (protocol->is_loading)
+    if (protocol->is_loading || join->flags & OKV_PEER_SNAPSHOT)
         return false;
     if (protocol->epochs.count == 0)
         *cut = protocol->sealed; /* where every log of the shard begins */
@@ -87,6 +88,7 @@ static void load(struct okv_protocol *protocol)
     if (!protocol->is_loading)
         okv_action_position(protocol, OKV_ACTION_INCARNATION, ++protocol->self.incarnation);
     protocol->is_loading = true;
+    protocol->is_spent = false;
     protocol->begin = protocol->sealed = protocol->durable = 0;
     protocol->applied = protocol->published = 0;
     okv_action_server(protocol, OKV_ACTION_LOAD, protocol->leader);
@@ -167,6 +169,11 @@ void okv_copy_message(struct okv_protocol *protocol, uint64_t server,
     else
         take_released(protocol, message, now_us);
     publish(protocol, message->published);
+}
+
+void okv_copy_spend(struct okv_protocol *protocol)
+{
+    protocol->is_spent = protocol->role == OKV_ROLE_COPY;
 }
 
 void okv_copy_loaded(struct okv_protocol *protocol, uint64_t position)

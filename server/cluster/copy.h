@@ -10,6 +10,9 @@ void okv_copy_follow(struct okv_protocol *protocol, uint64_t leader, uint64_t ep
 /* JOIN, SHIP, BEAT and RELEASED. */
 void okv_copy_message(struct okv_protocol *protocol, uint64_t server,
                       const struct okv_peer_message *message, uint64_t now_us);
+/* Asks for a snapshot in place of the log. The primary has it sent once this copy is not in the
+ * set: until then it may be the last one. */
+void okv_copy_spend(struct okv_protocol *protocol);
 /* The snapshot is loaded. */
 void okv_copy_loaded(struct okv_protocol *protocol, uint64_t position);
 /* Acknowledges the frames that are owed, if they are safe. */

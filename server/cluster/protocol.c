@@ -95,6 +95,9 @@ static void take(struct okv_protocol *protocol, const struct okv_protocol_event 
     case OKV_EVENT_LOADED:
         okv_copy_loaded(protocol, event->sealed);
         break;
+    case OKV_EVENT_SPENT:
+        okv_copy_spend(protocol);
+        break;
     default: /* of etcd */
         okv_roles_answered(protocol, okv_change_answer(protocol, event, now_us), now_us);
     }

@@ -81,9 +81,10 @@ enum okv_peer_message_type {
 };
 
 #define OKV_PEER_REFUSED 1u  /* the receiver, whose epoch is `epoch`, does not follow the sender */
-#define OKV_PEER_SNAPSHOT 2u /* the copy has no log that could be continued */
+#define OKV_PEER_SNAPSHOT 2u /* the copy has no log that could be continued; JOIN: it is not to */
 #define OKV_PEER_LAST 8u     /* of a PIECE: no further one follows */
 #define OKV_PEER_FULL 4u     /* its disk or its memory is full, or failed */
+#define OKV_PEER_SPENT 16u   /* the copy asks for a snapshot in place of its log */
 
 struct okv_peer_message {
     enum okv_peer_message_type type;
@@ -114,6 +115,7 @@ enum okv_protocol_event_type {
     OKV_EVENT_HAND_OVER, /* the operator's command: `server` is to become primary */
     OKV_EVENT_DRAINED,   /* after DRAIN: all writes that were evaluated are sealed */
     OKV_EVENT_LOADED,    /* after LOAD: the log begins and ends at `sealed`, all applied */
+    OKV_EVENT_SPENT,     /* what the log has cannot be applied: the copy asks for a snapshot */
 };
 
 struct okv_protocol_event {
@@ -181,7 +183,7 @@ struct okv_protocol_status {
 /* A server as the primary sees it. */
 struct okv_peer {
     struct okv_member member; /* its incarnation as of JOINED */
-    bool is_connected, is_joined, is_loading, is_full;
+    bool is_connected, is_joined, is_loading, is_full, is_spent;
     bool is_required;                 /* in spite of the in-sync set: it is about to be added */
     uint64_t join_at_us;              /* when JOIN may be sent; UINT64_MAX: it was */
     uint64_t join_sent_us;            /* replies to what was sent before do not count */
@@ -206,7 +208,7 @@ struct okv_protocol {
     /* The own log. */
     struct okv_epochs epochs;
     uint64_t begin, sealed, durable, applied, published;
-    bool is_full, is_loading;
+    bool is_full, is_loading, is_spent;
 
     /* etcd: the last known value, the request under way, and the value that may become the next. */
     struct okv_shard_key key, proposed;

@@ -47,6 +47,7 @@ static void take_acknowledgement(struct okv_protocol *protocol, struct okv_peer 
     if (peer->is_full && !(message->flags & OKV_PEER_FULL))
         peer->shipped = peer->position; /* it had no room for what was on its way */
     peer->is_full = message->flags & OKV_PEER_FULL;
+    peer->is_spent = message->flags & OKV_PEER_SPENT;
 }
 
 static void take_joined(struct okv_protocol *protocol, struct okv_peer *peer,
@@ -118,10 +119,18 @@ static struct okv_peer_message *send(struct okv_protocol *protocol, struct okv_p
     return message;
 }
 
+/* It gives up a log that may be needed only where nobody may be about to add it to the set. */
+static bool may_begin_anew(const struct okv_protocol *protocol, const struct okv_peer *peer)
+{
+    return peer->is_spent && !peer->is_required && !protocol->is_proposing &&
+           !okv_key_has(&protocol->key, peer->member);
+}
+
 static void send_join(struct okv_protocol *protocol, struct okv_peer *peer, uint64_t now_us)
 {
     struct okv_peer_message *join = send(protocol, peer, OKV_PEER_JOIN, now_us);
 
+    join->flags = may_begin_anew(protocol, peer) ? OKV_PEER_SNAPSHOT : 0;
     join->from = protocol->begin;
     join->to = protocol->sealed;
     join->epochs = protocol->epochs;
@@ -158,6 +167,9 @@ static void send_to(struct okv_protocol *protocol, struct okv_peer *peer, bool b
     if (!peer->is_joined) {
         if (now_us >= peer->join_at_us)
             send_join(protocol, peer, now_us);
+    } else if (may_begin_anew(protocol, peer)) {
+        peer->is_joined = false;
+        send_join(protocol, peer, now_us);
     } else if (is_behind && !is_stuck && peer->position < protocol->begin) {
         peer->is_joined = false; /* the log went on: it joins again, to load a snapshot */
         send_join(protocol, peer, now_us);

@@ -22,7 +22,9 @@
 #define BEATS_PER_LEASE 10
 #define SHORT_LEASE_US 50000
 #define SHORT_BEAT_US 15000
-#define AGAIN_US 10000000
+#define AGAIN_US UINT64_C(10000000)
+/* A copy without room begins anew after this time, then after twice as long each time. */
+#define TIMES_ANEW_MAX 4u
 #define RHO_PPM 500
 #define SUSPECT_MARGIN_US 100000
 #define LAG_MAX (UINT64_C(64) << 20)
@@ -162,7 +164,7 @@ static bool pass_log(struct okv_copy *copy)
         .sealed = state.sealed,
         .durable = state.durable,
         .applied = state.applied,
-        .is_full = state.is_failed || state.is_disk_full,
+        .is_full = state.is_failed || state.has_no_room || state.is_disk_full,
     };
     if (event.begin == copy->told.begin && event.sealed == copy->told.sealed &&
         event.durable == copy->told.durable && event.applied == copy->told.applied &&
@@ -196,15 +198,36 @@ static void pass_loaded(struct okv_copy *copy)
                 "database %s: this copy has loaded the snapshot", copy->database->config->name);
 }
 
-static void tell_failure(struct okv_copy *copy, const struct okv_wal_copies_state *state)
+/* In other places of memory what is published may fit. */
+static void begin_anew(struct okv_copy *copy)
 {
-    if (state->is_failed && !copy->has_told_failure)
-        okv_log_say(
-            &copy->copies->server->log, OKV_LOG_ERROR, "cluster",
-            "database %s: this copy has no room for what is published, or its log failed: it "
-            "leaves the set: start the server again, with more memory",
-            copy->database->config->name);
-    copy->has_told_failure = state->is_failed;
+    const struct okv_protocol_event spent = {.type = OKV_EVENT_SPENT};
+    uint64_t now_us = okv_clock_lease_us();
+
+    if (copy->anew_at_us == 0) {
+        copy->anew_at_us = now_us + (AGAIN_US << copy->times_anew);
+        copy->times_anew += copy->times_anew < TIMES_ANEW_MAX;
+        okv_log_say(&copy->copies->server->log, OKV_LOG_ERROR, "cluster",
+                    "database %s: this copy has no room for what is published: it leaves the set, "
+                    "and loads all of it anew in %llu s; give the servers more memory",
+                    copy->database->config->name,
+                    (unsigned long long)(copy->anew_at_us - now_us) / 1000000);
+    } else if (now_us >= copy->anew_at_us) {
+        copy->anew_at_us = 0;
+        pass(copy, &spent);
+    }
+}
+
+/* Of the log the database says why (database/durable.c). */
+static void note_failure(struct okv_copy *copy)
+{
+    struct okv_wal_copies_state state;
+
+    okv_wal_copies_get(wal_of(copy), &state);
+    if (!state.has_no_room || state.is_failed)
+        copy->anew_at_us = 0;
+    else if (!copy->is_leading)
+        begin_anew(copy);
 }
 
 static void pass_drained(struct okv_copy *copy)
@@ -212,7 +235,6 @@ static void pass_drained(struct okv_copy *copy)
     struct okv_wal_copies_state state;
 
     okv_wal_copies_get(wal_of(copy), &state);
-    tell_failure(copy, &state);
     if (!copy->is_draining || !state.is_drained || copy->protocol.is_drained)
         return;
     const struct okv_protocol_event event = {.type = OKV_EVENT_DRAINED};
@@ -236,6 +258,7 @@ static void settle(struct okv_copy *copy)
     pass_drained(copy);
     end_drain(copy);
     okv_marking_note_epoch(copy);
+    note_failure(copy);
     if (!copy->is_shown)
         copy->is_shown = !okv_role_show(copy);
 }

@@ -20,7 +20,7 @@ static uint64_t get(const atomic_uint_fast64_t *counter)
 
 bool okv_store_may_evict(const struct okv_store *store)
 {
-    return get(&store->totals.heat_bytes) > 0;
+    return get(&store->totals.heat_bytes) > 0 && !atomic_load(&store->eviction.is_of_another);
 }
 
 bool okv_store_evicts_new(const struct okv_store *store)

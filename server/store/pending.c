@@ -196,6 +196,19 @@ void okv_store_take_slack(struct okv_store *store)
     }
 }
 
+void okv_store_release_slack(struct okv_store *store)
+{
+    struct okv_store_pending *pending = store->table.pending;
+
+    for (unsigned i = atomic_exchange(&pending->slack_count, 0); i-- > 0;)
+        okv_heap_free_unwritten(&store->heap, pending->slack[i]);
+}
+
+void okv_store_pending_follow(struct okv_store *store, bool follows)
+{
+    atomic_store(&store->eviction.is_of_another, follows);
+}
+
 uint64_t okv_store_slack_length(const struct okv_store *store)
 {
     struct okv_store_pending *pending = store->table.pending;
@@ -241,8 +254,7 @@ void okv_store_pending_end(struct okv_store *store)
     if (!pending)
         return;
     empty(store, false);
-    for (unsigned i = atomic_load(&pending->slack_count); i-- > 0;)
-        okv_heap_free_unwritten(&store->heap, pending->slack[i]);
+    okv_store_release_slack(store);
     pthread_mutex_destroy(&pending->lock);
     free(pending->freed);
     free(pending);

@@ -94,6 +94,13 @@ void okv_store_pending_end(struct okv_store *store);
  * staged, and no change is under way. */
 void okv_store_pending_set_direct(struct okv_store *store, bool is_direct);
 
+/* Whether the store takes over the changes of another one, which has found room for them: it evicts
+ * nothing by itself. */
+void okv_store_pending_follow(struct okv_store *store, bool follows);
+/* Releases the slack: for changes of another store, which has found room for them in other places.
+ * No change is under way. */
+void okv_store_release_slack(struct okv_store *store);
+
 /* Bytes of the slack; 0 without a log. Any thread. */
 uint64_t okv_store_slack_length(const struct okv_store *store);
 /* Allocates the pieces of the slack that are missing, as far as the heap has room. No change is

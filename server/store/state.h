@@ -45,6 +45,7 @@ struct okv_store_totals {
 /* See evict.h. Counters are of items unless they say otherwise. */
 struct okv_store_eviction {
     enum okv_store_full mode;
+    atomic_bool is_of_another; /* as okv_store_pending_follow() has it */
     struct okv_store_hand {
         atomic_uint_fast64_t next; /* bucket; beyond the last one: the first */
     } new_hand, main_hand;

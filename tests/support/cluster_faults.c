@@ -46,10 +46,10 @@ static void fill(struct world *world, unsigned index)
 {
     struct world_server *server = &world->servers[index];
 
-    if (server->protocol.role == OKV_ROLE_PRIMARY)
-        return;
     world_trace(world, "%u is full", index + 1);
     server->is_full = true;
+    if (world_chance(world, 20))
+        tell(world, index, OKV_EVENT_SPENT, 0);
     server->log_has_changed = true; /* the next event tells it */
     server->full_until = world->now + world_below(world, 1000) * WORLD_MS;
 }

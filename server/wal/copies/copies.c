@@ -94,7 +94,8 @@ static struct okv_wal_copies_state state_of(struct okv_wal *wal)
 {
     const struct okv_wal_copies *copies = wal->copies;
     struct okv_wal_copies_state state = {
-        .is_failed = copies->is_failed || atomic_load(&wal->failure),
+        .is_failed = atomic_load(&wal->failure) != 0,
+        .has_no_room = copies->has_no_room,
         .is_disk_full = atomic_load(&wal->space.is_full),
         .is_loading = copies->load.is_active,
         .pieces = copies->load.pieces,
@@ -246,7 +247,7 @@ void okv_wal_copies_load(struct okv_wal *wal)
     copies->load.pieces = 0;
     copies->load.snapshot = 0;
     copies->load.turn++;
-    copies->is_failed = false;
+    copies->has_no_room = false;
     wake(wal);
     pthread_mutex_unlock(&wal->lock);
 }

@@ -57,7 +57,8 @@ struct okv_wal_copies_state {
     uint64_t applied;  /* in the store */
     uint64_t epoch;    /* of the last frame */
     uint64_t clock_ms; /* the primary's, when it sealed the frame that was applied last */
-    bool is_failed;    /* the log, or the store has no room for what is published */
+    bool is_failed;    /* the log, for ever */
+    bool has_no_room;  /* the store, for what is published */
     bool is_disk_full; /* frames wait until there is space */
     unsigned pieces;   /* of a snapshot, that were loaded since okv_wal_copies_load() */
     bool is_loading;

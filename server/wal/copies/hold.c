@@ -1,10 +1,11 @@
 #include "server/wal/copies/hold.h"
 
+#include <limits.h>
 #include <time.h>
 
 #include "server/store/maintain.h"
 #include "server/store/pending.h"
-#include "server/store/recover.h"
+#include "server/store/resize.h"
 #include "server/store/status.h"
 #include "server/store/store.h"
 #include "server/wal/await.h"
@@ -168,12 +169,26 @@ static void write_frames(struct okv_wal *wal)
 static void note_frame(struct okv_wal_copies *copies, const struct okv_wal_tail_frame *frame,
                        int rc)
 {
-    copies->is_failed |= rc != 0;
+    copies->has_no_room |= rc != 0;
     if (rc)
         return;
     copies->applied = okv_wal_tail_frame_end(frame);
     if (frame->frame.clock_ms > copies->clock_ms)
         copies->clock_ms = frame->frame.clock_ms;
+}
+
+/* The primary had room for it, in other places, and may have merged buckets for that. Merges take
+ * memory first, which is the slack's. */
+static int apply_in_slack(struct okv_wal *wal, const struct okv_wal_tail_frame *frame)
+{
+    unsigned merges = UINT_MAX, records;
+
+    okv_store_release_slack(wal->store);
+    while (okv_store_free_segment(wal->store, &wal->work, 1, &merges))
+        continue;
+    int rc = okv_wal_apply_frame(wal, &wal->work, frame, &records);
+    okv_store_take_slack(wal->store);
+    return rc;
 }
 
 /* Under the lock, which it leaves meanwhile. */
@@ -187,6 +202,8 @@ static void apply_next(struct okv_wal *wal)
     pthread_mutex_unlock(&wal->lock);
     okv_snapshot_lock(&wal->snapshot);
     int rc = okv_wal_apply_frame(wal, &wal->work, frame, &records);
+    if (rc == OKV_EFULL)
+        rc = apply_in_slack(wal, frame);
     okv_store_maintain(wal->store, &wal->work, records < RESIZES_MAX ? records : RESIZES_MAX);
     okv_snapshot_unlock(&wal->snapshot);
     pthread_mutex_lock(&wal->lock);
@@ -200,7 +217,7 @@ static void apply_next(struct okv_wal *wal)
 
 static bool can_apply(const struct okv_wal_copies *copies)
 {
-    return !copies->is_failed && copies->applied < copies->published &&
+    return !copies->has_no_room && copies->applied < copies->published &&
            copies->applied < copies->tail.end;
 }
 
@@ -286,6 +303,7 @@ void okv_wal_copies_hold(struct okv_wal *wal)
     struct okv_wal_copies *copies = wal->copies;
 
     okv_store_pending_set_direct(wal->store, true);
+    okv_store_pending_follow(wal->store, true);
     copies->holds = true;
     pthread_mutex_lock(&wal->lock);
     copies->takes_changes = false;
@@ -306,6 +324,7 @@ void okv_wal_copies_hold(struct okv_wal *wal)
     wal->epoch = copies->tail.epoch;
     pthread_mutex_unlock(&wal->lock);
     copies->holds = false;
+    okv_store_pending_follow(wal->store, false);
     okv_store_pending_set_direct(wal->store, false);
     tell(wal);
 }

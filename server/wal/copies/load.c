@@ -102,7 +102,7 @@ static void note_loaded(struct okv_wal *wal, const struct okv_wal_piece *piece, 
 
     if (turn != copies->load.turn)
         return;
-    copies->is_failed |= rc != 0;
+    copies->has_no_room |= rc != 0;
     copies->load.pieces += rc == 0;
     if (rc == 0 && piece->end)
         begin_log(wal, piece);
@@ -134,9 +134,9 @@ static bool save(struct okv_wal *wal)
         return true;
     }
     if (number) {
-        copies->is_failed |=
+        copies->has_no_room |=
             !okv_snapshot_is_active(&wal->snapshot) && atomic_load(&wal->snapshot.made) < number;
-        return copies->is_failed;
+        return copies->has_no_room;
     }
     pthread_mutex_unlock(&wal->lock);
     bool has_begun = begin_saving(wal);
@@ -144,7 +144,7 @@ static bool save(struct okv_wal *wal)
     if (turn != copies->load.turn)
         return true;
     copies->load.snapshot = wal->segment.number;
-    copies->is_failed |= !has_begun;
+    copies->has_no_room |= !has_begun;
     return true;
 }
 
@@ -161,7 +161,7 @@ static void clear(struct okv_wal *wal)
     if (turn != copies->load.turn)
         return;
     copies->load.must_clear = false;
-    copies->is_failed |= rc != 0;
+    copies->has_no_room |= rc != 0;
 }
 
 bool okv_wal_load_some(struct okv_wal *wal)
@@ -170,7 +170,7 @@ bool okv_wal_load_some(struct okv_wal *wal)
     struct okv_wal_piece *piece = STAILQ_FIRST(&copies->load.waiting);
     unsigned turn = copies->load.turn;
 
-    if (copies->is_failed)
+    if (copies->has_no_room)
         return false;
     if (copies->load.must_clear) {
         clear(wal);

@@ -48,7 +48,7 @@ struct okv_wal_copies {
     bool leads;
     bool drains, is_drained;
     bool takes_changes; /* the batch is open */
-    bool is_failed;     /* to apply */
+    bool has_no_room;   /* in the store; or a snapshot could not be loaded */
     bool holds;         /* the log's thread makes all changes, with the lock of the snapshot; for
                            that thread */
     atomic_int refusal; /* of changes: a code, or 0 */
