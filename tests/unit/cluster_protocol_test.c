@@ -252,6 +252,60 @@ TEST(a_hand_over_waits_for_the_short_lease)
     assert_int_equal(protocol.status.valid_until_us, 0);
 }
 
+static void reply_with(uint32_t flags, uint64_t position)
+{
+    struct okv_protocol_event event = {.type = OKV_EVENT_MESSAGE, .server = COPY};
+
+    event.message.type = OKV_PEER_ACK;
+    event.message.flags = flags;
+    event.message.epoch = protocol.epoch;
+    event.message.sent_us = now;
+    event.message.incarnation = 1;
+    event.message.to = position;
+    take(&event);
+}
+
+/* Not while it may be the last one that has what was answered. */
+TEST(a_copy_without_room_begins_anew_outside_the_set)
+{
+    lead_two();
+    now = protocol.beat_at_us;
+    take_type(OKV_EVENT_TIMER);
+    reply_with(OKV_PEER_FULL | OKV_PEER_SPENT, 1);
+    assert_non_null(find(OKV_ACTION_CHANGE_KEY));
+    assert_null(find_message(OKV_PEER_JOIN));
+    answer_changed();
+    assert_int_equal(protocol.key.isr_count, 1);
+    if (!find_message(OKV_PEER_JOIN)) {
+        now = protocol.beat_at_us;
+        take_type(OKV_EVENT_TIMER);
+    }
+    assert_int_equal(find_message(OKV_PEER_JOIN)->flags, OKV_PEER_SNAPSHOT);
+}
+
+/* Whatever the log has. */
+TEST(a_copy_gives_up_its_log_where_it_is_told_to)
+{
+    struct okv_protocol_log log = {.end = 100, .published = 100};
+    struct okv_protocol_event join = {.type = OKV_EVENT_MESSAGE, .server = 1};
+
+    okv_epochs_add(&log.epochs, 1, 0);
+    okv_protocol_start(&protocol, &options, (struct okv_member){COPY, 1}, &log, 1, 7, now,
+                       &actions);
+    take_type(OKV_EVENT_SPENT);
+    join.message = (struct okv_peer_message){.type = OKV_PEER_JOIN, .epoch = 2, .to = 100};
+    okv_epochs_add(&join.message.epochs, 1, 0);
+    okv_epochs_add(&join.message.epochs, 2, 100);
+    take(&join);
+    assert_null(find(OKV_ACTION_LOAD));
+    assert_int_equal(find_message(OKV_PEER_JOINED)->flags, OKV_PEER_SPENT);
+    join.message.flags = OKV_PEER_SNAPSHOT;
+    take(&join);
+    assert_non_null(find(OKV_ACTION_INCARNATION));
+    assert_non_null(find(OKV_ACTION_LOAD));
+    assert_int_equal(find_message(OKV_PEER_JOINED)->flags, OKV_PEER_SNAPSHOT);
+}
+
 static void be_full(bool is_full)
 {
     take(&(struct okv_protocol_event){
