@@ -153,6 +153,11 @@ bool okv_execute_is_led(const struct okv_executor *executor)
     return okv_database_is_led(executor->database);
 }
 
+bool okv_execute_is_fresh_copy(const struct okv_executor *executor)
+{
+    return okv_clock_lease_us() < atomic_load(&executor->database->fresh_until_us);
+}
+
 bool okv_execute_may(const struct okv_executor *executor, unsigned rights, unsigned opcode)
 {
     if (rights & okv_opcode_facts(opcode)->right)

@@ -55,5 +55,8 @@ bool okv_execute_may(const struct okv_executor *executor, unsigned rights, unsig
 
 /* Whether this server may serve the items of the database: it is no copy. */
 bool okv_execute_is_led(const struct okv_executor *executor);
+/* Whether this server has a copy with all that its primary has published, as far as it has heard of
+ * that within a lease. */
+bool okv_execute_is_fresh_copy(const struct okv_executor *executor);
 
 #endif

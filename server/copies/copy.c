@@ -250,6 +250,19 @@ static void end_drain(struct okv_copy *copy)
     okv_wal_copies_drain(wal_of(copy), false);
 }
 
+/* `promised_us` is when it answered its primary last. */
+static void note_freshness(struct okv_copy *copy)
+{
+    const struct okv_protocol *protocol = &copy->protocol;
+    bool is_following = protocol->role == OKV_ROLE_COPY && protocol->leader != 0;
+
+    if (!is_following || protocol->is_loading)
+        atomic_store(&copy->database->fresh_until_us, 0);
+    else if (protocol->applied >= protocol->published)
+        atomic_store(&copy->database->fresh_until_us,
+                     protocol->promised_us + protocol->options.lease_us);
+}
+
 static void settle(struct okv_copy *copy)
 {
     while (pass_log(copy))
@@ -259,6 +272,7 @@ static void settle(struct okv_copy *copy)
     end_drain(copy);
     okv_marking_note_epoch(copy);
     note_failure(copy);
+    note_freshness(copy);
     if (!copy->is_shown)
         copy->is_shown = !okv_role_show(copy);
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What a cluster says of itself over HTTP, and what docs/prometheus/cluster-alerts.yml asks for.
+# What a cluster says of itself over HTTP, what docs/prometheus/cluster-alerts.yml asks for, and what clients of Redis
+# get from a primary and from a copy.
 set -euo pipefail
 
 usage() {
@@ -67,8 +68,16 @@ start_etcd() {
 
 # start I: server I.
 start() {
-    start_server "local://$scratch/s$1" --cluster test --etcd "$url" --advertise "local://$scratch/s$1" --metrics 127.0.0.1:0
+    start_server "local://$scratch/s$1" --listen "resp://$scratch/r$1" --cluster test --etcd "$url" \
+        --advertise "local://$scratch/s$1" --metrics 127.0.0.1:0
     mv "$scratch/log" "$scratch/log$1"
+}
+
+# say I COMMAND...: what server I replies to a client of Redis that gives these commands, in one line.
+say() {
+    local socket=$scratch/r$1
+    shift
+    printf '%s\n' "$@" | redis-cli -s "$socket" 2>&1 | tr -s '\n' ' '
 }
 
 start_etcd
@@ -89,6 +98,17 @@ grep -oE 'okv_[a-z0-9_]+' "$(dirname "${BASH_SOURCE[0]}")/../../docs/prometheus/
 while read -r name; do
     same "whether there is $name" "$(page 1 | grep -c "^# TYPE $name gauge")" 1
 done <"$scratch/asked"
+same "a put at the primary" "$(say 1 'SET k v')" "OK "
+same "a put at the copy" "$(say 2 'SET k w')" "READONLY You can't write against a read only replica. "
+same "a get at the copy" "$(say 2 'GET k')" "MASTERDOWN This server is a copy, and serves reads after READONLY. "
+until [ "$(say 2 READONLY 'GET k')" = "OK v " ]; do sleep 0.1; done # it is a lease behind at most
+same "a put at the copy, all the same" "$(say 2 READONLY 'SET k w')" "OK READONLY You can't write against a read only replica. "
+same "a get after RESET" "$(say 2 READONLY RESET 'GET k')" "OK RESET MASTERDOWN This server is a copy, and serves reads after READONLY. "
+same "READONLY at the primary" "$(say 1 READONLY 'GET k' READWRITE 'SET k x')" "OK v OK OK "
+kill -STOP "${servers[-2]}"
+until say 2 READONLY 'GET k' | grep -q 'MASTERDOWN This copy has not heard\|OK x OK'; do sleep 0.1; done
+kill -CONT "${servers[-2]}"
+await 1 copies_in_sync 2
 kill -9 "${servers[-1]}"
 await 1 copies_in_sync 1
 await 1 copies_wanted 2

@@ -33,7 +33,8 @@ okv_resp_function okv_resp_cmd_command, okv_resp_cmd_command_count, okv_resp_cmd
 okv_resp_function okv_resp_cmd_config_get, okv_resp_cmd_config_set;
 /* connection.c */
 okv_resp_function okv_resp_cmd_ping, okv_resp_cmd_echo, okv_resp_cmd_quit, okv_resp_cmd_auth,
-    okv_resp_cmd_hello, okv_resp_cmd_select, okv_resp_cmd_reset, okv_resp_cmd_whoami;
+    okv_resp_cmd_hello, okv_resp_cmd_select, okv_resp_cmd_reset, okv_resp_cmd_whoami,
+    okv_resp_cmd_readonly, okv_resp_cmd_readwrite;
 /* expire.c */
 okv_resp_function okv_resp_cmd_expire, okv_resp_cmd_pexpire, okv_resp_cmd_expireat,
     okv_resp_cmd_pexpireat, okv_resp_cmd_persist, okv_resp_cmd_ttl, okv_resp_cmd_pttl,

@@ -209,6 +209,7 @@ int okv_resp_cmd_reset(struct okv_resp_call *call)
     if (client->replies == OKV_RESP_REPLIES_NONE) /* SKIP holds for this reply, too */
         client->replies = OKV_RESP_REPLIES_ALL;
     atomic_store(&client->no_touch, false);
+    client->reads_copies = false;
     use_protocol(call, 2);
     okv_resp_client_set_database(client, 0);
     okv_resp_client_set_text(client, client->name, &(struct okv_resp_arg){.length = 0});
@@ -216,4 +217,25 @@ int okv_resp_cmd_reset(struct okv_resp_call *call)
         okv_resp_log_out(client);
     okv_resp_simple(&call->reply, "RESET");
     return 0;
+}
+
+static int set_reads_copies(struct okv_resp_call *call, bool reads_copies)
+{
+    if (!call->client->resp->server->config.cluster.name[0]) {
+        okv_resp_error(&call->reply, "ERR This instance has cluster support disabled");
+        return 0;
+    }
+    call->client->reads_copies = reads_copies;
+    okv_resp_simple(&call->reply, "OK");
+    return 0;
+}
+
+int okv_resp_cmd_readonly(struct okv_resp_call *call)
+{
+    return set_reads_copies(call, true);
+}
+
+int okv_resp_cmd_readwrite(struct okv_resp_call *call)
+{
+    return set_reads_copies(call, false);
 }

@@ -32,7 +32,7 @@ static const struct {
     {"pub/sub", " PSUBSCRIBE PUBLISH PUBSUB PUNSUBSCRIBE SPUBLISH SSUBSCRIBE SUBSCRIBE "
                 "SUNSUBSCRIBE UNSUBSCRIBE "},
     {"functions", " FCALL FCALL_RO FUNCTION "},
-    {"clusters", " ASKING CLUSTER READONLY READWRITE RESTORE-ASKING "},
+    {"clusters", " ASKING CLUSTER RESTORE-ASKING "},
     {"replicas", " FAILOVER PSYNC REPLCONF REPLICAOF SLAVEOF SYNC "},
     {"serialized values", " DUMP MIGRATE RESTORE "},
     {"modules", " MODULE "},

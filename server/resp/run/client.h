@@ -102,6 +102,7 @@ struct okv_resp_client {
     unsigned protocol;                 /* 2 or 3 */
     enum okv_resp_replies replies;
     atomic_bool no_touch; /* CLIENT NO-TOUCH: its reads are no uses of items */
+    bool reads_copies;    /* READONLY */
     bool reply_has_begun; /* of its command, which goes on */
 
     struct okv_resp_parser parser;

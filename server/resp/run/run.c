@@ -96,13 +96,25 @@ static bool needs_primary(const struct okv_resp_call *call)
            (flags & OKV_RESP_READ && call->command->first_key != 0);
 }
 
+/* Only what is surely a read. */
+static bool may_read_copy(const struct okv_resp_call *call)
+{
+    return call->client->reads_copies &&
+           !(call->command->flags & (OKV_RESP_WRITE | OKV_RESP_CHANGE | OKV_RESP_OWN_CHANGE |
+                                     OKV_RESP_SCRIPT)) &&
+           okv_execute_is_fresh_copy(call->executor);
+}
+
 /* In the words of Redis. */
 static void refuse_copy(struct okv_resp_call *call)
 {
     if (call->command->flags & (OKV_RESP_WRITE | OKV_RESP_SCRIPT))
         okv_resp_error(&call->reply, "READONLY You can't write against a read only replica.");
     else
-        okv_resp_error(&call->reply, "MASTERDOWN This server is a copy, and serves no reads.");
+        okv_resp_error(&call->reply,
+                       call->client->reads_copies
+                           ? "MASTERDOWN This copy has not heard of its primary for a lease."
+                           : "MASTERDOWN This server is a copy, and serves reads after READONLY.");
 }
 
 /* False: the command may not run at all, and an error was replied. */
@@ -124,7 +136,7 @@ static bool check(struct okv_resp_call *call)
         refuse_count(call);
     else if (!may_have_so_many(call))
         okv_resp_need_few(call, OKV_RESP_FEW);
-    else if (needs_primary(call) && !okv_execute_is_led(call->executor))
+    else if (needs_primary(call) && !okv_execute_is_led(call->executor) && !may_read_copy(call))
         refuse_copy(call);
     else if (okv_resp_transaction_is_open(client) && !okv_resp_call_is_allowed(call))
         okv_resp_refuse_right(call);

@@ -201,9 +201,11 @@ static void apply_next(struct okv_wal *wal)
     okv_wal_tail_frame_hold(frame);
     pthread_mutex_unlock(&wal->lock);
     okv_snapshot_lock(&wal->snapshot);
+    atomic_fetch_add(&wal->publish_seq, 1); /* a reader of several items sees whole batches */
     int rc = okv_wal_apply_frame(wal, &wal->work, frame, &records);
     if (rc == OKV_EFULL)
         rc = apply_in_slack(wal, frame);
+    atomic_fetch_add(&wal->publish_seq, 1);
     okv_store_maintain(wal->store, &wal->work, records < RESIZES_MAX ? records : RESIZES_MAX);
     okv_snapshot_unlock(&wal->snapshot);
     pthread_mutex_lock(&wal->lock);
