@@ -109,10 +109,10 @@ struct okv_copy {
     uint64_t joined_us; /* when the JOIN was sent that came last */
     uint64_t needed;    /* frames from here on are kept for copies that load */
     bool is_leading, is_draining, is_loading, is_completing;
-    bool is_given_up; /* the log; a snapshot may take its place */
-    bool is_shown;    /* what the protocol says of this copy, to clients */
-    uint64_t anew_at_us; /* when it loads all anew; 0: not planned */
-    unsigned times_anew; /* that it did */
+    bool is_given_up;      /* the log; a snapshot may take its place */
+    bool is_shown;         /* what the protocol says of this copy, to clients */
+    uint64_t anew_at_us;   /* when it loads all anew; 0: not planned */
+    unsigned times_anew;   /* that it did */
     bool has_told_options; /* that those of another server differ */
     uint64_t lost_request; /* of etcd, that could not be made; 0: none */
     uint64_t served;       /* the epoch that clients may connect in; 0: none */

@@ -100,8 +100,8 @@ static bool needs_primary(const struct okv_resp_call *call)
 static bool may_read_copy(const struct okv_resp_call *call)
 {
     return call->client->reads_copies &&
-           !(call->command->flags & (OKV_RESP_WRITE | OKV_RESP_CHANGE | OKV_RESP_OWN_CHANGE |
-                                     OKV_RESP_SCRIPT)) &&
+           !(call->command->flags &
+             (OKV_RESP_WRITE | OKV_RESP_CHANGE | OKV_RESP_OWN_CHANGE | OKV_RESP_SCRIPT)) &&
            okv_execute_is_fresh_copy(call->executor);
 }
 
