@@ -23,8 +23,10 @@ bool okv_change_begin(struct okv_change *change, const struct okv_executor *exec
 
 bool okv_change_begin_batch(struct okv_change *change, struct okv_database *database)
 {
-    *change = (struct okv_change){.wal = database->wal};
-    return !database->wal || okv_wal_begin_change(database->wal);
+    struct okv_wal *wal = database->wal;
+
+    *change = (struct okv_change){.wal = wal};
+    return wal ? okv_wal_begin_change(wal) : !database->opened; /* else it has yet to begin */
 }
 
 uint64_t okv_change_end(struct okv_change *change, bool is_done)

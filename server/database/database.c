@@ -289,9 +289,11 @@ void okv_database_report_to(struct okv_database *database, struct okv_log *log)
 
 int okv_database_snapshot(const struct okv_database *database, uint64_t *number)
 {
-    if (!database->durable)
+    struct okv_wal *wal = database->wal;
+
+    if (!database->durable || !wal)
         return OKV_EUNSUPPORTED;
-    *number = okv_wal_snapshot_request(database->wal);
+    *number = okv_wal_snapshot_request(wal);
     return 0;
 }
 
@@ -301,7 +303,7 @@ int okv_database_snapshot_path(const struct okv_database *database, const char *
     char name[OKV_WAL_NAME_SIZE];
     uint64_t newest;
 
-    if (!database->durable)
+    if (!database->durable || !database->wal)
         return OKV_EUNSUPPORTED;
     int rc = number ? okv_wal_snapshot_state(database->wal, number, &newest) : OKV_EINVAL;
     if (rc)

@@ -22,9 +22,9 @@ struct okv_database {
     struct okv_log *log; /* since okv_database_report_to() */
     struct okv_region region;
     struct okv_store store;
-    struct okv_durable *durable; /* NULL: in memory only */
-    struct okv_wal *opened;      /* its log, which runs once `wal` is set; NULL: it has none */
-    struct okv_wal *wal;         /* its log, or NULL */
+    struct okv_durable *durable;   /* NULL: in memory only */
+    struct okv_wal *opened;        /* its log, which runs once `wal` is set; NULL: it has none */
+    _Atomic(struct okv_wal *) wal; /* its log, or NULL; in a cluster since okv_database_join() */
     struct okv_reply_caches *reply_caches; /* of its clients */
     atomic_uint_fast64_t session_base;     /* ids of sessions are above it; 0 without a log */
     /* In a cluster: the epoch in which clients may connect; 0: another server leads. */
@@ -70,7 +70,7 @@ int okv_database_join(struct okv_database *database, const struct okv_wal_identi
 /* Sets the clock of the server and its databases to `clock_ms`, if it is behind that. */
 void okv_databases_set_clock(struct okv_server *server, uint64_t clock_ms);
 /* Asks for a snapshot, which begins soon; *number says which. OKV_EUNSUPPORTED: the database is in
- * memory only. Any thread. */
+ * memory only, or its log has not begun. Any thread. */
 int okv_database_snapshot(const struct okv_database *database, uint64_t *number);
 /* Writes the path of the snapshot of this number, or of a later one that replaced it, below `data`,
  * the directory of all databases; *used is its length. OKV_EAGAIN: it is not made yet;

@@ -203,7 +203,7 @@ static void write_all_times(FILE *page, const struct okv_server *server)
     if (server->config.data)
         write_histogram_head(page, SYNCS, "time of a sync of the log");
     for (unsigned i = 0; i < count; i++)
-        if (server->databases[i].durable)
+        if (server->databases[i].durable && server->databases[i].wal)
             write_syncs(page, server->config.databases[i].name, server->databases[i].wal);
 }
 

@@ -304,7 +304,7 @@ static void write_database(const struct writer *writer, struct okv_server *serve
     write_eviction(writer, &database->store);
     write_index(writer, &database->store);
     write_region(writer, &database->store);
-    if (database->durable)
+    if (database->durable && database->wal)
         write_log(writer, database->durable);
     if (server->config.cluster.name[0])
         write_copies(writer, database);

@@ -121,7 +121,7 @@ static void compose_welcome(struct okv_server *server, const struct okv_session 
         .region_length = store->length,
         .directory_offset = OKV_DIRECTORY_OFFSET,
         .bucket_count = atomic_load(&store->bucket_count),
-        .hash_seed = store->table.hash_seed,
+        .hash_seed = okv_store_hash_seed(store),
         .bucket_size = store->table.bucket_size,
         .segment_buckets = store->table.segment_buckets,
         .slot_size = server->limits.slot_size,

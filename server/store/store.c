@@ -115,6 +115,14 @@ static void write_superblock(const struct okv_store *store)
     okv_superblock_encode(&block, (struct okv_wire_superblock *)table->base);
 }
 
+uint64_t okv_store_hash_seed(struct okv_store *store)
+{
+    pthread_mutex_lock(&store->publishing);
+    uint64_t hash_seed = store->table.hash_seed;
+    pthread_mutex_unlock(&store->publishing);
+    return hash_seed;
+}
+
 void okv_store_set_hash_seed(struct okv_store *store, uint64_t hash_seed)
 {
     pthread_mutex_lock(&store->publishing);

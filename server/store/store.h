@@ -49,6 +49,8 @@ int okv_store_init(struct okv_store *store, const struct okv_store_params *param
 void okv_store_fini(struct okv_store *store);
 /* Of a store that never had an item, and that nobody READs. */
 void okv_store_set_hash_seed(struct okv_store *store, uint64_t hash_seed);
+/* Any thread, also while it is set. */
+uint64_t okv_store_hash_seed(struct okv_store *store);
 
 /* OKV_ENOMEM. */
 int okv_store_work_init(struct okv_store_work *work, uint32_t bucket_size);

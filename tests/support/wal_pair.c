@@ -109,7 +109,7 @@ void wal_pair_ship(struct wal_pair *pair, unsigned from)
 {
     struct okv_wal *source = pair->of[from].machine.wal, *target = pair->of[!from].machine.wal;
     uint64_t end = wal_copy_state(&pair->of[from]).sealed, at;
-    static uint8_t bytes[1 << 16];
+    static uint8_t bytes[1 << 18];
     size_t used;
 
     while ((at = wal_copy_state(&pair->of[!from]).sealed) < end) {

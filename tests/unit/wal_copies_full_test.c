@@ -11,7 +11,7 @@
 
 #define KEY_MAX 24u
 #define TURNOVERS 10u
-#define BATCH 50u
+#define BATCH 250u
 
 struct trial {
     struct wal_pair *pair;
@@ -113,7 +113,7 @@ TEST(a_copy_of_a_cache_evicts_nothing_by_itself)
     expect_equal(&trial);
     hand_over(&trial, 0);
     uint64_t before = evicted(&trial.pair->of[0]);
-    for (unsigned i = 0; i < 500; i++)
+    for (unsigned i = 0; i < 100; i++)
         run_batch(&trial, 1);
     assert_int_equal(evicted(&trial.pair->of[0]), before);
     assert_true(evicted(&trial.pair->of[1]) > 0);
