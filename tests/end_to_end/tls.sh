@@ -91,7 +91,8 @@ wrong_ports() {
     logs 'it speaks TLS: tcps:// is another listener'
     says "tcps:// at resps://" 3 'speaks TLS, but is no okv-server with a tcps listener' \
         "$okv" -s "tcps://$host:6379?server-name=okv.test&ca=$tls/ca.pem" get greeting
-    says "tcp:// at resp://" 3 'or is no okv-server' "$okv" -t 500ms -s "tcp://$host:6380" get greeting
+    # The hello has random bytes, and with a line end among them it is answered: both sentences have these words.
+    says "tcp:// at resp://" 3 'is no okv-server' "$okv" -t 500ms -s "tcp://$host:6380" get greeting
     says "tcps:// at nobody" 3 "start okv-server with --listen tcps://$host:7400" "$okv" -s "tcps://$host:7400" get greeting
     local port what
     for port in 7471 7472; do
