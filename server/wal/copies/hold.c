@@ -182,11 +182,12 @@ static void note_frame(struct okv_wal_copies *copies, const struct okv_wal_tail_
 static int apply_in_slack(struct okv_wal *wal, const struct okv_wal_tail_frame *frame)
 {
     unsigned merges = UINT_MAX, records;
+    int rc;
 
     okv_store_release_slack(wal->store);
-    while (okv_store_free_segment(wal->store, &wal->work, 1, &merges))
-        continue;
-    int rc = okv_wal_apply_frame(wal, &wal->work, frame, &records);
+    do
+        rc = okv_wal_apply_frame(wal, &wal->work, frame, &records);
+    while (rc == OKV_EFULL && okv_store_free_segment(wal->store, &wal->work, 1, &merges));
     okv_store_take_slack(wal->store);
     return rc;
 }
