@@ -15,6 +15,7 @@ void okv_copy_follow(struct okv_protocol *protocol, uint64_t leader, uint64_t ep
     protocol->is_serving = false;
     protocol->phase = OKV_HAND_OVER_NONE;
     protocol->owed = 0;
+    protocol->told = UINT64_MAX;
     protocol->is_suspecting = false;
     protocol->suspect_at_us = now_us + protocol->options.suspect_us;
 }
@@ -59,6 +60,7 @@ static void refuse(struct okv_protocol *protocol, uint64_t server,
 /* What the primary says is published, as far as it is here. */
 static void publish(struct okv_protocol *protocol, uint64_t position)
 {
+    protocol->told = position;
     if (position > protocol->sealed)
         position = protocol->sealed;
     if (position <= protocol->published || protocol->is_loading)

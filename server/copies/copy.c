@@ -80,6 +80,8 @@ static void load(struct okv_copy *copy)
 {
     okv_mail_end_pieces(copy);
     if (!copy->is_given_up)
+        copy->is_given_up = okv_marking_give_up(copy, copy->incarnation);
+    if (!copy->is_given_up)
         return;
     copy->loading.id = copy->joined_us;
     copy->is_loading = true;
@@ -191,8 +193,9 @@ static void pass_loaded(struct okv_copy *copy)
     if (state.is_loading)
         return;
     const struct okv_protocol_event event = {.type = OKV_EVENT_LOADED, .sealed = state.sealed};
+    if (!okv_marking_note_whole(copy)) /* else a start would remove it: it is tried again */
+        return;
     copy->is_loading = copy->is_given_up = false;
-    okv_marking_note_whole(copy);
     pass(copy, &event);
     okv_log_say(&copy->copies->server->log, OKV_LOG_NOTICE, "cluster",
                 "database %s: this copy has loaded the snapshot", copy->database->config->name);
@@ -256,9 +259,9 @@ static void note_freshness(struct okv_copy *copy)
     const struct okv_protocol *protocol = &copy->protocol;
     bool is_following = protocol->role == OKV_ROLE_COPY && protocol->leader != 0;
 
-    if (!is_following || protocol->is_loading)
+    if (!is_following || protocol->is_loading || protocol->is_full)
         atomic_store(&copy->database->fresh_until_us, 0);
-    else if (protocol->applied >= protocol->published)
+    else if (protocol->applied >= protocol->told)
         atomic_store(&copy->database->fresh_until_us,
                      protocol->promised_us + protocol->options.lease_us);
 }

@@ -11,11 +11,12 @@ static int write_mark(struct okv_copy *copy, struct okv_diag *why)
     struct okv_durable *durable = copy->database->durable;
     int rc = okv_durable_write_mark(durable, why);
 
-    if (rc)
+    if (rc && !copy->has_told_mark)
         okv_log_say(&copy->copies->server->log, OKV_LOG_ERROR, "cluster",
                     "database %s: its directory cannot be marked as a copy: %s: see that there is "
                     "room in %s, and that the disk works",
                     durable->name, why->text, durable->data);
+    copy->has_told_mark = rc != 0;
     return rc;
 }
 
@@ -70,17 +71,18 @@ bool okv_marking_give_up(struct okv_copy *copy, uint64_t incarnation)
     return write_mark(copy, &why) == 0;
 }
 
-void okv_marking_note_whole(struct okv_copy *copy)
+bool okv_marking_note_whole(struct okv_copy *copy)
 {
     struct okv_durable *durable = copy->database->durable;
     struct okv_diag why = {.text = ""};
 
     if (!durable)
-        return;
+        return true;
     durable->mark.is_whole = true;
-    write_mark(copy, &why);
+    return write_mark(copy, &why) == 0;
 }
 
+/* One that cannot be written is tried again. */
 void okv_marking_note_epoch(struct okv_copy *copy)
 {
     struct okv_durable *durable = copy->database->durable;
@@ -88,8 +90,10 @@ void okv_marking_note_epoch(struct okv_copy *copy)
 
     if (!durable || copy->protocol.epoch <= durable->mark.epoch)
         return;
+    uint64_t before = durable->mark.epoch;
     durable->mark.epoch = copy->protocol.epoch;
-    write_mark(copy, &why);
+    if (write_mark(copy, &why))
+        durable->mark.epoch = before;
 }
 
 uint64_t okv_marking_epoch(const struct okv_copy *copy)

@@ -15,8 +15,8 @@ int okv_marking_create(struct okv_copy *copy, uint64_t cluster_id, struct okv_di
 int okv_marking_begin(struct okv_copy *copy, struct okv_diag *diag);
 /* The log is given up, and the next incarnation begins; false: the directory cannot say so. */
 bool okv_marking_give_up(struct okv_copy *copy, uint64_t incarnation);
-/* It has loaded a snapshot. */
-void okv_marking_note_whole(struct okv_copy *copy);
+/* It has loaded a snapshot; false: the directory cannot say so. */
+bool okv_marking_note_whole(struct okv_copy *copy);
 /* Notes the highest epoch that was seen: one that is lower is not of this cluster's etcd. */
 void okv_marking_note_epoch(struct okv_copy *copy);
 /* The highest one of all starts; 0: none. */

@@ -110,6 +110,7 @@ struct okv_copy {
     uint64_t needed;    /* frames from here on are kept for copies that load */
     bool is_leading, is_draining, is_loading, is_completing;
     bool is_given_up;      /* the log; a snapshot may take its place */
+    bool has_told_mark;    /* that its directory cannot be marked */
     bool is_shown;         /* what the protocol says of this copy, to clients */
     uint64_t anew_at_us;   /* when it loads all anew; 0: not planned */
     unsigned times_anew;   /* that it did */

@@ -139,16 +139,17 @@ static int begin_clean_segment(struct okv_wal *wal)
 /* No change comes any more, so the last segments need no space but their own. */
 static void end_log(struct okv_wal *wal)
 {
+    bool is_whole = !wal->copies || okv_wal_copies_is_whole(wal);
     int rc = atomic_load(&wal->failure) ? 0 : okv_wal_sync(wal);
 
     okv_snapshot_await(&wal->snapshot);
     if (rc == 0 && !atomic_load(&wal->failure))
         okv_wal_trim_segment(wal);
     okv_snapshot_lock(&wal->snapshot);
-    if (rc == 0 && okv_files_keep(wal->files) && (!wal->copies || !okv_wal_copies_is_loading(wal)))
+    if (rc == 0 && okv_files_keep(wal->files) && is_whole)
         okv_wal_schedule_last(wal);
     okv_snapshot_unlock(&wal->snapshot);
-    if (rc == 0 && !atomic_load(&wal->failure))
+    if (rc == 0 && is_whole && !atomic_load(&wal->failure))
         rc = begin_clean_segment(wal);
     if (rc)
         okv_wal_fail(wal, rc, wal->why.text);

@@ -295,12 +295,14 @@ static int run_consistent(struct okv_resp_call *call)
     return run_in_change(call);
 }
 
+/* On a copy no change of its own can be waited for: it reads each key by itself. */
 static okv_resp_function *way_of(const struct okv_resp_call *call)
 {
+    bool is_durable = call->executor->database->wal && okv_execute_is_led(call->executor);
+
     if (needs_change(call))
         return run_in_change;
-    return reads_items(call->command->flags) && call->executor->database->wal ? run_consistent
-                                                                              : execute;
+    return reads_items(call->command->flags) && is_durable ? run_consistent : execute;
 }
 
 static int run_locked(struct okv_resp_call *call)

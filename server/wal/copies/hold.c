@@ -40,26 +40,32 @@ static bool has_begun(const struct okv_wal_copies *copies)
     return copies->leads && !copies->load.is_active && copies->applied >= copies->first;
 }
 
-/* Under the lock. */
-static bool may_change(const struct okv_wal_copies *copies)
+/* Under the lock. A batch is written after all before it. */
+static bool may_change(const struct okv_wal *wal)
 {
-    return has_begun(copies) && !copies->drains;
+    const struct okv_wal_copies *copies = wal->copies;
+    bool is_written = copies->written == copies->tail.end || atomic_load(&wal->failure);
+
+    return has_begun(copies) && !copies->drains && is_written;
 }
 
 bool okv_wal_copies_must_hold(struct okv_wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
-    bool must_hold = !may_change(wal->copies);
+    bool must_hold = !may_change(wal);
     pthread_mutex_unlock(&wal->lock);
     return must_hold;
 }
 
-bool okv_wal_copies_is_loading(struct okv_wal *wal)
+bool okv_wal_copies_is_whole(struct okv_wal *wal)
 {
+    const struct okv_wal_copies *copies = wal->copies;
+
     pthread_mutex_lock(&wal->lock);
-    bool is_loading = wal->copies->load.is_active;
+    bool is_whole = !copies->load.is_active && copies->cut == OKV_WAL_NO_CUT &&
+                    copies->written == copies->tail.end;
     pthread_mutex_unlock(&wal->lock);
-    return is_loading;
+    return is_whole;
 }
 
 /* Under the lock. */
@@ -202,11 +208,9 @@ static void apply_next(struct okv_wal *wal)
     okv_wal_tail_frame_hold(frame);
     pthread_mutex_unlock(&wal->lock);
     okv_snapshot_lock(&wal->snapshot);
-    atomic_fetch_add(&wal->publish_seq, 1); /* a reader of several items sees whole batches */
     int rc = okv_wal_apply_frame(wal, &wal->work, frame, &records);
     if (rc == OKV_EFULL)
         rc = apply_in_slack(wal, frame);
-    atomic_fetch_add(&wal->publish_seq, 1);
     okv_store_maintain(wal->store, &wal->work, records < RESIZES_MAX ? records : RESIZES_MAX);
     okv_snapshot_unlock(&wal->snapshot);
     pthread_mutex_lock(&wal->lock);
@@ -312,7 +316,7 @@ void okv_wal_copies_hold(struct okv_wal *wal)
     copies->takes_changes = false;
     note_drained(copies);
     tell_of_work(wal);
-    while (!may_change(copies)) {
+    while (!may_change(wal)) {
         if (work_off(wal)) {
             tell_of_work(wal);
             continue;
@@ -323,7 +327,7 @@ void okv_wal_copies_hold(struct okv_wal *wal)
         wal->is_wanted = false;
         do_in_time(wal);
     }
-    copies->takes_changes = may_change(copies) && !wal->has_to_stop;
+    copies->takes_changes = may_change(wal) && !wal->has_to_stop;
     wal->epoch = copies->tail.epoch;
     pthread_mutex_unlock(&wal->lock);
     copies->holds = false;
@@ -441,6 +445,8 @@ int okv_wal_copies_commit(struct okv_wal *wal)
     if (rc == 0 && copies->cut == OKV_WAL_NO_CUT)
         copies->durable = end;
     pthread_mutex_unlock(&wal->lock);
+    if (rc && wal->sync_within_ns == 0) /* what is not on this disk is never published here */
+        return OKV_EREADONLY;
     tell(wal);
     pthread_mutex_lock(&wal->lock);
     bool is_published = await_publication(wal, end);

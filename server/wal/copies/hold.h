@@ -11,8 +11,8 @@ bool okv_wal_copies_must_hold(struct okv_wal *wal);
 /* While that is so: writes frames that came, cuts them off again, and applies what is published. If
  * the log is to stop, only what is there. Nothing is staged. */
 void okv_wal_copies_hold(struct okv_wal *wal);
-/* Whether the store has a part of a snapshot only, which nothing may begin with. */
-bool okv_wal_copies_is_loading(struct okv_wal *wal);
+/* Whether store and files have all that is here. Else a stop leaves them as a crash would. */
+bool okv_wal_copies_is_whole(struct okv_wal *wal);
 /* Ends the batch in wal->writing: passes its frame on, writes it, and waits until it is published;
  * without a record, until a lease says that its answers are true. Returns 0 then; else it is to be
  * dropped, as this copy leads no more: OKV_EREADONLY; OKV_ENOMEM. */

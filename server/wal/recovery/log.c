@@ -196,7 +196,7 @@ static int raise_if_unclean(struct replay *replay, struct okv_diag *diag)
     struct okv_wal *wal = replay->wal;
 
     replay->found->is_unclean = replay->scan.header.is_relaxed && !replay->is_clean;
-    if (!replay->found->is_unclean || wal->copies)
+    if (!replay->found->is_unclean || (wal->copies && wal->epoch != 0))
         return 0;
     wal->raise = OKV_WAL_RAISE_BY;
     return raise_versions(replay, wal->raise, diag);
