@@ -23,7 +23,7 @@
 #define SHORT_LEASE_US 50000
 #define SHORT_BEAT_US 15000
 #define AGAIN_US UINT64_C(10000000)
-/* A copy without room begins anew after this time, then after twice as long each time. */
+/* Before a copy without room loads a snapshot; doubles, up to 16 times as much. */
 #define TIMES_ANEW_MAX 4u
 #define RHO_PPM 500
 #define SUSPECT_MARGIN_US 100000

@@ -6,12 +6,12 @@
 #include "server/copies/state.h"
 
 /* After the recovery: the incarnation of the log that a start has found. One that may lack what it
- * acknowledged is another. OKV_EIO and the like: the directory cannot be written. */
+ * acknowledged is another. Fails like okv_wal_mark_write(). */
 int okv_marking_open(struct okv_copy *copy, struct okv_diag *diag);
-/* Before the cluster is created, of which the log becomes a copy. OKV_EIO and the like. */
+/* Before the cluster is created, of which the log becomes a copy. Fails likewise. */
 int okv_marking_create(struct okv_copy *copy, uint64_t cluster_id, struct okv_diag *diag);
 /* Before the copy begins, of a cluster that is known: the directory is its copy. OKV_EEXISTS: its
- * log has items that are not the cluster's; OKV_EIO and the like. */
+ * log has items that are not the cluster's. Fails likewise. */
 int okv_marking_begin(struct okv_copy *copy, struct okv_diag *diag);
 /* The log is given up, and the next incarnation begins; false: the directory cannot say so. */
 bool okv_marking_give_up(struct okv_copy *copy, uint64_t incarnation);

@@ -30,9 +30,8 @@ struct okv_database {
     /* In a cluster: the epoch in which clients may connect; 0: another server leads. */
     atomic_uint_fast64_t served;
     struct okv_copies_figures copies;
-    /* Until then a copy may answer reads of who asks for that: it heard of the primary up to a
-     * lease ago, and has applied what that had published. By okv_clock_lease_us(); 0: it may not.
-     */
+    /* Until then, by okv_clock_lease_us(), a copy may answer reads after READONLY: it heard of the
+     * primary up to a lease ago, and has applied what that had published. 0: it may not. */
     atomic_uint_fast64_t fresh_until_us;
     struct okv_counts counts;
     struct okv_times client_times;  /* of gets, as clients report them */
