@@ -81,16 +81,23 @@ static void answer_changed(void)
 }
 
 /* The copy's reply to what was sent at a time. */
-static void reply(enum okv_peer_message_type type, uint64_t sent_us, uint64_t position)
+static void reply_with(enum okv_peer_message_type type, uint32_t flags, uint64_t sent_us,
+                       uint64_t position)
 {
     struct okv_protocol_event event = {.type = OKV_EVENT_MESSAGE, .server = COPY};
 
     event.message.type = type;
+    event.message.flags = flags;
     event.message.epoch = protocol.epoch;
     event.message.sent_us = sent_us;
     event.message.incarnation = 1;
     event.message.to = position;
     take(&event);
+}
+
+static void reply(enum okv_peer_message_type type, uint64_t sent_us, uint64_t position)
+{
+    reply_with(type, 0, sent_us, position);
 }
 
 /* Server 1 starts with a log of which `published` is known to be committed, and leads epoch 2; the
@@ -252,26 +259,13 @@ TEST(a_hand_over_waits_for_the_short_lease)
     assert_int_equal(protocol.status.valid_until_us, 0);
 }
 
-static void reply_with(uint32_t flags, uint64_t position)
-{
-    struct okv_protocol_event event = {.type = OKV_EVENT_MESSAGE, .server = COPY};
-
-    event.message.type = OKV_PEER_ACK;
-    event.message.flags = flags;
-    event.message.epoch = protocol.epoch;
-    event.message.sent_us = now;
-    event.message.incarnation = 1;
-    event.message.to = position;
-    take(&event);
-}
-
 /* Not while it may be the last one that has what was answered. */
 TEST(a_copy_without_room_begins_anew_outside_the_set)
 {
     lead_two();
     now = protocol.beat_at_us;
     take_type(OKV_EVENT_TIMER);
-    reply_with(OKV_PEER_FULL | OKV_PEER_SPENT, 1);
+    reply_with(OKV_PEER_ACK, OKV_PEER_FULL | OKV_PEER_SPENT, now, 1);
     assert_non_null(find(OKV_ACTION_CHANGE_KEY));
     assert_null(find_message(OKV_PEER_JOIN));
     answer_changed();
@@ -281,6 +275,23 @@ TEST(a_copy_without_room_begins_anew_outside_the_set)
         take_type(OKV_EVENT_TIMER);
     }
     assert_int_equal(find_message(OKV_PEER_JOIN)->flags, OKV_PEER_SNAPSHOT);
+}
+
+/* What is published elsewhere, and not here, is what a reader of the copy would miss. */
+TEST(a_copy_knows_what_it_lacks)
+{
+    struct okv_protocol_log log = {.end = 100, .published = 100};
+    struct okv_protocol_event join = {.type = OKV_EVENT_MESSAGE, .server = 1};
+
+    okv_epochs_add(&log.epochs, 1, 0);
+    okv_protocol_start(&protocol, &options, (struct okv_member){COPY, 1}, &log, 1, 7, now,
+                       &actions);
+    join.message =
+        (struct okv_peer_message){.type = OKV_PEER_JOIN, .epoch = 1, .to = 500, .published = 400};
+    okv_epochs_add(&join.message.epochs, 1, 0);
+    take(&join);
+    assert_int_equal(protocol.published, 100);
+    assert_int_equal(protocol.told, 400);
 }
 
 /* Whatever the log has. */

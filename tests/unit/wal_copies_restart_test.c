@@ -367,3 +367,41 @@ TEST(a_copy_waits_for_space)
     wal_pair_expect_equal(trial->pair);
     trial_end(trial);
 }
+
+/* What it acknowledged from memory is not in the files. */
+TEST(a_stop_on_a_full_disk_is_not_clean)
+{
+    struct trial *trial = trial_begin(OKV_WAL_NEVER, 1 << 20, 1 << 20);
+    struct wal_copy *copy = copy_of(trial);
+
+    assert_true(wal_copy_state(copy).is_disk_full);
+    commit(trial);
+    wal_pair_ship(trial->pair, 0);
+    wal_machine_stop(&copy->machine);
+    crash_disk_set_space(&copy->disk, UINT64_MAX);
+    wal_copy_start(copy);
+    assert_true(copy->machine.found.is_unclean);
+    wal_machine_stop(&copy->machine);
+    wal_copy_start(copy);
+    assert_false(copy->machine.found.is_unclean);
+    trial_end(trial);
+}
+
+/* Nobody else could publish its batch. */
+TEST(a_lone_primary_ends_its_batch_when_its_log_fails)
+{
+    struct wal_copy *copy = calloc(1, sizeof *copy);
+
+    wal_copy_init(copy, false);
+    wal_copy_start(copy);
+    assert_int_equal(okv_wal_copies_lead(copy->machine.wal, 1), 0);
+    okv_wal_copies_publish(copy->machine.wal, wal_copy_state(copy).sealed);
+    wal_copy_await_open(copy, true);
+    crash_disk_stop(&copy->disk);
+    uint64_t batch = wal_copy_begin_batch(copy, 1, 1);
+    assert_int_equal(wal_copy_await_batch(copy, batch), OKV_EUNKNOWN);
+    assert_true(wal_copy_state(copy).is_failed);
+    wal_machine_kill(&copy->machine);
+    wal_copy_fini(copy);
+    free(copy);
+}

@@ -9,14 +9,7 @@
 static int apply_record(struct okv_wal *wal, struct okv_store_work *work,
                         const struct okv_wal_record *record)
 {
-    const struct okv_store_recovered item = {
-        .key = record->key,
-        .key_length = record->key_length,
-        .value = record->kind == OKV_WAL_DELETE ? NULL : record->value,
-        .value_length = record->value_length,
-        .version = record->version,
-        .expiry_ms = record->expiry_ms,
-    };
+    const struct okv_store_recovered item = okv_wal_item_of(record);
 
     if (record->kind == OKV_WAL_EPOCH)
         return 0;

@@ -37,14 +37,7 @@ static int begin_interval(struct okv_wal *wal, const struct okv_wal_record *reco
 
 static int load_item(struct okv_wal *wal, const struct okv_wal_record *record)
 {
-    const struct okv_store_recovered item = {
-        .key = record->key,
-        .key_length = record->key_length,
-        .value = record->value,
-        .value_length = record->value_length,
-        .version = record->version,
-        .expiry_ms = record->expiry_ms,
-    };
+    const struct okv_store_recovered item = okv_wal_item_of(record);
 
     return okv_store_recover(wal->store, &wal->work, &item);
 }

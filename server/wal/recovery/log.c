@@ -45,14 +45,7 @@ static bool has_copies(const struct replay *replay, const struct okv_wal_frame *
 static int apply_change(struct replay *replay, const struct okv_wal_record *record,
                         struct okv_diag *diag)
 {
-    struct okv_store_recovered item = {
-        .key = record->key,
-        .key_length = record->key_length,
-        .value = record->kind == OKV_WAL_DELETE ? NULL : record->value,
-        .value_length = record->value_length,
-        .version = record->version,
-        .expiry_ms = record->expiry_ms,
-    };
+    struct okv_store_recovered item = okv_wal_item_of(record);
     uint8_t *value = NULL;
     int rc = 0;
 

@@ -22,6 +22,18 @@ int okv_wal_does_not_fit(int rc, struct okv_diag *diag)
         okv_error_text(rc));
 }
 
+struct okv_store_recovered okv_wal_item_of(const struct okv_wal_record *record)
+{
+    return (struct okv_store_recovered){
+        .key = record->key,
+        .key_length = record->key_length,
+        .value = record->kind == OKV_WAL_DELETE ? NULL : record->value,
+        .value_length = record->value_length,
+        .version = record->version,
+        .expiry_ms = record->expiry_ms,
+    };
+}
+
 int okv_wal_recover_client(const struct okv_wal *wal, const struct okv_wal_record *record)
 {
     const struct okv_wal_clients *clients = wal->clients;
