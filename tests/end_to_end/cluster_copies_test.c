@@ -14,9 +14,6 @@
 enum {
     ITEMS = 2000,
     LONGEST = 20000,
-    /* What the primary keeps of its log, 32 MiB, does not reach back to the beginning. */
-    LARGE_ITEMS = 60,
-    LARGE_BYTES = 1 << 20,
     CHANGES = 50,
 };
 
@@ -93,27 +90,12 @@ CLUSTER_TEST(a_copy_that_was_killed_catches_up)
     compare_with(copy);
 }
 
-/* In 60 MiB that nobody changes later. */
-static void put_large(void)
-{
-    char *value = malloc(LARGE_BYTES);
-    char name[32];
-
-    assert_non_null(value);
-    for (unsigned i = 0; i < LARGE_ITEMS; i++) {
-        memset(value, 'a' + (int)(i % 26), LARGE_BYTES);
-        size_t length = (size_t)snprintf(name, sizeof name, "large %u", i);
-        assert_int_equal(okv_put(handle, name, length, value, LARGE_BYTES - i, NULL), OKV_OK);
-    }
-    free(value);
-}
-
 CLUSTER_TEST(a_copy_loads_a_snapshot_beside_changes)
 {
     unsigned copy = start("256M");
     uint64_t number = 0;
 
-    put_large();
+    cluster_items_put_large(handle);
     cluster_process_signal(&cluster, copy, SIGKILL);
     cluster_process_await(&cluster, copy, false);
     start_load();

@@ -16,9 +16,6 @@ enum {
     ITEMS = 1000,
     LONGEST = 20000,
     KILLS = 3,
-    /* What the primary keeps of its log, 32 MiB, does not reach back to the beginning. */
-    LARGE_ITEMS = 60,
-    LARGE_BYTES = 1 << 20,
     MARK_SIZE = 80,
     MARK_WHOLE = 12,
     MARK_INCARNATION = 16,
@@ -205,20 +202,6 @@ CLUSTER_TEST(a_directory_is_one_clusters)
     cluster_process_await(&cluster, 1, true);
 }
 
-static void put_large(void)
-{
-    char *value = calloc(1, LARGE_BYTES);
-    char name[32];
-
-    assert_non_null(value);
-    for (unsigned i = 0; i < LARGE_ITEMS; i++) {
-        size_t length = (size_t)snprintf(name, sizeof name, "large %u", i);
-        value[0] = (char)i;
-        assert_int_equal(okv_put(handle, name, length, value, LARGE_BYTES - i, NULL), OKV_OK);
-    }
-    free(value);
-}
-
 CLUSTER_TEST(a_snapshot_is_in_the_files_when_a_copy_is_in_sync)
 {
     uint8_t before[MARK_SIZE], after[MARK_SIZE];
@@ -228,7 +211,7 @@ CLUSTER_TEST(a_snapshot_is_in_the_files_when_a_copy_is_in_sync)
     read_mark(copy, before);
     cluster_process_signal(&cluster, copy, SIGKILL);
     cluster_process_await(&cluster, copy, false);
-    put_large();
+    cluster_items_put_large(handle);
     cluster_process_restart(&cluster, copy);
     cluster_process_await(&cluster, copy, true);
     read_mark(copy, after);

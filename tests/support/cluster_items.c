@@ -9,6 +9,9 @@
 #include "tests/support/pace.h"
 #include "tests/support/random.h"
 
+#define LARGE_ITEMS 60u
+#define LARGE_BYTES (1u << 20)
+
 /* Longer than a test lasts: nothing expires between two walks. */
 #define TTL_MS (100 * INT64_C(3600000))
 /* As okv.h has it of a time to live, for either walk. */
@@ -191,4 +194,18 @@ void cluster_items_compare(const struct cluster_items *before, const struct clus
     for (size_t i = 0; i < both; i++)
         compare(&before->of[i], &after->of[i], longest_ms);
     assert_int_equal(after->count, before->count);
+}
+
+void cluster_items_put_large(okv *handle)
+{
+    char *value = malloc(LARGE_BYTES);
+    char name[32];
+
+    assert_non_null(value);
+    for (unsigned i = 0; i < LARGE_ITEMS; i++) {
+        memset(value, 'a' + (int)(i % 26), LARGE_BYTES);
+        size_t length = (size_t)snprintf(name, sizeof name, "large %u", i);
+        assert_int_equal(okv_put(handle, name, length, value, LARGE_BYTES - i, NULL), OKV_OK);
+    }
+    free(value);
 }

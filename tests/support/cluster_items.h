@@ -33,4 +33,8 @@ void cluster_items_free(struct cluster_items *items);
 /* Same keys, values, versions and expiries. Fails the test otherwise. */
 void cluster_items_compare(const struct cluster_items *before, const struct cluster_items *after);
 
+/* 60 MiB that nobody changes later. What a primary keeps of its log in memory, 32 MiB, then does
+ * not reach back to the beginning. */
+void cluster_items_put_large(okv *handle);
+
 #endif
