@@ -47,15 +47,17 @@ static void put_off(struct okv_protocol *protocol, struct okv_peer *peer, uint64
         peer->again_us *= 2;
 }
 
-/* Whether this member of the set must leave it. Another incarnation on its server has lost what
- * it had acknowledged; it may be added at once. */
+/* Whether this member of the set must leave it: its server is to have no copy any more, or holds up
+ * the others. Another incarnation there has lost what it had acknowledged; it may be added at
+ * once. */
 static bool must_leave(struct okv_protocol *protocol, struct okv_member member, uint64_t now_us)
 {
     struct okv_peer *peer = okv_peer_find(protocol, member.server);
 
     if (okv_member_is(member, protocol->self))
         return false;
-    if (!peer || (peer->is_joined && !okv_member_is(peer->member, member)))
+    if (!peer || !okv_key_wants(&protocol->key, member.server) ||
+        (peer->is_joined && !okv_member_is(peer->member, member)))
         return true;
     if (!holds_up(protocol, peer, now_us))
         return false;

@@ -33,6 +33,7 @@ size_t okv_peer_letter_encode(const struct okv_peer_letter *letter, uint8_t *out
         .published = okv_le64_of(message->published),
         .incarnation = okv_le64_of(message->incarnation),
         .rest = okv_le64_of(letter->rest),
+        .users = okv_le64_of(letter->users),
     };
 
     memcpy(out, &wire, sizeof wire);
@@ -67,6 +68,7 @@ int okv_peer_letter_decode(const uint8_t *bytes, size_t length, struct okv_peer_
         .server = okv_le64_get(wire.server),
         .options = okv_le64_get(wire.options),
         .rest = okv_le64_get(wire.rest),
+        .users = okv_le64_get(wire.users),
         .message =
             {
                 .type = (enum okv_peer_message_type)wire.type,

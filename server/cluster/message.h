@@ -27,8 +27,9 @@ struct okv_wire_peer_message {
     okv_le64 published;
     okv_le64 incarnation;
     okv_le64 rest;
+    okv_le64 users;
 };
-_Static_assert(sizeof(struct okv_wire_peer_message) == 80, "a message without epochs");
+_Static_assert(sizeof(struct okv_wire_peer_message) == 88, "a message without epochs");
 _Static_assert(offsetof(struct okv_wire_peer_message, server) == 8, "message.server");
 _Static_assert(offsetof(struct okv_wire_peer_message, epoch) == 24, "message.epoch");
 
@@ -45,6 +46,7 @@ _Static_assert(sizeof(struct okv_wire_peer_epoch) == 16, "an epoch");
 struct okv_peer_letter {
     uint64_t server;  /* the sender */
     uint64_t options; /* digest of what all copies must have in common */
+    uint64_t users;   /* of a JOIN: digest of the users and their rights */
     uint64_t rest; /* of a SHIP in several requests: bytes of its frames that are still to come */
     struct okv_peer_message message;
 };

@@ -11,13 +11,14 @@
 
 #include "server/copies/cluster_files.h"
 #include "server/copies/copy.h"
+#include "server/copies/keys.h"
 #include "server/copies/links.h"
 #include "server/copies/mail.h"
 #include "server/copies/marking.h"
 #include "server/copies/orders.h"
+#include "server/copies/placement.h"
 #include "server/copies/registry.h"
 #include "server/copies/report.h"
-#include "server/copies/shard.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/etcd/etcd.h"
@@ -118,7 +119,7 @@ static void report(struct okv_copies *copies, uint64_t now_us)
         return;
     copies->report_at_us = now_us + REPORT_US;
     for (unsigned i = 0; i < copies->server->database_count; i++)
-        okv_shard_complete(&copies->of[i]);
+        okv_placement_run(&copies->of[i], now_us);
     okv_report_renew(copies);
 }
 
@@ -240,8 +241,7 @@ static int begin_copy(struct okv_copies *copies, unsigned index, struct okv_diag
     copy->is_shown = true;
     STAILQ_INIT(&copy->mail.list);
     STAILQ_INIT(&copy->loading.list);
-    snprintf(copy->key, sizeof copy->key, "/okv/%s/db/%s/shards/0",
-             copies->server->config.cluster.name, copy->database->config->name);
+    okv_keys_name_shard(copies, copy->database->config->name, copy->key);
     okv_store_set_lease(&copy->database->store, &lease);
     copy->work = calloc(1, sizeof *copy->work);
     int rc = copy->work ? okv_store_work_init(copy->work, copy->database->config->bucket_size)

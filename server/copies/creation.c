@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/copies/keys.h"
 #include "server/copies/marking.h"
-#include "server/copies/registry.h"
+#include "server/copies/placement.h"
 #include "server/copies/results.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
@@ -36,17 +37,9 @@ static void have_created(void *context, const struct okv_etcd_answer *answer)
     free(creation);
 }
 
-/* This server, and others that run, until there are enough. */
-static void want(const struct okv_copies *copies, unsigned count, struct okv_shard_key *key)
-{
-    key->wanted[key->wanted_count++] = copies->id;
-    for (unsigned i = 0; i < copies->server_count && key->wanted_count < count; i++)
-        if (copies->servers[i].of.id != copies->id)
-            key->wanted[key->wanted_count++] = copies->servers[i].of.id;
-}
-
 /* A log that has been in a cluster goes on with a later epoch. */
-static char *shard_text(struct okv_copies *copies, const struct okv_copy *copy, unsigned count)
+static char *shard_text(struct okv_copies *copies, const struct okv_copy *copy,
+                        const struct okv_cluster_document *cluster)
 {
     const struct okv_member self = {copies->id, copy->incarnation};
     struct okv_shard_key key = {
@@ -57,7 +50,7 @@ static char *shard_text(struct okv_copies *copies, const struct okv_copy *copy, 
         .isr_count = 1,
     };
 
-    want(copies, count, &key);
+    okv_placement_begin(copies, cluster, &key);
     return okv_document_of_shard(&key);
 }
 
@@ -91,11 +84,11 @@ static int swap_all(struct okv_copies *copies, struct okv_cluster_document *clus
     char *texts[1 + OKV_DATABASES_MAX];
     bool is_whole = true;
 
-    okv_registry_key(copies, "cluster", key);
+    okv_keys_name(copies, "cluster", key);
     add_databases(copies, cluster);
     texts[0] = okv_document_of_cluster(cluster);
     for (unsigned i = 1; i < count; i++)
-        texts[i] = shard_text(copies, &copies->of[i - 1], cluster->copies);
+        texts[i] = shard_text(copies, &copies->of[i - 1], cluster);
     for (unsigned i = 0; i < count; i++) {
         is_whole &= texts[i] != NULL;
         changes[i].key = i == 0 ? key : copies->of[i - 1].key;
@@ -110,6 +103,14 @@ static int swap_all(struct okv_copies *copies, struct okv_cluster_document *clus
     return rc;
 }
 
+/* Whether copies that there are servers for would have none, since these share a host. */
+static bool lacks_hosts(const struct okv_copies *copies, const struct okv_cluster_document *cluster)
+{
+    struct okv_shard_key key = {.wanted_count = 0};
+
+    return okv_placement_begin(copies, cluster, &key) > 0;
+}
+
 void okv_creation_begin(struct okv_copies *copies, const struct okv_cluster_document *cluster,
                         uint64_t number)
 {
@@ -120,6 +121,13 @@ void okv_creation_begin(struct okv_copies *copies, const struct okv_cluster_docu
     if (copies->has_cluster) {
         free(creation);
         okv_results_add(copies, number, "the cluster exists: see okv cluster status");
+        return;
+    }
+    if (lacks_hosts(copies, cluster)) {
+        free(creation);
+        okv_results_add(copies, number,
+                        "servers on one host would be lost together, and there are too few others: "
+                        "start some, or give --force");
         return;
     }
     whole.id = okv_random_next(&copies->random) | 1;

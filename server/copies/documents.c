@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/cluster/epochs.h"
+#include "server/copies/settings.h"
 
 /* ---- values ---- */
 
@@ -115,12 +116,13 @@ char *okv_document_of_cluster(const struct okv_cluster_document *cluster)
     for (unsigned i = 0; i < cluster->database_count; i++)
         is_whole &= json_object_set_new(databases, cluster->databases[i].name,
                                         database_of(&cluster->databases[i])) == 0;
-    return text_of(json_pack("{s:i, s:o, s:i, s:i, s:i, s:I, s:o}", "format", OKV_DOCUMENT_FORMAT,
-                             "id", hex(cluster->id), "copies", (int)cluster->copies, "min_copies",
-                             (int)cluster->copies_min, "lease_ms", (int)cluster->lease_ms,
-                             "began_ms", (json_int_t)cluster->began_wall_ms, "databases",
-                             databases),
-                   is_whole);
+    json_t *object =
+        json_pack("{s:i, s:o, s:i, s:i, s:i, s:i, s:b, s:I, s:o}", "format", OKV_DOCUMENT_FORMAT,
+                  "id", hex(cluster->id), "copies", (int)cluster->copies, "min_copies",
+                  (int)cluster->copies_min, "lease_ms", (int)cluster->lease_ms, "replace_ms",
+                  (int)cluster->replace_ms, "shares_hosts", cluster->shares_hosts, "began_ms",
+                  (json_int_t)cluster->began_wall_ms, "databases", databases);
+    return text_of(object, is_whole);
 }
 
 static bool read_database(const json_t *object, struct okv_cluster_database *out)
@@ -152,20 +154,26 @@ static bool read_databases(json_t *databases, struct okv_cluster_document *out)
 
 static bool read_cluster(json_t *object, struct okv_cluster_document *out)
 {
-    uint64_t copies, copies_min, lease_ms;
+    const json_t *shares_hosts = json_object_get(object, "shares_hosts");
+    uint64_t copies, copies_min, lease_ms, replace_ms;
+    struct okv_diag why;
 
     *out = (struct okv_cluster_document){.database_count = 0};
     if (!read_number(object, "copies", OKV_COPIES_MAX, &copies) ||
-        !read_number(object, "min_copies", copies, &copies_min) ||
-        !read_number(object, "lease_ms", 60000, &lease_ms) ||
+        !read_number(object, "min_copies", OKV_COPIES_MAX, &copies_min) ||
+        !read_number(object, "lease_ms", OKV_LEASE_MOST_MS, &lease_ms) ||
+        !read_number(object, "replace_ms", OKV_REPLACE_MOST_MS, &replace_ms) ||
+        !json_is_boolean(shares_hosts) ||
         !read_number(object, "began_ms", INT64_MAX, &out->began_wall_ms) ||
-        !read_hex(json_object_get(object, "id"), &out->id) || out->id == 0 || copies < 1 ||
-        copies_min < 1 || lease_ms < 100)
+        !read_hex(json_object_get(object, "id"), &out->id) || out->id == 0)
         return false;
     out->copies = (unsigned)copies;
     out->copies_min = (unsigned)copies_min;
     out->lease_ms = (uint32_t)lease_ms;
-    return read_databases(json_object_get(object, "databases"), out);
+    out->replace_ms = (uint32_t)replace_ms;
+    out->shares_hosts = json_is_true(shares_hosts);
+    return okv_settings_check(out, &why) == 0 &&
+           read_databases(json_object_get(object, "databases"), out);
 }
 
 bool okv_document_read_cluster(const void *bytes, size_t length, struct okv_cluster_document *out)

@@ -17,6 +17,10 @@
 #define OKV_DOCUMENT_FORMAT 1
 #define OKV_ADVERTISED_MAX 8
 #define OKV_ADVERTISED_SIZE 384 /* bytes of a URI, with its NUL */
+#define OKV_LEASE_LEAST_MS 200
+#define OKV_LEASE_MOST_MS 10000
+#define OKV_REPLACE_LEAST_MS 1000
+#define OKV_REPLACE_MOST_MS (7 * 24 * 3600 * 1000)
 
 /* The key `cluster`: what all servers have in common. */
 struct okv_cluster_document {
@@ -24,6 +28,8 @@ struct okv_cluster_document {
     unsigned copies;     /* of each database, the primary's included */
     unsigned copies_min; /* below it writes are refused */
     uint32_t lease_ms;
+    uint32_t replace_ms;    /* a server that is missing for that long is replaced; 0: never */
+    bool shares_hosts;      /* one host may have several copies of a database */
     uint64_t began_wall_ms; /* the servers' clocks were 0 then */
     unsigned database_count;
     struct okv_cluster_database {

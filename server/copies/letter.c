@@ -1,6 +1,8 @@
 #include "server/copies/letter.h"
 
 #include "server/cluster/message.h"
+#include "server/core/server.h"
+#include "server/identity/authority.h"
 #include "server/peers/link.h"
 #include "shared/format/opcode.h"
 
@@ -14,8 +16,14 @@ static int send_part(struct okv_copy_link *link, const struct okv_peer_message *
                      const uint8_t *bytes, size_t length, size_t rest)
 {
     const struct okv_copies *copies = link->copy->copies;
+    bool is_join = message->type == OKV_PEER_JOIN;
     const struct okv_peer_letter letter = {
-        .server = copies->id, .options = copies->options, .rest = rest, .message = *message};
+        .server = copies->id,
+        .options = copies->options,
+        .users = is_join ? okv_authority_digest(copies->server->authority) : 0,
+        .rest = rest,
+        .message = *message,
+    };
     uint8_t header[OKV_PEER_MESSAGE_MAX];
     const struct iovec body = {(void *)bytes, length};
 

@@ -35,8 +35,18 @@ static void opened(void *context)
     struct okv_copy_link *link = context;
 
     link->is_open = true;
-    link->has_failed = false;
     tell(link, OKV_EVENT_CONNECTED);
+}
+
+static void note_failure(struct okv_copy_link *link, const char *why)
+{
+    struct okv_copy *copy = link->copy;
+
+    if (!link->has_failed)
+        okv_log_say(&copy->copies->server->log, OKV_LOG_WARNING, "cluster",
+                    "database %s: no connection to the copy of server %016llx: %s",
+                    copy->database->config->name, (unsigned long long)link->server, why);
+    link->has_failed = true;
 }
 
 static void answered(void *context, uint64_t cookie, int status, const uint8_t *bytes,
@@ -52,23 +62,15 @@ static void answered(void *context, uint64_t cookie, int status, const uint8_t *
     if (status == 0 && length == 0)
         return;
     if (status || okv_peer_letter_decode(bytes, length, &letter)) {
+        note_failure(link, status == OKV_EINVAL ? "it has other options or users: see its log"
+                                                : okv_error_text(status));
         link->is_lost = true; /* a message that was not received leaves a gap */
         return;
     }
+    link->has_failed = false;
     const struct okv_protocol_event event = {
         .type = OKV_EVENT_MESSAGE, .server = link->server, .message = letter.message};
     okv_copy_tell(link->copy, &event);
-}
-
-static void note_failure(struct okv_copy_link *link, const char *why)
-{
-    struct okv_copy *copy = link->copy;
-
-    if (!link->has_failed)
-        okv_log_say(&copy->copies->server->log, OKV_LOG_WARNING, "cluster",
-                    "database %s: no connection to the copy of server %016llx: %s",
-                    copy->database->config->name, (unsigned long long)link->server, why);
-    link->has_failed = true;
 }
 
 static void lost(void *context, int status, const char *why)

@@ -7,6 +7,7 @@
 #include "server/cluster/message.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
+#include "server/identity/authority.h"
 #include "server/peers/inbox.h"
 #include "server/wal/copies/copies.h"
 #include "server/wal/format.h"
@@ -218,6 +219,13 @@ static void take_piece(struct okv_copy *copy, struct okv_peer_mail *mail,
         STAILQ_INSERT_TAIL(&copy->loading.list, mail, next);
 }
 
+/* Not after it has joined: users are changed on one server after the other. */
+static bool has_same_users(const struct okv_copy *copy, const struct okv_peer_letter *letter)
+{
+    return letter->message.type != OKV_PEER_JOIN ||
+           letter->users == okv_authority_digest(copy->copies->server->authority);
+}
+
 static int check(const struct okv_copy *copy, const struct okv_peer_mail *mail,
                  struct okv_peer_letter *letter)
 {
@@ -227,18 +235,21 @@ static int check(const struct okv_copy *copy, const struct okv_peer_mail *mail,
         return rc;
     if (!is_of_operation(mail->opcode, letter->message.type))
         return OKV_EPROTO;
-    if (letter->options != copy->copies->options)
+    if (letter->options != copy->copies->options || !has_same_users(copy, letter))
         return OKV_EINVAL;
     return copy->has_begun ? 0 : OKV_EAGAIN;
 }
 
-static void refuse(struct okv_copy *copy, struct okv_peer_mail *mail, int status)
+static void refuse(struct okv_copy *copy, struct okv_peer_mail *mail,
+                   const struct okv_peer_letter *letter, int status)
 {
     if (status == OKV_EINVAL && !copy->has_told_options)
         okv_log_say(&copy->copies->server->log, OKV_LOG_ERROR, "cluster",
-                    "database %s: another server has other options for its databases, and cannot "
-                    "have a copy: give all servers of the cluster the same",
-                    copy->database->config->name);
+                    "database %s: the primary has other %s, and this server gets no copy: give all "
+                    "servers of the cluster the same",
+                    copy->database->config->name,
+                    letter->options == copy->copies->options ? "users"
+                                                             : "options for its databases");
     copy->has_told_options |= status == OKV_EINVAL;
     answer(copy->copies, mail, status);
 }
@@ -255,8 +266,9 @@ static void take(struct okv_copies *copies, struct okv_peer_mail *mail)
         return;
     }
     int rc = check(copy, mail, &letter);
+    copy->has_told_options &= rc != 0;
     if (rc)
-        refuse(copy, mail, rc);
+        refuse(copy, mail, &letter, rc);
     else if (letter.message.type == OKV_PEER_SHIP)
         take_ship(copy, mail, &letter);
     else if (letter.message.type == OKV_PEER_PIECE)

@@ -8,6 +8,8 @@
 
 #include "server/copies/creation.h"
 #include "server/copies/results.h"
+#include "server/copies/setting.h"
+#include "server/copies/settings.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "shared/base/clock.h"
@@ -32,23 +34,17 @@ int okv_copies_order(struct okv_copies *copies, const char *text, uint64_t *numb
 
 /* ---- orders ---- */
 
-/* "create COPIES MIN LEASE_MS" */
-static void create(struct okv_copies *copies, const struct okv_copies_order *order)
+static void create(struct okv_copies *copies, const struct okv_copies_order *order,
+                   const char *words)
 {
-    struct okv_cluster_document cluster = {.database_count = 0};
-    unsigned lease_ms;
+    struct okv_cluster_document cluster;
+    struct okv_diag why;
 
-    if (sscanf(order->text, "create %u %u %u", &cluster.copies, &cluster.copies_min, &lease_ms) !=
-            3 ||
-        cluster.copies < 1 || cluster.copies > OKV_COPIES_MAX || cluster.copies_min < 1 ||
-        cluster.copies_min > cluster.copies || lease_ms < 200 || lease_ms > 10000) {
-        okv_results_add(copies, order->number,
-                        "copies are 1 to 8, at least as many as the least number of copies, and "
-                        "a lease is 200 ms to 10 s");
-        return;
-    }
-    cluster.lease_ms = lease_ms;
-    okv_creation_begin(copies, &cluster, order->number);
+    okv_settings_init(&cluster);
+    if (okv_settings_read(words, &cluster, &why))
+        okv_results_add(copies, order->number, why.text);
+    else
+        okv_creation_begin(copies, &cluster, order->number);
 }
 
 static struct okv_copy *find(struct okv_copies *copies, const char *database)
@@ -99,8 +95,10 @@ static void hand_over(struct okv_copies *copies, const struct okv_copies_order *
 
 static void obey(struct okv_copies *copies, const struct okv_copies_order *order)
 {
-    if (strncmp(order->text, "create ", 7) == 0)
-        create(copies, order);
+    if (strncmp(order->text, "create", 6) == 0)
+        create(copies, order, order->text + 6);
+    else if (strncmp(order->text, "set ", 4) == 0)
+        okv_setting_begin(copies, order->text + 4, order->number);
     else if (strncmp(order->text, "handover ", 9) == 0)
         hand_over(copies, order);
     else

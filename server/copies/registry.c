@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/copies/keys.h"
+#include "server/copies/setting.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/etcd/etcd.h"
@@ -16,17 +18,6 @@
 #define LEASE_S 10
 #define RENEW_US 3000000
 #define RETRY_US 500000
-
-static void prefix_of(const struct okv_copies *copies, char out[OKV_COPIES_KEY_SIZE])
-{
-    snprintf(out, OKV_COPIES_KEY_SIZE, "/okv/%s/", copies->server->config.cluster.name);
-}
-
-void okv_registry_key(const struct okv_copies *copies, const char *rest,
-                      char out[OKV_COPIES_KEY_SIZE])
-{
-    snprintf(out, OKV_COPIES_KEY_SIZE, "/okv/%s/%s", copies->server->config.cluster.name, rest);
-}
 
 /* ---- reading ---- */
 
@@ -50,26 +41,29 @@ static void note_server(struct okv_copies *copies, const struct okv_etcd_item *i
 
 static void note_cluster(struct okv_copies *copies, const struct okv_etcd_item *item)
 {
-    if (okv_document_read_cluster(item->value, item->length, &copies->cluster))
-        copies->has_cluster = true;
-    else
+    struct okv_cluster_document cluster;
+
+    if (item->mod_revision == copies->cluster_revision)
+        return;
+    if (!okv_document_read_cluster(item->value, item->length, &cluster))
         okv_log_say(&copies->server->log, OKV_LOG_ERROR, "cluster",
                     "etcd: the key %s has a value that this okv-server cannot read", item->key);
+    else if (okv_setting_note(copies, &cluster))
+        copies->cluster_revision = item->mod_revision;
 }
 
 static void take_items(struct okv_copies *copies, const struct okv_etcd_answer *answer)
 {
     char cluster[OKV_COPIES_KEY_SIZE], servers[OKV_COPIES_KEY_SIZE];
-    bool had_cluster = copies->has_cluster;
 
-    okv_registry_key(copies, "cluster", cluster);
-    okv_registry_key(copies, "servers/", servers);
+    okv_keys_name(copies, "cluster", cluster);
+    okv_keys_name(copies, "servers/", servers);
     copies->server_count = 0;
     for (size_t i = 0; i < answer->count; i++) {
         const struct okv_etcd_item *item = &answer->items[i];
         if (strncmp(item->key, servers, strlen(servers)) == 0)
             note_server(copies, item);
-        else if (!had_cluster && strcmp(item->key, cluster) == 0)
+        else if (strcmp(item->key, cluster) == 0)
             note_cluster(copies, item);
     }
     copies->has_read = true;
@@ -109,7 +103,7 @@ int okv_registry_begin(struct okv_copies *copies)
 {
     char prefix[OKV_COPIES_KEY_SIZE];
 
-    prefix_of(copies, prefix);
+    okv_keys_name(copies, "", prefix);
     copies->must_read = true;
     return okv_etcd_watch(copies->etcd, prefix, changed, copies);
 }
@@ -118,7 +112,7 @@ static void read_all(struct okv_copies *copies)
 {
     char prefix[OKV_COPIES_KEY_SIZE];
 
-    prefix_of(copies, prefix);
+    okv_keys_name(copies, "", prefix);
     copies->is_reading =
         okv_etcd_get(copies->etcd, prefix, OKV_COPIES_ETCD_MS, have_read, copies) == 0;
     copies->must_read = !copies->is_reading;
@@ -155,7 +149,7 @@ static void say(struct okv_copies *copies)
     char *text = okv_document_of_server(&copies->self);
 
     snprintf(name, sizeof name, "servers/%016" PRIx64, copies->id);
-    okv_registry_key(copies, name, key);
+    okv_keys_name(copies, name, key);
     const struct okv_etcd_change change = {
         .key = key,
         .mod_revision = own_revision(copies),

@@ -12,8 +12,5 @@ void okv_registry_run(struct okv_copies *copies, uint64_t now_us);
 uint64_t okv_registry_due_us(const struct okv_copies *copies);
 /* How a server is reached by others. False: it has not said so. */
 bool okv_registry_find(const struct okv_copies *copies, uint64_t server, struct okv_uri *out);
-/* The key of this cluster in etcd with this end. */
-void okv_registry_key(const struct okv_copies *copies, const char *rest,
-                      char out[OKV_COPIES_KEY_SIZE]);
 
 #endif

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/copies/placement.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
+#include "shared/base/clock.h"
 
 size_t okv_copies_report(struct okv_copies *copies, uint64_t offset, char *out, size_t size)
 {
@@ -51,11 +53,12 @@ static json_t *database_json(const struct okv_copy *copy)
     const struct okv_protocol *protocol = &copy->protocol;
     const struct okv_shard_key *key = &protocol->key;
     json_t *copies = json_array();
-    json_t *object =
-        json_pack("{s:s, s:I, s:o, s:b, s:b, s:b, s:I, s:o}", "name", copy->database->config->name,
-                  "epoch", (json_int_t)key->epoch, "primary", hex(key->primary.server), "leads",
-                  copy->served != 0, "takes_writes", protocol->status.takes_writes, "alarmed",
-                  protocol->is_alarmed, "position", (json_int_t)protocol->sealed, "copies", copies);
+    json_t *object = json_pack("{s:s, s:I, s:o, s:b, s:b, s:b, s:b, s:I, s:o}", "name",
+                               copy->database->config->name, "epoch", (json_int_t)key->epoch,
+                               "primary", hex(key->primary.server), "leads", copy->served != 0,
+                               "takes_writes", protocol->status.takes_writes, "alarmed",
+                               protocol->is_alarmed, "settled", okv_placement_is_settled(copy),
+                               "position", (json_int_t)protocol->sealed, "copies", copies);
 
     for (unsigned i = 0; i < key->wanted_count; i++)
         json_array_append_new(copies, copy_json(copy, key->wanted[i], protocol->sealed));
@@ -72,6 +75,14 @@ static json_t *server_json(const struct okv_server_document *server)
                      server->host, "version", server->version);
 }
 
+/* -1: it has not answered since the start. */
+static json_int_t etcd_silent_ms(const struct okv_copies *copies)
+{
+    uint64_t now_us = okv_clock_lease_us();
+
+    return copies->answered_us ? (json_int_t)((now_us - copies->answered_us) / 1000) : -1;
+}
+
 static json_t *report_json(const struct okv_copies *copies)
 {
     json_t *servers = json_array(), *databases = json_array();
@@ -81,10 +92,12 @@ static json_t *report_json(const struct okv_copies *copies)
     for (unsigned i = 0; i < copies->server->database_count; i++)
         if (copies->of[i].has_begun)
             json_array_append_new(databases, database_json(&copies->of[i]));
-    return json_pack("{s:s, s:o, s:b, s:i, s:i, s:i, s:o, s:o}", "cluster",
+    return json_pack("{s:s, s:o, s:b, s:i, s:i, s:i, s:i, s:b, s:I, s:o, s:o}", "cluster",
                      copies->server->config.cluster.name, "server", hex(copies->id), "exists",
                      copies->has_cluster, "copies", (int)copies->cluster.copies, "min_copies",
                      (int)copies->cluster.copies_min, "lease_ms", (int)copies->cluster.lease_ms,
+                     "replace_ms", (int)copies->cluster.replace_ms, "shares_hosts",
+                     copies->cluster.shares_hosts, "etcd_silent_ms", etcd_silent_ms(copies),
                      "servers", servers, "databases", databases);
 }
 
@@ -103,6 +116,21 @@ static uint64_t behind(const struct okv_copy *copy)
             most = protocol->sealed - peer->position;
     }
     return most;
+}
+
+/* What an operator would look for after puts were slow. */
+static void note_set(struct okv_copy *copy)
+{
+    const struct okv_shard_key *key = &copy->protocol.key;
+    unsigned before = copy->told_in_sync;
+
+    copy->told_in_sync = copy->is_leading ? key->isr_count : 0;
+    if (copy->told_in_sync == before || copy->told_in_sync == 0)
+        return;
+    okv_log_say(&copy->copies->server->log,
+                key->isr_count < copy->copies->cluster.copies ? OKV_LOG_WARNING : OKV_LOG_NOTICE,
+                "cluster", "database %s: %u of %u copies are in sync", copy->database->config->name,
+                key->isr_count, copy->copies->cluster.copies);
 }
 
 static void note_figures(struct okv_copy *copy)
@@ -152,8 +180,10 @@ void okv_report_renew(struct okv_copies *copies)
 
     json_decref(json);
     atomic_store(&copies->server->etcd_answered_us, copies->answered_us);
-    for (unsigned i = 0; i < copies->server->database_count; i++)
+    for (unsigned i = 0; i < copies->server->database_count; i++) {
         note_figures(&copies->of[i]);
+        note_set(&copies->of[i]);
+    }
     pthread_mutex_lock(&copies->lock);
     for (unsigned i = 0; i < copies->server->database_count; i++)
         note_primary(copies, i);

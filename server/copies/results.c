@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "server/copies/copies.h"
+#include "server/copies/report.h"
 #include "shared/base/error.h"
 
 int okv_copies_result(struct okv_copies *copies, uint64_t number, char *out, size_t size)
@@ -23,6 +24,7 @@ void okv_results_add(struct okv_copies *copies, uint64_t number, const char *tex
 {
     struct okv_copies_result *result = &copies->results[number % OKV_COPIES_RESULTS];
 
+    okv_report_renew(copies); /* so that the administrator sees what the order has changed */
     pthread_mutex_lock(&copies->lock);
     result->number = number;
     snprintf(result->text, sizeof result->text, "%s", text[0] ? text : "done");

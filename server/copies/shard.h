@@ -9,7 +9,4 @@ void okv_shard_read(struct okv_copy *copy, uint64_t request);
 void okv_shard_change(struct okv_copy *copy, uint64_t request, const struct okv_shard_key *key,
                       uint64_t revision);
 
-/* A server that runs joins the wanted ones, while there are fewer than the cluster has copies. */
-void okv_shard_complete(struct okv_copy *copy);
-
 #endif

@@ -94,6 +94,11 @@ struct okv_copy_mail {
     size_t used, size;
 };
 
+/* A server that is to have a copy, and when it was seen last. */
+struct okv_copy_absence {
+    uint64_t server, since_us;
+};
+
 /* A database. */
 struct okv_copy {
     struct okv_copies *copies;
@@ -108,16 +113,18 @@ struct okv_copy {
     struct okv_copy_loading loading;
     uint64_t joined_us; /* when the JOIN was sent that came last */
     uint64_t needed;    /* frames from here on are kept for copies that load */
-    bool is_leading, is_draining, is_loading, is_completing;
+    bool is_leading, is_draining, is_loading, is_placing;
     bool is_given_up;      /* the log; a snapshot may take its place */
+    unsigned told_in_sync; /* copies, as it was logged last; 0: by no primary */
     bool has_told_mark;    /* that its directory cannot be marked */
     bool is_shown;         /* what the protocol says of this copy, to clients */
     uint64_t anew_at_us;   /* when it loads all anew; 0: not planned */
     unsigned times_anew;   /* that it did */
     bool has_told_options; /* that those of another server differ */
-    uint64_t lost_request; /* of etcd, that could not be made; 0: none */
-    uint64_t served;       /* the epoch that clients may connect in; 0: none */
-    uint64_t prepared;     /* the epoch for which the reply caches were made */
+    struct okv_copy_absence absent[OKV_COPIES_MAX]; /* as key.wanted */
+    uint64_t lost_request;                          /* of etcd, that could not be made; 0: none */
+    uint64_t served;   /* the epoch that clients may connect in; 0: none */
+    uint64_t prepared; /* the epoch for which the reply caches were made */
     struct {
         uint64_t begin, sealed, durable, applied;
         bool is_full;
@@ -151,6 +158,7 @@ struct okv_copies {
 
     bool has_cluster, has_begun;
     struct okv_cluster_document cluster;
+    uint64_t cluster_revision; /* of its key */
     unsigned server_count;
     struct okv_known_server servers[OKV_SERVERS_MAX];
     struct okv_copy of[OKV_DATABASES_MAX]; /* [server->database_count] */

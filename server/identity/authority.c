@@ -75,6 +75,14 @@ void okv_authority_rights(struct okv_authority *authority, const char *user,
     pthread_mutex_unlock(&authority->lock);
 }
 
+uint64_t okv_authority_digest(struct okv_authority *authority)
+{
+    pthread_mutex_lock(&authority->lock);
+    uint64_t digest = authority->users ? okv_users_digest(authority->users) : 0;
+    pthread_mutex_unlock(&authority->lock);
+    return digest;
+}
+
 /* From 1, so that each has one before it. */
 static uint64_t slot_of(uint64_t now_ns)
 {

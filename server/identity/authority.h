@@ -2,7 +2,7 @@
  * Authenticates clients. The first hello is answered with a cookie, for which nothing is kept; the
  * second one has a proof made with it. A cookie is good in the slot of time that it was made in and
  * in the next one, that is for 10 to 20 s, and once. For one thread after okv_authority_init(), but
- * for the last two calls; okv_identity_init() comes before it.
+ * for the last three calls; okv_identity_init() comes before it.
  */
 #ifndef OKV_SERVER_IDENTITY_AUTHORITY_H
 #define OKV_SERVER_IDENTITY_AUTHORITY_H
@@ -78,6 +78,8 @@ enum okv_verdict okv_authority_decide(struct okv_authority *authority,
 /* For clients without hello, who give a user and a password: okv_users_log_in(). Any thread. */
 bool okv_authority_log_in(struct okv_authority *authority, const char *user,
                           const uint8_t *password, size_t length, struct okv_login_grant *out);
+/* Of the users that it has now, as okv_users_digest(); 0: it has none. Any thread. */
+uint64_t okv_authority_digest(struct okv_authority *authority);
 /* The rights that a user has now with this key, by database. Any thread. */
 void okv_authority_rights(struct okv_authority *authority, const char *user,
                           const uint8_t fingerprint[OKV_FINGERPRINT_SIZE],

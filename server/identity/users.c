@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "server/identity/users_state.h"
+#include "shared/format/hash.h"
 
 void okv_users_destroy(struct okv_users *users)
 {
@@ -60,6 +61,20 @@ uint8_t okv_users_rights(const struct okv_users *users, const char *name,
             return strcmp(user->name, name) == 0 ? user->rights[database] : 0;
     }
     return 0;
+}
+
+/* A sum, so that the order does not count. */
+uint64_t okv_users_digest(const struct okv_users *users)
+{
+    uint64_t digest = 0;
+
+    for (unsigned i = 0; i < users->key_count; i++) {
+        const struct okv_user *user = &users->list[users->held[i].user];
+        uint64_t sum = okv_hash_checksum(user->name, strlen(user->name), 0);
+        sum = okv_hash_checksum(user->rights, sizeof user->rights, sum);
+        digest += okv_hash_checksum(users->held[i].fingerprint, OKV_FINGERPRINT_SIZE, sum);
+    }
+    return digest;
 }
 
 static bool has_password(const struct okv_user_key *key, const uint8_t *password, size_t length)

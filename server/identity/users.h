@@ -54,6 +54,9 @@ const struct okv_user *okv_users_next(const struct okv_users *users, uint32_t ke
 uint8_t okv_users_rights(const struct okv_users *users, const char *name,
                          const uint8_t fingerprint[OKV_FINGERPRINT_SIZE], unsigned database);
 
+/* The same for two snapshots with the same users, keys and rights, in whatever order. */
+uint64_t okv_users_digest(const struct okv_users *users);
+
 /* Rights granted by a login with a password. */
 struct okv_login_grant {
     uint8_t fingerprint[OKV_FINGERPRINT_SIZE]; /* of the key */

@@ -15,11 +15,9 @@ TEXT
 # shellcheck source=tests/support/programs.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
 
-if ! command -v etcd >/dev/null; then
-    echo "cluster_metrics: left out: there is no etcd; run: tests/support/packages.sh cluster"
-    [ "${OKV_TEST_REQUIRE_TOOLS:-}" = 1 ] && exit 1
-    exit 77
-fi
+# shellcheck source=tests/support/cluster.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/cluster.sh"
+require_etcd cluster_metrics
 
 # page I: what server I says.
 page() {
@@ -50,27 +48,9 @@ await() {
     done
 }
 
-# A port that is free now.
-free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
-}
-
-start_etcd() {
-    local port peer
-    port=$(free_port)
-    peer=$(free_port)
-    url=http://127.0.0.1:$port
-    etcd --data-dir "$scratch/etcd" --listen-client-urls "$url" --advertise-client-urls "$url" \
-        --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
-        --initial-cluster "default=http://127.0.0.1:$peer" >"$scratch/etcd.log" 2>&1 &
-    servers+=($!)
-}
-
 # start I: server I.
 start() {
-    start_server "local://$scratch/s$1" --listen "resp://$scratch/r$1" --cluster test --etcd "$url" \
-        --advertise "local://$scratch/s$1" --metrics 127.0.0.1:0
-    mv "$scratch/log" "$scratch/log$1"
+    start_member "$1" --listen "resp://$scratch/r$1" --metrics 127.0.0.1:0
 }
 
 # say I COMMAND...: what server I replies to a client of Redis that gives these commands, in one line.
@@ -83,9 +63,8 @@ say() {
 start_etcd
 start 1
 start 2
-# The second one is listed once both have said what they are.
-until "$okv" -s "local://$scratch/s1" cluster status 2>/dev/null | grep -q ' 2 servers'; do sleep 0.1; done
-"$okv" -s "local://$scratch/s1" cluster create --copies 2 --yes >/dev/null
+await_servers 1 2
+cluster 1 create --copies 2 --force --yes >/dev/null
 await 1 copies_led 1
 await 1 copies_in_sync 2
 await 1 copies_wanted 2

@@ -261,7 +261,8 @@ void cluster_process_create(struct cluster_process *cluster)
 
     while (!knows_all(cluster, 0) && okv_clock_ns() < end)
         pace_sleep_ms(LOOK_MS);
-    snprintf(text, sizeof text, "create %u 1 %u", cluster->count, cluster->lease_ms);
+    snprintf(text, sizeof text, "create copies=%u lease_ms=%u shares_hosts=1", cluster->count,
+             cluster->lease_ms);
     order(cluster, 0, text, result);
     assert_string_equal(result, "done");
     for (unsigned i = 0; i < cluster->count; i++)

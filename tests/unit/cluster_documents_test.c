@@ -10,6 +10,8 @@ static struct okv_cluster_document cluster_of(void)
         .copies = 3,
         .copies_min = 2,
         .lease_ms = 1000,
+        .replace_ms = 60000,
+        .shares_hosts = true,
         .began_wall_ms = 1700000000123,
         .database_count = 2,
         .databases =
@@ -27,7 +29,8 @@ static const char cluster_text[] =
     "\"position\":\"0000000000000008\"},"
     "\"default\":{\"hash_seed\":\"fedcba9876543210\",\"id\":\"30313233343536373839616263646500\","
     "\"position\":\"0000000000001000\"}},"
-    "\"format\":1,\"id\":\"0000000000000abc\",\"lease_ms\":1000,\"min_copies\":2}";
+    "\"format\":1,\"id\":\"0000000000000abc\",\"lease_ms\":1000,\"min_copies\":2,"
+    "\"replace_ms\":60000,\"shares_hosts\":true}";
 
 static const char server_text[] =
     "{\"boot\":\"0000000000000002\",\"format\":1,\"host\":\"rack 7\",\"id\":\"00000000000000aa\","
@@ -60,6 +63,8 @@ TEST(a_cluster)
     assert_int_equal(back.copies, 3);
     assert_int_equal(back.copies_min, 2);
     assert_int_equal(back.lease_ms, 1000);
+    assert_int_equal(back.replace_ms, 60000);
+    assert_true(back.shares_hosts);
     assert_int_equal(back.began_wall_ms, 1700000000123);
     assert_int_equal(back.database_count, 2);
     for (unsigned i = 0; i < 2; i++) {
@@ -201,6 +206,9 @@ TEST(members_that_are_missing_or_of_another_type)
         {CLUSTER, ",\"min_copies\":2", ""},
         {CLUSTER, ",\"min_copies\":2", ",\"min_copies\":true"},
         {CLUSTER, ",\"lease_ms\":1000", ""},
+        {CLUSTER, "\"replace_ms\":60000,", ""},
+        {CLUSTER, ",\"shares_hosts\":true", ""},
+        {CLUSTER, ",\"shares_hosts\":true", ",\"shares_hosts\":1"},
         {CLUSTER, "\"id\":\"0000000000000abc\",", ""},
         {CLUSTER, "\"0000000000000abc\"", "2748"},
         {CLUSTER, "\"began_ms\":1700000000123,", ""},
@@ -265,8 +273,10 @@ TEST(numbers_out_of_range)
         {CLUSTER, "\"copies\":3,", "\"copies\":18446744073709551619,"},
         {CLUSTER, "\"min_copies\":2", "\"min_copies\":0"},
         {CLUSTER, "\"min_copies\":2", "\"min_copies\":4"},
-        {CLUSTER, "\"lease_ms\":1000", "\"lease_ms\":99"},
-        {CLUSTER, "\"lease_ms\":1000", "\"lease_ms\":60001"},
+        {CLUSTER, "\"lease_ms\":1000", "\"lease_ms\":199"},
+        {CLUSTER, "\"lease_ms\":1000", "\"lease_ms\":10001"},
+        {CLUSTER, "\"replace_ms\":60000", "\"replace_ms\":999"},
+        {CLUSTER, "\"replace_ms\":60000", "\"replace_ms\":604800001"},
         {CLUSTER, "\"began_ms\":1700000000123", "\"began_ms\":-1"},
         {CLUSTER, "\"began_ms\":1700000000123", "\"began_ms\":9223372036854775808"},
         {CLUSTER, "0000000000000abc", "0000000000000000"},
@@ -294,8 +304,10 @@ TEST(numbers_out_of_range)
         {CLUSTER, "\"copies\":3,", "\"copies\":8,"},
         {CLUSTER, "\"copies\":3,", "\"copies\":2,"},
         {CLUSTER, "\"min_copies\":2", "\"min_copies\":3"},
-        {CLUSTER, "\"lease_ms\":1000", "\"lease_ms\":100"},
-        {CLUSTER, "\"lease_ms\":1000", "\"lease_ms\":60000"},
+        {CLUSTER, "\"lease_ms\":1000", "\"lease_ms\":200"},
+        {CLUSTER, "\"lease_ms\":1000", "\"lease_ms\":10000"},
+        {CLUSTER, "\"replace_ms\":60000", "\"replace_ms\":0"},
+        {CLUSTER, "\"replace_ms\":60000", "\"replace_ms\":604800000"},
         {CLUSTER, "\"began_ms\":1700000000123", "\"began_ms\":0"},
         {SHARD, "\"epoch\":5,", "\"epoch\":16777215,"},
         {SHARD, "\"wanted\":[", "\"wanted\":[" TWO TWO},
@@ -354,7 +366,8 @@ static bool is_read_with_databases(unsigned count)
     int length = snprintf(all, sizeof all,
                           "{\"began_ms\":1,\"copies\":3,\"databases\":{%s},\"format\":1,"
                           "\"id\":\"0000000000000001\","
-                          "\"lease_ms\":1000,\"min_copies\":2}",
+                          "\"lease_ms\":1000,\"min_copies\":2,\"replace_ms\":0,"
+                          "\"shares_hosts\":false}",
                           text);
     return is_read(CLUSTER, all, (size_t)length);
 }

@@ -214,6 +214,29 @@ TEST(a_silent_copy_is_removed_and_then_not_required)
     assert_int_equal(protocol.key.isr_count, 1);
 }
 
+/* An administrator wants fewer copies, or another server. */
+TEST(a_copy_that_is_not_wanted_is_removed)
+{
+    struct okv_shard_key key;
+
+    lead_two();
+    key = protocol.key;
+    key.wanted_count = 1;
+    seal(2);
+    take_type(OKV_EVENT_HINT);
+    answer_key(key, protocol.revision + 1);
+    assert_int_equal(find(OKV_ACTION_CHANGE_KEY)->key.isr_count, 1);
+    assert_int_equal(protocol.published, 1); /* it is required until then */
+    answer_changed();
+    assert_int_equal(protocol.published, 2);
+    for (unsigned i = 0; i < 20; i++) {
+        now += D;
+        take_type(OKV_EVENT_TIMER);
+        reply(OKV_PEER_ACK, now, 2);
+        assert_null(find(OKV_ACTION_CHANGE_KEY)); /* nor is it added again */
+    }
+}
+
 TEST(a_wiped_etcd_changes_nothing)
 {
     struct okv_shard_key key;

@@ -9,6 +9,7 @@ static const struct okv_peer_letter join = {
     .server = 0x1817161514131211,
     .options = 0x2827262524232221,
     .rest = 0x9897969594939291,
+    .users = 0x3837363534333231,
     .message =
         {
             .type = OKV_PEER_JOIN,
@@ -34,6 +35,7 @@ static const uint8_t join_bytes[] = "\x01\x00\x00\x02"
                                     "\x71\x72\x73\x74\x75\x76\x77\x78"
                                     "\x81\x82\x83\x84\x85\x86\x87\x88"
                                     "\x91\x92\x93\x94\x95\x96\x97\x98"
+                                    "\x31\x32\x33\x34\x35\x36\x37\x38"
                                     "\xa1\0\0\0\0\0\0\0"
                                     "\xb1\xb2\xb3\xb4\xb5\xb6\xb7\xb8"
                                     "\xc1\xc2\0\0\0\0\0\0"
@@ -58,6 +60,7 @@ static void expect_same(const struct okv_peer_letter *letter, const struct okv_p
     assert_int_equal(back->server, letter->server);
     assert_int_equal(back->options, letter->options);
     assert_int_equal(back->rest, letter->rest);
+    assert_int_equal(back->users, letter->users);
     assert_int_equal(b->type, a->type);
     assert_int_equal(b->flags, a->flags);
     assert_int_equal(b->epoch, a->epoch);
@@ -94,9 +97,9 @@ TEST(types_have_these_numbers)
 
     for (unsigned i = 0; i < sizeof types / sizeof *types; i++) {
         letter.message.type = types[i];
-        assert_int_equal(okv_peer_letter_encode(&letter, bytes), 80);
+        assert_int_equal(okv_peer_letter_encode(&letter, bytes), 88);
         assert_int_equal(bytes[2], i);
-        assert_int_equal(decode(bytes, 80, &back), 0);
+        assert_int_equal(decode(bytes, 88, &back), 0);
         expect_same(&letter, &back);
     }
     assert_int_equal(OKV_PEER_REFUSED, 1);
@@ -117,7 +120,7 @@ TEST(as_many_epochs_as_there_can_be)
         letter.message.epochs.of[i].begin = 100 * i;
     }
     assert_int_equal(okv_peer_letter_encode(&letter, bytes), OKV_PEER_MESSAGE_MAX);
-    assert_int_equal(OKV_PEER_MESSAGE_MAX, 336);
+    assert_int_equal(OKV_PEER_MESSAGE_MAX, 344);
     assert_int_equal(decode(bytes, OKV_PEER_MESSAGE_MAX, &back), 0);
     expect_same(&letter, &back);
     memset(bytes + OKV_PEER_MESSAGE_MAX, 0, 16);

@@ -299,6 +299,40 @@ static char *many_users(unsigned count, unsigned keys)
     return text;
 }
 
+static uint64_t digest_of(const char *text)
+{
+    struct okv_users *users = users_of(text);
+    uint64_t digest = okv_users_digest(users);
+
+    okv_users_destroy(users);
+    return digest;
+}
+
+TEST(equal_users_have_one_digest)
+{
+    uint64_t digest = digest_of("[a]\nkey = " KEY_A "\nkey = " KEY_B "\ncache = read\n"
+                                "[b]\nkey = " KEY_C "\n* = read, write\n");
+    static const char *const others[] = {
+        "[a]\nkey = " KEY_A "\nkey = " KEY_B "\ncache = read, write\n"
+        "[b]\nkey = " KEY_C "\n* = read, write\n",
+        "[a]\nkey = " KEY_A "\nkey = " KEY_B "\nlog = read\n"
+        "[b]\nkey = " KEY_C "\n* = read, write\n",
+        "[a]\nkey = " KEY_A "\ncache = read\n[b]\nkey = " KEY_C "\n* = read, write\n",
+        "[a]\nkey = " KEY_A "\nkey = " KEY_D "\ncache = read\n"
+        "[b]\nkey = " KEY_C "\n* = read, write\n",
+        "[a]\nkey = " KEY_A "\nkey = " KEY_B "\ncache = read\n",
+        "[c]\nkey = " KEY_A "\nkey = " KEY_B "\ncache = read\n"
+        "[b]\nkey = " KEY_C "\n* = read, write\n",
+    };
+
+    assert_true(digest != 0);
+    assert_int_equal(digest_of("# the same\n[b]\n* = write, read\nkey = " KEY_C
+                               "\n[a]\ncache = read\nkey = " KEY_B "\nkey = " KEY_A "\n"),
+                     digest);
+    for (unsigned i = 0; i < sizeof others / sizeof *others; i++)
+        assert_true(digest_of(others[i]) != digest);
+}
+
 TEST(there_is_room_for_the_most_users_and_keys)
 {
     char *text = many_users(OKV_USERS_MAX, OKV_USERS_KEYS);

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# okv cluster create, set, status and handover: what they refuse, what they change, and that a server that is missing
+# is replaced.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/end_to_end/cluster_set.sh BUILD_DIR
+
+Runs an etcd and three okv-servers of BUILD_DIR with --cluster. Left out without etcd, which is a failure when
+OKV_TEST_REQUIRE_TOOLS is 1. Exits 1 when something is wrong.
+TEXT
+}
+
+# shellcheck source=tests/support/programs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/programs.sh"
+# shellcheck source=tests/support/cluster.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/cluster.sh"
+require_etcd cluster_set
+
+# refused WHAT SENTENCE WORD...: the command at server 1 fails, and says why.
+refused() {
+    local what=$1 sentence=$2
+    shift 2
+    cluster 1 "$@" >/dev/null && echo "this was not refused" >>"$scratch/err"
+    same "$what" "$(grep -c -- "$sentence" "$scratch/err")" 1
+}
+
+# told NAME: a number or a word of the report of server 1.
+told() {
+    cluster 1 status --json | sed -n "s/^ *\"$1\": \"*\([^\",]*\)\"*,*$/\1/p" | head -n 1
+}
+
+# in_sync: the servers in sync but the primary, one in each line.
+in_sync() {
+    cluster 1 status | awk '/^  in sync/ { print $3 }'
+}
+
+# await_copies COUNT: until as many others are in sync.
+await_copies() {
+    until [ "$(in_sync | wc -l)" = "$1" ]; do sleep 0.1; done
+}
+
+start_etcd
+start_member 1
+refused "settings of no cluster" "there is no cluster yet" set --copies 2 --yes
+start_member 2
+processes[2]=${servers[-1]}
+start_member 3
+processes[3]=${servers[-1]}
+await_servers 1 3
+refused "copies on one host" "give --force" create --copies 2 --yes
+refused "fewer copies than writes need" "writes need" create --copies 2 --min-copies 3 --force --yes
+refused "a lease that is too short" "a lease is" create --lease 100ms --force --yes
+refused "a change without a terminal" "give --yes" create --force </dev/null
+cluster 1 create --copies 2 --force --yes >"$scratch/out"
+same "what create said of the copies" "$(tail -n 1 "$scratch/err")" "default: 2 of 2 copies in sync"
+same "copies in sync when create ends" "$(in_sync | wc -l)" 1
+same "the cluster that it printed" "$(grep -c '^  primary' "$scratch/out")" 1
+refused "a second cluster" "exists" create --force --yes
+refused "no setting" "give what is to be set" set --yes
+refused "another lease" "is for .create" set --lease 2s --yes
+refused "a time that is too short" "from 1s" set --replace-after 10ms --yes
+refused "fewer copies than writes need, later" "writes need" set --min-copies 3 --yes
+
+# Any server takes them, and all follow.
+cluster 2 set --copies 3 --min-copies 2 --yes >/dev/null
+await_copies 2
+same "copies" "$(told copies)" 3
+same "copies that writes need" "$(told min_copies)" 2
+same "the time to wait, which was not named" "$(told replace_ms)" 60000
+cluster 1 set --copies 2 --replace-after 1s --yes >/dev/null
+same "others in sync when set ends" "$(in_sync | wc -l)" 1
+same "what was not named" "$(told min_copies)" 2
+
+# The one of 2 and 3 that has a copy goes for good, and the other one gets it.
+copy=$(in_sync)
+missing=${copy##*/s}
+"$okv" -s "local://$scratch/s1" put key value
+kill -9 "${processes[$missing]}"
+wait "${processes[$missing]}" 2>/dev/null || true
+until [ "$(in_sync)" = "local://$scratch/s$((5 - missing))" ]; do sleep 0.1; done
+"$okv" -s "local://$scratch/s1" put key later # there are two again
+cluster 1 handover --to "local://$scratch/s$((5 - missing))"
+same "the value at the next primary" "$("$okv" -s "okv://$scratch/s1,$scratch/s$((5 - missing))/test" get key)" later
+same "who leads" "$(cluster 1 status | awk '/^  primary/ { print $2 }')" "local://$scratch/s$((5 - missing))"
+
+# Never: nobody takes its place, until it is back.
+cluster 1 set --replace-after never --yes >/dev/null
+same "the time to wait" "$(told replace_ms)" 0
+echo "cluster_set: $checks checks, $failures wrong"
+[ $failures -eq 0 ]
