@@ -28,6 +28,13 @@ extern "C" {
  *                    once with the number of that snapshot
  *   snapshot NUMBER  the path of that snapshot's file on the server, or of a later one that has
  *                    replaced it; nothing as long as it is being made
+ *   clocks           the lines "wall_us N" and "lease_us N", decimal: microseconds since 1970, and of
+ *                    the clock that leases of a cluster run by, as they are now
+ *   cluster OFFSET   a part of a JSON text that describes the cluster, from this byte on; nothing
+ *                    after its end. It changes meanwhile: read a text that makes no sense again
+ *   cluster order ORDER, cluster result NUMBER
+ *                    gives an order to the cluster and answers at once with its number; "done" or a
+ *                    sentence that says why not, nothing while it is under way
  *   host             begins to read what the server's host says of its RDMA ports, and answers at
  *                    once with the number of that reading
  *   host NUMBER      that reading or a later one; nothing as long as it is being made. The line
@@ -38,7 +45,8 @@ extern "C" {
  * Errors: those of all calls, OKV_EINVAL (NULL, a command that the server does not know),
  * OKV_ENOTFOUND (no such session or reading; the snapshot failed), OKV_EDENIED (it requires the
  * right admin), OKV_ETOOSMALL (*length says what is needed, without the NUL), OKV_EUNSUPPORTED
- * (reload: the server has no users; snapshot: the database is in memory only).
+ * (reload: the server has no users; snapshot: the database is in memory only; cluster: the server
+ * is in none).
  */
 OKV_API int okv_admin(okv *handle, const char *command, char *buffer, size_t size, size_t *length);
 

@@ -10,6 +10,7 @@
 #include "server/core/host.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 
 /* The longest command. */
@@ -105,6 +106,15 @@ static int tell_host(struct call *call)
     return rc == OKV_EAGAIN || rc >= 0 ? 0 : rc;
 }
 
+/* For those who compare the clocks of several servers: no other answer is of this moment. */
+static int tell_clocks(struct call *call)
+{
+    call->used =
+        (uint32_t)snprintf(call->out, call->size, "wall_us %" PRIu64 "\nlease_us %" PRIu64 "\n",
+                           okv_clock_wall_us(), okv_clock_lease_us());
+    return 0;
+}
+
 /* ---- of a cluster ---- */
 
 /* A part of the report, from a byte on. Nothing: there is no more. */
@@ -152,6 +162,7 @@ static const struct command {
     {"snapshot", begin_snapshot},
     {"snapshot %", tell_snapshot},
     {"reload", reload},
+    {"clocks", tell_clocks},
     {"host", begin_host},
     {"host %", tell_host},
     {"cluster %", tell_cluster},

@@ -181,6 +181,7 @@ static void have_renewed(void *context, const struct okv_etcd_answer *answer)
     }
     copies->lease = answer->lease;
     copies->answered_us = okv_clock_lease_us();
+    copies->etcd_us = copies->answered_us - copies->asked_us;
     if (is_listed(copies))
         put_off(copies, RENEW_US);
     else
@@ -190,6 +191,7 @@ static void have_renewed(void *context, const struct okv_etcd_answer *answer)
 static void renew(struct okv_copies *copies)
 {
     copies->is_renewing = true;
+    copies->asked_us = okv_clock_lease_us();
     if (okv_etcd_keepalive(copies->etcd, copies->lease, LEASE_S, OKV_COPIES_ETCD_MS, have_renewed,
                            copies))
         put_off(copies, RETRY_US);

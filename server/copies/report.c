@@ -92,13 +92,14 @@ static json_t *report_json(const struct okv_copies *copies)
     for (unsigned i = 0; i < copies->server->database_count; i++)
         if (copies->of[i].has_begun)
             json_array_append_new(databases, database_json(&copies->of[i]));
-    return json_pack("{s:s, s:o, s:b, s:i, s:i, s:i, s:i, s:b, s:I, s:o, s:o}", "cluster",
+    return json_pack("{s:s, s:o, s:b, s:i, s:i, s:i, s:i, s:b, s:I, s:I, s:o, s:o}", "cluster",
                      copies->server->config.cluster.name, "server", hex(copies->id), "exists",
                      copies->has_cluster, "copies", (int)copies->cluster.copies, "min_copies",
                      (int)copies->cluster.copies_min, "lease_ms", (int)copies->cluster.lease_ms,
                      "replace_ms", (int)copies->cluster.replace_ms, "shares_hosts",
                      copies->cluster.shares_hosts, "etcd_silent_ms", etcd_silent_ms(copies),
-                     "servers", servers, "databases", databases);
+                     "etcd_us", (json_int_t)copies->etcd_us, "servers", servers, "databases",
+                     databases);
 }
 
 /* Of a copy that is not connected nobody knows how far it is behind. */

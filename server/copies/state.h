@@ -168,7 +168,9 @@ struct okv_copies {
     uint64_t read_at_us;
     uint64_t lease; /* etcd's, of this server's key; 0: none */
     bool is_renewing;
-    uint64_t answered_us; /* when etcd renewed it last */
+    uint64_t asked_us;    /* when etcd was to renew it last */
+    uint64_t answered_us; /* when it did so last */
+    uint64_t etcd_us;     /* how long that took */
     uint64_t renew_at_us;
     uint64_t report_at_us;
     int etcd_status; /* as it was logged last */

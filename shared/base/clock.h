@@ -35,12 +35,18 @@ static inline uint64_t okv_clock_steps(void)
 #endif
 }
 
-/* Wall clock in milliseconds since 1970, for time stamps that a peer reads. */
-static inline uint64_t okv_clock_wall_ms(void)
+/* Wall clock in microseconds since 1970. */
+static inline uint64_t okv_clock_wall_us(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+/* The same in milliseconds, for time stamps that a peer reads. */
+static inline uint64_t okv_clock_wall_ms(void)
+{
+    return okv_clock_wall_us() / 1000u;
 }
 
 /* Milliseconds on a clock that cannot be set and that counts suspended time too. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # okv cluster create, set, status and handover: what they refuse, what they change, and that a server that is missing
-# is replaced.
+# is replaced. What okv doctor says of a cluster.
 set -euo pipefail
 
 usage() {
@@ -85,8 +85,27 @@ cluster 1 handover --to "local://$scratch/s$((5 - missing))"
 same "the value at the next primary" "$("$okv" -s "okv://$scratch/s1,$scratch/s$((5 - missing))/test" get key)" later
 same "who leads" "$(cluster 1 status | awk '/^  primary/ { print $2 }')" "local://$scratch/s$((5 - missing))"
 
+# What okv doctor says of it: the host of all copies, etcd, and the clocks of the two servers that are left.
+doctored() {
+    same "whether okv doctor says $1" "$(grep -cE -- "$1" "$scratch/doctor")" 1
+}
+"$okv" doctor -s "local://$scratch/s1" >"$scratch/doctor" || echo "okv doctor found a problem" >>"$scratch/doctor"
+doctored '^ok +etcd +answers in [0-9.]+ ms$'
+doctored '^ok +cluster +database default: 2 of 2 copies in sync$'
+doctored '^note +cluster +database default: copies on one host are lost together$'
+doctored "^(ok|note|problem) +clock +local://$scratch/s1: wall clock [-+][0-9]+ ms, lease clock"
+doctored '^note +server +this one does not lead the database'
+same "the clocks that were compared" "$(grep -c 'lease clock' "$scratch/doctor")" 2
+
 # Never: nobody takes its place, until it is back.
 cluster 1 set --replace-after never --yes >/dev/null
 same "the time to wait" "$(told replace_ms)" 0
+kill -9 "${servers[0]}" # etcd
+wait "${servers[0]}" 2>/dev/null || true
+until [ "$(told etcd_silent_ms)" -gt 5000 ]; do sleep 0.1; done
+"$okv" doctor -s "local://$scratch/s1" >"$scratch/doctor" && echo "okv doctor found no problem" >>"$scratch/doctor"
+doctored '^problem +etcd +no answer to this server'
+same "what status says of etcd" "$(cluster 1 status | grep -c '^etcd has not answered for')" 1
+refused "a handover without etcd" "." handover
 echo "cluster_set: $checks checks, $failures wrong"
 [ $failures -eq 0 ]

@@ -117,6 +117,8 @@ static const struct {
     {"RANDOMKEY", {"RANDOMKEY"}},
     {"RENAME", {"RENAME long other"}},
     {"RENAMENX", {"RENAMENX long other"}},
+    {"READONLY", {"READONLY"}},
+    {"READWRITE", {"READWRITE"}},
     {"RESET", {"RESET"}},
     {"ROLE", {"ROLE"}},
     {"SAVE", {"SAVE"}},

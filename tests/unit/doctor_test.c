@@ -7,6 +7,7 @@
 #include "tests/support/test.h"
 
 #include "client/cli/doctor/checks.h"
+#include "client/cli/doctor/clocks.h"
 #include "tests/support/own_addresses.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/sysfs_tree.h"
@@ -243,6 +244,47 @@ TEST_WITH(a_fabric_that_cannot_be_used_is_named, host_open, host_close)
     assert_int_equal(symlink("../../../../bus/pci/drivers/efa", link), 0);
     doctor_check_host(&host->report, host->tree.root, "");
     assert_int_equal(count(host, "note", "there is EFA (efa_0)"), 1);
+}
+
+#define CLOCK "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+
+TEST_WITH(a_slow_clock_is_named, host_open, host_close)
+{
+    struct host *host = *state;
+
+    doctor_check_host(&host->report, host->tree.root, "");
+    assert_int_equal(count(host, "note", "wall clock") + count(host, "ok", "wall clock"), 0);
+    put(host, CLOCK, "tsc");
+    doctor_check_host(&host->report, host->tree.root, "");
+    assert_int_equal(count(host, "note", "tsc; the") + count(host, "ok", "tsc; the"), 1);
+    put(host, CLOCK, "hpet");
+    doctor_check_host(&host->report, host->tree.root, "");
+    assert_int_equal(count(host, "note", "hpet, which takes 1 us or more to read"), 1);
+}
+
+/* A second apart, and an exchange of 100 us each. */
+TEST(clocks_are_compared)
+{
+    const struct doctor_clocks first = {.wall_us = 5000000,
+                                        .lease_us = 700,
+                                        .own_wall_us = 5000000,
+                                        .own_lease_us = 900,
+                                        .spread_us = 50};
+    struct doctor_clocks second = {.wall_us = 6000000,
+                                   .lease_us = 1000700,
+                                   .own_wall_us = 6000000,
+                                   .own_lease_us = 1000900,
+                                   .spread_us = 50};
+    struct doctor_clock_rates rates = doctor_clocks_compare(&first, &second);
+
+    assert_int_equal(rates.ahead_us, 0);
+    assert_int_equal(rates.ppm, 0);
+    assert_int_equal(rates.error_ppm, 101);
+    second.lease_us -= 600;
+    second.wall_us -= 250000;
+    rates = doctor_clocks_compare(&first, &second);
+    assert_int_equal(rates.ahead_us, -250000);
+    assert_int_equal(rates.ppm, -600);
 }
 
 TEST_WITH(addresses_of_another_namespace_are_named, host_open, host_close)

@@ -21,6 +21,9 @@ void doctor_add_limits(struct doctor_report *report, const char *device,
 void doctor_check_route(struct doctor_report *report, const char *root, const char *server);
 /* Connects to cli->server, and puts, gets and deletes an item of its own there. */
 void doctor_check_server(struct doctor_report *report, struct cli *cli);
+/* If the server of cli->server is in a cluster: etcd, the copies, and the clocks of all servers.
+ * Returns true if it only has a copy, so that puts and gets go to another one. */
+bool doctor_check_cluster(struct doctor_report *report, const struct cli *cli);
 /* With --peer, after doctor_check_server(): compares the RDMA ports of both ends, and what gets
  * take with what such NICs should. */
 void doctor_check_peer(struct doctor_report *report, const char *root, struct cli *cli);

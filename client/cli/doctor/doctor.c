@@ -73,13 +73,15 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     static const struct cli_parser parser = {
         .options = doctor_options,
         .unexpected = "unexpected argument '%s': name the server with -s",
-        .doc = "Check the limits, RDMA devices and fabrics of this host, and a server (-s, "
-               "$OKV_SERVER or an existing well-known socket): connect, put, get and delete an "
-               "item, with the time of each.\v"
-               "Each finding is ok, a note or a problem, with what to do about it. Exit status: 0 "
-               "without problems, 1 with some, 3 if it could not check.\n"
-               "\nExamples:\n  okv doctor\n  okv doctor -s rdma://10.0.0.1 --json\n"
-               "  okv doctor -s rdma://10.0.0.1 --peer"};
+        .doc =
+            "Check the limits, RDMA devices and fabrics of this host, and a server (-s, "
+            "$OKV_SERVER or an existing well-known socket): connect, put, get and delete an "
+            "item, with the time of each. Of a cluster also etcd, the copies and the clocks of its "
+            "servers.\v"
+            "Each finding is ok, a note or a problem, with what to do about it. Exit status: 0 "
+            "without problems, 1 with some, 3 if it could not check.\n"
+            "\nExamples:\n  okv doctor\n  okv doctor -s rdma://10.0.0.1 --json\n"
+            "  okv doctor -s rdma://10.0.0.1 --peer"};
     struct doctor_arguments arguments = {.cli = cli};
     struct doctor_report report;
 
@@ -92,8 +94,9 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     doctor_check_devices(&report, "");
     if (cli->server_named || cli->server_found) {
         doctor_check_route(&report, "", cli->server);
-        doctor_check_server(&report, cli);
-        if (arguments.has_peer)
+        if (!doctor_check_cluster(&report, cli))
+            doctor_check_server(&report, cli);
+        if (arguments.has_peer && cli->handle)
             doctor_check_peer(&report, "", cli);
     } else {
         doctor_add(&report, DOCTOR_NOTE, "server",

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/timex.h>
 #include <unistd.h>
 
 #include "client/cli/doctor/checks.h"
@@ -135,12 +136,35 @@ static void check_fabric(struct doctor_report *report, const char *root)
                    "there is %s, which okv cannot use yet: ofi:// goes over TCP here", device);
 }
 
+/* Each get from a cluster, and each wait, reads the time. */
+static void check_clock(struct doctor_report *report, const char *root)
+{
+    char source[32];
+    struct timex state = {.modes = 0};
+
+    if (!doctor_file_line(root, "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+                          source, sizeof source))
+        return;
+    bool is_slow = strcmp(source, "hpet") == 0 || strcmp(source, "acpi_pm") == 0 ||
+                   strcmp(source, "jiffies") == 0;
+    bool is_alone = adjtimex(&state) == TIME_ERROR;
+    doctor_add(report, is_slow || is_alone ? DOCTOR_NOTE : DOCTOR_OK, "clock",
+               is_slow    ? "see dmesg for why the kernel does not take the processor's clock"
+               : is_alone ? "run chrony or systemd-timesyncd where a server is in a cluster: its "
+                            "items expire by the wall clock"
+                          : NULL,
+               "%s%s%s", source, is_slow ? ", which takes 1 us or more to read" : "",
+               is_alone ? "; the wall clock is not synchronised"
+                        : "; the wall clock is synchronised");
+}
+
 void doctor_check_host(struct doctor_report *report, const char *root, const char *server)
 {
     check_memlock(report, root, server);
     check_memory_limit(report, root);
     check_files(report);
     check_huge_pages(report, root);
+    check_clock(report, root);
     check_firewall(report, root);
     check_fabric(report, root);
 }
