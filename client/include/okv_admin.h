@@ -28,8 +28,8 @@ extern "C" {
  *                    once with the number of that snapshot
  *   snapshot NUMBER  the path of that snapshot's file on the server, or of a later one that has
  *                    replaced it; nothing as long as it is being made
- *   clocks           the lines "wall_us N" and "lease_us N", decimal: microseconds since 1970, and of
- *                    the clock that leases of a cluster run by, as they are now
+ *   clocks           the lines "wall_us N" and "lease_us N", decimal: microseconds since 1970, and
+ *                    of the clock that leases of a cluster run by, as they are now
  *   cluster OFFSET   a part of a JSON text that describes the cluster, from this byte on; nothing
  *                    after its end. It changes meanwhile: read a text that makes no sense again
  *   cluster order ORDER, cluster result NUMBER
