@@ -26,16 +26,27 @@ static struct okv_etcd *client(const char *urls, uint32_t check_ms)
         &(struct okv_etcd_options){.urls = urls, .member_ms = PACE_GUARD_MS, .check_ms = check_ms});
 }
 
+/* A proposal that a member passed on to one that is stopped ends without an answer, and may still
+ * be done when this one goes on. */
+static void change(struct okv_etcd *writer, const char *value, struct etcd_result *result)
+{
+    int rc;
+
+    do {
+        assert_int_equal(etcd_get(writer, "/watched/", result), OKV_OK);
+        rc = etcd_swap(writer, "/watched/key", result->count ? result->items[0].mod_revision : 0,
+                       value, 0, result);
+    } while (rc == OKV_EUNKNOWN || rc == OKV_ECONFLICT);
+    assert_int_equal(rc, OKV_OK);
+}
+
 /* A change by `writer`, of which the watch is to tell. */
 static void expect_change(struct okv_etcd *watcher, const struct etcd_result *watched,
                           struct okv_etcd *writer, const char *value)
 {
     struct etcd_result result;
 
-    assert_int_equal(etcd_get(writer, "/watched/", &result), OKV_OK);
-    assert_int_equal(etcd_swap(writer, "/watched/key",
-                               result.count ? result.items[0].mod_revision : 0, value, 0, &result),
-                     OKV_OK);
+    change(writer, value, &result);
     while (watched->status != OKV_OK || watched->revision < result.revision)
         etcd_await(watcher, watched, watched->times);
 }

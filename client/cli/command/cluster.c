@@ -26,7 +26,7 @@ struct cluster_arguments {
     uint64_t copies, min_copies, lease_ms; /* 0: not given */
     const char *replace_after;
     uint64_t replace_ms;
-    bool force, json, yes;
+    bool force, wait, json, yes;
 };
 
 static const struct okv_option cluster_options[] = {
@@ -45,6 +45,8 @@ static const struct okv_option cluster_options[] = {
     {"to", 0, "SERVER",
      .help = "handover: the server that is to lead, its address or id (another one in sync)",
      CLI_TEXT(struct cluster_arguments, to)},
+    {"wait", 0, NULL, .help = "status: wait until all copies that have a server are in sync",
+     CLI_FLAG(struct cluster_arguments, wait)},
     {"json", 0, NULL, .help = "Print the cluster as JSON, after a change as it is then",
      CLI_FLAG(struct cluster_arguments, json)},
     {"yes", 0, NULL, .help = "create, set: do not ask", CLI_FLAG(struct cluster_arguments, yes)},
@@ -352,6 +354,8 @@ static error_t check_cluster(struct argp_state *state, void *input)
     if (!creates && !sets && has_setting)
         return cli_usage(state, "--copies, --min-copies, --replace-after and --force are for "
                                 "`create' and `set'");
+    if (arguments->wait && !is(arguments, "status"))
+        return cli_usage(state, "--wait is for `status'");
     if ((creates || sets) && !arguments->yes && !isatty(STDIN_FILENO))
         return cli_usage(state, "this changes a cluster, and there is no terminal to ask at: give "
                                 "--yes if that is what you want");
@@ -385,6 +389,6 @@ int cli_cluster(struct cli *cli, int argc, char **argv)
     if (status != CLI_DONE)
         return status;
     if (is(&arguments, "status"))
-        return show_status(cli, &arguments);
+        return arguments.wait ? await_copies(cli, &arguments) : show_status(cli, &arguments);
     return is(&arguments, "handover") ? hand_over(cli, &arguments) : change(cli, &arguments);
 }
