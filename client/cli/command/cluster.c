@@ -376,8 +376,7 @@ int cli_cluster(struct cli *cli, int argc, char **argv)
         .args_doc = "create | set | status | handover [DATABASE]",
         .doc =
             "Create a cluster, change it, show it, or have another server lead a database; takes "
-            "the right admin. Any server of the cluster may be asked, for a handover the "
-            "primary.\v"
+            "the right admin. Any server of the cluster may be asked.\v"
             "create and set say what they are about to do, ask, and wait until all copies that "
             "have a server are in sync; interrupted, the copies are made all the same.\n"
             "\nExamples:\n  okv -s tcp://a cluster create --copies 2\n  okv cluster status --json\n"
@@ -388,6 +387,8 @@ int cli_cluster(struct cli *cli, int argc, char **argv)
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
+    if (arguments.wait || is(&arguments, "handover"))
+        cli_cluster_follow(cli, arguments.database ? arguments.database : "default");
     if (is(&arguments, "status"))
         return arguments.wait ? await_copies(cli, &arguments) : show_status(cli, &arguments);
     return is(&arguments, "handover") ? hand_over(cli, &arguments) : change(cli, &arguments);

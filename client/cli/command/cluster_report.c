@@ -74,8 +74,6 @@ int cli_cluster_read(struct cli *cli, json_t **out)
     return rc == OKV_OK && !*out ? OKV_EPROTO : rc;
 }
 
-/* ---- status ---- */
-
 static const char *text_at(const json_t *object, const char *name)
 {
     const char *text = json_string_value(json_object_get(object, name));
@@ -87,6 +85,57 @@ static bool is_true(const json_t *object, const char *name)
 {
     return json_is_true(json_object_get(object, name));
 }
+
+okv *cli_cluster_open(const struct cli *cli, const json_t *server, const char **uri)
+{
+    char why[CLI_WHY_TEXT];
+    json_t *value;
+    size_t i;
+
+    json_array_foreach(json_object_get(server, "uris"), i, value)
+    {
+        struct cli other = *cli;
+        other.server = *uri = json_string_value(value);
+        other.handle = NULL;
+        other.observes = true;
+        if (strncmp(other.server, "resp", 4) != 0 && cli_open(&other, 0, why, sizeof why) == OKV_OK)
+            return other.handle;
+    }
+    return NULL;
+}
+
+static void follow(struct cli *cli, const json_t *report, const json_t *database)
+{
+    const char *uri;
+    json_t *server;
+    size_t i;
+
+    json_array_foreach(json_object_get(report, "servers"), i, server)
+    {
+        if (strcmp(text_at(server, "id"), text_at(database, "primary")) != 0)
+            continue;
+        okv *primary = cli_cluster_open(cli, server, &uri);
+        if (!primary)
+            return;
+        okv_close(&cli->handle);
+        cli->handle = primary;
+        return;
+    }
+}
+
+void cli_cluster_follow(struct cli *cli, const char *name)
+{
+    json_t *report;
+
+    if (cli_cluster_read(cli, &report))
+        return; /* the next question says why */
+    const json_t *database = cli_cluster_database(report, name);
+    if (database && !is_true(database, "leads"))
+        follow(cli, report, database);
+    json_decref(report);
+}
+
+/* ---- status ---- */
 
 const char *cli_cluster_server(const json_t *report, const char *id)
 {
@@ -192,8 +241,11 @@ bool cli_cluster_print_sync(const json_t *report, char seen[CLI_CLUSTER_SYNC_TEX
     json_array_foreach(json_object_get(report, "databases"), i, database)
     {
         uint64_t in_sync = 0;
-        json_array_foreach(json_object_get(database, "copies"), k, copy) in_sync +=
-            is_true(copy, "in_sync");
+        json_array_foreach(json_object_get(database, "copies"), k, copy)
+        {
+            in_sync +=
+                is_true(copy, "in_sync") && !json_is_false(json_object_get(copy, "connected"));
+        }
         is_whole &= is_true(database, "settled") && in_sync == k;
         if (used < sizeof text)
             used += (size_t)snprintf(text + used, sizeof text - used,

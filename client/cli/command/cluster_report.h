@@ -14,6 +14,11 @@ int cli_cluster_fail(struct cli *cli, const char *word, int rc);
 int cli_cluster_read(struct cli *cli, json_t **out);
 /* The first address of a server, or its id if it does not run. */
 const char *cli_cluster_server(const json_t *report, const char *id);
+/* A handle to a server of the report, which observes, by the first of its addresses that works;
+ * NULL: none does. */
+okv *cli_cluster_open(const struct cli *cli, const json_t *server, const char **uri);
+/* Has cli->handle, which observes, lead to the primary of a database, if that is known. */
+void cli_cluster_follow(struct cli *cli, const char *database);
 /* NULL: there is no such database. */
 const json_t *cli_cluster_database(const json_t *report, const char *name);
 /* Prints the report as text. */

@@ -103,25 +103,6 @@ static void check_database(struct doctor_report *report, const json_t *cluster,
 
 /* ---- clocks ---- */
 
-/* By the first of its addresses that okv speaks to. */
-static okv *reach(const struct cli *cli, const json_t *server, const char **uri)
-{
-    char why[CLI_WHY_TEXT];
-    json_t *value;
-    size_t i;
-
-    json_array_foreach(json_object_get(server, "uris"), i, value)
-    {
-        struct cli other = *cli;
-        other.server = *uri = json_string_value(value);
-        other.handle = NULL;
-        other.observes = true;
-        if (strncmp(other.server, "resp", 4) != 0 && cli_open(&other, 0, why, sizeof why) == OKV_OK)
-            return other.handle;
-    }
-    return NULL;
-}
-
 static void tell_clocks(struct doctor_report *report, const struct server *server)
 {
     struct doctor_clocks second;
@@ -159,7 +140,7 @@ static void check_clocks(struct doctor_report *report, const struct cli *cli, co
         struct server *server = &servers[count];
         if (count == SERVERS_MAX)
             break;
-        server->handle = reach(cli, value, &server->uri);
+        server->handle = cli_cluster_open(cli, value, &server->uri);
         if (server->handle && doctor_clocks_read(server->handle, &server->first))
             okv_close(&server->handle);
         if (!server->handle)
