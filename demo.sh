@@ -8,14 +8,14 @@ usage() {
 usage: ./demo.sh [--local | --guest]
 
 Shows okv at work: imports this machine's package list, looks it up, changes it, keeps reading
-while the server process is stopped, measures a get against a raw RDMA READ, and kills a durable
-server, which has every item when it is started again.
+while the server process is stopped, measures a get against a raw RDMA READ, kills a durable server,
+which has every item when it is started again, and kills one of two servers, of which the other goes on.
 
 It runs over RDMA: on this machine's own device if it has one with an address, on a soft-RoCE
 device that it makes and takes away again if the kernel can, and else in a small QEMU guest.
-Building takes a minute or two on two cores, the demonstration 15 seconds, in the guest 2 minutes.
+Building takes a minute or two on two cores, the demonstration 20 seconds, in the guest 2 minutes.
 
-  --local   over shared memory instead, without RDMA: 15 seconds once it is built
+  --local   over shared memory instead, without RDMA: 20 seconds once it is built
   --guest   in the QEMU guest even if this machine has RDMA
 
 On a Debian or Ubuntu machine, as root or with sudo. Installs missing packages, leaves nothing running.
@@ -56,9 +56,12 @@ start_server() {
 }
 
 end_demonstration() {
-    kill -CONT "$server" 2>/dev/null || true
-    kill "$server" 2>/dev/null || true
-    wait "$server" 2>/dev/null || true
+    local pid
+    for pid in "$server" "${cluster[@]}"; do
+        kill -CONT "$pid" 2>/dev/null || true
+        kill "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    done
     rm -rf "$work"
 }
 
@@ -145,6 +148,57 @@ killed_server() {
     wait "$server"
 }
 
+# Waits for a command to succeed; 60 s.
+await() {
+    for _ in $(seq 300); do
+        "$@" >/dev/null 2>&1 && return
+        sleep 0.2
+    done
+    echo "demo.sh: this did not succeed: $*" >&2
+    exit 1
+}
+
+# start_member NAME URI: a server of the cluster "demo".
+start_member() {
+    "$build/server/okv-server" --listen "$2" --advertise "$2" --open --memory 64M --log-format text \
+        --cluster demo --etcd "http://127.0.0.1:$etcd_port" >"$work/$1.log" 2>&1 &
+    cluster+=($!)
+    await grep -q '^ready' "$work/$1.log"
+}
+
+# What was answered is on the other server, too, and a get never returns an older value.
+second_copy() {
+    local one two both
+    step "A second copy: of two servers the one that leads is killed (kill -9)"
+    case $1 in
+        local:*)
+            one=local://$work/one.sock two=local://$work/two.sock both=okv://$work/one.sock,$work/two.sock/demo ;;
+        *)
+            one=${1%%\?*}:7481 two=${1%%\?*}:7482 both=${one#*://},${two#*://}
+            both="okv://$both/demo?transport=${one%%:*}" ;;
+    esac
+    etcd_port=$((20000 + RANDOM % 10000))
+    etcd --data-dir "$work/etcd" --listen-client-urls "http://127.0.0.1:$etcd_port" --listen-peer-urls http://127.0.0.1:0 \
+        --advertise-client-urls "http://127.0.0.1:$etcd_port" >"$work/etcd.log" 2>&1 &
+    cluster+=($!)
+    start_member one "$one"
+    start_member two "$two"
+    await eval "\$okv -s '$one' cluster status | grep -q ' 2 servers'"
+    show "$okv" -s "$one" cluster create --copies 2 --force --yes
+    show "$okv" -s "$both" import <"$work/packages.tsv"
+    show "$okv" -s "$both" put bash "my own build"
+    echo '$ kill -9   the one that leads'
+    kill -9 "${cluster[1]}"
+    wait "${cluster[1]}" 2>/dev/null || echo "  it is gone"
+    show "$okv" -s "$both" get bash
+    echo
+    "$okv" -s "$both" del bash
+    echo '$ okv export | sort   compared with what was imported before the kill'
+    "$okv" -s "$both" export | LC_ALL=C sort | cmp - "$work/exported"
+    echo "  equal: $(wc -l <"$work/exported") items"
+    show "$okv" -s "$two" cluster status
+}
+
 # What a get is compared with: what it is called, and what both go through.
 choose_words() {
     case $1 in
@@ -184,7 +238,7 @@ short_table() {
 }
 
 run_demonstration() {
-    work=${work:-$(mktemp -d)}
+    work=${work:-$(mktemp -d)} cluster=()
     trap end_demonstration EXIT
     export OKV_SERVER=$1
     choose_words "$1"
@@ -198,6 +252,7 @@ run_demonstration() {
     kill "$server"
     wait "$server" && echo "  it said goodbye to its clients and ended"
     killed_server "${2:-$1}"
+    second_copy "$1"
     short_table
 }
 
@@ -257,7 +312,7 @@ main() {
         *) usage >&2; exit 2 ;;
     esac
     step "Packages"
-    tests/support/packages.sh build
+    tests/support/packages.sh build cluster
     build_okv
     if [ "$where" = --local ]; then
         step "Over shared memory: no RDMA is involved"

@@ -20,14 +20,14 @@ void okv_copy_follow(struct okv_protocol *protocol, uint64_t leader, uint64_t ep
     protocol->suspect_at_us = now_us + protocol->options.suspect_us;
 }
 
-/* What may be acknowledged: not more while too much of it is not applied, since a take-over applies
- * the rest before it serves. */
+/* What may be acknowledged: a take-over applies all of it before it serves, so what is published
+ * and not applied stays little. */
 static uint64_t safe_position(const struct okv_protocol *protocol)
 {
     uint64_t safe = protocol->options.acks_disk ? protocol->durable : protocol->sealed;
     bool is_lagging = protocol->published > protocol->applied + protocol->options.lag_max;
 
-    return is_lagging && protocol->published < safe ? protocol->published : safe;
+    return is_lagging && protocol->applied < safe ? protocol->applied : safe;
 }
 
 /* A copy keeps its promise from here on: it does not serve before the grant has ended. */
@@ -187,7 +187,11 @@ void okv_copy_loaded(struct okv_protocol *protocol, uint64_t position)
 
 void okv_copy_acknowledge(struct okv_protocol *protocol, uint64_t now_us)
 {
-    if (protocol->owed == 0 || protocol->role != OKV_ROLE_COPY)
+    if (protocol->role != OKV_ROLE_COPY)
+        return;
+    if (protocol->told != UINT64_MAX) /* frames came after they were published elsewhere */
+        publish(protocol, protocol->told);
+    if (protocol->owed == 0)
         return;
     if (safe_position(protocol) < protocol->owed && !protocol->is_full)
         return;

@@ -38,9 +38,11 @@ bool okv_members_have_another(const struct okv_protocol *protocol, uint64_t now_
     return false;
 }
 
-/* It waits before it is added again, longer each time. */
+/* It waits before it is added again, longer each time, unless it kept up for longer than that. */
 static void put_off(struct okv_protocol *protocol, struct okv_peer *peer, uint64_t now_us)
 {
+    if (is_late(peer->not_before_us, peer->again_us, now_us))
+        peer->again_us = protocol->options.again_us;
     peer->is_required = false;
     peer->not_before_us = now_us + peer->again_us;
     if (peer->again_us < AGAIN_TIMES_MAX * protocol->options.again_us)

@@ -55,7 +55,7 @@ struct okv_protocol_options {
     uint64_t again_us;      /* before a removed copy is added again; doubles, to 16 times as much */
     uint64_t rho_ppm;
     uint64_t lag_max;    /* positions that may be published and not applied before a copy
-                            acknowledges no more */
+                            acknowledges only what it has applied */
     unsigned copies_min; /* of the in-sync set; writes are refused below */
     bool acks_disk;      /* what is durable counts, else what is in memory */
     bool takes_over;     /* a copy becomes primary by suspicion, not only by RELEASED */

@@ -22,12 +22,12 @@
 #define BEATS_PER_LEASE 10
 #define SHORT_LEASE_US 50000
 #define SHORT_BEAT_US 15000
-#define AGAIN_US UINT64_C(10000000)
+#define LEASES_BEFORE_AGAIN 10
 /* Before a copy without room loads a snapshot; doubles, up to 16 times as much. */
 #define TIMES_ANEW_MAX 4u
 #define RHO_PPM 500
 #define SUSPECT_MARGIN_US 100000
-#define LAG_MAX (UINT64_C(64) << 20)
+#define LAG_MAX (UINT64_C(1) << 20)
 
 static struct okv_wal *wal_of(const struct okv_copy *copy)
 {
@@ -208,7 +208,7 @@ static void begin_anew(struct okv_copy *copy)
     uint64_t now_us = okv_clock_lease_us();
 
     if (copy->anew_at_us == 0) {
-        copy->anew_at_us = now_us + (AGAIN_US << copy->times_anew);
+        copy->anew_at_us = now_us + (copy->protocol.options.again_us << copy->times_anew);
         copy->times_anew += copy->times_anew < TIMES_ANEW_MAX;
         okv_log_say(&copy->copies->server->log, OKV_LOG_ERROR, "cluster",
                     "database %s: this copy has no room for what is published: it leaves the set, "
@@ -326,7 +326,7 @@ static struct okv_protocol_options options_of(const struct okv_copy *copy)
         .suspect_us = lease_us + lease_us * 3 * RHO_PPM / 1000000 + SUSPECT_MARGIN_US,
         .short_us = SHORT_LEASE_US,
         .short_beat_us = SHORT_BEAT_US,
-        .again_us = AGAIN_US,
+        .again_us = LEASES_BEFORE_AGAIN * lease_us,
         .rho_ppm = RHO_PPM,
         .lag_max = LAG_MAX,
         .copies_min = cluster->copies_min,

@@ -317,6 +317,44 @@ TEST(a_copy_knows_what_it_lacks)
     assert_int_equal(protocol.told, 400);
 }
 
+static void copy_has(uint64_t sealed, uint64_t applied)
+{
+    take(&(struct okv_protocol_event){
+        .type = OKV_EVENT_LOG, .sealed = sealed, .durable = sealed, .applied = applied});
+}
+
+/* What it acknowledged it has to apply before it serves, should it take over. */
+TEST(a_copy_that_lags_acknowledges_what_it_has_applied)
+{
+    struct okv_protocol_log log = {.end = 100, .published = 100};
+    struct okv_protocol_event event = {.type = OKV_EVENT_MESSAGE, .server = 1};
+
+    okv_epochs_add(&log.epochs, 1, 0);
+    okv_protocol_start(&protocol, &options, (struct okv_member){COPY, 1}, &log, 1, 7, now,
+                       &actions);
+    event.message = (struct okv_peer_message){
+        .type = OKV_PEER_JOIN, .epoch = 1, .to = 3000, .published = 3000, .sent_us = now};
+    okv_epochs_add(&event.message.epochs, 1, 0);
+    take(&event);
+    event.message = (struct okv_peer_message){.type = OKV_PEER_SHIP,
+                                              .epoch = 1,
+                                              .from = 100,
+                                              .to = 3000,
+                                              .published = 3000,
+                                              .sent_us = now};
+    take(&event);
+    copy_has(3000, 100);
+    assert_null(find_message(OKV_PEER_ACK));
+    assert_int_equal(protocol.published, 3000);
+    event.message.type = OKV_PEER_BEAT;
+    take(&event);
+    assert_int_equal(find_message(OKV_PEER_ACK)->to, 100);
+    copy_has(3000, 1999);
+    assert_null(find_message(OKV_PEER_ACK));
+    copy_has(3000, 2000);
+    assert_int_equal(find_message(OKV_PEER_ACK)->to, 3000);
+}
+
 /* Whatever the log has. */
 TEST(a_copy_gives_up_its_log_where_it_is_told_to)
 {

@@ -24,6 +24,8 @@
 
 /* Bytes of frames that are written before they are synced. */
 #define WRITE_BYTES (UINT64_C(8) << 20)
+/* Frames that are applied before the cluster's thread looks. */
+#define FRAMES_MAX 64u
 /* Resizing steps after a frame. */
 #define RESIZES_MAX 256u
 /* Between two looks at the lease. */
@@ -228,6 +230,18 @@ static bool can_apply(const struct okv_wal_copies *copies)
            copies->applied < copies->tail.end;
 }
 
+/* Under the lock, which it leaves meanwhile. */
+static void apply_some(struct okv_wal *wal)
+{
+    const struct okv_wal_copies *copies = wal->copies;
+    unsigned turn = copies->load.turn, count = 0;
+
+    do
+        apply_next(wal);
+    while (++count < FRAMES_MAX && can_apply(copies) && !can_write(wal) &&
+           copies->load.turn == turn);
+}
+
 /* Under the lock. Nothing is evaluated, and nothing waits to be sealed. True: that is news. */
 static bool note_drained(struct okv_wal_copies *copies)
 {
@@ -250,7 +264,7 @@ static bool work_off(struct okv_wal *wal)
     else if (can_write(wal))
         write_frames(wal);
     else if (can_apply(copies))
-        apply_next(wal);
+        apply_some(wal);
     else
         return note_drained(copies);
     return true;
