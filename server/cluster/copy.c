@@ -9,6 +9,8 @@ void okv_copy_follow(struct okv_protocol *protocol, uint64_t leader, uint64_t ep
     okv_change_abandon(protocol);
     if (protocol->role != OKV_ROLE_COPY)
         okv_action_add(protocol, OKV_ACTION_FOLLOW);
+    if (protocol->is_serving)
+        protocol->trusted_us = protocol->status.valid_until_us;
     protocol->role = OKV_ROLE_COPY;
     protocol->epoch = epoch;
     protocol->leader = leader;
@@ -124,7 +126,12 @@ static void take_join(struct okv_protocol *protocol, uint64_t server,
         return;
     }
     okv_copy_follow(protocol, server, join->epoch, now_us);
-    if (find_cut(protocol, join, &cut))
+    bool can_cut = find_cut(protocol, join, &cut);
+    if (!can_cut && now_us < protocol->trusted_us) { /* what it has served may not go yet */
+        refuse(protocol, server, join);
+        return;
+    }
+    if (can_cut)
         cut_log(protocol, cut);
     else
         load(protocol);

@@ -223,6 +223,7 @@ struct okv_protocol {
     uint64_t owed_us, owed; /* the SHIP to acknowledge: when it was sent, its end; 0: none */
     uint64_t released;      /* the epoch whose primary said RELEASED */
     uint64_t told;          /* what the primary said last is published, whatever is here */
+    uint64_t trusted_us;    /* until then clients may count what they READ of an earlier epoch */
     bool is_suspecting;     /* reads the key to become primary */
     uint64_t abdicated_us;  /* when its log took nothing more; 0: never */
 

@@ -137,7 +137,9 @@ static void clear_protocol(struct okv_protocol *protocol, uint64_t now_us)
         clear_primary(protocol, now_us);
     else
         clear_copy(protocol, now_us);
-    protocol->told = 0; /* for the driver */
+    if (protocol->role != OKV_ROLE_COPY || protocol->told <= protocol->published)
+        protocol->told = 0;
+    clear_past(&protocol->trusted_us, now_us);
     raise_to(&protocol->promised_us, now_us - longest);
     clear_past(&protocol->retry_us, now_us);
     if (protocol->released < protocol->epoch || protocol->role == OKV_ROLE_PRIMARY)

@@ -378,6 +378,26 @@ TEST(a_copy_gives_up_its_log_where_it_is_told_to)
     assert_int_equal(find_message(OKV_PEER_JOINED)->flags, OKV_PEER_SNAPSHOT);
 }
 
+/* A client may count what it READs here until the last valid-until has passed. */
+TEST(a_deposed_primary_keeps_what_it_served_while_that_is_trusted)
+{
+    struct okv_protocol_event join = {.type = OKV_EVENT_MESSAGE, .server = COPY};
+
+    lead_two();
+    uint64_t trusted = protocol.status.valid_until_us;
+    assert_true(trusted > now);
+    join.message = (struct okv_peer_message){.type = OKV_PEER_JOIN, .epoch = 4, .to = 9};
+    okv_epochs_add(&join.message.epochs, 1, 0);
+    okv_epochs_add(&join.message.epochs, 4, 0); /* the own epoch left nothing there */
+    take(&join);
+    assert_int_equal(protocol.role, OKV_ROLE_COPY);
+    assert_null(find(OKV_ACTION_LOAD));
+    assert_int_equal(find_message(OKV_PEER_JOINED)->flags, OKV_PEER_REFUSED);
+    now = trusted;
+    take(&join);
+    assert_non_null(find(OKV_ACTION_LOAD));
+}
+
 static void be_full(bool is_full)
 {
     take(&(struct okv_protocol_event){
