@@ -298,9 +298,10 @@ static int check_role(const struct okv_server *server, struct arrival *arrival)
         return 0;
     if (!(arrival->client.features & OKV_FEATURE_LEASE))
         return OKV_REJECT_FEATURE;
-    if (arrival->client.features & OKV_FEATURE_OBSERVE ||
-        (is_peer(server, arrival) && arrival->identity.rights & OKV_RIGHT_REPLICATE))
+    if (arrival->client.features & OKV_FEATURE_OBSERVE)
         return 0;
+    if (is_peer(server, arrival))
+        return arrival->identity.rights & OKV_RIGHT_REPLICATE ? 0 : OKV_REJECT_NO_RIGHT;
     /* The lease ends before the epoch is left, and begins after it (copies/role.c). */
     arrival->epoch = atomic_load(&database->served);
     bool is_led = okv_database_is_led(database);

@@ -11,6 +11,7 @@
 #define FEATURES (uint32_t)(OKV_FEATURE_REPLICATE | OKV_FEATURE_LEASE)
 
 #define EVENTS_PER_POLL 16
+#define NO_RIGHT "the user lacks the right replicate there"
 
 /* A message that has no answer, or the place for one. */
 struct place {
@@ -124,7 +125,9 @@ static int refused(const struct okv_answer *answer, struct okv_diag *why)
 
     if (!answer->rejected || okv_reject_decode(answer->bytes, answer->length, &reject))
         return OKV_EREFUSED;
-    return okv_diag_set(why, okv_reject_code(reject.reason), "%s", okv_reject_text(reject.reason));
+    return okv_diag_set(why, okv_reject_code(reject.reason), "%s",
+                        reject.reason == OKV_REJECT_NO_RIGHT ? NO_RIGHT
+                                                             : okv_reject_text(reject.reason));
 }
 
 static int take_welcome(struct okv_link *link, const struct okv_answer *answer,
@@ -143,7 +146,7 @@ static int take_welcome(struct okv_link *link, const struct okv_answer *answer,
     if (!(welcome.features & OKV_FEATURE_REPLICATE))
         return okv_diag_set(why, OKV_EUNSUPPORTED, "it is no member of a cluster");
     if (!(welcome.rights & OKV_RIGHT_REPLICATE))
-        return okv_diag_set(why, OKV_EDENIED, "the user lacks the right replicate there");
+        return okv_diag_set(why, OKV_EDENIED, NO_RIGHT);
     link->slot_size = welcome.slot_size;
     link->place_count = welcome.credits;
     return link->ops->set_remote(link->conn, welcome.region_address, welcome.region_length,
