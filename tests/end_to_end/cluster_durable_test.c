@@ -41,7 +41,7 @@ TEST_PROGRAM(etcd_process_require, NULL)
 static void start(const char *memory)
 {
     memset(&load, 0, sizeof load);
-    cluster.has_files = true;
+    cluster.options.has_files = true;
     cluster_process_start(&cluster, SERVERS, memory, LEASE_MS);
     handle = cluster_process_connect(&cluster);
     cluster_items_put(handle, ITEMS, LONGEST);

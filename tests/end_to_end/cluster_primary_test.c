@@ -110,9 +110,9 @@ CLUSTER_TEST(databases_are_led_by_different_servers)
 {
     char uri[400];
 
-    cluster.has_two = true;
+    cluster.options.has_two = true;
     start_servers(LEASE_MS);
-    cluster.has_two = false;
+    cluster.options.has_two = false;
     unsigned leader = cluster_process_leader(&cluster);
     for (unsigned i = 0; i < 6; i++) {
         leader = (leader + 1) % SERVERS;

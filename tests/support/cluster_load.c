@@ -140,7 +140,7 @@ static void start(struct cluster_load *load, unsigned index)
     client->load = load;
     client->index = index;
     atomic_store(&client->has_ended, false);
-    if (patient_open(load->uri, NULL, &client->handle, why, sizeof why))
+    if (patient_open(load->uri, load->options, &client->handle, why, sizeof why))
         fail_msg("%s: %s", load->uri, why);
     assert_int_equal(pthread_create(&client->thread, NULL, run, client), 0);
 }

@@ -38,12 +38,13 @@ struct cluster_client {
 
 struct cluster_load {
     const char *uri;
-    unsigned running; /* threads */
+    const struct okv_options *options; /* of the handles; may be NULL */
+    unsigned running;                  /* threads */
     atomic_bool has_to_stop;
     struct cluster_client clients[CLUSTER_CLIENTS];
 };
 
-/* `load` is zero before the first time; it may go on after an end. */
+/* `load` is zero but for `options` before the first time; it may go on after an end. */
 void cluster_load_start(struct cluster_load *load, const char *uri);
 /* Waits until each client has done all that it does, from after this call on. */
 void cluster_load_await(struct cluster_load *load);

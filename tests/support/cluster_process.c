@@ -1,7 +1,10 @@
 #include "tests/support/cluster_process.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"
@@ -17,6 +20,10 @@
 #define LEASE_MAX_MS 10000
 /* Looks until an order is given again: it comes to nothing when a copy is slow. */
 #define LOOKS_OF_AN_ORDER 300
+#define ARGUMENTS_MAX 32
+/* Below those that the system gives away; those of server_process.c are above. */
+#define OWN_PORTS 10000u
+#define OWN_PORTS_COUNT 10000u
 
 /* ---- what servers say ---- */
 
@@ -67,18 +74,20 @@ static const json_t *database_of(const struct cluster_process *cluster, const js
     return found;
 }
 
-/* The id of a server; "": the report does not have it. */
+/* The id of a server; "": the report does not have it, and no earlier one had it. One that was
+ * killed is listed for 10 s, and has the same id when it is started again. */
 static const char *id_of(struct cluster_process *cluster, const json_t *report, unsigned server)
 {
     const json_t *servers = json_object_get(report, "servers");
+    char *id = cluster->ids[server];
 
     for (size_t i = 0; i < json_array_size(servers); i++) {
         const json_t *of = json_array_get(servers, i);
         const char *uri = json_string_value(json_array_get(json_object_get(of, "uris"), 0));
         if (uri && strcmp(uri, cluster->servers[server].uri) == 0)
-            return text_at(of, "id");
+            snprintf(id, sizeof cluster->ids[server], "%s", text_at(of, "id"));
     }
-    return "";
+    return id;
 }
 
 static bool leads(struct cluster_process *cluster, unsigned server)
@@ -130,6 +139,13 @@ static int sync_of(struct cluster_process *cluster, unsigned server)
     }
     json_decref(report);
     return state;
+}
+
+bool cluster_process_is_led(struct cluster_process *cluster)
+{
+    unsigned server;
+
+    return find_leader(cluster, &server);
 }
 
 bool cluster_process_is_in_sync(struct cluster_process *cluster, unsigned server)
@@ -196,30 +212,72 @@ void cluster_process_hand_over(struct cluster_process *cluster, unsigned to)
 
 /* ---- processes ---- */
 
-void cluster_process_restart(struct cluster_process *cluster, unsigned i)
+/* A server's log goes where standard error is when it starts. */
+static int log_to_file(const struct cluster_process *cluster, unsigned server)
+{
+    char path[sizeof cluster->directory + 8];
+    int kept = dup(STDERR_FILENO);
+
+    snprintf(path, sizeof path, "%s/log%u", cluster->directory, server);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    assert_true(kept >= 0 && fd >= 0);
+    dup2(fd, STDERR_FILENO);
+    close(fd);
+    return kept;
+}
+
+static void log_as_before(int kept)
+{
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+}
+
+static void add(const char *arguments[ARGUMENTS_MAX], unsigned *count, const char *const *further)
+{
+    for (; further && *further && *count + 1 < ARGUMENTS_MAX; further++)
+        arguments[(*count)++] = *further;
+}
+
+static void start_server(struct cluster_process *cluster, unsigned i)
 {
     struct server_process *server = &cluster->servers[i], there = *server;
     char data[sizeof cluster->directory + 8];
-    const char *arguments[20] = {
+    const char *arguments[ARGUMENTS_MAX] = {
         "--memory",    cluster->memory, "--cluster",        "test", "--etcd", cluster->etcd.urls,
         "--advertise", there.uri,       "--snapshot-ratio", "0.1"};
     unsigned count = 10;
 
-    if (cluster->has_files) {
-        arguments[count++] = "--data";
-        arguments[count++] = data;
-    }
-    if (cluster->has_two) {
-        arguments[count++] = "--database=default";
-        arguments[count++] = "--database=other:1M";
-    }
     snprintf(data, sizeof data, "%s/d%u", cluster->directory, i);
-
+    if (cluster->options.has_files)
+        add(arguments, &count, (const char *const[]){"--data", data, NULL});
+    if (cluster->options.has_two)
+        add(arguments, &count,
+            (const char *const[]){"--database=default", "--database=other:1M", NULL});
+    add(arguments, &count, cluster->arguments[i]);
     server_start_after(server, &there, arguments);
+}
+
+static void observe(struct cluster_process *cluster, unsigned i)
+{
+    struct okv_options options = cluster->client;
+    char why[320];
+
+    options.observe = 1;
+    int rc =
+        patient_open(cluster->servers[i].uri, &options, &cluster->observers[i], why, sizeof why);
+    if (rc)
+        fail_msg("%s: %s: %s", cluster->servers[i].uri, okv_errname(rc), why);
+}
+
+void cluster_process_restart(struct cluster_process *cluster, unsigned i)
+{
+    int kept = cluster->options.has_logs ? log_to_file(cluster, i) : -1;
+
+    start_server(cluster, i);
+    if (kept >= 0)
+        log_as_before(kept);
     if (!cluster->observers[i])
-        assert_int_equal(patient_open(server->uri, &(struct okv_options){.observe = 1},
-                                      &cluster->observers[i], NULL, 0),
-                         OKV_OK);
+        observe(cluster, i);
 }
 
 void cluster_process_signal(struct cluster_process *cluster, unsigned server, int signal)
@@ -229,20 +287,79 @@ void cluster_process_signal(struct cluster_process *cluster, unsigned server, in
     server_signal(&cluster->servers[server], signal);
 }
 
+static bool log_has(const struct cluster_process *cluster, unsigned server, const char *text)
+{
+    char path[sizeof cluster->directory + 8];
+    char line[1024];
+    bool is_there = false;
+
+    snprintf(path, sizeof path, "%s/log%u", cluster->directory, server);
+    FILE *file = fopen(path, "r");
+    while (file && !is_there && fgets(line, sizeof line, file))
+        is_there = strstr(line, text);
+    if (file)
+        fclose(file);
+    return is_there;
+}
+
+void cluster_process_await_log(struct cluster_process *cluster, unsigned server, const char *text)
+{
+    uint64_t end = pace_guard_end();
+
+    while (!log_has(cluster, server, text)) {
+        if (okv_clock_ns() > end)
+            fail_msg("the log of server %u has no '%s'", server, text);
+        pace_sleep_ms(LOOK_MS);
+    }
+}
+
+/* ---- start and end ---- */
+
+/* A port of 127.0.0.1 that nobody has at this moment. */
+static unsigned take_port(unsigned *next)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+    for (unsigned tries = 0; tries < OWN_PORTS_COUNT; tries++) {
+        unsigned port = OWN_PORTS + (*next)++ % OWN_PORTS_COUNT;
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        address.sin_port = htons((uint16_t)port);
+        bool is_free = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+        close(fd);
+        if (is_free)
+            return port;
+    }
+    fail_msg("no port is free");
+    return 0;
+}
+
+static void name_server(struct cluster_process *cluster, unsigned i, unsigned *port)
+{
+    struct server_process *server = &cluster->servers[i];
+    const char *scheme = cluster->options.scheme;
+
+    if (scheme)
+        snprintf(server->uri, sizeof server->uri, "%s://127.0.0.1:%u", scheme, take_port(port));
+    else
+        snprintf(server->uri, sizeof server->uri, "local://%s/s%u", cluster->directory, i);
+    memcpy(server->listen, server->uri, sizeof server->listen);
+}
+
 static void name_places(struct cluster_process *cluster)
 {
+    const char *scheme = cluster->options.scheme;
+    unsigned port = (unsigned)getpid() * CLUSTER_SERVERS_MAX;
     size_t used = 0;
 
     snprintf(cluster->directory, sizeof cluster->directory, "/tmp/okv-test-XXXXXX");
     assert_non_null(mkdtemp(cluster->directory));
     for (unsigned i = 0; i < cluster->count; i++) {
-        struct server_process *server = &cluster->servers[i];
-        snprintf(server->uri, sizeof server->uri, "local://%s/s%u", cluster->directory, i);
-        memcpy(server->listen, server->uri, sizeof server->listen);
+        name_server(cluster, i, &port);
         used += (size_t)snprintf(cluster->uri + used, sizeof cluster->uri - used, "%s%s",
-                                 i ? "," : "okv://", server->uri + strlen("local://"));
+                                 i ? "," : "okv://", strstr(cluster->servers[i].uri, "://") + 3);
     }
-    snprintf(cluster->uri + used, sizeof cluster->uri - used, "/test");
+    snprintf(cluster->uri + used, sizeof cluster->uri - used, "/test%s%s",
+             scheme ? "?transport=" : "", scheme ? scheme : "");
 }
 
 static bool knows_all(struct cluster_process *cluster, unsigned server)
@@ -254,37 +371,83 @@ static bool knows_all(struct cluster_process *cluster, unsigned server)
     return is_whole;
 }
 
-void cluster_process_create(struct cluster_process *cluster)
+/* To server 0. Where etcd did not answer in time it is given again, and may have been done. */
+static void order_surely(struct cluster_process *cluster, const char *text)
 {
-    char text[64], result[ANSWER_MAX];
+    char result[ANSWER_MAX] = "";
+    uint64_t end = pace_guard_end();
+    bool is_done = false, is_again = false;
+
+    while (!is_done && okv_clock_ns() < end) {
+        order(cluster, 0, text, result);
+        is_done = strcmp(result, "done") == 0 || (is_again && strstr(result, "the cluster exists"));
+        if (!is_done && !strstr(result, "etcd"))
+            break;
+        is_again = true;
+    }
+    if (!is_done)
+        fail_msg("%s: %s", text, result);
+}
+
+void cluster_process_order_creation(struct cluster_process *cluster)
+{
+    char text[64];
     uint64_t end = pace_guard_end();
 
     while (!knows_all(cluster, 0) && okv_clock_ns() < end)
         pace_sleep_ms(LOOK_MS);
     snprintf(text, sizeof text, "create copies=%u lease_ms=%u shares_hosts=1", cluster->count,
              cluster->lease_ms);
-    order(cluster, 0, text, result);
-    assert_string_equal(result, "done");
+    order_surely(cluster, text);
+    if (cluster->options.copies_min == 0)
+        return;
+    snprintf(text, sizeof text, "set min_copies=%u", cluster->options.copies_min);
+    order_surely(cluster, text);
+}
+
+void cluster_process_create(struct cluster_process *cluster)
+{
+    cluster_process_order_creation(cluster);
     for (unsigned i = 0; i < cluster->count; i++)
         cluster_process_await(cluster, i, true);
+}
+
+void cluster_process_prepare(struct cluster_process *cluster, unsigned count, const char *memory,
+                             uint32_t lease_ms)
+{
+    *cluster = (struct cluster_process){
+        .options = cluster->options,
+        .count = count,
+        .memory = memory,
+    };
+    lease_ms = pace_ms(lease_ms);
+    cluster->lease_ms = lease_ms < LEASE_MAX_MS ? lease_ms : LEASE_MAX_MS;
+    etcd_process_start(&cluster->etcd, 1, cluster->options.etcd_has_tls);
+    name_places(cluster);
+}
+
+void cluster_process_run(struct cluster_process *cluster)
+{
+    for (unsigned i = 0; i < cluster->count; i++)
+        cluster_process_restart(cluster, i);
 }
 
 void cluster_process_start(struct cluster_process *cluster, unsigned count, const char *memory,
                            uint32_t lease_ms)
 {
-    *cluster = (struct cluster_process){
-        .count = count,
-        .memory = memory,
-        .has_files = cluster->has_files,
-        .has_two = cluster->has_two,
-    };
-    etcd_process_start(&cluster->etcd, 1, false);
-    name_places(cluster);
-    for (unsigned i = 0; i < count; i++)
-        cluster_process_restart(cluster, i);
-    lease_ms = pace_ms(lease_ms);
-    cluster->lease_ms = lease_ms < LEASE_MAX_MS ? lease_ms : LEASE_MAX_MS;
+    cluster_process_prepare(cluster, count, memory, lease_ms);
+    cluster_process_run(cluster);
     cluster_process_create(cluster);
+}
+
+/* For whoever looks why the test failed. */
+static void show_logs(const struct cluster_process *cluster)
+{
+    char command[sizeof cluster->directory + 32];
+
+    snprintf(command, sizeof command, "cat %s/log? >&2", cluster->directory);
+    if (system(command))
+        print_error("no logs of servers\n");
 }
 
 void cluster_process_stop(struct cluster_process *cluster)
@@ -299,6 +462,8 @@ void cluster_process_stop(struct cluster_process *cluster)
     etcd_process_stop(&cluster->etcd);
     if (!cluster->directory[0])
         return;
+    if (cluster->options.has_logs)
+        show_logs(cluster);
     snprintf(command, sizeof command, "rm -rf %s", cluster->directory);
     assert_int_equal(system(command), 0);
 }
@@ -309,8 +474,9 @@ okv *cluster_process_connect(const struct cluster_process *cluster)
     char uri[sizeof cluster->uri + 64];
     okv *handle;
 
-    snprintf(uri, sizeof uri, "%s?database=%s", cluster->uri, name_of_database(cluster));
-    int rc = patient_open(uri, NULL, &handle, why, sizeof why);
+    snprintf(uri, sizeof uri, "%s%cdatabase=%s", cluster->uri,
+             strchr(cluster->uri, '?') ? '&' : '?', name_of_database(cluster));
+    int rc = patient_open(uri, &cluster->client, &handle, why, sizeof why);
     if (rc)
         fail_msg("%s: %s: %s", uri, okv_errname(rc), why);
     return handle;

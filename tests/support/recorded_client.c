@@ -8,6 +8,7 @@
 
 #include "shared/base/clock.h"
 #include "tests/support/numbered_value.h"
+#include "tests/support/pace.h"
 #include "tests/support/patient_open.h"
 #include "tests/support/random.h"
 
@@ -437,6 +438,8 @@ static bool is_over(const struct recorded_load *load)
 
 static int next_calls(struct recorded_client *client)
 {
+    if (client->load->pause_ms)
+        pace_sleep_ms(client->load->pause_ms);
     if (client->log.length >= client->reconnect_at) {
         plan_reconnect(client);
         return reconnect(client);
