@@ -95,7 +95,8 @@ static enum recorded_kind choose_write(struct recorded_client *client, uint32_t 
 
 static enum recorded_kind choose_kind(struct recorded_client *client, uint32_t key)
 {
-    uint64_t percent = random_below(&client->random, 100);
+    uint64_t percent =
+        random_below(&client->random, client->index < client->load->readers ? 57 : 100);
 
     return percent < 52 ? DO_GET : percent < 57 ? DO_HEAD : choose_write(client, key);
 }

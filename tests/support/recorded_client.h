@@ -42,6 +42,7 @@ struct recorded_load {
     bool until_broken;            /* end at the first value that is broken */
     uint32_t timeout_ms;          /* deadline of each operation; 0: none that a test meets */
     uint32_t pause_ms;            /* of a client between its calls: for a load that lasts */
+    unsigned readers;             /* so many clients, the first ones, do not write */
     uint64_t numbers_from;        /* of values, below 2^40: so that two loads share none */
     bool reopen;                  /* when a handle fails for good, open another */
     struct recorded_key keys[RECORDED_KEYS];
