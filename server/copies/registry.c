@@ -78,10 +78,10 @@ static void have_read(void *context, const struct okv_etcd_answer *answer)
         take_items(copies, answer);
         return;
     }
-    if (answer->status != OKV_ESHUTDOWN && !copies->has_read && !copies->has_told_etcd)
+    if (answer->status != OKV_ESHUTDOWN && !copies->has_read && answer->status != copies->told_etcd)
         okv_log_say(&copies->server->log, OKV_LOG_ERROR, "cluster",
                     "etcd: %s: this server waits for it", answer->why);
-    copies->has_told_etcd = true;
+    copies->told_etcd = answer->status;
     copies->must_read = true;
     copies->read_at_us = okv_clock_lease_us() + RETRY_US;
 }

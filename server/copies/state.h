@@ -164,7 +164,8 @@ struct okv_copies {
     struct okv_copy of[OKV_DATABASES_MAX]; /* [server->database_count] */
 
     bool is_reading, must_read; /* all keys of the cluster */
-    bool has_read, has_told_etcd;
+    bool has_read;
+    int told_etcd; /* the status of the last get that failed, before the first one that did not */
     uint64_t read_at_us;
     uint64_t lease; /* etcd's, of this server's key; 0: none */
     bool is_renewing;
