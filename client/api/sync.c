@@ -12,7 +12,7 @@
 #include "shared/base/error.h"
 
 /* The longest command of okv_admin(), bytes. */
-#define ADMIN_COMMAND_MAX 64u
+#define ADMIN_COMMAND_MAX 128u
 
 /* Runs the command to its end, within `call`; `result` is filled in any case. */
 static int command_run_within(okv *handle, const struct okv_command *command,

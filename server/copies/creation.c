@@ -95,7 +95,7 @@ static int swap_all(struct okv_copies *copies, struct okv_cluster_document *clus
         changes[i].value = texts[i];
         changes[i].length = texts[i] ? strlen(texts[i]) : 0;
     }
-    int rc = is_whole ? okv_etcd_swap(copies->etcd, changes, count, OKV_COPIES_ETCD_MS,
+    int rc = is_whole ? okv_etcd_swap(copies->etcd, changes, count, OKV_COPIES_ETCD_LONG_MS,
                                       have_created, creation)
                       : OKV_ENOMEM;
     for (unsigned i = 0; i < count; i++)

@@ -17,6 +17,7 @@
 
 /* Before a lost one is opened again. */
 #define AGAIN_US 100000
+#define REFUSED_US 5000000
 #define OPEN_NS UINT64_C(2000000000)
 /* Without an answer: beats while a copy is silent, and the parts of a long frame. */
 #define MESSAGES_MAX 128
@@ -64,10 +65,11 @@ static void answered(void *context, uint64_t cookie, int status, const uint8_t *
     if (status || okv_peer_letter_decode(bytes, length, &letter)) {
         note_failure(link, status == OKV_EINVAL ? "it has other options or users: see its log"
                                                 : okv_error_text(status));
+        link->is_refused = status == OKV_EINVAL;
         link->is_lost = true; /* a message that was not received leaves a gap */
         return;
     }
-    link->has_failed = false;
+    link->has_failed = link->is_refused = false;
     const struct okv_protocol_event event = {
         .type = OKV_EVENT_MESSAGE, .server = link->server, .message = letter.message};
     okv_copy_tell(link->copy, &event);
@@ -77,8 +79,8 @@ static void lost(void *context, int status, const char *why)
 {
     struct okv_copy_link *link = context;
 
-    (void)status;
     note_failure(link, why);
+    link->is_refused = status == OKV_EDENIED;
     link->is_lost = true;
 }
 
@@ -94,7 +96,7 @@ static void close_link(struct okv_copy_link *link)
     okv_snapshot_end_sending(link);
     link->link = NULL;
     link->is_open = link->is_lost = false;
-    link->again_us = okv_clock_lease_us() + AGAIN_US;
+    link->again_us = okv_clock_lease_us() + (link->is_refused ? REFUSED_US : AGAIN_US);
     if (was_open && link->copy->is_leading)
         tell(link, OKV_EVENT_LOST);
 }

@@ -114,7 +114,7 @@ static void read_all(struct okv_copies *copies)
 
     okv_keys_name(copies, "", prefix);
     copies->is_reading =
-        okv_etcd_get(copies->etcd, prefix, OKV_COPIES_ETCD_MS, have_read, copies) == 0;
+        okv_etcd_get(copies->etcd, prefix, OKV_COPIES_ETCD_LONG_MS, have_read, copies) == 0;
     copies->must_read = !copies->is_reading;
     copies->read_at_us = copies->is_reading ? 0 : okv_clock_lease_us() + RETRY_US;
 }
@@ -157,7 +157,8 @@ static void say(struct okv_copies *copies)
         .length = text ? strlen(text) : 0,
         .lease = copies->lease,
     };
-    if (!text || okv_etcd_swap(copies->etcd, &change, 1, OKV_COPIES_ETCD_MS, have_said, copies))
+    if (!text ||
+        okv_etcd_swap(copies->etcd, &change, 1, OKV_COPIES_ETCD_LONG_MS, have_said, copies))
         put_off(copies, RETRY_US);
     free(text);
 }
@@ -192,8 +193,8 @@ static void renew(struct okv_copies *copies)
 {
     copies->is_renewing = true;
     copies->asked_us = okv_clock_lease_us();
-    if (okv_etcd_keepalive(copies->etcd, copies->lease, LEASE_S, OKV_COPIES_ETCD_MS, have_renewed,
-                           copies))
+    if (okv_etcd_keepalive(copies->etcd, copies->lease, LEASE_S, OKV_COPIES_ETCD_LONG_MS,
+                           have_renewed, copies))
         put_off(copies, RETRY_US);
 }
 

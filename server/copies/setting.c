@@ -51,7 +51,7 @@ static int swap(struct okv_copies *copies, const struct okv_cluster_document *cl
     };
     if (setting && text) {
         *setting = (struct setting){copies, number, *cluster};
-        rc = okv_etcd_swap(copies->etcd, &change, 1, OKV_COPIES_ETCD_MS, have_set, setting);
+        rc = okv_etcd_swap(copies->etcd, &change, 1, OKV_COPIES_ETCD_LONG_MS, have_set, setting);
     }
     if (rc)
         free(setting);

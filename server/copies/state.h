@@ -18,6 +18,8 @@
 #define OKV_COPIES_KEY_SIZE 192
 /* The longest wait for an answer of etcd. */
 #define OKV_COPIES_ETCD_MS 2000
+/* And where nobody waits to be served: etcd may first compare a password, which takes it long. */
+#define OKV_COPIES_ETCD_LONG_MS 8000
 /* An answer of etcd that is older says nothing. */
 #define OKV_COPIES_ETCD_FRESH_US 5000000
 /* Bytes of frames in one request. One frame that is longer comes in several. */
@@ -73,6 +75,7 @@ struct okv_copy_link {
     bool is_open, is_lost;
     bool has_failed; /* and was logged */
     struct okv_copy_sending sending;
+    bool is_refused; /* until it is corrected by an administrator */
     uint64_t again_us, until_us;
 };
 

@@ -53,7 +53,7 @@ refused "copies on one host" "give --force" create --copies 2 --yes
 refused "fewer copies than writes need" "writes need" create --copies 2 --min-copies 3 --force --yes
 refused "a lease that is too short" "a lease is" create --lease 100ms --force --yes
 refused "a change without a terminal" "give --yes" create --force </dev/null
-cluster 1 create --copies 2 --force --yes >"$scratch/out"
+cluster 1 create --copies 2 --min-copies 1 --lease 1s --replace-after 10m --force --yes >"$scratch/out"
 same "what create said of the copies" "$(tail -n 1 "$scratch/err")" "default: 2 of 2 copies in sync"
 same "copies in sync when create ends" "$(in_sync | wc -l)" 1
 same "the cluster that it printed" "$(grep -c '^  primary' "$scratch/out")" 1
@@ -68,7 +68,7 @@ cluster 2 set --copies 3 --min-copies 2 --yes >/dev/null
 await_copies 2
 same "copies" "$(told copies)" 3
 same "copies that writes need" "$(told min_copies)" 2
-same "the time to wait, which was not named" "$(told replace_ms)" 60000
+same "the time to wait, which was not named" "$(told replace_ms)" 600000
 cluster 1 set --copies 2 --replace-after 1s --yes >/dev/null
 same "others in sync when set ends" "$(in_sync | wc -l)" 1
 same "what was not named" "$(told min_copies)" 2
