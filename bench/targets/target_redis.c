@@ -26,6 +26,9 @@ struct redis_target {
     struct peer peer;
     redisReader *reader;
     struct reply reply;
+    unsigned wait;  /* replicas that a put waits for; 0: none */
+    bool was_put;   /* its WAIT has no answer yet */
+    int put_status; /* of that put */
     char version[64];
 };
 
@@ -126,6 +129,24 @@ static int malformed(struct peer *peer, const char *what)
                      peer->protocol->server);
 }
 
+/* With ?wait=N a put has two answers. True: this one is the first. */
+static bool begins_wait(struct redis_target *target, const struct peer_operation *operation,
+                        int *status)
+{
+    bool was_put = target->was_put;
+
+    target->was_put = !was_put && target->wait > 0 && operation->kind == OKV_PUT;
+    if (was_put) {
+        bool has_replicas = target->reply.type == REDIS_REPLY_INTEGER &&
+                            target->reply.integer >= (long long)target->wait;
+        *status = target->put_status != OKV_OK ? target->put_status
+                  : has_replicas               ? OKV_OK
+                                               : OKV_EFEWCOPIES;
+    }
+    target->put_status = *status;
+    return target->was_put;
+}
+
 static int reply_end(struct redis_target *target)
 {
     struct peer_operation *operation = peer_waiting(&target->peer);
@@ -135,6 +156,8 @@ static int reply_end(struct redis_target *target)
     int status = target->reply.type == REDIS_REPLY_ERROR
                      ? status_of_error(&target->peer, &target->reply)
                      : status_of_reply(&target->reply, operation);
+    if (begins_wait(target, operation, &status))
+        return OKV_OK;
     if (status == OKV_EPROTO)
         return malformed(&target->peer, "an answer to something else");
     peer_end(&target->peer, operation, status);
@@ -238,6 +261,18 @@ static int add_command(struct request *request, const struct okv_command *comman
     return OKV_OK;
 }
 
+/* Shorter than the client waits for an answer, which then says how many there are. */
+static int write_wait(struct redis_target *target)
+{
+    char text[64];
+
+    if (target->wait == 0)
+        return OKV_OK;
+    int length = snprintf(text, sizeof text, "WAIT %u %" PRIu64 "\r\n", target->wait,
+                          target->peer.timeout_ns / 2000000);
+    return peer_write(&target->peer, text, (size_t)length);
+}
+
 int redis_target_encode(struct peer *peer, const struct okv_command *command)
 {
     struct request request = {.count = 0};
@@ -251,6 +286,8 @@ int redis_target_encode(struct peer *peer, const struct okv_command *command)
         return OKV_ENOMEM;
     rc = peer_write(peer, text, (size_t)length);
     redisFreeCommand(text);
+    if (rc == OKV_OK && command->kind == OKV_PUT)
+        rc = write_wait((struct redis_target *)peer);
     return rc;
 }
 
@@ -336,10 +373,30 @@ free_memory:
     return rc;
 }
 
+/* redis://HOST:PORT?wait=N */
 static int redis_open(const struct target_config *config, struct target **out, char *why,
                       size_t why_size)
 {
-    return redis_target_open(&target_redis_ops, &redis_protocol, config, out, why, why_size);
+    static const char option[] = "?wait=";
+    struct target_config plain = *config;
+    const char *found = strstr(config->uri, option);
+    char uri[sizeof((struct peer *)0)->path];
+    unsigned wait = 0;
+    int end = 0;
+
+    if (found) {
+        if (sscanf(found + strlen(option), "%3u%n", &wait, &end) != 1 || wait == 0 ||
+            found[strlen(option) + (size_t)end] || (size_t)(found - config->uri) >= sizeof uri) {
+            snprintf(why, why_size, "\"%.200s\": ?wait= is for 1 to 999 replicas", config->uri);
+            return OKV_EURI;
+        }
+        snprintf(uri, sizeof uri, "%.*s", (int)(found - config->uri), config->uri);
+        plain.uri = uri;
+    }
+    int rc = redis_target_open(&target_redis_ops, &redis_protocol, &plain, out, why, why_size);
+    if (rc == OKV_OK)
+        ((struct redis_target *)*out)->wait = wait;
+    return rc;
 }
 
 void redis_target_close(struct target *base)

@@ -33,6 +33,11 @@ int cli_open(struct cli *cli, uint32_t depth, char *why, size_t size)
     if (cli->database)
         snprintf(options.database, sizeof options.database, "%s", cli->database);
     int rc = okv_open(cli->server, &options, &cli->handle, why, size);
+    if (rc == OKV_EREFUSED && cli->may_observe) { /* it may be a copy */
+        options.observe = 1;
+        cli->is_own = true; /* no other command of a shell can use it */
+        rc = okv_open(cli->server, &options, &cli->handle, why, size);
+    }
     if (rc != OKV_OK && why[0] == '\0')
         snprintf(why, size, "%s", okv_strerror(rc));
     return rc;
@@ -71,7 +76,7 @@ int cli_connect(struct cli *cli, uint32_t depth)
         status = open_handle(cli, shares ? CLI_SHARED_DEPTH : depth);
     if (status != CLI_DONE)
         return status;
-    if (shares)
+    if (shares && !cli->is_own)
         *cli->shared = cli->handle;
     okv_counters(cli->handle, &cli->before);
     return CLI_DONE;

@@ -26,6 +26,7 @@ struct cli {
     uint32_t timeout_ms;                                       /* 0: the library's defaults */
     bool counters;                                             /* print them at the end */
     bool observes;              /* okv_options.observe; for a connection of its own */
+    bool may_observe;           /* the same, if the server is a copy: the command reads no items */
     bool is_own;                /* not to use the connection of the shell */
     okv **shared;               /* the shell's; NULL outside of a shell */
     okv *handle;                /* NULL until cli_connect() */

@@ -12,6 +12,7 @@
 struct play {
     const struct target_ops *ops;
     const char *scheme;
+    const char *query;      /* at the end of the URI; NULL: none */
     const char *answers[4]; /* the last of them to a put and a get, the others to open() */
     bool stays;
     uint32_t timeout_ms; /* that is to pass, as pace_ms() has it; 0: none is */
@@ -25,14 +26,16 @@ struct play {
 static void play_open(const struct play *play, const struct peer_process *process,
                       struct target **target)
 {
+    char uri[sizeof process->socket_uri + 32];
     struct target_config config = {
-        .uri = process->socket_uri,
+        .uri = uri,
         .depth = 4,
         .value_bytes = 64,
         .timeout_ms = play->timeout_ms ? pace_ms(play->timeout_ms) : PACE_GUARD_MS,
     };
     char why[256] = "";
 
+    snprintf(uri, sizeof uri, "%s%s", process->socket_uri, play->query ? play->query : "");
     int rc = play->ops->open(&config, target, why, sizeof why);
     assert_int_equal(rc, play->open_code);
     if (rc != OKV_OK && !strstr(why, play->words))
@@ -106,6 +109,14 @@ TEST(redis_misbehaves)
          .get_status = OKV_EPROTO, .code = OKV_EPROTO, .words = "something else"},
         {REDIS, .answers = {INFO, "+OK\r\n$-1\r\n+OK\r\n"}, .get_status = OKV_ENOTFOUND,
          .code = OKV_EPROTO, .words = "nothing had asked"},
+        {REDIS, .query = "?wait=2", .answers = {INFO, "+OK\r\n:2\r\n$5\r\nvalue\r\n"},
+         .stays = true, .words = ""},
+        {REDIS, .query = "?wait=2", .answers = {INFO, "+OK\r\n:1\r\n$5\r\nvalue\r\n"},
+         .stays = true, .put_status = OKV_EFEWCOPIES, .words = ""},
+        {REDIS, .query = "?wait=1", .answers = {INFO, "-OOM no room\r\n:1\r\n$-1\r\n"},
+         .stays = true, .put_status = OKV_EFULL, .get_status = OKV_ENOTFOUND, .words = "OOM"},
+        {REDIS, .query = "?wait=0", .answers = {NULL}, .open_code = OKV_EURI, .words = "1 to 999"},
+        {REDIS, .query = "?wait=1x", .answers = {NULL}, .open_code = OKV_EURI, .words = "1 to 999"},
         {REDIS, .answers = {INFO, "-OOM no room\r\n-READONLY replica\r\n"}, .stays = true,
          .put_status = OKV_EFULL, .get_status = OKV_EREFUSED, .words = "READONLY"},
     };

@@ -186,6 +186,7 @@ int cli_admin(struct cli *cli, int argc, char **argv)
                "  cp \"$(okv admin snapshot)\" backup"};
     struct admin_arguments arguments = {.cli = cli};
 
+    cli->may_observe = true;
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;

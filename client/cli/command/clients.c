@@ -193,6 +193,7 @@ int cli_clients(struct cli *cli, int argc, char **argv)
                "  okv clients --json | jq -r '.[].user' | sort | uniq -c"};
     struct clients_arguments arguments = {.cli = cli};
 
+    cli->may_observe = true;
     int status = cli_read(&parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;

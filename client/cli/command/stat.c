@@ -359,6 +359,7 @@ int cli_stat(struct cli *cli, int argc, char **argv)
                               "  okv stat --all | grep ' items '"};
     struct stat_arguments arguments = {.cli = cli};
 
+    cli->may_observe = true;
     int status = cli_read(&parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;

@@ -264,6 +264,7 @@ int cli_top(struct cli *cli, int argc, char **argv)
             "  okv top --json -n 1 | jq .puts_per_s"};
     struct top_arguments arguments = {.cli = cli, .interval_ms = INTERVAL_MS, .count = UINT64_MAX};
 
+    cli->may_observe = true;
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
     return status != CLI_DONE ? status : show(&arguments);
 }
