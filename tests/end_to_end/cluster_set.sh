@@ -85,6 +85,14 @@ cluster 1 handover --to "local://$scratch/s$((5 - missing))"
 same "the value at the next primary" "$("$okv" -s "okv://$scratch/s1,$scratch/s$((5 - missing))/test" get key)" later
 same "who leads" "$(cluster 1 status | awk '/^  primary/ { print $2 }')" "local://$scratch/s$((5 - missing))"
 
+# Commands that read no items work at a copy, too, in a shell beside others that do not.
+copy=$((5 - missing))
+[ "$(cluster 1 status | awk '/^  primary/ { print $2 }')" = "local://$scratch/s1" ] || copy=1
+same "okv stat at a copy" "$("$okv" -s "local://$scratch/s$copy" stat --json | jq .server.copies_led)" 0
+same "okv clients at a copy" "$("$okv" -s "local://$scratch/s$copy" clients --json | jq 'length > 0')" true
+printf '%s\n' stat 'get key' | "$okv" -s "local://$scratch/s$copy" shell >"$scratch/shell" 2>"$scratch/err" || true
+same "okv get at a copy, after that" "$(grep -c 'the server is a copy' "$scratch/err")" 1
+
 # What okv doctor says of it: the host of all copies, etcd, and the clocks of the two servers that are left.
 doctored() {
     same "whether okv doctor says $1" "$(grep -cE -- "$1" "$scratch/doctor")" 1

@@ -337,9 +337,10 @@ static void name_server(struct cluster_process *cluster, unsigned i, unsigned *p
 {
     struct server_process *server = &cluster->servers[i];
     const char *scheme = cluster->options.scheme;
+    const char *host = cluster->options.host ? cluster->options.host : "127.0.0.1";
 
     if (scheme)
-        snprintf(server->uri, sizeof server->uri, "%s://127.0.0.1:%u", scheme, take_port(port));
+        snprintf(server->uri, sizeof server->uri, "%s://%s:%u", scheme, host, take_port(port));
     else
         snprintf(server->uri, sizeof server->uri, "local://%s/s%u", cluster->directory, i);
     memcpy(server->listen, server->uri, sizeof server->listen);
@@ -391,17 +392,14 @@ static void order_surely(struct cluster_process *cluster, const char *text)
 
 void cluster_process_order_creation(struct cluster_process *cluster)
 {
-    char text[64];
+    char text[128];
     uint64_t end = pace_guard_end();
+    unsigned copies_min = cluster->options.copies_min ? cluster->options.copies_min : 1;
 
     while (!knows_all(cluster, 0) && okv_clock_ns() < end)
         pace_sleep_ms(LOOK_MS);
-    snprintf(text, sizeof text, "create copies=%u lease_ms=%u shares_hosts=1", cluster->count,
-             cluster->lease_ms);
-    order_surely(cluster, text);
-    if (cluster->options.copies_min == 0)
-        return;
-    snprintf(text, sizeof text, "set min_copies=%u", cluster->options.copies_min);
+    snprintf(text, sizeof text, "create copies=%u min_copies=%u lease_ms=%u shares_hosts=1",
+             cluster->count, copies_min, cluster->lease_ms);
     order_surely(cluster, text);
 }
 

@@ -14,11 +14,13 @@
 
 /* Set before the start. */
 struct cluster_options {
-    const char *scheme; /* by which servers and clients reach servers: "tcp", "tcps"; NULL: local */
-    bool has_files;     /* else the databases are in memory */
-    bool has_two;       /* databases, `other` beside `default` */
-    bool has_logs;      /* in `directory`: log0, log1 and so on; else on standard error */
-    bool etcd_has_tls;  /* as etcd_process_start() has it */
+    const char *scheme;  /* by which servers and clients reach servers: "tcp", "tcps", "rdma"; NULL:
+                            local */
+    const char *host;    /* with a scheme; NULL: 127.0.0.1 */
+    bool has_files;      /* else the databases are in memory */
+    bool has_two;        /* databases, `other` beside `default` */
+    bool has_logs;       /* in `directory`: log0, log1 and so on; else on standard error */
+    bool etcd_has_tls;   /* as etcd_process_start() has it */
     unsigned copies_min; /* 0: as it is by itself, 1 */
 };
 
