@@ -166,6 +166,11 @@ start_member() {
     await grep -q '^ready' "$work/$1.log"
 }
 
+# knows_both URI: the server there knows that both run.
+knows_both() {
+    [ "$("$okv" -s "$1" cluster status | grep -c '^server')" = 2 ]
+}
+
 # What was answered is on the other server, too, and a get never returns an older value.
 second_copy() {
     local one two both
@@ -183,7 +188,7 @@ second_copy() {
     cluster+=($!)
     start_member one "$one"
     start_member two "$two"
-    await eval "\$okv -s '$one' cluster status | grep -q ' 2 servers'"
+    await knows_both "$one"
     show "$okv" -s "$one" cluster create --copies 2 --force --yes
     show "$okv" -s "$both" import <"$work/packages.tsv"
     show "$okv" -s "$both" put bash "my own build"

@@ -38,10 +38,11 @@ bool okv_members_have_another(const struct okv_protocol *protocol, uint64_t now_
     return false;
 }
 
-/* It waits before it is added again, longer each time, unless it kept up for longer than that. */
+/* It waits before it is added again, longer each time, unless it was in the set for longer than it
+ * would wait now. */
 static void put_off(struct okv_protocol *protocol, struct okv_peer *peer, uint64_t now_us)
 {
-    if (is_late(peer->not_before_us, peer->again_us, now_us))
+    if (peer->added_us > peer->not_before_us && is_late(peer->added_us, peer->again_us, now_us))
         peer->again_us = protocol->options.again_us;
     peer->is_required = false;
     peer->not_before_us = now_us + peer->again_us;
@@ -113,6 +114,7 @@ static bool propose_addition(struct okv_protocol *protocol, struct okv_peer *pee
     if (peer->grant_us < protocol->status.valid_until_us || peer->position < protocol->published)
         return false;
     protocol->proposed = protocol->key;
+    peer->added_us = now_us;
     okv_key_add(&protocol->proposed, peer->member);
     okv_change_propose(protocol);
     return true;

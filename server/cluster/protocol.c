@@ -98,6 +98,9 @@ static void take(struct okv_protocol *protocol, const struct okv_protocol_event 
     case OKV_EVENT_SPENT:
         okv_copy_spend(protocol);
         break;
+    case OKV_EVENT_RECOVER:
+        okv_roles_recover(protocol);
+        break;
     default: /* of etcd */
         okv_roles_answered(protocol, okv_change_answer(protocol, event, now_us), now_us);
     }

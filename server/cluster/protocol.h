@@ -116,6 +116,7 @@ enum okv_protocol_event_type {
     OKV_EVENT_DRAINED,   /* after DRAIN: all writes that were evaluated are sealed */
     OKV_EVENT_LOADED,    /* after LOAD: the log begins and ends at `sealed`, all applied */
     OKV_EVENT_SPENT,     /* what the log has cannot be applied: the copy asks for a snapshot */
+    OKV_EVENT_RECOVER,   /* the operator's command: this copy is to lead with what it has */
 };
 
 struct okv_protocol_event {
@@ -193,6 +194,7 @@ struct okv_peer {
     uint64_t heard_us;                /* when it was sent what it answered last */
     uint64_t moved_us;                /* when it last had all, or more than before */
     uint64_t not_before_us, again_us; /* when it may be added again */
+    uint64_t added_us;                /* to the set, after that; 0: it was there */
 };
 
 enum okv_hand_over_phase { OKV_HAND_OVER_NONE, OKV_HAND_OVER_SHORT, OKV_HAND_OVER_DRAIN };

@@ -41,6 +41,18 @@ static void propose_oneself(struct okv_protocol *protocol)
     okv_change_propose(protocol);
 }
 
+void okv_roles_recover(struct okv_protocol *protocol)
+{
+    struct okv_shard_key *proposed = &protocol->proposed;
+
+    if (protocol->role != OKV_ROLE_COPY || protocol->is_loading || protocol->is_proposing ||
+        protocol->is_alarmed || protocol->revision == 0 || protocol->key.epoch >= OKV_EPOCH_MAX)
+        return;
+    propose_oneself(protocol);
+    proposed->isr[0] = protocol->self;
+    proposed->isr_count = 1;
+}
+
 /* Its own transaction is done. Others are heard from now on, and have granted nothing yet. */
 static void lead(struct okv_protocol *protocol, uint64_t now_us)
 {

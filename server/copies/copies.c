@@ -154,6 +154,7 @@ static void *run(void *user)
     }
     for (unsigned i = 0; i < copies->server->database_count; i++)
         okv_copy_end(&copies->of[i]);
+    okv_registry_end(copies);
     return NULL;
 }
 

@@ -39,18 +39,15 @@ static void have_created(void *context, const struct okv_etcd_answer *answer)
 
 /* A log that has been in a cluster goes on with a later epoch. */
 static char *shard_text(struct okv_copies *copies, const struct okv_copy *copy,
-                        const struct okv_cluster_document *cluster)
+                        const struct okv_shard_key *placed)
 {
     const struct okv_member self = {copies->id, copy->incarnation};
-    struct okv_shard_key key = {
-        .epoch = okv_marking_epoch(copy) + 1,
-        .by = okv_random_next(&copies->random),
-        .primary = self,
-        .isr = {self},
-        .isr_count = 1,
-    };
+    struct okv_shard_key key = *placed;
 
-    okv_placement_begin(copies, cluster, &key);
+    key.epoch = okv_marking_epoch(copy) + 1;
+    key.by = okv_random_next(&copies->random);
+    key.primary = key.isr[0] = self;
+    key.isr_count = 1;
     return okv_document_of_shard(&key);
 }
 
@@ -76,7 +73,7 @@ static int mark_all(struct okv_copies *copies, uint64_t cluster_id)
 }
 
 static int swap_all(struct okv_copies *copies, struct okv_cluster_document *cluster,
-                    struct creation *creation)
+                    const struct okv_shard_key *placed, struct creation *creation)
 {
     struct okv_etcd_change changes[1 + OKV_DATABASES_MAX] = {{.key = NULL}};
     unsigned count = 1 + copies->server->database_count;
@@ -88,7 +85,7 @@ static int swap_all(struct okv_copies *copies, struct okv_cluster_document *clus
     add_databases(copies, cluster);
     texts[0] = okv_document_of_cluster(cluster);
     for (unsigned i = 1; i < count; i++)
-        texts[i] = shard_text(copies, &copies->of[i - 1], cluster);
+        texts[i] = shard_text(copies, &copies->of[i - 1], placed);
     for (unsigned i = 0; i < count; i++) {
         is_whole &= texts[i] != NULL;
         changes[i].key = i == 0 ? key : copies->of[i - 1].key;
@@ -103,31 +100,30 @@ static int swap_all(struct okv_copies *copies, struct okv_cluster_document *clus
     return rc;
 }
 
-/* Whether copies that there are servers for would have none, since these share a host. */
-static bool lacks_hosts(const struct okv_copies *copies, const struct okv_cluster_document *cluster)
+static const char *hinder(const struct okv_copies *copies,
+                          const struct okv_cluster_document *cluster, struct okv_shard_key *placed)
 {
-    struct okv_shard_key key = {.wanted_count = 0};
-
-    return okv_placement_begin(copies, cluster, &key) > 0;
+    if (!copies->has_read)
+        return "etcd has not answered yet: see the server's log";
+    if (copies->has_cluster)
+        return "the cluster exists: see okv cluster status";
+    if (okv_placement_choose(copies, cluster, placed) > 0 && !cluster->shares_hosts)
+        return "servers on one host would be lost together, and there are too few others: start "
+               "some, or give --force";
+    return NULL;
 }
 
 void okv_creation_begin(struct okv_copies *copies, const struct okv_cluster_document *cluster,
                         uint64_t number)
 {
-    struct creation *creation = malloc(sizeof *creation);
     struct okv_cluster_document whole = *cluster;
+    struct okv_shard_key placed = {.wanted_count = 0};
+    const char *why = hinder(copies, cluster, &placed);
+    struct creation *creation = why ? NULL : malloc(sizeof *creation);
     int rc = OKV_ENOMEM;
 
-    if (copies->has_cluster) {
-        free(creation);
-        okv_results_add(copies, number, "the cluster exists: see okv cluster status");
-        return;
-    }
-    if (lacks_hosts(copies, cluster)) {
-        free(creation);
-        okv_results_add(copies, number,
-                        "servers on one host would be lost together, and there are too few others: "
-                        "start some, or give --force");
+    if (why) {
+        okv_results_add(copies, number, why);
         return;
     }
     whole.id = okv_random_next(&copies->random) | 1;
@@ -135,7 +131,7 @@ void okv_creation_begin(struct okv_copies *copies, const struct okv_cluster_docu
     if (creation) {
         *creation = (struct creation){copies, number};
         rc = mark_all(copies, whole.id);
-        rc = rc ? rc : swap_all(copies, &whole, creation);
+        rc = rc ? rc : swap_all(copies, &whole, &placed, creation);
     }
     if (rc) {
         free(creation);

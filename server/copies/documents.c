@@ -189,15 +189,35 @@ bool okv_document_read_cluster(const void *bytes, size_t length, struct okv_clus
 
 char *okv_document_of_server(const struct okv_server_document *server)
 {
-    json_t *uris = json_array();
+    json_t *uris = json_array(), *copies = json_object();
     bool is_whole = true;
 
     for (unsigned i = 0; i < server->uri_count; i++)
         is_whole &= json_array_append_new(uris, json_string(server->uris[i])) == 0;
-    return text_of(json_pack("{s:i, s:o, s:o, s:o, s:s, s:s}", "format", OKV_DOCUMENT_FORMAT, "id",
-                             hex(server->id), "boot", hex(server->boot), "uris", uris, "host",
-                             server->host, "version", server->version),
+    for (unsigned i = 0; i < server->copy_count; i++)
+        is_whole &= json_object_set_new(copies, server->copies[i].database,
+                                        hex(server->copies[i].incarnation)) == 0;
+    return text_of(json_pack("{s:i, s:o, s:o, s:o, s:s, s:s, s:o}", "format", OKV_DOCUMENT_FORMAT,
+                             "id", hex(server->id), "boot", hex(server->boot), "uris", uris, "host",
+                             server->host, "version", server->version, "copies", copies),
                    is_whole);
+}
+
+static bool read_copies(json_t *copies, struct okv_server_document *out)
+{
+    const char *name;
+    json_t *value;
+
+    if (!json_is_object(copies) || json_object_size(copies) > OKV_DATABASES_MAX)
+        return false;
+    json_object_foreach(copies, name, value)
+    {
+        struct okv_server_copy *copy = &out->copies[out->copy_count++];
+        if (!okv_name_is_valid(name) || !read_hex(value, &copy->incarnation))
+            return false;
+        strcpy(copy->database, name);
+    }
+    return true;
 }
 
 static bool read_server(json_t *object, struct okv_server_document *out)
@@ -210,7 +230,8 @@ static bool read_server(json_t *object, struct okv_server_document *out)
         !read_hex(json_object_get(object, "boot"), &out->boot) ||
         !read_text(json_object_get(object, "host"), out->host, sizeof out->host) ||
         !read_text(json_object_get(object, "version"), out->version, sizeof out->version) ||
-        json_array_size(uris) < 1 || json_array_size(uris) > OKV_ADVERTISED_MAX)
+        !read_copies(json_object_get(object, "copies"), out) || json_array_size(uris) < 1 ||
+        json_array_size(uris) > OKV_ADVERTISED_MAX)
         return false;
     json_array_foreach(uris, i, uri)
     {

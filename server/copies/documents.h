@@ -38,6 +38,12 @@ struct okv_cluster_document {
     } databases[OKV_DATABASES_MAX];
 };
 
+/* The log of a database on a server. */
+struct okv_server_copy {
+    char database[OKV_NAME_SIZE];
+    uint64_t incarnation;
+};
+
 /* A key `servers/ID`: a server that runs. */
 struct okv_server_document {
     uint64_t id;
@@ -46,6 +52,8 @@ struct okv_server_document {
     char uris[OKV_ADVERTISED_MAX][OKV_ADVERTISED_SIZE]; /* how it is reached */
     char host[64];                                      /* where it runs: another one for each */
     char version[16];
+    unsigned copy_count;
+    struct okv_server_copy copies[OKV_DATABASES_MAX]; /* that it has */
 };
 
 /* Each returns a string to be freed by free(); NULL: there is no memory, or a text is not UTF-8. */

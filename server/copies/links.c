@@ -63,9 +63,9 @@ static void answered(void *context, uint64_t cookie, int status, const uint8_t *
     if (status == 0 && length == 0)
         return;
     if (status || okv_peer_letter_decode(bytes, length, &letter)) {
-        note_failure(link, status == OKV_EINVAL ? "it has other options or users: see its log"
-                                                : okv_error_text(status));
-        link->is_refused = status == OKV_EINVAL;
+        link->is_refused = cookie == OKV_PEER_JOIN && status == OKV_EINVAL;
+        note_failure(link, link->is_refused ? "it has other options or users: see its log"
+                                            : okv_error_text(status));
         link->is_lost = true; /* a message that was not received leaves a gap */
         return;
     }

@@ -219,10 +219,11 @@ static void take_piece(struct okv_copy *copy, struct okv_peer_mail *mail,
         STAILQ_INSERT_TAIL(&copy->loading.list, mail, next);
 }
 
-/* Not after it has joined: users are changed on one server after the other. */
+/* Users are changed on one server after the other: a copy that is in the set stays. */
 static bool has_same_users(const struct okv_copy *copy, const struct okv_peer_letter *letter)
 {
     return letter->message.type != OKV_PEER_JOIN ||
+           okv_key_has(&copy->protocol.key, copy->protocol.self) ||
            letter->users == okv_authority_digest(copy->copies->server->authority);
 }
 

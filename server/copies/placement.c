@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/copies/registry.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/etcd/etcd.h"
@@ -11,60 +12,55 @@
 
 /* ---- hosts ---- */
 
-/* NULL: it does not run. */
-static const struct okv_server_document *find(const struct okv_copies *copies, uint64_t server)
-{
-    for (unsigned i = 0; i < copies->server_count; i++)
-        if (copies->servers[i].of.id == server)
-            return &copies->servers[i].of;
-    return NULL;
-}
-
 static bool has_host(const struct okv_copies *copies, const struct okv_shard_key *key,
                      const char *host)
 {
     for (unsigned i = 0; i < key->wanted_count; i++) {
-        const struct okv_server_document *server = find(copies, key->wanted[i]);
+        const struct okv_server_document *server = okv_registry_known(copies, key->wanted[i]);
         if (server && strcmp(server->host, host) == 0)
             return true;
     }
     return false;
 }
 
-/* A server that has no copy yet, nor has its host; 0: there is none. */
+/* A server that has no copy yet, on a host that has none, or if hosts are shared on any; 0: there
+ * is none. `left_out` counts those whose hosts have one. */
 static uint64_t choose(const struct okv_copies *copies, const struct okv_cluster_document *cluster,
                        const struct okv_shard_key *key, unsigned *left_out)
 {
+    uint64_t second = 0;
+
+    *left_out = 0;
     for (unsigned i = 0; i < copies->server_count; i++) {
         const struct okv_server_document *server = &copies->servers[i].of;
         if (okv_key_wants(key, server->id))
             continue;
-        if (cluster->shares_hosts || !has_host(copies, key, server->host))
+        if (!has_host(copies, key, server->host))
             return server->id;
+        second = server->id;
         ++*left_out;
     }
-    return 0;
+    return cluster->shares_hosts ? second : 0;
 }
 
-unsigned okv_placement_begin(const struct okv_copies *copies,
-                             const struct okv_cluster_document *cluster, struct okv_shard_key *key)
+unsigned okv_placement_choose(const struct okv_copies *copies,
+                              const struct okv_cluster_document *cluster, struct okv_shard_key *key)
 {
     unsigned left_out = 0;
     uint64_t server = copies->id;
 
     while (server != 0) {
         key->wanted[key->wanted_count++] = server;
-        left_out = 0;
         server = key->wanted_count < cluster->copies ? choose(copies, cluster, key, &left_out) : 0;
     }
-    return left_out;
+    return key->wanted_count < cluster->copies ? left_out : 0;
 }
 
 bool okv_placement_is_settled(const struct okv_copy *copy)
 {
     const struct okv_copies *copies = copy->copies;
     const struct okv_shard_key *key = &copy->protocol.key;
-    unsigned left_out = 0;
+    unsigned left_out;
 
     return key->wanted_count == copies->cluster.copies ||
            (key->wanted_count < copies->cluster.copies &&
@@ -83,31 +79,37 @@ static void remove_wanted(struct okv_shard_key *key, uint64_t server)
     key->wanted_count = count;
 }
 
-static bool is_there(const struct okv_copy *copy, uint64_t server)
+static bool runs(const struct okv_copy *copy, uint64_t server)
 {
     const struct okv_peer *peer = okv_protocol_peer(&copy->protocol, server);
 
-    return server == copy->copies->id || find(copy->copies, server) || (peer && peer->is_joined);
+    return server == copy->copies->id || okv_registry_known(copy->copies, server) ||
+           (peer && peer->is_joined);
 }
 
-/* A server that does not run, for as long as the cluster waits for one; 0: there is none. */
-static uint64_t missing_server(struct okv_copy *copy, uint64_t now_us)
+/* Notes since when each wanted server has not run. */
+static void note_absences(struct okv_copy *copy, uint64_t now_us)
 {
-    const struct okv_copies *copies = copy->copies;
     const struct okv_shard_key *key = &copy->protocol.key;
-    uint64_t wait_us = copies->cluster.replace_ms * UINT64_C(1000), missing = 0;
 
-    for (unsigned i = 0; i < key->wanted_count; i++) {
-        struct okv_copy_absence *absence = &copy->absent[i];
-        if (absence->server != key->wanted[i] || is_there(copy, key->wanted[i]))
-            *absence = (struct okv_copy_absence){key->wanted[i], now_us};
-        else if (wait_us != 0 && now_us - absence->since_us >= wait_us)
-            missing = key->wanted[i];
-    }
-    return missing;
+    for (unsigned i = 0; i < key->wanted_count; i++)
+        if (copy->absent[i].server != key->wanted[i] || runs(copy, key->wanted[i]))
+            copy->absent[i] = (struct okv_copy_absence){key->wanted[i], now_us};
 }
 
-/* The one that is missed least: first one that is not in sync, and the last one of those. */
+/* A server that has not run for as long as the cluster waits; 0: there is none. */
+static uint64_t missing_server(const struct okv_copy *copy, uint64_t now_us)
+{
+    const struct okv_shard_key *key = &copy->protocol.key;
+    uint64_t wait_us = copy->copies->cluster.replace_ms * UINT64_C(1000);
+
+    for (unsigned i = 0; i < key->wanted_count && wait_us != 0; i++)
+        if (!runs(copy, key->wanted[i]) && now_us - copy->absent[i].since_us >= wait_us)
+            return key->wanted[i];
+    return 0;
+}
+
+/* The one that is missed least: the last one of those that are not in sync, else the last one. */
 static uint64_t spare_server(const struct okv_copy *copy)
 {
     const struct okv_shard_key *key = &copy->protocol.key;
@@ -124,37 +126,42 @@ static uint64_t spare_server(const struct okv_copy *copy)
     return spare;
 }
 
-/* False: all is as it should be, or nothing can be done. */
-static bool improve(struct okv_copy *copy, struct okv_shard_key *key, uint64_t now_us)
+/* Of a server that does not run nobody knows the host. */
+static bool knows_all_hosts(const struct okv_copy *copy, const struct okv_shard_key *key)
+{
+    for (unsigned i = 0; i < key->wanted_count; i++)
+        if (!okv_registry_known(copy->copies, key->wanted[i]) && key->wanted[i] != copy->copies->id)
+            return false;
+    return true;
+}
+
+bool okv_placement_change(struct okv_copy *copy, struct okv_shard_key *key, uint64_t now_us)
 {
     const struct okv_copies *copies = copy->copies;
     const struct okv_cluster_document *cluster = &copies->cluster;
-    uint64_t missing = missing_server(copy, now_us), server;
-    unsigned left_out = 0;
+    bool lacks_self = !okv_key_wants(key, copies->id); /* it took over before it was to leave */
+    uint64_t missing, server;
+    unsigned left_out;
 
-    if (!okv_key_wants(key, copies->id)) { /* it took over before it was to leave */
-        if (key->wanted_count >= cluster->copies)
-            remove_wanted(key, missing ? missing : spare_server(copy));
-        key->wanted[key->wanted_count++] = copies->id;
-        return true;
-    }
-    if (key->wanted_count > cluster->copies) {
+    note_absences(copy, now_us);
+    missing = missing_server(copy, now_us);
+    if (key->wanted_count + lacks_self > cluster->copies) {
         remove_wanted(key, missing ? missing : spare_server(copy));
+        if (lacks_self)
+            key->wanted[key->wanted_count++] = copies->id;
         return true;
     }
-    if (key->wanted_count == cluster->copies) {
-        if (missing == 0)
-            return false;
-        remove_wanted(key, missing);
-    }
-    server = choose(copies, cluster, key, &left_out);
-    if (server != 0)
-        key->wanted[key->wanted_count++] = server;
-    return server != 0;
+    remove_wanted(key, missing);
+    server = lacks_self ? copies->id : choose(copies, cluster, key, &left_out);
+    if (server == 0 || key->wanted_count >= cluster->copies ||
+        (!cluster->shares_hosts && !knows_all_hosts(copy, key)))
+        return false;
+    key->wanted[key->wanted_count++] = server;
+    return true;
 }
 
 /* The protocol reads the key again when it has changed. */
-static void have_improved(void *context, const struct okv_etcd_answer *answer)
+static void have_changed(void *context, const struct okv_etcd_answer *answer)
 {
     struct okv_copy *copy = context;
 
@@ -170,8 +177,12 @@ void okv_placement_run(struct okv_copy *copy, uint64_t now_us)
     struct okv_copies *copies = copy->copies;
     struct okv_shard_key key = copy->protocol.key;
 
-    if (!copy->served || copy->is_placing || copy->protocol.is_proposing ||
-        !okv_copies_have_etcd(copies) || !improve(copy, &key, now_us))
+    if (!copy->served || !okv_copies_have_etcd(copies)) {
+        memset(copy->absent, 0, sizeof copy->absent); /* nobody has looked meanwhile */
+        return;
+    }
+    if (copy->is_placing || copy->protocol.is_proposing ||
+        !okv_placement_change(copy, &key, now_us))
         return;
     key.by = okv_random_next(&copies->random);
     char *text = okv_document_of_shard(&key);
@@ -182,6 +193,6 @@ void okv_placement_run(struct okv_copy *copy, uint64_t now_us)
         .length = text ? strlen(text) : 0,
     };
     copy->is_placing = text && okv_etcd_swap(copies->etcd, &change, 1, OKV_COPIES_ETCD_MS,
-                                             have_improved, copy) == 0;
+                                             have_changed, copy) == 0;
     free(text);
 }

@@ -18,10 +18,11 @@
 #define LEASE_S 10
 #define RENEW_US 3000000
 #define RETRY_US 500000
+#define END_MS 500
 
 /* ---- reading ---- */
 
-static struct okv_known_server *known(struct okv_copies *copies, uint64_t id)
+static const struct okv_known_server *known(const struct okv_copies *copies, uint64_t id)
 {
     for (unsigned i = 0; i < copies->server_count; i++)
         if (copies->servers[i].of.id == id)
@@ -43,13 +44,14 @@ static void note_cluster(struct okv_copies *copies, const struct okv_etcd_item *
 {
     struct okv_cluster_document cluster;
 
-    if (item->mod_revision == copies->cluster_revision)
+    if (item->mod_revision <= copies->cluster_revision)
         return;
+    copies->cluster_revision = item->mod_revision;
     if (!okv_document_read_cluster(item->value, item->length, &cluster))
         okv_log_say(&copies->server->log, OKV_LOG_ERROR, "cluster",
                     "etcd: the key %s has a value that this okv-server cannot read", item->key);
-    else if (okv_setting_note(copies, &cluster))
-        copies->cluster_revision = item->mod_revision;
+    else
+        okv_setting_note(copies, &cluster);
 }
 
 static void take_items(struct okv_copies *copies, const struct okv_etcd_answer *answer)
@@ -91,7 +93,7 @@ static void changed(void *context, const struct okv_etcd_answer *answer)
     struct okv_copies *copies = context;
     const struct okv_protocol_event hint = {.type = OKV_EVENT_HINT};
 
-    if (answer->status)
+    if (answer->status || atomic_load(&copies->has_to_stop))
         return;
     copies->must_read = true;
     for (unsigned i = 0; i < copies->server->database_count; i++)
@@ -143,6 +145,19 @@ static uint64_t own_revision(struct okv_copies *copies)
     return own ? own->mod_revision : 0;
 }
 
+/* A start without files, or a snapshot, begins another incarnation. */
+static void describe_copies(struct okv_copies *copies)
+{
+    struct okv_server_document *self = &copies->self;
+
+    self->copy_count = copies->server->database_count;
+    for (unsigned i = 0; i < self->copy_count; i++) {
+        snprintf(self->copies[i].database, sizeof self->copies[i].database, "%s",
+                 copies->of[i].database->config->name);
+        self->copies[i].incarnation = copies->of[i].incarnation;
+    }
+}
+
 static void say(struct okv_copies *copies)
 {
     char key[OKV_COPIES_KEY_SIZE], name[32];
@@ -163,11 +178,27 @@ static void say(struct okv_copies *copies)
     free(text);
 }
 
+static bool has_copy(const struct okv_server_document *server, const char *database,
+                     uint64_t incarnation)
+{
+    for (unsigned i = 0; i < server->copy_count; i++)
+        if (strcmp(server->copies[i].database, database) == 0)
+            return server->copies[i].incarnation == incarnation;
+    return false;
+}
+
+/* As it is now. */
 static bool is_listed(struct okv_copies *copies)
 {
     const struct okv_known_server *own = known(copies, copies->id);
+    const struct okv_server_document *self = &copies->self;
+    bool is_same = own && own->of.boot == copies->boot;
 
-    return own && own->of.boot == copies->boot;
+    describe_copies(copies);
+    for (unsigned i = 0; i < self->copy_count; i++)
+        is_same =
+            is_same && has_copy(&own->of, self->copies[i].database, self->copies[i].incarnation);
+    return is_same;
 }
 
 static void have_renewed(void *context, const struct okv_etcd_answer *answer)
@@ -208,6 +239,25 @@ void okv_registry_run(struct okv_copies *copies, uint64_t now_us)
         renew(copies);
 }
 
+static void have_revoked(void *context, const struct okv_etcd_answer *answer)
+{
+    struct okv_copies *copies = context;
+
+    (void)answer;
+    copies->lease = 0;
+}
+
+void okv_registry_end(struct okv_copies *copies)
+{
+    uint64_t until_us = okv_clock_lease_us() + END_MS * UINT64_C(1000);
+
+    if (copies->lease == 0 ||
+        okv_etcd_revoke(copies->etcd, copies->lease, END_MS, have_revoked, copies))
+        return;
+    while (copies->lease != 0 && okv_clock_lease_us() < until_us)
+        okv_etcd_wait(copies->etcd, NULL, 0, END_MS);
+}
+
 uint64_t okv_registry_due_us(const struct okv_copies *copies)
 {
     uint64_t due_us = UINT64_MAX;
@@ -219,16 +269,35 @@ uint64_t okv_registry_due_us(const struct okv_copies *copies)
     return due_us;
 }
 
+uint64_t okv_registry_survivor(const struct okv_copy *copy)
+{
+    const struct okv_copies *copies = copy->copies;
+    const struct okv_shard_key *key = &copy->protocol.key;
+
+    for (unsigned i = 0; i < key->isr_count; i++) {
+        const struct okv_known_server *server = known(copies, key->isr[i].server);
+        if (server && server->of.id != copies->id &&
+            has_copy(&server->of, copy->database->config->name, key->isr[i].incarnation))
+            return server->of.id;
+    }
+    return 0;
+}
+
+const struct okv_server_document *okv_registry_known(const struct okv_copies *copies, uint64_t id)
+{
+    const struct okv_known_server *server = known(copies, id);
+
+    return server ? &server->of : NULL;
+}
+
 bool okv_registry_find(const struct okv_copies *copies, uint64_t server, struct okv_uri *out)
 {
+    const struct okv_server_document *of = okv_registry_known(copies, server);
     struct okv_diag why;
 
-    for (unsigned i = 0; i < copies->server_count; i++) {
-        const struct okv_server_document *of = &copies->servers[i].of;
-        for (unsigned k = 0; of->id == server && k < of->uri_count; k++)
-            if (okv_uri_parse(of->uris[k], out, &why) == 0 && out->scheme != OKV_SCHEME_RESP &&
-                okv_transport_for(out->scheme))
-                return true;
-    }
+    for (unsigned i = 0; of && i < of->uri_count; i++)
+        if (okv_uri_parse(of->uris[i], out, &why) == 0 && out->scheme != OKV_SCHEME_RESP &&
+            okv_transport_for(out->scheme))
+            return true;
     return false;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/cluster/members.h"
 #include "server/copies/placement.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
@@ -28,17 +29,27 @@ static json_t *hex(uint64_t value)
     return json_sprintf("%016" PRIx64, value);
 }
 
+/* As far as this server knows: of its own copy it knows the incarnation, and a primary that of
+ * those that have joined. */
+static bool is_in_sync(const struct okv_copy *copy, uint64_t server)
+{
+    const struct okv_protocol *protocol = &copy->protocol;
+
+    if (server == copy->copies->id)
+        return okv_key_has(&protocol->key, protocol->self) && !protocol->is_loading;
+    if (copy->is_leading)
+        return okv_members_have(protocol, server);
+    return okv_key_has_server(&protocol->key, server);
+}
+
 static json_t *copy_json(const struct okv_copy *copy, uint64_t server, uint64_t sealed)
 {
     const struct okv_protocol *protocol = &copy->protocol;
-    const struct okv_peer *peer = NULL;
+    const struct okv_peer *peer = okv_protocol_peer(protocol, server);
     bool is_self = server == copy->copies->id;
 
-    for (unsigned i = 0; i < OKV_COPIES_MAX; i++)
-        if (protocol->peers[i].member.server == server)
-            peer = &protocol->peers[i];
-    json_t *object = json_pack("{s:o, s:b}", "server", hex(server), "in_sync",
-                               okv_key_has_server(&protocol->key, server));
+    json_t *object =
+        json_pack("{s:o, s:b}", "server", hex(server), "in_sync", is_in_sync(copy, server));
     if (copy->is_leading && (is_self || peer)) {
         uint64_t position = is_self ? protocol->durable : peer->position;
         json_object_set_new(object, "connected", json_boolean(is_self || peer->is_joined));
@@ -92,14 +103,14 @@ static json_t *report_json(const struct okv_copies *copies)
     for (unsigned i = 0; i < copies->server->database_count; i++)
         if (copies->of[i].has_begun)
             json_array_append_new(databases, database_json(&copies->of[i]));
-    return json_pack("{s:s, s:o, s:b, s:i, s:i, s:i, s:i, s:b, s:I, s:I, s:o, s:o}", "cluster",
-                     copies->server->config.cluster.name, "server", hex(copies->id), "exists",
-                     copies->has_cluster, "copies", (int)copies->cluster.copies, "min_copies",
-                     (int)copies->cluster.copies_min, "lease_ms", (int)copies->cluster.lease_ms,
-                     "replace_ms", (int)copies->cluster.replace_ms, "shares_hosts",
-                     copies->cluster.shares_hosts, "etcd_silent_ms", etcd_silent_ms(copies),
-                     "etcd_us", (json_int_t)copies->etcd_us, "servers", servers, "databases",
-                     databases);
+    return json_pack("{s:s, s:o, s:b, s:b, s:i, s:i, s:i, s:i, s:b, s:I, s:I, s:o, s:o}", "cluster",
+                     copies->server->config.cluster.name, "server", hex(copies->id), "read",
+                     copies->has_read, "exists", copies->has_cluster, "copies",
+                     (int)copies->cluster.copies, "min_copies", (int)copies->cluster.copies_min,
+                     "lease_ms", (int)copies->cluster.lease_ms, "replace_ms",
+                     (int)copies->cluster.replace_ms, "shares_hosts", copies->cluster.shares_hosts,
+                     "etcd_silent_ms", etcd_silent_ms(copies), "etcd_us",
+                     (json_int_t)copies->etcd_us, "servers", servers, "databases", databases);
 }
 
 /* Of a copy that is not connected nobody knows how far it is behind. */
@@ -141,7 +152,7 @@ static void note_figures(struct okv_copy *copy)
 
     atomic_store(&figures->copies_led, copy->served != 0);
     atomic_store(&figures->copies_epoch, protocol->epoch);
-    atomic_store(&figures->copies_wanted, protocol->key.wanted_count);
+    atomic_store(&figures->copies_wanted, copy->copies->cluster.copies);
     atomic_store(&figures->copies_in_sync, protocol->key.isr_count);
     atomic_store(&figures->copies_behind_bytes, behind(copy));
     atomic_store(&figures->copies_failed, copy->told.is_full);

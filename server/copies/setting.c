@@ -23,8 +23,10 @@ static void have_set(void *context, const struct okv_etcd_answer *answer)
     const char *text = answer->status ? answer->why : "";
 
     copies->must_read = true;
-    if (answer->status == OKV_OK && okv_setting_note(copies, &setting->cluster))
+    if (answer->status == OKV_OK && answer->revision > copies->cluster_revision) {
+        okv_setting_note(copies, &setting->cluster);
         copies->cluster_revision = answer->revision;
+    }
     if (answer->status == OKV_ECONFLICT)
         text = "the settings have changed meanwhile: see okv cluster status, and give the order "
                "again";
@@ -65,7 +67,9 @@ void okv_setting_begin(struct okv_copies *copies, const char *words, uint64_t nu
     struct okv_diag why = {.text = ""};
     int rc;
 
-    if (!copies->has_cluster)
+    if (!copies->has_read)
+        rc = okv_diag_set(&why, OKV_EAGAIN, "etcd has not answered yet: see the server's log");
+    else if (!copies->has_cluster)
         rc = okv_diag_set(&why, OKV_ENOTFOUND, "there is no cluster yet: see okv cluster create");
     else
         rc = okv_settings_read(words, &cluster, &why);
@@ -77,13 +81,12 @@ void okv_setting_begin(struct okv_copies *copies, const char *words, uint64_t nu
         okv_results_add(copies, number, why.text[0] ? why.text : okv_error_text(rc));
 }
 
-bool okv_setting_note(struct okv_copies *copies, const struct okv_cluster_document *cluster)
+void okv_setting_note(struct okv_copies *copies, const struct okv_cluster_document *cluster)
 {
     if (copies->has_cluster && cluster->id != copies->cluster.id)
-        return false;
+        return;
     copies->cluster = *cluster;
     copies->has_cluster = true;
     for (unsigned i = 0; i < copies->server->database_count; i++)
         copies->of[i].protocol.options.copies_min = cluster->copies_min;
-    return true;
 }

@@ -41,7 +41,7 @@ int okv_settings_check(const struct okv_cluster_document *cluster, struct okv_di
     if (cluster->copies < 1 || cluster->copies > OKV_COPIES_MAX || cluster->copies_min < 1 ||
         cluster->copies_min > cluster->copies)
         return okv_diag_set(why, OKV_EINVAL,
-                            "a database has 1 to %d copies, and writes need 1 of them to all",
+                            "--copies must be 1 to %d, and --min-copies 1 to --copies",
                             OKV_COPIES_MAX);
     if (cluster->lease_ms < OKV_LEASE_LEAST_MS || cluster->lease_ms > OKV_LEASE_MOST_MS)
         return okv_diag_set(why, OKV_EINVAL, "a lease is 200 ms to 10 s");
@@ -59,11 +59,11 @@ int okv_settings_read(const char *words, struct okv_cluster_document *cluster, s
     unsigned value;
     int length;
 
-    for (; *words; words += length) {
-        if (sscanf(words, " %31[a-z_]=%9u%n", name, &value, &length) != 2 ||
+    for (words += strspn(words, " "); *words;
+         words += (size_t)length + strspn(words + length, " ")) {
+        if (sscanf(words, "%31[a-z_]=%9u%n", name, &value, &length) != 2 ||
             (words[length] && words[length] != ' ') || !set(cluster, name, value))
-            return okv_diag_set(why, OKV_EINVAL, "this okv-server has no such setting: %.40s",
-                                words);
+            return okv_diag_set(why, OKV_EINVAL, "no setting and its number: %.40s", words);
     }
     return okv_settings_check(cluster, why);
 }

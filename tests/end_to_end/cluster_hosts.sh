@@ -113,7 +113,7 @@ same "the value that was put" "$(tail -c 5 "$scratch/host3/out")" hello
 
 mkfifo "$scratch/load"
 OKV_TEST_URI=okv://10.0.0.1,10.0.0.2,10.0.0.3/prod setpriv --pdeathsig KILL ip netns exec "$prefix-3" \
-    "$build/tests/cluster_load_live_test" <"$scratch/load" >"$scratch/load.out" 2>&1 &
+    "$build/tests/cluster_load_live" <"$scratch/load" >"$scratch/load.out" 2>&1 &
 loader=$!
 exec {load}>"$scratch/load"
 until grep -q 'the load runs' "$scratch/load.out"; do

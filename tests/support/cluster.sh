@@ -44,5 +44,5 @@ cluster() {
 
 # await_servers I COUNT: until server I knows as many.
 await_servers() {
-    until cluster "$1" status | grep -q " $2 servers"; do sleep 0.1; done
+    until [ "$(cluster "$1" status | grep -c '^server')" = "$2" ]; do sleep 0.1; done
 }

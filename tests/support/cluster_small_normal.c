@@ -93,6 +93,7 @@ static void clear_peer(struct okv_peer *peer, uint64_t valid_until_us, uint64_t 
     memset((char *)peer + hole, 0, offsetof(struct okv_peer, join_at_us) - hole);
     clear_past(&peer->join_at_us, now_us);
     clear_past(&peer->not_before_us, now_us);
+    peer->added_us = 0;
     if (peer->grant_us < valid_until_us) /* it neither covers nor raises what was told */
         peer->grant_us = 0;
 }

@@ -33,7 +33,8 @@ static const char cluster_text[] =
     "\"replace_ms\":60000,\"shares_hosts\":true}";
 
 static const char server_text[] =
-    "{\"boot\":\"0000000000000002\",\"format\":1,\"host\":\"rack 7\",\"id\":\"00000000000000aa\","
+    "{\"boot\":\"0000000000000002\",\"copies\":{\"cache\":\"0000000000000009\",\"default\":"
+    "\"00000000000000ab\"},\"format\":1,\"host\":\"rack 7\",\"id\":\"00000000000000aa\","
     "\"uris\":[\"rdma://10.0.0.1\",\"tcps://a.example:7000\"],\"version\":\"0.3.0\"}";
 
 static const char shard_text[] =
@@ -87,6 +88,8 @@ TEST(a_server)
         .uris = {"rdma://10.0.0.1", "tcps://a.example:7000"},
         .host = "rack 7",
         .version = "0.3.0",
+        .copy_count = 2,
+        .copies = {{"cache", 9}, {"default", 0xab}},
     };
     struct okv_server_document back;
 
@@ -219,6 +222,8 @@ TEST(members_that_are_missing_or_of_another_type)
         {CLUSTER, ",\"position\":\"0000000000000008\"", ""},
         {CLUSTER, "\"cache\":{", "\"cache\":[],\"other\":{"},
         {SERVER, "\"boot\":\"0000000000000002\",", ""},
+        {SERVER, "\"copies\":{", "\"copies\":[],\"other\":{"},
+        {SERVER, "\"0000000000000009\"", "9"},
         {SERVER, "\"host\":\"rack 7\",", ""},
         {SERVER, "\"host\":\"rack 7\",", "\"host\":7,"},
         {SERVER, "\"host\":\"rack 7\",", "\"host\":\"rack\\u0000 7\","},

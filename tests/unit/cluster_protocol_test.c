@@ -398,6 +398,31 @@ TEST(a_deposed_primary_keeps_what_it_served_while_that_is_trusted)
     assert_non_null(find(OKV_ACTION_LOAD));
 }
 
+/* All that were in the set are lost, and an administrator knows it. It waits as any other does. */
+TEST(a_copy_outside_the_set_leads_when_it_is_told_to)
+{
+    struct okv_shard_key key = first_key;
+    struct okv_protocol_log log = {.end = 5, .published = 5};
+
+    key.isr[0] = key.primary = (struct okv_member){COPY, 1};
+    okv_epochs_add(&log.epochs, 1, 0);
+    okv_protocol_start(&protocol, &options, (struct okv_member){1, 7}, &log, 1, 7, now, &actions);
+    take_type(OKV_EVENT_RECOVER);
+    assert_null(find(OKV_ACTION_CHANGE_KEY)); /* it does not know the key */
+    answer_key(key, 10);
+    assert_null(find(OKV_ACTION_CHANGE_KEY));
+    take_type(OKV_EVENT_RECOVER);
+    const struct okv_shard_key *proposed = &find(OKV_ACTION_CHANGE_KEY)->key;
+    assert_int_equal(proposed->epoch, 2);
+    assert_true(okv_member_is(proposed->primary, protocol.self));
+    assert_int_equal(proposed->isr_count, 1);
+    assert_true(okv_key_has(proposed, protocol.self));
+    uint64_t begun = now;
+    answer_changed();
+    assert_non_null(find(OKV_ACTION_LEAD));
+    assert_true(protocol.serve_at_us > begun + D);
+}
+
 static void be_full(bool is_full)
 {
     take(&(struct okv_protocol_event){

@@ -11,10 +11,16 @@
 #include "client/cli/output.h"
 
 #define ANSWER_MAX 4096
-#define COMMAND_MAX 192
+#define COMMAND_MAX 128
 #define PAUSE_MS 20
 /* etcd has answered by then, or is away. */
 #define RESULT_LOOKS 500
+#define WORDS "give `create', `set', `status', `handover [DATABASE]' or `recover [DATABASE]'"
+/* Of create. */
+#define COPIES 2
+#define COPIES_MIN 1
+#define LEASE_MS 1000
+#define REPLACE_MS 60000
 /* As the server has them. */
 #define REPLACE_LEAST_MS 1000
 #define REPLACE_MOST_MS (7 * CLI_TIME_MAX_MS)
@@ -26,7 +32,8 @@ struct cluster_arguments {
     uint64_t copies, min_copies, lease_ms; /* 0: not given */
     const char *replace_after;
     uint64_t replace_ms;
-    bool force, wait, json, yes;
+    const char *name; /* of the database */
+    bool force, wait, json, yes, accept_loss;
 };
 
 static const struct okv_option cluster_options[] = {
@@ -49,20 +56,17 @@ static const struct okv_option cluster_options[] = {
      CLI_FLAG(struct cluster_arguments, wait)},
     {"json", 0, NULL, .help = "Print the cluster as JSON, after a change as it is then",
      CLI_FLAG(struct cluster_arguments, json)},
-    {"yes", 0, NULL, .help = "create, set: do not ask", CLI_FLAG(struct cluster_arguments, yes)},
+    {"accept-loss", 0, NULL,
+     .help = "recover: lead without what only servers had that are lost, for good",
+     CLI_FLAG(struct cluster_arguments, accept_loss)},
+    {"yes", 0, NULL, .help = "create, set, recover: do not ask",
+     CLI_FLAG(struct cluster_arguments, yes)},
     {0},
 };
 
-static const char *text_at(const json_t *object, const char *name)
+static bool is(const struct cluster_arguments *arguments, const char *word)
 {
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text ? text : "";
-}
-
-static int64_t number_at(const json_t *object, const char *name)
-{
-    return json_integer_value(json_object_get(object, name));
+    return strcmp(arguments->word, word) == 0;
 }
 
 /* ---- status ---- */
@@ -146,43 +150,68 @@ static bool confirm(void)
     return yes;
 }
 
-static void plan_number(const json_t *report, const char *name, const char *what, uint64_t value)
+static const char *replacement_of(const json_t *report, char text[32])
 {
-    if (value == 0)
-        return;
-    fprintf(stderr, "  %s: %" PRIu64, what, value);
-    if (json_is_true(json_object_get(report, "exists")))
-        fprintf(stderr, " (now %" PRId64 ")", number_at(report, name));
-    putc('\n', stderr);
+    int64_t replace_ms = cli_cluster_number(report, "replace_ms");
+
+    if (replace_ms == 0)
+        return "never";
+    snprintf(text, 32, "%" PRId64 "s", replace_ms / 1000);
+    return text;
 }
 
-static void plan_servers(const struct cli *cli, const json_t *report)
+/* A setting that was given, and what it is now unless the cluster is to be created. */
+static void plan_setting(const struct cluster_arguments *arguments, const char *what,
+                         const char *value, const char *now)
+{
+    bool exists = is(arguments, "set");
+
+    if (value[0])
+        fprintf(stderr, "  %s: %s%s%s%s\n", what, value, exists ? " (now " : "", exists ? now : "",
+                exists ? ")" : "");
+}
+
+static void plan_number(const struct cluster_arguments *arguments, const json_t *report,
+                        const char *what, uint64_t value, const char *name)
+{
+    char text[24] = "", now[24];
+
+    if (value)
+        snprintf(text, sizeof text, "%" PRIu64, value);
+    snprintf(now, sizeof now, "%" PRId64, cli_cluster_number(report, name));
+    plan_setting(arguments, what, text, now);
+}
+
+static void plan_servers(const json_t *report)
 {
     json_t *server;
     size_t i;
 
     fprintf(stderr, "The cluster %s, with the databases of %s, which leads them. Servers:\n",
-            text_at(report, "cluster"), cli->server);
-    json_array_foreach(json_object_get(report, "servers"), i, server)
-        fprintf(stderr, "  %s on host %s\n", cli_cluster_server(report, text_at(server, "id")),
-                text_at(server, "host"));
-    fputs("Settings:\n", stderr);
+            cli_cluster_text(report, "cluster"),
+            cli_cluster_place(report, cli_cluster_text(report, "server")));
+    json_array_foreach(json_object_get(report, "servers"), i, server) fprintf(
+        stderr, "  %s on host %s\n", cli_cluster_place(report, cli_cluster_text(server, "id")),
+        cli_cluster_text(server, "host"));
 }
 
 /* What is about to happen. */
 static void plan(const struct cluster_arguments *arguments, const json_t *report)
 {
-    if (strcmp(arguments->word, "create") == 0)
-        plan_servers(arguments->cli, report);
-    else
-        fprintf(stderr, "Settings of the cluster %s:\n", text_at(report, "cluster"));
-    plan_number(report, "copies", "copies", arguments->copies);
-    plan_number(report, "min_copies", "least copies for writes", arguments->min_copies);
-    plan_number(report, "lease_ms", "lease, ms", arguments->lease_ms);
-    if (arguments->replace_after)
-        fprintf(stderr, "  a missing server is replaced after: %s\n", arguments->replace_after);
-    if (arguments->force)
-        fputs("  several copies may be on one host\n", stderr);
+    char now[32];
+
+    if (is(arguments, "create"))
+        plan_servers(report);
+    fprintf(stderr, "Settings of the cluster %s:\n", cli_cluster_text(report, "cluster"));
+    plan_number(arguments, report, "copies", arguments->copies, "copies");
+    plan_number(arguments, report, "copies in sync that writes need", arguments->min_copies,
+                "min_copies");
+    plan_number(arguments, report, "lease, ms", arguments->lease_ms, "lease_ms");
+    plan_setting(arguments, "a missing server is replaced after",
+                 arguments->replace_after ? arguments->replace_after : "",
+                 replacement_of(report, now));
+    plan_setting(arguments, "a host may have several copies", arguments->force ? "yes" : "",
+                 cli_cluster_is(report, "shares_hosts") ? "yes" : "no");
 }
 
 static void add_word(char text[COMMAND_MAX], const char *name, uint64_t value)
@@ -219,6 +248,7 @@ static int await_copies(struct cli *cli, const struct cluster_arguments *argumen
 
     while (!is_whole && status == CLI_DONE && cli_pause(CLI_CLUSTER_LOOK_MS)) {
         json_t *report;
+        cli_cluster_follow(cli, arguments->name);
         int rc = cli_cluster_read(cli, &report);
         if (rc)
             return cli_cluster_fail(cli, arguments->word, rc);
@@ -230,13 +260,30 @@ static int await_copies(struct cli *cli, const struct cluster_arguments *argumen
     return status;
 }
 
-static int change(struct cli *cli, const struct cluster_arguments *arguments)
+/* As the server would have them, so that the plan names them. */
+static void set_defaults(struct cluster_arguments *arguments)
+{
+    if (!arguments->copies)
+        arguments->copies = COPIES;
+    if (!arguments->min_copies)
+        arguments->min_copies = COPIES_MIN;
+    if (!arguments->lease_ms)
+        arguments->lease_ms = LEASE_MS;
+    if (!arguments->replace_after) {
+        arguments->replace_after = "60s";
+        arguments->replace_ms = REPLACE_MS;
+    }
+}
+
+static int change(struct cli *cli, struct cluster_arguments *arguments)
 {
     json_t *report;
     int rc = cli_cluster_read(cli, &report);
 
     if (rc)
         return cli_cluster_fail(cli, arguments->word, rc);
+    if (is(arguments, "create"))
+        set_defaults(arguments);
     plan(arguments, report);
     json_decref(report);
     if (!arguments->yes && !confirm()) {
@@ -249,10 +296,10 @@ static int change(struct cli *cli, const struct cluster_arguments *arguments)
 
 /* ---- handover ---- */
 
-/* It is done when another server leads. */
-static int await_hand_over(struct cli *cli, const struct cluster_arguments *arguments,
-                           const char *name, int64_t before)
+/* It is done when another epoch has begun. */
+static int await_epoch(struct cli *cli, const struct cluster_arguments *arguments, int64_t before)
 {
+    const char *name = arguments->name;
     int64_t epoch = before;
     int status = CLI_FAILED;
 
@@ -261,22 +308,23 @@ static int await_hand_over(struct cli *cli, const struct cluster_arguments *argu
         cli_pause(PAUSE_MS);
         int rc = cli_cluster_read(cli, &report);
         if (rc)
-            return cli_cluster_fail(cli, "handover", rc);
+            return cli_cluster_fail(cli, arguments->word, rc);
         const json_t *database = cli_cluster_database(report, name);
-        epoch = database ? number_at(database, "epoch") : before;
+        epoch = database ? cli_cluster_number(database, "epoch") : before;
         if (epoch != before) {
             fprintf(stderr, "%s leads %s in epoch %" PRId64 "\n",
-                    cli_cluster_server(report, text_at(database, "primary")), name, epoch);
+                    cli_cluster_place(report, cli_cluster_text(database, "primary")), name, epoch);
             status = arguments->json ? print(arguments, report) : CLI_DONE;
         }
         json_decref(report);
     }
     if (epoch == before)
-        fputs("okv: cluster handover: no other server leads yet: see okv cluster status\n", stderr);
+        fprintf(stderr, "okv: cluster %s: no other epoch has begun yet: see okv cluster status\n",
+                arguments->word);
     return status;
 }
 
-/* Of a server that is named by one of its addresses; else the name, which is its id. */
+/* NULL: no server has this address or id. */
 static const char *id_of(const json_t *report, const char *name)
 {
     json_t *server, *uri;
@@ -287,35 +335,60 @@ static const char *id_of(const json_t *report, const char *name)
         json_array_foreach(json_object_get(server, "uris"), k, uri)
         {
             if (strcmp(json_string_value(uri), name) == 0)
-                return text_at(server, "id");
+                return cli_cluster_text(server, "id");
         }
     }
-    return name;
+    return cli_cluster_server(report, name) ? name : NULL;
 }
 
-static int hand_over(struct cli *cli, const struct cluster_arguments *arguments)
+/* Gives an order that has another epoch begin. */
+static int begin_epoch(struct cli *cli, const struct cluster_arguments *arguments, const char *to)
 {
-    const char *name = arguments->database ? arguments->database : "default";
     char text[COMMAND_MAX];
     json_t *report;
     int rc = cli_cluster_read(cli, &report);
 
     if (rc)
-        return cli_cluster_fail(cli, "handover", rc);
-    int64_t epoch = number_at(cli_cluster_database(report, name), "epoch");
-    snprintf(text, sizeof text, "handover %.31s %.16s", name,
-             arguments->to ? id_of(report, arguments->to) : "");
+        return cli_cluster_fail(cli, arguments->word, rc);
+    int64_t epoch = cli_cluster_number(cli_cluster_database(report, arguments->name), "epoch");
+    const char *id = to ? id_of(report, to) : "";
+    int status = CLI_FAILED;
+    if (id) {
+        snprintf(text, sizeof text, "%s %s%s%s", arguments->word, arguments->name, id[0] ? " " : "",
+                 id);
+        status = order(cli, arguments->word, text);
+    } else {
+        fprintf(stderr,
+                "okv: cluster %s: no server that runs has the address or the id %s: see okv "
+                "cluster status\n",
+                arguments->word, to);
+    }
     json_decref(report);
-    int status = order(cli, "handover", text);
-    return status == CLI_DONE ? await_hand_over(cli, arguments, name, epoch) : status;
+    return status == CLI_DONE ? await_epoch(cli, arguments, epoch) : status;
+}
+
+/* ---- recover ---- */
+
+static int recover(struct cli *cli, const struct cluster_arguments *arguments)
+{
+    json_t *report;
+    int rc = cli_cluster_read(cli, &report);
+
+    if (rc)
+        return cli_cluster_fail(cli, arguments->word, rc);
+    fprintf(stderr,
+            "%s leads %s with what it has. What other servers alone have is lost, and those that "
+            "come back load what this one has.\n",
+            cli_cluster_place(report, cli_cluster_text(report, "server")), arguments->name);
+    json_decref(report);
+    if (!arguments->yes && !confirm()) {
+        fputs("okv: cluster recover: nothing was changed\n", stderr);
+        return CLI_MISS;
+    }
+    return begin_epoch(cli, arguments, NULL);
 }
 
 /* ---- the command ---- */
-
-static bool is(const struct cluster_arguments *arguments, const char *word)
-{
-    return strcmp(arguments->word, word) == 0;
-}
 
 /* 0: never. */
 static error_t read_replace_after(struct argp_state *state, struct cluster_arguments *arguments)
@@ -339,13 +412,18 @@ static error_t check_cluster(struct argp_state *state, void *input)
 {
     struct cluster_arguments *arguments = input;
     bool creates = is(arguments, "create"), sets = is(arguments, "set");
+    bool recovers = is(arguments, "recover");
     bool has_setting =
         arguments->copies || arguments->min_copies || arguments->replace_after || arguments->force;
 
-    if (!creates && !sets && !is(arguments, "status") && !is(arguments, "handover"))
-        return cli_usage(state, "give `create', `set', `status' or `handover [DATABASE]'");
-    if (arguments->database && !is(arguments, "handover"))
+    if (!creates && !sets && !recovers && !is(arguments, "status") && !is(arguments, "handover"))
+        return cli_usage(state, WORDS);
+    if (arguments->database && !is(arguments, "handover") && !recovers)
         return cli_usage(state, "unexpected argument '%s'", arguments->database);
+    if (recovers != arguments->accept_loss)
+        return cli_usage(state, recovers
+                                    ? "what only lost servers had stays lost: give --accept-loss"
+                                    : "--accept-loss is for `recover'");
     if (!creates && arguments->lease_ms)
         return cli_usage(state, "--lease is for `create'");
     if (sets && !has_setting)
@@ -356,7 +434,7 @@ static error_t check_cluster(struct argp_state *state, void *input)
                                 "`create' and `set'");
     if (arguments->wait && !is(arguments, "status"))
         return cli_usage(state, "--wait is for `status'");
-    if ((creates || sets) && !arguments->yes && !isatty(STDIN_FILENO))
+    if ((creates || sets || recovers) && !arguments->yes && !isatty(STDIN_FILENO))
         return cli_usage(state, "this changes a cluster, and there is no terminal to ask at: give "
                                 "--yes if that is what you want");
     return read_replace_after(state, arguments);
@@ -370,10 +448,10 @@ int cli_cluster(struct cli *cli, int argc, char **argv)
         .most = 2,
         .arguments = {offsetof(struct cluster_arguments, word),
                       offsetof(struct cluster_arguments, database)},
-        .missing = "give `create', `set', `status' or `handover [DATABASE]'",
+        .missing = WORDS,
         .unexpected = "unexpected argument '%s'",
         .check = check_cluster,
-        .args_doc = "create | set | status | handover [DATABASE]",
+        .args_doc = "create | set | status | handover [DATABASE] | recover [DATABASE]",
         .doc =
             "Create a cluster, change it, show it, or have another server lead a database; takes "
             "the right admin. Any server of the cluster may be asked.\v"
@@ -382,14 +460,19 @@ int cli_cluster(struct cli *cli, int argc, char **argv)
             "\nExamples:\n  okv -s tcp://a cluster create --copies 2\n  okv cluster status --json\n"
             "  okv cluster set --copies 3 --min-copies 2\n  okv cluster handover default"};
     struct cluster_arguments arguments = {.cli = cli};
+    char name[CLI_DATABASE_SIZE];
 
     cli->observes = true;
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
-    if (arguments.wait || is(&arguments, "handover"))
-        cli_cluster_follow(cli, arguments.database ? arguments.database : "default");
+    arguments.name = arguments.database ? arguments.database : cli_cluster_database_name(cli, name);
     if (is(&arguments, "status"))
         return arguments.wait ? await_copies(cli, &arguments) : show_status(cli, &arguments);
-    return is(&arguments, "handover") ? hand_over(cli, &arguments) : change(cli, &arguments);
+    if (is(&arguments, "recover"))
+        return recover(cli, &arguments);
+    if (!is(&arguments, "handover"))
+        return change(cli, &arguments);
+    cli_cluster_follow(cli, arguments.name);
+    return begin_epoch(cli, &arguments, arguments.to);
 }

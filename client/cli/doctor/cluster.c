@@ -28,21 +28,10 @@ struct server {
     struct doctor_clocks first;
 };
 
-static const char *text_at(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text ? text : "";
-}
-
-static int64_t number_at(const json_t *object, const char *name)
-{
-    return json_integer_value(json_object_get(object, name));
-}
-
 static void check_etcd(struct doctor_report *report, const json_t *cluster)
 {
-    int64_t silent_ms = number_at(cluster, "etcd_silent_ms"), us = number_at(cluster, "etcd_us");
+    int64_t silent_ms = cli_cluster_number(cluster, "etcd_silent_ms"),
+            us = cli_cluster_number(cluster, "etcd_us");
     bool is_slow = us > SLOW_US;
 
     if (silent_ms < 0 || silent_ms > SILENT_MS)
@@ -67,13 +56,13 @@ static bool shares_host(const json_t *cluster, const json_t *database)
     {
         json_array_foreach(json_object_get(cluster, "servers"), k, server)
         {
-            if (strcmp(text_at(server, "id"), text_at(copy, "server")) != 0)
+            if (strcmp(cli_cluster_text(server, "id"), cli_cluster_text(copy, "server")) != 0)
                 continue;
             for (size_t n = 0; n < count; n++)
-                if (strcmp(hosts[n], text_at(server, "host")) == 0)
+                if (strcmp(hosts[n], cli_cluster_text(server, "host")) == 0)
                     return true;
             if (count < SERVERS_MAX)
-                hosts[count++] = text_at(server, "host");
+                hosts[count++] = cli_cluster_text(server, "host");
         }
     }
     return false;
@@ -82,18 +71,18 @@ static bool shares_host(const json_t *cluster, const json_t *database)
 static void check_database(struct doctor_report *report, const json_t *cluster,
                            const json_t *database)
 {
-    const char *name = text_at(database, "name");
-    int64_t copies = number_at(cluster, "copies"), in_sync = 0;
+    const char *name = cli_cluster_text(database, "name");
+    int64_t copies = cli_cluster_number(cluster, "copies"), in_sync = 0;
     json_t *copy;
     size_t i;
 
     json_array_foreach(json_object_get(database, "copies"), i, copy) in_sync +=
-        json_is_true(json_object_get(copy, "in_sync"));
+        cli_cluster_is(copy, "in_sync");
     doctor_add(report, in_sync < copies ? DOCTOR_PROBLEM : DOCTOR_OK, WHAT,
                in_sync < copies ? "see okv cluster status for which one, and that server's log"
                                 : NULL,
                "database %s: %" PRId64 " of %" PRId64 " copies in sync", name, in_sync, copies);
-    if (json_is_true(json_object_get(database, "alarmed")))
+    if (cli_cluster_is(database, "alarmed"))
         doctor_add(report, DOCTOR_PROBLEM, WHAT, "see docs/cluster.md for an etcd that was lost",
                    "database %s: etcd is not what it was: nobody takes over", name);
     if (shares_host(cluster, database))
@@ -132,6 +121,7 @@ static void tell_clocks(struct doctor_report *report, const struct server *serve
 static void check_clocks(struct doctor_report *report, const struct cli *cli, const json_t *cluster)
 {
     struct server servers[SERVERS_MAX] = {{0}};
+    char why[CLI_WHY_TEXT];
     json_t *value;
     size_t i, count = 0;
 
@@ -140,13 +130,13 @@ static void check_clocks(struct doctor_report *report, const struct cli *cli, co
         struct server *server = &servers[count];
         if (count == SERVERS_MAX)
             break;
-        server->handle = cli_cluster_open(cli, value, &server->uri);
+        server->handle = cli_cluster_open(cli, value, &server->uri, why);
         if (server->handle && doctor_clocks_read(server->handle, &server->first))
             okv_close(&server->handle);
         if (!server->handle)
             doctor_add(report, DOCTOR_PROBLEM, WHAT,
                        "see that it runs, and that this host reaches it: clients must, too",
-                       "no connection to %s, which etcd lists", text_at(value, "id"));
+                       "no connection to %s, which etcd lists: %s", server->uri, why);
         count += server->handle != NULL;
     }
     cli_pause(APART_MS);
@@ -158,11 +148,12 @@ static void check_clocks(struct doctor_report *report, const struct cli *cli, co
 
 /* ---- the check ---- */
 
-static bool leads(const json_t *cluster, const char *name)
+static bool leads(const struct cli *cli, const json_t *cluster)
 {
-    const json_t *database = cli_cluster_database(cluster, name ? name : "default");
+    char name[CLI_DATABASE_SIZE];
 
-    return json_is_true(json_object_get(database, "leads"));
+    return cli_cluster_is(cli_cluster_database(cluster, cli_cluster_database_name(cli, name)),
+                          "leads");
 }
 
 static void check(struct doctor_report *report, const struct cli *cli, const json_t *cluster)
@@ -171,9 +162,11 @@ static void check(struct doctor_report *report, const struct cli *cli, const jso
     size_t i;
 
     check_etcd(report, cluster);
-    if (!json_is_true(json_object_get(cluster, "exists")))
+    if (!cli_cluster_is(cluster, "read"))
+        return;
+    if (!cli_cluster_is(cluster, "exists"))
         doctor_add(report, DOCTOR_PROBLEM, WHAT, "okv cluster create",
-                   "%s does not exist yet, and nobody leads", text_at(cluster, "cluster"));
+                   "%s does not exist yet, and nobody leads", cli_cluster_text(cluster, "cluster"));
     json_array_foreach(json_object_get(cluster, "databases"), i, database)
         check_database(report, cluster, database);
     check_clocks(report, cli, cluster);
@@ -196,7 +189,7 @@ bool doctor_check_cluster(struct doctor_report *report, const struct cli *cli)
                    "not looked at: this user lacks the right admin");
     if (rc == OKV_OK) {
         check(report, cli, cluster);
-        is_copy = strncmp(cli->server, "okv://", 6) != 0 && !leads(cluster, cli->database);
+        is_copy = strncmp(cli->server, "okv://", 6) != 0 && !leads(cli, cluster);
     }
     if (is_copy)
         doctor_add(report, DOCTOR_NOTE, "server", "name the primary, or the cluster by okv://",
