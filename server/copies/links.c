@@ -5,7 +5,7 @@
 
 #include "server/cluster/message.h"
 #include "server/copies/letter.h"
-#include "server/copies/registry.h"
+#include "server/copies/servers.h"
 #include "server/copies/snapshot.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
@@ -118,7 +118,7 @@ static void open_link(struct okv_copy_link *link)
         .calls = &calls,
         .context = link,
     };
-    int rc = okv_registry_find(copies, link->server, &link->uri)
+    int rc = okv_servers_find(copies, link->server, &link->uri)
                  ? okv_link_open(&params, &link->link, &why)
                  : okv_diag_set(&why, OKV_ENOTFOUND, "it has not said where it is reached");
 

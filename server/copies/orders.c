@@ -7,8 +7,8 @@
 #include <sys/eventfd.h>
 
 #include "server/copies/creation.h"
-#include "server/copies/registry.h"
 #include "server/copies/results.h"
+#include "server/copies/servers.h"
 #include "server/copies/setting.h"
 #include "server/copies/settings.h"
 #include "server/core/server.h"
@@ -106,7 +106,7 @@ static const char *hinder_recovery(const struct okv_copy *copy)
         return "etcd is not what it was: see docs/cluster.md";
     if (copy->protocol.is_loading)
         return "this copy has lost what it had, and loads a snapshot: ask another server";
-    if (okv_registry_survivor(copy))
+    if (okv_servers_survivor(copy))
         return "another server runs and has all that was answered: it leads, or is about to";
     return NULL;
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/copies/registry.h"
+#include "server/copies/servers.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/etcd/etcd.h"
@@ -16,7 +16,7 @@ static bool has_host(const struct okv_copies *copies, const struct okv_shard_key
                      const char *host)
 {
     for (unsigned i = 0; i < key->wanted_count; i++) {
-        const struct okv_server_document *server = okv_registry_known(copies, key->wanted[i]);
+        const struct okv_server_document *server = okv_servers_known(copies, key->wanted[i]);
         if (server && strcmp(server->host, host) == 0)
             return true;
     }
@@ -83,7 +83,7 @@ static bool runs(const struct okv_copy *copy, uint64_t server)
 {
     const struct okv_peer *peer = okv_protocol_peer(&copy->protocol, server);
 
-    return server == copy->copies->id || okv_registry_known(copy->copies, server) ||
+    return server == copy->copies->id || okv_servers_known(copy->copies, server) ||
            (peer && peer->is_joined);
 }
 
@@ -130,7 +130,7 @@ static uint64_t spare_server(const struct okv_copy *copy)
 static bool knows_all_hosts(const struct okv_copy *copy, const struct okv_shard_key *key)
 {
     for (unsigned i = 0; i < key->wanted_count; i++)
-        if (!okv_registry_known(copy->copies, key->wanted[i]) && key->wanted[i] != copy->copies->id)
+        if (!okv_servers_known(copy->copies, key->wanted[i]) && key->wanted[i] != copy->copies->id)
             return false;
     return true;
 }

@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "server/copies/keys.h"
+#include "server/copies/servers.h"
 #include "server/copies/setting.h"
 #include "server/core/server.h"
 #include "server/database/database.h"
 #include "server/etcd/etcd.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
-#include "shared/transport/transport.h"
 
 /* Of the key of a server, by etcd's clock. Nothing rests on it but who is listed. */
 #define LEASE_S 10
@@ -22,21 +22,13 @@
 
 /* ---- reading ---- */
 
-static const struct okv_known_server *known(const struct okv_copies *copies, uint64_t id)
-{
-    for (unsigned i = 0; i < copies->server_count; i++)
-        if (copies->servers[i].of.id == id)
-            return &copies->servers[i];
-    return NULL;
-}
-
 static void note_server(struct okv_copies *copies, const struct okv_etcd_item *item)
 {
     struct okv_known_server server = {.mod_revision = item->mod_revision};
 
     if (copies->server_count < OKV_SERVERS_MAX &&
         okv_document_read_server(item->value, item->length, &server.of) &&
-        !known(copies, server.of.id))
+        !okv_servers_entry(copies, server.of.id))
         copies->servers[copies->server_count++] = server;
 }
 
@@ -140,7 +132,7 @@ static void have_said(void *context, const struct okv_etcd_answer *answer)
 /* Of the last read; another process may have this server's key, as long as its lease runs. */
 static uint64_t own_revision(struct okv_copies *copies)
 {
-    const struct okv_known_server *own = known(copies, copies->id);
+    const struct okv_known_server *own = okv_servers_entry(copies, copies->id);
 
     return own ? own->mod_revision : 0;
 }
@@ -178,26 +170,17 @@ static void say(struct okv_copies *copies)
     free(text);
 }
 
-static bool has_copy(const struct okv_server_document *server, const char *database,
-                     uint64_t incarnation)
-{
-    for (unsigned i = 0; i < server->copy_count; i++)
-        if (strcmp(server->copies[i].database, database) == 0)
-            return server->copies[i].incarnation == incarnation;
-    return false;
-}
-
 /* As it is now. */
 static bool is_listed(struct okv_copies *copies)
 {
-    const struct okv_known_server *own = known(copies, copies->id);
+    const struct okv_known_server *own = okv_servers_entry(copies, copies->id);
     const struct okv_server_document *self = &copies->self;
     bool is_same = own && own->of.boot == copies->boot;
 
     describe_copies(copies);
     for (unsigned i = 0; i < self->copy_count; i++)
-        is_same =
-            is_same && has_copy(&own->of, self->copies[i].database, self->copies[i].incarnation);
+        is_same = is_same && okv_server_has_copy(&own->of, self->copies[i].database,
+                                                 self->copies[i].incarnation);
     return is_same;
 }
 
@@ -267,37 +250,4 @@ uint64_t okv_registry_due_us(const struct okv_copies *copies)
     if (copies->has_read && !copies->is_renewing && copies->renew_at_us < due_us)
         due_us = copies->renew_at_us;
     return due_us;
-}
-
-uint64_t okv_registry_survivor(const struct okv_copy *copy)
-{
-    const struct okv_copies *copies = copy->copies;
-    const struct okv_shard_key *key = &copy->protocol.key;
-
-    for (unsigned i = 0; i < key->isr_count; i++) {
-        const struct okv_known_server *server = known(copies, key->isr[i].server);
-        if (server && server->of.id != copies->id &&
-            has_copy(&server->of, copy->database->config->name, key->isr[i].incarnation))
-            return server->of.id;
-    }
-    return 0;
-}
-
-const struct okv_server_document *okv_registry_known(const struct okv_copies *copies, uint64_t id)
-{
-    const struct okv_known_server *server = known(copies, id);
-
-    return server ? &server->of : NULL;
-}
-
-bool okv_registry_find(const struct okv_copies *copies, uint64_t server, struct okv_uri *out)
-{
-    const struct okv_server_document *of = okv_registry_known(copies, server);
-    struct okv_diag why;
-
-    for (unsigned i = 0; of && i < of->uri_count; i++)
-        if (okv_uri_parse(of->uris[i], out, &why) == 0 && out->scheme != OKV_SCHEME_RESP &&
-            okv_transport_for(out->scheme))
-            return true;
-    return false;
 }

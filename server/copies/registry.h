@@ -13,11 +13,5 @@ void okv_registry_run(struct okv_copies *copies, uint64_t now_us);
 void okv_registry_end(struct okv_copies *copies);
 /* When okv_registry_run() is due. */
 uint64_t okv_registry_due_us(const struct okv_copies *copies);
-/* Another server that runs and may lead the database without a loss; 0: there is none. */
-uint64_t okv_registry_survivor(const struct okv_copy *copy);
-/* What a server that runs says of itself, until the next pass; NULL: it does not run. */
-const struct okv_server_document *okv_registry_known(const struct okv_copies *copies, uint64_t id);
-/* How a server is reached by others. False: it has not said so. */
-bool okv_registry_find(const struct okv_copies *copies, uint64_t server, struct okv_uri *out);
 
 #endif
