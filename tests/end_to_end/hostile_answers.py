@@ -32,7 +32,7 @@ ANSWERS = {
 # Those with --json end with JSON on standard output when they end with 0.
 COMMANDS = ("stat", "stat --json", "stat -i 1ms", "stat -i 1ms --json", "stat --all", "stat --all --json",
             "top -n 1 -i 1ms", "top -n 1 -i 1ms --json", "clients", "clients --json", "clients --all --json",
-            "admin snapshot", "admin kill 1", "doctor", "scan --long", "scan -0", "export", "del k",
+            "admin snapshot", "admin kill 1", "cluster status", "cluster status --json", "doctor", "scan --long", "scan -0", "export", "del k",
             "incr k", "append k v")
 
 PYTHON = """

@@ -11,7 +11,9 @@
 #define ANSWER_MAX 4096
 #define PAUSE_MS 20
 /* A report that changes while it is read is read again. */
-#define READS_MAX 100
+#define READS_MAX 20
+/* Bytes: of 64 servers with 8 addresses, and 16 databases. */
+#define REPORT_MAX (UINT32_C(1) << 20)
 /* etcd answers every 3 s. */
 #define SILENT_MS 5000
 
@@ -39,6 +41,8 @@ static int fetch_report(struct cli *cli, char **out)
     while (rc == OKV_OK && length > 0) {
         snprintf(command, sizeof command, "cluster %zx", used);
         rc = okv_admin(cli->handle, command, part, sizeof part, &length);
+        if (rc == OKV_OK && used + length > REPORT_MAX)
+            rc = OKV_EPROTO;
         char *longer = rc == OKV_OK ? realloc(text, used + length + 1) : NULL;
         if (rc == OKV_OK && !longer)
             rc = OKV_ENOMEM;
