@@ -3,7 +3,7 @@
 #include "server/cluster/change.h"
 #include "server/cluster/lease.h"
 
-#define AGAIN_TIMES_MAX 16
+#define AGAIN_TIMES_MAX 4
 
 static bool is_late(uint64_t since_us, uint64_t limit_us, uint64_t now_us)
 {

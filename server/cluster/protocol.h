@@ -52,7 +52,7 @@ struct okv_protocol_options {
     uint64_t suspect_us; /* T_s: a copy gives up its primary; it waits if that is before item 5 */
     uint64_t short_us;   /* the lease before a hand-over */
     uint64_t short_beat_us; /* how often that one is renewed */
-    uint64_t again_us;      /* before a removed copy is added again; doubles, to 16 times as much */
+    uint64_t again_us;      /* before a removed copy is added again; doubles, to 4 times as much */
     uint64_t rho_ppm;
     uint64_t lag_max;    /* positions that may be published and not applied before a copy
                             acknowledges only what it has applied */

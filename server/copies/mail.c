@@ -244,14 +244,14 @@ static int check(const struct okv_copy *copy, const struct okv_peer_mail *mail,
 static void refuse(struct okv_copy *copy, struct okv_peer_mail *mail,
                    const struct okv_peer_letter *letter, int status)
 {
-    if (status == OKV_EINVAL && !copy->has_told_options)
+    if (status == OKV_EINVAL && !copy->has_told_refusal)
         okv_log_say(&copy->copies->server->log, OKV_LOG_ERROR, "cluster",
                     "database %s: the primary has other %s, and this server gets no copy: give all "
                     "servers of the cluster the same",
                     copy->database->config->name,
                     letter->options == copy->copies->options ? "users"
                                                              : "options for its databases");
-    copy->has_told_options |= status == OKV_EINVAL;
+    copy->has_told_refusal |= status == OKV_EINVAL;
     answer(copy->copies, mail, status);
 }
 
@@ -267,7 +267,7 @@ static void take(struct okv_copies *copies, struct okv_peer_mail *mail)
         return;
     }
     int rc = check(copy, mail, &letter);
-    copy->has_told_options &= rc != 0;
+    copy->has_told_refusal &= rc != 0;
     if (rc)
         refuse(copy, mail, &letter, rc);
     else if (letter.message.type == OKV_PEER_SHIP)

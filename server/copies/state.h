@@ -123,7 +123,7 @@ struct okv_copy {
     bool is_shown;         /* what the protocol says of this copy, to clients */
     uint64_t anew_at_us;   /* when it loads all anew; 0: not planned */
     unsigned times_anew;   /* that it did */
-    bool has_told_options; /* that those of another server differ */
+    bool has_told_refusal; /* that the primary has other options or users */
     struct okv_copy_absence absent[OKV_COPIES_MAX]; /* as key.wanted */
     uint64_t lost_request;                          /* of etcd, that could not be made; 0: none */
     uint64_t served;   /* the epoch that clients may connect in; 0: none */

@@ -1,4 +1,4 @@
-/* okv cluster: creates a cluster, shows it, changes it, and moves its primaries. */
+/* okv cluster: creates a cluster, changes it, shows it, and has other servers lead. */
 #include <inttypes.h>
 #include <okv_admin.h>
 #include <stdio.h>
