@@ -40,7 +40,7 @@ static void reply(struct okv_protocol *protocol, enum okv_peer_message_type type
 
     message->sent_us = sent_us;
     message->incarnation = protocol->self.incarnation;
-    message->to = safe_position(protocol);
+    message->to = protocol->is_loading ? 0 : safe_position(protocol);
     message->flags = (protocol->is_loading ? OKV_PEER_SNAPSHOT : 0) |
                      (protocol->is_full ? OKV_PEER_FULL : 0) |
                      (protocol->is_spent ? OKV_PEER_SPENT : 0);
@@ -71,17 +71,32 @@ static void publish(struct okv_protocol *protocol, uint64_t position)
     okv_action_position(protocol, OKV_ACTION_PUBLISH, position);
 }
 
+/* The latest of its own epochs that the primary has, too, says where they part. */
+static bool find_common(const struct okv_protocol *protocol, const struct okv_epochs *others,
+                        uint64_t *cut)
+{
+    const struct okv_epochs *own = &protocol->epochs;
+    uint64_t end = protocol->sealed;
+
+    for (unsigned i = own->count; i > 0; i--) {
+        if (own->of[i - 1].begin >= end)
+            continue;
+        if (okv_epochs_cut(others, own->of[i - 1].epoch, end, cut))
+            return true;
+        end = own->of[i - 1].begin;
+    }
+    return false;
+}
+
 /* Up to where the log can stay. False: nothing of it can be used. */
 static bool find_cut(const struct okv_protocol *protocol, const struct okv_peer_message *join,
                      uint64_t *cut)
 {
-    uint64_t last = okv_epochs_at(&protocol->epochs, protocol->sealed);
-
     if (protocol->is_loading || join->flags & OKV_PEER_SNAPSHOT)
         return false;
     if (protocol->epochs.count == 0)
         *cut = protocol->sealed; /* where every log of the shard begins */
-    else if (!okv_epochs_cut(&join->epochs, last, protocol->sealed, cut))
+    else if (!find_common(protocol, &join->epochs, cut))
         return false;
     return *cut >= protocol->published && *cut >= join->from && *cut <= join->to;
 }
@@ -108,10 +123,12 @@ static void cut_log(struct okv_protocol *protocol, uint64_t cut)
     okv_action_position(protocol, OKV_ACTION_TRUNCATE, cut);
 }
 
-/* Not while it may become the next primary. */
-static bool may_join(const struct okv_protocol *protocol, uint64_t server)
+/* Not while it may become the next primary, and not by a JOIN that a later one has overtaken. */
+static bool may_join(const struct okv_protocol *protocol, uint64_t server, uint64_t sent_us)
 {
-    return protocol->role == OKV_ROLE_COPY && (protocol->leader == 0 || protocol->leader == server);
+    return protocol->role == OKV_ROLE_COPY &&
+           (protocol->leader == 0 ||
+            (protocol->leader == server && sent_us >= protocol->joined_us));
 }
 
 static void take_join(struct okv_protocol *protocol, uint64_t server,
@@ -121,11 +138,12 @@ static void take_join(struct okv_protocol *protocol, uint64_t server,
 
     if (join->epoch < protocol->epoch || join->epoch > OKV_EPOCH_MAX ||
         !okv_epochs_are_valid(&join->epochs, join->epoch) ||
-        (join->epoch == protocol->epoch && !may_join(protocol, server))) {
+        (join->epoch == protocol->epoch && !may_join(protocol, server, join->sent_us))) {
         refuse(protocol, server, join);
         return;
     }
     okv_copy_follow(protocol, server, join->epoch, now_us);
+    protocol->joined_us = join->sent_us;
     bool can_cut = find_cut(protocol, join, &cut);
     if (!can_cut && now_us < protocol->trusted_us) { /* what it has served may not go yet */
         refuse(protocol, server, join);

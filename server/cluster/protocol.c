@@ -58,11 +58,13 @@ static void take_message(struct okv_protocol *protocol, const struct okv_protoco
 
 static void take_log(struct okv_protocol *protocol, const struct okv_protocol_event *event)
 {
+    protocol->is_full = event->is_full;
+    if (protocol->is_loading) /* what the log has is of no more use */
+        return;
     protocol->begin = event->begin;
     protocol->sealed = event->sealed;
     protocol->durable = event->durable;
     protocol->applied = event->applied;
-    protocol->is_full = event->is_full;
 }
 
 static void take(struct okv_protocol *protocol, const struct okv_protocol_event *event,

@@ -220,6 +220,7 @@ struct okv_protocol {
 
     /* A copy. */
     uint64_t leader;        /* 0: none joined it in this epoch */
+    uint64_t joined_us;     /* when the leader sent its last JOIN */
     uint64_t promised_us;   /* its last acknowledgement, or its start */
     uint64_t suspect_at_us; /* unless the primary is heard */
     uint64_t owed_us, owed; /* the SHIP to acknowledge: when it was sent, its end; 0: none */

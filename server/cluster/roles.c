@@ -6,18 +6,21 @@
 #include "server/cluster/copy.h"
 #include "server/cluster/lease.h"
 
-/* So many times as long as a take-over takes, one that has abdicated leaves to others. */
+/* A copy that takes nothing more leaves it to others, for so many times as long as a take-over
+ * takes. */
 #define OTHERS_FIRST 8u
 
 /* Whether it may try to become primary, by the key as it was read. */
 static bool may_lead(const struct okv_protocol *protocol, uint64_t now_us)
 {
     const struct okv_shard_key *key = &protocol->key;
+    uint64_t heard_us = protocol->promised_us > protocol->abdicated_us ? protocol->promised_us
+                                                                       : protocol->abdicated_us;
 
     if (protocol->is_alarmed || key->epoch >= OKV_EPOCH_MAX || !okv_key_has(key, protocol->self))
         return false;
-    if (protocol->is_full && protocol->abdicated_us != 0 &&
-        now_us - protocol->abdicated_us < OTHERS_FIRST * protocol->options.suspect_us)
+    if (protocol->is_full && (protocol->abdicated_us != 0 || key->isr_count > 1) &&
+        now_us - heard_us < OTHERS_FIRST * protocol->options.suspect_us)
         return false;
     if (okv_member_is(key->primary, protocol->self) || protocol->released == key->epoch)
         return true;

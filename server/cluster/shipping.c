@@ -6,6 +6,8 @@
 #include "server/cluster/lease.h"
 
 #define JOIN_IS_SENT UINT64_MAX
+/* Leases until a copy that does not go on is asked to join again: a reply may be lost. */
+#define LEASES_WITHOUT_REPLY 2
 
 void okv_shipping_connected(struct okv_protocol *protocol, uint64_t server, uint64_t now_us)
 {
@@ -60,7 +62,10 @@ static void take_joined(struct okv_protocol *protocol, struct okv_peer *peer,
         peer->grant_us = 0;
         peer->position = 0;
     }
+    if (message->flags & OKV_PEER_SNAPSHOT)
+        peer->position = 0;
     peer->is_joined = true;
+    peer->moved_us = now_us;
     take_acknowledgement(protocol, peer, message, now_us);
     peer->shipped = peer->position;
     peer->is_loading = message->flags & OKV_PEER_SNAPSHOT;
@@ -156,22 +161,29 @@ void okv_protocol_shipped(struct okv_protocol *protocol, uint64_t server, uint64
         peer->shipped = position;
 }
 
+static bool has_waited(const struct okv_protocol *protocol, uint64_t since_us, uint64_t now_us)
+{
+    return now_us > since_us &&
+           now_us - since_us > LEASES_WITHOUT_REPLY * protocol->options.lease_us;
+}
+
 static void send_to(struct okv_protocol *protocol, struct okv_peer *peer, bool beat,
                     uint64_t now_us)
 {
     bool is_behind = peer->position < protocol->sealed;
     bool is_stuck = peer->is_loading || peer->is_full;
+    bool is_lost = peer->shipped > peer->position && has_waited(protocol, peer->moved_us, now_us);
 
     if (!is_behind)
         peer->moved_us = now_us;
     if (!peer->is_joined) {
-        if (now_us >= peer->join_at_us)
+        if (now_us >= peer->join_at_us || has_waited(protocol, peer->join_sent_us, now_us))
             send_join(protocol, peer, now_us);
     } else if (may_begin_anew(protocol, peer)) {
         peer->is_joined = false;
         send_join(protocol, peer, now_us);
-    } else if (is_behind && !is_stuck && peer->position < protocol->begin) {
-        peer->is_joined = false; /* the log went on: it joins again, to load a snapshot */
+    } else if (is_behind && !is_stuck && (peer->position < protocol->begin || is_lost)) {
+        peer->is_joined = false; /* where the log went on, to load a snapshot */
         send_join(protocol, peer, now_us);
     } else if (is_behind && !is_stuck && peer->shipped <= peer->position) {
         send_frames(protocol, peer, now_us);

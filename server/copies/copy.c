@@ -253,6 +253,14 @@ static void end_drain(struct okv_copy *copy)
     okv_wal_copies_drain(wal_of(copy), false);
 }
 
+/* Before it serves, a primary may know less of what is published than the one before. */
+static bool is_primary_serving(const struct okv_protocol *protocol)
+{
+    const struct okv_epochs *epochs = &protocol->epochs;
+
+    return epochs->count > 0 && protocol->told > epochs->of[epochs->count - 1].begin;
+}
+
 /* `promised_us` is when it answered its primary last. */
 static void note_freshness(struct okv_copy *copy)
 {
@@ -261,7 +269,7 @@ static void note_freshness(struct okv_copy *copy)
 
     if (!is_following || protocol->is_loading || protocol->is_full)
         atomic_store(&copy->database->fresh_until_us, 0);
-    else if (protocol->applied >= protocol->told)
+    else if (protocol->applied >= protocol->told && is_primary_serving(protocol))
         atomic_store(&copy->database->fresh_until_us,
                      protocol->promised_us + protocol->options.lease_us);
 }

@@ -46,12 +46,14 @@ static struct okv_peer_mail *last_of(struct okv_copy *copy)
 void okv_mail_answer(struct okv_copy *copy, const struct okv_peer_message *message)
 {
     struct okv_copies *copies = copy->copies;
-    struct okv_peer_mail *mail = copy->mail.taken ? copy->mail.taken : last_of(copy);
+    /* What the log has to say before the event acknowledges an earlier SHIP. */
+    bool is_of_taken = copy->mail.taken && message->sent_us == copy->mail.taken_us;
+    struct okv_peer_mail *mail = is_of_taken ? copy->mail.taken : last_of(copy);
     const struct okv_peer_letter letter = {
         .server = copies->id, .options = copies->options, .message = *message};
     uint8_t bytes[OKV_PEER_MESSAGE_MAX];
 
-    copy->mail.taken = NULL;
+    copy->mail.taken = is_of_taken ? NULL : copy->mail.taken;
     if (mail)
         okv_peer_inbox_answer(copies->inbox, mail, 0, bytes,
                               (uint32_t)okv_peer_letter_encode(&letter, bytes));
@@ -156,6 +158,7 @@ static void step(struct okv_copy *copy, struct okv_peer_mail *mail,
     if (letter->message.type == OKV_PEER_JOIN)
         copy->joined_us = letter->message.sent_us;
     waiting->taken = mail;
+    waiting->taken_us = letter->message.sent_us;
     okv_copy_tell(copy, &event);
     mail = waiting->taken;
     waiting->taken = NULL;

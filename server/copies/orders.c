@@ -106,6 +106,9 @@ static const char *hinder_recovery(const struct okv_copy *copy)
         return "etcd is not what it was: see docs/cluster.md";
     if (copy->protocol.is_loading)
         return "this copy has lost what it had, and loads a snapshot: ask another server";
+    if (copy->protocol.leader != 0 &&
+        okv_clock_lease_us() - copy->protocol.promised_us < copy->protocol.options.suspect_us)
+        return "another server leads the database, and is heard here";
     if (okv_servers_survivor(copy))
         return "another server runs and has all that was answered: it leads, or is about to";
     return NULL;

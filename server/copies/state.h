@@ -90,6 +90,7 @@ struct okv_copy_loading {
 struct okv_copy_mail {
     struct okv_copy_mails list;         /* that is not answered yet, in order */
     struct okv_peer_mail *taken;        /* and that is being taken in; NULL: none */
+    uint64_t taken_us;                  /* when that was sent */
     const uint8_t *frames;              /* of a SHIP that is being taken in */
     size_t frames_length;               /* bytes */
     const struct okv_peer_sender *from; /* of a SHIP in several requests; NULL: there is none */

@@ -344,6 +344,9 @@ static void perform(struct world *world, unsigned index, const struct okv_protoc
         publish(world, index, action->position);
         break;
     case OKV_ACTION_INCARNATION:
+        if (okv_key_has(&world->key,
+                        (struct okv_member){index + 1, world->servers[index].incarnation}))
+            world_fail(world, "server %u gives up its log, which is in the set", index + 1);
         lose_log(world, index, action->position);
         break;
     case OKV_ACTION_LOAD:
@@ -416,6 +419,8 @@ static struct okv_protocol_log recover(struct world *world, struct world_server 
     struct okv_protocol_log log = {.begin = server->begin, .end = server->sealed};
     uint64_t sure = world_below(world, 3);
 
+    if (server->begin > 0) /* the header of a segment says it */
+        okv_epochs_add(&log.epochs, FRAME_EPOCH(server->log[server->begin - 1]), 0);
     for (uint64_t i = server->begin; i < server->sealed; i++)
         if (okv_epochs_at(&log.epochs, i) != FRAME_EPOCH(server->log[i]))
             okv_epochs_add(&log.epochs, FRAME_EPOCH(server->log[i]), i);

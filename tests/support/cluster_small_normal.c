@@ -141,6 +141,7 @@ static void clear_protocol(struct okv_protocol *protocol, uint64_t now_us)
     if (protocol->role != OKV_ROLE_COPY || protocol->told <= protocol->published)
         protocol->told = 0;
     clear_past(&protocol->trusted_us, now_us);
+    protocol->joined_us = 0; /* messages come in order */
     raise_to(&protocol->promised_us, now_us - longest);
     clear_past(&protocol->retry_us, now_us);
     if (protocol->released < protocol->epoch || protocol->role == OKV_ROLE_PRIMARY)

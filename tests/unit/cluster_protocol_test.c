@@ -398,6 +398,45 @@ TEST(a_deposed_primary_keeps_what_it_served_while_that_is_trusted)
     assert_non_null(find(OKV_ACTION_LOAD));
 }
 
+/* The primary that had it died before anybody else joined its epoch. */
+TEST(a_frame_of_an_epoch_that_is_lost_is_cut)
+{
+    struct okv_protocol_log log = {.end = 25, .published = 24};
+    struct okv_protocol_event join = {.type = OKV_EVENT_MESSAGE, .server = 1};
+
+    okv_epochs_add(&log.epochs, 2, 0);
+    okv_epochs_add(&log.epochs, 3, 24);
+    okv_protocol_start(&protocol, &options, (struct okv_member){COPY, 1}, &log, 3, 7, now,
+                       &actions);
+    join.message =
+        (struct okv_peer_message){.type = OKV_PEER_JOIN, .epoch = 4, .to = 26, .published = 24};
+    okv_epochs_add(&join.message.epochs, 2, 0);
+    okv_epochs_add(&join.message.epochs, 4, 24);
+    take(&join);
+    assert_null(find(OKV_ACTION_LOAD));
+    assert_int_equal(find(OKV_ACTION_TRUNCATE)->position, 24);
+}
+
+/* A reply is lost, and nothing else would ever be sent. */
+TEST(a_copy_that_does_not_go_on_joins_again)
+{
+    lead_two();
+    seal(2);
+    assert_non_null(find_message(OKV_PEER_SHIP));
+    unsigned joins = 0;
+    for (unsigned i = 0; i < 80 && joins < 2; i++) {
+        now += H;
+        take_type(OKV_EVENT_TIMER);
+        joins +=
+            find_message(OKV_PEER_JOIN) != NULL; /* the second one: nobody answered the first */
+        if (find(OKV_ACTION_CHANGE_KEY))
+            answer_changed();
+        if (joins == 0)
+            reply(OKV_PEER_ACK, now, 1); /* it is there, without what was sent */
+    }
+    assert_int_equal(joins, 2);
+}
+
 /* All that were in the set are lost, and an administrator knows it. It waits as any other does. */
 TEST(a_copy_outside_the_set_leads_when_it_is_told_to)
 {
