@@ -114,7 +114,7 @@ cluster 1 set --replace-after never --min-copies 1 --yes >/dev/null
 same "the time to wait" "$(told replace_ms)" 0
 refused "a server without an address" "has the address or the id" handover --to local:///nowhere
 refused "a recovery without a word" "give --accept-loss" recover --yes
-refused "a recovery that is not needed" "another server runs" recover --accept-loss --yes
+refused "a recovery that is not needed" "another server" recover --accept-loss --yes
 
 # All that were in sync lose their memory at once: nobody may lead, until an administrator says so.
 kill -9 "${processes[1]}" "${processes[5 - missing]}"
