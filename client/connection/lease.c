@@ -19,8 +19,10 @@ static void set_deadline(struct lease *lease, const struct lease_time *now)
 
     lease->deadline_ns = deadline;
     lease->refresh_ns = now->boot_ns;
-    if (deadline > now->boot_ns)
+    if (deadline > now->boot_ns) {
         lease->refresh_ns += (deadline - now->boot_ns) / 2;
+        lease->watched_ns = 0; /* it was renewed */
+    }
     lease->is_due = false;
 }
 

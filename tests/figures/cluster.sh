@@ -78,8 +78,11 @@ start() {
     done
 }
 
+# start_member NAME OPTION...: with files if it is called files1 or files2.
 start_member() {
-    start "$1" --cluster "${1%[12]}" --etcd "$etcd" --advertise "$(place "$1")" "${@:2}"
+    local files=()
+    [ "${1%[12]}" != files ] || files=(--data "$work/$1.data")
+    start "$1" --cluster "${1%[12]}" --etcd "$etcd" --advertise "$(place "$1")" "${files[@]}" "${@:2}"
 }
 
 # start_pair NAME OPTION...: a primary NAME1 and a copy NAME2.
@@ -102,7 +105,7 @@ stop() {
 # run OPTION...: kv-bench, whose results are in $work/json.
 run() {
     "$bench" --rounds "$rounds" --seconds 3 --records 10K --json "$work/json" "$@" >"$work/bench" 2>&1 ||
-        { tail -n 5 "$work/bench" >&2; exit 3; }
+        { cat "$work/bench" >&2; exit 3; }
 }
 
 # ratio WHAT OPERATION: of the second target to the first one, and both medians.
@@ -146,7 +149,7 @@ put() {
 
 durable() {
     start alone --data "$work/data"
-    start_pair files --data "$work/files"
+    start_pair files
     run -s alone="$(place alone)" -s copies="$(both files)" --mix put=100
     ratios "durable put, with a copy / alone" put
     run -s alone="$(place alone)" -s copies="$(both files)" --mix put=100 --depth 64

@@ -20,13 +20,13 @@ static void before_connect(const struct okv_uri *uri)
 }
 
 /* The handle has two servers, and is connected to the only one that lets it in. */
-static void open_two(uint32_t timeout_ms)
+static void open_two_with(uint32_t timeout_ms, uint32_t keepalive_ms)
 {
     const struct okv_options options = {.depth = 4,
                                         .credits = 4,
                                         .timeout_ms = timeout_ms,
                                         .hints = OKV_HINTS_NONE,
-                                        .keepalive_ms = 200};
+                                        .keepalive_ms = keepalive_ms};
 
     stub.welcome.credits = 4;
     stub.before_connect = before_connect;
@@ -34,6 +34,11 @@ static void open_two(uint32_t timeout_ms)
     assert_int_equal(okv_open("okv://a,b/n", &options, &handle, NULL, 0), OKV_OK);
     stub.reads = stub.connects = 0;
     moved_at = 2;
+}
+
+static void open_two(uint32_t timeout_ms)
+{
+    open_two_with(timeout_ms, 200);
 }
 
 static struct okv_info info_of(void)
@@ -127,13 +132,13 @@ LEASE_TEST(a_server_that_renews_late_is_kept)
     assert_int_equal(stub.connects, 0);
 }
 
-/* While the handle was idle, nothing looked after the lease. */
-LEASE_TEST(a_server_is_asked_before_it_is_left)
+/* Puts after as much time each, whose answers come when the status was READ. */
+static void put_now_and_then(uint32_t idle_ms)
 {
-    open_two(PACE_GUARD_MS);
     stub.answer = no_answer;
     for (unsigned i = 0; i < 3; i++) {
-        pass_ms(5 * LEASE_MS);
+        pass_ms(idle_ms);
+        renew();
         put_submit(i);
         stub.reads = 0;
         for (uint64_t until = pace_guard_end(); stub.reads == 0 && okv_clock_ns() < until;)
@@ -144,6 +149,20 @@ LEASE_TEST(a_server_is_asked_before_it_is_left)
         assert_int_equal(results[i].status, OKV_OK);
     }
     assert_int_equal(stub.connects, 0);
+}
+
+/* While the handle was idle, nothing looked after the lease. */
+LEASE_TEST(a_server_is_asked_before_it_is_left)
+{
+    open_two(PACE_GUARD_MS);
+    put_now_and_then(5 * LEASE_MS);
+}
+
+/* Each look at the lease finds that it has ended, and each status READ that it was renewed. */
+LEASE_TEST(a_server_is_kept_by_who_writes_now_and_then)
+{
+    open_two_with(PACE_GUARD_MS, 2 * LEASE_MS);
+    put_now_and_then(2 * LEASE_MS + LEASE_MS / 4);
 }
 
 LEASE_TEST(who_observes_a_copy_stays)
