@@ -121,6 +121,7 @@ until grep -q 'the load runs' "$scratch/load.out"; do
     sleep 0.1
 done
 run_block 5
+run_at 2 'okv -s tcp://10.0.0.2 cluster status --wait' # a copy that a slow machine has put off
 end_host 1
 run_block 6
 same "the value, after all that" "$(tail -c 5 "$scratch/host4/out")" hello
