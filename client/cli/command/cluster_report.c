@@ -12,8 +12,8 @@
 #define PAUSE_MS 20
 /* A report that changes while it is read is read again. */
 #define READS_MAX 20
-/* Bytes: of 64 servers with 8 addresses, and 16 databases. */
-#define REPORT_MAX (UINT32_C(1) << 20)
+/* Answers: 64 servers with 8 addresses and 16 databases take 512 KiB, a slot 1 KiB at least. */
+#define PARTS_MAX 1024
 /* etcd answers every 3 s. */
 #define SILENT_MS 5000
 
@@ -35,13 +35,14 @@ static int fetch_report(struct cli *cli, char **out)
 {
     char command[32], part[ANSWER_MAX];
     size_t length = 1, used = 0;
+    unsigned parts = 0;
     char *text = calloc(1, 1);
     int rc = text ? OKV_OK : OKV_ENOMEM;
 
     while (rc == OKV_OK && length > 0) {
         snprintf(command, sizeof command, "cluster %zx", used);
         rc = okv_admin(cli->handle, command, part, sizeof part, &length);
-        if (rc == OKV_OK && used + length > REPORT_MAX)
+        if (rc == OKV_OK && ++parts > PARTS_MAX)
             rc = OKV_EPROTO;
         char *longer = rc == OKV_OK ? realloc(text, used + length + 1) : NULL;
         if (rc == OKV_OK && !longer)
