@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "shared/base/printable.h"
@@ -169,4 +170,18 @@ const char *cli_short_number(double number, char text[16])
     int digits = unit == 0 || number >= 100 ? 0 : number >= 10 ? 1 : 2;
     snprintf(text, 16, "%.*f%.*s", digits, number, unit > 0, &units[unit]);
     return text;
+}
+
+bool cli_confirm(const char *question)
+{
+    char *answer = NULL;
+    size_t size = 0;
+
+    fprintf(stderr, "%s [y/N] ", question);
+    bool answered = getline(&answer, &size, stdin) > 0;
+    bool yes = answered && (answer[0] == 'y' || answer[0] == 'Y');
+    if (!answered)
+        putc('\n', stderr);
+    free(answer);
+    return yes;
 }

@@ -22,6 +22,8 @@ const char *cli_advice(int code);
 /* True, after a message, if the URI names a database, for a command that visits all. */
 bool cli_uri_names_database(const struct cli *cli, const char *command);
 
+/* Asks at the terminal. True: the answer is yes. */
+bool cli_confirm(const char *question);
 /* The graver of two exit statuses: a failure is graver than a miss. */
 int cli_worse(int status, int other);
 /* True when the connection failed, so that every further operation would fail alike. */

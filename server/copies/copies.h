@@ -36,7 +36,7 @@ void okv_copies_stop(struct okv_copies *copies);
 #define OKV_COPIES_ORDER_SIZE 128
 #define OKV_COPIES_RESULT_SIZE 256
 
-/* Leaves an order for the thread, as docs/protocol-admin.md has them. OKV_ENOMEM. */
+/* Leaves an order for the thread, as docs/protocol-admin.md has them. OKV_ENOMEM: 16 wait. */
 int okv_copies_order(struct okv_copies *copies, const char *text, uint64_t *number);
 /* Writes the result of an order, "done" or a sentence; returns its length. OKV_EAGAIN: there is
  * none yet; OKV_ENOTFOUND: there is no such order, or later ones took its place. */

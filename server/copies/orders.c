@@ -26,9 +26,17 @@ int okv_copies_order(struct okv_copies *copies, const char *text, uint64_t *numb
         return OKV_ENOMEM;
     snprintf(order->text, sizeof order->text, "%s", text);
     pthread_mutex_lock(&copies->lock);
-    order->number = *number = ++copies->ordered;
-    STAILQ_INSERT_TAIL(&copies->orders, order, next);
+    bool has_room = copies->order_count < OKV_COPIES_RESULTS; /* leases wait for those that run */
+    if (has_room) {
+        copies->order_count++;
+        order->number = *number = ++copies->ordered;
+        STAILQ_INSERT_TAIL(&copies->orders, order, next);
+    }
     pthread_mutex_unlock(&copies->lock);
+    if (!has_room) {
+        free(order);
+        return OKV_ENOMEM;
+    }
     eventfd_write(copies->log_fd, 1);
     return 0;
 }
@@ -148,8 +156,10 @@ static struct okv_copies_order *take_first(struct okv_copies *copies)
 {
     pthread_mutex_lock(&copies->lock);
     struct okv_copies_order *first = STAILQ_FIRST(&copies->orders);
-    if (first)
+    if (first) {
         STAILQ_REMOVE_HEAD(&copies->orders, next);
+        copies->order_count--;
+    }
     pthread_mutex_unlock(&copies->lock);
     return first;
 }

@@ -186,6 +186,7 @@ struct okv_copies {
 
     pthread_mutex_t lock; /* of what follows, which other threads use */
     STAILQ_HEAD(, okv_copies_order) orders;
+    unsigned order_count;
     uint64_t ordered;                                        /* number of the last order */
     struct okv_copies_result results[OKV_COPIES_RESULTS];    /* by number */
     struct okv_server_document primaries[OKV_DATABASES_MAX]; /* of zeros: not known */

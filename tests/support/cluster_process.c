@@ -438,7 +438,7 @@ void cluster_process_start(struct cluster_process *cluster, unsigned count, cons
     cluster_process_create(cluster);
 }
 
-/* For whoever looks why the test failed. */
+/* They say why the test failed. */
 static void show_logs(const struct cluster_process *cluster)
 {
     char command[sizeof cluster->directory + 32];

@@ -136,20 +136,6 @@ static int order(struct cli *cli, const char *word, const char *text)
 
 /* ---- create and set ---- */
 
-static bool confirm(void)
-{
-    char *answer = NULL;
-    size_t size = 0;
-
-    fputs("Do it? [y/N] ", stderr);
-    bool answered = getline(&answer, &size, stdin) > 0;
-    bool yes = answered && (answer[0] == 'y' || answer[0] == 'Y');
-    if (!answered)
-        putc('\n', stderr);
-    free(answer);
-    return yes;
-}
-
 static const char *replacement_of(const json_t *report, char text[32])
 {
     int64_t replace_ms = cli_cluster_number(report, "replace_ms");
@@ -286,7 +272,7 @@ static int change(struct cli *cli, struct cluster_arguments *arguments)
         set_defaults(arguments);
     plan(arguments, report);
     json_decref(report);
-    if (!arguments->yes && !confirm()) {
+    if (!arguments->yes && !cli_confirm("Do it?")) {
         fprintf(stderr, "okv: cluster %s: nothing was changed\n", arguments->word);
         return CLI_MISS;
     }
@@ -381,7 +367,7 @@ static int recover(struct cli *cli, const struct cluster_arguments *arguments)
             "come back load what this one has.\n",
             cli_cluster_place(report, cli_cluster_text(report, "server")), arguments->name);
     json_decref(report);
-    if (!arguments->yes && !confirm()) {
+    if (!arguments->yes && !cli_confirm("Do it?")) {
         fputs("okv: cluster recover: nothing was changed\n", stderr);
         return CLI_MISS;
     }

@@ -27,21 +27,6 @@ static error_t check_flush(struct argp_state *state, void *input)
     return 0;
 }
 
-/* True when the answer at the terminal is yes. */
-static bool confirm(const struct cli *cli)
-{
-    char *answer = NULL;
-    size_t size = 0;
-
-    fprintf(stderr, "Remove every item of %s? [y/N] ", cli->server);
-    bool answered = getline(&answer, &size, stdin) > 0;
-    bool yes = answered && (answer[0] == 'y' || answer[0] == 'Y');
-    if (!answered)
-        putc('\n', stderr);
-    free(answer);
-    return yes;
-}
-
 int cli_flush(struct cli *cli, int argc, char **argv)
 {
     static const struct cli_parser parser = {
@@ -55,11 +40,13 @@ int cli_flush(struct cli *cli, int argc, char **argv)
                "answer was not yes; nothing was removed.\n\n"
                "Examples:\n  okv flush\n  okv -s local:///tmp/test.sock flush --yes"};
     struct flush_arguments arguments = {.cli = cli};
+    char question[256];
 
     int status = cli_begin(cli, &parser, argc, argv, &arguments);
     if (status != CLI_DONE)
         return status;
-    if (!arguments.yes && !confirm(cli)) {
+    snprintf(question, sizeof question, "Remove every item of %.200s?", cli->server);
+    if (!arguments.yes && !cli_confirm(question)) {
         fputs("okv: flush: nothing was removed\n", stderr);
         return CLI_MISS;
     }
