@@ -4,10 +4,13 @@
  */
 #include "tests/support/test.h"
 
+#include <limits.h>
 #include <sched.h>
 
 #include "server/wal/append.h"
+#include "server/wal/copies/state.h"
 #include "server/wal/snapshot/schedule.h"
+#include "server/wal/state.h"
 #include "shared/base/error.h"
 #include "tests/support/random.h"
 #include "tests/support/wal_pair.h"
@@ -250,6 +253,99 @@ TEST(a_copy_that_ends_anywhere)
 
     for (unsigned i = 0; i < 20; i++)
         run(i % 4 == 3 ? OKV_WAL_NEVER : 0, i % 2 ? 1 << 20 : 0, random_next(&random));
+}
+
+/* ---- a cut ---- */
+
+static void await_applying(struct wal_copy *copy)
+{
+    struct okv_wal *wal = copy->machine.wal;
+    bool is_applying = false;
+
+    while (!is_applying) {
+        pthread_mutex_lock(&wal->lock);
+        struct okv_wal_tail_frame *frame =
+            okv_wal_tail_find(&wal->copies->tail, wal->copies->applied);
+        is_applying = frame && atomic_load(&frame->references) > 1;
+        pthread_mutex_unlock(&wal->lock);
+        sched_yield();
+    }
+}
+
+/* While the log's thread applies frames a cut comes, and what takes the place of the frames that it
+ * removed, published. */
+TEST(a_cut_is_carried_out_before_what_follows_it_is_applied)
+{
+    struct trial *trial = trial_begin(0, 1 << 20, UINT64_MAX);
+    struct wal_copy *copy = copy_of(trial);
+
+    commit(trial);
+    commit(trial);
+    wal_pair_ship(trial->pair, 0);
+    lose_batch(trial);
+    wal_copy_await_durable(copy);
+    okv_snapshot_lock(&copy->machine.wal->snapshot);
+    okv_wal_copies_publish(copy->machine.wal, trial->ends[trial->count - 1].position);
+    await_applying(copy);
+    lead(trial);
+    join(trial);
+    wal_pair_ship(trial->pair, 0);
+    wal_pair_publish(trial->pair, 0);
+    okv_snapshot_unlock(&copy->machine.wal->snapshot);
+    wal_copy_await_applied(copy);
+    wal_copy_await_durable(copy);
+    trial->random = 1; /* a kill */
+    restart(trial);
+    trial_end(trial);
+}
+
+static struct {
+    atomic_uint begun, allowed;
+} syncs;
+
+static void hold_sync(void *user)
+{
+    (void)user;
+    unsigned number = atomic_fetch_add(&syncs.begun, 1);
+
+    while (number >= atomic_load(&syncs.allowed))
+        sched_yield();
+}
+
+static bool is_written(struct wal_copy *copy)
+{
+    struct okv_wal *wal = copy->machine.wal;
+
+    pthread_mutex_lock(&wal->lock);
+    bool is_all = wal->copies->written == wal->copies->tail.end;
+    pthread_mutex_unlock(&wal->lock);
+    return is_all;
+}
+
+/* A sync that has begun when the cut comes is of what the cut leaves, too. */
+TEST(what_a_cut_leaves_is_durable)
+{
+    struct trial *trial = trial_begin(0, 1 << 20, UINT64_MAX);
+    struct wal_copy *copy = copy_of(trial);
+    unsigned count = 1;
+
+    commit(trial);
+    atomic_store(&syncs.begun, 0);
+    atomic_store(&syncs.allowed, 0);
+    copy->disk.before_sync = hold_sync;
+    commit(trial);
+    wal_pair_ship(trial->pair, 0);
+    while (atomic_load(&syncs.begun) < count)
+        sched_yield();
+    if (!is_written(copy)) {
+        atomic_store(&syncs.allowed, count++);
+        while (atomic_load(&syncs.begun) < count)
+            sched_yield();
+    }
+    okv_wal_copies_cut(copy->machine.wal, trial->ends[trial->count - 2].position);
+    atomic_store(&syncs.allowed, UINT_MAX);
+    wal_copy_await_durable(copy);
+    trial_end(trial);
 }
 
 /* ---- what a start applies ---- */

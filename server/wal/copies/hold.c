@@ -81,6 +81,13 @@ static void trim(struct okv_wal_copies *copies)
 
 /* ---- files ---- */
 
+/* Under the lock. A cut that came meanwhile says first what of it is left. */
+static void note_durable(struct okv_wal_copies *copies, uint64_t end)
+{
+    if (end > copies->durable && copies->cut == OKV_WAL_NO_CUT)
+        copies->durable = end;
+}
+
 /* Frames from `cut` on do not count any more: the next segment has those before. */
 static int cut_files(struct okv_wal *wal, uint64_t cut, uint64_t epoch)
 {
@@ -106,6 +113,8 @@ static void carry_out_cut(struct okv_wal *wal)
     if (rc)
         okv_wal_fail(wal, rc, wal->why.text);
     pthread_mutex_lock(&wal->lock);
+    if (rc == 0)
+        note_durable(copies, cut);
 }
 
 /* An epoch begins when all before it is durable, as a start demands. */
@@ -166,8 +175,8 @@ static void write_frames(struct okv_wal *wal)
     if (rc)
         okv_wal_fail(wal, rc, wal->why.text);
     pthread_mutex_lock(&wal->lock);
-    if (rc == 0 && end > copies->durable && copies->cut == OKV_WAL_NO_CUT)
-        copies->durable = end;
+    if (rc == 0)
+        note_durable(copies, end);
     trim(copies);
 }
 
@@ -230,7 +239,8 @@ static bool can_apply(const struct okv_wal_copies *copies)
            copies->applied < copies->tail.end;
 }
 
-/* Under the lock, which it leaves meanwhile. */
+/* Under the lock, which it leaves meanwhile. A cut that comes then is carried out before more is
+ * applied: the segment that it begins has what is not. */
 static void apply_some(struct okv_wal *wal)
 {
     const struct okv_wal_copies *copies = wal->copies;
@@ -239,7 +249,7 @@ static void apply_some(struct okv_wal *wal)
     do
         apply_next(wal);
     while (++count < FRAMES_MAX && can_apply(copies) && !can_write(wal) &&
-           copies->load.turn == turn);
+           copies->cut == OKV_WAL_NO_CUT && copies->load.turn == turn);
 }
 
 /* Under the lock. Nothing is evaluated, and nothing waits to be sealed. True: that is news. */
@@ -456,8 +466,8 @@ int okv_wal_copies_commit(struct okv_wal *wal)
     if (rc)
         okv_wal_fail(wal, rc, wal->why.text);
     pthread_mutex_lock(&wal->lock);
-    if (rc == 0 && copies->cut == OKV_WAL_NO_CUT)
-        copies->durable = end;
+    if (rc == 0)
+        note_durable(copies, end);
     pthread_mutex_unlock(&wal->lock);
     if (rc && wal->sync_within_ns == 0) /* what is not on this disk is never published here */
         return OKV_EREADONLY;
