@@ -34,6 +34,7 @@
 #define REPORT_US 100000
 /* Told to those who observe, while the cluster is not known. */
 #define LEASE_UNKNOWN_MS 1000
+#define LATENESS_US 60000000
 /* Between two looks at a hand-over before the end. */
 #define LEAVE_LOOK_US 5000
 #define FDS_MAX (2 + OKV_DATABASES_MAX * OKV_COPIES_MAX)
@@ -51,7 +52,8 @@ static int ms_until(uint64_t due_us)
     return ms < 60000 ? (int)ms : 60000;
 }
 
-static void await(struct okv_copies *copies)
+/* Returns when the thread was to go on: when something came, or was due. */
+static uint64_t await(struct okv_copies *copies)
 {
     struct pollfd fds[FDS_MAX] = {{.fd = copies->inbox->fd, .events = POLLIN},
                                   {.fd = copies->log_fd, .events = POLLIN}};
@@ -71,11 +73,30 @@ static void await(struct okv_copies *copies)
     int timeout_ms = ms_until(due_us);
     if (wake_ns != UINT64_MAX)
         timeout_ms = okv_clock_sooner_ms(timeout_ms, okv_clock_ms_until(wake_ns));
+    uint64_t began_us = okv_clock_lease_us();
     okv_etcd_wait(copies->etcd, fds, count, timeout_ms);
+    uint64_t woke_us = okv_clock_lease_us();
     if (fds[1].revents) {
         eventfd_t value;
         eventfd_read(copies->log_fd, &value);
     }
+    due_us = due_us > began_us ? due_us : began_us;
+    return due_us < woke_us ? due_us : woke_us;
+}
+
+/* One that is late by half a lease is taken for dead. */
+static void note_lateness(struct okv_copies *copies, uint64_t due_us)
+{
+    struct okv_lateness *lateness = &copies->lateness;
+    uint64_t now_us = okv_clock_lease_us();
+
+    if (now_us - lateness->began_us >= LATENESS_US) {
+        lateness->before_us = lateness->now_us;
+        lateness->now_us = 0;
+        lateness->began_us = now_us;
+    }
+    if (now_us - due_us > lateness->now_us)
+        lateness->now_us = now_us - due_us;
 }
 
 static void begin_copies(struct okv_copies *copies)
@@ -149,8 +170,9 @@ static void *run(void *user)
     struct okv_copies *copies = user;
 
     while (!atomic_load(&copies->has_to_stop)) {
-        await(copies);
+        uint64_t due_us = await(copies);
         pass(copies);
+        note_lateness(copies, due_us);
     }
     for (unsigned i = 0; i < copies->server->database_count; i++)
         okv_copy_end(&copies->of[i]);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "server/copies/elections.h"
 #include "server/copies/links.h"
 #include "server/copies/mail.h"
 #include "server/copies/marking.h"
@@ -150,6 +151,7 @@ static void pass(struct okv_copy *copy, const struct okv_protocol_event *event)
     struct okv_protocol_actions *actions = &copy->copies->actions;
 
     okv_protocol_step(&copy->protocol, event, okv_clock_lease_us(), actions);
+    okv_elections_note(copy);
     for (unsigned i = 0; i < actions->count; i++)
         perform(copy, &actions->of[i]);
 }

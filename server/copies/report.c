@@ -155,6 +155,9 @@ static void note_figures(struct okv_copy *copy)
     atomic_store(&figures->copies_wanted, copy->copies->cluster.copies);
     atomic_store(&figures->copies_in_sync, protocol->key.isr_count);
     atomic_store(&figures->copies_behind_bytes, behind(copy));
+    atomic_store(&figures->copies_suspected, copy->elections.suspected);
+    atomic_store(&figures->copies_took_over, copy->elections.took_over);
+    atomic_store(&figures->copies_deposed, copy->elections.deposed);
     atomic_store(&figures->copies_failed, copy->told.is_full);
     atomic_store(&figures->copies_alarmed, protocol->is_alarmed);
 }
@@ -191,7 +194,10 @@ void okv_report_renew(struct okv_copies *copies)
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
 
     json_decref(json);
+    const struct okv_lateness *lateness = &copies->lateness;
     atomic_store(&copies->server->etcd_answered_us, copies->answered_us);
+    atomic_store(&copies->server->cluster_late_us,
+                 lateness->now_us > lateness->before_us ? lateness->now_us : lateness->before_us);
     for (unsigned i = 0; i < copies->server->database_count; i++) {
         note_figures(&copies->of[i]);
         note_set(&copies->of[i]);

@@ -103,6 +103,20 @@ struct okv_copy_absence {
     uint64_t server, since_us;
 };
 
+/* What is counted since the start, and the protocol as it was looked at last. */
+struct okv_elections {
+    uint64_t suspected, took_over, deposed;
+    enum okv_protocol_role role;
+    uint64_t epoch, primary;
+    bool is_suspecting;
+};
+
+/* How late the thread was at most, in this window and in the one before. */
+struct okv_lateness {
+    uint64_t began_us;
+    uint64_t now_us, before_us;
+};
+
 /* A database. */
 struct okv_copy {
     struct okv_copies *copies;
@@ -110,6 +124,7 @@ struct okv_copy {
     char key[OKV_COPIES_KEY_SIZE]; /* of its shard */
     bool has_begun;                /* the protocol is there, and the log runs */
     struct okv_protocol protocol;
+    struct okv_elections elections;
     uint64_t incarnation;
     struct okv_copy_link links[OKV_COPIES_MAX];
     struct okv_store_work *work; /* to read items */
@@ -153,6 +168,7 @@ struct okv_copies {
     atomic_bool has_to_stop, has_to_leave;
     atomic_uint led; /* databases that this server leads and others could */
     int log_fd;      /* an eventfd: a log has changed, or there is an order */
+    struct okv_lateness lateness;
 
     uint64_t id, boot;  /* of this server */
     uint64_t client_id; /* of its links */

@@ -85,6 +85,7 @@ struct okv_server {
     atomic_uint_fast64_t clock_origin_ms;
     /* In a cluster: when etcd answered last, by okv_clock_lease_us(). */
     atomic_uint_fast64_t etcd_answered_us;
+    atomic_uint_fast64_t cluster_late_us;
     atomic_int_fast64_t wall_offset_ms; /* as last read: okv_server_wall_offset_ms() */
     struct okv_message_limits limits;
 

@@ -262,8 +262,12 @@ static void write_copies(const struct writer *writer, const struct okv_database 
     uint64_t now_us = okv_clock_lease_us();
 
 #define OKV_COPIES_WRITE(name, help) write_gauge(writer, #name, help, atomic_load(&copies->name));
+#define OKV_ELECTIONS_WRITE(name, help) \
+    write_counter(writer, #name, help, atomic_load(&copies->name));
     OKV_COPIES_LIST(OKV_COPIES_WRITE)
+    OKV_ELECTIONS_LIST(OKV_ELECTIONS_WRITE)
 #undef OKV_COPIES_WRITE
+#undef OKV_ELECTIONS_WRITE
     write_gauge(writer, "lease_left_us", "time for which clients may trust what they read",
                 until_us > now_us ? until_us - now_us : 0);
 }
@@ -287,9 +291,13 @@ static void write_server(const struct writer *writer, struct okv_server *server)
     OKV_STATS_LIST(OKV_STATS_WRITE_COUNTER)
 #undef OKV_STATS_WRITE_GAUGE
 #undef OKV_STATS_WRITE_COUNTER
-    if (server->config.cluster.name[0])
+    if (server->config.cluster.name[0]) {
         write_gauge(writer, "etcd_silent_us", "time since etcd answered last",
                     okv_clock_lease_us() - atomic_load(&server->etcd_answered_us));
+        write_gauge(writer, "cluster_late_us",
+                    "how late the thread of the cluster was at most, in the last 1 to 2 minutes",
+                    atomic_load(&server->cluster_late_us));
+    }
 }
 
 static void write_database(const struct writer *writer, struct okv_server *server,

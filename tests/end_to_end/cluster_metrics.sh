@@ -75,7 +75,7 @@ same "whether the lease of a copy is 0" "$(figure 2 lease_left_seconds)" 0.00000
 same "whether that of a primary is up to a second" "$(figure 1 lease_left_seconds | awk '{ print ($1 > 0 && $1 <= 1) }')" 1
 grep -oE 'okv_[a-z0-9_]+' "$(dirname "${BASH_SOURCE[0]}")/../../docs/prometheus/cluster-alerts.yml" | sort -u >"$scratch/asked"
 while read -r name; do
-    same "whether there is $name" "$(page 1 | grep -c "^# TYPE $name gauge")" 1
+    same "whether there is $name" "$(page 1 | grep -cE "^# TYPE $name (gauge|counter)")" 1
 done <"$scratch/asked"
 same "a put at the primary" "$(say 1 'SET k v')" "OK "
 same "a put at the copy" "$(say 2 'SET k w')" "READONLY You can't write against a read only replica. "
@@ -84,8 +84,17 @@ until [ "$(say 2 READONLY 'GET k')" = "OK v " ]; do sleep 0.1; done # it is a le
 same "a put at the copy, all the same" "$(say 2 READONLY 'SET k w')" "OK READONLY You can't write against a read only replica. "
 same "a get after RESET" "$(say 2 READONLY RESET 'GET k')" "OK RESET MASTERDOWN This server is a copy, and serves reads after READONLY. "
 same "READONLY at the primary" "$(say 1 READONLY 'GET k' READWRITE 'SET k x')" "OK v OK OK "
-kill -9 "${servers[-1]}"
-await 1 copies_in_sync 1
-await 1 copies_wanted 2
+same "elections before there was one" "$(figure 2 copies_suspected_total) $(figure 2 copies_took_over_total)" "0 0"
+kill -STOP "${servers[1]}"
+await 2 copies_led 1
+await 2 copies_in_sync 1
+await 2 copies_wanted 2
+kill -CONT "${servers[1]}"
+await 2 copies_took_over_total 1
+await 1 copies_deposed_total 1
+same "whether the copy suspected its primary" "$(($(figure 2 copies_suspected_total) > 0))" 1
+same "whether the thread of one that stood still was late" \
+    "$(page 1 | awk '$1 == "okv_cluster_late_seconds" { print ($2 > 0.5) }')" 1
+same "what top shows of it" "$("$okv" -s "local://$scratch/s1" top --json -n 1 -i 1ms | jq '.deposed, (.late_us > 500000), .epoch > 1' | tr '\n' ' ')" "1 true true "
 echo "cluster_metrics: $checks checks, $failures wrong"
 [ $failures -eq 0 ]

@@ -28,38 +28,50 @@ static const struct okv_option top_options[] = {
     {0},
 };
 
+/* Which servers have a column: bits. */
+enum column_group { ALWAYS = 1, OF_CACHE = 2, OF_CLUSTER = 4 };
+
 /* A column: the rate of a figure per second, or its value. */
 struct column {
     const char *name;       /* in JSON, with _per_s for a rate */
     const char *heading;    /* at most 7 characters */
     const char *figures[4]; /* whose sum it is, up to NULL */
     bool is_rate;
+    enum column_group group;
 };
 
 static const struct column columns[] = {
-    {"puts", "puts/s", {"puts"}, true},
-    {"gets", "gets/s", {"client_gets"}, true},
-    {"gets_by_request", "byreq/s", {"gets"}, true},
-    {"deletes", "dels/s", {"deletes"}, true},
-    {"other_writes", "other/s", {"incrs", "appends", "touches"}, true},
-    {"refused", "refus/s", {"puts_refused", "conditions_failed", "denied"}, true},
-    {"redis_commands", "redis/s", {"resp_commands"}, true},
-    {"bytes_in", "in/s", {"bytes_in"}, true},
-    {"bytes_out", "out/s", {"bytes_out"}, true},
-    {"log_syncs", "syncs/s", {"log_syncs"}, true},
-    {"items", "items", {"items"}, false},
-    {"index_and_heap_bytes", "memory", {"index_bytes", "overflow_bytes", "extent_bytes"}, false},
-    {"sessions", "clients", {"sessions", "resp_clients"}, false},
-    {"requests_waiting", "waiting", {"requests_waiting"}, false},
-    /* Of a database that evicts. */
-    {"evicted", "evict/s", {"evicted_new", "evicted_main"}, true},
-    {"puts_of_evicted", "back/s", {"puts_of_evicted"}, true},
-    {"puts_refused_evicting", "full/s", {"puts_refused_evicting"}, true},
-    {"new_hand_ms", "new ms", {"new_hand_ms"}, false},
-    {"main_hand_ms", "main ms", {"main_hand_ms"}, false},
+    {"puts", "puts/s", {"puts"}, true, ALWAYS},
+    {"gets", "gets/s", {"client_gets"}, true, ALWAYS},
+    {"gets_by_request", "byreq/s", {"gets"}, true, ALWAYS},
+    {"deletes", "dels/s", {"deletes"}, true, ALWAYS},
+    {"other_writes", "other/s", {"incrs", "appends", "touches"}, true, ALWAYS},
+    {"refused", "refus/s", {"puts_refused", "conditions_failed", "denied"}, true, ALWAYS},
+    {"redis_commands", "redis/s", {"resp_commands"}, true, ALWAYS},
+    {"bytes_in", "in/s", {"bytes_in"}, true, ALWAYS},
+    {"bytes_out", "out/s", {"bytes_out"}, true, ALWAYS},
+    {"log_syncs", "syncs/s", {"log_syncs"}, true, ALWAYS},
+    {"items", "items", {"items"}, false, ALWAYS},
+    {"index_and_heap_bytes",
+     "memory",
+     {"index_bytes", "overflow_bytes", "extent_bytes"},
+     false,
+     ALWAYS},
+    {"sessions", "clients", {"sessions", "resp_clients"}, false, ALWAYS},
+    {"requests_waiting", "waiting", {"requests_waiting"}, false, ALWAYS},
+    {"evicted", "evict/s", {"evicted_new", "evicted_main"}, true, OF_CACHE},
+    {"puts_of_evicted", "back/s", {"puts_of_evicted"}, true, OF_CACHE},
+    {"puts_refused_evicting", "full/s", {"puts_refused_evicting"}, true, OF_CACHE},
+    {"new_hand_ms", "new ms", {"new_hand_ms"}, false, OF_CACHE},
+    {"main_hand_ms", "main ms", {"main_hand_ms"}, false, OF_CACHE},
+    {"behind_bytes", "behind", {"copies_behind_bytes"}, false, OF_CLUSTER},
+    {"epoch", "epoch", {"copies_epoch"}, false, OF_CLUSTER},
+    {"suspected", "suspect", {"copies_suspected"}, false, OF_CLUSTER},
+    {"took_over", "elected", {"copies_took_over"}, false, OF_CLUSTER},
+    {"deposed", "deposed", {"copies_deposed"}, false, OF_CLUSTER},
+    {"late_us", "late us", {"cluster_late_us"}, false, OF_CLUSTER},
 };
 #define COLUMN_COUNT (sizeof columns / sizeof *columns)
-#define COLUMNS_EVICTING 5
 
 /* A figure that the server does not send: of a log without a log, or not to this user. */
 #define UNKNOWN UINT64_MAX
@@ -75,7 +87,7 @@ struct sample {
     uint64_t boot_id, cpu_ms;
     struct timed gets, writes;
     uint64_t hits, misses; /* of all gets whose outcome is counted */
-    size_t columns;        /* that are shown */
+    unsigned groups;       /* that are shown */
     uint64_t values[COLUMN_COUNT];
 };
 
@@ -95,7 +107,7 @@ static uint64_t sum_of(const char *text, const char *const *names)
 static int take(struct cli *cli, struct sample *sample)
 {
     char *text = NULL;
-    uint64_t evicts;
+    uint64_t number;
     int rc = cli_fetch_stat(cli->handle, NULL, &text);
 
     if (rc != OKV_OK)
@@ -107,9 +119,11 @@ static int take(struct cli *cli, struct sample *sample)
         .writes = {SUM_OF(text, "writes_timed"), SUM_OF(text, "writes_timed_ns")},
         .hits = SUM_OF(text, "client_hits", "resp_hits"),
         .misses = SUM_OF(text, "client_misses", "resp_misses"),
-        .columns = COLUMN_COUNT - COLUMNS_EVICTING};
-    if (cli_stat_number(text, "evicts", 10, &evicts) && evicts)
-        sample->columns = COLUMN_COUNT;
+        .groups = ALWAYS};
+    if (cli_stat_number(text, "evicts", 10, &number) && number)
+        sample->groups |= OF_CACHE;
+    if (cli_stat_number(text, "copies_epoch", 10, &number))
+        sample->groups |= OF_CLUSTER;
     cli_stat_number(text, "boot_id", 16, &sample->boot_id);
     for (size_t i = 0; i < COLUMN_COUNT; i++)
         sample->values[i] = sum_of(text, columns[i].figures);
@@ -119,7 +133,7 @@ static int take(struct cli *cli, struct sample *sample)
 
 /* What is shown of two samples; NAN: not known. */
 struct line {
-    size_t columns;
+    unsigned groups; /* that are shown */
     double values[COLUMN_COUNT];
     double hit_percent, get_us, write_us, cpu_percent, seconds;
 };
@@ -147,7 +161,7 @@ static void compare(const struct sample *before, const struct sample *now, struc
     double hits = rise(before->hits, now->hits, is_same);
     double gets = hits + rise(before->misses, now->misses, is_same);
 
-    line->columns = now->columns;
+    line->groups = now->groups;
     line->seconds = (double)(now->ns - before->ns) / 1e9;
     for (size_t i = 0; i < COLUMN_COUNT; i++) {
         if (columns[i].is_rate)
@@ -161,10 +175,11 @@ static void compare(const struct sample *before, const struct sample *now, struc
     line->cpu_percent = rise(before->cpu_ms, now->cpu_ms, is_same) / 10 / line->seconds;
 }
 
-static void print_heading(size_t count)
+static void print_heading(unsigned groups)
 {
-    for (size_t i = 0; i < count; i++)
-        printf("%8s", columns[i].heading);
+    for (size_t i = 0; i < COLUMN_COUNT; i++)
+        if (columns[i].group & groups)
+            printf("%8s", columns[i].heading);
     printf("%8s%8s%9s%8s\n", "hit %", "us/get", "us/write", "cpu %");
 }
 
@@ -180,8 +195,9 @@ static void print_line(const struct line *line)
 {
     char text[16];
 
-    for (size_t i = 0; i < line->columns; i++)
-        printf("%8s", isnan(line->values[i]) ? "-" : cli_short_number(line->values[i], text));
+    for (size_t i = 0; i < COLUMN_COUNT; i++)
+        if (columns[i].group & line->groups)
+            printf("%8s", isnan(line->values[i]) ? "-" : cli_short_number(line->values[i], text));
     print_cell(8, 1, line->hit_percent);
     print_cell(8, 1, line->get_us);
     print_cell(9, 1, line->write_us);
@@ -201,8 +217,9 @@ static void print_member(const char *name, const char *end, int digits, double n
 static void print_object(const struct line *line)
 {
     putchar('{');
-    for (size_t i = 0; i < line->columns; i++)
-        print_member(columns[i].name, columns[i].is_rate ? "_per_s" : "", 0, line->values[i]);
+    for (size_t i = 0; i < COLUMN_COUNT; i++)
+        if (columns[i].group & line->groups)
+            print_member(columns[i].name, columns[i].is_rate ? "_per_s" : "", 0, line->values[i]);
     print_member("hit_percent", "", 1, line->hit_percent);
     print_member("get_us", "", 1, line->get_us);
     print_member("write_us", "", 1, line->write_us);
@@ -225,7 +242,7 @@ static int show(const struct top_arguments *arguments)
         if (rc != OKV_OK)
             break;
         if (!arguments->json && line % LINES_PER_HEADING == 0)
-            print_heading(now.columns);
+            print_heading(now.groups);
         compare(&before, &now, &shown);
         if (arguments->json)
             print_object(&shown);
@@ -258,7 +275,12 @@ int cli_top(struct cli *cli, int argc, char **argv)
             "evict/s are items that were evicted, back/s those of the puts whose item had been "
             "not long before: misses that more memory would save. full/s are changes without "
             "room all the same. new ms is the age at which new items go, main ms the time since "
-            "the last use of others. - stands for what there is not: of the log "
+            "the last use of others. One of a cluster has others: behind are bytes of the log that "
+            "the slowest copy lacks, suspect how often this copy found its primary silent, "
+            "elected how often it then began an epoch, deposed how often another one ended an "
+            "epoch that this server led, all since the start; late us is how late the thread "
+            "of the cluster was at most in the last minutes. - stands for what there is not: of "
+            "the log "
             "without --data, of the server without the right admin; --json has null there.\n"
             "\nExamples:\n  okv top\n  okv top -i 10s -n 6\n"
             "  okv top --json -n 1 | jq .puts_per_s"};
