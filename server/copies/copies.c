@@ -12,6 +12,7 @@
 #include "server/copies/cluster_files.h"
 #include "server/copies/copy.h"
 #include "server/copies/keys.h"
+#include "server/copies/leaving.h"
 #include "server/copies/links.h"
 #include "server/copies/mail.h"
 #include "server/copies/marking.h"
@@ -116,24 +117,6 @@ static void begin_copies(struct okv_copies *copies)
     }
 }
 
-/* A hand-over may come to nothing, and is begun again. */
-static void leave(struct okv_copies *copies)
-{
-    unsigned led = 0;
-
-    for (unsigned i = 0; i < copies->server->database_count; i++) {
-        struct okv_copy *copy = &copies->of[i];
-        struct okv_protocol_event event = {.type = OKV_EVENT_HAND_OVER,
-                                           .server = okv_copy_successor(copy)};
-        if (!copy->served || event.server == 0 || !okv_copies_have_etcd(copies))
-            continue;
-        led++;
-        if (copy->protocol.phase == OKV_HAND_OVER_NONE)
-            okv_copy_step(copy, &event);
-    }
-    atomic_store(&copies->led, led);
-}
-
 static void report(struct okv_copies *copies, uint64_t now_us)
 {
     if (now_us < copies->report_at_us)
@@ -157,8 +140,7 @@ static void pass(struct okv_copies *copies)
         okv_links_run(copy, now_us);
     }
     okv_orders_take(copies);
-    if (atomic_load(&copies->has_to_leave))
-        leave(copies);
+    okv_leaving_run(copies);
     okv_registry_run(copies, now_us);
     if (copies->has_cluster && !copies->has_begun)
         begin_copies(copies);

@@ -166,8 +166,9 @@ struct okv_copies {
     pthread_t thread;
     bool is_started;
     atomic_bool has_to_stop, has_to_leave;
-    atomic_uint led; /* databases that this server leads and others could */
-    int log_fd;      /* an eventfd: a log has changed, or there is an order */
+    bool gives_way, has_given_way; /* as a listener is closed */
+    atomic_uint led;               /* databases that this server leads and others could */
+    int log_fd;                    /* an eventfd: a log has changed, or there is an order */
     struct okv_lateness lateness;
 
     uint64_t id, boot;  /* of this server */
