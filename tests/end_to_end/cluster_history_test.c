@@ -7,50 +7,28 @@
  * OKV_LONG=1: each of these happens ten times, else once. $OKV_TEST_SEED repeats their order. Left
  * out without etcd.
  */
-#include <inttypes.h>
 #include <signal.h>
 
 #include "tests/support/test.h"
 
-#include "shared/base/clock.h"
 #include "tests/support/cluster_process.h"
-#include "tests/support/linearizability.h"
 #include "tests/support/pace.h"
 #include "tests/support/random.h"
-#include "tests/support/recorded_client.h"
+#include "tests/support/recorded_crowd.h"
 
 #define LEASE_MS 1000
-#define CLIENTS 8u
-#define READERS 3 /* one that writes soon waits for that, and READs no more */
-#define PAUSE_MS 4
-#define RECONNECT_EVERY 5000 /* operations of a client, of which some are unknown then */
 #define AHEAD_MS 10
 #define AHEAD_LOOKS 10 /* one in each term of the lease; a take-over takes little more than one */
-/* Operations between two events. */
-#define PROGRESS 1000
-enum { SERVERS = 3, ROUNDS = 1, ROUNDS_LONG = 10, CLIENTS_MAX = CLIENTS + ROUNDS_LONG };
+enum { SERVERS = 3, ROUNDS = 1, ROUNDS_LONG = 10 };
 
 static struct cluster_process cluster;
-static struct recorded_load load;
-static struct recorded_client clients[CLIENTS_MAX];
-static unsigned started; /* clients */
-static atomic_bool is_over;
+static struct recorded_crowd crowd;
 static uint64_t seed;
-
-static void join_clients(void)
-{
-    atomic_store(&is_over, true);
-    for (unsigned i = 0; i < started; i++)
-        recorded_client_join(&clients[i]);
-}
 
 static int end(void **state)
 {
     (void)state;
-    if (!atomic_load(&is_over))
-        join_clients();
-    for (; started > 0; started--)
-        history_log_fini(&clients[started - 1].log);
+    recorded_crowd_fini(&crowd);
     cluster_process_stop(&cluster);
     return 0;
 }
@@ -58,82 +36,6 @@ static int end(void **state)
 TEST_PROGRAM(etcd_process_require, NULL)
 
 #define CLUSTER_TEST(name) TEST_WITH(name, NULL, end)
-
-/* ---- clients ---- */
-
-static void await_progress(void)
-{
-    uint64_t wanted = atomic_load(&load.begun) + PROGRESS, end_ns = pace_guard_end();
-
-    while (atomic_load(&load.begun) < wanted) {
-        if (atomic_load(&load.failure))
-            fail_msg("a client failed: %s", okv_errname(atomic_load(&load.failure)));
-        if (okv_clock_ns() > end_ns)
-            fail_msg("clients are not answered");
-        pace_sleep_ms(1);
-    }
-}
-
-static void start_client(void)
-{
-    assert_true(recorded_client_start(&clients[started], &load, started));
-    started++;
-}
-
-static void start_clients(void)
-{
-    load = (struct recorded_load){
-        .uri = cluster.uri,
-        .seed = random_next(&seed),
-        .reconnect_every = RECONNECT_EVERY,
-        .and_until = &is_over,
-        .pause_ms = PAUSE_MS,
-        .readers = READERS,
-    };
-    recorded_load_init(&load);
-    atomic_store(&is_over, false);
-    while (started < CLIENTS)
-        start_client();
-    await_progress();
-}
-
-static void merge(struct history *history)
-{
-    struct history_log logs[CLIENTS_MAX];
-    uint64_t unknown = 0, failed = 0;
-
-    for (unsigned i = 0; i < started; i++) {
-        if (clients[i].broken_text[0])
-            print_message("%s\n", clients[i].broken_text);
-        unknown += clients[i].unknown;
-        failed += clients[i].failed;
-        logs[i] = clients[i].log;
-    }
-    assert_true(history_merge(history, logs, started));
-    for (unsigned i = 0; i < started; i++)
-        clients[i].log = logs[i];
-    print_message("%zu operations, %" PRIu64 " unknown, %" PRIu64 " failed\n", history->length,
-                  unknown, failed);
-}
-
-static void expect_one_order(void)
-{
-    struct linearizability_report report;
-    struct history history;
-    char text[200];
-
-    merge(&history);
-    size_t heads = recorded_heads_resolve(&history, text, sizeof text);
-    enum linearizability_verdict verdict = linearizability_check(&history, NULL, &report);
-    history_fini(&history);
-    if (heads)
-        fail_msg("a head is wrong: %s", text);
-    if (verdict != LINEARIZABILITY_HOLDS)
-        fail_msg("key %u: %s: %s", report.key, linearizability_verdict_text(verdict), report.text);
-    if (atomic_load(&load.failure))
-        fail_msg("a client failed: %s", okv_errname(atomic_load(&load.failure)));
-    assert_int_equal(atomic_load(&load.broken), 0);
-}
 
 /* ---- what happens to servers ---- */
 
@@ -171,7 +73,7 @@ static void kill_primary(void)
 
     cluster_process_signal(&cluster, primary, SIGKILL);
     cluster_process_leader(&cluster);
-    await_progress();
+    recorded_crowd_await(&crowd);
     cluster_process_restart(&cluster, primary);
 }
 
@@ -182,9 +84,20 @@ static void stop_primary(void)
 
     cluster_process_signal(&cluster, primary, SIGSTOP);
     cluster_process_leader(&cluster);
-    start_client();
-    await_progress();
+    recorded_crowd_add(&crowd);
+    recorded_crowd_await(&crowd);
     cluster_process_signal(&cluster, primary, SIGCONT);
+}
+
+/* A server that stands still for little more than a lease may be given up, or not: it goes on as
+ * one that leads no more, or as if nothing had been. */
+static void pause_some(void)
+{
+    unsigned server = (unsigned)random_below(&seed, SERVERS);
+
+    cluster_process_signal(&cluster, server, SIGSTOP);
+    pace_sleep_ms(cluster.lease_ms + cluster.lease_ms / 5);
+    cluster_process_signal(&cluster, server, SIGCONT);
 }
 
 static void signal_others(unsigned primary, int signal)
@@ -221,8 +134,8 @@ static void kill_all(void)
         cluster_process_restart(&cluster, i);
 }
 
-static void (*const events[])(void) = {hand_over,    kill_copy,          kill_primary,
-                                       stop_primary, kill_primary_ahead, kill_all};
+static void (*const events[])(void) = {hand_over,  kill_copy,          kill_primary, stop_primary,
+                                       pause_some, kill_primary_ahead, kill_all};
 #define EVENTS (sizeof events / sizeof *events)
 
 /* Each once, in some order. */
@@ -236,7 +149,7 @@ static void run_events(void)
             next = (next + 1) % EVENTS;
         has_been[next] = true;
         events[next]();
-        await_progress();
+        recorded_crowd_await(&crowd);
         await_all();
     }
 }
@@ -260,14 +173,14 @@ static void run(bool has_files)
     cluster.options.has_files = has_files;
     cluster_process_start(&cluster, SERVERS, "32M", LEASE_MS);
     uint64_t epoch = epoch_now();
-    start_clients();
+    recorded_crowd_start(&crowd, cluster.uri, random_next(&seed));
     for (unsigned i = 0; i < rounds; i++)
         run_events();
-    await_progress();
-    join_clients();
+    recorded_crowd_await(&crowd);
+    recorded_crowd_stop(&crowd);
     assert_true(epoch_now() >=
                 epoch + rounds * (uint64_t)3); /* by a hand-over and two take-overs */
-    expect_one_order();
+    recorded_crowd_check(&crowd);
 }
 
 CLUSTER_TEST(one_order_explains_all_in_memory)

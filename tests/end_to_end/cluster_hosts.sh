@@ -18,48 +18,20 @@ TEXT
 # shellcheck source=tests/support/cluster.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/cluster.sh"
 require_etcd cluster_hosts
+# shellcheck source=tests/support/hosts.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/hosts.sh"
 page=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../docs" && pwd)/cluster-hosts.md
-prefix=okv-hosts-$$ loader=''
 declare -A shells=() orders=()
+begin_hosts
 
-end_hosts() {
-    local host
-    [ -z "$loader" ] || kill "$loader" 2>/dev/null || true
-    for host in "${!shells[@]}"; do end_host "$host"; done
-    ip netns del "$prefix" 2>/dev/null || true
-    programs_end
-}
-
-# A host without power: all that runs there is killed.
-end_host() {
-    local pid
-    for pid in $(ip netns pids "$prefix-$1"); do kill -9 "$pid" 2>/dev/null || true; done
-    wait "${shells[$1]}" 2>/dev/null || true
-    ip netns del "$prefix-$1" 2>/dev/null || true
-    unset "shells[$1]"
-}
-
-[ "$(id -u)" -eq 0 ] || { echo "skipped: network namespaces need root"; exit 77; }
-if ! { ip netns add "$prefix" && ip -n "$prefix" link add switch type bridge && ip -n "$prefix" link set switch up; } 2>/dev/null; then
-    ip netns del "$prefix" 2>/dev/null || true
-    echo "skipped: this kernel has no network namespaces with a bridge"
-    exit 77
-fi
-trap end_hosts EXIT
-
-# start_host NUMBER: at 10.0.0.NUMBER, with a shell that runs what is written to its pipe.
+# start_host NUMBER: with a shell that runs what is written to its pipe.
 start_host() {
-    local pipe host=$1 space=$prefix-$1 directory=$scratch/host$1
-    ip netns add "$space"
-    ip link add "port$1" netns "$prefix" type veth peer name eth0 netns "$space"
-    ip -n "$prefix" link set "port$1" master switch up
-    ip -n "$space" addr add "10.0.0.$1/24" dev eth0
-    ip -n "$space" link set lo up
-    ip -n "$space" link set eth0 up
+    local pipe host=$1 directory=$scratch/host$1
+    add_host "$1"
     mkdir -p "$directory/etc" "$directory/lib" "$directory/log"
     cp -a /etc/. "$directory/etc"
     mkfifo "$directory/orders"
-    setpriv --pdeathsig KILL ip netns exec "$space" unshare --mount --uts bash -c "
+    setpriv --pdeathsig KILL ip netns exec "$prefix-$1" unshare --mount --uts bash -c "
         hostname host$1
         mount --bind '$directory/etc' /etc
         mount --bind '$directory/lib' /var/lib
@@ -115,6 +87,7 @@ mkfifo "$scratch/load"
 OKV_TEST_URI=okv://10.0.0.1,10.0.0.2,10.0.0.3/prod setpriv --pdeathsig KILL ip netns exec "$prefix-3" \
     "$build/tests/cluster_load_live" <"$scratch/load" >"$scratch/load.out" 2>&1 &
 loader=$!
+servers+=("$loader")
 exec {load}>"$scratch/load"
 until grep -q 'the load runs' "$scratch/load.out"; do
     kill -0 $loader || { cat "$scratch/load.out"; exit 1; }
@@ -127,7 +100,6 @@ run_block 6
 same "the value, after all that" "$(tail -c 5 "$scratch/host4/out")" hello
 exec {load}>&-
 wait $loader && status=0 || status=$?
-loader=''
 same "the exit status of the load" "$status" 0
 grep -E 'acknowledged|unknown|longest|ERROR|client ' "$scratch/load.out" || true
 echo "cluster_hosts: $checks checks, $failures wrong"

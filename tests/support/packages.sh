@@ -15,7 +15,7 @@ Does nothing, quickly and without network, when everything is there.
   demo     run the demo on a machine whose own kernel has soft-RoCE
   package  build Debian packages and try them in a system of their own; run tests for arm64 (with test)
   peers    the stores that kv-bench and bench/python compare okv with, and their client libraries
-  cluster  etcd, haproxy
+  cluster  etcd, haproxy, nftables
   redis    clients of Redis from npm, and what runs the test suite of Redis (with peers)
 
 Servers that come with a package (redis-server, memcached, etcd, haproxy, prometheus) are stopped and kept from starting by
@@ -41,7 +41,7 @@ packages_of() {
         demo)  echo iproute2 kmod ibverbs-utils rdmacm-utils ibverbs-providers ;;
         package) echo dpkg-dev debhelper dh-python python3 fakeroot lintian mmdebstrap curl jq prometheus qemu-user ;;
         peers) echo redis-server redis-tools memcached libhiredis-dev liblmdb-dev python3 python3-redis ;;
-        cluster) echo etcd-server haproxy ;;
+        cluster) echo etcd-server haproxy nftables iproute2 ;;
         redis) echo tcl8.6 debian-archive-keyring php-cli php-redis python3-django-redis python3-dogpile.cache \
                     python3-limits "$(node)" ;;
         *)     return 1 ;;
