@@ -4,29 +4,52 @@ set -euo pipefail
 
 usage() {
     cat <<'TEXT'
-usage: tests/figures/cluster.sh BUILD_DIR [SCHEME [ROUNDS [FIGURE...]]]
+usage: tests/figures/cluster.sh BUILD_DIR [OPTION...] [FIGURE...]
 
-Compares databases with a copy and without one, over SCHEME (local or tcp), with the programs of a build such as
-build/release: medians of the ratios of ROUNDS (5) rounds, from lowest to highest. All servers are on this host, so a copy
-also takes processor time and disk of its primary. Takes about 12 minutes. FIGURE, all by default:
+Compares databases with a copy and without one, with the programs of a build such as build/release: medians of the ratios
+of each round, from lowest to highest. All servers are on this host, so a copy also takes processor time and disk of its
+primary. Takes about 40 minutes.
 
-  get       gets by READ, and READs a get at 1,000 and 100,000 gets a second
-  put       puts in memory, one and 64 under way, and beside the round trip of the transport
-  durable   the same with --data and --sync always, both on one disk
-  redis     puts of 50 connections beside Redis with a replica and WAIT 1
-  bytes     what the copy receives, beside the bytes of the log
-  catch_up  a copy that loads 200 MB beside puts
-  pause     the longest put while a copy is killed or stopped, and over hand-overs
+  --scheme SCHEME   local (default) or tcp
+  --rounds N        of each comparison (5)
+  --times N         hand-overs, and of each kind of failover (20)
+  --json FILE       also writes what it prints, with all rounds, for docs/results/cluster.md
+  --help            prints this
+
+FIGURE, all by default:
+
+  get        gets by READ, and READs a get at 1,000 and 100,000 gets a second
+  put        puts in memory, one and 64 under way, and beside the round trip of the transport
+  durable    the same with --data and --sync always, both on one disk
+  redis      puts of 50 connections beside Redis with a replica and WAIT 1
+  bytes      what the copy receives, beside the bytes of the log
+  catch_up   a copy that loads 200 MB beside puts
+  pause      the longest put while a copy is killed or stopped
+  hand_over  the longest put and get over each hand-over
+  fail_over  the longest put over each kill, and each stop, of the primary
 TEXT
 }
 
-case ${1:-} in
-    '' | --help | -h) usage; exit 0 ;;
-esac
-build=$(cd "$1" && pwd)
-scheme=${2:-local} rounds=${3:-5}
-figures=("${@:4}")
-[ ${#figures[@]} -gt 0 ] || figures=(get put durable redis bytes catch_up pause)
+wrong_usage() {
+    echo "cluster.sh: $*; see --help" >&2
+    exit 2
+}
+
+scheme=local rounds=5 times=20 json='' build='' figures=()
+while [ $# -gt 0 ]; do
+    case $1 in
+        --help | -h) usage; exit 0 ;;
+        --scheme | --rounds | --times | --json)
+            [ $# -gt 1 ] || wrong_usage "$1 needs a value"
+            declare "${1#--}=$2"
+            shift ;;
+        -*) wrong_usage "$1 is no option" ;;
+        *) if [ -z "$build" ]; then build=$(cd "$1" && pwd); else figures+=("$1"); fi ;;
+    esac
+    shift
+done
+[ -n "$build" ] || { usage; exit 0; }
+[ ${#figures[@]} -gt 0 ] || figures=(get put durable redis bytes catch_up pause hand_over fail_over)
 okv=$build/client/cli/okv bench=$build/bench/kv-bench
 work=$(mktemp -d)
 declare -A pids=()
@@ -108,17 +131,33 @@ run() {
         { cat "$work/bench" >&2; exit 3; }
 }
 
-# ratio WHAT OPERATION: of the second target to the first one, and both medians.
-ratios() {
-    jq -r --arg what "$1" --arg operation "$2" '
+# add WHAT MEASURED TARGET RAW: a row; TARGET may be empty, RAW is a JSON array of what each round had.
+add() {
+    echo "$1: $2${3:+ (target: $3)}"
+    jq -nc --arg what "$1" --arg measured "$2" --arg target "${3:-}" --argjson raw "$4" \
+        '{cells: [$what, $measured, $target], raw: $raw}' >>"$work/rows"
+}
+
+# of FILTER: what it makes of the results in $work/json.
+of() {
+    jq -r '
         def short: (. * 1000 | round) / 1000;
-        def middle: sort | .[length / 2 | floor] | short;
-        (.targets | map([.rounds[].latency[$operation].p50_us])) as $us
-        | (.targets | map([.rounds[].operations_per_second])) as $rate
-        | "\($what): p50 \([$us[1], $us[0]] | transpose | map(.[0] / .[1]) | "\(middle) (\(min | short) to \(max | short))"), " +
-          "\($us | map(middle) | join(" and ")) us; rate " +
-          "\([$rate[1], $rate[0]] | transpose | map(.[0] / .[1]) | "\(middle) (\(min | short) to \(max | short))"), " +
-          "\($rate | map(middle | floor) | join(" and ")) a second"' "$work/json"
+        def middle: sort | .[length / 2 | floor];
+        def spread: "\(middle | short) (\(min | short) to \(max | short))";
+        def p50($operation): .targets | map([.rounds[].latency[$operation].p50_us]);
+        def rate: .targets | map([.rounds[].operations_per_second | floor]);
+        def over: [.[1], .[0]] | transpose | map(.[0] / .[1]);
+        '"$1" "$work/json"
+}
+
+# add_p50 WHAT OPERATION TARGET, add_rate WHAT TARGET: of the second target to the first one, and both medians.
+add_p50() {
+    add "$1" "$(of "p50(\"$2\") | \"\(over | spread); \(map(middle | short) | join(\" and \")) us\"")" "$3" \
+        "$(of "p50(\"$2\")")"
+}
+
+add_rate() {
+    add "$1" "$(of 'rate | "\(over | spread); \(map(middle) | join(" and "))"')" "$2" "$(of rate)"
 }
 
 get() {
@@ -126,11 +165,12 @@ get() {
     start alone
     start_pair memory
     run -s alone="$(place alone)" -s copies="$(both memory)" --mix get=100
-    ratios "get, with a copy / alone" get
+    add_p50 "get p50, with a copy / alone" get "1.02 or less"
     for rate in 1000 100000; do
         run -s alone="$(place alone)" -s copies="$(both memory)" --mix get=100 --rate "$rate"
-        jq -r --arg rate "$rate" '"READs a get at \($rate) a second, alone and with a copy: " +
-            (.targets | map([.rounds[].reads_per_get] | add / length | tostring) | join(" and "))' "$work/json"
+        add "READs a get at $rate gets a second, with a copy / alone" \
+            "$(of '.targets | map([.rounds[].reads_per_get]) | over | spread')" \
+            "$([ $rate = 1000 ] && echo '1.003 or less')" "$(of '.targets | map([.rounds[].reads_per_get])')"
     done
     stop alone memory1 memory2
 }
@@ -139,11 +179,13 @@ put() {
     start alone
     start_pair memory
     run -s alone="$(place alone)" -s copies="$(both memory)" --mix put=100
-    ratios "put, with a copy / alone" put
+    add_p50 "put in memory p50, with a copy / alone" put
     run -s alone="$(place alone)" -s copies="$(both memory)" --mix put=100 --depth 64
-    ratios "put, 64 under way" put
+    add_rate "puts in memory a second, 64 under way, with a copy / alone"
     run -s copies="$(both memory)" --floor
-    jq -r '"put with a copy / round trip: \([.targets[0].rounds[].put_over_echo] | sort | .[length / 2 | floor])"' "$work/json"
+    add "put in memory with a copy / round trip of the transport" \
+        "$(of '[.targets[0].rounds[].put_over_echo] | spread')" "4 or less" \
+        "$(of '[[.targets[0].rounds[].put_over_echo]]')"
     stop alone memory1 memory2
 }
 
@@ -151,9 +193,9 @@ durable() {
     start alone --data "$work/data"
     start_pair files
     run -s alone="$(place alone)" -s copies="$(both files)" --mix put=100
-    ratios "durable put, with a copy / alone" put
+    add_p50 "durable put p50, with a copy / alone" put "1.3 or less"
     run -s alone="$(place alone)" -s copies="$(both files)" --mix put=100 --depth 64
-    ratios "durable put, 64 under way" put
+    add_rate "durable puts a second, 64 under way, with a copy / alone" "0.8 or more"
     stop alone files1 files2
 }
 
@@ -167,7 +209,8 @@ redis() {
     until redis-cli -p "$primary" info replication 2>&1 | grep -q 'state=online'; do sleep 0.1; done
     start_pair memory
     run -s redis="redis://127.0.0.1:$primary?wait=1" -s okv="$(both memory)" --mix put=100 --connections 50
-    ratios "puts of 50 connections, okv / Redis with WAIT 1" put
+    add_rate "puts of 50 connections a second, okv with a copy / Redis with a replica and WAIT 1" "2 or more"
+    add_p50 "the same, p50" put
     stop memory1 memory2 redis1 redis2
 }
 
@@ -187,9 +230,24 @@ bytes() {
     for depth in 1 16; do
         log=$(position) link=$(received)
         run -s copies="$(both memory)" --mix put=100 --rounds 1 --value-size 100 --depth $depth
-        echo "bytes to the copy / of the log, values of 100, $depth under way: $((($(received) - link) * 1000 / ($(position) - log))) / 1000"
+        link=$(($(received) - link)) log=$(($(position) - log))
+        add "bytes to the copy / of the log, values of 100, $depth under way" \
+            "$(jq -n "($link / $log * 100 | round) / 100")" "1.1 or less" "[[$link], [$log]]"
     done
     stop memory1 memory2
+}
+
+# p99 WHAT: of the puts.
+p99() {
+    local us
+    us=$(of '.targets[0].rounds[0].latency.put.p99_us')
+    add "$1" "$us us" '' "[[$us]]"
+}
+
+# until_both: both copies are in sync.
+until_both() {
+    until "$okv" -s "$(place memory1)" cluster status --json |
+        jq -e '[.databases[0].copies[] | select(.in_sync)] | length == 2' >/dev/null; do sleep 0.02; done
 }
 
 catch_up() {
@@ -197,49 +255,103 @@ catch_up() {
     start_pair memory --memory 1G
     "$bench" -s "$(both memory)" --records 50K --value-size 4K --load-only >"$work/bench" 2>&1
     run -s copies="$(both memory)" --no-load --records 50K --value-size 32 --mix put=100 --rate 500 --rounds 1
-    echo "p99 of 500 puts a second before: $(jq '.targets[0].rounds[0].latency.put.p99_us' "$work/json") us"
+    p99 "p99 of 500 puts a second"
     stop memory2
     run -s copies="$(both memory)" --no-load --records 50K --value-size 32 --mix put=100 --rate 500 --rounds 1 --seconds 15 &
     sleep 4
     begin=$(date +%s%N)
     start_member memory2 --memory 1G
-    until "$okv" -s "$(place memory1)" cluster status --json |
-        jq -e '[.databases[0].copies[] | select(.in_sync)] | length == 2' >/dev/null; do sleep 0.02; done
+    until_both
     took=$((($(date +%s%N) - begin) / 1000000))
     wait $!
-    echo "a copy of 200 MB is in sync after $took ms, with its start: $((200 * 1000 / took)) MB/s"
-    echo "p99 of puts meanwhile: $(jq '.targets[0].rounds[0].latency.put.p99_us' "$work/json") us"
+    add "from the start of a server to its copy of 200 MB in sync" "$took ms, $((200 * 1000 / took)) MB/s" \
+        "200 MB/s" "[[$took]]"
+    p99 "p99 of 500 puts a second meanwhile"
     stop memory1 memory2
 }
 
-# longest WHAT: the longest put of a run of 4 s, in which after 1 s `event` is called.
+# longest EVENT...: the longest put and get, in ms, of a run in which EVENT happens: two words.
 longest() {
     run -s copies="$(both memory)" --mix get=50,put=50 --rounds 1 --seconds 4 &
     sleep 2
-    event
+    "$@" >"$work/event" 2>&1
     wait $!
-    jq -r --arg what "$1" '.targets[0].rounds[0].latency |
-        "\($what): longest put \(.put.max_us / 1000) ms, longest get \(.get.max_us / 1000) ms"' "$work/json"
+    of '.targets[0].rounds[0].latency | "\(.put.max_us / 1000) \(.get.max_us / 1000)"'
+}
+
+settle() {
+    "$okv" -s "$(both memory)" cluster status --wait >"$work/status" 2>&1
+}
+
+restart() {
+    wait "${pids[$1]}" 2>/dev/null || true
+    start_member "$1"
 }
 
 pause() {
-    local i
+    local put get
     start_pair memory
-    event() { kill -9 "${pids[memory2]}"; }
-    longest "a copy is killed"
-    wait "${pids[memory2]}" 2>/dev/null || true
-    start_member memory2
-    "$okv" -s "$(place memory1)" cluster status --wait >"$work/create" 2>&1
-    event() { kill -STOP "${pids[memory2]}"; }
-    longest "a copy is stopped"
+    read -r put get < <(longest kill -9 "${pids[memory2]}")
+    add "a copy is killed: longest put" "$put ms; longest get $get ms" "600 ms" "[[$put], [$get]]"
+    restart memory2
+    settle
+    read -r put get < <(longest kill -STOP "${pids[memory2]}")
+    add "a copy is stopped: longest put" "$put ms; longest get $get ms" "600 ms" "[[$put], [$get]]"
     kill -CONT "${pids[memory2]}"
-    "$okv" -s "$(place memory1)" cluster status --wait >"$work/create" 2>&1
-    event() { "$okv" -s "$(both memory)" cluster handover >"$work/handover" 2>&1; }
-    for i in $(seq "$rounds"); do
-        longest "hand-over $i"
-        "$okv" -s "$(place memory1)" cluster status --wait >"$work/create" 2>&1
+    stop memory1 memory2
+}
+
+# add_times WHAT TARGET FILE: p50, p99 and the longest of the puts, and the longest get, of its lines.
+add_times() {
+    add "$1" "$(jq -rs '
+        def at($part): sort | .[(length - 1) * $part | ceil] | (. * 10 | round) / 10;
+        "\(length / 2) times: put p50 \([.[range(0; length; 2)]] | at(0.5)), p99 \([.[range(0; length; 2)]] | at(0.99)) ms; " +
+        "longest get \([.[range(1; length; 2)]] | at(1)) ms"' "$3")" "$2" \
+        "$(jq -cs '[[.[range(0; length; 2)]], [.[range(1; length; 2)]]]' "$3")"
+}
+
+hand_over() {
+    local _
+    start_pair memory
+    for _ in $(seq "$times"); do
+        longest "$okv" -s "$(both memory)" cluster handover >>"$work/times"
+        settle
+    done
+    add_times "longest put over a hand-over" "p99 150 ms, gets none" "$work/times"
+    rm "$work/times"
+    stop memory1 memory2
+}
+
+# primary: the name of the server that leads.
+primary() {
+    "$okv" -s "$(place memory1)" cluster status --json |
+        jq -r 'if .server == .databases[0].primary then "memory1" else "memory2" end'
+}
+
+fail_over() {
+    local signal name
+    start_pair memory
+    for signal in KILL STOP; do
+        for _ in $(seq "$times"); do
+            name=$(primary)
+            longest kill -$signal "${pids[$name]}" >>"$work/times"
+            if [ $signal = KILL ]; then restart "$name"; else kill -CONT "${pids[$name]}"; fi
+            settle
+        done
+        add_times "longest put when the primary gets SIG$signal" "p50 1,500 ms" "$work/times"
+        rm "$work/times"
     done
     stop memory1 memory2
+}
+
+# write_json: what was measured, as bench/results reads it.
+write_json() {
+    jq -s --arg processors "$(lscpu | sed -n 's/^Model name: *//p'), $(nproc) CPUs, $(uname -sr)" --arg scheme "$scheme" \
+        --arg date "$(date +%F)" --arg rounds "$rounds" '{
+        schema: "okv-figures-1",
+        environment: {processors: $processors, date: $date, transport: $scheme, rounds: $rounds,
+                      okv: "the commit that has this page"},
+        tables: [{columns: ["figure", "measured", "target"], rows: .}]}' "$work/rows" >"$json"
 }
 
 port=$(free_port) peer=$(free_port)
@@ -249,3 +361,4 @@ etcd --data-dir "$work/etcd" --listen-client-urls "$etcd" --advertise-client-url
     --initial-cluster "default=http://127.0.0.1:$peer" >"$work/etcd.log" 2>&1 &
 pids[etcd]=$!
 for figure in "${figures[@]}"; do "$figure"; done
+[ -z "$json" ] || write_json
