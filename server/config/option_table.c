@@ -329,7 +329,9 @@ const struct okv_option okv_config_options[] = {
      "How long clients may take to leave when the server ends ({default})",
      NUMBER(drain_ms, 0, 600000), MS},
     {"spin-us", 0, "US", 3, OKV_OPTION_RELOADABLE, "50",
-     "How long an idle worker polls before it sleeps ({default})", NUMBER(spin_us, 0, 1000000)},
+     "How long an idle worker polls before it sleeps, and in a cluster the threads that "
+     "a put passes ({default})",
+     NUMBER(spin_us, 0, 1000000)},
     {"cluster", 0, "NAME", OKV_OPTION_GROUP_CLUSTER, 0, NULL,
      "Belong to this cluster, which needs --etcd and --advertise, too: its databases have copies "
      "on "

@@ -2,6 +2,7 @@
 
 #include <limits.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,8 @@
 #define REPORT_US 100000
 /* Told to those who observe, while the cluster is not known. */
 #define LEASE_UNKNOWN_MS 1000
+/* Between two looks at etcd while messages come. */
+#define ETCD_STEP_NS 1000000
 #define LATENESS_US 60000000
 /* Between two looks at a hand-over before the end. */
 #define LEAVE_LOOK_US 5000
@@ -51,6 +54,45 @@ static int ms_until(uint64_t due_us)
     if (due_us > now_us)
         ms = (due_us - now_us + 999) / 1000;
     return ms < 60000 ? (int)ms : 60000;
+}
+
+static uint64_t spin_until_ns(const struct okv_copies *copies)
+{
+    return copies->busy_ns + copies->server->config.spin_us * UINT64_C(1000);
+}
+
+/* Messages and steps of the log come soon after each other: asleep, the thread would have to be
+ * woken several times for each batch. Returns whether something has come. */
+static bool poll_briefly(const struct okv_copies *copies, struct pollfd *fds, unsigned count)
+{
+    uint64_t until_ns = spin_until_ns(copies);
+
+    until_ns = until_ns < copies->etcd_ns ? until_ns : copies->etcd_ns;
+    while (okv_clock_ns() < until_ns) {
+        if (poll(fds, count, 0) > 0)
+            return true;
+        sched_yield();
+    }
+    return false;
+}
+
+static bool have_come(const struct pollfd *fds, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (fds[i].revents)
+            return true;
+    return false;
+}
+
+static void await_any(struct okv_copies *copies, struct pollfd *fds, unsigned count, int timeout_ms)
+{
+    if (!poll_briefly(copies, fds, count)) {
+        bool spins = okv_clock_ns() < spin_until_ns(copies);
+        okv_etcd_wait(copies->etcd, fds, count, spins ? 0 : timeout_ms);
+        copies->etcd_ns = okv_clock_ns() + ETCD_STEP_NS;
+    }
+    if (have_come(fds, count))
+        copies->busy_ns = okv_clock_ns();
 }
 
 /* Returns when the thread was to go on: when something came, or was due. */
@@ -75,7 +117,7 @@ static uint64_t await(struct okv_copies *copies)
     if (wake_ns != UINT64_MAX)
         timeout_ms = okv_clock_sooner_ms(timeout_ms, okv_clock_ms_until(wake_ns));
     uint64_t began_us = okv_clock_lease_us();
-    okv_etcd_wait(copies->etcd, fds, count, timeout_ms);
+    await_any(copies, fds, count, timeout_ms);
     uint64_t woke_us = okv_clock_lease_us();
     if (fds[1].revents) {
         eventfd_t value;

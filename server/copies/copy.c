@@ -365,7 +365,8 @@ static void log_changed(void *user)
 static int start_log(struct okv_copy *copy, struct okv_diag *diag)
 {
     const struct okv_wal_identity *identity = identity_of(copy);
-    const struct okv_wal_copies_params params = {log_changed, copy->copies};
+    const struct okv_wal_copies_params params = {log_changed, copy->copies,
+                                                 &copy->copies->server->config.spin_us};
 
     if (!identity)
         return okv_diag_set(diag, OKV_ENOTFOUND, "the cluster has no database %s",

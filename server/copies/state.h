@@ -169,6 +169,8 @@ struct okv_copies {
     bool gives_way, has_given_way; /* as a listener is closed */
     atomic_uint led;               /* databases that this server leads and others could */
     int log_fd;                    /* an eventfd: a log has changed, or there is an order */
+    uint64_t busy_ns;              /* when something came last */
+    uint64_t etcd_ns;              /* when etcd is looked at again, whatever comes */
     struct okv_lateness lateness;
 
     uint64_t id, boot;  /* of this server */

@@ -1,8 +1,10 @@
 #include "server/wal/await.h"
 
+#include <sched.h>
 #include <time.h>
 
 #include "server/wal/append.h"
+#include "server/wal/copies/state.h"
 #include "server/wal/disk.h"
 #include "server/wal/frame.h"
 #include "server/wal/state.h"
@@ -46,21 +48,40 @@ static uint64_t due_ns(const struct okv_wal *wal, uint64_t retry_ns)
     return sync_ns < due ? sync_ns : due;
 }
 
+uint64_t okv_wal_poll_until_ns(const struct okv_wal *wal)
+{
+    const _Atomic uint32_t *spin_us = wal->copies ? wal->copies->params.spin_us : NULL;
+
+    return spin_us ? okv_clock_ns() + atomic_load(spin_us) * UINT64_C(1000) : 0;
+}
+
+void okv_wal_pause(struct okv_wal *wal, uint64_t poll_until_ns, uint64_t due_ns)
+{
+    const struct timespec until = at(due_ns);
+
+    if (okv_clock_ns() < poll_until_ns) {
+        pthread_mutex_unlock(&wal->lock);
+        sched_yield();
+        pthread_mutex_lock(&wal->lock);
+    } else if (due_ns == UINT64_MAX) {
+        pthread_cond_wait(&wal->wanted, &wal->lock);
+    } else {
+        pthread_cond_timedwait(&wal->wanted, &wal->lock, &until);
+    }
+}
+
 /* A full disk is tried again at intervals, after an empty batch. */
 void okv_wal_await_request(struct okv_wal *wal)
 {
     uint64_t retry_ns =
         atomic_load(&wal->space.is_full) ? okv_clock_ns() + OKV_WAL_SPACE_RETRY_NS : UINT64_MAX;
+    uint64_t poll_until_ns = okv_wal_poll_until_ns(wal);
 
     while (!wal->is_wanted && !wal->has_to_stop) {
         uint64_t due = due_ns(wal, retry_ns);
-        const struct timespec until = at(due);
-        if (due == UINT64_MAX)
-            pthread_cond_wait(&wal->wanted, &wal->lock);
-        else if (okv_clock_ns() >= due)
+        if (due != UINT64_MAX && okv_clock_ns() >= due)
             return;
-        else
-            pthread_cond_timedwait(&wal->wanted, &wal->lock, &until);
+        okv_wal_pause(wal, poll_until_ns, due);
     }
 }
 

@@ -80,6 +80,8 @@ static void run_batch(struct okv_wal *wal, bool is_snapshot_due)
         okv_wal_copies_hold(wal);
     pthread_rwlock_unlock(&wal->batch_lock);
     wal->notify(wal->user);
+    if (wal->copies)
+        okv_wal_copies_tell(wal); /* after those that wait for an answer */
 }
 
 /* In a log whose changes are published at once. Everything before the snapshot is durable, so no

@@ -152,12 +152,12 @@ of() {
 
 # add_p50 WHAT OPERATION TARGET, add_rate WHAT TARGET: of the second target to the first one, and both medians.
 add_p50() {
-    add "$1" "$(of "p50(\"$2\") | \"\(over | spread); \(map(middle | short) | join(\" and \")) us\"")" "$3" \
+    add "$1" "$(of "p50(\"$2\") | \"\(over | spread); \(map(middle | short) | join(\" and \")) us\"")" "${3:-}" \
         "$(of "p50(\"$2\")")"
 }
 
 add_rate() {
-    add "$1" "$(of 'rate | "\(over | spread); \(map(middle) | join(" and "))"')" "$2" "$(of rate)"
+    add "$1" "$(of 'rate | "\(over | spread); \(map(middle) | join(" and "))"')" "${2:-}" "$(of rate)"
 }
 
 get() {

@@ -27,7 +27,7 @@ void wal_copy_init(struct wal_copy *copy, bool keeps_nothing)
     wal_machine_init(&copy->machine, &copy->disk, WAL_PAIR_REGION);
     if (keeps_nothing)
         copy->machine.files = okv_null_files();
-    copy->params = (struct okv_wal_copies_params){note_change, copy};
+    copy->params = (struct okv_wal_copies_params){note_change, copy, NULL};
     copy->machine.identity = &identity;
     copy->machine.copies = &copy->params;
     copy->machine.keep = 1 << 20;

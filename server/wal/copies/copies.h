@@ -38,6 +38,8 @@ struct okv_wal_identity {
 struct okv_wal_copies_params {
     void (*changed)(void *user); /* okv_wal_copies_get() says more; on the log's thread */
     void *user;
+    const _Atomic uint32_t *spin_us; /* the log's thread polls this long before it sleeps; borrowed;
+                                        NULL: it does not */
 };
 
 /* Where the epochs of a log begin: the latest that a start has found. */

@@ -31,7 +31,7 @@
 /* Between two looks at the lease. */
 #define LEASE_STEP_NS 1000000
 
-static void tell(struct okv_wal *wal)
+void okv_wal_copies_tell(struct okv_wal *wal)
 {
     wal->copies->params.changed(wal->copies->params.user);
 }
@@ -309,7 +309,7 @@ static void snapshot(struct okv_wal *wal)
 static void tell_of_work(struct okv_wal *wal)
 {
     pthread_mutex_unlock(&wal->lock);
-    tell(wal);
+    okv_wal_copies_tell(wal);
     if (is_snapshot_due(wal))
         snapshot(wal);
     pthread_mutex_lock(&wal->lock);
@@ -357,7 +357,7 @@ void okv_wal_copies_hold(struct okv_wal *wal)
     copies->holds = false;
     okv_store_pending_follow(wal->store, false);
     okv_store_pending_set_direct(wal->store, false);
-    tell(wal);
+    okv_wal_copies_tell(wal);
 }
 
 /* ---- a primary ---- */
@@ -398,6 +398,8 @@ static int seal(struct okv_wal *wal)
     if (leads) {
         okv_wal_tail_append(&copies->tail, frame);
         copies->written = copies->batch_end = copies->tail.end;
+        if (!okv_files_keep(wal->files))
+            copies->durable = copies->tail.end;
     }
     pthread_mutex_unlock(&wal->lock);
     if (leads)
@@ -411,10 +413,11 @@ static int seal(struct okv_wal *wal)
 static bool await_publication(struct okv_wal *wal, uint64_t end)
 {
     struct okv_wal_copies *copies = wal->copies;
+    uint64_t poll_until_ns = okv_wal_poll_until_ns(wal);
 
     while (copies->published < end && copies->batch_end == end && copies->leads &&
            copies->first < end && !wal->has_to_stop)
-        pthread_cond_wait(&wal->wanted, &wal->lock);
+        okv_wal_pause(wal, poll_until_ns, UINT64_MAX);
     return copies->published >= end && copies->batch_end == end;
 }
 
@@ -461,7 +464,7 @@ int okv_wal_copies_commit(struct okv_wal *wal)
     int rc = seal(wal);
     if (rc)
         return rc;
-    tell(wal); /* it is on its way while it is written here */
+    okv_wal_copies_tell(wal); /* it is on its way while it is written here */
     rc = okv_wal_write_batch(wal);
     if (rc)
         okv_wal_fail(wal, rc, wal->why.text);
@@ -471,7 +474,8 @@ int okv_wal_copies_commit(struct okv_wal *wal)
     pthread_mutex_unlock(&wal->lock);
     if (rc && wal->sync_within_ns == 0) /* what is not on this disk is never published here */
         return OKV_EREADONLY;
-    tell(wal);
+    if (okv_files_keep(wal->files))
+        okv_wal_copies_tell(wal);
     pthread_mutex_lock(&wal->lock);
     bool is_published = await_publication(wal, end);
     pthread_mutex_unlock(&wal->lock);
@@ -489,5 +493,4 @@ void okv_wal_copies_note_applied(struct okv_wal *wal)
     copies->applied = copies->batch_end;
     trim(copies);
     pthread_mutex_unlock(&wal->lock);
-    tell(wal);
 }

@@ -17,8 +17,9 @@ bool okv_wal_copies_is_whole(struct okv_wal *wal);
  * without a record, until a lease says that its answers are true. Returns 0 then; else it is to be
  * dropped, as this copy leads no more: OKV_EREADONLY; OKV_ENOMEM. */
 int okv_wal_copies_commit(struct okv_wal *wal);
-
-/* Its images are published. */
+/* Its images are published; the cluster's thread is to be told. */
 void okv_wal_copies_note_applied(struct okv_wal *wal);
+/* Tells the cluster's thread that the log has changed. */
+void okv_wal_copies_tell(struct okv_wal *wal);
 
 #endif
