@@ -31,13 +31,21 @@ for host in 1 2 3 $ETCD $CLIENTS; do add_host "$host"; done
 
 # ---- what runs ----
 
+# begin N COMMAND...: in the background at host N, without the pipe to the clients.
+begin() {
+    local host=$1
+    shift
+    ([ -z "${orders:-}" ] || exec {orders}>&-
+        exec setpriv --pdeathsig KILL ip netns exec "$prefix-$host" "$@") &
+    servers+=($!)
+}
+
 # run_etcd: with the data that it had.
 run_etcd() {
-    setpriv --pdeathsig KILL ip netns exec "$prefix-$ETCD" etcd --data-dir "$scratch/etcd" \
+    begin $ETCD etcd --data-dir "$scratch/etcd" \
         --listen-client-urls "http://10.0.0.$ETCD:2379" --advertise-client-urls "http://10.0.0.$ETCD:2379" \
         --listen-peer-urls http://127.0.0.1:2380 --initial-advertise-peer-urls http://127.0.0.1:2380 \
-        --initial-cluster default=http://127.0.0.1:2380 >>"$scratch/etcd.log" 2>&1 &
-    servers+=($!)
+        --initial-cluster default=http://127.0.0.1:2380 >>"$scratch/etcd.log" 2>&1
     etcd=$!
 }
 
@@ -46,11 +54,10 @@ declare -A pids=()
 run_server() {
     local host=$1
     : >"$scratch/ready$host"
-    setpriv --pdeathsig KILL ip netns exec "$prefix-$host" unshare --uts bash -c "
+    begin "$host" unshare --uts bash -c "
         hostname host$host
         exec '$server' --listen tcp://10.0.0.$host --open --memory 32M --cluster test --etcd http://10.0.0.$ETCD:2379 \
-            --advertise tcp://10.0.0.$host" >"$scratch/ready$host" 2>>"$scratch/log$host" &
-    servers+=($!)
+            --advertise tcp://10.0.0.$host" >"$scratch/ready$host" 2>>"$scratch/log$host"
     pids[$host]=$!
     until grep -q '^ready ' "$scratch/ready$host"; do sleep 0.1; done
 }
