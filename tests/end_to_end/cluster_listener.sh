@@ -43,13 +43,16 @@ until_it leads 1
 rdma link del rxe0 & # it waits for the server
 del=$!
 until_it leads 2
-same "whether the second took over by suspicion" "$(grep -cE '"copies_took_over": *0' "$scratch/stat")" 1
 same "what the log of the first says" "$(grep -c 'a listener is closed: this server hands over' "$scratch/log1")" 1
 same "the item at the second" "$("$okv" -s "rdma://10.9.9.2?source=10.9.9.2" get key)" value
 cluster 2 handover >/dev/null
 until_it leads 1
 sleep 3
-same "whether the first hands over only once" "$(leads 1 && echo yes)" yes
+checks=$((checks + 1))
+if ! leads 1; then # by suspicion it may lose the lead at any time
+    leads 2
+    same "whether the first hands over only once" "$(grep -cE '"copies_took_over": *0' "$scratch/stat")" 0
+fi
 kill "${servers[@]}"
 wait "$del" || same "the device" "not given back" "given back"
 echo "cluster_listener: $checks checks, $failures wrong"

@@ -48,6 +48,11 @@ await() {
     done
 }
 
+# await_some I NAME: until it is not 0.
+await_some() {
+    until [ "$(figure "$1" "$2")" -gt 0 ]; do sleep 0.1; done
+}
+
 # start I: server I.
 start() {
     start_member "$1" --listen "resp://$scratch/r$1" --metrics 127.0.0.1:0
@@ -84,17 +89,15 @@ until [ "$(say 2 READONLY 'GET k')" = "OK v " ]; do sleep 0.1; done # it is a le
 same "a put at the copy, all the same" "$(say 2 READONLY 'SET k w')" "OK READONLY You can't write against a read only replica. "
 same "a get after RESET" "$(say 2 READONLY RESET 'GET k')" "OK RESET MASTERDOWN This server is a copy, and serves reads after READONLY. "
 same "READONLY at the primary" "$(say 1 READONLY 'GET k' READWRITE 'SET k x')" "OK v OK OK "
-same "elections before there was one" "$(figure 2 copies_suspected_total) $(figure 2 copies_took_over_total)" "0 0"
 kill -STOP "${servers[1]}"
 await 2 copies_led 1
 await 2 copies_in_sync 1
 await 2 copies_wanted 2
 kill -CONT "${servers[1]}"
-await 2 copies_took_over_total 1
-await 1 copies_deposed_total 1
-same "whether the copy suspected its primary" "$(($(figure 2 copies_suspected_total) > 0))" 1
-same "whether the thread of one that stood still was late" \
-    "$(page 1 | awk '$1 == "okv_cluster_late_seconds" { print ($2 > 0.5) }')" 1
-same "what top shows of it" "$("$okv" -s "local://$scratch/s1" top --json -n 1 -i 1ms | jq '.deposed, (.late_us > 500000), .epoch > 1' | tr '\n' ' ')" "1 true true "
+await_some 2 copies_suspected_total
+await_some 2 copies_took_over_total
+await_some 1 copies_deposed_total
+until [ "$(page 1 | awk '$1 == "okv_cluster_late_seconds" { print ($2 > 0.5) }')" = 1 ]; do sleep 0.1; done
+same "what top shows of it" "$("$okv" -s "local://$scratch/s1" top --json -n 1 -i 1ms | jq '.deposed > 0, .late_us > 500000, .epoch > 1' | tr '\n' ' ')" "true true true "
 echo "cluster_metrics: $checks checks, $failures wrong"
 [ $failures -eq 0 ]

@@ -245,6 +245,8 @@ static void record_keep(struct recorded_client *client, struct recorded_slot *sl
     slot->busy = false;
     client->unknown += slot->record.result == HISTORY_UNKNOWN;
     client->failed += slot->record.result == HISTORY_FAILED;
+    if (slot->record.kind != HISTORY_GET && slot->record.result == HISTORY_OK)
+        atomic_fetch_add(&client->load->written, 1);
     if (!history_log_append(&client->log, &slot->record))
         atomic_store(&client->load->failure, OKV_ENOMEM);
 }

@@ -48,8 +48,9 @@ struct recorded_load {
     struct recorded_key keys[RECORDED_KEYS];
     atomic_uint opened; /* handles, by all clients */
     atomic_uint_fast64_t begun;
-    atomic_uint_fast64_t broken; /* values that nobody wrote */
-    atomic_int failure;          /* of a handle: why a client ended before its time */
+    atomic_uint_fast64_t written; /* what was acknowledged and is no get */
+    atomic_uint_fast64_t broken;  /* values that nobody wrote */
+    atomic_int failure;           /* of a handle: why a client ended before its time */
 };
 
 struct recorded_slot {

@@ -12,13 +12,15 @@
 #define PAUSE_MS 4
 #define RECONNECT_EVERY 5000 /* operations of a client, of which some are unknown then */
 #define PROGRESS 1000
+#define WRITES 100 /* among them */
 
 void recorded_crowd_await(struct recorded_crowd *crowd)
 {
     struct recorded_load *load = &crowd->load;
     uint64_t wanted = atomic_load(&load->begun) + PROGRESS, end_ns = pace_guard_end();
+    uint64_t wanted_writes = atomic_load(&load->written) + WRITES;
 
-    while (atomic_load(&load->begun) < wanted) {
+    while (atomic_load(&load->begun) < wanted || atomic_load(&load->written) < wanted_writes) {
         if (atomic_load(&load->failure))
             fail_msg("a client failed: %s", okv_errname(atomic_load(&load->failure)));
         if (okv_clock_ns() > end_ns)

@@ -19,7 +19,7 @@ struct recorded_crowd {
 /* With RECORDED_CROWD_BEGIN clients; returns when they make progress. */
 void recorded_crowd_start(struct recorded_crowd *crowd, const char *uri, uint64_t seed);
 void recorded_crowd_add(struct recorded_crowd *crowd);
-/* Waits for some operations of all together. */
+/* Waits for some operations of all together, acknowledged writes among them. */
 void recorded_crowd_await(struct recorded_crowd *crowd);
 /* Once, before the check. */
 void recorded_crowd_stop(struct recorded_crowd *crowd);
