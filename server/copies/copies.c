@@ -127,7 +127,8 @@ static uint64_t await(struct okv_copies *copies)
     return due_us < woke_us ? due_us : woke_us;
 }
 
-/* One that is late by half a lease is taken for dead. */
+/* A copy that is late by half a lease leaves the set, a primary by little more than one its lead.
+ */
 static void note_lateness(struct okv_copies *copies, uint64_t due_us)
 {
     struct okv_lateness *lateness = &copies->lateness;

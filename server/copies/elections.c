@@ -1,9 +1,10 @@
 #include "server/copies/elections.h"
 
-/* A copy that follows nobody suspects nobody: it has just started, or its primary released it. */
+/* A copy that has just started, or that its primary released, suspects nobody. */
 static bool has_suspected(const struct okv_elections *before, const struct okv_protocol *now)
 {
-    return now->is_suspecting && !before->is_suspecting && now->leader != 0;
+    return now->is_suspecting && !before->is_suspecting && now->leader != 0 &&
+           now->released != now->epoch;
 }
 
 static bool has_taken_over(const struct okv_elections *before, const struct okv_protocol *now)
@@ -27,6 +28,8 @@ void okv_elections_note(struct okv_copy *copy)
     elections->suspected += has_suspected(elections, now);
     elections->took_over += has_taken_over(elections, now);
     elections->deposed += was_deposed(elections, now);
+    if (now->role == OKV_ROLE_PRIMARY && elections->role != OKV_ROLE_PRIMARY)
+        elections->predecessor = elections->primary;
     elections->role = now->role;
     elections->epoch = now->epoch;
     elections->primary = now->key.primary.server;

@@ -108,6 +108,7 @@ struct okv_elections {
     uint64_t suspected, took_over, deposed;
     enum okv_protocol_role role;
     uint64_t epoch, primary;
+    uint64_t predecessor; /* the primary before this one's last epoch */
     bool is_suspecting;
 };
 
@@ -125,6 +126,7 @@ struct okv_copy {
     bool has_begun;                /* the protocol is there, and the log runs */
     struct okv_protocol protocol;
     struct okv_elections elections;
+    uint64_t gave_way; /* the epoch that it handed over as a listener is closed; 0: none */
     uint64_t incarnation;
     struct okv_copy_link links[OKV_COPIES_MAX];
     struct okv_store_work *work; /* to read items */
@@ -166,11 +168,10 @@ struct okv_copies {
     pthread_t thread;
     bool is_started;
     atomic_bool has_to_stop, has_to_leave;
-    bool gives_way, has_given_way; /* as a listener is closed */
-    atomic_uint led;               /* databases that this server leads and others could */
-    int log_fd;                    /* an eventfd: a log has changed, or there is an order */
-    uint64_t busy_ns;              /* when something came last */
-    uint64_t etcd_ns;              /* when etcd is looked at again, whatever comes */
+    atomic_uint led;  /* databases that this server leads and others could */
+    int log_fd;       /* an eventfd: a log has changed, or there is an order */
+    uint64_t busy_ns; /* when something came last */
+    uint64_t etcd_ns; /* when etcd is looked at again, whatever comes */
     struct okv_lateness lateness;
 
     uint64_t id, boot;  /* of this server */

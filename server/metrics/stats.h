@@ -175,10 +175,10 @@ static inline void okv_stats_raise(atomic_uint_fast64_t *value, uint64_t to)
     X(copies_alarmed, "1: etcd is not the one that it was, and no role changes")
 
 /* Likewise, counted since the start. */
-#define OKV_ELECTIONS_LIST(X)                                                       \
-    X(copies_suspected, "times that this copy found its primary silent")            \
-    X(copies_took_over, "epochs that this copy began after silence of the primary") \
-    X(copies_deposed, "epochs that this server led, and another one ended")
+#define OKV_ELECTIONS_LIST(X)                                                 \
+    X(copies_suspected, "times that this copy found its primary silent")      \
+    X(copies_took_over, "epochs that this copy began and nobody handed over") \
+    X(copies_deposed, "epochs that this server led, and another one ended without a hand-over")
 
 struct okv_copies_figures {
 #define OKV_COPIES_MEMBER(name, help) atomic_uint_fast64_t name;
