@@ -288,7 +288,7 @@ TEST(a_function_may_take_long)
     lua_run_set_patient(false);
     assert_int_equal(okv_lua_begin(lua, &limits, sort_for_long, &rounds), OKV_LUA_OVER_WORK);
     lua_run_set_patient(true);
-    assert_in_range(rounds, 1, 60);
+    assert_in_range(rounds, 0, 60); /* likewise */
     okv_lua_destroy(lua);
 }
 
