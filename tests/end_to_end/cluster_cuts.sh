@@ -35,7 +35,7 @@ for host in 1 2 3 $ETCD $CLIENTS; do add_host "$host"; done
 begin() {
     local host=$1
     shift
-    ([ -z "${orders:-}" ] || exec {orders}>&-
+    ([ -z "${to_clients:-}" ] || exec {to_clients}>&-
         exec setpriv --pdeathsig KILL ip netns exec "$prefix-$host" "$@") &
     servers+=($!)
 }
@@ -110,7 +110,7 @@ until_some_left() {
 progress() {
     local count
     count=$(grep -c '^progress' "$scratch/clients" || true)
-    echo >&"$orders"
+    echo >&"$to_clients"
     until [ "$(grep -c '^progress' "$scratch/clients")" -gt "$count" ]; do
         kill -0 "$clients" || { cat "$scratch/clients" "$scratch"/log?; exit 1; }
         sleep 0.1
@@ -221,26 +221,15 @@ for host in 1 2 3; do run_server $host; done
 until [ "$(status 1 | jq '.servers | length')" = 3 ]; do sleep 0.1; done
 at $CLIENTS "$okv" -s tcp://10.0.0.1 cluster create --copies 3 --yes >"$scratch/create" 2>&1
 settle
-mkfifo "$scratch/orders"
-OKV_TEST_URI=okv://10.0.0.1,10.0.0.2,10.0.0.3/test setpriv --pdeathsig KILL ip netns exec "$prefix-$CLIENTS" \
-    "$build/tests/cluster_history_live" <"$scratch/orders" >"$scratch/clients" 2>&1 &
-clients=$!
-servers+=("$clients")
-exec {orders}>"$scratch/orders"
-until grep -q '^the clients run' "$scratch/clients"; do
-    kill -0 "$clients" || { cat "$scratch/clients"; exit 1; }
-    sleep 0.1
-done
+start_clients $CLIENTS cluster_history_live okv://10.0.0.1,10.0.0.2,10.0.0.3/test "the clients run"
 for event in cut_from_copies cut_one_way cut_from_etcd cut_from_all_but_clients cut_from_clients \
     lose_etcd lose_primary_and_etcd; do
     echo "$event"
     $event
     settle
 done
-exec {orders}>&-
-wait "$clients" && status=0 || status=$?
-same "the exit status of the clients" "$status" 0
-[ "$status" = 0 ] || cat "$scratch/clients" "$scratch"/log?
+end_clients
+[ $failures -eq 0 ] || cat "$scratch"/log?
 grep 'operations' "$scratch/clients" || true
 echo "cluster_cuts: $checks checks, $failures wrong"
 [ $failures -eq 0 ]

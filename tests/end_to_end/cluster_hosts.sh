@@ -83,24 +83,13 @@ same "blocks of the page" "$(grep -c '^```sh needs=hosts' "$page")" 6
 for number in 1 2 3 4; do run_block $number; done
 same "the value that was put" "$(tail -c 5 "$scratch/host3/out")" hello
 
-mkfifo "$scratch/load"
-OKV_TEST_URI=okv://10.0.0.1,10.0.0.2,10.0.0.3/prod setpriv --pdeathsig KILL ip netns exec "$prefix-3" \
-    "$build/tests/cluster_load_live" <"$scratch/load" >"$scratch/load.out" 2>&1 &
-loader=$!
-servers+=("$loader")
-exec {load}>"$scratch/load"
-until grep -q 'the load runs' "$scratch/load.out"; do
-    kill -0 $loader || { cat "$scratch/load.out"; exit 1; }
-    sleep 0.1
-done
+start_clients 3 cluster_load_live okv://10.0.0.1,10.0.0.2,10.0.0.3/prod "the load runs"
 run_block 5
 run_at 2 'okv -s tcp://10.0.0.2 cluster status --wait' # a copy that a slow machine has put off
 end_host 1
 run_block 6
 same "the value, after all that" "$(tail -c 5 "$scratch/host4/out")" hello
-exec {load}>&-
-wait $loader && status=0 || status=$?
-same "the exit status of the load" "$status" 0
-grep -E 'acknowledged|unknown|longest|ERROR|client ' "$scratch/load.out" || true
+end_clients
+grep -E 'acknowledged|unknown|longest|ERROR|client ' "$scratch/clients" || true
 echo "cluster_hosts: $checks checks, $failures wrong"
 [ $failures -eq 0 ]

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # programs.sh has set the rest
 # For scripts with several hosts: source this after programs.sh. Each host is a network namespace $prefix-N with the
 # address 10.0.0.N, all at one switch.
 
@@ -33,6 +33,30 @@ at() {
     local space=$prefix-$1
     shift
     ip netns exec "$space" "$@"
+}
+
+# start_clients N PROGRAM URI TEXT: PROGRAM of the build's tests at that host, until it says TEXT. It reads what is written
+# to the descriptor `to_clients`, and its output is in $scratch/clients. What is started later inherits the descriptor.
+start_clients() {
+    mkfifo "$scratch/orders"
+    OKV_TEST_URI=$3 setpriv --pdeathsig KILL ip netns exec "$prefix-$1" "$build/tests/$2" \
+        <"$scratch/orders" >"$scratch/clients" 2>&1 &
+    clients=$!
+    servers+=("$clients")
+    exec {to_clients}>"$scratch/orders"
+    until grep -q "$4" "$scratch/clients"; do
+        kill -0 "$clients" || { cat "$scratch/clients"; exit 1; }
+        sleep 0.1
+    done
+}
+
+# end_clients: checks how they end.
+end_clients() {
+    local status=0
+    exec {to_clients}>&-
+    wait "$clients" || status=$?
+    same "the exit status of the clients" "$status" 0
+    [ "$status" = 0 ] || cat "$scratch/clients"
 }
 
 # end_host N: a host without power; all that runs there is killed.
