@@ -38,6 +38,7 @@
 #define LEASE_UNKNOWN_MS 1000
 /* Between two looks at etcd while messages come. */
 #define ETCD_STEP_NS 1000000
+/* A window of the lateness that is reported. */
 #define LATENESS_US 60000000
 /* Between two looks at a hand-over before the end. */
 #define LEAVE_LOOK_US 5000
@@ -127,8 +128,8 @@ static uint64_t await(struct okv_copies *copies)
     return due_us < woke_us ? due_us : woke_us;
 }
 
-/* A copy that is late by half a lease leaves the set, a primary by little more than one its lead.
- */
+/* A copy that is late by half a lease leaves the set; a primary that is late by more than a lease
+ * is replaced. */
 static void note_lateness(struct okv_copies *copies, uint64_t due_us)
 {
     struct okv_lateness *lateness = &copies->lateness;

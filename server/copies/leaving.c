@@ -3,37 +3,22 @@
 #include "server/core/server.h"
 #include "server/database/database.h"
 
-/* Who is to lead. Not the one that led before, if there is another: it may have left for the same
- * reason. 0: nobody can. */
-static uint64_t choose(const struct okv_copy *copy)
-{
-    const struct okv_shard_key *key = &copy->protocol.key;
-    uint64_t chosen = 0;
-
-    for (unsigned i = 0; i < key->isr_count; i++) {
-        uint64_t server = key->isr[i].server;
-        bool is_better = chosen == 0 || chosen == copy->elections.predecessor;
-        if (is_better && okv_members_have(&copy->protocol, server))
-            chosen = server;
-    }
-    return okv_copies_have_etcd(copy->copies) ? chosen : 0;
-}
-
 /* It may come to nothing, and is begun again. False: this server does not lead, or must go on. */
 static bool hand_over(struct okv_copy *copy)
 {
-    const struct okv_protocol_event event = {.type = OKV_EVENT_HAND_OVER, .server = choose(copy)};
+    const struct okv_protocol_event event = {.type = OKV_EVENT_HAND_OVER,
+                                             .server = okv_copy_successor(copy)};
 
-    if (!copy->served || event.server == 0)
+    if (!copy->served || event.server == 0 || !okv_copies_have_etcd(copy->copies))
         return false;
     if (copy->protocol.phase == OKV_HAND_OVER_NONE)
         okv_copy_tell(copy, &event);
     return true;
 }
 
-/* Its clients reach another server, which has a device of its own. That one may lose its device,
- * too, and hand over to this one, which keeps it: if it leads in the next epoch itself, nobody took
- * over. */
+/* The clients of a closed listener reach another server, which has a device of its own. If that one
+ * loses its device, too, and hands over to this one, this one keeps the lead. An epoch that follows
+ * its own directly means that nobody took over: it tries again. */
 static void give_way(struct okv_copy *copy)
 {
     if (!copy->served || (copy->gave_way && copy->served > copy->gave_way + 1))

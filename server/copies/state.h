@@ -219,15 +219,19 @@ static inline bool okv_copies_have_etcd(const struct okv_copies *copies)
     return okv_clock_lease_us() - copies->answered_us < OKV_COPIES_ETCD_FRESH_US;
 }
 
-/* Another member of the set, which may take over; 0: there is none. */
+/* Another member of the set, which may take over; 0: there is none. The one that led before comes
+ * last: it may have handed over for a reason that still holds. */
 static inline uint64_t okv_copy_successor(const struct okv_copy *copy)
 {
     const struct okv_shard_key *key = &copy->protocol.key;
+    uint64_t chosen = 0;
 
-    for (unsigned i = 0; i < key->isr_count; i++)
-        if (okv_members_have(&copy->protocol, key->isr[i].server))
-            return key->isr[i].server;
-    return 0;
+    for (unsigned i = 0; i < key->isr_count; i++) {
+        bool is_better = chosen == 0 || chosen == copy->elections.predecessor;
+        if (is_better && okv_members_have(&copy->protocol, key->isr[i].server))
+            chosen = key->isr[i].server;
+    }
+    return chosen;
 }
 
 static inline void okv_copy_tell(struct okv_copy *copy, const struct okv_protocol_event *event)

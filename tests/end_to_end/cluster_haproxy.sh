@@ -36,6 +36,14 @@ until_says() {
     until [ "$(say "$@")" = "$reply " ]; do sleep 0.05; done
 }
 
+# read_key: before its first checks and soon after a hand-over HAProxy asks a copy, which refuses, or has no server.
+read_key() {
+    local reply
+    reply=$(say GET key)
+    while [[ ! $reply =~ ^[0-9] ]]; do reply=$(say GET key); done
+    echo "$reply"
+}
+
 start_etcd
 one=$(free_port) two=$(free_port) port=$(free_port)
 start_member 1 --listen "resp://127.0.0.1:$one"
@@ -47,14 +55,6 @@ sed -e "s/10.0.0.1:6379/127.0.0.1:$one/; s/10.0.0.2:6379/127.0.0.1:$two/; /10.0.
 haproxy -c -f "$scratch/haproxy.cfg" >"$scratch/err" 2>&1 || same "the example" "refused" "accepted"
 setpriv --pdeathsig KILL haproxy -db -f "$scratch/haproxy.cfg" >"$scratch/proxy" 2>&1 &
 servers+=($!)
-# read_key: before its first checks and soon after a hand-over HAProxy asks a copy, which refuses, or has no server.
-read_key() {
-    local reply
-    reply=$(say GET key)
-    while [[ ! $reply =~ ^[0-9] ]]; do reply=$(say GET key); done
-    echo "$reply"
-}
-
 until_says OK SET key 1
 same "a get" "$(read_key)" "1 "
 cluster 1 handover >/dev/null

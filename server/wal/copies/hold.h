@@ -17,9 +17,9 @@ bool okv_wal_copies_is_whole(struct okv_wal *wal);
  * without a record, until a lease says that its answers are true. Returns 0 then; else it is to be
  * dropped, as this copy leads no more: OKV_EREADONLY; OKV_ENOMEM. */
 int okv_wal_copies_commit(struct okv_wal *wal);
-/* Its images are published; the cluster's thread is to be told. */
+/* Its images are published. okv_wal_copies_tell() is to follow. */
 void okv_wal_copies_note_applied(struct okv_wal *wal);
-/* Tells the cluster's thread that the log has changed. */
+/* Wakes the cluster's thread, which reads the new state of the log. */
 void okv_wal_copies_tell(struct okv_wal *wal);
 
 #endif
