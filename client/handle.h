@@ -70,6 +70,8 @@ struct servers {
     unsigned at;                  /* of `list`: the latest that was asked in turn */
     unsigned asked;               /* in turn, since the last pause */
     unsigned patience;            /* how often all of them have been silent for a whole round */
+    char *avoided;                /* URI of a server that stood still; NULL: there is none */
+    unsigned avoid_rounds;        /* for which it is not asked */
     bool has_followed;            /* since the last pause, what a refusal says */
     bool was_answered;            /* since the last pause, by any of them */
 };
@@ -168,8 +170,8 @@ struct lease {
     uint64_t seen_ns;        /* after the READs that completed last */
     uint64_t deadline_ns;    /* READs count that had completed before it */
     uint64_t refresh_ns;     /* from then on the status is due */
-    uint64_t again_ns;       /* on okv_clock_ns(): READ the status, as operations wait for it;
-                                UINT64_MAX: none does, or the READ is under way */
+    uint64_t again_ns;       /* on okv_clock_ns(): READ the status, or look after the lease, as
+                                operations wait; UINT64_MAX: no need */
     uint64_t valid_until_us; /* on the server's clock: the end of the lease */
     uint64_t watched_ns;     /* since when lease_watch() has found that the lease has run out; 0: it
                                 has not */

@@ -48,6 +48,30 @@ bool lease_is_wanted(const okv *handle)
     return handle->lease.is_checked && servers_are_many(link) && !link->observes;
 }
 
+/* A quarter of its length after its end; half of that must have been watched. */
+uint64_t lease_overdue_ns(const okv *handle)
+{
+    const struct lease *lease = &handle->lease;
+    uint64_t term_ns = handle->table.lease_ms * UINT64_C(1000000);
+    uint64_t at = lease->deadline_ns + term_ns / 4, watched = lease->watched_ns + term_ns / 8;
+
+    return at > watched ? at : watched;
+}
+
+void lease_look_later(okv *handle)
+{
+    struct lease *lease = &handle->lease;
+    uint64_t now = okv_clock_boot_ns(), at = lease->deadline_ns;
+
+    if (!lease_is_wanted(handle) || handle->free.count == handle->slot_count)
+        return;
+    if (now >= at)
+        at = lease_overdue_ns(handle);
+    at = okv_clock_ns() + (at > now ? at - now : 0);
+    if (at < lease->again_ns)
+        lease->again_ns = at;
+}
+
 uint64_t lease_left_ms(const okv *handle)
 {
     const struct lease *lease = &handle->lease;
@@ -120,6 +144,7 @@ void lease_settle(okv *handle)
             is_waited_for = true;
     }
     lease->again_ns = is_waited_for ? okv_clock_ns() + LEASE_AGAIN_NS : UINT64_MAX;
+    lease_look_later(handle);
 }
 
 bool lease_reply(okv *handle, const struct okv_reply_message *reply)

@@ -16,6 +16,11 @@
 void lease_link_up(okv *handle);
 /* True where a primary is wanted, and there are others to go on to when this one no longer is. */
 bool lease_is_wanted(const okv *handle);
+/* When the server is to be given up, on okv_clock_boot_ns(), if its lease, which is over, is not
+ * renewed before. */
+uint64_t lease_overdue_ns(const okv *handle);
+/* Has lease.again_ns come when the lease ends or is overdue, if operations wait. */
+void lease_look_later(okv *handle);
 /* How long READs still count without another status; 0 of a server alone. */
 uint64_t lease_left_ms(const okv *handle);
 /* Asks for the server's clock, unless the last answer is owed or no credit is left. */

@@ -4,6 +4,7 @@
 
 #include "client/connection/clock_sync.h"
 #include "client/connection/lease.h"
+#include "client/connection/servers.h"
 #include "client/engine/failure.h"
 #include "client/engine/lease_check.h"
 #include "client/engine/progress.h"
@@ -34,15 +35,17 @@ static void watch(struct lease *lease, uint64_t now, uint64_t gap_ns)
     lease->looked_ns = now;
 }
 
-/* Ends the connection to a server that renews its lease no more, where there are others. */
+/* Ends the connection to a server that renews its lease no more, where there are others. Another
+ * one leads a little later than the lease ends. */
 static bool give_up(okv *handle, uint64_t now)
 {
     struct lease *lease = &handle->lease;
     uint64_t term_ns = handle->table.lease_ms * UINT64_C(1000000);
 
     watch(lease, now, term_ns + handle->keepalive.period_ns);
-    if (now - lease->deadline_ns < term_ns || now - lease->watched_ns < term_ns / 2)
+    if (now < lease_overdue_ns(handle))
         return false;
+    servers_avoid(&handle->link);
     engine_lost(handle, OKV_EDISCONNECTED, "the server no longer renews its lease");
     return true;
 }
@@ -54,14 +57,13 @@ bool lease_watch(okv *handle)
     if (!lease_is_wanted(handle))
         return false;
     uint64_t now = okv_clock_boot_ns();
-    if (now < lease->deadline_ns) {
+    if (now < lease->deadline_ns)
         lease->watched_ns = 0;
-        return false;
-    }
-    if (give_up(handle, now))
+    else if (give_up(handle, now))
         return true;
-    if (lease->again_ns == UINT64_MAX)
+    else if (lease->again_ns == UINT64_MAX)
         read_status(handle, okv_clock_ns() + LEASE_AGAIN_NS);
+    lease_look_later(handle);
     return false;
 }
 
@@ -70,8 +72,14 @@ void lease_again(okv *handle)
     handle->lease.again_ns = UINT64_MAX;
     if (!link_is_up(handle) || lease_watch(handle))
         return;
-    read_status(handle, okv_clock_ns() + LEASE_AGAIN_NS);
+    if (!lease_is_wanted(handle))
+        read_status(handle, okv_clock_ns() + LEASE_AGAIN_NS);
     engine_flush(handle);
+}
+
+uint64_t lease_wake_ns(const okv *handle)
+{
+    return handle->free.count < handle->slot_count ? handle->lease.again_ns : UINT64_MAX;
 }
 
 int lease_await(okv *handle)

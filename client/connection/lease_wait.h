@@ -11,9 +11,11 @@ void lease_hold(okv *handle, struct operation *operation, int status);
 /* lease.again_ns has come: READs the status again. */
 void lease_again(okv *handle);
 /* Of one of several servers: looks after a lease that has run out while operations wait. A server
- * that does not renew it for its whole length more stands still, or is no primary any more: the
+ * that does not renew it for a quarter of its length stands still, or is no primary any more: the
  * connection ends, and this returns true. */
 bool lease_watch(okv *handle);
+/* lease.again_ns, or UINT64_MAX while no operation waits. */
+uint64_t lease_wake_ns(const okv *handle);
 /* The same as lease_hold() for a READ that blocked: waits, at most for the handle's timeout.
  * Returns as read_blocking(), or OKV_ETIMEDOUT. */
 int lease_await(okv *handle);

@@ -9,6 +9,7 @@
 #include "client/connection/identity.h"
 #include "client/connection/keepalive.h"
 #include "client/connection/lease.h"
+#include "client/connection/lease_wait.h"
 #include "client/connection/report.h"
 #include "client/connection/resend.h"
 #include "client/connection/servers.h"
@@ -238,8 +239,8 @@ uint64_t link_wake_ns(const okv *handle)
 {
     const struct link *link = &handle->link;
 
-    if (link->state == LINK_UP && handle->lease.again_ns < keepalive_wake_ns(handle))
-        return handle->lease.again_ns;
+    if (link->state == LINK_UP && lease_wake_ns(handle) < keepalive_wake_ns(handle))
+        return lease_wake_ns(handle);
     if (link->state == LINK_UP)
         return keepalive_wake_ns(handle);
     if (link->state == LINK_CONNECTING && link->connecting &&

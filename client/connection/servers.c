@@ -14,6 +14,8 @@
  * answered within this time, all of them get twice as much. */
 #define LIMIT_FIRST_NS UINT64_C(500000000)
 #define PATIENCE_MAX 4
+/* Of 10 to 100 ms each: by then another server leads, or this one is back. */
+#define AVOID_ROUNDS 8
 
 uint64_t servers_limit_ns(const struct link *link, uint64_t limit_ns)
 {
@@ -28,6 +30,28 @@ void servers_heed(struct link *link, const uint8_t *rejection, size_t length)
 
     if (okv_not_primary_decode(rejection, length, servers->named))
         servers->named[0] = '\0';
+}
+
+static void forget_avoided(struct servers *servers)
+{
+    free(servers->avoided);
+    servers->avoided = NULL;
+}
+
+void servers_avoid(struct link *link)
+{
+    forget_avoided(&link->servers);
+    link->servers.avoided = strdup(link->uri_text);
+    link->servers.avoid_rounds = AVOID_ROUNDS;
+}
+
+static bool is_avoided(const struct servers *servers, const char *server)
+{
+    char *text = servers->avoided ? okv_uri_list_server(&servers->list, server) : NULL;
+    bool is_same = text && strcmp(text, servers->avoided) == 0;
+
+    free(text);
+    return is_same;
 }
 
 /* The next attempt goes to `server`. False: it does not stand for a URI. */
@@ -59,11 +83,38 @@ static bool take(struct link *link, const char *server)
 static bool take_named(struct link *link)
 {
     struct servers *servers = &link->servers;
-    bool is_taken = servers->named[0] && !servers->has_followed && take(link, servers->named);
+    bool is_taken = servers->named[0] && !servers->has_followed &&
+                    !is_avoided(servers, servers->named) && take(link, servers->named);
 
     servers->has_followed |= is_taken;
     servers->named[0] = '\0';
     return is_taken;
+}
+
+/* The next in turn. True: since the last pause all were asked. */
+static bool take_turn(struct link *link)
+{
+    struct servers *servers = &link->servers;
+    bool is_over = false;
+
+    do {
+        servers->at = (servers->at + 1) % servers->list.count;
+        is_over |= ++servers->asked >= servers->list.count;
+    } while (servers->list.count > 1 && is_avoided(servers, servers->list.servers[servers->at]));
+    take(link, servers->list.servers[servers->at]);
+    return is_over;
+}
+
+static void end_round(struct servers *servers)
+{
+    if (servers->was_answered)
+        servers->patience = 0;
+    else if (servers->patience < PATIENCE_MAX)
+        servers->patience++;
+    servers->asked = 0;
+    servers->has_followed = servers->was_answered = false;
+    if (servers->avoided && --servers->avoid_rounds == 0)
+        forget_avoided(servers);
 }
 
 bool servers_next(okv *handle, int rc)
@@ -76,17 +127,10 @@ bool servers_next(okv *handle, int rc)
     servers->was_answered |= rc != OKV_ETIMEDOUT;
     if (take_named(link))
         return false;
-    servers->at = (servers->at + 1) % servers->list.count;
-    take(link, servers->list.servers[servers->at]);
-    if (++servers->asked < servers->list.count)
-        return false;
-    if (servers->was_answered)
-        servers->patience = 0;
-    else if (servers->patience < PATIENCE_MAX)
-        servers->patience++;
-    servers->asked = 0;
-    servers->has_followed = servers->was_answered = false;
-    return true;
+    bool is_over = take_turn(link);
+    if (is_over)
+        end_round(servers);
+    return is_over;
 }
 
 void servers_found(okv *handle)
@@ -98,6 +142,7 @@ void servers_found(okv *handle)
 
     servers->asked = servers->patience = 0;
     servers->has_followed = servers->was_answered = false;
+    forget_avoided(servers);
     if (uri->path[0])
         snprintf(handle->server, sizeof handle->server, "%s://%s", scheme, uri->path);
     else if (uri->name[0])
@@ -176,5 +221,6 @@ int servers_init(okv *handle, const char *uri, const struct okv_options *options
 void servers_fini(okv *handle)
 {
     free(handle->link.uri_text);
+    forget_avoided(&handle->link.servers);
     okv_uri_list_free(&handle->link.servers.list);
 }
