@@ -7,6 +7,7 @@
 #include "server/database/database.h"
 #include "server/database/reply_cache.h"
 #include "server/session/timed_writes.h"
+#include "server/store/status.h"
 #include "server/wal/wal.h"
 #include "shared/base/error.h"
 
@@ -79,6 +80,7 @@ static void note_ended(struct okv_session *session, struct okv_wal *wal)
                                                         .slot = pending->reply.slot,
                                                         .sequence = pending->reply.sequence,
                                                         .status = status};
+        pending->is_dropped = status != 0;
         pending->is_done = true;
         okv_reply_cache_done(session->reply_cache, &pending->reply);
     }
@@ -91,6 +93,18 @@ static void drop_first(struct okv_session *session)
     session->pending_count--;
 }
 
+/* The copy that leads next knows what became of the write: its client goes on there. */
+static bool is_answered_elsewhere(struct okv_sessions *sessions, struct okv_session *session)
+{
+    const struct okv_database *database = &sessions->server->databases[session->common.database];
+
+    if (!pending_at(session, 0)->is_dropped || !okv_store_is_member(&database->store))
+        return false;
+    atomic_store(&session->common.is_deposed, true);
+    okv_server_end_unwanted(sessions->server, session->common.worker, OKV_CLIENT_NATIVE);
+    return true;
+}
+
 unsigned okv_session_post_committed(struct okv_sessions *sessions, struct okv_session *session)
 {
     unsigned posted = 0;
@@ -99,6 +113,8 @@ unsigned okv_session_post_committed(struct okv_sessions *sessions, struct okv_se
     note_ended(session, sessions->server->databases[session->common.database].wal);
     while (session->pending_count > 0 && pending_at(session, 0)->is_done) {
         if (!session->closing) {
+            if (is_answered_elsewhere(sessions, session))
+                break;
             out = session->conn->ops->send_buffer(session->conn);
             if (!out)
                 break;
