@@ -47,6 +47,7 @@ struct okv_reply_caches {
     atomic_uint_fast64_t forgotten; /* of sessions up to this id some may have been dropped */
     struct okv_recovered_clients *recovered; /* during a start; in a cluster, always */
     bool is_following;                       /* as after okv_reply_caches_follow() */
+    bool has_dropped; /* clients of the log, of which later sessions without a change are unknown */
 };
 
 /* What to do with a write. */

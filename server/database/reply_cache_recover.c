@@ -24,6 +24,7 @@ struct recovered {
     uint64_t used;         /* number of its last record after the start; 0: it has none */
     uint64_t known_since;
     bool has_owner;
+    bool is_superseded; /* its owner has a later one */
     struct okv_reply_cache_owner owner;
     uint32_t slots; /* of its reply cache */
     uint32_t count; /* of `replies` */
@@ -232,6 +233,7 @@ static void drop_half(struct okv_reply_caches *reply_caches)
     for (size_t i = reply_caches->limit; all && i < count; i++) {
         okv_reply_caches_forget(reply_caches, all[i]->last_session);
         drop(clients, all[i]);
+        reply_caches->has_dropped = true;
     }
     free(all);
 }
@@ -240,6 +242,7 @@ void okv_reply_caches_follow(struct okv_reply_caches *reply_caches)
 {
     pthread_mutex_lock(&reply_caches->lock);
     reply_caches->is_following = true;
+    reply_caches->has_dropped = atomic_load(&reply_caches->forgotten) > 0;
     drop_half(reply_caches);
     pthread_mutex_unlock(&reply_caches->lock);
 }
@@ -264,6 +267,7 @@ static int follow(struct okv_reply_caches *reply_caches, const struct okv_wal_re
 
     if (record->kind == OKV_WAL_REPLY && !*find(clients, id)) {
         okv_reply_caches_forget(reply_caches, session);
+        reply_caches->has_dropped = true;
         return 0;
     }
     int rc = recover_either(clients, record);
@@ -285,6 +289,7 @@ static int recover_record(struct okv_reply_caches *reply_caches,
         return reply_caches->is_following ? follow(reply_caches, record)
                                           : recover_either(reply_caches->recovered, record);
     okv_reply_caches_forget(reply_caches, record->version);
+    reply_caches->has_dropped |= reply_caches->is_following && record->version > 0;
     return 0;
 }
 
@@ -320,6 +325,26 @@ static void fill(struct okv_reply_cache *reply_cache, const struct recovered *cl
     }
 }
 
+static int by_owner(const void *left, const void *right)
+{
+    const struct recovered *first = *(struct recovered *const *)left;
+    const struct recovered *second = *(struct recovered *const *)right;
+    int order = memcmp(&first->owner, &second->owner, sizeof first->owner);
+
+    return order ? order : (first->id < second->id) - (first->id > second->id);
+}
+
+/* A client that came again as if it was another one has two: what it wrote last is in the later
+ * one, whichever has the later record. */
+static void note_superseded(struct recovered **all, size_t count)
+{
+    qsort(all, count, sizeof *all, by_owner);
+    for (size_t i = 1; i < count; i++)
+        all[i]->is_superseded =
+            memcmp(&all[i - 1]->owner, &all[i]->owner, sizeof all[i]->owner) == 0;
+    qsort(all, count, sizeof *all, by_last_use);
+}
+
 /* Under the lock. A client that has a later one has lost this one. Its last session is not known,
  * but was before `first`. */
 static void adopt(struct okv_reply_caches *reply_caches, const struct recovered *client,
@@ -329,7 +354,8 @@ static void adopt(struct okv_reply_caches *reply_caches, const struct recovered 
         .owner = client->owner, .session_id = client->id, .credits = client->slots};
     struct okv_reply_cache *reply_cache;
 
-    if (!client->has_owner || okv_reply_cache_find(reply_caches, &client->owner))
+    if (!client->has_owner || client->is_superseded ||
+        okv_reply_cache_find(reply_caches, &client->owner))
         return;
     if (reply_caches->count == reply_caches->limit ||
         okv_reply_cache_create(reply_caches, &claim, &reply_cache)) {
@@ -370,9 +396,11 @@ static void adopt_all(struct okv_reply_caches *reply_caches, uint64_t first, uin
     const struct okv_recovered_clients *clients = reply_caches->recovered;
     struct recovered **all = clients ? list_of(clients) : NULL;
 
+    if (all)
+        note_superseded(all, clients->count);
     for (size_t i = 0; all && i < clients->count; i++)
         adopt(reply_caches, all[i], first, now_ms);
-    if (clients && !all) /* no memory: nobody resumes */
+    if (reply_caches->has_dropped || (clients && !all)) /* who is not known does not resume */
         okv_reply_caches_forget(reply_caches, first);
     free(all);
 }
