@@ -18,6 +18,7 @@ void okv_copy_follow(struct okv_protocol *protocol, uint64_t leader, uint64_t ep
     protocol->phase = OKV_HAND_OVER_NONE;
     protocol->owed = 0;
     protocol->told = UINT64_MAX;
+    protocol->echoed_us = 0;
     protocol->is_suspecting = false;
     protocol->suspect_at_us = now_us + protocol->options.suspect_us;
 }
@@ -40,10 +41,11 @@ static void reply(struct okv_protocol *protocol, enum okv_peer_message_type type
 
     message->sent_us = sent_us;
     message->incarnation = protocol->self.incarnation;
+    message->copy_us = now_us;
     message->to = protocol->is_loading ? 0 : safe_position(protocol);
-    message->flags = (protocol->is_loading ? OKV_PEER_SNAPSHOT : 0) |
-                     (protocol->is_full ? OKV_PEER_FULL : 0) |
-                     (protocol->is_spent ? OKV_PEER_SPENT : 0);
+    message->flags =
+        (protocol->is_loading ? OKV_PEER_SNAPSHOT : 0) | (protocol->is_full ? OKV_PEER_FULL : 0) |
+        (protocol->is_spent ? OKV_PEER_SPENT : 0) | (protocol->whole_at ? OKV_PEER_PART : 0);
     protocol->promised_us = now_us;
     protocol->suspect_at_us = now_us + protocol->options.suspect_us;
     protocol->is_suspecting = false;
@@ -88,11 +90,23 @@ static bool find_common(const struct okv_protocol *protocol, const struct okv_ep
     return false;
 }
 
+/* A snapshot has parts of what was published after the log's beginning. They fit to no log but one
+ * that has all of that. */
+static bool fits_snapshot(const struct okv_protocol *protocol, const struct okv_epochs *others)
+{
+    uint64_t whole = protocol->whole_at, cut;
+
+    return whole == 0 || protocol->published >= whole ||
+           (okv_epochs_cut(others, okv_epochs_at(&protocol->epochs, whole), whole, &cut) &&
+            cut == whole);
+}
+
 /* Up to where the log can stay. False: nothing of it can be used. */
 static bool find_cut(const struct okv_protocol *protocol, const struct okv_peer_message *join,
                      uint64_t *cut)
 {
-    if (protocol->is_loading || join->flags & OKV_PEER_SNAPSHOT)
+    if (protocol->is_loading || join->flags & OKV_PEER_SNAPSHOT ||
+        !fits_snapshot(protocol, &join->epochs))
         return false;
     if (protocol->epochs.count == 0)
         *cut = protocol->sealed; /* where every log of the shard begins */
@@ -108,6 +122,7 @@ static void load(struct okv_protocol *protocol)
         okv_action_position(protocol, OKV_ACTION_INCARNATION, ++protocol->self.incarnation);
     protocol->is_loading = true;
     protocol->is_spent = false;
+    protocol->whole_at = 0;
     protocol->begin = protocol->sealed = protocol->durable = 0;
     protocol->applied = protocol->published = 0;
     okv_action_server(protocol, OKV_ACTION_LOAD, protocol->leader);
@@ -196,6 +211,8 @@ void okv_copy_message(struct okv_protocol *protocol, uint64_t server,
     else
         take_released(protocol, message, now_us);
     publish(protocol, message->published);
+    if (message->copy_us != 0)
+        protocol->echoed_us = message->copy_us;
 }
 
 void okv_copy_spend(struct okv_protocol *protocol)
@@ -203,9 +220,10 @@ void okv_copy_spend(struct okv_protocol *protocol)
     protocol->is_spent = protocol->role == OKV_ROLE_COPY;
 }
 
-void okv_copy_loaded(struct okv_protocol *protocol, uint64_t position)
+void okv_copy_loaded(struct okv_protocol *protocol, uint64_t position, uint64_t whole)
 {
     protocol->is_loading = false;
+    protocol->whole_at = whole;
     protocol->begin = protocol->sealed = protocol->durable = position;
     protocol->applied = protocol->published = position;
 }

@@ -14,7 +14,7 @@ void okv_copy_message(struct okv_protocol *protocol, uint64_t server,
  * set: until then it may be the last one. */
 void okv_copy_spend(struct okv_protocol *protocol);
 /* The snapshot is loaded. */
-void okv_copy_loaded(struct okv_protocol *protocol, uint64_t position);
+void okv_copy_loaded(struct okv_protocol *protocol, uint64_t position, uint64_t whole);
 /* Acknowledges the frames that are owed, if they are safe. */
 void okv_copy_acknowledge(struct okv_protocol *protocol, uint64_t now_us);
 

@@ -92,7 +92,7 @@ static bool has_been_sent_all(const struct okv_protocol *protocol, const struct 
 static bool can_join(const struct okv_protocol *protocol, const struct okv_peer *peer,
                      uint64_t now_us)
 {
-    return protocol->is_serving && peer->is_joined && !peer->is_loading &&
+    return protocol->is_serving && peer->is_joined && !peer->is_loading && !peer->is_part &&
            now_us >= peer->not_before_us && has_been_sent_all(protocol, peer) &&
            !holds_up(protocol, peer, now_us) &&
            okv_key_wants(&protocol->key, peer->member.server) &&
@@ -111,7 +111,8 @@ static bool propose_addition(struct okv_protocol *protocol, struct okv_peer *pee
         put_off(protocol, peer, now_us);
         return false;
     }
-    if (peer->grant_us < protocol->status.valid_until_us || peer->position < protocol->published)
+    if (peer->grant_us < protocol->status.valid_until_us || peer->position < protocol->published ||
+        peer->is_part)
         return false;
     protocol->proposed = protocol->key;
     peer->added_us = now_us;

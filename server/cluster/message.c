@@ -33,7 +33,7 @@ size_t okv_peer_letter_encode(const struct okv_peer_letter *letter, uint8_t *out
         .published = okv_le64_of(message->published),
         .incarnation = okv_le64_of(message->incarnation),
         .rest = okv_le64_of(letter->rest),
-        .users = okv_le64_of(letter->users),
+        .users = okv_le64_of(message->type == OKV_PEER_JOIN ? letter->users : message->copy_us),
     };
 
     memcpy(out, &wire, sizeof wire);
@@ -81,6 +81,10 @@ int okv_peer_letter_decode(const uint8_t *bytes, size_t length, struct okv_peer_
                 .incarnation = okv_le64_get(wire.incarnation),
             },
     };
+    if (wire.type != OKV_PEER_JOIN) {
+        out->message.copy_us = out->users;
+        out->users = 0;
+    }
     decode_epochs(bytes + sizeof wire, wire.epoch_count, &out->message.epochs);
     return 0;
 }

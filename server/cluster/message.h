@@ -27,7 +27,7 @@ struct okv_wire_peer_message {
     okv_le64 published;
     okv_le64 incarnation;
     okv_le64 rest;
-    okv_le64 users;
+    okv_le64 users; /* of a JOIN; of others, copy_us */
 };
 _Static_assert(sizeof(struct okv_wire_peer_message) == 88, "a message without epochs");
 _Static_assert(offsetof(struct okv_wire_peer_message, server) == 8, "message.server");

@@ -95,7 +95,10 @@ static void take(struct okv_protocol *protocol, const struct okv_protocol_event 
         protocol->is_drained = true;
         break;
     case OKV_EVENT_LOADED:
-        okv_copy_loaded(protocol, event->sealed);
+        okv_copy_loaded(protocol, event->sealed, event->whole);
+        break;
+    case OKV_EVENT_WHOLE:
+        protocol->whole_at = 0;
         break;
     case OKV_EVENT_SPENT:
         okv_copy_spend(protocol);

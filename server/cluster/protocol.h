@@ -85,6 +85,7 @@ enum okv_peer_message_type {
 #define OKV_PEER_LAST 8u     /* of a PIECE: no further one follows */
 #define OKV_PEER_FULL 4u     /* its disk or its memory is full, or failed */
 #define OKV_PEER_SPENT 16u   /* the copy asks for a snapshot in place of its log */
+#define OKV_PEER_PART 32u    /* its log has not reached all that its snapshot has */
 
 struct okv_peer_message {
     enum okv_peer_message_type type;
@@ -95,6 +96,8 @@ struct okv_peer_message {
                           where the primary's log begins, and `to` where it ends */
     uint64_t published;
     uint64_t incarnation;     /* of the copy that replies */
+    uint64_t copy_us;         /* on the copy's clock: when it replied; of SHIP and BEAT that of the
+                                 last reply that came, or 0 after the primary's lease */
     struct okv_epochs epochs; /* of JOIN */
 };
 
@@ -114,9 +117,11 @@ enum okv_protocol_event_type {
     OKV_EVENT_HINT,      /* the key may have changed */
     OKV_EVENT_HAND_OVER, /* the operator's command: `server` is to become primary */
     OKV_EVENT_DRAINED,   /* after DRAIN: all writes that were evaluated are sealed */
-    OKV_EVENT_LOADED,    /* after LOAD: the log begins and ends at `sealed`, all applied */
-    OKV_EVENT_SPENT,     /* what the log has cannot be applied: the copy asks for a snapshot */
-    OKV_EVENT_RECOVER,   /* the operator's command: this copy is to lead with what it has */
+    OKV_EVENT_LOADED,  /* after LOAD: the log begins and ends at `sealed`, all applied, and some of
+                          what is published up to `whole` */
+    OKV_EVENT_WHOLE,   /* the log has reached `whole`, durably */
+    OKV_EVENT_SPENT,   /* what the log has cannot be applied: the copy asks for a snapshot */
+    OKV_EVENT_RECOVER, /* the operator's command: this copy is to lead with what it has */
 };
 
 struct okv_protocol_event {
@@ -127,6 +132,7 @@ struct okv_protocol_event {
     struct okv_shard_key key;
     uint64_t revision;
     uint64_t begin, sealed, durable, applied;
+    uint64_t whole; /* 0: there is nothing beyond `sealed` */
     bool is_full;
 };
 
@@ -142,7 +148,8 @@ enum okv_protocol_action_type {
     OKV_ACTION_INCARNATION, /* durably, from now on: `position`; the log is of no more use */
     OKV_ACTION_LOAD,        /* a snapshot that `server` sends, in place of the log */
     OKV_ACTION_SNAPSHOT,    /* send one of what is published to `server` */
-    OKV_ACTION_LEAD,   /* connect to all wanted; the first frame of `epoch` is to be sealed now */
+    OKV_ACTION_LEAD,   /* connect to all wanted; the first frame of `epoch` is to be sealed now.
+                          `is_recovery`: with it all versions rise above those that are lost */
     OKV_ACTION_FOLLOW, /* drop what is not published, and end what waits for it; what was sent still
                           arrives */
     OKV_ACTION_DRAIN,  /* evaluate no write, seal what was evaluated, and say DRAINED */
@@ -153,6 +160,7 @@ struct okv_protocol_action {
     enum okv_protocol_action_type type;
     uint64_t server;
     uint64_t request, revision, position, epoch;
+    bool is_recovery;
     struct okv_peer_message message;
     struct okv_shard_key key;
 };
@@ -184,15 +192,17 @@ struct okv_protocol_status {
 /* A server as the primary sees it. */
 struct okv_peer {
     struct okv_member member; /* its incarnation as of JOINED */
-    bool is_connected, is_joined, is_loading, is_full, is_spent;
+    bool is_connected, is_joined, is_loading, is_part, is_full, is_spent;
     bool is_required;                 /* in spite of the in-sync set: it is about to be added */
     uint64_t join_at_us;              /* when JOIN may be sent; UINT64_MAX: it was */
     uint64_t join_sent_us;            /* replies to what was sent before do not count */
     uint64_t position;                /* acknowledged */
     uint64_t shipped;                 /* above `position` while frames are on their way */
+    uint64_t shipped_us;              /* when they were sent, or a part of them was received */
     uint64_t grant_us;                /* until then it does not serve; 0: never granted */
     uint64_t heard_us;                /* when it was sent what it answered last */
     uint64_t moved_us;                /* when it last had all, or more than before */
+    uint64_t copy_us;                 /* of its last reply */
     uint64_t not_before_us, again_us; /* when it may be added again */
     uint64_t added_us;                /* to the set, after that; 0: it was there */
 };
@@ -225,10 +235,14 @@ struct okv_protocol {
     uint64_t suspect_at_us; /* unless the primary is heard */
     uint64_t owed_us, owed; /* the SHIP to acknowledge: when it was sent, its end; 0: none */
     uint64_t released;      /* the epoch whose primary said RELEASED */
+    uint64_t whole_at;      /* below it a snapshot has parts that the log lacks; 0: there is none */
     uint64_t told;          /* what the primary said last is published, whatever is here */
+    uint64_t echoed_us;     /* all that was published before this moment of its own clock is below
+                               `told`; 0: not known */
     uint64_t trusted_us;    /* until then clients may count what they READ of an earlier epoch */
     bool is_suspecting;     /* reads the key to become primary */
     uint64_t abdicated_us;  /* when its log took nothing more; 0: never */
+    uint64_t recovered;     /* the epoch that it was told to begin with what it has; 0: none */
 
     /* A primary. */
     uint64_t first;       /* where its epoch begins */
@@ -251,6 +265,8 @@ void okv_protocol_step(struct okv_protocol *protocol, const struct okv_protocol_
                        uint64_t now_us, struct okv_protocol_actions *actions);
 /* After the action to send a SHIP: it went up to `position` only, where a frame ends. */
 void okv_protocol_shipped(struct okv_protocol *protocol, uint64_t server, uint64_t position);
+/* A part of them was received there. */
+void okv_protocol_progressed(struct okv_protocol *protocol, uint64_t server, uint64_t now_us);
 /* A server as the primary sees it; NULL: it is none. */
 const struct okv_peer *okv_protocol_peer(const struct okv_protocol *protocol, uint64_t server);
 /* When the next TIMER is due, at the latest. */

@@ -48,12 +48,14 @@ void okv_roles_recover(struct okv_protocol *protocol)
 {
     struct okv_shard_key *proposed = &protocol->proposed;
 
-    if (protocol->role != OKV_ROLE_COPY || protocol->is_loading || protocol->is_proposing ||
-        protocol->is_alarmed || protocol->revision == 0 || protocol->key.epoch >= OKV_EPOCH_MAX)
+    if (protocol->role != OKV_ROLE_COPY || protocol->is_loading || protocol->whole_at != 0 ||
+        protocol->is_proposing || protocol->is_alarmed || protocol->revision == 0 ||
+        protocol->key.epoch >= OKV_EPOCH_MAX)
         return;
     propose_oneself(protocol);
     proposed->isr[0] = protocol->self;
     proposed->isr_count = 1;
+    protocol->recovered = proposed->epoch;
 }
 
 /* Its own transaction is done. Others are heard from now on, and have granted nothing yet. */
@@ -72,7 +74,9 @@ static void lead(struct okv_protocol *protocol, uint64_t now_us)
     memset(protocol->peers, 0, sizeof protocol->peers);
     for (unsigned i = 0; i < protocol->key.isr_count; i++)
         okv_peer_enter(protocol, protocol->key.isr[i].server, now_us);
-    okv_action_add(protocol, OKV_ACTION_LEAD)->epoch = protocol->epoch;
+    struct okv_protocol_action *action = okv_action_add(protocol, OKV_ACTION_LEAD);
+    action->epoch = protocol->epoch;
+    action->is_recovery = protocol->recovered == protocol->epoch;
 }
 
 static void decide(struct okv_protocol *protocol, uint64_t now_us)

@@ -42,6 +42,8 @@ static void take_acknowledgement(struct okv_protocol *protocol, struct okv_peer 
         peer->grant_us = grant;
     if (message->sent_us > peer->heard_us)
         peer->heard_us = message->sent_us;
+    if (message->copy_us > peer->copy_us)
+        peer->copy_us = message->copy_us;
     if (position > peer->position) {
         peer->position = position;
         peer->moved_us = now_us;
@@ -50,6 +52,7 @@ static void take_acknowledgement(struct okv_protocol *protocol, struct okv_peer 
         peer->shipped = peer->position; /* it had no room for what was on its way */
     peer->is_full = message->flags & OKV_PEER_FULL;
     peer->is_spent = message->flags & OKV_PEER_SPENT;
+    peer->is_part = message->flags & OKV_PEER_PART;
 }
 
 static void take_joined(struct okv_protocol *protocol, struct okv_peer *peer,
@@ -65,7 +68,7 @@ static void take_joined(struct okv_protocol *protocol, struct okv_peer *peer,
     if (message->flags & OKV_PEER_SNAPSHOT)
         peer->position = 0;
     peer->is_joined = true;
-    peer->moved_us = now_us;
+    peer->copy_us = 0; /* its clock may have begun anew */
     take_acknowledgement(protocol, peer, message, now_us);
     peer->shipped = peer->position;
     peer->is_loading = message->flags & OKV_PEER_SNAPSHOT;
@@ -121,6 +124,8 @@ static struct okv_peer_message *send(struct okv_protocol *protocol, struct okv_p
 
     message->sent_us = now_us;
     message->published = protocol->published;
+    if (now_us < protocol->status.valid_until_us) /* else another primary may publish more */
+        message->copy_us = peer->copy_us;
     return message;
 }
 
@@ -151,6 +156,7 @@ static void send_frames(struct okv_protocol *protocol, struct okv_peer *peer, ui
     ship->from = peer->position;
     ship->to = protocol->sealed;
     peer->shipped = protocol->sealed;
+    peer->shipped_us = now_us;
 }
 
 void okv_protocol_shipped(struct okv_protocol *protocol, uint64_t server, uint64_t position)
@@ -159,6 +165,14 @@ void okv_protocol_shipped(struct okv_protocol *protocol, uint64_t server, uint64
 
     if (peer)
         peer->shipped = position;
+}
+
+void okv_protocol_progressed(struct okv_protocol *protocol, uint64_t server, uint64_t now_us)
+{
+    struct okv_peer *peer = okv_peer_find(protocol, server);
+
+    if (peer)
+        peer->shipped_us = now_us;
 }
 
 static bool has_waited(const struct okv_protocol *protocol, uint64_t since_us, uint64_t now_us)
@@ -172,7 +186,7 @@ static void send_to(struct okv_protocol *protocol, struct okv_peer *peer, bool b
 {
     bool is_behind = peer->position < protocol->sealed;
     bool is_stuck = peer->is_loading || peer->is_full;
-    bool is_lost = peer->shipped > peer->position && has_waited(protocol, peer->moved_us, now_us);
+    bool is_lost = peer->shipped > peer->position && has_waited(protocol, peer->shipped_us, now_us);
 
     if (!is_behind)
         peer->moved_us = now_us;

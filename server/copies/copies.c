@@ -29,6 +29,7 @@
 #include "server/store/store.h"
 #include "shared/base/clock.h"
 #include "shared/base/error.h"
+#include "shared/base/random.h"
 #include "shared/base/thread.h"
 #include "shared/format/hash.h"
 
@@ -259,6 +260,7 @@ static int draw(struct okv_copies *copies, struct okv_diag *diag)
     copies->boot = drawn[0];
     copies->client_id = drawn[1];
     copies->random = drawn[2];
+    copies->creation_id = okv_random_next(&copies->random) | 1;
     for (unsigned i = 0; i < OKV_DATABASES_MAX; i++)
         copies->of[i].incarnation = drawn[3 + i] >> 1;
     return 0;

@@ -24,6 +24,8 @@
 #define SHORT_LEASE_US 50000
 #define SHORT_BEAT_US 15000
 #define LEASES_BEFORE_AGAIN 10
+/* A disk that takes longer is as good as lost. */
+#define LEASES_STUCK 5
 /* Before a copy without room loads a snapshot; doubles, up to 16 times as much. */
 #define TIMES_ANEW_MAX 4u
 #define RHO_PPM 500
@@ -59,12 +61,14 @@ static void append(struct okv_copy *copy)
                     copy->database->config->name, okv_error_text(rc));
 }
 
-static void lead(struct okv_copy *copy, uint64_t epoch)
+/* After a recovery a version that was lost does not come again: a change that is conditional on it
+ * would be made to another value. */
+static void lead(struct okv_copy *copy, uint64_t epoch, bool is_recovery)
 {
     okv_links_close(copy);
     copy->is_leading = true;
     copy->is_draining = false;
-    if (okv_wal_copies_lead(wal_of(copy), epoch))
+    if (okv_wal_copies_lead(wal_of(copy), epoch, is_recovery ? OKV_WAL_RAISE_BY : 0))
         okv_log_say(&copy->copies->server->log, OKV_LOG_ERROR, "cluster",
                     "database %s: no memory to begin epoch %llu", copy->database->config->name,
                     (unsigned long long)epoch);
@@ -86,6 +90,7 @@ static void load(struct okv_copy *copy)
         return;
     copy->loading.id = copy->joined_us;
     copy->is_loading = true;
+    atomic_store(&copy->database->fresh_until_us, 0); /* before items go */
     okv_wal_copies_load(wal_of(copy));
     okv_log_say(&copy->copies->server->log, OKV_LOG_NOTICE, "cluster",
                 "database %s: this copy loads a snapshot of the primary",
@@ -130,7 +135,7 @@ static void perform(struct okv_copy *copy, const struct okv_protocol_action *act
         okv_links_send_snapshot(copy, action->server);
         break;
     case OKV_ACTION_LEAD:
-        lead(copy, action->epoch);
+        lead(copy, action->epoch, action->is_recovery);
         break;
     case OKV_ACTION_FOLLOW:
         follow(copy);
@@ -156,19 +161,39 @@ static void pass(struct okv_copy *copy, const struct okv_protocol_event *event)
         perform(copy, &actions->of[i]);
 }
 
+/* Whether the disk hangs. A snapshot that is loaded may take long for other reasons. */
+static bool note_disk(struct okv_copy *copy, const struct okv_wal_copies_state *state)
+{
+    uint64_t now_ns = okv_clock_ns(), most_us = LEASES_STUCK * copy->protocol.options.lease_us;
+    bool was_stuck = copy->is_stuck;
+
+    copy->is_stuck = copy->database->durable && !state->is_loading && state->step_ns != 0 &&
+                     now_ns > state->step_ns && now_ns - state->step_ns > most_us * 1000;
+    if (copy->is_stuck && !was_stuck)
+        okv_log_say(&copy->copies->server->log, OKV_LOG_ERROR, "cluster",
+                    "database %s: the disk has not answered for %llu s: this copy leaves the lead "
+                    "and the set to others until it does",
+                    copy->database->config->name, (unsigned long long)most_us / 1000000);
+    else if (was_stuck && !copy->is_stuck)
+        okv_log_say(&copy->copies->server->log, OKV_LOG_NOTICE, "cluster",
+                    "database %s: the disk answers again", copy->database->config->name);
+    return copy->is_stuck;
+}
+
 /* False: it has not changed. */
 static bool pass_log(struct okv_copy *copy)
 {
     struct okv_wal_copies_state state;
 
     okv_wal_copies_get(wal_of(copy), &state);
+    bool is_stuck = note_disk(copy, &state);
     const struct okv_protocol_event event = {
         .type = OKV_EVENT_LOG,
         .begin = state.begin,
         .sealed = state.sealed,
         .durable = state.durable,
         .applied = state.applied,
-        .is_full = state.is_failed || state.has_no_room || state.is_disk_full,
+        .is_full = state.is_failed || state.has_no_room || state.is_disk_full || is_stuck,
     };
     if (event.begin == copy->told.begin && event.sealed == copy->told.sealed &&
         event.durable == copy->told.durable && event.applied == copy->told.applied &&
@@ -194,13 +219,32 @@ static void pass_loaded(struct okv_copy *copy)
     okv_mail_answer_pieces(copy, state.is_loading ? state.pieces : UINT_MAX);
     if (state.is_loading)
         return;
-    const struct okv_protocol_event event = {.type = OKV_EVENT_LOADED, .sealed = state.sealed};
-    if (!okv_marking_note_whole(copy)) /* else a start would remove it: it is tried again */
-        return;
-    copy->is_loading = copy->is_given_up = false;
+    const struct okv_protocol_event event = {
+        .type = OKV_EVENT_LOADED,
+        .sealed = state.sealed,
+        .whole = copy->loading.whole > state.sealed ? copy->loading.whole : 0,
+    };
+    if (event.whole == 0 && !okv_marking_note_whole(copy)) /* else a start would remove it: it is */
+        return;                                            /* tried again */
+    copy->is_loading = false;
+    copy->is_given_up = event.whole != 0;
     pass(copy, &event);
     okv_log_say(&copy->copies->server->log, OKV_LOG_NOTICE, "cluster",
                 "database %s: this copy has loaded the snapshot", copy->database->config->name);
+}
+
+/* The log of a copy that loaded a snapshot counts from here on. */
+static void pass_whole(struct okv_copy *copy)
+{
+    const struct okv_protocol *protocol = &copy->protocol;
+    const struct okv_protocol_event event = {.type = OKV_EVENT_WHOLE};
+    uint64_t whole = protocol->whole_at;
+
+    if (whole == 0 || protocol->published < whole || protocol->durable < whole ||
+        !okv_marking_note_whole(copy))
+        return;
+    copy->is_given_up = false;
+    pass(copy, &event);
 }
 
 /* In other places of memory what is published may fit. */
@@ -263,7 +307,7 @@ static bool is_primary_serving(const struct okv_protocol *protocol)
     return epochs->count > 0 && protocol->told > epochs->of[epochs->count - 1].begin;
 }
 
-/* `promised_us` is when it answered its primary last. */
+/* However late the messages of its primary come: what counts is how old an answer they knew. */
 static void note_freshness(struct okv_copy *copy)
 {
     const struct okv_protocol *protocol = &copy->protocol;
@@ -271,9 +315,10 @@ static void note_freshness(struct okv_copy *copy)
 
     if (!is_following || protocol->is_loading || protocol->is_full)
         atomic_store(&copy->database->fresh_until_us, 0);
-    else if (protocol->applied >= protocol->told && is_primary_serving(protocol))
+    else if (protocol->applied >= protocol->told && protocol->echoed_us != 0 &&
+             is_primary_serving(protocol))
         atomic_store(&copy->database->fresh_until_us,
-                     protocol->promised_us + protocol->options.lease_us);
+                     protocol->echoed_us + protocol->options.lease_us);
 }
 
 static void settle(struct okv_copy *copy)
@@ -281,8 +326,11 @@ static void settle(struct okv_copy *copy)
     while (pass_log(copy))
         continue;
     pass_loaded(copy);
+    pass_whole(copy);
     pass_drained(copy);
     end_drain(copy);
+    if (copy->protocol.owed == 0)
+        okv_mail_end_waiting(copy);
     okv_marking_note_epoch(copy);
     note_failure(copy);
     note_freshness(copy);

@@ -126,7 +126,7 @@ void okv_creation_begin(struct okv_copies *copies, const struct okv_cluster_docu
         okv_results_add(copies, number, why);
         return;
     }
-    whole.id = okv_random_next(&copies->random) | 1;
+    whole.id = copies->creation_id;
     whole.began_wall_ms = okv_clock_wall_ms() - okv_server_clock_ms(copies->server);
     if (creation) {
         *creation = (struct creation){copies, number};

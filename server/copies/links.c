@@ -60,6 +60,8 @@ static void answered(void *context, uint64_t cookie, int status, const uint8_t *
         okv_snapshot_note_loaded(link);
         return;
     }
+    if (status == 0 && cookie == OKV_LETTER_PART)
+        okv_protocol_progressed(&link->copy->protocol, link->server, okv_clock_lease_us());
     if (status == 0 && length == 0)
         return;
     if (status || okv_peer_letter_decode(bytes, length, &letter)) {
@@ -94,6 +96,7 @@ static void close_link(struct okv_copy_link *link)
 
     okv_link_close(link->link);
     okv_snapshot_end_sending(link);
+    okv_letter_drop(link);
     link->link = NULL;
     link->is_open = link->is_lost = false;
     link->again_us = okv_clock_lease_us() + (link->is_refused ? REFUSED_US : AGAIN_US);
@@ -169,6 +172,17 @@ static void run_link(struct okv_copy_link *link)
     link->wake_ns = wait.wake_ns;
 }
 
+static void continue_sending(struct okv_copy_link *link)
+{
+    int rc = okv_letter_continue(link);
+
+    link->is_lost = rc != 0;
+    if (rc)
+        note_failure(link, okv_error_text(rc));
+    else
+        okv_snapshot_continue_sending(link);
+}
+
 /* What was sent before this copy stopped to lead still arrives: the link is kept for a while. */
 static void run(struct okv_copy_link *link, uint64_t now_us)
 {
@@ -180,8 +194,8 @@ static void run(struct okv_copy_link *link, uint64_t now_us)
         open_link(link);
     if (link->link)
         run_link(link);
-    if (link->is_open)
-        okv_snapshot_continue_sending(link);
+    if (link->is_open && !link->is_lost)
+        continue_sending(link);
     if (link->link && (link->is_lost || now_us > link->until_us))
         close_link(link);
     if (!link->link && !is_needed)
@@ -233,21 +247,24 @@ void okv_links_send_snapshot(struct okv_copy *copy, uint64_t server)
 
 /* ---- messages ---- */
 
-/* Frames of this batch, or as many as one request takes of those that the copy lacks. */
+/* Frames of this batch, or as many as one request takes of those that the copy lacks: one at
+ * least, which may take several. */
 static int read_frames(struct okv_copies *copies, struct okv_wal *wal,
                        const struct okv_peer_message *ship, size_t *used)
 {
-    int rc = okv_wal_copies_read(wal, ship->from, ship->to, copies->ship, copies->ship_size, used);
+    size_t room =
+        copies->ship_size < OKV_COPIES_SHIP_BYTES ? copies->ship_size : OKV_COPIES_SHIP_BYTES;
+    int rc = okv_wal_copies_read(wal, ship->from, ship->to, copies->ship, room, used);
 
     if (rc != OKV_EVALUESIZE)
         return rc;
     size_t size = *used > OKV_COPIES_SHIP_BYTES ? *used : OKV_COPIES_SHIP_BYTES;
-    uint8_t *larger = realloc(copies->ship, size);
+    uint8_t *larger = size > copies->ship_size ? realloc(copies->ship, size) : copies->ship;
     if (!larger)
         return OKV_ENOMEM;
     copies->ship = larger;
-    copies->ship_size = size;
-    return okv_wal_copies_read(wal, ship->from, ship->to, copies->ship, copies->ship_size, used);
+    copies->ship_size = size > copies->ship_size ? size : copies->ship_size;
+    return okv_wal_copies_read(wal, ship->from, ship->to, copies->ship, size, used);
 }
 
 static int send_frames(struct okv_copy_link *link, const struct okv_peer_message *message)
@@ -273,6 +290,10 @@ void okv_links_send(struct okv_copy *copy, uint64_t server, const struct okv_pee
         return;
     int rc = message->type == OKV_PEER_SHIP ? send_frames(link, message)
                                             : okv_letter_send(link, message, NULL, 0);
+    if (rc == OKV_EAGAIN && message->type == OKV_PEER_SHIP) {
+        okv_protocol_shipped(&copy->protocol, server, message->from); /* after the next answer */
+        return;
+    }
     link->is_lost = rc != 0 && message->type != OKV_PEER_BEAT;
     if (link->is_lost)
         note_failure(link, okv_error_text(rc));

@@ -64,7 +64,7 @@ static void drop_frames(struct okv_copy_mail *waiting)
     free(waiting->bytes);
     waiting->bytes = NULL;
     waiting->used = waiting->size = 0;
-    waiting->from = NULL;
+    waiting->rest = 0;
 }
 
 void okv_mail_answer_pieces(struct okv_copy *copy, unsigned count)
@@ -85,12 +85,17 @@ void okv_mail_end_pieces(struct okv_copy *copy)
     copy->loading.answered = 0;
 }
 
-void okv_mail_end(struct okv_copy *copy)
+void okv_mail_end_waiting(struct okv_copy *copy)
 {
     struct okv_peer_mail *last = last_of(copy);
 
     if (last)
         answer(copy->copies, last, 0);
+}
+
+void okv_mail_end(struct okv_copy *copy)
+{
+    okv_mail_end_waiting(copy);
     okv_mail_end_pieces(copy);
     drop_frames(&copy->mail);
 }
@@ -103,14 +108,15 @@ const uint8_t *okv_mail_frames(const struct okv_copy *copy, size_t *length)
     return copy->mail.frames;
 }
 
-/* Keeps the frames of one of several requests. OKV_EPROTO: they are too many; OKV_ENOMEM. */
+/* Keeps the bytes of one of several requests. OKV_EPROTO: they are too many, or another one is
+ * missing; OKV_ENOMEM. */
 static int keep_frames(struct okv_copy_mail *waiting, const struct okv_peer_mail *mail,
                        uint64_t rest)
 {
-    if (waiting->from != mail->from)
-        drop_frames(waiting);
     uint64_t needed = waiting->used + mail->length + rest;
-    if (rest > OKV_WAL_FRAME_MAX || needed > OKV_WAL_FRAME_MAX)
+
+    if (rest > OKV_WAL_FRAME_MAX || needed > OKV_WAL_FRAME_MAX ||
+        (waiting->rest && waiting->rest != mail->length + rest))
         return OKV_EPROTO;
     if (needed > waiting->size) {
         uint8_t *larger = realloc(waiting->bytes, needed);
@@ -122,7 +128,7 @@ static int keep_frames(struct okv_copy_mail *waiting, const struct okv_peer_mail
     if (mail->length)
         memcpy(waiting->bytes + waiting->used, mail->body, mail->length);
     waiting->used += mail->length;
-    waiting->from = mail->from;
+    waiting->rest = rest;
     return 0;
 }
 
@@ -146,6 +152,24 @@ static bool is_of_operation(unsigned opcode, enum okv_peer_message_type type)
     }
 }
 
+static bool is_from_leader(const struct okv_copy *copy, const struct okv_peer_letter *letter)
+{
+    const struct okv_protocol *protocol = &copy->protocol;
+
+    return letter->server == protocol->leader && letter->message.epoch == protocol->epoch;
+}
+
+/* What comes in several requests comes over the connection of the last JOIN: what is left of an
+ * earlier one does not mix with it. */
+static void note_join(struct okv_copy *copy, const struct okv_peer_sender *from,
+                      const struct okv_peer_letter *letter)
+{
+    if (!is_from_leader(copy, letter))
+        return;
+    copy->mail.joined = from;
+    drop_frames(&copy->mail);
+}
+
 /* One that comes to nothing is answered without a message. That of a SHIP comes when its frames are
  * where they are to be. */
 static void step(struct okv_copy *copy, struct okv_peer_mail *mail,
@@ -154,12 +178,15 @@ static void step(struct okv_copy *copy, struct okv_peer_mail *mail,
     const struct okv_protocol_event event = {
         .type = OKV_EVENT_MESSAGE, .server = letter->server, .message = letter->message};
     struct okv_copy_mail *waiting = &copy->mail;
+    const struct okv_peer_sender *from = mail->from;
 
     if (letter->message.type == OKV_PEER_JOIN)
         copy->joined_us = letter->message.sent_us;
     waiting->taken = mail;
     waiting->taken_us = letter->message.sent_us;
     okv_copy_tell(copy, &event);
+    if (letter->message.type == OKV_PEER_JOIN)
+        note_join(copy, from, letter);
     mail = waiting->taken;
     waiting->taken = NULL;
     if (!mail)
@@ -170,13 +197,15 @@ static void step(struct okv_copy *copy, struct okv_peer_mail *mail,
         answer(copy->copies, mail, 0);
 }
 
-static void take_ship(struct okv_copy *copy, struct okv_peer_mail *mail,
-                      const struct okv_peer_letter *letter)
+static void take_frames(struct okv_copy *copy, struct okv_peer_mail *mail,
+                        const struct okv_peer_letter *letter)
 {
     struct okv_copy_mail *waiting = &copy->mail;
-    bool is_alone = letter->rest == 0 && waiting->from != mail->from;
+    bool is_alone = letter->rest == 0 && waiting->rest == 0;
     int rc = is_alone ? 0 : keep_frames(waiting, mail, letter->rest);
 
+    if (rc)
+        drop_frames(waiting);
     if (rc || letter->rest) {
         answer(copy->copies, mail, rc);
         return;
@@ -190,11 +219,23 @@ static void take_ship(struct okv_copy *copy, struct okv_peer_mail *mail,
         drop_frames(waiting);
 }
 
-/* Of another snapshot than the one that is awaited: nothing is loaded. */
-static bool is_awaited(const struct okv_copy *copy, const struct okv_peer_letter *letter)
+/* Of another primary it is refused, and comes to nothing over another connection. */
+static void take_ship(struct okv_copy *copy, struct okv_peer_mail *mail,
+                      const struct okv_peer_letter *letter)
 {
-    return copy->is_loading && letter->server == copy->protocol.leader &&
-           letter->message.epoch == copy->protocol.epoch &&
+    if (!is_from_leader(copy, letter) && letter->rest == 0)
+        step(copy, mail, letter);
+    else if (!is_from_leader(copy, letter) || copy->mail.joined != mail->from)
+        answer(copy->copies, mail, 0);
+    else
+        take_frames(copy, mail, letter);
+}
+
+/* Of another snapshot than the one that is awaited: nothing is loaded. */
+static bool is_awaited(const struct okv_copy *copy, const struct okv_peer_mail *mail,
+                       const struct okv_peer_letter *letter)
+{
+    return copy->is_loading && is_from_leader(copy, letter) && copy->mail.joined == mail->from &&
            letter->message.sent_us == copy->loading.id;
 }
 
@@ -206,12 +247,14 @@ static void take_piece(struct okv_copy *copy, struct okv_peer_mail *mail,
 {
     struct okv_copy_mail *waiting = &copy->mail;
     const struct okv_peer_message *message = &letter->message;
-    int rc = is_awaited(copy, letter) ? keep_frames(waiting, mail, letter->rest) : OKV_EINVAL;
+    int rc = is_awaited(copy, mail, letter) ? keep_frames(waiting, mail, letter->rest) : OKV_EINVAL;
 
     if (rc || letter->rest) {
         answer(copy->copies, mail, rc);
         return;
     }
+    if (message->flags & OKV_PEER_LAST)
+        copy->loading.whole = message->published;
     rc = okv_wal_copies_add_piece(copy->database->wal, waiting->bytes, waiting->used,
                                   message->flags & OKV_PEER_LAST ? message->from : 0, message->to);
     waiting->bytes = NULL;
@@ -264,8 +307,10 @@ static void take(struct okv_copies *copies, struct okv_peer_mail *mail)
     struct okv_peer_letter letter;
 
     if (mail->opcode == 0) {
-        if (copy->mail.from == mail->from)
+        if (copy->mail.joined == mail->from) {
+            copy->mail.joined = NULL;
             drop_frames(&copy->mail);
+        }
         answer(copies, mail, 0);
         return;
     }

@@ -112,7 +112,7 @@ static const char *hinder_recovery(const struct okv_copy *copy)
         return "etcd does not answer: see the server's log";
     if (copy->protocol.is_alarmed)
         return "etcd is not what it was: see docs/cluster.md";
-    if (copy->protocol.is_loading)
+    if (copy->protocol.is_loading || copy->protocol.whole_at != 0)
         return "this copy has lost what it had, and loads a snapshot: ask another server";
     if (copy->protocol.leader != 0 &&
         okv_clock_lease_us() - copy->protocol.promised_us < copy->protocol.options.suspect_us)

@@ -100,6 +100,7 @@ static int send_next(struct okv_copy_link *link)
         .sent_us = link->sending.id,
         .from = link->sending.begin,
         .to = link->sending.epoch,
+        .published = link->copy->protocol.published,
     };
     if (piece.rc == 0)
         piece.rc = okv_letter_send(link, &message, piece.bytes, piece.used);
@@ -155,7 +156,8 @@ void okv_snapshot_continue_sending(struct okv_copy_link *link)
 
     if (!link->sending.is_active)
         return;
-    while (!link->sending.is_whole && link->sending.under_way < PIECES_MAX && !link->is_lost)
+    while (!link->sending.is_whole && link->sending.under_way < PIECES_MAX && !link->is_lost &&
+           !link->rest.bytes && okv_link_takes_parts(link->link))
         link->is_lost = send_next(link) != 0;
     if (link->sending.is_whole && peer && !peer->is_loading &&
         peer->position >= protocol->published)

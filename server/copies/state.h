@@ -64,6 +64,13 @@ struct okv_copy_sending {
     unsigned under_way; /* pieces that are not loaded */
 };
 
+/* What is left of a message that takes several requests. */
+struct okv_copy_rest {
+    struct okv_peer_message message;
+    uint8_t *bytes; /* [used], of which those before `at` are sent; NULL: nothing is left */
+    size_t used, at;
+};
+
 /* A connection to the copy of another server, while this one leads. */
 struct okv_copy_link {
     struct okv_copy *copy;
@@ -75,6 +82,7 @@ struct okv_copy_link {
     bool is_open, is_lost;
     bool has_failed; /* and was logged */
     struct okv_copy_sending sending;
+    struct okv_copy_rest rest;
     bool is_refused; /* until it is corrected by an administrator */
     uint64_t again_us, until_us;
 };
@@ -83,19 +91,21 @@ struct okv_copy_link {
 struct okv_copy_loading {
     uint64_t id;                /* as in struct okv_copy_sending */
     unsigned answered;          /* pieces */
+    uint64_t whole;             /* what was published when the last one was sent */
     struct okv_copy_mails list; /* of pieces that are not loaded */
 };
 
 /* Mail of a primary. */
 struct okv_copy_mail {
-    struct okv_copy_mails list;         /* that is not answered yet, in order */
-    struct okv_peer_mail *taken;        /* and that is being taken in; NULL: none */
-    uint64_t taken_us;                  /* when that was sent */
-    const uint8_t *frames;              /* of a SHIP that is being taken in */
-    size_t frames_length;               /* bytes */
-    const struct okv_peer_sender *from; /* of a SHIP in several requests; NULL: there is none */
-    uint8_t *bytes;                     /* [size]: its frames so far, `used` bytes */
+    struct okv_copy_mails list;           /* that is not answered yet, in order */
+    struct okv_peer_mail *taken;          /* and that is being taken in; NULL: none */
+    uint64_t taken_us;                    /* when that was sent */
+    const uint8_t *frames;                /* of a SHIP that is being taken in */
+    size_t frames_length;                 /* bytes */
+    const struct okv_peer_sender *joined; /* whose JOIN came last; NULL: it has closed */
+    uint8_t *bytes; /* [size]: of a message in several requests so far, `used` bytes */
     size_t used, size;
+    uint64_t rest; /* bytes that are still to come; 0: none */
 };
 
 /* A server that is to have a copy, and when it was seen last. */
@@ -136,6 +146,7 @@ struct okv_copy {
     uint64_t needed;    /* frames from here on are kept for copies that load */
     bool is_leading, is_draining, is_loading, is_placing;
     bool is_given_up;      /* the log; a snapshot may take its place */
+    bool is_stuck;         /* its disk does not answer */
     unsigned told_in_sync; /* copies, as it was logged last; 0: by no primary */
     bool has_told_mark;    /* that its directory cannot be marked */
     bool is_shown;         /* what the protocol says of this copy, to clients */
@@ -174,10 +185,11 @@ struct okv_copies {
     uint64_t etcd_ns; /* when etcd is looked at again, whatever comes */
     struct okv_lateness lateness;
 
-    uint64_t id, boot;  /* of this server */
-    uint64_t client_id; /* of its links */
-    uint64_t options;   /* digest of what all copies have in common */
-    uint64_t random;    /* for nonces */
+    uint64_t id, boot;    /* of this server */
+    uint64_t client_id;   /* of its links */
+    uint64_t options;     /* digest of what all copies have in common */
+    uint64_t random;      /* for nonces */
+    uint64_t creation_id; /* of a cluster that this server creates, however often it is told to */
     struct okv_server_document self;
 
     bool has_cluster, has_begun;

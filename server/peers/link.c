@@ -277,6 +277,15 @@ static struct place *free_place(struct okv_link *link)
     return NULL;
 }
 
+bool okv_link_takes_parts(const struct okv_link *link)
+{
+    uint32_t used = 0;
+
+    for (uint32_t i = 0; i < link->place_count; i++)
+        used += link->places[i].is_used;
+    return link->state == OPEN && (used == 0 || link->place_count - used > 1);
+}
+
 /* Lends a copy of the body, which the request names in its place. */
 static int lend(struct okv_link *link, struct place *place, const struct iovec *body, int parts,
                 struct okv_request_message *request)

@@ -12,6 +12,7 @@
 #ifndef OKV_SERVER_PEERS_LINK_H
 #define OKV_SERVER_PEERS_LINK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
@@ -63,6 +64,8 @@ struct okv_link_wait {
 /* Goes on as far as it can without blocking. */
 struct okv_link_wait okv_link_run(struct okv_link *link);
 
+/* Whether a message may be sent that is one of many, and leaves a place to a further one. */
+bool okv_link_takes_parts(const struct okv_link *link);
 /* Sends a message: a header of 1 to OKV_KEY_MAX bytes, and a body in parts, which are copied. A
  * body may be as long as the other server takes (inbox.h). OKV_EAGAIN: as many as possible have no
  * answer, or there is no buffer: after a run; OKV_EDISCONNECTED; OKV_EINVAL: a length; OKV_ENOMEM,

@@ -55,10 +55,17 @@ uint64_t okv_wal_poll_until_ns(const struct okv_wal *wal)
     return spin_us ? okv_clock_ns() + atomic_load(spin_us) * UINT64_C(1000) : 0;
 }
 
+void okv_wal_note_step(struct okv_wal *wal)
+{
+    if (wal->copies)
+        atomic_store_explicit(&wal->step_ns, okv_clock_ns(), memory_order_relaxed);
+}
+
 void okv_wal_pause(struct okv_wal *wal, uint64_t poll_until_ns, uint64_t due_ns)
 {
     const struct timespec until = at(due_ns);
 
+    atomic_store_explicit(&wal->step_ns, 0, memory_order_relaxed);
     if (okv_clock_ns() < poll_until_ns) {
         pthread_mutex_unlock(&wal->lock);
         sched_yield();
@@ -68,6 +75,7 @@ void okv_wal_pause(struct okv_wal *wal, uint64_t poll_until_ns, uint64_t due_ns)
     } else {
         pthread_cond_timedwait(&wal->wanted, &wal->lock, &until);
     }
+    okv_wal_note_step(wal);
 }
 
 /* A full disk is tried again at intervals, after an empty batch. */

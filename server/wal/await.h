@@ -10,6 +10,8 @@ struct okv_wal;
 /* Until when the thread polls before it sleeps, if it waits from now on. Where there are copies,
  * each batch waits for messages that take microseconds, and so does waking a thread. */
 uint64_t okv_wal_poll_until_ns(const struct okv_wal *wal);
+/* The thread begins something that takes long only where its disk does. */
+void okv_wal_note_step(struct okv_wal *wal);
 /* Under the lock, which it leaves meanwhile: a step of a wait for `wanted`, or until `due_ns`
  * (UINT64_MAX: never). */
 void okv_wal_pause(struct okv_wal *wal, uint64_t poll_until_ns, uint64_t due_ns);

@@ -150,7 +150,7 @@ static bool is_sane(const struct okv_wal_wire_record *wire, const struct okv_wal
     case OKV_WAL_CLEAN:
         return record->key_length == 0 && !has_value && record->expiry_ms == 0;
     case OKV_WAL_EPOCH:
-        return record->key_length == 0 && !has_value && record->expiry_ms == 0 &&
+        return record->key_length == 0 && !has_value && record->raise <= OKV_LE48_MAX &&
                record->version > 0 && record->version <= OKV_WAL_EPOCH_MAX;
     case OKV_WAL_CLIENT:
         return record->key_length == OKV_WAL_CLIENT_SIZE &&

@@ -137,6 +137,7 @@ struct okv_wal_record {
         uint64_t bucket;   /* of BUCKET: its number */
         uint64_t slots;    /* of CLIENT: of its reply cache */
         uint64_t sequence; /* of REPLY */
+        uint64_t raise;    /* of EPOCH: all versions before it are raised by this much */
     };
 };
 

@@ -69,6 +69,8 @@ struct okv_wal {
     bool is_stopped;                       /* and the batch is closed permanently */
     atomic_uint_fast64_t waits_since_ns;   /* of the oldest change that waits for the disk, while
                                               the log's thread writes; 0: it does not */
+    atomic_uint_fast64_t step_ns;          /* where there are copies: when the log's thread began
+                                              what it does; 0: it waits */
     struct okv_wal_batch writing;          /* of the log's thread */
     atomic_uint_fast64_t written_unsynced; /* bytes of records taken so far that are not durable */
 

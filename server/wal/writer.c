@@ -74,6 +74,7 @@ static void end_batch(struct okv_wal *wal, bool is_snapshot_due)
 
 static void run_batch(struct okv_wal *wal, bool is_snapshot_due)
 {
+    okv_wal_note_step(wal);
     pthread_rwlock_wrlock(&wal->batch_lock);
     end_batch(wal, is_snapshot_due);
     if (wal->copies && okv_wal_copies_must_hold(wal))

@@ -15,6 +15,7 @@ enum {
     ITEMS = 2000,
     LONGEST = 20000,
     CHANGES = 50,
+    HUGE_BYTES = 24 << 20,
 };
 
 static struct cluster_process cluster;
@@ -58,7 +59,7 @@ static void end_load(void)
 }
 
 /* The copy has what the primary has. It leads in the end. */
-static void compare_with(unsigned copy)
+static void compare_all(unsigned copy, size_t least)
 {
     struct okv_info info;
 
@@ -70,10 +71,15 @@ static void compare_with(unsigned copy)
     struct cluster_items after = cluster_items_walk(handle, "");
     okv_info(handle, &info);
     assert_string_equal(info.uri, cluster.servers[copy].uri);
-    assert_true(before.count > ITEMS / 2);
+    assert_true(before.count > least);
     cluster_items_compare(&before, &after);
     cluster_items_free(&before);
     cluster_items_free(&after);
+}
+
+static void compare_with(unsigned copy)
+{
+    compare_all(copy, ITEMS / 2);
 }
 
 CLUSTER_TEST(a_copy_that_was_killed_catches_up)
@@ -122,4 +128,39 @@ CLUSTER_TEST(a_copy_that_stands_still_is_left_and_comes_back)
     cluster_process_await(&cluster, copy, true);
     end_load();
     compare_with(copy);
+}
+
+static void put_huge(const char *key)
+{
+    char *value = malloc(HUGE_BYTES);
+
+    assert_non_null(value);
+    memset(value, key[0], HUGE_BYTES);
+    assert_int_equal(okv_put(handle, key, strlen(key), value, HUGE_BYTES, NULL), OKV_OK);
+    free(value);
+}
+
+/* Both in the log and in a snapshot each takes more requests than a server takes at a time. */
+CLUSTER_TEST(values_of_many_requests_are_copied)
+{
+    static const char *const few[] = {"--credits", "2", NULL};
+
+    memset(&load, 0, sizeof load);
+    cluster_process_prepare(&cluster, 2, "256M", LEASE_MS);
+    for (unsigned i = 0; i < cluster.count; i++)
+        cluster.arguments[i] = few;
+    cluster_process_run(&cluster);
+    cluster_process_create(&cluster);
+    handle = cluster_process_connect(&cluster);
+    unsigned copy = 1 - cluster_process_leader(&cluster);
+    put_huge("a");
+    put_huge("b");
+    compare_all(copy, 1);
+    copy = 1 - copy;
+    cluster_process_await(&cluster, copy, true);
+    cluster_process_signal(&cluster, copy, SIGKILL);
+    cluster_process_await(&cluster, copy, false);
+    put_huge("c");
+    cluster_process_restart(&cluster, copy);
+    compare_all(copy, 2);
 }

@@ -36,12 +36,26 @@ until_says() {
     until [ "$(say "$@")" = "$reply " ]; do sleep 0.05; done
 }
 
-# read_key: before its first checks and soon after a hand-over HAProxy asks a copy, which refuses, or has no server.
+# read_key [KEY]: before its first checks and soon after a hand-over HAProxy asks a copy, which refuses, or has no server.
 read_key() {
     local reply
-    reply=$(say GET key)
-    while [[ ! $reply =~ ^[0-9] ]]; do reply=$(say GET key); done
+    reply=$(say GET "${1:-key}")
+    while [[ ! $reply =~ ^[0-9] ]]; do reply=$(say GET "${1:-key}"); done
     echo "$reply"
+}
+
+# count_on: until there is a file `enough`. Writes how often it was acknowledged, and how often it may have been done besides.
+count_on() {
+    local reply sure=0 perhaps=0
+    while [ ! -e "$scratch/enough" ]; do
+        reply=$(say INCR counter)
+        if [[ $reply =~ ^[0-9]+\ $ ]]; then
+            sure=$((sure + 1))
+        elif [[ ! $reply =~ ^(READONLY|MASTERDOWN|Could\ not\ connect) ]]; then
+            perhaps=$((perhaps + 1))
+        fi
+    done
+    echo "$sure $perhaps" >"$scratch/counted"
 }
 
 start_etcd
@@ -57,6 +71,8 @@ setpriv --pdeathsig KILL haproxy -db -f "$scratch/haproxy.cfg" >"$scratch/proxy"
 servers+=($!)
 until_says OK SET key 1
 same "a get" "$(read_key)" "1 "
+count_on &
+counting=$!
 cluster 1 handover >/dev/null
 same "what was put before, at the second" "$(read_key)" "1 "
 until_says OK SET key 2
@@ -66,5 +82,11 @@ kill -STOP "${servers[2]}"
 until_says OK SET key 3 # this or another server, which takes over
 kill -9 "${servers[2]}"
 same "after the failover" "$(read_key)" "3 "
+touch "$scratch/enough"
+wait "$counting"
+read -r sure perhaps <"$scratch/counted"
+counter=$(read_key counter)
+same "whether each increment was done once" "$((sure > 0 && counter >= sure && counter <= sure + perhaps))" 1
+[ $failures -eq 0 ] || echo "the counter is $counter: $sure acknowledged, $perhaps perhaps" >&2
 echo "cluster_haproxy: $checks checks, $failures wrong"
 [ $failures -eq 0 ]

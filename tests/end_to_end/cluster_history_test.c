@@ -1,7 +1,7 @@
 /*
  * Clients of a cluster on few keys, while its primary hands over, is killed or stands still, and
- * while copies are killed: everything that they did and saw, over all epochs, is explained by one
- * order of the operations on each key, in which its versions rise
+ * while copies and the leader of etcd are killed: everything that they did and saw, over all
+ * epochs, is explained by one order of the operations on each key, in which its versions rise
  * (tests/support/linearizability.h).
  *
  * OKV_LONG=1: each of these happens ten times, else once. $OKV_TEST_SEED repeats their order. Left
@@ -77,6 +77,18 @@ static void kill_primary(void)
     cluster_process_restart(&cluster, primary);
 }
 
+/* Alone, or with the primary. */
+static void kill_etcd(void)
+{
+    unsigned leader = etcd_process_leader(&cluster.etcd);
+
+    etcd_process_kill(&cluster.etcd, leader);
+    if (random_below(&seed, 2))
+        kill_primary();
+    recorded_crowd_await(&crowd);
+    etcd_process_restart(&cluster.etcd, leader);
+}
+
 /* Its memory is READ on by clients from before, while another one writes elsewhere. */
 static void stop_primary(void)
 {
@@ -135,7 +147,7 @@ static void kill_all(void)
 }
 
 static void (*const events[])(void) = {hand_over,  kill_copy,          kill_primary, stop_primary,
-                                       pause_some, kill_primary_ahead, kill_all};
+                                       pause_some, kill_primary_ahead, kill_all,     kill_etcd};
 #define EVENTS (sizeof events / sizeof *events)
 
 /* Each once, in some order. */
@@ -171,6 +183,7 @@ static void run(bool has_files)
 
     seed = random_seed();
     cluster.options.has_files = has_files;
+    cluster.options.etcd_has_three = true;
     cluster_process_start(&cluster, SERVERS, "32M", LEASE_MS);
     uint64_t epoch = epoch_now();
     recorded_crowd_start(&crowd, cluster.uri, random_next(&seed));

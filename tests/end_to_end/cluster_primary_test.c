@@ -77,7 +77,7 @@ static void go_on(unsigned server)
     cluster_process_hand_over(&cluster, server);
     cluster_load_await(&load);
     cluster_load_stop(&load);
-    cluster_load_check(&load, handle);
+    assert_int_equal(cluster_load_check(&load, handle), 0);
     compare();
 }
 

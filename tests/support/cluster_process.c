@@ -120,6 +120,22 @@ unsigned cluster_process_leader(struct cluster_process *cluster)
     return server;
 }
 
+unsigned cluster_process_leader_in(struct cluster_process *cluster, uint64_t *epoch)
+{
+    bool is_leading = false;
+    unsigned server = 0;
+
+    while (!is_leading) {
+        server = cluster_process_leader(cluster);
+        json_t *report = report_of(cluster, server);
+        const json_t *database = database_of(cluster, report);
+        is_leading = json_is_true(json_object_get(database, "leads"));
+        *epoch = (uint64_t)json_integer_value(json_object_get(database, "epoch"));
+        json_decref(report);
+    }
+    return server;
+}
+
 /* In the set, with all that the primary has sent it: +1. Not in the set: -1. */
 static int sync_of(struct cluster_process *cluster, unsigned server)
 {
@@ -269,11 +285,24 @@ static void observe(struct cluster_process *cluster, unsigned i)
         fail_msg("%s: %s: %s", cluster->servers[i].uri, okv_errname(rc), why);
 }
 
+/* For the servers that start from now on. */
+static void set_clock(int ppm)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%d", ppm);
+    setenv("OKV_TEST_CLOCK_PPM", text, 1);
+    setenv("LD_PRELOAD", OKV_SKEWED_CLOCK, 1);
+}
+
 void cluster_process_restart(struct cluster_process *cluster, unsigned i)
 {
     int kept = cluster->options.has_logs ? log_to_file(cluster, i) : -1;
 
+    if (cluster->options.clock_ppm)
+        set_clock(((int)i - 1) * cluster->options.clock_ppm);
     start_server(cluster, i);
+    unsetenv("LD_PRELOAD");
     if (kept >= 0)
         log_as_before(kept);
     if (!cluster->observers[i])
@@ -420,7 +449,8 @@ void cluster_process_prepare(struct cluster_process *cluster, unsigned count, co
     };
     lease_ms = pace_ms(lease_ms);
     cluster->lease_ms = lease_ms < LEASE_MAX_MS ? lease_ms : LEASE_MAX_MS;
-    etcd_process_start(&cluster->etcd, 1, cluster->options.etcd_has_tls);
+    etcd_process_start(&cluster->etcd, cluster->options.etcd_has_three ? ETCD_MEMBERS_MAX : 1,
+                       cluster->options.etcd_has_tls);
     name_places(cluster);
 }
 

@@ -21,7 +21,10 @@ struct cluster_options {
     bool has_two;        /* databases, `other` beside `default` */
     bool has_logs;       /* in `directory`: log0, log1 and so on; else on standard error */
     bool etcd_has_tls;   /* as etcd_process_start() has it */
+    bool etcd_has_three; /* members, else one */
     unsigned copies_min; /* 0: as it is by itself, 1 */
+    int clock_ppm;       /* the lease clocks of servers 0, 1, 2 are slow by that, right, and fast.
+                            Not with a sanitizer */
 };
 
 struct cluster_process {
@@ -68,6 +71,8 @@ void cluster_process_signal(struct cluster_process *cluster, unsigned server, in
 
 /* Waits until one server says that it leads. */
 unsigned cluster_process_leader(struct cluster_process *cluster);
+/* The same, and the epoch that it leads. */
+unsigned cluster_process_leader_in(struct cluster_process *cluster, uint64_t *epoch);
 /* Whether one says so now. */
 bool cluster_process_is_led(struct cluster_process *cluster);
 /* Whether the primary has that server in its set, and a connection to it. */

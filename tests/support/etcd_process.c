@@ -106,15 +106,14 @@ static void launch(struct etcd_process *cluster, unsigned i)
         run(cluster, i);
 }
 
-/* A POST of its own; returns the status, 0: no answer. */
-static long post(const struct etcd_process *cluster, unsigned member, const char *path,
-                 const char *json, const char *token)
+/* A POST of its own, whose answer goes to `out`; returns the status, 0: no answer. */
+static long post_to(const struct etcd_process *cluster, unsigned member, const char *path,
+                    const char *json, const char *token, FILE *out)
 {
     char header[256], url[128], ca[256], cert[256], key[256];
     struct curl_slist *headers = NULL;
     CURL *easy = curl_easy_init();
     long status = 0;
-    FILE *null = fopen("/dev/null", "w");
 
     snprintf(header, sizeof header, "Authorization: %s", token ? token : "");
     if (token)
@@ -125,7 +124,7 @@ static long post(const struct etcd_process *cluster, unsigned member, const char
     curl_easy_setopt(easy, CURLOPT_URL, url);
     curl_easy_setopt(easy, CURLOPT_PROXY, "");
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, json);
-    curl_easy_setopt(easy, CURLOPT_WRITEDATA, null);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, out);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT, 10L);
     if (cluster->has_tls) {
         curl_easy_setopt(easy, CURLOPT_CAINFO, tls_file("ca.pem", ca));
@@ -136,6 +135,15 @@ static long post(const struct etcd_process *cluster, unsigned member, const char
         curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_cleanup(easy);
     curl_slist_free_all(headers);
+    return status;
+}
+
+static long post(const struct etcd_process *cluster, unsigned member, const char *path,
+                 const char *json, const char *token)
+{
+    FILE *null = fopen("/dev/null", "w");
+    long status = post_to(cluster, member, path, json, token, null);
+
     fclose(null);
     return status;
 }
@@ -156,6 +164,30 @@ void etcd_process_post(const struct etcd_process *cluster, const char *path, con
                        const char *token)
 {
     await_status(cluster, 0, path, json, token);
+}
+
+/* The member that the answer names as the leader is the one that wrote it. */
+static bool leads(const struct etcd_process *cluster, unsigned member)
+{
+    char text[4096] = "";
+    FILE *out = fmemopen(text, sizeof text - 1, "w");
+    unsigned long long id = 0, leader = 1;
+
+    long status = post_to(cluster, member, "maintenance/status", "{}", NULL, out);
+    fclose(out);
+    const char *own = strstr(text, "\"member_id\":\""), *other = strstr(text, "\"leader\":\"");
+    return status == 200 && own && other && sscanf(own, "\"member_id\":\"%llu", &id) == 1 &&
+           sscanf(other, "\"leader\":\"%llu", &leader) == 1 && id == leader;
+}
+
+unsigned etcd_process_leader(const struct etcd_process *cluster)
+{
+    for (uint64_t end = pace_guard_end(); okv_clock_ns() < end; pace_sleep_ms(20))
+        for (unsigned i = 0; i < cluster->count; i++)
+            if (cluster->members[i].pid > 0 && leads(cluster, i))
+                return i;
+    fail_msg("no member of etcd leads");
+    return 0;
 }
 
 void etcd_process_restart(struct etcd_process *cluster, unsigned member)

@@ -31,6 +31,8 @@ void etcd_process_stop(struct etcd_process *cluster);
 /* The same members, with what they have on their disks. */
 void etcd_process_restart(struct etcd_process *cluster, unsigned member);
 void etcd_process_kill(struct etcd_process *cluster, unsigned member);
+/* Waits until one of those that run leads. */
+unsigned etcd_process_leader(const struct etcd_process *cluster);
 /* The members' disks are empty, at their next start. */
 void etcd_process_wipe(struct etcd_process *cluster);
 /* What the client has no call for: POST of `json` to a path such as "kv/compaction", repeated until

@@ -99,7 +99,7 @@ void wal_copy_await_open(struct wal_copy *copy, bool is_open)
 
 void wal_pair_lead(struct wal_pair *pair, unsigned leader)
 {
-    assert_int_equal(okv_wal_copies_lead(pair->of[leader].machine.wal, ++pair->epoch), 0);
+    assert_int_equal(okv_wal_copies_lead(pair->of[leader].machine.wal, ++pair->epoch, 0), 0);
     wal_pair_ship(pair, leader);
     wal_pair_publish(pair, leader);
     wal_copy_await_open(&pair->of[leader], true);
@@ -191,6 +191,16 @@ static int take_item(void *user, const struct okv_store_now *now)
     item->version = now->version;
     item->expiry_ms = now->expiry_ms;
     return 0;
+}
+
+uint64_t wal_copy_version(struct wal_copy *copy, unsigned key)
+{
+    const struct okv_store_view view = {.clock_ms = 0};
+    struct item item = {.version = 0};
+
+    assert_int_equal(
+        okv_store_look(&copy->machine.store, NULL, &key, sizeof key, &view, take_item, &item), 0);
+    return item.version;
 }
 
 struct comparison {

@@ -52,6 +52,7 @@ uint64_t wal_copy_begin_batch(struct wal_copy *copy, unsigned key, uint32_t numb
 int wal_copy_await_batch(struct wal_copy *copy, uint64_t batch);
 bool wal_copy_has_ended(struct wal_copy *copy, uint64_t batch);
 uint32_t wal_copy_number(struct wal_copy *copy, unsigned key);
+uint64_t wal_copy_version(struct wal_copy *copy, unsigned key);
 
 /* Waits until both have applied their logs. They have the same items then, with equal versions and
  * times to live. Returns how many. */

@@ -87,6 +87,20 @@ TEST(a_message_has_these_bytes)
     expect_same(&join, &back);
 }
 
+TEST(a_beat_has_the_clock_of_the_copy_where_a_join_has_users)
+{
+    struct okv_peer_letter beat = join, back;
+    uint8_t bytes[OKV_PEER_MESSAGE_MAX];
+
+    beat.message.type = OKV_PEER_BEAT;
+    beat.message.copy_us = 0x4746454443424140;
+    okv_peer_letter_encode(&beat, bytes);
+    assert_memory_equal(bytes + 80, "\x40\x41\x42\x43\x44\x45\x46\x47", 8);
+    assert_int_equal(decode(bytes, sizeof join_bytes, &back), 0);
+    assert_int_equal(back.message.copy_us, beat.message.copy_us);
+    assert_int_equal(back.users, 0);
+}
+
 TEST(types_have_these_numbers)
 {
     static const enum okv_peer_message_type types[] = {

@@ -50,15 +50,45 @@ static void commit_alone(struct wal_pair *pair, unsigned key, uint32_t number)
     assert_int_equal(wal_copy_await_batch(primary, batch), 0);
 }
 
-static void lead_alone(struct wal_pair *pair)
+static void lead_raised(struct wal_pair *pair, uint64_t raise)
 {
     struct wal_copy *primary = &pair->of[0];
 
     okv_wal_copies_follow(primary->machine.wal);
     wal_copy_await_open(primary, false);
-    assert_int_equal(okv_wal_copies_lead(primary->machine.wal, ++pair->epoch), 0);
+    assert_int_equal(okv_wal_copies_lead(primary->machine.wal, ++pair->epoch, raise), 0);
     okv_wal_copies_publish(primary->machine.wal, wal_copy_state(primary).sealed);
     wal_copy_await_open(primary, true);
+}
+
+static void lead_alone(struct wal_pair *pair)
+{
+    lead_raised(pair, 0);
+}
+
+/* What was lost had versions that are not to come again, in no copy, and not after a start. */
+TEST(a_recovery_raises_versions)
+{
+    struct wal_pair *pair = pair_begin(0);
+    struct wal_copy *primary = &pair->of[0], *copy = &pair->of[1];
+
+    lead_alone(pair);
+    commit_alone(pair, 1, 1);
+    commit_alone(pair, 2, 2);
+    uint64_t before = wal_copy_version(primary, 1);
+    lead_raised(pair, OKV_WAL_RAISE_BY);
+    assert_int_equal(wal_copy_version(primary, 1), before + OKV_WAL_RAISE_BY);
+    commit_alone(pair, 2, 3);
+    wal_pair_ship(pair, 0);
+    wal_pair_publish(pair, 0);
+    wal_copy_await_durable(copy);
+    assert_int_equal(wal_pair_expect_equal(pair), 2);
+    assert_true(wal_copy_version(copy, 2) > OKV_WAL_RAISE_BY);
+    wal_machine_kill(&copy->machine);
+    start_again(pair);
+    expect_numbers(pair, 1, 3);
+    assert_int_equal(wal_copy_version(copy, 1), before + OKV_WAL_RAISE_BY);
+    wal_pair_end(pair);
 }
 
 /* Frames of several epochs come at once, and are written before they are synced. */

@@ -58,7 +58,7 @@ static void lead(struct trial *trial)
 
     okv_wal_copies_follow(primary->machine.wal);
     wal_copy_await_open(primary, false);
-    assert_int_equal(okv_wal_copies_lead(primary->machine.wal, ++trial->pair->epoch), 0);
+    assert_int_equal(okv_wal_copies_lead(primary->machine.wal, ++trial->pair->epoch, 0), 0);
     okv_wal_copies_publish(primary->machine.wal, wal_copy_state(primary).sealed);
     wal_copy_await_open(primary, true);
     note_end(trial);
@@ -490,7 +490,7 @@ TEST(a_lone_primary_ends_its_batch_when_its_log_fails)
 
     wal_copy_init(copy, false);
     wal_copy_start(copy);
-    assert_int_equal(okv_wal_copies_lead(copy->machine.wal, 1), 0);
+    assert_int_equal(okv_wal_copies_lead(copy->machine.wal, 1, 0), 0);
     okv_wal_copies_publish(copy->machine.wal, wal_copy_state(copy).sealed);
     wal_copy_await_open(copy, true);
     crash_disk_stop(&copy->disk);

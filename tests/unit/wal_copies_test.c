@@ -42,7 +42,7 @@ TEST(changes_begin_when_the_first_frame_is_published)
 
     assert_int_equal(wal_copy_state(primary).sealed, WAL_PAIR_BEGIN);
     assert_false(okv_wal_is_batch_open(primary->machine.wal));
-    assert_int_equal(okv_wal_copies_lead(primary->machine.wal, 1), 0);
+    assert_int_equal(okv_wal_copies_lead(primary->machine.wal, 1, 0), 0);
     wal_copy_await_durable(primary);
     wal_pair_ship(pair, 0);
     let_run();
@@ -179,7 +179,7 @@ TEST(a_sealed_batch_is_cut_off)
     commit(pair, 0, 1, 1);
     uint64_t cut = depose(pair, false);
     wal_copy_await_durable(primary);
-    assert_int_equal(okv_wal_copies_lead(copy->machine.wal, ++pair->epoch), 0);
+    assert_int_equal(okv_wal_copies_lead(copy->machine.wal, ++pair->epoch, 0), 0);
     okv_wal_copies_cut(primary->machine.wal, cut);
     assert_int_equal(wal_copy_state(primary).sealed, cut);
     assert_int_equal(wal_copy_state(primary).durable, cut);
@@ -271,7 +271,7 @@ TEST(a_log_that_takes_no_changes_is_drained)
 
     okv_wal_copies_follow(wal);
     wal_copy_await_open(primary, false);
-    assert_int_equal(okv_wal_copies_lead(wal, ++pair->epoch), 0);
+    assert_int_equal(okv_wal_copies_lead(wal, ++pair->epoch, 0), 0);
     wal_copy_await_durable(primary);
     for (unsigned i = 0; i < 3; i++) {
         okv_wal_copies_drain(wal, false);

@@ -209,7 +209,7 @@ static void come_to(struct wal_pair *pair, enum moment moment)
     uint64_t end;
 
     if (moment == LEADS)
-        assert_int_equal(okv_wal_copies_lead(wal, ++pair->epoch), 0);
+        assert_int_equal(okv_wal_copies_lead(wal, ++pair->epoch, 0), 0);
     else if (moment > LEADS)
         wal_pair_lead(pair, 0);
     end = wal_copy_state(copy).sealed;
@@ -234,7 +234,7 @@ static void come_to(struct wal_pair *pair, enum moment moment)
     if (moment == WAS_CUT)
         okv_wal_copies_cut(wal, end);
     if (moment == LEADS_AGAIN)
-        assert_int_equal(okv_wal_copies_lead(wal, ++pair->epoch), 0);
+        assert_int_equal(okv_wal_copies_lead(wal, ++pair->epoch, 0), 0);
 }
 
 /* At once, and when the log's thread has come as far as it can. */

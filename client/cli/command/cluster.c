@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "client/cli/args.h"
+#include "client/cli/command/cluster_recovery.h"
 #include "client/cli/command/cluster_report.h"
 #include "client/cli/output.h"
 
@@ -362,11 +363,15 @@ static int recover(struct cli *cli, const struct cluster_arguments *arguments)
 
     if (rc)
         return cli_cluster_fail(cli, arguments->word, rc);
-    fprintf(stderr,
-            "%s leads %s with what it has. What other servers alone have is lost, and those that "
-            "come back load what this one has.\n",
-            cli_cluster_place(report, cli_cluster_text(report, "server")), arguments->name);
+    bool has_most = cli_cluster_plan_recovery(cli, report, arguments->name);
+    if (has_most)
+        fprintf(stderr,
+                "%s leads %s with what it has. What other servers alone have is lost, and those "
+                "that come back load what this one has. Versions rise above those that are lost.\n",
+                cli_cluster_place(report, cli_cluster_text(report, "server")), arguments->name);
     json_decref(report);
+    if (!has_most)
+        return CLI_FAILED;
     if (!arguments->yes && !cli_confirm("Do it?")) {
         fputs("okv: cluster recover: nothing was changed\n", stderr);
         return CLI_MISS;

@@ -12,7 +12,7 @@ static int apply_record(struct okv_wal *wal, struct okv_store_work *work,
     const struct okv_store_recovered item = okv_wal_item_of(record);
 
     if (record->kind == OKV_WAL_EPOCH)
-        return 0;
+        return record->raise ? okv_store_raise_versions(wal->store, work, record->raise) : 0;
     if (!okv_wal_is_change(record))
         return okv_wal_recover_client(wal, record);
     return okv_store_recover(wal->store, work, &item);

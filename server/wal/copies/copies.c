@@ -97,6 +97,7 @@ static struct okv_wal_copies_state state_of(struct okv_wal *wal)
         .is_failed = atomic_load(&wal->failure) != 0,
         .has_no_room = copies->has_no_room,
         .is_disk_full = atomic_load(&wal->space.is_full),
+        .step_ns = atomic_load(&wal->step_ns),
         .is_loading = copies->load.is_active,
         .pieces = copies->load.pieces,
     };
@@ -128,11 +129,11 @@ static void wake(struct okv_wal *wal)
     pthread_cond_signal(&wal->wanted);
 }
 
-int okv_wal_copies_lead(struct okv_wal *wal, uint64_t epoch)
+int okv_wal_copies_lead(struct okv_wal *wal, uint64_t epoch, uint64_t raise)
 {
     struct okv_wal_copies *copies = wal->copies;
     uint8_t record[sizeof(struct okv_wal_wire_record)];
-    const struct okv_wal_record begins = {.kind = OKV_WAL_EPOCH, .version = epoch};
+    const struct okv_wal_record begins = {.kind = OKV_WAL_EPOCH, .version = epoch, .raise = raise};
     struct okv_wal_frame header = {
         .length = sizeof(struct okv_wal_wire_frame) + sizeof record,
         .epoch = epoch,

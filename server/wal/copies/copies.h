@@ -62,7 +62,8 @@ struct okv_wal_copies_state {
     bool is_failed;    /* the log, for ever */
     bool has_no_room;  /* the store, for what is published */
     bool is_disk_full; /* frames wait until there is space */
-    unsigned pieces;   /* of a snapshot, that were loaded since okv_wal_copies_load() */
+    uint64_t step_ns; /* on okv_clock_ns(): when the log's thread began what it does; 0: it waits */
+    unsigned pieces;  /* of a snapshot, that were loaded since okv_wal_copies_load() */
     bool is_loading;
     bool is_drained; /* as after okv_wal_copies_drain() */
     bool takes_changes;
@@ -92,8 +93,9 @@ void okv_wal_copies_carry_unpublished(struct okv_wal *wal);
 /* ---- the cluster thread, after okv_wal_start() ---- */
 
 void okv_wal_copies_get(struct okv_wal *wal, struct okv_wal_copies_state *out);
-/* Begins an epoch, above that of the last frame, with a frame. OKV_ENOMEM. */
-int okv_wal_copies_lead(struct okv_wal *wal, uint64_t epoch);
+/* Begins an epoch, above that of the last frame, with a frame, before which all versions are raised
+ * by `raise`. OKV_ENOMEM. */
+int okv_wal_copies_lead(struct okv_wal *wal, uint64_t epoch, uint64_t raise);
 /* Stops to lead: the open batch and one that is not published are dropped, their frames stay. */
 void okv_wal_copies_follow(struct okv_wal *wal);
 /* Ends the batch and takes no further changes, or takes them again. */

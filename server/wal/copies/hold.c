@@ -341,6 +341,7 @@ void okv_wal_copies_hold(struct okv_wal *wal)
     note_drained(copies);
     tell_of_work(wal);
     while (!may_change(wal)) {
+        okv_wal_note_step(wal);
         if (work_off(wal)) {
             tell_of_work(wal);
             continue;

@@ -66,8 +66,10 @@ static int apply_record(struct replay *replay, const struct okv_wal_record *reco
 {
     replay->is_clean =
         record->kind == OKV_WAL_CLEAN && record->version == replay->scan.header.number;
-    if (record->kind == OKV_WAL_CLEAN || record->kind == OKV_WAL_EPOCH)
+    if (record->kind == OKV_WAL_CLEAN)
         return 0;
+    if (record->kind == OKV_WAL_EPOCH)
+        return record->raise ? raise_versions(replay, record->raise, diag) : 0;
     if (record->kind == OKV_WAL_RAISE)
         return replay_raise(replay, record->version, diag);
     if (!okv_wal_is_change(record))
