@@ -71,7 +71,7 @@ struct servers {
     unsigned asked;               /* in turn, since the last pause */
     unsigned patience;            /* how often all of them have been silent for a whole round */
     char *avoided;                /* URI of a server that stood still; NULL: there is none */
-    unsigned avoid_rounds;        /* for which it is not asked */
+    uint64_t avoid_until_ns;      /* on okv_clock_ns(): it is asked again */
     bool has_followed;            /* since the last pause, what a refusal says */
     bool was_answered;            /* since the last pause, by any of them */
 };

@@ -65,8 +65,8 @@ void lease_look_later(okv *handle)
 
     if (!lease_is_wanted(handle) || handle->free.count == handle->slot_count)
         return;
-    if (now >= at)
-        at = lease_overdue_ns(handle);
+    if (now >= at) /* it may be renewed at any time */
+        at = now + LEASE_AGAIN_NS;
     at = okv_clock_ns() + (at > now ? at - now : 0);
     if (at < lease->again_ns)
         lease->again_ns = at;

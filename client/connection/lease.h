@@ -19,7 +19,7 @@ bool lease_is_wanted(const okv *handle);
 /* When the server is to be given up, on okv_clock_boot_ns(), if its lease, which is over, is not
  * renewed before. */
 uint64_t lease_overdue_ns(const okv *handle);
-/* Has lease.again_ns come when the lease ends or is overdue, if operations wait. */
+/* Has lease.again_ns come when the lease ends, and often from then on, if operations wait. */
 void lease_look_later(okv *handle);
 /* How long READs still count without another status; 0 of a server alone. */
 uint64_t lease_left_ms(const okv *handle);

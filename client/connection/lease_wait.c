@@ -45,7 +45,7 @@ static bool give_up(okv *handle, uint64_t now)
     watch(lease, now, term_ns + handle->keepalive.period_ns);
     if (now < lease_overdue_ns(handle))
         return false;
-    servers_avoid(&handle->link);
+    servers_avoid(&handle->link, term_ns / 2);
     engine_lost(handle, OKV_EDISCONNECTED, "the server no longer renews its lease");
     return true;
 }

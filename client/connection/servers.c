@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/connection/tls_files.h"
+#include "shared/base/clock.h"
 #include "shared/base/error.h"
 #include "shared/base/random.h"
 #include "shared/base/uri_part.h"
@@ -14,8 +15,6 @@
  * answered within this time, all of them get twice as much. */
 #define LIMIT_FIRST_NS UINT64_C(500000000)
 #define PATIENCE_MAX 4
-/* Of 10 to 100 ms each: by then another server leads, or this one is back. */
-#define AVOID_ROUNDS 8
 
 uint64_t servers_limit_ns(const struct link *link, uint64_t limit_ns)
 {
@@ -38,16 +37,21 @@ static void forget_avoided(struct servers *servers)
     servers->avoided = NULL;
 }
 
-void servers_avoid(struct link *link)
+void servers_avoid(struct link *link, uint64_t ns)
 {
     forget_avoided(&link->servers);
     link->servers.avoided = strdup(link->uri_text);
-    link->servers.avoid_rounds = AVOID_ROUNDS;
+    link->servers.avoid_until_ns = okv_clock_ns() + ns;
+}
+
+static bool avoids(const struct servers *servers)
+{
+    return servers->avoided && okv_clock_ns() < servers->avoid_until_ns;
 }
 
 static bool is_avoided(const struct servers *servers, const char *server)
 {
-    char *text = servers->avoided ? okv_uri_list_server(&servers->list, server) : NULL;
+    char *text = avoids(servers) ? okv_uri_list_server(&servers->list, server) : NULL;
     bool is_same = text && strcmp(text, servers->avoided) == 0;
 
     free(text);
@@ -79,12 +83,13 @@ static bool take(struct link *link, const char *server)
     return true;
 }
 
-/* What a copy says is believed once between two pauses: copies may name each other. */
+/* What a copy says is believed once between two pauses: copies may name each other. While a server
+ * is avoided, they are likely to name that one. */
 static bool take_named(struct link *link)
 {
     struct servers *servers = &link->servers;
-    bool is_taken = servers->named[0] && !servers->has_followed &&
-                    !is_avoided(servers, servers->named) && take(link, servers->named);
+    bool is_taken = servers->named[0] && !servers->has_followed && !avoids(servers) &&
+                    take(link, servers->named);
 
     servers->has_followed |= is_taken;
     servers->named[0] = '\0';
@@ -95,12 +100,14 @@ static bool take_named(struct link *link)
 static bool take_turn(struct link *link)
 {
     struct servers *servers = &link->servers;
+    unsigned steps = 0;
     bool is_over = false;
 
     do {
         servers->at = (servers->at + 1) % servers->list.count;
         is_over |= ++servers->asked >= servers->list.count;
-    } while (servers->list.count > 1 && is_avoided(servers, servers->list.servers[servers->at]));
+    } while (++steps < servers->list.count &&
+             is_avoided(servers, servers->list.servers[servers->at]));
     take(link, servers->list.servers[servers->at]);
     return is_over;
 }
@@ -113,8 +120,6 @@ static void end_round(struct servers *servers)
         servers->patience++;
     servers->asked = 0;
     servers->has_followed = servers->was_answered = false;
-    if (servers->avoided && --servers->avoid_rounds == 0)
-        forget_avoided(servers);
 }
 
 bool servers_next(okv *handle, int rc)

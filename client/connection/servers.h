@@ -23,9 +23,9 @@ void servers_heed(struct link *link, const uint8_t *rejection, size_t length);
 /* The attempt failed with `rc`, or the connection ended (0): the next attempt goes to another
  * server. True when a pause is due before it: since the last pause all were asked. */
 bool servers_next(okv *handle, int rc);
-/* The server of this connection stands still, and would answer no attempt: it is asked again once
- * others have been asked several times. */
-void servers_avoid(struct link *link);
+/* The server of this connection stands still, and would answer no attempt: for so long others are
+ * asked. */
+void servers_avoid(struct link *link, uint64_t ns);
 /* The handle is connected. */
 void servers_found(okv *handle);
 

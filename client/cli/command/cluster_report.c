@@ -158,7 +158,7 @@ okv *cli_cluster_open(const struct cli *cli, const json_t *server, const char **
         other.server = json_string_value(value);
         other.handle = NULL;
         other.observes = true;
-        if (strncmp(other.server, "resp", 4) == 0)
+        if (!other.server || strncmp(other.server, "resp", 4) == 0)
             continue;
         *uri = other.server;
         if (cli_open(&other, 0, why, CLI_WHY_TEXT) == OKV_OK)
