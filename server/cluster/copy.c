@@ -64,7 +64,8 @@ static void refuse(struct okv_protocol *protocol, uint64_t server,
 /* What the primary says is published, as far as it is here. */
 static void publish(struct okv_protocol *protocol, uint64_t position)
 {
-    protocol->told = position;
+    if (protocol->told == UINT64_MAX || position > protocol->told) /* a long SHIP may come late */
+        protocol->told = position;
     if (position > protocol->sealed)
         position = protocol->sealed;
     if (position <= protocol->published || protocol->is_loading)

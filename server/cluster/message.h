@@ -47,7 +47,7 @@ struct okv_peer_letter {
     uint64_t server;  /* the sender */
     uint64_t options; /* digest of what all copies must have in common */
     uint64_t users;   /* of a JOIN: digest of the users and their rights */
-    uint64_t rest; /* of a SHIP in several requests: bytes of its frames that are still to come */
+    uint64_t rest;    /* of a SHIP or a PIECE in several requests: bytes that are still to come */
     struct okv_peer_message message;
 };
 

@@ -138,6 +138,6 @@ void okv_roles_publish(struct okv_protocol *protocol, uint64_t now_us)
         protocol->published = position;
         okv_action_position(protocol, OKV_ACTION_PUBLISH, position);
     }
-    if (protocol->published > protocol->first && protocol->applied >= protocol->first)
+    if (protocol->applied > protocol->first)
         protocol->is_serving = true;
 }

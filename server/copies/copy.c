@@ -171,9 +171,9 @@ static bool note_disk(struct okv_copy *copy, const struct okv_wal_copies_state *
                      now_ns > state->step_ns && now_ns - state->step_ns > most_us * 1000;
     if (copy->is_stuck && !was_stuck)
         okv_log_say(&copy->copies->server->log, OKV_LOG_ERROR, "cluster",
-                    "database %s: the disk has not answered for %llu s: this copy leaves the lead "
+                    "database %s: the disk has not answered for %llu ms: this copy leaves the lead "
                     "and the set to others until it does",
-                    copy->database->config->name, (unsigned long long)most_us / 1000000);
+                    copy->database->config->name, (unsigned long long)most_us / 1000);
     else if (was_stuck && !copy->is_stuck)
         okv_log_say(&copy->copies->server->log, OKV_LOG_NOTICE, "cluster",
                     "database %s: the disk answers again", copy->database->config->name);
@@ -224,8 +224,9 @@ static void pass_loaded(struct okv_copy *copy)
         .sealed = state.sealed,
         .whole = copy->loading.whole > state.sealed ? copy->loading.whole : 0,
     };
-    if (event.whole == 0 && !okv_marking_note_whole(copy)) /* else a start would remove it: it is */
-        return;                                            /* tried again */
+    /* Else a start would remove it: it is tried again. */
+    if (event.whole == 0 && !okv_marking_note_whole(copy))
+        return;
     copy->is_loading = false;
     copy->is_given_up = event.whole != 0;
     pass(copy, &event);

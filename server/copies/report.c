@@ -63,14 +63,16 @@ static json_t *database_json(const struct okv_copy *copy)
 {
     const struct okv_protocol *protocol = &copy->protocol;
     const struct okv_shard_key *key = &protocol->key;
+    /* A part of a snapshot is of no position. */
+    uint64_t sealed = protocol->whole_at ? 0 : protocol->sealed;
     json_t *copies = json_array();
-    json_t *object = json_pack(
-        "{s:s, s:I, s:o, s:b, s:b, s:b, s:b, s:I, s:I, s:o}", "name", copy->database->config->name,
-        "epoch", (json_int_t)key->epoch, "primary", hex(key->primary.server), "leads",
-        copy->served != 0, "takes_writes", protocol->status.takes_writes, "alarmed",
-        protocol->is_alarmed, "settled", okv_placement_is_settled(copy), "position",
-        (json_int_t)protocol->sealed, "log_epoch",
-        (json_int_t)okv_epochs_at(&protocol->epochs, protocol->sealed), "copies", copies);
+    json_t *object =
+        json_pack("{s:s, s:I, s:o, s:b, s:b, s:b, s:b, s:I, s:I, s:o}", "name",
+                  copy->database->config->name, "epoch", (json_int_t)key->epoch, "primary",
+                  hex(key->primary.server), "leads", copy->served != 0, "takes_writes",
+                  protocol->status.takes_writes, "alarmed", protocol->is_alarmed, "settled",
+                  okv_placement_is_settled(copy), "position", (json_int_t)sealed, "log_epoch",
+                  (json_int_t)okv_epochs_at(&protocol->epochs, sealed), "copies", copies);
 
     for (unsigned i = 0; i < key->wanted_count; i++)
         json_array_append_new(copies, copy_json(copy, key->wanted[i], protocol->sealed));

@@ -111,15 +111,10 @@ static int send_next(struct okv_copy_link *link)
 
 void okv_snapshot_begin_sending(struct okv_copy_link *link)
 {
-    struct okv_protocol *protocol = &link->copy->protocol;
-    const struct okv_peer *peer = okv_protocol_peer(protocol, link->server);
+    const struct okv_peer *peer = okv_protocol_peer(&link->copy->protocol, link->server);
 
-    link->sending = (struct okv_copy_sending){
-        .is_active = true,
-        .id = peer ? peer->join_sent_us : 0,
-        .begin = protocol->applied, /* which the walk finds */
-        .epoch = okv_epochs_at(&protocol->epochs, protocol->applied),
-    };
+    link->sending =
+        (struct okv_copy_sending){.is_active = true, .id = peer ? peer->join_sent_us : 0};
     okv_log_say(&link->copy->copies->server->log, OKV_LOG_NOTICE, "cluster",
                 "database %s: server %016llx gets a snapshot", link->copy->database->config->name,
                 (unsigned long long)link->server);
@@ -149,12 +144,24 @@ static uint64_t needs_from(const struct okv_copy_link *link)
     return protocol->sealed - from > PINNED_MAX ? UINT64_MAX : from;
 }
 
+/* Not before the first frame of this epoch is applied: it may raise versions, once. */
+static bool begin_walk(struct okv_copy_link *link)
+{
+    const struct okv_protocol *protocol = &link->copy->protocol;
+
+    if (link->sending.begin == 0 && protocol->applied > protocol->first) {
+        link->sending.begin = protocol->applied;
+        link->sending.epoch = okv_epochs_at(&protocol->epochs, protocol->applied);
+    }
+    return link->sending.begin != 0;
+}
+
 void okv_snapshot_continue_sending(struct okv_copy_link *link)
 {
     const struct okv_protocol *protocol = &link->copy->protocol;
     const struct okv_peer *peer = okv_protocol_peer(protocol, link->server);
 
-    if (!link->sending.is_active)
+    if (!link->sending.is_active || !begin_walk(link))
         return;
     while (!link->sending.is_whole && link->sending.under_way < PIECES_MAX && !link->is_lost &&
            !link->rest.bytes && okv_link_takes_parts(link->link))

@@ -58,7 +58,7 @@ struct okv_copy_sending {
     bool is_active;
     bool is_whole;      /* the last piece was sent */
     uint64_t id;        /* when the JOIN was sent that it answers */
-    uint64_t begin;     /* the position at which the log of the copy begins */
+    uint64_t begin;     /* the position at which the log of the copy begins; 0: not known yet */
     uint64_t epoch;     /* of the frame before */
     uint64_t position;  /* of the walk over the items; 0: at its beginning or its end */
     unsigned under_way; /* pieces that are not loaded */

@@ -339,9 +339,9 @@ static int by_owner(const void *left, const void *right)
 static void note_superseded(struct recovered **all, size_t count)
 {
     qsort(all, count, sizeof *all, by_owner);
-    for (size_t i = 1; i < count; i++)
+    for (size_t i = 0; i < count; i++)
         all[i]->is_superseded =
-            memcmp(&all[i - 1]->owner, &all[i]->owner, sizeof all[i]->owner) == 0;
+            i > 0 && memcmp(&all[i - 1]->owner, &all[i]->owner, sizeof all[i]->owner) == 0;
     qsort(all, count, sizeof *all, by_last_use);
 }
 

@@ -169,8 +169,9 @@ int okv_store_recover(struct okv_store *store, struct okv_store_work *work,
     return rc;
 }
 
-/* In place: no reader is there yet, and a heap that is full may have no room for a second image.
- * Entries hold their age below the version of their page, so pages stay as long as they are. */
+/* In place: a heap that is full may have no room for a second image, and no reader counts what it
+ * READs yet. Entries hold their age below the version of their page, so pages stay as long as they
+ * are. */
 static int raise_bucket(struct okv_store *store, struct okv_store_work *work, uint64_t number,
                         uint64_t by)
 {
@@ -178,6 +179,7 @@ static int raise_bucket(struct okv_store *store, struct okv_store_work *work, ui
     const struct okv_store_bucket *bucket = &work->bucket;
 
     okv_store_lock(store, number);
+    okv_store_before_change(table, number);
     int rc = okv_store_bucket_load(&work->bucket, table, number);
     if (rc == 0 && bucket->version > OKV_LE48_MAX - by)
         rc = OKV_ENUMBER;

@@ -29,8 +29,8 @@ static bool is_frozen;
 
 static void thaw(void)
 {
-    if (is_frozen)
-        shell("fsfreeze --unfreeze %s", disk);
+    if (is_frozen && !shell_try("fsfreeze --unfreeze %s", disk))
+        print_error("%s stays frozen\n", disk);
     is_frozen = false;
 }
 
@@ -51,9 +51,10 @@ static int end(void **state)
 static int require_disks(void **state)
 {
     etcd_process_require(state);
-    if (geteuid() == 0 && shell_try("losetup --find >/dev/null 2>&1"))
+    if (geteuid() == 0 &&
+        shell_try("{ losetup --find && command -v fsfreeze mkfs.ext4; } >/dev/null 2>&1"))
         return 0;
-    puts("left out: file systems on loop devices need root, and a kernel with loop devices");
+    puts("left out: no root, loop devices, fsfreeze or mkfs.ext4");
     exit(77);
 }
 

@@ -139,6 +139,12 @@ until cluster "$other" status --json | grep -q '"leads": true'; do sleep 0.1; do
 same "the value after a recovery" "$("$okv" -s "local://$scratch/s$other" get key | sed 's/last/later/')" later
 same "whether its version was raised by 2^28" "$(($("$okv" -s "local://$scratch/s$other" get --json key | jq .version) > 1 << 28))" 1
 
+# Server 1 loads from it.
+"$okv" -s "local://$scratch/s$other" put key newest
+until [ "$(in_sync)" = "local://$scratch/s1" ]; do sleep 0.1; done
+cluster "$other" handover --to "local://$scratch/s1"
+same "the value at the copy that loaded it" "$("$okv" -s "local://$scratch/s1" get key)" newest
+
 kill -9 "${servers[0]}" # etcd
 wait "${servers[0]}" 2>/dev/null || true
 until [ "$(told etcd_silent_ms)" -gt 5000 ]; do sleep 0.1; done

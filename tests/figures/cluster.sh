@@ -24,6 +24,8 @@ FIGURE, all by default:
   bytes      what the copy receives, beside the bytes of the log
   catch_up   a copy that loads 200 MB beside puts
   pause      the longest put while a copy is killed or stopped
+  outage     not by default, 20 minutes: how long no put is answered while primaries are killed and stopped, 50 times
+             each, and handed over 100 times, by cluster_failovers_test, which also counts and verifies
 TEXT
 }
 
@@ -296,6 +298,20 @@ pause() {
     add "a copy is stopped: longest put" "$put ms; longest get $get ms" "600 ms" "[[$put], [$get]]"
     kill -CONT "${pids[memory2]}"
     stop memory1 memory2
+}
+
+outage() {
+    local suffix='' test what rest p50 p90 most late
+    [ "$scheme" = local ] || suffix=_$scheme
+    for test in copies_take_over primaries_hand_over; do
+        OKV_LONG=1 OKV_TEST_FILTER=$test$suffix "$build/tests/cluster_failovers_test" >"$work/outage" 2>&1 ||
+            { cat "$work/outage" >&2; exit 3; }
+        while IFS=: read -r what _ rest; do
+            read -r _ p50 _ p90 _ _ most late _ <<<"${rest//[,;]/}"
+            add "a primary is $what: ms without an answered put" "p50 $p50, p90 $p90, at most $most; $late above 2500" \
+                "$([[ $what = handed* ]] || echo 'p50 1500, 2 of 100 above 2500')" "[[$p50], [$p90], [$most]]"
+        done < <(grep 'ms without an answered put' "$work/outage")
+    done
 }
 
 # write_json: what was measured, as bench/results reads it.

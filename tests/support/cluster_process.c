@@ -122,10 +122,13 @@ unsigned cluster_process_leader(struct cluster_process *cluster)
 
 unsigned cluster_process_leader_in(struct cluster_process *cluster, uint64_t *epoch)
 {
+    uint64_t end = pace_guard_end();
     bool is_leading = false;
     unsigned server = 0;
 
     while (!is_leading) {
+        if (okv_clock_ns() > end)
+            fail_msg("no server leads for long");
         server = cluster_process_leader(cluster);
         json_t *report = report_of(cluster, server);
         const json_t *database = database_of(cluster, report);

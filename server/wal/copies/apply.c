@@ -11,6 +11,8 @@ static int apply_record(struct okv_wal *wal, struct okv_store_work *work,
 {
     const struct okv_store_recovered item = okv_wal_item_of(record);
 
+    if (record->kind == OKV_WAL_EPOCH && record->raise)
+        atomic_store(&wal->step_ns, 0); /* it takes long where the table is large */
     if (record->kind == OKV_WAL_EPOCH)
         return record->raise ? okv_store_raise_versions(wal->store, work, record->raise) : 0;
     if (!okv_wal_is_change(record))
