@@ -90,13 +90,26 @@ static const char *id_of(struct cluster_process *cluster, const json_t *report, 
     return id;
 }
 
+/* A report is up to 100 ms old: of two servers that lead by theirs, the later epoch counts. */
+static bool leads_in(struct cluster_process *cluster, unsigned server, uint64_t *epoch)
+{
+    uint64_t *latest = &cluster->epochs[cluster->database != NULL];
+    json_t *report = report_of(cluster, server);
+    const json_t *database = database_of(cluster, report);
+    bool is_leading = json_is_true(json_object_get(database, "leads"));
+
+    *epoch = (uint64_t)json_integer_value(json_object_get(database, "epoch"));
+    json_decref(report);
+    if (*epoch > *latest)
+        *latest = *epoch;
+    return is_leading && *epoch == *latest;
+}
+
 static bool leads(struct cluster_process *cluster, unsigned server)
 {
-    json_t *report = report_of(cluster, server);
-    bool is_leading = json_is_true(json_object_get(database_of(cluster, report), "leads"));
+    uint64_t epoch;
 
-    json_decref(report);
-    return is_leading;
+    return leads_in(cluster, server, &epoch);
 }
 
 static bool find_leader(struct cluster_process *cluster, unsigned *server)
@@ -130,11 +143,7 @@ unsigned cluster_process_leader_in(struct cluster_process *cluster, uint64_t *ep
         if (okv_clock_ns() > end)
             fail_msg("no server leads for long");
         server = cluster_process_leader(cluster);
-        json_t *report = report_of(cluster, server);
-        const json_t *database = database_of(cluster, report);
-        is_leading = json_is_true(json_object_get(database, "leads"));
-        *epoch = (uint64_t)json_integer_value(json_object_get(database, "epoch"));
-        json_decref(report);
+        is_leading = leads_in(cluster, server, epoch);
     }
     return server;
 }

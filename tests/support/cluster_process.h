@@ -44,6 +44,7 @@ struct cluster_process {
     okv *observers[CLUSTER_SERVERS_MAX]; /* whom orders and questions go to */
     bool stands[CLUSTER_SERVERS_MAX];    /* not to be asked */
     char ids[CLUSTER_SERVERS_MAX][20];   /* as reports have them; "": not known yet */
+    uint64_t epochs[2];                  /* the latest of `default`, and of the other database */
 };
 
 /* Returns when all copies are in sync, with a lease of as many ms on a fast machine. All of
