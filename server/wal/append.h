@@ -40,7 +40,7 @@ void okv_wal_wake(void *wal);
 /* OKV_ENOMEM. */
 int okv_wal_batch_init(struct okv_wal_batch *batch);
 void okv_wal_batch_fini(struct okv_wal_batch *batch);
-/* When its records are of no more use: releases memory that only a long command needed. */
+/* After its records were written: releases memory that only a long command needed. */
 void okv_wal_batch_shrink(struct okv_wal_batch *batch);
 /* Adds a record that is no change. OKV_ENOMEM. */
 int okv_wal_batch_add(struct okv_wal_batch *batch, const struct okv_wal_record *record);

@@ -110,5 +110,6 @@ int okv_wal_write_batch(struct okv_wal *wal)
         wal->records_before = wal->writing.records;
         okv_wal_histogram_add(&wal->batches, wal->writing.records);
     }
+    okv_wal_batch_shrink(&wal->writing);
     return rc;
 }

@@ -62,7 +62,6 @@ static void end_batch(struct okv_wal *wal, bool is_snapshot_due)
         publish(wal);
     if (rc == 0 && wal->copies)
         okv_wal_copies_note_applied(wal);
-    okv_wal_batch_shrink(&wal->writing);
     atomic_store_explicit(&wal->done, wal->batch, memory_order_release);
     wal->batch++;
     okv_store_maintain(wal->store, &wal->work, records < RESIZES_MAX ? records : RESIZES_MAX);
@@ -93,7 +92,6 @@ static void run_snapshot(struct okv_wal *wal)
     pthread_rwlock_wrlock(&wal->batch_lock);
     okv_wal_take_staged(wal);
     int rc = okv_wal_write_batch(wal);
-    okv_wal_batch_shrink(&wal->writing);
     if (rc == 0 && !atomic_load(&wal->failure))
         rc = okv_wal_sync(wal);
     if (rc)
@@ -120,7 +118,6 @@ static void run_published_batch(struct okv_wal *wal, bool is_snapshot_due)
 
     atomic_store(&wal->waits_since_ns, wal->oldest_ns ? wal->oldest_ns : wal->writing.since_ns);
     int rc = okv_wal_write_batch(wal);
-    okv_wal_batch_shrink(&wal->writing);
     if (rc == 0 && is_snapshot_due)
         rc = okv_wal_sync(wal);
     atomic_store(&wal->waits_since_ns, 0);

@@ -364,13 +364,12 @@ void okv_wal_copies_hold(struct okv_wal *wal)
 /* ---- a primary ---- */
 
 /* What the log's clients were told is known to whichever copy leads next. */
-static void note_clients(struct okv_wal *wal)
+static void note_clients(struct okv_wal *wal, const struct okv_wal_tail_frame *frame)
 {
-    const struct okv_wal_batch *batch = &wal->writing;
-    uint64_t at = OKV_WAL_FRAME_HEADER;
+    uint64_t at = OKV_WAL_FRAME_HEADER, end = frame->frame.length;
     struct okv_wal_record record;
 
-    while (at < batch->used && okv_wal_record_decode(batch->bytes, batch->used, &at, &record) == 0)
+    while (at < end && okv_wal_record_decode(frame->bytes, end, &at, &record) == 0)
         if (record.kind == OKV_WAL_CLIENT || record.kind == OKV_WAL_REPLY)
             okv_wal_recover_client(wal, &record);
 }
@@ -489,7 +488,12 @@ void okv_wal_copies_note_applied(struct okv_wal *wal)
 
     if (wal->writing.used == OKV_WAL_FRAME_HEADER)
         return;
-    note_clients(wal);
+    pthread_mutex_lock(&wal->lock);
+    struct okv_wal_tail_frame *frame = okv_wal_tail_frame_hold(
+        okv_wal_tail_find(&copies->tail, copies->batch_end - wal->writing.used));
+    pthread_mutex_unlock(&wal->lock);
+    note_clients(wal, frame);
+    okv_wal_tail_frame_drop(frame);
     pthread_mutex_lock(&wal->lock);
     copies->applied = copies->batch_end;
     trim(copies);
