@@ -305,6 +305,18 @@ static okv_resp_function *way_of(const struct okv_resp_call *call)
     return reads_items(call->command->flags) && is_durable ? run_consistent : execute;
 }
 
+/* A copy may have stood still while it read, or have begun to load. A primary that was deposed
+ * holds its replies (net/transfer.c). */
+static void refuse_stale(struct okv_resp_call *call, size_t before)
+{
+    if (!call->client->reads_copies || call->client->reply_has_begun || !needs_primary(call) ||
+        okv_execute_is_led(call->executor) || may_read_copy(call))
+        return;
+    call->reply.out->used = before;
+    okv_resp_download_end(call->client);
+    refuse_copy(call);
+}
+
 static int run_locked(struct okv_resp_call *call)
 {
     struct okv_resp_client *client = call->client;
@@ -321,6 +333,8 @@ static int run_locked(struct okv_resp_call *call)
         call->is_part = true;
         rc = run_exclusive(call, how);
     }
+    if (rc == 0)
+        refuse_stale(call, before);
     if (rc == OKV_EAGAIN) {
         call->reply.out->used = before;
         client->resp->counts = counts;
