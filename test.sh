@@ -10,8 +10,8 @@ usage: ./test.sh [--full]
 Builds okv and runs its tests, on a Debian or Ubuntu machine, as root or with sudo; in 10 to 15 minutes
 on two cores when the packages are there:
 
-  release   gcc, warnings as errors: layers, clang-format and shellcheck over the tree, installation,
-            the Python package, the scripts that run the programs, the tests that count the work of long
+  release   gcc, warnings as errors: layers, clang-format and shellcheck over the tree, the Python package,
+            the scripts that run the programs, the tests that count the work of long
             commands and, in one QEMU guest with real soft-RoCE, the transport list, operations, hostile
             verbs, and a test of the battery in short
   asan      AddressSanitizer and UndefinedBehaviorSanitizer: unit tests, the library and the server
@@ -20,7 +20,7 @@ on two cores when the packages are there:
 
   --full    also, in two to three hours:
             - every test in release, and those of programs under both sanitizers
-            - a build with clang, and the one that users install, optimised as a whole
+            - a build with clang, and the one that users install, optimised as a whole; the installation
             - fuzz: clang with libFuzzer, a fixed number of random inputs for each target
             - all tests of the guest, with the battery and each call of okv made to fail there
             - the Debian packages and the container image, each in a system of its own; the formula for memory

@@ -48,7 +48,8 @@ bool lease_is_wanted(const okv *handle)
     return handle->lease.is_checked && servers_are_many(link) && !link->observes;
 }
 
-/* A quarter of its length after its end; half of that must have been watched. */
+/* A quarter of its length after its end. The handle has watched for half of that, or it was this
+ * process that stood still. */
 uint64_t lease_overdue_ns(const okv *handle)
 {
     const struct lease *lease = &handle->lease;

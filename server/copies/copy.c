@@ -24,7 +24,7 @@
 #define SHORT_LEASE_US 50000
 #define SHORT_BEAT_US 15000
 #define LEASES_BEFORE_AGAIN 10
-/* A disk that takes longer is as good as lost. */
+/* A disk that does not answer for longer counts as failed. */
 #define LEASES_STUCK 5
 /* Before a copy without room loads a snapshot; doubles, up to 16 times as much. */
 #define TIMES_ANEW_MAX 4u
@@ -161,7 +161,7 @@ static void pass(struct okv_copy *copy, const struct okv_protocol_event *event)
         perform(copy, &actions->of[i]);
 }
 
-/* Whether the disk hangs. A snapshot that is loaded may take long for other reasons. */
+/* Whether the disk hangs. To load a snapshot may take long for other reasons. */
 static bool note_disk(struct okv_copy *copy, const struct okv_wal_copies_state *state)
 {
     uint64_t now_ns = okv_clock_ns(), most_us = LEASES_STUCK * copy->protocol.options.lease_us;
@@ -308,7 +308,7 @@ static bool is_primary_serving(const struct okv_protocol *protocol)
     return epochs->count > 0 && protocol->told > epochs->of[epochs->count - 1].begin;
 }
 
-/* However late the messages of its primary come: what counts is how old an answer they knew. */
+/* A message may be old when it comes. The answer that its sender had by then says how old. */
 static void note_freshness(struct okv_copy *copy)
 {
     const struct okv_protocol *protocol = &copy->protocol;

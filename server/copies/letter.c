@@ -63,7 +63,7 @@ int okv_letter_send(struct okv_copy_link *link, const struct okv_peer_message *m
                     const uint8_t *bytes, size_t used)
 {
     if (message->type == OKV_PEER_JOIN)
-        okv_letter_drop(link); /* what comes next begins anew */
+        okv_letter_drop(link); /* the receiver drops the parts that it has */
     if (used <= OKV_COPIES_SHIP_BYTES)
         return send_part(link, message, bytes, used, 0);
     if (link->rest.bytes)

@@ -14,7 +14,7 @@ const uint8_t *okv_mail_frames(const struct okv_copy *copy, size_t *length);
 /* The first `count` pieces of the snapshot are loaded: those that carried them are answered. */
 void okv_mail_answer_pieces(struct okv_copy *copy, unsigned count);
 void okv_mail_end_pieces(struct okv_copy *copy);
-/* Answers those that wait for an acknowledgement without one: there will be none. */
+/* Answers requests that wait for an acknowledgement, without one: none is owed any more. */
 void okv_mail_end_waiting(struct okv_copy *copy);
 /* Answers all without a message. */
 void okv_mail_end(struct okv_copy *copy);

@@ -93,7 +93,7 @@ static void drop_first(struct okv_session *session)
     session->pending_count--;
 }
 
-/* The copy that leads next knows what became of the write: its client goes on there. */
+/* The next primary knows whether the write was published: the client resumes there. */
 static bool is_answered_elsewhere(struct okv_sessions *sessions, struct okv_session *session)
 {
     const struct okv_database *database = &sessions->server->databases[session->common.database];

@@ -66,7 +66,7 @@ struct okv_pending_reply {
     uint8_t value[OKV_WRITE_REPLY_MAX];
     void *long_value; /* one that does not fit there; else NULL */
     bool is_done;     /* the batch has ended; the reply waits for a send buffer */
-    bool is_dropped;  /* and may have been published by another copy, or not */
+    bool is_dropped;  /* the batch is not published here; another copy may publish it */
 };
 
 struct okv_session {
