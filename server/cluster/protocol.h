@@ -25,7 +25,8 @@
  *  5. A copy that sends a transaction to become primary acknowledges nothing of the old epoch. It
  *     serves D (1 + 3 rho) after its last acknowledgement, by its own clock: by then every
  *     valid-until that rests on it has passed. Only RELEASED spares it the wait.
- *  6. A primary serves when the first frame of its epoch is published: so are all frames before it.
+ *  6. A primary serves when the first frame of its epoch is published and applied, and so all
+ *     before it.
  *  7. A copy joins an epoch by cutting its log to what it shares with the primary's. A cut never
  *     reaches what is published; a copy that cannot tell loads a snapshot, as a new incarnation.
  *  8. A READ counts if its server's clock is surely below the valid-until of an epoch, and the

@@ -125,8 +125,8 @@ void okv_roles_suspect(struct okv_protocol *protocol, uint64_t now_us)
     protocol->must_read = true;
 }
 
-/* The first frame of the epoch is published after all before it, so the shard is then as whatever
- * its readers saw, or later. */
+/* The first frame of the epoch is applied after all before it, so the shard is then as whatever its
+ * readers saw, or later. */
 void okv_roles_publish(struct okv_protocol *protocol, uint64_t now_us)
 {
     uint64_t position = okv_lease_position(protocol);
